@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# bootstrap.sh: installs what a task of the project needs, and skips what is there.
+#
+# Usage: scripts/bootstrap.sh TASK...
+#
+#   go      the Go toolchain: the one on PATH if it is new enough, else one in .cache
+#   build   go, the C compiler and libibverbs
+#   lint    build, and shellcheck
+#   rxe     the virtual machine: qemu, busybox, perftest and what its files are made of
+#
+# Debian 12 is tested. Ubuntu has the same package names and is untested. Packages are installed
+# with apt-get, by root or sudo; where all are present nothing is asked for and it takes
+# milliseconds.
+set -euo pipefail
+
+# shellcheck source=scripts/lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
+# shellcheck source=scripts/lib/packages.sh
+. "$REPO/scripts/lib/packages.sh"
+
+BUILD_PACKAGES=(gcc libc6-dev libibverbs-dev ibverbs-providers)
+LINT_PACKAGES=(shellcheck)
+RXE_PACKAGES=(qemu-system-x86 busybox-static cpio kmod iproute2 util-linux ibverbs-providers
+  ibverbs-utils perftest)
+
+main() {
+  (($# > 0)) || usage_error "no task named"
+  local task
+  for task in "$@"; do
+    case $task in
+      go) : ;;
+      build) need_packages "${BUILD_PACKAGES[@]}" ;;
+      lint) need_packages "${BUILD_PACKAGES[@]}" "${LINT_PACKAGES[@]}" ;;
+      rxe) need_packages "${RXE_PACKAGES[@]}" ;;
+      --help | -h) print_help "$0" ;;
+      *) usage_error "unknown task '$task'" ;;
+    esac
+  done
+}
+
+main "$@"

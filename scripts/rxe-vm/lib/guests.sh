@@ -1,0 +1,148 @@
+# shellcheck shell=bash
+# guests.sh: starts a run's guests, waits for their exit status, ends them. Sourced by run.
+#
+# In: RUN (the run's own folder), BASE, KERNEL_DIR, NODES, TIMEOUT, MEMORY, APPEND. Guests touch
+# nothing outside RUN, so any number of runs can go on at once.
+
+# Exit statuses of our own, chosen as timeout(1) and env(1) do.
+EXIT_TIMEOUT=124
+EXIT_GUEST_DIED=125
+
+PIDS=()      # of our qemu processes, by node - 1
+PRINTERS=()  # of what prints a node's output, by node - 1
+
+# nic NODE: the network card of a node, as qemu arguments. Node 1 holds a hub that the others
+# plug into over unix sockets; a lone guest has no card and uses a veth pair.
+nic() {
+  local node=$1 peer mac
+  ((NODES > 1)) || return 0
+  printf -v mac '52:54:00:4d:00:%02x' "$node"
+  if ((node > 1)); then
+    printf '%s\n' -netdev "stream,id=up,server=off,addr.type=unix,addr.path=$RUN/net-$node" \
+      -device "virtio-net-pci,netdev=up,mac=$mac,romfile="
+    return
+  fi
+  for ((peer = 2; peer <= NODES; peer++)); do
+    printf '%s\n' -netdev "stream,id=s$peer,server=on,addr.type=unix,addr.path=$RUN/net-$peer" \
+      -netdev "hubport,id=h$peer,hubid=0,netdev=s$peer"
+  done
+  printf '%s\n' -netdev hubport,id=up,hubid=0 \
+    -device "virtio-net-pci,netdev=up,mac=$mac,romfile="
+}
+
+# port NUMBER FILE: one of the three serial ports of guest/init.
+port() {
+  printf '%s\n' -chardev "file,id=c$1,path=$2" -device "virtserialport,chardev=c$1,nr=$1"
+}
+
+# start_guest NODE: boots one node and the process that prints its output.
+start_guest() {
+  local node=$1 files=$RUN/$1 args
+  mkfifo "$files.output"
+  if ((NODES > 1)); then
+    stdbuf -oL sed "s/^/[$node] /" <"$files.output" &
+  else
+    cat <"$files.output" &
+  fi
+  PRINTERS+=($!)
+  mapfile -t args < <(nic "$node"; port 1 "$files.output"; port 2 "$files.out.tar"
+    port 3 "$files.status")
+  cat "$BASE" "$RUN/files.cpio" "$files.cpio" >"$files.initrd"
+  # The guest ends with this script, whatever ends it.
+  setpriv --pdeathsig KILL -- qemu-system-x86_64 -nodefaults -no-user-config -display none \
+    -machine q35 -accel tcg,thread=multi -cpu max -smp 2 -m "$MEMORY" -no-reboot \
+    -kernel "$KERNEL_DIR/vmlinuz" -initrd "$files.initrd" \
+    -append "console=ttyS0 quiet panic=-1 oops=panic mitigations=off $APPEND" \
+    -chardev "file,id=console,path=$files.console" -serial chardev:console \
+    -device virtio-serial-pci "${args[@]}" </dev/null >"$files.qemu" 2>&1 &
+  PIDS+=($!)
+}
+
+start_guests() {
+  local node
+  for ((node = 1; node <= NODES; node++)); do
+    start_guest "$node"
+    ((node > 1 || NODES == 1)) || wait_for_hub
+  done
+}
+
+# wait_for_hub: until node 1 listens; a node that comes too early would not try again.
+wait_for_hub() {
+  local i
+  for ((i = 0; i < 100; i++)); do
+    [[ ! -S $RUN/net-$NODES ]] || return 0
+    sleep 0.05
+  done
+  cat "$RUN/1.qemu" >&2
+  die "qemu did not open its network socket" \
+    "see its message above; -netdev stream needs QEMU 7.2 or newer: qemu-system-x86_64 --version"
+}
+
+# report_dead NODE: why a guest ended without a status.
+report_dead() {
+  local files=$RUN/$1
+  say "node $1 ended before its command did; the end of its console:"
+  tail -n 40 "$files.console" 2>/dev/null | tr -d '\r' | sed 's/^/  | /' >&2
+  sed 's/^/  qemu: /' "$files.qemu" >&2
+}
+
+# node_status NODE: prints the exit status once the node has one.
+node_status() {
+  local status=""
+  read -r status 2>/dev/null <"$RUN/$1.status" && printf '%s\n' "$status" && return 0
+  kill -0 "${PIDS[$1 - 1]}" 2>/dev/null && return 1
+  report_dead "$1"
+  printf '%s\n' "$EXIT_GUEST_DIED"
+}
+
+# wait_for_guests: until every node has a status, or the time is over; sets RESULT to the first
+# status that is not 0. Once a node has failed, the others get ten more seconds.
+wait_for_guests() {
+  local node status deadline=$((SECONDS + TIMEOUT)) waiting=() still
+  RESULT=0
+  for ((node = 1; node <= NODES; node++)); do waiting+=("$node"); done
+  while ((${#waiting[@]} > 0)); do
+    still=()
+    for node in "${waiting[@]}"; do
+      if ! status=$(node_status "$node"); then
+        still+=("$node")
+      elif ((status != 0 && RESULT == 0)); then
+        RESULT=$status
+        ((deadline <= SECONDS + 10)) || deadline=$((SECONDS + 10))
+      fi
+    done
+    waiting=("${still[@]}")
+    ((SECONDS < deadline)) || break
+    sleep 0.1
+  done
+  ((${#waiting[@]} == 0 || RESULT != 0)) || time_is_over
+}
+
+time_is_over() {
+  RESULT=$EXIT_TIMEOUT
+  say "stopped after $TIMEOUT s without an exit status; the end of node ${waiting[0]}'s console:"
+  tail -n 20 "$RUN/${waiting[0]}.console" | tr -d '\r' | sed 's/^/  | /' >&2
+  printf '  next: give it longer with --timeout SECONDS\n' >&2
+}
+
+# end_guests: ends our own qemu processes, and waits until their output is printed.
+end_guests() {
+  if ((${#PIDS[@]} > 0)); then
+    kill -KILL "${PIDS[@]}" 2>/dev/null || true
+    # Waiting here keeps bash from announcing each of them as killed.
+    wait "${PIDS[@]}" 2>/dev/null || true
+    wait "${PRINTERS[@]}" 2>/dev/null || true
+  fi
+  PIDS=() PRINTERS=()
+}
+
+# save_results DIR: unpacks what each node left in /out into DIR (DIR/NODE with several).
+save_results() {
+  local node dir
+  for ((node = 1; node <= NODES; node++)); do
+    dir=$1
+    ((NODES == 1)) || dir=$1/$node
+    mkdir -p "$dir"
+    [[ ! -s $RUN/$node.out.tar ]] || tar -x --no-same-owner -C "$dir" -f "$RUN/$node.out.tar"
+  done
+}

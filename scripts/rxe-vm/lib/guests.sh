@@ -52,7 +52,7 @@ start_guest() {
   setpriv --pdeathsig KILL -- qemu-system-x86_64 -nodefaults -no-user-config -display none \
     -machine q35 -accel tcg,thread=multi -cpu max -smp 2 -m "$MEMORY" -no-reboot \
     -kernel "$KERNEL_DIR/vmlinuz" -initrd "$files.initrd" \
-    -append "console=ttyS0 quiet panic=-1 oops=panic mitigations=off $APPEND" \
+    -append "console=ttyS0 quiet panic=-1 oops=panic mitigations=off tsc=reliable $APPEND" \
     -chardev "file,id=console,path=$files.console" -serial chardev:console \
     -device virtio-serial-pci "${args[@]}" </dev/null >"$files.qemu" 2>&1 &
   PIDS+=($!)

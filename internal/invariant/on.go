@@ -1,0 +1,6 @@
+//go:build invariants || race
+
+package invariant
+
+// Enabled switches the expensive checks on.
+const Enabled = true

@@ -4,8 +4,8 @@
 # Usage: scripts/bootstrap.sh TASK...
 #
 #   go      the Go toolchain: the one on PATH if it is new enough, else one in .cache
-#   build   go, the C compiler and libibverbs
-#   lint    build, and shellcheck
+#   build   what go does, the C compiler and libibverbs
+#   lint    what build installs, and shellcheck
 #   rxe     the virtual machine: qemu, busybox, perftest and what its files are made of
 #
 # Debian 12 is tested. Ubuntu has the same package names and is untested. Packages are installed
@@ -17,20 +17,24 @@ set -euo pipefail
 . "$(dirname "$0")/lib/common.sh"
 # shellcheck source=scripts/lib/packages.sh
 . "$REPO/scripts/lib/packages.sh"
+# shellcheck source=scripts/lib/toolchain.sh
+. "$REPO/scripts/lib/toolchain.sh"
 
 BUILD_PACKAGES=(gcc libc6-dev libibverbs-dev ibverbs-providers)
 LINT_PACKAGES=(shellcheck)
 RXE_PACKAGES=(qemu-system-x86 busybox-static cpio kmod iproute2 util-linux ibverbs-providers
   ibverbs-utils perftest)
 
+need_go() { find_go >/dev/null || fetch_go; }
+
 main() {
   (($# > 0)) || usage_error "no task named"
   local task
   for task in "$@"; do
     case $task in
-      go) : ;;
-      build) need_packages "${BUILD_PACKAGES[@]}" ;;
-      lint) need_packages "${BUILD_PACKAGES[@]}" "${LINT_PACKAGES[@]}" ;;
+      go) need_go ;;
+      build) need_packages "${BUILD_PACKAGES[@]}" && need_go ;;
+      lint) need_packages "${BUILD_PACKAGES[@]}" "${LINT_PACKAGES[@]}" && need_go ;;
       rxe) need_packages "${RXE_PACKAGES[@]}" ;;
       --help | -h) print_help "$0" ;;
       *) usage_error "unknown task '$task'" ;;

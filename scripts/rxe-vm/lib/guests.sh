@@ -68,8 +68,8 @@ start_guests() {
 
 # wait_for_hub: until node 1 listens; a node that comes too early would not try again.
 wait_for_hub() {
-  local i
-  for ((i = 0; i < 100; i++)); do
+  local tries
+  for ((tries = 0; tries < 100; tries++)); do
     [[ ! -S $RUN/net-$NODES ]] || return 0
     sleep 0.05
   done

@@ -1,0 +1,63 @@
+# Makefile: what people and CI run. Every target installs what it needs by itself (root or sudo,
+# Debian 12; see scripts/bootstrap.sh). `make` alone prints the table of targets.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# GO is a go that is new enough: the one on PATH, or one fetched into .cache.
+GO := scripts/go
+BOOTSTRAP := scripts/bootstrap.sh
+
+# Packages that the race detector runs, e.g. make test-race RACE_PACKAGES=./verbs/shm/...
+RACE_PACKAGES ?= ./...
+# How long make soak searches, per fuzz target and per repeated stress test.
+SOAK_TIME ?= 5m
+# NATIVE=1 makes test-rxe use this machine's own rxe link instead of the virtual machine.
+NATIVE ?=
+
+.PHONY: help demo build test test-race test-rxe lint bench-verbs conformance-diff
+.PHONY: verify-clone soak clean
+
+help: ## print this table
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile
+
+demo: build ## build, and run drtmd's main job on shared memory
+	bin/drtmd perf all
+
+build: ## build bin/drtmd
+	@$(BOOTSTRAP) build
+	$(GO) build -o bin/drtmd ./cmd/drtmd
+
+test: ## run every test that needs no virtual machine
+	@$(BOOTSTRAP) build
+	$(GO) test -count=1 ./...
+
+test-race: ## run the tests under the race detector
+	@$(BOOTSTRAP) build
+	$(GO) test -race -count=1 $(RACE_PACKAGES)
+
+test-rxe: ## run tests on Soft-RoCE, in a virtual machine (NATIVE=1: on this machine)
+	@$(BOOTSTRAP) build
+	scripts/test-rxe.sh $(if $(NATIVE),--native)
+
+lint: ## check formatting, go vet, staticcheck and shellcheck
+	@$(BOOTSTRAP) lint
+	scripts/lint.sh
+
+bench-verbs: build ## print the table of verbs against perftest and plain memory
+	scripts/bench-verbs.sh
+
+conformance-diff: ## compare the names of conformance tests on shm and on rxe
+	@$(BOOTSTRAP) build
+	scripts/conformance-diff.sh
+
+verify-clone: ## run the README's commands in a fresh clone
+	scripts/verify-clone.sh
+
+soak: ## search long: fuzz targets and repeated stress tests (SOAK_TIME=5m each)
+	@$(BOOTSTRAP) build
+	scripts/soak.sh $(SOAK_TIME)
+
+clean: ## remove what was built; .cache (downloads) stays
+	rm -rf bin

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# lint.sh: formatting, vet, staticcheck and shellcheck; prints what is wrong and exits 1.
+#
+# Usage: scripts/lint.sh       (make lint installs what it needs first)
+set -euo pipefail
+
+# shellcheck source=scripts/lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
+cd "$REPO"
+
+FAILED=0
+
+# check NAME COMMAND...: runs one checker and remembers whether it complained.
+check() {
+  local name=$1
+  shift
+  if "$@"; then
+    say "$name: clean"
+  else
+    say "$name: see above"
+    FAILED=1
+  fi
+}
+
+# sources PATTERN...: tracked files and new ones, that exist and are not ignored, one a line.
+sources() {
+  git ls-files --cached --others --exclude-standard -- "$@" | sort -u |
+    while read -r file; do [[ ! -f $file ]] || printf '%s\n' "$file"; done
+}
+
+formatted() {
+  local files wrong
+  mapfile -t files < <(sources '*.go')
+  wrong=$("$(scripts/go env GOROOT)/bin/gofmt" -l "${files[@]}") || return 1
+  [[ -z $wrong ]] || { printf 'not formatted, run gofmt -w on:\n%s\n' "$wrong" && return 1; }
+}
+
+# A file is a shell script by its name or by its first line.
+shell_scripts() {
+  sources '*.sh'
+  sources scripts .ci | grep -v '\.sh$' | while read -r file; do
+    [[ $(head -n 1 "$file") != '#!'*bash* ]] || printf '%s\n' "$file"
+  done
+}
+
+shells_clean() {
+  local files
+  mapfile -t files < <(shell_scripts)
+  shellcheck "${files[@]}"
+}
+
+check gofmt formatted
+check "go vet" scripts/go vet ./...
+check "go vet, without cgo" env CGO_ENABLED=0 scripts/go vet ./...
+check staticcheck scripts/go tool staticcheck ./...
+check shellcheck shells_clean
+exit "$FAILED"

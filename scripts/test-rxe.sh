@@ -1,0 +1,135 @@
+#!/usr/bin/env bash
+# test-rxe.sh: runs the project's tests on Soft-RoCE.
+#
+# Usage: scripts/test-rxe.sh [--native] [STORY...]
+#
+# First every package below verbs and cmd whose tests reach the provider over libibverbs: their
+# test binaries run in a guest (scripts/rxe-vm/run) on its rxe0, with DRTMD_REQUIRE=ibv, under
+# which a test that would skip fails, and DRTMD_TRANSPORT=ibv. Then the stories of
+# scripts/rxe-vm/tests, each in guests of its own: set-up, packet loss, several nodes. With names
+# of stories, only those.
+#
+# --native  no virtual machine: the test binaries run here, on this machine's rxe device or
+#           hardware (soft-roce-setup.sh up); stories are left out, since they change the network
+#
+# Exit codes: 0 all passed, 1 some failed, 2 usage.
+set -euo pipefail
+
+# shellcheck source=scripts/lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
+cd "$REPO"
+
+BIN=bin/rxe
+VM=scripts/rxe-vm/run
+STORIES=scripts/rxe-vm/tests
+GUEST_SECONDS=900   # for all test binaries together
+RESULTS=()          # one line per package set and story: `ok NAME` or `FAIL NAME`
+
+# packages: import paths below verbs and cmd whose tests depend on verbs/ibv, one a line.
+packages() {
+  scripts/go list -test -f '{{.ImportPath}}{{range .Deps}} {{.}}{{end}}' ./verbs/... ./cmd/... |
+    awk '$1 ~ /\.test$/ { for (i = 2; i <= NF; i++)
+      if ($i ~ /^drtmd\/verbs\/ibv($| )/) { sub(/\.test$/, "", $1); print $1; next } }'
+}
+
+# build_tests: BIN/tests/PACKAGE/x.test for each package, with its testdata, and BIN/drtmd.
+build_tests() {
+  local package dir
+  rm -rf "$BIN"
+  mkdir -p "$BIN/tests"
+  [[ ! -d cmd/drtmd || -z $(ls cmd/drtmd/*.go 2>/dev/null) ]] ||
+    scripts/go build -ldflags=-w -o "$BIN/drtmd" ./cmd/drtmd
+  for package in $(packages); do
+    dir=$BIN/tests/$package
+    mkdir -p "$dir"
+    scripts/go test -c -ldflags=-w -o "$dir/x.test" "$package"
+    [[ ! -d ${package#drtmd/}/testdata ]] || cp -r "${package#drtmd/}/testdata" "$dir/"
+  done
+}
+
+# test_binaries: runs them all, in the guest or here.
+test_binaries() {
+  local name="test binaries"
+  if [[ -z $(find "$BIN/tests" -name x.test) ]]; then
+    die "no package below verbs or cmd has a test that reaches verbs/ibv" \
+      "scripts/go list -test ./verbs/... ./cmd/..."
+  fi
+  local run=("$VM" --timeout "$GUEST_SECONDS" --memory 2048 --copy "$BIN/tests:/work/tests"
+    --copy scripts/rxe-vm/guest/tests:/work/run-tests --)
+  [[ ! -e $BIN/drtmd ]] || run=("${run[@]:0:1}" --copy "$BIN/drtmd" "${run[@]:1}")
+  ((NATIVE == 0)) || run=(env "PATH=$REPO/$BIN:$PATH")
+  if ((NATIVE)); then
+    record "$name" "${run[@]}" scripts/rxe-vm/guest/tests "$BIN/tests"
+  else
+    record "$name" "${run[@]}" run-tests /work/tests
+  fi
+}
+
+# record NAME COMMAND...: runs it and notes how it ended.
+record() {
+  local name=$1 status=0 started=$SECONDS
+  shift
+  echo "=== $name"
+  "$@" || status=$?
+  if ((status == 0)); then
+    RESULTS+=("ok    $name  $((SECONDS - started)) s")
+  else
+    RESULTS+=("FAIL  $name  $((SECONDS - started)) s, status $status")
+  fi
+}
+
+# header FILE KEY DEFAULT: the value of a line `# KEY: VALUE` of a story.
+header() {
+  local value
+  value=$(sed -n "s/^# $2: //p" "$1" | head -n 1)
+  printf '%s\n' "${value:-$3}"
+}
+
+# story FILE: runs one story in guests of its own.
+story() {
+  local file=$1 path flags
+  flags=(--nodes "$(header "$file" nodes 1)" --timeout "$(header "$file" timeout 120)"
+    --copy "$file:/work/story" --copy "$STORIES/lib/story.sh")
+  [[ $(header "$file" rxe yes) != no ]] || flags+=(--no-rxe)
+  for path in $(header "$file" copy ""); do flags+=(--copy "$path"); done
+  record "story $(basename "$file" .sh)" "$VM" "${flags[@]}" -- bash /work/story
+}
+
+stories() {
+  local file
+  for file in "$STORIES"/*.sh; do
+    ((${#WANTED[@]} == 0)) || [[ " ${WANTED[*]} " == *" $(basename "$file" .sh) "* ]] || continue
+    story "$file"
+  done
+}
+
+# summary: one line per result, then the count.
+summary() {
+  local failed
+  echo "=== summary"
+  printf '%s\n' "${RESULTS[@]}"
+  failed=$(printf '%s\n' "${RESULTS[@]}" | grep -c ^FAIL || true)
+  printf '%s passed, %s failed\n' $((${#RESULTS[@]} - failed)) "$failed"
+  ((failed == 0 && ${#RESULTS[@]} > 0))
+}
+
+main() {
+  NATIVE=0 WANTED=()
+  while (($# > 0)); do
+    case $1 in
+      --native) NATIVE=1 ;;
+      --help | -h) print_help "$0" && exit 0 ;;
+      -*) usage_error "unknown flag '$1'" ;;
+      *) [[ -e $STORIES/$1.sh ]] || usage_error "no story '$1' in $STORIES"
+        WANTED+=("$1") ;;
+    esac
+    shift
+  done
+  ((NATIVE)) || scripts/bootstrap.sh rxe
+  build_tests
+  ((${#WANTED[@]} > 0)) || test_binaries
+  ((NATIVE)) || stories
+  summary
+}
+
+main "$@"

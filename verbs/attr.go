@@ -10,6 +10,7 @@ type Caps struct {
 	AwaitLine       bool // MR.AwaitLine
 	Extension       bool // OpExtension and Context.HandleExtension
 	KeptMRs         bool // MROptions.Keep
+	Immediate       bool // most operations have completed when the post returns
 	PollableChannel bool // Channel.FD is a descriptor; otherwise waiting is virtual
 }
 

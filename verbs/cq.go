@@ -214,6 +214,18 @@ func (cq *CQ) Arm(solicitedOnly bool) error {
 	return cq.ctx.wrap(op, cq.drv.Arm(solicitedOnly))
 }
 
+// OnArrival has f called whenever a completion was added, by providers without a descriptor to
+// wait on (no Caps.PollableChannel); elsewhere it is ErrUnsupported. f runs in the provider's
+// event loop and must not post or poll.
+func (cq *CQ) OnArrival(f func()) error {
+	d, ok := cq.drv.(DriverNotifier)
+	if !ok {
+		return cq.ctx.fail("notify on arrival", ErrUnsupported)
+	}
+	d.OnArrival(f)
+	return nil
+}
+
 // PollWait is Poll that waits for at least one completion, by the CQ's channel and Go's poller:
 // arm, poll again, wait. It returns ctx's error when that is done first. Events of other CQs on
 // the same channel are consumed: give the CQ a channel of its own. Not for workers locked to

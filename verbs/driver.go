@@ -114,6 +114,18 @@ type DriverQP interface {
 	Close() error
 }
 
+// DriverNotifier is implemented by a CQ whose provider has no descriptor to wait on (sim): f is
+// called, inside the event loop, whenever a completion was added. One f at a time.
+type DriverNotifier interface {
+	OnArrival(f func())
+}
+
+// DriverLineNotifier is the same for line words (sim): f is called once, when the word of the
+// line differs from seen and is unlocked. The returned function takes f back.
+type DriverLineNotifier interface {
+	OnLineChange(line int, seen uint64, f func()) (cancel func())
+}
+
 // DriverHooks is implemented by an MR whose provider has hooks (design decision 9).
 type DriverHooks interface {
 	SetPreAccess(h PreAccess) error

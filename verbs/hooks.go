@@ -69,6 +69,17 @@ func (mr *MR) AwaitLine(line int, seen uint64, timeout time.Duration) (uint64, e
 	return w, mr.ctx.wrap("await line", err)
 }
 
+// OnLineChange is AwaitLine for providers where nothing can block (sim): f is called once, in the
+// event loop, when the word of the line differs from seen and is unlocked. ErrUnsupported
+// elsewhere.
+func (mr *MR) OnLineChange(line int, seen uint64, f func()) (cancel func(), err error) {
+	d, ok := mr.drv.(DriverLineNotifier)
+	if !ok {
+		return nil, mr.ctx.fail("notify on line change", ErrUnsupported)
+	}
+	return d.OnLineChange(line, seen, f), nil
+}
+
 // HandleExtension installs the executor of extension operations of a number, for requests that
 // arrive at any QP of this context; nil removes it. ErrUnsupported without Caps.Extension.
 func (c *Context) HandleExtension(number uint32, e Executor) error {

@@ -27,9 +27,10 @@ go_is_new_enough() {
 find_go() {
   local candidate
   for candidate in "$(command -v go)" /usr/local/go/bin/go "$GO_CACHE/$GO_FETCHED/bin/go"; do
-    [[ -x $candidate ]] && go_is_new_enough "$candidate" || continue
-    printf '%s\n' "$candidate"
-    return 0
+    if [[ -x $candidate ]] && go_is_new_enough "$candidate"; then
+      printf '%s\n' "$candidate"
+      return 0
+    fi
   done
   return 1
 }
@@ -69,11 +70,13 @@ no_go() {
 # download_toolchain GO DIR: prints the folder, below DIR, of the unpacked and checked module.
 download_toolchain() {
   local answer sum
-  # Away from our go.mod, which an old go does not understand.
-  answer=$(cd "$2" && env -u GOROOT GOTOOLCHAIN=local GO111MODULE=on GOFLAGS=-modcacherw \
+  # A module of its own, because an old go does not understand the one in the folders above.
+  echo 'module fetch' >"$2/go.mod"
+  answer=$(cd "$2" && env -u GOROOT GOTOOLCHAIN=local GOWORK=off GOFLAGS=-modcacherw \
     GOMODCACHE="$2/mod" "$1" mod download -json \
     "golang.org/toolchain@v0.0.1-$GO_FETCHED.linux-amd64" 2>&1) ||
-    no_go "$GO_FETCHED is out of reach: $(sed -n 's/.*"Error": "\(.*\)".*/\1/p' <<<"$answer")"
+    no_go "$GO_FETCHED is out of reach: $(grep -v '^[{}]' <<<"$answer" | tail -n 1 |
+      sed 's/^\t"Error": //')"
   sum=$(sed -n 's/^\t"Sum": "\(.*\)",*$/\1/p' <<<"$answer")
   [[ $sum == "$GO_FETCHED_SUM" ]] || no_go "$GO_FETCHED has the wrong checksum: '$sum'"
   sed -n 's/^\t"Dir": "\(.*\)",*$/\1/p' <<<"$answer"

@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
 # test-rxe.sh: runs the project's tests on Soft-RoCE.
 #
-# Usage: scripts/test-rxe.sh [--native] [STORY...]
+# Usage: scripts/test-rxe.sh [--native] [--run REGEXP] [--package PATH] [STORY...]
 #
 # First every package below verbs and cmd whose tests reach the provider over libibverbs: their
 # test binaries run in a guest (scripts/rxe-vm/run) on its rxe0, with DRTMD_REQUIRE=ibv, under
 # which a test that would skip fails, and DRTMD_TRANSPORT=ibv. Then the stories of
 # scripts/rxe-vm/tests, each in guests of its own: set-up, packet loss, several nodes. With names
-# of stories, only those.
+# of stories, only those; with --run or --package, no story.
 #
-# --native  no virtual machine: the test binaries run here, on this machine's rxe device or
-#           hardware (soft-roce-setup.sh up); stories are left out, since they change the network
+# --run REGEXP    only tests that match, as go test -run takes it
+# --package PATH  only this package, such as ./verbs/ibv
+# --native        no virtual machine: the test binaries run here, on this machine's rxe device
+#                 or hardware (soft-roce-setup.sh up); no story, since they change the network
 #
 # Exit codes: 0 all passed, 1 some failed, 2 usage.
 set -euo pipefail
@@ -27,7 +29,7 @@ RESULTS=()          # one line per package set and story: `ok NAME` or `FAIL NAM
 
 # packages: import paths below verbs and cmd whose tests depend on verbs/ibv, one a line.
 packages() {
-  scripts/go list -test -f '{{.ImportPath}}{{range .Deps}} {{.}}{{end}}' ./verbs/... ./cmd/... |
+  scripts/go list -test -f '{{.ImportPath}}{{range .Deps}} {{.}}{{end}}' "${SCOPE[@]}" |
     awk '$1 ~ /\.test$/ { for (i = 2; i <= NF; i++)
       if ($i ~ /^drtmd\/verbs\/ibv($| )/) { sub(/\.test$/, "", $1); print $1; next } }'
 }
@@ -49,20 +51,17 @@ build_tests() {
 
 # test_binaries: runs them all, in the guest or here.
 test_binaries() {
-  local name="test binaries"
-  if [[ -z $(find "$BIN/tests" -name x.test) ]]; then
-    die "no package below verbs or cmd has a test that reaches verbs/ibv" \
-      "scripts/go list -test ./verbs/... ./cmd/..."
-  fi
-  local run=("$VM" --timeout "$GUEST_SECONDS" --memory 2048 --copy "$BIN/tests:/work/tests"
-    --copy scripts/rxe-vm/guest/tests:/work/run-tests --)
-  [[ ! -e $BIN/drtmd ]] || run=("${run[@]:0:1}" --copy "$BIN/drtmd" "${run[@]:1}")
-  ((NATIVE == 0)) || run=(env "PATH=$REPO/$BIN:$PATH")
+  local command flags=()
+  [[ -n $(find "$BIN/tests" -name x.test) ]] ||
+    die "no test in ${SCOPE[*]} reaches verbs/ibv" "scripts/go list -test ${SCOPE[*]}"
   if ((NATIVE)); then
-    record "$name" "${run[@]}" scripts/rxe-vm/guest/tests "$BIN/tests"
+    command=(env "PATH=$REPO/$BIN:$PATH" scripts/rxe-vm/guest/tests "$BIN/tests" "$PATTERN")
   else
-    record "$name" "${run[@]}" run-tests /work/tests
+    [[ ! -e $BIN/drtmd ]] || flags=(--copy "$BIN/drtmd")
+    command=("$VM" --timeout "$GUEST_SECONDS" --memory 2048 --copy "$BIN/tests"
+      --copy scripts/rxe-vm/guest/tests:run-tests "${flags[@]}" -- run-tests tests "$PATTERN")
   fi
+  record "test binaries" "${command[@]}"
 }
 
 # record NAME COMMAND...: runs it and notes how it ended.
@@ -89,7 +88,8 @@ header() {
 story() {
   local file=$1 path flags
   flags=(--nodes "$(header "$file" nodes 1)" --timeout "$(header "$file" timeout 120)"
-    --copy "$file:/work/story" --copy "$STORIES/lib/story.sh")
+    --copy "$file:story" --copy "$STORIES/lib/story.sh")
+  [[ ! -e $BIN/drtmd ]] || flags+=(--copy "$BIN/drtmd")
   [[ $(header "$file" rxe yes) != no ]] || flags+=(--no-rxe)
   for path in $(header "$file" copy ""); do flags+=(--copy "$path"); done
   record "story $(basename "$file" .sh)" "$VM" "${flags[@]}" -- bash /work/story
@@ -114,11 +114,16 @@ summary() {
 }
 
 main() {
-  NATIVE=0 WANTED=()
+  NATIVE=0 PATTERN=. WANTED=() SCOPE=(./verbs/... ./cmd/...) STORIES_TOO=1
   while (($# > 0)); do
     case $1 in
-      --native) NATIVE=1 ;;
       --help | -h) print_help "$0" && exit 0 ;;
+      --native) NATIVE=1 STORIES_TOO=0 ;;
+      --run | --package)
+        (($# > 1)) || usage_error "$1 takes a value"
+        STORIES_TOO=0
+        [[ $1 == --run ]] && PATTERN=$2 || SCOPE=("$2")
+        shift ;;
       -*) usage_error "unknown flag '$1'" ;;
       *) [[ -e $STORIES/$1.sh ]] || usage_error "no story '$1' in $STORIES"
         WANTED+=("$1") ;;
@@ -128,7 +133,7 @@ main() {
   ((NATIVE)) || scripts/bootstrap.sh rxe
   build_tests
   ((${#WANTED[@]} > 0)) || test_binaries
-  ((NATIVE)) || stories
+  ((STORIES_TOO == 0)) || stories
   summary
 }
 

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# soak.sh: searches long for what the normal tests find only by luck: every fuzz target, then the
+# stress tests again and again, plain and under the race detector.
+#
+# Usage: scripts/soak.sh [TIME]     TIME for each fuzz target and each kind of stress; default 5m
+#
+# A stress test has Stress or Storm in its name. The first failure ends the soak; a fuzz target's
+# failing input is kept by go in the package's testdata/fuzz. Exit codes: 0 nothing found, 1 found.
+set -euo pipefail
+
+# shellcheck source=scripts/lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
+cd "$REPO"
+
+# seconds TIME: 90s, 5m or 2h as seconds.
+seconds() {
+  [[ $1 =~ ^([1-9][0-9]{0,5})([smh])$ ]] || usage_error "'$1' is no time such as 90s, 5m or 2h"
+  local -A unit=([s]=1 [m]=60 [h]=3600)
+  echo $((BASH_REMATCH[1] * unit[${BASH_REMATCH[2]}]))
+}
+
+# fuzz_targets: `PACKAGE NAME` a line. go test -list prints names, then `ok PACKAGE`.
+fuzz_targets() {
+  scripts/go test -list '^Fuzz' ./... |
+    awk '/^Fuzz/ { names[++n] = $1 } /^ok/ { for (i = 1; i <= n; i++) print $2, names[i]; n = 0 }'
+}
+
+# repeat SECONDS COMMAND...: until the time is over; at least once.
+repeat() {
+  local deadline=$((SECONDS + $1)) rounds=0
+  shift
+  while ((rounds == 0 || SECONDS < deadline)); do
+    "$@"
+    rounds=$((rounds + 1))
+  done
+  say "$rounds rounds without a failure: $*"
+}
+
+main() {
+  [[ ${1:-} != --help ]] || { print_help "$0" && exit 0; }
+  local time package name targets
+  time=$(seconds "${1:-5m}")
+  targets=$(fuzz_targets)
+  [[ -n $targets ]] || say "there is no fuzz target"
+  while read -r package name; do
+    [[ -n $package ]] || continue
+    say "fuzzing $name of $package for $time s"
+    scripts/go test -run '^$' -fuzz "^$name\$" -fuzztime "${time}s" "$package"
+  done <<<"$targets"
+  repeat "$time" scripts/go test -count=1 -run 'Stress|Storm' ./...
+  repeat "$time" scripts/go test -race -count=1 -run 'Stress|Storm' ./...
+}
+
+main "$@"

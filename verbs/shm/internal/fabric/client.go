@@ -111,7 +111,6 @@ func (f *Fabric) roundTrip(p ProcID, q frame, timeout time.Duration,
 	q.seq = f.lastSeq
 	f.mu.Unlock()
 	q.from, q.to = f.self, p
-	sound := false // whether the connection is good for another request
 	err = c.uc.SetDeadline(deadline)
 	if err == nil {
 		err = c.send(&q, -1)
@@ -122,15 +121,21 @@ func (f *Fabric) roundTrip(p ProcID, q frame, timeout time.Duration,
 				closeAll(fds)
 				return err
 			}
-			sound = true
 			return use(reply, fds)
 		})
 	}
-	if sound && f.keepIdle(p, c) {
-		return err
+	if !isAnswer(err) || !f.keepIdle(p, c) {
+		f.forget(c)
 	}
-	f.forget(c)
 	return err
+}
+
+// isAnswer reports whether an honest peer answered, so that its connection is good for another
+// request.
+func isAnswer(err error) bool {
+	var remote *RemoteError
+	return err == nil || errors.As(err, &remote) || errors.Is(err, ErrNoSegment) ||
+		errors.Is(err, ErrNoHandler)
 }
 
 // checkReply refuses what does not answer the request and turns a status into an error.
@@ -236,7 +241,7 @@ func (f *Fabric) peerError(op string, p ProcID, err error) error {
 		return nil
 	case f.isClosed():
 		return fail(op, p.String(), ErrClosed, "")
-	case errors.As(err, &remote):
+	case errors.As(err, &remote), errors.Is(err, ErrBadFrame), errors.Is(err, ErrBadSegment):
 		return fail(op, p.String(), err, "")
 	case errors.Is(err, ErrPeerDead):
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -283,7 +288,7 @@ func hintFor(err error) string {
 	case errors.Is(err, ErrNoSegment):
 		return "not exported yet, withdrawn, or heap memory of a race build"
 	case errors.Is(err, ErrNoMemory):
-		return "free memory or ask for less"
+		return "free memory, ask for less, or raise vm.max_map_count if there are many segments"
 	}
 	return ""
 }

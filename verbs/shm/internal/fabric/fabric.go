@@ -3,13 +3,12 @@
 package fabric
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -30,6 +29,8 @@ type Options struct {
 	// HugeTLB allows memory from the preallocated hugetlb pool, made here or imported. Off by
 	// default: a peer that punches a hole into it while the pool is empty raises SIGBUS here.
 	HugeTLB bool
+
+	lockWait time.Duration // tests wait less for the directory's lock; 0 means lockWait
 }
 
 // Fabric is one membership of a process. Several may be open in one process, also on the same
@@ -61,7 +62,7 @@ type Fabric struct {
 // Open joins the fabric as a new process and reclaims the unnamed remains of killed ones. The
 // error wraps ErrUnsafeDir, ErrBusy, ErrFull, ErrCorrupt or an errno.
 func Open(o Options) (*Fabric, error) {
-	dir, err := openRunDir(o.Dir)
+	dir, err := openRunDir(o.Dir, cmp.Or(o.lockWait, lockWait))
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +94,7 @@ func (f *Fabric) joinLocked() (err error) {
 		return err
 	}
 	f.slots.reclaim()
-	f.reclaimFiles()
+	f.dir.reclaim(f.slots.alive)
 	if err := f.slots.take(newIncarnation()); errors.Is(err, ErrFull) {
 		return fail("join", f.dir.path, err, fmt.Sprintf("end some of the %d processes on it, or "+
 			"name another directory", MaxProcs))
@@ -117,23 +118,6 @@ func newIncarnation() uint64 {
 		_, _ = rand.Read(b[:]) // never returns an error
 		if n := binary.LittleEndian.Uint64(b[:]); n != 0 {
 			return n
-		}
-	}
-}
-
-// reclaimFiles removes sockets whose process is dead and half-made kept files. The caller holds
-// the directory's lock.
-func (f *Fabric) reclaimFiles() {
-	entries, _ := os.ReadDir(f.dir.path) // an unreadable directory fails at the next step
-	for _, e := range entries {
-		if p, ok := parseProcID(e.Name()); ok && !f.slots.alive(p) {
-			_ = unix.Unlinkat(f.dir.fd, e.Name(), 0)
-		}
-	}
-	entries, _ = os.ReadDir(f.dir.join(keptName))
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), keptTempPrefix) {
-			f.dir.reclaimKeptTemp(e.Name())
 		}
 	}
 }

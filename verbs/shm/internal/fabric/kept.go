@@ -104,6 +104,9 @@ func lockFile(fd int) (st unix.Stat_t, err error) {
 // createKept makes the file under a temporary name, allocated in full and locked, and then links
 // it: nobody ever sees one of the wrong size. EEXIST says that the name is taken meanwhile.
 func (d *runDir) createKept(name string, size int) (int, error) {
+	if err := d.checkRoom(size); err != nil {
+		return -1, err
+	}
 	temp := fmt.Sprintf("%s/%s%s-%016x", keptName, keptTempPrefix, name, newIncarnation())
 	fd, err := d.createKeptTemp(temp)
 	if err != nil {
@@ -119,6 +122,22 @@ func (d *runDir) createKept(name string, size int) (int, error) {
 		return -1, err
 	}
 	return fd, nil
+}
+
+// checkRoom refuses what the file system or, if that is memory, the host cannot have free.
+func (d *runDir) checkRoom(size int) error {
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(d.fd, &fs); err != nil {
+		return err
+	}
+	if room := fs.Bavail * uint64(fs.Bsize); fs.Blocks != 0 && uint64(size) > room {
+		return fmt.Errorf("%w: %d bytes asked for, %d free on the file system", ErrNoMemory, size,
+			room)
+	}
+	if fs.Type == unix.TMPFS_MAGIC {
+		return checkAvailable(size)
+	}
+	return nil
 }
 
 // createKeptTemp makes and locks the temporary file while it holds the directory's lock, so that

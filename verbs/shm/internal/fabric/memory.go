@@ -85,8 +85,16 @@ func checkAvailable(size int) error {
 			kib += n
 		}
 	}
-	if kib != 0 && uint64(size) > kib<<10 {
-		return fmt.Errorf("%w: %d bytes asked for, %d available", ErrNoMemory, size, kib<<10)
+	available := kib << 10
+	// A container sees its own control group at the root; on a host the file does not exist.
+	if b, err := os.ReadFile("/sys/fs/cgroup/memory.max"); err == nil {
+		limit, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 64)
+		if err == nil && limit != 0 { // otherwise "max"
+			available = min(available, limit)
+		}
+	}
+	if kib != 0 && uint64(size) > available {
+		return fmt.Errorf("%w: %d bytes asked for, %d available", ErrNoMemory, size, available)
 	}
 	return nil
 }
@@ -137,7 +145,9 @@ func (f *Fabric) adopt(payload []byte, fds []int) (*mapping, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := m.mapFD(fds[0], mapped); err != nil {
+	if err := m.mapFD(fds[0], mapped); errors.Is(err, ErrNoMemory) {
+		return nil, err
+	} else if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBadSegment, err)
 	}
 	m.data = m.mem[:size:size]

@@ -41,10 +41,11 @@ type runDir struct {
 	fd     int
 	mu     sync.Mutex // held while this membership has the lock: OFD locks do not nest
 	lockFD int
+	wait   time.Duration // bound on the wait for the lock
 }
 
 // openRunDir makes the directory if missing, checks that it is private, and returns it locked.
-func openRunDir(path string) (*runDir, error) {
+func openRunDir(path string, wait time.Duration) (*runDir, error) {
 	if path == "" {
 		path = DefaultDir()
 		if err := ensureDir(userDir()); err != nil {
@@ -56,7 +57,7 @@ func openRunDir(path string) (*runDir, error) {
 		return nil, fail("open run directory", path, err, "")
 	}
 	for range openRetries {
-		d, err := tryRunDir(path)
+		d, err := tryRunDir(path, wait)
 		if d != nil || err != nil {
 			return d, err
 		}
@@ -65,7 +66,7 @@ func openRunDir(path string) (*runDir, error) {
 }
 
 // tryRunDir is one attempt; nil and nil say that the directory went away meanwhile.
-func tryRunDir(path string) (*runDir, error) {
+func tryRunDir(path string, wait time.Duration) (*runDir, error) {
 	if filepath.Dir(path) == userDir() {
 		if err := ensureDir(userDir()); err != nil {
 			return nil, err
@@ -83,7 +84,7 @@ func tryRunDir(path string) (*runDir, error) {
 	} else if err != nil {
 		return nil, fail("open run directory", path, err, "")
 	}
-	d := &runDir{path: path, fd: fd, lockFD: -1}
+	d := &runDir{path: path, fd: fd, lockFD: -1, wait: wait}
 	if err := checkPrivate(fd, path); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
@@ -184,10 +185,10 @@ func checkFile(fd int) error {
 	return nil
 }
 
-// lock takes the directory's lock, waiting at most lockWait.
+// lock takes the directory's lock, waiting at most d.wait.
 func (d *runDir) lock() error {
 	d.mu.Lock()
-	for deadline := time.Now().Add(lockWait); ; time.Sleep(lockPoll) {
+	for deadline := time.Now().Add(d.wait); ; time.Sleep(lockPoll) {
 		err := setLock(d.lockFD, unix.F_WRLCK, 0)
 		if err == nil {
 			pid := []byte(fmt.Sprintf("%-20d\n", os.Getpid()))
@@ -222,10 +223,28 @@ func (d *runDir) unlock() {
 	d.mu.Unlock()
 }
 
+// reclaim removes sockets whose process is dead and kept files whose maker was killed half-way.
+// The caller holds the lock.
+func (d *runDir) reclaim(alive func(ProcID) bool) {
+	entries, _ := os.ReadDir(d.path) // an unreadable directory fails at the next step
+	for _, e := range entries {
+		if p, ok := parseProcID(e.Name()); ok && !alive(p) {
+			_ = unix.Unlinkat(d.fd, e.Name(), 0)
+		}
+	}
+	entries, _ = os.ReadDir(d.join(keptName))
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), keptTempPrefix) {
+			d.reclaimKeptTemp(e.Name())
+		}
+	}
+}
+
 // removeIfEmpty deletes what an unused run directory consists of; kept memory stays. The caller
 // holds the lock and has seen that no slot is live. Others that wait for the lock find it without
 // a link and start anew.
 func (d *runDir) removeIfEmpty() {
+	d.reclaim(func(ProcID) bool { return false })
 	_ = unix.Unlinkat(d.fd, slotsName, 0)
 	_ = unix.Unlinkat(d.fd, keptName, unix.AT_REMOVEDIR)
 	_ = unix.Unlinkat(d.fd, lockName, 0)

@@ -3,6 +3,7 @@
 package fabric
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"unsafe"
@@ -234,10 +235,13 @@ func (m *mapping) fill(size int, transparentHuge bool) error {
 // mapFD maps size bytes of fd; the mapping does not need fd afterwards.
 func (m *mapping) mapFD(fd, size int) (err error) {
 	m.mem, err = unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err == nil {
-		m.data = m.mem[:size:size]
+	if errors.Is(err, unix.ENOMEM) { // address space or vm.max_map_count
+		return fmt.Errorf("%w: %w", ErrNoMemory, err)
+	} else if err != nil {
+		return err
 	}
-	return err
+	m.data = m.mem[:size:size]
+	return nil
 }
 
 // Export lets peers fetch s as id, in place of what had this id before. The export holds a

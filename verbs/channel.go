@@ -162,11 +162,8 @@ func NewPoller(channels ...*Channel) (*Poller, error) {
 		err = p.add(p.wake)
 	}
 	for _, ch := range channels {
-		if err == nil && ch.FD() < 0 {
-			err = ErrUnsupported
-		}
 		if err == nil {
-			err = p.add(ch.FD())
+			err = p.Add(ch)
 		}
 	}
 	if err != nil {
@@ -175,24 +172,36 @@ func NewPoller(channels ...*Channel) (*Poller, error) {
 	return p, nil
 }
 
+// Add puts one more channel into the set.
+func (p *Poller) Add(ch *Channel) error {
+	if ch.FD() < 0 {
+		return &Error{Op: "epoll_ctl", Err: ErrUnsupported}
+	}
+	return p.add(ch.FD())
+}
+
 func (p *Poller) add(fd int) error {
 	return unix.EpollCtl(p.epfd, unix.EPOLL_CTL_ADD, fd,
 		&unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)})
 }
 
-// Wait blocks until a channel has an event, Wake was called, or the timeout is over (rounded up
-// to milliseconds; negative: no timeout). It says whether there was an event.
+// Wait blocks until a channel has an event, Wake was called, or the timeout is over (negative: no
+// timeout). It says whether there was an event.
 func (p *Poller) Wait(timeout time.Duration) (bool, error) {
-	ms := -1
+	var ts *unix.Timespec // epoll_wait counts milliseconds; ppoll on the set counts nanoseconds
 	if timeout >= 0 {
-		ms = int(min((timeout+time.Millisecond-1)/time.Millisecond, 1<<30))
+		t := unix.NsecToTimespec(int64(timeout))
+		ts = &t
 	}
-	n, err := unix.EpollWait(p.epfd, p.events[:], ms)
+	n, err := unix.Ppoll([]unix.PollFd{{Fd: int32(p.epfd), Events: unix.POLLIN}}, ts, nil)
+	if err == nil && n > 0 {
+		n, err = unix.EpollWait(p.epfd, p.events[:], 0)
+	}
 	if errors.Is(err, unix.EINTR) {
 		return false, nil
 	}
 	if err != nil {
-		return false, &Error{Op: "epoll_wait", Err: err}
+		return false, &Error{Op: "ppoll", Err: err}
 	}
 	for _, e := range p.events[:n] {
 		if int(e.Fd) == p.wake {

@@ -1,0 +1,167 @@
+package verbstest
+
+import (
+	"errors"
+
+	"drtmd/verbs"
+)
+
+// role finds what a node that was started can be, by name.
+func role(name string) func(*Proc) {
+	switch name {
+	case "agent":
+		return agentRole
+	}
+	return func(p *Proc) { p.Fatalf("unknown role %q", name) }
+}
+
+// request is what a case asks of an agent; answer is what it gets. Which fields matter depends
+// on Do.
+type request struct {
+	Do       string
+	Side, MR int
+	Spec     spec
+	Offset   int
+	Length   int
+	Count    int
+	Access   verbs.Access
+	Recv     bool // the receive queue's CQ, not the send queue's
+	ID       uint64
+	Data     []byte
+	WRs      []verbs.WR
+	Endpoint []byte
+	Connect  verbs.ConnectAttr
+}
+
+type answer struct {
+	Err      string // "" = done
+	ID       int
+	Count    int
+	State    verbs.QPState
+	Remote   verbs.RemoteMR
+	LKey     uint32
+	Endpoint []byte
+	Data     []byte
+	WCs      []verbs.WC
+}
+
+// agent is a node that does verbs on request, until its parent ends it.
+type agent struct {
+	p     *Proc
+	sides []*side
+	mrs   []*verbs.MR
+}
+
+func agentRole(p *Proc) {
+	a := &agent{p: p}
+	for {
+		var r request
+		err := p.recvJSON(0, &r, p.Now()+p.CaseLimit)
+		if errors.Is(err, errEnded) {
+			return
+		}
+		p.Must("next request", err)
+		reply := a.do(r)
+		p.Must("answer", p.sendJSON(0, reply))
+	}
+}
+
+// do does one request. What must not fail ends the case by Fatalf; what may is in Err.
+func (a *agent) do(r request) (out answer) {
+	p := a.p
+	var x *side
+	if r.Side > 0 {
+		x = a.sides[r.Side-1]
+	}
+	switch r.Do {
+	case "side":
+		x = p.newSide(r.Spec)
+		a.sides = append(a.sides, x)
+		out.ID = len(a.sides)
+		out.Remote, out.LKey = x.mr.Remote(), x.mr.LKey()
+		out.Endpoint = a.endpoint(x)
+	case "renew":
+		x.renew()
+		out.Endpoint = a.endpoint(x)
+	case "connect":
+		var peer verbs.Endpoint
+		p.Must("endpoint of the peer", peer.UnmarshalBinary(r.Endpoint))
+		out.Err = text(x.qp.Connect(&peer, r.Connect))
+	case "connect-ud":
+		p.Must("connect", x.qp.Connect(nil, r.Connect))
+	case "mr":
+		mr, err := x.pd.AllocMR(r.Length, r.Access, verbs.MROptions{})
+		p.Must("mr", err)
+		p.Cleanup(func() { p.Must("close mr", mr.Close()) })
+		a.mrs = append(a.mrs, mr)
+		out.ID, out.Remote = len(a.mrs), mr.Remote()
+	case "close-mr":
+		p.Must("close mr", a.mr(r, x).Close())
+	case "peek":
+		out.Data = append(out.Data, a.mr(r, x).Bytes()[r.Offset:r.Offset+r.Length]...)
+	case "poke":
+		copy(a.mr(r, x).Bytes()[r.Offset:], r.Data)
+	case "recv":
+		for i := range r.Count {
+			x.postRecv(r.ID+uint64(i), r.Offset+i*r.Length, r.Length)
+		}
+	case "send":
+		n, err := x.qp.PostSend(r.WRs)
+		out.Count, out.Err = n, text(err)
+	case "wait":
+		out.WCs = p.wait(x.cq(r.Recv), r.Count)
+	case "none":
+		p.none("at the peer", x.cq(r.Recv), p.quietTime())
+	case "state":
+		out.State = x.qp.State()
+	case "to-error":
+		p.Must("to error", x.qp.ToError())
+	case "close-qp":
+		p.Must("close qp", x.qp.Close())
+	case "storm":
+		out.Count = x.storm(r.WRs[0], r.Count)
+	default:
+		p.Fatalf("unknown request %q", r.Do)
+	}
+	return out
+}
+
+func (a *agent) endpoint(x *side) []byte {
+	b, err := x.qp.Endpoint().MarshalBinary()
+	a.p.Must("encode the endpoint", err)
+	return b
+}
+
+// mr is an MR by its number, or that of the side.
+func (a *agent) mr(r request, x *side) *verbs.MR {
+	if r.MR > 0 {
+		return a.mrs[r.MR-1]
+	}
+	return x.mr
+}
+
+func (x *side) cq(recv bool) *verbs.CQ {
+	if recv {
+		return x.rcq
+	}
+	return x.scq
+}
+
+// storm runs a request count times, one after another, and says how many succeeded before the
+// first one that did not.
+func (x *side) storm(wr verbs.WR, count int) int {
+	for i := range count {
+		wr.ID = uint64(i)
+		if wc := x.do(wr); wc.Status != verbs.WCSuccess {
+			return i
+		}
+	}
+	return count
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

@@ -135,7 +135,7 @@ func TestCloseEndsWhatIsRunning(t *testing.T) {
 func TestCloseReportsAHandlerThatDoesNotReturn(t *testing.T) {
 	dir := testDir(t)
 	f := openTest(t, dir)
-	g, err := Open(Options{Dir: dir})
+	g, err := Open(Options{Dir: dir, closeWait: 20 * time.Millisecond})
 	must(t, err)
 	block := make(chan struct{})
 	g.Handle(1, func(ProcID, []byte) ([]byte, error) { <-block; return nil, nil })

@@ -24,9 +24,6 @@ const (
 	maxIdle = 4
 )
 
-// ErrHungUp: a live peer closed the connection instead of answering.
-var ErrHungUp = errors.New("peer process closed the connection without an answer")
-
 // Call sends req to p's handler for kind and waits for its answer, at most timeout (0 means
 // DefaultTimeout). The handler runs at most once; after an error it may or may not have run.
 // The error wraps ErrPeerDead, ErrPeerTimeout, ErrNoHandler, ErrHungUp, ErrTooBig, ErrBadFrame or

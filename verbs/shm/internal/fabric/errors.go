@@ -13,6 +13,7 @@ var (
 	ErrClosed      = errors.New("fabric is closed")
 	ErrPeerDead    = errors.New("peer process is dead")
 	ErrPeerTimeout = errors.New("peer process does not answer")
+	ErrHungUp      = errors.New("peer process closed the connection without an answer")
 	ErrNoSegment   = errors.New("peer exports nothing under this id")
 	ErrBadSegment  = errors.New("peer sent memory that is not safe to map")
 	ErrBadFrame    = errors.New("malformed frame")

@@ -30,13 +30,15 @@ type Options struct {
 	// default: a peer that punches a hole into it while the pool is empty raises SIGBUS here.
 	HugeTLB bool
 
-	lockWait time.Duration // tests wait less for the directory's lock; 0 means lockWait
+	// Tests wait less; 0 means the constants of the same names.
+	lockWait, closeWait time.Duration
 }
 
 // Fabric is one membership of a process. Several may be open in one process, also on the same
 // directory; each has a slot of its own.
 type Fabric struct {
 	hugeTLB bool
+	wait    time.Duration // bound on Close's wait for handlers
 	self    ProcID
 	dir     *runDir
 	done    chan struct{} // closed by Close
@@ -68,6 +70,7 @@ func Open(o Options) (*Fabric, error) {
 	}
 	f := &Fabric{
 		hugeTLB: o.HugeTLB,
+		wait:    cmp.Or(o.closeWait, closeWait),
 		dir:     dir,
 		done:    make(chan struct{}),
 		exports: make(map[uint64]*Segment),
@@ -180,7 +183,7 @@ func (f *Fabric) isClosed() bool {
 func (f *Fabric) waitForGoroutines() error {
 	over := make(chan struct{})
 	go func() { f.wg.Wait(); close(over) }()
-	t := time.NewTimer(closeWait)
+	t := time.NewTimer(f.wait)
 	defer t.Stop()
 	select {
 	case <-over:

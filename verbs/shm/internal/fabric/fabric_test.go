@@ -312,3 +312,26 @@ func TestLongDirectory(t *testing.T) {
 		t.Errorf("answer %q", answer)
 	}
 }
+
+func TestDefaultDirectoryIsMadeAndRemoved(t *testing.T) {
+	for range 2 {
+		f, err := Open(Options{})
+		must(t, err)
+		if f.Dir() != DefaultDir() {
+			t.Errorf("directory %s", f.Dir())
+		}
+		var st unix.Stat_t
+		must(t, unix.Stat(userDir(), &st))
+		if st.Mode&0o777 != 0o700 {
+			t.Errorf("mode %#o", st.Mode)
+		}
+		alone := len(f.Peers()) == 1
+		must(t, f.Close())
+		if _, err := os.Stat(DefaultDir()); alone && err == nil {
+			names := dirNames(t, DefaultDir())
+			if slices.Contains(names, f.Self().String()) {
+				t.Errorf("left %v", names)
+			}
+		}
+	}
+}

@@ -62,6 +62,8 @@ func childMain(role, dir string) error {
 		return err
 	}
 	switch role {
+	case "churner":
+		return errors.Join(f.Close(), childChurner(dir))
 	case "member":
 		err = childMember(f)
 	case "keeper":
@@ -110,6 +112,30 @@ func childMember(f *Fabric) error {
 		return make([]byte, MaxMessage+1), nil
 	})
 	return nil
+}
+
+// childChurner does everything that leaves something behind when it is killed, again and again.
+func childChurner(dir string) error {
+	fmt.Println("ready p0.0000000000000000")
+	for n := 0; ; n++ {
+		f, err := Open(Options{Dir: dir})
+		if err != nil {
+			return err
+		}
+		name := fmt.Sprintf("churn-%d", n%8)
+		s, err := f.NewSegment(SegmentOptions{Size: 1 << 20, Keep: name})
+		if err != nil {
+			return err
+		}
+		a, err := f.NewSegment(SegmentOptions{Size: 1 << 20})
+		if err != nil {
+			return err
+		}
+		f.Export(1, a)
+		if err := errors.Join(a.Close(), s.Close(), f.RemoveKept(name), f.Close()); err != nil {
+			return err
+		}
+	}
 }
 
 // child is a re-executed process on a fabric.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -249,4 +250,67 @@ func countMaps(t *testing.T) int {
 	b, err := os.ReadFile("/proc/self/maps")
 	must(t, err)
 	return bytes.Count(b, []byte("memfd:drtmd"))
+}
+
+// Killed at any point of joining, making kept memory and leaving, a process wedges nobody and the
+// next one finds nothing but whole kept files.
+func TestKillsAtAnyPointLeaveNoRemains(t *testing.T) {
+	dir := testDir(t)
+	f := openTest(t, dir)
+	const kills = 25
+	for i := range kills {
+		c := startChild(t, "churner", dir)
+		time.Sleep(time.Duration(i) * 400 * time.Microsecond) // the point of the kill, no ordering
+		c.kill()
+	}
+	g := openTest(t, dir)
+	if got := len(g.Peers()); got != 2 {
+		t.Errorf("%d peers alive", got)
+	}
+	want := []string{keptName, lockName, f.Self().String(), g.Self().String(), slotsName}
+	got := dirNames(t, dir)
+	got = slices.DeleteFunc(got, func(s string) bool { return slices.Contains(want, s) })
+	if len(got) != 0 {
+		t.Errorf("remains: %v", got)
+	}
+	names, err := g.ListKept()
+	must(t, err)
+	if files := dirNames(t, filepath.Join(dir, keptName)); len(files) != len(names) {
+		t.Errorf("kept %v, files %v", names, files)
+	}
+	for _, name := range names {
+		newSegment(t, g, SegmentOptions{Size: 1 << 20, Keep: name}) // whole, and not locked
+	}
+}
+
+// With pages in the pool (sysctl vm.nr_hugepages=4) hugetlb memory is made and passed.
+func TestHugeTLB(t *testing.T) {
+	if freeHugePages() < 4 {
+		t.Skipf("%d free huge pages, 4 needed: sysctl vm.nr_hugepages=4", freeHugePages())
+	}
+	dir := testDir(t)
+	f, err := Open(Options{Dir: dir, HugeTLB: true})
+	must(t, err)
+	defer func() { must(t, f.Close()) }()
+	s := newSegment(t, f, SegmentOptions{Size: hugePageBytes + 1, Huge: true})
+	if !s.m.hugeTLB || s.Size() != hugePageBytes+1 {
+		t.Fatalf("hugetlb %v, size %d", s.m.hugeTLB, s.Size())
+	}
+	s.Bytes()[hugePageBytes] = 7
+	f.Export(1, s)
+	g, err := Open(Options{Dir: dir, HugeTLB: true})
+	must(t, err)
+	defer func() { must(t, g.Close()) }()
+	again, err := g.Import(f.Self(), 1)
+	must(t, err)
+	if again.Size() != s.Size() || again.Bytes()[hugePageBytes] != 7 {
+		t.Error("another memory")
+	}
+	must(t, again.Close())
+	_, err = openTest(t, dir).Import(f.Self(), 1) // did not opt in
+	wantErr(t, err, ErrBadSegment, "hugetlb")
+	big := newSegment(t, f, SegmentOptions{Size: (freeHugePages() + 1) * hugePageBytes, Huge: true})
+	if big.m.hugeTLB {
+		t.Error("hugetlb memory over what the pool has")
+	}
 }

@@ -18,7 +18,14 @@ func (pd *PD) CreateAH(a AHAttr) (*AH, error) {
 	if a.HopLimit == 0 {
 		a.HopLimit = defaultHopLimit
 	}
-	port, err := c.Port(a.Port)
+	if a.Port < 1 || a.Port > c.attr.Ports {
+		return nil, c.invalid(op, "", "port %d of %d", a.Port, c.attr.Ports)
+	}
+	if err := pd.enter(op); err != nil {
+		return nil, err
+	}
+	defer c.life.RUnlock()
+	port, err := c.queryPort(a.Port)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +67,8 @@ func (c *Context) setAH(handle uint32, ah *AH) {
 
 func (ah *AH) closeRank() int { return rankAH }
 
-// Close destroys the handle (ibv_destroy_ah). Posting with it is refused from then on.
+// Close destroys the handle (ibv_destroy_ah). Posting with it is refused from then on; the caller
+// sees to it that no post with it runs at the same time.
 func (ah *AH) Close() error {
 	return ah.once.do(func() error {
 		ah.ctx.setAH(ah.Handle(), nil)

@@ -20,22 +20,24 @@ type Channel struct {
 	drv  DriverChannel
 	once closeOnce
 
-	waitMu sync.Mutex // one waiter at a time
-	mu     sync.Mutex // guards file
-	file   *os.File   // the descriptor in Go's poller; made at the first Wait
+	turn   chan struct{} // one waiter at a time
+	mu     sync.Mutex    // guards what follows
+	file   *os.File      // the descriptor in Go's poller; made at the first Wait
+	closed bool
 }
 
 // CreateChannel makes a completion channel (ibv_create_comp_channel).
 func (c *Context) CreateChannel() (*Channel, error) {
 	const op = "ibv_create_comp_channel"
-	if c.isClosed() {
-		return nil, c.fail(op, ErrClosed)
+	if err := c.enter(op); err != nil {
+		return nil, err
 	}
+	defer c.life.RUnlock()
 	d, err := c.drv.CreateChannel()
 	if err != nil {
 		return nil, c.wrap(op, err)
 	}
-	ch := &Channel{ctx: c, drv: d}
+	ch := &Channel{ctx: c, drv: d, turn: make(chan struct{}, 1)}
 	if err := c.adopt(op, ch); err != nil {
 		return nil, closeAfter(err, d)
 	}
@@ -49,6 +51,9 @@ func (ch *Channel) FD() int { return ch.drv.FD() }
 // Consume takes the events that wait, without blocking, acknowledges them
 // (ibv_get_cq_event, ibv_ack_cq_events) and calls each, which may be nil, with their CQs.
 func (ch *Channel) Consume(each func(*CQ)) error {
+	if ch.isClosed() {
+		return ch.ctx.fail("ibv_get_cq_event", ErrClosed)
+	}
 	return ch.ctx.wrap("ibv_get_cq_event", ch.drv.Consume(func(id uint32) {
 		ch.ctx.mu.Lock()
 		cq := ch.ctx.cqs[id]
@@ -62,32 +67,46 @@ func (ch *Channel) Consume(each func(*CQ)) error {
 // Wait blocks until an event waits on the channel or ctx is done, in which case it returns
 // ctx's error. It does not consume. One goroutine at a time waits; others queue.
 func (ch *Channel) Wait(ctx context.Context) error {
-	ch.waitMu.Lock()
-	defer ch.waitMu.Unlock()
+	select {
+	case ch.turn <- struct{}{}:
+		defer func() { <-ch.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	f, err := ch.pollable()
 	if err != nil {
 		return err
 	}
-	if err := ctx.Err(); err != nil {
+	deadline, timed := ctx.Deadline() // the zero time is no deadline
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		err := readWhen(ctx, f, deadline)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case !errors.Is(err, os.ErrDeadlineExceeded):
+			return ch.ctx.fail("wait for completion event", errors.Join(ErrClosed, err))
+		case timed && !time.Now().Before(deadline):
+			return context.DeadlineExceeded // ctx's own timer is about to say the same
+		}
+		// The cancellation of an earlier Wait came late and moved the deadline: again.
+	}
+}
+
+// readWhen parks until the descriptor is readable, the deadline, or the end of ctx.
+func readWhen(ctx context.Context, f *os.File, deadline time.Time) error {
+	raw, err := f.SyscallConn()
+	if err != nil {
 		return err
 	}
-	deadline, _ := ctx.Deadline() // the zero time is no deadline
 	_ = f.SetReadDeadline(deadline)
 	stop := context.AfterFunc(ctx, func() { _ = f.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
-	raw, err := f.SyscallConn()
-	if err == nil {
-		err = raw.Read(readable)
-	}
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case errors.Is(err, os.ErrDeadlineExceeded): // the poller's clock was a little early
-		return context.DeadlineExceeded
-	}
-	return ch.ctx.fail("wait for completion event", errors.Join(ErrClosed, err))
+	return raw.Read(readable)
 }
 
 // readable reports whether the descriptor has something, without taking it.
@@ -102,6 +121,9 @@ func (ch *Channel) pollable() (*os.File, error) {
 	const op = "wait for completion event"
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
+	if ch.closed {
+		return nil, ch.ctx.fail(op, ErrClosed)
+	}
 	if ch.file != nil {
 		return ch.file, nil
 	}
@@ -119,6 +141,12 @@ func (ch *Channel) pollable() (*os.File, error) {
 	return ch.file, nil
 }
 
+func (ch *Channel) isClosed() bool {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	return ch.closed
+}
+
 func (ch *Channel) closeRank() int { return rankChannel }
 
 // Close destroys the channel (ibv_destroy_comp_channel); a waiter returns ErrClosed. With live
@@ -126,6 +154,8 @@ func (ch *Channel) closeRank() int { return rankChannel }
 func (ch *Channel) Close() error {
 	return ch.once.do(func() error {
 		const op = "ibv_destroy_comp_channel"
+		ch.ctx.life.Lock()
+		defer ch.ctx.life.Unlock()
 		err := ch.ctx.inUse(op, func(o object) bool {
 			cq, ok := o.(*CQ)
 			return ok && cq.channel == ch
@@ -135,6 +165,7 @@ func (ch *Channel) Close() error {
 		}
 		ch.ctx.disown(ch)
 		ch.mu.Lock()
+		ch.closed = true
 		if ch.file != nil {
 			_ = ch.file.Close()
 		}
@@ -149,6 +180,8 @@ type Poller struct {
 	epfd, wake int
 	events     [16]unix.EpollEvent
 	once       closeOnce
+	mu         sync.Mutex // keeps Wake off descriptors that Close has freed
+	closed     bool
 }
 
 // NewPoller makes a poller of channels.
@@ -214,6 +247,11 @@ func (p *Poller) Wait(timeout time.Duration) (bool, error) {
 
 // Wake ends a Wait from another goroutine.
 func (p *Poller) Wake() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
 	one := [8]byte{1}
 	_, _ = unix.Write(p.wake, one[:])
 }
@@ -221,6 +259,9 @@ func (p *Poller) Wake() {
 // Close frees the descriptors; the channels stay open. It may be called twice.
 func (p *Poller) Close() error {
 	return p.once.do(func() error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.closed = true
 		err := unix.Close(p.epfd)
 		if p.wake >= 0 {
 			err = errors.Join(err, unix.Close(p.wake))

@@ -37,6 +37,11 @@ type Context struct {
 	qps table[QP]
 	ahs table[AH]
 
+	// life is held for reading while an object is made or the device queried, and for writing
+	// while an object that others refer to is closed: nothing is made on top of what is going.
+	// It is taken before mu, and never on the data path.
+	life sync.RWMutex
+
 	mu       sync.Mutex
 	closed   bool
 	nextID   uint64            // creation order of objects
@@ -94,8 +99,27 @@ func (c *Context) Port(port int) (PortAttr, error) {
 		return PortAttr{}, &Error{Op: "ibv_query_port", Device: c.attr.Name, Errno: syscall.EINVAL,
 			Detail: fmt.Sprintf("port %d of %d", port, c.attr.Ports)}
 	}
+	if err := c.enter("ibv_query_port"); err != nil {
+		return PortAttr{}, err
+	}
+	defer c.life.RUnlock()
+	return c.queryPort(port)
+}
+
+// queryPort is Port for callers that have entered.
+func (c *Context) queryPort(port int) (PortAttr, error) {
 	p, err := c.drv.QueryPort(port)
 	return p, c.wrap("ibv_query_port", err)
+}
+
+// enter takes life for reading, for a call on the open device, or says that it is closed.
+func (c *Context) enter(op string) error {
+	c.life.RLock()
+	if c.isClosed() {
+		c.life.RUnlock()
+		return c.fail(op, ErrClosed)
+	}
+	return nil
 }
 
 // Events carries asynchronous events (ibv_get_async_event). It is closed with the context.
@@ -141,28 +165,40 @@ func (c *Context) announce(e Event) {
 // Close destroys what is still open, in the right order, and the device. It may be called
 // twice; the second call returns nil.
 func (c *Context) Close() error {
+	c.life.Lock() // what is being made is finished first, and then closed below
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
+		c.life.Unlock()
 		return nil
 	}
 	c.closed = true
 	close(c.events)
-	left := make([]object, 0, len(c.open))
-	for o := range c.open {
-		left = append(left, o)
-	}
-	order := func(a, b object) int {
-		return cmp.Or(cmp.Compare(a.closeRank(), b.closeRank()), cmp.Compare(c.open[a], c.open[b]))
-	}
-	slices.SortFunc(left, order)
+	left := c.openLocked(func(object) bool { return true })
+	slices.SortStableFunc(left, func(a, b object) int {
+		return cmp.Compare(a.closeRank(), b.closeRank())
+	})
 	c.mu.Unlock()
+	c.life.Unlock()
 
 	var errs []error
 	for _, o := range left {
 		errs = append(errs, o.Close())
 	}
 	return errors.Join(append(errs, c.wrap("ibv_close_device", c.drv.Close()))...)
+}
+
+// openLocked lists the live objects that the predicate holds for, in the order of their making.
+// Caller holds mu.
+func (c *Context) openLocked(which func(object) bool) []object {
+	var list []object
+	for o := range c.open {
+		if which(o) {
+			list = append(list, o)
+		}
+	}
+	slices.SortFunc(list, func(a, b object) int { return cmp.Compare(c.open[a], c.open[b]) })
+	return list
 }
 
 // adopt registers a new object, or says that the context is closed.
@@ -228,11 +264,12 @@ func (c *Context) wrap(op string, err error) error {
 		}
 		return err
 	}
-	var errno syscall.Errno
-	if errors.As(err, &errno) {
+	if errno, ok := err.(syscall.Errno); ok {
 		return &Error{Op: op, Device: c.attr.Name, Errno: errno}
 	}
-	return &Error{Op: op, Device: c.attr.Name, Err: err}
+	e = &Error{Op: op, Device: c.attr.Name, Err: err}
+	_ = errors.As(err, &e.Errno) // zero where there is none
+	return e
 }
 
 // invalid is an EINVAL with words.

@@ -3,6 +3,7 @@ package verbs
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -36,19 +37,22 @@ func (c *Context) CreateCQ(cfg CQConfig) (*CQ, error) {
 	if cfg.Depth < 1 || cfg.Depth > c.attr.MaxCQE {
 		return nil, c.invalid(op, "", "depth %d is not in 1..%d", cfg.Depth, c.attr.MaxCQE)
 	}
+	if err := c.enter(op); err != nil {
+		return nil, err
+	}
+	defer c.life.RUnlock()
 	var dch DriverChannel
 	if cfg.Channel != nil {
 		if cfg.Channel.ctx != c {
 			return nil, c.invalid(op, "", "the channel belongs to another context")
 		}
+		if cfg.Channel.isClosed() {
+			return nil, c.fail(op, ErrClosed)
+		}
 		dch = cfg.Channel.drv
 	}
 	cq := &CQ{ctx: c, depth: uint32(cfg.Depth), channel: cfg.Channel, single: cfg.SingleThreaded}
 	c.mu.Lock()
-	if c.closed {
-		c.mu.Unlock()
-		return nil, c.fail(op, ErrClosed)
-	}
 	c.nextCQID++
 	cq.id = c.nextCQID
 	c.mu.Unlock()
@@ -175,16 +179,31 @@ func (cq *CQ) finish(wc *WC) bool {
 		return true
 	}
 	if t.recv() {
-		if wc.Op == 0 {
-			wc.Op = WCOpcode(OpRecv)
-		}
+		qp.received(wc)
 		return true
 	}
-	wc.Op = WCOpcode(s.op)
-	if s.op != OpExtension {
-		wc.ByteLen = 0
+	done := WC{ID: s.id, Op: WCOpcode(s.op), QPN: wc.QPN}
+	if s.op == OpExtension {
+		done.ByteLen = wc.ByteLen
 	}
+	*wc = done
 	return true
+}
+
+// received leaves in a successful receive completion only what means something.
+func (qp *QP) received(wc *WC) {
+	if wc.Op != WCOpcode(OpRecvWriteImm) {
+		wc.Op = WCOpcode(OpRecv)
+	}
+	wc.Flags &= WCWithGRH | WCWithImm
+	if wc.Flags&WCWithImm == 0 {
+		wc.Imm = 0
+	}
+	if qp.cfg.Type == RC {
+		wc.SrcQPN = 0
+		wc.Flags &^= WCWithGRH
+	}
+	wc.VendorErr, wc.Raw = 0, WCSuccess
 }
 
 // status corrects a deviating status.
@@ -206,11 +225,11 @@ func (cq *CQ) Arm(solicitedOnly bool) error {
 	if cq.channel == nil {
 		return cq.ctx.invalid(op, "create the CQ with a Channel", "the CQ has no channel")
 	}
+	cq.lock()
+	defer cq.unlock()
 	if cq.closed.Load() {
 		return cq.ctx.fail(op, ErrClosed)
 	}
-	cq.lock()
-	defer cq.unlock()
 	return cq.ctx.wrap(op, cq.drv.Arm(solicitedOnly))
 }
 
@@ -281,18 +300,24 @@ func (cq *CQ) breakDown() {
 	if cq.broken.Swap(true) {
 		return
 	}
-	var hit []*QP
 	cq.ctx.mu.Lock()
-	for o := range cq.ctx.open {
-		if qp, ok := o.(*QP); ok && (qp.sendCQ == cq || qp.recvCQ == cq) {
-			hit = append(hit, qp)
-		}
-	}
+	hit := cq.ctx.openLocked(cq.usedBy)
 	cq.ctx.mu.Unlock()
-	for _, qp := range hit {
-		qp.fail()
+	for _, o := range hit {
+		o.(*QP).fail()
 	}
 	cq.ctx.announce(Event{Type: EventCQErr, CQ: cq, Text: ErrCQOverrun.Error()})
+}
+
+// usedBy reports whether an object is a QP that reports here.
+func (cq *CQ) usedBy(o object) bool {
+	qp, ok := o.(*QP)
+	return ok && (qp.sendCQ == cq || qp.recvCQ == cq)
+}
+
+// forget drops the stashed completions of a QP that is closed. Caller holds the lock.
+func (cq *CQ) forget(qpn uint32) {
+	cq.stash = slices.DeleteFunc(cq.stash, func(wc WC) bool { return wc.QPN == qpn })
 }
 
 func (cq *CQ) closeRank() int { return rankCQ }
@@ -302,10 +327,9 @@ func (cq *CQ) closeRank() int { return rankCQ }
 func (cq *CQ) Close() error {
 	return cq.once.do(func() error {
 		const op = "ibv_destroy_cq"
-		err := cq.ctx.inUse(op, func(o object) bool {
-			qp, ok := o.(*QP)
-			return ok && (qp.sendCQ == cq || qp.recvCQ == cq)
-		})
+		cq.ctx.life.Lock()
+		defer cq.ctx.life.Unlock()
+		err := cq.ctx.inUse(op, cq.usedBy)
 		if err != nil {
 			return err
 		}

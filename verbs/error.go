@@ -66,7 +66,10 @@ func (e *Error) Error() string {
 			fmt.Fprintf(&b, " (vendor error %#x)", e.VendorErr)
 		}
 	}
-	if e.Errno != 0 {
+	switch {
+	case e.Errno != 0 && errors.Is(e.Err, e.Errno): // the cause says it in words
+		part(unix.ErrnoName(e.Errno))
+	case e.Errno != 0:
 		part(unix.ErrnoName(e.Errno) + " (" + e.Errno.Error() + ")")
 	}
 	if e.Err != nil {

@@ -49,9 +49,10 @@ func (pd *PD) AllocMR(size int, access Access, o MROptions) (*MR, error) {
 	case o.Keep != "" && !c.attr.Caps.KeptMRs:
 		return nil, c.fail(op, ErrUnsupported)
 	}
-	if c.isClosed() {
-		return nil, c.fail(op, ErrClosed)
+	if err := pd.enter(op); err != nil {
+		return nil, err
 	}
+	defer c.life.RUnlock()
 	d, err := pd.drv.AllocMR(size, access, o)
 	if err != nil {
 		return nil, c.wrap(op, hintReg(err, size))

@@ -2,14 +2,16 @@ package verbs
 
 import (
 	"sync"
+	"sync/atomic"
 	"syscall"
 )
 
 // PD is a protection domain (ibv_pd): MRs, QPs and AHs of one domain work together.
 type PD struct {
-	ctx  *Context
-	drv  DriverPD
-	once closeOnce
+	ctx    *Context
+	drv    DriverPD
+	once   closeOnce
+	closed atomic.Bool
 }
 
 // closeOnce runs a close once and lets later calls return nil.
@@ -36,9 +38,10 @@ func (o *closeOnce) do(f func() error) error {
 // AllocPD makes a protection domain (ibv_alloc_pd).
 func (c *Context) AllocPD() (*PD, error) {
 	const op = "ibv_alloc_pd"
-	if c.isClosed() {
-		return nil, c.fail(op, ErrClosed)
+	if err := c.enter(op); err != nil {
+		return nil, err
 	}
+	defer c.life.RUnlock()
 	d, err := c.drv.AllocPD()
 	if err != nil {
 		return nil, c.wrap(op, err)
@@ -50,6 +53,18 @@ func (c *Context) AllocPD() (*PD, error) {
 	return pd, nil
 }
 
+// enter is Context.enter for something made in the domain.
+func (pd *PD) enter(op string) error {
+	if err := pd.ctx.enter(op); err != nil {
+		return err
+	}
+	if pd.closed.Load() {
+		pd.ctx.life.RUnlock()
+		return pd.ctx.fail(op, ErrClosed)
+	}
+	return nil
+}
+
 // Context is the device of the domain.
 func (pd *PD) Context() *Context { return pd.ctx }
 
@@ -59,6 +74,8 @@ func (pd *PD) closeRank() int { return rankPD }
 // names them, and may be called again.
 func (pd *PD) Close() error {
 	return pd.once.do(func() error {
+		pd.ctx.life.Lock()
+		defer pd.ctx.life.Unlock()
 		err := pd.ctx.inUse("ibv_dealloc_pd", func(o object) bool {
 			switch o := o.(type) {
 			case *MR:
@@ -73,6 +90,7 @@ func (pd *PD) Close() error {
 		if err != nil {
 			return err
 		}
+		pd.closed.Store(true)
 		pd.ctx.disown(pd)
 		return pd.ctx.wrap("ibv_dealloc_pd", pd.drv.Close())
 	})

@@ -23,6 +23,10 @@ type QP struct {
 
 	state atomic.Uint32 // QPState
 
+	// alive keeps ToError, which may come from any goroutine and under the lock of a CQ, off a
+	// driver's QP that is being destroyed. It is the last lock but Context.mu.
+	alive sync.Mutex
+
 	control     sync.Mutex // serializes transitions; guards peer
 	peer        *Endpoint
 	pathMTU     int // bytes, since RTR
@@ -44,15 +48,19 @@ func (pd *PD) CreateQP(cfg QPConfig) (*QP, error) {
 	if err := pd.checkQP(op, &cfg); err != nil {
 		return nil, err
 	}
-	port, err := c.Port(cfg.Port)
+	if err := pd.enter(op); err != nil {
+		return nil, err
+	}
+	defer c.life.RUnlock()
+	if cfg.SendCQ.closed.Load() || cfg.RecvCQ.closed.Load() {
+		return nil, c.fail(op, ErrClosed)
+	}
+	port, err := c.queryPort(cfg.Port)
 	if err != nil {
 		return nil, err
 	}
 	if cfg.GIDIndex, err = c.resolveGID(op, port, cfg.GIDIndex); err != nil {
 		return nil, err
-	}
-	if c.isClosed() {
-		return nil, c.fail(op, ErrClosed)
 	}
 	qp := &QP{ctx: c, pd: pd, cfg: cfg, port: port, sendCQ: cfg.SendCQ, recvCQ: cfg.RecvCQ,
 		psn: c.psn() & (1<<24 - 1)}
@@ -219,6 +227,9 @@ func (qp *QP) ToInit() error {
 func (qp *QP) ToRTR(peer *Endpoint, a RTRAttr) error {
 	const op = "ibv_modify_qp to RTR"
 	return qp.move(op, StateInit, StateRTR, func() error {
+		if qp.cfg.Type == UD {
+			peer = nil
+		}
 		mtu := qp.port.ActiveMTU
 		if qp.cfg.Type == RC {
 			if err := qp.checkPeer(op, peer); err != nil {
@@ -238,6 +249,9 @@ func (qp *QP) ToRTR(peer *Endpoint, a RTRAttr) error {
 		}
 		if a.MinRNRTimer < 0 || a.MinRNRTimer > 31 {
 			return qp.ctx.invalid(op, "", "min RNR timer %d is not 5 bits", a.MinRNRTimer)
+		}
+		if a.ServiceLevel > 15 {
+			return qp.ctx.invalid(op, "", "service level %d is not 4 bits", a.ServiceLevel)
 		}
 		if a.HopLimit == 0 {
 			a.HopLimit = defaultHopLimit
@@ -379,6 +393,8 @@ func (qp *QP) Connect(peer *Endpoint, a ConnectAttr) error {
 // ToError moves the QP to ERR from any state: everything posted is flushed. Safe from any
 // goroutine at any time, twice as well.
 func (qp *QP) ToError() error {
+	qp.alive.Lock()
+	defer qp.alive.Unlock()
 	if s := qp.toErr(); s == StateClosed {
 		return qp.wrongState("ibv_modify_qp to ERR", s, StateErr)
 	}
@@ -429,12 +445,19 @@ func (qp *QP) Close() error {
 			second.lock()
 			defer second.unlock()
 		}
+		qp.alive.Lock()
+		again := qp.State() == StateClosed // the driver was busy before
 		qp.state.Store(uint32(StateClosed))
 		err := qp.drv.Close()
-		qp.ctx.withdraw(qp)
-		qp.ctx.disown(qp)
-		qp.sendCQ.ghosts += qp.sq.outstanding()
-		qp.recvCQ.ghosts += qp.rq.outstanding()
+		qp.alive.Unlock()
+		if !again {
+			qp.ctx.withdraw(qp)
+			qp.ctx.disown(qp)
+			qp.sendCQ.forget(qp.qpn)
+			qp.recvCQ.forget(qp.qpn)
+			qp.sendCQ.ghosts += qp.sq.outstanding()
+			qp.recvCQ.ghosts += qp.rq.outstanding()
+		}
 		return qp.ctx.wrap("ibv_destroy_qp", err)
 	})
 }

@@ -1,9 +1,6 @@
 package verbs
 
-import (
-	"slices"
-	"syscall"
-)
+import "syscall"
 
 // token names an outstanding request towards the driver, in place of the caller's ID, so that
 // any completion, also one with an error, leads to its QP and queue slot.
@@ -104,9 +101,7 @@ func (c *Context) withdraw(qp *QP) {
 	if c.qps.get(qp.index) == qp {
 		c.qps.set(qp.index, nil)
 	}
-	if !slices.Contains(c.qpFree, qp.index) {
-		c.qpFree = append(c.qpFree, qp.index)
-	}
+	c.qpFree = append(c.qpFree, qp.index)
 }
 
 // qpByNumber is for the slow path: events.

@@ -214,3 +214,21 @@ func TestEventWakesAnotherProcess(t *testing.T) {
 	must(t, e.Signal()) // of a dead peer: nobody hears it
 	must(t, e.Close())
 }
+
+func TestConnectionsToTheDeadAreClosed(t *testing.T) {
+	dir := testDir(t)
+	f := openTest(t, dir)
+	comeAndGo := func() {
+		g, err := Open(Options{Dir: dir})
+		must(t, err)
+		g.Handle(1, func(ProcID, []byte) ([]byte, error) { return nil, nil })
+		_, err = f.Call(g.Self(), 1, nil, 0)
+		must(t, errors.Join(err, g.Close()))
+	}
+	comeAndGo()
+	before := openFDs()
+	for range 20 {
+		comeAndGo()
+	}
+	waitFDs(t, before)
+}

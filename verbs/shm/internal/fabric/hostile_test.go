@@ -228,11 +228,14 @@ func TestHostileFullBlockingEventDoesNotBlockSignal(t *testing.T) {
 	case err := <-over:
 		must(t, err)
 	case <-time.After(longEnough):
-		t.Fatal("blocked")
+		t.Error("blocked")
+		_, err = unix.Read(fd, make([]byte, 8)) // lets it go
+		must(t, errors.Join(err, <-over))
 	}
 }
 
 func TestHostileAnswersAreErrors(t *testing.T) {
+	stray := testMemfd(t, 1, 0, 0) // sent along, and to be closed by who gets it
 	for _, c := range []struct {
 		name string
 		act  func(conn *net.UnixConn, req frame)
@@ -241,29 +244,31 @@ func TestHostileAnswersAreErrors(t *testing.T) {
 		{"closes", func(*net.UnixConn, frame) {}, ErrHungUp},
 		{"half a frame, then closes", func(conn *net.UnixConn, req frame) {
 			reply := answer(req, []byte("half"))
-			sendRaw(conn, reply.appendTo(nil)[:20])
+			sendRaw(conn, reply.appendTo(nil)[:20], stray)
 		}, ErrBadFrame},
 		{"payload cut", func(conn *net.UnixConn, req frame) {
 			reply := answer(req, []byte("half"))
-			sendRaw(conn, reply.appendTo(nil)[:frameHeadBytes+2])
+			sendRaw(conn, reply.appendTo(nil)[:frameHeadBytes+2], stray)
 		}, ErrBadFrame},
 		{"oversize", func(conn *net.UnixConn, req frame) {
 			reply := answer(req, make([]byte, MaxMessage+1))
-			sendRaw(conn, reply.appendTo(nil))
+			sendRaw(conn, reply.appendTo(nil), stray)
 		}, ErrBadFrame},
-		{"garbage", func(conn *net.UnixConn, _ frame) { sendRaw(conn, make([]byte, 100)) },
-			ErrBadFrame},
+		{"garbage", func(conn *net.UnixConn, _ frame) {
+			sendRaw(conn, make([]byte, 100), stray)
+		}, ErrBadFrame},
 		{"answers another request", func(conn *net.UnixConn, req frame) {
 			req.seq++
 			reply := answer(req, nil)
-			sendRaw(conn, reply.appendTo(nil))
+			sendRaw(conn, reply.appendTo(nil), stray)
 		}, ErrBadFrame},
-		{"a request instead", func(conn *net.UnixConn, req frame) { sendRaw(conn, req.appendTo(nil)) },
-			ErrBadFrame},
+		{"a request instead", func(conn *net.UnixConn, req frame) {
+			sendRaw(conn, req.appendTo(nil), stray)
+		}, ErrBadFrame},
 		{"in the name of another", func(conn *net.UnixConn, req frame) {
 			req.to.Incarnation++
 			reply := answer(req, nil)
-			sendRaw(conn, reply.appendTo(nil))
+			sendRaw(conn, reply.appendTo(nil), stray)
 		}, ErrHungUp},
 		{"never", func(conn *net.UnixConn, _ frame) {
 			_, _ = conn.Read(make([]byte, 1)) // until the caller gives up
@@ -273,8 +278,10 @@ func TestHostileAnswersAreErrors(t *testing.T) {
 			dir := testDir(t)
 			f := openTest(t, dir)
 			p := startHostile(t, dir, c.act)
+			before := openFDs()
 			_, err := f.Call(p, kindEcho, nil, 200*time.Millisecond)
 			wantErr(t, err, c.want)
+			waitFDs(t, before)
 		})
 	}
 }

@@ -48,9 +48,6 @@ type runDir struct {
 func openRunDir(path string, wait time.Duration) (*runDir, error) {
 	if path == "" {
 		path = DefaultDir()
-		if err := ensureDir(userDir()); err != nil {
-			return nil, err
-		}
 	}
 	path, err := filepath.Abs(path)
 	if err != nil {

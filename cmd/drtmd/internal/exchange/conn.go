@@ -208,9 +208,9 @@ func (c *Conn) Take(ctx context.Context, timeout time.Duration) (Frame, error) {
 	}
 }
 
-// Expect waits for a message of one kind, for at most AnswerTimeout.
-func (c *Conn) Expect(ctx context.Context, kind Kind, message any) error {
-	f, err := c.Take(ctx, AnswerTimeout)
+// Expect waits for a message of one kind as Take does.
+func (c *Conn) Expect(ctx context.Context, kind Kind, message any, timeout time.Duration) error {
+	f, err := c.Take(ctx, timeout)
 	if err != nil {
 		return err
 	}

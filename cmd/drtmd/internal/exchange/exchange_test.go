@@ -191,7 +191,7 @@ func TestConversation(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got Stopped
-	if err := b.Expect(t.Context(), KindStopped, &got); err != nil || got.Received != 7 {
+	if err := b.Expect(t.Context(), KindStopped, &got, AnswerTimeout); err != nil || got.Received != 7 {
 		t.Fatal(got, err)
 	}
 	if b.Attention() {
@@ -200,12 +200,12 @@ func TestConversation(t *testing.T) {
 	if err := a.Send(KindFail, Fail{Reason: "two\nlines \x1b[31mred"}); err != nil {
 		t.Fatal(err)
 	}
-	err := b.Expect(t.Context(), KindStop, &Stop{})
+	err := b.Expect(t.Context(), KindStop, &Stop{}, AnswerTimeout)
 	if !errors.Is(err, ErrPeerFailed) || !strings.HasSuffix(err.Error(), ": two lines [31mred") {
 		t.Errorf("%q", err)
 	}
 	a.Close()
-	if err := b.Expect(t.Context(), KindStop, &Stop{}); !errors.Is(err, ErrPeerGone) {
+	if err := b.Expect(t.Context(), KindStop, &Stop{}, AnswerTimeout); !errors.Is(err, ErrPeerGone) {
 		t.Errorf("%v", err)
 	}
 	if !b.Attention() {
@@ -225,7 +225,7 @@ func TestTransportMismatchIsToldOnBothSides(t *testing.T) {
 	c, err := Dial(t.Context(), a, other)
 	if err == nil {
 		defer c.Close()
-		err = c.Expect(t.Context(), KindReady, &Ready{})
+		err = c.Expect(t.Context(), KindReady, &Ready{}, AnswerTimeout)
 	}
 	for _, err := range []error{err, <-refused} {
 		if err == nil || !strings.Contains(err.Error(), "transport ibv, this side on shm") {

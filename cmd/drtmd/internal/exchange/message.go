@@ -33,14 +33,15 @@ type Memory struct {
 
 // Setup asks for one measurement.
 type Setup struct {
-	Op        string `json:"op"`    // as on the command line
-	Phase     string `json:"phase"` // "latency" or "rate"
-	Size      int    `json:"size_bytes"`
-	SendDepth int    `json:"send_depth"`
-	RecvDepth int    `json:"recv_depth"` // of the responder
-	Inline    int    `json:"inline_bytes"`
-	Endpoint  []byte `json:"endpoint"`
-	Memory    Memory `json:"memory"`
+	Op          string `json:"op"`    // as on the command line
+	Phase       string `json:"phase"` // "latency" or "rate"
+	Size        int    `json:"size_bytes"`
+	SendDepth   int    `json:"send_depth"` // of the responder
+	RecvDepth   int    `json:"recv_depth"` // of the responder
+	CreditEvery int    `json:"credit_every_messages"`
+	Inline      int    `json:"inline_bytes"` // payload up to this goes inline, if the device can
+	Endpoint    []byte `json:"endpoint"`
+	Memory      Memory `json:"memory"`
 }
 
 // Ready answers a Setup.
@@ -54,17 +55,15 @@ type Stop struct{}
 
 // Stopped says what arrived at the responder.
 type Stopped struct {
-	Received uint64 `json:"received"`   // messages of SEND and UD
-	Checksum uint32 `json:"checksum"`   // CRC-32C of the data that arrived last
-	Word     uint64 `json:"word"`       // the word that atomics worked on
-	Replies  uint64 `json:"replies"`    // messages sent back
-	Idle     bool   `json:"saw_no_one"` // it served nothing
+	Received uint64 `json:"received_messages"` // of SEND and UD
+	Checksum uint32 `json:"checksum"`          // CRC-32C of the data that arrived last
+	Word     uint64 `json:"word"`              // the word that atomics worked on
 }
 
 // Bye ends the conversation in peace.
 type Bye struct{}
 
-// Endpoint decodes the endpoint of a message.
+// decodeEndpoint decodes the endpoint of a message.
 func decodeEndpoint(b []byte) (*verbs.Endpoint, error) {
 	var e verbs.Endpoint
 	if err := e.UnmarshalBinary(b); err != nil {

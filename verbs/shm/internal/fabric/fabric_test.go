@@ -185,7 +185,7 @@ func TestStoppedProcessIsAliveAndDoesNotAnswer(t *testing.T) {
 	f := openTest(t, dir)
 	c := startChild(t, "member", dir)
 	died := f.Watch(c.id)
-	c.signal(unix.SIGSTOP)
+	c.pause()
 	const timeout = 50 * time.Millisecond
 	start := time.Now()
 	_, err := f.Call(c.id, kindEcho, []byte("hello"), timeout)
@@ -218,7 +218,7 @@ func TestFullBacklogIsATimeout(t *testing.T) {
 	dir := testDir(t)
 	f := openTest(t, dir)
 	c := startChild(t, "member", dir)
-	c.signal(unix.SIGSTOP)
+	c.pause()
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	must(t, err)
 	defer func() { closeFD(fd) }()

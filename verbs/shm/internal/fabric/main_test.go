@@ -176,6 +176,15 @@ func (c *child) signal(s unix.Signal) {
 	must(c.t, c.cmd.Process.Signal(s))
 }
 
+// pause stops the child and returns when all its threads have stopped.
+func (c *child) pause() {
+	c.t.Helper()
+	c.signal(unix.SIGSTOP)
+	must(c.t, retry(func() error {
+		return unix.Waitid(unix.P_PID, c.cmd.Process.Pid, nil, unix.WSTOPPED, nil)
+	}))
+}
+
 // kill ends the child with SIGKILL and waits until the kernel is done with it.
 func (c *child) kill() {
 	if c.cmd.ProcessState != nil {

@@ -25,8 +25,9 @@ check usage_missing_file_is_named says "no such file: /nope" vm --copy /nope -- 
 
 echo "in" >"$WORK/in file"
 # shellcheck disable=SC2016  # expanded in the guest
-vm --out "$WORK/out" --env "GREETING=a 'b' \$c" --copy "$WORK/in file:/data/x" -- bash -c \
-  'echo "$GREETING"; echo err >&2; cp /data/x /out/y; exit 7' >"$WORK/output" &
+vm --out "$WORK/out" --env "GREETING=a 'b' \$c" --copy "$WORK/in file:/data/x" \
+  --copy "$(command -v grep):/bin/grep" -- bash -c \
+  'echo "$GREETING"; echo err >&2; cp /data/x /out/y; grep -q in /data/x || exit 8; exit 7' >"$WORK/output" &
 first=$!
 # shellcheck disable=SC2016  # expanded in the guest
 vm --nodes 2 -- bash -c 'echo "hello"; [[ $NODE == 1 ]] || exit 3' >"$WORK/output2" &

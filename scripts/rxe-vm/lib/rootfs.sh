@@ -37,11 +37,20 @@ libraries() {
     $1 ~ /^\/.*ld-linux/ { print $1 }' | sort -u
 }
 
+# merged PATH: the same path without the links /bin, /sbin, /lib and /lib64 into /usr. A folder of
+# such a name in a later archive would replace the link, and hide all that lies behind it.
+merged() {
+  case $1 in
+    /bin/* | /sbin/* | /lib/* | /lib64/*) printf '/usr%s\n' "$1" ;;
+    *) printf '%s\n' "$1" ;;
+  esac
+}
+
 # place ROOT FILE...: copies each FILE to the same path under ROOT.
 place() {
   local root=$1 file
   shift
-  for file in "$@"; do install -D -m 0755 "$file" "$root$file"; done
+  for file in "$@"; do install -D -m 0755 "$file" "$root$(merged "$file")"; done
 }
 
 # archive ROOT FILE: packs ROOT as an initramfs, uncompressed: the guest's CPU is emulated.
@@ -125,6 +134,7 @@ add_files() {
     [[ $spec != *:* ]] || dest=${spec#*:}
     [[ -e $file ]] || die "--copy: no such file: $file" "build it first, or correct the path"
     [[ $dest == /* ]] || dest=/work/$dest
+    dest=$(merged "$dest")
     mkdir -p "$root/$(dirname "$dest")"
     cp -aLT "$file" "$root/$dest"
     [[ -f $file && -x $file ]] || continue

@@ -24,10 +24,12 @@ check usage_bad_number_exits_2 exits 2 "$HERE/run" --nodes 0 -- true
 check usage_missing_file_is_named says "no such file: /nope" vm --copy /nope -- true
 
 echo "in" >"$WORK/in file"
+# A host program that needs libraries of its own goes in with them.
 # shellcheck disable=SC2016  # expanded in the guest
 vm --out "$WORK/out" --env "GREETING=a 'b' \$c" --copy "$WORK/in file:/data/x" \
   --copy "$(command -v grep):/bin/grep" -- bash -c \
-  'echo "$GREETING"; echo err >&2; cp /data/x /out/y; grep -q in /data/x || exit 8; exit 7' >"$WORK/output" &
+  'echo "$GREETING"; echo err >&2; cp /data/x /out/y; grep -q in /data/x || exit 8; exit 7' \
+  >"$WORK/output" &
 first=$!
 # shellcheck disable=SC2016  # expanded in the guest
 vm --nodes 2 -- bash -c 'echo "hello"; [[ $NODE == 1 ]] || exit 3' >"$WORK/output2" &

@@ -1,0 +1,161 @@
+//go:build cgo && linux
+
+package ibv
+
+// #include "shim.h"
+import "C"
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+
+	"drtmd/verbs"
+)
+
+// qp is a queue pair (verbs.DriverQP).
+type qp struct {
+	dev *device
+	cfg verbs.QPConfig
+	c   *C.struct_drt_qp
+	qpn uint32
+
+	// failing is set before the first move to ERR; see PostRecv.
+	failing atomic.Bool
+
+	mu     sync.Mutex // serializes transitions and Close
+	closed bool       // guarded by mu
+}
+
+// CreateQP makes a queue pair. Signaling is per request: the layer sets the flag where all are
+// to be signaled.
+func (p *pd) CreateQP(c verbs.DriverQPConfig) (verbs.DriverQP, error) {
+	caps := C.struct_drt_caps{send_wr: C.uint32_t(c.SendDepth), recv_wr: C.uint32_t(c.RecvDepth),
+		send_sge: C.uint32_t(c.SendSGE), recv_sge: C.uint32_t(c.RecvSGE),
+		inline_bytes: C.uint32_t(c.MaxInline)}
+	want := caps
+	q := &qp{dev: p.dev, cfg: c.QPConfig}
+	errno := C.drt_create_qp(p.c, c.DriverSendCQ.(*cq).c, c.DriverRecvCQ.(*cq).c, q.ud(),
+		p.dev.ahs, &caps, &q.c)
+	if err := failed("ibv_create_qp", errno); err != nil {
+		return nil, err
+	}
+	q.qpn = uint32(C.drt_qpn(q.c))
+	if caps.send_wr < want.send_wr || caps.recv_wr < want.recv_wr ||
+		caps.send_sge < want.send_sge || caps.recv_sge < want.recv_sge ||
+		caps.inline_bytes < want.inline_bytes {
+		C.drt_destroy_qp(q.c)
+		return nil, &verbs.Error{Op: "ibv_create_qp", Errno: syscall.ENOMEM,
+			Detail: fmt.Sprintf("the device granted %+v of %+v", caps, want)}
+	}
+	if c.Type == verbs.UD {
+		p.dev.mu.Lock()
+		p.dev.datagram[q] = true
+		p.dev.mu.Unlock()
+	}
+	return q, nil
+}
+
+func (q *qp) ud() C.int {
+	if q.cfg.Type == verbs.UD {
+		return 1
+	}
+	return 0
+}
+
+func (q *qp) QPN() uint32 { return q.qpn }
+
+// modify runs a transition unless the queue pair is closed.
+func (q *qp) modify(op string, f func() C.int) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return &verbs.Error{Op: op, Err: verbs.ErrClosed}
+	}
+	return failed(op, f())
+}
+
+func (q *qp) ToInit() error {
+	a := C.struct_drt_qp_attr{port: C.int(q.cfg.Port), ud: q.ud(), qkey: C.uint32_t(q.cfg.QKey),
+		access: C.uint32_t(q.cfg.Access)}
+	return q.modify("ibv_modify_qp to INIT", func() C.int { return C.drt_to_init(q.c, &a) })
+}
+
+func (q *qp) ToRTR(peer *verbs.Endpoint, r verbs.RTRAttr) error {
+	a := C.struct_drt_qp_attr{ud: q.ud(), mtu: C.int(r.PathMTU),
+		max_dest_rd_atomic: C.int(r.MaxDestRdAtomic), min_rnr_timer: C.int(r.MinRNRTimer)}
+	if peer != nil {
+		path, err := q.dev.path(q.cfg.Port, q.cfg.GIDIndex, peer.GID, peer.LID)
+		if err != nil {
+			return err
+		}
+		path.hop_limit = C.uint8_t(r.HopLimit)
+		path.traffic_class = C.uint8_t(r.TrafficClass)
+		path.service_level = C.uint8_t(r.ServiceLevel)
+		a.path, a.peer_qpn, a.peer_psn = path, C.uint32_t(peer.QPN), C.uint32_t(peer.PSN)
+	}
+	return q.modify("ibv_modify_qp to RTR", func() C.int { return C.drt_to_rtr(q.c, &a) })
+}
+
+func (q *qp) ToRTS(psn uint32, r verbs.RTSAttr) error {
+	a := C.struct_drt_qp_attr{ud: q.ud(), psn: C.uint32_t(psn), timeout: C.int(r.Timeout),
+		retry: C.int(r.RetryCount), rnr_retry: C.int(r.RNRRetry),
+		max_rd_atomic: C.int(r.MaxRdAtomic)}
+	return q.modify("ibv_modify_qp to RTS", func() C.int { return C.drt_to_rts(q.c, &a) })
+}
+
+// ToError may come at any time, also after Close.
+func (q *qp) ToError() error {
+	q.failing.Store(true)
+	return q.modify("ibv_modify_qp to ERR", func() C.int { return C.drt_to_error(q.c) })
+}
+
+func (q *qp) PostSend(wrs []verbs.WR) (int, error) {
+	if len(wrs) == 0 {
+		return 0, nil
+	}
+	done := C.drt_post_send(q.c, (*C.struct_drt_wr)(unsafe.Pointer(&wrs[0])), C.int(len(wrs)))
+	if done.err != 0 {
+		return int(done.n), failed("ibv_post_send", done.err)
+	}
+	return int(done.n), nil
+}
+
+// PostRecv posts buffers. On rxe they go into memory shared with the kernel, which looks there
+// only when something arrives: in the error state nothing does, so it is told again.
+func (q *qp) PostRecv(wrs []verbs.RecvWR) (int, error) {
+	if len(wrs) == 0 {
+		return 0, nil
+	}
+	done := C.drt_post_recv(q.c, (*C.struct_drt_recv_wr)(unsafe.Pointer(&wrs[0])),
+		C.int(len(wrs)))
+	if q.dev.rxe && q.failing.Load() {
+		if err := q.ToError(); err != nil {
+			return int(done.n), err
+		}
+	}
+	if done.err != 0 {
+		return int(done.n), failed("ibv_post_recv", done.err)
+	}
+	return int(done.n), nil
+}
+
+func (q *qp) Close() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return nil
+	}
+	if q.cfg.Type == verbs.UD {
+		q.dev.mu.Lock()
+		delete(q.dev.datagram, q)
+		q.dev.mu.Unlock()
+	}
+	if err := failed("ibv_destroy_qp", C.drt_destroy_qp(q.c)); err != nil {
+		return err
+	}
+	q.closed = true
+	return nil
+}

@@ -84,7 +84,7 @@ header() {
   printf '%s\n' "${value:-$3}"
 }
 
-# story FILE: runs one story in guests of its own.
+# story FILE: runs one story in guests of its own, with the test binaries that it names.
 story() {
   local file=$1 path flags
   flags=(--nodes "$(header "$file" nodes 1)" --timeout "$(header "$file" timeout 120)"
@@ -92,11 +92,16 @@ story() {
   [[ ! -e $BIN/drtmd ]] || flags+=(--copy "$BIN/drtmd")
   [[ $(header "$file" rxe yes) != no ]] || flags+=(--no-rxe)
   for path in $(header "$file" copy ""); do flags+=(--copy "$path"); done
+  for path in $(header "$file" tests ""); do
+    scripts/go test -c -ldflags=-w -o "$BIN/${path##*/}.test" "$path"
+    flags+=(--copy "$BIN/${path##*/}.test")
+  done
   record "story $(basename "$file" .sh)" "$VM" "${flags[@]}" -- bash /work/story
 }
 
 stories() {
   local file
+  ((${#WANTED[@]} > 0)) || record "self-test of the guest" scripts/rxe-vm/selftest.sh
   for file in "$STORIES"/*.sh; do
     ((${#WANTED[@]} == 0)) || [[ " ${WANTED[*]} " == *" $(basename "$file" .sh) "* ]] || continue
     story "$file"

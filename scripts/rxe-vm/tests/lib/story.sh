@@ -4,6 +4,7 @@
 #   # nodes: N         so many guests (1)
 #   # rxe: no          rxe0 is not set up beforehand
 #   # copy: PATH...    files of the work tree that it needs, put into /work under their own name
+#   # tests: PACKAGE... Go packages whose test binaries it runs, as NAME.test
 #   # timeout: S       its time limit in seconds (120)
 # It sources this file, calls `check` for each thing that must hold, and ends with `story_ends`.
 
@@ -36,6 +37,15 @@ exits() {
   shift
   output=$("$@" 2>&1) || got=$?
   ((got == want)) || { printf 'status %s, not %s\n%s\n' "$got" "$want" "$output" && return 1; }
+}
+
+# test_passes BINARY TEST [FLAG]...: this Go test runs and passes; skipped is not passed.
+test_passes() {
+  local output status=0
+  output=$("$1" -test.v -test.run "^$2\$" "${@:3}" 2>&1) || status=$?
+  ((status == 0)) && [[ $output == *"--- PASS: $2 ("* ]] && return 0
+  printf 'status %s\n%s\n' "$status" "$output"
+  return 1
 }
 
 # story_ends: the exit status of the story.

@@ -1,0 +1,5 @@
+// Package hosts holds the tests between two hosts: the guests that scripts/rxe-vm/run --nodes 2
+// boots. The same test binary runs on both at once; NODE (1 or 2) says which one it is, and the
+// stories of scripts/rxe-vm/tests arrange what happens to the link meanwhile. Anywhere else the
+// tests skip.
+package hosts

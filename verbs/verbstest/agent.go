@@ -27,6 +27,7 @@ type request struct {
 	Access   verbs.Access
 	Recv     bool // the receive queue's CQ, not the send queue's
 	ID       uint64
+	Keep     string
 	Data     []byte
 	WRs      []verbs.WR
 	Endpoint []byte
@@ -90,7 +91,7 @@ func (a *agent) do(r request) (out answer) {
 	case "connect-ud":
 		p.Must("connect", x.qp.Connect(nil, r.Connect))
 	case "mr":
-		mr, err := x.pd.AllocMR(r.Length, r.Access, verbs.MROptions{})
+		mr, err := x.pd.AllocMR(r.Length, r.Access, verbs.MROptions{Keep: r.Keep})
 		p.Must("mr", err)
 		p.Cleanup(func() { p.Must("close mr", mr.Close()) })
 		a.mrs = append(a.mrs, mr)
@@ -120,6 +121,17 @@ func (a *agent) do(r request) (out answer) {
 		p.Must("close qp", x.qp.Close())
 	case "storm":
 		out.Count = x.storm(r.WRs[0], r.Count)
+	case "increment":
+		x.increment(r.WRs[0].RemoteAddr, r.WRs[0].RKey, r.Count)
+	case "pings":
+		x.pings(r.Count)
+	case "bursts":
+		x.burst(r.Count)
+	case "drop":
+		p.cleanup()
+		a.sides, a.mrs = nil, nil
+	case "ah":
+		out.ID = a.handle(r, x)
 	default:
 		p.Fatalf("unknown request %q", r.Do)
 	}
@@ -130,6 +142,16 @@ func (a *agent) endpoint(x *side) []byte {
 	b, err := x.qp.Endpoint().MarshalBinary()
 	a.p.Must("encode the endpoint", err)
 	return b
+}
+
+// handle makes an address handle to the endpoint and gives its number.
+func (a *agent) handle(r request, x *side) int {
+	var peer verbs.Endpoint
+	a.p.Must("endpoint of the peer", peer.UnmarshalBinary(r.Endpoint))
+	ah, err := x.pd.CreateAHTo(peer)
+	a.p.Must("address handle", err)
+	a.p.Cleanup(func() { a.p.Must("close ah", ah.Close()) })
+	return int(ah.Handle())
 }
 
 // mr is an MR by its number, or that of the side.
@@ -157,6 +179,17 @@ func (x *side) storm(wr verbs.WR, count int) int {
 		}
 	}
 	return count
+}
+
+// burst SENDs count empty messages at once.
+func (x *side) burst(count int) {
+	list := make([]verbs.WR, count)
+	for i := range list {
+		list[i] = verbs.WR{ID: uint64(i), Op: verbs.OpSend}
+	}
+	list[count-1].Flags = verbs.FlagSignaled
+	x.post(list...)
+	x.p.Must("SEND", x.p.wait(x.scq, 1)[0].Err())
 }
 
 func text(err error) string {

@@ -112,7 +112,9 @@ func Required(provider string) bool {
 
 // Cases is the whole suite, in the order in which it runs.
 func Cases() []Case {
-	return slices.Concat(opcodeCases())
+	return slices.Concat(connectCases(), opcodeCases(), sizeCases(), recvCases(), udCases(),
+		atomicCases(), orderCases(), queueCases(), overrunCases(), faultCases(), eventCases(),
+		lifecycleCases(), hookCases(), processCases())
 }
 
 // runCase runs one case in the environment's world.

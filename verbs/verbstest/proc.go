@@ -19,6 +19,8 @@ type Host interface {
 	Pause(idle int)
 	// WaitEvent waits until the channel has an event, or gives os.ErrDeadlineExceeded.
 	WaitEvent(ch *verbs.Channel, deadline time.Duration) error
+	// AwaitLine is MR.AwaitLine, with a deadline.
+	AwaitLine(mr *verbs.MR, line int, seen uint64, deadline time.Duration) (uint64, error)
 	// Start starts a node that plays a role and says its number.
 	Start(role string, process bool) (int, error)
 	// Send gives a peer a message, Recv takes the oldest one of a peer: the parent is number 0,
@@ -55,6 +57,7 @@ type Proc struct {
 
 	host     Host
 	ctx      *verbs.Context
+	opened   bool // ctx is this proc's to close
 	cleanups []func()
 }
 
@@ -65,12 +68,27 @@ func newProc(env Env, h Host, placement Placement) *Proc {
 // run runs the body and then the clean-ups, also after a failure.
 func (p *Proc) run(body func(*Proc)) {
 	p.guarded(func() { body(p) })
+	p.cleanup()
+	if p.opened {
+		p.guarded(func() { p.Must("close the device", p.ctx.Close()) })
+	}
+}
+
+// cleanup runs what Cleanup was given, last one first.
+func (p *Proc) cleanup() {
 	for len(p.cleanups) > 0 {
 		last := len(p.cleanups) - 1
 		f := p.cleanups[last]
 		p.cleanups = p.cleanups[:last]
 		p.guarded(f)
 	}
+}
+
+// with is a proc of the same node for another context, with clean-ups of its own.
+func (p *Proc) with(ctx *verbs.Context) *Proc {
+	q := newProc(p.Env, p.host, p.Placement)
+	q.ctx = ctx
+	return q
 }
 
 // guarded ends f at a Fatalf, and turns a panic into a failure of the case.
@@ -92,9 +110,7 @@ func (p *Proc) Context() *verbs.Context {
 	}
 	ctx, err := p.Open()
 	p.Must("open the device", err)
-	p.ctx = ctx
-	p.cleanups = append([]func(){func() { p.Must("close the device", ctx.Close()) }},
-		p.cleanups...)
+	p.ctx, p.opened = ctx, true
 	return ctx
 }
 
@@ -170,6 +186,12 @@ func (p *Proc) Pause() { p.host.Pause(0) }
 // WaitEvent waits for an event on the channel, or gives os.ErrDeadlineExceeded.
 func (p *Proc) WaitEvent(ch *verbs.Channel, deadline time.Duration) error {
 	return p.host.WaitEvent(ch, deadline)
+}
+
+// AwaitLine waits until the word of a line differs from seen.
+func (p *Proc) AwaitLine(mr *verbs.MR, line int, seen uint64,
+	deadline time.Duration) (uint64, error) {
+	return p.host.AwaitLine(mr, line, seen, deadline)
 }
 
 // Thread is a second thread of a node.

@@ -228,3 +228,6 @@ func (c *Conn) Close() error {
 	})
 	return c.closeErr
 }
+
+// RemoteAddr is where the peer is.
+func (c *Conn) RemoteAddr() net.Addr { return c.c.RemoteAddr() }

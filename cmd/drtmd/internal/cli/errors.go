@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"drtmd/cmd/drtmd/internal/bench"
+	"drtmd/cmd/drtmd/internal/transport"
+)
+
+// Exit codes.
+const (
+	exitDone        = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitInterrupted = 130
+)
+
+// usageError is a command line that cannot be carried out as it stands.
+type usageError struct {
+	text string
+	hint string // what to do instead; may be empty
+}
+
+func (e *usageError) Error() string {
+	if e.hint == "" {
+		return e.text
+	}
+	return e.text + "; " + e.hint
+}
+
+func usagef(hint, format string, args ...any) error {
+	return &usageError{text: fmt.Sprintf(format, args...), hint: hint}
+}
+
+// exitCode says how the process ends after err. ctx is that of the command.
+func exitCode(ctx context.Context, err error) int {
+	var usage *usageError
+	var limit *bench.LimitError
+	var unknown *transport.UnknownError
+	switch {
+	case err == nil:
+		return exitDone
+	case ctx.Err() != nil:
+		return exitInterrupted
+	case errors.As(err, &usage), errors.As(err, &limit), errors.As(err, &unknown):
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// flagError turns an error of the flag parser into a usage error that names the nearest flag.
+func flagError(c *cobra.Command, err error) error {
+	hint := fmt.Sprintf("see %s --help", c.CommandPath())
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		var names []string
+		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		if near, ok := nearest(unknown.GetSpecifiedName(), names); ok {
+			hint = "did you mean --" + near + "?"
+		}
+	}
+	return &usageError{text: err.Error(), hint: hint}
+}
+
+// noArgs refuses arguments.
+func noArgs(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef(fmt.Sprintf("see %s --help", c.CommandPath()), "%s takes no argument, not %q",
+			c.CommandPath(), args[0])
+	}
+	return nil
+}
+
+// nearest finds the name that differs least from s, if it is near enough to be meant.
+func nearest(s string, names []string) (string, bool) {
+	best, bestDistance := "", max(1, len(s)/2)+1
+	for _, n := range names {
+		d := distance(s, n)
+		if strings.HasPrefix(n, s) && s != "" {
+			d = 0
+		}
+		if d < bestDistance {
+			best, bestDistance = n, d
+		}
+	}
+	return best, best != ""
+}
+
+// distance is the number of characters to insert, remove or replace between a and b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

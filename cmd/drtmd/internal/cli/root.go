@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+)
+
+// app is what the commands share.
+type app struct {
+	stdout, stderr io.Writer
+	args           []string // the command line, to be recorded with results
+	log            *zap.Logger
+	logFormat      string
+	logLevel       string
+}
+
+// Main runs a command line and returns the exit code. The first interrupt or termination signal
+// ends the command cleanly, a second one at once.
+func Main(args []string, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // from then on a signal has its default effect
+	return run(ctx, args, stdout, stderr)
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	a := &app{stdout: stdout, stderr: stderr, args: args, log: zap.NewNop()}
+	root := a.root()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	code := exitCode(ctx, err)
+	if err != nil {
+		a.report(err, code)
+	}
+	_ = a.log.Sync() // stderr needs none; some systems refuse it
+	return code
+}
+
+// report prints the error that ended the command.
+func (a *app) report(err error, code int) {
+	text := err.Error()
+	if code == exitInterrupted && errors.Is(err, context.Canceled) {
+		text = "interrupted"
+	}
+	if a.logFormat == "json" {
+		// Made anew: the error may be one of the command line, before there was a log.
+		if log, err := newLogger(a.stderr, "json", "error"); err == nil {
+			log.Error(text, zap.Int("exit_code", code))
+			return
+		}
+	}
+	fmt.Fprintf(a.stderr, "drtmd: %s\n", text)
+}
+
+func (a *app) root() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "drtmd",
+		Short: "serializable transactions over RDMA",
+		Long: `drtmd runs serializable transactions over RDMA. This release has its first layer, one
+vocabulary of verbs over two transports:
+
+  shm   shared memory between threads and processes of one host; needs nothing
+  ibv   RDMA hardware and Soft-RoCE, over libibverbs
+
+Exit codes: 0 done, 1 failed, 2 wrong command line, 130 interrupted.`,
+		Example: `  drtmd devices                    what there is to run on
+  drtmd perf                       measure every verb on shared memory
+  drtmd perf read --transport ibv  measure RDMA READ on the first RDMA device`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	c.Args = func(c *cobra.Command, args []string) error { return a.wrongCommand(c, args) }
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		_ = c.Usage() // to stderr
+		return usagef("see drtmd --help", "no command given")
+	}
+	c.PersistentPreRunE = func(*cobra.Command, []string) error {
+		log, err := newLogger(a.stderr, a.logFormat, a.logLevel)
+		if err == nil {
+			a.log = log
+		}
+		return err
+	}
+	f := c.PersistentFlags()
+	f.StringVar(&a.logFormat, "log-format", "console", strings.Join(logFormats, " or "))
+	f.StringVar(&a.logLevel, "log-level", "info", "debug, info, warn or error")
+	c.SetFlagErrorFunc(flagError)
+	c.CompletionOptions.HiddenDefaultCmd = true
+	c.AddCommand(a.devicesCommand(), a.perfCommand(), a.versionCommand())
+	return c
+}
+
+// wrongCommand is reached with arguments only when no command has that name.
+func (a *app) wrongCommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	hint := "commands: " + strings.Join(names, ", ")
+	if near, ok := nearest(args[0], names); ok {
+		hint = "did you mean " + near + "?"
+	}
+	return usagef(hint, "unknown command %q", args[0])
+}

@@ -1,0 +1,41 @@
+// Package transport is the one place of the command line that names the providers.
+package transport
+
+import (
+	"fmt"
+	"strings"
+
+	"drtmd/verbs"
+	"drtmd/verbs/ibv"
+	"drtmd/verbs/shm"
+)
+
+// Default is the embedded default: it needs no hardware, no privilege and no set-up.
+const Default = "shm"
+
+// Options of the providers.
+type Options struct {
+	// RunDir is where processes on the shm transport meet; "" is the user's own default.
+	RunDir string
+}
+
+// Names lists the transports, the default first.
+func Names() []string { return []string{"shm", "ibv"} }
+
+// UnknownError is a transport that there is none of.
+type UnknownError struct{ Name string }
+
+func (e *UnknownError) Error() string {
+	return fmt.Sprintf("unknown transport %q; available: %s", e.Name, strings.Join(Names(), ", "))
+}
+
+// New makes a provider by name.
+func New(name string, o Options) (verbs.Provider, error) {
+	switch name {
+	case "shm":
+		return shm.New(shm.Options{Dir: o.RunDir}), nil
+	case "ibv":
+		return ibv.New(), nil
+	}
+	return nil, &UnknownError{Name: name}
+}

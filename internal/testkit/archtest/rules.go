@@ -1,0 +1,114 @@
+package archtest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Module is the path that all packages begin with.
+const Module = "drtmd"
+
+// layer is a unit of packages: a folder and all below it that have no layer of their own.
+type layer struct {
+	folder string
+	height int
+}
+
+// layers from top to bottom. A package imports packages of lower layers and of its own unit.
+var layers = []layer{
+	{"cmd/drtmd", 100}, {"scripts", 100},
+	{"proto/node", 90},
+	{"proto/workload", 85}, {"proto/drtm", 85}, {"proto/occ", 85}, {"proto/xenic", 85},
+	{"proto/hades", 85}, {"proto/rtx", 85}, {"proto/dandelion", 85},
+	{"proto/check", 82},
+	{"proto/history", 80}, {"proto/member", 80},
+	{"proto", 70},
+	{"store", 60},
+	{"htm", 55},
+	{"verbs/rpc", 52},
+	{"verbs/fiber", 50},
+	{"verbs/ibv", 40}, {"verbs/shm", 40}, {"verbs/sim", 40},
+	{"verbs/smartnic", 32}, {"verbs/nic", 31},
+	{"verbs/verbstest", 25},
+	{"verbs", 20},
+	{"verbs/lineword", 10},
+	{"internal/testkit", 5},
+	{"internal/invariant", 1},
+}
+
+// providers are named only where programs are put together.
+var providers = []string{"verbs/ibv", "verbs/shm", "verbs/sim"}
+
+// mayNameProviders besides the provider itself.
+var mayNameProviders = []string{"cmd/drtmd/internal/transport", "proto/node"}
+
+// Package is what the rules look at.
+type Package struct {
+	ImportPath string
+	Imports    []string // of its non-test files
+	CgoFiles   []string
+}
+
+// Violations says, a line each, which packages break the rules.
+func Violations(packages []Package) []string {
+	var v []string
+	for _, p := range packages {
+		folder := relative(p.ImportPath)
+		from, ok := layerOf(folder)
+		if !ok {
+			v = append(v, folder+" has no layer: give it one in archtest and ARCHITECTURE.md")
+			continue
+		}
+		if (len(p.CgoFiles) > 0 || slices.Contains(p.Imports, "C")) && from.folder != "verbs/ibv" {
+			v = append(v, folder+" uses cgo, which is for verbs/ibv alone")
+		}
+		for _, i := range p.Imports {
+			if imported := relative(i); imported != "" {
+				v = append(v, edge(folder, from, imported)...)
+			}
+		}
+	}
+	return v
+}
+
+// edge applies the rules to one import.
+func edge(folder string, from layer, imported string) []string {
+	to, ok := layerOf(imported)
+	if !ok || to.folder == from.folder {
+		return nil // an import without a layer is told of at its own package
+	}
+	var v []string
+	if to.height >= from.height {
+		v = append(v, fmt.Sprintf("%s imports %s, which is not below it", folder, imported))
+	}
+	if from.folder == "htm" && to.folder != "verbs/lineword" && to.folder != "internal/invariant" {
+		v = append(v, fmt.Sprintf("%s imports %s; htm knows only verbs/lineword", folder, imported))
+	}
+	if slices.Contains(providers, to.folder) && !slices.Contains(mayNameProviders, folder) {
+		v = append(v, fmt.Sprintf("%s names the provider %s; only %s may", folder, imported,
+			strings.Join(mayNameProviders, " and ")))
+	}
+	return v
+}
+
+// relative is the path within the module, or "" for a package of elsewhere.
+func relative(path string) string {
+	rest, ok := strings.CutPrefix(path, Module+"/")
+	if !ok {
+		return ""
+	}
+	return rest
+}
+
+// layerOf finds the layer with the longest folder that holds the package.
+func layerOf(folder string) (layer, bool) {
+	var best layer
+	for _, l := range layers {
+		if (folder == l.folder || strings.HasPrefix(folder, l.folder+"/")) &&
+			len(l.folder) > len(best.folder) {
+			best = l
+		}
+	}
+	return best, best.folder != ""
+}

@@ -34,13 +34,14 @@ packages() {
       if ($i ~ /^drtmd\/verbs\/ibv($| )/) { sub(/\.test$/, "", $1); print $1; next } }'
 }
 
-# build_tests: BIN/tests/PACKAGE/x.test for each package, with its testdata, and BIN/drtmd.
+# build_tests: BIN/drtmd, and BIN/tests/PACKAGE/x.test for each package, with its testdata.
 build_tests() {
   local package dir
   rm -rf "$BIN"
   mkdir -p "$BIN/tests"
   [[ ! -d cmd/drtmd || -z $(ls cmd/drtmd/*.go 2>/dev/null) ]] ||
     scripts/go build -ldflags=-w -o "$BIN/drtmd" ./cmd/drtmd
+  ((${#WANTED[@]} == 0)) || return 0
   for package in $(packages); do
     dir=$BIN/tests/$package
     mkdir -p "$dir"

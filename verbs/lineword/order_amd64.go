@@ -1,0 +1,21 @@
+//go:build amd64 && !race
+
+package lineword
+
+// storeRelease stores v after everything that the caller stored before.
+//
+//go:noescape
+func storeRelease(p *uint64, v uint64)
+
+// readLine looks at *p, copies 64 bytes from src to dst, and looks at *p again.
+//
+//go:noescape
+func readLine(dst, src *[LineBytes]byte, p *uint64) (before, after uint64)
+
+// CopyLine copies a whole line. It is not atomic: hold the line's lock.
+//
+//go:noescape
+func CopyLine(dst, src *[LineBytes]byte)
+
+// Pause tells the processor that the caller spins.
+func Pause()

@@ -1,0 +1,295 @@
+//go:build linux && amd64
+
+package shm
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"drtmd/internal/invariant"
+	"drtmd/verbs"
+)
+
+// quietPolls is how many polls in a row must find nothing before a CQ takes back the bit by
+// which senders know that it looks at their QP anyway.
+const quietPolls = 64
+
+// cq is a completion queue. Completions of sends and of flushed requests stand in ring; those of
+// receives are made by Poll out of the receive areas. All but the atomics belongs to the holder
+// of the layer's lock.
+type cq struct {
+	dev     *device
+	id      uint32 // the layer's
+	index   uint32 // into control.cqs
+	entry   *cqEntry
+	channel *channel
+
+	ring       []verbs.WC
+	mask       uint32
+	head, tail uint32
+	quiet      int
+	waiting    []*qp // send queues with pending requests
+
+	// attention says that the slow path of Poll has something to do: QPs failed.
+	attention atomic.Bool
+	pending   atomic.Bool // waiting is not empty, for Arm and the ticker
+	// unconsumed: an event was made, and the CQ armed again before it was consumed.
+	unconsumed atomic.Bool
+
+	// groups are the QPs that receive here, spread over the bits of cqEntry.ready; copied on
+	// write under listMu. senders are those that send here.
+	groups  [64]atomic.Pointer[[]*qp]
+	senders atomic.Pointer[[]*qp]
+	listMu  sync.Mutex
+	nextBit uint32 // guarded by listMu
+}
+
+// CreateCQ makes a completion queue.
+func (d *device) CreateCQ(depth int, id uint32, ch verbs.DriverChannel, _ bool) (
+	verbs.DriverCQ, error) {
+	n := uint32(1)
+	for n < uint32(depth) {
+		n *= 2
+	}
+	c := &cq{dev: d, id: id, ring: make([]verbs.WC, n), mask: n - 1}
+	d.mu.Lock()
+	switch n := len(d.cqFree); {
+	case n > 0:
+		c.index, d.cqFree = d.cqFree[n-1], d.cqFree[:n-1]
+	case d.cqNext < maxCQ:
+		c.index = d.cqNext
+		d.cqNext++
+	default:
+		d.mu.Unlock()
+		return nil, &verbs.Error{Op: "ibv_create_cq", Errno: syscall.ENOMEM,
+			Detail: fmt.Sprintf("a context has at most %d CQs", maxCQ)}
+	}
+	d.mu.Unlock()
+	c.entry = &d.ctl.cqs[c.index]
+	c.entry.ready.Store(0)
+	c.entry.armed.Store(armIdle)
+	c.entry.channel.Store(0)
+	if ch != nil {
+		c.channel = ch.(*channel)
+		c.entry.channel.Store(c.channel.id)
+		c.channel.add(c)
+	}
+	return c, nil
+}
+
+// Close frees the index. No QP is left on the CQ.
+func (c *cq) Close() error {
+	if c.channel != nil {
+		c.channel.remove(c)
+	}
+	c.entry.armed.Store(armIdle)
+	c.entry.channel.Store(0)
+	c.dev.ticker.forget(c)
+	c.dev.mu.Lock()
+	defer c.dev.mu.Unlock()
+	c.dev.cqFree = append(c.dev.cqFree, c.index)
+	return nil
+}
+
+// push adds a completion. The layer has made sure that there is room.
+func (c *cq) push(token uint64, qpn uint32, status verbs.WCStatus) {
+	invariant.Assert(c.tail-c.head <= c.mask, "a completion queue never overruns")
+	wc := &c.ring[c.tail&c.mask]
+	*wc = verbs.WC{ID: token, Status: status, QPN: qpn}
+	c.pushed(status)
+}
+
+func (c *cq) pushed(status verbs.WCStatus) {
+	c.tail++
+	if c.channel != nil {
+		if a := c.entry.armed.Load(); a == armAny || a == armSolicited &&
+			status != verbs.WCSuccess {
+			c.fire()
+		}
+	}
+}
+
+// fire makes the event that the CQ is armed for, if it still is. Safe from any goroutine.
+func (c *cq) fire() {
+	a := c.entry.armed.Load()
+	if c.channel != nil && (a == armAny || a == armSolicited) &&
+		c.entry.armed.CompareAndSwap(a, armFired) {
+		c.channel.signal()
+	}
+}
+
+// Poll gives completions: first what failed QPs and pending requests bring, then the ring, then
+// receives.
+func (c *cq) Poll(wcs []verbs.WC) (int, error) {
+	if len(c.waiting) > 0 || c.attention.Load() {
+		c.pollSlow()
+	}
+	n := 0
+	for n < len(wcs) && c.head != c.tail {
+		wcs[n] = c.ring[c.head&c.mask]
+		c.head++
+		n++
+	}
+	if n < len(wcs) {
+		if ready := c.entry.ready.Load(); ready != 0 {
+			n += c.pollReceives(wcs[n:], ready)
+		}
+	}
+	return n, nil
+}
+
+// pollReceives looks at the QPs of the groups that senders marked.
+func (c *cq) pollReceives(wcs []verbs.WC, ready uint64) int {
+	n := c.drain(wcs, ready)
+	if n > 0 {
+		c.quiet = 0
+		return n
+	}
+	if c.quiet++; c.quiet < quietPolls {
+		return 0
+	}
+	// Take the bits back, then look once more: a sender that still saw them set has published
+	// before this look.
+	c.quiet = 0
+	c.entry.ready.And(^ready)
+	if n = c.drain(wcs, ready); n > 0 {
+		c.entry.ready.Or(ready)
+	}
+	return n
+}
+
+func (c *cq) drain(wcs []verbs.WC, ready uint64) int {
+	n := 0
+	for bit := 0; ready != 0; bit, ready = bit+1, ready>>1 {
+		if ready&1 == 0 {
+			continue
+		}
+		list := c.groups[bit].Load()
+		if list == nil {
+			continue
+		}
+		for _, q := range *list {
+			for n < len(wcs) && q.receive(&wcs[n]) {
+				n++
+			}
+			if n == len(wcs) {
+				return n
+			}
+		}
+	}
+	return n
+}
+
+// pollSlow lets pending requests go on and flushes what failed QPs still hold.
+func (c *cq) pollSlow() {
+	kept := c.waiting[:0]
+	for _, q := range c.waiting {
+		if q.progress() {
+			kept = append(kept, q)
+		}
+	}
+	clear(c.waiting[len(kept):])
+	c.waiting = kept
+	c.pending.Store(len(kept) > 0)
+	if !c.attention.Swap(false) {
+		return
+	}
+	if list := c.senders.Load(); list != nil {
+		for _, q := range *list {
+			q.flushSends()
+		}
+	}
+	for i := range c.groups {
+		if list := c.groups[i].Load(); list != nil {
+			for _, q := range *list {
+				q.flushReceives()
+			}
+		}
+	}
+}
+
+// wait enters a QP whose send queue has pending requests.
+func (c *cq) wait(q *qp) {
+	c.waiting = append(c.waiting, q)
+	c.pending.Store(true)
+	if c.channel != nil && c.entry.armed.Load() != armIdle {
+		c.dev.ticker.add(c)
+	}
+}
+
+// unwait removes a QP that is closed.
+func (c *cq) unwait(q *qp) {
+	for i, w := range c.waiting {
+		if w == q {
+			c.waiting = append(c.waiting[:i], c.waiting[i+1:]...)
+			return
+		}
+	}
+}
+
+// Arm asks for an event. What it replaces was asked for or consumed by the same owner. The swap
+// is a full fence: the caller's next poll sees whatever a sender published before it saw the
+// armed word.
+func (c *cq) Arm(solicitedOnly bool) error {
+	to := armAny
+	if solicitedOnly {
+		to = armSolicited
+		if c.entry.armed.Load() == armAny {
+			return nil // the stronger wish stands
+		}
+	}
+	if c.entry.armed.Swap(to) == armFired {
+		c.unconsumed.Store(true)
+	}
+	if c.pending.Load() {
+		c.dev.ticker.add(c)
+	}
+	if c.attention.Load() {
+		c.fire()
+	}
+	return nil
+}
+
+// enlist makes a QP's completions come here.
+func (c *cq) enlist(q *qp, receives bool) {
+	c.listMu.Lock()
+	defer c.listMu.Unlock()
+	if !receives {
+		c.senders.Store(with(c.senders.Load(), q))
+		return
+	}
+	q.group = c.nextBit % 64
+	c.nextBit++
+	c.groups[q.group].Store(with(c.groups[q.group].Load(), q))
+}
+
+func (c *cq) delist(q *qp, receives bool) {
+	c.listMu.Lock()
+	defer c.listMu.Unlock()
+	if !receives {
+		c.senders.Store(without(c.senders.Load(), q))
+		return
+	}
+	c.groups[q.group].Store(without(c.groups[q.group].Load(), q))
+}
+
+func with(list *[]*qp, q *qp) *[]*qp {
+	var old []*qp
+	if list != nil {
+		old = *list
+	}
+	n := append(old[:len(old):len(old)], q)
+	return &n
+}
+
+func without(list *[]*qp, q *qp) *[]*qp {
+	n := make([]*qp, 0, len(*list))
+	for _, o := range *list {
+		if o != q {
+			n = append(n, o)
+		}
+	}
+	return &n
+}

@@ -1,0 +1,62 @@
+// Package shm is the embedded default provider: a device, shm0, whose wire is memory shared
+// between threads and between processes of one host.
+//
+// # How it works
+//
+// Every open Context is a member of a fabric, a run directory that the processes of one user
+// share (package internal/fabric): it has a slot there, whose file lock tells the others that it
+// lives, and its GID names slot and incarnation. A Context shows its peers one control segment
+// with tables of its MRs, QPs and CQs (layout.go), and the memory of its MRs and receive queues.
+//
+// The initiator's own CPU does the work of a NIC. PostSend looks up the peer's MR by its rkey,
+// checks bounds, rights and protection domain, and reads or writes the memory line by line.
+// Beside each MR lies a word for every 64-byte line (package verbs/lineword): WRITE, CAS, FAA and
+// the arrival of a message lock the line and raise its version, READ looks at the word before and
+// after. A SEND on an RC QP goes straight into the buffer that the peer posted; a datagram goes
+// into a slot of a bounded ring, from which the receiver's Poll copies it.
+//
+// What can go on at once is complete when PostSend returns. What must wait (no receive posted, a
+// locked line, a stalling hook, memory still being imported) stays in the send queue, in order,
+// and goes on in later calls of PostSend and Poll. Nobody but the owner of a CQ touches it: a
+// sleeping owner whose requests are pending is woken each millisecond through its channel.
+//
+// # Who owns what
+//
+// A segment is its maker's and goes with its process, kept MRs excepted. Whoever imported one
+// holds a mapping of its own, so an MR that is closed, or a process that is killed, takes no
+// memory away under an operation that runs. A mapping of a deregistered MR is dropped when
+// another is imported and the garbage collector finds it unused.
+//
+// # Death and sleep
+//
+// An initiator locks one line at a time. Before, it notes in its owner entry beside the MR which
+// line that is, and what it is about to store. Whoever meets a line that stays locked asks the
+// fabric whether the owner is alive. If it is dead, the line is taken over and rolled forward or
+// back; a CAS or FAA has happened or has not. If it is only stopped, the line stays its own, and
+// the others' operations end with RETRY_EXC_ERR after 4.096 us * 2^Timeout * (RetryCount + 1)
+// of their QP, half a second by default. Under every line lock the initiator looks again whether
+// its QP, the peer's QP and the MR are still good: one that was fenced while it slept changes
+// nothing. A datagram slot claimed by a sender that stops is passed over after 50 us.
+//
+// The death of a peer's process is noticed when the kernel closes its sockets, normally within
+// some milliseconds; requests posted after that end with RETRY_EXC_ERR at once, pending ones
+// at the next poll. Requests to a QP that was closed or is in error end so at once.
+//
+// # Trust
+//
+// Only processes of the same user get in. One of them that scribbles over the memory it shares
+// may lose its own data and that of the MRs it has access to; it cannot crash this process or
+// make it wait without end. What a process knows itself it never reads back from shared memory;
+// what it reads there it reads once and checks.
+//
+// # Architectures
+//
+// linux on amd64. The package leans on that processor's order of stores (a release is a plain
+// store) and on 8-byte stores being whole. On arm64 lineword.StoreRelease is STLR, its Read needs
+// a load barrier (DMB ISHLD) between copy and second look, and the plain stores in front of a
+// release stay as they are; internal/fabric needs nothing. Elsewhere Open reports
+// verbs.ErrNotBuilt.
+//
+// Builds with the race detector put all of it on the Go heap, so that the detector sees it, and
+// reach only contexts of the same Provider; READ takes the line's lock there.
+package shm

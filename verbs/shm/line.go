@@ -1,0 +1,200 @@
+//go:build linux && amd64
+
+package shm
+
+import (
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"drtmd/verbs"
+	"drtmd/verbs/lineword"
+)
+
+// outcome of an operation or a step of one: a verbs.WCStatus, or a reason to try again later.
+type outcome uint32
+
+const success = outcome(verbs.WCSuccess)
+
+const (
+	waitLine  outcome = 1<<8 + iota // a line is locked by somebody
+	waitPeer                        // the peer's QP is not ready to receive yet
+	waitRecv                        // the peer has no receive posted (RNR)
+	waitFetch                       // memory of the peer is being imported
+	waitStall                       // the pre-access hook said so
+	waitCall                        // the peer's process was asked and has not answered
+)
+
+// waits reports whether the operation may be tried again.
+func (o outcome) waits() bool { return o >= waitLine }
+
+const (
+	// lockSpins bounds the tries on a line that somebody holds before the operation becomes
+	// pending: about as long as a holder that runs needs.
+	lockSpins = 200
+	// rescueEvery is how often a lane that waits for a line asks whether the holder is alive.
+	rescueEvery = 200 * time.Microsecond
+)
+
+// lock takes a line for the lane, if it is free within some spins.
+func (l *lane) lock(h *hold, line uint64) (lineword.Word, bool) {
+	if raceEnabled {
+		atomic.StoreUint64(&h.e.intent, line+1)
+	} else {
+		h.e.intent = line + 1 // the compare and swap keeps it in front of the lock
+	}
+	p := h.r.word(line)
+	w := lineword.Load(p)
+	if lineword.TryLock(p, w, h.slot) {
+		return w, true
+	}
+	for range lockSpins {
+		lineword.Pause()
+		if w = lineword.Load(p); lineword.TryLock(p, w, h.slot) {
+			return w, true
+		}
+	}
+	return w, false
+}
+
+// rescue looks after a line that stays locked at w: if its owner is dead the line is recovered.
+// Asking costs system calls, so it is done now and then only.
+func (l *lane) rescue(r *region, line uint64, w lineword.Word) {
+	now := nanotime()
+	if now-l.rescued < int64(rescueEvery) {
+		return
+	}
+	l.rescued = now
+	slot := w.Owner()
+	if !w.Locked() || slot != 0 && int(slot) <= r.count && l.dev.ownerAlive(r.owner(slot)) {
+		return
+	}
+	l.dev.recoverLine(r, line, w)
+}
+
+// read copies a line of r to image, all of it at one moment.
+func (l *lane) read(r *region, line uint64, image *[lineBytes]byte) outcome {
+	if raceEnabled {
+		return l.readLocked(r, line, image)
+	}
+	p, src := r.word(line), r.line(line)
+	if _, ok := lineword.Read(image, src, p); ok {
+		return success
+	}
+	for range lockSpins {
+		if _, ok := lineword.Read(image, src, p); ok {
+			return success
+		}
+		lineword.Pause()
+	}
+	l.rescue(r, line, lineword.Load(p))
+	return waitLine
+}
+
+func (l *lane) readLocked(r *region, line uint64, image *[lineBytes]byte) outcome {
+	h := l.hold(r)
+	if h == nil {
+		return waitLine
+	}
+	w, ok := l.lock(h, line)
+	if !ok {
+		l.rescue(r, line, w)
+		return waitLine
+	}
+	lineword.CopyLine(image, r.line(line))
+	lineword.Unlock(r.word(line), w)
+	return success
+}
+
+// store puts the bytes [off, off+n) of image to the same place of a line.
+func (l *lane) store(r *region, line, off, n uint64, image *[lineBytes]byte) outcome {
+	h := l.hold(r)
+	if h == nil {
+		return waitLine
+	}
+	w, ok := l.lock(h, line)
+	if !ok {
+		l.rescue(r, line, w)
+		return waitLine
+	}
+	p := r.word(line)
+	if !l.fit(r) {
+		lineword.Unlock(p, w)
+		return l.unfit(r)
+	}
+	dst := r.line(line)
+	switch {
+	case n == lineBytes:
+		h.e.stage(line, off, n, w, image)
+		lineword.CopyLine(dst, &h.e.data) // image may be the user's and change
+	case n == 8 && off%8 == 0:
+		// One store: it happens or not.
+		lineword.StoreRelease((*uint64)(unsafe.Pointer(&dst[off])),
+			*(*uint64)(unsafe.Pointer(&image[off])))
+	default:
+		h.e.stage(line, off, n, w, image)
+		copy(dst[off:off+n], image[off:off+n])
+	}
+	lineword.Unlock(p, w)
+	return success
+}
+
+// unfit says why fit failed.
+func (l *lane) unfit(r *region) outcome {
+	switch s := l.state.Load(); {
+	case s != stateRTS && s != stateRTR:
+		return outcome(verbs.WCWRFlushErr)
+	case l.target != nil && !l.targetUp():
+		return outcome(verbs.WCRetryExcErr)
+	}
+	return outcome(verbs.WCRemAccessErr)
+}
+
+// atomic does a compare and swap or fetch and add on the word at off, and gives the old value.
+func (l *lane) atomic(r *region, off uint64, wr *verbs.WR) (uint64, outcome) {
+	h := l.hold(r)
+	if h == nil {
+		return 0, waitLine
+	}
+	line := off / lineBytes
+	w, ok := l.lock(h, line)
+	if !ok {
+		l.rescue(r, line, w)
+		return 0, waitLine
+	}
+	p := r.word(line)
+	if !l.fit(r) {
+		lineword.Unlock(p, w)
+		return 0, l.unfit(r)
+	}
+	word := (*uint64)(r.at(off))
+	var old uint64
+	if wr.Op == verbs.OpFAA {
+		old = atomic.AddUint64(word, wr.CompareAdd) - wr.CompareAdd
+	} else if atomic.CompareAndSwapUint64(word, wr.CompareAdd, wr.Swap) {
+		old = wr.CompareAdd
+	} else {
+		old = compareFailed(word, wr)
+	}
+	lineword.Unlock(p, w)
+	return old, success
+}
+
+// compareFailed gives the value that a compare and swap found. CPUs may change the word without
+// the line's lock, so look until the value is not the one compared with, or the swap works.
+func compareFailed(word *uint64, wr *verbs.WR) uint64 {
+	for {
+		if old := atomic.LoadUint64(word); old != wr.CompareAdd {
+			return old
+		}
+		if atomic.CompareAndSwapUint64(word, wr.CompareAdd, wr.Swap) {
+			return wr.CompareAdd
+		}
+	}
+}
+
+// origin is where nanotime counts from; only differences matter.
+var origin = time.Now()
+
+// nanotime is the monotonic clock in nanoseconds.
+func nanotime() int64 { return int64(time.Since(origin)) }

@@ -1,0 +1,197 @@
+//go:build linux && amd64
+
+package shm
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"drtmd/verbs"
+	"drtmd/verbs/lineword"
+	"drtmd/verbs/shm/internal/fabric"
+)
+
+// memory is an MR of this device.
+type memory struct {
+	dev    *device
+	region *region
+	index  uint32
+	id     uint64 // of the segment
+	kept   bool
+	hook   atomic.Pointer[verbs.PreAccess]
+}
+
+var _ verbs.DriverHooks = (*memory)(nil)
+
+// AllocMR makes the memory, its line words and owner entries in one segment, and publishes it.
+func (p *pd) AllocMR(size int, access verbs.Access, o verbs.MROptions) (verbs.DriverMR, error) {
+	d := p.dev
+	shape := shapeOf(uint64(size))
+	seg, id, err := d.newSegment(int(shape.total), o.Keep, !o.NoHuge && size >= 2<<20)
+	if err != nil {
+		return nil, err
+	}
+	m := &memory{dev: d, id: id, kept: o.Keep != ""}
+	fail := func(err error) (verbs.DriverMR, error) {
+		d.fab.Unexport(id)
+		return nil, errors.Join(err, seg.Close())
+	}
+	r, err := newRegion(seg, uint64(size))
+	if err != nil {
+		return fail(err)
+	}
+	r.base = uint64(uintptr(r.data))
+	r.access, r.pd, r.mem = access, p.id, m
+	m.region = r
+	if err := m.adopt(); err != nil {
+		return fail(err)
+	}
+	if err := m.register(); err != nil {
+		return fail(err)
+	}
+	return m, nil
+}
+
+var errNotMR = errors.New("the kept memory is not an MR of this size and version")
+
+// adopt gives the segment its head. Kept memory that was an MR before loses the owners that are
+// dead, and their locks; what a live one holds stays its own.
+func (m *memory) adopt() error {
+	r := m.region
+	h := r.head
+	if m.kept && h.magic != 0 {
+		if h.magic != mrMagic || h.size != r.size || int(h.owners) != r.count {
+			return errNotMR
+		}
+		h.registered.Store(0)
+		h.hooked.Store(0)
+		for i := range r.count {
+			m.dev.freeIfDead(r, uint16(i+1))
+		}
+		return nil
+	}
+	h.size, h.owners = r.size, uint32(r.count)
+	h.magic = mrMagic
+	return nil
+}
+
+// register gives the MR its key and shows it to peers.
+func (m *memory) register() error {
+	d, r := m.dev, m.region
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch n := len(d.mrFree); {
+	case n > 0:
+		m.index, d.mrFree = d.mrFree[0], d.mrFree[1:]
+	case len(d.mrGen) < maxMR:
+		m.index = uint32(len(d.mrGen))
+		d.mrGen = append(d.mrGen, 0)
+	default:
+		return &verbs.Error{Op: "ibv_reg_mr", Errno: syscall.ENOMEM,
+			Detail: fmt.Sprintf("a context has at most %d MRs", maxMR)}
+	}
+	d.mrGen[m.index]++
+	if d.mrGen[m.index]<<mrBits == 0 {
+		d.mrGen[m.index] = 1
+	}
+	r.key = d.mrGen[m.index]<<mrBits | m.index
+	r.nonce = randomNonce()
+	r.head.registered.Store(r.nonce)
+	e := &d.ctl.mrs[m.index]
+	e.access.Store(uint32(r.access))
+	e.base.Store(r.base)
+	e.length.Store(r.size)
+	e.segment.Store(m.id)
+	e.nonce.Store(r.nonce)
+	e.pd.Store(r.pd)
+	e.key.Store(r.key)
+	d.mrs.set(m.index, r)
+	return nil
+}
+
+func randomNonce() uint64 {
+	var b [8]byte
+	for {
+		_, _ = rand.Read(b[:]) // never fails (crypto/rand)
+		if n := binary.NativeEndian.Uint64(b[:]); n != 0 {
+			return n
+		}
+	}
+}
+
+func (m *memory) Bytes() []byte {
+	return m.region.seg.Bytes()[:m.region.size:m.region.size]
+}
+
+func (m *memory) LKey() uint32 { return m.region.key }
+func (m *memory) RKey() uint32 { return m.region.key }
+
+func (m *memory) Lines() []uint64 {
+	return unsafe.Slice((*uint64)(m.region.words), m.region.lineCount())
+}
+
+// Close deregisters. Mappings that peers have stay theirs; they find the MR gone.
+func (m *memory) Close() error {
+	d, r := m.dev, m.region
+	d.mu.Lock()
+	d.ctl.mrs[m.index].key.Store(0)
+	r.head.registered.Store(0)
+	d.mrs.set(m.index, nil)
+	d.mrFree = append(d.mrFree, m.index)
+	d.mu.Unlock()
+	d.fab.Unexport(m.id)
+	return r.seg.Close()
+}
+
+// SetPreAccess installs the hook. Initiators of other processes ask for its verdict by a call.
+func (m *memory) SetPreAccess(h verbs.PreAccess) error {
+	if h == nil {
+		m.hook.Store(nil)
+		m.region.head.hooked.Store(0)
+		return nil
+	}
+	m.hook.Store(&h)
+	m.region.head.hooked.Store(1)
+	return nil
+}
+
+const (
+	awaitSpins    = 2000
+	awaitMinSleep = 20 * time.Microsecond
+	awaitMaxSleep = time.Millisecond
+)
+
+// AwaitLine spins a little, then sleeps, longer and longer up to a millisecond.
+func (m *memory) AwaitLine(line int, seen uint64, timeout time.Duration) (uint64, error) {
+	if line < 0 || uint64(line) >= m.region.lineCount() {
+		return 0, syscall.EINVAL
+	}
+	p := m.region.word(uint64(line))
+	for range awaitSpins {
+		if w := lineword.Load(p); uint64(w) != seen && !w.Locked() {
+			return uint64(w), nil
+		}
+		lineword.Pause()
+	}
+	deadline := time.Now().Add(timeout)
+	for sleep := awaitMinSleep; ; sleep = min(2*sleep, awaitMaxSleep) {
+		w := lineword.Load(p)
+		if uint64(w) != seen && !w.Locked() {
+			return uint64(w), nil
+		}
+		left := time.Until(deadline)
+		if left <= 0 {
+			return uint64(w), os.ErrDeadlineExceeded
+		}
+		time.Sleep(min(sleep, left))
+	}
+}
+
+var _ = fabric.MaxMessage

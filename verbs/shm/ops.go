@@ -1,0 +1,341 @@
+//go:build linux && amd64
+
+package shm
+
+import (
+	"unsafe"
+
+	"drtmd/verbs"
+)
+
+// piece is part of an MR that data goes to.
+type piece struct {
+	r      *region
+	off, n uint64
+}
+
+// exec runs a request, or goes on with it; its progress stands in sendHalf.now until it ends.
+func (q *qp) exec(wr *verbs.WR) outcome {
+	var out outcome
+	switch wr.Op {
+	case verbs.OpRead:
+		out = q.execRead(wr)
+	case verbs.OpCAS, verbs.OpFAA:
+		out = q.execAtomic(wr)
+	case verbs.OpWrite:
+		out = q.execWrite(wr)
+	case verbs.OpWriteImm:
+		out = q.execWriteImm(wr)
+	case verbs.OpSend, verbs.OpSendImm:
+		if q.cfg.Type == verbs.UD {
+			out = q.execDatagram(wr)
+		} else {
+			out = q.execSend(wr)
+		}
+	default:
+		out = q.execExtension(wr)
+	}
+	if q.send.lane.borrowed.r != nil {
+		q.send.lane.giveBack()
+	}
+	if !out.waits() {
+		q.send.now.reset()
+	}
+	return out
+}
+
+// reset forgets the progress of an operation that has ended.
+func (c *current) reset() {
+	c.done, c.carry, c.deadline, c.rnrUntil, c.judged = 0, 0, 0, 0, false
+	if c.call != nil || c.answer != nil {
+		c.call, c.answer, c.askAgain = nil, nil, 0
+	}
+}
+
+// ready reports whether the peer's QP can be reached, and checks it once.
+func (q *qp) ready() outcome {
+	if q.peer.dead.Load() {
+		return outcome(verbs.WCRetryExcErr)
+	}
+	if q.send.peerReady && q.send.lane.targetUp() {
+		return success
+	}
+	return q.readySlow()
+}
+
+func (q *qp) readySlow() outcome {
+	e, s := q.target, &q.send
+	w := e.word.Load()
+	state := uint32(w & 0xff)
+	if w>>8 != s.lane.wordQPN || state == stateErr || state == stateClosed {
+		return outcome(verbs.WCRetryExcErr)
+	}
+	if state != stateRTR && state != stateRTS {
+		return waitPeer
+	}
+	if e.kind.Load() != uint32(verbs.RC) || e.peer.Load() != q.dev.self.Incarnation ||
+		e.peerQPN.Load() != q.qpn {
+		return outcome(verbs.WCRetryExcErr)
+	}
+	slots := e.areaSlots.Load()
+	if slots == 0 || slots&(slots-1) != 0 || slots > 2*maxDepth {
+		return outcome(verbs.WCRetryExcErr)
+	}
+	p, out := q.peer.area(e.areaSegment.Load(), e.areaOffset.Load(),
+		uint64(slots)*uint64(unsafe.Sizeof(recvSlot{})))
+	if out != success {
+		return out
+	}
+	limits := e.limits.Load()
+	s.area, s.areaMask = p, uint64(slots-1)
+	s.access, s.pd = e.access.Load(), e.pd.Load()
+	s.maxDest = limits & 0xff
+	s.rnrNs = rnrTime(limits>>8&31) * int64(q.rts.RNRRetry)
+	s.peerReady = true
+	return success
+}
+
+// rnrTime is the specification's table of RNR timer codes, in nanoseconds.
+func rnrTime(code uint32) int64 {
+	hundredths := [32]int64{65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256,
+		384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152}
+	return hundredths[code&31] * 10_000
+}
+
+// remote finds the part of the peer's MR that a request names, checks the right, and asks the
+// pre-access hook.
+func (q *qp) remote(wr *verbs.WR, n uint64, need verbs.Access) (piece, outcome) {
+	if out := q.ready(); out != success {
+		return piece{}, out
+	}
+	if n == 0 {
+		return piece{}, success // the specification checks no key of an empty access
+	}
+	r, out := q.peer.region(wr.RKey)
+	if out != success {
+		return piece{}, out
+	}
+	off, ok := r.offset(wr.RemoteAddr, n)
+	if !ok || r.pd != q.send.pd || uint32(need)&^(uint32(r.access)&q.send.access) != 0 {
+		return piece{}, outcome(verbs.WCRemAccessErr)
+	}
+	if r.head.hooked.Load() != 0 && !q.send.now.judged {
+		if out := q.judge(r, off, n, wr.Op); out != success {
+			return piece{}, out
+		}
+		q.send.now.judged = true
+	}
+	return piece{r, off, n}, success
+}
+
+func (q *qp) execWrite(wr *verbs.WR) outcome {
+	total, ok := q.sources(wr, &q.send.now)
+	if !ok {
+		return outcome(verbs.WCLocProtErr)
+	}
+	to, out := q.remote(wr, total, verbs.AccessRemoteWrite)
+	if out != success || total == 0 {
+		return out
+	}
+	return q.put(to, 0)
+}
+
+// execWriteImm writes and then consumes a receive, for which it waits first.
+func (q *qp) execWriteImm(wr *verbs.WR) outcome {
+	total, ok := q.sources(wr, &q.send.now)
+	if !ok {
+		return outcome(verbs.WCLocProtErr)
+	}
+	to, out := q.remote(wr, total, verbs.AccessRemoteWrite)
+	if out != success {
+		return out
+	}
+	if !q.hasReceive() {
+		return waitRecv
+	}
+	if total > 0 {
+		if out = q.put(to, 0); out != success {
+			return out
+		}
+	}
+	q.deliver(wr, total, recvWriteImm)
+	return success
+}
+
+// put copies the sources of the operation under way to a piece, line by line in ascending
+// order, going on where it stopped. The first byte of the piece is byte first of the message.
+func (q *qp) put(to piece, first uint64) outcome {
+	c, l := &q.send.now, &q.send.lane
+	end := first + to.n
+	for c.done < end {
+		at := to.off + c.done - first
+		line, off := at/lineBytes, at%lineBytes
+		n := min(lineBytes-off, end-c.done)
+		image := &l.scratch
+		if p := c.whole(c.done, n); p != nil {
+			image = (*[lineBytes]byte)(p)
+		} else {
+			c.gather(l.scratch[off:off+n], c.done)
+		}
+		if out := l.store(to.r, line, off, n, image); out != success {
+			return out
+		}
+		c.done += n
+		c.deadline = 0
+	}
+	return success
+}
+
+// whole gives the source of a whole line if that is in one piece.
+func (c *current) whole(at, n uint64) unsafe.Pointer {
+	if n != lineBytes || raceEnabled {
+		return nil
+	}
+	for i := range c.srcCount {
+		if at < c.srcLen[i] {
+			if c.srcLen[i]-at < n {
+				return nil
+			}
+			return unsafe.Add(c.src[i], at)
+		}
+		at -= c.srcLen[i]
+	}
+	return nil
+}
+
+// gather copies bytes of the message from the sources.
+func (c *current) gather(dst []byte, at uint64) {
+	for i := 0; i < c.srcCount && len(dst) > 0; i++ {
+		if at >= c.srcLen[i] {
+			at -= c.srcLen[i]
+			continue
+		}
+		n := copy(dst, unsafe.Slice((*byte)(unsafe.Add(c.src[i], at)), c.srcLen[i]-at))
+		dst = dst[n:]
+		at = 0
+	}
+}
+
+// targets finds the local buffers that a READ or atomic writes.
+func (q *qp) targets(wr *verbs.WR, to *[verbs.MaxSGE]piece) (count int, total uint64, ok bool) {
+	for i := range int(wr.NumSGE) {
+		sge := &wr.SGE[i]
+		n := uint64(sge.Length)
+		if n == 0 {
+			continue
+		}
+		r, off := q.local(sge, n)
+		if r == nil || r.access&verbs.AccessLocalWrite == 0 {
+			return 0, 0, false
+		}
+		to[count] = piece{r, off, n}
+		count++
+		total += n
+	}
+	return count, total, true
+}
+
+func (q *qp) execRead(wr *verbs.WR) outcome {
+	var to [verbs.MaxSGE]piece
+	count, total, ok := q.targets(wr, &to)
+	if !ok {
+		return outcome(verbs.WCLocProtErr)
+	}
+	from, out := q.remote(wr, total, verbs.AccessRemoteRead)
+	if out != success {
+		return out
+	}
+	if q.send.maxDest == 0 {
+		return outcome(verbs.WCRemInvReqErr)
+	}
+	return q.get(from, to[:count])
+}
+
+// get copies a piece of the peer's MR to local ones. Each of its lines is read at one moment; if
+// that line has to be stored in parts and a part must wait, the rest is carried.
+func (q *qp) get(from piece, to []piece) outcome {
+	c, l := &q.send.now, &q.send.lane
+	for c.done < from.n {
+		if c.carry == 0 {
+			at := from.off + c.done
+			line, off := at/lineBytes, at%lineBytes
+			if out := l.read(from.r, line, &l.scratch); out != success {
+				return out
+			}
+			if !l.fit(from.r) {
+				return l.unfit(from.r)
+			}
+			c.carryAt, c.carry = off, min(lineBytes-off, from.n-c.done)
+		}
+		for c.carry > 0 {
+			n, out := q.scatter(to, c.done, l.scratch[c.carryAt:c.carryAt+c.carry])
+			if out != success {
+				return out
+			}
+			c.done, c.carryAt, c.carry = c.done+n, c.carryAt+n, c.carry-n
+		}
+		c.deadline = 0
+	}
+	return success
+}
+
+// scatter stores the first of b's bytes to where byte number at of the message belongs, as many
+// as fit into one line, and says how many these were.
+func (q *qp) scatter(to []piece, at uint64, b []byte) (uint64, outcome) {
+	l := &q.send.lane
+	for i := range to {
+		p := &to[i]
+		if at >= p.n {
+			at -= p.n
+			continue
+		}
+		line, off := (p.off+at)/lineBytes, (p.off+at)%lineBytes
+		n := min(lineBytes-off, p.n-at, uint64(len(b)))
+		image := &l.scratch
+		if n != lineBytes {
+			image = &l.shifted
+			copy(image[off:off+n], b)
+		}
+		out := l.store(p.r, line, off, n, image)
+		if out == outcome(verbs.WCRemAccessErr) {
+			out = outcome(verbs.WCLocProtErr) // it is the own MR that is gone
+		}
+		return n, out
+	}
+	return 0, outcome(verbs.WCLocLenErr) // cannot be: the pieces have the message's length
+}
+
+// execAtomic changes the word, then places the old value.
+func (q *qp) execAtomic(wr *verbs.WR) outcome {
+	var to [verbs.MaxSGE]piece
+	count, total, ok := q.targets(wr, &to)
+	if !ok || total != 8 {
+		return outcome(verbs.WCLocProtErr)
+	}
+	c, l := &q.send.now, &q.send.lane
+	if c.done == 0 {
+		at, out := q.remote(wr, 8, verbs.AccessRemoteAtomic)
+		if out != success {
+			return out
+		}
+		if q.send.maxDest == 0 {
+			return outcome(verbs.WCRemInvReqErr)
+		}
+		if at.off%8 != 0 {
+			return outcome(verbs.WCRemInvReqErr)
+		}
+		if c.old, out = l.atomic(at.r, at.off, wr); out != success {
+			return out
+		}
+		c.done = 1
+	}
+	old := (*[8]byte)(unsafe.Pointer(&c.old))
+	for c.done < 9 {
+		n, out := q.scatter(to[:count], c.done-1, old[c.done-1:])
+		if out != success {
+			return out
+		}
+		c.done += n
+	}
+	return success
+}

@@ -1,0 +1,379 @@
+//go:build linux && amd64
+
+package shm
+
+import (
+	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+
+	"drtmd/verbs"
+	"drtmd/verbs/shm/internal/fabric"
+)
+
+// peer is another member of the fabric as this device sees it (or this device itself): its
+// control segment and what was imported of it. All of its memory is untrusted.
+type peer struct {
+	dev   *device
+	id    fabric.ProcID
+	gid   verbs.GID
+	local *device // in this process; nil otherwise
+	ctl   *control
+	seg   *fabric.Segment
+	dead  atomic.Bool
+
+	// regions are imported MRs by the index of their key; read without a lock.
+	regions table[region]
+
+	mu      sync.Mutex // guards what follows and writes to regions
+	closed  bool
+	areas   map[uint64]*fabric.Segment // imported arenas by id
+	fetches map[fetchKey]*fetch        // imports under way or failed
+	events  map[uint32]*fabric.EventFD // imported events of channels
+	sender  uint16                     // own index in ctl.senders; 0 = not claimed yet
+}
+
+// fetchKey names what is being imported: an MR by its key, or an arena by its id.
+type fetchKey struct {
+	key  uint32
+	area uint64
+}
+
+// fetch is an import that runs on a goroutine, because it waits for the peer's process.
+type fetch struct {
+	done atomic.Bool
+	out  outcome // once done: success, or how the operation ends; waitFetch: try again
+}
+
+func (d *device) peerByGID(g verbs.GID) (*peer, error) {
+	id, err := procOf(g)
+	if err != nil {
+		return nil, err
+	}
+	return d.peerByID(id)
+}
+
+// peerByID finds or makes the view of a member. It waits for the other process, at most
+// fabric.DefaultTimeout.
+func (d *device) peerByID(id fabric.ProcID) (*peer, error) {
+	d.mu.Lock()
+	p := d.peers[id]
+	closed := d.closed
+	d.mu.Unlock()
+	if p != nil && !p.dead.Load() {
+		return p, nil
+	}
+	if closed {
+		return nil, verbs.ErrClosed
+	}
+	if p != nil {
+		return nil, unreachable(id, fabric.ErrPeerDead)
+	}
+	p = &peer{dev: d, id: id, gid: gidOf(id), local: d.provider.inProcess(id),
+		areas: map[uint64]*fabric.Segment{}, fetches: map[fetchKey]*fetch{},
+		events: map[uint32]*fabric.EventFD{}}
+	var err error
+	if p.seg, err = p.importSegment(controlID); err != nil {
+		return nil, unreachable(id, err)
+	}
+	if err := p.checkControl(); err != nil {
+		return nil, errors.Join(unreachable(id, err), p.seg.Close())
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if q := d.peers[id]; q != nil || d.closed {
+		_ = p.seg.Close() // another goroutine was faster
+		if q == nil {
+			return nil, verbs.ErrClosed
+		}
+		return q, nil
+	}
+	d.peers[id] = p
+	if p.local == nil {
+		d.wg.Go(p.watch)
+	}
+	return p, nil
+}
+
+func unreachable(id fabric.ProcID, err error) error {
+	e := &verbs.Error{Op: "connect to process", Errno: syscall.EHOSTUNREACH, Detail: id.String(),
+		Err: err, Hint: "the peer's process must be alive and on the same run directory; " +
+			"exchange endpoints anew"}
+	if raceEnabled {
+		e.Hint = "builds with the race detector reach contexts of the same provider only"
+	}
+	return e
+}
+
+var errBadControl = errors.New("the peer's control segment is of another version or damaged")
+
+func (p *peer) checkControl() error {
+	if uintptr(p.seg.Size()) != unsafe.Sizeof(control{}) {
+		return errBadControl
+	}
+	p.ctl = (*control)(unsafe.Pointer(unsafe.SliceData(p.seg.Bytes())))
+	if p.ctl.magic != layoutMagic || p.ctl.version != layoutVersion ||
+		p.ctl.incarnation != p.id.Incarnation {
+		return errBadControl
+	}
+	return nil
+}
+
+// importSegment maps a segment of the peer; of one in this process without a system call.
+func (p *peer) importSegment(id uint64) (*fabric.Segment, error) {
+	if p.local != nil {
+		return p.local.fab.Import(p.id, id)
+	}
+	return p.dev.fab.Import(p.id, id)
+}
+
+// watch marks the peer as dead when its process is.
+func (p *peer) watch() {
+	select {
+	case <-p.dev.fab.Watch(p.id):
+		p.dead.Store(true)
+		p.dev.peerDied(p)
+	case <-p.dev.done:
+	}
+}
+
+func (p *peer) close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	var errs []error
+	p.regions.each(func(_ uint32, r *region) { errs = append(errs, r.seg.Close()) })
+	for _, s := range p.areas {
+		errs = append(errs, s.Close())
+	}
+	for _, e := range p.events {
+		errs = append(errs, e.Close())
+	}
+	if p.sender != 0 {
+		e := &p.ctl.senders[p.sender]
+		e.slot.Store(0)
+		e.incarnation.Store(0)
+	}
+	return errors.Join(append(errs, p.seg.Close())...)
+}
+
+// region finds the peer's MR of a key, importing it first if it must.
+func (p *peer) region(key uint32) (*region, outcome) {
+	r := p.regions.get(key & (maxMR - 1))
+	if r != nil && r.key == key && r.live() {
+		return r, success
+	}
+	return p.regionSlow(key)
+}
+
+func (p *peer) regionSlow(key uint32) (*region, outcome) {
+	e := &p.ctl.mrs[key&(maxMR-1)]
+	if key == 0 || e.key.Load() != key {
+		return nil, outcome(verbs.WCRemAccessErr)
+	}
+	out := p.fetch(fetchKey{key: key}, func() outcome { return p.importRegion(key, e) })
+	if out != success {
+		return nil, out
+	}
+	r := p.regions.get(key & (maxMR - 1))
+	if r == nil || r.key != key || !r.live() {
+		return nil, outcome(verbs.WCRemAccessErr)
+	}
+	return r, success
+}
+
+// fetch runs an import: at once for a peer in this process, else on a goroutine of its own, and
+// waitFetch until that is over.
+func (p *peer) fetch(k fetchKey, run func() outcome) outcome {
+	if p.local != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.closed {
+			return outcome(verbs.WCRetryExcErr)
+		}
+		return run()
+	}
+	if p.dead.Load() {
+		return outcome(verbs.WCRetryExcErr)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return outcome(verbs.WCRetryExcErr)
+	}
+	if f := p.fetches[k]; f != nil {
+		if !f.done.Load() {
+			return waitFetch
+		}
+		delete(p.fetches, k)
+		return f.out
+	}
+	f := &fetch{}
+	p.fetches[k] = f
+	p.dev.wg.Go(func() {
+		f.out = run()
+		f.done.Store(true)
+	})
+	return waitFetch
+}
+
+// fetchOutcome is how an operation ends whose memory could not be imported.
+func fetchOutcome(err error) outcome {
+	switch {
+	case errors.Is(err, fabric.ErrPeerTimeout):
+		return waitFetch // stopped, perhaps: the retry time decides
+	case errors.Is(err, fabric.ErrNoSegment), errors.Is(err, fabric.ErrBadSegment),
+		errors.Is(err, errBadMR):
+		return outcome(verbs.WCRemAccessErr)
+	}
+	return outcome(verbs.WCRetryExcErr)
+}
+
+// importRegion maps an MR and enters it into the table. Nothing that the entry says is trusted
+// but to agree with the segment.
+func (p *peer) importRegion(key uint32, e *mrEntry) outcome {
+	size, nonce := e.length.Load(), e.nonce.Load()
+	seg, err := p.importSegment(e.segment.Load())
+	if err != nil {
+		return fetchOutcome(err)
+	}
+	r, err := newRegion(seg, size)
+	if err != nil {
+		_ = seg.Close()
+		return fetchOutcome(err)
+	}
+	r.key, r.pd, r.nonce = key, e.pd.Load(), nonce
+	r.access, r.base = verbs.Access(e.access.Load()), e.base.Load()
+	if p.local != nil {
+		if own := p.local.mrs.get(key & (maxMR - 1)); own != nil && own.key == key {
+			r.mem = own.mem
+		}
+	}
+	if e.key.Load() != key {
+		_ = seg.Close()
+		return outcome(verbs.WCRemAccessErr)
+	}
+	runtime.AddCleanup(r, func(s *fabric.Segment) { _ = s.Close() }, seg)
+	if p.local == nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+	}
+	p.sweep()
+	p.regions.set(key&(maxMR-1), r)
+	return success
+}
+
+// sweep lets go of MRs that their owner deregistered; the garbage collector unmaps them when no
+// operation uses them any more. Caller holds mu.
+func (p *peer) sweep() {
+	p.regions.each(func(i uint32, r *region) {
+		if !r.live() {
+			p.regions.set(i, nil)
+		}
+	})
+}
+
+// area finds bytes of an arena of the peer.
+func (p *peer) area(id, offset, n uint64) (unsafe.Pointer, outcome) {
+	p.mu.Lock()
+	s := p.areas[id]
+	p.mu.Unlock()
+	if s == nil {
+		out := p.fetch(fetchKey{area: id}, func() outcome {
+			seg, err := p.importSegment(id)
+			if err != nil {
+				return fetchOutcome(err)
+			}
+			if p.local == nil {
+				p.mu.Lock()
+				defer p.mu.Unlock()
+			}
+			if p.areas[id] != nil {
+				_ = seg.Close()
+			} else {
+				p.areas[id] = seg
+			}
+			return success
+		})
+		if out != success {
+			return nil, out
+		}
+		p.mu.Lock()
+		s = p.areas[id]
+		p.mu.Unlock()
+		if s == nil {
+			return nil, outcome(verbs.WCRetryExcErr)
+		}
+	}
+	if size := uint64(s.Size()); offset%lineBytes != 0 || offset > size || n > size-offset {
+		return nil, outcome(verbs.WCRetryExcErr)
+	}
+	return unsafe.Add(unsafe.Pointer(unsafe.SliceData(s.Bytes())), offset), success
+}
+
+// notify tells the peer's receive CQ that a message came: the bit of the QP's group, and an
+// event if the CQ is armed for it. The message was published with a full fence.
+func (p *peer) notify(cqIndex, group uint32, solicited bool) {
+	e := &p.ctl.cqs[cqIndex%maxCQ]
+	if bit := uint64(1) << (group % 64); e.ready.Load()&bit == 0 {
+		e.ready.Or(bit)
+	}
+	if a := e.armed.Load(); a == armAny || a == armSolicited && solicited {
+		if e.armed.CompareAndSwap(a, armFired) {
+			p.signal(e.channel.Load())
+		}
+	}
+}
+
+// signal makes the event of one of the peer's channels.
+func (p *peer) signal(id uint32) {
+	if p.local != nil {
+		p.local.signal(id)
+		return
+	}
+	p.mu.Lock()
+	e := p.events[id]
+	closed := p.closed
+	p.mu.Unlock()
+	switch {
+	case e != nil:
+		_ = e.Signal() // a peer that broke its own event sleeps on
+	case !closed && !p.dead.Load():
+		p.dev.wg.Go(func() { p.importEvent(id) })
+	}
+}
+
+// importEvent fetches the event of a channel and makes it; the first time only.
+func (p *peer) importEvent(id uint32) {
+	e, err := p.dev.fab.ImportFD(p.id, uint64(id))
+	if err != nil {
+		return // the peer is gone or closed the channel
+	}
+	_ = e.Signal()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || p.events[id] != nil {
+		_ = e.Close()
+		return
+	}
+	p.events[id] = e
+}
+
+// senderSlot is the own index among those who send datagrams to the peer; 0 if its table is
+// full.
+func (p *peer) senderSlot() uint16 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := 1; p.sender == 0 && i < len(p.ctl.senders); i++ {
+		e := &p.ctl.senders[i]
+		if e.incarnation.Load() == 0 &&
+			e.incarnation.CompareAndSwap(0, p.dev.self.Incarnation) {
+			e.slot.Store(uint64(p.dev.self.Slot) + 1)
+			p.sender = uint16(i)
+		}
+	}
+	return p.sender
+}

@@ -1,0 +1,139 @@
+//go:build linux && amd64
+
+package shm
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"drtmd/verbs"
+	"drtmd/verbs/shm/internal/fabric"
+)
+
+const (
+	pageBytes = 4096
+	mrMagic   = 0x3130726d6d687364 // "dshmmr01"
+)
+
+// region is an MR as an initiator sees it: the own one of this device, or a peer's that was
+// imported. It holds a reference to the segment, given back by Close of the device or by the
+// garbage collector once nothing uses the region. Immutable but for claims.
+type region struct {
+	key    uint32
+	pd     uint32
+	access verbs.Access
+	base   uint64 // owner's address of the first byte
+	size   uint64 // bytes
+	nonce  uint64
+	data   unsafe.Pointer
+	words  unsafe.Pointer
+	head   *mrHead
+	owners unsafe.Pointer
+	count  int // owner entries
+	seg    *fabric.Segment
+	mem    *memory // the MR itself if it is this process's; nil otherwise
+
+	mu     sync.Mutex
+	claims map[*lane]uint16 // guarded by mu
+}
+
+// regionShape is where the parts of an MR's segment lie, in bytes.
+type regionShape struct {
+	words, head, owners, total uint64
+	count                      int
+}
+
+func shapeOf(size uint64) regionShape {
+	up := func(n uint64) uint64 { return (n + pageBytes - 1) &^ (pageBytes - 1) }
+	data := up(size)
+	s := regionShape{words: data, count: 32}
+	s.head = s.words + up(data/lineBytes*8)
+	s.owners = s.head + uint64(unsafe.Sizeof(mrHead{}))
+	switch {
+	case size >= 16<<20:
+		s.count = 1024
+	case size >= 64<<10:
+		s.count = 128
+	}
+	s.total = up(s.owners + uint64(s.count)*uint64(unsafe.Sizeof(ownerEntry{})))
+	return s
+}
+
+var errBadMR = errors.New("peer's MR does not have the announced shape")
+
+// newRegion lays a region over a segment. Only its size is trusted.
+func newRegion(seg *fabric.Segment, size uint64) (*region, error) {
+	s := shapeOf(size)
+	if size == 0 || size > maxMRBytes || uint64(seg.Size()) != s.total {
+		return nil, errBadMR
+	}
+	p := unsafe.Pointer(unsafe.SliceData(seg.Bytes()))
+	return &region{size: size, data: p, words: unsafe.Add(p, s.words),
+		head: (*mrHead)(unsafe.Add(p, s.head)), owners: unsafe.Add(p, s.owners), count: s.count,
+		seg: seg, claims: map[*lane]uint16{}}, nil
+}
+
+// live reports whether the MR is still registered as it was when the region was made.
+func (r *region) live() bool { return r.head.registered.Load() == r.nonce }
+
+func (r *region) word(line uint64) *uint64 { return (*uint64)(unsafe.Add(r.words, line*8)) }
+
+func (r *region) line(line uint64) *[lineBytes]byte {
+	return (*[lineBytes]byte)(unsafe.Add(r.data, line*lineBytes))
+}
+
+func (r *region) lineCount() uint64 { return (r.size + lineBytes - 1) / lineBytes }
+
+func (r *region) at(offset uint64) unsafe.Pointer { return unsafe.Add(r.data, offset) }
+
+func (r *region) owner(slot uint16) *ownerEntry {
+	return (*ownerEntry)(unsafe.Add(r.owners, uintptr(slot-1)*unsafe.Sizeof(ownerEntry{})))
+}
+
+// offset turns an owner's address into an offset, if n bytes from there lie inside.
+func (r *region) offset(addr, n uint64) (uint64, bool) {
+	off := addr - r.base
+	return off, off <= r.size && n <= r.size-off
+}
+
+// table maps small integers to objects: read without a lock, written under the caller's.
+type table[T any] struct {
+	p atomic.Pointer[[]atomic.Pointer[T]]
+}
+
+// get returns nil for what is not there.
+func (t *table[T]) get(i uint32) *T {
+	s := t.p.Load()
+	if s == nil || int(i) >= len(*s) {
+		return nil
+	}
+	return (*s)[i].Load()
+}
+
+func (t *table[T]) set(i uint32, v *T) {
+	s := t.p.Load()
+	if s == nil || int(i) >= len(*s) {
+		grown := make([]atomic.Pointer[T], max(64, 2*int(i)))
+		if s != nil {
+			for j := range *s {
+				grown[j].Store((*s)[j].Load())
+			}
+		}
+		s = &grown
+		t.p.Store(s)
+	}
+	(*s)[i].Store(v)
+}
+
+// each calls f for what is there.
+func (t *table[T]) each(f func(i uint32, v *T)) {
+	if s := t.p.Load(); s != nil {
+		for i := range *s {
+			if v := (*s)[i].Load(); v != nil {
+				f(uint32(i), v)
+			}
+		}
+	}
+}

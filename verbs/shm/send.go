@@ -1,0 +1,221 @@
+//go:build linux && amd64
+
+package shm
+
+import (
+	"unsafe"
+
+	"drtmd/internal/invariant"
+	"drtmd/verbs"
+)
+
+// inlineKey is the lkey of a pending inline request whose payload stands in sendHalf.inline.
+// The index bits of no MR are all ones with generation 0.
+const inlineKey = 1<<mrBits - 1
+
+// badSGEs is the NumSGE of a pending inline request whose buffers were bad at post.
+const badSGEs = 0xff
+
+// PostSend runs the requests on the caller's CPU, in order; from the first one that has to wait
+// they are kept and go on in later calls of PostSend and Poll.
+func (q *qp) PostSend(wrs []verbs.WR) (int, error) {
+	s := &q.send
+	if s.head == s.tail && q.state.Load() == stateRTS {
+		for i := range wrs {
+			wr := &wrs[i]
+			out := q.exec(wr)
+			if out != success {
+				return q.postRest(wrs[i:], out, len(wrs))
+			}
+			if wr.Flags&verbs.FlagSignaled != 0 {
+				q.succeed(wr)
+			}
+		}
+		return len(wrs), nil
+	}
+	for i := range wrs {
+		q.keep(&wrs[i])
+	}
+	if q.state.Load() != stateRTS {
+		q.flushSends()
+	}
+	return len(wrs), nil
+}
+
+// postRest deals with a first request that did not succeed at once, and those behind it.
+func (q *qp) postRest(wrs []verbs.WR, out outcome, n int) (int, error) {
+	if !out.waits() {
+		q.finish(&wrs[0], out)
+		wrs = wrs[1:]
+	}
+	for i := range wrs {
+		q.keep(&wrs[i])
+	}
+	switch {
+	case !out.waits():
+		q.flushSends()
+	case q.startWait(out):
+		q.finish(&wrs[0], q.expired(out))
+		q.send.head++
+		q.flushSends()
+	default:
+		q.sendCQ.wait(q)
+	}
+	return n, nil
+}
+
+// keep copies a request into the ring, with its payload if that is inline.
+func (q *qp) keep(wr *verbs.WR) {
+	s := &q.send
+	if s.ring == nil {
+		s.ring = make([]verbs.WR, s.mask+1)
+		s.inline = make([]byte, int(s.mask+1)*q.cfg.MaxInline)
+	}
+	invariant.Assert(s.tail-s.head <= s.mask, "a send queue never overruns")
+	slot := s.tail & s.mask
+	kept := &s.ring[slot]
+	*kept = *wr
+	s.tail++
+	if wr.Flags&verbs.FlagInline == 0 {
+		return
+	}
+	var c current
+	total, ok := q.sources(wr, &c)
+	if !ok {
+		kept.NumSGE = badSGEs
+		return
+	}
+	buf := s.inline[int(slot)*q.cfg.MaxInline:][:0:q.cfg.MaxInline]
+	for i := range c.srcCount {
+		buf = append(buf, unsafe.Slice((*byte)(c.src[i]), c.srcLen[i])...)
+	}
+	kept.NumSGE = 1
+	kept.SGE[0] = verbs.SGE{Addr: uint64(slot), Length: uint32(total), LKey: inlineKey}
+}
+
+// progress goes on with pending requests and reports whether any are left.
+func (q *qp) progress() bool {
+	s := &q.send
+	for s.head != s.tail {
+		if q.state.Load() != stateRTS {
+			q.flushSends()
+			return false
+		}
+		wr := &s.ring[s.head&s.mask]
+		out := q.exec(wr)
+		if out.waits() {
+			if !q.startWait(out) {
+				return true
+			}
+			out = q.expired(out)
+		}
+		s.head++
+		switch {
+		case out != success:
+			q.finish(wr, out)
+		case wr.Flags&verbs.FlagSignaled != 0:
+			q.succeed(wr)
+		}
+	}
+	return false
+}
+
+// succeed completes a signaled request.
+func (q *qp) succeed(wr *verbs.WR) {
+	c := q.sendCQ
+	c.push(wr.Token, q.qpn, verbs.WCSuccess)
+	if wr.Op == verbs.OpExtension {
+		c.ring[(c.tail-1)&c.mask].ByteLen = q.send.byteLen
+	}
+}
+
+// startWait sets the deadline of an operation that has to wait, or reports that it is over.
+func (q *qp) startWait(out outcome) (over bool) {
+	s := &q.send
+	now := nanotime()
+	until := &s.now.deadline
+	limit := s.retryNs
+	if out == waitRecv {
+		until, limit = &s.now.rnrUntil, s.rnrNs
+	}
+	if *until == 0 {
+		*until = now + limit
+	}
+	return now >= *until
+}
+
+// expired is how an operation ends whose time to wait is over.
+func (q *qp) expired(out outcome) outcome {
+	if out == waitRecv {
+		return outcome(verbs.WCRNRRetryExcErr)
+	}
+	return outcome(verbs.WCRetryExcErr)
+}
+
+// finish completes a request that failed, which puts the QP into error.
+func (q *qp) finish(wr *verbs.WR, out outcome) {
+	q.send.now = current{}
+	q.send.lane.giveBack()
+	_ = q.ToError()
+	q.sendCQ.push(wr.Token, q.qpn, verbs.WCStatus(out))
+}
+
+// flushSends completes what is pending on a QP in error.
+func (q *qp) flushSends() {
+	s := &q.send
+	if q.state.Load() != stateErr {
+		return
+	}
+	s.now = current{}
+	s.lane.giveBack()
+	for ; s.head != s.tail; s.head++ {
+		q.sendCQ.push(s.ring[s.head&s.mask].Token, q.qpn, verbs.WCWRFlushErr)
+	}
+}
+
+// sources finds the local buffers of a request that reads them.
+func (q *qp) sources(wr *verbs.WR, c *current) (total uint64, ok bool) {
+	c.srcCount = 0
+	if wr.NumSGE == badSGEs {
+		return 0, false
+	}
+	for i := range int(wr.NumSGE) {
+		sge := &wr.SGE[i]
+		n := uint64(sge.Length)
+		if n == 0 {
+			continue
+		}
+		p := q.localBytes(sge, n)
+		if p == nil {
+			return 0, false
+		}
+		c.src[c.srcCount], c.srcLen[c.srcCount] = p, n
+		c.srcCount++
+		total += n
+	}
+	return total, true
+}
+
+func (q *qp) localBytes(sge *verbs.SGE, n uint64) unsafe.Pointer {
+	if sge.LKey == inlineKey {
+		return unsafe.Pointer(&q.send.inline[int(sge.Addr)*q.cfg.MaxInline])
+	}
+	r, off := q.local(sge, n)
+	if r == nil {
+		return nil
+	}
+	return r.at(off)
+}
+
+// local finds the own MR of an SGE; nil if the SGE is not inside one of the QP's domain.
+func (q *qp) local(sge *verbs.SGE, n uint64) (*region, uint64) {
+	r := q.dev.mrs.get(sge.LKey & (maxMR - 1))
+	if r == nil || r.key != sge.LKey || r.pd != q.pd {
+		return nil, 0
+	}
+	off, ok := r.offset(sge.Addr, n)
+	if !ok {
+		return nil, 0
+	}
+	return r, off
+}

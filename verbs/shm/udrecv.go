@@ -1,0 +1,307 @@
+//go:build linux && amd64
+
+package shm
+
+import (
+	"encoding/binary"
+	"unsafe"
+
+	"drtmd/verbs"
+	"drtmd/verbs/shm/internal/fabric"
+)
+
+// passNs is how long the receiver waits for a slot that is claimed and not published, before it
+// asks whether the sender is alive and turns to those behind it.
+const passNs = 50_000
+
+// datagramRing is the receiver's side of the ring of a UD QP.
+type datagramRing struct {
+	ring  *ring
+	slots unsafe.Pointer
+	mask  uint64
+	shift uint
+	qpn   uint64
+	next  uint64 // ticket to look at
+	// stalled are slots that next has passed while they were claimed; their receives are set
+	// aside.
+	stalled []uint64
+	since   int64 // when next met a claimed slot, or asked about it last; 0 = it has not
+	asked   int64 // when the stalled were looked after last
+	stuck   int64 // since when a buffer could not be written; 0 = it can
+}
+
+func (g *datagramRing) open(p unsafe.Pointer, mask, qpn uint32) {
+	g.ring = (*ring)(p)
+	g.slots = unsafe.Add(p, unsafe.Sizeof(ring{}))
+	g.mask, g.qpn = uint64(mask), uint64(qpn)
+	for 1<<g.shift <= uint64(mask) {
+		g.shift++
+	}
+	g.ring.tail.Store(0)
+	for i := range uint64(mask) + 1 {
+		slotAt(g.slots, i).word.Store(slotWord(g.qpn, 0, 0, slotFree))
+	}
+}
+
+func slotAt(slots unsafe.Pointer, i uint64) *datagram {
+	return (*datagram)(unsafe.Add(slots, i*uint64(unsafe.Sizeof(datagram{}))))
+}
+
+func slotWord(qpn, lap, sender, state uint64) uint64 {
+	return qpn<<slotQPNShift | lap&slotLapMask<<slotLapShift | sender<<slotSenderShift | state
+}
+
+func (g *datagramRing) lap() uint64 { return g.next >> g.shift & slotLapMask }
+
+// idle reports whether no live sender is writing to the ring of a closed QP.
+func (g *datagramRing) idle(q *qp) bool {
+	for i := range g.mask + 1 {
+		w := slotAt(g.slots, i).word.Load()
+		if w>>slotQPNShift == g.qpn && w&slotState == slotClaimed && q.senderAlive(w) {
+			return false
+		}
+	}
+	return true
+}
+
+// senderAlive reports whether the process that claimed a slot lives.
+func (q *qp) senderAlive(word uint64) bool {
+	e := &q.dev.ctl.senders[word>>slotSenderShift&maxSender]
+	inc, slot := e.incarnation.Load(), e.slot.Load()
+	return inc != 0 && slot != 0 && slot <= fabric.MaxProcs &&
+		q.dev.fab.Alive(fabric.ProcID{Slot: uint16(slot - 1), Incarnation: inc})
+}
+
+// publishLimit tells senders up to which ticket datagrams may come: one for each receive that
+// is posted and not set aside for a stalled slot.
+func (q *qp) publishLimit() {
+	h := &q.recv
+	free := h.posted - h.taken
+	free -= min(free, uint64(len(h.dgrams.stalled)))
+	put64(&q.entry.posted, h.dgrams.next+min(free, h.dgrams.mask+1))
+}
+
+// receiveDatagram completes the oldest receive with the next datagram, if there is one.
+func (q *qp) receiveDatagram(wc *verbs.WC) bool {
+	g := &q.recv.dgrams
+	if len(g.stalled) > 0 {
+		if i := q.lookAfterStalled(); i >= 0 {
+			if !q.takeDatagram(slotAt(g.slots, g.stalled[i]), wc) {
+				return false
+			}
+			g.unstall(i)
+			q.publishLimit()
+			return true
+		}
+	}
+	for range g.mask + 1 {
+		s := slotAt(g.slots, g.next&g.mask)
+		w := s.word.Load()
+		if w>>slotQPNShift == g.qpn && w&slotState == slotFull {
+			if !q.takeDatagram(s, wc) {
+				return false
+			}
+			g.next++
+			g.since = 0
+			return true
+		}
+		if g.ring.tail.Load()-g.next-1 > g.mask {
+			return false // nobody has drawn this ticket; or tail was scribbled over
+		}
+		if !q.pass(s) {
+			return false
+		}
+	}
+	return false
+}
+
+// pass goes past a slot whose ticket was drawn and that has no datagram: at once if it was
+// passed by the senders too, after a while if its sender stands still. False: wait.
+func (q *qp) pass(s *datagram) bool {
+	g := &q.recv.dgrams
+	w := s.word.Load() // after the look at tail
+	own := w>>slotQPNShift == g.qpn
+	switch {
+	case own && w&slotState == slotFull:
+		return true // published meanwhile
+	case !own, w&slotState == slotState:
+		s.word.Store(slotWord(g.qpn, g.lap(), 0, slotFree)) // scribbled over
+	case w&slotState == slotFree, w>>slotLapShift&slotLapMask != g.lap():
+		// Senders passed it because it was still claimed in an earlier lap; if it still is, it
+		// is among the stalled.
+	default:
+		return q.passClaimed(s, w)
+	}
+	g.next++
+	q.publishLimit()
+	return true
+}
+
+func (q *qp) passClaimed(s *datagram, w uint64) bool {
+	g := &q.recv.dgrams
+	now := nanotime()
+	if g.since == 0 {
+		g.since = now
+	}
+	if now-g.since < passNs {
+		return false
+	}
+	g.since = now
+	switch {
+	case !q.senderAlive(w):
+		if !s.word.CompareAndSwap(w, slotWord(g.qpn, w>>slotLapShift+1, 0, slotFree)) {
+			return true // published with its last breath
+		}
+		q.dev.stats.recovered.Add(1)
+	case !g.fullBehind():
+		return false
+	case s.word.Load() != w:
+		return true // published before the one behind it
+	default:
+		g.stalled = append(g.stalled, g.next&g.mask)
+	}
+	g.next++
+	g.since = 0
+	q.publishLimit()
+	return true
+}
+
+// fullBehind reports whether a later slot has been published.
+func (g *datagramRing) fullBehind() bool {
+	tail := g.ring.tail.Load()
+	for t, n := g.next+1, uint64(0); n < g.mask && t != tail; t, n = t+1, n+1 {
+		w := slotAt(g.slots, t&g.mask).word.Load()
+		if w>>slotQPNShift == g.qpn && w&slotState == slotFull {
+			return true
+		}
+	}
+	return false
+}
+
+// lookAfterStalled finds a passed slot that was published meanwhile, as an index into stalled,
+// or -1, and frees those of the dead.
+func (q *qp) lookAfterStalled() int {
+	g := &q.recv.dgrams
+	now := nanotime()
+	ask := now-g.asked >= passNs
+	if ask {
+		g.asked = now
+	}
+	for i := len(g.stalled) - 1; i >= 0; i-- {
+		s := slotAt(g.slots, g.stalled[i])
+		w := s.word.Load()
+		if w>>slotQPNShift == g.qpn {
+			if w&slotState == slotFull {
+				return i
+			}
+			if w&slotState == slotClaimed {
+				if !ask || q.senderAlive(w) {
+					continue
+				}
+				if !s.word.CompareAndSwap(w, slotWord(g.qpn, w>>slotLapShift+1, 0, slotFree)) {
+					return i // published with its last breath
+				}
+				q.dev.stats.recovered.Add(1)
+			}
+		}
+		g.unstall(i)
+		q.publishLimit()
+	}
+	return -1
+}
+
+func (g *datagramRing) unstall(i int) {
+	g.stalled[i] = g.stalled[len(g.stalled)-1]
+	g.stalled = g.stalled[:len(g.stalled)-1]
+}
+
+// takeDatagram copies a published datagram into the oldest receive and frees its slot. What the
+// slot says is read once, then checked. False: a line of the buffer is locked by somebody, try
+// again.
+func (q *qp) takeDatagram(s *datagram, wc *verbs.WC) bool {
+	h := &q.recv
+	g := &h.dgrams
+	w := s.word.Load()
+	length, flags := s.length.Load(), s.flags.Load()
+	if h.taken == h.posted {
+		return false // a sender that minds no limit
+	}
+	wr := &h.ring[h.taken&uint64(len(h.ring)-1)]
+	*wc = verbs.WC{ID: wr.Token, QPN: q.qpn, ByteLen: length + verbs.GRHBytes,
+		SrcQPN: s.source.Load() & (1<<24 - 1), Flags: verbs.WCWithGRH}
+	if flags&datagramImm != 0 {
+		wc.Flags |= verbs.WCWithImm
+		wc.Imm = s.imm.Load()
+	}
+	out := outcome(verbs.WCLocLenErr)
+	if length <= mtuBytes {
+		var from verbs.GID
+		binary.NativeEndian.PutUint64(from[:], s.gid[0].Load())
+		binary.NativeEndian.PutUint64(from[8:], s.gid[1].Load())
+		out = q.place(wr, from, s.data[:length])
+	}
+	if out.waits() {
+		now := nanotime()
+		if g.stuck == 0 {
+			g.stuck = now
+		}
+		if now-g.stuck < q.send.retryNs {
+			return false
+		}
+		out = outcome(verbs.WCRespTimeoutErr)
+	}
+	g.stuck = 0
+	put64(&s.word, slotWord(g.qpn, w>>slotLapShift+1, 0, slotFree))
+	h.taken++
+	if out != success {
+		q.receiveFailed(wc, verbs.WCStatus(out))
+	}
+	return true
+}
+
+// place writes GRH and payload to the buffers of a receive. It may be called again if it had to
+// wait.
+func (q *qp) place(wr *verbs.RecvWR, from verbs.GID, payload []byte) outcome {
+	var grh [verbs.GRHBytes]byte
+	fillGRH(&grh, from, q.dev.gid, len(payload))
+	l := &q.recv.lane
+	defer l.giveBack()
+	rest := grh[:]
+	inPayload := false
+	for i := range min(wr.NumSGE, verbs.MaxSGE) {
+		sge := &wr.SGE[i]
+		if sge.Length == 0 {
+			continue
+		}
+		r, off := q.local(sge, uint64(sge.Length))
+		if r == nil || r.access&verbs.AccessLocalWrite == 0 {
+			return outcome(verbs.WCLocProtErr)
+		}
+		for end := off + uint64(sge.Length); off < end; {
+			line, at := off/lineBytes, off%lineBytes
+			room := min(lineBytes-at, end-off)
+			n := uint64(copy(l.scratch[at:at+room], rest))
+			rest = rest[n:]
+			if len(rest) == 0 && !inPayload {
+				rest, inPayload = payload, true
+				k := copy(l.scratch[at+n:at+room], rest)
+				rest = rest[k:]
+				n += uint64(k)
+			}
+			if n == 0 {
+				return success
+			}
+			switch out := l.store(r, line, at, n, &l.scratch); {
+			case out == outcome(verbs.WCRemAccessErr):
+				return outcome(verbs.WCLocProtErr)
+			case out != success:
+				return out
+			}
+			off += n
+		}
+	}
+	if len(rest) > 0 || !inPayload {
+		return outcome(verbs.WCLocLenErr)
+	}
+	return success
+}

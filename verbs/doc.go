@@ -25,6 +25,11 @@
 //     an EventCQErr says so.
 //   - The first completion with an error puts its QP into the error state; what was posted is
 //     flushed (WCWRFlushErr). Such a QP is closed and made anew, it is never reset.
+//   - A receive buffer that is too small fails with WCLocLenErr at the receiver and
+//     WCRemInvReqErr at the sender; one that its own side may not write with WCLocProtErr at the
+//     receiver, and WCRemOpErr or WCRemInvReqErr at the sender. An operation that the responder's
+//     QP does not allow fails with WCRemInvReqErr, one that its MR does not allow with
+//     WCRemAccessErr.
 //   - Of an error completion only ID, Status, QPN and VendorErr mean anything, and Raw, the
 //     provider's own status; the rest is zero. ByteLen of a send completion is zero, extension
 //     operations excepted.

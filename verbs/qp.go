@@ -395,8 +395,14 @@ func (qp *QP) Connect(peer *Endpoint, a ConnectAttr) error {
 func (qp *QP) ToError() error {
 	qp.alive.Lock()
 	defer qp.alive.Unlock()
-	if s := qp.toErr(); s == StateClosed {
+	s := qp.toErr()
+	if s == StateClosed {
 		return qp.wrongState("ibv_modify_qp to ERR", s, StateErr)
+	}
+	if s == StateReset {
+		// There is no way from RESET to ERR in ibv. A ToInit that runs at this moment makes
+		// this one fail, or is made to fail by it; ERR follows in both cases.
+		_ = qp.drv.ToInit()
 	}
 	err := qp.drv.ToError()
 	var e *Error

@@ -81,6 +81,12 @@ func (a *agent) do(r request) (out answer) {
 		out.ID = len(a.sides)
 		out.Remote, out.LKey = x.mr.Remote(), x.mr.LKey()
 		out.Endpoint = a.endpoint(x)
+	case "beside":
+		x = x.beside()
+		a.sides = append(a.sides, x)
+		out.ID = len(a.sides)
+		out.Remote, out.LKey = x.mr.Remote(), x.mr.LKey()
+		out.Endpoint = a.endpoint(x)
 	case "renew":
 		x.renew()
 		out.Endpoint = a.endpoint(x)

@@ -51,19 +51,20 @@ func atomicSize(p *Proc) {
 	}
 }
 
-// contenders connects several near sides, one per thread, to sides of one peer.
-func (p *Proc) contenders(n int) (*Peer, []*pair) {
-	q := p.Peer()
-	var all []*pair
-	for range n {
-		all = append(all, p.pairWith(q, spec{}, spec{}))
+// contenders connects several near sides, one per thread, to one far memory.
+func (p *Proc) contenders(n int) []*pair {
+	all := []*pair{p.pair(spec{}, spec{})}
+	for range n - 1 {
+		x := &pair{side: p.newSide(spec{}), far: all[0].far.beside()}
+		x.connect(verbs.ConnectAttr{}, verbs.ConnectAttr{})
+		all = append(all, x)
 	}
-	return q, all
+	return all
 }
 
-// loop connects one more side of the peer to another of the same peer, and gives the first.
-func (q *Peer) loop() *far {
-	a, b := q.newSide(spec{}), q.newSide(spec{})
+// loop connects a new side of the peer to the far memory of its own, and gives the new side.
+func (f *far) loop() *far {
+	a, b := f.peer.newSide(spec{}), f.beside()
 	a.connect(b.endpoint, verbs.ConnectAttr{})
 	b.connect(a.endpoint, verbs.ConnectAttr{})
 	return a
@@ -72,9 +73,9 @@ func (q *Peer) loop() *far {
 func contendedFAA(p *Proc) {
 	const threads = 3
 	rounds := p.Scaled(3000)
-	q, all := p.contenders(threads)
-	word0 := all[0].far.mr
-	loop := q.loop()
+	all := p.contenders(threads)
+	q, word0 := all[0].far.peer, all[0].far.mr
+	loop := all[0].far.loop()
 	q.begin(request{Do: "storm", Side: loop.id, Count: rounds, WRs: []verbs.WR{{Op: verbs.OpFAA,
 		RemoteAddr: word0.Addr, RKey: word0.RKey, CompareAdd: 1, NumSGE: 1, SGE: loop.sge(8, 8)}}})
 	var running []*Thread
@@ -116,9 +117,9 @@ func (x *pair) on(p *Proc) *pair {
 func contendedCAS(p *Proc) {
 	const threads = 2
 	rounds := p.Scaled(1000)
-	q, all := p.contenders(threads)
-	target := all[0].far.mr
-	loop := q.loop()
+	all := p.contenders(threads)
+	q, target := all[0].far.peer, all[0].far.mr
+	loop := all[0].far.loop()
 	q.begin(request{Do: "increment", Side: loop.id, Count: rounds, WRs: []verbs.WR{{
 		RemoteAddr: target.Addr, RKey: target.RKey}}})
 	var running []*Thread

@@ -157,8 +157,8 @@ func armRace(p *Proc) {
 // pings SENDs an empty message whenever the word at the MR's start has grown, count times. The
 // word is read through the QP's own device, not by the CPU.
 func (x *side) pings(count int) {
-	loop, end := x.p.newSide(spec{}), x.p.newSide(spec{})
-	x.p.join(loop, end)
+	loop := x.p.newSide(spec{})
+	x.p.join(loop, x.beside())
 	for done := uint64(0); done < uint64(count); {
 		deadline := x.p.Deadline()
 		for seen := done; seen == done; {

@@ -274,7 +274,7 @@ func (x *pair) lacksExtension() bool {
 }
 
 func extension(p *Proc) {
-	x := p.pair(spec{}, spec{SGE: 2})
+	x := p.pair(spec{SGE: 2}, spec{SGE: 2})
 	if x.lacksExtension() {
 		return
 	}
@@ -303,7 +303,7 @@ func extension(p *Proc) {
 }
 
 func extensionFails(p *Proc) {
-	x := p.pair(spec{}, spec{SGE: 2})
+	x := p.pair(spec{SGE: 2}, spec{SGE: 2})
 	if x.lacksExtension() {
 		return
 	}

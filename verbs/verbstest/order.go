@@ -50,7 +50,7 @@ func writeAfterWrite(p *Proc) {
 // another that sees i in the word must see at least i in both lines.
 func writeBeforeAtomic(p *Proc) {
 	rounds := p.Scaled(1000)
-	_, all := p.contenders(2)
+	all := p.contenders(2)
 	data, flag := all[0].far.mr, all[0].far.mr
 	flag.Addr += 512
 	writer := p.Thread(func(p *Proc) {
@@ -109,7 +109,7 @@ func fence(p *Proc) {
 func ascending(p *Proc) {
 	const lines = 32
 	rounds := p.Scaled(500)
-	_, all := p.contenders(2)
+	all := p.contenders(2)
 	mr := all[0].far.mr
 	writer := p.Thread(func(p *Proc) {
 		x := all[0].on(p)

@@ -53,7 +53,14 @@ type far struct {
 
 // newSide makes a side at the peer, not yet connected.
 func (q *Peer) newSide(s spec) *far {
-	a := q.ask(request{Do: "side", Spec: s})
+	return q.side(request{Do: "side", Spec: s})
+}
+
+// beside makes one more side at the peer, on the same domain and memory.
+func (f *far) beside() *far { return f.peer.side(request{Do: "beside", Side: f.id}) }
+
+func (q *Peer) side(r request) *far {
+	a := q.ask(r)
 	f := &far{peer: q, id: a.ID, mr: a.Remote, lkey: a.LKey}
 	f.decode(a.Endpoint)
 	return f

@@ -45,8 +45,8 @@ func (x *pair) farStorm(op verbs.Opcode, n int) {
 func killed(p *Proc, storm func(x *pair)) {
 	for round := range p.Scaled(10) {
 		x := p.pair(spec{Connect: quick}, spec{})
-		a, b := p.newSide(spec{}), p.newSide(spec{})
-		p.join(a, b)
+		a := p.newSide(spec{})
+		p.join(a, x.beside())
 		x.works()
 		if storm != nil {
 			storm(x)

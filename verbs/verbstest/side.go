@@ -87,6 +87,13 @@ func (p *Proc) newSide(s spec) *side {
 	return x
 }
 
+// beside makes one more side on the same domain, memory and channel.
+func (x *side) beside() *side {
+	y := &side{p: x.p, pd: x.pd, mr: x.mr, ch: x.ch, spec: x.spec}
+	y.renew()
+	return y
+}
+
 // renew makes CQs and a QP, the first ones or new ones in place of those that failed.
 func (x *side) renew() {
 	p, d := x.p, x.spec

@@ -16,8 +16,8 @@ func (r *perfRun) progress() (pr bench.Progress, finish func()) {
 	f, ok := r.stderr.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) || r.logFormat == "json" {
 		begin := func(n, total int, c bench.Case, p bench.Phase) {
-			r.log.Info("measuring", zap.String("what", fmt.Sprintf("%s of %s", p, c)),
-				zap.String("step", fmt.Sprintf("%d/%d", n, total)))
+			r.log.Info(fmt.Sprintf("measuring %s, %s", c, p), zap.Int("step", n),
+				zap.Int("of", total))
 		}
 		return bench.Progress{Begin: begin}, func() {}
 	}

@@ -298,7 +298,7 @@ func TestAddress(t *testing.T) {
 			t.Errorf("%q: %q, %v; want %q", in, got, err, want)
 		}
 	}
-	for _, in := range []string{"host:99999", "host:-1", "a:b:c]"} {
+	for _, in := range []string{"host:99999", "host:-1", "a:b:c]", "host:port:x"} {
 		if got, err := Address(in); err == nil {
 			t.Errorf("%q: %q", in, got)
 		}

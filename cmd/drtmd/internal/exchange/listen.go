@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
+	"strings"
 	"sync"
 )
 
@@ -30,11 +32,8 @@ func Address(s string) (string, error) {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {
 		// No port: s is a host, an IPv6 address perhaps.
-		host, port = s, DefaultPort
-		if n := len(s); n > 1 && s[0] == '[' && s[n-1] == ']' {
-			host = s[1 : n-1]
-		}
-		if _, _, again := net.SplitHostPort(net.JoinHostPort(host, port)); again != nil {
+		host, port = strings.TrimSuffix(strings.TrimPrefix(s, "["), "]"), DefaultPort
+		if _, isIP := netip.ParseAddr(host); strings.Contains(host, ":") && isIP != nil {
 			return "", err
 		}
 	}

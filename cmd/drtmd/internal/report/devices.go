@@ -64,7 +64,9 @@ func device(b *strings.Builder, d inventory.Device) error {
 		line("cannot open", "%s", d.Err)
 	}
 	if d.Ports > 0 {
-		line("node GUID", "%s", guid(d.NodeGUID))
+		if d.NodeGUID != 0 {
+			line("node GUID", "%s", guid(d.NodeGUID))
+		}
 		line("atomic scope", "%s, %s", d.Atomic, scopes[d.Atomic])
 		line("limits", "%d QPs, %d requests in a queue, %d SGEs, %d B inline", d.MaxQP, d.MaxQPWR,
 			d.MaxSGE, d.MaxInline)
@@ -141,15 +143,15 @@ func port(b *strings.Builder, line func(string, string, ...any), p verbs.PortAtt
 	chosen, ok := verbs.ChooseGID(p.GIDs)
 	t := newTable("", ">GID index", "type", "address", "interface")
 	for _, e := range p.GIDs {
-		if e.GID.IsZero() && p.Link != verbs.LinkMemory {
+		if e.GID.IsZero() {
 			continue
 		}
 		mark, address := "", e.GID.String()
 		if ok && e.Index == chosen.Index {
 			mark = "*"
 		}
-		if e.GID.IsZero() {
-			address = "(each process gets its own)"
+		if e.Type == verbs.GIDTypeMemory {
+			address += " (each open context has its own)"
 		}
 		t.row(mark, fmt.Sprint(e.Index), e.Type.String(), address, e.NetDev)
 	}

@@ -23,7 +23,7 @@ help: ## print this table
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile
 
 demo: build ## build, and run drtmd's main job on shared memory
-	bin/drtmd perf all
+	bin/drtmd perf
 
 build: ## build bin/drtmd
 	@$(BOOTSTRAP) build

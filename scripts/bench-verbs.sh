@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# bench-verbs.sh: how fast the verbs layer is: on rxe against perftest, on shm against plain
+# memory and Go channels. One run, two tables.
+#
+# Usage: scripts/bench-verbs.sh [ROUNDS]     rounds against perftest, default 5 (2 to 4 minutes each)
+#
+# On rxe: both programs run between two processes of one guest, in turn; a figure is the median
+# of the rounds. The guest's CPU is emulated: read the ratios, not the microseconds. On shm: the
+# benchmarks of verbs/shm, on this machine; keep the other cores idle.
+set -euo pipefail
+
+# shellcheck source=scripts/lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
+cd "$REPO"
+
+# table FILE: medians over the rounds, ours beside perftest's.
+table() {
+  awk '$1 == "ours" || $1 == "perftest" { print $2, $3, $4, $1, $5 }' "$1" |
+    sort -k1,4 -k5,5g | awk '
+      function median() { return n % 2 ? v[(n + 1) / 2] : (v[n / 2] + v[n / 2 + 1]) / 2 }
+      function close_group() { if (n) { m[group, who] = median(); seen[group] = 1 } n = 0 }
+      { key = $1 " " $2 " " $3
+        if (key != group || $4 != who) { close_group(); group = key; who = $4 }
+        v[++n] = $5 }
+      END { close_group()
+        for (g in seen) {
+          o = m[g, "ours"]; p = m[g, "perftest"]
+          printf "%s %s %s %s\n", g, o, p, (p > 0 ? o / p : "?") } }' |
+    sort | awk 'BEGIN { printf "%-6s %6s  %-15s %10s %10s %7s  %s\n", "op", "bytes", "what",
+        "drtmd", "perftest", "ratio", "goal" }
+      { latency = $3 == "latency"
+        printf "%-6s %6s  %-15s %10.1f %10.1f %7.3f  %s\n", $1, $2,
+          latency ? "median, us" : "messages/s", $4, $5, $6,
+          latency ? "at most 1.10" : "at least 0.95" }'
+}
+
+main() {
+  [[ ${1:-} != --help ]] || { print_help "$0" && exit 0; }
+  local rounds=${1:-5} out=bin/bench-verbs.txt
+  [[ $rounds =~ ^[1-9][0-9]{0,2}$ ]] || usage_error "ROUNDS is a number from 1 to 999"
+  mkdir -p bin
+  say "measuring in the guest, $rounds rounds"
+  scripts/rxe-vm/run --timeout $((120 + rounds * 300)) --memory 2048 --copy bin/drtmd \
+    --copy scripts/rxe-vm/guest/bench -- bash bench "$rounds" | tee "$out"
+  printf '\non rxe, in the guest (Linux %s, emulated, %s rounds)\n' \
+    "$(sed -n 's/^kernel //p' "$out")" "$rounds"
+  table "$out"
+  printf '\non shm, on this machine (%s)\n' \
+    "$(sed -n 's/^model name\t: //p' /proc/cpuinfo | head -n 1), $(nproc) cores"
+  scripts/go test -run '^$' -bench . -benchmem ./verbs/shm
+}
+
+main "$@"

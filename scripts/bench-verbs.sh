@@ -2,7 +2,7 @@
 # bench-verbs.sh: how fast the verbs layer is: on rxe against perftest, on shm against plain
 # memory and Go channels. One run, two tables.
 #
-# Usage: scripts/bench-verbs.sh [ROUNDS]     rounds against perftest, default 5 (2 to 4 minutes each)
+# Usage: scripts/bench-verbs.sh [ROUNDS]   rounds against perftest, default 5; 2 to 4 minutes each
 #
 # On rxe: both programs run between two processes of one guest, in turn; a figure is the median
 # of the rounds. The guest's CPU is emulated: read the ratios, not the microseconds. On shm: the

@@ -108,7 +108,7 @@ func (d *device) Attr() verbs.DeviceAttr {
 		MaxRdAtomic: maxRdAtomic, MaxInitDepth: maxRdAtomic, MaxMsgBytes: maxMsgBytes,
 		MaxInline: maxInline,
 		Caps: verbs.Caps{LineWords: true, AscendingWrites: true, PreAccess: true,
-			AwaitLine: true, Extension: true, KeptMRs: !raceEnabled, PollableChannel: true}}
+			AwaitLine: true, Extension: true, KeptMRs: !raceEnabled, PollableChannel: true, Immediate: true}}
 }
 
 func (d *device) Quirks() verbs.Quirks { return verbs.Quirks{} }

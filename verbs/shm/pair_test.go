@@ -8,17 +8,21 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+	"unsafe"
 
 	"drtmd/verbs"
 )
 
 // node is a context with one QP and one MR, for tests of the data path.
 type node struct {
-	ctx *verbs.Context
-	pd  *verbs.PD
-	cq  *verbs.CQ
-	qp  *verbs.QP
-	mr  *verbs.MR
+	prov *Provider
+	ctx  *verbs.Context
+	pd   *verbs.PD
+	cq   *verbs.CQ
+	qp   *verbs.QP
+	mr   *verbs.MR
+
+	posted int // receives that stand posted, for benchmarks
 }
 
 // options of newNode; the zero value is an RC node with a small MR.
@@ -41,7 +45,7 @@ func newNode(t testing.TB, p *Provider, o nodeOptions) *node {
 	if o.depth == 0 {
 		o.depth = 64
 	}
-	n := &node{}
+	n := &node{prov: p}
 	var err error
 	n.ctx, err = p.Open("")
 	check(t, err)
@@ -123,3 +127,15 @@ func runDir(t testing.TB) string {
 	})
 	return dir
 }
+
+// second makes another RC QP on the node's CQ.
+func (n *node) second(t testing.TB) *verbs.QP {
+	t.Helper()
+	qp, err := n.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: n.cq, RecvCQ: n.cq,
+		SendDepth: 16, RecvDepth: 16, GIDIndex: -1, Access: verbs.AccessAll})
+	check(t, err)
+	return qp
+}
+
+// word is the 8-byte word at an offset.
+func word(b []byte, off uint64) *uint64 { return (*uint64)(unsafe.Pointer(&b[off])) }

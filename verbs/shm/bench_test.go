@@ -1,0 +1,215 @@
+//go:build linux && amd64 && !race
+
+package shm
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"drtmd/verbs"
+)
+
+// benchBytes is the memory over which random accesses go.
+const benchBytes = 256 << 20
+
+// chase fills the first 8 bytes of each line with the offset of another, in one random cycle.
+func chase(b []byte) {
+	lines := len(b) / lineBytes
+	order := rand.New(rand.NewPCG(1, 2)).Perm(lines)
+	for i, l := range order {
+		next := uint64(order[(i+1)%lines]) * lineBytes
+		*word(b, uint64(l)*lineBytes) = next
+	}
+}
+
+// BenchmarkReadVsCopy compares a 64-byte READ, posted and polled one at a time, with a plain copy
+// of 64 bytes, each at an address that the one before has brought, in 256 MiB.
+func BenchmarkReadVsCopy(b *testing.B) {
+	a, t := newPair(b, nodeOptions{single: true, bytes: benchBytes})
+	chase(t.mr.Bytes())
+	src, dst := t.mr.Bytes(), a.mr.Bytes()
+	wr := []verbs.WR{{Op: verbs.OpRead, Flags: verbs.FlagSignaled, NumSGE: 1, RKey: t.mr.RKey(),
+		SGE: [4]verbs.SGE{a.mr.SGE(0, lineBytes)}}}
+	var wcs [1]verbs.WC
+	read := func(n int) {
+		at := uint64(0)
+		for range n {
+			wr[0].RemoteAddr = t.mr.Addr() + at
+			_, _ = a.qp.PostSend(wr)
+			if k, _ := a.cq.Poll(wcs[:]); k != 1 || wcs[0].Status != 0 {
+				b.Fatal("no completion")
+			}
+			at = *word(dst, 0)
+		}
+	}
+	plain := func(n int) {
+		at := uint64(0)
+		for range n {
+			copy(dst[:lineBytes], src[at:at+lineBytes])
+			at = *word(dst, 0)
+		}
+	}
+	compare(b, "x-copy", read, plain)
+}
+
+// BenchmarkCASVsLocal compares a CAS on a line that the caller's cache owns with the CPU's own.
+func BenchmarkCASVsLocal(b *testing.B) {
+	a, t := newPair(b, nodeOptions{single: true})
+	wr := []verbs.WR{{Op: verbs.OpCAS, Flags: verbs.FlagSignaled, NumSGE: 1, RKey: t.mr.RKey(),
+		SGE: [4]verbs.SGE{a.mr.SGE(0, 8)}, RemoteAddr: t.mr.Addr()}}
+	var wcs [1]verbs.WC
+	old := word(a.mr.Bytes(), 0)
+	remote := func(n int) {
+		for range n {
+			wr[0].CompareAdd, wr[0].Swap = *old, *old+1
+			_, _ = a.qp.PostSend(wr)
+			if k, _ := a.cq.Poll(wcs[:]); k != 1 || wcs[0].Status != 0 {
+				b.Fatal("no completion")
+			}
+		}
+	}
+	w := (*uint64)(word(t.mr.Bytes(), 0))
+	local := func(n int) {
+		for range n {
+			v := *w
+			atomic.CompareAndSwapUint64(w, v, v+1)
+		}
+	}
+	compare(b, "x-cas", remote, local)
+}
+
+// compare runs two loops in turns and reports the time of one operation of each and the ratio.
+func compare(b *testing.B, unit string, ours, theirs func(n int)) {
+	const round = 10_000
+	var x, y time.Duration
+	n := 0
+	ours(round)
+	b.ReportAllocs()
+	for b.Loop() {
+		start := time.Now()
+		ours(round)
+		middle := time.Now()
+		theirs(round)
+		x, y = x+middle.Sub(start), y+time.Since(middle)
+		n += round
+	}
+	b.ReportMetric(float64(x)/float64(n), "ns/verb")
+	b.ReportMetric(float64(y)/float64(n), "ns/plain")
+	b.ReportMetric(float64(x)/float64(y), unit)
+}
+
+// BenchmarkDatagramsVsChannel compares the rate of 64-byte datagrams between two threads, with
+// SEND, RECV and all completions, with that of a buffered channel of 64-byte values.
+func BenchmarkDatagramsVsChannel(b *testing.B) {
+	for _, batch := range []int{1, 16} {
+		b.Run(map[int]string{1: "single", 16: "batch16"}[batch], func(b *testing.B) {
+			b.ReportAllocs()
+			var x, y time.Duration
+			n := 0
+			s, r := newPair(b, nodeOptions{kind: verbs.UD, single: true, depth: 256, qkey: 17})
+			h, err := s.pd.CreateAHTo(r.qp.Endpoint())
+			check(b, err)
+			const round = 50_000
+			for b.Loop() {
+				x += datagramRound(b, s, r, h.Handle(), round, batch)
+				y += channelRound(round)
+				n += round
+			}
+			b.ReportMetric(float64(n)*1e3/float64(x), "M-datagram/s")
+			b.ReportMetric(float64(n)*1e3/float64(y), "M-channel/s")
+			b.ReportMetric(float64(y)/float64(x), "x-channel")
+		})
+	}
+}
+
+func channelRound(n int) time.Duration {
+	ch := make(chan [64]byte, 256)
+	done := make(chan struct{})
+	start := time.Now()
+	go func() {
+		var v [64]byte
+		for i := range n {
+			v[0] = byte(i)
+			ch <- v
+		}
+	}()
+	go func() {
+		for range n {
+			<-ch
+		}
+		close(done)
+	}()
+	<-done
+	return time.Since(start)
+}
+
+// datagramRound sends n datagrams. The receiver tells by credits how many it has posted
+// receives for, as an RPC layer does, so that none is dropped.
+func datagramRound(b *testing.B, s, r *node, ah uint32, n, batch int) time.Duration {
+	const depth = 256
+	var credits atomic.Int64
+	recvs := make([]verbs.RecvWR, batch)
+	post := func(id uint64, k int) {
+		for i := range k {
+			slot := int(id+uint64(i)) % depth
+			recvs[i] = verbs.RecvWR{NumSGE: 1, SGE: [4]verbs.SGE{r.mr.SGE(slot*128, 128)}}
+		}
+		if _, err := r.qp.PostRecv(recvs[:k]); err != nil {
+			b.Error(err)
+		}
+		credits.Add(int64(k))
+	}
+	missing := depth - int(r.posted)
+	for missing > 0 {
+		k := min(missing, batch)
+		post(0, k)
+		missing -= k
+	}
+	r.posted = depth
+	credits.Store(depth)
+	start := time.Now()
+	go func() {
+		wrs := make([]verbs.WR, batch)
+		for i := range wrs {
+			wrs[i] = verbs.WR{Op: verbs.OpSend, NumSGE: 1, AH: ah, RemoteQPN: r.qp.QPN(),
+				RemoteQKey: 17, SGE: [4]verbs.SGE{s.mr.SGE(0, 64)}}
+		}
+		wrs[batch-1].Flags = verbs.FlagSignaled
+		wcs := make([]verbs.WC, 4)
+		for sent := 0; sent < n; {
+			k := min(batch, n-sent)
+			for spins := 0; credits.Load() < int64(sent+k); spins++ {
+				if spins > 1000 {
+					runtime.Gosched()
+				}
+			}
+			if _, err := s.qp.PostSend(wrs[batch-k:]); err != nil {
+				b.Error(err)
+				return
+			}
+			sent += k
+			if _, err := s.cq.Poll(wcs); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	}()
+	wcs := make([]verbs.WC, batch)
+	spins := 0
+	for got := 0; got < n; {
+		k, _ := r.cq.Poll(wcs)
+		if k == 0 {
+			if spins++; spins > 1000 {
+				runtime.Gosched()
+			}
+			continue
+		}
+		spins = 0
+		post(uint64(got), k)
+		got += k
+	}
+	return time.Since(start)
+}

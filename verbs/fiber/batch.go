@@ -1,0 +1,140 @@
+package fiber
+
+import (
+	"time"
+
+	"drtmd/verbs"
+)
+
+// Batch collects operations, on one or several conns, that are in flight together. It is reused
+// with Reset and does not allocate in steady state. Not to be shared by fibers.
+type Batch struct {
+	ops   []*Op
+	errs  []error
+	olds  []uint64
+	first error // of posting
+}
+
+// Reset forgets the results. Every operation must have been awaited.
+func (b *Batch) Reset() {
+	b.ops, b.errs, b.olds, b.first = b.ops[:0], b.errs[:0], b.olds[:0], nil
+}
+
+// Len is the number of operations.
+func (b *Batch) Len() int { return len(b.errs) }
+
+// Post adds a request. When it cannot be posted, its error shows in Await like any other.
+func (b *Batch) Post(f *Fiber, c *Conn, wr *verbs.WR) {
+	o, err := c.Post(f, wr)
+	b.ops, b.errs, b.olds = append(b.ops, o), append(b.errs, err), append(b.olds, 0)
+}
+
+// Read adds a READ into sge.
+func (b *Batch) Read(f *Fiber, c *Conn, sge verbs.SGE, addr uint64, rkey uint32) {
+	b.Post(f, c, &verbs.WR{Op: verbs.OpRead, NumSGE: 1, RemoteAddr: addr, RKey: rkey,
+		SGE: [verbs.MaxSGE]verbs.SGE{sge}})
+}
+
+// Write adds a WRITE of sge.
+func (b *Batch) Write(f *Fiber, c *Conn, sge verbs.SGE, addr uint64, rkey uint32) {
+	b.Post(f, c, &verbs.WR{Op: verbs.OpWrite, NumSGE: 1, RemoteAddr: addr, RKey: rkey,
+		SGE: [verbs.MaxSGE]verbs.SGE{sge}})
+}
+
+// CAS adds a compare-and-swap; Old gives what the word held.
+func (b *Batch) CAS(f *Fiber, c *Conn, addr uint64, rkey uint32, expect, swap uint64) {
+	b.Post(f, c, &verbs.WR{Op: verbs.OpCAS, RemoteAddr: addr, RKey: rkey, CompareAdd: expect,
+		Swap: swap})
+}
+
+// FAA adds a fetch-and-add; Old gives what the word held.
+func (b *Batch) FAA(f *Fiber, c *Conn, addr uint64, rkey uint32, add uint64) {
+	b.Post(f, c, &verbs.WR{Op: verbs.OpFAA, RemoteAddr: addr, RKey: rkey, CompareAdd: add})
+}
+
+// Await waits for all and returns the first error in the order of posting.
+func (b *Batch) Await(f *Fiber) error { return b.AwaitUntil(f, 0) }
+
+// AwaitUntil is Await with a deadline; what is not done by then has ErrDeadline as its error.
+func (b *Batch) AwaitUntil(f *Fiber, deadline time.Duration) error {
+	for _, o := range b.ops {
+		if o != nil && !o.done {
+			o.conn.flush()
+		}
+	}
+	var first error
+	for i, o := range b.ops {
+		if o == nil {
+			if first == nil {
+				first = b.errs[i]
+			}
+			continue
+		}
+		err := f.settle(o, deadline)
+		if err != nil {
+			o.waiter, o.abandoned = nil, true
+		} else {
+			err = o.err
+			if err == nil {
+				b.olds[i] = o.old()
+			}
+			o.release()
+		}
+		b.errs[i], b.ops[i] = err, nil
+		if first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// AwaitAny waits until one of the operations that were not taken yet is done, and takes it:
+// its index and error. With none left, or after the deadline (0: none), the index is -1.
+func (b *Batch) AwaitAny(f *Fiber, deadline time.Duration) (int, error) {
+	for {
+		left := false
+		for i, o := range b.ops {
+			if o == nil {
+				continue
+			}
+			left = true
+			if !o.done {
+				o.conn.flush()
+			}
+			if o.done {
+				b.errs[i], b.ops[i] = o.err, nil
+				if o.err == nil {
+					b.olds[i] = o.old()
+				}
+				o.release()
+				return i, b.errs[i]
+			}
+		}
+		if !left {
+			return -1, nil
+		}
+		if f.w.eager && f.w.poll() {
+			continue
+		}
+		for _, o := range b.ops {
+			if o != nil {
+				o.waiter = f
+			}
+		}
+		err := f.wait(deadline)
+		for _, o := range b.ops {
+			if o != nil {
+				o.waiter = nil
+			}
+		}
+		if err != nil {
+			return -1, err
+		}
+	}
+}
+
+// Err is the error of operation i after it was awaited.
+func (b *Batch) Err(i int) error { return b.errs[i] }
+
+// Old is what operation i, an atomic, found.
+func (b *Batch) Old(i int) uint64 { return b.olds[i] }

@@ -1,0 +1,177 @@
+package fiber
+
+import (
+	"fmt"
+
+	"drtmd/internal/invariant"
+	"drtmd/verbs"
+)
+
+// Conn is an RC queue pair of a worker to a peer's worker.
+type Conn struct {
+	w        *Worker
+	qp       *verbs.QP
+	depth    int
+	pending  []verbs.WR // not rung in yet
+	flight   []*Op      // ring of operations posted or pending, oldest at head
+	head, n  int
+	waiters  fiberList // fibers that wait for room
+	isDirty  bool
+	lastFail error // why the QP is in error
+}
+
+// NewConn makes a queue pair in INIT. Exchange endpoints, then call Connect.
+func (w *Worker) NewConn(access verbs.Access) (*Conn, error) {
+	if len(w.conns) >= w.cfg.Conns {
+		return nil, fmt.Errorf("worker %s: more than %d conns: raise WorkerConfig.Conns",
+			w.cfg.Name, w.cfg.Conns)
+	}
+	qp, err := w.cfg.PD.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: w.cq, RecvCQ: w.cq,
+		SendDepth: w.cfg.Depth, RecvDepth: 1, GIDIndex: -1, Access: access})
+	if err != nil {
+		return nil, err
+	}
+	c := &Conn{w: w, qp: qp, depth: w.cfg.Depth, pending: make([]verbs.WR, 0, w.cfg.Depth),
+		flight: make([]*Op, w.cfg.Depth)}
+	if err := qp.ToInit(); err != nil {
+		return nil, err
+	}
+	w.conns = append(w.conns, c)
+	return c, nil
+}
+
+// Endpoint is what the peer must know.
+func (c *Conn) Endpoint() verbs.Endpoint { return c.qp.Endpoint() }
+
+// Connect brings the queue pair to RTS.
+func (c *Conn) Connect(peer verbs.Endpoint, a verbs.ConnectAttr) error {
+	return c.qp.Connect(&peer, a)
+}
+
+// QP is the queue pair itself, for states and events; requests go through the Conn.
+func (c *Conn) QP() *verbs.QP { return c.qp }
+
+// room waits until the queue takes one more request.
+func (c *Conn) room(f *Fiber) error {
+	for c.n == c.depth {
+		c.flush()
+		if c.w.eager && c.w.poll() && c.n < c.depth {
+			break
+		}
+		c.waiters.push(f)
+		if err := f.wait(0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add queues a request for the next doorbell.
+func (c *Conn) add(o *Op, wr *verbs.WR) {
+	wr.ID = uint64(o.index)
+	wr.Flags &^= verbs.FlagSignaled
+	c.pending = append(c.pending, *wr)
+	c.flight[(c.head+c.n)%c.depth] = o
+	c.n++
+	if !c.isDirty {
+		c.isDirty = true
+		c.w.dirty = append(c.w.dirty, c)
+	}
+}
+
+// flush rings in what is pending: one post, the last request signaled.
+func (c *Conn) flush() {
+	if len(c.pending) == 0 {
+		return
+	}
+	wrs := c.pending
+	wrs[len(wrs)-1].Flags |= verbs.FlagSignaled
+	n, err := c.qp.PostSend(wrs)
+	c.w.Stats.Doorbells++
+	c.w.Stats.Posted += uint64(n)
+	if v := c.w.virtual; v != nil {
+		v.posted(n)
+	}
+	c.pending = c.pending[:0]
+	if n == len(wrs) {
+		return
+	}
+	// Requests that the contract refuses are answered here; those before them were posted, and
+	// may be without a signaled one behind them: what follows in a later doorbell signals them.
+	invariant.Assert(err != nil, "post took fewer requests and gave no error")
+	c.refuse(wrs[n:], err)
+	if n > 0 {
+		c.signalTail()
+	}
+}
+
+// refuse completes requests that were not posted, newest first out of the flight ring.
+func (c *Conn) refuse(wrs []verbs.WR, err error) {
+	for i := len(wrs) - 1; i >= 0; i-- {
+		o := c.w.ops[wrs[i].ID]
+		c.n--
+		invariant.Assert(c.flight[(c.head+c.n)%c.depth] == o, "flight ring out of order")
+		o.finish(err, verbs.WC{})
+	}
+}
+
+// signalTail posts an empty signaled WRITE behind unsignaled requests, so that these complete.
+func (c *Conn) signalTail() {
+	o, err := c.w.newOp(c)
+	if err != nil {
+		_ = c.qp.ToError() // flushing them is all that is left
+		return
+	}
+	o.abandoned = true
+	c.add(o, &verbs.WR{Op: verbs.OpWrite}) // there is room: refused requests made it
+	c.flush()
+}
+
+// complete takes a completion of one of the conn's operations: it completes all before it too.
+func (w *Worker) complete(wc *verbs.WC) {
+	o := w.ops[wc.ID]
+	c := o.conn
+	err := wc.Err()
+	for {
+		invariant.Assert(c.n > 0, "completion of an operation that is not in flight")
+		x := c.flight[c.head]
+		c.head = (c.head + 1) % c.depth
+		c.n--
+		if x == o {
+			x.finish(err, *wc)
+			break
+		}
+		x.finish(nil, verbs.WC{})
+	}
+	if err != nil && c.lastFail == nil {
+		c.lastFail = err
+	}
+	for !c.waiters.empty() && c.n < c.depth {
+		w.ready(c.waiters.pop())
+	}
+}
+
+// flushAll rings in what every conn has pending.
+func (w *Worker) flushAll() {
+	for i := 0; i < len(w.dirty); i++ {
+		c := w.dirty[i]
+		c.isDirty = false
+		c.flush()
+	}
+	w.dirty = w.dirty[:0]
+}
+
+// Quiesce waits until nothing of the conn is in flight. On a QP in error everything is flushed,
+// so this ends.
+func (c *Conn) Quiesce(f *Fiber) error {
+	c.flush()
+	for c.n > 0 {
+		if err := f.Sleep(quiesceInterval); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Err is the first failure of the queue pair; nil while it is good.
+func (c *Conn) Err() error { return c.lastFail }

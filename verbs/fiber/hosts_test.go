@@ -1,0 +1,124 @@
+package fiber_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"drtmd/verbs"
+	"drtmd/verbs/fiber"
+	"drtmd/verbs/ibv"
+	"drtmd/verbs/shm"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// host is a place where fibers run: a worker of one node with a conn to a passive second node.
+type host struct {
+	t       *testing.T
+	virtual bool
+	unit    time.Duration // a short time on this host
+	conn    *fiber.Conn
+	worker  *fiber.Worker
+	memory  *verbs.MR // 4 KiB of the passive node, every right
+	buffer  *verbs.MR // 4 KiB of the worker's node
+	drive   func() error
+	stop    func()
+}
+
+// start runs a fiber to its end and gives the first error of fiber and thread.
+func (h *host) start(body func(*fiber.Fiber) error) error {
+	h.t.Helper()
+	var ended error
+	h.worker.Submit("test", body, func(err error) {
+		ended = err
+		h.stop()
+	})
+	return errors.Join(h.drive(), ended)
+}
+
+// run is start that fails the test on an error.
+func (h *host) run(body func(*fiber.Fiber) error) {
+	h.t.Helper()
+	if err := h.start(body); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// eachHost runs a test on every provider; ibv where the machine has a device.
+func eachHost(t *testing.T, test func(*testing.T, *host)) {
+	t.Helper()
+	t.Run("shm", func(t *testing.T) {
+		p := shm.New(shm.Options{Dir: filepath.Join(t.TempDir(), "fabric")})
+		test(t, newRealHost(t, p))
+	})
+	t.Run("ibv", func(t *testing.T) {
+		p := ibv.New()
+		devices, err := p.Devices()
+		if err != nil || len(devices) == 0 {
+			if os.Getenv("DRTMD_REQUIRE") == "ibv" {
+				t.Fatalf("DRTMD_REQUIRE=ibv, but: %d devices, %v", len(devices), err)
+			}
+			t.Skipf("no RDMA device: %d devices, %v", len(devices), err)
+		}
+		test(t, newRealHost(t, p))
+	})
+}
+
+func newRealHost(t *testing.T, p verbs.Provider) *host {
+	h := &host{t: t, unit: 2 * time.Millisecond}
+	thread, err := fiber.NewThread(fiber.ThreadConfig{Drain: 500 * time.Millisecond})
+	h.must(err)
+	active, passive := h.open(p), h.open(p)
+	pd, err := active.AllocPD()
+	h.must(err)
+	h.worker, err = thread.NewWorker(fiber.WorkerConfig{Name: "node 0", PD: pd, Conns: 1})
+	h.must(err)
+	h.conn, err = h.worker.NewConn(0)
+	h.must(err)
+	h.buffer, err = pd.AllocMR(4096, verbs.AccessAll, verbs.MROptions{})
+	h.must(err)
+
+	far, err := passive.AllocPD()
+	h.must(err)
+	h.memory, err = far.AllocMR(4096, verbs.AccessAll, verbs.MROptions{})
+	h.must(err)
+	cq, err := passive.CreateCQ(verbs.CQConfig{Depth: 4})
+	h.must(err)
+	qp, err := far.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: cq, RecvCQ: cq, SendDepth: 1,
+		RecvDepth: 1, GIDIndex: -1, Access: verbs.AccessAll})
+	h.must(err)
+	near := h.conn.Endpoint()
+	h.must(qp.Connect(&near, verbs.ConnectAttr{}))
+	h.must(h.conn.Connect(qp.Endpoint(), verbs.ConnectAttr{}))
+
+	h.drive = func() error {
+		// The contexts outlive the thread: its workers close what they made of them.
+		return fiber.Threads(t.Context(), thread)
+	}
+	h.stop = thread.Stop
+	t.Cleanup(func() {
+		h.must(thread.Close())
+		h.must(active.Close())
+		h.must(passive.Close())
+	})
+	return h
+}
+
+func (h *host) open(p verbs.Provider) *verbs.Context {
+	h.t.Helper()
+	c, err := p.Open("")
+	h.must(err)
+	return c
+}
+
+func (h *host) must(err error) {
+	h.t.Helper()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}

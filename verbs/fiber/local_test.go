@@ -1,0 +1,270 @@
+package fiber_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"drtmd/internal/invariant"
+	"drtmd/verbs"
+	"drtmd/verbs/fiber"
+)
+
+// Each test runs on every host that this machine has: see hosts_test.go.
+
+func TestQueueKeepsOrderAndBound(t *testing.T) {
+	eachHost(t, func(t *testing.T, h *host) {
+		q := fiber.NewQueue[int](3)
+		var got []int
+		most := 0
+		h.run(func(f *fiber.Fiber) error {
+			producer := f.Worker().Go("producer", nil, func(f *fiber.Fiber) error {
+				for i := range 100 {
+					if err := q.Put(f, i, 0); err != nil {
+						return err
+					}
+					most = max(most, q.Len())
+				}
+				q.Close()
+				return nil
+			})
+			for {
+				v, err := q.Get(f, 0)
+				if errors.Is(err, fiber.ErrQueueClosed) {
+					return f.Join(producer, 0)
+				}
+				if err != nil {
+					return err
+				}
+				got = append(got, v)
+				if v%7 == 0 {
+					f.Yield()
+				}
+			}
+		})
+		if len(got) != 100 || !slices.IsSorted(got) || most != 3 {
+			t.Fatalf("got %v, at most %d waited", got, most)
+		}
+	})
+}
+
+func TestMutexExcludesAcrossAwaitsAndIsFair(t *testing.T) {
+	eachHost(t, func(t *testing.T, h *host) {
+		var m fiber.Mutex
+		inside, worst := 0, 0
+		var order []int
+		h.run(func(f *fiber.Fiber) error {
+			var tasks []*fiber.Task
+			for i := range 5 {
+				tasks = append(tasks, f.Worker().Go("locker", nil, func(f *fiber.Fiber) error {
+					for range 3 {
+						if err := m.Lock(f); err != nil {
+							return err
+						}
+						inside++
+						worst = max(worst, inside)
+						order = append(order, i)
+						f.Yield()
+						inside--
+						m.Unlock(f)
+					}
+					return nil
+				}))
+			}
+			for _, x := range tasks {
+				if err := f.Join(x, 0); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if worst != 1 {
+			t.Fatalf("%d fibers held the mutex at once", worst)
+		}
+		want := []int{0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1, 2, 3, 4}
+		if !slices.Equal(order, want) {
+			t.Fatalf("order %v", order)
+		}
+	})
+}
+
+func TestMutexDeadlineLeavesItUsable(t *testing.T) {
+	eachHost(t, func(t *testing.T, h *host) {
+		var m fiber.Mutex
+		h.run(func(f *fiber.Fiber) error {
+			if err := m.Lock(f); err != nil {
+				return err
+			}
+			late := f.Worker().Go("late", nil, func(f *fiber.Fiber) error {
+				return m.LockUntil(f, f.Now()+h.unit)
+			})
+			if err := f.Join(late, 0); !errors.Is(err, fiber.ErrDeadline) {
+				return fmt.Errorf("second lock: %v", err)
+			}
+			m.Unlock(f)
+			return m.LockUntil(f, f.Now()+h.unit)
+		})
+	})
+}
+
+func TestSleepLastsAtLeastItsTime(t *testing.T) {
+	eachHost(t, func(t *testing.T, h *host) {
+		h.run(func(f *fiber.Fiber) error {
+			var order []string
+			sleeper := func(name string, d time.Duration) *fiber.Task {
+				return f.Worker().Go(name, nil, func(f *fiber.Fiber) error {
+					start := f.Now()
+					if err := f.Sleep(d); err != nil {
+						return err
+					}
+					if slept := f.Now() - start; slept < d {
+						return fmt.Errorf("slept %v of %v", slept, d)
+					}
+					order = append(order, name)
+					return nil
+				})
+			}
+			long, short := sleeper("long", 5*h.unit), sleeper("short", h.unit)
+			if err := errors.Join(f.Join(long, 0), f.Join(short, 0)); err != nil {
+				return err
+			}
+			if got := strings.Join(order, " "); got != "short long" {
+				return fmt.Errorf("woke up as %q", got)
+			}
+			return nil
+		})
+	})
+}
+
+func TestCancelEndsEveryWaitAndRunsCleanups(t *testing.T) {
+	eachHost(t, func(t *testing.T, h *host) {
+		reason := errors.New("enough")
+		h.run(func(f *fiber.Fiber) error {
+			w := f.Worker()
+			s := w.NewScope()
+			var m fiber.Mutex
+			var c fiber.Cond
+			q := fiber.NewQueue[int](1)
+			if err := m.Lock(f); err != nil {
+				return err
+			}
+			cleaned := 0
+			var tasks []*fiber.Task
+			for name, wait := range map[string]func(*fiber.Fiber) error{
+				"mutex": m.Lock,
+				"cond":  func(f *fiber.Fiber) error { return c.Wait(f, 0) },
+				"queue": func(f *fiber.Fiber) error { _, err := q.Get(f, 0); return err },
+				"sleep": func(f *fiber.Fiber) error { return f.Sleep(time.Hour) },
+				"yield": func(f *fiber.Fiber) error {
+					for {
+						if err := f.Yield(); err != nil {
+							return err
+						}
+					}
+				},
+			} {
+				tasks = append(tasks, w.Go(name, s, func(f *fiber.Fiber) error {
+					f.Defer(func(f *fiber.Fiber) {
+						if err := f.Sleep(h.unit); err == nil { // a cleanup may await
+							cleaned++
+						}
+					})
+					return wait(f)
+				}))
+			}
+			if err := f.Sleep(h.unit); err != nil {
+				return err
+			}
+			s.Cancel(reason)
+			for _, x := range tasks {
+				err := f.Join(x, 0)
+				if !errors.Is(err, fiber.ErrCancelled) || !errors.Is(err, reason) {
+					return fmt.Errorf("wait ended with %v", err)
+				}
+			}
+			if cleaned != len(tasks) {
+				return fmt.Errorf("%d of %d cleanups ran", cleaned, len(tasks))
+			}
+			m.Unlock(f)
+			return m.Lock(f) // the cancelled waiter left the queue
+		})
+	})
+}
+
+func TestPanicFailsItsFiberOnlyWithItsStack(t *testing.T) {
+	eachHost(t, func(t *testing.T, h *host) {
+		h.run(func(f *fiber.Fiber) error {
+			released := false
+			bad := f.Worker().Go("bad", nil, func(f *fiber.Fiber) error {
+				f.Defer(func(*fiber.Fiber) { released = true })
+				var p *int
+				*p = 1
+				return nil
+			})
+			err := f.Join(bad, 0)
+			var p *fiber.PanicError
+			if !errors.As(err, &p) || !strings.Contains(string(p.Stack), "local_test.go") {
+				return fmt.Errorf("joined with %v", err)
+			}
+			if !released {
+				return errors.New("the cleanup did not run")
+			}
+			return nil
+		})
+	})
+}
+
+func TestFailedInvariantFencesTheWorker(t *testing.T) {
+	eachHost(t, func(t *testing.T, h *host) {
+		var other error
+		err := h.start(func(f *fiber.Fiber) error {
+			w := f.Worker()
+			waiter := w.Go("waiter", nil, func(f *fiber.Fiber) error {
+				other = f.Sleep(time.Hour)
+				return other
+			})
+			f.Yield()
+			w.Go("ours", nil, func(*fiber.Fiber) error {
+				invariant.Assert(false, "deliberate")
+				return nil
+			})
+			return f.Join(waiter, 0)
+		})
+		var v invariant.Violation
+		if !errors.As(err, &v) || !errors.As(other, &v) {
+			t.Fatalf("thread ended with %v, the other fiber with %v", err, other)
+		}
+		if s := h.conn.QP().State(); s != verbs.StateErr && s != verbs.StateClosed {
+			t.Fatalf("the QP is in %s", s)
+		}
+	})
+}
+
+func TestContextCancelsFromOutside(t *testing.T) {
+	eachHost(t, func(t *testing.T, h *host) {
+		if h.virtual {
+			return // a context ends on a goroutine of its own: real transports only
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		h.run(func(f *fiber.Fiber) error {
+			s := f.Worker().NewScope()
+			unbind := s.Bind(ctx)
+			defer unbind()
+			x := f.Worker().Go("sleeper", s, func(f *fiber.Fiber) error {
+				return f.Sleep(time.Hour)
+			})
+			if err := f.Sleep(h.unit); err != nil {
+				return err
+			}
+			cancel()
+			if err := f.Join(x, 0); !errors.Is(err, context.Canceled) {
+				return fmt.Errorf("ended with %v", err)
+			}
+			return nil
+		})
+	})
+}

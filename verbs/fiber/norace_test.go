@@ -1,0 +1,5 @@
+//go:build !race
+
+package fiber_test
+
+const raceEnabled = false

@@ -1,0 +1,195 @@
+package fiber
+
+import (
+	"encoding/binary"
+	"time"
+
+	"drtmd/verbs"
+)
+
+// quiesceInterval is how often Quiesce looks.
+const quiesceInterval = 50 * time.Microsecond
+
+// Op is an operation that was posted and not awaited yet. The worker owns it: after Await has
+// returned it must not be touched.
+type Op struct {
+	w         *Worker
+	conn      *Conn
+	waiter    *Fiber
+	next      *Op // free list
+	index     uint32
+	done      bool
+	abandoned bool // nobody will await it
+	free      bool
+	err       error
+	byteLen   uint32
+	scratch   []byte    // 8 bytes of registered memory: the result of an atomic
+	sge       verbs.SGE // the same
+}
+
+// opSlab is the number of operations that are made at once.
+const opSlab = 512
+
+// growOps makes a slab of operations with memory for their results.
+func (w *Worker) growOps() error {
+	mr, err := w.cfg.PD.AllocMR(8*opSlab, verbs.AccessLocalWrite, verbs.MROptions{NoHuge: true})
+	if err != nil {
+		return err
+	}
+	w.scratch = append(w.scratch, mr)
+	slab := make([]Op, opSlab)
+	for i := range slab {
+		o := &slab[i]
+		o.w, o.index, o.free = w, uint32(len(w.ops)), true
+		o.scratch = mr.Bytes()[8*i : 8*i+8]
+		o.sge = mr.SGE(8*i, 8)
+		w.ops = append(w.ops, o)
+	}
+	for i := len(slab) - 1; i >= 0; i-- {
+		slab[i].next, w.freeOps = w.freeOps, &slab[i]
+	}
+	return nil
+}
+
+// newOp takes an operation from the free list, which grows with the operations that were posted
+// and not awaited.
+func (w *Worker) newOp(c *Conn) (*Op, error) {
+	if w.freeOps == nil {
+		if err := w.growOps(); err != nil {
+			return nil, err
+		}
+	}
+	o := w.freeOps
+	w.freeOps = o.next
+	o.conn, o.waiter, o.next, o.err = c, nil, nil, nil
+	o.done, o.abandoned, o.free, o.byteLen = false, false, false, 0
+	return o, nil
+}
+
+func (o *Op) release() {
+	if o.free {
+		return
+	}
+	o.free = true
+	o.next, o.w.freeOps = o.w.freeOps, o
+}
+
+// finish ends the operation and readies who waits for it.
+func (o *Op) finish(err error, wc verbs.WC) {
+	o.done, o.err, o.byteLen = true, err, wc.ByteLen
+	if o.abandoned {
+		o.release()
+		return
+	}
+	if f := o.waiter; f != nil {
+		o.waiter = nil
+		o.w.ready(f)
+	}
+}
+
+// Post queues a request on the conn, waiting for room, and returns the operation to await. ID,
+// Token and FlagSignaled of wr are the worker's. The request is rung in when the fiber next
+// waits, or at the end of the worker's pass; Flush does it at once.
+func (c *Conn) Post(f *Fiber, wr *verbs.WR) (*Op, error) {
+	if err := f.cancelled(); err != nil {
+		return nil, err
+	}
+	if err := c.room(f); err != nil {
+		return nil, err
+	}
+	o, err := c.w.newOp(c)
+	if err != nil {
+		return nil, err
+	}
+	if wr.Op.IsAtomic() && wr.NumSGE == 0 {
+		wr.NumSGE = 1
+		wr.SGE[0] = o.sge
+	}
+	c.add(o, wr)
+	return o, nil
+}
+
+// Flush rings in what is pending on the conn.
+func (c *Conn) Flush() { c.flush() }
+
+// old is the value that an atomic found.
+func (o *Op) old() uint64 { return binary.NativeEndian.Uint64(o.scratch) }
+
+// Await waits for the operation and returns its error.
+func (f *Fiber) Await(o *Op) error { return f.AwaitUntil(o, 0) }
+
+// AwaitUntil is Await with a deadline on the node's clock (0: none). After ErrDeadline or
+// ErrCancelled the operation is still in flight: its buffer must not be reused before the conn
+// is quiet (Conn.Quiesce).
+func (f *Fiber) AwaitUntil(o *Op, deadline time.Duration) error {
+	if err := f.settle(o, deadline); err != nil {
+		o.waiter = nil
+		o.abandoned = true
+		return err
+	}
+	err := o.err
+	o.release()
+	return err
+}
+
+// settle waits until o is done, without releasing it.
+func (f *Fiber) settle(o *Op, deadline time.Duration) error {
+	if !o.done {
+		o.conn.flush()
+		if f.w.eager {
+			f.w.poll()
+		}
+	}
+	for !o.done {
+		o.waiter = f
+		if err := f.wait(deadline); err != nil && !o.done {
+			return err
+		}
+	}
+	return nil
+}
+
+// Read copies sge.Length bytes of remote memory into sge and waits for it.
+func (c *Conn) Read(f *Fiber, sge verbs.SGE, addr uint64, rkey uint32) error {
+	return c.run(f, &verbs.WR{Op: verbs.OpRead, NumSGE: 1, RemoteAddr: addr, RKey: rkey,
+		SGE: [verbs.MaxSGE]verbs.SGE{sge}})
+}
+
+// Write copies sge to remote memory and waits for it.
+func (c *Conn) Write(f *Fiber, sge verbs.SGE, addr uint64, rkey uint32) error {
+	return c.run(f, &verbs.WR{Op: verbs.OpWrite, NumSGE: 1, RemoteAddr: addr, RKey: rkey,
+		SGE: [verbs.MaxSGE]verbs.SGE{sge}})
+}
+
+func (c *Conn) run(f *Fiber, wr *verbs.WR) error {
+	o, err := c.Post(f, wr)
+	if err != nil {
+		return err
+	}
+	return f.Await(o)
+}
+
+// CAS stores swap in a remote 8-byte word if it holds expect, and returns what it held.
+func (c *Conn) CAS(f *Fiber, addr uint64, rkey uint32, expect, swap uint64) (uint64, error) {
+	return c.atomic(f, &verbs.WR{Op: verbs.OpCAS, RemoteAddr: addr, RKey: rkey,
+		CompareAdd: expect, Swap: swap})
+}
+
+// FAA adds to a remote 8-byte word and returns what it held.
+func (c *Conn) FAA(f *Fiber, addr uint64, rkey uint32, add uint64) (uint64, error) {
+	return c.atomic(f, &verbs.WR{Op: verbs.OpFAA, RemoteAddr: addr, RKey: rkey, CompareAdd: add})
+}
+
+func (c *Conn) atomic(f *Fiber, wr *verbs.WR) (uint64, error) {
+	o, err := c.Post(f, wr)
+	if err != nil {
+		return 0, err
+	}
+	if err := f.settle(o, 0); err != nil {
+		o.waiter, o.abandoned = nil, true
+		return 0, err
+	}
+	old, err := o.old(), o.err
+	o.release()
+	return old, err
+}

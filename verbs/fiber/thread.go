@@ -1,0 +1,268 @@
+package fiber
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"drtmd/verbs"
+)
+
+const (
+	// defaultSpin bounds the busy polling of a thread before it sleeps.
+	defaultSpin = 20 * time.Microsecond
+	// memoryPoll bounds the sleep while a fiber waits for a word of memory.
+	memoryPoll = 50 * time.Microsecond
+	// drainTimeout bounds the wait for fibers after Stop.
+	drainTimeout = 5 * time.Second
+)
+
+// ThreadConfig of NewThread.
+type ThreadConfig struct {
+	// Spin bounds busy polling after the last work, before the thread sleeps; 0 = 20 us,
+	// negative = none. Two spinning threads on two cores starve the rest of the process.
+	Spin time.Duration
+	// Drain bounds the time that live fibers get after Stop before they are cancelled, and once
+	// more after that; 0 = 5 s.
+	Drain time.Duration
+}
+
+// Thread is one OS thread that runs workers.
+type Thread struct {
+	cfg      ThreadConfig
+	workers  []*Worker
+	channels []*verbs.Channel
+	poller   *verbs.Poller
+	asleep   atomic.Bool
+	woken    atomic.Bool
+	stop     atomic.Bool
+	running  atomic.Bool
+}
+
+// NewThread makes a thread. Give it workers, then Run it; or Close it.
+func NewThread(cfg ThreadConfig) (*Thread, error) {
+	if cfg.Spin == 0 {
+		cfg.Spin = defaultSpin
+	}
+	if cfg.Drain == 0 {
+		cfg.Drain = drainTimeout
+	}
+	p, err := verbs.NewPoller()
+	if err != nil {
+		return nil, err
+	}
+	return &Thread{cfg: cfg, poller: p}, nil
+}
+
+// NewWorker makes a worker of the thread; before Run only.
+func (t *Thread) NewWorker(cfg WorkerConfig) (*Worker, error) {
+	if t.running.Load() {
+		return nil, fmt.Errorf("worker %s: the thread runs already", cfg.Name)
+	}
+	ch, err := cfg.PD.Context().CreateChannel()
+	if err != nil {
+		return nil, err
+	}
+	w, err := newWorker(cfg, ch)
+	if err != nil {
+		return nil, errors.Join(err, ch.Close())
+	}
+	if err := t.poller.Add(ch); err != nil {
+		return nil, errors.Join(err, w.Close(), ch.Close())
+	}
+	w.wake = t.wake
+	t.workers = append(t.workers, w)
+	t.channels = append(t.channels, ch)
+	return w, nil
+}
+
+// wake ends the thread's sleep; from any goroutine.
+func (t *Thread) wake() {
+	t.woken.Store(true)
+	if t.asleep.Load() {
+		t.poller.Wake()
+	}
+}
+
+// Stop asks the thread to end: live fibers get ThreadConfig.Drain to finish, are then cancelled,
+// and Run returns. From any goroutine.
+func (t *Thread) Stop() {
+	t.stop.Store(true)
+	t.wake()
+}
+
+// Run locks the calling goroutine to its OS thread and runs the workers until Stop, or until a
+// worker is fenced. It closes the workers. The error is that of the fenced worker, or what closing
+// met, or says which fibers did not end.
+func (t *Thread) Run() error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if t.running.Swap(true) {
+		return errors.New("the thread runs already")
+	}
+	err := t.loop()
+	return errors.Join(err, t.drain(), t.Close())
+}
+
+// Close closes the workers of a thread that does not run. It may be called twice.
+func (t *Thread) Close() error {
+	var errs []error
+	for i, w := range t.workers {
+		errs = append(errs, w.Close(), t.channels[i].Close())
+	}
+	return errors.Join(append(errs, t.poller.Close())...)
+}
+
+func (t *Thread) loop() error {
+	idleSince := time.Time{}
+	for !t.stop.Load() {
+		if t.pass() {
+			idleSince = time.Time{}
+			if err := t.fenced(); err != nil {
+				return err
+			}
+			continue
+		}
+		if t.cfg.Spin > 0 {
+			if idleSince.IsZero() {
+				idleSince = time.Now()
+			}
+			if time.Since(idleSince) < t.cfg.Spin {
+				continue
+			}
+		}
+		idleSince = time.Time{}
+		if err := t.sleep(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Thread) pass() bool {
+	t.woken.Store(false)
+	busy := false
+	for _, w := range t.workers {
+		busy = w.step() || busy
+	}
+	return busy
+}
+
+func (t *Thread) fenced() error {
+	for _, w := range t.workers {
+		if w.fenced != nil {
+			return w.fenced
+		}
+	}
+	return nil
+}
+
+// sleep arms every CQ, looks once more, and waits for a completion, a timer or a wake-up.
+func (t *Thread) sleep() error {
+	t.asleep.Store(true)
+	defer t.asleep.Store(false)
+	for _, w := range t.workers {
+		if err := w.cq.Arm(false); err != nil {
+			return err
+		}
+	}
+	if t.woken.Load() || t.stop.Load() || t.pass() {
+		return nil
+	}
+	if _, err := t.poller.Wait(t.until()); err != nil {
+		return err
+	}
+	for _, ch := range t.channels {
+		if err := ch.Consume(nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// until is how long the thread may sleep; negative is without end.
+func (t *Thread) until() time.Duration {
+	limit := time.Duration(-1)
+	for _, w := range t.workers {
+		if len(w.lines) > 0 && (limit < 0 || memoryPoll < limit) {
+			limit = memoryPoll
+		}
+		if at, ok := w.timers.next(); ok {
+			if d := max(at-w.clock.Now(), 0); limit < 0 || d < limit {
+				limit = d
+			}
+		}
+	}
+	return limit
+}
+
+// drain lets live fibers finish, then cancels them, then gives up on them.
+func (t *Thread) drain() error {
+	if t.run(t.cfg.Drain) {
+		return nil
+	}
+	for _, w := range t.workers {
+		w.cancelAll(ErrStopped)
+	}
+	if t.run(t.cfg.Drain) {
+		return nil
+	}
+	var errs []error
+	for _, w := range t.workers {
+		if w.live > 0 {
+			errs = append(errs, fmt.Errorf("worker %s: %d fibers did not end", w.cfg.Name, w.live))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// run makes passes until no fiber lives, for at most d.
+func (t *Thread) run(d time.Duration) bool {
+	for end := time.Now().Add(d); ; {
+		live := 0
+		busy := t.pass()
+		for _, w := range t.workers {
+			live += w.live
+		}
+		if live == 0 {
+			return true
+		}
+		if time.Now().After(end) {
+			return false
+		}
+		if !busy {
+			time.Sleep(memoryPoll)
+		}
+	}
+}
+
+// Threads runs several threads until ctx is done or one of them fails, with enough GOMAXPROCS
+// left for the other goroutines: the number of threads plus two (design decision 4).
+func Threads(ctx context.Context, threads ...*Thread) error {
+	if want := len(threads) + 2; runtime.GOMAXPROCS(0) < want {
+		runtime.GOMAXPROCS(want)
+	}
+	errs := make(chan error, len(threads))
+	for _, t := range threads {
+		go func() { errs <- t.Run() }()
+	}
+	stopAll := func() {
+		for _, t := range threads {
+			t.Stop()
+		}
+	}
+	unbind := context.AfterFunc(ctx, stopAll)
+	defer unbind()
+	var all []error
+	for range threads {
+		err := <-errs
+		if err != nil {
+			stopAll()
+		}
+		all = append(all, err)
+	}
+	return errors.Join(all...)
+}

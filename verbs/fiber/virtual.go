@@ -1,0 +1,152 @@
+package fiber
+
+import "fmt"
+
+// Timeline is the simulator's event loop, as far as fibers need it. Times are picoseconds.
+type Timeline interface {
+	NowPs() int64
+	// AtPs has f called once at time t, which is not before now.
+	AtPs(t int64, f func())
+	// Step tells the nemesis that a node reached a named step of a protocol.
+	Step(node, name string)
+	// PostCostPs is the CPU time of one doorbell with n requests; PassCostPs that of one look
+	// at the queues.
+	PostCostPs(n int) int64
+	PassCostPs() int64
+}
+
+// Core is a thread of the simulator: one core that runs workers in virtual time. While a fiber
+// spends time (Charge), nothing else on the core runs. Everything happens inside the event loop.
+type Core struct {
+	tl        Timeline
+	workers   []*Worker
+	holder    *Fiber // the fiber that spends time, or stopped at a marked step
+	busyUntil int64
+	scheduled int64 // when the next pass is due; -1 = none
+	dead      bool
+}
+
+// NewCore makes a core.
+func NewCore(tl Timeline) *Core { return &Core{tl: tl, scheduled: -1} }
+
+// NewWorker makes a worker of the core.
+func (c *Core) NewWorker(cfg WorkerConfig) (*Worker, error) {
+	w, err := newWorker(cfg, nil)
+	if err != nil {
+		return nil, err
+	}
+	w.virtual = &virtualWorker{core: c, w: w}
+	w.wake = c.kick
+	if err := w.cq.OnArrival(c.kick); err != nil {
+		return nil, fmt.Errorf("worker %s: %w", cfg.Name, err)
+	}
+	c.workers = append(c.workers, w)
+	return w, nil
+}
+
+// Kill ends the core at once, as a crash of its node does: no fiber of it runs again, and no
+// cleanup. Its coroutines are freed.
+func (c *Core) Kill() {
+	c.dead = true
+	for _, w := range c.workers {
+		w.dead = true
+		w.stopCoroutines()
+	}
+}
+
+// kick has the core make a pass as soon as it is free.
+func (c *Core) kick() { c.schedule(c.tl.NowPs()) }
+
+func (c *Core) schedule(at int64) {
+	at = max(at, c.busyUntil, c.tl.NowPs())
+	if c.dead || c.scheduled >= 0 && c.scheduled <= at {
+		return
+	}
+	c.scheduled = at
+	c.tl.AtPs(at, func() {
+		if c.scheduled == at { // not superseded by an earlier one
+			c.scheduled = -1
+			c.run()
+		}
+	})
+}
+
+// run makes a pass over the workers, the fiber that held the core first.
+func (c *Core) run() {
+	if c.dead {
+		return
+	}
+	c.busyUntil = max(c.busyUntil, c.tl.NowPs()+c.tl.PassCostPs())
+	if f := c.holder; f != nil {
+		c.holder = nil
+		f.w.run(f)
+	}
+	again := false
+	for _, w := range c.workers {
+		if c.holder != nil || c.dead {
+			break
+		}
+		again = w.step() || again
+	}
+	if c.dead {
+		return
+	}
+	if again || c.holder != nil {
+		c.schedule(c.busyUntil)
+		return
+	}
+	for _, w := range c.workers {
+		if at, ok := w.timers.next(); ok {
+			// The timer's time is on the node's clock, which may run differently.
+			wait := int64(max(at-w.clock.Now(), 0))
+			c.schedule(c.tl.NowPs() + wait*psPerNs)
+		}
+	}
+}
+
+const psPerNs = 1000
+
+// virtualWorker is a worker's side of its core.
+type virtualWorker struct {
+	core *Core
+	w    *Worker
+}
+
+func (v *virtualWorker) kick()      { v.core.kick() }
+func (v *virtualWorker) held() bool { return v.core.holder != nil || v.core.dead }
+
+// charge holds the core for a time.
+func (v *virtualWorker) charge(f *Fiber, ps int64) {
+	c := v.core
+	c.busyUntil = max(c.busyUntil, c.tl.NowPs()) + ps
+	v.hold(f)
+}
+
+// step lets other events run at a marked step; the nemesis may crash the node here.
+func (v *virtualWorker) step(f *Fiber, name string) {
+	v.core.tl.Step(v.w.cfg.Name, name)
+	v.hold(f)
+}
+
+func (v *virtualWorker) hold(f *Fiber) {
+	v.core.holder = f
+	f.park()
+}
+
+// posted accounts for the CPU time of a doorbell.
+func (v *virtualWorker) posted(n int) {
+	c := v.core
+	c.busyUntil = max(c.busyUntil, c.tl.NowPs()) + c.tl.PostCostPs(n)
+}
+
+// Close closes the core's workers. No fiber may be live, unless the core was killed.
+func (c *Core) Close() error {
+	c.dead = true
+	var first error
+	for _, w := range c.workers {
+		if err := w.Close(); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}

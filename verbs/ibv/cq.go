@@ -15,6 +15,7 @@ import (
 
 // cq is a completion queue (verbs.DriverCQ).
 type cq struct {
+	rxe  *softRoCE // nil on other drivers
 	c    *C.struct_ibv_cq
 	once closeOnce
 }
@@ -22,7 +23,7 @@ type cq struct {
 // CreateCQ asks for exactly depth entries; the driver may grant more.
 func (d *device) CreateCQ(depth int, id uint32, ch verbs.DriverChannel,
 	singleThreaded bool) (verbs.DriverCQ, error) {
-	q := &cq{}
+	q := &cq{rxe: d.rxe}
 	var channel *C.struct_ibv_comp_channel
 	if ch != nil {
 		channel = ch.(*compChannel).c
@@ -46,6 +47,9 @@ func (q *cq) Poll(wcs []verbs.WC) (int, error) {
 	n := C.drt_poll(q.c, (*C.struct_drt_wc)(unsafe.Pointer(&wcs[0])), C.int(len(wcs)))
 	if n < 0 {
 		return 0, errPoll()
+	}
+	if q.rxe != nil && n > 0 {
+		q.rxe.correct(wcs[:n])
 	}
 	return int(n), nil
 }

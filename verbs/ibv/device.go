@@ -49,8 +49,8 @@ func (l *deviceList) free() {
 type device struct {
 	ctx  *C.struct_ibv_context
 	attr verbs.DeviceAttr
-	rxe  bool
-	gids int // entries in the GID tables of all ports
+	rxe  *softRoCE // nil on other drivers
+	gids int       // entries in the GID tables of all ports
 
 	ahs *C.struct_drt_ahs
 
@@ -73,7 +73,9 @@ func (p *provider) openDevice(list *deviceList, i int) (*device, error) {
 			Hint: p.hintOpen(name, syscall.Errno(errno))}
 	}
 	d.attr = p.bare(name)
-	d.rxe = d.attr.Driver == driverRXE
+	if d.attr.Driver == driverRXE {
+		d.rxe = newSoftRoCE()
+	}
 	err := d.query()
 	if err == nil {
 		d.attr.MaxInline, err = p.inlineLimit(d)

@@ -20,6 +20,7 @@ const hugeBytes = 2 << 20
 
 // mr is a registered mapping (verbs.DriverMR).
 type mr struct {
+	pd      *pd
 	c       *C.struct_ibv_mr
 	mapping []byte // whole pages
 	bytes   []byte // what was asked for
@@ -81,11 +82,15 @@ func mmapError(op string, err error) error {
 }
 
 func (p *pd) register(b []byte, size int, access verbs.Access) (*mr, error) {
-	m := &mr{mapping: b, bytes: b[:size:size]}
+	m := &mr{pd: p, mapping: b, bytes: b[:size:size]}
 	errno := C.drt_reg_mr(p.c, unsafe.Pointer(unsafe.SliceData(b)), C.size_t(size),
 		C.uint32_t(access), &m.c)
 	if err := failed("ibv_reg_mr", errno); err != nil {
 		return nil, err
+	}
+	if s := p.dev.rxe; s != nil {
+		addr := uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b))))
+		s.addRegion(m.LKey(), region{pd: p, addr: addr, size: uint64(size), access: access})
 	}
 	return m, nil
 }
@@ -99,6 +104,9 @@ func (m *mr) Lines() []uint64 { return nil }
 // may still reach it.
 func (m *mr) Close() error {
 	return m.once.do(func() error {
+		if s := m.pd.dev.rxe; s != nil {
+			s.dropRegion(m.LKey())
+		}
 		if err := failed("ibv_dereg_mr", C.ibv_dereg_mr(m.c)); err != nil {
 			return err
 		}

@@ -18,12 +18,14 @@ import (
 // qp is a queue pair (verbs.DriverQP).
 type qp struct {
 	dev *device
+	pd  *pd
 	cfg verbs.QPConfig
 	c   *C.struct_drt_qp
 	qpn uint32
 
-	// failing is set before the first move to ERR; see PostRecv.
-	failing atomic.Bool
+	// rxe only. failing is set before the first move to ERR.
+	failing        atomic.Bool
+	sent, received ledger
 
 	mu     sync.Mutex // serializes transitions and Close
 	closed bool       // guarded by mu
@@ -36,7 +38,7 @@ func (p *pd) CreateQP(c verbs.DriverQPConfig) (verbs.DriverQP, error) {
 		send_sge: C.uint32_t(c.SendSGE), recv_sge: C.uint32_t(c.RecvSGE),
 		inline_bytes: C.uint32_t(c.MaxInline)}
 	want := caps
-	q := &qp{dev: p.dev, cfg: c.QPConfig}
+	q := &qp{dev: p.dev, pd: p, cfg: c.QPConfig}
 	errno := C.drt_create_qp(p.c, c.DriverSendCQ.(*cq).c, c.DriverRecvCQ.(*cq).c, q.ud(),
 		p.dev.ahs, &caps, &q.c)
 	if err := failed("ibv_create_qp", errno); err != nil {
@@ -49,6 +51,10 @@ func (p *pd) CreateQP(c verbs.DriverQPConfig) (verbs.DriverQP, error) {
 		C.drt_destroy_qp(q.c)
 		return nil, &verbs.Error{Op: "ibv_create_qp", Errno: syscall.ENOMEM,
 			Detail: fmt.Sprintf("the device granted %+v of %+v", caps, want)}
+	}
+	if p.dev.rxe != nil {
+		q.sent, q.received = newLedger(c.SendDepth), newLedger(c.RecvDepth)
+		p.dev.rxe.addQP(q)
 	}
 	if c.Type == verbs.UD {
 		p.dev.mu.Lock()
@@ -112,34 +118,46 @@ func (q *qp) ToError() error {
 	return q.modify("ibv_modify_qp to ERR", func() C.int { return C.drt_to_error(q.c) })
 }
 
+func (q *qp) queryState() (C.int, error) {
+	var state C.int
+	err := q.modify("ibv_query_qp", func() C.int { return C.drt_query_state(q.c, &state) })
+	return state, err
+}
+
+// PostSend is one call into C for the whole list.
 func (q *qp) PostSend(wrs []verbs.WR) (int, error) {
 	if len(wrs) == 0 {
 		return 0, nil
 	}
-	done := C.drt_post_send(q.c, (*C.struct_drt_wr)(unsafe.Pointer(&wrs[0])), C.int(len(wrs)))
-	if done.err != 0 {
-		return int(done.n), failed("ibv_post_send", done.err)
+	if q.dev.rxe != nil {
+		q.noteSends(wrs)
 	}
-	return int(done.n), nil
+	done := C.drt_post_send(q.c, (*C.struct_drt_wr)(unsafe.Pointer(&wrs[0])), C.int(len(wrs)))
+	if n := len(wrs) - int(done.n); n > 0 && q.dev.rxe != nil {
+		q.sent.unnote(n)
+	}
+	return int(done.n), failed("ibv_post_send", done.err)
 }
 
-// PostRecv posts buffers. On rxe they go into memory shared with the kernel, which looks there
-// only when something arrives: in the error state nothing does, so it is told again.
+// PostRecv is one call into C for the whole list.
 func (q *qp) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	if len(wrs) == 0 {
 		return 0, nil
 	}
+	wasEmpty := q.cfg.Type == verbs.RC && q.received.posted == q.received.done
+	if q.dev.rxe != nil {
+		q.noteRecvs(wrs)
+	}
 	done := C.drt_post_recv(q.c, (*C.struct_drt_recv_wr)(unsafe.Pointer(&wrs[0])),
 		C.int(len(wrs)))
-	if q.dev.rxe && q.failing.Load() {
-		if err := q.ToError(); err != nil {
-			return int(done.n), err
+	err := failed("ibv_post_recv", done.err)
+	if q.dev.rxe != nil {
+		q.received.unnote(len(wrs) - int(done.n))
+		if e := q.afterRecv(wasEmpty); err == nil {
+			err = e
 		}
 	}
-	if done.err != 0 {
-		return int(done.n), failed("ibv_post_recv", done.err)
-	}
-	return int(done.n), nil
+	return int(done.n), err
 }
 
 func (q *qp) Close() error {
@@ -152,6 +170,9 @@ func (q *qp) Close() error {
 		q.dev.mu.Lock()
 		delete(q.dev.datagram, q)
 		q.dev.mu.Unlock()
+	}
+	if q.dev.rxe != nil {
+		q.dev.rxe.dropQP(q)
 	}
 	if err := failed("ibv_destroy_qp", C.drt_destroy_qp(q.c)); err != nil {
 		return err

@@ -1,0 +1,331 @@
+package sim
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"syscall"
+
+	"drtmd/verbs"
+)
+
+// Limits of a simulated device.
+const (
+	maxQPWR     = 1 << 16
+	maxCQE      = 1 << 22
+	maxMRBytes  = 1 << 34
+	maxRdAtomic = 16
+	maxAH       = 1 << 20
+)
+
+// device implements verbs.Driver: one open of a node's NIC, in one life of the node.
+type device struct {
+	node  *Node
+	dead  bool // the node crashed
+	sink  func(verbs.DriverEvent)
+	qps   []*qp
+	mrs   []*mr
+	ahs   []*Node // by handle - 1; nil is free
+	execs map[uint32]verbs.Executor
+	costs map[uint32]func(request int) Time
+}
+
+// Name, Devices and Open make a World a verbs.Provider: its devices are its nodes.
+func (w *World) Name() string { return "sim" }
+
+// Devices lists the nodes that are up.
+func (w *World) Devices() ([]verbs.DeviceInfo, error) {
+	var out []verbs.DeviceInfo
+	for _, n := range w.nodes {
+		if n.up {
+			out = append(out, verbs.DeviceInfo{DeviceAttr: n.attr(),
+				PortAttrs: []verbs.PortAttr{n.port()}})
+		}
+	}
+	return out, nil
+}
+
+// Open opens the NIC of a node by name; "" is the first one that is up.
+func (w *World) Open(name string) (*verbs.Context, error) {
+	var names []string
+	for _, n := range w.nodes {
+		if n.up && (name == "" || n.name == name) {
+			return n.Open()
+		}
+		names = append(names, n.name)
+	}
+	return nil, &verbs.Error{Op: "open", Device: name, Err: verbs.ErrNoDevice,
+		Detail: "nodes of this world: " + strings.Join(names, ", ")}
+}
+
+// Open opens the NIC of the node. The Context lives until it is closed or the node crashes.
+func (n *Node) Open() (*verbs.Context, error) {
+	if !n.up {
+		return nil, &verbs.Error{Op: "open", Device: n.name, Errno: syscall.ENODEV,
+			Detail: "the node is down", Hint: "restart it first"}
+	}
+	d := &device{node: n, execs: map[uint32]verbs.Executor{},
+		costs: map[uint32]func(int) Time{}}
+	n.devices = append(n.devices, d)
+	psn := n.world.Rand("psn/" + n.name)
+	return verbs.NewContext(d, verbs.ContextOptions{PSN: psn.Uint32, Clock: n.Clock()})
+}
+
+func (n *Node) attr() verbs.DeviceAttr {
+	c := n.world.cost
+	return verbs.DeviceAttr{Name: n.name, Provider: "sim", Driver: "sim", FirmwareVer: c.Name,
+		NodeGUID: uint64(n.index + 1), Ports: 1, Atomic: verbs.AtomicGlob, MaxQP: 1 << 20,
+		MaxQPWR: maxQPWR, MaxSGE: verbs.MaxSGE, MaxCQ: 1 << 20, MaxCQE: maxCQE, MaxMR: maxMRs,
+		MaxMRBytes: maxMRBytes, MaxPD: 1 << 20, MaxAH: maxAH, MaxRdAtomic: maxRdAtomic,
+		MaxInitDepth: maxRdAtomic, MaxMsgBytes: 1 << 31, MaxInline: int(c.NIC.MaxInline),
+		Caps: verbs.Caps{LineWords: true, AscendingWrites: true, PreAccess: true,
+			AwaitLine: true, Extension: true, KeptMRs: true}}
+}
+
+func (n *Node) port() verbs.PortAttr {
+	mtu := int(n.world.cost.Link.MTU)
+	return verbs.PortAttr{Port: 1, State: verbs.PortActive, Link: verbs.LinkMemory, MaxMTU: mtu,
+		ActiveMTU: mtu, LID: uint16(n.index + 1),
+		GIDs: []verbs.GIDEntry{{Type: verbs.GIDTypeMemory, GID: n.gid}}}
+}
+
+func (d *device) Attr() verbs.DeviceAttr { return d.node.attr() }
+func (d *device) Quirks() verbs.Quirks   { return verbs.Quirks{} }
+
+// QueryPort implements verbs.Driver; the layer has checked the number.
+func (d *device) QueryPort(int) (verbs.PortAttr, error) { return d.node.port(), nil }
+
+// alive is the error of a device whose node crashed.
+func (d *device) alive() error {
+	if !d.dead {
+		return nil
+	}
+	return &verbs.Error{Op: "use", Device: d.node.name, Errno: syscall.ENODEV,
+		Detail: "the node crashed", Hint: "open the restarted node anew"}
+}
+
+func (d *device) AllocPD() (verbs.DriverPD, error) { return &pd{dev: d}, d.alive() }
+
+// Start implements verbs.Driver.
+func (d *device) Start(sink func(verbs.DriverEvent)) error {
+	d.sink = sink
+	return nil
+}
+
+// Close implements verbs.Driver.
+func (d *device) Close() error {
+	d.node.devices = remove(d.node.devices, d)
+	d.sink = nil
+	return nil
+}
+
+// die is the crash of the node: every object is gone at once.
+func (d *device) die() {
+	d.dead = true
+	for len(d.qps) > 0 {
+		d.qps[len(d.qps)-1].destroy()
+	}
+	for len(d.mrs) > 0 {
+		d.mrs[len(d.mrs)-1].drop()
+	}
+	d.ahs = nil
+}
+
+func (d *device) event(e verbs.DriverEvent) {
+	if d.sink != nil && !d.dead {
+		d.sink(e)
+	}
+}
+
+// HandleExtension implements verbs.DriverExtension.
+func (d *device) HandleExtension(number uint32, e verbs.Executor) error {
+	if e == nil {
+		delete(d.execs, number)
+	} else {
+		d.execs[number] = e
+	}
+	return nil
+}
+
+// ExtensionCost sets what an execution of an extension takes at the node, from the size of the
+// request, in place of CostModel.NIC.Extension. It holds for Contexts that are open now.
+func (n *Node) ExtensionCost(number uint32, cost func(request int) Time) {
+	for _, d := range n.devices {
+		d.costs[number] = cost
+	}
+}
+
+// pd implements verbs.DriverPD.
+type pd struct{ dev *device }
+
+func (p *pd) Close() error { return nil }
+
+// CreateAH implements verbs.DriverPD.
+func (p *pd) CreateAH(a verbs.AHAttr) (verbs.DriverAH, error) {
+	if err := p.dev.alive(); err != nil {
+		return nil, err
+	}
+	dst := p.dev.node.world.byGID(a.GID)
+	if dst == nil {
+		return nil, noRoute("ibv_create_ah", a.GID)
+	}
+	d := p.dev
+	for i, n := range d.ahs {
+		if n == nil {
+			d.ahs[i] = dst
+			return &ah{d, uint32(i + 1)}, nil
+		}
+	}
+	if len(d.ahs) >= maxAH {
+		return nil, syscall.ENOMEM
+	}
+	d.ahs = append(d.ahs, dst)
+	return &ah{d, uint32(len(d.ahs))}, nil
+}
+
+func noRoute(op string, g verbs.GID) error {
+	return &verbs.Error{Op: op, Errno: syscall.EHOSTUNREACH,
+		Detail: fmt.Sprintf("no node of this world has the GID %s", g),
+		Hint:   "take the GID from the peer's endpoint"}
+}
+
+// ah implements verbs.DriverAH.
+type ah struct {
+	dev    *device
+	handle uint32
+}
+
+func (a *ah) Handle() uint32 { return a.handle }
+
+// Close implements verbs.DriverAH.
+func (a *ah) Close() error {
+	if i := int(a.handle) - 1; i < len(a.dev.ahs) {
+		a.dev.ahs[i] = nil
+	}
+	return nil
+}
+
+// channel implements verbs.DriverChannel without a descriptor: CQ.OnArrival is how one waits.
+type channel struct {
+	events []uint32 // ids of CQs that announced something
+}
+
+func (c *channel) FD() int      { return -1 }
+func (c *channel) Close() error { return nil }
+
+// Consume implements verbs.DriverChannel.
+func (c *channel) Consume(each func(cqID uint32)) error {
+	for _, id := range c.events {
+		each(id)
+	}
+	c.events = c.events[:0]
+	return nil
+}
+
+func (d *device) CreateChannel() (verbs.DriverChannel, error) { return &channel{}, d.alive() }
+
+// CreateCQ implements verbs.Driver.
+func (d *device) CreateCQ(depth int, id uint32, ch verbs.DriverChannel, _ bool) (verbs.DriverCQ,
+	error) {
+	if err := d.alive(); err != nil {
+		return nil, err
+	}
+	q := &cq{dev: d, id: id, depth: depth}
+	if ch != nil {
+		q.channel = ch.(*channel)
+	}
+	return q, nil
+}
+
+// cq implements verbs.DriverCQ and verbs.DriverNotifier.
+type cq struct {
+	dev       *device
+	id        uint32
+	depth     int
+	channel   *channel
+	entries   []verbs.WC // a ring that grows up to depth
+	head      int
+	count     int
+	armed     bool
+	solicited bool // only solicited completions and errors are announced
+	arrival   func()
+}
+
+// Poll implements verbs.DriverCQ.
+func (c *cq) Poll(wcs []verbs.WC) (int, error) {
+	n := min(len(wcs), c.count)
+	for i := range n {
+		wcs[i] = c.entries[c.head]
+		if c.head++; c.head == len(c.entries) {
+			c.head = 0
+		}
+	}
+	c.count -= n
+	if n == 0 {
+		return 0, c.dev.alive()
+	}
+	return n, nil
+}
+
+// Arm implements verbs.DriverCQ.
+func (c *cq) Arm(solicitedOnly bool) error {
+	c.armed, c.solicited = true, solicitedOnly
+	return c.dev.alive()
+}
+
+// Close implements verbs.DriverCQ.
+func (c *cq) Close() error {
+	c.entries, c.count, c.arrival = nil, 0, nil
+	return nil
+}
+
+// OnArrival implements verbs.DriverNotifier.
+func (c *cq) OnArrival(f func()) { c.arrival = f }
+
+// push adds a completion.
+func (c *cq) push(wc verbs.WC, solicited bool) {
+	w := c.dev.node.world
+	w.stats.Completions++
+	w.trace.mix(uint64(wc.Status)<<32 | uint64(wc.ByteLen))
+	if c.count == len(c.entries) && !c.grow() {
+		c.dev.event(verbs.DriverEvent{Event: verbs.Event{Type: verbs.EventCQErr}, CQID: c.id})
+		return
+	}
+	i := c.head + c.count
+	if i >= len(c.entries) {
+		i -= len(c.entries)
+	}
+	c.entries[i] = wc
+	c.count++
+	if c.armed && c.channel != nil && (!c.solicited || solicited || wc.Status != 0) {
+		c.armed = false
+		c.channel.events = append(c.channel.events, c.id)
+	}
+	if c.arrival != nil {
+		c.arrival()
+	}
+}
+
+// grow doubles the ring; false if it has its full depth.
+func (c *cq) grow() bool {
+	if len(c.entries) >= c.depth {
+		return false
+	}
+	bigger := make([]verbs.WC, min(c.depth, max(16, 2*len(c.entries))))
+	n := copy(bigger, c.entries[c.head:])
+	copy(bigger[n:], c.entries[:c.head])
+	c.entries, c.head = bigger, 0
+	return true
+}
+
+// rnrTimers are the waits of the 5-bit codes of the specification, in units of 10 us.
+var rnrTimers = [32]Time{65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384,
+	512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152}
+
+func rnrTimer(code int) Time { return rnrTimers[code&31] * 10 * Microsecond }
+
+// ackTimeout is 4.096 us * 2^code, at most half of Forever.
+func ackTimeout(code int) Time {
+	const unit = 4096 * Nanosecond
+	return unit << min(code, 31) & (math.MaxInt64 >> 1)
+}

@@ -1,0 +1,400 @@
+package sim
+
+import (
+	"drtmd/internal/invariant"
+	"drtmd/verbs"
+)
+
+// This file is the requester's side of a QP.
+
+// PostSend implements verbs.DriverQP. A single request travels to the NIC with its doorbell; the
+// requests of a list are fetched by the NIC.
+func (q *qp) PostSend(wrs []verbs.WR) (int, error) {
+	if err := q.dev.alive(); err != nil {
+		return 0, err
+	}
+	n, w := q.node, q.node.world
+	ready := w.now + n.slow(w.cost.NIC.Doorbell)
+	if len(wrs) > 1 {
+		bytes := w.cost.pcieBytes(len(wrs) * int(w.cost.NIC.WorkRequest))
+		n.read.take(ready, n.slow(w.rate.dmaRead))
+		ready = n.toNIC.take(ready, n.slow(span(bytes, w.rate.pciePerByte)))
+		ready += n.slow(w.cost.PCIe.Read)
+	}
+	for i := range wrs {
+		q.sq = grown(q.sq, q.head, q.tail)
+		op := q.op(q.tail)
+		*op = sendOp{wr: wrs[i], ready: ready, state: opQueued, inline: op.inline[:0]}
+		if op.wr.Flags&verbs.FlagInline != 0 {
+			var ok bool
+			if op.inline, ok = q.dev.inline(op.inline, &op.wr); !ok {
+				op.status = verbs.WCLocProtErr
+			}
+		}
+		q.tail++
+	}
+	q.flushSoon()
+	q.wake(ready)
+	return len(wrs), nil
+}
+
+// wake schedules a turn of the send queue, unless one comes no later.
+func (q *qp) wake(t Time) {
+	if q.state != verbs.StateRTS || q.next == q.tail || q.stuck {
+		return
+	}
+	t = max(t, q.hold, q.op(q.next).ready)
+	if t < q.turnAt {
+		q.turnAt = t
+		q.node.world.schedule(t, event{kind: evSend, qp: q})
+	}
+}
+
+// turn sends the next request, if it may be sent now.
+func (q *qp) turn() {
+	w := q.node.world
+	if w.now != q.turnAt || q.state != verbs.StateRTS {
+		return // superseded by an earlier turn, or too late
+	}
+	q.turnAt = Forever
+	for q.next < q.tail && q.op(q.next).state >= opLanding {
+		q.next++ // answered while it waited to be sent again
+	}
+	if q.next == q.tail || q.stuck {
+		return
+	}
+	op := q.op(q.next)
+	if t := max(q.hold, op.ready); t > w.now {
+		q.wake(t)
+		return
+	}
+	if rdAtomic(op.wr.Op) && q.reading >= q.rts.MaxRdAtomic ||
+		op.wr.Flags&verbs.FlagFence != 0 && q.reading > 0 {
+		return // the end of a READ or atomic wakes it
+	}
+	m, status := q.prepare(op, q.next)
+	if status != verbs.WCSuccess {
+		op.state, op.status, q.stuck = opDone, status, true
+		q.next++
+		q.retire()
+		return
+	}
+	free := q.transmit(m, op)
+	op.state = opSent
+	if rdAtomic(op.wr.Op) {
+		q.reading++
+	}
+	if q.next++; q.typ == verbs.RC {
+		q.startClock()
+	}
+	q.wake(free)
+}
+
+// prepare makes the message of a request, or the status of a request that is wrong locally.
+func (q *qp) prepare(op *sendOp, seq uint64) (*message, verbs.WCStatus) {
+	w, wr := q.node.world, &op.wr
+	var spans [verbs.MaxSGE]extent
+	sg := wr.SGE[:wr.NumSGE]
+	need := verbs.Access(0)
+	if rdAtomic(wr.Op) {
+		need = verbs.AccessLocalWrite
+	}
+	inline := wr.Flags&verbs.FlagInline != 0
+	total, ok := len(op.inline), op.status == verbs.WCSuccess
+	switch {
+	case inline:
+	case wr.Op == verbs.OpExtension: // its second entry is where the answer goes
+		var answer [verbs.MaxSGE]extent
+		if _, ok = q.sges(sg[1:], verbs.AccessLocalWrite, &answer); ok {
+			total, ok = q.sges(sg[:1], 0, &spans)
+		}
+	default:
+		total, ok = q.sges(sg, need, &spans)
+	}
+	if !ok {
+		return nil, verbs.WCLocProtErr
+	}
+	m := w.newMessage()
+	m.kind, m.op, m.flags, m.seq, m.imm = mkRequest, wr.Op, wr.Flags, seq, wr.Imm
+	m.src, m.here, m.incarnation, m.srcQPN = q.node, q.node, q.node.incarnation, q.qpn
+	m.addr, m.rkey, m.compare, m.swap = wr.RemoteAddr, wr.RKey, wr.CompareAdd, wr.Swap
+	if q.typ == verbs.UD {
+		m.kind, m.dst, m.dstQPN, m.qkey = mkDatagram, q.dev.ahs[wr.AH-1], wr.RemoteQPN,
+			wr.RemoteQKey
+	} else {
+		m.dst, m.dstQPN = q.peer, q.peerQPN
+	}
+	switch {
+	case rdAtomic(wr.Op):
+		m.want = uint32(total)
+		return m, verbs.WCSuccess
+	case wr.Op == verbs.OpExtension:
+		m.want = sg[1].Length
+	}
+	m.length = uint32(total)
+	if inline {
+		m.buf = w.buffer(total)
+		copy(m.buf, op.inline)
+	} else {
+		m.buf = w.gather(spans[:wr.NumSGE], total)
+	}
+	return m, verbs.WCSuccess
+}
+
+// transmit takes a message through the initiator's NIC and gives the time at which the engine is
+// free again.
+func (q *qp) transmit(m *message, op *sendOp) Time {
+	n, w := q.node, q.node.world
+	free := n.out.take(w.now, n.slow(w.rate.out.of(m.op, m.kind)))
+	wire := free + n.slow(w.cost.NIC.Pipeline)
+	if m.length > 0 && op.wr.Flags&verbs.FlagInline == 0 {
+		issued := n.read.take(w.now, n.slow(w.rate.dmaRead))
+		bytes := w.cost.pcieBytes(int(m.length))
+		fetched := n.toNIC.take(issued, n.slow(span(bytes, w.rate.pciePerByte)))
+		wire = max(wire, fetched+n.slow(w.cost.PCIe.Read+w.cost.NIC.Pipeline))
+	}
+	wire = max(wire, q.lastWire) // a QP sends in order
+	q.lastWire = wire
+	w.post(wire, evWire, m)
+	return free
+}
+
+// startClock starts the clock of retries, unless it runs.
+func (q *qp) startClock() {
+	w := q.node.world
+	if q.next-q.head == 1 || q.deadline <= w.now {
+		q.deadline = w.now.add(ackTimeout(q.rts.Timeout))
+	}
+	if !q.clockOn {
+		q.clockOn = true
+		w.schedule(q.deadline, event{kind: evTimeout, qp: q})
+	}
+}
+
+// waiting reports whether an answer is due from the peer.
+func (q *qp) waiting() bool {
+	for s := q.head; s < q.next; s++ {
+		if q.op(s).state == opSent {
+			return true
+		}
+	}
+	return false
+}
+
+// timeoutDue is asked at the time of an evTimeout. Where an answer came meanwhile, the clock is
+// set anew or stopped, and nothing has happened.
+func (q *qp) timeoutDue(now Time) bool {
+	q.clockOn = false
+	if q.state != verbs.StateRTS || !q.waiting() {
+		return false
+	}
+	if q.deadline > now {
+		q.clockOn = true
+		q.node.world.schedule(q.deadline, event{kind: evTimeout, qp: q})
+		return false
+	}
+	return true
+}
+
+// timedOut is the end of a wait for an answer.
+func (q *qp) timedOut() {
+	seq := q.head
+	for q.op(seq).state != opSent {
+		seq++
+	}
+	if q.retries == 0 {
+		q.refuse(seq, verbs.WCRetryExcErr)
+		return
+	}
+	q.retries--
+	q.goBack(seq)
+	q.wake(q.node.world.now)
+}
+
+// goBack makes everything from seq on, that is not answered, to be sent again.
+func (q *qp) goBack(seq uint64) {
+	for s := seq; s < q.next; s++ {
+		if op := q.op(s); op.state == opSent {
+			op.state = opQueued
+			q.node.world.stats.Retransmits++
+			if rdAtomic(op.wr.Op) {
+				q.reading--
+			}
+		}
+	}
+	q.next = min(q.next, seq)
+}
+
+// refuse ends a request with an error; nothing after it is sent.
+func (q *qp) refuse(seq uint64, s verbs.WCStatus) {
+	op := q.op(seq)
+	op.state, op.status, q.stuck = opDone, s, true
+	q.retire()
+}
+
+// progress is an answer from the peer: the bounds of retries start anew.
+func (q *qp) progress() {
+	q.retries, q.rnrRetries = q.rts.RetryCount, q.rts.RNRRetry
+	q.deadline = q.node.world.now.add(ackTimeout(q.rts.Timeout))
+	q.stalledAt = -1
+}
+
+// response is an answer that has come through the NIC.
+func (q *qp) response(m *message) {
+	w := q.node.world
+	if q.state != verbs.StateRTS || m.seq < q.head || m.seq >= q.tail {
+		w.free(m)
+		return
+	}
+	op := q.op(m.seq)
+	if op.state >= opLanding || m.seq >= q.next && m.answer != ansDone && m.answer != ansError {
+		w.free(m) // the answer to an earlier copy of the request has been taken
+		return
+	}
+	switch m.answer {
+	case ansDone, ansError:
+		q.answer(m, op)
+		return
+	case ansRNR:
+		if q.rnrRetries == 0 {
+			q.refuse(m.seq, verbs.WCRNRRetryExcErr)
+			break
+		}
+		q.rnrRetries--
+		q.again(m.seq, m.wait)
+	case ansSequence:
+		q.again(m.seq, 0)
+	case ansStall:
+		bound := ackTimeout(q.rts.Timeout) * Time(q.rts.RetryCount+1)
+		if q.stalledAt < 0 {
+			q.stalledAt, q.stallWait = w.now, w.cost.NIC.StallRetry
+		}
+		if w.now-q.stalledAt >= bound {
+			q.refuse(m.seq, verbs.WCRetryExcErr)
+			break
+		}
+		q.again(m.seq, max(q.stallWait, Nanosecond))
+		q.stallWait = min(2*q.stallWait, ackTimeout(q.rts.Timeout)/8)
+	}
+	w.free(m)
+}
+
+// again sends everything from seq on once more after a wait.
+func (q *qp) again(seq uint64, wait Time) {
+	q.goBack(seq)
+	q.hold = q.node.world.now.add(wait)
+	q.deadline = q.hold.add(ackTimeout(q.rts.Timeout))
+	q.wake(q.hold)
+}
+
+// answer takes the final answer to a request.
+func (q *qp) answer(m *message, op *sendOp) {
+	n, w := q.node, q.node.world
+	q.progress()
+	if op.state == opSent && rdAtomic(op.wr.Op) {
+		q.reading--
+	}
+	op.state = opLanding
+	m.qp = q
+	if m.answer == ansError || len(m.buf) == 0 {
+		w.post(w.now+n.slow(w.cost.PCIe.Write), evDone, m)
+		q.wake(w.now)
+		return
+	}
+	sg := op.wr.SGE[:op.wr.NumSGE]
+	if op.wr.Op == verbs.OpExtension {
+		sg = sg[1:]
+	}
+	_, ok := q.sges(sg, verbs.AccessLocalWrite, &m.spans)
+	m.nspans = len(sg)
+	if !ok || !clip(m.spans[:m.nspans], len(m.buf)) {
+		m.status = verbs.WCLocProtErr
+		w.post(w.now+n.slow(w.cost.PCIe.Write), evDone, m)
+		return
+	}
+	op.length = uint32(len(m.buf))
+	m.mode = accessWrite
+	d := n.slow(span(w.cost.pcieBytes(len(m.buf)), w.rate.pciePerByte))
+	end := n.toHost.take(w.now, d)
+	w.begin(m, end-d+n.slow(w.cost.PCIe.Write), w.rate.pciePerByte)
+	q.wake(w.now)
+}
+
+// finish ends a request whose answer has reached memory.
+func (w *World) finish(m *message) {
+	q := m.qp
+	if q.state == verbs.StateRTS && m.seq >= q.head {
+		for s := q.head; s < m.seq; s++ {
+			// The peer works in order: an answer acknowledges what came before.
+			if op := q.op(s); op.state == opSent && !hasData(op.wr.Op) {
+				op.state = opDone
+			}
+		}
+		op := q.op(m.seq)
+		op.state, op.status = opDone, m.status
+		if m.status != verbs.WCSuccess {
+			q.stuck = true
+		}
+		q.retire()
+	}
+	w.free(m)
+}
+
+// retire completes requests in order.
+func (q *qp) retire() {
+	for q.head < q.next && q.state == verbs.StateRTS {
+		op := q.op(q.head)
+		if op.state != opDone {
+			break
+		}
+		q.head++
+		q.complete(op)
+	}
+	q.wake(q.node.world.now)
+}
+
+// complete gives the completion of a request, if it has one.
+func (q *qp) complete(op *sendOp) {
+	if op.status != verbs.WCSuccess {
+		invariant.Assert(q.state == verbs.StateRTS, "a request failed on a QP that is not in RTS")
+		q.sendCQ.push(verbs.WC{ID: op.wr.Token, Status: op.status, QPN: q.qpn}, false)
+		q.fail()
+		return
+	}
+	if op.wr.Flags&verbs.FlagSignaled != 0 {
+		q.sendCQ.push(verbs.WC{ID: op.wr.Token, Op: verbs.WCOpcode(op.wr.Op), QPN: q.qpn,
+			ByteLen: op.length}, false)
+	}
+}
+
+// sent completes a datagram.
+func (q *qp) sent(seq uint64) {
+	if q.state == verbs.StateRTS && seq >= q.head && seq < q.next {
+		q.op(seq).state = opDone
+		q.retire()
+	}
+}
+
+// inline copies the payload that travels with the doorbell. As with a real NIC its key is not
+// looked at, but the memory must be registered with the device: nothing else is known here.
+func (d *device) inline(b []byte, wr *verbs.WR) ([]byte, bool) {
+	for _, g := range wr.SGE[:wr.NumSGE] {
+		if g.Length == 0 {
+			continue
+		}
+		r := d.node.findMR(g.LKey)
+		off, in := 0, false
+		if r != nil {
+			off, in = r.offset(g.Addr, int(g.Length))
+		}
+		for i := 0; i < len(d.mrs) && !in; i++ {
+			r = d.mrs[i]
+			off, in = r.offset(g.Addr, int(g.Length))
+		}
+		if !in {
+			return b, false
+		}
+		b = append(b, r.mem.bytes[off:off+int(g.Length)]...)
+	}
+	return b, true
+}

@@ -1,0 +1,411 @@
+package sim
+
+import (
+	"encoding/binary"
+
+	"drtmd/verbs"
+)
+
+// This file is the responder's side of a QP.
+
+// exec is a message that the NIC of its destination has processed.
+func (n *Node) exec(m *message) {
+	w := n.world
+	q := n.qpAt(m.dstQPN)
+	if m.kind == mkResponse {
+		if q == nil || q.peer != m.src || !n.up {
+			w.drop(m)
+			return
+		}
+		q.response(m)
+		return
+	}
+	switch {
+	case q == nil || !n.up || q.state != verbs.StateRTR && q.state != verbs.StateRTS:
+		w.drop(m)
+	case m.kind == mkDatagram && q.typ == verbs.UD:
+		q.datagram(m)
+	case m.kind == mkRequest && q.typ == verbs.RC && q.peer == m.src && q.peerQPN == m.srcQPN:
+		q.request(m)
+	default:
+		w.drop(m) // not for this QP
+	}
+}
+
+// request is a request of the peer.
+func (q *qp) request(m *message) {
+	w := q.node.world
+	m.qp = q
+	switch {
+	case m.seq < q.expected:
+		q.duplicate(m)
+		return
+	case m.seq > q.expected:
+		if q.nacked {
+			w.drop(m)
+			return
+		}
+		q.nacked = true
+		m.seq = q.expected
+		q.reply(m, ansSequence)
+		return
+	}
+	if m.op == verbs.OpSend || m.op == verbs.OpSendImm || m.op == verbs.OpWriteImm {
+		if q.rqHead == q.rqTail {
+			q.nacked = true
+			m.wait = rnrTimer(q.rtr.MinRNRTimer)
+			q.reply(m, ansRNR)
+			return
+		}
+	}
+	stall := false
+	m.status, stall = q.admit(m)
+	if stall {
+		q.nacked = true
+		q.reply(m, ansStall)
+		return
+	}
+	q.expected++
+	q.nacked = false
+	q.inbox.push(m)
+	q.start(m)
+}
+
+// admit checks a request and sets what it accesses. It consumes a receive for what needs one.
+func (q *qp) admit(m *message) (status verbs.WCStatus, stall bool) {
+	m.mode, m.nspans = accessNone, 0
+	if rdAtomic(m.op) {
+		if q.serving++; q.serving > q.rtr.MaxDestRdAtomic {
+			return verbs.WCRemInvReqErr, false
+		}
+	}
+	switch m.op {
+	case verbs.OpSend, verbs.OpSendImm:
+		m.recv, m.hasRQ = q.takeRecv()
+		return q.scatter(m), false
+	case verbs.OpExtension:
+		if q.dev.execs[m.imm] == nil {
+			return verbs.WCRemInvReqErr, false
+		}
+		return verbs.WCSuccess, false
+	case verbs.OpWriteImm:
+		m.recv, m.hasRQ = q.takeRecv()
+	}
+	length, need, kind := int(m.length), verbs.AccessRemoteWrite, verbs.AccessKindWrite
+	switch m.op {
+	case verbs.OpRead:
+		length, need, kind = int(m.want), verbs.AccessRemoteRead, verbs.AccessKindRead
+		m.mode = accessRead
+	case verbs.OpCAS:
+		length, need, kind = 8, verbs.AccessRemoteAtomic, verbs.AccessKindAtomic
+		m.mode = accessCAS
+	case verbs.OpFAA:
+		length, need, kind = 8, verbs.AccessRemoteAtomic, verbs.AccessKindAtomic
+		m.mode = accessFAA
+	default:
+		m.mode = accessWrite
+	}
+	if length == 0 {
+		if q.access&need == 0 {
+			return verbs.WCRemAccessErr, false
+		}
+		return verbs.WCSuccess, false // neither key nor address are looked at
+	}
+	r := q.node.findMR(m.rkey)
+	if r == nil || r.pd != q.pd || r.access&need == 0 || q.access&need == 0 {
+		return verbs.WCRemAccessErr, false
+	}
+	off, in := r.offset(m.addr, length)
+	if !in {
+		return verbs.WCRemAccessErr, false
+	}
+	if r.pre != nil {
+		switch r.pre(verbs.AccessRequest{Kind: kind, Offset: off, Length: length,
+			Initiator: m.src.gid, QPN: m.srcQPN}) {
+		case verbs.Deny:
+			return verbs.WCRemAccessErr, false
+		case verbs.Stall:
+			if rdAtomic(m.op) {
+				q.serving--
+			}
+			if m.hasRQ {
+				m.hasRQ = false
+				q.rqHead-- // it is given back
+			}
+			return verbs.WCSuccess, true
+		}
+	}
+	m.spans[0], m.nspans = extent{mr: r, off: off, n: length}, 1
+	q.node.world.trace.mix(uint64(off))
+	return verbs.WCSuccess, false
+}
+
+// scatter aims a SEND at the receive that it consumed.
+func (q *qp) scatter(m *message) verbs.WCStatus {
+	total, ok := q.sges(m.recv.sge[:m.recv.n], verbs.AccessLocalWrite, &m.spans)
+	if !ok {
+		return verbs.WCRemOpErr
+	}
+	if total < int(m.length) {
+		return verbs.WCRemInvReqErr
+	}
+	m.mode, m.nspans = accessWrite, int(m.recv.n)
+	clip(m.spans[:m.nspans], int(m.length))
+	return verbs.WCSuccess
+}
+
+// start schedules the access of a request, or of a datagram.
+func (q *qp) start(m *message) {
+	n, w := q.node, q.node.world
+	c := &w.cost.PCIe
+	t, perByte := w.now, w.rate.pciePerByte
+	if m.status != verbs.WCSuccess {
+		w.begin(m, t, perByte)
+		return
+	}
+	switch m.mode {
+	case accessRead:
+		issued := n.read.take(t, n.slow(w.rate.dmaRead))
+		m.buf = w.buffer(int(m.want))
+		d := n.slow(span(w.cost.pcieBytes(int(m.want)), perByte))
+		t = n.toNIC.take(issued, d) - d + n.slow(c.Read)
+	case accessWrite:
+		d := n.slow(span(w.cost.pcieBytes(int(m.length)), perByte))
+		t = n.toHost.take(t, d) - d + n.slow(c.Write)
+	case accessCAS, accessFAA:
+		s := &m.spans[0]
+		unit := (uint64(s.off)/8 + uint64(s.mr.key)*31) % atomicUnits
+		hold := n.slow(w.cost.NIC.AtomicHold)
+		t = n.atomics[unit].take(t, hold) - hold + n.slow(c.Read+w.cost.NIC.AtomicLatency)
+	case accessNone:
+		if m.op == verbs.OpExtension {
+			d := w.cost.NIC.Extension
+			if f := q.dev.costs[m.imm]; f != nil {
+				d = max(0, f(int(m.length)))
+			}
+			t += n.slow(d)
+		}
+	}
+	w.begin(m, t, perByte)
+}
+
+// served goes on after the access of a request: it is complete, or was refused.
+func (q *qp) served(m *message) {
+	w := q.node.world
+	q.answered++
+	if rdAtomic(m.op) {
+		q.serving--
+	}
+	if m.status == verbs.WCSuccess && m.op == verbs.OpExtension {
+		q.execute(m)
+	}
+	if m.status != verbs.WCSuccess {
+		q.refused(m)
+		return
+	}
+	if m.hasRQ {
+		wc := verbs.WC{Op: verbs.WCOpcode(verbs.OpRecv), ByteLen: m.length}
+		if m.op == verbs.OpWriteImm {
+			wc.Op = verbs.WCOpcode(verbs.OpRecvWriteImm)
+		}
+		if m.op != verbs.OpSend {
+			wc.Flags, wc.Imm = verbs.WCWithImm, m.imm
+		}
+		q.received(m, wc)
+	}
+	switch {
+	case m.op == verbs.OpRead:
+	case hasData(m.op):
+		q.save(m)
+	default:
+		w.freeBuffer(m.buf)
+		m.buf = nil
+	}
+	q.reply(m, ansDone)
+}
+
+// refused answers with an error, which breaks the QP on both sides.
+func (q *qp) refused(m *message) {
+	local := verbs.WCSuccess
+	if m.hasRQ {
+		switch m.status {
+		case verbs.WCRemInvReqErr:
+			local = verbs.WCLocLenErr
+		case verbs.WCRemOpErr, verbs.WCLocProtErr:
+			local, m.status = verbs.WCLocProtErr, verbs.WCRemOpErr
+		}
+	}
+	if local != verbs.WCSuccess {
+		q.received(m, verbs.WC{Status: local})
+	} else if m.hasRQ {
+		q.orphans = append(q.orphans, m.recv.token)
+		m.hasRQ = false
+	}
+	event := verbs.EventQPReqErr
+	if m.status == verbs.WCRemAccessErr {
+		event = verbs.EventQPAccessErr
+	}
+	text := m.op.String() + " refused: " + m.status.String()
+	q.node.world.freeBuffer(m.buf)
+	m.buf = nil
+	q.reply(m, ansError)
+	q.fail()
+	q.dev.event(verbs.DriverEvent{Event: verbs.Event{Type: event, QPN: q.qpn, Text: text}})
+}
+
+// execute runs an extension.
+func (q *qp) execute(m *message) {
+	w := q.node.world
+	out := w.buffer(int(m.want))
+	clear(out)
+	f := q.dev.execs[m.imm]
+	if f == nil {
+		m.status = verbs.WCRemInvReqErr
+	} else if n, err := f(m.buf[:m.length], out); err != nil || n < 0 || n > len(out) {
+		m.status = verbs.WCRemOpErr
+	} else {
+		out = out[:n]
+	}
+	w.freeBuffer(m.buf)
+	m.buf = out
+}
+
+// save keeps the answer of what must not be executed twice.
+func (q *qp) save(m *message) {
+	if need := answersKept(m.op); len(q.results) < need {
+		old := q.results
+		q.results = make([]result, need)
+		for _, r := range old {
+			if r.seq > 0 {
+				q.results[(r.seq-1)%uint64(need)] = r
+			}
+		}
+	}
+	r := &q.results[m.seq%uint64(len(q.results))]
+	r.seq, r.data = m.seq+1, append(r.data[:0], m.buf...)
+}
+
+// answersKept is how many answers a responder keeps: as many as can be unanswered at once. Of
+// extensions more may be; one repeated after 64 later ones is left to the retries to fail.
+func answersKept(op verbs.Opcode) int {
+	if op == verbs.OpExtension {
+		return 64
+	}
+	return maxRdAtomic
+}
+
+// duplicate answers a request that was accepted before: the answer was lost, or late.
+func (q *qp) duplicate(m *message) {
+	w := q.node.world
+	if m.seq >= q.answered {
+		w.drop(m) // it is being worked on: the answer will come
+		return
+	}
+	w.freeBuffer(m.buf)
+	m.buf = nil
+	switch {
+	case m.op == verbs.OpRead: // a READ may be executed again
+		status, stall := q.admit(m)
+		q.serving--
+		if stall || status != verbs.WCSuccess || q.inbox.first() != nil {
+			w.drop(m)
+			return
+		}
+		m.status = status
+		m.buf = w.buffer(int(m.want))
+		if m.nspans > 0 {
+			s := m.spans[0]
+			if s.locked() {
+				w.drop(m) // it is repeated once more
+				return
+			}
+			copy(m.buf, s.mr.mem.bytes[s.off:s.off+s.n])
+		}
+	case hasData(m.op):
+		r := result{}
+		if q.results != nil {
+			r = q.results[m.seq%uint64(len(q.results))]
+		}
+		if r.seq != m.seq+1 {
+			w.drop(m)
+			return
+		}
+		m.buf = w.buffer(len(r.data))
+		copy(m.buf, r.data)
+	}
+	q.reply(m, ansDone)
+}
+
+// reply turns a request into its answer and sends it.
+func (q *qp) reply(m *message, a answer) {
+	w, n := q.node.world, q.node
+	if a != ansDone {
+		w.freeBuffer(m.buf)
+		m.buf = nil
+	}
+	m.kind, m.answer, m.qp = mkResponse, a, nil
+	m.dst, m.src, m.here = m.src, n, n
+	m.dstQPN, m.srcQPN = m.srcQPN, q.qpn
+	m.incarnation = n.incarnation
+	m.length = uint32(len(m.buf))
+	m.mode, m.nspans, m.ready = accessNone, 0, false
+	w.post(w.now+n.slow(w.cost.NIC.Pipeline), evWire, m)
+}
+
+// datagram is a datagram for a UD QP: taken if a receive is there that fits, dropped otherwise,
+// as is one with the wrong key.
+func (q *qp) datagram(m *message) {
+	w := q.node.world
+	if m.qkey != q.qkey || q.rqHead == q.rqTail {
+		w.drop(m)
+		return
+	}
+	r := &q.rq[q.rqHead&uint64(len(q.rq)-1)]
+	var spans [verbs.MaxSGE]extent
+	total, ok := q.sges(r.sge[:r.n], verbs.AccessLocalWrite, &spans)
+	if ok && total < int(m.length)+verbs.GRHBytes {
+		w.drop(m)
+		return
+	}
+	m.qp, m.spans, m.nspans, m.mode = q, spans, int(r.n), accessWrite
+	m.recv, m.hasRQ = q.takeRecv()
+	if !ok {
+		m.status = verbs.WCLocProtErr
+	}
+	packet := w.buffer(verbs.GRHBytes + int(m.length))
+	grh(packet, m)
+	copy(packet[verbs.GRHBytes:], m.buf)
+	w.freeBuffer(m.buf)
+	m.buf, m.length = packet, uint32(len(packet))
+	clip(m.spans[:m.nspans], len(packet))
+	q.inbox.push(m)
+	q.start(m)
+}
+
+// grh writes the global route header of a datagram.
+func grh(b []byte, m *message) {
+	clear(b[:verbs.GRHBytes])
+	b[0] = 6 << 4
+	binary.BigEndian.PutUint16(b[4:], uint16(m.length))
+	b[6], b[7] = 0x1b, 64
+	copy(b[8:24], m.src.gid[:])
+	copy(b[24:40], m.dst.gid[:])
+}
+
+// datagramLanded completes the receive of a datagram.
+func (q *qp) datagramLanded(m *message) {
+	wc := verbs.WC{Op: verbs.WCOpcode(verbs.OpRecv), ByteLen: m.length, SrcQPN: m.srcQPN,
+		Flags: verbs.WCWithGRH}
+	if m.op == verbs.OpSendImm {
+		wc.Flags, wc.Imm = wc.Flags|verbs.WCWithImm, m.imm
+	}
+	failed := m.status != verbs.WCSuccess
+	if failed {
+		wc = verbs.WC{Status: m.status}
+	}
+	q.received(m, wc)
+	if failed {
+		q.fail()
+	}
+	q.node.world.free(m)
+}

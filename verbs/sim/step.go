@@ -1,0 +1,57 @@
+package sim
+
+import "slices"
+
+// steps counts the marked protocol steps of a run.
+type steps struct {
+	count map[string]int // looked up only
+	names []string       // in the order of their first occurrence
+}
+
+// StepCount is a marked step and how often it was taken.
+type StepCount struct {
+	Name  string
+	Count int
+}
+
+// Step marks that a node takes a named step of a protocol, at this point of its code. Faults
+// that are armed for this occurrence strike before Step returns: the caller then looks whether
+// its node is still up.
+func (w *World) Step(n *Node, name string) {
+	if w.steps.count == nil {
+		w.steps.count = map[string]int{}
+	}
+	k := w.steps.count[name] + 1
+	w.steps.count[name] = k
+	if k == 1 {
+		w.steps.names = append(w.steps.names, name)
+	}
+	w.mark(evStep, int32(n.index), name)
+	for _, a := range slices.Clone(w.arms) {
+		if a.spent || a.fault.Step != name || a.fault.Count != k {
+			continue
+		}
+		a.spent = true
+		w.arms = remove(w.arms, a)
+		f := a.fault
+		if f.Node == "" {
+			f.Node = n.name
+		}
+		w.strike(f)
+	}
+}
+
+// Steps lists the steps that were taken, in the order of their first occurrence. A test crashes
+// at each of them in turn: run once, list, and run again with a fault for each occurrence.
+func (w *World) Steps() []StepCount {
+	var out []StepCount
+	for _, name := range w.steps.names {
+		out = append(out, StepCount{name, w.steps.count[name]})
+	}
+	return out
+}
+
+// mark adds a line to the trace that is no event of the heap.
+func (w *World) mark(kind eventKind, node int32, text string) {
+	w.trace.add(record{seq: max(w.stats.Events, 1), at: w.now, node: node, kind: kind, text: text})
+}

@@ -1,0 +1,101 @@
+package sim
+
+import (
+	"fmt"
+	"math/bits"
+	"strings"
+)
+
+// Event is one line of the trace.
+type Event struct {
+	Seq  uint64 // counted from 1
+	At   Time
+	Kind string
+	Node string // the node that it happened at; "" = none
+	QPN  uint32 // 0 = none
+	Arg  uint64 // what it means depends on Kind: a sequence number, a count
+}
+
+func (e Event) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d %s %s", e.Seq, e.At, e.Kind)
+	if e.Node != "" {
+		b.WriteString(" " + e.Node)
+	}
+	if e.QPN != 0 {
+		fmt.Fprintf(&b, " qp=%d", e.QPN)
+	}
+	fmt.Fprintf(&b, " arg=%#x", e.Arg)
+	return b.String()
+}
+
+// trace hashes every event and keeps the last few.
+type trace struct {
+	hash uint64
+	ring []record
+	next int
+}
+
+type record struct {
+	seq  uint64
+	at   Time
+	arg  uint64
+	node int32 // index, -1 = none
+	qpn  uint32
+	kind eventKind
+	text string // of marked steps and faults
+}
+
+// The round of xxHash64 (its two primes), a word at a time.
+const (
+	hashPrime1 = 0x9E3779B185EBCA87
+	hashPrime2 = 0xC2B2AE3D27D4EB4F
+)
+
+func (t *trace) mix(v uint64) {
+	t.hash = bits.RotateLeft64(t.hash+v*hashPrime2, 31) * hashPrime1
+}
+
+func (t *trace) add(r record) {
+	t.mix(uint64(r.at))
+	t.mix(uint64(r.kind)<<56 ^ uint64(uint32(r.node))<<24 ^ uint64(r.qpn))
+	t.mix(r.arg)
+	for i := range len(r.text) {
+		t.mix(uint64(r.text[i]))
+	}
+	if len(t.ring) > 0 {
+		t.ring[t.next] = r
+		if t.next++; t.next == len(t.ring) {
+			t.next = 0
+		}
+	}
+}
+
+// Hash is the hash of the trace so far: equal for equal runs.
+func (w *World) Hash() uint64 {
+	h := w.trace.hash // the final avalanche of xxHash64
+	h = (h ^ h>>33) * hashPrime2
+	h = (h ^ h>>29) * 0x165667B19E3779F9
+	return h ^ h>>32
+}
+
+// Recent gives the last events, oldest first, at most Config.KeepEvents.
+func (w *World) Recent() []Event {
+	var out []Event
+	t := &w.trace
+	for i := range t.ring {
+		r := &t.ring[(t.next+i)%len(t.ring)]
+		if r.seq == 0 {
+			continue
+		}
+		e := Event{Seq: r.seq, At: r.at, Kind: r.kind.String(), QPN: r.qpn, Arg: r.arg}
+		if r.text != "" {
+			e.Kind += " " + r.text
+		}
+		if r.node >= 0 {
+			e.Node = w.nodes[r.node].name
+		}
+		out = append(out, e)
+	}
+	return out
+}

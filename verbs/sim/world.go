@@ -1,0 +1,273 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"drtmd/internal/invariant"
+)
+
+// Config of a World.
+type Config struct {
+	// Seed decides every random draw.
+	Seed uint64
+	// Cost is the model of the hardware; nil is the preset DefaultPreset.
+	Cost *CostModel
+	// EventLimit bounds the events of the world; Run fails with a *LimitError past it. 0 = none.
+	EventLimit uint64
+	// KeepEvents is how many of the last events Recent gives. 0 = 64, -1 = none.
+	KeepEvents int
+	// Suspend, if set, suspends the calling coroutine until resume was called, which then runs
+	// it at once, inside the event loop. It makes the blocking call MR.AwaitLine possible;
+	// without it, use MR.OnLineChange.
+	Suspend func(register func(resume func()))
+}
+
+const defaultKeepEvents = 64
+
+// World is a simulated cluster and its event loop. It belongs to one goroutine.
+type World struct {
+	cfg  Config
+	cost *CostModel
+	rate rates // the cost model in picoseconds per operation and byte
+
+	now      Time
+	seq      uint64
+	heap     eventHeap
+	slab     []event
+	freeSlot []uint32
+	canceled int // entries of the heap whose event was canceled
+	stopped  bool
+
+	trace trace
+	stats Stats
+
+	nodes  []*Node
+	byName map[string]*Node // looked up only, never iterated
+
+	streams map[string]*rand.Rand // looked up only
+
+	links  links
+	steps  steps
+	arms   []*armed
+	pool   pool
+	inFire bool
+}
+
+// Stats are counters of a world.
+type Stats struct {
+	Events      uint64 // events run
+	Messages    uint64 // messages that left a NIC
+	Bytes       uint64 // their size on the wire
+	Dropped     uint64 // messages lost to faults, dead nodes and the rules of UD
+	Retransmits uint64
+	Completions uint64
+	Virtual     Time // the virtual time reached
+}
+
+// LimitError says that a world ran more events than Config.EventLimit allows.
+type LimitError struct {
+	Events uint64
+	At     Time
+}
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("simulation stopped after %d events at %s: the event limit", e.Events,
+		e.At)
+}
+
+// New makes an empty world at time 0.
+func New(cfg Config) (*World, error) {
+	if cfg.Cost == nil {
+		c, err := Preset(DefaultPreset)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Cost = c
+	}
+	if err := cfg.Cost.Check(); err != nil {
+		return nil, err
+	}
+	if cfg.KeepEvents == 0 {
+		cfg.KeepEvents = defaultKeepEvents
+	}
+	w := &World{cfg: cfg, cost: cfg.Cost, rate: cfg.Cost.rates(), byName: map[string]*Node{},
+		streams: map[string]*rand.Rand{}}
+	if cfg.KeepEvents > 0 {
+		w.trace.ring = make([]record, cfg.KeepEvents)
+	}
+	w.trace.mix(cfg.Seed)
+	w.links.init(w)
+	return w, nil
+}
+
+// Now is the virtual time.
+func (w *World) Now() Time { return w.now }
+
+// Cost is the cost model; it must not be changed.
+func (w *World) Cost() *CostModel { return w.cost }
+
+// Seed is the seed of the world.
+func (w *World) Seed() uint64 { return w.cfg.Seed }
+
+// Stats are the counters so far.
+func (w *World) Stats() Stats {
+	s := w.stats
+	s.Virtual = w.now
+	return s
+}
+
+// Rand is the random source of a named stream: the same generator at each call. Streams are
+// independent, and each depends on the seed and its own name only.
+func (w *World) Rand(stream string) *rand.Rand {
+	r := w.streams[stream]
+	if r == nil {
+		var h trace
+		h.mix(w.cfg.Seed)
+		for i := range len(stream) {
+			h.mix(uint64(stream[i]))
+		}
+		first := h.hash
+		h.mix(uint64(len(stream)))
+		r = rand.New(rand.NewPCG(first, h.hash))
+		w.streams[stream] = r
+	}
+	return r
+}
+
+// Timer names a call that At or After scheduled.
+type Timer struct {
+	slot uint32
+	gen  uint32 // 0 = none
+}
+
+// At schedules f for a time; the past means now. Calls for the same time run in the order in
+// which they were scheduled.
+func (w *World) At(t Time, f func()) Timer {
+	return w.schedule(t, event{kind: evCall, call: f})
+}
+
+// After schedules f for a span from now.
+func (w *World) After(d Time, f func()) Timer { return w.At(w.now.add(d), f) }
+
+// Cancel takes a call back and reports whether it was still to come.
+func (w *World) Cancel(t Timer) bool {
+	if t.gen == 0 || w.slab[t.slot].gen != t.gen || w.slab[t.slot].kind <= evCanceled {
+		return false
+	}
+	w.slab[t.slot] = event{kind: evCanceled, gen: t.gen}
+	w.canceled++
+	if w.canceled > 64 && w.canceled > w.heap.len()/2 {
+		w.compact()
+	}
+	return true
+}
+
+// compact removes canceled events from the heap, so that timeouts which never strike cost
+// memory for a bounded time only.
+func (w *World) compact() {
+	w.heap.filter(func(e entry) bool {
+		if w.slab[e.slot].kind != evCanceled {
+			return true
+		}
+		w.release(e.slot)
+		return false
+	})
+	w.canceled = 0
+}
+
+// schedule puts an event into the heap.
+func (w *World) schedule(t Time, ev event) Timer {
+	t = max(t, w.now)
+	var slot uint32
+	if n := len(w.freeSlot); n > 0 {
+		slot, w.freeSlot = w.freeSlot[n-1], w.freeSlot[:n-1]
+	} else {
+		slot = uint32(len(w.slab))
+		w.slab = append(w.slab, event{})
+	}
+	gen := w.slab[slot].gen + 1
+	if gen == 0 {
+		gen = 1
+	}
+	ev.gen = gen
+	w.slab[slot] = ev
+	w.seq++
+	w.heap.push(entry{at: t, seq: w.seq, slot: slot})
+	return Timer{slot: slot, gen: gen}
+}
+
+// release gives a slot back; its generation stays, so that old Timers do not match.
+func (w *World) release(slot uint32) {
+	w.slab[slot] = event{kind: evFree, gen: w.slab[slot].gen}
+	w.freeSlot = append(w.freeSlot, slot)
+}
+
+// RunOne runs the next event that is not later than limit, and reports whether there was one.
+func (w *World) RunOne(limit Time) bool {
+	invariant.Assert(!w.inFire, "the event loop was entered from inside an event")
+	for w.heap.len() > 0 && w.heap.a[0].at <= limit {
+		e := w.heap.pop()
+		ev := w.slab[e.slot]
+		w.release(e.slot)
+		switch ev.kind {
+		case evCanceled:
+			w.canceled--
+			continue
+		case evTimeout:
+			if !ev.qp.timeoutDue(e.at) {
+				continue // the clock of retries was set back meanwhile: nothing happened
+			}
+		}
+		w.now = e.at
+		w.stats.Events++
+		w.inFire = true
+		w.record(&ev)
+		w.fire(&ev)
+		w.inFire = false
+		return true
+	}
+	return false
+}
+
+// Run runs events until none are left, Stop was called, or the event limit is reached, which is
+// the only error.
+func (w *World) Run() error { return w.RunUntil(Forever) }
+
+// RunUntil is Run that ends after the last event that is not later than t. Unless it was
+// stopped, and t is not Forever, the virtual time is t then.
+func (w *World) RunUntil(t Time) error {
+	w.stopped = false
+	for !w.stopped {
+		if w.cfg.EventLimit > 0 && w.stats.Events >= w.cfg.EventLimit {
+			return &LimitError{Events: w.stats.Events, At: w.now}
+		}
+		if !w.RunOne(t) {
+			if t != Forever {
+				w.now = max(w.now, t)
+			}
+			return nil
+		}
+	}
+	return nil
+}
+
+// Stop makes Run return after the current event.
+func (w *World) Stop() { w.stopped = true }
+
+// Pending is the number of events to come, the clocks of retries included.
+func (w *World) Pending() int { return w.heap.len() - w.canceled }
+
+// record adds an event to the trace.
+func (w *World) record(ev *event) {
+	r := record{seq: w.stats.Events, at: w.now, node: -1, kind: ev.kind, arg: ev.arg}
+	switch {
+	case ev.qp != nil:
+		r.node, r.qpn = int32(ev.qp.node.index), ev.qp.qpn
+	case ev.msg != nil:
+		m := ev.msg
+		r.node, r.qpn = int32(m.at().index), m.dstQPN
+		r.arg ^= m.seq<<16 ^ uint64(m.kind)<<8 ^ uint64(m.op) ^ uint64(m.length)<<32
+	}
+	w.trace.add(r)
+}

@@ -25,6 +25,8 @@
 //     an EventCQErr says so.
 //   - The first completion with an error puts its QP into the error state; what was posted is
 //     flushed (WCWRFlushErr). Such a QP is closed and made anew, it is never reset.
+//   - A posted request is carried out without any further call, retries included: its owner may
+//     sleep, or wait for something else, and need not poll.
 //   - A receive buffer that is too small fails with WCLocLenErr at the receiver and
 //     WCRemInvReqErr at the sender; one that its own side may not write with WCLocProtErr at the
 //     receiver, and WCRemOpErr or WCRemInvReqErr at the sender. An operation that the responder's

@@ -42,7 +42,8 @@ type AccessRequest struct {
 type PreAccess func(AccessRequest) Verdict
 
 // Executor runs an extension operation at the target: it reads req, writes at most len(resp)
-// bytes of answer and says how many. An error fails the request with REM_OP_ERR. req and resp
+// bytes of answer and says how many. An error fails the request with REM_OP_ERR; a number that
+// has no executor fails it with REM_INV_REQ_ERR. req and resp
 // are valid during the call only. Several calls may run at once.
 type Executor func(req, resp []byte) (int, error)
 

@@ -415,7 +415,7 @@ func (qp *QP) ToError() error {
 
 // fail is ToError for a QP that the provider reported broken.
 func (qp *QP) fail() {
-	if qp.toErr() != StateErr {
+	if s := qp.State(); s != StateErr && s != StateClosed {
 		_ = qp.ToError() // the device may be gone; the layer's state holds
 	}
 }

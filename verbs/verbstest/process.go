@@ -62,14 +62,30 @@ func killed(p *Proc, storm func(x *pair)) {
 			a.succeed(verbs.WR{ID: i, Op: verbs.OpWrite, RemoteAddr: x.mr.Addr(),
 				RKey: x.mr.RKey(), NumSGE: 1, SGE: a.sge(0, 4096)})
 		}
-		if x.qp.State() != verbs.StateErr { // a storm may have shown the death already
-			x.fail(x.target(verbs.OpWrite, 0, 8), verbs.WCRetryExcErr)
-		}
-		p.inRetryTime(before)
+		x.failsSoon(before)
 		p.Must("close", x.qp.Close())
 		y := p.pair(spec{}, spec{})
 		y.works()
 		y.far.peer.end()
+	}
+}
+
+// failsSoon posts until the peer's death shows, which must be within the stated time after it.
+// Until then a WRITE may still reach the memory that the dead left behind.
+func (x *pair) failsSoon(since time.Duration) {
+	for i := uint64(0); ; i++ {
+		wr := x.target(verbs.OpWrite, 8192, 8)
+		wr.ID = i
+		wc := x.do(wr)
+		if wc.Status != verbs.WCSuccess {
+			x.failed(wc, i, verbs.WCRetryExcErr)
+			x.p.inRetryTime(since)
+			return
+		}
+		x.p.Pause()
+		if x.p.Now() > since+x.p.Patience {
+			x.p.Fatalf("%d WRITEs to a dead peer succeeded", i)
+		}
 	}
 }
 

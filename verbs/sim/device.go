@@ -20,14 +20,15 @@ const (
 
 // device implements verbs.Driver: one open of a node's NIC, in one life of the node.
 type device struct {
-	node  *Node
-	dead  bool // the node crashed
-	sink  func(verbs.DriverEvent)
-	qps   []*qp
-	mrs   []*mr
-	ahs   []*Node // by handle - 1; nil is free
-	execs map[uint32]verbs.Executor
-	costs map[uint32]func(request int) Time
+	node     *Node
+	dead     bool // the node crashed
+	sink     func(verbs.DriverEvent)
+	qps      []*qp
+	mrs      []*mr
+	channels []*channel
+	ahs      []*Node // by handle - 1; nil is free
+	execs    map[uint32]verbs.Executor
+	costs    map[uint32]func(request int) Time
 }
 
 // Name, Devices and Open make a World a verbs.Provider: its devices are its nodes.
@@ -207,11 +208,26 @@ func (a *ah) Close() error {
 
 // channel implements verbs.DriverChannel without a descriptor: CQ.OnArrival is how one waits.
 type channel struct {
-	events []uint32 // ids of CQs that announced something
+	dev     *device
+	events  []uint32 // ids of CQs that announced something
+	arrival func()
+	closed  bool
 }
 
-func (c *channel) FD() int      { return -1 }
-func (c *channel) Close() error { return nil }
+func (c *channel) FD() int { return -1 }
+
+// OnArrival has f called, inside the event loop, whenever an event was added.
+func (c *channel) OnArrival(f func()) { c.arrival = f }
+
+// Close implements verbs.DriverChannel.
+func (c *channel) Close() error {
+	c.closed = true
+	c.dev.channels = remove(c.dev.channels, c)
+	if c.arrival != nil {
+		c.arrival()
+	}
+	return nil
+}
 
 // Consume implements verbs.DriverChannel.
 func (c *channel) Consume(each func(cqID uint32)) error {
@@ -222,7 +238,12 @@ func (c *channel) Consume(each func(cqID uint32)) error {
 	return nil
 }
 
-func (d *device) CreateChannel() (verbs.DriverChannel, error) { return &channel{}, d.alive() }
+// CreateChannel implements verbs.Driver.
+func (d *device) CreateChannel() (verbs.DriverChannel, error) {
+	c := &channel{dev: d}
+	d.channels = append(d.channels, c)
+	return c, d.alive()
+}
 
 // CreateCQ implements verbs.Driver.
 func (d *device) CreateCQ(depth int, id uint32, ch verbs.DriverChannel, _ bool) (verbs.DriverCQ,
@@ -300,6 +321,9 @@ func (c *cq) push(wc verbs.WC, solicited bool) {
 	if c.armed && c.channel != nil && (!c.solicited || solicited || wc.Status != 0) {
 		c.armed = false
 		c.channel.events = append(c.channel.events, c.id)
+		if c.channel.arrival != nil {
+			c.channel.arrival()
+		}
 	}
 	if c.arrival != nil {
 		c.arrival()

@@ -17,14 +17,13 @@ const (
 	evDone                      // its completion entry is visible
 	evSent                      // a datagram is on the wire
 	evTimeout                   // the clock of retries of a QP
-	evFlush                     // flush a QP in error
 	evStep                      // a marked step (trace only)
 	evFault                     // a fault strikes (trace only)
 	evKinds
 )
 
 var eventNames = [evKinds]string{"free", "canceled", "call", "send", "wire", "arrive", "exec",
-	"memory", "done", "sent", "timeout", "flush", "step", "fault"}
+	"memory", "done", "sent", "timeout", "step", "fault"}
 
 func (k eventKind) String() string {
 	if k < evKinds {
@@ -64,8 +63,6 @@ func (w *World) fire(ev *event) {
 		ev.qp.sent(ev.arg)
 	case evTimeout:
 		ev.qp.timedOut()
-	case evFlush:
-		ev.qp.flush()
 	}
 }
 

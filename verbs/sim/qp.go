@@ -54,7 +54,6 @@ type qp struct {
 	peerQPN        uint32
 	rtr            verbs.RTRAttr
 	rts            verbs.RTSAttr
-	flushing       bool // an evFlush is scheduled
 
 	// The requester's side.
 	sq          []sendOp // ring, power of two
@@ -163,14 +162,15 @@ func (q *qp) destroy() {
 	q.head, q.next, q.tail = 0, 0, 0
 }
 
-// fail puts the QP into the error state; what is posted is flushed by an event of its own.
+// fail puts the QP into the error state and flushes what is posted, at once: who broke the QP
+// finds every completion when it polls.
 func (q *qp) fail() {
 	if q.state >= verbs.StateErr {
 		return
 	}
 	q.state = verbs.StateErr
 	q.abandon()
-	q.flushSoon()
+	q.flush()
 }
 
 // broken is fail with an event that says why.
@@ -197,17 +197,8 @@ func (q *qp) abandon() {
 	}
 }
 
-func (q *qp) flushSoon() {
-	if !q.flushing && q.state == verbs.StateErr {
-		q.flushing = true
-		w := q.node.world
-		w.schedule(w.now+w.cost.PCIe.Write, event{kind: evFlush, qp: q})
-	}
-}
-
-// flush completes everything posted with WR_FLUSH_ERR.
+// flush completes everything posted with WR_FLUSH_ERR, if the QP is in error.
 func (q *qp) flush() {
-	q.flushing = false
 	if q.state != verbs.StateErr {
 		return
 	}
@@ -250,7 +241,7 @@ func (q *qp) PostRecv(wrs []verbs.RecvWR) (int, error) {
 			n: uint8(wrs[i].NumSGE)}
 		q.rqTail++
 	}
-	q.flushSoon()
+	q.flush()
 	return len(wrs), nil
 }
 

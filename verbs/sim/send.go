@@ -33,7 +33,7 @@ func (q *qp) PostSend(wrs []verbs.WR) (int, error) {
 		}
 		q.tail++
 	}
-	q.flushSoon()
+	q.flush()
 	q.wake(ready)
 	return len(wrs), nil
 }
@@ -291,8 +291,8 @@ func (q *qp) again(seq uint64, wait Time) {
 func (q *qp) answer(m *message, op *sendOp) {
 	n, w := q.node, q.node.world
 	q.progress()
-	if op.state == opSent && rdAtomic(op.wr.Op) {
-		q.reading--
+	if op.state == opQueued && rdAtomic(op.wr.Op) {
+		q.reading++ // it was to be sent again; it is in flight until its data has landed
 	}
 	op.state = opLanding
 	m.qp = q
@@ -332,6 +332,9 @@ func (w *World) finish(m *message) {
 		}
 		op := q.op(m.seq)
 		op.state, op.status = opDone, m.status
+		if rdAtomic(op.wr.Op) {
+			q.reading--
+		}
 		if m.status != verbs.WCSuccess {
 			q.stuck = true
 		}

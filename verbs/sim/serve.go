@@ -105,14 +105,14 @@ func (q *qp) admit(m *message) (status verbs.WCStatus, stall bool) {
 	default:
 		m.mode = accessWrite
 	}
+	if q.access&need == 0 {
+		return verbs.WCRemInvReqErr, false
+	}
 	if length == 0 {
-		if q.access&need == 0 {
-			return verbs.WCRemAccessErr, false
-		}
 		return verbs.WCSuccess, false // neither key nor address are looked at
 	}
 	r := q.node.findMR(m.rkey)
-	if r == nil || r.pd != q.pd || r.access&need == 0 || q.access&need == 0 {
+	if r == nil || r.pd != q.pd || r.access&need == 0 {
 		return verbs.WCRemAccessErr, false
 	}
 	off, in := r.offset(m.addr, length)
@@ -230,7 +230,9 @@ func (q *qp) refused(m *message) {
 	if m.hasRQ {
 		switch m.status {
 		case verbs.WCRemInvReqErr:
-			local = verbs.WCLocLenErr
+			if m.op != verbs.OpWriteImm { // there it is the QP that does not allow it
+				local = verbs.WCLocLenErr
+			}
 		case verbs.WCRemOpErr, verbs.WCLocProtErr:
 			local, m.status = verbs.WCLocProtErr, verbs.WCRemOpErr
 		}

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"drtmd/cmd/drtmd/internal/exchange"
+	"drtmd/internal/invariant"
 	"drtmd/verbs"
 	"drtmd/verbs/shm"
 )
@@ -69,9 +70,13 @@ func TestEveryCaseIsMeasuredAndVerified(t *testing.T) {
 }
 
 func TestDepthsAndBatches(t *testing.T) {
+	deepest := 65536 // what shm takes
+	if invariant.Enabled {
+		deepest = 4096 // the race detector makes the rest too slow
+	}
 	for _, o := range []Options{
 		{Depth: 1}, {Depth: 2, Batch: 1}, {Depth: 3, Batch: 2}, {Depth: 16, Batch: 16},
-		{Depth: 100, Batch: 7}, {Depth: 65536, Batch: 65536},
+		{Depth: 100, Batch: 7}, {Depth: deepest, Batch: deepest},
 	} {
 		for _, iters := range []int{1, 2, 250} {
 			a, b := stations(t)

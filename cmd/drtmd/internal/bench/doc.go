@@ -29,7 +29,7 @@
 // # Threads
 //
 // Each side is one goroutine locked to its OS thread, with single-threaded CQs. Waiting is a
-// busy poll that gives the CPU away after 1024 empty polls and sleeps after 20 ms without
+// busy poll that gives the CPU away every 64 empty polls and sleeps after 20 ms without
 // progress, so that two sides on two cores do not starve what they wait for. A wait without
 // progress ends after 10 s. The measuring loops do not allocate.
 package bench

@@ -39,7 +39,11 @@ var (
 )
 
 const (
-	emptyPolls   = 1024 // between two looks at the clock
+	// yieldPolls is after how many empty polls the CPU is given away. It matters where what is
+	// waited for needs this core: on Soft-RoCE in a guest with 2 CPUs, 64 took the 99 % latency
+	// of a SEND ping-pong from 20 ms (with 1024) to 0.3 ms and left its median alone.
+	yieldPolls   = 64
+	emptyPolls   = 1024 // between two looks at the clock; a multiple of yieldPolls
 	sleepAfterNs = int64(20 * time.Millisecond)
 	sleepFor     = 100 * time.Microsecond
 	// stallLimit bounds a wait without progress. It is far over what the retries of a QP take.
@@ -64,11 +68,18 @@ func (w *waiter) progress() { w.empty, w.since = 0, 0 }
 
 // idle is called after a poll that found nothing.
 func (w *waiter) idle() error {
-	if w.empty++; w.empty%emptyPolls != 0 {
+	if w.empty++; w.empty%yieldPolls != 0 {
+		return nil
+	}
+	if w.empty%emptyPolls != 0 {
+		yield()
 		return nil
 	}
 	return w.longIdle()
 }
+
+// yield lets another thread of the system run on this CPU.
+func yield() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
 
 func (w *waiter) longIdle() error {
 	if w.stop() {
@@ -91,7 +102,7 @@ func (w *waiter) longIdle() error {
 		w.empty = emptyPolls - 2 // after a sleep, look again soon
 		time.Sleep(sleepFor)
 	default:
-		_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+		yield()
 	}
 	return nil
 }

@@ -13,8 +13,9 @@ import (
 	"drtmd/verbs/verbstest"
 )
 
-// The conformance suite in virtual time: each proc is a coroutine on the world, each node that
-// opens the device is a node of it.
+// The conformance suite in virtual time: each proc is a coroutine on the world. What the suite
+// calls goroutines are nodes of their own here, reached over the network; what it calls processes
+// live on one node, are reached by the NIC's loopback, and lose their devices when killed.
 
 func TestMain(m *testing.M) { verbstest.Main(m, simEnv(nil)) }
 
@@ -24,8 +25,7 @@ func TestConformance(t *testing.T) {
 }
 
 func simEnv(c *stage) verbstest.Env {
-	env := verbstest.Env{Provider: "sim", Rounds: 0.25, MaxBytes: 1 << 20,
-		NoProcesses: "nodes of a simulation live in one process"}
+	env := verbstest.Env{Provider: "sim", Rounds: 0.25, MaxBytes: 1 << 20}
 	if c != nil {
 		env.Open = c.open
 		env.World = c.run
@@ -41,6 +41,7 @@ type stage struct {
 	w       *World
 	running *proc // whose code runs now
 	live    int   // procs that have not ended
+	over    bool  // the case has ended; what is left is unwound
 	stops   []func()
 }
 
@@ -54,6 +55,11 @@ type proc struct {
 	peers  []*wire
 	ended  bool
 	joiner func()
+
+	devices []*device // that it opened
+	killed  bool
+	stopped bool
+	missed  bool // it was to be resumed while it was stopped
 }
 
 // place is the node of a proc and its threads, made when it is first needed.
@@ -62,11 +68,12 @@ type place struct{ node *Node }
 const caseLimit = 300 * Second // of virtual time
 
 func (s *stage) run(t *testing.T, start func(verbstest.Host)) {
-	s.t, s.live, s.stops = t, 0, nil
+	s.t, s.live, s.stops, s.over = t, 0, nil, false
 	s.w = worldOf(t, Config{Seed: 1, EventLimit: 30e6, Suspend: func(register func(func())) {
 		s.running.suspend(register)
 	}})
 	defer func() {
+		s.over = true
 		for _, stop := range s.stops {
 			stop()
 		}
@@ -96,21 +103,62 @@ func (s *stage) spawn(p *proc, body func(*proc)) {
 
 // goOn runs the coroutine until it waits, or ends.
 func (p *proc) goOn() {
+	if p.killed {
+		return
+	}
+	if p.stopped {
+		p.missed = true
+		return
+	}
 	before := p.s.running
 	p.s.running = p
 	_, alive := p.resume()
 	p.s.running = before
-	if !alive && !p.ended {
-		p.ended = true
-		p.s.live--
-		if p.parent != nil {
-			p.parent.out.shut()
-			p.parent.out.wake()
+	if !alive {
+		p.end()
+	}
+}
+
+// end tells the others that the proc has ended.
+func (p *proc) end() {
+	if p.ended {
+		return
+	}
+	p.ended = true
+	p.s.live--
+	if p.parent != nil {
+		p.parent.out.shut()
+		p.parent.out.wake()
+	}
+	if p.joiner != nil {
+		p.joiner()
+	}
+}
+
+// Signal kills, stops or continues a process.
+func (p *proc) Signal(n int, sig verbstest.Signal) error {
+	far := p.wire(n).far
+	if !far.parent.process {
+		return errors.ErrUnsupported
+	}
+	switch sig {
+	case verbstest.Kill:
+		far.killed = true
+		for _, d := range far.devices {
+			d.die()
+			d.node.devices = remove(d.node.devices, d)
 		}
-		if p.joiner != nil {
-			p.joiner()
+		far.end()
+	case verbstest.Stop:
+		far.stopped = true
+	case verbstest.Continue:
+		far.stopped = false
+		if far.missed {
+			far.missed = false
+			p.s.w.After(0, far.goOn)
 		}
 	}
+	return nil
 }
 
 // suspend waits until the function that register was given is called, inside an event.
@@ -123,15 +171,23 @@ func (p *proc) suspend(register func(resume func())) {
 
 // open opens the device of the proc that runs.
 func (s *stage) open() (*verbs.Context, error) {
-	p := s.running.place
+	n := s.running.place.get(s.w)
+	ctx, err := n.Open()
+	if err == nil {
+		s.running.devices = append(s.running.devices, n.devices[len(n.devices)-1])
+	}
+	return ctx, err
+}
+
+func (p *place) get(w *World) *Node {
 	if p.node == nil {
-		n, err := s.w.AddNode(NodeConfig{})
+		n, err := w.AddNode(NodeConfig{})
 		if err != nil {
-			return nil, err
+			panic(err)
 		}
 		p.node = n
 	}
-	return p.node.Open()
+	return p.node
 }
 
 func (p *proc) Now() time.Duration { return p.s.w.Now().Duration() }
@@ -194,19 +250,27 @@ func (p *proc) AwaitLine(mr *verbs.MR, line int, seen uint64,
 	return mr.AwaitLine(line, seen, deadline-p.Now())
 }
 
-func (p *proc) Signal(int, verbstest.Signal) error { return errors.ErrUnsupported }
-func (p *proc) Fail(text string)                   { p.s.t.Error(text) }
-func (p *proc) Log(text string)                    { p.s.t.Log(text) }
+// Fail notes a failure, unless it is that of a coroutine which is only unwound.
+func (p *proc) Fail(text string) {
+	if !p.killed && !p.s.over {
+		p.s.t.Error(text)
+	}
+}
+
+func (p *proc) Log(text string) { p.s.t.Log(text) }
 
 func (p *proc) Start(role string, process bool) (int, error) {
-	if process {
-		return 0, errors.ErrUnsupported
-	}
 	down, up := &mail{}, &mail{}
-	child := &proc{s: p.s, place: &place{}, parent: &wire{in: down, out: up}}
+	child := &proc{s: p.s, place: &place{},
+		parent: &wire{in: down, out: up, process: process}}
+	placement := verbstest.Goroutines
+	if process {
+		p.place.get(p.s.w)
+		child.place, placement = p.place, verbstest.Processes
+	}
 	p.peers = append(p.peers, &wire{in: up, out: down, far: child})
 	p.s.spawn(child, func(c *proc) {
-		verbstest.Play(p.s.env, c, role)
+		verbstest.Play(p.s.env, c, placement, role)
 		c.endAll()
 	})
 	return len(p.peers), nil
@@ -236,6 +300,7 @@ func (p *proc) endAll() {
 type wire struct {
 	in, out *mail
 	far     *proc
+	process bool
 }
 
 // mail is one direction of it.

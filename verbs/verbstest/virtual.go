@@ -7,6 +7,6 @@ var ErrEnded = errEnded
 
 // Play runs a role, the one that Host.Start was asked for, on a host. It returns when the role
 // has ended; failures are the host's to note.
-func Play(env Env, h Host, name string) {
-	newProc(env.withDefaults(), h, Goroutines).run(role(name))
+func Play(env Env, h Host, placement Placement, name string) {
+	newProc(env.withDefaults(), h, placement).run(role(name))
 }

@@ -55,7 +55,7 @@ func (pd *PD) AllocMR(size int, access Access, o MROptions) (*MR, error) {
 	defer c.life.RUnlock()
 	d, err := pd.drv.AllocMR(size, access, o)
 	if err != nil {
-		return nil, c.wrap(op, hintReg(err, size))
+		return nil, hintReg(c.wrap(op, err), size)
 	}
 	b := d.Bytes()
 	invariant.Assertf(len(b) == size, "driver made an MR of %d bytes, not %d", len(b), size)

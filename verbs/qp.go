@@ -78,7 +78,7 @@ func (pd *PD) CreateQP(cfg QPConfig) (*QP, error) {
 		DriverRecvCQ: cfg.RecvCQ.drv})
 	if err != nil {
 		c.withdraw(qp)
-		return nil, c.wrap(op, hintQP(err, &cfg))
+		return nil, hintQP(c.wrap(op, err), &cfg)
 	}
 	qp.qpn = qp.drv.QPN()
 	qp.state.Store(uint32(StateReset))
@@ -262,7 +262,7 @@ func (qp *QP) ToRTR(peer *Endpoint, a RTRAttr) error {
 			return err
 		}
 		if err := qp.drv.ToRTR(peer, a); err != nil {
-			return hintRTR(err)
+			return hintRTR(qp.ctx.wrap(op, err))
 		}
 		qp.pathMTU = a.PathMTU
 		if peer != nil {

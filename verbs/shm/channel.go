@@ -4,7 +4,6 @@ package shm
 
 import (
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"drtmd/verbs"
@@ -90,16 +89,14 @@ func (ch *channel) Close() error {
 	return ch.ev.Close()
 }
 
-// tickEvery is how often a sleeping owner is woken to let its pending requests go on.
+// tickEvery is how often pending requests are tried whose owner does not poll.
 const tickEvery = time.Millisecond
 
-// ticker wakes armed CQs that have pending requests, since only their owner may work on these.
-// Its goroutine runs only while there are any.
+// ticker goes on with the pending requests of CQs. Its goroutine runs only while there are any.
 type ticker struct {
 	mu      sync.Mutex
 	cqs     map[*cq]struct{} // guarded by mu
 	running bool             // guarded by mu
-	ticks   atomic.Uint64
 }
 
 func (t *ticker) add(c *cq) {
@@ -130,17 +127,32 @@ func (t *ticker) run(done <-chan struct{}) {
 		case <-done:
 			return
 		}
-		t.ticks.Add(1)
-		t.mu.Lock()
-		for c := range t.cqs {
-			c.fire()
-			delete(t.cqs, c)
+		for _, c := range t.take() {
+			if c.help() {
+				t.add(c)
+			}
 		}
-		t.running = len(t.cqs) > 0
-		over := !t.running
-		t.mu.Unlock()
-		if over {
+		if t.over() {
 			return
 		}
 	}
+}
+
+// take empties the set: who is added meanwhile is not lost.
+func (t *ticker) take() []*cq {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var all []*cq
+	for c := range t.cqs {
+		all = append(all, c)
+	}
+	clear(t.cqs)
+	return all
+}
+
+func (t *ticker) over() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.running = len(t.cqs) > 0
+	return !t.running
 }

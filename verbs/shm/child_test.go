@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"drtmd/verbs"
-	"drtmd/verbs/verbstest"
 )
 
 // childEnv names the part that a re-executed test binary plays, and its run directory.
@@ -127,13 +126,15 @@ func (childTB) Fatal(a ...any) {
 	os.Exit(3)
 }
 
-func TestMain(m *testing.M) {
-	if what := os.Getenv(childEnv); what != "" {
-		name, dir, _ := strings.Cut(what, " ")
-		playRole(name, dir)
-		os.Exit(0)
+// playsRole runs the role that the environment names, if it does.
+func playsRole() bool {
+	what := os.Getenv(childEnv)
+	if what == "" {
+		return false
 	}
-	verbstest.Main(m, conformance(os.Getenv(conformanceDir)))
+	name, dir, _ := strings.Cut(what, " ")
+	playRole(name, dir)
+	return true
 }
 
 // playRole connects to the parent and runs the role until the parent kills it or hangs up.

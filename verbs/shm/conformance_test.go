@@ -4,6 +4,7 @@ package shm
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -11,28 +12,41 @@ import (
 	"drtmd/verbs/verbstest"
 )
 
-// conformanceDir names the run directory of TestConformance to its peer processes.
-const conformanceDir = "DRTMD_SHM_CONFORMANCE_DIR"
+// suiteDirEnv tells the peers of the suite the run directory.
+const suiteDirEnv = "DRTMD_SHM_TEST_DIR"
 
-func conformance(dir string) verbstest.Env {
-	env := verbstest.Env{
-		Provider: "shm",
-		Open:     func() (*verbs.Context, error) { return New(Options{Dir: dir}).Open("") },
+// suiteEnv runs the suite on a run directory of its own, below dir.
+func suiteEnv(dir string) verbstest.Env {
+	p := New(Options{Dir: filepath.Join(dir, "run")})
+	e := verbstest.Env{
+		Provider: p.Name(),
+		Open:     func() (*verbs.Context, error) { return p.Open("") },
 		Patience: 5 * time.Second,
-		ChildEnv: []string{conformanceDir + "=" + dir},
+		ChildEnv: []string{suiteDirEnv + "=" + dir},
 	}
 	if raceEnabled {
-		env.NoProcesses = "in race builds memory is on the Go heap, which no other process sees"
-		env.Rounds = 0.2
+		e.NoProcesses = "memory is on the Go heap in builds with the race detector"
+		e.Rounds = 0.1
 	}
-	return env
+	return e
 }
 
 func TestConformance(t *testing.T) {
-	dir, err := os.MkdirTemp("/dev/shm", "drtmd-conformance-")
-	if err != nil {
-		t.Fatal(err)
+	dir, err := os.MkdirTemp("", "drtmd-shm-")
+	check(t, err)
+	t.Cleanup(func() {
+		// The next to come sweeps up after the processes that the suite killed.
+		c, err := New(Options{Dir: filepath.Join(dir, "run")}).Open("")
+		check(t, err)
+		check(t, c.Close())
+		check(t, os.Remove(dir)) // nothing is left in it
+	})
+	verbstest.Run(t, suiteEnv(dir))
+}
+
+func TestMain(m *testing.M) {
+	if playsRole() {
+		return
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	verbstest.Run(t, conformance(dir))
+	verbstest.Main(m, suiteEnv(os.Getenv(suiteDirEnv)))
 }

@@ -17,8 +17,11 @@ import (
 const quietPolls = 64
 
 // cq is a completion queue. Completions of sends and of flushed requests stand in ring; those of
-// receives are made by Poll out of the receive areas. All but the atomics belongs to the holder
-// of the layer's lock.
+// receives are made by Poll out of the receive areas.
+//
+// All but the atomics belongs to the owner: the holder of the layer's lock, or the one goroutine
+// of a SingleThreaded CQ. While pending is set, which only the owner does, it shares ring and
+// the send halves of its QPs with the device's ticker, and both take mu.
 type cq struct {
 	dev     *device
 	id      uint32 // the layer's
@@ -30,11 +33,12 @@ type cq struct {
 	mask       uint32
 	head, tail uint32
 	quiet      int
-	waiting    []*qp // send queues with pending requests
+	mu         sync.Mutex
+	waiting    []*qp // send queues with pending requests; guarded by mu
 
 	// attention says that the slow path of Poll has something to do: QPs failed.
 	attention atomic.Bool
-	pending   atomic.Bool // waiting is not empty, for Arm and the ticker
+	pending   atomic.Bool // waiting is not empty; set by the owner, cleared by who holds mu
 	// unconsumed: an event was made, and the CQ armed again before it was consumed.
 	unconsumed atomic.Bool
 
@@ -123,14 +127,11 @@ func (c *cq) fire() {
 // Poll gives completions: first what failed QPs and pending requests bring, then the ring, then
 // receives.
 func (c *cq) Poll(wcs []verbs.WC) (int, error) {
-	if len(c.waiting) > 0 || c.attention.Load() {
-		c.pollSlow()
-	}
 	n := 0
-	for n < len(wcs) && c.head != c.tail {
-		wcs[n] = c.ring[c.head&c.mask]
-		c.head++
-		n++
+	if c.pending.Load() || c.attention.Load() {
+		n = c.pollSlow(wcs)
+	} else {
+		n = c.pop(wcs)
 	}
 	if n < len(wcs) {
 		if ready := c.entry.ready.Load(); ready != 0 {
@@ -138,6 +139,16 @@ func (c *cq) Poll(wcs []verbs.WC) (int, error) {
 		}
 	}
 	return n, nil
+}
+
+func (c *cq) pop(wcs []verbs.WC) int {
+	n := 0
+	for n < len(wcs) && c.head != c.tail {
+		wcs[n] = c.ring[c.head&c.mask]
+		c.head++
+		n++
+	}
+	return n
 }
 
 // pollReceives looks at the QPs of the groups that senders marked.
@@ -182,8 +193,33 @@ func (c *cq) drain(wcs []verbs.WC, ready uint64) int {
 	return n
 }
 
-// pollSlow lets pending requests go on and flushes what failed QPs still hold.
-func (c *cq) pollSlow() {
+// pollSlow lets pending requests go on and flushes what failed QPs still hold. If the ticker is
+// at it, it leaves that to the ticker.
+func (c *cq) pollSlow(wcs []verbs.WC) int {
+	if !c.mu.TryLock() {
+		return 0
+	}
+	defer c.mu.Unlock()
+	c.goOn()
+	if c.attention.Swap(false) {
+		if list := c.senders.Load(); list != nil {
+			for _, q := range *list {
+				q.flushSends()
+			}
+		}
+		for i := range c.groups {
+			if list := c.groups[i].Load(); list != nil {
+				for _, q := range *list {
+					q.flushReceives()
+				}
+			}
+		}
+	}
+	return c.pop(wcs)
+}
+
+// goOn runs pending requests. Caller holds mu.
+func (c *cq) goOn() {
 	kept := c.waiting[:0]
 	for _, q := range c.waiting {
 		if q.progress() {
@@ -192,34 +228,32 @@ func (c *cq) pollSlow() {
 	}
 	clear(c.waiting[len(kept):])
 	c.waiting = kept
-	c.pending.Store(len(kept) > 0)
-	if !c.attention.Swap(false) {
-		return
-	}
-	if list := c.senders.Load(); list != nil {
-		for _, q := range *list {
-			q.flushSends()
-		}
-	}
-	for i := range c.groups {
-		if list := c.groups[i].Load(); list != nil {
-			for _, q := range *list {
-				q.flushReceives()
-			}
-		}
+	if len(kept) == 0 {
+		c.pending.Store(false) // from here on the owner takes no lock
 	}
 }
 
-// wait enters a QP whose send queue has pending requests.
+// help is goOn for others than the owner, which may sleep or poll nothing. It reports whether
+// requests are still pending.
+func (c *cq) help() bool {
+	if !c.pending.Load() {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.goOn()
+	return len(c.waiting) > 0
+}
+
+// wait enters a QP whose send queue has pending requests. The caller is the owner, and holds mu
+// if pending is set.
 func (c *cq) wait(q *qp) {
 	c.waiting = append(c.waiting, q)
 	c.pending.Store(true)
-	if c.channel != nil && c.entry.armed.Load() != armIdle {
-		c.dev.ticker.add(c)
-	}
+	c.dev.ticker.add(c)
 }
 
-// unwait removes a QP that is closed.
+// unwait removes a QP that is closed. Caller holds mu.
 func (c *cq) unwait(q *qp) {
 	for i, w := range c.waiting {
 		if w == q {
@@ -242,9 +276,6 @@ func (c *cq) Arm(solicitedOnly bool) error {
 	}
 	if c.entry.armed.Swap(to) == armFired {
 		c.unconsumed.Store(true)
-	}
-	if c.pending.Load() {
-		c.dev.ticker.add(c)
 	}
 	if c.attention.Load() {
 		c.fire()

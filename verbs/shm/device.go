@@ -63,6 +63,8 @@ type device struct {
 	execMu    sync.RWMutex
 	executors map[uint32]verbs.Executor // guarded by execMu
 
+	nextOwner atomic.Uint32 // where to look for a free owner entry
+
 	ticker ticker
 	wg     sync.WaitGroup // goroutines of the device
 	done   chan struct{}  // closed by Close

@@ -36,6 +36,7 @@ func (q *qp) ask(kind uint8, request func() []byte) ([]byte, outcome) {
 		q.dev.wg.Go(func() {
 			c.answer, c.err = q.dev.fab.Call(p.id, kind, req, limit)
 			c.done.Store(true)
+			q.sendCQ.help()
 		})
 		return nil, waitCall
 	}
@@ -177,7 +178,7 @@ func (q *qp) execExtension(wr *verbs.WR) outcome {
 	if !ok || !ok2 {
 		return outcome(verbs.WCLocProtErr)
 	}
-	if total+extensionHead > fabric.MaxMessage || room > fabric.MaxMessage {
+	if total > fabric.MaxMessage-extensionHead || room > maxAnswer {
 		return outcome(verbs.WCLocLenErr)
 	}
 	if out := q.ready(); out != success {
@@ -204,7 +205,11 @@ func (q *qp) execExtension(wr *verbs.WR) outcome {
 	return success
 }
 
-const extensionHead = 8 // number 4 | room for the answer 4
+// A call's request begins with number 4 | room for the answer 4, its answer with one byte.
+const (
+	extensionHead = 8
+	maxAnswer     = fabric.MaxMessage - 1
+)
 
 func (q *qp) askExtension(number uint32, total, room uint64) ([]byte, outcome) {
 	c := &q.send.now
@@ -221,36 +226,48 @@ func (q *qp) askExtension(number uint32, total, room uint64) ([]byte, outcome) {
 		}
 		return resp[:n], success
 	}
-	return q.ask(callExtension, func() []byte {
+	b, out := q.ask(callExtension, func() []byte {
 		b := make([]byte, extensionHead+total)
 		binary.LittleEndian.PutUint32(b, number)
 		binary.LittleEndian.PutUint32(b[4:], uint32(room))
 		c.gather(b[extensionHead:], 0)
 		return b
 	})
+	switch {
+	case out != success:
+		return nil, out
+	case len(b) == 0 || b[0] == extensionFailed:
+		return nil, outcome(verbs.WCRemOpErr)
+	case b[0] != extensionRan:
+		return nil, outcome(verbs.WCRemInvReqErr)
+	}
+	return b[1:], success
 }
 
-var errNoExecutor = errors.New("no executor for this extension operation")
+// First byte of the answer to an extension call.
+const (
+	extensionNone byte = iota + 1 // no executor of this number
+	extensionRan
+	extensionFailed
+)
 
 func (d *device) serveExtension(_ fabric.ProcID, b []byte) ([]byte, error) {
 	if len(b) < extensionHead {
 		return nil, errBadRequest
 	}
 	number, room := binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:])
-	if room > fabric.MaxMessage {
+	if room > maxAnswer {
 		return nil, errBadRequest
 	}
 	run := d.executor(number)
 	if run == nil {
-		return nil, errNoExecutor
+		return []byte{extensionNone}, nil
 	}
-	resp := make([]byte, room)
-	n, err := run(b[extensionHead:], resp)
-	if err == nil && (n < 0 || n > len(resp)) {
-		err = errBadRequest
+	answer := make([]byte, 1+room)
+	n, err := run(b[extensionHead:], answer[1:])
+	if err != nil || n < 0 || n > int(room) {
+		return []byte{extensionFailed}, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	return resp[:n], nil
+	answer[0] = extensionRan
+	return answer[:1+n], nil
 }

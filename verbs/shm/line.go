@@ -37,7 +37,7 @@ const (
 )
 
 // lock takes a line for the lane, if it is free within some spins.
-func (l *lane) lock(h *hold, line uint64) (lineword.Word, bool) {
+func (l *lane) lock(h *view, line uint64) (lineword.Word, bool) {
 	if raceEnabled {
 		atomic.StoreUint64(&h.e.intent, line+1)
 	} else {
@@ -73,10 +73,11 @@ func (l *lane) rescue(r *region, line uint64, w lineword.Word) {
 }
 
 // read copies a line of r to image, all of it at one moment.
-func (l *lane) read(r *region, line uint64, image *[lineBytes]byte) outcome {
+func (l *lane) read(v *view, line uint64, image *[lineBytes]byte) outcome {
 	if raceEnabled {
-		return l.readLocked(r, line, image)
+		return l.readLocked(v, line, image)
 	}
+	r := v.r
 	p, src := r.word(line), r.line(line)
 	if _, ok := lineword.Read(image, src, p); ok {
 		return success
@@ -91,11 +92,11 @@ func (l *lane) read(r *region, line uint64, image *[lineBytes]byte) outcome {
 	return waitLine
 }
 
-func (l *lane) readLocked(r *region, line uint64, image *[lineBytes]byte) outcome {
-	h := l.hold(r)
-	if h == nil {
+func (l *lane) readLocked(h *view, line uint64, image *[lineBytes]byte) outcome {
+	if !l.hold(h) {
 		return waitLine
 	}
+	r := h.r
 	w, ok := l.lock(h, line)
 	if !ok {
 		l.rescue(r, line, w)
@@ -107,11 +108,11 @@ func (l *lane) readLocked(r *region, line uint64, image *[lineBytes]byte) outcom
 }
 
 // store puts the bytes [off, off+n) of image to the same place of a line.
-func (l *lane) store(r *region, line, off, n uint64, image *[lineBytes]byte) outcome {
-	h := l.hold(r)
-	if h == nil {
+func (l *lane) store(h *view, line, off, n uint64, image *[lineBytes]byte) outcome {
+	if !l.hold(h) {
 		return waitLine
 	}
+	r := h.r
 	w, ok := l.lock(h, line)
 	if !ok {
 		l.rescue(r, line, w)
@@ -151,11 +152,11 @@ func (l *lane) unfit(r *region) outcome {
 }
 
 // atomic does a compare and swap or fetch and add on the word at off, and gives the old value.
-func (l *lane) atomic(r *region, off uint64, wr *verbs.WR) (uint64, outcome) {
-	h := l.hold(r)
-	if h == nil {
+func (l *lane) atomic(h *view, off uint64, wr *verbs.WR) (uint64, outcome) {
+	if !l.hold(h) {
 		return 0, waitLine
 	}
+	r := h.r
 	line := off / lineBytes
 	w, ok := l.lock(h, line)
 	if !ok {
@@ -173,24 +174,27 @@ func (l *lane) atomic(r *region, off uint64, wr *verbs.WR) (uint64, outcome) {
 		old = atomic.AddUint64(word, wr.CompareAdd) - wr.CompareAdd
 	} else if atomic.CompareAndSwapUint64(word, wr.CompareAdd, wr.Swap) {
 		old = wr.CompareAdd
-	} else {
-		old = compareFailed(word, wr)
+	} else if old, ok = compareFailed(word, wr); !ok {
+		lineword.Unlock(p, w)
+		return 0, waitLine
 	}
 	lineword.Unlock(p, w)
 	return old, success
 }
 
 // compareFailed gives the value that a compare and swap found. CPUs may change the word without
-// the line's lock, so look until the value is not the one compared with, or the swap works.
-func compareFailed(word *uint64, wr *verbs.WR) uint64 {
-	for {
+// the line's lock, so it looks until the value is not the one compared with or the swap works;
+// false if neither happens for long.
+func compareFailed(word *uint64, wr *verbs.WR) (uint64, bool) {
+	for range lockSpins {
 		if old := atomic.LoadUint64(word); old != wr.CompareAdd {
-			return old
+			return old, true
 		}
 		if atomic.CompareAndSwapUint64(word, wr.CompareAdd, wr.Swap) {
-			return wr.CompareAdd
+			return wr.CompareAdd, true
 		}
 	}
+	return 0, false
 }
 
 // origin is where nanotime counts from; only differences matter.

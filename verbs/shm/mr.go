@@ -15,7 +15,6 @@ import (
 
 	"drtmd/verbs"
 	"drtmd/verbs/lineword"
-	"drtmd/verbs/shm/internal/fabric"
 )
 
 // memory is an MR of this device.
@@ -147,7 +146,7 @@ func (m *memory) Close() error {
 	d.mrFree = append(d.mrFree, m.index)
 	d.mu.Unlock()
 	d.fab.Unexport(m.id)
-	return r.seg.Close()
+	return r.close()
 }
 
 // SetPreAccess installs the hook. Initiators of other processes ask for its verdict by a call.
@@ -193,5 +192,3 @@ func (m *memory) AwaitLine(line int, seen uint64, timeout time.Duration) (uint64
 		time.Sleep(min(sleep, left))
 	}
 }
-
-var _ = fabric.MaxMessage

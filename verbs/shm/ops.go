@@ -10,13 +10,14 @@ import (
 
 // piece is part of an MR that data goes to.
 type piece struct {
-	r      *region
+	v      *view
 	off, n uint64
 }
 
 // exec runs a request, or goes on with it; its progress stands in sendHalf.now until it ends.
 func (q *qp) exec(wr *verbs.WR) outcome {
 	var out outcome
+	q.send.lane.op++
 	switch wr.Op {
 	case verbs.OpRead:
 		out = q.execRead(wr)
@@ -35,7 +36,7 @@ func (q *qp) exec(wr *verbs.WR) outcome {
 	default:
 		out = q.execExtension(wr)
 	}
-	if q.send.lane.borrowed.r != nil {
+	if q.send.lane.lent != nil {
 		q.send.lane.giveBack()
 	}
 	if !out.waits() {
@@ -111,12 +112,16 @@ func (q *qp) remote(wr *verbs.WR, n uint64, need verbs.Access) (piece, outcome) 
 	if n == 0 {
 		return piece{}, success // the specification checks no key of an empty access
 	}
-	r, out := q.peer.region(wr.RKey)
+	if uint32(need)&^q.send.access != 0 {
+		return piece{}, outcome(verbs.WCRemInvReqErr) // the peer's QP does not take such requests
+	}
+	v, out := q.send.lane.remoteView(q.peer, wr.RKey)
 	if out != success {
 		return piece{}, out
 	}
+	r := v.r
 	off, ok := r.offset(wr.RemoteAddr, n)
-	if !ok || r.pd != q.send.pd || uint32(need)&^(uint32(r.access)&q.send.access) != 0 {
+	if !ok || r.pd != q.send.pd || need&^r.access != 0 {
 		return piece{}, outcome(verbs.WCRemAccessErr)
 	}
 	if r.head.hooked.Load() != 0 && !q.send.now.judged {
@@ -125,7 +130,7 @@ func (q *qp) remote(wr *verbs.WR, n uint64, need verbs.Access) (piece, outcome) 
 		}
 		q.send.now.judged = true
 	}
-	return piece{r, off, n}, success
+	return piece{v, off, n}, success
 }
 
 func (q *qp) execWrite(wr *verbs.WR) outcome {
@@ -177,7 +182,7 @@ func (q *qp) put(to piece, first uint64) outcome {
 		} else {
 			c.gather(l.scratch[off:off+n], c.done)
 		}
-		if out := l.store(to.r, line, off, n, image); out != success {
+		if out := l.store(to.v, line, off, n, image); out != success {
 			return out
 		}
 		c.done += n
@@ -228,7 +233,7 @@ func (q *qp) targets(wr *verbs.WR, to *[verbs.MaxSGE]piece) (count int, total ui
 		if r == nil || r.access&verbs.AccessLocalWrite == 0 {
 			return 0, 0, false
 		}
-		to[count] = piece{r, off, n}
+		to[count] = piece{q.send.lane.view(r), off, n}
 		count++
 		total += n
 	}
@@ -259,11 +264,11 @@ func (q *qp) get(from piece, to []piece) outcome {
 		if c.carry == 0 {
 			at := from.off + c.done
 			line, off := at/lineBytes, at%lineBytes
-			if out := l.read(from.r, line, &l.scratch); out != success {
+			if out := l.read(from.v, line, &l.scratch); out != success {
 				return out
 			}
-			if !l.fit(from.r) {
-				return l.unfit(from.r)
+			if !l.fit(from.v.r) {
+				return l.unfit(from.v.r)
 			}
 			c.carryAt, c.carry = off, min(lineBytes-off, from.n-c.done)
 		}
@@ -296,7 +301,7 @@ func (q *qp) scatter(to []piece, at uint64, b []byte) (uint64, outcome) {
 			image = &l.shifted
 			copy(image[off:off+n], b)
 		}
-		out := l.store(p.r, line, off, n, image)
+		out := l.store(p.v, line, off, n, image)
 		if out == outcome(verbs.WCRemAccessErr) {
 			out = outcome(verbs.WCLocProtErr) // it is the own MR that is gone
 		}
@@ -324,7 +329,7 @@ func (q *qp) execAtomic(wr *verbs.WR) outcome {
 		if at.off%8 != 0 {
 			return outcome(verbs.WCRemInvReqErr)
 		}
-		if c.old, out = l.atomic(at.r, at.off, wr); out != success {
+		if c.old, out = l.atomic(at.v, at.off, wr); out != success {
 			return out
 		}
 		c.done = 1

@@ -4,7 +4,6 @@ package shm
 
 import (
 	"sync/atomic"
-	"weak"
 
 	"drtmd/verbs/lineword"
 	"drtmd/verbs/shm/internal/fabric"
@@ -19,26 +18,36 @@ const (
 	recordVersionBits = 14
 )
 
+// localViews and remoteViews bound the MRs that a lane keeps a view of. A request has at most
+// verbs.MaxSGE local ones, which must not push each other out.
+const (
+	localViews  = 8
+	remoteViews = 32
+)
+
 // lane is one initiator: half of a QP. It locks one line at a time and has an owner entry in
 // every MR that it locks lines of. Only its owner (who holds the CQ's lock) may use it.
 type lane struct {
-	dev      *device
-	state    *atomic.Uint32 // the QP's
-	target   *qpEntry       // the peer's QP that must stay up; nil: none
-	wordQPN  uint64         // its QPN, as in qpEntry.word >> 8
-	cache    [4]hold
-	next     uint8
-	borrowed hold // public entry of the operation under way
-	regions  []weak.Pointer[region]
-	rescued  int64 // when the owner of a line was last asked for (nanotime)
-	scratch  [lineBytes]byte
-	shifted  [lineBytes]byte
+	dev     *device
+	state   *atomic.Uint32 // the QP's
+	target  *qpEntry       // the peer's QP that must stay up; nil: none
+	wordQPN uint64         // its QPN, as in qpEntry.word >> 8
+	rescued int64          // when the owner of a line was last asked for (nanotime)
+	op      uint32         // number of the operation under way
+	next    uint32         // of local: where to look for one to replace
+	local   [localViews]view
+	remote  []view // remoteViews, direct mapped by key; nil for a half that only receives
+	lent    *view  // has a public entry for the operation under way
+	scratch [lineBytes]byte
+	shifted [lineBytes]byte
 }
 
-// hold is an owner entry that a lane has in a region.
-type hold struct {
+// view is an MR that a lane uses, with its owner entry there.
+type view struct {
 	r    *region
-	e    *ownerEntry
+	key  uint32      // of a peer's MR
+	op   uint32      // operation that used it last
+	e    *ownerEntry // nil until the lane locks a line
 	slot uint16
 }
 
@@ -57,59 +66,55 @@ func (l *lane) targetUp() bool {
 	return w>>8 == l.wordQPN && (s == stateRTS || s == stateRTR)
 }
 
-// hold gives the lane's entry in r, or nil if it can have none now.
-func (l *lane) hold(r *region) *hold {
-	for i := range l.cache {
-		if l.cache[i].r == r {
-			return &l.cache[i]
+// view gives the lane's view of an own MR.
+func (l *lane) view(r *region) *view {
+	for i := range l.local {
+		if v := &l.local[i]; v.r == r {
+			v.op = l.op
+			return v
 		}
 	}
-	return l.holdSlow(r)
+	for {
+		v := &l.local[l.next%localViews]
+		l.next++
+		if v.r == nil || v.op != l.op {
+			v.drop()
+			*v = view{r: r, op: l.op}
+			return v
+		}
+	}
 }
 
-func (l *lane) holdSlow(r *region) *hold {
-	if l.borrowed.r == r {
-		return &l.borrowed
-	}
-	r.mu.Lock()
-	slot := r.claims[l]
-	r.mu.Unlock()
-	if slot == 0 {
-		if slot = l.claim(r, 1, r.count-publicOwners); slot != 0 {
-			r.mu.Lock()
-			r.claims[l] = slot
-			r.mu.Unlock()
-			l.regions = append(l.regions, weak.Make(r))
-			l.compactRegions()
-		}
-	}
-	if slot == 0 {
-		l.giveBack()
-		slot = l.claim(r, r.count-publicOwners+1, publicOwners)
-		if slot == 0 {
-			return nil
-		}
-		l.borrowed = hold{r: r, e: r.owner(slot), slot: slot}
-		return &l.borrowed
-	}
-	h := &l.cache[l.next]
-	l.next = (l.next + 1) % uint8(len(l.cache))
-	*h = hold{r: r, e: r.owner(slot), slot: slot}
-	return h
-}
-
-// compactRegions forgets regions that are gone, now and then.
-func (l *lane) compactRegions() {
-	if n := len(l.regions); n < 64 || n&(n-1) != 0 {
+// drop frees the owner entry of a view. The lane holds no line lock.
+func (v *view) drop() {
+	if v.e == nil {
 		return
 	}
-	kept := l.regions[:0]
-	for _, w := range l.regions {
-		if w.Value() != nil {
-			kept = append(kept, w)
-		}
+	v.r.mu.Lock()
+	defer v.r.mu.Unlock()
+	if !v.r.unmapped {
+		v.e.free()
 	}
-	l.regions = kept
+	v.e, v.slot = nil, 0
+}
+
+// hold sees to it that the view has an owner entry; false if it can have none now.
+func (l *lane) hold(v *view) bool {
+	return v.e != nil || l.holdSlow(v)
+}
+
+func (l *lane) holdSlow(v *view) bool {
+	n := v.r.count - publicOwners
+	slot := l.claim(v.r, 1, n)
+	if slot == 0 {
+		l.giveBack()
+		if slot = l.claim(v.r, n+1, publicOwners); slot == 0 {
+			return false
+		}
+		l.lent = v
+	}
+	v.e, v.slot = v.r.owner(slot), slot
+	return true
 }
 
 // claim takes a free entry among n from slot first on; one of the dead is freed first.
@@ -123,8 +128,9 @@ func (l *lane) claim(r *region, first, n int) uint16 {
 		e.slot.Store(uint64(self.Slot) + 1)
 		return true
 	}
-	for i := first; i < first+n; i++ {
-		if take(i) {
+	start := int(l.dev.nextOwner.Add(1)) % n // where others have not just looked
+	for k := range n {
+		if i := first + (start+k)%n; take(i) {
 			return uint16(i)
 		}
 	}
@@ -138,29 +144,25 @@ func (l *lane) claim(r *region, first, n int) uint16 {
 
 // giveBack ends the loan of a public entry. The lane holds no line lock.
 func (l *lane) giveBack() {
-	if l.borrowed.r != nil {
-		l.borrowed.e.free()
-		l.borrowed = hold{}
+	if l.lent != nil {
+		l.lent.drop()
+		l.lent = nil
 	}
 }
 
-// close frees the lane's entries in all regions.
-func (l *lane) close() {
+// close frees the lane's entries in all MRs and lets go of the peer's.
+func (l *lane) close(p *peer) {
 	l.giveBack()
-	for _, w := range l.regions {
-		r := w.Value()
-		if r == nil {
-			continue
-		}
-		r.mu.Lock()
-		slot := r.claims[l]
-		delete(r.claims, l)
-		r.mu.Unlock()
-		if slot != 0 {
-			r.owner(slot).free()
+	for i := range l.local {
+		l.local[i].drop()
+	}
+	for i := range l.remote {
+		if v := &l.remote[i]; v.r != nil {
+			v.drop()
+			p.release(v.r)
 		}
 	}
-	l.regions, l.cache = nil, [4]hold{}
+	l.local, l.remote = [localViews]view{}, nil
 }
 
 // free empties an entry whose owner holds no line.

@@ -4,10 +4,10 @@ package shm
 
 import (
 	"errors"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"drtmd/verbs"
@@ -25,11 +25,9 @@ type peer struct {
 	seg   *fabric.Segment
 	dead  atomic.Bool
 
-	// regions are imported MRs by the index of their key; read without a lock.
-	regions table[region]
-
-	mu      sync.Mutex // guards what follows and writes to regions
+	mu      sync.Mutex // guards what follows
 	closed  bool
+	regions map[uint32]*region         // MRs that some view uses, by key
 	areas   map[uint64]*fabric.Segment // imported arenas by id
 	fetches map[fetchKey]*fetch        // imports under way or failed
 	events  map[uint32]*fabric.EventFD // imported events of channels
@@ -44,7 +42,7 @@ type fetchKey struct {
 
 // fetch is an import that runs on a goroutine, because it waits for the peer's process.
 type fetch struct {
-	done atomic.Bool
+	done chan struct{}
 	out  outcome // once done: success, or how the operation ends; waitFetch: try again
 }
 
@@ -73,8 +71,8 @@ func (d *device) peerByID(id fabric.ProcID) (*peer, error) {
 		return nil, unreachable(id, fabric.ErrPeerDead)
 	}
 	p = &peer{dev: d, id: id, gid: gidOf(id), local: d.provider.inProcess(id),
-		areas: map[uint64]*fabric.Segment{}, fetches: map[fetchKey]*fetch{},
-		events: map[uint32]*fabric.EventFD{}}
+		regions: map[uint32]*region{}, areas: map[uint64]*fabric.Segment{},
+		fetches: map[fetchKey]*fetch{}, events: map[uint32]*fabric.EventFD{}}
 	var err error
 	if p.seg, err = p.importSegment(controlID); err != nil {
 		return nil, unreachable(id, err)
@@ -145,7 +143,9 @@ func (p *peer) close() error {
 	defer p.mu.Unlock()
 	p.closed = true
 	var errs []error
-	p.regions.each(func(_ uint32, r *region) { errs = append(errs, r.seg.Close()) })
+	for _, r := range p.regions {
+		errs = append(errs, r.close())
+	}
 	for _, s := range p.areas {
 		errs = append(errs, s.Close())
 	}
@@ -160,16 +160,29 @@ func (p *peer) close() error {
 	return errors.Join(append(errs, p.seg.Close())...)
 }
 
-// region finds the peer's MR of a key, importing it first if it must.
-func (p *peer) region(key uint32) (*region, outcome) {
-	r := p.regions.get(key & (maxMR - 1))
-	if r != nil && r.key == key && r.live() {
-		return r, success
+// remoteView gives the lane's view of the peer's MR of a key.
+func (l *lane) remoteView(p *peer, key uint32) (*view, outcome) {
+	v := &l.remote[key%remoteViews]
+	if v.key == key && v.r != nil && v.r.live() {
+		return v, success
 	}
-	return p.regionSlow(key)
+	r, out := p.acquire(key)
+	if out != success {
+		return nil, out
+	}
+	if v.r != nil {
+		v.drop()
+		p.release(v.r)
+	}
+	*v = view{r: r, key: key}
+	return v, success
 }
 
-func (p *peer) regionSlow(key uint32) (*region, outcome) {
+// acquire finds the peer's MR of a key, importing it if it must, and counts a view of it.
+func (p *peer) acquire(key uint32) (*region, outcome) {
+	if r := p.counted(key); r != nil {
+		return r, success
+	}
 	e := &p.ctl.mrs[key&(maxMR-1)]
 	if key == 0 || e.key.Load() != key {
 		return nil, outcome(verbs.WCRemAccessErr)
@@ -178,46 +191,83 @@ func (p *peer) regionSlow(key uint32) (*region, outcome) {
 	if out != success {
 		return nil, out
 	}
-	r := p.regions.get(key & (maxMR - 1))
-	if r == nil || r.key != key || !r.live() {
-		return nil, outcome(verbs.WCRemAccessErr)
+	if r := p.counted(key); r != nil {
+		return r, success
 	}
-	return r, success
+	return nil, outcome(verbs.WCRemAccessErr)
 }
 
-// fetch runs an import: at once for a peer in this process, else on a goroutine of its own, and
-// waitFetch until that is over.
+// counted gives a live imported MR with one more view; nil if there is none.
+func (p *peer) counted(key uint32) *region {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.regions[key]
+	if r == nil || !r.live() {
+		return nil
+	}
+	r.refs++
+	return r
+}
+
+// release ends a view. The last one unmaps the MR.
+func (p *peer) release(r *region) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r.refs--; r.refs > 0 || p.closed {
+		return
+	}
+	if p.regions[r.key] == r {
+		delete(p.regions, r.key)
+	}
+	_ = r.close()
+}
+
+// fetch runs an import: at once for a peer in this process, else on a goroutine of its own, for
+// which it waits a little; then waitFetch.
 func (p *peer) fetch(k fetchKey, run func() outcome) outcome {
 	if p.local != nil {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if p.closed {
-			return outcome(verbs.WCRetryExcErr)
-		}
 		return run()
 	}
-	if p.dead.Load() {
+	f := p.startFetch(k, run)
+	if f == nil {
 		return outcome(verbs.WCRetryExcErr)
+	}
+	// Nearly always the answer is there within a fraction of a millisecond.
+	patience := time.NewTimer(fetchPatience)
+	defer patience.Stop()
+	select {
+	case <-f.done:
+	case <-patience.C:
+		return waitFetch
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
-		return outcome(verbs.WCRetryExcErr)
+	if p.fetches[k] == f {
+		delete(p.fetches, k)
+	}
+	return f.out
+}
+
+// fetchPatience is how long a post waits for an import before it becomes pending.
+const fetchPatience = 20 * time.Millisecond
+
+// startFetch starts an import or finds the one under way; nil if the peer is gone.
+func (p *peer) startFetch(k fetchKey, run func() outcome) *fetch {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || p.dead.Load() {
+		return nil
 	}
 	if f := p.fetches[k]; f != nil {
-		if !f.done.Load() {
-			return waitFetch
-		}
-		delete(p.fetches, k)
-		return f.out
+		return f
 	}
-	f := &fetch{}
+	f := &fetch{done: make(chan struct{})}
 	p.fetches[k] = f
 	p.dev.wg.Go(func() {
 		f.out = run()
-		f.done.Store(true)
+		close(f.done)
 	})
-	return waitFetch
+	return f
 }
 
 // fetchOutcome is how an operation ends whose memory could not be imported.
@@ -256,24 +306,13 @@ func (p *peer) importRegion(key uint32, e *mrEntry) outcome {
 		_ = seg.Close()
 		return outcome(verbs.WCRemAccessErr)
 	}
-	runtime.AddCleanup(r, func(s *fabric.Segment) { _ = s.Close() }, seg)
-	if p.local == nil {
-		p.mu.Lock()
-		defer p.mu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if old := p.regions[key]; old != nil && old.refs == 0 {
+		_ = old.close() // imported and never used: deregistered meanwhile
 	}
-	p.sweep()
-	p.regions.set(key&(maxMR-1), r)
+	p.regions[key] = r
 	return success
-}
-
-// sweep lets go of MRs that their owner deregistered; the garbage collector unmaps them when no
-// operation uses them any more. Caller holds mu.
-func (p *peer) sweep() {
-	p.regions.each(func(i uint32, r *region) {
-		if !r.live() {
-			p.regions.set(i, nil)
-		}
-	})
 }
 
 // area finds bytes of an arena of the peer.
@@ -287,11 +326,9 @@ func (p *peer) area(id, offset, n uint64) (unsafe.Pointer, outcome) {
 			if err != nil {
 				return fetchOutcome(err)
 			}
-			if p.local == nil {
-				p.mu.Lock()
-				defer p.mu.Unlock()
-			}
-			if p.areas[id] != nil {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if p.areas[id] != nil || p.closed {
 				_ = seg.Close()
 			} else {
 				p.areas[id] = seg

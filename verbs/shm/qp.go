@@ -123,6 +123,7 @@ func (q *qp) ToRTR(peer *verbs.Endpoint, a verbs.RTRAttr) error {
 		q.peer = p
 		q.target = &p.ctl.qps[peer.QPN&(maxQP-1)]
 		q.send.lane.target, q.send.lane.wordQPN = q.target, uint64(peer.QPN)
+		q.send.lane.remote = make([]view, remoteViews)
 		e.peer.Store(p.id.Incarnation)
 		e.peerQPN.Store(peer.QPN)
 	}
@@ -167,11 +168,13 @@ func (q *qp) ToError() error {
 func (q *qp) Close() error {
 	q.state.Store(stateClosed)
 	q.entry.word.Store(uint64(q.qpn)<<8 | uint64(stateClosed))
+	q.sendCQ.mu.Lock() // the ticker may be at it
 	q.sendCQ.unwait(q)
+	q.send.lane.close(q.peer)
+	q.sendCQ.mu.Unlock()
+	q.recv.lane.close(nil)
 	q.sendCQ.delist(q, false)
 	q.recvCQ.delist(q, true)
-	q.send.lane.close()
-	q.recv.lane.close()
 	d := q.dev
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -86,8 +86,10 @@ func (q *qp) PostRecv(wrs []verbs.RecvWR) (int, error) {
 		}
 		h.posted++
 	}
-	if s := q.state.Load(); s == stateErr {
+	if q.state.Load() == stateErr {
+		q.recvCQ.mu.Lock()
 		q.flushReceives()
+		q.recvCQ.mu.Unlock()
 		return len(wrs), nil
 	}
 	if h.slots != nil {
@@ -259,15 +261,16 @@ func (q *qp) slot(n uint64) *recvSlot {
 
 // buffer finds a piece of the peer's receive buffer.
 func (q *qp) buffer(sge *slotSGE, n uint64) (piece, outcome) {
-	r, out := q.peer.region(sge.key.Load())
+	v, out := q.send.lane.remoteView(q.peer, sge.key.Load())
 	if out != success {
 		return piece{}, out
 	}
+	r := v.r
 	off, ok := r.offset(sge.addr.Load(), n)
 	if !ok || r.pd != q.send.pd || r.access&verbs.AccessLocalWrite == 0 {
 		return piece{}, outcome(verbs.WCRemAccessErr)
 	}
-	return piece{r, off, n}, success
+	return piece{v, off, n}, success
 }
 
 // deliver completes the peer's next receive. The swap is a full fence: see peer.notify.

@@ -18,8 +18,8 @@ const (
 )
 
 // region is an MR as an initiator sees it: the own one of this device, or a peer's that was
-// imported. It holds a reference to the segment, given back by Close of the device or by the
-// garbage collector once nothing uses the region. Immutable but for claims.
+// imported. It holds a reference to the segment: of an own MR until that is closed, of a peer's
+// until the last view of it is gone. Immutable but for refs and unmapped.
 type region struct {
 	key    uint32
 	pd     uint32
@@ -35,8 +35,18 @@ type region struct {
 	seg    *fabric.Segment
 	mem    *memory // the MR itself if it is this process's; nil otherwise
 
-	mu     sync.Mutex
-	claims map[*lane]uint16 // guarded by mu
+	refs int // views of an imported one; guarded by peer.mu
+
+	mu       sync.Mutex
+	unmapped bool // guarded by mu
+}
+
+// close gives the segment back. Owner entries are not touched any more after that.
+func (r *region) close() error {
+	r.mu.Lock()
+	r.unmapped = true
+	r.mu.Unlock()
+	return r.seg.Close()
 }
 
 // regionShape is where the parts of an MR's segment lie, in bytes.
@@ -72,7 +82,7 @@ func newRegion(seg *fabric.Segment, size uint64) (*region, error) {
 	p := unsafe.Pointer(unsafe.SliceData(seg.Bytes()))
 	return &region{size: size, data: p, words: unsafe.Add(p, s.words),
 		head: (*mrHead)(unsafe.Add(p, s.head)), owners: unsafe.Add(p, s.owners), count: s.count,
-		seg: seg, claims: map[*lane]uint16{}}, nil
+		seg: seg}, nil
 }
 
 // live reports whether the MR is still registered as it was when the region was made.

@@ -9,23 +9,27 @@ import (
 	"drtmd/verbs"
 )
 
-// inlineKey is the lkey of a pending inline request whose payload stands in sendHalf.inline.
-// The index bits of no MR are all ones with generation 0.
-const inlineKey = 1<<mrBits - 1
-
-// badSGEs is the NumSGE of a pending inline request whose buffers were bad at post.
-const badSGEs = 0xff
+// Values of WR.NumSGE in the ring of pending requests.
+const (
+	keptInline = 0xfe // the payload, SGE[0].Length bytes, stands in sendHalf.inline
+	badSGEs    = 0xff // inline buffers that were bad at post
+)
 
 // PostSend runs the requests on the caller's CPU, in order; from the first one that has to wait
-// they are kept and go on in later calls of PostSend and Poll.
+// they are kept, and go on in later calls of PostSend and Poll or by the device's ticker.
 func (q *qp) PostSend(wrs []verbs.WR) (int, error) {
+	if q.sendCQ.pending.Load() {
+		q.sendCQ.mu.Lock()
+		defer q.sendCQ.mu.Unlock()
+	}
 	s := &q.send
 	if s.head == s.tail && q.state.Load() == stateRTS {
 		for i := range wrs {
 			wr := &wrs[i]
 			out := q.exec(wr)
 			if out != success {
-				return q.postRest(wrs[i:], out, len(wrs))
+				q.postRest(wrs[i:], out)
+				break
 			}
 			if wr.Flags&verbs.FlagSignaled != 0 {
 				q.succeed(wr)
@@ -43,25 +47,23 @@ func (q *qp) PostSend(wrs []verbs.WR) (int, error) {
 }
 
 // postRest deals with a first request that did not succeed at once, and those behind it.
-func (q *qp) postRest(wrs []verbs.WR, out outcome, n int) (int, error) {
-	if !out.waits() {
+func (q *qp) postRest(wrs []verbs.WR, out outcome) {
+	over := !out.waits()
+	if !over && q.startWait(out) {
+		over, out = true, expired(out)
+	}
+	if over {
 		q.finish(&wrs[0], out)
 		wrs = wrs[1:]
 	}
 	for i := range wrs {
 		q.keep(&wrs[i])
 	}
-	switch {
-	case !out.waits():
+	if over {
 		q.flushSends()
-	case q.startWait(out):
-		q.finish(&wrs[0], q.expired(out))
-		q.send.head++
-		q.flushSends()
-	default:
+	} else {
 		q.sendCQ.wait(q)
 	}
-	return n, nil
 }
 
 // keep copies a request into the ring, with its payload if that is inline.
@@ -89,11 +91,11 @@ func (q *qp) keep(wr *verbs.WR) {
 	for i := range c.srcCount {
 		buf = append(buf, unsafe.Slice((*byte)(c.src[i]), c.srcLen[i])...)
 	}
-	kept.NumSGE = 1
-	kept.SGE[0] = verbs.SGE{Addr: uint64(slot), Length: uint32(total), LKey: inlineKey}
+	kept.NumSGE = keptInline
+	kept.SGE[0] = verbs.SGE{Addr: uint64(slot), Length: uint32(total)}
 }
 
-// progress goes on with pending requests and reports whether any are left.
+// progress goes on with pending requests and reports whether any are left. Caller holds cq.mu.
 func (q *qp) progress() bool {
 	s := &q.send
 	for s.head != s.tail {
@@ -107,7 +109,7 @@ func (q *qp) progress() bool {
 			if !q.startWait(out) {
 				return true
 			}
-			out = q.expired(out)
+			out = expired(out)
 		}
 		s.head++
 		switch {
@@ -145,7 +147,7 @@ func (q *qp) startWait(out outcome) (over bool) {
 }
 
 // expired is how an operation ends whose time to wait is over.
-func (q *qp) expired(out outcome) outcome {
+func expired(out outcome) outcome {
 	if out == waitRecv {
 		return outcome(verbs.WCRNRRetryExcErr)
 	}
@@ -176,8 +178,16 @@ func (q *qp) flushSends() {
 // sources finds the local buffers of a request that reads them.
 func (q *qp) sources(wr *verbs.WR, c *current) (total uint64, ok bool) {
 	c.srcCount = 0
-	if wr.NumSGE == badSGEs {
+	switch wr.NumSGE {
+	case badSGEs:
 		return 0, false
+	case keptInline:
+		c.src[0], c.srcLen[0] = nil, uint64(wr.SGE[0].Length)
+		if c.srcLen[0] > 0 {
+			c.src[0] = unsafe.Pointer(&q.send.inline[int(wr.SGE[0].Addr)*q.cfg.MaxInline])
+			c.srcCount = 1
+		}
+		return c.srcLen[0], true
 	}
 	for i := range int(wr.NumSGE) {
 		sge := &wr.SGE[i]
@@ -185,7 +195,7 @@ func (q *qp) sources(wr *verbs.WR, c *current) (total uint64, ok bool) {
 		if n == 0 {
 			continue
 		}
-		p := q.localBytes(sge, n)
+		p := q.localBytes(sge, n, wr.Flags&verbs.FlagInline != 0)
 		if p == nil {
 			return 0, false
 		}
@@ -196,9 +206,11 @@ func (q *qp) sources(wr *verbs.WR, c *current) (total uint64, ok bool) {
 	return total, true
 }
 
-func (q *qp) localBytes(sge *verbs.SGE, n uint64) unsafe.Pointer {
-	if sge.LKey == inlineKey {
-		return unsafe.Pointer(&q.send.inline[int(sge.Addr)*q.cfg.MaxInline])
+// localBytes finds the bytes of an SGE. Inline payload is the caller's memory, registered or not,
+// and no key is looked at (IBV_SEND_INLINE).
+func (q *qp) localBytes(sge *verbs.SGE, n uint64, inline bool) unsafe.Pointer {
+	if inline {
+		return *(*unsafe.Pointer)(unsafe.Pointer(&sge.Addr))
 	}
 	r, off := q.local(sge, n)
 	if r == nil {

@@ -265,6 +265,7 @@ func (q *qp) place(wr *verbs.RecvWR, from verbs.GID, payload []byte) outcome {
 	var grh [verbs.GRHBytes]byte
 	fillGRH(&grh, from, q.dev.gid, len(payload))
 	l := &q.recv.lane
+	l.op++
 	defer l.giveBack()
 	rest := grh[:]
 	inPayload := false
@@ -277,6 +278,7 @@ func (q *qp) place(wr *verbs.RecvWR, from verbs.GID, payload []byte) outcome {
 		if r == nil || r.access&verbs.AccessLocalWrite == 0 {
 			return outcome(verbs.WCLocProtErr)
 		}
+		v := l.view(r)
 		for end := off + uint64(sge.Length); off < end; {
 			line, at := off/lineBytes, off%lineBytes
 			room := min(lineBytes-at, end-off)
@@ -291,7 +293,7 @@ func (q *qp) place(wr *verbs.RecvWR, from verbs.GID, payload []byte) outcome {
 			if n == 0 {
 				return success
 			}
-			switch out := l.store(r, line, at, n, &l.scratch); {
+			switch out := l.store(v, line, at, n, &l.scratch); {
 			case out == outcome(verbs.WCRemAccessErr):
 				return outcome(verbs.WCLocProtErr)
 			case out != success:

@@ -1,0 +1,131 @@
+package rpc
+
+import (
+	"fmt"
+	"time"
+
+	"drtmd/verbs"
+)
+
+// Defaults of Config, and bounds that are not settings.
+const (
+	defaultQKey        = 0x11ad7d
+	defaultPeers       = 16
+	defaultSlots       = 32
+	defaultWindow      = 8
+	defaultMaxMessage  = 16 << 10
+	defaultSendDepth   = 64
+	defaultRTOMin      = 2 * time.Millisecond
+	defaultRTOFirst    = 10 * time.Millisecond
+	defaultRTOMax      = 200 * time.Millisecond
+	defaultPeerTimeout = 2 * time.Second
+	defaultTries       = 32
+	defaultInline      = 256
+
+	maxPeers   = 4096
+	minMessage = 256 // every port takes this much, so that errors in words arrive whole
+
+	// recvSlack is the receive buffers per peer beyond the window: datagrams without a message,
+	// which only acknowledge, and the probes of a peer that believes what it sent lost.
+	recvSlack = 4
+	// strayBuffers take hellos and whatever else is of no session.
+	strayBuffers = 16
+)
+
+// Config of NewPort. Zero fields take the defaults that are named.
+type Config struct {
+	// Incarnation tells this life of the port from those before and after. It must not be zero
+	// and should be random: a counter that begins anew would repeat.
+	Incarnation uint64
+	QKey        uint32 // of the queue pair; 0 = 0x11ad7d
+	Peers       int    // sessions at a time; 0 = 16
+	// Slots is the number of requests outstanding per session and direction; 0 = 32. One per
+	// fiber that calls at the same time is enough.
+	Slots int
+	// Window is the number of datagrams that a peer may have in flight to this port; 0 = 8. The
+	// port posts (Window + 4) * Peers + 16 receive buffers of one MTU each.
+	Window     int
+	MaxMessage int  // bytes of the longest request or response; 0 = 16 KiB
+	SendDepth  int  // datagrams that may wait for the device; 0 = 64
+	NoBatch    bool // each message in a datagram of its own
+
+	RTOMin      time.Duration // least retransmission timeout; 0 = 2 ms
+	RTOFirst    time.Duration // the one before a round trip was measured; 0 = 10 ms
+	RTOMax      time.Duration // most; 0 = 200 ms, or PeerTimeout / 8 if that is less
+	PeerTimeout time.Duration // silence after which a peer is gone, at least 4 RTOMax; 0 = 2 s
+	// Tries bounds the transmissions of one request that a peer which is alive does not answer
+	// in any way; 0 = 32.
+	Tries int
+}
+
+// Address is how a port is reached. It is exchanged out of band.
+type Address struct {
+	verbs.Endpoint
+	Incarnation uint64
+}
+
+func (a Address) String() string {
+	return fmt.Sprintf("QP %d at %s (incarnation %#x)", a.QPN, a.GID, a.Incarnation)
+}
+
+// Completions is what the port adds to WorkerConfig.Extra.
+func (c Config) Completions() int {
+	c.fill()
+	return c.recvDepth() + c.SendDepth
+}
+
+func (c *Config) recvDepth() int { return (c.Window+recvSlack)*c.Peers + strayBuffers }
+
+func fill[T int | uint32 | time.Duration](v *T, value T) {
+	if *v == 0 {
+		*v = value
+	}
+}
+
+func (c *Config) fill() {
+	fill(&c.QKey, defaultQKey)
+	fill(&c.Peers, defaultPeers)
+	fill(&c.Slots, defaultSlots)
+	fill(&c.Window, defaultWindow)
+	fill(&c.MaxMessage, defaultMaxMessage)
+	fill(&c.SendDepth, defaultSendDepth)
+	fill(&c.PeerTimeout, defaultPeerTimeout)
+	fill(&c.RTOMax, min(defaultRTOMax, c.PeerTimeout/8))
+	fill(&c.RTOMin, min(defaultRTOMin, c.RTOMax))
+	fill(&c.RTOFirst, min(max(defaultRTOFirst, c.RTOMin), c.RTOMax))
+	fill(&c.Tries, defaultTries)
+}
+
+func (c *Config) check() error {
+	within := func(what string, v, low, high int) error {
+		if v < low || v > high {
+			return fmt.Errorf("%s %d is not in %d..%d", what, v, low, high)
+		}
+		return nil
+	}
+	if c.Incarnation == 0 {
+		return fmt.Errorf("the incarnation is zero: draw a random one each time a port is made")
+	}
+	if c.QKey >= 1<<31 {
+		return fmt.Errorf("qkey %#x: the highest bit makes a queue key privileged", c.QKey)
+	}
+	for _, err := range []error{
+		within("peers", c.Peers, 1, maxPeers),
+		within("slots", c.Slots, 1, maxSlots),
+		within("window", c.Window, 1, maxWindow),
+		within("longest message", c.MaxMessage, minMessage, hardMaxMessage),
+		within("send depth", c.SendDepth, 2, 1<<16),
+		within("tries", c.Tries, 1, 1<<16),
+	} {
+		if err != nil {
+			return err
+		}
+	}
+	if c.RTOMin <= 0 || c.RTOFirst < c.RTOMin || c.RTOMax < c.RTOFirst ||
+		c.PeerTimeout/4 < c.RTOMax {
+		return fmt.Errorf("timeouts of %v (least), %v (first), %v (most), %v (peer): they must "+
+			"ascend, and the last be at least four times the one before", c.RTOMin, c.RTOFirst,
+			c.RTOMax, c.PeerTimeout)
+	}
+	return nil
+}

@@ -1,0 +1,400 @@
+package rpc
+
+import (
+	"container/heap"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+	"unsafe"
+
+	"drtmd/verbs"
+	"drtmd/verbs/fiber"
+)
+
+// fakeNet is a fabric of datagrams in virtual time, with one source of randomness: the same seed
+// gives the same run. It implements fiber.Timeline, and verbs.Driver for each node. UD only.
+type fakeNet struct {
+	t      *testing.T
+	now    int64 // ps
+	seq    uint64
+	events fakeEvents
+	rng    *rand.Rand
+	qps    map[uint32]*fakeQP
+	next   uint32 // QPN
+	nodes  []*fakeNode
+
+	latency   time.Duration
+	jitter    time.Duration // drawn uniformly, in addition: reorders
+	drop, dup float64
+	filter    func(from, to uint32, b []byte) bool // false: lost
+
+	sent      int // datagrams that were posted
+	starved   int // that found no receive buffer
+	waiting   map[[2]uint32]int
+	most      int // of waiting: on the way, or arrived and not polled, from one QP to another
+	datagrams [][]byte
+	keep      bool // in datagrams
+}
+
+type fakeEvent struct {
+	at  int64
+	seq uint64
+	f   func()
+}
+
+type fakeEvents []fakeEvent
+
+func (h fakeEvents) Len() int      { return len(h) }
+func (h fakeEvents) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h fakeEvents) Less(i, j int) bool {
+	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].seq < h[j].seq
+}
+func (h *fakeEvents) Push(x any) { *h = append(*h, x.(fakeEvent)) }
+func (h *fakeEvents) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return x
+}
+
+func newFakeNet(t *testing.T, seed uint64) *fakeNet {
+	t.Logf("seed %d", seed)
+	return &fakeNet{t: t, rng: rand.New(rand.NewPCG(seed, 1)), qps: map[uint32]*fakeQP{},
+		next: 16, latency: 5 * time.Microsecond, waiting: map[[2]uint32]int{}}
+}
+
+// fiber.Timeline.
+
+func (n *fakeNet) NowPs() int64 { return n.now }
+
+func (n *fakeNet) AtPs(at int64, f func()) {
+	n.seq++
+	heap.Push(&n.events, fakeEvent{max(at, n.now), n.seq, f})
+}
+func (n *fakeNet) Step(string, string)    {}
+func (n *fakeNet) PostCostPs(w int) int64 { return int64(w) * 50_000 }
+func (n *fakeNet) PassCostPs() int64      { return 100_000 }
+
+// run lets time pass until done, or for at most limit.
+func (n *fakeNet) run(limit time.Duration, done func() bool) bool {
+	end := n.now + int64(limit)*1000
+	for !done() {
+		if len(n.events) == 0 || n.events[0].at > end {
+			n.now = end
+			return false
+		}
+		e := heap.Pop(&n.events).(fakeEvent)
+		n.now = e.at
+		e.f()
+	}
+	return true
+}
+
+// Now is the clock of every node.
+func (n *fakeNet) Now() time.Duration { return time.Duration(n.now / 1000) }
+
+// carry takes a datagram from a QP to another.
+func (n *fakeNet) carry(from *fakeQP, wr *verbs.WR, b []byte) {
+	n.sent++
+	if n.keep {
+		n.datagrams = append(n.datagrams, b)
+	}
+	copies := 1
+	if n.drop > 0 && n.rng.Float64() < n.drop || n.filter != nil &&
+		!n.filter(from.qpn, wr.RemoteQPN, b) {
+		copies = 0
+	} else if n.dup > 0 && n.rng.Float64() < n.dup {
+		copies = 2
+	}
+	to := wr.RemoteQPN
+	for range copies {
+		delay := n.latency
+		if n.jitter > 0 {
+			delay += time.Duration(n.rng.Int64N(int64(n.jitter)))
+		}
+		key := [2]uint32{from.qpn, to}
+		n.waiting[key]++
+		n.most = max(n.most, n.waiting[key])
+		n.AtPs(n.now+int64(delay)*1000, func() { n.deliver(key, wr.RemoteQKey, b) })
+	}
+}
+
+func (n *fakeNet) deliver(key [2]uint32, qkey uint32, b []byte) {
+	q := n.qps[key[1]]
+	if q == nil || q.cfg.QKey != qkey {
+		n.waiting[key]--
+		return
+	}
+	if len(q.recvs) == 0 {
+		n.starved++
+		n.waiting[key]--
+		return
+	}
+	wr := q.recvs[0]
+	q.recvs = q.recvs[1:]
+	buf := q.node.bytes(wr.SGE[0])
+	copy(buf[verbs.GRHBytes:], b)
+	q.recvCQ.push(fakeWC{verbs.WC{ID: wr.Token, QPN: q.qpn, SrcQPN: key[0],
+		ByteLen: uint32(verbs.GRHBytes + len(b)), Flags: verbs.WCWithGRH},
+		func() { n.waiting[key]-- }})
+}
+
+// fakeNode is a node with one port.
+type fakeNode struct {
+	net   *fakeNet
+	gid   verbs.GID
+	mrs   []*fakeMR
+	ahs   uint32
+	force uint32 // QPN of the next QP; 0 = a new one
+	ctx   *verbs.Context
+	pd    *verbs.PD
+	core  *fiber.Core
+	w     *fiber.Worker
+	port  *Port
+}
+
+// node makes a node whose port has a configuration.
+func (n *fakeNet) node(cfg Config) *fakeNode { return n.nodeAt(cfg, 0) }
+
+func (n *fakeNet) nodeAt(cfg Config, qpn uint32) *fakeNode {
+	n.t.Helper()
+	x := &fakeNode{net: n, force: qpn}
+	x.gid[0], x.gid[15] = 0xfd, byte(len(n.nodes)+1)
+	if cfg.Incarnation == 0 {
+		cfg.Incarnation = n.rng.Uint64() | 1
+	}
+	var err error
+	x.ctx, err = verbs.NewContext(x, verbs.ContextOptions{Clock: n,
+		PSN: func() uint32 { return 0 }})
+	n.must(err)
+	x.pd, err = x.ctx.AllocPD()
+	n.must(err)
+	x.core = fiber.NewCore(n)
+	x.w, err = x.core.NewWorker(fiber.WorkerConfig{Name: fmt.Sprint("node ", len(n.nodes)),
+		PD: x.pd, Extra: cfg.Completions()})
+	n.must(err)
+	x.port, err = NewPort(x.w, cfg)
+	n.must(err)
+	n.nodes = append(n.nodes, x)
+	n.t.Cleanup(func() {
+		x.core.Kill()
+		n.must(x.core.Close())
+		n.must(x.ctx.Close())
+	})
+	return x
+}
+
+func (n *fakeNet) must(err error) {
+	n.t.Helper()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// live lists the sessions of the table.
+func (p *Port) live() (list []*Session) {
+	for _, s := range p.sessions {
+		if s != nil {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// crash ends the node at once.
+func (x *fakeNode) crash() {
+	x.core.Kill()
+	for _, qpn := range slices.Collect(mapsKeys(x.net.qps)) {
+		if x.net.qps[qpn].node == x {
+			delete(x.net.qps, qpn)
+		}
+	}
+}
+
+func mapsKeys[K comparable, V any](m map[K]V) func(func(K) bool) {
+	return func(yield func(K) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// do runs a fiber on the node to its end, for at most a virtual minute.
+func (x *fakeNode) do(body func(*fiber.Fiber) error) error {
+	x.net.t.Helper()
+	ended, result := false, error(nil)
+	x.w.Submit("test", body, func(err error) { ended, result = true, err })
+	if !x.net.run(time.Minute, func() bool { return ended }) {
+		x.net.t.Fatalf("nothing more happens at %v", x.net.Now())
+	}
+	return result
+}
+
+// run is do that fails the test on an error.
+func (x *fakeNode) run(body func(*fiber.Fiber) error) {
+	x.net.t.Helper()
+	x.net.must(x.do(body))
+}
+
+// session connects to another node.
+func (x *fakeNode) session(to *fakeNode) *Session {
+	x.net.t.Helper()
+	var s *Session
+	x.run(func(f *fiber.Fiber) (err error) {
+		s, err = x.port.Connect(f, to.port.Address(), 0)
+		return err
+	})
+	return s
+}
+
+func (x *fakeNode) bytes(s verbs.SGE) []byte {
+	b := x.mrs[s.LKey-1].b
+	at := s.Addr - uint64(uintptr(unsafe.Pointer(&b[0])))
+	return b[at : at+uint64(s.Length)]
+}
+
+// verbs.Driver.
+
+func (x *fakeNode) Attr() verbs.DeviceAttr {
+	return verbs.DeviceAttr{Name: "fake0", Provider: "fake", Ports: 1, Atomic: verbs.AtomicGlob,
+		MaxQP: 8, MaxQPWR: 1 << 16, MaxSGE: 1, MaxCQ: 8, MaxCQE: 1 << 18, MaxMR: 64,
+		MaxMRBytes: 1 << 28, MaxPD: 8, MaxAH: 1 << 16, MaxMsgBytes: 4096}
+}
+func (x *fakeNode) Quirks() verbs.Quirks { return verbs.Quirks{} }
+func (x *fakeNode) QueryPort(port int) (verbs.PortAttr, error) {
+	return verbs.PortAttr{Port: port, State: verbs.PortActive, Link: verbs.LinkMemory,
+		MaxMTU: 1024, ActiveMTU: 1024, GIDs: []verbs.GIDEntry{{Index: 0,
+			Type: verbs.GIDTypeMemory, GID: x.gid}}}, nil
+}
+func (x *fakeNode) AllocPD() (verbs.DriverPD, error)            { return fakePD{x}, nil }
+func (x *fakeNode) CreateChannel() (verbs.DriverChannel, error) { return nil, verbs.ErrUnsupported }
+func (x *fakeNode) CreateCQ(int, uint32, verbs.DriverChannel, bool) (verbs.DriverCQ, error) {
+	return &fakeCQ{}, nil
+}
+func (x *fakeNode) Start(func(verbs.DriverEvent)) error { return nil }
+func (x *fakeNode) Close() error                        { return nil }
+
+type fakePD struct{ *fakeNode }
+
+func (p fakePD) AllocMR(n int, _ verbs.Access, _ verbs.MROptions) (verbs.DriverMR, error) {
+	mr := &fakeMR{b: make([]byte, n), key: uint32(len(p.mrs) + 1)}
+	p.mrs = append(p.mrs, mr)
+	return mr, nil
+}
+func (p fakePD) CreateAH(verbs.AHAttr) (verbs.DriverAH, error) {
+	p.ahs++
+	return fakeAH(p.ahs), nil
+}
+func (p fakePD) CreateQP(c verbs.DriverQPConfig) (verbs.DriverQP, error) {
+	qpn := p.force
+	if qpn == 0 {
+		p.net.next++
+		qpn = p.net.next
+	}
+	q := &fakeQP{node: p.fakeNode, qpn: qpn, cfg: c, sendCQ: c.DriverSendCQ.(*fakeCQ),
+		recvCQ: c.DriverRecvCQ.(*fakeCQ)}
+	p.net.qps[qpn] = q
+	return q, nil
+}
+func (p fakePD) Close() error { return nil }
+
+type fakeMR struct {
+	b   []byte
+	key uint32
+}
+
+func (m *fakeMR) Bytes() []byte   { return m.b }
+func (m *fakeMR) LKey() uint32    { return m.key }
+func (m *fakeMR) RKey() uint32    { return m.key }
+func (m *fakeMR) Lines() []uint64 { return nil }
+func (m *fakeMR) Close() error    { return nil }
+
+type fakeAH uint32
+
+func (a fakeAH) Handle() uint32 { return uint32(a) }
+func (a fakeAH) Close() error   { return nil }
+
+type fakeWC struct {
+	verbs.WC
+	polled func()
+}
+
+type fakeCQ struct {
+	wcs     []fakeWC
+	arrived func()
+}
+
+func (c *fakeCQ) push(wc fakeWC) {
+	c.wcs = append(c.wcs, wc)
+	if c.arrived != nil {
+		c.arrived()
+	}
+}
+func (c *fakeCQ) Poll(wcs []verbs.WC) (int, error) {
+	n := min(len(wcs), len(c.wcs))
+	for i := range n {
+		wcs[i] = c.wcs[i].WC
+		if f := c.wcs[i].polled; f != nil {
+			f()
+		}
+	}
+	c.wcs = c.wcs[n:]
+	return n, nil
+}
+func (c *fakeCQ) Arm(bool) error     { return nil }
+func (c *fakeCQ) OnArrival(f func()) { c.arrived = f }
+func (c *fakeCQ) Close() error       { return nil }
+
+type fakeQP struct {
+	node           *fakeNode
+	qpn            uint32
+	cfg            verbs.DriverQPConfig
+	sendCQ, recvCQ *fakeCQ
+	recvs          []verbs.RecvWR
+	failed         bool
+}
+
+func (q *fakeQP) QPN() uint32                                { return q.qpn }
+func (q *fakeQP) ToInit() error                              { return nil }
+func (q *fakeQP) ToRTR(*verbs.Endpoint, verbs.RTRAttr) error { return nil }
+func (q *fakeQP) ToRTS(uint32, verbs.RTSAttr) error          { return nil }
+func (q *fakeQP) ToError() error {
+	q.failed = true
+	for _, wr := range q.recvs {
+		q.recvCQ.push(fakeWC{WC: verbs.WC{ID: wr.Token, QPN: q.qpn,
+			Status: verbs.WCWRFlushErr}})
+	}
+	q.recvs = nil
+	return nil
+}
+func (q *fakeQP) PostSend(wrs []verbs.WR) (int, error) {
+	for i := range wrs {
+		wr := wrs[i]
+		if q.failed {
+			q.sendCQ.push(fakeWC{WC: verbs.WC{ID: wr.Token, QPN: q.qpn,
+				Status: verbs.WCWRFlushErr}})
+			continue
+		}
+		q.node.net.carry(q, &wr, slices.Clone(q.node.bytes(wr.SGE[0])))
+		if wr.Flags&verbs.FlagSignaled != 0 {
+			q.node.net.AtPs(q.node.net.now+1_000_000, func() { // 1 us: slots are in use a while
+				q.sendCQ.push(fakeWC{WC: verbs.WC{ID: wr.Token, QPN: q.qpn}})
+			})
+		}
+	}
+	return len(wrs), nil
+}
+func (q *fakeQP) PostRecv(wrs []verbs.RecvWR) (int, error) {
+	q.recvs = append(q.recvs, wrs...)
+	return len(wrs), nil
+}
+func (q *fakeQP) Close() error {
+	if q.node.net.qps[q.qpn] == q {
+		delete(q.node.net.qps, q.qpn)
+	}
+	return nil
+}

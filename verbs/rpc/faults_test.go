@@ -1,0 +1,489 @@
+package rpc
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"drtmd/verbs/fiber"
+)
+
+// ledger counts, at the server, how often each request was executed. A request is 8 bytes of its
+// number and then a pattern, and so is its response.
+type ledger struct {
+	runs map[uint64]int
+	bad  int
+}
+
+func (l *ledger) run(req, resp []byte) (int, error) {
+	if len(req) < 8 {
+		l.bad++
+		return 0, errors.New("short")
+	}
+	l.runs[binary.LittleEndian.Uint64(req)]++
+	return echo(req, resp)
+}
+
+// storm has fibers of every node call every other node, and gives the number of each call that
+// ended in an error. sizes are drawn from the net's randomness.
+func storm(n *fakeNet, ls []*ledger, fibers, calls int, deadline time.Duration) map[uint64]error {
+	for i, x := range n.nodes {
+		x.port.Handle(typeEcho, ls[i].run)
+		x.port.HandleFiber(typeSlow, func(f *fiber.Fiber, req, resp []byte) (int, error) {
+			if err := f.Sleep(time.Duration(n.rng.IntN(500)) * time.Microsecond); err != nil {
+				return 0, err
+			}
+			return ls[i].run(req, resp)
+		})
+	}
+	failed := map[uint64]error{}
+	live, number := 0, uint64(0)
+	one := func(f *fiber.Fiber, s *Session) error {
+		number++
+		id := number
+		size := 8 + n.rng.IntN(100)
+		if n.rng.IntN(8) == 0 {
+			size = 8 + n.rng.IntN(defaultMaxMessage-7)
+		}
+		req, resp := pattern(size, int(id)), make([]byte, size)
+		binary.LittleEndian.PutUint64(req, id)
+		t := typeEcho
+		if n.rng.IntN(4) == 0 {
+			t = typeSlow
+		}
+		limit := time.Duration(0)
+		if deadline > 0 {
+			limit = f.Now() + deadline
+		}
+		got, err := s.Call(f, t, req, resp, limit)
+		if err != nil {
+			failed[id] = err
+			return nil
+		}
+		if got != size || string(resp) != string(plusOne(req)) {
+			return fmt.Errorf("call %d of %d bytes got a wrong answer of %d", id, size, got)
+		}
+		return nil
+	}
+	for _, x := range n.nodes {
+		for range fibers {
+			live++
+			x.w.Submit("caller", func(f *fiber.Fiber) error {
+				for _, y := range n.nodes {
+					s, err := x.port.Connect(f, y.port.Address(), 0)
+					for range calls {
+						if err != nil {
+							return err
+						}
+						err = one(f, s)
+					}
+				}
+				return nil
+			}, func(err error) {
+				live--
+				if err != nil {
+					n.t.Error(err)
+				}
+			})
+		}
+	}
+	if !n.run(10*time.Minute, func() bool { return live == 0 }) {
+		n.t.Fatalf("%d callers still wait at %v", live, n.Now())
+	}
+	n.run(time.Second, func() bool { return false }) // what is still under way
+	return failed
+}
+
+func TestAtMostOnceUnderLossDuplicationAndReordering(t *testing.T) {
+	seeds, nodes := uint64(12), 3
+	if testing.Short() {
+		seeds = 3
+	}
+	for _, c := range []struct {
+		name      string
+		drop, dup float64
+		jitter    time.Duration
+		deadline  time.Duration
+	}{
+		{"clean", 0, 0, 0, 0},
+		{"loss", 0.1, 0, 0, 0},
+		{"duplication", 0, 0.3, 0, 0},
+		{"reordering", 0, 0, 200 * time.Microsecond, 0},
+		{"everything", 0.1, 0.1, 5 * time.Millisecond, 0},
+		{"everything with callers that give up", 0.2, 0.1, 5 * time.Millisecond,
+			8 * time.Millisecond},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for seed := range seeds {
+				n := newFakeNet(t, seed)
+				n.drop, n.dup, n.jitter = c.drop, c.dup, c.jitter
+				var ls []*ledger
+				for range nodes {
+					n.node(Config{Slots: 4, PeerTimeout: time.Minute, Tries: 1000})
+					ls = append(ls, &ledger{runs: map[uint64]int{}})
+				}
+				const fibers, calls = 6, 10
+				failed := storm(n, ls, fibers, calls, c.deadline)
+				total := nodes * fibers * nodes * calls
+				if c.deadline == 0 && len(failed) > 0 || len(failed) == total {
+					t.Errorf("%d of %d calls failed: %v", len(failed), total, failed)
+				}
+				executed := 0
+				for _, l := range ls {
+					if l.bad > 0 {
+						t.Errorf("%d requests were damaged", l.bad)
+					}
+					for id, k := range l.runs {
+						executed++
+						if k != 1 {
+							t.Errorf("request %d was executed %d times", id, k)
+						}
+					}
+				}
+				if executed < total-len(failed) || executed > total {
+					t.Errorf("%d of %d requests were executed, %d failed", executed, total,
+						len(failed))
+				}
+				checkStats(t, n)
+				if t.Failed() {
+					t.Fatalf("seed %d", seed)
+				}
+			}
+		})
+	}
+}
+
+// checkStats: nothing of this protocol is garbage, and without reordering windows hold.
+func checkStats(t *testing.T, n *fakeNet) {
+	t.Helper()
+	for i, x := range n.nodes {
+		if x.port.Stats.Garbage != [ReasonCount]uint64{} {
+			t.Errorf("node %d took for garbage: %v", i, x.port.Stats.Garbage)
+		}
+	}
+	if n.jitter == 0 && n.drop == 0 && n.dup == 0 && (n.starved > 0 ||
+		n.most > defaultWindow+recvSlack) {
+		t.Errorf("%d datagrams found no buffer, at most %d were in flight", n.starved, n.most)
+	}
+}
+
+func TestSameSeedSameRun(t *testing.T) {
+	var first string
+	for range 2 {
+		n := newFakeNet(t, 7)
+		n.drop, n.dup, n.jitter = 0.1, 0.1, time.Millisecond
+		var ls []*ledger
+		for range 3 {
+			n.node(Config{PeerTimeout: time.Minute})
+			ls = append(ls, &ledger{runs: map[uint64]int{}})
+		}
+		storm(n, ls, 4, 5, 0)
+		run := fmt.Sprint(n.now, n.seq, n.sent)
+		for _, x := range n.nodes {
+			run += fmt.Sprintf(" %+v", x.port.Stats)
+		}
+		if first == "" {
+			first = run
+		}
+		if run != first {
+			t.Fatalf("two runs of a seed:\n%s\n%s", first, run)
+		}
+	}
+}
+
+func TestWindowBoundsWhatIsInFlightToASlowReceiver(t *testing.T) {
+	n := newFakeNet(t, 1)
+	server := n.node(Config{Window: 4, Peers: 8})
+	server.port.Handle(typeEcho, echo)
+	live := 0
+	for range 8 {
+		client := n.node(Config{Window: 4, NoBatch: true, PeerTimeout: time.Minute})
+		s := client.session(server)
+		for range 32 {
+			live++
+			client.w.Submit("caller", func(f *fiber.Fiber) error {
+				for i := range 20 {
+					if err := checkEcho(f, s, 3000, i); err != nil {
+						return err
+					}
+				}
+				return nil
+			}, func(err error) {
+				live--
+				n.must(err)
+			})
+		}
+	}
+	// The server's core is busy nine tenths of the time, 100 us at a time.
+	server.w.Submit("hog", func(f *fiber.Fiber) error {
+		for live > 0 {
+			f.Charge(100_000_000)
+			if err := f.Sleep(10 * time.Microsecond); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, nil)
+	if !n.run(10*time.Minute, func() bool { return live == 0 }) {
+		t.Fatalf("%d callers wait", live)
+	}
+	if n.starved > 0 || n.most > 4+recvSlack {
+		t.Errorf("%d datagrams found no buffer, %d were in flight at most", n.starved, n.most)
+	}
+	if n.nodes[1].port.Stats.Stalls == 0 {
+		t.Error("the window held nothing back: the test shows nothing")
+	}
+}
+
+func TestPeerThatRestartedResetsCallersAndRunsNoOldRequest(t *testing.T) {
+	n := newFakeNet(t, 1)
+	n.keep = true
+	a, b := n.node(Config{}), n.node(Config{})
+	b.port.HandleFiber(typeSlow, func(f *fiber.Fiber, _, _ []byte) (int, error) {
+		return 0, f.Sleep(time.Hour)
+	})
+	s := a.session(b)
+	ended, result := false, error(nil)
+	a.w.Submit("caller", func(f *fiber.Fiber) error {
+		_, err := s.Call(f, typeSlow, []byte("old"), nil, 0)
+		return err
+	}, func(err error) { ended, result = true, err })
+	n.run(time.Millisecond, func() bool { return b.port.Stats.Requests == 1 })
+	address := b.port.Address()
+	b.crash()
+	again := n.nodeAt(Config{}, address.QPN) // the same queue pair number
+	again.gid = b.gid
+	ran := 0
+	again.port.Handle(typeSlow, func(req, resp []byte) (int, error) {
+		ran++
+		return 0, nil
+	})
+	at := n.Now()
+	if !n.run(time.Minute, func() bool { return ended }) || !errors.Is(result, ErrPeerReset) {
+		t.Fatalf("the caller got %v", result)
+	}
+	if took := n.Now() - at; took > defaultRTOMax+defaultRTOFirst {
+		t.Errorf("the caller learned of it after %v", took)
+	}
+	if err := a.do(func(f *fiber.Fiber) error { return checkEcho(f, s, 1, 0) }); !errors.Is(err,
+		ErrPeerReset) {
+		t.Errorf("a call on the old session: %v", err)
+	}
+	err := a.do(func(f *fiber.Fiber) error {
+		_, err := a.port.Connect(f, address, 0)
+		return err
+	})
+	if !errors.Is(err, ErrPeerReset) {
+		t.Errorf("connecting to the old incarnation: %v", err)
+	}
+	// Everything that was ever sent to the old one comes once more.
+	n.keep = false
+	for _, d := range n.datagrams {
+		n.deliver([2]uint32{a.port.qp.QPN(), address.QPN}, defaultQKey, d)
+	}
+	n.run(time.Second, func() bool { return false })
+	if ran > 0 {
+		t.Errorf("the new incarnation ran %d old requests", ran)
+	}
+	fresh := a.session(again)
+	a.run(func(f *fiber.Fiber) error {
+		_, err := fresh.Call(f, typeSlow, nil, nil, 0)
+		return err
+	})
+}
+
+func TestPeerThatIsGoneIsAnErrorWithinTheTimeout(t *testing.T) {
+	n := newFakeNet(t, 1)
+	cfg := Config{PeerTimeout: 300 * time.Millisecond}
+	a, b := n.node(cfg), n.node(cfg)
+	b.port.Handle(typeEcho, echo)
+	s := a.session(b)
+	a.run(func(f *fiber.Fiber) error { return checkEcho(f, s, 10, 0) })
+	b.crash()
+	for _, c := range []struct {
+		name string
+		call func(*fiber.Fiber) error
+	}{
+		{"call", func(f *fiber.Fiber) error { return checkEcho(f, s, 10, 0) }},
+		{"connect", func(f *fiber.Fiber) error {
+			_, err := a.port.Connect(f, b.port.Address(), 0)
+			return err
+		}},
+	} {
+		before := n.sent
+		at := n.Now()
+		err := a.do(c.call)
+		if !errors.Is(err, ErrPeerGone) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if took := n.Now() - at; took < cfg.PeerTimeout || took > cfg.PeerTimeout*3/2 {
+			t.Errorf("%s took %v", c.name, took)
+		}
+		if k := n.sent - before; k > 12 {
+			t.Errorf("%s sent %d datagrams to nobody", c.name, k)
+		}
+	}
+}
+
+func TestLongHandlerIsNoSilence(t *testing.T) {
+	n := newFakeNet(t, 1)
+	a, b := n.node(Config{PeerTimeout: 100 * time.Millisecond, Tries: 3}), n.node(Config{})
+	runs := 0
+	b.port.HandleFiber(typeSlow, func(f *fiber.Fiber, req, resp []byte) (int, error) {
+		runs++
+		if err := f.Sleep(5 * time.Second); err != nil {
+			return 0, err
+		}
+		return copy(resp, req), nil
+	})
+	s := a.session(b)
+	for _, size := range []int{5, 5000} {
+		a.run(func(f *fiber.Fiber) error {
+			got, err := s.Call(f, typeSlow, make([]byte, size), make([]byte, size), 0)
+			if err == nil && got != size {
+				err = fmt.Errorf("%d bytes", got)
+			}
+			return err
+		})
+	}
+	if runs != 2 {
+		t.Errorf("the handler ran %d times", runs)
+	}
+	most := uint64(10*time.Second/a.port.cfg.RTOMax) + 10
+	if k := a.port.Stats.Retransmissions; k < 2 || k > most {
+		t.Errorf("asked %d times, at most %d are due", k, most)
+	}
+	if got := s.rtt.smooth; got > time.Second {
+		t.Errorf("the handler's time was taken for a round trip: %v", got)
+	}
+}
+
+func TestCallerThatGivesUpFreesItsSlotAndIsNotAnsweredLate(t *testing.T) {
+	n := newFakeNet(t, 1)
+	a, b := n.node(Config{Slots: 1}), n.node(Config{})
+	b.port.HandleFiber(typeSlow, func(f *fiber.Fiber, _, resp []byte) (int, error) {
+		return copy(resp, "late"), f.Sleep(50 * time.Millisecond)
+	})
+	b.port.Handle(typeEcho, echo)
+	s := a.session(b)
+	a.run(func(f *fiber.Fiber) error {
+		at := f.Now()
+		_, err := s.Call(f, typeSlow, nil, make([]byte, 10), at+time.Millisecond)
+		if !errors.Is(err, fiber.ErrDeadline) {
+			return fmt.Errorf("the call that was to give up: %v", err)
+		}
+		// The slot's next request waits until the abandoned one has run.
+		if err := checkEcho(f, s, 100, 0); err != nil {
+			return err
+		}
+		if took := f.Now() - at; took < 50*time.Millisecond {
+			return fmt.Errorf("two requests of a slot ran at a time, after %v", took)
+		}
+		scope := a.w.NewScope()
+		task := a.w.Go("cancelled", scope, func(f *fiber.Fiber) error {
+			_, err := s.Call(f, typeSlow, nil, make([]byte, 10), 0)
+			return err
+		})
+		if err := f.Sleep(time.Millisecond); err != nil {
+			return err
+		}
+		scope.Cancel(errors.New("enough"))
+		if err := f.Join(task, 0); !errors.Is(err, fiber.ErrCancelled) {
+			return fmt.Errorf("the cancelled call: %v", err)
+		}
+		return checkEcho(f, s, 100, 0)
+	})
+}
+
+func TestFullPeerRefusesAndSilentSessionsMakeRoom(t *testing.T) {
+	n := newFakeNet(t, 1)
+	cfg := Config{Peers: 2, PeerTimeout: 100 * time.Millisecond}
+	server := n.node(cfg)
+	server.port.Handle(typeEcho, echo)
+	var clients []*fakeNode
+	for range 3 {
+		clients = append(clients, n.node(cfg))
+	}
+	s := clients[0].session(server)
+	clients[1].session(server)
+	connect := func(f *fiber.Fiber) error {
+		_, err := clients[2].port.Connect(f, server.port.Address(), 0)
+		return err
+	}
+	if err := clients[2].do(connect); !errors.Is(err, ErrRefused) {
+		t.Fatalf("the third of two sessions: %v", err)
+	}
+	own := server.do(func(f *fiber.Fiber) error {
+		_, err := server.port.Connect(f, clients[2].port.Address(), 0)
+		return err
+	})
+	if !errors.Is(own, ErrFull) {
+		t.Errorf("connecting from a full port: %v", own)
+	}
+	n.run(200*time.Millisecond, func() bool { return false })
+	clients[2].run(connect)
+	if server.port.Stats.Evicted != 1 {
+		t.Errorf("%d sessions were evicted", server.port.Stats.Evicted)
+	}
+	err := clients[0].do(func(f *fiber.Fiber) error { return checkEcho(f, s, 1, 0) })
+	if !errors.Is(err, ErrPeerReset) {
+		t.Errorf("a call on the session that made room: %v", err)
+	}
+}
+
+func TestCloseEndsTheSessionOnBothSides(t *testing.T) {
+	n := newFakeNet(t, 1)
+	a, b := n.node(Config{}), n.node(Config{})
+	wait := func(f *fiber.Fiber, _, _ []byte) (int, error) { return 0, f.Sleep(time.Second) }
+	a.port.HandleFiber(typeSlow, wait)
+	b.port.HandleFiber(typeSlow, wait)
+	ab, ba := a.session(b), b.session(a)
+	var errs [2]error
+	live := 2
+	for i, s := range []*Session{ab, ba} {
+		n.nodes[i].w.Submit("caller", func(f *fiber.Fiber) error {
+			_, err := s.Call(f, typeSlow, nil, nil, 0)
+			return err
+		}, func(err error) { errs[i] = err; live-- })
+	}
+	n.run(time.Millisecond, func() bool { return false })
+	a.run(func(*fiber.Fiber) error { ab.Close(); ab.Close(); return nil })
+	n.run(10*time.Millisecond, func() bool { return live == 0 })
+	if !errors.Is(errs[0], ErrClosed) || !errors.Is(errs[1], ErrPeerReset) {
+		t.Errorf("a's call: %v; b's call: %v", errs[0], errs[1])
+	}
+	if len(a.port.live())+len(b.port.live()) > 0 {
+		t.Error("sessions are left")
+	}
+	b.port.Handle(typeEcho, echo)
+	fresh := a.session(b)
+	a.run(func(f *fiber.Fiber) error { return checkEcho(f, fresh, 10, 0) })
+}
+
+func TestBrokenQueuePairFailsCallers(t *testing.T) {
+	n := newFakeNet(t, 1)
+	a, b := n.node(Config{}), n.node(Config{})
+	b.port.HandleFiber(typeSlow, func(f *fiber.Fiber, _, _ []byte) (int, error) {
+		return 0, f.Sleep(time.Hour)
+	})
+	s := a.session(b)
+	err := a.do(func(f *fiber.Fiber) error {
+		var c Call
+		if err := s.Start(f, &c, typeSlow, nil, nil); err != nil {
+			return err
+		}
+		if err := f.Sleep(time.Millisecond); err != nil {
+			return err
+		}
+		if err := a.port.qp.ToError(); err != nil {
+			return err
+		}
+		_, err := c.Await(f, 0)
+		return err
+	})
+	if !errors.Is(err, ErrBroken) || !errors.Is(a.port.Err(), ErrBroken) {
+		t.Errorf("the call: %v; the port: %v", err, a.port.Err())
+	}
+}

@@ -1,0 +1,109 @@
+package rpc
+
+// receive deals with a datagram: b is what follows the GRH, srcQPN whom the device says it is
+// from. Everything in it may be garbage.
+func (p *Port) receive(b []byte, srcQPN uint32) {
+	h := &p.head
+	n, r, ok := parse(b, h, &p.msgs)
+	if !ok {
+		p.drop(r)
+		return
+	}
+	if n == 1 && p.msgs[0].kind == kindReset {
+		p.gotReset(h, &p.msgs[0], srcQPN)
+		return
+	}
+	hello := p.helloAmong(n)
+	if h.dstIncarnation != p.cfg.Incarnation {
+		p.drop(ReasonIncarnation)
+		if hello != nil {
+			p.refuse(h, hello, srcQPN, resetIncarnation)
+		}
+		return
+	}
+	if h.dst == 0 && n == 1 && hello != nil {
+		p.gotHello(h, hello, srcQPN)
+		return
+	}
+	s := p.sessions[h.dst&p.mask]
+	if s == nil || s.id != h.dst || s.peer.Incarnation != h.srcIncarnation ||
+		s.peer.QPN != srcQPN || s.remoteID != 0 && s.remoteID != h.src {
+		p.drop(ReasonSession)
+		if hello != nil {
+			p.refuse(h, hello, srcQPN, resetUnknown)
+		}
+		return
+	}
+	s.receive(h, p.msgs[:n])
+}
+
+// helloAmong finds a hello in the datagram.
+func (p *Port) helloAmong(n int) *message {
+	for i := range n {
+		if p.msgs[i].kind == kindHello {
+			return &p.msgs[i]
+		}
+	}
+	return nil
+}
+
+// receive deals with a datagram that its peer sent.
+func (s *Session) receive(h *header, msgs []message) {
+	p := s.port
+	if h.ack-s.acked > s.sent-s.acked && int32(h.ack-s.acked) > 0 {
+		p.drop(ReasonNumber)
+		return
+	}
+	s.heard = p.now()
+	s.backoff = 0
+	s.limit = s.window
+	if int32(h.ack-s.acked) > 0 {
+		s.acked = h.ack
+	}
+	if int32(h.number-s.got) > 0 {
+		s.got = h.number
+	}
+	if s.blocked || s.owes() {
+		s.blocked = false
+		s.touch()
+	}
+	p.Stats.MessagesReceived += uint64(len(msgs))
+	for i := range msgs {
+		s.dispatch(h, &msgs[i])
+	}
+	s.runBatch()
+}
+
+// owes reports whether the peer should be told what came even if there is nothing else to say.
+func (s *Session) owes() bool {
+	return s.state == stateOpen && int(s.got-s.told) >= max(1, s.port.cfg.Window/2)
+}
+
+func (s *Session) dispatch(h *header, m *message) {
+	p := s.port
+	if s.state == stateOpening && m.kind != kindWelcome {
+		return // its welcome got lost: the peer will send this again
+	}
+	switch m.kind {
+	case kindRequest:
+		s.gotRequest(m)
+	case kindResponse:
+		s.gotResponse(m)
+	case kindProgress:
+		s.gotProgress(m)
+	case kindWant:
+		s.gotWant(m)
+	case kindHello: // is the session still there? It is.
+		s.sayWelcome = true
+		s.touch()
+	case kindWelcome:
+		var o opening
+		if !o.get(m.body) || h.src == 0 {
+			p.drop(ReasonOpening)
+			return
+		}
+		s.adopt(&o, h.src)
+	default: // a reset comes alone
+		p.drop(ReasonKind)
+	}
+}

@@ -1,0 +1,123 @@
+package rpc
+
+import "time"
+
+// never is later than any time.
+const never = time.Duration(1<<63 - 1)
+
+// arm has the port look at its timeouts at a time, or before.
+func (p *Port) arm(at time.Duration) {
+	at = max(at, p.now()+1)
+	if p.timerAt == 0 || at < p.timerAt {
+		p.timerAt = at
+		p.timer.Set(at)
+	}
+}
+
+// setDue starts the timeout of a call anew.
+func (s *Session) setDue(x *slot, now time.Duration) {
+	x.due = now + s.rtt.timeout(x.backoff, &s.port.cfg)
+	s.port.arm(x.due)
+}
+
+// tick deals with every timeout that is due. It runs when the earliest may be, and costs a look at
+// each slot of the sessions that wait for something.
+func (p *Port) tick() {
+	p.timerAt = 0
+	p.now0 = p.clock.Now()
+	if p.closed || p.broken != nil {
+		return
+	}
+	next := never
+	for _, s := range p.sessions {
+		if s != nil {
+			next = min(next, s.tick(p.now0))
+		}
+	}
+	if next != never {
+		p.arm(next)
+	}
+}
+
+// tick is the session's part; it says when to look again.
+func (s *Session) tick(now time.Duration) time.Duration {
+	if s.state != stateOpening && s.busy == 0 && !s.blocked {
+		return never
+	}
+	gone := max(s.heard, s.waitSince) + s.port.cfg.PeerTimeout
+	if s.state == stateOpening || s.busy > 0 {
+		if now >= gone {
+			s.fail(hint(ErrPeerGone, "it was silent for "+s.port.cfg.PeerTimeout.String()+
+				": is it running, and is this its present address?"))
+			return never
+		}
+	} else {
+		gone = never
+	}
+	if s.state == stateOpening {
+		if now >= s.helloAt {
+			s.sayHello = true
+			s.touch()
+			s.helloAt = now + s.rtt.timeout(s.backoff, &s.port.cfg)
+			s.backoff++
+		}
+		return min(gone, s.helloAt)
+	}
+	return min(gone, s.tickCalls(now), s.tickWindow(now))
+}
+
+// tickCalls retransmits what is due.
+func (s *Session) tickCalls(now time.Duration) time.Duration {
+	next := never
+	for i := range s.calls {
+		x := &s.calls[i]
+		if x.call == nil || x.due == 0 {
+			continue
+		}
+		if now < x.due {
+			next = min(next, x.due)
+			continue
+		}
+		if x.tries++; x.tries > s.port.cfg.Tries {
+			s.endCall(i, 0, hint(ErrUnanswered, "the peer is alive; its log may say more"))
+			continue
+		}
+		s.port.Stats.Retransmissions++
+		if s.heard < x.sentAt {
+			s.reclaim()
+		}
+		x.backoff++
+		x.due = 0 // until it is sent
+		if x.out.acked == x.out.count {
+			x.want, x.again = true, true
+		} else {
+			x.out.sent = x.out.acked
+		}
+		s.sayHello = true // a peer that restarted can answer only this
+		s.enqueue(slotRef{index: uint8(i)}, &x.queued)
+	}
+	return next
+}
+
+// tickWindow gives up on datagrams in flight that hold back others.
+func (s *Session) tickWindow(now time.Duration) time.Duration {
+	if !s.blocked {
+		return never
+	}
+	due := s.lastSent + s.rtt.timeout(s.backoff, &s.port.cfg)
+	if now < due {
+		return due
+	}
+	s.backoff++
+	s.reclaim()
+	return now + s.rtt.timeout(s.backoff, &s.port.cfg)
+}
+
+// reclaim takes what is in flight for lost; until the peer is heard, one datagram at a time.
+func (s *Session) reclaim() {
+	s.port.Stats.Reclaimed += uint64(s.sent - s.acked)
+	s.acked = s.sent
+	s.limit = 1
+	s.blocked = false
+	s.touch()
+}

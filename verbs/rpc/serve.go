@@ -1,0 +1,264 @@
+package rpc
+
+import (
+	"fmt"
+
+	"drtmd/internal/invariant"
+	"drtmd/verbs/fiber"
+)
+
+// servedState of a slot of the peer's requests.
+type servedState uint8
+
+const (
+	servedNone      servedState = iota // nothing came yet
+	servedReceiving                    // segments are missing
+	servedRunning                      // the handler runs
+	servedDone                         // resp is the response
+)
+
+// served is the server's side of a slot: the last request, and its response.
+type served struct {
+	state    servedState
+	typ      Type
+	flags    uint8  // of the response
+	seq      uint32 // of the last request that began to come
+	queued   bool
+	progress bool   // say how much has come
+	newer    uint32 // sequence of a request that waits for the running one; 0 = none
+	in       incoming
+	out      outgoing
+	req      []byte // a request in segments, or of a fiber
+	resp     []byte // saved until the next request
+}
+
+// gotRequest takes a segment of a request.
+func (s *Session) gotRequest(m *message) {
+	p := s.port
+	switch {
+	case int(m.slot) >= len(s.served):
+		p.drop(ReasonSlot)
+		return
+	case int(m.length) > p.cfg.MaxMessage:
+		p.drop(ReasonSize)
+		return
+	case !s.fits(m):
+		p.drop(ReasonSegment)
+		return
+	}
+	v := &s.served[m.slot]
+	if !s.isCurrent(v, m) {
+		return
+	}
+	if int(m.length) != v.in.total || Type(m.typ) != v.typ {
+		p.drop(ReasonSegment)
+		return
+	}
+	if int(m.segment) != v.in.next { // came already, or one before it is missing
+		p.Stats.Duplicates++
+		s.tellProgress(v, m.slot)
+		return
+	}
+	body := m.body
+	if v.in.count > 1 {
+		from, _ := bounds(v.in.next, v.in.total, s.segment)
+		v.req = grown(v.req, v.in.total)
+		copy(v.req[from:], m.body)
+		body = v.req
+	}
+	v.in.next++
+	if v.in.next < v.in.count {
+		if v.in.next-v.in.told >= max(1, p.cfg.Window/2) {
+			s.tellProgress(v, m.slot)
+		}
+		return
+	}
+	v.state = servedRunning
+	if p.handlers[m.typ].fiber != nil && v.in.count == 1 {
+		v.req = append(v.req[:0], body...) // the receive buffer is given back before it runs
+		body = v.req
+	}
+	p.batch = append(p.batch, Request{Type: v.typ, Session: s, Body: body, slot: m.slot})
+}
+
+// isCurrent reports whether a segment belongs to the request that the slot receives; it begins
+// with a newer one, and answers those that came before.
+func (s *Session) isCurrent(v *served, m *message) bool {
+	switch d := int32(m.seq - v.seq); {
+	case v.state != servedNone && d < 0:
+		s.port.Stats.Duplicates++ // an older one: its caller has gone on
+		return false
+	case v.state == servedNone || d > 0:
+		if v.state == servedRunning { // of a caller that gave up
+			v.newer = m.seq
+			s.tellProgress(v, m.slot)
+			return false
+		}
+		v.seq, v.typ, v.state, v.flags, v.newer = m.seq, Type(m.typ), servedReceiving, 0, 0
+		v.in = incoming{total: int(m.length), count: segments(int(m.length), s.segment)}
+		v.out = outgoing{}
+		v.progress = false
+		return true
+	case v.state == servedReceiving:
+		return true
+	}
+	s.port.Stats.Duplicates++
+	s.answerAgain(v, m.slot)
+	return false
+}
+
+// answerAgain tells a client that asks once more what there is.
+func (s *Session) answerAgain(v *served, i uint8) {
+	if v.state == servedDone {
+		v.out.sent = v.out.acked
+		s.enqueue(slotRef{index: i, served: true}, &v.queued)
+		return
+	}
+	s.tellProgress(v, i)
+}
+
+func (s *Session) tellProgress(v *served, i uint8) {
+	v.progress = true
+	s.enqueue(slotRef{index: i, served: true}, &v.queued)
+}
+
+// gotWant learns how much of a response has come.
+func (s *Session) gotWant(m *message) {
+	if int(m.slot) >= len(s.served) {
+		s.port.drop(ReasonSlot)
+		return
+	}
+	v := &s.served[m.slot]
+	if m.seq != v.seq || v.state == servedNone {
+		s.port.Stats.Duplicates++
+		return
+	}
+	if v.state == servedDone {
+		if int(m.segment) > v.out.count {
+			s.port.drop(ReasonSegment)
+			return
+		}
+		v.out.acked = max(v.out.acked, int(m.segment))
+		v.out.sent = max(v.out.sent, v.out.acked)
+	}
+	if m.flags&flagAgain != 0 {
+		s.port.Stats.Duplicates++
+		s.answerAgain(v, m.slot)
+	} else if v.state == servedDone && v.out.more(s.window) {
+		s.enqueue(slotRef{index: m.slot, served: true}, &v.queued)
+	}
+}
+
+// runBatch runs the handlers of a datagram's requests.
+func (s *Session) runBatch() {
+	p := s.port
+	if len(p.batch) == 0 {
+		return
+	}
+	if p.onBatch != nil {
+		p.onBatch(p.batch)
+	}
+	for i := range p.batch {
+		r := &p.batch[i]
+		if s.state != stateOpen { // a handler closed it
+			break
+		}
+		p.Stats.Requests++
+		switch h := &p.handlers[r.Type]; {
+		case h.inline != nil:
+			n, err := p.runInline(h.inline, r.Body)
+			s.respond(r.slot, p.scratch, n, err)
+		case h.fiber != nil:
+			p.startJob(s, r, h.fiber)
+		default:
+			v := &s.served[r.slot]
+			v.flags = flagNoType
+			s.respond(r.slot, nil, 0, ErrNoHandler)
+		}
+	}
+	clear(p.batch)
+	p.batch = p.batch[:0]
+}
+
+// runInline runs a handler in the receive loop. A panic of it is an error to the caller; a failed
+// invariant of ours fences the node.
+func (p *Port) runInline(h Handler, req []byte) (n int, err error) {
+	defer func() {
+		switch v := recover().(type) {
+		case nil:
+		case invariant.Violation:
+			p.w.Fence(v)
+			err = v
+		default:
+			err = fmt.Errorf("handler panicked: %v", v)
+		}
+	}()
+	return h(req, p.scratch)
+}
+
+// respond saves the response to the request that the slot runs and sends it.
+func (s *Session) respond(i uint8, resp []byte, n int, err error) {
+	if s.state != stateOpen {
+		return
+	}
+	v := &s.served[i]
+	invariant.Assert(v.state == servedRunning, "response to a request that does not run")
+	if err == nil && (n < 0 || n > len(resp)) {
+		err = fmt.Errorf("handler says that it wrote %d of %d bytes", n, len(resp))
+	}
+	if err == nil && n > s.longest {
+		err = fmt.Errorf("%w: response of %d bytes, both sides take %d", ErrTooLong, n, s.longest)
+	}
+	if err != nil {
+		v.flags |= flagError
+		text := err.Error()
+		v.resp = append(v.resp[:0], text[:min(len(text), maxErrorBytes)]...)
+	} else {
+		v.resp = append(v.resp[:0], resp[:n]...)
+	}
+	v.state, v.progress = servedDone, false
+	v.out = outgoing{count: segments(len(v.resp), s.segment)}
+	s.enqueue(slotRef{index: i, served: true}, &v.queued)
+}
+
+// job runs a fiber handler.
+type job struct {
+	next *job // in Port.jobs
+	s    *Session
+	slot uint8
+	h    FiberHandler
+	req  []byte
+	resp []byte
+	body func(*fiber.Fiber) error // j.run
+}
+
+// startJob starts a fiber for a request. Jobs are kept and used again.
+func (p *Port) startJob(s *Session, r *Request, h FiberHandler) {
+	j := p.jobs
+	if j == nil {
+		j = &job{resp: make([]byte, p.cfg.MaxMessage)}
+		j.body = j.run
+	} else {
+		p.jobs = j.next
+	}
+	j.next, j.s, j.slot, j.h, j.req = nil, s, r.slot, h, r.Body
+	s.served[r.slot].flags |= flagDeferred
+	p.w.Go("rpc handler", nil, j.body)
+}
+
+// run is the fiber's body.
+func (j *job) run(f *fiber.Fiber) error {
+	answered := false
+	f.Defer(func(*fiber.Fiber) { // also when the handler panics
+		p := j.s.port
+		if !answered {
+			j.s.respond(j.slot, nil, 0, fmt.Errorf("handler panicked"))
+		}
+		j.s, j.h, j.req = nil, nil, nil
+		j.next, p.jobs = p.jobs, j
+	})
+	n, err := j.h(f, j.req, j.resp)
+	answered = true
+	j.s.respond(j.slot, j.resp, n, err)
+	return nil
+}

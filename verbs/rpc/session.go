@@ -1,0 +1,332 @@
+package rpc
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"drtmd/internal/invariant"
+	"drtmd/verbs"
+	"drtmd/verbs/fiber"
+)
+
+// sessionState of a Session.
+type sessionState uint8
+
+const (
+	stateOpening sessionState = iota + 1 // hello was sent
+	stateOpen
+	stateFailed // err says why; not in the table any more
+)
+
+// Session is a port's side of its conversation with one other port. Either side may call.
+type Session struct {
+	port     *Port
+	peer     Address
+	ah       *verbs.AH
+	id       uint32 // ours; rises with each session of the port
+	remoteID uint32 // the peer's; 0 = not known yet
+	state    sessionState
+	err      error
+	opened   fiber.Cond
+
+	datagram int // bytes of the longest one that both ports take
+	segment  int // bytes of a message that one carries at most
+	longest  int // bytes of a message that both sides take
+
+	// Datagrams. Numbers count up and wrap.
+	window   int    // what the peer granted
+	limit    int    // what is used of it: 1 after silence
+	sent     uint32 // number of the last one
+	acked    uint32 // the highest that the peer has acknowledged, or that was given up
+	got      uint32 // the highest that came
+	told     uint32 // the highest that was acknowledged
+	buf      []byte // the one that is being filled
+	count    int    // messages in it
+	isDirty  bool
+	blocked  bool // the window holds messages back
+	lastSent time.Duration
+	heard    time.Duration // when the last one came
+
+	rtt rtt
+
+	sayHello, sayWelcome bool
+	helloAt              time.Duration // next one while opening
+	backoff              uint          // of hellos and of a blocked window
+
+	calls     []slot  // requests to the peer
+	free      []uint8 // slots of calls; the last is taken first
+	slotFree  fiber.Cond
+	busy      int           // slots in use
+	waitSince time.Duration // since when there have been calls in flight
+
+	served []served // requests of the peer
+	queue  slotQueue
+}
+
+// Connect opens a session with another port, or gives the one that is open, and waits until the
+// peer has answered; deadline 0 leaves only Config.PeerTimeout. It fails with ErrPeerGone,
+// ErrPeerReset (the address is of an earlier incarnation), ErrRefused or ErrFull.
+func (p *Port) Connect(f *fiber.Fiber, a Address, deadline time.Duration) (*Session, error) {
+	if err := p.Err(); err != nil {
+		return nil, err
+	}
+	if _, err := a.Endpoint.MarshalBinary(); err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", a, err)
+	}
+	own := p.qp.Endpoint()
+	if a.Type != verbs.UD || a.Provider != own.Provider || a.Incarnation == 0 {
+		return nil, fmt.Errorf("connect to %s: %w: %s on %s with incarnation %#x is no port "+
+			"that one on %s can reach", a, verbs.ErrBadEndpoint, a.Type, a.Provider,
+			a.Incarnation, own.Provider)
+	}
+	s := p.find(&a.Endpoint, a.Incarnation)
+	if s == nil {
+		var err error
+		if s, err = p.newSession(a); err != nil {
+			return nil, fmt.Errorf("connect to %s: %w", a, err)
+		}
+		s.sayHello = true
+		s.waitSince = p.now()
+		s.touch()
+	}
+	for s.state == stateOpening {
+		if err := s.opened.Wait(f, deadline); err != nil && s.state == stateOpening {
+			return nil, fmt.Errorf("connect to %s: %w", a, err)
+		}
+	}
+	if s.state == stateFailed {
+		return nil, fmt.Errorf("connect to %s: %w", a, s.err)
+	}
+	return s, nil
+}
+
+// find gives the session with a port; nil if there is none.
+func (p *Port) find(e *verbs.Endpoint, incarnation uint64) *Session {
+	for _, s := range p.sessions {
+		if s != nil && s.peer.QPN == e.QPN && s.peer.GID == e.GID && s.peer.LID == e.LID &&
+			s.peer.Incarnation == incarnation {
+			return s
+		}
+	}
+	return nil
+}
+
+// newSession makes a session in the table, in place of one that has been silent if need be.
+func (p *Port) newSession(a Address) (*Session, error) {
+	index, live := -1, 0
+	for i, s := range p.sessions {
+		switch {
+		case s != nil:
+			live++
+		case index < 0:
+			index = i
+		}
+	}
+	if live >= p.cfg.Peers {
+		if index = p.evict(); index < 0 {
+			return nil, hint(ErrFull, fmt.Sprintf("raise Config.Peers, which is %d", p.cfg.Peers))
+		}
+	}
+	round := p.opened + 1
+	if uint64(round)*uint64(len(p.sessions)) >= 1<<32-uint64(len(p.sessions)) {
+		return nil, hint(ErrFull, "the numbers of sessions are used up: make a new port")
+	}
+	ah, err := p.handleTo(&a.Endpoint)
+	if err != nil {
+		return nil, err
+	}
+	p.opened = round
+	d := min(p.mtu, a.ActiveMTU)
+	s := &Session{port: p, peer: a, ah: ah, state: stateOpening,
+		id: round*uint32(len(p.sessions)) + uint32(index), datagram: d,
+		segment: (d - headerBytes - messageBytes) &^ (align - 1), limit: 1, window: 1,
+		served: make([]served, p.cfg.Slots), longest: p.cfg.MaxMessage,
+		heard: p.now(), rtt: rtt{rto: p.cfg.RTOFirst}}
+	s.queue.init(2 * p.cfg.Slots)
+	p.sessions[index] = s
+	return s, nil
+}
+
+// evict removes the session that has been silent the longest, at least the peer timeout, and has
+// nothing going on; its place, or -1.
+func (p *Port) evict() int {
+	var oldest *Session
+	for _, s := range p.sessions {
+		if s != nil && s.state == stateOpen && s.busy == 0 && !s.serving() &&
+			p.now()-s.heard >= p.cfg.PeerTimeout && (oldest == nil || s.heard < oldest.heard) {
+			oldest = s
+		}
+	}
+	if oldest == nil {
+		return -1
+	}
+	p.Stats.Evicted++
+	oldest.fail(hint(ErrClosed, "it was silent and made room for another: raise Config.Peers"))
+	return int(oldest.id & p.mask)
+}
+
+func (s *Session) serving() bool {
+	for i := range s.served {
+		if s.served[i].state == servedRunning {
+			return true
+		}
+	}
+	return false
+}
+
+// Peer is the address of the other side.
+func (s *Session) Peer() Address { return s.peer }
+
+// Err is why the session has ended; nil while it is open.
+func (s *Session) Err() error { return s.err }
+
+// Close ends the session on both sides: calls in flight fail with ErrClosed here and with
+// ErrPeerReset there.
+func (s *Session) Close() {
+	if s.state == stateFailed {
+		return
+	}
+	if s.remoteID != 0 {
+		h := header{dstIncarnation: s.peer.Incarnation, dst: s.remoteID}
+		s.port.sendReset(s.ah, &s.peer.Endpoint, &h, s.port.cfg.Incarnation, s.id, resetClosed)
+	}
+	s.fail(ErrClosed)
+}
+
+// fail ends the session and everything that waits for it.
+func (s *Session) fail(err error) {
+	if s.state == stateFailed {
+		return
+	}
+	s.state, s.err = stateFailed, err
+	s.port.sessions[s.id&s.port.mask] = nil
+	for i := range s.calls {
+		if s.calls[i].call != nil {
+			s.endCall(i, 0, err)
+		}
+	}
+	s.opened.Broadcast()
+	s.slotFree.Broadcast()
+}
+
+// touch has the session looked at when the port flushes.
+func (s *Session) touch() {
+	if !s.isDirty {
+		s.isDirty = true
+		s.port.dirty = append(s.port.dirty, s)
+	}
+}
+
+// gotHello opens a session that a peer asks for.
+func (p *Port) gotHello(h *header, m *message, srcQPN uint32) {
+	var o opening
+	if !o.get(m.body) || o.endpoint.QPN != srcQPN || h.src == 0 || h.srcIncarnation == 0 ||
+		o.endpoint.Provider != p.qp.Endpoint().Provider {
+		p.drop(ReasonOpening)
+		return
+	}
+	s := p.find(&o.endpoint, h.srcIncarnation)
+	if s != nil && s.remoteID != 0 && s.remoteID != h.src {
+		if h.src < s.remoteID {
+			p.Stats.Duplicates++ // a hello of before that was under way for long
+			return
+		}
+		s.fail(hint(ErrPeerReset, "the peer opened a new session in its place"))
+		s = nil
+	}
+	if s == nil {
+		var err error
+		s, err = p.newSession(Address{Endpoint: o.endpoint, Incarnation: h.srcIncarnation})
+		if err != nil {
+			p.refuse(h, m, srcQPN, resetFull)
+			return
+		}
+	}
+	s.heard = p.now()
+	s.adopt(&o, h.src)
+	s.sayWelcome = true
+	s.touch()
+}
+
+// adopt takes what the peer grants, once.
+func (s *Session) adopt(o *opening, remoteID uint32) {
+	if s.state != stateOpening {
+		return
+	}
+	p := s.port
+	s.state, s.remoteID = stateOpen, remoteID
+	s.window, s.limit = o.window, o.window
+	s.longest = min(s.longest, o.maxMessage)
+	n := min(p.cfg.Slots, o.slots)
+	s.calls, s.free = make([]slot, n), make([]uint8, 0, n)
+	for i := n - 1; i >= 0; i-- {
+		s.free = append(s.free, uint8(i))
+	}
+	s.sayHello, s.backoff = false, 0
+	s.opened.Broadcast()
+}
+
+// putOpening writes what this side offers.
+func (p *Port) putOpening(b []byte) {
+	o := opening{endpoint: p.qp.Endpoint(), window: p.cfg.Window, slots: p.cfg.Slots,
+		maxMessage: p.cfg.MaxMessage}
+	err := o.put(b)
+	invariant.Assert(err == nil, "the port's own endpoint cannot be encoded")
+}
+
+// refuse answers a datagram that carries a hello, and so says whence it came, with a reset.
+func (p *Port) refuse(h *header, m *message, srcQPN uint32, code resetCode) {
+	var o opening
+	if !o.get(m.body) || o.endpoint.QPN != srcQPN {
+		p.drop(ReasonOpening)
+		return
+	}
+	ah, err := p.handleTo(&o.endpoint)
+	if err != nil {
+		return // the peer will time out
+	}
+	back := header{dstIncarnation: h.srcIncarnation, dst: h.src}
+	p.sendReset(ah, &o.endpoint, &back, h.dstIncarnation, h.dst, code)
+}
+
+// sendReset queues a reset that answers what was meant for an incarnation and session.
+func (p *Port) sendReset(ah *verbs.AH, e *verbs.Endpoint, h *header, incarnation uint64,
+	session uint32, code resetCode) {
+	b := p.claim(e.ActiveMTU)
+	if b == nil {
+		return // the peer will ask again
+	}
+	p.Stats.Resets++
+	h.srcIncarnation = p.cfg.Incarnation
+	var body [resetBytes]byte
+	binary.LittleEndian.PutUint64(body[:], incarnation)
+	binary.LittleEndian.PutUint32(body[8:], session)
+	m := message{kind: kindReset, typ: uint8(code), body: body[:]}
+	n := headerBytes + putMessage(b[headerBytes:cap(b)], &m)
+	b = b[:n]
+	putHeader(b, h, 1)
+	p.queueDatagram(b, ah, e)
+}
+
+// gotReset ends the session that a peer does not know.
+func (p *Port) gotReset(h *header, m *message, srcQPN uint32) {
+	s := p.sessions[h.dst&p.mask]
+	le := binary.LittleEndian
+	if s == nil || s.id != h.dst || h.dstIncarnation != p.cfg.Incarnation ||
+		s.peer.QPN != srcQPN || le.Uint64(m.body) != s.peer.Incarnation ||
+		le.Uint32(m.body[8:]) != s.remoteID || le.Uint32(m.body[12:]) != 0 {
+		p.drop(ReasonSession)
+		return
+	}
+	switch resetCode(m.typ) {
+	case resetFull:
+		s.fail(hint(ErrRefused, "raise Config.Peers there"))
+	case resetIncarnation:
+		s.fail(hint(ErrPeerReset, "it restarted: ask for its new address and connect again"))
+	case resetClosed:
+		s.fail(hint(ErrPeerReset, "it closed the session"))
+	default:
+		s.fail(hint(ErrPeerReset, "it has forgotten the session: connect again"))
+	}
+}

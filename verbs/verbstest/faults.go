@@ -19,6 +19,9 @@ func faultCases() []Case {
 		Case{Name: "faults/a failure leaves the other connections alone", Body: otherConnections},
 		Case{Name: "faults/a peer's QP that is destroyed is noticed in time", Body: peerGone},
 		Case{Name: "faults/a peer's QP destroyed under load is noticed", Body: peerGoneUnderLoad},
+		Case{Name: "faults/a peer that closes everything under load is noticed",
+			Body: peerDropsAll},
+		Case{Name: "faults/an MR deregistered under load refuses from then on", Body: mrGone},
 		Case{Name: "faults/max rd atomic is needed here", Body: noRdAtomicHere},
 		Case{Name: "faults/max dest rd atomic is needed there", Body: noRdAtomicThere},
 	)
@@ -202,6 +205,16 @@ func (p *Proc) inRetryTime(since time.Duration) {
 }
 
 func peerGoneUnderLoad(p *Proc) {
+	underLoad(p, request{Do: "close-qp"}, verbs.WCRetryExcErr)
+}
+
+func peerDropsAll(p *Proc) { underLoad(p, request{Do: "drop"}, verbs.WCRetryExcErr) }
+
+func mrGone(p *Proc) { underLoad(p, request{Do: "close-mr"}, verbs.WCRemAccessErr) }
+
+// underLoad has the peer do something while this node WRITEs to it and READs from it, and checks
+// the status of the first request that fails.
+func underLoad(p *Proc, what request, status verbs.WCStatus) {
 	x := p.pair(spec{Connect: quick}, spec{})
 	storm := p.Thread(func(p *Proc) {
 		x := x.on(p)
@@ -215,13 +228,13 @@ func peerGoneUnderLoad(p *Proc) {
 			}
 			wc := p.wait(x.scq, 1)[0]
 			if wc.Status != verbs.WCSuccess {
-				x.failed(wc, i, verbs.WCRetryExcErr)
+				x.failed(wc, i, status)
 				return
 			}
 		}
 	})
 	p.Sleep(p.quietTime() / 10)
-	x.far.ask(request{Do: "close-qp"})
+	x.far.ask(what)
 	storm.Join()
 }
 

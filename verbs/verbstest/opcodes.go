@@ -73,15 +73,17 @@ func sendEffect(p *Proc) {
 
 func sendImm(p *Proc) {
 	x := p.pair(spec{}, spec{})
-	x.far.recv(5, 1, 0, 64)
-	msg := pattern(x.bytes(0, 64), 2)
-	x.succeed(verbs.WR{ID: 3, Op: verbs.OpSendImm, Imm: 0x01020304, NumSGE: 1, SGE: x.sge(0, 64)})
-	want := verbs.WC{ID: 5, Op: verbs.WCOpcode(verbs.OpRecv), ByteLen: 64, Imm: 0x01020304,
-		QPN: x.far.endpoint.QPN, Flags: verbs.WCWithImm}
-	if wc := x.far.received(1)[0]; wc != want {
-		p.Fatalf("receive completion %+v, want %+v", wc, want)
+	for i, imm := range []uint32{0x01020304, 0, 0xffffffff} {
+		x.far.recv(5, 1, 0, 64)
+		msg := pattern(x.bytes(0, 64), byte(i))
+		x.succeed(verbs.WR{ID: 3, Op: verbs.OpSendImm, Imm: imm, NumSGE: 1, SGE: x.sge(0, 64)})
+		want := verbs.WC{ID: 5, Op: verbs.WCOpcode(verbs.OpRecv), ByteLen: 64, Imm: imm,
+			QPN: x.far.endpoint.QPN, Flags: verbs.WCWithImm}
+		if wc := x.far.received(1)[0]; wc != want {
+			p.Fatalf("receive completion %+v, want %+v", wc, want)
+		}
+		p.equal("received", x.far.peek(0, 64), msg)
 	}
-	p.equal("received", x.far.peek(0, 64), msg)
 }
 
 func writeEffect(p *Proc) {

@@ -1,6 +1,10 @@
 package verbstest
 
-import "drtmd/verbs"
+import (
+	"bytes"
+
+	"drtmd/verbs"
+)
 
 // orderCases: what one QP's operations see of each other.
 func orderCases() []Case {
@@ -9,6 +13,8 @@ func orderCases() []Case {
 		{Name: "order/WRITEs to one place land in order", Body: writeAfterWrite},
 		{Name: "order/a WRITE is there before the atomic after it", Body: writeBeforeAtomic},
 		{Name: "order/a fenced WRITE sends what the READ before it brought", Body: fence},
+		{Name: "order/more READs than may be in flight wait their turn", Body: readsInTurn},
+		{Name: "order/a line is read whole, never half old", Body: wholeLines},
 		{Name: "order/the lines of a WRITE appear in ascending order", Body: ascending},
 	}
 }
@@ -101,6 +107,66 @@ func fence(p *Proc) {
 			p.Fatalf("completion %+v", wc)
 		}
 		p.equal("what the fenced WRITE sent", x.bytes(4000, 700), want)
+	}
+}
+
+func readsInTurn(p *Proc) {
+	const depth = 16
+	one := verbs.ConnectAttr{RTS: verbs.RTSAttr{MaxRdAtomic: 1}}
+	x := p.pair(spec{SendDepth: depth, Connect: one},
+		spec{Connect: verbs.ConnectAttr{RTR: verbs.RTRAttr{MaxDestRdAtomic: 1}}})
+	all := made(64*depth, 4)
+	x.far.poke(0, all)
+	for range p.Scaled(20) {
+		clear(x.bytes(0, 64*depth))
+		var wrs []verbs.WR
+		for i := range depth {
+			wr := x.target(verbs.OpRead, 64*i, 64)
+			wr.SGE = x.sge(64*i, 64)
+			wrs = append(wrs, wr)
+		}
+		wrs[depth-1].Flags = verbs.FlagSignaled
+		x.post(wrs...)
+		p.Must("READs", p.wait(x.scq, 1)[0].Err())
+		p.equal("read", x.bytes(0, 64*depth), all)
+	}
+}
+
+// wholeLines: where there are line words, a READ of a line is atomic against the WRITEs to it of
+// other QPs and of the other node. Elsewhere only the end is certain.
+func wholeLines(p *Proc) {
+	rounds := p.Scaled(2000)
+	all := p.contenders(2)
+	line := all[0].far.mr
+	q, loop := all[0].far.peer, all[0].far.loop()
+	loop.poke(0, made(verbs.LineBytes, 0x55))
+	q.begin(request{Do: "storm", Side: loop.id, Count: rounds, WRs: []verbs.WR{{Op: verbs.OpWrite,
+		RemoteAddr: line.Addr, RKey: line.RKey, NumSGE: 1, SGE: loop.sge(0, verbs.LineBytes)}}})
+	near := p.Thread(func(p *Proc) {
+		x := all[0].on(p)
+		pattern(x.bytes(0, verbs.LineBytes), 0xaa)
+		for range rounds {
+			x.succeed(x.target(verbs.OpWrite, 0, verbs.LineBytes))
+		}
+	})
+	whole := func(b []byte) bool {
+		return bytes.Equal(b, made(len(b), 0x55)) || bytes.Equal(b, made(len(b), 0xaa)) ||
+			bytes.Equal(b, make([]byte, len(b)))
+	}
+	x, promised := all[1], p.Context().Attr().Caps.LineWords
+	for range rounds {
+		x.succeed(verbs.WR{ID: 1, Op: verbs.OpRead, RemoteAddr: line.Addr, RKey: line.RKey,
+			NumSGE: 1, SGE: x.sge(0, verbs.LineBytes)})
+		if b := x.bytes(0, verbs.LineBytes); promised && !whole(b) {
+			p.Fatalf("a torn line: %x", b)
+		}
+	}
+	near.Join()
+	if n := q.finish().Count; n != rounds {
+		p.Fatalf("the peer did %d of %d", n, rounds)
+	}
+	if b := all[0].far.peek(0, verbs.LineBytes); promised && !whole(b) {
+		p.Fatalf("at the end the line is torn: %x", b)
 	}
 }
 

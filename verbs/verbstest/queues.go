@@ -1,6 +1,8 @@
 package verbstest
 
 import (
+	"errors"
+	"sync"
 	"syscall"
 
 	"drtmd/verbs"
@@ -18,6 +20,8 @@ func queueCases() []Case {
 		{Name: "queues/the receive queue holds exactly its depth", Body: recvExactlyFull},
 		{Name: "queues/many times the depth passes through in batches", Body: throughput},
 		{Name: "queues/a queue of one works", Body: depthOne},
+		{Name: "queues/a single-threaded CQ works", Body: singleThreaded},
+		{Name: "queues/several threads share one QP and CQ", Body: sharedQP},
 	}
 }
 
@@ -219,9 +223,14 @@ func recvExactlyFull(p *Proc) {
 	x.far.sent(5)
 }
 
-func throughput(p *Proc) {
+func throughput(p *Proc) { batches(p, spec{}) }
+
+func singleThreaded(p *Proc) { batches(p, spec{Single: true}) }
+
+func batches(p *Proc, near spec) {
 	const depth, batch = 24, 8
-	x := p.pair(spec{SendDepth: depth}, spec{})
+	near.SendDepth = depth
+	x := p.pair(near, spec{})
 	batches := p.Scaled(1000)
 	posted, polled := 0, 0
 	for polled < batches {
@@ -233,6 +242,57 @@ func throughput(p *Proc) {
 				p.Fatalf("completion of batch %d: %+v", polled, wc)
 			}
 			polled++
+		}
+	}
+}
+
+// sharedQP: threads post and poll the same QP and CQ; whoever polls may get another's completion,
+// but each comes exactly once.
+func sharedQP(p *Proc) {
+	const threads = 3
+	rounds := p.Scaled(1000)
+	x := p.pair(spec{SendDepth: 4}, spec{})
+	var mu sync.Mutex
+	seen := map[uint64]int{}
+	take := func(p *Proc) {
+		var buf [4]verbs.WC
+		n, err := x.scq.Poll(buf[:])
+		p.Must("poll", err)
+		mu.Lock()
+		defer mu.Unlock()
+		for _, wc := range buf[:n] {
+			p.Must("WRITE", wc.Err())
+			seen[wc.ID]++
+		}
+	}
+	var running []*Thread
+	for t := range threads {
+		running = append(running, p.Thread(func(p *Proc) {
+			deadline := p.Deadline()
+			for i := 0; i < rounds; {
+				n, err := x.qp.PostSend([]verbs.WR{x.write(uint64(t*rounds+i), verbs.FlagSignaled)})
+				if n == 0 && !errors.Is(err, syscall.ENOMEM) {
+					p.Fatalf("post: %v", err)
+				}
+				i += n
+				take(p)
+				p.Pause()
+				if p.Now() > deadline {
+					p.Fatalf("%d of %d posts within %s", i, rounds, p.Patience)
+				}
+			}
+		}))
+	}
+	for _, t := range running {
+		t.Join()
+	}
+	p.WaitFor("the last completions", func() bool {
+		take(p)
+		return len(seen) == threads*rounds
+	})
+	for id, n := range seen {
+		if n != 1 {
+			p.Fatalf("request %d completed %d times", id, n)
 		}
 	}
 }

@@ -12,6 +12,7 @@ func recvCases() []Case {
 		{Name: "recv/messages take the buffers in order", Body: recvOrder},
 		{Name: "recv/a buffer posted in INIT is used", Body: recvInInit},
 		{Name: "recv/without a buffer the sender ends in RNR retry exceeded", Body: rnrExceeded},
+		{Name: "recv/a WRITE with immediate needs a buffer as well", Body: writeImmExceeded},
 		{Name: "recv/a buffer posted while the sender retries is used", Body: rnrInTime},
 		{Name: "recv/a buffer too small fails both sides", Body: recvTooSmall},
 		{Name: "recv/a buffer with a bad lkey fails both sides", Body: recvBadLKey},
@@ -63,6 +64,12 @@ func rnrExceeded(p *Proc) {
 	x.fail(verbs.WR{ID: 1, Op: verbs.OpSend, NumSGE: 1, SGE: x.sge(0, 10)},
 		verbs.WCRNRRetryExcErr)
 	p.Logf("RNR retries took %s", p.Now()-before)
+	x.reconnect()
+}
+
+func writeImmExceeded(p *Proc) {
+	x := p.pair(spec{Connect: quick}, spec{})
+	x.fail(x.target(verbs.OpWriteImm, 0, 10), verbs.WCRNRRetryExcErr)
 	x.reconnect()
 }
 

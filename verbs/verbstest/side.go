@@ -24,6 +24,7 @@ type spec struct {
 	MRAccess  verbs.Access // all; noAccess
 	Channel   bool         // both CQs report to a channel of this side's
 	OneCQ     bool         // one CQ for both queues
+	Single    bool         // the CQs are single-threaded
 	Connect   verbs.ConnectAttr
 }
 
@@ -121,7 +122,8 @@ func (x *side) renew() {
 }
 
 func (x *side) newCQ(depth int) *verbs.CQ {
-	cq, err := x.p.Context().CreateCQ(verbs.CQConfig{Depth: depth, Channel: x.ch})
+	cq, err := x.p.Context().CreateCQ(verbs.CQConfig{Depth: depth, Channel: x.ch,
+		SingleThreaded: x.spec.Single})
 	x.p.Must("cq", err)
 	x.p.Cleanup(func() { x.p.Must("close cq", cq.Close()) })
 	return cq

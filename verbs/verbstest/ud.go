@@ -14,6 +14,8 @@ func udCases() []Case {
 		{Name: "ud/a wrong qkey is dropped", Body: udWrongQKey},
 		{Name: "ud/without a buffer it is dropped", Body: udNoBuffer},
 		{Name: "ud/up to the path MTU arrives, one byte more is refused", Body: udMTU},
+		{Name: "ud/a buffer of two pieces parts GRH and payload", Body: udPieces},
+		{Name: "ud/inline takes the payload at post", Body: udInline},
 		{Name: "ud/many senders reach one QP and are told apart", Body: udManySenders},
 		{Name: "ud/to a QP that is gone it is dropped", Body: udGone},
 		{Name: "ud/a closed or foreign address handle is refused", Body: udHandles},
@@ -127,6 +129,49 @@ func udMTU(p *Proc) {
 	x.far.recv(2, 1, 0, 100)
 	x.succeed(x.datagram(3, 4))
 	x.arrived(2, 4, 0, 0)
+}
+
+func udPieces(p *Proc) {
+	if p.Context().Attr().MaxSGE < 2 {
+		p.Logf("the device takes %d pieces", p.Context().Attr().MaxSGE)
+		return
+	}
+	q := p.Peer()
+	near := udSpec()
+	near.SGE = 2
+	x := p.udPairWith(q, p.newSide(near))
+	me, err := x.qp.Endpoint().MarshalBinary()
+	p.Must("encode an endpoint", err)
+	handle := x.far.ask(request{Do: "ah", Endpoint: me}).ID
+	buffer := verbs.RecvWR{ID: 3, NumSGE: 2, SGE: x.sge(2000, verbs.GRHBytes)}
+	buffer.SGE[1] = x.mr.SGE(0, 500)
+	if n, err := x.qp.PostRecv([]verbs.RecvWR{buffer}); n != 1 {
+		p.Fatalf("post of a receive: %v", err)
+	}
+	msg := made(333, 1)
+	x.far.poke(0, msg)
+	x.far.post(verbs.WR{ID: 1, Op: verbs.OpSend, Flags: verbs.FlagSignaled, NumSGE: 1,
+		SGE: x.far.sge(0, 333), RemoteQPN: x.qp.QPN(), RemoteQKey: testQKey, AH: uint32(handle)})
+	if wc := p.wait(x.rcq, 1)[0]; wc.ID != 3 || wc.ByteLen != verbs.GRHBytes+333 {
+		p.Fatalf("receive completion %+v", wc)
+	}
+	p.equal("payload", x.bytes(0, 333), msg)
+}
+
+func udInline(p *Proc) {
+	n := min(p.Context().Attr().MaxInline, 200)
+	near := udSpec()
+	near.Inline = n
+	x := p.udPairWith(p.Peer(), p.newSide(near))
+	x.far.recv(1, 1, 0, 300)
+	want := append([]byte(nil), pattern(x.bytes(0, n), 1)...)
+	wr := x.datagram(1, n)
+	wr.Flags = verbs.FlagInline | verbs.FlagSignaled
+	x.post(wr)
+	pattern(x.bytes(0, n), 2)
+	p.Must("inline datagram", p.wait(x.scq, 1)[0].Err())
+	x.arrived(1, n, 0, 0)
+	p.equal("payload", x.far.peek(verbs.GRHBytes, n), want)
 }
 
 func udManySenders(p *Proc) {

@@ -9,6 +9,7 @@ const (
 	evFree     eventKind = iota // the slot is unused
 	evCanceled                  // in the heap, but not to be run; the kinds above are live
 	evCall                      // call a function: At, After
+	evCPU                       // call a function of a Timeline
 	evSend                      // a QP's send queue gets its turn at the NIC
 	evWire                      // a message is ready for the uplink
 	evArrive                    // its head is at the switch's port to the destination
@@ -22,7 +23,7 @@ const (
 	evKinds
 )
 
-var eventNames = [evKinds]string{"free", "canceled", "call", "send", "wire", "arrive", "exec",
+var eventNames = [evKinds]string{"free", "canceled", "call", "cpu", "send", "wire", "arrive", "exec",
 	"memory", "done", "sent", "timeout", "step", "fault"}
 
 func (k eventKind) String() string {
@@ -32,9 +33,10 @@ func (k eventKind) String() string {
 	return fmt.Sprintf("unknown event %d", uint8(k))
 }
 
-// event is what a slot of the slab holds. At most one of call, msg and qp is set.
+// event is what a slot of the slab holds; what is set depends on kind.
 type event struct {
 	call func()
+	cpu  *Timeline
 	msg  *message
 	qp   *qp
 	arg  uint64
@@ -47,6 +49,8 @@ func (w *World) fire(ev *event) {
 	switch ev.kind {
 	case evCall:
 		ev.call()
+	case evCPU:
+		ev.cpu.run(ev.call)
 	case evSend:
 		ev.qp.turn()
 	case evWire:

@@ -262,6 +262,8 @@ func (w *World) Pending() int { return w.heap.len() - w.canceled }
 func (w *World) record(ev *event) {
 	r := record{seq: w.stats.Events, at: w.now, node: -1, kind: ev.kind, arg: ev.arg}
 	switch {
+	case ev.cpu != nil:
+		r.node, r.arg = int32(ev.cpu.node.index), uint64(ev.cpu.worker)
 	case ev.qp != nil:
 		r.node, r.qpn = int32(ev.qp.node.index), ev.qp.qpn
 	case ev.msg != nil:

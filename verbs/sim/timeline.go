@@ -1,0 +1,52 @@
+package sim
+
+// Timeline is the world as one CPU of a node sees it: what package fiber needs of an event loop.
+// It applies the node's pauses and crashes: while the CPU is paused, calls wait; those that a
+// former life of the node scheduled never run.
+type Timeline struct {
+	node        *Node
+	worker      int
+	incarnation uint32
+}
+
+// Timeline gives the event loop to a CPU of the node, in its present life. The index of the
+// worker is that of PauseWorker.
+func (n *Node) Timeline(worker int) *Timeline {
+	return &Timeline{node: n, worker: worker, incarnation: n.incarnation}
+}
+
+// alive reports whether the life that the timeline belongs to goes on.
+func (t *Timeline) alive() bool { return t.node.up && t.node.incarnation == t.incarnation }
+
+// NowPs is the virtual time in picoseconds.
+func (t *Timeline) NowPs() int64 { return int64(t.node.world.now) }
+
+// AtPs has f called once at a time in picoseconds, or when the CPU is no longer paused.
+func (t *Timeline) AtPs(at int64, f func()) {
+	t.node.world.schedule(Time(at), event{kind: evCPU, cpu: t, call: f})
+}
+
+// run is the event of a call.
+func (t *Timeline) run(f func()) {
+	w := t.node.world
+	if !t.alive() {
+		return
+	}
+	if ready := t.node.ReadyAt(t.worker); ready > w.now {
+		w.schedule(ready, event{kind: evCPU, cpu: t, call: f})
+		return
+	}
+	f()
+}
+
+// Step marks a named step of a protocol on this node; the name of who took it is not used.
+func (t *Timeline) Step(_, name string) { t.node.world.Step(t.node, name) }
+
+// PostCostPs is the CPU time of one doorbell with n requests, in picoseconds.
+func (t *Timeline) PostCostPs(n int) int64 {
+	c := &t.node.world.cost.CPU
+	return int64(c.Doorbell + Time(n)*c.Post)
+}
+
+// PassCostPs is the CPU time of one look at the queues, in picoseconds.
+func (t *Timeline) PassCostPs() int64 { return int64(t.node.world.cost.CPU.PollEmpty) }

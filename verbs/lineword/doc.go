@@ -20,7 +20,7 @@
 // L is the lock bit. The owner slot names who holds the lock: an index, from 1, into a table that
 // the provider keeps beside the region, by which others find out whether the owner's process is
 // still alive and what it was about to write. An unlocked word has owner slot 0. The version
-// grows by one at each Unlock and is never reset: a line at a version is locked at most once, so
+// grows by one at each Unlock and is never reset: a line is changed at most once at a version, so
 // a word never takes an old value again. 47 bits last four years at one change a microsecond,
 // after which a version could be mistaken only by someone who slept through all of these.
 //

@@ -61,3 +61,7 @@ func locked(w Word, owner uint16) Word {
 // Unlock publishes what the caller stored to the line and raises its version. w is the word
 // before or after the caller's TryLock. Only the holder may call it.
 func Unlock(p *uint64, w Word) { storeRelease(p, uint64(w.Next())) }
+
+// Restore gives the lock back without a change of version, if the caller stored nothing. w is as
+// for Unlock.
+func Restore(p *uint64, w Word) { storeRelease(p, uint64(w&^(versionStep-1))) }

@@ -36,10 +36,13 @@ func TestConformance(t *testing.T) {
 	check(t, err)
 	t.Cleanup(func() {
 		// The next to come sweeps up after the processes that the suite killed.
-		c, err := New(Options{Dir: filepath.Join(dir, "run")}).Open("")
+		p := New(Options{Dir: filepath.Join(dir, "run")})
+		names, err := p.Kept()
 		check(t, err)
-		check(t, c.Close())
-		check(t, os.Remove(dir)) // nothing is left in it
+		for _, name := range names {
+			check(t, p.RemoveKept(name))
+		}
+		check(t, os.Remove(dir)) // nothing else is left in it
 	})
 	verbstest.Run(t, suiteEnv(dir))
 }

@@ -103,7 +103,7 @@ func (l *lane) readLocked(h *view, line uint64, image *[lineBytes]byte) outcome 
 		return waitLine
 	}
 	lineword.CopyLine(image, r.line(line))
-	lineword.Unlock(r.word(line), w)
+	lineword.Restore(r.word(line), w)
 	return success
 }
 
@@ -120,7 +120,7 @@ func (l *lane) store(h *view, line, off, n uint64, image *[lineBytes]byte) outco
 	}
 	p := r.word(line)
 	if !l.fit(r) {
-		lineword.Unlock(p, w)
+		lineword.Restore(p, w)
 		return l.unfit(r)
 	}
 	dst := r.line(line)
@@ -165,7 +165,7 @@ func (l *lane) atomic(h *view, off uint64, wr *verbs.WR) (uint64, outcome) {
 	}
 	p := r.word(line)
 	if !l.fit(r) {
-		lineword.Unlock(p, w)
+		lineword.Restore(p, w)
 		return 0, l.unfit(r)
 	}
 	word := (*uint64)(r.at(off))

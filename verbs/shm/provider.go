@@ -4,6 +4,7 @@ package shm
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"sync"
 	"syscall"
@@ -58,6 +59,30 @@ func (p *Provider) Open(name string) (*verbs.Context, error) {
 		return nil, &verbs.Error{Op: "ibv_open_device", Device: DeviceName, Err: err}
 	}
 	return verbs.NewContext(d, verbs.ContextOptions{})
+}
+
+// Kept lists the names of kept MRs, open ones too.
+func (p *Provider) Kept() ([]string, error) {
+	var names []string
+	err := p.visit(func(f *fabric.Fabric) (err error) {
+		names, err = f.ListKept()
+		return err
+	})
+	return names, err
+}
+
+// RemoveKept deletes a kept MR that no process has open.
+func (p *Provider) RemoveKept(name string) error {
+	return p.visit(func(f *fabric.Fabric) error { return f.RemoveKept(name) })
+}
+
+// visit joins the fabric for a moment.
+func (p *Provider) visit(do func(*fabric.Fabric) error) error {
+	f, err := fabric.Open(fabric.Options{Dir: p.dir})
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(f), f.Close())
 }
 
 func (p *Provider) add(d *device) {

@@ -106,6 +106,14 @@ func (p *process) signal(s os.Signal) {
 	}
 }
 
+// needsSharing skips what no race build can do.
+func needsSharing(t *testing.T) {
+	t.Helper()
+	if raceBuild && transportUnderTest() == "shm" {
+		t.Skip("race builds have the memory of shm on the Go heap: one process only")
+	}
+}
+
 // listening starts a listener on a free port and returns its address.
 func listening(t *testing.T, dir string) (*process, string) {
 	t.Helper()
@@ -122,6 +130,7 @@ func noRunDir(t *testing.T, dir string) {
 }
 
 func TestPerfBetweenProcesses(t *testing.T) {
+	needsSharing(t)
 	dir := filepath.Join(t.TempDir(), "run")
 	l, address := listening(t, dir)
 	c := launch(t, dir, "perf", "--connect", address, "--iters", "100", "--size", "0,64,3000",
@@ -148,6 +157,7 @@ func TestPerfBetweenProcesses(t *testing.T) {
 }
 
 func TestListenerGoesOnAfterGarbage(t *testing.T) {
+	needsSharing(t)
 	dir := filepath.Join(t.TempDir(), "run")
 	l, address := listening(t, dir)
 	start := time.Now()
@@ -221,6 +231,7 @@ func vanishing(t *testing.T, op string, killListener bool) {
 }
 
 func TestPeerThatVanishes(t *testing.T) {
+	needsSharing(t)
 	for _, op := range []string{"read", "write", "send"} {
 		t.Run(op+", listener killed", func(t *testing.T) { vanishing(t, op, true) })
 	}
@@ -242,6 +253,7 @@ func TestInterruptPrintsTheRowsAndLeavesNothing(t *testing.T) {
 }
 
 func TestInterruptedSideTellsTheOther(t *testing.T) {
+	needsSharing(t)
 	dir := filepath.Join(t.TempDir(), "run")
 	l, address := listening(t, dir)
 	c := launch(t, dir, "perf", "send", "--connect", address, "--size", "8", "--duration", "60s")

@@ -68,9 +68,12 @@ func (p *provider) openDevice(list *deviceList, i int) (*device, error) {
 	const op = "ibv_open_device"
 	name := list.name(i)
 	d := &device{datagram: map[*qp]bool{}, ahNext: 1}
-	if errno := C.drt_open(list.at(i), &d.ctx); errno != 0 {
-		return nil, &verbs.Error{Op: op, Device: name, Errno: syscall.Errno(errno),
-			Hint: p.hintOpen(name, syscall.Errno(errno))}
+	if errno := syscall.Errno(C.drt_open(list.at(i), &d.ctx)); errno != 0 {
+		if p.denied(name) {
+			errno = syscall.EACCES // which the library hides behind ENOENT
+		}
+		return nil, &verbs.Error{Op: op, Device: name, Errno: errno,
+			Hint: p.hintOpen(name, errno)}
 	}
 	d.attr = p.bare(name)
 	if d.attr.Driver == driverRXE {

@@ -29,6 +29,7 @@ type qp struct {
 
 	mu     sync.Mutex // serializes transitions and Close
 	closed bool       // guarded by mu
+	begun  bool       // guarded by mu: it has left RESET
 }
 
 // CreateQP makes a queue pair. Signaling is per request: the layer sets the flag where all are
@@ -84,9 +85,16 @@ func (q *qp) modify(op string, f func() C.int) error {
 }
 
 func (q *qp) ToInit() error {
+	return q.modify("ibv_modify_qp to INIT", q.toInit)
+}
+
+// toInit needs mu.
+func (q *qp) toInit() C.int {
 	a := C.struct_drt_qp_attr{port: C.int(q.cfg.Port), ud: q.ud(), qkey: C.uint32_t(q.cfg.QKey),
 		access: C.uint32_t(q.cfg.Access)}
-	return q.modify("ibv_modify_qp to INIT", func() C.int { return C.drt_to_init(q.c, &a) })
+	errno := C.drt_to_init(q.c, &a)
+	q.begun = q.begun || errno == 0
+	return errno
 }
 
 func (q *qp) ToRTR(peer *verbs.Endpoint, r verbs.RTRAttr) error {
@@ -112,10 +120,18 @@ func (q *qp) ToRTS(psn uint32, r verbs.RTSAttr) error {
 	return q.modify("ibv_modify_qp to RTS", func() C.int { return C.drt_to_rts(q.c, &a) })
 }
 
-// ToError may come at any time, also after Close.
+// ToError may come at any time, also after Close. The kernel knows no way from RESET to ERR, so
+// it takes the one through INIT.
 func (q *qp) ToError() error {
 	q.failing.Store(true)
-	return q.modify("ibv_modify_qp to ERR", func() C.int { return C.drt_to_error(q.c) })
+	return q.modify("ibv_modify_qp to ERR", func() C.int {
+		if !q.begun {
+			if errno := q.toInit(); errno != 0 {
+				return errno
+			}
+		}
+		return C.drt_to_error(q.c)
+	})
 }
 
 func (q *qp) queryState() (C.int, error) {
@@ -126,38 +142,39 @@ func (q *qp) queryState() (C.int, error) {
 
 // PostSend is one call into C for the whole list.
 func (q *qp) PostSend(wrs []verbs.WR) (int, error) {
-	if len(wrs) == 0 {
-		return 0, nil
-	}
 	if q.dev.rxe != nil {
 		q.noteSends(wrs)
 	}
-	done := C.drt_post_send(q.c, (*C.struct_drt_wr)(unsafe.Pointer(&wrs[0])), C.int(len(wrs)))
-	if n := len(wrs) - int(done.n); n > 0 && q.dev.rxe != nil {
-		q.sent.unnote(n)
+	n, err := q.postSend(wrs)
+	if q.dev.rxe != nil {
+		q.sent.unnote(len(wrs) - n)
 	}
+	return n, err
+}
+
+func (q *qp) postSend(wrs []verbs.WR) (int, error) {
+	if len(wrs) == 0 {
+		return 0, nil
+	}
+	done := C.drt_post_send(q.c, (*C.struct_drt_wr)(unsafe.Pointer(&wrs[0])), C.int(len(wrs)))
 	return int(done.n), failed("ibv_post_send", done.err)
 }
 
 // PostRecv is one call into C for the whole list.
 func (q *qp) PostRecv(wrs []verbs.RecvWR) (int, error) {
+	if q.dev.rxe != nil {
+		return q.postRecvRXE(wrs)
+	}
+	return q.postRecv(wrs)
+}
+
+func (q *qp) postRecv(wrs []verbs.RecvWR) (int, error) {
 	if len(wrs) == 0 {
 		return 0, nil
 	}
-	wasEmpty := q.cfg.Type == verbs.RC && q.received.posted == q.received.done
-	if q.dev.rxe != nil {
-		q.noteRecvs(wrs)
-	}
 	done := C.drt_post_recv(q.c, (*C.struct_drt_recv_wr)(unsafe.Pointer(&wrs[0])),
 		C.int(len(wrs)))
-	err := failed("ibv_post_recv", done.err)
-	if q.dev.rxe != nil {
-		q.received.unnote(len(wrs) - int(done.n))
-		if e := q.afterRecv(wasEmpty); err == nil {
-			err = e
-		}
-	}
-	return int(done.n), err
+	return int(done.n), failed("ibv_post_recv", done.err)
 }
 
 func (q *qp) Close() error {

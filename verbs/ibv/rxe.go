@@ -159,7 +159,11 @@ func (s *softRoCE) correct(wcs []verbs.WC) {
 				wc.Status = s.blame(q, e, verbs.WCLocLenErr)
 			}
 		} else if wc.Status == verbs.WCLocQPOpErr {
-			wc.Status = s.blame(q, q.sent.find(wc.ID), verbs.WCLocQPOpErr)
+			other := verbs.WCLocQPOpErr
+			if q.cfg.Type == verbs.RC {
+				other = verbs.WCRetryExcErr // no route: the interface is down
+			}
+			wc.Status = s.blame(q, q.sent.find(wc.ID), other)
 		}
 	}
 }
@@ -178,37 +182,41 @@ func (s *softRoCE) blame(q *qp, e *entry, other verbs.WCStatus) verbs.WCStatus {
 	return other
 }
 
-// noteSends and noteRecvs are called before a post, unnote after one that took fewer.
+// noteSends is called before a post; unnote after one that took fewer.
 func (q *qp) noteSends(wrs []verbs.WR) {
 	for i := range wrs {
 		q.sent.note(sendEntry(&wrs[i]))
 	}
 }
 
-func (q *qp) noteRecvs(wrs []verbs.RecvWR) {
+func (l *ledger) unnote(n int) { l.posted -= uint32(n) }
+
+// postRecvRXE posts, and sees to receives that rxe would keep for ever. They go into memory
+// shared with the kernel, which looks there only when something arrives, and in the error state
+// nothing does: so it is told of the state again, and flushes. A queue pair that failed as a
+// target says so to nobody but the receives that it had; a post to an empty queue therefore asks.
+func (q *qp) postRecvRXE(wrs []verbs.RecvWR) (int, error) {
+	wasEmpty := q.received.posted == q.received.done
 	for i := range wrs {
 		q.received.note(recvEntry(&wrs[i]))
 	}
-}
-
-func (l *ledger) unnote(n int) { l.posted -= uint32(n) }
-
-// afterRecv sees to receives that rxe would keep for ever. They go into memory shared with the
-// kernel, which looks there only when something arrives, and in the error state nothing does: so
-// it is told of the state again, and flushes. A queue pair that failed as a target says so to
-// nobody but the receives that it had; a post to an empty queue therefore asks.
-func (q *qp) afterRecv(wasEmpty bool) error {
-	if wasEmpty && !q.failing.Load() {
-		state, err := q.queryState()
-		if err != nil {
-			return err
+	n, err := q.postRecv(wrs)
+	q.received.unnote(len(wrs) - n)
+	if n == 0 {
+		return 0, err
+	}
+	failing := q.failing.Load()
+	if wasEmpty && !failing && q.cfg.Type == verbs.RC {
+		state, stateErr := q.queryState()
+		if err == nil {
+			err = stateErr
 		}
-		if state != C.IBV_QPS_ERR {
-			return nil
+		failing = state == C.IBV_QPS_ERR
+	}
+	if failing {
+		if flushErr := q.ToError(); err == nil {
+			err = flushErr
 		}
 	}
-	if wasEmpty || q.failing.Load() {
-		return q.ToError()
-	}
-	return nil
+	return n, err
 }

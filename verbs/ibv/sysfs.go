@@ -3,10 +3,13 @@
 package ibv
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // kernelDevices are the names below /sys/class/infiniband, sorted.
@@ -54,6 +57,13 @@ func (p *provider) uverbs(name string) string {
 		}
 	}
 	return ""
+}
+
+// denied reports whether the device's node is there and this process may not use it.
+func (p *provider) denied(name string) bool {
+	node := p.uverbs(name)
+	return node != "" && errors.Is(unix.Faccessat(unix.AT_FDCWD, "/dev/infiniband/"+node,
+		unix.R_OK|unix.W_OK, unix.AT_EACCESS), unix.EACCES)
 }
 
 func (p *provider) hasUverbs(name string) bool { return p.uverbs(name) != "" }

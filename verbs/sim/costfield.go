@@ -1,0 +1,125 @@
+package sim
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// costField is a leaf of a CostModel.
+type costField struct {
+	path     string
+	value    reflect.Value
+	optional bool // may be 0
+}
+
+// costFields lists the leaves of a model, in order.
+func costFields(c *CostModel) []costField {
+	var out []costField
+	var walk func(v reflect.Value, prefix string, optional bool)
+	walk = func(v reflect.Value, prefix string, optional bool) {
+		for i := range v.NumField() {
+			tag := v.Type().Field(i).Tag.Get("cost")
+			switch f := v.Field(i); {
+			case tag == "":
+			case f.Kind() == reflect.Struct:
+				walk(f, prefix+tag+".", optional || tag == "smartnic")
+			default:
+				out = append(out, costField{path: prefix + tag, value: f, optional: optional})
+			}
+		}
+	}
+	walk(reflect.ValueOf(c).Elem(), "", false)
+	return out
+}
+
+// unit is a suffix and what it multiplies by.
+type unit struct {
+	name   string
+	scale  int64
+	digits int
+}
+
+var (
+	bandwidthUnits = []unit{{"Gbps", 1e9, 9}, {"Mbps", 1e6, 6}, {"Tbps", 1e12, 12}}
+	opRateUnits    = []unit{{"Mops", 1e6, 6}, {"Kops", 1e3, 3}, {"Gops", 1e9, 9}}
+	bytesUnits     = []unit{{"B", 1, 0}, {"KiB", 1 << 10, 0}}
+)
+
+// Bounds of what is not absurd.
+const (
+	maxCostTime            = 10 * Millisecond
+	minBandwidth Bandwidth = 1e6
+	maxBandwidth Bandwidth = 100e12
+	minOpRate    OpRate    = 1e3
+	maxOpRate    OpRate    = 1e12
+	maxBytes     Bytes     = 1 << 20
+	maxCount               = 10000
+)
+
+func (f costField) parse(s string) error {
+	var v int64
+	var err error
+	switch f.value.Interface().(type) {
+	case Time:
+		var t Time
+		t, err = ParseTime(s)
+		v = int64(t)
+	case Bandwidth:
+		v, err = parseUnit(s, bandwidthUnits)
+	case OpRate:
+		v, err = parseUnit(s, opRateUnits)
+	case Bytes:
+		v, err = parseUnit(s, bytesUnits)
+	default:
+		v, err = parseDecimal(s, 1, 0)
+	}
+	if err != nil {
+		return err
+	}
+	f.value.SetInt(v)
+	return f.check()
+}
+
+func (f costField) check() error {
+	v := f.value.Int()
+	switch f.value.Interface().(type) {
+	case Time:
+		if v < 0 || v > int64(maxCostTime) {
+			return fmt.Errorf("%s is absurd: it must be in 0..%s", Time(v), maxCostTime)
+		}
+	case Bandwidth:
+		if (v != 0 || !f.optional) && (v < int64(minBandwidth) || v > int64(maxBandwidth)) {
+			return fmt.Errorf("%d bit/s is absurd: it must be in 1 Mbps..100 Tbps", v)
+		}
+	case OpRate:
+		if (v != 0 || !f.optional) && (v < int64(minOpRate) || v > int64(maxOpRate)) {
+			return fmt.Errorf("%d operations/s is absurd: it must be in 1 Kops..1000 Gops", v)
+		}
+	case Bytes:
+		if v < 0 || v > int64(maxBytes) || v == 0 && f.path == "pcie.tlp" {
+			return fmt.Errorf("%d B is absurd: it must be in 0..%d B", v, maxBytes)
+		}
+	default:
+		if v < 0 || v > maxCount {
+			return fmt.Errorf("%d is absurd: it must be in 0..%d", v, maxCount)
+		}
+	}
+	return nil
+}
+
+func parseUnit(s string, units []unit) (int64, error) {
+	number, name := splitUnit(s)
+	var known []string
+	for _, u := range units {
+		if u.name == name {
+			return parseDecimal(number, u.scale, u.digits)
+		}
+		known = append(known, u.name)
+	}
+	list := strings.Join(known, ", ")
+	if name == "" {
+		return 0, fmt.Errorf("%q has no unit: write one of %s", s, list)
+	}
+	return 0, fmt.Errorf("%q: unit %q is not one of %s", s, name, list)
+}

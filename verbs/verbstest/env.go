@@ -135,7 +135,8 @@ func runCase(t *testing.T, env Env, crew *crew, placement Placement, c Case) {
 type stopped struct{}
 
 // Main is the TestMain of a package that runs the suite. In a process that Run started it plays
-// peers and never returns; else it runs the tests, and exits.
+// peers and never returns; else it runs the tests and exits, with failure also if they passed but
+// left goroutines or descriptors behind.
 func Main(m *testing.M, env Env) {
 	if os.Getenv(childVariable) != "" {
 		if err := playPeers(env.withDefaults()); err != nil {
@@ -144,5 +145,13 @@ func Main(m *testing.M, env Env) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	before := descriptors()
+	code := m.Run()
+	if code == 0 {
+		if left := leftovers(before); left != "" {
+			fmt.Fprintln(os.Stderr, left)
+			code = 1
+		}
+	}
+	os.Exit(code)
 }

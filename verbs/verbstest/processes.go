@@ -83,6 +83,7 @@ func (c *crew) dismiss(t *testing.T) {
 		if err := k.cmd.Wait(); err != nil {
 			t.Errorf("a peer process ended with %v", err)
 		}
+		_ = k.out.Close()
 	}
 }
 

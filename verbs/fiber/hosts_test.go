@@ -13,6 +13,7 @@ import (
 	"drtmd/verbs/fiber"
 	"drtmd/verbs/ibv"
 	"drtmd/verbs/shm"
+	"drtmd/verbs/sim"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -67,6 +68,34 @@ func eachHost(t *testing.T, test func(*testing.T, *host)) {
 		}
 		test(t, newRealHost(t, p))
 	})
+	t.Run("sim", func(t *testing.T) { test(t, newSimHost(t)) })
+}
+
+// newSimHost is the same pair of nodes in virtual time.
+func newSimHost(t *testing.T) *host {
+	h := &host{t: t, unit: 2 * time.Millisecond, virtual: true}
+	world, err := sim.New(sim.Config{Seed: 1, EventLimit: 10_000_000})
+	h.must(err)
+	var contexts []*verbs.Context
+	var nodes []*sim.Node
+	for range 2 {
+		n, err := world.AddNode(sim.NodeConfig{})
+		h.must(err)
+		c, err := n.Open()
+		h.must(err)
+		nodes, contexts = append(nodes, n), append(contexts, c)
+	}
+	core := fiber.NewCore(nodes[0].Timeline(0))
+	h.connect(contexts[0], contexts[1], core.NewWorker)
+	h.drive = func() error { return errors.Join(world.Run(), h.worker.Fenced()) }
+	h.stop = func() {}
+	t.Cleanup(func() {
+		h.must(core.Close())
+		for _, c := range contexts {
+			h.must(c.Close())
+		}
+	})
+	return h
 }
 
 func newRealHost(t *testing.T, p verbs.Provider) *host {
@@ -74,9 +103,27 @@ func newRealHost(t *testing.T, p verbs.Provider) *host {
 	thread, err := fiber.NewThread(fiber.ThreadConfig{Drain: 500 * time.Millisecond})
 	h.must(err)
 	active, passive := h.open(p), h.open(p)
+	h.connect(active, passive, thread.NewWorker)
+	h.drive = func() error {
+		// The contexts outlive the thread: its workers close what they made of them.
+		return fiber.Threads(t.Context(), thread)
+	}
+	h.stop = thread.Stop
+	t.Cleanup(func() {
+		h.must(thread.Close())
+		h.must(active.Close())
+		h.must(passive.Close())
+	})
+	return h
+}
+
+// connect makes a worker on the active node and gives it a conn to the passive one.
+func (h *host) connect(active, passive *verbs.Context,
+	newWorker func(fiber.WorkerConfig) (*fiber.Worker, error)) {
+	h.t.Helper()
 	pd, err := active.AllocPD()
 	h.must(err)
-	h.worker, err = thread.NewWorker(fiber.WorkerConfig{Name: "node 0", PD: pd, Conns: 1})
+	h.worker, err = newWorker(fiber.WorkerConfig{Name: "node 0", PD: pd, Conns: 1})
 	h.must(err)
 	h.conn, err = h.worker.NewConn(0)
 	h.must(err)
@@ -95,18 +142,6 @@ func newRealHost(t *testing.T, p verbs.Provider) *host {
 	near := h.conn.Endpoint()
 	h.must(qp.Connect(&near, verbs.ConnectAttr{}))
 	h.must(h.conn.Connect(qp.Endpoint(), verbs.ConnectAttr{}))
-
-	h.drive = func() error {
-		// The contexts outlive the thread: its workers close what they made of them.
-		return fiber.Threads(t.Context(), thread)
-	}
-	h.stop = thread.Stop
-	t.Cleanup(func() {
-		h.must(thread.Close())
-		h.must(active.Close())
-		h.must(passive.Close())
-	})
-	return h
 }
 
 func (h *host) open(p verbs.Provider) *verbs.Context {

@@ -127,7 +127,8 @@ func TestLimits(t *testing.T) {
 		{"negative size", Options{Sizes: []int{-1}}, "size -1 is negative"},
 		{"message", Options{Ops: []Op{Read}, Sizes: []int{1<<20 + 1}}, "at most 1048576 bytes"},
 		{"message, all", Options{Sizes: []int{1<<20 + 1}}, "at most 1048576 bytes"},
-		{"datagram", Options{Ops: []Op{Datagram}, Sizes: []int{1025}}, "at most 1024 bytes, the path MTU"},
+		{"datagram", Options{Ops: []Op{Datagram}, Sizes: []int{1025}},
+			"at most 1024 bytes, the path MTU"},
 		{"atomic", Options{Ops: []Op{FAA}, Sizes: []int{0}}, "faa works on 8 bytes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

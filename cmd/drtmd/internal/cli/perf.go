@@ -50,10 +50,12 @@ within a second, and the listener goes on waiting. A peer that vanishes ends the
 error, at the latest after 10 s without progress. On transport shm both processes must run on the
 same host as the same user.
 
---json prints one document, schema ` + report.PerfSchema + `: settings, machine and one result per row,
-units in the field names. An interrupted run prints the rows it has and exits with 130.`
+--json prints one document of schema ` + report.PerfSchema + `, described in docs/PERF.md: settings,
+machine and one result per row, units in the field names. An interrupted run prints the rows that
+it has and exits with 130.`
 
-const perfExample = `  drtmd perf                                       every operation on shared memory
+const perfExample = `
+  drtmd perf                                       every operation on shared memory
   drtmd perf read --size 64,4096 --duration 2s
   drtmd perf cas --transport ibv --device rxe0 --iters 10000 --json
   drtmd perf send --measure rate --depth 256 --batch 32
@@ -89,7 +91,7 @@ func (a *app) perfCommand() *cobra.Command {
 		Use:       "perf [OP]",
 		Short:     "measure latency and message rate of RDMA operations",
 		Long:      perfLong,
-		Example:   perfExample,
+		Example:   perfExample[1:],
 		ValidArgs: opNames(),
 		Args:      func(*cobra.Command, []string) error { return nil }, // checked with the flags
 	}

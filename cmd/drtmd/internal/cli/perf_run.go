@@ -84,7 +84,9 @@ func (r *perfRun) serve(ctx context.Context, st *bench.Station) error {
 		return err
 	}
 	log.Info("serving", zap.Stringer("peer", conn.RemoteAddr()))
-	err = bench.Serve(ctx, st, conn, func(what string) { log.Debug("serving", zap.String("what", what)) })
+	err = bench.Serve(ctx, st, conn, func(what string) {
+		log.Debug("serving", zap.String("what", what))
+	})
 	if err == nil {
 		log.Info("the peer is done")
 	}

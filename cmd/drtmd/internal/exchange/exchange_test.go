@@ -64,7 +64,8 @@ var badOpenings = []struct {
 	{"setup first", append(header(magic, Version, uint16(KindSetup), 2), "{}"...), ErrBadFrame,
 		"setup before hello"},
 	{"not JSON", append(header(magic, Version, 1, 3), "abc"...), ErrBadFrame, "hello"},
-	{"unknown field", append(header(magic, Version, 1, 7), `{"x":1}`...), ErrBadFrame, "unknown field"},
+	{"unknown field", append(header(magic, Version, 1, 7), `{"x":1}`...), ErrBadFrame,
+		"unknown field"},
 	{"trailing bytes", append(header(magic, Version, 1, 4), "{}{}"...), ErrBadFrame, "after"},
 }
 
@@ -191,7 +192,8 @@ func TestConversation(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got Stopped
-	if err := b.Expect(t.Context(), KindStopped, &got, AnswerTimeout); err != nil || got.Received != 7 {
+	err := b.Expect(t.Context(), KindStopped, &got, AnswerTimeout)
+	if err != nil || got.Received != 7 {
 		t.Fatal(got, err)
 	}
 	if b.Attention() {
@@ -200,7 +202,7 @@ func TestConversation(t *testing.T) {
 	if err := a.Send(KindFail, Fail{Reason: "two\nlines \x1b[31mred"}); err != nil {
 		t.Fatal(err)
 	}
-	err := b.Expect(t.Context(), KindStop, &Stop{}, AnswerTimeout)
+	err = b.Expect(t.Context(), KindStop, &Stop{}, AnswerTimeout)
 	if !errors.Is(err, ErrPeerFailed) || !strings.HasSuffix(err.Error(), ": two lines [31mred") {
 		t.Errorf("%q", err)
 	}

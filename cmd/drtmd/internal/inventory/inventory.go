@@ -137,8 +137,8 @@ func describe(name string) (Interface, error) {
 		return Interface{}, err
 	}
 	a := l.Attrs()
-	i := Interface{Type: l.Type(), Up: a.Flags&net.FlagUp != 0, State: a.OperState.String(), MTU: a.MTU,
-		HardwareAddr: a.HardwareAddr.String()}
+	i := Interface{Type: l.Type(), Up: a.Flags&net.FlagUp != 0, State: a.OperState.String(),
+		MTU: a.MTU, HardwareAddr: a.HardwareAddr.String()}
 	addrs, err := netlink.AddrList(l, netlink.FAMILY_ALL)
 	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
 		return i, err

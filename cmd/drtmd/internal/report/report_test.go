@@ -109,9 +109,10 @@ func TestPerf(t *testing.T) {
 		"peer 10.0.0.2:18600 with shm0 (driver shm)",
 		"2026-01-02T03:04:05Z, 5 operations per measurement, rate with 128 requests outstanding " +
 			"in batches of 16, one clock reading 42 ns",
-		"read             64         1.23      20.00      3000.00        5  completion             -               -\n",
-		"ud                8            -          -            -        -  -                2000000            16.0" +
-			"  inline, 3 datagrams lost\n",
+		"read             64         1.23      20.00      3000.00        5  completion  " +
+			"           -               -\n",
+		"ud                8            -          -            -        -  -           " +
+			"     2000000            16.0  inline, 3 datagrams lost\n",
 		"interrupted: rows are missing\n",
 	} {
 		if !strings.Contains(b.String(), want) {
@@ -138,7 +139,8 @@ func TestMachine(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	f := filepath.Join(t.TempDir(), "cpuinfo")
-	if err := os.WriteFile(f, []byte("processor\t: 0\nmodel name\t:  Fast   CPU 9\n"), 0o600); err != nil {
+	info := "processor\t: 0\nmodel name\t:  Fast   CPU 9\n"
+	if err := os.WriteFile(f, []byte(info), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if got := cpuModel(f); got != "Fast CPU 9" {

@@ -118,7 +118,8 @@ func (mr *MR) Lines() []uint64 { return mr.drv.Lines() }
 func (mr *MR) closeRank() int { return rankMR }
 
 // Close deregisters the region and unmaps its memory (ibv_dereg_mr). Operations of peers that
-// come later fail with REM_ACCESS_ERR. The caller sees to it that no own request that uses the
+// come later fail with REM_ACCESS_ERR; one that is caught in the middle may end in RETRY_EXC_ERR
+// instead. The caller sees to it that no own request that uses the
 // memory is outstanding.
 func (mr *MR) Close() error {
 	return mr.once.do(func() error {

@@ -1,6 +1,7 @@
 package verbstest
 
 import (
+	"slices"
 	"syscall"
 	"time"
 
@@ -210,11 +211,19 @@ func peerGoneUnderLoad(p *Proc) {
 
 func peerDropsAll(p *Proc) { underLoad(p, request{Do: "drop"}, verbs.WCRetryExcErr) }
 
-func mrGone(p *Proc) { underLoad(p, request{Do: "close-mr"}, verbs.WCRemAccessErr) }
+// mrGone: an operation that is caught in the middle may see the end of the MR as the end of the
+// peer; whatever comes later is refused.
+func mrGone(p *Proc) {
+	x := underLoad(p, request{Do: "close-mr"}, verbs.WCRemAccessErr, verbs.WCRetryExcErr)
+	x.side.renew()
+	x.far.renew()
+	x.connect(quick, verbs.ConnectAttr{})
+	x.fail(x.target(verbs.OpRead, 0, 64), verbs.WCRemAccessErr)
+}
 
 // underLoad has the peer do something while this node WRITEs to it and READs from it, and checks
 // the status of the first request that fails.
-func underLoad(p *Proc, what request, status verbs.WCStatus) {
+func underLoad(p *Proc, what request, either ...verbs.WCStatus) *pair {
 	x := p.pair(spec{Connect: quick}, spec{})
 	storm := p.Thread(func(p *Proc) {
 		x := x.on(p)
@@ -228,7 +237,10 @@ func underLoad(p *Proc, what request, status verbs.WCStatus) {
 			}
 			wc := p.wait(x.scq, 1)[0]
 			if wc.Status != verbs.WCSuccess {
-				x.failed(wc, i, status)
+				if !slices.Contains(either, wc.Status) {
+					p.Fatalf("the first failure is %s, want one of %v", wc.Status, either)
+				}
+				x.failed(wc, i, wc.Status)
 				return
 			}
 		}
@@ -236,6 +248,7 @@ func underLoad(p *Proc, what request, status verbs.WCStatus) {
 	p.Sleep(p.quietTime() / 10)
 	x.far.ask(what)
 	storm.Join()
+	return x
 }
 
 func noRdAtomicHere(p *Proc) {

@@ -15,7 +15,7 @@ const (
 	defaultWindow      = 8
 	defaultMaxMessage  = 16 << 10
 	defaultSendDepth   = 64
-	defaultRTOMin      = 2 * time.Millisecond
+	defaultRTOMin      = 5 * time.Millisecond // as eRPC: loss is rare, a thread off its core is not
 	defaultRTOFirst    = 10 * time.Millisecond
 	defaultRTOMax      = 200 * time.Millisecond
 	defaultPeerTimeout = 2 * time.Second
@@ -26,7 +26,8 @@ const (
 	minMessage = 256 // every port takes this much, so that errors in words arrive whole
 
 	// recvSlack is the receive buffers per peer beyond the window: datagrams without a message,
-	// which only acknowledge, and the probes of a peer that believes what it sent lost.
+	// which only acknowledge, and the probes of a peer that takes what it sent for lost, while
+	// this port's thread is stopped for up to 15 of its retransmission timeouts.
 	recvSlack = 4
 	// strayBuffers take hellos and whatever else is of no session.
 	strayBuffers = 16
@@ -49,7 +50,7 @@ type Config struct {
 	SendDepth  int  // datagrams that may wait for the device; 0 = 64
 	NoBatch    bool // each message in a datagram of its own
 
-	RTOMin      time.Duration // least retransmission timeout; 0 = 2 ms
+	RTOMin      time.Duration // least retransmission timeout; 0 = 5 ms
 	RTOFirst    time.Duration // the one before a round trip was measured; 0 = 10 ms
 	RTOMax      time.Duration // most; 0 = 200 ms, or PeerTimeout / 8 if that is less
 	PeerTimeout time.Duration // silence after which a peer is gone, at least 4 RTOMax; 0 = 2 s

@@ -70,7 +70,8 @@
 // Everything belongs to the worker's thread. Request and response slices of a call belong to the
 // port until the call has ended; a handler's are valid during the handler. The port owns its
 // registered memory. Memory is bounded: Config.Peers sessions, with Config.Slots requests and
-// responses of at most Config.MaxMessage bytes each, allocated as they are needed.
+// responses of at most Config.MaxMessage bytes each, allocated as they are needed, and a buffer of
+// that size for each fiber handler that runs.
 //
 // What it does not do: congestion control beyond the window, encryption, authentication. Any QP
 // that knows the queue key can send; one that also knows incarnations and session numbers can

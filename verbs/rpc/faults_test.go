@@ -237,6 +237,43 @@ func TestWindowBoundsWhatIsInFlightToASlowReceiver(t *testing.T) {
 	}
 }
 
+func TestStalledReceiverIsNotFlooded(t *testing.T) {
+	for _, noBatch := range []bool{false, true} {
+		n := newFakeNet(t, 1)
+		cfg := Config{NoBatch: noBatch}
+		client, server := n.node(cfg), n.node(cfg)
+		server.port.Handle(typeEcho, echo)
+		s := client.session(server)
+		client.run(func(f *fiber.Fiber) error { return checkEcho(f, s, 10, 0) })
+		server.w.Submit("hog", func(f *fiber.Fiber) error {
+			f.Charge(int64(100*time.Millisecond) * 1000)
+			return nil
+		}, nil)
+		live := defaultSlots
+		for i := range live {
+			client.w.Submit("caller", func(f *fiber.Fiber) error {
+				return checkEcho(f, s, 500+i, i)
+			}, func(err error) {
+				live--
+				n.must(err)
+			})
+		}
+		n.most = 0
+		if !n.run(time.Second, func() bool { return live == 0 }) {
+			t.Fatalf("%d callers wait", live)
+		}
+		if n.starved > 0 || n.most > defaultWindow+recvSlack {
+			t.Errorf("%d datagrams found no buffer, %d were in flight at most", n.starved, n.most)
+		}
+		if server.port.Stats.Requests != defaultSlots+1 {
+			t.Errorf("%d requests ran", server.port.Stats.Requests)
+		}
+		if client.port.Stats.Retransmissions == 0 {
+			t.Error("nothing was sent twice: the test shows nothing")
+		}
+	}
+}
+
 func TestPeerThatRestartedResetsCallersAndRunsNoOldRequest(t *testing.T) {
 	n := newFakeNet(t, 1)
 	n.keep = true

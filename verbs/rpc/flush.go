@@ -209,7 +209,7 @@ func (s *Session) sendServed(i uint8) bool {
 func (s *Session) put(m *message, force bool) bool {
 	p := s.port
 	if s.buf != nil && (len(s.buf)+sizeOf(len(m.body)) > cap(s.buf) || s.count == maxMessages ||
-		p.cfg.NoBatch && s.count > 0) {
+		p.cfg.NoBatch && s.payloads > 0) {
 		s.seal(p.now())
 	}
 	if s.buf == nil && !s.begin(force) {
@@ -219,6 +219,9 @@ func (s *Session) put(m *message, force bool) bool {
 	s.buf = s.buf[:at+sizeOf(len(m.body))]
 	putMessage(s.buf[at:], m)
 	s.count++
+	if !force {
+		s.payloads++
+	}
 	p.Stats.MessagesSent++
 	return true
 }
@@ -233,7 +236,7 @@ func (s *Session) begin(force bool) bool {
 	if b == nil {
 		return false
 	}
-	s.buf, s.count = b[:headerBytes], 0
+	s.buf, s.count, s.payloads = b[:headerBytes], 0, 0
 	return true
 }
 

@@ -48,7 +48,12 @@ type incoming struct {
 }
 
 // segments is the number that n bytes take.
-func segments(n, segment int) int { return max(1, (n+segment-1)/segment) }
+func segments(n, segment int) int {
+	if n <= segment { // no division in the usual case
+		return 1
+	}
+	return (n + segment - 1) / segment
+}
 
 // bounds are those of segment i of a message of n bytes.
 func bounds(i, n, segment int) (from, to int) {

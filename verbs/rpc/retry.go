@@ -83,7 +83,8 @@ func (s *Session) tickCalls(now time.Duration) time.Duration {
 			continue
 		}
 		s.port.Stats.Retransmissions++
-		if s.heard < x.sentAt {
+		if s.heard < x.sentAt && now >= s.lastSent+s.rtt.timeout(s.backoff, &s.port.cfg) {
+			s.backoff++ // one for all calls, so that few datagrams pile up before a stalled peer
 			s.reclaim()
 		}
 		x.backoff++

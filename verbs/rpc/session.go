@@ -43,6 +43,7 @@ type Session struct {
 	told     uint32 // the highest that was acknowledged
 	buf      []byte // the one that is being filled
 	count    int    // messages in it
+	payloads int    // those of calls
 	isDirty  bool
 	blocked  bool // the window holds messages back
 	lastSent time.Duration

@@ -1,0 +1,89 @@
+package rpc
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"drtmd/verbs"
+	"drtmd/verbs/fiber"
+	"drtmd/verbs/ibv"
+	"drtmd/verbs/shm"
+)
+
+// benchmark runs body as a fiber of one node that has a session with a second one, on each
+// provider that this machine has, both nodes on one thread and each on its own.
+func benchmark(b *testing.B, cfg Config, body func(*testing.B, *fiber.Fiber, *Session) error) {
+	run := filepath.Join(b.TempDir(), "run")
+	for _, p := range []verbs.Provider{shm.New(shm.Options{Dir: run}), ibv.New()} {
+		if devices, err := p.Devices(); err != nil || len(devices) == 0 {
+			continue
+		}
+		for _, threads := range []int{1, 2} {
+			b.Run(fmt.Sprintf("%s/threads=%d", p.Name(), threads), func(b *testing.B) {
+				c := newCluster(b, p, threads, cfg, cfg)
+				c.ports[1].Handle(typeEcho, echo)
+				b.ReportAllocs()
+				c.run(func(f *fiber.Fiber) error {
+					s, err := c.ports[0].Connect(f, c.ports[1].Address(), 0)
+					if err != nil {
+						return err
+					}
+					return body(b, f, s)
+				})
+				if n := c.ports[0].Stats.Retransmissions; n > 0 {
+					b.ReportMetric(float64(n), "retransmissions")
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkRoundTrip is one call at a time.
+func BenchmarkRoundTrip(b *testing.B) {
+	for _, size := range []int{8, 64, 4096} {
+		b.Run(fmt.Sprintf("bytes=%d", size), func(b *testing.B) {
+			benchmark(b, Config{}, func(b *testing.B, f *fiber.Fiber, s *Session) error {
+				req, resp := make([]byte, size), make([]byte, size)
+				for b.Loop() {
+					if _, err := s.Call(f, typeEcho, req, resp, 0); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// BenchmarkRate is 32 calls of 8 bytes in flight; an operation is one call.
+func BenchmarkRate(b *testing.B) {
+	for _, noBatch := range []bool{false, true} {
+		b.Run(fmt.Sprintf("batch=%t", !noBatch), func(b *testing.B) {
+			cfg := Config{NoBatch: noBatch, Window: 64}
+			benchmark(b, cfg, func(b *testing.B, f *fiber.Fiber, s *Session) error {
+				var calls [defaultSlots]Call
+				var all [defaultSlots]*Call
+				req, resp := make([]byte, 8), make([]byte, 8)
+				for i := range calls {
+					all[i] = &calls[i]
+				}
+				i := 0
+				for b.Loop() {
+					c := all[i%len(all)]
+					if i >= len(all) {
+						if _, err := c.Await(f, 0); err != nil {
+							return err
+						}
+					}
+					if err := s.Start(f, c, typeEcho, req, resp); err != nil {
+						return err
+					}
+					i++
+				}
+				b.ReportMetric(float64(i)/b.Elapsed().Seconds(), "calls/s")
+				return AwaitAll(f, 0, all[:min(i, len(all))]...)
+			})
+		})
+	}
+}

@@ -54,15 +54,20 @@ func (ch *Channel) Consume(each func(*CQ)) error {
 	if ch.isClosed() {
 		return ch.ctx.fail("ibv_get_cq_event", ErrClosed)
 	}
+	if each == nil { // without a closure: a worker does this each time that it sleeps
+		return ch.ctx.wrap("ibv_get_cq_event", ch.drv.Consume(ignoreCQ))
+	}
 	return ch.ctx.wrap("ibv_get_cq_event", ch.drv.Consume(func(id uint32) {
 		ch.ctx.mu.Lock()
 		cq := ch.ctx.cqs[id]
 		ch.ctx.mu.Unlock()
-		if cq != nil && each != nil {
+		if cq != nil {
 			each(cq)
 		}
 	}))
 }
+
+func ignoreCQ(uint32) {}
 
 // Wait blocks until an event waits on the channel or ctx is done, in which case it returns
 // ctx's error. It does not consume. One goroutine at a time waits; others queue.

@@ -7,6 +7,11 @@ package lineword
 //go:noescape
 func storeRelease(p *uint64, v uint64)
 
+// storeRelease2 stores v to p, then w to q.
+//
+//go:noescape
+func storeRelease2(p *uint64, v uint64, q *uint64, w uint64)
+
 // readLine looks at *p, copies 64 bytes from src to dst, and looks at *p again.
 //
 //go:noescape

@@ -10,6 +10,16 @@ TEXT ·storeRelease(SB), NOSPLIT, $0-16
 	MOVQ BX, (AX)
 	RET
 
+// func storeRelease2(p *uint64, v uint64, q *uint64, w uint64)
+TEXT ·storeRelease2(SB), NOSPLIT, $0-32
+	MOVQ p+0(FP), AX
+	MOVQ v+8(FP), BX
+	MOVQ q+16(FP), CX
+	MOVQ w+24(FP), DX
+	MOVQ BX, (AX)
+	MOVQ DX, (CX)
+	RET
+
 // func readLine(dst, src *[64]byte, p *uint64) (before, after uint64)
 // The processor keeps loads in order (TSO): the line is read between the two looks.
 TEXT ·readLine(SB), NOSPLIT, $0-40

@@ -7,6 +7,11 @@ import "sync/atomic"
 // storeRelease is an atomic store, which the race detector understands.
 func storeRelease(p *uint64, v uint64) { atomic.StoreUint64(p, v) }
 
+func storeRelease2(p *uint64, v uint64, q *uint64, w uint64) {
+	storeRelease(p, v)
+	storeRelease(q, w)
+}
+
 // readLine is the reader's half of the seqlock. The race detector calls it a race, rightly in
 // the terms of Go's memory model; race builds lock the line to read it (see shm).
 func readLine(dst, src *[LineBytes]byte, p *uint64) (before, after uint64) {

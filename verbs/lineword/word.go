@@ -62,6 +62,11 @@ func locked(w Word, owner uint16) Word {
 // before or after the caller's TryLock. Only the holder may call it.
 func Unlock(p *uint64, w Word) { storeRelease(p, uint64(w.Next())) }
 
+// StoreUnlock stores a word of the line and is Unlock.
+func StoreUnlock(dst *uint64, v uint64, p *uint64, w Word) {
+	storeRelease2(dst, v, p, uint64(w.Next()))
+}
+
 // Restore gives the lock back without a change of version, if the caller stored nothing. w is as
 // for Unlock.
 func Restore(p *uint64, w Word) { storeRelease(p, uint64(w&^(versionStep-1))) }

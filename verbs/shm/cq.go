@@ -29,7 +29,7 @@ type cq struct {
 	entry   *cqEntry
 	channel *channel
 
-	ring       []verbs.WC
+	ring       []cqe
 	mask       uint32
 	head, tail uint32
 	quiet      int
@@ -57,7 +57,7 @@ func (d *device) CreateCQ(depth int, id uint32, ch verbs.DriverChannel, _ bool) 
 	for n < uint32(depth) {
 		n *= 2
 	}
-	c := &cq{dev: d, id: id, ring: make([]verbs.WC, n), mask: n - 1}
+	c := &cq{dev: d, id: id, ring: make([]cqe, n), mask: n - 1}
 	d.mu.Lock()
 	switch n := len(d.cqFree); {
 	case n > 0:
@@ -97,21 +97,51 @@ func (c *cq) Close() error {
 	return nil
 }
 
-// push adds a completion. The layer has made sure that there is room.
-func (c *cq) push(token uint64, qpn uint32, status verbs.WCStatus) {
-	invariant.Assert(c.tail-c.head <= c.mask, "a completion queue never overruns")
-	wc := &c.ring[c.tail&c.mask]
-	*wc = verbs.WC{ID: token, Status: status, QPN: qpn}
-	c.pushed(status)
+// cqe is a completion in the ring: a WC in words of 8 bytes. A WC itself, written in words of 4
+// and copied in words of 16, would make the copy wait until the writes have left the processor's
+// store buffer.
+type cqe struct {
+	token  uint64
+	status uint64 // status | QPN << 32
+	length uint64 // byte length | imm << 32
+	source uint64 // source QPN | opcode << 32 | flags << 48
 }
 
-func (c *cq) pushed(status verbs.WCStatus) {
+func (e *cqe) fill(wc *verbs.WC) {
+	wc.ID = e.token
+	wc.Status, wc.QPN = verbs.WCStatus(uint32(e.status)), uint32(e.status>>32)
+	wc.ByteLen, wc.Imm = uint32(e.length), uint32(e.length>>32)
+	wc.SrcQPN, wc.Op = uint32(e.source), verbs.WCOpcode(uint16(e.source>>32))
+	wc.Flags, wc.VendorErr, wc.Raw = verbs.WCFlags(e.source>>48), 0, 0
+}
+
+// push adds a completion. The layer has made sure that there is room.
+func (c *cq) push(token uint64, qpn uint32, status verbs.WCStatus) {
+	c.add(cqe{token: token, status: uint64(status) | uint64(qpn)<<32})
+}
+
+// pushReceive adds the completion of a receive.
+func (c *cq) pushReceive(wc *verbs.WC) {
+	c.add(cqe{token: wc.ID, status: uint64(wc.Status) | uint64(wc.QPN)<<32,
+		length: uint64(wc.ByteLen) | uint64(wc.Imm)<<32,
+		source: uint64(wc.SrcQPN) | uint64(wc.Op)<<32 | uint64(wc.Flags)<<48})
+}
+
+func (c *cq) add(e cqe) {
+	invariant.Assert(c.tail-c.head <= c.mask, "a completion queue never overruns")
+	at := &c.ring[c.tail&c.mask]
+	at.token, at.status, at.length, at.source = e.token, e.status, e.length, e.source
 	c.tail++
 	if c.channel != nil {
-		if a := c.entry.armed.Load(); a == armAny || a == armSolicited &&
-			status != verbs.WCSuccess {
-			c.fire()
-		}
+		c.announce(verbs.WCStatus(uint32(e.status)))
+	}
+}
+
+// announce makes the event if the CQ is armed for such a completion.
+func (c *cq) announce(status verbs.WCStatus) {
+	if a := c.entry.armed.Load(); a == armAny || a == armSolicited &&
+		status != verbs.WCSuccess {
+		c.fire()
 	}
 }
 
@@ -144,7 +174,7 @@ func (c *cq) Poll(wcs []verbs.WC) (int, error) {
 func (c *cq) pop(wcs []verbs.WC) int {
 	n := 0
 	for n < len(wcs) && c.head != c.tail {
-		wcs[n] = c.ring[c.head&c.mask]
+		c.ring[c.head&c.mask].fill(&wcs[n])
 		c.head++
 		n++
 	}

@@ -38,8 +38,9 @@ type device struct {
 	sink     func(verbs.DriverEvent)
 	stats    stats
 
-	// mrs are the own regions by the index of their key; read without a lock.
-	mrs table[region]
+	// mrs are the own regions by the index of their key, ahs the address handles; read without
+	// a lock.
+	mrs []atomic.Pointer[region] // maxMR of them
 	ahs table[ah]
 
 	mu       sync.Mutex // guards what follows, and writes to the tables above
@@ -70,6 +71,15 @@ type device struct {
 	done   chan struct{}  // closed by Close
 }
 
+// mr finds an own region by its key; nil if it is not registered.
+func (d *device) mr(key uint32) *region {
+	r := d.mrs[key%maxMR].Load()
+	if r == nil || r.key != key {
+		return nil
+	}
+	return r
+}
+
 // stats count what no completion tells. Read by tests and by metrics.
 type stats struct {
 	dropQKey, dropNoBuffer, dropNoQP, dropRing, dropBad atomic.Uint64
@@ -81,7 +91,7 @@ func newDevice(p *Provider) (*device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &device{provider: p, fab: fab, self: fab.Self(), nextID: firstID,
+	d := &device{provider: p, mrs: make([]atomic.Pointer[region], maxMR), fab: fab, self: fab.Self(), nextID: firstID,
 		qps: map[uint32]*qp{}, channels: map[uint32]*channel{},
 		peers: map[fabric.ProcID]*peer{}, executors: map[uint32]verbs.Executor{}, done: make(chan struct{})}
 	d.gid = gidOf(d.self)

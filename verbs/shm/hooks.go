@@ -31,7 +31,7 @@ func (q *qp) ask(kind uint8, request func() []byte) ([]byte, outcome) {
 	c := q.send.now.call
 	if c == nil {
 		c = &call{}
-		q.send.now.call = c
+		q.send.now.call, q.send.now.kept = c, true
 		p, req, limit := q.peer, request(), time.Duration(q.send.retryNs)
 		q.dev.wg.Go(func() {
 			c.answer, c.err = q.dev.fab.Call(p.id, kind, req, limit)
@@ -80,6 +80,7 @@ func (q *qp) judge(r *region, off, n uint64, op verbs.Opcode) outcome {
 	}
 	out = verdictOutcome(verbs.Verdict(b[0]))
 	if out == waitStall {
+		q.send.now.kept = true
 		q.send.now.askAgain = nanotime() + int64(stallPause)
 	}
 	return out
@@ -139,8 +140,8 @@ func (d *device) servePreAccess(from fabric.ProcID, b []byte) ([]byte, error) {
 	a := verbs.AccessRequest{Kind: verbs.AccessKind(b[4]), Initiator: gidOf(from),
 		QPN: le.Uint32(b[24:])}
 	off, n := le.Uint64(b[8:]), le.Uint64(b[16:])
-	r := d.mrs.get(key & (maxMR - 1))
-	if r == nil || r.key != key || off > r.size || n > r.size-off ||
+	r := d.mr(key)
+	if r == nil || off > r.size || n > r.size-off ||
 		a.Kind < verbs.AccessKindRead || a.Kind > verbs.AccessKindAtomic {
 		return []byte{byte(verbs.Deny)}, nil
 	}
@@ -192,7 +193,7 @@ func (q *qp) execExtension(wr *verbs.WR) outcome {
 		if uint64(len(b)) > room {
 			return outcome(verbs.WCRemOpErr)
 		}
-		c.answer = b
+		c.answer, c.kept = b, true
 	}
 	for c.done < uint64(len(c.answer)) {
 		n, out := q.scatter(to[:count], c.done, c.answer[c.done:])

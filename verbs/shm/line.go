@@ -36,24 +36,29 @@ const (
 	rescueEvery = 200 * time.Microsecond
 )
 
-// lock takes a line for the lane, if it is free within some spins.
-func (l *lane) lock(h *view, line uint64) (lineword.Word, bool) {
+// tryLock takes the line of a word for the view's owner if it is free. The line number is noted
+// before, so that it is known where a dead owner may have stopped.
+func (h *view) tryLock(p *uint64, line uint64) (lineword.Word, bool) {
 	if raceEnabled {
 		atomic.StoreUint64(&h.e.intent, line+1)
 	} else {
 		h.e.intent = line + 1 // the compare and swap keeps it in front of the lock
 	}
-	p := h.r.word(line)
 	w := lineword.Load(p)
-	if lineword.TryLock(p, w, h.slot) {
-		return w, true
-	}
+	return w, lineword.TryLock(p, w, h.slot)
+}
+
+// lockBusy is tryLock again, some times, on a line that was not free; it looks after the holder.
+func (l *lane) lockBusy(h *view, p *uint64, line uint64) (lineword.Word, bool) {
+	var w lineword.Word
 	for range lockSpins {
 		lineword.Pause()
-		if w = lineword.Load(p); lineword.TryLock(p, w, h.slot) {
+		var ok bool
+		if w, ok = h.tryLock(p, line); ok {
 			return w, true
 		}
 	}
+	l.rescue(h.r, line, w)
 	return w, false
 }
 
@@ -97,13 +102,15 @@ func (l *lane) readLocked(h *view, line uint64, image *[lineBytes]byte) outcome 
 		return waitLine
 	}
 	r := h.r
-	w, ok := l.lock(h, line)
+	p := r.word(line)
+	w, ok := h.tryLock(p, line)
 	if !ok {
-		l.rescue(r, line, w)
-		return waitLine
+		if w, ok = l.lockBusy(h, p, line); !ok {
+			return waitLine
+		}
 	}
 	lineword.CopyLine(image, r.line(line))
-	lineword.Restore(r.word(line), w)
+	lineword.Restore(p, w)
 	return success
 }
 
@@ -113,12 +120,13 @@ func (l *lane) store(h *view, line, off, n uint64, image *[lineBytes]byte) outco
 		return waitLine
 	}
 	r := h.r
-	w, ok := l.lock(h, line)
-	if !ok {
-		l.rescue(r, line, w)
-		return waitLine
-	}
 	p := r.word(line)
+	w, ok := h.tryLock(p, line)
+	if !ok {
+		if w, ok = l.lockBusy(h, p, line); !ok {
+			return waitLine
+		}
+	}
 	if !l.fit(r) {
 		lineword.Restore(p, w)
 		return l.unfit(r)
@@ -130,8 +138,9 @@ func (l *lane) store(h *view, line, off, n uint64, image *[lineBytes]byte) outco
 		lineword.CopyLine(dst, &h.e.data) // image may be the user's and change
 	case n == 8 && off%8 == 0:
 		// One store: it happens or not.
-		lineword.StoreRelease((*uint64)(unsafe.Pointer(&dst[off])),
-			*(*uint64)(unsafe.Pointer(&image[off])))
+		lineword.StoreUnlock((*uint64)(unsafe.Pointer(&dst[off])),
+			*(*uint64)(unsafe.Pointer(&image[off])), p, w)
+		return success
 	default:
 		h.e.stage(line, off, n, w, image)
 		copy(dst[off:off+n], image[off:off+n])
@@ -140,10 +149,35 @@ func (l *lane) store(h *view, line, off, n uint64, image *[lineBytes]byte) outco
 	return success
 }
 
+// storeWord is store for an aligned word of an own MR. One store happens or does not, so it needs
+// no record.
+func (l *lane) storeWord(h *view, off, value uint64) outcome {
+	if !l.hold(h) {
+		return waitLine
+	}
+	r, line := h.r, off/lineBytes
+	p := r.word(line)
+	w, ok := h.tryLock(p, line)
+	if !ok {
+		if w, ok = l.lockBusy(h, p, line); !ok {
+			return waitLine
+		}
+	}
+	if !l.fit(r) {
+		lineword.Restore(p, w)
+		if out := l.unfit(r); out != outcome(verbs.WCRemAccessErr) {
+			return out
+		}
+		return outcome(verbs.WCLocProtErr)
+	}
+	lineword.StoreUnlock((*uint64)(r.at(off)), value, p, w)
+	return success
+}
+
 // unfit says why fit failed.
 func (l *lane) unfit(r *region) outcome {
 	switch s := l.state.Load(); {
-	case s != stateRTS && s != stateRTR:
+	case l.good>>s&1 == 0:
 		return outcome(verbs.WCWRFlushErr)
 	case l.target != nil && !l.targetUp():
 		return outcome(verbs.WCRetryExcErr)
@@ -158,12 +192,13 @@ func (l *lane) atomic(h *view, off uint64, wr *verbs.WR) (uint64, outcome) {
 	}
 	r := h.r
 	line := off / lineBytes
-	w, ok := l.lock(h, line)
-	if !ok {
-		l.rescue(r, line, w)
-		return 0, waitLine
-	}
 	p := r.word(line)
+	w, ok := h.tryLock(p, line)
+	if !ok {
+		if w, ok = l.lockBusy(h, p, line); !ok {
+			return 0, waitLine
+		}
+	}
 	if !l.fit(r) {
 		lineword.Restore(p, w)
 		return 0, l.unfit(r)

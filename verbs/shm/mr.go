@@ -111,7 +111,7 @@ func (m *memory) register() error {
 	e.nonce.Store(r.nonce)
 	e.pd.Store(r.pd)
 	e.key.Store(r.key)
-	d.mrs.set(m.index, r)
+	d.mrs[m.index].Store(r)
 	return nil
 }
 
@@ -142,7 +142,7 @@ func (m *memory) Close() error {
 	d.mu.Lock()
 	d.ctl.mrs[m.index].key.Store(0)
 	r.head.registered.Store(0)
-	d.mrs.set(m.index, nil)
+	d.mrs[m.index].Store(nil)
 	d.mrFree = append(d.mrFree, m.index)
 	d.mu.Unlock()
 	d.fab.Unexport(m.id)

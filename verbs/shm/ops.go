@@ -40,20 +40,16 @@ func (q *qp) exec(wr *verbs.WR) outcome {
 		q.send.lane.giveBack()
 	}
 	if !out.waits() {
-		q.send.now.reset()
+		c := &q.send.now
+		c.done = 0
+		if c.kept {
+			*c = current{}
+		}
 	}
 	return out
 }
 
-// reset forgets the progress of an operation that has ended.
-func (c *current) reset() {
-	c.done, c.carry, c.deadline, c.rnrUntil, c.judged = 0, 0, 0, 0, false
-	if c.call != nil || c.answer != nil {
-		c.call, c.answer, c.askAgain = nil, nil, 0
-	}
-}
-
-// ready reports whether the peer's QP can be reached, and checks it once.
+// ready checks that the peer's QP can be reached and is connected to this one.
 func (q *qp) ready() outcome {
 	if q.peer.dead.Load() {
 		return outcome(verbs.WCRetryExcErr)
@@ -61,10 +57,6 @@ func (q *qp) ready() outcome {
 	if q.send.peerReady && q.send.lane.targetUp() {
 		return success
 	}
-	return q.readySlow()
-}
-
-func (q *qp) readySlow() outcome {
 	e, s := q.target, &q.send
 	w := e.word.Load()
 	state := uint32(w & 0xff)
@@ -106,8 +98,10 @@ func rnrTime(code uint32) int64 {
 // remote finds the part of the peer's MR that a request names, checks the right, and asks the
 // pre-access hook.
 func (q *qp) remote(wr *verbs.WR, n uint64, need verbs.Access) (piece, outcome) {
-	if out := q.ready(); out != success {
-		return piece{}, out
+	if !q.send.peerReady || q.peer.dead.Load() || !q.send.lane.targetUp() {
+		if out := q.ready(); out != success {
+			return piece{}, out
+		}
 	}
 	if n == 0 {
 		return piece{}, success // the specification checks no key of an empty access
@@ -115,9 +109,12 @@ func (q *qp) remote(wr *verbs.WR, n uint64, need verbs.Access) (piece, outcome) 
 	if uint32(need)&^q.send.access != 0 {
 		return piece{}, outcome(verbs.WCRemInvReqErr) // the peer's QP does not take such requests
 	}
-	v, out := q.send.lane.remoteView(q.peer, wr.RKey)
-	if out != success {
-		return piece{}, out
+	v := &q.send.lane.remote[wr.RKey%remoteViews]
+	if v.key != wr.RKey || v.r == nil || !v.r.live() {
+		var out outcome
+		if v, out = q.send.lane.remoteView(q.peer, wr.RKey); out != success {
+			return piece{}, out
+		}
 	}
 	r := v.r
 	off, ok := r.offset(wr.RemoteAddr, n)
@@ -128,7 +125,7 @@ func (q *qp) remote(wr *verbs.WR, n uint64, need verbs.Access) (piece, outcome) 
 		if out := q.judge(r, off, n, wr.Op); out != success {
 			return piece{}, out
 		}
-		q.send.now.judged = true
+		q.send.now.judged, q.send.now.kept = true, true
 	}
 	return piece{v, off, n}, success
 }
@@ -312,21 +309,17 @@ func (q *qp) scatter(to []piece, at uint64, b []byte) (uint64, outcome) {
 
 // execAtomic changes the word, then places the old value.
 func (q *qp) execAtomic(wr *verbs.WR) outcome {
-	var to [verbs.MaxSGE]piece
-	count, total, ok := q.targets(wr, &to)
-	if !ok || total != 8 {
+	c, l := &q.send.now, &q.send.lane
+	r, off := q.local(&wr.SGE[0], 8) // the layer has seen to one SGE of 8 bytes
+	if r == nil || r.access&verbs.AccessLocalWrite == 0 {
 		return outcome(verbs.WCLocProtErr)
 	}
-	c, l := &q.send.now, &q.send.lane
 	if c.done == 0 {
 		at, out := q.remote(wr, 8, verbs.AccessRemoteAtomic)
 		if out != success {
 			return out
 		}
-		if q.send.maxDest == 0 {
-			return outcome(verbs.WCRemInvReqErr)
-		}
-		if at.off%8 != 0 {
+		if q.send.maxDest == 0 || at.off%8 != 0 {
 			return outcome(verbs.WCRemInvReqErr)
 		}
 		if c.old, out = l.atomic(at.v, at.off, wr); out != success {
@@ -334,9 +327,14 @@ func (q *qp) execAtomic(wr *verbs.WR) outcome {
 		}
 		c.done = 1
 	}
+	v := l.view(r)
+	if off%8 == 0 {
+		return l.storeWord(v, off, c.old)
+	}
+	to := [1]piece{{v, off, 8}}
 	old := (*[8]byte)(unsafe.Pointer(&c.old))
 	for c.done < 9 {
-		n, out := q.scatter(to[:count], c.done-1, old[c.done-1:])
+		n, out := q.scatter(to[:], c.done-1, old[c.done-1:])
 		if out != success {
 			return out
 		}

@@ -30,8 +30,10 @@ const (
 type lane struct {
 	dev     *device
 	state   *atomic.Uint32 // the QP's
+	good    uint32         // bit s: in state s of the QP the lane may change memory
 	target  *qpEntry       // the peer's QP that must stay up; nil: none
 	wordQPN uint64         // its QPN, as in qpEntry.word >> 8
+	up      uint64         // qpEntry.word of the target in RTR
 	rescued int64          // when the owner of a line was last asked for (nanotime)
 	op      uint32         // number of the operation under way
 	next    uint32         // of local: where to look for one to replace
@@ -54,17 +56,11 @@ type view struct {
 // fit reports whether the lane's QP, its target, and the region are still good. It is asked
 // under each line lock: an initiator that was fenced while it slept changes nothing.
 func (l *lane) fit(r *region) bool {
-	if s := l.state.Load(); s != stateRTS && s != stateRTR || !r.live() {
-		return false
-	}
-	return l.target == nil || l.targetUp()
+	return l.good>>l.state.Load()&1 != 0 && r.live() && (l.target == nil || l.targetUp())
 }
 
-func (l *lane) targetUp() bool {
-	w := l.target.word.Load()
-	s := uint32(w & 0xff)
-	return w>>8 == l.wordQPN && (s == stateRTS || s == stateRTR)
-}
+// targetUp reports whether the peer's QP is in RTR or RTS.
+func (l *lane) targetUp() bool { return l.target.word.Load()-l.up <= uint64(stateRTS-stateRTR) }
 
 // view gives the lane's view of an own MR.
 func (l *lane) view(r *region) *view {

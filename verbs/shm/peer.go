@@ -298,7 +298,7 @@ func (p *peer) importRegion(key uint32, e *mrEntry) outcome {
 	r.key, r.pd, r.nonce = key, e.pd.Load(), nonce
 	r.access, r.base = verbs.Access(e.access.Load()), e.base.Load()
 	if p.local != nil {
-		if own := p.local.mrs.get(key & (maxMR - 1)); own != nil && own.key == key {
+		if own := p.local.mr(key); own != nil {
 			r.mem = own.mem
 		}
 	}

@@ -122,7 +122,9 @@ func (q *qp) ToRTR(peer *verbs.Endpoint, a verbs.RTRAttr) error {
 		}
 		q.peer = p
 		q.target = &p.ctl.qps[peer.QPN&(maxQP-1)]
-		q.send.lane.target, q.send.lane.wordQPN = q.target, uint64(peer.QPN)
+		l := &q.send.lane
+		l.target, l.wordQPN = q.target, uint64(peer.QPN)
+		l.up = l.wordQPN<<8 | uint64(stateRTR)
 		q.send.lane.remote = make([]view, remoteViews)
 		e.peer.Store(p.id.Incarnation)
 		e.peerQPN.Store(peer.QPN)
@@ -215,6 +217,7 @@ type current struct {
 	old      uint64 // result of an atomic
 	carry    uint64 // bytes of lane.scratch, from carryAt on, that still have to be placed
 	carryAt  uint64
+	kept     bool // something but done and the sources is set
 	judged   bool // the pre-access hook has allowed it
 	deadline int64
 	rnrUntil int64
@@ -232,5 +235,5 @@ func (s *sendHalf) init(q *qp) {
 		n *= 2
 	}
 	s.mask = n - 1
-	s.lane = lane{dev: q.dev, state: &q.state}
+	s.lane = lane{dev: q.dev, state: &q.state, good: 1 << stateRTS}
 }

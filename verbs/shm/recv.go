@@ -29,7 +29,7 @@ func (h *recvHalf) init(q *qp) error {
 	}
 	h.mask = n - 1
 	h.ring = make([]verbs.RecvWR, n)
-	h.lane = lane{dev: q.dev, state: &q.state}
+	h.lane = lane{dev: q.dev, state: &q.state, good: 1<<stateRTR | 1<<stateRTS}
 	size := uint64(n) * uint64(unsafe.Sizeof(recvSlot{}))
 	if q.cfg.Type == verbs.UD {
 		h.mask = min(n, maxRingSlots) - 1
@@ -180,8 +180,7 @@ func (q *qp) flushReceives() {
 	h, c := &q.recv, q.recvCQ
 	var wc verbs.WC
 	for q.receive(&wc) {
-		c.ring[c.tail&c.mask] = wc
-		c.pushed(wc.Status)
+		c.pushReceive(&wc)
 	}
 	for ; h.taken != h.posted; h.taken++ {
 		c.push(h.ring[h.taken&uint64(len(h.ring)-1)].Token, q.qpn, verbs.WCWRFlushErr)

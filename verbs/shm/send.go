@@ -124,16 +124,17 @@ func (q *qp) progress() bool {
 
 // succeed completes a signaled request.
 func (q *qp) succeed(wr *verbs.WR) {
-	c := q.sendCQ
-	c.push(wr.Token, q.qpn, verbs.WCSuccess)
+	e := cqe{token: wr.Token, status: uint64(q.qpn) << 32}
 	if wr.Op == verbs.OpExtension {
-		c.ring[(c.tail-1)&c.mask].ByteLen = q.send.byteLen
+		e.length = uint64(q.send.byteLen)
 	}
+	q.sendCQ.add(e)
 }
 
 // startWait sets the deadline of an operation that has to wait, or reports that it is over.
 func (q *qp) startWait(out outcome) (over bool) {
 	s := &q.send
+	s.now.kept = true
 	now := nanotime()
 	until := &s.now.deadline
 	limit := s.retryNs
@@ -221,8 +222,8 @@ func (q *qp) localBytes(sge *verbs.SGE, n uint64, inline bool) unsafe.Pointer {
 
 // local finds the own MR of an SGE; nil if the SGE is not inside one of the QP's domain.
 func (q *qp) local(sge *verbs.SGE, n uint64) (*region, uint64) {
-	r := q.dev.mrs.get(sge.LKey & (maxMR - 1))
-	if r == nil || r.key != sge.LKey || r.pd != q.pd {
+	r := q.dev.mr(sge.LKey)
+	if r == nil || r.pd != q.pd {
 		return nil, 0
 	}
 	off, ok := r.offset(sge.Addr, n)

@@ -182,11 +182,12 @@ func (cq *CQ) finish(wc *WC) bool {
 		qp.received(wc)
 		return true
 	}
-	done := WC{ID: s.id, Op: WCOpcode(s.op), QPN: wc.QPN}
-	if s.op == OpExtension {
-		done.ByteLen = wc.ByteLen
+	// Field by field: a WC copied as a whole waits for the narrow stores that made it.
+	wc.Op, wc.Imm, wc.SrcQPN = WCOpcode(s.op), 0, 0
+	wc.VendorErr, wc.Flags, wc.Raw = 0, 0, 0
+	if s.op != OpExtension {
+		wc.ByteLen = 0
 	}
-	*wc = done
 	return true
 }
 

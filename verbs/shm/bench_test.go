@@ -4,7 +4,6 @@ package shm
 
 import (
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -184,8 +183,8 @@ func datagramRound(b *testing.B, s, r *node, ah uint32, n, batch int) time.Durat
 		for sent := 0; sent < n; {
 			k := min(batch, n-sent)
 			for spins := 0; credits.Load() < int64(sent+k); spins++ {
-				if spins > 1000 {
-					runtime.Gosched()
+				if spins > 4000 { // the other thread has no core
+					time.Sleep(20 * time.Microsecond)
 				}
 			}
 			if _, err := s.qp.PostSend(wrs[batch-k:]); err != nil {
@@ -204,8 +203,8 @@ func datagramRound(b *testing.B, s, r *node, ah uint32, n, batch int) time.Durat
 	for got := 0; got < n; {
 		k, _ := r.cq.Poll(wcs)
 		if k == 0 {
-			if spins++; spins > 1000 {
-				runtime.Gosched()
+			if spins++; spins > 4000 {
+				time.Sleep(20 * time.Microsecond)
 			}
 			continue
 		}
@@ -214,4 +213,44 @@ func datagramRound(b *testing.B, s, r *node, ah uint32, n, batch int) time.Durat
 		got += k
 	}
 	return time.Since(start)
+}
+
+// BenchmarkDatagramOneThread is the work of one 64-byte datagram on both sides, without the
+// traffic between two cores.
+func BenchmarkDatagramOneThread(b *testing.B) {
+	for _, batch := range []int{1, 16} {
+		b.Run(map[int]string{1: "single", 16: "batch16"}[batch], func(b *testing.B) {
+			s, r := newPair(b, nodeOptions{kind: verbs.UD, single: true, qkey: 17})
+			h, err := s.pd.CreateAHTo(r.qp.Endpoint())
+			check(b, err)
+			wrs, recvs := datagramWRs(s, r, h.Handle(), batch)
+			wcs := make([]verbs.WC, batch)
+			b.ReportAllocs()
+			n := 0
+			for b.Loop() {
+				_, _ = r.qp.PostRecv(recvs)
+				_, _ = s.qp.PostSend(wrs)
+				for got := 0; got < batch; {
+					k, _ := r.cq.Poll(wcs)
+					got += k
+				}
+				_, _ = s.cq.Poll(wcs)
+				n += batch
+			}
+			b.ReportMetric(float64(b.Elapsed())/float64(n), "ns/datagram")
+		})
+	}
+}
+
+// datagramWRs makes a batch of sends, of which the last is signaled, and of receives.
+func datagramWRs(s, r *node, ah uint32, batch int) ([]verbs.WR, []verbs.RecvWR) {
+	wrs := make([]verbs.WR, batch)
+	recvs := make([]verbs.RecvWR, batch)
+	for i := range wrs {
+		wrs[i] = verbs.WR{Op: verbs.OpSend, NumSGE: 1, AH: ah, RemoteQPN: r.qp.QPN(),
+			RemoteQKey: 17, SGE: [4]verbs.SGE{s.mr.SGE(0, 64)}}
+		recvs[i] = verbs.RecvWR{NumSGE: 1, SGE: [4]verbs.SGE{r.mr.SGE(i*128, 128)}}
+	}
+	wrs[batch-1].Flags = verbs.FlagSignaled
+	return wrs, recvs
 }

@@ -245,14 +245,20 @@ func (h *ah) Close() error {
 	return nil
 }
 
-// fillGRH makes the 40 bytes in front of a datagram: an IPv6 header as the specification lays
-// out a GRH.
-func fillGRH(b *[verbs.GRHBytes]byte, from, to verbs.GID, payload int) {
-	binary.BigEndian.PutUint32(b[:], 6<<28)
-	binary.BigEndian.PutUint16(b[4:], uint16(payload))
+// newGRH makes the 40 bytes in front of a datagram, but for what differs from one to the next:
+// an IPv6 header as the specification lays out a GRH, to the own GID.
+func newGRH(to verbs.GID) (b [verbs.GRHBytes]byte) {
+	b[0] = 6 << 4
 	b[6], b[7] = 0x1b, 64 // next header: BTH; hop limit
-	copy(b[8:24], from[:])
 	copy(b[24:], to[:])
+	return b
+}
+
+// fillGRH fills in the sender's GID, as words in memory order, and the length of the payload.
+func fillGRH(b *[verbs.GRHBytes]byte, from0, from1 uint64, payload uint32) {
+	binary.BigEndian.PutUint16(b[4:], uint16(payload))
+	binary.NativeEndian.PutUint64(b[8:], from0)
+	binary.NativeEndian.PutUint64(b[16:], from1)
 }
 
 // peerDied wakes the owners of QPs connected to a peer, so that what is pending ends.

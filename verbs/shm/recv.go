@@ -19,6 +19,7 @@ type recvHalf struct {
 	block  block
 	slots  []recvSlot // RC: the area
 	dgrams datagramRing
+	grh    [verbs.GRHBytes]byte // of the datagram being received
 }
 
 // init takes the receive area. Caller holds device.mu.
@@ -29,6 +30,7 @@ func (h *recvHalf) init(q *qp) error {
 	}
 	h.mask = n - 1
 	h.ring = make([]verbs.RecvWR, n)
+	h.grh = newGRH(q.dev.gid)
 	h.lane = lane{dev: q.dev, state: &q.state, good: 1<<stateRTR | 1<<stateRTS}
 	size := uint64(n) * uint64(unsafe.Sizeof(recvSlot{}))
 	if q.cfg.Type == verbs.UD {

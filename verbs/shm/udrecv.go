@@ -3,7 +3,6 @@
 package shm
 
 import (
-	"encoding/binary"
 	"unsafe"
 
 	"drtmd/verbs"
@@ -227,18 +226,17 @@ func (q *qp) takeDatagram(s *datagram, wc *verbs.WC) bool {
 		return false // a sender that minds no limit
 	}
 	wr := &h.ring[h.taken&uint64(len(h.ring)-1)]
-	*wc = verbs.WC{ID: wr.Token, QPN: q.qpn, ByteLen: length + verbs.GRHBytes,
-		SrcQPN: s.source.Load() & (1<<24 - 1), Flags: verbs.WCWithGRH}
+	wc.ID, wc.Status, wc.Op = wr.Token, verbs.WCSuccess, 0
+	wc.ByteLen, wc.Imm = length+verbs.GRHBytes, 0
+	wc.QPN, wc.SrcQPN = q.qpn, s.source.Load()&(1<<24-1)
+	wc.VendorErr, wc.Flags, wc.Raw = 0, verbs.WCWithGRH, 0
 	if flags&datagramImm != 0 {
 		wc.Flags |= verbs.WCWithImm
 		wc.Imm = s.imm.Load()
 	}
 	out := outcome(verbs.WCLocLenErr)
 	if length <= mtuBytes {
-		var from verbs.GID
-		binary.NativeEndian.PutUint64(from[:], s.gid[0].Load())
-		binary.NativeEndian.PutUint64(from[8:], s.gid[1].Load())
-		out = q.place(wr, from, s.data[:length])
+		out = q.place(wr, s, length)
 	}
 	if out.waits() {
 		now := nanotime()
@@ -261,13 +259,12 @@ func (q *qp) takeDatagram(s *datagram, wc *verbs.WC) bool {
 
 // place writes GRH and payload to the buffers of a receive. It may be called again if it had to
 // wait.
-func (q *qp) place(wr *verbs.RecvWR, from verbs.GID, payload []byte) outcome {
-	var grh [verbs.GRHBytes]byte
-	fillGRH(&grh, from, q.dev.gid, len(payload))
-	l := &q.recv.lane
+func (q *qp) place(wr *verbs.RecvWR, s *datagram, length uint32) outcome {
+	h := &q.recv
+	fillGRH(&h.grh, s.gid[0].Load(), s.gid[1].Load(), length)
+	l := &h.lane
 	l.op++
-	defer l.giveBack()
-	rest := grh[:]
+	rest, payload := h.grh[:], s.data[:length]
 	inPayload := false
 	for i := range min(wr.NumSGE, verbs.MaxSGE) {
 		sge := &wr.SGE[i]
@@ -293,7 +290,11 @@ func (q *qp) place(wr *verbs.RecvWR, from verbs.GID, payload []byte) outcome {
 			if n == 0 {
 				return success
 			}
-			switch out := l.store(v, line, at, n, &l.scratch); {
+			out := l.store(v, line, at, n, &l.scratch)
+			if l.lent != nil {
+				l.giveBack()
+			}
+			switch {
 			case out == outcome(verbs.WCRemAccessErr):
 				return outcome(verbs.WCLocProtErr)
 			case out != success:

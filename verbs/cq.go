@@ -86,7 +86,8 @@ func (cq *CQ) unlock() {
 }
 
 // Poll takes up to len(wcs) completions without blocking and says how many (ibv_poll_cq). On a
-// broken CQ it returns ErrCQOverrun once it has nothing more to give.
+// broken CQ it returns ErrCQOverrun whenever it has nothing to give; flushed requests may still
+// come after that.
 func (cq *CQ) Poll(wcs []WC) (int, error) {
 	if len(wcs) == 0 {
 		return 0, nil
@@ -106,7 +107,10 @@ func (cq *CQ) poll(wcs []WC) (int, error) {
 		cq.stash = cq.stash[n:]
 		return n, nil
 	}
-	kept, err := cq.take(wcs)
+	kept, more, err := 0, true, error(nil)
+	for kept == 0 && more && err == nil { // 0 must mean that the queue is empty
+		kept, more, err = cq.take(wcs)
+	}
 	if err != nil {
 		return kept, cq.ctx.wrap("ibv_poll_cq", err)
 	}
@@ -116,10 +120,9 @@ func (cq *CQ) poll(wcs []WC) (int, error) {
 	return kept, nil
 }
 
-// take polls the driver and keeps what belongs to live QPs.
-func (cq *CQ) take(wcs []WC) (int, error) {
+// take polls the driver once and keeps what belongs to live QPs; more: it may hold more.
+func (cq *CQ) take(wcs []WC) (kept int, more bool, err error) {
 	got, err := cq.drv.Poll(wcs)
-	kept := 0
 	for i := range got {
 		if cq.finish(&wcs[i]) {
 			if kept != i {
@@ -133,14 +136,14 @@ func (cq *CQ) take(wcs []WC) (int, error) {
 		cq.due -= cq.ghosts
 		cq.ghosts = 0
 	}
-	return kept, err
+	return kept, got == len(wcs), err
 }
 
 // reclaim empties the queue into the stash, so that the places of closed QPs are free again.
 func (cq *CQ) reclaim() {
 	var buf [64]WC
 	for cq.ghosts > 0 {
-		n, err := cq.take(buf[:])
+		n, _, err := cq.take(buf[:])
 		cq.stash = append(cq.stash, buf[:n]...)
 		if err != nil {
 			return

@@ -201,6 +201,34 @@ func TestClosedQPsGiveTheirRoomBack(t *testing.T) {
 	}
 }
 
+// A poll that gives nothing is taken for an empty queue: an event-driven caller then sleeps.
+func TestPollLooksBehindTheCompletionsOfClosedQPs(t *testing.T) {
+	r := newRig(t, rigConfig{})
+	wrs := writes(1, 3)
+	for i := range wrs {
+		wrs[i].Flags = FlagSignaled
+	}
+	if n, err := r.qp.PostSend(wrs); n != 3 || err != nil {
+		t.Fatal(n, err)
+	}
+	for range wrs {
+		r.fq.complete(0, WC{})
+	}
+	check(t, r.qp.Close())
+	r.qp = r.newQP(QPConfig{})
+	r.connect(r.qp, ConnectAttr{})
+	r.post(9, 1)
+	r.qp.drv.(*fakeQP).complete(0, WC{})
+	var one [1]WC
+	n, err := r.scq.Poll(one[:])
+	if n != 1 || err != nil || one[0].ID != 9 {
+		t.Fatalf("%d completions (%v), first %+v", n, err, one[0])
+	}
+	if n, err = r.scq.Poll(one[:]); n != 0 || err != nil || r.scq.due != 0 {
+		t.Fatalf("%d completions (%v), due %d", n, err, r.scq.due)
+	}
+}
+
 func TestAClosedQPLeavesNothingInTheStash(t *testing.T) {
 	r := newRig(t, rigConfig{cqDepth: 8})
 	gone := r.newQP(QPConfig{})

@@ -16,7 +16,12 @@ import (
 	"drtmd/verbs/sim"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(peerVariable) != "" {
+		os.Exit(passivePeer())
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // host is a place where fibers run: a worker of one node with a conn to a passive second node.
 type host struct {
@@ -25,8 +30,9 @@ type host struct {
 	unit    time.Duration // a short time on this host
 	conn    *fiber.Conn
 	worker  *fiber.Worker
-	memory  *verbs.MR // 4 KiB of the passive node, every right
-	buffer  *verbs.MR // 4 KiB of the worker's node
+	memory  *verbs.MR      // 4 KiB of the passive node, every right; nil in another process
+	remote  verbs.RemoteMR // the same
+	buffer  *verbs.MR      // 4 KiB of the worker's node
 	drive   func() error
 	stop    func()
 }
@@ -121,6 +127,17 @@ func newRealHost(t *testing.T, p verbs.Provider) *host {
 func (h *host) connect(active, passive *verbs.Context,
 	newWorker func(fiber.WorkerConfig) (*fiber.Worker, error)) {
 	h.t.Helper()
+	h.makeConn(active, newWorker)
+	memory, peer, err := passiveSide(passive, h.conn.Endpoint())
+	h.must(err)
+	h.memory, h.remote = memory, memory.Remote()
+	h.must(h.conn.Connect(peer, verbs.ConnectAttr{}))
+}
+
+// makeConn makes the worker, its buffer, and a conn in INIT.
+func (h *host) makeConn(active *verbs.Context,
+	newWorker func(fiber.WorkerConfig) (*fiber.Worker, error)) {
+	h.t.Helper()
 	pd, err := active.AllocPD()
 	h.must(err)
 	h.worker, err = newWorker(fiber.WorkerConfig{Name: "node 0", PD: pd, Conns: 1})
@@ -129,19 +146,28 @@ func (h *host) connect(active, passive *verbs.Context,
 	h.must(err)
 	h.buffer, err = pd.AllocMR(4096, verbs.AccessAll, verbs.MROptions{})
 	h.must(err)
+}
 
-	far, err := passive.AllocPD()
-	h.must(err)
-	h.memory, err = far.AllocMR(4096, verbs.AccessAll, verbs.MROptions{})
-	h.must(err)
-	cq, err := passive.CreateCQ(verbs.CQConfig{Depth: 4})
-	h.must(err)
-	qp, err := far.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: cq, RecvCQ: cq, SendDepth: 1,
+// passiveSide makes the passive node's memory, and a QP that is connected to peer.
+func passiveSide(c *verbs.Context, peer verbs.Endpoint) (*verbs.MR, verbs.Endpoint, error) {
+	pd, err := c.AllocPD()
+	if err != nil {
+		return nil, verbs.Endpoint{}, err
+	}
+	mr, err := pd.AllocMR(4096, verbs.AccessAll, verbs.MROptions{})
+	if err != nil {
+		return nil, verbs.Endpoint{}, err
+	}
+	cq, err := c.CreateCQ(verbs.CQConfig{Depth: 4})
+	if err != nil {
+		return nil, verbs.Endpoint{}, err
+	}
+	qp, err := pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: cq, RecvCQ: cq, SendDepth: 1,
 		RecvDepth: 1, GIDIndex: -1, Access: verbs.AccessAll})
-	h.must(err)
-	near := h.conn.Endpoint()
-	h.must(qp.Connect(&near, verbs.ConnectAttr{}))
-	h.must(h.conn.Connect(qp.Endpoint(), verbs.ConnectAttr{}))
+	if err != nil {
+		return nil, verbs.Endpoint{}, err
+	}
+	return mr, qp.Endpoint(), qp.Connect(&peer, verbs.ConnectAttr{})
 }
 
 func (h *host) open(p verbs.Provider) *verbs.Context {

@@ -11,9 +11,10 @@ import (
 	"drtmd/verbs/fiber"
 )
 
-// The program of the issue: a lock, a read, a write, an unlock on a remote node.
+// One program, a lock, a read, a write and an unlock on a remote node, unchanged on shared memory
+// within a process and between two, on libibverbs, and in the simulator.
 func TestLockReadWriteUnlock(t *testing.T) {
-	eachHost(t, func(t *testing.T, h *host) {
+	test := func(t *testing.T, h *host) {
 		const fibers, rounds = 8, 50
 		h.run(func(f *fiber.Fiber) error {
 			var tasks []*fiber.Task
@@ -32,17 +33,23 @@ func TestLockReadWriteUnlock(t *testing.T) {
 					return err
 				}
 			}
+			r := h.remote
+			if err := h.conn.Read(f, h.buffer.SGE(0, 8), r.Addr+64, r.RKey); err != nil {
+				return err
+			}
+			if v := binary.NativeEndian.Uint64(h.buffer.Bytes()); v != fibers*rounds {
+				return fmt.Errorf("counter is %d, want %d", v, fibers*rounds)
+			}
 			return nil
 		})
-		if v := binary.NativeEndian.Uint64(h.memory.Bytes()[64:]); v != fibers*rounds {
-			t.Fatalf("counter is %d, want %d", v, fibers*rounds)
-		}
-	})
+	}
+	eachHost(t, test)
+	t.Run("shm between processes", func(t *testing.T) { test(t, newProcessHost(t)) })
 }
 
 // increment adds one to the word at 64 under the lock at 0, through a buffer of fiber i.
 func increment(f *fiber.Fiber, h *host, i int) error {
-	r := h.memory.Remote()
+	r := h.remote
 	for {
 		old, err := h.conn.CAS(f, r.Addr, r.RKey, 0, uint64(i)+1)
 		if err != nil {
@@ -75,7 +82,7 @@ func increment(f *fiber.Fiber, h *host, i int) error {
 func TestBatchRingsOneDoorbellAndReportsEachError(t *testing.T) {
 	eachHost(t, func(t *testing.T, h *host) {
 		h.run(func(f *fiber.Fiber) error {
-			r := h.memory.Remote()
+			r := h.remote
 			w := f.Worker()
 			before := w.Stats
 			var b fiber.Batch
@@ -130,7 +137,7 @@ func TestMoreOperationsThanTheQueueHoldsWaitForRoom(t *testing.T) {
 	eachHost(t, func(t *testing.T, h *host) {
 		const n = 1000 // the queue holds 64
 		h.run(func(f *fiber.Fiber) error {
-			r := h.memory.Remote()
+			r := h.remote
 			var b fiber.Batch
 			for range n {
 				b.FAA(f, h.conn, r.Addr+128, r.RKey, 1)
@@ -146,7 +153,7 @@ func TestMoreOperationsThanTheQueueHoldsWaitForRoom(t *testing.T) {
 func TestRefusedRequestFailsAloneAndTheConnGoesOn(t *testing.T) {
 	eachHost(t, func(t *testing.T, h *host) {
 		h.run(func(f *fiber.Fiber) error {
-			r := h.memory.Remote()
+			r := h.remote
 			var b fiber.Batch
 			b.FAA(f, h.conn, r.Addr+128, r.RKey, 1)
 			b.FAA(f, h.conn, r.Addr+129, r.RKey, 1) // unaligned: refused at post
@@ -168,7 +175,7 @@ func TestRefusedRequestFailsAloneAndTheConnGoesOn(t *testing.T) {
 func TestAwaitAnyTakesEachOperationOnce(t *testing.T) {
 	eachHost(t, func(t *testing.T, h *host) {
 		h.run(func(f *fiber.Fiber) error {
-			r := h.memory.Remote()
+			r := h.remote
 			var b fiber.Batch
 			for range 10 {
 				b.FAA(f, h.conn, r.Addr+128, r.RKey, 1)
@@ -207,7 +214,7 @@ func TestAwaitWordSeesARemoteWriteAndKeepsItsDeadline(t *testing.T) {
 					return err
 				}
 				binary.NativeEndian.PutUint64(h.buffer.Bytes(), 77)
-				r := h.memory.Remote()
+				r := h.remote
 				return h.conn.Write(f, h.buffer.SGE(0, 8), r.Addr+512, r.RKey)
 			})
 			v, err = f.AwaitWord(h.memory, 512, 0, f.Now()+10*time.Second)
@@ -226,7 +233,7 @@ func TestOperationsDoNotAllocate(t *testing.T) {
 		}
 		var perOp float64
 		h.run(func(f *fiber.Fiber) error {
-			r := h.memory.Remote()
+			r := h.remote
 			var b fiber.Batch
 			round := func() {
 				b.Reset()

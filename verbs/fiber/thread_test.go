@@ -18,7 +18,7 @@ import (
 func TestCompleteOperationDoesNotSwitch(t *testing.T) {
 	h := newRealHost(t, shm.New(shm.Options{Dir: filepath.Join(t.TempDir(), "fabric")}))
 	h.run(func(f *fiber.Fiber) error {
-		r := h.memory.Remote()
+		r := h.remote
 		before := f.Worker().Stats.Switches
 		for range 100 {
 			if _, err := h.conn.FAA(f, r.Addr, r.RKey, 1); err != nil {
@@ -41,7 +41,7 @@ func TestLoadedWorkersDoNotStarveTheProcess(t *testing.T) {
 	for range 2 {
 		h := newRealHost(t, p)
 		h.worker.Submit("load", func(f *fiber.Fiber) error {
-			r := h.memory.Remote()
+			r := h.remote
 			for f.Err() == nil {
 				if _, err := h.conn.FAA(f, r.Addr, r.RKey, 1); err != nil {
 					return err
@@ -150,7 +150,7 @@ func TestStopDrainsThenCancels(t *testing.T) {
 	}, nil)
 	h.worker.Submit("works", func(f *fiber.Fiber) error {
 		h.stop()
-		r := h.memory.Remote()
+		r := h.remote
 		for range 100 {
 			if _, worked = h.conn.FAA(f, r.Addr, r.RKey, 1); worked != nil {
 				return worked

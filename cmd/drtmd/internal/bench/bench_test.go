@@ -114,7 +114,8 @@ func TestDurationBoundsAMeasurement(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	l := limits{device: "dev0", queue: 100, message: 1 << 20, datagram: 1024, inline: 64}
+	l := limits{device: "dev0", queue: 100, message: 1 << 20, datagram: 1024, inline: 64,
+		atomics: true}
 	for _, c := range []struct {
 		name string
 		o    Options
@@ -138,6 +139,15 @@ func TestLimits(t *testing.T) {
 				t.Errorf("%v; want %q", err, c.want)
 			}
 		})
+	}
+	plain := l
+	plain.atomics = false
+	if _, err := newPlan(Options{Ops: []Op{CAS}}, plain); err == nil ||
+		!strings.Contains(err.Error(), "has no remote atomics") {
+		t.Errorf("%v", err)
+	}
+	if p, err := newPlan(Options{}, plain); err != nil || len(p.cases) != 3*5+2 {
+		t.Errorf("%+v, %v", p, err)
 	}
 	p, err := newPlan(Options{Sizes: []int{2000}, Inline: -1}, l)
 	if err != nil {

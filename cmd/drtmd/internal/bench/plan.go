@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"drtmd/cmd/drtmd/internal/exchange"
+	"drtmd/verbs"
 )
 
 // Options of a run. The zero value of a field is its default.
@@ -60,13 +61,15 @@ type limits struct {
 	message  int // bytes
 	datagram int // bytes
 	inline   int // bytes, of the initiator
+	atomics  bool
 }
 
 func limitsOf(st *Station, peer exchange.Hello) limits {
 	a, p := st.ctx.Attr(), st.port
 	return limits{device: a.Name, queue: min(a.MaxQPWR, a.MaxCQE, peer.MaxQueue),
 		message:  int(min(a.MaxMsgBytes, peer.MaxMsgBytes, MaxSize)),
-		datagram: min(p.ActiveMTU, peer.ActiveMTU), inline: a.MaxInline}
+		datagram: min(p.ActiveMTU, peer.ActiveMTU), inline: a.MaxInline,
+		atomics: a.Atomic > verbs.AtomicNone && peer.Atomics}
 }
 
 // newPlan checks options against the limits and fills in defaults.
@@ -105,9 +108,12 @@ func newPlan(o Options, l limits) (*plan, error) {
 	return p, nil
 }
 
-// addCases adds the rows of one operation. In a run of all operations a size that one of them
-// cannot have is left out of its rows.
+// addCases adds the rows of one operation. In a run of all operations what one of them cannot
+// have, a size or the device's atomics, is left out.
 func (p *plan) addCases(op Op, all bool, l limits) error {
+	if op.atomic() && all && !l.atomics {
+		return nil
+	}
 	sizes := p.Sizes
 	if sizes == nil || op.atomic() && all {
 		sizes = defaultSizes(op, l)
@@ -137,6 +143,8 @@ func defaultSizes(op Op, l limits) []int {
 
 func checkSize(op Op, size int, l limits) error {
 	switch {
+	case op.atomic() && !l.atomics:
+		return limitf("%s: %s or the peer's device has no remote atomics", op, l.device)
 	case op.atomic() && size != atomicSize:
 		return limitf("size %d: %s works on %d bytes", size, op, atomicSize)
 	case size < 0:

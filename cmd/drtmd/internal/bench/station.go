@@ -92,7 +92,7 @@ func (st *Station) Hello() exchange.Hello {
 	a := st.ctx.Attr()
 	return exchange.Hello{Transport: a.Provider, Device: a.Name, Driver: a.Driver,
 		ActiveMTU: st.port.ActiveMTU, MaxMsgBytes: a.MaxMsgBytes,
-		MaxQueue: min(a.MaxQPWR, a.MaxCQE)}
+		MaxQueue: min(a.MaxQPWR, a.MaxCQE), Atomics: a.Atomic > verbs.AtomicNone}
 }
 
 // Close closes the device and whatever is left on it. It may be called twice.

@@ -17,6 +17,7 @@ type Hello struct {
 	ActiveMTU   int    `json:"active_mtu_bytes"`
 	MaxMsgBytes uint32 `json:"max_message_bytes"`
 	MaxQueue    int    `json:"max_queue_requests"`
+	Atomics     bool   `json:"atomics"`
 }
 
 // Fail ends the conversation.

@@ -53,5 +53,5 @@ func (w *World) Steps() []StepCount {
 
 // mark adds a line to the trace that is no event of the heap.
 func (w *World) mark(kind eventKind, node int32, text string) {
-	w.trace.add(record{seq: max(w.stats.Events, 1), at: w.now, node: node, kind: kind, text: text})
+	w.write(record{seq: max(w.stats.Events, 1), at: w.now, node: node, kind: kind, text: text})
 }

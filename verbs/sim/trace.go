@@ -71,6 +71,26 @@ func (t *trace) add(r record) {
 	}
 }
 
+// write adds a line to the trace.
+func (w *World) write(r record) {
+	w.trace.add(r)
+	if w.cfg.OnEvent != nil {
+		w.cfg.OnEvent(w.event(&r))
+	}
+}
+
+// event is a line as the outside sees it.
+func (w *World) event(r *record) Event {
+	e := Event{Seq: r.seq, At: r.at, Kind: r.kind.String(), QPN: r.qpn, Arg: r.arg}
+	if r.text != "" {
+		e.Kind += " " + r.text
+	}
+	if r.node >= 0 {
+		e.Node = w.nodes[r.node].name
+	}
+	return e
+}
+
 // Hash is the hash of the trace so far: equal for equal runs.
 func (w *World) Hash() uint64 {
 	h := w.trace.hash // the final avalanche of xxHash64
@@ -88,14 +108,7 @@ func (w *World) Recent() []Event {
 		if r.seq == 0 {
 			continue
 		}
-		e := Event{Seq: r.seq, At: r.at, Kind: r.kind.String(), QPN: r.qpn, Arg: r.arg}
-		if r.text != "" {
-			e.Kind += " " + r.text
-		}
-		if r.node >= 0 {
-			e.Node = w.nodes[r.node].name
-		}
-		out = append(out, e)
+		out = append(out, w.event(r))
 	}
 	return out
 }

@@ -17,6 +17,9 @@ type Config struct {
 	EventLimit uint64
 	// KeepEvents is how many of the last events Recent gives. 0 = 64, -1 = none.
 	KeepEvents int
+	// OnEvent, if set, is called with each line of the trace as it is written. It must not touch
+	// the world.
+	OnEvent func(Event)
 	// Suspend, if set, suspends the calling coroutine until resume was called, which then runs
 	// it at once, inside the event loop. It makes the blocking call MR.AwaitLine possible;
 	// without it, use MR.OnLineChange.
@@ -271,5 +274,5 @@ func (w *World) record(ev *event) {
 		r.node, r.qpn = int32(m.at().index), m.dstQPN
 		r.arg ^= m.seq<<16 ^ uint64(m.kind)<<8 ^ uint64(m.op) ^ uint64(m.length)<<32
 	}
-	w.trace.add(r)
+	w.write(r)
 }

@@ -11,7 +11,7 @@ import (
 // faultCases: every failure with the specification's status, and what follows from it.
 func faultCases() []Case {
 	var cases []Case
-	for _, f := range faults {
+	for _, f := range faults() {
 		cases = append(cases, Case{Name: "faults/" + f.name, Body: f.run})
 	}
 	return append(cases,
@@ -38,67 +38,70 @@ type fault struct {
 	status verbs.WCStatus
 }
 
-var faults = []fault{
-	{name: "bad lkey", op: verbs.OpWrite, status: verbs.WCLocProtErr,
-		change: func(_ *pair, wr *verbs.WR) { wr.SGE[0].LKey ^= 0x5a5a00 }},
-	{name: "local buffer one byte out of bounds", op: verbs.OpWrite, status: verbs.WCLocProtErr,
-		change: func(x *pair, wr *verbs.WR) { wr.SGE = x.sge(x.spec.MRBytes-63, 64) }},
-	{name: "local buffer one byte before the MR", op: verbs.OpSend, status: verbs.WCLocProtErr,
-		change: func(x *pair, wr *verbs.WR) { wr.SGE = x.sge(-1, 64) }},
-	{name: "local MR deregistered", op: verbs.OpWrite, status: verbs.WCLocProtErr,
-		change: func(x *pair, wr *verbs.WR) {
-			mr, err := x.pd.AllocMR(4096, verbs.AccessAll, verbs.MROptions{})
-			x.p.Must("mr", err)
-			wr.SGE[0] = mr.SGE(0, 64)
-			x.p.Must("close mr", mr.Close())
-		}},
-	{name: "READ into memory without local write", op: verbs.OpRead, status: verbs.WCLocProtErr,
-		near: spec{MRAccess: verbs.AccessRemoteRead}},
-	{name: "lkey of another protection domain", op: verbs.OpWrite, status: verbs.WCLocProtErr,
-		change: func(x *pair, wr *verbs.WR) { wr.SGE = x.p.newSide(spec{}).sge(0, 64) }},
+// faults lists the ways for a request to fail, each with the specification's status.
+func faults() []fault {
+	return []fault{
+		{name: "bad lkey", op: verbs.OpWrite, status: verbs.WCLocProtErr,
+			change: func(_ *pair, wr *verbs.WR) { wr.SGE[0].LKey ^= 0x5a5a00 }},
+		{name: "local buffer one byte out of bounds", op: verbs.OpWrite, status: verbs.WCLocProtErr,
+			change: func(x *pair, wr *verbs.WR) { wr.SGE = x.sge(x.spec.MRBytes-63, 64) }},
+		{name: "local buffer one byte before the MR", op: verbs.OpSend, status: verbs.WCLocProtErr,
+			change: func(x *pair, wr *verbs.WR) { wr.SGE = x.sge(-1, 64) }},
+		{name: "local MR deregistered", op: verbs.OpWrite, status: verbs.WCLocProtErr,
+			change: func(x *pair, wr *verbs.WR) {
+				mr, err := x.pd.AllocMR(4096, verbs.AccessAll, verbs.MROptions{})
+				x.p.Must("mr", err)
+				wr.SGE[0] = mr.SGE(0, 64)
+				x.p.Must("close mr", mr.Close())
+			}},
+		{name: "READ into memory without local write", op: verbs.OpRead, status: verbs.WCLocProtErr,
+			near: spec{MRAccess: verbs.AccessRemoteRead}},
+		{name: "lkey of another protection domain", op: verbs.OpWrite, status: verbs.WCLocProtErr,
+			change: func(x *pair, wr *verbs.WR) { wr.SGE = x.p.newSide(spec{}).sge(0, 64) }},
 
-	{name: "bad rkey", op: verbs.OpWrite, status: verbs.WCRemAccessErr,
-		change: func(_ *pair, wr *verbs.WR) { wr.RKey ^= 0x5a5a00 }},
-	{name: "bad rkey of a READ", op: verbs.OpRead, status: verbs.WCRemAccessErr,
-		change: func(_ *pair, wr *verbs.WR) { wr.RKey ^= 0x5a5a00 }},
-	{name: "bad rkey of an atomic", op: verbs.OpCAS, status: verbs.WCRemAccessErr,
-		change: func(_ *pair, wr *verbs.WR) { wr.RKey ^= 0x5a5a00 }},
-	{name: "remote address one byte out of bounds", op: verbs.OpWrite,
-		status: verbs.WCRemAccessErr,
-		change: func(x *pair, wr *verbs.WR) { wr.RemoteAddr = x.far.mr.Addr + x.far.mr.Length - 63 }},
-	{name: "remote address one byte before the MR", op: verbs.OpRead, status: verbs.WCRemAccessErr,
-		change: func(x *pair, wr *verbs.WR) { wr.RemoteAddr = x.far.mr.Addr - 1 }},
-	{name: "remote address that overflows", op: verbs.OpWrite, status: verbs.WCRemAccessErr,
-		change: func(_ *pair, wr *verbs.WR) { wr.RemoteAddr = 1<<64 - 32 }},
-	{name: "atomic behind the MR", op: verbs.OpFAA, status: verbs.WCRemAccessErr,
-		change: func(x *pair, wr *verbs.WR) { wr.RemoteAddr = x.far.mr.Addr + x.far.mr.Length }},
-	{name: "remote MR deregistered", op: verbs.OpWrite, status: verbs.WCRemAccessErr,
-		change: func(x *pair, wr *verbs.WR) {
-			id, mr := x.far.newMR(4096, verbs.AccessAll)
-			x.far.ask(request{Do: "close-mr", MR: id})
-			wr.RemoteAddr, wr.RKey = mr.Addr, mr.RKey
-		}},
-	{name: "rkey of another protection domain", op: verbs.OpWrite, status: verbs.WCRemAccessErr,
-		change: func(x *pair, wr *verbs.WR) {
-			other := x.far.peer.newSide(spec{}).mr
-			wr.RemoteAddr, wr.RKey = other.Addr, other.RKey
-		}},
-	{name: "WRITE without the MR's right", op: verbs.OpWrite, status: verbs.WCRemAccessErr,
-		far: spec{MRAccess: verbs.AccessAll &^ verbs.AccessRemoteWrite}},
-	{name: "READ without the MR's right", op: verbs.OpRead, status: verbs.WCRemAccessErr,
-		far: spec{MRAccess: verbs.AccessAll &^ verbs.AccessRemoteRead}},
-	{name: "CAS without the MR's right", op: verbs.OpCAS, status: verbs.WCRemAccessErr,
-		far: spec{MRAccess: verbs.AccessAll &^ verbs.AccessRemoteAtomic}},
-	{name: "FAA without the MR's right", op: verbs.OpFAA, status: verbs.WCRemAccessErr,
-		far: spec{MRAccess: verbs.AccessAll &^ verbs.AccessRemoteAtomic}},
-	{name: "WRITE without the QP's right", op: verbs.OpWrite, status: verbs.WCRemInvReqErr,
-		far: spec{QPAccess: verbs.AccessAll &^ verbs.AccessRemoteWrite}},
-	{name: "READ without the QP's right", op: verbs.OpRead, status: verbs.WCRemInvReqErr,
-		far: spec{QPAccess: verbs.AccessAll &^ verbs.AccessRemoteRead}},
-	{name: "CAS without the QP's right", op: verbs.OpCAS, status: verbs.WCRemInvReqErr,
-		far: spec{QPAccess: verbs.AccessAll &^ verbs.AccessRemoteAtomic}},
-	{name: "FAA without the QP's right", op: verbs.OpFAA, status: verbs.WCRemInvReqErr,
-		far: spec{QPAccess: noAccess}},
+		{name: "bad rkey", op: verbs.OpWrite, status: verbs.WCRemAccessErr,
+			change: func(_ *pair, wr *verbs.WR) { wr.RKey ^= 0x5a5a00 }},
+		{name: "bad rkey of a READ", op: verbs.OpRead, status: verbs.WCRemAccessErr,
+			change: func(_ *pair, wr *verbs.WR) { wr.RKey ^= 0x5a5a00 }},
+		{name: "bad rkey of an atomic", op: verbs.OpCAS, status: verbs.WCRemAccessErr,
+			change: func(_ *pair, wr *verbs.WR) { wr.RKey ^= 0x5a5a00 }},
+		{name: "remote address one byte out of bounds", op: verbs.OpWrite,
+			status: verbs.WCRemAccessErr,
+			change: func(x *pair, wr *verbs.WR) { wr.RemoteAddr = x.far.mr.Addr + x.far.mr.Length - 63 }},
+		{name: "remote address one byte before the MR", op: verbs.OpRead, status: verbs.WCRemAccessErr,
+			change: func(x *pair, wr *verbs.WR) { wr.RemoteAddr = x.far.mr.Addr - 1 }},
+		{name: "remote address that overflows", op: verbs.OpWrite, status: verbs.WCRemAccessErr,
+			change: func(_ *pair, wr *verbs.WR) { wr.RemoteAddr = 1<<64 - 32 }},
+		{name: "atomic behind the MR", op: verbs.OpFAA, status: verbs.WCRemAccessErr,
+			change: func(x *pair, wr *verbs.WR) { wr.RemoteAddr = x.far.mr.Addr + x.far.mr.Length }},
+		{name: "remote MR deregistered", op: verbs.OpWrite, status: verbs.WCRemAccessErr,
+			change: func(x *pair, wr *verbs.WR) {
+				id, mr := x.far.newMR(4096, verbs.AccessAll)
+				x.far.ask(request{Do: "close-mr", MR: id})
+				wr.RemoteAddr, wr.RKey = mr.Addr, mr.RKey
+			}},
+		{name: "rkey of another protection domain", op: verbs.OpWrite, status: verbs.WCRemAccessErr,
+			change: func(x *pair, wr *verbs.WR) {
+				other := x.far.peer.newSide(spec{}).mr
+				wr.RemoteAddr, wr.RKey = other.Addr, other.RKey
+			}},
+		{name: "WRITE without the MR's right", op: verbs.OpWrite, status: verbs.WCRemAccessErr,
+			far: spec{MRAccess: verbs.AccessAll &^ verbs.AccessRemoteWrite}},
+		{name: "READ without the MR's right", op: verbs.OpRead, status: verbs.WCRemAccessErr,
+			far: spec{MRAccess: verbs.AccessAll &^ verbs.AccessRemoteRead}},
+		{name: "CAS without the MR's right", op: verbs.OpCAS, status: verbs.WCRemAccessErr,
+			far: spec{MRAccess: verbs.AccessAll &^ verbs.AccessRemoteAtomic}},
+		{name: "FAA without the MR's right", op: verbs.OpFAA, status: verbs.WCRemAccessErr,
+			far: spec{MRAccess: verbs.AccessAll &^ verbs.AccessRemoteAtomic}},
+		{name: "WRITE without the QP's right", op: verbs.OpWrite, status: verbs.WCRemInvReqErr,
+			far: spec{QPAccess: verbs.AccessAll &^ verbs.AccessRemoteWrite}},
+		{name: "READ without the QP's right", op: verbs.OpRead, status: verbs.WCRemInvReqErr,
+			far: spec{QPAccess: verbs.AccessAll &^ verbs.AccessRemoteRead}},
+		{name: "CAS without the QP's right", op: verbs.OpCAS, status: verbs.WCRemInvReqErr,
+			far: spec{QPAccess: verbs.AccessAll &^ verbs.AccessRemoteAtomic}},
+		{name: "FAA without the QP's right", op: verbs.OpFAA, status: verbs.WCRemInvReqErr,
+			far: spec{QPAccess: noAccess}},
+	}
 }
 
 // run posts a good request, the bad one, and two more; and receives that nobody will fill.

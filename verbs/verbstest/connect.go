@@ -18,6 +18,7 @@ func connectCases() []Case {
 			Body: pathMTUs},
 		{Name: "connect/a QP in RTR receives", Alone: true, Body: receivesInRTR},
 		{Name: "connect/a sender that is early is heard once the peer is there", Body: earlySender},
+		{Name: "connect/an early sender need not poll", Body: earlyWithoutPolling},
 		{Name: "connect/several connections between two nodes all work", Body: severalConnections},
 		{Name: "connect/to a QP that does not exist ends in retry exceeded", Alone: true,
 			Body: toNowhere},
@@ -178,6 +179,17 @@ func earlySender(p *Proc) {
 	if got := word(x.far.peek(0, 8)); got != 77 {
 		p.Fatalf("the WRITE left %d", got)
 	}
+}
+
+func earlyWithoutPolling(p *Proc) {
+	near, q := p.newSide(spec{}), p.Peer()
+	x := &pair{side: near, far: q.newSide(spec{})}
+	p.Must("connect", x.qp.Connect(&x.far.endpoint, verbs.ConnectAttr{}))
+	setWord(x.bytes(0, 8), 78)
+	x.post(x.write(1, 0))
+	p.Sleep(20 * time.Millisecond)
+	x.far.connect(x.qp.Endpoint(), verbs.ConnectAttr{})
+	p.WaitFor("the WRITE to land", func() bool { return word(x.far.peek(0, 8)) == 78 })
 }
 
 func severalConnections(p *Proc) {

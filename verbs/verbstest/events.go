@@ -20,6 +20,8 @@ func eventCases() []Case {
 		{Name: "events/one channel tells its CQs apart", Alone: true, Body: twoCQs},
 		{Name: "events/a solicited completion wakes, another does not", Body: solicited},
 		{Name: "events/a failure wakes a waiter for solicited ones", Body: failureWakes},
+		{Name: "events/a waiter sleeps while its request is retried", Body: sleepsOverRetries},
+		{Name: "events/a waiter is woken when the retries are over", Body: wokenByTimeout},
 		{Name: "events/a waiter's deadline ends the wait", Alone: true, Body: waitDeadline},
 		{Name: "events/a CQ with unread events closes at once", Body: unreadEvents},
 		{Name: "events/arming needs a channel", Alone: true, Body: armWithoutChannel},
@@ -260,6 +262,29 @@ func failureWakes(p *Proc) {
 	x.awake()
 	x.consume()
 	x.failed(p.wait(x.rcq, 1)[0], 1, verbs.WCWRFlushErr)
+	x.reconnect()
+}
+
+func sleepsOverRetries(p *Proc) {
+	slow := verbs.ConnectAttr{RTR: verbs.RTRAttr{MinRNRTimer: 28}}
+	x := p.pair(spec{Channel: true}, spec{Connect: slow})
+	p.Must("arm", x.scq.Arm(false))
+	x.post(verbs.WR{ID: 1, Op: verbs.OpSend, Flags: verbs.FlagSignaled})
+	p.none("before there is a buffer", x.scq, 0)
+	x.far.recv(2, 1, 0, 8)
+	x.awake()
+	x.consume()
+	p.Must("SEND", p.wait(x.scq, 1)[0].Err())
+}
+
+func wokenByTimeout(p *Proc) {
+	x := p.pair(spec{Channel: true, Connect: quick}, spec{})
+	p.Must("arm", x.scq.Arm(false))
+	x.post(verbs.WR{ID: 1, Op: verbs.OpSend}) // unsignaled: failures complete all the same
+	p.none("before the retries are over", x.scq, 0)
+	x.awake()
+	x.consume()
+	x.failed(p.wait(x.scq, 1)[0], 1, verbs.WCRNRRetryExcErr)
 	x.reconnect()
 }
 

@@ -1,6 +1,7 @@
 package verbstest
 
 import (
+	"bytes"
 	"time"
 
 	"drtmd/verbs"
@@ -14,6 +15,7 @@ func recvCases() []Case {
 		{Name: "recv/without a buffer the sender ends in RNR retry exceeded", Body: rnrExceeded},
 		{Name: "recv/a WRITE with immediate needs a buffer as well", Body: writeImmExceeded},
 		{Name: "recv/a buffer posted while the sender retries is used", Body: rnrInTime},
+		{Name: "recv/a sender that polls nothing retries all the same", Body: rnrWithoutPolling},
 		{Name: "recv/a buffer too small fails both sides", Body: recvTooSmall},
 		{Name: "recv/a buffer with a bad lkey fails both sides", Body: recvBadLKey},
 		{Name: "recv/a WRITE is there when the SEND after it is", Body: writeThenSend},
@@ -88,6 +90,24 @@ func rnrInTime(p *Proc) {
 		p.Fatalf("receive completion %+v", wc)
 	}
 	p.equal("received", x.far.peek(0, 10), x.bytes(0, 10))
+}
+
+func rnrWithoutPolling(p *Proc) {
+	slow := verbs.ConnectAttr{RTR: verbs.RTRAttr{MinRNRTimer: 28}}
+	x := p.pair(spec{}, spec{Connect: slow})
+	pattern(x.bytes(0, 300), 5)
+	x.post(verbs.WR{ID: 1, Op: verbs.OpSend, Flags: verbs.FlagSignaled, NumSGE: 1,
+		SGE: x.sge(0, 300)}, x.write(2, verbs.FlagSignaled))
+	p.Sleep(20 * time.Millisecond)
+	x.far.recv(2, 1, 1000, 300)
+	if wc := x.far.received(1)[0]; wc.ID != 2 || wc.Status != verbs.WCSuccess {
+		p.Fatalf("receive completion %+v", wc)
+	}
+	p.equal("received", x.far.peek(1000, 300), x.bytes(0, 300))
+	p.WaitFor("the WRITE behind it", func() bool {
+		return bytes.Equal(x.far.peek(0, 8), x.bytes(0, 8))
+	})
+	p.wait(x.scq, 2)
 }
 
 func recvTooSmall(p *Proc) {

@@ -84,20 +84,7 @@ func (i *initiator) all(ctx context.Context, pr Progress) ([]Result, error) {
 
 // explain finds the cause of an error and tells the other side.
 func (i *initiator) explain(ctx context.Context, err error) error {
-	if cause := ctx.Err(); cause != nil {
-		return tell(ctx, i.conn, cause)
-	}
-	if i.conn.Attention() {
-		// The other side's words say more than what its end did to our queue pair.
-		if _, said := i.conn.Take(ctx, time.Second); said != nil {
-			if errors.Is(err, errStopped) || errors.Is(said, exchange.ErrPeerFailed) {
-				return said
-			}
-			return fmt.Errorf("%w; %w", said, err)
-		}
-		err = fmt.Errorf("%w: a frame that nobody asked for", exchange.ErrBadFrame)
-	}
-	return tell(ctx, i.conn, err)
+	return tell(ctx, i.conn, cause(ctx, i.conn, err))
 }
 
 const (

@@ -28,7 +28,7 @@ func Serve(ctx context.Context, st *Station, conn *exchange.Conn, served func(st
 	for {
 		f, err := conn.Take(ctx, 0)
 		if err != nil {
-			return r.tell(ctx, err)
+			return tell(ctx, conn, err)
 		}
 		switch f.Kind {
 		case exchange.KindBye:
@@ -45,34 +45,10 @@ func Serve(ctx context.Context, st *Station, conn *exchange.Conn, served func(st
 			err = fmt.Errorf("%w: %s, not setup", exchange.ErrBadFrame, f.Kind)
 		}
 		if err != nil {
-			return r.tell(ctx, err)
+			return tell(ctx, conn, cause(ctx, conn, err))
 		}
 	}
 }
-
-// tell lets the initiator know why this side ends.
-func (r *responder) tell(ctx context.Context, err error) error {
-	return tell(ctx, r.conn, err)
-}
-
-// tell lets the other side know why this one ends, unless it is gone or said so itself.
-func tell(ctx context.Context, conn *exchange.Conn, err error) error {
-	if errors.Is(err, exchange.ErrPeerGone) || errors.Is(err, exchange.ErrPeerFailed) {
-		return err
-	}
-	reason := err.Error()
-	if ctx.Err() != nil {
-		reason = "it was interrupted"
-	}
-	if len(reason) > maxReason {
-		reason = reason[:maxReason]
-	}
-	_ = conn.Send(exchange.KindFail, exchange.Fail{Reason: reason}) // best effort
-	return err
-}
-
-// maxReason keeps a reason within a frame, escapes included.
-const maxReason = 600
 
 // measure serves one measurement, from setup to stopped.
 func (r *responder) measure(ctx context.Context, s *exchange.Setup) error {

@@ -15,7 +15,7 @@ import (
 
 const (
 	// HandshakeTimeout bounds the two hellos together, from the connection on.
-	HandshakeTimeout = 800 * time.Millisecond
+	HandshakeTimeout = 700 * time.Millisecond
 	// AnswerTimeout bounds the wait for an answer. Setting up queue pairs on a slow software
 	// device takes tens of milliseconds.
 	AnswerTimeout = 10 * time.Second

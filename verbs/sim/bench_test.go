@@ -2,7 +2,9 @@ package sim
 
 import (
 	"runtime"
+	"syscall"
 	"testing"
+	"time"
 
 	"drtmd/verbs"
 )
@@ -12,14 +14,22 @@ import (
 func BenchmarkEvents(b *testing.B) {
 	l := newLoad(b, nil, verbs.OpRead, 64, 9, 10, 16)
 	must(b, l.w.RunUntil(100*Microsecond))
-	start := l.w.Stats()
+	start, used := l.w.Stats(), cpuTime(b)
 	b.ReportAllocs()
 	for b.Loop() {
 		l.w.RunOne(Forever)
 	}
 	s := l.w.Stats()
 	b.ReportMetric(float64(s.Events-start.Events)/b.Elapsed().Seconds(), "events/s")
+	b.ReportMetric(float64(s.Events-start.Events)/(cpuTime(b)-used).Seconds(), "events/cpu-s")
 	b.ReportMetric(float64(s.Completions-start.Completions)/b.Elapsed().Seconds(), "ops/s")
+}
+
+// cpuTime is what the process has used: it tells the rate of a core that is shared.
+func cpuTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // BenchmarkCalls measures the bare heap: 1,440 calls that schedule themselves again.
@@ -64,4 +74,12 @@ func BenchmarkConnections(b *testing.B) {
 	runtime.ReadMemStats(&after)
 	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/float64(made), "B/QP")
 	runtime.KeepAlive(w)
+}
+
+// BenchmarkPreset measures the decoding of a cost file.
+func BenchmarkPreset(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		preset(b, DefaultPreset)
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"drtmd/internal/invariant"
 	"drtmd/verbs"
 	"drtmd/verbs/verbstest"
 )
@@ -26,6 +27,9 @@ func TestConformance(t *testing.T) {
 
 func simEnv(c *stage) verbstest.Env {
 	env := verbstest.Env{Provider: "sim", Rounds: 0.25, MaxBytes: 1 << 20}
+	if invariant.Enabled { // the race detector makes the same events ten times as slow
+		env.Rounds, env.MaxBytes, env.Objects = 0.02, 64<<10, 200
+	}
 	if c != nil {
 		env.Open = c.open
 		env.World = c.run

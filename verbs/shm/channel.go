@@ -92,10 +92,15 @@ func (ch *channel) Close() error {
 // tickEvery is how often pending requests are tried whose owner does not poll.
 const tickEvery = time.Millisecond
 
-// ticker goes on with the pending requests of CQs. Its goroutine runs only while there are any.
+// deadTicks is how many ticks an owner sleeps that waits for a sender which may be dead.
+const deadTicks = 10
+
+// ticker goes on with the pending requests of CQs, and wakes owners that must look again by
+// themselves. Its goroutine runs only while there are any.
 type ticker struct {
 	mu      sync.Mutex
-	cqs     map[*cq]struct{} // guarded by mu
+	cqs     map[*cq]struct{} // with pending requests; guarded by mu
+	wakes   map[*cq]int      // ticks until the owner is woken; guarded by mu
 	running bool             // guarded by mu
 }
 
@@ -106,6 +111,27 @@ func (t *ticker) add(c *cq) {
 		t.cqs = map[*cq]struct{}{}
 	}
 	t.cqs[c] = struct{}{}
+	t.startLocked(c)
+}
+
+// wake makes the event of an armed CQ after a while.
+func (t *ticker) wake(c *cq, s settling) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.wakes == nil {
+		t.wakes = map[*cq]int{}
+	}
+	ticks := deadTicks
+	if s == waitsBehind {
+		ticks = 1
+	}
+	if left, ok := t.wakes[c]; !ok || ticks < left {
+		t.wakes[c] = ticks
+	}
+	t.startLocked(c)
+}
+
+func (t *ticker) startLocked(c *cq) {
 	if !t.running {
 		t.running = true
 		c.dev.wg.Go(func() { t.run(c.dev.done) })
@@ -116,6 +142,7 @@ func (t *ticker) forget(c *cq) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.cqs, c)
+	delete(t.wakes, c)
 }
 
 func (t *ticker) run(done <-chan struct{}) {
@@ -138,7 +165,8 @@ func (t *ticker) run(done <-chan struct{}) {
 	}
 }
 
-// take empties the set: who is added meanwhile is not lost.
+// take empties the set of the pending, so that who is added meanwhile is not lost, and wakes
+// whose time has come.
 func (t *ticker) take() []*cq {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -147,12 +175,18 @@ func (t *ticker) take() []*cq {
 		all = append(all, c)
 	}
 	clear(t.cqs)
+	for c, left := range t.wakes {
+		if t.wakes[c] = left - 1; left <= 1 {
+			delete(t.wakes, c)
+			c.fire()
+		}
+	}
 	return all
 }
 
 func (t *ticker) over() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.running = len(t.cqs) > 0
+	t.running = len(t.cqs)+len(t.wakes) > 0
 	return !t.running
 }

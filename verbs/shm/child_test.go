@@ -170,5 +170,11 @@ var roles = map[string]func(*role){
 	"faa":      func(r *role) { r.storm(verbs.OpFAA) },
 	"write":    func(r *role) { r.storm(verbs.OpWrite) },
 	"send":     func(r *role) { r.storm(verbs.OpSend) },
+	"hold":     (*role).holdLine,
+	"half":     (*role).halfWrite,
+	"asleep":   (*role).sleepBeforeLock,
+	"ud-claim": (*role).claimSlot,
+	"scribble": (*role).scribble,
+	"keep":     (*role).keep,
 	"ud-send":  func(r *role) { r.storm(verbs.OpSend) },
 }

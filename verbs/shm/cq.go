@@ -33,6 +33,7 @@ type cq struct {
 	mask       uint32
 	head, tail uint32
 	quiet      int
+	unsettled  settling // what the last look at the receives left behind
 	mu         sync.Mutex
 	waiting    []*qp // send queues with pending requests; guarded by mu
 
@@ -49,6 +50,15 @@ type cq struct {
 	listMu  sync.Mutex
 	nextBit uint32 // guarded by listMu
 }
+
+// settling says what a receive queue waits for that no sender will announce.
+type settling uint8
+
+const (
+	settled      settling = iota
+	waitsForDead          // slots are claimed, perhaps by a dead sender
+	waitsBehind           // messages stand behind such a slot, or a buffer's line is locked
+)
 
 // CreateCQ makes a completion queue.
 func (d *device) CreateCQ(depth int, id uint32, ch verbs.DriverChannel, _ bool) (
@@ -183,10 +193,18 @@ func (c *cq) pop(wcs []verbs.WC) int {
 
 // pollReceives looks at the QPs of the groups that senders marked.
 func (c *cq) pollReceives(wcs []verbs.WC, ready uint64) int {
+	c.unsettled = settled
 	n := c.drain(wcs, ready)
 	if n > 0 {
 		c.quiet = 0
 		return n
+	}
+	if c.unsettled != settled {
+		// Nobody will announce when this is over: keep looking, and do not sleep for long.
+		if c.channel != nil && c.entry.armed.Load() != armIdle {
+			c.dev.ticker.wake(c, c.unsettled)
+		}
+		return 0
 	}
 	if c.quiet++; c.quiet < quietPolls {
 		return 0
@@ -195,7 +213,7 @@ func (c *cq) pollReceives(wcs []verbs.WC, ready uint64) int {
 	// before this look.
 	c.quiet = 0
 	c.entry.ready.And(^ready)
-	if n = c.drain(wcs, ready); n > 0 {
+	if n = c.drain(wcs, ready); n > 0 || c.unsettled != settled {
 		c.entry.ready.Or(ready)
 	}
 	return n

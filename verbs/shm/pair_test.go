@@ -139,3 +139,12 @@ func (n *node) second(t testing.TB) *verbs.QP {
 
 // word is the 8-byte word at an offset.
 func word(b []byte, off uint64) *uint64 { return (*uint64)(unsafe.Pointer(&b[off])) }
+
+// inside gives the provider's own view of the node.
+func (n *node) inside(t testing.TB) (*device, *qp) {
+	t.Helper()
+	id, err := procOf(n.qp.Endpoint().GID)
+	check(t, err)
+	d := n.prov.inProcess(id)
+	return d, d.qps[n.qp.QPN()&(maxQP-1)]
+}

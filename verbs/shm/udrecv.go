@@ -80,6 +80,9 @@ func (q *qp) publishLimit() {
 	put64(&q.entry.posted, h.dgrams.next+min(free, h.dgrams.mask+1))
 }
 
+// unsettled notes that the CQ must look again by itself.
+func (q *qp) unsettled(s settling) { q.recvCQ.unsettled = max(q.recvCQ.unsettled, s) }
+
 // receiveDatagram completes the oldest receive with the next datagram, if there is one.
 func (q *qp) receiveDatagram(wc *verbs.WC) bool {
 	g := &q.recv.dgrams
@@ -142,7 +145,12 @@ func (q *qp) passClaimed(s *datagram, w uint64) bool {
 	if g.since == 0 {
 		g.since = now
 	}
+	behind := g.fullBehind()
 	if now-g.since < passNs {
+		q.unsettled(waitsForDead)
+		if behind {
+			q.unsettled(waitsBehind)
+		}
 		return false
 	}
 	g.since = now
@@ -152,7 +160,8 @@ func (q *qp) passClaimed(s *datagram, w uint64) bool {
 			return true // published with its last breath
 		}
 		q.dev.stats.recovered.Add(1)
-	case !g.fullBehind():
+	case !behind:
+		q.unsettled(waitsForDead)
 		return false
 	case s.word.Load() != w:
 		return true // published before the one behind it
@@ -195,6 +204,7 @@ func (q *qp) lookAfterStalled() int {
 			}
 			if w&slotState == slotClaimed {
 				if !ask || q.senderAlive(w) {
+					q.unsettled(waitsForDead)
 					continue
 				}
 				if !s.word.CompareAndSwap(w, slotWord(g.qpn, w>>slotLapShift+1, 0, slotFree)) {
@@ -244,6 +254,7 @@ func (q *qp) takeDatagram(s *datagram, wc *verbs.WC) bool {
 			g.stuck = now
 		}
 		if now-g.stuck < q.send.retryNs {
+			q.unsettled(waitsBehind)
 			return false
 		}
 		out = outcome(verbs.WCRespTimeoutErr)

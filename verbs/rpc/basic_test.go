@@ -97,7 +97,7 @@ func TestCallAtSegmentBordersBothWaysAndToSelf(t *testing.T) {
 			t.Errorf("on a fabric without faults: %+v", x.port.Stats)
 		}
 	}
-	if b.session(a) != b.session(a) || len(b.port.live()) != 1 {
+	if again := a.session(b); again != ab || len(b.port.live()) != 1 {
 		t.Error("a second connect made a second session")
 	}
 	if n.starved > 0 {

@@ -50,6 +50,10 @@ type Config struct {
 	SendDepth  int  // datagrams that may wait for the device; 0 = 64
 	NoBatch    bool // each message in a datagram of its own
 
+	// ForgetServed is a deliberate bug, for tests that show that checks find it: a request that
+	// was answered and comes again is executed again.
+	ForgetServed bool
+
 	RTOMin      time.Duration // least retransmission timeout; 0 = 5 ms
 	RTOFirst    time.Duration // the one before a round trip was measured; 0 = 10 ms
 	RTOMax      time.Duration // most; 0 = 200 ms, or PeerTimeout / 8 if that is less

@@ -88,7 +88,7 @@ func (s *Session) isCurrent(v *served, m *message) bool {
 	case v.state != servedNone && d < 0:
 		s.port.Stats.Duplicates++ // an older one: its caller has gone on
 		return false
-	case v.state == servedNone || d > 0:
+	case v.state == servedNone || d > 0 || s.port.cfg.ForgetServed && v.state == servedDone:
 		if v.state == servedRunning { // of a caller that gave up
 			v.newer = m.seq
 			s.tellProgress(v, m.slot)

@@ -1,0 +1,5 @@
+//go:build race
+
+package lineword
+
+const raceEnabled = true

@@ -105,10 +105,12 @@ func newLedger(depth int) ledger {
 	return ledger{slots: make([]entry, n), mask: uint32(n - 1)}
 }
 
-// note enters a request, before it is posted: it may complete before the post has returned.
-func (l *ledger) note(e entry) {
-	l.slots[l.posted&l.mask] = e
+// slot is for the next request; it is filled in before the post, since the request may complete
+// before that has returned.
+func (l *ledger) slot() *entry {
+	e := &l.slots[l.posted&l.mask]
 	l.posted++
+	return e
 }
 
 // next is the request that completes next, of a queue that completes in order.
@@ -124,30 +126,33 @@ func (l *ledger) find(token uint64) *entry {
 	return nil
 }
 
-func sendEntry(wr *verbs.WR) entry {
-	e := entry{token: wr.Token, pieces: uint32(wr.NumSGE), sge: wr.SGE}
-	switch {
-	case wr.Flags&verbs.FlagInline != 0:
-		e.pieces = 0
-	case wr.Op == verbs.OpRead || wr.Op.IsAtomic():
-		e.access = verbs.AccessLocalWrite
+// set notes what a request uses. On the path of every post, so it copies what there is, only.
+func (e *entry) set(token uint64, sge []verbs.SGE, access verbs.Access) {
+	e.token, e.pieces, e.access = token, uint32(len(sge)), access
+	for i := range sge {
+		e.sge[i] = sge[i]
 	}
-	return e
-}
-
-func recvEntry(wr *verbs.RecvWR) entry {
-	return entry{token: wr.Token, pieces: wr.NumSGE, sge: wr.SGE, access: verbs.AccessLocalWrite}
 }
 
 // correct goes through what was polled: it counts receives, and finds what rxe's LOC_QP_OP_ERR
 // stands for. Caller holds the lock of the CQ.
 func (s *softRoCE) correct(wcs []verbs.WC) {
+	for i := range wcs {
+		if wcs[i].Op != 0 || wcs[i].Status != verbs.WCSuccess {
+			s.correctRest(wcs[i:])
+			return
+		}
+	}
+}
+
+// correctRest begins with a completion that is not of a successful send.
+func (s *softRoCE) correctRest(wcs []verbs.WC) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for i := range wcs {
 		wc := &wcs[i]
 		if wc.Status == verbs.WCSuccess && wc.Op == 0 {
-			continue // a send
+			continue
 		}
 		q := s.qps[wc.QPN]
 		if q == nil {
@@ -185,7 +190,15 @@ func (s *softRoCE) blame(q *qp, e *entry, other verbs.WCStatus) verbs.WCStatus {
 // noteSends is called before a post; unnote after one that took fewer.
 func (q *qp) noteSends(wrs []verbs.WR) {
 	for i := range wrs {
-		q.sent.note(sendEntry(&wrs[i]))
+		wr := &wrs[i]
+		sge, access := wr.SGE[:wr.NumSGE], verbs.Access(0)
+		switch {
+		case wr.Flags&verbs.FlagInline != 0:
+			sge = nil
+		case wr.Op == verbs.OpRead || wr.Op.IsAtomic():
+			access = verbs.AccessLocalWrite
+		}
+		q.sent.slot().set(wr.Token, sge, access)
 	}
 }
 
@@ -198,7 +211,7 @@ func (l *ledger) unnote(n int) { l.posted -= uint32(n) }
 func (q *qp) postRecvRXE(wrs []verbs.RecvWR) (int, error) {
 	wasEmpty := q.received.posted == q.received.done
 	for i := range wrs {
-		q.received.note(recvEntry(&wrs[i]))
+		q.received.slot().set(wrs[i].Token, wrs[i].SGE[:wrs[i].NumSGE], verbs.AccessLocalWrite)
 	}
 	n, err := q.postRecv(wrs)
 	q.received.unnote(len(wrs) - n)

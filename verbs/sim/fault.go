@@ -285,6 +285,9 @@ func (w *World) sever(d Time, which func(a, b *Node) bool) {
 
 // breakQPs puts QPs of the node into error: those to a peer, or all.
 func (n *Node) breakQPs(peer string) {
+	if peer == "" {
+		peer = AnyNode
+	}
 	for _, q := range append([]*qp(nil), n.qps...) {
 		if q == nil || q.peer != nil && !matches(peer, q.peer) || q.peer == nil && peer != AnyNode {
 			continue

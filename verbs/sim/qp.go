@@ -25,7 +25,8 @@ const (
 type sendOp struct {
 	wr     verbs.WR
 	inline []byte
-	ready  Time // the NIC knows of it from then on
+	dst    *Node // UD: what its address handle named when it was posted
+	ready  Time  // the NIC knows of it from then on
 	state  opState
 	status verbs.WCStatus
 	length uint32 // answer of an extension

@@ -78,6 +78,9 @@ func (o *RandomOptions) draw(r *rand.Rand, kind FaultKind) Schedule {
 	node := func() string { return o.Nodes[r.IntN(len(o.Nodes))] }
 	f := Fault{Kind: kind, At: upTo(o.Horizon) - 1, For: upTo(o.Span)}
 	a, b := node(), node()
+	for a == b && len(o.Nodes) > 1 { // a node is no path to itself
+		b = node()
+	}
 	switch kind {
 	case CrashNode:
 		f.For = 0

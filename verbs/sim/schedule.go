@@ -68,7 +68,7 @@ func (f *Fault) get(key string) string {
 	case "factor":
 		return strconv.Itoa(f.Factor)
 	case "shift":
-		return f.Shift.String()
+		return strings.Replace(f.Shift.String(), "µ", "u", 1) // plain ASCII, for command lines
 	case "dram":
 		if f.Kept {
 			return "kept"

@@ -257,6 +257,13 @@ func TestDatagramRules(t *testing.T) {
 		string(b.mr.Bytes()[verbs.GRHBytes:][:8]) != "payload!" {
 		t.Fatalf("%+v %q", wc, b.mr.Bytes()[:48])
 	}
+	// A handle that is closed after the post has served its purpose.
+	b.recv(2, 0, verbs.GRHBytes+8)
+	a.post(datagram(8, 7))
+	must(t, ah.Close())
+	if wc := next(t, w, b.rcq); wc.ID != 2 {
+		t.Fatalf("%+v", wc)
+	}
 	if got := w.Stats().Dropped; got != 4 {
 		t.Fatalf("%d datagrams dropped, want 4", got)
 	}

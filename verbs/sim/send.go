@@ -24,6 +24,9 @@ func (q *qp) PostSend(wrs []verbs.WR) (int, error) {
 		q.sq = grown(q.sq, q.head, q.tail)
 		op := q.op(q.tail)
 		*op = sendOp{wr: wrs[i], ready: ready, state: opQueued, inline: op.inline[:0]}
+		if q.typ == verbs.UD {
+			op.dst = q.dev.ahs[op.wr.AH-1] // the handle may be closed before its turn comes
+		}
 		if op.wr.Flags&verbs.FlagInline != 0 {
 			var ok bool
 			if op.inline, ok = q.dev.inline(op.inline, &op.wr); !ok {
@@ -118,8 +121,7 @@ func (q *qp) prepare(op *sendOp, seq uint64) (*message, verbs.WCStatus) {
 	m.src, m.here, m.incarnation, m.srcQPN = q.node, q.node, q.node.incarnation, q.qpn
 	m.addr, m.rkey, m.compare, m.swap = wr.RemoteAddr, wr.RKey, wr.CompareAdd, wr.Swap
 	if q.typ == verbs.UD {
-		m.kind, m.dst, m.dstQPN, m.qkey = mkDatagram, q.dev.ahs[wr.AH-1], wr.RemoteQPN,
-			wr.RemoteQKey
+		m.kind, m.dst, m.dstQPN, m.qkey = mkDatagram, op.dst, wr.RemoteQPN, wr.RemoteQKey
 	} else {
 		m.dst, m.dstQPN = q.peer, q.peerQPN
 	}

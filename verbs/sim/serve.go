@@ -304,10 +304,10 @@ func (q *qp) duplicate(m *message) {
 	w.freeBuffer(m.buf)
 	m.buf = nil
 	switch {
-	case m.op == verbs.OpRead: // a READ may be executed again
+	case m.op == verbs.OpRead: // a READ may be executed again, and see what came later
 		status, stall := q.admit(m)
 		q.serving--
-		if stall || status != verbs.WCSuccess || q.inbox.first() != nil {
+		if stall || status != verbs.WCSuccess {
 			w.drop(m)
 			return
 		}

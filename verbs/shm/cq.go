@@ -241,12 +241,11 @@ func (c *cq) drain(wcs []verbs.WC, ready uint64) int {
 	return n
 }
 
-// pollSlow lets pending requests go on and flushes what failed QPs still hold. If the ticker is
-// at it, it leaves that to the ticker.
+// pollSlow lets pending requests go on and flushes what failed QPs still hold. It waits while the
+// ticker is at it: a poll that gives nothing must mean that the ring is empty, or a caller that
+// has just armed the CQ would sleep on a completion that came before.
 func (c *cq) pollSlow(wcs []verbs.WC) int {
-	if !c.mu.TryLock() {
-		return 0
-	}
+	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.goOn()
 	if c.attention.Swap(false) {

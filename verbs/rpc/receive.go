@@ -4,9 +4,9 @@ package rpc
 // from. Everything in it may be garbage.
 func (p *Port) receive(b []byte, srcQPN uint32) {
 	h := &p.head
-	n, r, ok := parse(b, h, &p.msgs)
-	if !ok {
-		p.drop(r)
+	n, garbage := parse(b, h, &p.msgs)
+	if garbage != 0 {
+		p.drop(garbage)
 		return
 	}
 	if n == 1 && p.msgs[0].kind == kindReset {

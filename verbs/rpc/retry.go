@@ -79,7 +79,8 @@ func (s *Session) tickCalls(now time.Duration) time.Duration {
 			continue
 		}
 		if x.tries++; x.tries > s.port.cfg.Tries {
-			s.endCall(i, 0, hint(ErrUnanswered, "the peer is alive; its log may say more"))
+			s.endCall(i, 0, hint(ErrUnanswered, "the peer is alive: does the path "+
+				"lose long datagrams?"))
 			continue
 		}
 		s.port.Stats.Retransmissions++

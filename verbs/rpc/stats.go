@@ -6,15 +6,15 @@ type Stats struct {
 	DatagramsReceived uint64
 	MessagesSent      uint64
 	MessagesReceived  uint64
-	Doorbells         uint64 // send posts
-	AcksSent          uint64 // datagrams without a message
-	Requests          uint64 // handlers run
-	Calls             uint64 // calls started
-	Retransmissions   uint64 // timeouts of calls
-	Duplicates        uint64 // requests and responses that had been dealt with
-	Stalls            uint64 // times that a window held messages back
-	Reclaimed         uint64 // datagrams taken for lost
-	Resets            uint64 // sent
-	Evicted           uint64 // silent sessions that made room for others
-	Garbage           [ReasonCount]uint64
+	Doorbells         uint64              // send posts
+	AcksSent          uint64              // datagrams without a message
+	Requests          uint64              // handlers run
+	Calls             uint64              // calls started
+	Retransmissions   uint64              // timeouts of calls
+	Duplicates        uint64              // requests and responses that had been dealt with
+	Stalls            uint64              // times that a window held messages back
+	Reclaimed         uint64              // datagrams taken for lost
+	Resets            uint64              // sent
+	Evicted           uint64              // silent sessions that made room for others
+	Garbage           [ReasonCount]uint64 // dropped, by Reason
 }

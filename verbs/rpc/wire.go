@@ -67,23 +67,23 @@ const (
 type Reason uint8
 
 const (
-	ReasonShort       Reason = iota // shorter than its header
-	ReasonMagic                     // not of this protocol
-	ReasonVersion                   // another version of it
-	ReasonLength                    // lengths that contradict each other
-	ReasonReserved                  // something reserved is set
-	ReasonKind                      // unknown kind, flag or code
-	ReasonIncarnation               // meant for another incarnation of this port
-	ReasonSession                   // no such session, or not from its peer
-	ReasonNumber                    // an acknowledgement of what was never sent
-	ReasonSlot                      // a slot that was not granted
-	ReasonSegment                   // a segment that does not fit its message
-	ReasonSize                      // a message longer than agreed
-	ReasonOpening                   // a hello or welcome that makes no sense
+	ReasonShort       Reason = iota + 1 // shorter than its header
+	ReasonMagic                         // not of this protocol
+	ReasonVersion                       // another version of it
+	ReasonLength                        // lengths that contradict each other
+	ReasonReserved                      // something reserved is set
+	ReasonKind                          // unknown kind, flag or code
+	ReasonIncarnation                   // meant for another incarnation of this port
+	ReasonSession                       // no such session, or not from its peer
+	ReasonNumber                        // an acknowledgement of what was never sent
+	ReasonSlot                          // a slot that was not granted
+	ReasonSegment                       // a segment that does not fit its message
+	ReasonSize                          // a message longer than agreed
+	ReasonOpening                       // a hello or welcome that makes no sense
 	ReasonCount
 )
 
-var reasonNames = [ReasonCount]string{"short", "magic", "version", "length", "reserved", "kind",
+var reasonNames = [ReasonCount]string{"none", "short", "magic", "version", "length", "reserved", "kind",
 	"incarnation", "session", "number", "slot", "segment", "size", "opening"}
 
 func (r Reason) String() string {
@@ -113,20 +113,20 @@ type message struct {
 }
 
 // parse takes a datagram apart. It checks all that can be told without knowing the session, and
-// everything before it gives anything; ok is false for garbage, with the reason.
-func parse(b []byte, h *header, msgs *[maxMessages]message) (n int, r Reason, ok bool) {
+// everything before it gives anything. For garbage it says why; 0 is none.
+func parse(b []byte, h *header, msgs *[maxMessages]message) (n int, garbage Reason) {
 	le := binary.LittleEndian
 	switch {
 	case len(b) < headerBytes:
-		return 0, ReasonShort, false
+		return 0, ReasonShort
 	case le.Uint16(b) != magic:
-		return 0, ReasonMagic, false
+		return 0, ReasonMagic
 	case b[2] != version:
-		return 0, ReasonVersion, false
+		return 0, ReasonVersion
 	case int(le.Uint16(b[4:])) != len(b):
-		return 0, ReasonLength, false
+		return 0, ReasonLength
 	case le.Uint16(b[6:]) != 0:
-		return 0, ReasonReserved, false
+		return 0, ReasonReserved
 	}
 	n = int(b[3])
 	*h = header{srcIncarnation: le.Uint64(b[8:]), dstIncarnation: le.Uint64(b[16:]),
@@ -135,7 +135,7 @@ func parse(b []byte, h *header, msgs *[maxMessages]message) (n int, r Reason, ok
 	b = b[headerBytes:]
 	for i := range n {
 		if len(b) < messageBytes {
-			return 0, ReasonLength, false
+			return 0, ReasonLength
 		}
 		m := &msgs[i]
 		*m = message{kind: kind(b[0]), flags: b[1], typ: b[2], slot: b[3], seq: le.Uint32(b[4:]),
@@ -143,47 +143,47 @@ func parse(b []byte, h *header, msgs *[maxMessages]message) (n int, r Reason, ok
 		size := int(le.Uint16(b[14:]))
 		padded := (size + align - 1) &^ (align - 1)
 		if len(b)-messageBytes < padded {
-			return 0, ReasonLength, false
+			return 0, ReasonLength
 		}
 		m.body = b[messageBytes : messageBytes+size : messageBytes+size]
 		b = b[messageBytes+padded:]
-		if r, ok := m.check(); !ok {
-			return 0, r, false
+		if r := m.check(); r != 0 {
+			return 0, r
 		}
 	}
 	if len(b) != 0 {
-		return 0, ReasonLength, false
+		return 0, ReasonLength
 	}
-	return n, 0, true
+	return n, 0
 }
 
 // check is what holds for a message of any session.
-func (m *message) check() (Reason, bool) {
+func (m *message) check() Reason {
 	if m.kind == 0 || m.kind >= kindEnd || m.flags&^allowedFlags[m.kind] != 0 {
-		return ReasonKind, false
+		return ReasonKind
 	}
 	want := 0
 	switch m.kind {
 	case kindRequest, kindResponse:
 		if m.length > hardMaxMessage {
-			return ReasonSize, false
+			return ReasonSize
 		}
 		if uint32(len(m.body)) > m.length {
-			return ReasonLength, false
+			return ReasonLength
 		}
-		return 0, true
+		return 0
 	case kindHello, kindWelcome:
 		want = helloBytes
 	case kindReset:
 		want = resetBytes
 		if m.typ == 0 || resetCode(m.typ) >= resetEnd {
-			return ReasonKind, false
+			return ReasonKind
 		}
 	}
 	if len(m.body) != want || m.length != 0 {
-		return ReasonLength, false
+		return ReasonLength
 	}
-	return 0, true
+	return 0
 }
 
 // putHeader writes the header of a datagram that is complete in b.

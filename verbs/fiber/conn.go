@@ -2,6 +2,7 @@ package fiber
 
 import (
 	"fmt"
+	"slices"
 
 	"drtmd/internal/invariant"
 	"drtmd/verbs"
@@ -171,6 +172,21 @@ func (c *Conn) Quiesce(f *Fiber) error {
 		}
 	}
 	return nil
+}
+
+// Close moves the queue pair to error, waits until everything in flight was flushed, and frees it
+// and its place among WorkerConfig.Conns. Nothing may be posted on the conn from then on.
+func (c *Conn) Close(f *Fiber) error {
+	if err := c.qp.ToError(); err != nil {
+		return err
+	}
+	if err := c.Quiesce(f); err != nil {
+		return err
+	}
+	if i := slices.Index(c.w.conns, c); i >= 0 {
+		c.w.conns = slices.Delete(c.w.conns, i, i+1)
+	}
+	return c.qp.Close()
 }
 
 // Err is the first failure of the queue pair; nil while it is good.

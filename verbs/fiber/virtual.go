@@ -1,6 +1,9 @@
 package fiber
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // Timeline is the simulator's event loop, as far as fibers need it. Times are picoseconds.
 type Timeline interface {
@@ -22,12 +25,21 @@ type Core struct {
 	workers   []*Worker
 	holder    *Fiber // the fiber that spends time, or stopped at a marked step
 	busyUntil int64
-	scheduled int64 // when the next pass is due; -1 = none
+	due       int64   // when the next pass is due; never = none
+	pending   []int64 // times of the calls that are to come, the earliest last
+	fired     func()  // c.fire, bound once
 	dead      bool
 }
 
+// never is later than every time.
+const never = math.MaxInt64
+
 // NewCore makes a core.
-func NewCore(tl Timeline) *Core { return &Core{tl: tl, scheduled: -1} }
+func NewCore(tl Timeline) *Core {
+	c := &Core{tl: tl, due: never}
+	c.fired = c.fire
+	return c
+}
 
 // NewWorker makes a worker of the core.
 func (c *Core) NewWorker(cfg WorkerConfig) (*Worker, error) {
@@ -57,18 +69,35 @@ func (c *Core) Kill() {
 // kick has the core make a pass as soon as it is free.
 func (c *Core) kick() { c.schedule(c.tl.NowPs()) }
 
+// schedule has a pass made at a time, unless one is due before.
 func (c *Core) schedule(at int64) {
 	at = max(at, c.busyUntil, c.tl.NowPs())
-	if c.dead || c.scheduled >= 0 && c.scheduled <= at {
+	if c.dead || c.due <= at {
 		return
 	}
-	c.scheduled = at
-	c.tl.AtPs(at, func() {
-		if c.scheduled == at { // not superseded by an earlier one
-			c.scheduled = -1
-			c.run()
-		}
-	})
+	c.due = at
+	c.call()
+}
+
+// call sees to it that there is a call when the next pass is due, or before: one that was
+// scheduled for something that was due later and is not any more, or not yet.
+func (c *Core) call() {
+	if n := len(c.pending); n > 0 && c.pending[n-1] <= c.due {
+		return
+	}
+	c.pending = append(c.pending, c.due)
+	c.tl.AtPs(c.due, c.fired)
+}
+
+// fire is a call: calls come in the order of their times.
+func (c *Core) fire() {
+	c.pending = c.pending[:len(c.pending)-1]
+	if c.due <= c.tl.NowPs() {
+		c.due = never
+		c.run()
+	} else if c.due < never {
+		c.call()
+	}
 }
 
 // run makes a pass over the workers, the fiber that held the core first.

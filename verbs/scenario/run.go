@@ -1,0 +1,122 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"drtmd/verbs/sim"
+)
+
+// Result of a run.
+type Result struct {
+	Scenario string
+	Options  Options // completed
+	Hash     uint64  // of the trace
+	Stats    sim.Stats
+	Resumes  uint64 // of fibers
+	Fibers   uint64 // started
+	Steps    []sim.StepCount
+	Counts   []Count // the scenario's own figures
+	Schedule sim.Schedule
+	Failure  *Failure // nil: every check held
+}
+
+// Total is the number that speeds are stated in: events of the fabric and resumes of fibers.
+func (r *Result) Total() uint64 { return r.Stats.Events + r.Resumes }
+
+// Count is a figure of a scenario, such as the operations that it completed.
+type Count struct {
+	Name  string
+	Value uint64
+}
+
+// Failure is a check that did not hold.
+type Failure struct {
+	Check  string // its name
+	Text   string
+	At     sim.Time
+	Event  uint64      // the number of the event in which it was seen
+	Events []sim.Event // the last ones, oldest first
+}
+
+func (f *Failure) Error() string {
+	return fmt.Sprintf("%s: %s (at %s, event %d)", f.Check, f.Text, f.At, f.Event)
+}
+
+// Names of the checks that every scenario has.
+const (
+	CheckProgram   = "program"   // a fiber panicked or returned an error
+	CheckEnded     = "ended"     // the run, and every fiber, comes to its end
+	CheckInvariant = "invariant" // a panic below the programs, a fenced worker
+)
+
+// Run runs a scenario once. The error is one of the options: an *UnknownError, a *RangeError, or
+// a schedule that does not fit the cluster. A check that fails is in the Result.
+func Run(s *Scenario, o Options) (*Result, error) {
+	if err := o.fill(s); err != nil {
+		return nil, err
+	}
+	world, err := sim.New(sim.Config{Seed: o.Seed, Cost: o.Cost, EventLimit: o.EventLimit,
+		KeepEvents: o.KeepEvents, OnEvent: o.OnEvent})
+	if err != nil {
+		return nil, err
+	}
+	e := &Env{World: world, Nodes: o.Nodes, Workers: o.Workers, Fibers: o.Fibers, Until: s.Until,
+		Mutation: o.Mutation}
+	if err := s.Build(e); err != nil {
+		return nil, fmt.Errorf("scenario %s: %w", s.Name, err)
+	}
+	r := &Result{Scenario: s.Name, Options: o, Schedule: o.Faults}
+	if o.Random {
+		r.Schedule = nil
+		if s.Draw != nil {
+			r.Schedule = s.Draw(&Drawing{Rand: world.Rand("faults"), Nodes: e.names(),
+				Until: s.Until, Mutation: o.Mutation})
+		}
+	}
+	if err := world.Install(r.Schedule); err != nil {
+		return nil, fmt.Errorf("scenario %s: %w", s.Name, err)
+	}
+	e.run()
+	e.finish()
+	r.Hash, r.Stats, r.Steps = world.Hash(), world.Stats(), world.Steps()
+	r.Counts, r.Failure = e.counts, e.failure
+	r.Resumes, r.Fibers = e.fiberStats()
+	e.kill()
+	return r, nil
+}
+
+// run runs the world to its end. A panic inside it is a failure, not the end of the process:
+// thousands of runs may be under way.
+func (e *Env) run() {
+	defer func() {
+		if v := recover(); v != nil {
+			e.Fail(CheckInvariant, "panic: %v\n%s", v, debug.Stack())
+		}
+	}()
+	err := e.World.Run()
+	var limit *sim.LimitError
+	switch {
+	case errors.As(err, &limit):
+		e.Fail(CheckEnded, "the run goes on after %d events", limit.Events)
+	case err != nil:
+		e.Fail(CheckInvariant, "%v", err)
+	}
+}
+
+// finish makes the checks that are made at the end, unless the run has failed already.
+func (e *Env) finish() {
+	if e.failure != nil {
+		return
+	}
+	for _, m := range e.machines {
+		m.checkIdle()
+	}
+	for _, c := range e.atEnd {
+		if e.failure != nil {
+			return
+		}
+		c()
+	}
+}

@@ -1,0 +1,183 @@
+package scenario
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	"drtmd/verbs/sim"
+)
+
+// Scenario is a program with its checks. It is immutable; a run's state belongs to its Env.
+type Scenario struct {
+	Name string
+	Doc  string // one line
+	// Nodes is the default size of the cluster; it may be set within MinNodes..MaxNodes.
+	Nodes, MinNodes, MaxNodes int
+	// Workers per machine and Fibers per worker can be set if these defaults are not 0.
+	Workers, Fibers int
+	// Until is when the programs begin nothing new. Faults that are drawn begin before.
+	Until sim.Time
+	// EventLimit is the default of Options.EventLimit.
+	EventLimit uint64
+	Mutations  []Mutation
+	// Draw draws the faults of a run without a script; nil draws none.
+	Draw func(d *Drawing) sim.Schedule
+	// Build adds the machines and registers the checks.
+	Build func(e *Env) error
+}
+
+// Mutation is a deliberate bug of a scenario.
+type Mutation struct {
+	Name string
+	Doc  string // one line
+}
+
+// Drawing is what a schedule of faults is drawn from.
+type Drawing struct {
+	Rand     *rand.Rand
+	Nodes    []string
+	Until    sim.Time
+	Mutation string
+}
+
+// weight is how often a kind of fault is drawn, against the others.
+type weight struct {
+	kind sim.FaultKind
+	n    int
+}
+
+// draw gives a Draw that draws so many faults within the first three quarters of the run, each
+// at most a quarter of the run long.
+func draw(faults int, weights []weight) func(*Drawing) sim.Schedule {
+	return func(d *Drawing) sim.Schedule {
+		return drawWithin(d, faults, d.Until*3/4, d.Until/4, weights)
+	}
+}
+
+// drawWithin draws faults that begin before the horizon and are at most a span long. Memory that
+// is kept survives the crashes, as if it had a battery.
+func drawWithin(d *Drawing, faults int, horizon, span sim.Time,
+	weights []weight) sim.Schedule {
+	var kinds []sim.Weight
+	for _, w := range weights {
+		kinds = append(kinds, sim.Weight{Kind: w.kind, Weight: w.n})
+	}
+	s := sim.RandomSchedule(d.Rand, sim.RandomOptions{Nodes: d.Nodes, Faults: faults,
+		Horizon: horizon, Span: span, Weights: kinds})
+	for i := range s {
+		s[i].Kept = s[i].Kind == sim.CrashNode
+	}
+	return s
+}
+
+// All lists the scenarios of this package.
+func All() []*Scenario {
+	return []*Scenario{pingPong(), rpcEcho(), counterStorm(), pipeline(), leaseClock(), exchange(),
+		crowd()}
+}
+
+// UnknownError is a name that stands for nothing.
+type UnknownError struct {
+	What  string // "scenario", "mutation"
+	Name  string
+	Known []string
+}
+
+func (e *UnknownError) Error() string {
+	return fmt.Sprintf("unknown %s %q; known: %s", e.What, e.Name, strings.Join(e.Known, ", "))
+}
+
+// Find finds a scenario of a list by name, or fails with an *UnknownError.
+func Find(list []*Scenario, name string) (*Scenario, error) {
+	var known []string
+	for _, s := range list {
+		if s.Name == name {
+			return s, nil
+		}
+		known = append(known, s.Name)
+	}
+	return nil, &UnknownError{What: "scenario", Name: name, Known: known}
+}
+
+// Options of a run. The zero value is seed 0 of the scenario's own cluster without faults.
+type Options struct {
+	Seed uint64
+	// Nodes, Workers and Fibers are the size; 0 is the scenario's own.
+	Nodes, Workers, Fibers int
+	Cost                   *sim.CostModel // nil is the default preset
+	// Random draws the faults from the seed; otherwise Faults happen.
+	Random bool
+	Faults sim.Schedule
+	// Mutation switches a deliberate bug on; "" is none.
+	Mutation string
+	// EventLimit bounds the events of the world; past it the run has failed. 0 = the scenario's.
+	EventLimit uint64
+	// KeepEvents is how many events before a failure are kept; 0 = 24.
+	KeepEvents int
+	// OnEvent, if set, is called with each event of the trace. It must not touch the world.
+	OnEvent func(sim.Event)
+}
+
+const defaultKeepEvents = 24
+
+// RangeError is a number that a scenario does not take.
+type RangeError struct {
+	What            string
+	Value           int
+	Lowest, Highest int
+}
+
+func (e *RangeError) Error() string {
+	if e.Highest == 0 {
+		return fmt.Sprintf("%s %d: this scenario has none to set", e.What, e.Value)
+	}
+	return fmt.Sprintf("%s %d is not in %d..%d", e.What, e.Value, e.Lowest, e.Highest)
+}
+
+// Most workers of a machine and fibers of a worker.
+const (
+	maxWorkers = 64
+	maxFibers  = 1024
+)
+
+// fill completes and checks options.
+func (o *Options) fill(s *Scenario) error {
+	pick := func(what string, v *int, own, low, high int) error {
+		if own == 0 {
+			high = 0
+		}
+		if *v == 0 {
+			*v = own
+		} else if *v < low || *v > high {
+			return &RangeError{What: what, Value: *v, Lowest: low, Highest: high}
+		}
+		return nil
+	}
+	if err := pick("nodes", &o.Nodes, s.Nodes, s.MinNodes, s.MaxNodes); err != nil {
+		return err
+	}
+	if err := pick("workers", &o.Workers, s.Workers, 1, maxWorkers); err != nil {
+		return err
+	}
+	if err := pick("fibers", &o.Fibers, s.Fibers, 1, maxFibers); err != nil {
+		return err
+	}
+	if o.EventLimit == 0 {
+		o.EventLimit = s.EventLimit
+	}
+	if o.KeepEvents == 0 {
+		o.KeepEvents = defaultKeepEvents
+	}
+	if o.Mutation == "" {
+		return nil
+	}
+	var known []string
+	for _, m := range s.Mutations {
+		if m.Name == o.Mutation {
+			return nil
+		}
+		known = append(known, m.Name)
+	}
+	return &UnknownError{What: "mutation", Name: o.Mutation, Known: known}
+}

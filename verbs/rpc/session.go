@@ -1,11 +1,9 @@
 package rpc
 
 import (
-	"encoding/binary"
 	"fmt"
 	"time"
 
-	"drtmd/internal/invariant"
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
 )
@@ -216,118 +214,5 @@ func (s *Session) touch() {
 	if !s.isDirty {
 		s.isDirty = true
 		s.port.dirty = append(s.port.dirty, s)
-	}
-}
-
-// gotHello opens a session that a peer asks for.
-func (p *Port) gotHello(h *header, m *message, srcQPN uint32) {
-	var o opening
-	if !o.get(m.body) || o.endpoint.QPN != srcQPN || h.src == 0 || h.srcIncarnation == 0 ||
-		o.endpoint.Provider != p.qp.Endpoint().Provider {
-		p.drop(ReasonOpening)
-		return
-	}
-	s := p.find(&o.endpoint, h.srcIncarnation)
-	if s != nil && s.remoteID != 0 && s.remoteID != h.src {
-		if h.src < s.remoteID {
-			p.Stats.Duplicates++ // a hello of before that was under way for long
-			return
-		}
-		s.fail(hint(ErrPeerReset, "the peer opened a new session in its place"))
-		s = nil
-	}
-	if s == nil {
-		var err error
-		s, err = p.newSession(Address{Endpoint: o.endpoint, Incarnation: h.srcIncarnation})
-		if err != nil {
-			p.refuse(h, m, srcQPN, resetFull)
-			return
-		}
-	}
-	s.heard = p.now()
-	s.adopt(&o, h.src)
-	s.sayWelcome = true
-	s.touch()
-}
-
-// adopt takes what the peer grants, once.
-func (s *Session) adopt(o *opening, remoteID uint32) {
-	if s.state != stateOpening {
-		return
-	}
-	p := s.port
-	s.state, s.remoteID = stateOpen, remoteID
-	s.window, s.limit = o.window, o.window
-	s.longest = min(s.longest, o.maxMessage)
-	n := min(p.cfg.Slots, o.slots)
-	s.calls, s.free = make([]slot, n), make([]uint8, 0, n)
-	for i := n - 1; i >= 0; i-- {
-		s.free = append(s.free, uint8(i))
-	}
-	s.sayHello, s.backoff = false, 0
-	s.opened.Broadcast()
-}
-
-// putOpening writes what this side offers.
-func (p *Port) putOpening(b []byte) {
-	o := opening{endpoint: p.qp.Endpoint(), window: p.cfg.Window, slots: p.cfg.Slots,
-		maxMessage: p.cfg.MaxMessage}
-	err := o.put(b)
-	invariant.Assert(err == nil, "the port's own endpoint cannot be encoded")
-}
-
-// refuse answers a datagram that carries a hello, and so says whence it came, with a reset.
-func (p *Port) refuse(h *header, m *message, srcQPN uint32, code resetCode) {
-	var o opening
-	if !o.get(m.body) || o.endpoint.QPN != srcQPN {
-		p.drop(ReasonOpening)
-		return
-	}
-	ah, err := p.handleTo(&o.endpoint)
-	if err != nil {
-		return // the peer will time out
-	}
-	back := header{dstIncarnation: h.srcIncarnation, dst: h.src}
-	p.sendReset(ah, &o.endpoint, &back, h.dstIncarnation, h.dst, code)
-}
-
-// sendReset queues a reset that answers what was meant for an incarnation and session.
-func (p *Port) sendReset(ah *verbs.AH, e *verbs.Endpoint, h *header, incarnation uint64,
-	session uint32, code resetCode) {
-	b := p.claim(e.ActiveMTU)
-	if b == nil {
-		return // the peer will ask again
-	}
-	p.Stats.Resets++
-	h.srcIncarnation = p.cfg.Incarnation
-	var body [resetBytes]byte
-	binary.LittleEndian.PutUint64(body[:], incarnation)
-	binary.LittleEndian.PutUint32(body[8:], session)
-	m := message{kind: kindReset, typ: uint8(code), body: body[:]}
-	n := headerBytes + putMessage(b[headerBytes:cap(b)], &m)
-	b = b[:n]
-	putHeader(b, h, 1)
-	p.queueDatagram(b, ah, e)
-}
-
-// gotReset ends the session that a peer does not know.
-func (p *Port) gotReset(h *header, m *message, srcQPN uint32) {
-	s := p.sessions[h.dst&p.mask]
-	le := binary.LittleEndian
-	if s == nil || s.id != h.dst || h.dstIncarnation != p.cfg.Incarnation ||
-		s.peer.QPN != srcQPN || le.Uint64(m.body) != s.peer.Incarnation ||
-		le.Uint32(m.body[8:]) != s.remoteID || le.Uint32(m.body[12:]) != 0 {
-		p.drop(ReasonSession)
-		return
-	}
-	switch resetCode(m.typ) {
-	case resetFull:
-		s.fail(hint(ErrRefused, "raise Config.Peers there"))
-	case resetIncarnation:
-		s.fail(hint(ErrPeerReset, "it restarted: ask for its new address and connect again"))
-	case resetClosed:
-		s.fail(hint(ErrPeerReset, "it closed the session"))
-	default:
-		s.fail(hint(ErrPeerReset, "it has forgotten the session: connect again"))
 	}
 }

@@ -112,22 +112,28 @@ func (c *cq) Close() error {
 // store buffer.
 type cqe struct {
 	token  uint64
-	status uint64 // status | QPN << 32
+	status uint64 // status 8 | vendor error << 8 | QPN << 32
 	length uint64 // byte length | imm << 32
 	source uint64 // source QPN | opcode << 32 | flags << 48
 }
 
 func (e *cqe) fill(wc *verbs.WC) {
 	wc.ID = e.token
-	wc.Status, wc.QPN = verbs.WCStatus(uint32(e.status)), uint32(e.status>>32)
+	wc.Status, wc.QPN = verbs.WCStatus(uint8(e.status)), uint32(e.status>>32)
 	wc.ByteLen, wc.Imm = uint32(e.length), uint32(e.length>>32)
 	wc.SrcQPN, wc.Op = uint32(e.source), verbs.WCOpcode(uint16(e.source>>32))
-	wc.Flags, wc.VendorErr, wc.Raw = verbs.WCFlags(e.source>>48), 0, 0
+	wc.Flags, wc.VendorErr, wc.Raw = verbs.WCFlags(e.source>>48), uint32(e.status)>>8, 0
 }
 
 // push adds a completion. The layer has made sure that there is room.
 func (c *cq) push(token uint64, qpn uint32, status verbs.WCStatus) {
 	c.add(cqe{token: token, status: uint64(status) | uint64(qpn)<<32})
+}
+
+// pushFailed adds the completion of a request that ended with an error.
+func (c *cq) pushFailed(token uint64, qpn uint32, out outcome) {
+	c.add(cqe{token: token,
+		status: uint64(out.status()) | uint64(out.vendor())<<8 | uint64(qpn)<<32})
 }
 
 // pushReceive adds the completion of a receive.
@@ -143,7 +149,7 @@ func (c *cq) add(e cqe) {
 	at.token, at.status, at.length, at.source = e.token, e.status, e.length, e.source
 	c.tail++
 	if c.channel != nil {
-		c.announce(verbs.WCStatus(uint32(e.status)))
+		c.announce(verbs.WCStatus(uint8(e.status)))
 	}
 }
 

@@ -82,8 +82,7 @@ func (d *device) mr(key uint32) *region {
 
 // stats count what no completion tells. Read by tests and by metrics.
 type stats struct {
-	dropQKey, dropNoBuffer, dropNoQP, dropRing, dropBad atomic.Uint64
-	recovered                                           atomic.Uint64
+	dropQKey, dropNoBuffer, dropNoQP, dropRing, recovered atomic.Uint64
 }
 
 func newDevice(p *Provider) (*device, error) {
@@ -91,9 +90,10 @@ func newDevice(p *Provider) (*device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &device{provider: p, mrs: make([]atomic.Pointer[region], maxMR), fab: fab, self: fab.Self(), nextID: firstID,
-		qps: map[uint32]*qp{}, channels: map[uint32]*channel{},
-		peers: map[fabric.ProcID]*peer{}, executors: map[uint32]verbs.Executor{}, done: make(chan struct{})}
+	d := &device{provider: p, fab: fab, self: fab.Self(), nextID: firstID,
+		mrs: make([]atomic.Pointer[region], maxMR), qps: map[uint32]*qp{},
+		channels: map[uint32]*channel{}, peers: map[fabric.ProcID]*peer{},
+		executors: map[uint32]verbs.Executor{}, done: make(chan struct{})}
 	d.gid = gidOf(d.self)
 	d.gidWords[0] = binary.NativeEndian.Uint64(d.gid[:8])
 	d.gidWords[1] = binary.NativeEndian.Uint64(d.gid[8:])

@@ -51,7 +51,10 @@ func (q *qp) ask(kind uint8, request func() []byte) ([]byte, outcome) {
 	if errors.As(c.err, &remote) || errors.Is(c.err, fabric.ErrNoHandler) {
 		return nil, outcome(verbs.WCRemOpErr)
 	}
-	return nil, outcome(verbs.WCRetryExcErr)
+	if errors.Is(c.err, fabric.ErrPeerTimeout) {
+		return nil, retryExceeded(VendorCall)
+	}
+	return nil, retryExceeded(VendorDead)
 }
 
 // judge asks the pre-access hook of a region.

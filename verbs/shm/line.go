@@ -11,11 +11,13 @@ import (
 	"drtmd/verbs/lineword"
 )
 
-// outcome of an operation or a step of one: a verbs.WCStatus, or a reason to try again later.
+// outcome of an operation or a step of one: a verbs.WCStatus, with a reason above it, or a wait,
+// which means to try again later.
 type outcome uint32
 
 const success = outcome(verbs.WCSuccess)
 
+// Reasons to wait.
 const (
 	waitLine  outcome = 1<<8 + iota // a line is locked by somebody
 	waitPeer                        // the peer's QP is not ready to receive yet
@@ -25,8 +27,42 @@ const (
 	waitCall                        // the peer's process was asked and has not answered
 )
 
+// Vendor errors: why exactly an operation ended with RETRY_EXC_ERR. Those up to VendorCall are
+// waits that took longer than the QP's retry time.
+const (
+	VendorLine  uint32 = iota + 1 // a line stayed locked by a process that is stopped
+	VendorPeer                    // the peer's QP did not get ready to receive
+	VendorRecv                    // (RNR_RETRY_EXC_ERR) no receive was posted
+	VendorFetch                   // the peer's process did not hand out its memory
+	VendorStall                   // the pre-access hook stalled
+	VendorCall                    // the peer's process did not answer a call
+	VendorDead                    // the peer's process is dead
+	VendorGone                    // the peer's QP was closed, is in error, or is another's
+)
+
+const reasonShift = 16
+
+func retryExceeded(vendor uint32) outcome {
+	return outcome(verbs.WCRetryExcErr) | outcome(vendor)<<reasonShift
+}
+
 // waits reports whether the operation may be tried again.
-func (o outcome) waits() bool { return o >= waitLine }
+func (o outcome) waits() bool { return o&waitLine != 0 }
+
+// status is the status of an outcome that is not a wait.
+func (o outcome) status() verbs.WCStatus { return verbs.WCStatus(o & 0xff) }
+
+// vendor is the reason that goes with the status.
+func (o outcome) vendor() uint32 { return uint32(o >> reasonShift) }
+
+// expired is how an operation ends whose time to wait is over.
+func (o outcome) expired() outcome {
+	vendor := uint32(o-waitLine) + VendorLine
+	if o == waitRecv {
+		return outcome(verbs.WCRNRRetryExcErr) | outcome(vendor)<<reasonShift
+	}
+	return retryExceeded(vendor)
+}
 
 const (
 	// lockSpins bounds the tries on a line that somebody holds before the operation becomes
@@ -38,14 +74,14 @@ const (
 
 // tryLock takes the line of a word for the view's owner if it is free. The line number is noted
 // before, so that it is known where a dead owner may have stopped.
-func (h *view) tryLock(p *uint64, line uint64) (lineword.Word, bool) {
+func (v *view) tryLock(p *uint64, line uint64) (lineword.Word, bool) {
 	if raceEnabled {
-		atomic.StoreUint64(&h.e.intent, line+1)
+		atomic.StoreUint64(&v.e.intent, line+1)
 	} else {
-		h.e.intent = line + 1 // the compare and swap keeps it in front of the lock
+		v.e.intent = line + 1 // the compare and swap keeps it in front of the lock
 	}
 	w := lineword.Load(p)
-	return w, lineword.TryLock(p, w, h.slot)
+	return w, lineword.TryLock(p, w, v.slot)
 }
 
 // lockBusy is tryLock again, some times, on a line that was not free; it looks after the holder.
@@ -180,7 +216,7 @@ func (l *lane) unfit(r *region) outcome {
 	case l.good>>s&1 == 0:
 		return outcome(verbs.WCWRFlushErr)
 	case l.target != nil && !l.targetUp():
-		return outcome(verbs.WCRetryExcErr)
+		return retryExceeded(VendorGone)
 	}
 	return outcome(verbs.WCRemAccessErr)
 }

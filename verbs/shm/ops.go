@@ -52,7 +52,7 @@ func (q *qp) exec(wr *verbs.WR) outcome {
 // ready checks that the peer's QP can be reached and is connected to this one.
 func (q *qp) ready() outcome {
 	if q.peer.dead.Load() {
-		return outcome(verbs.WCRetryExcErr)
+		return retryExceeded(VendorDead)
 	}
 	if q.send.peerReady && q.send.lane.targetUp() {
 		return success
@@ -61,18 +61,18 @@ func (q *qp) ready() outcome {
 	w := e.word.Load()
 	state := uint32(w & 0xff)
 	if w>>8 != s.lane.wordQPN || state == stateErr || state == stateClosed {
-		return outcome(verbs.WCRetryExcErr)
+		return retryExceeded(VendorGone)
 	}
 	if state != stateRTR && state != stateRTS {
 		return waitPeer
 	}
 	if e.kind.Load() != uint32(verbs.RC) || e.peer.Load() != q.dev.self.Incarnation ||
 		e.peerQPN.Load() != q.qpn {
-		return outcome(verbs.WCRetryExcErr)
+		return retryExceeded(VendorGone)
 	}
 	slots := e.areaSlots.Load()
 	if slots == 0 || slots&(slots-1) != 0 || slots > 2*maxDepth {
-		return outcome(verbs.WCRetryExcErr)
+		return retryExceeded(VendorGone)
 	}
 	p, out := q.peer.area(e.areaSegment.Load(), e.areaOffset.Load(),
 		uint64(slots)*uint64(unsafe.Sizeof(recvSlot{})))

@@ -230,7 +230,7 @@ func (p *peer) fetch(k fetchKey, run func() outcome) outcome {
 	}
 	f := p.startFetch(k, run)
 	if f == nil {
-		return outcome(verbs.WCRetryExcErr)
+		return retryExceeded(VendorDead)
 	}
 	// Nearly always the answer is there within a fraction of a millisecond.
 	patience := time.NewTimer(fetchPatience)
@@ -270,16 +270,17 @@ func (p *peer) startFetch(k fetchKey, run func() outcome) *fetch {
 	return f
 }
 
-// fetchOutcome is how an operation ends whose memory could not be imported.
+// fetchOutcome is how an operation goes on whose memory could not be imported. A live peer that
+// did not answer or hung up is asked again; the retry time decides.
 func fetchOutcome(err error) outcome {
 	switch {
-	case errors.Is(err, fabric.ErrPeerTimeout):
-		return waitFetch // stopped, perhaps: the retry time decides
+	case errors.Is(err, fabric.ErrPeerDead), errors.Is(err, fabric.ErrClosed):
+		return retryExceeded(VendorDead)
 	case errors.Is(err, fabric.ErrNoSegment), errors.Is(err, fabric.ErrBadSegment),
 		errors.Is(err, errBadMR):
 		return outcome(verbs.WCRemAccessErr)
 	}
-	return outcome(verbs.WCRetryExcErr)
+	return waitFetch
 }
 
 // importRegion maps an MR and enters it into the table. Nothing that the entry says is trusted
@@ -342,11 +343,11 @@ func (p *peer) area(id, offset, n uint64) (unsafe.Pointer, outcome) {
 		s = p.areas[id]
 		p.mu.Unlock()
 		if s == nil {
-			return nil, outcome(verbs.WCRetryExcErr)
+			return nil, retryExceeded(VendorDead)
 		}
 	}
 	if size := uint64(s.Size()); offset%lineBytes != 0 || offset > size || n > size-offset {
-		return nil, outcome(verbs.WCRetryExcErr)
+		return nil, retryExceeded(VendorGone)
 	}
 	return unsafe.Add(unsafe.Pointer(unsafe.SliceData(s.Bytes())), offset), success
 }

@@ -136,14 +136,3 @@ func (t *table[T]) set(i uint32, v *T) {
 	}
 	(*s)[i].Store(v)
 }
-
-// each calls f for what is there.
-func (t *table[T]) each(f func(i uint32, v *T)) {
-	if s := t.p.Load(); s != nil {
-		for i := range *s {
-			if v := (*s)[i].Load(); v != nil {
-				f(uint32(i), v)
-			}
-		}
-	}
-}

@@ -80,6 +80,7 @@ func (r *role) halfWrite() {
 
 // sleepBeforeLock stops right before a WRITE.
 func (r *role) sleepBeforeLock() {
+	r.ready()
 	r.tell("stopping")
 	r.stop()
 	wr := verbs.WR{Op: verbs.OpWrite, NumSGE: 1, SGE: [4]verbs.SGE{r.n.mr.SGE(0, 64)},

@@ -50,7 +50,7 @@ func (q *qp) PostSend(wrs []verbs.WR) (int, error) {
 func (q *qp) postRest(wrs []verbs.WR, out outcome) {
 	over := !out.waits()
 	if !over && q.startWait(out) {
-		over, out = true, expired(out)
+		over, out = true, out.expired()
 	}
 	if over {
 		q.finish(&wrs[0], out)
@@ -109,7 +109,7 @@ func (q *qp) progress() bool {
 			if !q.startWait(out) {
 				return true
 			}
-			out = expired(out)
+			out = out.expired()
 		}
 		s.head++
 		switch {
@@ -147,20 +147,12 @@ func (q *qp) startWait(out outcome) (over bool) {
 	return now >= *until
 }
 
-// expired is how an operation ends whose time to wait is over.
-func expired(out outcome) outcome {
-	if out == waitRecv {
-		return outcome(verbs.WCRNRRetryExcErr)
-	}
-	return outcome(verbs.WCRetryExcErr)
-}
-
 // finish completes a request that failed, which puts the QP into error.
 func (q *qp) finish(wr *verbs.WR, out outcome) {
 	q.send.now = current{}
 	q.send.lane.giveBack()
 	_ = q.ToError()
-	q.sendCQ.push(wr.Token, q.qpn, verbs.WCStatus(out))
+	q.sendCQ.pushFailed(wr.Token, q.qpn, out)
 }
 
 // flushSends completes what is pending on a QP in error.

@@ -263,7 +263,7 @@ func (q *qp) takeDatagram(s *datagram, wc *verbs.WC) bool {
 	put64(&s.word, slotWord(g.qpn, w>>slotLapShift+1, 0, slotFree))
 	h.taken++
 	if out != success {
-		q.receiveFailed(wc, verbs.WCStatus(out))
+		q.receiveFailed(wc, out.status())
 	}
 	return true
 }

@@ -212,7 +212,10 @@ func peerGoneUnderLoad(p *Proc) {
 	underLoad(p, request{Do: "close-qp"}, verbs.WCRetryExcErr)
 }
 
-func peerDropsAll(p *Proc) { underLoad(p, request{Do: "drop"}, verbs.WCRetryExcErr) }
+// peerDropsAll: an operation that has found the QP may still find the MR gone.
+func peerDropsAll(p *Proc) {
+	underLoad(p, request{Do: "drop"}, verbs.WCRetryExcErr, verbs.WCRemAccessErr)
+}
 
 // mrGone: an operation that is caught in the middle may see the end of the MR as the end of the
 // peer; whatever comes later is refused.

@@ -267,3 +267,38 @@ func TestConfigIsChecked(t *testing.T) {
 		}
 	}
 }
+
+func TestAddressSurvivesTheWayAndNothingElseDoes(t *testing.T) {
+	n := newFakeNet(t, 1)
+	a := n.node(Config{}).port.Address()
+	b, err := a.MarshalBinary()
+	n.must(err)
+	var back Address
+	n.must(back.UnmarshalBinary(b))
+	if len(b) != AddressBytes || back != a {
+		t.Errorf("%+v came back as %+v", a, back)
+	}
+	rc := a
+	rc.Type = verbs.RC
+	rcBytes, err := rc.Endpoint.MarshalBinary()
+	n.must(err)
+	for _, c := range []struct {
+		name string
+		b    []byte
+	}{
+		{"empty", nil},
+		{"an endpoint alone", b[:verbs.EndpointBytes]},
+		{"no incarnation", append(bytes.Clone(b[:verbs.EndpointBytes]), make([]byte, 8)...)},
+		{"damaged", append([]byte{'X'}, b[1:]...)},
+		{"of an RC queue pair", append(rcBytes, b[verbs.EndpointBytes:]...)},
+	} {
+		before := back
+		if err := back.UnmarshalBinary(c.b); !errors.Is(err, verbs.ErrBadEndpoint) ||
+			back != before {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	if _, err := rc.MarshalBinary(); err == nil {
+		t.Error("the address of an RC queue pair was encoded")
+	}
+}

@@ -3,8 +3,6 @@ package rpc
 import (
 	"fmt"
 	"time"
-
-	"drtmd/verbs"
 )
 
 // Defaults of Config, and bounds that are not settings.
@@ -61,16 +59,6 @@ type Config struct {
 	// Tries bounds the transmissions of one request that a peer which is alive does not answer
 	// in any way; 0 = 32.
 	Tries int
-}
-
-// Address is how a port is reached. It is exchanged out of band.
-type Address struct {
-	verbs.Endpoint
-	Incarnation uint64
-}
-
-func (a Address) String() string {
-	return fmt.Sprintf("QP %d at %s (incarnation %#x)", a.QPN, a.GID, a.Incarnation)
 }
 
 // Completions is what the port adds to WorkerConfig.Extra.

@@ -70,14 +70,12 @@ func (p *Port) Connect(f *fiber.Fiber, a Address, deadline time.Duration) (*Sess
 	if err := p.Err(); err != nil {
 		return nil, err
 	}
-	if _, err := a.Endpoint.MarshalBinary(); err != nil {
+	if _, err := a.MarshalBinary(); err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", a, err)
 	}
-	own := p.qp.Endpoint()
-	if a.Type != verbs.UD || a.Provider != own.Provider || a.Incarnation == 0 {
-		return nil, fmt.Errorf("connect to %s: %w: %s on %s with incarnation %#x is no port "+
-			"that one on %s can reach", a, verbs.ErrBadEndpoint, a.Type, a.Provider,
-			a.Incarnation, own.Provider)
+	if own := p.w.PD().Context().Attr().Provider; a.Provider != own {
+		return nil, fmt.Errorf("connect to %s: %w: it is on %s, this port on %s: use the same "+
+			"transport on both sides", a, verbs.ErrBadEndpoint, a.Provider, own)
 	}
 	s := p.find(&a.Endpoint, a.Incarnation)
 	if s == nil {

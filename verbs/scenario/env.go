@@ -14,6 +14,7 @@ type Env struct {
 	Until                  sim.Time // programs begin nothing new from then on
 	Mutation               string
 
+	schedule sim.Schedule
 	machines []*Machine
 	atEnd    []func()
 	counts   []Count

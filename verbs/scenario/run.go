@@ -51,9 +51,25 @@ const (
 	CheckInvariant = "invariant" // a panic below the programs, a fenced worker
 )
 
-// Run runs a scenario once. The error is one of the options: an *UnknownError, a *RangeError, or
-// a schedule that does not fit the cluster. A check that fails is in the Result.
+// Run runs a scenario once. The error is one of the options: an *UnknownError, a *RangeError or
+// a *FaultsError. A check that fails is in the Result.
 func Run(s *Scenario, o Options) (*Result, error) {
+	e, err := prepare(s, &o)
+	if err != nil {
+		return nil, err
+	}
+	defer e.kill()
+	e.run()
+	e.finish()
+	r := &Result{Scenario: s.Name, Options: o, Schedule: e.schedule, Hash: e.World.Hash(),
+		Stats: e.World.Stats(), Steps: e.World.Steps(), Counts: e.counts, Failure: e.failure}
+	r.Resumes, r.Fibers = e.fiberStats()
+	return r, nil
+}
+
+// prepare builds a run and installs its faults; it completes the options. The Env is to be
+// killed.
+func prepare(s *Scenario, o *Options) (*Env, error) {
 	if err := o.fill(s); err != nil {
 		return nil, err
 	}
@@ -63,29 +79,32 @@ func Run(s *Scenario, o Options) (*Result, error) {
 		return nil, err
 	}
 	e := &Env{World: world, Nodes: o.Nodes, Workers: o.Workers, Fibers: o.Fibers, Until: s.Until,
-		Mutation: o.Mutation}
+		Mutation: o.Mutation, schedule: o.Faults}
 	if err := s.Build(e); err != nil {
+		e.kill()
 		return nil, fmt.Errorf("scenario %s: %w", s.Name, err)
 	}
-	r := &Result{Scenario: s.Name, Options: o, Schedule: o.Faults}
 	if o.Random {
-		r.Schedule = nil
+		e.schedule = nil
 		if s.Draw != nil {
-			r.Schedule = s.Draw(&Drawing{Rand: world.Rand("faults"), Nodes: e.names(),
+			e.schedule = s.Draw(&Drawing{Rand: world.Rand("faults"), Nodes: e.names(),
 				Until: s.Until, Mutation: o.Mutation})
 		}
 	}
-	if err := world.Install(r.Schedule); err != nil {
-		return nil, fmt.Errorf("scenario %s: %w", s.Name, err)
+	if err := world.Install(e.schedule); err != nil {
+		e.kill()
+		return nil, &FaultsError{err}
 	}
-	e.run()
-	e.finish()
-	r.Hash, r.Stats, r.Steps = world.Hash(), world.Stats(), world.Steps()
-	r.Counts, r.Failure = e.counts, e.failure
-	r.Resumes, r.Fibers = e.fiberStats()
-	e.kill()
-	return r, nil
+	return e, nil
 }
+
+// FaultsError is a schedule that does not fit the cluster.
+type FaultsError struct{ Err error }
+
+func (e *FaultsError) Error() string { return e.Err.Error() }
+
+// Unwrap gives the cause.
+func (e *FaultsError) Unwrap() error { return e.Err }
 
 // run runs the world to its end. A panic inside it is a failure, not the end of the process:
 // thousands of runs may be under way.

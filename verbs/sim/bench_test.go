@@ -2,35 +2,10 @@ package sim
 
 import (
 	"runtime"
-	"syscall"
 	"testing"
-	"time"
 
 	"drtmd/verbs"
 )
-
-// BenchmarkEvents measures the event loop under READs of 64 B from 1,440 outstanding requests:
-// one iteration is one event.
-func BenchmarkEvents(b *testing.B) {
-	l := newLoad(b, nil, verbs.OpRead, 64, 9, 10, 16)
-	must(b, l.w.RunUntil(100*Microsecond))
-	start, used := l.w.Stats(), cpuTime(b)
-	b.ReportAllocs()
-	for b.Loop() {
-		l.w.RunOne(Forever)
-	}
-	s := l.w.Stats()
-	b.ReportMetric(float64(s.Events-start.Events)/b.Elapsed().Seconds(), "events/s")
-	b.ReportMetric(float64(s.Events-start.Events)/(cpuTime(b)-used).Seconds(), "events/cpu-s")
-	b.ReportMetric(float64(s.Completions-start.Completions)/b.Elapsed().Seconds(), "ops/s")
-}
-
-// cpuTime is what the process has used: it tells the rate of a core that is shared.
-func cpuTime(b *testing.B) time.Duration {
-	var u syscall.Rusage
-	must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
 
 // BenchmarkCalls measures the bare heap: 1,440 calls that schedule themselves again.
 func BenchmarkCalls(b *testing.B) {

@@ -7,8 +7,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-
-	"drtmd/verbs"
 )
 
 // What would make a run depend on anything but its seed does not occur in the package.
@@ -109,15 +107,5 @@ func TestWorldsShareNothing(t *testing.T) {
 	}
 	if one.w.Hash() != alone.w.Hash() {
 		t.Error("a world that ran beside another has another trace")
-	}
-}
-
-func TestTheDataPathAllocatesNothing(t *testing.T) {
-	for _, op := range []verbs.Opcode{verbs.OpRead, verbs.OpWrite, verbs.OpFAA} {
-		l := newLoad(t, nil, op, 8, 2, 2, 8)
-		must(t, l.w.RunUntil(100*Microsecond))
-		if n := testing.AllocsPerRun(1000, func() { l.w.RunOne(Forever) }); n > 0 {
-			t.Errorf("%s: %g allocations per event", op, n)
-		}
 	}
 }

@@ -167,3 +167,10 @@ func (s *side) recv(id uint64, off, n int) {
 		SGE: [4]verbs.SGE{s.mr.SGE(off, n)}}})
 	must(s.t, err)
 }
+
+func preset(t testing.TB, name string) *CostModel {
+	t.Helper()
+	c, err := Preset(name)
+	must(t, err)
+	return c
+}

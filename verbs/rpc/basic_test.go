@@ -8,13 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
 	typeEcho Type = iota + 1

@@ -31,7 +31,8 @@ type slot struct {
 	req, resp []byte // the caller's
 	out       outgoing
 	in        incoming
-	sentAt    time.Duration // first transmission
+	sentAt    time.Duration // the last time that something was sent
+	retried   bool          // something was sent twice
 	due       time.Duration // of the next retransmission; 0 = not sent yet
 	tries     int           // timeouts without a reaction of the peer
 	backoff   uint
@@ -213,14 +214,14 @@ func (s *Session) gotResponse(m *message) {
 			"buffer %d", n, len(x.resp))))
 		return
 	}
+	if x.in.next == 0 && !x.retried && m.flags&flagDeferred == 0 {
+		s.rtt.sample(p.now()-x.sentAt, &p.cfg)
+	}
 	x.in.total, x.in.count = n, segments(n, s.segment)
 	from, _ := bounds(x.in.next, n, s.segment)
 	copy(x.resp[from:], m.body)
 	x.in.next++
 	if x.in.next == x.in.count {
-		if x.backoff == 0 && x.in.count == 1 && x.out.count == 1 && m.flags&flagDeferred == 0 {
-			s.rtt.sample(p.now()-x.sentAt, &p.cfg)
-		}
 		s.endCall(int(m.slot), n, nil)
 		return
 	}

@@ -108,10 +108,9 @@ func (s *Session) pumpOpening(now time.Duration) bool {
 	if !s.sayHello && !s.sayWelcome {
 		return true
 	}
-	var body [helloBytes]byte
-	s.port.putOpening(body[:])
+	body := s.port.opening[:]
 	if s.sayHello {
-		if !s.put(&message{kind: kindHello, body: body[:]}, true) {
+		if !s.put(&message{kind: kindHello, body: body}, true) {
 			return false
 		}
 		s.sayHello = false
@@ -121,7 +120,7 @@ func (s *Session) pumpOpening(now time.Duration) bool {
 		}
 	}
 	if s.sayWelcome {
-		if !s.put(&message{kind: kindWelcome, body: body[:]}, true) {
+		if !s.put(&message{kind: kindWelcome, body: body}, true) {
 			return false
 		}
 		s.sayWelcome = false
@@ -166,9 +165,7 @@ func (s *Session) sendCall(i uint8, now time.Duration) bool {
 
 // sentCall notes that something of a call was sent.
 func (s *Session) sentCall(x *slot, now time.Duration) {
-	if x.sentAt == 0 {
-		x.sentAt = now
-	}
+	x.sentAt = now
 	s.setDue(x, now)
 }
 

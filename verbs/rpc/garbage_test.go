@@ -131,9 +131,7 @@ func TestGarbageIsCountedByReasonAndDropped(t *testing.T) {
 		{"hello of another queue pair", func(x *intruder) []byte {
 			h := x.good()
 			h.dst, h.src = 0, 1<<20
-			b := make([]byte, helloBytes)
-			x.b.port.putOpening(b)
-			return datagramOf(h, message{kind: kindHello, body: b})
+			return datagramOf(h, message{kind: kindHello, body: x.b.port.opening[:]})
 		}, ReasonOpening},
 		{"reset of another session", func(x *intruder) []byte {
 			return datagramOf(x.good(), message{kind: kindReset, typ: uint8(resetClosed),

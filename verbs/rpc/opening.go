@@ -3,7 +3,6 @@ package rpc
 import (
 	"encoding/binary"
 
-	"drtmd/internal/invariant"
 	"drtmd/verbs"
 )
 
@@ -11,7 +10,7 @@ import (
 func (p *Port) gotHello(h *header, m *message, srcQPN uint32) {
 	var o opening
 	if !o.get(m.body) || o.endpoint.QPN != srcQPN || h.src == 0 || h.srcIncarnation == 0 ||
-		o.endpoint.Provider != p.qp.Endpoint().Provider {
+		o.endpoint.Provider != p.w.PD().Context().Attr().Provider {
 		p.drop(ReasonOpening)
 		return
 	}
@@ -54,14 +53,6 @@ func (s *Session) adopt(o *opening, remoteID uint32) {
 	}
 	s.sayHello, s.backoff = false, 0
 	s.opened.Broadcast()
-}
-
-// putOpening writes what this side offers.
-func (p *Port) putOpening(b []byte) {
-	o := opening{endpoint: p.qp.Endpoint(), window: p.cfg.Window, slots: p.cfg.Slots,
-		maxMessage: p.cfg.MaxMessage}
-	err := o.put(b)
-	invariant.Assert(err == nil, "the port's own endpoint cannot be encoded")
 }
 
 // refuse answers a datagram that carries a hello, and so says whence it came, with a reset.

@@ -56,7 +56,8 @@ type Port struct {
 	scratch  []byte // response of the inline handler that runs
 	jobs     *job   // free ones
 
-	sessions []*Session // at id & mask
+	opening  [helloBytes]byte // what this side offers, encoded
+	sessions []*Session       // at id & mask
 	mask     uint32
 	opened   uint32 // sessions ever made
 	handles  []handle
@@ -129,6 +130,11 @@ func (p *Port) open() error {
 		return err
 	}
 	p.mtu = p.qp.PathMTU()
+	o := opening{endpoint: p.qp.Endpoint(), window: p.cfg.Window, slots: p.cfg.Slots,
+		maxMessage: p.cfg.MaxMessage}
+	if err := o.put(p.opening[:]); err != nil {
+		return err
+	}
 	p.stride = (verbs.GRHBytes + p.mtu + verbs.LineBytes - 1) &^ (verbs.LineBytes - 1)
 	p.mr, err = pd.AllocMR((p.recvDepth+p.cfg.SendDepth)*p.stride, verbs.AccessLocalWrite,
 		verbs.MROptions{})

@@ -97,6 +97,9 @@ func (s *Session) dispatch(h *header, m *message) {
 		s.sayWelcome = true
 		s.touch()
 	case kindWelcome:
+		if s.state != stateOpening {
+			return // it is still there: that is what was asked
+		}
 		var o opening
 		if !o.get(m.body) || h.src == 0 {
 			p.drop(ReasonOpening)

@@ -89,6 +89,7 @@ func (s *Session) tickCalls(now time.Duration) time.Duration {
 			s.reclaim()
 		}
 		x.backoff++
+		x.retried = true
 		x.due = 0 // until it is sent
 		if x.out.acked == x.out.count {
 			x.want, x.again = true, true

@@ -24,3 +24,8 @@ func CopyLine(dst, src *[LineBytes]byte)
 
 // Pause tells the processor that the caller spins.
 func Pause()
+
+// PrefetchWrite asks for a line to be brought here for writing.
+//
+//go:noescape
+func PrefetchWrite(p *uint64)

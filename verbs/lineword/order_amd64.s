@@ -58,3 +58,9 @@ TEXT ·CopyLine(SB), NOSPLIT, $0-16
 TEXT ·Pause(SB), NOSPLIT, $0-0
 	PAUSE
 	RET
+
+// func PrefetchWrite(p *uint64)
+TEXT ·PrefetchWrite(SB), NOSPLIT, $0-8
+	MOVQ p+0(FP), AX
+	BYTE $0x0F; BYTE $0x0D; BYTE $0x08 // PREFETCHW (AX)
+	RET

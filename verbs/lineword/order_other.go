@@ -25,3 +25,6 @@ func CopyLine(dst, src *[LineBytes]byte) { *dst = *src }
 
 // Pause tells the processor that the caller spins.
 func Pause() {}
+
+// PrefetchWrite asks for a line to be brought here for writing.
+func PrefetchWrite(*uint64) {}

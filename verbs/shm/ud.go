@@ -27,6 +27,7 @@ type datagramTarget struct {
 	mask   uint64
 	shift  uint
 	sender uint64
+	limit  uint64 // of the tickets, as last read from entry.posted
 }
 
 // datagramCache keeps the last targets of a QP, direct mapped.
@@ -136,13 +137,25 @@ func (q *qp) findTarget(wr *verbs.WR) (*datagramTarget, outcome) {
 	return t, success
 }
 
+// prefetchAhead is how many tickets early a sender asks for a slot's lines, which the receiver's
+// core has: it hides most of a line's way between two cores.
+const prefetchAhead = 2
+
+func (t *datagramTarget) prefetch(ticket uint64) {
+	s := slotAt(t.slots, ticket&t.mask)
+	lineword.PrefetchWrite(word64(&s.word))
+	lineword.PrefetchWrite((*uint64)(unsafe.Pointer(&s.data[0])))
+}
+
 // claim draws a ticket and takes its slot; nil if there is no receive for it.
 func (t *datagramTarget) claim(stats *stats) (*datagram, uint64) {
 	for range claimTries {
 		ticket := t.ring.tail.Load()
-		if room := t.entry.posted.Load() - ticket; room-1 >= t.mask+1 {
-			stats.dropNoBuffer.Add(1)
-			return nil, 0
+		if t.limit-ticket-1 > t.mask {
+			if t.limit = t.entry.posted.Load(); t.limit-ticket-1 > t.mask {
+				stats.dropNoBuffer.Add(1)
+				return nil, 0
+			}
 		}
 		s := slotAt(t.slots, ticket&t.mask)
 		lap := ticket >> t.shift & slotLapMask
@@ -155,6 +168,7 @@ func (t *datagramTarget) claim(stats *stats) (*datagram, uint64) {
 			claimed := slotWord(uint64(t.qpn), lap, t.sender, slotClaimed)
 			if s.word.CompareAndSwap(w, claimed) {
 				t.ring.tail.CompareAndSwap(ticket, ticket+1)
+				t.prefetch(ticket + prefetchAhead)
 				return s, claimed
 			}
 		case w>>slotLapShift&slotLapMask == lap:

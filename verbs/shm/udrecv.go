@@ -3,6 +3,7 @@
 package shm
 
 import (
+	"slices"
 	"unsafe"
 
 	"drtmd/verbs"
@@ -21,6 +22,7 @@ type datagramRing struct {
 	shift uint
 	qpn   uint64
 	next  uint64 // ticket to look at
+	freed uint64 // tickets before this one have their slots freed; the rest is at publishLimit
 	// stalled are slots that next has passed while they were claimed; their receives are set
 	// aside.
 	stalled []uint64
@@ -75,9 +77,27 @@ func (q *qp) senderAlive(word uint64) bool {
 // is posted and not set aside for a stalled slot.
 func (q *qp) publishLimit() {
 	h := &q.recv
+	h.dgrams.freeTaken()
 	free := h.posted - h.taken
 	free -= min(free, uint64(len(h.dgrams.stalled)))
 	put64(&q.entry.posted, h.dgrams.next+min(free, h.dgrams.mask+1))
+}
+
+// freeTaken frees the slots whose datagrams were taken since the last time. Nobody can use them
+// before the limit is raised, so it is done right before that, for many at once.
+func (g *datagramRing) freeTaken() {
+	for ; g.freed != g.next; g.freed++ {
+		s := slotAt(g.slots, g.freed&g.mask)
+		w := s.word.Load()
+		if w>>slotQPNShift == g.qpn && w&slotState == slotFull &&
+			(len(g.stalled) == 0 || !slices.Contains(g.stalled, g.freed&g.mask)) {
+			g.free(s, w)
+		}
+	}
+}
+
+func (g *datagramRing) free(s *datagram, w uint64) {
+	put64(&s.word, slotWord(g.qpn, w>>slotLapShift+1, 0, slotFree))
 }
 
 // unsettled notes that the CQ must look again by itself.
@@ -88,9 +108,11 @@ func (q *qp) receiveDatagram(wc *verbs.WC) bool {
 	g := &q.recv.dgrams
 	if len(g.stalled) > 0 {
 		if i := q.lookAfterStalled(); i >= 0 {
-			if !q.takeDatagram(slotAt(g.slots, g.stalled[i]), wc) {
+			s := slotAt(g.slots, g.stalled[i])
+			if !q.takeDatagram(s, wc) {
 				return false
 			}
+			g.free(s, s.word.Load())
 			g.unstall(i)
 			q.publishLimit()
 			return true
@@ -230,7 +252,6 @@ func (g *datagramRing) unstall(i int) {
 func (q *qp) takeDatagram(s *datagram, wc *verbs.WC) bool {
 	h := &q.recv
 	g := &h.dgrams
-	w := s.word.Load()
 	length, flags := s.length.Load(), s.flags.Load()
 	if h.taken == h.posted {
 		return false // a sender that minds no limit
@@ -260,7 +281,6 @@ func (q *qp) takeDatagram(s *datagram, wc *verbs.WC) bool {
 		out = outcome(verbs.WCRespTimeoutErr)
 	}
 	g.stuck = 0
-	put64(&s.word, slotWord(g.qpn, w>>slotLapShift+1, 0, slotFree))
 	h.taken++
 	if out != success {
 		q.receiveFailed(wc, out.status())

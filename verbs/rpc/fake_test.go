@@ -135,6 +135,10 @@ func (n *fakeNet) deliver(key [2]uint32, qkey uint32, b []byte) {
 	wr := q.recvs[0]
 	q.recvs = q.recvs[1:]
 	buf := q.node.bytes(wr.SGE[0])
+	clear(buf[:verbs.GRHBytes])
+	if from := n.qps[key[0]]; from != nil {
+		copy(buf[8:], from.node.gid[:]) // the GRH's source
+	}
 	copy(buf[verbs.GRHBytes:], b)
 	q.recvCQ.push(fakeWC{verbs.WC{ID: wr.Token, QPN: q.qpn, SrcQPN: key[0],
 		ByteLen: uint32(verbs.GRHBytes + len(b)), Flags: verbs.WCWithGRH},
@@ -156,12 +160,15 @@ type fakeNode struct {
 }
 
 // node makes a node whose port has a configuration.
-func (n *fakeNet) node(cfg Config) *fakeNode { return n.nodeAt(cfg, 0) }
-
-func (n *fakeNet) nodeAt(cfg Config, qpn uint32) *fakeNode {
+func (n *fakeNet) node(cfg Config) *fakeNode {
 	n.t.Helper()
-	x := &fakeNode{net: n, force: qpn}
-	x.gid[0], x.gid[15] = 0xfd, byte(len(n.nodes)+1)
+	return n.nodeAt(cfg, verbs.GID{0: 0xfd, 15: byte(len(n.nodes) + 1)}, 0)
+}
+
+// nodeAt makes one at a GID whose port has a QPN; 0 is a new one.
+func (n *fakeNet) nodeAt(cfg Config, gid verbs.GID, qpn uint32) *fakeNode {
+	n.t.Helper()
+	x := &fakeNode{net: n, gid: gid, force: qpn}
 	if cfg.Incarnation == 0 {
 		cfg.Incarnation = n.rng.Uint64() | 1
 	}

@@ -106,8 +106,7 @@ func TestPeerThatRestartedResetsCallersAndRunsNoOldRequest(t *testing.T) {
 	n.run(time.Millisecond, func() bool { return b.port.Stats.Requests == 1 })
 	address := b.port.Address()
 	b.crash()
-	again := n.nodeAt(Config{}, address.QPN) // the same queue pair number
-	again.gid = b.gid
+	again := n.nodeAt(Config{}, b.gid, address.QPN)
 	ran := 0
 	again.port.Handle(typeSlow, func(req, resp []byte) (int, error) {
 		ran++

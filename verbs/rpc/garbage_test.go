@@ -133,6 +133,15 @@ func TestGarbageIsCountedByReasonAndDropped(t *testing.T) {
 			h.dst, h.src = 0, 1<<20
 			return datagramOf(h, message{kind: kindHello, body: x.b.port.opening[:]})
 		}, ReasonOpening},
+		{"hello from elsewhere than it says", func(x *intruder) []byte {
+			h := x.good()
+			h.dst, h.src = 0, 1<<20
+			o := opening{endpoint: x.a.port.qp.Endpoint(), window: 1, slots: 1, maxMessage: 1000}
+			o.endpoint.GID[15]++
+			b := make([]byte, helloBytes)
+			x.n.must(o.put(b))
+			return datagramOf(h, message{kind: kindHello, body: b})
+		}, ReasonOpening},
 		{"reset of another session", func(x *intruder) []byte {
 			return datagramOf(x.good(), message{kind: kindReset, typ: uint8(resetClosed),
 				body: make([]byte, resetBytes)})

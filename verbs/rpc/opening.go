@@ -9,7 +9,7 @@ import (
 // gotHello opens a session that a peer asks for.
 func (p *Port) gotHello(h *header, m *message, srcQPN uint32) {
 	var o opening
-	if !o.get(m.body) || o.endpoint.QPN != srcQPN || h.src == 0 || h.srcIncarnation == 0 ||
+	if !o.get(m.body) || !p.isFrom(&o, srcQPN) || h.src == 0 || h.srcIncarnation == 0 ||
 		o.endpoint.Provider != p.w.PD().Context().Attr().Provider {
 		p.drop(ReasonOpening)
 		return
@@ -55,10 +55,28 @@ func (s *Session) adopt(o *opening, remoteID uint32) {
 	s.opened.Broadcast()
 }
 
+// isFrom reports whether the datagram that is being dealt with comes from the endpoint that it
+// names, as far as the device tells: an address handle to whatever a stranger names could take
+// seconds to make, or fail the queue pair later.
+//
+// On InfiniBand and RoCE over IPv6 the GRH has the source GID at byte 8; on RoCE over IPv4 it is an
+// IPv4 header in the last 20 bytes, the source at 12. The simulator leaves it zero.
+func (p *Port) isFrom(o *opening, srcQPN uint32) bool {
+	if o.endpoint.QPN != srcQPN {
+		return false
+	}
+	if p.grh == nil || [verbs.GRHBytes]byte(p.grh) == [verbs.GRHBytes]byte{} {
+		return true
+	}
+	mapped := verbs.GID{10: 0xff, 11: 0xff}
+	copy(mapped[12:], p.grh[32:36])
+	return o.endpoint.GID == verbs.GID(p.grh[8:24]) || o.endpoint.GID == mapped
+}
+
 // refuse answers a datagram that carries a hello, and so says whence it came, with a reset.
 func (p *Port) refuse(h *header, m *message, srcQPN uint32, code resetCode) {
 	var o opening
-	if !o.get(m.body) || o.endpoint.QPN != srcQPN {
+	if !o.get(m.body) || !p.isFrom(&o, srcQPN) {
 		p.drop(ReasonOpening)
 		return
 	}

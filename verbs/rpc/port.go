@@ -63,6 +63,7 @@ type Port struct {
 	handles  []handle
 
 	head     header // of the datagram that is being dealt with
+	grh      []byte // what precedes it; nil where there is none
 	msgs     [maxMessages]message
 	batch    []Request
 	reposts  []verbs.RecvWR
@@ -193,8 +194,12 @@ func (p *Port) Completed(wc *verbs.WC) {
 	if wc.ByteLen < verbs.GRHBytes || int(wc.ByteLen) > p.stride {
 		p.drop(ReasonShort)
 	} else {
-		at := int(i) * p.stride
-		p.receive(p.mr.Bytes()[at+verbs.GRHBytes:at+int(wc.ByteLen)], wc.SrcQPN)
+		b := p.mr.Bytes()[int(i)*p.stride:][:wc.ByteLen]
+		p.grh = nil
+		if wc.Flags&verbs.WCWithGRH != 0 {
+			p.grh = b[:verbs.GRHBytes]
+		}
+		p.receive(b[verbs.GRHBytes:], wc.SrcQPN)
 	}
 	p.repost(int(i))
 }

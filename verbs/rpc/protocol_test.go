@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"drtmd/verbs"
 	"drtmd/verbs/fiber"
 )
 
@@ -211,5 +212,36 @@ func TestPeerThatIsAliveButDoesNotAnswerIsAnError(t *testing.T) {
 	})
 	if !errors.Is(err, ErrUnanswered) {
 		t.Errorf("the long call: %v", err)
+	}
+}
+
+func TestSourceIsReadFromEitherFormOfGRH(t *testing.T) {
+	v4 := verbs.GID{10: 0xff, 11: 0xff, 12: 10, 13: 77, 14: 0, 15: 1}
+	v6 := verbs.GID{0: 0xfd, 15: 9}
+	var over4, over6 [verbs.GRHBytes]byte
+	copy(over4[32:], []byte{10, 77, 0, 1}) // source of the IPv4 header in the last 20 bytes
+	copy(over4[36:], []byte{10, 77, 0, 2}) // destination
+	copy(over6[8:], v6[:])
+	for _, c := range []struct {
+		name string
+		grh  []byte
+		gid  verbs.GID
+		want bool
+	}{
+		{"none", nil, v6, true},
+		{"left zero", make([]byte, verbs.GRHBytes), v6, true},
+		{"IPv4", over4[:], v4, true},
+		{"IPv4, another", over4[:], v6, false},
+		{"IPv6", over6[:], v6, true},
+		{"IPv6, another", over6[:], v4, false},
+	} {
+		p := &Port{grh: c.grh}
+		o := opening{endpoint: verbs.Endpoint{GID: c.gid, QPN: 5}}
+		if got := p.isFrom(&o, 5); got != c.want {
+			t.Errorf("%s: %t", c.name, got)
+		}
+		if p.isFrom(&o, 6) {
+			t.Errorf("%s: from another queue pair", c.name)
+		}
 	}
 }

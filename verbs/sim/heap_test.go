@@ -106,3 +106,38 @@ func TestCallsRunInOrderAndCanBeCanceled(t *testing.T) {
 		}
 	})
 }
+
+// What is scheduled for now comes after everything that was scheduled for the same time before.
+func TestCallsForNowRunBehindTheOthersOfNow(t *testing.T) {
+	w, err := New(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := ""
+	note := func(s string) func() { return func() { ran += s } }
+	var e Timer
+	w.At(10, func() {
+		ran += "a"
+		w.After(0, func() {
+			ran += "d"
+			w.After(1, note("h"))
+			w.After(0, note("g"))
+		})
+		e = w.After(0, note("e"))
+		w.At(5, note("f")) // the past is now
+	})
+	w.At(10, note("b"))
+	w.At(10, func() {
+		ran += "c"
+		if !w.Cancel(e) || w.Cancel(e) || w.Pending() != 3 {
+			t.Errorf("%d pending", w.Pending())
+		}
+	})
+	w.At(11, note("i")) // scheduled before h
+	if err := w.RunUntil(10); err != nil || ran != "abcdfg" || w.Pending() != 2 {
+		t.Errorf("ran %s, %d pending, %v", ran, w.Pending(), err)
+	}
+	if err := w.Run(); err != nil || ran != "abcdfgih" {
+		t.Errorf("ran %s, %v", ran, err)
+	}
+}

@@ -26,7 +26,10 @@ type Config struct {
 	Suspend func(register func(resume func()))
 }
 
-const defaultKeepEvents = 64
+const (
+	defaultKeepEvents = 64
+	maxSpent          = 4096 // slots at the start of World.instant that were run
+)
 
 // World is a simulated cluster and its event loop. It belongs to one goroutine.
 type World struct {
@@ -38,8 +41,10 @@ type World struct {
 	seq      uint64
 	heap     eventHeap
 	slab     []event
+	instant  []uint32 // slots of events for now, in the order of scheduling, from first on
+	first    int
 	freeSlot []uint32
-	canceled int // entries of the heap whose event was canceled
+	canceled int // events of heap and instant that were canceled
 	stopped  bool
 
 	trace trace
@@ -177,6 +182,11 @@ func (w *World) compact() {
 		return false
 	})
 	w.canceled = 0
+	for _, slot := range w.instant[w.first:] {
+		if w.slab[slot].kind == evCanceled {
+			w.canceled++
+		}
+	}
 }
 
 // schedule puts an event into the heap.
@@ -196,7 +206,11 @@ func (w *World) schedule(t Time, ev event) Timer {
 	ev.gen = gen
 	w.slab[slot] = ev
 	w.seq++
-	w.heap.push(entry{at: t, seq: w.seq, slot: slot})
+	if t == w.now { // behind everything of the heap for now, which was scheduled before
+		w.instant = append(w.instant, slot)
+	} else {
+		w.heap.push(entry{at: t, seq: w.seq, slot: slot})
+	}
 	return Timer{slot: slot, gen: gen}
 }
 
@@ -209,8 +223,11 @@ func (w *World) release(slot uint32) {
 // RunOne runs the next event that is not later than limit, and reports whether there was one.
 func (w *World) RunOne(limit Time) bool {
 	invariant.Assert(!w.inFire, "the event loop was entered from inside an event")
-	for w.heap.len() > 0 && w.heap.a[0].at <= limit {
-		e := w.heap.pop()
+	for {
+		e, ok := w.take(limit)
+		if !ok {
+			return false
+		}
 		ev := w.slab[e.slot]
 		w.release(e.slot)
 		switch ev.kind {
@@ -230,7 +247,24 @@ func (w *World) RunOne(limit Time) bool {
 		w.inFire = false
 		return true
 	}
-	return false
+}
+
+// take removes the next event that is not later than limit: what the heap has for now, then what
+// was scheduled for now since, then what comes later.
+func (w *World) take(limit Time) (entry, bool) {
+	heap := w.heap.len() > 0 && w.heap.a[0].at <= limit
+	if w.first < len(w.instant) && w.now <= limit && !(heap && w.heap.a[0].at <= w.now) {
+		e := entry{at: w.now, slot: w.instant[w.first]}
+		if w.first++; w.first == len(w.instant) || w.first == maxSpent {
+			n := copy(w.instant, w.instant[w.first:])
+			w.instant, w.first = w.instant[:n], 0
+		}
+		return e, true
+	}
+	if !heap {
+		return entry{}, false
+	}
+	return w.heap.pop(), true
 }
 
 // Run runs events until none are left, Stop was called, or the event limit is reached, which is
@@ -259,7 +293,9 @@ func (w *World) RunUntil(t Time) error {
 func (w *World) Stop() { w.stopped = true }
 
 // Pending is the number of events to come, the clocks of retries included.
-func (w *World) Pending() int { return w.heap.len() - w.canceled }
+func (w *World) Pending() int {
+	return w.heap.len() + len(w.instant) - w.first - w.canceled
+}
 
 // record adds an event to the trace.
 func (w *World) record(ev *event) {

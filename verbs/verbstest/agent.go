@@ -129,6 +129,9 @@ func (a *agent) do(r request) (out answer) {
 		out.Count = x.storm(r.WRs[0], r.Count)
 	case "increment":
 		x.increment(r.WRs[0].RemoteAddr, r.WRs[0].RKey, r.Count)
+	case "await":
+		watch := x.watcher(r.Offset)
+		p.WaitFor("a word to be written", func() bool { return watch() == r.ID })
 	case "pings":
 		x.pings(r.Count)
 	case "bursts":

@@ -189,7 +189,7 @@ func earlyWithoutPolling(p *Proc) {
 	x.post(x.write(1, 0))
 	p.Sleep(20 * time.Millisecond)
 	x.far.connect(x.qp.Endpoint(), verbs.ConnectAttr{})
-	p.WaitFor("the WRITE to land", func() bool { return word(x.far.peek(0, 8)) == 78 })
+	x.far.await(0, 78)
 }
 
 func severalConnections(p *Proc) {

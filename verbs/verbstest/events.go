@@ -156,24 +156,25 @@ func armRace(p *Proc) {
 	x.far.peer.finish()
 }
 
-// pings SENDs an empty message whenever the word at the MR's start has grown, count times. The
-// word is read through the QP's own device, not by the CPU.
+// pings SENDs an empty message whenever the word at the MR's start has grown, count times.
 func (x *side) pings(count int) {
-	loop := x.p.newSide(spec{})
-	x.p.join(loop, x.beside())
+	watch := x.watcher(0)
 	for done := uint64(0); done < uint64(count); {
-		deadline := x.p.Deadline()
-		for seen := done; seen == done; {
-			wr := verbs.WR{ID: 1, Op: verbs.OpRead, RemoteAddr: x.mr.Addr(), RKey: x.mr.RKey(),
-				NumSGE: 1, SGE: loop.sge(0, 8)}
-			loop.succeed(wr)
-			seen = word(loop.bytes(0, 8))
-			if x.p.Now() > deadline {
-				x.p.Fatalf("no word after %d", done)
-			}
-		}
+		x.p.WaitFor("the next word", func() bool { return watch() != done })
 		done++
 		x.succeed(verbs.WR{ID: done, Op: verbs.OpSend})
+	}
+}
+
+// watcher gives a look at a word of the side's MR while a peer may be writing it. It READs the
+// word over a connection of its own: a look by the CPU would be a data race.
+func (x *side) watcher(offset int) (look func() uint64) {
+	loop := x.p.newSide(spec{})
+	x.p.join(loop, x.beside())
+	return func() uint64 {
+		loop.succeed(verbs.WR{ID: 1, Op: verbs.OpRead, RemoteAddr: x.mr.Addr() + uint64(offset),
+			RKey: x.mr.RKey(), NumSGE: 1, SGE: loop.sge(0, 8)})
+		return word(loop.bytes(0, 8))
 	}
 }
 

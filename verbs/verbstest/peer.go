@@ -90,6 +90,11 @@ func (f *far) peek(offset, length int) []byte {
 
 func (f *far) poke(offset int, b []byte) { f.ask(request{Do: "poke", Offset: offset, Data: b}) }
 
+// await has the peer wait, without this node's doing anything, until a word has the value.
+func (f *far) await(offset int, value uint64) {
+	f.ask(request{Do: "await", Offset: offset, ID: value})
+}
+
 // recv posts count receive buffers of length bytes, one after another from offset on, with the
 // IDs id, id+1, ...
 func (f *far) recv(id uint64, count, offset, length int) {

@@ -1,7 +1,6 @@
 package verbstest
 
 import (
-	"bytes"
 	"time"
 
 	"drtmd/verbs"
@@ -104,9 +103,7 @@ func rnrWithoutPolling(p *Proc) {
 		p.Fatalf("receive completion %+v", wc)
 	}
 	p.equal("received", x.far.peek(1000, 300), x.bytes(0, 300))
-	p.WaitFor("the WRITE behind it", func() bool {
-		return bytes.Equal(x.far.peek(0, 8), x.bytes(0, 8))
-	})
+	x.far.await(0, word(x.bytes(0, 8))) // the WRITE behind it
 	p.wait(x.scq, 2)
 }
 

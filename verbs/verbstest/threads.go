@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
-	"testing"
 	"time"
 
 	"drtmd/verbs"
@@ -16,13 +15,19 @@ import (
 
 // world runs one case in real time.
 type world struct {
-	t       *testing.T
+	t       reporter
 	env     Env
 	crew    *crew
 	started time.Time
 
 	mu   sync.Mutex
 	over bool // the case has ended: late words are dropped
+}
+
+// reporter is what of a testing.T a case uses.
+type reporter interface {
+	Error(args ...any)
+	Log(args ...any)
 }
 
 // run runs the main proc on a goroutine of its own, within the limit of a case.

@@ -4,12 +4,15 @@ package shm
 
 import (
 	"math/rand/v2"
+	"runtime"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"drtmd/verbs"
+	"drtmd/verbs/lineword"
 )
 
 // benchBytes is the memory over which random accesses go.
@@ -130,67 +133,83 @@ func BenchmarkDatagramsVsChannel(b *testing.B) {
 	}
 }
 
+// onTwoThreads runs two functions, each locked to a thread of its own, and times the second.
+func onTwoThreads(first, second func()) time.Duration {
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		runtime.LockOSThread()
+		first()
+	})
+	var took time.Duration
+	wg.Go(func() {
+		runtime.LockOSThread()
+		start := time.Now()
+		second()
+		took = time.Since(start)
+	})
+	wg.Wait()
+	return took
+}
+
 func channelRound(n int) time.Duration {
 	ch := make(chan [64]byte, 256)
-	done := make(chan struct{})
-	start := time.Now()
-	go func() {
+	return onTwoThreads(func() {
 		var v [64]byte
 		for i := range n {
 			v[0] = byte(i)
 			ch <- v
 		}
-	}()
-	go func() {
+	}, func() {
 		for range n {
 			<-ch
 		}
-		close(done)
-	}()
-	<-done
-	return time.Since(start)
+	})
 }
 
-// datagramRound sends n datagrams. The receiver tells by credits how many it has posted
-// receives for, as an RPC layer does, so that none is dropped.
+// spin counts looks that found nothing; after some hundred microseconds of these the other
+// thread has no core, and the spin ends in a sleep.
+type spin int
+
+func (s *spin) pause() {
+	lineword.Pause()
+	if *s++; *s > 20_000 {
+		*s = 0
+		time.Sleep(20 * time.Microsecond)
+	}
+}
+
+// datagramRound sends n datagrams. The receiver tells by credits, now and then, how many
+// receives it has posted, as an RPC layer does, so that none is dropped.
 func datagramRound(b *testing.B, s, r *node, ah uint32, n, batch int) time.Duration {
-	const depth = 256
+	const depth, creditEvery = 256, 64
 	var credits atomic.Int64
-	recvs := make([]verbs.RecvWR, batch)
-	post := func(id uint64, k int) {
+	wrs, recvs := datagramWRs(s, r, ah, batch)
+	posted := 0
+	post := func(k int) {
 		for i := range k {
-			slot := int(id+uint64(i)) % depth
-			recvs[i] = verbs.RecvWR{NumSGE: 1, SGE: [4]verbs.SGE{r.mr.SGE(slot*128, 128)}}
+			recvs[i].SGE[0] = r.mr.SGE((posted+i)%depth*128, 128)
 		}
 		if _, err := r.qp.PostRecv(recvs[:k]); err != nil {
 			b.Error(err)
 		}
-		credits.Add(int64(k))
+		posted += k
+		if posted%creditEvery < k {
+			credits.Store(int64(posted))
+		}
 	}
-	missing := depth - int(r.posted)
-	for missing > 0 {
-		k := min(missing, batch)
-		post(0, k)
-		missing -= k
+	for posted = r.posted; posted < depth; {
+		post(min(batch, depth-posted))
 	}
 	r.posted = depth
+	posted = depth
 	credits.Store(depth)
-	start := time.Now()
-	go func() {
-		wrs := make([]verbs.WR, batch)
-		for i := range wrs {
-			wrs[i] = verbs.WR{Op: verbs.OpSend, NumSGE: 1, AH: ah, RemoteQPN: r.qp.QPN(),
-				RemoteQKey: 17, SGE: [4]verbs.SGE{s.mr.SGE(0, 64)}}
-		}
-		wrs[batch-1].Flags = verbs.FlagSignaled
+	return onTwoThreads(func() {
 		wcs := make([]verbs.WC, 4)
 		have := 0
 		for sent := 0; sent < n; {
 			k := min(batch, n-sent)
-			for spins := 0; have < sent+k; spins++ {
-				if have = int(credits.Load()); spins > 4000 { // the other thread has no core
-					time.Sleep(20 * time.Microsecond)
-				}
+			for wait := spin(0); have < sent+k; wait.pause() {
+				have = int(credits.Load())
 			}
 			if _, err := s.qp.PostSend(wrs[batch-k:]); err != nil {
 				b.Error(err)
@@ -202,22 +221,20 @@ func datagramRound(b *testing.B, s, r *node, ah uint32, n, batch int) time.Durat
 				return
 			}
 		}
-	}()
-	wcs := make([]verbs.WC, batch)
-	spins := 0
-	for got := 0; got < n; {
-		k, _ := r.cq.Poll(wcs)
-		if k == 0 {
-			if spins++; spins > 4000 {
-				time.Sleep(20 * time.Microsecond)
+	}, func() {
+		wcs := make([]verbs.WC, batch)
+		wait := spin(0)
+		for got := 0; got < n; {
+			k, _ := r.cq.Poll(wcs)
+			if k == 0 {
+				wait.pause()
+				continue
 			}
-			continue
+			wait = 0
+			post(k)
+			got += k
 		}
-		spins = 0
-		post(uint64(got), k)
-		got += k
-	}
-	return time.Since(start)
+	})
 }
 
 // BenchmarkDatagramOneThread is the work of one 64-byte datagram on both sides, without the

@@ -136,22 +136,24 @@ const (
 	recvBad     // the buffer is not valid
 )
 
-// ring is the receive area of a UD QP: tickets are drawn at tail and belong to slot number
-// ticket mod slots.
+// ring is the receive area of a UD QP: this head, a claim word for each slot, rounded up to 64
+// bytes, and the slots. Tickets are drawn at tail and belong to slot number ticket mod slots.
 type ring struct {
 	tail atomic.Uint64
 	_    [7]uint64
 }
 
-// datagram is a slot of a ring: 64 bytes and the payload. Its word:
+// datagram is a slot of a ring: 64 bytes and the payload. A claim word and datagram.word are
 //
 //	63       40 39       14 13      2 1   0
 //	| QPN (24) | lap (26)  | sender  | state |
 //
-// lap is ticket / slots. A sender claims a free slot by a compare and swap that names it, fills
-// it, and publishes; the receiver frees it for the next lap. A claimed slot whose sender has died
-// is freed by the receiver; one whose sender is only stopped is passed over, by receiver and
-// senders, until it moves.
+// lap is ticket / slots. A sender takes a slot by a compare and swap of its claim word that names
+// it, fills the slot, and publishes by storing word, of the same lap. The receiver frees the claim
+// word for the next lap. A slot whose sender has died before it published is freed by the
+// receiver; one whose sender is only stopped is passed over, by receiver and senders, until it
+// moves. Claim words stand apart because the receiver looks at word all the time: a sender has to
+// take that line from the receiver's core once and not twice.
 type datagram struct {
 	word   atomic.Uint64
 	length atomic.Uint32
@@ -166,9 +168,9 @@ type datagram struct {
 const (
 	datagramImm = 1
 
-	slotFree    = 0
-	slotClaimed = 1
-	slotFull    = 2
+	slotFree    = 0 // claim word
+	slotClaimed = 1 // claim word
+	slotFull    = 2 // datagram.word: published
 	slotState   = 3
 
 	slotSenderShift = 2
@@ -176,6 +178,59 @@ const (
 	slotLapMask     = 1<<26 - 1
 	slotQPNShift    = 40
 )
+
+func slotWord(qpn, lap, sender, state uint64) uint64 {
+	return qpn<<slotQPNShift | lap&slotLapMask<<slotLapShift | sender<<slotSenderShift | state
+}
+
+func slotLap(w uint64) uint64 { return w >> slotLapShift & slotLapMask }
+
+// ringView is a ring with its parts, for either side.
+type ringView struct {
+	ring   *ring
+	claims unsafe.Pointer
+	slots  unsafe.Pointer
+	mask   uint64
+	shift  uint   // of a ticket, to get its lap
+	qpn    uint64 // of the receiving QP
+}
+
+// claimBytes is the size of the claim words of a ring.
+func claimBytes(slots uint64) uint64 { return (slots*8 + lineBytes - 1) &^ (lineBytes - 1) }
+
+func ringBytes(slots uint64) uint64 {
+	return uint64(unsafe.Sizeof(ring{})) + claimBytes(slots) +
+		slots*uint64(unsafe.Sizeof(datagram{}))
+}
+
+// newRingView lays a view over ringBytes(slots) bytes; slots is a power of two.
+func newRingView(p unsafe.Pointer, slots, qpn uint64) ringView {
+	v := ringView{ring: (*ring)(p), mask: slots - 1, qpn: qpn}
+	v.claims = unsafe.Add(p, unsafe.Sizeof(ring{}))
+	v.slots = unsafe.Add(v.claims, claimBytes(slots))
+	for 1<<v.shift < slots {
+		v.shift++
+	}
+	return v
+}
+
+func (v *ringView) claimWord(ticket uint64) *atomic.Uint64 {
+	return (*atomic.Uint64)(unsafe.Add(v.claims, ticket&v.mask*8))
+}
+
+func (v *ringView) slot(ticket uint64) *datagram {
+	return (*datagram)(unsafe.Add(v.slots, ticket&v.mask*uint64(unsafe.Sizeof(datagram{}))))
+}
+
+func (v *ringView) lap(ticket uint64) uint64 { return ticket >> v.shift & slotLapMask }
+
+// published reports whether the slot of a ticket holds a datagram of a lap.
+func (v *ringView) published(ticket, lap uint64) bool {
+	return v.slot(ticket).word.Load() == slotWord(v.qpn, lap, 0, slotFull)
+}
+
+// own reports whether a claim word is one of this QP, and no garbage.
+func (v *ringView) own(w uint64) bool { return w>>slotQPNShift == v.qpn && w&slotState <= slotClaimed }
 
 // mrHead stands in an MR's segment behind data and line words:
 //

@@ -34,8 +34,8 @@ func (h *recvHalf) init(q *qp) error {
 	h.lane = lane{dev: q.dev, state: &q.state, good: 1<<stateRTR | 1<<stateRTS}
 	size := uint64(n) * uint64(unsafe.Sizeof(recvSlot{}))
 	if q.cfg.Type == verbs.UD {
-		h.mask = min(n, maxRingSlots) - 1
-		size = uint64(unsafe.Sizeof(ring{})) + uint64(h.mask+1)*uint64(unsafe.Sizeof(datagram{}))
+		h.mask = min(2*n, maxRingSlots) - 1
+		size = ringBytes(uint64(h.mask + 1))
 	}
 	var err error
 	h.block, err = q.dev.arenas.takeLocked(q.dev, size)

@@ -108,7 +108,7 @@ func (r *role) claimSlot() {
 	r.stop()
 	put32(&s.length, 5)
 	copy(s.data[:], "late!")
-	s.word.CompareAndSwap(w, w&^slotState|slotFull)
+	s.word.Swap(w)
 	t.peer.notify(t.entry.cq.Load(), t.entry.group.Load(), false)
 	r.tell("published")
 	select {}

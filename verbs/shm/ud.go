@@ -10,22 +10,20 @@ import (
 )
 
 const (
-	// maxRingSlots bounds the ring of a UD QP; a deeper receive queue loses datagrams earlier.
-	maxRingSlots = 1024
+	// maxRingSlots bounds the ring of a UD QP, which has two slots for each receive, so that they
+	// can be freed many at a time. A receive queue of more than half of it loses datagrams
+	// earlier.
+	maxRingSlots = 2048
 	// claimTries bounds how many tickets a sender tries before it drops the datagram.
 	claimTries = 64
 )
 
 // datagramTarget is a UD QP of a peer that datagrams were sent to.
 type datagramTarget struct {
+	ringView
 	handle uint32
-	qpn    uint32
 	peer   *peer
 	entry  *qpEntry
-	ring   *ring
-	slots  unsafe.Pointer
-	mask   uint64
-	shift  uint
 	sender uint64
 	limit  uint64 // of the tickets, as last read from entry.posted
 }
@@ -45,7 +43,7 @@ func (q *qp) execDatagram(wr *verbs.WR) outcome {
 	}
 	stats := &q.dev.stats
 	state := t.entry.word.Load()
-	if state>>8 != uint64(t.qpn) || !receives(uint32(state&0xff)) {
+	if state>>8 != t.qpn || !receives(uint32(state&0xff)) {
 		stats.dropNoQP.Add(1)
 		q.send.datagrams[cacheIndex(wr)] = nil
 		return success
@@ -58,7 +56,7 @@ func (q *qp) execDatagram(wr *verbs.WR) outcome {
 		stats.dropQKey.Add(1)
 		return success
 	}
-	s, w := t.claim(stats)
+	s, word := t.claim(stats)
 	if s == nil {
 		return success
 	}
@@ -72,8 +70,7 @@ func (q *qp) execDatagram(wr *verbs.WR) outcome {
 	put64(&s.gid[0], q.dev.gidWords[0])
 	put64(&s.gid[1], q.dev.gidWords[1])
 	q.send.now.gather(s.data[:total], 0)
-	// Only the receiver changes a claimed word, and only of a dead sender's.
-	s.word.CompareAndSwap(w, w&^slotState|slotFull)
+	s.word.Swap(word) // a full fence: see peer.notify
 	t.peer.notify(t.entry.cq.Load(), t.entry.group.Load(), wr.Flags&verbs.FlagSolicited != 0)
 	return success
 }
@@ -87,7 +84,7 @@ func cacheIndex(wr *verbs.WR) uint32 {
 // datagramTarget finds the target of a request; nil: the datagram ends with the outcome.
 func (q *qp) datagramTarget(wr *verbs.WR) (*datagramTarget, outcome) {
 	t := q.send.datagrams[cacheIndex(wr)]
-	if t == nil || t.handle != wr.AH || t.qpn != wr.RemoteQPN || t.peer.dead.Load() {
+	if t == nil || t.handle != wr.AH || t.qpn != uint64(wr.RemoteQPN) || t.peer.dead.Load() {
 		return q.findTarget(wr)
 	}
 	// A handle may have been closed and made anew for another peer.
@@ -105,17 +102,17 @@ func (q *qp) findTarget(wr *verbs.WR) (*datagramTarget, outcome) {
 		return nil, success
 	}
 	p := h.peer
-	t := &datagramTarget{handle: wr.AH, qpn: wr.RemoteQPN, peer: p,
+	qpn := uint64(wr.RemoteQPN)
+	t := &datagramTarget{handle: wr.AH, peer: p,
 		entry: &p.ctl.qps[wr.RemoteQPN&(maxQP-1)]}
 	e := t.entry
 	w, slots := e.word.Load(), uint64(e.areaSlots.Load())
-	if w>>8 != uint64(t.qpn) || e.kind.Load() != uint32(verbs.UD) ||
+	if w>>8 != qpn || e.kind.Load() != uint32(verbs.UD) ||
 		slots == 0 || slots&(slots-1) != 0 || slots > maxRingSlots {
 		stats.dropNoQP.Add(1)
 		return nil, success
 	}
-	size := uint64(unsafe.Sizeof(ring{})) + slots*uint64(unsafe.Sizeof(datagram{}))
-	base, out := p.area(e.areaSegment.Load(), e.areaOffset.Load(), size)
+	base, out := p.area(e.areaSegment.Load(), e.areaOffset.Load(), ringBytes(slots))
 	switch {
 	case out.waits():
 		return nil, out
@@ -123,12 +120,7 @@ func (q *qp) findTarget(wr *verbs.WR) (*datagramTarget, outcome) {
 		stats.dropNoQP.Add(1)
 		return nil, success
 	}
-	t.ring = (*ring)(base)
-	t.slots = unsafe.Add(base, unsafe.Sizeof(ring{}))
-	t.mask = slots - 1
-	for 1<<t.shift < slots {
-		t.shift++
-	}
+	t.ringView = newRingView(base, slots, qpn)
 	if t.sender = uint64(p.senderSlot()); t.sender == 0 {
 		stats.dropRing.Add(1)
 		return nil, success
@@ -142,12 +134,13 @@ func (q *qp) findTarget(wr *verbs.WR) (*datagramTarget, outcome) {
 const prefetchAhead = 2
 
 func (t *datagramTarget) prefetch(ticket uint64) {
-	s := slotAt(t.slots, ticket&t.mask)
+	s := t.slot(ticket)
 	lineword.PrefetchWrite(word64(&s.word))
 	lineword.PrefetchWrite((*uint64)(unsafe.Pointer(&s.data[0])))
 }
 
-// claim draws a ticket and takes its slot; nil if there is no receive for it.
+// claim draws a ticket, takes its slot, and gives the word that publishes it; nil if there is no
+// receive for it.
 func (t *datagramTarget) claim(stats *stats) (*datagram, uint64) {
 	for range claimTries {
 		ticket := t.ring.tail.Load()
@@ -157,27 +150,23 @@ func (t *datagramTarget) claim(stats *stats) (*datagram, uint64) {
 				return nil, 0
 			}
 		}
-		s := slotAt(t.slots, ticket&t.mask)
-		lap := ticket >> t.shift & slotLapMask
-		w := s.word.Load()
+		claim, lap := t.claimWord(ticket), t.lap(ticket)
+		w := claim.Load()
 		switch {
-		case w>>slotQPNShift != uint64(t.qpn):
+		case !t.own(w):
 			stats.dropNoQP.Add(1)
 			return nil, 0
-		case w&slotState == slotFree && (lap-w>>slotLapShift)&slotLapMask < 1<<25:
-			claimed := slotWord(uint64(t.qpn), lap, t.sender, slotClaimed)
-			if s.word.CompareAndSwap(w, claimed) {
+		case w&slotState == slotFree && (lap-slotLap(w))&slotLapMask < 1<<25:
+			if claim.CompareAndSwap(w, slotWord(t.qpn, lap, t.sender, slotClaimed)) {
 				t.ring.tail.CompareAndSwap(ticket, ticket+1)
 				t.prefetch(ticket + prefetchAhead)
-				return s, claimed
+				return t.slot(ticket), slotWord(t.qpn, lap, 0, slotFull)
 			}
-		case w>>slotLapShift&slotLapMask == lap:
-			// Taken by a sender that has not moved the tail yet.
-			t.ring.tail.CompareAndSwap(ticket, ticket+1)
 		case w&slotState == slotFree:
 			// Freed for a later lap: the tail has moved on.
 		default:
-			// Claimed in an earlier lap by a sender that stopped: pass it.
+			// Taken by a sender that has not moved the tail yet, or claimed in an earlier lap by
+			// one that stopped: go on.
 			t.ring.tail.CompareAndSwap(ticket, ticket+1)
 		}
 		lineword.Pause()

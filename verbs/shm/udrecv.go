@@ -16,15 +16,11 @@ const passNs = 50_000
 
 // datagramRing is the receiver's side of the ring of a UD QP.
 type datagramRing struct {
-	ring  *ring
-	slots unsafe.Pointer
-	mask  uint64
-	shift uint
-	qpn   uint64
+	ringView
 	next  uint64 // ticket to look at
 	freed uint64 // tickets before this one have their slots freed; the rest is at publishLimit
-	// stalled are slots that next has passed while they were claimed; their receives are set
-	// aside.
+	// stalled are slots that next has passed while they were claimed and not published; their
+	// receives are set aside.
 	stalled []uint64
 	since   int64 // when next met a claimed slot, or asked about it last; 0 = it has not
 	asked   int64 // when the stalled were looked after last
@@ -32,33 +28,42 @@ type datagramRing struct {
 }
 
 func (g *datagramRing) open(p unsafe.Pointer, mask, qpn uint32) {
-	g.ring = (*ring)(p)
-	g.slots = unsafe.Add(p, unsafe.Sizeof(ring{}))
-	g.mask, g.qpn = uint64(mask), uint64(qpn)
-	for 1<<g.shift <= uint64(mask) {
-		g.shift++
-	}
+	g.ringView = newRingView(p, uint64(mask)+1, uint64(qpn))
 	g.ring.tail.Store(0)
-	for i := range uint64(mask) + 1 {
-		slotAt(g.slots, i).word.Store(slotWord(g.qpn, 0, 0, slotFree))
+	for i := range g.mask + 1 {
+		g.claimWord(i).Store(slotWord(g.qpn, 0, 0, slotFree))
+		g.slot(i).word.Store(0)
 	}
 }
 
-func slotAt(slots unsafe.Pointer, i uint64) *datagram {
-	return (*datagram)(unsafe.Add(slots, i*uint64(unsafe.Sizeof(datagram{}))))
+// free gives the slot of a claim word back, for a later lap.
+func (g *datagramRing) free(slot, w uint64) {
+	put64(g.claimWord(slot), slotWord(g.qpn, slotLap(w)+1, 0, slotFree))
 }
 
-func slotWord(qpn, lap, sender, state uint64) uint64 {
-	return qpn<<slotQPNShift | lap&slotLapMask<<slotLapShift | sender<<slotSenderShift | state
+// freeTaken frees the slots whose datagrams were taken since the last time. It is done for many
+// at once, so that their claim words do not go to and fro between two cores with each of them:
+// the limit lets nobody further than half a ring, so the other half may lag.
+func (g *datagramRing) freeTaken() {
+	for ; g.freed != g.next; g.freed++ {
+		w := g.claimWord(g.freed).Load()
+		if g.own(w) && w&slotState == slotClaimed && slotLap(w) == g.lap(g.freed) &&
+			!g.isStalled(g.freed) {
+			g.free(g.freed, w)
+		}
+	}
 }
 
-func (g *datagramRing) lap() uint64 { return g.next >> g.shift & slotLapMask }
+func (g *datagramRing) isStalled(ticket uint64) bool {
+	return len(g.stalled) > 0 && slices.Contains(g.stalled, ticket&g.mask)
+}
 
 // idle reports whether no live sender is writing to the ring of a closed QP.
 func (g *datagramRing) idle(q *qp) bool {
 	for i := range g.mask + 1 {
-		w := slotAt(g.slots, i).word.Load()
-		if w>>slotQPNShift == g.qpn && w&slotState == slotClaimed && q.senderAlive(w) {
+		w := g.claimWord(i).Load()
+		if g.own(w) && w&slotState == slotClaimed && !g.published(i, slotLap(w)) &&
+			q.senderAlive(w) {
 			return false
 		}
 	}
@@ -77,27 +82,13 @@ func (q *qp) senderAlive(word uint64) bool {
 // is posted and not set aside for a stalled slot.
 func (q *qp) publishLimit() {
 	h := &q.recv
-	h.dgrams.freeTaken()
-	free := h.posted - h.taken
-	free -= min(free, uint64(len(h.dgrams.stalled)))
-	put64(&q.entry.posted, h.dgrams.next+min(free, h.dgrams.mask+1))
-}
-
-// freeTaken frees the slots whose datagrams were taken since the last time. Nobody can use them
-// before the limit is raised, so it is done right before that, for many at once.
-func (g *datagramRing) freeTaken() {
-	for ; g.freed != g.next; g.freed++ {
-		s := slotAt(g.slots, g.freed&g.mask)
-		w := s.word.Load()
-		if w>>slotQPNShift == g.qpn && w&slotState == slotFull &&
-			(len(g.stalled) == 0 || !slices.Contains(g.stalled, g.freed&g.mask)) {
-			g.free(s, w)
-		}
+	g := &h.dgrams
+	if g.next-g.freed > g.mask/4 {
+		g.freeTaken()
 	}
-}
-
-func (g *datagramRing) free(s *datagram, w uint64) {
-	put64(&s.word, slotWord(g.qpn, w>>slotLapShift+1, 0, slotFree))
+	free := h.posted - h.taken
+	free -= min(free, uint64(len(g.stalled)))
+	put64(&q.entry.posted, g.next+min(free, (g.mask+1)/2))
 }
 
 // unsettled notes that the CQ must look again by itself.
@@ -108,21 +99,19 @@ func (q *qp) receiveDatagram(wc *verbs.WC) bool {
 	g := &q.recv.dgrams
 	if len(g.stalled) > 0 {
 		if i := q.lookAfterStalled(); i >= 0 {
-			s := slotAt(g.slots, g.stalled[i])
-			if !q.takeDatagram(s, wc) {
+			slot := g.stalled[i]
+			if !q.takeDatagram(g.slot(slot), wc) {
 				return false
 			}
-			g.free(s, s.word.Load())
+			g.free(slot, g.claimWord(slot).Load())
 			g.unstall(i)
 			q.publishLimit()
 			return true
 		}
 	}
 	for range g.mask + 1 {
-		s := slotAt(g.slots, g.next&g.mask)
-		w := s.word.Load()
-		if w>>slotQPNShift == g.qpn && w&slotState == slotFull {
-			if !q.takeDatagram(s, wc) {
+		if g.published(g.next, g.lap(g.next)) {
+			if !q.takeDatagram(g.slot(g.next), wc) {
 				return false
 			}
 			g.next++
@@ -132,7 +121,7 @@ func (q *qp) receiveDatagram(wc *verbs.WC) bool {
 		if g.ring.tail.Load()-g.next-1 > g.mask {
 			return false // nobody has drawn this ticket; or tail was scribbled over
 		}
-		if !q.pass(s) {
+		if !q.pass() {
 			return false
 		}
 	}
@@ -141,27 +130,31 @@ func (q *qp) receiveDatagram(wc *verbs.WC) bool {
 
 // pass goes past a slot whose ticket was drawn and that has no datagram: at once if it was
 // passed by the senders too, after a while if its sender stands still. False: wait.
-func (q *qp) pass(s *datagram) bool {
+func (q *qp) pass() bool {
 	g := &q.recv.dgrams
-	w := s.word.Load() // after the look at tail
-	own := w>>slotQPNShift == g.qpn
+	w := g.claimWord(g.next).Load() // after the look at tail
 	switch {
-	case own && w&slotState == slotFull:
+	case g.published(g.next, g.lap(g.next)):
 		return true // published meanwhile
-	case !own, w&slotState == slotState:
-		s.word.Store(slotWord(g.qpn, g.lap(), 0, slotFree)) // scribbled over
-	case w&slotState == slotFree, w>>slotLapShift&slotLapMask != g.lap():
-		// Senders passed it because it was still claimed in an earlier lap; if it still is, it
-		// is among the stalled.
+	case !g.own(w):
+		g.claimWord(g.next).Store(slotWord(g.qpn, g.lap(g.next), 0, slotFree)) // scribbled over
+	case w&slotState == slotFree:
+		// Senders passed it because it was still claimed in an earlier lap.
+	case slotLap(w) != g.lap(g.next):
+		// Still claimed in an earlier lap, or late by a sender that slept after it drew its
+		// ticket.
+		if !g.isStalled(g.next) {
+			g.stalled = append(g.stalled, g.next&g.mask)
+		}
 	default:
-		return q.passClaimed(s, w)
+		return q.passClaimed(w)
 	}
 	g.next++
 	q.publishLimit()
 	return true
 }
 
-func (q *qp) passClaimed(s *datagram, w uint64) bool {
+func (q *qp) passClaimed(w uint64) bool {
 	g := &q.recv.dgrams
 	now := nanotime()
 	if g.since == 0 {
@@ -176,17 +169,16 @@ func (q *qp) passClaimed(s *datagram, w uint64) bool {
 		return false
 	}
 	g.since = now
+	alive := q.senderAlive(w)
 	switch {
-	case !q.senderAlive(w):
-		if !s.word.CompareAndSwap(w, slotWord(g.qpn, w>>slotLapShift+1, 0, slotFree)) {
-			return true // published with its last breath
-		}
+	case g.published(g.next, g.lap(g.next)):
+		return true // before the one behind it, or with its last breath
+	case !alive:
+		g.free(g.next, w)
 		q.dev.stats.recovered.Add(1)
 	case !behind:
 		q.unsettled(waitsForDead)
 		return false
-	case s.word.Load() != w:
-		return true // published before the one behind it
 	default:
 		g.stalled = append(g.stalled, g.next&g.mask)
 	}
@@ -200,8 +192,7 @@ func (q *qp) passClaimed(s *datagram, w uint64) bool {
 func (g *datagramRing) fullBehind() bool {
 	tail := g.ring.tail.Load()
 	for t, n := g.next+1, uint64(0); n < g.mask && t != tail; t, n = t+1, n+1 {
-		w := slotAt(g.slots, t&g.mask).word.Load()
-		if w>>slotQPNShift == g.qpn && w&slotState == slotFull {
+		if g.published(t, g.lap(t)) {
 			return true
 		}
 	}
@@ -218,22 +209,19 @@ func (q *qp) lookAfterStalled() int {
 		g.asked = now
 	}
 	for i := len(g.stalled) - 1; i >= 0; i-- {
-		s := slotAt(g.slots, g.stalled[i])
-		w := s.word.Load()
-		if w>>slotQPNShift == g.qpn {
-			if w&slotState == slotFull {
+		slot := g.stalled[i]
+		w := g.claimWord(slot).Load()
+		if g.own(w) && w&slotState == slotClaimed {
+			alive := !ask || q.senderAlive(w)
+			switch {
+			case g.published(slot, slotLap(w)):
 				return i
+			case alive:
+				q.unsettled(waitsForDead)
+				continue
 			}
-			if w&slotState == slotClaimed {
-				if !ask || q.senderAlive(w) {
-					q.unsettled(waitsForDead)
-					continue
-				}
-				if !s.word.CompareAndSwap(w, slotWord(g.qpn, w>>slotLapShift+1, 0, slotFree)) {
-					return i // published with its last breath
-				}
-				q.dev.stats.recovered.Add(1)
-			}
+			g.free(slot, w)
+			q.dev.stats.recovered.Add(1)
 		}
 		g.unstall(i)
 		q.publishLimit()

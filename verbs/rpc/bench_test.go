@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"flag"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -95,5 +96,25 @@ func BenchmarkRate(b *testing.B) {
 				return AwaitAll(f, 0, all[:min(i, len(all))]...)
 			})
 		})
+	}
+}
+
+// The benchmarks run once, so that they cannot rot.
+func TestBenchmarksRun(t *testing.T) {
+	benchtime := flag.Lookup("test.benchtime")
+	before := benchtime.Value.String()
+	if err := benchtime.Value.Set("64x"); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := benchtime.Value.Set(before); err != nil {
+			t.Error(err)
+		}
+	}()
+	for name, f := range map[string]func(*testing.B){"RoundTrip": BenchmarkRoundTrip,
+		"Rate": BenchmarkRate} {
+		if r := testing.Benchmark(f); r.N == 0 {
+			t.Errorf("Benchmark%s fails", name)
+		}
 	}
 }

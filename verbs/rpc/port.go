@@ -252,8 +252,8 @@ func (p *Port) Err() error {
 	return p.broken
 }
 
-// Close fails every session and frees the queue pair and its memory (fiber.Part). It may be
-// called twice.
+// Close fails every session and frees the queue pair and its memory (fiber.Part). Peers are not
+// told: close the sessions before where they should know at once. It may be called twice.
 func (p *Port) Close() error {
 	if p.closed {
 		return nil

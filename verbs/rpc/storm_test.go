@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -72,12 +73,17 @@ func storm(n *fakeNet, ls []*ledger, fibers, calls int, deadline time.Duration) 
 			live++
 			x.w.Submit("caller", func(f *fiber.Fiber) error {
 				for _, y := range n.nodes {
-					s, err := x.port.Connect(f, y.port.Address(), 0)
 					for range calls {
+						s, err := x.port.Connect(f, y.port.Address(), 0)
+						for errors.Is(err, ErrPeerGone) {
+							s, err = x.port.Connect(f, y.port.Address(), 0)
+						}
+						if err == nil {
+							err = one(f, s)
+						}
 						if err != nil {
 							return err
 						}
-						err = one(f, s)
 					}
 				}
 				return nil
@@ -152,6 +158,51 @@ func TestAtMostOnceUnderLossDuplicationAndReordering(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Peers take each other for gone and open sessions anew, while requests, responses and resets of
+// before are under way.
+func TestAtMostOnceAcrossBlackouts(t *testing.T) {
+	for seed := range uint64(10) {
+		n := newFakeNet(t, seed)
+		n.drop, n.dup, n.jitter = 0.02, 0.05, 3*time.Millisecond
+		n.filter = func(from, to uint32, _ []byte) bool { // a third of the time, in one direction
+			slot := uint64(n.Now() / (70 * time.Millisecond))
+			return rand.New(rand.NewPCG(slot, uint64(from)<<32|uint64(to))).IntN(3) > 0
+		}
+		var ls []*ledger
+		for range 3 {
+			n.node(Config{Slots: 4, PeerTimeout: 60 * time.Millisecond})
+			ls = append(ls, &ledger{runs: map[uint64]int{}})
+		}
+		const fibers, calls = 4, 150
+		failed := storm(n, ls, fibers, calls, 0)
+		total, executed := 3*3*fibers*calls, 0
+		for _, l := range ls {
+			for id, k := range l.runs {
+				executed++
+				if k != 1 {
+					t.Errorf("request %d was executed %d times", id, k)
+				}
+			}
+		}
+		for id, err := range failed {
+			if !errors.Is(err, ErrPeerGone) && !errors.Is(err, ErrPeerReset) {
+				t.Errorf("call %d: %v", id, err)
+			}
+		}
+		if len(failed) == 0 || len(failed) > total/2 || executed < total-len(failed) {
+			t.Errorf("of %d calls %d failed, %d were executed", total, len(failed), executed)
+		}
+		for i, x := range n.nodes {
+			if len(x.port.live()) > 3 {
+				t.Errorf("node %d has %d sessions with 3 peers", i, len(x.port.live()))
+			}
+		}
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
 	}
 }
 

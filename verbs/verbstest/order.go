@@ -170,10 +170,11 @@ func wholeLines(p *Proc) {
 	}
 }
 
-// ascending: a reader that goes from the last line to the first never sees an earlier line that
-// is older than a later one. Without the capability only the end is certain.
+// ascending: a reader that looks at a later line and then at an earlier one never finds the earlier
+// one older. Pairs that lie apart show a wrong direction, neighbours a line out of turn. Without
+// the capability only the end is certain.
 func ascending(p *Proc) {
-	const lines = 32
+	const lines = 512
 	rounds := p.Scaled(500)
 	all := p.contenders(2)
 	mr := all[0].far.mr
@@ -188,20 +189,19 @@ func ascending(p *Proc) {
 	})
 	x := all[1]
 	promised := p.Context().Attr().Caps.AscendingWrites
-	for done := false; !done; {
-		later := uint64(0)
-		for l := lines - 1; l >= 0; l-- {
-			now := x.readWord(mr, uint64(l*verbs.LineBytes))
-			if promised && now < later {
-				p.Fatalf("line %d holds %d after line %d held %d", l, now, l+1, later)
-			}
-			later = now
-			done = done || now == uint64(rounds)
+	pairs := [][2]int{{lines - 1, lines - 2}, {lines - 1, 0}, {lines / 2, lines/2 - 1},
+		{lines / 2, 0}, {1, 0}, {lines - 1, lines / 2}}
+	for i, later := 0, uint64(0); later < uint64(rounds); i++ {
+		pair := pairs[i%len(pairs)]
+		later = x.readWord(mr, uint64(pair[0]*verbs.LineBytes))
+		earlier := x.readWord(mr, uint64(pair[1]*verbs.LineBytes))
+		if promised && earlier < later {
+			p.Fatalf("line %d holds %d after line %d held %d", pair[1], earlier, pair[0], later)
 		}
 		p.Pause()
 	}
 	writer.Join()
-	for l := range lines {
+	for l := 0; l < lines; l += 7 {
 		if got := x.readWord(mr, uint64(l*verbs.LineBytes)); got != uint64(rounds) {
 			p.Fatalf("at the end line %d holds %d", l, got)
 		}

@@ -189,6 +189,9 @@ func (m *mailbox) put(msg []byte) error {
 	select {
 	case <-m.closed:
 		return errEnded
+	default:
+	}
+	select {
 	case m.messages <- msg:
 		return nil
 	default:

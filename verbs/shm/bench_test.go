@@ -281,3 +281,35 @@ func datagramWRs(s, r *node, ah uint32, batch int) ([]verbs.WR, []verbs.RecvWR) 
 	wrs[batch-1].Flags = verbs.FlagSignaled
 	return wrs, recvs
 }
+
+// BenchmarkBatch compares requests posted and polled 16 at a time with single ones.
+func BenchmarkBatch(b *testing.B) {
+	for _, op := range []verbs.Opcode{verbs.OpRead, verbs.OpWrite, verbs.OpCAS} {
+		b.Run(op.String(), func(b *testing.B) {
+			a, t := newPair(b, nodeOptions{single: true})
+			wrs := make([]verbs.WR, 16)
+			for i := range wrs {
+				wrs[i] = verbs.WR{Op: op, NumSGE: 1, RKey: t.mr.RKey(),
+					RemoteAddr: t.mr.Addr() + uint64(i*lineBytes),
+					SGE:        [4]verbs.SGE{a.mr.SGE(i*lineBytes, lineBytes)}}
+				if op == verbs.OpCAS {
+					wrs[i].SGE[0].Length = 8
+				}
+			}
+			wcs := make([]verbs.WC, 16)
+			post := func(k int) func(int) {
+				return func(n int) {
+					for range n / k {
+						wrs[k-1].Flags = verbs.FlagSignaled
+						_, _ = a.qp.PostSend(wrs[:k])
+						if got, _ := a.cq.Poll(wcs); got != 1 || wcs[0].Status != 0 {
+							b.Fatal("no completion")
+						}
+						wrs[k-1].Flags = 0
+					}
+				}
+			}
+			compare(b, "x-single", post(16), post(1))
+		})
+	}
+}

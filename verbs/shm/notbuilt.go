@@ -26,3 +26,9 @@ func (*Provider) Open(name string) (*verbs.Context, error) {
 	return nil, &verbs.Error{Op: "ibv_open_device", Device: name, Err: verbs.ErrNotBuilt,
 		Hint: "the shm transport needs linux on amd64"}
 }
+
+// Kept lists none.
+func (*Provider) Kept() ([]string, error) { return nil, nil }
+
+// RemoveKept reports verbs.ErrNotBuilt.
+func (*Provider) RemoveKept(string) error { return verbs.ErrNotBuilt }

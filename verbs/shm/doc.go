@@ -17,15 +17,16 @@
 //
 // What can go on at once is complete when PostSend returns. What must wait (no receive posted, a
 // locked line, a stalling hook, memory still being imported) stays in the send queue, in order,
-// and goes on in later calls of PostSend and Poll. Nobody but the owner of a CQ touches it: a
-// sleeping owner whose requests are pending is woken each millisecond through its channel.
+// and goes on in later calls of PostSend and Poll, and each millisecond by a ticker of the device,
+// for owners that sleep or poll nothing. While requests are pending, and only then, owner and
+// ticker exclude each other by a lock, on SingleThreaded CQs too.
 //
 // # Who owns what
 //
 // A segment is its maker's and goes with its process, kept MRs excepted. Whoever imported one
 // holds a mapping of its own, so an MR that is closed, or a process that is killed, takes no
-// memory away under an operation that runs. A mapping of a deregistered MR is dropped when
-// another is imported and the garbage collector finds it unused.
+// memory away under an operation that runs. The mapping of a peer's MR goes with the last QP that
+// has used it, or when that QP has used 32 others.
 //
 // # Death and sleep
 //
@@ -34,7 +35,7 @@
 // fabric whether the owner is alive. If it is dead, the line is taken over and rolled forward or
 // back; a CAS or FAA has happened or has not. If it is only stopped, the line stays its own, and
 // the others' operations end with RETRY_EXC_ERR after 4.096 us * 2^Timeout * (RetryCount + 1)
-// of their QP, half a second by default. Under every line lock the initiator looks again whether
+// of their QP, half a second by default; the completion's vendor error (VendorLine...) says why. Under every line lock the initiator looks again whether
 // its QP, the peer's QP and the MR are still good: one that was fenced while it slept changes
 // nothing. A datagram slot claimed by a sender that stops is passed over after 50 us.
 //

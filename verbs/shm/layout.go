@@ -230,7 +230,9 @@ func (v *ringView) published(ticket, lap uint64) bool {
 }
 
 // own reports whether a claim word is one of this QP, and no garbage.
-func (v *ringView) own(w uint64) bool { return w>>slotQPNShift == v.qpn && w&slotState <= slotClaimed }
+func (v *ringView) own(w uint64) bool {
+	return w>>slotQPNShift == v.qpn && w&slotState <= slotClaimed
+}
 
 // mrHead stands in an MR's segment behind data and line words:
 //

@@ -175,8 +175,12 @@ func (c *Conn) Quiesce(f *Fiber) error {
 }
 
 // Close moves the queue pair to error, waits until everything in flight was flushed, and frees it
-// and its place among WorkerConfig.Conns. Nothing may be posted on the conn from then on.
+// and its place among WorkerConfig.Conns. Nothing may be posted on the conn from then on; it may
+// be closed twice.
 func (c *Conn) Close(f *Fiber) error {
+	if !slices.Contains(c.w.conns, c) {
+		return nil
+	}
 	if err := c.qp.ToError(); err != nil {
 		return err
 	}

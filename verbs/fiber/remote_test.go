@@ -254,3 +254,36 @@ func TestOperationsDoNotAllocate(t *testing.T) {
 		}
 	})
 }
+
+// A conn that is closed has flushed what was in flight, and its place is free for another.
+func TestClosedConnMakesRoomForAnother(t *testing.T) {
+	eachHost(t, func(t *testing.T, h *host) {
+		h.run(func(f *fiber.Fiber) error {
+			w, r := f.Worker(), h.memory.Remote()
+			if _, err := w.NewConn(0); err == nil {
+				return errors.New("a second conn was made where there is room for one")
+			}
+			var b fiber.Batch
+			for range 20 {
+				b.FAA(f, h.conn, r.Addr+128, r.RKey, 1)
+			}
+			if err := h.conn.Close(f); err != nil {
+				return err
+			}
+			_ = b.Await(f)
+			for i := range b.Len() {
+				if err := b.Err(i); err != nil && !errors.Is(err, verbs.WCWRFlushErr) {
+					return fmt.Errorf("operation %d: %w", i, err)
+				}
+			}
+			next, err := w.NewConn(0)
+			if err != nil {
+				return err
+			}
+			if err := next.Close(f); err != nil {
+				return err
+			}
+			return next.Close(f) // closing twice is no error
+		})
+	})
+}

@@ -35,7 +35,6 @@ func (e *Env) Fail(check, format string, args ...any) {
 	}
 	e.failure = &Failure{Check: check, Text: fmt.Sprintf(format, args...), At: e.World.Now(),
 		Event: e.World.Stats().Events, Events: e.World.Recent()}
-	e.World.Stop()
 }
 
 // Failed reports whether a check has failed.

@@ -172,6 +172,7 @@ func (c *locker) write(f *fiber.Fiber, conn *fiber.Conn, buffer *verbs.MR) error
 		if err := c.unlock(f, conn); err != nil {
 			return err
 		}
+		f.Step("exchange: after unlock")
 	}
 	if err := conn.Write(f, buffer.SGE(secondAt, 8), r.Addr+secondAt, r.RKey); err != nil {
 		return err

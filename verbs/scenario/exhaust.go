@@ -24,7 +24,7 @@ type ExhaustResult struct {
 // Nodes keep their memory and are started again later. progress may be nil.
 func Exhaust(ctx context.Context, s *Scenario, o Options,
 	progress func(done, total int)) (ExhaustResult, error) {
-	whole, err := Run(s, o)
+	whole, err := Run(ctx, s, o)
 	if err != nil {
 		return ExhaustResult{}, err
 	}
@@ -42,14 +42,11 @@ func Exhaust(ctx context.Context, s *Scenario, o Options,
 	for _, step := range x.Steps {
 		for k := 1; k <= step.Count; k++ {
 			for node := range o.Nodes {
-				if ctx.Err() != nil {
-					return x, context.Cause(ctx)
-				}
 				name := nodeName(node)
 				o.Faults = append(append(sim.Schedule{}, whole.Schedule...),
 					sim.Fault{Kind: sim.CrashNode, Step: step.Name, Count: k, Node: name, Kept: true},
 					sim.Fault{Kind: sim.RestartNode, At: s.Until / restartAfter, Node: name})
-				r, err := Run(s, o)
+				r, err := Run(ctx, s, o)
 				if err != nil {
 					return x, err
 				}

@@ -1,7 +1,7 @@
 package scenario
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"runtime/debug"
 
@@ -52,14 +52,17 @@ const (
 )
 
 // Run runs a scenario once. The error is one of the options: an *UnknownError, a *RangeError or
-// a *FaultsError. A check that fails is in the Result.
-func Run(s *Scenario, o Options) (*Result, error) {
+// a *FaultsError. A check that fails is in the Result. When ctx ends the run, the error is its
+// cause.
+func Run(ctx context.Context, s *Scenario, o Options) (*Result, error) {
 	e, err := prepare(s, &o)
 	if err != nil {
 		return nil, err
 	}
 	defer e.kill()
-	e.run()
+	if err := e.run(ctx, o.EventLimit); err != nil {
+		return nil, err
+	}
 	e.finish()
 	r := &Result{Scenario: s.Name, Options: o, Schedule: e.schedule, Hash: e.World.Hash(),
 		Stats: e.World.Stats(), Steps: e.World.Steps(), Counts: e.counts, Failure: e.failure}
@@ -73,8 +76,8 @@ func prepare(s *Scenario, o *Options) (*Env, error) {
 	if err := o.fill(s); err != nil {
 		return nil, err
 	}
-	world, err := sim.New(sim.Config{Seed: o.Seed, Cost: o.Cost, EventLimit: o.EventLimit,
-		KeepEvents: o.KeepEvents, OnEvent: o.OnEvent})
+	world, err := sim.New(sim.Config{Seed: o.Seed, Cost: o.Cost, KeepEvents: o.KeepEvents,
+		OnEvent: o.OnEvent})
 	if err != nil {
 		return nil, err
 	}
@@ -106,22 +109,29 @@ func (e *FaultsError) Error() string { return e.Err.Error() }
 // Unwrap gives the cause.
 func (e *FaultsError) Unwrap() error { return e.Err }
 
+// runBatch is the number of events after which a run looks whether it should end.
+const runBatch = 4096
+
 // run runs the world to its end. A panic inside it is a failure, not the end of the process:
 // thousands of runs may be under way.
-func (e *Env) run() {
+func (e *Env) run(ctx context.Context, limit uint64) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			e.Fail(CheckInvariant, "panic: %v\n%s", v, debug.Stack())
 		}
 	}()
-	err := e.World.Run()
-	var limit *sim.LimitError
-	switch {
-	case errors.As(err, &limit):
-		e.Fail(CheckEnded, "the run goes on after %d events", limit.Events)
-	case err != nil:
-		e.Fail(CheckInvariant, "%v", err)
+	for e.World.Stats().Events < limit {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		for range runBatch {
+			if !e.World.RunOne(sim.Forever) || e.failure != nil {
+				return nil
+			}
+		}
 	}
+	e.Fail(CheckEnded, "the run goes on after %d events", e.World.Stats().Events)
+	return nil
 }
 
 // finish makes the checks that are made at the end, unless the run has failed already.

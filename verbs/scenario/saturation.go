@@ -51,16 +51,18 @@ type BatchRate struct {
 	Speedup float64 // over the first of the list
 }
 
-// MaxBatch is the most Gets in a datagram: they fit into 2048 bytes with the GRH.
-const MaxBatch = (getSlot - verbs.GRHBytes) / getBytes
+// MostBatch is the most Gets that fit into a datagram.
+func MostBatch(cost *sim.CostModel) int {
+	return min(getSlot-verbs.GRHBytes, int(cost.Link.MTU)) / getBytes
+}
 
 // Batches gives the throughput of Gets over datagrams against the number of messages in one
 // (Dandelion §5.3). No CPU is modelled: it is what the network has to give.
 func Batches(cost *sim.CostModel, batches []int) ([]BatchRate, error) {
 	var out []BatchRate
 	for _, b := range batches {
-		if b < 1 || b > MaxBatch {
-			return nil, fmt.Errorf("%d messages in a datagram: 1 to %d can be measured", b, MaxBatch)
+		if most := MostBatch(cost); b < 1 || b > most {
+			return nil, fmt.Errorf("%d messages in a datagram: 1 to %d fit", b, most)
 		}
 		rate, err := getRate(cost, b)
 		if err != nil {

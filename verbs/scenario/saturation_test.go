@@ -125,7 +125,7 @@ func TestLoadsOutOfRangeAreRefused(t *testing.T) {
 	if _, err := Reads(cost, []int{loadBytes}); err == nil {
 		t.Error("a READ of the whole memory was taken")
 	}
-	if _, err := Batches(cost, []int{MaxBatch + 1}); err == nil {
+	if _, err := Batches(cost, []int{MostBatch(cost) + 1}); err == nil {
 		t.Error("a batch longer than a buffer was taken")
 	}
 }

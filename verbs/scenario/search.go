@@ -50,7 +50,7 @@ func Search(ctx context.Context, s *Scenario, o SearchOptions) (SearchResult, er
 				}
 				opts := o.Options
 				opts.Seed = seed
-				h.give(Run(s, opts))
+				h.give(Run(ctx, s, opts))
 			}
 		})
 	}

@@ -22,7 +22,10 @@ func Shrink(ctx context.Context, s *Scenario, failed *Result) (smallest *Result,
 		o := failed.Options
 		o.Random, o.Faults = false, slices.Clone(faults)
 		var r *Result
-		if r, err = Run(s, o); err != nil {
+		if r, err = Run(ctx, s, o); err != nil {
+			if ctx.Err() != nil {
+				err = nil
+			}
 			return false
 		}
 		runs++

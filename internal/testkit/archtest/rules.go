@@ -45,7 +45,7 @@ var providers = []string{"verbs/ibv", "verbs/shm", "verbs/sim"}
 var mayNameProviders = []string{"cmd/drtmd/internal/transport", "proto/node"}
 
 // maySimulate: scenarios are programs of the simulator, and so is the command that runs them.
-var maySimulate = []string{"verbs/scenario", "cmd/drtmd/internal/cli", "cmd/drtmd/internal/report"}
+var maySimulate = []string{"verbs/scenario", "cmd/drtmd/internal/cli"}
 
 // Package is what the rules look at.
 type Package struct {

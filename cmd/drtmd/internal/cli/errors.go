@@ -18,6 +18,7 @@ const (
 	exitDone        = 0
 	exitFailed      = 1
 	exitUsage       = 2
+	exitViolation   = 3 // a check of a run does not hold
 	exitInterrupted = 130
 )
 
@@ -43,9 +44,12 @@ func exitCode(ctx context.Context, err error) int {
 	var usage *usageError
 	var limit *bench.LimitError
 	var unknown *transport.UnknownError
+	var violation *violationError
 	switch {
 	case err == nil:
 		return exitDone
+	case errors.As(err, &violation):
+		return exitViolation
 	case ctx.Err() != nil:
 		return exitInterrupted
 	case errors.As(err, &usage), errors.As(err, &limit), errors.As(err, &unknown):

@@ -72,10 +72,13 @@ vocabulary of verbs over two transports:
   shm   shared memory between threads and processes of one host; needs nothing
   ibv   RDMA hardware and Soft-RoCE, over libibverbs
 
-Exit codes: 0 done, 1 failed, 2 wrong command line, 130 interrupted.`,
+and a simulated cluster in virtual time, to run programs on under faults.
+
+Exit codes: 0 done, 1 failed, 2 wrong command line, 3 a check failed (sim), 130 interrupted.`,
 		Example: `  drtmd devices                    what there is to run on
   drtmd perf                       measure every verb on shared memory
-  drtmd perf read --transport ibv  measure RDMA READ on the first RDMA device`,
+  drtmd perf read --transport ibv  measure RDMA READ on the first RDMA device
+  drtmd sim --list                 what can run on a simulated cluster`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
@@ -96,7 +99,7 @@ Exit codes: 0 done, 1 failed, 2 wrong command line, 130 interrupted.`,
 	f.StringVar(&a.logLevel, "log-level", "info", "debug, info, warn or error")
 	c.SetFlagErrorFunc(flagError)
 	c.CompletionOptions.HiddenDefaultCmd = true
-	c.AddCommand(a.devicesCommand(), a.perfCommand(), a.versionCommand())
+	c.AddCommand(a.devicesCommand(), a.perfCommand(), a.simCommand(), a.versionCommand())
 	return c
 }
 

@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// runSim runs a command line in this process.
+func runSim(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(context.Background(), append([]string{"sim"}, args...), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+// document runs a command line with --json.
+func document(t *testing.T, wantCode int, args ...string) simDocument {
+	t.Helper()
+	code, out, errs := runSim(t, append(args, "--json")...)
+	if code != wantCode {
+		t.Fatalf("exit code %d, not %d: %s", code, wantCode, errs)
+	}
+	var d simDocument
+	dec := json.NewDecoder(strings.NewReader(out))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&d); err != nil {
+		t.Fatalf("%v in %s", err, out)
+	}
+	return d
+}
+
+func TestSimDocumentSaysWhatTheRunTook(t *testing.T) {
+	d := document(t, exitDone, "--scenario", "crowd", "--nodes", "3", "--workers", "2",
+		"--fibers", "4", "--preset", "cx4-100g")
+	if d.Schema != SimSchema || d.Scenario != "crowd" || d.CostModel != "cx4-100g" ||
+		d.Nodes != 3 || d.Workers != 2 || d.Fibers != 4 || d.Started != 24 || *d.Seed != 1 ||
+		len(d.Hash) != 16 || d.Events == 0 || d.Resumes == 0 || d.Virtual == 0 || d.Wall <= 0 ||
+		d.PerWall <= 0 || len(d.Counts) != 2 || d.Failure != nil {
+		t.Errorf("%+v", d)
+	}
+}
+
+// The command that a failure prints is the same run: it fails in the same event.
+func TestReplayCommandFailsInTheSameEvent(t *testing.T) {
+	for _, more := range [][]string{nil, {"--shrink"}} {
+		found := document(t, exitViolation, append([]string{"--scenario", "storm", "--seeds",
+			"1..50", "--mutation", "blind-retry", "--preset", "cx3-56g"}, more...)...)
+		f := found.Failure
+		if f == nil || f.Check != "sum" || len(f.LastEvents) == 0 {
+			t.Fatalf("%+v", f)
+		}
+		if more != nil && (f.ShrunkFrom == nil || *f.ShrunkFrom <= len(f.Schedule) ||
+			len(f.Schedule) == 0) {
+			t.Errorf("shrunk to %d faults from %v", len(f.Schedule), f.ShrunkFrom)
+		}
+		args := shellWords(t, f.Replay)
+		if args[0] != "drtmd" || args[1] != "sim" {
+			t.Fatalf("%q", args)
+		}
+		again := document(t, exitViolation, args[2:]...)
+		if again.Failure.Event != f.Event || again.Failure.At != f.At ||
+			again.Failure.Text != f.Text {
+			t.Errorf("replayed: %+v, found: %+v", again.Failure, f)
+		}
+	}
+}
+
+// shellWords has a shell split a command line.
+func shellWords(t *testing.T, line string) []string {
+	t.Helper()
+	out, err := exec.Command("sh", "-c", "set -- "+line+
+		`; for w in "$@"; do printf '%s\n' "$w"; done`).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+}
+
+// Processes with other numbers of threads make the same run.
+func TestSimHashIsThatOfEveryProcess(t *testing.T) {
+	args := []string{"sim", "--scenario", "rpc-echo", "--seed", "3", "--json"}
+	want := document(t, exitDone, args[1:len(args)-1]...).Hash
+	for _, procs := range []int{1, 4} {
+		c := exec.Command(os.Args[0], args...)
+		c.Env = append(os.Environ(), asCommand+"=1", "GOMAXPROCS="+strconv.Itoa(procs))
+		out, err := c.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var d simDocument
+		if err := json.Unmarshal(out, &d); err != nil {
+			t.Fatal(err)
+		}
+		if d.Hash != want {
+			t.Errorf("GOMAXPROCS=%d: %s, here %s", procs, d.Hash, want)
+		}
+	}
+}
+
+// An interrupted search says how far it came.
+func TestInterruptedSearchReportsAndExits130(t *testing.T) {
+	c := exec.Command(os.Args[0], "sim", "--scenario", "exchange", "--seeds", "1..1000000000",
+		"--jobs", "1")
+	c.Env = append(os.Environ(), asCommand+"=1")
+	var out, errs bytes.Buffer
+	c.Stdout, c.Stderr = &out, &errs
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(300 * time.Millisecond)
+	if err := c.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Wait()
+	if code := c.ProcessState.ExitCode(); code != exitInterrupted {
+		t.Errorf("exit code %d: %s", code, errs.String())
+	}
+	if !strings.Contains(out.String(), "interrupted") ||
+		!strings.Contains(errs.String(), "drtmd: interrupted") {
+		t.Errorf("%s\n%s", out.String(), errs.String())
+	}
+}
+
+func TestThousands(t *testing.T) {
+	for n, want := range map[uint64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
+		if got := thousands(n); got != want {
+			t.Errorf("%d: %s", n, got)
+		}
+	}
+}
+
+func TestHelpNamesEveryFault(t *testing.T) {
+	_, out, _ := runSim(t, "--help")
+	for _, name := range []string{"crash", "fail-allocs", "clock-drift", "--every-step"} {
+		if !strings.Contains(out, name) {
+			t.Errorf("no %s in the help", name)
+		}
+	}
+	for _, line := range strings.Split(out, "\n") {
+		if len(line) > 150 {
+			t.Errorf("a line of %d columns: %s", len(line), line)
+		}
+	}
+}

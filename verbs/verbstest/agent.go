@@ -178,16 +178,43 @@ func (x *side) cq(recv bool) *verbs.CQ {
 	return x.scq
 }
 
-// storm runs a request count times, one after another, and says how many succeeded before the
-// first one that did not.
-func (x *side) storm(wr verbs.WR, count int) int {
-	for i := range count {
-		wr.ID = uint64(i)
-		if wc := x.do(wr); wc.Status != verbs.WCSuccess {
+// storm runs volleys of a request, and says how many succeeded before the first that did not.
+func (x *side) storm(wr verbs.WR, volleys int) int {
+	for i := range volleys {
+		if x.volley(wr, 0) != verbs.WCSuccess {
 			return i
 		}
 	}
-	return count
+	return volleys
+}
+
+// volleySize is the number of requests in a volley: so many together meet those of others more
+// often than one at a time would.
+const volleySize = 8
+
+// volley posts a request volleySize times at once, each with its buffer stride bytes behind the one
+// before, waits until all are done, and gives the status of the first that failed.
+func (x *side) volley(wr verbs.WR, stride int) verbs.WCStatus {
+	var wrs [volleySize]verbs.WR
+	for i := range wrs {
+		wrs[i] = wr
+		wrs[i].ID, wrs[i].Flags = uint64(i), wr.Flags&^verbs.FlagSignaled
+		wrs[i].SGE[0].Addr += uint64(i * stride)
+	}
+	wrs[volleySize-1].Flags |= verbs.FlagSignaled
+	x.post(wrs[:]...)
+	wc := x.p.wait(x.scq, 1)[0]
+	if wc.Status == verbs.WCSuccess && wc.ID != volleySize-1 {
+		x.p.Fatalf("an unsignaled request completed: %+v", wc)
+	}
+	return wc.Status
+}
+
+// volleyed is volley for requests that must succeed.
+func (x *side) volleyed(wr verbs.WR, stride int) {
+	if s := x.volley(wr, stride); s != verbs.WCSuccess {
+		x.p.Fatalf("%s: %s", wr.Op, s)
+	}
 }
 
 // burst SENDs count empty messages at once.

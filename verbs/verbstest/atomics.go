@@ -72,7 +72,7 @@ func (f *far) loop() *far {
 
 func contendedFAA(p *Proc) {
 	const threads = 3
-	rounds := p.Scaled(3000)
+	rounds := p.Scaled(1000)
 	all := p.contenders(threads)
 	q, word0 := all[0].far.peer, all[0].far.mr
 	loop := all[0].far.loop()
@@ -86,12 +86,14 @@ func contendedFAA(p *Proc) {
 			for i := range rounds {
 				wr := x.target(verbs.OpFAA, 0, 8)
 				wr.RemoteAddr, wr.RKey, wr.CompareAdd = word0.Addr, word0.RKey, 1
-				x.succeed(wr)
-				old := word(x.bytes(0, 8))
-				if i > 0 && old <= last {
-					p.Fatalf("FAA gave %d after %d", old, last)
+				x.volleyed(wr, 8)
+				for k := range volleySize {
+					old := word(x.bytes(8*k, 8))
+					if i+k > 0 && old <= last {
+						p.Fatalf("FAA gave %d after %d", old, last)
+					}
+					last = old
 				}
-				last = old
 			}
 		}))
 	}
@@ -101,7 +103,7 @@ func contendedFAA(p *Proc) {
 	if done := q.finish().Count; done != rounds {
 		p.Fatalf("the peer did %d of %d", done, rounds)
 	}
-	want := uint64((threads + 1) * rounds)
+	want := uint64((threads + 1) * rounds * volleySize)
 	if sum := word(all[0].far.peek(0, 8)); sum != want {
 		p.Fatalf("%d FAAs made %d", want, sum)
 	}
@@ -158,22 +160,24 @@ func (x *side) increment(addr uint64, rkey uint32, count int) {
 }
 
 func crossedFAA(p *Proc) {
-	rounds := p.Scaled(3000)
+	rounds := p.Scaled(1000)
 	x := p.pair(spec{}, spec{})
 	x.far.peer.begin(request{Do: "storm", Side: x.far.id, Count: rounds, WRs: []verbs.WR{{
 		Op: verbs.OpFAA, RemoteAddr: x.mr.Addr() + 64, RKey: x.mr.RKey(), CompareAdd: 3,
 		NumSGE: 1, SGE: x.far.sge(8, 8)}}})
+	add := x.target(verbs.OpFAA, 64, 8)
+	add.CompareAdd = 5
 	for range rounds {
-		x.atomic(verbs.OpFAA, 64, 5, 0)
+		x.volleyed(add, 0)
 	}
 	if done := x.far.peer.finish().Count; done != rounds {
 		p.Fatalf("the peer did %d of %d", done, rounds)
 	}
-	if there := word(x.far.peek(64, 8)); there != uint64(5*rounds) {
-		p.Fatalf("%d FAAs of 5 made %d at the peer", rounds, there)
+	if there := word(x.far.peek(64, 8)); there != uint64(5*rounds*volleySize) {
+		p.Fatalf("%d volleys of FAAs of 5 made %d at the peer", rounds, there)
 	}
-	if here := word(x.bytes(64, 8)); here != uint64(3*rounds) {
-		p.Fatalf("%d FAAs of 3 made %d here", rounds, here)
+	if here := word(x.bytes(64, 8)); here != uint64(3*rounds*volleySize) {
+		p.Fatalf("%d volleys of FAAs of 3 made %d here", rounds, here)
 	}
 }
 

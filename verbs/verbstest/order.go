@@ -146,7 +146,7 @@ func wholeLines(p *Proc) {
 		x := all[0].on(p)
 		pattern(x.bytes(0, verbs.LineBytes), 0xaa)
 		for range rounds {
-			x.succeed(x.target(verbs.OpWrite, 0, verbs.LineBytes))
+			x.volleyed(x.target(verbs.OpWrite, 0, verbs.LineBytes), 0)
 		}
 	})
 	whole := func(b []byte) bool {
@@ -155,10 +155,13 @@ func wholeLines(p *Proc) {
 	}
 	x, promised := all[1], p.Context().Attr().Caps.LineWords
 	for range rounds {
-		x.succeed(verbs.WR{ID: 1, Op: verbs.OpRead, RemoteAddr: line.Addr, RKey: line.RKey,
-			NumSGE: 1, SGE: x.sge(0, verbs.LineBytes)})
-		if b := x.bytes(0, verbs.LineBytes); promised && !whole(b) {
-			p.Fatalf("a torn line: %x", b)
+		x.volleyed(verbs.WR{Op: verbs.OpRead, RemoteAddr: line.Addr, RKey: line.RKey,
+			NumSGE: 1, SGE: x.sge(0, verbs.LineBytes)}, verbs.LineBytes)
+		for i := range volleySize {
+			b := x.bytes(i*verbs.LineBytes, verbs.LineBytes)
+			if promised && !whole(b) {
+				p.Fatalf("a torn line: %x", b)
+			}
 		}
 	}
 	near.Join()

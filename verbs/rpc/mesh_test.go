@@ -95,7 +95,7 @@ func TestMeshInTheSimulator(t *testing.T) {
 			everywhere(sim.ReorderDatagrams, 200_000, 100*us)}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			for seed := range uint64(3) {
+			for seed := range seeds(3) {
 				x := newSimCluster(t, seed, c.faults, meshConfigs()...)
 				mesh(t, x)
 				if lost := x.world.Stats().Dropped; c.faults == nil && lost > 0 {

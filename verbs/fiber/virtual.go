@@ -115,7 +115,8 @@ func (c *Core) run() {
 		if c.holder != nil || c.dead {
 			break
 		}
-		again = w.step() || again
+		w.step()
+		again = again || w.more()
 	}
 	if c.dead {
 		return

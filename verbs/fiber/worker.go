@@ -53,6 +53,7 @@ type Worker struct {
 	ops       []*Op
 	freeOps   *Op
 	wcs       [pollBatch]verbs.WC
+	pollFull  bool // the last poll took as many as it could
 	fenced    error
 	stopCause error
 	dead      bool // no coroutine of it runs any more
@@ -234,6 +235,17 @@ func (w *Worker) step() bool {
 	return busy
 }
 
+// more reports whether a pass left something to do that nothing announces: in virtual time, where
+// whatever comes later is an event, no other pass is needed.
+func (w *Worker) more() bool {
+	if w.pollFull || !w.readyList.empty() {
+		return true
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.inbox) > 0
+}
+
 // run resumes a fiber.
 func (w *Worker) run(f *Fiber) {
 	w.Stats.Resumes++
@@ -248,6 +260,7 @@ func (w *Worker) poll() bool {
 	if err != nil && w.fenced == nil {
 		w.fence(invariant.Violation{What: "worker's CQ: " + err.Error()})
 	}
+	w.pollFull = n == len(w.wcs)
 	for i := range n {
 		wc := &w.wcs[i]
 		if s := wc.ID >> partShift; s > 0 {

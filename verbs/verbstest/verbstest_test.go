@@ -165,3 +165,26 @@ func TestMailbox(t *testing.T) {
 		t.Fatalf("put into an ended one: %v", err)
 	}
 }
+
+func TestLeftoversAreSeen(t *testing.T) {
+	before := descriptors()
+	if left := leftovers(before); left != "" {
+		t.Fatalf("nothing was left, but: %s", left)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := leftovers(before); strings.Count(left, "left open: pipe") != 2 {
+		t.Fatalf("two ends of a pipe were left: %q", left)
+	}
+	if err := errors.Join(r.Close(), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	release := make(chan struct{})
+	go func() { <-release }()
+	if left := leftovers(before); !strings.Contains(left, "goroutine") {
+		t.Fatalf("a goroutine was left: %q", left)
+	}
+	close(release)
+}

@@ -294,6 +294,9 @@ func (c *cq) help() bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !c.pending.Load() {
+		return false // the owner was faster, and may be at it again without the lock
+	}
 	c.goOn()
 	return len(c.waiting) > 0
 }

@@ -80,7 +80,7 @@ func Open(o Options) (*Fabric, error) {
 		watches: make(map[ProcID]chan struct{}),
 	}
 	if err := f.joinLocked(); err != nil {
-		if f.leaveLocked() {
+		if f.leaveLocked() || dir.memberless() {
 			dir.removeIfEmpty()
 		}
 		dir.unlock()

@@ -277,6 +277,43 @@ func TestDamagedSlotsFile(t *testing.T) {
 	}
 }
 
+// A start that fails for want of room leaves nothing of the run directory.
+func TestFullFileSystem(t *testing.T) {
+	for _, options := range []string{"size=4k", "size=8k", "nr_inodes=2", "nr_inodes=3",
+		"nr_inodes=4"} {
+		t.Run(options, func(t *testing.T) {
+			root := t.TempDir()
+			if err := unix.Mount("none", root, "tmpfs", 0, options); err != nil {
+				t.Skipf("needs the right to mount: %v", err)
+			}
+			defer func() { must(t, unix.Unmount(root, 0)) }()
+			dir := filepath.Join(root, "run")
+			if f, err := Open(Options{Dir: dir}); !errors.Is(err, unix.ENOSPC) {
+				t.Fatalf("%v", errors.Join(err, f.Close()))
+			}
+			if names := dirNames(t, root); len(names) > 0 {
+				t.Errorf("left %v, with %v", names, dirNames(t, dir))
+			}
+		})
+	}
+}
+
+// A start that finds a table of another version in use leaves it as it is.
+func TestFailedStartLeavesMembersAlone(t *testing.T) {
+	dir := testDir(t)
+	a := openTest(t, dir)
+	path := filepath.Join(dir, slotsName)
+	good, err := os.ReadFile(path)
+	must(t, err)
+	must(t, os.WriteFile(path, append([]byte("other"), good[5:]...), 0o600))
+	_, err = Open(Options{Dir: dir})
+	wantErr(t, err, ErrCorrupt, "end the processes")
+	must(t, os.WriteFile(path, good, 0o600))
+	if b := openTest(t, dir); !b.Alive(a.Self()) {
+		t.Error("the member is not seen any more")
+	}
+}
+
 func TestGarbageInTheRunDirectoryIsLeftAlone(t *testing.T) {
 	dir := testDir(t)
 	must(t, os.MkdirAll(filepath.Join(dir, keptName), 0o700))

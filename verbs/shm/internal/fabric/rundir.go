@@ -70,8 +70,11 @@ func tryRunDir(path string, wait time.Duration) (*runDir, error) {
 		}
 	}
 	if err := ensureDir(path); err != nil {
-		if errors.Is(err, unix.ENOENT) && filepath.Dir(path) == userDir() {
-			return nil, nil
+		if filepath.Dir(path) == userDir() {
+			_ = unix.Rmdir(userDir()) // refused unless it is empty
+			if errors.Is(err, unix.ENOENT) {
+				return nil, nil
+			}
 		}
 		return nil, err
 	}
@@ -89,6 +92,7 @@ func tryRunDir(path string, wait time.Duration) (*runDir, error) {
 	if errors.Is(err, unix.ENOENT) {
 		return nil, d.close()
 	} else if err != nil {
+		removeDir(path) // it is ours, and empty if we have just made it
 		return nil, errors.Join(fail("open", d.join(lockName), err, ""), d.close())
 	}
 	if err := d.lock(); err != nil {
@@ -245,10 +249,24 @@ func (d *runDir) removeIfEmpty() {
 	_ = unix.Unlinkat(d.fd, slotsName, 0)
 	_ = unix.Unlinkat(d.fd, keptName, unix.AT_REMOVEDIR)
 	_ = unix.Unlinkat(d.fd, lockName, 0)
-	_ = unix.Rmdir(d.path) // refused while anything is in it, ours or not
-	if filepath.Dir(d.path) == userDir() {
+	removeDir(d.path)
+}
+
+// removeDir removes a run directory that was found private; refused while anything is in it, ours
+// or not.
+func removeDir(path string) {
+	_ = unix.Rmdir(path)
+	if filepath.Dir(path) == userDir() {
 		_ = unix.Rmdir(userDir())
 	}
+}
+
+// memberless reports whether there is no table of slots, and so no member. The caller holds the
+// lock.
+func (d *runDir) memberless() bool {
+	var st unix.Stat_t
+	err := unix.Fstatat(d.fd, slotsName, &st, unix.AT_SYMLINK_NOFOLLOW)
+	return errors.Is(err, unix.ENOENT)
 }
 
 // close gives the descriptors back and with them the lock.

@@ -89,6 +89,7 @@ func openSlots(d *runDir) (*slotTable, error) {
 	}
 	if err := t.format(head); err != nil {
 		t.close()
+		_ = unix.Unlinkat(d.fd, slotsName, 0) // half of a table is of use to nobody
 		return nil, fail("write", d.join(slotsName), err, "df -h "+d.path)
 	}
 	return t, nil

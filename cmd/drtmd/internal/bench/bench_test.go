@@ -170,9 +170,11 @@ func TestOpenNamesWhatThereIs(t *testing.T) {
 		!strings.Contains(err.Error(), "port 2 is not in 1..1") {
 		t.Errorf("%v", err)
 	}
-	if _, err := Open(Device{Provider: p, GIDIndex: 5}); !errors.As(err, &limit) ||
-		!strings.Contains(err.Error(), "\n*   0  memory") {
-		t.Errorf("%v", err)
+	for _, index := range []int{5, -2} {
+		if _, err := Open(Device{Provider: p, GIDIndex: index}); !errors.As(err, &limit) ||
+			!strings.Contains(err.Error(), "\n*   0  memory") {
+			t.Errorf("%v", err)
+		}
 	}
 	if _, err := Open(Device{Provider: p, Name: "shm7"}); !errors.Is(err, verbs.ErrNoDevice) {
 		t.Errorf("%v", err)
@@ -235,6 +237,19 @@ func TestResponderRefusesBadSetups(t *testing.T) {
 				t.Errorf("served %v; want %q", err, c.want)
 			}
 		})
+	}
+}
+
+func TestSilentInitiatorIsLeft(t *testing.T) {
+	t.Parallel()
+	_, _, served := hostile(t)
+	select {
+	case err := <-served:
+		if !errors.Is(err, exchange.ErrTimeout) {
+			t.Errorf("served %v", err)
+		}
+	case <-time.After(2 * exchange.AnswerTimeout):
+		t.Fatal("the responder waits for ever")
 	}
 }
 

@@ -26,7 +26,8 @@ func Serve(ctx context.Context, st *Station, conn *exchange.Conn, served func(st
 	defer release()
 	r := &responder{st: st, conn: conn, stop: func() bool { return done() || conn.Attention() }}
 	for {
-		f, err := conn.Take(ctx, 0)
+		// An initiator goes from one measurement to the next at once, or is in trouble.
+		f, err := conn.Take(ctx, exchange.AnswerTimeout)
 		if err != nil {
 			return tell(ctx, conn, err)
 		}

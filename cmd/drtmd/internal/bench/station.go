@@ -64,7 +64,7 @@ func newStation(c *verbs.Context, d Device) (*Station, error) {
 }
 
 func (st *Station) findGID() error {
-	if st.index < 0 {
+	if st.index == -1 {
 		st.gid, _ = verbs.ChooseGID(st.port.GIDs) // none: the QP will say so if it needs one
 		return nil
 	}

@@ -37,8 +37,6 @@ func (p *perfFlags) check(c *cobra.Command, args []string) (*perfRun, error) {
 	switch {
 	case given("run-dir") && p.transport != "shm":
 		return nil, usagef("", "--run-dir is for transport shm only")
-	case given("gid-index") && p.gidIndex < 0 && p.gidIndex != -1:
-		return nil, usagef("drtmd devices shows the table", "--gid-index %d is negative", p.gidIndex)
 	case p.ibPort < 1:
 		return nil, usagef("ports count from 1", "--ib-port %d", p.ibPort)
 	case given("listen") && given("connect"):

@@ -25,6 +25,11 @@ const (
 	backlog = 4
 )
 
+// keepAlive notices within 10 s that the other side's host is gone, also while a measurement
+// leaves this side nothing to send.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 2 * time.Second,
+	Interval: 2 * time.Second, Count: 4}
+
 // Conn is a conversation after its handshake. One goroutine sends and takes; Attention may be
 // called from another.
 type Conn struct {
@@ -78,6 +83,9 @@ func shake(ctx context.Context, c net.Conn, hellos func() (Hello, error)) (*Conn
 		return nil, describe(err, HandshakeTimeout)
 	}
 	_ = c.SetDeadline(time.Time{})
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetKeepAliveConfig(keepAlive) // without it the end is noticed later
+	}
 	conn := &Conn{Peer: peer, c: c, frames: make(chan Frame, backlog), done: make(chan struct{})}
 	go conn.read()
 	return conn, nil
@@ -91,7 +99,10 @@ func readHello(r io.Reader) (Hello, error) {
 	}
 	switch f.Kind {
 	case KindHello:
-		return h, Decode(f, &h)
+		if err := Decode(f, &h); err != nil {
+			return h, err
+		}
+		return h, h.check()
 	case KindFail:
 		return h, failure(f)
 	}

@@ -12,11 +12,13 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var hello = Hello{Transport: "shm", Device: "shm0", Driver: "shm", ActiveMTU: 4096}
+var hello = Hello{Transport: "shm", Device: "shm0", Driver: "shm", ActiveMTU: 4096,
+	MaxMsgBytes: 1 << 20, MaxQueue: 1024}
 
 // pair is two ends of a TCP connection over loopback.
 func pair(t *testing.T) (net.Conn, net.Conn) {
@@ -46,6 +48,21 @@ func header(magic string, version, kind uint16, length uint32) []byte {
 	return binary.BigEndian.AppendUint32(b, length)
 }
 
+// helloFrame is a hello with a change to it, as bytes.
+func helloFrame(change func(*Hello)) []byte {
+	h := hello
+	change(&h)
+	f, err := Encode(KindHello, h)
+	if err != nil {
+		panic(err)
+	}
+	b, err := AppendFrame(nil, f)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
 // badOpenings are what a listener may meet instead of a peer.
 var badOpenings = []struct {
 	name string
@@ -66,6 +83,13 @@ var badOpenings = []struct {
 	{"not JSON", append(header(magic, Version, 1, 3), "abc"...), ErrBadFrame, "hello"},
 	{"unknown field", append(header(magic, Version, 1, 7), `{"x":1}`...), ErrBadFrame,
 		"unknown field"},
+	{"empty hello", helloFrame(func(h *Hello) { *h = Hello{} }), ErrBadFrame, `name ""`},
+	{"terminal codes", helloFrame(func(h *Hello) { h.Device = "a\x1b[31m" }), ErrBadFrame, `\x1b`},
+	{"long name", helloFrame(func(h *Hello) { h.Driver = strings.Repeat("x", 65) }), ErrBadFrame,
+		"name"},
+	{"no MTU", helloFrame(func(h *Hello) { h.ActiveMTU = 0 }), ErrBadFrame, "active MTU 0"},
+	{"no message", helloFrame(func(h *Hello) { h.MaxMsgBytes = 0 }), ErrBadFrame, "of 0 bytes"},
+	{"negative queue", helloFrame(func(h *Hello) { h.MaxQueue = -3 }), ErrBadFrame, "-3 requests"},
 	{"trailing bytes", append(header(magic, Version, 1, 4), "{}{}"...), ErrBadFrame, "after"},
 }
 
@@ -212,6 +236,29 @@ func TestConversation(t *testing.T) {
 	}
 	if !b.Attention() {
 		t.Error("no attention after the end")
+	}
+}
+
+func TestVanishedHostIsNoticedWithinTenSeconds(t *testing.T) {
+	a, b := connected(t)
+	for _, c := range []*Conn{a, b} {
+		raw, err := c.c.(*net.TCPConn).SyscallConn()
+		if err != nil {
+			t.Fatal(err)
+		}
+		option := func(name int) (v int) {
+			err := raw.Control(func(fd uintptr) {
+				v, _ = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, name)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return v
+		}
+		idle, every := option(unix.TCP_KEEPIDLE), option(unix.TCP_KEEPINTVL)
+		if s := idle + every*option(unix.TCP_KEEPCNT); s < 1 || s > 10 {
+			t.Errorf("noticed after %d s", s)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 
 	"drtmd/verbs"
 )
@@ -18,6 +19,25 @@ type Hello struct {
 	MaxMsgBytes uint32 `json:"max_message_bytes"`
 	MaxQueue    int    `json:"max_queue_requests"`
 	Atomics     bool   `json:"atomics"`
+}
+
+// maxName bounds the names of a hello in bytes.
+const maxName = 64
+
+// check refuses what no side would say of itself: names that do harm on a terminal, limits under
+// 1.
+func (h *Hello) check() error {
+	for _, name := range [...]string{h.Transport, h.Device, h.Driver} {
+		printable := !strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' })
+		if name == "" || len(name) > maxName || !printable {
+			return fmt.Errorf("%w: hello: name %.70q", ErrBadFrame, name)
+		}
+	}
+	if h.ActiveMTU < 1 || h.MaxMsgBytes < 1 || h.MaxQueue < 1 {
+		return fmt.Errorf("%w: hello: active MTU %d, messages of %d bytes, queues of %d requests",
+			ErrBadFrame, h.ActiveMTU, h.MaxMsgBytes, h.MaxQueue)
+	}
+	return nil
 }
 
 // Fail ends the conversation.

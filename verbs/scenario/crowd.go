@@ -19,7 +19,7 @@ const mutationCountTwice = "count-twice"
 func crowd() *Scenario {
 	return &Scenario{Name: "crowd", Nodes: 9, MinNodes: 2, MaxNodes: 256, Workers: 10, Fibers: 16,
 		Doc:   "fibers of many workers READ 64 B from random nodes, one in 8 adds to a counter",
-		Until: 400 * sim.Microsecond, EventLimit: 1e9,
+		Until: sim.Millisecond, EventLimit: 1e9,
 		Mutations: []Mutation{{mutationCountTwice, "one addition in 100 is made twice"}},
 		Build:     buildCrowd}
 }

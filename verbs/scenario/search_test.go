@@ -184,3 +184,20 @@ func TestReplayArgsNameAllThatMatters(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// What is read prints as what is read again, and nothing panics.
+func FuzzParseFaults(f *testing.F) {
+	f.Add(`at step "a;b" #2 crash dram=kept; at 1ms restart node=n1`)
+	f.Add("at 1us drop from=* to=n0 ppm=5;;at 2us heal\n# nothing")
+	f.Add(`at step "`)
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := ParseFaults(text)
+		if err != nil {
+			return
+		}
+		again, err := ParseFaults(strings.ReplaceAll(s.String(), "\n", "; "))
+		if err != nil || again.String() != s.String() {
+			t.Fatalf("%q reads as %q and then %q, %v", text, s, again, err)
+		}
+	})
+}

@@ -15,10 +15,10 @@ import (
 // SimSchema is that of the document that drtmd sim --json prints.
 const SimSchema = "drtmd.sim/1"
 
-const simLong = `sim runs a scenario on a simulated cluster in virtual time: programs of fibers over the same verbs
-that run on real NICs, under faults, with checks. The same seed and options give the same run, bit
-for bit, on every machine; the hash of its trace is printed. Times are modelled, by the cost model
-that --preset or --cost names.
+const simLong = `sim runs a scenario on a simulated cluster in virtual time: programs of fibers
+over the same verbs that run on real NICs, under faults, with checks. The same seed and options give
+the same run, bit for bit, on every machine; the hash of its trace is printed. Times are modelled,
+by the cost model that --preset or --cost names.
 
   --seed S        run one seed and say what it took. events are those of the fabric; resumes are
                   those of fibers; their sum per second of wall time is the speed.

@@ -15,16 +15,21 @@ import (
 )
 
 // benchmark runs body as a fiber of one node that has a session with a second one, on each
-// provider that this machine has, both nodes on one thread and each on its own.
+// provider that this machine has: both nodes on one thread, each on its own, and each on its own
+// that spins for as long as a round trip takes, as perftest does.
 func benchmark(b *testing.B, cfg Config, body func(*testing.B, *fiber.Fiber, *Session) error) {
 	run := filepath.Join(b.TempDir(), "run")
 	for _, p := range []verbs.Provider{shm.New(shm.Options{Dir: run}), ibv.New()} {
 		if devices, err := p.Devices(); err != nil || len(devices) == 0 {
 			continue
 		}
-		for _, threads := range []int{1, 2} {
-			b.Run(fmt.Sprintf("%s/threads=%d", p.Name(), threads), func(b *testing.B) {
-				c := newCluster(b, p, threads, cfg, cfg)
+		for _, x := range []struct {
+			name    string
+			threads int
+			spin    time.Duration
+		}{{"threads=1", 1, 0}, {"threads=2", 2, 0}, {"threads=2,spin", 2, time.Millisecond}} {
+			b.Run(p.Name()+"/"+x.name, func(b *testing.B) {
+				c := newSpinningCluster(b, p, x.threads, x.spin, cfg, cfg)
 				c.ports[1].Handle(typeEcho, echo)
 				b.ReportAllocs()
 				c.run(func(f *fiber.Fiber) error {

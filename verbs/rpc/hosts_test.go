@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
@@ -26,9 +27,16 @@ type cluster struct {
 // newCluster makes a port for each configuration; node i runs on thread i of as many threads.
 func newCluster(t testing.TB, p verbs.Provider, threads int, cfgs ...Config) *cluster {
 	t.Helper()
+	return newSpinningCluster(t, p, threads, 0, cfgs...)
+}
+
+// newSpinningCluster is newCluster with threads that spin for a time before they sleep.
+func newSpinningCluster(t testing.TB, p verbs.Provider, threads int, spin time.Duration,
+	cfgs ...Config) *cluster {
+	t.Helper()
 	c := &cluster{t: t}
 	for range threads {
-		x, err := fiber.NewThread(fiber.ThreadConfig{})
+		x, err := fiber.NewThread(fiber.ThreadConfig{Spin: spin})
 		c.must(err)
 		c.threads = append(c.threads, x)
 	}

@@ -122,7 +122,7 @@ func (p *Port) open() error {
 	p.inline = min(attr.MaxInline, defaultInline)
 	var err error
 	p.qp, err = pd.CreateQP(verbs.QPConfig{Type: verbs.UD, SendCQ: p.w.CQ(), RecvCQ: p.w.CQ(),
-		SendDepth: p.cfg.SendDepth, RecvDepth: p.recvDepth, MaxInline: p.inline, GIDIndex: -1,
+		SendDepth: p.cfg.SendDepth, RecvDepth: p.recvDepth, MaxInline: p.inline,
 		QKey: p.cfg.QKey})
 	if err != nil {
 		return err

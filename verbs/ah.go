@@ -49,7 +49,7 @@ func (pd *PD) CreateAH(a AHAttr) (*AH, error) {
 
 // CreateAHTo makes an address handle to the port of a UD endpoint.
 func (pd *PD) CreateAHTo(e Endpoint) (*AH, error) {
-	return pd.CreateAH(AHAttr{GIDIndex: -1, GID: e.GID, LID: e.LID})
+	return pd.CreateAH(AHAttr{GID: e.GID, LID: e.LID})
 }
 
 // defaultHopLimit for RoCE v2; 1 would not survive a router.

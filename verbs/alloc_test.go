@@ -70,7 +70,7 @@ func BenchmarkPostPoll(b *testing.B) {
 			cq, err := ctx.CreateCQ(CQConfig{Depth: 64, SingleThreaded: true})
 			check(b, err)
 			qp, err := pd.CreateQP(QPConfig{Type: RC, SendCQ: cq, RecvCQ: cq, SendDepth: 16,
-				RecvDepth: 16, GIDIndex: -1})
+				RecvDepth: 16})
 			check(b, err)
 			peer := goodEndpoint()
 			check(b, qp.Connect(&peer, ConnectAttr{}))

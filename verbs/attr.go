@@ -72,8 +72,8 @@ type QPConfig struct {
 	RecvSGE   int // 0 = 1
 	MaxInline int // bytes; over the device's limit is refused
 	SignalAll bool
-	Port      int // 0 = 1
-	GIDIndex  int // -1 = chosen by ChooseGID
+	Port      int       // 0 = 1
+	GIDIndex  GIDChoice // the zero value: what ChooseGID takes
 	QKey      uint32
 	Access    Access // what the peer may do through this QP
 }
@@ -98,9 +98,9 @@ type RTSAttr struct {
 
 // AHAttr describes the way to a peer's port (ibv_ah_attr).
 type AHAttr struct {
-	Port         int // 0 = 1
-	GIDIndex     int // the own GID; -1 = chosen
-	GID          GID // the peer's
+	Port         int       // 0 = 1
+	GIDIndex     GIDChoice // the own GID; the zero value: what ChooseGID takes
+	GID          GID       // the peer's
 	LID          uint16
 	HopLimit     uint8
 	TrafficClass uint8

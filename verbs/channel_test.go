@@ -104,7 +104,7 @@ func TestCloseEndsAWait(t *testing.T) {
 func TestPollWait(t *testing.T) {
 	r, _, cq, f := channelRig(t)
 	qp, err := r.pd.CreateQP(QPConfig{Type: RC, SendCQ: cq, RecvCQ: cq, SendDepth: 4,
-		RecvDepth: 4, GIDIndex: -1})
+		RecvDepth: 4})
 	check(t, err)
 	r.connect(qp, ConnectAttr{})
 	if _, err := qp.PostSend(writes(7, 1)); err != nil {

@@ -390,7 +390,7 @@ func (r *rig) newQP(c QPConfig) *QP {
 	if c.RecvDepth == 0 {
 		c.RecvDepth = 8
 	}
-	c.SendCQ, c.RecvCQ, c.GIDIndex = r.scq, r.rcq, -1
+	c.SendCQ, c.RecvCQ = r.scq, r.rcq
 	qp, err := r.pd.CreateQP(c)
 	check(r.t, err)
 	return qp

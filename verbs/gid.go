@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+
+	"drtmd/internal/invariant"
 )
 
 // GID is a port's global identifier: 16 bytes in network order.
@@ -35,6 +37,25 @@ type GIDEntry struct {
 	Type   GIDType
 	GID    GID
 	NetDev string // network interface behind the entry; "" if none or unknown
+}
+
+// GIDChoice says which entry of a port's GID table to use. Its zero value leaves that to
+// ChooseGID, so that nobody takes index 0 by leaving a field out.
+type GIDChoice struct {
+	given bool
+	index int
+}
+
+// GIDAt chooses an index; CreateQP and CreateAH refuse one that the port does not have.
+func GIDAt(index int) GIDChoice { return GIDChoice{given: true, index: index} }
+
+// Index gives the index, and whether one was chosen.
+func (c GIDChoice) Index() (int, bool) { return c.index, c.given }
+
+// Resolved is the index of a choice that the layer has made, which is what drivers get.
+func (c GIDChoice) Resolved() int {
+	invariant.Assert(c.given, "the layer chooses the GID before it calls a driver")
+	return c.index
 }
 
 // ChooseGID picks the entry to use on a port: on Ethernet RoCE v2 with an IPv4-mapped address

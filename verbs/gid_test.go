@@ -65,25 +65,25 @@ func TestGIDNotationAndTable(t *testing.T) {
 func TestGIDOutOfRangeShowsTheTable(t *testing.T) {
 	r := newRig(t, rigConfig{})
 	_, err := r.pd.CreateQP(QPConfig{Type: RC, SendCQ: r.scq, RecvCQ: r.rcq, SendDepth: 1,
-		RecvDepth: 1, GIDIndex: 7})
+		RecvDepth: 1, GIDIndex: GIDAt(7)})
 	wantErr(t, "GID index 7", err, ErrNoGID)
 	for _, want := range []string{"fake0", "port 1 has no GID at index 7", "::ffff:10.0.0.1"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q does not say %q", err, want)
 		}
 	}
-	_, err = r.pd.CreateAH(AHAttr{GIDIndex: 7})
+	_, err = r.pd.CreateAH(AHAttr{GIDIndex: GIDAt(7)})
 	wantErr(t, "an address handle with GID index 7", err, ErrNoGID)
 }
 
 func TestGIDIsChosenAndMissingOnesAreNamed(t *testing.T) {
 	r := newRig(t, rigConfig{})
-	if r.d.qpCfg.GIDIndex != 1 || r.qp.Endpoint().GID != r.d.port.GIDs[1].GID {
-		t.Fatalf("the QP got index %d", r.d.qpCfg.GIDIndex)
+	if r.d.qpCfg.GIDIndex != GIDAt(1) || r.qp.Endpoint().GID != r.d.port.GIDs[1].GID {
+		t.Fatalf("the QP got index %v", r.d.qpCfg.GIDIndex)
 	}
 	ah, err := r.pd.CreateAHTo(goodEndpoint())
 	check(t, err)
-	if a := r.d.ahAttr; a.GIDIndex != 1 || a.Port != 1 || a.HopLimit != defaultHopLimit {
+	if a := r.d.ahAttr; a.GIDIndex != GIDAt(1) || a.Port != 1 || a.HopLimit != defaultHopLimit {
 		t.Fatalf("the address handle got %+v", a)
 	}
 	check(t, ah.Close())
@@ -99,8 +99,7 @@ func TestGIDIsChosenAndMissingOnesAreNamed(t *testing.T) {
 	check(t, err)
 	cq, err := ctx.CreateCQ(CQConfig{Depth: 1})
 	check(t, err)
-	_, err = pd.CreateQP(QPConfig{Type: RC, SendCQ: cq, RecvCQ: cq, SendDepth: 1, RecvDepth: 1,
-		GIDIndex: -1})
+	_, err = pd.CreateQP(QPConfig{Type: RC, SendCQ: cq, RecvCQ: cq, SendDepth: 1, RecvDepth: 1})
 	wantErr(t, "RoCE without a GID", err, ErrNoGID)
 	for _, want := range []string{"fake0", "port 1", "0 entries", "IPv4 address"} {
 		if !strings.Contains(err.Error(), want) {

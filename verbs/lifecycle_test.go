@@ -116,7 +116,7 @@ func TestFailuresOfTheDriverAreTypedAndLeaveNothing(t *testing.T) {
 		"create ah": func(r *rig) error { _, err := r.pd.CreateAHTo(goodEndpoint()); return err },
 		"create qp": func(r *rig) error {
 			_, err := r.pd.CreateQP(QPConfig{Type: RC, SendCQ: r.scq, RecvCQ: r.rcq,
-				SendDepth: 1, RecvDepth: 1, GIDIndex: -1})
+				SendDepth: 1, RecvDepth: 1})
 			return err
 		},
 		"query port": func(r *rig) error { _, err := r.ctx.Port(1); return err },
@@ -157,7 +157,7 @@ func TestOpenFailsWhereTheDriverDoes(t *testing.T) {
 func TestObjectsOfAnotherContextAreRefused(t *testing.T) {
 	a, b := newRig(t, rigConfig{}), newRig(t, rigConfig{})
 	_, err := a.pd.CreateQP(QPConfig{Type: RC, SendCQ: b.scq, RecvCQ: a.rcq, SendDepth: 1,
-		RecvDepth: 1, GIDIndex: -1})
+		RecvDepth: 1})
 	wantErr(t, "a foreign CQ", err, syscall.EINVAL)
 	ch, err := b.ctx.CreateChannel()
 	check(t, err)

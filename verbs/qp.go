@@ -65,7 +65,7 @@ func (pd *PD) CreateQP(cfg QPConfig) (*QP, error) {
 	qp := &QP{ctx: c, pd: pd, cfg: cfg, port: port, sendCQ: cfg.SendCQ, recvCQ: cfg.RecvCQ,
 		psn: c.psn() & (1<<24 - 1)}
 	for _, e := range port.GIDs {
-		if e.Index == cfg.GIDIndex {
+		if GIDAt(e.Index) == cfg.GIDIndex {
 			qp.gid = e
 		}
 	}
@@ -132,27 +132,28 @@ func hintQP(err error, cfg *QPConfig) error {
 	return err
 }
 
-// resolveGID turns -1 into the entry that ChooseGID takes, and refuses an index that the port
+// resolveGID turns no choice into the entry that ChooseGID takes, and refuses an index that the port
 // does not have, with the table. InfiniBand without GRH needs none.
-func (c *Context) resolveGID(op string, port PortAttr, index int) (int, error) {
-	if index < 0 {
+func (c *Context) resolveGID(op string, port PortAttr, choice GIDChoice) (GIDChoice, error) {
+	index, given := choice.Index()
+	if !given {
 		if e, ok := ChooseGID(port.GIDs); ok {
-			return e.Index, nil
+			return GIDAt(e.Index), nil
 		}
 		if port.Link == LinkInfiniBand && !port.GRH {
-			return 0, nil
+			return GIDAt(0), nil
 		}
-		return 0, &Error{Op: op, Device: c.attr.Name, Err: ErrNoGID,
+		return choice, &Error{Op: op, Device: c.attr.Name, Err: ErrNoGID,
 			Detail: fmt.Sprintf("port %d: %d entries in the GID table", port.Port,
 				len(port.GIDs)),
 			Hint: "give the network interface behind it an IPv4 address"}
 	}
 	for _, e := range port.GIDs {
 		if e.Index == index && !e.GID.IsZero() {
-			return index, nil
+			return choice, nil
 		}
 	}
-	return 0, &Error{Op: op, Device: c.attr.Name, Err: ErrNoGID,
+	return choice, &Error{Op: op, Device: c.attr.Name, Err: ErrNoGID,
 		Detail: fmt.Sprintf("port %d has no GID at index %d", port.Port, index),
 		Hint:   "its table is:\n" + GIDTable(port.GIDs)}
 }

@@ -80,7 +80,7 @@ func TestMakingBesideClosing(t *testing.T) {
 		for _, f := range []func() error{
 			func() error {
 				_, err := pd.CreateQP(QPConfig{Type: RC, SendCQ: cq, RecvCQ: cq, SendDepth: 1,
-					RecvDepth: 1, GIDIndex: -1})
+					RecvDepth: 1})
 				return err
 			},
 			func() error { _, err := pd.AllocMR(8, 0, MROptions{}); return err },

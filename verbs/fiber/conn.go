@@ -28,7 +28,7 @@ func (w *Worker) NewConn(access verbs.Access) (*Conn, error) {
 			w.cfg.Name, w.cfg.Conns)
 	}
 	qp, err := w.cfg.PD.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: w.cq, RecvCQ: w.cq,
-		SendDepth: w.cfg.Depth, RecvDepth: 1, GIDIndex: -1, Access: access})
+		SendDepth: w.cfg.Depth, RecvDepth: 1, Access: access})
 	if err != nil {
 		return nil, err
 	}

@@ -163,7 +163,7 @@ func passiveSide(c *verbs.Context, peer verbs.Endpoint) (*verbs.MR, verbs.Endpoi
 		return nil, verbs.Endpoint{}, err
 	}
 	qp, err := pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: cq, RecvCQ: cq, SendDepth: 1,
-		RecvDepth: 1, GIDIndex: -1, Access: verbs.AccessAll})
+		RecvDepth: 1, Access: verbs.AccessAll})
 	if err != nil {
 		return nil, verbs.Endpoint{}, err
 	}

@@ -23,7 +23,7 @@ type ah struct {
 
 func (p *pd) CreateAH(a verbs.AHAttr) (verbs.DriverAH, error) {
 	const op = "ibv_create_ah"
-	path, err := p.dev.path(a.Port, a.GIDIndex, a.GID, a.LID)
+	path, err := p.dev.path(a.Port, a.GIDIndex.Resolved(), a.GID, a.LID)
 	if err != nil {
 		return nil, err
 	}

@@ -149,7 +149,7 @@ func (r *raw) event(want verbs.EventType) error {
 func longDatagram(t *testing.T) error {
 	r := newRaw(t, rawConfig{Type: verbs.UD})
 	mtu := r.port().ActiveMTU
-	address, err := r.pd.CreateAH(verbs.AHAttr{Port: 1, GIDIndex: r.gid().Index, GID: r.gid().GID,
+	address, err := r.pd.CreateAH(verbs.AHAttr{Port: 1, GIDIndex: verbs.GIDAt(r.gid().Index), GID: r.gid().GID,
 		HopLimit: 64})
 	check(t, err)
 	defer func() { check(t, address.Close()) }()
@@ -200,7 +200,7 @@ func smallBuffer(t *testing.T) error {
 		return err
 	}
 	r = newRaw(t, rawConfig{Type: verbs.UD})
-	address, err := r.pd.CreateAH(verbs.AHAttr{Port: 1, GIDIndex: r.gid().Index, GID: r.gid().GID,
+	address, err := r.pd.CreateAH(verbs.AHAttr{Port: 1, GIDIndex: verbs.GIDAt(r.gid().Index), GID: r.gid().GID,
 		HopLimit: 64})
 	check(t, err)
 	defer func() { check(t, address.Close()) }()

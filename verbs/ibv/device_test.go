@@ -195,7 +195,7 @@ func TestMemlockLimitSaysSo(t *testing.T) {
 // Closing twice is harmless for every object.
 func TestClosingTwiceIsHarmless(t *testing.T) {
 	r := newRaw(t, rawConfig{Type: verbs.UD})
-	address, err := r.pd.CreateAH(verbs.AHAttr{Port: 1, GIDIndex: r.gid().Index, GID: r.gid().GID,
+	address, err := r.pd.CreateAH(verbs.AHAttr{Port: 1, GIDIndex: verbs.GIDAt(r.gid().Index), GID: r.gid().GID,
 		HopLimit: 64})
 	check(t, err)
 	channel, err := r.dev.CreateChannel()
@@ -222,7 +222,7 @@ func TestClosingTwiceIsHarmless(t *testing.T) {
 // An address handle that is not there is refused at post, in C.
 func TestStaleAddressHandleIsRefused(t *testing.T) {
 	r := newRaw(t, rawConfig{Type: verbs.UD})
-	address, err := r.pd.CreateAH(verbs.AHAttr{Port: 1, GIDIndex: r.gid().Index, GID: r.gid().GID,
+	address, err := r.pd.CreateAH(verbs.AHAttr{Port: 1, GIDIndex: verbs.GIDAt(r.gid().Index), GID: r.gid().GID,
 		HopLimit: 64})
 	check(t, err)
 	stale := address.Handle()

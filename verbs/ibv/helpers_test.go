@@ -104,7 +104,7 @@ func newSide(t testing.TB, c *verbs.Context, o sideConfig) *side {
 	check(t, err)
 	s.qp, err = s.pd.CreateQP(verbs.QPConfig{Type: o.Type, SendCQ: s.cq, RecvCQ: s.cq,
 		SendDepth: o.Depth, RecvDepth: o.Depth, SendSGE: o.SGE, RecvSGE: o.SGE,
-		MaxInline: o.Inline, GIDIndex: -1, QKey: testQKey, Access: o.QPAccess})
+		MaxInline: o.Inline, QKey: testQKey, Access: o.QPAccess})
 	check(t, err)
 	t.Cleanup(func() {
 		check(t, s.qp.Close())

@@ -101,7 +101,7 @@ func (q *qp) ToRTR(peer *verbs.Endpoint, r verbs.RTRAttr) error {
 	a := C.struct_drt_qp_attr{ud: q.ud(), mtu: C.int(r.PathMTU),
 		max_dest_rd_atomic: C.int(r.MaxDestRdAtomic), min_rnr_timer: C.int(r.MinRNRTimer)}
 	if peer != nil {
-		path, err := q.dev.path(q.cfg.Port, q.cfg.GIDIndex, peer.GID, peer.LID)
+		path, err := q.dev.path(q.cfg.Port, q.cfg.GIDIndex.Resolved(), peer.GID, peer.LID)
 		if err != nil {
 			return err
 		}

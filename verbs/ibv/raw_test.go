@@ -78,7 +78,7 @@ func (r *raw) newQP(id uint32, o rawConfig) *rawQP {
 	r.t.Cleanup(func() { check(r.t, queue.Close()) })
 	q, err := r.pd.CreateQP(verbs.DriverQPConfig{DriverSendCQ: queue, DriverRecvCQ: queue,
 		QPConfig: verbs.QPConfig{Type: o.Type, SendDepth: o.Depth, RecvDepth: o.Depth, SendSGE: 1,
-			RecvSGE: 1, Port: 1, GIDIndex: r.gid().Index, QKey: testQKey, Access: verbs.AccessAll}})
+			RecvSGE: 1, Port: 1, GIDIndex: verbs.GIDAt(r.gid().Index), QKey: testQKey, Access: verbs.AccessAll}})
 	check(r.t, err)
 	r.t.Cleanup(func() { check(r.t, q.Close()) })
 	return &rawQP{qp: q.(*qp), r: r, cq: queue.(*cq)}

@@ -125,7 +125,7 @@ func newSideIn(t *testing.T, c *verbs.Context, host *side) *side {
 	s.cq, err = c.CreateCQ(verbs.CQConfig{Depth: 32})
 	check(t, err)
 	s.qp, err = host.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: s.cq, RecvCQ: s.cq,
-		SendDepth: 16, RecvDepth: 16, GIDIndex: -1, Access: verbs.AccessAll})
+		SendDepth: 16, RecvDepth: 16, Access: verbs.AccessAll})
 	check(t, err)
 	t.Cleanup(func() {
 		check(t, s.qp.Close())

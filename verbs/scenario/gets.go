@@ -40,7 +40,7 @@ func newGetEnd(p *party, failed *error) (*getEnd, error) {
 		return nil, err
 	}
 	e.qp, err = p.pd.CreateQP(verbs.QPConfig{Type: verbs.UD, SendCQ: e.cq, RecvCQ: e.cq,
-		SendDepth: 128, RecvDepth: 128, GIDIndex: -1, QKey: getQKey,
+		SendDepth: 128, RecvDepth: 128, QKey: getQKey,
 		MaxInline: p.ctx.Attr().MaxInline})
 	if err != nil {
 		return nil, err

@@ -61,10 +61,9 @@ func (l *Link) closePeer() error {
 	return peer.Close()
 }
 
-// good reports whether the link can be used as it is.
+// good reports whether nothing is known of a failure of the link: an operation finds out.
 func (l *Link) good() bool {
-	return l.conn != nil && l.conn.Err() == nil && l.conn.QP().State() == verbs.StateRTS &&
-		l.peerUp()
+	return l.conn != nil && l.conn.Err() == nil && l.life == l.to.Node.Incarnation()
 }
 
 // Conn is the link's connection, once there is one. Other fibers of the worker may share it. It
@@ -126,7 +125,7 @@ func (l *Link) connect() (*fiber.Conn, *verbs.QP, error) {
 		return nil, nil, err
 	}
 	peer, err := l.to.PD.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: l.to.cq,
-		RecvCQ: l.to.cq, SendDepth: 1, RecvDepth: 1, GIDIndex: -1, Access: verbs.AccessAll})
+		RecvCQ: l.to.cq, SendDepth: 1, RecvDepth: 1, Access: verbs.AccessAll})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -143,7 +143,7 @@ func (l *Load) connect(cfg *LoadConfig, p, target *party, place int) error {
 func connectRC(p, target *party, cq *verbs.CQ, depth int) (*verbs.QP, error) {
 	make := func(x *party, cq *verbs.CQ, depth int) (*verbs.QP, error) {
 		return x.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: cq, RecvCQ: cq,
-			SendDepth: depth, RecvDepth: 1, GIDIndex: -1, Access: verbs.AccessAll})
+			SendDepth: depth, RecvDepth: 1, Access: verbs.AccessAll})
 	}
 	near, err := make(p, cq, depth)
 	if err != nil {

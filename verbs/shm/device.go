@@ -218,6 +218,15 @@ func (p *pd) CreateAH(a verbs.AHAttr) (verbs.DriverAH, error) {
 	if err != nil {
 		return nil, err
 	}
+	h, err := d.newAH(to)
+	if err != nil {
+		to.letGo()
+		return nil, err
+	}
+	return h, nil
+}
+
+func (d *device) newAH(to *peer) (*ah, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	h := &ah{dev: d, peer: to}
@@ -239,10 +248,23 @@ func (h *ah) Handle() uint32 { return h.handle }
 
 func (h *ah) Close() error {
 	h.dev.mu.Lock()
-	defer h.dev.mu.Unlock()
 	h.dev.ahs.set(h.handle, nil)
 	h.dev.ahFree = append(h.dev.ahFree, h.handle)
+	h.dev.mu.Unlock()
+	h.peer.letGo()
 	return nil
+}
+
+// peerOf gives the live peer of an address handle, for a user more; nil if there is none.
+func (d *device) peerOf(handle uint32) *peer {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	h := d.ahs.get(handle)
+	if h == nil || h.peer.dead.Load() {
+		return nil
+	}
+	h.peer.users.Add(1)
+	return h.peer
 }
 
 // newGRH makes the 40 bytes in front of a datagram, but for what differs from one to the next:

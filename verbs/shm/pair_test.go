@@ -57,7 +57,7 @@ func newNode(t testing.TB, p *Provider, o nodeOptions) *node {
 	n.cq, err = n.ctx.CreateCQ(verbs.CQConfig{Depth: 2 * o.depth, SingleThreaded: o.single})
 	check(t, err)
 	n.qp, err = n.pd.CreateQP(verbs.QPConfig{Type: o.kind, SendCQ: n.cq, RecvCQ: n.cq,
-		SendDepth: o.depth, RecvDepth: o.depth, GIDIndex: -1, QKey: o.qkey,
+		SendDepth: o.depth, RecvDepth: o.depth, QKey: o.qkey,
 		Access: verbs.AccessAll, MaxInline: 128})
 	check(t, err)
 	return n
@@ -132,7 +132,7 @@ func runDir(t testing.TB) string {
 func (n *node) second(t testing.TB) *verbs.QP {
 	t.Helper()
 	qp, err := n.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: n.cq, RecvCQ: n.cq,
-		SendDepth: 16, RecvDepth: 16, GIDIndex: -1, Access: verbs.AccessAll})
+		SendDepth: 16, RecvDepth: 16, Access: verbs.AccessAll})
 	check(t, err)
 	return qp
 }

@@ -16,6 +16,9 @@ import (
 
 // peer is another member of the fabric as this device sees it (or this device itself): its
 // control segment and what was imported of it. All of its memory is untrusted.
+//
+// RC QPs, address handles, the targets that UD QPs remember and imports under way are its users:
+// only they may touch its memory, which is given back once it is dead and has none.
 type peer struct {
 	dev   *device
 	id    fabric.ProcID
@@ -24,6 +27,7 @@ type peer struct {
 	ctl   *control
 	seg   *fabric.Segment
 	dead  atomic.Bool
+	users atomic.Int64 // from 0 it grows under device.mu only
 
 	mu      sync.Mutex // guards what follows
 	closed  bool
@@ -54,16 +58,18 @@ func (d *device) peerByGID(g verbs.GID) (*peer, error) {
 	return d.peerByID(id)
 }
 
-// peerByID finds or makes the view of a member. It waits for the other process, at most
-// fabric.DefaultTimeout.
+// peerByID finds or makes the view of a member, for a user more: the caller lets go of it. It
+// waits for the other process, at most fabric.DefaultTimeout.
 func (d *device) peerByID(id fabric.ProcID) (*peer, error) {
 	d.mu.Lock()
 	p := d.peers[id]
 	closed := d.closed
-	d.mu.Unlock()
 	if p != nil && !p.dead.Load() {
+		p.users.Add(1)
+		d.mu.Unlock()
 		return p, nil
 	}
+	d.mu.Unlock()
 	if closed {
 		return nil, verbs.ErrClosed
 	}
@@ -87,8 +93,10 @@ func (d *device) peerByID(id fabric.ProcID) (*peer, error) {
 		if q == nil {
 			return nil, verbs.ErrClosed
 		}
+		q.users.Add(1)
 		return q, nil
 	}
+	p.users.Add(1)
 	d.peers[id] = p
 	if p.local == nil {
 		d.wg.Go(p.watch)
@@ -128,12 +136,36 @@ func (p *peer) importSegment(id uint64) (*fabric.Segment, error) {
 	return p.dev.fab.Import(p.id, id)
 }
 
+// letGo ends a use.
+func (p *peer) letGo() {
+	if p.users.Add(-1) == 0 && p.dead.Load() {
+		p.retire()
+	}
+}
+
+// retire forgets a dead peer that has no user, and gives back what was imported of it.
+func (p *peer) retire() {
+	d := p.dev
+	d.mu.Lock()
+	mine := p.users.Load() == 0 && d.peers[p.id] == p
+	if mine {
+		delete(d.peers, p.id)
+	}
+	d.mu.Unlock()
+	if mine {
+		_ = p.close() // unmapping what we mapped does not fail
+	}
+}
+
 // watch marks the peer as dead when its process is.
 func (p *peer) watch() {
 	select {
 	case <-p.dev.fab.Watch(p.id):
 		p.dead.Store(true)
 		p.dev.peerDied(p)
+		if p.users.Load() == 0 {
+			p.retire()
+		}
 	case <-p.dev.done:
 	}
 }
@@ -263,7 +295,9 @@ func (p *peer) startFetch(k fetchKey, run func() outcome) *fetch {
 	}
 	f := &fetch{done: make(chan struct{})}
 	p.fetches[k] = f
+	p.users.Add(1) // the caller is one already
 	p.dev.wg.Go(func() {
+		defer p.letGo()
 		f.out = run()
 		close(f.done)
 	})

@@ -179,10 +179,16 @@ func (q *qp) Close() error {
 	q.recvCQ.delist(q, true)
 	d := q.dev
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	d.arenas.giveLocked(d, q.recv.block, q.recv.quiet(q))
 	delete(d.qps, q.index)
 	d.qpFree = append(d.qpFree, q.index)
+	d.mu.Unlock()
+	for i := range q.send.datagrams {
+		q.setTarget(uint32(i), nil)
+	}
+	if q.peer != nil {
+		q.peer.letGo()
+	}
 	return nil
 }
 

@@ -45,7 +45,7 @@ func (q *qp) execDatagram(wr *verbs.WR) outcome {
 	state := t.entry.word.Load()
 	if state>>8 != t.qpn || !receives(uint32(state&0xff)) {
 		stats.dropNoQP.Add(1)
-		q.send.datagrams[cacheIndex(wr)] = nil
+		q.setTarget(cacheIndex(wr), nil)
 		return success
 	}
 	key := wr.RemoteQKey
@@ -95,13 +95,31 @@ func (q *qp) datagramTarget(wr *verbs.WR) (*datagramTarget, outcome) {
 }
 
 func (q *qp) findTarget(wr *verbs.WR) (*datagramTarget, outcome) {
-	stats := &q.dev.stats
-	h := q.dev.ahs.get(wr.AH)
-	if h == nil || h.peer.dead.Load() {
-		stats.dropNoQP.Add(1)
+	p := q.dev.peerOf(wr.AH)
+	if p == nil {
+		q.dev.stats.dropNoQP.Add(1)
 		return nil, success
 	}
-	p := h.peer
+	t, out := q.newTarget(wr, p)
+	if t == nil {
+		p.letGo()
+		return nil, out
+	}
+	q.setTarget(cacheIndex(wr), t)
+	return t, success
+}
+
+// setTarget remembers a target in place i, which it uses the peer of; nil forgets.
+func (q *qp) setTarget(i uint32, t *datagramTarget) {
+	if old := q.send.datagrams[i]; old != nil {
+		old.peer.letGo()
+	}
+	q.send.datagrams[i] = t
+}
+
+// newTarget is findTarget for a peer that the caller uses.
+func (q *qp) newTarget(wr *verbs.WR, p *peer) (*datagramTarget, outcome) {
+	stats := &q.dev.stats
 	qpn := uint64(wr.RemoteQPN)
 	t := &datagramTarget{handle: wr.AH, peer: p,
 		entry: &p.ctl.qps[wr.RemoteQPN&(maxQP-1)]}
@@ -125,7 +143,6 @@ func (q *qp) findTarget(wr *verbs.WR) (*datagramTarget, outcome) {
 		stats.dropRing.Add(1)
 		return nil, success
 	}
-	q.send.datagrams[cacheIndex(wr)] = t
 	return t, success
 }
 

@@ -30,7 +30,7 @@ func BenchmarkConnections(b *testing.B) {
 	made := 0
 	open := func(s *side) *verbs.QP {
 		qp, err := s.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: s.cq, RecvCQ: s.rcq,
-			SendDepth: 32, RecvDepth: 1, GIDIndex: -1, Access: verbs.AccessAll})
+			SendDepth: 32, RecvDepth: 1, Access: verbs.AccessAll})
 		must(b, err)
 		must(b, qp.ToInit())
 		return qp

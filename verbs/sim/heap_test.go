@@ -16,8 +16,8 @@ func TestHeapGivesEntriesInOrder(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"push": func(t *rapid.T) {
 				seq++
-				e := entry{at: Time(rapid.IntRange(0, 20).Draw(t, "at")), seq: seq,
-					slot: uint32(seq)}
+				e := newEntry(Time(rapid.IntRange(0, 20).Draw(t, "at")), seq,
+					uint32(seq*7919%maxSlots))
 				h.push(e)
 				model = append(model, e)
 				slices.SortFunc(model, func(a, b entry) int {
@@ -38,7 +38,7 @@ func TestHeapGivesEntriesInOrder(t *testing.T) {
 			},
 			"filter": func(t *rapid.T) {
 				m := uint32(rapid.IntRange(2, 5).Draw(t, "modulus"))
-				keep := func(e entry) bool { return e.slot%m != 0 }
+				keep := func(e entry) bool { return e.slot()%m != 0 }
 				h.filter(keep)
 				model = slices.DeleteFunc(slices.Clone(model), func(e entry) bool { return !keep(e) })
 			},

@@ -71,7 +71,7 @@ func (s *side) open(size int) {
 func (s *side) newQP(typ verbs.QPType) *verbs.QP {
 	s.t.Helper()
 	qp, err := s.pd.CreateQP(verbs.QPConfig{Type: typ, SendCQ: s.cq, RecvCQ: s.rcq, SendDepth: 128,
-		RecvDepth: 128, SendSGE: verbs.MaxSGE, RecvSGE: verbs.MaxSGE, GIDIndex: -1, QKey: 7,
+		RecvDepth: 128, SendSGE: verbs.MaxSGE, RecvSGE: verbs.MaxSGE, QKey: 7,
 		MaxInline: s.ctx.Attr().MaxInline, Access: verbs.AccessAll})
 	must(s.t, err)
 	must(s.t, qp.ToInit())

@@ -79,7 +79,7 @@ func (f *flow) connect() {
 	must(f.s.t, f.cq.OnArrival(f.arrived))
 	mk := func(x *side, cq *verbs.CQ) *verbs.QP {
 		qp, err := x.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: cq, RecvCQ: cq,
-			SendDepth: 4, RecvDepth: 4, GIDIndex: -1, Access: verbs.AccessAll})
+			SendDepth: 4, RecvDepth: 4, Access: verbs.AccessAll})
 		must(f.s.t, err)
 		must(f.s.t, qp.ToInit())
 		return qp

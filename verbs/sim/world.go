@@ -175,10 +175,10 @@ func (w *World) Cancel(t Timer) bool {
 // memory for a bounded time only.
 func (w *World) compact() {
 	w.heap.filter(func(e entry) bool {
-		if w.slab[e.slot].kind != evCanceled {
+		if w.slab[e.slot()].kind != evCanceled {
 			return true
 		}
-		w.release(e.slot)
+		w.release(e.slot())
 		return false
 	})
 	w.canceled = 0
@@ -197,6 +197,7 @@ func (w *World) schedule(t Time, ev event) Timer {
 		slot, w.freeSlot = w.freeSlot[n-1], w.freeSlot[:n-1]
 	} else {
 		slot = uint32(len(w.slab))
+		invariant.Assert(slot < maxSlots, "too many events wait")
 		w.slab = append(w.slab, event{})
 	}
 	gen := w.slab[slot].gen + 1
@@ -209,7 +210,8 @@ func (w *World) schedule(t Time, ev event) Timer {
 	if t == w.now { // behind everything of the heap for now, which was scheduled before
 		w.instant = append(w.instant, slot)
 	} else {
-		w.heap.push(entry{at: t, seq: w.seq, slot: slot})
+		invariant.Assert(w.seq < maxSeq, "too many events")
+		w.heap.push(newEntry(t, w.seq, slot))
 	}
 	return Timer{slot: slot, gen: gen}
 }
@@ -228,8 +230,9 @@ func (w *World) RunOne(limit Time) bool {
 		if !ok {
 			return false
 		}
-		ev := w.slab[e.slot]
-		w.release(e.slot)
+		slot := e.slot()
+		ev := w.slab[slot]
+		w.release(slot)
 		switch ev.kind {
 		case evCanceled:
 			w.canceled--
@@ -254,7 +257,7 @@ func (w *World) RunOne(limit Time) bool {
 func (w *World) take(limit Time) (entry, bool) {
 	heap := w.heap.len() > 0 && w.heap.a[0].at <= limit
 	if w.first < len(w.instant) && w.now <= limit && !(heap && w.heap.a[0].at <= w.now) {
-		e := entry{at: w.now, slot: w.instant[w.first]}
+		e := newEntry(w.now, 0, w.instant[w.first])
 		if w.first++; w.first == len(w.instant) || w.first == maxSpent {
 			n := copy(w.instant, w.instant[w.first:])
 			w.instant, w.first = w.instant[:n], 0

@@ -72,7 +72,7 @@ func batch(p *Proc, x *side, n int) {
 		cq, err := p.Context().CreateCQ(verbs.CQConfig{Depth: 4})
 		p.Must("cq", err)
 		qp, err := x.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: cq, RecvCQ: cq,
-			SendDepth: 2, RecvDepth: 2, GIDIndex: -1})
+			SendDepth: 2, RecvDepth: 2})
 		p.Must("qp", err)
 		mr, err := x.pd.AllocMR(8192, verbs.AccessAll, verbs.MROptions{})
 		p.Must("mr", err)

@@ -92,7 +92,7 @@ func closedRefuses(p *Proc) {
 	p.MustBe("poll of a closed CQ", err, verbs.ErrClosed)
 	p.MustBe("arm of a closed CQ", x.scq.Arm(false), verbs.ErrClosed)
 	_, err = x.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: x.scq, RecvCQ: x.rcq,
-		SendDepth: 1, RecvDepth: 1, GIDIndex: -1})
+		SendDepth: 1, RecvDepth: 1})
 	p.MustBe("a QP on a closed CQ", err, verbs.ErrClosed)
 	p.Must("cq", x.rcq.Close())
 	p.Must("channel", x.ch.Close())
@@ -163,7 +163,7 @@ func limits(p *Proc) {
 		invalid("the depth of a CQ", err)
 	}
 	good := verbs.QPConfig{Type: verbs.RC, SendCQ: x.scq, RecvCQ: x.rcq, SendDepth: 1,
-		RecvDepth: 1, GIDIndex: -1}
+		RecvDepth: 1}
 	for what, change := range map[string]func(*verbs.QPConfig){
 		"no type":             func(c *verbs.QPConfig) { c.Type = 0 },
 		"no send CQ":          func(c *verbs.QPConfig) { c.SendCQ = nil },
@@ -183,7 +183,7 @@ func limits(p *Proc) {
 	_, err := p.Context().Port(0)
 	invalid("port 0", err)
 	c := good
-	c.GIDIndex = 4000
+	c.GIDIndex = verbs.GIDAt(4000)
 	_, err = x.pd.CreateQP(c)
 	p.MustBe("GID index 4000", err, verbs.ErrNoGID)
 	port, perr := p.Context().Port(1)

@@ -134,7 +134,7 @@ func (x *side) newQP(scq, rcq *verbs.CQ) *verbs.QP {
 	d := x.spec
 	qp, err := x.pd.CreateQP(verbs.QPConfig{Type: d.Type, SendCQ: scq, RecvCQ: rcq,
 		SendDepth: d.SendDepth, RecvDepth: d.RecvDepth, SendSGE: d.SGE, RecvSGE: d.SGE,
-		MaxInline: d.Inline, SignalAll: d.SignalAll, GIDIndex: -1, QKey: d.QKey,
+		MaxInline: d.Inline, SignalAll: d.SignalAll, QKey: d.QKey,
 		Access: d.QPAccess})
 	x.p.Must("qp", err)
 	x.p.Cleanup(func() { x.p.Must("close qp", qp.Close()) })

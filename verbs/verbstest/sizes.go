@@ -140,7 +140,7 @@ func tooManyPieces(p *Proc) {
 	p.MustBe("SEND of 255 pieces", err, syscall.EINVAL)
 	most := p.Context().Attr().MaxSGE
 	_, err = a.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: a.scq, RecvCQ: a.rcq,
-		SendDepth: 1, RecvDepth: 1, SendSGE: most + 1, GIDIndex: -1})
+		SendDepth: 1, RecvDepth: 1, SendSGE: most + 1})
 	p.MustBe("a QP of more pieces than the device takes", err, syscall.EINVAL)
 }
 
@@ -185,6 +185,6 @@ func inlineOver(p *Proc) {
 	_, err = a.qp.PostSend([]verbs.WR{wr})
 	p.MustBe("an inline READ", err, syscall.EINVAL)
 	_, err = a.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: a.scq, RecvCQ: a.rcq,
-		SendDepth: 1, RecvDepth: 1, MaxInline: limit + 1, GIDIndex: -1})
+		SendDepth: 1, RecvDepth: 1, MaxInline: limit + 1})
 	p.MustBe("a QP of more inline than the device takes", err, syscall.EINVAL)
 }

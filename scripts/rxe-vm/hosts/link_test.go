@@ -69,7 +69,7 @@ func connect(t *testing.T, node int) *half {
 	h.cq, err = c.CreateCQ(verbs.CQConfig{Depth: 2 * queueDepth})
 	must(t, err)
 	h.qp, err = h.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: h.cq, RecvCQ: h.cq,
-		SendDepth: queueDepth, RecvDepth: queueDepth, GIDIndex: -1, Access: verbs.AccessAll})
+		SendDepth: queueDepth, RecvDepth: queueDepth, Access: verbs.AccessAll})
 	must(t, err)
 	h.meet(node)
 	t.Cleanup(func() {

@@ -68,7 +68,7 @@ func (s *side) make() error {
 	}
 	s.qp, err = s.st.pd.CreateQP(verbs.QPConfig{Type: cfg.Op.qpType(), SendCQ: s.scq,
 		RecvCQ: s.rcq, SendDepth: cfg.sendDepth, RecvDepth: cfg.recvDepth, MaxInline: s.inline(),
-		Port: s.st.port.Port, GIDIndex: s.st.index, QKey: qkey, Access: cfg.Op.access()})
+		Port: s.st.port.Port, GIDIndex: s.st.choice, QKey: qkey, Access: cfg.Op.access()})
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (s *side) connect(peer *verbs.Endpoint, remote exchange.Memory) error {
 	if err := s.qp.Connect(nil, verbs.ConnectAttr{}); err != nil {
 		return err
 	}
-	ah, err := s.st.pd.CreateAH(verbs.AHAttr{Port: s.st.port.Port, GIDIndex: s.st.index,
+	ah, err := s.st.pd.CreateAH(verbs.AHAttr{Port: s.st.port.Port, GIDIndex: s.st.choice,
 		GID: peer.GID, LID: peer.LID})
 	if err != nil {
 		return err

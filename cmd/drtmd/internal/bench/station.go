@@ -13,16 +13,16 @@ type Device struct {
 	Provider verbs.Provider
 	Name     string // "": the first with an active port
 	Port     int    // 0 = 1
-	GIDIndex int    // -1: chosen
+	GIDIndex int    // -1: what verbs.ChooseGID takes
 }
 
 // Station is an open device, ready for measurements. It is made and closed by its user.
 type Station struct {
-	ctx   *verbs.Context
-	pd    *verbs.PD
-	port  verbs.PortAttr
-	gid   verbs.GIDEntry
-	index int // GID index as asked for
+	ctx    *verbs.Context
+	pd     *verbs.PD
+	port   verbs.PortAttr
+	gid    verbs.GIDEntry
+	choice verbs.GIDChoice // the GID index as asked for
 }
 
 // Open opens the device and checks port and GID index: a LimitError says what there is.
@@ -55,27 +55,27 @@ func newStation(c *verbs.Context, d Device) (*Station, error) {
 			Detail: fmt.Sprintf("port %d is %s", port.Port, port.State),
 			Hint:   "bring up the network interface behind it; drtmd devices shows which"}
 	}
-	st := &Station{ctx: c, port: port, index: d.GIDIndex}
-	if err := st.findGID(); err != nil {
+	st := &Station{ctx: c, port: port}
+	if err := st.findGID(d.GIDIndex); err != nil {
 		return nil, err
 	}
 	st.pd, err = c.AllocPD()
 	return st, err
 }
 
-func (st *Station) findGID() error {
-	if st.index == -1 {
+func (st *Station) findGID(index int) error {
+	if index == -1 {
 		st.gid, _ = verbs.ChooseGID(st.port.GIDs) // none: the QP will say so if it needs one
 		return nil
 	}
 	for _, e := range st.port.GIDs {
-		if e.Index == st.index && !e.GID.IsZero() {
-			st.gid = e
+		if e.Index == index && !e.GID.IsZero() {
+			st.gid, st.choice = e, verbs.GIDAt(index)
 			return nil
 		}
 	}
 	return limitf("GID index %d: port %d of %s has none there; its table (* = chosen by default):\n%s",
-		st.index, st.port.Port, st.ctx.Attr().Name, verbs.GIDTable(st.port.GIDs))
+		index, st.port.Port, st.ctx.Attr().Name, verbs.GIDTable(st.port.GIDs))
 }
 
 // Attr describes the device.

@@ -79,7 +79,7 @@ func eachHost(t *testing.T, test func(*testing.T, *host)) {
 
 // newSimHost is the same pair of nodes in virtual time.
 func newSimHost(t *testing.T) *host {
-	h := &host{t: t, unit: 2 * time.Millisecond, virtual: true}
+	h := &host{t: t, unit: 20 * time.Microsecond, virtual: true}
 	world, err := sim.New(sim.Config{Seed: 1, EventLimit: 10_000_000})
 	h.must(err)
 	var contexts []*verbs.Context

@@ -27,7 +27,7 @@ const mutationFirstWord = "first-word"
 
 // pingPong has pairs of nodes send a ball to and fro by WRITE, with the receiver polling memory.
 func pingPong() *Scenario {
-	return &Scenario{Name: "ping-pong", Nodes: 2, MinNodes: 2, MaxNodes: 64,
+	return &Scenario{Name: "ping-pong", Nodes: 2, MinNodes: 2, MaxNodes: 64, Even: true,
 		Doc:   "pairs of nodes WRITE a numbered message of 5 lines into each other's memory",
 		Until: 3 * sim.Millisecond, EventLimit: 20e6,
 		Mutations: []Mutation{{mutationFirstWord,
@@ -54,7 +54,7 @@ type player struct {
 
 func buildPingPong(e *Env) error {
 	var players []*player
-	for i := range e.Nodes &^ 1 {
+	for i := range e.Nodes {
 		p := &player{e: e}
 		if i%2 == 1 {
 			p.peer, players[i-1].peer = players[i-1], p

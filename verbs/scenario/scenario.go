@@ -14,6 +14,7 @@ type Scenario struct {
 	Doc  string // one line
 	// Nodes is the default size of the cluster; it may be set within MinNodes..MaxNodes.
 	Nodes, MinNodes, MaxNodes int
+	Even                      bool // the number of nodes must be even
 	// Workers per machine and Fibers per worker can be set if these defaults are not 0.
 	Workers, Fibers int
 	// Until is when the programs begin nothing new. Faults that are drawn begin before.
@@ -126,13 +127,18 @@ type RangeError struct {
 	What            string
 	Value           int
 	Lowest, Highest int
+	Even            bool // it must be even
 }
 
 func (e *RangeError) Error() string {
 	if e.Highest == 0 {
 		return fmt.Sprintf("%s %d: this scenario has none to set", e.What, e.Value)
 	}
-	return fmt.Sprintf("%s %d is not in %d..%d", e.What, e.Value, e.Lowest, e.Highest)
+	even := ""
+	if e.Even {
+		even = ", or not even"
+	}
+	return fmt.Sprintf("%s %d is not in %d..%d%s", e.What, e.Value, e.Lowest, e.Highest, even)
 }
 
 // Most workers of a machine and fibers of a worker.
@@ -143,24 +149,24 @@ const (
 
 // fill completes and checks options.
 func (o *Options) fill(s *Scenario) error {
-	pick := func(what string, v *int, own, low, high int) error {
+	pick := func(what string, v *int, own, low, high int, even bool) error {
 		if own == 0 {
 			high = 0
 		}
 		if *v == 0 {
 			*v = own
-		} else if *v < low || *v > high {
-			return &RangeError{What: what, Value: *v, Lowest: low, Highest: high}
+		} else if *v < low || *v > high || even && *v%2 != 0 {
+			return &RangeError{What: what, Value: *v, Lowest: low, Highest: high, Even: even}
 		}
 		return nil
 	}
-	if err := pick("nodes", &o.Nodes, s.Nodes, s.MinNodes, s.MaxNodes); err != nil {
+	if err := pick("nodes", &o.Nodes, s.Nodes, s.MinNodes, s.MaxNodes, s.Even); err != nil {
 		return err
 	}
-	if err := pick("workers", &o.Workers, s.Workers, 1, maxWorkers); err != nil {
+	if err := pick("workers", &o.Workers, s.Workers, 1, maxWorkers, false); err != nil {
 		return err
 	}
-	if err := pick("fibers", &o.Fibers, s.Fibers, 1, maxFibers); err != nil {
+	if err := pick("fibers", &o.Fibers, s.Fibers, 1, maxFibers, false); err != nil {
 		return err
 	}
 	if o.EventLimit == 0 {

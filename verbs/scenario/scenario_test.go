@@ -196,7 +196,12 @@ func TestWrongOptionsAreRefusedWithWhatThereIs(t *testing.T) {
 			}
 		})
 	}
-	_, err := Find(All(), "x")
+	var outside *RangeError
+	_, err := Run(t.Context(), named(t, "ping-pong"), Options{Nodes: 3})
+	if !errors.As(err, &outside) || err.Error() != "nodes 3 is not in 2..64, or not even" {
+		t.Errorf("an odd number of players: %v", err)
+	}
+	_, err = Find(All(), "x")
 	var unknown *UnknownError
 	if !errors.As(err, &unknown) || len(unknown.Known) != len(All()) {
 		t.Errorf("unknown scenario: %v", err)

@@ -37,9 +37,6 @@ func (e *Env) Fail(check, format string, args ...any) {
 		Event: e.World.Stats().Events, Events: e.World.Recent()}
 }
 
-// Failed reports whether a check has failed.
-func (e *Env) Failed() bool { return e.failure != nil }
-
 // AtEnd has a check made when nothing more can happen.
 func (e *Env) AtEnd(check func()) { e.atEnd = append(e.atEnd, check) }
 

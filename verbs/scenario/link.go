@@ -61,9 +61,11 @@ func (l *Link) closePeer() error {
 	return peer.Close()
 }
 
-// good reports whether nothing is known of a failure of the link: an operation finds out.
+// good reports whether nothing is known of a failure of the link. That the peer is down is found
+// out by an operation that fails.
 func (l *Link) good() bool {
-	return l.conn != nil && l.conn.Err() == nil && l.life == l.to.Node.Incarnation()
+	return l.conn != nil && l.conn.Err() == nil && l.conn.QP().State() == verbs.StateRTS &&
+		l.life == l.to.Node.Incarnation()
 }
 
 // Conn is the link's connection, once there is one. Other fibers of the worker may share it. It

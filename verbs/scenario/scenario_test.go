@@ -29,12 +29,11 @@ func TestEveryScenarioHoldsWithoutFaults(t *testing.T) {
 	}
 }
 
-// figures sums up a figure of runs.
+// figures runs seeds under random faults and sums up a figure of theirs.
 func figures(s *Scenario, t *testing.T, seeds uint64, name string) (total uint64) {
 	t.Helper()
-	_, err := Search(t.Context(), s, SearchOptions{Options: Options{Random: true}, First: 1,
+	found, err := Search(t.Context(), s, SearchOptions{Options: Options{Random: true}, First: 1,
 		Last: seeds, Jobs: 2, Progress: func(_, _ uint64, r *Result) {
-			held(t, r)
 			for _, c := range r.Counts {
 				if c.Name == name {
 					total += c.Value
@@ -42,6 +41,7 @@ func figures(s *Scenario, t *testing.T, seeds uint64, name string) (total uint64
 			}
 		}})
 	must(t, err)
+	held(t, found.Failure)
 	return total
 }
 

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -105,27 +104,30 @@ func TestSimHashIsThatOfEveryProcess(t *testing.T) {
 	}
 }
 
-// An interrupted search says how far it came.
-func TestInterruptedSearchReportsAndExits130(t *testing.T) {
-	c := exec.Command(os.Args[0], "sim", "--scenario", "exchange", "--seeds", "1..1000000000",
-		"--jobs", "1")
-	c.Env = append(os.Environ(), asCommand+"=1")
-	var out, errs bytes.Buffer
-	c.Stdout, c.Stderr = &out, &errs
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(300 * time.Millisecond)
-	if err := c.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
-	_ = c.Wait()
-	if code := c.ProcessState.ExitCode(); code != exitInterrupted {
-		t.Errorf("exit code %d: %s", code, errs.String())
-	}
-	if !strings.Contains(out.String(), "interrupted") ||
-		!strings.Contains(errs.String(), "drtmd: interrupted") {
-		t.Errorf("%s\n%s", out.String(), errs.String())
+// An interrupted search says how far it came, and so does everything else that takes long.
+func TestInterruptedRunsReportAndExit130(t *testing.T) {
+	for _, c := range []struct {
+		name, args string
+		report     bool
+	}{
+		{"search", "--scenario exchange --seeds 1..1000000000000 --jobs 1", true},
+		{"run", "--scenario crowd --nodes 90 --workers 16", false},
+		{"every step", "--scenario exchange --nodes 16 --every-step", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			time.AfterFunc(100*time.Millisecond, cancel)
+			var out, errs bytes.Buffer
+			args := append([]string{"sim"}, strings.Fields(c.args)...)
+			if code := run(ctx, args, &out, &errs); code != exitInterrupted {
+				t.Errorf("exit code %d", code)
+			}
+			if c.report != strings.Contains(out.String(), "held so far; interrupted") ||
+				!strings.Contains(errs.String(), "drtmd: interrupted") {
+				t.Errorf("%s\n%s", out.String(), errs.String())
+			}
+		})
 	}
 }
 

@@ -21,7 +21,7 @@ func newEntry(at Time, seq uint64, slot uint32) entry {
 	return entry{at: at, order: seq<<slotBits | uint64(slot)}
 }
 
-func (e entry) slot() uint32 { return uint32(e.order & (maxSlots - 1)) }
+func (a entry) slot() uint32 { return uint32(a.order & (maxSlots - 1)) }
 
 func (a *entry) before(b *entry) bool {
 	return a.at < b.at || a.at == b.at && a.order < b.order

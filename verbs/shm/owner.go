@@ -158,6 +158,11 @@ func (l *lane) close(p *peer) {
 			p.release(v.r)
 		}
 	}
+	if p != nil && l.remote != nil {
+		p.mu.Lock()
+		p.sweepLocked(true)
+		p.mu.Unlock()
+	}
 	l.local, l.remote = [localViews]view{}, nil
 }
 

@@ -241,17 +241,29 @@ func (p *peer) counted(key uint32) *region {
 	return r
 }
 
-// release ends a view. The last one unmaps the MR.
+// release ends a view. One that is registered stays imported, for lanes that use more MRs than
+// they have views, until the next QP to the peer is closed.
 func (p *peer) release(r *region) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if r.refs--; r.refs > 0 || p.closed {
+	if r.refs--; r.refs > 0 || p.closed || p.regions[r.key] == r && r.live() {
 		return
 	}
 	if p.regions[r.key] == r {
 		delete(p.regions, r.key)
 	}
 	_ = r.close()
+}
+
+// sweepLocked unmaps the MRs that no view uses; those that are still registered only if all is
+// set. Caller holds mu.
+func (p *peer) sweepLocked(all bool) {
+	for key, r := range p.regions {
+		if r.refs == 0 && (all || !r.live()) {
+			delete(p.regions, key)
+			_ = r.close()
+		}
+	}
 }
 
 // fetch runs an import: at once for a peer in this process, else on a goroutine of its own, for
@@ -343,8 +355,9 @@ func (p *peer) importRegion(key uint32, e *mrEntry) outcome {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.sweepLocked(false)
 	if old := p.regions[key]; old != nil && old.refs == 0 {
-		_ = old.close() // imported and never used: deregistered meanwhile
+		_ = old.close() // two lanes imported it at the same time
 	}
 	p.regions[key] = r
 	return success

@@ -151,7 +151,8 @@ func playRole(name, dir string) {
 	line, err := in.ReadBytes('\n')
 	check(tb, err)
 	check(tb, json.Unmarshal(line, &r.peer))
-	r.end = n.connect(tb, r.peer, verbs.ConnectAttr{})
+	// Senders are patient: the child may not get a CPU for a while.
+	r.end = n.connect(tb, r.peer, verbs.ConnectAttr{RTR: verbs.RTRAttr{MinRNRTimer: 28}})
 	fmt.Println(`"ready"`)
 	go func() {
 		_, _ = io.Copy(io.Discard, in) // the parent hangs up

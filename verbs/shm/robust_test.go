@@ -97,6 +97,10 @@ func (r *role) claimSlot() {
 	check(r.tb, err)
 	wr := verbs.WR{AH: h.Handle(), RemoteQPN: r.end.QPN, RemoteQKey: 17}
 	t, out := q.findTarget(&wr)
+	for out.waits() { // the parent is slow to hand out its memory
+		time.Sleep(time.Millisecond)
+		t, out = q.findTarget(&wr)
+	}
 	if t == nil {
 		r.tb.Fatal("no target:", out)
 	}

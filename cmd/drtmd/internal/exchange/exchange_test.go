@@ -83,7 +83,7 @@ var badOpenings = []struct {
 	{"not JSON", append(header(magic, Version, 1, 3), "abc"...), ErrBadFrame, "hello"},
 	{"unknown field", append(header(magic, Version, 1, 7), `{"x":1}`...), ErrBadFrame,
 		"unknown field"},
-	{"empty hello", helloFrame(func(h *Hello) { *h = Hello{} }), ErrBadFrame, `name ""`},
+	{"empty hello", helloFrame(func(h *Hello) { *h = Hello{} }), ErrBadFrame, `device ""`},
 	{"terminal codes", helloFrame(func(h *Hello) { h.Device = "a\x1b[31m" }), ErrBadFrame, `\x1b`},
 	{"long name", helloFrame(func(h *Hello) { h.Driver = strings.Repeat("x", 65) }), ErrBadFrame,
 		"name"},

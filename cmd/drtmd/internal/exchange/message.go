@@ -28,10 +28,13 @@ const maxName = 64
 // 1.
 func (h *Hello) check() error {
 	for _, name := range [...]string{h.Transport, h.Device, h.Driver} {
-		printable := !strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' })
-		if name == "" || len(name) > maxName || !printable {
+		printable := !strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' })
+		if len(name) > maxName || !printable {
 			return fmt.Errorf("%w: hello: name %.70q", ErrBadFrame, name)
 		}
+	}
+	if h.Transport == "" || h.Device == "" { // a driver may be unknown
+		return fmt.Errorf("%w: hello: transport %q, device %q", ErrBadFrame, h.Transport, h.Device)
 	}
 	if h.ActiveMTU < 1 || h.MaxMsgBytes < 1 || h.MaxQueue < 1 {
 		return fmt.Errorf("%w: hello: active MTU %d, messages of %d bytes, queues of %d requests",

@@ -9,16 +9,18 @@
 #
 # `up` loads the module rdma_rxe, adds a link (rdma link add, Linux 5.1 or newer), and waits until
 # its port is active and a GID for the interface's address is there. If any step fails, or it is
-# interrupted, the steps before are undone. What it made is noted in /run/soft-roce-setup, which
-# like the devices themselves does not outlive a reboot; `down` goes by that note, so a device
-# that somebody else made stays. The interface must be up and have an address: neither is changed.
+# interrupted, the steps before are undone. Each step is noted in /run/soft-roce-setup before it is
+# taken; like the devices the note does not outlive a reboot. `down` goes by it, so it removes what
+# a killed `up` left, and a device that somebody else made stays. Runs wait for each other. The
+# interface must be up and have an address: neither is changed.
 #
 # Needs root for up and down. Exit codes: 0 done (status: a device is active), 1 failed (status:
-# none is), 2 wrong command line, 130 interrupted. Needs iproute2 and kmod, no other file of this
-# project.
+# none is), 2 wrong command line, 130 interrupted. Needs iproute2, kmod and util-linux, no other
+# file of this project.
 set -euo pipefail
 
 NOTE=/run/soft-roce-setup  # one line per thing made: `module` or `link NAME NETDEV`
+# What this run makes; set before it is made, so that an interrupt at any moment is undone.
 SYS_IB=/sys/class/infiniband
 MADE_LINK="" MADE_MODULE=""
 
@@ -40,15 +42,29 @@ usage_error() {
 need_tools() {
   local tool
   PATH=$PATH:/usr/sbin:/sbin
-  for tool in ip rdma modprobe; do
+  for tool in ip rdma modprobe flock; do
     command -v "$tool" >/dev/null || die "the program $tool is missing" \
-      "apt-get install iproute2 kmod     # Debian and Ubuntu" \
-      "dnf install iproute kmod          # Fedora and its kin"
+      "apt-get install iproute2 kmod util-linux     # Debian and Ubuntu" \
+      "dnf install iproute kmod util-linux          # Fedora and its kin"
   done
 }
 
 need_root() {
   ((EUID == 0)) || die "'$1' needs root: it loads a module and adds a device" "sudo $0 $*"
+}
+
+# take_turns: waits until no other run changes anything. The lock goes with this process.
+take_turns() {
+  exec 9<"${NOTE%/*}"
+  flock -n 9 || { say "another run is at work, waiting for it"; flock 9; }
+}
+
+# forget LINE: takes a line out of the note.
+forget() {
+  local rest
+  [[ -e $NOTE ]] || return 0
+  rest=$(grep -vxF "$1" "$NOTE") || true
+  if [[ -n $rest ]]; then printf '%s\n' "$rest" >"$NOTE"; else rm -f "$NOTE"; fi
 }
 
 # rxe_links: every rxe device as `NAME NETDEV`, one a line. Only rxe has a file named parent.
@@ -127,18 +143,33 @@ explain_module() {
 load_module() {
   local message
   [[ ! -d /sys/module/rdma_rxe ]] || return 0
+  MADE_MODULE=1
+  echo module >>"$NOTE"
   message=$(modprobe rdma_rxe 2>&1) || explain_module "$(tail -n 1 <<<"$message")"
   [[ -d /sys/module/rdma_rxe ]] || explain_module "${message:-modprobe did nothing}"
-  MADE_MODULE=1
+}
+
+# unload_module: false if it stays in use. Just after a device was deleted it still is for a while.
+unload_module() {
+  local tries
+  for ((tries = 0; tries < 20; tries++)); do
+    [[ -d /sys/module/rdma_rxe ]] || return 0
+    ! modprobe -r rdma_rxe 2>/dev/null || return 0
+    sleep 0.1
+  done
+  return 1
 }
 
 add_link() {
   local number=0 message
   while [[ -e $SYS_IB/rxe$number ]]; do number=$((number + 1)); done
-  LINK=rxe$number
-  if message=$(rdma link add "$LINK" type rxe netdev "$NETDEV" 2>&1); then
-    MADE_LINK=$LINK
-    return
+  LINK=rxe$number MADE_LINK=rxe$number
+  echo "link $LINK $NETDEV" >>"$NOTE"
+  ! message=$(rdma link add "$LINK" type rxe netdev "$NETDEV" 2>&1) || return 0
+  # A command that was killed may have made it all the same; then undo takes it back.
+  if [[ $message == *xists* ]]; then
+    MADE_LINK=""
+    forget "link $LINK $NETDEV"
   fi
   case $message in
     *[Pp]ermitted*) die "no permission to add a device: $message" \
@@ -183,9 +214,17 @@ wait_until_usable() {
 
 # undo: takes back what this run made; the way out of `up` when it does not end well.
 undo() {
-  [[ -z $MADE_LINK ]] || rdma link delete "$MADE_LINK" 2>/dev/null || true
-  [[ -z $MADE_MODULE ]] || modprobe -r rdma_rxe 2>/dev/null || true
-  [[ -z $MADE_LINK$MADE_MODULE ]] || printf '  undone: %s\n' "nothing of this try is left" >&2
+  trap '' INT TERM HUP
+  if [[ -n $MADE_LINK ]]; then
+    # An interrupt may have come before it was made.
+    ! grep -qxF "$MADE_LINK $NETDEV" <<<"$(rxe_links)" || rdma link delete "$MADE_LINK" || true
+    forget "link $MADE_LINK $NETDEV"
+  fi
+  if [[ -n $MADE_MODULE ]]; then
+    unload_module || printf '  note: %s\n' "the module rdma_rxe is in use and stays loaded" >&2
+    forget module
+  fi
+  [[ -z $MADE_LINK$MADE_MODULE ]] || printf '  undone: %s\n' "what this try had made" >&2
 }
 
 # advise: what stands in the way of programs although the device is there.
@@ -202,6 +241,7 @@ up() {
   choose_netdev "$@"
   need_root up "$@"
   check_netdev
+  take_turns
   trap undo EXIT
   LINK=$(link_on "$NETDEV")
   if [[ -n $LINK ]]; then
@@ -211,8 +251,6 @@ up() {
     load_module
     add_link
     wait_until_usable
-    [[ -z $MADE_MODULE ]] || echo module >>"$NOTE"
-    echo "link $LINK $NETDEV" >>"$NOTE"
     say "made $LINK on $NETDEV"
   fi
   trap - EXIT
@@ -230,6 +268,7 @@ made_links() {
 down() {
   (($# == 0)) || usage_error "down takes no argument"
   need_root down
+  take_turns
   local links name netdev
   links=$(made_links)
   while read -r name netdev; do
@@ -240,7 +279,7 @@ down() {
   done <<<"$links"
   [[ -n $links ]] || say "nothing to remove"
   if grep -qx module "$NOTE" 2>/dev/null && [[ -z $(rxe_links) ]]; then
-    modprobe -r rdma_rxe 2>/dev/null || say "note: the module rdma_rxe is in use and stays loaded"
+    unload_module || say "note: the module rdma_rxe is in use and stays loaded"
   fi
   rm -f "$NOTE"
   rxe_links | while read -r name netdev; do
@@ -281,6 +320,7 @@ main() {
   (($# == 0)) || shift
   trap 'exit 130' INT
   trap 'exit 143' TERM
+  trap 'exit 129' HUP
   case $command in
     up) (($# <= 1)) || usage_error "up takes one interface at most" ;;
     down | status) ;;

@@ -10,7 +10,7 @@ GUEST_MODULES=(crc32_generic ib_core ib_uverbs rdma_ucm rdma_rxe virtio_pci virt
 # Loaded at boot; the rest waits for modprobe.
 BOOT_MODULES=(virtio_pci virtio_console virtio_net veth)
 
-GUEST_PROGRAMS=(bash busybox kmod ip tc rdma setpriv taskset ibv_devinfo ibv_devices
+GUEST_PROGRAMS=(bash busybox kmod ip tc rdma setpriv taskset flock ibv_devinfo ibv_devices
   ib_{read,write,send,atomic}_{lat,bw})
 
 # programs: the full path of each guest program, one a line.

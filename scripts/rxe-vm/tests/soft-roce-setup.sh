@@ -62,6 +62,56 @@ check dead_port_is_explained says "does not become active" $setup up veth2
 check dead_port_leaves_no_link no_links
 check dead_port_leaves_no_module no_module
 
+# Ended just after the device was made: by a signal, which undoes it, and by kill -9, after which
+# down cleans up. (Not by SIGINT: stories start with it ignored.) The rdma of this folder does the
+# work and then ends who called it.
+mkdir /work/ending
+cat >/work/ending/rdma <<'EOF'
+#!/bin/bash
+PATH=${PATH#/work/ending:}
+rdma "$@" || exit
+[[ $1:$2 != link:add ]] || kill "-$SIGNAL" "$((SETUP ? SETUP : $$))"
+EOF
+chmod +x /work/ending/rdma
+ended_by() {
+  SIGNAL=$1 PATH=/work/ending:$PATH bash -c 'export SETUP=$$; exec "$0" up veth0' "$setup"
+}
+# ended_by_child: the command that makes the device dies once it has.
+ended_by_child() {
+  SIGNAL=KILL PATH=/work/ending:$PATH bash -c 'export SETUP=0; exec "$0" up veth0' "$setup"
+}
+no_note() { [[ ! -e /run/soft-roce-setup ]]; }
+check terminated_up_exits_143 exits 143 ended_by TERM
+check terminated_up_leaves_no_link no_links
+check terminated_up_leaves_no_module no_module
+check hung_up_up_exits_129 exits 129 ended_by HUP
+check hung_up_up_leaves_no_link no_links
+modprobe rdma_rxe
+check killed_rdma_exits_1 exits 1 ended_by_child
+check killed_rdma_leaves_no_link no_links
+modprobe -r rdma_rxe
+check ended_up_leaves_no_note no_note
+check killed_up_dies exits 137 ended_by KILL
+check killed_up_leaves_the_link one_link veth0
+check up_after_kill_says_so says "there already" $setup up veth0
+check down_after_kill_succeeds exits 0 $setup down
+check down_after_kill_left_no_link no_links
+check down_after_kill_left_no_module no_module
+
+# Two at once wait for each other and make one device.
+at_once() {
+  local first second status=0
+  $setup up veth0 & first=$!
+  $setup up veth0 & second=$!
+  wait "$first" || status=$?
+  wait "$second" || status=$?
+  return "$status"
+}
+check two_at_once_succeed exits 0 at_once
+check two_at_once_made_one_link one_link veth0
+check down_after_two_succeeds exits 0 $setup down
+check down_after_two_left_no_link no_links
+
 # The way it is meant.
 check up_succeeds exits 0 $setup up veth0
 check up_made_one_link one_link veth0

@@ -16,6 +16,7 @@ import (
 // cq is a completion queue (verbs.DriverCQ).
 type cq struct {
 	rxe  *softRoCE // nil on other drivers
+	seen finder    // rxe only
 	c    *C.struct_ibv_cq
 	once closeOnce
 }
@@ -49,7 +50,7 @@ func (q *cq) Poll(wcs []verbs.WC) (int, error) {
 		return 0, errPoll()
 	}
 	if q.rxe != nil && n > 0 {
-		q.rxe.correct(wcs[:n])
+		q.rxe.correct(&q.seen, wcs[:n])
 	}
 	return int(n), nil
 }

@@ -277,6 +277,7 @@ func keptReceive(t *testing.T) error {
 	r := newRaw(t, rawConfig{Type: verbs.RC})
 	check(t, r.a.ToError())
 	check(t, r.a.inError())
+	time.Sleep(100 * time.Millisecond) // until the kernel's own flush, a task, has run
 	n, err := r.a.postRecv([]verbs.RecvWR{{Token: 1, NumSGE: 1, SGE: r.sge(0, 64)}})
 	if n != 1 {
 		return fmt.Errorf("refused at post: %v", err)

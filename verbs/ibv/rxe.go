@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"drtmd/verbs"
 )
@@ -30,6 +31,9 @@ func (d *device) Quirks() verbs.Quirks {
 
 // softRoCE is what is remembered of an rxe device beyond what its driver tells.
 type softRoCE struct {
+	// drops counts the queue pairs that went: what was found of their numbers is void then.
+	drops atomic.Uint64
+
 	mu      sync.RWMutex
 	regions map[uint32]region // guarded by mu: registered memory by lkey
 	qps     map[uint32]*qp    // guarded by mu: open queue pairs by number
@@ -56,6 +60,25 @@ func (s *softRoCE) dropQP(q *qp) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.qps, q.qpn)
+	s.drops.Add(1)
+}
+
+// finder keeps the queue pair that was found last: most CQs have one. Guarded by the CQ's lock.
+type finder struct {
+	last  *qp
+	drops uint64 // of softRoCE when it was found
+}
+
+// find gives the open queue pair of a number, or nil.
+func (f *finder) find(s *softRoCE, qpn uint32) *qp {
+	drops := s.drops.Load()
+	if f.last != nil && f.last.qpn == qpn && f.drops == drops {
+		return f.last
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	f.last, f.drops = s.qps[qpn], drops
+	return f.last
 }
 
 func (s *softRoCE) addRegion(lkey uint32, r region) {
@@ -80,81 +103,15 @@ func (s *softRoCE) covers(p *pd, g verbs.SGE, access verbs.Access) bool {
 		uint64(g.Length) <= r.size && g.Addr-r.addr <= r.size-uint64(g.Length)
 }
 
-// ledger keeps the scatter lists of the requests that may be outstanding on one work queue.
-// Guarded like the queue itself, by the lock of the CQ that it reports to.
-type ledger struct {
-	slots  []entry
-	mask   uint32
-	posted uint32 // requests so far; wraps
-	done   uint32 // completions so far, kept for receives, which complete in order; wraps
-}
-
-type entry struct {
-	token  uint64
-	pieces uint32
-	access verbs.Access // what the pieces are used for
-	sge    [verbs.MaxSGE]verbs.SGE
-}
-
-// newLedger is for a queue on which the layer keeps at most depth requests outstanding.
-func newLedger(depth int) ledger {
-	n := 1
-	for n < depth {
-		n *= 2
-	}
-	return ledger{slots: make([]entry, n), mask: uint32(n - 1)}
-}
-
-// slot is for the next request; it is filled in before the post, since the request may complete
-// before that has returned.
-func (l *ledger) slot() *entry {
-	e := &l.slots[l.posted&l.mask]
-	l.posted++
-	return e
-}
-
-// next is the request that completes next, of a queue that completes in order.
-func (l *ledger) next() *entry { return &l.slots[l.done&l.mask] }
-
-// find gives the request of a token, or nil. For the one failure that a queue pair has.
-func (l *ledger) find(token uint64) *entry {
-	for i := range l.slots {
-		if l.slots[i].token == token {
-			return &l.slots[i]
-		}
-	}
-	return nil
-}
-
-// set notes what a request uses. On the path of every post, so it copies what there is, only.
-func (e *entry) set(token uint64, sge []verbs.SGE, access verbs.Access) {
-	e.token, e.pieces, e.access = token, uint32(len(sge)), access
-	for i := range sge {
-		e.sge[i] = sge[i]
-	}
-}
-
 // correct goes through what was polled: it counts receives, and finds what rxe's LOC_QP_OP_ERR
 // stands for. Caller holds the lock of the CQ.
-func (s *softRoCE) correct(wcs []verbs.WC) {
-	for i := range wcs {
-		if wcs[i].Op != 0 || wcs[i].Status != verbs.WCSuccess {
-			s.correctRest(wcs[i:])
-			return
-		}
-	}
-}
-
-// correctRest begins with a completion that is not of a successful send.
-func (s *softRoCE) correctRest(wcs []verbs.WC) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
+func (s *softRoCE) correct(f *finder, wcs []verbs.WC) {
 	for i := range wcs {
 		wc := &wcs[i]
 		if wc.Status == verbs.WCSuccess && wc.Op == 0 {
-			continue
+			continue // a send
 		}
-		q := s.qps[wc.QPN]
+		q := f.find(s, wc.QPN)
 		if q == nil {
 			continue // closed in the meantime; the layer drops its completions
 		}
@@ -174,11 +131,13 @@ func (s *softRoCE) correctRest(wcs []verbs.WC) {
 }
 
 // blame is LOC_PROT_ERR if a piece of the request is not what a region allows, else the other
-// status. Caller holds mu.
+// status.
 func (s *softRoCE) blame(q *qp, e *entry, other verbs.WCStatus) verbs.WCStatus {
 	if e == nil {
 		return other
 	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
 	for _, g := range e.sge[:e.pieces] {
 		if !s.covers(q.pd, g, e.access) {
 			return verbs.WCLocProtErr
@@ -187,7 +146,7 @@ func (s *softRoCE) blame(q *qp, e *entry, other verbs.WCStatus) verbs.WCStatus {
 	return other
 }
 
-// noteSends is called before a post; unnote after one that took fewer.
+// noteSends is called before a post.
 func (q *qp) noteSends(wrs []verbs.WR) {
 	for i := range wrs {
 		wr := &wrs[i]
@@ -201,8 +160,6 @@ func (q *qp) noteSends(wrs []verbs.WR) {
 		q.sent.slot().set(wr.Token, sge, access)
 	}
 }
-
-func (l *ledger) unnote(n int) { l.posted -= uint32(n) }
 
 // postRecvRXE posts, and sees to receives that rxe would keep for ever. They go into memory
 // shared with the kernel, which looks there only when something arrives, and in the error state

@@ -21,6 +21,10 @@
 // at the end of the worker's pass; only the last of a doorbell is signaled, and its completion
 // completes those before it. An operation that is complete when awaited does not switch.
 //
+// A Part, such as package rpc's port, works on a worker beside its fibers: it has queue pairs of
+// its own that report to the worker's CQ, takes their completions, and sends what it gathered at
+// the end of each pass.
+//
 // # Who may call what
 //
 // Everything of a worker belongs to its thread: only its own fibers, and callbacks that the

@@ -50,7 +50,7 @@ func (q *cq) Poll(wcs []verbs.WC) (int, error) {
 		return 0, errPoll()
 	}
 	if q.rxe != nil && n > 0 {
-		q.rxe.correct(&q.seen, wcs[:n])
+		q.correct(wcs[:n])
 	}
 	return int(n), nil
 }

@@ -25,7 +25,9 @@ type qp struct {
 
 	// rxe only. failing is set before the first move to ERR.
 	failing        atomic.Bool
-	sent, received ledger
+	sendCQ, recvCQ *cq
+	sent           ledger // guarded by the lock of sendCQ
+	received       ledger // guarded by the lock of recvCQ
 
 	mu     sync.Mutex // serializes transitions and Close
 	closed bool       // guarded by mu
@@ -39,9 +41,9 @@ func (p *pd) CreateQP(c verbs.DriverQPConfig) (verbs.DriverQP, error) {
 		send_sge: C.uint32_t(c.SendSGE), recv_sge: C.uint32_t(c.RecvSGE),
 		inline_bytes: C.uint32_t(c.MaxInline)}
 	want := caps
-	q := &qp{dev: p.dev, pd: p, cfg: c.QPConfig}
-	errno := C.drt_create_qp(p.c, c.DriverSendCQ.(*cq).c, c.DriverRecvCQ.(*cq).c, q.ud(),
-		p.dev.ahs, &caps, &q.c)
+	q := &qp{dev: p.dev, pd: p, cfg: c.QPConfig, sendCQ: c.DriverSendCQ.(*cq),
+		recvCQ: c.DriverRecvCQ.(*cq)}
+	errno := C.drt_create_qp(p.c, q.sendCQ.c, q.recvCQ.c, q.ud(), p.dev.ahs, &caps, &q.c)
 	if err := failed("ibv_create_qp", errno); err != nil {
 		return nil, err
 	}

@@ -104,28 +104,33 @@ func (s *softRoCE) covers(p *pd, g verbs.SGE, access verbs.Access) bool {
 }
 
 // correct goes through what was polled: it counts receives, and finds what rxe's LOC_QP_OP_ERR
-// stands for. Caller holds the lock of the CQ.
-func (s *softRoCE) correct(f *finder, wcs []verbs.WC) {
+// stands for. Caller holds the lock of the CQ, which guards only the ledgers of queues that
+// report here.
+func (q *cq) correct(wcs []verbs.WC) {
 	for i := range wcs {
 		wc := &wcs[i]
 		if wc.Status == verbs.WCSuccess && wc.Op == 0 {
 			continue // a send
 		}
-		q := f.find(s, wc.QPN)
-		if q == nil {
+		p := q.seen.find(q.rxe, wc.QPN)
+		if p == nil {
 			continue // closed in the meantime; the layer drops its completions
 		}
-		if e := q.received.next(); e.token == wc.ID {
-			q.received.done++
-			if wc.Status == verbs.WCLocQPOpErr {
-				wc.Status = s.blame(q, e, verbs.WCLocLenErr)
+		if p.recvCQ == q {
+			if e := p.received.next(); e.token == wc.ID {
+				p.received.done++
+				if wc.Status == verbs.WCLocQPOpErr {
+					wc.Status = q.rxe.blame(p, e, verbs.WCLocLenErr)
+				}
+				continue
 			}
-		} else if wc.Status == verbs.WCLocQPOpErr {
+		}
+		if p.sendCQ == q && wc.Status == verbs.WCLocQPOpErr {
 			other := verbs.WCLocQPOpErr
-			if q.cfg.Type == verbs.RC {
+			if p.cfg.Type == verbs.RC {
 				other = verbs.WCRetryExcErr // no route: the interface is down
 			}
-			wc.Status = s.blame(q, q.sent.find(wc.ID), other)
+			wc.Status = q.rxe.blame(p, p.sent.find(wc.ID), other)
 		}
 	}
 }

@@ -136,21 +136,56 @@ func (m *memory) Lines() []uint64 {
 	return unsafe.Slice((*uint64)(m.region.words), m.region.lineCount())
 }
 
-// Close deregisters. Mappings that peers have stay theirs; they find the MR gone.
+const (
+	// leaveWait is how long Close waits for lanes that were inside; a line's copy takes far less.
+	// Longer stay only those in a hook or an executor, which may be the caller of Close itself.
+	leaveWait = 100 * time.Millisecond
+	leavePoll = 20 * time.Microsecond
+	leaveLate = time.Millisecond // between two looks after leaveWait
+)
+
+// Close deregisters: requests that run later find the MR gone. The memory stays mapped for as
+// long as the QP that is at work on it now, which may be in the ticker's or another goroutine's
+// hands. Mappings that peers have stay theirs.
 func (m *memory) Close() error {
 	d, r := m.dev, m.region
 	d.mu.Lock()
 	d.ctl.mrs[m.index].key.Store(0)
 	r.head.registered.Store(0)
-	d.mrs[m.index].Store(nil)
+	d.mrs[m.index].Store(nil) // a full fence: see lane.enter
 	d.mrFree = append(d.mrFree, m.index)
+	inside := d.visitsLocked()
 	d.mu.Unlock()
 	d.fab.Unexport(m.id)
+	for deadline := time.Now().Add(leaveWait); !allOver(inside); time.Sleep(leavePoll) {
+		if time.Now().After(deadline) {
+			d.wg.Go(func() {
+				for !allOver(inside) { // at the latest when their QPs are closed
+					time.Sleep(leaveLate)
+				}
+				_ = r.close() // unmapping what we mapped does not fail
+			})
+			return nil
+		}
+	}
 	return r.close()
+}
+
+func allOver(vs []visit) bool {
+	for _, v := range vs {
+		if !v.over() {
+			return false
+		}
+	}
+	return true
 }
 
 // SetPreAccess installs the hook. Initiators of other processes ask for its verdict by a call.
 func (m *memory) SetPreAccess(h verbs.PreAccess) error {
+	if !m.region.use() {
+		return verbs.ErrClosed
+	}
+	defer m.region.done()
 	if h == nil {
 		m.hook.Store(nil)
 		m.region.head.hooked.Store(0)
@@ -167,11 +202,16 @@ const (
 	awaitMaxSleep = time.Millisecond
 )
 
-// AwaitLine spins a little, then sleeps, longer and longer up to a millisecond.
+// AwaitLine spins a little, then sleeps, longer and longer up to a millisecond. ErrClosed if the MR
+// is closed before the line changes.
 func (m *memory) AwaitLine(line int, seen uint64, timeout time.Duration) (uint64, error) {
 	if line < 0 || uint64(line) >= m.region.lineCount() {
 		return 0, syscall.EINVAL
 	}
+	if !m.region.use() {
+		return 0, verbs.ErrClosed
+	}
+	defer m.region.done()
 	p := m.region.word(uint64(line))
 	for range awaitSpins {
 		if w := lineword.Load(p); uint64(w) != seen && !w.Locked() {
@@ -184,6 +224,9 @@ func (m *memory) AwaitLine(line int, seen uint64, timeout time.Duration) (uint64
 		w := lineword.Load(p)
 		if uint64(w) != seen && !w.Locked() {
 			return uint64(w), nil
+		}
+		if !m.region.live() {
+			return uint64(w), verbs.ErrClosed
 		}
 		left := time.Until(deadline)
 		if left <= 0 {

@@ -220,6 +220,7 @@ func (c *current) gather(dst []byte, at uint64) {
 
 // targets finds the local buffers that a READ or atomic writes.
 func (q *qp) targets(wr *verbs.WR, to *[verbs.MaxSGE]piece) (count int, total uint64, ok bool) {
+	q.send.lane.enter()
 	for i := range int(wr.NumSGE) {
 		sge := &wr.SGE[i]
 		n := uint64(sge.Length)
@@ -310,6 +311,7 @@ func (q *qp) scatter(to []piece, at uint64, b []byte) (uint64, outcome) {
 // execAtomic changes the word, then places the old value.
 func (q *qp) execAtomic(wr *verbs.WR) outcome {
 	c, l := &q.send.now, &q.send.lane
+	l.enter()
 	r, off := q.local(&wr.SGE[0], 8) // the layer has seen to one SGE of 8 bytes
 	if r == nil || r.access&verbs.AccessLocalWrite == 0 {
 		return outcome(verbs.WCLocProtErr)

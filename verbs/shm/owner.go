@@ -36,6 +36,7 @@ type lane struct {
 	up      uint64         // qpEntry.word of the target in RTR
 	rescued int64          // when the owner of a line was last asked for (nanotime)
 	op      uint32         // number of the operation under way
+	inside  uint64         // odd while the lane may touch own MRs; see enter
 	next    uint32         // of local: where to look for one to replace
 	local   [localViews]view
 	remote  []view // remoteViews, direct mapped by key; nil for a half that only receives
@@ -51,6 +52,42 @@ type view struct {
 	op   uint32      // operation that used it last
 	e    *ownerEntry // nil until the lane locks a line
 	slot uint16
+}
+
+// enter comes before a lane looks an own MR up whose memory it will touch, leave after the last
+// touch: what it finds in between stays mapped. It is a full fence: the lane finds an MR gone, or
+// whoever closes it finds the lane inside.
+func (l *lane) enter() {
+	if l.inside&1 == 0 {
+		atomic.AddUint64(&l.inside, 1)
+	}
+}
+
+func (l *lane) leave() {
+	if l.inside&1 != 0 {
+		lineword.StoreRelease(&l.inside, l.inside+1)
+	}
+}
+
+// visit is a lane that was inside when an MR was closed.
+type visit struct {
+	lane *lane
+	at   uint64
+}
+
+// over reports whether the lane has left since. It has not found the MR if it is inside again.
+func (v visit) over() bool { return atomic.LoadUint64(&v.lane.inside) != v.at }
+
+// visitsLocked finds the device's lanes that are inside. Caller holds device.mu.
+func (d *device) visitsLocked() (vs []visit) {
+	for _, q := range d.qps {
+		for _, l := range [...]*lane{&q.send.lane, &q.recv.lane} {
+			if n := atomic.LoadUint64(&l.inside); n&1 != 0 {
+				vs = append(vs, visit{l, n})
+			}
+		}
+	}
+	return vs
 }
 
 // fit reports whether the lane's QP, its target, and the region are still good. It is asked
@@ -88,7 +125,7 @@ func (v *view) drop() {
 	}
 	v.r.mu.Lock()
 	defer v.r.mu.Unlock()
-	if !v.r.unmapped {
+	if !v.r.closed {
 		v.e.free()
 	}
 	v.e, v.slot = nil, 0
@@ -148,6 +185,7 @@ func (l *lane) giveBack() {
 
 // close frees the lane's entries in all MRs and lets go of the peer's.
 func (l *lane) close(p *peer) {
+	l.leave() // a hook that panicked has kept it inside
 	l.giveBack()
 	for i := range l.local {
 		l.local[i].drop()

@@ -18,8 +18,9 @@ const (
 )
 
 // region is an MR as an initiator sees it: the own one of this device, or a peer's that was
-// imported. It holds a reference to the segment: of an own MR until that is closed, of a peer's
-// until the last view of it is gone. Immutable but for refs and unmapped.
+// imported. It holds a reference to the segment: of an own MR until that is closed and nobody is
+// at work on it, of a peer's until the last view of it is gone. Immutable but for what follows
+// mem.
 type region struct {
 	key    uint32
 	pd     uint32
@@ -37,16 +38,39 @@ type region struct {
 
 	refs int // views of an imported one; guarded by peer.mu
 
-	mu       sync.Mutex
-	unmapped bool // guarded by mu
+	users atomic.Int64 // whoever has to close it, and calls of use without done
+
+	mu     sync.Mutex
+	closed bool // guarded by mu
 }
 
-// close gives the segment back. Owner entries are not touched any more after that.
+// close gives the segment back, once nobody uses it. Owner entries are not touched any more after
+// that.
 func (r *region) close() error {
 	r.mu.Lock()
-	r.unmapped = true
+	r.closed = true
 	r.mu.Unlock()
-	return r.seg.Close()
+	return r.done()
+}
+
+// use keeps the memory mapped until done, for those who are not lanes; false if it is gone.
+func (r *region) use() bool {
+	for {
+		n := r.users.Load()
+		if n == 0 {
+			return false
+		}
+		if r.users.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+func (r *region) done() error {
+	if r.users.Add(-1) == 0 {
+		return r.seg.Close()
+	}
+	return nil
 }
 
 // regionShape is where the parts of an MR's segment lie, in bytes.
@@ -80,9 +104,11 @@ func newRegion(seg *fabric.Segment, size uint64) (*region, error) {
 		return nil, errBadMR
 	}
 	p := unsafe.Pointer(unsafe.SliceData(seg.Bytes()))
-	return &region{size: size, data: p, words: unsafe.Add(p, s.words),
+	r := &region{size: size, data: p, words: unsafe.Add(p, s.words),
 		head: (*mrHead)(unsafe.Add(p, s.head)), owners: unsafe.Add(p, s.owners), count: s.count,
-		seg: seg}, nil
+		seg: seg}
+	r.users.Store(1)
+	return r, nil
 }
 
 // live reports whether the MR is still registered as it was when the region was made.

@@ -28,13 +28,15 @@ func (q *qp) PostSend(wrs []verbs.WR) (int, error) {
 			wr := &wrs[i]
 			out := q.exec(wr)
 			if out != success {
+				s.lane.leave() // from the end of postRest on the ticker may have the lane
 				q.postRest(wrs[i:], out)
-				break
+				return len(wrs), nil
 			}
 			if wr.Flags&verbs.FlagSignaled != 0 {
 				q.succeed(wr)
 			}
 		}
+		s.lane.leave()
 		return len(wrs), nil
 	}
 	for i := range wrs {
@@ -98,6 +100,7 @@ func (q *qp) keep(wr *verbs.WR) {
 // progress goes on with pending requests and reports whether any are left. Caller holds cq.mu.
 func (q *qp) progress() bool {
 	s := &q.send
+	defer s.lane.leave()
 	for s.head != s.tail {
 		if q.state.Load() != stateRTS {
 			q.flushSends()
@@ -205,6 +208,7 @@ func (q *qp) localBytes(sge *verbs.SGE, n uint64, inline bool) unsafe.Pointer {
 	if inline {
 		return *(*unsafe.Pointer)(unsafe.Pointer(&sge.Addr))
 	}
+	q.send.lane.enter()
 	r, off := q.local(sge, n)
 	if r == nil {
 		return nil
@@ -212,7 +216,8 @@ func (q *qp) localBytes(sge *verbs.SGE, n uint64, inline bool) unsafe.Pointer {
 	return r.at(off)
 }
 
-// local finds the own MR of an SGE; nil if the SGE is not inside one of the QP's domain.
+// local finds the own MR of an SGE; nil if the SGE is not inside one of the QP's domain. Only a
+// lane that has entered before may touch its memory.
 func (q *qp) local(sge *verbs.SGE, n uint64) (*region, uint64) {
 	r := q.dev.mr(sge.LKey)
 	if r == nil || r.pd != q.pd {

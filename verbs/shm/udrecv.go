@@ -282,6 +282,8 @@ func (q *qp) place(wr *verbs.RecvWR, s *datagram, length uint32) outcome {
 	h := &q.recv
 	fillGRH(&h.grh, s.gid[0].Load(), s.gid[1].Load(), length)
 	l := &h.lane
+	l.enter()
+	defer l.leave()
 	l.op++
 	rest, payload := h.grh[:], s.data[:length]
 	inPayload := false

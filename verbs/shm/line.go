@@ -36,7 +36,7 @@ const (
 	VendorFetch                   // the peer's process did not hand out its memory
 	VendorStall                   // the pre-access hook stalled
 	VendorCall                    // the peer's process did not answer a call
-	VendorDead                    // the peer's process is dead
+	VendorDead                    // the peer's process is dead, or its context closed
 	VendorGone                    // the peer's QP was closed, is in error, or is another's
 )
 

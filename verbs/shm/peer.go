@@ -96,6 +96,10 @@ func (d *device) peerByID(id fabric.ProcID) (*peer, error) {
 		q.users.Add(1)
 		return q, nil
 	}
+	if p.local != nil && d.provider.inProcess(id) != p.local {
+		_ = p.seg.Close() // it closed meanwhile: Provider.remove has told this device before
+		return nil, unreachable(id, fabric.ErrPeerDead)
+	}
 	p.users.Add(1)
 	d.peers[id] = p
 	if p.local == nil {
@@ -157,16 +161,21 @@ func (p *peer) retire() {
 	}
 }
 
-// watch marks the peer as dead when its process is.
+// watch waits for the end of a peer in another process.
 func (p *peer) watch() {
 	select {
 	case <-p.dev.fab.Watch(p.id):
-		p.dead.Store(true)
-		p.dev.peerDied(p)
-		if p.users.Load() == 0 {
-			p.retire()
-		}
+		p.die()
 	case <-p.dev.done:
+	}
+}
+
+// die marks the peer as dead; without users it is given back at once.
+func (p *peer) die() {
+	p.dead.Store(true)
+	p.dev.peerDied(p)
+	if p.users.Load() == 0 {
+		p.retire()
 	}
 }
 

@@ -19,12 +19,23 @@ func TestDeadPeersAreForgotten(t *testing.T) {
 	}
 	dir := runDir(t)
 	stays := newNode(t, New(Options{Dir: dir}), nodeOptions{})
+	peersAreForgotten(t, stays, func() *Provider { return New(Options{Dir: dir}) })
+}
+
+// The same holds for contexts of the same provider.
+func TestClosedContextsAreForgotten(t *testing.T) {
+	p := New(Options{Dir: runDir(t)})
+	peersAreForgotten(t, newNode(t, p, nodeOptions{}), func() *Provider { return p })
+}
+
+func peersAreForgotten(t *testing.T, stays *node, provider func() *Provider) {
+	t.Helper()
 	datagrams := newNode(t, stays.prov, nodeOptions{kind: verbs.UD})
 	check(t, datagrams.qp.Connect(nil, verbs.ConnectAttr{}))
 	var before int
 	const rounds = 12
 	for round := range rounds {
-		meetAndPart(t, dir, stays, datagrams)
+		meetAndPart(t, provider(), stays, datagrams)
 		waitUntilForgotten(t, stays)
 		if round == 0 { // a target that was remembered is replaced by the next
 			before = mappings(t)
@@ -35,10 +46,9 @@ func TestDeadPeersAreForgotten(t *testing.T) {
 	}
 }
 
-// meetAndPart makes a peer that dies after an exchange, and closes what led to it.
-func meetAndPart(t *testing.T, dir string, rc, ud *node) {
+// meetAndPart makes a peer of p that goes after an exchange, and closes what led to it.
+func meetAndPart(t *testing.T, p *Provider, rc, ud *node) {
 	t.Helper()
-	p := New(Options{Dir: dir})
 	ctx, err := p.Open("")
 	check(t, err)
 	pd, err := ctx.AllocPD()

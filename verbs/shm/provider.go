@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -91,10 +93,21 @@ func (p *Provider) add(d *device) {
 	p.open[d.self] = d
 }
 
+// remove forgets a context that closes, and tells the others, which nobody else does: they watch
+// members of other processes only.
 func (p *Provider) remove(d *device) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	delete(p.open, d.self)
+	others := slices.Collect(maps.Values(p.open))
+	p.mu.Unlock() // a device's lock may be held around this one
+	for _, o := range others {
+		o.mu.Lock()
+		known := o.peers[d.self]
+		o.mu.Unlock()
+		if known != nil {
+			known.die()
+		}
+	}
 }
 
 // inProcess finds an open context of this process.

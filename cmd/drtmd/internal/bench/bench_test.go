@@ -182,7 +182,7 @@ func TestOpenNamesWhatThereIs(t *testing.T) {
 }
 
 // hostile is a responder's conversation with a test that plays the initiator.
-func hostile(t *testing.T) (*exchange.Conn, *Station, <-chan error) {
+func hostile(t *testing.T, silence time.Duration) (*exchange.Conn, *Station, <-chan error) {
 	t.Helper()
 	a, b := stations(t)
 	near, far := net.Pipe()
@@ -190,7 +190,7 @@ func hostile(t *testing.T) (*exchange.Conn, *Station, <-chan error) {
 	go func() {
 		conn, err := exchange.Accept(context.Background(), far, b.Hello())
 		if err == nil {
-			err = Serve(context.Background(), b, conn, nil)
+			err = serve(context.Background(), b, conn, nil, silence)
 			conn.Close()
 		}
 		served <- err
@@ -222,7 +222,7 @@ func TestResponderRefusesBadSetups(t *testing.T) {
 		{"endpoint", func(s *exchange.Setup) {}, "bad endpoint description"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			conn, _, served := hostile(t)
+			conn, _, served := hostile(t, exchange.AnswerTimeout)
 			s := good
 			c.change(&s)
 			if err := conn.Send(exchange.KindSetup, s); err != nil {
@@ -242,7 +242,7 @@ func TestResponderRefusesBadSetups(t *testing.T) {
 
 func TestSilentInitiatorIsLeft(t *testing.T) {
 	t.Parallel()
-	_, _, served := hostile(t)
+	_, _, served := hostile(t, exchange.AnswerTimeout)
 	select {
 	case err := <-served:
 		if !errors.Is(err, exchange.ErrTimeout) {
@@ -250,6 +250,45 @@ func TestSilentInitiatorIsLeft(t *testing.T) {
 		}
 	case <-time.After(2 * exchange.AnswerTimeout):
 		t.Fatal("the responder waits for ever")
+	}
+}
+
+// While a one-sided measurement runs, the responder knows by the heartbeats that the initiator
+// does; one that stops, and keeps its connection, is left.
+func TestStoppedInitiatorOfAOneSidedMeasurementIsLeft(t *testing.T) {
+	const silence, alive = 400 * time.Millisecond, time.Second
+	conn, a, served := hostile(t, silence)
+	s, err := newSide(a, sideConfig{Case: Case{Read, 8}, sendDepth: 4, recvDepth: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	e, err := s.endpoint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Send(exchange.KindSetup, exchange.Setup{Op: "read", Phase: "rate", Size: 8,
+		SendDepth: 4, RecvDepth: 1, CreditEvery: 1, Endpoint: e, Memory: s.memory()}); err != nil {
+		t.Fatal(err)
+	}
+	var ready exchange.Ready
+	if err := conn.Expect(t.Context(), exchange.KindReady, &ready, exchange.AnswerTimeout); err != nil {
+		t.Fatal(err)
+	}
+	stop := conn.Beat(silence / 8)
+	select {
+	case err := <-served:
+		t.Fatalf("left in the middle of a measurement: %v", err)
+	case <-time.After(alive):
+	}
+	stop()
+	select {
+	case err := <-served:
+		if !errors.Is(err, exchange.ErrTimeout) || !strings.Contains(err.Error(), "stopped") {
+			t.Errorf("served %v", err)
+		}
+	case <-time.After(10 * silence):
+		t.Fatal("the responder waits for an initiator that is stopped")
 	}
 }
 

@@ -40,6 +40,7 @@ func Run(ctx context.Context, st *Station, conn *exchange.Conn, o Options,
 	defer runtime.UnlockOSThread()
 	done, release := flagOf(ctx)
 	defer release()
+	defer conn.Beat(exchange.BeatEvery)()
 	i := &initiator{st: st, conn: conn, plan: p, clock: newClock(),
 		stop: func() bool { return done() || conn.Attention() }}
 	rows, err := i.all(ctx, pr)

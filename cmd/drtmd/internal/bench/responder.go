@@ -6,25 +6,34 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"time"
 
 	"drtmd/cmd/drtmd/internal/exchange"
 )
 
 // responder serves the measurements of one conversation.
 type responder struct {
-	st   *Station
-	conn *exchange.Conn
-	stop func() bool
+	st      *Station
+	conn    *exchange.Conn
+	stop    func() bool
+	silence time.Duration // how long a measuring initiator may not be heard of
 }
 
 // Serve answers an initiator until it says goodbye. served, which may be nil, is told of each
-// measurement. The connection stays open.
+// measurement. An initiator that is silent for exchange.AnswerTimeout, heartbeats included, is an
+// error. The connection stays open.
 func Serve(ctx context.Context, st *Station, conn *exchange.Conn, served func(string)) error {
+	return serve(ctx, st, conn, served, exchange.AnswerTimeout)
+}
+
+func serve(ctx context.Context, st *Station, conn *exchange.Conn, served func(string),
+	silence time.Duration) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	done, release := flagOf(ctx)
 	defer release()
-	r := &responder{st: st, conn: conn, stop: func() bool { return done() || conn.Attention() }}
+	r := &responder{st: st, conn: conn, silence: silence,
+		stop: func() bool { return done() || conn.Attention() }}
 	for {
 		// An initiator goes from one measurement to the next at once, or is in trouble.
 		f, err := conn.Take(ctx, exchange.AnswerTimeout)
@@ -138,8 +147,10 @@ func (r *responder) serveSide(ctx context.Context, s *side, phase Phase,
 			return nil, err
 		}
 	}
-	// The next frame is stop, unless the initiator failed or left.
-	if err := r.conn.Expect(ctx, exchange.KindStop, &exchange.Stop{}, 0); err != nil {
+	// The next frame is stop, unless the initiator failed or left. Of a one-sided measurement this
+	// side sees nothing but the initiator's heartbeats.
+	err = r.conn.ExpectAlive(ctx, exchange.KindStop, &exchange.Stop{}, r.silence)
+	if err != nil {
 		return nil, err
 	}
 	return sv.report(), nil

@@ -47,8 +47,9 @@ and rkeys over TCP without encryption: whoever can connect or listen in can read
 memory of the measurement. Hence --listen without an address binds to 127.0.0.1; name another one
 on a trusted network only. What connects and is not a drtmd perf of the same version is refused
 within a second, and the listener goes on waiting. A peer that vanishes ends the run with an
-error, at the latest after 10 s without progress. On transport shm both processes must run on the
-same host as the same user.
+error, at the latest after 10 s without progress; one that is stopped likewise, by the heartbeats
+of the connecting side. On transport shm both processes must run on the same host as the same
+user.
 
 --json prints one document of schema ` + report.PerfSchema + `, described in docs/PERF.md: settings,
 machine and one result per row, units in the field names. An interrupted run prints the rows that

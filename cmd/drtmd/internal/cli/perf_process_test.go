@@ -238,6 +238,31 @@ func TestPeerThatVanishes(t *testing.T) {
 	t.Run("send, connector killed", func(t *testing.T) { vanishing(t, "send", false) })
 }
 
+// A stopped connector keeps its connection and gives the listener nothing to see: the heartbeats
+// that are missing end the run. Resumed, it is told.
+func TestPeerThatIsStopped(t *testing.T) {
+	needsSharing(t)
+	t.Parallel() // it waits for the limit of 10 s
+	dir := filepath.Join(t.TempDir(), "run")
+	l, address := listening(t, dir)
+	c := launch(t, dir, "perf", "read", "--connect", address, "--size", "8", "--duration", "60s")
+	c.says("measuring read")
+	l.says("serving")
+	time.Sleep(200 * time.Millisecond) // into the measurement; where exactly does not matter
+	start := time.Now()
+	c.signal(syscall.SIGSTOP)
+	text := l.ends(exitFailed)
+	if d := time.Since(start); d > 15*time.Second {
+		t.Errorf("it took %s", d)
+	}
+	if !strings.Contains(text, "silent for 10s; its process is stopped") {
+		t.Errorf("no clear error: %s", text)
+	}
+	c.signal(syscall.SIGCONT)
+	c.ends(exitFailed)
+	noRunDir(t, dir)
+}
+
 func TestInterruptPrintsTheRowsAndLeavesNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	p := launch(t, dir, "perf", "read", "--size", "8,64", "--duration", "700ms")

@@ -21,6 +21,9 @@ const (
 	AnswerTimeout = 10 * time.Second
 	// sendTimeout bounds a write: frames are small, so this is a peer that does not read.
 	sendTimeout = 5 * time.Second
+	// BeatEvery is the time between two heartbeats of the connecting side: small against
+	// AnswerTimeout, and too long to disturb a measurement.
+	BeatEvery = time.Second
 	// backlog bounds the frames that wait to be taken; a peer that sends more waits.
 	backlog = 4
 )
@@ -30,12 +33,15 @@ const (
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 2 * time.Second,
 	Interval: 2 * time.Second, Count: 4}
 
-// Conn is a conversation after its handshake. One goroutine sends and takes; Attention may be
-// called from another.
+// Conn is a conversation after its handshake. One goroutine sends and takes; Attention and Beat
+// may be called from another.
 type Conn struct {
 	Peer Hello
 
 	c         net.Conn
+	sendMu    sync.Mutex // around a write: heartbeats come between
+	born      time.Time
+	heard     atomic.Int64 // when the last frame came, in ns after born
 	frames    chan Frame
 	err       error // why frames was closed
 	attention atomic.Int32
@@ -86,7 +92,7 @@ func shake(ctx context.Context, c net.Conn, hellos func() (Hello, error)) (*Conn
 	if tcp, ok := c.(*net.TCPConn); ok {
 		_ = tcp.SetKeepAliveConfig(keepAlive) // without it the end is noticed later
 	}
-	conn := &Conn{Peer: peer, c: c, frames: make(chan Frame, backlog), done: make(chan struct{})}
+	conn := &Conn{Peer: peer, c: c, born: time.Now(), frames: make(chan Frame, backlog), done: make(chan struct{})}
 	go conn.read()
 	return conn, nil
 }
@@ -169,6 +175,10 @@ func (c *Conn) read() {
 			close(c.frames)
 			return
 		}
+		c.heard.Store(int64(time.Since(c.born)))
+		if f.Kind == KindAlive {
+			continue
+		}
 		c.attention.Add(1)
 		select {
 		case c.frames <- f:
@@ -186,6 +196,8 @@ func (c *Conn) Attention() bool { return c.attention.Load() != 0 }
 
 // Send sends a message.
 func (c *Conn) Send(kind Kind, message any) error {
+	c.sendMu.Lock()
+	defer c.sendMu.Unlock()
 	_ = c.c.SetWriteDeadline(time.Now().Add(sendTimeout))
 	if err := write(c.c, kind, message); err != nil {
 		return describe(err, sendTimeout)
@@ -229,6 +241,50 @@ func (c *Conn) Expect(ctx context.Context, kind Kind, message any, timeout time.
 		return fmt.Errorf("%w: %s, not %s", ErrBadFrame, f.Kind, kind)
 	}
 	return Decode(f, message)
+}
+
+// Beat sends a heartbeat every so often until stop is called, which returns once none is under
+// way.
+func (c *Conn) Beat(every time.Duration) (stop func()) {
+	var wg sync.WaitGroup
+	quit := make(chan struct{})
+	wg.Go(func() {
+		t := time.NewTicker(every)
+		defer t.Stop()
+		for {
+			select {
+			case <-t.C:
+				if c.Send(KindAlive, Alive{}) != nil {
+					return // who takes the next frame is told of the end
+				}
+			case <-quit:
+				return
+			}
+		}
+	})
+	return sync.OnceFunc(func() {
+		close(quit)
+		wg.Wait()
+	})
+}
+
+// ExpectAlive is Expect for as long as the other side is heard of: silence bounds the time from
+// one frame of any kind, heartbeats included, to the next.
+func (c *Conn) ExpectAlive(ctx context.Context, kind Kind, message any,
+	silence time.Duration) error {
+	began := time.Since(c.born)
+	for {
+		last := max(began, time.Duration(c.heard.Load()))
+		left := last + silence - time.Since(c.born)
+		if left <= 0 {
+			return fmt.Errorf("%w: silent for %s; its process is stopped or gets no CPU, or its "+
+				"host is gone", ErrTimeout, silence)
+		}
+		err := c.Expect(ctx, kind, message, left)
+		if !errors.Is(err, ErrTimeout) {
+			return err
+		}
+	}
 }
 
 // Close ends the conversation. It may be called twice.

@@ -14,6 +14,9 @@
 //	        <- Stopped   what arrived
 //	Bye     -> no more measurements
 //
+// The connecting side says Alive every BeatEvery, at any time, so that the other side, which may
+// have nothing to do during the traffic, tells a long measurement from a process that is stopped.
+//
 // Either side may say Fail, with a reason, at any time. Frames carry rkeys: who can read or
 // change the TCP stream can reach the registered memory, so it belongs on a trusted network.
 //

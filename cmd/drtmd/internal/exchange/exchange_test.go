@@ -75,7 +75,7 @@ var badOpenings = []struct {
 	{"zeros", make([]byte, 64), ErrNotPeer, "not a drtmd perf peer"},
 	{"silence", nil, ErrTimeout, "within 700ms"},
 	{"half a header", []byte("drtx\x00"), ErrTimeout, "within 700ms"},
-	{"newer version", header(magic, Version+1, 1, 2), ErrVersion, "the peer speaks 2, this side 1"},
+	{"newer version", header(magic, Version+1, 1, 2), ErrVersion, "the peer speaks 3, this side 2"},
 	{"unknown kind", header(magic, Version, 99, 0), ErrBadFrame, "unknown frame kind 99"},
 	{"oversize", header(magic, Version, 1, 1<<31), ErrBadFrame, "the most is 4096"},
 	{"setup first", append(header(magic, Version, uint16(KindSetup), 2), "{}"...), ErrBadFrame,

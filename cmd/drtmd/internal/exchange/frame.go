@@ -8,7 +8,7 @@ import (
 )
 
 // Version of the conversation. Both sides must speak the same.
-const Version = 1
+const Version = 2
 
 // MaxPayload bounds the payload of a frame in bytes.
 const MaxPayload = 4096
@@ -45,11 +45,13 @@ const (
 	KindStop
 	KindStopped
 	KindBye
+	KindAlive
 	kindEnd
 )
 
 func (k Kind) String() string {
-	names := [...]string{"?", "hello", "fail", "setup", "ready", "stop", "stopped", "bye"}
+	names := [...]string{"?", "hello", "fail", "setup", "ready", "stop", "stopped", "bye",
+		"alive"}
 	if k > 0 && int(k) < len(names) {
 		return names[k]
 	}

@@ -43,6 +43,9 @@ func (h *Hello) check() error {
 	return nil
 }
 
+// Alive says that its sender runs, where it has nothing to say for long.
+type Alive struct{}
+
 // Fail ends the conversation.
 type Fail struct {
 	Reason string `json:"reason"`

@@ -29,7 +29,7 @@ var (
 	ErrKeptBusy    = errors.New("kept memory is open in a live process")
 	ErrKeptSize    = errors.New("kept memory has another size")
 	ErrNotKept     = errors.New("no kept memory of this name")
-	ErrUnsafeFile  = errors.New("kept file is not private to this user")
+	ErrUnsafeFile  = errors.New("not a regular file that is private to this user")
 )
 
 // Error says which operation on what did not work, why, and what to do next.

@@ -89,7 +89,14 @@ func TestOpenRefusesDirectoriesOthersCouldEnter(t *testing.T) {
 			"mkdir -p "},
 		{"lock is a fifo", func(d string) error {
 			return errors.Join(os.Mkdir(d, 0o700), unix.Mkfifo(filepath.Join(d, lockName), 0o600))
-		}, ErrUnsafeFile, "not a regular file"},
+		}, ErrUnsafeFile, "lock: not a regular file that is private to this user: a pipe, "},
+		{"lock is a link", func(d string) error {
+			return errors.Join(os.Mkdir(d, 0o700), os.Symlink("/dev/null", filepath.Join(d, lockName)))
+		}, ErrUnsafeFile, "rm -r "},
+		{"lock is a socket", func(d string) error {
+			return errors.Join(os.Mkdir(d, 0o700),
+				unix.Mknod(filepath.Join(d, lockName), unix.S_IFSOCK|0o600, 0))
+		}, ErrUnsafeFile, "lock: not a regular file"},
 		{"slots open to all", func(d string) error {
 			p := filepath.Join(d, slotsName)
 			return errors.Join(os.Mkdir(d, 0o700), os.WriteFile(p, nil, 0o600), os.Chmod(p, 0o666))
@@ -101,6 +108,19 @@ func TestOpenRefusesDirectoriesOthersCouldEnter(t *testing.T) {
 			_, err := Open(Options{Dir: dir})
 			wantErr(t, err, c.want, c.says)
 		})
+	}
+}
+
+func TestRunDirectoryWhereNoneCanBe(t *testing.T) {
+	for _, dir := range []string{"/proc/drtmd", "/sys/drtmd"} {
+		_, err := Open(Options{Dir: dir})
+		var e *Error
+		if !errors.As(err, &e) {
+			t.Fatal(dir, err)
+		}
+		if e.Hint != "name a directory that this user may write" {
+			t.Errorf("no good hint: %v", err)
+		}
 	}
 }
 

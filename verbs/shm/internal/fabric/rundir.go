@@ -93,7 +93,8 @@ func tryRunDir(path string, wait time.Duration) (*runDir, error) {
 		return nil, d.close()
 	} else if err != nil {
 		removeDir(path) // it is ours, and empty if we have just made it
-		return nil, errors.Join(fail("open", d.join(lockName), err, ""), d.close())
+		return nil, errors.Join(fail("open", d.join(lockName), err, d.fileHint(lockName, err)),
+			d.close())
 	}
 	if err := d.lock(); err != nil {
 		return nil, errors.Join(err, d.close())
@@ -112,9 +113,12 @@ func ensureDir(path string) error {
 	switch {
 	case err == nil, errors.Is(err, unix.EEXIST):
 		return checkPrivatePath(path)
-	case errors.Is(err, unix.ENOENT):
+	case errors.Is(err, unix.ENOENT) && unix.Access(filepath.Dir(path), unix.F_OK) != nil:
 		return fail("make run directory", path, err, "mkdir -p "+filepath.Dir(path))
-	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EROFS):
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EROFS), errors.Is(err, unix.EPERM),
+		errors.Is(err, unix.ENOENT):
+		// EPERM and, with a parent, ENOENT: file systems that take no directories, as sysfs and
+		// procfs.
 		return fail("make run directory", path, err, "name a directory that this user may write")
 	}
 	return fail("make run directory", path, err, "")
@@ -159,7 +163,11 @@ func (d *runDir) open(name string, flags int) (int, error) {
 	// O_NONBLOCK keeps a planted fifo from blocking us; regular files ignore it.
 	flags |= unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NONBLOCK
 	fd, err := retryFD(func() (int, error) { return unix.Openat(d.fd, name, flags, 0o600) })
-	if err != nil {
+	switch {
+	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENXIO), errors.Is(err, unix.EISDIR):
+		// A link, a socket, a directory.
+		return -1, fmt.Errorf("%w: %w", ErrUnsafeFile, err)
+	case err != nil:
 		return -1, err
 	}
 	if err := checkFile(fd); err != nil {
@@ -167,6 +175,14 @@ func (d *runDir) open(name string, flags int) (int, error) {
 		return -1, err
 	}
 	return fd, nil
+}
+
+// fileHint is the next step when a file of the directory's own was refused.
+func (d *runDir) fileHint(name string, err error) string {
+	if !errors.Is(err, ErrUnsafeFile) {
+		return hintFor(err)
+	}
+	return "end what uses this run directory, then rm -r " + d.join(name)
 }
 
 // checkFile refuses anything but a regular file that this user alone can open.
@@ -177,7 +193,7 @@ func checkFile(fd int) error {
 	}
 	switch {
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
-		return fmt.Errorf("%w: not a regular file", ErrUnsafeFile)
+		return fmt.Errorf("%w: a pipe, a device or a directory", ErrUnsafeFile)
 	case int(st.Uid) != os.Geteuid():
 		return fmt.Errorf("%w: owned by uid %d", ErrUnsafeFile, st.Uid)
 	case st.Mode&0o077 != 0:

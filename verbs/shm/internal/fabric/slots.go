@@ -65,7 +65,7 @@ type slotTable struct {
 func openSlots(d *runDir) (*slotTable, error) {
 	fd, err := d.open(slotsName, unix.O_RDWR|unix.O_CREAT)
 	if err != nil {
-		return nil, fail("open", d.join(slotsName), err, "")
+		return nil, fail("open", d.join(slotsName), err, d.fileHint(slotsName, err))
 	}
 	t := &slotTable{fd: fd}
 	head := newSlotsHead()

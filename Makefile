@@ -31,6 +31,7 @@ build: ## build bin/drtmd
 
 test: ## run every test that needs no virtual machine
 	@$(BOOTSTRAP) build
+	scripts/lib/packages_selftest.sh
 	$(GO) test -count=1 ./...
 
 test-race: ## run the tests under the race detector

@@ -10,7 +10,7 @@
 #
 # Debian 12 is tested. Ubuntu has the same package names and is untested. Packages are installed
 # with apt-get, by root or sudo; where all are present nothing is asked for and it takes
-# milliseconds.
+# milliseconds. Elsewhere it looks for their programs and headers, and says which are missing.
 set -euo pipefail
 
 # shellcheck source=scripts/lib/common.sh

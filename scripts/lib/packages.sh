@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # packages.sh: installs distribution packages, quickly skipped when present. Sourced after
-# common.sh. Debian 12 is tested; Ubuntu uses the same names and is untested.
+# common.sh. Debian 12 is tested; Ubuntu uses the same names and is untested. Where there is no
+# dpkg or no apt-get, it looks for what the packages are needed for.
 
 # have_packages NAME...: true if all of them are installed. One call, some milliseconds.
 have_packages() {
@@ -20,12 +21,69 @@ apt_quiet() {
     -o Dpkg::Use-Pty=0 "$@"
 }
 
+# have_program NAME: true if NAME is on PATH or among root's programs.
+have_program() { PATH=$PATH:/usr/sbin:/sbin command -v "$1" >/dev/null; }
+
+# compiles ARGUMENT...: true if gcc makes a program with these arguments.
+compiles() {
+  have_program gcc && gcc -o /dev/null -x c - "$@" <<<'int main(void) { return 0; }' 2>/dev/null
+}
+
+# content_of NAME: prints what a package of Debian is needed for here.
+content_of() {
+  case $1 in
+    gcc | shellcheck | cpio | kmod) echo "the program $1" ;;
+    golang-go) echo "the program go" ;;
+    libc6-dev) echo "the C library's headers, for gcc" ;;
+    libibverbs-dev) echo "infiniband/verbs.h and libibverbs, for gcc" ;;
+    ibverbs-providers) echo "libibverbs' driver of Soft-RoCE, rxe" ;;
+    qemu-system-x86) echo "the program qemu-system-x86_64" ;;
+    busybox-static) echo "the program busybox, linked statically" ;;
+    iproute2) echo "the programs ip and rdma" ;;
+    util-linux) echo "the program flock" ;;
+    ibverbs-utils) echo "the program ibv_devinfo" ;;
+    perftest) echo "the program ib_read_lat" ;;
+    *) echo "what the Debian package $1 contains" ;;
+  esac
+}
+
+# have_content NAME: true if what a package is needed for is here, wherever it came from.
+have_content() {
+  case $1 in
+    gcc | shellcheck | cpio | kmod) have_program "$1" ;;
+    golang-go) have_program go ;;
+    libc6-dev) compiles -include stdlib.h ;;
+    libibverbs-dev) compiles -include infiniband/verbs.h -libverbs ;;
+    ibverbs-providers) [[ -e /etc/libibverbs.d/rxe.driver ]] ||
+      compgen -G '/usr/lib*/libibverbs/librxe-*.so' >/dev/null ;;
+    qemu-system-x86) have_program qemu-system-x86_64 ;;
+    busybox-static) have_program busybox && ! ldd "$(command -v busybox)" >/dev/null 2>&1 ;;
+    iproute2) have_program ip && have_program rdma ;;
+    util-linux) have_program flock ;;
+    ibverbs-utils) have_program ibv_devinfo ;;
+    perftest) have_program ib_read_lat ;;
+    *) return 1 ;;
+  esac
+}
+
+# need_contents NAME...: goes on if what the packages are needed for is here, else says what is
+# missing and ends.
+need_contents() {
+  local name missing=""
+  for name in "$@"; do
+    have_content "$name" || missing+="${missing:+; }$(content_of "$name")"
+  done
+  [[ -z $missing ]] || die "missing, and there is no apt-get here to install it: $missing" \
+    "install that with your package manager, so that it is found on PATH or by gcc"
+}
+
 # need_packages NAME...: installs those that are missing, with root's rights.
 need_packages() {
   have_packages "$@" 2>/dev/null && return 0
-  command -v apt-get >/dev/null ||
-    die "these packages are needed and there is no apt-get here: $*" \
-      "install what they contain with your package manager, and put it on PATH"
+  if ! have_program apt-get || ! have_program dpkg-query; then
+    need_contents "$@"
+    return
+  fi
   local name missing=()
   for name in "$@"; do have_packages "$name" || missing+=("$name"); done
   say "installing ${missing[*]}"

@@ -41,7 +41,8 @@ any_go() {
   for candidate in "$(command -v go)" /usr/local/go/bin/go; do
     [[ -x $candidate ]] && printf '%s\n' "$candidate" && return 0
   done
-  need_packages golang-go
+  # The proxy is asked over TLS, and golang-go does not bring the certificates.
+  need_packages golang-go ca-certificates
   command -v go || die "golang-go is installed and yet there is no go on PATH" \
     "add its folder to PATH: dpkg -L golang-go | grep '/bin/go$'"
 }

@@ -271,8 +271,9 @@ func (c *cq) pollSlow(wcs []verbs.WC) int {
 	return c.pop(wcs)
 }
 
-// goOn runs pending requests. Caller holds mu.
-func (c *cq) goOn() {
+// goOn runs pending requests and reports whether any are left; if not, nothing of the CQ may be
+// looked at after it but by the owner. Caller holds mu.
+func (c *cq) goOn() bool {
 	kept := c.waiting[:0]
 	for _, q := range c.waiting {
 		if q.progress() {
@@ -283,7 +284,9 @@ func (c *cq) goOn() {
 	c.waiting = kept
 	if len(kept) == 0 {
 		c.pending.Store(false) // from here on the owner takes no lock
+		return false
 	}
+	return true
 }
 
 // help is goOn for others than the owner, which may sleep or poll nothing. It reports whether
@@ -297,8 +300,7 @@ func (c *cq) help() bool {
 	if !c.pending.Load() {
 		return false // the owner was faster, and may be at it again without the lock
 	}
-	c.goOn()
-	return len(c.waiting) > 0
+	return c.goOn()
 }
 
 // wait enters a QP whose send queue has pending requests. The caller is the owner, and holds mu

@@ -34,6 +34,7 @@ content_of() {
   case $1 in
     gcc | shellcheck | cpio | kmod) echo "the program $1" ;;
     golang-go) echo "the program go" ;;
+    ca-certificates) echo "/etc/ssl/certs, the certificates of authorities" ;;
     libc6-dev) echo "the C library's headers, for gcc" ;;
     libibverbs-dev) echo "infiniband/verbs.h and libibverbs, for gcc" ;;
     ibverbs-providers) echo "libibverbs' driver of Soft-RoCE, rxe" ;;
@@ -52,6 +53,8 @@ have_content() {
   case $1 in
     gcc | shellcheck | cpio | kmod) have_program "$1" ;;
     golang-go) have_program go ;;
+    ca-certificates) compgen -G '/etc/ssl/certs/*' >/dev/null ||
+      [[ -e /etc/pki/tls/certs/ca-bundle.crt ]] ;;
     libc6-dev) compiles -include stdlib.h ;;
     libibverbs-dev) compiles -include infiniband/verbs.h -libverbs ;;
     ibverbs-providers) [[ -e /etc/libibverbs.d/rxe.driver ]] ||

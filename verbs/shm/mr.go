@@ -153,6 +153,7 @@ func (m *memory) Close() error {
 	d.ctl.mrs[m.index].key.Store(0)
 	r.head.registered.Store(0)
 	d.mrs[m.index].Store(nil) // a full fence: see lane.enter
+	fenceAll()
 	d.mrFree = append(d.mrFree, m.index)
 	inside := d.visitsLocked()
 	d.mu.Unlock()

@@ -28,21 +28,22 @@ const (
 // lane is one initiator: half of a QP. It locks one line at a time and has an owner entry in
 // every MR that it locks lines of. Only its owner (who holds the CQ's lock) may use it.
 type lane struct {
-	dev     *device
-	state   *atomic.Uint32 // the QP's
-	good    uint32         // bit s: in state s of the QP the lane may change memory
-	target  *qpEntry       // the peer's QP that must stay up; nil: none
-	wordQPN uint64         // its QPN, as in qpEntry.word >> 8
-	up      uint64         // qpEntry.word of the target in RTR
-	rescued int64          // when the owner of a line was last asked for (nanotime)
-	op      uint32         // number of the operation under way
-	inside  uint64         // odd while the lane may touch own MRs; see enter
-	next    uint32         // of local: where to look for one to replace
-	local   [localViews]view
-	remote  []view // remoteViews, direct mapped by key; nil for a half that only receives
-	lent    *view  // has a public entry for the operation under way
-	scratch [lineBytes]byte
-	shifted [lineBytes]byte
+	dev      *device
+	state    *atomic.Uint32 // the QP's
+	good     uint32         // bit s: in state s of the QP the lane may change memory
+	target   *qpEntry       // the peer's QP that must stay up; nil: none
+	wordQPN  uint64         // its QPN, as in qpEntry.word >> 8
+	up       uint64         // qpEntry.word of the target in RTR
+	rescued  int64          // when the owner of a line was last asked for (nanotime)
+	op       uint32         // number of the operation under way
+	inside   uint64         // odd while the lane may touch own MRs; see enter
+	unfenced bool           // whoever looks at inside fences for the lane (fenceAll)
+	next     uint32         // of local: where to look for one to replace
+	local    [localViews]view
+	remote   []view // remoteViews, direct mapped by key; nil for a half that only receives
+	lent     *view  // has a public entry for the operation under way
+	scratch  [lineBytes]byte
+	shifted  [lineBytes]byte
 }
 
 // view is an MR that a lane uses, with its owner entry there.
@@ -55,10 +56,15 @@ type view struct {
 }
 
 // enter comes before a lane looks an own MR up whose memory it will touch, leave after the last
-// touch: what it finds in between stays mapped. It is a full fence: the lane finds an MR gone, or
-// whoever closes it finds the lane inside.
+// touch: what it finds in between stays mapped. A full fence follows, the lane's own or that of
+// fenceAll at the other side: the lane finds an MR gone, or whoever closes it finds the lane
+// inside.
 func (l *lane) enter() {
-	if l.inside&1 == 0 {
+	switch {
+	case l.inside&1 != 0:
+	case l.unfenced:
+		lineword.StoreRelease(&l.inside, l.inside+1)
+	default:
 		atomic.AddUint64(&l.inside, 1)
 	}
 }

@@ -241,5 +241,6 @@ func (s *sendHalf) init(q *qp) {
 		n *= 2
 	}
 	s.mask = n - 1
-	s.lane = lane{dev: q.dev, state: &q.state, good: 1 << stateRTS}
+	s.lane = lane{dev: q.dev, state: &q.state, good: 1 << stateRTS,
+		unfenced: remoteFences()}
 }

@@ -31,7 +31,8 @@ func (h *recvHalf) init(q *qp) error {
 	h.mask = n - 1
 	h.ring = make([]verbs.RecvWR, n)
 	h.grh = newGRH(q.dev.gid)
-	h.lane = lane{dev: q.dev, state: &q.state, good: 1<<stateRTR | 1<<stateRTS}
+	h.lane = lane{dev: q.dev, state: &q.state, good: 1<<stateRTR | 1<<stateRTS,
+		unfenced: remoteFences()}
 	size := uint64(n) * uint64(unsafe.Sizeof(recvSlot{}))
 	if q.cfg.Type == verbs.UD {
 		h.mask = min(2*n, maxRingSlots) - 1

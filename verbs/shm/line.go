@@ -28,7 +28,7 @@ const (
 )
 
 // Vendor errors: why exactly an operation ended with RETRY_EXC_ERR. Those up to VendorCall are
-// waits that took longer than the QP's retry time.
+// waits that took longer than the QP's retry time; VendorFetch, than two seconds at least.
 const (
 	VendorLine  uint32 = iota + 1 // a line stayed locked by a process that is stopped
 	VendorPeer                    // the peer's QP did not get ready to receive

@@ -301,6 +301,11 @@ func (p *peer) fetch(k fetchKey, run func() outcome) outcome {
 	return f.out
 }
 
+// fetchLimit bounds the first use of a peer's memory, where the QP's retry time is shorter. The
+// peer's process has to run for it, once, as no NIC needs one: a QP with a retry time of some
+// milliseconds must not fail because that process does not get a CPU at once. Death ends it early.
+const fetchLimit = 2 * fabric.DefaultTimeout
+
 // fetchPatience is how long a post waits for an import before it becomes pending.
 const fetchPatience = 20 * time.Millisecond
 
@@ -326,7 +331,7 @@ func (p *peer) startFetch(k fetchKey, run func() outcome) *fetch {
 }
 
 // fetchOutcome is how an operation goes on whose memory could not be imported. A live peer that
-// did not answer or hung up is asked again; the retry time decides.
+// did not answer or hung up is asked again; fetchLimit decides.
 func fetchOutcome(err error) outcome {
 	switch {
 	case errors.Is(err, fabric.ErrPeerDead), errors.Is(err, fabric.ErrClosed):

@@ -219,20 +219,21 @@ type sendHalf struct {
 
 // current is how far the operation at the head of the send queue has come.
 type current struct {
-	done     uint64 // bytes moved; atomics: 1 = done, the result is not placed yet
-	old      uint64 // result of an atomic
-	carry    uint64 // bytes of lane.scratch, from carryAt on, that still have to be placed
-	carryAt  uint64
-	kept     bool // something but done and the sources is set
-	judged   bool // the pre-access hook has allowed it
-	deadline int64
-	rnrUntil int64
-	call     *call
-	answer   []byte // of an extension operation
-	askAgain int64  // when the hook of another process may be asked again
-	src      [verbs.MaxSGE]unsafe.Pointer
-	srcLen   [verbs.MaxSGE]uint64
-	srcCount int
+	done       uint64 // bytes moved; atomics: 1 = done, the result is not placed yet
+	old        uint64 // result of an atomic
+	carry      uint64 // bytes of lane.scratch, from carryAt on, that still have to be placed
+	carryAt    uint64
+	kept       bool // something but done and the sources is set
+	judged     bool // the pre-access hook has allowed it
+	deadline   int64
+	rnrUntil   int64
+	fetchUntil int64
+	call       *call
+	answer     []byte // of an extension operation
+	askAgain   int64  // when the hook of another process may be asked again
+	src        [verbs.MaxSGE]unsafe.Pointer
+	srcLen     [verbs.MaxSGE]uint64
+	srcCount   int
 }
 
 func (s *sendHalf) init(q *qp) {

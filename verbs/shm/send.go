@@ -141,8 +141,11 @@ func (q *qp) startWait(out outcome) (over bool) {
 	now := nanotime()
 	until := &s.now.deadline
 	limit := s.retryNs
-	if out == waitRecv {
+	switch out {
+	case waitRecv:
 		until, limit = &s.now.rnrUntil, s.rnrNs
+	case waitFetch:
+		until, limit = &s.now.fetchUntil, max(limit, int64(fetchLimit))
 	}
 	if *until == 0 {
 		*until = now + limit

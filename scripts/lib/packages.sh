@@ -89,6 +89,8 @@ need_packages() {
   fi
   local name missing=()
   for name in "$@"; do have_packages "$name" || missing+=("$name"); done
+  ((EUID == 0)) || have_program sudo || die "root is needed to install ${missing[*]}" \
+    "run this as root, or install sudo, or: apt-get install ${missing[*]}"
   say "installing ${missing[*]}"
   [[ $(distribution) == debian ]] || say "untested on $(distribution): names are those of Debian 12"
   # Lists may be absent or name versions that left the mirror: refresh them, once.

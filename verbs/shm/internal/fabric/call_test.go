@@ -137,11 +137,22 @@ func TestCloseReportsAHandlerThatDoesNotReturn(t *testing.T) {
 	f := openTest(t, dir)
 	g, err := Open(Options{Dir: dir, closeWait: 20 * time.Millisecond})
 	must(t, err)
-	block := make(chan struct{})
-	g.Handle(1, func(ProcID, []byte) ([]byte, error) { <-block; return nil, nil })
-	_, err = f.Call(g.Self(), 1, nil, 10*time.Millisecond)
-	wantErr(t, err, ErrPeerTimeout)
+	entered, block := make(chan struct{}), make(chan struct{})
+	g.Handle(1, func(ProcID, []byte) ([]byte, error) {
+		close(entered)
+		<-block
+		return nil, nil
+	})
+	called := make(chan error)
+	go func() {
+		_, err := f.Call(g.Self(), 1, nil, longEnough)
+		called <- err
+	}()
+	<-entered
 	wantErr(t, g.Close(), errHandlerRuns, "must return")
+	if err := <-called; err == nil {
+		t.Error("the call was answered")
+	}
 	if f.Alive(g.Self()) {
 		t.Error("alive after Close")
 	}

@@ -9,7 +9,7 @@ import (
 func answerWrites(s *side, w *waiter, send *sender, land *landing) error {
 	wr := []verbs.WR{s.request()}
 	for number := byte(1); ; number++ {
-		for !land.arrived(number) {
+		for !land.soon(number) {
 			if err := w.idle(); err != nil {
 				return err
 			}
@@ -57,9 +57,6 @@ func (e *echo) credit() error {
 	told := uint64(0)
 	for {
 		wcs, err := e.recv.wait()
-		if err == nil {
-			err = e.recv.repost(1)
-		}
 		if err != nil {
 			return err
 		}
@@ -70,6 +67,10 @@ func (e *echo) credit() error {
 		n := e.recv.count
 		if !asked && n-told < e.every {
 			continue
+		}
+		// What was not told of counts as in flight at the sender, so its buffers may wait.
+		if err := e.recv.repost(1); err != nil {
+			return err
 		}
 		wr[0].Imm, told = uint32(n), n
 		if err := e.send.post(wr); err != nil {

@@ -36,6 +36,20 @@ func newLanding(s *side) *landing {
 	return l
 }
 
+// landingLooks is how often soon looks. One look is far cheaper than a poll of a CQ, after which
+// waiters count when to give the CPU away.
+const landingLooks = 32
+
+// soon is arrived, looking a few times.
+func (l *landing) soon(number byte) bool {
+	for range landingLooks {
+		if l.arrived(number) {
+			return true
+		}
+	}
+	return false
+}
+
 // arrived reports whether the WRITE with this number is there.
 func (l *landing) arrived(number byte) bool {
 	if l.line != nil {

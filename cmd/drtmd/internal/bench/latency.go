@@ -128,7 +128,7 @@ func (m *measurement) pingPongWrite(wr []verbs.WR) error {
 	if err := m.send.post(wr); err != nil {
 		return err
 	}
-	for !m.land.arrived(number) {
+	for !m.land.soon(number) {
 		if err := m.w.idle(); err != nil {
 			return err
 		}

@@ -62,7 +62,7 @@ func (ah *AH) Handle() uint32 { return ah.drv.Handle() }
 func (c *Context) setAH(handle uint32, ah *AH) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.ahs.set(handle, ah)
+	c.ahs.Set(handle, ah)
 }
 
 func (ah *AH) closeRank() int { return rankAH }

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+
+	"drtmd/verbs/internal/table"
 )
 
 // ContextOptions of NewContext.
@@ -34,8 +36,8 @@ type Context struct {
 	dropped atomic.Uint64
 
 	// Tables that the data path reads without a lock; written under mu.
-	qps table[QP]
-	ahs table[AH]
+	qps table.Table[QP]
+	ahs table.Table[AH]
 
 	// life is held for reading while an object is made or the device queried, and for writing
 	// while an object that others refer to is closed: nothing is made on top of what is going.

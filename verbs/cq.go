@@ -154,7 +154,7 @@ func (cq *CQ) reclaim() {
 // finish turns a driver's completion into the caller's; false drops it (of a closed QP).
 func (cq *CQ) finish(wc *WC) bool {
 	t := token(wc.ID)
-	qp := cq.ctx.qps.get(t.index())
+	qp := cq.ctx.qps.Get(t.index())
 	if qp == nil {
 		return false
 	}

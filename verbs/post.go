@@ -190,7 +190,7 @@ func (qp *QP) checkDatagram(wr *WR, length uint64) error {
 	case wr.RemoteQPN == 0 || wr.RemoteQPN >= 1<<24:
 		return qp.refuse(op, syscall.EINVAL, "", "remote QPN %#x is not 24 bits", wr.RemoteQPN)
 	}
-	if ah := qp.ctx.ahs.get(wr.AH); ah == nil || ah.pd != qp.pd {
+	if ah := qp.ctx.ahs.Get(wr.AH); ah == nil || ah.pd != qp.pd {
 		return qp.refuse(op, syscall.EINVAL, "", "address handle %d is not open in this PD", wr.AH)
 	}
 	return nil

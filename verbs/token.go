@@ -92,14 +92,14 @@ func (c *Context) assignIndex(qp *QP) (token, error) {
 func (c *Context) publish(qp *QP) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.qps.set(qp.index, qp)
+	c.qps.Set(qp.index, qp)
 }
 
 func (c *Context) withdraw(qp *QP) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.qps.get(qp.index) == qp {
-		c.qps.set(qp.index, nil)
+	if c.qps.Get(qp.index) == qp {
+		c.qps.Set(qp.index, nil)
 	}
 	c.qpFree = append(c.qpFree, qp.index)
 }

@@ -12,6 +12,7 @@ import (
 	"unsafe"
 
 	"drtmd/verbs"
+	"drtmd/verbs/internal/table"
 	"drtmd/verbs/shm/internal/fabric"
 )
 
@@ -41,7 +42,7 @@ type device struct {
 	// mrs are the own regions by the index of their key, ahs the address handles; read without
 	// a lock.
 	mrs []atomic.Pointer[region] // maxMR of them
-	ahs table[ah]
+	ahs table.Table[ah]
 
 	mu       sync.Mutex // guards what follows, and writes to the tables above
 	closed   bool
@@ -240,7 +241,7 @@ func (d *device) newAH(to *peer) (*ah, error) {
 		return nil, &verbs.Error{Op: "ibv_create_ah", Errno: syscall.ENOMEM,
 			Detail: fmt.Sprintf("a context has at most %d address handles", maxAH)}
 	}
-	d.ahs.set(h.handle, h)
+	d.ahs.Set(h.handle, h)
 	return h, nil
 }
 
@@ -248,7 +249,7 @@ func (h *ah) Handle() uint32 { return h.handle }
 
 func (h *ah) Close() error {
 	h.dev.mu.Lock()
-	h.dev.ahs.set(h.handle, nil)
+	h.dev.ahs.Set(h.handle, nil)
 	h.dev.ahFree = append(h.dev.ahFree, h.handle)
 	h.dev.mu.Unlock()
 	h.peer.letGo()
@@ -259,7 +260,7 @@ func (h *ah) Close() error {
 func (d *device) peerOf(handle uint32) *peer {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	h := d.ahs.get(handle)
+	h := d.ahs.Get(handle)
 	if h == nil || h.peer.dead.Load() {
 		return nil
 	}

@@ -133,32 +133,3 @@ func (r *region) offset(addr, n uint64) (uint64, bool) {
 	off := addr - r.base
 	return off, off <= r.size && n <= r.size-off
 }
-
-// table maps small integers to objects: read without a lock, written under the caller's.
-type table[T any] struct {
-	p atomic.Pointer[[]atomic.Pointer[T]]
-}
-
-// get returns nil for what is not there.
-func (t *table[T]) get(i uint32) *T {
-	s := t.p.Load()
-	if s == nil || int(i) >= len(*s) {
-		return nil
-	}
-	return (*s)[i].Load()
-}
-
-func (t *table[T]) set(i uint32, v *T) {
-	s := t.p.Load()
-	if s == nil || int(i) >= len(*s) {
-		grown := make([]atomic.Pointer[T], max(64, 2*int(i)))
-		if s != nil {
-			for j := range *s {
-				grown[j].Store((*s)[j].Load())
-			}
-		}
-		s = &grown
-		t.p.Store(s)
-	}
-	(*s)[i].Store(v)
-}

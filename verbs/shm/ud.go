@@ -88,7 +88,7 @@ func (q *qp) datagramTarget(wr *verbs.WR) (*datagramTarget, outcome) {
 		return q.findTarget(wr)
 	}
 	// A handle may have been closed and made anew for another peer.
-	if h := q.dev.ahs.get(wr.AH); h == nil || h.peer != t.peer {
+	if h := q.dev.ahs.Get(wr.AH); h == nil || h.peer != t.peer {
 		return q.findTarget(wr)
 	}
 	return t, success

@@ -34,6 +34,7 @@ var layers = []layer{
 	{"verbs/verbstest", 25},
 	{"verbs", 20},
 	{"verbs/lineword", 10},
+	{"verbs/internal/table", 10},
 	{"internal/testkit", 5},
 	{"internal/invariant", 1},
 }

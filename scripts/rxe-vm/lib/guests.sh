@@ -78,11 +78,22 @@ wait_for_hub() {
     "see its message above; -netdev stream needs QEMU 7.2 or newer: qemu-system-x86_64 --version"
 }
 
-# report_dead NODE: why a guest ended without a status.
+# report_dead NODE: why a guest ended without a status. A kernel says first what happened and then
+# prints stacks of any length: the lines that say it are shown whatever comes after.
 report_dead() {
   local files=$RUN/$1
   say "node $1 ended before its command did; the end of its console:"
-  tail -n 40 "$files.console" 2>/dev/null | tr -d '\r' | sed 's/^/  | /' >&2
+  tr -d '\r' <"$files.console" 2>/dev/null | awk '
+    { lines[NR] = $0 }
+    !first && /Kernel panic|BUG:|Oops|general protection fault|Out of memory/ { first = NR }
+    END {
+      from = NR > 40 ? NR - 39 : 1
+      if (first && first < from) {
+        for (i = first; i < first + 5 && i < from; i++) print lines[i]
+        if (i < from) print "..."
+      }
+      for (i = from; i <= NR; i++) print lines[i]
+    }' | sed 's/^/  | /' >&2
   sed 's/^/  qemu: /' "$files.qemu" >&2
 }
 

@@ -114,8 +114,10 @@ type DriverQP interface {
 	Close() error
 }
 
-// DriverNotifier is implemented by a CQ whose provider has no descriptor to wait on (sim): f is
-// called, inside the event loop, whenever a completion was added. One f at a time.
+// DriverNotifier is implemented by a CQ and a channel whose provider has no descriptor to wait on
+// (sim). f is called, inside the event loop, whenever a completion was added to the CQ or an event
+// to the channel; by a channel also when it is closed, and within OnArrival if events wait. One f
+// at a time; nil is none.
 type DriverNotifier interface {
 	OnArrival(f func())
 }

@@ -180,6 +180,9 @@ func TestMissingHooksAreUnsupported(t *testing.T) {
 	wantErr(t, "on line change", err, ErrUnsupported)
 	wantErr(t, "extension", r.ctx.HandleExtension(1, nil), ErrUnsupported)
 	wantErr(t, "on arrival", r.scq.OnArrival(nil), ErrUnsupported)
+	ch, err := r.ctx.CreateChannel()
+	check(t, err)
+	wantErr(t, "on arrival at a channel", ch.OnArrival(nil), ErrUnsupported)
 	_, err = r.pd.AllocMR(64, 0, MROptions{Keep: "x"})
 	wantErr(t, "kept memory", err, ErrUnsupported)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"os"
-	"reflect"
 	"testing"
 	"time"
 
@@ -224,29 +223,20 @@ func (p *proc) await(deadline time.Duration, register func(wake func())) bool {
 }
 
 func (p *proc) WaitEvent(ch *verbs.Channel, deadline time.Duration) error {
-	c := p.channelOf(ch)
-	for c != nil && !c.closed && len(c.events) == 0 {
-		if !p.await(deadline, func(wake func()) { c.arrival = wake }) {
-			return os.ErrDeadlineExceeded
+	there, wake := false, func() {}
+	err := ch.OnArrival(func() {
+		there = true
+		wake()
+	})
+	if err != nil {
+		return err
+	}
+	for !there {
+		if !p.await(deadline, func(w func()) { wake = w }) {
+			return errors.Join(ch.OnArrival(nil), os.ErrDeadlineExceeded)
 		}
 	}
-	if c == nil || c.closed {
-		return verbs.ErrClosed
-	}
-	return nil
-}
-
-// channelOf finds the driver's channel behind a verbs.Channel.
-func (p *proc) channelOf(ch *verbs.Channel) *channel {
-	drv := reflect.ValueOf(ch).Elem().FieldByName("drv").Elem().Pointer()
-	for _, d := range p.place.node.devices {
-		for _, c := range d.channels {
-			if reflect.ValueOf(c).Pointer() == drv {
-				return c
-			}
-		}
-	}
-	return nil
+	return ch.OnArrival(nil) // ErrClosed if that is what woke it
 }
 
 func (p *proc) AwaitLine(mr *verbs.MR, line int, seen uint64,

@@ -2,23 +2,25 @@ package sim
 
 import "drtmd/verbs"
 
-// channel implements verbs.DriverChannel without a descriptor: CQ.OnArrival is how one waits.
+// channel implements verbs.DriverChannel and verbs.DriverNotifier: it has no descriptor, and
+// OnArrival is how one waits.
 type channel struct {
-	dev     *device
 	events  []uint32 // ids of CQs that announced something
 	arrival func()
-	closed  bool
 }
 
 func (c *channel) FD() int { return -1 }
 
-// OnArrival has f called, inside the event loop, whenever an event was added.
-func (c *channel) OnArrival(f func()) { c.arrival = f }
+// OnArrival implements verbs.DriverNotifier.
+func (c *channel) OnArrival(f func()) {
+	c.arrival = f
+	if f != nil && len(c.events) > 0 {
+		f()
+	}
+}
 
 // Close implements verbs.DriverChannel.
 func (c *channel) Close() error {
-	c.closed = true
-	c.dev.channels = remove(c.dev.channels, c)
 	if c.arrival != nil {
 		c.arrival()
 	}
@@ -36,9 +38,7 @@ func (c *channel) Consume(each func(cqID uint32)) error {
 
 // CreateChannel implements verbs.Driver.
 func (d *device) CreateChannel() (verbs.DriverChannel, error) {
-	c := &channel{dev: d}
-	d.channels = append(d.channels, c)
-	return c, d.alive()
+	return &channel{}, d.alive()
 }
 
 // CreateCQ implements verbs.Driver.

@@ -20,15 +20,14 @@ const (
 
 // device implements verbs.Driver: one open of a node's NIC, in one life of the node.
 type device struct {
-	node     *Node
-	dead     bool // the node crashed
-	sink     func(verbs.DriverEvent)
-	qps      []*qp
-	mrs      []*mr
-	channels []*channel
-	ahs      []*Node // by handle - 1; nil is free
-	execs    map[uint32]verbs.Executor
-	costs    map[uint32]func(request int) Time
+	node  *Node
+	dead  bool // the node crashed
+	sink  func(verbs.DriverEvent)
+	qps   []*qp
+	mrs   []*mr
+	ahs   []*Node // by handle - 1; nil is free
+	execs map[uint32]verbs.Executor
+	costs map[uint32]func(request int) Time
 }
 
 // Name, Devices and Open make a World a verbs.Provider: its devices are its nodes.

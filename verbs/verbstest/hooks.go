@@ -16,6 +16,7 @@ func hookCases() []Case {
 		{Name: "hooks/line words follow remote operations", Body: lineWords},
 		{Name: "hooks/a waiter for a line sees it change", Body: awaitLine},
 		{Name: "hooks/a waiter for a line that stays times out", Alone: true, Body: awaitNothing},
+		{Name: "hooks/a CQ and a channel call on arrival", Body: arrivals},
 		{Name: "hooks/a pre-access hook sees every access and denies", Body: preAccessDenies},
 		{Name: "hooks/a pre-access hook stalls for a while", Body: preAccessStalls},
 		{Name: "hooks/a pre-access hook stalls beyond the retries", Body: preAccessStallsOn},

@@ -18,8 +18,9 @@ type layer struct {
 // layers from top to bottom. A package imports packages of lower layers and of its own unit.
 var layers = []layer{
 	{"cmd/drtmd", 100}, {"scripts", 100},
+	{"proto/scenario", 95},
 	{"proto/node", 90},
-	{"proto/workload", 85}, {"proto/drtm", 85}, {"proto/occ", 85}, {"proto/xenic", 85},
+	{"proto/workload", 85}, {"proto/nocc", 85}, {"proto/twopl", 85}, {"proto/drtm", 85}, {"proto/occ", 85}, {"proto/xenic", 85},
 	{"proto/hades", 85}, {"proto/rtx", 85}, {"proto/dandelion", 85},
 	{"proto/check", 82},
 	{"proto/history", 80}, {"proto/member", 80},
@@ -46,7 +47,7 @@ var providers = []string{"verbs/ibv", "verbs/shm", "verbs/sim"}
 var mayNameProviders = []string{"cmd/drtmd/internal/transport", "proto/node"}
 
 // maySimulate: scenarios are programs of the simulator, and so is the command that runs them.
-var maySimulate = []string{"verbs/scenario", "cmd/drtmd/internal/cli"}
+var maySimulate = []string{"verbs/scenario", "proto/scenario", "cmd/drtmd/internal/cli"}
 
 // Package is what the rules look at.
 type Package struct {

@@ -1,0 +1,121 @@
+package proto
+
+import (
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"drtmd/verbs/fiber"
+)
+
+// Bounds of Run.
+const (
+	// MaxAttempts of one transaction before it is given up.
+	MaxAttempts = 10_000
+	// backoffFirst and backoffMost bound the random pause after an abort, doubling from one to
+	// the other.
+	backoffFirst = 2 * time.Microsecond
+	backoffMost  = 512 * time.Microsecond
+	backoffAfter = 2 // aborts without a pause but a yield
+)
+
+// errPanicked is why a transaction is aborted whose program panicked.
+var errPanicked = errors.New("the program panicked")
+
+// Runner runs programs through an engine. It belongs to the engine's worker.
+type Runner struct {
+	Engine Engine
+	// Rand draws the pauses between attempts.
+	Rand *rand.Rand
+	// GiveUp ends a transaction after the attempt during which it becomes true; nil: never.
+	GiveUp func() bool
+}
+
+// Result of a transaction.
+type Result struct {
+	Outcome  Outcome
+	Attempts int
+	Reason   Reason // of the last abort; 0 if there was none
+}
+
+// Run runs a program until it has an outcome. The error is nil for Committed and RolledBack. For
+// Aborted it is the last Abort, or the program's own error, or that of the fiber's cancellation;
+// for Unknown it is ErrUnknownOutcome or wraps it. Run does not allocate.
+func (r *Runner) Run(f *fiber.Fiber, d *Decl, p Program) (Result, error) {
+	var res Result
+	for {
+		err := r.attempt(f, d, p, res.Attempts)
+		res.Attempts++
+		reason := AbortReason(err)
+		if reason != 0 {
+			res.Reason = reason
+			r.Engine.Stats().Aborts[reason]++
+		}
+		switch {
+		case err == nil:
+			res.Outcome = Committed
+			return res, nil
+		case err == ErrRollback:
+			res.Outcome = RolledBack
+			return res, nil
+		case errors.Is(err, ErrUnknownOutcome):
+			res.Outcome = Unknown
+			return res, err
+		case reason == 0 || !reason.Retry() || res.Attempts >= MaxAttempts,
+			r.GiveUp != nil && r.GiveUp():
+			res.Outcome = Aborted
+			return res, err
+		}
+		if err := r.pause(f, res.Attempts); err != nil {
+			res.Outcome = Aborted
+			return res, err
+		}
+	}
+}
+
+// attempt runs the program once.
+func (r *Runner) attempt(f *fiber.Fiber, d *Decl, p Program, n int) error {
+	if dep, ok := p.(Dependent); ok {
+		if err := dep.Plan(f, r.Engine, d); err != nil {
+			return err
+		}
+	}
+	tx, err := r.Engine.Begin(f, d, n)
+	if err != nil {
+		return err
+	}
+	executed := false
+	defer func() {
+		if !executed {
+			tx.Abort(errPanicked) // the program's panic goes on
+		}
+	}()
+	err = p.Execute(tx)
+	executed = true
+	switch {
+	case err == nil:
+		return tx.Commit()
+	case errors.Is(err, ErrRollback):
+		if err := tx.Rollback(); err != nil {
+			return err
+		}
+		return ErrRollback
+	case AbortReason(err) != 0:
+		tx.Abort(err)
+		return err
+	}
+	// The program's own error counts only if what it saw was a valid view.
+	if abort := tx.Rollback(); abort != nil {
+		return abort
+	}
+	return err
+}
+
+// pause lets others finish what this transaction ran into.
+func (r *Runner) pause(f *fiber.Fiber, attempts int) error {
+	if attempts <= backoffAfter {
+		return f.Yield()
+	}
+	most := min(backoffFirst<<min(attempts-backoffAfter, 16), backoffMost)
+	return f.Sleep(time.Duration(1 + r.Rand.Int64N(int64(most))))
+}

@@ -1,0 +1,15 @@
+package proto
+
+// Stats of an engine.
+type Stats struct {
+	Begun      uint64
+	Committed  uint64
+	RolledBack uint64
+	Unknown    uint64
+	Aborts     [ReasonEnd]uint64 // attempts, by reason
+	Fallbacks  uint64            // attempts on a fallback path
+	RegionRuns uint64            // regions begun, where a protocol has them
+	LeaseWaits uint64            // waits for a lease to expire
+	CacheHits  uint64            // of remote lookups that needed no READ
+	Lookups    uint64            // of remote records
+}

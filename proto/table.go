@@ -1,0 +1,65 @@
+package proto
+
+import (
+	"fmt"
+
+	"drtmd/verbs"
+)
+
+// NodeID names a machine of the cluster, from 0.
+type NodeID uint16
+
+// TableID names a table of the cluster, from 1.
+type TableID uint16
+
+// Key of a record.
+type Key uint64
+
+// Version of a record: the incarnation of the key in the high half, the number of its writes
+// since then in the low half (DrTM §6.2). It grows with every committed write, also over
+// deletion and insertion. An even incarnation stands for an absent record.
+type Version uint64
+
+// MakeVersion joins the halves.
+func MakeVersion(incarnation, version uint32) Version {
+	return Version(incarnation)<<32 | Version(version)
+}
+
+// Incarnation is the high half.
+func (v Version) Incarnation() uint32 { return uint32(v >> 32) }
+
+// Number is the low half.
+func (v Version) Number() uint32 { return uint32(v) }
+
+// Absent reports whether the record does not exist at this version.
+func (v Version) Absent() bool { return v.Incarnation()&1 == 0 }
+
+func (v Version) String() string { return fmt.Sprintf("%d.%d", v.Incarnation(), v.Number()) }
+
+// TableSpec describes a table; it is the same on all nodes.
+type TableSpec struct {
+	ID         TableID
+	Name       string
+	ValueBytes int  // of each value
+	Capacity   int  // records that one node holds at most
+	Ordered    bool // needs Scan
+}
+
+// Location is where a record lives.
+type Location struct {
+	Primary NodeID
+	Backups []NodeID
+	Epoch   uint64 // of the placement that says so
+}
+
+// Placement says where records live. It is called for each access and must be quick; its
+// answers for one epoch do not change.
+type Placement interface {
+	Locate(t TableID, k Key) Location
+}
+
+// RemoteMemory is a peer's registered memory as a worker reaches it.
+type RemoteMemory struct {
+	Node NodeID
+	verbs.RemoteMR
+}

@@ -1,0 +1,109 @@
+package proto
+
+import "drtmd/verbs/fiber"
+
+// Mode is what a transaction does to a record.
+type Mode uint8
+
+const (
+	ModeRead   Mode = iota + 1
+	ModeWrite       // read and written, or written only
+	ModeInsert      // fails with ErrExists if there is one
+	ModeDelete      // read and removed; ErrNotFound if there is none
+)
+
+func (m Mode) String() string {
+	return name([]string{"?", "read", "write", "insert", "delete"}, int(m))
+}
+
+// Access is one record of a declaration.
+type Access struct {
+	Table TableID
+	Mode  Mode
+	Key   Key
+}
+
+// Decl is what is known of a transaction before it begins. A record stands in it once, with its
+// strongest mode. The engine reads it until the transaction has ended.
+type Decl struct {
+	Kind     uint8 // type of the transaction within its workload
+	ReadOnly bool  // all accesses are ModeRead
+	Accesses []Access
+}
+
+// Get is one read of ReadMany.
+type Get struct {
+	Table TableID
+	Key   Key
+	Value []byte // receives the value; of the table's size
+	Err   error  // nil or ErrNotFound
+}
+
+// Txn is what a program sees of a running transaction. Reads see the transaction's own writes.
+// Every method may return an Abort, after which the program must return it; other errors are
+// those named.
+type Txn interface {
+	// Read copies a record's value to dst, which has the table's size: ErrNotFound if there is
+	// none.
+	Read(t TableID, k Key, dst []byte) error
+	// ReadMany is Read of several records at once, where the protocol can overlap them.
+	ReadMany(gets []Get) error
+	// GetForUpdate is Read of a record that the transaction is going to write.
+	GetForUpdate(t TableID, k Key, dst []byte) error
+	// Scan calls each with the records of keys in [from, to], in order, until it returns
+	// false. value is valid during the call. ErrUnsupported without an ordered store.
+	Scan(t TableID, from, to Key, each func(k Key, value []byte) bool) error
+	// Write replaces the value of an existing record: ErrNotFound if there is none.
+	Write(t TableID, k Key, value []byte) error
+	// Insert adds a record: ErrExists if there is one.
+	Insert(t TableID, k Key, value []byte) error
+	// Delete removes a record: ErrNotFound if there is none.
+	Delete(t TableID, k Key) error
+}
+
+// Program is a transaction of a workload, with its parameters.
+type Program interface {
+	// Execute runs the transaction's code. nil commits, ErrRollback rolls back, an Abort is
+	// passed on; any other error rolls back and is returned by Run.
+	Execute(tx Txn) error
+}
+
+// Dependent is a program whose records depend on what it reads. Plan is called before each
+// attempt and fills in d by unprotected reads; Execute must check that they still hold, and
+// returns Aborting(ReasonPlan) if not (DrTM §7.4).
+type Dependent interface {
+	Program
+	Plan(f *fiber.Fiber, peek Peeker, d *Decl) error
+}
+
+// Peeker reads single records outside any transaction, each at one moment. What it gives proves
+// nothing.
+type Peeker interface {
+	Peek(f *fiber.Fiber, t TableID, k Key, dst []byte) error
+}
+
+// Engine is a protocol as one worker runs it.
+type Engine interface {
+	Peeker
+	// Begin starts an attempt of the transaction that d declares, on a fiber of the engine's
+	// worker. attempt counts from 0; the engine may choose another way after some. The error
+	// is an Abort, or ErrUnknownTable, or of the transport. After an error nothing is held.
+	// The engine may reuse the Tx once it has ended.
+	Begin(f *fiber.Fiber, d *Decl, attempt int) (Tx, error)
+	// Stats of the engine; its worker's thread writes them.
+	Stats() *Stats
+}
+
+// Tx is a Txn with its end. One of Commit, Rollback and Abort ends it, whatever they return;
+// then nothing of it is held.
+type Tx interface {
+	Txn
+	// Commit makes the writes take effect, all at one point in time. An Abort means that
+	// nothing happened; ErrUnknownOutcome that it cannot be told.
+	Commit() error
+	// Rollback ends the transaction without effect, and confirms that what it read was a
+	// valid view: nil, or an Abort.
+	Rollback() error
+	// Abort ends the attempt without effect, because of cause.
+	Abort(cause error)
+}

@@ -1,0 +1,164 @@
+package history
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/bits"
+)
+
+// Table names a table of keys.
+type Table uint16
+
+// Key is a key within a table.
+type Key uint64
+
+// Version is the incarnation of a key's record in the high 32 bits and its version in the low
+// ones. Those of one key only grow. 0 is no version: nothing was ever there, or nothing is known.
+type Version uint64
+
+// NewVersion joins an incarnation and a version within it.
+func NewVersion(incarnation, version uint32) Version {
+	return Version(incarnation)<<32 | Version(version)
+}
+
+// String is incarnation.version.
+func (v Version) String() string { return fmt.Sprintf("%d.%d", uint32(v>>32), uint32(v)) }
+
+// Digest stands for a value: equal values have equal digests, and different ones almost surely
+// different ones. Only the recording side computes digests; the format takes them as they are.
+type Digest uint64
+
+// NodeID names a node of the cluster.
+type NodeID uint16
+
+// WorkerID names a worker; unique in the whole history, restarted workers included.
+type WorkerID uint32
+
+// Kind is the type of a transaction, as the workload numbers them.
+type Kind uint8
+
+// TxnID names a transaction of a history.
+type TxnID struct {
+	Worker WorkerID
+	Seq    uint64 // counts the transactions of the worker, from 1
+}
+
+// String is worker.sequence.
+func (id TxnID) String() string { return fmt.Sprintf("%d.%d", id.Worker, id.Seq) }
+
+// Outcome is how a transaction ended.
+type Outcome uint8
+
+// Outcomes.
+const (
+	Committed   Outcome = iota + 1
+	UserAborted         // by the rules of the workload
+	Aborted             // by the protocol
+	Unknown             // its coordinator died before it told
+)
+
+// OutcomeCount bounds arrays that are indexed by Outcome.
+const OutcomeCount = Unknown + 1
+
+func (o Outcome) String() string {
+	switch o {
+	case Committed:
+		return "committed"
+	case UserAborted:
+		return "user-aborted"
+	case Aborted:
+		return "aborted"
+	case Unknown:
+		return "unknown"
+	}
+	return fmt.Sprintf("outcome %d", uint8(o))
+}
+
+// Never is the end of a transaction whose outcome is unknown, in ns.
+const Never int64 = math.MaxInt64
+
+// OpKind says what an Op did.
+type OpKind uint8
+
+// Operations.
+const (
+	OpRead       OpKind = iota + 1 // found Version with Digest
+	OpReadAbsent                   // found nothing; Version is the tombstone's, 0 if there was none
+	OpWrite                        // installs Version with Digest: update or insert
+	OpDelete                       // installs the absence that Version numbers
+	OpScan                         // looked at every key from Key to High, both included
+)
+
+func (k OpKind) String() string {
+	switch k {
+	case OpRead:
+		return "read"
+	case OpReadAbsent:
+		return "absent read"
+	case OpWrite:
+		return "write"
+	case OpDelete:
+		return "delete"
+	case OpScan:
+		return "scan"
+	}
+	return fmt.Sprintf("operation %d", uint8(k))
+}
+
+// Op is one operation of a transaction. Fields that its kind does not have are 0.
+type Op struct {
+	Kind    OpKind
+	Table   Table
+	Key     Key
+	High    Key // last key of a scan
+	Version Version
+	Digest  Digest
+}
+
+// Record is a recorded transaction.
+type Record struct {
+	ID      TxnID
+	Node    NodeID
+	Kind    Kind
+	Outcome Outcome
+	StartNs int64 // on the node's clock
+	EndNs   int64 // Never if the outcome is Unknown
+	Ops     []Op
+}
+
+// Clock is what a node's times are read from. Times of clocks with different names say nothing
+// about each other. The simulator records true time, with error 0.
+type Clock struct {
+	Name    string `json:"clock"`
+	ErrorNs int64  `json:"error_ns"` // bound of how far a reading is from the time it stands for
+}
+
+// Node is a node and its clock.
+type Node struct {
+	ID NodeID `json:"node"`
+	Clock
+}
+
+const (
+	digestMultiplier = 0x9e3779b97f4a7c15 // 2^64 / golden ratio, odd
+	digestFinal      = 0xff51afd7ed558ccd // of MurmurHash3's finalizer
+)
+
+// DigestOf digests a value. Each word enters by a bijection of the state, so values of equal
+// length that differ in one word only never share a digest.
+func DigestOf(value []byte) Digest {
+	h := uint64(len(value)) * digestFinal
+	for len(value) >= 8 {
+		h = bits.RotateLeft64(h, 29) ^ binary.LittleEndian.Uint64(value)
+		h *= digestMultiplier
+		value = value[8:]
+	}
+	var last uint64
+	for i, b := range value {
+		last |= uint64(b) << (8 * i)
+	}
+	h = (bits.RotateLeft64(h, 29) ^ last) * digestMultiplier
+	h = (h ^ h>>33) * digestFinal
+	return Digest(h ^ h>>33)
+}

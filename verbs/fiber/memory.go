@@ -71,6 +71,7 @@ func (w *Worker) pollLines() bool {
 		}
 		if atomic.LoadUint64(l.word) != l.seen {
 			l.gone, hit = true, true
+			w.arrived++
 			w.ready(l.f)
 			continue
 		}

@@ -12,8 +12,6 @@ import (
 )
 
 const (
-	// defaultSpin bounds the busy polling of a thread before it sleeps.
-	defaultSpin = 20 * time.Microsecond
 	// memoryPoll bounds the sleep while a fiber waits for a word of memory.
 	memoryPoll = 50 * time.Microsecond
 	// drainTimeout bounds the wait for fibers after Stop.
@@ -22,8 +20,9 @@ const (
 
 // ThreadConfig of NewThread.
 type ThreadConfig struct {
-	// Spin bounds busy polling after the last work, before the thread sleeps; 0 = 20 us,
-	// negative = none. Two spinning threads on two cores starve the rest of the process.
+	// Spin bounds busy polling after the last work, before the thread sleeps; negative = none.
+	// 0 = 20 us, and up to 200 us while that is how soon work arrives. It ends by itself in a
+	// short while and yields the CPU, so that threads that spin on all cores starve nobody.
 	Spin time.Duration
 	// Drain bounds the time that live fibers get after Stop before they are cancelled, and once
 	// more after that; 0 = 5 s.
@@ -33,6 +32,7 @@ type ThreadConfig struct {
 // Thread is one OS thread that runs workers.
 type Thread struct {
 	cfg      ThreadConfig
+	idle     idler
 	workers  []*Worker
 	channels []*verbs.Channel
 	poller   *verbs.Poller
@@ -44,9 +44,6 @@ type Thread struct {
 
 // NewThread makes a thread. Give it workers, then Run it; or Close it.
 func NewThread(cfg ThreadConfig) (*Thread, error) {
-	if cfg.Spin == 0 {
-		cfg.Spin = defaultSpin
-	}
 	if cfg.Drain == 0 {
 		cfg.Drain = drainTimeout
 	}
@@ -54,7 +51,7 @@ func NewThread(cfg ThreadConfig) (*Thread, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Thread{cfg: cfg, poller: p}, nil
+	return &Thread{cfg: cfg, idle: newIdler(cfg.Spin), poller: p}, nil
 }
 
 // NewWorker makes a worker of the thread; before Run only.
@@ -117,38 +114,47 @@ func (t *Thread) Close() error {
 }
 
 func (t *Thread) loop() error {
-	idleSince := time.Time{}
+	arrived := uint64(0)
 	for !t.stop.Load() {
-		if t.pass() {
-			idleSince = time.Time{}
+		busy := t.pass(t.idle.glance())
+		if !busy && t.idle.sleeps() {
+			var err error
+			if busy, err = t.sleep(); err != nil {
+				return err
+			}
+		}
+		if busy {
+			before := arrived
+			arrived = t.arrived()
+			t.idle.worked(arrived != before)
 			if err := t.fenced(); err != nil {
 				return err
 			}
-			continue
-		}
-		if t.cfg.Spin > 0 {
-			if idleSince.IsZero() {
-				idleSince = time.Now()
-			}
-			if time.Since(idleSince) < t.cfg.Spin {
-				continue
-			}
-		}
-		idleSince = time.Time{}
-		if err := t.sleep(); err != nil {
-			return err
 		}
 	}
 	return nil
 }
 
-func (t *Thread) pass() bool {
-	t.woken.Store(false)
+// pass makes a pass over the workers. A glance looks at timers and at what other goroutines want
+// only if something else calls for it.
+func (t *Thread) pass(glance bool) bool {
+	if glance = glance && !t.woken.Load(); !glance {
+		t.woken.Store(false)
+	}
 	busy := false
 	for _, w := range t.workers {
-		busy = w.step() || busy
+		busy = w.step(glance) || busy
 	}
 	return busy
+}
+
+// arrived counts what came from outside to any of the workers.
+func (t *Thread) arrived() uint64 {
+	n := uint64(0)
+	for _, w := range t.workers {
+		n += w.arrived
+	}
+	return n
 }
 
 func (t *Thread) fenced() error {
@@ -160,27 +166,31 @@ func (t *Thread) fenced() error {
 	return nil
 }
 
-// sleep arms every CQ, looks once more, and waits for a completion, a timer or a wake-up.
-func (t *Thread) sleep() error {
+// sleep arms every CQ, looks once more, and waits for a completion, a timer or a wake-up. It says
+// whether that look found work.
+func (t *Thread) sleep() (bool, error) {
 	t.asleep.Store(true)
 	defer t.asleep.Store(false)
 	for _, w := range t.workers {
 		if err := w.cq.Arm(false); err != nil {
-			return err
+			return false, err
 		}
 	}
-	if t.woken.Load() || t.stop.Load() || t.pass() {
-		return nil
+	if t.woken.Load() || t.stop.Load() {
+		return false, nil
+	}
+	if t.pass(false) {
+		return true, nil
 	}
 	if _, err := t.poller.Wait(t.until()); err != nil {
-		return err
+		return false, err
 	}
 	for _, ch := range t.channels {
 		if err := ch.Consume(nil); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return nil
+	return false, nil
 }
 
 // until is how long the thread may sleep; negative is without end.
@@ -223,7 +233,7 @@ func (t *Thread) drain() error {
 func (t *Thread) run(d time.Duration) bool {
 	for end := time.Now().Add(d); ; {
 		live := 0
-		busy := t.pass()
+		busy := t.pass(false)
 		for _, w := range t.workers {
 			live += w.live
 		}

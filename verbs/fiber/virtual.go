@@ -115,7 +115,7 @@ func (c *Core) run() {
 		if c.holder != nil || c.dead {
 			break
 		}
-		w.step()
+		w.step(false)
 		again = again || w.more()
 	}
 	if c.dead {

@@ -53,7 +53,8 @@ type Worker struct {
 	ops       []*Op
 	freeOps   *Op
 	wcs       [pollBatch]verbs.WC
-	pollFull  bool // the last poll took as many as it could
+	pollFull  bool   // the last poll took as many as it could
+	arrived   uint64 // completions, and changes of memory that were waited for
 	fenced    error
 	stopCause error
 	dead      bool // no coroutine of it runs any more
@@ -209,10 +210,16 @@ func (w *Worker) takeInbox() bool {
 }
 
 // step makes one pass: completions, timers, memory, inbox, then every fiber that is ready, then
-// what they posted and what the parts have gathered. It says whether there was anything to do.
-func (w *Worker) step() bool {
+// what they posted and what the parts have gathered. It says whether there was anything to do. A
+// glance ends where neither completions nor memory have brought anything.
+func (w *Worker) step(glance bool) bool {
 	busy := w.poll()
-	busy = w.pollLines() || busy
+	if len(w.lines) > 0 {
+		busy = w.pollLines() || busy
+	}
+	if glance && !busy && w.readyList.empty() {
+		return false
+	}
 	if len(w.timers.heap) > 0 {
 		busy = w.timers.fire(w.clock.Now()) > 0 || busy
 	}
@@ -270,6 +277,7 @@ func (w *Worker) poll() bool {
 		}
 	}
 	w.Stats.Completed += uint64(n)
+	w.arrived += uint64(n)
 	return n > 0
 }
 

@@ -24,6 +24,7 @@ import (
 const (
 	fileMagic     = "DRTMHIST"
 	preambleBytes = 16
+	headerOffset  = 12 // of what says how long the header is; errors of both point there
 	// FormatVersion is that of the files that this package writes and reads.
 	FormatVersion  = 1
 	maxHeaderBytes = 1 << 20
@@ -156,20 +157,20 @@ func (h *History) readHeader() error {
 	}
 	n := int(binary.LittleEndian.Uint32(b[12:]))
 	if n > maxHeaderBytes {
-		return bad(12, whatHeader)
+		return bad(headerOffset, whatHeader)
 	}
 	b = append(b, make([]byte, n+4)...)
 	if _, err := h.file.ReadAt(b[preambleBytes:], preambleBytes); err != nil {
-		return readError(h.file, preambleBytes, err)
+		return readError(h.file, headerOffset, err)
 	}
 	body := b[:preambleBytes+n]
 	if crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(b[len(body):]) {
-		return bad(preambleBytes, whatHeader)
+		return bad(headerOffset, whatHeader)
 	}
 	d := json.NewDecoder(bytes.NewReader(body[preambleBytes:]))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&h.header); err != nil || !h.header.valid() {
-		return bad(preambleBytes, whatHeader)
+		return bad(headerOffset, whatHeader)
 	}
 	h.start = int64(len(b))
 	return nil

@@ -173,13 +173,10 @@ func (r *Recorder) Err() error { return r.err }
 func (r *Recorder) Close() (*Segment, error) {
 	invariant.Assert(!r.closed, "recorder closed twice")
 	r.closed = true
-	slices.SortFunc(r.open,
+	left := slices.SortedFunc(slices.Values(r.open),
 		func(a, b *Txn) int { return cmp.Compare(a.record.ID.Seq, b.record.ID.Seq) })
-	for i, t := range r.open {
-		t.index = i
-	}
-	for len(r.open) > 0 {
-		r.End(r.open[0], Never, Unknown)
+	for _, t := range left {
+		r.End(t, Never, Unknown)
 	}
 	if r.err == nil {
 		r.finish()

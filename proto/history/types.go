@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"math/bits"
 )
 
 // Table names a table of keys.
@@ -140,25 +139,29 @@ type Node struct {
 	Clock
 }
 
-const (
-	digestMultiplier = 0x9e3779b97f4a7c15 // 2^64 / golden ratio, odd
-	digestFinal      = 0xff51afd7ed558ccd // of MurmurHash3's finalizer
-)
-
 // DigestOf digests a value. Each word enters by a bijection of the state, so values of equal
 // length that differ in one word only never share a digest.
 func DigestOf(value []byte) Digest {
-	h := uint64(len(value)) * digestFinal
+	h := mix(uint64(len(value)))
 	for len(value) >= 8 {
-		h = bits.RotateLeft64(h, 29) ^ binary.LittleEndian.Uint64(value)
-		h *= digestMultiplier
+		h = mix(h ^ binary.LittleEndian.Uint64(value))
 		value = value[8:]
 	}
-	var last uint64
-	for i, b := range value {
-		last |= uint64(b) << (8 * i)
+	if len(value) > 0 {
+		var last uint64
+		for i, b := range value {
+			last |= uint64(b) << (8 * i)
+		}
+		h = mix(h ^ last)
 	}
-	h = (bits.RotateLeft64(h, 29) ^ last) * digestMultiplier
-	h = (h ^ h>>33) * digestFinal
-	return Digest(h ^ h>>33)
+	return Digest(h)
+}
+
+// mix is a step of Weyl's sequence, so that 0 is not its own image, and the 64-bit finalizer of
+// MurmurHash3. One multiplication would not do: a flip of the top bit stays one.
+func mix(h uint64) uint64 {
+	h += 0x9e3779b97f4a7c15
+	h = (h ^ h>>33) * 0xff51afd7ed558ccd
+	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
 }

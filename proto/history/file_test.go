@@ -1,0 +1,230 @@
+package history
+
+import (
+	"bytes"
+	"errors"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// saved gives a file of two nodes, with every kind of operation and of outcome.
+func saved(t testing.TB) (path string, content []byte) {
+	t.Helper()
+	var segments []*Segment
+	for w := range WorkerID(2) {
+		r := NewRecorder(Options{Worker: w, Node: NodeID(w), Clock: testClock})
+		for o := Committed; o <= Unknown; o++ {
+			x := r.Begin(int64(o) * 100)
+			x.Read(1, 2, 3, 4)
+			x.ReadAbsent(1, 3, 0)
+			x.Write(1, 2, 4, 5)
+			x.Delete(1, 3, 9)
+			x.Scan(1, 5, 8)
+			r.End(x, int64(o)*100+50, o)
+		}
+		s, err := r.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		segments = append(segments, s)
+	}
+	h, err := New(Names{Tables: []string{"savings"}}, segments...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path = filepath.Join(t.TempDir(), "history")
+	if err := h.WriteFile(path); err != nil {
+		t.Fatal(err)
+	}
+	content, err = os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path, content
+}
+
+// readAll opens a file and reads every transaction.
+func readAll(path string) error {
+	h, err := Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(h.Each(func(*Record) error { return nil }), h.Close())
+}
+
+// refused expects a FormatError with an offset inside the file, or just behind it.
+func refused(t *testing.T, path string, content []byte, what string) *FormatError {
+	t.Helper()
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := readAll(path)
+	var f *FormatError
+	if !errors.As(err, &f) || f.Offset < 0 || f.Offset > int64(len(content)) || f.Path != path {
+		t.Fatalf("%s: %v", what, err)
+	}
+	return f
+}
+
+func TestFileCutAnywhereIsRefused(t *testing.T) {
+	path, content := saved(t)
+	if err := readAll(path); err != nil {
+		t.Fatal(err)
+	}
+	for n := range content {
+		f := refused(t, path, content[:n], "cut short")
+		if n >= len(fileMagic) && f.What != whatCut {
+			t.Errorf("cut at %d: %v", n, f)
+		}
+	}
+}
+
+func TestEveryChangedByteIsRefused(t *testing.T) {
+	path, content := saved(t)
+	for i := range content {
+		for _, flip := range []byte{1, 0x80, 0xff} {
+			changed := bytes.Clone(content)
+			changed[i] ^= flip
+			if f := refused(t, path, changed, "changed"); f.Offset > int64(i) {
+				t.Errorf("byte %d is changed, the error is at %d: %v", i, f.Offset, f)
+			}
+		}
+	}
+	refused(t, path, append(bytes.Clone(content), 0), "longer")
+}
+
+func TestErrorSaysWhatToDo(t *testing.T) {
+	path, content := saved(t)
+	later := bytes.Clone(content)
+	later[8] = 2
+	for _, c := range []struct {
+		name    string
+		content []byte
+		want    string
+	}{
+		{"another file", []byte("#!/bin/sh\n"), "at offset 0: not a history"},
+		{"an empty file", nil, "at offset 0: not a history"},
+		{"a later version", later, "at offset 8: format version 2, this program reads 1; use"},
+		{"cut short", content[:len(content)-40], "cut short; copy the file again, or record again"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := refused(t, path, c.content, c.name)
+			if !strings.Contains(f.Error(), c.want) {
+				t.Errorf("%v", f)
+			}
+		})
+	}
+	if _, err := Open(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+}
+
+// Blocks left out or doubled have good checksums; the end record knows.
+func TestBlocksLeftOutOrDoubledAreRefused(t *testing.T) {
+	path, content := saved(t)
+	h, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := h.start
+	b, ok := parseBlock(content[start:])
+	if err := h.Close(); err != nil || !ok {
+		t.Fatal(err, ok)
+	}
+	next := start + blockHeaderBytes + int64(b.bytes)
+	without := append(bytes.Clone(content[:start]), content[next:]...)
+	doubled := append(bytes.Clone(content[:next]), content[start:]...)
+	for _, c := range [][]byte{without, doubled} {
+		if f := refused(t, path, c, "blocks"); f.What != whatCounts {
+			t.Errorf("%v", f)
+		}
+	}
+}
+
+// FuzzOpen: no file makes it panic, and what it accepts is written again as the same history.
+func FuzzOpen(f *testing.F) {
+	_, content := saved(f)
+	f.Add(content)
+	f.Add(content[:100])
+	path := filepath.Join(f.TempDir(), "fuzzed")
+	again := path + ".again"
+	f.Fuzz(func(t *testing.T, content []byte) {
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if readAll(path) != nil {
+			return
+		}
+		h, err := Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := h.WriteFile(again); err != nil {
+			t.Fatal(err)
+		}
+		copied, err := Open(again)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(records(t, h), records(t, copied)); d != "" {
+			t.Error(d)
+		}
+		if err := errors.Join(h.Close(), copied.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// FuzzPayload gets past the checksums: no payload makes the decoder panic or hand out a
+// transaction that could not have been recorded, and what it accepts encodes to the same.
+func FuzzPayload(f *testing.F) {
+	path, content := saved(f)
+	h, err := Open(path)
+	if err != nil {
+		f.Fatal(err)
+	}
+	b, _ := parseBlock(content[h.start:])
+	f.Add(uint8(b.txns), uint8(b.ops), content[h.start+blockHeaderBytes:][:b.bytes])
+	if err := h.Close(); err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, txns, ops uint8, payload []byte) {
+		head := blockHeader{txns: uint32(txns), ops: uint32(ops), bytes: uint32(len(payload)),
+			crc: crc32.Checksum(payload, castagnoli)}
+		var r Record
+		var encoded []byte
+		var d delta
+		var got []Record
+		err := eachTxn(head, payload, &r, func(r *Record) error {
+			if r.EndNs < r.StartNs || len(r.Ops) > int(ops)+len(payload)/minOpBytes {
+				t.Errorf("%+v", r)
+			}
+			c := *r
+			c.Ops = append([]Op(nil), r.Ops...)
+			got = append(got, c)
+			encoded = appendTxn(encoded, &d, r)
+			return nil
+		})
+		if err != nil {
+			return
+		}
+		head.crc = crc32.Checksum(encoded, castagnoli)
+		i := 0
+		if err := eachTxn(head, encoded, &r, func(r *Record) error {
+			c := *r
+			c.Ops = append([]Op(nil), r.Ops...)
+			if d := cmp.Diff(got[i], c); d != "" {
+				t.Error(d)
+			}
+			i++
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+	})
+}

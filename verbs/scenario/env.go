@@ -52,6 +52,15 @@ func (e *Env) names() []string {
 	return out
 }
 
+// fewestWorkers is the number of workers that each machine has at least.
+func (e *Env) fewestWorkers() int {
+	least := e.machines[0].cfg.Workers
+	for _, m := range e.machines {
+		least = min(least, m.cfg.Workers)
+	}
+	return least
+}
+
 // fiberStats sums up over all lives of all machines.
 func (e *Env) fiberStats() (resumes, started uint64) {
 	for _, m := range e.machines {

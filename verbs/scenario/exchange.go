@@ -25,12 +25,25 @@ const (
 	mutationUnlockFirst = "unlock-first"
 )
 
+// Marked steps of an exchange.
+const (
+	stepBeforeLock   = "exchange: before lock"
+	stepAfterLock    = "exchange: after lock"
+	stepAfterRead    = "exchange: after read"
+	stepAfterFirst   = "exchange: after first write"
+	stepAfterSecond  = "exchange: after second write"
+	stepAfterUnlock  = "exchange: after unlock"
+	stepBeforeRepair = "exchange: before repair"
+)
+
 // exchange is a lock, a read, a write and an unlock of words on another node, with every step
 // marked. A client that crashed or lost its link finds its own lock, and repairs what it left.
 func exchange() *Scenario {
 	return &Scenario{Name: "exchange", Nodes: 2, MinNodes: 2, MaxNodes: 16,
 		Doc:   "clients lock, read, write and unlock two words on node n0; every step is marked",
 		Until: 4 * sim.Millisecond, EventLimit: 10e6,
+		Steps: []string{stepBeforeLock, stepAfterLock, stepAfterRead, stepAfterFirst, stepAfterSecond,
+			stepAfterUnlock, stepBeforeRepair},
 		Mutations: []Mutation{
 			{mutationNoRecovery, "a client that finds its own lock takes it for taken just now"},
 			{mutationUnlockFirst, "the lock is released before the second word is written"}},
@@ -116,7 +129,7 @@ func (c *locker) exchange(f *fiber.Fiber, conn *fiber.Conn, buffer *verbs.MR) er
 		return c.unlock(f, conn) // the last one may have left it
 	}
 	for {
-		f.Step("exchange: before lock")
+		f.Step(stepBeforeLock)
 		c.locked = true
 		old, err := conn.CAS(f, r.Addr+lockAt, r.RKey, 0, mine)
 		if err != nil {
@@ -140,7 +153,7 @@ func (c *locker) exchange(f *fiber.Fiber, conn *fiber.Conn, buffer *verbs.MR) er
 			return err
 		}
 	}
-	f.Step("exchange: after lock")
+	f.Step(stepAfterLock)
 	if c.added { // the lock was free: the interrupted round had unlocked
 		c.finish()
 		return c.unlock(f, conn)
@@ -155,7 +168,7 @@ func (c *locker) exchange(f *fiber.Fiber, conn *fiber.Conn, buffer *verbs.MR) er
 		c.e.Fail("equal", "n%d holds the lock and reads %d and %d", c.id, a, b)
 	}
 	c.value, c.added = word(buffer, firstAt)+1, true
-	f.Step("exchange: after read")
+	f.Step(stepAfterRead)
 	return c.write(f, conn, buffer)
 }
 
@@ -167,17 +180,17 @@ func (c *locker) write(f *fiber.Fiber, conn *fiber.Conn, buffer *verbs.MR) error
 	if err := conn.Write(f, buffer.SGE(firstAt, 8), r.Addr+firstAt, r.RKey); err != nil {
 		return err
 	}
-	f.Step("exchange: after first write")
+	f.Step(stepAfterFirst)
 	if c.e.Mutated(mutationUnlockFirst) {
 		if err := c.unlock(f, conn); err != nil {
 			return err
 		}
-		f.Step("exchange: after unlock")
+		f.Step(stepAfterUnlock)
 	}
 	if err := conn.Write(f, buffer.SGE(secondAt, 8), r.Addr+secondAt, r.RKey); err != nil {
 		return err
 	}
-	f.Step("exchange: after second write")
+	f.Step(stepAfterSecond)
 	if c.e.Mutated(mutationUnlockFirst) {
 		c.finish()
 		return nil
@@ -185,7 +198,7 @@ func (c *locker) write(f *fiber.Fiber, conn *fiber.Conn, buffer *verbs.MR) error
 	if err := c.unlock(f, conn); err != nil {
 		return err
 	}
-	f.Step("exchange: after unlock")
+	f.Step(stepAfterUnlock)
 	c.finish()
 	return nil
 }
@@ -199,7 +212,7 @@ func (c *locker) finish() {
 
 // repair completes a round that was interrupted while it held the lock.
 func (c *locker) repair(f *fiber.Fiber, conn *fiber.Conn, buffer *verbs.MR) error {
-	f.Step("exchange: before repair")
+	f.Step(stepBeforeRepair)
 	if !c.added { // nothing was written yet
 		return c.unlock(f, conn)
 	}

@@ -2,76 +2,113 @@ package scenario
 
 import (
 	"context"
+	"fmt"
 
 	"drtmd/verbs/sim"
 )
 
-// restartAfter is when the machines that crashed at a step are started again, as a part of the
-// scenario's length.
-const restartAfter = 4
+// downFor is how long a machine that crashed at a step is down, as a part of the scenario's
+// length.
+const downFor = 4
+
+// ExhaustOptions of Exhaust.
+type ExhaustOptions struct {
+	Options
+	Jobs int // runs at a time, 1 at least
+	// Progress, if set, is called after each crash, by one goroutine at a time.
+	Progress func(done, total int)
+}
 
 // ExhaustResult of Exhaust.
 type ExhaustResult struct {
-	Steps   []sim.StepCount // of the run without crashes
-	Runs    int             // with a crash
-	Struck  int             // in which it happened
-	Hash    uint64          // of the hashes of all runs
-	Failure *Result         // the first run that failed; nil if none did
+	Base    *Result // the run without crashes; nil if there was no time for it
+	Planned int     // crashes
+	Runs    int     // with a crash, up to the failure
+	Struck  int     // in which it happened
+	Events  uint64  // of all runs, the one without crashes included
+	Resumes uint64
+	Hash    uint64  // of the hashes of all runs
+	Failure *Result // the first run that failed; nil if none did
+}
+
+// NoStepsError is a scenario whose programs mark no step to crash at.
+type NoStepsError struct{ Scenario string }
+
+func (e *NoStepsError) Error() string {
+	return fmt.Sprintf("scenario %s marks no step", e.Scenario)
+}
+
+// point is a crash: of a node, at an occurrence of a step.
+type point struct {
+	step  string
+	count int
+	node  string
 }
 
 // Exhaust runs a scenario with o's faults, lists the marked steps that were taken, and then runs
 // it once for each occurrence of each and for each node, with a crash of the node at the step.
-// Nodes keep their memory and are started again later. progress may be nil.
-func Exhaust(ctx context.Context, s *Scenario, o Options,
-	progress func(done, total int)) (ExhaustResult, error) {
-	whole, err := Run(ctx, s, o)
+// Nodes keep their memory and are started again later. When ctx ends it, the error is its cause,
+// and the result says how far it came.
+func Exhaust(ctx context.Context, s *Scenario, o ExhaustOptions) (ExhaustResult, error) {
+	if len(s.Steps) == 0 {
+		return ExhaustResult{}, &NoStepsError{s.Name}
+	}
+	base, err := Run(ctx, s, o.Options)
 	if err != nil {
 		return ExhaustResult{}, err
 	}
-	x := ExhaustResult{Steps: whole.Steps, Hash: whole.Hash}
-	if whole.Failure != nil {
-		x.Failure = whole
+	x := ExhaustResult{Base: base}
+	x.count(base)
+	if base.Failure != nil {
 		return x, nil
 	}
-	o = whole.Options
-	o.Random, o.Faults = false, nil
-	total := 0
-	for _, step := range x.Steps {
-		total += step.Count * o.Nodes
+	points := crashPoints(base)
+	x.Planned = len(points)
+	if len(points) == 0 {
+		return x, nil
 	}
-	for _, step := range x.Steps {
+	opts := base.Options
+	opts.Random = false
+	err = inOrder(ctx, 0, uint64(len(points)-1), o.Jobs,
+		func(ctx context.Context, i uint64) (*Result, error) {
+			p, opts := points[i], opts
+			opts.Faults = append(append(sim.Schedule{}, base.Schedule...), sim.Fault{
+				Kind: sim.CrashNode, Step: p.step, Count: p.count, Node: p.node, Kept: true,
+				For: s.Until / downFor})
+			return Run(ctx, s, opts)
+		},
+		func(r *Result) bool {
+			x.Runs++
+			if r.Outcomes[len(r.Outcomes)-1].Struck {
+				x.Struck++
+			}
+			x.count(r)
+			if o.Progress != nil {
+				o.Progress(x.Runs, x.Planned)
+			}
+			return r.Failure == nil
+		})
+	return x, err
+}
+
+// crashPoints lists every occurrence of every step of a run, for each node.
+func crashPoints(r *Result) []point {
+	var points []point
+	for _, step := range r.Steps {
 		for k := 1; k <= step.Count; k++ {
-			for node := range o.Nodes {
-				name := nodeName(node)
-				o.Faults = append(append(sim.Schedule{}, whole.Schedule...),
-					sim.Fault{Kind: sim.CrashNode, Step: step.Name, Count: k, Node: name, Kept: true},
-					sim.Fault{Kind: sim.RestartNode, At: s.Until / restartAfter, Node: name})
-				r, err := Run(ctx, s, o)
-				if err != nil {
-					return x, err
-				}
-				x.add(r, step.Name, k)
-				if progress != nil {
-					progress(x.Runs, total)
-				}
-				if x.Failure != nil {
-					return x, nil
-				}
+			for node := range r.Options.Nodes {
+				points = append(points, point{step.Name, k, nodeName(node)})
 			}
 		}
 	}
-	return x, nil
+	return points
 }
 
-// add takes in a run with a crash at the k-th occurrence of a step.
-func (x *ExhaustResult) add(r *Result, step string, k int) {
-	x.Runs++
-	x.Hash = x.Hash*0x9E3779B97F4A7C15 + r.Hash
-	for _, s := range r.Steps {
-		if s.Name == step && s.Count >= k {
-			x.Struck++
-		}
-	}
+// count takes in a run.
+func (x *ExhaustResult) count(r *Result) {
+	x.Events += r.Stats.Events
+	x.Resumes += r.Resumes
+	x.Hash = foldHash(x.Hash, r.Hash)
 	if r.Failure != nil {
 		x.Failure = r
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"slices"
+	"strings"
 
 	"drtmd/verbs/sim"
 )
@@ -19,7 +21,8 @@ type Result struct {
 	Steps    []sim.StepCount
 	Counts   []Count // the scenario's own figures
 	Schedule sim.Schedule
-	Failure  *Failure // nil: every check held
+	Outcomes []sim.Outcome // of the schedule's faults
+	Failure  *Failure      // nil: every check held
 }
 
 // Total is the number that speeds are stated in: events of the fabric and resumes of fibers.
@@ -65,7 +68,8 @@ func Run(ctx context.Context, s *Scenario, o Options) (*Result, error) {
 	}
 	e.finish()
 	r := &Result{Scenario: s.Name, Options: o, Schedule: e.schedule, Hash: e.World.Hash(),
-		Stats: e.World.Stats(), Steps: e.World.Steps(), Counts: e.counts, Failure: e.failure}
+		Stats: e.World.Stats(), Steps: e.World.Steps(), Counts: e.counts, Failure: e.failure,
+		Outcomes: e.World.Outcomes()}
 	r.Resumes, r.Fibers = e.fiberStats()
 	return r, nil
 }
@@ -91,14 +95,40 @@ func prepare(s *Scenario, o *Options) (*Env, error) {
 		e.schedule = nil
 		if s.Draw != nil {
 			e.schedule = s.Draw(&Drawing{Rand: world.Rand("faults"), Nodes: e.names(),
-				Until: s.Until, Mutation: o.Mutation})
+				Workers: e.fewestWorkers(), Until: s.Until, Mutation: o.Mutation})
 		}
 	}
-	if err := world.Install(e.schedule); err != nil {
+	err = e.checkFaults(s)
+	if err == nil {
+		err = world.Install(e.schedule)
+	}
+	if err != nil {
 		e.kill()
 		return nil, &FaultsError{err}
 	}
 	return e, nil
+}
+
+// checkFaults refuses faults that can never strike or strike nothing: at a step that is not
+// marked, or of a worker that no machine has.
+func (e *Env) checkFaults(s *Scenario) error {
+	for i, f := range e.schedule {
+		if f.Step != "" && !slices.Contains(s.Steps, f.Step) {
+			known := "this scenario marks none"
+			if len(s.Steps) > 0 {
+				known = `known: "` + strings.Join(s.Steps, `", "`) + `"`
+			}
+			return fmt.Errorf("fault %d (%s): unknown step %q; %s", i+1, f, f.Step, known)
+		}
+		for _, m := range e.machines {
+			here := f.Node == m.Node.Name() || f.Node == ""
+			if f.Kind == sim.PauseWorker && here && f.Worker >= m.cfg.Workers {
+				return fmt.Errorf("fault %d (%s): %s has the workers 0..%d", i+1, f, m.Node.Name(),
+					m.cfg.Workers-1)
+			}
+		}
+	}
+	return nil
 }
 
 // FaultsError is a schedule that does not fit the cluster.

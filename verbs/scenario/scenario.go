@@ -22,6 +22,8 @@ type Scenario struct {
 	// EventLimit is the default of Options.EventLimit.
 	EventLimit uint64
 	Mutations  []Mutation
+	// Steps are the steps that the programs mark. A fault at another one is refused.
+	Steps []string
 	// Draw draws the faults of a run without a script; nil draws none.
 	Draw func(d *Drawing) sim.Schedule
 	// Build adds the machines and registers the checks.
@@ -38,6 +40,7 @@ type Mutation struct {
 type Drawing struct {
 	Rand     *rand.Rand
 	Nodes    []string
+	Workers  int // of each machine
 	Until    sim.Time
 	Mutation string
 }
@@ -64,8 +67,8 @@ func drawWithin(d *Drawing, faults int, horizon, span sim.Time,
 	for _, w := range weights {
 		kinds = append(kinds, sim.Weight{Kind: w.kind, Weight: w.n})
 	}
-	s := sim.RandomSchedule(d.Rand, sim.RandomOptions{Nodes: d.Nodes, Faults: faults,
-		Horizon: horizon, Span: span, Weights: kinds})
+	s := sim.RandomSchedule(d.Rand, sim.RandomOptions{Nodes: d.Nodes, Workers: d.Workers,
+		Faults: faults, Horizon: horizon, Span: span, Weights: kinds})
 	for i := range s {
 		s[i].Kept = s[i].Kind == sim.CrashNode
 	}

@@ -3,7 +3,9 @@ package scenario
 import (
 	"context"
 	"fmt"
-	"sync"
+	"slices"
+
+	"drtmd/verbs/sim"
 )
 
 // SearchOptions of Search.
@@ -17,11 +19,13 @@ type SearchOptions struct {
 
 // SearchResult of Search.
 type SearchResult struct {
-	Runs    uint64 // that came to their end
+	Runs    uint64 // that came to their end, up to the failure
 	Events  uint64 // of all runs
 	Resumes uint64
-	Hash    uint64  // of the hashes of all runs, whatever their order
+	Hash    uint64  // of the hashes of all runs
 	Failure *Result // the run with the lowest seed that failed; nil if none did
+	// Outcomes of Options.Faults: whether one struck in any run, and what it hit in all.
+	Outcomes []sim.Outcome
 }
 
 // RangeOrderError is a range of seeds that ends before it begins.
@@ -32,78 +36,56 @@ func (e *RangeOrderError) Error() string {
 }
 
 // Search runs a scenario with each seed of a range, in parallel, until one fails or ctx is done.
-// Seeds are begun in ascending order and those under way are completed, so that the failure that
-// is found does not depend on the number of jobs. When ctx ends the search, the error is its
-// cause, and the result says how far it came.
+// Results are taken in ascending order of seeds, so that what is found and counted does not depend
+// on the number of jobs: a search that fails counts the runs up to the first failure. When ctx
+// ends the search, the error is its cause, and the result says how far it came.
 func Search(ctx context.Context, s *Scenario, o SearchOptions) (SearchResult, error) {
 	if o.Last < o.First {
 		return SearchResult{}, &RangeOrderError{o.First, o.Last}
 	}
-	h := &search{o: o, next: o.First}
-	var jobs sync.WaitGroup
-	for range max(1, o.Jobs) {
-		jobs.Go(func() {
-			for {
-				seed, ok := h.take(ctx)
-				if !ok {
-					return
-				}
-				opts := o.Options
-				opts.Seed = seed
-				h.give(Run(ctx, s, opts))
+	var found SearchResult
+	err := inOrder(ctx, o.First, o.Last, o.Jobs,
+		func(ctx context.Context, seed uint64) (*Result, error) {
+			opts := o.Options
+			opts.Seed = seed
+			return Run(ctx, s, opts)
+		},
+		func(r *Result) bool {
+			found.add(r)
+			if o.Progress != nil {
+				o.Progress(found.Runs, o.Last-o.First+1, r)
 			}
+			return r.Failure == nil
 		})
-	}
-	jobs.Wait()
-	if h.err == nil && h.result.Failure == nil && ctx.Err() != nil {
-		h.err = context.Cause(ctx)
-	}
-	return h.result, h.err
+	return found, err
 }
 
-// search is what the jobs share.
-type search struct {
-	o SearchOptions
-
-	mu     sync.Mutex // guards all below
-	next   uint64
-	ended  bool // no seed is left
-	result SearchResult
-	err    error
-}
-
-// take gives the next seed.
-func (h *search) take(ctx context.Context) (uint64, bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.ended || h.err != nil || h.result.Failure != nil || ctx.Err() != nil {
-		return 0, false
-	}
-	seed := h.next
-	h.next++
-	h.ended = seed == h.o.Last
-	return seed, true
-}
-
-// give takes in a run.
-func (h *search) give(r *Result, err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if err != nil {
-		if h.err == nil {
-			h.err = err
-		}
-		return
-	}
-	t := &h.result
+// add takes in a run.
+func (t *SearchResult) add(r *Result) {
 	t.Runs++
 	t.Events += r.Stats.Events
 	t.Resumes += r.Resumes
-	t.Hash += r.Hash*0x9E3779B97F4A7C15 ^ r.Options.Seed
-	if r.Failure != nil && (t.Failure == nil || r.Options.Seed < t.Failure.Options.Seed) {
+	t.Hash = foldHash(t.Hash, r.Hash)
+	if r.Failure != nil {
 		t.Failure = r
 	}
-	if h.o.Progress != nil {
-		h.o.Progress(t.Runs, h.o.Last-h.o.First+1, r)
+	if !r.Options.Random {
+		t.Outcomes = foldOutcomes(t.Outcomes, r.Outcomes)
 	}
+}
+
+// foldHash makes one hash of those of several runs, in their order.
+func foldHash(all, next uint64) uint64 { return all*0x9E3779B97F4A7C15 + next }
+
+// foldOutcomes sums up what became of the same faults in several runs.
+func foldOutcomes(all, next []sim.Outcome) []sim.Outcome {
+	if all == nil {
+		return slices.Clone(next)
+	}
+	for i := range all {
+		all[i].Struck = all[i].Struck || next[i].Struck
+		all[i].Hits += next[i].Hits
+		all[i].StepsTaken = max(all[i].StepsTaken, next[i].StepsTaken)
+	}
+	return all
 }

@@ -10,7 +10,7 @@ import (
 type FaultKind uint8
 
 const (
-	CrashNode FaultKind = iota + 1 // Node; Kept = its kept memory survives
+	CrashNode FaultKind = iota + 1 // Node; Kept = its kept memory survives; For = it restarts then
 	RestartNode
 	PauseNode          // Node, For: its CPU; the NIC works on
 	PauseWorker        // Node, Worker, For
@@ -38,7 +38,7 @@ type faultSpec struct {
 }
 
 var faultSpecs = [faultKinds]faultSpec{
-	CrashNode:          {"crash", "node dram", "dram"},
+	CrashNode:          {"crash", "node dram for", "dram for"},
 	RestartNode:        {"restart", "node", ""},
 	PauseNode:          {"pause", "node for", ""},
 	PauseWorker:        {"pause-worker", "node worker for", ""},
@@ -110,13 +110,8 @@ func (s Schedule) String() string {
 	return b.String()
 }
 
-// armed is a fault that waits for a step.
-type armed struct {
-	fault Fault
-	spent bool
-}
-
-// Install arms a schedule. Nothing is armed if a fault is wrong.
+// Install arms a schedule. Nothing is armed if a fault is wrong. World.Outcomes tells what became
+// of it.
 func (w *World) Install(s Schedule) error {
 	for i := range s {
 		if err := w.checkFault(&s[i]); err != nil {
@@ -124,10 +119,12 @@ func (w *World) Install(s Schedule) error {
 		}
 	}
 	for _, f := range s {
+		o := &Outcome{Fault: f}
+		w.outcomes = append(w.outcomes, o)
 		if f.Step != "" {
-			w.arms = append(w.arms, &armed{fault: f})
+			w.arms = append(w.arms, o)
 		} else {
-			w.At(f.At, func() { w.strike(f) })
+			w.At(f.At, func() { w.strike(f, o) })
 		}
 	}
 	return nil
@@ -163,35 +160,42 @@ func (w *World) Strike(f Fault) error {
 	if err := w.checkFault(&f); err != nil {
 		return err
 	}
-	w.strike(f)
+	w.strike(f, &Outcome{})
 	return nil
 }
 
-func (w *World) strike(f Fault) {
+// strike makes a fault happen, f being o.Fault with its node filled in, and notes that in o.
+func (w *World) strike(f Fault, o *Outcome) {
 	w.mark(evFault, -1, f.String())
+	o.Struck = true
 	n := w.byName[f.Node]
 	switch f.Kind {
 	case CrashNode:
-		n.Crash(f.Kept)
+		o.hit(n.up)
+		n.crashFor(f.Kept, f.For)
 	case RestartNode:
+		o.hit(!n.up)
 		n.Restart()
 	case PauseNode:
+		o.hit(n.up)
 		n.Pause(f.For)
 	case PauseWorker:
+		o.hit(n.up)
 		n.PauseWorker(f.Worker, f.For)
 	case DropDatagrams, DuplicateDatagrams, DelayDatagrams, ReorderDatagrams:
 		w.eachPath(f.From, f.To, func(p *path) {
 			p.rules = append(p.rules, udRule{kind: f.Kind, ppm: f.PPM, by: f.By,
-				count: unbounded(f.Times), until: w.until(f.For)})
+				count: unbounded(f.Times), until: w.until(f.For), outcome: o})
 		})
 	case DelayRC:
 		w.eachPath(f.From, f.To, func(p *path) {
 			p.rcDelay, p.rcCount, p.rcUntil = f.By, unbounded(f.Times), w.until(f.For)
+			p.rcOutcome = o
 		})
 	case BreakQPs:
-		n.breakQPs(f.To)
+		n.breakQPs(f.To, o)
 	case CutLink:
-		w.sever(f.For, func(a, b *Node) bool {
+		w.sever(f.For, o, func(a, b *Node) bool {
 			forward := matches(f.From, a) && matches(f.To, b)
 			return forward || f.Both && matches(f.From, b) && matches(f.To, a)
 		})
@@ -202,27 +206,48 @@ func (w *World) strike(f Fault) {
 				group[w.byName[name].index] = i + 1
 			}
 		}
-		w.sever(f.For, func(a, b *Node) bool {
+		w.sever(f.For, o, func(a, b *Node) bool {
 			return group[a.index] != group[b.index] || group[a.index] == 0
 		})
 	case Heal:
 		w.links.healed++
 		for _, a := range w.nodes {
 			for i := range a.paths {
+				o.hit(a.paths[i].cut > 0)
 				a.paths[i].cut = 0
 			}
 		}
 	case StepClock:
+		o.hit(true)
 		n.StepClock(f.Shift)
 	case DriftClock:
+		o.hit(true)
 		n.DriftClock(f.Drift)
 	case SlowNIC:
+		o.hit(true)
 		n.SlowNIC(f.Factor)
 		if f.For > 0 {
 			w.After(f.For, func() { n.SlowNIC(1000) })
 		}
 	case FailAllocs:
 		n.FailAllocs(f.Times)
+		n.failOutcome = o
+	}
+}
+
+// crashFor crashes a node that is up and restarts it after a span, unless somebody else has done
+// that meanwhile. A span of 0 is for ever.
+func (n *Node) crashFor(keepDRAM bool, d Time) {
+	if !n.up {
+		return
+	}
+	n.Crash(keepDRAM)
+	if life := n.incarnation; d > 0 {
+		n.world.After(d, func() {
+			if n.incarnation == life {
+				n.Restart()
+			}
+		})
 	}
 }
 
@@ -255,7 +280,7 @@ func (w *World) eachPath(from, to string, f func(*path)) {
 }
 
 // sever cuts paths for a span, 0 being until Heal.
-func (w *World) sever(d Time, which func(a, b *Node) bool) {
+func (w *World) sever(d Time, o *Outcome, which func(a, b *Node) bool) {
 	var hit []*path
 	var ends [][2]int
 	for _, a := range w.nodes {
@@ -267,6 +292,7 @@ func (w *World) sever(d Time, which func(a, b *Node) bool) {
 		}
 	}
 	for _, p := range hit {
+		o.hit(true)
 		p.cut++
 	}
 	if d == 0 {
@@ -284,7 +310,7 @@ func (w *World) sever(d Time, which func(a, b *Node) bool) {
 }
 
 // breakQPs puts QPs of the node into error: those to a peer, or all.
-func (n *Node) breakQPs(peer string) {
+func (n *Node) breakQPs(peer string, o *Outcome) {
 	if peer == "" {
 		peer = AnyNode
 	}
@@ -292,6 +318,7 @@ func (n *Node) breakQPs(peer string) {
 		if q == nil || q.peer != nil && !matches(peer, q.peer) || q.peer == nil && peer != AnyNode {
 			continue
 		}
+		o.hit(true)
 		q.broken("simulated fault")
 	}
 }

@@ -17,6 +17,8 @@ type path struct {
 	rcCount int // requests to be delayed; -1 = all until rcUntil
 	rcUntil Time
 	rules   []udRule
+
+	rcOutcome *Outcome // of the fault behind rcDelay
 }
 
 // udRule is what happens to datagrams on a path.
@@ -26,6 +28,8 @@ type udRule struct {
 	by    Time
 	count int // datagrams left to be hit; -1 = any number
 	until Time
+
+	outcome *Outcome
 }
 
 // to is the path to another node.
@@ -84,6 +88,7 @@ func (p *path) delayRC(now Time) Time {
 	if p.rcCount > 0 {
 		p.rcCount--
 	}
+	p.rcOutcome.Hits++
 	return p.rcDelay
 }
 
@@ -109,6 +114,7 @@ func (l *links) datagram(p *path, m *message, head Time) {
 			if r.count > 0 {
 				r.count--
 			}
+			r.outcome.Hits++
 			switch r.kind {
 			case DropDatagrams:
 				lost = true

@@ -59,6 +59,7 @@ func (p *pd) AllocMR(size int, access verbs.Access, o verbs.MROptions) (verbs.Dr
 	}
 	if n.failAllocs > 0 {
 		n.failAllocs--
+		n.failOutcome.Hits++
 		return nil, &verbs.Error{Op: "ibv_reg_mr", Errno: syscall.ENOMEM,
 			Detail: "simulated allocation failure", Hint: "a fault of the schedule"}
 	}

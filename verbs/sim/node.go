@@ -39,6 +39,7 @@ type Node struct {
 	paths       []path
 	slowness    int64 // durations in thousandths
 	failAllocs  int
+	failOutcome *Outcome // of the fault behind failAllocs
 	pausedUntil Time
 	workers     []Time // paused until, by worker
 	onCrash     []func()
@@ -168,11 +169,18 @@ func (n *Node) resetResources() {
 }
 
 // Pause stops the CPU of the node for a span; its NIC works on. It is the layer above that runs
-// CPUs: it asks ReadyAt before it runs a worker.
-func (n *Node) Pause(d Time) { n.pausedUntil = max(n.pausedUntil, n.world.now.add(d)) }
+// CPUs: it asks ReadyAt before it runs a worker. It does nothing to a node that is down.
+func (n *Node) Pause(d Time) {
+	if n.up {
+		n.pausedUntil = max(n.pausedUntil, n.world.now.add(d))
+	}
+}
 
 // PauseWorker stops one worker for a span.
 func (n *Node) PauseWorker(worker int, d Time) {
+	if !n.up {
+		return
+	}
 	for len(n.workers) <= worker {
 		n.workers = append(n.workers, 0)
 	}
@@ -189,7 +197,7 @@ func (n *Node) ReadyAt(worker int) Time {
 }
 
 // FailAllocs makes the next count registrations of memory fail with ENOMEM.
-func (n *Node) FailAllocs(count int) { n.failAllocs = count }
+func (n *Node) FailAllocs(count int) { n.failAllocs, n.failOutcome = count, &Outcome{} }
 
 // SlowNIC makes everything in the node's NIC take thousandths of its time: 1000 is normal.
 func (n *Node) SlowNIC(thousandths int) { n.slowness = int64(max(thousandths, 1)) }

@@ -21,7 +21,7 @@ func DefaultWeights() []Weight {
 		switch k {
 		case CrashNode, BreakQPs, Partition, CutLink:
 			n = 2
-		case RestartNode, Heal: // they come with what they end
+		case RestartNode, Heal: // what they end is drawn with its own end
 			n = 0
 		case FailAllocs:
 			n = 1
@@ -34,7 +34,8 @@ func DefaultWeights() []Weight {
 // RandomOptions of RandomSchedule.
 type RandomOptions struct {
 	Nodes   []string
-	Faults  int      // how many; crashes bring a restart along
+	Workers int      // of each node, for pauses; 0 = 1
+	Faults  int      // how many
 	Horizon Time     // they begin before
 	Span    Time     // the longest duration of one; 0 = a tenth of the horizon
 	Weights []Weight // nil = DefaultWeights
@@ -66,14 +67,14 @@ func RandomSchedule(r *rand.Rand, o RandomOptions) Schedule {
 				break
 			}
 		}
-		s = append(s, o.draw(r, kind)...)
+		s = append(s, o.draw(r, kind))
 	}
 	slices.SortStableFunc(s, func(a, b Fault) int { return int(min(max(a.At-b.At, -1), 1)) })
 	return s
 }
 
 // draw draws one fault of a kind.
-func (o *RandomOptions) draw(r *rand.Rand, kind FaultKind) Schedule {
+func (o *RandomOptions) draw(r *rand.Rand, kind FaultKind) Fault {
 	upTo := func(t Time) Time { return Time(r.Int64N(int64(max(t, 1)))) + 1 }
 	node := func() string { return o.Nodes[r.IntN(len(o.Nodes))] }
 	f := Fault{Kind: kind, At: upTo(o.Horizon) - 1, For: upTo(o.Span)}
@@ -83,9 +84,7 @@ func (o *RandomOptions) draw(r *rand.Rand, kind FaultKind) Schedule {
 	}
 	switch kind {
 	case CrashNode:
-		f.For = 0
 		f.Node, f.Kept = a, r.IntN(2) == 0
-		return Schedule{f, {Kind: RestartNode, Node: a, At: f.At + upTo(o.Span)}}
 	case CutLink:
 		f.From, f.To, f.Both = a, b, r.IntN(2) == 0
 	case DropDatagrams, DuplicateDatagrams, DelayDatagrams, ReorderDatagrams:
@@ -96,26 +95,34 @@ func (o *RandomOptions) draw(r *rand.Rand, kind FaultKind) Schedule {
 	case DelayRC:
 		f.From, f.To, f.By, f.Times = a, b, upTo(o.Span), 1+r.IntN(4)
 	case Partition:
-		var groups [2][]string
-		for _, n := range o.Nodes {
-			g := r.IntN(2)
-			groups[g] = append(groups[g], n)
-		}
-		for _, g := range groups {
-			if len(g) > 0 {
-				f.Groups = append(f.Groups, g)
-			}
-		}
+		f.Groups = split(r, o.Nodes)
 	default:
 		f.Node = a
-		f.Worker = r.IntN(4)
+		f.Worker = r.IntN(max(o.Workers, 1))
 		f.Factor = 1000 + r.IntN(20_000)
 		f.Drift = r.Int64N(2*100_000+1) - 100_000
 		f.Shift = time.Duration(r.Int64N(2*int64(o.Span/Nanosecond)+1)) - o.Span.Duration()
 		f.Times = 1 + r.IntN(3)
 		f.To = AnyNode
 	}
-	return Schedule{f.trimmed()}
+	return f.trimmed()
+}
+
+// split draws two groups, neither of which is empty if there are two names.
+func split(r *rand.Rand, names []string) [][]string {
+	first := r.IntN(len(names)) // alone in its group, unless others are drawn into it
+	groups := [][]string{{names[first]}, nil}
+	for i := 1; i < len(names); i++ {
+		g := 1
+		if i > 1 {
+			g = r.IntN(2)
+		}
+		groups[g] = append(groups[g], names[(first+i)%len(names)])
+	}
+	if len(groups[1]) == 0 {
+		return groups[:1]
+	}
+	return groups
 }
 
 // trimmed keeps only what the kind uses.

@@ -27,17 +27,16 @@ func (w *World) Step(n *Node, name string) {
 		w.steps.names = append(w.steps.names, name)
 	}
 	w.mark(evStep, int32(n.index), name)
-	for _, a := range slices.Clone(w.arms) {
-		if a.spent || a.fault.Step != name || a.fault.Count != k {
+	for _, o := range slices.Clone(w.arms) {
+		f := o.Fault
+		if o.Struck || f.Step != name || f.Count != k {
 			continue
 		}
-		a.spent = true
-		w.arms = remove(w.arms, a)
-		f := a.fault
+		w.arms = remove(w.arms, o)
 		if f.Node == "" {
 			f.Node = n.name
 		}
-		w.strike(f)
+		w.strike(f, o)
 	}
 }
 

@@ -57,9 +57,11 @@ type World struct {
 
 	links  links
 	steps  steps
-	arms   []*armed
+	arms   []*Outcome // of faults that wait for a step
 	pool   pool
 	inFire bool
+
+	outcomes []*Outcome // of the schedule, in its order
 }
 
 // Stats are counters of a world.

@@ -19,6 +19,7 @@ const (
 	exitFailed      = 1
 	exitUsage       = 2
 	exitViolation   = 3 // a check of a run does not hold
+	exitNotStruck   = 4 // the checks hold, but a fault that was asked for never struck
 	exitInterrupted = 130
 )
 
@@ -45,11 +46,14 @@ func exitCode(ctx context.Context, err error) int {
 	var limit *bench.LimitError
 	var unknown *transport.UnknownError
 	var violation *violationError
+	var notStruck *notStruckError
 	switch {
 	case err == nil:
 		return exitDone
 	case errors.As(err, &violation):
 		return exitViolation
+	case errors.As(err, &notStruck):
+		return exitNotStruck
 	case ctx.Err() != nil:
 		return exitInterrupted
 	case errors.As(err, &usage), errors.As(err, &limit), errors.As(err, &unknown):

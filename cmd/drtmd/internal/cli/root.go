@@ -74,7 +74,8 @@ vocabulary of verbs over two transports:
 
 and a simulated cluster in virtual time, to run programs on under faults.
 
-Exit codes: 0 done, 1 failed, 2 wrong command line, 3 a check failed (sim), 130 interrupted.`,
+Exit codes: 0 done, 1 failed, 2 wrong command line, 3 a check failed (sim),
+4 a fault never struck (sim), 130 interrupted.`,
 		Example: `  drtmd devices                    what there is to run on
   drtmd perf                       measure every verb on shared memory
   drtmd perf read --transport ibv  measure RDMA READ on the first RDMA device

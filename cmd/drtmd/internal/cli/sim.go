@@ -46,7 +46,12 @@ const simLongEnd = `
 --mutation switches on a deliberate bug of a scenario, to see that its checks find it.
 --scenario saturation runs no program: it prints what the cost model gives.
 
-Exit codes: 0 done, 1 failed to run, 2 wrong command line, 3 a check failed, 130 interrupted.`
+A fault of --faults that never struck, because its step is not taken that often, is named, and the
+exit code is 4: the run says nothing about it. One that struck and changed nothing, such as a drop
+of datagrams where none are sent, is named too.
+
+Exit codes: 0 done, 1 failed to run, 2 wrong command line, 3 a check failed, 4 the checks held but a
+fault never struck, 130 interrupted.`
 
 const simExample = `  drtmd sim --list
   drtmd sim --scenario storm --seed 7
@@ -120,6 +125,9 @@ func (a *app) listScenarios() error {
 		fmt.Fprintf(w, "%s\t%d (%d..%d)\t%s\n", s.Name, s.Nodes, s.MinNodes, s.MaxNodes, s.Doc)
 		for _, m := range s.Mutations {
 			fmt.Fprintf(w, "\t\t  --mutation %s: %s\n", m.Name, m.Doc)
+		}
+		for _, step := range s.Steps {
+			fmt.Fprintf(w, "\t\t  step %q\n", step)
 		}
 	}
 	fmt.Fprintf(w, "%s\t\t%s\n", saturationName, saturationDoc)

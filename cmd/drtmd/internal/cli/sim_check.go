@@ -177,6 +177,7 @@ func wrongOptions(err error) error {
 	var unknown *scenario.UnknownError
 	var outside *scenario.RangeError
 	var faults *scenario.FaultsError
+	var noSteps *scenario.NoStepsError
 	switch {
 	case errors.As(err, &unknown):
 		if len(unknown.Known) == 0 {
@@ -187,6 +188,14 @@ func wrongOptions(err error) error {
 		return usagef("", "--%v", err)
 	case errors.As(err, &faults):
 		return usagef("see docs/SIM.md", "--faults: %v", err)
+	case errors.As(err, &noSteps):
+		var names []string
+		for _, s := range scenario.All() {
+			if len(s.Steps) > 0 {
+				names = append(names, s.Name)
+			}
+		}
+		return usagef("those that do: "+strings.Join(names, ", "), "--every-step: %v", err)
 	}
 	return err
 }

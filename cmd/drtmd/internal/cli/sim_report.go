@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"drtmd/verbs/scenario"
+	"drtmd/verbs/sim"
 )
 
 // simDocument is what a run is reported as: printed in words, or as JSON of SimSchema.
@@ -24,10 +25,14 @@ type simDocument struct {
 	FirstSeed *uint64     `json:"first_seed,omitempty"` // of a search
 	LastSeed  *uint64     `json:"last_seed,omitempty"`
 	Runs      uint64      `json:"runs"`
-	Crashes   int         `json:"crashes,omitempty"` // of --every-step
+	EveryStep bool        `json:"every_step,omitempty"`
+	Planned   int         `json:"crashes_planned,omitempty"`
+	Crashes   int         `json:"crashes,omitempty"`
 	Struck    int         `json:"crashes_that_struck,omitempty"`
 	Steps     []simStep   `json:"steps,omitempty"`
 	Schedule  []string    `json:"schedule,omitempty"`
+	NotStruck []string    `json:"never_struck,omitempty"`
+	InVain    []string    `json:"struck_in_vain,omitempty"`
 	Hash      string      `json:"hash"`
 	Events    uint64      `json:"fabric_events"`
 	Resumes   uint64      `json:"fiber_resumes"`
@@ -42,8 +47,9 @@ type simDocument struct {
 
 	Interrupted bool `json:"interrupted,omitempty"`
 
-	took    spent
-	virtual string
+	took      spent
+	virtual   string
+	notStruck *notStruckError
 }
 
 type simStep struct {
@@ -104,8 +110,31 @@ func (d *simDocument) addRun(r *scenario.Result) {
 	for _, c := range r.Counts {
 		d.Counts = append(d.Counts, simCount{c.Name, c.Value})
 	}
+	d.addSteps(r)
+}
+
+func (d *simDocument) addSteps(r *scenario.Result) {
 	for _, s := range r.Steps {
 		d.Steps = append(d.Steps, simStep{s.Name, s.Count})
+	}
+}
+
+// addOutcomes names the faults that did nothing, if they were asked for and not drawn.
+func (d *simDocument) addOutcomes(r *simRun, outcomes []sim.Outcome) {
+	if r.options.Random {
+		return
+	}
+	for _, o := range outcomes {
+		switch {
+		case !o.Struck:
+			d.NotStruck = append(d.NotStruck, o.Fault.String())
+			if d.notStruck == nil {
+				d.notStruck = &notStruckError{first: o.Fault, taken: o.StepsTaken}
+			}
+			d.notStruck.count++
+		case o.Hits == 0:
+			d.InVain = append(d.InVain, o.Fault.String())
+		}
 	}
 }
 
@@ -166,8 +195,15 @@ func (d *simDocument) write(b *strings.Builder) {
 		line("seed", "%d, %d faults", *d.Seed, len(d.Schedule))
 	case d.FirstSeed != nil:
 		line("seeds", "%d..%d, %s runs", *d.FirstSeed, *d.LastSeed, thousands(d.Runs))
-	default:
-		line("crashes", "%d, of which %d struck", d.Crashes, d.Struck)
+	}
+	if d.EveryStep {
+		line("crashes", "%d of %d, each in a run of its own; %d struck", d.Crashes, d.Planned, d.Struck)
+	}
+	for _, f := range d.NotStruck {
+		line("fault", "never struck: %s", f)
+	}
+	for _, f := range d.InVain {
+		line("fault", "struck, and changed nothing: %s", f)
 	}
 	for _, s := range d.Steps {
 		line("step", "%s x %d", strconv.Quote(s.Name), s.Count)

@@ -20,6 +20,23 @@ type violationError struct{ failure *scenario.Failure }
 
 func (e *violationError) Error() string { return "check failed: " + e.failure.Check }
 
+// notStruckError ends the command after a run in which faults that were asked for did not happen:
+// that its checks held says nothing about them. The report has named them.
+type notStruckError struct {
+	count int
+	first sim.Fault
+	taken int // how often the step of the first was taken in a run, at most
+}
+
+func (e *notStruckError) Error() string {
+	more := ""
+	if e.count > 1 {
+		more = fmt.Sprintf(", and %d more", e.count-1)
+	}
+	return fmt.Sprintf("a fault never struck: %s%s; its step was taken %d times: name an earlier "+
+		"occurrence, or leave the fault out", e.first, more, e.taken)
+}
+
 // spent is what a run took of this machine.
 type spent struct{ wall, cpu time.Duration }
 
@@ -69,6 +86,7 @@ func (r *simRun) runOne(ctx context.Context) error {
 	}
 	d := newSimDocument(r, result, took())
 	d.addRun(result)
+	d.addOutcomes(r, result.Outcomes)
 	return r.conclude(ctx, d, result)
 }
 
@@ -88,6 +106,7 @@ func (r *simRun) runSearch(ctx context.Context) error {
 	d.FirstSeed, d.LastSeed, d.Runs = &r.first, &r.last, found.Runs
 	d.Hash = fmt.Sprintf("%016x", found.Hash)
 	d.setEvents(found.Events, found.Resumes)
+	d.addOutcomes(r, found.Outcomes)
 	if err != nil && found.Failure == nil { // interrupted: say how far it came
 		d.Interrupted = true
 		return firstError(r.print(d), err)
@@ -97,20 +116,27 @@ func (r *simRun) runSearch(ctx context.Context) error {
 
 // runEveryStep crashes at each marked step.
 func (r *simRun) runEveryStep(ctx context.Context) error {
+	moreThreads(r.flags.jobs)
 	show, finish := r.showProgress("crashes")
 	took := stopwatch()
-	x, err := scenario.Exhaust(ctx, r.scenario, r.options,
-		func(done, total int) { show(uint64(done), uint64(total)) })
+	x, err := scenario.Exhaust(ctx, r.scenario, scenario.ExhaustOptions{Options: r.options,
+		Jobs:     r.flags.jobs,
+		Progress: func(done, total int) { show(uint64(done), uint64(total)) }})
 	finish()
-	if err != nil {
+	if err != nil && (ctx.Err() == nil || x.Base == nil) {
 		return wrongOptions(err)
 	}
-	d := newSimDocument(r, x.Failure, took())
+	d := newSimDocument(r, x.Base, took())
+	d.Seed, d.Schedule = &x.Base.Options.Seed, faultLines(x.Base)
 	d.Runs = uint64(x.Runs) + 1
 	d.Hash = fmt.Sprintf("%016x", x.Hash)
-	d.Crashes, d.Struck = x.Runs, x.Struck
-	for _, s := range x.Steps {
-		d.Steps = append(d.Steps, simStep{s.Name, s.Count})
+	d.setEvents(x.Events, x.Resumes)
+	d.EveryStep, d.Planned, d.Crashes, d.Struck = true, x.Planned, x.Runs, x.Struck
+	d.addSteps(x.Base)
+	d.addOutcomes(r, x.Base.Outcomes)
+	if err != nil && x.Failure == nil {
+		d.Interrupted = true
+		return firstError(r.print(d), err)
 	}
 	return r.conclude(ctx, d, x.Failure)
 }
@@ -118,6 +144,9 @@ func (r *simRun) runEveryStep(ctx context.Context) error {
 // conclude shrinks a failure if asked to, prints, and gives the exit code's error.
 func (r *simRun) conclude(ctx context.Context, d *simDocument, result *scenario.Result) error {
 	if result == nil || result.Failure == nil {
+		if d.notStruck != nil {
+			return firstError(r.print(d), d.notStruck)
+		}
 		return r.print(d)
 	}
 	if r.flags.shrink {

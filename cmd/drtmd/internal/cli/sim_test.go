@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -112,7 +113,7 @@ func TestInterruptedRunsReportAndExit130(t *testing.T) {
 	}{
 		{"search", "--scenario exchange --seeds 1..1000000000000 --jobs 1", true},
 		{"run", "--scenario crowd --nodes 90 --workers 16", false},
-		{"every step", "--scenario exchange --nodes 16 --every-step", false},
+		{"every step", "--scenario exchange --nodes 16 --every-step", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -126,6 +127,76 @@ func TestInterruptedRunsReportAndExit130(t *testing.T) {
 			if c.report != strings.Contains(out.String(), "held so far; interrupted") ||
 				!strings.Contains(errs.String(), "drtmd: interrupted") {
 				t.Errorf("%s\n%s", out.String(), errs.String())
+			}
+		})
+	}
+}
+
+// A crash at every step says which seed it was, and counts the events of all runs.
+func TestEveryStepDocumentSaysWhatTheRunsTook(t *testing.T) {
+	args := []string{"--scenario", "exchange", "--every-step", "--seed", "9"}
+	d := document(t, exitDone, args...)
+	steps := 0
+	for _, s := range d.Steps {
+		steps += s.Count
+	}
+	if d.Seed == nil || *d.Seed != 9 || !d.EveryStep || d.Crashes != d.Nodes*steps ||
+		d.Planned != d.Crashes || d.Struck != d.Crashes || d.Runs != uint64(d.Crashes)+1 ||
+		d.Events < 100*d.Runs || d.Resumes < 10*d.Runs || d.PerCPU <= 0 {
+		t.Errorf("%+v", d)
+	}
+	_, out, _ := runSim(t, args...)
+	for _, line := range []string{"seed      9, 0 faults\n", "crashes   48 of 48, each"} {
+		if !strings.Contains(out, line) {
+			t.Errorf("no line %q in\n%s", line, out)
+		}
+	}
+	one := document(t, exitDone, append(args, "--jobs", "1")...)
+	if one.Hash != d.Hash || one.Events != d.Events {
+		t.Errorf("with one job %s and %d events, with several %s and %d", one.Hash, one.Events,
+			d.Hash, d.Events)
+	}
+}
+
+// A fault that was asked for and did nothing is named; one that never struck has an exit code.
+func TestFaultsThatDidNothingAreNamed(t *testing.T) {
+	const never = `at step "exchange: after lock" #900 crash node=n0 dram=lost`
+	const inVain = `at 1us drop from=n0 to=n1 ppm=5`
+	for _, c := range []struct {
+		name, faults  string
+		mode          []string
+		code          int
+		never, inVain []string
+		failed        bool
+	}{
+		{"never struck", never, nil, exitNotStruck, []string{never}, nil, false},
+		{"struck in vain", inVain, nil, exitDone, nil, []string{inVain}, false},
+		{"both", inVain + "; " + never, nil, exitNotStruck, []string{never}, []string{inVain}, false},
+		{"in a search", inVain + "; " + never, []string{"--seeds", "3..9"}, exitNotStruck,
+			[]string{never}, []string{inVain}, false},
+		{"beside crashes", never, []string{"--every-step"}, exitNotStruck, []string{never}, nil, false},
+		{"beside a failure", never + "; at 20us crash node=n0 for=10us", nil, exitViolation,
+			[]string{never}, nil, true},
+		{"drawn faults", "random", nil, exitDone, nil, nil, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			args := append([]string{"--scenario", "exchange", "--faults", c.faults}, c.mode...)
+			d := document(t, c.code, args...)
+			if !slices.Equal(d.NotStruck, c.never) || !slices.Equal(d.InVain, c.inVain) ||
+				(d.Failure != nil) != c.failed {
+				t.Errorf("never %q, in vain %q, failure %+v", d.NotStruck, d.InVain, d.Failure)
+			}
+			_, out, errs := runSim(t, args...)
+			for _, f := range c.never {
+				if !strings.Contains(out, "never struck: "+f) ||
+					c.code == exitNotStruck && !strings.Contains(errs, "its step was taken ") {
+					t.Errorf("%s\n%s", out, errs)
+				}
+			}
+			for _, f := range c.inVain {
+				if !strings.Contains(out, "struck, and changed nothing: "+f) {
+					t.Error(out)
+				}
 			}
 		})
 	}

@@ -29,6 +29,9 @@ type Runner struct {
 	Rand *rand.Rand
 	// GiveUp ends a transaction after the attempt during which it becomes true; nil: never.
 	GiveUp func() bool
+	// Aborts, if set, counts aborted attempts by reason, beside the engine's Stats: those of one
+	// type of transaction.
+	Aborts *[ReasonEnd]uint64
 }
 
 // Result of a transaction.
@@ -50,6 +53,9 @@ func (r *Runner) Run(f *fiber.Fiber, d *Decl, p Program) (Result, error) {
 		if reason != 0 {
 			res.Reason = reason
 			r.Engine.Stats().Aborts[reason]++
+			if r.Aborts != nil {
+				r.Aborts[reason]++
+			}
 		}
 		switch {
 		case err == nil:

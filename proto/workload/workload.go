@@ -1,0 +1,53 @@
+// Package workload is what a load consists of, written once against package proto: tables and
+// their content, transactions drawn at random, and what must hold of the tables in the end. The
+// packages below it are the workloads; packages above it choose one and run it.
+//
+// # Who may call what
+//
+// A Workload does not change after it was made and may be used by any number of threads. A Client
+// belongs to one fiber, and so does a Driver.
+//
+// # Determinism
+//
+// What a client draws depends on its random source alone: no clock, no global state.
+package workload
+
+import (
+	"math/rand/v2"
+
+	"drtmd/proto"
+)
+
+// MaxKinds bounds Decl.Kind: a workload has fewer types of transactions.
+const MaxKinds = 16
+
+// Workload is a set of tables with the transactions on them.
+type Workload interface {
+	// Name is that of the command line.
+	Name() string
+	// Tables are in the order of their ids, from 1.
+	Tables() []proto.TableSpec
+	// Placement says where records live.
+	Placement() proto.Placement
+	// Kinds names the types of transactions; Decl.Kind counts them from 1.
+	Kinds() []string
+	// Load gives put every record that node holds in the beginning. value is valid during the
+	// call only. It ends with the first error of put.
+	Load(node proto.NodeID, put func(t proto.TableID, k proto.Key, value []byte) error) error
+	// NewClient makes the source of transactions of one fiber on a node. It owns r from then on.
+	NewClient(home proto.NodeID, r *rand.Rand) Client
+	// Check reads the tables when nothing runs any more, and says what does not add up with
+	// what the clients did. read fails with proto.ErrNotFound for an absent record.
+	Check(read func(t proto.TableID, k proto.Key, dst []byte) error, did *Ledger) error
+}
+
+// Client draws transactions, one after the other, without allocation.
+type Client interface {
+	// Next draws a transaction. It is valid until the next call.
+	Next() (*proto.Decl, proto.Program)
+	// Done is told the outcome of the transaction drawn last.
+	Done(o proto.Outcome)
+	// AddTo adds what the client's transactions did. One that was drawn and is not done counts
+	// as one whose outcome is unknown.
+	AddTo(l *Ledger)
+}

@@ -45,16 +45,17 @@ func Load(p *uint64) Word { return Word(atomic.LoadUint64(p)) }
 // TryLock locks a line for an owner, 1 to MaxOwner, if its word is still w, which must be
 // unlocked. It never waits.
 func TryLock(p *uint64, w Word, owner uint16) bool {
-	return !w.Locked() && atomic.CompareAndSwapUint64(p, uint64(w), uint64(locked(w, owner)))
+	return !w.Locked() && atomic.CompareAndSwapUint64(p, uint64(w), uint64(w.LockedBy(owner)))
 }
 
 // TakeOver makes owner the holder of a line that a dead owner left locked at w. Of several who
 // try, one succeeds.
 func TakeOver(p *uint64, w Word, owner uint16) bool {
-	return w.Locked() && atomic.CompareAndSwapUint64(p, uint64(w), uint64(locked(w, owner)))
+	return w.Locked() && atomic.CompareAndSwapUint64(p, uint64(w), uint64(w.LockedBy(owner)))
 }
 
-func locked(w Word, owner uint16) Word {
+// LockedBy is the word of the same version, locked by an owner.
+func (w Word) LockedBy(owner uint16) Word {
 	return w&^(versionStep-1) | Word(owner)<<ownerShift | lockBit
 }
 

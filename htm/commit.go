@@ -1,0 +1,192 @@
+package htm
+
+import (
+	"sync/atomic"
+
+	"drtmd/internal/invariant"
+	"drtmd/verbs/lineword"
+)
+
+// Committer is what a commit asks its caller.
+type Committer interface {
+	// Confirm reports, by the real clock, whether everything outside of the region that it
+	// depends on still holds (leases). It runs with the write set locked and before the read
+	// set is compared; it must be quick and must not post.
+	Confirm() bool
+}
+
+// RecordCommitter does what line words do where there are none. The calls come in this order:
+// Lock, Confirm, Validate, then, after the publication, Unlock(true). All of them may wait and
+// post: the region has ended. Whichever reports false ends the commit; Unlock(false) follows,
+// also after Lock, which may have locked a part.
+type RecordCommitter interface {
+	Committer
+	Lock() bool     // the records that were written, in global order
+	Validate() bool // state and version of every record that was read
+	Unlock(published bool)
+}
+
+// Commit ends the region (XEND) and reports whether its stores have taken effect. c may be nil.
+// See the package comment for the order of things.
+func (r *Region) Commit(c Committer) bool {
+	invariant.Assert(r.state != idle, "htm commit without a region")
+	if r.state == doomed {
+		r.state = idle
+		return false
+	}
+	if r.disturbed() {
+		r.state = idle
+		return false
+	}
+	if !r.worded {
+		if rc, ok := c.(RecordCommitter); ok {
+			return r.commitRecords(rc)
+		}
+		invariant.Assert(!r.plain || c == nil,
+			"htm commit without line words needs a RecordCommitter")
+	}
+	invariant.Assert(!r.worded || !r.plain, "htm region mixes memory with and without line words")
+	if !r.commitLines(c) {
+		r.state = idle
+		return false
+	}
+	r.end(idle)
+	r.Stats.Committed++
+	return true
+}
+
+func (r *Region) commitLines(c Committer) bool {
+	if len(r.written) > 0 && r.worded && !r.lock() {
+		return false
+	}
+	if c != nil {
+		if !c.Confirm() {
+			r.release(len(r.written))
+			r.abort(Explicit, Unconfirmed)
+			return false
+		}
+		r.step(StepConfirmed)
+	}
+	// Words of written lines must be as lock has left them, so they are compared too.
+	if r.worded && r.lines.n > len(r.written) && !r.valid() {
+		r.release(len(r.written))
+		r.abort(Conflict, 0)
+		return false
+	}
+	r.step(StepValidated)
+	switch {
+	case len(r.written) == 0:
+	case r.worded:
+		r.publish()
+	default:
+		r.publishPlain()
+	}
+	return true
+}
+
+// lock takes the lines of the write set, in ascending order; false if the region has aborted.
+func (r *Region) lock() bool {
+	r.sortWritten()
+	m, s := r.target, &r.lines
+	if m.Journal != nil {
+		for i, at := range r.written {
+			m.journal.List(i, uint64(s.at[at].number))
+		}
+		m.journal.Locking(len(r.written))
+		r.step(StepListed)
+	}
+	for i, at := range r.written {
+		c := &s.checks[at]
+		if !lineword.TryLock(c.word, c.seen, m.Slot) && !r.lockBusy(c, m.Slot) {
+			r.release(i)
+			r.abort(Conflict, 0)
+			r.rescue(m, s.at[at].number)
+			return false
+		}
+		c.seen = c.seen.LockedBy(m.Slot)
+		r.step(StepLocked)
+	}
+	return true
+}
+
+// lockBusy is TryLock again on a line that only a reader holds.
+func (r *Region) lockBusy(c *check, slot uint16) bool {
+	return r.settles(c) && lineword.TryLock(c.word, c.seen, slot)
+}
+
+// release gives back the first n lines of the write set, of which none was stored to.
+func (r *Region) release(n int) {
+	if !r.worded || len(r.written) == 0 {
+		return
+	}
+	for _, at := range r.written[:n] {
+		c := &r.lines.checks[at]
+		lineword.Restore(c.word, c.seen)
+	}
+	if m := r.target; m.Journal != nil {
+		m.journal.Idle()
+	}
+}
+
+// sortWritten orders the write set by line number. It is short, and often in order already.
+func (r *Region) sortWritten() {
+	a, at := r.written, r.lines.at
+	for i := 1; i < len(a); i++ {
+		x := a[i]
+		j := i
+		for ; j > 0 && at[a[j-1]].number > at[x].number; j-- {
+			a[j] = a[j-1]
+		}
+		a[j] = x
+	}
+}
+
+// publish makes the stores take effect: once the journal says so, they have.
+func (r *Region) publish() {
+	m, s := r.target, &r.lines
+	if m.Journal != nil {
+		for i, at := range r.written {
+			m.journal.Image(i, s.at[at].bytes())
+		}
+		m.journal.Committed(len(r.written))
+		r.step(StepCommitted)
+	}
+	for _, at := range r.written {
+		l, c := &s.at[at], &s.checks[at]
+		l.store(m)
+		r.step(StepStored)
+		lineword.Unlock(c.word, c.seen)
+		if r.cfg.Published != nil {
+			r.cfg.Published(m, l.number)
+		}
+		r.step(StepPublished)
+	}
+	if m.Journal != nil {
+		m.journal.Idle()
+	}
+}
+
+// store copies the words that were written to memory. The caller holds the line.
+func (l *line) store(m *Memory) {
+	if l.dirty == 1<<lineWords-1 && !raceEnabled {
+		lineword.CopyLine(m.line(l.number), l.bytes())
+		return
+	}
+	to := m.line64(l.number)
+	for w := range to {
+		if l.dirty>>w&1 == 0 {
+			continue
+		}
+		if raceEnabled {
+			atomic.StoreUint64(&to[w], l.image[w])
+		} else {
+			to[w] = l.image[w]
+		}
+	}
+}
+
+func (r *Region) step(name string) {
+	if r.cfg.Step != nil {
+		r.cfg.Step(name)
+	}
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package htm
+
+const raceEnabled = false

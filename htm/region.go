@@ -1,0 +1,227 @@
+package htm
+
+import (
+	"drtmd/internal/invariant"
+	"drtmd/verbs/lineword"
+)
+
+// state of a Region.
+type state uint8
+
+const (
+	idle   state = iota + 1 // no region, or the last one has ended
+	active                  // between Begin and Commit
+	doomed                  // aborted, and the caller has not called Commit or Begin since
+)
+
+// Region runs one region after another. Make one per fiber.
+type Region struct {
+	Stats Stats
+
+	cfg   Config
+	flag  *uint32
+	spins int
+	state state
+	code  Code // of the last abort
+	arg   uint8
+
+	lines   lineSet
+	written []int32 // indexes of the lines that were written, in the order of the first write
+	target  *Memory // which they belong to
+	ways    []uint8 // written lines in each set
+	worded  bool    // memory with line words was touched
+	plain   bool    // memory without was
+
+	unused uint32 // what Config.Flag is if nobody looks
+}
+
+// NewRegion makes a Region. It panics if the geometry is not possible.
+func NewRegion(cfg Config) *Region {
+	if cfg.Geometry == (Geometry{}) {
+		cfg.Geometry = DefaultGeometry()
+	}
+	g := cfg.Geometry
+	invariant.Assert(g.LineBytes == LineBytes, "htm lines are 64 bytes")
+	invariant.Assert(g.Sets > 0 && g.Sets&(g.Sets-1) == 0 && g.Sets <= maxLines &&
+		g.Ways > 0 && g.Ways <= 255 && g.ReadLines > 0 && g.ReadLines <= maxLines,
+		"htm geometry: sets a power of two, ways 1 to 255, lines up to 2^20")
+	r := &Region{cfg: cfg, flag: cfg.Flag, state: idle, spins: cfg.Spins,
+		ways: make([]uint8, g.Sets), written: make([]int32, 0, min(g.Sets*g.Ways, firstLines))}
+	if r.flag == nil {
+		r.flag = &r.unused
+	}
+	if r.spins == 0 {
+		r.spins = DefaultSpins
+	}
+	r.lines.init(g.ReadLines)
+	return r
+}
+
+// Begin starts a region (XBEGIN). Inside of one it aborts that with Nested and reports false.
+func (r *Region) Begin() bool {
+	if r.state == active {
+		r.abort(Nested, 0)
+		return false
+	}
+	r.reset()
+	r.state, r.code, r.arg = active, 0, 0
+	*r.flag = FlagActive
+	r.Stats.Begun++
+	return true
+}
+
+// reset forgets the lines of the last region.
+func (r *Region) reset() {
+	for _, i := range r.written {
+		r.ways[r.set(r.lines.at[i].number)] = 0
+	}
+	r.written, r.target = r.written[:0], nil
+	r.worded, r.plain = false, false
+	r.lines.reset()
+}
+
+func (r *Region) set(line int) int { return line & (len(r.ways) - 1) }
+
+// Abort ends the region without effect (XABORT with an 8-bit code, of which Unconfirmed is
+// taken). Without one, or in one that has aborted, it does nothing.
+func (r *Region) Abort(n uint8) {
+	if r.state == active {
+		r.abort(Explicit, n)
+	}
+}
+
+// abort ends the region; every later access of it reports false.
+func (r *Region) abort(c Code, arg uint8) {
+	r.end(doomed)
+	r.code, r.arg = c, arg
+	r.Stats.Aborts[c]++
+}
+
+func (r *Region) end(s state) {
+	r.state = s
+	r.lines.last = 0
+	*r.flag = FlagIdle
+}
+
+// Aborted is why the last region aborted, with the argument of Abort; 0 if it has not.
+func (r *Region) Aborted() (Code, uint8) { return r.code, r.arg }
+
+// Active reports whether a region is running that has not aborted.
+func (r *Region) Active() bool { return r.state == active }
+
+// WriteLines is the number of lines that the region has written so far.
+func (r *Region) WriteLines() int { return len(r.written) }
+
+// TouchedLines is the number of lines that it has read or written.
+func (r *Region) TouchedLines() int { return r.lines.n }
+
+// disturbed aborts the region if a verb was posted inside, or if it is to abort for no reason.
+func (r *Region) disturbed() bool {
+	if *r.flag == FlagPosted || r.cfg.Spurious != nil && r.cfg.Spurious() {
+		r.abort(System, 0)
+		return true
+	}
+	return false
+}
+
+// touch gives the line at off, copying it if it is new; nil if the region has aborted.
+func (r *Region) touch(m *Memory, off int) *line {
+	if r.state != active {
+		return nil
+	}
+	s := &r.lines
+	k := m.key(off)
+	i := s.find(k)
+	if i < 0 {
+		if i = r.fetch(m, off/LineBytes, k); i < 0 {
+			return nil
+		}
+	}
+	s.last, s.lastAt = k, i
+	return &s.at[i]
+}
+
+// fetch copies a new line and makes sure that all lines together are a snapshot; -1 if the region
+// has aborted.
+func (r *Region) fetch(m *Memory, number int, k key) int {
+	s := &r.lines
+	i := s.n
+	if i == r.cfg.ReadLines {
+		r.abort(Capacity, 0)
+		return -1
+	}
+	if r.disturbed() {
+		return -1
+	}
+	if i == len(s.at) {
+		s.grow()
+	}
+	l := &s.at[i]
+	w, ok := m.read(number, l.bytes())
+	if !ok {
+		if w, ok = r.readBusy(m, number, l); !ok {
+			return -1
+		}
+	}
+	if !r.valid() {
+		r.abort(Conflict, 0)
+		return -1
+	}
+	r.worded = true
+	l.number, l.dirty = number, 0
+	s.checks[i] = check{m.word(number), w}
+	s.add(k)
+	return i
+}
+
+// readBusy is read again, some times, on a line that somebody holds.
+func (r *Region) readBusy(m *Memory, number int, l *line) (lineword.Word, bool) {
+	for range r.spins {
+		lineword.Pause()
+		if w, ok := m.read(number, l.bytes()); ok {
+			return w, true
+		}
+	}
+	r.abort(Conflict, 0)
+	r.rescue(m, number)
+	return 0, false
+}
+
+// rescue has the provider look after a line whose owner may be dead.
+func (r *Region) rescue(m *Memory, number int) {
+	if m.Rescue != nil && lineword.Load(m.word(number)).Locked() {
+		r.Stats.Rescues++
+		m.Rescue(number)
+	}
+}
+
+// valid reports whether every line touched so far still has the word that was seen.
+func (r *Region) valid() bool {
+	s := &r.lines
+	for i := range s.checks[:s.n] {
+		c := &s.checks[i]
+		if lineword.Load(c.word) != c.seen && !r.settles(c) {
+			return false
+		}
+	}
+	return true
+}
+
+// settles waits for a line that is locked at the version that was seen: with the race detector
+// on, that may be a reader.
+func (r *Region) settles(c *check) bool {
+	if !raceEnabled {
+		return false
+	}
+	for range r.spins {
+		w := lineword.Load(c.word)
+		if w == c.seen {
+			return true
+		}
+		if !w.Locked() || w.Version() != c.seen.Version() {
+			return false
+		}
+		lineword.Pause()
+	}
+	return false
+}

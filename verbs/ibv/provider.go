@@ -127,7 +127,7 @@ func (p *provider) noDevice(op, name string, list *deviceList) error {
 	case name != "" && contains(kernel, name):
 		return p.unseen(name)
 	default:
-		e.Hint = "there is no RDMA device on this machine: run `soft-roce-setup.sh up` for " +
+		e.Hint = "there is no RDMA device on this machine: run `./soft-roce-setup.sh up` for " +
 			"Soft-RoCE, or use --transport shm"
 	}
 	return e

@@ -55,7 +55,7 @@ No device at all is no failure: exit code 0.`,
 }
 
 // nextDevice is the way to an RDMA device on a machine without.
-const nextDevice = "soft-roce-setup.sh up     # makes a software RDMA device, needs root"
+const nextDevice = "./soft-roce-setup.sh up     # makes a software RDMA device, needs root"
 
 // listDevices is what one transport has. That it has nothing is a finding, not an error.
 func listDevices(name string) (report.Transport, error) {

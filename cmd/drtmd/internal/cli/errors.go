@@ -62,7 +62,8 @@ func exitCode(ctx context.Context, err error) int {
 	return exitFailed
 }
 
-// flagError turns an error of the flag parser into a usage error that names the nearest flag.
+// flagError turns an error of the flag parser into a usage error that names the nearest flag, or
+// says what the flag takes.
 func flagError(c *cobra.Command, err error) error {
 	hint := fmt.Sprintf("see %s --help", c.CommandPath())
 	var unknown *pflag.NotExistError
@@ -73,7 +74,31 @@ func flagError(c *cobra.Command, err error) error {
 			hint = "did you mean --" + near + "?"
 		}
 	}
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) {
+		f := invalid.GetFlag()
+		if takes := valueKind(f.Value.Type()); takes != "" {
+			return usagef(hint, "--%s %q is not %s", f.Name, invalid.GetValue(), takes)
+		}
+	}
 	return &usageError{text: err.Error(), hint: hint}
+}
+
+// valueKind says what flags of a type take, "" if that has no words.
+func valueKind(flagType string) string {
+	switch flagType {
+	case "int":
+		return "a whole number"
+	case "intSlice":
+		return "a whole number, or several with commas between"
+	case "uint64":
+		return "a whole number from 0 to 18446744073709551615"
+	case "duration":
+		return "a time with its unit, such as 500ms or 2s"
+	case "bool":
+		return "true or false"
+	}
+	return ""
 }
 
 // noArgs refuses arguments.

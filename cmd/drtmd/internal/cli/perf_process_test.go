@@ -277,6 +277,25 @@ func TestInterruptPrintsTheRowsAndLeavesNothing(t *testing.T) {
 	noRunDir(t, dir)
 }
 
+// In the document an interruption is no error: interrupted says it.
+func TestInterruptedDocumentSaysSoAndNamesNoError(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	p := launch(t, dir, "perf", "read", "--size", "8", "--duration", "60s", "--json")
+	p.says("measuring read 8 B, latency")
+	p.signal(syscall.SIGINT)
+	p.ends(exitInterrupted)
+	var d struct {
+		Interrupted bool
+		Error       *string
+	}
+	if err := json.Unmarshal([]byte(p.stdout.String()), &d); err != nil {
+		t.Fatal(err)
+	}
+	if !d.Interrupted || d.Error != nil {
+		t.Errorf("interrupted %t, error %v", d.Interrupted, d.Error)
+	}
+}
+
 func TestInterruptedSideTellsTheOther(t *testing.T) {
 	needsSharing(t)
 	dir := filepath.Join(t.TempDir(), "run")

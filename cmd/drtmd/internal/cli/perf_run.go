@@ -69,7 +69,7 @@ func (r *perfRun) open() (*bench.Station, error) {
 func (r *perfRun) serve(ctx context.Context, st *bench.Station) error {
 	l, err := exchange.Listen(ctx, r.listen)
 	if err != nil {
-		return fmt.Errorf("listen: %w", err)
+		return listenError(r.listen, err)
 	}
 	log := r.log.With(zap.String("device", st.Attr().Name))
 	log.Info("waiting for drtmd perf --connect", zap.String("address", l.Addr().String()))
@@ -98,7 +98,7 @@ func (r *perfRun) measureRemote(ctx context.Context, st *bench.Station) error {
 	d := net.Dialer{Timeout: dialTimeout}
 	c, err := d.DialContext(ctx, "tcp", r.connect)
 	if err != nil {
-		return fmt.Errorf("connect: %w; is drtmd perf --listen running there, and not busy?", err)
+		return connectError(r.connect, err)
 	}
 	conn, err := exchange.Dial(ctx, c, st.Hello())
 	if err != nil {
@@ -151,7 +151,7 @@ func (r *perfRun) measure(ctx context.Context, doc *report.Perf,
 		doc.Rows = append(doc.Rows, report.NewRow(row))
 	}
 	doc.Interrupted = ctx.Err() != nil
-	if err != nil {
+	if err != nil && !(doc.Interrupted && errors.Is(err, context.Canceled)) {
 		doc.Error = err.Error()
 	}
 	write := doc.WriteText

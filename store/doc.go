@@ -1,0 +1,61 @@
+// Package store is the hash table of DrTM (§6): cluster chaining, made for regions (package htm)
+// on its host and for one-sided READs from elsewhere (package store/remote). Package store/layout
+// has the bytes.
+//
+// # The table
+//
+// A table occupies one stretch of a registered memory region, the same for all workers of its
+// node: a head, main buckets, indirect buckets, entries. A key's main bucket is given by its
+// hash. A bucket has eight slots; when all are taken, the last one turns into a link to an
+// indirect bucket, which receives the entry that stood there and the new one (§6.2, Figure 12).
+// All chains take their indirect buckets from one pool, and give them back when they are empty.
+//
+// Entries are found, made absent, made live, deleted and given back in this way:
+//
+//   - EnsureIn finds the entry of a key or makes an absent one;
+//   - the protocol, local or remote, inserts by storing the value and the version
+//     layout.Version.Inserted, writes with Written, and deletes with Deleted, which leaves a
+//     tombstone: absent, with its place kept;
+//   - ReclaimIn gives an absent, unlocked entry back, and what chain it leaves empty.
+//
+// Nothing but EnsureIn and ReclaimIn changes buckets, and only on the host.
+//
+// # Versions
+//
+// A key's version grows with every write, insertion and deletion, also over ReclaimIn: the table
+// has a counter that is raised to the incarnation of each entry that is given back, and a new
+// entry starts from the counter. An absent entry that was just made has a version that nobody
+// wrote; layout.Version.Trace says what an absent version proves.
+//
+// # Who has to check what
+//
+// An offset from Find, or an address from a remote look-up, may be out of date when it is used:
+// the entry may have been given back, and be another key's now. Entries are type-stable, so
+// whoever reads one checks layout.Match of its key and version words, in the region or in the
+// copy that it reads the value from; Stale means to look the key up again. A false from Find
+// proves nothing, since it reads a bucket while others may change it; one from FindIn does, if
+// the region commits, because all lines of the chain are in its read set: absence is protected
+// like a value.
+//
+// # State words and the scope of atomics
+//
+// EnsureIn stores the state word of an entry that it makes, and only where memory has line words
+// (htm.Memory.Words): there a CPU store and a remote CAS exclude each other. Elsewhere state words
+// belong to the NIC (design decision 3); a new entry is absent and unlocked, and who wants it
+// locked does so by CAS and looks again. A remote CAS with an out-of-date address may lock an
+// entry that is bound to no key, for a moment: EnsureIn passes over such an entry.
+//
+// # Concurrency and memory
+//
+// A Table is a worker's view, because its htm.Memory is; the bytes are shared. Find and regions
+// run at the same time on any number of workers. Load is for a table that nobody else uses yet.
+// Entries and indirect buckets are pooled in stripes, each worker beginning with its own, so that
+// insertions of different workers seldom meet. The package allocates only in Format and Attach,
+// starts no goroutine and waits for nothing.
+//
+// # Limits
+//
+// Keys have 64 bits, values one size per table of at most layout.MaxValueBytes, since an entry is
+// a line or a few in a region and one READ. Config.Check refuses what exceeds them by name. A
+// table never grows: EnsureIn fails with ErrEntriesFull or ErrIndirectFull and changes nothing.
+package store

@@ -1,0 +1,129 @@
+package store
+
+import (
+	"drtmd/htm"
+	"drtmd/store/layout"
+)
+
+// EnsureIn finds the entry of key or makes an absent one, inside a region. The state word of a
+// new entry is state, where memory has line words; elsewhere, and in an entry that was there, it
+// is left as it is. The version is the entry's as it stands, live or absent; what the protocol
+// does next follows from it (layout.Version). With an error, one of ErrEntriesFull,
+// ErrIndirectFull and ErrSpent, nothing was stored and the region runs on. ok is false if the
+// region has aborted. It does not allocate.
+func (t *Table) EnsureIn(r *htm.Region, key, state uint64) (off int, v layout.Version, ok bool,
+	err error) {
+	a := inside{r, t.m}
+	p, ok := locate(t, a, key)
+	if !ok {
+		return 0, 0, false, nil
+	}
+	if p.slotAt == 0 {
+		return create(t, a, key, state, &p)
+	}
+	off = int(p.slot.Offset())
+	w, ok := a.load(off + layout.VersionOffset)
+	v = layout.Version(w)
+	if ok && !v.Live() && v.Lossy() != p.slot.Lossy() {
+		ok = a.store(p.slotAt, uint64(layout.MakeSlot(layout.Entry, v.Lossy(), uint64(off))))
+	}
+	return off, v, ok, nil
+}
+
+// create makes an entry for a key that has none: entry first, then what leads to it, then the one
+// word that makes it reachable.
+func create[A access](t *Table, a A, key, state uint64, p *place) (off int, v layout.Version,
+	ok bool, err error) {
+	counter, ok := a.load(t.at + countersAt)
+	if !ok {
+		return 0, 0, false, nil
+	}
+	v = layout.Fresh(uint32(counter))
+	if v.Spent() {
+		return 0, 0, true, ErrSpent
+	}
+	entry, ok := find(t, a, t.entryPool())
+	if !ok {
+		return 0, 0, false, nil
+	}
+	if entry.off == 0 {
+		return 0, 0, true, ErrEntriesFull
+	}
+	var bucket spare
+	if p.freeAt == 0 {
+		if bucket, ok = find(t, a, t.bucketPool()); !ok {
+			return 0, 0, false, nil
+		}
+		if bucket.off == 0 {
+			return 0, 0, true, ErrIndirectFull
+		}
+	}
+	off = entry.off
+	if !take(a, entry) || !a.store(off+layout.KeyOffset, key) ||
+		!a.store(off+layout.VersionOffset, uint64(v)) {
+		return 0, 0, false, nil
+	}
+	if t.lineWords && !a.store(off+layout.StateOffset, state) {
+		return 0, 0, false, nil
+	}
+	slot := layout.MakeSlot(layout.Entry, v.Lossy(), uint64(off))
+	if p.freeAt != 0 {
+		return off, v, setSlot(a, p.freeAt, slot, key), nil
+	}
+	return off, v, take(a, bucket) && extend(t, a, p.last, bucket.off, slot, key), nil
+}
+
+// extend turns the last slot of a full bucket into a link to a new one, which receives that
+// slot's entry and the new one. The link's key word stays, so that the slot changes by one store:
+// a reader sees the entry in the one place or in the other.
+func extend[A access](t *Table, a A, full, bucket int, slot layout.Slot, key uint64) bool {
+	last := full + layout.LinkSlot*layout.SlotBytes
+	resident, ok := a.load(last)
+	if !ok {
+		return false
+	}
+	residentKey, ok := a.load(last + layout.SlotKeyOffset)
+	return ok && setSlot(a, bucket, layout.Slot(resident), residentKey) &&
+		setSlot(a, bucket+layout.SlotBytes, slot, key) && setLink(t, a, last, bucket)
+}
+
+// setSlot stores a slot, key first.
+func setSlot[A access](a A, at int, s layout.Slot, key uint64) bool {
+	return a.store(at+layout.SlotKeyOffset, key) && a.store(at, uint64(s))
+}
+
+// setLink makes a slot the link to a bucket, with the next number of a link.
+func setLink[A access](t *Table, a A, at, bucket int) bool {
+	n, ok := a.load(t.at + linksAt)
+	if !ok {
+		return false
+	}
+	link := layout.MakeSlot(layout.Header, layout.Lossy(n&layout.MaxLossy), uint64(bucket))
+	return a.store(t.at+linksAt, n+1) && a.store(at, uint64(link))
+}
+
+// Load stores a record in a table that nobody else uses yet: version layout.FirstVersion, state
+// zero. It fails with ErrExists, ErrValueSize, or as EnsureIn does.
+func (t *Table) Load(key uint64, value []byte) error {
+	if len(value) != t.config.ValueBytes {
+		return ErrValueSize
+	}
+	a := plain{t.base}
+	p, ok := locate(t, a, key)
+	if !ok {
+		return ErrCorrupt
+	}
+	if p.slotAt != 0 {
+		return ErrExists
+	}
+	off, _, ok, err := create(t, a, key, 0, &p)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return ErrCorrupt
+	}
+	t.setWord(off+layout.VersionOffset, uint64(layout.FirstVersion))
+	copy(t.m.Bytes[off+layout.ValueOffset:], value)
+	return nil
+}

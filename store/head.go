@@ -1,0 +1,86 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+
+	"drtmd/store/layout"
+)
+
+// The head of a table, little endian, at the table's offset:
+//
+//	   0  magic 8 | id 8 | value bytes 8 | main buckets 8 | indirect buckets 8 | entries 8 |
+//	      offset of the table 8 | zero 8
+//	  64  incarnation counter 8 | link counter 8 | zero 48
+//	 128  stripes of the pool of entries, a line each
+//	 640  stripes of the pool of indirect buckets, a line each
+//	1152  main buckets, indirect buckets, entries
+//
+// A stripe:
+//
+//	 0  first free one, as offset from the start of the region, 0: none 8
+//	 8  next one that was never used 8
+//	16  end of those that were never used 8
+//	24  number in the free list 8 | zero 32
+//
+// Free entries are chained by the first word of their value, free buckets by the key word of
+// their first slot.
+const (
+	stripes      = 8
+	headMagic    = 0x31_65_6c_62_61_54_52_64 // "dRTable1"
+	countersAt   = layout.LineBytes
+	linksAt      = countersAt + 8
+	entryPoolAt  = 2 * layout.LineBytes
+	bucketPoolAt = entryPoolAt + stripes*layout.LineBytes
+	headEnd      = bucketPoolAt + stripes*layout.LineBytes
+	headBytes    = (headEnd + layout.BucketBytes - 1) &^ (layout.BucketBytes - 1)
+
+	stripeFree  = 0
+	stripeNext  = 8
+	stripeEnd   = 16
+	stripeCount = 24
+)
+
+// ErrNotTable: the memory holds no table, or another one than the Config says.
+var ErrNotTable = errors.New("memory does not hold this table")
+
+// headWords are the words that identify a table.
+func (t *Table) headWords() [7]uint64 {
+	c := &t.config
+	return [7]uint64{headMagic, uint64(c.ID), uint64(c.ValueBytes), uint64(c.MainBuckets),
+		uint64(c.IndirectBuckets), uint64(c.Entries), uint64(t.at)}
+}
+
+var headNames = [7]string{"magic", "table id", "value bytes", "main buckets", "indirect buckets",
+	"entries", "offset"}
+
+// checkHead compares the head in memory with the table's Config.
+func (t *Table) checkHead() error {
+	for i, want := range t.headWords() {
+		if got := t.word(t.at + 8*i); got != want {
+			return fmt.Errorf("table %q: %w: %s is %#x, not %#x", t.config.Name, ErrNotTable,
+				headNames[i], got, want)
+		}
+	}
+	return nil
+}
+
+// format clears the table and writes its head, the magic last.
+func (t *Table) format() {
+	clear(t.m.Bytes[t.at : t.at+t.config.Bytes()])
+	t.formatPool(entryPoolAt, t.entriesAt, t.config.Entries, t.stride)
+	t.formatPool(bucketPoolAt, t.indirectAt, t.config.IndirectBuckets, layout.BucketBytes)
+	words := t.headWords()
+	for i := len(words) - 1; i >= 0; i-- {
+		t.setWord(t.at+8*i, words[i])
+	}
+}
+
+// formatPool deals n items out to the stripes.
+func (t *Table) formatPool(pool, first, n, size int) {
+	for i := range stripes {
+		s := t.at + pool + i*layout.LineBytes
+		t.setWord(s+stripeNext, uint64(first+i*n/stripes*size))
+		t.setWord(s+stripeEnd, uint64(first+(i+1)*n/stripes*size))
+	}
+}

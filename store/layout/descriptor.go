@@ -1,0 +1,126 @@
+package layout
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+)
+
+// DescriptorBytes is the size of an encoded Descriptor.
+const DescriptorBytes = 48
+
+// descriptorVersion is that of the encoding and of the layout that it describes.
+const descriptorVersion = 1
+
+var descriptorMagic = [4]byte{'d', 'R', 'T', 'd'}
+
+// ErrDescriptor: the bytes are no descriptor of a table of this version.
+var ErrDescriptor = errors.New("bad table descriptor")
+
+// Descriptor is what a peer must know of a table to look keys up in it, beside the memory region
+// in which it stands. It is meant to be sent.
+type Descriptor struct {
+	Table       uint16 // its id
+	ValueBytes  uint32 // of each value
+	MainOffset  uint64 // of the first main bucket, in bytes from the start of the region
+	MainBuckets uint64
+	End         uint64 // of the table: nothing of it lies at or beyond
+}
+
+// BucketOffset is where a key's main bucket stands, in bytes from the start of the region.
+func (d *Descriptor) BucketOffset(key uint64) uint64 {
+	return d.MainOffset + BucketIndex(key, d.MainBuckets)*BucketBytes
+}
+
+// BucketIndex is the number of a key's main bucket, of n.
+func BucketIndex(key, n uint64) uint64 {
+	i, _ := bits.Mul64(hash(key), n)
+	return i
+}
+
+// hash spreads keys over 64 bits: the finalizer of MurmurHash3 (Appleby, public domain). Dense
+// keys fill buckets like random ones do.
+func hash(k uint64) uint64 {
+	k ^= k >> 33
+	k *= 0xff51afd7ed558ccd
+	k ^= k >> 33
+	k *= 0xc4ceb9fe1a85ec53
+	return k ^ k>>33
+}
+
+// Bucket reports whether a bucket can stand at an offset, which came from memory.
+func (d *Descriptor) Bucket(offset uint64) bool {
+	return offset%BucketBytes == 0 && offset >= d.MainOffset && offset < d.End &&
+		d.End-offset >= BucketBytes
+}
+
+// Entry reports whether an entry can stand at an offset, which came from memory.
+func (d *Descriptor) Entry(offset uint64) bool {
+	return offset%EntryAlignment == 0 && offset >= d.MainOffset+d.MainBuckets*BucketBytes &&
+		offset < d.End && d.End-offset >= HeaderBytes+uint64(d.ValueBytes)
+}
+
+// MarshalBinary encodes the descriptor, little endian:
+//
+//	 0  magic "dRTd" 4 | version 2 | table 2
+//	 8  value bytes 4 | zero 4
+//	16  main offset 8
+//	24  main buckets 8
+//	32  end 8
+//	40  zero 8
+func (d Descriptor) MarshalBinary() ([]byte, error) {
+	b := make([]byte, DescriptorBytes)
+	copy(b, descriptorMagic[:])
+	binary.LittleEndian.PutUint16(b[4:], descriptorVersion)
+	binary.LittleEndian.PutUint16(b[6:], d.Table)
+	binary.LittleEndian.PutUint32(b[8:], d.ValueBytes)
+	binary.LittleEndian.PutUint64(b[16:], d.MainOffset)
+	binary.LittleEndian.PutUint64(b[24:], d.MainBuckets)
+	binary.LittleEndian.PutUint64(b[32:], d.End)
+	return b, nil
+}
+
+// UnmarshalBinary decodes and checks a descriptor. Every failure is an ErrDescriptor; d is left
+// alone then.
+func (d *Descriptor) UnmarshalBinary(b []byte) error {
+	if len(b) != DescriptorBytes {
+		return fmt.Errorf("%w: %d bytes, want %d", ErrDescriptor, len(b), DescriptorBytes)
+	}
+	if [4]byte(b) != descriptorMagic {
+		return fmt.Errorf("%w: magic %q", ErrDescriptor, b[:4])
+	}
+	if v := binary.LittleEndian.Uint16(b[4:]); v != descriptorVersion {
+		return fmt.Errorf("%w: version %d, this program speaks %d", ErrDescriptor, v,
+			descriptorVersion)
+	}
+	if binary.LittleEndian.Uint32(b[12:]) != 0 || binary.LittleEndian.Uint64(b[40:]) != 0 {
+		return fmt.Errorf("%w: reserved bytes are set", ErrDescriptor)
+	}
+	n := Descriptor{
+		Table:       binary.LittleEndian.Uint16(b[6:]),
+		ValueBytes:  binary.LittleEndian.Uint32(b[8:]),
+		MainOffset:  binary.LittleEndian.Uint64(b[16:]),
+		MainBuckets: binary.LittleEndian.Uint64(b[24:]),
+		End:         binary.LittleEndian.Uint64(b[32:]),
+	}
+	if err := n.check(); err != nil {
+		return err
+	}
+	*d = n
+	return nil
+}
+
+// check reports whether the fields fit each other.
+func (d *Descriptor) check() error {
+	switch {
+	case d.ValueBytes == 0 || d.ValueBytes > MaxValueBytes:
+		return fmt.Errorf("%w: values of %d bytes", ErrDescriptor, d.ValueBytes)
+	case d.End > MaxOffset || d.MainOffset > d.End || d.MainOffset%BucketBytes != 0:
+		return fmt.Errorf("%w: from offset %d to %d", ErrDescriptor, d.MainOffset, d.End)
+	case d.MainBuckets == 0 || d.MainBuckets > (d.End-d.MainOffset)/BucketBytes:
+		return fmt.Errorf("%w: %d main buckets do not fit in %d bytes", ErrDescriptor,
+			d.MainBuckets, d.End-d.MainOffset)
+	}
+	return nil
+}

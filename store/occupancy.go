@@ -1,0 +1,35 @@
+package store
+
+import (
+	"fmt"
+
+	"drtmd/store/layout"
+)
+
+// Occupancy says how full a table is.
+type Occupancy struct {
+	MainSlots, MainTaken     int // slots of main buckets, links included
+	IndirectBuckets, Chained int
+	Entries, Bound           int // entries; those that are bound to a key, absent ones included
+}
+
+// Occupancy counts. It reads every main bucket outside of regions: exact for a table at rest, near
+// otherwise, and not for the hot path.
+func (t *Table) Occupancy() Occupancy {
+	o := Occupancy{
+		MainSlots:       t.config.MainBuckets * layout.BucketSlots,
+		IndirectBuckets: t.config.IndirectBuckets, Chained: t.used(t.bucketPool()),
+		Entries: t.config.Entries, Bound: t.used(t.entryPool()),
+	}
+	for at := t.mainAt; at < t.indirectAt; at += layout.SlotBytes {
+		if layout.Slot(t.word(at)).Type() != layout.Free {
+			o.MainTaken++
+		}
+	}
+	return o
+}
+
+func (o Occupancy) String() string {
+	return fmt.Sprintf("%d of %d main slots, %d of %d indirect buckets, %d of %d entries",
+		o.MainTaken, o.MainSlots, o.Chained, o.IndirectBuckets, o.Bound, o.Entries)
+}

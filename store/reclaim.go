@@ -1,0 +1,94 @@
+package store
+
+import (
+	"drtmd/htm"
+	"drtmd/store/layout"
+)
+
+// ReclaimIn gives the entry of an absent key back, inside a region, if its state word is exactly
+// state: what the caller put there or saw there, and knows to hold nobody's lock or lease but its
+// own. The key's slot becomes free, the state word zero, and an indirect bucket that is empty then
+// leaves its chain. The table keeps the incarnation, so that the key's versions go on growing.
+// With an error, one of ErrNoEntry, ErrLive and ErrState, nothing was stored and the region runs
+// on. ok is false if the region has aborted. It does not allocate.
+//
+// Where memory has no line words the state word is left alone: the caller holds it locked by a CAS
+// of the NIC while the region runs, and unlocks it so afterwards.
+func (t *Table) ReclaimIn(r *htm.Region, key, state uint64) (ok bool, err error) {
+	a := inside{r, t.m}
+	p, ok := locate(t, a, key)
+	if !ok {
+		return false, nil
+	}
+	if p.slotAt == 0 {
+		return true, ErrNoEntry
+	}
+	off := int(p.slot.Offset())
+	w, ok := a.load(off + layout.VersionOffset)
+	if !ok {
+		return false, nil
+	}
+	seen, ok := a.load(off + layout.StateOffset)
+	if !ok {
+		return false, nil
+	}
+	v := layout.Version(w)
+	switch {
+	case v.Live():
+		return true, ErrLive
+	case seen != state:
+		return true, ErrState
+	}
+	return unlink(t, a, &p) && release(t, a, off, v), nil
+}
+
+// release puts an entry that no slot names any more into the pool.
+func release[A access](t *Table, a A, off int, v layout.Version) bool {
+	counter, ok := a.load(t.at + countersAt)
+	if !ok {
+		return false
+	}
+	if n := uint64(v.Incarnation()); n > counter && !a.store(t.at+countersAt, n) {
+		return false
+	}
+	if t.lineWords && !a.store(off+layout.StateOffset, 0) {
+		return false
+	}
+	return a.store(off+layout.VersionOffset, uint64(v.Unbind())) &&
+		giveBack(t, a, t.entryPool(), off)
+}
+
+// unlink frees a slot, and its bucket if that is an indirect one which is empty then.
+func unlink[A access](t *Table, a A, p *place) bool {
+	if !a.store(p.slotAt, 0) {
+		return false
+	}
+	if p.linkAt == 0 {
+		return true
+	}
+	var link layout.Slot
+	for i := range layout.BucketSlots {
+		w, ok := a.load(p.bucket + i*layout.SlotBytes)
+		if !ok {
+			return false
+		}
+		switch s := layout.Slot(w); s.Type() {
+		case layout.Free:
+		case layout.Entry:
+			return true
+		default:
+			link = s
+		}
+	}
+	return bypass(t, a, p, link) && giveBack(t, a, t.bucketPool(), p.bucket)
+}
+
+// bypass leads the link to an empty bucket to what comes after it, if anything.
+func bypass[A access](t *Table, a A, p *place, link layout.Slot) bool {
+	if link.Type() == layout.Free {
+		return a.store(p.linkAt, 0)
+	}
+	next, ok := t.linked(link)
+	return checked(a, ok) && setLink(t, a, p.linkAt, next) &&
+		a.store(p.bucket+layout.LinkSlot*layout.SlotBytes, 0)
+}

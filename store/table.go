@@ -1,0 +1,149 @@
+package store
+
+import (
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+
+	"drtmd/htm"
+	"drtmd/internal/invariant"
+	"drtmd/store/layout"
+)
+
+// Table is a table as one worker sees it. It belongs to that worker; the bytes are shared.
+type Table struct {
+	m          *htm.Memory
+	base       unsafe.Pointer // of the memory region
+	main       unsafe.Pointer // of the first main bucket
+	mainCount  uint64
+	config     Config
+	at         int // offset of the head
+	mainAt     int
+	indirectAt int
+	entriesAt  int
+	end        int
+	stride     int // bytes from entry to entry
+	chain      int // most buckets of a chain
+	stripe     int // of the pools, where this worker begins
+	lineWords  bool
+}
+
+// Format makes an empty table at an offset of memory that nobody uses, with Config.Bytes bytes
+// there. The offset is a multiple of layout.BucketBytes and not beyond layout.MaxOffset.
+func Format(c Config, m *htm.Memory, at int) (*Table, error) {
+	t, err := open(c, m, at)
+	if err != nil {
+		return nil, err
+	}
+	t.format()
+	return t, nil
+}
+
+// Attach opens a table that Format made: for a further worker, or after a restart that kept the
+// memory, once the commits that were under way have been finished (package htm). It fails with
+// ErrNotTable if the memory does not hold a table of this Config at this offset.
+func Attach(c Config, m *htm.Memory, at int) (*Table, error) {
+	t, err := open(c, m, at)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.checkHead(); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+func open(c Config, m *htm.Memory, at int) (*Table, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	n := c.Bytes()
+	switch {
+	case at < 0 || at%layout.BucketBytes != 0:
+		return nil, fmt.Errorf("table %q: offset %d is not a multiple of %d", c.Name, at,
+			layout.BucketBytes)
+	case len(m.Bytes) < n || at > len(m.Bytes)-n:
+		return nil, fmt.Errorf("table %q: %d bytes at offset %d do not fit in a region of %d",
+			c.Name, n, at, len(m.Bytes))
+	case uint64(at+n) > layout.MaxOffset:
+		return nil, fmt.Errorf("table %q: ends at offset %d, over the %d that a slot can hold",
+			c.Name, at+n, uint64(layout.MaxOffset))
+	}
+	base := unsafe.Pointer(unsafe.SliceData(m.Bytes))
+	mainAt := at + headBytes
+	indirectAt := mainAt + c.MainBuckets*layout.BucketBytes
+	return &Table{
+		m: m, base: base, main: unsafe.Add(base, mainAt), mainCount: uint64(c.MainBuckets),
+		config: c, at: at, mainAt: mainAt, indirectAt: indirectAt,
+		entriesAt: indirectAt + c.IndirectBuckets*layout.BucketBytes, end: at + n,
+		stride: layout.Stride(c.ValueBytes), chain: c.IndirectBuckets + 1,
+		stripe: int(m.Slot) % stripes, lineWords: m.Words != nil,
+	}, nil
+}
+
+// Config of the table.
+func (t *Table) Config() Config { return t.config }
+
+// Memory is the region in which the table stands.
+func (t *Table) Memory() *htm.Memory { return t.m }
+
+// ValueBytes is the size of each value.
+func (t *Table) ValueBytes() int { return t.config.ValueBytes }
+
+// Describe gives what a peer must know to look keys up.
+func (t *Table) Describe() layout.Descriptor { return t.config.Descriptor(t.at) }
+
+// VersionOffset is where the version word of the entry at off stands.
+func (t *Table) VersionOffset(off int) int { return off + layout.VersionOffset }
+
+// StateOffset is where the state word of the entry at off stands.
+func (t *Table) StateOffset(off int) int { return off + layout.StateOffset }
+
+// ValueOffset is where the value of the entry at off begins.
+func (t *Table) ValueOffset(off int) int { return off + layout.ValueOffset }
+
+// KeyAt is the key word of the entry at off, read outside of any region.
+func (t *Table) KeyAt(off int) uint64 { return t.word(off + layout.KeyOffset) }
+
+// bucketAt is the offset of a key's main bucket.
+func (t *Table) bucketAt(key uint64) int {
+	return t.mainAt + int(layout.BucketIndex(key, t.mainCount))*layout.BucketBytes
+}
+
+// linked is the offset of the indirect bucket that a link names, and false if there cannot be one.
+func (t *Table) linked(s layout.Slot) (int, bool) {
+	off := int(s.Offset())
+	return off, off >= t.indirectAt && off < t.entriesAt &&
+		(off-t.indirectAt)%layout.BucketBytes == 0
+}
+
+// named is the offset of the entry that a slot names, and false if there cannot be one.
+func (t *Table) named(off int) bool {
+	return off >= t.entriesAt && off <= t.end-t.stride && (off-t.entriesAt)%t.stride == 0
+}
+
+// word reads a word outside of regions. The offset is inside the table.
+func (t *Table) word(off int) uint64 {
+	if raceEnabled {
+		return t.wordLocked(off)
+	}
+	return atomic.LoadUint64((*uint64)(unsafe.Add(t.base, off)))
+}
+
+// setWord stores a word of a table that nobody else uses.
+func (t *Table) setWord(off int, v uint64) { *(*uint64)(unsafe.Add(t.base, off)) = v }
+
+// wordLocked is word for race builds.
+func (t *Table) wordLocked(off int) uint64 {
+	var line [layout.LineBytes]byte
+	for range peekTries {
+		if t.m.Peek(off/layout.LineBytes, &line) {
+			return *(*uint64)(unsafe.Pointer(&line[off%layout.LineBytes]))
+		}
+	}
+	invariant.Assert(false, "a line of the table stays locked")
+	return 0
+}
+
+// peekTries bounds how often a race build looks at a line that is being changed.
+const peekTries = 1 << 20

@@ -53,8 +53,9 @@ type Worker struct {
 	ops       []*Op
 	freeOps   *Op
 	wcs       [pollBatch]verbs.WC
-	pollFull  bool   // the last poll took as many as it could
-	arrived   uint64 // completions, and changes of memory that were waited for
+	pollFull  bool          // the last poll took as many as it could
+	now       time.Duration // Worker.Now; 0 = not read yet
+	arrived   uint64        // completions, and changes of memory that were waited for
 	fenced    error
 	stopCause error
 	dead      bool // no coroutine of it runs any more
@@ -109,6 +110,15 @@ func (w *Worker) CQ() *verbs.CQ { return w.cq }
 
 // Clock is the node's clock.
 func (w *Worker) Clock() verbs.Clock { return w.clock }
+
+// Now is the time on the node's clock, read once per pass and again after each fiber that ran:
+// for parts. A fiber that wants to measure asks Fiber.Now.
+func (w *Worker) Now() time.Duration {
+	if w.now == 0 {
+		w.now = w.clock.Now()
+	}
+	return w.now
+}
 
 // Go starts a fiber; scope may be nil. Call it on the worker's thread: from a fiber, or from a
 // function given to Submit.
@@ -213,6 +223,7 @@ func (w *Worker) takeInbox() bool {
 // what they posted and what the parts have gathered. It says whether there was anything to do. A
 // glance ends where neither completions nor memory have brought anything.
 func (w *Worker) step(glance bool) bool {
+	w.now = 0
 	busy := w.poll()
 	if len(w.lines) > 0 {
 		busy = w.pollLines() || busy
@@ -221,7 +232,7 @@ func (w *Worker) step(glance bool) bool {
 		return false
 	}
 	if len(w.timers.heap) > 0 {
-		busy = w.timers.fire(w.clock.Now()) > 0 || busy
+		busy = w.timers.fire(w.Now()) > 0 || busy
 	}
 	busy = w.takeInbox() || busy
 	for range resumeBatch {
@@ -259,6 +270,7 @@ func (w *Worker) run(f *Fiber) {
 	w.current = f
 	f.resume()
 	w.current = nil
+	w.now = 0
 }
 
 // poll takes completions.
@@ -281,16 +293,15 @@ func (w *Worker) poll() bool {
 	return n > 0
 }
 
-// fence takes the node out after a bug of ours was noticed: its QPs go to error, every wait
-// ends with the violation, and the thread stops.
+// fence takes the node out after a bug of ours was noticed: its QPs go to error, those of its
+// other workers and those by which peers reach its memory too; every wait of this worker ends with
+// the violation, and the thread stops.
 func (w *Worker) fence(v invariant.Violation) {
 	if w.fenced != nil {
 		return
 	}
 	w.fenced = fmt.Errorf("worker %s fenced: %w", w.cfg.Name, v)
-	for _, c := range w.conns {
-		_ = c.qp.ToError() // the node is going down; the first error is the one to tell
-	}
+	_ = w.ctx.Fence() // the node is going down; the first error is the one to tell
 	for _, p := range w.parts {
 		p.Fence(w.fenced)
 	}

@@ -196,6 +196,36 @@ func TestBatchLeavesInOneDatagramEachWay(t *testing.T) {
 	}
 }
 
+// One call at a time pays neither for posting its receive nor for the completion of its send:
+// these are shared by many.
+func TestCallsShareReceivePostsAndSendCompletions(t *testing.T) {
+	n := newFakeNet(t, 1)
+	a, b := n.node(Config{SendDepth: 40}), n.node(Config{SendDepth: 40})
+	b.port.Handle(typeEcho, echo)
+	s := a.session(b)
+	const calls = 320
+	completed, posts := a.w.Stats.Completed, n.qps[b.port.qp.QPN()].recvPosts
+	a.run(func(f *fiber.Fiber) error {
+		for i := range calls {
+			if err := checkEcho(f, s, 8, i); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	completed = a.w.Stats.Completed - completed - calls // answers
+	posts = n.qps[b.port.qp.QPN()].recvPosts - posts
+	if completed < calls/10-1 || completed > calls/10+1 {
+		t.Errorf("%d sends completed, not every tenth of %d", completed, calls)
+	}
+	if posts < calls/repostBatch-1 || posts > calls/repostBatch+1 {
+		t.Errorf("%d posts of receives, not one for %d of %d", posts, repostBatch, calls)
+	}
+	if n.starved > 0 {
+		t.Errorf("%d datagrams found no buffer", n.starved)
+	}
+}
+
 func TestMoreCallsThanSlotsWaitTheirTurn(t *testing.T) {
 	n := newFakeNet(t, 1)
 	a, b := n.node(Config{Slots: 3}), n.node(Config{Slots: 200})

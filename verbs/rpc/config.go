@@ -27,6 +27,8 @@ const (
 	// which only acknowledge, and the probes of a peer that takes what it sent for lost, while
 	// this port's thread is stopped for up to 15 of its retransmission timeouts.
 	recvSlack = 4
+	// repostBatch is the receive buffers that are given back to the device in one go.
+	repostBatch = 16
 	// strayBuffers take hellos and whatever else is of no session.
 	strayBuffers = 16
 )
@@ -42,7 +44,7 @@ type Config struct {
 	// fiber that calls at the same time is enough.
 	Slots int
 	// Window is the number of datagrams that a peer may have in flight to this port; 0 = 8. The
-	// port posts (Window + 4) * Peers + 16 receive buffers of one MTU each.
+	// port posts (Window + 4) * Peers + 32 receive buffers of one MTU each.
 	Window     int
 	MaxMessage int  // bytes of the longest request or response; 0 = 16 KiB
 	SendDepth  int  // datagrams that may wait for the device; 0 = 64
@@ -67,7 +69,9 @@ func (c Config) Completions() int {
 	return c.recvDepth() + c.SendDepth
 }
 
-func (c *Config) recvDepth() int { return (c.Window+recvSlack)*c.Peers + strayBuffers }
+func (c *Config) recvDepth() int {
+	return (c.Window+recvSlack)*c.Peers + strayBuffers + repostBatch
+}
 
 func fill[T int | uint32 | time.Duration](v *T, value T) {
 	if *v == 0 {

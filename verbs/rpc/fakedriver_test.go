@@ -104,6 +104,7 @@ type fakeQP struct {
 	cfg            verbs.DriverQPConfig
 	sendCQ, recvCQ *fakeCQ
 	recvs          []verbs.RecvWR
+	recvPosts      int // lists
 	failed         bool
 }
 
@@ -139,6 +140,7 @@ func (q *fakeQP) PostSend(wrs []verbs.WR) (int, error) {
 }
 func (q *fakeQP) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	q.recvs = append(q.recvs, wrs...)
+	q.recvPosts++
 	return len(wrs), nil
 }
 func (q *fakeQP) Close() error {

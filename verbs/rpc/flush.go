@@ -8,39 +8,43 @@ import (
 )
 
 // Flush sends what the sessions have gathered, and gives receive buffers back first, since what
-// is sent tells the peers that there is room (fiber.Part).
+// is sent tells the peers that there is room (fiber.Part). A few may wait for more to come, so that
+// a lone datagram is not held up by the post: there are repostBatch more than were promised.
 func (p *Port) Flush() {
 	if p.closed || p.broken != nil {
-		p.now0 = 0
 		return
 	}
-	if err := p.postReceives(); err != nil {
-		p.fail(err)
-		return
+	if len(p.reposts) >= repostBatch {
+		if err := p.postReceives(); err != nil {
+			p.fail(err)
+			return
+		}
 	}
 	if len(p.dirty) > 0 {
-		p.now0 = p.clock.Now() // what follows is sent now, whenever the pass began
+		now := p.now()
 		p.dirty, p.idle = p.idle[:0], p.dirty
 		for i, s := range p.idle {
 			s.isDirty = false
-			if s.state != stateFailed && !s.pump(p.now0) {
+			if s.state != stateFailed && !s.pump(now) {
 				s.touch() // no send buffer is free: again when one is
 			}
 			p.idle[i] = nil
 		}
 	}
 	p.ring()
-	p.now0 = 0
 }
 
-// ring posts the datagrams that are complete with one doorbell. The last one is signaled: its
-// completion frees the buffers of all before it.
+// ring posts the datagrams that are complete with one doorbell. The last one is signaled once a
+// quarter of the send buffers is waiting for that: its completion frees those of all before it.
 func (p *Port) ring() {
 	n := len(p.wrs)
 	if n == 0 {
 		return
 	}
-	p.wrs[n-1].Flags |= verbs.FlagSignaled
+	if p.unsignaled += n; p.unsignaled >= max(1, p.cfg.SendDepth/4) {
+		p.unsignaled = 0
+		p.wrs[n-1].Flags |= verbs.FlagSignaled
+	}
 	took, err := p.qp.PostSend(p.wrs)
 	p.Stats.Doorbells++
 	p.Stats.DatagramsSent += uint64(took)

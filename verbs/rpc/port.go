@@ -42,7 +42,6 @@ type Port struct {
 
 	w         *fiber.Worker
 	cfg       Config
-	clock     verbs.Clock
 	qp        *verbs.QP
 	mr        *verbs.MR // receive buffers, then send buffers
 	base      uint64    // of request IDs
@@ -62,18 +61,18 @@ type Port struct {
 	opened   uint32 // sessions ever made
 	handles  []handle
 
-	head     header // of the datagram that is being dealt with
-	grh      []byte // what precedes it; nil where there is none
-	msgs     [maxMessages]message
-	batch    []Request
-	reposts  []verbs.RecvWR
-	wrs      []verbs.WR // datagrams that are complete and not rung in
-	sendHead uint32     // oldest send buffer in use; both count up and wrap
-	sendTail uint32
-	dirty    []*Session // have something to send
-	idle     []*Session // the other half of dirty
+	head       header // of the datagram that is being dealt with
+	grh        []byte // what precedes it; nil where there is none
+	msgs       [maxMessages]message
+	batch      []Request
+	reposts    []verbs.RecvWR
+	wrs        []verbs.WR // datagrams that are complete and not rung in
+	sendHead   uint32     // oldest send buffer in use; both count up and wrap
+	sendTail   uint32
+	unsignaled int        // datagrams rung in since the last signaled one
+	dirty      []*Session // have something to send
+	idle       []*Session // the other half of dirty
 
-	now0    time.Duration // the time, once per pass; 0 = not read yet
 	timer   *fiber.Timer
 	timerAt time.Duration // 0 = not set
 	calls   *Call         // free ones
@@ -101,7 +100,7 @@ func NewPort(w *fiber.Worker, cfg Config) (*Port, error) {
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("rpc port of worker %s: %w", w.Name(), err)
 	}
-	p := &Port{w: w, cfg: cfg, clock: w.Clock(),
+	p := &Port{w: w, cfg: cfg,
 		scratch: make([]byte, cfg.MaxMessage), recvDepth: cfg.recvDepth()}
 	p.timer = w.NewTimer(p.tick)
 	size := 1 << bits.Len(uint(cfg.Peers-1))
@@ -167,13 +166,8 @@ func (p *Port) HandleFiber(t Type, h FiberHandler) { p.handlers[t] = handler{fib
 // OnBatch has f called with the requests of each datagram before their handlers run.
 func (p *Port) OnBatch(f func([]Request)) { p.onBatch = f }
 
-// now is the time, read once per pass.
-func (p *Port) now() time.Duration {
-	if p.now0 == 0 {
-		p.now0 = p.clock.Now()
-	}
-	return p.now0
-}
+// now is the time, as the worker has read it last.
+func (p *Port) now() time.Duration { return p.w.Now() }
 
 // Completed takes a completion of the port's queue pair (fiber.Part).
 func (p *Port) Completed(wc *verbs.WC) {

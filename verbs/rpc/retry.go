@@ -24,14 +24,13 @@ func (s *Session) setDue(x *slot, now time.Duration) {
 // each slot of the sessions that wait for something.
 func (p *Port) tick() {
 	p.timerAt = 0
-	p.now0 = p.clock.Now()
 	if p.closed || p.broken != nil {
 		return
 	}
 	next := never
 	for _, s := range p.sessions {
 		if s != nil {
-			next = min(next, s.tick(p.now0))
+			next = min(next, s.tick(p.now()))
 		}
 	}
 	if next != never {

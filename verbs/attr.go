@@ -114,6 +114,9 @@ type MROptions struct {
 	Keep string
 	// NoHuge leaves huge pages alone. Otherwise they are used where the system has them.
 	NoHuge bool
+	// LineOwners is how many workers may claim a LineOwner at once, up to MaxLineOwners; each
+	// costs 37 KB beside the memory. Needs Caps.LineWords. 0 = none.
+	LineOwners int
 }
 
 // EventType of an asynchronous event (ibv_event_type).

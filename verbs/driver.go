@@ -134,6 +134,14 @@ type DriverHooks interface {
 	AwaitLine(line int, seen uint64, timeout time.Duration) (uint64, error)
 }
 
+// DriverLineOwners is implemented by an MR with line words that htm may lock (see LineOwner). The
+// journal is idle, has room for lineword.JournalLines lines, and is valid until Close.
+type DriverLineOwners interface {
+	ClaimLineOwner() (slot uint16, journal []uint64, err error)
+	ReleaseLineOwner(slot uint16) error
+	RescueLine(line int)
+}
+
 // DriverExtension is implemented by a device that runs extension operations.
 type DriverExtension interface {
 	HandleExtension(number uint32, e Executor) error

@@ -46,6 +46,11 @@ func (pd *PD) AllocMR(size int, access Access, o MROptions) (*MR, error) {
 	case access&(AccessRemoteWrite|AccessRemoteAtomic) != 0 && access&AccessLocalWrite == 0:
 		return nil, c.invalid(op, "add AccessLocalWrite",
 			"access %s: remote write and atomic need local write", access)
+	case o.LineOwners < 0 || o.LineOwners > MaxLineOwners:
+		return nil, c.invalid(op, "", "%d line owners, of %d at most", o.LineOwners,
+			MaxLineOwners)
+	case o.LineOwners > 0 && !c.attr.Caps.LineWords:
+		return nil, c.fail(op, ErrUnsupported)
 	case o.Keep != "" && !c.attr.Caps.KeptMRs:
 		return nil, c.fail(op, ErrUnsupported)
 	}

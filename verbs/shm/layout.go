@@ -5,13 +5,15 @@ package shm
 import (
 	"sync/atomic"
 	"unsafe"
+
+	"drtmd/verbs/lineword"
 )
 
 // Limits of a device. They are part of the layout below, so both sides of a connection have the
 // same; layoutVersion changes with them.
 const (
 	layoutMagic   = 0x316d68736d747264 // "drtmshm1"
-	layoutVersion = 1
+	layoutVersion = 2
 
 	mrBits    = 14 // index bits of a key; the other 18 are its generation
 	maxMR     = 1 << mrBits
@@ -238,19 +240,21 @@ func (v *ringView) own(w uint64) bool {
 //
 //	0                  data, rounded up to 4096
 //	dataBytes          line words, 8 for each 64 bytes of data, rounded up to 4096
-//	+ lineBytes        head 64, owners 128 each
+//	+ lineBytes        head 64, owners 128 each, line owners 128 each, journals of these
 type mrHead struct {
 	magic      uint64
 	size       uint64        // bytes of data asked for
 	registered atomic.Uint64 // nonce while registered, else 0
 	hooked     atomic.Uint32 // a pre-access hook is installed
 	owners     uint32
-	_          [4]uint64
+	lined      uint64 // line owners
+	_          [3]uint64
 }
 
 // ownerEntry belongs to one initiator, which locks one line at a time. intent is stored before
 // the lock is tried, so of a dead owner only that line can be locked. The record is what it was
-// about to store there; it counts if line and version are those of the locked word.
+// about to store there; it counts if line and version are those of the locked word. A line owner
+// has an entry too, of which incarnation and slot are used, and a journal.
 type ownerEntry struct {
 	incarnation atomic.Uint64 // 0 = free; claimed by a compare and swap
 	slot        atomic.Uint64 // fabric slot plus 1; 0 while it is being claimed
@@ -262,6 +266,9 @@ type ownerEntry struct {
 }
 
 const lineBytes = 64
+
+// journalBytes is the size of the journal of a line owner.
+const journalBytes = ((1+lineword.JournalLines+7)&^7 + 8*lineword.JournalLines) * 8
 
 // The layouts are shared between processes.
 var (

@@ -106,11 +106,7 @@ func (l *lane) rescue(r *region, line uint64, w lineword.Word) {
 		return
 	}
 	l.rescued = now
-	slot := w.Owner()
-	if !w.Locked() || slot != 0 && int(slot) <= r.count && l.dev.ownerAlive(r.owner(slot)) {
-		return
-	}
-	l.dev.recoverLine(r, line, w)
+	l.dev.rescue(r, line, w)
 }
 
 // read copies a line of r to image, all of it at one moment.

@@ -32,7 +32,7 @@ var _ verbs.DriverHooks = (*memory)(nil)
 // AllocMR makes the memory, its line words and owner entries in one segment, and publishes it.
 func (p *pd) AllocMR(size int, access verbs.Access, o verbs.MROptions) (verbs.DriverMR, error) {
 	d := p.dev
-	shape := shapeOf(uint64(size))
+	shape := shapeOf(uint64(size), o.LineOwners)
 	seg, id, err := d.newSegment(int(shape.total), o.Keep, !o.NoHuge && size >= 2<<20)
 	if err != nil {
 		return nil, err
@@ -66,17 +66,18 @@ func (m *memory) adopt() error {
 	r := m.region
 	h := r.head
 	if m.kept && h.magic != 0 {
-		if h.magic != mrMagic || h.size != r.size || int(h.owners) != r.count {
+		if h.magic != mrMagic || h.size != r.size || int(h.owners) != r.count ||
+			h.lined != uint64(r.lined) {
 			return errNotMR
 		}
 		h.registered.Store(0)
 		h.hooked.Store(0)
-		for i := range r.count {
+		for i := range r.slots() {
 			m.dev.freeIfDead(r, uint16(i+1))
 		}
 		return nil
 	}
-	h.size, h.owners = r.size, uint32(r.count)
+	h.size, h.owners, h.lined = r.size, uint32(r.count), uint64(r.lined)
 	h.magic = mrMagic
 	return nil
 }

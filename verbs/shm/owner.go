@@ -144,10 +144,10 @@ func (l *lane) hold(v *view) bool {
 
 func (l *lane) holdSlow(v *view) bool {
 	n := v.r.count - publicOwners
-	slot := l.claim(v.r, 1, n)
+	slot := l.dev.claim(v.r, 1, n)
 	if slot == 0 {
 		l.giveBack()
-		if slot = l.claim(v.r, n+1, publicOwners); slot == 0 {
+		if slot = l.dev.claim(v.r, n+1, publicOwners); slot == 0 {
 			return false
 		}
 		l.lent = v
@@ -157,8 +157,8 @@ func (l *lane) holdSlow(v *view) bool {
 }
 
 // claim takes a free entry among n from slot first on; one of the dead is freed first.
-func (l *lane) claim(r *region, first, n int) uint16 {
-	self := l.dev.fab.Self()
+func (d *device) claim(r *region, first, n int) uint16 {
+	self := d.fab.Self()
 	take := func(i int) bool {
 		e := r.owner(uint16(i))
 		if e.incarnation.Load() != 0 || !e.incarnation.CompareAndSwap(0, self.Incarnation) {
@@ -167,14 +167,14 @@ func (l *lane) claim(r *region, first, n int) uint16 {
 		e.slot.Store(uint64(self.Slot) + 1)
 		return true
 	}
-	start := int(l.dev.nextOwner.Add(1)) % n // where others have not just looked
+	start := int(d.nextOwner.Add(1)) % n // where others have not just looked
 	for k := range n {
 		if i := first + (start+k)%n; take(i) {
 			return uint16(i)
 		}
 	}
 	for i := first; i < first+n; i++ {
-		if l.dev.freeIfDead(r, uint16(i)) && take(i) {
+		if d.freeIfDead(r, uint16(i)) && take(i) {
 			return uint16(i)
 		}
 	}
@@ -235,8 +235,17 @@ func (d *device) ownerAlive(e *ownerEntry) bool {
 	return false
 }
 
-// freeIfDead frees an entry of a dead process, once the one line that it may have locked is
-// recovered.
+// rescue looks after a line that is locked at w: it is recovered if its owner is dead.
+func (d *device) rescue(r *region, line uint64, w lineword.Word) {
+	slot := w.Owner()
+	if !w.Locked() || slot != 0 && int(slot) <= r.slots() && d.ownerAlive(r.owner(slot)) {
+		return
+	}
+	d.recoverLine(r, line, w)
+}
+
+// freeIfDead frees an entry of a dead process, once the one line that it may have locked, or the
+// commit that it was in, is recovered.
 func (d *device) freeIfDead(r *region, slot uint16) bool {
 	e := r.owner(slot)
 	inc := e.incarnation.Load()
@@ -246,7 +255,11 @@ func (d *device) freeIfDead(r *region, slot uint16) bool {
 	if d.ownerAlive(e) {
 		return false
 	}
-	if line := atomic.LoadUint64(&e.intent) - 1; line < r.lineCount() {
+	if int(slot) > r.count {
+		if !d.recoverCommit(r, slot) {
+			return false
+		}
+	} else if line := atomic.LoadUint64(&e.intent) - 1; line < r.lineCount() {
 		w := lineword.Load(r.word(line))
 		if w.Locked() && w.Owner() == slot && !d.recoverLine(r, line, w) {
 			return false
@@ -254,6 +267,9 @@ func (d *device) freeIfDead(r *region, slot uint16) bool {
 	}
 	if !e.incarnation.CompareAndSwap(inc, recovering) {
 		return false
+	}
+	if int(slot) > r.count {
+		r.journalWords(slot)[0] = uint64(lineword.JournalIdle)
 	}
 	e.free()
 	return true
@@ -268,9 +284,12 @@ const recovering = 1<<64 - 1
 func (d *device) recoverLine(r *region, line uint64, w lineword.Word) bool {
 	p := r.word(line)
 	dead := w.Owner()
-	if dead == 0 || int(dead) > r.count {
+	switch {
+	case dead == 0 || int(dead) > r.slots():
 		// Nobody can be that owner: scribbled over.
 		return lineword.TakeOver(p, w, 0) && unlocked(p, w)
+	case int(dead) > r.count:
+		return d.recoverCommit(r, dead) && d.recoverListed(r, line, w, nil)
 	}
 	slot := d.claimRescuer(r, dead)
 	if slot == 0 {

@@ -32,9 +32,12 @@ type region struct {
 	words  unsafe.Pointer
 	head   *mrHead
 	owners unsafe.Pointer
-	count  int // owner entries
-	seg    *fabric.Segment
-	mem    *memory // the MR itself if it is this process's; nil otherwise
+	// journals are those of the line owners.
+	journals unsafe.Pointer
+	count    int // owner entries of lanes; those of line owners follow
+	lined    int // line owners, each with an entry and a journal
+	seg      *fabric.Segment
+	mem      *memory // the MR itself if it is this process's; nil otherwise
 
 	refs int // views of an imported one; guarded by peer.mu
 
@@ -75,11 +78,11 @@ func (r *region) done() error {
 
 // regionShape is where the parts of an MR's segment lie, in bytes.
 type regionShape struct {
-	words, head, owners, total uint64
-	count                      int
+	words, head, owners, journals, total uint64
+	count                                int
 }
 
-func shapeOf(size uint64) regionShape {
+func shapeOf(size uint64, lined int) regionShape {
 	up := func(n uint64) uint64 { return (n + pageBytes - 1) &^ (pageBytes - 1) }
 	data := up(size)
 	s := regionShape{words: data, count: 32}
@@ -91,22 +94,31 @@ func shapeOf(size uint64) regionShape {
 	case size >= 64<<10:
 		s.count = 128
 	}
-	s.total = up(s.owners + uint64(s.count)*uint64(unsafe.Sizeof(ownerEntry{})))
+	s.journals = s.owners + uint64(s.count+lined)*uint64(unsafe.Sizeof(ownerEntry{}))
+	s.total = up(s.journals + uint64(lined)*journalBytes)
 	return s
 }
 
 var errBadMR = errors.New("peer's MR does not have the announced shape")
 
-// newRegion lays a region over a segment. Only its size is trusted.
+// newRegion lays a region over a segment. Only its size is trusted, which tells the number of
+// line owners too.
 func newRegion(seg *fabric.Segment, size uint64) (*region, error) {
-	s := shapeOf(size)
-	if size == 0 || size > maxMRBytes || uint64(seg.Size()) != s.total {
+	if size == 0 || size > maxMRBytes {
 		return nil, errBadMR
+	}
+	lined := 0
+	s := shapeOf(size, 0)
+	for s.total != uint64(seg.Size()) {
+		if lined++; lined > verbs.MaxLineOwners {
+			return nil, errBadMR
+		}
+		s = shapeOf(size, lined)
 	}
 	p := unsafe.Pointer(unsafe.SliceData(seg.Bytes()))
 	r := &region{size: size, data: p, words: unsafe.Add(p, s.words),
 		head: (*mrHead)(unsafe.Add(p, s.head)), owners: unsafe.Add(p, s.owners), count: s.count,
-		seg: seg}
+		lined: lined, journals: unsafe.Add(p, s.journals), seg: seg}
 	r.users.Store(1)
 	return r, nil
 }
@@ -126,6 +138,15 @@ func (r *region) at(offset uint64) unsafe.Pointer { return unsafe.Add(r.data, of
 
 func (r *region) owner(slot uint16) *ownerEntry {
 	return (*ownerEntry)(unsafe.Add(r.owners, uintptr(slot-1)*unsafe.Sizeof(ownerEntry{})))
+}
+
+// slots is the number of owner entries, of which those from count+1 on have journals.
+func (r *region) slots() int { return r.count + r.lined }
+
+// journalWords gives the journal of a line owner.
+func (r *region) journalWords(slot uint16) []uint64 {
+	p := unsafe.Add(r.journals, (int(slot)-1-r.count)*journalBytes)
+	return unsafe.Slice((*uint64)(p), journalBytes/8)
 }
 
 // offset turns an owner's address into an offset, if n bytes from there lie inside.

@@ -171,6 +171,28 @@ func TestObjectsOfAnotherContextAreRefused(t *testing.T) {
 	wantErr(t, "a foreign address handle", err, syscall.EINVAL)
 }
 
+func TestFenceMovesEveryQPAndGoesOnAfterAnError(t *testing.T) {
+	r, _, _, _ := furnished(t)
+	var qps []*QP
+	peer := goodEndpoint()
+	for range 3 {
+		qp := r.newQP(QPConfig{Type: RC})
+		check(t, qp.Connect(&peer, ConnectAttr{}))
+		qps = append(qps, qp)
+	}
+	qps = append(qps, r.newQP(QPConfig{Type: UD})) // in RESET
+	check(t, qps[1].Close())
+	check(t, r.ctx.Fence())
+	for i, want := range []QPState{StateErr, StateClosed, StateErr, StateErr} {
+		if s := qps[i].State(); s != want {
+			t.Errorf("QP %d is in %s, want %s", i, s, want)
+		}
+	}
+	check(t, r.ctx.Fence())
+	check(t, r.ctx.Close())
+	wantErr(t, "fence of a closed context", r.ctx.Fence(), ErrClosed)
+}
+
 func TestMissingHooksAreUnsupported(t *testing.T) {
 	r, _, mr, _ := furnished(t)
 	wantErr(t, "pre-access", mr.SetPreAccess(nil), ErrUnsupported)

@@ -218,10 +218,19 @@ func TestPanicFailsItsFiberOnlyWithItsStack(t *testing.T) {
 	})
 }
 
-func TestFailedInvariantFencesTheWorker(t *testing.T) {
+// A failed invariant takes the whole node out: its other QPs, by which peers reach its memory, are
+// in error too.
+func TestFailedInvariantFencesTheNode(t *testing.T) {
 	eachHost(t, func(t *testing.T, h *host) {
+		cq, err := h.worker.PD().Context().CreateCQ(verbs.CQConfig{Depth: 4})
+		h.must(err)
+		passive, err := h.worker.PD().CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: cq,
+			RecvCQ: cq, SendDepth: 1, RecvDepth: 1, Access: verbs.AccessAll})
+		h.must(err)
+		peer := h.conn.Endpoint() // any that is well formed
+		h.must(passive.Connect(&peer, verbs.ConnectAttr{}))
 		var other error
-		err := h.start(func(f *fiber.Fiber) error {
+		err = h.start(func(f *fiber.Fiber) error {
 			w := f.Worker()
 			waiter := w.Go("waiter", nil, func(f *fiber.Fiber) error {
 				other = f.Sleep(time.Hour)
@@ -240,6 +249,9 @@ func TestFailedInvariantFencesTheWorker(t *testing.T) {
 		}
 		if s := h.conn.QP().State(); s != verbs.StateErr && s != verbs.StateClosed {
 			t.Fatalf("the QP is in %s", s)
+		}
+		if s := passive.State(); s != verbs.StateErr {
+			t.Fatalf("another QP of the node is in %s", s)
 		}
 	})
 }

@@ -16,6 +16,7 @@ func faultCases() []Case {
 	}
 	return append(cases,
 		Case{Name: "faults/to error flushes what is posted, in order", Body: flushed},
+		Case{Name: "faults/fencing a context ends every connection of it, both ways", Body: fenced},
 		Case{Name: "faults/in error posts are taken and flushed", Body: postInError},
 		Case{Name: "faults/a failure leaves the other connections alone", Body: otherConnections},
 		Case{Name: "faults/a peer's QP that is destroyed is noticed in time", Body: peerGone},
@@ -26,6 +27,24 @@ func faultCases() []Case {
 		Case{Name: "faults/max rd atomic is needed here", Body: noRdAtomicHere},
 		Case{Name: "faults/max dest rd atomic is needed there", Body: noRdAtomicThere},
 	)
+}
+
+// fenced: a context that is fenced neither reaches peers nor is reached by them.
+func fenced(p *Proc) {
+	x := p.pair(spec{}, spec{Connect: quick})
+	y := p.pairWith(x.far.peer, spec{}, spec{Connect: quick})
+	x.works()
+	y.works()
+	for range 2 {
+		p.Must("fence", p.Context().Fence())
+	}
+	for _, z := range []*pair{x, y} {
+		z.fail(z.target(verbs.OpWrite, 0, 8), verbs.WCWRFlushErr)
+		if s := z.farDo(verbs.OpFAA, 8); s != verbs.WCRetryExcErr {
+			p.Fatalf("a peer reaches the memory: %s", s)
+		}
+	}
+	x.reconnect() // what is made later works
 }
 
 // fault is one way for a request to fail.

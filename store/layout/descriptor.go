@@ -116,7 +116,8 @@ func (d *Descriptor) check() error {
 	switch {
 	case d.ValueBytes == 0 || d.ValueBytes > MaxValueBytes:
 		return fmt.Errorf("%w: values of %d bytes", ErrDescriptor, d.ValueBytes)
-	case d.End > MaxOffset || d.MainOffset > d.End || d.MainOffset%BucketBytes != 0:
+	case d.End > MaxOffset || d.MainOffset > d.End || d.MainOffset == 0 ||
+		d.MainOffset%BucketBytes != 0:
 		return fmt.Errorf("%w: from offset %d to %d", ErrDescriptor, d.MainOffset, d.End)
 	case d.MainBuckets == 0 || d.MainBuckets > (d.End-d.MainOffset)/BucketBytes:
 		return fmt.Errorf("%w: %d main buckets do not fit in %d bytes", ErrDescriptor,

@@ -1,0 +1,58 @@
+package remote
+
+import "drtmd/store/layout"
+
+// setLink changes the eighth slot of a copy.
+func setLink(b *layout.Bucket, s layout.Slot) { b[2*layout.LinkSlot] = uint64(s) }
+
+// sanitize takes out of a copy what only a cache may hold: memory of a peer proves nothing.
+func sanitize(b *layout.Bucket) {
+	if b.Slot(layout.LinkSlot).Type() == layout.Cached {
+		setLink(b, 0)
+	}
+}
+
+// reclaim gives the chain behind a copy back, from its end, and puts the slot word that stood
+// there back into the copy.
+func (s *shard) reclaim(b *layout.Bucket) {
+	link := b.Slot(layout.LinkSlot)
+	if link.Type() != layout.Cached {
+		return
+	}
+	i := int32(link.Offset())
+	x := &s.chain[i]
+	s.reclaim(&x.bucket)
+	setLink(b, x.home)
+	x.next, s.free = s.free, i
+	s.stats.Reclaimed++
+}
+
+// take gives a chained frame for the chain of f, if need be one of somebody else's chain.
+func (s *shard) take(f *frame) int32 {
+	for looks := 0; s.free == noFrame; looks++ {
+		if looks == evictLooks {
+			return noFrame
+		}
+		s.hand = (s.hand + 1) % len(s.frames)
+		if other := &s.frames[s.hand]; other != f {
+			s.reclaim(&other.bucket)
+		}
+	}
+	i := s.free
+	s.free = s.chain[i].next
+	return i
+}
+
+// invalidate drops what the cache has of a main bucket and its chain.
+func (c *Cache) invalidate(source, main uint64) {
+	s, set := c.enter(source, main)
+	if s == nil {
+		return
+	}
+	defer s.leave()
+	if f := findFrame(set, source, main); f != nil {
+		s.reclaim(&f.bucket)
+		f.main = 0
+		s.stats.Invalidated++
+	}
+}

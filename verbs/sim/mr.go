@@ -11,10 +11,11 @@ import (
 	"drtmd/verbs/lineword"
 )
 
-// memory is what an MR registers: the bytes and their line words.
+// memory is what an MR registers: the bytes, their line words, and who may lock these.
 type memory struct {
-	bytes []byte
-	lines []uint64
+	bytes  []byte
+	lines  []uint64
+	owners []lineOwner
 }
 
 // newMemory allocates n zeroed bytes whose first one is page-aligned.
@@ -83,6 +84,7 @@ func (p *pd) AllocMR(size int, access verbs.Access, o verbs.MROptions) (verbs.Dr
 			n.kept[o.Keep] = mem
 		}
 	}
+	mem.setOwners(o.LineOwners)
 	m := &mr{node: n, ctx: p.dev, pd: p, mem: mem, access: access, keep: o.Keep,
 		base: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem.bytes))))}
 	m.key = n.addMR(m)

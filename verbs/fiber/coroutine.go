@@ -81,6 +81,7 @@ func newFiber(w *Worker) *Fiber {
 // of ours goes on to the worker, which fences the node.
 func (f *Fiber) run(t *Task) (err error) {
 	err = f.protect(t.body)
+	f.w.region = regionIdle // a body that panicked inside of a region leaves it so
 	f.cleaning = true
 	defer func() { f.cleaning = false }()
 	for len(t.cleanups) > 0 && err != errKilled {
@@ -136,6 +137,7 @@ func (f *Fiber) park() {
 
 // wait parks with a deadline (zero: none) and says whether the deadline ended it.
 func (f *Fiber) wait(deadline time.Duration) error {
+	f.w.notInRegion()
 	if err := f.cancelled(); err != nil {
 		f.list.remove(f)
 		return err
@@ -157,6 +159,7 @@ func (f *Fiber) wait(deadline time.Duration) error {
 
 // Yield lets the other fibers of the worker run.
 func (f *Fiber) Yield() error {
+	f.w.notInRegion()
 	f.w.ready(f)
 	f.park()
 	return f.cancelled()

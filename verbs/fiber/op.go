@@ -91,6 +91,10 @@ func (o *Op) finish(err error, wc verbs.WC) {
 // Token and FlagSignaled of wr are the worker's. The request is rung in when the fiber next
 // waits, or at the end of the worker's pass; Flush does it at once.
 func (c *Conn) Post(f *Fiber, wr *verbs.WR) (*Op, error) {
+	if c.w.region != regionIdle {
+		c.w.region = regionPosted
+		return nil, ErrInRegion
+	}
 	if err := f.cancelled(); err != nil {
 		return nil, err
 	}

@@ -58,23 +58,14 @@ type Worker struct {
 	arrived   uint64        // completions, and changes of memory that were waited for
 	fenced    error
 	stopCause error
-	dead      bool // no coroutine of it runs any more
+	dead      bool   // no coroutine of it runs any more
+	region    uint32 // see RegionFlag
 
 	mu      sync.Mutex // guards inbox
 	inbox   []func()
 	wake    func()   // ends the thread's sleep; set once before the thread runs
 	spare   []func() // the inbox's other half
 	closing bool
-}
-
-// Stats of a worker; read by its own thread.
-type Stats struct {
-	Resumes   uint64 // fibers resumed
-	Switches  uint64 // fibers parked
-	Posted    uint64 // work requests
-	Doorbells uint64 // post calls
-	Completed uint64 // completions polled
-	Tasks     uint64 // fibers started
 }
 
 func newWorker(cfg WorkerConfig, channel *verbs.Channel) (*Worker, error) {

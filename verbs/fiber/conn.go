@@ -88,8 +88,7 @@ func (c *Conn) flush() {
 	wrs := c.pending
 	wrs[len(wrs)-1].Flags |= verbs.FlagSignaled
 	n, err := c.qp.PostSend(wrs)
-	c.w.Stats.Doorbells++
-	c.w.Stats.Posted += uint64(n)
+	c.w.Stats.posted(wrs[:n])
 	if v := c.w.virtual; v != nil {
 		v.posted(n)
 	}

@@ -38,13 +38,12 @@ func (w *Worker) AddPart(p Part, completions int) (base uint64, err error) {
 	return uint64(len(w.parts)) << partShift, nil
 }
 
-// Rung accounts for a doorbell that a part rang, with n requests: it counts, and costs CPU time
-// in the simulator.
-func (w *Worker) Rung(n int) {
-	w.Stats.Doorbells++
-	w.Stats.Posted += uint64(n)
+// Rung accounts for a doorbell that a part rang, with the requests that were posted: it counts,
+// and costs CPU time in the simulator.
+func (w *Worker) Rung(posted []verbs.WR) {
+	w.Stats.posted(posted)
 	if w.virtual != nil {
-		w.virtual.posted(n)
+		w.virtual.posted(len(posted))
 	}
 }
 

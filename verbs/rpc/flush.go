@@ -48,7 +48,7 @@ func (p *Port) ring() {
 	took, err := p.qp.PostSend(p.wrs)
 	p.Stats.Doorbells++
 	p.Stats.DatagramsSent += uint64(took)
-	p.w.Rung(took)
+	p.w.Rung(p.wrs[:took])
 	p.wrs = p.wrs[:0]
 	if took < n {
 		p.fail(errors.Join(err, errors.New("a datagram was refused")))

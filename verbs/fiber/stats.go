@@ -1,0 +1,33 @@
+package fiber
+
+import "drtmd/verbs"
+
+// opcodes bounds an array that is indexed by opcode.
+const opcodes = verbs.OpRecvWriteImm + 1
+
+// Stats of a worker; read by its own thread.
+type Stats struct {
+	Resumes   uint64 // fibers resumed
+	Switches  uint64 // fibers parked
+	Posted    uint64 // work requests
+	Doorbells uint64 // post calls
+	Completed uint64 // completions polled
+	Tasks     uint64 // fibers started
+	// Ops are the work requests by opcode, those of parts included; Bytes is their payload, in
+	// whichever direction it goes.
+	Ops   [opcodes]uint64
+	Bytes uint64
+}
+
+// posted accounts for requests that were posted with one doorbell.
+func (s *Stats) posted(wrs []verbs.WR) {
+	s.Doorbells++
+	s.Posted += uint64(len(wrs))
+	for i := range wrs {
+		wr := &wrs[i]
+		s.Ops[wr.Op]++
+		for j := range wr.NumSGE {
+			s.Bytes += uint64(wr.SGE[j].Length)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package twopl
+
+import (
+	"errors"
+	"fmt"
+
+	"drtmd/proto"
+	"drtmd/store/layout"
+	"drtmd/verbs/fiber"
+)
+
+// Marked steps of locking.
+const (
+	stepLocate = "twopl: before lookup"
+	stepLock   = "twopl: before lock"
+	stepLocked = "twopl: after lock"
+)
+
+// relocations bounds how often the records of one acquire are looked up again, because what was
+// locked turned out to belong to another key.
+const relocations = 8
+
+// acquire locks and reads the records from index first on. After an error some may be locked:
+// finish gives them back.
+func (t *tx) acquire(first int) error {
+	if first == len(t.records) {
+		return nil
+	}
+	t.f.Step(stepLocate)
+	for range relocations {
+		if err := t.locate(first); err != nil {
+			return err
+		}
+		t.f.Step(stepLock)
+		was := t.f.Shield()
+		err := t.lock(first)
+		again := false
+		if err == nil {
+			again, err = t.giveStaleBack(first)
+		}
+		t.f.Unshield(was)
+		if err != nil || !again {
+			t.f.Step(stepLocked)
+			return err
+		}
+	}
+	return proto.Aborting(proto.ReasonStale)
+}
+
+// lock asks for the locks that are not held: by the CPU where it may, since a refusal there costs
+// nothing, then of the devices, all at once, with a READ behind each request.
+func (t *tx) lock(first int) error {
+	for i := first; i < len(t.records); i++ {
+		r := &t.records[i]
+		if r.lock != lockHeld && t.cpuLocal(r) {
+			t.f.Charge(cpuLockCostPs)
+			if t.cpuLock(r) == cpuRefused {
+				return proto.Aborting(proto.ReasonLocked)
+			}
+		}
+	}
+	t.batch.Reset()
+	for i := first; i < len(t.records); i++ {
+		r := &t.records[i]
+		if r.lock == lockHeld || r.is == layout.Stale {
+			continue
+		}
+		t.f.Charge(recordCostPs)
+		p := &t.e.cfg.Peers[r.node]
+		addr, rkey := p.Memory.Addr+r.off, p.Memory.RKey
+		r.op = t.batch.Len()
+		t.batch.CAS(t.f, p.Conn, addr+layout.StateOffset, rkey, uint64(unlocked), uint64(t.word))
+		if t.batch.Err(r.op) != nil {
+			break // not posted; the answers say why
+		}
+		r.lock = lockAsked
+		t.batch.Read(t.f, p.Conn, r.sge, addr, rkey)
+	}
+	if t.batch.Len() == 0 {
+		return nil
+	}
+	return t.answers(first)
+}
+
+// answers waits for the answers to what lock has posted.
+func (t *tx) answers(first int) error {
+	err := t.batch.Await(t.f)
+	refused := false
+	for i := first; i < len(t.records); i++ {
+		r := &t.records[i]
+		switch {
+		case r.lock != lockAsked || t.batch.Err(r.op) != nil:
+		case t.batch.Old(r.op) != uint64(unlocked):
+			r.lock, refused = lockNone, true
+		default:
+			r.lock = lockHeld
+			if t.batch.Err(r.op+1) == nil {
+				t.inspect(r)
+			}
+		}
+	}
+	switch {
+	case err != nil:
+		return unreachable(err)
+	case refused:
+		return proto.Aborting(proto.ReasonLocked)
+	}
+	return nil
+}
+
+// inspect looks whose entry it is that was copied under its lock.
+func (t *tx) inspect(r *record) {
+	r.found = r.version()
+	r.is = layout.Match(uint64(r.key), r.keyWord(), r.found)
+	r.live = r.is == layout.Live
+}
+
+// giveStaleBack unlocks entries that are not their keys', which have to be looked up again.
+func (t *tx) giveStaleBack(first int) (again bool, err error) {
+	t.batch.Reset()
+	for i := first; i < len(t.records); i++ {
+		r := &t.records[i]
+		if r.is != layout.Stale {
+			continue
+		}
+		again = true
+		t.forget(r)
+		if r.lock == lockHeld {
+			t.postUnlock(r)
+			r.lock = lockAsked
+		}
+	}
+	if t.batch.Len() > 0 {
+		if err := t.batch.Await(t.f); err != nil {
+			return again, unreachable(err)
+		}
+	}
+	for i := first; i < len(t.records); i++ {
+		// What the words held does not matter: an entry may have been bound anew meanwhile.
+		if r := &t.records[i]; r.is == layout.Stale {
+			r.lock, r.is = lockNone, 0
+		}
+	}
+	return again, nil
+}
+
+// postUnlock adds the request that gives a lock back, if it is held.
+func (t *tx) postUnlock(r *record) {
+	p := &t.e.cfg.Peers[r.node]
+	t.batch.CAS(t.f, p.Conn, p.Memory.Addr+r.off+layout.StateOffset, p.Memory.RKey,
+		uint64(t.word), uint64(unlocked))
+}
+
+// unreachable makes an abort of the failure of an operation on a peer. The end of the fiber's
+// own waiting stays what it is.
+func unreachable(err error) error {
+	switch {
+	case proto.AbortReason(err) != 0, errors.Is(err, fiber.ErrCancelled),
+		errors.Is(err, fiber.ErrStopped), errors.Is(err, fiber.ErrDeadline):
+		return err
+	}
+	return fmt.Errorf("%w: %w", proto.Aborting(proto.ReasonUnreachable), err)
+}

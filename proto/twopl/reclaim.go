@@ -1,0 +1,106 @@
+package twopl
+
+import (
+	"drtmd/verbs"
+	"drtmd/verbs/rpc"
+)
+
+// reclaim gives the entries back that end absent, under their locks, and then the locks. What
+// fails here leaves an absent entry behind, for whoever locks it next.
+func (t *tx) reclaim() {
+	if n := t.reclaimHere(); n > 0 {
+		t.reclaimThere(n)
+	}
+	t.batch.Reset()
+	for i := range t.records {
+		r := &t.records[i]
+		r.op, r.ops = t.batch.Len(), 0
+		// What was written in part stays locked.
+		if r.lock != lockNone && (!r.changed() || r.stored) {
+			r.lock = lockAsked // a reclaimed entry may be another's by now
+			t.postUnlock(r)
+			r.ops, r.posted = 1, t.batch.Err(r.op) == nil
+		}
+	}
+	if t.batch.Len() > 0 {
+		_ = t.batch.Await(t.f) // leave looks at what is left
+		t.settle()
+	}
+}
+
+// reclaimHere gives back those of the own node, and counts the others.
+func (t *tx) reclaimHere() (others int) {
+	own := &t.e.cfg.Peers[t.e.cfg.Node]
+	for i := range t.records {
+		r := &t.records[i]
+		switch {
+		case !r.endsAbsent():
+		case r.node != t.e.cfg.Node || own.Session != nil:
+			others++
+		default:
+			t.f.Charge(recordCostPs)
+			t.reclaimed(r, t.e.reclaim(r.table, r.key, t.word))
+		}
+	}
+	return others
+}
+
+// reclaimed takes down what became of a record's entry.
+func (t *tx) reclaimed(r *record, c hostCode) {
+	if c == hostOK && t.e.cfg.Scope == verbs.AtomicGlob {
+		r.lock = lockNone
+	}
+}
+
+// reclaimThere asks the hosts of n records, all at once.
+func (t *tx) reclaimThere(n int) {
+	t.roomForCalls(n)
+	k := 0
+	for i := range t.records {
+		r := &t.records[i]
+		if !r.endsAbsent() {
+			continue
+		}
+		b := t.bodies[k]
+		b.ask(r.table.id, r.key, t.word)
+		t.callErr[k] = t.e.cfg.Peers[r.node].Session.Start(t.f, t.calls[k], TypeReclaim, b.req[:],
+			b.resp[:])
+		r.op = k
+		k++
+	}
+	t.awaitCalls(k)
+	for i := range t.records {
+		if r := &t.records[i]; r.endsAbsent() {
+			if _, c, err := t.answer(r.op); err == nil {
+				t.reclaimed(r, c)
+			}
+		}
+	}
+}
+
+// roomForCalls prepares n calls. They do not move while they run.
+func (t *tx) roomForCalls(n int) {
+	for len(t.calls) < n {
+		t.calls = append(t.calls, new(rpc.Call))
+		t.bodies = append(t.bodies, new(body))
+		t.callErr = append(t.callErr, nil)
+	}
+}
+
+// awaitCalls waits for the calls below n that were started.
+func (t *tx) awaitCalls(n int) {
+	for i := range n {
+		if t.callErr[i] == nil {
+			_, t.callErr[i] = t.calls[i].Await(t.f, 0)
+		}
+	}
+}
+
+// answer is the answer to call i.
+func (t *tx) answer(i int) (off uint64, c hostCode, err error) {
+	if t.callErr[i] != nil {
+		return 0, 0, t.callErr[i]
+	}
+	length, err := t.calls[i].Result()
+	return t.bodies[i].answer(length, err)
+}

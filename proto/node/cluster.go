@@ -1,0 +1,157 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"drtmd/proto"
+	"drtmd/proto/history"
+	"drtmd/proto/workload"
+	"drtmd/verbs/fiber"
+)
+
+// Cluster is all members of a cluster, or those of them that live in this process.
+type Cluster struct {
+	Members []*Member
+	Config  Config
+
+	host    host
+	stopped bool
+	stopErr error
+	closed  bool
+}
+
+// host is what the members' workers run on: threads, or cores in virtual time.
+type host interface {
+	// wait waits for a set of tasks.
+	wait(ctx context.Context, t *Tasks) error
+	// sleep lets the cluster run for a time on its clock.
+	sleep(ctx context.Context, d time.Duration) error
+	// now is the time on the cluster's clock.
+	now() time.Duration
+	// inspect has f called where the worker is at rest.
+	inspect(ctx context.Context, w *Worker, f func()) error
+	// stop ends every fiber and closes the workers.
+	stop() error
+}
+
+// Workers are those of all members, by member and index.
+func (c *Cluster) Workers() []*Worker {
+	var all []*Worker
+	for _, m := range c.Members {
+		all = append(all, m.Workers...)
+	}
+	return all
+}
+
+// Start starts a number of fibers on each worker. body gets the fiber's number on its worker.
+func (c *Cluster) Start(name string, fibers int,
+	body func(f *fiber.Fiber, w *Worker, i int) error) *Tasks {
+	workers := c.Workers()
+	t := newTasks(c.host, len(workers)*fibers)
+	for _, w := range workers {
+		for i := range fibers {
+			w.Worker.Submit(name, func(f *fiber.Fiber) error { return body(f, w, i) }, t.ended)
+		}
+	}
+	return t
+}
+
+// Sleep lets the cluster run for a time on its clock: real, or virtual.
+func (c *Cluster) Sleep(ctx context.Context, d time.Duration) error { return c.host.sleep(ctx, d) }
+
+// Now is the time on the cluster's clock.
+func (c *Cluster) Now() time.Duration { return c.host.now() }
+
+// Inspect calls look for every worker, one after the other, on the worker's thread and between
+// two of its fibers' steps.
+func (c *Cluster) Inspect(ctx context.Context, look func(w *Worker)) error {
+	for _, w := range c.Workers() {
+		if err := c.host.inspect(ctx, w, func() { look(w) }); err != nil {
+			return fmt.Errorf("worker %s: %w", w.Worker.Name(), err)
+		}
+	}
+	return nil
+}
+
+// startWorkers opens sessions and makes engines.
+func (c *Cluster) startWorkers(ctx context.Context) error {
+	return c.Start("start", 1, func(f *fiber.Fiber, w *Worker, _ int) error {
+		return w.start(f, c.Config.Protocol)
+	}).Wait(ctx)
+}
+
+// Stop ends every fiber and closes the workers. What fibers were in the middle of remains as it
+// is. It may be called twice.
+func (c *Cluster) Stop() error {
+	if !c.stopped {
+		c.stopped = true
+		c.stopErr = c.host.stop()
+	}
+	return c.stopErr
+}
+
+// History is what was recorded, once the cluster has stopped. It may be asked for once; the caller
+// closes it. nil without Config.Record.
+func (c *Cluster) History() (*history.History, error) {
+	if c.Config.Record == nil {
+		return nil, nil
+	}
+	var segments []*history.Segment
+	for _, w := range c.Workers() {
+		s, err := w.Recorder.Close()
+		if err != nil {
+			return nil, err
+		}
+		segments = append(segments, s)
+	}
+	return history.New(Names(c.Config.Workload), segments...)
+}
+
+// Names are those of a workload's tables and transactions, for histories.
+func Names(w workload.Workload) history.Names {
+	n := history.Names{Tables: []string{""}, Kinds: append([]string{""}, w.Kinds()...)}
+	for _, t := range w.Tables() {
+		n.Tables = append(n.Tables, t.Name)
+	}
+	return n
+}
+
+// Read reads a record of a member in this process when nothing runs any more; proto.ErrNotFound
+// if there is none.
+func (c *Cluster) Read(t proto.TableID, k proto.Key, dst []byte) error {
+	primary := c.Config.Workload.Placement().Locate(t, k).Primary
+	for _, m := range c.Members {
+		if m.ID == primary {
+			return m.Read(t, k, dst)
+		}
+	}
+	return fmt.Errorf("node %d is not in this process", primary)
+}
+
+// Count adds up the workload's sums over all members when nothing runs any more.
+func (c *Cluster) Count() (initial, final workload.Quantities, err error) {
+	for _, m := range c.Members {
+		i, f, err := c.Config.Workload.Count(m.ID, m.Read)
+		if err != nil {
+			return initial, final, fmt.Errorf("node %d: %w", m.ID, err)
+		}
+		initial, final = initial.Plus(i), final.Plus(f)
+	}
+	return initial, final, nil
+}
+
+// Close stops the cluster and frees everything. It may be called twice.
+func (c *Cluster) Close() error {
+	if c.closed {
+		return nil
+	}
+	c.closed = true
+	errs := []error{c.Stop()}
+	for _, m := range c.Members {
+		errs = append(errs, m.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,117 @@
+package node
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"drtmd/htm"
+	"drtmd/proto"
+	"drtmd/proto/workload"
+	"drtmd/store/layout"
+	"drtmd/verbs"
+)
+
+// Config of a cluster: the same for all its members. Zero fields take the defaults named.
+type Config struct {
+	Protocol Protocol
+	Workload workload.Workload
+	Nodes    int // members; 0 = 1
+	Workers  int // per member; 0 = 1
+	Fibers   int // per worker that run transactions at the same time; 0 = 16
+	Seed     uint64
+	// Record switches the recorders on; nil = off.
+	Record *Recording
+	// CacheBytes is the budget of a member's location cache; 0 = 16 MiB.
+	CacheBytes int
+	Geometry   htm.Geometry // the zero value is htm.DefaultGeometry
+	// Connect are the options of the RC queue pairs.
+	Connect verbs.ConnectAttr
+	// Mutation switches a deliberate bug of the protocol on; "" is none.
+	Mutation string
+}
+
+// Recording says where histories go.
+type Recording struct {
+	// MemoryBytes of a worker's history stay in memory; 0 is no bound. The rest goes to a file
+	// in SpillDir.
+	MemoryBytes int64
+	SpillDir    string
+}
+
+const (
+	defaultFibers     = 16
+	defaultCacheBytes = 16 << 20
+	maxFibers         = 1024
+	// depthPerFiber is the number of requests that a transaction has outstanding on one queue
+	// pair in the common case; more of them wait for room.
+	depthPerFiber = 8
+	minDepth      = 64
+	maxDepth      = 1024
+)
+
+// fill completes and checks a configuration.
+func (c *Config) fill() error {
+	set := func(v *int, d int) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	set(&c.Nodes, 1)
+	set(&c.Workers, 1)
+	set(&c.Fibers, defaultFibers)
+	set(&c.CacheBytes, defaultCacheBytes)
+	if c.Geometry == (htm.Geometry{}) {
+		c.Geometry = htm.DefaultGeometry()
+	}
+	within := func(what string, v, high int) error {
+		if v < 1 || v > high {
+			return fmt.Errorf("%s %d: not in 1..%d", what, v, high)
+		}
+		return nil
+	}
+	for _, err := range []error{within("nodes", c.Nodes, maxNodes),
+		within("workers per node", c.Workers, maxWorkers),
+		within("fibers per worker", c.Fibers, maxFibers)} {
+		if err != nil {
+			return err
+		}
+	}
+	if c.Mutation != "" && !slices.ContainsFunc(c.Protocol.Mutations,
+		func(m Mutation) bool { return m.Name == c.Mutation }) {
+		return &UnknownError{What: "mutation of " + c.Protocol.Name, Name: c.Mutation,
+			Known: proto.Names(c.Protocol.Mutations)}
+	}
+	return c.checkTables()
+}
+
+func (c *Config) checkTables() error {
+	specs := c.Workload.Tables()
+	if len(specs) == 0 || len(specs) > maxTables {
+		return fmt.Errorf("workload %s has %d tables: not in 1..%d", c.Workload.Name(), len(specs),
+			maxTables)
+	}
+	for i, s := range specs {
+		switch {
+		case s.ID != proto.TableID(i+1):
+			return fmt.Errorf("table %q of workload %s has id %d, want %d: ids count from 1", s.Name,
+				c.Workload.Name(), s.ID, i+1)
+		case s.Ordered:
+			return fmt.Errorf("table %q of workload %s: %w: there is no ordered store", s.Name,
+				c.Workload.Name(), proto.ErrUnsupported)
+		case s.ValueBytes < 1 || s.ValueBytes > layout.MaxValueBytes:
+			return fmt.Errorf("table %q of workload %s: values of %d bytes, not 1..%d", s.Name,
+				c.Workload.Name(), s.ValueBytes, layout.MaxValueBytes)
+		}
+	}
+	return nil
+}
+
+// depth of each queue pair.
+func (c *Config) depth() int { return min(max(c.Fibers*depthPerFiber, minDepth), maxDepth) }
+
+// readTrips is how many READs measure a round trip.
+const readTrips = 11
+
+// startTimeout bounds the opening of a session with a peer.
+const startTimeout = 10 * time.Second

@@ -1,0 +1,28 @@
+// Package node puts a cluster together: from a configuration to providers, registered memory,
+// tables, connections, RPC, clocks, recorders, and an engine of the chosen protocol on each
+// worker. It is the one place that names protocols and providers.
+//
+// # Members and clusters
+//
+// A Member is one machine: a device context, one memory region with this machine's share of the
+// tables, and workers. Members learn of each other by Descriptors, which travel between processes
+// as bytes. A Cluster is a set of members in this process, on OS threads (NewLocal) or on the
+// cores of a simulated world (NewSimulated); both are driven by the same calls.
+//
+// # Connections
+//
+// Worker i of a member has one RC queue pair to worker i of every other member, used in both
+// directions, a pair of queue pairs to itself for loopback, and one RPC session to worker i of
+// every other member. All members have the same number of workers.
+//
+// # Who owns what, and in which order it goes
+//
+// A cluster owns its members, threads and recorders. Close stops the threads, which close the
+// workers with their queue pairs; then the recorders end; then the contexts close with their
+// memory. Between the end of the threads and Close the tables may be read (Cluster.Read).
+//
+// # Who may call what
+//
+// A Worker belongs to its thread; Cluster.Inspect and Cluster.Start go there. A Cluster belongs to
+// the goroutine that made it.
+package node

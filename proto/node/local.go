@@ -1,0 +1,194 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"drtmd/proto"
+	"drtmd/proto/history"
+	"drtmd/verbs"
+	"drtmd/verbs/fiber"
+	"drtmd/verbs/shm"
+)
+
+// LocalConfig of NewLocal.
+type LocalConfig struct {
+	Config
+	// Provider of the devices; nil is shared memory. Each member opens a context of its own.
+	Provider verbs.Provider
+	Device   string // "" is the first one with an active port
+	// Threads are the OS threads that the workers of all members are spread over; 0 = 1.
+	Threads int
+	Spin    time.Duration // fiber.ThreadConfig
+}
+
+// monotonicErrorNs bounds how far two readings of the monotonic clock on two CPUs of one machine
+// are apart: assumed, a multiple of what synchronized time-stamp counters are known to differ by.
+const monotonicErrorNs = 100
+
+// NewLocal builds a cluster whose members all live in this process, connects and starts it, and
+// makes the engines.
+func NewLocal(ctx context.Context, cfg LocalConfig) (*Cluster, error) {
+	if err := cfg.fill(); err != nil {
+		return nil, err
+	}
+	if cfg.Threads == 0 {
+		cfg.Threads = 1
+	}
+	if cfg.Threads < 1 || cfg.Threads > cfg.Nodes*cfg.Workers {
+		return nil, fmt.Errorf("%d threads for %d workers: not in 1..%d", cfg.Threads,
+			cfg.Nodes*cfg.Workers, cfg.Nodes*cfg.Workers)
+	}
+	if cfg.Protocol.OneThread && cfg.Threads > 1 {
+		return nil, fmt.Errorf("protocol %s runs on one thread only, not %d", cfg.Protocol.Name,
+			cfg.Threads)
+	}
+	if cfg.Provider == nil {
+		cfg.Provider = shm.New(shm.Options{})
+	}
+	c := &Cluster{Config: cfg.Config}
+	t := &threads{}
+	c.host = t
+	if err := c.buildLocal(&cfg, t); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	t.run()
+	if err := c.startWorkers(ctx); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+func (c *Cluster) buildLocal(cfg *LocalConfig, t *threads) error {
+	for range cfg.Threads {
+		th, err := fiber.NewThread(fiber.ThreadConfig{Spin: cfg.Spin})
+		if err != nil {
+			return err
+		}
+		t.list = append(t.list, th)
+	}
+	t.clock = verbs.NewMonotonicClock()
+	for n := range cfg.Nodes {
+		dev, err := cfg.Provider.Open(cfg.Device)
+		if err != nil {
+			return fmt.Errorf("node %d: %w", n, err)
+		}
+		m, err := NewMember(&c.Config, MemberConfig{ID: proto.NodeID(n), Context: dev,
+			NewWorker: func(i int, wc fiber.WorkerConfig) (*fiber.Worker, error) {
+				return t.list[(n*cfg.Workers+i)%len(t.list)].NewWorker(wc)
+			},
+			Clock: t.clock, RecorderClock: t.clock, Incarnation: randomIncarnation(),
+			Recorder: history.Clock{Name: "process", ErrorNs: monotonicErrorNs}})
+		if err != nil {
+			return err
+		}
+		c.Members = append(c.Members, m)
+	}
+	return c.connectAll()
+}
+
+// connectAll connects members that all live here.
+func (c *Cluster) connectAll() error {
+	var all []Descriptor
+	for _, m := range c.Members {
+		all = append(all, m.Describe())
+	}
+	for _, m := range c.Members {
+		if err := m.Connect(all); err != nil {
+			return err
+		}
+	}
+	if c.Config.Protocol.OneThread {
+		c.shareTables()
+	}
+	return nil
+}
+
+// shareTables lets each worker see the tables of every member.
+func (c *Cluster) shareTables() {
+	for _, w := range c.Workers() {
+		for _, m := range c.Members {
+			w.All = append(w.All, m.Workers[w.Index].Tables)
+		}
+	}
+}
+
+// randomIncarnation is one that no other life of a port has.
+func randomIncarnation() uint64 { return rand.Uint64()>>8<<8 | 1 }
+
+// threads is a host of OS threads.
+type threads struct {
+	list   []*fiber.Thread
+	clock  verbs.Clock
+	cancel context.CancelFunc
+	ended  chan struct{} // closed when all threads have ended
+	err    error         // valid after that
+}
+
+// run starts the threads. They close their workers when they end.
+func (t *threads) run() {
+	ctx, cancel := context.WithCancel(context.Background())
+	t.cancel, t.ended = cancel, make(chan struct{})
+	go func() {
+		t.err = fiber.Threads(ctx, t.list...)
+		close(t.ended)
+	}()
+}
+
+// errThreadsEnded: the threads are gone without an error of their own.
+var errThreadsEnded = errors.New("the cluster has stopped")
+
+func (t *threads) wait(ctx context.Context, tasks *Tasks) error {
+	select {
+	case <-tasks.done:
+		return tasks.err()
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.ended:
+		return errors.Join(tasks.err(), t.failure())
+	}
+}
+
+func (t *threads) failure() error {
+	if t.err != nil {
+		return t.err
+	}
+	return errThreadsEnded
+}
+
+func (t *threads) sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.ended:
+		return t.failure()
+	}
+}
+
+func (t *threads) now() time.Duration { return t.clock.Now() }
+
+func (t *threads) inspect(ctx context.Context, w *Worker, f func()) error {
+	tasks := newTasks(t, 1)
+	w.Worker.Submit("inspect", func(*fiber.Fiber) error { f(); return nil }, tasks.ended)
+	return tasks.Wait(ctx)
+}
+
+func (t *threads) stop() error {
+	if t.ended == nil { // never ran
+		var errs []error
+		for _, th := range t.list {
+			errs = append(errs, th.Close())
+		}
+		return errors.Join(errs...)
+	}
+	t.cancel()
+	<-t.ended
+	return t.err
+}

@@ -1,0 +1,316 @@
+package node
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"drtmd/htm"
+	"drtmd/proto"
+	"drtmd/proto/history"
+	"drtmd/store"
+	"drtmd/store/layout"
+	"drtmd/store/remote"
+	"drtmd/verbs"
+	"drtmd/verbs/fiber"
+	"drtmd/verbs/rpc"
+)
+
+// MemberConfig describes one machine of a cluster.
+type MemberConfig struct {
+	ID proto.NodeID
+	// Context is the device, which the member owns from then on.
+	Context *verbs.Context
+	// NewWorker makes worker i on its thread or core.
+	NewWorker func(i int, cfg fiber.WorkerConfig) (*fiber.Worker, error)
+	// Clock is the time since the cluster's epoch as the member knows it, wrong by at most
+	// ClockError.
+	Clock      verbs.Clock
+	ClockError time.Duration
+	// RecorderClock is what histories are recorded by; RecorderName and RecorderError describe
+	// it.
+	RecorderClock verbs.Clock
+	Recorder      history.Clock
+	// Keep names memory that outlives the member; "" is anonymous memory.
+	Keep string
+	// Attach takes the tables as they are in kept memory, instead of loading them.
+	Attach bool
+	// Published is told of lines that a region has published (htm.Config); nil on real transports.
+	Published func(mr *verbs.MR, line int)
+	// Incarnation of the RPC ports; worker i adds i. Not 0, and another one in each life.
+	Incarnation uint64
+}
+
+// Member is one machine.
+type Member struct {
+	ID      proto.NodeID
+	Workers []*Worker
+
+	cluster *Config
+	cfg     MemberConfig
+	pd      *verbs.PD
+	mr      *verbs.MR
+	tables  []store.Config
+	offsets []int // of the tables in the region
+	cache   *remote.Cache
+}
+
+// Worker is one worker of a member with its engine.
+type Worker struct {
+	Env
+	// Engine is nil before the cluster has started.
+	Engine proto.Engine
+
+	conns []*fiber.Conn // by node
+	loop  *fiber.Conn   // the other end of the one to the own node
+}
+
+// tableAlignment lets a table begin on a page.
+const tableAlignment = 4096
+
+// NewMember opens the memory of a member, loads its tables, and makes its workers with their
+// queue pairs, which are not connected. On an error the context is closed.
+func NewMember(cluster *Config, cfg MemberConfig) (*Member, error) {
+	m := &Member{ID: cfg.ID, cluster: cluster, cfg: cfg}
+	if err := m.build(); err != nil {
+		return nil, errors.Join(fmt.Errorf("node %d: %w", cfg.ID, err), m.Close())
+	}
+	return m, nil
+}
+
+func (m *Member) build() error {
+	var err error
+	if m.pd, err = m.cfg.Context.AllocPD(); err != nil {
+		return err
+	}
+	bytes := 0
+	for _, s := range m.cluster.Workload.Tables() {
+		c := store.For(uint16(s.ID), s.Name, s.ValueBytes, s.Capacity)
+		if err := c.Check(); err != nil {
+			return err
+		}
+		m.tables, m.offsets = append(m.tables, c), append(m.offsets, bytes)
+		bytes += (c.Bytes() + tableAlignment - 1) &^ (tableAlignment - 1)
+	}
+	o := verbs.MROptions{Keep: m.cfg.Keep}
+	if m.cfg.Context.Attr().Caps.LineWords {
+		o.LineOwners = m.cluster.Workers
+	}
+	m.mr, err = m.pd.AllocMR(bytes, verbs.AccessAll, o)
+	if err != nil {
+		return fmt.Errorf("%d bytes of memory for the tables: %w", bytes, err)
+	}
+	m.cache = remote.NewCache(m.cluster.CacheBytes, cacheWays)
+	for i := range m.cluster.Workers {
+		w, err := m.newWorker(i)
+		if err != nil {
+			return fmt.Errorf("worker %d: %w", i, err)
+		}
+		m.Workers = append(m.Workers, w)
+	}
+	return nil
+}
+
+// cacheWays is the associativity of the location cache.
+const cacheWays = 4
+
+func (m *Member) newWorker(i int) (*Worker, error) {
+	c := m.cluster
+	w := &Worker{}
+	e := &w.Env
+	*e = Env{Node: m.ID, Index: i, Fibers: c.Fibers, Specs: c.Workload.Tables(), MR: m.mr,
+		Cache: m.cache, Placement: c.Workload.Placement(), Clock: m.cfg.Clock,
+		ClockError: m.cfg.ClockError, RecorderClock: m.cfg.RecorderClock,
+		Scope: m.cfg.Context.Attr().Atomic, Geometry: c.Geometry, Mutation: c.Mutation,
+		Rand:  rand.New(rand.NewPCG(c.Seed, uint64(m.worker(i)))),
+		Peers: make([]Peer, c.Nodes)}
+	if err := m.openTables(e); err != nil {
+		return nil, err
+	}
+	if p := m.cfg.Published; p != nil {
+		e.Published = func(_ *htm.Memory, line int) { p(m.mr, line) }
+	}
+	if r := c.Record; r != nil {
+		e.Recorder = history.NewRecorder(history.Options{Worker: history.WorkerID(m.worker(i)),
+			Node: history.NodeID(m.ID), Clock: m.cfg.Recorder, MemoryBytes: r.MemoryBytes,
+			SpillDir: r.SpillDir})
+	}
+	port := rpc.Config{Incarnation: m.cfg.Incarnation + uint64(i), Peers: max(c.Nodes-1, 1),
+		Slots: min(max(c.Fibers, 1)*rpcPerFiber, maxSlots)}
+	cfg := fiber.WorkerConfig{Name: fmt.Sprintf("n%d/%d", m.ID, i), PD: m.pd, Depth: c.depth(),
+		Conns: c.Nodes + 1}
+	if c.Nodes > 1 {
+		cfg.Extra = port.Completions()
+	}
+	var err error
+	if e.Worker, err = m.cfg.NewWorker(i, cfg); err != nil {
+		return nil, err
+	}
+	if c.Nodes > 1 {
+		if e.Port, err = rpc.NewPort(e.Worker, port); err != nil {
+			return nil, err
+		}
+	}
+	return w, w.makeConns(c.Nodes)
+}
+
+const (
+	// rpcPerFiber is how many calls a fiber has outstanding to one peer in the common case; more
+	// wait for a slot.
+	rpcPerFiber = 2
+	maxSlots    = 128
+)
+
+// worker numbers the workers of all members.
+func (m *Member) worker(i int) int { return int(m.ID)*m.cluster.Workers + i }
+
+// openTables gives a worker its view of the tables. The first worker of a member that does not
+// attach to kept memory formats and loads them.
+func (m *Member) openTables(e *Env) error {
+	if m.mr.Lines() != nil {
+		owner, err := m.mr.ClaimLineOwner()
+		if err != nil {
+			return err
+		}
+		e.Memory = htm.NewMemory(m.mr.Bytes(), m.mr.Lines(), owner.Slot, owner.Journal)
+		e.Memory.Rescue = owner.Rescue
+	} else {
+		e.Memory = htm.NewMemory(m.mr.Bytes(), nil, 0, nil)
+	}
+	fresh := e.Index == 0 && !m.cfg.Attach
+	open := store.Attach
+	if fresh {
+		open = store.Format
+	}
+	for i, c := range m.tables {
+		t, err := open(c, e.Memory, m.offsets[i])
+		if err != nil {
+			return err
+		}
+		e.Tables = append(e.Tables, t)
+	}
+	if !fresh {
+		return nil
+	}
+	return m.cluster.Workload.Load(m.ID, func(t proto.TableID, k proto.Key, v []byte) error {
+		return e.Tables[t-1].Load(uint64(k), v)
+	})
+}
+
+func (w *Worker) makeConns(nodes int) error {
+	for range nodes {
+		c, err := w.Worker.NewConn(verbs.AccessAll)
+		if err != nil {
+			return err
+		}
+		w.conns = append(w.conns, c)
+	}
+	var err error
+	w.loop, err = w.Worker.NewConn(verbs.AccessAll)
+	return err
+}
+
+// Describe is what the other members must know of this one.
+func (m *Member) Describe() Descriptor {
+	d := Descriptor{Node: m.ID, Memory: m.mr.Remote()}
+	for i, c := range m.tables {
+		d.Tables = append(d.Tables, c.Descriptor(m.offsets[i]))
+	}
+	for _, w := range m.Workers {
+		x := WorkerDescriptor{}
+		for _, c := range w.conns {
+			x.Endpoints = append(x.Endpoints, c.Endpoint())
+		}
+		if w.Port != nil {
+			x.Port = w.Port.Address()
+		}
+		d.Workers = append(d.Workers, x)
+	}
+	return d
+}
+
+// Connect connects the queue pairs of all workers to the members described, which are all members
+// in the order of their ids, this one included. Nothing may run on the workers yet.
+func (m *Member) Connect(all []Descriptor) error {
+	c := m.cluster
+	if len(all) != c.Nodes {
+		return fmt.Errorf("node %d: %d members, want %d", m.ID, len(all), c.Nodes)
+	}
+	for n := range all {
+		d := &all[n]
+		if int(d.Node) != n || len(d.Workers) != c.Workers || len(d.Tables) != len(m.tables) {
+			return fmt.Errorf("node %d: member %d describes itself as node %d with %d workers and %d "+
+				"tables, want %d and %d: all members must have the same configuration", m.ID, n,
+				d.Node, len(d.Workers), len(d.Tables), c.Workers, len(m.tables))
+		}
+		for i, w := range m.Workers {
+			if err := m.connect(w, d); err != nil {
+				return fmt.Errorf("node %d, worker %d, to node %d: %w", m.ID, i, n, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (m *Member) connect(w *Worker, d *Descriptor) error {
+	conn := w.conns[d.Node]
+	peer := d.Workers[w.Index].Endpoints[m.ID]
+	if d.Node == m.ID {
+		peer = w.loop.Endpoint()
+		if err := w.loop.Connect(conn.Endpoint(), m.cluster.Connect); err != nil {
+			return err
+		}
+	}
+	if err := conn.Connect(peer, m.cluster.Connect); err != nil {
+		return err
+	}
+	p := &w.Peers[d.Node]
+	p.Conn, p.Memory, p.address = conn, d.Memory, d.Workers[w.Index].Port
+	for _, t := range d.Tables {
+		p.Tables = append(p.Tables, remote.OpenPeer(uint16(d.Node), t, d.Memory))
+	}
+	return nil
+}
+
+// Read reads a record of the member's tables when nothing runs any more, with the workers already
+// closed or not: proto.ErrNotFound if there is none.
+func (m *Member) Read(t proto.TableID, k proto.Key, dst []byte) error {
+	if int(t) > len(m.tables) || t == 0 {
+		return proto.ErrUnknownTable
+	}
+	table := m.Workers[0].Tables[t-1]
+	off, ok := table.Find(uint64(k))
+	if !ok {
+		return proto.ErrNotFound
+	}
+	return readEntry(m.mr.Bytes()[off:], uint64(k), dst)
+}
+
+// readEntry reads from the bytes of an entry.
+func readEntry(entry []byte, k uint64, dst []byte) error {
+	key, version := word(entry, layout.KeyOffset), word(entry, layout.VersionOffset)
+	if layout.Match(k, key, layout.Version(version)) != layout.Live {
+		return proto.ErrNotFound
+	}
+	copy(dst, entry[layout.ValueOffset:])
+	return nil
+}
+
+func word(b []byte, at int) uint64 { return binary.NativeEndian.Uint64(b[at:]) }
+
+// Close frees the member's memory and device, and its workers if their thread has not done so.
+func (m *Member) Close() error {
+	var errs []error
+	for _, w := range m.Workers {
+		if w.Worker != nil {
+			errs = append(errs, w.Worker.Close())
+		}
+		if e, ok := w.Engine.(interface{ Close() error }); ok {
+			errs = append(errs, e.Close())
+		}
+	}
+	m.Workers = nil
+	return errors.Join(append(errs, m.cfg.Context.Close())...)
+}

@@ -1,0 +1,172 @@
+package node_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"drtmd/proto"
+	"drtmd/proto/node"
+	"drtmd/proto/workload"
+	"drtmd/proto/workload/smallbank"
+	"drtmd/verbs/fiber"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// bank is a small SmallBank.
+func bank(t *testing.T, nodes int) *smallbank.Bank {
+	t.Helper()
+	o := smallbank.Default(nodes)
+	o.Accounts = 200
+	if nodes == 1 {
+		o.Distributed = 0
+	} else {
+		o.Distributed = 0.2
+	}
+	b, err := smallbank.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func protocol(t *testing.T, name string) node.Protocol {
+	t.Helper()
+	p, err := node.FindProtocol(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// hosts are what clusters run on.
+var hosts = []struct {
+	name string
+	make func(ctx context.Context, c node.Config) (*node.Cluster, error)
+}{
+	{"shm", func(ctx context.Context, c node.Config) (*node.Cluster, error) {
+		return node.NewLocal(ctx, node.LocalConfig{Config: c})
+	}},
+	{"sim", func(ctx context.Context, c node.Config) (*node.Cluster, error) {
+		return node.NewSimulated(ctx, node.SimulatedConfig{Config: c})
+	}},
+}
+
+func TestClusterRunsTransactionsAndKeepsTheMoney(t *testing.T) {
+	for _, h := range hosts {
+		t.Run(h.name, func(t *testing.T) {
+			ctx := context.Background()
+			nodes := 3
+			if h.name == "sim" {
+				nodes = 1 // nocc reaches no memory over a network
+			}
+			b := bank(t, nodes)
+			c, err := h.make(ctx, node.Config{Protocol: protocol(t, "nocc"), Workload: b, Nodes: nodes,
+				Workers: 1, Fibers: 4, Seed: 7, Record: &node.Recording{}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := c.Close(); err != nil {
+					t.Error(err)
+				}
+			}()
+			committed, did := load(t, c, 2*time.Millisecond)
+			if err := c.Stop(); err != nil {
+				t.Fatal(err)
+			}
+			first, last, err := c.Count()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := did.Explains(first, last, b.Sums()...); err != nil {
+				t.Error(err)
+			}
+			h, err := c.History()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer h.Close()
+			if committed == 0 || h.Txns() < committed {
+				t.Errorf("%d transactions committed, %d recorded", committed, h.Txns())
+			}
+		})
+	}
+}
+
+// load runs a cluster's workload for a while.
+func load(t *testing.T, c *node.Cluster, d time.Duration) (uint64, *workload.Ledger) {
+	t.Helper()
+	ctx := context.Background()
+	var over atomic.Bool
+	counts := map[*node.Worker]*workload.Counts{}
+	clients := map[*node.Worker][]workload.Client{}
+	for _, w := range c.Workers() {
+		counts[w] = &workload.Counts{}
+		for i := range c.Config.Fibers {
+			clients[w] = append(clients[w],
+				c.Config.Workload.NewClient(w.Node, rand.New(rand.NewPCG(uint64(w.Node), uint64(i)))))
+		}
+	}
+	tasks := c.Start("load", c.Config.Fibers, func(f *fiber.Fiber, w *node.Worker, i int) error {
+		d := workload.Driver{Runner: proto.Runner{Engine: w.Engine, Rand: w.Rand},
+			Client: clients[w][i], Counts: counts[w], Over: over.Load}
+		return d.Run(f)
+	})
+	if err := c.Sleep(ctx, d); err != nil {
+		t.Fatal(err)
+	}
+	over.Store(true)
+	if err := tasks.Wait(ctx); err != nil {
+		t.Fatal(err)
+	}
+	did := &workload.Ledger{}
+	committed := uint64(0)
+	for w, k := range counts {
+		for i := range k.Kinds {
+			committed += k.Kinds[i].Outcomes[proto.Committed]
+		}
+		for _, x := range clients[w] {
+			x.AddTo(did)
+		}
+	}
+	return committed, did
+}
+
+func TestConfigurationsThatCannotWorkAreRefused(t *testing.T) {
+	ctx := context.Background()
+	good := func() node.LocalConfig {
+		return node.LocalConfig{Config: node.Config{Protocol: protocol(t, "nocc"),
+			Workload: bank(t, 2), Nodes: 2}}
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*node.LocalConfig)
+	}{
+		{"more threads than workers", func(c *node.LocalConfig) { c.Threads = 3 }},
+		{"one-thread protocol on two", func(c *node.LocalConfig) { c.Threads = 2 }},
+		{"negative nodes", func(c *node.LocalConfig) { c.Nodes = -1 }},
+		{"too many fibers", func(c *node.LocalConfig) { c.Fibers = 1 << 20 }},
+		{"unknown mutation", func(c *node.LocalConfig) { c.Mutation = "nonsense" }},
+		{"unknown device", func(c *node.LocalConfig) { c.Device = "shm7" }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg := good()
+			c.change(&cfg)
+			if cluster, err := node.NewLocal(ctx, cfg); err == nil {
+				t.Errorf("taken: %v", cluster.Close())
+			}
+		})
+	}
+	_, err := node.FindProtocol("nonsense")
+	var unknown *node.UnknownError
+	if !errors.As(err, &unknown) {
+		t.Errorf("FindProtocol: %v", err)
+	}
+}

@@ -1,0 +1,110 @@
+package node
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"drtmd/htm"
+	"drtmd/proto"
+	"drtmd/proto/history"
+	"drtmd/store"
+	"drtmd/store/remote"
+	"drtmd/verbs"
+	"drtmd/verbs/fiber"
+	"drtmd/verbs/rpc"
+)
+
+// Protocol is a way to run transactions.
+type Protocol struct {
+	Name string
+	Doc  string // one line
+	// OneThread protocols run only where every worker is on one thread of one process.
+	OneThread bool
+	Mutations []Mutation
+	// New makes the engine of a worker, on its thread, when all its peers are connected. No
+	// transaction begins anywhere before every engine was made.
+	New func(e *Env) (proto.Engine, error)
+}
+
+func (p Protocol) String() string { return p.Name }
+
+// Mutation is a deliberate bug of a protocol, for tests that show that checks find it.
+type Mutation struct {
+	Name string
+	Doc  string // one line
+}
+
+func (m Mutation) String() string { return m.Name }
+
+// UnknownError is a name that stands for nothing.
+type UnknownError struct {
+	What  string // "protocol", "mutation"
+	Name  string
+	Known string // joined by commas
+}
+
+func (e *UnknownError) Error() string {
+	return fmt.Sprintf("unknown %s %q; known: %s", e.What, e.Name, e.Known)
+}
+
+// FindProtocol finds a protocol by name, or fails with an *UnknownError.
+func FindProtocol(name string) (Protocol, error) {
+	list := Protocols()
+	if i := slices.IndexFunc(list, func(p Protocol) bool { return p.Name == name }); i >= 0 {
+		return list[i], nil
+	}
+	return Protocol{}, &UnknownError{What: "protocol", Name: name, Known: proto.Names(list)}
+}
+
+// Env is what an engine is made from: everything that one worker of one member has.
+type Env struct {
+	Node  proto.NodeID
+	Index int // of the worker on its member
+	// Worker runs the engine. Port is its RPC port; nil in a cluster of one.
+	Worker *fiber.Worker
+	Port   *rpc.Port
+	Peers  []Peer // by node; that of the own node is the way back to itself
+	Fibers int    // that run transactions at the same time
+
+	Specs []proto.TableSpec // by id, from 1: table t is Specs[t-1]
+	// Tables are the own member's share, through this worker's Memory: table t is Tables[t-1].
+	Tables []*store.Table
+	// All are the tables of every node through this worker's thread, for protocols that are
+	// OneThread; nil otherwise.
+	All    [][]*store.Table
+	Memory *htm.Memory
+	MR     *verbs.MR
+	// Cache is the member's location cache of a peer's tables, shared by its workers.
+	Cache *remote.Cache
+
+	Placement proto.Placement
+	// Clock is the time since the cluster's epoch as this member knows it, for leases; its error
+	// is at most ClockError. RoundTrip is what a READ of a peer takes, measured or modelled.
+	Clock      verbs.Clock
+	ClockError time.Duration
+	RoundTrip  time.Duration
+	// Recorder takes the history; nil is off. Its times are read from RecorderClock.
+	Recorder      *history.Recorder
+	RecorderClock verbs.Clock
+
+	Scope    verbs.AtomicScope
+	Geometry htm.Geometry
+	Rand     *rand.Rand
+	Mutation string // "" is none
+	// Published is told of lines that a region has published (htm.Config); nil on real
+	// transports.
+	Published func(m *htm.Memory, line int)
+}
+
+// Peer is how a worker reaches a member.
+type Peer struct {
+	Conn *fiber.Conn
+	// Session is nil for the own node.
+	Session *rpc.Session
+	Memory  verbs.RemoteMR
+	Tables  []*remote.Table // table t is Tables[t-1]
+
+	address rpc.Address
+}

@@ -1,0 +1,142 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"drtmd/proto"
+	"drtmd/proto/history"
+	"drtmd/verbs"
+	"drtmd/verbs/fiber"
+	"drtmd/verbs/sim"
+)
+
+// SimulatedConfig of NewSimulated.
+type SimulatedConfig struct {
+	Config
+	Cost *sim.CostModel // nil is the default preset
+}
+
+// NewSimulated builds a cluster on a simulated world, each worker on a core of its own, starts it
+// in virtual time, and makes the engines. It belongs to the calling goroutine.
+func NewSimulated(ctx context.Context, cfg SimulatedConfig) (*Cluster, error) {
+	if err := cfg.fill(); err != nil {
+		return nil, err
+	}
+	if cfg.Protocol.OneThread && cfg.Nodes > 1 {
+		return nil, fmt.Errorf("protocol %s reaches other nodes by plain memory, which a simulated "+
+			"network does not have: it runs on one node there, not on %d", cfg.Protocol.Name, cfg.Nodes)
+	}
+	world, err := sim.New(sim.Config{Seed: cfg.Seed, Cost: cfg.Cost, KeepEvents: -1})
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{Config: cfg.Config}
+	h := &cores{world: world}
+	c.host = h
+	if err := c.buildSimulated(h); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	if err := c.startWorkers(ctx); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+func (c *Cluster) buildSimulated(h *cores) error {
+	for n := range c.Config.Nodes {
+		node, err := h.world.AddNode(sim.NodeConfig{})
+		if err != nil {
+			return err
+		}
+		dev, err := node.Open()
+		if err != nil {
+			return err
+		}
+		m, err := NewMember(&c.Config, MemberConfig{ID: proto.NodeID(n), Context: dev,
+			NewWorker: func(i int, wc fiber.WorkerConfig) (*fiber.Worker, error) {
+				core := fiber.NewCore(node.Timeline(i))
+				h.cores = append(h.cores, core)
+				return core.NewWorker(wc)
+			},
+			Clock: node.Clock(), RecorderClock: worldClock{h.world},
+			Recorder:    history.Clock{Name: "simulator"},
+			Incarnation: uint64(n+1) << 32,
+			Published: func(mr *verbs.MR, line int) {
+				node.Touch(mr, line*verbs.LineBytes, verbs.LineBytes)
+			}})
+		if err != nil {
+			return fmt.Errorf("node %d: %w", n, err)
+		}
+		c.Members = append(c.Members, m)
+	}
+	return c.connectAll()
+}
+
+// worldClock is true time.
+type worldClock struct{ w *sim.World }
+
+func (c worldClock) Now() time.Duration { return time.Duration(c.w.Now() / sim.Nanosecond) }
+
+// cores is a host in virtual time.
+type cores struct {
+	world *sim.World
+	cores []*fiber.Core
+}
+
+// simBatch is the number of events after which a run looks whether it should end.
+const simBatch = 4096
+
+// errIdle: tasks wait for what cannot come any more.
+var errIdle = errors.New("fibers wait, and nothing more can happen in the simulated world")
+
+func (c *cores) wait(ctx context.Context, t *Tasks) error {
+	for {
+		for range simBatch {
+			select {
+			case <-t.done:
+				return t.err()
+			default:
+			}
+			if !c.world.RunOne(sim.Forever) {
+				return errors.Join(t.err(), errIdle)
+			}
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+func (c *cores) sleep(ctx context.Context, d time.Duration) error {
+	end := c.world.Now() + sim.Of(d)
+	for {
+		for range simBatch {
+			if !c.world.RunOne(end) {
+				return c.world.RunUntil(end) // moves the clock
+			}
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+func (c *cores) now() time.Duration { return worldClock{c.world}.Now() }
+
+func (c *cores) inspect(_ context.Context, _ *Worker, f func()) error {
+	f()
+	return nil
+}
+
+// stop kills the cores: their fibers end where they are.
+func (c *cores) stop() error {
+	var errs []error
+	for _, core := range c.cores {
+		core.Kill()
+		errs = append(errs, core.Close())
+	}
+	return errors.Join(errs...)
+}

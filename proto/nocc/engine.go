@@ -19,9 +19,7 @@ type Config struct {
 	// Tables are those of each node, as this worker sees them: table t is Tables[n][t-1].
 	Tables    [][]*store.Table
 	Placement proto.Placement
-	Geometry  htm.Geometry
-	// Flag is the worker's (htm.Config); may be nil.
-	Flag *uint32
+	Region    htm.Config // of the regions in which buckets are changed
 	// Recorder takes the history, with times of Clock; nil is off.
 	Recorder *history.Recorder
 	Clock    verbs.Clock
@@ -39,8 +37,7 @@ type Engine struct {
 
 // New makes an engine.
 func New(cfg Config) *Engine {
-	e := &Engine{cfg: cfg, region: htm.NewRegion(htm.Config{Geometry: cfg.Geometry,
-		Flag: cfg.Flag})}
+	e := &Engine{cfg: cfg, region: htm.NewRegion(cfg.Region)}
 	e.tx.e = e
 	return e
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"drtmd/htm"
@@ -39,6 +40,7 @@ type MemberConfig struct {
 	Attach bool
 	// Published is told of lines that a region has published (htm.Config); nil on real transports.
 	Published func(mr *verbs.MR, line int)
+	Simulated bool
 	// Incarnation of the RPC ports; worker i adds i. Not 0, and another one in each life.
 	Incarnation uint64
 }
@@ -55,6 +57,8 @@ type Member struct {
 	tables  []store.Config
 	offsets []int // of the tables in the region
 	cache   *remote.Cache
+
+	structure sync.Mutex // see Env.Structure
 }
 
 // Worker is one worker of a member with its engine.
@@ -123,14 +127,15 @@ func (m *Member) newWorker(i int) (*Worker, error) {
 	*e = Env{Node: m.ID, Index: i, Fibers: c.Fibers, Specs: c.Workload.Tables(), MR: m.mr,
 		Cache: m.cache, Placement: c.Workload.Placement(), Clock: m.cfg.Clock,
 		ClockError: m.cfg.ClockError, RecorderClock: m.cfg.RecorderClock,
-		Scope: m.cfg.Context.Attr().Atomic, Geometry: c.Geometry, Mutation: c.Mutation,
+		Scope: m.cfg.Context.Attr().Atomic, Mutation: c.Mutation, Simulated: m.cfg.Simulated,
+		Region: htm.Config{Geometry: c.Geometry}, Structure: &m.structure,
 		Rand:  rand.New(rand.NewPCG(c.Seed, uint64(m.worker(i)))),
 		Peers: make([]Peer, c.Nodes)}
 	if err := m.openTables(e); err != nil {
 		return nil, err
 	}
 	if p := m.cfg.Published; p != nil {
-		e.Published = func(_ *htm.Memory, line int) { p(m.mr, line) }
+		e.Region.Published = func(_ *htm.Memory, line int) { p(m.mr, line) }
 	}
 	if r := c.Record; r != nil {
 		e.Recorder = history.NewRecorder(history.Options{Worker: history.WorkerID(m.worker(i)),
@@ -153,6 +158,7 @@ func (m *Member) newWorker(i int) (*Worker, error) {
 			return nil, err
 		}
 	}
+	e.Region.Flag = e.Worker.RegionFlag()
 	return w, w.makeConns(c.Nodes)
 }
 

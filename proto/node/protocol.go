@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 
 	"drtmd/htm"
@@ -89,13 +90,16 @@ type Env struct {
 	Recorder      *history.Recorder
 	RecorderClock verbs.Clock
 
-	Scope    verbs.AtomicScope
-	Geometry htm.Geometry
-	Rand     *rand.Rand
-	Mutation string // "" is none
-	// Published is told of lines that a region has published (htm.Config); nil on real
-	// transports.
-	Published func(m *htm.Memory, line int)
+	Scope verbs.AtomicScope
+	// Region is the template of the configuration of regions.
+	Region htm.Config
+	// Structure excludes the member's workers from each other while one of them changes buckets,
+	// where memory has no line words.
+	Structure *sync.Mutex
+	// Simulated: steps are to be shown to the simulator, and CPU time is charged.
+	Simulated bool
+	Rand      *rand.Rand
+	Mutation  string // "" is none
 }
 
 // Peer is how a worker reaches a member.

@@ -3,6 +3,7 @@ package node
 import (
 	"drtmd/proto"
 	"drtmd/proto/nocc"
+	"drtmd/proto/twopl"
 )
 
 // noccChargePs is the CPU time of a transaction without concurrency control in the simulator:
@@ -14,10 +15,28 @@ func Protocols() []Protocol {
 	return []Protocol{
 		{Name: "nocc", OneThread: true, New: newNoCC,
 			Doc: "no concurrency control, on one thread: the limit to compare with"},
+		{Name: "twopl", New: newTwoPL(false),
+			Doc: "no-wait two-phase locking over verbs, local records by loopback (DrTM §7.3)"},
+		{Name: "twopl-local", New: newTwoPL(true),
+			Doc: "the same, but local records are locked by the CPU where the device allows it"},
 	}
 }
 
 func newNoCC(e *Env) (proto.Engine, error) {
-	return nocc.New(nocc.Config{Tables: e.All, Placement: e.Placement, Geometry: e.Geometry,
+	return nocc.New(nocc.Config{Tables: e.All, Placement: e.Placement, Region: e.Region,
 		Recorder: e.Recorder, Clock: e.RecorderClock, ChargePs: noccChargePs}), nil
+}
+
+func newTwoPL(cpuLocks bool) func(*Env) (proto.Engine, error) {
+	return func(e *Env) (proto.Engine, error) {
+		var peers []twopl.Peer
+		for _, p := range e.Peers {
+			peers = append(peers, twopl.Peer{Conn: p.Conn, Session: p.Session, Memory: p.Memory,
+				Tables: p.Tables})
+		}
+		return twopl.New(twopl.Config{Node: e.Node, Worker: uint32(e.Index), Fibers: e.Worker,
+			Port: e.Port, Peers: peers, Tables: e.Specs, Local: e.Tables, Memory: e.Memory,
+			Cache: e.Cache, Placement: e.Placement, Region: e.Region, Scope: e.Scope,
+			CPULocks: cpuLocks, Recorder: e.Recorder, Clock: e.RecorderClock})
+	}
 }

@@ -63,6 +63,7 @@ func (c *Cluster) buildSimulated(h *cores) error {
 			},
 			Clock: node.Clock(), RecorderClock: worldClock{h.world},
 			Recorder:    history.Clock{Name: "simulator"},
+			Simulated:   true,
 			Incarnation: uint64(n+1) << 32,
 			Published: func(mr *verbs.MR, line int) {
 				node.Touch(mr, line*verbs.LineBytes, verbs.LineBytes)

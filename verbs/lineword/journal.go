@@ -55,7 +55,7 @@ func JournalWords(n int) int { return (1+n+7)&^7 + 8*n }
 
 // MakeJournal lays a journal over words; Lines is what they have room for.
 func MakeJournal(words []uint64) Journal {
-	n := max((len(words)-8)/9, 0)
+	n := len(words) / 9
 	for n > 0 && JournalWords(n) > len(words) {
 		n--
 	}

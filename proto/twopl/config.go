@@ -3,6 +3,7 @@ package twopl
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"drtmd/htm"
 	"drtmd/proto"
@@ -18,8 +19,7 @@ import (
 type Peer struct {
 	// Conn is the queue pair to the node, with atomics; to the own node it is the loopback.
 	Conn *fiber.Conn
-	// Session is where the node's host functions answer (Engine.Serve); nil: this worker is the
-	// one that serves for the own node.
+	// Session is where the node's engine answers; not needed of the own node.
 	Session *rpc.Session
 	// Memory holds the node's tables.
 	Memory verbs.RemoteMR
@@ -44,7 +44,10 @@ type Config struct {
 	Memory    *htm.Memory    // what Local lies in, as this worker's
 	Cache     *remote.Cache  // of the node; nil: none
 	Placement proto.Placement
-	Region    htm.Config // of the regions in which Local is changed
+	Region    htm.Config // of the regions in which Local is changed; Step is left out
+	// Structure excludes the node's workers from each other while one changes where entries are.
+	// Needed where memory has no line words.
+	Structure *sync.Mutex
 
 	// Scope is that of the device's atomics.
 	Scope verbs.AtomicScope
@@ -73,6 +76,8 @@ func (c *Config) check() error {
 		return bad("life %d: a lock word names lives below %d", c.Life, MaxLives)
 	case c.Fibers == nil || c.Memory == nil || c.Placement == nil:
 		return bad("worker, memory and placement are needed")
+	case c.Memory.Words == nil && c.Structure == nil:
+		return bad("memory without line words needs Config.Structure")
 	case len(c.Local) != len(c.Tables):
 		return bad("%d local tables for %d tables", len(c.Local), len(c.Tables))
 	case c.Scope != verbs.AtomicHCA && c.Scope != verbs.AtomicGlob:

@@ -115,6 +115,8 @@ func (e *Engine) serve() {
 
 // ensure finds or makes the entry of a key in the own node's table. A new one is unlocked.
 func (e *Engine) ensure(tab *table, k proto.Key) (off uint64, c hostCode) {
+	e.lockStructure()
+	defer e.unlockStructure()
 	for range hostTries {
 		e.stats.RegionRuns++
 		if !e.region.Begin() {
@@ -135,6 +137,8 @@ func (e *Engine) ensure(tab *table, k proto.Key) (off uint64, c hostCode) {
 // reclaim gives an entry of the own node's table back that is absent and locked with w. Where the
 // CPU and the device exclude each other, that unlocks it.
 func (e *Engine) reclaim(tab *table, k proto.Key, w lockWord) hostCode {
+	e.lockStructure()
+	defer e.unlockStructure()
 	for range hostTries {
 		e.stats.RegionRuns++
 		if !e.region.Begin() {
@@ -152,8 +156,22 @@ func (e *Engine) reclaim(tab *table, k proto.Key, w lockWord) hostCode {
 	return hostBusy
 }
 
+// lockStructure keeps the node's other workers from changing where entries are, where regions
+// cannot.
+func (e *Engine) lockStructure() {
+	if e.cfg.Memory.Words == nil {
+		e.cfg.Structure.Lock()
+	}
+}
+
+func (e *Engine) unlockStructure() {
+	if e.cfg.Memory.Words == nil {
+		e.cfg.Structure.Unlock()
+	}
+}
+
 // structure is the commit of a region that changes where entries are, on devices without line
-// words: buckets are the serving worker's alone to change, and an entry that is made or given
+// words: buckets are this worker's alone to change meanwhile, and an entry that is made or given
 // back belongs to no key or is locked by the caller, so there is nothing to lock or validate.
 type structure struct{}
 

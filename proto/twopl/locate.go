@@ -83,7 +83,6 @@ func (t *tx) forget(r *record) {
 
 // ensure has the hosts make entries for n records that have none.
 func (t *tx) ensure(first, n int) error {
-	own := &t.e.cfg.Peers[t.e.cfg.Node]
 	t.roomForCalls(n)
 	calls := 0
 	for i := first; i < len(t.records); i++ {
@@ -91,7 +90,7 @@ func (t *tx) ensure(first, n int) error {
 		r.op = -1
 		switch {
 		case r.located:
-		case r.node == t.e.cfg.Node && own.Session == nil:
+		case r.node == t.e.cfg.Node:
 			t.f.Charge(recordCostPs)
 			off, c := t.e.ensure(r.table, r.key)
 			if err := c.err(); err != nil {

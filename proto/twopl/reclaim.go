@@ -30,12 +30,11 @@ func (t *tx) reclaim() {
 
 // reclaimHere gives back those of the own node, and counts the others.
 func (t *tx) reclaimHere() (others int) {
-	own := &t.e.cfg.Peers[t.e.cfg.Node]
 	for i := range t.records {
 		r := &t.records[i]
 		switch {
 		case !r.endsAbsent():
-		case r.node != t.e.cfg.Node || own.Session != nil:
+		case r.node != t.e.cfg.Node:
 			others++
 		default:
 			t.f.Charge(recordCostPs)

@@ -1,0 +1,63 @@
+package twopl
+
+import (
+	"testing"
+
+	"drtmd/proto"
+	"drtmd/store/layout"
+)
+
+func TestLockWordNamesItsHolder(t *testing.T) {
+	for _, c := range []struct {
+		name             string
+		node             proto.NodeID
+		worker, tx, life uint32
+		want             lockWord
+	}{
+		{"all zero", 0, 0, 0, 0, 1},
+		{"node", 0xffff, 0, 0, 0, 0x1_ffff},
+		{"worker", 0, MaxWorkers - 1, 0, 0, 0x1ffe_0001},
+		{"transaction", 0, 0, maxTxs - 1, 0, 0x1fff_e000_0001},
+		{"life", 0, 0, 0, MaxLives - 1, 0xffff_e000_0000_0001},
+		{"everything", 3, 5, 7, 9, 9<<45 | 7<<29 | 5<<17 | 3<<1 | 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := makeLockWord(c.node, c.worker, c.tx, c.life)
+			if w != c.want {
+				t.Errorf("word %#x, want %#x", uint64(w), uint64(c.want))
+			}
+			if !layout.Locked(uint64(w)) {
+				t.Error("the store does not take it for a lock")
+			}
+			if w.Node() != c.node || w.Worker() != c.worker || w.tx() != c.tx || w.life() != c.life {
+				t.Errorf("read back as %v", w)
+			}
+		})
+	}
+	if s := makeLockWord(1, 2, 3, 4).String(); s != "locked by node 1 worker 2 transaction 3 life 4" {
+		t.Errorf("String: %q", s)
+	}
+	if unlocked.String() != "unlocked" {
+		t.Errorf("String of 0: %q", unlocked.String())
+	}
+}
+
+func TestLockWordRefusesWhatDoesNotFit(t *testing.T) {
+	for _, c := range []struct {
+		name             string
+		worker, tx, life uint32
+	}{
+		{"worker", MaxWorkers, 0, 0},
+		{"transaction", 0, maxTxs, 0},
+		{"life", 0, 0, MaxLives},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			defer func() {
+				if recover() == nil {
+					t.Error("taken")
+				}
+			}()
+			makeLockWord(0, c.worker, c.tx, c.life)
+		})
+	}
+}

@@ -1,0 +1,150 @@
+package drtm
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"drtmd/htm"
+	"drtmd/proto"
+	"drtmd/proto/history"
+	"drtmd/store"
+	"drtmd/store/remote"
+	"drtmd/verbs"
+	"drtmd/verbs/fiber"
+	"drtmd/verbs/rpc"
+)
+
+// Config of New: what one worker of one machine has. Table t is element t-1 wherever there is one
+// for each table.
+type Config struct {
+	Node   proto.NodeID
+	Index  int // of the worker on its machine
+	Worker *fiber.Worker
+	Port   *rpc.Port // nil if there is no other machine
+	Peers  []Peer    // by node; that of the own node leads back to itself
+	Fibers int       // that run transactions at the same time; 0 = 1: more only grow buffers
+
+	Specs  []proto.TableSpec
+	Tables []*store.Table // the machine's share, through Memory
+	Memory *htm.Memory
+	Cache  *remote.Cache // of the locations at peers, shared by the machine's workers; nil: none
+
+	Placement proto.Placement
+	// Clock counts from the cluster's epoch, and Delta bounds its error on every machine: two
+	// clocks may be 2 Delta apart (design decision 10).
+	Clock verbs.Clock
+	Delta time.Duration
+	// Lease and LeaseReadOnly are what leases last from START on; 0: the longer of the paper's
+	// and the multiple of RoundTrip that Leases says.
+	Lease         time.Duration
+	LeaseReadOnly time.Duration
+	RoundTrip     time.Duration // of a small READ of a peer
+
+	Scope verbs.AtomicScope
+	// Structure excludes the machine's workers from each other while one of them makes or takes
+	// away an entry. Memory without line words needs it, and ignores it otherwise.
+	Structure *sync.Mutex
+	// Region is the template of the regions' configuration: geometry, and what simulations and
+	// tests inject. Flag and Step are the engine's to set.
+	Region htm.Config
+	// Simulated has the engine show the marked steps of commits to the simulator.
+	Simulated bool
+
+	// RegionAborts is how many regions of a transaction may abort before its next attempt takes
+	// the fallback handler (§7.2); 0 = DefaultRegionAborts. One abort for capacity is enough.
+	RegionAborts int
+	// Attempts of any outcome after which a transaction takes the fallback handler, so that it
+	// cannot starve; 0 = DefaultAttempts.
+	Attempts int
+	// LockWait bounds how long the fallback handler waits for one lock; 0 = DefaultLockWait.
+	LockWait time.Duration
+	// OrphanAfter is how long one and the same lock must have been met again and again until it
+	// is called orphaned; 0 = DefaultOrphanAfter.
+	OrphanAfter time.Duration
+	// LogAhead, if not nil, is given every update of the fallback handler before the first of
+	// them is made, with all locks held and leases confirmed (§7.2). An error aborts.
+	LogAhead func(f *fiber.Fiber, u Update) error
+
+	// Recorder takes the history; nil is off and costs nothing. Its times come from
+	// RecorderClock; nil is Clock.
+	Recorder      *history.Recorder
+	RecorderClock verbs.Clock
+
+	Mutation Mutation
+}
+
+// Peer is how a worker reaches a machine.
+type Peer struct {
+	Conn    *fiber.Conn
+	Session *rpc.Session // nil for the own machine
+	Memory  verbs.RemoteMR
+	Tables  []*remote.Table
+}
+
+// Update is what the fallback handler is about to do to a record.
+type Update struct {
+	Node    proto.NodeID
+	Table   proto.TableID
+	Key     proto.Key
+	Version proto.Version // after it; absent for a deletion
+	Value   []byte        // valid during the call
+}
+
+// Defaults of Config.
+const (
+	DefaultRegionAborts = 4
+	DefaultAttempts     = 24
+	DefaultLockWait     = 20 * time.Millisecond
+	DefaultOrphanAfter  = 500 * time.Millisecond
+)
+
+// ErrConfig: the configuration cannot work.
+var ErrConfig = errors.New("drtm configuration")
+
+// defaults fills in what was left 0.
+func (c *Config) defaults() {
+	lease, readOnly := Leases(c.RoundTrip)
+	setDefault(&c.Lease, lease)
+	setDefault(&c.LeaseReadOnly, readOnly)
+	setDefault(&c.RegionAborts, DefaultRegionAborts)
+	setDefault(&c.Attempts, DefaultAttempts)
+	setDefault(&c.LockWait, DefaultLockWait)
+	setDefault(&c.OrphanAfter, DefaultOrphanAfter)
+	if c.RecorderClock == nil {
+		c.RecorderClock = c.Clock
+	}
+}
+
+func setDefault[T comparable](p *T, v T) {
+	var zero T
+	if *p == zero {
+		*p = v
+	}
+}
+
+// check reports what cannot work.
+func (c *Config) check() error {
+	switch {
+	case len(c.Peers) > MaxNodes:
+		return fmt.Errorf("%w: %d machines, and the owner's 8 bits of a state word name %d: "+
+			"use fewer machines with more workers", ErrConfig, len(c.Peers), MaxNodes)
+	case int(c.Node) >= len(c.Peers):
+		return fmt.Errorf("%w: node %d of %d", ErrConfig, c.Node, len(c.Peers))
+	case c.Index < 0 || c.Index >= MaxWorkers:
+		return fmt.Errorf("%w: worker %d of a machine, and tickets tell %d apart", ErrConfig,
+			c.Index, MaxWorkers)
+	case len(c.Tables) != len(c.Specs):
+		return fmt.Errorf("%w: %d tables and %d specifications of tables", ErrConfig,
+			len(c.Tables), len(c.Specs))
+	case c.Delta < 0 || c.Lease <= 2*c.Delta || c.LeaseReadOnly <= 2*c.Delta:
+		return fmt.Errorf("%w: leases of %s and %s are never valid with a clock error of %s: "+
+			"make them longer than twice that", ErrConfig, c.Lease, c.LeaseReadOnly, c.Delta)
+	case c.Scope == verbs.AtomicNone:
+		return fmt.Errorf("%w: the device has no atomics: choose another", ErrConfig)
+	case c.Memory.Words == nil && c.Structure == nil:
+		return fmt.Errorf("%w: memory without line words needs Config.Structure", ErrConfig)
+	}
+	return nil
+}

@@ -1,0 +1,55 @@
+// Package drtm is the transaction protocol of DrTM (§5 and §7 of "Fast In-Memory Transaction
+// Processing Using RDMA and HTM"): two-phase locking with leases over one-sided RDMA between
+// machines, hardware transactional memory, here emulated (package htm), within one.
+//
+// # A transaction
+//
+//	START    begin.go   look the remote records up; lock those to be written and lease the
+//	                    others until a common end, by CAS, and READ them; all in flight at once
+//	LocalTX  local.go   local records inside a region, each with its state checked (Figure 10(b))
+//	COMMIT   commit.go  end the region: lock its lines, confirm the leases, validate, publish;
+//	                    then write the remote updates back and unlock
+//
+// Other files are other ways: readonly.go (§5.4), fallback.go (§7.2), host.go for entries of inserted, deleted and absent records, hca.go for
+// devices whose atomics do not exclude the CPU's (design decision 3), orphan.go for locks that
+// stay. A transaction without remote records posts nothing, waits for nothing and reads no clock.
+//
+// # Deviations from the paper, and why
+//
+//   - The leases are confirmed inside the commit of the region, after its lines are locked and
+//     before its reads are validated. The paper confirms, then executes XEND; there the hardware
+//     aborts a thread that sleeps in between, here it would commit on leases long gone (decision
+//     6). The paper's order is the mutation ConfirmBeforeLock.
+//   - VALID reads the real clock; softtime serves EXPIRED and the choice of end times (decision
+//     10).
+//   - A locked state word has a ticket where an unlocked one has the lease's end: see State.
+//   - An update is written back as version and value, two WRITEs, and the CAS that unlocks. The
+//     state word is never the target of a WRITE (decision 3).
+//   - An absent record is protected like a present one: locally by the lines of its buckets or by
+//     its tombstone, remotely by a lease on an absent entry that its machine makes by RPC.
+//   - The READ behind a CAS shows the state word again: if it is not what the CAS left, the entry
+//     was given to the key only in between.
+//   - After LeaseAll or fallback attempts whose leases end too early, reads take write locks.
+//   - A lease that was joined too late to be valid aborts START at once.
+//
+// # When machines are gone
+//
+// A transaction takes place when its leases are confirmed, with everything locked or validated.
+// From then on it is committed, and its updates are written back until the queue pairs have used
+// up their retries. A machine that is gone by then keeps the record locked with the old value, so
+// that nobody reads it, until recovery; the transaction is committed all the same if any of its
+// writes is known to have taken effect, and its outcome is unknown otherwise. Locks of machines
+// that died stay; whoever meets one gets proto.ReasonLocked, and after Config.OrphanAfter
+// proto.ReasonOrphaned: see Engine.Orphans.
+//
+// # Who may call what
+//
+// An Engine and its transactions belong to the worker's thread; each transaction belongs to the
+// fiber that began it, which must not wait between Begin and the end of the transaction if there
+// are local records: it would wait inside a region. Registered memory is the engine's, until
+// Close.
+//
+// # What it does not do
+//
+// Transaction chopping (§4), logging and recovery (§5.6), ordered stores (§7.5).
+package drtm

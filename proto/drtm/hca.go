@@ -1,0 +1,115 @@
+package drtm
+
+import (
+	"drtmd/store/layout"
+)
+
+// recordCommitter is the commit where the CPU's atomics and the NIC's do not exclude each other
+// (design decision 3): the state words of the local records that were written are taken by CAS
+// through the NIC, in the global order; leases are confirmed; every local record that was read is
+// looked at again, because a remote transaction may have locked, written and unlocked it since
+// and only its version tells; then the region publishes, and the state words go back by CAS.
+type recordCommitter tx
+
+// Confirm is the transaction's.
+func (r *recordCommitter) Confirm() bool { return (*tx)(r).Confirm() }
+
+// Lock takes the state words of the local records that were written.
+func (r *recordCommitter) Lock() bool {
+	t := (*tx)(r)
+	was := t.f.Shield()
+	defer t.f.Unshield(was)
+	t.order()
+	t.cursor = 0
+	p := &t.e.cfg.Peers[t.e.cfg.Node]
+	t.batch.Reset()
+	for i := range t.items {
+		it := &t.items[i]
+		if it.verbs || !it.changes() {
+			continue
+		}
+		if t.ticket == 0 {
+			t.ticket = t.e.tickets.take()
+		}
+		it.hold, it.op = asked, t.batch.Len()
+		t.batch.CAS(t.f, p.Conn, p.Memory.Addr+uint64(it.off+layout.StateOffset), p.Memory.RKey,
+			uint64(it.word), uint64(LockedBy(t.e.cfg.Node, t.ticket)))
+	}
+	_ = t.batch.Await(t.f) // each has its own error
+	all := true
+	for i := range t.items {
+		it := &t.items[i]
+		if it.verbs || it.hold != asked {
+			continue
+		}
+		switch {
+		case t.batch.Err(it.op) != nil:
+			t.e.counts.Unsure++
+			all = false
+		case State(t.batch.Old(it.op)) != it.word:
+			it.hold = nothing
+			all = false
+		default:
+			it.hold, it.word = locked, LockedBy(t.e.cfg.Node, t.ticket)
+		}
+	}
+	return all
+}
+
+// Validate looks at every local record again that was read: same key, same version, and no lock
+// but its own.
+func (r *recordCommitter) Validate() bool {
+	t := (*tx)(r)
+	m := t.e.cfg.Memory
+	again := false
+	for i := range t.items {
+		it := &t.items[i]
+		if it.verbs || !it.loaded {
+			continue
+		}
+		if !it.found {
+			again = true
+			// Absent without an entry. Whoever inserts it makes the entry, locks it, and then
+			// reads or writes what this transaction holds; so it shows here, or it comes later.
+			if off, found := t.e.cfg.Tables[it.table-1].Find(uint64(it.key)); found &&
+				layout.Match(uint64(it.key), word(m, off), layout.Version(word(m,
+					off+layout.VersionOffset))) != layout.Stale {
+				return false
+			}
+			continue
+		}
+		s := State(word(m, it.off+layout.StateOffset))
+		mine := it.hold == locked && s == it.word
+		if s.Locked() && !mine || word(m, it.off) != uint64(it.key) ||
+			layout.Version(word(m, it.off+layout.VersionOffset)) != it.version {
+			return false
+		}
+	}
+	// An absence without an entry has no version: it may have ended and begun again since it was
+	// read. So this moment is when the transaction takes place, and the leases must last until it.
+	return !again || t.Confirm()
+}
+
+// Unlock gives the state words back, whether or not the commit has taken place.
+func (r *recordCommitter) Unlock(bool) {
+	t := (*tx)(r)
+	was := t.f.Shield()
+	defer t.f.Unshield(was)
+	t.batch.Reset()
+	for i := range t.items {
+		if it := &t.items[i]; !it.verbs && it.hold == locked {
+			t.postUnlock(it)
+		}
+	}
+	_ = t.batch.Await(t.f)
+	for i := range t.items {
+		it := &t.items[i]
+		if it.verbs || it.hold != locked {
+			continue
+		}
+		it.hold = nothing
+		if t.batch.Err(it.op) != nil {
+			t.e.orphans.left(it)
+		}
+	}
+}

@@ -1,0 +1,342 @@
+package drtm
+
+import (
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"drtmd/htm"
+	"drtmd/proto"
+	"drtmd/store"
+	"drtmd/store/layout"
+	"drtmd/verbs/fiber"
+	"drtmd/verbs/rpc"
+)
+
+// RPC types of the protocol.
+const (
+	TypeEnsure rpc.Type = 0x40 // make an absent entry for a key, if it has none
+	TypeForget rpc.Type = 0x41 // a record was deleted: its entry can be given back
+)
+
+// Requests and responses, little endian. Both requests: table 2 | zero 6 | key 8. The response to
+// TypeEnsure: answer 8 | offset of the entry 8.
+const (
+	ensureRequestBytes  = 16
+	ensureResponseBytes = 16
+)
+
+// answer to TypeEnsure.
+type answer uint64
+
+const (
+	answerDone answer = iota + 1
+	answerFull        // the table has no room
+	answerBusy        // regions kept aborting
+)
+
+// errRequest is what a request is answered with that makes no sense.
+var errRequest = errors.New("drtm: malformed request")
+
+// hostTries bounds the regions run for one entry.
+const hostTries = 64
+
+// host makes entries and gives them back, in the tables of the own machine: for its own
+// transactions and, by RPC, for others. What is made is absent and unlocked; who asked for it locks
+// or leases it by CAS like any other, and sees by the entry's key if it was given back meanwhile.
+// So no lock is lost with a response that does not arrive.
+type host struct {
+	e      *Engine
+	region *htm.Region
+	queue  []forgotten // ring of entries to give back
+	head   int
+	n      int
+}
+
+// forgotten is an entry to be given back when nobody holds a lease on it any more.
+type forgotten struct {
+	table proto.TableID
+	key   proto.Key
+	after time.Duration // by softtime
+}
+
+// queueBound is the number of entries that wait to be given back; a power of two. Beyond it a
+// tombstone stays until its key is used again.
+const queueBound = 1 << 12
+
+func (h *host) init(e *Engine) error {
+	h.e = e
+	h.region = htm.NewRegion(e.cfg.Region)
+	h.queue = make([]forgotten, queueBound)
+	return nil
+}
+
+// serve registers the handlers. They run at once: a region does not wait.
+func (h *host) serve(p *rpc.Port) {
+	p.Handle(TypeEnsure, func(req, resp []byte) (int, error) {
+		table, k, err := h.decode(req)
+		if err != nil {
+			return 0, err
+		}
+		off, a := h.ensure(table, k)
+		binary.LittleEndian.PutUint64(resp, uint64(a))
+		binary.LittleEndian.PutUint64(resp[8:], uint64(off))
+		return ensureResponseBytes, nil
+	})
+	p.Handle(TypeForget, func(req, _ []byte) (int, error) {
+		table, k, err := h.decode(req)
+		if err == nil {
+			h.forget(table, k, h.e.soft)
+		}
+		return 0, err
+	})
+}
+
+func (h *host) decode(req []byte) (proto.TableID, proto.Key, error) {
+	if len(req) != ensureRequestBytes {
+		return 0, 0, errRequest
+	}
+	table := proto.TableID(binary.LittleEndian.Uint16(req))
+	if table == 0 || int(table) > len(h.e.cfg.Specs) {
+		return 0, 0, errRequest
+	}
+	return table, proto.Key(binary.LittleEndian.Uint64(req[8:])), nil
+}
+
+func encodeRequest(b *[ensureRequestBytes]byte, table proto.TableID, k proto.Key) {
+	clear(b[:8])
+	binary.LittleEndian.PutUint16(b[:], uint16(table))
+	binary.LittleEndian.PutUint64(b[8:], uint64(k))
+}
+
+// structure takes the right to change the tables' structure where regions of different workers
+// do not see each other.
+func (h *host) structure() func() {
+	if h.e.glob {
+		return nil
+	}
+	h.e.cfg.Structure.Lock()
+	return h.e.cfg.Structure.Unlock
+}
+
+// ensure finds a key's entry or makes an absent one, and says where it is. One that is made will
+// be given back unless the key has a value by then.
+func (h *host) ensure(table proto.TableID, k proto.Key) (off int, a answer) {
+	t := h.e.cfg.Tables[table-1]
+	if unlock := h.structure(); unlock != nil {
+		defer unlock()
+	}
+	for range hostTries {
+		h.region.Begin()
+		off, v, ok, err := t.EnsureIn(h.region, uint64(k), uint64(Init))
+		switch {
+		case err != nil:
+			h.region.Abort(0)
+			if h.sweep(nil, 4) > 0 {
+				continue // that made room
+			}
+			return 0, answerFull
+		case ok && h.region.Commit(nil):
+			if !v.Live() {
+				h.e.counts.Ensured++
+				h.forget(table, k, h.e.soft+h.e.cfg.LeaseReadOnly)
+			}
+			return off, answerDone
+		}
+	}
+	return 0, answerBusy
+}
+
+// forget remembers an entry to be given back after a time.
+func (h *host) forget(table proto.TableID, k proto.Key, after time.Duration) {
+	if h.n == len(h.queue) {
+		return
+	}
+	h.queue[(h.head+h.n)%len(h.queue)] = forgotten{table, k, after}
+	h.n++
+}
+
+// sweep gives at most some of the entries back, and says how many. An entry that is locked or
+// leased stays in the queue, one that has a value leaves it. Without line words it needs a fiber.
+func (h *host) sweep(f *fiber.Fiber, most int) (done int) {
+	if !h.e.glob && f == nil {
+		return 0
+	}
+	for range most {
+		if h.n == 0 || h.queue[h.head].after > h.e.soft {
+			return done
+		}
+		x := h.queue[h.head]
+		h.head = (h.head + 1) % len(h.queue)
+		h.n--
+		switch h.reclaim(f, x) {
+		case reclaimed:
+			done++
+			h.e.counts.Reclaimed++
+		case inUse:
+			h.forget(x.table, x.key, h.e.soft+h.e.cfg.Lease)
+		}
+	}
+	return done
+}
+
+// fate of a forgotten entry.
+type fate uint8
+
+const (
+	reclaimed fate = iota + 1
+	inUse          // locked or leased: later
+	gone           // it has a value, or there is none
+)
+
+// reclaim gives one entry back.
+func (h *host) reclaim(f *fiber.Fiber, x forgotten) fate {
+	t, m := h.e.cfg.Tables[x.table-1], h.e.cfg.Memory
+	off, found := t.Find(uint64(x.key))
+	if !found {
+		return gone
+	}
+	s := State(word(m, off+layout.StateOffset))
+	switch {
+	case layout.Version(word(m, off+layout.VersionOffset)).Live():
+		return gone
+	case s.Locked() || !h.e.expired(s.End()):
+		return inUse
+	case h.e.glob:
+		return h.unlink(t, x.key, s)
+	}
+	return h.reclaimLocked(f, t, x.key, off, s)
+}
+
+// unlink takes an entry out of its table if its state is s.
+func (h *host) unlink(t *store.Table, k proto.Key, s State) fate {
+	h.region.Begin()
+	ok, err := t.ReclaimIn(h.region, uint64(k), uint64(s))
+	switch {
+	case err == store.ErrNoEntry || err == store.ErrLive:
+		h.region.Abort(0)
+		return gone
+	case err != nil:
+		h.region.Abort(0)
+		return inUse
+	case !ok || !h.region.Commit(nil):
+		return inUse
+	}
+	return reclaimed
+}
+
+// reclaimLocked is reclaim without line words: the state word is the NIC's, so the entry is
+// locked by CAS while it is taken away.
+func (h *host) reclaimLocked(f *fiber.Fiber, t *store.Table, k proto.Key, off int,
+	s State) fate {
+	was := f.Shield()
+	defer f.Unshield(was)
+	p := &h.e.cfg.Peers[h.e.cfg.Node]
+	at := p.Memory.Addr + uint64(off+layout.StateOffset)
+	lock := LockedBy(h.e.cfg.Node, h.e.tickets.take())
+	old, err := p.Conn.CAS(f, at, p.Memory.RKey, uint64(s), uint64(lock))
+	if err != nil || State(old) != s {
+		return inUse
+	}
+	h.e.cfg.Structure.Lock()
+	done := h.unlink(t, k, lock)
+	h.e.cfg.Structure.Unlock()
+	if _, err := p.Conn.CAS(f, at, p.Memory.RKey, uint64(lock), uint64(Init)); err != nil {
+		return inUse // the own queue pair is broken: the worker is going down
+	}
+	return done
+}
+
+// ensure makes entries for the records that have none: absent ones, so that there is something to
+// lock or lease. Requests to other machines are in flight together.
+func (t *tx) ensure() error {
+	e := t.e
+	var first error
+	n := 0
+	for i := range t.items {
+		it := &t.items[i]
+		if !it.verbs || it.found {
+			continue
+		}
+		if it.node == e.cfg.Node {
+			off, a := e.host.ensure(it.table, it.key)
+			if err := t.place(it, off, a); err != nil && first == nil {
+				first = err
+			}
+			continue
+		}
+		if n == len(t.calls) {
+			t.calls = append(t.calls, new(ensureCall))
+		}
+		c := t.calls[n]
+		c.item = i
+		encodeRequest(&c.req, it.table, it.key)
+		if err := e.cfg.Peers[it.node].Session.Start(t.f, &c.call, TypeEnsure, c.req[:],
+			c.resp[:]); err != nil {
+			first = unreachableRPC(t.f, err)
+			break
+		}
+		n++
+	}
+	if n > 0 {
+		t.f.Step("drtm: before ensure")
+	}
+	for _, c := range t.calls[:n] {
+		if _, err := c.call.Await(t.f, 0); err != nil {
+			if first == nil {
+				first = unreachableRPC(t.f, err)
+			}
+			continue
+		}
+		a := answer(binary.LittleEndian.Uint64(c.resp[:]))
+		off := binary.LittleEndian.Uint64(c.resp[8:])
+		it := &t.items[c.item]
+		if a == answerDone {
+			d := e.cfg.Peers[it.node].Tables[it.table-1].Descriptor()
+			if !d.Entry(off) {
+				a = answerBusy // not a place of this table
+			}
+		}
+		if err := t.place(it, int(off), a); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// place takes the answer to an ensure.
+func (t *tx) place(it *item, off int, a answer) error {
+	switch a {
+	case answerDone:
+		it.off, it.found = off, true
+		return nil
+	case answerFull:
+		return proto.Aborting(proto.ReasonFull)
+	}
+	return proto.Aborting(proto.ReasonConflict)
+}
+
+// sendForget tells a record's machine that its entry can be given back.
+func (t *tx) sendForget(it *item) {
+	if len(t.calls) == 0 {
+		t.calls = append(t.calls, new(ensureCall))
+	}
+	c := t.calls[0]
+	encodeRequest(&c.req, it.table, it.key)
+	// The error does not matter: see forgetRemote.
+	_, _ = t.e.cfg.Peers[it.node].Session.Call(t.f, TypeForget, c.req[:], c.resp[:], 0)
+}
+
+// unreachableRPC is the Abort of a call that failed: the machine does not answer.
+func unreachableRPC(f *fiber.Fiber, err error) error {
+	if stop := f.Err(); stop != nil {
+		return stop
+	}
+	for _, gone := range [...]error{rpc.ErrPeerGone, rpc.ErrPeerReset, rpc.ErrUnanswered,
+		rpc.ErrClosed, rpc.ErrBroken} {
+		if errors.Is(err, gone) {
+			return proto.Aborting(proto.ReasonUnreachable)
+		}
+	}
+	return err
+}

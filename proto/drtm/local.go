@@ -1,0 +1,203 @@
+package drtm
+
+import (
+	"sync/atomic"
+	"unsafe"
+
+	"drtmd/htm"
+	"drtmd/proto"
+	"drtmd/store/layout"
+)
+
+// enter begins the region of LocalTX, if the transaction has local records. Where they are is
+// found out before: a stale place shows inside.
+func (t *tx) enter() error {
+	n := t.locate()
+	if n == 0 {
+		return nil
+	}
+	t.f.Charge(costFind * int64(n))
+	t.f.Step("drtm: before XBEGIN")
+	t.region.Begin()
+	t.inRegion = true
+	t.e.stats.RegionRuns++
+	return nil
+}
+
+// locate finds the local records outside of any region, and says how many there are.
+func (t *tx) locate() int {
+	n := 0
+	for i := range t.items {
+		if it := &t.items[i]; !it.verbs {
+			it.off, it.found = t.e.cfg.Tables[it.table-1].Find(uint64(it.key))
+			n++
+		}
+	}
+	return n
+}
+
+// loadLocal is LOCAL_READ and the checks of LOCAL_WRITE (Figure 10(b)), inside the region.
+func (t *tx) loadLocal(it *item) error {
+	presence := layout.Stale
+	var err error
+	if it.found {
+		if presence, err = t.copyLocal(it); err != nil {
+			return err
+		}
+	}
+	if presence == layout.Stale {
+		var ok bool
+		it.off, it.found, ok = t.e.cfg.Tables[it.table-1].FindIn(t.region, uint64(it.key))
+		if !ok {
+			return t.regionOver()
+		}
+		if !it.found {
+			it.absent() // the lines of its buckets are in the read set
+			return nil
+		}
+		if presence, err = t.copyLocal(it); err != nil {
+			return err
+		}
+		if presence == layout.Stale {
+			return t.leave(proto.ReasonConflict) // only a doomed view can be so
+		}
+	}
+	_, v, s := it.decode()
+	if err := t.checkState(it, s); err != nil {
+		return err
+	}
+	it.word = s
+	it.accept(v, presence == layout.Live)
+	return nil
+}
+
+// checkState aborts on a write lock, and, if the record is to be written, on an unexpired lease.
+func (t *tx) checkState(it *item, s State) error {
+	e := t.e
+	if writes(it.mode) && e.cfg.Mutation == NoStateCheck {
+		return nil
+	}
+	if s.Locked() {
+		return t.leave(proto.AbortReason(e.orphans.met(e, it, s)))
+	}
+	if s != Init && writes(it.mode) && !e.expired(s.End()) {
+		return t.leave(proto.ReasonLeased)
+	}
+	return nil
+}
+
+// copyLocal copies the entry at the item's place into its image, in the region.
+func (t *tx) copyLocal(it *item) (layout.Presence, error) {
+	m := t.e.cfg.Memory
+	if !t.region.Load(m, it.off, it.image) {
+		return 0, t.regionOver()
+	}
+	key, v, s := it.decode()
+	if !t.e.glob {
+		// No line words: the copy is one only if nobody wrote between two looks (decision 3).
+		v2, _ := t.region.Load64(m, it.off+layout.VersionOffset)
+		s2, ok := t.region.Load64(m, it.off+layout.StateOffset)
+		if !ok {
+			return 0, t.regionOver()
+		}
+		if layout.Version(v2) != v || State(s2).Locked() != s.Locked() {
+			return 0, t.leave(proto.ReasonConflict)
+		}
+	}
+	if t.e.cfg.Mutation == NoIncarnationCheck {
+		return layout.Live, nil
+	}
+	return layout.Match(uint64(it.key), key, v), nil
+}
+
+// leave aborts the region, with the reason as XABORT's code, and gives the attempt's error.
+func (t *tx) leave(r proto.Reason) error {
+	t.region.Abort(uint8(r))
+	t.inRegion = false
+	t.aborts++
+	return proto.Aborting(r)
+}
+
+// regionOver is the attempt's error after the region has aborted.
+func (t *tx) regionOver() error {
+	t.inRegion = false
+	t.aborts++
+	code, arg := t.region.Aborted()
+	switch code {
+	case htm.Capacity:
+		t.overflow = true
+		return proto.Aborting(proto.ReasonCapacity)
+	case htm.System, htm.Nested:
+		return proto.Aborting(proto.ReasonSystem)
+	case htm.Explicit:
+		if arg == htm.Unconfirmed {
+			return proto.Aborting(proto.ReasonLease)
+		}
+	}
+	return proto.Aborting(proto.ReasonConflict)
+}
+
+// storeLocal stores what the transaction has written into the region (LOCAL_WRITE, and the
+// making of entries for insertions).
+func (t *tx) storeLocal() error {
+	for i := range t.items {
+		it := &t.items[i]
+		if it.verbs || !it.changes() {
+			continue
+		}
+		if !it.found {
+			if err := t.makeLocal(it); err != nil {
+				return err
+			}
+		}
+		t.f.Charge(costAccess)
+		if it.version.Spent() {
+			return t.leave(proto.ReasonFull)
+		}
+		if !t.storeItem(it, it.next()) {
+			return t.regionOver()
+		}
+	}
+	return nil
+}
+
+// storeItem stores version and value. With line words the state goes along: an expired lease is
+// cleared by the way (Figure 10(b), lines 4 to 6), since the line is written anyway. Elsewhere
+// the state word belongs to the NIC.
+func (t *tx) storeItem(it *item, v layout.Version) bool {
+	m := t.e.cfg.Memory
+	if t.e.glob {
+		s := Init
+		if t.e.cfg.Mutation == NoStateCheck {
+			s = it.word
+		}
+		it.encode(v, s)
+		if !it.is {
+			return t.region.Store(m, it.off+layout.VersionOffset,
+				it.image[layout.VersionOffset:layout.ValueOffset])
+		}
+		return t.region.Store(m, it.off+layout.VersionOffset, it.image[layout.VersionOffset:])
+	}
+	return t.region.Store64(m, it.off+layout.VersionOffset, uint64(v)) &&
+		(!it.is || t.region.Store(m, it.off+layout.ValueOffset, it.value()))
+}
+
+// makeLocal makes the entry of a record that has none, in the region that makes it live: nobody
+// sees it absent.
+func (t *tx) makeLocal(it *item) error {
+	off, v, ok, err := t.e.cfg.Tables[it.table-1].EnsureIn(t.region, uint64(it.key), uint64(Init))
+	switch {
+	case !ok:
+		return t.regionOver()
+	case err != nil:
+		return t.leave(proto.ReasonFull)
+	}
+	it.off, it.found, it.version = off, true, v
+	t.e.counts.Ensured++
+	return nil
+}
+
+// word is an aligned word of memory as it is now, outside of any region.
+func word(m *htm.Memory, off int) uint64 {
+	return atomic.LoadUint64((*uint64)(unsafe.Pointer(&m.Bytes[off])))
+}

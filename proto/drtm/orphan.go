@@ -1,0 +1,91 @@
+package drtm
+
+import (
+	"time"
+
+	"drtmd/proto"
+	"drtmd/store/layout"
+)
+
+// Orphan is a record that stays locked: by a machine that died, or that is stopped, or by this
+// one if the record's machine was gone when the lock was to be released. It stays so until
+// recovery; transactions that need it are aborted with proto.ReasonOrphaned.
+type Orphan struct {
+	Node  proto.NodeID // of the record
+	Table proto.TableID
+	Key   proto.Key
+	State State         // with the owner of the lock
+	Since time.Duration // when the lock was first met, on the node's clock
+}
+
+// orphans remembers the locks that transactions ran into. A ticket makes each lock different from
+// every other, so a lock that is met again after a time has been held all the while.
+type orphans struct {
+	seen [orphanSets][orphanWays]sighting
+	own  []Orphan // locks of this machine that could not be released
+}
+
+// sighting is a lock that was met.
+type sighting struct {
+	off      int
+	state    State
+	since    time.Duration
+	last     time.Duration
+	node     proto.NodeID
+	table    proto.TableID
+	key      proto.Key
+	orphaned bool
+}
+
+const (
+	orphanSets = 64 // a power of two
+	orphanWays = 4
+	ownBound   = 1024 // of the list of own locks; Counts.Unfinished counts on
+)
+
+// met notes that a record's lock was in the way, and gives the Abort: the lock is called orphaned
+// when the same one was met for Config.OrphanAfter.
+func (o *orphans) met(e *Engine, it *item, s State) error {
+	set := &o.seen[(uint(it.off)/layout.EntryAlignment^uint(it.node)*0x9e3779b1)%orphanSets]
+	x := &set[0]
+	for i := range set {
+		if y := &set[i]; y.off == it.off && y.node == it.node && y.state != Init {
+			x = y
+			break
+		} else if y.last < x.last {
+			x = y
+		}
+	}
+	if x.off != it.off || x.node != it.node || x.state != s {
+		*x = sighting{off: it.off, node: it.node, state: s, since: e.soft,
+			table: it.table, key: it.key}
+	}
+	x.last = e.soft
+	if x.last-x.since < e.cfg.OrphanAfter {
+		return proto.Aborting(proto.ReasonLocked)
+	}
+	x.orphaned = true
+	return proto.Aborting(proto.ReasonOrphaned)
+}
+
+// left notes that a lock of this machine stays behind on a machine that is gone.
+func (o *orphans) left(it *item) {
+	if len(o.own) < ownBound {
+		o.own = append(o.own, Orphan{Node: it.node, Table: it.table, Key: it.key,
+			State: it.word})
+	}
+}
+
+// Orphans appends what is known of records that stay locked: this is the named condition behind
+// proto.ReasonOrphaned. A lock that recovery has released meanwhile is named until another is met
+// in its place.
+func (e *Engine) Orphans(to []Orphan) []Orphan {
+	for i := range e.orphans.seen {
+		for j := range e.orphans.seen[i] {
+			if x := &e.orphans.seen[i][j]; x.orphaned {
+				to = append(to, Orphan{x.node, x.table, x.key, x.state, x.since})
+			}
+		}
+	}
+	return append(to, e.orphans.own...)
+}

@@ -41,6 +41,11 @@ func (b *Batch) Write(f *Fiber, c *Conn, sge verbs.SGE, addr uint64, rkey uint32
 		SGE: [verbs.MaxSGE]verbs.SGE{sge}})
 }
 
+// Send adds a SEND of sge.
+func (b *Batch) Send(f *Fiber, c *Conn, sge verbs.SGE) {
+	b.Post(f, c, &verbs.WR{Op: verbs.OpSend, NumSGE: 1, SGE: [verbs.MaxSGE]verbs.SGE{sge}})
+}
+
 // CAS adds a compare-and-swap; Old gives what the word held.
 func (b *Batch) CAS(f *Fiber, c *Conn, addr uint64, rkey uint32, expect, swap uint64) {
 	b.Post(f, c, &verbs.WR{Op: verbs.OpCAS, RemoteAddr: addr, RKey: rkey, CompareAdd: expect,

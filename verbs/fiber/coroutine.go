@@ -21,6 +21,8 @@ type Fiber struct {
 	next *Fiber // in the ready list or a wait list
 	list *fiberList
 
+	watch watch
+
 	timer    timer
 	expired  bool // the timer ended the wait
 	signaled bool // a Cond ended the wait

@@ -31,6 +31,7 @@ type host struct {
 	conn    *fiber.Conn
 	worker  *fiber.Worker
 	memory  *verbs.MR      // 4 KiB of the passive node, every right; nil in another process
+	passive *verbs.QP      // the conn's other end; nil in another process
 	remote  verbs.RemoteMR // the same
 	buffer  *verbs.MR      // 4 KiB of the worker's node
 	drive   func() error
@@ -130,8 +131,16 @@ func (h *host) connect(active, passive *verbs.Context,
 	h.makeConn(active, newWorker)
 	memory, peer, err := passiveSide(passive, h.conn.Endpoint())
 	h.must(err)
-	h.memory, h.remote = memory, memory.Remote()
-	h.must(h.conn.Connect(peer, verbs.ConnectAttr{}))
+	h.memory, h.remote, h.passive = memory, memory.Remote(), peer
+	h.must(h.conn.Connect(peer.Endpoint(), verbs.ConnectAttr{}))
+}
+
+// receive posts a receive at the passive node.
+func (h *host) receive(id uint64, offset, length int) {
+	h.t.Helper()
+	_, err := h.passive.PostRecv([]verbs.RecvWR{{ID: id, NumSGE: 1,
+		SGE: [verbs.MaxSGE]verbs.SGE{h.memory.SGE(offset, length)}}})
+	h.must(err)
 }
 
 // makeConn makes the worker, its buffer, and a conn in INIT.
@@ -148,26 +157,29 @@ func (h *host) makeConn(active *verbs.Context,
 	h.must(err)
 }
 
+// rnrTimer stands for 491.52 ms: a SEND without a receive is in flight for several of these.
+const rnrTimer = 31
+
 // passiveSide makes the passive node's memory, and a QP that is connected to peer.
-func passiveSide(c *verbs.Context, peer verbs.Endpoint) (*verbs.MR, verbs.Endpoint, error) {
+func passiveSide(c *verbs.Context, peer verbs.Endpoint) (*verbs.MR, *verbs.QP, error) {
 	pd, err := c.AllocPD()
 	if err != nil {
-		return nil, verbs.Endpoint{}, err
+		return nil, nil, err
 	}
 	mr, err := pd.AllocMR(4096, verbs.AccessAll, verbs.MROptions{})
 	if err != nil {
-		return nil, verbs.Endpoint{}, err
+		return nil, nil, err
 	}
-	cq, err := c.CreateCQ(verbs.CQConfig{Depth: 4})
+	cq, err := c.CreateCQ(verbs.CQConfig{Depth: 16})
 	if err != nil {
-		return nil, verbs.Endpoint{}, err
+		return nil, nil, err
 	}
 	qp, err := pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: cq, RecvCQ: cq, SendDepth: 1,
-		RecvDepth: 1, Access: verbs.AccessAll})
+		RecvDepth: 8, Access: verbs.AccessAll})
 	if err != nil {
-		return nil, verbs.Endpoint{}, err
+		return nil, nil, err
 	}
-	return mr, qp.Endpoint(), qp.Connect(&peer, verbs.ConnectAttr{})
+	return mr, qp, qp.Connect(&peer, verbs.ConnectAttr{RTR: verbs.RTRAttr{MinRNRTimer: rnrTimer}})
 }
 
 func (h *host) open(p verbs.Provider) *verbs.Context {

@@ -153,12 +153,29 @@ func TestCancelEndsEveryWaitAndRunsCleanups(t *testing.T) {
 				return err
 			}
 			cleaned := 0
+			sleeper := w.Go("sleeper", nil, func(f *fiber.Fiber) error { return f.Sleep(8 * h.unit) })
 			var tasks []*fiber.Task
 			for name, wait := range map[string]func(*fiber.Fiber) error{
 				"mutex": m.Lock,
 				"cond":  func(f *fiber.Fiber) error { return c.Wait(f, 0) },
 				"queue": func(f *fiber.Fiber) error { _, err := q.Get(f, 0); return err },
+				"full queue": func(f *fiber.Fiber) error {
+					full := fiber.NewQueue[int](1)
+					return errors.Join(full.Put(f, 1, 0), full.Put(f, 2, 0))
+				},
+				"join":  func(f *fiber.Fiber) error { return f.Join(sleeper, 0) },
 				"sleep": func(f *fiber.Fiber) error { return f.Sleep(time.Hour) },
+				"word": func(f *fiber.Fiber) error {
+					_, err := f.AwaitWord(h.memory, 1024, 0, 0)
+					return err
+				},
+				"line": func(f *fiber.Fiber) error {
+					var seen fiber.Line
+					return f.AwaitLine(h.memory, 16, &seen, 0)
+				},
+				"receive that is never posted": func(f *fiber.Fiber) error {
+					return h.conn.Send(f, h.buffer.SGE(0, 8))
+				},
 				"yield": func(f *fiber.Fiber) error {
 					for {
 						if err := f.Yield(); err != nil {
@@ -190,17 +207,101 @@ func TestCancelEndsEveryWaitAndRunsCleanups(t *testing.T) {
 				return fmt.Errorf("%d of %d cleanups ran", cleaned, len(tasks))
 			}
 			m.Unlock(f)
-			return m.Lock(f) // the cancelled waiter left the queue
+			if err := m.Lock(f); err != nil { // the cancelled waiter left the queue
+				return err
+			}
+			return f.Join(sleeper, 0)
 		})
 	})
 }
 
+// Every wait that takes a deadline ends with it, not earlier, and what was waited for can be
+// waited for again.
+func TestDeadlineEndsEveryWait(t *testing.T) {
+	eachHost(t, func(t *testing.T, h *host) {
+		h.run(func(f *fiber.Fiber) error {
+			var m fiber.Mutex
+			var c fiber.Cond
+			holder := f.Worker().Go("holder", nil, func(f *fiber.Fiber) error {
+				if err := m.Lock(f); err != nil {
+					return err
+				}
+				defer m.Unlock(f)
+				return f.Sleep(50 * h.unit)
+			})
+			empty, full := fiber.NewQueue[int](1), fiber.NewQueue[int](1)
+			if err := errors.Join(full.Put(f, 1, 0), f.Yield()); err != nil {
+				return err
+			}
+			var op *fiber.Op
+			for _, wait := range []struct {
+				name string
+				call func(deadline time.Duration) error
+			}{
+				{"mutex", func(d time.Duration) error { return m.LockUntil(f, d) }},
+				{"cond", func(d time.Duration) error { return c.Wait(f, d) }},
+				{"empty queue", func(d time.Duration) error { _, err := empty.Get(f, d); return err }},
+				{"full queue", func(d time.Duration) error { return full.Put(f, 2, d) }},
+				{"join", func(d time.Duration) error { return f.Join(holder, d) }},
+				{"word", func(d time.Duration) error {
+					_, err := f.AwaitWord(h.memory, 1024, 0, d)
+					return err
+				}},
+				{"operation", func(d time.Duration) (err error) { // no receive is posted
+					op, err = h.conn.Post(f, &verbs.WR{Op: verbs.OpSend})
+					if err != nil {
+						return err
+					}
+					return f.AwaitUntil(op, d)
+				}},
+				{"batch", func(d time.Duration) error {
+					var b fiber.Batch
+					b.Post(f, h.conn, &verbs.WR{Op: verbs.OpSend})
+					return b.AwaitUntil(f, d)
+				}},
+				{"any of a batch", func(d time.Duration) error {
+					var b fiber.Batch
+					b.Post(f, h.conn, &verbs.WR{Op: verbs.OpSend})
+					i, err := b.AwaitAny(f, d)
+					if i != -1 {
+						return fmt.Errorf("operation %d is done", i)
+					}
+					return err
+				}},
+			} {
+				for range 2 {
+					deadline := f.Now() + h.unit/4
+					if err := wait.call(deadline); !errors.Is(err, fiber.ErrDeadline) {
+						return fmt.Errorf("%s: %v", wait.name, err)
+					}
+					if now := f.Now(); now < deadline {
+						return fmt.Errorf("%s: ended at %s, before %s", wait.name, now, deadline)
+					}
+				}
+			}
+			// What was abandoned in flight is still the device's, until the conn is quiet.
+			if err := h.conn.QP().ToError(); err != nil {
+				return err
+			}
+			return errors.Join(h.conn.Quiesce(f), f.Join(holder, 0))
+		})
+	})
+}
+
+// A panic of a workload fails its fiber, and its locks are released, remote ones by operations that
+// the cleanup awaits; the others go on.
 func TestPanicFailsItsFiberOnlyWithItsStack(t *testing.T) {
 	eachHost(t, func(t *testing.T, h *host) {
 		h.run(func(f *fiber.Fiber) error {
-			released := false
+			released, r := false, h.remote
 			bad := f.Worker().Go("bad", nil, func(f *fiber.Fiber) error {
-				f.Defer(func(*fiber.Fiber) { released = true })
+				if _, err := h.conn.CAS(f, r.Addr, r.RKey, 0, 7); err != nil {
+					return err
+				}
+				f.Defer(func(f *fiber.Fiber) {
+					old, err := h.conn.CAS(f, r.Addr, r.RKey, 7, 0)
+					released = old == 7 && err == nil
+				})
 				var p *int
 				*p = 1
 				return nil
@@ -213,7 +314,11 @@ func TestPanicFailsItsFiberOnlyWithItsStack(t *testing.T) {
 			if !released {
 				return errors.New("the cleanup did not run")
 			}
-			return nil
+			old, err := h.conn.CAS(f, r.Addr, r.RKey, 0, 8)
+			if err == nil && old != 0 {
+				err = fmt.Errorf("the remote lock is still held by %d", old)
+			}
+			return err
 		})
 	})
 }

@@ -165,6 +165,12 @@ func (c *Conn) Write(f *Fiber, sge verbs.SGE, addr uint64, rkey uint32) error {
 		SGE: [verbs.MaxSGE]verbs.SGE{sge}})
 }
 
+// Send sends sge to the peer, whose queue pair needs a receive posted, and waits until it has been
+// delivered.
+func (c *Conn) Send(f *Fiber, sge verbs.SGE) error {
+	return c.run(f, &verbs.WR{Op: verbs.OpSend, NumSGE: 1, SGE: [verbs.MaxSGE]verbs.SGE{sge}})
+}
+
 func (c *Conn) run(f *Fiber, wr *verbs.WR) error {
 	o, err := c.Post(f, wr)
 	if err != nil {

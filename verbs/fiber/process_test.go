@@ -50,10 +50,11 @@ func serveMemory(c *verbs.Context) error {
 	if err := peer.UnmarshalBinary(b); err != nil {
 		return err
 	}
-	mr, e, err := passiveSide(c, peer)
+	mr, qp, err := passiveSide(c, peer)
 	if err != nil {
 		return err
 	}
+	e := qp.Endpoint()
 	if b, err = e.MarshalBinary(); err != nil {
 		return err
 	}

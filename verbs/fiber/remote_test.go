@@ -226,6 +226,86 @@ func TestAwaitWordSeesARemoteWriteAndKeepsItsDeadline(t *testing.T) {
 	})
 }
 
+// A change of any word of a line ends the wait for it, and a line that is not whole is refused.
+func TestAwaitLineSeesARemoteWriteOfAnyWord(t *testing.T) {
+	eachHost(t, func(t *testing.T, h *host) {
+		h.run(func(f *fiber.Fiber) error {
+			var seen fiber.Line
+			err := f.AwaitLine(h.memory, 5, &seen, f.Now()+h.unit)
+			if !errors.Is(err, fiber.ErrDeadline) || seen != (fiber.Line{}) {
+				return fmt.Errorf("without a write: %v, %v", seen, err)
+			}
+			for word := range seen {
+				want := seen
+				want[word] = uint64(100 + word)
+				writer := f.Worker().Go("writer", nil, func(f *fiber.Fiber) error {
+					if err := f.Sleep(h.unit / 10); err != nil {
+						return err
+					}
+					binary.NativeEndian.PutUint64(h.buffer.Bytes(), want[word])
+					r := h.remote
+					return h.conn.Write(f, h.buffer.SGE(0, 8), r.Addr+320+uint64(8*word), r.RKey)
+				})
+				if err := f.AwaitLine(h.memory, 5, &seen, f.Now()+10*time.Second); err != nil {
+					return err
+				}
+				if seen != want {
+					return fmt.Errorf("the line is %v, want %v", seen, want)
+				}
+				if err := f.Join(writer, 0); err != nil {
+					return err
+				}
+			}
+			before := seen
+			if err := f.AwaitLine(h.memory, 4, &seen, 0); err != nil || seen == before {
+				return fmt.Errorf("a line that differs at once: %v, %v", seen, err)
+			}
+			for _, line := range []int{-1, h.memory.Len() / verbs.LineBytes} {
+				if err := f.AwaitLine(h.memory, line, &seen, 0); err == nil {
+					return fmt.Errorf("line %d was waited for", line)
+				}
+			}
+			for _, offset := range []int{-8, 4, h.memory.Len()} {
+				if _, err := f.AwaitWord(h.memory, offset, 0, 0); err == nil {
+					return fmt.Errorf("the word at %d was waited for", offset)
+				}
+			}
+			return nil
+		})
+	})
+}
+
+// SENDs, alone and in a batch, arrive in the peer's receives in order.
+func TestSendArrivesInOrder(t *testing.T) {
+	eachHost(t, func(t *testing.T, h *host) {
+		const receives = 4
+		for i := range receives {
+			h.receive(uint64(i), i*64, 8)
+		}
+		h.run(func(f *fiber.Fiber) error {
+			for i := range receives {
+				binary.NativeEndian.PutUint64(h.buffer.Bytes()[8*i:], uint64(i+1))
+			}
+			if err := h.conn.Send(f, h.buffer.SGE(0, 8)); err != nil {
+				return err
+			}
+			var b fiber.Batch
+			for i := 1; i < receives; i++ {
+				b.Send(f, h.conn, h.buffer.SGE(8*i, 8))
+			}
+			if err := b.Await(f); err != nil {
+				return err
+			}
+			for i := range receives {
+				if v := binary.NativeEndian.Uint64(h.memory.Bytes()[i*64:]); v != uint64(i+1) {
+					return fmt.Errorf("receive %d has %d", i, v)
+				}
+			}
+			return nil
+		})
+	})
+}
+
 func TestOperationsDoNotAllocate(t *testing.T) {
 	eachHost(t, func(t *testing.T, h *host) {
 		if h.virtual || raceEnabled {
@@ -244,6 +324,7 @@ func TestOperationsDoNotAllocate(t *testing.T) {
 				_, _ = h.conn.CAS(f, r.Addr+192, r.RKey, 0, 0)
 				_ = h.conn.Read(f, h.buffer.SGE(0, 64), r.Addr, r.RKey)
 				_ = f.Yield()
+				_, _ = f.AwaitWord(h.memory, 512, 0, f.Now()+1) // it stays: the deadline ends it
 			}
 			round()
 			perOp = testing.AllocsPerRun(200, round)

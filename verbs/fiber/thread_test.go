@@ -100,9 +100,10 @@ func echoes(n int) (time.Duration, error) {
 	return time.Since(start), nil
 }
 
-// An idle cluster sleeps: its threads use next to no CPU time. The bound is loose, a spinning
-// thread would use all of it.
-func TestIdleThreadsSleep(t *testing.T) {
+// An idle cluster of three nodes in one process uses less than 1 % of a core. What the test process
+// does beside it counts too, so one quiet window of several is enough; a thread that spins, or wakes
+// up now and then to look, has none.
+func TestIdleThreadsUseLessThanOnePercentOfACore(t *testing.T) {
 	p := shm.New(shm.Options{Dir: filepath.Join(t.TempDir(), "fabric")})
 	ended := make(chan error, 3)
 	var stops []func()
@@ -112,11 +113,15 @@ func TestIdleThreadsSleep(t *testing.T) {
 		stops = append(stops, h.stop)
 		go func() { ended <- h.drive() }()
 	}
-	time.Sleep(50 * time.Millisecond) // they go to sleep
 	const span = 500 * time.Millisecond
-	before := cpuTime(t)
-	time.Sleep(span)
-	used := cpuTime(t) - before
+	least := span
+	for range 6 {
+		before := cpuTime(t)
+		time.Sleep(span)
+		if least = min(least, cpuTime(t)-before); least < span/100 {
+			break
+		}
+	}
 	for _, stop := range stops {
 		stop()
 	}
@@ -125,9 +130,9 @@ func TestIdleThreadsSleep(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	t.Logf("three idle nodes used %v in %v", used, span)
-	if used > span/10 {
-		t.Fatalf("three idle nodes used %v of CPU time in %v", used, span)
+	t.Logf("three idle nodes used %v in %v", least, span)
+	if least >= span/100 {
+		t.Fatalf("three idle nodes used %v of CPU time in %v", least, span)
 	}
 }
 

@@ -45,7 +45,7 @@ type Worker struct {
 	fibers    []*Fiber // all coroutines
 	live      int      // tasks that have not ended
 	timers    timers
-	lines     []*lineWait
+	lines     []*watch
 	conns     []*Conn
 	dirty     []*Conn // have requests that were not rung in
 	parts     []Part

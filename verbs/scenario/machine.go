@@ -17,6 +17,9 @@ type MachineConfig struct {
 	Depth   int // fiber.WorkerConfig
 	Conns   int
 	Extra   int
+	// Bare leaves PD, workers and links to Boot, which makes workers on Context with NewWorker.
+	// Workers says how many there will be.
+	Bare bool
 	// Boot starts the machine's programs, at the beginning and after each restart. It sets up
 	// memory and calls Machine.Go; it must not wait, and not touch other machines.
 	Boot func(m *Machine) error
@@ -26,8 +29,9 @@ type MachineConfig struct {
 type Machine struct {
 	Env     *Env
 	Node    *sim.Node
-	PD      *verbs.PD       // of the present life
-	Workers []*fiber.Worker // of the present life
+	Context *verbs.Context  // of the present life, as all that follows
+	PD      *verbs.PD       // nil on a bare machine
+	Workers []*fiber.Worker // in the order of their making
 
 	cfg    MachineConfig
 	cq     *verbs.CQ // of the passive ends of links
@@ -105,6 +109,10 @@ func (m *Machine) boot() (err error) {
 			_ = ctx.Close() // the first error is the one to tell
 		}
 	}()
+	m.Context, m.Workers = ctx, nil
+	if m.cfg.Bare {
+		return m.cfg.Boot(m)
+	}
 	if m.PD, err = ctx.AllocPD(); err != nil {
 		return err
 	}
@@ -112,17 +120,27 @@ func (m *Machine) boot() (err error) {
 		return err
 	}
 	for i := range m.cfg.Workers {
-		core := fiber.NewCore(m.Node.Timeline(i))
-		l.cores = append(l.cores, core)
-		w, err := core.NewWorker(fiber.WorkerConfig{Name: fmt.Sprintf("%s/%d", m.Node.Name(), i),
+		_, err := m.NewWorker(i, fiber.WorkerConfig{Name: fmt.Sprintf("%s/%d", m.Node.Name(), i),
 			PD: m.PD, Depth: m.cfg.Depth, Conns: m.cfg.Conns, Extra: m.cfg.Extra})
 		if err != nil {
 			return err
 		}
-		l.workers = append(l.workers, w)
 	}
-	m.Workers = l.workers
 	return m.cfg.Boot(m)
+}
+
+// NewWorker makes the i-th worker of a bare machine, on a core of its own. It is for Boot.
+func (m *Machine) NewWorker(i int, cfg fiber.WorkerConfig) (*fiber.Worker, error) {
+	l := m.lives[len(m.lives)-1]
+	core := fiber.NewCore(m.Node.Timeline(i))
+	l.cores = append(l.cores, core)
+	w, err := core.NewWorker(cfg)
+	if err != nil {
+		return nil, err
+	}
+	l.workers = append(l.workers, w)
+	m.Workers = l.workers
+	return w, nil
 }
 
 // Go starts a fiber on a worker of the present life. An error that it returns fails the run,

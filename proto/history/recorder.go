@@ -117,8 +117,10 @@ func (r *Recorder) append(t *Record) {
 func (r *Recorder) begin() {
 	if n := len(r.spare); n > 0 {
 		r.block, r.spare = r.spare[n-1], r.spare[:n-1]
-	} else if r.block == nil {
+	} else if r.total.blocks > 0 {
 		r.block = make([]byte, 0, blockBytes+blockSlack)
+	} else {
+		r.block = make([]byte, 0, blockSlack) // many a worker records little: this one grows
 	}
 	r.block = r.block[:blockHeaderBytes]
 	r.txns, r.ops, r.delta = 0, 0, delta{}

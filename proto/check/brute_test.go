@@ -1,0 +1,353 @@
+package check
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"drtmd/proto/history"
+)
+
+// model is a small history, for a search over all orders.
+type model struct {
+	records []history.Record
+	errorNs int64
+}
+
+// value is what a key is, as far as an order has shown.
+type value struct {
+	known   bool
+	absent  bool
+	version history.Version // 0: absent, and no tombstone was seen
+	digest  history.Digest
+	written bool
+}
+
+// serializable searches all orders of all choices of unknown transactions.
+func (m *model) serializable() bool {
+	var fixed, unknown []int
+	for i := range m.records {
+		switch m.records[i].Outcome {
+		case history.Committed:
+			fixed = append(fixed, i)
+		case history.Unknown:
+			unknown = append(unknown, i)
+		}
+	}
+	for set := range 1 << len(unknown) {
+		in := slices.Clone(fixed)
+		for b, t := range unknown {
+			if set>>b&1 == 1 {
+				in = append(in, t)
+			}
+		}
+		if m.search(in, map[history.Key]value{}) {
+			return true
+		}
+	}
+	return false
+}
+
+// search puts each transaction that may be the next one first, and the rest behind it.
+func (m *model) search(left []int, state map[history.Key]value) bool {
+	if len(left) == 0 {
+		return true
+	}
+	for i, t := range left {
+		if slices.ContainsFunc(left, func(u int) bool {
+			return m.records[u].EndNs != history.Never &&
+				m.records[u].EndNs+m.errorNs < m.records[t].StartNs-m.errorNs
+		}) {
+			continue
+		}
+		if next, ok := m.apply(t, state); ok &&
+			m.search(slices.Delete(slices.Clone(left), i, i+1), next) {
+			return true
+		}
+	}
+	return false
+}
+
+// apply executes a transaction on a state.
+func (m *model) apply(t int, state map[history.Key]value) (map[history.Key]value, bool) {
+	next := map[history.Key]value{}
+	for k, v := range state {
+		next[k] = v
+	}
+	ops := m.records[t].Ops
+	for _, o := range ops {
+		switch o.Kind {
+		case history.OpRead, history.OpReadAbsent:
+			if !m.read(next, o) {
+				return nil, false
+			}
+		case history.OpScan:
+			for k := o.Key; k <= o.High; k++ {
+				read := slices.ContainsFunc(ops, func(p history.Op) bool {
+					return p.Key == k && (p.Kind == history.OpRead || p.Kind == history.OpReadAbsent)
+				})
+				if !read && !m.read(next, history.Op{Kind: history.OpReadAbsent, Key: k}) {
+					return nil, false
+				}
+			}
+		}
+	}
+	for i, o := range ops {
+		if o.Kind != history.OpWrite && o.Kind != history.OpDelete ||
+			slices.ContainsFunc(ops[i+1:], func(p history.Op) bool {
+				return p.Key == o.Key && (p.Kind == history.OpWrite || p.Kind == history.OpDelete)
+			}) {
+			continue
+		}
+		if v := next[o.Key]; v.written && v.version >= o.Version {
+			return nil, false
+		}
+		next[o.Key] = value{known: true, written: true, absent: o.Kind == history.OpDelete,
+			version: o.Version, digest: o.Digest}
+	}
+	return next, true
+}
+
+// read compares what was read with the state, or learns the initial state from it.
+func (m *model) read(state map[history.Key]value, o history.Op) bool {
+	v := state[o.Key]
+	absent := o.Kind == history.OpReadAbsent
+	switch {
+	case v.known && v.absent != absent:
+		return false
+	case absent && o.Version == 0:
+		if !v.known {
+			state[o.Key] = value{known: true, absent: true}
+		}
+		return true
+	case v.known && (v.written || v.version != 0):
+		return v.version == o.Version && v.digest == o.Digest
+	case m.writtenAtOrBelow(o.Key, o.Version):
+		return false
+	}
+	state[o.Key] = value{known: true, absent: absent, version: o.Version, digest: o.Digest}
+	return true
+}
+
+// writtenAtOrBelow: a version from which on nothing is initial, whatever came of its writer.
+func (m *model) writtenAtOrBelow(k history.Key, v history.Version) bool {
+	for _, r := range m.records {
+		for _, o := range r.Ops {
+			if o.Key == k && (o.Kind == history.OpWrite || o.Kind == history.OpDelete) &&
+				o.Version <= v {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// history records the model.
+func (m *model) history(t testing.TB) *history.History {
+	t.Helper()
+	var segments []*history.Segment
+	for i := range m.records {
+		r := history.NewRecorder(history.Options{Worker: history.WorkerID(i),
+			Clock: history.Clock{ErrorNs: m.errorNs}})
+		x := r.Begin(m.records[i].StartNs)
+		for _, o := range m.records[i].Ops {
+			switch o.Kind {
+			case history.OpRead:
+				x.Read(o.Table, o.Key, o.Version, o.Digest)
+			case history.OpReadAbsent:
+				x.ReadAbsent(o.Table, o.Key, o.Version)
+			case history.OpWrite:
+				x.Write(o.Table, o.Key, o.Version, o.Digest)
+			case history.OpDelete:
+				x.Delete(o.Table, o.Key, o.Version)
+			case history.OpScan:
+				x.Scan(o.Table, o.Key, o.High)
+			}
+		}
+		r.End(x, m.records[i].EndNs, m.records[i].Outcome)
+		s, err := r.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		segments = append(segments, s)
+	}
+	h, err := history.New(history.Names{}, segments...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func (m *model) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "clock error %d", m.errorNs)
+	for i, r := range m.records {
+		fmt.Fprintf(&b, "\n%d: %d-%d %v", i, r.StartNs, r.EndNs, r.Outcome)
+		for _, o := range r.Ops {
+			fmt.Fprintf(&b, ", %v %d", o.Kind, o.Key)
+			if o.Kind == history.OpScan {
+				fmt.Fprintf(&b, "..%d", o.High)
+			} else {
+				fmt.Fprintf(&b, " v%d:%d", o.Version, o.Digest)
+			}
+		}
+	}
+	return b.String()
+}
+
+// draw makes a history by executing transactions one after the other, with times around their
+// turns, and then spoils it or not.
+func draw(r *rand.Rand) *model {
+	m := &model{errorNs: int64(r.IntN(2) * r.IntN(8))}
+	keys := 1 + r.IntN(3)
+	state := make([]value, keys)
+	for k := range state {
+		state[k] = value{absent: r.IntN(2) == 0}
+		if !state[k].absent {
+			state[k].version = 1
+			state[k].digest = 1
+		}
+	}
+	for i := range 2 + r.IntN(5) {
+		m.records = append(m.records, turn(r, i, state))
+	}
+	for range r.IntN(4) * r.IntN(2) {
+		m.spoil(r, keys)
+	}
+	for i := range m.records { // digests of deletes are not recorded
+		for j := range m.records[i].Ops {
+			if o := &m.records[i].Ops[j]; o.Kind == history.OpDelete ||
+				o.Kind == history.OpReadAbsent || o.Kind == history.OpScan {
+				o.Digest = 0
+			}
+		}
+	}
+	return m
+}
+
+// turn executes one transaction.
+func turn(r *rand.Rand, i int, state []value) history.Record {
+	now := int64(10 * i)
+	t := history.Record{Outcome: history.Committed, StartNs: now - r.Int64N(30),
+		EndNs: now + r.Int64N(30)}
+	if r.IntN(4) == 0 {
+		t.Outcome = history.Outcome(2 + r.IntN(3))
+	}
+	takesEffect := t.Outcome == history.Committed ||
+		t.Outcome == history.Unknown && r.IntN(2) == 0
+	if t.Outcome == history.Unknown {
+		t.EndNs = history.Never
+	}
+	if r.IntN(4) == 0 {
+		t.Ops = append(t.Ops, history.Op{Kind: history.OpScan, High: history.Key(len(state) - 1)})
+		for k, v := range state {
+			if !v.absent {
+				t.Ops = append(t.Ops, readOf(k, v))
+			}
+		}
+	}
+	for range r.IntN(4) {
+		k := r.IntN(len(state))
+		o := readOf(k, state[k])
+		if o.Kind == history.OpReadAbsent && r.IntN(2) == 0 {
+			o.Version = 0
+		}
+		t.Ops = append(t.Ops, o)
+	}
+	for k := range state {
+		for r.IntN(5) < 2 {
+			v := value{version: state[k].version + 1 + history.Version(r.IntN(2)),
+				digest: history.Digest(r.IntN(4)), absent: r.IntN(3) == 0}
+			o := history.Op{Kind: history.OpWrite, Key: history.Key(k), Version: v.version,
+				Digest: v.digest}
+			if v.absent {
+				o.Kind = history.OpDelete
+			}
+			t.Ops = append(t.Ops, o)
+			if takesEffect {
+				state[k] = v
+			}
+		}
+	}
+	return t
+}
+
+func readOf(k int, v value) history.Op {
+	o := history.Op{Kind: history.OpRead, Key: history.Key(k), Version: v.version,
+		Digest: v.digest}
+	if v.absent {
+		o.Kind = history.OpReadAbsent
+	}
+	return o
+}
+
+// spoil changes one thing; the history may be serializable afterwards, or not.
+func (m *model) spoil(r *rand.Rand, keys int) {
+	t := &m.records[r.IntN(len(m.records))]
+	if r.IntN(3) == 0 || len(t.Ops) == 0 {
+		shift := r.Int64N(60) - 30
+		t.StartNs += shift
+		if t.Outcome != history.Unknown {
+			t.EndNs += shift
+		}
+		return
+	}
+	o := &t.Ops[r.IntN(len(t.Ops))]
+	from := m.records[r.IntN(len(m.records))].Ops
+	switch {
+	case o.Kind == history.OpScan:
+		o.High = history.Key(r.IntN(keys))
+	case r.IntN(4) == 0 && o.Kind == history.OpRead:
+		*o = history.Op{Kind: history.OpReadAbsent, Key: o.Key}
+	case r.IntN(4) == 0:
+		o.Version = 1 + history.Version(r.IntN(6))
+	case len(from) > 0: // what another operation has
+		p := from[r.IntN(len(from))]
+		if p.Kind != history.OpScan && p.Version != 0 {
+			o.Key, o.Version, o.Digest = p.Key, p.Version, p.Digest
+		}
+	}
+}
+
+// seeds is how many histories are drawn; DRTMD_CHECK_SEEDS asks for more.
+func seeds(n uint64) uint64 {
+	if more, err := strconv.ParseUint(os.Getenv("DRTMD_CHECK_SEEDS"), 10, 64); err == nil {
+		return max(n, more)
+	}
+	return n
+}
+
+// The checker says of small histories what a search over all orders says.
+func TestVerdictIsThatOfASearchOverAllOrders(t *testing.T) {
+	var verdicts [Undecided + 1]int
+	anomalies := map[Anomaly]int{}
+	for seed := range seeds(10_000) {
+		m := draw(rand.New(rand.NewPCG(seed, 0)))
+		got := check(t, m.history(t), Options{})
+		want := Violated
+		if m.serializable() {
+			want = Serializable
+		}
+		verdicts[got.Verdict]++
+		if got.Verdict == Undecided {
+			continue
+		}
+		if got.Verdict != want {
+			t.Fatalf("seed %d: %v, want %v: %+v\n%v", seed, got.Verdict, want, got.Violations, m)
+		}
+		for _, v := range got.Violations {
+			anomalies[v.Anomaly]++
+		}
+	}
+	t.Log(verdicts, anomalies)
+	if verdicts[Serializable] < 5_000 || verdicts[Violated] < 1_000 || len(anomalies) < 12 {
+		t.Errorf("the histories are not varied: %v %v", verdicts, anomalies)
+	}
+	if verdicts[Undecided]*1_000 > verdicts[Violated] {
+		t.Errorf("%d undecided", verdicts[Undecided])
+	}
+}

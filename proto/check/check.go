@@ -1,0 +1,139 @@
+package check
+
+import (
+	"context"
+
+	"drtmd/proto/history"
+)
+
+// History checks a history. The error is that of reading it, ctx's, or ErrTooLarge; that the
+// history is not strictly serializable is no error but a Result.
+func History(ctx context.Context, h *history.History, o Options) (*Result, error) {
+	c := &checker{ctx: ctx, options: o, history: h, names: h.Names(), nodes: h.Nodes()}
+	c.oneClock = true
+	for _, n := range c.nodes {
+		c.oneClock = c.oneClock && n.Name == c.nodes[0].Name
+	}
+	if err := c.run(); err != nil {
+		return nil, err
+	}
+	return &c.result, nil
+}
+
+func (c *checker) run() error {
+	if err := c.load(); err != nil {
+		return err
+	}
+	if err := c.sort(); err != nil {
+		return err
+	}
+	c.admit()
+	if err := c.observe(); err != nil {
+		return err
+	}
+	for _, in := range c.inGraph {
+		if in {
+			c.result.Checked++
+		}
+	}
+	if err := c.verify(); err != nil {
+		return err
+	}
+	if len(c.result.Violations) > 0 {
+		c.result.Verdict = c.violated() // the order of versions is in doubt: no cycle says more
+		return nil
+	}
+	return c.decide()
+}
+
+// decide looks for a cycle, and for a place for every absence. Choices that are forced by the
+// edges before them prove as much as those; after a guess a cycle proves nothing.
+func (c *checker) decide() error {
+	for range attempts {
+		if err := c.build(); err != nil {
+			return err
+		}
+		if err := c.connect(); err != nil {
+			return err
+		}
+		if len(c.components) > 0 {
+			return c.reportCycle()
+		}
+		strays, ambiguous, err := c.strays()
+		if err != nil {
+			return err
+		}
+		c.result.PlacedAbsences = ambiguous + uint64(len(c.choices))
+		c.result.UnplacedAbsences = uint64(len(strays))
+		if len(strays) == 0 {
+			c.result.Verdict = Serializable
+			return nil
+		}
+		forced, impossible := c.settle(strays)
+		if impossible && c.guessed {
+			break
+		}
+		c.guessed = c.guessed || !forced && !impossible
+	}
+	c.result.Verdict = Undecided
+	return nil
+}
+
+// violated is the verdict when there are violations: after a guess they prove nothing.
+func (c *checker) violated() Verdict {
+	if c.guessed {
+		return Undecided
+	}
+	return Violated
+}
+
+func (c *checker) reportCycle() error {
+	cycle, err := c.shortest()
+	if err != nil {
+		return err
+	}
+	v, err := c.explain(cycle)
+	if err != nil {
+		return err
+	}
+	c.result.Verdict = c.violated()
+	c.add(v)
+	return nil
+}
+
+// maxViolations bounds how many are described; all are counted.
+const maxViolations = 16
+
+// report describes a violation that single operations prove.
+func (c *checker) report(a Anomaly, o, other *op) {
+	if len(c.result.Violations) >= maxViolations && c.tally(a) > 0 {
+		c.count(a)
+		return
+	}
+	c.add(c.describe(a, o, other))
+}
+
+func (c *checker) add(v Violation) {
+	c.count(v.Anomaly)
+	c.result.Violations = append(c.result.Violations, v)
+}
+
+func (c *checker) count(a Anomaly) {
+	for i := range c.result.Tallies {
+		if c.result.Tallies[i].Anomaly == a {
+			c.result.Tallies[i].Count++
+			return
+		}
+	}
+	c.result.Tallies = append(c.result.Tallies, Tally{a, 1})
+}
+
+// tally gives how many violations of a kind there are.
+func (c *checker) tally(a Anomaly) uint64 {
+	for _, t := range c.result.Tallies {
+		if t.Anomaly == a {
+			return t.Count
+		}
+	}
+	return 0
+}

@@ -1,0 +1,267 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"drtmd/proto/history"
+)
+
+// explain finds out why each transaction of a cycle precedes the next, and names the whole.
+func (c *checker) explain(cycle []uint32) (Violation, error) {
+	steps := make([][]edge, len(cycle))
+	in := make([]bool, len(c.txns))
+	for _, t := range cycle {
+		in[t] = true
+	}
+	if err := c.eachEdge(func(e edge) {
+		if !in[e.from] || !in[e.to] {
+			return
+		}
+		i := slices.Index(cycle, e.from)
+		if cycle[(i+1)%len(cycle)] == e.to {
+			steps[i] = append(steps[i], e)
+		}
+	}); err != nil {
+		return Violation{}, err
+	}
+	for i, from := range cycle {
+		if to := cycle[(i+1)%len(cycle)]; c.precedes(from, to) {
+			steps[i] = append(steps[i], edge{from: from, to: to, relation: RealTime})
+		}
+	}
+	a, chosen := c.classify(steps)
+	v := Violation{Anomaly: a}
+	for _, t := range cycle {
+		v.Txns = append(v.Txns, c.outside(t))
+	}
+	for i, e := range chosen {
+		s := c.step(e, i, (i+1)%len(cycle))
+		v.Steps = append(v.Steps, s)
+	}
+	v.Text = c.text(&v, cycle)
+	return v, nil
+}
+
+// classify names a cycle and picks an edge for each of its steps.
+func (c *checker) classify(steps [][]edge) (Anomaly, []edge) {
+	if a, chosen := c.onOneKey(steps); a != 0 {
+		return a, chosen
+	}
+	chosen := make([]edge, len(steps))
+	rw, wr, timed, missing := 0, 0, 0, false
+	for i, edges := range steps {
+		chosen[i] = slices.MinFunc(edges, func(a, b edge) int {
+			return int(a.relation) - int(b.relation)
+		})
+		switch chosen[i].relation {
+		case ReadWrite:
+			rw++
+			missing = missing || c.ops[chosen[i].a].class() != classRead
+		case WriteRead:
+			wr++
+		case RealTime:
+			timed++
+		}
+	}
+	two := len(steps) == 2
+	switch {
+	case timed > 0 && two && rw == 1:
+		return StaleRead, chosen
+	case timed > 0 && two && wr == 1:
+		return FutureRead, chosen
+	case timed > 0:
+		return RealTimeOrder, chosen
+	case missing:
+		return Phantom, chosen
+	case rw == 0 && wr == 0:
+		return WriteCycle, chosen
+	case rw == 0:
+		return InformationCycle, chosen
+	case rw == 1 && two && wr == 1:
+		return FracturedRead, chosen
+	case rw == 1:
+		return ReadSkew, chosen
+	case two:
+		return WriteSkew, chosen
+	}
+	return SerializationCycle, chosen
+}
+
+// onOneKey recognizes cycles whose edges all are of one key: somebody read a version and then
+// replaced, or read again, a later one.
+func (c *checker) onOneKey(steps [][]edge) (Anomaly, []edge) {
+	for _, first := range steps[0] {
+		if first.relation == RealTime {
+			continue
+		}
+		chosen := make([]edge, 0, len(steps))
+		reader := -1 // the step that begins with the only rw edge
+		for i, edges := range steps {
+			at := slices.IndexFunc(edges, func(e edge) bool {
+				return e.relation != RealTime && e.key == first.key &&
+					(e.relation != ReadWrite || reader < 0)
+			})
+			if at < 0 {
+				break
+			}
+			if chosen = append(chosen, edges[at]); edges[at].relation == ReadWrite {
+				reader = i
+			}
+		}
+		if len(chosen) < len(steps) || reader < 0 {
+			continue
+		}
+		if chosen[(reader+len(steps)-1)%len(steps)].relation == WriteWrite {
+			return LostUpdate, chosen
+		}
+		return NonRepeatableRead, chosen
+	}
+	return 0, nil
+}
+
+// outside is a transaction as the result shows it.
+func (c *checker) outside(t uint32) Txn {
+	x := &c.txns[t]
+	return Txn{ID: history.TxnID{Worker: x.worker, Seq: x.seq}.String(),
+		Node: uint16(c.nodes[x.node].ID), Type: c.names.KindName(x.kind),
+		Outcome: x.outcome.String(), StartNs: x.start, EndNs: x.end}
+}
+
+// keyName is a key in words.
+func (c *checker) keyName(key uint32) string {
+	e := c.keys.entries[key]
+	return fmt.Sprintf("%s key %d", c.names.TableName(e.table), e.key)
+}
+
+// found says what a read found.
+func (c *checker) found(r *op) string {
+	switch {
+	case r.class() == classMissing:
+		return "scanned without finding " + c.keyName(r.key)
+	case r.class() == classAbsent && r.version == 0:
+		return "did not find " + c.keyName(r.key)
+	case r.class() == classAbsent:
+		return fmt.Sprintf("found %s deleted at version %v", c.keyName(r.key),
+			history.Version(r.version))
+	}
+	return fmt.Sprintf("read version %v of %s", history.Version(r.version), c.keyName(r.key))
+}
+
+// did says what a write did, to be followed by "of" and the key, or by nothing.
+func did(w *op) string {
+	if w.class() == classDelete {
+		return fmt.Sprintf("installed version %v, the absence", history.Version(w.version))
+	}
+	return fmt.Sprintf("installed version %v", history.Version(w.version))
+}
+
+// step puts an edge into words.
+func (c *checker) step(e edge, from, to int) Step {
+	s := Step{From: from, To: to, Relation: e.relation}
+	f, t := fmt.Sprintf("T%d", from+1), fmt.Sprintf("T%d", to+1)
+	if e.relation == RealTime {
+		s.Text = fmt.Sprintf("%s had ended at %s when %s started at %s", f,
+			clockTime(c.txns[e.from].end), t, clockTime(c.txns[e.to].start))
+		errs := c.nodes[c.txns[e.from].node].ErrorNs + c.nodes[c.txns[e.to].node].ErrorNs
+		if errs > 0 {
+			s.Text += fmt.Sprintf(", further apart than the clocks' errors of %v",
+				time.Duration(errs))
+		}
+		return s
+	}
+	a, b := &c.ops[e.a], &c.ops[e.b]
+	k := c.keys.entries[e.key]
+	s.Table, s.Key = c.names.TableName(k.table), uint64(k.key)
+	switch e.relation {
+	case WriteWrite:
+		s.Wrote = b.version
+		s.Text = fmt.Sprintf("%s %s of %s, which %s replaced: it %s", f, did(a), c.keyName(e.key),
+			t, did(b))
+	case WriteRead:
+		s.Read, s.Wrote = b.version, a.version
+		s.Text = fmt.Sprintf("%s %s, which %s %s", t, c.found(b), f, did(a))
+	case ReadWrite:
+		s.Read, s.Wrote = a.version, b.version
+		s.Text = fmt.Sprintf("%s %s, then %s %s", f, c.found(a), t, did(b))
+	}
+	return s
+}
+
+// clockTime is a reading of a node's clock.
+func clockTime(ns int64) string {
+	if ns == history.Never {
+		return "no known time"
+	}
+	return time.Duration(ns).String()
+}
+
+// text puts a violation into words.
+func (c *checker) text(v *Violation, txns []uint32) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v: each transaction must come before the next, and the last before the first",
+		v.Anomaly)
+	c.list(&b, txns)
+	for _, s := range v.Steps {
+		fmt.Fprintf(&b, "\n  T%d before T%d: %s", s.From+1, s.To+1, s.Text)
+	}
+	return b.String()
+}
+
+// list introduces transactions as T1, T2 and so on.
+func (c *checker) list(b *strings.Builder, txns []uint32) {
+	for i, t := range txns {
+		x := c.outside(t)
+		fmt.Fprintf(b, "\n  T%d: %s %s on node %d, %s, from %s to %s", i+1, x.Type, x.ID, x.Node,
+			x.Outcome, clockTime(x.StartNs), clockTime(x.EndNs))
+	}
+}
+
+// describe puts a violation that single operations prove into words. o is the read, or the
+// first of two writes; other is what it is compared with, or nil.
+func (c *checker) describe(a Anomaly, o, other *op) Violation {
+	txns := []uint32{o.txn()}
+	if other != nil && other.txn() != o.txn() {
+		txns = append(txns, other.txn())
+	}
+	who := fmt.Sprintf("T%d", len(txns))
+	v := Violation{Anomaly: a}
+	for _, t := range txns {
+		v.Txns = append(v.Txns, c.outside(t))
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v: ", a)
+	switch a {
+	case AbortedRead:
+		fmt.Fprintf(&b, "T1 %s, which %s %s and did not commit", c.found(o), who, did(other))
+	case DirtyRead:
+		fmt.Fprintf(&b, "T1 %s, which %s replaced itself before it committed", c.found(o), who)
+	case WrongAbsence:
+		fmt.Fprintf(&b, "T1 %s, but at no time that fits was it absent", c.found(o))
+	case LostUpdate:
+		fmt.Fprintf(&b, "T1 and T2 both installed version %v of %s, so one replaced the other unseen",
+			history.Version(o.version), c.keyName(o.key))
+	default:
+		c.describeTorn(&b, o, other, who)
+	}
+	c.list(&b, txns)
+	v.Text = b.String()
+	return v
+}
+
+func (c *checker) describeTorn(b *strings.Builder, o, other *op, who string) {
+	switch {
+	case other == nil:
+		fmt.Fprintf(b, "T1 %s, but no recorded transaction installed that", c.found(o))
+	case other.class() >= classRead:
+		fmt.Fprintf(b, "T1 %s, and %s %s, but they saw different values (digests %016x and %016x)",
+			c.found(o), who, c.found(other), o.digest, other.digest)
+	case other.class() == classWrite && o.class() == classRead:
+		fmt.Fprintf(b, "T1 %s, but not the value that %s wrote (digests %016x and %016x)",
+			c.found(o), who, o.digest, other.digest)
+	default:
+		fmt.Fprintf(b, "T1 %s, but %s %s", c.found(o), who, did(other))
+	}
+}

@@ -1,0 +1,266 @@
+package check
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// edge is why one transaction comes before another. a and b are the positions of the ops that
+// say so, of from and of to.
+type edge struct {
+	from, to uint32
+	relation Relation
+	key      uint32
+	a, b     uint32
+}
+
+// graph has two kinds of nodes: transactions, by their number, and links of the chains of real
+// time, numbered after them. The edges to and from links are implied by the order of ends and
+// starts.
+type graph struct {
+	from   []uint64 // by transaction: where its edges begin in to; one more at the end
+	to     []uint32
+	chains []chain
+	link   []uint32 // by transaction: the link that its end is, nobody for none
+
+	components [][]uint32 // strongly connected ones of more than one node
+	member     []uint32   // by node: number of its component, from 1; 0 for none
+	position   []uint32   // by node: its place in an order, if there are no components
+}
+
+// chain is the real time of one clock: a link for each end, each before the next one and before
+// every start between the two.
+type chain struct {
+	base   uint32   // number of its first link
+	ends   []uint32 // transactions by latest end
+	starts []uint32 // transactions by earliest start
+	// free[i] is the first of starts after end i; one more at the end.
+	free []uint32
+}
+
+// build makes the graph of what is in it now.
+func (c *checker) build() error {
+	c.from = make([]uint64, len(c.txns)+1)
+	if err := c.eachEdge(func(e edge) { c.from[e.from+1]++ }); err != nil {
+		return err
+	}
+	for t := range c.txns {
+		c.from[t+1] += c.from[t]
+	}
+	c.result.Edges = c.from[len(c.txns)]
+	c.to = slices.Grow(c.to[:0], int(c.result.Edges))[:c.result.Edges]
+	// Filling moves each beginning to its end, which is the next one's beginning.
+	if err := c.eachEdge(func(e edge) {
+		c.to[c.from[e.from]] = e.to
+		c.from[e.from]++
+	}); err != nil {
+		return err
+	}
+	copy(c.from[1:], c.from[:len(c.txns)])
+	c.from[0] = 0
+	if c.link == nil {
+		c.buildChains()
+	}
+	return nil
+}
+
+// eachEdge emits every edge but those of real time, key by key.
+func (c *checker) eachEdge(emit func(edge)) error {
+	keys := len(c.keys.entries)
+	for k := range keys {
+		if k%tickEvery == 0 {
+			if err := c.tick(Linking, k, keys); err != nil {
+				return err
+			}
+		}
+		c.keyEdges(uint32(k), emit)
+		if hasAbsences(c.of(uint32(k))) {
+			c.timelineOf(uint32(k)).edges(uint32(k), emit)
+		}
+	}
+	return nil
+}
+
+// keyEdges emits the edges that a key's versions give. A ww edge is left out where the same two
+// transactions have a wr edge because the second read what it replaced.
+func (c *checker) keyEdges(key uint32, emit func(edge)) {
+	ops, base := c.of(key), c.first[key]
+	writer := -1 // position of the newest installed write
+	since := 0   // the reads from here on are of that write, or initial ones
+	for i := 0; i < len(ops); {
+		end := version(ops, i)
+		from := i + reads(ops[i:end])
+		w := c.installed(ops[i:from])
+		if w < 0 {
+			i = end
+			continue
+		}
+		w += i
+		t := ops[w].txn()
+		if read := c.overwritten(ops[since:i], t, func(at int, reader uint32) {
+			emit(edge{reader, t, ReadWrite, key, base + uint32(since+at), base + uint32(w)})
+		}); writer >= 0 && !read && ops[writer].txn() != t {
+			emit(edge{ops[writer].txn(), t, WriteWrite, key, base + uint32(writer), base + uint32(w)})
+		}
+		for j := from; j < end; j++ {
+			if r := ops[j].txn(); r != t && c.inGraph[r] {
+				emit(edge{t, r, WriteRead, key, base + uint32(w), base + uint32(j)})
+			}
+		}
+		writer, since, i = w, from, end
+	}
+}
+
+// overwritten calls fn with each read that the next write, of transaction t, replaced, and says
+// whether t had read that itself.
+func (c *checker) overwritten(ops []op, t uint32, fn func(at int, reader uint32)) (read bool) {
+	for j := range ops {
+		o := &ops[j]
+		if o.class() < classRead || o.version == 0 || !c.inGraph[o.txn()] {
+			continue
+		}
+		if o.txn() == t {
+			read = true
+			continue
+		}
+		fn(j, o.txn())
+	}
+	return read
+}
+
+// earliestStart and latestEnd take the error of the node's clock into account.
+func (c *checker) earliestStart(t uint32) int64 {
+	x := &c.txns[t]
+	e := c.nodes[x.node].ErrorNs
+	if x.start < math.MinInt64+e {
+		return math.MinInt64
+	}
+	return x.start - e
+}
+
+func (c *checker) latestEnd(t uint32) int64 {
+	x := &c.txns[t]
+	e := c.nodes[x.node].ErrorNs
+	if x.end > math.MaxInt64-e {
+		return math.MaxInt64
+	}
+	return x.end + e
+}
+
+// moment is a time of a transaction.
+type moment struct {
+	at  int64
+	txn uint32
+}
+
+// buildChains sorts ends and starts, for each clock by itself.
+func (c *checker) buildChains() {
+	c.link = make([]uint32, len(c.txns))
+	for t := range c.link {
+		c.link[t] = nobody
+	}
+	base := uint32(len(c.txns))
+	var clocks []string
+	for _, n := range c.nodes {
+		if slices.Contains(clocks, n.Name) {
+			continue
+		}
+		clocks = append(clocks, n.Name)
+		ch := c.buildChain(n.Name, base)
+		for i, t := range ch.ends {
+			c.link[t] = base + uint32(i)
+		}
+		base += uint32(len(ch.ends))
+		c.chains = append(c.chains, ch)
+	}
+}
+
+func (c *checker) buildChain(clock string, base uint32) chain {
+	ends := c.moments(clock, c.latestEnd)
+	starts := c.moments(clock, c.earliestStart)
+	for len(ends) > 0 && ends[len(ends)-1].at == math.MaxInt64 {
+		ends = ends[:len(ends)-1] // what never ended precedes nothing
+	}
+	ch := chain{base: base, free: make([]uint32, 0, len(ends)+1)}
+	next := 0
+	for _, e := range ends {
+		for next < len(starts) && starts[next].at <= e.at {
+			next++
+		}
+		ch.free = append(ch.free, uint32(next))
+	}
+	ch.free = append(ch.free, uint32(len(starts)))
+	ch.ends, ch.starts = transactions(ends), transactions(starts)
+	return ch
+}
+
+// moments gives the times of a clock's transactions in their order.
+func (c *checker) moments(clock string, at func(uint32) int64) []moment {
+	n := 0
+	for t := range c.txns {
+		if c.inGraph[t] && c.nodes[c.txns[t].node].Name == clock {
+			n++
+		}
+	}
+	m := make([]moment, 0, n)
+	for t := range c.txns {
+		if c.inGraph[t] && c.nodes[c.txns[t].node].Name == clock {
+			m = append(m, moment{at(uint32(t)), uint32(t)})
+		}
+	}
+	slices.SortFunc(m, func(a, b moment) int {
+		if a.at != b.at {
+			return cmp.Compare(a.at, b.at)
+		}
+		return cmp.Compare(a.txn, b.txn)
+	})
+	return m
+}
+
+func transactions(m []moment) []uint32 {
+	t := make([]uint32, len(m))
+	for i := range m {
+		t[i] = m[i].txn
+	}
+	return t
+}
+
+// nodeCount is the number of transactions and links.
+func (g *graph) nodeCount() int {
+	n := len(g.link)
+	for i := range g.chains {
+		n += len(g.chains[i].ends)
+	}
+	return n
+}
+
+// isLink tells links from transactions.
+func (g *graph) isLink(v uint32) bool { return int(v) >= len(g.link) }
+
+// successor gives the i-th node that v comes before, from 0; false when there are no more.
+func (g *graph) successor(v, i uint32) (uint32, bool) {
+	if !g.isLink(v) {
+		from := g.from[v] + uint64(i)
+		switch end := g.from[v+1]; {
+		case from < end:
+			return g.to[from], true
+		case from == end && g.link[v] != nobody:
+			return g.link[v], true
+		}
+		return 0, false
+	}
+	ch := &g.chains[0]
+	for k := 1; k < len(g.chains) && v >= g.chains[k].base; k++ {
+		ch = &g.chains[k]
+	}
+	at := v - ch.base
+	freed := ch.free[at+1] - ch.free[at]
+	switch {
+	case i < freed:
+		return ch.starts[ch.free[at]+i], true
+	case i == freed && int(at)+1 < len(ch.ends):
+		return v + 1, true
+	}
+	return 0, false
+}

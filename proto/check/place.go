@@ -1,0 +1,162 @@
+package check
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+)
+
+// choice fixes the absence that a read saw.
+type choice struct {
+	op    uint32 // position of the read
+	state int
+}
+
+func compareChoices(a, b choice) int { return cmp.Compare(a.op, b.op) }
+
+// chosen gives the choice for a read, if there is one.
+func (c *checker) chosen(op uint32) (int, bool) {
+	i, ok := slices.BinarySearchFunc(c.choices, choice{op: op}, compareChoices)
+	if !ok {
+		return 0, false
+	}
+	return c.choices[i].state, true
+}
+
+// attempts bounds how often the graph is built anew to place absences.
+const attempts = 32
+
+// stray is an absent read that stands where the key was there, in the order that was found.
+type stray struct {
+	key   uint32
+	at    int // position of the read among the key's ops
+	state int // the key's state at that place of the order
+}
+
+// strays looks where in the order that was found each ambiguous absent read stands. ambiguous
+// counts them.
+func (c *checker) strays() (found []stray, ambiguous uint64, err error) {
+	err = c.eachAbsenceKey(func(key uint32) {
+		l := c.timelineOf(key)
+		l.eachAbsence(func(at int, p placement) {
+			if p.first == p.last {
+				return
+			}
+			ambiguous++
+			if i := l.stateAt(c.position[l.ops[at].txn()]); !l.states[i].absent {
+				found = append(found, stray{key, at, i})
+			}
+		})
+	})
+	return found, ambiguous, err
+}
+
+// stateAt finds the newest counted state at a place of the order.
+func (l *timeline) stateAt(position uint32) int {
+	i := sort.Search(len(l.states), func(i int) bool {
+		if l.states[i].txn == nobody {
+			return false
+		}
+		if l.states[i].maybe { // has no place: the next that has one decides
+			if i = l.next(i); i < 0 {
+				return true
+			}
+		}
+		return l.c.position[l.states[i].txn] > position
+	}) - 1
+	for i > 0 && l.states[i].maybe {
+		i--
+	}
+	return i
+}
+
+// settle narrows down what each stray can have seen by the edges that there are, and adds
+// choices. forced says that all of them are the only ones left; impossible that a read has none
+// left, for which a choice is added that shows the contradiction.
+func (c *checker) settle(found []stray) (forced, impossible bool) {
+	w := &walk{graph: &c.graph, seen: make([]uint32, c.nodeCount())}
+	var only []choice
+	var guess choice
+	for _, s := range found {
+		l := c.timelineOf(s.key)
+		reader := l.ops[s.at].txn()
+		op := l.base + uint32(s.at)
+		p := l.narrow(w, reader, l.place(s.at, reader))
+		switch {
+		case p.first < 0:
+			c.choices = append(c.choices, choice{op, max(l.absentTo[s.state], 0)})
+			slices.SortFunc(c.choices, compareChoices)
+			return true, true
+		case p.first == p.last:
+			only = append(only, choice{op, p.first})
+		default:
+			guess = choice{op, l.absentTo[s.state]}
+			if guess.state < p.first {
+				guess.state = l.absentFrom[s.state]
+			}
+		}
+	}
+	forced = len(only) > 0
+	if !forced {
+		only = append(only, guess)
+	}
+	c.choices = append(c.choices, only...)
+	slices.SortFunc(c.choices, compareChoices)
+	return forced, false
+}
+
+// narrow keeps of a placement what the graph allows: states after the last whose writer reaches
+// the reader, before the first whose writer the reader reaches.
+func (l *timeline) narrow(w *walk, reader uint32, p placement) placement {
+	// State i is over for the reader if the writer of the next one reaches it; and if that is
+	// so for one state, it is for all before.
+	n := p.last - p.first + 1
+	p.first += sort.Search(n, func(i int) bool {
+		next := l.next(p.first + i)
+		return next < 0 || l.states[next].txn == reader || !w.reaches(l.states[next].txn, reader)
+	})
+	n = max(0, p.last-p.first+1)
+	p.last = p.first - 1 + sort.Search(n, func(i int) bool {
+		s := l.states[p.first+i]
+		return s.txn != nobody && !s.maybe && w.reaches(reader, s.txn)
+	})
+	if p.first >= len(l.states) || p.last < 0 {
+		return placement{-1, -1}
+	}
+	if p.first, p.last = l.absentFrom[p.first], l.absentTo[p.last]; p.first > p.last {
+		return placement{-1, -1}
+	}
+	return p
+}
+
+// walk finds ways in a graph without cycles.
+type walk struct {
+	*graph
+	seen  []uint32 // by node: the last walk that came by
+	walks uint32
+	todo  []uint32
+}
+
+// reaches says whether there is a way. It never leaves the places of the order between the two.
+func (w *walk) reaches(from, to uint32) bool {
+	w.walks++
+	w.todo = append(w.todo[:0], from)
+	for len(w.todo) > 0 {
+		v := w.todo[len(w.todo)-1]
+		w.todo = w.todo[:len(w.todo)-1]
+		for i := uint32(0); ; i++ {
+			x, more := w.successor(v, i)
+			if !more {
+				break
+			}
+			if x == to {
+				return true
+			}
+			if w.position[x] < w.position[to] && w.seen[x] != w.walks {
+				w.seen[x] = w.walks
+				w.todo = append(w.todo, x)
+			}
+		}
+	}
+	return false
+}

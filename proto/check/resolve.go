@@ -1,0 +1,290 @@
+package check
+
+import (
+	"cmp"
+	"slices"
+
+	"drtmd/proto/history"
+)
+
+// sight is what a read turns out to have seen, the best explanation first.
+type sight uint8
+
+const (
+	sawInstalled    sight = iota + 1 // the last write of a transaction that counts
+	sawUnknown                       // of one that is unknown and does not count yet
+	sawIntermediate                  // a write that its own transaction overwrote
+	sawAborted                       // a write of a transaction that aborted
+	sawNothing                       // no write of this version and value
+)
+
+// seen finds the write that a read saw among those of its version. Reads of own writes were left
+// out when the history was loaded, so it is another transaction's.
+func (c *checker) seen(writes []op, r *op) (best sight, at int) {
+	best, at = sawNothing, -1
+	for i := range writes {
+		w := &writes[i]
+		if w.txn() == r.txn() || !sameValue(w, r) {
+			continue
+		}
+		if s := c.sightOf(w); s < best {
+			best, at = s, i
+		}
+	}
+	return best, at
+}
+
+// sameValue: a read finds what was written, an absent read what was deleted. A delete has digest
+// 0, and so has an absent read; for intermediate writes that is all that is left to compare.
+func sameValue(w, r *op) bool {
+	switch w.class() {
+	case classWrite:
+		return r.class() == classRead && w.digest == r.digest
+	case classDelete:
+		return r.class() != classRead
+	}
+	return w.digest == r.digest
+}
+
+func (c *checker) sightOf(w *op) sight {
+	t := w.txn()
+	unknown := c.txns[t].outcome == history.Unknown
+	switch {
+	case w.class() == classIntermediate && (c.installs[t] || unknown):
+		return sawIntermediate
+	case c.installs[t]:
+		return sawInstalled
+	case unknown:
+		return sawUnknown
+	}
+	return sawAborted
+}
+
+// installed finds the write of a run that counts, -1 if there is none.
+func (c *checker) installed(writes []op) int {
+	for i := range writes {
+		if writes[i].class() != classIntermediate && c.installs[writes[i].txn()] {
+			return i
+		}
+	}
+	return -1
+}
+
+// admit decides who is in the graph before any unknown transaction is looked at.
+func (c *checker) admit() {
+	c.inGraph = make([]bool, len(c.txns))
+	c.installs = make([]bool, len(c.txns))
+	for t := range c.txns {
+		switch c.txns[t].outcome {
+		case history.Committed:
+			c.inGraph[t], c.installs[t] = true, true
+		case history.UserAborted:
+			c.inGraph[t] = c.options.UserAborts
+		}
+	}
+}
+
+// observer finds the unknown transactions that count as committed.
+type observer struct {
+	*checker
+	reads []uint32 // positions of the reads of unknown transactions, by transaction
+	queue []uint32 // counted, their reads not looked at yet
+	// doubtful are the positions of reads of what several unknown transactions wrote alike.
+	doubtful []uint32
+}
+
+// observe counts each unknown transaction of which a counted one read a write, until no further
+// one is found.
+func (c *checker) observe() error {
+	if c.result.Unknown == 0 {
+		return nil
+	}
+	o := &observer{checker: c}
+	if err := o.scan(); err != nil {
+		return err
+	}
+	slices.SortFunc(o.reads, func(a, b uint32) int {
+		return cmp.Compare(c.ops[a].txn(), c.ops[b].txn())
+	})
+	for {
+		o.drain()
+		if err := o.absences(); err != nil {
+			return err
+		}
+		if len(o.queue) == 0 && !o.guess() {
+			return nil
+		}
+	}
+}
+
+// guess counts a writer for the first doubtful read that has none yet.
+func (o *observer) guess() bool {
+	for i, p := range o.doubtful {
+		writes := o.writesFor(p)
+		if s, at := o.seen(writes, &o.ops[p]); s == sawUnknown {
+			o.guessed = true
+			o.doubtful = o.doubtful[i+1:]
+			o.count(writes[at].txn())
+			return true
+		}
+	}
+	return false
+}
+
+func (o *observer) count(t uint32) {
+	if o.inGraph[t] {
+		return
+	}
+	o.inGraph[t], o.installs[t] = true, true
+	o.result.UnknownCommitted++
+	o.result.Observed = append(o.result.Observed,
+		history.TxnID{Worker: o.txns[t].worker, Seq: o.txns[t].seq})
+	o.queue = append(o.queue, t)
+}
+
+// scan looks at all reads once.
+func (o *observer) scan() error {
+	for i := 0; i < len(o.ops); {
+		if i&(tickEvery-1) == 0 {
+			if err := o.tick(Resolving, i, len(o.ops)); err != nil {
+				return err
+			}
+		}
+		end := i + 1
+		for end < len(o.ops) && o.ops[end].version == o.ops[i].version &&
+			o.ops[end].key == o.ops[i].key {
+			end++
+		}
+		from := i + reads(o.ops[i:end])
+		for j := from; j < end; j++ {
+			switch t := o.ops[j].txn(); {
+			case o.txns[t].outcome == history.Unknown:
+				o.reads = append(o.reads, uint32(j))
+			case o.inGraph[t]:
+				o.look(o.ops[i:from], uint32(j))
+			}
+		}
+		i = end
+	}
+	return nil
+}
+
+// look counts the writer that a read proves.
+func (o *observer) look(writes []op, read uint32) {
+	r := &o.ops[read]
+	s, at := o.seen(writes, r)
+	if s != sawUnknown {
+		return
+	}
+	if other, _ := o.seen(writes[at+1:], r); other == sawUnknown {
+		o.doubtful = append(o.doubtful, read)
+		return
+	}
+	o.count(writes[at].txn())
+}
+
+// writesFor gives the writes of the version of a read.
+func (c *checker) writesFor(read uint32) []op {
+	first := read
+	for first > c.first[c.ops[read].key] && c.ops[first-1].version == c.ops[read].version {
+		first--
+	}
+	return c.ops[first : first+uint32(reads(c.ops[first:read+1]))]
+}
+
+// drain looks at the reads of newly counted transactions.
+func (o *observer) drain() {
+	for len(o.queue) > 0 {
+		t := o.queue[len(o.queue)-1]
+		o.queue = o.queue[:len(o.queue)-1]
+		from, _ := slices.BinarySearchFunc(o.reads, t, func(p, t uint32) int {
+			return cmp.Compare(o.ops[p].txn(), t)
+		})
+		for _, p := range o.reads[from:] {
+			if o.ops[p].txn() != t {
+				break
+			}
+			o.look(o.writesFor(p), p)
+		}
+	}
+}
+
+// absences counts those whose delete is the only one that an absent read can have seen.
+func (o *observer) absences() error {
+	return o.eachAbsenceKey(func(key uint32) {
+		l := o.timelineOf(key)
+		l.eachAbsence(func(_ int, p placement) {
+			if p.first == p.last && p.first >= 0 && l.states[p.first].maybe {
+				o.count(l.states[p.first].txn)
+			}
+		})
+	})
+}
+
+// verify reports what single operations prove: reads of what was never installed, and versions
+// that were installed twice.
+func (c *checker) verify() error {
+	keys := len(c.keys.entries)
+	for k := range keys {
+		if k%tickEvery == 0 {
+			if err := c.tick(Resolving, k, keys); err != nil {
+				return err
+			}
+		}
+		c.verifyKey(c.of(uint32(k)))
+	}
+	return c.eachAbsenceKey(func(key uint32) {
+		c.timelineOf(key).eachAbsence(func(at int, p placement) {
+			if p.first < 0 {
+				c.report(WrongAbsence, &c.of(key)[at], nil)
+			}
+		})
+	})
+}
+
+func (c *checker) verifyKey(ops []op) {
+	written := false // whatever came of it: from here on no version is an initial one
+	var initial *op
+	for i := 0; i < len(ops); {
+		end := version(ops, i)
+		from := i + reads(ops[i:end])
+		writes := ops[i:from]
+		written = written || len(writes) > 0
+		if w := c.installed(writes); w >= 0 {
+			if again := c.installed(writes[w+1:]); again >= 0 {
+				c.report(LostUpdate, &writes[w], &writes[w+1+again])
+			}
+		}
+		for j := from; j < end; j++ {
+			r := &ops[j]
+			if r.version == 0 || !c.inGraph[r.txn()] {
+				continue
+			}
+			s, at := c.seen(writes, r)
+			switch {
+			case s == sawIntermediate:
+				c.report(DirtyRead, r, &writes[at])
+			case s == sawAborted:
+				c.report(AbortedRead, r, &writes[at])
+			case s == sawNothing && !written && initial == nil:
+				initial = r
+			case s == sawNothing && !written && initial.version == r.version &&
+				initial.class() == r.class() && initial.digest == r.digest:
+			case s == sawNothing:
+				c.report(TornRead, r, c.tornFrom(writes, initial, r))
+			}
+		}
+		i = end
+	}
+}
+
+// tornFrom finds what to compare a torn read with: the write or the read of the same version.
+func (c *checker) tornFrom(writes []op, initial, r *op) *op {
+	if w := c.installed(writes); w >= 0 {
+		return &writes[w]
+	}
+	if initial != nil && initial.version == r.version {
+		return initial
+	}
+	return nil
+}

@@ -11,23 +11,39 @@ type Mutation uint8
 
 // Mutations. 0 is the protocol as it should be.
 const (
-	ConfirmBeforeLock     Mutation = iota + 1 // leases are confirmed before XEND, as Figure 9 prints
-	NoConfirm                                 // leases are not confirmed at all
-	SoftTimeInValid                           // VALID reads softtime
-	NoStateCheck                              // LOCAL_WRITE does not look at the state
-	NoIncarnationCheck                        // a location is trusted without looking at the entry
-	UnlockBeforeWriteBack                     // the remote lock is released, then the value written
+	ConfirmBeforeLock Mutation = iota + 1
+	NoConfirm
+	SoftTimeInValid
+	NoStateCheck
+	NoIncarnationCheck
+	UnlockBeforeWriteBack
 	mutationEnd
 )
 
-var mutationNames = [mutationEnd]string{"none", "confirm-before-lock", "no-confirm",
-	"softtime-in-valid", "no-state-check", "no-incarnation-check", "unlock-before-write-back"}
+// mutations are names and descriptions.
+var mutations = [mutationEnd][2]string{
+	{"none", "the protocol as it should be"},
+	{"confirm-before-lock", "leases are confirmed before the region's lines are locked, as printed"},
+	{"no-confirm", "leases are not confirmed"},
+	{"softtime-in-valid", "VALID reads softtime, not the clock"},
+	{"no-state-check", "LOCAL_WRITE does not look at the state of the record"},
+	{"no-incarnation-check", "a location is trusted whatever key and version its entry has"},
+	{"unlock-before-write-back", "remote records are unlocked, then written"},
+}
 
 func (m Mutation) String() string {
 	if m < mutationEnd {
-		return mutationNames[m]
+		return mutations[m][0]
 	}
 	return fmt.Sprintf("mutation(%d)", uint8(m))
+}
+
+// Doc is one line on what is wrong.
+func (m Mutation) Doc() string {
+	if m < mutationEnd {
+		return mutations[m][1]
+	}
+	return "unknown"
 }
 
 // Mutations are all there are.
@@ -44,8 +60,8 @@ func ParseMutation(name string) (Mutation, error) {
 	if name == "" {
 		return 0, nil
 	}
-	for m, n := range mutationNames {
-		if n == name {
+	for m, n := range mutations {
+		if n[0] == name {
 			return Mutation(m), nil
 		}
 	}

@@ -2,6 +2,7 @@ package node
 
 import (
 	"drtmd/proto"
+	"drtmd/proto/drtm"
 	"drtmd/proto/nocc"
 	"drtmd/proto/twopl"
 )
@@ -13,6 +14,8 @@ const noccChargePs = 250_000
 // Protocols lists what transactions can run on.
 func Protocols() []Protocol {
 	return []Protocol{
+		{Name: "drtm", New: newDrTM, Mutations: drtmMutations(),
+			Doc: "DrTM: leases and locks over verbs between nodes, emulated HTM within one"},
 		{Name: "nocc", OneThread: true, New: newNoCC,
 			Doc: "no concurrency control, on one thread: the limit to compare with"},
 		{Name: "twopl", New: newTwoPL(false),
@@ -40,4 +43,30 @@ func newTwoPL(cpuLocks bool) func(*Env) (proto.Engine, error) {
 			CPULocks: cpuLocks, Structure: e.Structure, Recorder: e.Recorder,
 			Clock: e.RecorderClock})
 	}
+}
+
+func newDrTM(e *Env) (proto.Engine, error) {
+	mutation, err := drtm.ParseMutation(e.Mutation)
+	if err != nil {
+		return nil, err
+	}
+	var peers []drtm.Peer
+	for _, p := range e.Peers {
+		peers = append(peers, drtm.Peer{Conn: p.Conn, Session: p.Session, Memory: p.Memory,
+			Tables: p.Tables})
+	}
+	return drtm.New(drtm.Config{Node: e.Node, Index: e.Index, Worker: e.Worker, Port: e.Port,
+		Peers: peers, Fibers: e.Fibers, Specs: e.Specs, Tables: e.Tables, Memory: e.Memory,
+		Cache: e.Cache, Placement: e.Placement, Clock: e.Clock, Delta: e.ClockError,
+		RoundTrip: e.RoundTrip, Scope: e.Scope, Structure: e.Structure, Region: e.Region,
+		Simulated: e.Simulated, Recorder: e.Recorder, RecorderClock: e.RecorderClock,
+		Mutation: mutation})
+}
+
+func drtmMutations() []Mutation {
+	var list []Mutation
+	for _, m := range drtm.Mutations() {
+		list = append(list, Mutation{Name: m.String(), Doc: m.Doc()})
+	}
+	return list
 }

@@ -76,12 +76,7 @@ type Config struct {
 }
 
 // Peer is how a worker reaches a machine.
-type Peer struct {
-	Conn    *fiber.Conn
-	Session *rpc.Session // nil for the own machine
-	Memory  verbs.RemoteMR
-	Tables  []*remote.Table
-}
+type Peer = proto.Peer
 
 // Update is what the fallback handler is about to do to a record.
 type Update struct {

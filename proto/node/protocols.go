@@ -32,13 +32,8 @@ func newNoCC(e *Env) (proto.Engine, error) {
 
 func newTwoPL(cpuLocks bool) func(*Env) (proto.Engine, error) {
 	return func(e *Env) (proto.Engine, error) {
-		var peers []twopl.Peer
-		for _, p := range e.Peers {
-			peers = append(peers, twopl.Peer{Conn: p.Conn, Session: p.Session, Memory: p.Memory,
-				Tables: p.Tables})
-		}
 		return twopl.New(twopl.Config{Node: e.Node, Worker: uint32(e.Index), Fibers: e.Worker,
-			Port: e.Port, Peers: peers, Tables: e.Specs, Local: e.Tables, Memory: e.Memory,
+			Port: e.Port, Peers: e.Peers, Tables: e.Specs, Local: e.Tables, Memory: e.Memory,
 			Cache: e.Cache, Placement: e.Placement, Region: e.Region, Scope: e.Scope,
 			CPULocks: cpuLocks, Structure: e.Structure, Recorder: e.Recorder,
 			Clock: e.RecorderClock})
@@ -46,21 +41,26 @@ func newTwoPL(cpuLocks bool) func(*Env) (proto.Engine, error) {
 }
 
 func newDrTM(e *Env) (proto.Engine, error) {
-	mutation, err := drtm.ParseMutation(e.Mutation)
+	cfg, err := DrTMConfig(e)
 	if err != nil {
 		return nil, err
 	}
-	var peers []drtm.Peer
-	for _, p := range e.Peers {
-		peers = append(peers, drtm.Peer{Conn: p.Conn, Session: p.Session, Memory: p.Memory,
-			Tables: p.Tables})
+	return drtm.New(cfg)
+}
+
+// DrTMConfig is what drtm's engines are made from; programs that set more of it make their own
+// Protocol with it.
+func DrTMConfig(e *Env) (drtm.Config, error) {
+	mutation, err := drtm.ParseMutation(e.Mutation)
+	if err != nil {
+		return drtm.Config{}, err
 	}
-	return drtm.New(drtm.Config{Node: e.Node, Index: e.Index, Worker: e.Worker, Port: e.Port,
-		Peers: peers, Fibers: e.Fibers, Specs: e.Specs, Tables: e.Tables, Memory: e.Memory,
+	return drtm.Config{Node: e.Node, Index: e.Index, Worker: e.Worker, Port: e.Port,
+		Peers: e.Peers, Fibers: e.Fibers, Specs: e.Specs, Tables: e.Tables, Memory: e.Memory,
 		Cache: e.Cache, Placement: e.Placement, Clock: e.Clock, Delta: e.ClockError,
 		RoundTrip: e.RoundTrip, Scope: e.Scope, Structure: e.Structure, Region: e.Region,
 		Simulated: e.Simulated, Recorder: e.Recorder, RecorderClock: e.RecorderClock,
-		Mutation: mutation})
+		Mutation: mutation}, nil
 }
 
 func drtmMutations() []Mutation {

@@ -39,7 +39,7 @@
 //  5. Store the lines and unlock each.
 //
 // Real RTM aborts a thread that loses its processor; a thread here may sleep for a second
-// between any two instructions. "Confirm, then XEND", as DrTM's Figure 7 has it, would let the
+// between any two instructions. "Confirm, then XEND", as DrTM's Figure 9 has it, would let the
 // lease end in such a sleep, others write the record and, as nothing is locked yet, read what
 // this region is about to overwrite (design decision 6). With the write set locked first, nobody
 // can read or write these lines between the confirmation and the publication, however long that

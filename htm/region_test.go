@@ -255,6 +255,21 @@ func TestManyLines(t *testing.T) {
 	bed.unlocked(t)
 }
 
+// TestLinesAreTakenInAscendingOrder looks at the order of publication, which is that of the locks:
+// it must not depend on the order of the stores.
+func TestLinesAreTakenInAscendingOrder(t *testing.T) {
+	bed := newBed(8, 1)
+	var got []int
+	r := NewRegion(Config{Published: func(_ *Memory, line int) { got = append(got, line) }})
+	r.Begin()
+	for _, line := range []int{5, 1, 7, 0, 3} {
+		r.Store64(bed.memories[0], line*LineBytes, 1)
+	}
+	if !r.Commit(nil) || !slices.Equal(got, []int{0, 1, 3, 5, 7}) {
+		t.Errorf("published %v", got)
+	}
+}
+
 // TestConfirmRunsBetweenLockAndValidation is the order of design decision 6: at the confirmation
 // nobody can read or write what is to be published, and what changes until then is found.
 func TestConfirmRunsBetweenLockAndValidation(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"testing"
+	"unsafe"
 
 	"drtmd/htm"
 	"drtmd/store/layout"
@@ -22,7 +23,7 @@ func newMemory(t testing.TB, c Config) *htm.Memory {
 // aligned is n bytes at a multiple of a line.
 func aligned(n int) []byte {
 	b := make([]byte, n+4096)
-	return b[-uintptr(addr(b))&4095:][:n]
+	return b[-uintptr(unsafe.Pointer(unsafe.SliceData(b)))&4095:][:n]
 }
 
 func newTable(t testing.TB, c Config) *Table {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"math/bits"
 	"sync/atomic"
 	"unsafe"
 
@@ -18,28 +19,51 @@ func (t *Table) Find(key uint64) (off int, ok bool) {
 	if raceEnabled {
 		return t.findPeeking(key)
 	}
-	b := unsafe.Add(t.main, uintptr(layout.BucketIndex(key, t.mainCount)*layout.BucketBytes))
+	// Where a key stands in its bucket cannot be predicted, so no branch depends on it: then the
+	// processor goes on, to the entry and to the next look-up, before the line has come.
+	i, _ := bits.Mul64(layout.Hash(key), t.mainCount)
+	b := (*layout.Bucket)(unsafe.Add(t.main, uintptr(i)*layout.BucketBytes))
+	match := equal(b, 0, key) | equal(b, 1, key) | equal(b, 2, key) | equal(b, 3, key) |
+		equal(b, 4, key) | equal(b, 5, key) | equal(b, 6, key) | equal(b, 7, key)
+	if match != 0 {
+		at := bits.TrailingZeros8(match) & layout.LinkSlot
+		s := layout.Slot(atomic.LoadUint64(&b[2*at]))
+		if off = int(s.Offset()); s.Type() == layout.Entry && off <= t.lastEntry {
+			return off, true
+		}
+	}
+	return t.findSlowly(b, key)
+}
+
+// equal has bit i set if the key word of slot i is key. It compiles to a comparison that sets a
+// register.
+func equal(b *layout.Bucket, i int, key uint64) uint8 {
+	var bit uint8
+	if atomic.LoadUint64(&b[2*i+1]) == key {
+		bit = 1
+	}
+	return bit << i
+}
+
+// findSlowly is Find for what the eighth slot links to, and for keys that stand in a slot and in
+// what is left of another one.
+func (t *Table) findSlowly(b *layout.Bucket, key uint64) (int, bool) {
 	for range t.chain {
-		for i := uintptr(0); i < layout.BucketBytes; i += layout.SlotBytes {
-			if atomic.LoadUint64((*uint64)(unsafe.Add(b, i+layout.SlotKeyOffset))) != key {
+		for i := 0; i < layout.BucketWords; i += 2 {
+			if atomic.LoadUint64(&b[i+1]) != key {
 				continue
 			}
-			s := layout.Slot(atomic.LoadUint64((*uint64)(unsafe.Add(b, i))))
-			if s.Type() == layout.Entry {
-				off = int(s.Offset())
-				return off, t.named(off)
+			s := layout.Slot(atomic.LoadUint64(&b[i]))
+			if off := int(s.Offset()); s.Type() == layout.Entry {
+				return off, off <= t.lastEntry
 			}
 		}
-		s := layout.Slot(atomic.LoadUint64((*uint64)(unsafe.Add(b,
-			layout.LinkSlot*layout.SlotBytes))))
-		if s.Type() != layout.Header {
-			return 0, false
-		}
+		s := layout.Slot(atomic.LoadUint64(&b[2*layout.LinkSlot]))
 		next, ok := t.linked(s)
-		if !ok {
+		if s.Type() != layout.Header || !ok {
 			return 0, false
 		}
-		b = unsafe.Add(t.base, next)
+		b = (*layout.Bucket)(unsafe.Add(t.base, next))
 	}
 	return 0, false
 }

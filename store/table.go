@@ -21,7 +21,7 @@ type Table struct {
 	mainAt     int
 	indirectAt int
 	entriesAt  int
-	end        int
+	lastEntry  int
 	stride     int // bytes from entry to entry
 	chain      int // most buckets of a chain
 	stripe     int // of the pools, where this worker begins
@@ -72,11 +72,13 @@ func open(c Config, m *htm.Memory, at int) (*Table, error) {
 	base := unsafe.Pointer(unsafe.SliceData(m.Bytes))
 	mainAt := at + headBytes
 	indirectAt := mainAt + c.MainBuckets*layout.BucketBytes
+	entriesAt := indirectAt + c.IndirectBuckets*layout.BucketBytes
+	stride := layout.Stride(c.ValueBytes)
 	return &Table{
 		m: m, base: base, main: unsafe.Add(base, mainAt), mainCount: uint64(c.MainBuckets),
 		config: c, at: at, mainAt: mainAt, indirectAt: indirectAt,
-		entriesAt: indirectAt + c.IndirectBuckets*layout.BucketBytes, end: at + n,
-		stride: layout.Stride(c.ValueBytes), chain: c.IndirectBuckets + 1,
+		entriesAt: entriesAt, lastEntry: entriesAt + (c.Entries-1)*stride, stride: stride,
+		chain:  c.IndirectBuckets + 1,
 		stripe: int(m.Slot) % stripes, lineWords: m.Words != nil,
 	}, nil
 }
@@ -117,9 +119,9 @@ func (t *Table) linked(s layout.Slot) (int, bool) {
 		(off-t.indirectAt)%layout.BucketBytes == 0
 }
 
-// named is the offset of the entry that a slot names, and false if there cannot be one.
+// named reports whether an entry can stand at an offset that came from memory.
 func (t *Table) named(off int) bool {
-	return off >= t.entriesAt && off <= t.end-t.stride && (off-t.entriesAt)%t.stride == 0
+	return off >= t.entriesAt && off <= t.lastEntry && (off-t.entriesAt)%t.stride == 0
 }
 
 // word reads a word outside of regions. The offset is inside the table.

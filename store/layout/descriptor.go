@@ -35,13 +35,13 @@ func (d *Descriptor) BucketOffset(key uint64) uint64 {
 
 // BucketIndex is the number of a key's main bucket, of n.
 func BucketIndex(key, n uint64) uint64 {
-	i, _ := bits.Mul64(hash(key), n)
+	i, _ := bits.Mul64(Hash(key), n)
 	return i
 }
 
-// hash spreads keys over 64 bits: the finalizer of MurmurHash3 (Appleby, public domain). Dense
+// Hash spreads keys over 64 bits: the finalizer of MurmurHash3 (Appleby, public domain). Dense
 // keys fill buckets like random ones do.
-func hash(k uint64) uint64 {
+func Hash(k uint64) uint64 {
 	k ^= k >> 33
 	k *= 0xff51afd7ed558ccd
 	k ^= k >> 33

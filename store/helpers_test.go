@@ -1,5 +1,0 @@
-package store
-
-import "unsafe"
-
-func addr(b []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b)) }

@@ -36,9 +36,12 @@ type Workload interface {
 	Load(node proto.NodeID, put func(t proto.TableID, k proto.Key, value []byte) error) error
 	// NewClient makes the source of transactions of one fiber on a node. It owns r from then on.
 	NewClient(home proto.NodeID, r *rand.Rand) Client
-	// Check reads the tables when nothing runs any more, and says what does not add up with
-	// what the clients did. read fails with proto.ErrNotFound for an absent record.
-	Check(read func(t proto.TableID, k proto.Key, dst []byte) error, did *Ledger) error
+	// Sums names the sums that the workload's transactions change by known amounts.
+	Sums() []string
+	// Count adds up what a node holds: in the beginning, and now, when nothing runs any more.
+	// read fails with proto.ErrNotFound for an absent record. What cannot be at all is an error.
+	Count(node proto.NodeID, read func(t proto.TableID, k proto.Key, dst []byte) error) (
+		initial, final Quantities, err error)
 }
 
 // Client draws transactions, one after the other, without allocation.

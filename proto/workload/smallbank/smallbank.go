@@ -221,24 +221,25 @@ func (b *Bank) NewClient(home proto.NodeID, r *rand.Rand) workload.Client {
 	return newClient(b, home, r)
 }
 
-// Check adds up the money.
-func (b *Bank) Check(read func(t proto.TableID, k proto.Key, dst []byte) error,
-	did *workload.Ledger) error {
-	var first, last workload.Quantities
+// Sums names the one sum.
+func (b *Bank) Sums() []string { return []string{"money in cents"} }
+
+// Count adds up the money of a node.
+func (b *Bank) Count(node proto.NodeID,
+	read func(t proto.TableID, k proto.Key, dst []byte) error) (first, last workload.Quantities,
+	err error) {
 	var v [ValueBytes]byte
-	for n := range b.o.Nodes {
-		for c := range b.o.Accounts {
-			k := KeyOf(proto.NodeID(n), c)
-			for t := Savings; t <= Checking; t++ {
-				if err := read(t, k, v[:]); err != nil {
-					return fmt.Errorf("account %d of node %d, table %d: %w", c, n, t, err)
-				}
-				first[0] += initial(t, k)
-				last[0] += balance(&v)
+	for c := range b.o.Accounts {
+		k := KeyOf(node, c)
+		for t := Savings; t <= Checking; t++ {
+			if err := read(t, k, v[:]); err != nil {
+				return first, last, fmt.Errorf("account %d of node %d, table %d: %w", c, node, t, err)
 			}
+			first[0] += initial(t, k)
+			last[0] += balance(&v)
 		}
 	}
-	return did.Explains(first, last, "money in cents")
+	return first, last, nil
 }
 
 func balance(v *[ValueBytes]byte) int64 { return int64(binary.NativeEndian.Uint64(v[:])) }

@@ -67,8 +67,9 @@ type Worker struct {
 	// Engine is nil before the cluster has started.
 	Engine proto.Engine
 
-	conns []*fiber.Conn // by node
-	loop  *fiber.Conn   // the other end of the one to the own node
+	conns     []*fiber.Conn // by node
+	addresses []rpc.Address // of the peers' ports, by node
+	loop      *fiber.Conn   // the other end of the one to the own node
 }
 
 // tableAlignment lets a table begin on a page.
@@ -145,7 +146,7 @@ func (m *Member) newWorker(i int) (*Worker, error) {
 	port := rpc.Config{Incarnation: m.cfg.Incarnation + uint64(i), Peers: max(c.Nodes-1, 1),
 		Slots: min(max(c.Fibers, 1)*rpcPerFiber, maxSlots)}
 	cfg := fiber.WorkerConfig{Name: fmt.Sprintf("n%d/%d", m.ID, i), PD: m.pd, Depth: c.depth(),
-		Conns: c.Nodes + 1}
+		Conns: connsPerPeer * (c.Nodes + 1)}
 	if c.Nodes > 1 {
 		cfg.Extra = port.Completions()
 	}
@@ -167,6 +168,8 @@ const (
 	// wait for a slot.
 	rpcPerFiber = 2
 	maxSlots    = 128
+	// connsPerPeer leaves room for queue pairs that were replaced and are still being flushed.
+	connsPerPeer = 2
 )
 
 // worker numbers the workers of all members.
@@ -273,7 +276,8 @@ func (m *Member) connect(w *Worker, d *Descriptor) error {
 		return err
 	}
 	p := &w.Peers[d.Node]
-	p.Conn, p.Memory, p.address = conn, d.Memory, d.Workers[w.Index].Port
+	p.Conn, p.Memory = conn, d.Memory
+	w.addresses = append(w.addresses, d.Workers[w.Index].Port)
 	for _, t := range d.Tables {
 		p.Tables = append(p.Tables, remote.OpenPeer(uint16(d.Node), t, d.Memory))
 	}

@@ -103,12 +103,4 @@ type Env struct {
 }
 
 // Peer is how a worker reaches a member.
-type Peer struct {
-	Conn *fiber.Conn
-	// Session is nil for the own node.
-	Session *rpc.Session
-	Memory  verbs.RemoteMR
-	Tables  []*remote.Table // table t is Tables[t-1]
-
-	address rpc.Address
-}
+type Peer = proto.Peer

@@ -33,7 +33,7 @@ func (w *Worker) openSessions(f *fiber.Fiber) error {
 		}
 		p := &w.Peers[n]
 		var err error
-		if p.Session, err = w.Port.Connect(f, p.address, f.Now()+startTimeout); err != nil {
+		if p.Session, err = w.Port.Connect(f, w.addresses[n], f.Now()+startTimeout); err != nil {
 			return fmt.Errorf("session with node %d: %w", n, err)
 		}
 	}

@@ -16,16 +16,7 @@ import (
 )
 
 // Peer is a node as the worker reaches it.
-type Peer struct {
-	// Conn is the queue pair to the node, with atomics; to the own node it is the loopback.
-	Conn *fiber.Conn
-	// Session is where the node's engine answers; not needed of the own node.
-	Session *rpc.Session
-	// Memory holds the node's tables.
-	Memory verbs.RemoteMR
-	// Tables are the node's tables in the order of Config.Tables; not needed of the own node.
-	Tables []*remote.Table
-}
+type Peer = proto.Peer
 
 // Config of New. The engine owns none of it.
 type Config struct {

@@ -1,0 +1,96 @@
+package node
+
+import (
+	"errors"
+
+	"drtmd/store/remote"
+	"drtmd/verbs"
+	"drtmd/verbs/fiber"
+	"drtmd/verbs/rpc"
+)
+
+// Retired is a queue pair that Join has replaced. It is in error; Conn.Close, on a fiber of the
+// worker, frees it when what was in flight is flushed.
+type Retired struct {
+	Worker *fiber.Worker
+	Conn   *fiber.Conn
+}
+
+// Join connects worker i of two members, or of one with itself, by new queue pairs. The old ones
+// are moved to error on both sides before: what of them is still on its way changes nothing any
+// more. It makes no session. For members of one event loop; transactions may be under way, and meet
+// the error of the queue pair that they used.
+func Join(a, b *Member, i int) ([]Retired, error) {
+	x, y := a.Workers[i], b.Workers[i]
+	var old []Retired
+	for _, r := range [...]Retired{{x.Worker, x.to(b)}, {y.Worker, y.from(a)}} {
+		if r.Conn != nil {
+			if err := r.Conn.QP().ToError(); err != nil {
+				return nil, err
+			}
+			old = append(old, r)
+		}
+	}
+	x.setTo(b, nil)
+	y.setFrom(a, nil)
+	near, err := x.Worker.NewConn(verbs.AccessAll)
+	if err != nil {
+		return old, err
+	}
+	far, err := y.Worker.NewConn(verbs.AccessAll)
+	if err != nil {
+		return append(old, Retired{x.Worker, near}), err
+	}
+	if err := errors.Join(near.Connect(far.Endpoint(), a.cluster.Connect),
+		far.Connect(near.Endpoint(), a.cluster.Connect)); err != nil {
+		return append(old, Retired{x.Worker, near}, Retired{y.Worker, far}), err
+	}
+	x.setTo(b, near)
+	y.setFrom(a, far)
+	x.reach(b)
+	y.reach(a)
+	return old, nil
+}
+
+// to is the queue pair to a member, from the one at which a member's queue pair to here ends.
+// They are one, but for the loopback.
+func (w *Worker) to(m *Member) *fiber.Conn { return w.conns[m.ID] }
+
+func (w *Worker) from(m *Member) *fiber.Conn {
+	if m.ID == w.Node {
+		return w.loop
+	}
+	return w.conns[m.ID]
+}
+
+func (w *Worker) setTo(m *Member, c *fiber.Conn) { w.conns[m.ID] = c }
+
+func (w *Worker) setFrom(m *Member, c *fiber.Conn) {
+	if m.ID == w.Node {
+		w.loop = c
+	} else {
+		w.conns[m.ID] = c
+	}
+}
+
+// reach makes the member's present life the peer.
+func (w *Worker) reach(m *Member) {
+	p := &w.Peers[m.ID]
+	p.Conn, p.Memory = w.conns[m.ID], m.mr.Remote()
+	p.Tables = p.Tables[:0:0]
+	for i, c := range m.tables {
+		p.Tables = append(p.Tables, remote.Open(c.Descriptor(m.offsets[i]), p.Memory))
+	}
+}
+
+// Joined reports whether the queue pairs of worker i between two members work as far as both ends
+// know.
+func Joined(a, b *Member, i int) bool {
+	good := func(c *fiber.Conn) bool {
+		return c != nil && c.Err() == nil && c.QP().State() == verbs.StateRTS
+	}
+	return good(a.Workers[i].to(b)) && good(b.Workers[i].from(a))
+}
+
+// Port is the address of a worker's RPC port.
+func (m *Member) Port(i int) rpc.Address { return m.Workers[i].Env.Port.Address() }

@@ -1,0 +1,18 @@
+package proto
+
+import (
+	"drtmd/store/remote"
+	"drtmd/verbs"
+	"drtmd/verbs/fiber"
+	"drtmd/verbs/rpc"
+)
+
+// Peer is how a worker reaches a machine. Engines share the slice of their worker's peers with
+// whoever connects it: on the worker's thread, a peer may get another Conn or Session while a
+// transaction waits, so an engine looks the peer up for each request and keeps nothing of it.
+type Peer struct {
+	Conn    *fiber.Conn  // that of the own machine leads back to itself
+	Session *rpc.Session // nil for the own machine
+	Memory  verbs.RemoteMR
+	Tables  []*remote.Table // table t is Tables[t-1]
+}

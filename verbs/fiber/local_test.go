@@ -222,12 +222,13 @@ func TestDeadlineEndsEveryWait(t *testing.T) {
 		h.run(func(f *fiber.Fiber) error {
 			var m fiber.Mutex
 			var c fiber.Cond
-			holder := f.Worker().Go("holder", nil, func(f *fiber.Fiber) error {
+			scope := f.Worker().NewScope()
+			holder := f.Worker().Go("holder", scope, func(f *fiber.Fiber) error {
 				if err := m.Lock(f); err != nil {
 					return err
 				}
 				defer m.Unlock(f)
-				return f.Sleep(50 * h.unit)
+				return f.Sleep(time.Hour)
 			})
 			empty, full := fiber.NewQueue[int](1), fiber.NewQueue[int](1)
 			if err := errors.Join(full.Put(f, 1, 0), f.Yield()); err != nil {
@@ -283,7 +284,14 @@ func TestDeadlineEndsEveryWait(t *testing.T) {
 			if err := h.conn.QP().ToError(); err != nil {
 				return err
 			}
-			return errors.Join(h.conn.Quiesce(f), f.Join(holder, 0))
+			if err := h.conn.Quiesce(f); err != nil {
+				return err
+			}
+			scope.Cancel(errors.New("of the test"))
+			if err := f.Join(holder, 0); !errors.Is(err, fiber.ErrCancelled) {
+				return fmt.Errorf("the holder: %v", err)
+			}
+			return m.LockUntil(f, f.Now()+h.unit)
 		})
 	})
 }

@@ -46,11 +46,12 @@ func exitCode(ctx context.Context, err error) int {
 	var limit *bench.LimitError
 	var unknown *transport.UnknownError
 	var violation *violationError
+	var failed *checkError
 	var notStruck *notStruckError
 	switch {
 	case err == nil:
 		return exitDone
-	case errors.As(err, &violation):
+	case errors.As(err, &violation), errors.As(err, &failed):
 		return exitViolation
 	case errors.As(err, &notStruck):
 		return exitNotStruck

@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"drtmd/cmd/drtmd/internal/report"
+	"drtmd/cmd/drtmd/internal/transport"
+	"drtmd/proto/node"
+	"drtmd/verbs/sim"
+)
+
+const benchLong = `bench runs a workload on a cluster and reports what came of it. The cluster's nodes live in this
+process, on --threads OS threads, and reach each other over the transport as separate machines
+would; with --processes, each process has its share of the nodes; with --transport sim, they run
+in the simulator's virtual time.
+
+Workloads and protocols: drtmd bench --list.
+
+What the report means:
+
+  committed/s      transactions committed during the measurement, per second of the cluster's clock
+  p50 .. p99.9     latency of committed transactions, from their first attempt to their commit,
+                   retries included, of one transaction in --sample-every; the clock readings of
+                   those that are measured cost throughput
+  rolled back/s    transactions that ended by their own rules, such as insufficient funds
+  aborts/commit    attempts that the protocol aborted, and that were tried again, per commit
+  given up         transactions that the protocol aborted for good
+  unknown          transactions of which nobody can tell whether they were committed
+  fallback path    attempts that did not commit by a hardware transaction's emulation
+  verbs            requests posted, those of RPC included, per commit; payload in any direction
+  sums conserved   whether the tables add up with what the committed transactions did
+
+--check records every transaction, warm-up included, and proves the run strictly serializable, or
+prints the shortest violation found; exit code 3 then. Recording costs throughput. --history saves
+what was recorded for drtmd check.
+
+Latency of transactions on shared memory and threads depends on the machine's load; see docs/BENCH.md
+for what was measured, with which command. Ctrl-C ends the run and prints the report so far.`
+
+const benchExample = `
+  drtmd bench                                          SmallBank on three nodes, DrTM
+  drtmd bench --protocol nocc --threads 1 --nodes 1 --distributed 0
+  drtmd bench --duration 2s --check
+  drtmd bench --workload micro --protocol twopl --check --history run.hist
+  drtmd bench --transport ibv --check                  on RDMA hardware or Soft-RoCE
+  drtmd bench --transport sim --preset cx3-56g --nodes 6
+  drtmd bench --list`
+
+// benchFlags are the flags as given.
+type benchFlags struct {
+	workload, protocol, mutation            string
+	nodes, threads, workers, fibers         int
+	processes                               int
+	duration, warmup                        time.Duration
+	transport, device, runDir, preset, cost string
+	seed                                    uint64
+	sampleEvery, yieldEvery                 int
+	check, list                             bool
+	json, history                           string
+	workloadFlags
+}
+
+func (a *app) benchCommand() *cobra.Command {
+	p := &benchFlags{}
+	c := &cobra.Command{
+		Use:     "bench",
+		Short:   "run transactions on a cluster, measure and check them",
+		Long:    benchLong,
+		Example: benchExample[1:],
+		Args:    noArgs,
+	}
+	p.register(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if p.list {
+			return a.benchList()
+		}
+		r, err := p.checked(c)
+		if err != nil {
+			return err
+		}
+		r.app = a
+		return r.run(c.Context())
+	}
+	return c
+}
+
+func (p *benchFlags) register(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&p.workload, "workload", "smallbank", "`NAME`, see --list")
+	f.StringVar(&p.protocol, "protocol", defaultProtocol(), "`NAME`, see --list")
+	f.IntVar(&p.nodes, "nodes", 3, "`N` machines of the cluster")
+	f.IntVar(&p.threads, "threads", 0, "`N` OS threads of each process; default: 2, or as many "+
+		"as there are workers")
+	f.IntVar(&p.workers, "workers", 1, "`N` workers per node")
+	f.IntVar(&p.fibers, "fibers", 16, "`N` fibers per worker: transactions at the same time")
+	f.IntVar(&p.processes, "processes", 1, "`N` processes that the nodes are spread over")
+	f.DurationVar(&p.duration, "duration", 0, "`TIME` to measure, on the cluster's clock; "+
+		"default 10s, in the simulator 20ms of virtual time")
+	f.DurationVar(&p.warmup, "warmup", 0, "`TIME` before it; default 2s, in the simulator 2ms")
+	f.StringVar(&p.transport, "transport", transport.Default, "`NAME`: shm, ibv or sim")
+	f.StringVar(&p.device, "device", "", "`NAME`; default: the first with an active port")
+	f.StringVar(&p.runDir, "run-dir", "", "transport shm: `FOLDER` in which processes meet; "+
+		"default: the user's own below /dev/shm")
+	f.StringVar(&p.preset, "preset", "", "transport sim: cost model `NAME`: "+
+		strings.Join(sim.Presets(), ", ")+"; default "+sim.DefaultPreset)
+	f.StringVar(&p.cost, "cost", "", "transport sim: cost model from a YAML `FILE`, see docs/SIM.md")
+	f.Uint64Var(&p.seed, "seed", 1, "`S` decides what is drawn")
+	f.IntVar(&p.sampleEvery, "sample-every", 0, "measure the latency of one transaction in `N`; "+
+		"-1: of none; default 64, in the simulator 1")
+	f.IntVar(&p.yieldEvery, "yield-every", 0, "`N` transactions until a fiber lets others run; "+
+		"default 16")
+	f.BoolVar(&p.check, "check", false, "record the run and prove it strictly serializable")
+	f.StringVar(&p.history, "history", "", "save what was recorded to `FILE`")
+	f.StringVar(&p.json, "json", "", "write the report as JSON (schema "+report.BenchSchema+
+		") to `FILE`; - is the standard output, without the text")
+	f.StringVar(&p.mutation, "mutation", "", "switch the deliberate bug `NAME` of the protocol on")
+	f.BoolVar(&p.list, "list", false, "list workloads, protocols and their deliberate bugs")
+	p.workloadFlags.register(f)
+}
+
+// defaultProtocol is the project's main one.
+func defaultProtocol() string {
+	list := node.Protocols()
+	for _, p := range list {
+		if p.Name == "drtm" {
+			return p.Name
+		}
+	}
+	return list[0].Name
+}
+
+// benchList names what there is.
+func (a *app) benchList() error {
+	fmt.Fprintln(a.stdout, "workloads")
+	for _, w := range benchWorkloads() {
+		fmt.Fprintf(a.stdout, "  %-12s %s\n", w.name, w.doc)
+	}
+	fmt.Fprintln(a.stdout, "\nprotocols")
+	for _, p := range node.Protocols() {
+		fmt.Fprintf(a.stdout, "  %-12s %s\n", p.Name, p.Doc)
+	}
+	for _, p := range node.Protocols() {
+		if len(p.Mutations) == 0 {
+			continue
+		}
+		fmt.Fprintf(a.stdout, "\ndeliberate bugs of %s (--mutation), which --check should find\n",
+			p.Name)
+		for _, m := range p.Mutations {
+			fmt.Fprintf(a.stdout, "  %-24s %s\n", m.Name, m.Doc)
+		}
+	}
+	return nil
+}

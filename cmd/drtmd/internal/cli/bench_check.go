@@ -1,0 +1,163 @@
+package cli
+
+import (
+	"errors"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"drtmd/cmd/drtmd/internal/transport"
+	"drtmd/proto/node"
+	"drtmd/proto/workload"
+	"drtmd/verbs"
+	"drtmd/verbs/sim"
+)
+
+// Defaults that depend on the kind of time.
+const (
+	realDuration    = 10 * time.Second
+	realWarmup      = 2 * time.Second
+	realSample      = 64
+	virtualDuration = 20 * time.Millisecond
+	virtualWarmup   = 2 * time.Millisecond
+	defaultThreads  = 2
+)
+
+// simTransport is the transport that is no provider of real devices.
+const simTransport = "sim"
+
+// benchRun is a checked command line.
+type benchRun struct {
+	*app
+	flags    *benchFlags
+	workload workload.Workload
+	settings string // of the workload, in words
+	protocol node.Protocol
+	provider verbs.Provider // nil in the simulator
+	cost     *sim.CostModel // nil elsewhere
+	threads  int
+}
+
+// checked turns the flags into a run, or says what is wrong with them.
+func (p *benchFlags) checked(c *cobra.Command) (*benchRun, error) {
+	given := c.Flags().Changed
+	r := &benchRun{flags: p}
+	for _, n := range []struct {
+		name string
+		v    int
+	}{{"nodes", p.nodes}, {"workers", p.workers}, {"fibers", p.fibers},
+		{"processes", p.processes}} {
+		if n.v < 1 {
+			return nil, usagef("", "--%s %d is not positive", n.name, n.v)
+		}
+	}
+	kind, err := findWorkload(p.workload)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range benchWorkloads() {
+		for _, f := range w.flags {
+			if given(f) && !slices.Contains(kind.flags, f) {
+				return nil, usagef("it is one of workload "+w.name, "workload %s has no --%s",
+					p.workload, f)
+			}
+		}
+	}
+	if p.distributed > 0 && p.nodes == 1 && given("distributed") {
+		return nil, usagef("give it --nodes 2 or more", "--distributed %g needs two nodes",
+			p.distributed)
+	}
+	if r.protocol, err = node.FindProtocol(p.protocol); err != nil {
+		return nil, usagef("", "%v", err)
+	}
+	if r.workload, r.settings, err = kind.make(p); err != nil {
+		return nil, err
+	}
+	if err := r.checkTransport(given); err != nil {
+		return nil, err
+	}
+	return r, r.checkTimes(given)
+}
+
+// checkTransport opens nothing, but knows what the transport takes.
+func (r *benchRun) checkTransport(given func(string) bool) error {
+	p := r.flags
+	virtual := p.transport == simTransport
+	only := func(want bool, where string, names ...string) error {
+		for _, n := range names {
+			if given(n) && virtual != want {
+				return usagef("it is for "+where, "--transport %s has no --%s", p.transport, n)
+			}
+		}
+		return nil
+	}
+	err := errors.Join(only(true, "--transport sim", "preset", "cost"),
+		only(false, "shm and ibv", "threads", "device", "run-dir", "processes"))
+	if err != nil {
+		return err
+	}
+	if virtual {
+		s := &simRun{}
+		err := s.loadCost(&simFlags{preset: p.preset, cost: p.cost}, given)
+		r.cost = s.options.Cost
+		return err
+	}
+	if given("run-dir") && p.transport != "shm" {
+		return usagef("it is for --transport shm", "--transport %s has no --run-dir", p.transport)
+	}
+	r.provider, err = transport.New(p.transport, transport.Options{RunDir: p.runDir})
+	if err != nil {
+		return err
+	}
+	return r.checkThreads(given)
+}
+
+// checkThreads chooses the number of OS threads.
+func (r *benchRun) checkThreads(given func(string) bool) error {
+	p := r.flags
+	workers := p.nodes * p.workers
+	if r.threads = p.threads; !given("threads") {
+		r.threads = min(defaultThreads, workers, max(runtime.NumCPU(), 1))
+		if r.protocol.OneThread {
+			r.threads = 1
+		}
+	}
+	switch {
+	case r.threads < 1 || r.threads > workers:
+		return usagef("each thread needs a worker", "--threads %d is not in 1..%d, the number of "+
+			"workers", r.threads, workers)
+	case r.protocol.OneThread && r.threads > 1:
+		return usagef("use --threads 1", "protocol %s runs on one thread", p.protocol)
+	}
+	return nil
+}
+
+// checkTimes fills in the defaults that depend on the kind of time.
+func (r *benchRun) checkTimes(given func(string) bool) error {
+	p := r.flags
+	duration, warmup, sample := realDuration, realWarmup, realSample
+	if r.cost != nil {
+		duration, warmup, sample = virtualDuration, virtualWarmup, 1
+	}
+	if !given("duration") {
+		p.duration = duration
+	}
+	if !given("warmup") {
+		p.warmup = warmup
+	}
+	if !given("sample-every") {
+		p.sampleEvery = sample
+	}
+	p.sampleEvery = max(p.sampleEvery, 0)
+	switch {
+	case p.duration <= 0:
+		return usagef("", "--duration %s is not positive", p.duration)
+	case p.warmup < 0:
+		return usagef("", "--warmup %s is negative", p.warmup)
+	case p.yieldEvery < 0:
+		return usagef("", "--yield-every %d is negative", p.yieldEvery)
+	}
+	return nil
+}

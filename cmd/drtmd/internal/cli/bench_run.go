@@ -1,0 +1,186 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/term"
+
+	"drtmd/cmd/drtmd/internal/load"
+	"drtmd/cmd/drtmd/internal/report"
+	"drtmd/proto/check"
+	"drtmd/proto/node"
+)
+
+// recordBytes is what all recorders keep in memory together, before they go on in a file.
+const recordBytes = 1 << 30
+
+// clientChargePs is the CPU time of drawing a transaction in the simulator: assumed, the 25 ns
+// that it takes on the development machine (go test -bench Next ./proto/workload/smallbank).
+const clientChargePs = 25_000
+
+// checkError ends the command after a check of the run failed; the report has said how.
+type checkError struct{ what string }
+
+func (e *checkError) Error() string { return "check failed: " + e.what }
+
+func (r *benchRun) run(ctx context.Context) error {
+	p := r.flags
+	progress, finish := r.progress()
+	o := load.Options{Open: r.open, Seed: p.seed, Warmup: p.warmup, Duration: p.duration,
+		SampleEvery: p.sampleEvery, YieldEvery: p.yieldEvery, Progress: progress,
+		Interval: r.interval()}
+	if r.cost != nil {
+		o.ChargePs = clientChargePs
+	}
+	doc := r.document()
+	res, err := load.Run(ctx, o)
+	finish()
+	if res == nil {
+		return r.wrongOptions(err)
+	}
+	doc.Fill(res)
+	violated, checkErr := r.examine(ctx, doc, res)
+	if res.History != nil {
+		checkErr = errors.Join(checkErr, res.History.Close())
+	}
+	return errors.Join(violated, err, checkErr, r.write(doc))
+}
+
+// examine saves and checks the history. violated says that a check does not hold.
+func (r *benchRun) examine(ctx context.Context, doc *report.Bench, res *load.Result) (violated,
+	err error) {
+	if res.Conserved != nil {
+		violated = &checkError{"sums of " + r.flags.workload}
+	}
+	if f := r.flags.history; f != "" && res.History != nil {
+		if err := res.History.WriteFile(f); err != nil {
+			return violated, fmt.Errorf("history: %w", err)
+		}
+		doc.History = f
+	}
+	if !r.flags.check || res.History == nil {
+		return violated, nil
+	}
+	if res.History.Txns() > manyTxns {
+		r.log.Info("checking", zap.Uint64("transactions", res.History.Txns()))
+	}
+	// An interrupted run is checked all the same, unless it is interrupted again.
+	doc.Check, err = check.History(context.WithoutCancel(ctx), res.History,
+		check.Options{UserAborts: true})
+	if err != nil {
+		return violated, fmt.Errorf("check: %w", err)
+	}
+	if doc.Check.Verdict != check.Serializable {
+		violated = &checkError{doc.Check.Verdict.String()}
+	}
+	return violated, nil
+}
+
+// manyTxns take a while to check.
+const manyTxns = 1_000_000
+
+// open builds the cluster.
+func (r *benchRun) open(ctx context.Context) (*node.Cluster, error) {
+	p := r.flags
+	cfg := node.Config{Protocol: r.protocol, Workload: r.workload, Nodes: p.nodes,
+		Workers: p.workers, Fibers: p.fibers, Seed: p.seed, Mutation: p.mutation}
+	if r.recorded() {
+		cfg.Record = &node.Recording{SpillDir: os.TempDir(),
+			MemoryBytes: recordBytes / int64(p.nodes*p.workers)}
+	}
+	if r.cost != nil {
+		return node.NewSimulated(ctx, node.SimulatedConfig{Config: cfg, Cost: r.cost})
+	}
+	return node.NewLocal(ctx, node.LocalConfig{Config: cfg, Provider: r.provider,
+		Device: p.device, Threads: r.threads})
+}
+
+func (r *benchRun) recorded() bool { return r.flags.check || r.flags.history != "" }
+
+// wrongOptions makes what the configuration refuses an error of the command line.
+func (r *benchRun) wrongOptions(err error) error {
+	var unknown *node.UnknownError
+	if errors.As(err, &unknown) {
+		return usagef("", "%v", err)
+	}
+	return err
+}
+
+// document is the report with the settings filled in.
+func (r *benchRun) document() *report.Bench {
+	p := r.flags
+	doc := &report.Bench{Date: time.Now().UTC(), Command: r.args,
+		Workload: p.workload, Settings: r.settings, Protocol: p.protocol, Mutation: p.mutation,
+		Transport: p.transport, Nodes: p.nodes, Workers: p.workers, Fibers: p.fibers,
+		Threads: r.threads, Processes: p.processes, Seed: p.seed, WarmupNs: int64(p.warmup),
+		DurationNs: int64(p.duration), Virtual: r.cost != nil, SampleEvery: p.sampleEvery,
+		Recorded: r.recorded()}
+	if r.cost != nil {
+		doc.CostModel = r.cost.Name
+	}
+	return doc
+}
+
+// write prints the report.
+func (r *benchRun) write(doc *report.Bench) error {
+	if r.flags.json == "-" {
+		return doc.WriteJSON(r.stdout)
+	}
+	err := doc.WriteText(r.stdout)
+	if f := r.flags.json; f != "" {
+		err = errors.Join(err, writeFile(f, doc.WriteJSON))
+	}
+	return err
+}
+
+func writeFile(name string, write func(io.Writer) error) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(f), f.Close())
+}
+
+// Intervals of progress, in real time.
+const (
+	barInterval  = 250 * time.Millisecond
+	lineInterval = 2 * time.Second
+)
+
+// terminal is stderr, if that is one for people.
+func (r *benchRun) terminal() *os.File {
+	f, ok := r.stderr.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) || r.logFormat == "json" {
+		return nil
+	}
+	return f
+}
+
+func (r *benchRun) interval() time.Duration {
+	if r.terminal() != nil {
+		return barInterval
+	}
+	return lineInterval
+}
+
+// progress shows a line that changes on a terminal, and a line now and then otherwise. finish
+// clears it.
+func (r *benchRun) progress() (show func(load.Progress), finish func()) {
+	line := func(p load.Progress) string {
+		return fmt.Sprintf("%s, %s of %s: %.0f committed/s, %.2f %% of the attempts aborted",
+			p.Phase, p.Elapsed.Round(time.Millisecond), p.Of, p.PerSecond, 100*p.AbortRate)
+	}
+	f := r.terminal()
+	if f == nil {
+		return func(p load.Progress) { r.log.Info(line(p)) }, func() {}
+	}
+	const clearLine = "\r\x1b[K"
+	return func(p load.Progress) { fmt.Fprint(f, clearLine+line(p)) },
+		func() { fmt.Fprint(f, clearLine) }
+}

@@ -1,0 +1,79 @@
+package load
+
+import (
+	"context"
+	"time"
+
+	"drtmd/proto/history"
+	"drtmd/proto/node"
+	"drtmd/proto/workload"
+	"drtmd/verbs"
+)
+
+// Options of a run.
+type Options struct {
+	// Open builds and starts the cluster.
+	Open func(ctx context.Context) (*node.Cluster, error)
+	// Seed of the clients.
+	Seed uint64
+	// Warmup is not measured; Duration is. Both on the cluster's clock.
+	Warmup, Duration time.Duration
+	// SampleEvery has the latency of one transaction in so many measured; 0 = none.
+	SampleEvery int
+	YieldEvery  int // workload.Driver; 0 = its default
+	// ChargePs is the CPU time of drawing a transaction in the simulator.
+	ChargePs int64
+	// Progress is called about every Interval of real time, if not nil.
+	Progress func(Progress)
+	Interval time.Duration
+}
+
+// Progress is where a run is.
+type Progress struct {
+	Phase   Phase
+	Elapsed time.Duration // of the phase, on the cluster's clock
+	Of      time.Duration
+	// PerSecond are the transactions that were committed since the last call, per second of the
+	// cluster's clock, and AbortRate the aborted ones among the attempts since then.
+	PerSecond float64
+	AbortRate float64
+}
+
+// Phase of a run.
+type Phase uint8
+
+// Phases.
+const (
+	Warming Phase = iota + 1
+	Measuring
+)
+
+func (p Phase) String() string { return [...]string{"warming up", "measuring"}[p-1] }
+
+// Result of a run.
+type Result struct {
+	Workload workload.Workload
+	Config   node.Config
+	Device   verbs.DeviceAttr // of node 0
+	Elapsed  time.Duration    // measured, on the cluster's clock
+	Wall     time.Duration    // the same in real time
+	// Interrupted: the measurement is shorter than was asked for.
+	Interrupted bool
+	Sum         Snapshot
+	// Latency of committed transactions by kind, [0] of all.
+	Latency []Latency
+	// Conserved says whether the tables add up with what was committed: nil, or why not.
+	Conserved error
+	// History of the whole run, warm-up included; nil if none was recorded. The caller closes it.
+	History *history.History
+	// Did is what the clients did to the workload's sums.
+	Did workload.Ledger
+}
+
+// Latency are quantiles in nanoseconds. Those without samples are 0.
+type Latency struct {
+	Samples                     int64
+	MeanNs                      float64
+	P50Ns, P90Ns, P99Ns, P999Ns int64
+	MaxNs                       int64
+}

@@ -1,0 +1,95 @@
+package load
+
+import (
+	"reflect"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"drtmd/proto"
+	"drtmd/proto/workload"
+	"drtmd/verbs/fiber"
+)
+
+// Snapshot is what a worker, or a sum of them, has counted so far.
+type Snapshot struct {
+	Counts workload.Counts
+	Engine proto.Stats
+	Fiber  fiber.Stats
+}
+
+// add sums up.
+func (s *Snapshot) add(o *Snapshot) { s.combine(o, func(a, b uint64) uint64 { return a + b }) }
+
+// minus is what happened since an earlier snapshot.
+func (s *Snapshot) minus(earlier *Snapshot) *Snapshot {
+	d := *s
+	d.combine(earlier, func(a, b uint64) uint64 { return a - b })
+	return &d
+}
+
+// combine applies f to every counter, whichever there are.
+func (s *Snapshot) combine(o *Snapshot, f func(a, b uint64) uint64) {
+	combine(reflect.ValueOf(s).Elem(), reflect.ValueOf(o).Elem(), f)
+}
+
+func combine(a, b reflect.Value, f func(a, b uint64) uint64) {
+	switch a.Kind() {
+	case reflect.Struct:
+		for i := range a.NumField() {
+			combine(a.Field(i), b.Field(i), f)
+		}
+	case reflect.Array:
+		for i := range a.Len() {
+			combine(a.Index(i), b.Index(i), f)
+		}
+	default:
+		a.SetUint(f(a.Uint(), b.Uint()))
+	}
+}
+
+// Outcomes of all types of transactions together.
+func (s *Snapshot) Outcomes(o proto.Outcome) uint64 {
+	n := uint64(0)
+	for i := range s.Counts.Kinds {
+		n += s.Counts.Kinds[i].Outcomes[o]
+	}
+	return n
+}
+
+// Aborted counts aborted attempts.
+func (s *Snapshot) Aborted() uint64 {
+	n := uint64(0)
+	for _, a := range s.Engine.Aborts {
+		n += a
+	}
+	return n
+}
+
+// Bounds of latencies, in nanoseconds: 1 ns to 100 s, three digits.
+const (
+	longestNs = 100_000_000_000
+	digits    = 3
+)
+
+// histograms are latencies of committed transactions, by kind; [0] is unused.
+type histograms []*hdrhistogram.Histogram
+
+func newHistograms(kinds int) histograms {
+	h := make(histograms, kinds+1)
+	for i := range h {
+		h[i] = hdrhistogram.New(1, longestNs, digits)
+	}
+	return h
+}
+
+func (h histograms) reset() {
+	for _, x := range h {
+		x.Reset()
+	}
+}
+
+func (h histograms) merge(o histograms) {
+	for i, x := range h {
+		x.Merge(o[i])
+	}
+}

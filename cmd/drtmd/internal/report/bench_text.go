@@ -1,0 +1,138 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// WriteText prints the run for people.
+func (b *Bench) WriteText(w io.Writer) error {
+	var s strings.Builder
+	fmt.Fprintf(&s, "workload  %s, %s\n", b.Workload, b.Settings)
+	protocol := b.Protocol
+	if b.Mutation != "" {
+		protocol += ", with the deliberate bug " + b.Mutation
+	}
+	fmt.Fprintf(&s, "protocol  %s\n", protocol)
+	fmt.Fprintf(&s, "cluster   %s\n", b.cluster())
+	fmt.Fprintf(&s, "machine   %s\n", b.Machine)
+	fmt.Fprintf(&s, "run       %s, seed %d, %s\n\n", b.Date.UTC().Format(time.RFC3339), b.Seed,
+		b.clock())
+	if err := b.transactions().write(&s, ""); err != nil {
+		return err
+	}
+	s.WriteString("\n")
+	b.writeAborts(&s)
+	b.writePaths(&s)
+	if b.Interrupted {
+		s.WriteString("interrupted: the measurement is shorter than was asked for\n")
+	}
+	if b.Conserved == "yes" {
+		s.WriteString("sums conserved: yes\n")
+	} else {
+		fmt.Fprintf(&s, "sums conserved: NO: %s\n", b.Conserved)
+	}
+	if b.History != "" {
+		fmt.Fprintf(&s, "history saved: %s\n", b.History)
+	}
+	if b.Check != nil {
+		s.WriteString(CheckLine(b.Check) + "\n")
+		for _, v := range b.Check.Violations {
+			s.WriteString("\n" + strings.TrimRight(v.Text, "\n") + "\n")
+		}
+	}
+	_, err := io.WriteString(w, s.String())
+	return err
+}
+
+func (b *Bench) cluster() string {
+	s := fmt.Sprintf("%s, %s each, %s each, transport %s", count(b.Nodes, "node"),
+		count(b.Workers, "worker"), count(b.Fibers, "fiber"), b.Transport)
+	if b.CostModel != "" {
+		s += ", cost model " + b.CostModel
+	} else {
+		s += fmt.Sprintf(", device %s, %s in %s", b.Device, count(b.Threads, "thread"),
+			count(b.Processes, "process"))
+	}
+	return s + ", " + b.AtomicScope
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	if strings.HasSuffix(what, "s") {
+		what += "e"
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func (b *Bench) clock() string {
+	elapsed := time.Duration(b.ElapsedNs).Round(time.Microsecond)
+	s := fmt.Sprintf("%s measured after %s", elapsed, time.Duration(b.WarmupNs))
+	if b.Virtual {
+		s = fmt.Sprintf("%s of virtual time (%s real) measured after %s", elapsed,
+			time.Duration(b.WallNs).Round(time.Millisecond), time.Duration(b.WarmupNs))
+	}
+	if b.SampleEvery > 0 {
+		s += fmt.Sprintf(", latency of one in %d", b.SampleEvery)
+	}
+	if b.Recorded {
+		s += ", history recorded"
+	}
+	return s
+}
+
+func (b *Bench) transactions() *table {
+	t := newTable("transaction", ">committed/s", ">p50 [us]", ">p90 [us]", ">p99 [us]",
+		">p99.9 [us]", ">samples", ">rolled back/s", ">aborts/commit", ">given up", ">unknown")
+	for _, k := range append(append([]KindRow{}, b.Kinds...), b.All) {
+		aborted := uint64(0)
+		for _, a := range k.Aborts {
+			aborted += a.Count
+		}
+		cells := []string{k.Name, fmt.Sprintf("%.0f", k.PerSecond)}
+		if l := k.Latency; l != nil {
+			cells = append(cells, micro(l.P50Ns), micro(l.P90Ns), micro(l.P99Ns), micro(l.P999Ns),
+				fmt.Sprint(l.Samples))
+		} else {
+			cells = append(cells, "-", "-", "-", "-", "0")
+		}
+		t.row(append(cells,
+			fmt.Sprintf("%.0f", perSecond(k.RolledBack, time.Duration(b.ElapsedNs))),
+			fmt.Sprintf("%.4f", ratio(aborted, k.Committed)), fmt.Sprint(k.GivenUp),
+			fmt.Sprint(k.Unknown))...)
+	}
+	return t
+}
+
+func (b *Bench) writeAborts(s *strings.Builder) {
+	var parts []string
+	for _, a := range b.All.Aborts {
+		parts = append(parts, fmt.Sprintf("%s %.4f", a.Reason, ratio(a.Count, b.All.Committed)))
+	}
+	if len(parts) == 0 {
+		parts = []string{"none"}
+	}
+	fmt.Fprintf(s, "aborted attempts per committed transaction: %s\n", strings.Join(parts, ", "))
+}
+
+func (b *Bench) writePaths(s *strings.Builder) {
+	fmt.Fprintf(s, "per attempt: %.4f on the fallback path, %.2f regions, %.4f waits for a lease\n",
+		b.Paths.Fallback, b.Paths.Regions, b.Paths.LeaseWaits)
+	var parts []string
+	for _, v := range b.Verbs {
+		parts = append(parts, fmt.Sprintf("%s %.3f", v.Opcode, v.PerCommitted))
+	}
+	if len(parts) == 0 {
+		parts = []string{"none"}
+	}
+	fmt.Fprintf(s, "verbs per committed transaction: %s; %.1f B of payload\n",
+		strings.Join(parts, ", "), b.Bytes)
+	if b.Paths.Lookups > 0 {
+		fmt.Fprintf(s, "remote lookups: %d, %.1f %% of them answered by the location cache\n",
+			b.Paths.Lookups, 100*float64(b.Paths.CacheHits)/float64(b.Paths.Lookups))
+	}
+}

@@ -37,13 +37,19 @@
 // the region commits, because all lines of the chain are in its read set: absence is protected
 // like a value.
 //
-// # State words and the scope of atomics
+// # Memory without line words
 //
-// EnsureIn stores the state word of an entry that it makes, and only where memory has line words
-// (htm.Memory.Words): there a CPU store and a remote CAS exclude each other. Elsewhere state words
-// belong to the NIC (design decision 3); a new entry is absent and unlocked, and who wants it
-// locked does so by CAS and looks again. A remote CAS with an out-of-date address may lock an
-// entry that is bound to no key, for a moment: EnsureIn passes over such an entry.
+// On devices whose atomics exclude each other only, regions neither conflict nor are opaque
+// (package htm). There EnsureIn and ReclaimIn act at once, under a lock of the table that only
+// CPUs know, in an order that remote readers tolerate: an entry before the slot that names it, a
+// bucket before the link to it. State words belong to the NIC there (design decision 3): a new
+// entry is absent and keeps the state that it had, unlocked, and who wants it locked does so by
+// CAS and looks at it again. What FindIn does not find may be there; a protocol that reads an
+// absence ensures an entry and locks or leases that.
+//
+// Where there are line words, EnsureIn stores the state word of an entry that it makes: a CPU store
+// and a remote CAS exclude each other. A remote CAS with an out-of-date address may lock an entry
+// that is bound to no key, for a moment: EnsureIn passes over such an entry.
 //
 // # Concurrency and memory
 //
@@ -51,7 +57,7 @@
 // run at the same time on any number of workers. Load is for a table that nobody else uses yet.
 // Entries and indirect buckets are pooled in stripes, each worker beginning with its own, so that
 // insertions of different workers seldom meet. The package allocates only in Format and Attach,
-// starts no goroutine and waits for nothing.
+// starts no goroutine and waits for nothing but, shortly, the lock of a table without line words.
 //
 // # Limits
 //

@@ -11,9 +11,23 @@ import (
 // does next follows from it (layout.Version). With an error, one of ErrEntriesFull,
 // ErrIndirectFull and ErrSpent, nothing was stored and the region runs on. ok is false if the
 // region has aborted. It does not allocate.
+//
+// Where memory has no line words an entry is made at once, under the table's lock, whatever
+// becomes of the region: an absent entry that nobody has locked changes nothing.
 func (t *Table) EnsureIn(r *htm.Region, key, state uint64) (off int, v layout.Version, ok bool,
 	err error) {
-	a := inside{r, t.m}
+	if t.lineWords {
+		return ensure(t, inside{r, t.m}, key, state)
+	}
+	if !r.Active() || !t.lock(r) {
+		return 0, 0, false, nil
+	}
+	defer t.unlock()
+	return ensure(t, direct{r, t.base}, key, state)
+}
+
+func ensure[A access](t *Table, a A, key, state uint64) (off int, v layout.Version, ok bool,
+	err error) {
 	p, ok := locate(t, a, key)
 	if !ok {
 		return 0, 0, false, nil

@@ -9,9 +9,14 @@ import (
 	"drtmd/store/layout"
 )
 
-// AbortCorrupt is the code with which a region is aborted that reads an offset no table can have:
-// a doomed view, where memory has no line words, or memory that somebody scribbled over.
-const AbortCorrupt uint8 = 0xc0
+// Codes with which this package aborts regions.
+const (
+	// AbortCorrupt: the region has read an offset that no table can have: a doomed view, where
+	// memory has no line words, or memory that somebody scribbled over.
+	AbortCorrupt uint8 = 0xc0
+	// AbortBusy: the lock of a table without line words stayed taken.
+	AbortBusy uint8 = 0xc1
+)
 
 // Find is the offset of the entry of key, outside of any region; there the caller checks it
 // (layout.Match). A false proves nothing: see FindIn. It does not allocate.
@@ -91,8 +96,9 @@ func (t *Table) findPeeking(key uint64) (int, bool) {
 }
 
 // FindIn is Find inside a region. The lines of the chain that it reads join the read set, all of
-// them if there is no entry, so that found and not found are both protected. ok is false if the
-// region has aborted. It does not allocate.
+// them if there is no entry, so that found and not found are both protected; without line words
+// nothing protects them, and a false proves as little as Find's. ok is false if the region has
+// aborted. It does not allocate.
 func (t *Table) FindIn(r *htm.Region, key uint64) (off int, found, ok bool) {
 	b := t.bucketAt(key)
 	for range t.chain {

@@ -11,7 +11,7 @@ import (
 //
 //	   0  magic 8 | id 8 | value bytes 8 | main buckets 8 | indirect buckets 8 | entries 8 |
 //	      offset of the table 8 | zero 8
-//	  64  incarnation counter 8 | link counter 8 | zero 48
+//	  64  incarnation counter 8 | link counter 8 | lock 4, without line words | zero 44
 //	 128  stripes of the pool of entries, a line each
 //	 640  stripes of the pool of indirect buckets, a line each
 //	1152  main buckets, indirect buckets, entries
@@ -30,6 +30,7 @@ const (
 	headMagic    = 0x31_65_6c_62_61_54_52_64 // "dRTable1"
 	countersAt   = layout.LineBytes
 	linksAt      = countersAt + 8
+	lockAt       = countersAt + 16
 	entryPoolAt  = 2 * layout.LineBytes
 	bucketPoolAt = entryPoolAt + stripes*layout.LineBytes
 	headEnd      = bucketPoolAt + stripes*layout.LineBytes

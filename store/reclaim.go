@@ -12,10 +12,21 @@ import (
 // With an error, one of ErrNoEntry, ErrLive and ErrState, nothing was stored and the region runs
 // on. ok is false if the region has aborted. It does not allocate.
 //
-// Where memory has no line words the state word is left alone: the caller holds it locked by a CAS
-// of the NIC while the region runs, and unlocks it so afterwards.
+// Where memory has no line words the entry is given back at once, under the table's lock, and its
+// state word is left alone: the caller holds it locked by a CAS of the NIC, and unlocks it so
+// afterwards.
 func (t *Table) ReclaimIn(r *htm.Region, key, state uint64) (ok bool, err error) {
-	a := inside{r, t.m}
+	if t.lineWords {
+		return reclaim(t, inside{r, t.m}, key, state)
+	}
+	if !r.Active() || !t.lock(r) {
+		return false, nil
+	}
+	defer t.unlock()
+	return reclaim(t, direct{r, t.base}, key, state)
+}
+
+func reclaim[A access](t *Table, a A, key, state uint64) (ok bool, err error) {
 	p, ok := locate(t, a, key)
 	if !ok {
 		return false, nil

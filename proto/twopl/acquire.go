@@ -88,15 +88,26 @@ func (t *tx) answers(first int) error {
 	refused := false
 	for i := first; i < len(t.records); i++ {
 		r := &t.records[i]
+		if r.lock != lockAsked || t.batch.Err(r.op) != nil {
+			continue
+		}
+		holder := lockWord(t.batch.Old(r.op))
+		r.lock = lockNone
+		if holder == unlocked {
+			r.lock, r.ensured = lockHeld, false
+		}
+		if t.batch.Err(r.op+1) != nil {
+			continue
+		}
+		t.inspect(r)
 		switch {
-		case r.lock != lockAsked || t.batch.Err(r.op) != nil:
-		case t.batch.Old(r.op) != uint64(unlocked):
-			r.lock, refused = lockNone, true
-		default:
-			r.lock = lockHeld
-			if t.batch.Err(r.op+1) == nil {
-				t.inspect(r)
-			}
+		case r.is == layout.Stale:
+			t.forget(r)
+		case holder == t.word:
+			// By way of another of its records, whose place was out of date.
+			r.is = layout.Stale
+		case holder != unlocked:
+			refused = true
 		}
 	}
 	switch {
@@ -108,14 +119,15 @@ func (t *tx) answers(first int) error {
 	return nil
 }
 
-// inspect looks whose entry it is that was copied under its lock.
+// inspect looks whose entry it is that was copied.
 func (t *tx) inspect(r *record) {
 	r.found = r.version()
 	r.is = layout.Match(uint64(r.key), r.keyWord(), r.found)
 	r.live = r.is == layout.Live
 }
 
-// giveStaleBack unlocks entries that are not their keys', which have to be looked up again.
+// giveStaleBack unlocks entries that are not their keys', and says whether there is something to
+// be looked up or locked once more.
 func (t *tx) giveStaleBack(first int) (again bool, err error) {
 	t.batch.Reset()
 	for i := first; i < len(t.records); i++ {
@@ -124,7 +136,6 @@ func (t *tx) giveStaleBack(first int) (again bool, err error) {
 			continue
 		}
 		again = true
-		t.forget(r)
 		if r.lock == lockHeld {
 			t.postUnlock(r)
 			r.lock = lockAsked

@@ -62,6 +62,7 @@ func (t *tx) cpuLock(r *record) cpuResult {
 	case layout.Match(uint64(r.key), r.keyWord(), r.version()) == layout.Stale:
 		lineword.Restore(p, w)
 		r.is = layout.Stale
+		t.forget(r)
 		return cpuStale
 	case r.state() != unlocked:
 		lineword.Restore(p, w)
@@ -71,7 +72,7 @@ func (t *tx) cpuLock(r *record) cpuResult {
 	// The other lines are nobody's to write but the holder's. Those who wrote them unlocked the
 	// record afterwards.
 	copy(r.buf[first:], entry[first:])
-	r.lock = lockHeld
+	r.lock, r.ensured = lockHeld, false
 	t.inspect(r)
 	return cpuDone
 }

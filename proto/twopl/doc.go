@@ -35,7 +35,10 @@
 // It is locked like any other: an absent read holds the lock of what it did not find, so there
 // are no phantoms on keys. An insert makes it live by its write-back, a delete leaves a
 // tombstone. Whoever gives back the lock of an entry that stays absent then asks the host to
-// reclaim it; the host does so if it is still absent and unlocked. An entry says itself whether it
+// reclaim it, just before; the host does so if it is still absent and locked by the caller. A
+// transaction that is refused before it has locked an entry that was made for it has it reclaimed
+// too, if nobody has it locked and the device's atomics exclude the CPU; otherwise it stays, and
+// goes with the next transaction that locks it. An entry says itself whether it
 // belongs to a key (layout.Match), so a stale location is noticed under the lock, given back, and
 // looked up again.
 //

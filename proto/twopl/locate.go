@@ -81,9 +81,11 @@ func (t *tx) forget(r *record) {
 	}
 }
 
-// ensure has the hosts make entries for n records that have none.
+// ensure has the hosts make entries for n records that have none. All answers are taken, also
+// after an error, so that finish knows what was made.
 func (t *tx) ensure(first, n int) error {
 	t.roomForCalls(n)
+	var failed error
 	calls := 0
 	for i := first; i < len(t.records); i++ {
 		r := &t.records[i]
@@ -93,11 +95,7 @@ func (t *tx) ensure(first, n int) error {
 		case r.node == t.e.cfg.Node:
 			t.f.Charge(recordCostPs)
 			off, c := t.e.ensure(r.table, r.key)
-			if err := c.err(); err != nil {
-				t.awaitCalls(calls)
-				return err
-			}
-			r.off, r.located = off, true
+			failed = earlier(failed, t.ensured(r, off, c))
 		default:
 			b := t.bodies[calls]
 			b.ask(r.table.id, r.key, unlocked)
@@ -114,15 +112,27 @@ func (t *tx) ensure(first, n int) error {
 			continue
 		}
 		off, c, err := t.answer(r.op)
-		if err == nil {
-			err = c.err()
-		} else {
-			err = unreachable(err)
-		}
 		if err != nil {
-			return err
+			failed = earlier(failed, unreachable(err))
+			continue
 		}
-		r.off, r.located = off, true
+		failed = earlier(failed, t.ensured(r, off, c))
 	}
-	return nil
+	return failed
+}
+
+// ensured takes down what a host answered.
+func (t *tx) ensured(r *record, off uint64, c hostCode) error {
+	if c == hostOK {
+		r.off, r.located, r.ensured = off, true, true
+	}
+	return c.err()
+}
+
+// earlier is the first error of two.
+func earlier(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
 }

@@ -28,17 +28,27 @@ func (t *tx) reclaim() {
 	}
 }
 
+// reclaimable reports whether the record's entry is to be given back, and with which state word:
+// it is locked and ends absent; or it was made for the transaction, which was refused another
+// record. Without the lock only regions that exclude the device can tell that nobody else has it.
+func (t *tx) reclaimable(r *record) (state lockWord, ok bool) {
+	if r.endsAbsent() {
+		return t.word, true
+	}
+	return unlocked, r.spare() && t.e.cfg.Scope == verbs.AtomicGlob
+}
+
 // reclaimHere gives back those of the own node, and counts the others.
 func (t *tx) reclaimHere() (others int) {
 	for i := range t.records {
 		r := &t.records[i]
-		switch {
-		case !r.endsAbsent():
+		switch state, ok := t.reclaimable(r); {
+		case !ok:
 		case r.node != t.e.cfg.Node:
 			others++
 		default:
 			t.f.Charge(recordCostPs)
-			t.reclaimed(r, t.e.reclaim(r.table, r.key, t.word))
+			t.reclaimed(r, t.e.reclaim(r.table, r.key, state))
 		}
 	}
 	return others
@@ -46,6 +56,7 @@ func (t *tx) reclaimHere() (others int) {
 
 // reclaimed takes down what became of a record's entry.
 func (t *tx) reclaimed(r *record, c hostCode) {
+	r.located = false
 	if c == hostOK && t.e.cfg.Scope == verbs.AtomicGlob {
 		r.lock = lockNone
 	}
@@ -57,11 +68,13 @@ func (t *tx) reclaimThere(n int) {
 	k := 0
 	for i := range t.records {
 		r := &t.records[i]
-		if !r.endsAbsent() {
+		r.op = -1
+		state, ok := t.reclaimable(r)
+		if !ok || r.node == t.e.cfg.Node {
 			continue
 		}
 		b := t.bodies[k]
-		b.ask(r.table.id, r.key, t.word)
+		b.ask(r.table.id, r.key, state)
 		t.callErr[k] = t.e.cfg.Peers[r.node].Session.Start(t.f, t.calls[k], TypeReclaim, b.req[:],
 			b.resp[:])
 		r.op = k
@@ -69,10 +82,12 @@ func (t *tx) reclaimThere(n int) {
 	}
 	t.awaitCalls(k)
 	for i := range t.records {
-		if r := &t.records[i]; r.endsAbsent() {
-			if _, c, err := t.answer(r.op); err == nil {
-				t.reclaimed(r, c)
-			}
+		r := &t.records[i]
+		if r.op < 0 {
+			continue
+		}
+		if _, c, err := t.answer(r.op); err == nil {
+			t.reclaimed(r, c)
 		}
 	}
 }

@@ -35,6 +35,7 @@ type record struct {
 	node    proto.NodeID
 	lock    lockStage
 	located bool
+	ensured bool      // the host has made, or found, the entry for this transaction
 	off     uint64    // of the entry, bytes from the start of the node's memory
 	buf     []byte    // copy of the entry; the value in it is the transaction's view
 	sge     verbs.SGE // of buf
@@ -167,6 +168,10 @@ func (r *record) next() layout.Version {
 // changed reports whether the record has to be written: what was inserted and deleted again by
 // the same transaction was not.
 func (r *record) changed() bool { return r.written && (r.live || r.found.Live()) }
+
+// spare reports whether the transaction had an entry made for the record, and did not come to lock
+// it.
+func (r *record) spare() bool { return r.ensured && r.located && r.lock == lockNone }
 
 // endsAbsent reports whether the record is locked and will not exist when the transaction has
 // ended, so that its entry is of no use.

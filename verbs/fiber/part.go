@@ -47,6 +47,14 @@ func (w *Worker) Rung(posted []verbs.WR) {
 	}
 }
 
+// RPCWork accounts for messages that a part sends and datagrams that it receives: they cost CPU
+// time in the simulator.
+func (w *Worker) RPCWork(messages, datagrams int) {
+	if w.virtual != nil {
+		w.virtual.spent(w.virtual.core.tl.RPCCostPs(messages, datagrams))
+	}
+}
+
 // Fence takes the node out after a part noticed a bug of ours: see the package comment.
 func (w *Worker) Fence(v invariant.Violation) { w.fence(v) }
 

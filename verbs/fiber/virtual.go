@@ -13,9 +13,13 @@ type Timeline interface {
 	// Step tells the nemesis that a node reached a named step of a protocol.
 	Step(node, name string)
 	// PostCostPs is the CPU time of one doorbell with n requests; PassCostPs that of one look
-	// at the queues.
+	// at the queues, and PollCostPs that of n completions found there.
 	PostCostPs(n int) int64
 	PassCostPs() int64
+	PollCostPs(n int) int64
+	// RPCCostPs is the CPU time that an RPC layer takes for messages that it sends and datagrams
+	// that it receives.
+	RPCCostPs(messages, datagrams int) int64
 }
 
 // Core is a thread of the simulator: one core that runs workers in virtual time. While a fiber
@@ -163,11 +167,16 @@ func (v *virtualWorker) hold(f *Fiber) {
 	f.park()
 }
 
-// posted accounts for the CPU time of a doorbell.
-func (v *virtualWorker) posted(n int) {
+// spent accounts for CPU time: what the pass at hand did takes effect at its time, and the core is
+// busy until the sum is over.
+func (v *virtualWorker) spent(ps int64) {
 	c := v.core
-	c.busyUntil = max(c.busyUntil, c.tl.NowPs()) + c.tl.PostCostPs(n)
+	c.busyUntil = max(c.busyUntil, c.tl.NowPs()) + ps
 }
+
+// posted accounts for the CPU time of a doorbell, polled for that of completions.
+func (v *virtualWorker) posted(n int) { v.spent(v.core.tl.PostCostPs(n)) }
+func (v *virtualWorker) polled(n int) { v.spent(v.core.tl.PollCostPs(n)) }
 
 // Close closes the core's workers. No fiber may be live, unless the core was killed.
 func (c *Core) Close() error {

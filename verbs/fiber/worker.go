@@ -40,10 +40,11 @@ type Worker struct {
 	eager   bool // operations usually complete at post: poll before switching
 
 	readyList fiberList
-	current   *Fiber   // the one that runs
-	idle      []*Fiber // finished coroutines
-	fibers    []*Fiber // all coroutines
-	live      int      // tasks that have not ended
+	resting   fiberList // run one in each pass: see Fiber.Rest
+	current   *Fiber    // the one that runs
+	idle      []*Fiber  // finished coroutines
+	fibers    []*Fiber  // all coroutines
+	live      int       // tasks that have not ended
 	timers    timers
 	lines     []*watch
 	conns     []*Conn
@@ -219,7 +220,7 @@ func (w *Worker) step(glance bool) bool {
 	if len(w.lines) > 0 {
 		busy = w.pollLines() || busy
 	}
-	if glance && !busy && w.readyList.empty() {
+	if glance && !busy && w.readyList.empty() && w.resting.empty() {
 		return false
 	}
 	if len(w.timers.heap) > 0 {
@@ -237,6 +238,13 @@ func (w *Worker) step(glance bool) bool {
 			return true // the core is spending time: nothing else of it runs
 		}
 	}
+	if f := w.resting.pop(); f != nil {
+		busy = true
+		w.run(f)
+		if w.virtual != nil && w.virtual.held() {
+			return true
+		}
+	}
 	w.flushAll()
 	for _, p := range w.parts {
 		p.Flush()
@@ -247,7 +255,7 @@ func (w *Worker) step(glance bool) bool {
 // more reports whether a pass left something to do that nothing announces: in virtual time, where
 // whatever comes later is an event, no other pass is needed.
 func (w *Worker) more() bool {
-	if w.pollFull || !w.readyList.empty() {
+	if w.pollFull || !w.readyList.empty() || !w.resting.empty() {
 		return true
 	}
 	w.mu.Lock()
@@ -271,6 +279,9 @@ func (w *Worker) poll() bool {
 		w.fence(invariant.Violation{What: "worker's CQ: " + err.Error()})
 	}
 	w.pollFull = n == len(w.wcs)
+	if n > 0 && w.virtual != nil {
+		w.virtual.polled(n)
+	}
 	for i := range n {
 		wc := &w.wcs[i]
 		if s := wc.ID >> partShift; s > 0 {

@@ -76,6 +76,9 @@ func (n *fakeNet) AtPs(at int64, f func()) {
 func (n *fakeNet) Step(string, string)    {}
 func (n *fakeNet) PostCostPs(w int) int64 { return int64(w) * 50_000 }
 func (n *fakeNet) PassCostPs() int64      { return 100_000 }
+func (n *fakeNet) PollCostPs(int) int64   { return 0 }
+
+func (n *fakeNet) RPCCostPs(_, _ int) int64 { return 0 }
 
 // run lets time pass until done, or for at most limit.
 func (n *fakeNet) run(limit time.Duration, done func() bool) bool {

@@ -224,6 +224,7 @@ func (s *Session) put(m *message, force bool) bool {
 		s.payloads++
 	}
 	p.Stats.MessagesSent++
+	p.w.RPCWork(1, 0)
 	return true
 }
 

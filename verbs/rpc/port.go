@@ -184,6 +184,7 @@ func (p *Port) Completed(wc *verbs.WC) {
 		return
 	}
 	p.Stats.DatagramsReceived++
+	p.w.RPCWork(0, 1)
 	invariant.Assert(int(i) < p.recvDepth, "completion of a receive that does not exist")
 	if wc.ByteLen < verbs.GRHBytes || int(wc.ByteLen) > p.stride {
 		p.drop(ReasonShort)

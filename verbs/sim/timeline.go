@@ -50,3 +50,15 @@ func (t *Timeline) PostCostPs(n int) int64 {
 
 // PassCostPs is the CPU time of one look at the queues, in picoseconds.
 func (t *Timeline) PassCostPs() int64 { return int64(t.node.world.cost.CPU.PollEmpty) }
+
+// PollCostPs is the CPU time of n completions, in picoseconds.
+func (t *Timeline) PollCostPs(n int) int64 {
+	return int64(Time(n) * t.node.world.cost.CPU.PollEntry)
+}
+
+// RPCCostPs is the CPU time of messages that an RPC layer sends and datagrams that it receives, in
+// picoseconds.
+func (t *Timeline) RPCCostPs(messages, datagrams int) int64 {
+	c := &t.node.world.cost.CPU
+	return int64(Time(messages)*c.RPCSend + Time(datagrams)*c.RPCReceive)
+}

@@ -31,7 +31,8 @@ func TestATimelineWaitsForPausesAndEndsWithItsLife(t *testing.T) {
 	}
 	c := w.Cost().CPU
 	if tl.PostCostPs(3) != int64(c.Doorbell+3*c.Post) || tl.NowPs() != int64(w.Now()) ||
-		tl.PassCostPs() != int64(c.PollEmpty) {
+		tl.PassCostPs() != int64(c.PollEmpty) || tl.PollCostPs(5) != int64(5*c.PollEntry) ||
+		tl.RPCCostPs(7, 2) != int64(7*c.RPCSend+2*c.RPCReceive) {
 		t.Error("costs")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"drtmd/proto/workload"
 	"drtmd/store/layout"
 	"drtmd/verbs"
+	"drtmd/verbs/rpc"
 )
 
 // Config of a cluster: the same for all its members. Zero fields take the defaults named.
@@ -27,6 +28,8 @@ type Config struct {
 	Geometry   htm.Geometry // the zero value is htm.DefaultGeometry
 	// Connect are the options of the RC queue pairs.
 	Connect verbs.ConnectAttr
+	// RPC has the timeouts and the window of the RPC ports; the rest of it is set here.
+	RPC rpc.Config
 	// Mutation switches a deliberate bug of the protocol on; "" is none.
 	Mutation string
 }
@@ -50,8 +53,9 @@ const (
 	maxDepth      = 1024
 )
 
-// fill completes and checks a configuration.
-func (c *Config) fill() error {
+// Complete fills in the defaults and checks the configuration. Whoever makes members without a
+// Cluster calls it before.
+func (c *Config) Complete() error {
 	set := func(v *int, d int) {
 		if *v == 0 {
 			*v = d

@@ -32,7 +32,7 @@ const monotonicErrorNs = 100
 // NewLocal builds a cluster whose members all live in this process, connects and starts it, and
 // makes the engines.
 func NewLocal(ctx context.Context, cfg LocalConfig) (*Cluster, error) {
-	if err := cfg.fill(); err != nil {
+	if err := cfg.Complete(); err != nil {
 		return nil, err
 	}
 	if cfg.Threads == 0 {

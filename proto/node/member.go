@@ -143,8 +143,9 @@ func (m *Member) newWorker(i int) (*Worker, error) {
 			Node: history.NodeID(m.ID), Clock: m.cfg.Recorder, MemoryBytes: r.MemoryBytes,
 			SpillDir: r.SpillDir})
 	}
-	port := rpc.Config{Incarnation: m.cfg.Incarnation + uint64(i), Peers: max(c.Nodes-1, 1),
-		Slots: min(max(c.Fibers, 1)*rpcPerFiber, maxSlots)}
+	port := c.RPC
+	port.Incarnation = m.cfg.Incarnation + uint64(i)
+	port.Peers, port.Slots = max(c.Nodes-1, 1), min(max(c.Fibers, 1)*rpcPerFiber, maxSlots)
 	cfg := fiber.WorkerConfig{Name: fmt.Sprintf("n%d/%d", m.ID, i), PD: m.pd, Depth: c.depth(),
 		Conns: connsPerPeer * (c.Nodes + 1)}
 	if c.Nodes > 1 {

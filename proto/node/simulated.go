@@ -22,7 +22,7 @@ type SimulatedConfig struct {
 // NewSimulated builds a cluster on a simulated world, each worker on a core of its own, starts it
 // in virtual time, and makes the engines. It belongs to the calling goroutine.
 func NewSimulated(ctx context.Context, cfg SimulatedConfig) (*Cluster, error) {
-	if err := cfg.fill(); err != nil {
+	if err := cfg.Complete(); err != nil {
 		return nil, err
 	}
 	if cfg.Protocol.OneThread && cfg.Nodes > 1 {

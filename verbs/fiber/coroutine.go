@@ -159,6 +159,17 @@ func (f *Fiber) wait(deadline time.Duration) error {
 	return nil
 }
 
+// Rest lets everything go first that can go on: what has arrived, whoever waited for it, and every
+// fiber that yields. Of the fibers that rest one runs in each pass of the worker, in turn. Fibers
+// with work that never waits rest now and then, so that those which wait for a peer need not wait
+// for all of them too.
+func (f *Fiber) Rest() error {
+	f.w.notInRegion()
+	f.w.resting.push(f)
+	f.park()
+	return f.cancelled()
+}
+
 // Yield lets the other fibers of the worker run.
 func (f *Fiber) Yield() error {
 	f.w.notInRegion()

@@ -81,9 +81,14 @@ func (cq *CQ) lock() {
 
 func (cq *CQ) unlock() {
 	if !cq.single {
-		cq.mu.Unlock()
+		cq.release()
 	}
 }
+
+// release is apart so that unlock is inlined, for CQs that have no lock to give back.
+//
+//go:noinline
+func (cq *CQ) release() { cq.mu.Unlock() }
 
 // Poll takes up to len(wcs) completions without blocking and says how many (ibv_poll_cq). On a
 // broken CQ it returns ErrCQOverrun whenever it has nothing to give; flushed requests may still
@@ -93,12 +98,19 @@ func (cq *CQ) Poll(wcs []WC) (int, error) {
 		return 0, nil
 	}
 	cq.lock()
-	n, err := cq.poll(wcs)
+	n, more, err := 0, true, error(nil)
+	if len(cq.stash) == 0 && !cq.closed.Load() {
+		n, more, err = cq.take(wcs)
+	}
+	if n == 0 || err != nil {
+		n, err = cq.pollRest(wcs, n, more, err)
+	}
 	cq.unlock()
 	return n, err
 }
 
-func (cq *CQ) poll(wcs []WC) (int, error) {
+// pollRest goes on where a first take, if there was one, has not simply given something.
+func (cq *CQ) pollRest(wcs []WC, kept int, more bool, err error) (int, error) {
 	if cq.closed.Load() {
 		return 0, cq.ctx.fail("ibv_poll_cq", ErrClosed)
 	}
@@ -107,7 +119,6 @@ func (cq *CQ) poll(wcs []WC) (int, error) {
 		cq.stash = cq.stash[n:]
 		return n, nil
 	}
-	kept, more, err := 0, true, error(nil)
 	for kept == 0 && more && err == nil { // 0 must mean that the queue is empty
 		kept, more, err = cq.take(wcs)
 	}
@@ -172,13 +183,14 @@ func (cq *CQ) finish(wc *WC) bool {
 	cq.due -= n
 	s := q.slots[t.slot()]
 	wc.ID = s.id
-	if wc.Raw == 0 {
-		wc.Raw = wc.Status
-	}
 	if wc.Status != WCSuccess {
 		qp.fail()
+		raw := wc.Raw
+		if raw == 0 {
+			raw = wc.Status
+		}
 		*wc = WC{ID: s.id, Status: cq.ctx.quirk.status(wc.Status, t.recv()), QPN: wc.QPN,
-			VendorErr: wc.VendorErr, Raw: wc.Raw}
+			VendorErr: wc.VendorErr, Raw: raw}
 		return true
 	}
 	if t.recv() {
@@ -272,6 +284,10 @@ func (cq *CQ) PollWait(ctx context.Context, wcs []WC) (int, error) {
 		}
 	}
 }
+
+// roomy reports whether there is room for n more completions at first sight. Caller holds the
+// lock, and may then raise due by n without reserve.
+func (cq *CQ) roomy(n uint32) bool { return cq.due+n <= cq.depth && !cq.broken.Load() }
 
 // reserve claims room for n more completions. Caller holds the lock.
 func (cq *CQ) reserve(op string, n uint32) error {

@@ -52,7 +52,9 @@ func (qp *QP) postSend(wrs []WR) (int, error) {
 	if ok == 0 {
 		return 0, refused
 	}
-	if err := qp.sendCQ.reserve(op, ok); err != nil {
+	if cq := qp.sendCQ; cq.roomy(ok) {
+		cq.due += ok
+	} else if err := cq.reserve(op, ok); err != nil {
 		return 0, err
 	}
 	n, err := qp.drv.PostSend(wrs[:ok])
@@ -102,7 +104,9 @@ func (qp *QP) postRecv(wrs []RecvWR) (int, error) {
 	if ok == 0 {
 		return 0, refused
 	}
-	if err := qp.recvCQ.reserve(op, ok); err != nil {
+	if cq := qp.recvCQ; cq.roomy(ok) {
+		cq.due += ok
+	} else if err := cq.reserve(op, ok); err != nil {
 		return 0, err
 	}
 	n, err := qp.drv.PostRecv(wrs[:ok])
@@ -117,6 +121,10 @@ func (qp *QP) postRecv(wrs []RecvWR) (int, error) {
 // checkSend is the portable strict subset for one request.
 func (qp *QP) checkSend(wr *WR) error {
 	const op = "ibv_post_send"
+	if wr.Op.IsAtomic() && wr.NumSGE == 1 && wr.SGE[0].Length == 8 && wr.RemoteAddr%8 == 0 &&
+		wr.Flags&FlagInline == 0 && qp.atomics {
+		return nil // as it usually is: what follows would find nothing
+	}
 	if int(wr.NumSGE) > qp.cfg.SendSGE {
 		return qp.refuse(op, syscall.EINVAL, "raise QPConfig.SendSGE",
 			"%d SGEs, the QP takes %d", wr.NumSGE, qp.cfg.SendSGE)
@@ -172,11 +180,15 @@ func (qp *QP) checkSend(wr *WR) error {
 }
 
 func (qp *QP) checkRdAtomic(op string, wr *WR) error {
-	if qp.maxRdAtomic == 0 {
-		return qp.refuse(op, syscall.EINVAL, "set MaxRdAtomic in RTSAttr and MaxDestRdAtomic at "+
-			"the peer", "%s on a QP with max rd atomic 0", wr.Op)
+	if qp.maxRdAtomic > 0 {
+		return nil
 	}
-	return nil
+	return qp.noRdAtomic(op, wr)
+}
+
+func (qp *QP) noRdAtomic(op string, wr *WR) error {
+	return qp.refuse(op, syscall.EINVAL, "set MaxRdAtomic in RTSAttr and MaxDestRdAtomic at "+
+		"the peer", "%s on a QP with max rd atomic 0", wr.Op)
 }
 
 func (qp *QP) checkDatagram(wr *WR, length uint64) error {

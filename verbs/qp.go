@@ -29,8 +29,9 @@ type QP struct {
 
 	control     sync.Mutex // serializes transitions; guards peer
 	peer        *Endpoint
-	pathMTU     int // bytes, since RTR
-	maxRdAtomic int // READs and atomics in flight, since RTS
+	pathMTU     int  // bytes, since RTR
+	maxRdAtomic int  // READs and atomics in flight, since RTS
+	atomics     bool // it takes CAS and FAA, since RTS
 
 	sq queue // guarded by the lock of sendCQ
 	rq queue // guarded by the lock of recvCQ
@@ -368,6 +369,7 @@ func (qp *QP) ToRTS(a RTSAttr) error {
 			return err
 		}
 		qp.maxRdAtomic = a.MaxRdAtomic
+		qp.atomics = qp.cfg.Type == RC && a.MaxRdAtomic > 0 && qp.ctx.attr.Atomic > AtomicNone
 		return nil
 	})
 }

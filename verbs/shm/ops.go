@@ -329,7 +329,12 @@ func (q *qp) execAtomic(wr *verbs.WR) outcome {
 		}
 		c.done = 1
 	}
-	v := l.view(r)
+	v := &l.local[0]
+	if v.r == r {
+		v.op = l.op
+	} else {
+		v = l.view(r)
+	}
 	if off%8 == 0 {
 		return l.storeWord(v, off, c.old)
 	}

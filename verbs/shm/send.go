@@ -19,9 +19,21 @@ const (
 // they are kept, and go on in later calls of PostSend and Poll or by the device's ticker.
 func (q *qp) PostSend(wrs []verbs.WR) (int, error) {
 	if q.sendCQ.pending.Load() {
-		q.sendCQ.mu.Lock()
-		defer q.sendCQ.mu.Unlock()
+		q.postBehind(wrs)
+	} else {
+		q.post(wrs)
 	}
+	return len(wrs), nil
+}
+
+// postBehind is post where requests of the CQ's QPs are pending, which others look after too.
+func (q *qp) postBehind(wrs []verbs.WR) {
+	q.sendCQ.mu.Lock()
+	defer q.sendCQ.mu.Unlock()
+	q.post(wrs)
+}
+
+func (q *qp) post(wrs []verbs.WR) {
 	s := &q.send
 	if s.head == s.tail && q.state.Load() == stateRTS {
 		for i := range wrs {
@@ -30,14 +42,14 @@ func (q *qp) PostSend(wrs []verbs.WR) (int, error) {
 			if out != success {
 				s.lane.leave() // from the end of postRest on the ticker may have the lane
 				q.postRest(wrs[i:], out)
-				return len(wrs), nil
+				return
 			}
 			if wr.Flags&verbs.FlagSignaled != 0 {
 				q.succeed(wr)
 			}
 		}
 		s.lane.leave()
-		return len(wrs), nil
+		return
 	}
 	for i := range wrs {
 		q.keep(&wrs[i])
@@ -45,7 +57,6 @@ func (q *qp) PostSend(wrs []verbs.WR) (int, error) {
 	if q.state.Load() != stateRTS {
 		q.flushSends()
 	}
-	return len(wrs), nil
 }
 
 // postRest deals with a first request that did not succeed at once, and those behind it.
@@ -127,11 +138,15 @@ func (q *qp) progress() bool {
 
 // succeed completes a signaled request.
 func (q *qp) succeed(wr *verbs.WR) {
-	e := cqe{token: wr.Token, status: uint64(q.qpn) << 32}
+	c := q.sendCQ
+	e := c.next()
+	e.token, e.status, e.length, e.source = wr.Token, uint64(q.qpn)<<32, 0, 0
 	if wr.Op == verbs.OpExtension {
 		e.length = uint64(q.send.byteLen)
 	}
-	q.sendCQ.add(e)
+	if c.channel != nil {
+		c.announce(verbs.WCSuccess)
+	}
 }
 
 // startWait sets the deadline of an operation that has to wait, or reports that it is over.
@@ -222,13 +237,10 @@ func (q *qp) localBytes(sge *verbs.SGE, n uint64, inline bool) unsafe.Pointer {
 // local finds the own MR of an SGE; nil if the SGE is not inside one of the QP's domain. Only a
 // lane that has entered before may touch its memory.
 func (q *qp) local(sge *verbs.SGE, n uint64) (*region, uint64) {
-	r := q.dev.mr(sge.LKey)
-	if r == nil || r.pd != q.pd {
-		return nil, 0
+	if r := q.dev.mr(sge.LKey); r != nil && r.pd == q.pd {
+		if off, ok := r.offset(sge.Addr, n); ok {
+			return r, off
+		}
 	}
-	off, ok := r.offset(sge.Addr, n)
-	if !ok {
-		return nil, 0
-	}
-	return r, off
+	return nil, 0
 }

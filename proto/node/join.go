@@ -3,6 +3,8 @@ package node
 import (
 	"errors"
 
+	"drtmd/proto"
+	"drtmd/store/layout"
 	"drtmd/store/remote"
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
@@ -94,3 +96,35 @@ func Joined(a, b *Member, i int) bool {
 
 // Port is the address of a worker's RPC port.
 func (m *Member) Port(i int) rpc.Address { return m.Workers[i].Env.Port.Address() }
+
+// Finisher is an engine that can have work left over from when a peer was out of reach.
+type Finisher interface {
+	// Finish does what is left to do at a peer, on a fiber of the engine's worker, after the peer
+	// was connected again. What fails is left over again.
+	Finish(f *fiber.Fiber, peer proto.NodeID)
+}
+
+// Entries calls f with the bytes of every entry of every table, absent ones included, until it
+// returns false. For members at rest.
+func (m *Member) Entries(f func(t proto.TableID, entry []byte) bool) {
+	for i, t := range m.Workers[0].Tables {
+		size := layout.HeaderBytes + t.ValueBytes()
+		on := true
+		t.Each(func(off int) bool {
+			on = f(proto.TableID(i+1), m.mr.Bytes()[off:off+size])
+			return on
+		})
+		if !on {
+			return
+		}
+	}
+}
+
+// State is the state word of a record's entry; false if it has none. For members at rest.
+func (m *Member) State(t proto.TableID, k proto.Key) (uint64, bool) {
+	off, ok := m.Workers[0].Tables[t-1].Find(uint64(k))
+	if !ok {
+		return 0, false
+	}
+	return word(m.mr.Bytes()[off:], layout.StateOffset), true
+}

@@ -43,6 +43,8 @@ type MemberConfig struct {
 	Simulated bool
 	// Incarnation of the RPC ports; worker i adds i. Not 0, and another one in each life.
 	Incarnation uint64
+	// Life counts the lives of the member on kept memory, from 0.
+	Life uint32
 }
 
 // Member is one machine.
@@ -128,7 +130,8 @@ func (m *Member) newWorker(i int) (*Worker, error) {
 	*e = Env{Node: m.ID, Index: i, Fibers: c.Fibers, Specs: c.Workload.Tables(), MR: m.mr,
 		Cache: m.cache, Placement: c.Workload.Placement(), Clock: m.cfg.Clock,
 		ClockError: m.cfg.ClockError, RecorderClock: m.cfg.RecorderClock,
-		Scope: m.cfg.Context.Attr().Atomic, Mutation: c.Mutation, Simulated: m.cfg.Simulated,
+		Scope: m.cfg.Context.Attr().Atomic, Mutation: c.Mutation,
+		Simulated: m.cfg.Simulated, Life: m.cfg.Life,
 		Region: htm.Config{Geometry: c.Geometry}, Structure: &m.structure,
 		Rand:  rand.New(rand.NewPCG(c.Seed, uint64(m.worker(i)))),
 		Peers: make([]Peer, c.Nodes)}

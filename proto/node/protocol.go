@@ -98,6 +98,7 @@ type Env struct {
 	Structure *sync.Mutex
 	// Simulated: steps are to be shown to the simulator, and CPU time is charged.
 	Simulated bool
+	Life      uint32 // of the member on kept memory, from 0
 	Rand      *rand.Rand
 	Mutation  string // "" is none
 }

@@ -35,7 +35,7 @@ func newTwoPL(cpuLocks bool) func(*Env) (proto.Engine, error) {
 		return twopl.New(twopl.Config{Node: e.Node, Worker: uint32(e.Index), Fibers: e.Worker,
 			Port: e.Port, Peers: e.Peers, Tables: e.Specs, Local: e.Tables, Memory: e.Memory,
 			Cache: e.Cache, Placement: e.Placement, Region: e.Region, Scope: e.Scope,
-			CPULocks: cpuLocks, Structure: e.Structure, Recorder: e.Recorder,
+			CPULocks: cpuLocks, Structure: e.Structure, Life: e.Life, Recorder: e.Recorder,
 			Clock: e.RecorderClock})
 	}
 }

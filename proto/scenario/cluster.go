@@ -1,0 +1,231 @@
+package scenario
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"drtmd/proto"
+	"drtmd/proto/history"
+	"drtmd/proto/node"
+	"drtmd/proto/workload"
+	"drtmd/verbs"
+	"drtmd/verbs/fiber"
+	"drtmd/verbs/rpc"
+	"drtmd/verbs/scenario"
+	"drtmd/verbs/sim"
+)
+
+// cluster is a run: sites, and what the checks know, which no crash takes away.
+type cluster struct {
+	e        *scenario.Env
+	cfg      node.Config
+	protocol node.Protocol
+	load     workload.Workload
+	sites    []*site
+}
+
+// site is a machine through all its lives.
+type site struct {
+	*cluster
+	id        proto.NodeID
+	machine   *scenario.Machine
+	member    *node.Member // of the present life; that of the last one while the machine is down
+	loaded    bool         // the tables were loaded once
+	lives     int
+	recorders []*history.Recorder
+	clients   []*client
+	engines   []proto.Engine
+}
+
+// Timing of the runs.
+const (
+	manageEvery = 30 * time.Microsecond
+	// grace is how long managers go on after the end of the run, for transactions that must
+	// still release what they hold.
+	grace = 5 * sim.Millisecond
+	// epoch is the time on every clock at the beginning: clocks that go back stay positive.
+	epoch        = time.Second
+	sessionLimit = 400 * time.Microsecond
+)
+
+// build adds the machines.
+func build(e *scenario.Env, p node.Protocol, w workload.Workload) error {
+	mutation := e.Mutation
+	if mutation == mutationBeyondDelta {
+		mutation = ""
+	}
+	c := &cluster{e: e, protocol: p, load: w, cfg: node.Config{Protocol: p, Workload: w,
+		Nodes: e.Nodes, Workers: e.Workers, Fibers: e.Fibers, CacheBytes: 1 << 12,
+		Mutation: mutation,
+		// 4 retries after 131 us each.
+		Connect: verbs.ConnectAttr{RTR: verbs.RTRAttr{MinRNRTimer: 1},
+			RTS: verbs.RTSAttr{Timeout: 5, RetryCount: 4, RNRRetry: 3}},
+		RPC: rpc.Config{RTOMin: 30 * time.Microsecond, RTOFirst: 60 * time.Microsecond,
+			RTOMax: 120 * time.Microsecond, PeerTimeout: 600 * time.Microsecond}}}
+	if err := c.cfg.Complete(); err != nil {
+		return err
+	}
+	for i := range e.Nodes {
+		s := &site{cluster: c, id: proto.NodeID(i)}
+		c.sites = append(c.sites, s)
+		_, err := e.AddMachine(scenario.MachineConfig{Bare: true, Workers: e.Workers, Boot: s.boot})
+		if err != nil {
+			return err
+		}
+	}
+	e.AtEnd(c.check)
+	return nil
+}
+
+// clock is a node's clock, counted from the epoch.
+type clock struct{ verbs.Clock }
+
+func (c clock) Now() time.Duration { return epoch + c.Clock.Now() }
+
+// trueTime is what histories are recorded by.
+type trueTime struct{ w *sim.World }
+
+func (t trueTime) Now() time.Duration { return time.Duration(t.w.Now() / sim.Nanosecond) }
+
+// boot begins a life of the machine.
+func (s *site) boot(m *scenario.Machine) error {
+	s.machine = m
+	life := s.lives
+	member, err := node.NewMember(&s.cfg, node.MemberConfig{ID: s.id, Context: m.Context,
+		NewWorker: m.NewWorker, Clock: clock{m.Node.Clock()}, ClockError: delta,
+		RecorderClock: trueTime{s.e.World}, Keep: "tables", Attach: s.loaded, Simulated: true,
+		Life: uint32(life),
+		Incarnation: uint64(s.id+1)<<32 | uint64(m.Node.Incarnation())<<16 | 1,
+		Published: func(mr *verbs.MR, line int) {
+			m.Node.Touch(mr, line*verbs.LineBytes, verbs.LineBytes)
+		}})
+	if err != nil {
+		return err
+	}
+	s.member, s.loaded, s.engines = member, true, nil
+	s.lives++
+	for i, w := range member.Workers {
+		w.Recorder = history.NewRecorder(history.Options{Node: history.NodeID(s.id),
+			Worker: history.WorkerID((int(s.id)*s.cfg.Workers+i)<<8 | life),
+			Clock:  history.Clock{Name: "true time"}})
+		s.recorders = append(s.recorders, w.Recorder)
+		if w.Engine, err = s.protocol.New(&w.Env); err != nil {
+			return err
+		}
+		s.engines = append(s.engines, w.Engine)
+		m.Go(i, "manager", (&manager{site: s, w: w, i: i, life: life}).run)
+	}
+	return nil
+}
+
+// up reports whether the machine has a life that can be connected to.
+func (s *site) up() bool { return s.machine != nil && s.machine.Up() && s.member != nil }
+
+// manager keeps one worker connected, and runs its transactions.
+type manager struct {
+	*site
+	w        *node.Worker
+	i, life  int
+	sessions []int // by node: the life of the peer that the session is with, from 1
+	running  int   // clients
+	started  bool
+}
+
+// run is the manager's fiber.
+func (m *manager) run(f *fiber.Fiber) error {
+	m.sessions = make([]int, len(m.sites))
+	for {
+		all := true
+		for _, peer := range m.sites {
+			ok, err := m.connect(f, peer)
+			if err != nil {
+				return err
+			}
+			all = all && ok
+		}
+		if all && !m.started && !m.e.Over() {
+			m.start()
+		}
+		if m.e.Over() && (m.running == 0 || m.e.World.Now() > m.e.Until+grace) {
+			return nil
+		}
+		if err := f.Sleep(manageEvery); err != nil {
+			return err
+		}
+	}
+}
+
+// connect sees to the queue pairs and the session with a peer, and reports whether both work. Of
+// two managers the one of the lower node makes the queue pairs.
+func (m *manager) connect(f *fiber.Fiber, peer *site) (bool, error) {
+	if !peer.up() {
+		return false, nil
+	}
+	if !node.Joined(m.member, peer.member, m.i) {
+		if peer.id < m.id {
+			return false, nil
+		}
+		old, err := node.Join(m.member, peer.member, m.i)
+		for _, r := range old {
+			if r.Worker == m.w.Worker {
+				if err := r.Conn.Close(f); err != nil {
+					return false, err
+				}
+				continue
+			}
+			r.Worker.Submit("close", func(f *fiber.Fiber) error { return r.Conn.Close(f) }, nil)
+		}
+		if err != nil {
+			return false, nil // memory is short, or the peer went down: next time
+		}
+	}
+	if peer.id == m.id {
+		return true, m.reconnected(f, peer)
+	}
+	p := &m.w.Peers[peer.id]
+	if p.Session != nil && p.Session.Err() == nil && m.sessions[peer.id] == peer.lives {
+		return true, m.reconnected(f, peer)
+	}
+	if p.Session != nil {
+		p.Session.Close()
+	}
+	lives := peer.lives
+	s, err := m.w.Port.Connect(f, peer.member.Port(m.i), f.Now()+sessionLimit)
+	if err != nil {
+		return false, f.Err()
+	}
+	p.Session, m.sessions[peer.id] = s, lives
+	return true, m.reconnected(f, peer)
+}
+
+// reconnected lets the engine finish what it could not while the peer was out of reach.
+func (m *manager) reconnected(f *fiber.Fiber, peer *site) error {
+	if e, ok := m.w.Engine.(node.Finisher); ok {
+		e.Finish(f, peer.id)
+	}
+	return f.Err()
+}
+
+// start starts the clients, once everything is connected.
+func (m *manager) start() {
+	m.started = true
+	for i := range m.e.Fibers {
+		r := m.e.World.Rand(fmt.Sprintf("client %d.%d.%d.%d", m.id, m.i, i, m.life))
+		c := &client{Client: m.load.NewClient(m.id, rand.New(rand.NewPCG(r.Uint64(), r.Uint64())))}
+		m.clients = append(m.clients, c)
+		m.running++
+		m.machine.Go(m.i, "client", func(f *fiber.Fiber) error {
+			d := workload.Driver{Client: c, Counts: &c.counts, Over: m.e.Over, YieldEvery: 4,
+				ChargePs: drawChargePs}
+			d.Runner = proto.Runner{Engine: m.w.Engine, GiveUp: m.e.Over,
+				Rand: rand.New(rand.NewPCG(r.Uint64(), r.Uint64()))}
+			err := d.Run(f)
+			m.running--
+			return err
+		})
+	}
+}
+
+// drawChargePs is the CPU time of drawing a transaction: assumed.
+const drawChargePs = 200_000

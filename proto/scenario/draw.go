@@ -1,0 +1,61 @@
+package scenario
+
+import (
+	"time"
+
+	"drtmd/verbs/scenario"
+	"drtmd/verbs/sim"
+)
+
+// mutationBeyondDelta lets the clocks err by more than the protocol was told. The check must find
+// that: it shows that it sees what leases are for.
+const mutationBeyondDelta = "beyond-delta"
+
+// beyond is how far beyond DELTA: the clocks of two nodes are then a lease apart.
+const beyond = 25
+
+const drawnFaults = 6
+
+// draw draws clocks that err, and faults of every kind that leaves memory intact.
+func draw(d *scenario.Drawing) sim.Schedule {
+	s := drawClocks(d)
+	faults := sim.RandomSchedule(d.Rand, sim.RandomOptions{Nodes: d.Nodes, Workers: d.Workers,
+		Faults: d.Rand.IntN(drawnFaults + 1), Horizon: span * 3 / 4, Span: span / 8,
+		Weights: []sim.Weight{
+			{Kind: sim.CrashNode, Weight: 2}, {Kind: sim.BreakQPs, Weight: 2},
+			{Kind: sim.CutLink, Weight: 2}, {Kind: sim.DelayRC, Weight: 4},
+			{Kind: sim.PauseNode, Weight: 3}, {Kind: sim.PauseWorker, Weight: 3},
+			{Kind: sim.SlowNIC, Weight: 2}, {Kind: sim.DropDatagrams, Weight: 2},
+			{Kind: sim.DuplicateDatagrams, Weight: 2}, {Kind: sim.DelayDatagrams, Weight: 2},
+			{Kind: sim.ReorderDatagrams, Weight: 2}, {Kind: sim.Partition, Weight: 1},
+			{Kind: sim.FailAllocs, Weight: 1}}})
+	for i := range faults {
+		faults[i].Kept = faults[i].Kind == sim.CrashNode
+	}
+	return append(s, faults...)
+}
+
+// drawClocks gives each clock a step and a drift whose sum stays within DELTA until well after the
+// run: the error of one node, so that two may be twice that apart. Whatever is left out of them,
+// the rest stays within too: a schedule can be shrunk.
+func drawClocks(d *scenario.Drawing) sim.Schedule {
+	bound := int64(delta)
+	if d.Mutation == mutationBeyondDelta {
+		bound *= beyond
+	}
+	seconds := float64(3*span) / float64(sim.Second)
+	var s sim.Schedule
+	for _, n := range d.Nodes {
+		step := d.Rand.Int64N(bound + 1)
+		drift := int64(float64(bound-step) / seconds)
+		drift = min(drift, sim.MaxClockDrift)
+		if d.Rand.IntN(2) == 0 {
+			step, drift = -step, -drift
+		}
+		s = append(s, sim.Fault{Kind: sim.StepClock, Node: n, Shift: time.Duration(step)})
+		if drift != 0 {
+			s = append(s, sim.Fault{Kind: sim.DriftClock, Node: n, Drift: drift})
+		}
+	}
+	return s
+}

@@ -5,26 +5,23 @@ import "drtmd/internal/invariant"
 // Load64 reads the aligned word at off. false: the region has aborted, and so will all that
 // follows report.
 func (r *Region) Load64(m *Memory, off int) (uint64, bool) {
-	m.check(off, 8)
-	aligned(off)
-	s := &r.lines
-	if m.key(off) == s.last {
-		return s.at[s.lastAt].image[off/8%lineWords], true
+	if m.wordKey(off) == r.lines.last {
+		return r.lines.image[wordOf(off)], true
+	}
+	return r.load64(m, off)
+}
+
+func (r *Region) load64(m *Memory, off int) (uint64, bool) {
+	if off%8 != 0 || uint(off) >= uint(len(m.Bytes)) {
+		m.badWord(off)
 	}
 	if m.words == nil {
 		return r.loadPlain(m, off)
 	}
-	l := r.touch(m, off)
-	if l == nil {
+	if !r.touch(m, off) {
 		return 0, false
 	}
-	return l.image[off/8%lineWords], true
-}
-
-func aligned(off int) {
-	if off%8 != 0 {
-		invariant.Assertf(false, "htm access to a word at offset %d, which is not aligned", off)
-	}
+	return r.lines.image[wordOf(off)], true
 }
 
 // Load reads len(dst) bytes from off on, which may span lines. false: the region has aborted, and
@@ -35,11 +32,10 @@ func (r *Region) Load(m *Memory, off int, dst []byte) bool {
 		return r.loadPlainBytes(m, off, dst)
 	}
 	for len(dst) > 0 {
-		l := r.touch(m, off)
-		if l == nil {
+		if m.key(off) != r.lines.last && !r.touch(m, off) {
 			return false
 		}
-		n := copy(dst, l.bytes()[off%LineBytes:])
+		n := copy(dst, r.lines.image.bytes()[uint(off)%LineBytes:])
 		dst, off = dst[n:], off+n
 	}
 	return r.state == active
@@ -47,65 +43,74 @@ func (r *Region) Load(m *Memory, off int, dst []byte) bool {
 
 // Store64 writes the aligned word at off. false: the region has aborted.
 func (r *Region) Store64(m *Memory, off int, v uint64) bool {
-	m.check(off, 8)
-	aligned(off)
-	l := r.own(m, off)
-	if l == nil {
-		return false
+	s := &r.lines
+	if m.wordKey(off) != s.last || s.meta.dirty == 0 {
+		if off%8 != 0 || uint(off) >= uint(len(m.Bytes)) {
+			m.badWord(off)
+		}
+		if !r.own(m, off) {
+			return false
+		}
 	}
-	w := off / 8 % lineWords
-	l.image[w] = v
-	l.dirty |= 1 << w
+	w := wordOf(off)
+	s.image[w] = v
+	s.meta.dirty |= 1 << w
+	if m.words == nil {
+		s.last = 0 // the image has dirty words only: loads must look
+	}
 	return true
 }
 
 // Store writes src from off on, which may span lines. false: the region has aborted.
 func (r *Region) Store(m *Memory, off int, src []byte) bool {
 	m.check(off, len(src))
+	s := &r.lines
 	for len(src) > 0 {
-		l := r.own(m, off)
-		if l == nil {
+		if !r.own(m, off) {
 			return false
 		}
 		at := off % LineBytes
 		n := min(LineBytes-at, len(src))
 		first, last := at/8, (at+n-1)/8
 		if m.words == nil {
-			l.complete(m, off, n)
+			r.complete(m, off, n)
+			s.last = 0
 		}
-		copy(l.bytes()[at:at+n], src)
-		l.dirty |= uint8(1<<(last+1) - 1<<first)
+		copy(s.image.bytes()[at:at+n], src)
+		s.meta.dirty |= uint8(1<<(last+1) - 1<<first)
 		src, off = src[n:], off+n
 	}
 	return r.state == active
 }
 
-// own gives the line at off to write to; nil if the region has aborted.
-func (r *Region) own(m *Memory, off int) *line {
-	var l *line
-	if m.words == nil {
-		l = r.touchPlain(m, off)
-	} else {
-		l = r.touch(m, off)
+// own makes the line at off the one touched last and part of the write set; false if the region
+// has aborted.
+func (r *Region) own(m *Memory, off int) bool {
+	if m.key(off) != r.lines.last {
+		if m.words == nil {
+			if !r.touchPlain(m, off) {
+				return false
+			}
+		} else if !r.touch(m, off) {
+			return false
+		}
 	}
-	if l == nil || l.dirty != 0 {
-		return l
-	}
-	return r.firstWrite(m, l)
+	return r.lines.meta.dirty != 0 || r.firstWrite(m)
 }
 
-// firstWrite counts a line that was not written before.
-func (r *Region) firstWrite(m *Memory, l *line) *line {
+// firstWrite adds the line touched last to the write set.
+func (r *Region) firstWrite(m *Memory) bool {
 	if r.target == nil {
 		r.target = m
 	}
 	invariant.Assert(r.target == m, "htm region writes to two memories")
-	w := &r.ways[r.set(l.number)]
+	s := &r.lines
+	w := &r.ways[s.meta.number&(len(r.ways)-1)]
 	if int(*w) == r.cfg.Ways || m.Journal != nil && len(r.written) == m.journal.Lines() {
 		r.abort(Capacity, 0)
-		return nil
+		return false
 	}
 	*w++
-	r.written = append(r.written, r.lines.position(l))
-	return l
+	r.written = append(r.written, s.position())
+	return true
 }

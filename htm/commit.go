@@ -1,6 +1,7 @@
 package htm
 
 import (
+	"math/bits"
 	"sync/atomic"
 
 	"drtmd/internal/invariant"
@@ -90,7 +91,7 @@ func (r *Region) lock() bool {
 	m, s := r.target, &r.lines
 	if m.Journal != nil {
 		for i, at := range r.written {
-			m.journal.List(i, uint64(s.at[at].number))
+			m.journal.List(i, uint64(s.metas[at].number))
 		}
 		m.journal.Locking(len(r.written))
 		r.step(StepListed)
@@ -100,7 +101,7 @@ func (r *Region) lock() bool {
 		if !lineword.TryLock(c.word, c.seen, m.Slot) && !r.lockBusy(c, m.Slot) {
 			r.release(i)
 			r.abort(Conflict, 0)
-			r.rescue(m, s.at[at].number)
+			r.rescue(m, s.metas[at].number)
 			return false
 		}
 		c.seen = c.seen.LockedBy(m.Slot)
@@ -130,11 +131,11 @@ func (r *Region) release(n int) {
 
 // sortWritten orders the write set by line number. It is short, and often in order already.
 func (r *Region) sortWritten() {
-	a, at := r.written, r.lines.at
+	a, of := r.written, r.lines.metas
 	for i := 1; i < len(a); i++ {
 		x := a[i]
 		j := i
-		for ; j > 0 && at[a[j-1]].number > at[x].number; j-- {
+		for ; j > 0 && of[a[j-1]].number > of[x].number; j-- {
 			a[j] = a[j-1]
 		}
 		a[j] = x
@@ -146,14 +147,14 @@ func (r *Region) publish() {
 	m, s := r.target, &r.lines
 	if m.Journal != nil {
 		for i, at := range r.written {
-			m.journal.Image(i, s.at[at].bytes())
+			m.journal.Image(i, s.images[at].bytes())
 		}
 		m.journal.Committed(len(r.written))
 		r.step(StepCommitted)
 	}
 	for _, at := range r.written {
-		l, c := &s.at[at], &s.checks[at]
-		l.store(m)
+		l, c := &s.metas[at], &s.checks[at]
+		s.images[at].store(m, l)
 		r.step(StepStored)
 		lineword.Unlock(c.word, c.seen)
 		if r.cfg.Published != nil {
@@ -167,20 +168,14 @@ func (r *Region) publish() {
 }
 
 // store copies the words that were written to memory. The caller holds the line.
-func (l *line) store(m *Memory) {
-	if l.dirty == 1<<lineWords-1 && !raceEnabled {
-		lineword.CopyLine(m.line(l.number), l.bytes())
-		return
-	}
+func (p *image) store(m *Memory, l *meta) {
 	to := m.line64(l.number)
-	for w := range to {
-		if l.dirty>>w&1 == 0 {
-			continue
-		}
+	for d := l.dirty; d != 0; d &= d - 1 {
+		w := bits.TrailingZeros8(d) % lineWords
 		if raceEnabled {
-			atomic.StoreUint64(&to[w], l.image[w])
+			atomic.StoreUint64(&to[w], p[w])
 		} else {
-			to[w] = l.image[w]
+			to[w] = p[w]
 		}
 	}
 }

@@ -15,26 +15,25 @@ const (
 	linearLines = 16
 )
 
-// key names a line among all memories: its address. Nothing is decided by the order of keys.
+// key names a line among all memories: its address. Nothing is decided by the order of keys. For a
+// misaligned word it is no line's.
 type key uintptr
 
-func (m *Memory) key(off int) key { return key(uintptr(m.base) + uintptr(off)&^(LineBytes-1)) }
+func (m *Memory) key(off int) key { return key((uintptr(m.base) + uintptr(off)) &^ (LineBytes - 1)) }
 
-// line is a region's copy of a line: of all of it, or, without line words, of the words that it
+// wordKey is the key of the line of an aligned word, and no key of any other.
+func (m *Memory) wordKey(off int) key {
+	return key((uintptr(m.base) + uintptr(off)) &^ (LineBytes - 8))
+}
+
+// image is a region's copy of a line: of all of it, or, without line words, of the words that it
 // has written.
-type line struct {
-	image  [lineWords]uint64
-	number int
-	dirty  uint8 // bit i: word i was written
-}
+type image [lineWords]uint64
 
-func (l *line) bytes() *[LineBytes]byte { return (*[LineBytes]byte)(unsafe.Pointer(&l.image)) }
+func (p *image) bytes() *[LineBytes]byte { return (*[LineBytes]byte)(unsafe.Pointer(p)) }
 
-// position is the index of a line in at.
-func (s *lineSet) position(l *line) int32 {
-	return int32((uintptr(unsafe.Pointer(l)) - uintptr(unsafe.Pointer(&s.at[0]))) /
-		unsafe.Sizeof(*l))
-}
+// wordOf is the place of the word at off in its line.
+func wordOf(off int) uint { return uint(off) / 8 % lineWords }
 
 // check is a line word with the value that it must have.
 type check struct {
@@ -42,15 +41,23 @@ type check struct {
 	seen lineword.Word
 }
 
-// lineSet holds the lines of a region in the order of their first touch. keys, checks and at run
-// in parallel; a few lines are found by looking at all keys, more by an index.
+// meta is what a commit needs to know of a line.
+type meta struct {
+	number int
+	dirty  uint8 // bit i: word i was written
+}
+
+// lineSet holds the lines of a region in the order of their first touch. keys, checks, images and
+// metas run in parallel; a few lines are found by looking at all keys, more by an index.
 type lineSet struct {
-	last   key // the line touched last, 0 = none
-	lastAt int
+	last   key    // the line touched last, 0 = none
+	image  *image // its copy
+	meta   *meta
 	n      int
 	keys   []key
 	checks []check
-	at     []line
+	images []image
+	metas  []meta
 
 	index      []uint64 // open addressing: generation<<32 | position + 1; empty if of another
 	generation uint32
@@ -64,14 +71,14 @@ func (s *lineSet) init(limit int) {
 }
 
 // grow makes room for more lines.
-func (s *lineSet) grow() { s.resize(min(2*len(s.at), s.max)) }
+func (s *lineSet) grow() { s.resize(min(2*len(s.keys), s.max)) }
 
 func (s *lineSet) resize(n int) {
-	keys, checks, at := make([]key, n), make([]check, n), make([]line, n)
-	copy(keys, s.keys)
-	copy(checks, s.checks)
-	copy(at, s.at)
-	s.keys, s.checks, s.at = keys, checks, at
+	s.last = 0 // image and meta move
+	s.keys = resized(s.keys, n)
+	s.checks = resized(s.checks, n)
+	s.images = resized(s.images, n)
+	s.metas = resized(s.metas, n)
 	size := 4
 	for size < 2*n {
 		size *= 2
@@ -82,34 +89,44 @@ func (s *lineSet) resize(n int) {
 	}
 }
 
-func (s *lineSet) reset() {
-	s.n, s.last, s.indexed = 0, 0, false
+func resized[T any](old []T, n int) []T {
+	s := make([]T, n)
+	copy(s, old)
+	return s
+}
+
+func (s *lineSet) reset() { s.n, s.last, s.indexed = 0, 0, false }
+
+// position is that of the line touched last.
+func (s *lineSet) position() int32 {
+	return int32((uintptr(unsafe.Pointer(s.meta)) - uintptr(unsafe.Pointer(&s.metas[0]))) /
+		unsafe.Sizeof(meta{}))
+}
+
+// use makes line i the one touched last.
+func (s *lineSet) use(k key, i int) {
+	s.last, s.image, s.meta = k, &s.images[i], &s.metas[i]
 }
 
 // find gives the position of a line, -1 if it is new.
 func (s *lineSet) find(k key) int {
-	if k == s.last {
-		return s.lastAt
-	}
 	if s.indexed {
 		return s.lookUp(k)
 	}
-	for i := s.n - 1; i >= 0; i-- {
-		if s.keys[i] == k {
+	keys := s.keys[:s.n]
+	for i := len(keys) - 1; i >= 0; i-- {
+		if keys[i] == k {
 			return i
 		}
 	}
 	return -1
 }
 
-// add appends a line; its place in at and checks is filled in by the caller.
-func (s *lineSet) add(k key) {
-	s.keys[s.n] = k
-	s.n++
-	switch {
-	case s.indexed:
+// addToIndex follows the addition of a line, from the first one on that is too many to search.
+func (s *lineSet) addToIndex() {
+	if s.indexed {
 		s.insert(s.n - 1)
-	case s.n > linearLines:
+	} else {
 		s.reindex()
 	}
 }

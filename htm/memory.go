@@ -54,8 +54,8 @@ func (m *Memory) line(line int) *[LineBytes]byte {
 	return (*[LineBytes]byte)(unsafe.Add(m.base, line*LineBytes))
 }
 
-func (m *Memory) line64(line int) *[lineWords]uint64 {
-	return (*[lineWords]uint64)(unsafe.Add(m.base, line*LineBytes))
+func (m *Memory) line64(line int) *image {
+	return (*image)(unsafe.Add(m.base, line*LineBytes))
 }
 
 // check panics if n bytes at off are not inside: a bug, not a doomed view, where there are line
@@ -66,33 +66,41 @@ func (m *Memory) check(off, n int) {
 	}
 }
 
+// badWord panics for a word that is misaligned or outside.
+//
+//go:noinline
+func (m *Memory) badWord(off int) {
+	invariant.Assertf(off%8 == 0, "htm access to a word at offset %d, which is not aligned", off)
+	outside(off, 8, len(m.Bytes))
+}
+
 //go:noinline
 func outside(off, n, size int) {
 	invariant.Assertf(false, "htm access to %d bytes at offset %d of %d", n, off, size)
 }
 
 // Peek copies a line outside of any region, all of it at one moment, and reports false if it was
-// being changed: look again.
+// being changed: look again. Without line words each of its words is whole, the line may not be.
 func (m *Memory) Peek(line int, dst *[LineBytes]byte) bool {
 	m.check(line*LineBytes, 1)
-	_, ok := m.read(line, dst)
+	if m.words == nil {
+		m.readPlain(line, dst)
+		return true
+	}
+	_, ok := m.read(m.word(line), line, dst)
 	return ok
 }
 
-// read copies a line and gives the word that it had, false if it was locked or changed meanwhile.
-func (m *Memory) read(line int, dst *[LineBytes]byte) (lineword.Word, bool) {
-	if m.words == nil {
-		m.readPlain(line, dst)
-		return 0, true
-	}
+// read copies a line, whose word is at p, and gives the value that the word had; false if the line
+// was locked or changed meanwhile.
+func (m *Memory) read(p *uint64, line int, dst *[LineBytes]byte) (lineword.Word, bool) {
 	if raceEnabled {
-		return m.readLocked(line, dst)
+		return m.readLocked(p, line, dst)
 	}
-	return lineword.Read(dst, m.line(line), m.word(line))
+	return lineword.Read(dst, m.line(line), p)
 }
 
-func (m *Memory) readLocked(line int, dst *[LineBytes]byte) (lineword.Word, bool) {
-	p := m.word(line)
+func (m *Memory) readLocked(p *uint64, line int, dst *[LineBytes]byte) (lineword.Word, bool) {
 	w := lineword.Load(p)
 	if !lineword.TryLock(p, w, m.Slot) {
 		return 0, false
@@ -102,9 +110,8 @@ func (m *Memory) readLocked(line int, dst *[LineBytes]byte) (lineword.Word, bool
 	return w, true
 }
 
-// readPlain copies word by word: each is whole, the line may not be.
 func (m *Memory) readPlain(line int, dst *[LineBytes]byte) {
-	to := (*[lineWords]uint64)(unsafe.Pointer(dst))
+	to := (*image)(unsafe.Pointer(dst))
 	for i := range to {
 		to[i] = atomic.LoadUint64(m.at(line*LineBytes + i*8))
 	}

@@ -15,9 +15,8 @@ func (r *Region) loadPlain(m *Memory, off int) (uint64, bool) {
 	r.plain = true
 	if len(r.written) > 0 {
 		if i := r.lines.find(m.key(off)); i >= 0 {
-			l, w := &r.lines.at[i], off/8%lineWords
-			if l.dirty>>w&1 != 0 {
-				return l.image[w], true
+			if w := off / 8 % lineWords; r.lines.metas[i].dirty>>w&1 != 0 {
+				return r.lines.images[i][w], true
 			}
 		}
 	}
@@ -37,39 +36,39 @@ func (r *Region) loadPlainBytes(m *Memory, off int, dst []byte) bool {
 	return r.state == active
 }
 
-// touchPlain is touch for a store. It never sets lineSet.last: the image has dirty words only.
-func (r *Region) touchPlain(m *Memory, off int) *line {
+// touchPlain is touch for a store. The caller sees to it that lineSet.last does not stay: the image
+// has dirty words only.
+func (r *Region) touchPlain(m *Memory, off int) bool {
 	if r.state != active {
-		return nil
+		return false
 	}
 	r.plain = true
 	s := &r.lines
 	k := m.key(off)
 	i := s.find(k)
 	if i < 0 {
-		if i = s.n; i == r.cfg.ReadLines {
-			r.abort(Capacity, 0)
-			return nil
+		if !r.room() {
+			return false
 		}
-		if r.disturbed() {
-			return nil
+		i = s.n
+		s.metas[i] = meta{number: off / LineBytes}
+		s.keys[i] = k
+		if s.n++; i >= linearLines {
+			s.addToIndex()
 		}
-		if i == len(s.at) {
-			s.grow()
-		}
-		l := &s.at[i]
-		l.number, l.dirty = off/LineBytes, 0
-		s.add(k)
 	}
-	return &s.at[i]
+	s.use(k, i)
+	return true
 }
 
-// complete fills in the words of which a store of n bytes at off writes a part.
-func (l *line) complete(m *Memory, off, n int) {
+// complete fills in the words of the line touched last of which a store of n bytes at off writes a
+// part.
+func (r *Region) complete(m *Memory, off, n int) {
+	s := &r.lines
 	for _, at := range [...]int{off, off + n - 1} {
 		w := at / 8 % lineWords
-		if l.dirty>>w&1 == 0 {
-			l.image[w] = atomic.LoadUint64(m.at(at))
+		if s.meta.dirty>>w&1 == 0 {
+			s.image[w] = atomic.LoadUint64(m.at(at))
 		}
 	}
 }

@@ -73,14 +73,12 @@ func (r *Region) Begin() bool {
 // reset forgets the lines of the last region.
 func (r *Region) reset() {
 	for _, i := range r.written {
-		r.ways[r.set(r.lines.at[i].number)] = 0
+		r.ways[r.lines.metas[i].number&(len(r.ways)-1)] = 0
 	}
 	r.written, r.target = r.written[:0], nil
 	r.worded, r.plain = false, false
 	r.lines.reset()
 }
-
-func (r *Region) set(line int) int { return line & (len(r.ways) - 1) }
 
 // Abort ends the region without effect (XABORT with an 8-bit code, of which Unconfirmed is
 // taken). Without one, or in one that has aborted, it does nothing.
@@ -124,61 +122,73 @@ func (r *Region) disturbed() bool {
 	return false
 }
 
-// touch gives the line at off, copying it if it is new; nil if the region has aborted.
-func (r *Region) touch(m *Memory, off int) *line {
+// touch makes the line at off the one touched last, copying it if it is new; false if the region
+// has aborted. It is written out in one piece because calls would double its cost.
+func (r *Region) touch(m *Memory, off int) bool {
 	if r.state != active {
-		return nil
+		return false
 	}
-	s := &r.lines
-	k := m.key(off)
-	i := s.find(k)
-	if i < 0 {
-		if i = r.fetch(m, off/LineBytes, k); i < 0 {
-			return nil
+	k, s := m.key(off), &r.lines
+	if i := s.find(k); i >= 0 {
+		s.use(k, i)
+		return true
+	}
+	if s.n == len(s.keys) || *r.flag != FlagActive || r.cfg.Spurious != nil {
+		if !r.room() {
+			return false
 		}
 	}
-	s.last, s.lastAt = k, i
-	return &s.at[i]
-}
-
-// fetch copies a new line and makes sure that all lines together are a snapshot; -1 if the region
-// has aborted.
-func (r *Region) fetch(m *Memory, number int, k key) int {
-	s := &r.lines
-	i := s.n
-	if i == r.cfg.ReadLines {
-		r.abort(Capacity, 0)
-		return -1
+	n := s.n
+	number := int(uint(off) / LineBytes)
+	p, to, l := m.word(number), &s.images[n], &s.metas[n]
+	var w lineword.Word
+	var ok bool
+	if raceEnabled {
+		w, ok = m.readLocked(p, number, to.bytes())
+	} else {
+		w, ok = lineword.Read(to.bytes(), m.line(number), p)
 	}
-	if r.disturbed() {
-		return -1
-	}
-	if i == len(s.at) {
-		s.grow()
-	}
-	l := &s.at[i]
-	w, ok := m.read(number, l.bytes())
 	if !ok {
-		if w, ok = r.readBusy(m, number, l); !ok {
-			return -1
+		if w, ok = r.readBusy(m, p, number, to.bytes()); !ok {
+			return false
 		}
 	}
+	// With all lines touched before as they were, the copies are a snapshot of this moment.
 	if !r.valid() {
 		r.abort(Conflict, 0)
-		return -1
+		return false
 	}
 	r.worded = true
+	s.checks[n] = check{p, w}
 	l.number, l.dirty = number, 0
-	s.checks[i] = check{m.word(number), w}
-	s.add(k)
-	return i
+	s.keys[n] = k
+	s.n = n + 1
+	if n >= linearLines {
+		s.addToIndex()
+	}
+	s.last, s.image, s.meta = k, to, l
+	return true
+}
+
+// room makes room for one more line; false if the region has aborted.
+func (r *Region) room() bool {
+	s := &r.lines
+	if s.n == len(s.keys) {
+		if s.n == r.cfg.ReadLines {
+			r.abort(Capacity, 0)
+			return false
+		}
+		s.grow()
+	}
+	return !r.disturbed()
 }
 
 // readBusy is read again, some times, on a line that somebody holds.
-func (r *Region) readBusy(m *Memory, number int, l *line) (lineword.Word, bool) {
+func (r *Region) readBusy(m *Memory, p *uint64, number int,
+	dst *[LineBytes]byte) (lineword.Word, bool) {
 	for range r.spins {
 		lineword.Pause()
-		if w, ok := m.read(number, l.bytes()); ok {
+		if w, ok := m.read(p, number, dst); ok {
 			return w, true
 		}
 	}

@@ -21,6 +21,7 @@ type saturationDocument struct {
 	Modelled  bool          `json:"modelled"` // always true: no figure of it was measured
 	Reads     []simReadRow  `json:"reads"`
 	Batches   []simBatchRow `json:"batches"`
+	RPCs      []simRPCRow   `json:"rpcs"`
 }
 
 type simReadRow struct {
@@ -33,6 +34,12 @@ type simBatchRow struct {
 	Batch   int     `json:"messages_per_datagram"`
 	Mops    float64 `json:"million_gets_per_second"`
 	Speedup float64 `json:"speedup"`
+}
+
+type simRPCRow struct {
+	Batching    bool    `json:"batching"`
+	Mops        float64 `json:"million_per_second"`
+	PerDatagram float64 `json:"messages_per_datagram"`
 }
 
 // saturation prints what the cost model gives.
@@ -52,6 +59,10 @@ func (r *simRun) saturation() error {
 	if err != nil {
 		return err
 	}
+	rpcs, err := scenario.RPCs(cost)
+	if err != nil {
+		return err
+	}
 	if r.flags.json {
 		d := saturationDocument{Schema: SimSchema, Scenario: saturationName, CostModel: cost.Name,
 			Modelled: true}
@@ -60,6 +71,9 @@ func (r *simRun) saturation() error {
 		}
 		for _, x := range gets {
 			d.Batches = append(d.Batches, simBatchRow(x))
+		}
+		for _, x := range rpcs {
+			d.RPCs = append(d.RPCs, simRPCRow(x))
 		}
 		enc := json.NewEncoder(r.stdout)
 		enc.SetIndent("", "  ")
@@ -80,5 +94,20 @@ func (r *simRun) saturation() error {
 	for _, x := range gets {
 		fmt.Fprintf(w, "%d\t%.1f\t%.2fx\t\n", x.Batch, x.Mops, x.Speedup)
 	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprint(r.stdout, "\nRPCs of 8 B answered with 16 B by one worker, with its CPU time:\n\n")
+	fmt.Fprintln(w, "batching\tM/s\tmessages in a datagram\t")
+	for _, x := range rpcs {
+		fmt.Fprintf(w, "%s\t%.2f\t%.1f\t\n", onOff(x.Batching), x.Mops, x.PerDatagram)
+	}
 	return w.Flush()
+}
+
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
 }

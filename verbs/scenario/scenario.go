@@ -144,10 +144,11 @@ func (e *RangeError) Error() string {
 	return fmt.Sprintf("%s %d is not in %d..%d%s", e.What, e.Value, e.Lowest, e.Highest, even)
 }
 
-// Most workers of a machine and fibers of a worker.
+// Most workers of a machine, fibers of a worker, and fibers of all: some 50 KB each.
 const (
-	maxWorkers = 64
-	maxFibers  = 1024
+	maxWorkers   = 64
+	maxFibers    = 1024
+	maxAllFibers = 1 << 17
 )
 
 // fill completes and checks options.
@@ -171,6 +172,10 @@ func (o *Options) fill(s *Scenario) error {
 	}
 	if err := pick("fibers", &o.Fibers, s.Fibers, 1, maxFibers, false); err != nil {
 		return err
+	}
+	if n := o.Nodes * max(o.Workers, 1) * max(o.Fibers, 1); n > maxAllFibers {
+		return &RangeError{What: "fibers (nodes times workers times fibers)", Value: n, Lowest: 1,
+			Highest: maxAllFibers}
 	}
 	if o.EventLimit == 0 {
 		o.EventLimit = s.EventLimit

@@ -219,7 +219,11 @@ func TestWrongOptionsAreRefusedWithWhatThereIs(t *testing.T) {
 		})
 	}
 	var outside *RangeError
-	_, err := Run(t.Context(), named(t, "ping-pong"), Options{Nodes: 3})
+	_, err := Run(t.Context(), named(t, "crowd"), Options{Nodes: 256, Workers: 64, Fibers: 1024})
+	if !errors.As(err, &outside) || !strings.Contains(err.Error(), "16777216 is not in 1..131072") {
+		t.Errorf("more fibers than memory holds: %v", err)
+	}
+	_, err = Run(t.Context(), named(t, "ping-pong"), Options{Nodes: 3})
 	if !errors.As(err, &outside) || err.Error() != "nodes 3 is not in 2..64, or not even" {
 		t.Errorf("an odd number of players: %v", err)
 	}

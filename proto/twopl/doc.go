@@ -56,8 +56,8 @@
 // the locks are given back, those at the peer stay held: they are orphans for a recovery, and
 // Engine.Orphans counts them. If it happens during the write-back, the outcome of the transaction
 // is unknown unless every write was confirmed. A cancellation of the fiber ends the attempt, but
-// not between a lock request and its answer, nor in the middle of a commit or a release
-// (Fiber.Shield).
+// not between a request that changes something and its answer, nor in the middle of a commit or a
+// release (Fiber.Shield); all of these waits end by themselves.
 //
 // A record that stays locked by a node that died ends every attempt with ReasonLocked, until the
 // caller's Runner gives up: there is no lease that runs out.

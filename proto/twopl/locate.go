@@ -18,6 +18,8 @@ func (t *tx) locate(first int) error {
 	if err != nil || missing == 0 {
 		return err
 	}
+	was := t.f.Shield() // what is made has to be known
+	defer t.f.Unshield(was)
 	return t.ensure(first, missing)
 }
 

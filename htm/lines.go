@@ -113,6 +113,11 @@ func (s *lineSet) find(k key) int {
 	if s.indexed {
 		return s.lookUp(k)
 	}
+	return s.search(k)
+}
+
+// search is find for a few lines: those touched last come first.
+func (s *lineSet) search(k key) int {
 	keys := s.keys[:s.n]
 	for i := len(keys) - 1; i >= 0; i-- {
 		if keys[i] == k {
@@ -157,6 +162,7 @@ func (s *lineSet) insert(i int) {
 	s.index[h] = uint64(s.generation)<<32 | uint64(i+1)
 }
 
+// lookUp is find in the index.
 func (s *lineSet) lookUp(k key) int {
 	for h := s.hash(k); ; h = (h + 1) & uint64(len(s.index)-1) {
 		e := s.index[h]

@@ -129,7 +129,13 @@ func (r *Region) touch(m *Memory, off int) bool {
 		return false
 	}
 	k, s := m.key(off), &r.lines
-	if i := s.find(k); i >= 0 {
+	i := -1
+	if s.indexed {
+		i = s.lookUp(k)
+	} else {
+		i = s.search(k)
+	}
+	if i >= 0 {
 		s.use(k, i)
 		return true
 	}

@@ -26,8 +26,8 @@ type timeline struct {
 	ops        []op
 	base       uint32 // position of ops[0] among all ops
 	states     []state
-	soonest    []int64 // least latest-end of this and all later states
-	latest     []int64 // greatest earliest-start of this and all earlier states
+	soonest    []int64 // least latest-end of this and all later states that count
+	latest     []int64 // greatest earliest-start of this and all earlier states that count
 	absentFrom []int   // the first absent state from here on, len(states) for none
 	absentTo   []int   // the last absent state up to here, -1 for none
 	owners     []int   // the written states, by transaction
@@ -98,7 +98,7 @@ func (l *timeline) index() {
 	l.absentTo = slices.Grow(l.absentTo[:0], n)[:n]
 	last, most := -1, int64(math.MinInt64)
 	for i, s := range l.states {
-		if s.txn != nobody {
+		if s.txn != nobody && !s.maybe {
 			most = max(most, l.c.earliestStart(s.txn))
 		}
 		l.latest[i] = most
@@ -136,7 +136,7 @@ func (l *timeline) eachAbsence(fn func(at int, p placement)) {
 
 // place says which absences reader can have seen.
 func (l *timeline) place(at int, reader uint32) placement {
-	if s, ok := l.c.chosen(l.base + uint32(at)); ok {
+	if s, ok := l.chosen(l.base + uint32(at)); ok {
 		return placement{s, s}
 	}
 	n := len(l.states)

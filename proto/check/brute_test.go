@@ -347,7 +347,7 @@ func TestVerdictIsThatOfASearchOverAllOrders(t *testing.T) {
 	if verdicts[Serializable] < 5_000 || verdicts[Violated] < 1_000 || len(anomalies) < 12 {
 		t.Errorf("the histories are not varied: %v %v", verdicts, anomalies)
 	}
-	if verdicts[Undecided]*1_000 > verdicts[Violated] {
+	if verdicts[Undecided]*50 > verdicts[Violated] {
 		t.Errorf("%d undecided", verdicts[Undecided])
 	}
 }

@@ -28,28 +28,25 @@ func (c *checker) run() error {
 		return err
 	}
 	c.admit()
-	if err := c.observe(); err != nil {
-		return err
-	}
+	err := c.decide()
 	for _, in := range c.inGraph {
 		if in {
 			c.result.Checked++
 		}
 	}
-	if err := c.verify(); err != nil {
-		return err
-	}
-	if len(c.result.Violations) > 0 {
-		c.result.Verdict = c.violated() // the order of versions is in doubt: no cycle says more
-		return nil
-	}
-	return c.decide()
+	return err
 }
 
 // decide looks for a cycle, and for a place for every absence. Choices that are forced by the
-// edges before them prove as much as those; after a guess a cycle proves nothing.
+// edges before them prove as much as those; after a guess a violation proves nothing.
 func (c *checker) decide() error {
-	for range attempts {
+	c.result.Verdict = Undecided
+	for attempt := range attempts {
+		if attempt == 0 || len(c.recount) > 0 {
+			if err := c.census(); err != nil || len(c.result.Violations) > 0 {
+				return err
+			}
+		}
 		if err := c.build(); err != nil {
 			return err
 		}
@@ -69,13 +66,24 @@ func (c *checker) decide() error {
 			c.result.Verdict = Serializable
 			return nil
 		}
-		forced, impossible := c.settle(strays)
-		if impossible && c.guessed {
-			break
-		}
-		c.guessed = c.guessed || !forced && !impossible
+		c.settle(strays)
 	}
-	c.result.Verdict = Undecided
+	return nil
+}
+
+// census finds out who counts, and reports what single operations prove. If there is any of
+// that, the order of versions is in doubt and a cycle would say no more.
+func (c *checker) census() error {
+	if err := c.observe(); err != nil {
+		return err
+	}
+	if err := c.verify(); err != nil {
+		return err
+	}
+	if len(c.result.Violations) > 0 {
+		c.result.Verdict = c.violated()
+	}
+	c.link, c.chains = nil, nil
 	return nil
 }
 

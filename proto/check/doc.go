@@ -19,11 +19,11 @@
 // # What counts
 //
 // Committed transactions, and unknown ones of which a counted transaction read a write. An
-// unknown one that nobody saw is left out, which is always possible: its end is infinite. What
-// If two unknown ones wrote the same version with the same value, one is taken; should that not
-// fit, the verdict is Undecided. What aborted transactions read is not looked at, and what user-aborted ones read only if
-// Options.UserAborts says so: a user abort is an answer too, but not every protocol promises that
-// it rests on a consistent view.
+// unknown one that nobody saw is left out, which is always possible: its end is infinite. If two
+// unknown ones wrote the same version with the same value, one is taken; should that not fit, the
+// verdict is Undecided. What aborted transactions read is not looked at, and what user-aborted ones
+// read only if Options.UserAborts says so: a user abort is an answer too, but not every protocol
+// promises that it rests on a consistent view.
 //
 // # Absence
 //
@@ -31,7 +31,8 @@
 // scan did not find, the absence is worked out: from the reader's own write, from real time, and
 // at last by looking whether the order that was found puts the reader where the key was absent.
 // What cannot be told apart then is tried; if no attempt fits, the verdict is Undecided, with the
-// violations that the last attempt led to. There are no phantoms but on keys that the history names.
+// violations that the last attempt led to. There are no phantoms but on keys that the history
+// names.
 //
 // # Bounds
 //

@@ -125,9 +125,13 @@ func (c *checker) onOneKey(steps [][]edge) (Anomaly, []edge) {
 // outside is a transaction as the result shows it.
 func (c *checker) outside(t uint32) Txn {
 	x := &c.txns[t]
-	return Txn{ID: history.TxnID{Worker: x.worker, Seq: x.seq}.String(),
+	o := Txn{ID: history.TxnID{Worker: x.worker, Seq: x.seq}.String(),
 		Node: uint16(c.nodes[x.node].ID), Type: c.names.KindName(x.kind),
-		Outcome: x.outcome.String(), StartNs: x.start, EndNs: x.end}
+		Outcome: x.outcome.String(), StartNs: x.start}
+	if x.end != history.Never {
+		o.EndNs = &x.end
+	}
+	return o
 }
 
 // keyName is a key in words.
@@ -144,18 +148,35 @@ func (c *checker) found(r *op) string {
 	case r.class() == classAbsent && r.version == 0:
 		return "did not find " + c.keyName(r.key)
 	case r.class() == classAbsent:
-		return fmt.Sprintf("found %s deleted at version %v", c.keyName(r.key),
+		return fmt.Sprintf("found %s deleted with version %v", c.keyName(r.key),
 			history.Version(r.version))
 	}
 	return fmt.Sprintf("read version %v of %s", history.Version(r.version), c.keyName(r.key))
 }
 
-// did says what a write did, to be followed by "of" and the key, or by nothing.
+// did says what a write did, after it was said to what key.
 func did(w *op) string {
 	if w.class() == classDelete {
-		return fmt.Sprintf("installed version %v, the absence", history.Version(w.version))
+		return fmt.Sprintf("deleted it with version %v", history.Version(w.version))
 	}
-	return fmt.Sprintf("installed version %v", history.Version(w.version))
+	return fmt.Sprintf("wrote version %v", history.Version(w.version))
+}
+
+// didTo says what a write did to its key.
+func (c *checker) didTo(w *op) string {
+	if w.class() == classDelete {
+		return fmt.Sprintf("deleted %s with version %v", c.keyName(w.key),
+			history.Version(w.version))
+	}
+	return fmt.Sprintf("wrote version %v of %s", history.Version(w.version), c.keyName(w.key))
+}
+
+// by names whose write a read saw.
+func by(w *op, who string) string {
+	if w.class() == classDelete {
+		return "deleted by " + who
+	}
+	return "written by " + who
 }
 
 // step puts an edge into words.
@@ -174,20 +195,27 @@ func (c *checker) step(e edge, from, to int) Step {
 	}
 	a, b := &c.ops[e.a], &c.ops[e.b]
 	k := c.keys.entries[e.key]
-	s.Table, s.Key = c.names.TableName(k.table), uint64(k.key)
+	s.On = &Conflict{Table: c.names.TableName(k.table), Key: uint64(k.key)}
 	switch e.relation {
 	case WriteWrite:
-		s.Wrote = b.version
-		s.Text = fmt.Sprintf("%s %s of %s, which %s replaced: it %s", f, did(a), c.keyName(e.key),
-			t, did(b))
+		s.On.Wrote = history.Version(b.version).String()
+		s.Text = fmt.Sprintf("%s %s, then %s %s", f, c.didTo(a), t, did(b))
 	case WriteRead:
-		s.Read, s.Wrote = b.version, a.version
-		s.Text = fmt.Sprintf("%s %s, which %s %s", t, c.found(b), f, did(a))
+		s.On.Read, s.On.Wrote = readVersion(b), history.Version(a.version).String()
+		s.Text = fmt.Sprintf("%s %s, %s", t, c.found(b), by(a, f))
 	case ReadWrite:
-		s.Read, s.Wrote = a.version, b.version
+		s.On.Read, s.On.Wrote = readVersion(a), history.Version(b.version).String()
 		s.Text = fmt.Sprintf("%s %s, then %s %s", f, c.found(a), t, did(b))
 	}
 	return s
+}
+
+// readVersion is the version that a read found, empty for none.
+func readVersion(r *op) string {
+	if r.version == 0 {
+		return ""
+	}
+	return history.Version(r.version).String()
 }
 
 // clockTime is a reading of a node's clock.
@@ -215,7 +243,7 @@ func (c *checker) list(b *strings.Builder, txns []uint32) {
 	for i, t := range txns {
 		x := c.outside(t)
 		fmt.Fprintf(b, "\n  T%d: %s %s on node %d, %s, from %s to %s", i+1, x.Type, x.ID, x.Node,
-			x.Outcome, clockTime(x.StartNs), clockTime(x.EndNs))
+			x.Outcome, clockTime(x.StartNs), clockTime(c.txns[t].end))
 	}
 }
 
@@ -235,13 +263,13 @@ func (c *checker) describe(a Anomaly, o, other *op) Violation {
 	fmt.Fprintf(&b, "%v: ", a)
 	switch a {
 	case AbortedRead:
-		fmt.Fprintf(&b, "T1 %s, which %s %s and did not commit", c.found(o), who, did(other))
+		fmt.Fprintf(&b, "T1 %s, %s, which did not commit", c.found(o), by(other, who))
 	case DirtyRead:
-		fmt.Fprintf(&b, "T1 %s, which %s replaced itself before it committed", c.found(o), who)
+		fmt.Fprintf(&b, "T1 %s, %s, which replaced it before it committed", c.found(o), by(other, who))
 	case WrongAbsence:
 		fmt.Fprintf(&b, "T1 %s, but at no time that fits was it absent", c.found(o))
 	case LostUpdate:
-		fmt.Fprintf(&b, "T1 and T2 both installed version %v of %s, so one replaced the other unseen",
+		fmt.Fprintf(&b, "T1 and T2 both wrote version %v of %s, so one replaced the other unseen",
 			history.Version(o.version), c.keyName(o.key))
 	default:
 		c.describeTorn(&b, o, other, who)
@@ -254,7 +282,7 @@ func (c *checker) describe(a Anomaly, o, other *op) Violation {
 func (c *checker) describeTorn(b *strings.Builder, o, other *op, who string) {
 	switch {
 	case other == nil:
-		fmt.Fprintf(b, "T1 %s, but no recorded transaction installed that", c.found(o))
+		fmt.Fprintf(b, "T1 %s, but no recorded transaction wrote that", c.found(o))
 	case other.class() >= classRead:
 		fmt.Fprintf(b, "T1 %s, and %s %s, but they saw different values (digests %016x and %016x)",
 			c.found(o), who, c.found(other), o.digest, other.digest)
@@ -262,6 +290,6 @@ func (c *checker) describeTorn(b *strings.Builder, o, other *op, who string) {
 		fmt.Fprintf(b, "T1 %s, but not the value that %s wrote (digests %016x and %016x)",
 			c.found(o), who, o.digest, other.digest)
 	default:
-		fmt.Fprintf(b, "T1 %s, but %s %s", c.found(o), who, did(other))
+		fmt.Fprintf(b, "T1 %s, but %s %s", c.found(o), who, c.didTo(other))
 	}
 }

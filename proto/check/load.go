@@ -77,7 +77,8 @@ type checker struct {
 	installs []bool // by transaction: its writes count
 	oneClock bool   // all nodes' times can be compared
 	line     timeline
-	choices  []choice // by op
+	choices  []choice // by read
+	recount  []uint32 // unknown transactions that count because of a choice, until observe
 	guessed  bool     // a choice or a writer was guessed: a violation may not be one
 
 	graph

@@ -6,21 +6,23 @@ import (
 	"sort"
 )
 
-// choice fixes the absence that a read saw.
+// choice fixes the absence that a read saw: the read's position among all ops, and that of the
+// delete among the key's, -1 for the initial absence.
 type choice struct {
-	op    uint32 // position of the read
-	state int
+	read uint32
+	at   int
 }
 
-func compareChoices(a, b choice) int { return cmp.Compare(a.op, b.op) }
+func compareChoices(a, b choice) int { return cmp.Compare(a.read, b.read) }
 
-// chosen gives the choice for a read, if there is one.
-func (c *checker) chosen(op uint32) (int, bool) {
-	i, ok := slices.BinarySearchFunc(c.choices, choice{op: op}, compareChoices)
+// chosen gives the state that was chosen for a read, if there is one.
+func (l *timeline) chosen(read uint32) (index int, ok bool) {
+	i, ok := slices.BinarySearchFunc(l.c.choices, choice{read: read}, compareChoices)
 	if !ok {
 		return 0, false
 	}
-	return c.choices[i].state, true
+	at := l.c.choices[i].at
+	return slices.IndexFunc(l.states, func(s state) bool { return s.at == at }), true
 }
 
 // attempts bounds how often the graph is built anew to place absences.
@@ -71,38 +73,47 @@ func (l *timeline) stateAt(position uint32) int {
 }
 
 // settle narrows down what each stray can have seen by the edges that there are, and adds
-// choices. forced says that all of them are the only ones left; impossible that a read has none
-// left, for which a choice is added that shows the contradiction.
-func (c *checker) settle(found []stray) (forced, impossible bool) {
+// choices: all that are the only ones left, or a guess for one read if there are none. For a read
+// that has none left a choice is added that shows the contradiction.
+func (c *checker) settle(found []stray) {
 	w := &walk{graph: &c.graph, seen: make([]uint32, c.nodeCount())}
-	var only []choice
-	var guess choice
+	var forced, guess []choice
 	for _, s := range found {
 		l := c.timelineOf(s.key)
 		reader := l.ops[s.at].txn()
-		op := l.base + uint32(s.at)
+		read := l.base + uint32(s.at)
 		p := l.narrow(w, reader, l.place(s.at, reader))
+		nearest := l.absentTo[s.state]
+		if nearest < max(p.first, 0) {
+			nearest = l.absentFrom[s.state]
+		}
 		switch {
 		case p.first < 0:
-			c.choices = append(c.choices, choice{op, max(l.absentTo[s.state], 0)})
-			slices.SortFunc(c.choices, compareChoices)
-			return true, true
+			c.choose(choice{read, l.states[nearest].at})
+			return
 		case p.first == p.last:
-			only = append(only, choice{op, p.first})
+			forced = append(forced, l.choice(read, p.first))
 		default:
-			guess = choice{op, l.absentTo[s.state]}
-			if guess.state < p.first {
-				guess.state = l.absentFrom[s.state]
-			}
+			guess = append(guess[:0], l.choice(read, nearest))
 		}
 	}
-	forced = len(only) > 0
-	if !forced {
-		only = append(only, guess)
+	if len(forced) == 0 {
+		forced, c.guessed = guess, true
 	}
-	c.choices = append(c.choices, only...)
+	c.choose(forced...)
+}
+
+func (c *checker) choose(more ...choice) {
+	c.choices = append(c.choices, more...)
 	slices.SortFunc(c.choices, compareChoices)
-	return forced, false
+}
+
+// choice makes a choice; an unknown transaction whose delete is chosen counts from now on.
+func (l *timeline) choice(read uint32, state int) choice {
+	if l.states[state].maybe {
+		l.c.recount = append(l.c.recount, l.states[state].txn)
+	}
+	return choice{read, l.states[state].at}
 }
 
 // narrow keeps of a placement what the graph allows: states after the last whose writer reaches

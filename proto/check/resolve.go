@@ -100,6 +100,10 @@ func (c *checker) observe() error {
 		return nil
 	}
 	o := &observer{checker: c}
+	for _, t := range c.recount {
+		o.count(t)
+	}
+	c.recount = nil
 	if err := o.scan(); err != nil {
 		return err
 	}

@@ -112,19 +112,27 @@ type Txn struct {
 	Type    string `json:"type"`
 	Outcome string `json:"outcome"`
 	StartNs int64  `json:"start_ns"`
-	EndNs   int64  `json:"end_ns"` // the largest int64 if the outcome is unknown
+	EndNs   *int64 `json:"end_ns,omitempty"` // nil if the outcome is unknown
 }
 
 // Step is an edge of a cycle: why Txns[From] comes before Txns[To].
 type Step struct {
-	From     int      `json:"from"`
-	To       int      `json:"to"`
-	Relation Relation `json:"relation"`
-	Table    string   `json:"table,omitempty"`
-	Key      uint64   `json:"key,omitempty"`
-	Read     uint64   `json:"read_version,omitempty"`  // 0 for an absence without a version
-	Wrote    uint64   `json:"wrote_version,omitempty"` // by the writer of wr, the second of ww
-	Text     string   `json:"text"`
+	From     int       `json:"from"`
+	To       int       `json:"to"`
+	Relation Relation  `json:"relation"`
+	On       *Conflict `json:"on,omitempty"` // nil for real time
+	Text     string    `json:"text"`
+}
+
+// Conflict is what two transactions did to a key. Versions are printed as incarnation.version.
+type Conflict struct {
+	Table string `json:"table"`
+	Key   uint64 `json:"key"`
+	// Read is the version that the reader of wr and rw found, empty for ww and for an absence
+	// without a version.
+	Read string `json:"read,omitempty"`
+	// Wrote is the version of the writer; that of the second one of ww.
+	Wrote string `json:"wrote"`
 }
 
 // Violation is one proof that the history is not strictly serializable.

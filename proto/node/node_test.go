@@ -11,8 +11,10 @@ import (
 	"go.uber.org/goleak"
 
 	"drtmd/proto"
+	"drtmd/proto/check"
 	"drtmd/proto/node"
 	"drtmd/proto/workload"
+	"drtmd/proto/workload/micro"
 	"drtmd/proto/workload/smallbank"
 	"drtmd/verbs/fiber"
 )
@@ -34,6 +36,18 @@ func bank(t *testing.T, nodes int) *smallbank.Bank {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// small is a micro workload with many conflicts.
+func small(t *testing.T, nodes int) *micro.Micro {
+	t.Helper()
+	o := micro.Default(nodes)
+	o.Keys = 16
+	m, err := micro.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
 }
 
 func protocol(t *testing.T, name string) node.Protocol {
@@ -58,25 +72,27 @@ var hosts = []struct {
 	}},
 }
 
-func TestClusterRunsTransactionsAndKeepsTheMoney(t *testing.T) {
+func TestEveryProtocolKeepsTheSumsAndIsStrictlySerializable(t *testing.T) {
 	for _, h := range hosts {
 		for _, p := range node.Protocols() {
 			nodes := 3
 			if h.name == "sim" && p.OneThread {
 				nodes = 1 // it reaches no memory over a network
 			}
-			t.Run(h.name+"/"+p.Name, func(t *testing.T) { runAndCheck(t, h.make, p, nodes) })
+			for _, w := range []workload.Workload{bank(t, nodes), small(t, nodes)} {
+				t.Run(h.name+"/"+p.Name+"/"+w.Name(), func(t *testing.T) {
+					runAndCheck(t, h.make, node.Config{Protocol: p, Workload: w, Nodes: nodes,
+						Workers: 1, Fibers: 4, Seed: 7, Record: &node.Recording{}})
+				})
+			}
 		}
 	}
 }
 
 func runAndCheck(t *testing.T,
-	make func(ctx context.Context, c node.Config) (*node.Cluster, error), p node.Protocol,
-	nodes int) {
+	make func(ctx context.Context, c node.Config) (*node.Cluster, error), cfg node.Config) {
 	ctx := context.Background()
-	b := bank(t, nodes)
-	c, err := make(ctx, node.Config{Protocol: p, Workload: b, Nodes: nodes,
-		Workers: 1, Fibers: 4, Seed: 7, Record: &node.Recording{}})
+	c, err := make(ctx, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,20 +109,34 @@ func runAndCheck(t *testing.T,
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := did.Explains(first, last, b.Sums()...); err != nil {
+	if err := did.Explains(first, last, cfg.Workload.Sums()...); err != nil {
 		t.Error(err)
 	}
 	h, err := c.History()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer h.Close()
+	defer func() {
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
 	if committed == 0 || h.Txns() < committed {
 		t.Errorf("%d transactions committed, %d recorded", committed, h.Txns())
 	}
+	res, err := check.History(ctx, h, check.Options{UserAborts: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.Verdict != check.Serializable {
+		t.Errorf("%v", res.Verdict)
+		for _, v := range res.Violations {
+			t.Log(v.Text)
+		}
+	}
 }
 
-// load runs a cluster's workload for a while.
+// load runs a cluster's workload until it has done enough, looking every d.
 func load(t *testing.T, c *node.Cluster, d time.Duration) (uint64, *workload.Ledger) {
 	t.Helper()
 	ctx := context.Background()
@@ -125,24 +155,43 @@ func load(t *testing.T, c *node.Cluster, d time.Duration) (uint64, *workload.Led
 			Client: clients[w][i], Counts: counts[w], Over: over.Load}
 		return d.Run(f)
 	})
-	if err := c.Sleep(ctx, d); err != nil {
-		t.Fatal(err)
+	for done := uint64(0); done < enough; {
+		if err := c.Sleep(ctx, d); err != nil {
+			t.Fatal(err)
+		}
+		if tasks.Failed() {
+			t.Fatal(tasks.Wait(ctx))
+		}
+		done = 0
+		err := c.Inspect(ctx, func(w *node.Worker) { done += committed(counts[w]) })
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	over.Store(true)
 	if err := tasks.Wait(ctx); err != nil {
 		t.Fatal(err)
 	}
 	did := &workload.Ledger{}
-	committed := uint64(0)
+	sum := uint64(0)
 	for w, k := range counts {
-		for i := range k.Kinds {
-			committed += k.Kinds[i].Outcomes[proto.Committed]
-		}
+		sum += committed(k)
 		for _, x := range clients[w] {
 			x.AddTo(did)
 		}
 	}
-	return committed, did
+	return sum, did
+}
+
+// enough transactions for a run.
+const enough = 500
+
+func committed(c *workload.Counts) uint64 {
+	n := uint64(0)
+	for i := range c.Kinds {
+		n += c.Kinds[i].Outcomes[proto.Committed]
+	}
+	return n
 }
 
 func TestConfigurationsThatCannotWorkAreRefused(t *testing.T) {

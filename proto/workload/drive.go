@@ -57,7 +57,7 @@ func (d *Driver) Run(f *fiber.Fiber) error {
 		}
 		if d.yieldIn--; d.yieldIn == 0 {
 			d.yieldIn = d.yieldEvery()
-			if err := f.Yield(); err != nil {
+			if err := f.Rest(); err != nil {
 				return err
 			}
 		}

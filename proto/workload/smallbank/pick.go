@@ -4,19 +4,28 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+
+	"drtmd/proto/workload/zipf"
 )
 
 // picker chooses customers of a node.
 type picker struct {
 	hot, cold uint32 // customers
 	hotBelow  uint32 // a 32-bit draw below this is for the hot ones
+	// zipf, if not nil, takes the place of the hot set; customer i has rank i.
+	zipf *zipf.Zipf
 }
 
 func newPicker(o *Options) (picker, error) {
 	var p picker
+	if o.Theta != 0 {
+		var err error
+		if p.zipf, err = zipf.New(uint64(o.Accounts), o.Theta); err != nil {
+			return p, fmt.Errorf("smallbank: %w", err)
+		}
+		return p, nil
+	}
 	switch {
-	case o.Theta != 0:
-		return p, fmt.Errorf("smallbank: Zipf %v is not offered", o.Theta)
 	case !(o.HotAccounts > 0 && o.HotAccounts <= 1):
 		return p, fmt.Errorf("smallbank: the share %v of hot accounts is not in (0, 1]",
 			o.HotAccounts)
@@ -35,6 +44,9 @@ func newPicker(o *Options) (picker, error) {
 
 // customer draws one.
 func (p *picker) customer(r *rand.Rand) int {
+	if p.zipf != nil {
+		return int(p.zipf.Rank(r))
+	}
 	u := r.Uint64()
 	if uint32(u) <= p.hotBelow {
 		return int(scale(uint32(u>>32), p.hot))

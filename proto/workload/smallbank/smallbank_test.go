@@ -161,6 +161,27 @@ func TestDrawsFollowTheOptions(t *testing.T) {
 	near("distributed", far, two, 0.1)
 }
 
+func TestZipfTakesThePlaceOfTheHotSet(t *testing.T) {
+	const draws = 100_000
+	b := newBank(t, func(o *Options) { o.Theta = 0.9 })
+	c := newClient(b, 0, rand.New(rand.NewPCG(1, 2)))
+	first, highest := 0, proto.Key(0)
+	for range draws {
+		c.Next()
+		if c.tx.a == 0 {
+			first++
+		}
+		highest = max(highest, c.tx.a)
+	}
+	want := b.pick.zipf.Probability(0)
+	if share := float64(first) / draws; math.Abs(share-want) > 0.01 || want < 0.05 {
+		t.Errorf("customer 0 is drawn in %.4f, want %.4f", share, want)
+	}
+	if highest < 900 {
+		t.Errorf("no customer above %d is drawn", highest)
+	}
+}
+
 func TestDeclarationsNameWhatIsTouched(t *testing.T) {
 	b := newBank(t, func(o *Options) { o.Distributed = 0.5 })
 	x := &ledgerTx{records: map[place]int64{}}
@@ -235,6 +256,7 @@ func TestNewRefusesWhatMakesNoSense(t *testing.T) {
 		"distributed on one node": func(o *Options) { o.Nodes = 1 },
 		"probability":             func(o *Options) { o.Distributed = 1.5 },
 		"not a number":            func(o *Options) { o.Distributed = math.NaN() },
+		"Zipf above 1":            func(o *Options) { o.Theta = 1.5 },
 		"no hot accounts":         func(o *Options) { o.HotAccounts = 0 },
 		"mix below 100":           func(o *Options) { o.Mix = Mix{50} },
 		"mix above 100":           func(o *Options) { o.Mix = Mix{50, 60} },

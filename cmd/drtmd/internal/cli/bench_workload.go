@@ -7,12 +7,13 @@ import (
 	"github.com/spf13/pflag"
 
 	"drtmd/proto/workload"
+	"drtmd/proto/workload/micro"
 	"drtmd/proto/workload/smallbank"
 )
 
 // workloadFlags are those that workloads take.
 type workloadFlags struct {
-	accounts               int
+	accounts, keys         int
 	hotAccounts, hotAccess float64
 	theta, distributed     float64
 }
@@ -20,6 +21,8 @@ type workloadFlags struct {
 func (p *workloadFlags) register(f *pflag.FlagSet) {
 	d := smallbank.Default(1)
 	f.IntVar(&p.accounts, "accounts", d.Accounts, "smallbank: `N` customers per node")
+	f.IntVar(&p.keys, "keys", micro.Default(1).Keys, "micro: `N` keys of each table per node; few "+
+		"keys conflict often")
 	f.Float64Var(&p.hotAccounts, "hot-accounts", d.HotAccounts, "smallbank: `SHARE` of the "+
 		"customers that are hot")
 	f.Float64Var(&p.hotAccess, "hot-access", d.HotAccess, "smallbank: `SHARE` of the accesses "+
@@ -43,6 +46,8 @@ func benchWorkloads() []benchWorkload {
 	return []benchWorkload{
 		{"smallbank", "bank customers with two accounts, six transactions (DrTM Table VII)",
 			[]string{"accounts", "hot-accounts", "hot-access", "theta", "distributed"}, makeBank},
+		{"micro", "insertions, deletions, absent reads, many reads, dependent transactions on few records",
+			[]string{"keys", "distributed"}, makeMicro},
 	}
 }
 
@@ -58,7 +63,7 @@ func findWorkload(name string) (benchWorkload, error) {
 	return benchWorkload{}, usagef("known: "+strings.Join(known, ", "), "unknown workload %q", name)
 }
 
-// settings of workloads end with what one in a cluster of one node is.
+// probability of what reaches another node: none of that in a cluster of one.
 func (p *benchFlags) probability() float64 {
 	if p.nodes == 1 {
 		return 0
@@ -80,4 +85,14 @@ func makeBank(p *benchFlags) (workload.Workload, string, error) {
 	}
 	return b, fmt.Sprintf("%d customers per node, %s, %g %% of payments and amalgamations distributed",
 		o.Accounts, skew, 100*o.Distributed), nil
+}
+
+func makeMicro(p *benchFlags) (workload.Workload, string, error) {
+	o := micro.Options{Nodes: p.nodes, Keys: p.keys, Distributed: p.probability()}
+	m, err := micro.New(o)
+	if err != nil {
+		return nil, "", usagef("", "%v", err)
+	}
+	return m, fmt.Sprintf("%d keys of each table per node, %g %% of the records on other nodes",
+		o.Keys, 100*o.Distributed), nil
 }

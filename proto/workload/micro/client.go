@@ -1,0 +1,96 @@
+package micro
+
+import (
+	"math/rand/v2"
+
+	"drtmd/proto"
+	"drtmd/proto/workload"
+)
+
+const (
+	manyReads      = 8 // records of ReadMany, the most of a transaction
+	mostIncrements = 3
+)
+
+// client draws the transactions of one fiber.
+type client struct {
+	micro *Micro
+	home  proto.NodeID
+	rand  *rand.Rand
+	tx    transaction
+	open  bool // tx was drawn and is not done
+	did   workload.Ledger
+}
+
+// Next draws a transaction.
+func (c *client) Next() (*proto.Decl, proto.Program) {
+	t := &c.tx
+	t.begin(c.micro.mix[c.rand.IntN(100)])
+	switch t.kind {
+	case Increment:
+		c.add(Counters, proto.ModeWrite, 1+c.rand.IntN(mostIncrements))
+	case Insert:
+		c.add(Items, proto.ModeInsert, 1)
+	case Delete:
+		c.add(Items, proto.ModeDelete, 1)
+	case Move:
+		c.add(Items, proto.ModeDelete, 1)
+		c.add(Items, proto.ModeInsert, 1)
+	case Look:
+		c.add(Items, proto.ModeRead, 2)
+	case ReadMany:
+		c.add(Counters, proto.ModeRead, manyReads)
+	case Follow:
+		c.add(Pointers, proto.ModeRead, 1) // Plan adds the counter
+	case Redirect:
+		c.add(Pointers, proto.ModeWrite, 1)
+		t.target = c.key()
+	}
+	t.decl.ReadOnly = t.kind == Look || t.kind == ReadMany
+	t.number = c.rand.Uint64()
+	c.open = true
+	if t.kind == Follow {
+		return &t.decl, &t.follower
+	}
+	return &t.decl, t
+}
+
+// add declares n records of a table that are not declared yet.
+func (c *client) add(table proto.TableID, m proto.Mode, n int) {
+	t := &c.tx
+	for range n {
+		k := c.key()
+		for t.declared(table, k) {
+			k = c.key()
+		}
+		t.decl.Accesses = append(t.decl.Accesses, proto.Access{Table: table, Mode: m, Key: k})
+	}
+}
+
+// key draws one, of another node now and then.
+func (c *client) key() proto.Key {
+	n := c.home
+	if far := c.micro.far; far > 0 && c.rand.Uint32() <= far {
+		n = proto.NodeID((int(c.home) + 1 + c.rand.IntN(c.micro.o.Nodes-1)) % c.micro.o.Nodes)
+	}
+	return keyOf(n, c.rand.IntN(c.micro.o.Keys))
+}
+
+// Done notes what the transaction did.
+func (c *client) Done(o proto.Outcome) {
+	c.open = false
+	switch o {
+	case proto.Committed:
+		c.did.Committed = c.did.Committed.Plus(c.tx.did)
+	case proto.Unknown:
+		c.did.AddUnknown(c.tx.did)
+	}
+}
+
+// AddTo adds what the client's transactions did.
+func (c *client) AddTo(l *workload.Ledger) {
+	l.Add(&c.did)
+	if c.open {
+		l.AddUnknown(c.tx.did)
+	}
+}

@@ -30,4 +30,3 @@ func plainBed(lines int) *Memory {
 	b := newBed(lines, 0)
 	return NewMemory(b.bytes, nil, 0, nil)
 }
-

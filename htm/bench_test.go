@@ -103,6 +103,7 @@ func BenchmarkThreads(b *testing.B) {
 	bed := newBed(records*8, owners)
 	var next atomic.Int32
 	b.ReportAllocs()
+	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
 		self := int(next.Add(1)-1) % owners
 		m, first := bed.memories[self], self%8*records

@@ -15,11 +15,12 @@ const (
 	linearLines = 16
 )
 
-// key names a line among all memories: its address. Nothing is decided by the order of keys. For a
-// misaligned word it is no line's.
+// key names a line among all memories: its address. Nothing is decided by the order of keys.
 type key uintptr
 
-func (m *Memory) key(off int) key { return key((uintptr(m.base) + uintptr(off)) &^ (LineBytes - 1)) }
+func (m *Memory) key(off int) key {
+	return key((uintptr(m.base) + uintptr(off)) &^ (LineBytes - 1))
+}
 
 // wordKey is the key of the line of an aligned word, and no key of any other.
 func (m *Memory) wordKey(off int) key {

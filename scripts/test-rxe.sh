@@ -3,7 +3,7 @@
 #
 # Usage: scripts/test-rxe.sh [--native] [--run REGEXP] [--package PATH] [STORY...]
 #
-# First every package below verbs and cmd whose tests reach the provider over libibverbs: their
+# First every package below verbs, htm and cmd whose tests reach the provider over libibverbs: their
 # test binaries run in a guest (scripts/rxe-vm/run) on its rxe0, with DRTMD_REQUIRE=ibv, under
 # which a test that would skip fails, and DRTMD_TRANSPORT=ibv. Then the stories of
 # scripts/rxe-vm/tests, each in guests of its own: set-up, packet loss, several nodes. With names
@@ -27,7 +27,7 @@ STORIES=scripts/rxe-vm/tests
 GUEST_SECONDS=900   # for all test binaries together
 RESULTS=()          # one line per package set and story: `ok NAME` or `FAIL NAME`
 
-# packages: import paths below verbs and cmd whose tests depend on verbs/ibv, one a line.
+# packages: import paths below verbs, htm and cmd whose tests depend on verbs/ibv, one a line.
 packages() {
   scripts/go list -test -f '{{.ImportPath}}{{range .Deps}} {{.}}{{end}}' "${SCOPE[@]}" |
     awk '$1 ~ /\.test$/ { for (i = 2; i <= NF; i++)
@@ -120,7 +120,7 @@ summary() {
 }
 
 main() {
-  NATIVE=0 PATTERN=. WANTED=() SCOPE=(./verbs/... ./cmd/...) STORIES_TOO=1
+  NATIVE=0 PATTERN=. WANTED=() SCOPE=(./verbs/... ./htm/... ./cmd/...) STORIES_TOO=1
   while (($# > 0)); do
     case $1 in
       --help | -h) print_help "$0" && exit 0 ;;

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"math/bits"
 
 	"drtmd/verbs"
@@ -15,6 +16,18 @@ const (
 	mkDatagram                        // of a UD QP
 )
 
+func (k messageKind) String() string {
+	switch k {
+	case mkRequest:
+		return "request"
+	case mkResponse:
+		return "answer"
+	case mkDatagram:
+		return "datagram"
+	}
+	return fmt.Sprintf("unknown message %d", uint8(k))
+}
+
 // answer says what a response means.
 type answer uint8
 
@@ -25,6 +38,22 @@ const (
 	ansSequence                   // a request is missing: again from message.seq
 	ansStall                      // a pre-access hook said so: again later
 )
+
+func (a answer) String() string {
+	switch a {
+	case ansDone:
+		return "done"
+	case ansError:
+		return "refused"
+	case ansRNR:
+		return "receiver not ready"
+	case ansSequence:
+		return "a request is missing"
+	case ansStall:
+		return "stalled"
+	}
+	return fmt.Sprintf("unknown answer %d", uint8(a))
+}
 
 // message is what is on its way: one object from the send queue to the completion, owned by the
 // one event that refers to it. Pooled.

@@ -156,7 +156,8 @@ func TestTheTraceTellsWhatHappened(t *testing.T) {
 		text.WriteString(e.String() + "\n")
 	}
 	for _, want := range []string{" send a qp=2", " wire a", " arrive a", " exec b", " memory b",
-		"step a step b", "fault at ", "heal"} {
+		" RDMA_READ request #0, 0 B\n",
+		" RDMA_READ answer #0, done, 8 B\n", "step b \"a step\"", "fault at ", "heal"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("%q is not in\n%s", want, text.String())
 		}

@@ -3,7 +3,10 @@ package sim
 import (
 	"fmt"
 	"math/bits"
+	"strconv"
 	"strings"
+
+	"drtmd/verbs"
 )
 
 // Event is one line of the trace.
@@ -13,7 +16,7 @@ type Event struct {
 	Kind string
 	Node string // the node that it happened at; "" = none
 	QPN  uint32 // 0 = none
-	Arg  uint64 // what it means depends on Kind: a sequence number, a count
+	What string // the message that it happened to, the worker, the step or fault; may be empty
 }
 
 func (e Event) String() string {
@@ -25,7 +28,9 @@ func (e Event) String() string {
 	if e.QPN != 0 {
 		fmt.Fprintf(&b, " qp=%d", e.QPN)
 	}
-	fmt.Fprintf(&b, " arg=%#x", e.Arg)
+	if e.What != "" {
+		b.WriteString(" " + e.What)
+	}
 	return b.String()
 }
 
@@ -44,6 +49,13 @@ type record struct {
 	qpn  uint32
 	kind eventKind
 	text string // of marked steps and faults
+
+	// Of a message, for who reads the trace: arg is what is hashed.
+	message messageKind // 0 = none
+	op      verbs.Opcode
+	answer  answer // of an answer
+	number  uint32 // of its request on its QP, the low bits
+	length  uint32
 }
 
 // The round of xxHash64 (its two primes), a word at a time.
@@ -81,14 +93,28 @@ func (w *World) write(r record) {
 
 // event is a line as the outside sees it.
 func (w *World) event(r *record) Event {
-	e := Event{Seq: r.seq, At: r.at, Kind: r.kind.String(), QPN: r.qpn, Arg: r.arg}
-	if r.text != "" {
-		e.Kind += " " + r.text
-	}
+	e := Event{Seq: r.seq, At: r.at, Kind: r.kind.String(), QPN: r.qpn, What: r.what()}
 	if r.node >= 0 {
 		e.Node = w.nodes[r.node].name
 	}
 	return e
+}
+
+// what says in words what the event happened to.
+func (r *record) what() string {
+	switch {
+	case r.message == mkResponse:
+		return fmt.Sprintf("%s answer #%d, %s, %d B", r.op, r.number, r.answer, r.length)
+	case r.message != 0:
+		return fmt.Sprintf("%s %s #%d, %d B", r.op, r.message, r.number, r.length)
+	case r.kind == evStep:
+		return strconv.Quote(r.text)
+	case r.kind == evFault:
+		return r.text
+	case r.kind == evCPU:
+		return fmt.Sprintf("worker %d", r.arg)
+	}
+	return ""
 }
 
 // Hash is the hash of the trace so far: equal for equal runs.

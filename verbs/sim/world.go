@@ -313,6 +313,8 @@ func (w *World) record(ev *event) {
 	case ev.msg != nil:
 		m := ev.msg
 		r.node, r.qpn = int32(m.at().index), m.dstQPN
+		r.message, r.op, r.answer = m.kind, m.op, m.answer
+		r.number, r.length = uint32(m.seq), m.length
 		r.arg ^= m.seq<<16 ^ uint64(m.kind)<<8 ^ uint64(m.op) ^ uint64(m.length)<<32
 	}
 	w.write(r)

@@ -1,0 +1,191 @@
+package layout
+
+import (
+	"encoding/binary"
+	"errors"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestSlotWord is Figure 12's slot: type 2 bits, lossy incarnation 14, offset 48.
+func TestSlotWord(t *testing.T) {
+	for _, c := range []struct {
+		slot Slot
+		want uint64
+		text string
+	}{
+		{0, 0, "free"},
+		{MakeSlot(Entry, 0, 0), 1 << 62, "entry at 0, lossy 0"},
+		{MakeSlot(Header, 1, 64), 2<<62 | 1<<48 | 64, "header at 64, lossy 1"},
+		{MakeSlot(Cached, MaxLossy, MaxOffset), 1<<64 - 1,
+			"cached at 281474976710655, lossy 16383"},
+	} {
+		if uint64(c.slot) != c.want || c.slot.String() != c.text {
+			t.Errorf("%#x, %s; want %#x, %s", uint64(c.slot), c.slot, c.want, c.text)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		kind := rapid.SampledFrom([]Type{Free, Entry, Header, Cached}).Draw(t, "type")
+		l := Lossy(rapid.Uint16Range(0, MaxLossy).Draw(t, "lossy"))
+		off := rapid.Uint64Range(0, MaxOffset).Draw(t, "offset")
+		s := MakeSlot(kind, l, off)
+		if s.Type() != kind || s.Lossy() != l || s.Offset() != off {
+			t.Fatalf("%s from %s, %d, %d", s, kind, l, off)
+		}
+	})
+}
+
+func TestSizes(t *testing.T) {
+	if BucketSlots != 8 || LinkSlot != 7 || len(Bucket{})*8 != BucketBytes {
+		t.Error("a bucket is not eight slots of 16 bytes")
+	}
+	for _, c := range []struct{ value, stride int }{
+		{1, 64}, {8, 64}, {40, 64}, {41, 128}, {MaxValueBytes, 4160},
+	} {
+		if got := Stride(c.value); got != c.stride {
+			t.Errorf("values of %d bytes are %d apart, want %d", c.value, got, c.stride)
+		}
+	}
+}
+
+func TestVersionsGrowAndSayWhatTheyStandFor(t *testing.T) {
+	for _, c := range []struct {
+		name             string
+		v                Version
+		live, unbound    bool
+		trace            Version
+		text             string
+		written, deleted Version // of a live one; inserted, 0 of an absent one
+	}{
+		{"fresh", Fresh(0), false, false, 0, "0.2 (absent)", MakeVersion(1, 0), 0},
+		{"fresh after others", Fresh(6), false, false, 0, "6.2 (absent)", MakeVersion(7, 0), 0},
+		{"first", FirstVersion, true, false, 0, "1.0", MakeVersion(1, 1), MakeVersion(2, 0)},
+		{"written", MakeVersion(1, 5), true, false, 0, "1.5", MakeVersion(1, 6), MakeVersion(2, 0)},
+		{"about to wrap", MakeVersion(1, 1<<32-1), true, false, 0, "1.4294967295",
+			MakeVersion(3, 0), MakeVersion(2, 0)},
+		{"deleted", MakeVersion(2, 0), false, false, MakeVersion(2, 0), "2.0 (deleted)",
+			MakeVersion(3, 0), 0},
+		{"given back", MakeVersion(2, 0).Unbind(), false, true, 0, "2.1 (unbound)",
+			MakeVersion(3, 0), 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.v.Live() != c.live || c.v.Unbound() != c.unbound || c.v.String() != c.text {
+				t.Errorf("%s: live %v, unbound %v", c.v, c.v.Live(), c.v.Unbound())
+			}
+			if !c.live {
+				if c.v.Trace() != c.trace || c.v.Inserted() != c.written {
+					t.Errorf("trace %s, inserted %s", c.v.Trace(), c.v.Inserted())
+				}
+			} else if c.v.Written() != c.written || c.v.Deleted() != c.deleted {
+				t.Errorf("written %s, deleted %s", c.v.Written(), c.v.Deleted())
+			}
+			for _, next := range []Version{c.written, c.deleted} {
+				if next != 0 && next <= c.v {
+					t.Errorf("%s does not come after %s", next, c.v)
+				}
+			}
+		})
+	}
+}
+
+func TestMatch(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		keyWord uint64
+		v       Version
+		want    Presence
+	}{
+		{"value", 5, FirstVersion, Live},
+		{"tombstone", 5, FirstVersion.Deleted(), Absent},
+		{"not inserted yet", 5, Fresh(4), Absent},
+		{"given back", 5, FirstVersion.Deleted().Unbind(), Stale},
+		{"another key's", 6, FirstVersion, Stale},
+		{"another absent key's", 6, FirstVersion.Deleted(), Stale},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := Match(5, c.keyWord, c.v); got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+func good() Descriptor {
+	return Descriptor{Table: 3, ValueBytes: 100, MainOffset: 1280, MainBuckets: 10,
+		End: 1280 + 128*20}
+}
+
+func encode(t testing.TB, d Descriptor) []byte {
+	t.Helper()
+	b, err := d.MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestDescriptorIsRefused(t *testing.T) {
+	put := func(at int, v uint64) func([]byte) []byte {
+		return func(b []byte) []byte { binary.LittleEndian.PutUint64(b[at:], v); return b }
+	}
+	for _, c := range []struct {
+		name string
+		edit func([]byte) []byte
+		ok   bool
+	}{
+		{"unless it is good", func(b []byte) []byte { return b }, true},
+		{"if empty", func([]byte) []byte { return nil }, false},
+		{"if cut", func(b []byte) []byte { return b[:47] }, false},
+		{"if too long", func(b []byte) []byte { return append(b, 0) }, false},
+		{"with another magic", func(b []byte) []byte { b[0] = 'x'; return b }, false},
+		{"of another version", func(b []byte) []byte { b[4] = 2; return b }, false},
+		{"with reserved bytes", func(b []byte) []byte { b[12] = 1; return b }, false},
+		{"with reserved bytes at the end", put(40, 1), false},
+		{"without values", put(8, 0), false},
+		{"with large values", put(8, MaxValueBytes+1), false},
+		{"with buckets at 0", put(16, 0), false},
+		{"with buckets at an odd place", put(16, 1281), false},
+		{"with buckets behind its end", put(16, 1<<40), false},
+		{"without buckets", put(24, 0), false},
+		{"with more buckets than fit", put(24, 21), false},
+		{"with buckets that overflow", put(24, 1<<62), false},
+		{"beyond what slots can name", put(32, MaxOffset+1), false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var d Descriptor
+			err := d.UnmarshalBinary(c.edit(encode(t, good())))
+			if (err == nil) != c.ok || err != nil && !errors.Is(err, ErrDescriptor) {
+				t.Fatal(err)
+			}
+			if want := good(); c.ok && d != want || !c.ok && d != (Descriptor{}) {
+				t.Errorf("decoded %+v", d)
+			}
+		})
+	}
+}
+
+// FuzzDescriptor: whatever is accepted leads every key and offset to places inside of the table.
+func FuzzDescriptor(f *testing.F) {
+	f.Add(encode(f, good()), uint64(1), uint64(1<<40))
+	f.Add([]byte("dRTd"), uint64(0), uint64(0))
+	f.Fuzz(func(t *testing.T, b []byte, key, off uint64) {
+		var d Descriptor
+		if err := d.UnmarshalBinary(b); err != nil {
+			if !errors.Is(err, ErrDescriptor) || d != (Descriptor{}) {
+				t.Fatalf("%v, %+v", err, d)
+			}
+			return
+		}
+		if again := encode(t, d); string(again) != string(b) {
+			t.Fatalf("%x becomes %x", b, again)
+		}
+		if at := d.BucketOffset(key); !d.Bucket(at) {
+			t.Errorf("key %d has its bucket at %d of %+v", key, at, d)
+		}
+		if d.Bucket(off) && off+BucketBytes > d.End || d.Entry(off) &&
+			off+HeaderBytes+uint64(d.ValueBytes) > d.End {
+			t.Errorf("offset %d is inside of %+v", off, d)
+		}
+	})
+}

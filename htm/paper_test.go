@@ -160,7 +160,7 @@ func TestOperationsWaitForACommit(t *testing.T) {
 		ok := r.Commit(inCommit(func() {
 			e.buffer.Bytes()[0] = 0xff
 			e.postRead(0)
-			for range 1000 {
+			for range 100 {
 				early = early || e.poll()
 				e.idle()
 			}

@@ -14,9 +14,9 @@ import (
 func TestThreadsConserveTheSum(t *testing.T) {
 	const (
 		lines, writers, readers = 12, 3, 2
-		moves                   = 20_000
 		start                   = 1000
 	)
+	moves := rounds(20_000)
 	bed := newBed(lines, writers+readers)
 	for i := range lines {
 		write(bed.memories[0], i*LineBytes, start)
@@ -51,6 +51,14 @@ func TestThreadsConserveTheSum(t *testing.T) {
 	bed.unlocked(t)
 }
 
+// rounds is n, or less where everything is slow.
+func rounds(n int) int {
+	if raceEnabled {
+		return n / 10
+	}
+	return n
+}
+
 // move takes 1 from one line and gives it to another.
 func move(r *Region, m *Memory, rng *rand.Rand, lines int) {
 	from, to := rng.IntN(lines)*LineBytes, rng.IntN(lines)*LineBytes
@@ -76,7 +84,8 @@ func sumOf(r *Region, m *Memory, lines int) (sum uint64, ok bool) {
 // TestDoomedRegionsSeeOneMoment has writers keep x == y and readers look at both, slowly: they must
 // never see them differ, although most of their regions abort.
 func TestDoomedRegionsSeeOneMoment(t *testing.T) {
-	const x, y, writes = 0, 5 * LineBytes, 50_000
+	const x, y = 0, 5 * LineBytes
+	writes := uint64(rounds(50_000))
 	bed := newBed(8, 2)
 	var wg sync.WaitGroup
 	var stop sync.Once

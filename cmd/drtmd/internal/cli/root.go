@@ -100,8 +100,8 @@ Exit codes: 0 done, 1 failed, 2 wrong command line, 3 a check failed (sim),
 	f.StringVar(&a.logLevel, "log-level", "info", "debug, info, warn or error")
 	c.SetFlagErrorFunc(flagError)
 	c.CompletionOptions.HiddenDefaultCmd = true
-	c.AddCommand(a.benchCommand(), a.devicesCommand(), a.perfCommand(), a.simCommand(),
-		a.versionCommand())
+	c.AddCommand(a.benchCommand(), a.checkCommand(), a.devicesCommand(), a.perfCommand(),
+		a.simCommand(), a.versionCommand())
 	return c
 }
 

@@ -1,0 +1,175 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"golang.org/x/term"
+
+	"drtmd/cmd/drtmd/internal/report"
+	"drtmd/proto/check"
+	"drtmd/proto/history"
+)
+
+// CheckSchema is that of the document that drtmd check --json prints.
+const CheckSchema = "drtmd.check/1"
+
+const checkLong = `check reads a history that drtmd bench --history saved, and decides whether the run
+was strictly serializable: whether all transactions that committed can be put into one order in
+which each reads what those before it wrote, and which agrees with real time as far as the clocks
+tell.
+
+What aborted transactions read plays no part; what they wrote must not have been read. User aborts
+are answers, so what they read is checked too, unless --user-aborts=false. A transaction whose
+outcome is unknown counts as committed exactly if one of its writes was read.
+
+A violation is named and shown as the shortest cycle: which transaction must come before which, why,
+by which key, versions and times. docs/HISTORY.md describes the file, the names and the JSON.
+
+Exit codes: 0 strictly serializable, 1 the file cannot be read, 2 wrong command line, 3 not strictly
+serializable or not decided, 130 interrupted.`
+
+const checkExample = `  drtmd bench --duration 2s --history run.hist
+  drtmd check run.hist`
+
+// checkFlags are the flags as given.
+type checkFlags struct{ json, userAborts bool }
+
+func (a *app) checkCommand() *cobra.Command {
+	p := &checkFlags{}
+	c := &cobra.Command{
+		Use:     "check FILE",
+		Short:   "decide whether a recorded run was strictly serializable",
+		Long:    checkLong,
+		Example: checkExample,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usagef(fmt.Sprintf("see %s --help", c.CommandPath()),
+					"%s takes one file, not %d arguments", c.CommandPath(), len(args))
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.checkFile(c.Context(), args[0], p)
+		},
+	}
+	f := c.Flags()
+	f.BoolVar(&p.json, "json", false, "print JSON (schema "+CheckSchema+")")
+	f.BoolVar(&p.userAborts, "user-aborts", true, "check what user-aborted transactions read")
+	return c
+}
+
+// checkDocument is the result of checking a file.
+type checkDocument struct {
+	Schema     string         `json:"schema"`
+	File       string         `json:"file"`
+	Nodes      []history.Node `json:"nodes"`
+	Recorded   uint64         `json:"transactions"` // whatever their outcome
+	UserAborts bool           `json:"user_aborts_checked"`
+	Seconds    float64        `json:"seconds"` // of wall time
+	*check.Result
+}
+
+func (a *app) checkFile(ctx context.Context, path string, p *checkFlags) error {
+	h, err := history.Open(path)
+	if err != nil {
+		return err
+	}
+	d := checkDocument{Schema: CheckSchema, File: path, Nodes: h.Nodes(), Recorded: h.Txns(),
+		UserAborts: p.userAborts}
+	start := time.Now()
+	progress, finish := a.checkProgress()
+	d.Result, err = check.History(ctx, h,
+		check.Options{UserAborts: p.userAborts, Progress: progress})
+	finish()
+	if err = errors.Join(err, h.Close()); err != nil {
+		return err
+	}
+	d.Seconds = time.Since(start).Seconds()
+	if p.json {
+		e := json.NewEncoder(a.stdout)
+		e.SetIndent("", "  ")
+		err = e.Encode(d)
+	} else {
+		err = d.write(a)
+	}
+	if d.Verdict != check.Serializable {
+		return firstError(err, &checkError{d.Verdict.String()})
+	}
+	return err
+}
+
+// write prints the result as text.
+func (d *checkDocument) write(a *app) error {
+	var b strings.Builder
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%-9s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	line("history", "%s, format %d", d.File, history.FormatVersion)
+	line("recorded", "%s transactions on %s", thousands(d.Recorded), plural(len(d.Nodes), "node"))
+	line("outcomes", "%s committed, %s user-aborted, %s aborted, %s unknown, of which %s count "+
+		"as committed", thousands(d.Committed), thousands(d.UserAborted), thousands(d.Aborted),
+		thousands(d.Unknown), thousands(d.UnknownCommitted))
+	for _, n := range d.Nodes {
+		line("clock", "node %d: %q, within %v", n.ID, n.Name, time.Duration(n.ErrorNs))
+	}
+	line("checked", "%s transactions, %s operations on %s keys, in %.2f s", thousands(d.Checked),
+		thousands(d.Operations), thousands(d.Keys), d.Seconds)
+	fmt.Fprintf(&b, "\n%s\n", report.CheckLine(d.Result))
+	for _, t := range d.Tallies {
+		line("found", "%s x %s", t.Anomaly, thousands(t.Count))
+	}
+	for _, v := range d.Violations {
+		fmt.Fprintf(&b, "\n%s\n", v.Text)
+	}
+	_, err := fmt.Fprint(a.stdout, b.String())
+	return err
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// checkProgress shows a bar for each phase on a terminal, and a line now and then otherwise.
+func (a *app) checkProgress() (show func(p check.Phase, done, total uint64), finish func()) {
+	f, ok := a.stderr.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) || a.logFormat == "json" {
+		last := time.Now()
+		return func(p check.Phase, done, total uint64) {
+			if time.Since(last) >= progressInterval {
+				last = time.Now()
+				a.log.Info("checking: "+p.String(), zap.Uint64("done", done),
+					zap.Uint64("of", total))
+			}
+		}, func() {}
+	}
+	var bar *progressbar.ProgressBar
+	var phase check.Phase
+	finish = func() {
+		if bar != nil {
+			_ = bar.Clear() // only a terminal
+		}
+	}
+	return func(p check.Phase, done, total uint64) {
+		if p != phase {
+			finish()
+			phase = p
+			bar = progressbar.NewOptions64(int64(max(total, 1)),
+				progressbar.OptionSetWriter(f), progressbar.OptionSetDescription(p.String()),
+				progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond),
+				progressbar.OptionSetWidth(24))
+		}
+		_ = bar.Set64(int64(done))
+	}, finish
+}

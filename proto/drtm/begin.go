@@ -71,6 +71,9 @@ func (t *tx) places() error {
 	asked := 0
 	for i := range t.items {
 		it := &t.items[i]
+		if it.verbs && e.cfg.Peers[it.node].Conn.Err() != nil {
+			return proto.Aborting(proto.ReasonUnreachable) // nothing is asked of a broken queue pair
+		}
 		switch {
 		case !it.verbs:
 		case it.node == e.cfg.Node:
@@ -165,12 +168,17 @@ func (t *tx) round(lease time.Duration) (again bool, err error) {
 // decides.
 func (t *tx) judge(it *item, lease time.Duration) (again bool, err error) {
 	e := t.e
+	lock := writes(it.mode) || t.exclusive
 	if err := t.batch.Err(it.op); err != nil {
-		e.counts.Unsure++ // stays asked: whether the CAS took place is not known
+		if !lock {
+			it.hold = nothing // if there is a lease it ends by itself
+			return false, unreachable(t.f, err)
+		}
+		e.counts.Unsure++
+		it.word = LockedBy(e.cfg.Node, t.ticket) // stays asked: perhaps it is there
 		return false, unreachable(t.f, err)
 	}
 	old := State(t.batch.Old(it.op))
-	lock := writes(it.mode) || t.exclusive
 	switch {
 	case old == it.word: // the CAS has succeeded
 		if lock {
@@ -181,6 +189,9 @@ func (t *tx) judge(it *item, lease time.Duration) (again bool, err error) {
 		}
 	case old.Locked():
 		it.hold = nothing
+		if t.misplaced(it) {
+			return false, t.stale(it)
+		}
 		return false, e.orphans.met(e, it, old)
 	case e.expired(old.End()):
 		it.hold, it.word = nothing, old
@@ -189,6 +200,9 @@ func (t *tx) judge(it *item, lease time.Duration) (again bool, err error) {
 	case lock:
 		it.hold = nothing
 		e.hints.saw(it.node, it.off, old)
+		if t.misplaced(it) {
+			return false, t.stale(it)
+		}
 		return false, proto.Aborting(proto.ReasonLeased)
 	default: // an unexpired lease is shared, with the end that it has
 		it.hold, it.word = leased, old
@@ -218,14 +232,28 @@ func (t *tx) check(it *item) error {
 		presence = layout.Stale
 	}
 	if presence == layout.Stale {
-		if it.node != e.cfg.Node {
-			e.client.Invalidate(e.cfg.Peers[it.node].Tables[it.table-1], uint64(it.key),
-				e.cfg.Cache)
-		}
-		return proto.Aborting(proto.ReasonStale)
+		return t.stale(it)
 	}
 	it.accept(v, presence == layout.Live)
 	return nil
+}
+
+// misplaced reports whether the entry that the CAS went to is another key's by now. It is asked
+// when the state was in the way: the lock may be the transaction's own, for that other key, and
+// would be waited for in vain.
+func (t *tx) misplaced(it *item) bool {
+	key, v, _ := it.decode()
+	return t.batch.Err(it.op+1) == nil &&
+		layout.Match(uint64(it.key), key, v) == layout.Stale
+}
+
+// stale drops what the cache says of a record's place.
+func (t *tx) stale(it *item) error {
+	if it.node != t.e.cfg.Node {
+		t.e.client.Invalidate(t.e.cfg.Peers[it.node].Tables[it.table-1], uint64(it.key),
+			t.e.cfg.Cache)
+	}
+	return proto.Aborting(proto.ReasonStale)
 }
 
 // valid is VALID for the common end of the leases, by the real clock.

@@ -32,32 +32,18 @@ func (t *tx) Commit() error {
 }
 
 // committed does what is left when the transaction has taken place: its remote updates are
-// written back and the records unlocked. Whatever happens now it stays committed, as its local
-// writes may have been read. Only if it had none, and no machine has acknowledged a write, does
-// nobody know whether any of it took effect.
+// written back and the records unlocked. Whatever happens now it stays committed: its local writes
+// may have been read, and a remote record that cannot be reached stays locked, so that nobody reads
+// the value before, until the update is made (Finish) or the machine's recovery makes it.
 func (t *tx) committed() error {
+	t.noteWrites()
 	t.f.Step("drtm: after commit")
 	if t.ticket != 0 {
-		reached, lost := t.settle(true)
-		if lost > 0 && reached == 0 && !t.wroteLocal() {
-			t.e.stats.Unknown++
-			t.end0(history.Unknown)
-			return proto.ErrUnknownOutcome
-		}
+		t.settle(true)
 	}
 	t.e.stats.Committed++
 	t.end0(history.Committed)
 	return nil
-}
-
-// wroteLocal reports whether the region has published a write.
-func (t *tx) wroteLocal() bool {
-	for i := range t.items {
-		if it := &t.items[i]; !it.verbs && it.changes() {
-			return true
-		}
-	}
-	return false
 }
 
 // Rollback ends the transaction without effect if what it read was a valid view: the region
@@ -136,6 +122,7 @@ func (t *tx) xend(store bool) error {
 		if err := t.spent(store); err != nil {
 			return err
 		}
+		t.noteWrites()
 	}
 	t.f.Charge(costCommit)
 	var c htm.Committer
@@ -176,62 +163,76 @@ func (t *tx) leaveFull() error {
 
 // settle gives every lock of the attempt back, all at once. With commit it writes the updates
 // back before (REMOTE_WRITE_BACK): version and value, never the state word, then the CAS that
-// unlocks, on one queue pair and so in this order. It reports how many updates were acknowledged
-// and how many were not, because their machine is gone: its queue pair has then used up its
-// retries, and the records stay locked until recovery. Shielded: a cancellation does not keep
-// locks.
-func (t *tx) settle(commit bool) (reached, lost int) {
+// unlocks, on one queue pair and so in this order. What cannot be done because the machine is gone,
+// its queue pair having used up its retries, is owed. Shielded: a cancellation keeps no lock.
+func (t *tx) settle(commit bool) {
 	was := t.f.Shield()
 	defer t.f.Unshield(was)
 	t.f.Step("drtm: before release")
 	t.batch.Reset()
-	late := commit && t.e.cfg.Mutation == UnlockBeforeWriteBack
-	if late {
-		t.postUnlocks()
-		_ = t.batch.Await(t.f)
-		t.f.Step("drtm: unlocked before write-back")
-		t.batch.Reset()
-	}
-	for i := range t.items {
-		it := &t.items[i]
-		if it.hold != locked {
-			continue
-		}
-		if commit && it.changes() {
-			t.postUpdate(it)
-		}
-		if !late {
+	if commit && t.e.cfg.Mutation == UnlockBeforeWriteBack {
+		t.unlockFirst()
+	} else {
+		for i := range t.items {
+			it := &t.items[i]
+			if it.hold != locked && it.hold != asked {
+				continue
+			}
+			if commit && it.changes() {
+				t.postUpdate(it)
+			}
 			t.postUnlock(it)
 		}
-	}
-	_ = t.batch.Await(t.f) // each has its own error
-	t.f.Step("drtm: after release")
-	for i := range t.items {
-		it := &t.items[i]
-		if it.hold != locked {
-			continue
-		}
-		it.hold = nothing
-		update := commit && it.changes()
-		switch {
-		case late || t.batch.Err(it.op) == nil:
-			invariant.Assert(late || State(t.batch.Old(it.op)) == it.word,
-				"drtm: a lock was not its holder's any more")
-			if update {
-				reached++
-			}
-		case update:
-			lost++
-			t.e.counts.Unfinished++
-			t.e.orphans.left(it)
-		default:
-			t.e.orphans.left(it)
-		}
+		_ = t.batch.Await(t.f) // each has its own error
+		t.f.Step("drtm: after release")
+		t.released(commit)
 	}
 	if commit {
 		t.forgetRemote()
 	}
-	return reached, lost
+}
+
+// released looks at what became of the unlocking CASes. One of a lock that it was not known to
+// have, may find anything.
+func (t *tx) released(commit bool) {
+	for i := range t.items {
+		it := &t.items[i]
+		if it.hold != locked && it.hold != asked {
+			continue
+		}
+		update := commit && it.changes()
+		if t.batch.Err(it.op) != nil {
+			if update {
+				t.e.counts.Unfinished++
+			}
+			t.e.owe(it, update)
+		} else {
+			invariant.Assert(it.hold == asked || State(t.batch.Old(it.op)) == it.word,
+				"drtm: a lock was not its holder's any more")
+		}
+		it.hold = nothing
+	}
+}
+
+// unlockFirst is the mutation UnlockBeforeWriteBack.
+func (t *tx) unlockFirst() {
+	for _, write := range [...]bool{false, true} {
+		for i := range t.items {
+			switch it := &t.items[i]; {
+			case it.hold != locked:
+			case !write:
+				t.postUnlock(it)
+			case it.changes():
+				t.postUpdate(it)
+			}
+		}
+		_ = t.batch.Await(t.f)
+		t.batch.Reset()
+		t.f.Step("drtm: unlocked before write-back")
+	}
+	for i := range t.items {
+		t.items[i].hold = nothing
+	}
 }
 
 // postUpdate writes version and value of a record.
@@ -254,14 +255,6 @@ func (t *tx) postUnlock(it *item) {
 	it.op = t.batch.Len()
 	t.batch.CAS(t.f, p.Conn, p.Memory.Addr+uint64(it.off+layout.StateOffset), p.Memory.RKey,
 		uint64(it.word), uint64(Init))
-}
-
-func (t *tx) postUnlocks() {
-	for i := range t.items {
-		if it := &t.items[i]; it.hold == locked {
-			t.postUnlock(it)
-		}
-	}
 }
 
 // forgetRemote tells the machines of deleted records that these can be given back. Nothing depends

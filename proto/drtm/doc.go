@@ -36,11 +36,10 @@
 //
 // A transaction takes place when its leases are confirmed, with everything locked or validated.
 // From then on it is committed, and its updates are written back until the queue pairs have used
-// up their retries. A machine that is gone by then keeps the record locked with the old value, so
-// that nobody reads it, until recovery; the transaction is committed all the same if any of its
-// writes is known to have taken effect, and its outcome is unknown otherwise. Locks of machines
-// that died stay; whoever meets one gets proto.ReasonLocked, and after Config.OrphanAfter
-// proto.ReasonOrphaned: see Engine.Orphans.
+// up their retries. A machine that is gone by then has the record locked with the old value, so
+// that nobody reads it; the update is kept, and made when the machine is connected again (Finish).
+// Locks of machines that died stay until recovery; whoever meets one gets proto.ReasonLocked, and
+// after Config.OrphanAfter proto.ReasonOrphaned: see Engine.Orphans.
 //
 // # Who may call what
 //

@@ -28,6 +28,7 @@ type Engine struct {
 	host      host
 	hints     hints
 	orphans   orphans
+	debts     []debt
 	recording *history.Recorder
 }
 
@@ -39,7 +40,8 @@ type Counts struct {
 	LeaseAll   uint64 // read-only attempts that leased local records too
 	Ensured    uint64 // entries made for keys that had none, for this and other machines
 	Reclaimed  uint64 // absent entries given back
-	Unfinished uint64 // committed updates that did not reach a machine which is gone
+	Unfinished uint64 // committed updates that did not reach a machine which was gone: see Finish
+	Forgotten  uint64 // locks left behind beyond what Finish remembers
 	Unsure     uint64 // locks of which it is not known whether they were taken
 }
 

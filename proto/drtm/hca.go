@@ -45,6 +45,7 @@ func (r *recordCommitter) Lock() bool {
 		switch {
 		case t.batch.Err(it.op) != nil:
 			t.e.counts.Unsure++
+			it.word = LockedBy(t.e.cfg.Node, t.ticket)
 			all = false
 		case State(t.batch.Old(it.op)) != it.word:
 			it.hold = nothing
@@ -97,19 +98,19 @@ func (r *recordCommitter) Unlock(bool) {
 	defer t.f.Unshield(was)
 	t.batch.Reset()
 	for i := range t.items {
-		if it := &t.items[i]; !it.verbs && it.hold == locked {
+		if it := &t.items[i]; !it.verbs && (it.hold == locked || it.hold == asked) {
 			t.postUnlock(it)
 		}
 	}
-	_ = t.batch.Await(t.f)
+	_ = t.batch.Await(t.f) // each has its own error
 	for i := range t.items {
 		it := &t.items[i]
-		if it.verbs || it.hold != locked {
+		if it.verbs || it.hold != locked && it.hold != asked {
 			continue
 		}
-		it.hold = nothing
 		if t.batch.Err(it.op) != nil {
-			t.e.orphans.left(it)
+			t.e.owe(it, false) // the region has published what was written
 		}
+		it.hold = nothing
 	}
 }

@@ -22,7 +22,6 @@ type Orphan struct {
 // every other, so a lock that is met again after a time has been held all the while.
 type orphans struct {
 	seen [orphanSets][orphanWays]sighting
-	own  []Orphan // locks of this machine that could not be released
 }
 
 // sighting is a lock that was met.
@@ -40,7 +39,6 @@ type sighting struct {
 const (
 	orphanSets = 64 // a power of two
 	orphanWays = 4
-	ownBound   = 1024 // of the list of own locks; Counts.Unfinished counts on
 )
 
 // met notes that a record's lock was in the way, and gives the Abort: the lock is called orphaned
@@ -68,16 +66,8 @@ func (o *orphans) met(e *Engine, it *item, s State) error {
 	return proto.Aborting(proto.ReasonOrphaned)
 }
 
-// left notes that a lock of this machine stays behind on a machine that is gone.
-func (o *orphans) left(it *item) {
-	if len(o.own) < ownBound {
-		o.own = append(o.own, Orphan{Node: it.node, Table: it.table, Key: it.key,
-			State: it.word})
-	}
-}
-
-// Orphans appends what is known of records that stay locked: this is the named condition behind
-// proto.ReasonOrphaned. A lock that recovery has released meanwhile is named until another is met
+// Orphans appends what is known of records that stay locked, own locks that are owed included:
+// this is the named condition behind proto.ReasonOrphaned. A lock that recovery has released meanwhile is named until another is met
 // in its place.
 func (e *Engine) Orphans(to []Orphan) []Orphan {
 	for i := range e.orphans.seen {
@@ -87,5 +77,9 @@ func (e *Engine) Orphans(to []Orphan) []Orphan {
 			}
 		}
 	}
-	return append(to, e.orphans.own...)
+	for i := range e.debts {
+		d := &e.debts[i]
+		to = append(to, Orphan{Node: d.node, Table: d.table, Key: d.key, State: d.word})
+	}
+	return to
 }

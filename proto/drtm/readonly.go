@@ -13,7 +13,7 @@ import (
 // So all local records were there together between the rounds, and the leases held then.
 //
 // If the rounds disagree, the next attempts lease the local records as well (START_RO, Figure
-// 10(c)).
+// 10(c)), and after Config.Attempts the fallback handler takes over, as for all others.
 const (
 	// roundAttempts is how many attempts read local records in two rounds.
 	roundAttempts = 2

@@ -11,6 +11,7 @@ import (
 
 // noteBegin opens the attempt's entry.
 func (t *tx) noteBegin() {
+	t.noted = false
 	t.note = t.e.recording.Begin(t.e.cfg.RecorderClock.Now().Nanoseconds())
 	t.note.SetKind(history.Kind(t.decl.Kind))
 }
@@ -29,15 +30,16 @@ func (t *tx) noteSeen(it *item) {
 	t.note.Read(table, key, history.Version(it.version), history.DigestOf(it.value()))
 }
 
-// noteEnd closes the entry with the writes. An unknown outcome has them too: whoever reads one of
-// them decides.
-func (t *tx) noteEnd(o history.Outcome) {
-	if o == history.Aborted {
-		t.note.Reset()
+// noteWrites notes the writes, before any of them takes effect: if the machine crashes from here
+// on, whoever reads one of them decides that the transaction was committed.
+func (t *tx) noteWrites() {
+	if t.note == nil || t.noted {
+		return
 	}
+	t.noted = true
 	for i := range t.items {
 		it := &t.items[i]
-		if o == history.UserAborted || !it.changes() || !it.found {
+		if !it.changes() || !it.found {
 			continue
 		}
 		table, key, v := history.Table(it.table), history.Key(it.key), history.Version(it.next())
@@ -46,6 +48,17 @@ func (t *tx) noteEnd(o history.Outcome) {
 		} else {
 			t.note.Delete(table, key, v)
 		}
+	}
+}
+
+// noteEnd closes the entry, with the writes unless the program rolled back.
+func (t *tx) noteEnd(o history.Outcome) {
+	if o == history.Aborted {
+		t.note.Reset()
+		t.noted = false
+	}
+	if o != history.UserAborted {
+		t.noteWrites()
 	}
 	t.e.recording.End(t.note, t.e.cfg.RecorderClock.Now().Nanoseconds(), o)
 	t.note = nil

@@ -47,6 +47,7 @@ type tx struct {
 	calls     []*ensureCall
 	buffer    buffer
 	note      *history.Txn // nil unless a history is taken
+	noted     bool         // it has the writes
 }
 
 // Begin starts an attempt of a transaction (START, Figure 9(a)).
@@ -105,15 +106,16 @@ func (t *tx) declare(attempt int) error {
 		return err
 	}
 	switch {
+	case attempt >= e.cfg.Attempts,
+		!d.ReadOnly && (t.overflow || t.aborts >= e.cfg.RegionAborts):
+		t.way = fallback
+		e.stats.Fallbacks++
 	case d.ReadOnly && attempt < roundAttempts:
 		t.way = twoRounds
 		e.counts.TwoRounds++
 	case d.ReadOnly:
 		t.way = leaseAll
 		e.counts.LeaseAll++
-	case t.overflow || t.aborts >= e.cfg.RegionAborts || attempt >= e.cfg.Attempts:
-		t.way = fallback
-		e.stats.Fallbacks++
 	default:
 		t.way = regional
 	}

@@ -107,4 +107,3 @@ func TestInterruptedCommitEndsAtTheRestart(t *testing.T) {
 		})
 	}
 }
-

@@ -22,6 +22,7 @@ func hookCases() []Case {
 		{Name: "hooks/a pre-access hook stalls beyond the retries", Body: preAccessStallsOn},
 		{Name: "hooks/an extension runs at the target", Body: extension},
 		{Name: "hooks/an extension that fails says so", Body: extensionFails},
+		{Name: "hooks/line owners are lent to as many as were asked for", Body: lineOwners},
 		{Name: "hooks/kept memory is opened again", Alone: true, Body: kept},
 		{Name: "hooks/kept memory outlives a killed process", Apart: true, Body: keptOutlives},
 	}

@@ -102,6 +102,8 @@ type Finisher interface {
 	// Finish does what is left to do at a peer, on a fiber of the engine's worker, after the peer
 	// was connected again. What fails is left over again.
 	Finish(f *fiber.Fiber, peer proto.NodeID)
+	// Debts is how much is left to do, at all peers together.
+	Debts() int
 }
 
 // Entries calls f with the bytes of every entry of every table, absent ones included, until it

@@ -1,8 +1,10 @@
 package scenario
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"syscall"
 	"time"
 
 	"drtmd/proto"
@@ -22,7 +24,10 @@ type cluster struct {
 	cfg      node.Config
 	protocol node.Protocol
 	load     workload.Workload
-	sites    []*site
+	// atBoot has engines made before their peers are connected, so that they answer from the
+	// beginning; others are made when all are.
+	atBoot bool
+	sites  []*site
 }
 
 // site is a machine through all its lives.
@@ -35,7 +40,7 @@ type site struct {
 	lives     int
 	recorders []*history.Recorder
 	clients   []*client
-	engines   []proto.Engine
+	managers  []*manager // of the present life
 }
 
 // Timing of the runs.
@@ -55,7 +60,7 @@ func build(e *scenario.Env, p node.Protocol, w workload.Workload) error {
 	if mutation == mutationBeyondDelta {
 		mutation = ""
 	}
-	c := &cluster{e: e, protocol: p, load: w, cfg: node.Config{Protocol: p, Workload: w,
+	c := &cluster{e: e, protocol: p, load: w, atBoot: p.Name == "drtm", cfg: node.Config{Protocol: p, Workload: w,
 		Nodes: e.Nodes, Workers: e.Workers, Fibers: e.Fibers, CacheBytes: 1 << 12,
 		Mutation: mutation,
 		// 4 retries after 131 us each.
@@ -95,7 +100,7 @@ func (s *site) boot(m *scenario.Machine) error {
 	member, err := node.NewMember(&s.cfg, node.MemberConfig{ID: s.id, Context: m.Context,
 		NewWorker: m.NewWorker, Clock: clock{m.Node.Clock()}, ClockError: delta,
 		RecorderClock: trueTime{s.e.World}, Keep: "tables", Attach: s.loaded, Simulated: true,
-		Life: uint32(life),
+		Life:        uint32(life),
 		Incarnation: uint64(s.id+1)<<32 | uint64(m.Node.Incarnation())<<16 | 1,
 		Published: func(mr *verbs.MR, line int) {
 			m.Node.Touch(mr, line*verbs.LineBytes, verbs.LineBytes)
@@ -103,18 +108,21 @@ func (s *site) boot(m *scenario.Machine) error {
 	if err != nil {
 		return err
 	}
-	s.member, s.loaded, s.engines = member, true, nil
+	s.member, s.loaded, s.managers = member, true, nil
 	s.lives++
 	for i, w := range member.Workers {
 		w.Recorder = history.NewRecorder(history.Options{Node: history.NodeID(s.id),
 			Worker: history.WorkerID((int(s.id)*s.cfg.Workers+i)<<8 | life),
 			Clock:  history.Clock{Name: "true time"}})
 		s.recorders = append(s.recorders, w.Recorder)
-		if w.Engine, err = s.protocol.New(&w.Env); err != nil {
-			return err
+		if s.atBoot {
+			if w.Engine, err = s.protocol.New(&w.Env); err != nil {
+				return err
+			}
 		}
-		s.engines = append(s.engines, w.Engine)
-		m.Go(i, "manager", (&manager{site: s, w: w, i: i, life: life}).run)
+		mg := &manager{site: s, w: w, i: i, life: life}
+		s.managers = append(s.managers, mg)
+		m.Go(i, "manager", mg.run)
 	}
 	return nil
 }
@@ -145,9 +153,11 @@ func (m *manager) run(f *fiber.Fiber) error {
 			all = all && ok
 		}
 		if all && !m.started && !m.e.Over() {
-			m.start()
+			if err := m.start(); err != nil {
+				return err
+			}
 		}
-		if m.e.Over() && (m.running == 0 || m.e.World.Now() > m.e.Until+grace) {
+		if m.e.Over() && (m.idle() || m.e.World.Now() > m.e.Until+grace) {
 			return nil
 		}
 		if err := f.Sleep(manageEvery); err != nil {
@@ -180,12 +190,15 @@ func (m *manager) connect(f *fiber.Fiber, peer *site) (bool, error) {
 			return false, nil // memory is short, or the peer went down: next time
 		}
 	}
+	if e, ok := m.w.Engine.(node.Finisher); ok {
+		e.Finish(f, peer.id)
+	}
 	if peer.id == m.id {
-		return true, m.reconnected(f, peer)
+		return true, f.Err()
 	}
 	p := &m.w.Peers[peer.id]
 	if p.Session != nil && p.Session.Err() == nil && m.sessions[peer.id] == peer.lives {
-		return true, m.reconnected(f, peer)
+		return true, f.Err()
 	}
 	if p.Session != nil {
 		p.Session.Close()
@@ -196,20 +209,31 @@ func (m *manager) connect(f *fiber.Fiber, peer *site) (bool, error) {
 		return false, f.Err()
 	}
 	p.Session, m.sessions[peer.id] = s, lives
-	return true, m.reconnected(f, peer)
+	return true, nil
 }
 
-// reconnected lets the engine finish what it could not while the peer was out of reach.
-func (m *manager) reconnected(f *fiber.Fiber, peer *site) error {
-	if e, ok := m.w.Engine.(node.Finisher); ok {
-		e.Finish(f, peer.id)
+// idle reports whether no client runs any more anywhere, and no engine has anything left to do at
+// peers that were out of reach: until then the others may need this manager.
+func (c *cluster) idle() bool {
+	for _, s := range c.sites {
+		for _, m := range s.managers {
+			e, ok := m.w.Engine.(node.Finisher)
+			if s.up() && (m.running > 0 || ok && e.Debts() > 0) {
+				return false
+			}
+		}
 	}
-	return f.Err()
+	return true
 }
 
 // start starts the clients, once everything is connected.
-func (m *manager) start() {
+func (m *manager) start() (err error) {
 	m.started = true
+	if m.w.Engine == nil {
+		if m.w.Engine, err = m.protocol.New(&m.w.Env); err != nil {
+			return err
+		}
+	}
 	for i := range m.e.Fibers {
 		r := m.e.World.Rand(fmt.Sprintf("client %d.%d.%d.%d", m.id, m.i, i, m.life))
 		c := &client{Client: m.load.NewClient(m.id, rand.New(rand.NewPCG(r.Uint64(), r.Uint64())))}
@@ -220,11 +244,20 @@ func (m *manager) start() {
 				ChargePs: drawChargePs}
 			d.Runner = proto.Runner{Engine: m.w.Engine, GiveUp: m.e.Over,
 				Rand: rand.New(rand.NewPCG(r.Uint64(), r.Uint64()))}
-			err := d.Run(f)
-			m.running--
-			return err
+			defer func() { m.running-- }()
+			for {
+				err := d.Run(f)
+				if !errors.Is(err, syscall.ENOMEM) {
+					return err
+				}
+				// A buffer could not be made: the transaction has not begun.
+				if err := f.Sleep(manageEvery); err != nil {
+					return err
+				}
+			}
 		})
 	}
+	return nil
 }
 
 // drawChargePs is the CPU time of drawing a transaction: assumed.

@@ -26,7 +26,8 @@ programs() {
 # provider_files: the user-space driver of rxe and the file that makes libibverbs load it.
 provider_files() {
   local lib
-  lib=$(ldconfig -p | awk '$1 == "libibverbs.so.1" && /x86-64/ { print $NF; exit }')
+  # awk reads to the end: ldconfig would die of a closed pipe now and then, and take this with it.
+  lib=$(ldconfig -p | awk '$1 == "libibverbs.so.1" && /x86-64/ && !n++ { print $NF }')
   lib=$(dirname "$(readlink -f "$lib")")
   printf '%s\n' "$lib"/libibverbs/librxe-rdmav*.so /etc/libibverbs.d/rxe.driver
 }

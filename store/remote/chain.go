@@ -43,8 +43,13 @@ func (s *shard) take(f *frame) int32 {
 	return i
 }
 
-// invalidate drops what the cache has of a main bucket and its chain.
-func (c *Cache) invalidate(source, main uint64) {
+// Invalidate drops what the cache, which may be nil, has of key's main bucket and the chain behind
+// it.
+func (c *Cache) Invalidate(t *Table, key uint64) {
+	if c == nil {
+		return
+	}
+	source, main := t.source, t.d.BucketOffset(key)
 	s, set := c.enter(source, main)
 	if s == nil {
 		return

@@ -102,9 +102,7 @@ func (c *Client) Lookup(f *fiber.Fiber, conn *fiber.Conn, t *Table, key uint64,
 
 // Invalidate tells the cache that the place it had for key was out of date.
 func (c *Client) Invalidate(t *Table, key uint64, cache *Cache) {
-	if cache != nil {
-		cache.invalidate(t.source, t.d.BucketOffset(key))
-	}
+	cache.Invalidate(t, key)
 }
 
 // Batch is several look-ups in flight together, on one or several conns: each round rings in the

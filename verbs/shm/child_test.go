@@ -177,5 +177,9 @@ var roles = map[string]func(*role){
 	"ud-claim": (*role).claimSlot,
 	"scribble": (*role).scribble,
 	"keep":     (*role).keep,
-	"ud-send":  func(r *role) { r.storm(verbs.OpSend) },
+
+	"own-locking":   (*role).ownLocking,
+	"own-committed": (*role).ownCommitted,
+	"own-damaged":   (*role).ownDamaged,
+	"ud-send":       func(r *role) { r.storm(verbs.OpSend) },
 }

@@ -1,0 +1,139 @@
+//go:build linux && amd64 && !race
+
+package shm
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"sync"
+	"testing"
+
+	"drtmd/verbs"
+	"drtmd/verbs/lineword"
+)
+
+// ownedLines are those that the interrupted commits of these tests change from all 1 to all 2.
+var ownedLines = [...]uint64{2, 5, 7}
+
+// interrupted leaves the commit of a line owner in the middle, and waits to be killed. after runs
+// when the lines are locked and the images noted.
+func (r *role) interrupted(after func(mr *verbs.MR, journal []uint64)) {
+	r.ready()
+	mr, err := r.n.pd.AllocMR(1<<16, verbs.AccessAll, verbs.MROptions{LineOwners: 2})
+	check(r.tb, err)
+	o, err := mr.ClaimLineOwner()
+	check(r.tb, err)
+	j := lineword.MakeJournal(o.Journal)
+	for i := range mr.Bytes() {
+		mr.Bytes()[i] = 1
+	}
+	image := [lineBytes]byte(bytes.Repeat([]byte{2}, lineBytes))
+	for i, line := range ownedLines {
+		j.List(i, line)
+	}
+	j.Locking(len(ownedLines))
+	for i, line := range ownedLines {
+		p := &mr.Lines()[line]
+		if !lineword.TryLock(p, lineword.Load(p), o.Slot) {
+			r.tb.Fatal("a line is locked")
+		}
+		j.Image(i, &image)
+	}
+	after(mr, o.Journal)
+	check(r.tb, json.NewEncoder(os.Stdout).Encode(mr.Remote()))
+	select {}
+}
+
+func (r *role) ownLocking() { r.interrupted(func(*verbs.MR, []uint64) {}) }
+
+// ownCommitted has published the first line, and half of the second one.
+func (r *role) ownCommitted() {
+	r.interrupted(func(mr *verbs.MR, journal []uint64) {
+		j := lineword.MakeJournal(journal)
+		j.Committed(len(ownedLines))
+		first, second := ownedLines[0], ownedLines[1]
+		copy(mr.Bytes()[first*lineBytes:(first+1)*lineBytes], bytes.Repeat([]byte{2}, lineBytes))
+		p := &mr.Lines()[first]
+		lineword.Unlock(p, lineword.Load(p))
+		copy(mr.Bytes()[second*lineBytes:][:lineBytes/2], bytes.Repeat([]byte{2}, lineBytes/2))
+	})
+}
+
+// ownDamaged has a journal that makes no sense.
+func (r *role) ownDamaged() {
+	r.interrupted(func(_ *verbs.MR, journal []uint64) {
+		for i := range journal {
+			journal[i] = ^uint64(i)
+		}
+	})
+}
+
+// TestPeersEndTheCommitOfADeadLineOwner kills the owner of an MR in the middle of a commit. Peers
+// that have its memory mapped, and meet its lines at the same time, finish or undo it.
+func TestPeersEndTheCommitOfADeadLineOwner(t *testing.T) {
+	for _, c := range []struct {
+		role string
+		want byte
+	}{{"own-locking", 1}, {"own-committed", 2}, {"own-damaged", 1}} {
+		t.Run(c.role, func(t *testing.T) {
+			n, child := newProcessPair(t, c.role, nodeOptions{})
+			child.await()
+			var remote verbs.RemoteMR
+			child.hear(&remote)
+			if wc := n.do(t, verbs.WR{Op: verbs.OpRead, NumSGE: 1,
+				SGE:        [verbs.MaxSGE]verbs.SGE{n.mr.SGE(0, lineBytes)},
+				RemoteAddr: remote.Addr, RKey: remote.RKey}); wc.Status != 0 {
+				t.Fatal(wc.Err())
+			}
+			d, q := n.inside(t)
+			r := q.send.lane.remote[remote.RKey%remoteViews].r
+			child.kill()
+			var wg sync.WaitGroup
+			for range 4 {
+				wg.Go(func() {
+					for _, line := range ownedLines {
+						d.rescue(r, line, lineword.Load(r.word(line)))
+					}
+				})
+			}
+			wg.Wait()
+			for _, line := range ownedLines {
+				if w := lineword.Load(r.word(line)); w.Locked() || w.Version() != 1 {
+					t.Errorf("line %d is at %s", line, w)
+				}
+				if b := r.line(line)[:]; !bytes.Equal(b, bytes.Repeat([]byte{c.want}, lineBytes)) {
+					t.Errorf("line %d is %v, want all %d", line, b, c.want)
+				}
+			}
+		})
+	}
+}
+
+func TestLineOwnersOfTheLivingAreNotOverruled(t *testing.T) {
+	n := newNode(t, New(Options{Dir: runDir(t)}), nodeOptions{})
+	mr, err := n.pd.AllocMR(1<<16, verbs.AccessAll, verbs.MROptions{LineOwners: 1})
+	check(t, err)
+	o, err := mr.ClaimLineOwner()
+	check(t, err)
+	p := &mr.Lines()[3]
+	before := lineword.Load(p)
+	if !lineword.TryLock(p, before, o.Slot) {
+		t.Fatal("not locked")
+	}
+	o.Rescue(3)
+	o.Rescue(-1)
+	o.Rescue(1 << 20)
+	if w := lineword.Load(p); w != before.LockedBy(o.Slot) {
+		t.Errorf("the line of a living owner is at %s", w)
+	}
+	lineword.Restore(p, before)
+	check(t, o.Release())
+	check(t, mr.Close())
+	if err := o.Release(); err != nil {
+		t.Errorf("release after the MR was closed: %v", err)
+	}
+	if _, err := mr.ClaimLineOwner(); err == nil {
+		t.Error("a closed MR has a line owner to lend")
+	}
+}

@@ -38,8 +38,11 @@ What the report means:
 prints the shortest violation found; exit code 3 then. Recording costs throughput. --history saves
 what was recorded for drtmd check.
 
-Latency of transactions on shared memory and threads depends on the machine's load; see docs/BENCH.md
-for what was measured, with which command. Ctrl-C ends the run and prints the report so far.`
+--workload lookup runs no transactions: it counts the READs of look-ups in DrTM's hash table, and
+prints them beside Table VI of the paper.
+
+Throughput and latency on shm depend on what else the machine does; docs/BENCH.md has what was
+measured, with which command, and the JSON. Ctrl-C ends the run and prints the report so far.`
 
 const benchExample = `
   drtmd bench                                          SmallBank on three nodes, DrTM
@@ -77,6 +80,9 @@ func (a *app) benchCommand() *cobra.Command {
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if p.list {
 			return a.benchList()
+		}
+		if p.workload == lookupName {
+			return a.lookup(c, p)
 		}
 		r, err := p.checked(c)
 		if err != nil {

@@ -7,13 +7,14 @@ import (
 	"github.com/spf13/pflag"
 
 	"drtmd/proto/workload"
+	"drtmd/proto/workload/lookup"
 	"drtmd/proto/workload/micro"
 	"drtmd/proto/workload/smallbank"
 )
 
 // workloadFlags are those that workloads take.
 type workloadFlags struct {
-	accounts, keys         int
+	accounts, keys, slots  int
 	hotAccounts, hotAccess float64
 	theta, distributed     float64
 }
@@ -23,6 +24,7 @@ func (p *workloadFlags) register(f *pflag.FlagSet) {
 	f.IntVar(&p.accounts, "accounts", d.Accounts, "smallbank: `N` customers per node")
 	f.IntVar(&p.keys, "keys", micro.Default(1).Keys, "micro: `N` keys of each table per node; few "+
 		"keys conflict often")
+	f.IntVar(&p.slots, "slots", lookup.DefaultSlots, "lookup: `N` main slots of each structure")
 	f.Float64Var(&p.hotAccounts, "hot-accounts", d.HotAccounts, "smallbank: `SHARE` of the "+
 		"customers that are hot")
 	f.Float64Var(&p.hotAccess, "hot-access", d.HotAccess, "smallbank: `SHARE` of the accesses "+
@@ -46,10 +48,15 @@ func benchWorkloads() []benchWorkload {
 	return []benchWorkload{
 		{"smallbank", "bank customers with two accounts, six transactions (DrTM Table VII)",
 			[]string{"accounts", "hot-accounts", "hot-access", "theta", "distributed"}, makeBank},
-		{"micro", "insertions, deletions, absent reads, many reads, dependent transactions on few records",
+		{"micro", "inserts, deletes, absent reads, dependent transactions on few records",
 			[]string{"keys", "distributed"}, makeMicro},
+		{lookupName, "READs per look-up in DrTM's hash table, beside Table VI; no transactions",
+			[]string{"slots"}, nil},
 	}
 }
+
+// lookupName stands for the table that package lookup computes.
+const lookupName = "lookup"
 
 // findWorkload finds a workload by name.
 func findWorkload(name string) (benchWorkload, error) {

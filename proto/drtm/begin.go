@@ -42,7 +42,7 @@ func (t *tx) acquire() error {
 			return err
 		case !again:
 			t.f.Step("drtm: after lock")
-			if t.end != 0 && !t.valid() {
+			if t.end != 0 && t.e.cfg.Mutation != NoConfirm && !t.valid() {
 				t.e.stats.LeaseWaits++
 				return proto.Aborting(proto.ReasonLease) // joined too late to be of use
 			}

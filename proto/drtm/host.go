@@ -66,7 +66,9 @@ const queueBound = 1 << 12
 
 func (h *host) init(e *Engine) error {
 	h.e = e
-	h.region = htm.NewRegion(e.cfg.Region)
+	cfg := e.cfg.Region
+	cfg.Spurious = nil // its regions are run again at once, in handlers too
+	h.region = htm.NewRegion(cfg)
 	h.queue = make([]forgotten, queueBound)
 	return nil
 }

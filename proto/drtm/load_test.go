@@ -85,7 +85,7 @@ func (m *mixer) Execute(tx proto.Txn) error {
 // load has each fiber run n transactions.
 func (c *cluster) load(n int) {
 	c.t.Helper()
-	torn, err := c.try(n)
+	torn, err := c.try(n, nil)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -94,15 +94,21 @@ func (c *cluster) load(n int) {
 	}
 }
 
-// try is load without a judgement: it says how many reads were torn.
-func (c *cluster) try(n int) (int64, error) {
+// try is load without a judgement: it says how many reads were torn. change, if not nil, has a
+// last word on each fiber's runner and program.
+func (c *cluster) try(n int, change func(f *fiber.Fiber, w *node.Worker, r *proto.Runner,
+	p proto.Program) proto.Program) (int64, error) {
 	var torn atomic.Int64
 	err := c.Start("load", c.Config.Fibers, func(f *fiber.Fiber, w *node.Worker, i int) error {
 		r := rand.New(rand.NewPCG(c.Config.Seed<<32|uint64(w.Node)<<8|uint64(w.Index), uint64(i)))
 		m := &mixer{r: r, nodes: c.Config.Nodes, torn: &torn}
 		run := proto.Runner{Engine: w.Engine, Rand: r}
+		p := proto.Program(m)
+		if change != nil {
+			p = change(f, w, &run, p)
+		}
 		for range n {
-			res, err := run.Run(f, m.draw(), m)
+			res, err := run.Run(f, m.draw(), p)
 			if err != nil && !errors.Is(err, proto.ErrRollback) {
 				return fmt.Errorf("node %d worker %d fiber %d: %+v: %w", w.Node, w.Index, i, res, err)
 			}

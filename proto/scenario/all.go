@@ -8,6 +8,7 @@ import (
 	"drtmd/proto/node"
 	"drtmd/proto/twopl"
 	"drtmd/proto/workload"
+	"drtmd/proto/workload/micro"
 	"drtmd/proto/workload/smallbank"
 	"drtmd/verbs/scenario"
 	"drtmd/verbs/sim"
@@ -19,8 +20,12 @@ const (
 	eventLimit  = 20e6
 	accounts    = 16
 	distributed = 0.5
-	// delta bounds the error of a node's clock.
-	delta = 20 * time.Microsecond
+	anywhere    = 0.4
+	// delta bounds the error of a node's clock. Leases last some round trips only, so that many
+	// end in the middle of a transaction.
+	delta         = 3 * time.Microsecond
+	lease         = 30 * time.Microsecond
+	leaseReadOnly = 40 * time.Microsecond
 	// orphanAfter is much longer than a transaction holds a lock in these runs, faults included.
 	orphanAfter = 2 * time.Millisecond
 	lockWait    = 200 * time.Microsecond
@@ -29,16 +34,26 @@ const (
 // All lists the scenarios of this package.
 func All() []*scenario.Scenario {
 	return []*scenario.Scenario{smallBank("smallbank", "drtm"),
-		smallBank("smallbank-twopl", "twopl"), smallBank("smallbank-twopl-local", "twopl-local")}
+		microLoad("micro", "drtm"), smallBank("smallbank-twopl", "twopl"),
+		smallBank("smallbank-twopl-local", "twopl-local")}
 }
 
 func smallBank(name, protocol string) *scenario.Scenario {
 	return of(name, protocol, "SmallBank on "+protocol+": history, money and locks are checked",
 		func(nodes int) (workload.Workload, error) {
 			o := smallbank.Default(nodes)
-			o.Accounts, o.Distributed = accounts, distributed
+			o.Accounts, o.Distributed, o.Anywhere = accounts, distributed, anywhere
 			o.HotAccounts, o.HotAccess = 0.25, 0.75
 			return smallbank.New(o)
+		})
+}
+
+func microLoad(name, protocol string) *scenario.Scenario {
+	return of(name, protocol, "micro on "+protocol+": insertions, deletions and absent reads too",
+		func(nodes int) (workload.Workload, error) {
+			o := micro.Default(nodes)
+			o.Keys, o.Distributed = 16, distributed
+			return micro.New(o)
 		})
 }
 
@@ -76,6 +91,7 @@ func newDrTM(e *node.Env) (proto.Engine, error) {
 		return nil, err
 	}
 	cfg.OrphanAfter, cfg.LockWait = orphanAfter, lockWait
+	cfg.Lease, cfg.LeaseReadOnly = lease, leaseReadOnly
 	return drtm.New(cfg)
 }
 

@@ -74,6 +74,9 @@ func (c *cluster) checkHistory() {
 	}
 	h, err := history.New(node.Names(c.load), segments...)
 	if err == nil {
+		err = c.findBehind(h)
+	}
+	if err == nil {
 		var r *check.Result
 		r, err = check.History(context.Background(), h, check.Options{UserAborts: true})
 		err = errors.Join(err, h.Close())
@@ -116,19 +119,73 @@ func lockedBy(state uint64) (locked bool, owner proto.NodeID) {
 // crashed reports whether the machine has lost a life.
 func (s *site) crashed() bool { return s.lives > 1 || s.machine.Node.Incarnation() > 0 || !s.up() }
 
+// behind is a write that its machine could not make before it crashed: the record is still locked
+// by that machine, and recovery would make it.
+type behind struct {
+	table   proto.TableID
+	key     proto.Key
+	value   []byte // nil: a deletion
+	unknown bool   // the outcome of its transaction
+}
+
+// findBehind looks in the history for the writes that come after what locked records hold. There is
+// at most one for each: nobody but the lock's owner could make another.
+func (c *cluster) findBehind(h *history.History) error {
+	type place struct {
+		t history.Table
+		k history.Key
+	}
+	at := map[place]history.Version{}
+	for _, s := range c.sites {
+		if !s.up() {
+			continue
+		}
+		s.member.Entries(func(t proto.TableID, entry []byte) bool {
+			word := func(at int) uint64 { return binary.LittleEndian.Uint64(entry[at:]) }
+			if locked, _ := lockedBy(word(layout.StateOffset)); locked {
+				at[place{history.Table(t), history.Key(word(layout.KeyOffset))}] =
+					history.Version(word(layout.VersionOffset))
+			}
+			return true
+		})
+	}
+	if len(at) == 0 {
+		return nil
+	}
+	return h.Each(func(r *history.Record) error {
+		if r.Outcome != history.Committed && r.Outcome != history.Unknown {
+			return nil
+		}
+		for i := range r.Ops {
+			o := &r.Ops[i]
+			v, ok := at[place{o.Table, o.Key}]
+			if !ok || o.Version <= v || o.Kind != history.OpWrite && o.Kind != history.OpDelete {
+				continue
+			}
+			b := behind{table: proto.TableID(o.Table), key: proto.Key(o.Key),
+				unknown: r.Outcome == history.Unknown}
+			if o.Kind == history.OpWrite {
+				b.value = c.values[o.Digest]
+			}
+			c.behind = append(c.behind, b)
+		}
+		return nil
+	})
+}
+
 // checkSums: what the tables hold is what they held, and what the committed transactions did. Of a
-// transaction of unknown outcome all has happened or nothing; but those of its records that are
-// still locked by its node may not have been written yet, which recovery would do.
+// transaction of unknown outcome all has happened or nothing; but what was left behind of it, or of
+// a committed one, is missing.
 func (c *cluster) checkSums() {
 	if len(c.load.Sums()) == 0 {
 		return
 	}
-	var initial, final workload.Quantities
 	for _, s := range c.sites {
 		if !s.up() {
 			return // its memory cannot be looked at
 		}
 	}
+	var initial, final workload.Quantities
 	for _, s := range c.sites {
 		first, last, err := c.load.Count(s.id, s.member.Read)
 		if err != nil {
@@ -140,19 +197,19 @@ func (c *cluster) checkSums() {
 	var did workload.Ledger
 	for _, s := range c.sites {
 		for _, cl := range s.clients {
-			var l workload.Ledger
-			cl.AddTo(&l)
-			did.Committed = did.Committed.Plus(l.Committed)
-			for _, q := range l.Unknown {
-				did.AddUnknown(q)
-			}
-			for _, writes := range cl.undecided() {
-				for _, w := range writes {
-					if q, ok := c.missing(s, w); ok {
-						did.AddUnknown(q)
-					}
-				}
-			}
+			cl.AddTo(&did)
+		}
+	}
+	for i := range c.behind {
+		lacks, err := c.lacks(&c.behind[i])
+		switch {
+		case err != nil:
+			c.e.Fail(checkSums, "%v", err)
+			return
+		case c.behind[i].unknown:
+			did.AddUnknown(lacks)
+		default:
+			did.Committed = did.Committed.Plus(lacks)
 		}
 	}
 	if err := did.Explains(initial, final, c.load.Sums()...); err != nil {
@@ -160,31 +217,22 @@ func (c *cluster) checkSums() {
 	}
 }
 
-// missing is what a write would still change, if its record is locked by the writer's node: it
-// lacks in the sums if the transaction was committed.
-func (c *cluster) missing(writer *site, w write) (workload.Quantities, bool) {
-	home := c.sites[c.load.Placement().Locate(w.table, w.key).Primary]
-	state, ok := home.member.State(w.table, w.key)
-	if !ok {
-		return workload.Quantities{}, false
-	}
-	if locked, owner := lockedBy(state); !locked || owner != writer.id {
-		return workload.Quantities{}, false
-	}
+// lacks is the difference that a write which was left behind makes to the sums.
+func (c *cluster) lacks(b *behind) (q workload.Quantities, err error) {
+	home := c.sites[c.load.Placement().Locate(b.table, b.key).Primary]
 	_, with, err := c.load.Count(home.id, func(t proto.TableID, k proto.Key, dst []byte) error {
-		if t == w.table && k == w.key {
-			copy(dst, w.value)
-			return nil
+		switch {
+		case t != b.table || k != b.key:
+			return home.member.Read(t, k, dst)
+		case b.value == nil:
+			return proto.ErrNotFound
 		}
-		return home.member.Read(t, k, dst)
+		copy(dst, b.value)
+		return nil
 	})
 	_, without, err2 := c.load.Count(home.id, home.member.Read)
-	if err != nil || err2 != nil {
-		return workload.Quantities{}, false
-	}
-	var q workload.Quantities
 	for i := range q {
 		q[i] = without[i] - with[i]
 	}
-	return q, q != workload.Quantities{}
+	return q, errors.Join(err, err2)
 }

@@ -24,6 +24,8 @@ type cluster struct {
 	cfg      node.Config
 	protocol node.Protocol
 	load     workload.Workload
+	values   values
+	behind   []behind // found by the check of the history
 	// atBoot has engines made before their peers are connected, so that they answer from the
 	// beginning; others are made when all are.
 	atBoot bool
@@ -60,7 +62,7 @@ func build(e *scenario.Env, p node.Protocol, w workload.Workload) error {
 	if mutation == mutationBeyondDelta {
 		mutation = ""
 	}
-	c := &cluster{e: e, protocol: p, load: w, atBoot: p.Name == "drtm", cfg: node.Config{Protocol: p, Workload: w,
+	c := &cluster{e: e, values: values{}, protocol: p, load: w, atBoot: p.Name == "drtm", cfg: node.Config{Protocol: p, Workload: w,
 		Nodes: e.Nodes, Workers: e.Workers, Fibers: e.Fibers, CacheBytes: 1 << 12,
 		Mutation: mutation,
 		// 4 retries after 131 us each.
@@ -236,7 +238,7 @@ func (m *manager) start() (err error) {
 	}
 	for i := range m.e.Fibers {
 		r := m.e.World.Rand(fmt.Sprintf("client %d.%d.%d.%d", m.id, m.i, i, m.life))
-		c := &client{Client: m.load.NewClient(m.id, rand.New(rand.NewPCG(r.Uint64(), r.Uint64())))}
+		c := &client{program: program{values: m.values}, Client: m.load.NewClient(m.id, rand.New(rand.NewPCG(r.Uint64(), r.Uint64())))}
 		m.clients = append(m.clients, c)
 		m.running++
 		m.machine.Go(m.i, "client", func(f *fiber.Fiber) error {

@@ -12,7 +12,7 @@ import (
 const mutationBeyondDelta = "beyond-delta"
 
 // beyond is how far beyond DELTA: the clocks of two nodes are then a lease apart.
-const beyond = 25
+const beyond = 10
 
 const drawnFaults = 6
 
@@ -32,8 +32,30 @@ func draw(d *scenario.Drawing) sim.Schedule {
 	for i := range faults {
 		faults[i].Kept = faults[i].Kind == sim.CrashNode
 	}
-	return append(s, faults...)
+	return append(append(s, faults...), drawPauses(d)...)
 }
+
+// drawPauses has workers lose the processor in the middle of a commit, for about a lease: hardware
+// would abort the region, emulation does not (design decision 6).
+func drawPauses(d *scenario.Drawing) (s sim.Schedule) {
+	for range drawnPauses {
+		s = append(s, sim.Fault{Kind: sim.PauseWorker, Step: pauseSteps[d.Rand.IntN(len(pauseSteps))],
+			Count: 1 + d.Rand.IntN(pauseCounts),
+			For:   sim.Of(time.Duration(1 + d.Rand.Int64N(int64(2*lease))))})
+	}
+	return s
+}
+
+const (
+	drawnPauses = 12
+	// pauseCounts is about how often a step is taken in a run.
+	pauseCounts = 800
+)
+
+var pauseSteps = []string{"drtm: after lock", "drtm: before XBEGIN", "drtm: confirmed before XEND",
+	"drtm: after commit", "drtm: before release", "drtm: between rounds",
+	"drtm: fallback locked one", "htm: line locked", "htm: confirmed", "htm: read set valid",
+	"htm: commit recorded", "htm: line stored"}
 
 // drawClocks gives each clock a step and a drift whose sum stays within DELTA until well after the
 // run: the error of one node, so that two may be twice that apart. Whatever is left out of them,

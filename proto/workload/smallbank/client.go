@@ -53,13 +53,13 @@ func (c *client) Next() (*proto.Decl, proto.Program) {
 	d := &c.decls[k]
 	t.kind, t.delta, t.amount = k, 0, 0
 	first := c.bank.pick.customer(c.rand)
-	t.a = KeyOf(c.home, first)
+	t.a = KeyOf(c.firstHome(), first)
 	for i := range d.Accesses {
 		d.Accesses[i].Key = t.a
 	}
 	switch k {
 	case SendPayment, Amalgamate:
-		t.b = c.second(first, uint32(u>>32))
+		t.b = c.second(uint32(u >> 32))
 		d.Accesses[len(d.Accesses)-1].Key = t.b
 	case TransactSavings:
 		t.amount = transactAmount
@@ -71,22 +71,36 @@ func (c *client) Next() (*proto.Decl, proto.Program) {
 	return d, t
 }
 
+// firstHome draws the node of the first customer.
+func (c *client) firstHome() proto.NodeID {
+	if c.bank.anywhere > 0 && c.rand.Uint32() <= c.bank.anywhere {
+		return c.elsewhere()
+	}
+	return c.home
+}
+
+// elsewhere draws another node.
+func (c *client) elsewhere() proto.NodeID {
+	n := int(c.home) + 1 + c.rand.IntN(c.bank.o.Nodes-1)
+	if n >= c.bank.o.Nodes {
+		n -= c.bank.o.Nodes
+	}
+	return proto.NodeID(n)
+}
+
 // second draws another customer, who lives elsewhere if the draw says so.
-func (c *client) second(first int, draw uint32) proto.Key {
+func (c *client) second(draw uint32) proto.Key {
+	node := c.home
 	if far := c.bank.far; far > 0 && draw <= far {
-		n := int(c.home) + 1 + c.rand.IntN(c.bank.o.Nodes-1)
-		if n >= c.bank.o.Nodes {
-			n -= c.bank.o.Nodes
-		}
-		return KeyOf(proto.NodeID(n), c.bank.pick.customer(c.rand))
+		node = c.elsewhere()
 	}
-	other := c.bank.pick.customer(c.rand)
-	if other == first {
-		if other++; other == c.bank.o.Accounts {
-			other = 0
+	customer := c.bank.pick.customer(c.rand)
+	if KeyOf(node, customer) == c.tx.a {
+		if customer++; customer == c.bank.o.Accounts {
+			customer = 0
 		}
 	}
-	return KeyOf(c.home, other)
+	return KeyOf(node, customer)
 }
 
 // Done notes what the transaction did to the bank's money.

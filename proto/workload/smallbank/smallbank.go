@@ -80,7 +80,11 @@ type Options struct {
 	HotAccess   float64 // share of the accesses that go to these
 	Theta       float64 // of Zipf; above 0 it takes the place of the hot set
 	Distributed float64 // probability that a second customer lives on another node
-	Mix         Mix
+	// Anywhere is the probability that the first customer lives on another node, so that every
+	// kind of transaction can be remote; 0 in DrTM. Papers that place accounts anywhere have
+	// (Nodes-1)/Nodes for both.
+	Anywhere float64
+	Mix      Mix
 }
 
 // Default gives the options that DrTM's evaluation is known to use, for a cluster of a size.
@@ -113,6 +117,8 @@ type Bank struct {
 	pick picker
 	mix  [100]Kind
 	far  uint32 // threshold of a 32-bit draw for Options.Distributed
+	// anywhere is that for Options.Anywhere.
+	anywhere uint32
 }
 
 // New checks the options and makes the workload.
@@ -127,7 +133,10 @@ func New(o Options) (*Bank, error) {
 	case !(o.Distributed >= 0 && o.Distributed <= 1):
 		return nil, fmt.Errorf("smallbank: probability %v of distributed transactions is not in "+
 			"0..1", o.Distributed)
-	case o.Distributed > 0 && o.Nodes == 1:
+	case !(o.Anywhere >= 0 && o.Anywhere <= 1):
+		return nil, fmt.Errorf("smallbank: probability %v of remote customers is not in 0..1",
+			o.Anywhere)
+	case (o.Distributed > 0 || o.Anywhere > 0) && o.Nodes == 1:
 		return nil, fmt.Errorf("smallbank: distributed transactions need two nodes; with one, the " +
 			"probability must be 0")
 	}
@@ -148,7 +157,7 @@ func New(o Options) (*Bank, error) {
 	if n != 100 {
 		return nil, fmt.Errorf("smallbank: the mix %v adds up to %d %%", o.Mix, n)
 	}
-	b.far = threshold(o.Distributed)
+	b.far, b.anywhere = threshold(o.Distributed), threshold(o.Anywhere)
 	return b, nil
 }
 

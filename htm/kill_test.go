@@ -4,12 +4,14 @@ package htm_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"drtmd/htm"
 	"drtmd/verbs"
@@ -17,7 +19,8 @@ import (
 	"drtmd/verbs/shm"
 )
 
-// childEnv tells a re-executed test binary where to die: "run directory|step|occurrence".
+// childEnv tells a re-executed test binary where to die: "run directory|step|occurrence". Without a
+// step it works until it is killed.
 const childEnv = "DRTMD_HTM_TEST_CHILD"
 
 // playsChild does not return in a child.
@@ -57,6 +60,9 @@ func die(dir, step string, k int) {
 	check(err)
 	m, err := claim(mr)
 	check(err)
+	if step == "" {
+		storm(m)
+	}
 	armed := false
 	r := htm.NewRegion(htm.Config{Step: func(name string) {
 		if armed && name == step {
@@ -71,6 +77,16 @@ func die(dir, step string, k int) {
 	transfer(r, m) // the parent sees whether the first one was done
 	fmt.Fprintln(os.Stderr, "child: the step was not taken")
 	os.Exit(4)
+}
+
+// storm commits one transfer after another, for some seconds at most.
+func storm(m *htm.Memory) {
+	r := htm.NewRegion(htm.Config{})
+	transfer(r, m)
+	fmt.Println("at work")
+	for range 20_000_000 {
+		transfer(r, m)
+	}
 }
 
 func check(err error) {
@@ -97,6 +113,49 @@ func transfer(r *htm.Region, m *htm.Memory) bool {
 	return r.Commit(inCommit(func() {}))
 }
 
+// keep has a context hold the run directory, and so the kept memory, until the test's end.
+func keep(t *testing.T, dir string) {
+	t.Helper()
+	holder, err := shm.New(shm.Options{Dir: dir}).Open("")
+	must(t, err)
+	t.Cleanup(func() { must(t, holder.Close()) })
+}
+
+// TestKilledAtAnyInstantIsAllOrNothing kills a process that does nothing but commit.
+func TestKilledAtAnyInstantIsAllOrNothing(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range 12 {
+		dir := filepath.Join(t.TempDir(), "run")
+		keep(t, dir)
+		exe, err := os.Executable()
+		must(t, err)
+		cmd := exec.Command(exe)
+		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s||0", childEnv, dir))
+		cmd.Stderr = os.Stderr
+		out, err := cmd.StdoutPipe()
+		must(t, err)
+		must(t, cmd.Start())
+		if _, err := out.Read(make([]byte, 100)); err != nil {
+			t.Fatal("the child says nothing:", err)
+		}
+		time.Sleep(time.Duration(rng.IntN(2000)) * time.Microsecond)
+		must(t, cmd.Process.Kill())
+		_ = cmd.Wait() // it was killed
+		c, mr, err := keptMR(dir)
+		must(t, err)
+		m, err := claim(mr)
+		must(t, err)
+		r := htm.NewRegion(htm.Config{})
+		r.Begin()
+		n, _ := r.Load64(m, lineBytes+8)
+		inspectLines(t, r, m, n)
+		if !r.Commit(nil) || n == 0 || !transfer(r, m) {
+			t.Error("the memory cannot be read and written")
+		}
+		must(t, c.Close())
+	}
+}
+
 // TestKilledCommitIsAllOrNothing kills a process at every marked step of a commit, opens its kept
 // memory again and looks at it.
 func TestKilledCommitIsAllOrNothing(t *testing.T) {
@@ -121,18 +180,11 @@ func TestKilledCommitIsAllOrNothing(t *testing.T) {
 	for _, d := range deaths {
 		t.Run(fmt.Sprintf("%s %d", d.step, d.k), func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "run")
-			c, mr, err := keptMR(dir)
-			must(t, err)
-			// A second context keeps the run directory, and so the kept memory, between the two.
-			holder, err := shm.New(shm.Options{Dir: dir}).Open("")
-			must(t, err)
-			defer func() { must(t, holder.Close()) }()
-			must(t, mr.Close())
-			must(t, c.Close())
+			keep(t, dir)
 			killChild(t, dir, d.step, d.k)
 			done := d.step == htm.StepCommitted || d.step == htm.StepStored ||
 				d.step == htm.StepPublished
-			c, mr, err = keptMR(dir)
+			c, mr, err := keptMR(dir)
 			must(t, err)
 			defer func() { must(t, c.Close()) }()
 			inspect(t, mr, done)
@@ -172,6 +224,18 @@ func inspect(t *testing.T, mr *verbs.MR, second bool) {
 	}
 	r := htm.NewRegion(htm.Config{})
 	r.Begin()
+	inspectLines(t, r, m, want)
+	if !r.Commit(nil) {
+		t.Error("the memory cannot be read")
+	}
+	if !transfer(htm.NewRegion(htm.Config{}), m) {
+		t.Error("the memory cannot be written")
+	}
+}
+
+// inspectLines checks in a region that so many transfers were done.
+func inspectLines(t *testing.T, r *htm.Region, m *htm.Memory, want uint64) {
+	t.Helper()
 	for i := 1; i < killLines; i++ {
 		if v, _ := r.Load64(m, i*lineBytes+8); v != want {
 			t.Errorf("line %d holds %d, want %d", i, v, want)
@@ -183,14 +247,9 @@ func inspect(t *testing.T, mr *verbs.MR, second bool) {
 	var line [lineBytes]byte
 	r.Load(m, wholeLine*lineBytes, line[:])
 	for i, b := range line {
-		if uint64(b) != want {
-			t.Errorf("byte %d of the whole line is %d, want %d", i, b, want)
+		if b != byte(want) {
+			t.Errorf("byte %d of the whole line is %d, want %d", i, b, byte(want))
+			break
 		}
-	}
-	if !r.Commit(nil) {
-		t.Error("the memory cannot be read")
-	}
-	if !transfer(htm.NewRegion(htm.Config{}), m) {
-		t.Error("the memory cannot be written")
 	}
 }

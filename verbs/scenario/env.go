@@ -19,6 +19,7 @@ type Env struct {
 	atEnd    []func()
 	counts   []Count
 	failure  *Failure
+	ended    sim.Time // when the last fiber ended
 }
 
 // Over reports whether the programs should come to their end.
@@ -48,6 +49,17 @@ func (e *Env) names() []string {
 	var out []string
 	for _, m := range e.machines {
 		out = append(out, m.Node.Name())
+	}
+	return out
+}
+
+// outcomes says what became of the faults. One that struck when the programs had ended hit nothing.
+func (e *Env) outcomes() []sim.Outcome {
+	out := e.World.Outcomes()
+	for i := range out {
+		if e.failure == nil && out[i].At > e.ended {
+			out[i].Hits = 0
+		}
 	}
 	return out
 }

@@ -126,3 +126,14 @@ func TestOutcomesTellFaultsThatDidNothing(t *testing.T) {
 		t.Errorf("%d crashes in 5 runs", found.Outcomes[0].Hits)
 	}
 }
+
+// A fault that strikes when the programs have ended says nothing about them.
+func TestFaultsBehindTheEndHitNothing(t *testing.T) {
+	faults, err := ParseFaults("at 30us crash node=n1 dram=kept for=10us; at 3ms crash node=n0")
+	must(t, err)
+	r := run(t, named(t, "exchange"), Options{Seed: 1, Faults: faults})
+	held(t, r)
+	if o := r.Outcomes; o[0].Hits != 1 || !o[1].Struck || o[1].Hits != 0 {
+		t.Errorf("%+v", o)
+	}
+}

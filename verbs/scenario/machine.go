@@ -147,6 +147,7 @@ func (m *Machine) NewWorker(i int, cfg fiber.WorkerConfig) (*fiber.Worker, error
 // unless the run is over or ErrOver is what it is.
 func (m *Machine) Go(worker int, name string, body func(*fiber.Fiber) error) {
 	m.Workers[worker].Submit(name, body, func(err error) {
+		m.Env.ended = m.Env.World.Now()
 		if err != nil && err != ErrOver {
 			m.Env.Fail(CheckProgram, "%s, fiber %q: %v", m.Node.Name(), name, err)
 		}

@@ -69,7 +69,7 @@ func Run(ctx context.Context, s *Scenario, o Options) (*Result, error) {
 	e.finish()
 	r := &Result{Scenario: s.Name, Options: o, Schedule: e.schedule, Hash: e.World.Hash(),
 		Stats: e.World.Stats(), Steps: e.World.Steps(), Counts: e.counts, Failure: e.failure,
-		Outcomes: e.World.Outcomes()}
+		Outcomes: e.outcomes()}
 	r.Resumes, r.Fibers = e.fiberStats()
 	return r, nil
 }

@@ -167,7 +167,7 @@ func (w *World) Strike(f Fault) error {
 // strike makes a fault happen, f being o.Fault with its node filled in, and notes that in o.
 func (w *World) strike(f Fault, o *Outcome) {
 	w.mark(evFault, -1, f.String())
-	o.Struck = true
+	o.Struck, o.At = true, w.now
 	n := w.byName[f.Node]
 	switch f.Kind {
 	case CrashNode:

@@ -5,6 +5,7 @@ type Outcome struct {
 	Fault Fault
 	// Struck is whether it happened: a fault at a step that is never taken does not.
 	Struck bool
+	At     Time // when it struck
 	// Hits counts what it changed, in things that depend on its kind: nodes that went down, came up
 	// or stopped; datagrams; requests of RC that were late; QPs; paths from node to node that were
 	// cut, or were no longer; registrations that failed; clocks and NICs. 0 = it struck in vain, as

@@ -288,7 +288,7 @@ func TestInterruptedDocumentSaysSoAndNamesNoError(t *testing.T) {
 		Interrupted bool
 		Error       *string
 	}
-	if err := json.Unmarshal([]byte(p.stdout.String()), &d); err != nil {
+	if err := json.Unmarshal(p.stdout.Bytes(), &d); err != nil {
 		t.Fatal(err)
 	}
 	if !d.Interrupted || d.Error != nil {

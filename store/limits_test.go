@@ -332,3 +332,34 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 		}
 	}
 }
+
+// TestSlotFollowsTheIncarnation is §6.2: the lossy incarnation of a slot is that of its entry.
+// Whoever inserts a deleted key again comes by EnsureIn, which brings the slot up to date.
+func TestSlotFollowsTheIncarnation(t *testing.T) {
+	table := newTable(t, For(1, "t", 8, 10))
+	r := htm.NewRegion(htm.Config{})
+	for range 3 {
+		do(t, r, func() {
+			off, v, ok, err := table.EnsureIn(r, 5, 0)
+			if !ok || err != nil {
+				t.Fatal(err)
+			}
+			r.Store64(table.m, table.VersionOffset(off), uint64(v.Inserted()))
+		})
+		do(t, r, func() {
+			off, _, _ := table.FindIn(r, 5)
+			w, _ := r.Load64(table.m, table.VersionOffset(off))
+			r.Store64(table.m, table.VersionOffset(off), uint64(layout.Version(w).Deleted()))
+		})
+		do(t, r, func() {
+			if _, _, ok, err := table.EnsureIn(r, 5, 0); !ok || err != nil {
+				t.Fatal(err)
+			}
+		})
+		p, _ := locate(table, plain{table.base}, 5)
+		v := layout.Version(table.word(table.VersionOffset(int(p.slot.Offset()))))
+		if v.Live() || p.slot.Lossy() != v.Lossy() {
+			t.Errorf("slot %s of an entry at %s", p.slot, v)
+		}
+	}
+}

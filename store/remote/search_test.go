@@ -1,0 +1,63 @@
+package remote
+
+import (
+	"errors"
+	"testing"
+
+	"drtmd/store/layout"
+)
+
+// A peer whose memory makes no sense ends a look-up; it cannot keep it busy or lead it out of the
+// table.
+func TestSearchEndsOnAnyMemory(t *testing.T) {
+	table := testTable(0, 1000)
+	d := table.d
+	for _, x := range []struct {
+		name string
+		next func(n int) *layout.Bucket
+		want error
+	}{
+		{"a link to itself", func(int) *layout.Bucket { return bucketOf(1, 1<<17, linkTo(128)) },
+			ErrUnstable},
+		{"links without end", func(n int) *layout.Bucket {
+			return bucketOf(1, 1<<17, linkTo(128*uint64(1+n%100)))
+		}, ErrUnstable},
+		{"a link out of the table", func(int) *layout.Bucket {
+			return bucketOf(1, 1<<17, linkTo(d.End))
+		}, ErrUnstable},
+		{"a link to the middle of a bucket", func(int) *layout.Bucket {
+			return bucketOf(1, 1<<17, linkTo(192))
+		}, ErrUnstable},
+		{"a link of a cache", func(int) *layout.Bucket {
+			return bucketOf(1, 1<<17, layout.MakeSlot(layout.Cached, 0, 1))
+		}, ErrUnstable},
+		{"an entry out of the table", func(int) *layout.Bucket {
+			return bucketOf(5, d.End, 0)
+		}, ErrNotFound},
+		{"an entry among the buckets", func(int) *layout.Bucket { return bucketOf(5, 128, 0) },
+			ErrNotFound},
+		{"a link that changes each time", func(n int) *layout.Bucket {
+			return bucketOf(1, 1<<17, layout.MakeSlot(layout.Header, layout.Lossy(n),
+				d.BucketOffset(5))&^0x3fff_0000_0000_0000|layout.Slot(n&1)<<48)
+		}, ErrUnstable},
+	} {
+		for _, cache := range []*Cache{nil, NewCache(2000, 1)} {
+			t.Run(x.name, func(t *testing.T) {
+				var s Search
+				n := 0
+				for s.Start(table, cache, 5); !s.Done(); n++ {
+					if n > 10_000 {
+						t.Fatal("the look-up does not end")
+					}
+					if !d.Bucket(s.Next()) {
+						t.Fatalf("reads at %d", s.Next())
+					}
+					s.Feed(x.next(n))
+				}
+				if _, err := s.Result(); !errors.Is(err, x.want) {
+					t.Errorf("got %v, want %v", err, x.want)
+				}
+			})
+		}
+	}
+}

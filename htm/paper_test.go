@@ -143,6 +143,25 @@ func TestRemoteReadsSeeCommittedValuesOnly(t *testing.T) {
 	})
 }
 
+// TestSharingALeaseDisturbsNobody has a remote read find a lease that it can share (Figure 10(a)):
+// its CAS changes nothing, so a local read of the record goes on.
+func TestSharingALeaseDisturbsNobody(t *testing.T) {
+	eachProvider(t, func(t *testing.T, e *env) {
+		e.write(stateAt, leased)
+		r := htm.NewRegion(htm.Config{})
+		r.Begin()
+		locally(r, e.memory, localRead, stateAt+8)
+		if found := e.cas(stateAt, 0, leased); found != leased {
+			t.Errorf("the CAS found %#x", found)
+		}
+		e.read(stateAt + 8)
+		if !r.Commit(nil) {
+			code, _ := r.Aborted()
+			t.Errorf("the region aborted by %s", code)
+		}
+	})
+}
+
 // inCommit is a Committer that runs a function as its confirmation.
 type inCommit func()
 

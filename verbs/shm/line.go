@@ -242,8 +242,11 @@ func (l *lane) atomic(h *view, off uint64, wr *verbs.WR) (uint64, outcome) {
 	} else if atomic.CompareAndSwapUint64(word, wr.CompareAdd, wr.Swap) {
 		old = wr.CompareAdd
 	} else if old, ok = compareFailed(word, wr); !ok {
-		lineword.Unlock(p, w)
+		lineword.Restore(p, w)
 		return 0, waitLine
+	} else if old != wr.CompareAdd {
+		lineword.Restore(p, w) // nothing has changed: who has read the line is not disturbed
+		return old, success
 	}
 	lineword.Unlock(p, w)
 	return old, success

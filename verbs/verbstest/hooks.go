@@ -94,6 +94,7 @@ func lineWords(p *Proc) {
 	expect("a WRITE of the last bytes", x.farWrite(990, 10), 15)
 	expect("a READ", x.farDo(verbs.OpRead, 128))
 	expect("a CAS that swaps", x.farDo(verbs.OpCAS, 320), 5)
+	expect("a CAS that finds another value", x.farDo(verbs.OpCAS, 320))
 	expect("an FAA", x.farDo(verbs.OpFAA, 392), 6)
 	x.postRecv(1, 512, 64)
 	x.far.post(verbs.WR{ID: 1, Op: verbs.OpSend, Flags: verbs.FlagSignaled, NumSGE: 1,

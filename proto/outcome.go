@@ -75,9 +75,17 @@ func Aborting(r Reason) error { return aborts[r] }
 
 // AbortReason is the reason of an error that is an Abort; 0 if it is none.
 func AbortReason(err error) Reason {
+	if err == nil || err == ErrRollback {
+		return 0
+	}
 	if a, ok := err.(*Abort); ok {
 		return a.Reason
 	}
+	return wrappedReason(err)
+}
+
+// wrappedReason is a function of its own because it allocates.
+func wrappedReason(err error) Reason {
 	var a *Abort
 	if errors.As(err, &a) {
 		return a.Reason

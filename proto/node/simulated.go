@@ -113,6 +113,9 @@ func (c *cores) wait(ctx context.Context, t *Tasks) error {
 
 func (c *cores) sleep(ctx context.Context, d time.Duration) error {
 	end := c.world.Now() + sim.Of(d)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	for {
 		for range simBatch {
 			if !c.world.RunOne(end) {

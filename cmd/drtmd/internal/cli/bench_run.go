@@ -36,7 +36,7 @@ func (r *benchRun) run(ctx context.Context) error {
 		SampleEvery: p.sampleEvery, YieldEvery: p.yieldEvery, Progress: progress,
 		Interval: r.interval()}
 	if r.cost != nil {
-		o.ChargePs = clientChargePs
+		o.Virtual, o.ChargePs = true, clientChargePs
 	}
 	doc := r.document()
 	res, err := load.Run(ctx, o)

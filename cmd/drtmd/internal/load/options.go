@@ -21,6 +21,8 @@ type Options struct {
 	// SampleEvery has the latency of one transaction in so many measured; 0 = none.
 	SampleEvery int
 	YieldEvery  int // workload.Driver; 0 = its default
+	// Virtual: the cluster's clock is the simulator's.
+	Virtual bool
 	// ChargePs is the CPU time of drawing a transaction in the simulator.
 	ChargePs int64
 	// Progress is called about every Interval of real time, if not nil.

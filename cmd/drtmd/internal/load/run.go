@@ -147,11 +147,18 @@ func (r *run) look(ctx context.Context, sum *Snapshot, also func(*worker)) error
 	})
 }
 
+// virtualSlices is how often a pass in virtual time looks whether progress is due.
+const virtualSlices = 1000
+
 // pass lets the cluster run for a time and reports progress.
 func (r *run) pass(ctx context.Context, p Phase, d time.Duration) error {
 	begin := r.cluster.Now()
 	slice := d
-	if r.o.Progress != nil && r.o.Interval > 0 {
+	switch {
+	case r.o.Progress == nil || r.o.Interval <= 0:
+	case r.o.Virtual: // nobody knows how long it takes
+		slice = max(d/virtualSlices, time.Microsecond)
+	default:
 		slice = r.o.Interval
 	}
 	shown := time.Now()

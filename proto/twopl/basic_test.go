@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"drtmd/proto"
+	"drtmd/proto/twopl"
+	"drtmd/verbs"
 	"drtmd/verbs/fiber"
 )
 
@@ -191,5 +193,18 @@ func TestOperationsThatCannotBeDoneSaySo(t *testing.T) {
 			return nil
 		})
 		c.verify()
+	})
+}
+
+// TestCPULocksOnlyWhereTheDeviceExcludesTheCPU: elsewhere twopl-local is twopl.
+func TestCPULocksOnlyWhereTheDeviceExcludesTheCPU(t *testing.T) {
+	each(t, func(t *testing.T, h host, cpu bool) {
+		c := start(t, h, cpu)
+		for _, w := range c.Workers() {
+			want := cpu && w.Scope == verbs.AtomicGlob
+			if got := w.Engine.(*twopl.Engine).CPULocks(); got != want {
+				t.Errorf("node %d, %v: CPU locks: %v, want %v", w.Node, w.Scope, got, want)
+			}
+		}
 	})
 }

@@ -128,7 +128,7 @@ func TestPeerThatFails(t *testing.T) {
 func TestCancelledTransactionsLeaveNothing(t *testing.T) {
 	for _, p := range protocols {
 		t.Run(p.name, func(t *testing.T) {
-			c := start(t, hosts[1], p.cpu)
+			c := start(t, simulated, p.cpu)
 			committed, cancelled := 0, 0
 			for at := time.Duration(0); at < 60*time.Microsecond; at += 400 * time.Nanosecond {
 				switch err := c.cancelled(at); {
@@ -255,7 +255,7 @@ func TestFullTablesSaySoAndTakeBack(t *testing.T) {
 }
 
 func TestConfigurationsThatCannotWorkAreRefused(t *testing.T) {
-	c := start(t, hosts[1], false)
+	c := start(t, simulated, false)
 	for _, x := range []struct {
 		name   string
 		change func(*twopl.Config)

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -15,6 +16,7 @@ import (
 	"drtmd/proto/workload"
 	"drtmd/store/layout"
 	"drtmd/verbs/fiber"
+	"drtmd/verbs/ibv"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -37,7 +39,7 @@ const (
 )
 
 // tables is a workload without transactions of its own. Key k lives on node k >> 32.
-type tables struct{ nodes int }
+type tables struct{}
 
 func keyOn(n proto.NodeID, k uint64) proto.Key { return proto.Key(uint64(n)<<32 | k) }
 
@@ -131,6 +133,38 @@ var hosts = []host{
 	{"sim", func(ctx context.Context, c node.Config) (*node.Cluster, error) {
 		return node.NewSimulated(ctx, node.SimulatedConfig{Config: c})
 	}},
+	{"ibv", func(ctx context.Context, c node.Config) (*node.Cluster, error) {
+		return node.NewLocal(ctx, node.LocalConfig{Config: c, Provider: ibv.New(),
+			Threads: min(2, c.Nodes*c.Workers)})
+	}},
+}
+
+// scale is how many of n repetitions a host does in a time that people wait: rxe in a virtual
+// machine without acceleration takes milliseconds for a transaction.
+func (h host) scale(n int) int {
+	if h.name == "ibv" {
+		return max(n/10, 1)
+	}
+	return n
+}
+
+// simulated is the host in virtual time.
+var simulated = hosts[1]
+
+// needs skips a test on a host that the machine does not have.
+func (h host) needs(t *testing.T) {
+	t.Helper()
+	if h.name != "ibv" {
+		return
+	}
+	devices, err := ibv.New().Devices()
+	if err == nil && len(devices) > 0 {
+		return
+	}
+	if os.Getenv("DRTMD_REQUIRE") == "ibv" {
+		t.Fatalf("DRTMD_REQUIRE=ibv, but: %d devices, %v", len(devices), err)
+	}
+	t.Skipf("no RDMA device: %d devices, %v", len(devices), err)
 }
 
 // cluster is a cluster under test.
@@ -258,7 +292,10 @@ func each(t *testing.T, test func(t *testing.T, h host, cpu bool)) {
 	t.Helper()
 	for _, p := range protocols {
 		for _, h := range hosts {
-			t.Run(p.name+"/"+h.name, func(t *testing.T) { test(t, h, p.cpu) })
+			t.Run(p.name+"/"+h.name, func(t *testing.T) {
+				h.needs(t)
+				test(t, h, p.cpu)
+			})
 		}
 	}
 }

@@ -100,7 +100,7 @@ func TestRandomTransactionsAreStrictlySerializable(t *testing.T) {
 						cfg.Nodes, cfg.Workers, cfg.Fibers = 3, workers, 4
 					})
 					var torn, committed atomic.Int64
-					c.load(60, declared, &torn, &committed)
+					c.load(h.scale(60), declared, &torn, &committed)
 					c.sweep()
 					res := c.verify()
 					if n := torn.Load(); n > 0 {
@@ -173,7 +173,7 @@ func TestSimulatedRunsRepeat(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			var first string
 			for i := range 2 {
-				c := start(t, hosts[1], p.cpu, func(cfg *node.Config) { cfg.Nodes = 3 })
+				c := start(t, simulated, p.cpu, func(cfg *node.Config) { cfg.Nodes = 3 })
 				var torn, committed atomic.Int64
 				c.load(40, false, &torn, &committed)
 				end := c.Now()

@@ -93,7 +93,7 @@ func TestPeekIsOfOneMoment(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(w.Node), uint64(i)))
 			run := proto.Runner{Engine: w.Engine, Rand: r}
 			b := make([]byte, 200)
-			for range 150 {
+			for range h.scale(150) {
 				id, k := tableIDs[r.IntN(len(tableIDs))], keyOn(proto.NodeID(r.IntN(2)), r.Uint64N(2))
 				b := b[:valueBytes[id]]
 				if i > 0 {

@@ -28,9 +28,22 @@ func (m *memory) ClaimLineOwner() (uint16, []uint64, error) {
 	if slot == 0 {
 		return 0, nil, noLineOwner(r.lined)
 	}
-	words := r.journalWords(slot)
-	lineword.StoreRelease(&words[0], uint64(lineword.JournalIdle))
-	return slot, words, nil
+	r.idleJournal(slot)
+	return slot, r.journalWords(slot), nil
+}
+
+func (r *region) idleJournal(slot uint16) {
+	j := lineword.MakeJournal(r.journalWords(slot))
+	j.Idle()
+}
+
+// endLineOwner frees a line owner of kept memory that is opened again, whoever it was: only who
+// has the memory open can be one, and that is the caller now. This process may have been it before.
+func (d *device) endLineOwner(r *region, slot uint16) {
+	if d.recoverCommit(r, slot) {
+		r.idleJournal(slot)
+		r.owner(slot).free()
+	}
 }
 
 func noLineOwner(n int) error {

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -107,6 +108,30 @@ func TestPeersEndTheCommitOfADeadLineOwner(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestReopenedMemoryHasAllItsLineOwners closes kept memory without releasing them, in a process
+// that lives on.
+func TestReopenedMemoryHasAllItsLineOwners(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run") // what is kept stays in it
+	n := newNode(t, New(Options{Dir: dir}), nodeOptions{})
+	const owners = 3
+	for range 3 {
+		mr, err := n.pd.AllocMR(1<<16, verbs.AccessAll,
+			verbs.MROptions{Keep: "reopened", LineOwners: owners})
+		check(t, err)
+		for i := range owners {
+			if _, err := mr.ClaimLineOwner(); err != nil {
+				t.Fatalf("line owner %d: %v", i, err)
+			}
+		}
+		check(t, mr.Close())
+	}
+	_, err := n.pd.AllocMR(1<<16, verbs.AccessAll,
+		verbs.MROptions{Keep: "reopened", LineOwners: owners + 1})
+	if err == nil {
+		t.Error("kept memory was opened with another number of line owners")
 	}
 }
 

@@ -72,8 +72,11 @@ func (m *memory) adopt() error {
 		}
 		h.registered.Store(0)
 		h.hooked.Store(0)
-		for i := range r.slots() {
+		for i := range r.count {
 			m.dev.freeIfDead(r, uint16(i+1))
+		}
+		for i := range r.lined {
+			m.dev.endLineOwner(r, uint16(r.count+i+1))
 		}
 		return nil
 	}

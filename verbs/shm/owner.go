@@ -269,7 +269,7 @@ func (d *device) freeIfDead(r *region, slot uint16) bool {
 		return false
 	}
 	if int(slot) > r.count {
-		r.journalWords(slot)[0] = uint64(lineword.JournalIdle)
+		r.idleJournal(slot)
 	}
 	e.free()
 	return true

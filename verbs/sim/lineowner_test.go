@@ -23,6 +23,20 @@ func (s *side) openOwned() {
 	must(s.t, err)
 }
 
+func TestKeptMemoryIsOpenedWithItsNumberOfLineOwners(t *testing.T) {
+	w := newWorld(t, 1)
+	n, err := w.AddNode(NodeConfig{Name: "a"})
+	must(t, err)
+	s := &side{t: t, w: w, node: n}
+	s.openOwned()
+	must(t, s.mr.Close())
+	_, err = s.pd.AllocMR(testBytes, verbs.AccessAll, verbs.MROptions{Keep: "owned"})
+	if !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("opened without line owners: %v", err)
+	}
+	s.openOwned()
+}
+
 func TestLineOwnersAreAsManyAsAskedFor(t *testing.T) {
 	w := newWorld(t, 1)
 	n, err := w.AddNode(NodeConfig{Name: "a"})

@@ -77,6 +77,10 @@ func (p *pd) AllocMR(size int, access verbs.Access, o verbs.MROptions) (verbs.Dr
 			return nil, &verbs.Error{Op: "ibv_reg_mr", Errno: syscall.EINVAL,
 				Detail: "kept memory " + o.Keep + " has another size"}
 		}
+		if mem != nil && len(mem.owners) != o.LineOwners {
+			return nil, &verbs.Error{Op: "ibv_reg_mr", Errno: syscall.EINVAL,
+				Detail: "kept memory " + o.Keep + " has another number of line owners"}
+		}
 	}
 	if mem == nil {
 		mem = newMemory(size)

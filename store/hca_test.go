@@ -24,7 +24,11 @@ func (lonely) Unlock(bool)    {}
 // TestWorkersWithoutLineWordsShareATable has several threads insert, delete and give back keys of
 // their own in one small table on memory without line words, where regions do not conflict.
 func TestWorkersWithoutLineWordsShareATable(t *testing.T) {
-	const workers, keys, rounds = 4, 16, 5000
+	const workers, keys = 4, 16
+	rounds := 5000
+	if raceEnabled {
+		rounds /= 10
+	}
 	c := Config{ID: 1, Name: "hca", ValueBytes: 8, MainBuckets: 2,
 		IndirectBuckets: workers * keys, Entries: workers * keys}
 	memory := htm.NewMemory(aligned(c.Bytes()), nil, 0, nil)

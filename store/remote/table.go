@@ -36,7 +36,7 @@ func Open(d layout.Descriptor, mr verbs.RemoteMR) *Table { return OpenPeer(0, d,
 // address under the same key there.
 func OpenPeer(peer uint16, d layout.Descriptor, mr verbs.RemoteMR) *Table {
 	t := &Table{d: d, base: mr.Addr, rkey: mr.RKey,
-		source: mix(mix(mix(uint64(peer)+1)^mr.Addr)^uint64(mr.RKey)) ^ mix(d.MainOffset)}
+		source: mix(mix(uint64(peer)+1)^uint64(mr.RKey)) ^ mix(d.MainOffset)}
 	if d.End > mr.Length {
 		t.err = fmt.Errorf("%w: table %d ends at %d of %d", ErrBounds, d.Table, d.End, mr.Length)
 	}

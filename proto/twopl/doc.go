@@ -48,7 +48,9 @@
 // where the device's atomics exclude it (ATOMIC_GLOB: shm, sim): under the line word of the
 // entry's header, as the device itself does it, so that a remote CAS and a local one exclude each
 // other and remote READs see whole lines. On other devices, and for a line that somebody holds
-// for longer than a bounded number of looks, the loopback way is taken.
+// for longer than a bounded number of looks, the loopback way is taken. A record of one line costs
+// two short line locks then, and this may well be faster than emulated HTM: BenchmarkTransfer
+// prints both in one run, and so does drtmd bench.
 //
 // # Failures
 //

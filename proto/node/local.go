@@ -23,6 +23,20 @@ type LocalConfig struct {
 	// Threads are the OS threads that the workers of all members are spread over; 0 = 1.
 	Threads int
 	Spin    time.Duration // fiber.ThreadConfig
+	// Part, if not nil, has only some of the members live in this process.
+	Part *Part
+}
+
+// Part is a process's share of a cluster.
+type Part struct {
+	Members []proto.NodeID
+	// Exchange tells the other processes of the own members, and gives all in their order.
+	Exchange func(own []Descriptor) ([]Descriptor, error)
+	// Connected is called when the own queue pairs are connected, and returns when all are.
+	Connected func() error
+	// Clock is the time since the cluster's epoch, wrong by at most ClockError.
+	Clock      verbs.Clock
+	ClockError time.Duration
 }
 
 // monotonicErrorNs bounds how far two readings of the monotonic clock on two CPUs of one machine
@@ -38,9 +52,13 @@ func NewLocal(ctx context.Context, cfg LocalConfig) (*Cluster, error) {
 	if cfg.Threads == 0 {
 		cfg.Threads = 1
 	}
-	if cfg.Threads < 1 || cfg.Threads > cfg.Nodes*cfg.Workers {
-		return nil, fmt.Errorf("%d threads for %d workers: not in 1..%d", cfg.Threads,
-			cfg.Nodes*cfg.Workers, cfg.Nodes*cfg.Workers)
+	members := cfg.members()
+	if workers := len(members) * cfg.Workers; cfg.Threads < 1 || cfg.Threads > workers {
+		return nil, fmt.Errorf("%d threads for %d workers: not in 1..%d", cfg.Threads, workers,
+			workers)
+	}
+	if cfg.Protocol.OneThread && cfg.Part != nil {
+		return nil, fmt.Errorf("protocol %s runs in one process only", cfg.Protocol.Name)
 	}
 	if cfg.Protocol.OneThread && cfg.Threads > 1 {
 		return nil, fmt.Errorf("protocol %s runs on one thread only, not %d", cfg.Protocol.Name,
@@ -52,7 +70,7 @@ func NewLocal(ctx context.Context, cfg LocalConfig) (*Cluster, error) {
 	c := &Cluster{Config: cfg.Config}
 	t := &threads{}
 	c.host = t
-	if err := c.buildLocal(&cfg, t); err != nil {
+	if err := c.buildLocal(&cfg, t, members); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	t.run()
@@ -62,7 +80,7 @@ func NewLocal(ctx context.Context, cfg LocalConfig) (*Cluster, error) {
 	return c, nil
 }
 
-func (c *Cluster) buildLocal(cfg *LocalConfig, t *threads) error {
+func (c *Cluster) buildLocal(cfg *LocalConfig, t *threads, members []proto.NodeID) error {
 	for range cfg.Threads {
 		th, err := fiber.NewThread(fiber.ThreadConfig{Spin: cfg.Spin})
 		if err != nil {
@@ -71,23 +89,62 @@ func (c *Cluster) buildLocal(cfg *LocalConfig, t *threads) error {
 		t.list = append(t.list, th)
 	}
 	t.clock = verbs.NewMonotonicClock()
-	for n := range cfg.Nodes {
+	recorder := history.Clock{Name: "machine", ErrorNs: monotonicErrorNs}
+	var clockError time.Duration
+	if p := cfg.Part; p != nil {
+		t.clock, clockError = p.Clock, p.ClockError
+		recorder.ErrorNs += int64(clockError)
+	}
+	for place, n := range members {
 		dev, err := cfg.Provider.Open(cfg.Device)
 		if err != nil {
 			return fmt.Errorf("node %d: %w", n, err)
 		}
-		m, err := NewMember(&c.Config, MemberConfig{ID: proto.NodeID(n), Context: dev,
+		m, err := NewMember(&c.Config, MemberConfig{ID: n, Context: dev,
 			NewWorker: func(i int, wc fiber.WorkerConfig) (*fiber.Worker, error) {
-				return t.list[(n*cfg.Workers+i)%len(t.list)].NewWorker(wc)
+				return t.list[(place*cfg.Workers+i)%len(t.list)].NewWorker(wc)
 			},
-			Clock: t.clock, RecorderClock: t.clock, Incarnation: randomIncarnation(),
-			Recorder: history.Clock{Name: "process", ErrorNs: monotonicErrorNs}})
+			Clock: t.clock, ClockError: clockError, RecorderClock: t.clock,
+			Incarnation: randomIncarnation(), Recorder: recorder})
 		if err != nil {
 			return err
 		}
 		c.Members = append(c.Members, m)
 	}
+	if cfg.Part != nil {
+		return c.connectPart(cfg.Part)
+	}
 	return c.connectAll()
+}
+
+// members are those that live in this process.
+func (c *LocalConfig) members() []proto.NodeID {
+	if c.Part != nil {
+		return c.Part.Members
+	}
+	var all []proto.NodeID
+	for n := range c.Nodes {
+		all = append(all, proto.NodeID(n))
+	}
+	return all
+}
+
+// connectPart connects members that live here with those that do not.
+func (c *Cluster) connectPart(p *Part) error {
+	var own []Descriptor
+	for _, m := range c.Members {
+		own = append(own, m.Describe())
+	}
+	all, err := p.Exchange(own)
+	if err != nil {
+		return err
+	}
+	for _, m := range c.Members {
+		if err := m.Connect(all); err != nil {
+			return err
+		}
+	}
+	return p.Connected()
 }
 
 // connectAll connects members that all live here.

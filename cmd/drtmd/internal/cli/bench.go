@@ -53,11 +53,14 @@ const benchExample = `
   drtmd bench --transport sim --preset cx3-56g --nodes 6
   drtmd bench --list`
 
+// joinFlag is given by a supervisor to the processes that it starts.
+const joinFlag = "join"
+
 // benchFlags are the flags as given.
 type benchFlags struct {
 	workload, protocol, mutation            string
 	nodes, threads, workers, fibers         int
-	processes                               int
+	processes, join                         int
 	duration, warmup                        time.Duration
 	transport, device, runDir, preset, cost string
 	seed                                    uint64
@@ -126,6 +129,8 @@ func (p *benchFlags) register(c *cobra.Command) {
 	f.StringVar(&p.mutation, "mutation", "", "switch the deliberate bug `NAME` of the protocol on")
 	f.BoolVar(&p.list, "list", false, "list workloads, protocols and their deliberate bugs")
 	p.workloadFlags.register(f)
+	f.IntVar(&p.join, joinFlag, 0, "be one process of a run; `FD` leads to its supervisor")
+	_ = f.MarkHidden(joinFlag) // it exists
 }
 
 // defaultProtocol is the project's main one.

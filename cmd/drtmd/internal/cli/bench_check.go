@@ -117,7 +117,14 @@ func (r *benchRun) checkTransport(given func(string) bool) error {
 // checkThreads chooses the number of OS threads.
 func (r *benchRun) checkThreads(given func(string) bool) error {
 	p := r.flags
-	workers := p.nodes * p.workers
+	if p.processes > p.nodes {
+		return usagef("each process needs a node", "--processes %d is more than --nodes %d",
+			p.processes, p.nodes)
+	}
+	if p.processes > 1 && r.protocol.OneThread {
+		return usagef("leave --processes out", "protocol %s runs in one process", p.protocol)
+	}
+	workers := p.nodes / p.processes * p.workers // of the process that has the fewest
 	if r.threads = p.threads; !given("threads") {
 		r.threads = min(defaultThreads, workers, max(runtime.NumCPU(), 1))
 		if r.protocol.OneThread {
@@ -127,7 +134,7 @@ func (r *benchRun) checkThreads(given func(string) bool) error {
 	switch {
 	case r.threads < 1 || r.threads > workers:
 		return usagef("each thread needs a worker", "--threads %d is not in 1..%d, the number of "+
-			"workers", r.threads, workers)
+			"workers of a process", r.threads, workers)
 	case r.protocol.OneThread && r.threads > 1:
 		return usagef("use --threads 1", "protocol %s runs on one thread", p.protocol)
 	}

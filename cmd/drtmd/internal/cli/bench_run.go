@@ -32,19 +32,23 @@ func (e *checkError) Error() string { return "check failed: " + e.what }
 func (r *benchRun) run(ctx context.Context) error {
 	p := r.flags
 	progress, finish := r.progress()
-	o := load.Options{Open: r.open, Seed: p.seed, Warmup: p.warmup, Duration: p.duration,
+	o := load.Options{Workload: r.workload, Open: r.open, Seed: p.seed, Warmup: p.warmup, Duration: p.duration,
 		SampleEvery: p.sampleEvery, YieldEvery: p.yieldEvery, Progress: progress,
 		Interval: r.interval()}
 	if r.cost != nil {
 		o.Virtual, o.ChargePs = true, clientChargePs
 	}
+	if p.join > 0 {
+		finish()
+		return r.joinRun(ctx, o)
+	}
 	doc := r.document()
-	res, err := load.Run(ctx, o)
+	res, err := r.load(ctx, o)
 	finish()
 	if res == nil {
 		return r.wrongOptions(err)
 	}
-	doc.Fill(res)
+	doc.Fill(r.workload.Kinds(), res)
 	violated, checkErr := r.examine(ctx, doc, res)
 	if res.History != nil {
 		checkErr = errors.Join(checkErr, res.History.Close())
@@ -86,7 +90,10 @@ func (r *benchRun) examine(ctx context.Context, doc *report.Bench, res *load.Res
 const manyTxns = 1_000_000
 
 // open builds the cluster.
-func (r *benchRun) open(ctx context.Context) (*node.Cluster, error) {
+func (r *benchRun) open(ctx context.Context) (*node.Cluster, error) { return r.openPart(ctx, nil) }
+
+// openPart builds this process's part of it; nil is all.
+func (r *benchRun) openPart(ctx context.Context, part *node.Part) (*node.Cluster, error) {
 	p := r.flags
 	cfg := node.Config{Protocol: r.protocol, Workload: r.workload, Nodes: p.nodes,
 		Workers: p.workers, Fibers: p.fibers, Seed: p.seed, Mutation: p.mutation}
@@ -98,7 +105,7 @@ func (r *benchRun) open(ctx context.Context) (*node.Cluster, error) {
 		return node.NewSimulated(ctx, node.SimulatedConfig{Config: cfg, Cost: r.cost})
 	}
 	return node.NewLocal(ctx, node.LocalConfig{Config: cfg, Provider: r.provider,
-		Device: p.device, Threads: r.threads})
+		Device: p.device, Threads: r.threads, Part: part})
 }
 
 func (r *benchRun) recorded() bool { return r.flags.check || r.flags.history != "" }

@@ -32,7 +32,7 @@ func options(t *testing.T, protocol string, simulated bool) Options {
 		t.Fatal(err)
 	}
 	cfg := node.Config{Protocol: p, Workload: b, Fibers: 4, Seed: 3}
-	return Options{Seed: 3, Warmup: time.Millisecond, Duration: 5 * time.Millisecond, SampleEvery: 1,
+	return Options{Workload: b, Seed: 3, Warmup: time.Millisecond, Duration: 5 * time.Millisecond, SampleEvery: 1,
 		Open: func(ctx context.Context) (*node.Cluster, error) {
 			if simulated {
 				return node.NewSimulated(ctx, node.SimulatedConfig{Config: cfg})
@@ -152,7 +152,6 @@ func TestTransactionsDoNotAllocate(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := &run{o: &o, cluster: c}
 			const txns = 5000
 			tasks := c.Start("count", 1, func(f *fiber.Fiber, w *node.Worker, _ int) error {
 				x := &worker{w: w}
@@ -173,7 +172,7 @@ func TestTransactionsDoNotAllocate(t *testing.T) {
 				}
 				return nil
 			})
-			if err := errors.Join(tasks.Wait(ctx), r.cluster.Close()); err != nil {
+			if err := errors.Join(tasks.Wait(ctx), c.Close()); err != nil {
 				t.Error(err)
 			}
 		})

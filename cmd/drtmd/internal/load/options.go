@@ -12,7 +12,8 @@ import (
 
 // Options of a run.
 type Options struct {
-	// Open builds and starts the cluster.
+	Workload workload.Workload
+	// Open builds and starts the cluster, or this process's part of it.
 	Open func(ctx context.Context) (*node.Cluster, error)
 	// Seed of the clients.
 	Seed uint64
@@ -54,11 +55,9 @@ func (p Phase) String() string { return [...]string{"warming up", "measuring"}[p
 
 // Result of a run.
 type Result struct {
-	Workload workload.Workload
-	Config   node.Config
-	Device   verbs.DeviceAttr // of node 0
-	Elapsed  time.Duration    // measured, on the cluster's clock
-	Wall     time.Duration    // the same in real time
+	Device  verbs.DeviceAttr // of node 0
+	Elapsed time.Duration    // measured, on the cluster's clock
+	Wall    time.Duration    // the same in real time
 	// Interrupted: the measurement is shorter than was asked for.
 	Interrupted bool
 	Sum         Snapshot

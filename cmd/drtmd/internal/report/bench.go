@@ -98,8 +98,8 @@ type VerbRow struct {
 	PerCommitted float64 `json:"per_committed"`
 }
 
-// Fill takes the measurement over.
-func (b *Bench) Fill(r *load.Result) {
+// Fill takes the measurement over. kinds are the names of the types of transactions.
+func (b *Bench) Fill(kinds []string, r *load.Result) {
 	b.ElapsedNs, b.WallNs, b.Interrupted = int64(r.Elapsed), int64(r.Wall), r.Interrupted
 	b.Machine, b.AtomicScope = ThisMachine(), r.Device.Atomic.String()
 	if !b.Virtual {
@@ -107,7 +107,7 @@ func (b *Bench) Fill(r *load.Result) {
 	}
 	b.All = KindRow{Name: "all", Aborts: []AbortRow{}}
 	var aborts [proto.ReasonEnd]uint64
-	for i, name := range r.Workload.Kinds() {
+	for i, name := range kinds {
 		c := &r.Sum.Counts.Kinds[i+1]
 		k := KindRow{Name: name, Committed: c.Outcomes[proto.Committed],
 			RolledBack: c.Outcomes[proto.RolledBack], GivenUp: c.Outcomes[proto.Aborted],

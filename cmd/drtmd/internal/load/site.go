@@ -1,0 +1,151 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"drtmd/proto"
+	"drtmd/proto/history"
+	"drtmd/proto/node"
+	"drtmd/proto/workload"
+	"drtmd/verbs"
+	"drtmd/verbs/fiber"
+)
+
+// site is where clients run: a cluster in this process, or processes with a share each. Its calls
+// come in the order in which they stand here, look and sleep as often as wanted.
+type site interface {
+	// start lets the clients run.
+	start() error
+	now() time.Duration
+	sleep(ctx context.Context, d time.Duration) error
+	// failure is why a client has ended before its time; nil while none has.
+	failure(ctx context.Context) error
+	// look adds the counts so far to sum and the latencies to h, which may be nil; reset begins
+	// the latencies anew.
+	look(ctx context.Context, sum *Snapshot, h histograms, reset bool) error
+	// end ends the transactions under way.
+	end(ctx context.Context) error
+	// finish stops the cluster and adds up what is left.
+	finish(ctx context.Context) (*totals, error)
+	device() verbs.DeviceAttr
+	close() error
+}
+
+// totals are what is left after a run.
+type totals struct {
+	initial, final workload.Quantities
+	did            workload.Ledger
+	history        *history.History // nil: none was recorded
+}
+
+// local is a site in this process.
+type local struct {
+	o       *Options
+	cluster *node.Cluster
+	workers []*worker
+	over    atomic.Bool
+	tasks   *node.Tasks
+}
+
+// worker is what a site knows of one worker. Its thread writes it.
+type worker struct {
+	w       *node.Worker
+	counts  workload.Counts
+	latency histograms
+	clients []workload.Client
+}
+
+func (s *local) start() error {
+	cfg := &s.cluster.Config
+	byWorker := map[*node.Worker]*worker{}
+	for _, w := range s.cluster.Workers() {
+		x := &worker{w: w, latency: newHistograms(len(cfg.Workload.Kinds()))}
+		for i := range cfg.Fibers {
+			stream := uint64(int(w.Node)*cfg.Workers+w.Index)<<32 | uint64(i)
+			x.clients = append(x.clients,
+				cfg.Workload.NewClient(w.Node, rand.New(rand.NewPCG(s.o.Seed, stream))))
+		}
+		s.workers = append(s.workers, x)
+		byWorker[w] = x
+	}
+	s.tasks = s.cluster.Start("load", cfg.Fibers,
+		func(f *fiber.Fiber, w *node.Worker, i int) error {
+			x := byWorker[w]
+			d := workload.Driver{Client: x.clients[i], Counts: &x.counts, Over: s.over.Load,
+				Runner:     proto.Runner{Engine: w.Engine, Rand: w.Rand, GiveUp: s.over.Load},
+				YieldEvery: s.o.YieldEvery, SampleEvery: s.o.SampleEvery, Latency: x.sample,
+				ChargePs: s.o.ChargePs}
+			return d.Run(f)
+		})
+	return nil
+}
+
+// sample takes the latency of a committed transaction.
+func (x *worker) sample(kind uint8, d time.Duration) {
+	_ = x.latency[kind].RecordValue(min(max(d.Nanoseconds(), 1), longestNs)) // always in range
+}
+
+func (s *local) now() time.Duration { return s.cluster.Now() }
+
+func (s *local) sleep(ctx context.Context, d time.Duration) error { return s.cluster.Sleep(ctx, d) }
+
+func (s *local) failure(ctx context.Context) error {
+	if !s.tasks.Failed() {
+		return nil
+	}
+	s.over.Store(true)
+	return s.tasks.Wait(ctx)
+}
+
+// look visits the workers one after the other, each on its own thread.
+func (s *local) look(ctx context.Context, sum *Snapshot, h histograms, reset bool) error {
+	i := 0
+	return s.cluster.Inspect(ctx, func(w *node.Worker) {
+		x := s.workers[i]
+		i++
+		sum.add(&Snapshot{Counts: x.counts, Engine: *w.Engine.Stats(), Fiber: w.Worker.Stats})
+		if h != nil {
+			h.merge(x.latency)
+		}
+		if reset {
+			x.latency.reset()
+		}
+	})
+}
+
+func (s *local) end(ctx context.Context) error {
+	s.over.Store(true)
+	if err := s.tasks.Wait(ctx); err != nil {
+		return fmt.Errorf("ending the transactions under way: %w", err)
+	}
+	return nil
+}
+
+func (s *local) finish(context.Context) (*totals, error) {
+	if err := s.cluster.Stop(); err != nil {
+		return nil, err
+	}
+	t := &totals{}
+	for _, x := range s.workers {
+		for _, c := range x.clients {
+			c.AddTo(&t.did)
+		}
+	}
+	var err error
+	if t.initial, t.final, err = s.cluster.Count(); err != nil {
+		return nil, err
+	}
+	t.history, err = s.cluster.History()
+	return t, err
+}
+
+func (s *local) device() verbs.DeviceAttr {
+	return s.cluster.Members[0].Workers[0].Worker.PD().Context().Attr()
+}
+
+func (s *local) close() error { return errors.Join(s.cluster.Close()) }

@@ -23,7 +23,8 @@ type Config struct {
 	Node   proto.NodeID
 	Worker uint32 // within its node, less than MaxWorkers
 	// Life tells the engines apart that this worker has had on memory that is kept: at least the
-	// last few must differ. Less than MaxLives.
+	// last few must differ. Less than MaxLives; 0 = made from the port's incarnation, if there is
+	// a port.
 	Life uint32
 
 	Fibers *fiber.Worker

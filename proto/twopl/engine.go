@@ -64,6 +64,9 @@ func New(cfg Config) (*Engine, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
+	if cfg.Life == 0 && cfg.Port != nil {
+		cfg.Life = lifeOf(cfg.Port.Address().Incarnation)
+	}
 	e := &Engine{cfg: cfg, record: cfg.Recorder != nil,
 		cpuLocks: cfg.CPULocks && cfg.Scope == verbs.AtomicGlob && cfg.Memory.Words != nil}
 	most := 0

@@ -52,6 +52,12 @@ func makeLockWord(n proto.NodeID, worker, tx, life uint32) lockWord {
 		lockWord(tx)<<txShift | lockWord(life)<<lifeShift
 }
 
+// lifeOf spreads the incarnation of a port, which no two lives of a worker share, over the bits of
+// a life (Fibonacci hashing).
+func lifeOf(incarnation uint64) uint32 {
+	return uint32(incarnation * 0x9e3779b97f4a7c15 >> (64 - lifeBits))
+}
+
 // Node is the node of the holder.
 func (w lockWord) Node() proto.NodeID { return proto.NodeID(w >> nodeShift) }
 

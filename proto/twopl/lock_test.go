@@ -61,3 +61,18 @@ func TestLockWordRefusesWhatDoesNotFit(t *testing.T) {
 		})
 	}
 }
+
+func TestLivesOfNeighbouringIncarnationsDiffer(t *testing.T) {
+	for _, base := range []uint64{1, 1 << 32, 7<<32 | 1, 1<<63 + 5} {
+		seen := map[uint32]uint64{}
+		for i := range uint64(64) {
+			for _, inc := range []uint64{base + i, base + i<<8, base + i<<32} {
+				life := lifeOf(inc)
+				if other, ok := seen[life]; ok && other != inc {
+					t.Errorf("incarnations %#x and %#x are both life %d", inc, other, life)
+				}
+				seen[life] = inc
+			}
+		}
+	}
+}

@@ -18,7 +18,7 @@ type benchTable struct {
 	keys  []uint64
 }
 
-func newBenchTable(b *testing.B, n int) *benchTable {
+func newBenchTable(b testing.TB, n int) *benchTable {
 	b.Helper()
 	c := For(1, "bench", 8, n)
 	table, err := Format(c, mapped(b, c.Bytes()), 0)
@@ -152,4 +152,21 @@ func benchmarkLookup(b *testing.B, x *benchTable) {
 		}
 	}
 	b.ReportMetric(0, "ns/op")
+}
+
+// TestBenchmarkReadsWhatItLoaded keeps the benchmark from measuring look-ups that find nothing.
+func TestBenchmarkReadsWhatItLoaded(t *testing.T) {
+	x := newBenchTable(t, 1000)
+	r := htm.NewRegion(htm.Config{})
+	for k, want := range x.model {
+		if v, ok := x.get(k); !ok || v != want {
+			t.Errorf("key %d outside of a region: %d, %v", k, v, ok)
+		}
+		if v, ok := x.getIn(r, k); !ok || v != want {
+			t.Errorf("key %d in a region: %d, %v", k, v, ok)
+		}
+	}
+	if _, ok := x.get(1000); ok {
+		t.Error("a key that was not loaded is found")
+	}
 }

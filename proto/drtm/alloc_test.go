@@ -1,0 +1,124 @@
+package drtm_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"testing"
+
+	"drtmd/proto"
+	"drtmd/proto/drtm"
+	"drtmd/proto/node"
+	"drtmd/verbs/fiber"
+)
+
+// shapes are transactions whose steady state the tests and benchmarks look at.
+var shapes = []struct {
+	name    string
+	attempt int
+	d       *proto.Decl
+}{
+	{"local", 0, declare(reading(full, keyOn(0, 1)), writing(full, keyOn(0, 2)),
+		writing(small, keyOn(0, 3)))},
+	{"local, read-only", 0, declare(reading(full, keyOn(0, 1)), reading(large, keyOn(0, 2)))},
+	{"remote", 0, declare(writing(full, keyOn(1, 1)), writing(small, keyOn(0, 2)))},
+	{"remote leases, read-only", 0, declare(reading(full, keyOn(1, 3)), reading(small, keyOn(0, 4)))},
+	{"local records leased", 2, declare(reading(full, keyOn(0, 5)), reading(small, keyOn(0, 6)))},
+	{"fallback", drtm.DefaultAttempts, declare(writing(full, keyOn(1, 7)), writing(small, keyOn(0, 8)))},
+}
+
+// touch reads what is declared, and writes what may be written.
+type touch struct {
+	d   *proto.Decl
+	buf [200]byte
+}
+
+func (x *touch) Execute(tx proto.Txn) error {
+	for i := range x.d.Accesses {
+		a := &x.d.Accesses[i]
+		b := x.buf[:sizes[a.Table]]
+		if err := tx.Read(a.Table, a.Key, b); err != nil {
+			return err
+		}
+		if a.Mode == proto.ModeRead {
+			continue
+		}
+		b[0]++
+		if err := tx.Write(a.Table, a.Key, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestTransactionsDoNotAllocate in their steady state.
+func TestTransactionsDoNotAllocate(t *testing.T) {
+	c := start(t, host{make: func(ctx context.Context, c node.Config) (*node.Cluster, error) {
+		return node.NewLocal(ctx, node.LocalConfig{Config: c, Threads: 1})
+	}}, settings{node: func(cfg *node.Config) { cfg.Record = nil }})
+	for _, x := range shapes {
+		c.on(0, func(f *fiber.Fiber, e *drtm.Engine) error {
+			p := &touch{d: x.d}
+			run := func() error {
+				tx, err := e.Begin(f, x.d, x.attempt)
+				if err != nil {
+					return err
+				}
+				if err := p.Execute(tx); err != nil {
+					tx.Abort(err)
+					return err
+				}
+				return tx.Commit()
+			}
+			const n = 200
+			var before, after runtime.MemStats
+			for _, measured := range []bool{false, true} {
+				runtime.ReadMemStats(&before)
+				for range n {
+					if err := run(); proto.AbortReason(err) != 0 {
+						if err := f.Sleep(100 * us); err != nil {
+							return err
+						}
+					} else if err != nil {
+						return err
+					}
+				}
+				runtime.ReadMemStats(&after)
+				// What else the process does while the fiber waits may allocate a little.
+				if got := float64(after.Mallocs-before.Mallocs) / n; measured && got > 0.2 {
+					return fmt.Errorf("%s: %.2f allocations per transaction", x.name, got)
+				}
+			}
+			return nil
+		})
+	}
+}
+
+// BenchmarkTransactions runs each shape on one fiber of one thread.
+func BenchmarkTransactions(b *testing.B) {
+	for _, x := range shapes {
+		b.Run(x.name, func(b *testing.B) {
+			c := start(b, host{make: func(ctx context.Context, c node.Config) (*node.Cluster, error) {
+				return node.NewLocal(ctx, node.LocalConfig{Config: c, Threads: 1})
+			}}, settings{node: func(cfg *node.Config) { cfg.Record = nil }})
+			b.ReportAllocs()
+			c.on(0, func(f *fiber.Fiber, e *drtm.Engine) error {
+				p := &touch{d: x.d}
+				for b.Loop() {
+					tx, err := e.Begin(f, x.d, x.attempt)
+					if err == nil {
+						if err = p.Execute(tx); err == nil {
+							err = tx.Commit()
+						} else {
+							tx.Abort(err)
+						}
+					}
+					if proto.AbortReason(err) == 0 && err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		})
+	}
+}

@@ -64,6 +64,8 @@ func TestScripts(t *testing.T) {
 			case "built":
 				_, err := ibv.New().Devices()
 				return !errors.Is(err, verbs.ErrNotBuilt), nil
+			case "race":
+				return raceBuild, nil
 			case "guest":
 				return os.Getenv("DRTMD_GUEST") != "", nil
 			}

@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // saved gives a file of two nodes, with every kind of operation and of outcome.
@@ -171,7 +169,7 @@ func FuzzOpen(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := cmp.Diff(records(t, h), records(t, copied)); d != "" {
+		if d := diff(records(t, h), records(t, copied)); d != "" {
 			t.Error(d)
 		}
 		if err := errors.Join(h.Close(), copied.Close()); err != nil {
@@ -218,7 +216,7 @@ func FuzzPayload(f *testing.F) {
 		if err := eachTxn(head, encoded, &r, func(r *Record) error {
 			c := *r
 			c.Ops = append([]Op(nil), r.Ops...)
-			if d := cmp.Diff(got[i], c); d != "" {
+			if d := diff(got[i], c); d != "" {
 				t.Error(d)
 			}
 			i++

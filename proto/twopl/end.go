@@ -27,14 +27,14 @@ func (t *tx) finish(o history.Outcome) {
 // leave gives the transaction object back. Locks that are left belong to nodes that cannot be
 // reached; they keep the transaction's word, so the object takes another.
 func (t *tx) leave() {
-	orphans := uint64(0)
+	owes := false
 	for i := range t.records {
-		if t.records[i].lock != lockNone {
-			orphans++
+		if r := &t.records[i]; r.lock != lockNone {
+			t.owe(r)
+			owes = true
 		}
 	}
-	if orphans > 0 {
-		t.e.orphans += orphans
+	if owes {
 		t.nameLocks()
 	}
 	t.e.put(t)

@@ -43,6 +43,7 @@ type Engine struct {
 	free      []*tx
 	nextTx    uint32
 	orphans   uint64
+	debts     []debt
 	stats     proto.Stats
 	closed    bool
 	closeErrs error
@@ -93,7 +94,8 @@ func New(cfg Config) (*Engine, error) {
 // Stats implements proto.Engine.
 func (e *Engine) Stats() *proto.Stats { return &e.stats }
 
-// Orphans counts the locks that could not be given back because their node did not answer.
+// Orphans counts the locks that could not be given back because their node did not answer, those
+// that Finish has given back since included.
 func (e *Engine) Orphans() uint64 { return e.orphans }
 
 // CPULocks reports whether local records are locked by the CPU: asked for, and possible here.

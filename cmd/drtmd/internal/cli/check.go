@@ -22,8 +22,8 @@ import (
 // CheckSchema is that of the document that drtmd check --json prints.
 const CheckSchema = "drtmd.check/1"
 
-const checkLong = `check reads a history that drtmd bench --history saved, and decides whether the run
-was strictly serializable: whether all transactions that committed can be put into one order in
+const checkLong = `check reads a history that drtmd bench --history saved, and decides whether the
+run was strictly serializable: whether all transactions that committed can be put into one order in
 which each reads what those before it wrote, and which agrees with real time as far as the clocks
 tell.
 

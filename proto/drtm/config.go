@@ -3,7 +3,6 @@ package drtm
 import (
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"drtmd/htm"
@@ -43,9 +42,6 @@ type Config struct {
 	RoundTrip     time.Duration // of a small READ of a peer
 
 	Scope verbs.AtomicScope
-	// Structure excludes the machine's workers from each other while one of them makes or takes
-	// away an entry. Memory without line words needs it, and ignores it otherwise.
-	Structure *sync.Mutex
 	// Region is the template of the regions' configuration: geometry, and what simulations and
 	// tests inject. Flag and Step are the engine's to set.
 	Region htm.Config
@@ -138,8 +134,6 @@ func (c *Config) check() error {
 			"make them longer than twice that", ErrConfig, c.Lease, c.LeaseReadOnly, c.Delta)
 	case c.Scope == verbs.AtomicNone:
 		return fmt.Errorf("%w: the device has no atomics: choose another", ErrConfig)
-	case c.Memory.Words == nil && c.Structure == nil:
-		return fmt.Errorf("%w: memory without line words needs Config.Structure", ErrConfig)
 	}
 	return nil
 }

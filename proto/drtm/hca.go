@@ -62,21 +62,9 @@ func (r *recordCommitter) Lock() bool {
 func (r *recordCommitter) Validate() bool {
 	t := (*tx)(r)
 	m := t.e.cfg.Memory
-	again := false
 	for i := range t.items {
 		it := &t.items[i]
 		if it.verbs || !it.loaded {
-			continue
-		}
-		if !it.found {
-			again = true
-			// Absent without an entry. Whoever inserts it makes the entry, locks it, and then
-			// reads or writes what this transaction holds; so it shows here, or it comes later.
-			if off, found := t.e.cfg.Tables[it.table-1].Find(uint64(it.key)); found &&
-				layout.Match(uint64(it.key), word(m, off), layout.Version(word(m,
-					off+layout.VersionOffset))) != layout.Stale {
-				return false
-			}
 			continue
 		}
 		s := State(word(m, it.off+layout.StateOffset))
@@ -86,9 +74,7 @@ func (r *recordCommitter) Validate() bool {
 			return false
 		}
 	}
-	// An absence without an entry has no version: it may have ended and begun again since it was
-	// read. So this moment is when the transaction takes place, and the leases must last until it.
-	return !again || t.Confirm()
+	return true
 }
 
 // Unlock gives the state words back, whether or not the commit has taken place.

@@ -111,23 +111,10 @@ func encodeRequest(b *[ensureRequestBytes]byte, table proto.TableID, k proto.Key
 	binary.LittleEndian.PutUint64(b[8:], uint64(k))
 }
 
-// structure takes the right to change the tables' structure where regions of different workers
-// do not see each other.
-func (h *host) structure() func() {
-	if h.e.glob {
-		return nil
-	}
-	h.e.cfg.Structure.Lock()
-	return h.e.cfg.Structure.Unlock
-}
-
 // ensure finds a key's entry or makes an absent one, and says where it is. One that is made will
 // be given back unless the key has a value by then.
 func (h *host) ensure(table proto.TableID, k proto.Key) (off int, a answer) {
 	t := h.e.cfg.Tables[table-1]
-	if unlock := h.structure(); unlock != nil {
-		defer unlock()
-	}
 	for range hostTries {
 		h.region.Begin()
 		off, v, ok, err := t.EnsureIn(h.region, uint64(k), uint64(Init))
@@ -240,9 +227,7 @@ func (h *host) reclaimLocked(f *fiber.Fiber, t *store.Table, k proto.Key, off in
 	if err != nil || State(old) != s {
 		return inUse
 	}
-	h.e.cfg.Structure.Lock()
 	done := h.unlink(t, k, lock)
-	h.e.cfg.Structure.Unlock()
 	if _, err := p.Conn.CAS(f, at, p.Memory.RKey, uint64(lock), uint64(Init)); err != nil {
 		return inUse // the own queue pair is broken: the worker is going down
 	}

@@ -30,6 +30,11 @@ func (t *tx) locate() int {
 	for i := range t.items {
 		if it := &t.items[i]; !it.verbs {
 			it.off, it.found = t.e.cfg.Tables[it.table-1].Find(uint64(it.key))
+			if !it.found && !t.e.glob {
+				// Without line words only an entry can say that there is no record.
+				off, a := t.e.host.ensure(it.table, it.key)
+				it.off, it.found = off, a == answerDone
+			}
 			n++
 		}
 	}
@@ -50,6 +55,9 @@ func (t *tx) loadLocal(it *item) error {
 		it.off, it.found, ok = t.e.cfg.Tables[it.table-1].FindIn(t.region, uint64(it.key))
 		if !ok {
 			return t.regionOver()
+		}
+		if !it.found && !t.e.glob {
+			return t.leave(proto.ReasonConflict) // it was given back again, or there is no room
 		}
 		if !it.found {
 			it.absent() // the lines of its buckets are in the read set

@@ -106,7 +106,6 @@ func TestConfigurationsThatCannotWorkAreRefused(t *testing.T) {
 		{"tables without specifications", func(c *drtm.Config) { c.Tables = make([]*store.Table, 1) }},
 		{"leases within the clock error", func(c *drtm.Config) { c.Delta, c.Lease = 10*us, 20*us }},
 		{"no atomics", func(c *drtm.Config) { c.Scope = verbs.AtomicNone }},
-		{"no line words and no lock", func(*drtm.Config) {}},
 	}
 	for _, x := range tests {
 		c := good()

@@ -16,14 +16,14 @@ SOAK_TIME ?= 5m
 # NATIVE=1 makes test-rxe use this machine's own rxe link instead of the virtual machine.
 NATIVE ?=
 
-.PHONY: help demo build test test-race test-rxe lint bench-verbs conformance-diff
+.PHONY: help demo build test test-race test-rxe lint bench bench-redis bench-verbs conformance-diff
 .PHONY: verify-clone soak clean
 
 help: ## print this table
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile
 
-demo: build ## build, and run drtmd's main job on shared memory
-	bin/drtmd perf
+demo: build ## build, and run transactions on three nodes on shared memory, proved serializable
+	bin/drtmd bench --warmup 500ms --duration 2s --check
 
 build: ## build bin/drtmd
 	@$(BOOTSTRAP) build
@@ -45,6 +45,12 @@ test-rxe: ## run tests on Soft-RoCE, in a virtual machine (NATIVE=1: on this mac
 lint: ## check formatting, go vet, staticcheck and shellcheck
 	@$(BOOTSTRAP) lint
 	scripts/lint.sh
+
+bench: build ## print what transactions cost, protocols beside each other
+	scripts/bench.sh
+
+bench-redis: build ## print SmallBank beside SmallBank on a local Redis (installs it)
+	scripts/bench-redis.sh
 
 bench-verbs: build ## print the table of verbs against perftest and plain memory
 	scripts/bench-verbs.sh

@@ -55,11 +55,12 @@
 // # Failures
 //
 // A peer that cannot be reached ends the attempt with ReasonUnreachable. If that happens while
-// the locks are given back, those at the peer stay held: Engine.Orphans counts them, and Engine.Finish
-// gives them back, with the update if there was one, once the peer is connected again. If it happens during the write-back, the outcome of the transaction
-// is unknown unless every write was confirmed. A cancellation of the fiber ends the attempt, but
-// not between a request that changes something and its answer, nor in the middle of a commit or a
-// release (Fiber.Shield); all of these waits end by themselves.
+// the locks are given back, those at the peer stay held: Engine.Orphans counts them, and
+// Engine.Finish gives them back, with the update if there was one, once the peer is connected
+// again. If it happens during the write-back, the outcome of the transaction is unknown unless
+// every write was confirmed. A cancellation of the fiber ends the attempt, but not between a
+// request that changes something and its answer, nor in the middle of a commit or a release
+// (Fiber.Shield); all of these waits end by themselves.
 //
 // A record that stays locked by a node that died ends every attempt with ReasonLocked, until the
 // caller's Runner gives up: there is no lease that runs out.

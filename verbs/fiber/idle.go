@@ -10,6 +10,14 @@ const (
 	// leastSpin and mostSpin bound the busy polling of a thread before it sleeps.
 	leastSpin = 20 * time.Microsecond
 	mostSpin  = 200 * time.Microsecond
+	// soon is how long a wait may have taken for the next one to spin longer. It is more than
+	// mostSpin, since a wait that slept took the wake-up of this thread, and perhaps that of the
+	// peer's: on a busy machine both together never end within what spinning would need.
+	soon = time.Millisecond
+	// mostMisses is the number of waits in a row that sleep after the longest spin before the
+	// thread takes spinning for useless, and pause that of the waits before it tries again.
+	mostMisses = 4
+	pause      = 64
 	// yieldAfter is how long a thread spins before it gives the CPU away, once per such time: on
 	// a machine whose cores all spin, what is waited for may need this one (the softirqs of
 	// Soft-RoCE do).
@@ -20,10 +28,10 @@ const (
 )
 
 // idler decides whether a thread without work spins or sleeps. A thread that had to sleep and
-// found an arrival (a completion, or a word that changed) within most, spins up to twice as long
-// as that took the next time, so that round trips of one length never sleep; a wait longer than
-// most, or one that a timer ended, takes it back to least. The clock is read only in waits of
-// more than a few passes.
+// found an arrival (a completion, or a word that changed) soon, spins twice as long the next time,
+// so that round trips of one length come not to sleep; a wait that took longer, or that a timer
+// ended, takes it back to least, and so do waits that sleep in spite of the longest spin. The clock
+// is read only in waits of more than a few passes.
 type idler struct {
 	least, most time.Duration // of spin; both are 0 where the thread never spins
 	spin        time.Duration // bound of the next wait
@@ -31,6 +39,8 @@ type idler struct {
 	since       time.Time     // when the clock was first read in this wait
 	yielded     time.Duration // since then, at the last yield
 	slept       bool          // in this wait
+	misses      int           // waits in a row that slept after the longest spin
+	paused      int           // waits that sleep before the spin may grow again
 }
 
 func newIdler(spin time.Duration) idler {
@@ -48,15 +58,25 @@ func (i *idler) glance() bool { return !i.slept && i.empty%glances != 0 }
 
 // worked ends a wait; arrived: by a completion or a change of memory.
 func (i *idler) worked(arrived bool) {
+	waited := i.empty >= glances
 	i.empty = 0
 	if !i.slept {
+		if waited {
+			i.misses = 0
+		}
 		return
 	}
 	i.slept = false
-	if took := time.Since(i.since); arrived && took <= i.most {
-		i.spin = min(max(i.spin, 2*took), i.most)
-	} else {
+	i.paused = max(i.paused-1, 0)
+	switch took := time.Since(i.since); {
+	case !arrived || took > soon || i.paused > 0:
 		i.spin = i.least
+	case i.spin < i.most:
+		i.spin = min(2*i.spin, i.most)
+	case i.misses < mostMisses:
+		i.misses++
+	default:
+		i.spin, i.misses, i.paused = i.least, 0, pause
 	}
 }
 

@@ -23,31 +23,37 @@ func sleepFor(t *testing.T, i *idler, d time.Duration) {
 }
 
 func TestSpinFollowsHowSoonWorkArrives(t *testing.T) {
-	const soon = 60 * time.Microsecond
+	const shortly = 60 * time.Microsecond
 	for _, c := range []struct {
 		name    string
 		spin    time.Duration // of ThreadConfig
-		took    time.Duration
+		waits   int
+		took    time.Duration // each
 		arrived bool
-		least   time.Duration // of the next spin
-		most    time.Duration
+		want    time.Duration // the next spin
 	}{
-		{"grows when work arrives soon after it", 0, soon, true, 2 * soon, mostSpin},
-		{"is bounded", 0, mostSpin - 50*time.Microsecond, true, mostSpin, mostSpin},
-		{"is short again after a long sleep", 0, time.Second, true, leastSpin, leastSpin},
-		{"is short again after a timer", 0, soon, false, leastSpin, leastSpin},
-		{"is what the program says", time.Millisecond, time.Second, true, time.Millisecond,
-			time.Millisecond},
-		{"is none if the program says so", -1, soon, true, 0, 0},
+		{"grows when work arrives shortly after it", 0, 1, shortly, true, 2 * leastSpin},
+		{"grows again", 0, 2, shortly, true, 4 * leastSpin},
+		{"grows when only the wake-up takes long", 0, 2, mostSpin + shortly, true, 4 * leastSpin},
+		{"is bounded", 0, 6, shortly, true, mostSpin},
+		{"is given up when it never helps", 0, 4 + mostMisses + 1, shortly, true, leastSpin},
+		{"is not tried again at once", 0, 4 + mostMisses + pause, shortly, true, leastSpin},
+		{"is tried again later", 0, 4 + mostMisses + 1 + pause, shortly, true, 2 * leastSpin},
+		{"is short after a long sleep", 0, 3, time.Second, true, leastSpin},
+		{"is short after a timer", 0, 3, shortly, false, leastSpin},
+		{"is what the program says", time.Millisecond, 3, time.Second, true, time.Millisecond},
+		{"is none if the program says so", -1, 3, shortly, true, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			i := newIdler(c.spin)
-			sleepFor(t, &i, c.took)
-			i.worked(c.arrived)
-			// On a loaded machine the wait may have taken longer than it should, also too long.
-			late := i.spin == i.least && time.Since(i.since) > i.most
-			if !late && (i.spin < c.least || i.spin > c.most) {
-				t.Fatalf("the next spin is %v, not %v to %v", i.spin, c.least, c.most)
+			late := false // on a loaded machine a wait may take longer than it should
+			for range c.waits {
+				sleepFor(t, &i, c.took)
+				late = late || c.took < soon && time.Since(i.since) > soon-50*time.Microsecond
+				i.worked(c.arrived)
+			}
+			if !late && i.spin != c.want {
+				t.Fatalf("the next spin is %v, not %v", i.spin, c.want)
 			}
 		})
 	}

@@ -17,7 +17,7 @@ import (
 type cq struct {
 	rxe  *softRoCE // nil on other drivers
 	seen finder    // rxe only
-	c    *C.struct_ibv_cq
+	c    *C.struct_drt_cq
 	once closeOnce
 }
 
@@ -73,7 +73,7 @@ func (q *cq) Arm(solicitedOnly bool) error {
 // Close does not wait for the program: events that were read are acknowledged, and the kernel
 // drops those that were not.
 func (q *cq) Close() error {
-	return q.once.do(func() error { return failed("ibv_destroy_cq", C.ibv_destroy_cq(q.c)) })
+	return q.once.do(func() error { return failed("ibv_destroy_cq", C.drt_destroy_cq(q.c)) })
 }
 
 // compChannel is a completion channel (verbs.DriverChannel).

@@ -190,14 +190,14 @@ static void translate_wc(const struct ibv_wc *from, struct drt_wc *to)
 }
 
 /* drt_poll: how many, or -1 if the queue is broken and nothing was taken. */
-int drt_poll(struct ibv_cq *cq, struct drt_wc *wcs, int n)
+int drt_poll(struct drt_cq *cq, struct drt_wc *wcs, int n)
 {
 	struct ibv_wc chunk[CHUNK];
 	int done = 0;
 
 	while (done < n) {
 		int want = n - done < CHUNK ? n - done : CHUNK;
-		int got = ibv_poll_cq(cq, want, chunk);
+		int got = ibv_poll_cq(cq_of(cq), want, chunk);
 
 		if (got < 0)
 			return done ? done : -1;
@@ -210,9 +210,9 @@ int drt_poll(struct ibv_cq *cq, struct drt_wc *wcs, int n)
 	return done;
 }
 
-int drt_arm(struct ibv_cq *cq, int solicited_only)
+int drt_arm(struct drt_cq *cq, int solicited_only)
 {
-	return ibv_req_notify_cq(cq, solicited_only);
+	return ibv_req_notify_cq(cq_of(cq), solicited_only);
 }
 
 /* drt_get_cq_events: takes and acknowledges up to room events of a non-blocking channel. */

@@ -6,6 +6,11 @@
 
 #include <stdatomic.h>
 
+static inline struct ibv_cq *cq_of(struct drt_cq *cq)
+{
+	return (struct ibv_cq *)cq;
+}
+
 /*
  * drt_ahs maps the handles of address handles to ibv_ah, for one device. Blocks are never moved
  * or freed while the device is open, so posts read it without a lock; drt_ah_set is serialized

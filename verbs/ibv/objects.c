@@ -36,7 +36,7 @@ int drt_create_channel(struct ibv_context *ctx, struct ibv_comp_channel **out)
 
 /* drt_create_cq: where the driver has no single-threaded queues, an ordinary one serves. */
 int drt_create_cq(struct ibv_context *ctx, int depth, uint32_t id, struct ibv_comp_channel *ch,
-		  int single, struct ibv_cq **out)
+		  int single, struct drt_cq **out)
 {
 	void *context = (void *)(uintptr_t)id;
 
@@ -52,22 +52,27 @@ int drt_create_cq(struct ibv_context *ctx, int depth, uint32_t id, struct ibv_co
 		struct ibv_cq_ex *ex = ibv_create_cq_ex(ctx, &a);
 
 		if (ex) {
-			*out = ibv_cq_ex_to_cq(ex);
+			*out = (struct drt_cq *)ibv_cq_ex_to_cq(ex);
 			return 0;
 		}
 	}
 	errno = 0;
-	*out = ibv_create_cq(ctx, depth, context, ch, 0);
+	*out = (struct drt_cq *)ibv_create_cq(ctx, depth, context, ch, 0);
 	return *out ? 0 : failure();
 }
 
+int drt_destroy_cq(struct drt_cq *cq)
+{
+	return ibv_destroy_cq(cq_of(cq));
+}
+
 /* drt_create_qp: caps say what is asked for, and afterwards what was granted. */
-int drt_create_qp(struct ibv_pd *pd, struct ibv_cq *send, struct ibv_cq *recv, int ud,
+int drt_create_qp(struct ibv_pd *pd, struct drt_cq *send, struct drt_cq *recv, int ud,
 		  struct drt_ahs *ahs, struct drt_caps *caps, struct drt_qp **out)
 {
 	struct ibv_qp_init_attr a = {
-		.send_cq = send,
-		.recv_cq = recv,
+		.send_cq = cq_of(send),
+		.recv_cq = cq_of(recv),
 		.qp_type = ud ? IBV_QPT_UD : IBV_QPT_RC,
 		.cap = {
 			.max_send_wr = caps->send_wr,

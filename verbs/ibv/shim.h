@@ -41,6 +41,11 @@ struct drt_posted {
 /* Opaque to Go: see internal.h. */
 struct drt_ahs;
 struct drt_qp;
+/*
+ * An ibv_cq under a name of which Go knows no fields: passing a structure that has pointers makes
+ * it look for Go pointers in it, at each poll.
+ */
+struct drt_cq;
 
 struct drt_port {
 	int state, max_mtu, active_mtu, gid_entries, link_layer, grh_required;
@@ -95,8 +100,9 @@ int drt_alloc_pd(struct ibv_context *ctx, struct ibv_pd **out);
 int drt_reg_mr(struct ibv_pd *pd, void *addr, size_t size, uint32_t access, struct ibv_mr **out);
 int drt_create_channel(struct ibv_context *ctx, struct ibv_comp_channel **out);
 int drt_create_cq(struct ibv_context *ctx, int depth, uint32_t id, struct ibv_comp_channel *ch,
-		  int single, struct ibv_cq **out);
-int drt_create_qp(struct ibv_pd *pd, struct ibv_cq *send, struct ibv_cq *recv, int ud,
+		  int single, struct drt_cq **out);
+int drt_destroy_cq(struct drt_cq *cq);
+int drt_create_qp(struct ibv_pd *pd, struct drt_cq *send, struct drt_cq *recv, int ud,
 		  struct drt_ahs *ahs, struct drt_caps *caps, struct drt_qp **out);
 int drt_destroy_qp(struct drt_qp *qp);
 uint32_t drt_qpn(struct drt_qp *qp);
@@ -114,8 +120,8 @@ int drt_ah_set(struct drt_ahs *ahs, uint32_t handle, struct ibv_ah *ah);
 /* data.c */
 struct drt_posted drt_post_send(struct drt_qp *qp, const struct drt_wr *wrs, int n);
 struct drt_posted drt_post_recv(struct drt_qp *qp, const struct drt_recv_wr *wrs, int n);
-int drt_poll(struct ibv_cq *cq, struct drt_wc *wcs, int n);
-int drt_arm(struct ibv_cq *cq, int solicited_only);
+int drt_poll(struct drt_cq *cq, struct drt_wc *wcs, int n);
+int drt_arm(struct drt_cq *cq, int solicited_only);
 int drt_get_cq_events(struct ibv_comp_channel *ch, uint32_t *ids, int room, int *n);
 
 #endif

@@ -81,7 +81,7 @@ func (w *Worker) reach(m *Member) {
 	p.Conn, p.Memory = w.conns[m.ID], m.mr.Remote()
 	p.Tables = p.Tables[:0:0]
 	for i, c := range m.tables {
-		p.Tables = append(p.Tables, remote.Open(c.Descriptor(m.offsets[i]), p.Memory))
+		p.Tables = append(p.Tables, remote.OpenPeer(uint16(m.ID), c.Descriptor(m.offsets[i]), p.Memory))
 	}
 }
 

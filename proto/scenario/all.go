@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"strings"
 	"time"
 
 	"drtmd/proto"
@@ -16,7 +17,9 @@ import (
 
 // Shape of the runs: few accounts, so that transactions meet each other, for some leases' time.
 const (
-	span        = 3 * sim.Millisecond
+	span = 3 * sim.Millisecond
+	// shortSpan is that of the scenarios for crashes at every step.
+	shortSpan   = 80 * sim.Microsecond
 	eventLimit  = 20e6
 	accounts    = 16
 	distributed = 0.5
@@ -33,41 +36,60 @@ const (
 
 // All lists the scenarios of this package.
 func All() []*scenario.Scenario {
-	return []*scenario.Scenario{smallBank("smallbank", "drtm"),
-		microLoad("micro", "drtm"), smallBank("smallbank-twopl", "twopl"),
-		smallBank("smallbank-twopl-local", "twopl-local")}
+	return []*scenario.Scenario{
+		of(spec{name: "smallbank", protocol: "drtm", load: smallBank}),
+		of(spec{name: "micro", protocol: "drtm", load: microLoad}),
+		of(spec{name: "smallbank-steps", protocol: "drtm", load: smallBank, short: true}),
+		of(spec{name: "micro-steps", protocol: "drtm", load: microLoad, short: true}),
+		of(spec{name: "smallbank-twopl", protocol: "twopl", load: smallBank}),
+		of(spec{name: "smallbank-twopl-local", protocol: "twopl-local", load: smallBank})}
 }
 
-func smallBank(name, protocol string) *scenario.Scenario {
-	return of(name, protocol, "SmallBank on "+protocol+": history, money and locks are checked",
-		func(nodes int) (workload.Workload, error) {
-			o := smallbank.Default(nodes)
-			o.Accounts, o.Distributed, o.Anywhere = accounts, distributed, anywhere
-			o.HotAccounts, o.HotAccess = 0.25, 0.75
-			return smallbank.New(o)
-		})
+func smallBank(nodes int) (workload.Workload, error) {
+	o := smallbank.Default(nodes)
+	o.Accounts, o.Distributed, o.Anywhere = accounts, distributed, anywhere
+	o.HotAccounts, o.HotAccess = 0.25, 0.75
+	return smallbank.New(o)
 }
 
-func microLoad(name, protocol string) *scenario.Scenario {
-	return of(name, protocol, "micro on "+protocol+": insertions, deletions and absent reads too",
-		func(nodes int) (workload.Workload, error) {
-			o := micro.Default(nodes)
-			o.Keys, o.Distributed = 16, distributed
-			return micro.New(o)
-		})
+func microLoad(nodes int) (workload.Workload, error) {
+	o := micro.Default(nodes)
+	o.Keys, o.Distributed = accounts, distributed
+	return micro.New(o)
 }
 
-// of makes the scenario of a workload on a protocol.
-func of(name, protocol, doc string,
-	load func(nodes int) (workload.Workload, error)) *scenario.Scenario {
-	p, err := node.FindProtocol(protocol)
-	s := &scenario.Scenario{Name: name, Doc: doc, Nodes: 3, MinNodes: 2, MaxNodes: 16, Workers: 1,
-		Fibers: 3, Until: span, EventLimit: eventLimit, Steps: steps(protocol), Draw: draw}
+// spec says what a scenario is made of.
+type spec struct {
+	name, protocol string
+	load           func(nodes int) (workload.Workload, error)
+	// short runs have few transactions, and these take the fallback handler soon: a crash at each
+	// of their steps is affordable.
+	short bool
+}
+
+func (x spec) doc() string {
+	load, _, _ := strings.Cut(x.name, "-")
+	doc := load + " on " + x.protocol + ", history, sums and locks checked"
+	if x.short {
+		doc += "; a short run, for --every-step"
+	}
+	return doc
+}
+
+// of makes a scenario.
+func of(x spec) *scenario.Scenario {
+	p, err := node.FindProtocol(x.protocol)
+	s := &scenario.Scenario{Name: x.name, Doc: x.doc(), Nodes: 3, MinNodes: 2, MaxNodes: 16,
+		Workers: 1, Fibers: 3, Until: span, EventLimit: eventLimit, Steps: steps(x.protocol),
+		Draw: drawing(steps(x.protocol))}
+	if x.short {
+		s.Fibers, s.Until = 2, shortSpan
+	}
 	for _, m := range p.Mutations {
 		s.Mutations = append(s.Mutations, scenario.Mutation{Name: m.Name, Doc: m.Doc})
 	}
-	if protocol == "drtm" {
-		p.New = newDrTM
+	if x.protocol == "drtm" {
+		p.New = func(e *node.Env) (proto.Engine, error) { return newDrTM(e, x.short) }
 		s.Mutations = append(s.Mutations, scenario.Mutation{Name: mutationBeyondDelta,
 			Doc: "clocks err by much more than DELTA: not a bug of the code"})
 	}
@@ -75,7 +97,7 @@ func of(name, protocol, doc string,
 		if err != nil {
 			return err
 		}
-		w, err := load(e.Nodes)
+		w, err := x.load(e.Nodes)
 		if err != nil {
 			return err
 		}
@@ -85,13 +107,16 @@ func of(name, protocol, doc string,
 }
 
 // newDrTM is the protocol with bounds that fit a run of milliseconds.
-func newDrTM(e *node.Env) (proto.Engine, error) {
+func newDrTM(e *node.Env, eager bool) (proto.Engine, error) {
 	cfg, err := node.DrTMConfig(e)
 	if err != nil {
 		return nil, err
 	}
 	cfg.OrphanAfter, cfg.LockWait = orphanAfter, lockWait
 	cfg.Lease, cfg.LeaseReadOnly = lease, leaseReadOnly
+	if eager {
+		cfg.RegionAborts, cfg.Attempts = 1, 2 // then the fallback handler
+	}
 	return drtm.New(cfg)
 }
 

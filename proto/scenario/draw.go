@@ -16,11 +16,16 @@ const beyond = 10
 
 const drawnFaults = 6
 
-// draw draws clocks that err, and faults of every kind that leaves memory intact.
-func draw(d *scenario.Drawing) sim.Schedule {
+// drawing draws clocks that err, faults of every kind that leaves memory intact, and pauses at some
+// of the given steps.
+func drawing(pauses []string) func(*scenario.Drawing) sim.Schedule {
+	return func(d *scenario.Drawing) sim.Schedule { return draw(d, pauses) }
+}
+
+func draw(d *scenario.Drawing, pauses []string) sim.Schedule {
 	s := drawClocks(d)
 	faults := sim.RandomSchedule(d.Rand, sim.RandomOptions{Nodes: d.Nodes, Workers: d.Workers,
-		Faults: d.Rand.IntN(drawnFaults + 1), Horizon: span * 3 / 4, Span: span / 8,
+		Faults: d.Rand.IntN(drawnFaults + 1), Horizon: d.Until * 3 / 4, Span: d.Until / 8,
 		Weights: []sim.Weight{
 			{Kind: sim.CrashNode, Weight: 2}, {Kind: sim.BreakQPs, Weight: 2},
 			{Kind: sim.CutLink, Weight: 2}, {Kind: sim.DelayRC, Weight: 4},
@@ -32,14 +37,17 @@ func draw(d *scenario.Drawing) sim.Schedule {
 	for i := range faults {
 		faults[i].Kept = faults[i].Kind == sim.CrashNode
 	}
-	return append(append(s, faults...), drawPauses(d)...)
+	return append(append(s, faults...), drawPauses(d, pauses)...)
 }
 
 // drawPauses has workers lose the processor in the middle of a commit, for about a lease: hardware
 // would abort the region, emulation does not (design decision 6).
-func drawPauses(d *scenario.Drawing) (s sim.Schedule) {
+func drawPauses(d *scenario.Drawing, pauses []string) (s sim.Schedule) {
+	if len(pauses) == 0 {
+		return nil
+	}
 	for range drawnPauses {
-		s = append(s, sim.Fault{Kind: sim.PauseWorker, Step: pauseSteps[d.Rand.IntN(len(pauseSteps))],
+		s = append(s, sim.Fault{Kind: sim.PauseWorker, Step: pauses[d.Rand.IntN(len(pauses))],
 			Count: 1 + d.Rand.IntN(pauseCounts),
 			For:   sim.Of(time.Duration(1 + d.Rand.Int64N(int64(2*lease))))})
 	}
@@ -47,15 +55,10 @@ func drawPauses(d *scenario.Drawing) (s sim.Schedule) {
 }
 
 const (
-	drawnPauses = 12
+	drawnPauses = 24
 	// pauseCounts is about how often a step is taken in a run.
 	pauseCounts = 800
 )
-
-var pauseSteps = []string{"drtm: after lock", "drtm: before XBEGIN", "drtm: confirmed before XEND",
-	"drtm: after commit", "drtm: before release", "drtm: between rounds",
-	"drtm: fallback locked one", "htm: line locked", "htm: confirmed", "htm: read set valid",
-	"htm: commit recorded", "htm: line stored"}
 
 // drawClocks gives each clock a step and a drift whose sum stays within DELTA until well after the
 // run: the error of one node, so that two may be twice that apart. Whatever is left out of them,
@@ -65,7 +68,7 @@ func drawClocks(d *scenario.Drawing) sim.Schedule {
 	if d.Mutation == mutationBeyondDelta {
 		bound *= beyond
 	}
-	seconds := float64(3*span) / float64(sim.Second)
+	seconds := float64(3*span) / float64(sim.Second) // also of what is late
 	var s sim.Schedule
 	for _, n := range d.Nodes {
 		step := d.Rand.Int64N(bound + 1)

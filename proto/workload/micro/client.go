@@ -10,6 +10,7 @@ import (
 const (
 	manyReads      = 8 // records of ReadMany, the most of a transaction
 	mostIncrements = 3
+	dependReads    = 2
 )
 
 // client draws the transactions of one fiber.
@@ -45,6 +46,9 @@ func (c *client) Next() (*proto.Decl, proto.Program) {
 	case Redirect:
 		c.add(Pointers, proto.ModeWrite, 1)
 		t.target = c.key()
+	case Depend:
+		c.add(Counters, proto.ModeWrite, 1)
+		c.add(Counters, proto.ModeRead, dependReads)
 	}
 	t.decl.ReadOnly = t.kind == Look || t.kind == ReadMany
 	t.number = c.rand.Uint64()

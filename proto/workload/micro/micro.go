@@ -14,14 +14,15 @@
 //
 // # Transactions, in percent of the mix
 //
-//	increment 20   raises one to three counters
+//	increment 15   raises one to three counters
 //	insert 15      adds an item, or is rolled back because it is there
-//	delete 15      removes one, or is rolled back because it is not
+//	delete 10      removes one, or is rolled back because it is not
 //	move 10        removes one item and adds another, or is rolled back
-//	look 15        reads two items that are there or not
+//	look 10        reads two items that are there or not
 //	read-many 10   reads eight counters
 //	follow 10      raises the counter that a pointer names
 //	redirect 5     makes a pointer name another counter
+//	depend 15      reads two counters and raises a third
 //
 // # What is checked
 //
@@ -64,16 +65,17 @@ const (
 	ReadMany
 	Follow
 	Redirect
+	Depend
 	kindEnd // one past the last
 )
 
 func (k Kind) String() string {
 	return [...]string{"increment", "insert", "delete", "move", "look", "read-many", "follow",
-		"redirect"}[k-1]
+		"redirect", "depend"}[k-1]
 }
 
 // shares of the kinds in percent, in their order.
-var shares = [kindEnd - 1]int{20, 15, 15, 10, 15, 10, 10, 5}
+var shares = [kindEnd - 1]int{15, 15, 10, 10, 10, 10, 10, 5, 15}
 
 // Sums that Count gives.
 const (

@@ -60,6 +60,13 @@ func (t *transaction) Execute(tx proto.Txn) error {
 		return t.look(tx)
 	case ReadMany:
 		return t.readMany(tx)
+	case Depend:
+		for i := range a[1:] {
+			if _, err := t.read(tx, Counters, a[1+i].Key); err != nil {
+				return err
+			}
+		}
+		return t.increment(tx, a[0].Key)
 	}
 	return t.redirect(tx, a[0].Key)
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# soak.sh: searches long for what the normal tests find only by luck: every fuzz target, then the
-# stress tests again and again, plain and under the race detector.
+# soak.sh: searches long for what the normal tests find only by luck: every fuzz target, the
+# simulator's scenarios of protocols with 100,000 seeds each (DRTMD_SOAK_SEEDS), then the stress
+# tests again and again, plain and under the race detector.
 #
 # Usage: scripts/soak.sh [TIME]     TIME for each fuzz target and each kind of stress; default 5m
 #
@@ -36,6 +37,23 @@ repeat() {
   say "$rounds rounds without a failure: $*"
 }
 
+# scenarios SEEDS: what every protocol must stand in the simulator.
+scenarios() {
+  scripts/go build -o bin/drtmd ./cmd/drtmd
+  local name
+  for name in smallbank micro smallbank-twopl smallbank-twopl-local; do
+    say "seeds 1..$1 of $name"
+    bin/drtmd sim --scenario "$name" --seeds "1..$1"
+  done
+  for name in smallbank-steps micro-steps; do
+    say "a crash at every step of $name, 20 runs"
+    local seed
+    for seed in {1..20}; do
+      bin/drtmd sim --scenario "$name" --seed "$seed" --every-step
+    done
+  done
+}
+
 main() {
   [[ ${1:-} != --help ]] || { print_help "$0" && exit 0; }
   local time package name targets
@@ -47,6 +65,7 @@ main() {
     say "fuzzing $name of $package for $time s"
     scripts/go test -run '^$' -fuzz "^$name\$" -fuzztime "${time}s" "$package"
   done <<<"$targets"
+  scenarios "${DRTMD_SOAK_SEEDS:-100000}"
   repeat "$time" scripts/go test -count=1 -run 'Stress|Storm' ./...
   repeat "$time" scripts/go test -race -count=1 -run 'Stress|Storm' ./...
 }

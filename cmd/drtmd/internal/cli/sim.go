@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	protoscenario "drtmd/proto/scenario"
 	"drtmd/verbs/scenario"
 	"drtmd/verbs/sim"
 )
@@ -58,6 +59,9 @@ const simExample = `  drtmd sim --list
   drtmd sim --scenario rpc-echo --seeds 1..10000 --shrink
   drtmd sim --scenario storm --seeds 1..100 --mutation blind-retry --shrink   must fail
   drtmd sim --scenario exchange --every-step
+  drtmd sim --scenario smallbank --seeds 1..1000                              DrTM under faults
+  drtmd sim --scenario micro --seeds 1..1000 --mutation no-confirm            must fail
+  drtmd sim --scenario smallbank-steps --every-step
   drtmd sim --scenario crowd --nodes 90 --workers 16                          23,040 fibers
   drtmd sim --scenario saturation --preset cx3-56g`
 
@@ -118,14 +122,26 @@ const saturationName = "saturation"
 
 const saturationDoc = "no program: READ throughput against payload, and batching in a datagram"
 
+// scenarios are those of the verbs layers and those of the protocols.
+func scenarios() []*scenario.Scenario {
+	return append(scenario.All(), protoscenario.All()...)
+}
+
 func (a *app) listScenarios() error {
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "SCENARIO\tNODES\tWHAT")
-	for _, s := range scenario.All() {
+	listed := map[string]string{} // steps to the scenario that lists them
+	for _, s := range scenarios() {
 		fmt.Fprintf(w, "%s\t%d (%d..%d)\t%s\n", s.Name, s.Nodes, s.MinNodes, s.MaxNodes, s.Doc)
 		for _, m := range s.Mutations {
 			fmt.Fprintf(w, "\t\t  --mutation %s: %s\n", m.Name, m.Doc)
 		}
+		steps := strings.Join(s.Steps, "\n")
+		if same, ok := listed[steps]; ok && len(s.Steps) > 0 {
+			fmt.Fprintf(w, "\t\t  steps as %s\n", same)
+			continue
+		}
+		listed[steps] = s.Name
 		for _, step := range s.Steps {
 			fmt.Fprintf(w, "\t\t  step %q\n", step)
 		}

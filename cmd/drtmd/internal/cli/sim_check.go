@@ -52,7 +52,7 @@ func (p *simFlags) check(c *cobra.Command) (*simRun, error) {
 		return r, nil
 	}
 	var err error
-	if r.scenario, err = scenario.Find(scenario.All(), p.scenario); err != nil {
+	if r.scenario, err = scenario.Find(scenarios(), p.scenario); err != nil {
 		return nil, unknownScenario(p.scenario)
 	}
 	if r.search = given("seeds"); r.search {
@@ -91,7 +91,7 @@ func (p *simFlags) checkModes(given func(string) bool) error {
 
 func unknownScenario(name string) error {
 	var names []string
-	for _, s := range scenario.All() {
+	for _, s := range scenarios() {
 		names = append(names, s.Name)
 	}
 	names = append(names, saturationName)
@@ -190,7 +190,7 @@ func wrongOptions(err error) error {
 		return usagef("see docs/SIM.md", "--faults: %v", err)
 	case errors.As(err, &noSteps):
 		var names []string
-		for _, s := range scenario.All() {
+		for _, s := range scenarios() {
 			if len(s.Steps) > 0 {
 				names = append(names, s.Name)
 			}

@@ -78,8 +78,8 @@ func (t *Table) findPeeking(key uint64) (int, bool) {
 	b := t.bucketAt(key)
 	for range t.chain {
 		var bucket layout.Bucket
-		for i := range bucket {
-			bucket[i] = t.word(b + 8*i)
+		if !t.peekBucket(b, &bucket) {
+			return 0, false
 		}
 		if s, ok := bucket.Find(key); ok {
 			return int(s.Offset()), t.named(int(s.Offset()))
@@ -93,6 +93,22 @@ func (t *Table) findPeeking(key uint64) (int, bool) {
 		}
 	}
 	return 0, false
+}
+
+// peekBucket copies a bucket, each line at one moment; false if one of them stays locked for
+// longer than a commit takes. In the simulator nothing goes on while this looks again.
+func (t *Table) peekBucket(at int, b *layout.Bucket) bool {
+	const looks = 1 << 10
+	bytes := (*[layout.BucketBytes]byte)(unsafe.Pointer(b))
+	for i := 0; i < layout.BucketBytes; i += layout.LineBytes {
+		n := 0
+		for !t.m.Peek((at+i)/layout.LineBytes, (*[layout.LineBytes]byte)(bytes[i:])) {
+			if n++; n == looks {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // FindIn is Find inside a region. The lines of the chain that it reads join the read set, all of

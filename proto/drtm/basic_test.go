@@ -190,3 +190,81 @@ func TestAccessesThatWereNotDeclaredAreRefused(t *testing.T) {
 	})
 	c.verify()
 }
+
+// TestSpaceOfDeletedRecordsIsUsedAgain inserts and deletes more keys than the tables have entries,
+// local and remote, and looks as many up that have no record.
+func TestSpaceOfDeletedRecordsIsUsedAgain(t *testing.T) {
+	each(t, func(t *testing.T, h host) {
+		c := start(t, h, settings{})
+		entries := c.Members[0].Workers[0].Tables[0].Config().Entries
+		c.on(0, func(f *fiber.Fiber, e *drtm.Engine) error {
+			for i := range uint64(2 * entries) {
+				for n := range proto.NodeID(2) {
+					k := keyOn(n, capacity+i)
+					if v, err := peek(f, e, small, k); v != 0 || err != nil {
+						return fmt.Errorf("key %d of node %d is %d, %w", i, n, v, err)
+					}
+					if err := do(f, e, declare(inserting(small, k)), func(tx proto.Txn) error {
+						return tx.Insert(small, k, value(small, i+1))
+					}); err != nil {
+						return fmt.Errorf("insertion %d at node %d: %w", i, n, err)
+					}
+					if err := do(f, e, declare(deleting(small, k)), func(tx proto.Txn) error {
+						return tx.Delete(small, k)
+					}); err != nil {
+						return fmt.Errorf("deletion %d at node %d: %w", i, n, err)
+					}
+				}
+			}
+			return nil
+		})
+		var reclaimed uint64
+		for _, w := range c.Workers() {
+			reclaimed += w.Engine.(*drtm.Engine).Counts().Reclaimed
+		}
+		if reclaimed < uint64(2*entries) {
+			t.Errorf("%d entries were given back, of at least %d", reclaimed, 2*entries)
+		}
+		c.verify()
+	})
+}
+
+// TestVersionsGrowOverDeletion (design decision 7): also if the entry was given back in between.
+func TestVersionsGrowOverDeletion(t *testing.T) {
+	each(t, func(t *testing.T, h host) {
+		c := start(t, h, settings{})
+		c.on(0, func(f *fiber.Fiber, e *drtm.Engine) error {
+			for n := range proto.NodeID(2) {
+				k := keyOn(n, 1)
+				_, last, _ := c.entry(small, k)
+				for i := range 20 {
+					if err := do(f, e, declare(deleting(small, k)), func(tx proto.Txn) error {
+						return tx.Delete(small, k)
+					}); err != nil {
+						return err
+					}
+					if i%2 == 0 { // long enough for the entry to be given back
+						if err := f.Sleep(2 * drtm.DefaultLeaseReadOnly); err != nil {
+							return err
+						}
+						if _, err := peek(f, e, small, keyOn(0, 2)); err != nil {
+							return err
+						}
+					}
+					if err := do(f, e, declare(inserting(small, k)), func(tx proto.Txn) error {
+						return tx.Insert(small, k, value(small, 5))
+					}); err != nil {
+						return err
+					}
+					_, v, _ := c.entry(small, k)
+					if v <= last || !v.Live() {
+						return fmt.Errorf("node %d: version %v after %v", n, v, last)
+					}
+					last = v
+				}
+			}
+			return nil
+		})
+		c.verify()
+	})
+}

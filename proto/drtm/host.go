@@ -60,6 +60,10 @@ type forgotten struct {
 	after time.Duration // by softtime
 }
 
+// graceLeases is how long an entry that was made is left alone, in read-only leases: whoever asked
+// for it has to lock or lease it first, and its next transactions may want it again.
+const graceLeases = 4
+
 // queueBound is the number of entries that wait to be given back; a power of two. Beyond it a
 // tombstone stays until its key is used again.
 const queueBound = 1 << 12
@@ -121,14 +125,14 @@ func (h *host) ensure(table proto.TableID, k proto.Key) (off int, a answer) {
 		switch {
 		case err != nil:
 			h.region.Abort(0)
-			if h.sweep(nil, 4) > 0 {
+			if h.sweep(nil, len(h.queue), true) > 0 {
 				continue // that made room
 			}
 			return 0, answerFull
 		case ok && h.region.Commit(nil):
 			if !v.Live() {
 				h.e.counts.Ensured++
-				h.forget(table, k, h.e.soft+h.e.cfg.LeaseReadOnly)
+				h.forget(table, k, h.e.soft+graceLeases*h.e.cfg.LeaseReadOnly)
 			}
 			return off, answerDone
 		}
@@ -147,12 +151,13 @@ func (h *host) forget(table proto.TableID, k proto.Key, after time.Duration) {
 
 // sweep gives at most some of the entries back, and says how many. An entry that is locked or
 // leased stays in the queue, one that has a value leaves it. Without line words it needs a fiber.
-func (h *host) sweep(f *fiber.Fiber, most int) (done int) {
+// Before their time they are given back only if room is needed.
+func (h *host) sweep(f *fiber.Fiber, most int, needed bool) (done int) {
 	if !h.e.glob && f == nil {
 		return 0
 	}
-	for range most {
-		if h.n == 0 || h.queue[h.head].after > h.e.soft {
+	for range min(most, h.n) {
+		if !needed && h.queue[h.head].after > h.e.soft {
 			return done
 		}
 		x := h.queue[h.head]

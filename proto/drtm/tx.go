@@ -56,7 +56,7 @@ func (e *Engine) Begin(f *fiber.Fiber, d *proto.Decl, attempt int) (proto.Tx, er
 		e.stats.Begun++
 	}
 	if e.host.n > 0 {
-		e.host.sweep(f, 2)
+		e.host.sweep(f, 2, false)
 	}
 	t := e.take(d, attempt)
 	t.open(f, d, attempt)

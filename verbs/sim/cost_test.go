@@ -36,6 +36,27 @@ func TestPresetsNameTheirSources(t *testing.T) {
 	}
 }
 
+func TestPresetsAreFoundByTheirFamily(t *testing.T) {
+	for _, c := range []struct{ name, want string }{
+		{"cx3-56g", "cx3-56g"},
+		{"cx3", "cx3-56g"},
+		{"cx5", "cx5-100g"},
+		{"hades", "hades"},
+		{"cx", ""},
+		{"cx3-", ""},
+		{"56g", ""},
+		{"", ""},
+	} {
+		m, err := Preset(c.name)
+		switch {
+		case c.want == "" && (err == nil || !strings.Contains(err.Error(), "known: cx3-56g, ")):
+			t.Errorf("%q: %v", c.name, err)
+		case c.want != "" && (err != nil || m.Name != c.want):
+			t.Errorf("%q: %v, want %s", c.name, err, c.want)
+		}
+	}
+}
+
 // HADES Table III: 2 us from NIC to NIC and back, 200 Gb/s.
 func TestHadesPresetHasThePapersRoundTrip(t *testing.T) {
 	c := preset(t, "hades")

@@ -31,16 +31,33 @@ func Presets() []string {
 	return names
 }
 
-// Preset gives a fresh copy of a built-in cost model.
+// Preset gives a fresh copy of a built-in cost model. The part of a name before the dash, as in
+// cx3, will do where only one has it.
 func Preset(name string) (*CostModel, error) {
-	if !slices.Contains(Presets(), name) {
+	full, ok := findPreset(name)
+	if !ok {
 		return nil, fmt.Errorf("unknown cost preset %q; known: %s", name,
 			strings.Join(Presets(), ", "))
 	}
-	file := "presets/" + name + ".yaml"
+	file := "presets/" + full + ".yaml"
 	b, err := presetFiles.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
 	return ParseCost(file, b)
+}
+
+// findPreset gives the whole name of a preset.
+func findPreset(name string) (full string, ok bool) {
+	found := 0
+	for _, p := range Presets() {
+		if p == name {
+			return p, true
+		}
+		if family, _, _ := strings.Cut(p, "-"); family == name {
+			full = p
+			found++
+		}
+	}
+	return full, found == 1
 }

@@ -24,7 +24,8 @@ var shapes = []struct {
 	{"remote", 0, declare(writing(full, keyOn(1, 1)), writing(small, keyOn(0, 2)))},
 	{"remote leases, read-only", 0, declare(reading(full, keyOn(1, 3)), reading(small, keyOn(0, 4)))},
 	{"local records leased", 2, declare(reading(full, keyOn(0, 5)), reading(small, keyOn(0, 6)))},
-	{"fallback", drtm.DefaultAttempts, declare(writing(full, keyOn(1, 7)), writing(small, keyOn(0, 8)))},
+	{"fallback", drtm.DefaultAttempts, declare(writing(full, keyOn(1, 7)),
+		writing(small, keyOn(0, 8)))},
 }
 
 // touch reads what is declared, and writes what may be written.

@@ -10,9 +10,10 @@
 //	COMMIT   commit.go  end the region: lock its lines, confirm the leases, validate, publish;
 //	                    then write the remote updates back and unlock
 //
-// Other files are other ways: readonly.go (§5.4), fallback.go (§7.2), host.go for entries of inserted, deleted and absent records, hca.go for
-// devices whose atomics do not exclude the CPU's (design decision 3), orphan.go for locks that
-// stay. A transaction without remote records posts nothing, waits for nothing and reads no clock.
+// Other files are other ways: readonly.go (§5.4), fallback.go (§7.2), insertdelete.go and host.go,
+// hca.go for devices whose atomics do not exclude the CPU's (design decision 3), orphan.go and
+// debt.go for locks that stay. A transaction without remote records posts nothing, waits for
+// nothing and reads no clock.
 //
 // # Deviations from the paper, and why
 //

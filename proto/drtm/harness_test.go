@@ -150,6 +150,7 @@ func start(t testing.TB, h host, s settings) *cluster {
 	t.Helper()
 	cfg := node.Config{Protocol: protocol(t, s.drtm), Workload: tables{}, Nodes: 2, Workers: 1,
 		Fibers: 4, Seed: 1, Record: &node.Recording{}}
+	cfg.Connect.RTS.Timeout = 18 // a second: a machine that is busy with other tests stops threads
 	if s.node != nil {
 		s.node(&cfg)
 	}

@@ -67,8 +67,8 @@ func (o *orphans) met(e *Engine, it *item, s State) error {
 }
 
 // Orphans appends what is known of records that stay locked, own locks that are owed included:
-// this is the named condition behind proto.ReasonOrphaned. A lock that recovery has released meanwhile is named until another is met
-// in its place.
+// this is the named condition behind proto.ReasonOrphaned. A lock that recovery has released
+// meanwhile is named until another is met in its place.
 func (e *Engine) Orphans(to []Orphan) []Orphan {
 	for i := range e.orphans.seen {
 		for j := range e.orphans.seen[i] {

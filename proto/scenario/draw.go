@@ -1,8 +1,10 @@
 package scenario
 
 import (
+	"slices"
 	"time"
 
+	"drtmd/htm"
 	"drtmd/verbs/scenario"
 	"drtmd/verbs/sim"
 )
@@ -40,24 +42,35 @@ func draw(d *scenario.Drawing, pauses []string) sim.Schedule {
 	return append(append(s, faults...), drawPauses(d, pauses)...)
 }
 
-// drawPauses has workers lose the processor in the middle of a commit, for about a lease: hardware
-// would abort the region, emulation does not (design decision 6).
-func drawPauses(d *scenario.Drawing, pauses []string) (s sim.Schedule) {
-	if len(pauses) == 0 {
-		return nil
+// drawPauses has workers lose the processor at marked steps, for some leases' time: hardware would
+// abort the region, emulation does not (design decision 6). Half of them are where a lease was
+// taken, or confirmed too early, and the writes have not happened.
+func drawPauses(d *scenario.Drawing, steps []string) (s sim.Schedule) {
+	var critical []string
+	for _, c := range criticalSteps {
+		if slices.Contains(steps, c) {
+			critical = append(critical, c)
+		}
 	}
-	for range drawnPauses {
-		s = append(s, sim.Fault{Kind: sim.PauseWorker, Step: pauses[d.Rand.IntN(len(pauses))],
+	for i := range drawnPauses {
+		from := steps
+		if i%2 == 0 && len(critical) > 0 {
+			from = critical
+		}
+		s = append(s, sim.Fault{Kind: sim.PauseWorker, Step: from[d.Rand.IntN(len(from))],
 			Count: 1 + d.Rand.IntN(pauseCounts),
-			For:   sim.Of(time.Duration(1 + d.Rand.Int64N(int64(2*lease))))})
+			For:   sim.Of(lease/2 + time.Duration(d.Rand.Int64N(int64(3*lease))))})
 	}
 	return s
 }
 
+var criticalSteps = []string{"drtm: confirmed before XEND", "drtm: before XBEGIN",
+	htm.StepListed, htm.StepLocked}
+
 const (
 	drawnPauses = 24
-	// pauseCounts is about how often a step is taken in a run.
-	pauseCounts = 800
+	// pauseCounts is how often a step is taken in a run, the rarer ones.
+	pauseCounts = 250
 )
 
 // drawClocks gives each clock a step and a drift whose sum stays within DELTA until well after the

@@ -5,7 +5,8 @@
 #
 # Each round runs every configuration once, one after the other, so that a ratio compares what ran
 # within the same half minute. A figure is the median of the rounds, in transactions per second
-# that came to their end: committed, or rolled back by their own rules. Keep the machine idle.
+# that came to their end: committed, or rolled back by their own rules. Keep the machine idle. Three
+# nodes on one thread have as many customers together as one node has, since they share its caches.
 # The last table is the CPU time and the allocations of a local transaction, from a Go benchmark.
 set -euo pipefail
 
@@ -34,7 +35,7 @@ rounds() {
     measure twopl-local "${LOCAL[@]}" --protocol twopl-local
     measure drtm-recorded "${LOCAL[@]}" --protocol drtm --check
     measure drtm-timed "${LOCAL[@]}" --protocol drtm --sample-every 1
-    measure drtm-3-nodes --nodes 3 --threads 1 --protocol drtm --distributed 0.01
+    measure drtm-3-nodes --nodes 3 --threads 1 --protocol drtm --distributed 0.01 --accounts 33333
     measure drtm-2-nodes --nodes 2 --threads 1 --protocol drtm --distributed 0
     measure drtm-2-threads --nodes 2 --threads 2 --protocol drtm --distributed 0
   done

@@ -157,7 +157,8 @@ func (h *host) sweep(f *fiber.Fiber, most int, needed bool) (done int) {
 		return 0
 	}
 	for range min(most, h.n) {
-		if !needed && h.queue[h.head].after > h.e.soft {
+		// To give one back may wait; meanwhile other fibers sweep too.
+		if h.n == 0 || !needed && h.queue[h.head].after > h.e.soft {
 			return done
 		}
 		x := h.queue[h.head]

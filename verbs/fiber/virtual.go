@@ -104,17 +104,20 @@ func (c *Core) fire() {
 	}
 }
 
-// run makes a pass over the workers, the fiber that held the core first.
+// run goes on with the fiber that holds the core, and makes a pass over the workers when none does.
+// Only the pass costs the time of a look at the queues.
 func (c *Core) run() {
 	if c.dead {
 		return
 	}
-	c.busyUntil = max(c.busyUntil, c.tl.NowPs()+c.tl.PassCostPs())
 	if f := c.holder; f != nil {
 		c.holder = nil
 		f.w.run(f)
 	}
 	again := false
+	if c.holder == nil {
+		c.busyUntil = max(c.busyUntil, c.tl.NowPs()) + c.tl.PassCostPs()
+	}
 	for _, w := range c.workers {
 		if c.holder != nil || c.dead {
 			break

@@ -45,9 +45,11 @@ type Counts struct {
 	Unsure     uint64 // locks of which it is not known whether they were taken
 }
 
-// CPU time of the steps in the simulator, in picoseconds. Assumed, so that a local SmallBank
-// transaction costs about what DrTM reports: 138 million a second on 6 machines of 8 threads are
-// 350 ns each (§8.3).
+// CPU time of the steps in the simulator, in picoseconds. Assumed, of the order that DrTM reports:
+// with them a local SmallBank transaction takes 0.41 us on a worker alone. The paper's 34 million a
+// second on one node (abstract), by 16 threads if they are as many as for TPC-C beside it, are
+// 0.47 us; one thread on each of six machines, 138 million / 10.85 (§8.3), takes 0.47 us as well,
+// its waits for others included. docs/BENCH.md gives the command.
 const (
 	costBegin  = 60_000
 	costFind   = 20_000

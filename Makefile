@@ -17,7 +17,7 @@ SOAK_TIME ?= 5m
 NATIVE ?=
 
 .PHONY: help demo build test test-race test-rxe lint bench bench-redis bench-verbs conformance-diff
-.PHONY: verify-clone soak clean
+.PHONY: bench-scaling verify-clone soak clean
 
 help: ## print this table
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile
@@ -51,6 +51,9 @@ bench: build ## print what transactions cost, protocols beside each other
 
 bench-redis: build ## print SmallBank beside SmallBank on a local Redis (installs it)
 	scripts/bench-redis.sh
+
+bench-scaling: build ## print how SmallBank scales from 1 to 6 machines, modelled, beside DrTM's
+	scripts/bench-scaling.sh
 
 bench-verbs: build ## print the table of verbs against perftest and plain memory
 	scripts/bench-verbs.sh

@@ -76,7 +76,7 @@ func (c *Config) Complete() error {
 	}
 	for _, err := range []error{within("nodes", c.Nodes, maxNodes),
 		within("workers per node", c.Workers, maxWorkers),
-		within("fibers per worker", c.Fibers, maxFibers)} {
+		within("fibers per worker", c.Fibers, maxFibers), c.Protocol.CheckNodes(c.Nodes)} {
 		if err != nil {
 			return err
 		}

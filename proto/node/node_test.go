@@ -219,9 +219,30 @@ func TestConfigurationsThatCannotWorkAreRefused(t *testing.T) {
 			}
 		})
 	}
+	t.Run("more nodes than a lock can name", func(t *testing.T) {
+		cfg := node.Config{Protocol: protocol(t, "drtm"), Workload: bank(t, 2), Nodes: 257}
+		var many *node.TooManyNodesError
+		if err := cfg.Complete(); !errors.As(err, &many) || many.Most != 256 {
+			t.Errorf("257 nodes: %v", err)
+		}
+		if cfg.Nodes = 256; cfg.Complete() != nil {
+			t.Errorf("256 nodes: %v", cfg.Complete())
+		}
+	})
 	_, err := node.FindProtocol("nonsense")
 	var unknown *node.UnknownError
 	if !errors.As(err, &unknown) {
 		t.Errorf("FindProtocol: %v", err)
+	}
+}
+
+// TestEngineThatCannotBeMadeIsNil: a typed nil would look like an engine, and be closed.
+func TestEngineThatCannotBeMadeIsNil(t *testing.T) {
+	for _, name := range []string{"drtm", "twopl"} {
+		env := &node.Env{Index: 1 << 20, Peers: make([]node.Peer, 1<<20)}
+		e, err := protocol(t, name).New(env)
+		if err == nil || e != nil {
+			t.Errorf("%s: engine %v, error %v", name, e, err)
+		}
 	}
 }

@@ -23,6 +23,8 @@ type Protocol struct {
 	Doc  string // one line
 	// OneThread protocols run only where every worker is on one thread of one process.
 	OneThread bool
+	// MaxNodes is how many members the protocol can tell apart; 0 is as many as there may be.
+	MaxNodes  int
 	Mutations []Mutation
 	// New makes the engine of a worker, on its thread, when all its peers are connected. No
 	// transaction begins anywhere before every engine was made.
@@ -30,6 +32,25 @@ type Protocol struct {
 }
 
 func (p Protocol) String() string { return p.Name }
+
+// CheckNodes is nil or a *TooManyNodesError.
+func (p Protocol) CheckNodes(nodes int) error {
+	if p.MaxNodes > 0 && nodes > p.MaxNodes {
+		return &TooManyNodesError{Protocol: p.Name, Nodes: nodes, Most: p.MaxNodes}
+	}
+	return nil
+}
+
+// TooManyNodesError is a cluster with more members than its protocol can name.
+type TooManyNodesError struct {
+	Protocol    string
+	Nodes, Most int
+}
+
+func (e *TooManyNodesError) Error() string {
+	return fmt.Sprintf("%d nodes: protocol %s names at most %d in a record's lock; "+
+		"use fewer nodes with more workers", e.Nodes, e.Protocol, e.Most)
+}
 
 // Mutation is a deliberate bug of a protocol, for tests that show that checks find it.
 type Mutation struct {

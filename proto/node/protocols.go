@@ -14,7 +14,7 @@ const noccChargePs = 250_000
 // Protocols lists what transactions can run on.
 func Protocols() []Protocol {
 	return []Protocol{
-		{Name: "drtm", New: newDrTM, Mutations: drtmMutations(),
+		{Name: "drtm", New: newDrTM, Mutations: drtmMutations(), MaxNodes: drtm.MaxNodes,
 			Doc: "DrTM: leases and locks over verbs between nodes, emulated HTM within one"},
 		{Name: "nocc", OneThread: true, New: newNoCC,
 			Doc: "no concurrency control, on one thread: the limit to compare with"},
@@ -32,12 +32,21 @@ func newNoCC(e *Env) (proto.Engine, error) {
 
 func newTwoPL(cpuLocks bool) func(*Env) (proto.Engine, error) {
 	return func(e *Env) (proto.Engine, error) {
-		return twopl.New(twopl.Config{Node: e.Node, Worker: uint32(e.Index), Fibers: e.Worker,
+		return made(twopl.New(twopl.Config{Node: e.Node, Worker: uint32(e.Index), Fibers: e.Worker,
 			Port: e.Port, Peers: e.Peers, Tables: e.Specs, Local: e.Tables, Memory: e.Memory,
 			Cache: e.Cache, Placement: e.Placement, Region: e.Region, Scope: e.Scope,
 			CPULocks: cpuLocks, Structure: e.Structure, Life: e.Life, Recorder: e.Recorder,
-			Clock: e.RecorderClock})
+			Clock: e.RecorderClock}))
 	}
+}
+
+// made is what a New of a protocol gave, as a proto.Engine: nil, and not one that holds a nil
+// pointer, after an error.
+func made[E proto.Engine](e E, err error) (proto.Engine, error) {
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
 }
 
 func newDrTM(e *Env) (proto.Engine, error) {
@@ -45,7 +54,7 @@ func newDrTM(e *Env) (proto.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return drtm.New(cfg)
+	return made(drtm.New(cfg))
 }
 
 // DrTMConfig is what drtm's engines are made from; programs that set more of it make their own

@@ -72,6 +72,9 @@ func (p *benchFlags) checked(c *cobra.Command) (*benchRun, error) {
 	if r.protocol, err = node.FindProtocol(p.protocol); err != nil {
 		return nil, usagef("", "%v", err)
 	}
+	if err := r.protocol.CheckNodes(p.nodes); err != nil {
+		return nil, usagef("", "%v", err)
+	}
 	if r.workload, r.settings, err = kind.make(p); err != nil {
 		return nil, err
 	}

@@ -74,9 +74,11 @@ func (r *benchRun) examine(ctx context.Context, doc *report.Bench, res *load.Res
 	if res.History.Txns() > manyTxns {
 		r.log.Info("checking", zap.Uint64("transactions", res.History.Txns()))
 	}
-	// An interrupted run is checked all the same, unless it is interrupted again.
-	doc.Check, err = check.History(context.WithoutCancel(ctx), res.History,
-		check.Options{UserAborts: true})
+	if ctx.Err() != nil {
+		// An interrupted run is checked all the same, unless it is interrupted again.
+		ctx = context.WithoutCancel(ctx)
+	}
+	doc.Check, err = check.History(ctx, res.History, check.Options{UserAborts: true})
 	if err != nil {
 		return violated, fmt.Errorf("check: %w", err)
 	}

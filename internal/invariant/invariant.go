@@ -20,7 +20,8 @@ func Assert(ok bool, what string) {
 	}
 }
 
-// Assertf is Assert with a formatted message; it allocates only when it fails.
+// Assertf is Assert with a formatted message. Its arguments may be allocated also when ok is true:
+// where nothing may be, test the condition before.
 func Assertf(ok bool, format string, args ...any) {
 	if !ok {
 		panic(Violation{What: fmt.Sprintf(format, args...)})

@@ -131,8 +131,9 @@ func (t *tx) post(it *item, lease time.Duration) {
 		want = LockedBy(e.cfg.Node, t.ticket)
 	}
 	it.hold, it.op = asked, t.batch.Len()
-	t.batch.CAS(t.f, p.Conn, at+layout.StateOffset, p.Memory.RKey, uint64(it.word), uint64(want))
-	t.batch.Read(t.f, p.Conn, t.buffer.mr.SGE(it.at, len(it.image)), at, p.Memory.RKey)
+	conn := p.Conn // both on one queue pair: the READ comes after the CAS
+	t.batch.CAS(t.f, conn, at+layout.StateOffset, p.Memory.RKey, uint64(it.word), uint64(want))
+	t.batch.Read(t.f, conn, t.buffer.mr.SGE(it.at, len(it.image)), at, p.Memory.RKey)
 	t.f.Charge(costPost)
 }
 

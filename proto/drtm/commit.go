@@ -6,6 +6,7 @@ import (
 	"drtmd/proto"
 	"drtmd/proto/history"
 	"drtmd/store/layout"
+	"drtmd/verbs/fiber"
 )
 
 // Commit makes the writes take effect (COMMIT, Figure 9(a), in the order of design decision 6).
@@ -178,10 +179,12 @@ func (t *tx) settle(commit bool) {
 			if it.hold != locked && it.hold != asked {
 				continue
 			}
+			// If the queue pair is made anew in between, the unlock must fail with the update.
+			conn := t.conn(it)
 			if commit && it.changes() {
-				t.postUpdate(it)
+				t.postUpdate(it, conn)
 			}
-			t.postUnlock(it)
+			t.postUnlock(it, conn)
 		}
 		_ = t.batch.Await(t.f) // each has its own error
 		t.f.Step("drtm: after release")
@@ -221,9 +224,9 @@ func (t *tx) unlockFirst() {
 			switch it := &t.items[i]; {
 			case it.hold != locked:
 			case !write:
-				t.postUnlock(it)
+				t.postUnlock(it, t.conn(it))
 			case it.changes():
-				t.postUpdate(it)
+				t.postUpdate(it, t.conn(it))
 			}
 		}
 		_ = t.batch.Await(t.f)
@@ -235,25 +238,28 @@ func (t *tx) unlockFirst() {
 	}
 }
 
+// conn is the queue pair to the item's machine, as it is now.
+func (t *tx) conn(it *item) *fiber.Conn { return t.e.cfg.Peers[it.node].Conn }
+
 // postUpdate writes version and value of a record.
-func (t *tx) postUpdate(it *item) {
+func (t *tx) postUpdate(it *item, conn *fiber.Conn) {
 	p := &t.e.cfg.Peers[it.node]
 	at := p.Memory.Addr + uint64(it.off)
 	it.encode(it.next(), it.word)
-	t.batch.Write(t.f, p.Conn, t.buffer.mr.SGE(it.at+layout.VersionOffset, 8),
+	t.batch.Write(t.f, conn, t.buffer.mr.SGE(it.at+layout.VersionOffset, 8),
 		at+layout.VersionOffset, p.Memory.RKey)
 	if it.is {
-		t.batch.Write(t.f, p.Conn, t.buffer.mr.SGE(it.at+layout.ValueOffset, it.size),
+		t.batch.Write(t.f, conn, t.buffer.mr.SGE(it.at+layout.ValueOffset, it.size),
 			at+layout.ValueOffset, p.Memory.RKey)
 	}
 	t.f.Charge(costPost)
 }
 
 // postUnlock unlocks a record, by CAS: the state word is for atomics only.
-func (t *tx) postUnlock(it *item) {
+func (t *tx) postUnlock(it *item, conn *fiber.Conn) {
 	p := &t.e.cfg.Peers[it.node]
 	it.op = t.batch.Len()
-	t.batch.CAS(t.f, p.Conn, p.Memory.Addr+uint64(it.off+layout.StateOffset), p.Memory.RKey,
+	t.batch.CAS(t.f, conn, p.Memory.Addr+uint64(it.off+layout.StateOffset), p.Memory.RKey,
 		uint64(it.word), uint64(Init))
 }
 

@@ -62,8 +62,8 @@ func (e *Engine) pay(f *fiber.Fiber, d *debt) error {
 	}
 	defer mr.Close()
 	p := &e.cfg.Peers[d.node]
-	at := p.Memory.Addr + uint64(d.off)
-	if err := p.Conn.Read(f, mr.SGE(0, layout.HeaderBytes), at, p.Memory.RKey); err != nil {
+	at, conn := p.Memory.Addr+uint64(d.off), p.Conn
+	if err := conn.Read(f, mr.SGE(0, layout.HeaderBytes), at, p.Memory.RKey); err != nil {
 		return err
 	}
 	if _, _, s := (&item{image: mr.Bytes()}).decode(); s != d.word {
@@ -72,13 +72,13 @@ func (e *Engine) pay(f *fiber.Fiber, d *debt) error {
 	var b fiber.Batch
 	if d.update {
 		copy(mr.Bytes(), d.bytes)
-		b.Write(f, p.Conn, mr.SGE(layout.VersionOffset, 8), at+layout.VersionOffset, p.Memory.RKey)
+		b.Write(f, conn, mr.SGE(layout.VersionOffset, 8), at+layout.VersionOffset, p.Memory.RKey)
 		if d.is {
-			b.Write(f, p.Conn, mr.SGE(layout.ValueOffset, d.size), at+layout.ValueOffset,
+			b.Write(f, conn, mr.SGE(layout.ValueOffset, d.size), at+layout.ValueOffset,
 				p.Memory.RKey)
 		}
 	}
-	b.CAS(f, p.Conn, at+layout.StateOffset, p.Memory.RKey, uint64(d.word), uint64(Init))
+	b.CAS(f, conn, at+layout.StateOffset, p.Memory.RKey, uint64(d.word), uint64(Init))
 	f.Step("drtm: finish")
 	return b.Await(f)
 }

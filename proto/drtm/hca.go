@@ -85,7 +85,7 @@ func (r *recordCommitter) Unlock(bool) {
 	t.batch.Reset()
 	for i := range t.items {
 		if it := &t.items[i]; !it.verbs && (it.hold == locked || it.hold == asked) {
-			t.postUnlock(it)
+			t.postUnlock(it, t.conn(it))
 		}
 	}
 	_ = t.batch.Await(t.f) // each has its own error

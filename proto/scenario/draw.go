@@ -39,6 +39,10 @@ func draw(d *scenario.Drawing, pauses []string) sim.Schedule {
 	for i := range faults {
 		faults[i].Kept = faults[i].Kind == sim.CrashNode
 	}
+	for range drawnBreaks {
+		s = append(s, sim.Fault{Kind: sim.BreakQPs, To: "*",
+			Step: pauses[d.Rand.IntN(len(pauses))], Count: 1 + d.Rand.IntN(pauseCounts)})
+	}
 	return append(append(s, faults...), drawPauses(d, pauses)...)
 }
 
@@ -69,6 +73,7 @@ var criticalSteps = []string{"drtm: confirmed before XEND", "drtm: before XBEGIN
 
 const (
 	drawnPauses = 24
+	drawnBreaks = 2 // of the queue pairs of whoever takes a step
 	// pauseCounts is how often a step is taken in a run, the rarer ones.
 	pauseCounts = 250
 )

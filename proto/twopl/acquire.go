@@ -156,9 +156,13 @@ func (t *tx) giveStaleBack(first int) (again bool, err error) {
 }
 
 // postUnlock adds the request that gives a lock back, if it is held.
-func (t *tx) postUnlock(r *record) {
+func (t *tx) postUnlock(r *record) { t.postUnlockOn(r, t.e.cfg.Peers[r.node].Conn) }
+
+// postUnlockOn does that on a queue pair that updates were posted on before: if it was made anew
+// in between, the unlock must fail with them.
+func (t *tx) postUnlockOn(r *record, conn *fiber.Conn) {
 	p := &t.e.cfg.Peers[r.node]
-	t.batch.CAS(t.f, p.Conn, p.Memory.Addr+r.off+layout.StateOffset, p.Memory.RKey,
+	t.batch.CAS(t.f, conn, p.Memory.Addr+r.off+layout.StateOffset, p.Memory.RKey,
 		uint64(t.word), uint64(unlocked))
 }
 

@@ -69,8 +69,8 @@ func (e *Engine) pay(f *fiber.Fiber, d *debt) error {
 	}
 	defer mr.Close()
 	p := &e.cfg.Peers[d.node]
-	addr, rkey := p.Memory.Addr+d.off, p.Memory.RKey
-	if err := p.Conn.Read(f, mr.SGE(0, layout.HeaderBytes), addr, rkey); err != nil {
+	addr, rkey, conn := p.Memory.Addr+d.off, p.Memory.RKey, p.Conn
+	if err := conn.Read(f, mr.SGE(0, layout.HeaderBytes), addr, rkey); err != nil {
 		return err
 	}
 	found := record{buf: mr.Bytes()}
@@ -80,15 +80,15 @@ func (e *Engine) pay(f *fiber.Fiber, d *debt) error {
 	f.Step(stepFinish)
 	if d.update {
 		copy(mr.Bytes(), d.bytes)
-		err := p.Conn.Write(f, mr.SGE(layout.VersionOffset, 8), addr+layout.VersionOffset, rkey)
+		err := conn.Write(f, mr.SGE(layout.VersionOffset, 8), addr+layout.VersionOffset, rkey)
 		if err == nil && d.live {
-			err = p.Conn.Write(f, mr.SGE(layout.ValueOffset, len(d.bytes)-layout.ValueOffset),
+			err = conn.Write(f, mr.SGE(layout.ValueOffset, len(d.bytes)-layout.ValueOffset),
 				addr+layout.ValueOffset, rkey)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	_, err = p.Conn.CAS(f, addr+layout.StateOffset, rkey, uint64(d.word), uint64(unlocked))
+	_, err = conn.CAS(f, addr+layout.StateOffset, rkey, uint64(d.word), uint64(unlocked))
 	return err
 }

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -372,5 +373,24 @@ func TestAbsencesWithoutVersionsArePlaced(t *testing.T) {
 				t.Errorf("%v, placed %d: %+v", r.Verdict, r.PlacedAbsences, r.Violations)
 			}
 		})
+	}
+}
+
+// TestManyAbsencesArePlacedTogether: a long run has more of them than the graph is built anew.
+// Each reader comes after the first life's begin, and the order has it during that life.
+func TestManyAbsencesArePlacedTogether(t *testing.T) {
+	const keys = attempts + attempts/2
+	var text strings.Builder
+	for i := range keys {
+		k, z, at := string([]byte{byte('@' + i)}), string([]byte{byte(0x80 + i)}), 100*i
+		fmt.Fprintf(&text, "%d-%d a %s 0, w %s 1, w %s 1\n", at, at+90, k, k, z)
+		fmt.Fprintf(&text, "%d-%d r %s 1, d %s 2\n", at+1, at+90, k, k)
+		fmt.Fprintf(&text, "%d-%d a %s 2, w %s 3\n", at+2, at+90, k, k)
+		fmt.Fprintf(&text, "%d-%d r %s 3, d %s 4\n", at+3, at+90, k, k)
+		fmt.Fprintf(&text, "%d-%d r %s 1, a %s 0\n", at+4, at+90, z, k)
+	}
+	r := check(t, parse(t, text.String()), Options{})
+	if r.Verdict != Serializable || r.PlacedAbsences != keys {
+		t.Errorf("%v, placed %d of %d: %+v", r.Verdict, r.PlacedAbsences, keys, r.Violations)
 	}
 }

@@ -73,11 +73,12 @@ func (l *timeline) stateAt(position uint32) int {
 }
 
 // settle narrows down what each stray can have seen by the edges that there are, and adds
-// choices: all that are the only ones left, or a guess for one read if there are none. For a read
+// choices: all that are the only ones left, or guesses for some reads if there are none. For a read
 // that has none left a choice is added that shows the contradiction.
 func (c *checker) settle(found []stray) {
 	w := &walk{graph: &c.graph, seen: make([]uint32, c.nodeCount())}
-	var forced, guess []choice
+	var forced []choice
+	var guesses []guess
 	for _, s := range found {
 		l := c.timelineOf(s.key)
 		reader := l.ops[s.at].txn()
@@ -94,13 +95,63 @@ func (c *checker) settle(found []stray) {
 		case p.first == p.last:
 			forced = append(forced, l.choice(read, p.first))
 		default:
-			guess = append(guess[:0], l.choice(read, nearest))
+			guesses = append(guesses, l.guess(read, reader, nearest))
 		}
 	}
 	if len(forced) == 0 {
-		forced, c.guessed = guess, true
+		c.take(guesses)
+		return
 	}
 	c.choose(forced...)
+}
+
+// guess is a choice that the edges do not force. low and high are the places of the order between
+// which its edges can lead back.
+type guess struct {
+	read      uint32
+	at        int
+	counts    uint32 // the unknown transaction that counts if the guess is taken, or nobody
+	low, high uint32
+}
+
+// guess is that a read saw a state.
+func (l *timeline) guess(read, reader uint32, state int) guess {
+	s := l.states[state]
+	g := guess{read: read, at: s.at, counts: nobody, low: l.c.position[reader]}
+	g.high = g.low
+	if s.maybe { // it brings edges that are not known yet
+		g.counts, g.low, g.high = s.txn, 0, nobody
+		return g
+	}
+	if s.txn != nobody {
+		g.high = max(g.high, l.c.position[s.txn])
+	}
+	if n := l.next(state); n >= 0 {
+		g.low = min(g.low, l.c.position[l.states[n].txn])
+	}
+	return g
+}
+
+// take takes guesses whose places do not overlap: no cycle goes through the edges of two of them,
+// since all others lead on in the order. So they are as safe together as one alone.
+func (c *checker) take(guesses []guess) {
+	slices.SortFunc(guesses, func(a, b guess) int {
+		return cmp.Or(cmp.Compare(a.high, b.high), cmp.Compare(a.read, b.read))
+	})
+	var taken []choice
+	end := uint32(0)
+	for _, g := range guesses {
+		if len(taken) > 0 && g.low <= end {
+			continue
+		}
+		end = g.high
+		taken = append(taken, choice{g.read, g.at})
+		if g.counts != nobody {
+			c.recount = append(c.recount, g.counts)
+		}
+	}
+	c.guessed = true
+	c.choose(taken...)
 }
 
 func (c *checker) choose(more ...choice) {

@@ -1,0 +1,200 @@
+package drtm_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"drtmd/proto"
+	"drtmd/proto/drtm"
+	"drtmd/verbs/fiber"
+)
+
+// What keeps transactions apart, one step at a time: each of these tests fails if the step that it
+// names is left out.
+
+// TestEveryWayConfirmsItsLeases: a read-only transaction that takes too long must not commit,
+// whichever way it runs (§5.4, §7.2).
+func TestEveryWayConfirmsItsLeases(t *testing.T) {
+	for _, x := range []struct {
+		name    string
+		attempt int
+	}{{"two rounds", 0}, {"all leased", 2}, {"fallback", drtm.DefaultAttempts}} {
+		for _, commit := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, commit %t", x.name, commit), func(t *testing.T) {
+				c := start(t, onSim, settings{})
+				c.on(0, func(f *fiber.Fiber, e *drtm.Engine) error {
+					d := declare(reading(small, keyOn(1, 1)), reading(small, keyOn(0, 1)))
+					err := attempt(f, e, d, x.attempt, func(tx proto.Txn) error {
+						f.Charge(int64(drtm.DefaultLeaseReadOnly) * 1000)
+						if !commit {
+							return proto.ErrRollback
+						}
+						return nil
+					})
+					if proto.AbortReason(err) != proto.ReasonLease {
+						return fmt.Errorf("ended with %v, want the lease to have ended", err)
+					}
+					return nil
+				})
+				c.verify()
+			})
+		}
+	}
+}
+
+// TestRoundsRefuseALockedRecord (§5.4): both rounds do, though the version is still the old one.
+// Whoever holds the lock may have committed.
+func TestRoundsRefuseALockedRecord(t *testing.T) {
+	a, b := keyOn(0, 1), keyOn(0, 2)
+	for _, x := range []struct {
+		name string
+		// lock is when another machine locks a record, after the reader's first look at 50 us.
+		first bool
+		want  proto.Reason
+	}{{"before the first round", true, proto.ReasonLocked},
+		{"between the rounds", false, proto.ReasonValidation}} {
+		t.Run(x.name, func(t *testing.T) {
+			c := start(t, onSim, settings{})
+			c.pair(func(f *fiber.Fiber, e *drtm.Engine) error {
+				if err := f.Sleep(50 * us); err != nil {
+					return err
+				}
+				d := declare(reading(small, a), reading(small, b))
+				err := attempt(f, e, d, 0, func(tx proto.Txn) error {
+					if err := tx.Read(small, a, value(small, 0)); err != nil {
+						return err
+					}
+					f.Charge(int64(100*us) * 1000)
+					return tx.Read(small, b, value(small, 0))
+				})
+				if proto.AbortReason(err) != x.want {
+					return fmt.Errorf("ended with %v, want %v", err, x.want)
+				}
+				return nil
+			}, func(f *fiber.Fiber, e *drtm.Engine) error {
+				begin := 60 * us
+				if x.first {
+					begin = us
+				}
+				if err := f.Sleep(begin); err != nil {
+					return err
+				}
+				tx, err := e.Begin(f, declare(writing(small, a)), 0)
+				if err != nil {
+					return err
+				}
+				err = f.Sleep(300 * us)
+				tx.Abort(err)
+				return err
+			})
+			c.verify()
+		})
+	}
+}
+
+// TestALeasedAbsenceStays (design decision 7): while a lease says that a key is absent, its
+// tombstone is not given back, and the key cannot be inserted.
+func TestALeasedAbsenceStays(t *testing.T) {
+	k := keyOn(0, 1)
+	c := start(t, onSim, settings{})
+	c.pair(func(f *fiber.Fiber, e *drtm.Engine) error {
+		if err := do(f, e, declare(deleting(small, k)), func(tx proto.Txn) error {
+			return tx.Delete(small, k)
+		}); err != nil {
+			return err
+		}
+		if err := f.Sleep(100 * us); err != nil { // the other one has its lease by now
+			return err
+		}
+		for range 10 { // each has a chance to give tombstones back
+			if _, err := peek(f, e, small, keyOn(0, 2)); err != nil {
+				return err
+			}
+		}
+		err := attempt(f, e, declare(inserting(small, k)), 0, func(tx proto.Txn) error {
+			return tx.Insert(small, k, value(small, 5))
+		})
+		if proto.AbortReason(err) != proto.ReasonLeased {
+			return fmt.Errorf("the insertion ended with %v, want the key's absence leased", err)
+		}
+		return nil
+	}, func(f *fiber.Fiber, e *drtm.Engine) error {
+		if err := f.Sleep(30 * us); err != nil {
+			return err
+		}
+		return attempt(f, e, declare(reading(small, k)), 0, func(tx proto.Txn) error {
+			if err := tx.Read(small, k, value(small, 0)); !errors.Is(err, proto.ErrNotFound) {
+				return fmt.Errorf("the deleted record is there: %v", err)
+			}
+			return f.Sleep(300 * us)
+		})
+	})
+	c.verify()
+}
+
+// TestFallbackLogsAheadAndItsRefusalUndoesAll (§7.2): every update is given to the log before the
+// first is made, and a log that fails aborts the transaction.
+func TestFallbackLogsAheadAndItsRefusalUndoesAll(t *testing.T) {
+	var logged []drtm.Update
+	var refusal error
+	c := start(t, onSim, settings{drtm: func(cfg *drtm.Config) {
+		cfg.LogAhead = func(_ *fiber.Fiber, u drtm.Update) error {
+			logged = append(logged, u)
+			return refusal
+		}
+	}})
+	a, b := keyOn(0, 1), keyOn(1, 2)
+	c.on(0, func(f *fiber.Fiber, e *drtm.Engine) error {
+		write := func(v uint64) error {
+			return attempt(f, e, declare(writing(small, a), writing(small, b)), drtm.DefaultAttempts,
+				func(tx proto.Txn) error {
+					return errors.Join(tx.Write(small, a, value(small, v)),
+						tx.Write(small, b, value(small, v)))
+				})
+		}
+		if err := write(5); err != nil {
+			return err
+		}
+		if len(logged) != 2 || logged[0].Key != a || logged[1].Key != b {
+			return fmt.Errorf("logged %+v", logged)
+		}
+		refusal = errors.New("the log is full")
+		if err := write(6); !errors.Is(err, refusal) {
+			return fmt.Errorf("ended with %v", err)
+		}
+		for _, k := range []proto.Key{a, b} {
+			if v, err := peek(f, e, small, k); v != 5 || err != nil {
+				return fmt.Errorf("%d, %v after the log has refused", v, err)
+			}
+		}
+		return nil
+	})
+	c.verify()
+}
+
+// TestPanicOfAProgramReleasesItsLocks.
+func TestPanicOfAProgramReleasesItsLocks(t *testing.T) {
+	each(t, func(t *testing.T, h host) {
+		c := start(t, h, settings{})
+		c.on(0, func(f *fiber.Fiber, e *drtm.Engine) (err error) {
+			panicked := func() (what any) {
+				defer func() { what = recover() }()
+				return do(f, e, declare(writing(small, keyOn(0, 1)), writing(small, keyOn(1, 1))),
+					func(proto.Txn) error { panic("a bug") })
+			}()
+			if panicked != "a bug" {
+				return fmt.Errorf("the program's panic has become %v", panicked)
+			}
+			for _, k := range []proto.Key{keyOn(0, 1), keyOn(1, 1)} {
+				if err := do(f, e, declare(writing(small, k)), func(tx proto.Txn) error {
+					return tx.Write(small, k, value(small, 5))
+				}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		c.verify()
+	})
+}

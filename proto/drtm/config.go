@@ -49,7 +49,8 @@ type Config struct {
 	Simulated bool
 
 	// RegionAborts is how many regions of a transaction may abort before its next attempt takes
-	// the fallback handler (§7.2); 0 = DefaultRegionAborts. One abort for capacity is enough.
+	// the fallback handler (§7.2); 0 = DefaultRegionAborts. One abort for capacity is enough;
+	// those in favour of another's lock or lease do not count.
 	RegionAborts int
 	// Attempts of any outcome after which a transaction takes the fallback handler, so that it
 	// cannot starve; 0 = DefaultAttempts.

@@ -118,11 +118,16 @@ func (t *tx) copyLocal(it *item) (layout.Presence, error) {
 	return layout.Match(uint64(it.key), key, v), nil
 }
 
-// leave aborts the region, with the reason as XABORT's code, and gives the attempt's error.
+// leave aborts the region, with the reason as XABORT's code, and gives the attempt's error. One that
+// had to give way to a lock or a lease counts for Config.Attempts only: a region can do it as soon
+// as these are gone, while the fallback handler, waiting for them with locks of its own on records
+// that many want, makes others wait in their turn, who then come to wait in the same way.
 func (t *tx) leave(r proto.Reason) error {
 	t.region.Abort(uint8(r))
 	t.inRegion = false
-	t.aborts++
+	if r != proto.ReasonLocked && r != proto.ReasonLeased {
+		t.aborts++
+	}
 	return proto.Aborting(r)
 }
 

@@ -18,6 +18,7 @@ const paper, tolerance = 4.52, 0.15
 // cluster is a model of DrTM's, at a small size.
 type cluster struct {
 	machines int
+	workers  int  // per machine; 0 is 2
 	fibers   int  // per worker
 	quick    bool // atomics take no longer than READs
 }
@@ -67,6 +68,20 @@ func TestScalingIsLimitedByWaitsForAtomics(t *testing.T) {
 	}
 }
 
+// Waits for locks and leases of hot records must not spread: a machine with twice the workers does
+// more, if not twice as much.
+func TestMoreWorkersOfAMachineDoMore(t *testing.T) {
+	if raceEnabled || testing.Short() {
+		t.Skip("takes too long")
+	}
+	eight := modelled(t, cluster{machines: 1, workers: 8, fibers: 1})
+	sixteen := modelled(t, cluster{machines: 1, workers: 16, fibers: 1})
+	t.Logf("speed-up of 16 workers over 8: %.2f", sixteen/eight)
+	if sixteen < 1.25*eight {
+		t.Errorf("speed-up %.2f of 16 workers over 8, want 1.25 to 2", sixteen/eight)
+	}
+}
+
 // modelled is the rate at which transactions end, committed or rolled back by their own rules.
 func modelled(t *testing.T, c cluster) float64 {
 	t.Helper()
@@ -86,6 +101,9 @@ func modelled(t *testing.T, c cluster) float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if c.workers == 0 {
+		c.workers = 2
+	}
 	if c.quick {
 		cost.NIC.AtomicLatency = 0
 	}
@@ -93,8 +111,8 @@ func modelled(t *testing.T, c cluster) float64 {
 		Warmup: 500 * time.Microsecond, Duration: 3 * time.Millisecond, ChargePs: 25_000,
 		Open: func(ctx context.Context) (*node.Cluster, error) {
 			return node.NewSimulated(ctx, node.SimulatedConfig{Cost: cost, Config: node.Config{
-				Protocol: p, Workload: b, Nodes: c.machines, Workers: 2, Fibers: c.fibers,
-				Seed: 1}})
+				Protocol: p, Workload: b, Nodes: c.machines, Workers: c.workers,
+				Fibers: c.fibers, Seed: 1}})
 		}})
 	if err != nil {
 		t.Fatal(err)

@@ -81,8 +81,11 @@ func (h *header) encode() ([]byte, error) {
 }
 
 // WriteFile saves the history with mode 0600. The file appears whole or not at all; one that is
-// there is replaced.
+// there is replaced. What is there and is no file, such as a pipe, is written to.
 func (h *History) WriteFile(path string) error {
+	if i, err := os.Stat(path); err == nil && !i.Mode().IsRegular() {
+		return h.writeDevice(path)
+	}
 	partial := path + ".partial"
 	f, err := os.OpenFile(partial, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -94,6 +97,17 @@ func (h *History) WriteFile(path string) error {
 	}
 	if err != nil {
 		return fmt.Errorf("history: save: %w", errorsJoin(err, os.Remove(partial)))
+	}
+	return nil
+}
+
+func (h *History) writeDevice(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err == nil {
+		err = errors.Join(h.write(f), f.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("history: save: %w", err)
 	}
 	return nil
 }

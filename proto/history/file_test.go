@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -119,6 +120,37 @@ func TestErrorSaysWhatToDo(t *testing.T) {
 	}
 	if _, err := Open(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestWhatIsNoFileIsWrittenTo and not replaced: /dev/full would become a file for everybody.
+func TestWhatIsNoFileIsWrittenTo(t *testing.T) {
+	path, content := saved(t)
+	h, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = h.Close() }()
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan []byte, 1)
+	go func() {
+		b, _ := os.ReadFile(pipe)
+		read <- b
+	}()
+	if err := h.WriteFile(pipe); err != nil {
+		t.Fatal(err)
+	}
+	if i, err := os.Lstat(pipe); err != nil || i.Mode().Type() != os.ModeNamedPipe {
+		t.Fatalf("the pipe is now %v, %v", i, err)
+	}
+	if got := <-read; !bytes.Equal(got, content) {
+		t.Errorf("%d bytes came through the pipe, want %d", len(got), len(content))
+	}
+	if err := h.WriteFile(filepath.Dir(pipe)); !errors.Is(err, syscall.EISDIR) {
+		t.Errorf("a folder: %v", err)
 	}
 }
 

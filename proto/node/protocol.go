@@ -68,6 +68,9 @@ type UnknownError struct {
 }
 
 func (e *UnknownError) Error() string {
+	if e.Known == "" {
+		return fmt.Sprintf("unknown %s %q; there is none", e.What, e.Name)
+	}
 	return fmt.Sprintf("unknown %s %q; known: %s", e.What, e.Name, e.Known)
 }
 

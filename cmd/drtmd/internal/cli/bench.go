@@ -42,7 +42,10 @@ what was recorded for drtmd check.
 prints them beside Table VI of the paper.
 
 Throughput and latency on shm depend on what else the machine does; docs/BENCH.md has what was
-measured, with which command, and the JSON. Ctrl-C ends the run and prints the report so far.`
+measured, with which command, and the JSON. Ctrl-C ends the run and prints the report so far.
+
+Exit codes: 0 done, 1 failed, 2 wrong command line, 3 not strictly serializable, not decided, or the
+sums do not add up, 130 interrupted.`
 
 const benchExample = `
   drtmd bench                                          SmallBank on three nodes, DrTM

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -111,6 +112,10 @@ func (r *benchRun) checkTransport(given func(string) bool) error {
 		return usagef("it is for --transport shm", "--transport %s has no --run-dir", p.transport)
 	}
 	r.provider, err = transport.New(p.transport, transport.Options{RunDir: p.runDir})
+	if unknown := (*transport.UnknownError)(nil); errors.As(err, &unknown) {
+		known := append(transport.Names(), simTransport)
+		return usagef("known: "+strings.Join(known, ", "), "unknown transport %q", p.transport)
+	}
 	if err != nil {
 		return err
 	}

@@ -26,6 +26,9 @@ func (a *app) lookup(c *cobra.Command, p *benchFlags) error {
 	if wrong != nil {
 		return wrong
 	}
+	if err := writable("json", p.json); err != nil {
+		return err
+	}
 	ctx := c.Context()
 	table, err := lookup.Run(lookup.Options{Slots: p.slots, Seed: p.seed,
 		Stop:     func() bool { return ctx.Err() != nil },

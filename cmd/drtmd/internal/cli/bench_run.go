@@ -42,6 +42,10 @@ func (r *benchRun) run(ctx context.Context) error {
 		finish()
 		return r.joinRun(ctx, o)
 	}
+	if err := errors.Join(writable("history", p.history), writable("json", p.json)); err != nil {
+		finish()
+		return err
+	}
 	doc := r.document()
 	res, err := r.load(ctx, o)
 	finish()
@@ -146,6 +150,30 @@ func (r *benchRun) write(doc *report.Bench) error {
 		err = errors.Join(err, writeFile(f, doc.WriteJSON))
 	}
 	return err
+}
+
+// writable reports why a file that a flag names could not be written, before the run that it is
+// for. A file that is there stays as it is; one that is not is not made. "" and - are no files, and
+// a pipe would be at its end for its reader.
+func writable(flag, name string) error {
+	if name == "" || name == "-" {
+		return nil
+	}
+	if i, err := os.Stat(name); err == nil && !i.Mode().IsRegular() && !i.IsDir() {
+		return nil
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		err = errors.Join(f.Close(), os.Remove(name))
+	} else if errors.Is(err, os.ErrExist) {
+		if f, err = os.OpenFile(name, os.O_WRONLY, 0); err == nil {
+			err = f.Close()
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("--%s: %w; name a file in a folder that you may write to", flag, err)
+	}
+	return nil
 }
 
 func writeFile(name string, write func(io.Writer) error) error {

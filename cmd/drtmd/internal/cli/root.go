@@ -66,20 +66,20 @@ func (a *app) root() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "drtmd",
 		Short: "serializable transactions over RDMA",
-		Long: `drtmd runs serializable transactions over RDMA. This release has its first layer, one
-vocabulary of verbs over two transports:
+		Long: `drtmd runs serializable transactions over RDMA, proves runs strictly serializable, and
+measures what they cost. It has three transports:
 
   shm   shared memory between threads and processes of one host; needs nothing
   ibv   RDMA hardware and Soft-RoCE, over libibverbs
+  sim   a simulated cluster in virtual time (bench and sim)
 
-and a simulated cluster in virtual time, to run programs on under faults.
-
-Exit codes: 0 done, 1 failed, 2 wrong command line, 3 a check failed (sim),
+Exit codes: 0 done, 1 failed, 2 wrong command line, 3 a check failed (bench, check, sim),
 4 a fault never struck (sim), 130 interrupted.`,
-		Example: `  drtmd devices                    what there is to run on
-  drtmd perf                       measure every verb on shared memory
-  drtmd perf read --transport ibv  measure RDMA READ on the first RDMA device
-  drtmd sim --list                 what can run on a simulated cluster`,
+		Example: `  drtmd bench --check              SmallBank on three nodes, proved serializable
+  drtmd bench --list               workloads and protocols
+  drtmd sim --list                 what can run on a simulated cluster, under faults
+  drtmd devices                    what there is to run on
+  drtmd perf                       measure every verb on shared memory`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}

@@ -56,6 +56,7 @@ func (w *World) access(m *message) {
 			m.ready = true // an earlier one of the same QP is not through yet
 			return
 		}
+		m.ready = false // from here on an event refers to it whenever it is not through
 		if !w.piece(m) {
 			return
 		}

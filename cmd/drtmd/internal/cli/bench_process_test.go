@@ -83,14 +83,30 @@ func TestBenchOfProcessesIsInterruptedWithItsReport(t *testing.T) {
 	gone(t, ids)
 }
 
-func TestBenchEndsWhenOneOfItsProcessesIsKilled(t *testing.T) {
-	p, ids := benching(t)
+// TestBenchRunsOnWhenOneOfItsProcessesIsKilled: with the locks that its clients held.
+func TestBenchRunsOnWhenOneOfItsProcessesIsKilled(t *testing.T) {
+	p, ids := benching(t, "--check", "--distributed", "0.2")
 	if err := syscall.Kill(ids[0], syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	if text := p.ends(exitFailed); !strings.Contains(text,
-		fmt.Sprintf("process %d of the cluster has ended: signal: killed", ids[0])) {
+	p.says("running on")
+	for range 2 { // the first may have been under way
+		p.says("measuring, .*: [1-9][0-9]* committed/s")
+	}
+	p.signal(syscall.SIGINT)
+	lost := fmt.Sprintf("process %d of the cluster has ended, with nodes [", ids[0])
+	if text := p.ends(exitInterrupted); !strings.Contains(text, lost) ||
+		!strings.Contains(text, "signal: killed") {
 		t.Errorf("stderr:\n%s", text)
+	}
+	out := p.stdout.String()
+	for _, want := range []string{"\nall ", "unreachable ", "sums conserved: unknown: " + lost} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "serializable") {
+		t.Errorf("a part of the history is a verdict:\n%s", out)
 	}
 	gone(t, ids)
 }

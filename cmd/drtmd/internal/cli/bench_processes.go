@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 
+	"go.uber.org/zap"
+
 	"drtmd/cmd/drtmd/internal/load"
 	"drtmd/proto/node"
 )
@@ -26,6 +28,7 @@ func (r *benchRun) load(ctx context.Context, o load.Options) (*load.Result, erro
 	}
 	return load.RunProcesses(ctx, load.ProcessOptions{Options: o, Nodes: r.flags.nodes,
 		Processes: r.flags.processes, Names: node.Names(r.workload),
+		Lost: func(err error) { r.log.Warn("running on", zap.Error(err)) },
 		Command: func() *exec.Cmd {
 			c := exec.Command(program)
 			// The same command line: the last of two equal flags counts.

@@ -2,7 +2,6 @@ package load
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -87,7 +86,12 @@ func (t *talk) answer(timeout time.Duration) (*answer, error) {
 		return nil, fmt.Errorf("no answer: %w", err)
 	}
 	if a.Error != "" {
-		return nil, errors.New(a.Error)
+		return nil, &refusal{a.Error}
 	}
 	return a, nil
 }
+
+// refusal is an answer that says what went wrong.
+type refusal struct{ text string }
+
+func (e *refusal) Error() string { return e.text }

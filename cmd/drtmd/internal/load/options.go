@@ -65,6 +65,8 @@ type Result struct {
 	Latency []Latency
 	// Conserved says whether the tables add up with what was committed: nil, or why not.
 	Conserved error
+	// Lost is nil, or a *LostError: then nothing is known of Conserved, and there is no History.
+	Lost error
 	// History of the whole run, warm-up included; nil if none was recorded. The caller closes it.
 	History *history.History
 	// Did is what the clients did to the workload's sums.

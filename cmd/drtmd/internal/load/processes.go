@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -30,6 +31,8 @@ type ProcessOptions struct {
 	Command func() *exec.Cmd
 	// Names are those of the workload, for histories.
 	Names history.Names
+	// Lost, if not nil, is told at once of a process that has ended while clients run.
+	Lost func(error)
 }
 
 const (
@@ -46,8 +49,10 @@ const (
 // processes is a site of several processes, led by this one.
 type processes struct {
 	o     *ProcessOptions
-	list  []*process
-	died  chan error // a process has ended
+	list  []*process // those that live, as far as is known
+	dead  []*process // those that ended while clients ran: see lost.go
+	runs  bool       // clients run
+	died  chan *process
 	clock *node.MachineClock
 	attr  verbs.DeviceAttr
 	dir   string // for histories
@@ -55,13 +60,16 @@ type processes struct {
 
 type process struct {
 	*talk
-	cmd   *exec.Cmd
-	ended chan struct{} // closed when it has
+	cmd     *exec.Cmd
+	members []proto.NodeID
+	last    Snapshot      // of the last look
+	ended   chan struct{} // closed when it has
+	err     error         // how it has, valid after that
 }
 
 // RunProcesses is Run on a cluster whose nodes live in several processes of this machine.
 func RunProcesses(ctx context.Context, o ProcessOptions) (*Result, error) {
-	s := &processes{o: &o, died: make(chan error, o.Processes)}
+	s := &processes{o: &o, died: make(chan *process, o.Processes)}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
@@ -111,33 +119,30 @@ func (s *processes) launch() (*process, error) {
 		return nil, errors.Join(err, conn.Close())
 	}
 	go func() {
-		err := p.cmd.Wait()
-		s.died <- fmt.Errorf("process %d of the cluster has ended: %w", p.cmd.Process.Pid,
-			errors.Join(err, errEnded))
+		p.err = p.cmd.Wait()
 		close(p.ended)
+		s.died <- p
 	}()
 	return p, nil
 }
 
-var errEnded = errors.New("it should run on")
-
 // connect opens the parts and connects them.
 func (s *processes) connect(epoch int64) error {
-	members := make([][]proto.NodeID, len(s.list))
 	for n := range s.o.Nodes {
-		i := n % len(s.list)
-		members[i] = append(members[i], proto.NodeID(n))
+		p := s.list[n%len(s.list)]
+		p.members = append(p.members, proto.NodeID(n))
 	}
 	all := make([][]byte, s.o.Nodes)
 	err := s.each(openTimeout, func(i int) *request {
-		return &request{Step: stepOpen, Members: members[i], EpochNs: epoch}
+		return &request{Step: stepOpen, Members: s.list[i].members, EpochNs: epoch}
 	}, func(i int, a *answer) error {
-		if len(a.Own) != len(members[i]) {
+		members := s.list[i].members
+		if len(a.Own) != len(members) {
 			return fmt.Errorf("process %d describes %d members, want %d", i, len(a.Own),
-				len(members[i]))
+				len(members))
 		}
 		for j, b := range a.Own {
-			all[members[i][j]] = b
+			all[members[j]] = b
 		}
 		return nil
 	})
@@ -161,41 +166,47 @@ func (s *processes) all(timeout time.Duration, r *request, take func(int, *answe
 	return s.each(timeout, func(int) *request { return r }, take)
 }
 
-// each sends every process a request, all before the first answer is awaited.
+// each sends every process a request, all before the first answer is awaited. While clients run,
+// one that has died is left out.
 func (s *processes) each(timeout time.Duration, ask func(i int) *request,
 	take func(i int, a *answer) error) error {
+	errs := make([]error, len(s.list))
 	for i, p := range s.list {
-		if err := p.send(ask(i)); err != nil {
-			return fmt.Errorf("process %d: %w", i, err)
+		errs[i] = p.send(ask(i))
+	}
+	for i, p := range s.list {
+		var a *answer
+		if errs[i] == nil {
+			a, errs[i] = p.answer(timeout)
+		}
+		if errs[i] == nil && take != nil {
+			errs[i] = take(i, a)
 		}
 	}
-	var errs []error
-	for i, p := range s.list {
-		a, err := p.answer(timeout)
-		if err == nil && take != nil {
-			err = take(i, a)
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("process %d: %w", i, err))
-		}
-	}
-	return errors.Join(errs...)
+	return s.sift(errs)
 }
 
-func (s *processes) start() error { return s.all(lookTimeout, &request{Step: stepStart}, nil) }
+func (s *processes) start() error {
+	s.runs = true
+	return s.all(lookTimeout, &request{Step: stepStart}, nil)
+}
 
 func (s *processes) now() time.Duration { return s.clock.Now() }
 
 func (s *processes) sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case err := <-s.died:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
+	for {
+		select {
+		case <-timer.C:
+			return nil
+		case p := <-s.died:
+			if err := s.bury(p); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 }
 
@@ -204,17 +215,21 @@ func (s *processes) failure(context.Context) error {
 }
 
 func (s *processes) look(_ context.Context, sum *Snapshot, h histograms, reset bool) error {
-	return s.all(lookTimeout, &request{Step: stepLook, Reset: reset, Latencies: h != nil},
-		func(_ int, a *answer) error {
+	err := s.all(lookTimeout, &request{Step: stepLook, Reset: reset, Latencies: h != nil},
+		func(i int, a *answer) error {
 			if a.Sum == nil || h != nil && len(a.Latencies) != len(h) {
 				return errors.New("a look without counts")
 			}
-			sum.add(a.Sum)
-			for i := range h {
-				h[i].Merge(hdrhistogram.Import(a.Latencies[i]))
+			s.list[i].last = *a.Sum
+			for k := range h {
+				h[k].Merge(hdrhistogram.Import(a.Latencies[k]))
 			}
 			return nil
 		})
+	for _, p := range slices.Concat(s.list, s.dead) {
+		sum.add(&p.last) // counters never go back
+	}
+	return err
 }
 
 func (s *processes) end(context.Context) error {
@@ -235,7 +250,7 @@ func (s *processes) finish(ctx context.Context) (*totals, error) {
 		}
 		return nil
 	})
-	if err != nil || len(saved) == 0 {
+	if t.lost = s.loss(); err != nil || len(saved) == 0 || t.lost != nil {
 		return t, err
 	}
 	t.history, err = joinHistories(ctx, s.o.Names, saved)
@@ -257,7 +272,7 @@ func (s *processes) close() error {
 	}
 	deadline := time.After(quitTimeout)
 	var errs []error
-	for _, p := range s.list {
+	for _, p := range slices.Concat(s.list, s.dead) {
 		select {
 		case <-p.ended:
 		case <-deadline:

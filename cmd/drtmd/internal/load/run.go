@@ -51,7 +51,7 @@ func (r *run) run(ctx context.Context) (*Result, error) {
 	if err := r.end(ctx, res); err != nil {
 		return nil, err
 	}
-	return res, ctx.Err()
+	return res, errors.Join(res.Lost, ctx.Err())
 }
 
 // measure warms up and measures.
@@ -159,6 +159,8 @@ func (r *run) end(ctx context.Context, res *Result) error {
 		return err
 	}
 	res.Did, res.History = t.did, t.history
-	res.Conserved = t.did.Explains(t.initial, t.final, r.o.Workload.Sums()...)
+	if res.Lost = t.lost; t.lost == nil {
+		res.Conserved = t.did.Explains(t.initial, t.final, r.o.Workload.Sums()...)
+	}
 	return nil
 }

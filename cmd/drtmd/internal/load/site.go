@@ -40,7 +40,8 @@ type site interface {
 type totals struct {
 	initial, final workload.Quantities
 	did            workload.Ledger
-	history        *history.History // nil: none was recorded
+	history        *history.History // nil: none was recorded, or a part of it is lost
+	lost           error            // nil, or a *LostError
 }
 
 // local is a site in this process.

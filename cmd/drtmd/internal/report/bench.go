@@ -47,7 +47,7 @@ type Bench struct {
 	Paths       PathRow       `json:"paths"`
 	Verbs       []VerbRow     `json:"verbs"`
 	Bytes       float64       `json:"payload_bytes_per_committed"`
-	Conserved   string        `json:"conserved"` // "yes", or what does not add up
+	Conserved   string        `json:"conserved"` // "yes", or what does not add up, or why it is unknown
 	Check       *check.Result `json:"check,omitempty"`
 	History     string        `json:"history_file,omitempty"`
 }
@@ -138,7 +138,9 @@ func (b *Bench) Fill(kinds []string, r *load.Result) {
 	}
 	b.Bytes = ratio(r.Sum.Fiber.Bytes, b.All.Committed)
 	b.Conserved = "yes"
-	if r.Conserved != nil {
+	if r.Lost != nil {
+		b.Conserved = "unknown: " + r.Lost.Error()
+	} else if r.Conserved != nil {
 		b.Conserved = r.Conserved.Error()
 	}
 }

@@ -29,9 +29,10 @@ func (b *Bench) WriteText(w io.Writer) error {
 	if b.Interrupted {
 		s.WriteString("interrupted: the measurement is shorter than was asked for\n")
 	}
-	if b.Conserved == "yes" {
-		s.WriteString("sums conserved: yes\n")
-	} else {
+	switch {
+	case b.Conserved == "yes", strings.HasPrefix(b.Conserved, "unknown: "):
+		fmt.Fprintf(&s, "sums conserved: %s\n", b.Conserved)
+	default:
 		fmt.Fprintf(&s, "sums conserved: NO: %s\n", b.Conserved)
 	}
 	if b.History != "" {

@@ -70,7 +70,7 @@ func NewLocal(ctx context.Context, cfg LocalConfig) (*Cluster, error) {
 	c := &Cluster{Config: cfg.Config}
 	t := &threads{}
 	c.host = t
-	if err := c.buildLocal(&cfg, t, members); err != nil {
+	if err := c.buildLocal(ctx, &cfg, t, members); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	t.run()
@@ -80,7 +80,8 @@ func NewLocal(ctx context.Context, cfg LocalConfig) (*Cluster, error) {
 	return c, nil
 }
 
-func (c *Cluster) buildLocal(cfg *LocalConfig, t *threads, members []proto.NodeID) error {
+func (c *Cluster) buildLocal(ctx context.Context, cfg *LocalConfig, t *threads,
+	members []proto.NodeID) error {
 	for range cfg.Threads {
 		th, err := fiber.NewThread(fiber.ThreadConfig{Spin: cfg.Spin})
 		if err != nil {
@@ -96,6 +97,9 @@ func (c *Cluster) buildLocal(cfg *LocalConfig, t *threads, members []proto.NodeI
 		recorder.ErrorNs += int64(clockError)
 	}
 	for place, n := range members {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
 		dev, err := cfg.Provider.Open(cfg.Device)
 		if err != nil {
 			return fmt.Errorf("node %d: %w", n, err)
@@ -112,9 +116,9 @@ func (c *Cluster) buildLocal(cfg *LocalConfig, t *threads, members []proto.NodeI
 		c.Members = append(c.Members, m)
 	}
 	if cfg.Part != nil {
-		return c.connectPart(cfg.Part)
+		return c.connectPart(ctx, cfg.Part)
 	}
-	return c.connectAll()
+	return c.connectAll(ctx)
 }
 
 // members are those that live in this process.
@@ -130,7 +134,7 @@ func (c *LocalConfig) members() []proto.NodeID {
 }
 
 // connectPart connects members that live here with those that do not.
-func (c *Cluster) connectPart(p *Part) error {
+func (c *Cluster) connectPart(ctx context.Context, p *Part) error {
 	var own []Descriptor
 	for _, m := range c.Members {
 		own = append(own, m.Describe())
@@ -139,27 +143,37 @@ func (c *Cluster) connectPart(p *Part) error {
 	if err != nil {
 		return err
 	}
-	for _, m := range c.Members {
-		if err := m.Connect(all); err != nil {
-			return err
-		}
+	if err := c.connect(ctx, all); err != nil {
+		return err
 	}
 	return p.Connected()
 }
 
 // connectAll connects members that all live here.
-func (c *Cluster) connectAll() error {
+func (c *Cluster) connectAll(ctx context.Context) error {
 	var all []Descriptor
 	for _, m := range c.Members {
 		all = append(all, m.Describe())
 	}
-	for _, m := range c.Members {
-		if err := m.Connect(all); err != nil {
-			return err
-		}
+	if err := c.connect(ctx, all); err != nil {
+		return err
 	}
 	if c.Config.Protocol.OneThread {
 		c.shareTables()
+	}
+	return nil
+}
+
+// connect connects the members that live here with all. Many members take a while: a cancellation
+// ends it between two of them.
+func (c *Cluster) connect(ctx context.Context, all []Descriptor) error {
+	for _, m := range c.Members {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if err := m.Connect(all); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -16,7 +16,9 @@ import (
 	"drtmd/proto/workload"
 	"drtmd/proto/workload/micro"
 	"drtmd/proto/workload/smallbank"
+	"drtmd/verbs"
 	"drtmd/verbs/fiber"
+	"drtmd/verbs/shm"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -234,6 +236,30 @@ func TestConfigurationsThatCannotWorkAreRefused(t *testing.T) {
 	if !errors.As(err, &unknown) {
 		t.Errorf("FindProtocol: %v", err)
 	}
+}
+
+// TestCancelledClusterIsNotBuilt: hundreds of members take a minute to connect.
+func TestCancelledClusterIsNotBuilt(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	opened := 0
+	provider := countingProvider{shm.New(shm.Options{Dir: t.TempDir()}), &opened}
+	cluster, err := node.NewLocal(ctx, node.LocalConfig{Provider: provider,
+		Config: node.Config{Protocol: protocol(t, "drtm"), Workload: bank(t, 2), Nodes: 2}})
+	if !errors.Is(err, context.Canceled) || cluster != nil || opened != 0 {
+		t.Errorf("cluster %v, error %v, %d devices opened", cluster, err, opened)
+	}
+}
+
+// countingProvider counts the devices that were opened.
+type countingProvider struct {
+	verbs.Provider
+	opened *int
+}
+
+func (p countingProvider) Open(name string) (*verbs.Context, error) {
+	*p.opened++
+	return p.Provider.Open(name)
 }
 
 // TestEngineThatCannotBeMadeIsNil: a typed nil would look like an engine, and be closed.

@@ -36,7 +36,7 @@ func NewSimulated(ctx context.Context, cfg SimulatedConfig) (*Cluster, error) {
 	c := &Cluster{Config: cfg.Config}
 	h := &cores{world: world}
 	c.host = h
-	if err := c.buildSimulated(h); err != nil {
+	if err := c.buildSimulated(ctx, h); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	if err := c.startWorkers(ctx); err != nil {
@@ -45,7 +45,7 @@ func NewSimulated(ctx context.Context, cfg SimulatedConfig) (*Cluster, error) {
 	return c, nil
 }
 
-func (c *Cluster) buildSimulated(h *cores) error {
+func (c *Cluster) buildSimulated(ctx context.Context, h *cores) error {
 	for n := range c.Config.Nodes {
 		node, err := h.world.AddNode(sim.NodeConfig{})
 		if err != nil {
@@ -73,7 +73,7 @@ func (c *Cluster) buildSimulated(h *cores) error {
 		}
 		c.Members = append(c.Members, m)
 	}
-	return c.connectAll()
+	return c.connectAll(ctx)
 }
 
 // worldClock is true time.

@@ -37,22 +37,40 @@ type sighting struct {
 }
 
 const (
-	orphanSets = 64 // a power of two
-	orphanWays = 4
+	orphanSetBits = 6
+	orphanSets    = 1 << orphanSetBits
+	orphanWays    = 4
 )
 
+// set are the places where a record's lock is remembered: any of them.
+func (o *orphans) set(node proto.NodeID, off int) *[orphanWays]sighting {
+	h := uint64(off)/layout.EntryAlignment ^ uint64(node)<<48
+	return &o.seen[h*0x9e3779b97f4a7c15>>(64-orphanSetBits)] // Fibonacci hashing
+}
+
+// idleShare of Config.OrphanAfter is how long nobody has met a lock that can be forgotten. Whoever
+// waits for one looks much more often.
+const idleShare = 4
+
 // met notes that a record's lock was in the way, and gives the Abort: the lock is called orphaned
-// when the same one was met for Config.OrphanAfter.
+// when the same one was met for Config.OrphanAfter. Locks that are waited for keep their place
+// until that is decided, so that every wait is bounded however many locks stay.
 func (o *orphans) met(e *Engine, it *item, s State) error {
-	set := &o.seen[(uint(it.off)/layout.EntryAlignment^uint(it.node)*0x9e3779b1)%orphanSets]
-	x := &set[0]
+	set := o.set(it.node, it.off)
+	var x *sighting
 	for i := range set {
-		if y := &set[i]; y.off == it.off && y.node == it.node && y.state != Init {
+		y := &set[i]
+		if y.off == it.off && y.node == it.node && y.state != Init {
 			x = y
 			break
-		} else if y.last < x.last {
+		}
+		free := y.state == Init || y.orphaned || e.soft-y.last > e.cfg.OrphanAfter/idleShare
+		if free && (x == nil || y.last < x.last) {
 			x = y
 		}
+	}
+	if x == nil {
+		return proto.Aborting(proto.ReasonLocked)
 	}
 	if x.off != it.off || x.node != it.node || x.state != s {
 		*x = sighting{off: it.off, node: it.node, state: s, since: e.soft,

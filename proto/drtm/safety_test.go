@@ -7,6 +7,7 @@ import (
 
 	"drtmd/proto"
 	"drtmd/proto/drtm"
+	"drtmd/proto/node"
 	"drtmd/verbs/fiber"
 )
 
@@ -130,6 +131,46 @@ func TestALeasedAbsenceStays(t *testing.T) {
 			return f.Sleep(300 * us)
 		})
 	})
+	c.verify()
+}
+
+// TestAnAbsenceReadInRoundsIsValidated (§5.4): a key without an entry has no version to compare,
+// and another worker of the machine inserts it between the rounds.
+func TestAnAbsenceReadInRoundsIsValidated(t *testing.T) {
+	k := keyOn(0, loaded+1)
+	c := start(t, onSim, settings{node: func(cfg *node.Config) { cfg.Workers = 2 }})
+	reader := func(f *fiber.Fiber, e *drtm.Engine) error {
+		err := attempt(f, e, declare(reading(small, k)), 0, func(tx proto.Txn) error {
+			if err := tx.Read(small, k, value(small, 0)); !errors.Is(err, proto.ErrNotFound) {
+				return fmt.Errorf("found what nobody has inserted: %v", err)
+			}
+			f.Charge(int64(100*us) * 1000)
+			return nil
+		})
+		if proto.AbortReason(err) != proto.ReasonConflict {
+			return fmt.Errorf("ended with %v, want a conflict", err)
+		}
+		return nil
+	}
+	writer := func(f *fiber.Fiber, e *drtm.Engine) error {
+		if err := f.Sleep(30 * us); err != nil {
+			return err
+		}
+		return do(f, e, declare(inserting(small, k)), func(tx proto.Txn) error {
+			return tx.Insert(small, k, value(small, 5))
+		})
+	}
+	if err := c.Start("test", 1, func(f *fiber.Fiber, w *node.Worker, _ int) error {
+		switch {
+		case w.Node != 0:
+			return nil
+		case w.Index == 0:
+			return reader(f, w.Engine.(*drtm.Engine))
+		}
+		return writer(f, w.Engine.(*drtm.Engine))
+	}).Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	c.verify()
 }
 

@@ -53,6 +53,16 @@ const (
 	maxDepth      = 1024
 )
 
+// RangeError is a number of a Config that is too small or too large.
+type RangeError struct {
+	What        string // "fibers per worker"
+	Value, High int    // 1 is the least
+}
+
+func (e *RangeError) Error() string {
+	return fmt.Sprintf("%s: %d is not in 1..%d", e.What, e.Value, e.High)
+}
+
 // Complete fills in the defaults and checks the configuration. Whoever makes members without a
 // Cluster calls it before.
 func (c *Config) Complete() error {
@@ -70,7 +80,7 @@ func (c *Config) Complete() error {
 	}
 	within := func(what string, v, high int) error {
 		if v < 1 || v > high {
-			return fmt.Errorf("%s %d: not in 1..%d", what, v, high)
+			return &RangeError{What: what, Value: v, High: high}
 		}
 		return nil
 	}

@@ -119,7 +119,8 @@ func (r *benchRun) recorded() bool { return r.flags.check || r.flags.history != 
 // wrongOptions makes what the configuration refuses an error of the command line.
 func (r *benchRun) wrongOptions(err error) error {
 	var unknown *node.UnknownError
-	if errors.As(err, &unknown) {
+	var outside *node.RangeError
+	if errors.As(err, &unknown) || errors.As(err, &outside) {
 		return usagef("", "%v", err)
 	}
 	return err

@@ -120,7 +120,7 @@ func (c *cluster) try(n int, change func(f *fiber.Fiber, w *node.Worker, r *prot
 
 // TestRandomTransactionsAreStrictlySerializable runs everything at once on few keys.
 func TestRandomTransactionsAreStrictlySerializable(t *testing.T) {
-	each(t, func(t *testing.T, h host) {
+	random := func(t *testing.T, h host) {
 		for _, x := range []struct{ nodes, workers int }{{1, 1}, {1, 2}, {2, 1}, {3, 2}} {
 			t.Run(fmt.Sprintf("%d nodes, %d workers", x.nodes, x.workers), func(t *testing.T) {
 				c := start(t, h, settings{node: func(cfg *node.Config) {
@@ -144,5 +144,7 @@ func TestRandomTransactionsAreStrictlySerializable(t *testing.T) {
 				t.Logf("%+v %+v, %d checked", stats, counts, res.Checked)
 			})
 		}
-	})
+	}
+	each(t, random)
+	t.Run(onHCA.name, func(t *testing.T) { random(t, onHCA) })
 }

@@ -44,13 +44,22 @@ func TestTicketsOfAnotherLifeAreOthers(t *testing.T) {
 	for worker := range uint16(3) {
 		for life := range 3 {
 			k := newTickets(worker, time.Duration(life)*time.Millisecond)
-			for range 1000 { // one a microsecond
+			for range 999 { // less than one a microsecond: none is numbered 0
 				x := k.take()
-				if seen[x] {
-					t.Fatalf("ticket %d of worker %d is there twice", x, worker)
+				if x == 0 || seen[x] {
+					t.Fatalf("ticket %d of worker %d is none, or there twice", x, worker)
 				}
 				seen[x] = true
 			}
 		}
+	}
+}
+
+// TestTicketsGoOnWhenTheirCountIsUsedUp, and stay the worker's.
+func TestTicketsGoOnWhenTheirCountIsUsedUp(t *testing.T) {
+	k := tickets{1<<ticketBits - 1}
+	last, next := k.take(), k.take()
+	if last != 1<<ticketBits-1 || next != 1 {
+		t.Errorf("ticket %#x after %#x", next, last)
 	}
 }

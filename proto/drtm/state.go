@@ -94,9 +94,13 @@ func newTickets(worker uint16, now time.Duration) tickets {
 	return tickets{Ticket(worker)<<ticketBits | count}
 }
 
-// take gives the next ticket.
+// take gives the next ticket. It is never 0, which stands for none.
 func (t *tickets) take() Ticket {
+	const count = 1<<ticketBits - 1
 	k := t.next
-	t.next = k&^(1<<ticketBits-1) | (k+1)&(1<<ticketBits-1)
+	if k&count == 0 {
+		k++
+	}
+	t.next = k&^count | (k+1)&count
 	return k
 }

@@ -41,6 +41,9 @@ type MemberConfig struct {
 	// Published is told of lines that a region has published (htm.Config); nil on real transports.
 	Published func(mr *verbs.MR, line int)
 	Simulated bool
+	// WithoutLineWords has the member take the device for one whose atomics do not exclude the
+	// CPU's, whatever it is: for tests of the commit of such devices (design decision 3).
+	WithoutLineWords bool
 	// Incarnation of the RPC ports; worker i adds i. Not 0, and another one in each life.
 	Incarnation uint64
 	// Life counts the lives of the member on kept memory, from 0.
@@ -135,6 +138,9 @@ func (m *Member) newWorker(i int) (*Worker, error) {
 		Region: htm.Config{Geometry: c.Geometry}, Structure: &m.structure,
 		Rand:  rand.New(rand.NewPCG(c.Seed, uint64(m.worker(i)))),
 		Peers: make([]Peer, c.Nodes)}
+	if m.cfg.WithoutLineWords {
+		e.Scope = verbs.AtomicHCA
+	}
 	if err := m.openTables(e); err != nil {
 		return nil, err
 	}
@@ -182,7 +188,7 @@ func (m *Member) worker(i int) int { return int(m.ID)*m.cluster.Workers + i }
 // openTables gives a worker its view of the tables. The first worker of a member that does not
 // attach to kept memory formats and loads them.
 func (m *Member) openTables(e *Env) error {
-	if m.mr.Lines() != nil {
+	if m.mr.Lines() != nil && !m.cfg.WithoutLineWords {
 		owner, err := m.mr.ClaimLineOwner()
 		if err != nil {
 			return err

@@ -17,6 +17,8 @@ import (
 type SimulatedConfig struct {
 	Config
 	Cost *sim.CostModel // nil is the default preset
+	// WithoutLineWords is that of MemberConfig.
+	WithoutLineWords bool
 }
 
 // NewSimulated builds a cluster on a simulated world, each worker on a core of its own, starts it
@@ -36,7 +38,7 @@ func NewSimulated(ctx context.Context, cfg SimulatedConfig) (*Cluster, error) {
 	c := &Cluster{Config: cfg.Config}
 	h := &cores{world: world}
 	c.host = h
-	if err := c.buildSimulated(ctx, h); err != nil {
+	if err := c.buildSimulated(ctx, &cfg, h); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	if err := c.startWorkers(ctx); err != nil {
@@ -45,7 +47,7 @@ func NewSimulated(ctx context.Context, cfg SimulatedConfig) (*Cluster, error) {
 	return c, nil
 }
 
-func (c *Cluster) buildSimulated(ctx context.Context, h *cores) error {
+func (c *Cluster) buildSimulated(ctx context.Context, cfg *SimulatedConfig, h *cores) error {
 	for n := range c.Config.Nodes {
 		node, err := h.world.AddNode(sim.NodeConfig{})
 		if err != nil {
@@ -62,9 +64,10 @@ func (c *Cluster) buildSimulated(ctx context.Context, h *cores) error {
 				return core.NewWorker(wc)
 			},
 			Clock: node.Clock(), RecorderClock: worldClock{h.world},
-			Recorder:    history.Clock{Name: "simulator"},
-			Simulated:   true,
-			Incarnation: uint64(n+1) << 32,
+			Recorder:         history.Clock{Name: "simulator"},
+			Simulated:        true,
+			WithoutLineWords: cfg.WithoutLineWords,
+			Incarnation:      uint64(n+1) << 32,
 			Published: func(mr *verbs.MR, line int) {
 				node.Touch(mr, line*verbs.LineBytes, verbs.LineBytes)
 			}})

@@ -48,7 +48,7 @@ main() {
   table "$out"
   printf '\non shm, on this machine (%s)\n' \
     "$(sed -n 's/^model name\t: //p' /proc/cpuinfo | head -n 1), $(nproc) cores"
-  scripts/go test -run '^$' -bench . -benchmem ./verbs/shm
+  scripts/go test -pgo=cmd/drtmd/default.pgo -run '^$' -bench . -benchmem ./verbs/shm
 }
 
 main "$@"

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"drtmd/internal/invariant"
 	"drtmd/proto"
 	"drtmd/proto/check"
 	"drtmd/proto/node"
@@ -140,10 +141,14 @@ var hosts = []host{
 }
 
 // scale is how many of n repetitions a host does in a time that people wait: rxe in a virtual
-// machine without acceleration takes milliseconds for a transaction.
+// machine without acceleration takes milliseconds for a transaction, and the race detector slows
+// the rest.
 func (h host) scale(n int) int {
-	if h.name == "ibv" {
+	switch {
+	case h.name == "ibv":
 		return max(n/10, 1)
+	case invariant.Enabled:
+		return max(n/4, 1)
 	}
 	return n
 }

@@ -15,6 +15,9 @@ import (
 // seeds bounds how many runs a mutation may survive.
 const seeds = 300
 
+// honestSeeds are run without a mutation on each host.
+const honestSeeds = 10
+
 // pauser stops a worker now and then inside of its regions and their commits, as a system does
 // that gives the processor to another thread: hardware would abort the region.
 type pauser struct {
@@ -45,10 +48,10 @@ func (x pausing) Execute(tx proto.Txn) error {
 // violated runs random transactions with a mutation and reports what the checker found, or a node
 // that noticed itself that something was wrong. Leases last some round trips, so that many end in
 // the middle of a transaction.
-func violated(t *testing.T, m drtm.Mutation, seed uint64) string {
+func violated(t *testing.T, h host, m drtm.Mutation, seed uint64) string {
 	t.Helper()
 	pausers := map[[2]int]*pauser{}
-	c := start(t, onSim, settings{
+	c := start(t, h, settings{
 		node: func(cfg *node.Config) {
 			cfg.Nodes, cfg.Workers, cfg.Seed = 2, 2, seed
 		},
@@ -91,7 +94,7 @@ func TestEachMutationIsCaught(t *testing.T) {
 		t.Run(m.String(), func(t *testing.T) {
 			t.Parallel()
 			for seed := range uint64(seeds) {
-				if what := violated(t, m, seed+1); what != "" {
+				if what := violated(t, onSim, m, seed+1); what != "" {
 					t.Logf("seed %d: %s", seed+1, what)
 					return
 				}
@@ -101,9 +104,11 @@ func TestEachMutationIsCaught(t *testing.T) {
 	}
 	t.Run("none", func(t *testing.T) {
 		t.Parallel()
-		for seed := range uint64(3) {
-			if what := violated(t, 0, seed+1); what != "" {
-				t.Errorf("seed %d: %s", seed+1, what)
+		for _, h := range []host{onSim, onHCA} {
+			for seed := range uint64(honestSeeds) {
+				if what := violated(t, h, 0, seed+1); what != "" {
+					t.Errorf("%s, seed %d: %s", h.name, seed+1, what)
+				}
 			}
 		}
 	})

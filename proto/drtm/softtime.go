@@ -2,16 +2,6 @@ package drtm
 
 import "time"
 
-// Clock is a node's clock as its engines read it. Times count from the cluster's epoch; their
-// error is at most Config.Delta.
-type Clock interface {
-	// Now is the real time.
-	Now() time.Duration
-	// SoftTime is the time at some moment of the worker's present pass: never ahead of Now
-	// (DrTM §7.1). It is cheap, and serves where an old time errs on the safe side.
-	SoftTime() time.Duration
-}
-
 // Lease durations of DrTM §5.2, and how they follow the network (design decision 10).
 const (
 	// DefaultLease is that of transactions which write.

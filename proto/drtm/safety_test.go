@@ -239,3 +239,31 @@ func TestPanicOfAProgramReleasesItsLocks(t *testing.T) {
 		c.verify()
 	})
 }
+
+// TestFallbackLocksInTheGlobalOrder (§7.2), whatever the declaration's: while it waits for the
+// first record it has none of the others.
+func TestFallbackLocksInTheGlobalOrder(t *testing.T) {
+	first, second := keyOn(0, 1), keyOn(0, 2)
+	c := start(t, onSim, settings{})
+	c.pair(func(f *fiber.Fiber, e *drtm.Engine) error {
+		if err := f.Sleep(50 * us); err != nil {
+			return err
+		}
+		return attempt(f, e, declare(writing(small, second), writing(small, first)),
+			drtm.DefaultAttempts, func(tx proto.Txn) error {
+				return tx.Write(small, second, value(small, 5))
+			})
+	}, func(f *fiber.Fiber, e *drtm.Engine) error {
+		tx, err := e.Begin(f, declare(writing(small, first)), 0)
+		if err != nil {
+			return err
+		}
+		err = f.Sleep(200 * us) // the other one waits by now
+		if s, _, _ := c.entry(small, second); s.Locked() {
+			err = errors.Join(err, fmt.Errorf("the second record is %v", s))
+		}
+		tx.Abort(err)
+		return err
+	})
+	c.verify()
+}

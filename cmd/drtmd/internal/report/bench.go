@@ -47,7 +47,7 @@ type Bench struct {
 	Paths       PathRow       `json:"paths"`
 	Verbs       []VerbRow     `json:"verbs"`
 	Bytes       float64       `json:"payload_bytes_per_committed"`
-	Conserved   string        `json:"conserved"` // "yes", or what does not add up, or why it is unknown
+	Conserved   string        `json:"conserved"` // "yes", or what is wrong or unknown
 	Check       *check.Result `json:"check,omitempty"`
 	History     string        `json:"history_file,omitempty"`
 }

@@ -134,6 +134,7 @@ func (m *Member) newWorker(i int) (*Worker, error) {
 		Cache: m.cache, Placement: c.Workload.Placement(), Clock: m.cfg.Clock,
 		ClockError: m.cfg.ClockError, RecorderClock: m.cfg.RecorderClock,
 		Scope: m.cfg.Context.Attr().Atomic, Mutation: c.Mutation,
+		Lease: c.Lease, LeaseReadOnly: c.LeaseReadOnly,
 		Simulated: m.cfg.Simulated, Life: m.cfg.Life,
 		Region: htm.Config{Geometry: c.Geometry}, Structure: &m.structure,
 		Rand:  rand.New(rand.NewPCG(c.Seed, uint64(m.worker(i)))),

@@ -26,6 +26,8 @@ type Protocol struct {
 	// MaxNodes is how many members the protocol can tell apart; 0 is as many as there may be.
 	MaxNodes  int
 	Mutations []Mutation
+	// Leases: Config.Lease and Config.LeaseReadOnly mean something to it.
+	Leases bool
 	// New makes the engine of a worker, on its thread, when all its peers are connected. No
 	// transaction begins anywhere before every engine was made.
 	New func(e *Env) (proto.Engine, error)
@@ -125,6 +127,8 @@ type Env struct {
 	Life      uint32 // of the member on kept memory, from 0
 	Rand      *rand.Rand
 	Mutation  string // "" is none
+	// Lease and LeaseReadOnly as in Config.
+	Lease, LeaseReadOnly time.Duration
 }
 
 // Peer is how a worker reaches a member.

@@ -14,7 +14,7 @@ const noccChargePs = 250_000
 // Protocols lists what transactions can run on.
 func Protocols() []Protocol {
 	return []Protocol{
-		{Name: "drtm", New: newDrTM, Mutations: drtmMutations(), MaxNodes: drtm.MaxNodes,
+		{Name: "drtm", New: newDrTM, Leases: true, Mutations: drtmMutations(), MaxNodes: drtm.MaxNodes,
 			Doc: "DrTM: leases and locks over verbs between nodes, emulated HTM within one"},
 		{Name: "nocc", OneThread: true, New: newNoCC,
 			Doc: "no concurrency control, on one thread: the limit to compare with"},
@@ -67,7 +67,8 @@ func DrTMConfig(e *Env) (drtm.Config, error) {
 	return drtm.Config{Node: e.Node, Index: e.Index, Worker: e.Worker, Port: e.Port,
 		Peers: e.Peers, Fibers: e.Fibers, Specs: e.Specs, Tables: e.Tables, Memory: e.Memory,
 		Cache: e.Cache, Placement: e.Placement, Clock: e.Clock, Delta: e.ClockError,
-		RoundTrip: e.RoundTrip, Scope: e.Scope, Region: e.Region,
+		RoundTrip: e.RoundTrip, Lease: e.Lease, LeaseReadOnly: e.LeaseReadOnly,
+		Scope: e.Scope, Region: e.Region,
 		Simulated: e.Simulated, Recorder: e.Recorder, RecorderClock: e.RecorderClock,
 		Mutation: mutation}, nil
 }

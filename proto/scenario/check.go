@@ -35,12 +35,14 @@ func (c *cluster) check() {
 // count reports what became of the transactions.
 func (c *cluster) count() {
 	var outcomes [proto.OutcomeEnd]uint64
+	var ended [workload.MaxKinds]uint64 // of each type: committed or rolled back
 	var attempts, unknown uint64
 	for _, s := range c.sites {
 		for _, cl := range s.clients {
 			for k := range cl.counts.Kinds {
 				kind := &cl.counts.Kinds[k]
 				attempts += kind.Attempts
+				ended[k] += kind.Outcomes[proto.Committed] + kind.Outcomes[proto.RolledBack]
 				for o, n := range kind.Outcomes {
 					outcomes[o] += n
 				}
@@ -57,6 +59,9 @@ func (c *cluster) count() {
 		c.e.Count(o.String(), outcomes[o])
 	}
 	c.e.Count("attempts", attempts)
+	for i, name := range c.load.Kinds() {
+		c.e.Count(name, ended[i+1])
+	}
 }
 
 // checkHistory joins the recordings of all lives and checks them.

@@ -62,14 +62,15 @@ func build(e *scenario.Env, p node.Protocol, w workload.Workload) error {
 	if mutation == mutationBeyondDelta {
 		mutation = ""
 	}
-	c := &cluster{e: e, values: values{}, protocol: p, load: w, atBoot: p.Name == "drtm", cfg: node.Config{Protocol: p, Workload: w,
+	c := &cluster{e: e, values: values{}, protocol: p, load: w, atBoot: p.Name == "drtm"}
+	c.cfg = node.Config{Protocol: p, Workload: w,
 		Nodes: e.Nodes, Workers: e.Workers, Fibers: e.Fibers, CacheBytes: 1 << 12,
 		Mutation: mutation,
 		// 4 retries after 131 us each.
 		Connect: verbs.ConnectAttr{RTR: verbs.RTRAttr{MinRNRTimer: 1},
 			RTS: verbs.RTSAttr{Timeout: 5, RetryCount: 4, RNRRetry: 3}},
 		RPC: rpc.Config{RTOMin: 30 * time.Microsecond, RTOFirst: 60 * time.Microsecond,
-			RTOMax: 120 * time.Microsecond, PeerTimeout: 600 * time.Microsecond}}}
+			RTOMax: 120 * time.Microsecond, PeerTimeout: 600 * time.Microsecond}}
 	if err := c.cfg.Complete(); err != nil {
 		return err
 	}
@@ -238,7 +239,8 @@ func (m *manager) start() (err error) {
 	}
 	for i := range m.e.Fibers {
 		r := m.e.World.Rand(fmt.Sprintf("client %d.%d.%d.%d", m.id, m.i, i, m.life))
-		c := &client{program: program{values: m.values}, Client: m.load.NewClient(m.id, rand.New(rand.NewPCG(r.Uint64(), r.Uint64())))}
+		c := &client{program: program{values: m.values},
+			Client: m.load.NewClient(m.id, rand.New(rand.NewPCG(r.Uint64(), r.Uint64())))}
 		m.clients = append(m.clients, c)
 		m.running++
 		m.machine.Go(m.i, "client", func(f *fiber.Fiber) error {

@@ -102,6 +102,11 @@ func TestCrashAtEveryStep(t *testing.T) {
 				for _, s := range r.Base.Steps {
 					taken[s.Name] = true
 				}
+				for _, c := range r.Base.Counts {
+					if c.Value == 0 && !slices.Contains([]string{"rolled back", "aborted", "unknown"}, c.Name) {
+						t.Errorf("the run has no %s", c.Name)
+					}
+				}
 				t.Logf("%d crashes, %d events; %v", r.Struck, r.Events, r.Base.Counts)
 			})
 		}

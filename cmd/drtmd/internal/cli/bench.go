@@ -62,6 +62,7 @@ const joinFlag = "join"
 // benchFlags are the flags as given.
 type benchFlags struct {
 	workload, protocol, mutation            string
+	lease, leaseReadOnly                    time.Duration
 	nodes, threads, workers, fibers         int
 	processes, join                         int
 	duration, warmup                        time.Duration
@@ -125,6 +126,10 @@ func (p *benchFlags) register(c *cobra.Command) {
 		"-1: of none; default 64, in the simulator 1")
 	f.IntVar(&p.yieldEvery, "yield-every", 0, "`N` transactions until a fiber lets others run; "+
 		"default 16")
+	f.DurationVar(&p.lease, "lease", 0, "`TIME` that a read lease lasts (drtm); default 0.4ms, more "+
+		"where a round trip is long")
+	f.DurationVar(&p.leaseReadOnly, "lease-read-only", 0, "`TIME` that one of a read-only "+
+		"transaction lasts (drtm); default 1ms, more where a round trip is long")
 	f.BoolVar(&p.check, "check", false, "record the run and prove it strictly serializable")
 	f.StringVar(&p.history, "history", "", "save what was recorded to `FILE`")
 	f.StringVar(&p.json, "json", "", "write the report as JSON (schema "+report.BenchSchema+

@@ -174,5 +174,20 @@ func (r *benchRun) checkTimes(given func(string) bool) error {
 	case p.yieldEvery < 0:
 		return usagef("", "--yield-every %d is negative", p.yieldEvery)
 	}
+	return r.checkLeases(given)
+}
+
+// checkLeases refuses lengths that are none, and those of a protocol without leases.
+func (r *benchRun) checkLeases(given func(string) bool) error {
+	p := r.flags
+	for flag, d := range map[string]time.Duration{"lease": p.lease,
+		"lease-read-only": p.leaseReadOnly} {
+		switch {
+		case given(flag) && d < time.Microsecond:
+			return usagef("leases are counted in microseconds", "--%s %s is less than 1us", flag, d)
+		case given(flag) && !r.protocol.Leases:
+			return usagef("leave --"+flag+" out", "protocol %s has no leases", p.protocol)
+		}
+	}
 	return nil
 }

@@ -102,7 +102,8 @@ func (r *benchRun) open(ctx context.Context) (*node.Cluster, error) { return r.o
 func (r *benchRun) openPart(ctx context.Context, part *node.Part) (*node.Cluster, error) {
 	p := r.flags
 	cfg := node.Config{Protocol: r.protocol, Workload: r.workload, Nodes: p.nodes,
-		Workers: p.workers, Fibers: p.fibers, Seed: p.seed, Mutation: p.mutation}
+		Workers: p.workers, Fibers: p.fibers, Seed: p.seed, Mutation: p.mutation,
+		Lease: p.lease, LeaseReadOnly: p.leaseReadOnly}
 	if r.recorded() {
 		cfg.Record = &node.Recording{SpillDir: os.TempDir(),
 			MemoryBytes: recordBytes / int64(p.nodes*p.workers)}

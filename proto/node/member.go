@@ -136,7 +136,7 @@ func (m *Member) newWorker(i int) (*Worker, error) {
 		Scope: m.cfg.Context.Attr().Atomic, Mutation: c.Mutation,
 		Lease: c.Lease, LeaseReadOnly: c.LeaseReadOnly,
 		Simulated: m.cfg.Simulated, Life: m.cfg.Life,
-		Region: htm.Config{Geometry: c.Geometry}, Structure: &m.structure,
+		Region: htm.Config{Geometry: c.Geometry, Spins: m.spins()}, Structure: &m.structure,
 		Rand:  rand.New(rand.NewPCG(c.Seed, uint64(m.worker(i)))),
 		Peers: make([]Peer, c.Nodes)}
 	if m.cfg.WithoutLineWords {
@@ -334,4 +334,12 @@ func (m *Member) Close() error {
 	}
 	m.Workers = nil
 	return errors.Join(append(errs, m.cfg.Context.Close())...)
+}
+
+// spins is how often a region looks at a locked line: once where nothing else runs meanwhile.
+func (m *Member) spins() int {
+	if m.cfg.Simulated {
+		return -1
+	}
+	return 0
 }

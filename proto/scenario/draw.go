@@ -27,7 +27,7 @@ func drawing(pauses []string) func(*scenario.Drawing) sim.Schedule {
 func draw(d *scenario.Drawing, pauses []string) sim.Schedule {
 	s := drawClocks(d)
 	faults := sim.RandomSchedule(d.Rand, sim.RandomOptions{Nodes: d.Nodes, Workers: d.Workers,
-		Faults: d.Rand.IntN(drawnFaults + 1), Horizon: d.Until * 3 / 4, Span: d.Until / 8,
+		Faults: d.Rand.IntN(drawnFaults + 1), Horizon: d.Until * 3 / 4, Span: d.Until / 3, // longer than retries
 		Weights: []sim.Weight{
 			{Kind: sim.CrashNode, Weight: 2}, {Kind: sim.BreakQPs, Weight: 2},
 			{Kind: sim.CutLink, Weight: 2}, {Kind: sim.DelayRC, Weight: 4},

@@ -156,7 +156,8 @@ func (m *manager) run(f *fiber.Fiber) error {
 			all = all && ok
 		}
 		if all && !m.started && !m.e.Over() {
-			if err := m.start(); err != nil {
+			// Short of memory it tries again.
+			if err := m.start(); err != nil && !errors.Is(err, syscall.ENOMEM) {
 				return err
 			}
 		}
@@ -231,12 +232,12 @@ func (c *cluster) idle() bool {
 
 // start starts the clients, once everything is connected.
 func (m *manager) start() (err error) {
-	m.started = true
 	if m.w.Engine == nil {
 		if m.w.Engine, err = m.protocol.New(&m.w.Env); err != nil {
 			return err
 		}
 	}
+	m.started = true
 	for i := range m.e.Fibers {
 		r := m.e.World.Rand(fmt.Sprintf("client %d.%d.%d.%d", m.id, m.i, i, m.life))
 		c := &client{program: program{values: m.values},

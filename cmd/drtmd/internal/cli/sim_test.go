@@ -109,16 +109,17 @@ func TestSimHashIsThatOfEveryProcess(t *testing.T) {
 func TestInterruptedRunsReportAndExit130(t *testing.T) {
 	for _, c := range []struct {
 		name, args string
+		after      time.Duration // long after the first run, long before the last
 		report     bool
 	}{
-		{"search", "--scenario exchange --seeds 1..1000000000000 --jobs 1", true},
-		{"run", "--scenario crowd --nodes 90 --workers 16", false},
-		{"every step", "--scenario exchange --nodes 16 --every-step", true},
+		{"search", "--scenario exchange --seeds 1..1000000000000 --jobs 1", time.Second, true},
+		{"run", "--scenario crowd --nodes 90 --workers 16", 100 * time.Millisecond, false},
+		{"every step", "--scenario smallbank-steps --nodes 8 --every-step", 3 * time.Second, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			time.AfterFunc(100*time.Millisecond, cancel)
+			time.AfterFunc(c.after, cancel)
 			var out, errs bytes.Buffer
 			args := append([]string{"sim"}, strings.Fields(c.args)...)
 			if code := run(ctx, args, &out, &errs); code != exitInterrupted {

@@ -60,6 +60,8 @@ func (c *checker) timelineOf(key uint32) *timeline {
 		w := &l.ops[i]
 		switch s := c.sightOf(w); {
 		case w.class() != classWrite && w.class() != classDelete:
+		case s == sawUnknown && l.installedAlike(i):
+			// Somebody who counts has installed the version: this one never did.
 		case s == sawInstalled, s == sawUnknown && w.class() == classDelete:
 			l.states = append(l.states, state{at: i, txn: w.txn(),
 				absent: w.class() == classDelete, maybe: s == sawUnknown})
@@ -74,6 +76,18 @@ func (c *checker) timelineOf(key uint32) *timeline {
 		return cmp.Compare(l.states[a].txn, l.states[b].txn)
 	})
 	return l
+}
+
+// installedAlike reports whether a transaction that counts has installed the version of write i.
+func (l *timeline) installedAlike(i int) bool {
+	from, to := i, i+1
+	for from > 0 && l.ops[from-1].version == l.ops[i].version {
+		from--
+	}
+	for to < len(l.ops) && l.ops[to].version == l.ops[i].version {
+		to++
+	}
+	return l.c.installed(l.ops[from:from+reads(l.ops[from:to])]) >= 0
 }
 
 // initiallyThere: a version was read that nobody wrote and that lies below all writes.

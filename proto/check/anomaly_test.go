@@ -309,6 +309,8 @@ func TestUnknownCountsExactlyIfOneOfItsWritesWasRead(t *testing.T) {
 			"0-10 w x 2; unknown\n0-30 r x 2, w y 2; unknown\n40-50 r y 2", Serializable, 2},
 		{"by way of two, against what a third saw",
 			"0-10 w x 2; unknown\n0-30 r x 2, w y 2; unknown\n40-50 r y 2, r x 1", Violated, 2},
+		{"its delete was made by one that counts",
+			"0-10 r x 1, d x 2; unknown\n20-30 r x 1, d x 2\n40-50 a x 0, w x 3", Serializable, 0},
 		{"its delete was seen", "0-10 r x 1, d x 2; unknown\n20-30 a x 2", Serializable, 1},
 		{"its delete is all that explains an absence",
 			"0-10 r x 1, d x 2; unknown\n0-9 r x 1\n20-30 a x 0", Serializable, 1},

@@ -62,13 +62,14 @@ func (t *tx) absentRound(it *item) error {
 		t.inRegion = true
 		t.e.stats.RegionRuns++
 	}
-	off, found, ok := t.e.cfg.Tables[it.table-1].FindIn(t.region, uint64(it.key))
+	_, found, ok := t.e.cfg.Tables[it.table-1].FindIn(t.region, uint64(it.key))
 	switch {
 	case !ok:
 		return t.regionOver()
 	case found:
-		it.off, it.found = off, true
-		return t.loadRound(it)
+		// It was not there a moment ago: it has come, or the region's view is an old one, which its
+		// commit would not survive.
+		return proto.Aborting(proto.ReasonValidation)
 	}
 	it.absent()
 	return nil

@@ -151,7 +151,9 @@ func TestCheckRefusesWhatIsNoHistory(t *testing.T) {
 	cut := path + ".cut"
 	content[len(content)-40] ^= 1 // in the last block
 	damaged := path + ".damaged"
-	for p, b := range map[string][]byte{cut: content[:len(content)-50], damaged: content} {
+	other := path + ".other"
+	for p, b := range map[string][]byte{cut: content[:len(content)-50], damaged: content,
+		other: []byte("package cli\n\n// This is a text and no history of transactions.\n")} {
 		if err := os.WriteFile(p, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -165,7 +167,7 @@ func TestCheckRefusesWhatIsNoHistory(t *testing.T) {
 		{"two files", "takes one file, not 2 arguments", []string{path, path}, exitUsage},
 		{"an unknown flag", "did you mean --json?", []string{"--jsno", path}, exitUsage},
 		{"a file that is not there", "no such file", []string{path + ".none"}, exitFailed},
-		{"another file", "at offset 0: not a history", []string{"check_test.go"}, exitFailed},
+		{"another file", "at offset 0: not a history", []string{other}, exitFailed},
 		{"a directory", "is a directory", []string{t.TempDir()}, exitFailed},
 		{"cut short", "cut short; copy the file again", []string{cut}, exitFailed},
 		{"damaged", "does not match its checksum", []string{damaged}, exitFailed},

@@ -83,6 +83,19 @@ func (c *Cluster) startWorkers(ctx context.Context) error {
 	}).Wait(ctx)
 }
 
+// Disconnect moves the queue pairs to a member that is known to be dead to the error state: what
+// waits for its answers ends now. Its NIC may be gone in such a way that retries take long, as on
+// Soft-RoCE with READs and atomics under way. It may be called from any goroutine, and twice.
+func (c *Cluster) Disconnect(n proto.NodeID) error {
+	var errs []error
+	for _, w := range c.Workers() {
+		if int(n) < len(w.conns) && w.conns[n] != nil && n != w.Node {
+			errs = append(errs, w.conns[n].QP().ToError())
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // Stop ends every fiber and closes the workers. What fibers were in the middle of remains as it
 // is. It may be called twice.
 func (c *Cluster) Stop() error {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"drtmd/proto"
 )
 
 // A process that dies while clients run does not end the run: the others go on, with transactions
@@ -50,6 +52,14 @@ func (s *processes) bury(p *process) error {
 		s.o.Lost(p.died())
 	}
 	return nil
+}
+
+// gone are the nodes of the processes that died.
+func (s *processes) gone() (nodes []proto.NodeID) {
+	for _, p := range s.dead {
+		nodes = append(nodes, p.members...)
+	}
+	return nodes
 }
 
 // sift keeps of the errors, by place in the list, those that are not the death of a process.

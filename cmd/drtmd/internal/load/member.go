@@ -103,6 +103,11 @@ func (s *local) carryOut(ctx context.Context, r *request) (*answer, error) {
 	case stepFailed:
 		return a, s.failure(ctx)
 	case stepLook:
+		for _, n := range r.Gone {
+			if err := s.cluster.Disconnect(n); err != nil {
+				return nil, err
+			}
+		}
 		var h histograms
 		if r.Latencies {
 			h = newHistograms(len(s.o.Workload.Kinds()))

@@ -38,6 +38,7 @@ type request struct {
 	EpochNs   int64          `json:"epoch_ns,omitempty"` // open: on CLOCK_MONOTONIC
 	All       [][]byte       `json:"all,omitempty"`      // connect: descriptors of every member
 	Reset     bool           `json:"reset,omitempty"`    // look
+	Gone      []proto.NodeID `json:"gone,omitempty"`     // look: those whose process has died
 	Latencies bool           `json:"latencies,omitempty"`
 	History   string         `json:"history,omitempty"` // finish: where to save what was recorded
 }

@@ -215,7 +215,8 @@ func (s *processes) failure(context.Context) error {
 }
 
 func (s *processes) look(_ context.Context, sum *Snapshot, h histograms, reset bool) error {
-	err := s.all(lookTimeout, &request{Step: stepLook, Reset: reset, Latencies: h != nil},
+	err := s.all(lookTimeout, &request{Step: stepLook, Reset: reset, Latencies: h != nil,
+		Gone: s.gone()},
 		func(i int, a *answer) error {
 			if a.Sum == nil || h != nil && len(a.Latencies) != len(h) {
 				return errors.New("a look without counts")

@@ -1,10 +1,6 @@
 package proto
 
-import (
-	"fmt"
-
-	"drtmd/verbs"
-)
+import "fmt"
 
 // NodeID names a machine of the cluster, from 0.
 type NodeID uint16
@@ -19,11 +15,6 @@ type Key uint64
 // since then in the low half (DrTM §6.2). It grows with every committed write, also over
 // deletion and insertion. An even incarnation stands for an absent record.
 type Version uint64
-
-// MakeVersion joins the halves.
-func MakeVersion(incarnation, version uint32) Version {
-	return Version(incarnation)<<32 | Version(version)
-}
 
 // Incarnation is the high half.
 func (v Version) Incarnation() uint32 { return uint32(v >> 32) }
@@ -56,10 +47,4 @@ type Location struct {
 // answers for one epoch do not change.
 type Placement interface {
 	Locate(t TableID, k Key) Location
-}
-
-// RemoteMemory is a peer's registered memory as a worker reaches it.
-type RemoteMemory struct {
-	Node NodeID
-	verbs.RemoteMR
 }

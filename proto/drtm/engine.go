@@ -28,7 +28,7 @@ type Engine struct {
 	host      host
 	hints     hints
 	orphans   orphans
-	debts     []debt
+	debts     proto.Debts
 	recording *history.Recorder
 }
 

@@ -95,9 +95,9 @@ func (e *Engine) Orphans(to []Orphan) []Orphan {
 			}
 		}
 	}
-	for i := range e.debts {
-		d := &e.debts[i]
-		to = append(to, Orphan{Node: d.node, Table: d.table, Key: d.key, State: d.word})
+	for i := range e.debts.List {
+		d := &e.debts.List[i]
+		to = append(to, Orphan{Node: d.Node, Table: d.Table, Key: d.Key, State: State(d.Word)})
 	}
 	return to
 }

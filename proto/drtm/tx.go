@@ -142,12 +142,14 @@ func (t *tx) declare(attempt int) error {
 
 // Read copies a record's value to dst.
 func (t *tx) Read(table proto.TableID, k proto.Key, dst []byte) error {
-	it, err := t.access(table, k, len(dst))
+	return t.read(table, k, dst, proto.ModeRead)
+}
+
+// read is Read of a record that was declared for least at least.
+func (t *tx) read(table proto.TableID, k proto.Key, dst []byte, least proto.Mode) error {
+	it, err := t.access(table, k, len(dst), least)
 	if err != nil {
 		return err
-	}
-	if t.note != nil {
-		t.noteSeen(it)
 	}
 	if !it.is {
 		return proto.ErrNotFound
@@ -173,10 +175,7 @@ func (t *tx) ReadMany(gets []proto.Get) error {
 // GetForUpdate is Read of a record that was declared to be written: it was locked, or its state
 // checked for writing, before it was read.
 func (t *tx) GetForUpdate(table proto.TableID, k proto.Key, dst []byte) error {
-	if it := t.find(table, k); it != nil && !writes(it.mode) {
-		return proto.ErrUndeclared
-	}
-	return t.Read(table, k, dst)
+	return t.read(table, k, dst, proto.ModeWrite)
 }
 
 // Scan is not offered: the store is a hash table (§7.5).
@@ -186,15 +185,9 @@ func (t *tx) Scan(proto.TableID, proto.Key, proto.Key, func(proto.Key, []byte) b
 
 // Write replaces the value of a record.
 func (t *tx) Write(table proto.TableID, k proto.Key, value []byte) error {
-	it, err := t.access(table, k, len(value))
-	switch {
-	case err != nil:
+	it, err := t.access(table, k, len(value), proto.ModeWrite)
+	if err != nil {
 		return err
-	case !writes(it.mode):
-		return proto.ErrUndeclared
-	}
-	if t.note != nil {
-		t.noteSeen(it)
 	}
 	if !it.is {
 		return proto.ErrNotFound
@@ -206,15 +199,9 @@ func (t *tx) Write(table proto.TableID, k proto.Key, value []byte) error {
 
 // Insert adds a record.
 func (t *tx) Insert(table proto.TableID, k proto.Key, value []byte) error {
-	it, err := t.access(table, k, len(value))
-	switch {
-	case err != nil:
+	it, err := t.access(table, k, len(value), proto.ModeInsert)
+	if err != nil {
 		return err
-	case it.mode < proto.ModeInsert:
-		return proto.ErrUndeclared
-	}
-	if t.note != nil {
-		t.noteSeen(it)
 	}
 	if it.is {
 		return proto.ErrExists
@@ -226,15 +213,9 @@ func (t *tx) Insert(table proto.TableID, k proto.Key, value []byte) error {
 
 // Delete removes a record.
 func (t *tx) Delete(table proto.TableID, k proto.Key) error {
-	it, err := t.access(table, k, -1)
-	switch {
-	case err != nil:
+	it, err := t.access(table, k, -1, proto.ModeInsert)
+	if err != nil {
 		return err
-	case it.mode < proto.ModeInsert:
-		return proto.ErrUndeclared
-	}
-	if t.note != nil {
-		t.noteSeen(it)
 	}
 	if !it.is {
 		return proto.ErrNotFound
@@ -243,9 +224,10 @@ func (t *tx) Delete(table proto.TableID, k proto.Key) error {
 	return nil
 }
 
-// access finds the record of an operation and loads it. size is that of the operation's value or
-// buffer; negative: it has none.
-func (t *tx) access(table proto.TableID, k proto.Key, size int) (*item, error) {
+// access finds the record of an operation, which must have been declared for least at least, loads
+// it, and shows it to the program. size is that of the operation's value or buffer; negative: it
+// has none.
+func (t *tx) access(table proto.TableID, k proto.Key, size int, least proto.Mode) (*item, error) {
 	if t.err != nil {
 		return nil, t.err
 	}
@@ -256,6 +238,9 @@ func (t *tx) access(table proto.TableID, k proto.Key, size int) (*item, error) {
 		}
 		return nil, proto.ErrUndeclared
 	}
+	if it.mode < least {
+		return nil, proto.ErrUndeclared
+	}
 	if size >= 0 && size != it.size {
 		return nil, proto.ErrValueSize
 	}
@@ -264,6 +249,9 @@ func (t *tx) access(table proto.TableID, k proto.Key, size int) (*item, error) {
 			t.err = err
 			return nil, err
 		}
+	}
+	if t.note != nil {
+		t.noteSeen(it)
 	}
 	return it, nil
 }

@@ -5,7 +5,6 @@ import (
 
 	"drtmd/proto"
 	"drtmd/store/layout"
-	"drtmd/store/remote"
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
 	"drtmd/verbs/rpc"
@@ -49,8 +48,9 @@ func Join(a, b *Member, i int) ([]Retired, error) {
 	}
 	x.setTo(b, near)
 	y.setFrom(a, far)
-	x.reach(b)
-	y.reach(a)
+	there, back := b.describeTables(), a.describeTables()
+	x.reach(&there)
+	y.reach(&back)
 	return old, nil
 }
 
@@ -72,16 +72,6 @@ func (w *Worker) setFrom(m *Member, c *fiber.Conn) {
 		w.loop = c
 	} else {
 		w.conns[m.ID] = c
-	}
-}
-
-// reach makes the member's present life the peer.
-func (w *Worker) reach(m *Member) {
-	p := &w.Peers[m.ID]
-	p.Conn, p.Memory = w.conns[m.ID], m.mr.Remote()
-	p.Tables = p.Tables[:0:0]
-	for i, c := range m.tables {
-		p.Tables = append(p.Tables, remote.OpenPeer(uint16(m.ID), c.Descriptor(m.offsets[i]), p.Memory))
 	}
 }
 

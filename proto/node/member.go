@@ -234,10 +234,7 @@ func (w *Worker) makeConns(nodes int) error {
 
 // Describe is what the other members must know of this one.
 func (m *Member) Describe() Descriptor {
-	d := Descriptor{Node: m.ID, Memory: m.mr.Remote()}
-	for i, c := range m.tables {
-		d.Tables = append(d.Tables, c.Descriptor(m.offsets[i]))
-	}
+	d := m.describeTables()
 	for _, w := range m.Workers {
 		x := WorkerDescriptor{}
 		for _, c := range w.conns {
@@ -249,6 +246,24 @@ func (m *Member) Describe() Descriptor {
 		d.Workers = append(d.Workers, x)
 	}
 	return d
+}
+
+// describeTables is Describe without the workers.
+func (m *Member) describeTables() Descriptor {
+	d := Descriptor{Node: m.ID, Memory: m.mr.Remote()}
+	for i, c := range m.tables {
+		d.Tables = append(d.Tables, c.Descriptor(m.offsets[i]))
+	}
+	return d
+}
+
+// reach makes the member described the peer at the end of the queue pair to it.
+func (w *Worker) reach(d *Descriptor) {
+	p := &w.Peers[d.Node]
+	p.Conn, p.Memory, p.Tables = w.conns[d.Node], d.Memory, nil
+	for _, t := range d.Tables {
+		p.Tables = append(p.Tables, remote.OpenPeer(uint16(d.Node), t, d.Memory))
+	}
 }
 
 // Connect connects the queue pairs of all workers to the members described, which are all members
@@ -286,12 +301,8 @@ func (m *Member) connect(w *Worker, d *Descriptor) error {
 	if err := conn.Connect(peer, m.cluster.Connect); err != nil {
 		return err
 	}
-	p := &w.Peers[d.Node]
-	p.Conn, p.Memory = conn, d.Memory
 	w.addresses = append(w.addresses, d.Workers[w.Index].Port)
-	for _, t := range d.Tables {
-		p.Tables = append(p.Tables, remote.OpenPeer(uint16(d.Node), t, d.Memory))
-	}
+	w.reach(d)
 	return nil
 }
 

@@ -43,7 +43,7 @@ type Engine struct {
 	free      []*tx
 	nextTx    uint32
 	orphans   uint64
-	debts     []debt
+	debts     proto.Debts
 	stats     proto.Stats
 	closed    bool
 	closeErrs error

@@ -134,7 +134,7 @@ func (c *Cache) Stats() CacheStats {
 
 // enter takes the shard that a bucket belongs to, and its set, unless somebody else has it.
 func (c *Cache) enter(source, main uint64) (*shard, []frame) {
-	h := mix(source ^ main)
+	h := layout.Hash(source ^ main)
 	s := &c.shards[h&uint64(len(c.shards)-1)]
 	for range spins {
 		if s.busy.CompareAndSwap(0, 1) {

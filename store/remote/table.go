@@ -36,20 +36,12 @@ func Open(d layout.Descriptor, mr verbs.RemoteMR) *Table { return OpenPeer(0, d,
 // address under the same key there.
 func OpenPeer(peer uint16, d layout.Descriptor, mr verbs.RemoteMR) *Table {
 	t := &Table{d: d, base: mr.Addr, rkey: mr.RKey,
-		source: mix(mix(uint64(peer)+1)^uint64(mr.RKey)) ^ mix(d.MainOffset)}
+		source: layout.Hash(layout.Hash(uint64(peer)+1)^uint64(mr.RKey)) ^
+			layout.Hash(d.MainOffset)}
 	if d.End > mr.Length {
 		t.err = fmt.Errorf("%w: table %d ends at %d of %d", ErrBounds, d.Table, d.End, mr.Length)
 	}
 	return t
-}
-
-// mix spreads a number over 64 bits (the finalizer of splitmix64).
-func mix(x uint64) uint64 {
-	x ^= x >> 30
-	x *= 0xbf58476d1ce4e5b9
-	x ^= x >> 27
-	x *= 0x94d049bb133111eb
-	return x ^ x>>31
 }
 
 // Descriptor of the table.

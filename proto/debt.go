@@ -2,6 +2,7 @@ package proto
 
 import (
 	"encoding/binary"
+	"errors"
 
 	"drtmd/store/layout"
 	"drtmd/verbs"
@@ -60,13 +61,13 @@ func (ds *Debts) Finish(f *fiber.Fiber, w *fiber.Worker, peers []Peer, node Node
 // pay settles a debt. The record is looked at first: if the lock is not there any more it was given
 // back, with the update made before, or never taken. Everything goes on one queue pair, which keeps
 // it in order.
-func (d *Debt) pay(f *fiber.Fiber, pd *verbs.PD, p *Peer, step string) error {
+func (d *Debt) pay(f *fiber.Fiber, pd *verbs.PD, p *Peer, step string) (err error) {
 	mr, err := pd.AllocMR(max(len(d.Entry), layout.HeaderBytes), verbs.AccessLocalWrite,
 		verbs.MROptions{NoHuge: true})
 	if err != nil {
 		return err
 	}
-	defer mr.Close()
+	defer func() { err = errors.Join(err, mr.Close()) }()
 	at, rkey, conn := p.Memory.Addr+d.Off, p.Memory.RKey, p.Conn
 	if err := conn.Read(f, mr.SGE(0, layout.HeaderBytes), at, rkey); err != nil {
 		return err

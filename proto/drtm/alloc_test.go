@@ -3,6 +3,7 @@ package drtm_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"runtime"
 	"testing"
 
@@ -71,9 +72,12 @@ func TestTransactionsDoNotAllocate(t *testing.T) {
 				}
 				return tx.Commit()
 			}
-			const n = 200
+			// What else the process does while the fiber waits may allocate as well, but not in
+			// every round; what a transaction allocates shows in each.
+			const n, rounds = 200, 5
 			var before, after runtime.MemStats
-			for _, measured := range []bool{false, true} {
+			least := math.Inf(1)
+			for round := range 1 + rounds {
 				runtime.ReadMemStats(&before)
 				for range n {
 					if err := run(); proto.AbortReason(err) != 0 {
@@ -85,10 +89,12 @@ func TestTransactionsDoNotAllocate(t *testing.T) {
 					}
 				}
 				runtime.ReadMemStats(&after)
-				// What else the process does while the fiber waits may allocate a little.
-				if got := float64(after.Mallocs-before.Mallocs) / n; measured && got > 0.2 {
-					return fmt.Errorf("%s: %.2f allocations per transaction", x.name, got)
+				if round > 0 {
+					least = min(least, float64(after.Mallocs-before.Mallocs)/n)
 				}
+			}
+			if least > 0.2 {
+				return fmt.Errorf("%s: at least %.2f allocations per transaction", x.name, least)
 			}
 			return nil
 		})

@@ -9,6 +9,7 @@ import (
 	"os"
 	"sync"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -51,10 +52,8 @@ func (e *EventFD) Signal() error {
 			return nil
 		}
 	}
-	var one [8]byte
-	binary.NativeEndian.PutUint64(one[:], 1)
-	err := retry(func() error { _, err := unix.Write(e.fd, one[:]); return err })
-	if err != nil && !errors.Is(err, unix.EAGAIN) {
+	one := uint64(1)
+	if err := e.count(unix.SYS_WRITE, &one); err != nil && err != unix.EAGAIN {
 		return fail("signal event", "", err, "")
 	}
 	return nil
@@ -68,8 +67,20 @@ func (e *EventFD) Drain() bool {
 	if e.fd < 0 || e.imported {
 		return false
 	}
-	var count [8]byte
-	return retry(func() error { _, err := unix.Read(e.fd, count[:]); return err }) == nil
+	var count uint64
+	return e.count(unix.SYS_READ, &count) == nil
+}
+
+// count adds n to the counter, or takes it away to n. The system call is made directly, since
+// what unix.Read gets lives on the heap in race builds, and waits would allocate there.
+func (e *EventFD) count(trap uintptr, n *uint64) error {
+	return retry(func() error {
+		_, _, errno := unix.Syscall(trap, uintptr(e.fd), uintptr(unsafe.Pointer(n)), 8)
+		if errno != 0 {
+			return errno
+		}
+		return nil
+	})
 }
 
 // Wait sleeps in Go's poller until there is a signal, which it drains, or until timeout (negative:

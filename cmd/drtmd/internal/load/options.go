@@ -71,6 +71,25 @@ type Result struct {
 	History *history.History
 	// Did is what the clients did to the workload's sums.
 	Did workload.Ledger
+	// Series is how the run went over time, warm-up included.
+	Series []Point
+	// Quantiles of the latency of all committed transactions, in ascending order: the curve.
+	Quantiles []Quantile
+}
+
+// Point of a Series: what happened between the point before and this one.
+type Point struct {
+	At        time.Duration `json:"at_ns"` // since the measurement began, below 0 in the warm-up
+	Span      time.Duration `json:"span_ns"`
+	Committed uint64        `json:"committed"`
+	Attempts  uint64        `json:"attempts"`
+	Aborted   uint64        `json:"aborted_attempts"`
+}
+
+// Quantile of latencies: P of them, 0..1, took at most Ns.
+type Quantile struct {
+	P  float64 `json:"p"`
+	Ns int64   `json:"ns"`
 }
 
 // Latency are quantiles in nanoseconds. Those without samples are 0.

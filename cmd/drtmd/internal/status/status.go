@@ -1,0 +1,149 @@
+// Package status is what a daemon says of itself and of its cluster: the document that the control
+// plane carries, drtmd status prints, and the live page draws. docs/STATUS.md describes its JSON.
+package status
+
+import (
+	"time"
+
+	"drtmd/proto"
+	"drtmd/proto/member"
+)
+
+// Schema of Cluster as JSON.
+const Schema = "drtmd.status/1"
+
+// Cluster is what one daemon knows of the whole cluster.
+type Cluster struct {
+	Schema  string       `json:"schema"`
+	Date    time.Time    `json:"date"` // UTC
+	From    proto.NodeID `json:"from"` // who answers
+	State   member.State `json:"state"`
+	Nodes   []Node       `json:"nodes"` // by id; members and those that lately were
+	Problem string       `json:"problem,omitempty"`
+}
+
+// Phase of a daemon.
+type Phase string
+
+// Phases, in the usual order.
+const (
+	Starting   Phase = "starting"   // opens its device and its control plane
+	Joining    Phase = "joining"    // asks to become a member
+	Connecting Phase = "connecting" // a member; endpoints are exchanged, tables loaded
+	Ready      Phase = "ready"      // serves
+	Running    Phase = "running"    // a benchmark
+	Refusing   Phase = "refusing"   // its lease has ended; it serves nothing until it has rejoined
+	Draining   Phase = "draining"   // ends what it does and stops
+	Gone       Phase = "gone"       // a former member that does not answer
+)
+
+// Node is what a daemon says of itself.
+type Node struct {
+	Member member.Member `json:"member"`
+	Phase  Phase         `json:"phase"`
+	// Reason of a phase that is not ready, or why the node does not answer, in words.
+	Reason    string       `json:"reason,omitempty"`
+	PID       int          `json:"pid,omitempty"`
+	Host      string       `json:"host"`
+	Started   time.Time    `json:"started"`
+	Admin     string       `json:"admin,omitempty"` // address of the admin port
+	Epoch     member.Epoch `json:"epoch"`           // active, as the node knows it
+	LeaseLeft float64      `json:"lease_left_s"`    // until its membership lease ends
+	Lease     float64      `json:"lease_s"`
+	Device    Device       `json:"device"`
+	Memory    Memory       `json:"memory"`
+	QPs       QPs          `json:"qps"`
+	Plane     *Plane       `json:"plane,omitempty"`
+	Load      *Load        `json:"load,omitempty"`
+	Tables    []Table      `json:"tables,omitempty"`
+	Links     []Link       `json:"links,omitempty"`
+	// Degraded are conditions that only recovery or an operator ends, such as records that are
+	// locked by a member that is gone.
+	Degraded []string `json:"degraded,omitempty"`
+	// Events are the last ones, the newest last; Errors those of them that are errors.
+	Events []Event `json:"events,omitempty"`
+}
+
+// Device is the RDMA device in use.
+type Device struct {
+	Transport string `json:"transport"`
+	Name      string `json:"name"`
+	Driver    string `json:"driver"`
+	GIDIndex  int    `json:"gid_index"`
+	GID       string `json:"gid"`
+	MTU       int    `json:"active_mtu_bytes"`
+	Atomics   string `json:"atomic_scope"`
+	NUMA      int    `json:"numa_node"` // -1: unknown, or there is only one
+}
+
+// Memory is what the node has registered.
+type Memory struct {
+	RegisteredBytes uint64 `json:"registered_bytes"`
+	HugeBytes       uint64 `json:"huge_page_bytes"`
+	CacheBytes      uint64 `json:"location_cache_bytes"`
+	ResidentBytes   uint64 `json:"resident_bytes"` // of the process
+}
+
+// QPs counts queue pairs by state.
+type QPs struct {
+	RC      int `json:"rc"`
+	UD      int `json:"ud"`
+	InError int `json:"in_error"`
+}
+
+// Plane is the data plane: tables and connections of a version of the shard map.
+type Plane struct {
+	Version    member.ShardVersion `json:"version"`
+	Partition  int                 `json:"partition"`
+	Partitions int                 `json:"partitions"`
+	Workload   string              `json:"workload"`
+	Protocol   string              `json:"protocol"`
+	Workers    int                 `json:"workers"`
+	Threads    int                 `json:"threads"`
+	Fibers     int                 `json:"fibers_per_worker"`
+}
+
+// Load is a benchmark under way, as this node sees it.
+type Load struct {
+	Run         string  `json:"run"`
+	Coordinator int     `json:"coordinator"`
+	Phase       string  `json:"phase"`
+	ElapsedS    float64 `json:"elapsed_s"`
+	OfS         float64 `json:"of_s"`
+	Committed   uint64  `json:"committed"`
+	PerSecond   float64 `json:"committed_per_s"` // of late
+	AbortRate   float64 `json:"aborts_per_attempt"`
+}
+
+// Table is how full a table is.
+type Table struct {
+	Name        string `json:"name"`
+	Entries     uint64 `json:"entries"`
+	Capacity    uint64 `json:"capacity"`
+	ValueBytes  int    `json:"value_bytes"`
+	IndirectMax uint64 `json:"indirect_headers"`
+	Indirect    uint64 `json:"indirect_headers_used"`
+}
+
+// Link is the way to a peer.
+type Link struct {
+	Peer  proto.NodeID `json:"peer"`
+	State string       `json:"state"` // "up", "error", "not connected"
+}
+
+// Level of an event.
+type Level string
+
+// Levels.
+const (
+	Info  Level = "info"
+	Warn  Level = "warn"
+	Error Level = "error"
+)
+
+// Event is something that happened to a node.
+type Event struct {
+	Time  time.Time `json:"time"` // UTC
+	Level Level     `json:"level"`
+	Text  string    `json:"text"`
+}

@@ -49,6 +49,12 @@ var mayNameProviders = []string{"cmd/drtmd/internal/transport", "proto/node"}
 // maySimulate: scenarios are programs of the simulator, and so is the command that runs them.
 var maySimulate = []string{"verbs/scenario", "proto/scenario", "cmd/drtmd/internal/cli"}
 
+// etcd is known to one package (design decision 11).
+const (
+	etcd        = "go.etcd.io/"
+	mayNameEtcd = "proto/member/etcdmember"
+)
+
 // Package is what the rules look at.
 type Package struct {
 	ImportPath string
@@ -70,6 +76,9 @@ func Violations(packages []Package) []string {
 			v = append(v, folder+" uses cgo, which is for verbs/ibv alone")
 		}
 		for _, i := range p.Imports {
+			if strings.HasPrefix(i, etcd) && folder != mayNameEtcd {
+				v = append(v, fmt.Sprintf("%s imports %s; only %s knows etcd", folder, i, mayNameEtcd))
+			}
 			if imported := relative(i); imported != "" {
 				v = append(v, edge(folder, from, imported)...)
 			}

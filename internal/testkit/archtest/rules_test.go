@@ -74,6 +74,9 @@ func TestRules(t *testing.T) {
 		{"line words are a leaf", "drtmd/verbs/lineword", "drtmd/verbs", "not below"},
 		{"cgo elsewhere", "drtmd/verbs/shm", "C", "uses cgo"},
 		{"cgo in ibv", "drtmd/verbs/ibv", "C", ""},
+		{"etcd in its package", "drtmd/proto/member/etcdmember", "go.etcd.io/etcd/client/v3", ""},
+		{"etcd elsewhere", "drtmd/cmd/drtmd/internal/daemon", "go.etcd.io/etcd/client/v3",
+			"only proto/member/etcdmember"},
 		{"homeless", "drtmd/util", "fmt", "has no layer"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -123,6 +123,12 @@ func (m *Member) build() error {
 	return nil
 }
 
+// queueKey of a port that lives once: drawn anew with the incarnation, so that a stranger's datagrams
+// do not even arrive. The highest bit would make it privileged, and 0 stands for a default.
+func queueKey(incarnation uint64) uint32 {
+	return uint32(incarnation>>32)&(1<<31-1) | 1
+}
+
 // cacheWays is the associativity of the location cache.
 const cacheWays = 4
 
@@ -155,6 +161,9 @@ func (m *Member) newWorker(i int) (*Worker, error) {
 	}
 	port := c.RPC
 	port.Incarnation = m.cfg.Incarnation + uint64(i)
+	if port.QKey == 0 {
+		port.QKey = queueKey(port.Incarnation)
+	}
 	port.Peers, port.Slots = max(c.Nodes-1, 1), min(max(c.Fibers, 1)*rpcPerFiber, maxSlots)
 	cfg := fiber.WorkerConfig{Name: fmt.Sprintf("n%d/%d", m.ID, i), PD: m.pd, Depth: c.depth(),
 		Conns: connsPerPeer * (c.Nodes + 1)}

@@ -1,0 +1,172 @@
+package etcdmember
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/client/pkg/v3/transport"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
+)
+
+// ServerConfig of Start.
+type ServerConfig struct {
+	// Dir holds etcd's data, and the port that it listens on if that was left to it. 0700.
+	Dir string
+	// Listen is HOST:PORT; without certificates a loopback address. Port 0 is a free one, the same
+	// again in each life.
+	Listen string
+	// CA, Cert and Key are files (PEM). With them, clients have to show a certificate of the CA.
+	CA, Cert, Key string
+	// Log takes etcd's warnings and errors; nil drops them.
+	Log *zap.Logger
+}
+
+// Bounds of the embedded server. The state is a few kilobytes and changes a few times an hour.
+const (
+	startTimeout   = 30 * time.Second
+	quotaBytes     = 256 << 20
+	keptRevisions  = "1000"
+	snapshotEvery  = 1000
+	heartbeatMs    = 100
+	electionMs     = 1000
+	maxRequest     = 1 << 20
+	dataFolder     = "etcd"
+	portFile       = "etcd.port"
+	peerSocketName = "peer"
+)
+
+// Server is an etcd with one member in this process.
+type Server struct {
+	etcd *embed.Etcd
+	urls []string
+	dir  string // of the raft listener's socket
+}
+
+// ErrOpen: the address would let anybody rewrite epochs.
+var ErrOpen = errors.New("etcd beyond this host needs certificates of both sides")
+
+// Start starts the server, on what it had stored before, and waits until it serves. Nobody but this
+// process can speak raft with it: that listener is a socket in a folder of its own.
+func Start(ctx context.Context, cfg ServerConfig) (*Server, error) {
+	secure := cfg.Cert != ""
+	address, err := listenAddress(cfg.Dir, cfg.Listen, secure)
+	if err != nil {
+		return nil, err
+	}
+	peers, err := os.MkdirTemp("", "drtmd-etcd-")
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{dir: peers}
+	e := embed.NewConfig()
+	e.Name, e.Dir = "drtmd", filepath.Join(cfg.Dir, dataFolder)
+	scheme := "http"
+	if secure {
+		scheme = "https"
+		e.ClientTLSInfo = transport.TLSInfo{CertFile: cfg.Cert, KeyFile: cfg.Key,
+			TrustedCAFile: cfg.CA, ClientCertAuth: true}
+	}
+	client := url.URL{Scheme: scheme, Host: address}
+	e.ListenClientUrls, e.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
+	e.ListenPeerUrls = []url.URL{{Scheme: "unix", Host: filepath.Join(peers, peerSocketName)}}
+	// A cluster of one dials no peer: the address is only a name.
+	e.AdvertisePeerUrls = []url.URL{{Scheme: "http", Host: "localhost:2380"}}
+	e.InitialCluster = e.InitialClusterFromName(e.Name)
+	e.QuotaBackendBytes, e.SnapshotCount = quotaBytes, snapshotEvery
+	e.AutoCompactionMode, e.AutoCompactionRetention = embed.CompactorModeRevision, keptRevisions
+	e.TickMs, e.ElectionMs, e.MaxRequestBytes = heartbeatMs, electionMs, maxRequest
+	e.EnableGRPCGateway = false
+	log := cfg.Log
+	if log == nil {
+		log = zap.NewNop()
+	}
+	e.ZapLoggerBuilder = embed.NewZapLoggerBuilder(log.WithOptions(zap.IncreaseLevel(zap.WarnLevel)))
+	s.urls = []string{client.String()}
+	if s.etcd, err = embed.StartEtcd(e); err != nil {
+		return nil, errors.Join(explainStart(err, cfg.Dir, address), os.RemoveAll(peers))
+	}
+	select {
+	case <-s.etcd.Server.ReadyNotify():
+		return s, nil
+	case err = <-s.etcd.Err():
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-time.After(startTimeout):
+		err = fmt.Errorf("not ready after %v", startTimeout)
+	}
+	return nil, errors.Join(fmt.Errorf("embedded etcd in %s: %w", cfg.Dir, err), s.Close())
+}
+
+// explainStart says what to do about the usual causes.
+func explainStart(err error, dir, address string) error {
+	text := err.Error()
+	switch {
+	case strings.Contains(text, "address already in use"):
+		return fmt.Errorf("embedded etcd: %s is taken by another program (is another drtmd running "+
+			"there?); set cluster.etcd_listen to another address: %w", address, err)
+	case strings.Contains(text, "timeout") && strings.Contains(text, "lock"),
+		strings.Contains(text, "resource temporarily unavailable"):
+		return fmt.Errorf("embedded etcd: the data in %s is in use by another process: %w", dir, err)
+	}
+	return fmt.Errorf("embedded etcd in %s: %w", dir, err)
+}
+
+// listenAddress is the address to listen on, with a port.
+func listenAddress(dir, listen string, secure bool) (string, error) {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return "", fmt.Errorf("etcd's address %q: expected HOST:PORT: %w", listen, err)
+	}
+	if !secure && !loopback(host) {
+		return "", fmt.Errorf("%w: %s is not a loopback address; give control.ca, control.cert and "+
+			"control.key, made by drtmd certs", ErrOpen, listen)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	if port != "0" {
+		return listen, nil
+	}
+	file := filepath.Join(dir, portFile)
+	if b, err := os.ReadFile(file); err == nil {
+		return net.JoinHostPort(host, strings.TrimSpace(string(b))), nil
+	}
+	l, err := net.Listen("tcp", listen)
+	if err != nil {
+		return "", err
+	}
+	address := l.Addr().String()
+	_, port, _ = net.SplitHostPort(address) // it comes from a listener
+	if err := errors.Join(l.Close(), os.WriteFile(file, []byte(port+"\n"), 0o600)); err != nil {
+		return "", err
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+func loopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+// URLs are for clients.
+func (s *Server) URLs() []string { return s.urls }
+
+// Failed gives an error when the server has stopped by itself.
+func (s *Server) Failed() <-chan error { return s.etcd.Err() }
+
+// Close stops the server; what it stored stays.
+func (s *Server) Close() error {
+	s.etcd.Close()
+	return os.RemoveAll(s.dir)
+}

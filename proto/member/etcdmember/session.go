@@ -1,0 +1,334 @@
+package etcdmember
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"drtmd/proto/member"
+)
+
+// session implements member.Session.
+type session struct {
+	r      *Registry
+	self   member.Member
+	lease  clientv3.LeaseID
+	ctx    context.Context // ends with the session
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu    sync.Mutex // guards what follows
+	wake  *sync.Cond // of the listener's goroutine
+	state member.State
+	until time.Duration
+	lost  error // why the lease has ended; nil while it is held
+	left  bool
+	news  bool // the listener has not seen state yet
+}
+
+// Join implements member.Registry. It takes at most a few leases. The session's Leave has to be
+// called, also when the lease is lost, but not from one of l's calls, which it waits for.
+func (r *Registry) Join(c member.Candidate, l member.Listener) (member.Session, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &session{r: r, ctx: ctx, cancel: cancel}
+	s.wake = sync.NewCond(&s.mu)
+	if err := s.join(c); err != nil {
+		cancel()
+		return nil, err
+	}
+	s.wg.Add(3)
+	go s.keepAlive()
+	go s.watch()
+	go s.tell(l)
+	return s, nil
+}
+
+func (s *session) join(c member.Candidate) error {
+	ctx, cancel := context.WithTimeout(s.ctx, s.r.changeTimeout())
+	defer cancel()
+	sent := s.r.cfg.Clock.Now()
+	granted, err := s.r.client.Grant(ctx, int64(s.r.cfg.Lease/time.Second))
+	if err != nil {
+		return s.r.unreachable(err)
+	}
+	s.lease = granted.ID
+	s.until = sent + s.r.cfg.Lease
+	var former *member.Member
+	s.state, err = s.r.change(ctx, func(old *member.State) (member.State, error) {
+		next, m, err := old.Join(c)
+		s.self, former = m, nil
+		if f, ok := old.Newest().Find(m.Node); ok {
+			former = &f
+		}
+		return next, err
+	}, func() []clientv3.Op {
+		ops := []clientv3.Op{clientv3.OpPut(s.r.aliveKey(s.self), s.self.Control,
+			clientv3.WithLease(s.lease))}
+		if former != nil {
+			ops = append(ops, clientv3.OpDelete(s.r.aliveKey(*former)))
+		}
+		return ops
+	})
+	if err != nil {
+		_, _ = s.r.client.Revoke(ctx, s.lease) // it ends by itself as well
+		return err
+	}
+	s.news = true
+	return nil
+}
+
+func (s *session) Self() member.Member { return s.self }
+
+func (s *session) State() member.State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state.Clone()
+}
+
+func (s *session) Lease() (until time.Duration, held bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.until, s.lost == nil && !s.left && s.r.cfg.Clock.Now() < s.until
+}
+
+// held is nil, or says that the membership is over.
+func (s *session) held() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.lost != nil:
+		return s.lost
+	case s.left:
+		return member.ErrNotMember
+	}
+	return nil
+}
+
+// change changes the state as this member.
+func (s *session) change(f func(*member.State) (member.State, error),
+	more func() []clientv3.Op) error {
+	if err := s.held(); err != nil {
+		return err
+	}
+	next, err := s.r.change(s.ctx, func(old *member.State) (member.State, error) {
+		if !old.Newest().Has(s.self) {
+			return *old, fmt.Errorf("%w: %v", member.ErrNotMember, s.self)
+		}
+		return f(old)
+	}, more)
+	if err == nil {
+		s.learn(next)
+	}
+	return err
+}
+
+func (s *session) Fenced(e member.Epoch) error {
+	return s.change(func(old *member.State) (member.State, error) { return old.Fence(s.self, e) }, nil)
+}
+
+func (s *session) SetShards(m member.ShardMap) error {
+	return s.change(func(old *member.State) (member.State, error) { return old.Assign(m) }, nil)
+}
+
+func (s *session) Remove(m member.Member) error {
+	return s.change(func(old *member.State) (member.State, error) { return old.Remove(m) },
+		func() []clientv3.Op { return []clientv3.Op{clientv3.OpDelete(s.r.aliveKey(m))} })
+}
+
+func (s *session) Leave() error {
+	err := s.held()
+	if err == nil {
+		_, err = s.r.change(s.ctx, func(old *member.State) (member.State, error) {
+			return old.Remove(s.self)
+		}, func() []clientv3.Op { return []clientv3.Op{clientv3.OpDelete(s.r.aliveKey(s.self))} })
+		ctx, cancel := context.WithTimeout(s.ctx, s.r.callTimeout())
+		_, _ = s.r.client.Revoke(ctx, s.lease) // it ends by itself as well
+		cancel()
+	}
+	s.mu.Lock()
+	s.left = true
+	s.wake.Broadcast()
+	s.mu.Unlock()
+	s.cancel()
+	s.wg.Wait()
+	if errors.Is(err, member.ErrNotMember) || errors.Is(err, member.ErrLeaseLost) {
+		return nil
+	}
+	return err
+}
+
+// learn takes a state over, if it is newer than what is known.
+func (s *session) learn(next member.State) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !newer(&next, &s.state) || s.lost != nil || s.left {
+		return
+	}
+	s.state, s.news = next, true
+	if !next.Newest().Has(s.self) {
+		s.lose(fmt.Errorf("%w: removed from the cluster in epoch %d", member.ErrLeaseLost,
+			next.Newest().Epoch))
+	}
+	s.wake.Broadcast()
+}
+
+// newer compares states by what only grows.
+func newer(a, b *member.State) bool {
+	x, y := a.Newest().Epoch, b.Newest().Epoch
+	switch {
+	case x != y:
+		return x > y
+	case a.Active.Epoch != b.Active.Epoch:
+		return a.Active.Epoch > b.Active.Epoch
+	case a.Shards.Version != b.Shards.Version:
+		return a.Shards.Version > b.Shards.Version
+	}
+	return len(a.Fenced) > len(b.Fenced)
+}
+
+// lose ends the membership for a reason. Locked.
+func (s *session) lose(why error) {
+	if s.lost == nil && !s.left {
+		s.lost = why
+		s.wake.Broadcast()
+		s.cancel()
+	}
+}
+
+// keepAlive renews the lease each third of it, and gives it up when it has ended.
+func (s *session) keepAlive() {
+	defer s.wg.Done()
+	every := s.r.cfg.Lease / 3
+	var last error
+	left := func() time.Duration {
+		until, _ := s.Lease()
+		return max(until-s.r.cfg.Clock.Now(), 0)
+	}
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-time.After(min(every, left())):
+		}
+		sent := s.r.cfg.Clock.Now()
+		ctx, cancel := context.WithTimeout(s.ctx, min(s.r.callTimeout(), left()))
+		a, err := s.r.client.KeepAliveOnce(ctx, s.lease)
+		cancel()
+		every = s.r.cfg.Lease / 3
+		s.mu.Lock()
+		switch {
+		case err == nil && a.TTL > 0:
+			s.until = sent + time.Duration(a.TTL)*time.Second
+			last = nil
+		case errors.Is(err, rpctypes.ErrLeaseNotFound):
+			s.lose(fmt.Errorf("%w: etcd has given it up", member.ErrLeaseLost))
+		default:
+			last = err
+			every = s.r.cfg.Lease / 12 // soon again: the lease may be saved
+			s.r.cfg.Log.Warn("membership lease was not renewed", zap.Error(err),
+				zap.Duration("left", s.until-s.r.cfg.Clock.Now()))
+		}
+		if now := s.r.cfg.Clock.Now(); now >= s.until {
+			why := fmt.Errorf("%w: not renewed within %v", member.ErrLeaseLost, s.r.cfg.Lease)
+			if last != nil {
+				why = fmt.Errorf("%w: %w", why, s.r.unreachable(last))
+			}
+			s.lose(why)
+		}
+		s.mu.Unlock()
+	}
+}
+
+// watch follows the state, and removes members whose lease has ended.
+func (s *session) watch() {
+	defer s.wg.Done()
+	for s.ctx.Err() == nil {
+		if err := s.follow(); err != nil && s.ctx.Err() == nil {
+			s.r.cfg.Log.Debug("watching the cluster's state again", zap.Error(err))
+			select {
+			case <-s.ctx.Done():
+			case <-time.After(s.r.cfg.Lease / 12):
+			}
+		}
+	}
+}
+
+// follow reads the state and follows its changes until the watch ends.
+func (s *session) follow() error {
+	ctx, cancel := context.WithTimeout(s.ctx, s.r.callTimeout())
+	now, err := s.r.load(ctx)
+	cancel()
+	if err != nil {
+		return err
+	}
+	if now.revision == 0 {
+		return fmt.Errorf("etcd holds no state of cluster %s any more", s.r.cfg.Cluster)
+	}
+	s.learn(now.state)
+	s.bury(now.alive)
+	ctx, cancel = context.WithCancel(s.ctx)
+	defer cancel()
+	changes := s.r.client.Watch(clientv3.WithRequireLeader(ctx), s.r.prefix(),
+		clientv3.WithPrefix(), clientv3.WithRev(now.at+1))
+	for c := range changes {
+		if err := c.Err(); err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(s.ctx, s.r.callTimeout())
+		now, err := s.r.load(ctx) // a few keys: simpler than to piece them together
+		cancel()
+		if err != nil {
+			return err
+		}
+		if now.revision != 0 {
+			s.learn(now.state)
+			s.bury(now.alive)
+		}
+	}
+	return errors.New("the watch has ended")
+}
+
+// bury removes the members of the newest view that have no key any more. Others do it as well: the
+// first one succeeds.
+func (s *session) bury(alive map[string]bool) {
+	now := s.State()
+	for _, m := range now.Newest().Members {
+		if m.Same(s.self) || alive[s.r.aliveKey(m)] {
+			continue
+		}
+		err := s.change(func(old *member.State) (member.State, error) { return old.Remove(m) }, nil)
+		if err != nil && !errors.Is(err, member.ErrNotMember) && s.ctx.Err() == nil {
+			s.r.cfg.Log.Warn("a member whose lease has ended was not removed",
+				zap.Stringer("member", m), zap.Error(err))
+		}
+	}
+}
+
+// tell makes the listener's calls.
+func (s *session) tell(l member.Listener) {
+	defer s.wg.Done()
+	for {
+		s.mu.Lock()
+		for !s.news && s.lost == nil && !s.left {
+			s.wake.Wait()
+		}
+		lost, left, now := s.lost, s.left, s.state.Clone()
+		s.news = false
+		s.mu.Unlock()
+		switch {
+		case left:
+			return
+		case lost != nil:
+			l.LeaseLost(lost)
+			return
+		}
+		l.Changed(now)
+	}
+}
+

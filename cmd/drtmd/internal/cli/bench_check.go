@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"drtmd/cmd/drtmd/internal/transport"
+	"drtmd/cmd/drtmd/internal/workloads"
 	"drtmd/proto/node"
 	"drtmd/proto/workload"
 	"drtmd/verbs"
@@ -76,8 +77,9 @@ func (p *benchFlags) checked(c *cobra.Command) (*benchRun, error) {
 	if err := r.protocol.CheckNodes(p.nodes); err != nil {
 		return nil, usagef("", "%v", err)
 	}
-	if r.workload, r.settings, err = kind.make(p); err != nil {
-		return nil, err
+	r.workload, r.settings, err = workloads.New(p.workload, p.nodes, p.settings())
+	if err != nil {
+		return nil, usagef("", "%v", err)
 	}
 	if err := r.checkTransport(given); err != nil {
 		return nil, err

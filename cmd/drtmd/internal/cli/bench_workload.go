@@ -1,12 +1,11 @@
 package cli
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/spf13/pflag"
 
-	"drtmd/proto/workload"
+	"drtmd/cmd/drtmd/internal/workloads"
 	"drtmd/proto/workload/lookup"
 	"drtmd/proto/workload/micro"
 	"drtmd/proto/workload/smallbank"
@@ -35,28 +34,30 @@ func (p *workloadFlags) register(f *pflag.FlagSet) {
 		"one node: 0")
 }
 
+// settings of the workload.
+func (p *workloadFlags) settings() workloads.Settings {
+	return workloads.Settings{Accounts: p.accounts, HotAccounts: p.hotAccounts,
+		HotAccess: p.hotAccess, Theta: p.theta, Keys: p.keys, Distributed: p.distributed}
+}
+
+// lookupName stands for the table that package lookup computes: no transactions run.
+const lookupName = "lookup"
+
 // benchWorkload is a workload by name.
 type benchWorkload struct {
 	name, doc string
-	// flags are those of workloadFlags that it takes.
-	flags []string
-	// make builds it; nil: it is no load but a computation (lookup).
-	make func(p *benchFlags) (workload.Workload, string, error)
+	flags     []string // those of workloadFlags that it takes
 }
 
 func benchWorkloads() []benchWorkload {
-	return []benchWorkload{
-		{"smallbank", "bank customers with two accounts, six transactions (DrTM Table VII)",
-			[]string{"accounts", "hot-accounts", "hot-access", "theta", "distributed"}, makeBank},
-		{"micro", "inserts, deletes, absent reads, dependent transactions on few records",
-			[]string{"keys", "distributed"}, makeMicro},
-		{lookupName, "READs per look-up in DrTM's hash table, beside Table VI; no transactions",
-			[]string{"slots"}, nil},
+	var all []benchWorkload
+	for _, k := range workloads.Kinds() {
+		all = append(all, benchWorkload{k.Name, k.Doc, k.Takes})
 	}
+	return append(all, benchWorkload{lookupName,
+		"READs per look-up in DrTM's hash table, beside Table VI; no transactions",
+		[]string{"slots"}})
 }
-
-// lookupName stands for the table that package lookup computes.
-const lookupName = "lookup"
 
 // findWorkload finds a workload by name.
 func findWorkload(name string) (benchWorkload, error) {
@@ -68,38 +69,4 @@ func findWorkload(name string) (benchWorkload, error) {
 		known = append(known, w.name)
 	}
 	return benchWorkload{}, usagef("known: "+strings.Join(known, ", "), "unknown workload %q", name)
-}
-
-// probability of what reaches another node: none of that in a cluster of one.
-func (p *benchFlags) probability() float64 {
-	if p.nodes == 1 {
-		return 0
-	}
-	return p.distributed
-}
-
-func makeBank(p *benchFlags) (workload.Workload, string, error) {
-	o := smallbank.Default(p.nodes)
-	o.Accounts, o.HotAccounts, o.HotAccess, o.Theta = p.accounts, p.hotAccounts, p.hotAccess, p.theta
-	o.Distributed = p.probability()
-	b, err := smallbank.New(o)
-	if err != nil {
-		return nil, "", usagef("", "%v", err)
-	}
-	skew := fmt.Sprintf("%g %% of them get %g %% of the accesses", 100*o.HotAccounts, 100*o.HotAccess)
-	if o.Theta != 0 {
-		skew = fmt.Sprintf("Zipf %g", o.Theta)
-	}
-	return b, fmt.Sprintf("%d customers per node, %s, %g %% of payments and amalgamations distributed",
-		o.Accounts, skew, 100*o.Distributed), nil
-}
-
-func makeMicro(p *benchFlags) (workload.Workload, string, error) {
-	o := micro.Options{Nodes: p.nodes, Keys: p.keys, Distributed: p.probability()}
-	m, err := micro.New(o)
-	if err != nil {
-		return nil, "", usagef("", "%v", err)
-	}
-	return m, fmt.Sprintf("%d keys of each table per node, %g %% of the records on other nodes",
-		o.Keys, 100*o.Distributed), nil
 }

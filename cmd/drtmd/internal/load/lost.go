@@ -9,13 +9,13 @@ import (
 	"drtmd/proto"
 )
 
-// A process that dies while clients run does not end the run: the others go on, with transactions
+// A process that is gone while clients run does not end the run: the others go on, with transactions
 // that need its nodes, or records that its clients had locked, given up for that reason. In the
 // end the run fails with a LostError, and what the process knew is missing in the result: what it
 // had counted since the last look, its tables, and its part of the history, so that nothing can be
 // checked.
 
-// LostError names the processes that died while clients ran.
+// LostError names the processes that were lost while clients ran.
 type LostError struct{ Processes []error }
 
 func (e *LostError) Error() string {
@@ -23,47 +23,39 @@ func (e *LostError) Error() string {
 		errors.Join(e.Processes...))
 }
 
-// deathTimeout is how long a process whose socket has failed may take to be known as dead.
-const deathTimeout = time.Second
-
-// died is how a process ended.
-func (p *process) died() error {
-	how := "by itself"
-	if p.err != nil {
-		how = p.err.Error()
-	}
-	return fmt.Errorf("process %d of the cluster has ended, with nodes %v: %s", p.cmd.Process.Pid,
-		p.members, how)
+// lost is how a peer was lost.
+func (p *peer) lost() error {
+	return fmt.Errorf("%s of the cluster has ended, with nodes %v: %w", p.Name(), p.members, p.Err())
 }
 
-// bury goes on without a process that has ended, if clients run and there are others. It may be
-// told of the same one twice.
-func (s *processes) bury(p *process) error {
+// bury goes on without a peer that is gone, if clients run and there are others. It may be told of
+// the same one twice.
+func (s *peers) bury(p *peer) error {
 	i := slices.Index(s.list, p)
 	if i < 0 {
 		return nil
 	}
 	if !s.runs || len(s.list) == 1 {
-		return p.died()
+		return p.lost()
 	}
 	s.list = slices.Delete(slices.Clone(s.list), i, i+1)
 	s.dead = append(s.dead, p)
 	if s.o.Lost != nil {
-		s.o.Lost(p.died())
+		s.o.Lost(p.lost())
 	}
 	return nil
 }
 
-// gone are the nodes of the processes that died.
-func (s *processes) gone() (nodes []proto.NodeID) {
+// gone are the nodes of the peers that are gone.
+func (s *peers) gone() (nodes []proto.NodeID) {
 	for _, p := range s.dead {
 		nodes = append(nodes, p.members...)
 	}
 	return nodes
 }
 
-// sift keeps of the errors, by place in the list, those that are not the death of a process.
-func (s *processes) sift(errs []error) error {
+// sift keeps of the errors, by place in the list, those that are not the end of a peer.
+func (s *peers) sift(errs []error) error {
 	list := s.list
 	var left []error
 	for i, err := range errs {
@@ -71,38 +63,38 @@ func (s *processes) sift(errs []error) error {
 			continue
 		}
 		p := list[i]
-		if dead := p.dead(err); dead {
+		if s.isGone(p, err) {
 			err = s.bury(p)
 		} else {
-			err = fmt.Errorf("process %d: %w", p.cmd.Process.Pid, err)
+			err = fmt.Errorf("%s: %w", p.Name(), err)
 		}
 		left = append(left, err)
 	}
 	return errors.Join(left...)
 }
 
-// dead reports whether an error of the conversation is that the process has ended.
-func (p *process) dead(err error) bool {
-	var refused *refusal
+// isGone reports whether an error of a peer is that it is gone.
+func (s *peers) isGone(p *peer, err error) bool {
+	var refused *Refusal
 	if errors.As(err, &refused) {
 		return false // it lives: that was its answer
 	}
 	select {
-	case <-p.ended:
+	case <-p.Gone():
 		return true
-	case <-time.After(deathTimeout):
+	case <-time.After(s.o.GoneTimeout):
 		return false
 	}
 }
 
-// loss is nil while no process was lost.
-func (s *processes) loss() error {
+// loss is nil while no peer was lost.
+func (s *peers) loss() error {
 	if len(s.dead) == 0 {
 		return nil
 	}
 	e := &LostError{}
 	for _, p := range s.dead {
-		e.Processes = append(e.Processes, p.died())
+		e.Processes = append(e.Processes, p.lost())
 	}
 	return e
 }

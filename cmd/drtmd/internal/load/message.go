@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
-	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
@@ -13,41 +12,47 @@ import (
 	"drtmd/verbs"
 )
 
-// step is what the supervisor asks a process to do.
-type step string
+// Step is what a process is asked to do.
+type Step string
 
-// Steps, in their order; look and failed come as often as wanted. Each is answered once, open
-// three times: with the descriptors of the process's members, when these are connected to those
-// of connect, and after go when the engines are made.
+// Steps, in their order; look and failed come as often as wanted, and quit at any time. Open builds
+// the process's members, connect connects them to all, go makes the engines, start lets clients
+// run.
 const (
-	stepOpen    step = "open"
-	stepConnect step = "connect"
-	stepGo      step = "go"
-	stepStart   step = "start"
-	stepLook    step = "look"
-	stepFailed  step = "failed"
-	stepEnd     step = "end"
-	stepFinish  step = "finish"
-	stepQuit    step = "quit"
+	StepOpen    Step = "open"
+	StepConnect Step = "connect"
+	StepGo      Step = "go"
+	StepStart   Step = "start"
+	StepLook    Step = "look"
+	StepFailed  Step = "failed"
+	StepEnd     Step = "end"
+	StepFinish  Step = "finish"
+	StepQuit    Step = "quit"
 )
 
-// request is a step with what it needs.
-type request struct {
-	Step      step           `json:"step"`
+// Request is a step with what it needs.
+type Request struct {
+	Step      Step           `json:"step"`
+	Plan      *Plan          `json:"plan,omitempty"`     // open; nil: the process knows it
 	Members   []proto.NodeID `json:"members,omitempty"`  // open: that live in the process
-	EpochNs   int64          `json:"epoch_ns,omitempty"` // open: on CLOCK_MONOTONIC
+	EpochNs   int64          `json:"epoch_ns,omitempty"` // open: on the leader's CLOCK_MONOTONIC
+	Run       string         `json:"run,omitempty"`      // open: name of the run; "" serves only
 	All       [][]byte       `json:"all,omitempty"`      // connect: descriptors of every member
 	Reset     bool           `json:"reset,omitempty"`    // look
 	Gone      []proto.NodeID `json:"gone,omitempty"`     // look: those whose process has died
 	Latencies bool           `json:"latencies,omitempty"`
 	History   string         `json:"history,omitempty"` // finish: where to save what was recorded
+	// Phase, ElapsedNs and OfNs tell where the run is (look), for whoever asks the process.
+	Phase     string `json:"phase,omitempty"`
+	ElapsedNs int64  `json:"elapsed_ns,omitempty"`
+	OfNs      int64  `json:"of_ns,omitempty"`
 }
 
-// answer answers a request.
-type answer struct {
+// Answer answers a request.
+type Answer struct {
 	Error     string                   `json:"error,omitempty"`
-	Own       [][]byte                 `json:"own,omitempty"`
-	Device    *verbs.DeviceAttr        `json:"device,omitempty"`
+	Own       [][]byte                 `json:"own,omitempty"`    // open: descriptors of the members
+	Device    *verbs.DeviceAttr        `json:"device,omitempty"` // go
 	Sum       *Snapshot                `json:"sum,omitempty"`
 	Latencies []*hdrhistogram.Snapshot `json:"latencies,omitempty"`
 	Initial   workload.Quantities      `json:"initial"`
@@ -72,27 +77,24 @@ func newTalk(c net.Conn) *talk {
 func (t *talk) send(v any) error { return t.out.Encode(v) }
 
 // take waits for a request.
-func (t *talk) take() (*request, error) {
-	r := &request{}
+func (t *talk) take() (*Request, error) {
+	r := &Request{}
 	return r, t.in.Decode(r)
 }
 
-// answer waits for an answer, at most for a time.
-func (t *talk) answer(timeout time.Duration) (*answer, error) {
-	if err := t.conn.SetReadDeadline(time.Now().Add(timeout)); err != nil {
-		return nil, err
-	}
-	a := &answer{}
+// answer waits for an answer.
+func (t *talk) answer() (*Answer, error) {
+	a := &Answer{}
 	if err := t.in.Decode(a); err != nil {
 		return nil, fmt.Errorf("no answer: %w", err)
 	}
 	if a.Error != "" {
-		return nil, &refusal{a.Error}
+		return nil, &Refusal{a.Error}
 	}
 	return a, nil
 }
 
-// refusal is an answer that says what went wrong.
-type refusal struct{ text string }
+// Refusal is an answer that says what went wrong: the process lives.
+type Refusal struct{ Text string }
 
-func (e *refusal) Error() string { return e.text }
+func (e *Refusal) Error() string { return e.Text }

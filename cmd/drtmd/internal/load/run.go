@@ -19,6 +19,15 @@ type run struct {
 	site   site
 	last   Snapshot // of the last progress
 	lastAt time.Duration
+	// point and pointAt are of the last point of the series; the measurement begins at origin.
+	point   Snapshot
+	pointAt time.Duration
+	origin  time.Duration
+	series  []Point
+	// phase, begin and of say where the run is.
+	phase Phase
+	begin time.Duration
+	of    time.Duration
 }
 
 // Run runs a workload on a cluster in this process. Without an error there is a result; with one
@@ -32,7 +41,12 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 }
 
 func runOn(ctx context.Context, o *Options, s site) (*Result, error) {
-	r := &run{o: o, site: s}
+	r := &run{o: o, site: s, phase: Warming}
+	if p, ok := s.(*peers); ok {
+		p.phase = func() (Phase, time.Duration, time.Duration) {
+			return r.phase, s.now() - r.begin, r.of
+		}
+	}
 	res, err := r.run(ctx)
 	return res, errors.Join(err, s.close())
 }
@@ -64,6 +78,8 @@ func (r *run) measure(ctx context.Context, res *Result) error {
 		return err
 	}
 	begin, wall := r.site.now(), time.Now()
+	r.mark(&before, begin)
+	r.origin = begin
 	err := r.pass(ctx, Measuring, r.o.Duration)
 	if err != nil && ctx.Err() == nil {
 		return err
@@ -77,12 +93,19 @@ func (r *run) measure(ctx context.Context, res *Result) error {
 		return err
 	}
 	res.Elapsed, res.Wall = r.site.now()-begin, time.Since(wall)
+	r.mark(&after, begin+res.Elapsed)
+	res.Series = r.series
 	res.Sum = *after.minus(&before)
 	for _, h := range all[1:] {
 		all[0].Merge(h)
 	}
 	for _, h := range all {
 		res.Latency = append(res.Latency, quantiles(h))
+	}
+	if all[0].TotalCount() > 0 {
+		for _, b := range all[0].CumulativeDistribution() {
+			res.Quantiles = append(res.Quantiles, Quantile{P: b.Quantile / 100, Ns: b.ValueAt})
+		}
 	}
 	return err
 }
@@ -93,46 +116,80 @@ func quantiles(h *hdrhistogram.Histogram) Latency {
 		P999Ns: h.ValueAtQuantile(99.9), MaxNs: h.Max()}
 }
 
-// virtualSlices is how often a pass in virtual time looks whether progress is due.
-const virtualSlices = 1000
+const (
+	// virtualSlices is how often a pass in virtual time looks whether progress is due.
+	virtualSlices = 1000
+	// seriesPoints is how many points a measurement has, and leastSpan their least distance in
+	// real time: a look at every worker costs.
+	seriesPoints = 100
+	leastSpan    = 100 * time.Millisecond
+)
 
-// pass lets the cluster run for a time and reports progress.
+// pass lets the cluster run for a time, notes points of the series, and reports progress.
 func (r *run) pass(ctx context.Context, p Phase, d time.Duration) error {
 	begin := r.site.now()
+	r.phase, r.begin, r.of = p, begin, d
+	if p == Warming {
+		r.pointAt, r.origin = begin, begin+d
+	}
+	span := max(r.o.Duration/seriesPoints, leastSpan)
 	slice := d
 	switch {
-	case r.o.Progress == nil || r.o.Interval <= 0:
 	case r.o.Virtual: // nobody knows how long it takes
+		span = max(r.o.Duration/seriesPoints, time.Microsecond)
 		slice = max(d/virtualSlices, time.Microsecond)
-	default:
+	case r.o.Progress != nil && r.o.Interval > 0:
 		slice = r.o.Interval
 	}
 	shown := time.Now()
 	for {
-		left := d - (r.site.now() - begin)
+		now := r.site.now()
+		left := d - (now - begin)
 		if left <= 0 {
 			return nil
 		}
-		if err := r.site.sleep(ctx, min(slice, left)); err != nil {
+		wait := min(slice, left)
+		if next := r.pointAt + span - now; left-next > span/2 {
+			wait = min(wait, max(next, 1))
+		}
+		if err := r.site.sleep(ctx, wait); err != nil {
 			return err
 		}
 		if err := r.site.failure(ctx); err != nil {
 			return err
 		}
-		if r.o.Progress != nil && time.Since(shown) >= r.o.Interval {
+		due := r.o.Progress != nil && time.Since(shown) >= r.o.Interval
+		// The last point of a pass is that of the look at its end.
+		point := r.site.now() >= r.pointAt+span && d-(r.site.now()-begin) > span/2
+		if !due && !point {
+			continue
+		}
+		var all Snapshot
+		if err := r.site.look(ctx, &all, nil, false); err != nil {
+			return err
+		}
+		if point {
+			r.mark(&all, r.site.now())
+		}
+		if due {
 			shown = time.Now()
-			if err := r.progress(ctx, p, r.site.now()-begin, d); err != nil {
-				return err
-			}
+			r.progress(&all, p, r.site.now()-begin, d)
 		}
 	}
 }
 
-func (r *run) progress(ctx context.Context, p Phase, elapsed, of time.Duration) error {
-	var now Snapshot
-	if err := r.site.look(ctx, &now, nil, false); err != nil {
-		return err
+// mark adds a point to the series: what happened since the one before.
+func (r *run) mark(all *Snapshot, at time.Duration) {
+	if at <= r.pointAt {
+		return
 	}
+	d := all.minus(&r.point)
+	r.series = append(r.series, Point{At: at - r.origin, Span: at - r.pointAt,
+		Committed: d.Outcomes(proto.Committed), Attempts: d.Engine.Begun, Aborted: d.Aborted()})
+	r.point, r.pointAt = *all, at
+}
+
+func (r *run) progress(now *Snapshot, p Phase, elapsed, of time.Duration) {
 	at := r.site.now()
 	d := now.minus(&r.last)
 	v := Progress{Phase: p, Elapsed: elapsed, Of: of}
@@ -142,9 +199,8 @@ func (r *run) progress(ctx context.Context, p Phase, elapsed, of time.Duration) 
 	if d.Engine.Begun > 0 {
 		v.AbortRate = float64(d.Aborted()) / float64(d.Engine.Begun)
 	}
-	r.last, r.lastAt = now, at
+	r.last, r.lastAt = *now, at
 	r.o.Progress(v)
-	return nil
 }
 
 // end ends the transactions under way, stops the cluster, and looks at what is left.

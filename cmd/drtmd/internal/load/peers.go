@@ -1,0 +1,312 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"drtmd/proto"
+	"drtmd/proto/history"
+	"drtmd/proto/node"
+	"drtmd/verbs"
+)
+
+// Peer is a process that holds a Part and does what it is asked to.
+type Peer interface {
+	// Name is for people.
+	Name() string
+	// Do carries out a step. An error that is no *Refusal says that the peer may be gone. After
+	// finish, what it recorded is in the request's file.
+	Do(ctx context.Context, r *Request) (*Answer, error)
+	// Gone is closed when the peer is known to be dead, and Err then says how.
+	Gone() <-chan struct{}
+	Err() error
+}
+
+// PeerOptions of RunPeers.
+type PeerOptions struct {
+	Options
+	Nodes int // of the cluster, dealt out to the peers in turn
+	Peers []Peer
+	// Plan, if not nil, is sent to the peers; Run is the run's name.
+	Plan *Plan
+	Run  string
+	// Names are those of the workload, for histories.
+	Names history.Names
+	// Lost, if not nil, is told at once of a peer that is gone while clients run.
+	Lost func(error)
+	// GoneTimeout is how long a peer that does not answer may take to be known as gone; 0 is one
+	// second.
+	GoneTimeout time.Duration
+	// TempDir is for histories; "" is the system's.
+	TempDir string
+}
+
+const (
+	// openTimeout bounds the opening of a peer's part, tables loaded.
+	openTimeout = 2 * time.Minute
+	// lookTimeout bounds a look at the counts.
+	lookTimeout = 10 * time.Second
+	// finishTimeout bounds the end of a peer's part, history saved.
+	finishTimeout = 2 * time.Minute
+	// quitTimeout is what a peer gets to end in peace.
+	quitTimeout = 10 * time.Second
+)
+
+// peers is a site of several processes, led by this one.
+type peers struct {
+	o     *PeerOptions
+	list  []*peer // those that live, as far as is known
+	dead  []*peer // those that are gone since clients run: see lost.go
+	runs  bool    // clients run
+	died  chan *peer
+	over  chan struct{} // closed by close
+	wg    sync.WaitGroup
+	clock *node.MachineClock
+	attr  verbs.DeviceAttr
+	dir   string // for histories
+	phase func() (Phase, time.Duration, time.Duration)
+}
+
+type peer struct {
+	Peer
+	members []proto.NodeID
+	last    Snapshot // of the last look
+}
+
+// RunPeers is Run on a cluster whose nodes live in several processes.
+func RunPeers(ctx context.Context, o PeerOptions) (*Result, error) {
+	s := newPeers(&o)
+	if err := s.open(ctx); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return runOn(ctx, &o.Options, s)
+}
+
+// BuildPeers has the peers open their parts and connect them, and leaves it at that.
+func BuildPeers(ctx context.Context, o PeerOptions) error {
+	s := newPeers(&o)
+	defer s.forget()
+	return s.open(ctx)
+}
+
+func newPeers(o *PeerOptions) *peers {
+	s := &peers{o: o, died: make(chan *peer, len(o.Peers)), over: make(chan struct{})}
+	if o.GoneTimeout == 0 {
+		o.GoneTimeout = time.Second
+	}
+	for _, x := range o.Peers {
+		p := &peer{Peer: x}
+		s.list = append(s.list, p)
+		s.wg.Go(func() {
+			select {
+			case <-x.Gone():
+				s.died <- p
+			case <-s.over:
+			}
+		})
+	}
+	for n := range o.Nodes {
+		p := s.list[n%len(s.list)]
+		p.members = append(p.members, proto.NodeID(n))
+	}
+	return s
+}
+
+func (s *peers) open(ctx context.Context) error {
+	epoch, err := node.MachineNow()
+	if err != nil {
+		return err
+	}
+	if s.clock, _, err = node.NewMachineClock(epoch); err != nil {
+		return err
+	}
+	if s.dir, err = os.MkdirTemp(s.o.TempDir, "drtmd-run-"); err != nil {
+		return err
+	}
+	return s.connect(ctx, int64(epoch))
+}
+
+// connect opens the parts and connects them.
+func (s *peers) connect(ctx context.Context, epoch int64) error {
+	all := make([][]byte, s.o.Nodes)
+	err := s.each(ctx, openTimeout, func(i int) *Request {
+		return &Request{Step: StepOpen, Members: s.list[i].members, EpochNs: epoch, Plan: s.o.Plan,
+			Run: s.o.Run}
+	}, func(i int, a *Answer) error {
+		members := s.list[i].members
+		if len(a.Own) != len(members) {
+			return fmt.Errorf("%s describes %d members, want %d", s.list[i].Name(), len(a.Own),
+				len(members))
+		}
+		for j, b := range a.Own {
+			all[members[j]] = b
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	err = s.all(ctx, openTimeout, &Request{Step: StepConnect, All: all}, nil)
+	if err != nil {
+		return err
+	}
+	return s.all(ctx, openTimeout, &Request{Step: StepGo}, func(_ int, a *Answer) error {
+		if a.Device != nil {
+			s.attr = *a.Device
+		}
+		return nil
+	})
+}
+
+// all sends one request to every peer and takes the answers.
+func (s *peers) all(ctx context.Context, timeout time.Duration, r *Request,
+	take func(int, *Answer) error) error {
+	return s.each(ctx, timeout, func(int) *Request { return r }, take)
+}
+
+// each asks every peer at the same time, and takes the answers in their order. While clients run,
+// one that is gone is left out.
+func (s *peers) each(ctx context.Context, timeout time.Duration, ask func(i int) *Request,
+	take func(i int, a *Answer) error) error {
+	errs, answers := make([]error, len(s.list)), make([]*Answer, len(s.list))
+	var wg sync.WaitGroup
+	for i, p := range s.list {
+		r := ask(i)
+		wg.Go(func() { answers[i], errs[i] = s.ask(ctx, p, timeout, r) })
+	}
+	wg.Wait()
+	for i := range s.list {
+		if errs[i] == nil && take != nil {
+			errs[i] = take(i, answers[i])
+		}
+	}
+	return s.sift(errs)
+}
+
+// ask asks one peer, until it is known to be gone.
+func (s *peers) ask(ctx context.Context, p *peer, timeout time.Duration, r *Request) (*Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	answered := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		select {
+		case <-p.Gone():
+			cancel()
+		case <-answered:
+		}
+	})
+	a, err := p.Do(ctx, r)
+	close(answered)
+	wg.Wait()
+	return a, err
+}
+
+func (s *peers) start() error {
+	s.runs = true
+	return s.all(context.Background(), lookTimeout, &Request{Step: StepStart}, nil)
+}
+
+func (s *peers) now() time.Duration { return s.clock.Now() }
+
+func (s *peers) sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			return nil
+		case p := <-s.died:
+			if err := s.bury(p); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// failure asks the peers, and leaves out the ones that do not answer.
+func (s *peers) failure(ctx context.Context) error {
+	return s.all(context.WithoutCancel(ctx), lookTimeout, &Request{Step: StepFailed}, nil)
+}
+
+func (s *peers) look(ctx context.Context, sum *Snapshot, h histograms, reset bool) error {
+	r := Request{Step: StepLook, Reset: reset, Latencies: h != nil, Gone: s.gone()}
+	if s.phase != nil {
+		p, elapsed, of := s.phase()
+		r.Phase, r.ElapsedNs, r.OfNs = p.String(), int64(elapsed), int64(of)
+	}
+	err := s.all(context.WithoutCancel(ctx), lookTimeout, &r, func(i int, a *Answer) error {
+		if a.Sum == nil || h != nil && len(a.Latencies) != len(h) {
+			return errors.New("a look without counts")
+		}
+		s.list[i].last = *a.Sum
+		for k := range h {
+			h[k].Merge(hdrhistogram.Import(a.Latencies[k]))
+		}
+		return nil
+	})
+	for _, p := range slices.Concat(s.list, s.dead) {
+		sum.add(&p.last) // counters never go back
+	}
+	return err
+}
+
+func (s *peers) end(ctx context.Context) error {
+	return s.all(ctx, endTimeout, &Request{Step: StepEnd}, nil)
+}
+
+func (s *peers) finish(ctx context.Context) (*totals, error) {
+	t := &totals{}
+	var saved []string
+	file := func(i int) string { return filepath.Join(s.dir, fmt.Sprintf("%d.hist", i)) }
+	err := s.each(ctx, finishTimeout, func(i int) *Request {
+		return &Request{Step: StepFinish, History: file(i)}
+	}, func(i int, a *Answer) error {
+		t.initial, t.final = t.initial.Plus(a.Initial), t.final.Plus(a.Final)
+		t.did.Add(&a.Did)
+		if a.Recorded {
+			saved = append(saved, file(i))
+		}
+		return nil
+	})
+	if t.lost = s.loss(); err != nil || len(saved) == 0 || t.lost != nil {
+		return t, err
+	}
+	t.history, err = joinHistories(ctx, s.o.Names, saved)
+	return t, err
+}
+
+func (s *peers) device() verbs.DeviceAttr { return s.attr }
+
+// close ends the parts of the peers that live.
+func (s *peers) close() error {
+	list := s.list
+	var wg sync.WaitGroup
+	for _, p := range list {
+		wg.Go(func() {
+			_, _ = s.ask(context.Background(), p, quitTimeout, &Request{Step: StepQuit}) // it may be gone
+		})
+	}
+	wg.Wait()
+	return s.forget()
+}
+
+// forget lets the peers be.
+func (s *peers) forget() error {
+	close(s.over)
+	s.wg.Wait()
+	if s.dir == "" {
+		return nil
+	}
+	return os.RemoveAll(s.dir)
+}

@@ -1,0 +1,100 @@
+package load
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+
+	"drtmd/cmd/drtmd/internal/workloads"
+	"drtmd/proto/node"
+	"drtmd/proto/workload"
+)
+
+// Plan is what the members of a cluster are asked to hold, and to run: all of it that they must
+// have in common.
+type Plan struct {
+	Workload      string             `json:"workload"`
+	Settings      workloads.Settings `json:"settings"`
+	Protocol      string             `json:"protocol"`
+	Mutation      string             `json:"mutation,omitempty"`
+	Nodes         int                `json:"nodes"` // members of the cluster
+	Workers       int                `json:"workers"`
+	Threads       int                `json:"threads"` // OS threads of each member; 0: its own choice
+	Fibers        int                `json:"fibers"`
+	Lease         time.Duration      `json:"lease_ns,omitempty"`
+	LeaseReadOnly time.Duration      `json:"lease_read_only_ns,omitempty"`
+	Seed          uint64             `json:"seed"`
+	Warmup        time.Duration      `json:"warmup_ns"`
+	Duration      time.Duration      `json:"duration_ns"`
+	SampleEvery   int                `json:"sample_every"`
+	YieldEvery    int                `json:"yield_every"`
+	Record        bool               `json:"record"`
+}
+
+// Make makes the workload and the configuration of the plan's cluster. The recording is left to
+// the caller.
+func (p *Plan) Make() (node.Config, error) {
+	protocol, err := node.FindProtocol(p.Protocol)
+	if err != nil {
+		return node.Config{}, err
+	}
+	w, _, err := workloads.New(p.Workload, p.Nodes, p.Settings)
+	if err != nil {
+		return node.Config{}, err
+	}
+	c := node.Config{Protocol: protocol, Workload: w, Nodes: p.Nodes, Workers: p.Workers,
+		Fibers: p.Fibers, Seed: p.Seed, Mutation: p.Mutation, Lease: p.Lease,
+		LeaseReadOnly: p.LeaseReadOnly}
+	return c, c.Complete()
+}
+
+// Options of the clients.
+func (p *Plan) Options(w workload.Workload) Options {
+	return Options{Workload: w, Seed: p.Seed, Warmup: p.Warmup, Duration: p.Duration,
+		SampleEvery: p.SampleEvery, YieldEvery: p.YieldEvery}
+}
+
+// wire is a Result as it is sent: errors as words, the history apart.
+type wire struct {
+	*plainResult
+	Conserved string
+	Lost      []string
+	History   *struct{}
+}
+
+type plainResult Result
+
+// MarshalJSON leaves the history out.
+func (r *Result) MarshalJSON() ([]byte, error) {
+	w := wire{plainResult: (*plainResult)(r)}
+	if r.Conserved != nil {
+		w.Conserved = r.Conserved.Error()
+	}
+	var lost *LostError
+	if errors.As(r.Lost, &lost) {
+		for _, e := range lost.Processes {
+			w.Lost = append(w.Lost, e.Error())
+		}
+	}
+	return json.Marshal(w)
+}
+
+// UnmarshalJSON takes what MarshalJSON gave.
+func (r *Result) UnmarshalJSON(b []byte) error {
+	*r = Result{}
+	w := wire{plainResult: (*plainResult)(r)}
+	if err := json.Unmarshal(b, &w); err != nil {
+		return err
+	}
+	if w.Conserved != "" {
+		r.Conserved = errors.New(w.Conserved)
+	}
+	if len(w.Lost) > 0 {
+		e := &LostError{}
+		for _, text := range w.Lost {
+			e.Processes = append(e.Processes, errors.New(text))
+		}
+		r.Lost = e
+	}
+	return nil
+}

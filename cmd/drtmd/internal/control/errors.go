@@ -1,0 +1,139 @@
+package control
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	pb "drtmd/cmd/drtmd/internal/control/controlpb"
+	"drtmd/proto/member"
+)
+
+// ErrBusy: another run is under way.
+var ErrBusy = errors.New("another run is under way")
+
+// kinds are the errors that keep their meaning over the wire.
+var kinds = []struct {
+	name string
+	err  error
+}{
+	{"stale", member.ErrStale}, {"not-member", member.ErrNotMember},
+	{"lease-lost", member.ErrLeaseLost}, {"build", member.ErrBuild}, {"taken", member.ErrTaken},
+	{"full", member.ErrFull}, {"unreachable", member.ErrUnreachable}, {"busy", ErrBusy},
+}
+
+// toWire makes a status of an error.
+func toWire(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := status.FromError(err); ok {
+		return err
+	}
+	code := codes.FailedPrecondition
+	switch {
+	case errors.Is(err, context.Canceled):
+		code = codes.Canceled
+	case errors.Is(err, context.DeadlineExceeded):
+		code = codes.Aborted // not the deadline of this call
+	}
+	s := status.New(code, err.Error())
+	for _, k := range kinds {
+		if errors.Is(err, k.err) {
+			if with, err := s.WithDetails(&pb.ErrorDetail{Kind: k.name}); err == nil {
+				s = with
+			}
+			break
+		}
+	}
+	return s.Err()
+}
+
+// RemoteError is what a daemon has answered.
+type RemoteError struct {
+	Address, Text string
+	kind          error
+}
+
+func (e *RemoteError) Error() string { return e.Text }
+
+// Unwrap gives the error of package member that it is, or nil.
+func (e *RemoteError) Unwrap() error { return e.kind }
+
+// ConnectError is a daemon that could not be asked, with what to do.
+type ConnectError struct {
+	Address, Text string
+	Err           error
+}
+
+func (e *ConnectError) Error() string { return fmt.Sprintf("%s: %s", e.Address, e.Text) }
+func (e *ConnectError) Unwrap() error { return e.Err }
+
+// fromWire makes words of a call's error.
+func fromWire(ctx context.Context, address string, secure bool, err error) error {
+	if err == nil {
+		return nil
+	}
+	s, ok := status.FromError(err)
+	if !ok {
+		return err
+	}
+	switch s.Code() {
+	case codes.Canceled:
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	case codes.DeadlineExceeded:
+		return &ConnectError{address, "no answer in time; is the daemon stopped, or the network " +
+			"between cut? drtmd status tells", context.DeadlineExceeded}
+	case codes.Unavailable:
+		return &ConnectError{address, explain(s.Message(), secure), err}
+	case codes.Unimplemented:
+		return &ConnectError{address, "a daemon that does not know this call: another version of drtmd",
+			err}
+	}
+	e := &RemoteError{Address: address, Text: s.Message()}
+	for _, d := range s.Details() {
+		if x, ok := d.(*pb.ErrorDetail); ok {
+			for _, k := range kinds {
+				if k.name == x.Kind {
+					e.kind = k.err
+				}
+			}
+		}
+	}
+	return e
+}
+
+// explain says what is wrong with a connection, and what to do.
+func explain(text string, secure bool) string {
+	has := func(s string) bool { return strings.Contains(text, s) }
+	switch {
+	case has("connection refused"), has("no such file"):
+		return "nobody listens there; start a node with drtmd serve, or a cluster with drtmd up"
+	case has("first record does not look like a TLS handshake"):
+		return "no TLS there: leave --ca, --cert and --key out"
+	case has("certificate has expired"):
+		return "a certificate has expired: make new ones with drtmd certs (" + text + ")"
+	case has("certificate signed by unknown authority"), has("unknown certificate authority"),
+		has("bad certificate"), has(x509.UnknownAuthorityError{}.Error()):
+		return "the certificates are not of one CA: give the --ca of this cluster, and a --cert that " +
+			"it has signed (" + text + ")"
+	case has("certificate is valid for"), has("doesn't contain any IP SANs"):
+		return "the certificate is for another name or address: make it again with drtmd certs --host (" +
+			text + ")"
+	case has("certificate required"):
+		return "it asks for a certificate: give --ca, --cert and --key"
+	case !secure && (has("EOF") || has("reset by peer") || has("error reading server preface")):
+		return "it closed the connection: it may ask for TLS (give --ca, --cert and --key), be full, " +
+			"or be no control port of drtmd"
+	case has("error reading server preface"), has("frame too large"):
+		return "no control port of drtmd listens there"
+	}
+	return "not reached: " + text
+}

@@ -1,0 +1,145 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// unixPrefix begins the addresses of unix sockets.
+const unixPrefix = "unix:"
+
+// ErrOpen: without TLS an address beyond this host is refused.
+var ErrOpen = errors.New("without TLS only loopback addresses and unix sockets are listened on")
+
+// Listen listens on HOST:PORT or unix:PATH by the rules of the control plane: beyond this host only
+// with TLS, unless insecure. The socket of a unix address is for its user alone; one that a dead
+// process has left is replaced.
+func Listen(address string, sec *Security, insecure bool) (net.Listener, error) {
+	if path, ok := strings.CutPrefix(address, unixPrefix); ok {
+		return listenUnix(path)
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, fmt.Errorf("address %q: expected HOST:PORT or unix:PATH: %w", address, err)
+	}
+	if sec == nil && !insecure && !Loopback(host) {
+		return nil, fmt.Errorf("%w, not %s: give control.ca, control.cert and control.key (drtmd certs "+
+			"makes them), or --control-insecure if whoever reaches the port may own the cluster",
+			ErrOpen, address)
+	}
+	l, err := net.Listen("tcp", address)
+	if errors.Is(err, unix.EADDRINUSE) {
+		return nil, fmt.Errorf("%s is taken by another program (is another drtmd running there?): %w",
+			address, err)
+	}
+	return l, err
+}
+
+// Loopback reports whether a host's name or address is this host's alone.
+func Loopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+// probeTimeout bounds the question whether somebody listens on a socket.
+const probeTimeout = time.Second
+
+func listenUnix(path string) (net.Listener, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	if i, err := os.Lstat(path); err == nil {
+		if i.Mode().Type() != os.ModeSocket {
+			return nil, fmt.Errorf("%s is there and no socket: name another path", path)
+		}
+		if c, err := net.DialTimeout("unix", path, probeTimeout); err == nil {
+			return nil, errors.Join(fmt.Errorf("somebody listens on %s: another drtmd?", path),
+				c.Close())
+		}
+		if err := os.Remove(path); err != nil {
+			return nil, err
+		}
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// limited bounds the connections of a listener; more are closed at once. On unix sockets it takes
+// only the own user and root.
+type limited struct {
+	net.Listener
+	most int
+
+	mu   sync.Mutex
+	open int
+}
+
+func (l *limited) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if u, ok := c.(*net.UnixConn); ok && !ownPeer(u) {
+			_ = c.Close() // a stranger's
+			continue
+		}
+		l.mu.Lock()
+		full := l.open >= l.most
+		if !full {
+			l.open++
+		}
+		l.mu.Unlock()
+		if full {
+			_ = c.Close() // so that the others go on
+			continue
+		}
+		return &counted{Conn: c, l: l}, nil
+	}
+}
+
+// ownPeer reports whether the other end of a socket is of this user, or root.
+func ownPeer(c *net.UnixConn) bool {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return false
+	}
+	own := false
+	err = raw.Control(func(fd uintptr) {
+		cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+		own = err == nil && (cred.Uid == 0 || int(cred.Uid) == os.Getuid())
+	})
+	return err == nil && own
+}
+
+type counted struct {
+	net.Conn
+	l    *limited
+	once sync.Once
+}
+
+func (c *counted) Close() error {
+	c.once.Do(func() {
+		c.l.mu.Lock()
+		c.l.open--
+		c.l.mu.Unlock()
+	})
+	return c.Conn.Close()
+}

@@ -1,0 +1,119 @@
+package control
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+)
+
+// Security are the certificates of one side. A nil *Security is none: no TLS.
+type Security struct {
+	ca, cert, key string // files
+
+	mu     sync.Mutex // guards what follows
+	pool   *x509.CertPool
+	pair   tls.Certificate
+	expiry time.Time
+}
+
+// LoadSecurity reads a CA's certificate, and a certificate with its key that the CA has signed. All
+// three names empty is no TLS, and gives nil.
+func LoadSecurity(ca, cert, key string) (*Security, error) {
+	if ca == "" && cert == "" && key == "" {
+		return nil, nil
+	}
+	if ca == "" || cert == "" || key == "" {
+		return nil, errors.New("TLS takes control.ca, control.cert and control.key: all three or " +
+			"none; drtmd certs makes them")
+	}
+	s := &Security{ca: ca, cert: cert, key: key}
+	return s, s.Reload()
+}
+
+// Files are the names: of the CA's certificate, the own one, and its key.
+func (s *Security) Files() (ca, cert, key string) { return s.ca, s.cert, s.key }
+
+// Reload reads the files again. On an error what was read before stays in use.
+func (s *Security) Reload() error {
+	info, err := os.Stat(s.key)
+	if err != nil {
+		return fmt.Errorf("key: %w", err)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return fmt.Errorf("key %s can be read by others (mode %04o): chmod 600 it", s.key,
+			info.Mode().Perm())
+	}
+	text, err := os.ReadFile(s.ca)
+	if err != nil {
+		return fmt.Errorf("certificate of the CA: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return fmt.Errorf("certificate of the CA: %s has no certificate (PEM)", s.ca)
+	}
+	pair, err := tls.LoadX509KeyPair(s.cert, s.key)
+	if err != nil {
+		return fmt.Errorf("certificate %s with key %s: %w", s.cert, s.key, err)
+	}
+	leaf, err := x509.ParseCertificate(pair.Certificate[0])
+	if err != nil {
+		return fmt.Errorf("certificate %s: %w", s.cert, err)
+	}
+	_, err = leaf.Verify(x509.VerifyOptions{Roots: pool,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	if err != nil {
+		return fmt.Errorf("certificate %s is not of the CA in %s: %w", s.cert, s.ca, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pool, s.pair, s.expiry = pool, pair, leaf.NotAfter
+	return nil
+}
+
+// Expires is when the own certificate ends; the zero time without TLS.
+func (s *Security) Expires() time.Time {
+	if s == nil {
+		return time.Time{}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.expiry
+}
+
+func (s *Security) now() (tls.Certificate, *x509.CertPool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pair, s.pool
+}
+
+// ServerTLS asks every client for a certificate of the CA. It follows Reload; nil without TLS.
+func (s *Security) ServerTLS() *tls.Config {
+	if s == nil {
+		return nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS13, NextProtos: []string{"h2"}}
+	c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		pair, pool := s.now()
+		return &tls.Config{MinVersion: tls.VersionTLS13, NextProtos: []string{"h2"},
+			Certificates: []tls.Certificate{pair}, ClientCAs: pool,
+			ClientAuth: tls.RequireAndVerifyClientCert}, nil
+	}
+	return c
+}
+
+// ClientTLS shows the own certificate and trusts the CA as it is now; nil without TLS.
+func (s *Security) ClientTLS() *tls.Config {
+	if s == nil {
+		return nil
+	}
+	_, pool := s.now()
+	return &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: pool,
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			pair, _ := s.now()
+			return &pair, nil
+		}}
+}

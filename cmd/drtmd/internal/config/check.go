@@ -1,0 +1,184 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"drtmd/cmd/drtmd/internal/transport"
+	"drtmd/cmd/drtmd/internal/workloads"
+	"drtmd/proto/node"
+)
+
+// Default is the configuration that nothing else is said of.
+func Default() Config {
+	return Config{
+		Node: Node{ID: -1},
+		Control: Control{Listen: "127.0.0.1:7440", MaxConnections: 64, MaxMessage: 16 << 20,
+			RatePerPeer: 200},
+		Admin:     Admin{Listen: "127.0.0.1:7441"},
+		Cluster:   Cluster{Name: "drtmd", EtcdListen: "127.0.0.1:0", Lease: 5 * time.Second},
+		Transport: Transport{Provider: transport.Default, GIDIndex: -1},
+		Data: Data{Workload: "smallbank", Protocol: "drtm", Accounts: workloads.Default().Accounts,
+			Workers: 1, Fibers: 16, Cache: 16 << 20},
+		Log: Log{Level: "info", Format: "auto"},
+	}
+}
+
+// problem is what is wrong with a key.
+type problem struct{ path, text string }
+
+// LeastLease is the shortest membership lease: etcd gives no shorter ones.
+const LeastLease = 2 * time.Second
+
+// problems lists what cannot work, by key.
+func (c *Config) problems() []problem {
+	var all []problem
+	bad := func(path, format string, args ...any) {
+		all = append(all, problem{path, fmt.Sprintf(format, args...)})
+	}
+	within := func(path string, v, low, high int) {
+		if v < low || v > high {
+			bad(path, "expected %d to %d, not %d", low, high, v)
+		}
+	}
+	within("node.id", c.Node.ID, -1, 255)
+	if _, err := ParseCPUs(c.Node.CPUs); err != nil {
+		bad("node.cpus", "%v", err)
+	}
+	address := func(path, text string, sockets bool) {
+		if sockets && strings.HasPrefix(text, "unix:") {
+			return
+		}
+		what := "HOST:PORT"
+		if sockets {
+			what += " or unix:PATH"
+		}
+		_, port, err := net.SplitHostPort(text)
+		if n, perr := strconv.Atoi(port); err != nil || perr != nil || n < 0 || n > 65535 {
+			bad(path, "expected %s, not %q", what, text)
+		}
+	}
+	address("control.listen", c.Control.Listen, true)
+	if c.Control.Advertise != "" {
+		address("control.advertise", c.Control.Advertise, true)
+	}
+	if files := []string{c.Control.CA, c.Control.Cert, c.Control.Key}; (files[0] == "") !=
+		(files[1] == "") || (files[1] == "") != (files[2] == "") {
+		bad("control.cert", "control.ca, control.cert and control.key go together: all three or none")
+	}
+	within("control.max_connections", c.Control.MaxConnections, 4, 1<<16)
+	if m := c.Control.MaxMessage; m < 64<<10 || m > 1<<30 {
+		bad("control.max_message", "expected 64KiB to 1GiB, not %v", m)
+	}
+	if r := c.Control.RatePerPeer; !(r >= 1 && r <= 1e6) {
+		bad("control.rate_per_peer", "expected 1 to 1000000, not %g", r)
+	}
+	if c.Admin.Listen != "off" {
+		address("admin.listen", c.Admin.Listen, false)
+	}
+	if n := c.Cluster.Name; n == "" || strings.ContainsAny(n, "/ \t\n") {
+		bad("cluster.name", "expected a word without slashes, not %q", n)
+	}
+	for _, j := range c.Cluster.Join {
+		address("cluster.join", j, true)
+	}
+	for _, e := range c.Cluster.Etcd {
+		if !strings.HasPrefix(e, "http://") && !strings.HasPrefix(e, "https://") {
+			bad("cluster.etcd", "expected URLs such as https://10.0.0.9:2379, not %q", e)
+		}
+	}
+	address("cluster.etcd_listen", c.Cluster.EtcdListen, false)
+	if l := c.Cluster.Lease; l < LeastLease || l > time.Hour || l%time.Second != 0 {
+		bad("cluster.lease", "expected whole seconds from %v to 1h, not %v", LeastLease, l)
+	}
+	c.checkData(bad, within)
+	return all
+}
+
+func (c *Config) checkData(bad func(path, format string, args ...any),
+	within func(path string, v, low, high int)) {
+	if _, err := transport.New(c.Transport.Provider, transport.Options{}); err != nil {
+		bad("transport.provider", "%v", err)
+	}
+	within("transport.gid_index", c.Transport.GIDIndex, -1, 65535)
+	settings := workloads.Default()
+	settings.Accounts = c.Data.Accounts
+	if _, _, err := workloads.New(c.Data.Workload, 2, settings); err != nil {
+		bad("data.workload", "%v", err)
+	}
+	switch p, err := node.FindProtocol(c.Data.Protocol); {
+	case err != nil:
+		bad("data.protocol", "%v", err)
+	case p.OneThread:
+		bad("data.protocol", "protocol %s runs in one process only", p.Name)
+	}
+	within("data.workers", c.Data.Workers, 1, 64)
+	within("data.threads", c.Data.Threads, 0, c.Data.Workers)
+	within("data.fibers", c.Data.Fibers, 1, 1024)
+	if b := c.Data.Cache; b < 64<<10 || b > 1<<40 {
+		bad("data.cache", "expected 64KiB to 1024GiB, not %v", b)
+	}
+	switch c.Log.Level {
+	case "debug", "info", "warn", "error":
+	default:
+		bad("log.level", "expected debug, info, warn or error, not %q", c.Log.Level)
+	}
+	switch c.Log.Format {
+	case "auto", "console", "json":
+	default:
+		bad("log.format", "expected auto, console or json, not %q", c.Log.Format)
+	}
+}
+
+// ThreadCount is the number of OS threads: as asked for, else one for each worker and CPU.
+func (d *Data) ThreadCount() int {
+	if d.Threads > 0 {
+		return d.Threads
+	}
+	return max(1, min(d.Workers, runtime.NumCPU()))
+}
+
+// ParseCPUs reads a list such as "2-5,8"; "" is none.
+func ParseCPUs(text string) ([]int, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var all []int
+	seen := map[int]bool{}
+	for _, part := range strings.Split(text, ",") {
+		low, high, ranged := strings.Cut(part, "-")
+		if !ranged {
+			high = low
+		}
+		a, err1 := strconv.Atoi(low)
+		b, err2 := strconv.Atoi(high)
+		if err1 != nil || err2 != nil || a < 0 || b < a || b > 8191 {
+			return nil, fmt.Errorf("expected CPUs such as 2-5,8, not %q", text)
+		}
+		for n := a; n <= b; n++ {
+			if seen[n] {
+				return nil, fmt.Errorf("CPU %d is named twice in %q", n, text)
+			}
+			seen[n] = true
+			all = append(all, n)
+		}
+	}
+	return all, nil
+}
+
+// Hostname is the name of the node: as configured, else the host's.
+func (n *Node) Hostname() string {
+	if n.Name != "" {
+		return n.Name
+	}
+	h, err := os.Hostname()
+	if err != nil {
+		return "unnamed"
+	}
+	return h
+}

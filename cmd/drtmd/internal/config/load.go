@@ -1,0 +1,324 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+)
+
+// Sources says where each key's value comes from, by path: "default", "FILE:LINE", "DRTMD_X",
+// "--flag".
+type Sources map[string]string
+
+// Errors are all that is wrong with a configuration.
+type Errors []error
+
+func (e Errors) Error() string {
+	var lines []string
+	for _, x := range e {
+		lines = append(lines, x.Error())
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap gives them one by one.
+func (e Errors) Unwrap() []error { return e }
+
+// reserved variables of the environment are no keys: for tests, and of the command line's clients.
+var reserved = []string{"DRTMD_REQUIRE", "DRTMD_CLUSTER", "DRTMD_CONFIG"}
+
+// Load reads a configuration: the defaults, overridden by file ("" is none), overridden by the
+// environment, overridden by the flags that were given. It is checked. Every error is of type
+// Errors, but for a file that cannot be read.
+func Load(file string, flags *pflag.FlagSet, env []string) (*Config, Sources, error) {
+	c, src := Default(), Sources{}
+	keys := map[string]Key{}
+	for _, k := range Keys() {
+		keys[k.Path] = k
+		src[k.Path] = "default"
+	}
+	l := &loader{c: &c, src: src, keys: keys}
+	if file != "" {
+		if err := l.file(file); err != nil {
+			return nil, nil, err
+		}
+	}
+	l.environment(env)
+	l.flags(flags)
+	if len(l.errs) == 0 {
+		for _, p := range c.problems() {
+			l.errs = append(l.errs, fmt.Errorf("%s (%s): %s", p.path, src[p.path], p.text))
+		}
+	}
+	if len(l.errs) > 0 {
+		return nil, nil, l.errs
+	}
+	return &c, src, nil
+}
+
+type loader struct {
+	c    *Config
+	src  Sources
+	keys map[string]Key
+	errs Errors
+}
+
+func (l *loader) fail(where, format string, args ...any) {
+	l.errs = append(l.errs, fmt.Errorf("%s: %s", where, fmt.Sprintf(format, args...)))
+}
+
+// file reads a YAML file.
+func (l *loader) file(name string) error {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return fmt.Errorf("configuration: %w", err)
+	}
+	var doc yaml.Node
+	d := yaml.NewDecoder(bytes.NewReader(b))
+	if err := d.Decode(&doc); errors.Is(err, io.EOF) {
+		return nil
+	} else if err != nil {
+		l.fail(name, "%v", err)
+		return nil
+	}
+	if err := d.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
+		l.fail(name, "expected one YAML document")
+	}
+	root := doc.Content[0]
+	if root.Kind == yaml.ScalarNode && root.Tag == "!!null" {
+		return nil
+	}
+	l.mapping(name, root, "", func(section string, key, v *yaml.Node) {
+		if !l.section(section) {
+			l.fail(at(name, key), "unknown section %q%s", section, l.near(section+".", true))
+			return
+		}
+		if v.Kind == yaml.ScalarNode && v.Tag == "!!null" {
+			return
+		}
+		l.mapping(name, v, section, func(field string, key, v *yaml.Node) {
+			l.field(name, section+"."+field, key, v)
+		})
+	})
+	return nil
+}
+
+func at(name string, n *yaml.Node) string { return fmt.Sprintf("%s:%d", name, n.Line) }
+
+// mapping calls f for each pair, once for each key.
+func (l *loader) mapping(name string, n *yaml.Node, path string, f func(string, *yaml.Node, *yaml.Node)) {
+	if n.Kind != yaml.MappingNode {
+		l.fail(at(name, n), "%sexpected keys with values", prefix(path))
+		return
+	}
+	seen := map[string]int{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k := n.Content[i]
+		if first, ok := seen[k.Value]; ok {
+			l.fail(at(name, k), "%s%s is given twice, first in line %d", prefix(path), k.Value, first)
+			continue
+		}
+		seen[k.Value] = k.Line
+		f(k.Value, k, n.Content[i+1])
+	}
+}
+
+func prefix(path string) string {
+	if path == "" {
+		return ""
+	}
+	return path + ": "
+}
+
+func (l *loader) section(name string) bool {
+	for path := range l.keys {
+		if strings.HasPrefix(path, name+".") {
+			return true
+		}
+	}
+	return false
+}
+
+// field takes one value of a file.
+func (l *loader) field(name, path string, key, v *yaml.Node) {
+	k, ok := l.keys[path]
+	if !ok {
+		l.fail(at(name, key), "unknown key %s%s", path, l.near(path, false))
+		return
+	}
+	text := v.Value
+	_, list := k.value(l.c).Interface().([]string)
+	switch {
+	case v.Kind == yaml.AliasNode:
+		l.fail(at(name, v), "%s: aliases are not taken", path)
+		return
+	case v.Kind == yaml.ScalarNode && v.Tag == "!!null":
+		return
+	case list && v.Kind == yaml.SequenceNode:
+		var all []string
+		for _, x := range v.Content {
+			if x.Kind != yaml.ScalarNode || strings.Contains(x.Value, ",") {
+				l.fail(at(name, x), "%s: expected a list of words", path)
+				return
+			}
+			all = append(all, x.Value)
+		}
+		text = strings.Join(all, ",")
+	case v.Kind != yaml.ScalarNode:
+		l.fail(at(name, v), "%s: expected a %s", path, k.Type())
+		return
+	}
+	if err := k.set(l.c, text); err != nil {
+		l.fail(at(name, v), "%s: %v", path, err)
+		return
+	}
+	l.src[path] = at(name, v)
+}
+
+// environment takes the variables that begin with EnvPrefix.
+func (l *loader) environment(env []string) {
+	byName := map[string]Key{}
+	for _, k := range l.keys {
+		byName[k.Env()] = k
+	}
+	for _, kv := range env {
+		name, text, _ := strings.Cut(kv, "=")
+		if !strings.HasPrefix(name, EnvPrefix) {
+			continue
+		}
+		k, ok := byName[name]
+		if !ok {
+			if !isReserved(name) {
+				var names []string
+				for n := range byName {
+					names = append(names, n)
+				}
+				l.fail(name, "unknown variable of the environment%s", suggestion(name, names))
+			}
+			continue
+		}
+		if err := k.set(l.c, text); err != nil {
+			l.fail(name, "%v", err)
+			continue
+		}
+		l.src[k.Path] = name
+	}
+}
+
+func isReserved(name string) bool {
+	for _, r := range reserved {
+		if name == r || strings.HasPrefix(name, r+"_") {
+			return true
+		}
+	}
+	return false
+}
+
+// flags takes those that were given.
+func (l *loader) flags(flags *pflag.FlagSet) {
+	if flags == nil {
+		return
+	}
+	for _, k := range Keys() {
+		f := flags.Lookup(k.Flag())
+		if f == nil || !f.Changed {
+			continue
+		}
+		if err := k.set(l.c, f.Value.String()); err != nil {
+			l.fail("--"+k.Flag(), "%v", err)
+			continue
+		}
+		l.src[k.Path] = "--" + k.Flag()
+	}
+}
+
+// RegisterFlags makes a flag of every key. Their values are texts: Load reads them.
+func RegisterFlags(f *pflag.FlagSet) {
+	d := Default()
+	for _, k := range Keys() {
+		v := &flagValue{kind: k.Type()}
+		flag := f.VarPF(v, k.Flag(), "", k.Doc+defaultNote(k.Get(&d)))
+		if _, ok := k.value(&d).Interface().(bool); ok {
+			flag.NoOptDefVal = "true"
+		}
+	}
+}
+
+func defaultNote(text string) string {
+	if text == "" || text == "false" {
+		return ""
+	}
+	return " (default " + text + ")"
+}
+
+// flagValue is a text that Load reads.
+type flagValue struct{ text, kind string }
+
+func (v *flagValue) String() string     { return v.text }
+func (v *flagValue) Set(s string) error { v.text = s; return nil }
+
+// Type is what help shows.
+func (v *flagValue) Type() string {
+	switch word, _, _ := strings.Cut(v.kind, ","); word {
+	case "true or false":
+		return "bool"
+	case "whole number", "number":
+		return "N"
+	default:
+		return strings.ToUpper(word)
+	}
+}
+
+// near suggests the key that was meant.
+func (l *loader) near(path string, section bool) string {
+	var names []string
+	for p := range l.keys {
+		if section {
+			p, _, _ = strings.Cut(p, ".")
+			p += "."
+		}
+		names = append(names, p)
+	}
+	return strings.Replace(suggestion(path, names), ".?", "?", 1)
+}
+
+// suggestion is "; did you mean X?", or nothing.
+func suggestion(s string, names []string) string {
+	best, least := "", len(s)/2+1
+	for _, n := range names {
+		if d := distance(s, n); d < least || d == least && n < best {
+			best, least = n, d
+		}
+	}
+	if best == "" {
+		return "; drtmd config --example shows every key"
+	}
+	return "; did you mean " + best + "?"
+}
+
+// distance is the number of characters to insert, remove or replace between a and b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

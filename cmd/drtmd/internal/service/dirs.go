@@ -1,0 +1,95 @@
+package service
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// StateDir is the folder that lasts: as asked for, else systemd's, else one of the user.
+func StateDir(asked string) string {
+	return pickDir(asked, "STATE_DIRECTORY", "XDG_STATE_HOME", ".local/state", "/var/lib")
+}
+
+// RuntimeDir is the folder of sockets: as asked for, else systemd's, else one of the user.
+func RuntimeDir(asked string) string {
+	if d := os.Getenv("XDG_RUNTIME_DIR"); asked == "" && os.Getenv("RUNTIME_DIRECTORY") == "" &&
+		d == "" && os.Getuid() != 0 {
+		return filepath.Join(os.TempDir(), fmt.Sprintf("drtmd-%d", os.Getuid()))
+	}
+	return pickDir(asked, "RUNTIME_DIRECTORY", "XDG_RUNTIME_DIR", "", "/run")
+}
+
+func pickDir(asked, systemd, xdg, home, root string) string {
+	if asked != "" {
+		return asked
+	}
+	if d := os.Getenv(systemd); d != "" {
+		d, _, _ = strings.Cut(d, ":") // systemd lists several if there are
+		return d
+	}
+	if os.Getuid() == 0 {
+		return filepath.Join(root, "drtmd")
+	}
+	if d := os.Getenv(xdg); d != "" {
+		return filepath.Join(d, "drtmd")
+	}
+	h, err := os.UserHomeDir()
+	if err != nil {
+		h = os.TempDir()
+	}
+	return filepath.Join(h, home, "drtmd")
+}
+
+// OpenDir makes a folder for this user alone, or refuses one that others own.
+func OpenDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("folder %s: %w; name another one", dir, err)
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(dir, &st); err != nil {
+		return err
+	}
+	if int(st.Uid) != os.Getuid() {
+		return fmt.Errorf("folder %s is of user %d, not of %d: name another one, or chown it", dir, st.Uid,
+			os.Getuid())
+	}
+	if st.Mode&0o077 != 0 {
+		if err := os.Chmod(dir, 0o700); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lockName is the file that says who uses a state folder.
+const lockName = "lock"
+
+// Lock takes a state folder for this process until unlock is called. Another process that has it is
+// named.
+func Lock(dir string) (unlock func() error, err error) {
+	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		who := make([]byte, 32)
+		n, _ := f.Read(who)
+		return nil, errors.Join(fmt.Errorf("folder %s is used by another drtmd (process %s): give each "+
+			"node a node.state_dir of its own", dir, strings.TrimSpace(string(who[:n]))), f.Close())
+	}
+	err = errors.Join(f.Truncate(0), writeAt(f, fmt.Sprintf("%d\n", os.Getpid())))
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f.Close, nil
+}
+
+func writeAt(f *os.File, text string) error {
+	_, err := f.WriteAt([]byte(text), 0)
+	return err
+}

@@ -31,6 +31,7 @@ type Context struct {
 	quirk Quirks
 	psn   func() uint32
 	clock Clock
+	gid   GIDChoice // PreferGID; set before objects are made
 
 	events  chan Event
 	dropped atomic.Uint64

@@ -133,9 +133,16 @@ func hintQP(err error, cfg *QPConfig) error {
 	return err
 }
 
+// PreferGID has queue pairs and address handles of c take an entry of the GID table that is not
+// ChooseGID's, where they say nothing themselves. It is called before any is made.
+func (c *Context) PreferGID(g GIDChoice) { c.gid = g }
+
 // resolveGID turns no choice into the entry that ChooseGID takes, and refuses an index that the port
 // does not have, with the table. InfiniBand without GRH needs none.
 func (c *Context) resolveGID(op string, port PortAttr, choice GIDChoice) (GIDChoice, error) {
+	if _, given := choice.Index(); !given {
+		choice = c.gid
+	}
 	index, given := choice.Index()
 	if !given {
 		if e, ok := ChooseGID(port.GIDs); ok {

@@ -63,6 +63,10 @@ type ShardMap struct {
 	// Primary of partition i. Each is a life: the partition of a member that is gone has no
 	// primary until a later version names one.
 	Primary []Member `json:"primary"`
+	// Leader builds the data plane of this version, and Run is the benchmark that it is for: "" is
+	// none, and the plane serves.
+	Leader Member `json:"leader"`
+	Run    string `json:"run,omitempty"`
 }
 
 // State is what a registry keeps of a cluster.

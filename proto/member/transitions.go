@@ -108,7 +108,8 @@ func (s *State) Assign(m ShardMap) (State, error) {
 				ErrStale, i, m.Version, p, n.Newest().Epoch)
 		}
 	}
-	n.Shards = ShardMap{Version: m.Version, Primary: slices.Clone(m.Primary)}
+	n.Shards = m
+	n.Shards.Primary = slices.Clone(m.Primary)
 	return n, nil
 }
 

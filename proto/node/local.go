@@ -20,6 +20,8 @@ type LocalConfig struct {
 	// Provider of the devices; nil is shared memory. Each member opens a context of its own.
 	Provider verbs.Provider
 	Device   string // "" is the first one with an active port
+	// GID is the entry of the device's GID table; the zero value is what verbs.ChooseGID takes.
+	GID verbs.GIDChoice
 	// Threads are the OS threads that the workers of all members are spread over; 0 = 1.
 	Threads int
 	Spin    time.Duration // fiber.ThreadConfig
@@ -104,6 +106,7 @@ func (c *Cluster) buildLocal(ctx context.Context, cfg *LocalConfig, t *threads,
 		if err != nil {
 			return fmt.Errorf("node %d: %w", n, err)
 		}
+		dev.PreferGID(cfg.GID)
 		m, err := NewMember(&c.Config, MemberConfig{ID: n, Context: dev,
 			NewWorker: func(i int, wc fiber.WorkerConfig) (*fiber.Worker, error) {
 				return t.list[(place*cfg.Workers+i)%len(t.list)].NewWorker(wc)

@@ -15,7 +15,7 @@ type listener struct {
 }
 
 func (l *listener) Changed(s member.State) { l.states <- s }
-func (l *listener) LeaseLost(err error)     { l.lost <- err }
+func (l *listener) LeaseLost(err error)    { l.lost <- err }
 
 func TestTry(t *testing.T) {
 	srv, err := Start(context.Background(), ServerConfig{Dir: t.TempDir(), Listen: "127.0.0.1:0"})

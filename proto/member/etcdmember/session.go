@@ -331,4 +331,3 @@ func (s *session) tell(l member.Listener) {
 		l.Changed(now)
 	}
 }
-

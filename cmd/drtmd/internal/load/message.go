@@ -36,6 +36,8 @@ type Request struct {
 	Plan      *Plan          `json:"plan,omitempty"`     // open; nil: the process knows it
 	Members   []proto.NodeID `json:"members,omitempty"`  // open: that live in the process
 	EpochNs   int64          `json:"epoch_ns,omitempty"` // open: on the leader's CLOCK_MONOTONIC
+	Machine   string         `json:"machine,omitempty"`  // open: whose clock that is
+	Leader    string         `json:"leader,omitempty"`   // open: control address of the leader
 	Run       string         `json:"run,omitempty"`      // open: name of the run; "" serves only
 	All       [][]byte       `json:"all,omitempty"`      // connect: descriptors of every member
 	Reset     bool           `json:"reset,omitempty"`    // look

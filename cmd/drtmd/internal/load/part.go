@@ -235,15 +235,14 @@ func (p *Part) carryOut(ctx context.Context, s *local, r *Request) (*Answer, err
 	a := &Answer{}
 	switch r.Step {
 	case StepStart:
+		err := s.start()
 		p.mu.Lock()
-		p.ran = true
+		defer p.mu.Unlock()
+		p.ran = err == nil
 		if p.cfg.Silence > 0 {
-			p.silence = time.AfterFunc(p.cfg.Silence, func() {
-				s.over.Store(true)
-			})
+			p.silence = time.AfterFunc(p.cfg.Silence, func() { s.over.Store(true) })
 		}
-		p.mu.Unlock()
-		return a, s.start()
+		return a, err
 	case StepFailed:
 		return a, s.failure(ctx)
 	case StepLook:

@@ -38,6 +38,8 @@ type PeerOptions struct {
 	// Plan, if not nil, is sent to the peers; Run is the run's name.
 	Plan *Plan
 	Run  string
+	// Machine and Leader are of Request.
+	Machine, Leader string
 	// Names are those of the workload, for histories.
 	Names history.Names
 	// Lost, if not nil, is told at once of a peer that is gone while clients run.
@@ -139,7 +141,7 @@ func (s *peers) connect(ctx context.Context, epoch int64) error {
 	all := make([][]byte, s.o.Nodes)
 	err := s.each(ctx, openTimeout, func(i int) *Request {
 		return &Request{Step: StepOpen, Members: s.list[i].members, EpochNs: epoch, Plan: s.o.Plan,
-			Run: s.o.Run}
+			Run: s.o.Run, Machine: s.o.Machine, Leader: s.o.Leader}
 	}, func(i int, a *Answer) error {
 		members := s.list[i].members
 		if len(a.Own) != len(members) {

@@ -29,7 +29,12 @@ func (s *Snapshot) minus(earlier *Snapshot) *Snapshot {
 
 // combine applies f to every counter, whichever there are.
 func (s *Snapshot) combine(o *Snapshot, f func(a, b uint64) uint64) {
-	combine(reflect.ValueOf(s).Elem(), reflect.ValueOf(o).Elem(), f)
+	combineAll(s, o, f)
+}
+
+// combineAll applies f to every counter of two structures of one type.
+func combineAll[T any](a, b *T, f func(a, b uint64) uint64) {
+	combine(reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem(), f)
 }
 
 func combine(a, b reflect.Value, f func(a, b uint64) uint64) {

@@ -1,0 +1,123 @@
+package load
+
+import (
+	"context"
+	"time"
+
+	"drtmd/proto"
+	"drtmd/proto/node"
+	"drtmd/store"
+	"drtmd/verbs/rpc"
+)
+
+// Metrics are everything that a part has counted since it was opened.
+type Metrics struct {
+	Plan     *Plan // nil: the process knows it
+	Run      string
+	Protocol string
+	Workload string
+	Kinds    []string // types of transactions; Snapshot counts them from 1
+	Snapshot Snapshot
+	RPC      rpc.Stats
+	// Latency of committed transactions by kind, since the last reset, at [kind].
+	Latency []Latency
+	Tables  []TableUse
+}
+
+// TableUse is how full a table is.
+type TableUse struct {
+	Name       string
+	ValueBytes int
+	Capacity   int
+	store.Occupancy
+}
+
+// Info is what a part holds.
+type Info struct {
+	Plan       *Plan
+	Run        string
+	Members    []proto.NodeID
+	Open       bool // connected; else it is being opened
+	Running    bool
+	Phase      string // of the run, as its leader has last said
+	Elapsed    time.Duration
+	Of         time.Duration
+	Committed  uint64
+	QPs        node.QueuePairs
+	Links      map[proto.NodeID]bool // to other members: whether all queue pairs are good
+	Registered uint64                // bytes
+	Fenced     error
+}
+
+// Info may be called at any time; nil while the part holds nothing.
+func (p *Part) Info() *Info {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.request == nil || p.opening == nil && p.site == nil {
+		return nil
+	}
+	i := &Info{Plan: p.request.Plan, Run: p.request.Run, Members: p.request.Members,
+		Open: p.site != nil, Running: p.ran, Phase: p.look.Phase,
+		Elapsed: time.Duration(p.look.ElapsedNs), Of: time.Duration(p.look.OfNs), Fenced: p.fenced}
+	if p.sum != nil {
+		i.Committed = p.sum.Outcomes(proto.Committed)
+	}
+	if p.site == nil {
+		return i
+	}
+	c := p.site.cluster
+	i.QPs, i.Registered, i.Links = c.QueuePairs(), c.Registered(), map[proto.NodeID]bool{}
+	own := map[proto.NodeID]bool{}
+	for _, m := range i.Members {
+		own[m] = true
+	}
+	for n := range c.Config.Nodes {
+		if !own[proto.NodeID(n)] {
+			i.Links[proto.NodeID(n)] = c.Linked(proto.NodeID(n))
+		}
+	}
+	return i
+}
+
+// Metrics looks at every worker on its own thread, so that it also tells that these turn. nil while
+// the part is not in service. It may be called at any time.
+func (p *Part) Metrics(ctx context.Context) (*Metrics, error) {
+	p.mu.Lock()
+	s, r, ran := p.site, p.request, p.ran
+	p.mu.Unlock()
+	if s == nil {
+		return nil, nil
+	}
+	c := &s.cluster.Config
+	m := &Metrics{Plan: r.Plan, Run: r.Run, Protocol: c.Protocol.Name, Workload: c.Workload.Name(),
+		Kinds: c.Workload.Kinds()}
+	h := newHistograms(len(m.Kinds))
+	at := 0
+	err := s.cluster.Inspect(ctx, func(w *node.Worker) {
+		x := Snapshot{Engine: *w.Engine.Stats(), Fiber: w.Worker.Stats}
+		if ran {
+			x.Counts = s.workers[at].counts
+			h.merge(s.workers[at].latency)
+			at++
+		}
+		m.Snapshot.add(&x)
+		if w.Port != nil {
+			addRPC(&m.RPC, &w.Port.Stats)
+		}
+		if w.Index == 0 {
+			specs := c.Workload.Tables()
+			for i, t := range w.Tables {
+				m.Tables = append(m.Tables, TableUse{Name: specs[i].Name, ValueBytes: specs[i].ValueBytes,
+					Capacity: specs[i].Capacity, Occupancy: t.Occupancy()})
+			}
+		}
+	})
+	for _, x := range h {
+		m.Latency = append(m.Latency, quantiles(x))
+	}
+	return m, err
+}
+
+func addRPC(sum, o *rpc.Stats) {
+	combineAll(sum, o, func(a, b uint64) uint64 { return a + b })
+}

@@ -31,6 +31,13 @@ type Plan struct {
 	Record        bool               `json:"record"`
 }
 
+// DefaultPlan is a plan of SmallBank on DrTM, for one node.
+func DefaultPlan() *Plan {
+	return &Plan{Workload: "smallbank", Settings: workloads.Default(), Protocol: "drtm", Nodes: 1,
+		Workers: 1, Fibers: 16, Seed: 1, Warmup: 2 * time.Second, Duration: 10 * time.Second,
+		SampleEvery: 64}
+}
+
 // Make makes the workload and the configuration of the plan's cluster. The recording is left to
 // the caller.
 func (p *Plan) Make() (node.Config, error) {

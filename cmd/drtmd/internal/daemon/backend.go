@@ -1,0 +1,379 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"go.uber.org/zap/zapcore"
+
+	"drtmd/cmd/drtmd/internal/control"
+	pb "drtmd/cmd/drtmd/internal/control/controlpb"
+	"drtmd/cmd/drtmd/internal/load"
+	"drtmd/cmd/drtmd/internal/service"
+	"drtmd/cmd/drtmd/internal/status"
+	"drtmd/proto/member"
+	"drtmd/proto/node"
+)
+
+// Check implements control.Backend: a member of another cluster, or one that was removed, may do
+// nothing here. One whose view is behind is not refused for that: what it asks for has a version.
+func (d *Daemon) Check(c control.Caller) error {
+	if !c.IsMember {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.session == nil {
+		return nil // it knows no newer epoch
+	}
+	v := d.state.Newest()
+	switch {
+	case c.Cluster != d.state.Cluster:
+		return fmt.Errorf("%w: %v is of cluster %s, this node of %s", member.ErrNotMember, c.Self,
+			c.Cluster, d.state.Cluster)
+	case !v.Has(c.Self) && c.Epoch < v.Epoch:
+		return fmt.Errorf("%w: %v calls from epoch %d, it is %d without it", member.ErrNotMember, c.Self,
+			c.Epoch, v.Epoch)
+	}
+	return nil
+}
+
+// Admit implements control.Backend.
+func (d *Daemon) Admit(_ context.Context, r *pb.AdmitRequest) (*pb.AdmitReply, error) {
+	d.mu.Lock()
+	cluster, ok := d.state.Cluster, d.session != nil
+	d.mu.Unlock()
+	if !ok {
+		return nil, fmt.Errorf("%w: this node is not a member yet", member.ErrUnreachable)
+	}
+	if r.Transport != d.cfg.Transport.Provider {
+		return nil, fmt.Errorf("the cluster's transport is %s, not %s: give it the same "+
+			"--transport-provider", d.cfg.Transport.Provider, r.Transport)
+	}
+	return &pb.AdmitReply{Cluster: d.cfg.Cluster.Name + "/" + cluster, Etcd: d.etcdURLs,
+		Transport: d.cfg.Transport.Provider, LeaseS: d.cfg.Cluster.Lease.Seconds()}, nil
+}
+
+// Stop implements control.Backend.
+func (d *Daemon) Stop(ctx context.Context) (bool, error) {
+	d.mu.Lock()
+	r, led := d.run, d.state.Shards
+	d.mu.Unlock()
+	switch {
+	case r != nil:
+		r.stop(context.Canceled)
+		return true, nil
+	case led.Run == "":
+		return false, nil
+	}
+	c, err := d.client(led.Leader.Control)
+	if err != nil {
+		return false, err
+	}
+	return c.Stop(ctx)
+}
+
+// SetLogLevel implements control.Backend.
+func (d *Daemon) SetLogLevel(ctx context.Context, level string, everywhere bool) (string, error) {
+	l, err := zapcore.ParseLevel(level)
+	if err != nil || l > zapcore.ErrorLevel {
+		return "", fmt.Errorf("unknown level %q; known: debug, info, warn, error", level)
+	}
+	was := d.o.Level.Level().String()
+	d.o.Level.SetLevel(l)
+	d.event(status.Info, fmt.Sprintf("level of the log: %s, was %s", level, was))
+	if !everywhere {
+		return was, nil
+	}
+	return was, d.everyOther(func(c *control.Client) error {
+		_, err := c.SetLogLevel(ctx, level, false)
+		return err
+	})
+}
+
+// everyOther calls f for the client of each other member.
+func (d *Daemon) everyOther(f func(c *control.Client) error) error {
+	var errs []error
+	for _, m := range d.others() {
+		c, err := d.client(m.Control)
+		if err == nil {
+			err = f(c)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%v: %w", m, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// others are the members of the newest view without this one.
+func (d *Daemon) others() (list []member.Member) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.session == nil {
+		return nil
+	}
+	v := d.state.Newest()
+	for _, m := range v.Members {
+		if !m.Same(d.session.Self()) {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// Drain implements control.Backend.
+func (d *Daemon) Drain(ctx context.Context, everywhere bool) ([]string, error) {
+	var told []string
+	var err error
+	if everywhere {
+		err = d.everyOther(func(c *control.Client) error {
+			names, err := c.Drain(ctx, false)
+			told = append(told, names...)
+			return err
+		})
+	}
+	if err == nil {
+		told = append(told, d.cfg.Node.Hostname())
+		time.AfterFunc(answerWait, func() { d.once.Do(func() { close(d.drain) }) })
+	}
+	return told, err
+}
+
+// answerWait lets an answer leave before the server stops.
+const answerWait = 50 * time.Millisecond
+
+// Do implements control.Backend: a step of the plane of a version. Older ones than the node knows
+// are refused, and a newer one begins with open.
+func (d *Daemon) Do(ctx context.Context, v member.ShardVersion, request []byte) ([]byte, error) {
+	r := &load.Request{}
+	if err := json.Unmarshal(request, r); err != nil {
+		return nil, fmt.Errorf("the step cannot be read: %w", err)
+	}
+	if err := d.enter(v, r); err != nil {
+		return nil, err
+	}
+	if r.Step == load.StepFinish {
+		r.History = d.spill
+	}
+	a, err := d.part.Do(ctx, r)
+	d.did(r, err)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(a)
+}
+
+// enter decides whether a step may be carried out.
+func (d *Daemon) enter(v member.ShardVersion, r *load.Request) error {
+	ending := r.Step == load.StepEnd || r.Step == load.StepFinish || r.Step == load.StepQuit
+	s, err := d.member()
+	if err != nil && !ending {
+		return err
+	}
+	var st member.State
+	if r.Step == load.StepOpen {
+		if st, err = learn(s, v); err != nil {
+			return err
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case v < d.version:
+		return fmt.Errorf("%w: a step for shard map %d, the plane is of %d", member.ErrStale, v, d.version)
+	case v == d.version && r.Step != load.StepOpen:
+		return nil
+	case v == d.version || r.Step != load.StepOpen:
+		return fmt.Errorf("%w: step %s for shard map %d, the plane is of %d", member.ErrStale, r.Step, v,
+			d.version)
+	}
+	d.version, d.degraded, d.shards = v, nil, st.Shards
+	return nil
+}
+
+// learn waits until the registry has told this node of a shard map that somebody has written.
+func learn(s member.Session, v member.ShardVersion) (member.State, error) {
+	for end := time.Now().Add(learnTimeout); ; time.Sleep(learnTimeout / 500) {
+		st := s.State()
+		switch now := st.Shards.Version; {
+		case now == v:
+			return st, nil
+		case now > v:
+			return st, fmt.Errorf("%w: a plane of shard map %d, the newest is %d", member.ErrStale, v, now)
+		case time.Now().After(end):
+			return st, fmt.Errorf("%w: a plane of shard map %d, and this node has heard of %d only",
+				member.ErrUnreachable, v, now)
+		}
+	}
+}
+
+// learnTimeout bounds the way of a change through the registry.
+const learnTimeout = 5 * time.Second
+
+// did notes what a step has changed.
+func (d *Daemon) did(r *load.Request, err error) {
+	switch {
+	case err != nil && (r.Step == load.StepOpen || r.Step == load.StepConnect || r.Step == load.StepGo):
+		d.setPhase(status.Connecting, err.Error())
+		d.event(status.Warn, fmt.Sprintf("%s: %v", r.Step, err))
+	case err != nil:
+	case r.Step == load.StepOpen:
+		d.setPhase(status.Connecting, "")
+	case r.Step == load.StepGo:
+		d.serve()
+	case r.Step == load.StepStart:
+		d.setPhase(status.Running, "")
+	case r.Step == load.StepFinish, r.Step == load.StepQuit:
+		d.setPhase(status.Connecting, "the run has ended; the tables are being loaded again")
+	}
+}
+
+// serve says that the node serves.
+func (d *Daemon) serve() {
+	d.setPhase(status.Ready, "")
+	d.mu.Lock()
+	first := !d.served
+	d.served = true
+	s, version, n := d.session, d.version, len(d.shards.Primary)
+	d.mu.Unlock()
+	if s == nil {
+		return
+	}
+	d.event(status.Info, fmt.Sprintf("ready: shard map %d, %d partitions", version, n))
+	text := fmt.Sprintf("%v, %d nodes", s.Self(), n)
+	if err := d.o.Notifier.Ready(text); err != nil {
+		d.log.Warn(err.Error())
+	}
+	if first {
+		fmt.Fprintf(d.o.Stdout, "READY %v, control %s, admin %s\n", s.Self(), d.control, orNone(d.admin))
+	}
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+// History implements control.Backend.
+func (d *Daemon) History(_ context.Context, v member.ShardVersion, w io.Writer) error {
+	d.mu.Lock()
+	now := d.version
+	d.mu.Unlock()
+	if v != now {
+		return fmt.Errorf("%w: the history of shard map %d, the plane is of %d", member.ErrStale, v, now)
+	}
+	return copyFile(w, d.spill)
+}
+
+// copyFile writes a file's bytes.
+func copyFile(w io.Writer, name string) (err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	_, err = io.Copy(w, f)
+	return err
+}
+
+// Time implements control.Backend.
+func (d *Daemon) Time() (int64, string) { return monotonic(), d.machine }
+
+// recordBytes is what all recorders of a node keep in memory, before they go on in a file.
+const recordBytes = 1 << 30
+
+// openPlane builds the node's part of a plane.
+func (d *Daemon) openPlane(ctx context.Context, r *load.Request, p *node.Part) (*node.Cluster,
+	*load.Options, error) {
+	if r.Plan == nil {
+		return nil, nil, errors.New("open: without a plan")
+	}
+	cfg, err := r.Plan.Make()
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg.CacheBytes = int(d.cfg.Data.Cache)
+	if r.Plan.Record {
+		cfg.Record = &node.Recording{SpillDir: d.tempDir, MemoryBytes: recordBytes / int64(cfg.Workers)}
+	}
+	threads := r.Plan.Threads
+	if threads == 0 {
+		data := d.cfg.Data
+		data.Workers = cfg.Workers
+		threads = min(data.ThreadCount(), cfg.Workers)
+	}
+	c, err := node.NewLocal(ctx, node.LocalConfig{Config: cfg, Provider: d.provider,
+		Device: d.cfg.Transport.Device, GID: d.gid(), Threads: threads, Part: p})
+	if err != nil {
+		if problems := service.LimitProblems(d.cfg.Transport.Provider); len(problems) > 0 {
+			err = fmt.Errorf("%w; %s", err, strings.Join(problems, "; "))
+		}
+		return nil, nil, err
+	}
+	o := r.Plan.Options(cfg.Workload)
+	return c, &o, nil
+}
+
+// Alive implements the watchdog's question, and /healthz: the data plane's threads turn.
+func (d *Daemon) Alive() error {
+	ctx, cancel := context.WithTimeout(context.Background(), aliveTimeout)
+	defer cancel()
+	_, err := d.part.Metrics(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("a worker thread has not turned for %v", aliveTimeout)
+	}
+	return nil // a plane that is being closed is alive
+}
+
+// aliveTimeout is how long a thread may take to come by.
+const aliveTimeout = 5 * time.Second
+
+// Ready implements /readyz.
+func (d *Daemon) Ready() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.phase == status.Ready || d.phase == status.Running {
+		return nil
+	}
+	return fmt.Errorf("%s: %s", d.phase, d.reason)
+}
+
+// Metrics implements admin.Source.
+func (d *Daemon) Metrics(ctx context.Context) (*load.Metrics, error) { return d.part.Metrics(ctx) }
+
+// Reload reads the certificates and the level of the log again.
+func (d *Daemon) Reload() error {
+	_ = d.o.Notifier.Reloading() // systemd may be gone
+	defer func() {
+		if d.Ready() == nil {
+			_ = d.o.Notifier.Ready("reloaded")
+		}
+	}()
+	var errs []error
+	if d.sec != nil {
+		errs = append(errs, d.sec.Reload())
+	}
+	if d.o.Reload != nil {
+		cfg, err := d.o.Reload()
+		if err == nil {
+			_, err = d.SetLogLevel(context.Background(), cfg.Log.Level, false)
+		}
+		errs = append(errs, err)
+	}
+	err := errors.Join(errs...)
+	if err != nil {
+		d.event(status.Error, "not reloaded: "+err.Error())
+	} else {
+		d.event(status.Info, "reloaded the certificates and the level of the log")
+	}
+	return err
+}

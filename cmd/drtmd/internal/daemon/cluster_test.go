@@ -1,0 +1,221 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"drtmd/cmd/drtmd/internal/control"
+	"drtmd/cmd/drtmd/internal/load"
+	"drtmd/cmd/drtmd/internal/status"
+	"drtmd/proto"
+	"drtmd/proto/check"
+	"drtmd/proto/history"
+	"drtmd/proto/member"
+)
+
+func TestAClusterFormsAndRunsABenchmarkThatIsStrictlySerializable(t *testing.T) {
+	w := newWorld(t, 3)
+	m := w.settled(w.nodes...)
+	p := bench(300 * time.Millisecond)
+	p.Record = true
+	o := w.nodes[1].mustRun(p)
+	if o.progress == 0 {
+		t.Error("no progress was told")
+	}
+	if o.result.Sum.Outcomes(proto.Committed) == 0 {
+		t.Error("nothing was committed")
+	}
+	file := filepath.Join(w.dir, "run.hist")
+	if err := os.WriteFile(file, o.history, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h, err := history.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	if n := len(h.Nodes()); n != 3 {
+		t.Errorf("the history is of %d nodes, want 3", n)
+	}
+	r, err := check.History(context.Background(), h, check.Options{UserAborts: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Verdict != check.Serializable {
+		t.Errorf("verdict %v", r.Verdict)
+	}
+	after := w.settled(w.nodes...)
+	if want := m.Version + 2; after.Version != want {
+		t.Errorf("shard map %d after the run, want %d: one of the run, one that serves", after.Version,
+			want)
+	}
+}
+
+func TestANodeSaysReadyOnce(t *testing.T) {
+	w := newWorld(t, 1)
+	w.nodes[0].mustRun(bench(50 * time.Millisecond))
+	w.settled(w.nodes...)
+	if out := w.nodes[0].out.String(); strings.Count(out, "READY ") != 1 {
+		t.Errorf("output %q, want one line with READY", out)
+	}
+}
+
+func TestANodeThatLeavesAndComesBackIsANewIncarnationWithItsOldID(t *testing.T) {
+	w := newWorld(t, 3)
+	before := w.nodes[2].await(status.Ready).Member
+	w.nodes[2].stop()
+	w.settled(w.nodes[0], w.nodes[1])
+	w.nodes[2].start()
+	w.settled(w.nodes...)
+	after := w.nodes[2].self().Member
+	if after.Node != before.Node || after.Incarnation <= before.Incarnation {
+		t.Errorf("was %v, is %v", before, after)
+	}
+	w.nodes[2].mustRun(bench(50 * time.Millisecond))
+}
+
+func TestTheNodeWithTheRegistryComesBackToTheClusterThatItBegan(t *testing.T) {
+	w := newWorld(t, 2)
+	before := w.nodes[0].self()
+	w.nodes[0].stop()
+	w.nodes[1].await(status.Refusing)
+	o := w.nodes[1].run(t.Context(), bench(time.Millisecond), nil)
+	if !errors.Is(o.err, member.ErrLeaseLost) {
+		t.Errorf("a run without a lease gives %v, want a lost lease", o.err)
+	}
+	w.nodes[0].start()
+	w.settled(w.nodes...)
+	if after := w.nodes[0].self(); after.Member.Node != before.Member.Node ||
+		after.Member.Incarnation <= before.Member.Incarnation {
+		t.Errorf("was %v, is %v", before.Member, after.Member)
+	}
+	w.nodes[1].mustRun(bench(50 * time.Millisecond))
+}
+
+func TestAMemberRemovedDuringARunIsNamedAndTheRunGoesOn(t *testing.T) {
+	w := newWorld(t, 3)
+	w.settled(w.nodes...)
+	begun, got := make(chan struct{}), make(chan outcome, 1)
+	p := bench(2 * time.Second)
+	p.Record = true
+	go func() { got <- w.nodes[0].run(context.Background(), p, begun) }()
+	<-begun
+	gone := w.nodes[2].remove(w.nodes[0])
+	o := <-got
+	if o.err != nil {
+		t.Fatal(o.err)
+	}
+	if !o.done.Lost || o.result == nil || o.result.Lost == nil || len(o.history) > 0 {
+		t.Errorf("lost %v, result %v, %d bytes of history", o.done.Lost, o.result, len(o.history))
+	}
+	if len(o.notices) == 0 || !strings.Contains(o.notices[0], gone.String()) {
+		t.Errorf("notices %q do not name %v", o.notices, gone)
+	}
+	w.settled(w.nodes...) // it comes back as a new incarnation
+	if after := w.nodes[2].self().Member; after.Incarnation <= gone.Incarnation {
+		t.Errorf("was %v, is %v", gone, after)
+	}
+	p.Duration = 100 * time.Millisecond
+	w.nodes[0].mustRun(p)
+}
+
+func TestTheOthersGoOnWithoutTheLeaderOfARun(t *testing.T) {
+	w := newWorld(t, 3)
+	w.settled(w.nodes...)
+	begun, got := make(chan struct{}), make(chan outcome, 1)
+	go func() { got <- w.nodes[2].run(context.Background(), bench(30*time.Second), begun) }()
+	<-begun
+	w.nodes[2].remove(w.nodes[0])
+	o := <-got
+	if o.err == nil && o.done.Error == "" {
+		t.Error("the run of a leader that was removed ended without an error")
+	}
+	w.settled(w.nodes...)
+	w.nodes[0].mustRun(bench(50 * time.Millisecond))
+}
+
+func TestOneRunAtATime(t *testing.T) {
+	w := newWorld(t, 2)
+	begun, got := make(chan struct{}), make(chan outcome, 1)
+	go func() { got <- w.nodes[0].run(context.Background(), bench(30*time.Second), begun) }()
+	<-begun
+	for i, n := range w.nodes {
+		o := n.run(t.Context(), bench(time.Millisecond), nil)
+		if !errors.Is(o.err, control.ErrBusy) {
+			t.Errorf("a second run at node %d gives %v, want that another one is under way", i, o.err)
+		}
+	}
+	s := w.nodes[1].await(status.Running)
+	if s.Load == nil || s.Load.Run == "" {
+		t.Errorf("load %+v does not name the run", s.Load)
+	}
+	if was, err := w.nodes[1].client.Stop(t.Context()); err != nil || !was {
+		t.Errorf("stop: %v, %v", was, err)
+	}
+	if o := <-got; o.err != nil || !o.done.Interrupted || o.result == nil {
+		t.Errorf("stopped run: %+v", o)
+	}
+}
+
+func TestARunWhoseCallerIsGoneEnds(t *testing.T) {
+	w := newWorld(t, 2)
+	begun, got := make(chan struct{}), make(chan outcome, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { got <- w.nodes[0].run(ctx, bench(time.Minute), begun) }()
+	<-begun
+	cancel()
+	<-got
+	w.settled(w.nodes...)
+	w.nodes[1].mustRun(bench(50 * time.Millisecond))
+}
+
+func TestStepsOfOlderVersionsAreRefused(t *testing.T) {
+	w := newWorld(t, 2)
+	v := w.settled(w.nodes...).Version
+	w.nodes[0].mustRun(bench(50 * time.Millisecond))
+	w.settled(w.nodes...)
+	for _, step := range []load.Step{load.StepOpen, load.StepConnect, load.StepGo, load.StepStart,
+		load.StepLook, load.StepEnd, load.StepFinish, load.StepQuit} {
+		_, err := w.nodes[1].client.Do(t.Context(), v, []byte(`{"step":"`+string(step)+`"}`))
+		if !errors.Is(err, member.ErrStale) {
+			t.Errorf("step %s of shard map %d gives %v, want that it is stale", step, v, err)
+		}
+	}
+	if s := w.nodes[1].self(); s.Phase != status.Ready {
+		t.Errorf("phase %s: %s", s.Phase, s.Reason)
+	}
+}
+
+func TestGenerationsLeaveNothingBehind(t *testing.T) {
+	w := newWorld(t, 3)
+	generations := func(n int) {
+		for i := range n / 2 { // each run has two: its own, and the one that serves after it
+			w.nodes[i%3].mustRun(bench(20 * time.Millisecond))
+			w.settled(w.nodes...)
+		}
+	}
+	generations(10)
+	files, goroutines := openFiles(t), runtime.NumGoroutine()
+	generations(50)
+	w.until("no more files and goroutines than before", func() bool {
+		return openFiles(t) <= files && runtime.NumGoroutine() <= goroutines+slack
+	}, func() any { return []int{files, openFiles(t), goroutines, runtime.NumGoroutine()} })
+}
+
+// slack are goroutines that come and go, such as those of timers of gRPC's connections.
+const slack = 8
+
+func openFiles(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}

@@ -1,0 +1,324 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"drtmd/cmd/drtmd/internal/config"
+	"drtmd/cmd/drtmd/internal/control"
+	"drtmd/cmd/drtmd/internal/load"
+	"drtmd/cmd/drtmd/internal/service"
+	"drtmd/cmd/drtmd/internal/status"
+	"drtmd/cmd/drtmd/internal/transport"
+	"drtmd/proto/member"
+	"drtmd/proto/member/etcdmember"
+	"drtmd/verbs"
+)
+
+// Options of New.
+type Options struct {
+	Log      *zap.Logger
+	Level    zap.AtomicLevel
+	Build    string
+	Notifier *service.Notifier
+	// Stdout gets one line when the node is ready for the first time.
+	Stdout io.Writer
+	// Reload reads the configuration again, for the log's level; nil: it cannot.
+	Reload func() (*config.Config, error)
+}
+
+// Bounds.
+const (
+	// silence of a run's leader after which clients end by themselves.
+	silence = 30 * time.Second
+	// drainTimeout is what a run gets to end when the daemon is told to stop.
+	drainTimeout = 20 * time.Second
+	// joinTimeout is how long a daemon tries to join for the first time.
+	joinTimeout = 2 * time.Minute
+	// leaseLook is how often the own lease is looked at.
+	leaseLook = 50 * time.Millisecond
+	// retryWait is between two attempts at what failed.
+	retryWait = 500 * time.Millisecond
+)
+
+// Daemon is a node.
+type Daemon struct {
+	cfg      *config.Config
+	o        Options
+	log      *zap.Logger
+	sec      *control.Security
+	provider verbs.Provider
+	device   status.Device
+	machine  string // names the clock that its processes share
+	clock    verbs.Clock
+	started  time.Time
+	stateDir string
+	tempDir  string
+	spill    string // history of the last run
+	control  string // address of the control plane
+	admin    string // address of the admin port; "" is none
+	events   *events
+	part     *load.Part
+	registry *etcdmember.Registry
+	etcdURLs []string
+
+	changed chan struct{} // something that the steward reacts to; holds one
+	drain   chan struct{} // closed by Drain
+	once    sync.Once     // of drain
+	calls   sync.WaitGroup
+
+	mu       sync.Mutex // guards what follows
+	session  member.Session
+	state    member.State
+	phase    status.Phase
+	reason   string
+	lost     chan error // of the session; gets one
+	version  member.ShardVersion
+	shards   member.ShardMap // of version
+	run      *run            // led by this daemon
+	rebuild  bool            // the plane is used up, or was never built
+	building bool
+	served   bool // READY was said
+	draining bool
+	degraded []string
+	watched  []*gone
+	peers    map[string]*control.Client
+	seen     statusCache
+	sync     *clockSync // of the plane, if its leader is on another machine
+}
+
+// New makes a daemon of a checked configuration. Nothing runs before Serve.
+func New(cfg *config.Config, o Options) (*Daemon, error) {
+	d := &Daemon{cfg: cfg, o: o, log: o.Log, clock: verbs.NewMonotonicClock(), started: time.Now(),
+		machine: machineName(), events: newEvents(), changed: make(chan struct{}, 1),
+		drain: make(chan struct{}), phase: status.Starting, peers: map[string]*control.Client{},
+		rebuild: true}
+	d.part = load.NewPart(load.PartConfig{Open: d.openPlane, Clock: d.planeClock, Silence: silence})
+	var err error
+	d.provider, err = transport.New(cfg.Transport.Provider,
+		transport.Options{RunDir: cfg.Transport.RunDir})
+	if err != nil {
+		return nil, err
+	}
+	d.sec, err = control.LoadSecurity(cfg.Control.CA, cfg.Control.Cert, cfg.Control.Key)
+	return d, err
+}
+
+// Serve is the daemon's life: until ctx ends or Drain is called, which drains it, or something without
+// which it cannot be fails. It returns when nothing of it runs any more.
+func (d *Daemon) Serve(ctx context.Context) (err error) {
+	undo := &cleanup{}
+	defer func() { err = errors.Join(err, undo.run()) }()
+	if err := d.open(undo); err != nil {
+		return err
+	}
+	l, err := control.Listen(d.cfg.Control.Listen, d.sec, d.cfg.Control.Insecure)
+	if err != nil {
+		return fmt.Errorf("control plane: %w", err)
+	}
+	d.control = d.advertised(l)
+	if d.sec == nil && d.cfg.Control.Insecure {
+		d.log.Warn("the control plane listens without TLS: whoever reaches it owns the cluster",
+			zap.String("address", d.control))
+	}
+	limits := d.cfg.Control
+	server := control.NewServer(control.Options{Backend: d, Security: d.sec, Build: d.o.Build,
+		Log: d.log, Limits: control.Limits{MaxConnections: limits.MaxConnections,
+			MaxMessage: int(limits.MaxMessage), RatePerPeer: limits.RatePerPeer}})
+	life, end := context.WithCancelCause(context.Background())
+	var wg sync.WaitGroup
+	undo.add(func() error { end(nil); wg.Wait(); d.calls.Wait(); return nil })
+	undo.add(func() error {
+		late, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		server.Stop(late)
+		return nil
+	})
+	wg.Go(func() {
+		if err := server.Serve(l); err != nil && life.Err() == nil {
+			end(fmt.Errorf("control plane: %w", err))
+		}
+	})
+	if err := d.openAdmin(undo, &wg, end); err != nil {
+		return err
+	}
+	if err := d.openRegistry(ctx, undo, end); err != nil {
+		return err
+	}
+	undo.add(d.closePeers)
+	undo.add(d.part.Close)
+	wg.Go(func() { d.steward(life) })
+	wg.Go(func() { d.watchLease(life) })
+	wg.Go(func() { d.o.Notifier.Watch(life, d.Alive) })
+	left := make(chan struct{})
+	wg.Go(func() { defer close(left); d.belong(life, end) })
+	d.event(status.Info, "started, control plane at "+d.control)
+	select {
+	case <-ctx.Done():
+	case <-d.drain:
+	case <-life.Done():
+		return context.Cause(life)
+	}
+	d.stop(left)
+	return nil
+}
+
+// stop drains: the run under way ends, the cluster is left.
+func (d *Daemon) stop(left <-chan struct{}) {
+	_ = d.o.Notifier.Stopping() // systemd may be gone
+	d.setPhase(status.Draining, "told to stop")
+	d.event(status.Info, "draining")
+	d.mu.Lock()
+	d.draining = true
+	r := d.run
+	d.mu.Unlock()
+	if r != nil {
+		r.stop(errors.New("the daemon that leads the run drains"))
+		select {
+		case <-r.ended:
+		case <-time.After(drainTimeout):
+			d.log.Warn("the run did not end in time", zap.Duration("bound", drainTimeout))
+		}
+	}
+	d.once.Do(func() { close(d.drain) })
+	<-left
+}
+
+// open takes the folders and looks at the device.
+func (d *Daemon) open(undo *cleanup) error {
+	d.stateDir = service.StateDir(d.cfg.Node.StateDir)
+	if err := service.OpenDir(d.stateDir); err != nil {
+		return err
+	}
+	unlock, err := service.Lock(d.stateDir)
+	if err != nil {
+		return err
+	}
+	undo.add(unlock)
+	if d.tempDir, err = os.MkdirTemp("", "drtmd-node-"); err != nil {
+		return err
+	}
+	undo.add(func() error { return os.RemoveAll(d.tempDir) })
+	d.spill = filepath.Join(d.tempDir, "run.hist")
+	return d.openDevice()
+}
+
+// openDevice says early what is wrong with the device.
+func (d *Daemon) openDevice() (err error) {
+	t := d.cfg.Transport
+	c, err := d.provider.Open(t.Device)
+	if err != nil {
+		return fmt.Errorf("device: %w; drtmd devices shows what there is", err)
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	a := c.Attr()
+	d.device = status.Device{Transport: t.Provider, Name: a.Name, Driver: a.Driver,
+		Atomics: a.Atomic.String(), NUMA: service.DeviceNUMA(a.Name)}
+	port, err := c.Port(1)
+	if err != nil {
+		return fmt.Errorf("device %s: %w", a.Name, err)
+	}
+	d.device.MTU = port.ActiveMTU
+	entry, ok := verbs.ChooseGID(port.GIDs)
+	if t.GIDIndex >= 0 {
+		ok = false
+		for _, e := range port.GIDs {
+			if e.Index == t.GIDIndex {
+				entry, ok = e, true
+			}
+		}
+		if !ok {
+			return fmt.Errorf("device %s has no GID at index %d (transport.gid_index); its table is:\n%s",
+				a.Name, t.GIDIndex, verbs.GIDTable(port.GIDs))
+		}
+	}
+	if ok {
+		d.device.GIDIndex, d.device.GID = entry.Index, entry.GID.String()
+	}
+	return nil
+}
+
+// gid is what queue pairs take.
+func (d *Daemon) gid() verbs.GIDChoice {
+	if d.cfg.Transport.GIDIndex < 0 {
+		return verbs.GIDChoice{}
+	}
+	return verbs.GIDAt(d.cfg.Transport.GIDIndex)
+}
+
+// advertised is the address under which others reach the listener.
+func (d *Daemon) advertised(l net.Listener) string {
+	if a := d.cfg.Control.Advertise; a != "" {
+		return a
+	}
+	if l.Addr().Network() == "unix" {
+		return "unix:" + l.Addr().String()
+	}
+	host, _, _ := net.SplitHostPort(d.cfg.Control.Listen) // it was listened on
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = d.cfg.Node.Hostname() // every address: the name says it
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// setPhase says where the daemon is, and why.
+func (d *Daemon) setPhase(p status.Phase, reason string) {
+	d.mu.Lock()
+	if d.draining && p != status.Draining {
+		p = status.Draining
+	}
+	same := d.phase == p && d.reason == reason
+	d.phase, d.reason = p, reason
+	d.mu.Unlock()
+	if !same {
+		text := string(p)
+		if reason != "" {
+			text += ": " + reason
+		}
+		_ = d.o.Notifier.Status(text) // systemd may be gone
+	}
+}
+
+// poke has the steward look again.
+func (d *Daemon) poke() {
+	select {
+	case d.changed <- struct{}{}:
+	default:
+	}
+}
+
+// event notes what happened, for status and for the log.
+func (d *Daemon) event(l status.Level, text string) {
+	d.events.add(l, text)
+	switch l {
+	case status.Info:
+		d.log.Info(text)
+	case status.Warn:
+		d.log.Warn(text)
+	default:
+		d.log.Error(text)
+	}
+}
+
+// cleanup undoes what was done, the last first.
+type cleanup struct{ list []func() error }
+
+func (c *cleanup) add(f func() error) { c.list = append(c.list, f) }
+
+func (c *cleanup) run() error {
+	var errs []error
+	for i := len(c.list) - 1; i >= 0; i-- {
+		errs = append(errs, c.list[i]())
+	}
+	return errors.Join(errs...)
+}

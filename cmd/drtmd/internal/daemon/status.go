@@ -1,0 +1,260 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"drtmd/cmd/drtmd/internal/load"
+	"drtmd/cmd/drtmd/internal/status"
+	"drtmd/proto"
+	"drtmd/proto/member"
+)
+
+const (
+	// askTimeout is what another node gets to say how it is.
+	askTimeout = 2 * time.Second
+	// cacheTime is how long what it said counts.
+	cacheTime = 900 * time.Millisecond
+	// keptGone is how long a former member is shown.
+	keptGone = 10 * time.Minute
+)
+
+// statusCache has what the others have last said.
+type statusCache struct {
+	one   sync.Mutex // held while the others are asked
+	at    time.Time
+	nodes map[proto.NodeID]seenNode
+}
+
+type seenNode struct {
+	status.Node
+	at time.Time
+}
+
+// Status implements control.Backend.
+func (d *Daemon) Status(ctx context.Context, self bool) (*status.Cluster, error) {
+	c := &status.Cluster{Schema: status.Schema, Date: time.Now().UTC()}
+	own := d.ownStatus(ctx)
+	c.From = own.Member.Node
+	d.mu.Lock()
+	c.State = d.state.Clone()
+	d.mu.Unlock()
+	c.Nodes = []status.Node{own}
+	if !self {
+		c.Nodes = append(c.Nodes, d.otherStatus(ctx)...)
+		slices.SortFunc(c.Nodes, func(a, b status.Node) int {
+			return int(a.Member.Node) - int(b.Member.Node)
+		})
+	}
+	c.Problem = problemOf(c)
+	return c, nil
+}
+
+// problemOf is the most pressing thing that is wrong; "" is nothing.
+func problemOf(c *status.Cluster) string {
+	for _, n := range c.Nodes {
+		if n.Phase == status.Refusing || n.Phase == status.Gone {
+			return fmt.Sprintf("node %d (%s) is %s: %s", n.Member.Node, n.Member.Name, n.Phase, n.Reason)
+		}
+	}
+	if c.State.Pending != nil {
+		return fmt.Sprintf("epoch %d is pending until every member is fenced off",
+			c.State.Pending.Epoch)
+	}
+	for _, n := range c.Nodes {
+		if n.Phase == status.Connecting && n.Reason != "" {
+			return fmt.Sprintf("node %d (%s) is connecting: %s", n.Member.Node, n.Member.Name, n.Reason)
+		}
+		if len(n.Degraded) > 0 {
+			return n.Degraded[0]
+		}
+	}
+	return ""
+}
+
+// ownStatus is what this node says of itself.
+func (d *Daemon) ownStatus(ctx context.Context) status.Node {
+	d.mu.Lock()
+	n := status.Node{Phase: d.phase, Reason: d.reason, Epoch: d.state.Active.Epoch,
+		Degraded: slices.Clone(d.degraded)}
+	s, shards, st := d.session, d.shards, d.state.Clone()
+	d.mu.Unlock()
+	n.Member = member.Member{Name: d.cfg.Node.Hostname(), Control: d.control, Build: d.o.Build}
+	n.Lease = d.cfg.Cluster.Lease.Seconds()
+	if s != nil {
+		n.Member = s.Self()
+		if until, held := s.Lease(); held {
+			n.LeaseLeft = (until - d.clock.Now()).Seconds()
+		}
+	} else if id, err := d.readIdentity(); err == nil && id.Node >= 0 {
+		n.Member.Node, n.Member.Incarnation = proto.NodeID(id.Node), id.Incarnation
+	}
+	n.PID, n.Started, n.Admin, n.Device = os.Getpid(), d.started.UTC(), d.admin, d.device
+	n.Host, _ = os.Hostname() // "" if the system does not tell
+	n.Memory.ResidentBytes, n.Memory.CacheBytes = resident(), uint64(d.cfg.Data.Cache)
+	n.Events = d.events.last()
+	i := d.part.Info()
+	if i == nil {
+		return n
+	}
+	d.describePlane(ctx, &n, i, &shards, &st)
+	return n
+}
+
+// describePlane adds what the data plane is and does.
+func (d *Daemon) describePlane(ctx context.Context, n *status.Node, i *load.Info,
+	shards *member.ShardMap, st *member.State) {
+	n.QPs = status.QPs{RC: i.QPs.RC, UD: i.QPs.UD, InError: i.QPs.InError}
+	n.Memory.RegisteredBytes = i.Registered
+	p := &status.Plane{Version: shards.Version, Partitions: len(shards.Primary)}
+	if len(i.Members) > 0 {
+		p.Partition = int(i.Members[0])
+	}
+	if i.Plan != nil {
+		p.Workload, p.Protocol, p.Workers, p.Fibers = i.Plan.Workload, i.Plan.Protocol, i.Plan.Workers,
+			i.Plan.Fibers
+		data := d.cfg.Data
+		data.Workers = i.Plan.Workers
+		if p.Threads = i.Plan.Threads; p.Threads == 0 {
+			p.Threads = min(data.ThreadCount(), i.Plan.Workers)
+		}
+	}
+	n.Plane = p
+	for peer, m := range shards.Primary {
+		up, ok := i.Links[proto.NodeID(peer)]
+		if !ok {
+			continue
+		}
+		l := status.Link{Peer: m.Node, State: "up"}
+		if !up {
+			l.State = "error"
+		}
+		n.Links = append(n.Links, l)
+	}
+	if i.Running {
+		leader, _ := st.Active.Find(shards.Leader.Node)
+		n.Load = &status.Load{Run: i.Run, Coordinator: int(leader.Node), Phase: i.Phase,
+			ElapsedS: i.Elapsed.Seconds(), OfS: i.Of.Seconds(), Committed: i.Committed}
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	m, err := d.part.Metrics(ctx)
+	if err != nil || m == nil {
+		return
+	}
+	if n.Load != nil {
+		d.rates(n.Load, m)
+	}
+	for _, t := range m.Tables {
+		n.Tables = append(n.Tables, status.Table{Name: t.Name, Entries: uint64(t.Bound),
+			Capacity: uint64(t.Entries), ValueBytes: t.ValueBytes, IndirectMax: uint64(t.IndirectBuckets),
+			Indirect: uint64(t.Chained)})
+	}
+}
+
+// rates are means over the run so far: progress has those of late.
+func (d *Daemon) rates(l *status.Load, m *load.Metrics) {
+	l.Committed = m.Snapshot.Outcomes(proto.Committed)
+	if l.ElapsedS > 0 {
+		l.PerSecond = float64(l.Committed) / l.ElapsedS
+	}
+	if m.Snapshot.Engine.Begun > 0 {
+		l.AbortRate = float64(m.Snapshot.Aborted()) / float64(m.Snapshot.Engine.Begun)
+	}
+}
+
+// resident is the memory of the process, in bytes; 0 if the system does not tell.
+func resident() uint64 {
+	b, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	f := strings.Fields(string(b))
+	if len(f) < 2 {
+		return 0
+	}
+	pages, _ := strconv.ParseUint(f[1], 10, 64) // 0 if it is none
+	return pages * uint64(os.Getpagesize())
+}
+
+// otherStatus asks the other nodes, all at once, and shows those that lately were members.
+func (d *Daemon) otherStatus(ctx context.Context) []status.Node {
+	c := &d.seen
+	c.one.Lock()
+	defer c.one.Unlock()
+	if c.nodes == nil {
+		c.nodes = map[proto.NodeID]seenNode{}
+	}
+	if now := time.Now(); now.Sub(c.at) >= cacheTime {
+		d.askOthers(ctx, c)
+		c.at = time.Now()
+	}
+	var list []status.Node
+	for id, n := range c.nodes {
+		if d.isSelf(id) || time.Since(n.at) > keptGone {
+			delete(c.nodes, id)
+			continue
+		}
+		list = append(list, n.Node)
+	}
+	return list
+}
+
+func (d *Daemon) isSelf(n proto.NodeID) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.session != nil && d.session.Self().Node == n
+}
+
+func (d *Daemon) askOthers(ctx context.Context, c *statusCache) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	others := d.others()
+	answers := make([]status.Node, len(others))
+	var wg sync.WaitGroup
+	for i, m := range others {
+		wg.Go(func() { answers[i] = d.askOne(ctx, m) })
+	}
+	wg.Wait()
+	for id, n := range c.nodes { // members no more
+		if !slices.ContainsFunc(others, func(m member.Member) bool { return m.Node == id }) &&
+			n.Phase != status.Gone {
+			n.Phase, n.Reason = status.Gone, "its membership has ended"
+			n.Load, n.LeaseLeft = nil, 0
+			c.nodes[id] = n
+		}
+	}
+	for _, n := range answers {
+		at := time.Now()
+		if old, ok := c.nodes[n.Member.Node]; ok && n.Phase == status.Gone {
+			phase, reason, m := n.Phase, n.Reason, n.Member
+			n = old.Node
+			n.Phase, n.Reason, n.Member, n.Load, n.LeaseLeft = phase, reason, m, nil, 0
+		}
+		c.nodes[n.Member.Node] = seenNode{n, at}
+	}
+}
+
+func (d *Daemon) askOne(ctx context.Context, m member.Member) status.Node {
+	fail := func(err error) status.Node {
+		return status.Node{Member: m, Phase: status.Gone, Reason: err.Error()}
+	}
+	c, err := d.client(m.Control)
+	if err != nil {
+		return fail(err)
+	}
+	st, err := c.Status(ctx, true)
+	if err != nil {
+		return fail(err)
+	}
+	if len(st.Nodes) != 1 || !st.Nodes[0].Member.Same(m) {
+		return fail(fmt.Errorf("somebody else answers at %s", m.Control))
+	}
+	return st.Nodes[0]
+}

@@ -1,0 +1,210 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"drtmd/cmd/drtmd/internal/load"
+	"drtmd/cmd/drtmd/internal/status"
+	"drtmd/proto"
+	"drtmd/proto/member"
+)
+
+// steward reacts to each state of the registry, and now and then looks by itself: fences the node
+// off from members that are gone, and leads the building of planes where that is its task.
+func (d *Daemon) steward(ctx context.Context) {
+	wait := time.NewTimer(0)
+	defer wait.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.changed:
+		case <-wait.C:
+		}
+		again := d.react(ctx)
+		wait.Reset(again)
+	}
+}
+
+// react does what the state asks for, and says when to look again at the latest.
+func (d *Daemon) react(ctx context.Context) time.Duration {
+	d.mu.Lock()
+	s, st := d.session, d.state.Clone()
+	d.mu.Unlock()
+	if s == nil {
+		return time.Second
+	}
+	d.tellGone(&st)
+	if st.Pending != nil {
+		d.cutOff(s, &st)
+		return retryWait / 5
+	}
+	d.loseLeader(&st)
+	d.lead(ctx, s, &st)
+	return time.Second
+}
+
+// cutOff moves the queue pairs to everybody who is not in the pending view to the error state, and
+// says so.
+func (d *Daemon) cutOff(s member.Session, st *member.State) {
+	if !st.Pending.Has(s.Self()) {
+		return // this node is the one that goes
+	}
+	for _, m := range st.Removed() {
+		cause := fmt.Errorf("%v was removed from the cluster in epoch %d", m, st.Pending.Epoch)
+		for i, p := range d.partitions() {
+			if !p.Same(m) {
+				continue
+			}
+			if err := d.part.Disconnect(proto.NodeID(i), cause); err != nil {
+				d.log.Error("queue pairs were not moved to the error state", zap.Stringer("member", m),
+					zap.Error(err))
+				return // the epoch must not become active
+			}
+			d.degrade(m)
+		}
+	}
+	err := s.Fenced(st.Pending.Epoch)
+	if err != nil && !errors.Is(err, member.ErrStale) {
+		d.log.Warn("the epoch was not acknowledged", zap.Uint64("epoch", uint64(st.Pending.Epoch)),
+			zap.Error(err))
+	}
+	d.mu.Lock()
+	d.state = s.State()
+	d.mu.Unlock()
+	d.poke()
+}
+
+// partitions are the primaries of the plane that the node holds.
+func (d *Daemon) partitions() []member.Member {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.version == 0 {
+		return nil
+	}
+	return slices.Clone(d.shards.Primary)
+}
+
+// degrade notes what is left of a member that is gone.
+func (d *Daemon) degrade(m member.Member) {
+	text := fmt.Sprintf("partition of %v is gone; records that its clients had locked stay locked until "+
+		"the tables are loaded again: recovery comes with durability", m)
+	d.mu.Lock()
+	known := slices.Contains(d.degraded, text)
+	if !known {
+		d.degraded = append(d.degraded, text)
+	}
+	d.mu.Unlock()
+	if !known {
+		d.event(status.Warn, text)
+	}
+}
+
+// loseLeader ends the clients of a run whose leader is gone.
+func (d *Daemon) loseLeader(st *member.State) {
+	d.mu.Lock()
+	led, version := d.shards, d.version
+	d.mu.Unlock()
+	if version == 0 || led.Run == "" || st.Active.Has(led.Leader) {
+		return
+	}
+	if i := d.part.Info(); i != nil && i.Fenced == nil {
+		cause := fmt.Errorf("%v, which led run %s, is gone", led.Leader, led.Run)
+		d.event(status.Warn, cause.Error())
+		if err := d.part.Fence(cause); err != nil {
+			d.log.Error("queue pairs were not moved to the error state", zap.Error(err))
+		}
+	}
+}
+
+// lead builds a plane that serves, if that is this node's task and there is none.
+func (d *Daemon) lead(ctx context.Context, s member.Session, st *member.State) {
+	if len(st.Active.Members) == 0 || !st.Active.Has(s.Self()) {
+		return
+	}
+	same := slices.EqualFunc(st.Shards.Primary, st.Active.Members, member.Member.Same)
+	leads := st.Active.Members[0].Same(s.Self())
+	d.mu.Lock()
+	mine := st.Shards.Leader.Same(s.Self())
+	rebuild := d.rebuild && mine // its own last one was used up, or failed
+	busy := d.run != nil || d.building || d.draining
+	d.mu.Unlock()
+	leaderGone := st.Shards.Version == 0 || !st.Active.Has(st.Shards.Leader)
+	running := st.Shards.Run != "" && !leaderGone
+	switch {
+	case busy:
+		return
+	case rebuild:
+	case running || !leads:
+		d.waiting(st, running)
+		return
+	case same && !leaderGone:
+		d.waiting(st, running)
+		return
+	}
+	d.mu.Lock()
+	d.building = true
+	d.mu.Unlock()
+	d.calls.Add(1)
+	go func() {
+		defer d.calls.Done()
+		err := d.build(ctx, s, st)
+		d.mu.Lock()
+		d.building = false
+		d.rebuild = err != nil
+		d.mu.Unlock()
+		if err != nil && ctx.Err() == nil && !errors.Is(err, member.ErrStale) {
+			d.setPhase(status.Connecting, err.Error())
+			d.event(status.Warn, "the data plane was not built: "+err.Error())
+		}
+		select {
+		case <-time.After(retryWait):
+		case <-ctx.Done():
+		}
+		d.poke()
+	}()
+}
+
+// waiting says what a node that is not in the plane waits for.
+func (d *Daemon) waiting(st *member.State, running bool) {
+	d.mu.Lock()
+	in := d.version == st.Shards.Version && d.phase != status.Connecting
+	connecting := d.phase == status.Connecting
+	self := d.session
+	d.mu.Unlock()
+	if in || !connecting || self == nil {
+		return
+	}
+	if running && !slices.ContainsFunc(st.Shards.Primary, self.Self().Same) {
+		d.setPhase(status.Connecting, "waits for the end of run "+st.Shards.Run)
+	}
+}
+
+// build writes the next version of the shard map and has every member build its part.
+func (d *Daemon) build(ctx context.Context, s member.Session, st *member.State) error {
+	next := member.ShardMap{Version: st.Shards.Version + 1, Primary: st.Active.Members, Leader: s.Self()}
+	if err := s.SetShards(next); err != nil {
+		return err
+	}
+	plan := d.servingPlan(len(next.Primary))
+	list, stop := d.peersOf(next)
+	defer stop()
+	return load.BuildPeers(ctx, load.PeerOptions{Nodes: plan.Nodes, Peers: list, Plan: plan,
+		Machine: d.machine, Leader: d.control, TempDir: d.tempDir})
+}
+
+// servingPlan is what the cluster holds while no benchmark runs.
+func (d *Daemon) servingPlan(nodes int) *load.Plan {
+	c := &d.cfg.Data
+	p := load.DefaultPlan()
+	p.Workload, p.Protocol, p.Workers, p.Fibers, p.Nodes = c.Workload, c.Protocol, c.Workers, c.Fibers,
+		nodes
+	p.Settings.Accounts = c.Accounts
+	return p
+}

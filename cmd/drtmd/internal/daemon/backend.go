@@ -156,83 +156,18 @@ func (d *Daemon) Do(ctx context.Context, v member.ShardVersion, request []byte) 
 	if err := json.Unmarshal(request, r); err != nil {
 		return nil, fmt.Errorf("the step cannot be read: %w", err)
 	}
-	if err := d.enter(v, r); err != nil {
+	if err := d.enter(ctx, v, r); err != nil {
 		return nil, err
 	}
 	if r.Step == load.StepFinish {
 		r.History = d.spill
 	}
 	a, err := d.part.Do(ctx, r)
-	d.did(r, err)
+	d.did(v, r, err)
 	if err != nil {
 		return nil, err
 	}
 	return json.Marshal(a)
-}
-
-// enter decides whether a step may be carried out.
-func (d *Daemon) enter(v member.ShardVersion, r *load.Request) error {
-	ending := r.Step == load.StepEnd || r.Step == load.StepFinish || r.Step == load.StepQuit
-	s, err := d.member()
-	if err != nil && !ending {
-		return err
-	}
-	var st member.State
-	if r.Step == load.StepOpen {
-		if st, err = learn(s, v); err != nil {
-			return err
-		}
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	switch {
-	case v < d.version:
-		return fmt.Errorf("%w: a step for shard map %d, the plane is of %d", member.ErrStale, v, d.version)
-	case v == d.version && r.Step != load.StepOpen:
-		return nil
-	case v == d.version || r.Step != load.StepOpen:
-		return fmt.Errorf("%w: step %s for shard map %d, the plane is of %d", member.ErrStale, r.Step, v,
-			d.version)
-	}
-	d.version, d.degraded, d.shards = v, nil, st.Shards
-	return nil
-}
-
-// learn waits until the registry has told this node of a shard map that somebody has written.
-func learn(s member.Session, v member.ShardVersion) (member.State, error) {
-	for end := time.Now().Add(learnTimeout); ; time.Sleep(learnTimeout / 500) {
-		st := s.State()
-		switch now := st.Shards.Version; {
-		case now == v:
-			return st, nil
-		case now > v:
-			return st, fmt.Errorf("%w: a plane of shard map %d, the newest is %d", member.ErrStale, v, now)
-		case time.Now().After(end):
-			return st, fmt.Errorf("%w: a plane of shard map %d, and this node has heard of %d only",
-				member.ErrUnreachable, v, now)
-		}
-	}
-}
-
-// learnTimeout bounds the way of a change through the registry.
-const learnTimeout = 5 * time.Second
-
-// did notes what a step has changed.
-func (d *Daemon) did(r *load.Request, err error) {
-	switch {
-	case err != nil && (r.Step == load.StepOpen || r.Step == load.StepConnect || r.Step == load.StepGo):
-		d.setPhase(status.Connecting, err.Error())
-		d.event(status.Warn, fmt.Sprintf("%s: %v", r.Step, err))
-	case err != nil:
-	case r.Step == load.StepOpen:
-		d.setPhase(status.Connecting, "")
-	case r.Step == load.StepGo:
-		d.serve()
-	case r.Step == load.StepStart:
-		d.setPhase(status.Running, "")
-	case r.Step == load.StepFinish, r.Step == load.StepQuit:
-		d.setPhase(status.Connecting, "the run has ended; the tables are being loaded again")
-	}
 }
 
 // serve says that the node serves.

@@ -57,12 +57,12 @@ func (d *Daemon) cutOff(s member.Session, st *member.State) {
 		return // this node is the one that goes
 	}
 	for _, m := range st.Removed() {
-		cause := fmt.Errorf("%v was removed from the cluster in epoch %d", m, st.Pending.Epoch)
 		for i, p := range d.partitions() {
 			if !p.Same(m) {
 				continue
 			}
-			if err := d.part.Disconnect(proto.NodeID(i), cause); err != nil {
+			cause := fmt.Errorf("%v was removed from the cluster in epoch %d", m, st.Pending.Epoch)
+			if err := d.disconnect(proto.NodeID(i), cause); err != nil {
 				d.log.Error("queue pairs were not moved to the error state", zap.Stringer("member", m),
 					zap.Error(err))
 				return // the epoch must not become active
@@ -79,6 +79,15 @@ func (d *Daemon) cutOff(s member.Session, st *member.State) {
 	d.state = s.State()
 	d.mu.Unlock()
 	d.poke()
+}
+
+// disconnect ends the connections to a partition. A plane that is still being connected is closed:
+// when this returns, nothing of it connects any more.
+func (d *Daemon) disconnect(n proto.NodeID, cause error) error {
+	if i := d.part.Info(); i == nil || i.Open {
+		return d.part.Disconnect(n, cause)
+	}
+	return errors.Join(d.part.Fence(cause), d.part.Close())
 }
 
 // partitions are the primaries of the plane that the node holds.
@@ -158,8 +167,9 @@ func (d *Daemon) lead(ctx context.Context, s member.Session, st *member.State) {
 		d.mu.Lock()
 		d.building = false
 		d.rebuild = err != nil
+		newest := d.state.Shards.Version <= st.Shards.Version+1
 		d.mu.Unlock()
-		if err != nil && ctx.Err() == nil && !errors.Is(err, member.ErrStale) {
+		if err != nil && ctx.Err() == nil && newest && !errors.Is(err, member.ErrStale) {
 			d.setPhase(status.Connecting, err.Error())
 			d.event(status.Warn, "the data plane was not built: "+err.Error())
 		}

@@ -16,7 +16,8 @@ import (
 const benchLong = `bench runs a workload on a cluster and reports what came of it. The cluster's nodes live in this
 process, on --threads OS threads, and reach each other over the transport as separate machines
 would; with --processes, each process has its share of the nodes; with --transport sim, they run
-in the simulator's virtual time.
+in the simulator's virtual time; with --cluster, they are the daemons of drtmd serve, whose members
+all run clients.
 
 Workloads and protocols: drtmd bench --list.
 
@@ -54,7 +55,12 @@ const benchExample = `
   drtmd bench --workload micro --protocol twopl --check --history run.hist
   drtmd bench --transport ibv --check                  on RDMA hardware or Soft-RoCE
   drtmd bench --transport sim --preset cx3-56g --nodes 6
+  drtmd bench --cluster up --check                     inside the daemons of drtmd up
+  drtmd bench --cluster 10.0.0.1:7440 --ca ca.pem --cert me.pem --key me.key
   drtmd bench --list`
+
+// clusterFlag names a cluster of daemons.
+const clusterFlag = "cluster"
 
 // joinFlag is given by a supervisor to the processes that it starts.
 const joinFlag = "join"
@@ -72,6 +78,7 @@ type benchFlags struct {
 	check, list                             bool
 	json, history                           string
 	workloadFlags
+	remote clientFlags
 }
 
 func (a *app) benchCommand() *cobra.Command {
@@ -137,6 +144,9 @@ func (p *benchFlags) register(c *cobra.Command) {
 	f.StringVar(&p.mutation, "mutation", "", "switch the deliberate bug `NAME` of the protocol on")
 	f.BoolVar(&p.list, "list", false, "list workloads, protocols and their deliberate bugs")
 	p.workloadFlags.register(f)
+	p.remote.register(f, clusterFlag)
+	f.Lookup(clusterFlag).Usage = "run inside the daemons of a cluster: `ADDR` of any node's " +
+		"control plane, or up: the cluster of drtmd up"
 	f.IntVar(&p.join, joinFlag, 0, "be one process of a run; `FD` leads to its supervisor")
 	_ = f.MarkHidden(joinFlag) // it exists
 }

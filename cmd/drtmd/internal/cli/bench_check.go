@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"runtime"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"drtmd/cmd/drtmd/internal/control"
 	"drtmd/cmd/drtmd/internal/transport"
 	"drtmd/cmd/drtmd/internal/workloads"
 	"drtmd/proto/node"
@@ -40,6 +42,7 @@ type benchRun struct {
 	provider verbs.Provider // nil in the simulator
 	cost     *sim.CostModel // nil elsewhere
 	threads  int
+	client   *control.Client // of a cluster of daemons; nil elsewhere
 }
 
 // checked turns the flags into a run, or says what is wrong with them.
@@ -53,6 +56,11 @@ func (p *benchFlags) checked(c *cobra.Command) (*benchRun, error) {
 		{"processes", p.processes}} {
 		if n.v < 1 {
 			return nil, usagef("", "--%s %d is not positive", n.name, n.v)
+		}
+	}
+	if given(clusterFlag) {
+		if err := r.checkCluster(c.Context(), given); err != nil {
+			return nil, err
 		}
 	}
 	kind, err := findWorkload(p.workload)
@@ -81,10 +89,33 @@ func (p *benchFlags) checked(c *cobra.Command) (*benchRun, error) {
 	if err != nil {
 		return nil, usagef("", "%v", err)
 	}
-	if err := r.checkTransport(given); err != nil {
-		return nil, err
+	if r.client == nil {
+		if err := r.checkTransport(given); err != nil {
+			return nil, err
+		}
+	} else if r.protocol.OneThread {
+		return nil, usagef("leave --cluster out", "protocol %s runs in one process", p.protocol)
 	}
 	return r, r.checkTimes(given)
+}
+
+// checkCluster finds the daemons, and refuses what is theirs to decide.
+func (r *benchRun) checkCluster(ctx context.Context, given func(string) bool) error {
+	p := r.flags
+	for _, f := range ofDaemons {
+		if given(f) {
+			return usagef("the daemons have theirs", "--cluster has no --%s", f)
+		}
+	}
+	if p.remote.address == "up" {
+		p.remote.address = ""
+	}
+	var err error
+	if r.client, err = p.remote.dial(); err != nil {
+		return err
+	}
+	r.threads = p.threads
+	return r.describeCluster(ctx, r.client)
 }
 
 // checkTransport opens nothing, but knows what the transport takes.

@@ -47,7 +47,14 @@ func (r *benchRun) run(ctx context.Context) error {
 		return err
 	}
 	doc := r.document()
-	res, err := r.load(ctx, o)
+	var res *load.Result
+	var err error
+	if r.client != nil {
+		res, err = r.loadCluster(ctx, progress)
+		err = errors.Join(err, r.client.Close())
+	} else {
+		res, err = r.load(ctx, o)
+	}
 	finish()
 	if res == nil {
 		return r.wrongOptions(err)

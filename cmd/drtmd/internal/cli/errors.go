@@ -48,9 +48,12 @@ func exitCode(ctx context.Context, err error) int {
 	var violation *violationError
 	var failed *checkError
 	var notStruck *notStruckError
+	var command *codeError
 	switch {
 	case err == nil:
 		return exitDone
+	case errors.As(err, &command):
+		return command.code
 	case errors.As(err, &violation), errors.As(err, &failed):
 		return exitViolation
 	case errors.As(err, &notStruck):

@@ -31,7 +31,7 @@ func (e Errors) Error() string {
 func (e Errors) Unwrap() []error { return e }
 
 // reserved variables of the environment are no keys: for tests, and of the command line's clients.
-var reserved = []string{"DRTMD_REQUIRE", "DRTMD_ADDRESS", "DRTMD_CONFIG"}
+var reserved = []string{"DRTMD_REQUIRE", "DRTMD_ADDRESS", "DRTMD_CONFIG", "DRTMD_TEST", "DRTMD_GUEST"}
 
 // Load reads a configuration: the defaults, overridden by file ("" is none), overridden by the
 // environment, overridden by the flags that were given. It is checked. Every error is of type

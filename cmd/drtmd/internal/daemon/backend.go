@@ -258,7 +258,8 @@ func (d *Daemon) openPlane(ctx context.Context, r *load.Request, p *node.Part) (
 	return c, &o, nil
 }
 
-// Alive implements the watchdog's question, and /healthz: the data plane's threads turn.
+// Alive implements the watchdog's question, and /healthz: the data plane's threads and the steward
+// turn.
 func (d *Daemon) Alive() error {
 	ctx, cancel := context.WithTimeout(context.Background(), aliveTimeout)
 	defer cancel()
@@ -266,7 +267,14 @@ func (d *Daemon) Alive() error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("a worker thread has not turned for %v", aliveTimeout)
 	}
-	return nil // a plane that is being closed is alive
+	// A plane that is being closed is alive, whatever the error.
+	bound := aliveTimeout + 3*d.cfg.Cluster.Lease // calls of the registry take two leases at most
+	if at := d.turned.Load(); at > 0 {
+		if since := d.clock.Now() - time.Duration(at); since > bound {
+			return fmt.Errorf("the daemon's loop has not turned for %v", since.Round(time.Second))
+		}
+	}
+	return nil
 }
 
 // aliveTimeout is how long a thread may take to come by.

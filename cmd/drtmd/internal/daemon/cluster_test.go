@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -68,9 +69,19 @@ func TestANodeSaysReadyOnce(t *testing.T) {
 
 func TestANodeThatLeavesAndComesBackIsANewIncarnationWithItsOldID(t *testing.T) {
 	w := newWorld(t, 3)
-	before := w.nodes[2].await(status.Ready).Member
+	w.settled(w.nodes...)
+	before := w.nodes[2].self().Member
+	if _, err := w.nodes[0].client.Status(t.Context(), false); err != nil { // it learns of the third
+		t.Fatal(err)
+	}
 	w.nodes[2].stop()
 	w.settled(w.nodes[0], w.nodes[1])
+	w.until("the former member is shown", func() bool {
+		c, err := w.nodes[0].client.Status(t.Context(), false)
+		return err == nil && slices.ContainsFunc(c.Nodes, func(n status.Node) bool {
+			return n.Member.Same(before) && n.Phase == status.Gone && n.Reason != ""
+		})
+	}, func() any { return nil })
 	w.nodes[2].start()
 	w.settled(w.nodes...)
 	after := w.nodes[2].self().Member
@@ -160,6 +171,27 @@ func TestOneRunAtATime(t *testing.T) {
 	}
 	if o := <-got; o.err != nil || !o.done.Interrupted || o.result == nil {
 		t.Errorf("stopped run: %+v", o)
+	}
+}
+
+func TestANodeThatDrainsHasTheRunEndInOrder(t *testing.T) {
+	for name, drains := range map[string]int{"the leader of the run": 1, "another node": 2} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 3)
+			w.settled(w.nodes...)
+			begun, got := make(chan struct{}), make(chan outcome, 1)
+			go func() { got <- w.nodes[1].run(context.Background(), bench(time.Minute), begun) }()
+			<-begun
+			w.nodes[drains].stop()
+			o := <-got
+			if o.err != nil || !o.done.Interrupted || o.done.Lost || o.result == nil {
+				t.Fatalf("error %v, done %v", o.err, o.done)
+			}
+			if o.result.Conserved != nil {
+				t.Error(o.result.Conserved)
+			}
+			w.settled(w.nodes[0], w.nodes[3-drains])
+		})
 	}
 }
 

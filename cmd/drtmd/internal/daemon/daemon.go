@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -42,6 +43,8 @@ const (
 	silence = 30 * time.Second
 	// drainTimeout is what a run gets to end when the daemon is told to stop.
 	drainTimeout = 20 * time.Second
+	// closeTimeout bounds the end of everything after that.
+	closeTimeout = 30 * time.Second
 	// joinTimeout is how long a daemon tries to join for the first time.
 	joinTimeout = 2 * time.Minute
 	// leaseLook is how often the own lease is looked at.
@@ -72,6 +75,7 @@ type Daemon struct {
 	etcdURLs []string
 
 	changed chan struct{} // something that the steward reacts to; holds one
+	turned  atomic.Int64  // when the steward last looked, on clock
 	drain   chan struct{} // closed by Drain
 	once    sync.Once     // of drain
 	calls   sync.WaitGroup
@@ -117,7 +121,7 @@ func New(cfg *config.Config, o Options) (*Daemon, error) {
 // which it cannot be fails. It returns when nothing of it runs any more.
 func (d *Daemon) Serve(ctx context.Context) (err error) {
 	undo := &cleanup{}
-	defer func() { err = errors.Join(err, undo.run()) }()
+	defer func() { err = errors.Join(err, undo.within(closeTimeout)) }()
 	if err := d.open(undo); err != nil {
 		return err
 	}
@@ -179,18 +183,53 @@ func (d *Daemon) stop(left <-chan struct{}) {
 	d.event(status.Info, "draining")
 	d.mu.Lock()
 	d.draining = true
-	r := d.run
 	d.mu.Unlock()
-	if r != nil {
+	d.endRuns()
+	d.once.Do(func() { close(d.drain) })
+	<-left
+}
+
+// endRuns has the run that this node takes part in end in order, within a bound.
+func (d *Daemon) endRuns() {
+	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
+	defer cancel()
+	d.mu.Lock()
+	r, led := d.run, d.state.Shards
+	d.mu.Unlock()
+	var err error
+	switch i := d.part.Info(); {
+	case r != nil:
 		r.stop(errors.New("the daemon that leads the run drains"))
 		select {
 		case <-r.ended:
-		case <-time.After(drainTimeout):
-			d.log.Warn("the run did not end in time", zap.Duration("bound", drainTimeout))
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	case i != nil && i.Running && i.Fenced == nil:
+		d.event(status.Info, fmt.Sprintf("asks %v to end run %s", led.Leader, led.Run))
+		if _, err = d.Stop(ctx); err == nil {
+			err = d.awaitEnd(ctx)
 		}
 	}
-	d.once.Do(func() { close(d.drain) })
-	<-left
+	if err != nil {
+		d.log.Warn("the run did not end in order", zap.Duration("bound", drainTimeout), zap.Error(err))
+	}
+}
+
+// awaitEnd waits until this node's clients have ended and were counted.
+func (d *Daemon) awaitEnd(ctx context.Context) error {
+	tick := time.NewTicker(leaseLook)
+	defer tick.Stop()
+	for {
+		if i := d.part.Info(); i == nil || !i.Running || i.Fenced != nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
 }
 
 // open takes the folders and looks at the device.
@@ -314,6 +353,18 @@ func (d *Daemon) event(l status.Level, text string) {
 type cleanup struct{ list []func() error }
 
 func (c *cleanup) add(f func() error) { c.list = append(c.list, f) }
+
+// within runs it, but does not wait for longer than a bound: the process has to end.
+func (c *cleanup) within(bound time.Duration) error {
+	done := make(chan error, 1)
+	go func() { done <- c.run() }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(bound):
+		return fmt.Errorf("not everything was closed within %v: a worker thread may hang, or a disk", bound)
+	}
+}
 
 func (c *cleanup) run() error {
 	var errs []error

@@ -27,6 +27,7 @@ func (d *Daemon) steward(ctx context.Context) {
 		case <-d.changed:
 		case <-wait.C:
 		}
+		d.turned.Store(int64(d.clock.Now()))
 		again := d.react(ctx)
 		wait.Reset(again)
 	}

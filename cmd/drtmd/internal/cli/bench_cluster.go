@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.uber.org/zap"
+
+	"drtmd/cmd/drtmd/internal/control"
+	pb "drtmd/cmd/drtmd/internal/control/controlpb"
+	"drtmd/cmd/drtmd/internal/load"
+	"drtmd/proto/history"
+)
+
+// ofDaemons are flags that mean nothing to a cluster of daemons: they are the daemons' own.
+var ofDaemons = []string{"nodes", "processes", "transport", "device", "run-dir", "preset", "cost"}
+
+// plan of the run, for daemons.
+func (r *benchRun) plan() *load.Plan {
+	p := r.flags
+	return &load.Plan{Workload: p.workload, Settings: p.settings(), Protocol: p.protocol,
+		Mutation: p.mutation, Nodes: p.nodes, Workers: p.workers, Threads: p.threads, Fibers: p.fibers,
+		Lease: p.lease, LeaseReadOnly: p.leaseReadOnly, Seed: p.seed, Warmup: p.warmup,
+		Duration: p.duration, SampleEvery: p.sampleEvery, YieldEvery: p.yieldEvery,
+		Record: r.recorded()}
+}
+
+// loadCluster has the daemons run the workload. What they recorded ends up in a history here.
+func (r *benchRun) loadCluster(ctx context.Context, progress func(load.Progress)) (*load.Result,
+	error) {
+	plan, err := json.Marshal(r.plan())
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "drtmd-bench-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	name := filepath.Join(dir, "run.hist")
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	// An interrupt stops the run and waits for its report; a second one ends the process.
+	stop := context.AfterFunc(ctx, func() {
+		if _, err := r.client.Stop(context.Background()); err != nil {
+			r.log.Warn("the run was not stopped", zap.Error(err))
+		}
+	})
+	defer stop()
+	recorded := false
+	done, err := r.client.Run(context.WithoutCancel(ctx),
+		&pb.RunRequest{PlanJson: string(plan), Check: r.flags.check, History: r.recorded()},
+		func(e *pb.RunEvent) error {
+			switch {
+			case e.GetProgress() != nil:
+				progress(progressOf(e.GetProgress()))
+			case e.GetNotice() != nil:
+				r.log.Warn(e.GetNotice().Text)
+			case e.GetHistory() != nil:
+				recorded = true
+				_, err := file.Write(e.GetHistory().Data)
+				return err
+			}
+			return nil
+		})
+	if err != nil {
+		return nil, err
+	}
+	res := &load.Result{}
+	if len(done.ResultJson) == 0 {
+		return nil, errors.New(done.Error)
+	}
+	if err := json.Unmarshal(done.ResultJson, res); err != nil {
+		return nil, fmt.Errorf("the result cannot be read: %w", err)
+	}
+	if recorded {
+		// The file goes, and stays open.
+		if res.History, err = history.Open(name); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case res.Lost != nil:
+		err = res.Lost
+	case done.Error != "" && !done.Interrupted:
+		err = errors.New(done.Error)
+	case done.Interrupted:
+		err = errors.Join(ctx.Err(), stoppedElsewhere(ctx))
+	}
+	return res, err
+}
+
+// stoppedElsewhere is an error unless the interrupt was this process's.
+func stoppedElsewhere(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return errors.New("the run was stopped by somebody else, or its node drained")
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+func progressOf(p *pb.Progress) load.Progress {
+	phase := load.Measuring
+	if p.Phase == load.Warming.String() {
+		phase = load.Warming
+	}
+	return load.Progress{Phase: phase, Elapsed: seconds(p.ElapsedS), Of: seconds(p.OfS),
+		PerSecond: p.CommittedPerS, AbortRate: p.AbortsPerAttempt}
+}
+
+// describeCluster fills in what the daemons know better than the command line.
+func (r *benchRun) describeCluster(ctx context.Context, client *control.Client) error {
+	st, err := client.Status(ctx, false)
+	if err != nil {
+		return err
+	}
+	p := r.flags
+	if p.nodes = len(st.State.Active.Members); p.nodes == 0 {
+		return fmt.Errorf("the cluster has no members: %s", st.Problem)
+	}
+	p.processes = p.nodes
+	for _, n := range st.Nodes {
+		if n.Device.Name != "" {
+			p.transport = n.Device.Transport
+		}
+		if n.Plane != nil && r.threads == 0 {
+			r.threads = max(1, min(n.Plane.Threads, p.workers))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"drtmd/cmd/drtmd/internal/control"
+	"drtmd/cmd/drtmd/internal/status"
+)
+
+const statusLong = `status asks a node how its cluster is: members with incarnation and phase, the epoch, what is left
+of each membership lease, devices, memory, queue pairs, the benchmark under way, and the last errors.
+
+Phases: starting, joining, connecting (a member, its data plane is being built), ready, running (a
+benchmark), refusing (its lease has ended), draining, gone (lately a member, does not answer).
+
+--json prints the same for programs, schema ` + status.Schema + `: docs/STATUS.md.
+
+Exit codes: 0 every member is ready or running, 1 something is wrong or nobody answers, 2 wrong command
+line, 130 interrupted.`
+
+const statusExample = `  drtmd status
+  drtmd status --cluster 10.0.0.1:7440 --ca ca.pem --cert me.pem --key me.key
+  drtmd status --watch
+  drtmd status --json | jq '.nodes[].phase'`
+
+// statusEvery is between two looks of --watch.
+const statusEvery = time.Second
+
+type statusFlags struct {
+	clientFlags
+	json, watch bool
+}
+
+func (a *app) statusCommand() *cobra.Command {
+	p := &statusFlags{}
+	c := &cobra.Command{Use: "status", Short: "show a cluster: nodes, epoch, leases, load, errors",
+		Long: statusLong, Example: statusExample, Args: noArgs}
+	p.register(c.Flags(), "cluster")
+	c.Flags().BoolVar(&p.json, "json", false, "print JSON, schema "+status.Schema)
+	c.Flags().BoolVar(&p.watch, "watch", false, "print again every second, until Ctrl-C")
+	c.RunE = func(c *cobra.Command, _ []string) error { return a.status(c.Context(), p) }
+	return c
+}
+
+func (a *app) status(ctx context.Context, p *statusFlags) error {
+	client, err := p.dial()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if !p.watch {
+		return a.statusOnce(ctx, client, p, a.stdout)
+	}
+	screen := false
+	if f, ok := a.stdout.(*os.File); ok && !p.json {
+		screen = term.IsTerminal(int(f.Fd()))
+	}
+	for {
+		if screen {
+			fmt.Fprint(a.stdout, "\x1b[H\x1b[2J")
+		}
+		if err := a.statusOnce(ctx, client, p, a.stdout); err != nil && ctx.Err() == nil {
+			fmt.Fprintln(a.stdout, err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(statusEvery):
+		}
+		if !screen && !p.json {
+			fmt.Fprintln(a.stdout)
+		}
+	}
+}
+
+func (a *app) statusOnce(ctx context.Context, client *control.Client, p *statusFlags,
+	w io.Writer) error {
+	st, err := client.Status(ctx, false)
+	if err != nil {
+		return err
+	}
+	if p.json {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		if p.watch {
+			e.SetIndent("", "") // a line each
+		}
+		err = e.Encode(st)
+	} else {
+		err = st.WriteText(w)
+	}
+	if err == nil && st.Problem != "" {
+		err = fmt.Errorf("the cluster is not well: %s", st.Problem)
+	}
+	return err
+}

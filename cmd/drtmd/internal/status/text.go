@@ -1,0 +1,118 @@
+package status
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// lastErrors is how many errors and warnings of each node are printed.
+const lastErrors = 3
+
+// WriteText prints the cluster for people.
+func (c *Cluster) WriteText(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "cluster    %s, epoch %d, %d members", c.State.Cluster, c.State.Active.Epoch,
+		len(c.State.Active.Members))
+	if p := c.State.Pending; p != nil {
+		fmt.Fprintf(&b, ", epoch %d with %d members pending", p.Epoch, len(p.Members))
+	}
+	s := &c.State.Shards
+	fmt.Fprintf(&b, "\nshard map  version %d, %d partitions", s.Version, len(s.Primary))
+	if s.Run != "" {
+		fmt.Fprintf(&b, ", of run %s, led by node %d", s.Run, s.Leader.Node)
+	}
+	fmt.Fprintf(&b, "\nasked      node %d, %s\n\n", c.From, c.Date.Format(time.RFC3339))
+	t := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "node\tname\tphase\tincarnation\tepoch\tlease left\tdevice\tmemory\tQPs\tlinks\tcontrol\tadmin")
+	for i := range c.Nodes {
+		n := &c.Nodes[i]
+		lease := "none"
+		if n.LeaseLeft > 0 {
+			lease = fmt.Sprintf("%.1f of %.0f s", n.LeaseLeft, n.Lease)
+		}
+		fmt.Fprintf(t, "%d\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", n.Member.Node, n.Member.Name,
+			n.Phase, n.Member.Incarnation, n.Epoch, lease, n.deviceText(), n.memoryText(), n.qpText(),
+			n.linkText(), n.Member.Control, orNone(n.Admin))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for i := range c.Nodes {
+		c.Nodes[i].details(&b)
+	}
+	if c.Problem != "" {
+		fmt.Fprintf(&b, "\nPROBLEM    %s\n", c.Problem)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+func (n *Node) deviceText() string {
+	if n.Device.Name == "" {
+		return "none"
+	}
+	return n.Device.Transport + "/" + n.Device.Name
+}
+
+func (n *Node) memoryText() string {
+	return fmt.Sprintf("%.0f MiB reg., %.0f res.", float64(n.Memory.RegisteredBytes)/(1<<20),
+		float64(n.Memory.ResidentBytes)/(1<<20))
+}
+
+func (n *Node) qpText() string {
+	text := fmt.Sprintf("%d RC, %d UD", n.QPs.RC, n.QPs.UD)
+	if n.QPs.InError > 0 {
+		text += fmt.Sprintf(", %d in error", n.QPs.InError)
+	}
+	return text
+}
+
+func (n *Node) linkText() string {
+	up := 0
+	for _, l := range n.Links {
+		if l.State == "up" {
+			up++
+		}
+	}
+	return fmt.Sprintf("%d/%d up", up, len(n.Links))
+}
+
+// details prints what does not fit into a line.
+func (n *Node) details(b *strings.Builder) {
+	line := func(what, format string, args ...any) {
+		fmt.Fprintf(b, "\nnode %-5d %-9s %s", n.Member.Node, what, fmt.Sprintf(format, args...))
+	}
+	if n.Reason != "" {
+		line("because", "%s", n.Reason)
+	}
+	if l := n.Load; l != nil {
+		line("load", "run %s, %s %.1f of %.1f s, %d committed, %.0f committed/s, %.4f aborts/attempt",
+			l.Run, l.Phase, l.ElapsedS, l.OfS, l.Committed, l.PerSecond, l.AbortRate)
+	}
+	for _, d := range n.Degraded {
+		line("degraded", "%s", d)
+	}
+	var bad []Event
+	for _, e := range n.Events {
+		if e.Level != Info {
+			bad = append(bad, e)
+		}
+	}
+	for _, e := range bad[max(0, len(bad)-lastErrors):] {
+		line(string(e.Level), "%s %s", e.Time.Local().Format("15:04:05"), e.Text)
+	}
+	if strings.HasSuffix(b.String(), "\n") {
+		return
+	}
+	b.WriteByte('\n')
+}

@@ -48,6 +48,8 @@ type Server struct {
 	etcd *embed.Etcd
 	urls []string
 	dir  string // of the raft listener's socket
+
+	level zap.AtomicLevel // of its log
 }
 
 // ErrOpen: the address would let anybody rewrite epochs.
@@ -88,13 +90,17 @@ func Start(ctx context.Context, cfg ServerConfig) (*Server, error) {
 	if log == nil {
 		log = zap.NewNop()
 	}
-	e.ZapLoggerBuilder = embed.NewZapLoggerBuilder(log.WithOptions(zap.IncreaseLevel(zap.WarnLevel)))
+	// Its warnings at the start are about its defaults, and what it calls errors at the end is that
+	// its listeners are closed.
+	s.level = zap.NewAtomicLevelAt(zap.ErrorLevel)
+	e.ZapLoggerBuilder = embed.NewZapLoggerBuilder(log.WithOptions(zap.IncreaseLevel(s.level)))
 	s.urls = []string{client.String()}
 	if s.etcd, err = embed.StartEtcd(e); err != nil {
 		return nil, errors.Join(explainStart(err, cfg.Dir, address), os.RemoveAll(peers))
 	}
 	select {
 	case <-s.etcd.Server.ReadyNotify():
+		s.level.SetLevel(zap.WarnLevel)
 		return s, nil
 	case err = <-s.etcd.Err():
 	case <-ctx.Done():
@@ -167,6 +173,7 @@ func (s *Server) Failed() <-chan error { return s.etcd.Err() }
 
 // Close stops the server; what it stored stays.
 func (s *Server) Close() error {
+	s.level.SetLevel(zap.DPanicLevel)
 	s.etcd.Close()
 	return os.RemoveAll(s.dir)
 }

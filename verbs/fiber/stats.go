@@ -5,6 +5,9 @@ import "drtmd/verbs"
 // opcodes bounds an array that is indexed by opcode.
 const opcodes = verbs.OpRecvWriteImm + 1
 
+// statuses bounds an array that is indexed by status; the last one takes those beyond.
+const statuses = verbs.WCGeneralErr + 1
+
 // Stats of a worker; read by its own thread.
 type Stats struct {
 	Resumes   uint64 // fibers resumed
@@ -13,6 +16,11 @@ type Stats struct {
 	Doorbells uint64 // post calls
 	Completed uint64 // completions polled
 	Tasks     uint64 // fibers started
+	// Polls are the looks at the CQ, and EmptyPolls those that found nothing. Statuses counts the
+	// completions by status.
+	Polls      uint64
+	EmptyPolls uint64
+	Statuses   [statuses]uint64
 	// Ops are the work requests by opcode, those of parts included; Bytes is their payload, in
 	// whichever direction it goes.
 	Ops   [opcodes]uint64

@@ -282,8 +282,13 @@ func (w *Worker) poll() bool {
 	if n > 0 && w.virtual != nil {
 		w.virtual.polled(n)
 	}
+	w.Stats.Polls++
+	if n == 0 {
+		w.Stats.EmptyPolls++
+	}
 	for i := range n {
 		wc := &w.wcs[i]
+		w.Stats.Statuses[min(wc.Status, statuses-1)]++
 		if s := wc.ID >> partShift; s > 0 {
 			w.parts[s-1].Completed(wc)
 		} else {

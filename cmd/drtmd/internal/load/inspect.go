@@ -4,6 +4,9 @@ import (
 	"context"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"drtmd/htm"
 	"drtmd/proto"
 	"drtmd/proto/node"
 	"drtmd/store"
@@ -19,9 +22,47 @@ type Metrics struct {
 	Kinds    []string // types of transactions; Snapshot counts them from 1
 	Snapshot Snapshot
 	RPC      rpc.Stats
+	HTM      htm.Stats // of engines that keep them
+	Workers  int
+	Fenced   bool
+	Members  []proto.NodeID
+	QPs      node.QueuePairs
+	// Opened counts the parts that this process has opened, this one included: another number is
+	// another life of all counters.
+	Opened     uint64
+	Registered uint64
 	// Latency of committed transactions by kind, since the last reset, at [kind].
+	// [0] is all of them.
 	Latency []Latency
+	// Buckets are the same latencies for histograms: how many took at most so long.
+	Buckets [][]Bucket
 	Tables  []TableUse
+}
+
+// Bucket of latencies.
+type Bucket struct {
+	AtMostNs int64
+	Count    uint64 // all up to there
+}
+
+// bucketsNs are the bounds: two for each power of ten, from 100 ns to 10 s.
+var bucketsNs = [...]int64{100, 316, 1_000, 3_160, 10_000, 31_600, 100_000, 316_000, 1_000_000,
+	3_160_000, 10_000_000, 31_600_000, 100_000_000, 316_000_000, 1_000_000_000, 10_000_000_000}
+
+// bucketsOf counts the values of a histogram.
+func bucketsOf(h *hdrhistogram.Histogram) []Bucket {
+	list := make([]Bucket, len(bucketsNs))
+	for i, ns := range bucketsNs {
+		list[i].AtMostNs = ns
+	}
+	for _, bar := range h.Distribution() {
+		for i := range list {
+			if bar.To <= list[i].AtMostNs {
+				list[i].Count += uint64(bar.Count)
+			}
+		}
+	}
+	return list
 }
 
 // TableUse is how full a table is.
@@ -83,14 +124,15 @@ func (p *Part) Info() *Info {
 // the part is not in service. It may be called at any time.
 func (p *Part) Metrics(ctx context.Context) (*Metrics, error) {
 	p.mu.Lock()
-	s, r, ran := p.site, p.request, p.ran
+	s, r, ran, opened, fenced := p.site, p.request, p.ran, p.opened, p.fenced != nil
 	p.mu.Unlock()
 	if s == nil {
 		return nil, nil
 	}
 	c := &s.cluster.Config
 	m := &Metrics{Plan: r.Plan, Run: r.Run, Protocol: c.Protocol.Name, Workload: c.Workload.Name(),
-		Kinds: c.Workload.Kinds()}
+		Kinds: c.Workload.Kinds(), Opened: opened, Fenced: fenced, Members: r.Members,
+		QPs: s.cluster.QueuePairs(), Registered: s.cluster.Registered()}
 	h := newHistograms(len(m.Kinds))
 	at := 0
 	err := s.cluster.Inspect(ctx, func(w *node.Worker) {
@@ -101,6 +143,11 @@ func (p *Part) Metrics(ctx context.Context) (*Metrics, error) {
 			at++
 		}
 		m.Snapshot.add(&x)
+		m.Workers++
+		if e, ok := w.Engine.(interface{ Regions() htm.Stats }); ok {
+			regions := e.Regions()
+			m.HTM.Add(&regions)
+		}
 		if w.Port != nil {
 			addRPC(&m.RPC, &w.Port.Stats)
 		}
@@ -112,8 +159,12 @@ func (p *Part) Metrics(ctx context.Context) (*Metrics, error) {
 			}
 		}
 	})
+	for _, x := range h[1:] {
+		h[0].Merge(x)
+	}
 	for _, x := range h {
 		m.Latency = append(m.Latency, quantiles(x))
+		m.Buckets = append(m.Buckets, bucketsOf(x))
 	}
 	return m, err
 }

@@ -41,6 +41,7 @@ type Part struct {
 	sum     *Snapshot
 	fenced  error
 	silence *time.Timer
+	opened  uint64 // parts so far
 }
 
 // NewPart makes a part that holds nothing yet.
@@ -106,6 +107,7 @@ func (p *Part) open(ctx context.Context, r *Request) (*Answer, error) {
 	p.mu.Lock()
 	p.opening, p.request, p.fenced, p.ran, p.sum = o, r, nil, false, nil
 	p.look = Request{}
+	p.opened++
 	p.mu.Unlock()
 	go o.build(build, &p.cfg, r)
 	select {
@@ -214,11 +216,11 @@ func (p *Part) proceed(ctx context.Context, r *Request) (*Answer, error) {
 	if r.Step == StepConnect {
 		return &Answer{}, nil
 	}
-	return p.opened(o)
+	return p.take(o)
 }
 
-// opened takes a cluster that is connected into service.
-func (p *Part) opened(o *opening) (*Answer, error) {
+// take takes a cluster that is connected into service.
+func (p *Part) take(o *opening) (*Answer, error) {
 	s := &local{o: o.o, cluster: o.cluster}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -78,8 +78,7 @@ func (r *run) measure(ctx context.Context, res *Result) error {
 		return err
 	}
 	begin, wall := r.site.now(), time.Now()
-	r.mark(&before, begin)
-	r.origin = begin
+	r.begun(&before, begin)
 	err := r.pass(ctx, Measuring, r.o.Duration)
 	if err != nil && ctx.Err() == nil {
 		return err
@@ -187,6 +186,15 @@ func (r *run) mark(all *Snapshot, at time.Duration) {
 	r.series = append(r.series, Point{At: at - r.origin, Span: at - r.pointAt,
 		Committed: d.Outcomes(proto.Committed), Attempts: d.Engine.Begun, Aborted: d.Aborted()})
 	r.point, r.pointAt = *all, at
+}
+
+// begun ends the warm-up, whose points were counted from when it was to end.
+func (r *run) begun(before *Snapshot, at time.Duration) {
+	r.mark(before, at)
+	for i := range r.series {
+		r.series[i].At -= at - r.origin
+	}
+	r.origin = at
 }
 
 func (r *run) progress(now *Snapshot, p Phase, elapsed, of time.Duration) {

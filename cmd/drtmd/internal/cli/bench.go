@@ -52,6 +52,7 @@ const benchExample = `
   drtmd bench                                          SmallBank on three nodes, DrTM
   drtmd bench --protocol nocc --threads 1 --nodes 1 --distributed 0
   drtmd bench --duration 2s --check
+  drtmd bench --report out                             a page with plots: out/report.html
   drtmd bench --workload micro --protocol twopl --check --history run.hist
   drtmd bench --transport ibv --check                  on RDMA hardware or Soft-RoCE
   drtmd bench --transport sim --preset cx3-56g --nodes 6
@@ -76,7 +77,7 @@ type benchFlags struct {
 	seed                                    uint64
 	sampleEvery, yieldEvery                 int
 	check, list                             bool
-	json, history                           string
+	json, history, report                   string
 	workloadFlags
 	remote clientFlags
 }
@@ -141,6 +142,8 @@ func (p *benchFlags) register(c *cobra.Command) {
 	f.StringVar(&p.history, "history", "", "save what was recorded to `FILE`")
 	f.StringVar(&p.json, "json", "", "write the report as JSON (schema "+report.BenchSchema+
 		") to `FILE`; - is the standard output, without the text")
+	f.StringVar(&p.report, "report", "", "write "+report.HTMLFile+", a page with plots, and "+
+		report.JSONFile+" to folder `DIR`")
 	f.StringVar(&p.mutation, "mutation", "", "switch the deliberate bug `NAME` of the protocol on")
 	f.BoolVar(&p.list, "list", false, "list workloads, protocols and their deliberate bugs")
 	p.workloadFlags.register(f)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	"go.uber.org/zap"
@@ -42,13 +43,16 @@ func (r *benchRun) run(ctx context.Context) error {
 		finish()
 		return r.joinRun(ctx, o)
 	}
-	if err := errors.Join(writable("history", p.history), writable("json", p.json)); err != nil {
+	err := errors.Join(writable("history", p.history), writable("json", p.json))
+	if p.report != "" && err == nil {
+		err = report.PrepareFolder(p.report)
+	}
+	if err != nil {
 		finish()
 		return err
 	}
 	doc := r.document()
 	var res *load.Result
-	var err error
 	if r.client != nil {
 		res, err = r.loadCluster(ctx, progress)
 		err = errors.Join(err, r.client.Close())
@@ -142,7 +146,7 @@ func (r *benchRun) document() *report.Bench {
 		Transport: p.transport, Nodes: p.nodes, Workers: p.workers, Fibers: p.fibers,
 		Threads: r.threads, Processes: p.processes, Seed: p.seed, WarmupNs: int64(p.warmup),
 		DurationNs: int64(p.duration), Virtual: r.cost != nil, SampleEvery: p.sampleEvery,
-		Recorded: r.recorded()}
+		Recorded: r.recorded(), Environment: report.ThisEnvironment()}
 	if r.cost != nil {
 		doc.CostModel = r.cost.Name
 	}
@@ -151,10 +155,16 @@ func (r *benchRun) document() *report.Bench {
 
 // write prints the report.
 func (r *benchRun) write(doc *report.Bench) error {
-	if r.flags.json == "-" {
-		return doc.WriteJSON(r.stdout)
+	var folder error
+	if dir := r.flags.report; dir != "" {
+		if folder = doc.WriteFolder(dir); folder == nil {
+			r.log.Info("report", zap.String("file", filepath.Join(dir, report.HTMLFile)))
+		}
 	}
-	err := doc.WriteText(r.stdout)
+	if r.flags.json == "-" {
+		return errors.Join(doc.WriteJSON(r.stdout), folder)
+	}
+	err := errors.Join(doc.WriteText(r.stdout), folder)
 	if f := r.flags.json; f != "" {
 		err = errors.Join(err, writeFile(f, doc.WriteJSON))
 	}

@@ -101,8 +101,8 @@ Exit codes: 0 done, 1 failed, 2 wrong command line, 3 a check failed (bench, che
 	c.SetFlagErrorFunc(flagError)
 	c.CompletionOptions.HiddenDefaultCmd = true
 	c.AddCommand(a.benchCommand(), a.checkCommand(), a.devicesCommand(), a.perfCommand(),
-		a.serveCommand(), a.simCommand(), a.statusCommand(), a.upCommand(), a.downCommand(),
-		a.versionCommand())
+		a.reportCommand(), a.serveCommand(), a.simCommand(), a.statusCommand(), a.upCommand(),
+		a.downCommand(), a.versionCommand())
 	return c
 }
 

@@ -50,6 +50,12 @@ type Bench struct {
 	Conserved   string        `json:"conserved"` // "yes", or what is wrong or unknown
 	Check       *check.Result `json:"check,omitempty"`
 	History     string        `json:"history_file,omitempty"`
+	// Lost names the nodes that were lost during the run.
+	Lost        string      `json:"lost,omitempty"`
+	Environment Environment `json:"environment"` // when the run began
+	// Series is the run over time, Quantiles the curve of the latency of committed transactions.
+	Series    []load.Point    `json:"series"`
+	Quantiles []load.Quantile `json:"quantiles"`
 }
 
 // KindRow is a type of transaction. Rates are per second of the cluster's clock.
@@ -137,9 +143,11 @@ func (b *Bench) Fill(kinds []string, r *load.Result) {
 		}
 	}
 	b.Bytes = ratio(r.Sum.Fiber.Bytes, b.All.Committed)
+	b.Series, b.Quantiles = r.Series, r.Quantiles
 	b.Conserved = "yes"
 	if r.Lost != nil {
-		b.Conserved = "unknown: " + r.Lost.Error()
+		b.Lost = r.Lost.Error()
+		b.Conserved = "unknown: " + b.Lost
 	} else if r.Conserved != nil {
 		b.Conserved = r.Conserved.Error()
 	}
@@ -183,6 +191,12 @@ func (b *Bench) WriteJSON(w io.Writer) error {
 	b.Schema = BenchSchema
 	if b.Kinds == nil {
 		b.Kinds = []KindRow{}
+	}
+	if b.Series == nil {
+		b.Series = []load.Point{}
+	}
+	if b.Quantiles == nil {
+		b.Quantiles = []load.Quantile{}
 	}
 	return writeJSON(w, b)
 }

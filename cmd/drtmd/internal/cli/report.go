@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"drtmd/cmd/drtmd/internal/report"
+)
+
+const reportLong = `report compares runs of drtmd bench, side by side: throughput, latency, aborts,
+verbs, and each as a ratio to the first run, or to --base. It lists the settings that differ, and
+warns where runs are not comparable: other machines, virtual and real time, other workloads, a
+history recorded or not.
+
+It reads what bench --json and bench --report (report.json) write. Numbers of the simulator are
+marked as modelled.
+
+Exit codes: 0 done, 1 a file cannot be read or is no report, 2 wrong command line.`
+
+const reportExample = `  drtmd bench --protocol drtm --report drtm
+  drtmd bench --protocol twopl --report twopl
+  drtmd report drtm/report.json twopl/report.json --html compare.html`
+
+// maxCompared runs are what fits into a table and a plot.
+const maxCompared = 26
+
+// reportFlags are the flags as given.
+type reportFlags struct {
+	html, json string
+	base       int
+}
+
+func (a *app) reportCommand() *cobra.Command {
+	p := &reportFlags{}
+	c := &cobra.Command{
+		Use:     "report FILE...",
+		Short:   "compare runs of bench",
+		Long:    reportLong,
+		Example: reportExample,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 || len(args) > maxCompared {
+				return usagef(fmt.Sprintf("see %s --help", c.CommandPath()),
+					"%s takes 1 to %d files, not %d", c.CommandPath(), maxCompared, len(args))
+			}
+			if p.base < 1 || p.base > len(args) {
+				return usagef("1 is the first file", "--base %d is not in 1..%d", p.base, len(args))
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error { return a.compare(args, p) },
+	}
+	f := c.Flags()
+	f.StringVar(&p.html, "html", "", "write a page with plots to `FILE`")
+	f.StringVar(&p.json, "json", "", "write JSON (schema "+report.CompareSchema+
+		") to `FILE`; - is the standard output, without the text")
+	f.IntVar(&p.base, "base", 1, "ratios are to file `N`")
+	return c
+}
+
+// compare reads all files before it writes any.
+func (a *app) compare(files []string, p *reportFlags) error {
+	var runs []*report.Read
+	var wrong error
+	for _, f := range files {
+		r, err := report.ReadBench(f)
+		if err != nil {
+			wrong = errors.Join(wrong, err)
+			continue
+		}
+		runs = append(runs, r)
+	}
+	if wrong != nil {
+		return wrong
+	}
+	c := report.NewCompare(runs, p.base-1)
+	var err error
+	if p.json == "-" {
+		err = c.WriteJSON(a.stdout)
+	} else {
+		err = c.WriteText(a.stdout)
+	}
+	if p.json != "" && p.json != "-" {
+		err = errors.Join(err, report.Replace(p.json, c.WriteJSON))
+	}
+	if p.html != "" {
+		err = errors.Join(err, report.Replace(p.html, c.WriteHTML))
+	}
+	return err
+}

@@ -31,6 +31,8 @@ type Options struct {
 	Level    zap.AtomicLevel
 	Build    string
 	Notifier *service.Notifier
+	// Provider of the devices; nil is the one that the configuration names.
+	Provider verbs.Provider
 	// Stdout gets one line when the node is ready for the first time.
 	Stdout io.Writer
 	// Reload reads the configuration again, for the log's level; nil: it cannot.
@@ -108,8 +110,10 @@ func New(cfg *config.Config, o Options) (*Daemon, error) {
 		rebuild: true}
 	d.part = load.NewPart(load.PartConfig{Open: d.openPlane, Clock: d.planeClock, Silence: silence})
 	var err error
-	d.provider, err = transport.New(cfg.Transport.Provider,
-		transport.Options{RunDir: cfg.Transport.RunDir})
+	if d.provider = o.Provider; d.provider == nil {
+		d.provider, err = transport.New(cfg.Transport.Provider,
+			transport.Options{RunDir: cfg.Transport.RunDir})
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -22,20 +22,25 @@ import (
 	"drtmd/cmd/drtmd/internal/load"
 	"drtmd/cmd/drtmd/internal/service"
 	"drtmd/cmd/drtmd/internal/status"
+	"drtmd/cmd/drtmd/internal/transport"
 	"drtmd/proto/member"
+	"drtmd/verbs"
 )
 
 // testBuild is the version that the daemons of these tests have.
 const testBuild = "test"
 
 // patience bounds the wait for what has to happen; the machine may be slow.
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // world is a cluster of daemons in this process, which meet on sockets and in shared memory.
 type world struct {
 	t     *testing.T
 	dir   string
 	nodes []*testNode
+	// provider that all share where memory is reached in no other way; nil: each has its own, as in
+	// processes of their own.
+	provider verbs.Provider
 }
 
 // testNode is a daemon, in one life after the other.
@@ -80,6 +85,13 @@ func newWorld(t *testing.T, nodes int) *world {
 		}
 	})
 	w := &world{t: t, dir: dir}
+	if raceEnabled {
+		w.provider, err = transport.New(transport.Default,
+			transport.Options{RunDir: filepath.Join(dir, "shm")})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	for range nodes {
 		w.add().start()
 	}
@@ -135,7 +147,7 @@ func (n *testNode) start() {
 		log = zaptest.NewLogger(n.w.t).Named(cfg.Node.Name)
 	}
 	n.d, err = New(&cfg, Options{Log: log, Level: zap.NewAtomicLevel(), Build: testBuild,
-		Notifier: notify, Stdout: n.out})
+		Notifier: notify, Stdout: n.out, Provider: n.w.provider})
 	if err != nil {
 		n.w.t.Fatal(err)
 	}

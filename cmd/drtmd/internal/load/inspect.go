@@ -124,8 +124,10 @@ func (p *Part) Info() *Info {
 // the part is not in service. It may be called at any time.
 func (p *Part) Metrics(ctx context.Context) (*Metrics, error) {
 	p.mu.Lock()
-	s, r, ran, opened, fenced := p.site, p.request, p.ran, p.opened, p.fenced != nil
+	s, release := p.inUse()
+	r, ran, opened, fenced := p.request, p.ran, p.opened, p.fenced != nil
 	p.mu.Unlock()
+	defer release()
 	if s == nil {
 		return nil, nil
 	}

@@ -32,6 +32,10 @@ type Part struct {
 	cfg  PartConfig
 	step sync.Mutex // held by Do
 
+	// use is held for reading by what uses site without mu, and for writing while it is closed. It is
+	// taken under mu while site is there, so that nobody waits for it there.
+	use sync.RWMutex
+
 	mu      sync.Mutex // guards what follows
 	opening *opening   // a part that is not connected yet
 	site    *local     // one that is
@@ -302,8 +306,10 @@ func (p *Part) stopSilence() {
 // part is being opened, that ends with the cause.
 func (p *Part) Disconnect(n proto.NodeID, cause error) error {
 	p.mu.Lock()
-	o, s := p.opening, p.site
+	o := p.opening
+	s, release := p.inUse()
 	p.mu.Unlock()
+	defer release()
 	switch {
 	case o != nil:
 		o.cancel(cause)
@@ -311,6 +317,16 @@ func (p *Part) Disconnect(n proto.NodeID, cause error) error {
 		return s.cluster.Disconnect(n)
 	}
 	return nil
+}
+
+// inUse is the part in service, which is not closed before release was called; nil if there is
+// none. Locked.
+func (p *Part) inUse() (s *local, release func()) {
+	if p.site == nil {
+		return nil, func() {}
+	}
+	p.use.RLock()
+	return p.site, p.use.RUnlock
 }
 
 // Fence takes the part out of service at once: its queue pairs go to the error state, its clients
@@ -356,7 +372,9 @@ func (p *Part) quit() error {
 		}
 	}
 	if s != nil {
+		p.use.Lock()
 		err = errors.Join(err, s.close())
+		p.use.Unlock()
 	}
 	return err
 }

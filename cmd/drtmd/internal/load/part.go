@@ -87,13 +87,15 @@ func (p *Part) Do(ctx context.Context, r *Request) (*Answer, error) {
 		return &Answer{}, p.quit()
 	}
 	p.mu.Lock()
-	s, err := p.site, p.fenced
+	s, err, ran := p.site, p.fenced, p.ran
 	p.mu.Unlock()
 	switch {
 	case s == nil && err != nil:
 		return nil, fmt.Errorf("%s: %w", r.Step, err)
 	case s == nil:
 		return nil, fmt.Errorf("%s: the part is not open", r.Step)
+	case ran == (r.Step == StepStart):
+		return nil, fmt.Errorf("%s: clients were started: %t", r.Step, ran)
 	case err != nil && r.Step != StepEnd && r.Step != StepFinish:
 		return nil, fmt.Errorf("%s: %w", r.Step, err)
 	}

@@ -14,7 +14,6 @@ import (
 	"drtmd/cmd/drtmd/internal/workloads"
 	"drtmd/proto"
 	"drtmd/proto/node"
-	"drtmd/verbs"
 	"drtmd/verbs/shm"
 )
 
@@ -304,12 +303,27 @@ func TestFenceEndsAPartThatIsBeingOpened(t *testing.T) {
 }
 
 func TestStepsOutOfOrderAreRefused(t *testing.T) {
-	list := testPeers(t, 1, 0)
-	for _, s := range []Step{StepConnect, StepGo, StepStart, StepLook, StepFailed, StepEnd,
-		StepFinish, "dance"} {
-		if _, err := list[0].part.Do(testContext(t), &Request{Step: s}); err == nil {
-			t.Errorf("%s of a part that is not open: no error", s)
+	ctx, plan, list := testContext(t), testPlan(1), testPeers(t, 1, 0)
+	refuses := func(when string, steps ...Step) {
+		t.Helper()
+		for _, s := range steps {
+			if _, err := list[0].part.Do(ctx, &Request{Step: s}); err == nil {
+				t.Errorf("%s of a part that %s: no error", s, when)
+			}
 		}
+	}
+	refuses("is not open", StepConnect, StepGo, StepStart, StepLook, StepFailed, StepEnd, StepFinish,
+		"dance")
+	if err := BuildPeers(ctx, peerOptions(t, plan, list)); err != nil {
+		t.Fatal(err)
+	}
+	refuses("has not started", StepLook, StepFailed, StepEnd, StepFinish, "dance")
+	if _, err := list[0].part.Do(ctx, &Request{Step: StepStart}); err != nil {
+		t.Fatal(err)
+	}
+	refuses("has started", StepStart, "dance")
+	if _, err := list[0].part.Do(ctx, &Request{Step: StepEnd}); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -329,5 +343,3 @@ func TestRunWhoseLeaderIsSilentEnds(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-var _ verbs.Clock = (*node.SyncedClock)(nil)

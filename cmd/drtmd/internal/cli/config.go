@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"drtmd/cmd/drtmd/internal/config"
+)
+
+const configLong = `config prints every setting of drtmd serve with its value and where that comes from: a default, a line
+of the file, a variable of the environment, or a flag. The same file, environment and flags as for
+drtmd serve are read, and refused in the same words; nothing is started.
+
+Later sources override earlier ones: default, file, DRTMD_* variables, flags.
+
+Exit codes: 0 the configuration is fine, 2 it is not.`
+
+const configExample = `  drtmd config --config /etc/drtmd/drtmd.yaml
+  drtmd config --example > drtmd.yaml
+  DRTMD_CLUSTER_LEASE=10s drtmd config --json`
+
+// configRow is a setting.
+type configRow struct {
+	Key    string `json:"key"`
+	Value  string `json:"value"`
+	Source string `json:"source"`
+	Env    string `json:"env"`
+	Flag   string `json:"flag"`
+	Doc    string `json:"doc"`
+}
+
+func (a *app) configCommand() *cobra.Command {
+	var file string
+	var example, asJSON bool
+	c := &cobra.Command{Use: "config", Short: "print the configuration with its sources, or an example",
+		Long: configLong, Example: configExample, Args: noArgs}
+	f := c.Flags()
+	f.StringVar(&file, configFlag, "", "read `FILE` (YAML)")
+	f.BoolVar(&example, "example", false, "print a commented file with every key and its default")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
+	config.RegisterFlags(f)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if example {
+			_, err := fmt.Fprint(a.stdout, config.Example())
+			return err
+		}
+		cfg, src, err := loadConfig(c, file)
+		if err != nil {
+			return err
+		}
+		return a.printConfig(cfg, src, asJSON)
+	}
+	return c
+}
+
+func (a *app) printConfig(cfg *config.Config, src config.Sources, asJSON bool) error {
+	var rows []configRow
+	for _, k := range config.Keys() {
+		rows = append(rows, configRow{Key: k.Path, Value: k.Get(cfg), Source: src[k.Path], Env: k.Env(),
+			Flag: "--" + k.Flag(), Doc: k.Doc})
+	}
+	if asJSON {
+		e := json.NewEncoder(a.stdout)
+		e.SetIndent("", "  ")
+		return e.Encode(rows)
+	}
+	t := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "KEY\tVALUE\tSOURCE")
+	for _, r := range rows {
+		value := r.Value
+		if value == "" {
+			value = "-"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\n", r.Key, value, r.Source)
+	}
+	return t.Flush()
+}

@@ -1,0 +1,126 @@
+package config_test
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"drtmd/cmd/drtmd/internal/config"
+)
+
+var update = flag.Bool("update", false, "write docs/configuration.md anew")
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "drtmd.yaml")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func TestDocumentIsUpToDate(t *testing.T) {
+	name := filepath.Join("..", "..", "..", "..", "docs", "configuration.md")
+	if *update {
+		if err := os.WriteFile(name, []byte(config.Markdown()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := os.ReadFile(name)
+	if err != nil || string(b) != config.Markdown() {
+		t.Errorf("%s is not what the tags say (%v): go test ./cmd/drtmd/internal/config -update", name, err)
+	}
+}
+
+func TestExampleLoadsAsItIsAndWithEveryKeyPutIn(t *testing.T) {
+	whole := regexp.MustCompile(`(?m)^  #([a-z])`).ReplaceAllString(config.Example(), "  $1")
+	for name, text := range map[string]string{"as it is": config.Example(), "every key": whole} {
+		t.Run(name, func(t *testing.T) {
+			_, src, err := config.Load(write(t, text), nil, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for path, from := range src {
+				if (from != "default") != (name == "every key") {
+					t.Errorf("%s comes from %s", path, from)
+				}
+			}
+		})
+	}
+}
+
+func TestLaterSourcesOverrideEarlierOnes(t *testing.T) {
+	file := write(t, "cluster:\n  lease: 7s\ndata:\n  cache: 32MiB\n  workers: 2\n")
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	config.RegisterFlags(f)
+	if err := f.Parse([]string{"--data-workers=4"}); err != nil {
+		t.Fatal(err)
+	}
+	c, src, err := config.Load(file, f, []string{"DRTMD_DATA_CACHE=1GiB", "DRTMD_DATA_WORKERS=3",
+		"DRTMD_CLUSTER_JOIN=a:1, b:2", "DRTMD_REQUIRE=ibv", "PATH=/bin"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Cluster.Lease != 7*time.Second || c.Data.Cache != 1<<30 || c.Data.Workers != 4 ||
+		len(c.Cluster.Join) != 2 || c.Cluster.Join[1] != "b:2" {
+		t.Errorf("got %+v", c)
+	}
+	for path, want := range map[string]string{"cluster.lease": file + ":2", "data.cache": "DRTMD_DATA_CACHE",
+		"data.workers": "--data-workers", "data.fibers": "default"} {
+		if src[path] != want {
+			t.Errorf("%s comes from %q, want %q", path, src[path], want)
+		}
+	}
+}
+
+func TestWrongFilesAreRefusedWithLineAndWhatWasExpected(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		want       []string
+	}{
+		{"unknown key", "control:\n  lisen: a:1\n", []string{":2: unknown key control.lisen",
+			"did you mean control.listen?"}},
+		{"unknown section", "contol: {}\n", []string{`:1: unknown section "contol"; did you mean control?`}},
+		{"bare size", "data:\n  cache: 64\n", []string{":2: data.cache: expected a size with its unit"}},
+		{"bare time", "cluster:\n  lease: 5\n", []string{":2: cluster.lease: expected a time", `not "5"`}},
+		{"wrong type", "data:\n  workers: many\n", []string{":2: data.workers: expected a whole number"}},
+		{"duplicate", "log:\n  level: info\n  level: warn\n", []string{":3: log: level is given twice"}},
+		{"out of range", "data:\n  workers: 65\n", []string{"data.workers", ":2", "expected 1 to 64, not 65"}},
+		{"address", "control:\n  listen: x\n", []string{`expected HOST:PORT or unix:PATH, not "x"`}},
+		{"several", "x: 1\ndata:\n  y: 1\n", []string{`:1: unknown section "x"`, ":3: unknown key data.y"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, _, err := config.Load(write(t, c.text), nil, nil)
+			if wrong := (config.Errors)(nil); !errors.As(err, &wrong) {
+				t.Fatalf("got %v", err)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error %q lacks %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestUnknownVariableIsRefused(t *testing.T) {
+	_, _, err := config.Load("", nil, []string{"DRTMD_DATA_WORKER=1"})
+	if err == nil || !strings.Contains(err.Error(), "did you mean DRTMD_DATA_WORKERS?") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestEmptyFileIsTheDefault(t *testing.T) {
+	for _, text := range []string{"", "# nothing\n", "---\n", "data:\n"} {
+		if _, _, err := config.Load(write(t, text), nil, nil); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}

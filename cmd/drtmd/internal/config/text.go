@@ -1,0 +1,110 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// exampleColumns is how wide the comments of an example are, with their indent.
+const exampleColumns = 98
+
+// Example is a file with every key. Each is a comment with its default, or with an example where
+// the default is empty: the file as it is says nothing, and it loads with any of them put in.
+func Example() string {
+	var b strings.Builder
+	b.WriteString("# The configuration of a node of drtmd. Every key is here; those that are comments\n" +
+		"# have their defaults. Variables DRTMD_* of the environment override this file, flags override\n" +
+		"# both: drtmd config shows the outcome with its sources.\n")
+	d, last := Default(), ""
+	for _, k := range Keys() {
+		section, field, _ := strings.Cut(k.Path, ".")
+		if section != last {
+			fmt.Fprintf(&b, "\n%s:\n", section)
+			last = section
+		}
+		for _, line := range wrap(sentence(k.Doc), exampleColumns-len("  # ")) {
+			fmt.Fprintf(&b, "  # %s\n", line)
+		}
+		fmt.Fprintf(&b, "  #%s: %s\n", field, k.sample(&d))
+	}
+	return b.String()
+}
+
+// sample is a value as YAML.
+func (k Key) sample(d *Config) string {
+	if k.Example != "" {
+		return k.Example
+	}
+	text := k.Get(d)
+	if _, list := k.value(d).Interface().([]string); list {
+		return "[" + text + "]"
+	}
+	if text == "" || text == "off" {
+		return `"` + text + `"`
+	}
+	return text
+}
+
+func sentence(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:] + "."
+}
+
+// wrap breaks a text between words.
+func wrap(text string, columns int) []string {
+	var lines []string
+	line := ""
+	for _, w := range strings.Fields(text) {
+		if line != "" && len(line)+1+len(w) > columns {
+			lines = append(lines, line)
+			line = ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += w
+	}
+	return append(lines, line)
+}
+
+// Markdown is docs/configuration.md.
+func Markdown() string {
+	var b strings.Builder
+	b.WriteString(`# Configuration
+
+<!-- Made from the tags of cmd/drtmd/internal/config: go test ./cmd/drtmd/internal/config -update -->
+
+A node reads one YAML file (` + "`drtmd serve --config FILE`" + `). Variables of the environment override it,
+flags override both. An unknown key, a wrong type or a value out of range is an error with its file
+and line, and all errors are told at once; so is an unknown variable that begins with ` + "`DRTMD_`" + `.
+
+- ` + "`drtmd config [--config FILE] [flags]`" + ` prints every key with its value and where that comes from.
+- ` + "`drtmd config --example`" + ` prints a commented file.
+
+Sizes have a unit: B, KiB, MiB, GiB (powers of 1024), kB, MB, GB (powers of 1000). So have times: ms,
+s, m, h. Lists are separated by commas in variables and flags. Variables that are no keys:
+` + "`DRTMD_CONFIG`" + ` names the file where ` + "`--config`" + ` does not, ` + "`DRTMD_ADDRESS`" + ` is the daemon that the
+commands ask, ` + "`DRTMD_REQUIRE`" + ` is for tests.
+`)
+	d, last := Default(), ""
+	for _, k := range Keys() {
+		if section, _, _ := strings.Cut(k.Path, "."); section != last {
+			fmt.Fprintf(&b, "\n## %s\n", section)
+			last = section
+		}
+		fmt.Fprintf(&b, "\n### %s\n\n%s\n\n", k.Path, sentence(k.Doc))
+		fmt.Fprintf(&b, "- Type: %s\n", k.Type())
+		if text := k.Get(&d); text != "" {
+			fmt.Fprintf(&b, "- Default: `%s`\n", text)
+		} else {
+			b.WriteString("- Default: empty\n")
+		}
+		if k.Example != "" {
+			fmt.Fprintf(&b, "- Example: `%s`\n", k.Example)
+		}
+		fmt.Fprintf(&b, "- Environment: `%s`\n- Flag: `--%s`\n", k.Env(), k.Flag())
+	}
+	return b.String()
+}

@@ -94,10 +94,12 @@ func (p *Part) Do(ctx context.Context, r *Request) (*Answer, error) {
 		return nil, fmt.Errorf("%s: %w", r.Step, err)
 	case s == nil:
 		return nil, fmt.Errorf("%s: the part is not open", r.Step)
-	case ran == (r.Step == StepStart):
-		return nil, fmt.Errorf("%s: clients were started: %t", r.Step, ran)
 	case err != nil && r.Step != StepEnd && r.Step != StepFinish:
 		return nil, fmt.Errorf("%s: %w", r.Step, err)
+	case ran && r.Step == StepStart:
+		return nil, fmt.Errorf("%s: a second time", r.Step)
+	case !ran && r.Step != StepStart:
+		return nil, fmt.Errorf("%s: before start", r.Step)
 	}
 	return p.carryOut(ctx, s, r)
 }

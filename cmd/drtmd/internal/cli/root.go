@@ -100,7 +100,7 @@ Exit codes: 0 done, 1 failed, 2 wrong command line, 3 a check failed (bench, che
 	f.StringVar(&a.logLevel, "log-level", "info", "debug, info, warn or error")
 	c.SetFlagErrorFunc(flagError)
 	c.CompletionOptions.HiddenDefaultCmd = true
-	c.AddCommand(a.benchCommand(), a.checkCommand(), a.configCommand(),
+	c.AddCommand(a.benchCommand(), a.certsCommand(), a.checkCommand(), a.configCommand(),
 		a.devicesCommand(), a.perfCommand(),
 		a.reportCommand(), a.serveCommand(), a.simCommand(), a.statusCommand(), a.upCommand(),
 		a.downCommand(), a.versionCommand())

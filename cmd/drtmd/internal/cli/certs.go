@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"drtmd/cmd/drtmd/internal/control"
+	"drtmd/cmd/drtmd/internal/service"
+)
+
+const certsLong = `certs makes certificates for the control plane of a lab: a CA of its own in FOLDER, if there is none,
+and a certificate with its key for each --name, valid as a node and as a client of every node. Files
+that are there are kept.
+
+FOLDER/ca.key signs for the whole cluster: keep it on one machine. Each node gets ca.pem, its own
+NAME.pem and NAME.key (0600), and so does whoever runs drtmd bench or status from elsewhere.
+
+Exit codes: 0 made, 1 failed, 2 wrong command line.`
+
+const certsExample = `  drtmd certs /etc/drtmd/ca --name lab-1 --host lab-1,10.0.0.1
+  drtmd certs /etc/drtmd/ca --name lab-2 --host lab-2,10.0.0.2
+  drtmd certs /etc/drtmd/ca --name lab-3 --host lab-3,10.0.0.3
+  drtmd certs /etc/drtmd/ca --name operator --host none     a client only
+  scp /etc/drtmd/ca/{ca.pem,lab-2.pem,lab-2.key} lab-2:/etc/drtmd/`
+
+func (a *app) certsCommand() *cobra.Command {
+	var name string
+	var hosts []string
+	var days int
+	var force bool
+	c := &cobra.Command{Use: "certs FOLDER", Short: "make certificates for the control plane of a lab",
+		Long: certsLong, Example: certsExample}
+	f := c.Flags()
+	f.StringVar(&name, "name", "", "`NAME` of the node or client; default: this host's")
+	f.StringSliceVar(&hosts, "host", nil, "`NAMES` and addresses that it is reached by, with commas "+
+		"between; none: a client only; default: this host's, and localhost")
+	f.IntVar(&days, "days", int(control.NodeValidity.Hours())/24, "`N` days that it is valid")
+	f.BoolVar(&force, "force", false, "replace a certificate that is there")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		switch {
+		case len(args) != 1:
+			return usagef("see drtmd certs --help", "certs takes one folder, not %d", len(args))
+		case days < 1 || days > 3650:
+			return usagef("", "--days %d is not in 1..3650", days)
+		case strings.ContainsAny(name, "/\x00") || name == "ca":
+			return usagef("it becomes the name of a file", "--name %q", name)
+		}
+		return a.certs(args[0], name, hosts, time.Duration(days)*24*time.Hour, force)
+	}
+	return c
+}
+
+func (a *app) certs(dir, name string, hosts []string, validity time.Duration, force bool) error {
+	if err := service.OpenDir(dir); err != nil {
+		return err
+	}
+	made, err := control.MakeCA(dir)
+	if err != nil {
+		return err
+	}
+	own, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	if name == "" {
+		name = own
+	}
+	switch {
+	case len(hosts) == 0:
+		hosts = ownHosts(own)
+	case slices.Equal(hosts, []string{"none"}):
+		hosts = nil
+	}
+	cert, key, err := control.MakeCert(dir, name, hosts, validity, force)
+	if err != nil {
+		return err
+	}
+	if made {
+		fmt.Fprintf(a.stdout, "made a CA: %s/%s, and its key %s/%s, which signs for the cluster\n", dir,
+			control.CACertFile, dir, control.CAKeyFile)
+	}
+	valid := strings.Join(hosts, ", ")
+	if valid == "" {
+		valid = "no host: for clients only"
+	}
+	fmt.Fprintf(a.stdout, "made %s and %s, valid for %d days, for %s\n", cert, key,
+		int(validity.Hours())/24, valid)
+	fmt.Fprintf(a.stdout, "copy %s/%s, %s and %s to %s, and give them to drtmd serve as control.ca, "+
+		"control.cert and control.key\n", dir, control.CACertFile, cert, key, name)
+	return nil
+}
+
+// ownHosts are the names and addresses of this host.
+func ownHosts(name string) []string {
+	all := []string{name, "localhost", "127.0.0.1", "::1"}
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		return all
+	}
+	for _, x := range addresses {
+		if n, ok := x.(*net.IPNet); ok && n.IP.IsGlobalUnicast() {
+			all = append(all, n.IP.String())
+		}
+	}
+	return all
+}

@@ -14,7 +14,7 @@ import (
 
 // WriteHTML prints the run as one self-contained page.
 func (b *Bench) WriteHTML(w io.Writer) error {
-	runs := []named{{b.Workload, b}}
+	runs := []named{{name: b.Workload, Bench: b}}
 	p := &page{Title: b.Workload + " with " + b.Protocol + " on " + b.Transport,
 		Subtitle: b.Date.UTC().Format(time.RFC3339) + ", " + b.cluster(), Modelled: b.Virtual,
 		Notices: b.notices(), Stats: b.stats()}
@@ -52,6 +52,15 @@ func (b *Bench) WriteHTML(w io.Writer) error {
 		p.Sections = append([]section{s}, p.Sections...)
 	}
 	return writePage(w, p)
+}
+
+// rate writes a number with so many digits behind the point, and one that would be lost by that
+// with an exponent.
+func rate(v float64, digits int) string {
+	if v > 0 && v < 10*math.Pow(10, -float64(digits)) {
+		return fmt.Sprintf("%.2e", v)
+	}
+	return fmt.Sprintf("%.*f", digits, v)
 }
 
 func missing(drawn, text string) string {
@@ -227,7 +236,7 @@ func (b *Bench) abortTable() []htmlTable {
 	total := b.All.aborted()
 	for _, a := range b.All.Aborts {
 		t.Rows = append(t.Rows, []cell{{Text: a.Reason}, b.number("%d", a.Count),
-			b.number("%.4f", ratio(a.Count, b.All.Committed)),
+			b.number("%s", rate(ratio(a.Count, b.All.Committed), 4)),
 			b.number("%.1f %%", 100*ratio(a.Count, total))})
 	}
 	return []htmlTable{t}

@@ -43,13 +43,14 @@ type Difference struct {
 }
 
 // Metric is a number of each run; nil where a run has none. Ratios are to the base, nil where one
-// of the two is missing or the base is 0.
+// of the two is missing, the base is 0, or the two are times of which one is modelled.
 type Metric struct {
 	Name   string     `json:"name"`
 	Unit   string     `json:"unit"`
 	Values []*float64 `json:"values"`
 	Ratios []*float64 `json:"ratios"`
 	digits int        // behind the point, for people
+	timed  bool       // the run's clock has a part in it
 }
 
 // NewCompare compares. There is at least one run, and base is the index of one.
@@ -145,14 +146,15 @@ func (c *Compare) warn() {
 // measure makes the rows.
 func (c *Compare) measure() {
 	add := func(name, unit string, digits int, of func(b *Bench) *float64) {
-		m := Metric{Name: name, Unit: unit, digits: digits}
+		m := Metric{Name: name, Unit: unit, digits: digits, timed: unit == "1/s" || unit == "us"}
 		for _, b := range c.benches {
 			m.Values = append(m.Values, of(b))
 		}
 		base := m.Values[c.Base]
-		for _, v := range m.Values {
+		for i, v := range m.Values {
 			var r *float64
-			if v != nil && base != nil && *base != 0 {
+			sameTime := c.Runs[i].Virtual == c.Runs[c.Base].Virtual
+			if (sameTime || !m.timed) && v != nil && base != nil && *base != 0 {
 				r = value(*v / *base)
 			}
 			m.Ratios = append(m.Ratios, r)
@@ -180,7 +182,7 @@ func (c *Compare) measure() {
 	add("aborted attempts", "per commit", 4, func(b *Bench) *float64 {
 		return perCommit(b.All.aborted(), b)
 	})
-	for _, cause := range causesOf(c.named()) {
+	for _, cause := range causesOf(c.benches) {
 		add("aborts: "+cause, "per commit", 4, func(b *Bench) *float64 {
 			return perCommit(abortsOf(&b.All, cause), b)
 		})
@@ -223,11 +225,38 @@ var latencyMetrics = [...]struct {
 
 func value(v float64) *float64 { return &v }
 
+// groups are the indices of the runs in real time and of those in virtual time: their numbers never
+// share a table or a plot.
+func (c *Compare) groups() [][]int {
+	var kinds [2][]int
+	for i, r := range c.Runs {
+		kind := 0
+		if r.Virtual {
+			kind = 1
+		}
+		kinds[kind] = append(kinds[kind], i)
+	}
+	return slices.DeleteFunc(kinds[:], func(g []int) bool { return len(g) == 0 })
+}
+
 // named runs, for plots: with their letter and file.
-func (c *Compare) named() []named {
+func (c *Compare) named(group []int) []named {
 	var all []named
-	for i, b := range c.benches {
-		all = append(all, named{c.Runs[i].Name + " " + shortFile(c.Runs[i].File), b})
+	for _, i := range group {
+		r := c.Runs[i]
+		all = append(all, named{r.Name + " " + shortFile(r.File), i, c.benches[i]})
+	}
+	return all
+}
+
+// columns are the heads of a group's table of metrics.
+func (c *Compare) columns(group []int) []string {
+	all := []string{"metric", "unit"}
+	for _, i := range group {
+		r := c.Runs[i]
+		if all = append(all, ">"+r.Name+marked(r.Virtual)); i != c.Base {
+			all = append(all, ">"+r.Name+"/"+c.Runs[c.Base].Name)
+		}
 	}
 	return all
 }
@@ -275,7 +304,9 @@ func (c *Compare) kinds() []string {
 func (m *Metric) text(i, base int) (number, times string) {
 	number, times = "-", "-"
 	if v := m.Values[i]; v != nil {
-		number = fmt.Sprintf("%.*f", m.digits, *v)
+		if number = fmt.Sprintf("%.*f", m.digits, *v); m.digits > 2 {
+			number = rate(*v, m.digits)
+		}
 	}
 	if r := m.Ratios[i]; r != nil {
 		times = fmt.Sprintf("%.3gx", *r)
@@ -324,26 +355,24 @@ func (c *Compare) WriteText(w io.Writer) error {
 		}
 		s.WriteString("\n")
 	}
-	heads = []string{"metric", "unit"}
-	for i, r := range c.Runs {
-		heads = append(heads, ">"+r.Name+marked(r.Virtual))
-		if i != c.Base {
-			heads = append(heads, ">"+r.Name+"/"+c.Runs[c.Base].Name)
+	for n, group := range c.groups() {
+		if n > 0 {
+			s.WriteString("\n")
 		}
-	}
-	metrics := newTable(heads...)
-	for _, m := range c.Metrics {
-		row := []string{m.Name, m.Unit}
-		for i := range c.Runs {
-			number, times := m.text(i, c.Base)
-			if row = append(row, number); i != c.Base {
-				row = append(row, times)
+		metrics := newTable(c.columns(group)...)
+		for _, m := range c.Metrics {
+			row := []string{m.Name, m.Unit}
+			for _, i := range group {
+				number, times := m.text(i, c.Base)
+				if row = append(row, number); i != c.Base {
+					row = append(row, times)
+				}
 			}
+			metrics.row(row...)
 		}
-		metrics.row(row...)
-	}
-	if err := metrics.write(&s, ""); err != nil {
-		return err
+		if err := metrics.write(&s, ""); err != nil {
+			return err
+		}
 	}
 	_, err := io.WriteString(w, s.String())
 	return err

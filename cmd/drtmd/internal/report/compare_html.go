@@ -17,25 +17,13 @@ func (c *Compare) WriteHTML(w io.Writer) error {
 		p.Modelled = p.Modelled || r.Virtual
 	}
 	p.Sections = []section{{ID: "runs", Title: "Runs", Tables: []htmlTable{c.runTable()}}}
-	for _, f := range []struct {
-		id, title, none string
-		draw            func([]named) (string, error)
-		metrics         string // beginnings of the names of those beside the plot
-	}{
-		{"throughput", "Throughput over time", "No run has a series.", throughputPlot,
-			"committed|rolled back"},
-		{"latency", "Latency", "No run has quantiles.", latencyPlot, "latency"},
-		{"aborts", "Aborts by cause", "No attempt was aborted.", abortPlot, "abort|given up|unknown"},
-	} {
-		drawn, err := f.draw(c.named())
+	for _, group := range c.groups() {
+		more, err := c.sections(group)
 		if err != nil {
 			return err
 		}
-		p.Sections = append(p.Sections, section{ID: f.id, Title: f.title, Figure: figure(drawn),
-			Note: missing(drawn, f.none), Tables: []htmlTable{c.metricTable(f.title, f.metrics)}})
+		p.Sections = append(p.Sections, more...)
 	}
-	p.Sections = append(p.Sections, section{ID: "verbs", Title: "Verbs and paths",
-		Tables: []htmlTable{c.metricTable("Verbs and paths", "verbs|payload|fallback")}})
 	settings := section{ID: "settings", Title: "Settings that differ"}
 	if settings.Tables = c.differenceTable(); settings.Tables == nil {
 		settings.Note = "None."
@@ -46,6 +34,40 @@ func (c *Compare) WriteHTML(w io.Writer) error {
 	}
 	p.Sections = append(p.Sections, settings, commands)
 	return writePage(w, p)
+}
+
+// sections with the numbers of a group.
+func (c *Compare) sections(group []int) ([]section, error) {
+	clock := ""
+	if len(c.groups()) > 1 || c.Runs[group[0]].Virtual {
+		clock = map[bool]string{true: ", modelled in virtual time", false: ", in real time"}[c.
+			Runs[group[0]].Virtual]
+	}
+	id := map[bool]string{true: "-modelled"}[c.Runs[group[0]].Virtual]
+	var all []section
+	for _, f := range []struct {
+		id, title, none string
+		draw            func([]named) (string, error)
+		metrics         string // beginnings of the names of those beside the plot
+	}{
+		{"throughput", "Throughput over time", "No run has a series.", throughputPlot,
+			"committed|rolled back"},
+		{"latency", "Latency", "No run has quantiles.", latencyPlot, "latency"},
+		{"aborts", "Aborts by cause", "No attempt was aborted.", abortPlot, "abort|given up|unknown"},
+		{"verbs", "Verbs and paths", "", nil, "verbs|payload|fallback"},
+	} {
+		s := section{ID: f.id + id, Title: f.title + clock,
+			Tables: []htmlTable{c.metricTable(f.title+clock, f.metrics, group)}}
+		if f.draw != nil {
+			drawn, err := f.draw(c.named(group))
+			if err != nil {
+				return nil, err
+			}
+			s.Figure, s.Note = figure(drawn), missing(drawn, f.none)
+		}
+		all = append(all, s)
+	}
+	return all, nil
 }
 
 func (c *Compare) runTable() htmlTable {
@@ -64,14 +86,8 @@ func (c *Compare) runTable() htmlTable {
 }
 
 // metricTable has the metrics whose names begin with one of the words, which | separates.
-func (c *Compare) metricTable(caption, begins string) htmlTable {
-	t := htmlTable{Caption: caption + ": runs and their ratios", Heads: heads("metric", "unit")}
-	for i, r := range c.Runs {
-		t.Heads = append(t.Heads, cell{Text: r.Name, Number: true})
-		if i != c.Base {
-			t.Heads = append(t.Heads, cell{Text: r.Name + "/" + c.Runs[c.Base].Name, Number: true})
-		}
-	}
+func (c *Compare) metricTable(caption, begins string, group []int) htmlTable {
+	t := htmlTable{Caption: caption + ": runs and their ratios", Heads: heads(c.columns(group)...)}
 	for _, m := range c.Metrics {
 		wanted := false
 		for _, b := range strings.Split(begins, "|") {
@@ -81,7 +97,8 @@ func (c *Compare) metricTable(caption, begins string) htmlTable {
 			continue
 		}
 		row := words(m.Name, m.Unit)
-		for i, r := range c.Runs {
+		for _, i := range group {
+			r := c.Runs[i]
 			number, times := m.text(i, c.Base)
 			row = append(row, cell{number, true, r.Virtual && number != "-"})
 			if i != c.Base {

@@ -12,27 +12,19 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// named is a run and what it is called in a plot.
+// named is a run, its place among the runs that are compared, and what it is called in a plot.
 type named struct {
-	name string
+	name  string
+	index int
 	*Bench
 }
 
-// clockWord is put on axes.
+// clockWord is put on axes. All runs of a plot have the same kind of time.
 func clockWord(runs []named) string {
-	virtual := 0
-	for _, r := range runs {
-		if r.Virtual {
-			virtual++
-		}
-	}
-	switch virtual {
-	case 0:
-		return ""
-	case len(runs):
+	if len(runs) > 0 && runs[0].Virtual {
 		return ", modelled"
 	}
-	return ", partly modelled"
+	return ""
 }
 
 // throughputPlot is "" if no run has a series.
@@ -65,7 +57,7 @@ func throughputPlot(runs []named) (string, error) {
 		return "", err
 	}
 	label := "Committed transactions per second over time" + word + "."
-	for i, r := range runs {
+	for _, r := range runs {
 		c := curve{name: r.name}
 		low, high := math.Inf(1), 0.0
 		for _, x := range r.Series {
@@ -76,7 +68,7 @@ func throughputPlot(runs []named) (string, error) {
 				low, high = min(low, v), max(high, v)
 			}
 		}
-		if err := addCurve(p, i, len(runs), c); err != nil {
+		if err := addCurve(p, r.index, len(runs), c); err != nil {
 			return "", err
 		}
 		if high > 0 {
@@ -143,7 +135,7 @@ func latencyPlot(runs []named) (string, error) {
 	}
 	p := newPlot("latency [us"+word+"]", "transactions that took at most so long")
 	for i, c := range curves {
-		if err := addCurve(p, i, len(curves), c); err != nil {
+		if err := addCurve(p, runs[i].index, len(curves), c); err != nil {
 			return "", err
 		}
 	}
@@ -164,7 +156,11 @@ func latencyPlot(runs []named) (string, error) {
 
 // abortPlot is "" if nothing was aborted.
 func abortPlot(runs []named) (string, error) {
-	causes := causesOf(runs)
+	var benches []*Bench
+	for _, r := range runs {
+		benches = append(benches, r.Bench)
+	}
+	causes := causesOf(benches)
 	if len(causes) == 0 {
 		return "", nil
 	}
@@ -181,9 +177,9 @@ func abortPlot(runs []named) (string, error) {
 		for j, cause := range causes {
 			values[j] = ratio(abortsOf(&r.All, cause), r.All.Committed)
 			most = max(most, values[j])
-			shown := fmt.Sprintf(" %.4g", values[j])
+			shown := fmt.Sprintf("%.3g", values[j])
 			if len(runs) > 1 {
-				shown = fmt.Sprintf(" %s %.4g", letter(i), values[j])
+				shown = fmt.Sprintf("%s %.3g", letter(r.index), values[j])
 			}
 			// The first run is on top, as in the legend.
 			y := -float64(j) + (float64(len(runs)-1)/2-float64(i))/group
@@ -195,7 +191,7 @@ func abortPlot(runs []named) (string, error) {
 			if err != nil {
 				return "", err
 			}
-			bar.Color, bar.LineStyle.Width = colorOf(i), 0
+			bar.Color, bar.LineStyle.Width = colorOf(r.index), 0
 			p.Add(bar)
 		}
 		l, err := plotter.NewLabels(labels)
@@ -206,6 +202,7 @@ func abortPlot(runs []named) (string, error) {
 			l.TextStyle[j].Font = p.X.Tick.Label.Font
 			l.TextStyle[j].YAlign = draw.YCenter
 		}
+		l.Offset.X = 4
 		p.Add(l)
 	}
 	p.X.Min, p.X.Max = 0, max(most*1.3, 1e-6)
@@ -223,7 +220,7 @@ func causeTicks(causes []string) plot.ConstantTicks {
 }
 
 // causesOf aborts, in the order in which the runs name them.
-func causesOf(runs []named) []string {
+func causesOf(runs []*Bench) []string {
 	var all []string
 	seen := map[string]bool{}
 	for _, r := range runs {

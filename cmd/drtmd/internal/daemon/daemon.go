@@ -53,6 +53,8 @@ const (
 	leaseLook = 50 * time.Millisecond
 	// retryWait is between two attempts at what failed.
 	retryWait = 500 * time.Millisecond
+	// longestWait is between two attempts at what has failed often.
+	longestWait = 10 * time.Second
 )
 
 // Daemon is a node.
@@ -92,8 +94,9 @@ type Daemon struct {
 	shards   member.ShardMap // of version
 	run      *run            // led by this daemon
 	rebuild  bool            // the plane is used up, or was never built
-	building bool
-	served   bool // READY was said
+	building bool            // or waits to try again
+	failures int             // to build, one after the other
+	served   bool            // READY was said
 	draining bool
 	degraded []string
 	watched  []*gone

@@ -164,22 +164,45 @@ func (d *Daemon) lead(ctx context.Context, s member.Session, st *member.State) {
 	d.calls.Add(1)
 	go func() {
 		defer d.calls.Done()
-		err := d.build(ctx, s, st)
-		d.mu.Lock()
-		d.building = false
-		d.rebuild = err != nil
-		newest := d.state.Shards.Version <= st.Shards.Version+1
-		d.mu.Unlock()
-		if err != nil && ctx.Err() == nil && newest && !errors.Is(err, member.ErrStale) {
-			d.setPhase(status.Connecting, err.Error())
-			d.event(status.Warn, "the data plane was not built: "+err.Error())
-		}
-		select {
-		case <-time.After(retryWait):
-		case <-ctx.Done():
-		}
+		d.tryBuild(ctx, s, st)
 		d.poke()
 	}()
+}
+
+// tryBuild builds once. After a failure it waits, longer each time, so that a member that cannot
+// build its part is not asked all the time; other members are a reason to try again at once.
+func (d *Daemon) tryBuild(ctx context.Context, s member.Session, st *member.State) {
+	err := d.build(ctx, s, st)
+	d.mu.Lock()
+	newest := d.state.Shards.Version <= st.Shards.Version+1
+	d.rebuild = err != nil
+	d.failures++
+	if err == nil {
+		d.failures = 0
+	}
+	wait := min(retryWait<<min(d.failures, 8), longestWait)
+	d.mu.Unlock()
+	if err != nil && ctx.Err() == nil && newest && !errors.Is(err, member.ErrStale) {
+		d.setPhase(status.Connecting, err.Error())
+		d.event(status.Warn, "the data plane was not built: "+err.Error())
+	}
+	tick := time.NewTicker(leaseLook)
+	defer tick.Stop()
+	same := func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return d.state.Newest().Epoch == st.Active.Epoch && !d.draining
+	}
+	for end := time.Now().Add(wait); err != nil && time.Now().Before(end) && same(); {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			err = nil
+		}
+	}
+	d.mu.Lock()
+	d.building = false
+	d.mu.Unlock()
 }
 
 // waiting says what a node that is not in the plane waits for.

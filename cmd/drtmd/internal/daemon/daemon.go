@@ -369,7 +369,8 @@ func (c *cleanup) within(bound time.Duration) error {
 	case err := <-done:
 		return err
 	case <-time.After(bound):
-		return fmt.Errorf("not everything was closed within %v: a worker thread may hang, or a disk", bound)
+		return fmt.Errorf("not everything was closed within %v: a worker thread or a disk may hang",
+			bound)
 	}
 }
 

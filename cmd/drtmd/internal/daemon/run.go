@@ -114,8 +114,8 @@ func (d *Daemon) beginRun(ctx context.Context) (context.Context, *run, error) {
 			d.run.name)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	r := &run{name: fmt.Sprintf("%s-%s", time.Now().UTC().Format("20060102T150405.000"), d.cfg.Node.Hostname()),
-		cancel: cancel, ended: make(chan struct{})}
+	now := time.Now().UTC().Format("20060102T150405.000")
+	r := &run{name: now + "-" + d.cfg.Node.Hostname(), cancel: cancel, ended: make(chan struct{})}
 	d.run = r
 	return ctx, r, nil
 }

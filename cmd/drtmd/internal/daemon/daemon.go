@@ -89,7 +89,6 @@ type Daemon struct {
 	state    member.State
 	phase    status.Phase
 	reason   string
-	lost     chan error // of the session; gets one
 	version  member.ShardVersion
 	shards   member.ShardMap // of version
 	run      *run            // led by this daemon

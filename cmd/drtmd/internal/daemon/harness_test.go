@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -321,10 +320,4 @@ func (n *testNode) remove(by *testNode) member.Member {
 		n.w.t.Fatal(err)
 	}
 	return self
-}
-
-// hasEvent reports whether one of the last events satisfies f.
-func (n *testNode) hasEvent(f func(e status.Event) bool) bool {
-	s := n.self()
-	return s != nil && slices.ContainsFunc(s.Events, f)
 }

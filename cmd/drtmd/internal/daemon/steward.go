@@ -68,7 +68,11 @@ func (d *Daemon) cutOff(s member.Session, st *member.State) {
 					zap.Error(err))
 				return // the epoch must not become active
 			}
-			d.degrade(m)
+			if i := d.part.Info(); i != nil && i.Running {
+				d.degrade(m)
+			} else {
+				d.event(status.Info, cause.Error())
+			}
 		}
 	}
 	err := s.Fenced(st.Pending.Epoch)
@@ -101,7 +105,7 @@ func (d *Daemon) partitions() []member.Member {
 	return slices.Clone(d.shards.Primary)
 }
 
-// degrade notes what is left of a member that is gone.
+// degrade notes what is left of a member that is gone while clients run.
 func (d *Daemon) degrade(m member.Member) {
 	text := fmt.Sprintf("partition of %v is gone; records that its clients had locked stay locked until "+
 		"the tables are loaded again: recovery comes with durability", m)

@@ -142,22 +142,23 @@ func (s *session) Remove(m member.Member) error {
 }
 
 func (s *session) Leave() error {
-	err := s.held()
-	if err == nil {
-		_, err = s.r.change(s.ctx, func(old *member.State) (member.State, error) {
+	s.mu.Lock()
+	first, lost := !s.left, s.lost
+	s.left = true // what the watch says from here on is no loss
+	s.wake.Broadcast()
+	s.mu.Unlock()
+	var err error
+	if first && lost == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), s.r.changeTimeout())
+		_, err = s.r.change(ctx, func(old *member.State) (member.State, error) {
 			return old.Remove(s.self)
 		}, func() []clientv3.Op { return []clientv3.Op{clientv3.OpDelete(s.r.aliveKey(s.self))} })
-		ctx, cancel := context.WithTimeout(s.ctx, s.r.callTimeout())
 		_, _ = s.r.client.Revoke(ctx, s.lease) // it ends by itself as well
 		cancel()
 	}
-	s.mu.Lock()
-	s.left = true
-	s.wake.Broadcast()
-	s.mu.Unlock()
 	s.cancel()
 	s.wg.Wait()
-	if errors.Is(err, member.ErrNotMember) || errors.Is(err, member.ErrLeaseLost) {
+	if errors.Is(err, member.ErrNotMember) {
 		return nil
 	}
 	return err

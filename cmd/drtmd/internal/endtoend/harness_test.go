@@ -1,0 +1,377 @@
+package endtoend
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"drtmd/cmd/drtmd/internal/cli"
+	"drtmd/cmd/drtmd/internal/status"
+)
+
+// asCommand in the environment makes the test binary be drtmd.
+const asCommand = "DRTMD_TEST_AS_COMMAND"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" {
+		os.Exit(cli.Main(os.Args[1:], os.Stdout, os.Stderr))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+const (
+	// bound is for what takes milliseconds on a machine of one's own.
+	bound = 60 * time.Second
+	// lease is the shortest that etcd gives.
+	lease = 2 * time.Second
+)
+
+// needsSharing skips what no race build can do.
+func needsSharing(t *testing.T) {
+	t.Helper()
+	if raceBuild {
+		t.Skip("race builds have the memory of shm on the Go heap: one process only")
+	}
+}
+
+// lab is where the nodes of a test live.
+type lab struct {
+	t     *testing.T
+	dir   string
+	args  []string // of every node
+	env   []string
+	tls   []string // of clients
+	nodes []*node
+}
+
+func newLab(t *testing.T, args ...string) *lab {
+	t.Helper()
+	needsSharing(t)
+	// Names of sockets are short: not t.TempDir, which has the test's name in it.
+	dir, err := os.MkdirTemp("", "lab")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &lab{t: t, dir: dir, args: append([]string{"--admin-listen", "127.0.0.1:0",
+		"--transport-run-dir", filepath.Join(dir, "run"), "--data-accounts", "200"}, args...)}
+	t.Cleanup(func() {
+		for _, n := range l.nodes {
+			n.kill()
+		}
+		if t.Failed() {
+			for _, n := range l.nodes {
+				t.Logf("log of %s:\n%s", n.name, n.err.String())
+			}
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+// buffer is written by a process and read by the test.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// node is a process of drtmd serve.
+type node struct {
+	l        *lab
+	name     string
+	args     []string
+	cmd      *exec.Cmd
+	out, err *buffer
+	ended    chan struct{}
+	exit     error
+	control  string
+	admin    string
+}
+
+// command makes a process of drtmd.
+func command(ctx context.Context, env []string, args ...string) *exec.Cmd {
+	self, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	c := exec.CommandContext(ctx, self, args...)
+	c.Env = append(append(os.Environ(), asCommand+"=1"), env...)
+	return c
+}
+
+// start starts a node; await waits for it.
+func (l *lab) start(name string, args ...string) *node {
+	l.t.Helper()
+	n := &node{l: l, name: name, args: append(append([]string{"serve", "--node-name", name,
+		"--node-state-dir", filepath.Join(l.dir, name), "--control-listen", "127.0.0.1:0",
+		"--cluster-lease", lease.String()}, l.args...), args...)}
+	l.nodes = append(l.nodes, n)
+	n.launch()
+	return n
+}
+
+func (n *node) launch() {
+	n.l.t.Helper()
+	n.out, n.err, n.ended = &buffer{}, &buffer{}, make(chan struct{})
+	n.cmd = command(context.Background(), n.l.env, n.args...)
+	n.cmd.Stdout, n.cmd.Stderr = n.out, n.err
+	if err := n.cmd.Start(); err != nil {
+		n.l.t.Fatal(err)
+	}
+	go func() {
+		n.exit = n.cmd.Wait()
+		close(n.ended)
+	}()
+}
+
+// restart starts the node again, on the same port.
+func (n *node) restart() {
+	n.l.t.Helper()
+	for i, a := range n.args {
+		if a == "--control-listen" {
+			n.args[i+1] = n.control
+		}
+	}
+	n.launch()
+	n.await()
+}
+
+var readyLine = regexp.MustCompile(`(?m)^READY .* control (\S+), admin (\S+)$`)
+
+// await waits until the node is ready.
+func (n *node) await() *node {
+	n.l.t.Helper()
+	until(n.l.t, n.name+" is ready", func() bool {
+		select {
+		case <-n.ended:
+			n.l.t.Fatalf("%s has ended: %v\n%s", n.name, n.exit, n.err.String())
+		default:
+		}
+		m := readyLine.FindStringSubmatch(n.out.String())
+		if m == nil {
+			return false
+		}
+		n.control, n.admin = m[1], m[2]
+		return true
+	})
+	return n
+}
+
+// cluster starts some nodes and waits for them, and until each knows all.
+func (l *lab) cluster(nodes int) {
+	l.t.Helper()
+	l.start("n0").await()
+	for i := 1; i < nodes; i++ {
+		l.start(fmt.Sprintf("n%d", i), "--cluster-join", l.nodes[0].control)
+	}
+	for _, n := range l.nodes[1:] {
+		n.await()
+	}
+	l.allReady(l.nodes[0], nodes)
+}
+
+// allReady waits until a node sees so many nodes ready.
+func (l *lab) allReady(asked *node, nodes int) *status.Cluster {
+	l.t.Helper()
+	var st *status.Cluster
+	until(l.t, fmt.Sprintf("%d nodes are ready", nodes), func() bool {
+		st = l.status(asked)
+		return st != nil && len(st.State.Active.Members) == nodes && count(st, status.Ready) == nodes
+	})
+	return st
+}
+
+func count(st *status.Cluster, p status.Phase) int {
+	k := 0
+	for _, n := range st.Nodes {
+		if n.Phase == p {
+			k++
+		}
+	}
+	return k
+}
+
+// status asks a node; nil if it does not answer.
+func (l *lab) status(n *node) *status.Cluster {
+	l.t.Helper()
+	out, _, _ := l.run("status", append([]string{"--json", "--cluster", n.control}, l.tls...)...)
+	st := &status.Cluster{}
+	if json.Unmarshal([]byte(out), st) != nil {
+		return nil
+	}
+	return st
+}
+
+// self is what a node says of itself.
+func (l *lab) self(n *node) *status.Node {
+	l.t.Helper()
+	st := l.status(n)
+	if st == nil {
+		return nil
+	}
+	for i := range st.Nodes {
+		if st.Nodes[i].Member.Name == n.name {
+			return &st.Nodes[i]
+		}
+	}
+	return nil
+}
+
+// run runs a command of drtmd to its end.
+func (l *lab) run(name string, args ...string) (stdout, stderr string, code int) {
+	l.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*bound)
+	defer cancel()
+	var out, errs buffer
+	c := command(ctx, l.env, append([]string{name}, args...)...)
+	c.Stdout, c.Stderr = &out, &errs
+	err := c.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		l.t.Fatalf("%s %v: %v", name, args, err)
+	}
+	return out.String(), errs.String(), c.ProcessState.ExitCode()
+}
+
+// bench runs a benchmark on the cluster of a node; more flags may follow.
+func (l *lab) bench(n *node, args ...string) (stdout, stderr string, code int) {
+	l.t.Helper()
+	return l.run("bench", l.benchArgs(n, args...)...)
+}
+
+func (l *lab) benchArgs(n *node, args ...string) []string {
+	return append(append([]string{"--cluster", n.control, "--accounts", "200", "--warmup", "100ms",
+		"--fibers", "4", "--distributed", "0.2"}, l.tls...), args...)
+}
+
+// proved runs a short benchmark that must be strictly serializable.
+func (l *lab) proved(n *node) {
+	l.t.Helper()
+	out, errs, code := l.bench(n, "--duration", "300ms", "--check")
+	if code != 0 || !strings.Contains(out, "\nstrictly serializable: yes (") ||
+		!strings.Contains(out, "\nsums conserved: yes\n") {
+		l.t.Fatalf("exit code %d\n%s\n%s", code, out, errs)
+	}
+}
+
+// background is a command that runs while the test does something.
+type background struct {
+	l        *lab
+	cmd      *exec.Cmd
+	out, err *buffer
+	ended    chan struct{}
+}
+
+// benching starts a long benchmark and waits until it measures.
+func (l *lab) benching(n *node, args ...string) *background {
+	l.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	b := &background{l: l, out: &buffer{}, err: &buffer{}, ended: make(chan struct{})}
+	b.cmd = command(ctx, l.env, append([]string{"bench"}, l.benchArgs(n, args...)...)...)
+	b.cmd.Stdout, b.cmd.Stderr = b.out, b.err
+	if err := b.cmd.Start(); err != nil {
+		l.t.Fatal(err)
+	}
+	go func() {
+		_ = b.cmd.Wait() // the code is what counts
+		close(b.ended)
+	}()
+	l.t.Cleanup(func() { cancel(); <-b.ended })
+	b.says("measuring, .*: [1-9][0-9]* committed/s")
+	return b
+}
+
+// says waits for a line of stderr.
+func (b *background) says(pattern string) {
+	b.l.t.Helper()
+	re := regexp.MustCompile(pattern)
+	until(b.l.t, "the benchmark says "+pattern, func() bool {
+		if re.MatchString(b.err.String()) {
+			return true
+		}
+		select {
+		case <-b.ended:
+			b.l.t.Fatalf("ended with code %d\n%s\n%s", b.cmd.ProcessState.ExitCode(), b.out, b.err)
+		default:
+		}
+		return false
+	})
+}
+
+// ends waits for the end and checks the exit code.
+func (b *background) ends(code int) (stdout, stderr string) {
+	b.l.t.Helper()
+	select {
+	case <-b.ended:
+	case <-time.After(2 * bound):
+		b.l.t.Fatalf("the benchmark does not end\n%s\n%s", b.out, b.err)
+	}
+	if got := b.cmd.ProcessState.ExitCode(); got != code {
+		b.l.t.Fatalf("exit code %d, want %d\n%s\n%s", got, code, b.out, b.err)
+	}
+	return b.out.String(), b.err.String()
+}
+
+func (n *node) signal(s syscall.Signal) {
+	n.l.t.Helper()
+	if err := n.cmd.Process.Signal(s); err != nil {
+		n.l.t.Fatal(err)
+	}
+}
+
+// kill ends the process at once, if it has not.
+func (n *node) kill() {
+	_ = n.cmd.Process.Signal(syscall.SIGCONT) // it may have ended
+	_ = n.cmd.Process.Kill()                  // as well
+	<-n.ended
+}
+
+// drains tells the node to stop, and wants it to do so in peace.
+func (n *node) drains() {
+	n.l.t.Helper()
+	n.signal(syscall.SIGTERM)
+	select {
+	case <-n.ended:
+	case <-time.After(bound):
+		n.l.t.Fatalf("%s does not drain", n.name)
+	}
+	if n.exit != nil {
+		n.l.t.Errorf("%s: %v\n%s", n.name, n.exit, n.err.String())
+	}
+}
+
+// until waits for a condition.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(bound); !ok(); time.Sleep(30 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within %v: %s", bound, what)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -47,6 +48,9 @@ func needsSharing(t *testing.T) {
 	}
 }
 
+// labs bounds those that live at the same time.
+var labs = make(chan struct{}, 3)
+
 // lab is where the nodes of a test live.
 type lab struct {
 	t     *testing.T
@@ -60,8 +64,12 @@ type lab struct {
 func newLab(t *testing.T, args ...string) *lab {
 	t.Helper()
 	needsSharing(t)
-	// Names of sockets are short: not t.TempDir, which has the test's name in it.
-	dir, err := os.MkdirTemp("", "lab")
+	// Every worker spins: more labs than CPUs take turns with their leases at stake.
+	labs <- struct{}{}
+	t.Cleanup(func() { <-labs })
+	// Names of sockets are short: not t.TempDir, which has the test's name in it. And a disk that
+	// others write to may hold etcd up for longer than the shortest lease: memory does not.
+	dir, err := os.MkdirTemp("/dev/shm", "lab")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,12 +133,37 @@ func command(ctx context.Context, env []string, args ...string) *exec.Cmd {
 	return c
 }
 
+// ports below those that the system gives out: a node that starts again finds its own free.
+var nextPort = struct {
+	sync.Mutex
+	port int
+}{port: 20000 + os.Getpid()%4000}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	nextPort.Lock()
+	defer nextPort.Unlock()
+	for range 1000 {
+		nextPort.port++
+		address := fmt.Sprintf("127.0.0.1:%d", nextPort.port)
+		if c, err := net.Listen("tcp", address); err == nil {
+			if err := c.Close(); err != nil {
+				t.Fatal(err)
+			}
+			return address
+		}
+	}
+	t.Fatal("no free port")
+	return ""
+}
+
 // start starts a node; await waits for it.
 func (l *lab) start(name string, args ...string) *node {
 	l.t.Helper()
 	n := &node{l: l, name: name, args: append(append([]string{"serve", "--node-name", name,
-		"--node-state-dir", filepath.Join(l.dir, name), "--control-listen", "127.0.0.1:0",
-		"--cluster-lease", lease.String()}, l.args...), args...)}
+		"--node-state-dir", filepath.Join(l.dir, name), "--control-listen", freePort(l.t),
+		"--cluster-etcd-listen", freePort(l.t), "--cluster-lease", lease.String()}, l.args...),
+		args...)}
 	l.nodes = append(l.nodes, n)
 	n.launch()
 	return n
@@ -150,14 +183,9 @@ func (n *node) launch() {
 	}()
 }
 
-// restart starts the node again, on the same port.
+// restart starts the node again, on the same ports.
 func (n *node) restart() {
 	n.l.t.Helper()
-	for i, a := range n.args {
-		if a == "--control-listen" {
-			n.args[i+1] = n.control
-		}
-	}
 	n.launch()
 	n.await()
 }

@@ -213,8 +213,9 @@ func (b *Bench) latencyTable() []htmlTable {
 	if l == nil {
 		return nil
 	}
-	t := htmlTable{Caption: fmt.Sprintf("Latency of committed transactions, retries included; %d samples",
-		l.Samples), Heads: heads("share", ">at most [us]")}
+	t := htmlTable{Heads: heads("share", ">at most [us]"),
+		Caption: fmt.Sprintf("Latency of committed transactions, retries included; %d samples",
+			l.Samples)}
 	row := func(name string, ns int64) {
 		t.Rows = append(t.Rows, []cell{{Text: name}, b.number("%s", micro(ns))})
 	}

@@ -187,8 +187,12 @@ func (c *Compare) measure() {
 			return perCommit(abortsOf(&b.All, cause), b)
 		})
 	}
-	add("given up", "transactions", 0, func(b *Bench) *float64 { return value(float64(b.All.GivenUp)) })
-	add("unknown", "transactions", 0, func(b *Bench) *float64 { return value(float64(b.All.Unknown)) })
+	add("given up", "transactions", 0, func(b *Bench) *float64 {
+		return value(float64(b.All.GivenUp))
+	})
+	add("unknown", "transactions", 0, func(b *Bench) *float64 {
+		return value(float64(b.All.Unknown))
+	})
 	add("fallbacks", "per attempt", 4, func(b *Bench) *float64 { return value(b.Paths.Fallback) })
 	for _, op := range c.opcodes() {
 		add("verbs: "+op, "per commit", 3, func(b *Bench) *float64 {

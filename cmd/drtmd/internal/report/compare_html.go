@@ -71,8 +71,8 @@ func (c *Compare) sections(group []int) ([]section, error) {
 }
 
 func (c *Compare) runTable() htmlTable {
-	t := htmlTable{Caption: "Runs and their verdicts", Heads: heads("run", "file", "workload", "protocol",
-		"transport", "date", "time", "strictly serializable", "sums conserved")}
+	t := htmlTable{Caption: "Runs and their verdicts", Heads: heads("run", "file", "workload",
+		"protocol", "transport", "date", "time", "strictly serializable", "sums conserved")}
 	for i, r := range c.Runs {
 		b := c.benches[i]
 		clock := "real"

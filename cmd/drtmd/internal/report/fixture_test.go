@@ -35,8 +35,8 @@ func fixedRun() *Bench {
 		Series: []load.Point{{At: 0, Span: time.Second, Committed: 1000, Attempts: 1010, Aborted: 10},
 			{At: time.Second, Span: time.Second, Committed: 1900, Attempts: 1920, Aborted: 20},
 			{At: 2 * time.Second, Span: time.Second, Committed: 2100, Attempts: 2120, Aborted: 20}},
-		Quantiles: []load.Quantile{{P: 0, Ns: 900}, {P: .5, Ns: 2000}, {P: .9, Ns: 4000}, {P: .99, Ns: 9000},
-			{P: 1, Ns: 47000}},
+		Quantiles: []load.Quantile{{P: 0, Ns: 900}, {P: .5, Ns: 2000}, {P: .9, Ns: 4000},
+			{P: .99, Ns: 9000}, {P: 1, Ns: 47000}},
 	}
 }
 

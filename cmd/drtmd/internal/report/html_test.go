@@ -205,7 +205,9 @@ func TestPageOfUnusualRuns(t *testing.T) {
 		plots  int
 	}{
 		{"no series", func(b *Bench) { b.Series = nil }, []string{"The run has no series."}, 2},
-		{"one point", func(b *Bench) { b.Series = b.Series[1:2]; b.Quantiles = b.Quantiles[1:2] }, nil, 3},
+		{"one point", func(b *Bench) {
+			b.Series, b.Quantiles = b.Series[1:2], b.Quantiles[1:2]
+		}, nil, 3},
 		{"one quantile of no time", func(b *Bench) { b.Quantiles = []load.Quantile{{P: 1}} }, nil, 3},
 		{"points without time", func(b *Bench) {
 			b.Series = []load.Point{{At: 0, Span: 0}, {At: 0, Span: 0}}
@@ -215,7 +217,8 @@ func TestPageOfUnusualRuns(t *testing.T) {
 				Series: []load.Point{{At: time.Second, Span: time.Second}}}
 			b.All.Aborts = []AbortRow{{"locked", 5}}
 		}, []string{"No latency was measured.", "committed/s 0"}, 2},
-		{"interrupted", func(b *Bench) { b.Interrupted = true }, []string{"shorter than was asked for"}, 3},
+		{"interrupted", func(b *Bench) { b.Interrupted = true },
+			[]string{"shorter than was asked for"}, 3},
 		{"lost", func(b *Bench) { b.Lost = "node 2 is gone"; b.Conserved = "unknown: node 2 is gone" },
 			[]string{"lost node 2 is gone", "what the lost nodes recorded is gone"}, 3},
 		{"violated", func(b *Bench) {
@@ -250,7 +253,8 @@ func TestPageOfUnusualRuns(t *testing.T) {
 func TestPageEscapesWhatItShows(t *testing.T) {
 	const evil = `<script>alert(1)</script>"'><img src=x onerror=alert(2)>`
 	b := fixedRun()
-	b.Workload, b.Settings, b.Protocol, b.Mutation, b.Device, b.Conserved = evil, evil, evil, evil, evil, evil
+	b.Workload, b.Settings, b.Protocol, b.Mutation = evil, evil, evil, evil
+	b.Device, b.Conserved = evil, evil
 	b.Lost, b.Command, b.Machine.CPU, b.AtomicScope = evil, []string{evil}, evil, evil
 	b.Kinds[0].Name = evil
 	b.All.Aborts = []AbortRow{{evil, 3}}

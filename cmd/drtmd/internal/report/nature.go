@@ -27,5 +27,5 @@ func (b *Bench) Natures() []Nature {
 	return append(all, Nature{"transport " + b.Transport, "unknown", "this version does not know it"})
 }
 
-var htmEmulated = Nature{"hardware transactional memory", "emulated", "by a word beside each line " +
-	"of 64 bytes; its cost is the emulation's, not that of Intel's RTM"}
+var htmEmulated = Nature{"hardware transactional memory", "emulated", "by a word beside each " +
+	"line of 64 bytes; its cost is the emulation's, not that of Intel's RTM"}

@@ -61,7 +61,7 @@ func letter(i int) string {
 	return s
 }
 
-// newPlot is empty, with axes. modelled is said on both.
+// newPlot is empty, with axes.
 func newPlot(x, y string) *plot.Plot {
 	p := plot.New()
 	sans := font.Font{Typeface: "Liberation", Variant: "Sans", Size: plotText}
@@ -78,8 +78,8 @@ func newPlot(x, y string) *plot.Plot {
 	return p
 }
 
-// addCurve draws a line, with a symbol on some of its points if there are several curves or if it is
-// a point only.
+// addCurve draws a line, with a symbol on some of its points if there are several curves or if it
+// is a point only.
 func addCurve(p *plot.Plot, i, of int, c curve) error {
 	if len(c.points) == 0 {
 		return nil

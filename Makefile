@@ -24,8 +24,9 @@ NATIVE ?=
 help: ## print this table
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile
 
-demo: build ## build, and run transactions on three nodes on shared memory, proved serializable
-	bin/drtmd bench --warmup 500ms --duration 2s --check
+demo: build ## build, and run transactions on a cluster of three processes, proved serializable
+	bin/drtmd up -- drtmd bench --cluster up --warmup 500ms --duration 2s --check \
+	  --report bin/demo-report
 
 build: ## build bin/drtmd
 	@$(BOOTSTRAP) build

@@ -13,7 +13,7 @@
 //
 // # Leases
 //
-// A keep-alive is sent each third of the lease. A member may serve until the time at which the last
+// A keep-alive is sent each quarter of the lease. A member may serve until the time at which the last
 // keep-alive that was answered had been sent, plus the lease: etcd cannot have given it up before.
 // An etcd that restarts gives every lease its whole time again, which errs to the safe side.
 //

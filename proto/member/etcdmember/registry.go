@@ -13,6 +13,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 
 	"drtmd/proto/member"
 	"drtmd/verbs"
@@ -20,6 +22,9 @@ import (
 
 // LeastLease is the shortest membership lease: etcd gives no shorter ones.
 const LeastLease = 2 * time.Second
+
+// redial is the first wait before a connection is made again.
+const redial = 50 * time.Millisecond
 
 // Config of Open.
 type Config struct {
@@ -53,6 +58,10 @@ func Open(cfg Config) (*Registry, error) {
 	}
 	c, err := clientv3.New(clientv3.Config{Endpoints: cfg.Endpoints, TLS: cfg.TLS,
 		DialTimeout: cfg.Lease, DialKeepAliveTime: cfg.Lease, DialKeepAliveTimeout: cfg.Lease,
+		// A connection that was cut is made again well within the lease.
+		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff: backoff.Config{BaseDelay: redial, Multiplier: 1.5, Jitter: 0.2,
+				MaxDelay: cfg.Lease / 8}, MinConnectTimeout: cfg.Lease / 3})},
 		Logger: zap.NewNop()}) // its errors come back from the calls
 	if err != nil {
 		return nil, fmt.Errorf("etcd at %s: %w", strings.Join(cfg.Endpoints, ", "), err)
@@ -78,11 +87,15 @@ func (r *Registry) aliveKey(m member.Member) string {
 	return fmt.Sprintf("%s%d-%d", r.alivePrefix(), m.Node, m.Incarnation)
 }
 
-// callTimeout bounds one call of a member: a third of the lease, so that several fit into it.
-func (r *Registry) callTimeout() time.Duration { return r.cfg.Lease / 3 }
+// callTimeout bounds one call of a member, and is the time between two renewals: several fit into
+// the lease.
+func (r *Registry) callTimeout() time.Duration { return r.cfg.Lease / 4 }
 
-// changeTimeout bounds a change with its repetitions.
-func (r *Registry) changeTimeout() time.Duration { return 2 * r.cfg.Lease }
+// changeTimeout bounds a change by a member, with its repetitions.
+func (r *Registry) changeTimeout() time.Duration { return r.cfg.Lease / 3 }
+
+// joinTimeout bounds what nobody's lease depends on.
+func (r *Registry) joinTimeout() time.Duration { return 2 * r.cfg.Lease }
 
 // unreachable names the error of a call that etcd did not answer.
 func (r *Registry) unreachable(err error) error {
@@ -132,12 +145,10 @@ func (r *Registry) ClusterID(ctx context.Context) (string, error) {
 	return s.state.Cluster, nil
 }
 
-// change applies a transition to the state until no other change comes between, or it fails. more
-// are operations of the same transaction.
+// change applies a transition to the state until no other change comes between, it fails, or ctx
+// ends. more are operations of the same transaction.
 func (r *Registry) change(ctx context.Context, f func(s *member.State) (member.State, error),
 	more func() []clientv3.Op) (member.State, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.changeTimeout())
-	defer cancel()
 	for {
 		old, err := r.load(ctx)
 		if err != nil {

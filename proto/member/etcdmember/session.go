@@ -50,7 +50,7 @@ func (r *Registry) Join(c member.Candidate, l member.Listener) (member.Session, 
 }
 
 func (s *session) join(c member.Candidate) error {
-	ctx, cancel := context.WithTimeout(s.ctx, s.r.changeTimeout())
+	ctx, cancel := context.WithTimeout(s.ctx, s.r.joinTimeout())
 	defer cancel()
 	sent := s.r.cfg.Clock.Now()
 	granted, err := s.r.client.Grant(ctx, int64(s.r.cfg.Lease/time.Second))
@@ -116,7 +116,9 @@ func (s *session) change(f func(*member.State) (member.State, error),
 	if err := s.held(); err != nil {
 		return err
 	}
-	next, err := s.r.change(s.ctx, func(old *member.State) (member.State, error) {
+	ctx, cancel := context.WithTimeout(s.ctx, s.r.changeTimeout())
+	defer cancel()
+	next, err := s.r.change(ctx, func(old *member.State) (member.State, error) {
 		if !old.Newest().Has(s.self) {
 			return *old, fmt.Errorf("%w: %v", member.ErrNotMember, s.self)
 		}
@@ -149,7 +151,7 @@ func (s *session) Leave() error {
 	s.mu.Unlock()
 	var err error
 	if first && lost == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), s.r.changeTimeout())
+		ctx, cancel := context.WithTimeout(context.Background(), s.r.cfg.Lease)
 		_, err = s.r.change(ctx, func(old *member.State) (member.State, error) {
 			return old.Remove(s.self)
 		}, func() []clientv3.Op { return []clientv3.Op{clientv3.OpDelete(s.r.aliveKey(s.self))} })
@@ -202,10 +204,10 @@ func (s *session) lose(why error) {
 	}
 }
 
-// keepAlive renews the lease each third of it, and gives it up when it has ended.
+// keepAlive renews the lease each quarter of it, and gives it up when it has ended.
 func (s *session) keepAlive() {
 	defer s.wg.Done()
-	every := s.r.cfg.Lease / 3
+	every := s.r.callTimeout()
 	var last error
 	left := func() time.Duration {
 		until, _ := s.Lease()
@@ -221,7 +223,7 @@ func (s *session) keepAlive() {
 		ctx, cancel := context.WithTimeout(s.ctx, min(s.r.callTimeout(), left()))
 		a, err := s.r.client.KeepAliveOnce(ctx, s.lease)
 		cancel()
-		every = s.r.cfg.Lease / 3
+		every = s.r.callTimeout()
 		s.mu.Lock()
 		switch {
 		case err == nil && a.TTL > 0:

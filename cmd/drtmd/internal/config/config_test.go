@@ -111,9 +111,28 @@ func TestWrongFilesAreRefusedWithLineAndWhatWasExpected(t *testing.T) {
 }
 
 func TestUnknownVariableIsRefused(t *testing.T) {
-	_, _, err := config.Load("", nil, []string{"DRTMD_DATA_WORKER=1"})
-	if err == nil || !strings.Contains(err.Error(), "did you mean DRTMD_DATA_WORKERS?") {
-		t.Errorf("got %v", err)
+	for variable, want := range map[string]string{
+		"DRTMD_DATA_WORKER=1":          "did you mean DRTMD_DATA_WORKERS?",
+		"DRTMD_TRANSPORT_DEVCE=mlx5_0": "did you mean DRTMD_TRANSPORT_DEVICE?",
+		"DRTMD_REQUIRES=ibv":           "unknown variable",
+	} {
+		_, _, err := config.Load("", nil, []string{variable})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", variable, err)
+		}
+	}
+}
+
+func TestVariablesOfClientsAndTestsAreNoKeys(t *testing.T) {
+	_, src, err := config.Load("", nil, []string{"DRTMD_TRANSPORT=ibv", "DRTMD_REQUIRE=ibv",
+		"DRTMD_ADDRESS=127.0.0.1:7440", "DRTMD_CONFIG=/etc/drtmd.yaml", "DRTMD_TEST_AS_COMMAND=1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, from := range src {
+		if from != "default" {
+			t.Errorf("%s comes from %s", path, from)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -30,8 +31,13 @@ func (e Errors) Error() string {
 // Unwrap gives them one by one.
 func (e Errors) Unwrap() []error { return e }
 
-// reserved variables of the environment are no keys: for tests, and of the command line's clients.
-var reserved = []string{"DRTMD_REQUIRE", "DRTMD_ADDRESS", "DRTMD_CONFIG", "DRTMD_TEST", "DRTMD_GUEST"}
+// reserved variables of the environment are no keys: of the command line's clients, and of the
+// tests, whose further ones begin with testPrefix.
+var reserved = []string{"DRTMD_ADDRESS", "DRTMD_CONFIG", "DRTMD_REQUIRE", "DRTMD_TRANSPORT",
+	"DRTMD_UPDATE", "DRTMD_CHECK_SEEDS", "DRTMD_SOAK_SEEDS", "DRTMD_GUEST", "DRTMD_GUEST_PINNED",
+	"DRTMD_TEST"}
+
+const testPrefix = "DRTMD_TEST_"
 
 // Load reads a configuration: the defaults, overridden by file ("" is none), overridden by the
 // environment, overridden by the flags that were given. It is checked. Every error is of type
@@ -112,7 +118,8 @@ func (l *loader) file(name string) error {
 func at(name string, n *yaml.Node) string { return fmt.Sprintf("%s:%d", name, n.Line) }
 
 // mapping calls f for each pair, once for each key.
-func (l *loader) mapping(name string, n *yaml.Node, path string, f func(string, *yaml.Node, *yaml.Node)) {
+func (l *loader) mapping(name string, n *yaml.Node, path string,
+	f func(string, *yaml.Node, *yaml.Node)) {
 	if n.Kind != yaml.MappingNode {
 		l.fail(at(name, n), "%sexpected keys with values", prefix(path))
 		return
@@ -212,12 +219,7 @@ func (l *loader) environment(env []string) {
 }
 
 func isReserved(name string) bool {
-	for _, r := range reserved {
-		if name == r || strings.HasPrefix(name, r+"_") {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(reserved, name) || strings.HasPrefix(name, testPrefix)
 }
 
 // flags takes those that were given.

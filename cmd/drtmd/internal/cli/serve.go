@@ -76,6 +76,7 @@ func (a *app) serve(c *cobra.Command, file string) error {
 	if err != nil {
 		return err
 	}
+	defer func() { _ = log.Sync() }() // tells what was left out; terminals cannot be synced
 	notifier, err := service.NewNotifier()
 	if err != nil {
 		return err

@@ -18,7 +18,8 @@ const (
 )
 
 // NewLog makes a log whose level can be changed. format is console, json, or auto: console if w is
-// a terminal. Repeated messages are thinned out; errors of the log itself are dropped.
+// a terminal. Repeated messages are thinned out, and the log says how many were left out: with the
+// first message of any kind a second later, and when it is synced.
 func NewLog(w io.Writer, level, format string) (*zap.Logger, zap.AtomicLevel, error) {
 	l, err := zap.ParseAtomicLevel(level)
 	if err != nil {
@@ -41,5 +42,7 @@ func NewLog(w io.Writer, level, format string) (*zap.Logger, zap.AtomicLevel, er
 		enc = zapcore.NewConsoleEncoder(c)
 	}
 	core := zapcore.NewCore(enc, zapcore.Lock(zapcore.AddSync(w)), l)
-	return zap.New(zapcore.NewSamplerWithOptions(core, sampleTick, sampleFirst, sampleEvery)), l, nil
+	left := &leftOut{core: core, counts: map[message]*repeats{}}
+	return zap.New(zapcore.NewSamplerWithOptions(&countingCore{core, left}, sampleTick, sampleFirst,
+		sampleEvery, zapcore.SamplerHook(left.note))), l, nil
 }

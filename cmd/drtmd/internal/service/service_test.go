@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -107,7 +108,8 @@ func TestStateFolderIsOfOneProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Lock(dir); err == nil || !strings.Contains(err.Error(), "used by another drtmd (process ") {
+	want := fmt.Sprintf("used by another drtmd (process %d)", os.Getpid())
+	if _, err := Lock(dir); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("second lock: %v", err)
 	}
 	if err := unlock(); err != nil {
@@ -119,6 +121,44 @@ func TestStateFolderIsOfOneProcess(t *testing.T) {
 	}
 	if err := again(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestFolderOfAnotherUserIsRefusedUntouched(t *testing.T) {
+	const stranger = 12345
+	dir, owner := "/", 0 // which is not of whoever is not root
+	if os.Getuid() == 0 {
+		dir, owner = t.TempDir(), stranger
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chown(dir, stranger, -1); err != nil {
+			t.Skipf("giving a folder to another user, as only root can: %v", err)
+		}
+	}
+	before, err := os.Stat(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("folder %s is of user %d, not of %d", dir, owner, os.Getuid())
+	if err := OpenDir(dir); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	if after, err := os.Stat(dir); err != nil || after.Mode() != before.Mode() {
+		t.Errorf("the folder's mode was %v, is %v (%v)", before.Mode(), after.Mode(), err)
+	}
+}
+
+func TestFolderThatOthersMayReadIsClosedToThem(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := OpenDir(dir); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := os.Stat(dir); err != nil || st.Mode().Perm() != 0o700 {
+		t.Errorf("folder is %v, %v", st.Mode(), err)
 	}
 }
 

@@ -51,6 +51,14 @@ vm -- bash -c 'echo c >/proc/sysrq-trigger' >"$WORK/crash"
 check crash_exits_125 is $? 125
 check crash_shows_the_console says "sysrq triggered crash" cat "$WORK/crash"
 
+# shellcheck disable=SC2016  # expanded in the guest
+vm --nodes 2 --copy "$HERE/tests/lib/story.sh" -- bash -c '. /work/story.sh
+  ping -c 1 -W 20 10.77.0.$((3 - NODE)) >/dev/null || exit 4
+  ((NODE == 1)) || emulator_dies
+  sleep 5; ! ping -c 1 -W 2 10.77.0.2 >/dev/null && echo alone' >"$WORK/killed"
+check guest_that_asks_is_killed is "$?" 0
+check others_of_a_killed_guest_run_on says "[1] alone" cat "$WORK/killed"
+
 "$HERE/run" -- sleep 1000 >"$WORK/interrupted" 2>&1 &
 victim=$!
 sleep 4

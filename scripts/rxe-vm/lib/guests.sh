@@ -97,13 +97,19 @@ report_dead() {
   sed 's/^/  qemu: /' "$files.qemu" >&2
 }
 
-# node_status NODE: prints the exit status once the node has one.
+# node_status NODE: prints the exit status once the node has one, or `kill`: see lose_power.
 node_status() {
   local status=""
   read -r status 2>/dev/null <"$RUN/$1.status" && printf '%s\n' "$status" && return 0
   kill -0 "${PIDS[$1 - 1]}" 2>/dev/null && return 1
   report_dead "$1"
   printf '%s\n' "$EXIT_GUEST_DIED"
+}
+
+# lose_power NODE: ends the emulator of a guest that has asked for that, in the midst of what it does.
+lose_power() {
+  kill -KILL "${PIDS[$1 - 1]}"
+  wait "${PIDS[$1 - 1]}" 2>/dev/null || true
 }
 
 # wait_for_guests: until every node has a status, or the time is over; sets RESULT to the first
@@ -117,6 +123,8 @@ wait_for_guests() {
     for node in "${waiting[@]}"; do
       if ! status=$(node_status "$node"); then
         still+=("$node")
+      elif [[ $status == kill ]]; then
+        lose_power "$node"
       elif ((status != 0 && RESULT == 0)); then
         RESULT=$status
         ((deadline <= SECONDS + 10)) || deadline=$((SECONDS + 10))

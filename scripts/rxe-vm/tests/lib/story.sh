@@ -48,5 +48,23 @@ test_passes() {
   return 1
 }
 
+# eventually SECONDS COMMAND...: COMMAND succeeds within so long; it is tried again and again, and
+# what it printed last is shown if it never does.
+eventually() {
+  local end=$((SECONDS + $1)) output
+  shift
+  until output=$("$@" 2>&1); do
+    ((SECONDS < end)) || { printf '%s\n' "$output" && return 1; }
+    sleep 0.2
+  done
+}
+
+# emulator_dies: has this guest's emulator killed, in the middle of whatever the guest does. Never
+# comes back. Node 1 must not: it is the others' network.
+emulator_dies() {
+  echo kill >/dev/vport0p3
+  while :; do sleep 3600; done
+}
+
 # story_ends: the exit status of the story.
 story_ends() { ((FAILED == 0 && PASSED > 0)); exit; }

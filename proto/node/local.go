@@ -25,6 +25,9 @@ type LocalConfig struct {
 	// Threads are the OS threads that the workers of all members are spread over; 0 = 1.
 	Threads int
 	Spin    time.Duration // fiber.ThreadConfig
+	// CPUs[i] are those that thread i may run on; where there are fewer entries than threads, they
+	// go around. None: those of the process.
+	CPUs [][]int
 	// Part, if not nil, has only some of the members live in this process.
 	Part *Part
 }
@@ -84,8 +87,12 @@ func NewLocal(ctx context.Context, cfg LocalConfig) (*Cluster, error) {
 
 func (c *Cluster) buildLocal(ctx context.Context, cfg *LocalConfig, t *threads,
 	members []proto.NodeID) error {
-	for range cfg.Threads {
-		th, err := fiber.NewThread(fiber.ThreadConfig{Spin: cfg.Spin})
+	for i := range cfg.Threads {
+		tc := fiber.ThreadConfig{Spin: cfg.Spin}
+		if len(cfg.CPUs) > 0 {
+			tc.CPUs = cfg.CPUs[i%len(cfg.CPUs)]
+		}
+		th, err := fiber.NewThread(tc)
 		if err != nil {
 			return err
 		}

@@ -106,8 +106,13 @@ func newSimHost(t *testing.T) *host {
 }
 
 func newRealHost(t *testing.T, p verbs.Provider) *host {
+	return newHostOn(t, p, fiber.ThreadConfig{})
+}
+
+func newHostOn(t *testing.T, p verbs.Provider, cfg fiber.ThreadConfig) *host {
 	h := &host{t: t, unit: 2 * time.Millisecond}
-	thread, err := fiber.NewThread(fiber.ThreadConfig{Drain: 500 * time.Millisecond})
+	cfg.Drain = 500 * time.Millisecond
+	thread, err := fiber.NewThread(cfg)
 	h.must(err)
 	active, passive := h.open(p), h.open(p)
 	h.connect(active, passive, thread.NewWorker)

@@ -27,6 +27,9 @@ type ThreadConfig struct {
 	// Drain bounds the time that live fibers get after Stop before they are cancelled, and once
 	// more after that; 0 = 5 s.
 	Drain time.Duration
+	// CPUs are those that the thread may run on while it runs; none: those of the process. Kept, not
+	// copied. Run fails if the system refuses them.
+	CPUs []int
 }
 
 // Thread is one OS thread that runs workers.
@@ -93,15 +96,25 @@ func (t *Thread) Stop() {
 
 // Run locks the calling goroutine to its OS thread and runs the workers until Stop, or until a
 // worker is fenced. It closes the workers. The error is that of the fenced worker, or what closing
-// met, or says which fibers did not end.
+// met, or says which fibers did not end, or that the thread cannot have its CPUs: then nothing that
+// was submitted has run, and nobody else is told.
 func (t *Thread) Run() error {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	if t.running.Swap(true) {
 		return errors.New("the thread runs already")
 	}
-	err := t.loop()
-	return errors.Join(err, t.drain(), t.Close())
+	runtime.LockOSThread()
+	restore, err := confine(t.cfg.CPUs)
+	if err == nil {
+		err = errors.Join(t.loop(), t.drain())
+	}
+	err = errors.Join(err, t.Close())
+	if restore != nil {
+		if back := restore(); back != nil { // the goroutine keeps the OS thread, which ends with it
+			return errors.Join(err, back)
+		}
+	}
+	runtime.UnlockOSThread()
+	return err
 }
 
 // Close closes the workers of a thread that does not run. It may be called twice.

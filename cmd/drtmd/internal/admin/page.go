@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"fmt"
 	"html/template"
+	"io"
 	"net/http"
 	"slices"
 
@@ -13,8 +14,23 @@ import (
 	"drtmd/cmd/drtmd/internal/status"
 )
 
-//go:embed page.html
-var pageText string
+// The page, its style and its script.
+var (
+	//go:embed page.html
+	pageText string
+	//go:embed page.css
+	styleText string
+	//go:embed page.js
+	scriptText string
+)
+
+// embedded serves a text that is a part of the program.
+func embedded(kind, text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", kind)
+		_, _ = io.WriteString(w, text) // the client may go away
+	}
+}
 
 // shownEvents is how many events of all nodes the page shows.
 const shownEvents = 40
@@ -25,42 +41,67 @@ type eventOf struct {
 	Node int
 }
 
-// pageTemplate is the live page as it is before its script runs.
+// pageTemplate is the live page as it is before its script runs, or without it.
 func pageTemplate() *template.Template {
 	return template.Must(template.New("page").Funcs(template.FuncMap{
-		"mark": func(p status.Phase) string {
-			switch p {
-			case status.Ready:
-				return "✔"
-			case status.Running:
-				return "▶"
-			case status.Refusing, status.Gone:
-				return "✖"
-			case status.Draining:
-				return "◼"
-			}
-			return "…"
-		},
-		"mib": func(n uint64) uint64 { return n >> 20 },
-		"run": func(c *status.Cluster) string {
-			for _, n := range c.Nodes {
-				if l := n.Load; l != nil {
-					return fmt.Sprintf("%s: %s, %.1f of %.1f s", l.Run, l.Phase, l.ElapsedS, l.OfS)
-				}
-			}
-			return ""
-		},
+		"mark":   func(p status.Phase) string { return phaseMark(p).sign },
+		"class":  func(p status.Phase) string { return phaseMark(p).class },
+		"sign":   func(l status.Level) string { return levelMark(l).sign },
+		"level":  func(l status.Level) string { return levelMark(l).class },
+		"mib":    func(n uint64) uint64 { return n >> 20 },
+		"run":    runText,
 		"events": lastEvents,
-		"level": func(l status.Level) string {
-			return map[status.Level]string{status.Error: "bad", status.Warn: "warn"}[l]
-		},
-		"sign": func(l status.Level) string {
-			if s := map[status.Level]string{status.Error: "✖", status.Warn: "⚠"}[l]; s != "" {
-				return s
-			}
-			return "·"
-		},
+		"links":  linkTexts,
 	}).Parse(pageText))
+}
+
+// mark is how something is told beside its name: a sign, and a class for its colour. page.js has
+// the same.
+type mark struct{ sign, class string }
+
+func phaseMark(p status.Phase) mark {
+	switch p {
+	case status.Ready:
+		return mark{"✔", "ok"}
+	case status.Running:
+		return mark{"▶", "ok"}
+	case status.Refusing, status.Gone:
+		return mark{"✖", "bad"}
+	case status.Draining:
+		return mark{"◼", "warn"}
+	}
+	return mark{"…", "warn"}
+}
+
+func levelMark(l status.Level) mark {
+	switch l {
+	case status.Error:
+		return mark{"✖", "bad"}
+	case status.Warn:
+		return mark{"⚠", "warn"}
+	}
+	return mark{"·", "soft"}
+}
+
+// runText is the benchmark under way; "" is none.
+func runText(c *status.Cluster) string {
+	for _, n := range c.Nodes {
+		if l := n.Load; l != nil {
+			return fmt.Sprintf("%s: %s, %.1f of %.1f s", l.Run, l.Phase, l.ElapsedS, l.OfS)
+		}
+	}
+	return ""
+}
+
+// linkTexts are the links, a line for each node.
+func linkTexts(c *status.Cluster) []string {
+	var list []string
+	for _, n := range c.Nodes {
+		for _, l := range n.Links {
+			list = append(list, fmt.Sprintf("%d to %d: %s", n.Member.Node, l.Peer, l.State))
+		}
+	}
+	return list
 }
 
 // lastEvents are those of all nodes, the newest first.
@@ -76,7 +117,7 @@ func lastEvents(c *status.Cluster) []eventOf {
 }
 
 func (s *Server) page(w http.ResponseWriter, r *http.Request) {
-	v, err := s.liveView(r.Context())
+	v, err := s.view(r.Context())
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
@@ -94,6 +135,6 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) live(w http.ResponseWriter, r *http.Request) {
-	v, err := s.liveView(r.Context())
+	v, err := s.view(r.Context())
 	s.json(w, v, err)
 }

@@ -2,44 +2,47 @@ package admin
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"drtmd/cmd/drtmd/internal/load"
-	"drtmd/cmd/drtmd/internal/status"
 	"drtmd/proto"
 )
 
 const (
 	sampleEvery = time.Second
-	keptSamples = 300
+	keptSamples = 300 // five minutes
 )
 
-// sampled is what happened on this node in about a second.
-type sampled struct {
-	Time      time.Time `json:"time"`
+// sample is what happened on this node in about a second. Quantiles are of the transactions that
+// committed in it; nil if none did whose latency was taken.
+type sample struct {
+	Time      time.Time `json:"time"` // UTC
 	Committed float64   `json:"committed_per_s"`
 	Aborts    float64   `json:"aborts_per_s"`
-	P50       float64   `json:"p50_us"` // since the run's measurement began
-	P99       float64   `json:"p99_us"`
+	P50       *float64  `json:"p50_us"`
+	P99       *float64  `json:"p99_us"`
 }
 
 // ring has the last samples.
 type ring struct {
 	mu     sync.Mutex // guards what follows
-	list   []sampled
-	aborts map[string]uint64 // of the plane, by cause
+	list   []sample
+	aborts map[string]uint64 // attempts of the last plane that did something, by cause
+
+	// Of the sampling goroutine alone.
+	last *load.Metrics // of the sample before; nil: there was no plane
+	at   time.Time     // when that was
 }
 
-func newRing() *ring { return &ring{aborts: map[string]uint64{}} }
-
-// sample looks at the source each second.
+// sample looks at the source each second until ctx ends.
 func (s *Server) sample(ctx context.Context) {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
-	var last *load.Metrics
-	at := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
@@ -52,36 +55,17 @@ func (s *Server) sample(ctx context.Context) {
 		if err != nil {
 			m = nil
 		}
-		now := time.Now()
-		s.ring.add(difference(last, m, now.Sub(at)), m, now)
-		last, at = m, now
+		s.ring.add(m, time.Now())
 	}
 }
 
-// difference is what happened between two looks at one plane.
-func difference(last, m *load.Metrics, d time.Duration) sampled {
-	var x sampled
-	if m == nil {
-		return x
-	}
-	if len(m.Latency) > 0 {
-		x.P50, x.P99 = float64(m.Latency[0].P50Ns)/1000, float64(m.Latency[0].P99Ns)/1000
-	}
-	if last == nil || last.Opened != m.Opened ||
-		m.Snapshot.Engine.Begun < last.Snapshot.Engine.Begun {
-		return x
-	}
-	per := 1 / max(d.Seconds(), 1e-3)
-	x.Committed = per * float64(m.Snapshot.Outcomes(proto.Committed)-
-		last.Snapshot.Outcomes(proto.Committed))
-	x.Aborts = per * float64(m.Snapshot.Aborted()-last.Snapshot.Aborted())
-	return x
-}
-
-func (r *ring) add(x sampled, m *load.Metrics, now time.Time) {
+// add takes a look at the plane, nil if there is none, into the ring.
+func (r *ring) add(m *load.Metrics, now time.Time) {
+	x := difference(r.last, m, now.Sub(r.at))
+	x.Time = now.UTC()
+	r.last, r.at = m, now
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	x.Time = now.UTC()
 	if len(r.list) == keptSamples {
 		r.list = slices.Delete(r.list, 0, 1)
 	}
@@ -89,7 +73,7 @@ func (r *ring) add(x sampled, m *load.Metrics, now time.Time) {
 	if m == nil || m.Snapshot.Engine.Begun == 0 {
 		return // the causes of the last run stay to be seen
 	}
-	clear(r.aborts)
+	r.aborts = map[string]uint64{}
 	for reason, n := range m.Snapshot.Engine.Aborts {
 		if n > 0 {
 			r.aborts[proto.Reason(reason).String()] = n
@@ -97,25 +81,46 @@ func (r *ring) add(x sampled, m *load.Metrics, now time.Time) {
 	}
 }
 
-// liveView is what the page draws.
-type liveView struct {
-	Status  *status.Cluster   `json:"status"`
-	Samples []sampled         `json:"samples"`
-	Aborts  map[string]uint64 `json:"aborts"`
+// copy is for others to keep.
+func (r *ring) copy() ([]sample, map[string]uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list, aborts := slices.Clone(r.list), maps.Clone(r.aborts)
+	if list == nil {
+		list = []sample{}
+	}
+	if aborts == nil {
+		aborts = map[string]uint64{}
+	}
+	return list, aborts
 }
 
-func (s *Server) liveView(ctx context.Context) (*liveView, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	st, err := s.o.Source.Status(ctx, false)
-	if err != nil {
-		return nil, err
+// difference is what happened between two looks at one plane; nothing if they are of two.
+func difference(last, m *load.Metrics, d time.Duration) sample {
+	if last == nil || m == nil || last.Opened != m.Opened {
+		return sample{}
 	}
-	s.ring.mu.Lock()
-	defer s.ring.mu.Unlock()
-	v := &liveView{Status: st, Samples: slices.Clone(s.ring.list), Aborts: map[string]uint64{}}
-	for k, n := range s.ring.aborts {
-		v.Aborts[k] = n
+	per := 1 / max(d.Seconds(), 1e-3)
+	x := sample{
+		Committed: per * float64(m.Snapshot.Outcomes(proto.Committed)-
+			last.Snapshot.Outcomes(proto.Committed)),
+		Aborts: per * float64(m.Snapshot.Aborted()-last.Snapshot.Aborted()),
 	}
-	return v, nil
+	if len(last.Life) == 0 || len(m.Life) == 0 {
+		return x
+	}
+	if h := minus(m.Life[0], last.Life[0]); h.TotalCount() > 0 {
+		p50, p99 := float64(h.ValueAtQuantile(50))/1e3, float64(h.ValueAtQuantile(99))/1e3
+		x.P50, x.P99 = &p50, &p99
+	}
+	return x
+}
+
+// minus is what came into a histogram since an earlier look at it.
+func minus(h, earlier *hdrhistogram.Histogram) *hdrhistogram.Histogram {
+	now, then := h.Export(), earlier.Export()
+	for i, n := range then.Counts {
+		now.Counts[i] -= n
+	}
+	return hdrhistogram.Import(now)
 }

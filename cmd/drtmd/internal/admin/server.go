@@ -56,21 +56,24 @@ const (
 
 // Server serves the admin port.
 type Server struct {
-	o    Options
-	http *http.Server
-	ring *ring
+	o     Options
+	http  *http.Server
+	ring  *ring
+	views *views
 	// template of the live page.
 	template *template.Template
-	wg       sync.WaitGroup
-	end      context.CancelFunc
+	wg       sync.WaitGroup     // the sampling goroutine
+	end      context.CancelFunc // ends it
 }
 
 // NewServer makes a server that listens nowhere yet, and begins to look at the source each second.
 // Close ends that.
 func NewServer(o Options) *Server {
-	s := &Server{o: o, ring: newRing(), template: pageTemplate()}
+	s := &Server{o: o, ring: &ring{}, views: newViews(), template: pageTemplate()}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.page)
+	mux.HandleFunc("GET /page.css", embedded("text/css; charset=utf-8", styleText))
+	mux.HandleFunc("GET /page.js", embedded("text/javascript; charset=utf-8", scriptText))
 	mux.HandleFunc("GET /live.json", s.live)
 	mux.HandleFunc("GET /status.json", s.status)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -97,7 +100,7 @@ func NewServer(o Options) *Server {
 
 // Serve serves until Close. It closes l.
 func (s *Server) Serve(l net.Listener) error {
-	err := s.http.Serve(&limited{Listener: l, tokens: make(chan struct{}, maxConnections)})
+	err := s.http.Serve(limit(l, maxConnections))
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
@@ -119,11 +122,11 @@ func (s *Server) Close(ctx context.Context) error {
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self' 'unsafe-inline'; "+
-			"script-src 'self' 'unsafe-inline'; connect-src 'self'; img-src 'self' data:; "+
-			"base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; "+
+			"connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			h.Set("Allow", "GET, HEAD")
@@ -174,7 +177,8 @@ func (s *Server) profile(h http.HandlerFunc) http.HandlerFunc {
 		}
 		late := time.Now().Add(profileTimeout)
 		c := http.NewResponseController(w)
-		if err := c.SetWriteDeadline(late); err != nil {
+		// The deadline of reading ends a request as well, even if all of it was read.
+		if err := errors.Join(c.SetWriteDeadline(late), c.SetReadDeadline(late)); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
@@ -208,36 +212,4 @@ func (s *Server) json(w http.ResponseWriter, v any, err error) {
 	if err := json.NewEncoder(w).Encode(v); err != nil {
 		s.o.Log.Debug("the client went away", zap.Error(err))
 	}
-}
-
-// limited bounds the connections of a listener; more are closed at once.
-type limited struct {
-	net.Listener
-	tokens chan struct{}
-}
-
-func (l *limited) Accept() (net.Conn, error) {
-	for {
-		c, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		select {
-		case l.tokens <- struct{}{}:
-			return &counted{Conn: c, l: l}, nil
-		default:
-			_ = c.Close() // so that the others go on
-		}
-	}
-}
-
-type counted struct {
-	net.Conn
-	l    *limited
-	once sync.Once
-}
-
-func (c *counted) Close() error {
-	c.once.Do(func() { <-c.l.tokens })
-	return c.Conn.Close()
 }

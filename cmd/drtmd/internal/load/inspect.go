@@ -34,35 +34,10 @@ type Metrics struct {
 	// Latency of committed transactions by kind, since the last reset, at [kind].
 	// [0] is all of them.
 	Latency []Latency
-	// Buckets are the same latencies for histograms: how many took at most so long.
-	Buckets [][]Bucket
-	Tables  []TableUse
-}
-
-// Bucket of latencies.
-type Bucket struct {
-	AtMostNs int64
-	Count    uint64 // all up to there
-}
-
-// bucketsNs are the bounds: two for each power of ten, from 100 ns to 10 s.
-var bucketsNs = [...]int64{100, 316, 1_000, 3_160, 10_000, 31_600, 100_000, 316_000, 1_000_000,
-	3_160_000, 10_000_000, 31_600_000, 100_000_000, 316_000_000, 1_000_000_000, 10_000_000_000}
-
-// bucketsOf counts the values of a histogram.
-func bucketsOf(h *hdrhistogram.Histogram) []Bucket {
-	list := make([]Bucket, len(bucketsNs))
-	for i, ns := range bucketsNs {
-		list[i].AtMostNs = ns
-	}
-	for _, bar := range h.Distribution() {
-		for i := range list {
-			if bar.To <= list[i].AtMostNs {
-				list[i].Count += uint64(bar.Count)
-			}
-		}
-	}
-	return list
+	// Life are the latencies since the part was opened, in the same order: they only grow. The
+	// caller owns them.
+	Life   []*hdrhistogram.Histogram
+	Tables []TableUse
 }
 
 // TableUse is how full a table is.
@@ -135,13 +110,14 @@ func (p *Part) Metrics(ctx context.Context) (*Metrics, error) {
 	m := &Metrics{Plan: r.Plan, Run: r.Run, Protocol: c.Protocol.Name, Workload: c.Workload.Name(),
 		Kinds: c.Workload.Kinds(), Opened: opened, Fenced: fenced, Members: r.Members,
 		QPs: s.cluster.QueuePairs(), Registered: s.cluster.Registered()}
-	h := newHistograms(len(m.Kinds))
+	h, life := newHistograms(len(m.Kinds)), newHistograms(len(m.Kinds))
 	at := 0
 	err := s.cluster.Inspect(ctx, func(w *node.Worker) {
 		x := Snapshot{Engine: *w.Engine.Stats(), Fiber: w.Worker.Stats}
 		if ran {
 			x.Counts = s.workers[at].counts
 			h.merge(s.workers[at].latency)
+			life.merge(s.workers[at].earlier)
 			at++
 		}
 		m.Snapshot.add(&x)
@@ -161,13 +137,17 @@ func (p *Part) Metrics(ctx context.Context) (*Metrics, error) {
 			}
 		}
 	})
+	life.merge(h)
+	for _, x := range life[1:] {
+		life[0].Merge(x)
+	}
 	for _, x := range h[1:] {
 		h[0].Merge(x)
 	}
 	for _, x := range h {
 		m.Latency = append(m.Latency, quantiles(x))
-		m.Buckets = append(m.Buckets, bucketsOf(x))
 	}
+	m.Life = life
 	return m, err
 }
 

@@ -260,6 +260,44 @@ func TestPartsServeWithoutClients(t *testing.T) {
 	}
 }
 
+func TestMetricsKeepLatenciesThatARunForgets(t *testing.T) {
+	ctx, plan, list := testContext(t), testPlan(1), testPeers(t, 1, 0)
+	part := list[0].part
+	if err := BuildPeers(ctx, peerOptions(t, plan, list)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := part.Do(ctx, &Request{Step: StepStart}); err != nil {
+		t.Fatal(err)
+	}
+	look := func() *Metrics {
+		m, err := part.Metrics(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	before := look()
+	for before.Life[0].TotalCount() < 1000 {
+		before = look()
+	}
+	if _, err := part.Do(ctx, &Request{Step: StepLook, Reset: true}); err != nil {
+		t.Fatal(err)
+	}
+	after := look()
+	if after.Latency[0].Samples >= after.Life[0].TotalCount() {
+		t.Errorf("%d latencies since the reset, %d of all", after.Latency[0].Samples,
+			after.Life[0].TotalCount())
+	}
+	for kind, h := range before.Life {
+		if n := after.Life[kind].TotalCount(); n < h.TotalCount() {
+			t.Errorf("type %d: %d latencies, %d before", kind, n, h.TotalCount())
+		}
+	}
+	if _, err := part.Do(ctx, &Request{Step: StepEnd}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestFencedPartRefusesInWords(t *testing.T) {
 	ctx, plan, list := testContext(t), testPlan(1), testPeers(t, 1, 0)
 	part := list[0].part

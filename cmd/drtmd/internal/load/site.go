@@ -57,15 +57,23 @@ type local struct {
 type worker struct {
 	w       *node.Worker
 	counts  workload.Counts
-	latency histograms
+	latency histograms // since the last reset
+	earlier histograms // before it
 	clients []workload.Client
+}
+
+// reset begins the latencies anew, and keeps those so far for Metrics.
+func (x *worker) reset() {
+	x.earlier.merge(x.latency)
+	x.latency.reset()
 }
 
 func (s *local) start() error {
 	cfg := &s.cluster.Config
 	byWorker := map[*node.Worker]*worker{}
 	for _, w := range s.cluster.Workers() {
-		x := &worker{w: w, latency: newHistograms(len(cfg.Workload.Kinds()))}
+		kinds := len(cfg.Workload.Kinds())
+		x := &worker{w: w, latency: newHistograms(kinds), earlier: newHistograms(kinds)}
 		for i := range cfg.Fibers {
 			stream := uint64(int(w.Node)*cfg.Workers+w.Index)<<32 | uint64(i)
 			x.clients = append(x.clients,
@@ -114,7 +122,7 @@ func (s *local) look(ctx context.Context, sum *Snapshot, h histograms, reset boo
 			h.merge(x.latency)
 		}
 		if reset {
-			x.latency.reset()
+			x.reset()
 		}
 	})
 }

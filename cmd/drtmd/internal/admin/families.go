@@ -1,0 +1,106 @@
+package admin
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// prefix of the names of all metrics that are the daemon's own.
+const prefix = "drtmd_"
+
+// spec of a metric. docs/METRICS.md is made of them.
+type spec struct {
+	name   string // without the prefix
+	help   string
+	kind   prometheus.ValueType
+	labels []string
+}
+
+// Kinds and label sets that many have.
+const (
+	counter = prometheus.CounterValue
+	gauge   = prometheus.GaugeValue
+)
+
+// specs are all metrics of a node but the histogram.
+func specs() []spec {
+	protocol, table := []string{"protocol"}, []string{"table"}
+	return []spec{
+		{"build_info", "1, with the build.", gauge, []string{"build"}},
+		{"alive", "1 while the daemon and its workers turn.", gauge, nil},
+		{"ready", "1 while the node serves.", gauge, nil},
+		{"epoch", "Active epoch, as the node knows it.", gauge, nil},
+		{"members", "Members of the active epoch.", gauge, nil},
+		{"incarnation", "Incarnation of the node.", gauge, []string{"node"}},
+		{"membership_lease_left_seconds",
+			"Time until the membership lease ends; not positive once it has.", gauge, nil},
+		{"membership_lease_seconds", "Length of the membership lease.", gauge, nil},
+		{"certificate_expiry_timestamp_seconds",
+			"When the node's certificate ends; absent without TLS.", gauge, nil},
+
+		{"plane_up", "1 while a data plane is in service and its workers answered this scrape. " +
+			"All that follows is absent while it is 0.", gauge, nil},
+		{"plane_generation", "Data planes that this process has opened. " +
+			"Each begins all counters anew.", gauge, nil},
+		{"shard_map_version", "Version of the shard map that the data plane is of.", gauge, nil},
+		{"plane_info", "1, with what the data plane holds.", gauge,
+			[]string{"workload", "protocol"}},
+		{"plane_fenced", "1 if the data plane was taken out of service.", gauge, nil},
+		{"workers", "Workers of the data plane.", gauge, nil},
+		{"queue_pairs", "Queue pairs by type.", gauge, []string{"type"}},
+		{"queue_pairs_in_error", "RC queue pairs in the error state.", gauge, nil},
+		{"registered_memory_bytes", "Memory that is registered for tables.", gauge, nil},
+		{"location_cache_bytes", "Size of the location cache.", gauge, nil},
+		{"table_entries", "Entries of a table.", gauge, table},
+		{"table_entries_used", "Entries that are bound to a key, absent ones included.", gauge,
+			table},
+		{"table_slots", "Slots of main buckets.", gauge, table},
+		{"table_slots_used", "Slots of main buckets that are taken, links included.", gauge, table},
+		{"table_indirect_buckets", "Indirect buckets of a table.", gauge, table},
+		{"table_indirect_buckets_used", "Indirect buckets that are in a chain.", gauge, table},
+
+		{"transactions_total", "Transactions by type and outcome.", counter,
+			[]string{"protocol", "type", "outcome"}},
+		{"transaction_attempts_total", "Attempts of transactions by type.", counter,
+			[]string{"protocol", "type"}},
+		{"aborted_attempts_total", "Aborted attempts by type and cause.", counter,
+			[]string{"protocol", "type", "cause"}},
+		{"engine_fallbacks_total", "Attempts on the fallback path.", counter, protocol},
+		{"lease_waits_total", "Waits for a read lease to expire.", counter, protocol},
+		{"remote_lookups_total", "Look-ups of remote records.", counter, protocol},
+		{"remote_lookups_cached_total",
+			"Look-ups of remote records that the location cache answered.", counter, protocol},
+
+		{"htm_regions_total", "Emulated hardware transactions begun.", counter, nil},
+		{"htm_commits_total", "Emulated hardware transactions committed.", counter, nil},
+		{"htm_aborts_total", "Emulated hardware transactions aborted, by cause.", counter,
+			[]string{"cause"}},
+
+		{"verbs_requests_total", "Work requests posted, by opcode.", counter, []string{"opcode"}},
+		{"verbs_payload_bytes_total", "Payload of work requests, in either direction.", counter,
+			nil},
+		{"verbs_doorbells_total", "Post calls; each posts one or more work requests.", counter, nil},
+		{"verbs_completions_total", "Completions by status.", counter, []string{"status"}},
+		{"cq_polls_total", "Polls of completion queues. " +
+			"Completions per poll are the rate of completions over that of polls.", counter, nil},
+		{"cq_empty_polls_total", "Polls that found no completion.", counter, nil},
+		{"fiber_resumes_total", "Fibers resumed.", counter, nil},
+
+		{"rpc_calls_total", "RPC calls started.", counter, nil},
+		{"rpc_requests_total", "RPC requests executed for peers.", counter, nil},
+		{"rpc_retransmissions_total", "RPC calls sent again after a timeout.", counter, nil},
+		{"rpc_duplicates_total", "RPC messages that had been dealt with.", counter, nil},
+		{"rpc_messages_total", "RPC messages by direction.", counter, []string{"direction"}},
+		{"rpc_datagrams_total", "Datagrams by direction.", counter, []string{"direction"}},
+		{"rpc_acks_total", "Datagrams sent without a message.", counter, nil},
+		{"rpc_doorbells_total", "Post calls for datagrams.", counter, nil},
+		{"rpc_stalls_total", "Times that a window held messages back.", counter, nil},
+		{"rpc_reclaimed_datagrams_total", "Datagrams taken for lost.", counter, nil},
+		{"rpc_resets_total", "Resets sent to peers.", counter, nil},
+		{"rpc_evicted_sessions_total", "Silent sessions that made room for others.", counter, nil},
+		{"rpc_garbage_total", "Datagrams dropped, by reason.", counter, []string{"reason"}},
+	}
+}
+
+// latencySpec is the one histogram. Its kind is of no meaning.
+func latencySpec() spec {
+	return spec{name: "transaction_duration_seconds", help: "Latency of committed transactions, " +
+		"retries included, of those whose latency was taken.", labels: []string{"protocol", "type"}}
+}

@@ -84,10 +84,6 @@ func (a *app) serve(c *cobra.Command, file string) error {
 	for _, p := range service.LimitProblems(cfg.Transport.Provider) {
 		log.Warn(p)
 	}
-	if cfg.Node.CPUs != "" {
-		log.Warn("node.cpus is checked but not applied: threads are not pinned; use CPUAffinity= in the "+
-			"unit, or taskset, to keep the process on these CPUs", zap.String("cpus", cfg.Node.CPUs))
-	}
 	d, err := daemon.New(cfg, daemon.Options{Log: log, Level: level, Notifier: notifier,
 		Build: report.ThisBuild().String(), Stdout: a.stdout,
 		Reload: func() (*config.Config, error) {

@@ -26,7 +26,7 @@ type Node struct {
 	ID         int    `yaml:"id" doc:"node id in the cluster; -1: the one it had before, else the lowest free one"`
 	StateDir   string `yaml:"state_dir" doc:"folder that lasts: identity, the embedded etcd's data; default: $STATE_DIRECTORY, else a folder of the user" example:"/var/lib/drtmd"`
 	RuntimeDir string `yaml:"runtime_dir" doc:"folder of sockets, gone after a restart; default: $RUNTIME_DIRECTORY, else a folder of the user" example:"/run/drtmd"`
-	CPUs       string `yaml:"cpus" doc:"CPUs for worker threads; checked but not applied: use CPUAffinity= of the unit, or taskset" example:"2-5,8"`
+	CPUs       string `yaml:"cpus" doc:"CPUs for worker threads, one for each in turn; empty: with several NUMA nodes those of the NIC's, else all of the process" example:"2-5,8"`
 }
 
 // Control is the control plane.

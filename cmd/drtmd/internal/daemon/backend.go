@@ -240,14 +240,9 @@ func (d *Daemon) openPlane(ctx context.Context, r *load.Request, p *node.Part) (
 	if r.Plan.Record {
 		cfg.Record = &node.Recording{SpillDir: d.tempDir, MemoryBytes: recordBytes / int64(cfg.Workers)}
 	}
-	threads := r.Plan.Threads
-	if threads == 0 {
-		data := d.cfg.Data
-		data.Workers = cfg.Workers
-		threads = min(data.ThreadCount(), cfg.Workers)
-	}
 	c, err := node.NewLocal(ctx, node.LocalConfig{Config: cfg, Provider: d.provider,
-		Device: d.cfg.Transport.Device, GID: d.gid(), Threads: threads, Part: p})
+		Device: d.cfg.Transport.Device, GID: d.gid(), Part: p,
+		Threads: d.threads(r.Plan.Threads, cfg.Workers), CPUs: d.placed.Sets()})
 	if err != nil {
 		if problems := service.LimitProblems(d.cfg.Transport.Provider); len(problems) > 0 {
 			err = fmt.Errorf("%w; %s", err, strings.Join(problems, "; "))

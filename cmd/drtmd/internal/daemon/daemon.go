@@ -65,7 +65,8 @@ type Daemon struct {
 	sec      *control.Security
 	provider verbs.Provider
 	device   status.Device
-	machine  string // names the clock that its processes share
+	placed   service.Placement // of worker threads
+	machine  string            // names the clock that its processes share
 	clock    verbs.Clock
 	started  time.Time
 	stateDir string
@@ -254,7 +255,45 @@ func (d *Daemon) open(undo *cleanup) error {
 	}
 	undo.add(func() error { return os.RemoveAll(d.tempDir) })
 	d.spill = filepath.Join(d.tempDir, "run.hist")
-	return d.openDevice()
+	if err := d.openDevice(); err != nil {
+		return err
+	}
+	return d.placeThreads()
+}
+
+// placeThreads chooses the CPUs of worker threads.
+func (d *Daemon) placeThreads() error {
+	asked, err := config.ParseCPUs(d.cfg.Node.CPUs)
+	if err != nil {
+		return fmt.Errorf("node.cpus: %w", err)
+	}
+	allowed, err := service.AllowedCPUs()
+	if err != nil {
+		return err
+	}
+	p, err := service.Place(asked, allowed, d.device.Name)
+	if err != nil {
+		return err
+	}
+	d.placed = *p
+	d.log.Info("worker threads are placed", zap.String("cpus", service.CPUList(p.CPUs)),
+		zap.String("why", p.Why))
+	return nil
+}
+
+// threads is how many OS threads the workers of a plan run on: as it says, else as data.threads
+// says, else one for each worker and CPU.
+func (d *Daemon) threads(asked, workers int) int {
+	if asked > 0 {
+		return asked
+	}
+	data := d.cfg.Data
+	data.Workers = workers
+	n := min(data.ThreadCount(), workers)
+	if data.Threads == 0 && len(d.placed.CPUs) > 0 {
+		n = min(n, len(d.placed.CPUs))
+	}
+	return n
 }
 
 // openDevice says early what is wrong with the device.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"drtmd/cmd/drtmd/internal/load"
+	"drtmd/cmd/drtmd/internal/service"
 	"drtmd/cmd/drtmd/internal/status"
 	"drtmd/proto"
 	"drtmd/proto/member"
@@ -96,6 +97,9 @@ func (d *Daemon) ownStatus(ctx context.Context) status.Node {
 		n.Member.Node, n.Member.Incarnation = proto.NodeID(id.Node), id.Incarnation
 	}
 	n.PID, n.Started, n.Admin, n.Device = os.Getpid(), d.started.UTC(), d.admin, d.device
+	if d.placed.Why != "" {
+		n.CPUs = &status.CPUs{List: service.CPUList(d.placed.CPUs), Why: d.placed.Why}
+	}
 	n.Host, _ = os.Hostname() // "" if the system does not tell
 	n.Memory.ResidentBytes, n.Memory.CacheBytes = resident(), uint64(d.cfg.Data.Cache)
 	n.Events = d.events.last()
@@ -119,11 +123,7 @@ func (d *Daemon) describePlane(ctx context.Context, n *status.Node, i *load.Info
 	if i.Plan != nil {
 		p.Workload, p.Protocol, p.Workers, p.Fibers = i.Plan.Workload, i.Plan.Protocol, i.Plan.Workers,
 			i.Plan.Fibers
-		data := d.cfg.Data
-		data.Workers = i.Plan.Workers
-		if p.Threads = i.Plan.Threads; p.Threads == 0 {
-			p.Threads = min(data.ThreadCount(), i.Plan.Workers)
-		}
+		p.Threads = d.threads(i.Plan.Threads, i.Plan.Workers)
 	}
 	n.Plane = p
 	for peer, m := range shards.Primary {

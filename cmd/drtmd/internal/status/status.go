@@ -51,6 +51,7 @@ type Node struct {
 	LeaseLeft float64      `json:"lease_left_s"`    // until its membership lease ends
 	Lease     float64      `json:"lease_s"`
 	Device    Device       `json:"device"`
+	CPUs      *CPUs        `json:"cpus,omitempty"` // nil before they were chosen
 	Memory    Memory       `json:"memory"`
 	QPs       QPs          `json:"qps"`
 	Plane     *Plane       `json:"plane,omitempty"`
@@ -74,6 +75,12 @@ type Device struct {
 	MTU       int    `json:"active_mtu_bytes"`
 	Atomics   string `json:"atomic_scope"`
 	NUMA      int    `json:"numa_node"` // -1: unknown, or there is only one
+}
+
+// CPUs are those of worker threads.
+type CPUs struct {
+	List string `json:"list"` // such as 2-5,8; empty: those of the process
+	Why  string `json:"why"`  // they were chosen
 }
 
 // Memory is what the node has registered.

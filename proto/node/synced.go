@@ -35,9 +35,13 @@ type SyncedClock struct {
 	last   time.Duration // reading
 }
 
+// boundFactor is how many times the error of the first samples a clock's users count with: later
+// samples are taken while the cluster works, and are worse.
+const boundFactor = 8
+
 // NewSyncedClock makes a clock from some samples, at least one. epoch is subtracted from its
-// readings. slack is how much its error may grow beyond twice that of the best sample until
-// another one is found.
+// readings. slack is how much its error may grow beyond boundFactor times that of the best sample
+// until another one is found.
 func NewSyncedClock(own verbs.Clock, epoch time.Duration, samples []ClockSample,
 	slack time.Duration) (*SyncedClock, error) {
 	c := &SyncedClock{own: own, err: -1, last: math.MinInt64}
@@ -48,7 +52,7 @@ func NewSyncedClock(own verbs.Clock, epoch time.Duration, samples []ClockSample,
 	if c.err < 0 {
 		return nil, fmt.Errorf("no sample of the leader's clock is usable, of %d", len(samples))
 	}
-	c.bound = 2*c.errorAt(own.Now()) + slack
+	c.bound = boundFactor*c.errorAt(own.Now()) + slack
 	return c, nil
 }
 

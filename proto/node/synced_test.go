@@ -60,7 +60,7 @@ func TestSyncedClockIsNeverWrongByMoreThanItSays(t *testing.T) {
 	})
 }
 
-// TestSyncedClockNeedsASample and counts with twice the error of the best one, and the slack.
+// TestSyncedClockNeedsASample and counts with eight times the error of the best one, and the slack.
 func TestSyncedClockNeedsASample(t *testing.T) {
 	own := &handClock{}
 	if _, err := node.NewSyncedClock(own, 0, nil, 0); err == nil {
@@ -75,7 +75,7 @@ func TestSyncedClockNeedsASample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Bound() != 2*(20+1+1)+7 {
+	if c.Bound() != 8*(20+1+1)+7 {
 		t.Errorf("counts with %v", c.Bound())
 	}
 }

@@ -86,7 +86,6 @@ type CPUs struct {
 // Memory is what the node has registered.
 type Memory struct {
 	RegisteredBytes uint64 `json:"registered_bytes"`
-	HugeBytes       uint64 `json:"huge_page_bytes"`
 	CacheBytes      uint64 `json:"location_cache_bytes"`
 	ResidentBytes   uint64 `json:"resident_bytes"` // of the process
 }

@@ -5,7 +5,8 @@
 #
 #   go      the Go toolchain: the one on PATH if it is new enough, else one in .cache
 #   build   what go does, the C compiler and libibverbs
-#   lint    what build installs, and shellcheck
+#   lint    what build installs, shellcheck and protoc
+#   browser what build installs, and Chromium
 #   rxe     the virtual machine: qemu, busybox, perftest and what its files are made of
 #
 # Debian 12 is tested. Ubuntu has the same package names and is untested. Packages are installed
@@ -21,7 +22,8 @@ set -euo pipefail
 . "$REPO/scripts/lib/toolchain.sh"
 
 BUILD_PACKAGES=(gcc libc6-dev libibverbs-dev ibverbs-providers)
-LINT_PACKAGES=(shellcheck)
+LINT_PACKAGES=(shellcheck protobuf-compiler)
+BROWSER_PACKAGES=(chromium)
 RXE_PACKAGES=(qemu-system-x86 busybox-static cpio kmod iproute2 util-linux ibverbs-providers
   ibverbs-utils perftest)
 
@@ -35,6 +37,7 @@ main() {
       go) need_go ;;
       build) need_packages "${BUILD_PACKAGES[@]}" && need_go ;;
       lint) need_packages "${BUILD_PACKAGES[@]}" "${LINT_PACKAGES[@]}" && need_go ;;
+      browser) need_packages "${BUILD_PACKAGES[@]}" "${BROWSER_PACKAGES[@]}" && need_go ;;
       rxe) need_packages "${RXE_PACKAGES[@]}" ;;
       --help | -h) print_help "$0" ;;
       *) usage_error "unknown task '$task'" ;;

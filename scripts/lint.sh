@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# lint.sh: formatting, vet, staticcheck and shellcheck; prints what is wrong and exits 1.
+# lint.sh: formatting, vet, staticcheck, shellcheck, generated code, vulnerabilities; prints what is wrong and exits 1.
 #
 # Usage: scripts/lint.sh       (make lint installs what it needs first)
 set -euo pipefail
@@ -49,9 +49,46 @@ shells_clean() {
   shellcheck "${files[@]}"
 }
 
+# The code in the repository is what its definitions give.
+generated() {
+  local out
+  out=$(mktemp -d)
+  mkdir -p "$out/cmd/drtmd/internal/control/controlpb"
+  if scripts/protoc.sh "$out" &&
+    diff -r -x '*.proto' -x doc.go cmd/drtmd/internal/control/controlpb \
+      "$out/cmd/drtmd/internal/control/controlpb"; then
+    rm -rf "$out"
+    return 0
+  fi
+  rm -rf "$out"
+  echo 'the generated code is not up to date: run scripts/protoc.sh'
+  return 1
+}
+
+# Known vulnerabilities, where the database can be asked.
+VULNDB=${GOVULNDB:-https://vuln.go.dev}
+vulnerabilities() {
+  local ask
+  if command -v curl >/dev/null; then
+    ask=(curl -fsS -m 5 -o /dev/null)
+  elif command -v wget >/dev/null; then
+    ask=(wget -q -T 5 -t 1 -O /dev/null)
+  else
+    say "govulncheck: skipped, there is neither curl nor wget to ask $VULNDB with"
+    return 0
+  fi
+  if ! "${ask[@]}" "$VULNDB/index/db.json" 2>/dev/null; then
+    say "govulncheck: skipped, $VULNDB does not answer"
+    return 0
+  fi
+  scripts/go tool govulncheck ./...
+}
+
 check gofmt formatted
 check "go vet" scripts/go vet ./...
 check "go vet, without cgo" env CGO_ENABLED=0 scripts/go vet ./...
 check staticcheck scripts/go tool staticcheck ./...
 check shellcheck shells_clean
+check "generated code" generated
+check govulncheck vulnerabilities
 exit "$FAILED"

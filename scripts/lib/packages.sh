@@ -44,6 +44,8 @@ content_of() {
     util-linux) echo "the program flock" ;;
     ibverbs-utils) echo "the program ibv_devinfo" ;;
     perftest) echo "the program ib_read_lat" ;;
+    protobuf-compiler) echo "the program protoc" ;;
+    chromium) echo "the program chromium" ;;
     *) echo "what the Debian package $1 contains" ;;
   esac
 }
@@ -51,7 +53,8 @@ content_of() {
 # have_content NAME: true if what a package is needed for is here, wherever it came from.
 have_content() {
   case $1 in
-    gcc | shellcheck | cpio | kmod) have_program "$1" ;;
+    gcc | shellcheck | cpio | kmod | chromium) have_program "$1" ;;
+    protobuf-compiler) have_program protoc ;;
     golang-go) have_program go ;;
     ca-certificates) compgen -G '/etc/ssl/certs/*' >/dev/null ||
       [[ -e /etc/pki/tls/certs/ca-bundle.crt ]] ;;

@@ -232,7 +232,8 @@ async function loop() {
       await ask();
     } catch {
       $("offline").textContent = "✖ disconnected: the daemon has not answered for " +
-        Math.round((Date.now() - heard) / 1000) + " s; what stands here is from then. Trying again.";
+        Math.round((Date.now() - heard) / 1000) + " s; what stands here is from then. " +
+        "Trying again.";
       $("offline").hidden = false;
     }
   }

@@ -171,8 +171,8 @@ func (s *Server) profile(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		host, _, _ := net.SplitHostPort(r.RemoteAddr) // net/http writes it
 		if ip := net.ParseIP(host); !s.o.PprofEverywhere && (ip == nil || !ip.IsLoopback()) {
-			http.Error(w, "profiles are for clients on this host; admin.pprof: true serves them to others",
-				http.StatusForbidden)
+			http.Error(w, "profiles are for clients on this host; "+
+				"admin.pprof: true serves them to others", http.StatusForbidden)
 			return
 		}
 		late := time.Now().Add(profileTimeout)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	cdplog "github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
@@ -54,15 +55,13 @@ func openTab(t *testing.T) *tab {
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
-	ctx, cancel = context.WithTimeout(ctx, 3*time.Minute)
-	t.Cleanup(cancel)
 	x := &tab{ctx: ctx, hosts: map[string]bool{}}
-	chromedp.ListenTarget(ctx, func(e any) {
+	err := chromedp.Listen(ctx, func(e any) {
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		switch e := e.(type) {
 		case *cdpruntime.EventExceptionThrown:
-			x.errors = append(x.errors, e.ExceptionDetails.Error())
+			x.errors = append(x.errors, e.ExceptionDetails.Text)
 		case *cdplog.EventEntryAdded:
 			x.errors = append(x.errors, e.Entry.Text)
 		case *network.EventRequestWillBeSent:
@@ -71,13 +70,17 @@ func openTab(t *testing.T) *tab {
 			}
 		}
 	})
-	x.do(t, network.Enable(), cdplog.Enable())
+	check(t, err)
+	_, err = chromedp.Call(ctx, network.Enable, network.EnableParams{})
+	check(t, err)
+	_, err = chromedp.Call(ctx, cdplog.Enable, cdp.Empty{})
+	check(t, err)
 	return x
 }
 
-func (x *tab) do(t *testing.T, actions ...chromedp.Action) {
+func check(t *testing.T, err error) {
 	t.Helper()
-	if err := chromedp.Run(x.ctx, actions...); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
 }
@@ -86,14 +89,14 @@ func (x *tab) do(t *testing.T, actions ...chromedp.Action) {
 func (x *tab) holds(t *testing.T, expression string) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
-		ok := false
-		x.do(t, chromedp.Evaluate(expression, &ok))
+		ok, err := chromedp.Run(x.ctx, chromedp.Evaluate[bool](expression))
+		check(t, err)
 		if ok {
 			return
 		}
 		if time.Now().After(end) {
-			body := ""
-			x.do(t, chromedp.Evaluate(`document.body.innerText`, &body))
+			body, err := chromedp.Run(x.ctx, chromedp.Evaluate[string](`document.body.innerText`))
+			check(t, err)
 			t.Fatalf("does not come to hold: %s\n%s", expression, body)
 		}
 	}
@@ -106,10 +109,12 @@ func (x *tab) picture(t *testing.T, name string, width int64, dark bool) {
 	if dark {
 		scheme = "dark"
 	}
-	var png []byte
-	x.do(t, emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{
-		{Name: "prefers-color-scheme", Value: scheme}}),
-		chromedp.EmulateViewport(width, 900), chromedp.FullScreenshot(&png, 100))
+	_, err := chromedp.Call(x.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+	check(t, err)
+	check(t, chromedp.Do(x.ctx, chromedp.EmulateViewport(width, 900)))
+	png, err := chromedp.Run(x.ctx, chromedp.FullScreenshot(100))
+	check(t, err)
 	if err := os.MkdirAll(pictures, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +133,7 @@ func TestLivePage(t *testing.T) {
 	address := l.Addr().String()
 	stop := serveOn(t, optionsFor(f), l)
 	x := openTab(t)
-	x.do(t, chromedp.Navigate("http://"+address+"/"))
+	check(t, chromedp.Do(x.ctx, chromedp.Navigate("http://"+address+"/")))
 	x.holds(t, `document.querySelectorAll("#nodes tr").length === 3`)
 	x.holds(t, `document.querySelectorAll("#links [data-link].ok").length === 3`)
 	x.holds(t, `document.querySelectorAll("#links [data-node]").length === 3`)

@@ -24,7 +24,6 @@ func specs() []spec {
 	protocol, table := []string{"protocol"}, []string{"table"}
 	return []spec{
 		{"build_info", "1, with the build.", gauge, []string{"build"}},
-		{"alive", "1 while the daemon and its workers turn.", gauge, nil},
 		{"ready", "1 while the node serves.", gauge, nil},
 		{"epoch", "Active epoch, as the node knows it.", gauge, nil},
 		{"members", "Members of the active epoch.", gauge, nil},

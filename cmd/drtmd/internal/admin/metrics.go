@@ -79,7 +79,6 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	defer cancel()
 	s := sink{c, ch}
 	s.send("build_info", 1, c.o.Build)
-	s.send("alive", truth(c.o.Source.Alive() == nil))
 	s.send("ready", truth(c.o.Source.Ready() == nil))
 	if t := c.o.Source.CertificateExpires(); !t.IsZero() {
 		s.send("certificate_expiry_timestamp_seconds", float64(t.Unix()))

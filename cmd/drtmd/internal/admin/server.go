@@ -90,7 +90,8 @@ func NewServer(o Options) *Server {
 	}
 	s.http = &http.Server{Handler: s.guard(mux), ReadHeaderTimeout: headerTimeout,
 		ReadTimeout: requestTimeout, WriteTimeout: requestTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: maxHeaderBytes, ErrorLog: zap.NewStdLog(o.Log.WithOptions(zap.IncreaseLevel(
+		MaxHeaderBytes: maxHeaderBytes, DisableGeneralOptionsHandler: true,
+		ErrorLog: zap.NewStdLog(o.Log.WithOptions(zap.IncreaseLevel(
 			zap.WarnLevel)))}
 	ctx, end := context.WithCancel(context.Background())
 	s.end = end

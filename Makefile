@@ -19,7 +19,7 @@ SOAK_TIME ?= 5m
 NATIVE ?=
 
 .PHONY: help demo build test test-race test-rxe lint bench bench-redis bench-verbs conformance-diff
-.PHONY: bench-scaling verify-clone soak clean
+.PHONY: bench-scaling test-browser verify-clone soak clean
 
 help: ## print this table
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile
@@ -44,6 +44,10 @@ test-race: ## run the tests under the race detector
 test-rxe: ## run tests on Soft-RoCE, in a virtual machine (NATIVE=1: on this machine)
 	@$(BOOTSTRAP) build
 	scripts/test-rxe.sh $(if $(NATIVE),--native)
+
+test-browser: ## test the live page in a real browser (installs Chromium)
+	@$(BOOTSTRAP) browser
+	$(GO) test -count=1 -tags browser -run LivePage ./cmd/drtmd/internal/admin
 
 lint: ## check formatting, go vet, staticcheck and shellcheck
 	@$(BOOTSTRAP) lint

@@ -162,8 +162,9 @@ func TestLivePage(t *testing.T) {
 	x.holds(t, `document.querySelectorAll("#links [data-link].bad").length >= 1`)
 	x.holds(t, `document.getElementById("nodes").innerText.includes("<img src=x") &&
 		document.title !== "hacked"`)
+	check(t, chromedp.Do(x.ctx, chromedp.EmulateViewport(360, 740, chromedp.EmulateMobile)))
+	x.holds(t, `window.innerWidth === 360 && document.documentElement.scrollWidth <= 360`)
 	x.picture(t, "phone", 360, false)
-	x.holds(t, `document.documentElement.scrollWidth <= 360`)
 
 	x.mu.Lock()
 	if len(x.errors) > 0 {

@@ -15,20 +15,21 @@ const MaxNodes = 256
 // an error that leaves the state as it is.
 
 // Join makes a candidate a member of the newest view, and tells which one. The first member's view
-// is active at once: there is nobody to be fenced off.
+// is active at once: there is nobody to be fenced off. Members of another build refuse it, but not
+// the life that it replaces: a node may come back upgraded if it is the only one.
 func (s *State) Join(c Candidate) (State, Member, error) {
 	n := s.Clone()
 	v := n.next()
-	for _, m := range v.Members {
-		if m.Build != c.Build {
-			return n, Member{}, fmt.Errorf("%w: %q, not %q", ErrBuild, m.Build, c.Build)
-		}
-	}
 	id, err := pick(&v, c)
 	if err != nil {
 		return n, Member{}, err
 	}
 	v.Members = slices.DeleteFunc(v.Members, func(m Member) bool { return m.Node == id })
+	for _, m := range v.Members {
+		if m.Build != c.Build {
+			return n, Member{}, fmt.Errorf("%w: %v has %q, not %q", ErrBuild, m, m.Build, c.Build)
+		}
+	}
 	n.Last++
 	m := Member{Node: id, Incarnation: n.Last, Name: c.Name, Control: c.Control, Build: c.Build}
 	v.Members = append(v.Members, m)

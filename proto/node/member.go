@@ -11,6 +11,7 @@ import (
 	"drtmd/htm"
 	"drtmd/proto"
 	"drtmd/proto/history"
+	"drtmd/proto/workload"
 	"drtmd/store"
 	"drtmd/store/layout"
 	"drtmd/store/remote"
@@ -79,6 +80,18 @@ type Worker struct {
 
 // tableAlignment lets a table begin on a page.
 const tableAlignment = 4096
+
+// TableBytes is the memory that a member's tables of a workload take.
+func TableBytes(w workload.Workload) (bytes int, err error) {
+	for _, s := range w.Tables() {
+		c := store.For(uint16(s.ID), s.Name, s.ValueBytes, s.Capacity)
+		if err := c.Check(); err != nil {
+			return 0, err
+		}
+		bytes += (c.Bytes() + tableAlignment - 1) &^ (tableAlignment - 1)
+	}
+	return bytes, nil
+}
 
 // NewMember opens the memory of a member, loads its tables, and makes its workers with their
 // queue pairs, which are not connected. On an error the context is closed.

@@ -111,6 +111,22 @@ type stored struct {
 	alive    map[string]bool
 }
 
+// bury gives the state without the members whose lease has ended. A member's key comes with it, in
+// one transaction, and the state and the keys were read at one revision: whoever has none is dead.
+func (r *Registry) bury(old *stored) (member.State, error) {
+	s := old.state.Clone()
+	for _, m := range old.state.Newest().Members {
+		if old.alive[r.aliveKey(m)] {
+			continue
+		}
+		var err error
+		if s, err = s.Remove(m); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
 // load reads the state and who is alive, at one revision.
 func (r *Registry) load(ctx context.Context) (*stored, error) {
 	got, err := r.client.Get(ctx, r.prefix(), clientv3.WithPrefix())
@@ -145,9 +161,12 @@ func (r *Registry) ClusterID(ctx context.Context) (string, error) {
 	return s.state.Cluster, nil
 }
 
+// transition gives the next state.
+type transition func(old *stored) (member.State, error)
+
 // change applies a transition to the state until no other change comes between, it fails, or ctx
 // ends. more are operations of the same transaction.
-func (r *Registry) change(ctx context.Context, f func(s *member.State) (member.State, error),
+func (r *Registry) change(ctx context.Context, f transition,
 	more func() []clientv3.Op) (member.State, error) {
 	for {
 		old, err := r.load(ctx)
@@ -157,7 +176,7 @@ func (r *Registry) change(ctx context.Context, f func(s *member.State) (member.S
 		if old.revision == 0 {
 			old.state.Cluster = r.cfg.Cluster + "-" + randomName()
 		}
-		next, err := f(&old.state)
+		next, err := f(old)
 		if err != nil {
 			return next, err
 		}

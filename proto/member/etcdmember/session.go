@@ -16,12 +16,15 @@ import (
 
 // session implements member.Session.
 type session struct {
-	r      *Registry
-	self   member.Member
-	lease  clientv3.LeaseID
-	ctx    context.Context // ends with the session
-	cancel context.CancelFunc
-	wg     sync.WaitGroup
+	r     *Registry
+	self  member.Member
+	lease clientv3.LeaseID
+	// cluster is member.State.Cluster when it joined. An etcd that has lost its data numbers lives
+	// anew: self could be somebody else's there.
+	cluster string
+	ctx     context.Context // ends with the session
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
 
 	mu    sync.Mutex // guards what follows
 	wake  *sync.Cond // of the listener's goroutine
@@ -60,10 +63,15 @@ func (s *session) join(c member.Candidate) error {
 	s.lease = granted.ID
 	s.until = sent + s.r.cfg.Lease
 	var former *member.Member
-	s.state, err = s.r.change(ctx, func(old *member.State) (member.State, error) {
-		next, m, err := old.Join(c)
+	s.state, err = s.r.change(ctx, func(old *stored) (member.State, error) {
+		// If everybody has died, there is nobody else to see it.
+		living, err := s.r.bury(old)
+		if err != nil {
+			return living, err
+		}
+		next, m, err := living.Join(c)
 		s.self, former = m, nil
-		if f, ok := old.Newest().Find(m.Node); ok {
+		if f, ok := living.Newest().Find(m.Node); ok {
 			former = &f
 		}
 		return next, err
@@ -76,10 +84,14 @@ func (s *session) join(c member.Candidate) error {
 		return ops
 	})
 	if err != nil {
-		_, _ = s.r.client.Revoke(ctx, s.lease) // it ends by itself as well
+		// The change may have been made although its answer did not come: a time of its own for
+		// this. The lease ends by itself as well.
+		ctx, cancel := context.WithTimeout(s.ctx, s.r.callTimeout())
+		defer cancel()
+		_, _ = s.r.client.Revoke(ctx, s.lease)
 		return err
 	}
-	s.news = true
+	s.cluster, s.news = s.state.Cluster, true
 	return nil
 }
 
@@ -111,16 +123,15 @@ func (s *session) held() error {
 }
 
 // change changes the state as this member.
-func (s *session) change(f func(*member.State) (member.State, error),
-	more func() []clientv3.Op) error {
+func (s *session) change(f transition, more func() []clientv3.Op) error {
 	if err := s.held(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, s.r.changeTimeout())
 	defer cancel()
-	next, err := s.r.change(ctx, func(old *member.State) (member.State, error) {
-		if !old.Newest().Has(s.self) {
-			return *old, fmt.Errorf("%w: %v", member.ErrNotMember, s.self)
+	next, err := s.r.change(ctx, func(old *stored) (member.State, error) {
+		if !old.state.Newest().Has(s.self) || old.state.Cluster != s.cluster {
+			return old.state, fmt.Errorf("%w: %v", member.ErrNotMember, s.self)
 		}
 		return f(old)
 	}, more)
@@ -131,15 +142,15 @@ func (s *session) change(f func(*member.State) (member.State, error),
 }
 
 func (s *session) Fenced(e member.Epoch) error {
-	return s.change(func(old *member.State) (member.State, error) { return old.Fence(s.self, e) }, nil)
+	return s.change(func(old *stored) (member.State, error) { return old.state.Fence(s.self, e) }, nil)
 }
 
 func (s *session) SetShards(m member.ShardMap) error {
-	return s.change(func(old *member.State) (member.State, error) { return old.Assign(m) }, nil)
+	return s.change(func(old *stored) (member.State, error) { return old.state.Assign(m) }, nil)
 }
 
 func (s *session) Remove(m member.Member) error {
-	return s.change(func(old *member.State) (member.State, error) { return old.Remove(m) },
+	return s.change(func(old *stored) (member.State, error) { return old.state.Remove(m) },
 		func() []clientv3.Op { return []clientv3.Op{clientv3.OpDelete(s.r.aliveKey(m))} })
 }
 
@@ -152,8 +163,8 @@ func (s *session) Leave() error {
 	var err error
 	if first && lost == nil {
 		ctx, cancel := context.WithTimeout(context.Background(), s.r.cfg.Lease)
-		_, err = s.r.change(ctx, func(old *member.State) (member.State, error) {
-			return old.Remove(s.self)
+		_, err = s.r.change(ctx, func(old *stored) (member.State, error) {
+			return old.state.Remove(s.self)
 		}, func() []clientv3.Op { return []clientv3.Op{clientv3.OpDelete(s.r.aliveKey(s.self))} })
 		_, _ = s.r.client.Revoke(ctx, s.lease) // it ends by itself as well
 		cancel()
@@ -226,6 +237,10 @@ func (s *session) keepAlive() {
 		every = s.r.callTimeout()
 		s.mu.Lock()
 		switch {
+		case s.r.cfg.Clock.Now() >= s.until:
+			// An answer that comes late, to a process that was stopped, revives nothing: Lease has
+			// said that it is over.
+			last = err
 		case err == nil && a.TTL > 0:
 			s.until = sent + time.Duration(a.TTL)*time.Second
 			last = nil
@@ -273,8 +288,7 @@ func (s *session) follow() error {
 	if now.revision == 0 {
 		return fmt.Errorf("etcd holds no state of cluster %s any more", s.r.cfg.Cluster)
 	}
-	s.learn(now.state)
-	s.bury(now.alive)
+	s.see(now)
 	ctx, cancel = context.WithCancel(s.ctx)
 	defer cancel()
 	changes := s.r.client.Watch(clientv3.WithRequireLeader(ctx), s.r.prefix(),
@@ -290,26 +304,29 @@ func (s *session) follow() error {
 			return err
 		}
 		if now.revision != 0 {
-			s.learn(now.state)
-			s.bury(now.alive)
+			s.see(now)
 		}
 	}
 	return errors.New("the watch has ended")
 }
 
-// bury removes the members of the newest view that have no key any more. Others do it as well: the
-// first one succeeds.
-func (s *session) bury(alive map[string]bool) {
-	now := s.State()
-	for _, m := range now.Newest().Members {
-		if m.Same(s.self) || alive[s.r.aliveKey(m)] {
-			continue
+// see takes over what was read, and removes the members whose lease has ended. Others do it as well:
+// the first one succeeds.
+func (s *session) see(now *stored) {
+	s.learn(now.state)
+	dead := 0
+	for _, m := range now.state.Newest().Members {
+		if !now.alive[s.r.aliveKey(m)] {
+			dead++
 		}
-		err := s.change(func(old *member.State) (member.State, error) { return old.Remove(m) }, nil)
-		if err != nil && !errors.Is(err, member.ErrNotMember) && s.ctx.Err() == nil {
-			s.r.cfg.Log.Warn("a member whose lease has ended was not removed",
-				zap.Stringer("member", m), zap.Error(err))
-		}
+	}
+	if dead == 0 || !now.alive[s.r.aliveKey(s.self)] {
+		return
+	}
+	err := s.change(s.r.bury, nil)
+	if err != nil && !errors.Is(err, member.ErrNotMember) && s.ctx.Err() == nil {
+		s.r.cfg.Log.Warn("members whose lease has ended were not removed", zap.Int("members", dead),
+			zap.Error(err))
 	}
 }
 

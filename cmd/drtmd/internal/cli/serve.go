@@ -81,9 +81,6 @@ func (a *app) serve(c *cobra.Command, file string) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range service.LimitProblems(cfg.Transport.Provider) {
-		log.Warn(p)
-	}
 	d, err := daemon.New(cfg, daemon.Options{Log: log, Level: level, Notifier: notifier,
 		Build: report.ThisBuild().String(), Stdout: a.stdout,
 		Reload: func() (*config.Config, error) {

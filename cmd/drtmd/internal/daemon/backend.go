@@ -244,7 +244,7 @@ func (d *Daemon) openPlane(ctx context.Context, r *load.Request, p *node.Part) (
 		Device: d.cfg.Transport.Device, GID: d.gid(), Part: p,
 		Threads: d.threads(r.Plan.Threads, cfg.Workers), CPUs: d.placed.Sets()})
 	if err != nil {
-		if problems := service.LimitProblems(d.cfg.Transport.Provider); len(problems) > 0 {
+		if problems := service.LimitProblems(d.cfg.Transport.Provider, 0); len(problems) > 0 {
 			err = fmt.Errorf("%w; %s", err, strings.Join(problems, "; "))
 		}
 		return nil, nil, err

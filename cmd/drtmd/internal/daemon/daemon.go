@@ -22,6 +22,7 @@ import (
 	"drtmd/cmd/drtmd/internal/transport"
 	"drtmd/proto/member"
 	"drtmd/proto/member/etcdmember"
+	"drtmd/proto/node"
 	"drtmd/verbs"
 )
 
@@ -258,7 +259,32 @@ func (d *Daemon) open(undo *cleanup) error {
 	if err := d.openDevice(); err != nil {
 		return err
 	}
-	return d.placeThreads()
+	if err := d.placeThreads(); err != nil {
+		return err
+	}
+	return d.lookAtMemory()
+}
+
+// lookAtMemory says which limits are in the way of the tables, and what would make them faster.
+func (d *Daemon) lookAtMemory() error {
+	cfg, err := d.servingPlan(1).Make()
+	if err != nil {
+		return err
+	}
+	bytes, err := node.TableBytes(cfg.Workload)
+	if err != nil {
+		return err
+	}
+	for _, p := range service.LimitProblems(d.cfg.Transport.Provider, bytes) {
+		d.log.Warn(p)
+	}
+	if d.cfg.Transport.Provider == transport.Default {
+		bytes += bytes / 8 // a word for each line, see verbs/shm
+	}
+	if advice := service.HugePageAdvice(bytes); advice != "" {
+		d.log.Info(advice)
+	}
+	return nil
 }
 
 // placeThreads chooses the CPUs of worker threads.

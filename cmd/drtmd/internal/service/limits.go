@@ -14,14 +14,19 @@ import (
 const leastFiles = 1024
 
 // LimitProblems says which limits of the process will not suffice, and how to raise them.
-func LimitProblems(provider string) []string {
+// memory is what is known to be locked, in bytes; 0 is unknown.
+func LimitProblems(provider string, memory int) []string {
 	var all []string
 	var lock, files unix.Rlimit
 	if provider == "ibv" && unix.Getrlimit(unix.RLIMIT_MEMLOCK, &lock) == nil &&
 		lock.Cur != unix.RLIM_INFINITY {
-		all = append(all, fmt.Sprintf("the limit of locked memory is %d KiB, and RDMA memory is locked: "+
+		need := ""
+		if memory > 0 {
+			need = fmt.Sprintf(" (%d KiB of tables)", memory/1024)
+		}
+		all = append(all, fmt.Sprintf("the limit of locked memory is %d KiB, and RDMA memory is locked%s: "+
 			"LimitMEMLOCK=infinity in the unit, ulimit -l unlimited in a shell, --ulimit memlock=-1 for a "+
-			"container", lock.Cur/1024))
+			"container", lock.Cur/1024, need))
 	}
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &files) == nil && files.Cur < leastFiles {
 		all = append(all, fmt.Sprintf("the limit of open files is %d: LimitNOFILE=65536 in the unit, "+
@@ -30,23 +35,34 @@ func LimitProblems(provider string) []string {
 	return all
 }
 
-// HugePages says how many huge pages of the default size the system has, and has left.
-func HugePages() (total, free int) {
-	b, err := os.ReadFile("/proc/meminfo")
-	if err != nil {
-		return 0, 0
-	}
-	for _, line := range strings.Split(string(b), "\n") {
-		name, rest, _ := strings.Cut(line, ":")
-		n, _ := strconv.Atoi(strings.TrimSpace(rest)) // 0 if it is none
-		switch name {
-		case "HugePages_Total":
-			total = n
-		case "HugePages_Free":
-			free = n
+// hugePool is where the kernel shows the huge pages that memory regions take.
+const hugePool = "/sys/kernel/mm/hugepages/hugepages-2048kB"
+
+// hugePageBytes is the size of these.
+const hugePageBytes = 2 << 20
+
+// HugePageAdvice says how to have huge pages for a region of some bytes; "" if there are enough, or
+// the system has no such pages.
+func HugePageAdvice(bytes int) string { return hugePageAdvice(hugePool, bytes) }
+
+func hugePageAdvice(pool string, bytes int) string {
+	var counts [3]int
+	for i, name := range []string{"nr_hugepages", "free_hugepages", "resv_hugepages"} {
+		b, err := os.ReadFile(filepath.Join(pool, name))
+		if err != nil {
+			return ""
+		}
+		if counts[i], err = strconv.Atoi(strings.TrimSpace(string(b))); err != nil {
+			return ""
 		}
 	}
-	return total, free
+	need := (bytes + hugePageBytes - 1) / hugePageBytes
+	free := counts[1] - counts[2]
+	if free >= need {
+		return ""
+	}
+	return fmt.Sprintf("the tables would use %d huge pages of 2 MiB, %d are free, so they take "+
+		"transparent ones or small ones: sysctl vm.nr_hugepages=%d", need, free, counts[0]+need-free)
 }
 
 // rdmaClass is where the kernel shows RDMA devices.

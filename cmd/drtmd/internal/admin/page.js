@@ -35,16 +35,20 @@ const phaseMark = (p) => phases[p] || ["…", "warn"];
 const levels = { error: ["✖", "bad"], warn: ["⚠", "warn"] };
 const levelMark = (l) => levels[l] || ["·", "soft"];
 
-// roundUp is the next 1, 2 or 5 with zeros, for an axis.
+// roundUp is the next number whose half is a round one as well, for an axis.
 function roundUp(x) {
   if (!(x > 0)) return 1;
   const unit = 10 ** Math.floor(Math.log10(x));
-  return unit * [1, 2, 5, 10].find((k) => k * unit >= x * (1 - 1e-9));
+  return unit * [1, 2, 3, 4, 5, 6, 8, 10].find((k) => k * unit >= x * (1 - 1e-9));
 }
+
+// widthOf is that of a picture on the screen: one unit is a pixel, so that text has its size.
+const widthOf = (e) => Math.max(e.clientWidth, 200);
 
 // chart draws two fields of the samples over time; a field that is null leaves a gap.
 function chart(id, samples, fields) {
-  const left = 52, right = 392, bottom = 160, height = 148;
+  const width = widthOf($(id)), left = 52, right = width - 8, bottom = 160, height = 148;
+  $(id).setAttribute("viewBox", "0 0 " + width + " 190");
   const values = samples.flatMap((x) => fields.map((f) => x[f.key] ?? 0));
   const top = roundUp(Math.max(0, ...values));
   const begin = samples.length ? Date.parse(samples[0].time) : 0;
@@ -166,15 +170,15 @@ function aborts(causes) {
   const list = Object.entries(causes).sort((x, y) => y[1] - x[1]);
   const most = list.length ? list[0][1] : 1, row = 22;
   if (!list.length) { $("aborts").replaceChildren(html("p", "", "none")); return; }
-  const total = list.reduce((n, x) => n + x[1], 0);
-  const picture = svg("svg", { viewBox: "0 0 400 " + row * 2 * list.length, role: "img",
+  const total = list.reduce((n, x) => n + x[1], 0), width = widthOf($("aborts"));
+  const picture = svg("svg", { viewBox: `0 0 ${width} ${row * 2 * list.length}`, role: "img",
     "aria-label": list.map(([cause, n]) => cause + " " + n).join(", ") });
   list.forEach(([cause, n], i) => {
     const y = row * 2 * i;
     picture.append(svg("text", { x: 0, y: y + 15 }, cause),
-      svg("text", { x: 400, y: y + 15, "text-anchor": "end" },
+      svg("text", { x: width, y: y + 15, "text-anchor": "end" },
         num(n) + " (" + ((100 * n) / total).toFixed(1) + " %)"),
-      svg("rect", { x: 0, y: y + 21, width: ((400 * n) / most).toFixed(1), height: 12,
+      svg("rect", { x: 0, y: y + 21, width: ((width * n) / most).toFixed(1), height: 12,
         class: "dot a", "data-cause": cause }));
   });
   $("aborts").replaceChildren(picture);
@@ -212,8 +216,8 @@ function draw(v) {
   events(nodes);
 }
 
-// heard is when the daemon last answered.
-let heard = Date.now();
+// heard is when the daemon last answered, and last what it said.
+let heard = Date.now(), last = null;
 
 async function ask() {
   const r = await fetch("live.json", { signal: AbortSignal.timeout(timeoutMs), cache: "no-store" });
@@ -222,7 +226,7 @@ async function ask() {
   // Another build may say other things: its own page knows them.
   if (v.build !== document.body.dataset.build) { location.reload(); return; }
   draw(v);
-  heard = Date.now();
+  [last, heard] = [v, Date.now()];
   $("offline").hidden = true;
 }
 
@@ -240,4 +244,5 @@ async function loop() {
   setTimeout(loop, everyMs);
 }
 
+addEventListener("resize", () => { if (last) draw(last); });
 loop();

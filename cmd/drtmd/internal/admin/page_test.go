@@ -143,13 +143,14 @@ func luminance(t *testing.T, hex string) float64 {
 
 // Text and signs have the contrast of level AA, 4.5, on both backgrounds in both schemes.
 func TestColoursHaveContrast(t *testing.T) {
+	colour := regexp.MustCompile(`--(\w+): (#[0-9a-f]{6})`)
 	blocks := regexp.MustCompile(`:root \{([^}]*)\}`).FindAllStringSubmatch(styleText, -1)
 	if len(blocks) != 2 {
 		t.Fatalf("%d schemes, want light and dark", len(blocks))
 	}
 	for i, b := range blocks {
 		colours := map[string]string{}
-		for _, m := range regexp.MustCompile(`--(\w+): (#[0-9a-f]{6})`).FindAllStringSubmatch(b[1], -1) {
+		for _, m := range colour.FindAllStringSubmatch(b[1], -1) {
 			colours[m[1]] = m[2]
 		}
 		for _, name := range []string{"fg", "soft", "a", "b", "ok", "warn", "bad"} {

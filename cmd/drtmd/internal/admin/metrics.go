@@ -154,10 +154,11 @@ func (s sink) transactions(m *load.Metrics) {
 	}
 }
 
-// boundsNs are those of the histogram's buckets: two for each power of ten, from 1 µs to 10 s.
-// Less than 1 µs is a local transaction, more than 10 s a fault.
-var boundsNs = [...]int64{1_000, 3_160, 10_000, 31_600, 100_000, 316_000, 1_000_000, 3_160_000,
-	10_000_000, 31_600_000, 100_000_000, 316_000_000, 1_000_000_000, 3_160_000_000, 10_000_000_000}
+// boundsNs are those of the histogram's buckets: two for each power of ten, from 100 ns, a local
+// transaction, to 10 s, a fault.
+var boundsNs = [...]int64{100, 316, 1_000, 3_160, 10_000, 31_600, 100_000, 316_000, 1_000_000,
+	3_160_000, 10_000_000, 31_600_000, 100_000_000, 316_000_000, 1_000_000_000, 3_160_000_000,
+	10_000_000_000}
 
 // latency sends a histogram in wider buckets. A value counts where the upper end of its own narrow
 // bucket is, at most one part in a thousand above it.

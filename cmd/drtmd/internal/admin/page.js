@@ -26,7 +26,8 @@ function svg(name, attributes, text) {
 function num(x) {
   if (x >= 1e6) return (x / 1e6).toFixed(2) + " M";
   if (x >= 1e4) return (x / 1e3).toFixed(x >= 1e5 ? 0 : 1) + " k";
-  return x >= 100 || Number.isInteger(x) ? x.toFixed(0) : x.toFixed(1);
+  if (x >= 100 || Number.isInteger(x)) return x.toFixed(0);
+  return x.toFixed(x >= 10 ? 1 : 2);
 }
 
 const phases = { ready: ["✔", "ok"], running: ["▶", "ok"], refusing: ["✖", "bad"],

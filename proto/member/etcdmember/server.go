@@ -9,11 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
 )
 
 // ServerConfig of Start.
@@ -23,7 +25,8 @@ type ServerConfig struct {
 	// Listen is HOST:PORT; without certificates a loopback address. Port 0 is a free one, the same
 	// again in each life.
 	Listen string
-	// CA, Cert and Key are files (PEM). With them, clients have to show a certificate of the CA.
+	// CA, Cert and Key are files (PEM), all or none. With them, clients have to show a certificate
+	// of the CA.
 	CA, Cert, Key string
 	// Log takes etcd's warnings and errors; nil drops them.
 	Log *zap.Logger
@@ -40,7 +43,11 @@ const (
 	maxRequest     = 1 << 20
 	dataFolder     = "etcd"
 	portFile       = "etcd.port"
+	lockFile       = "etcd.lock"
+	peerFolder     = "etcd.peer"
 	peerSocketName = "peer"
+	// mostSocketPath is what the kernel takes as a unix socket's address (unix(7): 108 with its end).
+	mostSocketPath = 107
 )
 
 // Server is an etcd with one member in this process.
@@ -48,9 +55,16 @@ type Server struct {
 	etcd *embed.Etcd
 	urls []string
 	dir  string // of the raft listener's socket
+	lock *os.File
 
 	level zap.AtomicLevel // of its log
+
+	once   sync.Once
+	closed error // of Close
 }
+
+// ErrInUse: another process serves the data.
+var ErrInUse = errors.New("etcd's data is in use by another process")
 
 // ErrOpen: the address would let anybody rewrite epochs.
 var ErrOpen = errors.New("etcd beyond this host needs certificates of both sides")
@@ -59,15 +73,24 @@ var ErrOpen = errors.New("etcd beyond this host needs certificates of both sides
 // process can speak raft with it: that listener is a socket in a folder of its own.
 func Start(ctx context.Context, cfg ServerConfig) (*Server, error) {
 	secure := cfg.Cert != ""
+	if secure != (cfg.CA != "") || secure != (cfg.Key != "") {
+		// Without a CA of ours, etcd would take any certificate that this system trusts.
+		return nil, fmt.Errorf("%w: CA %q, certificate %q and key %q are not complete; drtmd certs "+
+			"makes all three", ErrOpen, cfg.CA, cfg.Cert, cfg.Key)
+	}
 	address, err := listenAddress(cfg.Dir, cfg.Listen, secure)
 	if err != nil {
 		return nil, err
 	}
-	peers, err := os.MkdirTemp("", "drtmd-etcd-")
+	lock, err := lockData(cfg.Dir)
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{dir: peers}
+	peers, err := makePeerFolder(cfg.Dir)
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	s := &Server{dir: peers, lock: lock}
 	e := embed.NewConfig()
 	e.Name, e.Dir = "drtmd", filepath.Join(cfg.Dir, dataFolder)
 	scheme := "http"
@@ -96,7 +119,8 @@ func Start(ctx context.Context, cfg ServerConfig) (*Server, error) {
 	e.ZapLoggerBuilder = embed.NewZapLoggerBuilder(log.WithOptions(zap.IncreaseLevel(s.level)))
 	s.urls = []string{client.String()}
 	if s.etcd, err = embed.StartEtcd(e); err != nil {
-		return nil, errors.Join(explainStart(err, cfg.Dir, address), os.RemoveAll(peers))
+		return nil, errors.Join(explainStart(err, cfg.Dir, address), os.RemoveAll(peers),
+			lock.Close())
 	}
 	select {
 	case <-s.etcd.Server.ReadyNotify():
@@ -114,15 +138,37 @@ func Start(ctx context.Context, cfg ServerConfig) (*Server, error) {
 // explainStart says what to do about the usual causes.
 func explainStart(err error, dir, address string) error {
 	text := err.Error()
-	switch {
-	case strings.Contains(text, "address already in use"):
+	if strings.Contains(text, "address already in use") {
 		return fmt.Errorf("embedded etcd: %s is taken by another program (is another drtmd running "+
 			"there?); set cluster.etcd_listen to another address: %w", address, err)
-	case strings.Contains(text, "timeout") && strings.Contains(text, "lock"),
-		strings.Contains(text, "resource temporarily unavailable"):
-		return fmt.Errorf("embedded etcd: the data in %s is in use by another process: %w", dir, err)
 	}
 	return fmt.Errorf("embedded etcd in %s: %w", dir, err)
+}
+
+// lockData takes the data for this process. etcd itself would wait for another one's without end.
+func lockData(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, errors.Join(fmt.Errorf("%w: %s: stop it, or give this node a folder of its own",
+			ErrInUse, dir), f.Close())
+	}
+	return f, nil
+}
+
+// makePeerFolder makes the folder of the raft listener's socket: beside the data, where a life that
+// was killed leaves nothing behind that the next one does not take, unless that path is too long.
+func makePeerFolder(dir string) (string, error) {
+	peers := filepath.Join(dir, peerFolder)
+	if len(filepath.Join(peers, peerSocketName)) > mostSocketPath {
+		return os.MkdirTemp("", "drtmd-etcd-")
+	}
+	if err := os.RemoveAll(peers); err != nil {
+		return "", err
+	}
+	return peers, os.Mkdir(peers, 0o700)
 }
 
 // listenAddress is the address to listen on, with a port.
@@ -173,7 +219,10 @@ func (s *Server) Failed() <-chan error { return s.etcd.Err() }
 
 // Close stops the server; what it stored stays.
 func (s *Server) Close() error {
-	s.level.SetLevel(zap.DPanicLevel)
-	s.etcd.Close()
-	return os.RemoveAll(s.dir)
+	s.once.Do(func() {
+		s.level.SetLevel(zap.DPanicLevel)
+		s.etcd.Close()
+		s.closed = errors.Join(os.RemoveAll(s.dir), s.lock.Close())
+	})
+	return s.closed
 }

@@ -19,6 +19,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if dir := os.Getenv(serveVar); dir != "" {
+		serve(dir)
+		return
+	}
 	// Cases wait most of the time.
 	flag.Parse()
 	if err := flag.Set("test.parallel", "7"); err != nil {

@@ -10,6 +10,8 @@
 // The state is changed by compare-and-swap on its revision, and a member's key comes and goes in the
 // same transaction as the member. Whoever sees a key vanish removes that member from the state: its
 // lease has ended.
+// Who is dead is judged by a state and keys of one revision. A candidate does it too, for the case
+// that nobody is left to see it.
 //
 // # Leases
 //

@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -99,7 +100,11 @@ func NewServer(o Options) *Server {
 
 // Serve serves until Stop. It closes l.
 func (s *Server) Serve(l net.Listener) error {
-	return s.grpc.Serve(&limited{Listener: l, most: s.o.Limits.MaxConnections})
+	err := s.grpc.Serve(&limited{Listener: l, most: s.o.Limits.MaxConnections})
+	if errors.Is(err, grpc.ErrServerStopped) { // before it began
+		return nil
+	}
+	return err
 }
 
 // Stop lets calls under way end until ctx ends, and then cuts them off.

@@ -240,8 +240,8 @@ func builds(t TB, e Env) {
 
 func outage(t TB, e Env) {
 	all := members(t, e, 2)
+	begin := e.Now() // stopping takes time as well
 	e.Stop()
-	begin := e.Now()
 	for i, l := range all {
 		if _, held := l.Lease(); !held && e.Now()-begin < e.Lease()/4 {
 			t.Errorf("member %d serves no longer, at once", i)

@@ -92,12 +92,13 @@ type Daemon struct {
 	phase    status.Phase
 	reason   string
 	version  member.ShardVersion
-	shards   member.ShardMap // of version
-	run      *run            // led by this daemon
-	rebuild  bool            // the plane is used up, or was never built
-	building bool            // or waits to try again
-	failures int             // to build, one after the other
-	served   bool            // READY was said
+	shards   member.ShardMap     // of version
+	run      *run                // led by this daemon
+	rebuild  bool                // the plane is used up, or was never built
+	claimed  member.ShardVersion // the last one that this node wrote as the leader
+	building bool                // or waits to try again
+	failures int                 // to build, one after the other
+	served   bool                // READY was said
 	draining bool
 	degraded []string
 	watched  []*gone

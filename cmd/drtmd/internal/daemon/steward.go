@@ -147,6 +147,8 @@ func (d *Daemon) lead(ctx context.Context, s member.Session, st *member.State) {
 	d.mu.Lock()
 	mine := st.Shards.Leader.Same(s.Self())
 	rebuild := d.rebuild && mine // its own last one was used up, or failed
+	// Whoever led a run hands the building over to the leader, who may reach more members.
+	handed := mine && leads && st.Shards.Run == "" && st.Shards.Version != d.claimed
 	busy := d.run != nil || d.building || d.draining
 	d.mu.Unlock()
 	leaderGone := st.Shards.Version == 0 || !st.Active.Has(st.Shards.Leader)
@@ -154,7 +156,7 @@ func (d *Daemon) lead(ctx context.Context, s member.Session, st *member.State) {
 	switch {
 	case busy:
 		return
-	case rebuild:
+	case rebuild, handed:
 	case running || !leads:
 		d.waiting(st, running)
 		return
@@ -224,12 +226,17 @@ func (d *Daemon) waiting(st *member.State, running bool) {
 	}
 }
 
-// build writes the next version of the shard map and has every member build its part.
+// build writes the next version of the shard map and has every member build its part. Who is not the
+// leader only writes it, in the leader's name.
 func (d *Daemon) build(ctx context.Context, s member.Session, st *member.State) error {
-	next := member.ShardMap{Version: st.Shards.Version + 1, Primary: st.Active.Members, Leader: s.Self()}
-	if err := s.SetShards(next); err != nil {
+	leader := st.Active.Members[0]
+	next := member.ShardMap{Version: st.Shards.Version + 1, Primary: st.Active.Members, Leader: leader}
+	if err := s.SetShards(next); err != nil || !leader.Same(s.Self()) {
 		return err
 	}
+	d.mu.Lock()
+	d.claimed = next.Version
+	d.mu.Unlock()
 	plan := d.servingPlan(len(next.Primary))
 	list, stop := d.peersOf(next)
 	defer stop()

@@ -59,6 +59,8 @@ type lab struct {
 	env   []string
 	tls   []string // of clients
 	nodes []*node
+	// inside, if not nil, calls f where clients are to run.
+	inside func(f func() error) error
 }
 
 func newLab(t *testing.T, args ...string) *lab {
@@ -279,7 +281,14 @@ func (l *lab) run(name string, args ...string) (stdout, stderr string, code int)
 	var out, errs buffer
 	c := command(ctx, l.env, append([]string{name}, args...)...)
 	c.Stdout, c.Stderr = &out, &errs
-	err := c.Run()
+	start := c.Start
+	if l.inside != nil {
+		start = func() error { return l.inside(c.Start) }
+	}
+	err := start()
+	if err == nil {
+		err = c.Wait()
+	}
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		l.t.Fatalf("%s %v: %v", name, args, err)

@@ -147,8 +147,6 @@ func (d *Daemon) lead(ctx context.Context, s member.Session, st *member.State) {
 	d.mu.Lock()
 	mine := st.Shards.Leader.Same(s.Self())
 	rebuild := d.rebuild && mine // its own last one was used up, or failed
-	// Whoever led a run hands the building over to the leader, who may reach more members.
-	handed := mine && leads && st.Shards.Run == "" && st.Shards.Version != d.claimed
 	busy := d.run != nil || d.building || d.draining
 	d.mu.Unlock()
 	leaderGone := st.Shards.Version == 0 || !st.Active.Has(st.Shards.Leader)
@@ -156,7 +154,7 @@ func (d *Daemon) lead(ctx context.Context, s member.Session, st *member.State) {
 	switch {
 	case busy:
 		return
-	case rebuild, handed:
+	case rebuild, d.handed(s, st):
 	case running || !leads:
 		d.waiting(st, running)
 		return
@@ -173,6 +171,14 @@ func (d *Daemon) lead(ctx context.Context, s member.Session, st *member.State) {
 		d.tryBuild(ctx, s, st)
 		d.poke()
 	}()
+}
+
+// handed reports whether the newest shard map was written in this node's name, to be built: whoever
+// led a run hands that over to the leader, who may reach more members.
+func (d *Daemon) handed(s member.Session, st *member.State) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return st.Shards.Leader.Same(s.Self()) && st.Shards.Run == "" && st.Shards.Version != d.claimed
 }
 
 // tryBuild builds once. After a failure it waits, longer each time, so that a member that cannot
@@ -226,12 +232,14 @@ func (d *Daemon) waiting(st *member.State, running bool) {
 	}
 }
 
-// build writes the next version of the shard map and has every member build its part. Who is not the
-// leader only writes it, in the leader's name.
+// build writes the next version of the shard map, if it was not handed over, and has every member
+// build its part. Who is not the leader only writes it, in the leader's name.
 func (d *Daemon) build(ctx context.Context, s member.Session, st *member.State) error {
 	leader := st.Active.Members[0]
 	next := member.ShardMap{Version: st.Shards.Version + 1, Primary: st.Active.Members, Leader: leader}
-	if err := s.SetShards(next); err != nil || !leader.Same(s.Self()) {
+	if d.handed(s, st) && slices.EqualFunc(st.Shards.Primary, next.Primary, member.Member.Same) {
+		next = st.Shards
+	} else if err := s.SetShards(next); err != nil || !leader.Same(s.Self()) {
 		return err
 	}
 	d.mu.Lock()

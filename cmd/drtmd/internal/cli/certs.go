@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -15,8 +16,8 @@ import (
 )
 
 const certsLong = `certs makes certificates for the control plane of a lab: a CA of its own in FOLDER, if there is none,
-and a certificate with its key for each --name, valid as a node and as a client of every node. Files
-that are there are kept.
+and a certificate with its key for --name, valid as a node and as a client of every node. Files that
+are there are kept: asked the same again, it says until when they are valid.
 
 FOLDER/ca.key signs for the whole cluster: keep it on one machine. Each node gets ca.pem, its own
 NAME.pem and NAME.key (0600), and so does whoever runs drtmd bench or status from elsewhere.
@@ -78,7 +79,10 @@ func (a *app) certs(dir, name string, hosts []string, validity time.Duration, fo
 		hosts = nil
 	}
 	cert, key, err := control.MakeCert(dir, name, hosts, validity, force)
-	if err != nil {
+	switch {
+	case errors.Is(err, control.ErrThere):
+		return a.keptCert(cert, key, hosts)
+	case err != nil:
 		return err
 	}
 	if made {
@@ -93,6 +97,36 @@ func (a *app) certs(dir, name string, hosts []string, validity time.Duration, fo
 		int(validity.Hours())/24, valid)
 	fmt.Fprintf(a.stdout, "copy %s/%s, %s and %s to %s, and give them to drtmd serve as control.ca, "+
 		"control.cert and control.key\n", dir, control.CACertFile, cert, key, name)
+	return nil
+}
+
+// keptCert tells of a certificate that was there; one for other hosts than now asked is an error.
+func (a *app) keptCert(cert, key string, hosts []string) error {
+	c, err := control.ReadCert(cert)
+	if err != nil {
+		return err
+	}
+	has := slices.Clone(c.DNSNames)
+	for _, ip := range c.IPAddresses {
+		has = append(has, ip.String())
+	}
+	want := slices.Clone(hosts)
+	for i, h := range want {
+		if ip := net.ParseIP(h); ip != nil {
+			want[i] = ip.String()
+		}
+	}
+	slices.Sort(has)
+	slices.Sort(want)
+	until := c.NotAfter.Format("2006-01-02")
+	switch {
+	case time.Now().After(c.NotAfter):
+		return fmt.Errorf("%s has expired on %s: --force makes a new one", cert, until)
+	case !slices.Equal(slices.Compact(has), slices.Compact(want)):
+		return fmt.Errorf("%s is there and valid for %q, not for %q: --force replaces it", cert,
+			strings.Join(has, ", "), strings.Join(want, ", "))
+	}
+	fmt.Fprintf(a.stdout, "kept %s and %s, valid until %s\n", cert, key, until)
 	return nil
 }
 

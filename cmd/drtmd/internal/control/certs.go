@@ -16,6 +16,9 @@ import (
 	"time"
 )
 
+// ErrThere: a certificate and its key are there, and are kept.
+var ErrThere = errors.New("there already; --force replaces them")
+
 // Names of the files of a CA in its folder.
 const (
 	CACertFile = "ca.pem"
@@ -73,13 +76,22 @@ func template(name string, validity time.Duration) (*x509.Certificate, error) {
 }
 
 // MakeCert makes a key and a certificate of the CA in a folder: NAME.pem and NAME.key. hosts are
-// names and addresses that it is valid for. Files that are there are kept, unless force.
+// names and addresses that it is valid for. Without force both are kept if they are there, which is
+// ErrThere; where only one is, it is kept as well, and the error says which.
 func MakeCert(dir, name string, hosts []string, validity time.Duration, force bool) (cert, key string,
 	err error) {
 	cert, key = filepath.Join(dir, name+".pem"), filepath.Join(dir, name+".key")
-	for _, f := range []string{cert, key} {
-		if _, err := os.Stat(f); err == nil && !force {
-			return cert, key, fmt.Errorf("%s is there already: --force replaces it", f)
+	if !force {
+		_, certErr := os.Stat(cert)
+		_, keyErr := os.Stat(key)
+		switch {
+		case certErr == nil && keyErr == nil:
+			return cert, key, fmt.Errorf("%s and %s are %w", cert, key, ErrThere)
+		case certErr == nil:
+			return cert, key, fmt.Errorf("%s is there, but not its key %s: --force makes both", cert, key)
+		case keyErr == nil:
+			return cert, key, fmt.Errorf("%s is there, but not its certificate %s: --force makes both",
+				key, cert)
 		}
 	}
 	ca, caKey, err := readCA(dir)
@@ -111,6 +123,26 @@ func MakeCert(dir, name string, hosts []string, validity time.Duration, force bo
 		return cert, key, err
 	}
 	return cert, key, errors.Join(writeKey(key, own, force), writePEM(cert, "CERTIFICATE", der, force))
+}
+
+// ReadCert reads a certificate, and checks that the CA in its folder has signed it.
+func ReadCert(name string) (*x509.Certificate, error) {
+	der, err := readPEM(name, "CERTIFICATE")
+	if err != nil {
+		return nil, err
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	ca, _, err := readCA(filepath.Dir(name))
+	if err != nil {
+		return nil, err
+	}
+	if err := cert.CheckSignatureFrom(ca); err != nil {
+		return nil, fmt.Errorf("%s is not of the CA beside it, --force makes a new one: %w", name, err)
+	}
+	return cert, nil
 }
 
 func readCA(dir string) (*x509.Certificate, *ecdsa.PrivateKey, error) {

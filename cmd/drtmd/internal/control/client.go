@@ -11,7 +11,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 
@@ -49,7 +48,7 @@ func Dial(address string, o DialOptions) (*Client, error) {
 	}
 	creds := insecure.NewCredentials()
 	if o.Security != nil {
-		creds = credentials.NewTLS(o.Security.ClientTLS())
+		creds = newClientCredentials(o.Security)
 	}
 	target := address
 	if !strings.HasPrefix(address, unixPrefix) {

@@ -113,6 +113,7 @@ func fromWire(ctx context.Context, address string, secure bool, err error) error
 // explain says what is wrong with a connection, and what to do.
 func explain(text string, secure bool) string {
 	has := func(s string) bool { return strings.Contains(text, s) }
+	closed := has("EOF") || has("reset by peer") || has("broken pipe")
 	switch {
 	case has("connection refused"), has("no such file"):
 		return "nobody listens there; start a node with drtmd serve, or a cluster with drtmd up"
@@ -120,6 +121,8 @@ func explain(text string, secure bool) string {
 		return "no TLS there: leave --ca, --cert and --key out"
 	case has("certificate has expired"):
 		return "a certificate has expired: make new ones with drtmd certs (" + text + ")"
+	case has("expired certificate"): // as the other end says it
+		return "your certificate has expired: make a new one with drtmd certs --force (" + text + ")"
 	case has("certificate signed by unknown authority"), has("unknown certificate authority"),
 		has("bad certificate"), has(x509.UnknownAuthorityError{}.Error()):
 		return "the certificates are not of one CA: give the --ca of this cluster, and a --cert that " +
@@ -129,8 +132,11 @@ func explain(text string, secure bool) string {
 			text + ")"
 	case has("certificate required"):
 		return "it asks for a certificate: give --ca, --cert and --key"
-	case !secure && (has("EOF") || has("reset by peer") || has("error reading server preface")):
+	case !secure && (closed || has("error reading server preface")):
 		return "it closed the connection: it may ask for TLS (give --ca, --cert and --key), be full, " +
+			"or be no control port of drtmd"
+	case secure && has("authentication handshake failed") && closed:
+		return "it closed the connection before TLS began: it may be full (control.max_connections), " +
 			"or be no control port of drtmd"
 	case has("error reading server preface"), has("frame too large"):
 		return "no control port of drtmd listens there"

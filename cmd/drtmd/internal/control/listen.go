@@ -1,6 +1,7 @@
 package control
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -63,22 +65,26 @@ func listenUnix(path string) (net.Listener, error) {
 		if i.Mode().Type() != os.ModeSocket {
 			return nil, fmt.Errorf("%s is there and no socket: name another path", path)
 		}
-		if c, err := net.DialTimeout("unix", path, probeTimeout); err == nil {
+		c, err := net.DialTimeout("unix", path, probeTimeout)
+		switch {
+		case err == nil:
 			return nil, errors.Join(fmt.Errorf("somebody listens on %s: another drtmd?", path),
 				c.Close())
+		case !errors.Is(err, unix.ECONNREFUSED): // a living one may be slow, or another user's
+			return nil, fmt.Errorf("%s is there, and whether somebody listens is unknown: %w", path,
+				err)
 		}
 		if err := os.Remove(path); err != nil {
 			return nil, err
 		}
 	}
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		return nil, errors.Join(err, l.Close())
-	}
-	return l, nil
+	// The mode that the socket has before bind is the file's: it is never open to others.
+	lc := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
+		var chmod error
+		err := raw.Control(func(fd uintptr) { chmod = unix.Fchmod(int(fd), 0o600) })
+		return errors.Join(err, chmod)
+	}}
+	return lc.Listen(context.Background(), "unix", path)
 }
 
 // limited bounds the connections of a listener; more are closed at once. On unix sockets it takes

@@ -66,7 +66,7 @@ func (s *Security) Reload() error {
 	_, err = leaf.Verify(x509.VerifyOptions{Roots: pool,
 		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	if err != nil {
-		return fmt.Errorf("certificate %s is not of the CA in %s: %w", s.cert, s.ca, err)
+		return fmt.Errorf("certificate %s: %w", s.cert, s.unfit(leaf, err))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,13 +105,32 @@ func (s *Security) ServerTLS() *tls.Config {
 	return c
 }
 
-// ClientTLS shows the own certificate and trusts the CA as it is now; nil without TLS.
+// unfit says why a certificate is none of the CA, in words.
+func (s *Security) unfit(leaf *x509.Certificate, err error) error {
+	const day = "2006-01-02 15:04 MST"
+	var invalid x509.CertificateInvalidError
+	switch now := time.Now(); {
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired && now.After(leaf.NotAfter):
+		return fmt.Errorf("it has expired on %s; drtmd certs --force makes a new one: %w",
+			leaf.NotAfter.Format(day), err)
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired && now.Before(leaf.NotBefore):
+		return fmt.Errorf("it is valid from %s on; is the clock of this host right?: %w",
+			leaf.NotBefore.Format(day), err)
+	}
+	return fmt.Errorf("it is not of the CA in %s: %w", s.ca, err)
+}
+
+// ClientTLS shows the own certificate as it is at each handshake, and trusts the CA as it is now: who
+// keeps the configuration for long, as the registry's client does, takes a new CA only when it asks
+// again. nil without TLS.
 func (s *Security) ClientTLS() *tls.Config {
 	if s == nil {
 		return nil
 	}
 	_, pool := s.now()
 	return &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: pool,
+		// Not Certificates: with those the client keeps back one that is not of a CA that the
+		// server names, and is told less of what is wrong.
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			pair, _ := s.now()
 			return &pair, nil

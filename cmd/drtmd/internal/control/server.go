@@ -83,7 +83,7 @@ func NewServer(o Options) *Server {
 	s := &Server{o: o}
 	creds := insecure.NewCredentials()
 	if o.Security != nil {
-		creds = credentials.NewTLS(o.Security.ServerTLS())
+		creds = &serverCredentials{credentials.NewTLS(o.Security.ServerTLS()), o.Log}
 	}
 	s.grpc = grpc.NewServer(grpc.Creds(creds), grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.MaxConcurrentStreams(maxStreams), grpc.MaxHeaderListSize(maxHeaderBytes),

@@ -2,6 +2,7 @@ package drtm_test
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,11 +28,14 @@ func (c *counting) Now() time.Duration {
 // posts nothing, waits for nothing and allocates nothing.
 func TestLocalTransactionsAreLean(t *testing.T) {
 	each(t, func(t *testing.T, h host) {
+		var mu sync.Mutex // engines are made on their threads
 		clocks := map[proto.NodeID]*counting{}
 		c := start(t, h, settings{
 			node: func(cfg *node.Config) { cfg.Record = nil },
 			drtm: func(cfg *drtm.Config) {
 				x := &counting{Clock: cfg.Clock}
+				mu.Lock()
+				defer mu.Unlock()
 				clocks[cfg.Node], cfg.Clock = x, x
 			}})
 		a, b := keyOn(0, 1), keyOn(0, 2)

@@ -115,6 +115,59 @@ func TestHostileClientsDoNotKeepOthersOut(t *testing.T) {
 	}
 }
 
+// TestSlowClientsLoseTheirPlace though they keep sending: the bound is on the whole handshake.
+func TestSlowClientsLoseTheirPlace(t *testing.T) {
+	_, sec := lab(t, "127.0.0.1")
+	hello := append([]byte{22, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3}, make([]byte, 500)...)
+	for _, c := range []struct {
+		name string
+		sec  *Security
+		sent []byte // a byte each quarter of a second
+	}{
+		{"a silent one", nil, nil}, {"a slow preface", nil, []byte(preface + preface)},
+		{"a silent one, TLS", sec, nil}, {"a slow hello, TLS", sec, hello},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			address := serving(t, "127.0.0.1:0", Options{Security: c.sec, Limits: Limits{
+				MaxConnections: 1, MaxMessage: 1 << 16, RatePerPeer: 100}})
+			slow, err := net.Dial("tcp", address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			stop, stopped := make(chan struct{}), make(chan struct{})
+			go func() {
+				defer close(stopped)
+				tick := time.NewTicker(handshakeTimeout / 20)
+				defer tick.Stop()
+				for i := range c.sent {
+					select {
+					case <-stop:
+						return
+					case <-tick.C:
+					}
+					if _, err := slow.Write(c.sent[i : i+1]); err != nil {
+						return
+					}
+				}
+			}()
+			t.Cleanup(func() { close(stop); <-stopped; _ = slow.Close() }) // the server has
+			good := dialed(t, address, c.sec, Caller{})
+			if _, err := good.Status(context.Background(), true); err == nil {
+				t.Error("the slow client has no place to lose")
+			}
+			// Its place is free once the server has closed it.
+			for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+				if _, err = good.Status(context.Background(), true); err == nil {
+					return
+				}
+				time.Sleep(50 * time.Millisecond)
+			}
+			t.Error(err)
+		})
+	}
+}
+
 func FuzzCaller(f *testing.F) {
 	f.Add([]byte("drtmd-build=b\ndrtmd-node=1\ndrtmd-cluster=c\ndrtmd-epoch=2\ndrtmd-incarnation=3"))
 	f.Add([]byte("drtmd-build=b"))

@@ -54,8 +54,11 @@ check crash_shows_the_console says "sysrq triggered crash" cat "$WORK/crash"
 # shellcheck disable=SC2016  # expanded in the guest
 vm --nodes 2 --copy "$HERE/tests/lib/story.sh" -- bash -c '. /work/story.sh
   ping -c 1 -W 20 10.77.0.$((3 - NODE)) >/dev/null || exit 4
-  ((NODE == 1)) || emulator_dies
-  sleep 5; ! ping -c 1 -W 2 10.77.0.2 >/dev/null && echo alone' >"$WORK/killed"
+  ((NODE == 1)) || { sleep 10 && emulator_dies; } # the other one has to have seen this one
+  for _ in {1..60}; do
+    ping -c 1 -W 2 10.77.0.2 >/dev/null || { echo alone && exit 0; }
+    sleep 1
+  done; exit 5' >"$WORK/killed"
 check guest_that_asks_is_killed is "$?" 0
 check others_of_a_killed_guest_run_on says "[1] alone" cat "$WORK/killed"
 

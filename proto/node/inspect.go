@@ -2,7 +2,6 @@ package node
 
 import (
 	"drtmd/proto"
-	"drtmd/store"
 	"drtmd/verbs"
 )
 
@@ -54,13 +53,4 @@ func (c *Cluster) Registered() (bytes uint64) {
 		bytes += m.mr.Remote().Length
 	}
 	return bytes
-}
-
-// Occupancy says how full a member's tables are, as worker 0 sees them: on its thread, or at rest.
-func (m *Member) Occupancy() []store.Occupancy {
-	var all []store.Occupancy
-	for _, t := range m.Workers[0].Tables {
-		all = append(all, t.Occupancy())
-	}
-	return all
 }

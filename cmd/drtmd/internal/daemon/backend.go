@@ -187,15 +187,8 @@ func (d *Daemon) serve() {
 		d.log.Warn(err.Error())
 	}
 	if first {
-		fmt.Fprintf(d.o.Stdout, "READY %v, control %s, admin %s\n", s.Self(), d.control, orNone(d.admin))
+		fmt.Fprintf(d.o.Stdout, "READY %v, control %s, admin %s\n", s.Self(), d.control, status.OrNone(d.admin))
 	}
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "none"
-	}
-	return s
 }
 
 // History implements control.Backend.
@@ -221,7 +214,10 @@ func copyFile(w io.Writer, name string) (err error) {
 }
 
 // Time implements control.Backend.
-func (d *Daemon) Time() (int64, string) { return monotonic(), d.machine }
+func (d *Daemon) Time() (int64, string) {
+	now, _ := node.MachineNow() // it never fails with this clock
+	return int64(now), d.machine
+}
 
 // recordBytes is what all recorders of a node keep in memory, before they go on in a file.
 const recordBytes = 1 << 30
@@ -258,7 +254,7 @@ func (d *Daemon) openPlane(ctx context.Context, r *load.Request, p *node.Part) (
 func (d *Daemon) Alive() error {
 	ctx, cancel := context.WithTimeout(context.Background(), aliveTimeout)
 	defer cancel()
-	_, err := d.part.Metrics(ctx)
+	err := d.part.Alive(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("a worker thread has not turned for %v", aliveTimeout)
 	}

@@ -144,7 +144,7 @@ func (d *Daemon) describePlane(ctx context.Context, n *status.Node, i *load.Info
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	m, err := d.part.Metrics(ctx)
+	m, err := d.part.Counters(ctx)
 	if err != nil || m == nil {
 		return
 	}

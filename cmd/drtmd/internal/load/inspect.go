@@ -95,9 +95,29 @@ func (p *Part) Info() *Info {
 	return i
 }
 
-// Metrics looks at every worker on its own thread, so that it also tells that these turn. nil while
-// the part is not in service. It may be called at any time.
-func (p *Part) Metrics(ctx context.Context) (*Metrics, error) {
+// Alive waits until every worker's thread has come by, at most until ctx ends. A part that is not in
+// service is alive.
+func (p *Part) Alive(ctx context.Context) error {
+	p.mu.Lock()
+	s, release := p.inUse()
+	p.mu.Unlock()
+	defer release()
+	if s == nil {
+		return nil
+	}
+	return s.cluster.Inspect(ctx, func(*node.Worker) {})
+}
+
+// Counters are Metrics without latencies, which cost the workers less. nil while the part is not in
+// service. It may be called at any time.
+func (p *Part) Counters(ctx context.Context) (*Metrics, error) { return p.metrics(ctx, false) }
+
+// Metrics looks at every worker on its own thread: once for its counters, and once for each type of
+// transaction, so that none is held up by all histograms at a time. nil while the part is not in
+// service. It may be called at any time.
+func (p *Part) Metrics(ctx context.Context) (*Metrics, error) { return p.metrics(ctx, true) }
+
+func (p *Part) metrics(ctx context.Context, latencies bool) (*Metrics, error) {
 	p.mu.Lock()
 	s, release := p.inUse()
 	r, ran, opened, fenced := p.request, p.ran, p.opened, p.fenced != nil
@@ -110,14 +130,19 @@ func (p *Part) Metrics(ctx context.Context) (*Metrics, error) {
 	m := &Metrics{Plan: r.Plan, Run: r.Run, Protocol: c.Protocol.Name, Workload: c.Workload.Name(),
 		Kinds: c.Workload.Kinds(), Opened: opened, Fenced: fenced, Members: r.Members,
 		QPs: s.cluster.QueuePairs(), Registered: s.cluster.Registered()}
-	h, life := newHistograms(len(m.Kinds)), newHistograms(len(m.Kinds))
-	at := 0
-	err := s.cluster.Inspect(ctx, func(w *node.Worker) {
+	if err := s.count(ctx, m, ran); err != nil || !latencies {
+		return m, err
+	}
+	return m, s.latencies(ctx, m, ran)
+}
+
+// count adds up the counters of all workers, and looks at the tables.
+func (s *local) count(ctx context.Context, m *Metrics, ran bool) error {
+	specs, at := s.cluster.Config.Workload.Tables(), 0
+	return s.cluster.Inspect(ctx, func(w *node.Worker) {
 		x := Snapshot{Engine: *w.Engine.Stats(), Fiber: w.Worker.Stats}
 		if ran {
 			x.Counts = s.workers[at].counts
-			h.merge(s.workers[at].latency)
-			life.merge(s.workers[at].earlier)
 			at++
 		}
 		m.Snapshot.add(&x)
@@ -130,25 +155,39 @@ func (p *Part) Metrics(ctx context.Context) (*Metrics, error) {
 			addRPC(&m.RPC, &w.Port.Stats)
 		}
 		if w.Index == 0 {
-			specs := c.Workload.Tables()
 			for i, t := range w.Tables {
 				m.Tables = append(m.Tables, TableUse{Name: specs[i].Name, ValueBytes: specs[i].ValueBytes,
 					Capacity: specs[i].Capacity, Occupancy: t.Occupancy()})
 			}
 		}
 	})
-	life.merge(h)
-	for _, x := range life[1:] {
-		life[0].Merge(x)
+}
+
+// latencies merges the histograms of all workers, one type of transaction after the other.
+func (s *local) latencies(ctx context.Context, m *Metrics, ran bool) error {
+	h, life := newHistograms(len(m.Kinds)), newHistograms(len(m.Kinds))
+	for kind := 1; ran && kind < len(h); kind++ {
+		at := 0
+		err := s.cluster.Inspect(ctx, func(*node.Worker) {
+			x := s.workers[at]
+			at++
+			h[kind].Merge(x.latency[kind])
+			life[kind].Merge(x.earlier[kind])
+		})
+		if err != nil {
+			return err
+		}
 	}
-	for _, x := range h[1:] {
-		h[0].Merge(x)
+	life.merge(h)
+	for kind := 1; kind < len(h); kind++ {
+		h[0].Merge(h[kind])
+		life[0].Merge(life[kind])
 	}
 	for _, x := range h {
 		m.Latency = append(m.Latency, quantiles(x))
 	}
 	m.Life = life
-	return m, err
+	return nil
 }
 
 func addRPC(sum, o *rpc.Stats) {

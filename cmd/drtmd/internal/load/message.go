@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
 	"drtmd/proto"
 	"drtmd/proto/workload"
 	"drtmd/verbs"
@@ -52,15 +50,15 @@ type Request struct {
 
 // Answer answers a request.
 type Answer struct {
-	Error     string                   `json:"error,omitempty"`
-	Own       [][]byte                 `json:"own,omitempty"`    // open: descriptors of the members
-	Device    *verbs.DeviceAttr        `json:"device,omitempty"` // go
-	Sum       *Snapshot                `json:"sum,omitempty"`
-	Latencies []*hdrhistogram.Snapshot `json:"latencies,omitempty"`
-	Initial   workload.Quantities      `json:"initial"`
-	Final     workload.Quantities      `json:"final"`
-	Did       workload.Ledger          `json:"did"`
-	Recorded  bool                     `json:"recorded,omitempty"`
+	Error     string              `json:"error,omitempty"`
+	Own       [][]byte            `json:"own,omitempty"`    // open: descriptors of the members
+	Device    *verbs.DeviceAttr   `json:"device,omitempty"` // go
+	Sum       *Snapshot           `json:"sum,omitempty"`
+	Latencies [][]byte            `json:"latencies,omitempty"` // HdrHistogram V2, compressed
+	Initial   workload.Quantities `json:"initial"`
+	Final     workload.Quantities `json:"final"`
+	Did       workload.Ledger     `json:"did"`
+	Recorded  bool                `json:"recorded,omitempty"`
 }
 
 // talk is one side of the conversation of a supervisor with a process: JSON, one value after the

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"drtmd/proto"
 	"drtmd/proto/node"
 	"drtmd/verbs"
@@ -268,7 +270,8 @@ func (p *Part) carryOut(ctx context.Context, s *local, r *Request) (*Answer, err
 		a.Sum = &Snapshot{}
 		err := s.look(ctx, a.Sum, h, r.Reset)
 		for _, x := range h {
-			a.Latencies = append(a.Latencies, x.Export())
+			b, encodeErr := x.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+			a.Latencies, err = append(a.Latencies, b), errors.Join(err, encodeErr)
 		}
 		p.mu.Lock()
 		p.look, p.sum = *r, a.Sum

@@ -73,7 +73,6 @@ type peers struct {
 	wg    sync.WaitGroup
 	clock *node.MachineClock
 	attr  verbs.DeviceAttr
-	dir   string // for histories
 	phase func() (Phase, time.Duration, time.Duration)
 }
 
@@ -128,9 +127,6 @@ func (s *peers) open(ctx context.Context) error {
 		return err
 	}
 	if s.clock, _, err = node.NewMachineClock(epoch); err != nil {
-		return err
-	}
-	if s.dir, err = os.MkdirTemp(s.o.TempDir, "drtmd-run-"); err != nil {
 		return err
 	}
 	return s.connect(ctx, int64(epoch))
@@ -253,7 +249,11 @@ func (s *peers) look(ctx context.Context, sum *Snapshot, h histograms, reset boo
 		}
 		s.list[i].last = *a.Sum
 		for k := range h {
-			h[k].Merge(hdrhistogram.Import(a.Latencies[k]))
+			x, err := hdrhistogram.Decode(a.Latencies[k])
+			if err != nil {
+				return fmt.Errorf("latencies: %w", err)
+			}
+			h[k].Merge(x)
 		}
 		return nil
 	})
@@ -267,11 +267,16 @@ func (s *peers) end(ctx context.Context) error {
 	return s.all(ctx, endTimeout, &Request{Step: StepEnd}, nil)
 }
 
-func (s *peers) finish(ctx context.Context) (*totals, error) {
-	t := &totals{}
+func (s *peers) finish(ctx context.Context) (t *totals, err error) {
+	t = &totals{}
+	dir, err := os.MkdirTemp(s.o.TempDir, "drtmd-run-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	var saved []string
-	file := func(i int) string { return filepath.Join(s.dir, fmt.Sprintf("%d.hist", i)) }
-	err := s.each(ctx, finishTimeout, func(i int) *Request {
+	file := func(i int) string { return filepath.Join(dir, fmt.Sprintf("%d.hist", i)) }
+	err = s.each(ctx, finishTimeout, func(i int) *Request {
 		return &Request{Step: StepFinish, History: file(i)}
 	}, func(i int, a *Answer) error {
 		t.initial, t.final = t.initial.Plus(a.Initial), t.final.Plus(a.Final)
@@ -300,15 +305,12 @@ func (s *peers) close() error {
 		})
 	}
 	wg.Wait()
-	return s.forget()
+	s.forget()
+	return nil
 }
 
 // forget lets the peers be.
-func (s *peers) forget() error {
+func (s *peers) forget() {
 	close(s.over)
 	s.wg.Wait()
-	if s.dir == "" {
-		return nil
-	}
-	return os.RemoveAll(s.dir)
 }

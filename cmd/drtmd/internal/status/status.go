@@ -134,7 +134,7 @@ type Table struct {
 // Link is the way to a peer.
 type Link struct {
 	Peer  proto.NodeID `json:"peer"`
-	State string       `json:"state"` // "up", "error", "not connected"
+	State string       `json:"state"` // "up" or "error"
 }
 
 // Level of an event.

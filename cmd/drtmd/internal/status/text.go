@@ -35,7 +35,7 @@ func (c *Cluster) WriteText(w io.Writer) error {
 		}
 		fmt.Fprintf(t, "%d\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", n.Member.Node, n.Member.Name,
 			n.Phase, n.Member.Incarnation, n.Epoch, lease, n.deviceText(), n.memoryText(), n.qpText(),
-			n.linkText(), n.Member.Control, orNone(n.Admin))
+			n.linkText(), n.Member.Control, OrNone(n.Admin))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -50,7 +50,8 @@ func (c *Cluster) WriteText(w io.Writer) error {
 	return err
 }
 
-func orNone(s string) string {
+// OrNone is s, or the word none.
+func OrNone(s string) string {
 	if s == "" {
 		return "none"
 	}

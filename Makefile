@@ -25,7 +25,7 @@ help: ## print this table
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile
 
 demo: build ## build, and run transactions on a cluster of three processes, proved serializable
-	bin/drtmd up -- drtmd bench --cluster up --warmup 500ms --duration 2s --check \
+	bin/drtmd up -- drtmd bench --cluster up --warmup 200ms --duration 2s --distributed 0.2 --check \
 	  --report bin/demo-report
 
 build: ## build bin/drtmd

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/zap"
 
+	"drtmd/cmd/drtmd/internal/bounded"
 	"drtmd/cmd/drtmd/internal/load"
 	"drtmd/cmd/drtmd/internal/status"
 )
@@ -101,7 +102,7 @@ func NewServer(o Options) *Server {
 
 // Serve serves until Close. It closes l.
 func (s *Server) Serve(l net.Listener) error {
-	err := s.http.Serve(limit(l, maxConnections))
+	err := s.http.Serve(bounded.Listener(l, maxConnections, nil))
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}

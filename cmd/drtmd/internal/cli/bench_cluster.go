@@ -57,7 +57,7 @@ func (r *benchRun) loadCluster(ctx context.Context, progress func(load.Progress)
 	defer stop()
 	recorded := false
 	done, err := r.client.Run(context.WithoutCancel(ctx),
-		&pb.RunRequest{PlanJson: string(plan), Check: r.flags.check, History: r.recorded()},
+		&pb.RunRequest{PlanJson: string(plan)},
 		func(e *pb.RunEvent) error {
 			switch {
 			case e.GetProgress() != nil:

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"drtmd/cmd/drtmd/internal/bench"
+	"drtmd/cmd/drtmd/internal/spelling"
 	"drtmd/cmd/drtmd/internal/transport"
 )
 
@@ -118,7 +119,7 @@ func noArgs(c *cobra.Command, args []string) error {
 func nearest(s string, names []string) (string, bool) {
 	best, bestDistance := "", max(1, len(s)/2)+1
 	for _, n := range names {
-		d := distance(s, n)
+		d := spelling.Distance(s, n)
 		if strings.HasPrefix(n, s) && s != "" {
 			d = 0
 		}
@@ -127,25 +128,4 @@ func nearest(s string, names []string) (string, bool) {
 		}
 	}
 	return best, best != ""
-}
-
-// distance is the number of characters to insert, remove or replace between a and b.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

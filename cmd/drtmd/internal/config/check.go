@@ -11,6 +11,7 @@ import (
 
 	"drtmd/cmd/drtmd/internal/transport"
 	"drtmd/cmd/drtmd/internal/workloads"
+	"drtmd/proto/member/etcdmember"
 	"drtmd/proto/node"
 )
 
@@ -31,9 +32,6 @@ func Default() Config {
 
 // problem is what is wrong with a key.
 type problem struct{ path, text string }
-
-// LeastLease is the shortest membership lease: etcd gives no shorter ones.
-const LeastLease = 2 * time.Second
 
 // problems lists what cannot work, by key.
 func (c *Config) problems() []problem {
@@ -93,8 +91,8 @@ func (c *Config) problems() []problem {
 		}
 	}
 	address("cluster.etcd_listen", c.Cluster.EtcdListen, false)
-	if l := c.Cluster.Lease; l < LeastLease || l > time.Hour || l%time.Second != 0 {
-		bad("cluster.lease", "expected whole seconds from %v to 1h, not %v", LeastLease, l)
+	if l := c.Cluster.Lease; l < etcdmember.LeastLease || l > time.Hour || l%time.Second != 0 {
+		bad("cluster.lease", "expected whole seconds from %v to 1h, not %v", etcdmember.LeastLease, l)
 	}
 	c.checkData(bad, within)
 	return all

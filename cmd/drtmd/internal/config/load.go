@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
+
+	"drtmd/cmd/drtmd/internal/spelling"
 )
 
 // Sources says where each key's value comes from, by path: "default", "FILE:LINE", "DRTMD_X",
@@ -294,7 +296,7 @@ func (l *loader) near(path string, section bool) string {
 func suggestion(s string, names []string) string {
 	best, least := "", len(s)/2+1
 	for _, n := range names {
-		if d := distance(s, n); d < least || d == least && n < best {
+		if d := spelling.Distance(s, n); d < least || d == least && n < best {
 			best, least = n, d
 		}
 	}
@@ -302,25 +304,4 @@ func suggestion(s string, names []string) string {
 		return "; drtmd config --example shows every key"
 	}
 	return "; did you mean " + best + "?"
-}
-
-// distance is the number of characters to insert, remove or replace between a and b.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

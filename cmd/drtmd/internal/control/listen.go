@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -87,38 +86,10 @@ func listenUnix(path string) (net.Listener, error) {
 	return lc.Listen(context.Background(), "unix", path)
 }
 
-// limited bounds the connections of a listener; more are closed at once. On unix sockets it takes
-// only the own user and root.
-type limited struct {
-	net.Listener
-	most int
-
-	mu   sync.Mutex
-	open int
-}
-
-func (l *limited) Accept() (net.Conn, error) {
-	for {
-		c, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		if u, ok := c.(*net.UnixConn); ok && !ownPeer(u) {
-			_ = c.Close() // a stranger's
-			continue
-		}
-		l.mu.Lock()
-		full := l.open >= l.most
-		if !full {
-			l.open++
-		}
-		l.mu.Unlock()
-		if full {
-			_ = c.Close() // so that the others go on
-			continue
-		}
-		return &counted{Conn: c, l: l}, nil
-	}
+// welcome refuses strangers on unix sockets: they are for the own user and root.
+func welcome(c net.Conn) bool {
+	u, ok := c.(*net.UnixConn)
+	return !ok || ownPeer(u)
 }
 
 // ownPeer reports whether the other end of a socket is of this user, or root.
@@ -133,19 +104,4 @@ func ownPeer(c *net.UnixConn) bool {
 		own = err == nil && (cred.Uid == 0 || int(cred.Uid) == os.Getuid())
 	})
 	return err == nil && own
-}
-
-type counted struct {
-	net.Conn
-	l    *limited
-	once sync.Once
-}
-
-func (c *counted) Close() error {
-	c.once.Do(func() {
-		c.l.mu.Lock()
-		c.l.open--
-		c.l.mu.Unlock()
-	})
-	return c.Conn.Close()
 }

@@ -21,6 +21,7 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 
+	"drtmd/cmd/drtmd/internal/bounded"
 	pb "drtmd/cmd/drtmd/internal/control/controlpb"
 	"drtmd/cmd/drtmd/internal/status"
 	"drtmd/proto/member"
@@ -100,7 +101,7 @@ func NewServer(o Options) *Server {
 
 // Serve serves until Stop. It closes l.
 func (s *Server) Serve(l net.Listener) error {
-	err := s.grpc.Serve(&limited{Listener: l, most: s.o.Limits.MaxConnections})
+	err := s.grpc.Serve(bounded.Listener(l, s.o.Limits.MaxConnections, welcome))
 	if errors.Is(err, grpc.ErrServerStopped) { // before it began
 		return nil
 	}

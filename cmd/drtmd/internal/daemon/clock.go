@@ -7,9 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"go.uber.org/zap"
-	"golang.org/x/sys/unix"
-
 	"drtmd/cmd/drtmd/internal/control"
 	"drtmd/cmd/drtmd/internal/load"
 	"drtmd/cmd/drtmd/internal/status"
@@ -27,15 +24,6 @@ func machineName() string {
 	}
 	space, _ := os.Readlink("/proc/self/ns/time") // kernels before 5.6 have one
 	return strings.TrimSpace(string(boot)) + " " + space
-}
-
-// monotonic is CLOCK_MONOTONIC.
-func monotonic() int64 {
-	var t unix.Timespec
-	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) != nil {
-		return 0 // it never fails with this clock
-	}
-	return t.Nano()
 }
 
 const (
@@ -112,9 +100,7 @@ func (d *Daemon) keepClock(ctx context.Context, s *clockSync, c *control.Client,
 				cause = fmt.Errorf("%w; the leader does not answer: %w", cause, err)
 			}
 			d.event(status.Error, cause.Error())
-			if err := d.part.Fence(cause); err != nil {
-				d.log.Error("queue pairs were not moved to the error state", zap.Error(err))
-			}
+			d.fence(cause)
 			return
 		}
 	}

@@ -266,7 +266,7 @@ func (n *testNode) run(ctx context.Context, p *load.Plan, begun chan<- struct{})
 		o.err = err
 		return o
 	}
-	o.done, o.err = n.client.Run(ctx, &pb.RunRequest{PlanJson: string(b), History: p.Record},
+	o.done, o.err = n.client.Run(ctx, &pb.RunRequest{PlanJson: string(b)},
 		func(e *pb.RunEvent) error {
 			switch {
 			case e.GetNotice() != nil:

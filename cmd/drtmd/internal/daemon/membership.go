@@ -267,9 +267,7 @@ func (d *Daemon) loseLease(cause error) {
 	if r != nil {
 		r.stop(cause)
 	}
-	if err := d.part.Fence(cause); err != nil {
-		d.log.Error("queue pairs were not moved to the error state", zap.Error(err))
-	}
+	d.fence(cause)
 }
 
 // watchLease notices by the own clock that the lease has ended: after the process was stopped, or
@@ -293,9 +291,7 @@ func (d *Daemon) watchLease(ctx context.Context) {
 		if _, held := s.Lease(); !held {
 			told = s
 			cause := fmt.Errorf("%w: %v, by this node's clock", member.ErrLeaseLost, d.cfg.Cluster.Lease)
-			if err := d.part.Fence(cause); err != nil {
-				d.log.Error("queue pairs were not moved to the error state", zap.Error(err))
-			}
+			d.fence(cause)
 		}
 	}
 }

@@ -131,9 +131,14 @@ func (d *Daemon) loseLeader(st *member.State) {
 	if i := d.part.Info(); i != nil && i.Fenced == nil {
 		cause := fmt.Errorf("%v, which led run %s, is gone", led.Leader, led.Run)
 		d.event(status.Warn, cause.Error())
-		if err := d.part.Fence(cause); err != nil {
-			d.log.Error("queue pairs were not moved to the error state", zap.Error(err))
-		}
+		d.fence(cause)
+	}
+}
+
+// fence takes the plane out of service at once.
+func (d *Daemon) fence(cause error) {
+	if err := d.part.Fence(cause); err != nil {
+		d.log.Error("queue pairs were not moved to the error state", zap.Error(err))
 	}
 }
 

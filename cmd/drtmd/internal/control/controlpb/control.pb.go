@@ -281,9 +281,7 @@ func (x *StatusReply) GetJson() []byte {
 
 type RunRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	PlanJson      string                 `protobuf:"bytes,1,opt,name=plan_json,json=planJson,proto3" json:"plan_json,omitempty"` // load.Plan
-	Check         bool                   `protobuf:"varint,2,opt,name=check,proto3" json:"check,omitempty"`                      // check the history there; it is sent in either case if it was recorded
-	History       bool                   `protobuf:"varint,3,opt,name=history,proto3" json:"history,omitempty"`                  // send the history that was recorded
+	PlanJson      string                 `protobuf:"bytes,1,opt,name=plan_json,json=planJson,proto3" json:"plan_json,omitempty"` // load.Plan; what it has recorded is sent
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -323,20 +321,6 @@ func (x *RunRequest) GetPlanJson() string {
 		return x.PlanJson
 	}
 	return ""
-}
-
-func (x *RunRequest) GetCheck() bool {
-	if x != nil {
-		return x.Check
-	}
-	return false
-}
-
-func (x *RunRequest) GetHistory() bool {
-	if x != nil {
-		return x.History
-	}
-	return false
 }
 
 type RunEvent struct {
@@ -1205,12 +1189,10 @@ const file_cmd_drtmd_internal_control_controlpb_control_proto_rawDesc = "" +
 	"\rStatusRequest\x12\x12\n" +
 	"\x04self\x18\x01 \x01(\bR\x04self\"!\n" +
 	"\vStatusReply\x12\x12\n" +
-	"\x04json\x18\x01 \x01(\fR\x04json\"Y\n" +
+	"\x04json\x18\x01 \x01(\fR\x04json\")\n" +
 	"\n" +
 	"RunRequest\x12\x1b\n" +
-	"\tplan_json\x18\x01 \x01(\tR\bplanJson\x12\x14\n" +
-	"\x05check\x18\x02 \x01(\bR\x05check\x12\x18\n" +
-	"\ahistory\x18\x03 \x01(\bR\ahistory\"\xeb\x01\n" +
+	"\tplan_json\x18\x01 \x01(\tR\bplanJson\"\xeb\x01\n" +
 	"\bRunEvent\x128\n" +
 	"\bprogress\x18\x01 \x01(\v2\x1a.drtmd.control.v1.ProgressH\x00R\bprogress\x122\n" +
 	"\x06notice\x18\x02 \x01(\v2\x18.drtmd.control.v1.NoticeH\x00R\x06notice\x12:\n" +

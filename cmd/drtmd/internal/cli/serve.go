@@ -20,7 +20,7 @@ those of the other nodes, loads its share of the tables, and prints READY once i
 systemd is told the same. drtmd bench --cluster runs workloads on it, drtmd status shows it.
 
 The first node begins the cluster, with membership in an etcd of its own; every other one is told
-where to ask with --cluster-join. Without TLS a node listens on loopback and unix sockets only:
+where to ask with --join. Without TLS a node listens on loopback and unix sockets only:
 drtmd certs makes certificates for a lab. Every setting is a key of the file, a variable DRTMD_* of
 the environment and a flag here; later ones override earlier ones. drtmd config shows all of them
 with where their values come from, docs/configuration.md what they mean.
@@ -31,7 +31,7 @@ signal ends at once. SIGHUP reads the level of the log and the certificates agai
 Exit codes: 0 drained, 1 failed, 2 wrong configuration or command line.`
 
 const serveExample = `  drtmd serve                                         the first node, on this host
-  drtmd serve --cluster-join 127.0.0.1:7440 --control-listen 127.0.0.1:7450 --admin-listen off \
+  drtmd serve --join 127.0.0.1:7440 --control-listen 127.0.0.1:7450 --admin-listen off \
     --node-state-dir /tmp/second                      another one
   drtmd serve --config /etc/drtmd/drtmd.yaml          as a service
   systemd-run --unit drtmd -p Type=notify -p LimitMEMLOCK=infinity -p StateDirectory=drtmd \

@@ -4,7 +4,8 @@
 // The tags of Config are the one list of keys: doc is a line for people, example a value for
 // drtmd config --example where the default says little. A key's name in the environment is its path
 // in capitals with underscores, DRTMD_CONTROL_LISTEN; its flag is the path with dashes,
-// --control-listen. Sizes (Bytes) and times have units.
+// --control-listen, and short is another one for what is typed often. Sizes (Bytes) and times have
+// units.
 package config
 
 import "time"
@@ -26,17 +27,17 @@ type Node struct {
 	ID         int    `yaml:"id" doc:"node id in the cluster; -1: the one it had before, else the lowest free one"`
 	StateDir   string `yaml:"state_dir" doc:"folder that lasts: identity, the embedded etcd's data; default: $STATE_DIRECTORY, else a folder of the user" example:"/var/lib/drtmd"`
 	RuntimeDir string `yaml:"runtime_dir" doc:"folder of sockets, gone after a restart; default: $RUNTIME_DIRECTORY, else a folder of the user" example:"/run/drtmd"`
-	CPUs       string `yaml:"cpus" doc:"CPUs for worker threads, one for each in turn; empty: with several NUMA nodes those of the NIC's, else all of the process" example:"2-5,8"`
+	CPUs       string `yaml:"cpus" short:"cpus" doc:"CPUs for worker threads, one for each in turn; empty: with several NUMA nodes those of the NIC's, else all of the process" example:"2-5,8"`
 }
 
 // Control is the control plane.
 type Control struct {
 	Listen    string `yaml:"listen" doc:"HOST:PORT or unix:PATH; without TLS only loopback and unix sockets" example:"10.0.0.3:7440"`
 	Advertise string `yaml:"advertise" doc:"address under which the others reach it; default: that of listen"`
-	CA        string `yaml:"ca" doc:"certificate of the cluster's CA (PEM); with cert and key: TLS, both sides show certificates" example:"/etc/drtmd/ca.pem"`
-	Cert      string `yaml:"cert" doc:"certificate of this node (PEM)" example:"/etc/drtmd/node.pem"`
-	Key       string `yaml:"key" doc:"key of that certificate (PEM), readable by its owner only" example:"/etc/drtmd/node.key"`
-	Insecure  bool   `yaml:"insecure" doc:"listen beyond this host without TLS: whoever reaches the port owns the cluster"`
+	CA        string `yaml:"ca" short:"ca" doc:"certificate of the cluster's CA (PEM); with cert and key: TLS, both sides show certificates" example:"/etc/drtmd/ca.pem"`
+	Cert      string `yaml:"cert" short:"cert" doc:"certificate of this node (PEM)" example:"/etc/drtmd/node.pem"`
+	Key       string `yaml:"key" short:"key" doc:"key of that certificate (PEM), readable by its owner only" example:"/etc/drtmd/node.key"`
+	Insecure  bool   `yaml:"insecure" short:"insecure" doc:"listen beyond this host without TLS: whoever reaches the port owns the cluster"`
 
 	MaxConnections int     `yaml:"max_connections" doc:"connections at the same time; more are closed at once"`
 	MaxMessage     Bytes   `yaml:"max_message" doc:"largest message that is taken"`
@@ -52,16 +53,16 @@ type Admin struct {
 // Cluster is how the node finds the others.
 type Cluster struct {
 	Name       string        `yaml:"name" doc:"name of the cluster"`
-	Join       []string      `yaml:"join" doc:"control addresses of members, the first that answers is asked; empty: this node begins the cluster, or comes back to the one it began" example:"[10.0.0.1:7440]"`
-	Etcd       []string      `yaml:"etcd" doc:"client URLs of an external etcd; empty: the first node embeds one" example:"[https://10.0.0.9:2379]"`
+	Join       []string      `yaml:"join" short:"join" doc:"control addresses of members, the first that answers is asked; empty: this node begins the cluster, or comes back to the one it began" example:"[10.0.0.1:7440]"`
+	Etcd       []string      `yaml:"etcd" short:"etcd" doc:"client URLs of an external etcd; empty: the first node embeds one" example:"[https://10.0.0.9:2379]"`
 	EtcdListen string        `yaml:"etcd_listen" doc:"HOST:PORT of the embedded etcd; the rules of control.listen hold; port 0: a free one"`
 	Lease      time.Duration `yaml:"lease" doc:"membership lease: a node that is not heard of for so long is removed; at least 2s"`
 }
 
 // Transport is the device.
 type Transport struct {
-	Provider string `yaml:"provider" doc:"shm (threads and processes of this host) or ibv (RDMA hardware, Soft-RoCE)"`
-	Device   string `yaml:"device" doc:"RDMA device; empty: the first with an active port" example:"mlx5_0"`
+	Provider string `yaml:"provider" short:"transport" doc:"shm (threads and processes of this host) or ibv (RDMA hardware, Soft-RoCE)"`
+	Device   string `yaml:"device" short:"device" doc:"RDMA device; empty: the first with an active port" example:"mlx5_0"`
 	GIDIndex int    `yaml:"gid_index" doc:"-1: chosen as drtmd devices shows"`
 	RunDir   string `yaml:"run_dir" doc:"shm: folder in which processes meet; empty: the user's own below /dev/shm"`
 }

@@ -13,6 +13,7 @@ type Key struct {
 	Path    string // "control.listen"
 	Doc     string
 	Example string // of the file; "" is the default
+	Short   string // another name of the flag; "" is none
 	value   func(c *Config) reflect.Value
 }
 
@@ -24,6 +25,14 @@ func (k Key) Env() string {
 // Flag is the name on the command line.
 func (k Key) Flag() string {
 	return strings.NewReplacer(".", "-", "_", "-").Replace(k.Path)
+}
+
+// flagNames are the names on the command line, the long one first.
+func (k Key) flagNames() []string {
+	if k.Short == "" {
+		return []string{k.Flag()}
+	}
+	return []string{k.Flag(), k.Short}
 }
 
 // EnvPrefix begins the variables of the environment.
@@ -40,6 +49,7 @@ func Keys() []Key {
 			all = append(all, Key{
 				Path: section.Tag.Get("yaml") + "." + f.Tag.Get("yaml"),
 				Doc:  f.Tag.Get("doc"), Example: f.Tag.Get("example"),
+				Short: f.Tag.Get("short"),
 				value: func(c *Config) reflect.Value {
 					return reflect.ValueOf(c).Elem().Field(i).Field(j)
 				}})

@@ -230,26 +230,40 @@ func (l *loader) flags(flags *pflag.FlagSet) {
 		return
 	}
 	for _, k := range Keys() {
-		f := flags.Lookup(k.Flag())
-		if f == nil || !f.Changed {
-			continue
+		for _, name := range k.flagNames() {
+			f := flags.Lookup(name)
+			if f == nil || !f.Changed {
+				continue
+			}
+			name = "--" + name
+			switch before := l.src[k.Path]; {
+			case before == "--"+k.Flag():
+				l.fail(name, "given as %s, too: leave one of them out", before)
+			default:
+				if err := k.set(l.c, f.Value.String()); err != nil {
+					l.fail(name, "%v", err)
+					continue
+				}
+				l.src[k.Path] = name
+			}
 		}
-		if err := k.set(l.c, f.Value.String()); err != nil {
-			l.fail("--"+k.Flag(), "%v", err)
-			continue
-		}
-		l.src[k.Path] = "--" + k.Flag()
 	}
 }
 
-// RegisterFlags makes a flag of every key. Their values are texts: Load reads them.
+// RegisterFlags makes a flag of every key, and one more of those with a short name. Their values are
+// texts: Load reads them.
 func RegisterFlags(f *pflag.FlagSet) {
 	d := Default()
 	for _, k := range Keys() {
-		v := &flagValue{kind: k.Type()}
-		flag := f.VarPF(v, k.Flag(), "", k.Doc+defaultNote(k.Get(&d)))
-		if _, ok := k.value(&d).Interface().(bool); ok {
-			flag.NoOptDefVal = "true"
+		for i, name := range k.flagNames() {
+			doc := k.Doc + defaultNote(k.Get(&d))
+			if i > 0 {
+				doc = "same as --" + k.Flag()
+			}
+			flag := f.VarPF(&flagValue{kind: k.Type()}, name, "", doc)
+			if _, ok := k.value(&d).Interface().(bool); ok {
+				flag.NoOptDefVal = "true"
+			}
 		}
 	}
 }

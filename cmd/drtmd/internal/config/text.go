@@ -104,7 +104,8 @@ commands ask, ` + "`DRTMD_REQUIRE`" + ` is for tests.
 		if k.Example != "" {
 			fmt.Fprintf(&b, "- Example: `%s`\n", k.Example)
 		}
-		fmt.Fprintf(&b, "- Environment: `%s`\n- Flag: `--%s`\n", k.Env(), k.Flag())
+		fmt.Fprintf(&b, "- Environment: `%s`\n- Flag: `--%s`\n", k.Env(),
+			strings.Join(k.flagNames(), "` or `--"))
 	}
 	return b.String()
 }

@@ -33,7 +33,7 @@ func Listen(address string, sec *Security, insecure bool) (net.Listener, error) 
 	}
 	if sec == nil && !insecure && !Loopback(host) {
 		return nil, fmt.Errorf("%w, not %s: give control.ca, control.cert and control.key (drtmd certs "+
-			"makes them), or --control-insecure if whoever reaches the port may own the cluster",
+			"makes them), or --insecure if whoever reaches the port may own the cluster",
 			ErrOpen, address)
 	}
 	l, err := net.Listen("tcp", address)

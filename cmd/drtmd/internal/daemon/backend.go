@@ -54,7 +54,7 @@ func (d *Daemon) Admit(_ context.Context, r *pb.AdmitRequest) (*pb.AdmitReply, e
 	}
 	if r.Transport != d.cfg.Transport.Provider {
 		return nil, fmt.Errorf("the cluster's transport is %s, not %s: give it the same "+
-			"--transport-provider", d.cfg.Transport.Provider, r.Transport)
+			"--transport", d.cfg.Transport.Provider, r.Transport)
 	}
 	return &pb.AdmitReply{Cluster: d.cfg.Cluster.Name + "/" + cluster, Etcd: d.etcdURLs,
 		Transport: d.cfg.Transport.Provider, LeaseS: d.cfg.Cluster.Lease.Seconds()}, nil

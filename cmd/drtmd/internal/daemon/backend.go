@@ -57,7 +57,7 @@ func (d *Daemon) Admit(_ context.Context, r *pb.AdmitRequest) (*pb.AdmitReply, e
 			"--transport", d.cfg.Transport.Provider, r.Transport)
 	}
 	return &pb.AdmitReply{Cluster: d.cfg.Cluster.Name + "/" + cluster, Etcd: d.etcdURLs,
-		Transport: d.cfg.Transport.Provider, LeaseS: d.cfg.Cluster.Lease.Seconds()}, nil
+		Transport: d.cfg.Transport.Provider, LeaseS: d.lease().Seconds()}, nil
 }
 
 // Stop implements control.Backend.
@@ -259,7 +259,7 @@ func (d *Daemon) Alive() error {
 		return fmt.Errorf("a worker thread has not turned for %v", aliveTimeout)
 	}
 	// A plane that is being closed is alive, whatever the error.
-	bound := aliveTimeout + 3*d.cfg.Cluster.Lease // calls of the registry take two leases at most
+	bound := aliveTimeout + 3*d.lease() // calls of the registry take two leases at most
 	if at := d.turned.Load(); at > 0 {
 		if since := d.clock.Now() - time.Duration(at); since > bound {
 			return fmt.Errorf("the daemon's loop has not turned for %v", since.Round(time.Second))

@@ -232,9 +232,13 @@ func TestGenerationsLeaveNothingBehind(t *testing.T) {
 			w.settled(w.nodes...)
 		}
 	}
-	generations(10)
+	first, more := 10, 50
+	if raceEnabled { // each takes a second
+		first, more = 6, 2*slack
+	}
+	generations(first)
 	files, goroutines := openFiles(t), runtime.NumGoroutine()
-	generations(50)
+	generations(more)
 	w.until("no more files and goroutines than before", func() bool {
 		return openFiles(t) <= files+slack && runtime.NumGoroutine() <= goroutines+slack
 	}, func() any { return []int{files, openFiles(t), goroutines, runtime.NumGoroutine()} })

@@ -82,6 +82,7 @@ type Daemon struct {
 
 	changed chan struct{} // something that the steward reacts to; holds one
 	turned  atomic.Int64  // when the steward last looked, on clock
+	leaseNs atomic.Int64  // membership lease: the configuration's, or the cluster's that it joins
 	drain   chan struct{} // closed by Drain
 	once    sync.Once     // of drain
 	calls   sync.WaitGroup
@@ -113,6 +114,7 @@ func New(cfg *config.Config, o Options) (*Daemon, error) {
 		machine: machineName(), events: newEvents(), changed: make(chan struct{}, 1),
 		drain: make(chan struct{}), phase: status.Starting, peers: map[string]*control.Client{},
 		rebuild: true}
+	d.leaseNs.Store(int64(cfg.Cluster.Lease))
 	d.part = load.NewPart(load.PartConfig{Open: d.openPlane, Clock: d.planeClock, Silence: silence})
 	var err error
 	if d.provider = o.Provider; d.provider == nil {

@@ -90,10 +90,10 @@ func (d *Daemon) openRegistry(ctx context.Context, undo *cleanup,
 		d.etcdURLs, id = a.Etcd, a.Cluster
 		name, _, _ = strings.Cut(id, "/")
 		id = strings.TrimPrefix(id, name+"/")
-		d.cfg.Cluster.Lease = time.Duration(a.LeaseS * float64(time.Second))
+		d.leaseNs.Store(int64(a.LeaseS * float64(time.Second)))
 	}
 	r, err := etcdmember.Open(etcdmember.Config{Endpoints: d.etcdURLs, TLS: d.etcdTLS(), Cluster: name,
-		ID: id, Lease: d.cfg.Cluster.Lease, Clock: d.clock, Log: d.log.Named("membership")})
+		ID: id, Lease: d.lease(), Clock: d.clock, Log: d.log.Named("membership")})
 	if err != nil {
 		return err
 	}
@@ -101,6 +101,9 @@ func (d *Daemon) openRegistry(ctx context.Context, undo *cleanup,
 	undo.add(r.Close)
 	return nil
 }
+
+// lease is how long the node stays a member unheard of.
+func (d *Daemon) lease() time.Duration { return time.Duration(d.leaseNs.Load()) }
 
 // etcdTLS is for https endpoints; plain ones ignore it.
 func (d *Daemon) etcdTLS() *tls.Config {
@@ -196,7 +199,7 @@ func (d *Daemon) belong(ctx context.Context, end context.CancelCauseFunc) {
 
 // join makes the node a member.
 func (d *Daemon) join(id *identity) (<-chan error, member.Session, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.Cluster.Lease)
+	ctx, cancel := context.WithTimeout(context.Background(), d.lease())
 	cluster, err := d.registry.ClusterID(ctx)
 	cancel()
 	if err != nil {
@@ -290,7 +293,7 @@ func (d *Daemon) watchLease(ctx context.Context) {
 		}
 		if _, held := s.Lease(); !held {
 			told = s
-			cause := fmt.Errorf("%w: %v, by this node's clock", member.ErrLeaseLost, d.cfg.Cluster.Lease)
+			cause := fmt.Errorf("%w: %v, by this node's clock", member.ErrLeaseLost, d.lease())
 			d.fence(cause)
 		}
 	}

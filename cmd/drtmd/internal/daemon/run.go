@@ -68,7 +68,7 @@ func (d *Daemon) Run(ctx context.Context, q *pb.RunRequest, send func(*pb.RunEve
 	o := load.PeerOptions{Options: plan.Options(cfg.Workload), Nodes: plan.Nodes, Peers: list,
 		Plan: plan, Run: r.name, Machine: d.machine, Leader: d.control,
 		Names: node.Names(cfg.Workload), TempDir: d.tempDir,
-		GoneTimeout: 2*d.cfg.Cluster.Lease + time.Second}
+		GoneTimeout: 2*d.lease() + time.Second}
 	o.Lost = func(err error) {
 		d.event(status.Warn, fmt.Sprintf("run %s goes on: %v", r.name, err))
 		out.tell(&pb.RunEvent{Event: &pb.RunEvent_Notice{Notice: &pb.Notice{Level: "warn",

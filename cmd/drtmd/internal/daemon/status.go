@@ -87,7 +87,7 @@ func (d *Daemon) ownStatus(ctx context.Context) status.Node {
 	s, shards, st := d.session, d.shards, d.state.Clone()
 	d.mu.Unlock()
 	n.Member = member.Member{Name: d.cfg.Node.Hostname(), Control: d.control, Build: d.o.Build}
-	n.Lease = d.cfg.Cluster.Lease.Seconds()
+	n.Lease = d.lease().Seconds()
 	if s != nil {
 		n.Member = s.Self()
 		if until, held := s.Lease(); held {

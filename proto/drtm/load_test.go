@@ -126,7 +126,7 @@ func TestRandomTransactionsAreStrictlySerializable(t *testing.T) {
 				c := start(t, h, settings{node: func(cfg *node.Config) {
 					cfg.Nodes, cfg.Workers = x.nodes, x.workers
 				}})
-				c.load(200)
+				c.load(loadPerFiber)
 				var stats proto.Stats
 				var counts drtm.Counts
 				for _, w := range c.Workers() {

@@ -37,7 +37,8 @@ type Progress struct {
 	Elapsed time.Duration // of the phase, on the cluster's clock
 	Of      time.Duration
 	// PerSecond are the transactions that were committed since the last call, per second of the
-	// cluster's clock, and AbortRate the aborted ones among the attempts since then.
+	// cluster's clock, and AbortRate the aborted ones among the attempts that have ended since then,
+	// 0..1.
 	PerSecond float64
 	AbortRate float64
 }
@@ -77,7 +78,8 @@ type Result struct {
 	Quantiles []Quantile
 }
 
-// Point of a Series: what happened between the point before and this one.
+// Point of a Series: what happened between the point before and this one. Attempts are those that
+// ended in between, the aborted ones among them.
 type Point struct {
 	At        time.Duration `json:"at_ns"` // since the measurement began, below 0 in the warm-up
 	Span      time.Duration `json:"span_ns"`

@@ -184,7 +184,7 @@ func (r *run) mark(all *Snapshot, at time.Duration) {
 	}
 	d := all.minus(&r.point)
 	r.series = append(r.series, Point{At: at - r.origin, Span: at - r.pointAt,
-		Committed: d.Outcomes(proto.Committed), Attempts: d.Engine.Begun, Aborted: d.Aborted()})
+		Committed: d.Outcomes(proto.Committed), Attempts: d.Ended(), Aborted: d.Aborted()})
 	r.point, r.pointAt = *all, at
 }
 
@@ -200,12 +200,9 @@ func (r *run) begun(before *Snapshot, at time.Duration) {
 func (r *run) progress(now *Snapshot, p Phase, elapsed, of time.Duration) {
 	at := r.site.now()
 	d := now.minus(&r.last)
-	v := Progress{Phase: p, Elapsed: elapsed, Of: of}
+	v := Progress{Phase: p, Elapsed: elapsed, Of: of, AbortRate: d.AbortRate()}
 	if span := at - r.lastAt; span > 0 {
 		v.PerSecond = float64(d.Outcomes(proto.Committed)) / span.Seconds()
-	}
-	if d.Engine.Begun > 0 {
-		v.AbortRate = float64(d.Aborted()) / float64(d.Engine.Begun)
 	}
 	r.last, r.lastAt = *now, at
 	r.o.Progress(v)

@@ -70,6 +70,23 @@ func (s *Snapshot) Aborted() uint64 {
 	return n
 }
 
+// Ended counts attempts that have ended, whichever way. What happened between two snapshots is counted
+// by them, not by Engine.Begun: an attempt may begin before the first one and be aborted after it, and
+// of those begun in between there can be fewer than of those aborted.
+func (s *Snapshot) Ended() uint64 {
+	e := &s.Engine
+	return e.Committed + e.RolledBack + e.Unknown + s.Aborted()
+}
+
+// AbortRate is the aborted ones among the attempts that have ended, 0..1; 0 if none has.
+func (s *Snapshot) AbortRate() float64 {
+	n := s.Ended()
+	if n == 0 {
+		return 0
+	}
+	return float64(s.Aborted()) / float64(n)
+}
+
 // Bounds of latencies, in nanoseconds: 1 ns to 100 s, three digits.
 const (
 	longestNs = 100_000_000_000

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"os/signal"
 	"syscall"
@@ -63,6 +64,9 @@ func loadConfig(c *cobra.Command, file string) (*config.Config, config.Sources, 
 	cfg, src, err := config.Load(file, c.Flags(), os.Environ())
 	if wrong := (config.Errors)(nil); errors.As(err, &wrong) {
 		return nil, nil, &usageError{text: "wrong configuration:\n" + wrong.Error()}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, usagef("drtmd config --example prints one to begin with", "%v", err)
 	}
 	return cfg, src, err
 }

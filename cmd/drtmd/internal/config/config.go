@@ -53,7 +53,7 @@ type Admin struct {
 // Cluster is how the node finds the others.
 type Cluster struct {
 	Name       string        `yaml:"name" doc:"name of the cluster"`
-	Join       []string      `yaml:"join" short:"join" doc:"control addresses of members, the first that answers is asked; empty: this node begins the cluster, or comes back to the one it began" example:"[10.0.0.1:7440]"`
+	Join       []string      `yaml:"join" short:"join" doc:"control addresses of members, the first that answers is asked, nobody where cluster.etcd says where the cluster is; empty: this node begins the cluster, or comes back to the one it began" example:"[10.0.0.1:7440]"`
 	Etcd       []string      `yaml:"etcd" short:"etcd" doc:"client URLs of an external etcd; empty: the first node embeds one" example:"[https://10.0.0.9:2379]"`
 	EtcdListen string        `yaml:"etcd_listen" doc:"HOST:PORT of the embedded etcd; the rules of control.listen hold; port 0: a free one"`
 	Lease      time.Duration `yaml:"lease" doc:"membership lease: a node that is not heard of for so long is removed; at least 2s"`

@@ -89,18 +89,21 @@ func TestShortFlagsAreTheLongOnes(t *testing.T) {
 		}
 		return config.Load("", f, nil)
 	}
-	c, src, err := load("--join", "a:1", "--etcd=http://b:2", "--cpus", "0", "--insecure",
+	c, src, err := load("--etcd=http://b:2", "--cpus", "0", "--insecure",
 		"--transport", "ibv", "--device", "rxe0", "--ca", "x", "--cert", "y", "--key", "z")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Cluster.Join[0] != "a:1" || c.Cluster.Etcd[0] != "http://b:2" || c.Node.CPUs != "0" ||
+	if c.Cluster.Etcd[0] != "http://b:2" || c.Node.CPUs != "0" ||
 		!c.Control.Insecure || c.Transport.Provider != "ibv" || c.Transport.Device != "rxe0" ||
 		c.Control.CA != "x" || c.Control.Cert != "y" || c.Control.Key != "z" {
 		t.Errorf("got %+v", c)
 	}
-	if from := src["cluster.join"]; from != "--join" {
-		t.Errorf("cluster.join comes from %q", from)
+	if from := src["cluster.etcd"]; from != "--etcd" {
+		t.Errorf("cluster.etcd comes from %q", from)
+	}
+	if c, _, err := load("--join", "a:1"); err != nil || c.Cluster.Join[0] != "a:1" {
+		t.Errorf("--join: %v, %v", c, err)
 	}
 	if _, _, err := load("--join", "a:1", "--cluster-join", "b:1"); err == nil ||
 		!strings.Contains(err.Error(), "--join: given as --cluster-join, too") {

@@ -26,7 +26,8 @@ func Names() []string { return []string{"shm", "ibv"} }
 type UnknownError struct{ Name string }
 
 func (e *UnknownError) Error() string {
-	return fmt.Sprintf("unknown transport %q; available: %s", e.Name, strings.Join(Names(), ", "))
+	return fmt.Sprintf("unknown transport %q; available: %s; ibv is RDMA "+
+		"hardware and Soft-RoCE", e.Name, strings.Join(Names(), ", "))
 }
 
 // New makes a provider by name.

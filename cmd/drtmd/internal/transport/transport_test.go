@@ -14,7 +14,8 @@ func TestEveryNameMakesItsProvider(t *testing.T) {
 	}
 	var unknown *UnknownError
 	if _, err := New("tcp", Options{}); !errors.As(err, &unknown) ||
-		err.Error() != `unknown transport "tcp"; available: shm, ibv` {
+		err.Error() != `unknown transport "tcp"; available: shm, ibv; ibv is RDMA `+
+			"hardware and Soft-RoCE" {
 		t.Errorf("%v", err)
 	}
 	if Names()[0] != Default {

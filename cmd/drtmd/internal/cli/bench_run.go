@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -61,7 +62,7 @@ func (r *benchRun) run(ctx context.Context) error {
 	}
 	finish()
 	if res == nil {
-		return r.wrongOptions(err)
+		return r.withoutResult(r.wrongOptions(err))
 	}
 	doc.Fill(r.workload.Kinds(), res)
 	violated, checkErr := r.examine(ctx, doc, res)
@@ -136,6 +137,21 @@ func (r *benchRun) wrongOptions(err error) error {
 		return usagef("", "%v", err)
 	}
 	return err
+}
+
+// withoutResult says of a run that has failed before there was anything to report which files do not
+// come from it. Those of an earlier run are as they were.
+func (r *benchRun) withoutResult(err error) error {
+	var names []string
+	for _, name := range []string{r.flags.report, r.flags.json, r.flags.history} {
+		if name != "" && name != "-" {
+			names = append(names, name)
+		}
+	}
+	if err == nil || len(names) == 0 {
+		return err
+	}
+	return fmt.Errorf("no result, and nothing written to %s: %w", strings.Join(names, ", "), err)
 }
 
 // document is the report with the settings filled in.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -39,6 +40,8 @@ type Client struct {
 	conn    *grpc.ClientConn
 	control pb.ControlClient
 	plane   pb.PlaneClient
+
+	answered atomic.Bool // it has, once
 }
 
 // Dial makes a client of HOST:PORT or unix:PATH. It connects at the first call.
@@ -82,8 +85,20 @@ func (c *Client) begin(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithTimeout(ctx, callTimeout)
 }
 
+// words makes words of a call's error. A connection that is cut means something else once the daemon
+// has answered: it is one, and lets this client in.
 func (c *Client) words(ctx context.Context, err error) error {
-	return fromWire(ctx, c.address, c.o.Security != nil, err)
+	wrong := fromWire(ctx, c.address, c.o.Security != nil, err)
+	var lost *ConnectError
+	var remote *RemoteError
+	switch {
+	case wrong == nil, errors.As(wrong, &remote):
+		c.answered.Store(true)
+	case c.answered.Load() && errors.As(wrong, &lost) && cut(err):
+		lost.Text = "the connection was cut: the daemon has ended, or the network between is down; " +
+			"drtmd status at another node tells"
+	}
+	return wrong
 }
 
 // call makes a unary call.

@@ -110,10 +110,25 @@ func fromWire(ctx context.Context, address string, secure bool, err error) error
 	return e
 }
 
+// cut reports whether a call has failed because its connection was closed.
+func cut(err error) bool {
+	s, ok := status.FromError(err)
+	return ok && s.Code() == codes.Unavailable && isClosed(s.Message())
+}
+
+func isClosed(text string) bool {
+	for _, s := range []string{"EOF", "reset by peer", "broken pipe"} {
+		if strings.Contains(text, s) {
+			return true
+		}
+	}
+	return false
+}
+
 // explain says what is wrong with a connection, and what to do.
 func explain(text string, secure bool) string {
 	has := func(s string) bool { return strings.Contains(text, s) }
-	closed := has("EOF") || has("reset by peer") || has("broken pipe")
+	closed := isClosed(text)
 	switch {
 	case has("connection refused"), has("no such file"):
 		return "nobody listens there; start a node with drtmd serve, or a cluster with drtmd up"

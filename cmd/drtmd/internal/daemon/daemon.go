@@ -80,11 +80,12 @@ type Daemon struct {
 	registry *etcdmember.Registry
 	etcdURLs []string
 
-	changed chan struct{} // something that the steward reacts to; holds one
-	turned  atomic.Int64  // when the steward last looked, on clock
-	leaseNs atomic.Int64  // membership lease: the configuration's, or the cluster's that it joins
-	drain   chan struct{} // closed by Drain
-	once    sync.Once     // of drain
+	changed chan struct{}   // something that the steward reacts to; holds one
+	named   []member.Member // the steward's own: removed by the pending view, and an event has said so
+	turned  atomic.Int64    // when the steward last looked, on clock
+	leaseNs atomic.Int64    // membership lease: the configuration's, or the cluster's that it joins
+	drain   chan struct{}   // closed by Drain
+	once    sync.Once       // of drain
 	calls   sync.WaitGroup
 
 	mu       sync.Mutex // guards what follows

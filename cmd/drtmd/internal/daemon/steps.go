@@ -73,11 +73,15 @@ func (d *Daemon) enterNew(ctx context.Context, s member.Session, v member.ShardV
 		return fmt.Errorf("closing the plane before: %w", err)
 	}
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if v <= d.version {
-		return fmt.Errorf("%w: open for shard map %d, the plane is of %d", member.ErrStale, v, d.version)
+	now := d.version
+	if v > now {
+		d.version, d.shards, d.degraded = v, st.Shards, nil
 	}
-	d.version, d.shards, d.degraded = v, st.Shards, nil
+	d.mu.Unlock()
+	if v <= now {
+		return fmt.Errorf("%w: open for shard map %d, the plane is of %d", member.ErrStale, v, now)
+	}
+	d.setPhase(status.Connecting, "") // loading may take long, and nothing is served meanwhile
 	return nil
 }
 

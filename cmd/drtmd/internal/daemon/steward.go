@@ -57,7 +57,11 @@ func (d *Daemon) cutOff(s member.Session, st *member.State) {
 	if !st.Pending.Has(s.Self()) {
 		return // this node is the one that goes
 	}
-	for _, m := range st.Removed() {
+	removed := st.Removed()
+	d.named = slices.DeleteFunc(d.named, func(m member.Member) bool {
+		return !slices.ContainsFunc(removed, m.Same)
+	})
+	for _, m := range removed {
 		for i, p := range d.partitions() {
 			if !p.Same(m) {
 				continue
@@ -70,10 +74,14 @@ func (d *Daemon) cutOff(s member.Session, st *member.State) {
 			}
 			if i := d.part.Info(); i != nil && i.Running {
 				d.degrade(m)
-			} else {
+			} else if !slices.ContainsFunc(d.named, m.Same) {
+				d.named = append(d.named, m)
 				d.event(status.Info, cause.Error())
 			}
 		}
+	}
+	if slices.Contains(st.Fenced, s.Self().Node) {
+		return // it has said so: the others are waited for
 	}
 	err := s.Fenced(st.Pending.Epoch)
 	if err != nil && !errors.Is(err, member.ErrStale) {

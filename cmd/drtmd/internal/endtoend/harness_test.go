@@ -328,6 +328,14 @@ type background struct {
 // benching starts a long benchmark and waits until it measures.
 func (l *lab) benching(n *node, args ...string) *background {
 	l.t.Helper()
+	b := l.beginning(n, args...)
+	b.says("measuring, .*: [1-9][0-9]* committed/s")
+	return b
+}
+
+// beginning starts a benchmark and waits for nothing.
+func (l *lab) beginning(n *node, args ...string) *background {
+	l.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	b := &background{l: l, out: &buffer{}, err: &buffer{}, ended: make(chan struct{})}
 	b.cmd = command(ctx, l.env, append([]string{"bench"}, l.benchArgs(n, args...)...)...)
@@ -340,7 +348,6 @@ func (l *lab) benching(n *node, args ...string) *background {
 		close(b.ended)
 	}()
 	l.t.Cleanup(func() { cancel(); <-b.ended })
-	b.says("measuring, .*: [1-9][0-9]* committed/s")
 	return b
 }
 

@@ -28,14 +28,32 @@ func (p *peer) lost() error {
 	return fmt.Errorf("%s of the cluster has ended, with nodes %v: %w", p.Name(), p.members, p.Err())
 }
 
+// OpenError is a process that was lost while the parts were opened and connected, before clients ran:
+// there is no result.
+type OpenError struct {
+	Process string // its name
+	Members []proto.NodeID
+	Step    Step // that it did not finish
+	Err     error
+}
+
+func (e *OpenError) Error() string {
+	return fmt.Sprintf("%s, with nodes %v, was lost in step %s, before clients ran: %v", e.Process,
+		e.Members, e.Step, e.Err)
+}
+
+func (e *OpenError) Unwrap() error { return e.Err }
+
 // bury goes on without a peer that is gone, if clients run and there are others. It may be told of
-// the same one twice.
-func (s *peers) bury(p *peer) error {
+// the same one twice. step is what was asked for.
+func (s *peers) bury(step Step, p *peer) error {
 	i := slices.Index(s.list, p)
-	if i < 0 {
+	switch {
+	case i < 0:
 		return nil
-	}
-	if !s.runs || len(s.list) == 1 {
+	case !s.runs:
+		return &OpenError{Process: p.Name(), Members: p.members, Step: step, Err: p.Err()}
+	case len(s.list) == 1:
 		return p.lost()
 	}
 	s.list = slices.Delete(slices.Clone(s.list), i, i+1)
@@ -54,23 +72,23 @@ func (s *peers) gone() (nodes []proto.NodeID) {
 	return nodes
 }
 
-// sift keeps of the errors, by place in the list, those that are not the end of a peer.
-func (s *peers) sift(errs []error) error {
+// sift keeps of the errors of a step, by place in the list, those that are not the end of a peer. While
+// the parts are opened it is an end that comes first: the others fail because of it.
+func (s *peers) sift(step Step, errs []error) error {
 	list := s.list
-	var left []error
+	var ends, left []error
 	for i, err := range errs {
 		if err == nil {
 			continue
 		}
 		p := list[i]
 		if s.isGone(p, err) {
-			err = s.bury(p)
+			ends = append(ends, s.bury(step, p))
 		} else {
-			err = fmt.Errorf("%s: %w", p.Name(), err)
+			left = append(left, fmt.Errorf("%s: %w", p.Name(), err))
 		}
-		left = append(left, err)
 	}
-	return errors.Join(left...)
+	return errors.Join(append(ends, left...)...)
 }
 
 // isGone reports whether an error of a peer is that it is gone.

@@ -176,8 +176,10 @@ func (s *peers) each(ctx context.Context, timeout time.Duration, ask func(i int)
 	take func(i int, a *Answer) error) error {
 	errs, answers := make([]error, len(s.list)), make([]*Answer, len(s.list))
 	var wg sync.WaitGroup
+	var step Step
 	for i, p := range s.list {
 		r := ask(i)
+		step = r.Step
 		wg.Go(func() { answers[i], errs[i] = s.ask(ctx, p, timeout, r) })
 	}
 	wg.Wait()
@@ -186,7 +188,7 @@ func (s *peers) each(ctx context.Context, timeout time.Duration, ask func(i int)
 			errs[i] = take(i, answers[i])
 		}
 	}
-	return s.sift(errs)
+	return s.sift(step, errs)
 }
 
 // ask asks one peer, until it is known to be gone.
@@ -223,7 +225,7 @@ func (s *peers) sleep(ctx context.Context, d time.Duration) error {
 		case <-timer.C:
 			return nil
 		case p := <-s.died:
-			if err := s.bury(p); err != nil {
+			if err := s.bury(StepLook, p); err != nil {
 				return err
 			}
 		case <-ctx.Done():

@@ -45,7 +45,9 @@ func newFake() *fake {
 			Device: status.Device{Transport: "ibv", Name: "mlx5_0"},
 			Memory: status.Memory{RegisteredBytes: 256 << 20, CacheBytes: 16 << 20},
 			QPs:    status.QPs{RC: 8, UD: 2},
-			Plane:  &status.Plane{Version: 4, Workload: "smallbank", Protocol: "drtm"},
+			Plane: &status.Plane{Version: 4, Partitions: 3, Workload: "smallbank", Protocol: "drtm",
+				Workers: 1, Threads: 1, Fibers: 16},
+			Tables: []status.Table{{Name: "savings", Entries: 50_000, Capacity: 200_000}},
 			Load:   &status.Load{Run: "run 3", Phase: "measuring", OfS: 60},
 			Events: []status.Event{{Time: time.Now().UTC(), Level: status.Info,
 				Text: "is a member of epoch 7"}}}

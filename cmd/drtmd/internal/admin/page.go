@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"fmt"
 	"html/template"
@@ -14,7 +15,7 @@ import (
 	"drtmd/cmd/drtmd/internal/status"
 )
 
-// The page, its style and its script.
+// The page, its style and its scripts.
 var (
 	//go:embed page.html
 	pageText string
@@ -22,6 +23,8 @@ var (
 	styleText string
 	//go:embed page.js
 	scriptText string
+	//go:embed chart.js
+	chartText string
 )
 
 // embedded serves a text that is a part of the program.
@@ -35,23 +38,24 @@ func embedded(kind, text string) http.HandlerFunc {
 // shownEvents is how many events of all nodes the page shows.
 const shownEvents = 40
 
-// eventOf is an event with its node.
+// eventOf is an event with its node, and how often the node said it in that second.
 type eventOf struct {
 	status.Event
-	Node int
+	Node, Times int
 }
 
 // pageTemplate is the live page as it is before its script runs, or without it.
 func pageTemplate() *template.Template {
 	return template.Must(template.New("page").Funcs(template.FuncMap{
-		"mark":   func(p status.Phase) string { return phaseMark(p).sign },
-		"class":  func(p status.Phase) string { return phaseMark(p).class },
-		"sign":   func(l status.Level) string { return levelMark(l).sign },
-		"level":  func(l status.Level) string { return levelMark(l).class },
-		"mib":    func(n uint64) uint64 { return n >> 20 },
-		"run":    runText,
-		"events": lastEvents,
-		"links":  linkTexts,
+		"mark":    func(p status.Phase) string { return phaseMark(p).sign },
+		"class":   func(p status.Phase) string { return phaseMark(p).class },
+		"sign":    func(l status.Level) string { return levelMark(l).sign },
+		"level":   func(l status.Level) string { return levelMark(l).class },
+		"mib":     func(n uint64) uint64 { return n >> 20 },
+		"events":  lastEvents,
+		"links":   linkTexts,
+		"shares":  sharesOf,
+		"percent": percent,
 	}).Parse(pageText))
 }
 
@@ -83,16 +87,6 @@ func levelMark(l status.Level) mark {
 	return mark{"·", "soft"}
 }
 
-// runText is the benchmark under way; "" is none.
-func runText(c *status.Cluster) string {
-	for _, n := range c.Nodes {
-		if l := n.Load; l != nil {
-			return fmt.Sprintf("%s: %s, %.1f of %.1f s", l.Run, l.Phase, l.ElapsedS, l.OfS)
-		}
-	}
-	return ""
-}
-
 // linkTexts are the links, a line for each node.
 func linkTexts(c *status.Cluster) []string {
 	var list []string
@@ -104,12 +98,59 @@ func linkTexts(c *status.Cluster) []string {
 	return list
 }
 
+// share is a cause of aborts with its part of them.
+type share struct {
+	Cause   string
+	Count   uint64
+	Percent float64
+	Bar     float64 // percent of the most frequent cause
+}
+
+// percent does not call little nothing.
+func percent(x float64) string {
+	if x > 0 && x < 0.1 {
+		return "< 0.1 %"
+	}
+	return fmt.Sprintf("%.1f %%", x)
+}
+
+// sharesOf causes, the most frequent first.
+func sharesOf(causes map[string]uint64) []share {
+	var list []share
+	sum, most := uint64(0), uint64(1)
+	for cause, n := range causes {
+		list = append(list, share{Cause: cause, Count: n})
+		sum += n
+		most = max(most, n)
+	}
+	for i := range list {
+		list[i].Percent = 100 * float64(list[i].Count) / float64(max(sum, 1))
+		list[i].Bar = 100 * float64(list[i].Count) / float64(most)
+	}
+	slices.SortFunc(list, func(a, b share) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Cause, b.Cause))
+	})
+	return list
+}
+
 // lastEvents are those of all nodes, the newest first.
 func lastEvents(c *status.Cluster) []eventOf {
+	type key struct {
+		node, second int64
+		level        status.Level
+		text         string
+	}
+	at := map[key]int{}
 	var all []eventOf
 	for _, n := range c.Nodes {
-		for _, e := range n.Events {
-			all = append(all, eventOf{e, int(n.Member.Node)})
+		for _, e := range slices.Backward(n.Events) {
+			k := key{int64(n.Member.Node), e.Time.Unix(), e.Level, e.Text}
+			if i, again := at[k]; again {
+				all[i].Times++
+				continue
+			}
+			at[k] = len(all)
+			all = append(all, eventOf{e, int(n.Member.Node), 1})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b eventOf) int { return b.Time.Compare(a.Time) })

@@ -1,8 +1,9 @@
 // The live page: asks live.json each second and draws what it says. Whatever comes from the daemon
-// is put in as text, never as HTML.
+// is put in as text, never as HTML. chart.js draws the charts.
 "use strict";
 
-const everyMs = 1000, timeoutMs = 6000, shownEvents = 40;
+// A daemon that has not answered for slowMs is shown as silent, before the request is given up.
+const everyMs = 1000, slowMs = 3000, timeoutMs = 6000, shownEvents = 40;
 
 const $ = (id) => document.getElementById(id);
 
@@ -14,20 +15,24 @@ function html(name, cls, ...children) {
   return e;
 }
 
-// svg makes an element of a picture.
-function svg(name, attributes, text) {
-  const e = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [k, v] of Object.entries(attributes)) e.setAttribute(k, v);
-  if (text !== undefined) e.textContent = text;
-  return e;
+// into makes fresh nodes the children of an element. What is equal stays, so that a selection and
+// the place of a screen reader outlive the second.
+function into(parent, fresh) {
+  fresh.forEach((c, i) => {
+    const old = parent.childNodes[i];
+    if (!old) { parent.append(c); return; }
+    if (old.isEqualNode(c)) return;
+    if (old.nodeName !== c.nodeName || !c.childElementCount) { old.replaceWith(c); return; }
+    for (const a of [...old.attributes]) if (!c.hasAttribute(a.name)) old.removeAttribute(a.name);
+    for (const a of c.attributes) old.setAttribute(a.name, a.value);
+    into(old, [...c.childNodes]);
+  });
+  while (parent.childNodes.length > fresh.length) parent.lastChild.remove();
 }
 
-// num is a number in three digits or so.
-function num(x) {
-  if (x >= 1e6) return (x / 1e6).toFixed(2) + " M";
-  if (x >= 1e4) return (x / 1e3).toFixed(x >= 1e5 ? 0 : 1) + " k";
-  if (x >= 100 || Number.isInteger(x)) return x.toFixed(0);
-  return x.toFixed(x >= 10 ? 1 : 2);
+// say puts a text into an element, if it is another.
+function say(id, text) {
+  if ($(id).textContent !== text) $(id).textContent = text;
 }
 
 const phases = { ready: ["✔", "ok"], running: ["▶", "ok"], refusing: ["✖", "bad"],
@@ -36,71 +41,18 @@ const phaseMark = (p) => phases[p] || ["…", "warn"];
 const levels = { error: ["✖", "bad"], warn: ["⚠", "warn"] };
 const levelMark = (l) => levels[l] || ["·", "soft"];
 
-// roundUp is the next number whose half is a round one as well, for an axis.
-function roundUp(x) {
-  if (!(x > 0)) return 1;
-  const unit = 10 ** Math.floor(Math.log10(x));
-  return unit * [1, 2, 3, 4, 5, 6, 8, 10].find((k) => k * unit >= x * (1 - 1e-9));
-}
-
-// widthOf is that of a picture on the screen: one unit is a pixel, so that text has its size.
-const widthOf = (e) => Math.max(e.clientWidth, 200);
-
-// chart draws two fields of the samples over time; a field that is null leaves a gap.
-function chart(id, samples, fields) {
-  const width = widthOf($(id)), left = 52, right = width - 8, bottom = 160, height = 148;
-  $(id).setAttribute("viewBox", "0 0 " + width + " 190");
-  const values = samples.flatMap((x) => fields.map((f) => x[f.key] ?? 0));
-  const top = roundUp(Math.max(0, ...values));
-  const begin = samples.length ? Date.parse(samples[0].time) : 0;
-  const end = samples.length ? Date.parse(samples.at(-1).time) : 0;
-  const x = (s) => (end > begin ?
-    left + ((Date.parse(s.time) - begin) / (end - begin)) * (right - left) : right).toFixed(1);
-  const y = (v) => (bottom - (v / top) * height).toFixed(1);
-  const parts = [];
-  for (const share of [0, 0.5, 1]) {
-    const at = y(share * top);
-    parts.push(svg("line", { x1: left, x2: right, y1: at, y2: at, class: "grid" }),
-      svg("text", { x: left - 6, y: Number(at) + 4, "text-anchor": "end", class: "soft" },
-        num(share * top)));
-  }
-  for (const f of fields) {
-    let run = [], shown = 0;
-    const flush = () => {
-      if (run.length > 1) {
-        parts.push(svg("polyline", { points: run.join(" "), class: "curve " + f.cls }));
-      }
-      if (run.length === 1) {
-        const [cx, cy] = run[0].split(",");
-        parts.push(svg("circle", { cx, cy, r: 2, class: "dot " + f.cls }));
-      }
-      run = [];
-    };
-    for (const s of samples) {
-      if (s[f.key] === null) { flush(); continue; }
-      run.push(x(s) + "," + y(s[f.key]));
-      shown++;
-    }
-    flush();
-    $(id).setAttribute("data-points-" + f.cls, shown);
-  }
-  const ago = Math.round((end - begin) / 1000);
-  parts.push(svg("text", { x: left, y: 180, class: "soft" }, ago ? ago + " s ago" : ""),
-    svg("text", { x: right, y: 180, "text-anchor": "end", class: "soft" }, "now"));
-  $(id).replaceChildren(...parts);
-  const last = samples.at(-1);
-  if (!last) return;
-  $(id).setAttribute("aria-label", fields.map((f) => f.name + " now " +
-    (last[f.key] === null ? "none" : num(last[f.key]))).join(", "));
-}
+// shortened leaves so many letters of a name.
+const shortened = (s, most) => (s.length > most ? s.slice(0, most - 1) + "…" : s);
 
 // links draws the nodes in a circle and a line for each two that have a link.
 function links(nodes) {
-  const at = new Map(), states = new Map();
+  const at = new Map(), states = new Map(), count = nodes.length;
+  const turn = count === 2 ? Math.PI : -Math.PI / 2; // two stand beside each other
+  const wide = count > 1 ? 112 : 0, high = count > 1 ? 80 : 0;
+  const r = Math.min(21, count > 1 ? (2.2 * high) / count + 4 : 21), named = count <= 8;
   nodes.forEach((x, i) => {
-    const a = -Math.PI / 2 + (2 * Math.PI * i) / nodes.length;
-    at.set(x.member.node, nodes.length === 1 ? [160, 115] :
-      [160 + 118 * Math.cos(a), 115 + 86 * Math.sin(a)]);
+    const a = turn + (2 * Math.PI * i) / count;
+    at.set(x.member.node, [wide * Math.cos(a), high * Math.sin(a)]);
   });
   for (const x of nodes) {
     for (const l of x.links || []) {
@@ -116,20 +68,29 @@ function links(nodes) {
     const [a, b] = pair.split("–").map((n) => at.get(Number(n)));
     const wrong = list.find((s) => s !== "up");
     if (wrong) broken.push(pair + " " + wrong);
-    parts.push(svg("line", { x1: a[0], y1: a[1], x2: b[0], y2: b[1],
-      class: "link " + (wrong ? "bad" : "ok"), "data-link": pair }));
+    parts.push(svg("line", { x1: a[0].toFixed(1), y1: a[1].toFixed(1), x2: b[0].toFixed(1),
+      y2: b[1].toFixed(1), class: "link " + (wrong ? "bad" : "ok"), "data-link": pair }));
   }
   for (const x of nodes) {
-    const [cx, cy] = at.get(x.member.node), [sign, cls] = phaseMark(x.phase);
-    parts.push(svg("circle", { cx, cy, r: 21, class: "node " + cls, "data-node": x.member.node }),
-      svg("text", { x: cx, y: cy + 4, "text-anchor": "middle" }, x.member.node + " " + sign));
+    const [cx, cy] = at.get(x.member.node).map((v) => v.toFixed(1));
+    const [sign, cls] = phaseMark(x.phase);
+    parts.push(svg("circle", { cx, cy, r, class: "node " + cls, "data-node": x.member.node }),
+      svg("text", { x: cx, y: Number(cy) + 4, "text-anchor": "middle" },
+        x.member.node + (r > 14 ? " " + sign : "")));
+    if (named) {
+      parts.push(svg("text", { x: cx, y: Number(cy) + r + 14, "text-anchor": "middle",
+        class: "soft" }, shortened(x.member.name, 14)));
+    }
   }
-  $("links").replaceChildren(...parts);
+  const ys = [...at.values()].map((p) => p[1]);
+  const top = Math.min(0, ...ys) - r - 4, bottom = Math.max(0, ...ys) + r + (named ? 20 : 4);
+  $("links").setAttribute("viewBox", `-165 ${top.toFixed(1)} 330 ${(bottom - top).toFixed(1)}`);
+  into($("links"), parts);
   const good = states.size - broken.length;
-  $("linktext").textContent = !states.size ? "no links" :
-    good + " up (solid)" + (broken.length ? "; dashed: " + broken.join(", ") : "");
-  $("links").setAttribute("aria-label",
-    nodes.length + " nodes, links: " + $("linktext").textContent);
+  say("linktext", !states.size ? "no links" : good + " up (solid)" +
+    (broken.length ? ", " + broken.length + " not (dashed): " + broken.join(", ") : ""));
+  $("links").setAttribute("aria-label", nodes.length + " nodes, links: " +
+    $("linktext").textContent);
 }
 
 // nodeRow is a row of the table of nodes.
@@ -140,110 +101,154 @@ function nodeRow(x) {
   for (const d of x.degraded || []) phase.append(html("br"), "⚠ " + d);
   const q = x.qps, name = html("span", "", html("b", "", x.member.node), " " + x.member.name);
   const cells = [["node", name], ["phase", phase],
-    ["lease left", x.lease_left_s.toFixed(1) + " of " + x.lease_s.toFixed(0) + " s", "n"],
+    ["lease left", x.lease_left_s > 0 ?
+      x.lease_left_s.toFixed(1) + " of " + x.lease_s.toFixed(0) + " s" : "none", "n"],
     ["committed/s", x.load ? num(x.load.committed_per_s) : "–", "n"],
-    ["device", x.device.transport + (x.device.name ? " " + x.device.name : "")],
-    ["memory", Math.floor(x.memory.registered_bytes / 1048576) + " MiB"],
+    ["device", (x.device.transport || "–") + (x.device.name ? " " + x.device.name : "")],
+    ["registered", Math.floor(x.memory.registered_bytes / 1048576) + " MiB", "n"],
     ["queue pairs", q.rc + " RC, " + q.ud + " UD" +
       (q.in_error ? ", " + q.in_error + " in error" : "")],
     ["epoch, incarnation", x.epoch + ", " + x.member.incarnation]];
-  return html("tr", "", ...cells.map(([label, content, cls]) => {
-    const td = html("td", cls, content);
-    td.dataset.label = label;
-    return td;
+  const row = html("tr", "", ...cells.map(([label, content, cls], i) => {
+    const cell = html(i ? "td" : "th", cls, content);
+    cell.setAttribute("role", i ? "cell" : "rowheader");
+    if (!i) cell.setAttribute("scope", "row");
+    cell.dataset.label = label;
+    return cell;
+  }));
+  row.setAttribute("role", "row");
+  return row;
+}
+
+// benchmark shows the one under way, and the data plane.
+function benchmark(v, nodes) {
+  const load = nodes.map((x) => x.load).find((x) => x);
+  say("run", v.run || "none under way");
+  $("bar").hidden = !load;
+  $("bar").value = load && load.of_s > 0 ? Math.min(1, load.elapsed_s / load.of_s) : 0;
+  into($("plane"), v.plane.map((f) => html("div", "", html("dt", "", f.name),
+    html("dd", "", f.value))));
+}
+
+// percent does not call little nothing.
+const percent = (x) => (x > 0 && x < 0.1 ? "< 0.1 %" : x.toFixed(1) + " %");
+
+// aborts shows the causes, the most frequent first, each with its share and a bar.
+function aborts(causes) {
+  const list = Object.entries(causes).sort((x, y) => y[1] - x[1] || (x[0] < y[0] ? -1 : 1));
+  const total = list.reduce((n, x) => n + x[1], 0);
+  $("noaborts").hidden = list.length > 0;
+  $("causes").hidden = !list.length;
+  into($("aborts"), list.map(([cause, n]) => {
+    const bar = svg("svg", { class: "bar", viewBox: "0 0 100 8", preserveAspectRatio: "none",
+      "aria-hidden": "true" });
+    bar.append(svg("rect", { width: ((100 * n) / list[0][1]).toFixed(1), height: 8,
+      "data-cause": cause }));
+    const head = html("th", "", cause, bar);
+    head.scope = "row";
+    return html("tr", "", head, html("td", "n", num(n)),
+      html("td", "n", percent((100 * n) / total)));
   }));
 }
 
-// benchmark shows the one under way.
-function benchmark(nodes) {
-  const load = nodes.map((x) => x.load).find((x) => x);
-  $("bar").hidden = !load;
-  if (!load) { $("run").textContent = "none under way"; return; }
-  const sum = (key) => nodes.reduce((n, x) => n + (x.load ? x.load[key] : 0), 0);
-  $("run").textContent = load.run + ": " + load.phase + ", " + load.elapsed_s.toFixed(1) + " of " +
-    load.of_s.toFixed(1) + " s; all nodes: " + num(sum("committed_per_s")) + " committed/s, " +
-    num(sum("committed")) + " so far";
-  $("bar").value = load.of_s > 0 ? load.elapsed_s / load.of_s : 0;
-}
-
-// aborts shows the causes, the most frequent first, each with its share as a bar.
-function aborts(causes) {
-  const list = Object.entries(causes).sort((x, y) => y[1] - x[1]);
-  const most = list.length ? list[0][1] : 1, row = 22;
-  if (!list.length) { $("aborts").replaceChildren(html("p", "", "none")); return; }
-  const total = list.reduce((n, x) => n + x[1], 0), width = widthOf($("aborts"));
-  const picture = svg("svg", { viewBox: `0 0 ${width} ${row * 2 * list.length}`, role: "img",
-    "aria-label": list.map(([cause, n]) => cause + " " + n).join(", ") });
-  list.forEach(([cause, n], i) => {
-    const y = row * 2 * i;
-    picture.append(svg("text", { x: 0, y: y + 15 }, cause),
-      svg("text", { x: width, y: y + 15, "text-anchor": "end" },
-        num(n) + " (" + ((100 * n) / total).toFixed(1) + " %)"),
-      svg("rect", { x: 0, y: y + 21, width: ((width * n) / most).toFixed(1), height: 12,
-        class: "dot a", "data-cause": cause }));
-  });
-  $("aborts").replaceChildren(picture);
-}
-
-// events shows the last ones of all nodes, the newest first.
+// events shows the last ones of all nodes, the newest first. What a node says more than once in a
+// second is there once.
 function events(nodes) {
-  const list = nodes.flatMap((x) => (x.events || []).map((e) => ({ ...e, node: x.member.node })));
+  const said = new Map();
+  for (const x of nodes) {
+    for (const e of (x.events || []).toReversed()) {
+      const key = [x.member.node, e.time.slice(0, 19), e.level, e.text].join(" ");
+      if (!said.has(key)) said.set(key, { ...e, node: x.member.node, times: 0 });
+      said.get(key).times++;
+    }
+  }
+  const list = [...said.values()];
   list.sort((x, y) => Date.parse(y.time) - Date.parse(x.time));
-  $("events").replaceChildren(...list.slice(0, shownEvents).map((e) => {
+  into($("events"), list.slice(0, shownEvents).map((e) => {
     const [sign, cls] = levelMark(e.level);
     return html("li", "", html("time", "", e.time.slice(11, 19)), " ",
-      html("b", cls, sign + " " + e.level), " node " + e.node + ": " + e.text);
+      html("b", cls, sign + " " + e.level), " node " + e.node + ": " + e.text +
+        (e.times > 1 ? " (" + e.times + " times)" : ""));
   }));
-  if (!list.length) $("events").replaceChildren(html("li", "", "none"));
+  if (!list.length) into($("events"), [html("li", "", "none")]);
 }
 
 function draw(v) {
   const st = v.status, nodes = st.nodes || [];
-  $("cluster").textContent = st.state.cluster;
-  $("summary").textContent = "epoch " + st.state.active.epoch + ", " +
+  say("cluster", st.state.cluster);
+  say("summary", "epoch " + st.state.active.epoch + ", " +
     (st.state.active.members || []).length + " members, shard map " + st.state.shards.version +
-    "; node " + st.from + " says so at " + st.date.slice(11, 19) + " UTC";
+    "; node " + st.from + " says so at " + st.date.slice(11, 19) + " UTC");
+  say("nature", v.nature);
   $("problem").hidden = !st.problem;
   $("problem").lastElementChild.textContent = st.problem || "";
   for (const e of document.querySelectorAll(".from")) e.textContent = st.from;
-  $("nodes").replaceChildren(...nodes.map(nodeRow));
+  into($("nodes"), nodes.map(nodeRow));
   links(nodes);
-  benchmark(nodes);
-  chart("rate", v.samples, [{ key: "committed_per_s", cls: "a", name: "committed per second" },
-    { key: "aborts_per_s", cls: "b", name: "aborted attempts per second" }]);
-  chart("latency", v.samples, [{ key: "p50_us", cls: "a", name: "median in microseconds" },
-    { key: "p99_us", cls: "b", name: "99th percentile in microseconds" }]);
+  benchmark(v, nodes);
+  chart("rate", v.samples, "/s", false, [
+    { key: "committed_per_s", cls: "a", sign: "━", name: "committed", short: "commits" },
+    { key: "aborts_per_s", cls: "b", sign: "┅", name: "aborted attempts", short: "aborts" }]);
+  chart("latency", v.samples, " µs", true, [
+    { key: "p50_us", cls: "a", sign: "━", name: "median", short: "median" },
+    { key: "p99_us", cls: "b", sign: "┅", name: "99th percentile", short: "p99" }]);
   aborts(v.aborts);
   events(nodes);
+  // Spoken when it becomes another, and not each second.
+  say("state", nodes.map((x) => "node " + x.member.node + " " + x.phase).join(", ") + "; " +
+    (nodes.map((x) => x.load).filter((x) => x).map((x) => x.run + " " + x.phase)[0] ||
+      "no benchmark"));
 }
 
-// heard is when the daemon last answered, and last what it said.
-let heard = Date.now(), last = null;
+// last is what the daemon said last, and heard when. asked is when it was asked what it has not
+// answered yet, 0 if nothing; wrong is what came of the last request in words, "" if it was well.
+let heard = Date.now(), last = null, asked = 0, wrong = "";
+
+// connection says whether what stands here is old, and of when it is.
+function connection() {
+  if (!wrong && asked && Date.now() - asked > slowMs) wrong = "it is silent";
+  const stale = wrong !== "";
+  $("offline").hidden = !stale;
+  $("main").classList.toggle("stale", stale);
+  document.title = (stale ? "✖ " : last && last.status.problem ? "⚠ " : "") + "drtmd " +
+    $("cluster").textContent;
+  if (!stale) { say("why", ""); return; }
+  const since = last ? last.status.date.slice(11, 19) : document.body.dataset.date;
+  say("why", "disconnected: the daemon does not answer (" + wrong +
+    "). Trying again each second. All that stands here is of " + since + " UTC");
+  say("ago", "(" + Math.round((Date.now() - heard) / 1000) + " s ago)");
+}
 
 async function ask() {
-  const r = await fetch("live.json", { signal: AbortSignal.timeout(timeoutMs), cache: "no-store" });
-  if (!r.ok) throw new Error("status " + r.status);
+  let r;
+  try {
+    r = await fetch("live.json", { signal: AbortSignal.timeout(timeoutMs), cache: "no-store" });
+  } catch (e) {
+    throw new Error(e.name === "TimeoutError" ? "it is silent" : "no connection");
+  }
+  if (!r.ok) throw new Error("status " + r.status + ": " + shortened((await r.text()).trim(), 200));
   const v = await r.json();
   // Another build may say other things: its own page knows them.
   if (v.build !== document.body.dataset.build) { location.reload(); return; }
-  draw(v);
   [last, heard] = [v, Date.now()];
-  $("offline").hidden = true;
+  draw(v);
 }
 
 async function loop() {
   if (!document.hidden) {
+    asked = Date.now();
     try {
       await ask();
-    } catch {
-      $("offline").textContent = "✖ disconnected: the daemon has not answered for " +
-        Math.round((Date.now() - heard) / 1000) + " s; what stands here is from then. " +
-        "Trying again.";
-      $("offline").hidden = false;
+      wrong = "";
+    } catch (e) {
+      wrong = e.message;
     }
+    asked = 0;
+    connection();
   }
   setTimeout(loop, everyMs);
 }
 
 addEventListener("resize", () => { if (last) draw(last); });
+setInterval(connection, everyMs);
 loop();

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"fmt"
 	"math"
 	"regexp"
 	"strconv"
@@ -34,14 +35,65 @@ func TestPageTellsEverythingWithoutItsScript(t *testing.T) {
 	f := newFake()
 	f.status.Problem = "node 2 is gone"
 	f.status.Nodes[2].Phase, f.status.Nodes[2].Reason = status.Gone, "does not answer"
+	f.status.Nodes[2].Load = nil
 	f.status.Nodes[0].Degraded = []string{"records locked by node 2 stay locked"}
 	_, text := request(t, serve(t, optionsFor(f)), get("/"))
 	for _, want := range []string{"lab", "epoch 7", "3 members", "shard map 4", "lab-1", "lab-2",
 		"✖ gone", "does not answer", "▶ running", "node 2 is gone", "run 3: measuring", "of 60.0 s",
-		"0 to 1: up", "4.2 of 5 s", "256 MiB", "records locked", "is a member of epoch 7",
+		"0 to 1: up", "100 k of 400 k entries in use, 25.0 %", "1 worker of 16 fibers, on 1 thread",
+		"3 partitions, shard map 4", "All figures are measured", "24.7 k committed/s",
+		"4.2 of 5 s", "256 MiB", "records locked", "is a member of epoch 7",
 		"Load it again to refresh"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page does not say %q", want)
+		}
+	}
+}
+
+func TestFactsWithoutPlaneAndByTransport(t *testing.T) {
+	f := newFake()
+	c := &f.status
+	if text := nature(c); !strings.Contains(text, "carried out by the device") {
+		t.Errorf("of ibv: %q", text)
+	}
+	for i := range c.Nodes {
+		c.Nodes[i].Plane, c.Nodes[i].Load = nil, nil
+		c.Nodes[i].Device.Transport = "shm"
+	}
+	if text := nature(c); !strings.Contains(text, "emulated on shared memory") {
+		t.Errorf("of shm: %q", text)
+	}
+	if all := planeFacts(c); len(all) != 1 || !strings.HasPrefix(all[0].Value, "none: ") {
+		t.Errorf("facts %v", all)
+	}
+	if text := runText(c); text != "" {
+		t.Errorf("a run: %q", text)
+	}
+	// The plane is that of the node that answers, also if it is not the first.
+	c.From = 1
+	c.Nodes[0].Plane = &status.Plane{Protocol: "twopl"}
+	c.Nodes[1].Plane = &status.Plane{Protocol: "drtm"}
+	if all := planeFacts(c); all[1] != (fact{"protocol", "drtm"}) {
+		t.Errorf("facts %v", all)
+	}
+}
+
+func TestSharesOfCauses(t *testing.T) {
+	got := sharesOf(map[string]uint64{"a": 1, "c": 9999, "b": 1})
+	if len(got) != 3 || got[0].Cause != "c" || got[1].Cause != "a" || got[0].Bar != 100 ||
+		percent(got[0].Percent) != "100.0 %" || percent(got[1].Percent) != "< 0.1 %" {
+		t.Errorf("shares %+v", got)
+	}
+	if sharesOf(nil) != nil || percent(0) != "0.0 %" {
+		t.Error("nothing has shares")
+	}
+}
+
+func TestCountsAreShort(t *testing.T) {
+	for x, want := range map[float64]string{0: "0", 7: "7", 0.5: "0.50", 99.5: "99.50", 1234: "1234",
+		12_345: "12.3 k", 123_456: "123 k", 1_234_567: "1.23 M"} {
+		if got := count(x); got != want {
+			t.Errorf("%v is %q, want %q", x, got, want)
 		}
 	}
 }
@@ -51,7 +103,7 @@ func TestEventsOfAllNodesAreInOrder(t *testing.T) {
 	at := time.Unix(1000, 0)
 	for i := range 60 {
 		n := &c.Nodes[i%2]
-		n.Events = append(n.Events, status.Event{Time: at.Add(time.Duration(i)), Text: "x"})
+		n.Events = append(n.Events, status.Event{Time: at.Add(time.Duration(i)), Text: fmt.Sprint(i)})
 	}
 	list := lastEvents(c)
 	if len(list) != shownEvents {
@@ -61,6 +113,14 @@ func TestEventsOfAllNodesAreInOrder(t *testing.T) {
 		if list[i].Time.After(list[i-1].Time) {
 			t.Fatalf("event %d is newer than the one before", i)
 		}
+	}
+	// What a node says over and over stands there once.
+	for i := range 30 {
+		n := &c.Nodes[1]
+		n.Events = append(n.Events, status.Event{Time: at.Add(time.Duration(100 + i)), Text: "again"})
+	}
+	if list = lastEvents(c); list[0].Times != 30 || list[1].Times != 1 || list[1].Text == "again" {
+		t.Errorf("events begin with %+v", list[:2])
 	}
 }
 

@@ -75,6 +75,7 @@ func NewServer(o Options) *Server {
 	mux.HandleFunc("GET /{$}", s.page)
 	mux.HandleFunc("GET /page.css", embedded("text/css; charset=utf-8", styleText))
 	mux.HandleFunc("GET /page.js", embedded("text/javascript; charset=utf-8", scriptText))
+	mux.HandleFunc("GET /chart.js", embedded("text/javascript; charset=utf-8", chartText))
 	mux.HandleFunc("GET /live.json", s.live)
 	mux.HandleFunc("GET /status.json", s.status)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {

@@ -14,6 +14,9 @@ const viewAge = 900 * time.Millisecond
 type view struct {
 	Build   string            `json:"build"`
 	Status  *status.Cluster   `json:"status"`
+	Run     string            `json:"run"` // the benchmark under way; "" is none
+	Plane   []fact            `json:"plane"`
+	Nature  string            `json:"nature"`
 	Samples []sample          `json:"samples"` // the oldest first
 	Aborts  map[string]uint64 `json:"aborts"`
 }
@@ -44,7 +47,8 @@ func (s *Server) view(ctx context.Context) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &view{Build: s.o.Build, Status: st}
+	v := &view{Build: s.o.Build, Status: st, Run: runText(st), Plane: planeFacts(st),
+		Nature: nature(st)}
 	v.Samples, v.Aborts = s.ring.copy()
 	s.views.last, s.views.at = v, time.Now()
 	return v, nil

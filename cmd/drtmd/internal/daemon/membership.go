@@ -165,8 +165,12 @@ func (d *Daemon) belong(ctx context.Context, end context.CancelCauseFunc) {
 	}
 	first := time.Now()
 	joined := false
+	var r refusal
 	for {
 		lost, s, err := d.join(&id)
+		if !byMembers(err) {
+			r.forget()
+		}
 		switch {
 		case err == nil:
 			joined = true
@@ -181,8 +185,7 @@ func (d *Daemon) belong(ctx context.Context, end context.CancelCauseFunc) {
 			}
 			d.setPhase(phase, err.Error())
 			d.log.Warn("not a member", zap.Error(err))
-		case joined && errors.Is(err, member.ErrTaken):
-			d.setPhase(status.Refusing, err.Error())
+		case byMembers(err) && d.refused(&r, err, joined):
 		default:
 			end(fmt.Errorf("joining the cluster: %w", err))
 			return

@@ -17,7 +17,7 @@ func (b *Bench) WriteHTML(w io.Writer) error {
 	runs := []named{{name: b.Workload, Bench: b}}
 	p := &page{Title: b.Workload + " with " + b.Protocol + " on " + b.Transport,
 		Subtitle: b.Date.UTC().Format(time.RFC3339) + ", " + b.cluster(), Modelled: b.Virtual,
-		Notices: b.notices(), Stats: b.stats()}
+		Measured: !b.Virtual, Notices: b.notices(), Stats: b.stats()}
 	over, err := throughputPlot(runs)
 	if err != nil {
 		return err
@@ -31,12 +31,14 @@ func (b *Bench) WriteHTML(w io.Writer) error {
 		return err
 	}
 	p.Sections = []section{
-		{ID: "throughput", Title: "Throughput over time", Figure: figure(over),
+		{ID: "throughput", Title: "Throughput over time", Figure: figure(over), Nature: b.natureLine(),
 			Note: missing(over, "The run has no series."), Tables: b.seriesTable()},
-		{ID: "latency", Title: "Latency", Figure: figure(latency), Tables: b.latencyTable(),
-			Note: missing(latency, "No latency was measured.")},
-		{ID: "aborts", Title: "Aborts by cause", Figure: figure(aborts), Tables: b.abortTable(),
-			Note: missing(aborts, "No attempt was aborted by the protocol.")},
+		{ID: "latency", Title: "Latency", Figure: figure(latency), Nature: b.natureLine(),
+			Tables: b.latencyTable(),
+			Note:   missing(latency, "No latency was measured.")},
+		{ID: "aborts", Title: "Aborts by cause", Figure: figure(aborts), Nature: b.natureLine(),
+			Tables: b.abortTable(),
+			Note:   missing(aborts, "No attempt was aborted by the protocol.")},
 		{ID: "types", Title: "Types of transactions", Tables: []htmlTable{b.kindTable()}},
 		{ID: "verbs", Title: "Verbs and paths", Tables: []htmlTable{b.verbTable(), b.pathTable()}},
 		{ID: "nature", Title: "Real, emulated, modelled", Tables: []htmlTable{b.natureTable()}},
@@ -147,8 +149,8 @@ func (b *Bench) stats() []stat {
 		s = append(s, stat{"latency p50", micro(l.P50Ns), "us", b.Virtual},
 			stat{"latency p99", micro(l.P99Ns), "us", b.Virtual})
 	}
-	s = append(s, stat{"aborts/commit", fmt.Sprintf("%.4f", ratio(b.All.aborted(),
-		b.All.Committed)), "", b.Virtual})
+	s = append(s, stat{"aborts/commit", rate(ratio(b.All.aborted(), b.All.Committed), 4), "",
+		b.Virtual})
 	verdict := "none"
 	if b.Check != nil {
 		verdict = b.Check.Verdict.String()
@@ -195,7 +197,7 @@ func (b *Bench) seriesTable() []htmlTable {
 		}
 		t.Rows = append(t.Rows, []cell{b.number("%s", until), b.number("%s", roundly(sum.Span)),
 			b.number("%.0f", perSecond(sum.Committed, sum.Span)),
-			b.number("%.4f", ratio(sum.Aborted, sum.Attempts))})
+			b.number("%s", rate(ratio(sum.Aborted, sum.Attempts), 4))})
 		sum, n = load.Point{}, 0
 	}
 	return []htmlTable{t}
@@ -275,9 +277,9 @@ func (b *Bench) verbTable() htmlTable {
 func (b *Bench) pathTable() htmlTable {
 	t := htmlTable{Caption: "Ways inside the protocol", Heads: heads("what", ">value")}
 	row := func(name string, c cell) { t.Rows = append(t.Rows, []cell{{Text: name}, c}) }
-	row("fallbacks per attempt", b.number("%.4f", b.Paths.Fallback))
+	row("fallbacks per attempt", b.number("%s", rate(b.Paths.Fallback, 4)))
 	row("regions (emulated HTM) per attempt", b.number("%.2f", b.Paths.Regions))
-	row("waits for a lease per attempt", b.number("%.4f", b.Paths.LeaseWaits))
+	row("waits for a lease per attempt", b.number("%s", rate(b.Paths.LeaseWaits, 4)))
 	row("remote lookups", b.number("%d", b.Paths.Lookups))
 	row("of these answered by the location cache", b.number("%d", b.Paths.CacheHits))
 	return t
@@ -343,8 +345,8 @@ func (b *Bench) environmentTable() htmlTable {
 		{"GOMAXPROCS", strconv.Itoa(b.Machine.GoMaxProcs)}, {"kernel", b.Machine.Kernel},
 		{"software", b.Machine.Build.String()}, {"CPU governor", governor},
 		{"load average of a minute, when the run began", load},
-		{"measured", time.Duration(b.ElapsedNs).String() + " on the cluster's clock"},
-		{"in real time", time.Duration(b.WallNs).String()}} {
+		{"measured", roundly(time.Duration(b.ElapsedNs)) + " on the cluster's clock"},
+		{"in real time", roundly(time.Duration(b.WallNs))}} {
 		t.Rows = append(t.Rows, words(s.name, s.value))
 	}
 	return t

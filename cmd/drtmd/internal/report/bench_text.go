@@ -103,7 +103,7 @@ func (b *Bench) transactions() *table {
 		}
 		t.row(append(cells,
 			fmt.Sprintf("%.0f", perSecond(k.RolledBack, time.Duration(b.ElapsedNs))),
-			fmt.Sprintf("%.4f", ratio(aborted, k.Committed)), fmt.Sprint(k.GivenUp),
+			rate(ratio(aborted, k.Committed), 4), fmt.Sprint(k.GivenUp),
 			fmt.Sprint(k.Unknown))...)
 	}
 	return t
@@ -112,7 +112,7 @@ func (b *Bench) transactions() *table {
 func (b *Bench) writeAborts(s *strings.Builder) {
 	var parts []string
 	for _, a := range b.All.Aborts {
-		parts = append(parts, fmt.Sprintf("%s %.4f", a.Reason, ratio(a.Count, b.All.Committed)))
+		parts = append(parts, a.Reason+" "+rate(ratio(a.Count, b.All.Committed), 4))
 	}
 	if len(parts) == 0 {
 		parts = []string{"none"}
@@ -121,8 +121,8 @@ func (b *Bench) writeAborts(s *strings.Builder) {
 }
 
 func (b *Bench) writePaths(s *strings.Builder) {
-	fmt.Fprintf(s, "per attempt: %.4f on the fallback path, %.2f regions, %.4f waits for a lease\n",
-		b.Paths.Fallback, b.Paths.Regions, b.Paths.LeaseWaits)
+	fmt.Fprintf(s, "per attempt: %s on the fallback path, %.2f regions, %s waits for a lease\n",
+		rate(b.Paths.Fallback, 4), b.Paths.Regions, rate(b.Paths.LeaseWaits, 4))
 	var parts []string
 	for _, v := range b.Verbs {
 		parts = append(parts, fmt.Sprintf("%s %.3f", v.Opcode, v.PerCommitted))

@@ -227,6 +227,15 @@ var latencyMetrics = [...]struct {
 	{"p99.9", func(l *LatencyNs) float64 { return float64(l.P999Ns) }},
 	{"mean", func(l *LatencyNs) float64 { return l.MeanNs }}}
 
+// anyOf runs has the metric. A cause of aborts or an opcode that was there only in others is left
+// out.
+func (m *Metric) anyOf(group []int) bool {
+	rare := strings.HasPrefix(m.Name, "aborts: ") || strings.HasPrefix(m.Name, "verbs: ")
+	return slices.ContainsFunc(group, func(i int) bool {
+		return m.Values[i] != nil && (!rare || *m.Values[i] != 0)
+	})
+}
+
 func value(v float64) *float64 { return &v }
 
 // groups are the indices of the runs in real time and of those in virtual time: their numbers never
@@ -365,6 +374,9 @@ func (c *Compare) WriteText(w io.Writer) error {
 		}
 		metrics := newTable(c.columns(group)...)
 		for _, m := range c.Metrics {
+			if !m.anyOf(group) {
+				continue
+			}
 			row := []string{m.Name, m.Unit}
 			for _, i := range group {
 				number, times := m.text(i, c.Base)

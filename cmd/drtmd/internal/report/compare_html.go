@@ -15,6 +15,7 @@ func (c *Compare) WriteHTML(w io.Writer) error {
 	}
 	for _, r := range c.Runs {
 		p.Modelled = p.Modelled || r.Virtual
+		p.Measured = p.Measured || !r.Virtual
 	}
 	p.Sections = []section{{ID: "runs", Title: "Runs", Tables: []htmlTable{c.runTable()}}}
 	for _, group := range c.groups() {
@@ -64,10 +65,27 @@ func (c *Compare) sections(group []int) ([]section, error) {
 				return nil, err
 			}
 			s.Figure, s.Note = figure(drawn), missing(drawn, f.none)
+			s.Nature = c.natureLine(group)
 		}
 		all = append(all, s)
 	}
 	return all, nil
+}
+
+// natureLine is what the numbers of a group are; runs that differ in it are named.
+func (c *Compare) natureLine(group []int) string {
+	line := c.benches[group[0]].natureLine()
+	for _, i := range group {
+		if c.benches[i].natureLine() == line {
+			continue
+		}
+		var all []string
+		for _, j := range group {
+			all = append(all, c.Runs[j].Name+": "+c.benches[j].natureLine())
+		}
+		return strings.Join(all, " ")
+	}
+	return line
 }
 
 func (c *Compare) runTable() htmlTable {
@@ -93,7 +111,7 @@ func (c *Compare) metricTable(caption, begins string, group []int) htmlTable {
 		for _, b := range strings.Split(begins, "|") {
 			wanted = wanted || strings.HasPrefix(m.Name, b)
 		}
-		if !wanted {
+		if !wanted || !m.anyOf(group) {
 			continue
 		}
 		row := words(m.Name, m.Unit)

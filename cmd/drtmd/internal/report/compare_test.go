@@ -73,6 +73,27 @@ func TestCompareKeepsMeasuredAndModelledApart(t *testing.T) {
 	}
 }
 
+func TestCompareLeavesOutWhatOnlyTheOtherKindOfTimeHas(t *testing.T) {
+	modelled := fixedModel()
+	modelled.Kinds[0].Name, modelled.Verbs[0].Opcode = "only-modelled", "ONLY_MODELLED"
+	modelled.All.Aborts = []AbortRow{{"leased", 1}}
+	c := NewCompare([]*Read{saved(t, fixedRun()), saved(t, modelled)}, 0)
+	var text bytes.Buffer
+	if err := c.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	html := textOf(parsed(t, c.WriteHTML).root)
+	for name, want := range map[string]int{"committed: balance": 1, "committed: only-modelled": 1,
+		"verbs: RDMA_READ": 1, "verbs: ONLY_MODELLED": 1, "aborts: locked": 1, "aborts: leased": 2} {
+		if n := strings.Count(text.String(), "\n"+name+" "); n != want {
+			t.Errorf("the text has %q %d times, want %d", name, n, want)
+		}
+		if n := strings.Count(html, " "+name+" "); n != want {
+			t.Errorf("the page has %q %d times, want %d", name, n, want)
+		}
+	}
+}
+
 func TestCompareWarns(t *testing.T) {
 	for _, c := range []struct {
 		name   string

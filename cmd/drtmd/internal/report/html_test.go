@@ -172,6 +172,53 @@ func TestPlotsSayTheirNumbersInWords(t *testing.T) {
 	}
 }
 
+func TestPlotsSayWhatTheirNumbersAre(t *testing.T) {
+	ibv := fixedRun()
+	ibv.Transport, ibv.Device = "ibv", "mlx5_0"
+	for want, b := range map[string]*Bench{
+		"Measured in real time; verbs emulated on shared memory.": fixedRun(),
+		"Measured in real time, transport ibv, device mlx5_0.":    ibv,
+		"Modelled in virtual time, cost model cx5-100g.":          fixedModel()} {
+		d := parsed(t, b.WriteHTML)
+		all := d.elements("figcaption")
+		for _, n := range all {
+			if textOf(n) != want {
+				t.Errorf("a plot says %q, want %q", textOf(n), want)
+			}
+		}
+		measured := strings.Contains(textOf(d.root), "without a mark are measured")
+		if len(all) != 3 || measured == b.Virtual {
+			t.Errorf("%d plots say what they are, and the page says measured: %v", len(all), measured)
+		}
+	}
+	d := parsed(t, NewCompare([]*Read{saved(t, fixedRun()), saved(t, ibv)}, 0).WriteHTML)
+	if s := textOf(d.elements("figcaption")[0]); s != "A: Measured in real time; verbs emulated on "+
+		"shared memory. B: Measured in real time, transport ibv, device mlx5_0." {
+		t.Errorf("a plot of two transports says %q", s)
+	}
+}
+
+func TestFewAbortsAreNotCalledNone(t *testing.T) {
+	b := fixedRun()
+	b.All.Committed, b.All.Aborts = 10_000_000, []AbortRow{{"locked", 9}}
+	b.Paths.Fallback = 2e-6
+	var text bytes.Buffer
+	if err := b.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	page := textOf(parsed(t, b.WriteHTML).root)
+	for _, want := range []string{"aborts/commit 9.00e-07", "fallbacks per attempt 2.00e-06"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	for _, want := range []string{"locked 9.00e-07", "2.00e-06 on the fallback path"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("the text does not say %q", want)
+		}
+	}
+}
+
 func TestModelledNumbersSaySoBesideEach(t *testing.T) {
 	d := parsed(t, fixedModel().WriteHTML)
 	cells := 0

@@ -29,3 +29,14 @@ func (b *Bench) Natures() []Nature {
 
 var htmEmulated = Nature{"hardware transactional memory", "emulated", "by a word beside each " +
 	"line of 64 bytes; its cost is the emulation's, not that of Intel's RTM"}
+
+// natureLine is what the numbers of a plot are, in a line.
+func (b *Bench) natureLine() string {
+	switch {
+	case b.Virtual:
+		return "Modelled in virtual time, cost model " + b.CostModel + "."
+	case b.Transport == "shm":
+		return "Measured in real time; verbs emulated on shared memory."
+	}
+	return "Measured in real time, transport " + b.Transport + ", device " + b.Device + "."
+}

@@ -11,6 +11,7 @@ import (
 type page struct {
 	Title, Subtitle string
 	Modelled        bool // there are numbers that a cost model made; each is marked
+	Measured        bool // there are numbers of a real clock
 	Stats           []stat
 	Notices         []notice
 	Sections        []section
@@ -33,6 +34,7 @@ type notice struct {
 type section struct {
 	ID, Title, Note string
 	Figure          template.HTML // an SVG of package report's own making, or ""
+	Nature          string        // of what Figure shows: measured or modelled, on what
 	Tables          []htmlTable
 	Text            []string // each shown as it was printed
 }

@@ -51,7 +51,12 @@ func throughputPlot(runs []named) (string, error) {
 	word := clockWord(runs)
 	p := newPlot("time since the measurement began ["+unitName+word+"]", "committed/s"+word)
 	p.Y.Tick.Marker, p.X.Tick.Marker = countTicks{}, countTicks{}
-	p.Y.Min, p.Y.Max = 0, max(peak*1.2, 1)
+	// The curves stay below the legend, which has a line for each of several runs.
+	room := 1.2
+	if len(runs) > 1 {
+		room = 1 / (1 - min(.6, float64(len(runs)+1)*(plotText+3)/(plotHeight-50)))
+	}
+	p.Y.Min, p.Y.Max = 0, max(peak*room, 1)
 	p.X.Min, p.X.Max = in(first), in(last)
 	if err := shadeWarmup(p, in(first)); err != nil {
 		return "", err

@@ -97,8 +97,15 @@ func (a *app) statusOnce(ctx context.Context, client *control.Client, p *statusF
 	} else {
 		err = st.WriteText(w)
 	}
-	if err == nil && st.Problem != "" {
-		err = fmt.Errorf("the cluster is not well: %s", st.Problem)
+	if err != nil {
+		return err
 	}
-	return err
+	if st.Problem != "" {
+		return fmt.Errorf("the cluster is not well: %s", st.Problem)
+	}
+	if n := st.Unready(); n != nil {
+		return fmt.Errorf("not every member serves: node %d (%s) is %s", n.Member.Node, n.Member.Name,
+			n.Phase)
+	}
+	return nil
 }

@@ -160,17 +160,32 @@ func (c *Client) Stop(ctx context.Context) (bool, error) {
 	return r.GetWasRunning(), err
 }
 
-// SetLogLevel changes the level of the daemon's log, or of every member's.
+// PartError is what could not be done at some members; at the others it was.
+type PartError struct{ Text string }
+
+func (e *PartError) Error() string { return e.Text }
+
+// partOf is the error in a reply, or the call's.
+func partOf(failed string, err error) error {
+	if err == nil && failed != "" {
+		err = &PartError{failed}
+	}
+	return err
+}
+
+// SetLogLevel changes the level of the daemon's log, or of every member's: a *PartError names the
+// others that were not told.
 func (c *Client) SetLogLevel(ctx context.Context, level string, everywhere bool) (was string, err error) {
 	r, err := call(ctx, c, c.control.SetLogLevel, &pb.LogLevelRequest{Level: level,
 		Everywhere: everywhere})
-	return r.GetWas(), err
+	return r.GetWas(), partOf(r.GetFailed(), err)
 }
 
-// Drain has the daemon, or every member, end what it does and stop.
+// Drain has the daemon, or every member, end what it does and stop. It gives those that do; a
+// *PartError names the others.
 func (c *Client) Drain(ctx context.Context, everywhere bool) ([]string, error) {
 	r, err := call(ctx, c, c.control.Drain, &pb.DrainRequest{Everywhere: everywhere})
-	return r.GetTold(), err
+	return r.GetTold(), partOf(r.GetFailed(), err)
 }
 
 // Do has a step of a data plane carried out.

@@ -37,8 +37,9 @@ type Backend interface {
 	Run(ctx context.Context, r *pb.RunRequest, send func(*pb.RunEvent) error) error
 	// Stop ends the run under way early, and reports whether there was one.
 	Stop(ctx context.Context) (bool, error)
+	// SetLogLevel gives the level before, of this daemon. With it, an error is of other members.
 	SetLogLevel(ctx context.Context, level string, everywhere bool) (was string, err error)
-	// Drain begins to drain, and gives the names of the nodes that do.
+	// Drain begins to drain, and gives the members that do. With them, an error is of the others.
 	Drain(ctx context.Context, everywhere bool) ([]string, error)
 	// Do carries out a step of a data plane: JSON of load.Request and load.Answer.
 	Do(ctx context.Context, v member.ShardVersion, request []byte) (answer []byte, err error)

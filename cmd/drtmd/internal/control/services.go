@@ -41,12 +41,26 @@ func (c *controlService) Stop(ctx context.Context, _ *pb.StopRequest) (*pb.StopR
 func (c *controlService) SetLogLevel(ctx context.Context, r *pb.LogLevelRequest) (*pb.LogLevelReply,
 	error) {
 	was, err := c.s.o.Backend.SetLogLevel(ctx, r.Level, r.Everywhere)
-	return &pb.LogLevelReply{Was: was}, err
+	if was == "" {
+		return nil, err
+	}
+	return &pb.LogLevelReply{Was: was, Failed: words(err)}, nil
 }
 
 func (c *controlService) Drain(ctx context.Context, r *pb.DrainRequest) (*pb.DrainReply, error) {
 	told, err := c.s.o.Backend.Drain(ctx, r.Everywhere)
-	return &pb.DrainReply{Told: told}, err
+	if len(told) == 0 {
+		return nil, err
+	}
+	return &pb.DrainReply{Told: told, Failed: words(err)}, nil
+}
+
+// words of an error that goes with what was done nevertheless.
+func words(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }
 
 type planeService struct {

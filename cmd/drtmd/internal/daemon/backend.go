@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"go.uber.org/zap/zapcore"
-
 	"drtmd/cmd/drtmd/internal/control"
 	pb "drtmd/cmd/drtmd/internal/control/controlpb"
 	"drtmd/cmd/drtmd/internal/load"
@@ -78,76 +76,6 @@ func (d *Daemon) Stop(ctx context.Context) (bool, error) {
 	}
 	return c.Stop(ctx)
 }
-
-// SetLogLevel implements control.Backend.
-func (d *Daemon) SetLogLevel(ctx context.Context, level string, everywhere bool) (string, error) {
-	l, err := zapcore.ParseLevel(level)
-	if err != nil || l > zapcore.ErrorLevel {
-		return "", fmt.Errorf("unknown level %q; known: debug, info, warn, error", level)
-	}
-	was := d.o.Level.Level().String()
-	d.o.Level.SetLevel(l)
-	d.event(status.Info, fmt.Sprintf("level of the log: %s, was %s", level, was))
-	if !everywhere {
-		return was, nil
-	}
-	return was, d.everyOther(func(c *control.Client) error {
-		_, err := c.SetLogLevel(ctx, level, false)
-		return err
-	})
-}
-
-// everyOther calls f for the client of each other member.
-func (d *Daemon) everyOther(f func(c *control.Client) error) error {
-	var errs []error
-	for _, m := range d.others() {
-		c, err := d.client(m.Control)
-		if err == nil {
-			err = f(c)
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%v: %w", m, err))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// others are the members of the newest view without this one.
-func (d *Daemon) others() (list []member.Member) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.session == nil {
-		return nil
-	}
-	v := d.state.Newest()
-	for _, m := range v.Members {
-		if !m.Same(d.session.Self()) {
-			list = append(list, m)
-		}
-	}
-	return list
-}
-
-// Drain implements control.Backend.
-func (d *Daemon) Drain(ctx context.Context, everywhere bool) ([]string, error) {
-	var told []string
-	var err error
-	if everywhere {
-		err = d.everyOther(func(c *control.Client) error {
-			names, err := c.Drain(ctx, false)
-			told = append(told, names...)
-			return err
-		})
-	}
-	if err == nil {
-		told = append(told, d.cfg.Node.Hostname())
-		time.AfterFunc(answerWait, func() { d.once.Do(func() { close(d.drain) }) })
-	}
-	return told, err
-}
-
-// answerWait lets an answer leave before the server stops.
-const answerWait = 50 * time.Millisecond
 
 // Do implements control.Backend: a step of the plane of a version. Older ones than the node knows
 // are refused, and a newer one begins with open.

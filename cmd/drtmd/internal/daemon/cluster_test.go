@@ -175,14 +175,27 @@ func TestOneRunAtATime(t *testing.T) {
 }
 
 func TestANodeThatDrainsHasTheRunEndInOrder(t *testing.T) {
-	for name, drains := range map[string]int{"the leader of the run": 1, "another node": 2} {
+	for name, c := range map[string]struct {
+		drains int
+		called bool // by the control plane, not by a signal
+	}{"the leader of the run": {1, false}, "another node": {2, false},
+		"the leader is called": {1, true}, "another node is called": {2, true}} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 3)
 			w.settled(w.nodes...)
 			begun, got := make(chan struct{}), make(chan outcome, 1)
 			go func() { got <- w.nodes[1].run(context.Background(), bench(time.Minute), begun) }()
 			<-begun
-			w.nodes[drains].stop()
+			n := w.nodes[c.drains]
+			if c.called {
+				told, err := n.client.Drain(t.Context(), false)
+				if want := n.d.name(); err != nil || len(told) != 1 || told[0] != want {
+					t.Fatalf("told %q, error %v, want %s", told, err, want)
+				}
+				n.ends()
+			} else {
+				n.stop()
+			}
 			o := <-got
 			if o.err != nil || !o.done.Interrupted || o.done.Lost || o.result == nil {
 				t.Fatalf("error %v, done %v", o.err, o.done)
@@ -190,7 +203,7 @@ func TestANodeThatDrainsHasTheRunEndInOrder(t *testing.T) {
 			if o.result.Conserved != nil {
 				t.Error(o.result.Conserved)
 			}
-			w.settled(w.nodes[0], w.nodes[3-drains])
+			w.settled(w.nodes[0], w.nodes[3-c.drains])
 		})
 	}
 }

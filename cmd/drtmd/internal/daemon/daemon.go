@@ -44,7 +44,8 @@ type Options struct {
 const (
 	// silence of a run's leader after which clients end by themselves.
 	silence = 30 * time.Second
-	// drainTimeout is what a run gets to end when the daemon is told to stop.
+	// drainTimeout is what a run gets to end when the daemon is told to stop, and others who drain at
+	// the same time to leave before the registry ends.
 	drainTimeout = 20 * time.Second
 	// closeTimeout bounds the end of everything after that.
 	closeTimeout = 30 * time.Second
@@ -79,13 +80,15 @@ type Daemon struct {
 	part     *load.Part
 	registry *etcdmember.Registry
 	etcdURLs []string
+	embeds   bool // etcd, in this process
 
 	changed chan struct{}   // something that the steward reacts to; holds one
 	named   []member.Member // the steward's own: removed by the pending view, and an event has said so
 	turned  atomic.Int64    // when the steward last looked, on clock
 	leaseNs atomic.Int64    // membership lease: the configuration's, or the cluster's that it joins
-	drain   chan struct{}   // closed by Drain
-	once    sync.Once       // of drain
+	told    chan struct{}   // closed by Drain: the daemon is to stop
+	tell    sync.Once       // closes told
+	drain   chan struct{}   // closed when runs have ended: the cluster is to be left
 	calls   sync.WaitGroup
 
 	mu       sync.Mutex // guards what follows
@@ -113,7 +116,7 @@ type Daemon struct {
 func New(cfg *config.Config, o Options) (*Daemon, error) {
 	d := &Daemon{cfg: cfg, o: o, log: o.Log, clock: verbs.NewMonotonicClock(), started: time.Now(),
 		machine: machineName(), events: newEvents(), changed: make(chan struct{}, 1),
-		drain: make(chan struct{}), phase: status.Starting, peers: map[string]*control.Client{},
+		told: make(chan struct{}), drain: make(chan struct{}), phase: status.Starting, peers: map[string]*control.Client{},
 		rebuild: true}
 	d.leaseNs.Store(int64(cfg.Cluster.Lease))
 	d.part = load.NewPart(load.PartConfig{Open: d.openPlane, Clock: d.planeClock, Silence: silence})
@@ -180,7 +183,7 @@ func (d *Daemon) Serve(ctx context.Context) (err error) {
 	d.event(status.Info, "started, control plane at "+d.control)
 	select {
 	case <-ctx.Done():
-	case <-d.drain:
+	case <-d.told:
 	case <-life.Done():
 		return context.Cause(life)
 	}
@@ -188,7 +191,7 @@ func (d *Daemon) Serve(ctx context.Context) (err error) {
 	return nil
 }
 
-// stop drains: the run under way ends, the cluster is left.
+// stop drains, once: the run under way ends, the cluster is left.
 func (d *Daemon) stop(left <-chan struct{}) {
 	_ = d.o.Notifier.Stopping() // systemd may be gone
 	d.setPhase(status.Draining, "told to stop")
@@ -196,15 +199,18 @@ func (d *Daemon) stop(left <-chan struct{}) {
 	d.mu.Lock()
 	d.draining = true
 	d.mu.Unlock()
-	d.endRuns()
-	d.once.Do(func() { close(d.drain) })
+	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
+	defer cancel()
+	d.endRuns(ctx)
+	if d.embeds {
+		d.letOthersLeave(ctx)
+	}
+	close(d.drain)
 	<-left
 }
 
-// endRuns has the run that this node takes part in end in order, within a bound.
-func (d *Daemon) endRuns() {
-	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
-	defer cancel()
+// endRuns has the run that this node takes part in end in order, until ctx ends.
+func (d *Daemon) endRuns(ctx context.Context) {
 	d.mu.Lock()
 	r, led := d.run, d.state.Shards
 	d.mu.Unlock()

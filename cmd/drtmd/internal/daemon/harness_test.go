@@ -163,7 +163,15 @@ func (n *testNode) stop() {
 		return
 	}
 	n.cancel()
+	n.ends()
+}
+
+// ends waits until nothing of the node runs, without an error.
+func (n *testNode) ends() {
+	n.w.t.Helper()
+	cancel := n.cancel
 	n.cancel = nil
+	defer cancel()
 	select {
 	case err := <-n.ended:
 		if err != nil {

@@ -81,7 +81,7 @@ func (d *Daemon) openRegistry(ctx context.Context, undo *cleanup,
 				end(fmt.Errorf("embedded etcd: %w", err))
 			}
 		}()
-		d.etcdURLs = s.URLs()
+		d.etcdURLs, d.embeds = s.URLs(), true
 	default:
 		a, err := d.askAdmission(ctx)
 		if err != nil {
@@ -139,7 +139,7 @@ func (d *Daemon) askAdmission(ctx context.Context) (*pb.AdmitReply, error) {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("no member of cluster.join has answered within %v: %s", joinTimeout,
 				strings.Join(last, "; "))
-		case <-d.drain:
+		case <-d.told:
 			return nil, errors.New("told to stop before it had joined")
 		case <-time.After(retryWait):
 		}

@@ -57,10 +57,13 @@ func (d *Daemon) Status(ctx context.Context, self bool) (*status.Cluster, error)
 	return c, nil
 }
 
-// problemOf is the most pressing thing that is wrong; "" is nothing.
+// problemOf is the most pressing thing that is wrong; "" is nothing. The loss of a member is, until
+// the others serve again without it.
 func problemOf(c *status.Cluster) string {
+	members, again := c.State.Newest(), serves(c)
 	for _, n := range c.Nodes {
-		if n.Phase == status.Refusing || n.Phase == status.Gone {
+		gone := n.Phase == status.Gone && (members.Has(n.Member) || !again)
+		if n.Phase == status.Refusing || gone {
 			return fmt.Sprintf("node %d (%s) is %s: %s", n.Member.Node, n.Member.Name, n.Phase, n.Reason)
 		}
 	}
@@ -72,11 +75,24 @@ func problemOf(c *status.Cluster) string {
 		if n.Phase == status.Connecting && n.Reason != "" {
 			return fmt.Sprintf("node %d (%s) is connecting: %s", n.Member.Node, n.Member.Name, n.Reason)
 		}
-		if len(n.Degraded) > 0 {
+		if n.Phase != status.Gone && len(n.Degraded) > 0 {
 			return n.Degraded[0]
 		}
 	}
 	return ""
+}
+
+// serves reports whether the data plane is of members only, and whole: all of them are ready or
+// running, none is about to go, and nothing is left of those that went.
+func serves(c *status.Cluster) bool {
+	st := &c.State
+	lost := slices.ContainsFunc(st.Shards.Primary, func(m member.Member) bool {
+		return !st.Active.Has(m)
+	})
+	degraded := slices.ContainsFunc(c.Nodes, func(n status.Node) bool {
+		return n.Phase != status.Gone && len(n.Degraded) > 0
+	})
+	return st.Pending == nil && !lost && !degraded && c.Unready() == nil
 }
 
 // ownStatus is what this node says of itself.

@@ -14,12 +14,27 @@ const Schema = "drtmd.status/1"
 
 // Cluster is what one daemon knows of the whole cluster.
 type Cluster struct {
-	Schema  string       `json:"schema"`
-	Date    time.Time    `json:"date"` // UTC
-	From    proto.NodeID `json:"from"` // who answers
-	State   member.State `json:"state"`
-	Nodes   []Node       `json:"nodes"` // by id; members and those that lately were
-	Problem string       `json:"problem,omitempty"`
+	Schema string       `json:"schema"`
+	Date   time.Time    `json:"date"` // UTC
+	From   proto.NodeID `json:"from"` // who answers
+	State  member.State `json:"state"`
+	Nodes  []Node       `json:"nodes"` // by id; members and those that lately were
+	// Problem is the most pressing thing that is wrong, in words.
+	Problem string `json:"problem,omitempty"`
+}
+
+// Unready is the first node that should serve and does not: one that is neither ready nor running,
+// former members left out. nil: all serve.
+func (c *Cluster) Unready() *Node {
+	v := c.State.Newest()
+	for i := range c.Nodes {
+		n := &c.Nodes[i]
+		former := n.Phase == Gone && !v.Has(n.Member)
+		if n.Phase != Ready && n.Phase != Running && !former {
+			return n
+		}
+	}
+	return nil
 }
 
 // Phase of a daemon.

@@ -768,7 +768,8 @@ func (x *LogLevelRequest) GetEverywhere() bool {
 
 type LogLevelReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Was           string                 `protobuf:"bytes,1,opt,name=was,proto3" json:"was,omitempty"`
+	Was           string                 `protobuf:"bytes,1,opt,name=was,proto3" json:"was,omitempty"`       // of the daemon that was asked
+	Failed        string                 `protobuf:"bytes,2,opt,name=failed,proto3" json:"failed,omitempty"` // which others could not be told, and why; empty if all were
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -806,6 +807,13 @@ func (*LogLevelReply) Descriptor() ([]byte, []int) {
 func (x *LogLevelReply) GetWas() string {
 	if x != nil {
 		return x.Was
+	}
+	return ""
+}
+
+func (x *LogLevelReply) GetFailed() string {
+	if x != nil {
+		return x.Failed
 	}
 	return ""
 }
@@ -856,7 +864,8 @@ func (x *DrainRequest) GetEverywhere() bool {
 
 type DrainReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Told          []string               `protobuf:"bytes,1,rep,name=told,proto3" json:"told,omitempty"` // names of the nodes
+	Told          []string               `protobuf:"bytes,1,rep,name=told,proto3" json:"told,omitempty"`     // the members that drain now, as member.Member prints them
+	Failed        string                 `protobuf:"bytes,2,opt,name=failed,proto3" json:"failed,omitempty"` // which others could not be told, and why; empty if all were
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -896,6 +905,13 @@ func (x *DrainReply) GetTold() []string {
 		return x.Told
 	}
 	return nil
+}
+
+func (x *DrainReply) GetFailed() string {
+	if x != nil {
+		return x.Failed
+	}
+	return ""
 }
 
 type StepRequest struct {
@@ -1222,16 +1238,18 @@ const file_cmd_drtmd_internal_control_controlpb_control_proto_rawDesc = "" +
 	"\x05level\x18\x01 \x01(\tR\x05level\x12\x1e\n" +
 	"\n" +
 	"everywhere\x18\x02 \x01(\bR\n" +
-	"everywhere\"!\n" +
+	"everywhere\"9\n" +
 	"\rLogLevelReply\x12\x10\n" +
-	"\x03was\x18\x01 \x01(\tR\x03was\".\n" +
+	"\x03was\x18\x01 \x01(\tR\x03was\x12\x16\n" +
+	"\x06failed\x18\x02 \x01(\tR\x06failed\".\n" +
 	"\fDrainRequest\x12\x1e\n" +
 	"\n" +
 	"everywhere\x18\x01 \x01(\bR\n" +
-	"everywhere\" \n" +
+	"everywhere\"8\n" +
 	"\n" +
 	"DrainReply\x12\x12\n" +
-	"\x04told\x18\x01 \x03(\tR\x04told\"U\n" +
+	"\x04told\x18\x01 \x03(\tR\x04told\x12\x16\n" +
+	"\x06failed\x18\x02 \x01(\tR\x06failed\"U\n" +
 	"\vStepRequest\x12#\n" +
 	"\rshard_version\x18\x01 \x01(\x04R\fshardVersion\x12!\n" +
 	"\frequest_json\x18\x02 \x01(\fR\vrequestJson\",\n" +

@@ -1,0 +1,66 @@
+package daemon
+
+import (
+	"strings"
+	"testing"
+
+	"drtmd/cmd/drtmd/internal/status"
+	"drtmd/proto/member"
+)
+
+func TestALossIsAProblemUntilTheOthersServeWithoutIt(t *testing.T) {
+	a := member.Member{Node: 0, Incarnation: 1, Name: "a"}
+	b := member.Member{Node: 1, Incarnation: 2, Name: "b"}
+	c := member.Member{Node: 2, Incarnation: 3, Name: "c"}
+	is := func(m member.Member, p status.Phase, degraded ...string) status.Node {
+		return status.Node{Member: m, Phase: p, Reason: "why", Degraded: degraded}
+	}
+	three, two := []member.Member{a, b, c}, []member.Member{a, b}
+	view := func(e member.Epoch, m []member.Member) member.View { return member.View{Epoch: e, Members: m} }
+	pending := view(4, two)
+	for name, x := range map[string]struct {
+		active  []member.Member
+		pending *member.View
+		primary []member.Member
+		nodes   []status.Node
+		want    string // "": nothing is wrong
+	}{
+		"all is well": {three, nil, three, []status.Node{is(a, status.Ready), is(b, status.Ready),
+			is(c, status.Running)}, ""},
+		"a member does not answer": {three, nil, three, []status.Node{is(a, status.Ready),
+			is(b, status.Ready), is(c, status.Gone)}, "node 2 (c) is gone: why"},
+		"a member refuses": {three, nil, three, []status.Node{is(a, status.Ready),
+			is(b, status.Refusing), is(c, status.Ready)}, "node 1 (b) is refusing: why"},
+		"lost, the view is pending": {three, &pending, three, []status.Node{is(a, status.Ready),
+			is(b, status.Ready), is(c, status.Gone)}, "node 2 (c) is gone: why"},
+		"lost, its run is under way": {two, nil, three, []status.Node{is(a, status.Running),
+			is(b, status.Running), is(c, status.Gone)}, "node 2 (c) is gone: why"},
+		"lost, records are locked": {two, nil, two, []status.Node{is(a, status.Running, "locked"),
+			is(b, status.Running), is(c, status.Gone)}, "node 2 (c) is gone: why"},
+		"lost, the tables are loaded": {two, nil, two, []status.Node{is(a, status.Ready),
+			is(b, status.Connecting), is(c, status.Gone)}, "node 2 (c) is gone: why"},
+		"lost, served without it": {two, nil, two, []status.Node{is(a, status.Ready),
+			is(b, status.Ready), is(c, status.Gone, "what it had said")}, ""},
+		"lost, a run without it": {two, nil, two, []status.Node{is(a, status.Running),
+			is(b, status.Running), is(c, status.Gone)}, ""},
+		"back as another life": {three, nil, three, []status.Node{is(a, status.Ready),
+			is(b, status.Ready), is(c, status.Ready)}, ""},
+		"a view is pending": {three, &pending, three, []status.Node{is(a, status.Ready),
+			is(b, status.Ready), is(c, status.Ready)}, "epoch 4 is pending"},
+		"a member cannot connect": {two, nil, two, []status.Node{is(a, status.Ready),
+			is(b, status.Connecting)}, "node 1 (b) is connecting: why"},
+		"records are locked": {two, nil, two, []status.Node{is(a, status.Ready),
+			is(b, status.Ready, "locked")}, "locked"},
+		"a member drains": {two, nil, two, []status.Node{is(a, status.Ready),
+			is(b, status.Draining)}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st := &status.Cluster{Nodes: x.nodes, State: member.State{Active: view(3, x.active),
+				Pending: x.pending, Shards: member.ShardMap{Primary: x.primary}}}
+			got := problemOf(st)
+			if x.want == "" && got != "" || !strings.HasPrefix(got, x.want) {
+				t.Errorf("problem %q, want %q", got, x.want)
+			}
+		})
+	}
+}

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# lint.sh: formatting, vet, staticcheck, shellcheck, generated code, vulnerabilities; prints what is wrong and exits 1.
+# lint.sh: formatting, vet, staticcheck, shellcheck, generated code, vulnerabilities; prints what is
+# wrong and exits 1.
 #
 # Usage: scripts/lint.sh       (make lint installs what it needs first)
 set -euo pipefail

@@ -69,10 +69,11 @@ func (ch *Channel) Consume(each func(*CQ)) error {
 
 func ignoreCQ(uint32) {}
 
-// OnArrival has f called whenever an event was added to the channel, and when it is closed, by providers without a descriptor to wait on (no Caps.PollableChannel);
-// elsewhere it is ErrUnsupported. If events wait already, f is called before OnArrival returns, so
-// that none is missed. f replaces the one before it, nil takes it back. f runs in the provider's
-// event loop and must not post, poll or consume.
+// OnArrival has f called whenever an event was added to the channel, and when it is closed, by
+// providers without a descriptor to wait on (no Caps.PollableChannel); elsewhere it is
+// ErrUnsupported. If events wait already, f is called before OnArrival returns, so that none is
+// missed. f replaces the one before it, nil takes it back. f runs in the provider's event loop and
+// must not post, poll or consume.
 func (ch *Channel) OnArrival(f func()) error {
 	const op = "notify on arrival"
 	if ch.isClosed() {

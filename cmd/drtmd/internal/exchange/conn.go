@@ -92,7 +92,8 @@ func shake(ctx context.Context, c net.Conn, hellos func() (Hello, error)) (*Conn
 	if tcp, ok := c.(*net.TCPConn); ok {
 		_ = tcp.SetKeepAliveConfig(keepAlive) // without it the end is noticed later
 	}
-	conn := &Conn{Peer: peer, c: c, born: time.Now(), frames: make(chan Frame, backlog), done: make(chan struct{})}
+	conn := &Conn{Peer: peer, c: c, born: time.Now(), frames: make(chan Frame, backlog),
+		done: make(chan struct{})}
 	go conn.read()
 	return conn, nil
 }

@@ -32,7 +32,8 @@ func options(t *testing.T, protocol string, simulated bool) Options {
 		t.Fatal(err)
 	}
 	cfg := node.Config{Protocol: p, Workload: b, Fibers: 4, Seed: 3}
-	return Options{Workload: b, Seed: 3, Warmup: time.Millisecond, Duration: 5 * time.Millisecond, SampleEvery: 1,
+	return Options{Workload: b, Seed: 3, Warmup: time.Millisecond, Duration: 5 * time.Millisecond,
+		SampleEvery: 1,
 		Open: func(ctx context.Context) (*node.Cluster, error) {
 			if simulated {
 				return node.NewSimulated(ctx, node.SimulatedConfig{Config: cfg})

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	"go.uber.org/zap"
@@ -37,15 +36,13 @@ func (r *benchRun) loadCluster(ctx context.Context, progress func(load.Progress)
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "drtmd-bench-")
+	// The file goes at once, and stays open: nothing is left of a process that is killed.
+	file, err := os.CreateTemp("", "drtmd-bench-*.hist")
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
-	name := filepath.Join(dir, "run.hist")
-	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return nil, err
+	if err := os.Remove(file.Name()); err != nil {
+		return nil, errors.Join(err, file.Close())
 	}
 	defer file.Close()
 	// An interrupt stops the run and waits for its report; a second one ends the process.
@@ -82,7 +79,7 @@ func (r *benchRun) loadCluster(ctx context.Context, progress func(load.Progress)
 		return nil, fmt.Errorf("the result cannot be read: %w", err)
 	}
 	if recorded {
-		// The file goes, and stays open.
+		name := fmt.Sprintf("/proc/self/fd/%d", file.Fd())
 		if res.History, err = history.Open(name); err != nil {
 			return nil, err
 		}

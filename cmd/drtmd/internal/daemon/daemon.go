@@ -261,10 +261,10 @@ func (d *Daemon) open(undo *cleanup) error {
 		return err
 	}
 	undo.add(unlock)
-	if d.tempDir, err = os.MkdirTemp("", "drtmd-node-"); err != nil {
+	undo.add(func() error { return os.RemoveAll(d.tempDir) })
+	if err := d.openTempDir(); err != nil {
 		return err
 	}
-	undo.add(func() error { return os.RemoveAll(d.tempDir) })
 	d.spill = filepath.Join(d.tempDir, "run.hist")
 	if err := d.openDevice(); err != nil {
 		return err

@@ -8,6 +8,8 @@ import (
 	"os"
 	"slices"
 
+	"go.uber.org/zap"
+
 	"drtmd/cmd/drtmd/internal/control"
 	"drtmd/cmd/drtmd/internal/load"
 	"drtmd/proto/member"
@@ -68,18 +70,40 @@ func (d *Daemon) caller() control.Caller {
 	return c
 }
 
-// client of a daemon, made once for each address.
+// client of a daemon, made once for each address. Those of addresses that no member has any more are
+// closed.
 func (d *Daemon) client(address string) (*control.Client, error) {
+	c, old, err := d.clientAndOld(address)
+	for _, x := range old { // without the lock: their calls may be waiting for it
+		if err := x.Close(); err != nil {
+			d.log.Warn("the client of a former member was not closed", zap.Error(err))
+		}
+	}
+	return c, err
+}
+
+func (d *Daemon) clientAndOld(address string) (c *control.Client, old []*control.Client, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if c := d.peers[address]; c != nil {
-		return c, nil
+	now := append(slices.Concat(d.state.Active.Members, d.state.Shards.Primary, d.shards.Primary),
+		d.state.Shards.Leader, d.shards.Leader)
+	if d.state.Pending != nil {
+		now = append(now, d.state.Pending.Members...)
 	}
-	c, err := control.Dial(address, control.DialOptions{Security: d.sec, Caller: d.caller})
+	for a, x := range d.peers {
+		if a != address && !slices.ContainsFunc(now, func(m member.Member) bool { return m.Control == a }) {
+			delete(d.peers, a)
+			old = append(old, x)
+		}
+	}
+	if c := d.peers[address]; c != nil {
+		return c, old, nil
+	}
+	c, err = control.Dial(address, control.DialOptions{Security: d.sec, Caller: d.caller})
 	if err == nil {
 		d.peers[address] = c
 	}
-	return c, err
+	return c, old, err
 }
 
 func (d *Daemon) closePeers() error {

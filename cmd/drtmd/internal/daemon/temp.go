@@ -1,0 +1,34 @@
+package daemon
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+const (
+	// tempPrefix begins the names of daemons' folders for histories, among the system's temporary ones.
+	tempPrefix = "drtmd-node-"
+	// tempFile in the state folder names that of this life.
+	tempFile = "temporary"
+)
+
+// openTempDir makes the folder for histories, after it has removed that of a former life that was
+// killed: those can be large, and nobody else does. The state folder's lock is held.
+func (d *Daemon) openTempDir() error {
+	file := filepath.Join(d.stateDir, tempFile)
+	b, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if old := string(b); strings.HasPrefix(filepath.Base(old), tempPrefix) {
+		if err := os.RemoveAll(old); err != nil {
+			return err
+		}
+	}
+	if d.tempDir, err = os.MkdirTemp("", tempPrefix); err != nil {
+		return err
+	}
+	return os.WriteFile(file, []byte(d.tempDir), 0o600)
+}

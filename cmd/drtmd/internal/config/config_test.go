@@ -156,7 +156,8 @@ func TestUnknownVariableIsRefused(t *testing.T) {
 
 func TestVariablesOfClientsAndTestsAreNoKeys(t *testing.T) {
 	_, src, err := config.Load("", nil, []string{"DRTMD_TRANSPORT=ibv", "DRTMD_REQUIRE=ibv",
-		"DRTMD_ADDRESS=127.0.0.1:7440", "DRTMD_CONFIG=/etc/drtmd.yaml", "DRTMD_TEST_AS_COMMAND=1"})
+		"DRTMD_ADDRESS=127.0.0.1:7440", "DRTMD_CONFIG=/etc/drtmd.yaml", "DRTMD_TEST_AS_COMMAND=1",
+		"DRTMD_SOAK_TIME=10m", "DRTMD_SOAK_SEED=1"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -207,9 +207,21 @@ func (d *Daemon) otherStatus(ctx context.Context) []status.Node {
 	if c.nodes == nil {
 		c.nodes = map[proto.NodeID]seenNode{}
 	}
-	if now := time.Now(); now.Sub(c.at) >= cacheTime {
-		d.askOthers(ctx, c)
+	others := d.others()
+	news := slices.ContainsFunc(others, func(m member.Member) bool {
+		n, ok := c.nodes[m.Node]
+		return !ok || !n.Member.Same(m)
+	})
+	if news || time.Since(c.at) >= cacheTime {
+		d.askOthers(ctx, c, others)
 		c.at = time.Now()
+	}
+	for id, n := range c.nodes { // members no more
+		if n.Phase != status.Gone && !slices.ContainsFunc(others, n.Member.Same) {
+			n.Phase, n.Reason = status.Gone, "its membership has ended"
+			n.Load, n.LeaseLeft = nil, 0
+			c.nodes[id] = n
+		}
 	}
 	var list []status.Node
 	for id, n := range c.nodes {
@@ -228,24 +240,15 @@ func (d *Daemon) isSelf(n proto.NodeID) bool {
 	return d.session != nil && d.session.Self().Node == n
 }
 
-func (d *Daemon) askOthers(ctx context.Context, c *statusCache) {
+func (d *Daemon) askOthers(ctx context.Context, c *statusCache, others []member.Member) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	others := d.others()
 	answers := make([]status.Node, len(others))
 	var wg sync.WaitGroup
 	for i, m := range others {
 		wg.Go(func() { answers[i] = d.askOne(ctx, m) })
 	}
 	wg.Wait()
-	for id, n := range c.nodes { // members no more
-		if !slices.ContainsFunc(others, func(m member.Member) bool { return m.Node == id }) &&
-			n.Phase != status.Gone {
-			n.Phase, n.Reason = status.Gone, "its membership has ended"
-			n.Load, n.LeaseLeft = nil, 0
-			c.nodes[id] = n
-		}
-	}
 	for _, n := range answers {
 		at := time.Now()
 		if old, ok := c.nodes[n.Member.Node]; ok && n.Phase == status.Gone {

@@ -53,9 +53,12 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("TRANSPORT", transportUnderTest())
+			e.Setenv("NODES", clusterNodes())
+			e.Defer(func() { endClusters(e.WorkDir) })
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "scrub": scrub,
+			"eventually": eventually, "interrupted": interrupted},
 		Condition: func(cond string) (bool, error) {
 			switch cond {
 			case "rdma": // this machine has a device that can be used

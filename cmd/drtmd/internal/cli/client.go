@@ -44,12 +44,15 @@ func (p *clientFlags) resolve() string {
 }
 
 // dial makes a client.
-func (p *clientFlags) dial() (*control.Client, error) {
+func (p *clientFlags) dial() (*control.Client, error) { return p.dialAt(p.resolve()) }
+
+// dialAt makes a client of another daemon of the cluster.
+func (p *clientFlags) dialAt(address string) (*control.Client, error) {
 	sec, err := control.LoadSecurity(p.ca, p.cert, p.key)
 	if err != nil {
 		return nil, usagef("", "%v", err)
 	}
-	c, err := control.Dial(p.resolve(), control.DialOptions{Security: sec,
+	c, err := control.Dial(address, control.DialOptions{Security: sec,
 		Caller: func() control.Caller { return control.Caller{Build: report.ThisBuild().String()} }})
 	if err != nil {
 		return nil, usagef("", "%v", err)

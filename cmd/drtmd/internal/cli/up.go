@@ -20,7 +20,7 @@ import (
 )
 
 const upLong = `up starts a cluster of real processes (drtmd serve) on this host, waits until every node is ready,
-says where everything is, and stops it all on Ctrl-C. With a command after --, it runs that instead of
+says where everything is, and stops it all on Ctrl-C or when a node fails. With a command after --, it runs that instead of
 waiting, with DRTMD_ADDRESS set, and stops the cluster when it ends, with its exit code. With
 --detach, it leaves the cluster running; drtmd down stops it.
 
@@ -116,23 +116,30 @@ func (a *app) up(ctx context.Context, p *upFlags, args []string) (err error) {
 	}
 	c.describe()
 	fmt.Fprintln(a.stdout, "\nCtrl-C stops it.")
-	select {
-	case <-ctx.Done():
-		fmt.Fprintln(a.stderr, "stopping")
-		return c.stop()
-	case n := <-c.firstEnd():
-		return errors.Join(fmt.Errorf("%s has ended: %v; the end of its log:\n%s", n.name, n.err,
-			tail(n.log)), c.stop())
+	ends := c.ends()
+	for range c.nodes {
+		select {
+		case <-ctx.Done():
+			fmt.Fprintln(a.stderr, "stopping")
+			return c.stop()
+		case n := <-ends:
+			if n.err != nil {
+				return errors.Join(fmt.Errorf("%s has ended: %w; the end of its log:\n%s", n.name, n.err,
+					tail(n.log)), c.stop())
+			}
+			fmt.Fprintf(a.stdout, "%s was drained\n", n.name)
+		}
 	}
+	return c.stop()
 }
 
-// firstEnd gives the first node that ends by itself.
-func (c *cluster) firstEnd() <-chan *upNode {
-	first := make(chan *upNode, len(c.nodes))
+// ends gives the nodes as they end.
+func (c *cluster) ends() <-chan *upNode {
+	ends := make(chan *upNode, len(c.nodes))
 	for _, n := range c.nodes {
-		go func() { <-n.ended; first <- n }()
+		go func() { <-n.ended; ends <- n }()
 	}
-	return first
+	return ends
 }
 
 // prepare takes the folder, if no other cluster lives in it.

@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// clusterNodes of drtmd up in scripts: one process has all of a race build's memory.
+func clusterNodes() string {
+	if raceBuild {
+		return "1"
+	}
+	return "2"
+}
+
+// endClusters kills what drtmd up has left running below the folder of a script, which has failed
+// then.
+func endClusters(work string) {
+	ids := livingNodes(filepath.Join(work, "run", "up"))
+	for _, id := range ids {
+		_ = syscall.Kill(id, syscall.SIGKILL) // it may have ended
+	}
+	for end := time.Now().Add(bound); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		left := 0
+		for _, id := range ids {
+			if syscall.Kill(id, 0) == nil && !zombie(id) {
+				left++
+			}
+		}
+		if left == 0 {
+			return
+		}
+	}
+}
+
+// scrubbing takes out of an output what each run has anew.
+type scrubbing struct {
+	re   *regexp.Regexp
+	with string
+}
+
+func scrubbings(work, transport string) []scrubbing {
+	all := []scrubbing{{regexp.MustCompile(regexp.QuoteMeta(work)), "DIR"},
+		{regexp.MustCompile(`transport ` + transport), "transport TRANSPORT"},
+		{regexp.MustCompile(transport + `/\S+`), "TRANSPORT/DEVICE"}}
+	for _, p := range [][2]string{
+		{`process \d+`, "process N"},
+		{`127\.0\.0\.1:\d+`, "127.0.0.1:PORT"},
+		{`local-[0-9a-f]{16}`, "local-ID"},
+		{`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`, "TIME"},
+		{`version \d+`, "version N"},
+		{`\d+\.\d of 5 s`, "N of 5 s"},
+		{`\d+ MiB reg\., \d+ res\.`, "N MiB reg., N res."},
+		{`\d+ RC, \d+ UD`, "N RC, N UD"},
+		{`(?m)^node \d+ +(threads|warn) .*\n`, ""}, // of this machine, of a slow start
+		{` {2,}`, "  "},                            // between columns
+		{`\n+$`, "\n"},
+	} {
+		all = append(all, scrubbing{regexp.MustCompile(p[0]), p[1]})
+	}
+	return all
+}
+
+// scrub FILE: writes scrubbed, which is FILE without what differs from run to run.
+func scrub(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: scrub FILE")
+	}
+	text := ts.ReadFile(args[0])
+	for _, s := range scrubbings(ts.Getenv("WORK"), ts.Getenv("TRANSPORT")) {
+		text = s.re.ReplaceAllString(text, s.with)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs("scrubbed"), []byte(text), 0o600))
+}
+
+// eventually COMMAND...: the command succeeds, if it is tried for long enough.
+func eventually(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: eventually COMMAND...")
+	}
+	for end := time.Now().Add(bound); ; time.Sleep(50 * time.Millisecond) {
+		err := ts.Exec(args[0], args[1:]...)
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("not within %v: %v", bound, err)
+		}
+	}
+}
+
+// output is written by a process and read by the test.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) matches(re *regexp.Regexp) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return re.Match(o.b.Bytes())
+}
+
+// interrupted PATTERN COMMAND...: once its output matches, the command is interrupted, and ends with
+// the exit code of that.
+func interrupted(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: interrupted PATTERN COMMAND...")
+	}
+	re, err := regexp.Compile(args[0])
+	ts.Check(err)
+	out := &output{}
+	c := exec.Command(args[1], args[2:]...)
+	c.Dir, c.Stdout, c.Stderr = ts.Getenv("WORK"), out, out
+	c.Env = append(os.Environ(), "RUNTIME_DIRECTORY="+ts.Getenv("RUNTIME_DIRECTORY"))
+	ts.Check(c.Start())
+	end := time.Now().Add(bound)
+	for !out.matches(re) && time.Now().Before(end) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	matched := out.matches(re)
+	ts.Check(c.Process.Signal(syscall.SIGINT))
+	_ = c.Wait() // the code is what counts
+	if code := c.ProcessState.ExitCode(); !matched || code != exitInterrupted {
+		ts.Fatalf("matched: %v, exit code %d, not %d:\n%s", matched, code, exitInterrupted, &out.b)
+	}
+}

@@ -1,0 +1,207 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"drtmd/cmd/drtmd/internal/control"
+	"drtmd/cmd/drtmd/internal/status"
+	"drtmd/proto/member"
+)
+
+const drainLong = `drain has a node stop in order, or with --all every member: the run that it takes part in ends
+early with its report, the node leaves the cluster, and its process ends with exit code 0. SIGTERM at
+the process does the same. The others go on without it: the tables are loaded anew among them.
+
+The node that embeds etcd waits for those that drain at the same time; if it drains alone, the others
+serve until their leases end. A member that does not answer is named, and holds up nobody.
+
+drain prints who was told and waits until nobody answers at their control ports any more: a run gets
+20 s to end, everything after it 30 s. Ctrl-C ends the waiting, not the draining. --wait=false does
+not wait.
+
+Exit codes: 0 all that were to drain have ended (with --wait=false: were told), 1 one was not told, did
+not end in time, or cannot be watched from here (it is named), 2 wrong command line, 130 interrupted
+while waiting.`
+
+const drainExample = `  drtmd drain                                 the node that is asked
+  drtmd drain --cluster 10.0.0.2:7440 --ca ca.pem --cert me.pem --key me.key
+  drtmd drain --all                           the cluster
+  drtmd drain --all --wait=false`
+
+const (
+	// drainedTimeout is what a daemon needs at most, and some time to spare.
+	drainedTimeout = 60 * time.Second
+	// probeTimeout bounds a question whether a daemon answers, and probeEvery is between two.
+	probeTimeout = 2 * time.Second
+	probeEvery   = 50 * time.Millisecond
+)
+
+type drainFlags struct {
+	clientFlags
+	all, wait bool
+}
+
+func (a *app) drainCommand() *cobra.Command {
+	p := &drainFlags{}
+	c := &cobra.Command{Use: "drain", Short: "have a node, or all, end what they do and stop",
+		Long: drainLong, Example: drainExample, Args: noArgs}
+	p.register(c.Flags(), "cluster")
+	c.Flags().BoolVar(&p.all, "all", false, "every member, not the node alone that is asked")
+	c.Flags().BoolVar(&p.wait, "wait", true, "wait until they have ended")
+	c.RunE = func(c *cobra.Command, _ []string) error { return a.drain(c.Context(), p) }
+	return c
+}
+
+// leaver is a node that may drain, as the command sees it.
+type leaver struct {
+	m      member.Member
+	name   string // as the daemons give it
+	client *control.Client
+	asked  bool  // it is the one that the command asks
+	blind  error // why it cannot be watched; nil: it answered before it was told
+}
+
+func (a *app) drain(ctx context.Context, p *drainFlags) (err error) {
+	client, err := p.dial()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	st, err := client.Status(ctx, !p.all)
+	if err != nil {
+		return err
+	}
+	nodes, err := p.leavers(ctx, client, st)
+	defer func() {
+		for _, n := range nodes {
+			if !n.asked {
+				err = errors.Join(err, n.client.Close())
+			}
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	told, untold := client.Drain(ctx, p.all)
+	if len(told) == 0 {
+		return untold
+	}
+	for _, name := range told {
+		fmt.Fprintf(a.stdout, "%s drains\n", name)
+	}
+	if untold != nil {
+		untold = fmt.Errorf("not told: %w", untold)
+	}
+	if !p.wait {
+		return untold
+	}
+	var watched []*leaver
+	for _, n := range nodes {
+		if slices.Contains(told, n.name) {
+			watched = append(watched, n)
+		}
+	}
+	return errors.Join(a.awaitDrained(ctx, watched), untold)
+}
+
+// leavers are the nodes that are about to be told, watched from before that: later nobody could tell
+// one that has ended from one that is out of reach. The caller closes their clients, also after an
+// error.
+func (p *drainFlags) leavers(ctx context.Context, client *control.Client,
+	st *status.Cluster) ([]*leaver, error) {
+	members := st.State.Newest()
+	var list []*leaver
+	for i := range st.Nodes {
+		m := st.Nodes[i].Member
+		asked := m.Node == st.From
+		switch {
+		case asked:
+			n := &leaver{m: m, name: m.Name, client: client, asked: true}
+			if members.Has(m) {
+				n.name = m.String()
+			}
+			list = append(list, n)
+		case p.all && members.Has(m):
+			c, err := p.dialAt(m.Control)
+			if err != nil {
+				return list, fmt.Errorf("%v: %w", m, err)
+			}
+			n := &leaver{m: m, name: m.String(), client: c}
+			if _, err := n.ended(ctx); err != nil {
+				n.blind = err
+			}
+			list = append(list, n)
+		}
+	}
+	return list, ctx.Err()
+}
+
+// ended reports whether the node has: nobody, or another life, answers in its place. A *ConnectError
+// other than a silence is one of nobody; any error says that it did not answer.
+func (n *leaver) ended(ctx context.Context) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	st, err := n.client.Status(ctx, true)
+	var unreachable *control.ConnectError
+	switch {
+	case errors.As(err, &unreachable):
+		return !errors.Is(err, context.DeadlineExceeded), err
+	case err != nil:
+		return false, err
+	}
+	return len(st.Nodes) != 1 || st.Nodes[0].Member.Incarnation != n.m.Incarnation, nil
+}
+
+// awaitDrained waits until nodes have ended, and says so of each. It uses the slice up.
+func (a *app) awaitDrained(ctx context.Context, nodes []*leaver) error {
+	var errs []error
+	nodes = slices.DeleteFunc(nodes, func(n *leaver) bool {
+		if n.blind != nil {
+			errs = append(errs, fmt.Errorf("%s was told, but cannot be watched from here: %w", n.name,
+				n.blind))
+		}
+		return n.blind != nil
+	})
+	deadline, said := time.Now().Add(drainedTimeout), time.Now()
+	for len(nodes) > 0 {
+		nodes = slices.DeleteFunc(nodes, func(n *leaver) bool {
+			ended, _ := n.ended(ctx) // its error is that nobody answers
+			if ended {
+				fmt.Fprintf(a.stdout, "%s has ended\n", n.name)
+			}
+			return ended
+		})
+		switch {
+		case len(nodes) == 0:
+		case time.Now().After(deadline):
+			return errors.Join(append(errs, fmt.Errorf("not ended within %v: %s; the log of each says what "+
+				"it waits for", drainedTimeout, leaverNames(nodes)))...)
+		case time.Since(said) > lineInterval:
+			said = time.Now()
+			a.log.Info("waiting", zap.String("for", leaverNames(nodes)))
+		}
+		select {
+		case <-ctx.Done():
+			a.log.Warn("not waited for, they drain on", zap.String("nodes", leaverNames(nodes)))
+			return ctx.Err()
+		case <-time.After(probeEvery):
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func leaverNames(nodes []*leaver) string {
+	var names []string
+	for _, n := range nodes {
+		names = append(names, n.name)
+	}
+	return strings.Join(names, ", ")
+}

@@ -93,6 +93,11 @@ func fromWire(ctx context.Context, address string, secure bool, err error) error
 			"between cut? drtmd status tells", context.DeadlineExceeded}
 	case codes.Unavailable:
 		return &ConnectError{address, explain(s.Message(), secure), err}
+	case codes.ResourceExhausted:
+		if strings.Contains(s.Message(), "larger than max") {
+			return &RemoteError{Address: address, Text: s.Message() + ": control.max_message bounds " +
+				"messages; raise it on every node"}
+		}
 	case codes.Unimplemented:
 		return &ConnectError{address, "a daemon that does not know this call: another version of drtmd",
 			err}

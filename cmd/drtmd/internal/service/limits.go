@@ -18,21 +18,30 @@ const leastFiles = 1024
 func LimitProblems(provider string, memory int) []string {
 	var all []string
 	var lock, files unix.Rlimit
-	if provider == "ibv" && unix.Getrlimit(unix.RLIMIT_MEMLOCK, &lock) == nil &&
-		lock.Cur != unix.RLIM_INFINITY {
-		need := ""
-		if memory > 0 {
-			need = fmt.Sprintf(" (%d KiB of tables)", memory/1024)
+	if provider == "ibv" && unix.Getrlimit(unix.RLIMIT_MEMLOCK, &lock) == nil {
+		if p := lockProblem(lock.Cur, memory); p != "" {
+			all = append(all, p)
 		}
-		all = append(all, fmt.Sprintf("the limit of locked memory is %d KiB, and RDMA memory is locked%s: "+
-			"LimitMEMLOCK=infinity in the unit, ulimit -l unlimited in a shell, --ulimit memlock=-1 for a "+
-			"container", lock.Cur/1024, need))
 	}
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &files) == nil && files.Cur < leastFiles {
 		all = append(all, fmt.Sprintf("the limit of open files is %d: LimitNOFILE=65536 in the unit, "+
 			"ulimit -n 65536 in a shell", files.Cur))
 	}
 	return all
+}
+
+// lockProblem says that a limit of locked memory, in bytes, does not suffice for what is needed; ""
+// if it does. Of a need that is unknown, 0, no limit is known to suffice.
+func lockProblem(limit uint64, need int) string {
+	if limit == unix.RLIM_INFINITY || need > 0 && uint64(need) <= limit {
+		return ""
+	}
+	what := "RDMA memory is locked"
+	if need > 0 {
+		what = fmt.Sprintf("the tables need %d KiB of it", (need+1023)/1024)
+	}
+	return fmt.Sprintf("the limit of locked memory is %d KiB, and %s: LimitMEMLOCK=infinity in the "+
+		"unit, ulimit -l unlimited in a shell, --ulimit memlock=-1 for a container", limit/1024, what)
 }
 
 // hugePool is where the kernel shows the huge pages that memory regions take.

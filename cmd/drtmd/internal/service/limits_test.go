@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestHugePageAdviceNamesTheNumberThatSuffices(t *testing.T) {
@@ -32,5 +34,35 @@ func TestHugePageAdviceNamesTheNumberThatSuffices(t *testing.T) {
 	}
 	if got := hugePageAdvice(filepath.Join(t.TempDir(), "missing"), 1); got != "" {
 		t.Errorf("without a pool: %q", got)
+	}
+}
+
+func TestLockedMemoryIsComparedWithTheNeed(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		limit uint64
+		need  int
+		want  []string // all in the text; none is no problem
+	}{
+		{"unlimited", unix.RLIM_INFINITY, 1 << 40, nil},
+		{"unlimited, unknown need", unix.RLIM_INFINITY, 0, nil},
+		{"enough", 8 << 20, 8<<20 - 1, nil},
+		{"just enough", 8 << 20, 8 << 20, nil},
+		{"a byte short", 8 << 20, 8<<20 + 1, []string{"is 8192 KiB", "need 8193 KiB",
+			"LimitMEMLOCK=infinity"}},
+		{"none", 0, 4096, []string{"is 0 KiB", "need 4 KiB"}},
+		{"unknown need", 64 << 10, 0, []string{"is 64 KiB", "RDMA memory is locked"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := lockProblem(c.limit, c.need)
+			if (got == "") != (len(c.want) == 0) {
+				t.Errorf("%q", got)
+			}
+			for _, w := range c.want {
+				if !strings.Contains(got, w) {
+					t.Errorf("no %q in %q", w, got)
+				}
+			}
+		})
 	}
 }

@@ -72,7 +72,7 @@ conformance-diff: ## compare the names of conformance tests on shm and on rxe
 verify-clone: ## run the README's commands in a fresh clone
 	scripts/verify-clone.sh
 
-soak: ## search long: fuzz targets and repeated stress tests (SOAK_TIME=5m each)
+soak: ## search long: daemons for 10 minutes, fuzzing, stress tests (SOAK_TIME=5m each)
 	@$(BOOTSTRAP) build
 	scripts/soak.sh $(SOAK_TIME)
 

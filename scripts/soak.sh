@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# soak.sh: searches long for what the normal tests find only by luck: every fuzz target, the
-# simulator's scenarios of protocols with 100,000 seeds each (DRTMD_SOAK_SEEDS), then the stress
-# tests again and again, plain and under the race detector.
+# soak.sh: searches long for what the normal tests find only by luck: a cluster of daemons that is
+# disturbed for 10 minutes (DRTMD_SOAK_TIME) and must neither leak nor leave a run stuck, every fuzz
+# target, the simulator's scenarios of protocols with 100,000 seeds each (DRTMD_SOAK_SEEDS), then
+# the stress tests again and again, plain and under the race detector.
 #
 # Usage: scripts/soak.sh [TIME]     TIME for each fuzz target and each kind of stress; default 5m
 #
@@ -54,10 +55,19 @@ scenarios() {
   done
 }
 
+# daemons TIME: kills, stops and drains daemons of a cluster, with a line a round. The warm-up before
+# it and the round that is under way at its end take some minutes more at most.
+daemons() {
+  say "a cluster of daemons is disturbed for $1"
+  DRTMD_SOAK_TIME=$1 scripts/go test -v -count=1 -timeout "$(($(seconds "$1") + 1800))s" \
+    -run '^TestSoakOfDaemons$' ./cmd/drtmd/internal/endtoend
+}
+
 main() {
   [[ ${1:-} != --help ]] || { print_help "$0" && exit 0; }
   local time package name targets
   time=$(seconds "${1:-5m}")
+  daemons "${DRTMD_SOAK_TIME:-10m}"
   targets=$(fuzz_targets)
   [[ -n $targets ]] || say "there is no fuzz target"
   while read -r package name; do

@@ -45,8 +45,7 @@ left serve bash -c 'echo $$ >/tmp/pid && exec drtmd serve "$@"' - "${flags[@]}" 
   >/tmp/serve.out 2>/tmp/serve.err &
 
 log() { cat /tmp/serve.out; grep -v '"logger":"etcd"' /tmp/serve.err | tail -n 25; }
-# ready N: the cluster has N members, and all of them serve. (Of a member that was lost, status says
-# so for minutes, and exits with 1.)
+# ready N: the cluster has N members, and all of them serve.
 ready() {
   local output
   output=$(drtmd status 2>&1)

@@ -30,7 +30,10 @@ const redial = 50 * time.Millisecond
 type Config struct {
 	Endpoints []string    // client URLs
 	TLS       *tls.Config // nil without TLS
-	Cluster   string      // its name
+	// CurrentTLS, if not nil, is asked at each handshake in place of TLS, so that certificates and CAs
+	// that were replaced count from the next connection on. It may be called from any goroutine.
+	CurrentTLS func() *tls.Config
+	Cluster    string // its name
 	// ID that the cluster is known to have (member.State.Cluster); "" takes any.
 	ID    string
 	Lease time.Duration // membership lease, whole seconds
@@ -56,13 +59,18 @@ func Open(cfg Config) (*Registry, error) {
 	if cfg.Log == nil {
 		cfg.Log = zap.NewNop()
 	}
+	// A connection that was cut is made again well within the lease.
+	options := []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
+		Backoff: backoff.Config{BaseDelay: redial, Multiplier: 1.5, Jitter: 0.2,
+			MaxDelay: cfg.Lease / 8}, MinConnectTimeout: cfg.Lease / 3})}
+	if cfg.CurrentTLS != nil {
+		// Of two such options the last one counts; etcd's own comes before.
+		options = append(options, grpc.WithTransportCredentials(newCurrent(cfg.CurrentTLS)))
+	}
 	c, err := clientv3.New(clientv3.Config{Endpoints: cfg.Endpoints, TLS: cfg.TLS,
 		DialTimeout: cfg.Lease, DialKeepAliveTime: cfg.Lease, DialKeepAliveTimeout: cfg.Lease,
-		// A connection that was cut is made again well within the lease.
-		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff: backoff.Config{BaseDelay: redial, Multiplier: 1.5, Jitter: 0.2,
-				MaxDelay: cfg.Lease / 8}, MinConnectTimeout: cfg.Lease / 3})},
-		Logger: zap.NewNop()}) // its errors come back from the calls
+		DialOptions: options,
+		Logger:      zap.NewNop()}) // its errors come back from the calls
 	if err != nil {
 		return nil, fmt.Errorf("etcd at %s: %w", strings.Join(cfg.Endpoints, ", "), err)
 	}

@@ -2,6 +2,7 @@ package etcdmember
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -16,6 +17,8 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 )
 
 // ServerConfig of Start.
@@ -28,6 +31,10 @@ type ServerConfig struct {
 	// CA, Cert and Key are files (PEM), all or none. With them, clients have to show a certificate
 	// of the CA.
 	CA, Cert, Key string
+	// TLS, if not nil, shakes hands with clients in place of the files, which are given as well: it may
+	// follow certificates and a CA that were replaced, by GetConfigForClient. Without it, a replaced
+	// certificate counts from the next connection on, and the CA stays as it was at Start.
+	TLS *tls.Config
 	// Log takes etcd's warnings and errors; nil drops them.
 	Log *zap.Logger
 }
@@ -46,6 +53,7 @@ const (
 	lockFile       = "etcd.lock"
 	peerFolder     = "etcd.peer"
 	peerSocketName = "peer"
+	httpSocketName = "http"
 	// mostSocketPath is what the kernel takes as a unix socket's address (unix(7): 108 with its end).
 	mostSocketPath = 107
 )
@@ -98,6 +106,11 @@ func Start(ctx context.Context, cfg ServerConfig) (*Server, error) {
 		scheme = "https"
 		e.ClientTLSInfo = transport.TLSInfo{CertFile: cfg.Cert, KeyFile: cfg.Key,
 			TrustedCAFile: cfg.CA, ClientCertAuth: true}
+	}
+	if secure && cfg.TLS != nil {
+		// With HTTP somewhere else, gRPC itself shakes hands on the port, by the last of its options.
+		e.ListenClientHttpUrls = []url.URL{{Scheme: "unix", Host: filepath.Join(peers, httpSocketName)}}
+		e.GRPCAdditionalServerOptions = []grpc.ServerOption{grpc.Creds(credentials.NewTLS(cfg.TLS))}
 	}
 	client := url.URL{Scheme: scheme, Host: address}
 	e.ListenClientUrls, e.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}

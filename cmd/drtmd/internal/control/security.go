@@ -121,8 +121,7 @@ func (s *Security) unfit(leaf *x509.Certificate, err error) error {
 }
 
 // ClientTLS shows the own certificate as it is at each handshake, and trusts the CA as it is now: who
-// keeps the configuration for long, as the registry's client does, takes a new CA only when it asks
-// again. nil without TLS.
+// lives on asks again at each handshake, and so follows Reload. nil without TLS.
 func (s *Security) ClientTLS() *tls.Config {
 	if s == nil {
 		return nil

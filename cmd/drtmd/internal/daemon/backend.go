@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"go.uber.org/zap"
+
 	"drtmd/cmd/drtmd/internal/control"
 	pb "drtmd/cmd/drtmd/internal/control/controlpb"
 	"drtmd/cmd/drtmd/internal/load"
@@ -90,7 +92,10 @@ func (d *Daemon) Do(ctx context.Context, v member.ShardVersion, request []byte) 
 	if r.Step == load.StepFinish {
 		r.History = d.spill
 	}
+	begin := d.clock.Now()
 	a, err := d.part.Do(ctx, r)
+	d.log.Debug("carried out a step", zap.String("step", string(r.Step)), zap.Uint64("shard_map",
+		uint64(v)), zap.Duration("took", d.clock.Now()-begin), zap.Error(err))
 	d.did(v, r, err)
 	if err != nil {
 		return nil, err
@@ -211,31 +216,3 @@ func (d *Daemon) Ready() error {
 
 // Metrics implements admin.Source.
 func (d *Daemon) Metrics(ctx context.Context) (*load.Metrics, error) { return d.part.Metrics(ctx) }
-
-// Reload reads the certificates and the level of the log again.
-func (d *Daemon) Reload() error {
-	_ = d.o.Notifier.Reloading() // systemd may be gone
-	defer func() {
-		if d.Ready() == nil {
-			_ = d.o.Notifier.Ready("reloaded")
-		}
-	}()
-	var errs []error
-	if d.sec != nil {
-		errs = append(errs, d.sec.Reload())
-	}
-	if d.o.Reload != nil {
-		cfg, err := d.o.Reload()
-		if err == nil {
-			_, err = d.SetLogLevel(context.Background(), cfg.Log.Level, false)
-		}
-		errs = append(errs, err)
-	}
-	err := errors.Join(errs...)
-	if err != nil {
-		d.event(status.Error, "not reloaded: "+err.Error())
-	} else {
-		d.event(status.Info, "reloaded the certificates and the level of the log")
-	}
-	return err
-}

@@ -71,7 +71,7 @@ func (d *Daemon) openRegistry(ctx context.Context, undo *cleanup,
 	case len(c.Join) == 0:
 		ca, cert, key := d.cfg.Control.CA, d.cfg.Control.Cert, d.cfg.Control.Key
 		s, err := etcdmember.Start(ctx, etcdmember.ServerConfig{Dir: d.stateDir, Listen: c.EtcdListen,
-			CA: ca, Cert: cert, Key: key, Log: d.log.Named("etcd")})
+			CA: ca, Cert: cert, Key: key, TLS: d.sec.ServerTLS(), Log: d.log.Named("etcd")})
 		if err != nil {
 			return err
 		}
@@ -92,8 +92,12 @@ func (d *Daemon) openRegistry(ctx context.Context, undo *cleanup,
 		id = strings.TrimPrefix(id, name+"/")
 		d.leaseNs.Store(int64(a.LeaseS * float64(time.Second)))
 	}
-	r, err := etcdmember.Open(etcdmember.Config{Endpoints: d.etcdURLs, TLS: d.etcdTLS(), Cluster: name,
-		ID: id, Lease: d.lease(), Clock: d.clock, Log: d.log.Named("membership")})
+	open := etcdmember.Config{Endpoints: d.etcdURLs, Cluster: name, ID: id, Lease: d.lease(),
+		Clock: d.clock, Log: d.log.Named("membership")}
+	if open.TLS = d.etcdTLS(); open.TLS != nil {
+		open.CurrentTLS = d.sec.ClientTLS // follows Reload
+	}
+	r, err := etcdmember.Open(open)
 	if err != nil {
 		return err
 	}

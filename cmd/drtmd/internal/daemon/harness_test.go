@@ -51,6 +51,8 @@ type testNode struct {
 	ended  chan error
 	out    *lines
 	client *control.Client
+	// prepare, if not nil, is called before a life begins.
+	prepare func(*Daemon)
 }
 
 // lines is an output that may be read at the same time.
@@ -149,6 +151,9 @@ func (n *testNode) start() {
 		Notifier: notify, Stdout: n.out, Provider: n.w.provider})
 	if err != nil {
 		n.w.t.Fatal(err)
+	}
+	if n.prepare != nil {
+		n.prepare(n.d)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	n.cancel, n.ended = cancel, make(chan error, 1)

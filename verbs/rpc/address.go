@@ -16,8 +16,10 @@ type Address struct {
 // AddressBytes is the size of an encoded address.
 const AddressBytes = verbs.EndpointBytes + 8
 
+// String leaves out the high half of the incarnation, of which queue keys may be made, as it does the
+// queue key.
 func (a Address) String() string {
-	return fmt.Sprintf("QP %d at %s (incarnation %#x)", a.QPN, a.GID, a.Incarnation)
+	return fmt.Sprintf("QP %d at %s (incarnation ...%08x)", a.QPN, a.GID, uint32(a.Incarnation))
 }
 
 // MarshalBinary encodes the address: the endpoint's 64 bytes | incarnation 8, little endian.

@@ -275,6 +275,10 @@ func (d *Daemon) open(undo *cleanup) error {
 	return d.lookAtMemory()
 }
 
+// queueBytes is room for what a worker locks beside the tables, its queues and buffers of messages:
+// with the usual window and datagrams of 4 KiB it has 48 KiB for each peer.
+const queueBytes = 8 << 20
+
 // lookAtMemory says which limits are in the way of the tables, and what would make them faster.
 func (d *Daemon) lookAtMemory() error {
 	cfg, err := d.servingPlan(1).Make()
@@ -285,7 +289,8 @@ func (d *Daemon) lookAtMemory() error {
 	if err != nil {
 		return err
 	}
-	for _, p := range service.LimitProblems(d.cfg.Transport.Provider, bytes) {
+	need := bytes + d.cfg.Data.Workers*queueBytes
+	for _, p := range service.LimitProblems(d.cfg.Transport.Provider, need) {
 		d.log.Warn(p)
 	}
 	if d.cfg.Transport.Provider == transport.Default {

@@ -18,7 +18,7 @@ const leastFiles = 1024
 func LimitProblems(provider string, memory int) []string {
 	var all []string
 	var lock, files unix.Rlimit
-	if provider == "ibv" && unix.Getrlimit(unix.RLIMIT_MEMLOCK, &lock) == nil {
+	if provider == "ibv" && !locksAll() && unix.Getrlimit(unix.RLIMIT_MEMLOCK, &lock) == nil {
 		if p := lockProblem(lock.Cur, memory); p != "" {
 			all = append(all, p)
 		}
@@ -30,6 +30,13 @@ func LimitProblems(provider string, memory int) []string {
 	return all
 }
 
+// locksAll reports whether the process has CAP_IPC_LOCK: no limit of locked memory holds for it.
+func locksAll() bool {
+	h := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var d [2]unix.CapUserData // of capabilities 0 to 31 and 32 to 63
+	return unix.Capget(&h, &d[0]) == nil && d[0].Effective&(1<<unix.CAP_IPC_LOCK) != 0
+}
+
 // lockProblem says that a limit of locked memory, in bytes, does not suffice for what is needed; ""
 // if it does. Of a need that is unknown, 0, no limit is known to suffice.
 func lockProblem(limit uint64, need int) string {
@@ -38,7 +45,7 @@ func lockProblem(limit uint64, need int) string {
 	}
 	what := "RDMA memory is locked"
 	if need > 0 {
-		what = fmt.Sprintf("the tables need %d KiB of it", (need+1023)/1024)
+		what = fmt.Sprintf("this node needs about %d KiB of it", (need+1023)/1024)
 	}
 	return fmt.Sprintf("the limit of locked memory is %d KiB, and %s: LimitMEMLOCK=infinity in the "+
 		"unit, ulimit -l unlimited in a shell, --ulimit memlock=-1 for a container", limit/1024, what)

@@ -48,9 +48,9 @@ func TestLockedMemoryIsComparedWithTheNeed(t *testing.T) {
 		{"unlimited, unknown need", unix.RLIM_INFINITY, 0, nil},
 		{"enough", 8 << 20, 8<<20 - 1, nil},
 		{"just enough", 8 << 20, 8 << 20, nil},
-		{"a byte short", 8 << 20, 8<<20 + 1, []string{"is 8192 KiB", "need 8193 KiB",
+		{"a byte short", 8 << 20, 8<<20 + 1, []string{"is 8192 KiB", "needs about 8193 KiB",
 			"LimitMEMLOCK=infinity"}},
-		{"none", 0, 4096, []string{"is 0 KiB", "need 4 KiB"}},
+		{"none", 0, 4096, []string{"is 0 KiB", "needs about 4 KiB"}},
 		{"unknown need", 64 << 10, 0, []string{"is 64 KiB", "RDMA memory is locked"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

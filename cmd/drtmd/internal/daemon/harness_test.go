@@ -50,6 +50,7 @@ type testNode struct {
 	cancel context.CancelFunc
 	ended  chan error
 	out    *lines
+	log    *zap.Logger // nil: none, or the test's if it is verbose
 	client *control.Client
 	// prepare, if not nil, is called before a life begins.
 	prepare func(*Daemon)
@@ -143,8 +144,11 @@ func (n *testNode) start() {
 	}
 	n.out = &lines{}
 	cfg := n.cfg
-	log := zap.NewNop()
-	if testing.Verbose() {
+	log := n.log
+	if log == nil {
+		log = zap.NewNop()
+	}
+	if n.log == nil && testing.Verbose() {
 		log = zaptest.NewLogger(n.w.t).Named(cfg.Node.Name)
 	}
 	n.d, err = New(&cfg, Options{Log: log, Level: zap.NewAtomicLevel(), Build: testBuild,

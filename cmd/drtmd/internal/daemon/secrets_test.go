@@ -1,0 +1,216 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"drtmd/cmd/drtmd/internal/control"
+	"drtmd/cmd/drtmd/internal/load"
+	"drtmd/cmd/drtmd/internal/transport"
+	"drtmd/proto/member"
+	"drtmd/proto/node"
+	"drtmd/verbs"
+)
+
+// tap is the control plane of a daemon with an ear: it keeps the descriptors of every member that a
+// leader sends.
+type tap struct {
+	*Daemon
+	mu   sync.Mutex
+	seen []node.Descriptor
+	raw  []string // the same as they travel
+}
+
+func (p *tap) Do(ctx context.Context, v member.ShardVersion, request []byte) ([]byte, error) {
+	var r load.Request
+	if json.Unmarshal(request, &r) == nil {
+		p.mu.Lock()
+		for _, b := range r.All {
+			var d node.Descriptor
+			if d.UnmarshalBinary(b) == nil {
+				p.seen = append(p.seen, d)
+				p.raw = append(p.raw, base64.StdEncoding.EncodeToString(b))
+			}
+		}
+		p.mu.Unlock()
+	}
+	return p.Daemon.Do(ctx, v, request)
+}
+
+// secrets are the rkeys and queue keys that were seen, by name.
+func (p *tap) secrets() map[string]uint32 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := map[string]uint32{}
+	for i, d := range p.seen {
+		all[fmt.Sprintf("rkey %d of node %d", i, d.Node)] = d.Memory.RKey
+		for _, w := range d.Workers {
+			all[fmt.Sprintf("queue key %d of node %d", i, d.Node)] = w.Port.QKey
+		}
+	}
+	return all
+}
+
+// listen serves the control plane of a daemon a second time, through the tap.
+func (p *tap) listen(t *testing.T, address string) {
+	t.Helper()
+	l, err := control.Listen(address, nil, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := control.NewServer(control.Options{Backend: p, Build: testBuild, Log: zap.NewNop(),
+		Limits: control.Limits{MaxConnections: 16, MaxMessage: 1 << 20, RatePerPeer: 1000}})
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(l) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		s.Stop(ctx)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// worn devices have had many regions: the next one's rkey is a number that stands for nothing else.
+type worn struct{ verbs.Provider }
+
+func (p worn) Open(name string) (*verbs.Context, error) {
+	c, err := p.Provider.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	pd, err := c.AllocPD()
+	for i := 0; i < 777 && err == nil; i++ {
+		var mr *verbs.MR
+		if mr, err = pd.AllocMR(64, verbs.AccessAll, verbs.MROptions{NoHuge: true}); err == nil {
+			err = mr.Close()
+		}
+	}
+	if err == nil {
+		err = pd.Close()
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// TestKeysAreNowhereToBeRead: whoever has an rkey or a queue key has the memory. No log, at the most
+// talkative level, and nothing that a daemon shows has one, as a decimal or hexadecimal number.
+func TestKeysAreNowhereToBeRead(t *testing.T) {
+	w := newWorld(t, 0)
+	shm, err := transport.New(transport.Default,
+		transport.Options{RunDir: filepath.Join(w.dir, "shm")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.provider = worn{shm}
+	log := &lines{}
+	core := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()),
+		zapcore.AddSync(log), zap.DebugLevel))
+	ear := &tap{}
+	for i := range 2 {
+		n := w.add()
+		n.log, n.cfg.Admin.Listen, n.cfg.Log.Level = core, "127.0.0.1:0", "debug"
+		if i == 1 {
+			n.cfg.Control.Advertise = "unix:" + filepath.Join(w.dir, "tap.sock")
+			n.prepare = func(d *Daemon) {
+				ear.Daemon = d
+				ear.listen(t, n.cfg.Control.Advertise)
+			}
+		}
+		n.start()
+	}
+	w.settled(w.nodes...)
+	o := w.nodes[0].mustRun(bench(100 * time.Millisecond))
+	w.settled(w.nodes...)
+	shown := map[string]string{"result": string(o.done.ResultJson), "notices": fmt.Sprint(o.notices)}
+	for _, n := range w.nodes {
+		for _, path := range []string{"/", "/metrics", "/status.json", "/readyz", "/healthz"} {
+			shown[n.cfg.Node.Name+path] = fetch(t, "http://"+n.self().Admin+path)
+		}
+		st, err := n.client.Status(t.Context(), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text bytes.Buffer
+		if err := st.WriteText(&text); err != nil {
+			t.Fatal(err)
+		}
+		shown[n.cfg.Node.Name+" status"] = text.String()
+		shown[n.cfg.Node.Name+" output"] = n.out.String()
+	}
+	gone := w.nodes[1].remove(w.nodes[0]) // errors are shown as well
+	w.until("it has come back", func() bool {
+		s := w.nodes[1].self()
+		return s != nil && s.Member.Incarnation > gone.Incarnation
+	}, func() any { return nil })
+	w.settled(w.nodes...)
+	shown["log"] = log.String()
+	secrets := ear.secrets()
+	if len(secrets) < 8 || len(shown["log"]) < 1000 || !strings.Contains(shown["log"], "ready: ") {
+		t.Fatalf("%d keys, %d bytes of log: too few to mean anything", len(secrets),
+			len(shown["log"]))
+	}
+	for name, key := range secrets {
+		if key < 1<<20 {
+			t.Fatalf("%s is %d, which may stand for something else", name, key)
+		}
+	}
+	for what, text := range shown {
+		for name, key := range secrets {
+			if found := keyIn(text, key); found != "" {
+				t.Errorf("%s (%#x) is in %s: %s", name, key, what, found)
+			}
+		}
+	}
+	for what, text := range shown {
+		for _, raw := range ear.raw {
+			if strings.Contains(text, raw[:40]) {
+				t.Errorf("a descriptor is in %s", what)
+			}
+		}
+	}
+	if keyIn("a line with rkey 0x4001.", 0x4001) == "" || keyIn(`{"k":16385}`, 0x4001) == "" {
+		t.Error("a key would not be found")
+	}
+}
+
+// keyIn gives the place in a text where a key stands by itself; "" if it is not there.
+func keyIn(text string, key uint32) string {
+	re := regexp.MustCompile(fmt.Sprintf(
+		`(?i).{0,60}(?:^|[^0-9a-zA-Z.])(?:%d|(?:0x)?0*%x)(?:[^0-9a-zA-Z]|$).{0,20}`, key, key))
+	return re.FindString(text)
+}
+
+// fetch is what an address of the admin port answers.
+func fetch(t *testing.T, url string) string {
+	t.Helper()
+	c := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	r, err := c.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}

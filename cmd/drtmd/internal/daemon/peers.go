@@ -176,9 +176,13 @@ func (p *peer) Do(ctx context.Context, r *load.Request) (*load.Answer, error) {
 	return a, err
 }
 
-// refusal tells an answer in words from a member that may be gone, which the registry decides.
+// refusal tells an answer in words from a member that may be gone, which the registry decides. Of a
+// leader that is no member itself nothing will be decided: it need not wait.
 func (p *peer) refusal(err error) error {
 	var remote *control.RemoteError
+	if _, own := p.d.member(); own != nil {
+		return &load.Refusal{Text: err.Error()}
+	}
 	if errors.Is(err, member.ErrLeaseLost) || errors.Is(err, member.ErrNotMember) ||
 		!p.self && !errors.As(err, &remote) {
 		return err

@@ -180,9 +180,7 @@ func (d *Daemon) rates(l *status.Load, m *load.Metrics) {
 	if l.ElapsedS > 0 {
 		l.PerSecond = float64(l.Committed) / l.ElapsedS
 	}
-	if m.Snapshot.Engine.Begun > 0 {
-		l.AbortRate = float64(m.Snapshot.Aborted()) / float64(m.Snapshot.Engine.Begun)
-	}
+	l.AbortRate = m.Snapshot.AbortRate()
 }
 
 // resident is the memory of the process, in bytes; 0 if the system does not tell.

@@ -1,10 +1,10 @@
 package load
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"drtmd/proto"
 )
@@ -72,17 +72,20 @@ func (s *peers) gone() (nodes []proto.NodeID) {
 	return nodes
 }
 
-// sift keeps of the errors of a step, by place in the list, those that are not the end of a peer. While
-// the parts are opened it is an end that comes first: the others fail because of it.
+// sift keeps of the errors of a step, by place in the list, those that are not the end of a peer. All
+// of them together have GoneTimeout to be known as gone. While the parts are opened it is an end that
+// comes first: the others fail because of it.
 func (s *peers) sift(step Step, errs []error) error {
 	list := s.list
+	patience, cancel := context.WithTimeout(context.Background(), s.o.GoneTimeout)
+	defer cancel()
 	var ends, left []error
 	for i, err := range errs {
 		if err == nil {
 			continue
 		}
 		p := list[i]
-		if s.isGone(p, err) {
+		if isGone(patience, p, err) {
 			ends = append(ends, s.bury(step, p))
 		} else {
 			left = append(left, fmt.Errorf("%s: %w", p.Name(), err))
@@ -91,8 +94,8 @@ func (s *peers) sift(step Step, errs []error) error {
 	return errors.Join(append(ends, left...)...)
 }
 
-// isGone reports whether an error of a peer is that it is gone.
-func (s *peers) isGone(p *peer, err error) bool {
+// isGone reports whether an error of a peer is that it is gone, which is known until ctx ends or never.
+func isGone(ctx context.Context, p *peer, err error) bool {
 	var refused *Refusal
 	if errors.As(err, &refused) {
 		return false // it lives: that was its answer
@@ -100,7 +103,7 @@ func (s *peers) isGone(p *peer, err error) bool {
 	select {
 	case <-p.Gone():
 		return true
-	case <-time.After(s.o.GoneTimeout):
+	case <-ctx.Done():
 		return false
 	}
 }

@@ -44,8 +44,8 @@ type PeerOptions struct {
 	Names history.Names
 	// Lost, if not nil, is told at once of a peer that is gone while clients run.
 	Lost func(error)
-	// GoneTimeout is how long a peer that does not answer may take to be known as gone; 0 is one
-	// second.
+	// GoneTimeout is how long peers that do not answer in a step may take to be known as gone; 0 is
+	// one second.
 	GoneTimeout time.Duration
 	// TempDir is for histories; "" is the system's.
 	TempDir string

@@ -90,15 +90,18 @@ func (r *benchRun) loadCluster(ctx context.Context, progress func(load.Progress)
 	case done.Error != "" && !done.Interrupted:
 		err = errors.New(done.Error)
 	case done.Interrupted:
-		err = errors.Join(ctx.Err(), stoppedElsewhere(ctx))
+		err = errors.Join(ctx.Err(), stoppedElsewhere(ctx, done.Error))
 	}
 	return res, err
 }
 
-// stoppedElsewhere is an error unless the interrupt was this process's.
-func stoppedElsewhere(ctx context.Context) error {
+// stoppedElsewhere is an error unless the interrupt was this process's. cause is the leader's.
+func stoppedElsewhere(ctx context.Context, cause string) error {
 	if ctx.Err() != nil {
 		return nil
+	}
+	if cause != "" && cause != context.Canceled.Error() {
+		return fmt.Errorf("the run was ended early: %s", cause)
 	}
 	return errors.New("the run was stopped by somebody else, or its node drained")
 }

@@ -82,6 +82,9 @@ func (d *Daemon) Run(ctx context.Context, q *pb.RunRequest, send func(*pb.RunEve
 	}
 	res, err := load.RunPeers(ctx, o)
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(cause, context.Canceled) {
+		if res != nil && res.Lost == nil {
+			err = nil // it says no more than that the run was interrupted
+		}
 		err = errors.Join(cause, err)
 	}
 	return d.report(res, err, out)

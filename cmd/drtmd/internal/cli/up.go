@@ -95,6 +95,13 @@ type upNode struct {
 	err   error // valid after ended
 	addr  string
 	line  string
+	told  bool // how it has ended was said
+}
+
+// failed is the error of a node that has ended by itself, said once.
+func (n *upNode) failed() error {
+	n.told = true
+	return fmt.Errorf("%s has ended: %w; the end of its log:\n%s", n.name, n.err, tail(n.log))
 }
 
 func (a *app) up(ctx context.Context, p *upFlags, args []string) (err error) {
@@ -124,8 +131,7 @@ func (a *app) up(ctx context.Context, p *upFlags, args []string) (err error) {
 			return c.stop()
 		case n := <-ends:
 			if n.err != nil {
-				return errors.Join(fmt.Errorf("%s has ended: %w; the end of its log:\n%s", n.name, n.err,
-					tail(n.log)), c.stop())
+				return errors.Join(n.failed(), c.stop())
 			}
 			fmt.Fprintf(a.stdout, "%s was drained\n", n.name)
 		}
@@ -258,7 +264,10 @@ func (c *cluster) await(ctx context.Context, n *upNode) error {
 		}
 		select {
 		case <-n.ended:
-			return fmt.Errorf("%s has ended: %v; the end of its log:\n%s", n.name, n.err, tail(n.log))
+			if n.err == nil {
+				return fmt.Errorf("%s has ended before it was ready; its log: %s", n.name, n.log)
+			}
+			return n.failed()
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-deadline:
@@ -305,11 +314,15 @@ func (c *cluster) describe() {
 		fmt.Fprintf(c.stdout, "  %s  process %d, %s\n", n.name, n.cmd.Process.Pid,
 			strings.TrimPrefix(n.line, "READY "))
 	}
+	asked, bench, dir := "", "up", ""
+	if c.p.dir != "" { // commands look into the user's own folder by themselves
+		asked, bench, dir = " --cluster "+c.nodes[0].addr, c.nodes[0].addr, " --dir "+c.dir
+	}
 	fmt.Fprintf(c.stdout, `folder    %s (logs: node*/log)
-status    drtmd status
-bench     drtmd bench --cluster up --duration 5s --check
-stop      drtmd down
-`, c.dir)
+status    drtmd status%s
+bench     drtmd bench --cluster %s --duration 5s --check
+stop      drtmd down%s
+`, c.dir, asked, bench, dir)
 }
 
 // command runs a command on the cluster.
@@ -348,7 +361,7 @@ func (c *cluster) stop() error {
 	}
 	wg.Wait()
 	for _, n := range c.nodes {
-		if n.err != nil {
+		if n.err != nil && !n.told {
 			errs = append(errs, fmt.Errorf("%s: %w; the end of its log:\n%s", n.name, n.err, tail(n.log)))
 		}
 	}

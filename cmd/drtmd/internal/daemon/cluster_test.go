@@ -23,7 +23,10 @@ import (
 func TestAClusterFormsAndRunsABenchmarkThatIsStrictlySerializable(t *testing.T) {
 	w := newWorld(t, 3)
 	m := w.settled(w.nodes...)
-	p := bench(2 * time.Second) // progress is told four times a second, on a machine of one's own
+	p := bench(800 * time.Millisecond) // progress is told four times a second
+	if raceEnabled {
+		p.Duration = 2 * time.Second // on a machine of one's own
+	}
 	p.Record = true
 	o := w.nodes[1].mustRun(p)
 	if o.progress == 0 {
@@ -92,6 +95,7 @@ func TestANodeThatLeavesAndComesBackIsANewIncarnationWithItsOldID(t *testing.T) 
 }
 
 func TestTheNodeWithTheRegistryComesBackToTheClusterThatItBegan(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 2)
 	before := w.nodes[0].self()
 	w.nodes[0].stop()
@@ -110,6 +114,7 @@ func TestTheNodeWithTheRegistryComesBackToTheClusterThatItBegan(t *testing.T) {
 }
 
 func TestAMemberRemovedDuringARunIsNamedAndTheRunGoesOn(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 3)
 	w.settled(w.nodes...)
 	begun, got := make(chan struct{}), make(chan outcome, 1)

@@ -68,6 +68,7 @@ func TestALevelHoldsOverANewIncarnationUntilTheReload(t *testing.T) {
 }
 
 func TestOrdersReachTheOthersWhenOneMemberDoesNotAnswer(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 3)
 	w.settled(w.nodes...)
 	w.nodes[0].cut(w.nodes[2])
@@ -94,6 +95,7 @@ func TestOrdersReachTheOthersWhenOneMemberDoesNotAnswer(t *testing.T) {
 }
 
 func TestWhoHasTheRegistryWaitsForThoseThatDrainToo(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 3)
 	w.settled(w.nodes...)
 	drains := w.nodes[1]

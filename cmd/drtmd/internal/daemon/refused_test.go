@@ -95,6 +95,7 @@ func (n *testNode) earlier(urls []string, c member.Candidate, dies bool) {
 
 // TestANodeWaitsForTheLeasesOfDeadMembers which are in its way: it says so, and then joins.
 func TestANodeWaitsForTheLeasesOfDeadMembers(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		dead member.Candidate
 		want string // in status
@@ -129,6 +130,7 @@ func TestANodeWaitsForTheLeasesOfDeadMembers(t *testing.T) {
 
 // TestANodeGivesUpWhereMembersLive that are in its way, with the reason; until then status tells it.
 func TestANodeGivesUpWhereMembersLive(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		living member.Candidate
 		want   error

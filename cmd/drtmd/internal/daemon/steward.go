@@ -199,6 +199,8 @@ func (d *Daemon) handed(s member.Session, st *member.State) bool {
 func (d *Daemon) tryBuild(ctx context.Context, s member.Session, st *member.State) {
 	err := d.build(ctx, s, st)
 	d.mu.Lock()
+	// Whoever drains, or has lost its membership, has said why nothing is built any more.
+	told := d.draining || d.session != s
 	newest := d.state.Shards.Version <= st.Shards.Version+1
 	d.rebuild = err != nil
 	d.failures++
@@ -207,7 +209,7 @@ func (d *Daemon) tryBuild(ctx context.Context, s member.Session, st *member.Stat
 	}
 	wait := min(retryWait<<min(d.failures, 8), longestWait)
 	d.mu.Unlock()
-	if err != nil && ctx.Err() == nil && newest && !errors.Is(err, member.ErrStale) {
+	if err != nil && ctx.Err() == nil && newest && !told && !errors.Is(err, member.ErrStale) {
 		d.setPhase(status.Connecting, err.Error())
 		d.event(status.Warn, "the data plane was not built: "+err.Error())
 	}

@@ -14,6 +14,7 @@ import (
 // leases do, and not when each member has been waited for; with etcd back, the cluster is.
 func TestEtcdIsLostDuringARun(t *testing.T) {
 	t.Parallel()
+	needsSharing(t)
 	dir := t.TempDir()
 	etcd := func(listen string) *etcdmember.Server {
 		s, err := etcdmember.Start(context.Background(), etcdmember.ServerConfig{Dir: dir,

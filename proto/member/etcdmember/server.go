@@ -65,7 +65,9 @@ type Server struct {
 	dir  string // of the raft listener's socket
 	lock *os.File
 
-	level zap.AtomicLevel // of its log
+	level  zap.AtomicLevel // of its log
+	crash  *crash
+	failed chan error // holds one; closed when etcd has been closed
 
 	once   sync.Once
 	closed error // of Close
@@ -98,7 +100,7 @@ func Start(ctx context.Context, cfg ServerConfig) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	s := &Server{dir: peers, lock: lock}
+	s := &Server{dir: peers, lock: lock, crash: newCrash(), failed: make(chan error, 1)}
 	e := embed.NewConfig()
 	e.Name, e.Dir = "drtmd", filepath.Join(cfg.Dir, dataFolder)
 	scheme := "http"
@@ -129,17 +131,19 @@ func Start(ctx context.Context, cfg ServerConfig) (*Server, error) {
 	// Its warnings at the start are about its defaults, and what it calls errors at the end is that
 	// its listeners are closed.
 	s.level = zap.NewAtomicLevelAt(zap.ErrorLevel)
-	e.ZapLoggerBuilder = embed.NewZapLoggerBuilder(log.WithOptions(zap.IncreaseLevel(s.level)))
+	e.ZapLoggerBuilder = embed.NewZapLoggerBuilder(log.WithOptions(zap.IncreaseLevel(s.level),
+		zap.WithFatalHook(s.crash), zap.WithPanicHook(s.crash)))
 	s.urls = []string{client.String()}
-	if s.etcd, err = embed.StartEtcd(e); err != nil {
+	if s.etcd, err = s.crash.start(e); err != nil {
 		return nil, errors.Join(explainStart(err, cfg.Dir, address), os.RemoveAll(peers),
 			lock.Close())
 	}
+	go s.watch()
 	select {
 	case <-s.etcd.Server.ReadyNotify():
 		s.level.SetLevel(zap.WarnLevel)
 		return s, nil
-	case err = <-s.etcd.Err():
+	case err = <-s.Failed():
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-time.After(startTimeout):
@@ -227,14 +231,36 @@ func loopback(host string) bool {
 // URLs are for clients.
 func (s *Server) URLs() []string { return s.urls }
 
-// Failed gives an error when the server has stopped by itself.
-func (s *Server) Failed() <-chan error { return s.etcd.Err() }
+// Failed gives an error when the server has stopped by itself; it is closed when Close has closed it.
+func (s *Server) Failed() <-chan error { return s.failed }
+
+// watch ends with etcd.
+func (s *Server) watch() {
+	for {
+		var err error
+		var ok bool
+		select {
+		case err, ok = <-s.etcd.Err():
+			if !ok {
+				close(s.failed)
+				return
+			}
+		case err = <-s.crash.failed:
+		}
+		select {
+		case s.failed <- err:
+		default: // the first one counts
+		}
+	}
+}
 
 // Close stops the server; what it stored stays.
 func (s *Server) Close() error {
 	s.once.Do(func() {
 		s.level.SetLevel(zap.DPanicLevel)
-		s.etcd.Close()
+		if !s.crash.happened.Load() { // or it would wait for what has ended in the midst of something
+			s.etcd.Close()
+		}
 		s.closed = errors.Join(os.RemoveAll(s.dir), s.lock.Close())
 	})
 	return s.closed

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -30,6 +31,12 @@ const certsExample = `  drtmd certs /etc/drtmd/ca --name lab-1 --host lab-1,10.0
   drtmd certs /etc/drtmd/ca --name operator --host none     a client only
   scp /etc/drtmd/ca/{ca.pem,lab-2.pem,lab-2.key} lab-2:/etc/drtmd/`
 
+// What certificates are made for.
+var (
+	nodeName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$`)
+	hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?$`)
+)
+
 func (a *app) certsCommand() *cobra.Command {
 	var name string
 	var hosts []string
@@ -49,8 +56,15 @@ func (a *app) certsCommand() *cobra.Command {
 			return usagef("see drtmd certs --help", "certs takes one folder, not %d", len(args))
 		case days < 1 || days > 3650:
 			return usagef("", "--days %d is not in 1..3650", days)
-		case strings.ContainsAny(name, "/\x00") || name == "ca":
-			return usagef("it becomes the name of a file", "--name %q", name)
+		case name != "" && !nodeName.MatchString(name) || name == "ca":
+			return usagef("it becomes the name of a file: 1 to 64 letters, digits, dots, dashes and "+
+				"underscores, and not ca", "--name %.80q", name)
+		}
+		for _, h := range hosts {
+			if net.ParseIP(h) == nil && !hostName.MatchString(h) {
+				return usagef("give names and addresses with commas between, no blanks",
+					"--host: %.80q is neither a name nor an address", h)
+			}
 		}
 		return a.certs(args[0], name, hosts, time.Duration(days)*24*time.Hour, force)
 	}

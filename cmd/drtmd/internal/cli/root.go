@@ -23,10 +23,10 @@ type app struct {
 }
 
 // Main runs a command line and returns the exit code. The first interrupt or termination signal
-// ends the command cleanly, a second one at once.
+// ends the command cleanly, a second one at once. One that comes when the command has ended changes
+// nothing any more: the process is about to exit, with its own code.
 func Main(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
 	context.AfterFunc(ctx, stop) // from then on a signal has its default effect
 	return run(ctx, args, stdout, stderr)
 }

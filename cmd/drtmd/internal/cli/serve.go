@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"io/fs"
 	"os"
 	"os/signal"
 	"syscall"
@@ -65,7 +64,7 @@ func loadConfig(c *cobra.Command, file string) (*config.Config, config.Sources, 
 	if wrong := (config.Errors)(nil); errors.As(err, &wrong) {
 		return nil, nil, &usageError{text: "wrong configuration:\n" + wrong.Error()}
 	}
-	if errors.Is(err, fs.ErrNotExist) {
+	if err != nil {
 		return nil, nil, usagef("drtmd config --example prints one to begin with", "%v", err)
 	}
 	return cfg, src, err

@@ -8,7 +8,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
+	"drtmd/cmd/drtmd/internal/control"
 	"drtmd/cmd/drtmd/internal/transport"
 	"drtmd/cmd/drtmd/internal/workloads"
 	"drtmd/proto/member/etcdmember"
@@ -30,6 +32,9 @@ func Default() Config {
 	}
 }
 
+// longestName of a node, in bytes.
+const longestName = 64
+
 // problem is what is wrong with a key.
 type problem struct{ path, text string }
 
@@ -45,6 +50,11 @@ func (c *Config) problems() []problem {
 		}
 	}
 	within("node.id", c.Node.ID, -1, 255)
+	if n := c.Node.Name; len(n) > longestName || strings.ContainsFunc(n, func(r rune) bool {
+		return !unicode.IsPrint(r) || unicode.IsSpace(r) && r != ' '
+	}) || n != strings.TrimSpace(n) {
+		bad("node.name", "expected at most %d printable characters, not %.70q", longestName, n)
+	}
 	if _, err := ParseCPUs(c.Node.CPUs); err != nil {
 		bad("node.cpus", "%v", err)
 	}
@@ -69,6 +79,16 @@ func (c *Config) problems() []problem {
 		(files[1] == "") || (files[1] == "") != (files[2] == "") {
 		bad("control.cert", "control.ca, control.cert and control.key go together: all three or none")
 	}
+	if c.Control.CA == "" {
+		const make = "give control.ca, control.cert and control.key (drtmd certs makes them)"
+		if open(c.Control.Listen) && !c.Control.Insecure {
+			bad("control.listen", "%v, not %s: %s, or --insecure if whoever reaches the port may own the "+
+				"cluster", control.ErrOpen, c.Control.Listen, make)
+		}
+		if open(c.Cluster.EtcdListen) {
+			bad("cluster.etcd_listen", "%v, not %s: %s", control.ErrOpen, c.Cluster.EtcdListen, make)
+		}
+	}
 	within("control.max_connections", c.Control.MaxConnections, 4, 1<<16)
 	if m := c.Control.MaxMessage; m < 64<<10 || m > 1<<30 {
 		bad("control.max_message", "expected 64KiB to 1GiB, not %v", m)
@@ -91,11 +111,20 @@ func (c *Config) problems() []problem {
 		}
 	}
 	address("cluster.etcd_listen", c.Cluster.EtcdListen, false)
+	if len(c.Cluster.Etcd) > 0 && c.Cluster.EtcdListen != Default().Cluster.EtcdListen {
+		bad("cluster.etcd_listen", "with cluster.etcd none is embedded: leave one of them out")
+	}
 	if l := c.Cluster.Lease; l < etcdmember.LeastLease || l > time.Hour || l%time.Second != 0 {
 		bad("cluster.lease", "expected whole seconds from %v to 1h, not %v", etcdmember.LeastLease, l)
 	}
 	c.checkData(bad, within)
 	return all
+}
+
+// open reports whether an address is reached from other hosts.
+func open(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	return err == nil && !strings.HasPrefix(address, "unix:") && !control.Loopback(host)
 }
 
 func (c *Config) checkData(bad func(path, format string, args ...any),

@@ -125,6 +125,16 @@ func TestWrongFilesAreRefusedWithLineAndWhatWasExpected(t *testing.T) {
 		{"duplicate", "log:\n  level: info\n  level: warn\n", []string{":3: log: level is given twice"}},
 		{"out of range", "data:\n  workers: 65\n", []string{"data.workers", ":2", "expected 1 to 64, not 65"}},
 		{"address", "control:\n  listen: x\n", []string{`expected HOST:PORT or unix:PATH, not "x"`}},
+		{"a name of two lines", "node:\n  name: \"a\\nb\"\n", []string{"node.name", ":2",
+			"printable characters"}},
+		{"an endless name", "node:\n  name: " + strings.Repeat("x", 65) + "\n",
+			[]string{"node.name", "at most 64"}},
+		{"open to all", "control:\n  listen: 0.0.0.0:7440\n", []string{"control.listen", ":2",
+			"drtmd certs makes them", "--insecure"}},
+		{"etcd open to all", "control:\n  insecure: true\ncluster:\n  etcd_listen: 10.0.0.1:2379\n",
+			[]string{"cluster.etcd_listen", ":4", "drtmd certs makes them"}},
+		{"two etcds", "cluster:\n  etcd: [http://a:1]\n  etcd_listen: 127.0.0.1:2379\n",
+			[]string{"cluster.etcd_listen", ":3", "leave one of them out"}},
 		{"several", "x: 1\ndata:\n  y: 1\n", []string{`:1: unknown section "x"`, ":3: unknown key data.y"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -138,6 +148,16 @@ func TestWrongFilesAreRefusedWithLineAndWhatWasExpected(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestWhatIsNoFileIsNotRead: a device has no end.
+func TestWhatIsNoFileIsNotRead(t *testing.T) {
+	for name, want := range map[string]string{"/dev/zero": "is no file", t.TempDir(): "is no file",
+		write(t, strings.Repeat("#", 1<<20+1)): "more than 1048576"} {
+		if _, _, err := config.Load(name, nil, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
 	}
 }
 

@@ -43,7 +43,7 @@ const testPrefix = "DRTMD_TEST_"
 
 // Load reads a configuration: the defaults, overridden by file ("" is none), overridden by the
 // environment, overridden by the flags that were given. It is checked. Every error is of type
-// Errors, but for a file that cannot be read.
+// Errors, but for a file that cannot be read or is none.
 func Load(file string, flags *pflag.FlagSet, env []string) (*Config, Sources, error) {
 	c, src := Default(), Sources{}
 	keys := map[string]Key{}
@@ -83,7 +83,7 @@ func (l *loader) fail(where, format string, args ...any) {
 
 // file reads a YAML file.
 func (l *loader) file(name string) error {
-	b, err := os.ReadFile(name)
+	b, err := readFile(name)
 	if err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
@@ -115,6 +115,23 @@ func (l *loader) file(name string) error {
 		})
 	})
 	return nil
+}
+
+// largestFile is what a file may have.
+const largestFile = 1 << 20
+
+// readFile reads a file that is one: a device has no end, and a pipe may never have.
+func readFile(name string) ([]byte, error) {
+	i, err := os.Stat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case !i.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is no file", name)
+	case i.Size() > largestFile:
+		return nil, fmt.Errorf("%s has %d bytes, more than %d", name, i.Size(), largestFile)
+	}
+	return os.ReadFile(name)
 }
 
 func at(name string, n *yaml.Node) string { return fmt.Sprintf("%s:%d", name, n.Line) }

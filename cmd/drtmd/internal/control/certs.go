@@ -51,7 +51,11 @@ func MakeCA(dir string) (made bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	t, err := template("drtmd CA", CAValidity)
+	which := make([]byte, 4) // so that CAs are told apart by their names
+	if _, err := rand.Read(which); err != nil {
+		return false, err
+	}
+	t, err := template(fmt.Sprintf("drtmd CA %x", which), CAValidity)
 	if err != nil {
 		return false, err
 	}

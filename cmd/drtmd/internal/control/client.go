@@ -49,6 +49,11 @@ func Dial(address string, o DialOptions) (*Client, error) {
 	if !strings.HasPrefix(address, unixPrefix) && !strings.Contains(address, ":") {
 		return nil, fmt.Errorf("address %q: expected HOST:PORT or unix:PATH", address)
 	}
+	if path, ok := strings.CutPrefix(address, unixPrefix); ok {
+		if err := checkPath(path); err != nil {
+			return nil, err
+		}
+	}
 	creds := insecure.NewCredentials()
 	if o.Security != nil {
 		creds = newClientCredentials(o.Security)

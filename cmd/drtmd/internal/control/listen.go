@@ -56,7 +56,22 @@ func Loopback(host string) bool {
 // probeTimeout bounds the question whether somebody listens on a socket.
 const probeTimeout = time.Second
 
+// longestPath is what the kernel takes as the address of a unix socket (unix(7): 108 with its end).
+const longestPath = 107
+
+// checkPath refuses what the kernel would without saying why.
+func checkPath(path string) error {
+	if len(path) > longestPath {
+		return fmt.Errorf("the path of the socket %s has %d bytes, the system takes %d: name a shorter one",
+			path, len(path), longestPath)
+	}
+	return nil
+}
+
 func listenUnix(path string) (net.Listener, error) {
+	if err := checkPath(path); err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}

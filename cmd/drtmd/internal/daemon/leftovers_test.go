@@ -34,6 +34,18 @@ func TestTheTemporaryFolderOfAKilledLifeIsRemoved(t *testing.T) {
 	if _, err := os.Stat(killed); !errors.Is(err, os.ErrNotExist) || d.tempDir == killed {
 		t.Errorf("%s of the killed life is still there: %v; now %s", killed, err, d.tempDir)
 	}
+	// A copy of the state folder is no reason to remove what is in use.
+	copied := &Daemon{stateDir: t.TempDir()}
+	if err := os.CopyFS(copied.stateDir, os.DirFS(d.stateDir)); err != nil {
+		t.Fatal(err)
+	}
+	if err := copied.openTempDir(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(d.tempDir); err != nil {
+		t.Error(err)
+	}
+	used := d.tempDir
 	// A file that somebody has changed is no reason to remove something else.
 	file := filepath.Join(d.stateDir, tempFile)
 	if err := os.WriteFile(file, []byte(d.stateDir), 0o600); err != nil {
@@ -42,7 +54,7 @@ func TestTheTemporaryFolderOfAKilledLifeIsRemoved(t *testing.T) {
 	if err := d.openTempDir(); err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range []string{other, d.stateDir, d.tempDir} {
+	for _, dir := range []string{other, d.stateDir, d.tempDir, used} {
 		if _, err := os.Stat(dir); err != nil {
 			t.Error(err)
 		}

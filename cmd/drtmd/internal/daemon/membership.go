@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
 
 	"drtmd/cmd/drtmd/internal/control"
 	pb "drtmd/cmd/drtmd/internal/control/controlpb"
@@ -25,6 +26,8 @@ type identity struct {
 	Cluster     string             `json:"cluster"` // member.State.Cluster
 	Node        int                `json:"node"`
 	Incarnation member.Incarnation `json:"incarnation"`
+	// Folder is the inode of the state folder: a copy of it is not the node's that it was made of.
+	Folder uint64 `json:"folder"`
 }
 
 const identityFile = "identity.json"
@@ -43,11 +46,31 @@ func (d *Daemon) readIdentity() (identity, error) {
 		return id, fmt.Errorf("%s, which says who this node was, cannot be read: %w; remove it to join as "+
 			"a new node", name, err)
 	}
-	return id, nil
+	folder, err := inode(d.stateDir)
+	if folder != id.Folder {
+		return identity{Node: member.AnyNode, Folder: id.Folder}, err
+	}
+	return id, err
+}
+
+// copied reports that the state folder is a copy of that of another node, who may live.
+func (id *identity) copied() bool { return id.Node == member.AnyNode && id.Folder != 0 }
+
+// inode tells a folder from its copies.
+func inode(dir string) (uint64, error) {
+	var st unix.Stat_t
+	if err := unix.Stat(dir, &st); err != nil {
+		return 0, fmt.Errorf("%s: %w", dir, err)
+	}
+	return st.Ino, nil
 }
 
 // writeIdentity replaces the file as a whole.
 func (d *Daemon) writeIdentity(id identity) error {
+	var err error
+	if id.Folder, err = inode(d.stateDir); err != nil {
+		return err
+	}
 	b, err := json.Marshal(id)
 	if err != nil {
 		return err
@@ -166,6 +189,10 @@ func (d *Daemon) belong(ctx context.Context, end context.CancelCauseFunc) {
 	if err != nil {
 		end(err)
 		return
+	}
+	if id.copied() {
+		d.event(status.Warn, fmt.Sprintf("the state folder %s is a copy of another node's: joins as a "+
+			"new node", d.stateDir))
 	}
 	first := time.Now()
 	joined := false

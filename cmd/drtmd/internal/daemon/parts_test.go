@@ -33,8 +33,16 @@ func TestIdentityLastsAndIsPrivate(t *testing.T) {
 	if err := d.writeIdentity(want); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := d.readIdentity(); err != nil || got != want {
+	got, err := d.readIdentity()
+	if want.Folder = got.Folder; err != nil || got != want || got.copied() {
 		t.Errorf("read %+v, %v, want %+v", got, err, want)
+	}
+	other := &Daemon{stateDir: t.TempDir()}
+	if err := os.CopyFS(other.stateDir, os.DirFS(d.stateDir)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := other.readIdentity(); err != nil || !got.copied() || got.Incarnation != 0 {
+		t.Errorf("a copy of the folder is taken for the node: %+v, %v", got, err)
 	}
 	name := filepath.Join(d.stateDir, identityFile)
 	i, err := os.Stat(name)

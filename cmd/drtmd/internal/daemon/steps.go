@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -129,7 +130,11 @@ func (d *Daemon) did(v member.ShardVersion, r *load.Request, err error) {
 	switch {
 	case err != nil && (r.Step == load.StepOpen || r.Step == load.StepConnect || r.Step == load.StepGo):
 		d.setPhase(status.Connecting, err.Error())
-		d.event(status.Warn, fmt.Sprintf("%s: %v", r.Step, err))
+		level := status.Warn
+		if errors.Is(err, context.Canceled) { // whoever asked for it has gone
+			level = status.Info
+		}
+		d.event(level, fmt.Sprintf("%s: %v", r.Step, err))
 	case err != nil:
 	case r.Step == load.StepOpen:
 		d.setPhase(status.Connecting, "")

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,7 +11,7 @@ import (
 const (
 	// tempPrefix begins the names of daemons' folders for histories, among the system's temporary ones.
 	tempPrefix = "drtmd-node-"
-	// tempFile in the state folder names that of this life.
+	// tempFile in the state folder names that of this life, after the state folder's inode.
 	tempFile = "temporary"
 )
 
@@ -22,7 +23,15 @@ func (d *Daemon) openTempDir() error {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	if old := string(b); strings.HasPrefix(filepath.Base(old), tempPrefix) {
+	folder, err := inode(d.stateDir)
+	if err != nil {
+		return err
+	}
+	// In a copy of a state folder the name is that of a node that may live.
+	var of uint64
+	var old string
+	if n, _ := fmt.Sscan(string(b), &of, &old); n == 2 && of == folder &&
+		strings.HasPrefix(filepath.Base(old), tempPrefix) {
 		if err := os.RemoveAll(old); err != nil {
 			return err
 		}
@@ -30,5 +39,5 @@ func (d *Daemon) openTempDir() error {
 	if d.tempDir, err = os.MkdirTemp("", tempPrefix); err != nil {
 		return err
 	}
-	return os.WriteFile(file, []byte(d.tempDir), 0o600)
+	return os.WriteFile(file, fmt.Appendln(nil, folder, d.tempDir), 0o600)
 }

@@ -273,7 +273,7 @@ func TestWithoutTLSNothingBeyondThisHostIsListenedOn(t *testing.T) {
 		{"--cluster-etcd-listen", "0.0.0.0:0"}} {
 		_, errs, code := l.run("serve", append(append([]string{"--node-state-dir",
 			filepath.Join(l.dir, "x")}, l.args...), args...)...)
-		if code != 1 || !strings.Contains(errs, "drtmd certs") {
+		if code != 2 || !strings.Contains(errs, "drtmd certs") {
 			t.Errorf("%v: exit code %d: %s", args, code, errs)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -164,8 +165,13 @@ func (l *lab) start(name string, args ...string) *node {
 	l.t.Helper()
 	n := &node{l: l, name: name, args: append(append([]string{"serve", "--node-name", name,
 		"--node-state-dir", filepath.Join(l.dir, name), "--control-listen", freePort(l.t),
-		"--cluster-etcd-listen", freePort(l.t), "--cluster-lease", lease.String()}, l.args...),
-		args...)}
+		"--cluster-lease", lease.String()}, l.args...), args...)}
+	if !slices.ContainsFunc(n.args, func(a string) bool {
+		return a == "--etcd" ||
+			strings.HasPrefix(a, "--cluster-etcd")
+	}) {
+		n.args = append(n.args, "--cluster-etcd-listen", freePort(l.t))
+	}
 	l.nodes = append(l.nodes, n)
 	n.launch()
 	return n

@@ -53,6 +53,8 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("TRANSPORT", transportUnderTest())
+			// A race build waits a second before it exits, for reports: here it is a command of many.
+			e.Setenv("GORACE", "atexit_sleep_ms=50")
 			e.Setenv("NODES", clusterNodes())
 			e.Defer(func() { endClusters(e.WorkDir) })
 			return nil

@@ -94,7 +94,7 @@ func (s *peers) sift(step Step, errs []error) error {
 	return errors.Join(append(ends, left...)...)
 }
 
-// isGone reports whether an error of a peer is that it is gone, which is known until ctx ends or never.
+// isGone reports whether an error of a peer is that it is gone, as is known when ctx ends at the latest.
 func isGone(ctx context.Context, p *peer, err error) bool {
 	var refused *Refusal
 	if errors.As(err, &refused) {
@@ -104,6 +104,11 @@ func isGone(ctx context.Context, p *peer, err error) bool {
 	case <-p.Gone():
 		return true
 	case <-ctx.Done():
+	}
+	select {
+	case <-p.Gone(): // with ctx, or before it
+		return true
+	default:
 		return false
 	}
 }

@@ -65,3 +65,23 @@ func TestAPeerLostBeforeClientsRunIsNamedWithTheStep(t *testing.T) {
 		}
 	}
 }
+
+// TestAPeerThatIsGoneIsSoWhenPatienceHasEnded: the others of the step have used it up.
+func TestAPeerThatIsGoneIsSoWhenPatienceHasEnded(t *testing.T) {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	for range 100 { // which of two that are ready is taken is left to chance
+		if !isGone(ended, &peer{Peer: departed{}}, errors.New("no answer")) {
+			t.Fatal("a peer that is gone is taken for one that lives")
+		}
+	}
+}
+
+// departed is a peer that is gone.
+type departed struct{ Peer }
+
+func (departed) Gone() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}

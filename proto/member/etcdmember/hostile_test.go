@@ -2,7 +2,6 @@ package etcdmember
 
 import (
 	"context"
-	"encoding/pem"
 	"errors"
 	"math/rand/v2"
 	"net"
@@ -20,18 +19,9 @@ import (
 // secured starts a server behind certificates, in a folder of the test's, and gives it with its CA.
 func secured(t *testing.T) (*Server, *authority) {
 	t.Helper()
-	ca, dir := newAuthority(t), shortDir(t)
-	cert, key := ca.sign(t)
-	cfg := ServerConfig{Dir: dir, Listen: "127.0.0.1:0"}
-	for name, b := range map[string][]byte{"cert": cert, "key": key, "ca": pem.EncodeToMemory(
-		&pem.Block{Type: "CERTIFICATE", Bytes: ca.cert.Raw})} {
-		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	cfg.Cert, cfg.Key, cfg.CA = filepath.Join(dir, "cert"), filepath.Join(dir, "key"),
-		filepath.Join(dir, "ca")
-	s, err := Start(context.Background(), cfg)
+	ca, host := newAuthority(t), &site{t: t, dir: shortDir(t)}
+	host.take(ca)
+	s, err := Start(context.Background(), host.config())
 	if err != nil {
 		t.Fatal(err)
 	}

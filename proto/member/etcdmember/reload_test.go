@@ -42,6 +42,12 @@ func (s *site) take(a *authority) {
 	s.pair.Store(&pair)
 }
 
+// config is of a server that reads the files.
+func (s *site) config() ServerConfig {
+	return ServerConfig{Dir: s.dir, Listen: "127.0.0.1:0", Cert: filepath.Join(s.dir, "cert.pem"),
+		Key: filepath.Join(s.dir, "key.pem"), CA: filepath.Join(s.dir, "ca.pem")}
+}
+
 func (s *site) server() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS13, NextProtos: []string{"h2"},
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
@@ -61,9 +67,8 @@ func TestAReplacedCACountsFromTheNextConnectionOn(t *testing.T) {
 	before, after := newAuthority(t), newAuthority(t)
 	host := &site{t: t, dir: shortDir(t)}
 	host.take(before)
-	cfg := ServerConfig{Dir: host.dir, Listen: "127.0.0.1:0", Cert: filepath.Join(host.dir, "cert.pem"),
-		Key: filepath.Join(host.dir, "key.pem"), CA: filepath.Join(host.dir, "ca.pem"),
-		TLS: host.server()}
+	cfg := host.config()
+	cfg.TLS = host.server()
 	s, err := Start(context.Background(), cfg)
 	if err != nil {
 		t.Fatal(err)

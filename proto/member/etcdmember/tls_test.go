@@ -12,8 +12,6 @@ import (
 	"errors"
 	"math/big"
 	"net"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -94,25 +92,17 @@ func client(t *testing.T, server, a *authority) *tls.Config {
 // TestOnlyWhoHasACertificateOfTheCAReachesEtcd or anybody could rewrite epochs.
 func TestOnlyWhoHasACertificateOfTheCAReachesEtcd(t *testing.T) {
 	ours, theirs := newAuthority(t), newAuthority(t)
-	dir := shortDir(t)
-	cert, key := ours.sign(t)
-	files := map[string][]byte{"cert.pem": cert, "key.pem": key,
-		"ca.pem": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ours.cert.Raw})}
-	for name, b := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	cfg := ServerConfig{Dir: dir, Listen: "127.0.0.1:0", Cert: filepath.Join(dir, "cert.pem"),
-		Key: filepath.Join(dir, "key.pem")}
+	host := &site{t: t, dir: shortDir(t)}
+	host.take(ours)
+	cfg := host.config()
+	cfg.CA = ""
 	if s, err := Start(context.Background(), cfg); !errors.Is(err, ErrOpen) {
 		t.Errorf("without a CA, any certificate that the system trusts would do: %v", err)
 		if s != nil {
 			t.Error(s.Close())
 		}
 	}
-	cfg.CA = filepath.Join(dir, "ca.pem")
-	s, err := Start(context.Background(), cfg)
+	s, err := Start(context.Background(), host.config())
 	if err != nil {
 		t.Fatal(err)
 	}

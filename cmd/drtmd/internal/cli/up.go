@@ -16,16 +16,17 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"drtmd/cmd/drtmd/internal/config"
 	"drtmd/cmd/drtmd/internal/service"
 	"drtmd/cmd/drtmd/internal/transport"
 	"drtmd/proto/member/etcdmember"
 )
 
 const upLong = `up starts a cluster of real processes (drtmd serve) on this host, waits until every node is ready,
-says where everything is, and stops it all on Ctrl-C or when a node fails. With a command after --, it runs that instead of
-waiting, with DRTMD_ADDRESS set, and stops the cluster when it ends, with its exit code. With
---detach, it leaves the cluster running; drtmd down stops it. A second Ctrl-C ends up at once, and the
-nodes drain on by themselves.
+says where everything is, and stops it all on Ctrl-C or when a node fails. With a command after --, it
+runs that instead of waiting, with DRTMD_ADDRESS set, and stops the cluster when it ends, with its exit
+code. With --detach, it leaves the cluster running; drtmd down stops it. A second Ctrl-C ends up at
+once, and the nodes drain on by themselves.
 
 The nodes' control planes are unix sockets in the folder, which is for this user alone; the admin
 pages listen on free ports of loopback.
@@ -72,8 +73,9 @@ func (a *app) upCommand() *cobra.Command {
 		switch {
 		case p.nodes < 1 || p.nodes > 64:
 			return usagef("", "--nodes %d is not in 1..64", p.nodes)
-		case p.lease < etcdmember.LeastLease || p.lease%time.Second != 0:
-			return usagef("", "--lease %v is not whole seconds from %v on", p.lease, etcdmember.LeastLease)
+		case !config.LeaseFits(p.lease):
+			return usagef("", "--lease %v is not whole seconds from %v on, up to 1h", p.lease,
+				etcdmember.LeastLease)
 		case len(args) > 0 && c.ArgsLenAtDash() != 0:
 			return usagef("a command follows --", "drtmd up takes no argument, not %q", args[0])
 		case len(args) > 0 && p.detach:

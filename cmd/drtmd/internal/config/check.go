@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -34,6 +35,11 @@ func Default() Config {
 
 // longestName of a node, in bytes.
 const longestName = 64
+
+// LeaseFits reports whether a membership lease is one that etcd takes, and people mean.
+func LeaseFits(l time.Duration) bool {
+	return l >= etcdmember.LeastLease && l <= time.Hour && l%time.Second == 0
+}
 
 // problem is what is wrong with a key.
 type problem struct{ path, text string }
@@ -79,15 +85,14 @@ func (c *Config) problems() []problem {
 		(files[1] == "") || (files[1] == "") != (files[2] == "") {
 		bad("control.cert", "control.ca, control.cert and control.key go together: all three or none")
 	}
-	if c.Control.CA == "" {
-		const make = "give control.ca, control.cert and control.key (drtmd certs makes them)"
-		if open(c.Control.Listen) && !c.Control.Insecure {
-			bad("control.listen", "%v, not %s: %s, or --insecure if whoever reaches the port may own the "+
-				"cluster", control.ErrOpen, c.Control.Listen, make)
-		}
-		if open(c.Cluster.EtcdListen) {
-			bad("cluster.etcd_listen", "%v, not %s: %s", control.ErrOpen, c.Cluster.EtcdListen, make)
-		}
+	secure := c.Control.CA != ""
+	err := control.MayListen(c.Control.Listen, secure, c.Control.Insecure)
+	if errors.Is(err, control.ErrOpen) {
+		bad("control.listen", "%v", err)
+	}
+	if errors.Is(control.MayListen(c.Cluster.EtcdListen, secure, false), control.ErrOpen) {
+		bad("cluster.etcd_listen", "%v, not %s: give control.ca, control.cert and control.key (drtmd "+
+			"certs makes them)", control.ErrOpen, c.Cluster.EtcdListen)
 	}
 	within("control.max_connections", c.Control.MaxConnections, 4, 1<<16)
 	if m := c.Control.MaxMessage; m < 64<<10 || m > 1<<30 {
@@ -114,17 +119,11 @@ func (c *Config) problems() []problem {
 	if len(c.Cluster.Etcd) > 0 && c.Cluster.EtcdListen != Default().Cluster.EtcdListen {
 		bad("cluster.etcd_listen", "with cluster.etcd none is embedded: leave one of them out")
 	}
-	if l := c.Cluster.Lease; l < etcdmember.LeastLease || l > time.Hour || l%time.Second != 0 {
+	if l := c.Cluster.Lease; !LeaseFits(l) {
 		bad("cluster.lease", "expected whole seconds from %v to 1h, not %v", etcdmember.LeastLease, l)
 	}
 	c.checkData(bad, within)
 	return all
-}
-
-// open reports whether an address is reached from other hosts.
-func open(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	return err == nil && !strings.HasPrefix(address, "unix:") && !control.Loopback(host)
 }
 
 func (c *Config) checkData(bad func(path, format string, args ...any),

@@ -27,14 +27,8 @@ func Listen(address string, sec *Security, insecure bool) (net.Listener, error) 
 	if path, ok := strings.CutPrefix(address, unixPrefix); ok {
 		return listenUnix(path)
 	}
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, fmt.Errorf("address %q: expected HOST:PORT or unix:PATH: %w", address, err)
-	}
-	if sec == nil && !insecure && !Loopback(host) {
-		return nil, fmt.Errorf("%w, not %s: give control.ca, control.cert and control.key (drtmd certs "+
-			"makes them), or --insecure if whoever reaches the port may own the cluster",
-			ErrOpen, address)
+	if err := MayListen(address, sec != nil, insecure); err != nil {
+		return nil, err
 	}
 	l, err := net.Listen("tcp", address)
 	if errors.Is(err, unix.EADDRINUSE) {
@@ -42,6 +36,23 @@ func Listen(address string, sec *Security, insecure bool) (net.Listener, error) 
 			address, err)
 	}
 	return l, err
+}
+
+// MayListen says by which rule an address is not listened on: ErrOpen, or that it is none.
+func MayListen(address string, secure, insecure bool) error {
+	if strings.HasPrefix(address, unixPrefix) {
+		return nil
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("address %q: expected HOST:PORT or unix:PATH: %w", address, err)
+	}
+	if !secure && !insecure && !Loopback(host) {
+		return fmt.Errorf("%w, not %s: give control.ca, control.cert and control.key (drtmd certs "+
+			"makes them), or --insecure if whoever reaches the port may own the cluster",
+			ErrOpen, address)
+	}
+	return nil
 }
 
 // Loopback reports whether a host's name or address is this host's alone.

@@ -116,8 +116,8 @@ type Daemon struct {
 func New(cfg *config.Config, o Options) (*Daemon, error) {
 	d := &Daemon{cfg: cfg, o: o, log: o.Log, clock: verbs.NewMonotonicClock(), started: time.Now(),
 		machine: machineName(), events: newEvents(), changed: make(chan struct{}, 1),
-		told: make(chan struct{}), drain: make(chan struct{}), phase: status.Starting, peers: map[string]*control.Client{},
-		rebuild: true}
+		told: make(chan struct{}), drain: make(chan struct{}), phase: status.Starting,
+		peers: map[string]*control.Client{}, rebuild: true}
 	d.leaseNs.Store(int64(cfg.Cluster.Lease))
 	d.part = load.NewPart(load.PartConfig{Open: d.openPlane, Clock: d.planeClock, Silence: silence})
 	var err error

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -14,7 +15,10 @@ import (
 
 // TestTheTemporaryFolderOfAKilledLifeIsRemoved by the next one, and no other folder.
 func TestTheTemporaryFolderOfAKilledLifeIsRemoved(t *testing.T) {
-	temp := t.TempDir()
+	temp := filepath.Join(t.TempDir(), "with a blank")
+	if err := os.Mkdir(temp, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	t.Setenv("TMPDIR", temp)
 	d := &Daemon{stateDir: t.TempDir()}
 	other := filepath.Join(temp, tempPrefix+"of-another")
@@ -48,7 +52,11 @@ func TestTheTemporaryFolderOfAKilledLifeIsRemoved(t *testing.T) {
 	used := d.tempDir
 	// A file that somebody has changed is no reason to remove something else.
 	file := filepath.Join(d.stateDir, tempFile)
-	if err := os.WriteFile(file, []byte(d.stateDir), 0o600); err != nil {
+	folder, err := inode(d.stateDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, fmt.Appendf(nil, "%d %s", folder, d.stateDir), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.openTempDir(); err != nil {

@@ -28,10 +28,9 @@ func (d *Daemon) openTempDir() error {
 		return err
 	}
 	// In a copy of a state folder the name is that of a node that may live.
-	var of uint64
-	var old string
-	if n, _ := fmt.Sscan(string(b), &of, &old); n == 2 && of == folder &&
-		strings.HasPrefix(filepath.Base(old), tempPrefix) {
+	mark := fmt.Sprintf("%d ", folder)
+	old, own := strings.CutPrefix(string(b), mark)
+	if own && strings.HasPrefix(filepath.Base(old), tempPrefix) {
 		if err := os.RemoveAll(old); err != nil {
 			return err
 		}
@@ -39,5 +38,5 @@ func (d *Daemon) openTempDir() error {
 	if d.tempDir, err = os.MkdirTemp("", tempPrefix); err != nil {
 		return err
 	}
-	return os.WriteFile(file, fmt.Appendln(nil, folder, d.tempDir), 0o600)
+	return os.WriteFile(file, []byte(mark+d.tempDir), 0o600)
 }

@@ -139,7 +139,7 @@ func (b *recordBed) atHost(off int) uint64 {
 	return atomic.LoadUint64((*uint64)(unsafe.Pointer(&b.mr.Bytes()[off])))
 }
 
-// looped is the commit of decision 3: locks by loopback CAS in global order, and versions that are
+// looped is the commit of design decision 3: locks by loopback CAS in global order, and versions that are
 // looked at again.
 type looped struct {
 	b      *recordBed
@@ -286,7 +286,7 @@ func (w *wire) change(off int, by uint64) error {
 	return w.do(verbs.WR{Op: verbs.OpWrite}, off+firstIn, valueBytes)
 }
 
-// TestRegionsOnDevicesWhoseAtomicsIgnoreTheCPU runs decision 3's commit against remote
+// TestRegionsOnDevicesWhoseAtomicsIgnoreTheCPU runs design decision 3's commit against remote
 // transactions, each on a CPU of its own, on a device without line words (rxe in the virtual
 // machine), and on shm as if it were one.
 func TestRegionsOnDevicesWhoseAtomicsIgnoreTheCPU(t *testing.T) {

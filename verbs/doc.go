@@ -5,7 +5,7 @@
 //
 // A Context is an open device (ibv_open_device); it makes protection domains (PD), memory
 // regions (MR), completion channels (Channel), completion queues (CQ), queue pairs (QP, RC and
-// UD) and address handles (AH). The providers (verbs/ibv, verbs/shm, later verbs/sim) implement
+// UD) and address handles (AH). The providers (verbs/ibv, verbs/shm, verbs/sim) implement
 // the Driver interfaces of this package; programs only ever see the concrete types here. This
 // package imports no provider and has no cgo.
 //

@@ -25,7 +25,7 @@
 //     10).
 //   - A locked state word has a ticket where an unlocked one has the lease's end: see State.
 //   - An update is written back as version and value, two WRITEs, and the CAS that unlocks. The
-//     state word is never the target of a WRITE (decision 3).
+//     state word is never the target of a WRITE (design decision 3).
 //   - An absent record is protected like a present one: locally by the lines of its buckets or by
 //     its tombstone, remotely by a lease on an absent entry that its machine makes by RPC.
 //   - The READ behind a CAS shows the state word again: if it is not what the CAS left, the entry

@@ -110,7 +110,7 @@ var (
 		return node.NewSimulated(ctx, node.SimulatedConfig{Config: c})
 	}}
 	hosts = []host{onShm, onSim}
-	// onHCA is a device whose atomics do not exclude the CPU's, as RDMA hardware (decision 3).
+	// onHCA is a device whose atomics do not exclude the CPU's, as RDMA hardware (design decision 3).
 	onHCA = host{"sim without line words",
 		func(ctx context.Context, c node.Config) (*node.Cluster, error) {
 			return node.NewSimulated(ctx, node.SimulatedConfig{Config: c, WithoutLineWords: true})

@@ -102,7 +102,7 @@ func (t *tx) copyLocal(it *item) (layout.Presence, error) {
 	}
 	key, v, s := it.decode()
 	if !t.e.glob {
-		// No line words: the copy is one only if nobody wrote between two looks (decision 3).
+		// No line words: the copy is one only if nobody wrote between two looks (design decision 3).
 		v2, _ := t.region.Load64(m, it.off+layout.VersionOffset)
 		s2, ok := t.region.Load64(m, it.off+layout.StateOffset)
 		if !ok {

@@ -43,25 +43,36 @@ func tests(t *testing.T) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}
 	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)
+	sources(t, func(path, text string) {
+		if !strings.HasSuffix(path, "_test.go") {
+			return
+		}
+		for _, m := range declared.FindAllStringSubmatch(text, -1) {
+			found[m[1]] = true
+		}
+	})
+	return found
+}
+
+// sources visits every Go file of the module.
+func sources(t *testing.T, visit func(path, text string)) {
+	t.Helper()
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
 		case d.IsDir() && path != root && strings.HasPrefix(d.Name(), "."):
 			return filepath.SkipDir
-		case !strings.HasSuffix(path, "_test.go"):
+		case !strings.HasSuffix(path, ".go") || d.IsDir():
 			return nil
 		}
 		b, err := os.ReadFile(path)
-		for _, m := range declared.FindAllStringSubmatch(string(b), -1) {
-			found[m[1]] = true
-		}
+		visit(path, string(b))
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return found
 }
 
 // A test that is named as proof has to be there: it may have been renamed since.
@@ -91,5 +102,33 @@ func TestDocumentsLinkToFilesThatExist(t *testing.T) {
 				t.Errorf("%s links to %s: %v", doc, m[1], err)
 			}
 		}
+	}
+}
+
+// A comment that cites a design decision leads to one.
+func TestCitedDesignDecisionsExist(t *testing.T) {
+	known := map[string]bool{}
+	heading := regexp.MustCompile(`(?m)^## Decision (\d+): `)
+	for _, m := range heading.FindAllStringSubmatch(documents(t)["docs/DESIGN.md"], -1) {
+		known[m[1]] = true
+	}
+	cited := regexp.MustCompile(`(?i)\bdesign(?:\n\s*//)? decision (\d+)`)
+	bare := regexp.MustCompile(`(?i)(\w+),?[\s/]+decision \d+`)
+	count := 0
+	sources(t, func(path, text string) {
+		for _, m := range cited.FindAllStringSubmatch(text, -1) {
+			if count++; !known[m[1]] {
+				t.Errorf("%s cites design decision %s, which docs/DESIGN.md lacks", path, m[1])
+			}
+		}
+		for _, m := range bare.FindAllStringSubmatch(text, -1) {
+			if !strings.EqualFold(m[1], "design") {
+				t.Errorf("%s: %q: write \"design decision\", so that readers find docs/DESIGN.md",
+					path, m[0])
+			}
+		}
+	})
+	if count == 0 || len(known) == 0 {
+		t.Errorf("%d citations of %d decisions", count, len(known))
 	}
 }

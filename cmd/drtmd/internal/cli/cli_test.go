@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"testing"
 
@@ -52,6 +53,11 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
+			module, err := filepath.Abs(moduleRoot)
+			if err != nil {
+				return err
+			}
+			e.Setenv("MODULE", module)
 			e.Setenv("TRANSPORT", transportUnderTest())
 			// A race build waits a second before it exits, for reports: here it is a command of many.
 			e.Setenv("GORACE", "atexit_sleep_ms=50")
@@ -60,7 +66,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "scrub": scrub,
-			"eventually": eventually, "interrupted": interrupted},
+			"eventually": eventually, "interrupted": interrupted, "documented": documented},
 		Condition: func(cond string) (bool, error) {
 			switch cond {
 			case "rdma": // this machine has a device that can be used

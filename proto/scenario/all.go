@@ -8,9 +8,6 @@ import (
 	"drtmd/proto/drtm"
 	"drtmd/proto/node"
 	"drtmd/proto/twopl"
-	"drtmd/proto/workload"
-	"drtmd/proto/workload/micro"
-	"drtmd/proto/workload/smallbank"
 	"drtmd/verbs/scenario"
 	"drtmd/verbs/sim"
 )
@@ -34,36 +31,37 @@ const (
 	lockWait    = 200 * time.Microsecond
 )
 
+// load names a workload.
+type load uint8
+
+const (
+	loadBank load = iota + 1
+	loadMicro
+)
+
 // All lists the scenarios of this package.
 func All() []*scenario.Scenario {
 	return []*scenario.Scenario{
-		of(spec{name: "smallbank", protocol: "drtm", load: smallBank}),
-		// While a worker is paused only the other one of its machine can do what its leases forbid.
-		of(spec{name: "micro", protocol: "drtm", load: microLoad, nodes: 2, workers: 2}),
-		of(spec{name: "smallbank-steps", protocol: "drtm", load: smallBank, short: true}),
-		of(spec{name: "micro-steps", protocol: "drtm", load: microLoad, short: true}),
-		of(spec{name: "smallbank-twopl", protocol: "twopl", load: smallBank}),
-		of(spec{name: "smallbank-twopl-local", protocol: "twopl-local", load: smallBank})}
-}
-
-func smallBank(nodes int) (workload.Workload, error) {
-	o := smallbank.Default(nodes)
-	o.Accounts, o.Distributed, o.Anywhere = accounts, distributed, anywhere
-	o.HotAccounts, o.HotAccess = 0.25, 0.75
-	return smallbank.New(o)
-}
-
-func microLoad(nodes int) (workload.Workload, error) {
-	o := micro.Default(nodes)
-	o.Keys, o.Distributed = accounts, distributed
-	return micro.New(o)
+		of(spec{name: "smallbank", protocol: "drtm", load: loadBank, drawn: []int{1, 1, 2}}),
+		// While a worker is paused only another one of its machine can do what its leases forbid.
+		of(spec{name: "micro", protocol: "drtm", load: loadMicro, nodes: 2, drawn: []int{1, 2, 2, 3}}),
+		of(spec{name: "smallbank-steps", protocol: "drtm", load: loadBank, short: true}),
+		of(spec{name: "micro-steps", protocol: "drtm", load: loadMicro, short: true}),
+		of(spec{name: "smallbank-twopl", protocol: "twopl", load: loadBank, drawn: []int{1, 1, 2}}),
+		of(spec{name: "smallbank-twopl-local", protocol: "twopl-local", load: loadBank,
+			drawn: []int{1, 1, 2}}),
+		of(spec{name: "micro-twopl", protocol: "twopl", load: loadMicro, nodes: 2,
+			drawn: []int{1, 2, 2, 3}}),
+		of(spec{name: "micro-twopl-local", protocol: "twopl-local", load: loadMicro, nodes: 2,
+			drawn: []int{1, 2, 2, 3}})}
 }
 
 // spec says what a scenario is made of.
 type spec struct {
 	name, protocol string
-	load           func(nodes int) (workload.Workload, error)
-	nodes, workers int // 0: 3 and 1
+	load           load
+	nodes          int   // 0: 3
+	drawn          []int // workers of a machine; nil: one
 	// short runs have few transactions, and these take the fallback handler soon: a crash at each
 	// of their steps is affordable.
 	short bool
@@ -82,10 +80,10 @@ func (x spec) doc() string {
 func of(x spec) *scenario.Scenario {
 	p, err := node.FindProtocol(x.protocol)
 	s := &scenario.Scenario{Name: x.name, Doc: x.doc(), Nodes: 3, MinNodes: 2, MaxNodes: 16,
-		Workers: 1, Fibers: 3, Until: span, EventLimit: eventLimit, Steps: steps(x.protocol),
-		Draw: drawing(steps(x.protocol))}
+		Workers: 1, DrawnWorkers: x.drawn, Fibers: 3, Until: span, EventLimit: eventLimit,
+		Steps: steps(x.protocol), Draw: drawing(steps(x.protocol)), Dimensions: x.dimensions()}
 	if x.nodes > 0 {
-		s.Nodes, s.Workers = x.nodes, x.workers
+		s.Nodes = x.nodes
 	}
 	if x.short {
 		s.Fibers, s.Until = 2, shortSpan
@@ -94,7 +92,6 @@ func of(x spec) *scenario.Scenario {
 		s.Mutations = append(s.Mutations, scenario.Mutation{Name: m.Name, Doc: m.Doc})
 	}
 	if x.protocol == "drtm" {
-		p.New = func(e *node.Env) (proto.Engine, error) { return newDrTM(e, x.short) }
 		s.Mutations = append(s.Mutations, scenario.Mutation{Name: mutationBeyondDelta,
 			Doc: "clocks err by much more than DELTA: not a bug of the code"})
 	}
@@ -102,11 +99,16 @@ func of(x spec) *scenario.Scenario {
 		if err != nil {
 			return err
 		}
-		w, err := x.load(e.Nodes)
+		set := readSettings(e.Setting)
+		w, err := x.workload(e.Nodes, set)
 		if err != nil {
 			return err
 		}
-		return build(e, p, w)
+		p := p
+		if x.protocol == "drtm" {
+			p.New = func(e *node.Env) (proto.Engine, error) { return newDrTM(e, set.eager) }
+		}
+		return build(e, p, w, set)
 	}
 	return s
 }

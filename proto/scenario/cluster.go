@@ -24,6 +24,7 @@ type cluster struct {
 	cfg      node.Config
 	protocol node.Protocol
 	load     workload.Workload
+	set      settings
 	values   values
 	behind   []behind // found by the check of the history
 	// atBoot has engines made before their peers are connected, so that they answer from the
@@ -57,12 +58,13 @@ const (
 )
 
 // build adds the machines.
-func build(e *scenario.Env, p node.Protocol, w workload.Workload) error {
+func build(e *scenario.Env, p node.Protocol, w workload.Workload, set settings) error {
 	mutation := e.Mutation
 	if mutation == mutationBeyondDelta {
 		mutation = ""
 	}
-	c := &cluster{e: e, values: values{}, protocol: p, load: w, atBoot: p.Name == "drtm"}
+	c := &cluster{e: e, values: values{}, protocol: p, load: w, set: set,
+		atBoot: p.Name == "drtm"}
 	c.cfg = node.Config{Protocol: p, Workload: w,
 		Nodes: e.Nodes, Workers: e.Workers, Fibers: e.Fibers, CacheBytes: 1 << 12,
 		Mutation: mutation,
@@ -101,7 +103,7 @@ func (s *site) boot(m *scenario.Machine) error {
 	s.machine = m
 	life := s.lives
 	member, err := node.NewMember(&s.cfg, node.MemberConfig{ID: s.id, Context: m.Context,
-		NewWorker: m.NewWorker, Clock: clock{m.Node.Clock()}, ClockError: delta,
+		NewWorker: m.NewWorker, Clock: clock{m.Node.Clock()}, ClockError: s.set.clockError, WithoutLineWords: !s.set.words,
 		RecorderClock: trueTime{s.e.World}, Keep: "tables", Attach: s.loaded, Simulated: true,
 		Life:        uint32(life),
 		Incarnation: uint64(s.id+1)<<32 | uint64(m.Node.Incarnation())<<16 | 1,

@@ -82,17 +82,27 @@ const (
 // run: the error of one node, so that two may be twice that apart. Whatever is left out of them,
 // the rest stays within too: a schedule can be shrunk.
 func drawClocks(d *scenario.Drawing) sim.Schedule {
-	bound := int64(delta)
+	set := readSettings(d.Setting)
+	bound := int64(set.clockError)
 	if d.Mutation == mutationBeyondDelta {
 		bound *= beyond
 	}
 	seconds := float64(3*span) / float64(sim.Second) // also of what is late
 	var s sim.Schedule
+	ahead := d.Rand.IntN(2) == 0
 	for _, n := range d.Nodes {
 		step := d.Rand.Int64N(bound + 1)
+		if set.edge {
+			// Neighbours are as far apart as they can be.
+			step = bound
+		}
 		drift := int64(float64(bound-step) / seconds)
 		drift = min(drift, sim.MaxClockDrift)
-		if d.Rand.IntN(2) == 0 {
+		back := d.Rand.IntN(2) == 0
+		if set.edge {
+			back, ahead = !ahead, !ahead
+		}
+		if back {
 			step, drift = -step, -drift
 		}
 		s = append(s, sim.Fault{Kind: sim.StepClock, Node: n, Shift: time.Duration(step)})

@@ -14,6 +14,7 @@ type Env struct {
 	Until                  sim.Time // programs begin nothing new from then on
 	Mutation               string
 
+	settings []Setting
 	schedule sim.Schedule
 	machines []*Machine
 	atEnd    []func()
@@ -27,6 +28,9 @@ func (e *Env) Over() bool { return e.World.Now() >= e.Until }
 
 // Mutated reports whether a deliberate bug is switched on.
 func (e *Env) Mutated(name string) bool { return e.Mutation == name }
+
+// Setting is the value of a dimension of the run.
+func (e *Env) Setting(name string) string { return valueOf(e.settings, name) }
 
 // Fail says that a check does not hold, and ends the run. The first failure is the one that
 // counts.

@@ -85,7 +85,8 @@ func prepare(s *Scenario, o *Options) (*Env, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Env{World: world, Nodes: o.Nodes, Workers: o.Workers, Fibers: o.Fibers, Until: s.Until,
+	s.drawDimensions(o, world.Rand("dimensions"))
+	e := &Env{World: world, settings: o.Settings, Nodes: o.Nodes, Workers: o.Workers, Fibers: o.Fibers, Until: s.Until,
 		Mutation: o.Mutation, schedule: o.Faults}
 	if err := s.Build(e); err != nil {
 		e.kill()
@@ -95,7 +96,8 @@ func prepare(s *Scenario, o *Options) (*Env, error) {
 		e.schedule = nil
 		if s.Draw != nil {
 			e.schedule = s.Draw(&Drawing{Rand: world.Rand("faults"), Nodes: e.names(),
-				Workers: e.fewestWorkers(), Until: s.Until, Mutation: o.Mutation})
+				Workers: e.fewestWorkers(), Until: s.Until, Mutation: o.Mutation,
+				settings: o.Settings})
 		}
 	}
 	err = e.checkFaults(s)

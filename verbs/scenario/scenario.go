@@ -17,6 +17,10 @@ type Scenario struct {
 	Even                      bool // the number of nodes must be even
 	// Workers per machine and Fibers per worker can be set if these defaults are not 0.
 	Workers, Fibers int
+	// DrawnWorkers are what seeds draw the workers per machine from; nil: always Workers.
+	DrawnWorkers []int
+	// Dimensions are what else each seed draws.
+	Dimensions []Dimension
 	// Until is when the programs begin nothing new. Faults that are drawn begin before.
 	Until sim.Time
 	// EventLimit is the default of Options.EventLimit.
@@ -43,7 +47,11 @@ type Drawing struct {
 	Workers  int // of each machine
 	Until    sim.Time
 	Mutation string
+	settings []Setting
 }
+
+// Setting is the value of a dimension of the run.
+func (d *Drawing) Setting(name string) string { return valueOf(d.settings, name) }
 
 // weight is how often a kind of fault is drawn, against the others.
 type weight struct {
@@ -109,7 +117,10 @@ type Options struct {
 	Seed uint64
 	// Nodes, Workers and Fibers are the size; 0 is the scenario's own.
 	Nodes, Workers, Fibers int
-	Cost                   *sim.CostModel // nil is the default preset
+	// Settings are dimensions that are set, in any order; the others are drawn from the seed.
+	// Completed: all dimensions, in the scenario's order.
+	Settings []Setting
+	Cost     *sim.CostModel // nil is the default preset
 	// Random draws the faults from the seed; otherwise Faults happen.
 	Random bool
 	Faults sim.Schedule
@@ -158,7 +169,9 @@ func (o *Options) fill(s *Scenario) error {
 			high = 0
 		}
 		if *v == 0 {
-			*v = own
+			if what != "workers" || s.DrawnWorkers == nil {
+				*v = own
+			}
 		} else if *v < low || *v > high || even && *v%2 != 0 {
 			return &RangeError{What: what, Value: *v, Lowest: low, Highest: high, Even: even}
 		}
@@ -176,6 +189,9 @@ func (o *Options) fill(s *Scenario) error {
 	if n := o.Nodes * max(o.Workers, 1) * max(o.Fibers, 1); n > maxAllFibers {
 		return &RangeError{What: "fibers (nodes times workers times fibers)", Value: n, Lowest: 1,
 			Highest: maxAllFibers}
+	}
+	if err := s.checkSettings(o.Settings); err != nil {
+		return err
 	}
 	if o.EventLimit == 0 {
 		o.EventLimit = s.EventLimit

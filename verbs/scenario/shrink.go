@@ -9,31 +9,48 @@ import (
 	"drtmd/verbs/sim"
 )
 
-// Shrink looks for the fewest faults with which a failed run still fails in the same check, and
-// gives the run with them, and the number of runs that this took. When ctx ends it early, the
-// result is the smallest found so far.
+// Shrink looks for the plainest dimensions, and then for the fewest faults, with which a failed run
+// still fails in the same check. It gives that run, and the number of runs that this took. When ctx
+// ends it early, the result is the smallest found so far.
 func Shrink(ctx context.Context, s *Scenario, failed *Result) (smallest *Result, runs int,
 	err error) {
 	smallest = failed
-	sim.Shrink(failed.Schedule, func(faults sim.Schedule) bool {
-		if err != nil || ctx.Err() != nil {
-			return false
-		}
-		o := failed.Options
-		o.Random, o.Faults = false, slices.Clone(faults)
-		var r *Result
-		if r, err = Run(ctx, s, o); err != nil {
-			if ctx.Err() != nil {
-				err = nil
-			}
-			return false
+	// still makes a run, and keeps it if it fails in the same check.
+	still := func(o Options) (ok bool, err error) {
+		r, err := Run(ctx, s, o)
+		if err != nil {
+			return false, err
 		}
 		runs++
 		if r.Failure == nil || r.Failure.Check != failed.Failure.Check {
-			return false
+			return false, nil
 		}
 		smallest = r
-		return true
+		return true, nil
+	}
+	for again := true; again; {
+		again = false
+		o := smallest.Options
+		o.Random, o.Faults = false, slices.Clone(smallest.Schedule)
+		for _, plainer := range s.plainer(&o) {
+			// An error: the faults do not fit it, as those of a worker that is left out.
+			if ok, err := still(plainer); err == nil && ok {
+				again = true
+				break
+			}
+		}
+	}
+	sim.Shrink(smallest.Schedule, func(faults sim.Schedule) bool {
+		if err != nil || ctx.Err() != nil {
+			return false
+		}
+		o := smallest.Options
+		o.Random, o.Faults = false, slices.Clone(faults)
+		var ok bool
+		if ok, err = still(o); err != nil && ctx.Err() != nil {
+			err = nil
+		}
+		return ok
 	})
 	return smallest, runs, err
 }
@@ -62,6 +79,9 @@ func (r *Result) ReplayArgs(cost string) string {
 	fmt.Fprintf(&b, "sim --scenario %s --seed %d --nodes %d", r.Scenario, o.Seed, o.Nodes)
 	if o.Workers > 0 {
 		fmt.Fprintf(&b, " --workers %d --fibers %d", o.Workers, o.Fibers)
+	}
+	if len(o.Settings) > 0 {
+		b.WriteString(" --set " + settings(o.Settings))
 	}
 	if o.Mutation != "" {
 		b.WriteString(" --mutation " + o.Mutation)

@@ -10,6 +10,7 @@ import (
 const (
 	manyReads      = 8 // records of ReadMany, the most of a transaction
 	mostIncrements = 3
+	lookReads      = 2
 	dependReads    = 2
 )
 
@@ -38,19 +39,20 @@ func (c *client) Next() (*proto.Decl, proto.Program) {
 		c.add(Items, proto.ModeDelete, 1)
 		c.add(Items, proto.ModeInsert, 1)
 	case Look:
-		c.add(Items, proto.ModeRead, 2)
+		c.add(Items, proto.ModeRead, c.reads(lookReads))
 	case ReadMany:
-		c.add(Counters, proto.ModeRead, manyReads)
+		c.add(Counters, proto.ModeRead, c.reads(manyReads))
 	case Follow:
 		c.add(Pointers, proto.ModeRead, 1) // Plan adds the counter
 	case Redirect:
 		c.add(Pointers, proto.ModeWrite, 1)
-		t.target = c.key()
+		t.target = c.key(Counters)
 	case Depend:
 		c.add(Counters, proto.ModeWrite, 1)
 		c.add(Counters, proto.ModeRead, dependReads)
 	}
 	t.decl.ReadOnly = t.kind == Look || t.kind == ReadMany
+	t.rollBack = t.decl.ReadOnly && c.micro.back > 0 && c.rand.Uint32() <= c.micro.back
 	t.number = c.rand.Uint64()
 	c.open = true
 	if t.kind == Follow {
@@ -63,21 +65,32 @@ func (c *client) Next() (*proto.Decl, proto.Program) {
 func (c *client) add(table proto.TableID, m proto.Mode, n int) {
 	t := &c.tx
 	for range n {
-		k := c.key()
+		k := c.key(table)
 		for t.declared(table, k) {
-			k = c.key()
+			k = c.key(table)
 		}
 		t.decl.Accesses = append(t.decl.Accesses, proto.Access{Table: table, Mode: m, Key: k})
 	}
 }
 
+// reads is the number of records that a reading transaction reads.
+func (c *client) reads(own int) int {
+	if least := c.micro.o.LeastReads; least > 0 {
+		return least + c.rand.IntN(manyReads-least+1)
+	}
+	return own
+}
+
 // key draws one, of another node now and then.
-func (c *client) key() proto.Key {
+func (c *client) key(table proto.TableID) proto.Key {
 	n := c.home
 	if far := c.micro.far; far > 0 && c.rand.Uint32() <= far {
 		n = proto.NodeID((int(c.home) + 1 + c.rand.IntN(c.micro.o.Nodes-1)) % c.micro.o.Nodes)
 	}
-	return keyOf(n, c.rand.IntN(c.micro.o.Keys))
+	if z := c.micro.zipf[table]; z != nil {
+		return keyOf(n, int(z.Rank(c.rand)))
+	}
+	return keyOf(n, c.rand.IntN(c.micro.keys(table)))
 }
 
 // Done notes what the transaction did.

@@ -9,8 +9,9 @@
 //	items      records that come and go; in the beginning every other one is there
 //	pointers   each holds the key of a counter
 //
-// Keys are node 16 bits | number 48 bits, values 16 bytes: a number, and that number scrambled with
-// the key, so that a value that is torn or another key's is noticed by whoever reads it.
+// Keys are node 16 bits | number 48 bits. Values are 16 bytes or a larger multiple of 8: a number,
+// and in every other word that number scrambled with the key and the word's place, so that a value
+// that is torn or another key's is noticed by whoever reads it.
 //
 // # Transactions, in percent of the mix
 //
@@ -23,6 +24,9 @@
 //	follow 10      raises the counter that a pointer names
 //	redirect 5     makes a pointer name another counter
 //	depend 15      reads two counters and raises a third
+//
+// Options make values larger, popular keys more popular, the items more than there is room for at
+// a time, and reading transactions roll back.
 //
 // # What is checked
 //
@@ -39,6 +43,7 @@ import (
 
 	"drtmd/proto"
 	"drtmd/proto/workload"
+	"drtmd/proto/workload/zipf"
 )
 
 // Tables.
@@ -49,7 +54,7 @@ const (
 	tables = iota
 )
 
-// ValueBytes is the size of every value.
+// ValueBytes is the size of every value, unless Options say otherwise.
 const ValueBytes = 16
 
 // Kind is the type of a transaction: Decl.Kind.
@@ -74,8 +79,11 @@ func (k Kind) String() string {
 		"redirect", "depend"}[k-1]
 }
 
-// shares of the kinds in percent, in their order.
-var shares = [kindEnd - 1]int{15, 15, 10, 10, 10, 10, 10, 5, 15}
+// Mix is the share of each kind, in percent, in their order.
+type Mix [kindEnd - 1]int
+
+// DefaultMix is the one of the package comment.
+func DefaultMix() Mix { return Mix{15, 15, 10, 10, 10, 10, 10, 5, 15} }
 
 // Sums that Count gives.
 const (
@@ -83,11 +91,22 @@ const (
 	sumItems
 )
 
-// Options of New.
+// Options of New. Zero fields below Distributed take the defaults named.
 type Options struct {
 	Nodes       int
 	Keys        int     // of each table on each node
 	Distributed float64 // probability that a record is on another node than its transaction
+	// Items are the keys that the items of a node come from; 0 = Keys. Of more than Keys, half of
+	// Keys are there in the beginning.
+	Items int
+	// Theta is the skew of Zipf with which keys are drawn; 0 = all alike.
+	Theta      float64
+	ValueBytes int // 0 = ValueBytes
+	// LeastReads of Look and ReadMany; 0 = 2 and 8. The number is drawn, up to 8.
+	LeastReads int
+	// RollBack is the probability that Look and ReadMany roll back when they have read.
+	RollBack float64
+	Mix      Mix // all 0 = DefaultMix
 }
 
 // Default gives the options for a cluster of a size.
@@ -111,9 +130,11 @@ var ErrCorrupt = errors.New("micro: value was never written for its key")
 
 // Micro is the workload.
 type Micro struct {
-	o   Options
-	mix [100]Kind
-	far uint32 // threshold of a 32-bit draw for Options.Distributed
+	o    Options
+	mix  [100]Kind
+	far  uint32                 // threshold of a 32-bit draw for Options.Distributed
+	back uint32                 // that for Options.RollBack
+	zipf [tables + 1]*zipf.Zipf // by table; nil: all keys alike
 }
 
 // New checks the options and makes the workload.
@@ -130,15 +151,75 @@ func New(o Options) (*Micro, error) {
 		return nil, fmt.Errorf("micro: records on other nodes need two nodes; with one, the " +
 			"probability must be 0")
 	}
-	m := &Micro{o: o, far: uint32(math.Round(o.Distributed * math.MaxUint32))}
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	m := &Micro{o: o, far: threshold(o.Distributed), back: threshold(o.RollBack)}
 	n := 0
-	for i, share := range shares {
+	for i, share := range o.Mix {
+		if share < 0 || n+share > len(m.mix) {
+			return nil, fmt.Errorf("micro: the mix %v does not add up to 100 %%", o.Mix)
+		}
 		for range share {
 			m.mix[n] = Increment + Kind(i)
 			n++
 		}
 	}
-	return m, nil
+	if n != len(m.mix) {
+		return nil, fmt.Errorf("micro: the mix %v adds up to %d %%", o.Mix, n)
+	}
+	return m, m.drawZipf()
+}
+
+// complete takes the defaults and checks what has some.
+func (o *Options) complete() error {
+	if o.Items == 0 {
+		o.Items = o.Keys
+	}
+	if o.ValueBytes == 0 {
+		o.ValueBytes = ValueBytes
+	}
+	if o.Mix == (Mix{}) {
+		o.Mix = DefaultMix()
+	}
+	switch {
+	case o.Items < o.Keys || o.Items > maxKeys:
+		return fmt.Errorf("micro: %d keys for items per node are not in %d..%d", o.Items, o.Keys,
+			maxKeys)
+	case o.ValueBytes < ValueBytes || o.ValueBytes%8 != 0:
+		return fmt.Errorf("micro: values of %d bytes: take %d or a larger multiple of 8",
+			o.ValueBytes, ValueBytes)
+	case o.LeastReads < 0 || o.LeastReads > manyReads:
+		return fmt.Errorf("micro: %d reads are not in 0..%d", o.LeastReads, manyReads)
+	case !(o.RollBack >= 0 && o.RollBack <= 1):
+		return fmt.Errorf("micro: probability %v of rolling back is not in 0..1", o.RollBack)
+	}
+	return nil
+}
+
+// threshold of a 32-bit draw.
+func threshold(probability float64) uint32 {
+	return uint32(math.Round(probability * math.MaxUint32))
+}
+
+func (m *Micro) drawZipf() (err error) {
+	if m.o.Theta == 0 {
+		return nil
+	}
+	for t := range m.zipf {
+		if m.zipf[t], err = zipf.New(uint64(m.keys(proto.TableID(t))), m.o.Theta); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keys of a table on a node.
+func (m *Micro) keys(t proto.TableID) int {
+	if t == Items {
+		return m.o.Items
+	}
+	return m.o.Keys
 }
 
 // Name is "micro".
@@ -149,7 +230,7 @@ func (m *Micro) Tables() []proto.TableSpec {
 	var specs []proto.TableSpec
 	for i, name := range [tables]string{"counters", "items", "pointers"} {
 		specs = append(specs, proto.TableSpec{ID: Counters + proto.TableID(i), Name: name,
-			ValueBytes: ValueBytes, Capacity: m.o.Keys})
+			ValueBytes: m.o.ValueBytes, Capacity: m.o.Keys})
 	}
 	return specs
 }
@@ -182,20 +263,20 @@ func (placement) Locate(_ proto.TableID, k proto.Key) proto.Location {
 // Load gives a node its counters at 0, every other item, and pointers to its own counters.
 func (m *Micro) Load(node proto.NodeID,
 	put func(t proto.TableID, k proto.Key, value []byte) error) error {
-	var v value
+	v := make(value, m.o.ValueBytes)
 	for i := range m.o.Keys {
 		k := keyOf(node, i)
 		v.set(k, 0)
-		if err := put(Counters, k, v[:]); err != nil {
+		if err := put(Counters, k, v); err != nil {
 			return err
 		}
 		if i%2 == 0 {
-			if err := put(Items, k, v[:]); err != nil {
+			if err := put(Items, k, v); err != nil {
 				return err
 			}
 		}
 		v.set(k, uint64(keyOf(node, (i+1)%m.o.Keys)))
-		if err := put(Pointers, k, v[:]); err != nil {
+		if err := put(Pointers, k, v); err != nil {
 			return err
 		}
 	}
@@ -205,6 +286,9 @@ func (m *Micro) Load(node proto.NodeID,
 // NewClient makes a client.
 func (m *Micro) NewClient(home proto.NodeID, r *rand.Rand) workload.Client {
 	c := &client{micro: m, home: home, rand: r}
+	for i := range c.tx.values {
+		c.tx.values[i] = make(value, m.o.ValueBytes)
+	}
 	c.tx.decl.Accesses = c.tx.accesses[:0]
 	return c
 }
@@ -216,12 +300,15 @@ func (m *Micro) Sums() []string { return []string{"increments", "items"} }
 func (m *Micro) Count(node proto.NodeID,
 	read func(t proto.TableID, k proto.Key, dst []byte) error) (first, last workload.Quantities,
 	err error) {
-	var v value
+	v := make(value, m.o.ValueBytes)
 	first[sumItems] = int64((m.o.Keys + 1) / 2)
-	for i := range m.o.Keys {
+	for i := range m.o.Items {
 		k := keyOf(node, i)
 		for t := Counters; t <= Pointers; t++ {
-			err := read(t, k, v[:])
+			if i >= m.keys(t) {
+				continue
+			}
+			err := read(t, k, v)
 			if t == Items && errors.Is(err, proto.ErrNotFound) {
 				continue
 			}
@@ -242,26 +329,31 @@ func (m *Micro) Count(node proto.NodeID,
 	return first, last, nil
 }
 
-// value is a number and the same scrambled with its key.
-type value [ValueBytes]byte
+// value is a number, and the same scrambled with its key in every word behind.
+type value []byte
 
-func (v *value) number() uint64 { return binary.NativeEndian.Uint64(v[:8]) }
+func (v value) number() uint64 { return binary.NativeEndian.Uint64(v) }
 
-func (v *value) set(k proto.Key, n uint64) {
-	binary.NativeEndian.PutUint64(v[:8], n)
-	binary.NativeEndian.PutUint64(v[8:], scramble(k, n))
+func (v value) set(k proto.Key, n uint64) {
+	binary.NativeEndian.PutUint64(v, n)
+	for at := 8; at < len(v); at += 8 {
+		binary.NativeEndian.PutUint64(v[at:], scramble(k, n, at))
+	}
 }
 
-func (v *value) check(k proto.Key) error {
-	if binary.NativeEndian.Uint64(v[8:]) != scramble(k, v.number()) {
-		return ErrCorrupt
+func (v value) check(k proto.Key) error {
+	n := v.number()
+	for at := 8; at < len(v); at += 8 {
+		if binary.NativeEndian.Uint64(v[at:]) != scramble(k, n, at) {
+			return ErrCorrupt
+		}
 	}
 	return nil
 }
 
-// scramble is SplitMix64's finalizer of both.
-func scramble(k proto.Key, n uint64) uint64 {
-	x := uint64(k)*0x9e3779b97f4a7c15 + n
+// scramble is SplitMix64's finalizer of key, number, and the place in the value.
+func scramble(k proto.Key, n uint64, at int) uint64 {
+	x := uint64(k)*0x9e3779b97f4a7c15 + n + uint64(at-8)<<56
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31

@@ -17,9 +17,9 @@ type place struct {
 
 // mapTx is a transaction on a map. It refuses what is not declared.
 type mapTx struct {
-	records map[place]value
+	records map[place]string
 	decl    *proto.Decl
-	undo    map[place]*value // before the transaction; nil was absent
+	undo    map[place]*string // before the transaction; nil was absent
 }
 
 var errUndeclared = errors.New("undeclared")
@@ -60,7 +60,7 @@ func (x *mapTx) Read(t proto.TableID, k proto.Key, dst []byte) error {
 	if !ok {
 		return proto.ErrNotFound
 	}
-	copy(dst, v[:])
+	copy(dst, v)
 	return nil
 }
 
@@ -83,7 +83,7 @@ func (x *mapTx) Write(t proto.TableID, k proto.Key, v []byte) error {
 	if err := x.touch(t, k, proto.ModeWrite); err != nil {
 		return err
 	}
-	x.records[place{t, k}] = value(v)
+	x.records[place{t, k}] = string(v)
 	return nil
 }
 
@@ -94,7 +94,7 @@ func (x *mapTx) Insert(t proto.TableID, k proto.Key, v []byte) error {
 	if _, ok := x.records[place{t, k}]; ok {
 		return proto.ErrExists
 	}
-	x.records[place{t, k}] = value(v)
+	x.records[place{t, k}] = string(v)
 	return nil
 }
 
@@ -116,16 +116,16 @@ func (x *mapTx) Scan(proto.TableID, proto.Key, proto.Key, func(proto.Key, []byte
 // Peek reads outside of any transaction.
 func (x *mapTx) Peek(_ *fiber.Fiber, t proto.TableID, k proto.Key, dst []byte) error {
 	v := x.records[place{t, k}]
-	copy(dst, v[:])
+	copy(dst, v)
 	return nil
 }
 
 func loaded(t *testing.T, m *Micro) *mapTx {
 	t.Helper()
-	x := &mapTx{records: map[place]value{}}
+	x := &mapTx{records: map[place]string{}}
 	for n := range m.o.Nodes {
 		err := m.Load(proto.NodeID(n), func(t proto.TableID, k proto.Key, v []byte) error {
-			x.records[place{t, k}] = value(v)
+			x.records[place{t, k}] = string(v)
 			return nil
 		})
 		if err != nil {
@@ -140,7 +140,7 @@ func (x *mapTx) read(t proto.TableID, k proto.Key, dst []byte) error {
 	if !ok {
 		return proto.ErrNotFound
 	}
-	copy(dst, v[:])
+	copy(dst, v)
 	return nil
 }
 
@@ -172,7 +172,7 @@ func TestTransactionsDoWhatTheyDeclareAndCount(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		x.decl, x.undo = d, map[place]*value{}
+		x.decl, x.undo = d, map[place]*string{}
 		switch err := p.Execute(x); err {
 		case nil:
 			committed[d.Kind]++
@@ -222,10 +222,10 @@ func TestFollowNoticesThatItsPlanIsOutOfDate(t *testing.T) {
 			t.Fatal(err)
 		}
 		k := d.Accesses[0].Key
-		var v value
+		v := make(value, ValueBytes)
 		v.set(k, uint64(d.Accesses[1].Key+1))
-		x.records[place{Pointers, k}] = v
-		x.decl, x.undo = d, map[place]*value{}
+		x.records[place{Pointers, k}] = string(v)
+		x.decl, x.undo = d, map[place]*string{}
 		if err := p.Execute(x); proto.AbortReason(err) != proto.ReasonPlan {
 			t.Errorf("Execute: %v, want an abort because of the plan", err)
 		}
@@ -234,15 +234,23 @@ func TestFollowNoticesThatItsPlanIsOutOfDate(t *testing.T) {
 }
 
 func TestTornValuesAreNoticed(t *testing.T) {
-	var v, other value
+	v, other := make(value, 3*ValueBytes), make(value, 3*ValueBytes)
 	v.set(5, 7)
 	other.set(6, 7)
 	if v.check(5) != nil || v.check(6) == nil || other.check(5) == nil {
 		t.Error("a value of another key passes")
 	}
-	v[0]++
+	for at := range v {
+		v[at]++
+		if !errors.Is(v.check(5), ErrCorrupt) {
+			t.Errorf("a value that differs in byte %d passes", at)
+		}
+		v[at]--
+	}
+	other.set(5, 8)
+	copy(v[ValueBytes:], other[ValueBytes:])
 	if !errors.Is(v.check(5), ErrCorrupt) {
-		t.Error("a changed value passes")
+		t.Error("a torn value passes")
 	}
 }
 

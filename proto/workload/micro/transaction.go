@@ -13,6 +13,7 @@ type transaction struct {
 	accesses [manyReads]proto.Access // of decl
 	target   proto.Key               // Redirect: the new one; Follow: the one that was planned
 	number   uint64                  // Insert, Move: of the new item
+	rollBack bool                    // Look, ReadMany: when they have read
 	did      workload.Quantities     // by the last execution, if it is committed
 	values   [manyReads]value
 	gets     [manyReads]proto.Get
@@ -72,9 +73,9 @@ func (t *transaction) Execute(tx proto.Txn) error {
 }
 
 // read reads a value and checks it.
-func (t *transaction) read(tx proto.Txn, table proto.TableID, k proto.Key) (*value, error) {
-	v := &t.values[0]
-	if err := tx.Read(table, k, v[:]); err != nil {
+func (t *transaction) read(tx proto.Txn, table proto.TableID, k proto.Key) (value, error) {
+	v := t.values[0]
+	if err := tx.Read(table, k, v); err != nil {
 		return nil, err
 	}
 	return v, v.check(k)
@@ -82,8 +83,8 @@ func (t *transaction) read(tx proto.Txn, table proto.TableID, k proto.Key) (*val
 
 // increment raises a counter.
 func (t *transaction) increment(tx proto.Txn, k proto.Key) error {
-	v := &t.values[0]
-	if err := tx.GetForUpdate(Counters, k, v[:]); err != nil {
+	v := t.values[0]
+	if err := tx.GetForUpdate(Counters, k, v); err != nil {
 		return err
 	}
 	if err := v.check(k); err != nil {
@@ -91,14 +92,14 @@ func (t *transaction) increment(tx proto.Txn, k proto.Key) error {
 	}
 	v.set(k, v.number()+1)
 	t.did[sumIncrements]++
-	return tx.Write(Counters, k, v[:])
+	return tx.Write(Counters, k, v)
 }
 
 // insert adds an item; that it is there rolls back.
 func (t *transaction) insert(tx proto.Txn, k proto.Key) error {
-	v := &t.values[0]
+	v := t.values[0]
 	v.set(k, t.number)
-	err := tx.Insert(Items, k, v[:])
+	err := tx.Insert(Items, k, v)
 	if err == proto.ErrExists {
 		return proto.ErrRollback
 	}
@@ -124,6 +125,14 @@ func (t *transaction) look(tx proto.Txn) error {
 			return err
 		}
 	}
+	return t.readOnlyEnd()
+}
+
+// readOnlyEnd rolls a reading transaction back if it shall be: what it saw must be valid still.
+func (t *transaction) readOnlyEnd() error {
+	if t.rollBack {
+		return proto.ErrRollback
+	}
 	return nil
 }
 
@@ -131,7 +140,7 @@ func (t *transaction) look(tx proto.Txn) error {
 func (t *transaction) readMany(tx proto.Txn) error {
 	a := t.decl.Accesses
 	for i := range a {
-		t.gets[i] = proto.Get{Table: Counters, Key: a[i].Key, Value: t.values[i][:]}
+		t.gets[i] = proto.Get{Table: Counters, Key: a[i].Key, Value: t.values[i]}
 	}
 	if err := tx.ReadMany(t.gets[:len(a)]); err != nil {
 		return err
@@ -144,20 +153,20 @@ func (t *transaction) readMany(tx proto.Txn) error {
 			return err
 		}
 	}
-	return nil
+	return t.readOnlyEnd()
 }
 
 // redirect makes a pointer name another counter.
 func (t *transaction) redirect(tx proto.Txn, k proto.Key) error {
-	v := &t.values[0]
-	if err := tx.GetForUpdate(Pointers, k, v[:]); err != nil {
+	v := t.values[0]
+	if err := tx.GetForUpdate(Pointers, k, v); err != nil {
 		return err
 	}
 	if err := v.check(k); err != nil {
 		return err
 	}
 	v.set(k, uint64(t.target))
-	return tx.Write(Pointers, k, v[:])
+	return tx.Write(Pointers, k, v)
 }
 
 // follower is the Dependent transaction: it raises the counter that a pointer names.
@@ -168,8 +177,8 @@ func (p *follower) Plan(f *fiber.Fiber, peek proto.Peeker, d *proto.Decl) error 
 	t := p.t
 	d.Accesses = d.Accesses[:1]
 	k := d.Accesses[0].Key
-	v := &t.values[0]
-	if err := peek.Peek(f, Pointers, k, v[:]); err != nil {
+	v := t.values[0]
+	if err := peek.Peek(f, Pointers, k, v); err != nil {
 		return err
 	}
 	if err := v.check(k); err != nil {

@@ -29,9 +29,13 @@ by the cost model that --preset or --cost names.
                   programs mark and each node, with a crash of the node at that step. Other faults
                   happen only if --faults is given.
 
-A failure is shown with the check that failed, the last events before it, the faults, and the
-command that makes the same run again. --shrink looks for the fewest faults with which the same
-check fails.
+Each seed draws the dimensions of its run, where a scenario has some: the size of values, how often
+transactions only read, whether the device has line words. --set words=no,lines=3 and --workers take
+the place of the draw; --list names dimensions and values.
+
+A failure is shown with the check that failed, the last events before it, the dimensions, the
+faults, and the command that makes the same run again. --shrink looks for the plainest dimensions
+and the fewest faults with which the same check fails.
 
 Faults: random draws them from the seed, with weights that each scenario has; none has none; others
 are a schedule, its faults separated by semicolons, or @FILE with a fault a line:
@@ -68,6 +72,7 @@ const simExample = `  drtmd sim --list
 // simFlags are the flags as given.
 type simFlags struct {
 	scenario, seeds, preset, cost, faults, mutation string
+	set                                             string
 	seed, events                                    uint64
 	nodes, workers, fibers, jobs                    int
 	shrink, everyStep, json, list, trace            bool
@@ -88,14 +93,15 @@ func (a *app) simCommand() *cobra.Command {
 	f.Uint64Var(&p.seed, "seed", 1, "run seed `S`")
 	f.StringVar(&p.seeds, "seeds", "", "search seeds `A..B`, both included")
 	f.IntVar(&p.nodes, "nodes", 0, "`N` machines; default: the scenario's own number")
-	f.IntVar(&p.workers, "workers", 0, "`N` workers on each machine, where a scenario has several")
+	f.IntVar(&p.workers, "workers", 0, "`N` workers on each machine, where a scenario can have several")
 	f.IntVar(&p.fibers, "fibers", 0, "`N` fibers on each worker, where a scenario has several")
+	f.StringVar(&p.set, "set", "", "do not draw the dimensions `NAME=VALUE,...`; --list names them")
 	f.StringVar(&p.preset, "preset", "", "cost model `NAME`: "+strings.Join(sim.Presets(), ", ")+
 		"; default "+sim.DefaultPreset)
 	f.StringVar(&p.cost, "cost", "", "cost model from a YAML `FILE`, see docs/SIM.md")
 	f.StringVar(&p.faults, "faults", "random", "`FAULTS`: random, none, a schedule, or @FILE")
 	f.StringVar(&p.mutation, "mutation", "", "switch on the deliberate bug `NAME`")
-	f.BoolVar(&p.shrink, "shrink", false, "after a failure look for the fewest faults that fail")
+	f.BoolVar(&p.shrink, "shrink", false, "after a failure look for the plainest run that fails")
 	f.BoolVar(&p.everyStep, "every-step", false, "crash each node at each marked step in turn")
 	f.IntVar(&p.jobs, "jobs", runtime.NumCPU(), "`N` runs at a time")
 	f.Uint64Var(&p.events, "events", 0, "a run of more than `N` events has failed; default: the "+
@@ -133,6 +139,9 @@ func (a *app) listScenarios() error {
 	listed := map[string]string{} // steps to the scenario that lists them
 	for _, s := range scenarios() {
 		fmt.Fprintf(w, "%s\t%d (%d..%d)\t%s\n", s.Name, s.Nodes, s.MinNodes, s.MaxNodes, s.Doc)
+		for _, d := range s.Dimensions {
+			fmt.Fprintf(w, "\t\t  --set %s=%s: %s\n", d.Name, strings.Join(d.Values, "|"), d.Doc)
+		}
 		for _, m := range s.Mutations {
 			fmt.Fprintf(w, "\t\t  --mutation %s: %s\n", m.Name, m.Doc)
 		}

@@ -43,7 +43,7 @@ func (p *simFlags) check(c *cobra.Command) (*simRun, error) {
 	}
 	if p.scenario == saturationName {
 		for _, name := range []string{"seed", "seeds", "nodes", "workers", "fibers", "faults",
-			"mutation", "shrink", "every-step", "trace", "events"} {
+			"set", "mutation", "shrink", "every-step", "trace", "events"} {
 			if given(name) {
 				return nil, usagef("it takes --preset or --cost, and --json",
 					"--scenario %s has no --%s", saturationName, name)
@@ -67,6 +67,10 @@ func (p *simFlags) check(c *cobra.Command) (*simRun, error) {
 		if given(name) && v < 1 {
 			return nil, usagef("", "--%s %d is not positive", name, v)
 		}
+	}
+	if r.options.Settings, err = scenario.ParseSettings(p.set); err != nil {
+		return nil, usagef("write --set NAME=VALUE,NAME=VALUE; --list names the dimensions", "--set: %v",
+			err)
 	}
 	faults := p.faults
 	if p.everyStep && !given("faults") {

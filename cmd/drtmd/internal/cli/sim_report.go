@@ -21,6 +21,7 @@ type simDocument struct {
 	Workers   int         `json:"workers_per_node,omitempty"`
 	Fibers    int         `json:"fibers_per_worker,omitempty"`
 	Mutation  string      `json:"mutation,omitempty"`
+	Settings  []string    `json:"dimensions,omitempty"` // NAME=VALUE; of a search those that were set
 	Seed      *uint64     `json:"seed,omitempty"`       // of a single run
 	FirstSeed *uint64     `json:"first_seed,omitempty"` // of a search
 	LastSeed  *uint64     `json:"last_seed,omitempty"`
@@ -47,6 +48,7 @@ type simDocument struct {
 
 	Interrupted bool `json:"interrupted,omitempty"`
 
+	drawn     []int // numbers of workers that seeds draw from, of a search
 	took      spent
 	virtual   string
 	notStruck *notStruckError
@@ -70,6 +72,8 @@ type simFailure struct {
 	At         int64    `json:"at_ps"`
 	Event      uint64   `json:"event"`
 	LastEvents []string `json:"last_events"`
+	Settings   []string `json:"dimensions,omitempty"`
+	Workers    int      `json:"workers_per_node,omitempty"`
 	Schedule   []string `json:"schedule"`
 	ShrunkFrom *int     `json:"shrunk_from_faults,omitempty"`
 	ShrinkRuns int      `json:"shrink_runs,omitempty"`
@@ -84,14 +88,31 @@ func newSimDocument(r *simRun, result *scenario.Result, took spent) *simDocument
 		CostModel: r.options.Cost.Name, Mutation: r.options.Mutation, Runs: 1,
 		Wall: took.wall.Seconds(), CPU: took.cpu.Seconds(), took: took}
 	o := r.options
-	if result != nil {
+	if result != nil && !r.search {
 		o = result.Options
 	}
-	d.Nodes, d.Workers, d.Fibers = o.Nodes, o.Workers, o.Fibers
-	if d.Nodes == 0 {
-		d.Nodes, d.Workers, d.Fibers = r.scenario.Nodes, r.scenario.Workers, r.scenario.Fibers
+	pick := func(given, own int) int {
+		if given == 0 {
+			return own
+		}
+		return given
 	}
+	s := r.scenario
+	d.Nodes, d.Fibers = pick(o.Nodes, s.Nodes), pick(o.Fibers, s.Fibers)
+	if d.Workers = o.Workers; d.Workers == 0 {
+		if d.drawn = s.DrawnWorkers; d.drawn == nil {
+			d.Workers = s.Workers
+		}
+	}
+	d.Settings = settingLines(o.Settings)
 	return d
+}
+
+func settingLines(list []scenario.Setting) (lines []string) {
+	for _, s := range list {
+		lines = append(lines, s.String())
+	}
+	return lines
 }
 
 func (d *simDocument) setEvents(events, resumes uint64) {
@@ -161,7 +182,8 @@ func (d *simDocument) addFailure(r *scenario.Result, costArgs string) {
 	for _, e := range x.Events {
 		f.LastEvents = append(f.LastEvents, e.String())
 	}
-	f.Schedule = faultLines(r)
+	f.Settings, f.Workers, f.Schedule = settingLines(r.Options.Settings), r.Options.Workers,
+		faultLines(r)
 	f.Replay = "drtmd " + r.ReplayArgs(costArgs)
 }
 
@@ -183,12 +205,19 @@ func (d *simDocument) write(b *strings.Builder) {
 		fmt.Fprintf(b, "%-9s "+format+"\n", append([]any{head}, args...)...)
 	}
 	size := fmt.Sprintf("%d nodes", d.Nodes)
-	if d.Workers > 0 {
+	switch {
+	case d.drawn != nil:
+		size += fmt.Sprintf(" of %d to %d workers of %d fibers", slices.Min(d.drawn),
+			slices.Max(d.drawn), d.Fibers)
+	case d.Workers > 0:
 		size += fmt.Sprintf(" of %d workers of %d fibers", d.Workers, d.Fibers)
 	}
 	line("scenario", "%s, %s, cost model %s", d.Scenario, size, d.CostModel)
 	if d.Mutation != "" {
 		line("mutation", "%s: a deliberate bug", d.Mutation)
+	}
+	if len(d.Settings) > 0 {
+		line("set", "%s", strings.Join(d.Settings, ","))
 	}
 	switch {
 	case d.Seed != nil:
@@ -235,6 +264,9 @@ func (f *simFailure) write(b *strings.Builder) {
 	fmt.Fprintf(b, "\nthe last events before the failure:\n")
 	for _, e := range f.LastEvents {
 		fmt.Fprintf(b, "  %s\n", e)
+	}
+	if len(f.Settings) > 0 {
+		fmt.Fprintf(b, "\ndimensions:\n  workers=%d,%s\n", f.Workers, strings.Join(f.Settings, ","))
 	}
 	switch {
 	case f.ShrunkFrom != nil:

@@ -1,0 +1,160 @@
+package scenario
+
+import (
+	"strconv"
+	"time"
+
+	"drtmd/proto/workload"
+	"drtmd/proto/workload/micro"
+	"drtmd/proto/workload/smallbank"
+	"drtmd/store/layout"
+	"drtmd/verbs/scenario"
+)
+
+// Names of the dimensions.
+const (
+	dimWords    = "words"
+	dimLines    = "lines"
+	dimSkew     = "skew"
+	dimReads    = "reads"
+	dimRollback = "rollback"
+	dimReuse    = "reuse"
+	dimError    = "error"
+	dimClocks   = "clocks"
+	dimFallback = "fallback"
+)
+
+// settings are the dimensions of a run.
+type settings struct {
+	words      bool // the device has line words
+	lines      int  // that an entry takes
+	skew       float64
+	reads      int // percent of the transactions that only read
+	rollback   float64
+	reuse      bool
+	clockError time.Duration
+	edge       bool // each clock errs by all of that
+	eager      bool // the fallback handler comes soon
+}
+
+// readSettings takes the drawn values; those that the scenario does not have are plain.
+func readSettings(setting func(string) string) settings {
+	s := settings{words: setting(dimWords) != "no", reuse: setting(dimReuse) == "yes",
+		edge: setting(dimClocks) == "edge", eager: setting(dimFallback) == "soon",
+		clockError: delta, lines: 1}
+	// The values are those of the lists below: they can be read.
+	if v := setting(dimLines); v != "" {
+		s.lines, _ = strconv.Atoi(v)
+	}
+	s.reads, _ = strconv.Atoi(setting(dimReads))
+	s.skew, _ = strconv.ParseFloat(setting(dimSkew), 64)
+	percent, _ := strconv.Atoi(setting(dimRollback))
+	s.rollback = float64(percent) / 100
+	if d, err := time.ParseDuration(setting(dimError)); err == nil {
+		s.clockError = d
+	}
+	return s
+}
+
+// dimension has its first value as the plainest.
+func dimension(name, doc string, values []string, drawn ...string) scenario.Dimension {
+	return scenario.Dimension{Name: name, Doc: doc, Values: values, Drawn: drawn}
+}
+
+// dimensions of a scenario; those of a short run are plain unless they are set.
+func (x spec) dimensions() []scenario.Dimension {
+	list := []scenario.Dimension{
+		dimension(dimWords, "the device has line words, so that its atomics exclude the CPU's",
+			[]string{"yes", "no"}, "yes", "no"),
+		dimension(dimSkew, "theta of Zipf with which records are drawn; 0: micro has none, "+
+			"SmallBank its hot set", []string{"0", "0.7", "0.99"}, "0", "0.7", "0.99"),
+		dimension(dimReads, "percent of the transactions that only read; default: the workload's own",
+			[]string{"default", "50", "80"}, "default", "default", "50", "80"),
+	}
+	if x.load == loadMicro {
+		list = append(list,
+			dimension(dimLines, "lines of 64 bytes that a record takes",
+				[]string{"1", "2", "3", "4", "5"}, "1", "1", "2", "3", "4", "5"),
+			dimension(dimRollback, "percent of the reading transactions that roll back",
+				[]string{"0", "20", "50"}, "0", "20", "50"),
+			dimension(dimReuse, "items come and go: entries are given back and to other keys",
+				[]string{"no", "yes"}, "no", "yes"))
+	}
+	if x.protocol == "drtm" {
+		list = append(list,
+			dimension(dimError, "bound of a clock's error, DELTA; leases last 30 us and 40 us",
+				[]string{"3us", "12us"}, "3us", "12us"),
+			dimension(dimClocks, "each clock errs somewhere within the bound, or by all of it",
+				[]string{"within", "edge"}, "within", "edge"),
+			dimension(dimFallback, "the fallback handler comes soon: after one abort of a region",
+				[]string{"late", "soon"}, "late", "late", "late", "soon"))
+	}
+	if x.short {
+		for i := range list {
+			list[i].Drawn = nil
+		}
+		list[len(list)-1].Drawn = []string{"soon"}
+	}
+	return list
+}
+
+// workload makes the load of a run.
+func (x spec) workload(nodes int, s settings) (workload.Workload, error) {
+	if x.load == loadMicro {
+		return microLoad(nodes, s)
+	}
+	return smallBank(nodes, s)
+}
+
+func smallBank(nodes int, s settings) (workload.Workload, error) {
+	o := smallbank.Default(nodes)
+	o.Accounts, o.Distributed, o.Anywhere = accounts, distributed, anywhere
+	o.HotAccounts, o.HotAccess, o.Theta = 0.25, 0.75, s.skew
+	own := o.Mix[smallbank.Balance-1]
+	o.Mix = smallbank.Mix(share(o.Mix[:], s.reads, own, func(i int) bool {
+		return smallbank.Kind(i+1) == smallbank.Balance
+	}))
+	return smallbank.New(o)
+}
+
+func microLoad(nodes int, s settings) (workload.Workload, error) {
+	o := micro.Default(nodes)
+	o.Keys, o.Distributed, o.Theta, o.RollBack = accounts, distributed, s.skew, s.rollback
+	o.ValueBytes = s.lines*layout.LineBytes - layout.HeaderBytes
+	o.Mix = micro.DefaultMix()
+	if s.reuse {
+		o.Items = itemsPerKey * accounts
+		o.Mix = micro.Mix{5, 25, 15, 15, 20, 5, 5, 5, 5} // of insert, delete, move and look most
+	}
+	own := o.Mix[micro.Look-1] + o.Mix[micro.ReadMany-1]
+	if s.reads > 0 {
+		o.LeastReads = 2
+	}
+	o.Mix = micro.Mix(share(o.Mix[:], s.reads, own, func(i int) bool {
+		return micro.Kind(i+1) == micro.Look || micro.Kind(i+1) == micro.ReadMany
+	}))
+	return micro.New(o)
+}
+
+// itemsPerKey is how many keys of items there are to one entry that is there in the beginning.
+const itemsPerKey = 3
+
+// share gives those kinds of a mix that only read the wanted percentage together, instead of their
+// own, and the others what is left, in proportion; 0 leaves it as it is.
+func share(mix []int, want, own int, reads func(int) bool) []int {
+	if want == 0 {
+		return mix
+	}
+	out, left := make([]int, len(mix)), 100
+	last := [2]int{}
+	for i, v := range mix {
+		if reads(i) {
+			out[i], last[0] = v*want/own, i
+		} else {
+			out[i], last[1] = v*(100-want)/(100-own), i
+		}
+		left -= out[i]
+	}
+	out[last[0]] += left // of rounding
+	return out
+}

@@ -42,7 +42,8 @@ repeat() {
 scenarios() {
   scripts/go build -o bin/drtmd ./cmd/drtmd
   local name
-  for name in smallbank micro smallbank-twopl smallbank-twopl-local; do
+  for name in smallbank micro smallbank-twopl smallbank-twopl-local micro-twopl \
+    micro-twopl-local; do
     say "seeds 1..$1 of $name"
     bin/drtmd sim --scenario "$name" --seeds "1..$1"
   done

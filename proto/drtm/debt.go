@@ -12,6 +12,10 @@ func (e *Engine) owe(it *item, update bool) {
 	if update {
 		d.Entry = it.image
 	}
+	e.oweDebt(d)
+}
+
+func (e *Engine) oweDebt(d proto.Debt) {
 	if !e.debts.Owe(d) {
 		e.counts.Forgotten++
 	}

@@ -200,7 +200,7 @@ func (h *host) reclaim(f *fiber.Fiber, x forgotten) fate {
 	case h.e.glob:
 		return h.unlink(t, x.key, s)
 	}
-	return h.reclaimLocked(f, t, x.key, off, s)
+	return h.reclaimLocked(f, t, x, off, s)
 }
 
 // unlink takes an entry out of its table if its state is s.
@@ -221,21 +221,28 @@ func (h *host) unlink(t *store.Table, k proto.Key, s State) fate {
 }
 
 // reclaimLocked is reclaim without line words: the state word is the NIC's, so the entry is
-// locked by CAS while it is taken away.
-func (h *host) reclaimLocked(f *fiber.Fiber, t *store.Table, k proto.Key, off int,
+// locked by CAS while it is taken away. A lock of which it is not known whether it was taken, or given
+// back, is owed like a transaction's.
+func (h *host) reclaimLocked(f *fiber.Fiber, t *store.Table, x forgotten, off int,
 	s State) fate {
 	was := f.Shield()
 	defer f.Unshield(was)
 	p := &h.e.cfg.Peers[h.e.cfg.Node]
 	at := p.Memory.Addr + uint64(off+layout.StateOffset)
 	lock := LockedBy(h.e.cfg.Node, h.e.tickets.take())
+	debt := proto.Debt{Node: h.e.cfg.Node, Table: x.table, Key: x.key, Off: uint64(off),
+		Word: uint64(lock), Unlock: uint64(Init)}
 	old, err := p.Conn.CAS(f, at, p.Memory.RKey, uint64(s), uint64(lock))
-	if err != nil || State(old) != s {
+	switch {
+	case err != nil:
+		h.e.oweDebt(debt) // the lock may have been taken all the same
+		return inUse
+	case State(old) != s:
 		return inUse
 	}
-	done := h.unlink(t, k, lock)
+	done := h.unlink(t, x.key, lock)
 	if _, err := p.Conn.CAS(f, at, p.Memory.RKey, uint64(lock), uint64(Init)); err != nil {
-		return inUse // the own queue pair is broken: the worker is going down
+		h.e.oweDebt(debt)
 	}
 	return done
 }

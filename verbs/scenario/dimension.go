@@ -34,6 +34,9 @@ func ParseSettings(text string) (list []Setting, err error) {
 		if !ok {
 			return nil, fmt.Errorf("%q is not NAME=VALUE", part)
 		}
+		if valueOf(list, name) != "" {
+			return nil, fmt.Errorf("%s is set twice: leave one out", name)
+		}
 		list = append(list, Setting{name, value})
 	}
 	return list, nil
@@ -60,16 +63,13 @@ func valueOf(list []Setting, name string) string {
 
 // checkSettings refuses what the scenario does not have.
 func (s *Scenario) checkSettings(list []Setting) error {
-	for i, set := range list {
+	for _, set := range list {
 		at := slices.IndexFunc(s.Dimensions, func(d Dimension) bool { return d.Name == set.Name })
 		if at < 0 {
 			return &UnknownError{What: "dimension", Name: set.Name, Known: s.dimensionNames()}
 		}
 		if d := &s.Dimensions[at]; !slices.Contains(d.Values, set.Value) {
 			return &UnknownError{What: "value of dimension " + d.Name, Name: set.Value, Known: d.Values}
-		}
-		if valueOf(list[:i], set.Name) != "" {
-			return fmt.Errorf("dimension %s is set twice: leave one out", set.Name)
 		}
 	}
 	return nil

@@ -108,6 +108,8 @@ var (
 	ErrValueSize = errors.New("value does not have the size of its table")
 	// ErrUnknownTable: no table has this id.
 	ErrUnknownTable = errors.New("no such table")
+	// ErrPlacement: the Placement names a node that the cluster does not have.
+	ErrPlacement = errors.New("placement outside the cluster")
 	// ErrUnknownOutcome: the transaction may or may not have taken effect.
 	ErrUnknownOutcome = errors.New("outcome unknown")
 )

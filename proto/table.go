@@ -31,9 +31,11 @@ func (v Version) String() string { return fmt.Sprintf("%d.%d", v.Incarnation(), 
 type TableSpec struct {
 	ID         TableID
 	Name       string
-	ValueBytes int  // of each value
-	Capacity   int  // records that one node holds at most
-	Ordered    bool // needs Scan
+	ValueBytes int // of each value
+	// Capacity is how many records one node has room for, positive. Load may put no more; a table
+	// rounds up, so that a few more may be inserted later, until ReasonFull.
+	Capacity int
+	Ordered  bool // needs Scan
 }
 
 // Location is where a record lives.

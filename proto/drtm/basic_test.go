@@ -3,6 +3,7 @@ package drtm_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"drtmd/proto"
@@ -156,34 +157,42 @@ func TestAccessesThatWereNotDeclaredAreRefused(t *testing.T) {
 		d    *proto.Decl
 		run  program
 		want error
+		says string // the end of the error
 	}{
 		{"read of another record", declare(reading(small, k)), func(tx proto.Txn) error {
 			return tx.Read(small, keyOn(0, 2), value(small, 0))
-		}, proto.ErrUndeclared},
+		}, proto.ErrUndeclared,
+			"read of key 2 in table 1: access was not declared; the Decl does not have this record"},
 		{"write of a record to be read", declare(reading(small, k), writing(small, keyOn(0, 3))),
 			func(tx proto.Txn) error { return tx.Write(small, k, value(small, 1)) },
-			proto.ErrUndeclared},
+			proto.ErrUndeclared, "write of key 1 in table 1: access was not declared; the Decl has it for read only"},
 		{"insert of a record to be written", declare(writing(small, k)), func(tx proto.Txn) error {
 			return tx.Insert(small, k, value(small, 1))
-		}, proto.ErrUndeclared},
+		}, proto.ErrUndeclared, "the Decl has it for write only"},
 		{"update of a record to be read", declare(reading(small, k)), func(tx proto.Txn) error {
 			return tx.GetForUpdate(small, k, value(small, 1))
-		}, proto.ErrUndeclared},
+		}, proto.ErrUndeclared, "the Decl has it for read only"},
 		{"unknown table", declare(reading(small, k)), func(tx proto.Txn) error {
 			return tx.Read(9, k, value(small, 1))
-		}, proto.ErrUnknownTable},
-		{"unknown table in the declaration", declare(reading(9, k)), nil, proto.ErrUnknownTable},
+		}, proto.ErrUnknownTable, "in table 9: no such table; the workload has tables 1 to 3"},
+		{"unknown table in the declaration", declare(reading(9, k)), nil, proto.ErrUnknownTable,
+			"in table 9: no such table; the workload has tables 1 to 3"},
 		{"wrong size", declare(reading(small, k)), func(tx proto.Txn) error {
 			return tx.Read(small, k, make([]byte, 7))
-		}, proto.ErrValueSize},
+		}, proto.ErrValueSize, "value does not have the size of its table; it has 7 bytes, not 8"},
 		{"scan", declare(reading(small, k)), func(tx proto.Txn) error {
 			return tx.Scan(small, 0, 9, nil)
-		}, proto.ErrUnsupported},
+		}, proto.ErrUnsupported, ""},
 	}
 	c.on(0, func(f *fiber.Fiber, e *drtm.Engine) error {
 		for _, x := range tests {
-			if err := attempt(f, e, x.d, 0, x.run); !errors.Is(err, x.want) {
+			err := attempt(f, e, x.d, 0, x.run)
+			if !errors.Is(err, x.want) {
 				t.Errorf("%s: %v, want %v", x.name, err, x.want)
+			}
+			if access := (*proto.AccessError)(nil); x.says != "" && (!errors.As(err, &access) ||
+				!strings.HasSuffix(err.Error(), x.says)) {
+				t.Errorf("%s: %v, want ...%s", x.name, err, x.says)
 			}
 		}
 		return nil

@@ -17,10 +17,10 @@ const peekLooks = 64
 // reconnaissance). It takes no lock and proves nothing.
 func (e *Engine) Peek(f *fiber.Fiber, table proto.TableID, k proto.Key, dst []byte) error {
 	if table == 0 || int(table) > len(e.cfg.Specs) {
-		return proto.ErrUnknownTable
+		return proto.UnknownTable(table, k, len(e.cfg.Specs))
 	}
-	if len(dst) != e.cfg.Specs[table-1].ValueBytes {
-		return proto.ErrValueSize
+	if want := e.cfg.Specs[table-1].ValueBytes; len(dst) != want {
+		return proto.WrongSize(table, k, len(dst), want)
 	}
 	t := e.take(nil, 0)
 	defer func() { e.free = append(e.free, t) }()
@@ -58,7 +58,10 @@ func (e *Engine) Peek(f *fiber.Fiber, table proto.TableID, k proto.Key, dst []by
 func (t *tx) peekOnce(f *fiber.Fiber, table proto.TableID, k proto.Key, image []byte) (bool,
 	error) {
 	e := t.e
-	node := e.cfg.Placement.Locate(table, k).Primary
+	node, err := proto.Home(e.cfg.Placement, table, k, len(e.cfg.Peers))
+	if err != nil {
+		return false, err
+	}
 	if node == e.cfg.Node {
 		off, found := e.cfg.Tables[table-1].Find(uint64(k))
 		if !found {

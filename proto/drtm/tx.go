@@ -123,14 +123,17 @@ func (t *tx) declare(attempt int) error {
 	for i := range d.Accesses {
 		a := &d.Accesses[i]
 		if int(a.Table)-1 >= len(e.cfg.Specs) || a.Table == 0 {
-			return proto.ErrUnknownTable
+			return proto.UnknownTable(a.Table, a.Key, len(e.cfg.Specs))
 		}
 		if d.ReadOnly && writes(a.Mode) {
-			return proto.ErrUndeclared
+			return proto.Undeclared(a.Table, a.Key, a.Mode, proto.ModeRead)
 		}
 		size := e.cfg.Specs[a.Table-1].ValueBytes
 		at := i * t.buffer.stride
-		node := e.cfg.Placement.Locate(a.Table, a.Key).Primary
+		node, err := proto.Home(e.cfg.Placement, a.Table, a.Key, len(e.cfg.Peers))
+		if err != nil {
+			return err
+		}
 		byVerbs := node != e.cfg.Node || t.way == fallback || t.way == leaseAll ||
 			!e.glob && a.Mode == proto.ModeInsert
 		t.items = append(t.items, item{key: a.Key, table: a.Table, mode: a.Mode, hold: nothing,
@@ -234,15 +237,15 @@ func (t *tx) access(table proto.TableID, k proto.Key, size int, least proto.Mode
 	it := t.find(table, k)
 	if it == nil {
 		if table == 0 || int(table) > len(t.e.cfg.Specs) {
-			return nil, proto.ErrUnknownTable
+			return nil, proto.UnknownTable(table, k, len(t.e.cfg.Specs))
 		}
-		return nil, proto.ErrUndeclared
+		return nil, proto.Undeclared(table, k, least, 0)
 	}
 	if it.mode < least {
-		return nil, proto.ErrUndeclared
+		return nil, proto.Undeclared(table, k, least, it.mode)
 	}
 	if size >= 0 && size != it.size {
-		return nil, proto.ErrValueSize
+		return nil, proto.WrongSize(table, k, size, it.size)
 	}
 	if !it.loaded {
 		if err := t.load(it); err != nil {

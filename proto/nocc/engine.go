@@ -80,7 +80,7 @@ func (e *Engine) Peek(_ *fiber.Fiber, t proto.TableID, k proto.Key, dst []byte) 
 		return err
 	}
 	if len(dst) != p.table.ValueBytes() {
-		return proto.ErrValueSize
+		return proto.WrongSize(t, k, len(dst), p.table.ValueBytes())
 	}
 	if !layout.Version(p.version()).Live() {
 		return proto.ErrNotFound
@@ -115,9 +115,13 @@ func (p *place) value(n int) []byte {
 
 // table finds the table that has a key.
 func (e *Engine) table(t proto.TableID, k proto.Key) (*store.Table, error) {
-	tables := e.cfg.Tables[e.cfg.Placement.Locate(t, k).Primary]
+	node, err := proto.Home(e.cfg.Placement, t, k, len(e.cfg.Tables))
+	if err != nil {
+		return nil, err
+	}
+	tables := e.cfg.Tables[node]
 	if uint(t)-1 >= uint(len(tables)) {
-		return nil, proto.ErrUnknownTable
+		return nil, proto.UnknownTable(t, k, len(tables))
 	}
 	return tables[t-1], nil
 }

@@ -47,7 +47,7 @@ func (x *tx) Read(t proto.TableID, k proto.Key, dst []byte) error {
 		return err
 	}
 	if len(dst) != p.table.ValueBytes() {
-		return proto.ErrValueSize
+		return proto.WrongSize(t, k, len(dst), p.table.ValueBytes())
 	}
 	v := p.version()
 	if !v.Live() {
@@ -96,7 +96,7 @@ func (x *tx) Write(t proto.TableID, k proto.Key, value []byte) error {
 		return err
 	}
 	if len(value) != p.table.ValueBytes() {
-		return proto.ErrValueSize
+		return proto.WrongSize(t, k, len(value), p.table.ValueBytes())
 	}
 	v := p.version()
 	if !v.Live() {
@@ -134,7 +134,7 @@ func (x *tx) Insert(t proto.TableID, k proto.Key, value []byte) error {
 		return err
 	}
 	if len(value) != p.table.ValueBytes() {
-		return proto.ErrValueSize
+		return proto.WrongSize(t, k, len(value), p.table.ValueBytes())
 	}
 	v := p.version()
 	if v.Live() {

@@ -1,7 +1,9 @@
 package node
 
 import (
+	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -103,6 +105,9 @@ func (c *Config) Complete() error {
 }
 
 func (c *Config) checkTables() error {
+	if err := c.checkWorkload(); err != nil {
+		return err
+	}
 	specs := c.Workload.Tables()
 	if len(specs) == 0 || len(specs) > maxTables {
 		return fmt.Errorf("workload %s has %d tables: not in 1..%d", c.Workload.Name(), len(specs),
@@ -116,12 +121,38 @@ func (c *Config) checkTables() error {
 		case s.Ordered:
 			return fmt.Errorf("table %q of workload %s: %w: there is no ordered store", s.Name,
 				c.Workload.Name(), proto.ErrUnsupported)
+		case s.Capacity < 1:
+			return fmt.Errorf("table %q of workload %s: capacity %d: it must be positive", s.Name,
+				c.Workload.Name(), s.Capacity)
 		case s.ValueBytes < 1 || s.ValueBytes > layout.MaxValueBytes:
 			return fmt.Errorf("table %q of workload %s: values of %d bytes, not 1..%d", s.Name,
 				c.Workload.Name(), s.ValueBytes, layout.MaxValueBytes)
 		}
 	}
 	return nil
+}
+
+// checkWorkload refuses what would be a nil pointer later.
+func (c *Config) checkWorkload() error {
+	if isNil(c.Workload) {
+		return errors.New("Config.Workload is nil: give one, such as smallbank.New makes")
+	}
+	kinds := len(c.Workload.Kinds())
+	switch {
+	case isNil(c.Workload.Placement()):
+		return fmt.Errorf("workload %s: Placement is nil: it says on which node a record lives",
+			c.Workload.Name())
+	case kinds >= workload.MaxKinds:
+		return fmt.Errorf("workload %s has %d kinds of transactions: at most %d", c.Workload.Name(),
+			kinds, workload.MaxKinds-1)
+	}
+	return nil
+}
+
+// isNil reports whether an interface holds nothing, or a nil pointer.
+func isNil(x any) bool {
+	v := reflect.ValueOf(x)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // depth of each queue pair.

@@ -236,8 +236,23 @@ func (m *Member) openTables(e *Env) error {
 	if !fresh {
 		return nil
 	}
+	return m.load(e.Tables)
+}
+
+// load fills the tables. A workload must keep to what it says of them.
+func (m *Member) load(tables []*store.Table) error {
+	specs := m.cluster.Workload.Tables()
+	count := make([]int, len(tables))
 	return m.cluster.Workload.Load(m.ID, func(t proto.TableID, k proto.Key, v []byte) error {
-		return e.Tables[t-1].Load(uint64(k), v)
+		if t == 0 || int(t) > len(tables) {
+			return proto.UnknownTable(t, k, len(tables))
+		}
+		s := &specs[t-1]
+		if count[t-1]++; count[t-1] > s.Capacity {
+			return fmt.Errorf("table %q: workload %s loads more than its Capacity of %d records on a node; "+
+				"make that larger", s.Name, m.cluster.Workload.Name(), s.Capacity)
+		}
+		return tables[t-1].Load(uint64(k), v)
 	})
 }
 

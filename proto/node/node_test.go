@@ -211,6 +211,11 @@ func TestConfigurationsThatCannotWorkAreRefused(t *testing.T) {
 		{"negative nodes", func(c *node.LocalConfig) { c.Nodes = -1 }},
 		{"too many fibers", func(c *node.LocalConfig) { c.Fibers = 1 << 20 }},
 		{"unknown mutation", func(c *node.LocalConfig) { c.Mutation = "nonsense" }},
+		{"no workload", func(c *node.LocalConfig) { c.Workload = nil }},
+		{"a nil bank", func(c *node.LocalConfig) { c.Workload = (*smallbank.Bank)(nil) }},
+		{"no placement", func(c *node.LocalConfig) { c.Workload = odd{Workload: c.Workload} }},
+		{"no capacity", func(c *node.LocalConfig) { c.Workload = oddTables(c.Workload, 0) }},
+		{"more records than capacity", func(c *node.LocalConfig) { c.Workload = oddTables(c.Workload, 10) }},
 		{"unknown device", func(c *node.LocalConfig) { c.Device = "shm7" }},
 	} {
 		t.Run(c.name, func(t *testing.T) {

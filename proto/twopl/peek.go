@@ -31,7 +31,7 @@ func (e *Engine) Peek(f *fiber.Fiber, id proto.TableID, k proto.Key, dst []byte)
 		return err
 	}
 	if len(dst) != r.table.valueBytes {
-		return proto.ErrValueSize
+		return proto.WrongSize(id, k, len(dst), r.table.valueBytes)
 	}
 	for range peekTries {
 		missing, err := t.look(0)

@@ -2,6 +2,7 @@ package twopl_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
@@ -143,7 +144,7 @@ func TestPeekIsOfOneMoment(t *testing.T) {
 				bytes int
 				want  error
 			}{{line, 3, proto.ErrValueSize}, {99, 8, proto.ErrUnknownTable}} {
-				if err := e.Peek(f, x.table, keyOn(1, 0), make([]byte, x.bytes)); err != x.want {
+				if err := e.Peek(f, x.table, keyOn(1, 0), make([]byte, x.bytes)); !errors.Is(err, x.want) {
 					t.Errorf("Peek: %v, want %v", err, x.want)
 				}
 			}

@@ -103,6 +103,10 @@ func (t *tx) add(id proto.TableID, k proto.Key) (*record, error) {
 	}
 	tab, err := t.e.table(id)
 	if err != nil {
+		return nil, proto.UnknownTable(id, k, len(t.e.cfg.Tables))
+	}
+	node, err := proto.Home(t.e.cfg.Placement, id, k, len(t.e.cfg.Peers))
+	if err != nil {
 		return nil, err
 	}
 	n := len(t.records)
@@ -117,8 +121,7 @@ func (t *tx) add(id proto.TableID, k proto.Key) (*record, error) {
 	mr, at := t.chunks[n/chunkRecords], n%chunkRecords*t.e.stride
 	size := layout.HeaderBytes + tab.valueBytes
 	t.records = append(t.records, record{table: tab, key: k, lock: lockNone,
-		node: t.e.cfg.Placement.Locate(id, k).Primary,
-		buf:  mr.Bytes()[at : at+size : at+size], sge: mr.SGE(at, size)})
+		node: node, buf: mr.Bytes()[at : at+size : at+size], sge: mr.SGE(at, size)})
 	return &t.records[n], nil
 }
 
@@ -137,7 +140,7 @@ func (t *tx) access(id proto.TableID, k proto.Key, value []byte) (*record, error
 		}
 	}
 	if value != nil && len(value) != r.table.valueBytes {
-		return nil, proto.ErrValueSize
+		return nil, proto.WrongSize(id, k, len(value), r.table.valueBytes)
 	}
 	return r, nil
 }
@@ -196,7 +199,7 @@ func (t *tx) Read(id proto.TableID, k proto.Key, dst []byte) error {
 
 func (t *tx) copyOut(r *record, dst []byte) error {
 	if len(dst) != r.table.valueBytes {
-		return proto.ErrValueSize
+		return proto.WrongSize(r.table.id, r.key, len(dst), r.table.valueBytes)
 	}
 	t.recordRead(r)
 	if !r.live {
@@ -245,7 +248,7 @@ func (t *tx) Write(id proto.TableID, k proto.Key, value []byte) error {
 		return err
 	}
 	if len(value) != r.table.valueBytes {
-		return proto.ErrValueSize
+		return proto.WrongSize(id, k, len(value), r.table.valueBytes)
 	}
 	if !r.live {
 		t.recordRead(r)
@@ -262,7 +265,7 @@ func (t *tx) Insert(id proto.TableID, k proto.Key, value []byte) error {
 		return err
 	}
 	if len(value) != r.table.valueBytes {
-		return proto.ErrValueSize
+		return proto.WrongSize(id, k, len(value), r.table.valueBytes)
 	}
 	t.recordRead(r)
 	if r.live {

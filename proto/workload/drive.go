@@ -25,6 +25,10 @@ type KindCounts struct {
 	Aborts   [proto.ReasonEnd]uint64 // attempts, by reason
 }
 
+// ErrNoClient: a Driver without a client.
+var ErrNoClient = errors.New("no client to draw transactions: the workload's NewClient returned nil, " +
+	"which it must not")
+
 // Driver runs a client's transactions on a fiber. All of it belongs to the fiber's worker.
 type Driver struct {
 	Runner proto.Runner
@@ -50,6 +54,9 @@ type Driver struct {
 // that fail with an error of their own are counted; what ends the run early is that error, and
 // the end of the fiber. It does not allocate.
 func (d *Driver) Run(f *fiber.Fiber) error {
+	if d.Client == nil {
+		return ErrNoClient
+	}
 	d.yieldIn, d.sampleIn = d.yieldEvery(), d.SampleEvery
 	for !d.Over() {
 		if err := d.one(f); err != nil {

@@ -34,7 +34,8 @@ type Workload interface {
 	// Load gives put every record that node holds in the beginning. value is valid during the
 	// call only. It ends with the first error of put.
 	Load(node proto.NodeID, put func(t proto.TableID, k proto.Key, value []byte) error) error
-	// NewClient makes the source of transactions of one fiber on a node. It owns r from then on.
+	// NewClient makes the source of transactions of one fiber on a node; never nil. It owns r from
+	// then on.
 	NewClient(home proto.NodeID, r *rand.Rand) Client
 	// Sums names the sums that the workload's transactions change by known amounts.
 	Sums() []string

@@ -194,7 +194,10 @@ func writable(flag, name string) error {
 	if name == "" || name == "-" {
 		return nil
 	}
-	if i, err := os.Stat(name); err == nil && !i.Mode().IsRegular() && !i.IsDir() {
+	switch i, err := os.Stat(name); {
+	case err == nil && i.IsDir():
+		return fmt.Errorf("--%s: %s is a folder; name a file in it", flag, name)
+	case err == nil && !i.Mode().IsRegular():
 		return nil
 	}
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -207,6 +210,27 @@ func writable(flag, name string) error {
 	}
 	if err != nil {
 		return fmt.Errorf("--%s: %w; name a file in a folder that you may write to", flag, err)
+	}
+	return nil
+}
+
+// noFolder reports a folder where a file is to be read, with what to name instead.
+func noFolder(name, instead string) error {
+	if i, err := os.Stat(name); err == nil && i.IsDir() {
+		return fmt.Errorf("%s is a folder; name a file%s", name, instead)
+	}
+	return nil
+}
+
+// replaceable reports why report.Replace could not write a file that a flag names: it makes another
+// one in the same folder, and gives it the name.
+func replaceable(flag, name string) error {
+	if name == "" || name == "-" {
+		return nil
+	}
+	err := report.MayReplace(name)
+	if err != nil {
+		return fmt.Errorf("--%s: %w", flag, err)
 	}
 	return nil
 }

@@ -79,6 +79,9 @@ type checkDocument struct {
 }
 
 func (a *app) checkFile(ctx context.Context, path string, p *checkFlags) error {
+	if err := noFolder(path, " that drtmd bench --history has written"); err != nil {
+		return err
+	}
 	h, err := history.Open(path)
 	if err != nil {
 		return err

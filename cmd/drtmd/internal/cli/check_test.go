@@ -168,7 +168,7 @@ func TestCheckRefusesWhatIsNoHistory(t *testing.T) {
 		{"an unknown flag", "did you mean --json?", []string{"--jsno", path}, exitUsage},
 		{"a file that is not there", "no such file", []string{path + ".none"}, exitFailed},
 		{"another file", "at offset 0: not a history", []string{other}, exitFailed},
-		{"a directory", "is a directory", []string{t.TempDir()}, exitFailed},
+		{"a folder", "is a folder; name a file that drtmd bench --history has written", []string{t.TempDir()}, exitFailed},
 		{"cut short", "cut short; copy the file again", []string{cut}, exitFailed},
 		{"damaged", "does not match its checksum", []string{damaged}, exitFailed},
 	} {

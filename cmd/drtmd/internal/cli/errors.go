@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"drtmd/cmd/drtmd/internal/bench"
+	"drtmd/cmd/drtmd/internal/config"
 	"drtmd/cmd/drtmd/internal/spelling"
 	"drtmd/cmd/drtmd/internal/transport"
 )
@@ -81,9 +85,12 @@ func flagError(c *cobra.Command, err error) error {
 	}
 	var invalid *pflag.InvalidValueError
 	if errors.As(err, &invalid) {
-		f := invalid.GetFlag()
+		f, text := invalid.GetFlag(), invalid.GetValue()
+		if f.Value.Type() == "duration" && config.IsTime(text) {
+			return tooLong(f.Name, text)
+		}
 		if takes := valueKind(f.Value.Type()); takes != "" {
-			return usagef(hint, "--%s %q is not %s", f.Name, invalid.GetValue(), takes)
+			return usagef(hint, "--%s %q is not %s", f.Name, text, takes)
 		}
 	}
 	return &usageError{text: err.Error(), hint: hint}
@@ -100,10 +107,42 @@ func valueKind(flagType string) string {
 		return "a whole number from 0 to 18446744073709551615"
 	case "duration":
 		return "a time with its unit, such as 500ms or 2s"
+	case "float64":
+		return "a number, such as 0.5"
 	case "bool":
 		return "true or false"
 	}
 	return ""
+}
+
+// longestTime is the bound of every flag that takes a time: ten years. Times are added up in 64 bits
+// of nanoseconds, which are 292 years.
+const longestTime = 87_600 * time.Hour
+
+func tooLong(flag, text string) error {
+	return usagef("", "--%s %s is too long: the longest time is %.0fh, ten years", flag, text,
+		longestTime.Hours())
+}
+
+// checkValues refuses values that a flag's type has and no use of it can mean.
+func checkValues(f *pflag.FlagSet) (err error) {
+	f.Visit(func(f *pflag.Flag) {
+		if err != nil {
+			return
+		}
+		text := f.Value.String()
+		switch f.Value.Type() {
+		case "duration":
+			if d, _ := time.ParseDuration(text); d > longestTime || d < -longestTime {
+				err = tooLong(f.Name, text)
+			}
+		case "float64":
+			if x, _ := strconv.ParseFloat(text, 64); math.IsNaN(x) || math.IsInf(x, 0) {
+				err = usagef("", "--%s %s is not a finite number", f.Name, text)
+			}
+		}
+	})
+	return err
 }
 
 // noArgs refuses arguments.

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -61,9 +62,16 @@ func (a *app) reportCommand() *cobra.Command {
 
 // compare reads all files before it writes any.
 func (a *app) compare(files []string, p *reportFlags) error {
+	if err := errors.Join(replaceable("html", p.html), replaceable("json", p.json)); err != nil {
+		return err
+	}
 	var runs []*report.Read
 	var wrong error
 	for _, f := range files {
+		if err := noFolder(f, " in it, such as "+filepath.Join(f, report.JSONFile)); err != nil {
+			wrong = errors.Join(wrong, err)
+			continue
+		}
 		r, err := report.ReadBench(f)
 		if err != nil {
 			wrong = errors.Join(wrong, err)

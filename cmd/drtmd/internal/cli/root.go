@@ -88,10 +88,11 @@ Exit codes: 0 done, 1 failed, 2 wrong command line, 3 a check failed (bench, che
 		_ = c.Usage() // to stderr
 		return usagef("see drtmd --help", "no command given")
 	}
-	c.PersistentPreRunE = func(*cobra.Command, []string) error {
+	c.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
 		log, err := newLogger(a.stderr, a.logFormat, a.logLevel)
 		if err == nil {
 			a.log = log
+			err = checkValues(c.Flags())
 		}
 		return err
 	}

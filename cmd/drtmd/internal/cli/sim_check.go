@@ -110,6 +110,9 @@ func unknownScenario(name string) error {
 func (r *simRun) loadCost(p *simFlags, given func(string) bool) error {
 	var err error
 	if given("cost") {
+		if err := noFolder(p.cost, ""); err != nil {
+			return fmt.Errorf("cost file: %w", err)
+		}
 		r.options.Cost, err = sim.LoadCost(p.cost)
 		r.costArgs = "--cost " + shellQuote(p.cost)
 		var wrong *sim.CostFileError
@@ -142,6 +145,9 @@ func (r *simRun) parseFaults(text string) error {
 		return nil
 	}
 	if file, ok := strings.CutPrefix(text, "@"); ok {
+		if err := noFolder(file, ""); err != nil {
+			return fmt.Errorf("fault schedule: %w", err)
+		}
 		b, err := os.ReadFile(file)
 		if err != nil {
 			return fmt.Errorf("fault schedule: %w", err)

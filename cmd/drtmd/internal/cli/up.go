@@ -390,8 +390,9 @@ func (n *upNode) stop(log *zap.Logger) {
 }
 
 func removeIfThere(name string) error {
-	if err := os.Remove(name); !errors.Is(err, os.ErrNotExist) {
-		return err
+	err := os.Remove(name)
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil
 	}
-	return nil
+	return err
 }

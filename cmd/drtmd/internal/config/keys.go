@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -107,6 +108,9 @@ func (k Key) set(c *Config, text string) error {
 		v.Set(reflect.ValueOf(list))
 	case time.Duration:
 		d, err := time.ParseDuration(text)
+		if err != nil && IsTime(text) {
+			return fmt.Errorf("%s is too long", text)
+		}
 		if err != nil {
 			return fail()
 		}
@@ -140,6 +144,13 @@ func (k Key) set(c *Config, text string) error {
 	}
 	return nil
 }
+
+// timeSyntax is what time.ParseDuration takes, but for the length.
+var timeSyntax = regexp.MustCompile(`^[-+]?((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h))+$`)
+
+// IsTime reports whether text is a time with its unit, of whatever length: one that
+// time.ParseDuration refuses all the same is longer than 292 years.
+func IsTime(text string) bool { return timeSyntax.MatchString(text) }
 
 // units of sizes, the larger ones first.
 var units = []struct {

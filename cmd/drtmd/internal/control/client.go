@@ -46,13 +46,8 @@ type Client struct {
 
 // Dial makes a client of HOST:PORT or unix:PATH. It connects at the first call.
 func Dial(address string, o DialOptions) (*Client, error) {
-	if !strings.HasPrefix(address, unixPrefix) && !strings.Contains(address, ":") {
-		return nil, fmt.Errorf("address %q: expected HOST:PORT or unix:PATH", address)
-	}
-	if path, ok := strings.CutPrefix(address, unixPrefix); ok {
-		if err := checkPath(path); err != nil {
-			return nil, err
-		}
+	if err := checkAddress(address); err != nil {
+		return nil, err
 	}
 	creds := insecure.NewCredentials()
 	if o.Security != nil {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -75,6 +76,24 @@ func checkPath(path string) error {
 	if len(path) > longestPath {
 		return fmt.Errorf("the path of the socket %s has %d bytes, the system takes %d: name a shorter one",
 			path, len(path), longestPath)
+	}
+	return nil
+}
+
+// checkAddress refuses what cannot be the address of a control plane.
+func checkAddress(address string) error {
+	if path, ok := strings.CutPrefix(address, unixPrefix); ok {
+		if path == "" {
+			return fmt.Errorf("address %q: expected unix:PATH, with the path of a socket", address)
+		}
+		return checkPath(path)
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("address %q: expected HOST:PORT or unix:PATH", address)
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+		return fmt.Errorf("address %q: expected HOST:PORT with a port from 1 to 65535", address)
 	}
 	return nil
 }

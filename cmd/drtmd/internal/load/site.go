@@ -76,8 +76,12 @@ func (s *local) start() error {
 		x := &worker{w: w, latency: newHistograms(kinds), earlier: newHistograms(kinds)}
 		for i := range cfg.Fibers {
 			stream := uint64(int(w.Node)*cfg.Workers+w.Index)<<32 | uint64(i)
-			x.clients = append(x.clients,
-				cfg.Workload.NewClient(w.Node, rand.New(rand.NewPCG(s.o.Seed, stream))))
+			c := cfg.Workload.NewClient(w.Node, rand.New(rand.NewPCG(s.o.Seed, stream)))
+			if c == nil {
+				return fmt.Errorf("workload %s, node %d: %w", cfg.Workload.Name(), w.Node,
+					workload.ErrNoClient)
+			}
+			x.clients = append(x.clients, c)
 		}
 		s.workers = append(s.workers, x)
 		byWorker[w] = x

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // Files of a folder of reports.
@@ -27,12 +28,34 @@ func PrepareFolder(dir string) error {
 				"another folder", filepath.Join(dir, name))
 		}
 	}
-	f, err := os.CreateTemp(dir, ".drtmd-*")
-	if err == nil {
-		err = errors.Join(f.Close(), os.Remove(f.Name()))
-	}
-	if err != nil {
+	if err := mayWrite(dir); err != nil {
 		return fmt.Errorf("folder for the report: %w; name one that you may write to", err)
+	}
+	return nil
+}
+
+// mayWrite reports why no file can be made in a folder.
+func mayWrite(dir string) error {
+	f, err := os.CreateTemp(dir, ".drtmd-*")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// MayReplace says why Replace could not write a file. It touches none that is there.
+func MayReplace(name string) error {
+	i, err := os.Lstat(name)
+	switch {
+	case err == nil && i.IsDir():
+		return fmt.Errorf("%s is a folder; name a file in it", name)
+	case err == nil && !i.Mode().IsRegular():
+		return fmt.Errorf("%s is no regular file, and would be replaced; name another file", name)
+	case strings.HasSuffix(name, "/"):
+		return fmt.Errorf("%s is the name of a folder; name a file", name)
+	}
+	if err := mayWrite(filepath.Dir(name)); err != nil {
+		return fmt.Errorf("%w; name a file in a folder that you may write to", err)
 	}
 	return nil
 }

@@ -145,7 +145,8 @@ func checkPrivate(fd int, path string) error {
 	const op = "open run directory"
 	switch {
 	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
-		return fail(op, path, fmt.Errorf("%w: not a directory", ErrUnsafeDir), "remove it")
+		return fail(op, path, fmt.Errorf("%w: not a directory", ErrUnsafeDir),
+			"name a directory, or a path where there is nothing")
 	case int(st.Uid) != os.Geteuid():
 		err := fmt.Errorf("%w: owned by uid %d", ErrUnsafeDir, st.Uid)
 		return fail(op, path, err, fmt.Sprintf("run as uid %d or name another one", st.Uid))

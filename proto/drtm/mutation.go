@@ -46,6 +46,9 @@ func (m Mutation) Doc() string {
 	return "unknown"
 }
 
+// Equivalent says why no check can find it; "" is one that checks must find.
+func (m Mutation) Equivalent() string { return "" }
+
 // Mutations are all there are.
 func Mutations() []Mutation {
 	var all []Mutation

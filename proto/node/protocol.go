@@ -54,10 +54,13 @@ func (e *TooManyNodesError) Error() string {
 		"use fewer nodes with more workers", e.Nodes, e.Protocol, e.Most)
 }
 
-// Mutation is a deliberate bug of a protocol, for tests that show that checks find it.
+// Mutation is a deliberate bug of a protocol, for tests that show that checks find it: every safety
+// step of a protocol has one that leaves it out.
 type Mutation struct {
 	Name string
 	Doc  string // one line
+	// Equivalent says why no check can find it; "" is one that checks must find.
+	Equivalent string
 }
 
 func (m Mutation) String() string { return m.Name }

@@ -76,7 +76,7 @@ func DrTMConfig(e *Env) (drtm.Config, error) {
 func drtmMutations() []Mutation {
 	var list []Mutation
 	for _, m := range drtm.Mutations() {
-		list = append(list, Mutation{Name: m.String(), Doc: m.Doc()})
+		list = append(list, Mutation{Name: m.String(), Doc: m.Doc(), Equivalent: m.Equivalent()})
 	}
 	return list
 }

@@ -88,11 +88,14 @@ func of(x spec) *scenario.Scenario {
 	if x.short {
 		s.Fibers, s.Until = 2, shortSpan
 	}
+	// A variant of a protocol, such as twopl-local, has the same steps.
+	family, _, _ := strings.Cut(x.protocol, "-")
 	for _, m := range p.Mutations {
-		s.Mutations = append(s.Mutations, scenario.Mutation{Name: m.Name, Doc: m.Doc})
+		s.Mutations = append(s.Mutations, scenario.Mutation{Name: m.Name, Doc: m.Doc, Of: family,
+			Equivalent: m.Equivalent})
 	}
 	if x.protocol == "drtm" {
-		s.Mutations = append(s.Mutations, scenario.Mutation{Name: mutationBeyondDelta,
+		s.Mutations = append(s.Mutations, scenario.Mutation{Name: mutationBeyondDelta, Of: family,
 			Doc: "clocks err by much more than DELTA: not a bug of the code"})
 	}
 	s.Build = func(e *scenario.Env) error {

@@ -58,30 +58,6 @@ func TestRunsUnderFaultsAreStrictlySerializable(t *testing.T) {
 	}
 }
 
-// TestEachMutationIsCaught switches the deliberate bugs on, one at a time: the checks must find each
-// within 1,000 seeds. The last one is none of the code: clocks that are further off than DELTA
-// says, which shows that the checker sees what leases are for.
-func TestEachMutationIsCaught(t *testing.T) {
-	if raceEnabled {
-		t.Skip("the race detector sees nothing here that the run without faults does not show")
-	}
-	for _, c := range []struct{ name, mutation string }{
-		// No transaction of SmallBank has local records and leases, so that leases are confirmed
-		// in no commit of a region there.
-		{"micro", "no-confirm"}, {"micro", "confirm-before-lock"}, {"micro", "softtime-in-valid"},
-		{"micro", "no-incarnation-check"}, {"smallbank", "no-state-check"},
-		{"smallbank", "unlock-before-write-back"}, {"smallbank", mutationBeyondDelta},
-	} {
-		t.Run(c.mutation, func(t *testing.T) {
-			f := search(t, c.name, c.mutation, seedsOfTest).Failure
-			if f == nil {
-				t.Fatalf("no seed of 1..%d shows it", seedsOfTest)
-			}
-			t.Logf("seed %d: %v\n%s", f.Options.Seed, f.Failure, replay(f))
-		})
-	}
-}
-
 // TestCrashAtEveryStep crashes each node at each occurrence of each marked step of a run.
 func TestCrashAtEveryStep(t *testing.T) {
 	if raceEnabled {

@@ -34,10 +34,14 @@ type Scenario struct {
 	Build func(e *Env) error
 }
 
-// Mutation is a deliberate bug of a scenario.
+// Mutation is a deliberate bug of a scenario: a safety step that is left out.
 type Mutation struct {
 	Name string
 	Doc  string // one line
+	// Of is whose step it is, where scenarios share mutations: a protocol, or a layer below.
+	Of string
+	// Equivalent says why no check can find it; "" is one that checks must find.
+	Equivalent string
 }
 
 // Drawing is what a schedule of faults is drawn from.

@@ -144,6 +144,9 @@ func (a *app) listScenarios() error {
 		}
 		for _, m := range s.Mutations {
 			fmt.Fprintf(w, "\t\t  --mutation %s: %s\n", m.Name, m.Doc)
+			if m.Equivalent != "" {
+				fmt.Fprintf(w, "\t\t    no check can find it: %s\n", m.Equivalent)
+			}
 		}
 		steps := strings.Join(s.Steps, "\n")
 		if same, ok := listed[steps]; ok && len(s.Steps) > 0 {

@@ -20,7 +20,7 @@ func crowd() *Scenario {
 	return &Scenario{Name: "crowd", Nodes: 9, MinNodes: 2, MaxNodes: 256, Workers: 10, Fibers: 16,
 		Doc:   "fibers of many workers READ 64 B from random nodes, one in 8 adds to a counter",
 		Until: sim.Millisecond, EventLimit: 1e9,
-		Mutations: []Mutation{{mutationCountTwice, "one addition in 100 is made twice"}},
+		Mutations: []Mutation{{Name: mutationCountTwice, Doc: "one addition in 100 is made twice"}},
 		Build:     buildCrowd}
 }
 

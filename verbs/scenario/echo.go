@@ -43,8 +43,8 @@ func rpcEcho() *Scenario {
 		Doc:   "nodes call each other over datagrams that are lost, doubled, late and reordered",
 		Until: 4 * sim.Millisecond, EventLimit: 20e6,
 		Mutations: []Mutation{
-			{mutationForgetServed, "a server executes a request again that it has answered"},
-			{mutationCallAgain, "a caller repeats a call that failed, as if it had not run"}},
+			{Name: mutationForgetServed, Doc: "a server executes a request again that it has answered"},
+			{Name: mutationCallAgain, Doc: "a caller repeats a call that failed, as if it had not run"}},
 		Draw: draw(12, []weight{
 			{sim.DropDatagrams, 4}, {sim.DuplicateDatagrams, 4}, {sim.ReorderDatagrams, 4},
 			{sim.DelayDatagrams, 3}, {sim.CutLink, 1}, {sim.Partition, 1}, {sim.CrashNode, 2},

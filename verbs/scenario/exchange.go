@@ -45,8 +45,8 @@ func exchange() *Scenario {
 		Steps: []string{stepBeforeLock, stepAfterLock, stepAfterRead, stepAfterFirst, stepAfterSecond,
 			stepAfterUnlock, stepBeforeRepair},
 		Mutations: []Mutation{
-			{mutationNoRecovery, "a client that finds its own lock takes it for taken just now"},
-			{mutationUnlockFirst, "the lock is released before the second word is written"}},
+			{Name: mutationNoRecovery, Doc: "a client that finds its own lock takes it for taken just now"},
+			{Name: mutationUnlockFirst, Doc: "the lock is released before the second word is written"}},
 		Draw: func(d *Drawing) sim.Schedule {
 			// Without faults the rounds of a client take some 50 us.
 			return drawWithin(d, 6, 200*sim.Microsecond, 200*sim.Microsecond, []weight{

@@ -34,8 +34,9 @@ func leaseClock() *Scenario {
 		Doc:   "clients take a lease on node n0 that ends at a time; their clocks err by DELTA",
 		Until: span, EventLimit: 20e6,
 		Mutations: []Mutation{
-			{mutationNoDelta, "the lease is used to its end and taken at its end, without DELTA"},
-			{mutationBeyondDelta, "clocks err by up to three times DELTA: not a bug of the code"}},
+			{Name: mutationNoDelta, Doc: "the lease is used to its end and taken at its end, without DELTA"},
+			{Name: mutationBeyondDelta,
+				Doc: "clocks err by up to three times DELTA: not a bug of the code"}},
 		Draw: func(d *Drawing) sim.Schedule {
 			return append(drawClocks(d, span), weights(d)...)
 		},

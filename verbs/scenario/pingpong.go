@@ -30,8 +30,8 @@ func pingPong() *Scenario {
 	return &Scenario{Name: "ping-pong", Nodes: 2, MinNodes: 2, MaxNodes: 64, Even: true,
 		Doc:   "pairs of nodes WRITE a numbered message of 5 lines into each other's memory",
 		Until: 3 * sim.Millisecond, EventLimit: 20e6,
-		Mutations: []Mutation{{mutationFirstWord,
-			"the receiver looks at the first word of a message, not at the last"}},
+		Mutations: []Mutation{{Name: mutationFirstWord,
+			Doc: "the receiver looks at the first word of a message, not at the last"}},
 		Draw: draw(8, []weight{
 			{sim.DelayRC, 3}, {sim.CutLink, 3}, {sim.Partition, 1}, {sim.BreakQPs, 3},
 			{sim.PauseNode, 2}, {sim.PauseWorker, 1}, {sim.SlowNIC, 2}, {sim.StepClock, 1},

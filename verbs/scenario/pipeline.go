@@ -31,8 +31,8 @@ func pipeline() *Scenario {
 		Doc:   "items pass bounded queues of fibers on each node, and RPCs between the nodes",
 		Until: 3 * sim.Millisecond, EventLimit: 20e6,
 		Mutations: []Mutation{
-			{mutationTwoSenders, "two fibers take from the queue that leads to the next node"},
-			{mutationDropLate, "an item that waits long for room in a queue is dropped"}},
+			{Name: mutationTwoSenders, Doc: "two fibers take from the queue that leads to the next node"},
+			{Name: mutationDropLate, Doc: "an item that waits long for room in a queue is dropped"}},
 		Draw: draw(10, []weight{
 			{sim.DropDatagrams, 3}, {sim.DuplicateDatagrams, 3}, {sim.ReorderDatagrams, 3},
 			{sim.DelayDatagrams, 2}, {sim.CutLink, 1}, {sim.PauseNode, 3},

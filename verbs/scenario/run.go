@@ -86,8 +86,8 @@ func prepare(s *Scenario, o *Options) (*Env, error) {
 		return nil, err
 	}
 	s.drawDimensions(o, world.Rand("dimensions"))
-	e := &Env{World: world, settings: o.Settings, Nodes: o.Nodes, Workers: o.Workers, Fibers: o.Fibers, Until: s.Until,
-		Mutation: o.Mutation, schedule: o.Faults}
+	e := &Env{World: world, settings: o.Settings, Nodes: o.Nodes, Workers: o.Workers,
+		Fibers: o.Fibers, Until: s.Until, Mutation: o.Mutation, schedule: o.Faults}
 	if err := s.Build(e); err != nil {
 		e.kill()
 		return nil, fmt.Errorf("scenario %s: %w", s.Name, err)

@@ -17,8 +17,9 @@ func counterStorm() *Scenario {
 		Doc:   "every node adds to a counter on every other, by FAA and by READ and CAS",
 		Until: 4 * sim.Millisecond, EventLimit: 20e6,
 		Mutations: []Mutation{
-			{mutationBlindRetry, "an addition that failed is made again, as if it never happened"},
-			{mutationLostUpdate, "the value is read, and written back plus one without a CAS"}},
+			{Name: mutationBlindRetry,
+				Doc: "an addition that failed is made again, as if it never happened"},
+			{Name: mutationLostUpdate, Doc: "the value is read, and written back plus one without a CAS"}},
 		Draw: draw(12, []weight{
 			{sim.CrashNode, 2}, {sim.BreakQPs, 2}, {sim.CutLink, 3}, {sim.Partition, 1},
 			{sim.DelayRC, 3}, {sim.SlowNIC, 1}, {sim.PauseNode, 1}, {sim.PauseWorker, 1},

@@ -88,10 +88,11 @@ type RTRAttr struct {
 	ServiceLevel    uint8
 }
 
-// RTSAttr are the options of the transition to RTS. The zero value has sane defaults.
+// RTSAttr are the options of the transition to RTS. The zero value has sane defaults. Retries are
+// always bounded: see GivesUpIn.
 type RTSAttr struct {
-	Timeout     int // 5-bit code, 4.096 us * 2^Timeout; 0 = 14 (67 ms). Infinite is not offered.
-	RetryCount  int // 3 bits; 0 = 7; -1 = none
+	Timeout     int // 5-bit code, 4.096 us * 2^Timeout; 0 = 15 (134 ms). Infinite is not offered.
+	RetryCount  int // 1..6; 0 = 6; -1 = none. 7 is refused: Soft-RoCE never gives up then
 	RNRRetry    int // 3 bits without 7, which means for ever; 0 = 6; -1 = none
 	MaxRdAtomic int // READs and atomics in flight; 0 = what both sides allow; -1 = none
 }

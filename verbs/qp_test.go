@@ -15,7 +15,7 @@ func TestDefaultsOfTheTransitions(t *testing.T) {
 		rtr.HopLimit != 64 {
 		t.Errorf("RTR got %+v", rtr)
 	}
-	if rts.Timeout != 14 || rts.RetryCount != 7 || rts.RNRRetry != 6 || rts.MaxRdAtomic != 16 {
+	if rts.Timeout != 15 || rts.RetryCount != 6 || rts.RNRRetry != 6 || rts.MaxRdAtomic != 16 {
 		t.Errorf("RTS got %+v", rts)
 	}
 	if r.qp.PathMTU() != 1024 || r.qp.MaxRdAtomic() != 16 || r.qp.State() != StateRTS {
@@ -89,7 +89,7 @@ func TestAttributesOutOfRange(t *testing.T) {
 		{RTR: RTRAttr{MinRNRTimer: 32}}, {RTR: RTRAttr{MinRNRTimer: -1}},
 		{RTR: RTRAttr{ServiceLevel: 16}}, {RTR: RTRAttr{MaxDestRdAtomic: 65}},
 		{RTS: RTSAttr{Timeout: 32}}, {RTS: RTSAttr{Timeout: -1}},
-		{RTS: RTSAttr{RetryCount: 8}}, {RTS: RTSAttr{RetryCount: -2}},
+		{RTS: RTSAttr{RetryCount: 7}}, {RTS: RTSAttr{RetryCount: 8}}, {RTS: RTSAttr{RetryCount: -2}},
 		{RTS: RTSAttr{RNRRetry: 7}}, {RTS: RTSAttr{RNRRetry: 8}}, {RTS: RTSAttr{RNRRetry: -2}},
 	} {
 		r := newRig(t, rigConfig{reset: true})

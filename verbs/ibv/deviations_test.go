@@ -24,6 +24,7 @@ var deviationChecks = map[string]func(t *testing.T) error{
 	"receive buffer with a bad lkey":      badBuffer,
 	"request with a bad lkey":             badRequest,
 	"request while the interface is down": noRoute,
+	"retry count 7":                       endlessRetries,
 	"receive posted in the error state":   keptReceive,
 	"QP that failed as a target":          silentTarget,
 	"GRH flag of an RC receive":           grhFlag,
@@ -269,6 +270,27 @@ func noRoute(t *testing.T) error {
 	}
 	if took := time.Since(start); took > 60*time.Millisecond { // one timeout is 67 ms
 		return fmt.Errorf("it took %s", took)
+	}
+	return nil
+}
+
+// endlessRetries: with a timeout of 1 ms seven retries would take 8 ms, or 32 with ticks of 4.
+func endlessRetries(t *testing.T) error {
+	for _, c := range []struct {
+		count int
+		ends  bool
+		limit time.Duration
+	}{{6, true, patience}, {7, false, 3 * time.Second}} {
+		r := newRaw(t, rawConfig{Type: verbs.RC, RTS: verbs.RTSAttr{Timeout: 8,
+			RetryCount: c.count}})
+		check(t, r.b.Close())
+		start := time.Now()
+		r.a.send(r.wr(verbs.OpWrite, 1, 0, 8, 64))
+		got := r.a.take(1, c.limit)
+		t.Logf("count %d: %+v after %s", c.count, got, time.Since(start))
+		if ended := len(got) == 1 && got[0].Status == verbs.WCRetryExcErr; ended != c.ends {
+			return fmt.Errorf("count %d: %+v", c.count, got)
+		}
 	}
 	return nil
 }

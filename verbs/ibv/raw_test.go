@@ -35,6 +35,7 @@ type rawConfig struct {
 	MinRNR        int
 	Unconnected   bool
 	MaxDestAtomic int
+	RTS           verbs.RTSAttr // the zero value: a timeout of 67 ms, 6 retries
 }
 
 // pinned reports whether the kernel is the one that the table speaks of.
@@ -111,8 +112,12 @@ func (r *raw) connect(q, peer *rawQP, o rawConfig) {
 		e = &verbs.Endpoint{GID: r.gid().GID, QPN: peer.qpn, PSN: 100}
 	}
 	check(r.t, q.ToRTR(e, rtr))
-	check(r.t, q.ToRTS(100, verbs.RTSAttr{Timeout: 14, RetryCount: 7, RNRRetry: 6,
-		MaxRdAtomic: 16}))
+	rts := o.RTS
+	if rts == (verbs.RTSAttr{}) {
+		rts = verbs.RTSAttr{Timeout: 14, RetryCount: 6}
+	}
+	rts.RNRRetry, rts.MaxRdAtomic = 6, 16
+	check(r.t, q.ToRTS(100, rts))
 }
 
 // sge is a piece of the one region.

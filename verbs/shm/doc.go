@@ -35,7 +35,7 @@
 // fabric whether the owner is alive. If it is dead, the line is taken over and rolled forward or
 // back; a CAS or FAA has happened or has not. If it is only stopped, the line stays its own, and
 // the others' operations end with RETRY_EXC_ERR after 4.096 us * 2^Timeout * (RetryCount + 1)
-// of their QP, half a second by default; the completion's vendor error (VendorLine...) says why.
+// of their QP, 0.94 s by default; the completion's vendor error (VendorLine...) says why.
 // The first use of a peer's memory needs that peer's process to run and gets two seconds at
 // least. Under every line lock the initiator looks again whether its QP, the peer's QP and the MR
 // are still good: one that was fenced while it slept changes nothing. A datagram slot claimed by

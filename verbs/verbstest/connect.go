@@ -105,6 +105,7 @@ func badAttributes(p *Proc) {
 	for what, s := range map[string]verbs.RTSAttr{
 		"timeout 32":           {Timeout: 32},
 		"timeout -1":           {Timeout: -1},
+		"retry for ever":       {RetryCount: 7},
 		"retry count 8":        {RetryCount: 8},
 		"retry count -2":       {RetryCount: -2},
 		"RNR retry for ever":   {RNRRetry: 7},
@@ -213,7 +214,7 @@ func toNowhere(p *Proc) {
 	p.Must("connect", x.qp.Connect(&peer, quick))
 	before := p.Now()
 	x.fail(verbs.WR{ID: 1, Op: verbs.OpSend}, verbs.WCRetryExcErr)
-	p.inRetryTime(before)
+	p.inRetryTime(before, quick.RTS)
 }
 
 func endpointBytes(p *Proc) {

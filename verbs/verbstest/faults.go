@@ -20,6 +20,7 @@ func faultCases() []Case {
 		Case{Name: "faults/in error posts are taken and flushed", Body: postInError},
 		Case{Name: "faults/a failure leaves the other connections alone", Body: otherConnections},
 		Case{Name: "faults/a peer's QP that is destroyed is noticed in time", Body: peerGone},
+		Case{Name: "faults/the default retries end in the stated time", Body: defaultRetriesEnd},
 		Case{Name: "faults/a peer's QP destroyed under load is noticed", Body: peerGoneUnderLoad},
 		Case{Name: "faults/a peer that closes everything under load is noticed",
 			Body: peerDropsAll},
@@ -208,18 +209,41 @@ func peerGone(p *Proc) {
 	x.far.ask(request{Do: "close-qp"})
 	before := p.Now()
 	x.fail(x.target(verbs.OpRead, 0, 64), verbs.WCRetryExcErr)
-	p.inRetryTime(before)
+	p.inRetryTime(before, quick.RTS)
 	x.side.renew()
 	y := &pair{side: x.side, far: x.far.peer.newSide(spec{})}
 	y.connect(verbs.ConnectAttr{}, verbs.ConnectAttr{})
 	y.works()
 }
 
-// inRetryTime checks that a failure since then came within the stated time: the specification
-// lets a try take up to four times 4.096 us * 2^Timeout. The rest is for the machine's own delays.
-func (p *Proc) inRetryTime(since time.Duration) {
-	a := quick.RTS
-	limit := 4*4096*time.Nanosecond<<a.Timeout*time.Duration(a.RetryCount+1) + p.Patience/5
+// defaultRetriesEnd: a program that says nothing of retries is told of a peer that does not answer,
+// for each kind of request; and the largest count that can be asked for ends as well.
+func defaultRetriesEnd(p *Proc) {
+	for _, a := range []verbs.RTSAttr{{}, {Timeout: 12, RetryCount: 6}} {
+		var all []*pair
+		for range 3 {
+			x := p.pair(spec{Connect: verbs.ConnectAttr{RTS: a}}, spec{})
+			x.works()
+			x.far.ask(request{Do: "close-qp"})
+			all = append(all, x)
+		}
+		before := p.Now()
+		for i, op := range []verbs.Opcode{verbs.OpRead, verbs.OpWrite, verbs.OpFAA} {
+			wr := all[i].target(op, 0, 8)
+			wr.ID, wr.Flags = 1, verbs.FlagSignaled
+			all[i].post(wr)
+		}
+		for _, x := range all {
+			x.failed(p.wait(x.scq, 1)[0], 1, verbs.WCRetryExcErr)
+		}
+		p.inRetryTime(before, a)
+	}
+}
+
+// inRetryTime checks that a failure since then came within the stated time. The rest is for the
+// machine's own delays.
+func (p *Proc) inRetryTime(since time.Duration, a verbs.RTSAttr) {
+	limit := a.GivesUpIn() + p.Patience/5
 	took := p.Now() - since
 	if took > limit {
 		p.Fatalf("the failure came after %s, stated are %s", took, limit)

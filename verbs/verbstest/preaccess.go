@@ -108,7 +108,7 @@ func preAccessStallsOn(p *Proc) {
 	if s := x.farWrite(0, 8); s != verbs.WCRetryExcErr {
 		p.Fatalf("a WRITE that is stalled on: %s", s)
 	}
-	p.inRetryTime(before)
+	p.inRetryTime(before, quick.RTS)
 	p.Must("remove the hook", x.mr.SetPreAccess(nil))
 	x.reconnect()
 }

@@ -79,7 +79,7 @@ func (x *pair) failsSoon(since time.Duration) {
 		wc := x.do(wr)
 		if wc.Status != verbs.WCSuccess {
 			x.failed(wc, i, verbs.WCRetryExcErr)
-			x.p.inRetryTime(since)
+			x.p.inRetryTime(since, quick.RTS)
 			return
 		}
 		x.p.Pause()

@@ -10,9 +10,11 @@ GO := scripts/go
 BOOTSTRAP := scripts/bootstrap.sh
 
 # Packages that the race detector runs, e.g. make test-race RACE_PACKAGES=./verbs/shm/... Those of
-# RACE_NOT count for a long time in a single goroutine.
+# RACE_NOT run in one goroutine, simulate or count, and make test has run them; of RACE_SEARCH, the
+# tests of searches on several cores.
 RACE_PACKAGES ?= ./...
-RACE_NOT := /workload/lookup$$
+RACE_NOT := /(workload/lookup|verbs/sim|verbs/scenario|proto/scenario)$$
+RACE_SEARCH := -run 'Search|Jobs' ./verbs/scenario
 # How long make soak searches, per fuzz target and per repeated stress test.
 SOAK_TIME ?= 5m
 # NATIVE=1 makes test-rxe use this machine's own rxe link instead of the virtual machine.
@@ -39,7 +41,8 @@ test: ## run every test that needs no virtual machine
 
 test-race: ## run the tests under the race detector
 	@$(BOOTSTRAP) build
-	$(GO) test -race -count=1 $$($(GO) list $(RACE_PACKAGES) | grep -v '$(RACE_NOT)')
+	$(GO) test -race -count=1 $$($(GO) list $(RACE_PACKAGES) | grep -vE '$(RACE_NOT)')
+	$(GO) test -race -count=1 $(RACE_SEARCH)
 
 test-rxe: ## run tests on Soft-RoCE, in a virtual machine (NATIVE=1: on this machine)
 	@$(BOOTSTRAP) build

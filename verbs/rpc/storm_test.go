@@ -31,7 +31,7 @@ func (l *ledger) run(req, resp []byte) (int, error) {
 // seeds is how many of n runs in virtual time a test makes: where the tests are run for the sake of
 // a device, which such runs do not touch, few.
 func seeds(n uint64) uint64 {
-	if testing.Short() || os.Getenv("DRTMD_REQUIRE") != "" {
+	if testing.Short() || raceEnabled || os.Getenv("DRTMD_REQUIRE") != "" {
 		return min(n, 2)
 	}
 	return n

@@ -57,10 +57,7 @@ func (t *tx) acquire() error {
 // leaseEnd is when leases that are taken now shall end, by softtime: an old one only makes them
 // shorter.
 func (t *tx) leaseEnd() time.Duration {
-	if t.decl.ReadOnly {
-		return t.e.soft + t.e.cfg.LeaseReadOnly
-	}
-	return t.e.soft + t.e.cfg.Lease
+	return t.e.soft + t.e.lasts(t.decl.ReadOnly)
 }
 
 // places finds the place of every record that is reached by verbs: one-sided look-ups at other
@@ -259,11 +256,11 @@ func (t *tx) stale(it *item) error {
 
 // valid is VALID for the common end of the leases, by the real clock.
 func (t *tx) valid() bool {
-	now := t.e.soft
+	now, delta := t.e.soft, t.e.softDelta
 	if t.e.cfg.Mutation != SoftTimeInValid {
-		now = t.e.clock.Now()
+		now, delta = t.e.now()
 	}
-	return Valid(t.end, now, t.e.cfg.Delta)
+	return Valid(t.end, now, delta)
 }
 
 // Confirm reports whether all leases are still valid (COMMIT, lines 1 to 3). The commit of the

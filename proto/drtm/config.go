@@ -31,12 +31,14 @@ type Config struct {
 	Cache  *remote.Cache // of the locations at peers, shared by the machine's workers; nil: none
 
 	Placement proto.Placement
-	// Clock counts from the cluster's epoch, and Delta bounds its error on every machine: two
-	// clocks may be 2 Delta apart (design decision 10).
-	Clock verbs.Clock
-	Delta time.Duration
+	// Clock counts from the cluster's epoch, and Delta bounds its error: two clocks may be 2 Delta
+	// apart (design decision 10). A BoundedClock tells its error itself. WorstDelta is the largest
+	// Delta of all machines, by which lengths of leases are chosen; 0: Delta.
+	Clock      verbs.Clock
+	Delta      time.Duration
+	WorstDelta time.Duration
 	// Lease and LeaseReadOnly are what leases last from START on; 0: the longer of the paper's
-	// and the multiple of RoundTrip that Leases says.
+	// and the multiple of RoundTrip, and WorstDelta on top, as Leases says.
 	Lease         time.Duration
 	LeaseReadOnly time.Duration
 	RoundTrip     time.Duration // of a small READ of a peer
@@ -97,7 +99,8 @@ var ErrConfig = errors.New("drtm configuration")
 
 // defaults fills in what was left 0.
 func (c *Config) defaults() {
-	lease, readOnly := Leases(c.RoundTrip)
+	c.WorstDelta = max(c.WorstDelta, c.Delta)
+	lease, readOnly := Leases(c.RoundTrip, c.WorstDelta)
 	setDefault(&c.Lease, lease)
 	setDefault(&c.LeaseReadOnly, readOnly)
 	setDefault(&c.RegionAborts, DefaultRegionAborts)
@@ -116,6 +119,13 @@ func setDefault[T comparable](p *T, v T) {
 	}
 }
 
+// tooShort refuses the length of a lease that was asked for.
+func tooShort(name string, lease, delta time.Duration) error {
+	return fmt.Errorf("%w: %s %s: the clocks of this cluster may be wrong by %s each, and a read "+
+		"lease of at most twice that is never of use: make it longer than %s, or leave it out: leases "+
+		"then follow the clocks' error", ErrConfig, name, lease, delta, 2*delta)
+}
+
 // check reports what cannot work.
 func (c *Config) check() error {
 	switch {
@@ -130,9 +140,12 @@ func (c *Config) check() error {
 	case len(c.Tables) != len(c.Specs):
 		return fmt.Errorf("%w: %d tables and %d specifications of tables", ErrConfig,
 			len(c.Tables), len(c.Specs))
-	case c.Delta < 0 || c.Lease <= 2*c.Delta || c.LeaseReadOnly <= 2*c.Delta:
-		return fmt.Errorf("%w: leases of %s and %s are never valid with a clock error of %s: "+
-			"make them longer than twice that", ErrConfig, c.Lease, c.LeaseReadOnly, c.Delta)
+	case c.Delta < 0:
+		return fmt.Errorf("%w: a clock error of %s", ErrConfig, c.Delta)
+	case c.Lease <= 2*c.WorstDelta:
+		return tooShort("lease", c.Lease, c.WorstDelta)
+	case c.LeaseReadOnly <= 2*c.WorstDelta:
+		return tooShort("lease-read-only", c.LeaseReadOnly, c.WorstDelta)
 	case c.Scope == verbs.AtomicNone:
 		return fmt.Errorf("%w: the device has no atomics: choose another", ErrConfig)
 	}

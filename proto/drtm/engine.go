@@ -17,8 +17,11 @@ import (
 type Engine struct {
 	cfg       Config
 	clock     verbs.Clock
+	bounded   BoundedClock  // clock, if that is one; else nil
 	soft      time.Duration // softtime
-	glob      bool          // CPU and NIC atomics exclude each other: line words
+	softDelta time.Duration // the clock's error then
+	fixed     fixedLeases
+	glob      bool // CPU and NIC atomics exclude each other: line words
 	stats     proto.Stats
 	counts    Counts
 	tickets   tickets
@@ -31,6 +34,9 @@ type Engine struct {
 	debts     proto.Debts
 	recording *history.Recorder
 }
+
+// fixedLeases says which lengths the configuration has named.
+type fixedLeases struct{ lease, readOnly bool }
 
 // Counts are what an engine counts beside proto.Stats.
 type Counts struct {
@@ -61,13 +67,16 @@ const (
 // New makes the engine of a worker, on its thread and before any transaction runs anywhere. It
 // registers the RPC handlers with which other machines have entries made here.
 func New(cfg Config) (*Engine, error) {
+	fixed := fixedLeases{cfg.Lease != 0, cfg.LeaseReadOnly != 0}
 	cfg.defaults()
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
 	now := cfg.Clock.Now()
-	e := &Engine{cfg: cfg, clock: cfg.Clock, soft: now, glob: cfg.Memory.Words != nil,
+	e := &Engine{cfg: cfg, clock: cfg.Clock, fixed: fixed, glob: cfg.Memory.Words != nil,
 		tickets: newTickets(uint16(cfg.Index), now), recording: cfg.Recorder}
+	e.bounded, _ = cfg.Clock.(BoundedClock)
+	e.soft, e.softDelta = e.now()
 	e.cfg.Region.Flag = cfg.Worker.RegionFlag()
 	e.hints.init()
 	if err := e.host.init(e); err != nil {
@@ -119,12 +128,12 @@ func (e *Engine) Regions() htm.Stats {
 type softTime struct{ e *Engine }
 
 func (s softTime) Completed(*verbs.WC) {}
-func (s softTime) Flush()              { s.e.soft = s.e.clock.Now() }
+func (s softTime) Flush()              { s.e.soft, s.e.softDelta = s.e.now() }
 func (s softTime) Fence(error)         {}
 func (s softTime) Close() error        { return nil }
 
 // expired is EXPIRED by softtime.
-func (e *Engine) expired(end time.Duration) bool { return Expired(end, e.soft, e.cfg.Delta) }
+func (e *Engine) expired(end time.Duration) bool { return Expired(end, e.soft, e.softDelta) }
 
 // take gives a transaction object: for another attempt the one that made the attempts before, if
 // it is free, since it counts what they ran into.

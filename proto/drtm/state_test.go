@@ -74,17 +74,18 @@ func TestLeaseIsNeitherValidNorExpiredAroundItsEnd(t *testing.T) {
 	}
 }
 
-func TestLeasesFollowTheRoundTrip(t *testing.T) {
+func TestLeasesFollowTheRoundTripAndTheClocks(t *testing.T) {
 	tests := []struct {
 		name         string
-		trip         time.Duration
+		trip, delta  time.Duration
 		lease, rolls time.Duration
 	}{
-		{"the paper's network", 3 * us, 400 * us, time.Millisecond},
-		{"Soft-RoCE", 300 * us, 9600 * us, 24 * time.Millisecond},
+		{"the paper's network", 3 * us, 0, 400 * us, time.Millisecond},
+		{"Soft-RoCE", 300 * us, 0, 9600 * us, 24 * time.Millisecond},
+		{"a fast network, clocks of two machines", 3 * us, 1360 * us, 4480 * us, 5080 * us},
 	}
 	for _, x := range tests {
-		if l, ro := drtm.Leases(x.trip); l != x.lease || ro != x.rolls {
+		if l, ro := drtm.Leases(x.trip, x.delta); l != x.lease || ro != x.rolls {
 			t.Errorf("%s: %v and %v, want %v and %v", x.name, l, ro, x.lease, x.rolls)
 		}
 	}
@@ -105,6 +106,9 @@ func TestConfigurationsThatCannotWorkAreRefused(t *testing.T) {
 		{"too many workers", func(c *drtm.Config) { c.Index = drtm.MaxWorkers }},
 		{"tables without specifications", func(c *drtm.Config) { c.Tables = make([]*store.Table, 1) }},
 		{"leases within the clock error", func(c *drtm.Config) { c.Delta, c.Lease = 10*us, 20*us }},
+		{"leases within another's clock error", func(c *drtm.Config) {
+			c.WorstDelta, c.LeaseReadOnly = 10*us, 20*us
+		}},
 		{"no atomics", func(c *drtm.Config) { c.Scope = verbs.AtomicNone }},
 	}
 	for _, x := range tests {

@@ -53,6 +53,10 @@ func NewRecorder(o Options) *Recorder {
 	return &Recorder{options: o}
 }
 
+// SetClockError says how wrong the clock has been, once that is known: before Close, and the same of
+// all workers of a node.
+func (r *Recorder) SetClockError(ns int64) { r.options.Clock.ErrorNs = ns }
+
 // Begin starts a transaction at startNs on the recorder's clock. The Txn is the caller's until
 // End.
 func (r *Recorder) Begin(startNs int64) *Txn {

@@ -112,6 +112,9 @@ func (c *Cluster) History() (*history.History, error) {
 	if c.Config.Record == nil {
 		return nil, nil
 	}
+	for _, m := range c.Members {
+		m.worstError()
+	}
 	var segments []*history.Segment
 	for _, w := range c.Workers() {
 		s, err := w.Recorder.Close()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"time"
 
 	"drtmd/proto"
 	"drtmd/store/layout"
@@ -14,10 +15,11 @@ import (
 
 // Descriptor is what other members must know of one.
 type Descriptor struct {
-	Node    proto.NodeID
-	Memory  verbs.RemoteMR
-	Tables  []layout.Descriptor
-	Workers []WorkerDescriptor
+	Node       proto.NodeID
+	Memory     verbs.RemoteMR
+	ClockError time.Duration // bound of the member's, see MemberConfig
+	Tables     []layout.Descriptor
+	Workers    []WorkerDescriptor
 }
 
 // WorkerDescriptor is how a member's worker is reached.
@@ -36,7 +38,8 @@ const (
 	maxTables       = 256
 	maxWorkers      = 256
 	maxNodes        = 1024
-	headBytes       = 4 + 2 + 2 + 2 + 2 + 4 + 8 + 8
+	maxClockError   = time.Hour
+	headBytes       = 4 + 2 + 2 + 2 + 2 + 4 + 8 + 8 + 8
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -44,8 +47,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // MarshalBinary encodes the descriptor, little endian:
 //
 //	 0  magic "dRnd" 4 | node 2 | tables 2 | workers 2 | nodes 2 | rkey 4
-//	16  address 8 | length 8
-//	32  the tables, each of layout.DescriptorBytes
+//	16  address 8 | length 8 | clock error in ns 8
+//	40  the tables, each of layout.DescriptorBytes
 //	    the workers, each nodes endpoints of 64 and an RPC address of 72
 //	    CRC-32C of everything before 4
 func (d Descriptor) MarshalBinary() ([]byte, error) {
@@ -62,6 +65,7 @@ func (d Descriptor) MarshalBinary() ([]byte, error) {
 	b = le.AppendUint32(b, d.Memory.RKey)
 	b = le.AppendUint64(b, d.Memory.Addr)
 	b = le.AppendUint64(b, d.Memory.Length)
+	b = le.AppendUint64(b, uint64(d.ClockError))
 	add := func(p []byte, err error) error {
 		b = append(b, p...)
 		return err
@@ -118,6 +122,10 @@ func decode(b []byte) (Descriptor, error) {
 	d.Node = proto.NodeID(le.Uint16(b[4:]))
 	d.Memory = verbs.RemoteMR{RKey: le.Uint32(b[12:]), Addr: le.Uint64(b[16:]),
 		Length: le.Uint64(b[24:])}
+	d.ClockError = time.Duration(le.Uint64(b[32:]))
+	if d.ClockError < 0 || d.ClockError > maxClockError {
+		return d, fmt.Errorf("a clock error of %d ns", le.Uint64(b[32:]))
+	}
 	b = b[headBytes:]
 	d.Tables = make([]layout.Descriptor, tables)
 	for i := range d.Tables {

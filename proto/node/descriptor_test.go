@@ -14,7 +14,8 @@ import (
 func described(nodes, workers int) Descriptor {
 	e := verbs.Endpoint{Provider: "shm", Type: verbs.RC, Link: verbs.LinkMemory, ActiveMTU: 4096,
 		GID: verbs.GID{1, 2, 3}, QPN: 7, PSN: 9, MaxRdAtomic: 16}
-	d := Descriptor{Node: 1, Memory: verbs.RemoteMR{Addr: 0x1000, Length: 1 << 20, RKey: 5}}
+	d := Descriptor{Node: 1, Memory: verbs.RemoteMR{Addr: 0x1000, Length: 1 << 20, RKey: 5},
+		ClockError: 123}
 	d.Tables = append(d.Tables, store.For(1, "t", 8, 100).Descriptor(0),
 		store.For(2, "u", 16, 10).Descriptor(1<<16))
 	for range workers {

@@ -39,7 +39,7 @@ type Part struct {
 	Exchange func(own []Descriptor) ([]Descriptor, error)
 	// Connected is called when the own queue pairs are connected, and returns when all are.
 	Connected func() error
-	// Clock is the time since the cluster's epoch, wrong by at most ClockError.
+	// Clock is the time since the cluster's epoch, wrong by at most ClockError: see MemberConfig.
 	Clock      verbs.Clock
 	ClockError time.Duration
 }
@@ -99,12 +99,11 @@ func (c *Cluster) buildLocal(ctx context.Context, cfg *LocalConfig, t *threads,
 		t.list = append(t.list, th)
 	}
 	t.clock = verbs.NewMonotonicClock()
-	recorder := history.Clock{Name: "machine", ErrorNs: monotonicErrorNs}
-	var clockError time.Duration
+	clockError := time.Duration(monotonicErrorNs)
 	if p := cfg.Part; p != nil {
-		t.clock, clockError = p.Clock, p.ClockError
-		recorder.ErrorNs += int64(clockError)
+		t.clock, clockError = p.Clock, clockError+p.ClockError
 	}
+	recorder := history.Clock{Name: "machine", ErrorNs: int64(clockError)}
 	for place, n := range members {
 		if err := context.Cause(ctx); err != nil {
 			return err

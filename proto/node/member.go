@@ -28,7 +28,8 @@ type MemberConfig struct {
 	// NewWorker makes worker i on its thread or core.
 	NewWorker func(i int, cfg fiber.WorkerConfig) (*fiber.Worker, error)
 	// Clock is the time since the cluster's epoch as the member knows it, wrong by at most
-	// ClockError.
+	// ClockError; one with a method Reading, as SyncedClock has, knows its error at any time, and
+	// ClockError is what that is at most as a rule.
 	Clock      verbs.Clock
 	ClockError time.Duration
 	// RecorderClock is what histories are recorded by; RecorderName and RecorderError describe
@@ -151,8 +152,9 @@ func (m *Member) newWorker(i int) (*Worker, error) {
 	e := &w.Env
 	*e = Env{Node: m.ID, Index: i, Fibers: c.Fibers, Specs: c.Workload.Tables(), MR: m.mr,
 		Cache: m.cache, Placement: c.Workload.Placement(), Clock: m.cfg.Clock,
-		ClockError: m.cfg.ClockError, RecorderClock: m.cfg.RecorderClock,
-		Scope: m.cfg.Context.Attr().Atomic, Mutation: c.Mutation,
+		ClockError: m.cfg.ClockError, WorstClockError: m.cfg.ClockError,
+		RecorderClock: m.cfg.RecorderClock,
+		Scope:         m.cfg.Context.Attr().Atomic, Mutation: c.Mutation,
 		Lease: c.Lease, LeaseReadOnly: c.LeaseReadOnly,
 		Simulated: m.cfg.Simulated, Life: m.cfg.Life,
 		Region: htm.Config{Geometry: c.Geometry, Spins: m.spins()}, Structure: &m.structure,
@@ -287,7 +289,7 @@ func (m *Member) Describe() Descriptor {
 
 // describeTables is Describe without the workers.
 func (m *Member) describeTables() Descriptor {
-	d := Descriptor{Node: m.ID, Memory: m.mr.Remote()}
+	d := Descriptor{Node: m.ID, Memory: m.mr.Remote(), ClockError: m.cfg.ClockError}
 	for i, c := range m.tables {
 		d.Tables = append(d.Tables, c.Descriptor(m.offsets[i]))
 	}
@@ -298,6 +300,7 @@ func (m *Member) describeTables() Descriptor {
 func (w *Worker) reach(d *Descriptor) {
 	p := &w.Peers[d.Node]
 	p.Conn, p.Memory, p.Tables = w.conns[d.Node], d.Memory, nil
+	w.WorstClockError = max(w.WorstClockError, d.ClockError)
 	for _, t := range d.Tables {
 		p.Tables = append(p.Tables, remote.OpenPeer(uint16(d.Node), t, d.Memory))
 	}

@@ -111,10 +111,13 @@ type Env struct {
 
 	Placement proto.Placement
 	// Clock is the time since the cluster's epoch as this member knows it, for leases; its error
-	// is at most ClockError. RoundTrip is what a READ of a peer takes, measured or modelled.
-	Clock      verbs.Clock
-	ClockError time.Duration
-	RoundTrip  time.Duration
+	// is at most ClockError, or what its method Reading says if it has one. WorstClockError is the
+	// largest ClockError of all members. RoundTrip is what a READ of a peer takes, measured or
+	// modelled.
+	Clock           verbs.Clock
+	ClockError      time.Duration
+	WorstClockError time.Duration
+	RoundTrip       time.Duration
 	// Recorder takes the history; nil is off. Its times are read from RecorderClock.
 	Recorder      *history.Recorder
 	RecorderClock verbs.Clock

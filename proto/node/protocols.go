@@ -67,7 +67,8 @@ func DrTMConfig(e *Env) (drtm.Config, error) {
 	return drtm.Config{Node: e.Node, Index: e.Index, Worker: e.Worker, Port: e.Port,
 		Peers: e.Peers, Fibers: e.Fibers, Specs: e.Specs, Tables: e.Tables, Memory: e.Memory,
 		Cache: e.Cache, Placement: e.Placement, Clock: e.Clock, Delta: e.ClockError,
-		RoundTrip: e.RoundTrip, Lease: e.Lease, LeaseReadOnly: e.LeaseReadOnly,
+		WorstDelta: e.WorstClockError, RoundTrip: e.RoundTrip,
+		Lease: e.Lease, LeaseReadOnly: e.LeaseReadOnly,
 		Scope: e.Scope, Region: e.Region,
 		Simulated: e.Simulated, Recorder: e.Recorder, RecorderClock: e.RecorderClock,
 		Mutation: mutation}, nil

@@ -47,6 +47,7 @@ func newFake() *fake {
 			QPs:    status.QPs{RC: 8, UD: 2},
 			Plane: &status.Plane{Version: 4, Partitions: 3, Workload: "smallbank", Protocol: "drtm",
 				Workers: 1, Threads: 1, Fibers: 16},
+			Clock:  &status.Clock{Error: 0.0002, Bound: 0.0003, Lease: 0.001, LeaseReadOnly: 0.002},
 			Tables: []status.Table{{Name: "savings", Entries: 50_000, Capacity: 200_000}},
 			Load:   &status.Load{Run: "run 3", Phase: "measuring", OfS: 60},
 			Events: []status.Event{{Time: time.Now().UTC(), Level: status.Info,

@@ -108,6 +108,13 @@ func (s sink) membership(st *status.Cluster, n *status.Node) {
 	if n.Plane != nil {
 		s.count("shard_map_version", uint64(n.Plane.Version))
 	}
+	if c := n.Clock; c != nil {
+		s.send("clock_error_seconds", c.Error)
+		if c.Lease > 0 {
+			s.send("read_lease_seconds", c.Lease, "that write")
+			s.send("read_lease_seconds", c.LeaseReadOnly, "read-only")
+		}
+	}
 }
 
 func (s sink) plane(m *load.Metrics) {

@@ -97,6 +97,8 @@ func TestMetricsSayWhatThePlaneCounted(t *testing.T) {
 		{"epoch", nil, 7},
 		{"members", nil, 3},
 		{"membership_lease_left_seconds", nil, 4.2},
+		{"clock_error_seconds", nil, 0.0002},
+		{"read_lease_seconds", []string{"that write"}, 0.001},
 		{"certificate_expiry_timestamp_seconds", nil, 1_900_000_000},
 		{"plane_generation", nil, 1},
 		{"shard_map_version", nil, 4},

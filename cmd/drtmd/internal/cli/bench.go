@@ -135,9 +135,9 @@ func (p *benchFlags) register(c *cobra.Command) {
 	f.IntVar(&p.yieldEvery, "yield-every", 0, "`N` transactions until a fiber lets others run; "+
 		"default 16")
 	f.DurationVar(&p.lease, "lease", 0, "`TIME` that a read lease lasts (drtm); default 0.4ms, more "+
-		"where a round trip is long")
+		"where a round trip is long or clocks differ")
 	f.DurationVar(&p.leaseReadOnly, "lease-read-only", 0, "`TIME` that one of a read-only "+
-		"transaction lasts (drtm); default 1ms, more where a round trip is long")
+		"transaction lasts (drtm); default 1ms, more where a round trip is long or clocks differ")
 	f.BoolVar(&p.check, "check", false, "record the run and prove it strictly serializable")
 	f.StringVar(&p.history, "history", "", "save what was recorded to `FILE`")
 	f.StringVar(&p.json, "json", "", "write the report as JSON (schema "+report.BenchSchema+

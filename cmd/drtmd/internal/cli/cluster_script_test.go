@@ -60,8 +60,10 @@ func scrubbings(work, transport string) []scrubbing {
 		{`\d+\.\d of 5 s`, "N of 5 s"},
 		{`\d+ MiB reg\., \d+ res\.`, "N MiB reg., N res."},
 		{`\d+ RC, \d+ UD`, "N RC, N UD"},
+		{`within [0-9.]+[nµm]s; read leases of [0-9.]+[µm]s, read-only [0-9.]+[µm]s`,
+			"within N; read leases of N, read-only N"},
 		{`(?m)^node \d+ +(threads|warn) .*\n`, ""}, // of this machine, of a slow start
-		{` {2,}`, "  "},                            // between columns
+		{` {2,}`, "  "}, // between columns
 		{`\n+$`, "\n"},
 	} {
 		all = append(all, scrubbing{regexp.MustCompile(p[0]), p[1]})

@@ -16,10 +16,12 @@ import (
 )
 
 const statusLong = `status asks a node how its cluster is: members with incarnation and phase, the epoch, what is left
-of each membership lease, devices, memory, queue pairs, the benchmark under way, and the last errors.
+of each membership lease, devices, memory, queue pairs, clocks and read leases, the benchmark under
+way, and the last errors.
 
 Phases: starting, joining, connecting (a member, its data plane is being built), ready, running (a
-benchmark), refusing (its lease has ended), draining, gone (lately a member, does not answer).
+benchmark), refusing (its lease has ended, or its clock is wrong), draining, gone (lately a member,
+does not answer).
 
 --json prints the same for programs, schema ` + status.Schema + `: docs/STATUS.md.
 

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -27,26 +28,43 @@ func machineName() string {
 }
 
 const (
-	// clockSamples begin a clock, and clockEvery is between two more of them.
+	// clockSamples begin a clock.
 	clockSamples = 32
-	clockEvery   = 200 * time.Millisecond
-	// clockSlack is how much the error may grow beyond that of the first samples.
-	clockSlack = time.Millisecond
+	// clockEvery is between two refreshes. Each asks once, and again as long as the error is more
+	// than it should be, up to clockAsks times: the best answer counts.
+	clockEvery = 100 * time.Millisecond
+	clockAsks  = 6
+	// clockLate is how many times its bound the error must be until the node says so.
+	clockLate = 4
+	// calm is how long a clock must have been without fault until its next one is the first again.
+	calm = time.Minute
 )
 
-// clockSync keeps the clock of a plane at the leader's, on another machine.
+// clockSync is the clock of a plane: the machine's own, or one that follows the leader's, where
+// that is on another machine.
 type clockSync struct {
-	clock *node.SyncedClock
-	stop  context.CancelFunc
-	ended chan struct{}
+	bound  time.Duration
+	leader string            // control address of who is followed
+	clock  *node.SyncedClock // nil: the machine's own
+	stop   context.CancelFunc
+	ended  chan struct{}
 }
 
 // planeClock is the clock of the plane that a leader asks for: the machine's own if the leader
 // lives on it, else one that follows the leader's, which is asked over the control plane.
+//
+// Both are CLOCK_MONOTONIC: reading it is no system call, and no setting of the time moves it. It
+// stands still while a host is suspended, and while a virtual machine is paused. CLOCK_BOOTTIME
+// would count the former only, and costs a system call. Either way the clock then contradicts the
+// leader's, and the node starts anew. A process that is merely stopped has a clock that goes on.
 func (d *Daemon) planeClock(r *load.Request) (verbs.Clock, time.Duration, error) {
 	d.stopClock()
 	if r.Machine == d.machine {
-		return node.NewMachineClock(time.Duration(r.EpochNs))
+		c, bound, err := node.NewMachineClock(time.Duration(r.EpochNs))
+		if err == nil {
+			d.setClock(&clockSync{bound: bound})
+		}
+		return c, bound, err
 	}
 	c, err := d.client(r.Leader)
 	if err != nil {
@@ -54,7 +72,7 @@ func (d *Daemon) planeClock(r *load.Request) (verbs.Clock, time.Duration, error)
 	}
 	var samples []node.ClockSample
 	for range clockSamples {
-		s, machine, err := d.askTime(c)
+		s, machine, err := d.ask(c)
 		if err != nil {
 			return nil, 0, fmt.Errorf("the leader's clock: %w", err)
 		}
@@ -63,51 +81,117 @@ func (d *Daemon) planeClock(r *load.Request) (verbs.Clock, time.Duration, error)
 		}
 		samples = append(samples, s)
 	}
-	epoch := time.Duration(r.EpochNs)
-	synced, err := node.NewSyncedClock(d.clock, epoch, samples, clockSlack)
+	synced, err := node.NewSyncedClock(d.clock, time.Duration(r.EpochNs), samples, clockEvery)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, fmt.Errorf("the clock of the leader at %s: %w", r.Leader, err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &clockSync{clock: synced, stop: cancel, ended: make(chan struct{})}
-	d.mu.Lock()
-	d.sync = s
-	d.mu.Unlock()
-	go d.keepClock(ctx, s, c, epoch)
+	s := &clockSync{bound: synced.Bound(), leader: r.Leader, clock: synced, stop: cancel,
+		ended: make(chan struct{})}
+	d.setClock(s)
+	go d.keepClock(ctx, s, c)
 	return synced, synced.Bound(), nil
 }
 
-// keepClock asks for the leader's clock again and again, and fences the plane if its error becomes
-// more than its leases count with.
-func (d *Daemon) keepClock(ctx context.Context, s *clockSync, c *control.Client,
-	epoch time.Duration) {
+func (d *Daemon) setClock(s *clockSync) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sync = s
+}
+
+// keepClock asks for the leader's clock again and again. One that contradicts its samples takes the
+// node out of service; one that is not well known makes leases longer, and is told of.
+func (d *Daemon) keepClock(ctx context.Context, s *clockSync, c *control.Client) {
 	defer close(s.ended)
 	tick := time.NewTicker(clockEvery)
 	defer tick.Stop()
+	late := false
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		sample, _, err := d.askTime(c)
-		if err == nil {
-			s.clock.AddSince(epoch, sample)
-		}
-		if now, bound := s.clock.Error(), s.clock.Bound(); now > bound {
-			cause := fmt.Errorf("the clock may be wrong by %v, and leases count with %v", now, bound)
-			if err != nil {
-				cause = fmt.Errorf("%w; the leader does not answer: %w", cause, err)
-			}
-			d.event(status.Error, cause.Error())
-			d.fence(cause)
+		unanswered, wrong := d.refreshClock(ctx, s, c)
+		if wrong != nil {
+			d.clockFailed(fmt.Errorf("%w of the leader at %s: %w", errClock, s.leader, wrong))
 			return
+		}
+		switch now := s.clock.Error(); {
+		case !late && now > clockLate*s.bound:
+			late = true
+			text := fmt.Sprintf("the clock may be wrong by %v, expected were %v: leases last longer "+
+				"until it is known better", now, s.bound)
+			if unanswered != nil {
+				text += fmt.Sprintf("; the leader at %s does not answer: %v", s.leader, unanswered)
+			}
+			d.event(status.Warn, text)
+		case late && now <= s.bound:
+			late = false
+			d.event(status.Info, fmt.Sprintf("the clock is known to %v again", now))
 		}
 	}
 }
 
+// errClock is why a node with an impossible clock takes itself out of service.
+var errClock = errors.New("this node's clock contradicts that")
+
+// refreshClock takes a fresh sample, or some. unanswered is why there was none; wrong is what is
+// wrong with the clock.
+func (d *Daemon) refreshClock(ctx context.Context, s *clockSync, c *control.Client) (unanswered,
+	wrong error) {
+	for range clockAsks {
+		sample, _, err := d.ask(c)
+		if err != nil || ctx.Err() != nil {
+			return err, nil
+		}
+		if err := s.clock.Add(sample); err != nil {
+			return nil, err
+		}
+		if s.clock.Error() <= s.bound {
+			return nil, nil
+		}
+	}
+	return nil, nil
+}
+
+// clockFailed has the node start anew, as another incarnation. Its clock serves no lease any more
+// since the sample was taken; fencing ends everything else that the plane does.
+func (d *Daemon) clockFailed(cause error) {
+	d.fence(cause)
+	now := d.clock.Now()
+	d.mu.Lock()
+	if now-d.clockFault > calm {
+		d.clockFaults = 0
+	}
+	d.clockFault = now
+	d.clockFaults++
+	d.mu.Unlock()
+	select {
+	case d.anew <- cause:
+	default: // it is told already
+	}
+}
+
+// settle waits before a node joins again whose clock has failed: longer each time, since every
+// member has to load its tables again, and a clock that is being set needs a while.
+func (d *Daemon) settle(ctx context.Context) {
+	d.mu.Lock()
+	wait := time.Duration(0)
+	if d.clockFaults > 1 && d.clock.Now()-d.clockFault < calm {
+		wait = min(retryWait<<min(d.clockFaults, 8), longestWait)
+	}
+	d.mu.Unlock()
+	select {
+	case <-ctx.Done():
+	case <-d.drain:
+	case <-time.After(wait):
+	}
+}
+
+// askTime asks another daemon for its clock, once.
 func (d *Daemon) askTime(c *control.Client) (node.ClockSample, string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), clockEvery*5)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	s := node.ClockSample{Sent: d.clock.Now()}
 	now, machine, err := c.Time(ctx)
@@ -121,8 +205,28 @@ func (d *Daemon) stopClock() {
 	s := d.sync
 	d.sync = nil
 	d.mu.Unlock()
-	if s != nil {
+	if s != nil && s.clock != nil {
 		s.stop()
 		<-s.ended
 	}
+}
+
+// describeClock is how well the plane's clock is known, and how long its leases last.
+func (d *Daemon) describeClock(i *load.Info) *status.Clock {
+	d.mu.Lock()
+	s := d.sync
+	leader := d.shards.Leader
+	d.mu.Unlock()
+	if s == nil {
+		return nil
+	}
+	c := &status.Clock{Error: s.bound.Seconds(), Bound: s.bound.Seconds(),
+		Lease: i.Lease.Seconds(), LeaseReadOnly: i.LeaseReadOnly.Seconds()}
+	if s.clock == nil {
+		return c
+	}
+	n := int(leader.Node)
+	c.Follows, c.Error, c.Age = &n, s.clock.Error().Seconds(), s.clock.Sampled().Seconds()
+	c.Drift, c.DriftError = s.clock.Drift()
+	return c
 }

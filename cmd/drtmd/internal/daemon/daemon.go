@@ -89,7 +89,10 @@ type Daemon struct {
 	told    chan struct{}   // closed by Drain: the daemon is to stop
 	tell    sync.Once       // closes told
 	drain   chan struct{}   // closed when runs have ended: the cluster is to be left
+	anew    chan error      // the node has to join again, for this cause; holds one
 	calls   sync.WaitGroup
+	// ask is askTime; tests put themselves between.
+	ask func(*control.Client) (node.ClockSample, string, error)
 
 	mu       sync.Mutex // guards what follows
 	session  member.Session
@@ -109,7 +112,10 @@ type Daemon struct {
 	watched  []*gone
 	peers    map[string]*control.Client
 	seen     statusCache
-	sync     *clockSync // of the plane, if its leader is on another machine
+	sync     *clockSync // of the plane
+	// clockFaults are how often the clock was wrong of late, clockFault when it was last.
+	clockFaults int
+	clockFault  time.Duration
 }
 
 // New makes a daemon of a checked configuration. Nothing runs before Serve.
@@ -117,8 +123,10 @@ func New(cfg *config.Config, o Options) (*Daemon, error) {
 	d := &Daemon{cfg: cfg, o: o, log: o.Log, clock: verbs.NewMonotonicClock(), started: time.Now(),
 		machine: machineName(), events: newEvents(), changed: make(chan struct{}, 1),
 		told: make(chan struct{}), drain: make(chan struct{}), phase: status.Starting,
+		anew:  make(chan error, 1),
 		peers: map[string]*control.Client{}, rebuild: true}
 	d.leaseNs.Store(int64(cfg.Cluster.Lease))
+	d.ask = d.askTime
 	d.part = load.NewPart(load.PartConfig{Open: d.openPlane, Clock: d.planeClock, Silence: silence})
 	var err error
 	if d.provider = o.Provider; d.provider == nil {
@@ -174,6 +182,7 @@ func (d *Daemon) Serve(ctx context.Context) (err error) {
 		return err
 	}
 	undo.add(d.closePeers)
+	undo.add(func() error { d.stopClock(); return nil })
 	undo.add(d.part.Close)
 	wg.Go(func() { d.steward(life) })
 	wg.Go(func() { d.watchLease(life) })

@@ -208,6 +208,7 @@ func (d *Daemon) belong(ctx context.Context, end context.CancelCauseFunc) {
 			if !d.stay(ctx, s, lost) {
 				return
 			}
+			d.settle(ctx)
 			continue
 		case errors.Is(err, member.ErrUnreachable) && (joined || time.Since(first) < joinTimeout):
 			phase := status.Joining
@@ -282,6 +283,9 @@ func (d *Daemon) stay(ctx context.Context, s member.Session, lost <-chan error) 
 	case cause := <-lost:
 		d.loseLease(cause)
 		again = true
+	case cause := <-d.anew:
+		d.loseLease(cause)
+		again = true
 	case <-ctx.Done():
 	case <-d.drain:
 	}
@@ -294,7 +298,7 @@ func (d *Daemon) stay(ctx context.Context, s member.Session, lost <-chan error) 
 	return again
 }
 
-// loseLease takes the data plane out of service.
+// loseLease takes the data plane out of service: the lease has ended, or the clock is wrong.
 func (d *Daemon) loseLease(cause error) {
 	d.setPhase(status.Refusing, cause.Error())
 	d.event(status.Error, "refuses to serve: "+cause.Error())

@@ -142,6 +142,7 @@ func (d *Daemon) describePlane(ctx context.Context, n *status.Node, i *load.Info
 		p.Threads = d.threads(i.Plan.Threads, i.Plan.Workers)
 	}
 	n.Plane = p
+	n.Clock = d.describeClock(i)
 	for peer, m := range shards.Primary {
 		up, ok := i.Links[proto.NodeID(peer)]
 		if !ok {

@@ -47,7 +47,7 @@ const (
 	Connecting Phase = "connecting" // a member; endpoints are exchanged, tables loaded
 	Ready      Phase = "ready"      // serves
 	Running    Phase = "running"    // a benchmark
-	Refusing   Phase = "refusing"   // its lease has ended; it serves nothing until it has rejoined
+	Refusing   Phase = "refusing"   // serves nothing until it has rejoined: its lease ended, or its clock is wrong
 	Draining   Phase = "draining"   // ends what it does and stops
 	Gone       Phase = "gone"       // a former member that does not answer
 )
@@ -70,6 +70,7 @@ type Node struct {
 	Memory    Memory       `json:"memory"`
 	QPs       QPs          `json:"qps"`
 	Plane     *Plane       `json:"plane,omitempty"`
+	Clock     *Clock       `json:"clock,omitempty"` // of the plane
 	Load      *Load        `json:"load,omitempty"`
 	Tables    []Table      `json:"tables,omitempty"`
 	Links     []Link       `json:"links,omitempty"`

@@ -99,6 +99,9 @@ func (n *Node) details(b *strings.Builder) {
 	if c := n.CPUs; c != nil && c.List != "" {
 		line("threads", "on CPUs %s: %s", c.List, c.Why)
 	}
+	if c := n.Clock; c != nil {
+		line("clock", "%s", c)
+	}
 	if l := n.Load; l != nil {
 		line("load", "run %s, %s %.1f of %.1f s, %d committed, %.0f committed/s, %.4f aborts/attempt",
 			l.Run, l.Phase, l.ElapsedS, l.OfS, l.Committed, l.PerSecond, l.AbortRate)

@@ -58,6 +58,7 @@ type lab struct {
 	dir   string
 	args  []string // of every node
 	env   []string
+	under []string // what a node that starts runs under, such as unshare with its flags
 	tls   []string // of clients
 	nodes []*node
 	// inside, if not nil, calls f where clients are to run.
@@ -181,6 +182,9 @@ func (n *node) launch() {
 	n.l.t.Helper()
 	n.out, n.err, n.ended = &buffer{}, &buffer{}, make(chan struct{})
 	n.cmd = command(context.Background(), n.l.env, n.args...)
+	if len(n.l.under) > 0 {
+		n.cmd.Path, n.cmd.Args = n.l.under[0], slices.Concat(n.l.under, []string{n.cmd.Path}, n.args)
+	}
 	n.cmd.Stdout, n.cmd.Stderr = n.out, n.err
 	if err := n.cmd.Start(); err != nil {
 		n.l.t.Fatal(err)

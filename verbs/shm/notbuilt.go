@@ -15,6 +15,9 @@ var _ verbs.Provider = (*Provider)(nil)
 // New makes a provider without devices.
 func New(Options) *Provider { return &Provider{} }
 
+// RunDir is none.
+func RunDir(string) string { return "" }
+
 // Name is "shm".
 func (*Provider) Name() string { return "shm" }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"sync"
 	"syscall"
@@ -39,6 +40,10 @@ var _ verbs.Provider = (*Provider)(nil)
 func New(o Options) *Provider {
 	return &Provider{dir: o.Dir, open: map[fabric.ProcID]*device{}}
 }
+
+// RunDir is a run directory of this user beside the default one: processes of different names do not
+// meet.
+func RunDir(name string) string { return filepath.Join(filepath.Dir(fabric.DefaultDir()), name) }
 
 // Name is "shm".
 func (p *Provider) Name() string { return "shm" }

@@ -149,7 +149,7 @@ func (p *benchFlags) register(c *cobra.Command) {
 	p.workloadFlags.register(f)
 	p.remote.register(f, clusterFlag)
 	f.Lookup(clusterFlag).Usage = "run inside the daemons of a cluster: `ADDR` of any node's " +
-		"control plane, or up: the cluster of drtmd up"
+		"control plane, or of several with commas; up or up:NAME: the nodes of drtmd up"
 	f.IntVar(&p.join, joinFlag, 0, "be one process of a run; `FD` leads to its supervisor")
 	_ = f.MarkHidden(joinFlag) // it exists
 }

@@ -107,11 +107,8 @@ func (r *benchRun) checkCluster(ctx context.Context, given func(string) bool) er
 			return usagef("the daemons have theirs", "--cluster has no --%s", f)
 		}
 	}
-	if p.remote.address == "up" {
-		p.remote.address = ""
-	}
 	var err error
-	if r.client, err = p.remote.dial(); err != nil {
+	if r.client, err = p.remote.dial(ctx); err != nil {
 		return err
 	}
 	r.threads = p.threads

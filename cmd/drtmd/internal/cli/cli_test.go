@@ -66,7 +66,8 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "scrub": scrub,
-			"eventually": eventually, "interrupted": interrupted, "documented": documented},
+			"eventually": eventually, "interrupted": interrupted, "documented": documented,
+			"kill9": killNine},
 		Condition: func(cond string) (bool, error) {
 			switch cond {
 			case "rdma": // this machine has a device that can be used

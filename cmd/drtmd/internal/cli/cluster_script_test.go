@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -24,7 +26,11 @@ func clusterNodes() string {
 // endClusters kills what drtmd up has left running below the folder of a script, which has failed
 // then.
 func endClusters(work string) {
-	ids := livingNodes(filepath.Join(work, "run", "up"))
+	var ids []int
+	dirs, _ := filepath.Glob(filepath.Join(work, "run", "up*")) // the pattern is good
+	for _, dir := range dirs {
+		ids = append(ids, livingNodes(dir)...)
+	}
 	for _, id := range ids {
 		_ = syscall.Kill(id, syscall.SIGKILL) // it may have ended
 	}
@@ -38,6 +44,22 @@ func endClusters(work string) {
 		if left == 0 {
 			return
 		}
+	}
+}
+
+// kill9 FILE: kills the process whose number is in a file.
+func killNine(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: kill9 FILE")
+	}
+	id, err := strconv.Atoi(strings.TrimSpace(ts.ReadFile(args[0])))
+	ts.Check(err)
+	ts.Check(syscall.Kill(id, syscall.SIGKILL))
+	for end := time.Now().Add(bound); syscall.Kill(id, 0) == nil && !zombie(id); {
+		if time.Now().After(end) {
+			ts.Fatalf("process %d lives on", id)
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
 }
 

@@ -16,22 +16,25 @@ import (
 	"drtmd/proto/member"
 )
 
-const drainLong = `drain has a node stop in order, or with --all every member: the run that it takes part in ends
-early with its report, the node leaves the cluster, and its process ends with exit code 0. SIGTERM at
+const drainLong = `drain has a node stop in order, or with --all every member: the node that --node names, else the one
+that --cluster names; of a cluster of drtmd up --node is needed. The run that it takes part in ends early
+with its report, the node leaves the cluster, and its process ends with exit code 0. SIGTERM at
 the process does the same. The others go on without it: the tables are loaded anew among them.
 
-The node that embeds etcd waits for those that drain at the same time; if it drains alone, the others
-serve until their leases end. A member that does not answer is named, and holds up nobody.
+The node that embeds etcd waits for those that drain at the same time. If it drains alone, the others
+serve until their leases end, and refuse until it is started again: drain says so and does it with
+--force only. A member that does not answer is named, and holds up nobody.
 
 drain prints who was told and waits until nobody answers at their control ports any more: a run gets
 20 s to end, everything after it 30 s. Ctrl-C ends the waiting, not the draining. --wait=false does
 not wait.
 
-Exit codes: 0 all that were to drain have ended (with --wait=false: were told), 1 one was not told, did
-not end in time, or cannot be watched from here (it is named), 2 wrong command line, 130 interrupted
-while waiting.`
+Exit codes: 0 all that were to drain have ended (with --wait=false: were told), 1 one was not told (also
+for want of --force), did not end in time, or cannot be watched from here (it is named), 2 wrong command
+line, 130 interrupted while waiting.`
 
-const drainExample = `  drtmd drain                                 the node that is asked
+const drainExample = `  drtmd drain --node 2                        one of drtmd up
+  drtmd drain --node node2 --cluster up:two
   drtmd drain --cluster 10.0.0.2:7440 --ca ca.pem --cert me.pem --key me.key
   drtmd drain --all                           the cluster
   drtmd drain --all --wait=false`
@@ -46,7 +49,8 @@ const (
 
 type drainFlags struct {
 	clientFlags
-	all, wait bool
+	node             string
+	all, wait, force bool
 }
 
 func (a *app) drainCommand() *cobra.Command {
@@ -55,6 +59,8 @@ func (a *app) drainCommand() *cobra.Command {
 		Long: drainLong, Example: drainExample, Args: noArgs}
 	p.register(c.Flags(), "cluster")
 	c.Flags().BoolVar(&p.all, "all", false, "every member, not the node alone that is asked")
+	c.Flags().StringVar(&p.node, "node", "", "member `N` of the cluster, by its id or name")
+	c.Flags().BoolVar(&p.force, "force", false, "also the only holder of etcd, while others stay")
 	c.Flags().BoolVar(&p.wait, "wait", true, "wait until they have ended")
 	c.RunE = func(c *cobra.Command, _ []string) error { return a.drain(c.Context(), p) }
 	return c
@@ -70,13 +76,16 @@ type leaver struct {
 }
 
 func (a *app) drain(ctx context.Context, p *drainFlags) (err error) {
-	client, err := p.dial()
+	client, err := p.chosen(ctx)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	st, err := client.Status(ctx, !p.all)
+	st, err := client.Status(ctx, false)
 	if err != nil {
+		return err
+	}
+	if err := a.loseEtcd(p, st); err != nil {
 		return err
 	}
 	nodes, err := p.leavers(ctx, client, st)
@@ -110,6 +119,67 @@ func (a *app) drain(ctx context.Context, p *drainFlags) (err error) {
 		}
 	}
 	return errors.Join(a.awaitDrained(ctx, watched), untold)
+}
+
+// chosen is a client of the node that is to drain, or with --all of one that answers.
+func (p *drainFlags) chosen(ctx context.Context) (*control.Client, error) {
+	if p.all && p.node != "" {
+		return nil, usagef("leave one of them out", "--all and --node do not go together")
+	}
+	list, _, err := p.resolve()
+	if err != nil {
+		return nil, err
+	}
+	if len(list) > 1 && !p.all && p.node == "" {
+		return nil, usagef("name one with --node, such as --node 2, or give --all", "%d nodes could be meant",
+			len(list))
+	}
+	client, err := p.dial(ctx)
+	if err != nil || p.node == "" {
+		return client, err
+	}
+	defer client.Close()
+	st, err := client.Status(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	var known []string
+	for _, m := range st.State.Newest().Members {
+		if p.node == m.Name || p.node == fmt.Sprint(m.Node) {
+			return p.dialAt(m.Control)
+		}
+		known = append(known, fmt.Sprintf("%d (%s)", m.Node, m.Name))
+	}
+	return nil, usagef("members: "+strings.Join(known, ", "), "no member %q", p.node)
+}
+
+// loseEtcd says what comes of it if the node that is asked drains alone, and is an error where that
+// needs --force.
+func (a *app) loseEtcd(p *drainFlags, st *status.Cluster) error {
+	if p.all {
+		return nil
+	}
+	members, stay := st.State.Newest(), 0
+	var holder *status.Node
+	for i := range st.Nodes {
+		switch n := &st.Nodes[i]; {
+		case n.Member.Node == st.From:
+			holder = n
+		case members.Has(n.Member):
+			stay++
+		}
+	}
+	if holder == nil || !holder.HoldsEtcd || stay == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("node %d (%s) holds the cluster's only etcd: without it the %d other members serve "+
+		"until their membership leases end (%.0f s), and then refuse until it is started again",
+		holder.Member.Node, holder.Member.Name, stay, holder.Lease)
+	if p.force {
+		a.log.Warn(text)
+		return nil
+	}
+	return fmt.Errorf("%s; --node drains another one, --all all, --force this one all the same", text)
 }
 
 // leavers are the nodes that are about to be told, watched from before that: later nobody could tell

@@ -45,6 +45,12 @@ func usagef(hint, format string, args ...any) error {
 	return &usageError{text: fmt.Sprintf(format, args...), hint: hint}
 }
 
+// wrongUse reports an error of the command line.
+func wrongUse(err error) bool {
+	var usage *usageError
+	return errors.As(err, &usage)
+}
+
 // exitCode says how the process ends after err. ctx is that of the command.
 func exitCode(ctx context.Context, err error) int {
 	var usage *usageError

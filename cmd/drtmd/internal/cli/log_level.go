@@ -61,7 +61,7 @@ func checkLevel(args []string) error {
 }
 
 func (a *app) setLogLevel(ctx context.Context, p *logFlags, level string) error {
-	client, err := p.dial()
+	client, err := p.dial(ctx)
 	if err != nil {
 		return err
 	}

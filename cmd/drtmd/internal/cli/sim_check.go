@@ -214,7 +214,7 @@ func wrongOptions(err error) error {
 func shellQuote(s string) string {
 	plain := func(c rune) bool {
 		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
-			strings.ContainsRune("-_./", c)
+			strings.ContainsRune("-_./:", c)
 	}
 	if s != "" && strings.IndexFunc(s, func(c rune) bool { return !plain(c) }) < 0 {
 		return s

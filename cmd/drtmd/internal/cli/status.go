@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -53,23 +54,50 @@ func (a *app) statusCommand() *cobra.Command {
 }
 
 func (a *app) status(ctx context.Context, p *statusFlags) error {
-	client, err := p.dial()
-	if err != nil {
-		return err
-	}
-	defer client.Close()
 	if !p.watch {
+		client, err := p.dial(ctx)
+		if err != nil {
+			return err
+		}
+		defer client.Close()
 		return a.statusOnce(ctx, client, p, a.stdout)
 	}
+	return a.watchStatus(ctx, p)
+}
+
+// watchStatus prints again and again. Where several nodes can be asked, another one is if the one that
+// was does not answer any more.
+func (a *app) watchStatus(ctx context.Context, p *statusFlags) (err error) {
+	var client *control.Client
+	defer func() { err = errors.Join(err, closeIfThere(client)) }()
 	screen := false
 	if f, ok := a.stdout.(*os.File); ok && !p.json {
 		screen = term.IsTerminal(int(f.Fd()))
+	}
+	once := func() error {
+		if client == nil {
+			c, err := p.dial(ctx)
+			if err != nil {
+				return err
+			}
+			client = c
+		}
+		err := a.statusOnce(ctx, client, p, a.stdout)
+		if lost := (*control.ConnectError)(nil); errors.As(err, &lost) {
+			err = errors.Join(err, client.Close())
+			client = nil
+		}
+		return err
 	}
 	for {
 		if screen {
 			fmt.Fprint(a.stdout, "\x1b[H\x1b[2J")
 		}
-		if err := a.statusOnce(ctx, client, p, a.stdout); err != nil && ctx.Err() == nil {
+		switch err := once(); {
+		case err == nil || ctx.Err() != nil:
+		case wrongUse(err):
+			return err
+		default:
 			fmt.Fprintln(a.stdout, err)
 		}
 		select {

@@ -1,16 +1,14 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
-	"sync"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,19 +21,25 @@ import (
 )
 
 const upLong = `up starts a cluster of real processes (drtmd serve) on this host, waits until every node is ready,
-says where everything is, and stops it all on Ctrl-C or when a node fails. With a command after --, it
-runs that instead of waiting, with DRTMD_ADDRESS set, and stops the cluster when it ends, with its exit
-code. With --detach, it leaves the cluster running; drtmd down stops it. A second Ctrl-C ends up at
-once, and the nodes drain on by themselves.
+says where everything is, and stops it all on Ctrl-C. With a command after --, it runs that instead of
+waiting, with DRTMD_ADDRESS set, and stops the cluster when it ends, with its exit code; such a cluster
+has a folder of its own, which goes with it. With --detach, it leaves the cluster running; drtmd down
+stops it. A second Ctrl-C ends up at once, and the nodes drain on by themselves.
 
-The nodes' control planes are unix sockets in the folder, which is for this user alone; the admin
-pages listen on free ports of loopback.
+A node that fails or is killed is named, and the others go on. --restart N, from any terminal, starts
+it again in its place; with --respawn, up does so by itself.
 
-Exit codes: 0 stopped, 1 failed, 2 wrong command line, 130 interrupted before the cluster was ready;
-with a command, the command's.`
+A user has one cluster by default, and as many more as there are names (--name): the other commands
+find it by --cluster up:NAME, and drtmd down by --name. The nodes' control planes are unix sockets in
+the folder, which is for this user alone; the admin pages listen on free ports of loopback.
+
+Exit codes: 0 stopped (with --restart: the node is ready), 1 failed, 2 wrong command line, 130
+interrupted before the cluster was ready; with a command, the command's.`
 
 const upExample = `  drtmd up
   drtmd up --nodes 5 --detach; drtmd bench --cluster up --check; drtmd down
+  drtmd up --restart 1                        a node that was killed
+  drtmd up --name two --detach; drtmd status --cluster up:two; drtmd down --name two
   drtmd up -- drtmd bench --cluster up --duration 2s --check
   drtmd up --transport ibv                    on RDMA hardware or Soft-RoCE`
 
@@ -46,14 +50,24 @@ const (
 	tailLines    = 15
 )
 
+// Bounds of --respawn: between two starts of one node, and the starts in a row that do not get as far
+// as READY.
+const (
+	respawnWait    = time.Second
+	respawnLongest = 30 * time.Second
+	respawnTries   = 5
+)
+
 type upFlags struct {
+	upPlace
 	nodes     int
 	transport string
 	device    string
-	dir       string
 	lease     time.Duration
 	accounts  int
 	detach    bool
+	respawn   bool
+	restart   string
 }
 
 func (a *app) upCommand() *cobra.Command {
@@ -65,28 +79,56 @@ func (a *app) upCommand() *cobra.Command {
 	f.StringVar(&p.transport, "transport", "shm", "`NAME`: shm or ibv")
 	f.StringVar(&p.device, "device", "", "`NAME`; default: the first with an active port")
 	f.StringVar(&p.dir, "dir", "", "`FOLDER` of sockets, state and logs; default: the user's own")
+	f.StringVar(&p.name, "name", "", "`NAME` of one of several clusters of this user")
 	f.DurationVar(&p.lease, "lease", 5*time.Second, "membership lease `TIME`, whole seconds")
 	f.IntVar(&p.accounts, "accounts", 0, "`N` customers per node that the serving tables hold; "+
 		"default: that of drtmd serve")
 	f.BoolVar(&p.detach, "detach", false, "leave the cluster running")
+	f.BoolVar(&p.respawn, "respawn", false, "start a node again that fails or is killed")
+	f.StringVar(&p.restart, "restart", "", "start node `N` of the running cluster again")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		switch {
-		case p.nodes < 1 || p.nodes > 64:
-			return usagef("", "--nodes %d is not in 1..64", p.nodes)
-		case !config.LeaseFits(p.lease):
-			return usagef("", "--lease %v is not whole seconds from %v on, up to 1h", p.lease,
-				etcdmember.LeastLease)
-		case len(args) > 0 && c.ArgsLenAtDash() != 0:
-			return usagef("a command follows --", "drtmd up takes no argument, not %q", args[0])
-		case len(args) > 0 && p.detach:
-			return usagef("leave one of them out", "--detach and a command do not go together")
+		if err := p.check(c, args); err != nil {
+			return err
 		}
-		if _, err := transport.New(p.transport, transport.Options{}); err != nil {
-			return usagef("", "%v", err)
+		dir, err := p.folder()
+		if err != nil {
+			return err
 		}
-		return a.up(c.Context(), p, args)
+		if p.restart != "" {
+			return a.restart(c.Context(), dir, p.restart)
+		}
+		return a.up(c.Context(), p, dir, args)
 	}
 	return c
+}
+
+func (p *upFlags) check(c *cobra.Command, args []string) error {
+	given := c.Flags().Changed
+	for _, f := range []string{"nodes", "transport", "device", "lease", "accounts", "detach", "respawn"} {
+		if given("restart") && (given(f) || len(args) > 0) {
+			return usagef("the node is as up has started it", "--restart takes --dir or --name only")
+		}
+	}
+	switch {
+	case given("restart") && p.restart == "":
+		return usagef("give its number or name, such as 1 or node1", "--restart without a node")
+	case p.nodes < 1 || p.nodes > 64:
+		return usagef("", "--nodes %d is not in 1..64", p.nodes)
+	case !config.LeaseFits(p.lease):
+		return usagef("", "--lease %v is not whole seconds from %v on, up to 1h", p.lease,
+			etcdmember.LeastLease)
+	case len(args) > 0 && c.ArgsLenAtDash() != 0:
+		return usagef("a command follows --", "drtmd up takes no argument, not %q", args[0])
+	case len(args) > 0 && p.detach:
+		return usagef("leave one of them out", "--detach and a command do not go together")
+	case p.respawn && p.detach:
+		return usagef("drtmd up --restart N starts a node of a detached cluster again",
+			"--respawn and --detach do not go together: nobody would watch")
+	}
+	if _, err := transport.New(p.transport, transport.Options{}); err != nil {
+		return usagef("", "%v", err)
+	}
+	return nil
 }
 
 // cluster is what up has started.
@@ -94,28 +136,29 @@ type cluster struct {
 	*app
 	p     *upFlags
 	dir   string
-	nodes []*upNode
+	state upState
+	nodes []*upNode // by number; the newest life of each
+	ends  chan *upNode
+	left  int            // watched nodes whose end attend has not taken
+	again map[string]int // starts in a row of a node that were in vain
 }
 
-type upNode struct {
-	name  string
-	log   string
-	cmd   *exec.Cmd
-	ended chan struct{}
-	err   error // valid after ended
-	addr  string
-	line  string
-	told  bool // how it has ended was said
-}
-
-// failed is the error of a node that has ended by itself, said once.
-func (n *upNode) failed() error {
-	n.told = true
-	return fmt.Errorf("%s has ended: %w; the end of its log:\n%s", n.name, n.err, tail(n.log))
-}
-
-func (a *app) up(ctx context.Context, p *upFlags, args []string) (err error) {
-	c := &cluster{app: a, p: p, dir: upDir(p.dir)}
+func (a *app) up(ctx context.Context, p *upFlags, dir string, args []string) (err error) {
+	if len(args) > 0 && p.dir == "" && p.name == "" {
+		if dir, err = ownDir(); err != nil {
+			return err
+		}
+		p.dir = dir
+		defer func() {
+			var command *codeError
+			if err == nil || errors.As(err, &command) {
+				err = errors.Join(err, os.RemoveAll(dir))
+			} else {
+				a.log.Info("the nodes' logs are kept", zap.String("folder", dir))
+			}
+		}()
+	}
+	c := &cluster{app: a, p: p, dir: dir, ends: make(chan *upNode, 1), again: map[string]int{}}
 	unlock, err := c.prepare()
 	if err != nil {
 		return err
@@ -128,34 +171,127 @@ func (a *app) up(ctx context.Context, p *upFlags, args []string) (err error) {
 		c.describe()
 		return nil
 	}
+	over := make(chan struct{})
+	defer close(over)
+	for _, n := range c.nodes {
+		c.watch(n, over)
+	}
 	if len(args) > 0 {
-		return c.command(ctx, args)
+		return c.command(ctx, over, args)
 	}
 	c.describe()
 	fmt.Fprintln(a.stdout, "\nCtrl-C stops it.")
-	ends := c.ends()
-	for range c.nodes {
-		select {
-		case <-ctx.Done():
-			fmt.Fprintln(a.stderr, "stopping")
-			return c.stop()
-		case n := <-ends:
-			if n.err != nil {
-				return errors.Join(n.failed(), c.stop())
-			}
-			fmt.Fprintf(a.stdout, "%s was drained\n", n.name)
-		}
+	if err := c.attend(ctx, over, nil); err != nil {
+		return errors.Join(err, c.stop())
+	}
+	if ctx.Err() != nil {
+		fmt.Fprintln(a.stderr, "stopping")
 	}
 	return c.stop()
 }
 
-// ends gives the nodes as they end.
-func (c *cluster) ends() <-chan *upNode {
-	ends := make(chan *upNode, len(c.nodes))
-	for _, n := range c.nodes {
-		go func() { <-n.ended; ends <- n }()
+// ownDir is a folder of a cluster that lives no longer than a command.
+func ownDir() (string, error) {
+	parent := service.RuntimeDir("")
+	if err := service.OpenDir(parent); err != nil {
+		return "", err
 	}
-	return ends
+	return os.MkdirTemp(parent, "up-for-")
+}
+
+// watch has attend told of the end of a node, unless up is over before.
+func (c *cluster) watch(n *upNode, over <-chan struct{}) {
+	c.left++
+	go func() {
+		select {
+		case <-n.ended:
+		case <-over:
+			return
+		}
+		select {
+		case c.ends <- n:
+		case <-over:
+		}
+	}()
+}
+
+// attend says how nodes end, and starts them again if that was asked for, until ctx ends or done is
+// closed; without done, until none is left.
+func (c *cluster) attend(ctx context.Context, over, done <-chan struct{}) error {
+	tick := time.NewTicker(statusEvery)
+	defer tick.Stop()
+	var due <-chan time.Time // of the next start
+	var waiting []*upNode
+	for {
+		stop := ctx.Done()
+		if done != nil {
+			stop = nil // the command is told, and waited for
+		}
+		select {
+		case <-stop:
+			return nil
+		case <-done:
+			return nil
+		case n := <-c.ends:
+			c.left--
+			if c.p.respawn && n.err != nil && c.tryAgain(n) {
+				waiting = append(waiting, n)
+				due = time.After(min(respawnWait<<c.again[n.Name], respawnLongest))
+			} else {
+				c.tell(n)
+			}
+		case <-due:
+			due = nil
+			for _, n := range waiting {
+				if err := c.respawn(n, over); err != nil {
+					return err
+				}
+			}
+			waiting = nil
+		case <-tick.C:
+		}
+		if done == nil && c.left == 0 && len(waiting) == 0 && len(c.running()) == 0 {
+			return nil
+		}
+	}
+}
+
+// tell says how a node has ended.
+func (c *cluster) tell(n *upNode) {
+	if n.err == nil {
+		fmt.Fprintf(c.stdout, "%s was drained\n", n.Name)
+		return
+	}
+	fmt.Fprintf(c.stderr, "%v\nthe others go on; drtmd up --restart %s%s starts it again\n", n.failed(),
+		strings.TrimPrefix(n.Name, "node"), c.p.flag(c.dir))
+}
+
+// tryAgain reports whether another start of a node makes sense.
+func (c *cluster) tryAgain(n *upNode) bool {
+	if c.again[n.Name]++; readyLine(n.log+".out") != "" {
+		c.again[n.Name] = 0
+	}
+	if c.again[n.Name] >= respawnTries {
+		c.log.Error("not started again: it has ended before it was ready too often",
+			zap.String("node", n.Name), zap.Int("starts", respawnTries))
+		return false
+	}
+	c.log.Warn("has ended and is started again", zap.String("node", n.Name), zap.Error(n.err))
+	return true
+}
+
+// respawn starts a node again, unless somebody else has.
+func (c *cluster) respawn(n *upNode, over <-chan struct{}) error {
+	if livingNode(filepath.Join(c.dir, n.Name)) != 0 {
+		return nil
+	}
+	next, err := launchNode(c.dir, n.upMember)
+	if err != nil {
+		return err
+	}
+	c.nodes[slices.Index(c.nodes, n)] = next
+	c.watch(next, over)
+	return nil
 }
 
 // prepare takes the folder, if no other cluster lives in it.
@@ -164,8 +300,8 @@ func (c *cluster) prepare() (unlock func() error, err error) {
 		return nil, err
 	}
 	if ids := c.running(); len(ids) > 0 {
-		return nil, fmt.Errorf("a cluster runs in %s already (processes %v): drtmd down stops it, or "+
-			"give another --dir", c.dir, ids)
+		return nil, fmt.Errorf("a cluster runs in %s already (processes %v): drtmd down%s stops it, or "+
+			"give another --name", c.dir, ids, c.p.flag(c.dir))
 	}
 	unlock, err = service.Lock(c.dir)
 	if err != nil {
@@ -173,7 +309,7 @@ func (c *cluster) prepare() (unlock func() error, err error) {
 	}
 	// What a cluster before has left: a new one begins anew.
 	old, err := filepath.Glob(filepath.Join(c.dir, "node*"))
-	for _, name := range old {
+	for _, name := range append(old, filepath.Join(c.dir, upStateFile)) {
 		err = errors.Join(err, os.RemoveAll(name))
 	}
 	return unlock, err
@@ -183,21 +319,22 @@ func (c *cluster) prepare() (unlock func() error, err error) {
 func (c *cluster) running() []int { return livingNodes(c.dir) }
 
 func (c *cluster) start(ctx context.Context) error {
-	program, err := os.Executable()
-	if err != nil {
-		return err
-	}
 	for i := range c.p.nodes {
-		n, err := c.launch(program, i)
+		c.state.Nodes = append(c.state.Nodes, upMember{Name: fmt.Sprintf("node%d", i),
+			Address: "unix:" + filepath.Join(c.dir, fmt.Sprintf("node%d", i), "control")})
+	}
+	for i := range c.state.Nodes {
+		c.state.Nodes[i].Args = c.args(i)
+		n, err := launchNode(c.dir, c.state.Nodes[i])
+		if n != nil {
+			c.nodes = append(c.nodes, n)
+		}
+		// The first one begins the cluster; the others join it together.
+		if err == nil && i == 0 {
+			err = c.await(ctx, n)
+		}
 		if err != nil {
 			return err
-		}
-		c.nodes = append(c.nodes, n)
-		// The first one begins the cluster; the others join it together.
-		if i == 0 {
-			if err := c.await(ctx, n); err != nil {
-				return err
-			}
 		}
 	}
 	for _, n := range c.nodes[1:] {
@@ -205,22 +342,15 @@ func (c *cluster) start(ctx context.Context) error {
 			return err
 		}
 	}
-	address := c.nodes[0].addr + "\n"
-	return os.WriteFile(filepath.Join(c.dir, addressFile), []byte(address), 0o600)
+	return c.state.write(c.dir)
 }
 
-// launch starts node i.
-func (c *cluster) launch(program string, i int) (*upNode, error) {
-	name := fmt.Sprintf("node%d", i)
-	dir := filepath.Join(c.dir, name)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
-	n := &upNode{name: name, log: filepath.Join(dir, "log"),
-		ended: make(chan struct{}), addr: "unix:" + filepath.Join(dir, "control")}
-	args := []string{"serve", "--node-name", name, "--node-id", fmt.Sprint(i), "--node-state-dir",
-		filepath.Join(dir, "state"), "--control-listen", n.addr, "--admin-listen", "127.0.0.1:0",
-		"--transport-provider", c.p.transport, "--cluster-lease", c.p.lease.String(),
+// args of node i. One that is started again may find any of the others.
+func (c *cluster) args(i int) []string {
+	m := &c.state.Nodes[i]
+	args := []string{"serve", "--node-name", m.Name, "--node-id", fmt.Sprint(i), "--node-state-dir",
+		filepath.Join(c.dir, m.Name, "state"), "--control-listen", m.Address, "--admin-listen",
+		"127.0.0.1:0", "--transport-provider", c.p.transport, "--cluster-lease", c.p.lease.String(),
 		"--cluster-name", "local"}
 	if c.p.device != "" {
 		args = append(args, "--transport-device", c.p.device)
@@ -228,124 +358,49 @@ func (c *cluster) launch(program string, i int) (*upNode, error) {
 	if c.p.accounts > 0 {
 		args = append(args, "--data-accounts", fmt.Sprint(c.p.accounts))
 	}
+	if c.p.transport == transport.Default && os.Getenv(config.EnvPrefix+"TRANSPORT_RUN_DIR") == "" {
+		args = append(args, "--transport-run-dir", upRunDir(c.dir))
+	}
 	if i > 0 {
-		args = append(args, "--cluster-join", c.nodes[0].addr)
+		others := slices.Delete(c.state.addresses(), i, i+1)
+		args = append(args, "--cluster-join", strings.Join(others, ","))
 	}
-	log, err := os.OpenFile(n.log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
-	out, err := os.OpenFile(n.log+".out", os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	defer out.Close()
-	n.cmd = exec.Command(program, args...)
-	n.cmd.Stdout, n.cmd.Stderr = out, log
-	// Ctrl-C of the terminal is for up, which drains the nodes.
-	n.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := n.cmd.Start(); err != nil {
-		return nil, err
-	}
-	go func() {
-		n.err = n.cmd.Wait()
-		close(n.ended)
-	}()
-	return n, os.WriteFile(filepath.Join(dir, pidFile), fmt.Appendln(nil, n.cmd.Process.Pid), 0o600)
-}
-
-// pidFile has the process of a node, in its folder.
-const pidFile = "pid"
-
-// await waits until a node is ready.
-func (c *cluster) await(ctx context.Context, n *upNode) error {
-	deadline := time.After(readyTimeout)
-	told := time.Now()
-	for {
-		if line := readyLine(n.log + ".out"); line != "" {
-			n.line = line
-			c.log.Info(line)
-			return nil
-		}
-		if time.Since(told) > lineInterval {
-			told = time.Now()
-			c.log.Info("waiting for " + n.name)
-		}
-		select {
-		case <-n.ended:
-			if n.err == nil {
-				return fmt.Errorf("%s has ended before it was ready; its log: %s", n.name, n.log)
-			}
-			return n.failed()
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-deadline:
-			return fmt.Errorf("%s was not ready within %v; the end of its log:\n%s", n.name, readyTimeout,
-				tail(n.log))
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-}
-
-// readyLine is the line that begins with READY, or "".
-func readyLine(name string) string {
-	b, err := os.ReadFile(name)
-	if err != nil {
-		return ""
-	}
-	for _, l := range strings.Split(string(b), "\n") {
-		if strings.HasPrefix(l, "READY ") {
-			return l
-		}
-	}
-	return ""
-}
-
-// tail is the end of a log.
-func tail(name string) string {
-	f, err := os.Open(name)
-	if err != nil {
-		return err.Error()
-	}
-	defer f.Close()
-	var lines []string
-	s := bufio.NewScanner(f)
-	for s.Scan() {
-		lines = append(lines, "  "+s.Text())
-	}
-	return strings.Join(lines[max(0, len(lines)-tailLines):], "\n")
+	return args
 }
 
 // describe says where everything is.
 func (c *cluster) describe() {
 	fmt.Fprintf(c.stdout, "%d nodes are ready, transport %s\n", len(c.nodes), c.p.transport)
 	for _, n := range c.nodes {
-		fmt.Fprintf(c.stdout, "  %s  process %d, %s\n", n.name, n.cmd.Process.Pid,
+		fmt.Fprintf(c.stdout, "  %s  process %d, %s\n", n.Name, n.cmd.Process.Pid,
 			strings.TrimPrefix(n.line, "READY "))
 	}
-	asked, bench, dir := "", "up", ""
-	if c.p.dir != "" { // commands look into the user's own folder by themselves
-		asked, bench, dir = " --cluster "+c.nodes[0].addr, c.nodes[0].addr, " --dir "+c.dir
+	asked, bench := "", "up"
+	if a := c.p.asked(c.dir); a != "" { // commands find the user's own folder by themselves
+		asked, bench = " --cluster "+shellQuote(a), shellQuote(a)
 	}
 	fmt.Fprintf(c.stdout, `folder    %s (logs: node*/log)
 status    drtmd status%s
 bench     drtmd bench --cluster %s --duration 5s --check
 stop      drtmd down%s
-`, c.dir, asked, bench, dir)
+`, c.dir, asked, bench, c.p.flag(c.dir))
 }
 
 // command runs a command on the cluster.
-func (c *cluster) command(ctx context.Context, args []string) error {
+func (c *cluster) command(ctx context.Context, over <-chan struct{}, args []string) error {
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	if self, err := os.Executable(); err == nil && args[0] == "drtmd" {
 		cmd.Path, cmd.Err = self, nil
 	}
-	cmd.Env = append(os.Environ(), "DRTMD_ADDRESS="+c.nodes[0].addr)
+	cmd.Env = append(os.Environ(), "DRTMD_ADDRESS="+strings.Join(c.state.addresses(), ","))
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, c.stdout, c.stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	err := cmd.Run()
-	stopErr := c.stop()
+	done := make(chan struct{})
+	var err error
+	go func() { defer close(done); err = cmd.Run() }()
+	attendErr := c.attend(ctx, over, done)
+	<-done
+	stopErr := errors.Join(attendErr, c.stop())
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && stopErr == nil {
 		return &codeError{exit.ExitCode()}
@@ -358,41 +413,28 @@ type codeError struct{ code int }
 
 func (e *codeError) Error() string { return fmt.Sprintf("the command ended with exit code %d", e.code) }
 
-// stop drains the nodes, the one that began the cluster last, and kills those that do not end.
+// stop drains the nodes, also those that others have started again, and says how those that failed
+// have ended, unless another life has taken their place.
 func (c *cluster) stop() error {
-	var errs []error
-	var wg sync.WaitGroup
-	for i := len(c.nodes) - 1; i >= 0; i-- {
-		n := c.nodes[i]
-		if i == 0 {
-			wg.Wait()
-		}
-		wg.Go(func() { n.stop(c.log) })
-	}
-	wg.Wait()
+	replaced := map[*upNode]bool{}
 	for _, n := range c.nodes {
-		if n.err != nil && !n.told {
-			errs = append(errs, fmt.Errorf("%s: %w; the end of its log:\n%s", n.name, n.err, tail(n.log)))
+		id := livingNode(filepath.Join(c.dir, n.Name))
+		replaced[n] = n.hasEnded() && id != 0 && id != n.cmd.Process.Pid
+	}
+	_, err := c.stopNodes(context.Background(), c.dir)
+	errs := []error{err}
+	for _, n := range c.nodes {
+		if !n.hasEnded() { // not found by its folder
+			_ = n.cmd.Process.Kill() // it may end now
+		}
+		<-n.ended
+		switch {
+		case n.err == nil || replaced[n]:
+		case n.told:
+			errs = append(errs, fmt.Errorf("%s had failed and was not started again", n.Name))
+		default:
+			errs = append(errs, fmt.Errorf("%s: %w; the end of its log:\n%s", n.Name, n.err, tail(n.log)))
 		}
 	}
-	return errors.Join(append(errs, removeIfThere(filepath.Join(c.dir, addressFile)))...)
-}
-
-func (n *upNode) stop(log *zap.Logger) {
-	_ = n.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-	select {
-	case <-n.ended:
-	case <-time.After(stopTimeout):
-		log.Warn("killed, it did not stop in time", zap.String("node", n.name))
-		_ = n.cmd.Process.Kill() // it may have ended
-		<-n.ended
-	}
-}
-
-func removeIfThere(name string) error {
-	err := os.Remove(name)
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return nil
-	}
-	return err
+	return errors.Join(append(errs, removeIfThere(filepath.Join(c.dir, upStateFile)))...)
 }

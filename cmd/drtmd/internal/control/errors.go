@@ -137,6 +137,8 @@ func explain(text string, secure bool) string {
 	switch {
 	case has("connection refused"), has("no such file"):
 		return "nobody listens there; start a node with drtmd serve, or a cluster with drtmd up"
+	case has("permission denied"):
+		return "the socket is another user's: ask as that user, or as root"
 	case has("first record does not look like a TLS handshake"):
 		return "no TLS there: leave --ca, --cert and --key out"
 	case has("certificate has expired"):
@@ -161,5 +163,13 @@ func explain(text string, secure bool) string {
 	case has("error reading server preface"), has("frame too large"):
 		return "no control port of drtmd listens there"
 	}
-	return "not reached: " + text
+	return "not reached: " + dialing(text)
+}
+
+// dialing is what gRPC says of a connection, without its own words around it.
+func dialing(text string) string {
+	if _, inner, ok := strings.Cut(text, "Error while dialing: "); ok {
+		return strings.TrimSuffix(inner, `"`)
+	}
+	return text
 }

@@ -80,7 +80,6 @@ type Daemon struct {
 	part     *load.Part
 	registry *etcdmember.Registry
 	etcdURLs []string
-	embeds   bool // etcd, in this process
 
 	changed chan struct{}   // something that the steward reacts to; holds one
 	named   []member.Member // the steward's own: removed by the pending view, and an event has said so
@@ -108,6 +107,7 @@ type Daemon struct {
 	failures int                 // to build, one after the other
 	served   bool                // READY was said
 	draining bool
+	embeds   bool // etcd, in this process
 	degraded []string
 	watched  []*gone
 	peers    map[string]*control.Client
@@ -211,7 +211,10 @@ func (d *Daemon) stop(left <-chan struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
 	d.endRuns(ctx)
-	if d.embeds {
+	d.mu.Lock()
+	embeds := d.embeds
+	d.mu.Unlock()
+	if embeds {
 		d.letOthersLeave(ctx)
 	}
 	close(d.drain)

@@ -104,7 +104,10 @@ func (d *Daemon) openRegistry(ctx context.Context, undo *cleanup,
 				end(fmt.Errorf("embedded etcd: %w", err))
 			}
 		}()
-		d.etcdURLs, d.embeds = s.URLs(), true
+		d.etcdURLs = s.URLs()
+		d.mu.Lock()
+		d.embeds = true
+		d.mu.Unlock()
 	default:
 		a, err := d.askAdmission(ctx)
 		if err != nil {

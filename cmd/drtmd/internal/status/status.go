@@ -65,6 +65,7 @@ type Node struct {
 	Epoch     member.Epoch `json:"epoch"`           // active, as the node knows it
 	LeaseLeft float64      `json:"lease_left_s"`    // until its membership lease ends
 	Lease     float64      `json:"lease_s"`
+	HoldsEtcd bool         `json:"holds_etcd,omitempty"` // it embeds the cluster's etcd
 	Device    Device       `json:"device"`
 	CPUs      *CPUs        `json:"cpus,omitempty"` // nil before they were chosen
 	Memory    Memory       `json:"memory"`

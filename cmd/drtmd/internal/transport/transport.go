@@ -30,6 +30,9 @@ func (e *UnknownError) Error() string {
 		"hardware and Soft-RoCE", e.Name, strings.Join(Names(), ", "))
 }
 
+// RunDir is a run directory of the shm transport that this user has beside the default one.
+func RunDir(name string) string { return shm.RunDir(name) }
+
 // New makes a provider by name.
 func New(name string, o Options) (verbs.Provider, error) {
 	switch name {

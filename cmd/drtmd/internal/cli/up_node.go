@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// upNode is a node that this process has started.
+type upNode struct {
+	upMember
+	log   string // its file
+	cmd   *exec.Cmd
+	began time.Time
+	ended chan struct{}
+	err   error  // valid after ended
+	line  string // that begins with READY
+	told  bool   // how it has ended was said
+}
+
+// pidFile has the process of a node, in its folder.
+const pidFile = "pid"
+
+// launch starts a node of the folder.
+func launchNode(dir string, m upMember) (*upNode, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	own := filepath.Join(dir, m.Name)
+	if err := os.MkdirAll(own, 0o700); err != nil {
+		return nil, err
+	}
+	n := &upNode{upMember: m, log: filepath.Join(own, "log"), began: time.Now(),
+		ended: make(chan struct{})}
+	log, err := os.OpenFile(n.log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	out, err := os.OpenFile(n.log+".out", os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
+	n.cmd = exec.Command(program, m.Args...)
+	n.cmd.Stdout, n.cmd.Stderr = out, log
+	// Ctrl-C of the terminal is for up, which drains the nodes.
+	n.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := n.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		n.err = n.cmd.Wait()
+		close(n.ended)
+	}()
+	return n, os.WriteFile(filepath.Join(own, pidFile), fmt.Appendln(nil, n.cmd.Process.Pid), 0o600)
+}
+
+// failed is the error of a node that has ended by itself, said once.
+func (n *upNode) failed() error {
+	n.told = true
+	return fmt.Errorf("%s has ended: %w; the end of its log:\n%s", n.Name, n.err, tail(n.log))
+}
+
+// hasEnded does not wait.
+func (n *upNode) hasEnded() bool {
+	select {
+	case <-n.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// await waits until a node is ready.
+func (a *app) await(ctx context.Context, n *upNode) error {
+	deadline := time.After(readyTimeout)
+	told := time.Now()
+	for {
+		if line := readyLine(n.log + ".out"); line != "" {
+			n.line = line
+			a.log.Info(line)
+			return nil
+		}
+		if time.Since(told) > lineInterval {
+			told = time.Now()
+			a.log.Info("waiting for " + n.Name)
+		}
+		select {
+		case <-n.ended:
+			if n.err == nil {
+				return fmt.Errorf("%s has ended before it was ready; its log: %s", n.Name, n.log)
+			}
+			return n.failed()
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-deadline:
+			return fmt.Errorf("%s was not ready within %v; the end of its log:\n%s", n.Name, readyTimeout,
+				tail(n.log))
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// readyLine is the line that begins with READY, or "".
+func readyLine(name string) string {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return ""
+	}
+	for _, l := range strings.Split(string(b), "\n") {
+		if strings.HasPrefix(l, "READY ") {
+			return l
+		}
+	}
+	return ""
+}
+
+// tail is the end of a log.
+func tail(name string) string {
+	f, err := os.Open(name)
+	if err != nil {
+		return err.Error()
+	}
+	defer f.Close()
+	var lines []string
+	s := bufio.NewScanner(f)
+	for s.Scan() {
+		lines = append(lines, "  "+s.Text())
+	}
+	return strings.Join(lines[max(0, len(lines)-tailLines):], "\n")
+}
+
+func removeIfThere(name string) error {
+	err := os.Remove(name)
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil
+	}
+	return err
+}
+
+// restart starts a node of a running cluster again.
+func (a *app) restart(ctx context.Context, dir, which string) error {
+	st, err := readUpState(dir)
+	if err != nil {
+		return err
+	}
+	if st == nil {
+		return fmt.Errorf("no cluster was started in %s; drtmd up starts one", dir)
+	}
+	m, err := st.find(which)
+	if err != nil {
+		return err
+	}
+	if id := livingNode(filepath.Join(dir, m.Name)); id != 0 {
+		return fmt.Errorf("%s runs (process %d); drtmd drain --node %s ends it", m.Name, id, m.Name)
+	}
+	n, err := launchNode(dir, *m)
+	if err != nil {
+		return err
+	}
+	if err := a.await(ctx, n); err != nil {
+		if ctx.Err() != nil {
+			return fmt.Errorf("%s goes on without being waited for; its log: %s: %w", n.Name, n.log, err)
+		}
+		return err
+	}
+	fmt.Fprintf(a.stdout, "%s runs again: process %d, %s\n", n.Name, n.cmd.Process.Pid,
+		strings.TrimPrefix(n.line, "READY "))
+	return nil
+}

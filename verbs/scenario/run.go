@@ -152,11 +152,11 @@ func (e *Env) run(ctx context.Context, limit uint64) (err error) {
 			e.Fail(CheckInvariant, "panic: %v\n%s", v, debug.Stack())
 		}
 	}()
-	for e.World.Stats().Events < limit {
+	for done := uint64(0); done < limit; done = e.World.Stats().Events {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		for range runBatch {
+		for range min(runBatch, limit-done) {
 			if !e.World.RunOne(sim.Forever) || e.failure != nil {
 				return nil
 			}

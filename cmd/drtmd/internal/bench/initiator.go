@@ -32,7 +32,11 @@ func flagOf(ctx context.Context) (done func() bool, release func()) {
 // was measured then. The connection stays open.
 func Run(ctx context.Context, st *Station, conn *exchange.Conn, o Options,
 	pr Progress) ([]Result, error) {
-	p, err := newPlan(o, limitsOf(st, conn.Peer))
+	var p *plan
+	err := o.endless()
+	if err == nil {
+		p, err = newPlan(o, limitsOf(st, conn.Peer))
+	}
 	if err != nil {
 		return nil, tell(ctx, conn, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"drtmd/internal/invariant"
 	"drtmd/verbs"
 )
 
@@ -24,10 +25,22 @@ type measurement struct {
 	lost   int64  // datagrams
 }
 
-// budget says when a measurement has enough.
+// budget says when a measurement has enough. At least one of both is positive; if both are, both
+// bounds hold.
 type budget struct {
 	iters    int // 0: duration decides
 	duration time.Duration
+}
+
+// warmUp is the part of a budget that is spent beforehand, at most a tenth; ok is false if that is
+// nothing.
+func (b budget) warmUp() (part budget, ok bool) {
+	part.duration = b.duration / 10
+	part.iters = warmUp
+	if b.iters > 0 {
+		part.iters = min(warmUp, b.iters/10)
+	}
+	return part, part.iters > 0 && (b.duration == 0 || part.duration > 0)
 }
 
 const (
@@ -47,13 +60,11 @@ func (m *measurement) latency() (*LatencyResult, error) {
 		op = m.pingPongSend
 	}
 	r := newRecorder(m.clock, kind)
-	warm := budget{iters: warmUp, duration: m.budget.duration / 10}
-	if m.budget.iters > 0 {
-		warm.iters = min(warmUp, m.budget.iters/10)
-	}
 	wr := []verbs.WR{m.s.request()}
-	if err := m.repeat(r, warm, wr, op); err != nil {
-		return nil, err
+	if warm, ok := m.budget.warmUp(); ok {
+		if err := m.repeat(r, warm, wr, op); err != nil {
+			return nil, err
+		}
 	}
 	r.reset()
 	m.lost = 0
@@ -61,9 +72,10 @@ func (m *measurement) latency() (*LatencyResult, error) {
 	return r.result(kind, m.lost), err
 }
 
-// repeat runs op until the budget is spent. Both bounds hold if both are set.
+// repeat runs op until the budget is spent.
 func (m *measurement) repeat(r *recorder, b budget, wr []verbs.WR,
 	op func([]verbs.WR) error) error {
+	invariant.Assert(b.iters > 0 || b.duration > 0, "a measurement without an end")
 	lossesInARow := 0
 	r.start()
 	end := r.last + int64(b.duration)

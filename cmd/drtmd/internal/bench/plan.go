@@ -20,7 +20,8 @@ type Options struct {
 	// Inline is the largest payload that is sent inline; -1 = the device's limit, at most 236.
 	Inline int
 	// Iters is the number of operations of a measurement; 0: Duration decides.
-	Iters    int
+	Iters int
+	// Duration of a measurement. One of Iters and Duration is positive.
 	Duration time.Duration
 	Phases   []Phase // nil: latency, then rate
 }
@@ -155,6 +156,15 @@ func checkSize(op Op, size int, l limits) error {
 	case size > l.message:
 		return limitf("size %d: a message on %s has at most %d bytes here", size, l.device,
 			l.message)
+	}
+	return nil
+}
+
+// endless reports options with which no measurement would ever end.
+func (o *Options) endless() error {
+	if o.Iters < 0 || o.Duration < 0 || o.Iters == 0 && o.Duration == 0 {
+		return limitf("%d operations and %s: a measurement needs a positive number of operations or "+
+			"a positive duration", o.Iters, o.Duration)
 	}
 	return nil
 }

@@ -26,6 +26,9 @@ func (a *app) lookup(c *cobra.Command, p *benchFlags) error {
 	if wrong != nil {
 		return wrong
 	}
+	if p.slots == 0 { // which would stand for the default
+		return usagef("leave it out for the default", "--slots 0: a table needs slots")
+	}
 	if err := writable("json", p.json); err != nil {
 		return err
 	}

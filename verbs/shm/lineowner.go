@@ -40,9 +40,10 @@ func (r *region) idleJournal(slot uint16) {
 // endLineOwner frees a line owner of kept memory that is opened again, whoever it was: only who
 // has the memory open can be one, and that is the caller now. This process may have been it before.
 func (d *device) endLineOwner(r *region, slot uint16) {
-	if d.recoverCommit(r, slot) {
+	e := r.owner(slot)
+	if d.recoverCommit(r, slot, e.incarnation.Load()) {
 		r.idleJournal(slot)
-		r.owner(slot).free()
+		e.free()
 	}
 }
 
@@ -73,10 +74,14 @@ func (m *memory) RescueLine(line int) {
 	m.dev.rescue(r, uint64(line), lineword.Load(r.word(uint64(line))))
 }
 
-// recoverCommit finishes or undoes the commit in which a line owner died: afterwards it holds no
-// line that its journal lists. The journal stays as it is, so whoever dies in here leaves the
-// rest to the next. False: not now.
-func (d *device) recoverCommit(r *region, dead uint16) bool {
+// recoverCommit finishes or undoes the commit in which a line owner died, whose incarnation was inc:
+// afterwards it holds no line that its journal lists. The journal stays as it is, so whoever dies in
+// here leaves the rest to the next. Others may do all that meanwhile and lend the slot to somebody
+// who lives: then its journal and its locks are not the dead's. A lock that was seen while the slot
+// was the dead's is the dead's, and the slot and its journal stay the dead's until that lock is
+// gone. False: not now.
+func (d *device) recoverCommit(r *region, dead uint16, inc uint64) bool {
+	e := r.owner(dead)
 	j := lineword.MakeJournal(r.journalWords(dead))
 	state, n := j.State()
 	for i := range n {
@@ -85,6 +90,9 @@ func (d *device) recoverCommit(r *region, dead uint16) bool {
 			continue
 		}
 		w := lineword.Load(r.word(line))
+		if e.incarnation.Load() != inc {
+			return true // others have recovered all of it
+		}
 		if !w.Locked() || w.Owner() != dead {
 			continue // not locked yet when it died, or published already
 		}

@@ -162,3 +162,97 @@ func TestLineOwnersOfTheLivingAreNotOverruled(t *testing.T) {
 		t.Error("a closed MR has a line owner to lend")
 	}
 }
+
+// A rescuer may sleep between any two of its steps. When it goes on, other rescuers may have freed
+// the slot of the dead, and somebody who lives may be in a commit of its own under it.
+func TestRescuerThatSleptLeavesTheNextOwnerAlone(t *testing.T) {
+	const dead, line = 12345, 3 // an incarnation that nobody has
+	for _, c := range []struct {
+		name   string
+		wakes  func(d *device, r *region, slot uint16) bool
+		listed lineword.JournalState
+	}{
+		{name: "before it read the journal", listed: lineword.JournalCommitted,
+			wakes: func(d *device, r *region, slot uint16) bool {
+				d.recoverCommit(r, slot, dead)
+				return false
+			}},
+		{name: "before it frees the slot", listed: lineword.JournalLocking,
+			wakes: func(d *device, r *region, slot uint16) bool { return d.freeDead(r, slot, dead) }},
+		{name: "when it knew the line's lock", listed: lineword.JournalCommitted,
+			wakes: func(d *device, r *region, slot uint16) bool {
+				old := lineword.Load(r.word(line)) - 1<<17 // the version before
+				return d.recoverLine(r, line, old, dead) && false
+			}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := newNode(t, New(Options{Dir: runDir(t)}), nodeOptions{})
+			mr, err := n.pd.AllocMR(1<<16, verbs.AccessAll, verbs.MROptions{LineOwners: 1})
+			check(t, err)
+			o, err := mr.ClaimLineOwner()
+			check(t, err)
+			d, _ := n.inside(t)
+			r := d.mrs[mr.Remote().RKey%maxMR].Load()
+			p := r.word(line)
+			for range 2 {
+				w := lineword.Load(p)
+				if !lineword.TryLock(p, w, o.Slot) {
+					t.Fatal("not locked")
+				}
+				lineword.Unlock(p, w.LockedBy(o.Slot))
+			}
+			j := lineword.MakeJournal(o.Journal)
+			image := [lineBytes]byte(bytes.Repeat([]byte{7}, lineBytes))
+			j.List(0, line)
+			j.Image(0, &image)
+			j.Locking(1)
+			before := lineword.Load(p)
+			if !lineword.TryLock(p, before, o.Slot) {
+				t.Fatal("not locked")
+			}
+			if c.listed == lineword.JournalCommitted {
+				j.Committed(1)
+			}
+			if c.wakes(d, r, o.Slot) {
+				t.Error("the slot of a living owner was freed")
+			}
+			if w := lineword.Load(p); w != before.LockedBy(o.Slot) || r.line(line)[0] != 0 {
+				t.Errorf("the living owner's line is at %s and begins with %d", w, r.line(line)[0])
+			}
+			if s, _ := j.State(); s != c.listed || r.owner(o.Slot).incarnation.Load() == 0 {
+				t.Errorf("its journal is %s, and the slot has incarnation %d", s,
+					r.owner(o.Slot).incarnation.Load())
+			}
+			lineword.Restore(p, before)
+			j.Idle()
+			check(t, o.Release())
+			check(t, mr.Close())
+		})
+	}
+}
+
+// The same for an initiator's entry, which names the one line that it may have locked.
+func TestRescuerThatSleptLeavesTheNextInitiatorAlone(t *testing.T) {
+	const dead, line = 12345, 3
+	n := newNode(t, New(Options{Dir: runDir(t)}), nodeOptions{})
+	mr, err := n.pd.AllocMR(1<<16, verbs.AccessAll, verbs.MROptions{LineOwners: 1})
+	check(t, err)
+	d, _ := n.inside(t)
+	r := d.mrs[mr.Remote().RKey%maxMR].Load()
+	slot := d.claim(r, 1, r.count-publicOwners)
+	e, p := r.owner(slot), r.word(line)
+	before := lineword.Load(p)
+	e.intent = line + 1
+	if !lineword.TryLock(p, before, slot) {
+		t.Fatal("not locked")
+	}
+	if d.freeDead(r, slot, dead) {
+		t.Error("the entry of a living initiator was freed")
+	}
+	if w := lineword.Load(p); w != before.LockedBy(slot) {
+		t.Errorf("its line is at %s", w)
+	}
+	lineword.Restore(p, before)
+	e.free()
+	check(t, mr.Close())
+}

@@ -217,71 +217,81 @@ func (e *ownerEntry) free() {
 	e.incarnation.Store(0)
 }
 
-// alive reports whether the process that has the entry lives; an empty entry has none.
-func (d *device) ownerAlive(e *ownerEntry) bool {
-	inc, slot := e.incarnation.Load(), e.slot.Load()
-	switch {
-	case inc == 0:
-		return false
-	case slot != 0 && slot <= fabric.MaxProcs:
-		return d.fab.Alive(fabric.ProcID{Slot: uint16(slot - 1), Incarnation: inc})
+// ownerOf is the incarnation of the process that has the entry, 0 if none has, and whether it lives.
+// No incarnation has an entry again after it died: as long as the entry shows that of somebody dead,
+// nobody else has had it.
+func (d *device) ownerOf(e *ownerEntry) (inc uint64, alive bool) {
+	inc = e.incarnation.Load()
+	if inc == 0 {
+		return 0, false
 	}
-	// Being claimed, or scribbled over.
+	slot := e.slot.Load()
+	if slot != 0 && slot <= fabric.MaxProcs &&
+		d.fab.Alive(fabric.ProcID{Slot: uint16(slot - 1), Incarnation: inc}) {
+		return inc, true
+	}
+	// Dead, or the entry is being claimed and shows the slot of its last owner still.
 	for _, p := range d.fab.Peers() {
 		if p.Incarnation == inc {
-			return true
+			return inc, true
 		}
 	}
-	return false
+	return inc, false
 }
 
 // rescue looks after a line that is locked at w: it is recovered if its owner is dead.
 func (d *device) rescue(r *region, line uint64, w lineword.Word) {
 	slot := w.Owner()
-	if !w.Locked() || slot != 0 && int(slot) <= r.slots() && d.ownerAlive(r.owner(slot)) {
+	if !w.Locked() {
 		return
 	}
-	d.recoverLine(r, line, w)
+	var inc uint64
+	if slot != 0 && int(slot) <= r.slots() {
+		var alive bool
+		if inc, alive = d.ownerOf(r.owner(slot)); alive {
+			return
+		}
+	}
+	d.recoverLine(r, line, w, inc)
 }
 
 // freeIfDead frees an entry of a dead process, once the one line that it may have locked, or the
 // commit that it was in, is recovered.
 func (d *device) freeIfDead(r *region, slot uint16) bool {
+	inc, alive := d.ownerOf(r.owner(slot))
+	return inc == 0 || !alive && d.freeDead(r, slot, inc)
+}
+
+// freeDead is freeIfDead for the process with incarnation inc, which is dead. Others may do the same
+// meanwhile, and lend the entry to somebody who lives: what is read of the entry, its journal and
+// its line belongs to the dead only if the entry is still the dead's after that was read.
+func (d *device) freeDead(r *region, slot uint16, inc uint64) bool {
 	e := r.owner(slot)
-	inc := e.incarnation.Load()
-	if inc == 0 {
-		return true
-	}
-	if d.ownerAlive(e) {
-		return false
-	}
 	if int(slot) > r.count {
-		if !d.recoverCommit(r, slot) {
+		if !d.recoverCommit(r, slot, inc) {
 			return false
 		}
 	} else if line := atomic.LoadUint64(&e.intent) - 1; line < r.lineCount() {
 		w := lineword.Load(r.word(line))
-		if w.Locked() && w.Owner() == slot && !d.recoverLine(r, line, w) {
+		if e.incarnation.Load() != inc {
+			return false
+		}
+		if w.Locked() && w.Owner() == slot && !d.recoverLine(r, line, w, inc) {
 			return false
 		}
 	}
-	if !e.incarnation.CompareAndSwap(inc, recovering) {
-		return false
-	}
-	if int(slot) > r.count {
-		r.idleJournal(slot)
-	}
-	e.free()
-	return true
+	return e.freeOf(inc)
 }
 
-// recovering marks an entry that is being freed; no process has this incarnation in practice.
-const recovering = 1<<64 - 1
+// freeOf frees the entry of the dead by one store, so that nothing is left to do to an entry that
+// may be somebody else's by then: whoever claims it overwrites the rest.
+func (e *ownerEntry) freeOf(inc uint64) bool { return e.incarnation.CompareAndSwap(inc, 0) }
 
 // recoverLine rolls a line forward or back that a dead owner left locked at w, and unlocks it.
 // The caller is not inside an operation on this region. It claims an entry, so that its own
-// death on the way leaves the line to the next in the same shape. False: not now.
-func (d *device) recoverLine(r *region, line uint64, w lineword.Word) bool {
+// death on the way leaves the line to the next in the same shape. inc is the incarnation of the
+// owner. False: not now.
+func (d *device) recoverLine(r *region, line uint64, w lineword.Word, inc uint64) bool {
 	p := r.word(line)
 	dead := w.Owner()
 	switch {
@@ -289,7 +299,7 @@ func (d *device) recoverLine(r *region, line uint64, w lineword.Word) bool {
 		// Nobody can be that owner: scribbled over.
 		return lineword.TakeOver(p, w, 0) && unlocked(p, w)
 	case int(dead) > r.count:
-		return d.recoverCommit(r, dead) && d.recoverListed(r, line, w, nil)
+		return d.recoverCommit(r, dead, inc) && d.recoverListed(r, line, w, nil)
 	}
 	slot := d.claimRescuer(r, dead)
 	if slot == 0 {
@@ -333,10 +343,10 @@ func (d *device) claimRescuer(r *region, dead uint16) uint16 {
 		if uint16(i) == dead {
 			continue
 		}
-		if inc := e.incarnation.Load(); inc != 0 && i > r.count-publicOwners &&
-			!d.ownerAlive(e) && !r.holdsLine(uint16(i), e) &&
-			e.incarnation.CompareAndSwap(inc, recovering) {
-			e.free()
+		if i > r.count-publicOwners {
+			if inc, alive := d.ownerOf(e); inc != 0 && !alive && !r.holdsLine(uint16(i), e) {
+				e.freeOf(inc)
+			}
 		}
 		if e.incarnation.CompareAndSwap(0, self.Incarnation) {
 			e.slot.Store(uint64(self.Slot) + 1)

@@ -8,6 +8,11 @@ type Clock interface {
 	Now() time.Duration
 }
 
+// MonotonicError bounds how far two readings of the monotonic clock on two CPUs of one machine can be
+// out of order: the kernel keeps them apart by less than a cache miss takes; assumed. It is the error
+// of the clock for whoever compares readings of several threads: leases and histories alike.
+const MonotonicError = 100 * time.Nanosecond
+
 // MonotonicClock is the wall's monotonic clock, counted from its creation.
 type MonotonicClock struct{ origin time.Time }
 

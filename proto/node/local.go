@@ -44,10 +44,6 @@ type Part struct {
 	ClockError time.Duration
 }
 
-// monotonicErrorNs bounds how far two readings of the monotonic clock on two CPUs of one machine
-// are apart: assumed, a multiple of what synchronized time-stamp counters are known to differ by.
-const monotonicErrorNs = 100
-
 // NewLocal builds a cluster whose members all live in this process, connects and starts it, and
 // makes the engines.
 func NewLocal(ctx context.Context, cfg LocalConfig) (*Cluster, error) {
@@ -99,7 +95,8 @@ func (c *Cluster) buildLocal(ctx context.Context, cfg *LocalConfig, t *threads,
 		t.list = append(t.list, th)
 	}
 	t.clock = verbs.NewMonotonicClock()
-	clockError := time.Duration(monotonicErrorNs)
+	// One figure for leases and for the history: they read the same clock.
+	clockError := verbs.MonotonicError
 	if p := cfg.Part; p != nil {
 		t.clock, clockError = p.Clock, clockError+p.ClockError
 	}

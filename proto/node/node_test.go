@@ -277,3 +277,56 @@ func TestEngineThatCannotBeMadeIsNil(t *testing.T) {
 		}
 	}
 }
+
+// TestLeasesAndHistoryCountWithTheSameClockError: both read one clock. DELTA that is smaller than
+// what the check of the history allows for would be a bug that no check can see.
+func TestLeasesAndHistoryCountWithTheSameClockError(t *testing.T) {
+	ctx := context.Background()
+	for name, outside := range map[string]time.Duration{"one process": 0, "several": time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			delta := time.Duration(-1)
+			p, err := node.FindProtocol("drtm")
+			if err != nil {
+				t.Fatal(err)
+			}
+			inner := p.New
+			p.New = func(e *node.Env) (proto.Engine, error) {
+				delta = e.ClockError
+				return inner(e)
+			}
+			cfg := node.LocalConfig{Config: node.Config{Protocol: p, Workload: bank(t, 1), Fibers: 1,
+				Record: &node.Recording{}}}
+			if outside > 0 {
+				cfg.Part = &node.Part{Members: []proto.NodeID{0}, Clock: verbs.NewMonotonicClock(),
+					ClockError: outside, Connected: func() error { return nil },
+					Exchange: func(own []node.Descriptor) ([]node.Descriptor, error) { return own, nil }}
+				cfg.Lease, cfg.LeaseReadOnly = 10*outside, 10*outside
+			}
+			c, err := node.NewLocal(ctx, cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := c.Close(); err != nil {
+					t.Error(err)
+				}
+			}()
+			if err := c.Stop(); err != nil {
+				t.Fatal(err)
+			}
+			h, err := c.History()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := h.Close(); err != nil {
+					t.Error(err)
+				}
+			}()
+			if e := time.Duration(h.Nodes()[0].ErrorNs); delta != e || delta != outside+verbs.MonotonicError {
+				t.Errorf("DELTA is %s, the history counts with %s, and the clock errs by %s", delta, e,
+					outside+verbs.MonotonicError)
+			}
+		})
+	}
+}

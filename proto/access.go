@@ -1,9 +1,14 @@
 package proto
 
-import "fmt"
+import (
+	"fmt"
+
+	"drtmd/store/layout"
+)
 
 // AccessError is an operation that a program, or the library around it, must not ask for: which one,
-// and why. It wraps ErrUndeclared, ErrValueSize, ErrUnknownTable or ErrPlacement.
+// and why. It wraps ErrUndeclared, ErrValueSize, ErrUnknownTable, ErrKey or
+// ErrPlacement.
 type AccessError struct {
 	Table TableID
 	Key   Key
@@ -49,8 +54,11 @@ func UnknownTable(t TableID, k Key, tables int) error {
 }
 
 // Home is the node that a placement names for a record in a cluster of so many nodes. One outside of
-// it is an error that wraps ErrPlacement.
+// it is an error that wraps ErrPlacement, and the key that stands for none one that wraps ErrKey.
 func Home(p Placement, t TableID, k Key, nodes int) (NodeID, error) {
+	if k == Key(layout.NoKey) {
+		return 0, &AccessError{Table: t, Key: k, Err: ErrKey}
+	}
 	n := p.Locate(t, k).Primary
 	if int(n) >= nodes {
 		return 0, misplaced(t, k, n, nodes)

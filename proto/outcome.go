@@ -110,6 +110,8 @@ var (
 	ErrUnknownTable = errors.New("no such table")
 	// ErrPlacement: the Placement names a node that the cluster does not have.
 	ErrPlacement = errors.New("placement outside the cluster")
+	// ErrKey: the key is 2^64-1.
+	ErrKey = errors.New("this key stands for no key: use another")
 	// ErrUnknownOutcome: the transaction may or may not have taken effect.
 	ErrUnknownOutcome = errors.New("outcome unknown")
 )

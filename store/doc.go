@@ -42,7 +42,8 @@
 // On devices whose atomics exclude each other only, regions neither conflict nor are opaque
 // (package htm). There EnsureIn and ReclaimIn act at once, under a lock of the table that only
 // CPUs know, in an order that remote readers tolerate: an entry before the slot that names it, a
-// bucket before the link to it. State words belong to the NIC there (design decision 3): a new
+// bucket before the link to it, and layout.NoKey in an entry that is given back before it is bound to
+// another key, so that whoever locks it by an out-of-date address sees whose it is not. State words belong to the NIC there (design decision 3): a new
 // entry is absent and keeps the state that it had, unlocked, and who wants it locked does so by
 // CAS and looks at it again. What FindIn does not find may be there; a protocol that reads an
 // absence ensures an entry and locks or leases that.

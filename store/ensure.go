@@ -8,7 +8,7 @@ import (
 // EnsureIn finds the entry of key or makes an absent one, inside a region. The state word of a
 // new entry is state, where memory has line words; elsewhere, and in an entry that was there, it
 // is left as it is. The version is the entry's as it stands, live or absent; what the protocol
-// does next follows from it (layout.Version). With an error, one of ErrEntriesFull,
+// does next follows from it (layout.Version). With an error, one of ErrKey, ErrEntriesFull,
 // ErrIndirectFull and ErrSpent, nothing was stored and the region runs on. ok is false if the
 // region has aborted. It does not allocate.
 //
@@ -28,6 +28,9 @@ func (t *Table) EnsureIn(r *htm.Region, key, state uint64) (off int, v layout.Ve
 
 func ensure[A access](t *Table, a A, key, state uint64) (off int, v layout.Version, ok bool,
 	err error) {
+	if key == layout.NoKey {
+		return 0, 0, true, ErrKey
+	}
 	p, ok := locate(t, a, key)
 	if !ok {
 		return 0, 0, false, nil
@@ -45,7 +48,7 @@ func ensure[A access](t *Table, a A, key, state uint64) (off int, v layout.Versi
 }
 
 // create makes an entry for a key that has none: entry first, then what leads to it, then the one
-// word that makes it reachable.
+// word that makes it reachable. In the entry the key comes before the version: see layout.NoKey.
 func create[A access](t *Table, a A, key, state uint64, p *place) (off int, v layout.Version,
 	ok bool, err error) {
 	counter, ok := a.load(t.at + countersAt)
@@ -119,8 +122,11 @@ func setLink[A access](t *Table, a A, at, bucket int) bool {
 // Load stores a record in a table that nobody else uses yet: version layout.FirstVersion, state
 // zero. It fails with ErrExists, ErrValueSize, or as EnsureIn does.
 func (t *Table) Load(key uint64, value []byte) error {
-	if len(value) != t.config.ValueBytes {
+	switch {
+	case len(value) != t.config.ValueBytes:
 		return ErrValueSize
+	case key == layout.NoKey:
+		return ErrKey
 	}
 	a := plain{t.base}
 	p, ok := locate(t, a, key)

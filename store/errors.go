@@ -2,7 +2,7 @@ package store
 
 import "errors"
 
-// What EnsureIn and ReclaimIn end with. Values are preallocated; nothing was changed.
+// What EnsureIn, ReclaimIn and Load end with. Values are preallocated; nothing was changed.
 var (
 	// ErrFull: one of the two errors that follow.
 	ErrFull = errors.New("table is full")
@@ -14,6 +14,8 @@ var (
 		"make the table with more main or indirect buckets"}
 	// ErrSpent: the 32 bits of the table's incarnations are used up. Dump and load the table.
 	ErrSpent = errors.New("incarnations of the table are used up; dump and load it anew")
+	// ErrKey: the key is layout.NoKey.
+	ErrKey = errors.New("key 2^64-1 stands for no key: use another")
 	// ErrLive: the entry to be given back has a value.
 	ErrLive = errors.New("entry has a value")
 	// ErrState: the entry to be given back is in use: its state is not the one that was named.

@@ -53,7 +53,8 @@ func reclaim[A access](t *Table, a A, key, state uint64) (ok bool, err error) {
 	return unlink(t, a, &p) && release(t, a, off, v), nil
 }
 
-// release puts an entry that no slot names any more into the pool.
+// release puts an entry that no slot names any more into the pool. The key goes first: from here on
+// nobody with an out-of-date address takes the entry for the key's, whatever comes next.
 func release[A access](t *Table, a A, off int, v layout.Version) bool {
 	counter, ok := a.load(t.at + countersAt)
 	if !ok {
@@ -65,7 +66,7 @@ func release[A access](t *Table, a A, off int, v layout.Version) bool {
 	if t.lineWords && !a.store(off+layout.StateOffset, 0) {
 		return false
 	}
-	return a.store(off+layout.VersionOffset, uint64(v.Unbind())) &&
+	return a.store(off+layout.KeyOffset, layout.NoKey) && a.store(off+layout.VersionOffset, uint64(v.Unbind())) &&
 		giveBack(t, a, t.entryPool(), off)
 }
 

@@ -224,3 +224,64 @@ func look(p *past, random *rand.Rand, cache *remote.Cache, key uint64,
 	e, err := s.Result()
 	return e, now, err
 }
+
+// TestOldAddressOfAnEntryProvesNothing: somebody with an out-of-date address locks an entry that is
+// free, and READs it, each word at a moment of its own after the lock, the header in its order. A
+// locked entry is given to nobody, but who looked before the lock came may give it to another key
+// under it. Whatever is read, it is not the absence of the key that the entry was bound to once.
+func TestOldAddressOfAnEntryProvesNothing(t *testing.T) {
+	const old, other = 5, 6
+	c := Config{ID: 1, Name: "old", ValueBytes: 8, MainBuckets: 1, Entries: 1}
+	table, err := Format(c, htm.NewMemory(aligned(c.Bytes()), nil, 0, nil), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log []stored
+	a := recorder{plain{table.base}, &log}
+	off, _, _, err := ensure(table, a, old, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// From here on the lock can be taken: before, who gives the entry back holds it.
+	if _, err := reclaim(table, a, old, 0); err != nil {
+		t.Fatal(err)
+	}
+	before := append([]byte(nil), table.m.Bytes...)
+	log = log[:0]
+	if again, _, _, err := ensure(table, a, other, 0); err != nil || again != off {
+		t.Fatalf("the entry at %d, not %d: %v", again, off, err)
+	}
+	p := &past{log: log, initial: before, history: map[int][]version{}}
+	for i, s := range log {
+		p.history[s.off] = append(p.history[s.off], version{i + 1, s.v})
+	}
+	for lock := range len(log) + 1 {
+		for atKey := lock; atKey <= len(log); atKey++ {
+			for atVersion := atKey; atVersion <= len(log); atVersion++ {
+				key := p.word(off+layout.KeyOffset, atKey)
+				v := layout.Version(p.word(off+layout.VersionOffset, atVersion))
+				if got := layout.Match(old, key, v); got != layout.Stale {
+					t.Errorf("locked after %d stores, key read after %d, version %s after %d: %s", lock,
+						atKey, v, atVersion, got)
+				}
+			}
+		}
+	}
+}
+
+// TestNoTableHasTheKeyOfNoKey.
+func TestNoTableHasTheKeyOfNoKey(t *testing.T) {
+	c := Config{ID: 1, Name: "none", ValueBytes: 8, MainBuckets: 1, Entries: 1}
+	table, err := Format(c, htm.NewMemory(aligned(c.Bytes()), nil, 0, nil), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := table.Load(layout.NoKey, make([]byte, 8)); !errors.Is(err, ErrKey) {
+		t.Errorf("it was loaded: %v", err)
+	}
+	r := htm.NewRegion(htm.Config{})
+	r.Begin()
+	if _, _, ok, err := table.EnsureIn(r, layout.NoKey, 0); !ok || !errors.Is(err, ErrKey) {
+		t.Errorf("it has an entry: %v, %v", ok, err)
+	}
+}

@@ -75,6 +75,12 @@ func TestProgramsThatCannotWorkAreRefusedByName(t *testing.T) {
 				"key 5 in table 1: placement outside the cluster; Locate says node 7, the nodes are 0 to 0") < 2 {
 				t.Errorf("Locate outside: %v", err)
 			}
+			tasks = c.Start("no key", 1, func(f *fiber.Fiber, w *node.Worker, _ int) error {
+				return w.Engine.Peek(f, 1, 1<<64-1, make([]byte, w.Tables[0].ValueBytes()))
+			})
+			if err := tasks.Wait(ctx); !errors.Is(err, proto.ErrKey) {
+				t.Errorf("the key that stands for none: %v", err)
+			}
 			tasks = c.Start("no client", 1, func(f *fiber.Fiber, w *node.Worker, _ int) error {
 				d := workload.Driver{Runner: proto.Runner{Engine: w.Engine, Rand: w.Rand},
 					Client: c.Config.Workload.NewClient(w.Node, nil), Counts: &workload.Counts{},

@@ -33,7 +33,7 @@
 //
 // An entry starts at an address divisible by 64:
 //
-//	+0   key      8
+//	+0   key      8   NoKey when it was given back; no key has that value
 //	+8   version  8   incarnation in the high half, number in the low half
 //	+16  state    8   the protocol's: locks and leases; bit 0 is a write lock in all of them
 //	+24  value    ValueBytes

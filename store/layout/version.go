@@ -96,6 +96,12 @@ func (v Version) String() string {
 	return fmt.Sprintf("%d.%d%s", v.Incarnation(), v.Number(), kind)
 }
 
+// NoKey is the key word of an entry that is bound to no key after it was bound to one; no key has
+// this value. It goes there before the entry is given to another key, whose version comes after its
+// key: whoever reads the words one after the other, as NICs do, and holds the entry's lock or lease
+// does not see the old key with the new version.
+const NoKey uint64 = 1<<64 - 1
+
 // Presence is what an entry says of a key.
 type Presence uint8
 

@@ -1,6 +1,10 @@
 package node
 
-import "time"
+import (
+	"time"
+
+	"drtmd/verbs"
+)
 
 // Leases are the longest that the engines of the members in this process take; ok is false if the
 // protocol has none. The engines are made.
@@ -23,7 +27,7 @@ func (m *Member) worstError() {
 	if !ok {
 		return
 	}
-	worst := int64(c.Worst()) + monotonicErrorNs
+	worst := int64(c.Worst() + verbs.MonotonicError)
 	for _, w := range m.Workers {
 		w.Recorder.SetClockError(worst)
 	}

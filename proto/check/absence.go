@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"sort"
+
+	"drtmd/proto/history"
 )
 
 // state is what a key was between two writes.
@@ -55,7 +57,7 @@ func (c *checker) eachAbsenceKey(fn func(key uint32)) error {
 func (c *checker) timelineOf(key uint32) *timeline {
 	l := &c.line
 	l.c, l.ops, l.base = c, c.of(key), c.first[key]
-	l.states = append(l.states[:0], state{at: -1, txn: nobody, absent: !c.initiallyThere(l.ops)})
+	l.states = append(l.states[:0], state{at: -1, txn: nobody, absent: !c.initiallyThere(key, l.ops)})
 	for i := range l.ops {
 		w := &l.ops[i]
 		switch s := c.sightOf(w); {
@@ -90,8 +92,12 @@ func (l *timeline) installedAlike(i int) bool {
 	return l.c.installed(l.ops[from:from+reads(l.ops[from:to])]) >= 0
 }
 
-// initiallyThere: a version was read that nobody wrote and that lies below all writes.
-func (c *checker) initiallyThere(ops []op) bool {
+// initiallyThere: the key was loaded; or, if that was not recorded, a version was read that nobody
+// wrote and that lies below all writes.
+func (c *checker) initiallyThere(key uint32, ops []op) bool {
+	if c.initial.known {
+		return c.initial.of(key).state == history.Present
+	}
 	for i := range ops {
 		switch o := &ops[i]; {
 		case o.class() < classRead:

@@ -10,6 +10,7 @@ import (
 // history is not strictly serializable is no error but a Result.
 func History(ctx context.Context, h *history.History, o Options) (*Result, error) {
 	c := &checker{ctx: ctx, options: o, history: h, names: h.Names(), nodes: h.Nodes()}
+	c.counting = h.Versions() == history.Counting
 	c.oneClock = true
 	for _, n := range c.nodes {
 		c.oneClock = c.oneClock && n.Name == c.nodes[0].Name
@@ -24,6 +25,7 @@ func (c *checker) run() error {
 	if err := c.load(); err != nil {
 		return err
 	}
+	c.result.CountedVersions = c.counting
 	if err := c.sort(); err != nil {
 		return err
 	}
@@ -114,11 +116,35 @@ const maxViolations = 16
 
 // report describes a violation that single operations prove.
 func (c *checker) report(a Anomaly, o, other *op) {
-	if len(c.result.Violations) >= maxViolations && c.tally(a) > 0 {
-		c.count(a)
+	if c.enough(a) {
 		return
 	}
 	c.add(c.describe(a, o, other))
+}
+
+// reportGap describes that a write must have been between a key's standing and its next write.
+func (c *checker) reportGap(w *op, last standing) {
+	if c.enough(LostWrite) {
+		return
+	}
+	c.add(c.describeGap(w, last))
+}
+
+// reportFinal describes a key whose final content is not how it stands after the last write.
+func (c *checker) reportFinal(a Anomaly, key uint32, f content, last standing) {
+	if c.enough(a) {
+		return
+	}
+	c.add(c.describeFinal(a, key, f, last))
+}
+
+// enough counts a violation that is not described any more.
+func (c *checker) enough(a Anomaly) bool {
+	if len(c.result.Violations) < maxViolations || c.tally(a) == 0 {
+		return false
+	}
+	c.count(a)
+	return true
 }
 
 func (c *checker) add(v Violation) {

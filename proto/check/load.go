@@ -73,6 +73,9 @@ type checker struct {
 	first []uint32 // first[k] is where the ops of key k begin; one more at the end
 	scans []scan
 
+	initial, final contents // of the tables
+	counting       bool     // versions leave none out (history.Counting)
+
 	inGraph  []bool // by transaction: checked
 	installs []bool // by transaction: its writes count
 	oneClock bool   // all nodes' times can be compared
@@ -118,11 +121,18 @@ func (c *checker) load() error {
 	if err != nil {
 		return err
 	}
+	c.result.Keys = uint64(len(c.keys.entries))
+	if err := c.tick(Reading, total, total); err != nil {
+		return err
+	}
+	if err := c.loadContents(); err != nil {
+		return err
+	}
 	if err := c.expandScans(); err != nil {
 		return err
 	}
-	c.result.Operations, c.result.Keys = uint64(len(c.ops)), uint64(len(c.keys.entries))
-	return c.tick(Reading, total, total)
+	c.result.Operations = uint64(len(c.ops))
+	return nil
 }
 
 func (c *checker) addTxn(r *history.Record) {
@@ -225,7 +235,7 @@ func (c *checker) expandScans() error {
 	for i := range c.scans {
 		s := &c.scans[i]
 		if i%tickEvery == 0 {
-			if err := c.tick(Reading, i, len(c.scans)); err != nil {
+			if err := c.tick(Contents, i, len(c.scans)); err != nil {
 				return err
 			}
 		}

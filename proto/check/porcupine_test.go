@@ -21,7 +21,7 @@ func drawSingle(r *rand.Rand) *model {
 	for i := range 20 + r.IntN(40) {
 		k := r.IntN(keys)
 		before := state[k]
-		t := turn(r, i, state[k:k+1])
+		t := m.turn(r, i, state[k:k+1])
 		if t.Outcome != history.Committed && state[k] == before {
 			continue
 		}

@@ -91,6 +91,10 @@ type observer struct {
 	queue []uint32 // counted, their reads not looked at yet
 	// doubtful are the positions of reads of what several unknown transactions wrote alike.
 	doubtful []uint32
+	// keys are those that unknown transactions wrote; rivals are two or more of these that can have
+	// made a write which must have been made.
+	keys   []uint32
+	rivals []uint32
 }
 
 // observe counts each unknown transaction of which a counted one read a write, until no further
@@ -115,6 +119,7 @@ func (c *checker) observe() error {
 		if err := o.absences(); err != nil {
 			return err
 		}
+		o.proven()
 		if len(o.queue) == 0 && !o.guess() {
 			return nil
 		}
@@ -131,6 +136,11 @@ func (o *observer) guess() bool {
 			o.count(writes[at].txn())
 			return true
 		}
+	}
+	if len(o.rivals) > 0 {
+		o.guessed = true
+		o.count(o.rivals[0])
+		return true
 	}
 	return false
 }
@@ -160,6 +170,13 @@ func (o *observer) scan() error {
 			end++
 		}
 		from := i + reads(o.ops[i:end])
+		for j := i; j < from; j++ {
+			k := o.ops[j].key
+			if n := len(o.keys); o.txns[o.ops[j].txn()].outcome == history.Unknown &&
+				(n == 0 || o.keys[n-1] != k) {
+				o.keys = append(o.keys, k)
+			}
+		}
 		for j := from; j < end; j++ {
 			switch t := o.ops[j].txn(); {
 			case o.txns[t].outcome == history.Unknown:
@@ -177,7 +194,7 @@ func (o *observer) scan() error {
 func (o *observer) look(writes []op, read uint32) {
 	r := &o.ops[read]
 	s, at := o.seen(writes, r)
-	if s != sawUnknown {
+	if s != sawUnknown || o.sawLoaded(r.key, r) {
 		return
 	}
 	if other, _ := o.seen(writes[at+1:], r); other == sawUnknown {
@@ -223,72 +240,4 @@ func (o *observer) absences() error {
 			}
 		})
 	})
-}
-
-// verify reports what single operations prove: reads of what was never installed, and versions
-// that were installed twice.
-func (c *checker) verify() error {
-	keys := len(c.keys.entries)
-	for k := range keys {
-		if k%tickEvery == 0 {
-			if err := c.tick(Resolving, k, keys); err != nil {
-				return err
-			}
-		}
-		c.verifyKey(c.of(uint32(k)))
-	}
-	return c.eachAbsenceKey(func(key uint32) {
-		c.timelineOf(key).eachAbsence(func(at int, p placement) {
-			if p.first < 0 {
-				c.report(WrongAbsence, &c.of(key)[at], nil)
-			}
-		})
-	})
-}
-
-func (c *checker) verifyKey(ops []op) {
-	written := false // whatever came of it: from here on no version is an initial one
-	var initial *op
-	for i := 0; i < len(ops); {
-		end := version(ops, i)
-		from := i + reads(ops[i:end])
-		writes := ops[i:from]
-		written = written || len(writes) > 0
-		if w := c.installed(writes); w >= 0 {
-			if again := c.installed(writes[w+1:]); again >= 0 {
-				c.report(LostUpdate, &writes[w], &writes[w+1+again])
-			}
-		}
-		for j := from; j < end; j++ {
-			r := &ops[j]
-			if r.version == 0 || !c.inGraph[r.txn()] {
-				continue
-			}
-			s, at := c.seen(writes, r)
-			switch {
-			case s == sawIntermediate:
-				c.report(DirtyRead, r, &writes[at])
-			case s == sawAborted:
-				c.report(AbortedRead, r, &writes[at])
-			case s == sawNothing && !written && initial == nil:
-				initial = r
-			case s == sawNothing && !written && initial.version == r.version &&
-				initial.class() == r.class() && initial.digest == r.digest:
-			case s == sawNothing:
-				c.report(TornRead, r, c.tornFrom(writes, initial, r))
-			}
-		}
-		i = end
-	}
-}
-
-// tornFrom finds what to compare a torn read with: the write or the read of the same version.
-func (c *checker) tornFrom(writes []op, initial, r *op) *op {
-	if w := c.installed(writes); w >= 0 {
-		return &writes[w]
-	}
-	if initial != nil && initial.version == r.version {
-		return initial
-	}
-	return nil
 }

@@ -39,7 +39,7 @@ func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil 
 // Anomaly is what a violation is called.
 type Anomaly uint8
 
-// Anomalies. The first five are read off single operations, the others off cycles.
+// Anomalies. The first five and the last two are read off single keys, the others off cycles.
 const (
 	AbortedRead        Anomaly = iota + 1 // of a write of a transaction that aborted (G1a)
 	DirtyRead                             // of a write that its own transaction overwrote (G1b)
@@ -57,6 +57,8 @@ const (
 	StaleRead                             // of what was replaced before the reader started
 	FutureRead                            // of what was written after the reader ended
 	RealTimeOrder                         // another cycle that needs an edge of real time
+	LostWrite                             // a write that must have been there, and is not
+	WrongContent                          // tables that hold in the end what nobody wrote
 )
 
 // anomalyNames are by Anomaly.
@@ -67,7 +69,8 @@ func (a Anomaly) String() string {
 		ReadSkew: "read skew", WriteSkew: "write skew", Phantom: "phantom",
 		WriteCycle: "write cycle", InformationCycle: "circular information flow",
 		SerializationCycle: "serialization cycle", StaleRead: "stale read",
-		FutureRead: "read from the future", RealTimeOrder: "order against real time"}
+		FutureRead: "read from the future", RealTimeOrder: "order against real time",
+		LostWrite: "lost write", WrongContent: "wrong content"}
 	if a == 0 || int(a) >= len(names) {
 		return fmt.Sprintf("anomaly %d", uint8(a))
 	}
@@ -163,8 +166,13 @@ type Result struct {
 	// UnknownCommitted of the unknown ones count as committed: one of their writes was read.
 	UnknownCommitted uint64 `json:"unknown_committed"`
 	Operations       uint64 `json:"operations"`
-	Keys             uint64 `json:"keys"`
-	Edges            uint64 `json:"edges"` // of the graph, those of real time not counted
+	Keys             uint64 `json:"keys"` // that transactions name
+	// CountedVersions: no version of a key may be missing. InitialKeys and FinalKeys are how many
+	// keys the tables held before and after; nil: not recorded, so that it was not compared.
+	CountedVersions bool    `json:"counted_versions"`
+	InitialKeys     *uint64 `json:"initial_keys,omitempty"`
+	FinalKeys       *uint64 `json:"final_keys,omitempty"`
+	Edges           uint64  `json:"edges"` // of the graph, those of real time not counted
 	// Absences that had to be placed by the order that was found, and those without a place yet.
 	PlacedAbsences   uint64 `json:"placed_absences"`
 	UnplacedAbsences uint64 `json:"unplaced_absences"`
@@ -183,6 +191,7 @@ type Phase uint8
 // Phases, in their order.
 const (
 	Reading Phase = iota + 1
+	Contents
 	Sorting
 	Resolving
 	Linking
@@ -193,6 +202,8 @@ func (p Phase) String() string {
 	switch p {
 	case Reading:
 		return "read"
+	case Contents:
+		return "read tables"
 	case Sorting:
 		return "sort"
 	case Resolving:

@@ -17,6 +17,13 @@ import (
 //	a x 6        finds it absent; a x 0 without a version
 //	s f t        scans from key f to key t
 //
+// Versions are numbers, or incarnation.number. Lines of another form say what the tables held:
+//
+//	load x 1, y 2      before; load alone: nothing
+//	final x 2, d y 3   after; d: deleted, p: owed by a coordinator that died
+//	part x 2           after, on some of the nodes
+//	counting           versions leave none out
+//
 // Operations are separated by commas. Outcomes are committed, user-aborted, aborted and unknown.
 // Workers count up from 0 unless given: each line is a worker of its own.
 func parse(t testing.TB, text string, clocks ...history.Clock) *history.History {
@@ -25,8 +32,12 @@ func parse(t testing.TB, text string, clocks ...history.Clock) *history.History 
 		clocks = []history.Clock{{Name: "true"}}
 	}
 	var segments []*history.Segment
+	run := history.Run{Names: history.Names{Tables: []string{"letters"}}}
 	for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
 		line = strings.TrimSpace(line)
+		if describes(t, &run, line) {
+			continue
+		}
 		line, outcome, _ := strings.Cut(line, ";")
 		times, ops, ok := strings.Cut(line, " ")
 		if !ok {
@@ -51,7 +62,7 @@ func parse(t testing.TB, text string, clocks ...history.Clock) *history.History 
 		}
 		segments = append(segments, s)
 	}
-	h, err := history.New(history.Names{Tables: []string{"letters"}}, segments...)
+	h, err := history.NewRun(run, segments...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,27 +79,78 @@ func operate(t testing.TB, x *history.Txn, f []string) {
 		x.Scan(0, key, history.Key(f[2][0]))
 		return
 	}
-	number, value, hasValue := strings.Cut(f[2], ":")
-	v, err := strconv.Atoi(number)
-	if err != nil {
-		t.Fatalf("%q: %v", f, err)
-	}
-	d := v
-	if hasValue {
-		d, _ = strconv.Atoi(value)
-	}
+	v, d := versionOf(t, f[2])
 	switch f[0] {
 	case "r":
-		x.Read(0, key, history.Version(v), history.Digest(d))
+		x.Read(0, key, v, d)
 	case "w":
-		x.Write(0, key, history.Version(v), history.Digest(d))
+		x.Write(0, key, v, d)
 	case "d":
-		x.Delete(0, key, history.Version(v))
+		x.Delete(0, key, v)
 	case "a":
-		x.ReadAbsent(0, key, history.Version(v))
+		x.ReadAbsent(0, key, v)
 	default:
 		t.Fatalf("%q", f)
 	}
+}
+
+// versionOf reads a version and the digest behind it.
+func versionOf(t testing.TB, text string) (history.Version, history.Digest) {
+	t.Helper()
+	number, value, hasValue := strings.Cut(text, ":")
+	incarnation, low, whole := strings.Cut(number, ".")
+	if !whole {
+		incarnation, low = "0", number
+	}
+	i, err := strconv.ParseUint(incarnation, 10, 32)
+	n, err2 := strconv.ParseUint(low, 10, 32)
+	if err != nil || err2 != nil {
+		t.Fatalf("%q: %v, %v", text, err, err2)
+	}
+	v := history.NewVersion(uint32(i), uint32(n))
+	d := uint64(v)
+	if hasValue {
+		d, _ = strconv.ParseUint(value, 10, 64)
+	}
+	return v, history.Digest(d)
+}
+
+// describes takes a line that says something about the run and not about a transaction.
+func describes(t testing.TB, run *history.Run, line string) bool {
+	t.Helper()
+	word, rest, _ := strings.Cut(line, " ")
+	m := history.Final
+	switch word {
+	case "counting":
+		run.Versions = history.Counting
+		return true
+	case "load":
+		m = history.Initial
+	case "final", "part":
+	default:
+		return false
+	}
+	s := history.NewSnapshot(0, m)
+	for _, o := range strings.Split(rest, ",") {
+		f := strings.Fields(o)
+		state := history.Present
+		if len(f) == 3 {
+			state = map[string]history.State{"d": history.Deleted, "p": history.Pending}[f[0]]
+			f = f[1:]
+		}
+		if len(f) == 0 {
+			continue
+		}
+		c := history.Content{Key: history.Key(f[0][0]), State: state}
+		c.Version, c.Digest = versionOf(t, f[1])
+		s.Put(c)
+	}
+	if m == history.Initial {
+		run.Initial = append(run.Initial, s)
+	} else {
+		run.Final, run.Partial = append(run.Final, s), word == "part"
+	}
+	return true
 }
 
 func outcomeOf(t testing.TB, name string) history.Outcome {

@@ -3,14 +3,16 @@ package history
 import (
 	"encoding/binary"
 	"hash/crc32"
+	"math"
 )
 
-// A block, little endian. The payload is txns encoded transactions.
+// A block, little endian. The payload is transactions of one worker, or what one table of one node
+// held.
 //
 //	0       4       8      10      12      16      20       24       28       32
 //	+-------+-------+-------+-------+-------+-------+--------+--------+--------+---------
 //	| "HBLK"| worker| node  | 0     | txns  | ops   | payload| payload| header | payload
-//	|       |       |       |       |       |       | bytes  | CRC32C | CRC32C |
+//	| "HTAB"| table |       | moment| keys  | 0     | bytes  | CRC32C | CRC32C |
 //	+-------+-------+-------+-------+-------+-------+--------+--------+--------+---------
 //
 // The end record has the same size.
@@ -22,6 +24,7 @@ import (
 const (
 	blockHeaderBytes = 32
 	blockMagic       = 0x4b4c4248 // "HBLK"
+	tableMagic       = 0x42415448 // "HTAB"
 	endMagic         = 0x444e4548 // "HEND"
 
 	// blockBytes is when a block is finished; blockSlack is room for the transaction that does it.
@@ -33,40 +36,47 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// sealBlock fills in the header of a block with its payload.
-func sealBlock(b []byte, w WorkerID, n NodeID, txns, ops uint32) {
+// blockHeader is what precedes a payload.
+type blockHeader struct {
+	magic  uint32
+	owner  uint32 // a WorkerID, or a Table
+	node   NodeID
+	moment Moment // of tables; 0 for transactions
+	items  uint32 // transactions, or keys
+	ops    uint32 // of transactions
+	bytes  uint32 // of the payload
+	crc    uint32 // of the payload
+}
+
+// seal fills in the header of a block with its payload; bytes and crc are those of the payload.
+func seal(b []byte, h blockHeader) {
 	le := binary.LittleEndian
-	le.PutUint32(b[0:], blockMagic)
-	le.PutUint32(b[4:], uint32(w))
-	le.PutUint16(b[8:], uint16(n))
-	le.PutUint16(b[10:], 0)
-	le.PutUint32(b[12:], txns)
-	le.PutUint32(b[16:], ops)
+	le.PutUint32(b[0:], h.magic)
+	le.PutUint32(b[4:], h.owner)
+	le.PutUint16(b[8:], uint16(h.node))
+	le.PutUint16(b[10:], uint16(h.moment))
+	le.PutUint32(b[12:], h.items)
+	le.PutUint32(b[16:], h.ops)
 	le.PutUint32(b[20:], uint32(len(b)-blockHeaderBytes))
 	le.PutUint32(b[24:], crc32.Checksum(b[blockHeaderBytes:], castagnoli))
 	le.PutUint32(b[28:], crc32.Checksum(b[:28], castagnoli))
 }
 
-// blockHeader is what precedes a payload.
-type blockHeader struct {
-	worker    WorkerID
-	node      NodeID
-	txns, ops uint32
-	bytes     uint32 // of the payload
-	crc       uint32 // of the payload
-}
-
 // parseBlock reads the header of a block; false if it is none.
 func parseBlock(b []byte) (blockHeader, bool) {
 	le := binary.LittleEndian
-	h := blockHeader{worker: WorkerID(le.Uint32(b[4:])), node: NodeID(le.Uint16(b[8:])),
-		txns: le.Uint32(b[12:]), ops: le.Uint32(b[16:]), bytes: le.Uint32(b[20:]),
-		crc: le.Uint32(b[24:])}
-	ok := le.Uint32(b) == blockMagic && le.Uint16(b[10:]) == 0 &&
-		le.Uint32(b[28:]) == crc32.Checksum(b[:28], castagnoli) &&
-		h.bytes <= maxPayloadBytes && uint64(h.txns)*minTxnBytes <= uint64(h.bytes) &&
-		uint64(h.ops)*minOpBytes <= uint64(h.bytes)
-	return h, ok
+	h := blockHeader{magic: le.Uint32(b), owner: le.Uint32(b[4:]), node: NodeID(le.Uint16(b[8:])),
+		moment: Moment(le.Uint16(b[10:])), items: le.Uint32(b[12:]), ops: le.Uint32(b[16:]),
+		bytes: le.Uint32(b[20:]), crc: le.Uint32(b[24:])}
+	if le.Uint32(b[28:]) != crc32.Checksum(b[:28], castagnoli) || h.bytes > maxPayloadBytes {
+		return h, false
+	}
+	if h.magic == tableMagic {
+		return h, h.owner <= math.MaxUint16 && h.ops == 0 && h.items <= maxBlockKeys &&
+			(h.moment == Initial || h.moment == Final)
+	}
+	return h, h.magic == blockMagic && h.moment == 0 &&
+		uint64(h.items)*minTxnBytes <= uint64(h.bytes) && uint64(h.ops)*minOpBytes <= uint64(h.bytes)
 }
 
 func appendEnd(b []byte, c counts) []byte {
@@ -98,8 +108,8 @@ func eachTxn(h blockHeader, payload []byte, r *Record, fn func(*Record) error) e
 	d := decoder{rest: payload}
 	var prev delta
 	var ops uint64
-	r.ID.Worker, r.Node = h.worker, h.node
-	for range h.txns {
+	r.ID.Worker, r.Node = WorkerID(h.owner), h.node
+	for range h.items {
 		if err := d.txn(&prev, r); err != nil {
 			return err
 		}

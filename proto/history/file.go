@@ -2,7 +2,6 @@ package history
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"encoding/binary"
 	"encoding/json"
@@ -25,8 +24,11 @@ const (
 	fileMagic     = "DRTMHIST"
 	preambleBytes = 16
 	headerOffset  = 12 // of what says how long the header is; errors of both point there
-	// FormatVersion is that of the files that this package writes and reads.
-	FormatVersion  = 1
+	// FormatVersion is that of the files that this package writes. It reads those of format 1 too,
+	// which knew neither the content of tables nor the succession of versions nor the resolution of
+	// clocks.
+	FormatVersion  = 2
+	firstFormat    = 1
 	maxHeaderBytes = 1 << 20
 )
 
@@ -34,22 +36,32 @@ const (
 type header struct {
 	Nodes []Node `json:"nodes"`
 	Names
+	Versions Succession `json:"versions,omitempty"`
+	Initial  bool       `json:"initial,omitempty"`
+	Final    string     `json:"final,omitempty"`
 }
+
+// Values of header.Final; "" is none.
+const (
+	finalWhole = "whole"
+	finalPart  = "part"
+)
 
 // addNode keeps the nodes sorted and refuses one with two clocks.
 func (h *header) addNode(n Node) error {
 	i, found := slices.BinarySearchFunc(h.Nodes, n,
 		func(a, b Node) int { return cmp.Compare(a.ID, b.ID) })
 	switch {
-	case n.ErrorNs < 0:
-		return fmt.Errorf("%w: clock of node %d has an error of %d ns; a bound is not negative",
-			ErrMerge, n.ID, n.ErrorNs)
+	case n.ErrorNs < 0 || n.ResolutionNs < 0:
+		return fmt.Errorf("%w: clock of node %d has an error of %d ns and a resolution of %d ns; "+
+			"a bound is not negative", ErrMerge, n.ID, n.ErrorNs, n.ResolutionNs)
 	case !found:
 		h.Nodes = slices.Insert(h.Nodes, i, n)
 	case h.Nodes[i] != n:
-		return fmt.Errorf("%w: node %d has clock %q with error %d ns and clock %q with error %d ns; "+
-			"record a node's workers with one clock", ErrMerge, n.ID, h.Nodes[i].Name,
-			h.Nodes[i].ErrorNs, n.Name, n.ErrorNs)
+		return fmt.Errorf("%w: node %d has clock %q with error %d ns and resolution %d ns, and "+
+			"clock %q with error %d ns and resolution %d ns; record a node's workers with one clock",
+			ErrMerge, n.ID, h.Nodes[i].Name, h.Nodes[i].ErrorNs, h.Nodes[i].ResolutionNs, n.Name,
+			n.ErrorNs, n.ResolutionNs)
 	}
 	return nil
 }
@@ -57,11 +69,12 @@ func (h *header) addNode(n Node) error {
 // valid says whether a header that was read makes sense.
 func (h *header) valid() bool {
 	for i, n := range h.Nodes {
-		if n.ErrorNs < 0 || i > 0 && h.Nodes[i-1].ID >= n.ID {
+		if n.ErrorNs < 0 || n.ResolutionNs < 0 || i > 0 && h.Nodes[i-1].ID >= n.ID {
 			return false
 		}
 	}
-	return true
+	return (h.Versions == Growing || h.Versions == Counting) &&
+		(h.Final == "" || h.Final == finalWhole || h.Final == finalPart)
 }
 
 func (h *header) encode() ([]byte, error) {
@@ -119,121 +132,17 @@ func (h *History) write(to io.Writer) error {
 	}
 	w := bufio.NewWriterSize(to, blockBytes)
 	_, _ = w.Write(head) // errors stick until Flush
-	if h.file != nil {
-		if _, err := io.Copy(w, io.NewSectionReader(h.file, h.start, h.end-h.start)); err != nil {
-			return err
-		}
-	}
-	for _, s := range h.segments {
-		if s.spill != nil {
-			if _, err := io.Copy(w, io.NewSectionReader(s.spill, 0, s.spilled)); err != nil {
+	for _, s := range h.sources {
+		if s.file != nil {
+			part := io.NewSectionReader(s.file, s.start, s.end-s.start)
+			if _, err := io.Copy(w, part); err != nil {
 				return err
 			}
 		}
-		for _, b := range s.memory {
+		for _, b := range s.blocks {
 			_, _ = w.Write(b)
 		}
 	}
 	_, _ = w.Write(appendEnd(nil, h.total))
 	return w.Flush()
-}
-
-// Open opens a saved history. It walks over the headers of all blocks, so that a file that is cut
-// short is refused here; what is in the blocks is checked when Each reads it.
-func Open(path string) (*History, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("history: %w", err)
-	}
-	h := &History{file: f}
-	if err := h.readHeader(); err != nil {
-		return nil, errorsJoin(err, f.Close())
-	}
-	if err := h.walk(); err != nil {
-		return nil, errorsJoin(err, f.Close())
-	}
-	return h, nil
-}
-
-func (h *History) readHeader() error {
-	bad := func(at int64, what string) error { return &FormatError{h.file.Name(), at, what} }
-	b := make([]byte, preambleBytes)
-	if n, err := h.file.ReadAt(b, 0); err != nil && !errors.Is(err, io.EOF) {
-		return readError(h.file, 0, err)
-	} else if !bytes.HasPrefix(b[:n], []byte(fileMagic)) {
-		return bad(0, whatNotHistory)
-	} else if n < preambleBytes {
-		return bad(int64(n), whatCut)
-	}
-	if v := binary.LittleEndian.Uint32(b[8:]); v != FormatVersion {
-		return bad(8, fmt.Sprintf("format version %d, this program reads %d; use the drtmd that "+
-			"wrote it", v, FormatVersion))
-	}
-	n := int(binary.LittleEndian.Uint32(b[12:]))
-	if n > maxHeaderBytes {
-		return bad(headerOffset, whatHeader)
-	}
-	b = append(b, make([]byte, n+4)...)
-	if _, err := h.file.ReadAt(b[preambleBytes:], preambleBytes); err != nil {
-		return readError(h.file, headerOffset, err)
-	}
-	body := b[:preambleBytes+n]
-	if crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(b[len(body):]) {
-		return bad(headerOffset, whatHeader)
-	}
-	d := json.NewDecoder(bytes.NewReader(body[preambleBytes:]))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&h.header); err != nil || !h.header.valid() {
-		return bad(headerOffset, whatHeader)
-	}
-	h.start = int64(len(b))
-	return nil
-}
-
-// walk finds the end record and sums up what the blocks hold.
-func (h *History) walk() error {
-	info, err := h.file.Stat()
-	if err != nil {
-		return fmt.Errorf("history: %w", err)
-	}
-	bad := func(at int64, what string) error { return &FormatError{h.file.Name(), at, what} }
-	var head [blockHeaderBytes]byte
-	for at := h.start; ; {
-		if _, err := h.file.ReadAt(head[:], at); err != nil {
-			return readError(h.file, at, err)
-		}
-		if isEnd(head[:]) {
-			c, ok := parseEnd(head[:])
-			if !ok || c != h.total {
-				return bad(at, whatCounts)
-			}
-			h.end = at
-			if at += blockHeaderBytes; at != info.Size() {
-				return bad(at, whatTrailing)
-			}
-			return nil
-		}
-		b, ok := parseBlock(head[:])
-		if !ok {
-			return bad(at, whatBlock)
-		}
-		if !h.knows(b.node) {
-			return bad(at, whatContent)
-		}
-		next := at + blockHeaderBytes + int64(b.bytes)
-		if next > info.Size() {
-			return bad(at, whatCut)
-		}
-		h.total.blocks++
-		h.total.txns += uint64(b.txns)
-		h.total.ops += uint64(b.ops)
-		at = next
-	}
-}
-
-// knows says whether the header has the node.
-func (h *History) knows(id NodeID) bool {
-	_, found := slices.BinarySearchFunc(h.header.Nodes, id,
-		func(n Node, id NodeID) int { return cmp.Compare(n.ID, id) })
-	return found
 }

@@ -2,6 +2,7 @@ package history
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"hash/crc32"
 	"os"
@@ -32,7 +33,13 @@ func saved(t testing.TB) (path string, content []byte) {
 		}
 		segments = append(segments, s)
 	}
-	h, err := New(Names{Tables: []string{"savings"}}, segments...)
+	initial, final := NewSnapshot(0, Initial), NewSnapshot(1, Final)
+	for k := range Key(9) {
+		initial.Put(Content{Table: 1, Key: k, State: Present, Version: 1, Digest: Digest(k / 3)})
+		final.Put(Content{Table: Table(k % 2), Key: 7 * k, State: State(1 + k%3), Version: 4})
+	}
+	h, err := NewRun(Run{Names: Names{Tables: []string{"savings"}}, Versions: Counting,
+		Initial: []*Snapshot{initial}, Final: []*Snapshot{final}}, segments...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +60,9 @@ func readAll(path string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(h.Each(func(*Record) error { return nil }), h.Close())
+	nothing := func(Content) error { return nil }
+	return errors.Join(h.Each(func(*Record) error { return nil }), h.EachContent(Initial, nothing),
+		h.EachContent(Final, nothing), h.Close())
 }
 
 // refused expects a FormatError with an offset inside the file, or just behind it.
@@ -100,7 +109,7 @@ func TestEveryChangedByteIsRefused(t *testing.T) {
 func TestErrorSaysWhatToDo(t *testing.T) {
 	path, content := saved(t)
 	later := bytes.Clone(content)
-	later[8] = 2
+	later[8] = 3
 	for _, c := range []struct {
 		name    string
 		content []byte
@@ -108,7 +117,7 @@ func TestErrorSaysWhatToDo(t *testing.T) {
 	}{
 		{"another file", []byte("#!/bin/sh\n"), "at offset 0: not a history"},
 		{"an empty file", nil, "at offset 0: not a history"},
-		{"a later version", later, "at offset 8: format version 2, this program reads 1; use"},
+		{"a later version", later, "at offset 8: format version 3, this program reads 1 to 2; use"},
 		{"cut short", content[:len(content)-40], "cut short; copy the file again, or record again"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -161,7 +170,7 @@ func TestBlocksLeftOutOrDoubledAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	start := h.start
+	start := h.sources[0].start
 	b, ok := parseBlock(content[start:])
 	if err := h.Close(); err != nil || !ok {
 		t.Fatal(err, ok)
@@ -218,13 +227,18 @@ func FuzzPayload(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	b, _ := parseBlock(content[h.start:])
-	f.Add(uint8(b.txns), uint8(b.ops), content[h.start+blockHeaderBytes:][:b.bytes])
+	at := h.sources[0].start
+	b, _ := parseBlock(content[at:])
+	for b.magic != blockMagic { // the tables come first
+		at += blockHeaderBytes + int64(b.bytes)
+		b, _ = parseBlock(content[at:])
+	}
+	f.Add(uint8(b.items), uint8(b.ops), content[at+blockHeaderBytes:][:b.bytes])
 	if err := h.Close(); err != nil {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, txns, ops uint8, payload []byte) {
-		head := blockHeader{txns: uint32(txns), ops: uint32(ops), bytes: uint32(len(payload)),
+		head := blockHeader{items: uint32(txns), ops: uint32(ops), bytes: uint32(len(payload)),
 			crc: crc32.Checksum(payload, castagnoli)}
 		var r Record
 		var encoded []byte
@@ -257,4 +271,56 @@ func FuzzPayload(f *testing.F) {
 			t.Error(err)
 		}
 	})
+}
+
+// asFormat1 makes a file of format 1 of the same transactions, as it was before the content of
+// tables, the succession of versions and the resolution of clocks were recorded.
+func asFormat1(t testing.TB, path string) []byte {
+	t.Helper()
+	h, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head := `{"nodes":[{"node":0,"clock":"test","error_ns":7},{"node":1,"clock":"test","error_ns":7}]` +
+		`,"tables":["savings"]}`
+	le := binary.LittleEndian
+	b := le.AppendUint32(le.AppendUint32([]byte(fileMagic), 1), uint32(len(head)))
+	b = append(b, head...)
+	b = le.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	var c counts
+	if err := h.each(func(x blockHeader) bool { return x.magic == blockMagic },
+		func(x blockHeader, payload []byte) error {
+			block := append(make([]byte, blockHeaderBytes), payload...)
+			seal(block, x)
+			b = append(b, block...)
+			c.add(counts{1, uint64(x.items), uint64(x.ops)})
+			return nil
+		}); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return appendEnd(b, c)
+}
+
+// A file that was saved before formats had the content of tables is read as what it is.
+func TestFileOfFormat1IsRead(t *testing.T) {
+	path, _ := saved(t)
+	if err := os.WriteFile(path, asFormat1(t, path), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	initial, _ := h.Knows(Initial)
+	final, _ := h.Knows(Final)
+	if h.Format() != 1 || initial || final || h.Versions() != Growing || h.Txns() != 8 ||
+		h.Nodes()[0].ResolutionNs != 14 {
+		t.Errorf("%+v", h)
+	}
+	if err := errors.Join(readAll(path), h.Close()); err != nil {
+		t.Error(err)
+	}
 }

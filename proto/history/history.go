@@ -55,35 +55,77 @@ func (n Names) KindName(k Kind) string {
 	return fmt.Sprintf("type %d", k)
 }
 
+// Run is what a history says of a run beside its transactions.
+type Run struct {
+	Names
+	Versions Succession
+	// Initial are the tables of all nodes before the first transaction, and Final those after the
+	// last one; nil: not recorded.
+	Initial, Final []*Snapshot
+	// Partial: some nodes are missing in Final.
+	Partial bool
+}
+
 // History is all that was recorded of a run.
 type History struct {
 	header   header
 	total    counts
+	keys     [Final + 1]uint64 // in the snapshots
 	segments []*Segment
-	file     *os.File // or a file, from start to end
-	start    int64    // of its first block
-	end      int64    // of its last block
+	sources  []source
+	format   uint32
+	workers  map[WorkerID]bool // of a file or several
+}
+
+// source is a part of a history: blocks in memory, or in a file from start to end.
+type source struct {
+	blocks     [][]byte
+	file       *os.File
+	start, end int64
 }
 
 // New joins the segments of a run, whose owner the history becomes. On an error they stay the
 // caller's.
 func New(names Names, segments ...*Segment) (*History, error) {
-	h := &History{header: header{Names: names}, segments: slices.Clone(segments)}
+	return NewRun(Run{Names: names}, segments...)
+}
+
+// NewRun is New with all that is known of a run.
+func NewRun(r Run, segments ...*Segment) (*History, error) {
+	h := &History{header: header{Names: r.Names, Versions: r.Versions, Initial: r.Initial != nil},
+		segments: slices.Clone(segments), format: FormatVersion}
+	switch {
+	case r.Final != nil && r.Partial:
+		h.header.Final = finalPart
+	case r.Final != nil:
+		h.header.Final = finalWhole
+	}
+	for _, s := range slices.Concat(r.Initial, r.Final) {
+		blocks := s.blocks()
+		h.total.blocks += uint32(len(blocks))
+		h.keys[s.moment] += s.records
+		h.sources = append(h.sources, source{blocks: blocks})
+	}
 	slices.SortStableFunc(h.segments,
 		func(a, b *Segment) int { return cmp.Compare(a.worker, b.worker) })
 	for i, s := range h.segments {
 		if i > 0 && h.segments[i-1].worker == s.worker {
-			return nil, fmt.Errorf("%w: worker %d recorded two; give a restarted worker a new number",
-				ErrMerge, s.worker)
+			return nil, twoRecordings(s.worker)
 		}
 		if err := h.header.addNode(s.node); err != nil {
 			return nil, err
 		}
-		h.total.blocks += s.total.blocks
-		h.total.txns += s.total.txns
-		h.total.ops += s.total.ops
+		h.total.add(s.total)
+		if s.spill != nil {
+			h.sources = append(h.sources, source{file: s.spill, end: s.spilled})
+		}
+		h.sources = append(h.sources, source{blocks: s.memory})
 	}
 	return h, nil
+}
+
+func twoRecordings(w WorkerID) error {
+	return fmt.Errorf("%w: worker %d recorded two; give a restarted worker a new number", ErrMerge, w)
 }
 
 // Nodes gives every node with its clock, by number.
@@ -92,32 +134,63 @@ func (h *History) Nodes() []Node { return slices.Clone(h.header.Nodes) }
 // Names gives the words for tables and types of transactions.
 func (h *History) Names() Names { return h.header.Names }
 
+// Versions says what follows from a version about the one before.
+func (h *History) Versions() Succession { return h.header.Versions }
+
+// Knows reports whether the content of the tables at a moment was recorded. whole: that of all
+// nodes, so that a key which is not among it was not there.
+func (h *History) Knows(m Moment) (known, whole bool) {
+	if m == Initial {
+		return h.header.Initial, h.header.Initial
+	}
+	return h.header.Final != "", h.header.Final == finalWhole
+}
+
+// Keys is how many keys the content of the tables at a moment has.
+func (h *History) Keys(m Moment) uint64 { return h.keys[m] }
+
 // Txns is how many transactions there are.
 func (h *History) Txns() uint64 { return h.total.txns }
 
 // Ops is how many operations they have.
 func (h *History) Ops() uint64 { return h.total.ops }
 
-// Each calls fn with every transaction: by worker, and for each worker in the order of their
-// ends. The record is fn's during the call only. An error of fn ends it and is returned as it is;
-// a damaged file gives a *FormatError.
+// Format is that of the file that the history was read from, or FormatVersion.
+func (h *History) Format() uint32 { return h.format }
+
+// Each calls fn with every transaction, those of a worker together and in the order of their ends.
+// The record is fn's during the call only. An error of fn ends it and is returned as it is; a
+// damaged file gives a *FormatError.
 func (h *History) Each(fn func(*Record) error) error {
-	r := &reader{fn: fn}
-	if h.file != nil {
-		return r.file(h.file, h.start, h.end)
-	}
-	for _, s := range h.segments {
-		if s.spill != nil {
-			if err := r.file(s.spill, 0, s.spilled); err != nil {
+	var record Record
+	return h.each(func(b blockHeader) bool { return b.magic == blockMagic },
+		func(b blockHeader, payload []byte) error { return eachTxn(b, payload, &record, fn) })
+}
+
+// EachContent calls fn with every key that the tables held at a moment: as Each.
+func (h *History) EachContent(m Moment, fn func(Content) error) error {
+	return h.each(func(b blockHeader) bool { return b.moment == m },
+		func(b blockHeader, payload []byte) error { return eachContent(b, payload, fn) })
+}
+
+// each goes through the blocks that are wanted.
+func (h *History) each(want func(blockHeader) bool, take func(blockHeader, []byte) error) error {
+	r := &reader{want: want, take: take}
+	for _, s := range h.sources {
+		if s.file != nil {
+			if err := r.file(s.file, s.start, s.end); err != nil {
 				return err
 			}
 		}
-		for _, b := range s.memory {
+		for _, b := range s.blocks {
 			header, ok := parseBlock(b)
 			if !ok {
 				return errContent
 			}
-			if err := eachTxn(header, b[blockHeaderBytes:], &r.record, fn); err != nil {
+			if !want(header) {
+				continue
+			}
+			if err := take(header, b[blockHeaderBytes:]); err != nil {
 				return fromCaller(err)
 			}
 		}
@@ -129,45 +202,47 @@ func (h *History) Each(fn func(*Record) error) error {
 // may be called twice.
 func (h *History) Close() error {
 	var errs []error
+	for _, s := range h.sources {
+		if s.file != nil && h.workers != nil {
+			errs = append(errs, s.file.Close())
+		}
+	}
 	for _, s := range h.segments {
 		errs = append(errs, s.Discard())
 	}
-	h.segments = nil
-	if h.file != nil {
-		errs = append(errs, h.file.Close())
-		h.file = nil
-	}
+	h.segments, h.sources = nil, nil
 	return errors.Join(errs...)
 }
 
 // reader goes through the blocks of a file.
 type reader struct {
 	payload []byte
-	record  Record
-	fn      func(*Record) error
+	want    func(blockHeader) bool
+	take    func(blockHeader, []byte) error
 }
 
 func (r *reader) file(f *os.File, start, end int64) error {
 	bad := func(at int64, what string) error { return &FormatError{f.Name(), at, what} }
 	var head [blockHeaderBytes]byte
-	in := io.NewSectionReader(f, start, end-start)
 	for at := start; at < end; {
-		if _, err := io.ReadFull(in, head[:]); err != nil {
+		if _, err := f.ReadAt(head[:], at); err != nil {
 			return readError(f, at, err)
 		}
 		h, ok := parseBlock(head[:])
 		if !ok {
 			return bad(at, whatBlock)
 		}
-		r.payload = slices.Grow(r.payload[:0], int(h.bytes))[:h.bytes]
-		if _, err := io.ReadFull(in, r.payload); err != nil {
-			return readError(f, at, err)
-		}
-		if err := eachTxn(h, r.payload, &r.record, r.fn); err != nil {
-			if c, ok := err.(*callerError); ok {
-				return c.err
+		if r.want(h) {
+			r.payload = slices.Grow(r.payload[:0], int(h.bytes))[:h.bytes]
+			if _, err := f.ReadAt(r.payload, at+blockHeaderBytes); err != nil {
+				return readError(f, at, err)
 			}
-			return bad(at, err.Error())
+			if err := r.take(h, r.payload); err != nil {
+				if c, ok := err.(*callerError); ok {
+					return c.err
+				}
+				return bad(at, err.Error())
+			}
 		}
 		at += blockHeaderBytes + int64(h.bytes)
 	}

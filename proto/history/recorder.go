@@ -48,6 +48,12 @@ type counts struct {
 	txns, ops uint64
 }
 
+func (c *counts) add(o counts) {
+	c.blocks += o.blocks
+	c.txns += o.txns
+	c.ops += o.ops
+}
+
 // NewRecorder makes a Recorder; nothing is opened before it is needed.
 func NewRecorder(o Options) *Recorder {
 	return &Recorder{options: o}
@@ -135,7 +141,8 @@ func (r *Recorder) finish() {
 	if len(r.block) == 0 {
 		return
 	}
-	sealBlock(r.block, r.options.Worker, r.options.Node, r.txns, r.ops)
+	seal(r.block, blockHeader{magic: blockMagic, owner: uint32(r.options.Worker),
+		node: r.options.Node, items: r.txns, ops: r.ops})
 	r.total.blocks++
 	r.total.txns += uint64(r.txns)
 	r.total.ops += uint64(r.ops)

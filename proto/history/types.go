@@ -28,6 +28,20 @@ func (v Version) String() string { return fmt.Sprintf("%d.%d", uint32(v>>32), ui
 // different ones. Only the recording side computes digests; the format takes them as they are.
 type Digest uint64
 
+// Succession says what follows from a version about the one before it.
+type Succession string
+
+// Successions.
+const (
+	// Growing versions only grow: any number may be left out.
+	Growing Succession = ""
+	// Counting versions leave none out (those of package store/layout): a key is there while the
+	// incarnation is odd. A write over version i.n is i.n+1, or i+2.0 if n is the greatest 32-bit
+	// number; a delete over i.n is i+1.0; an insertion is i.0, with i odd and above the incarnation
+	// of the absence that it ends.
+	Counting Succession = "counting"
+)
+
 // NodeID names a node of the cluster.
 type NodeID uint16
 
@@ -128,9 +142,15 @@ type Record struct {
 
 // Clock is what a node's times are read from. Times of clocks with different names say nothing
 // about each other. The simulator records true time, with error 0.
+//
+// ErrorNs bounds how far a reading is from the time that it stands for: it says which of two
+// nodes' readings came first. ResolutionNs bounds how much greater, of two readings of this one
+// node's clock, the earlier may be: what CPUs read apart, and nothing of how far the clock is from
+// the others'. A clock whose readings never go back has 0.
 type Clock struct {
-	Name    string `json:"clock"`
-	ErrorNs int64  `json:"error_ns"` // bound of how far a reading is from the time it stands for
+	Name         string `json:"clock"`
+	ErrorNs      int64  `json:"error_ns"`
+	ResolutionNs int64  `json:"resolution_ns"`
 }
 
 // Node is a node and its clock.

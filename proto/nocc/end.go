@@ -30,9 +30,12 @@ func (x *tx) recordWrites() {
 		u := &x.undo[i]
 		p := &x.found[u.at]
 		t, k, v := history.Table(p.id), history.Key(p.key), p.version()
+		if v == u.version {
+			continue // inserted and deleted again
+		}
 		if v.Live() {
 			x.record.Write(t, k, history.Version(v), history.DigestOf(p.value(p.table.ValueBytes())))
-		} else { // also a record that was inserted and deleted again, which nobody has seen
+		} else {
 			x.record.Delete(t, k, history.Version(v))
 		}
 	}

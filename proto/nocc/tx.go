@@ -118,6 +118,18 @@ func (x *tx) save(p *place, v layout.Version, ensured bool) {
 	x.old = append(x.old, p.value(p.table.ValueBytes())...)
 }
 
+// before is the version that a changed record had before the transaction: what it becomes counts as one
+// change.
+func (x *tx) before(p *place) layout.Version {
+	at := x.index(p)
+	for i := range x.undo {
+		if x.undo[i].at == at {
+			return x.undo[i].version
+		}
+	}
+	return p.version()
+}
+
 func (x *tx) index(p *place) int {
 	for i := len(x.found) - 1; i > 0; i-- {
 		if &x.found[i] == p {
@@ -155,7 +167,11 @@ func (x *tx) Insert(t proto.TableID, k proto.Key, value []byte) error {
 		x.save(p, v, ensured)
 	}
 	copyValue(p.value(len(value)), value)
-	*p.word(layout.VersionOffset) = uint64(v.Inserted())
+	if v = x.before(p); v.Live() { // deleted by the transaction itself
+		*p.word(layout.VersionOffset) = uint64(v.Written())
+	} else {
+		*p.word(layout.VersionOffset) = uint64(v.Inserted())
+	}
 	return nil
 }
 
@@ -173,6 +189,10 @@ func (x *tx) Delete(t proto.TableID, k proto.Key) error {
 	if !p.changed {
 		x.save(p, v, false)
 	}
-	*p.word(layout.VersionOffset) = uint64(v.Deleted())
+	if v = x.before(p); v.Live() {
+		*p.word(layout.VersionOffset) = uint64(v.Deleted())
+	} else { // inserted by the transaction itself
+		*p.word(layout.VersionOffset) = uint64(v)
+	}
 	return nil
 }

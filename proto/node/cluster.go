@@ -106,9 +106,14 @@ func (c *Cluster) Stop() error {
 	return c.stopErr
 }
 
-// History is what was recorded, once the cluster has stopped. It may be asked for once; the caller
+// History is what was recorded, once the cluster has stopped, with what the tables of the members in
+// this process held before and hold now. It may be asked for once; the caller
 // closes it. nil without Config.Record.
-func (c *Cluster) History() (*history.History, error) {
+func (c *Cluster) History() (*history.History, error) { return c.HistoryOwing(nil) }
+
+// HistoryOwing is History where something may be owed: a record whose state word is locked and for
+// which pending says yes may still lack its last write (Member.Holds).
+func (c *Cluster) HistoryOwing(pending func(state uint64) bool) (*history.History, error) {
 	if c.Config.Record == nil {
 		return nil, nil
 	}
@@ -123,7 +128,12 @@ func (c *Cluster) History() (*history.History, error) {
 		}
 		segments = append(segments, s)
 	}
-	return history.New(Names(c.Config.Workload), segments...)
+	run := history.Run{Names: Names(c.Config.Workload), Versions: history.Counting}
+	for _, m := range c.Members {
+		run.Initial = append(run.Initial, m.Loaded())
+		run.Final = append(run.Final, m.Holds(pending))
+	}
+	return history.NewRun(run, segments...)
 }
 
 // Names are those of a workload's tables and transactions, for histories.

@@ -100,7 +100,8 @@ func (c *Cluster) buildLocal(ctx context.Context, cfg *LocalConfig, t *threads,
 	if p := cfg.Part; p != nil {
 		t.clock, clockError = p.Clock, clockError+p.ClockError
 	}
-	recorder := history.Clock{Name: "machine", ErrorNs: int64(clockError)}
+	recorder := history.Clock{Name: "machine", ErrorNs: int64(clockError),
+		ResolutionNs: int64(verbs.MonotonicError)}
 	for place, n := range members {
 		if err := context.Cause(ctx); err != nil {
 			return err

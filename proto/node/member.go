@@ -66,6 +66,7 @@ type Member struct {
 	cache   *remote.Cache
 
 	structure sync.Mutex // see Env.Structure
+	loaded    *history.Snapshot
 }
 
 // Worker is one worker of a member with its engine.
@@ -243,6 +244,9 @@ func (m *Member) openTables(e *Env) error {
 
 // load fills the tables. A workload must keep to what it says of them.
 func (m *Member) load(tables []*store.Table) error {
+	if m.cluster.Record != nil {
+		m.loaded = history.NewSnapshot(history.NodeID(m.ID), history.Initial)
+	}
 	specs := m.cluster.Workload.Tables()
 	count := make([]int, len(tables))
 	return m.cluster.Workload.Load(m.ID, func(t proto.TableID, k proto.Key, v []byte) error {
@@ -254,7 +258,11 @@ func (m *Member) load(tables []*store.Table) error {
 			return fmt.Errorf("table %q: workload %s loads more than its Capacity of %d records on a node; "+
 				"make that larger", s.Name, m.cluster.Workload.Name(), s.Capacity)
 		}
-		return tables[t-1].Load(uint64(k), v)
+		if err := tables[t-1].Load(uint64(k), v); err != nil {
+			return err
+		}
+		m.recordLoaded(t, k, v)
+		return nil
 	})
 }
 

@@ -40,6 +40,7 @@ type site struct {
 	machine   *scenario.Machine
 	member    *node.Member // of the present life; that of the last one while the machine is down
 	loaded    bool         // the tables were loaded once
+	initial   *history.Snapshot
 	lives     int
 	recorders []*history.Recorder
 	clients   []*client
@@ -67,7 +68,7 @@ func build(e *scenario.Env, p node.Protocol, w workload.Workload, set settings) 
 		atBoot: p.Name == "drtm"}
 	c.cfg = node.Config{Protocol: p, Workload: w,
 		Nodes: e.Nodes, Workers: e.Workers, Fibers: e.Fibers, CacheBytes: 1 << 12,
-		Mutation: mutation,
+		Mutation: mutation, Record: &node.Recording{},
 		// 4 retries after 131 us each.
 		Connect: verbs.ConnectAttr{RTR: verbs.RTRAttr{MinRNRTimer: 1},
 			RTS: verbs.RTSAttr{Timeout: 5, RetryCount: 4, RNRRetry: 3}},
@@ -112,6 +113,9 @@ func (s *site) boot(m *scenario.Machine) error {
 		}})
 	if err != nil {
 		return err
+	}
+	if !s.loaded {
+		s.initial = member.Loaded()
 	}
 	s.member, s.loaded, s.managers = member, true, nil
 	s.lives++

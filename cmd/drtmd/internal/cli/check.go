@@ -76,6 +76,7 @@ type checkDocument struct {
 	UserAborts bool           `json:"user_aborts_checked"`
 	Seconds    float64        `json:"seconds"` // of wall time
 	*check.Result
+	format uint32
 }
 
 func (a *app) checkFile(ctx context.Context, path string, p *checkFlags) error {
@@ -87,7 +88,7 @@ func (a *app) checkFile(ctx context.Context, path string, p *checkFlags) error {
 		return err
 	}
 	d := checkDocument{Schema: CheckSchema, File: path, Nodes: h.Nodes(), Recorded: h.Txns(),
-		UserAborts: p.userAborts}
+		UserAborts: p.userAborts, format: h.Format()}
 	start := time.Now()
 	progress, finish := a.checkProgress()
 	d.Result, err = check.History(ctx, h,
@@ -116,14 +117,16 @@ func (d *checkDocument) write(a *app) error {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-9s %s\n", name, fmt.Sprintf(format, args...))
 	}
-	line("history", "%s, format %d", d.File, history.FormatVersion)
+	line("history", "%s, format %d", d.File, d.format)
 	line("recorded", "%s transactions on %s", thousands(d.Recorded), plural(len(d.Nodes), "node"))
 	line("outcomes", "%s committed, %s user-aborted, %s aborted, %s unknown, of which %s count "+
 		"as committed", thousands(d.Committed), thousands(d.UserAborted), thousands(d.Aborted),
 		thousands(d.Unknown), thousands(d.UnknownCommitted))
 	for _, n := range d.Nodes {
-		line("clock", "node %d: %q, within %v", n.ID, n.Name, time.Duration(n.ErrorNs))
+		line("clock", "node %d: %q, within %v, resolution %v", n.ID, n.Name,
+			time.Duration(n.ErrorNs), time.Duration(n.ResolutionNs))
 	}
+	line("tables", "%s", d.contents())
 	line("checked", "%s transactions, %s operations on %s keys, in %.2f s", thousands(d.Checked),
 		thousands(d.Operations), thousands(d.Keys), d.Seconds)
 	fmt.Fprintf(&b, "\n%s\n", report.CheckLine(d.Result))
@@ -135,6 +138,22 @@ func (d *checkDocument) write(a *app) error {
 	}
 	_, err := fmt.Fprint(a.stdout, b.String())
 	return err
+}
+
+// contents says what was known of the tables, and of versions.
+func (d *checkDocument) contents() string {
+	keys := func(n *uint64) string {
+		if n == nil {
+			return "not recorded"
+		}
+		return thousands(*n) + " keys"
+	}
+	gaps := "may be left out"
+	if d.CountedVersions {
+		gaps = "are all there"
+	}
+	return fmt.Sprintf("before the run: %s; after it: %s; versions %s", keys(d.InitialKeys),
+		keys(d.FinalKeys), gaps)
 }
 
 func plural(n int, what string) string {

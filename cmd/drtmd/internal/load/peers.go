@@ -291,7 +291,8 @@ func (s *peers) finish(ctx context.Context) (t *totals, err error) {
 	if t.lost = s.loss(); err != nil || len(saved) == 0 || t.lost != nil {
 		return t, err
 	}
-	t.history, err = joinHistories(ctx, s.o.Names, saved)
+	// The files go with their folder, and stay open.
+	t.history, err = history.OpenAll(s.o.Names, saved...)
 	return t, err
 }
 

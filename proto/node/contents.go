@@ -1,0 +1,59 @@
+package node
+
+import (
+	"cmp"
+	"slices"
+
+	"drtmd/proto"
+	"drtmd/proto/history"
+	"drtmd/store/layout"
+)
+
+// recordLoaded takes down a record that was loaded, if histories are recorded.
+func (m *Member) recordLoaded(t proto.TableID, k proto.Key, v []byte) {
+	if m.loaded != nil {
+		m.loaded.Put(history.Content{Table: history.Table(t), Key: history.Key(k),
+			State: history.Present, Version: history.Version(layout.FirstVersion),
+			Digest: history.DigestOf(v)})
+	}
+}
+
+// Loaded is what the tables were loaded with; nil if nothing is recorded, or if the member found
+// them in kept memory.
+func (m *Member) Loaded() *history.Snapshot { return m.loaded }
+
+// Holds is what the tables hold when nothing runs any more. pending, if not nil, says of a state word
+// that is locked whether its owner has died: the record's write may not have been made then. Other
+// records count as they are, locked or not.
+func (m *Member) Holds(pending func(state uint64) bool) *history.Snapshot {
+	var all []history.Content
+	m.Entries(func(t proto.TableID, entry []byte) bool {
+		v := layout.Version(word(entry, layout.VersionOffset))
+		c := history.Content{Table: history.Table(t), Version: history.Version(v),
+			Key: history.Key(word(entry, layout.KeyOffset))}
+		state := word(entry, layout.StateOffset)
+		switch owed := layout.Locked(state) && pending != nil && pending(state); {
+		case v.Live():
+			c.State, c.Digest = history.Present, history.DigestOf(entry[layout.ValueOffset:])
+			if owed {
+				c.State = history.Pending
+			}
+		case owed:
+			c.State = history.Pending
+		case v.Trace() != 0:
+			c.State = history.Deleted
+		default:
+			return true
+		}
+		all = append(all, c)
+		return true
+	})
+	slices.SortFunc(all, func(a, b history.Content) int { // neighbours are encoded shorter
+		return cmp.Or(cmp.Compare(a.Table, b.Table), cmp.Compare(a.Key, b.Key))
+	})
+	s := history.NewSnapshot(history.NodeID(m.ID), history.Final)
+	for _, c := range all {
+		s.Put(c)
+	}
+	return s
+}

@@ -43,6 +43,7 @@ type benchRun struct {
 	cost     *sim.CostModel // nil elsewhere
 	threads  int
 	client   *control.Client // of a cluster of daemons; nil elsewhere
+	scratch  string          // folder for what is recorded, while the run lasts; "" if nothing is
 }
 
 // checked turns the flags into a run, or says what is wrong with them.

@@ -37,7 +37,7 @@ func (r *benchRun) loadCluster(ctx context.Context, progress func(load.Progress)
 		return nil, err
 	}
 	// The file goes at once, and stays open: nothing is left of a process that is killed.
-	file, err := os.CreateTemp("", "drtmd-bench-*.hist")
+	file, err := os.CreateTemp(r.scratch, "drtmd-bench-*.hist")
 	if err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ func (r *benchRun) load(ctx context.Context, o load.Options) (*load.Result, erro
 		return nil, err
 	}
 	return load.RunProcesses(ctx, load.ProcessOptions{Options: o, Nodes: r.flags.nodes,
-		Processes: r.flags.processes, Names: node.Names(r.workload),
+		Processes: r.flags.processes, Names: node.Names(r.workload), TempDir: r.scratch,
 		Lost: func(err error) { r.log.Warn("running on", zap.Error(err)) },
 		Command: func() *exec.Cmd {
 			c := exec.Command(program)
@@ -35,6 +35,7 @@ func (r *benchRun) load(ctx context.Context, o load.Options) (*load.Result, erro
 			c.Args = append(append([]string{os.Args[0]}, r.args...),
 				fmt.Sprintf("--%s=%d", joinFlag, supervisorFD))
 			c.Stderr = os.Stderr
+			c.Env = append(os.Environ(), "TMPDIR="+r.scratch) // what it records overflows there
 			return c
 		}})
 }

@@ -31,7 +31,7 @@ type checkError struct{ what string }
 
 func (e *checkError) Error() string { return "check failed: " + e.what }
 
-func (r *benchRun) run(ctx context.Context) error {
+func (r *benchRun) run(ctx context.Context) (err error) {
 	p := r.flags
 	progress, finish := r.progress()
 	o := load.Options{Workload: r.workload, Open: r.open, Seed: p.seed, Warmup: p.warmup, Duration: p.duration,
@@ -44,14 +44,18 @@ func (r *benchRun) run(ctx context.Context) error {
 		finish()
 		return r.joinRun(ctx, o)
 	}
-	err := errors.Join(writable("history", p.history), writable("json", p.json))
+	err = errors.Join(writable("history", p.history), writable("json", p.json))
 	if p.report != "" && err == nil {
 		err = report.PrepareFolder(p.report)
+	}
+	if err == nil {
+		err = r.makeScratch()
 	}
 	if err != nil {
 		finish()
 		return err
 	}
+	defer func() { err = errors.Join(err, os.RemoveAll(r.scratch)) }()
 	doc := r.document()
 	var res *load.Result
 	if r.client != nil {
@@ -117,7 +121,7 @@ func (r *benchRun) openPart(ctx context.Context, part *node.Part) (*node.Cluster
 		Workers: p.workers, Fibers: p.fibers, Seed: p.seed, Mutation: p.mutation,
 		Lease: p.lease, LeaseReadOnly: p.leaseReadOnly}
 	if r.recorded() {
-		cfg.Record = &node.Recording{SpillDir: os.TempDir(),
+		cfg.Record = &node.Recording{SpillDir: r.spillDir(),
 			MemoryBytes: recordBytes / int64(p.nodes*p.workers)}
 	}
 	if r.cost != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"drtmd/verbs"
 	"drtmd/verbs/ibv"
@@ -24,6 +25,12 @@ func TestMain(m *testing.M) {
 	}
 	testscript.Main(leakChecked{m}, map[string]func(){
 		"drtmd": func() { os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr)) },
+		"drtmd-without-memfd": func() {
+			if err := forbid(unix.SYS_MEMFD_CREATE); err != nil {
+				panic(err)
+			}
+			os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr))
+		},
 	})
 }
 

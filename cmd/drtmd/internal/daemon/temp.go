@@ -36,7 +36,8 @@ func (d *Daemon) openTempDir() error {
 		}
 	}
 	if d.tempDir, err = os.MkdirTemp("", tempPrefix); err != nil {
-		return err
+		return fmt.Errorf("temporary folder for histories: %w; set TMPDIR to a folder that this daemon "+
+			"may write to", err)
 	}
 	return os.WriteFile(file, []byte(mark+d.tempDir), 0o600)
 }

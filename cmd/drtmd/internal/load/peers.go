@@ -82,8 +82,15 @@ type peer struct {
 	last    Snapshot // of the last look
 }
 
-// RunPeers is Run on a cluster whose nodes live in several processes.
-func RunPeers(ctx context.Context, o PeerOptions) (*Result, error) {
+// RunPeers is Run on a cluster whose nodes live in several processes. A folder for histories that
+// cannot be made is an error before anything runs.
+func RunPeers(ctx context.Context, o PeerOptions) (r *Result, err error) {
+	dir, err := os.MkdirTemp(o.TempDir, "drtmd-run-")
+	if err != nil {
+		return nil, fmt.Errorf("temporary folder for histories: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	o.TempDir = dir
 	s := newPeers(&o)
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.close())
@@ -271,13 +278,8 @@ func (s *peers) end(ctx context.Context) error {
 
 func (s *peers) finish(ctx context.Context) (t *totals, err error) {
 	t = &totals{}
-	dir, err := os.MkdirTemp(s.o.TempDir, "drtmd-run-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	var saved []string
-	file := func(i int) string { return filepath.Join(dir, fmt.Sprintf("%d.hist", i)) }
+	file := func(i int) string { return filepath.Join(s.o.TempDir, fmt.Sprintf("%d.hist", i)) }
 	err = s.each(ctx, finishTimeout, func(i int) *Request {
 		return &Request{Step: StepFinish, History: file(i)}
 	}, func(i int, a *Answer) error {

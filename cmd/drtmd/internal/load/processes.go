@@ -26,6 +26,8 @@ type ProcessOptions struct {
 	Command func() *exec.Cmd
 	// Names are those of the workload, for histories.
 	Names history.Names
+	// TempDir is for histories; "" is the system's.
+	TempDir string
 	// Lost, if not nil, is told at once of a process that has ended while clients run.
 	Lost func(error)
 }
@@ -42,7 +44,8 @@ type process struct {
 // RunProcesses is Run on a cluster whose nodes live in several processes of this machine.
 func RunProcesses(ctx context.Context, o ProcessOptions) (*Result, error) {
 	var list []*process
-	po := PeerOptions{Options: o.Options, Nodes: o.Nodes, Names: o.Names, Lost: o.Lost}
+	po := PeerOptions{Options: o.Options, Nodes: o.Nodes, Names: o.Names, Lost: o.Lost,
+		TempDir: o.TempDir}
 	for range o.Processes {
 		p, err := launch(o.Command())
 		if err != nil {

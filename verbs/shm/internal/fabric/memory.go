@@ -35,7 +35,20 @@ func memfd(flags int) (int, error) {
 	if errors.Is(err, unix.EINVAL) { // Linux before 6.3
 		fd, err = unix.MemfdCreate(name, flags)
 	}
-	return fd, err
+	return fd, forbidden(err)
+}
+
+// ErrNoMemfd: the system does not let this process make memory to share.
+var ErrNoMemfd = errors.New("memfd_create is not allowed to this process, and memory that processes " +
+	"share is made by it")
+
+// forbidden says what a refused memfd_create is about. It needs no privilege, so a filter of system
+// calls is in the way, as container runtimes install them, or a kernel or sandbox without the call.
+func forbidden(err error) error {
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.ENOSYS) {
+		return fmt.Errorf("%w: %w", ErrNoMemfd, err)
+	}
+	return err
 }
 
 // allocate backs the first size bytes of fd with pages, so that no access can run out of them.
@@ -200,6 +213,10 @@ func segmentHint(err error, o SegmentOptions) string {
 	switch {
 	case errors.Is(err, ErrNoMemory) && o.Keep != "":
 		return "df -h /dev/shm shows the room; remove kept memory or enlarge the file system"
+	case errors.Is(err, ErrNoMemfd):
+		return "allow memfd_create in the filter of system calls that the container or service runs " +
+			"under (docker, podman: --security-opt seccomp=FILE; systemd: SystemCallFilter), or use " +
+			"--transport ibv"
 	case errors.Is(err, ErrKeptBusy):
 		return "end the process that has it open, or use another name"
 	case errors.Is(err, ErrKeptSize):

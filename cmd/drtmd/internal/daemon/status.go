@@ -156,8 +156,10 @@ func (d *Daemon) describePlane(ctx context.Context, n *status.Node, i *load.Info
 	}
 	if i.Running {
 		leader, _ := st.Active.Find(shards.Leader.Node)
-		n.Load = &status.Load{Run: i.Run, Coordinator: int(leader.Node), Phase: i.Phase,
-			ElapsedS: i.Elapsed.Seconds(), OfS: i.Of.Seconds(), Committed: i.Committed}
+		n.Load = &status.Load{Run: i.Run, Coordinator: int(leader.Node), OfS: i.Of.Seconds()}
+		if i.Phase != 0 {
+			n.Load.Phase = i.Phase.String()
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -175,13 +177,14 @@ func (d *Daemon) describePlane(ctx context.Context, n *status.Node, i *load.Info
 	}
 }
 
-// rates are means over the run so far: progress has those of late.
+// rates are means over the run's present phase: what the warm-up has counted is not the
+// measurement's.
 func (d *Daemon) rates(l *status.Load, m *load.Metrics) {
-	l.Committed = m.Snapshot.Outcomes(proto.Committed)
-	if l.ElapsedS > 0 {
-		l.PerSecond = float64(l.Committed) / l.ElapsedS
+	l.Committed, l.AbortRate = m.Span.Outcomes(proto.Committed), m.Span.AbortRate()
+	if s := m.Elapsed.Seconds(); s > 0 {
+		l.PerSecond = float64(l.Committed) / s
 	}
-	l.AbortRate = m.Snapshot.AbortRate()
+	l.ElapsedS = min(m.Elapsed.Seconds(), l.OfS) // the last transactions and looks come after it
 }
 
 // resident is the memory of the process, in bytes; 0 if the system does not tell.

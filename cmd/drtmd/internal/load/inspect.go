@@ -21,12 +21,16 @@ type Metrics struct {
 	Workload string
 	Kinds    []string // types of transactions; Snapshot counts them from 1
 	Snapshot Snapshot
-	RPC      rpc.Stats
-	HTM      htm.Stats // of engines that keep them
-	Workers  int
-	Fenced   bool
-	Members  []proto.NodeID
-	QPs      node.QueuePairs
+	// Span is what Snapshot counts of the run's present phase, and Elapsed the time that it has
+	// lasted.
+	Span    Snapshot
+	Elapsed time.Duration
+	RPC     rpc.Stats
+	HTM     htm.Stats // of engines that keep them
+	Workers int
+	Fenced  bool
+	Members []proto.NodeID
+	QPs     node.QueuePairs
 	// Opened counts the parts that this process has opened, this one included: another number is
 	// another life of all counters.
 	Opened     uint64
@@ -55,10 +59,8 @@ type Info struct {
 	Members    []proto.NodeID
 	Open       bool // connected; else it is being opened
 	Running    bool
-	Phase      string // of the run, as its leader has last said
-	Elapsed    time.Duration
+	Phase      Phase // of the run; 0: none has begun
 	Of         time.Duration
-	Committed  uint64
 	QPs        node.QueuePairs
 	Links      map[proto.NodeID]bool // to other members: whether all queue pairs are good
 	Registered uint64                // bytes
@@ -75,11 +77,7 @@ func (p *Part) Info() *Info {
 		return nil
 	}
 	i := &Info{Plan: p.request.Plan, Run: p.request.Run, Members: p.request.Members,
-		Open: p.site != nil, Running: p.ran, Phase: p.look.Phase,
-		Elapsed: time.Duration(p.look.ElapsedNs), Of: time.Duration(p.look.OfNs), Fenced: p.fenced}
-	if p.sum != nil {
-		i.Committed = p.sum.Outcomes(proto.Committed)
-	}
+		Open: p.site != nil, Running: p.ran, Phase: p.span.phase, Of: p.span.of, Fenced: p.fenced}
 	if p.site == nil {
 		return i
 	}
@@ -123,7 +121,7 @@ func (p *Part) Metrics(ctx context.Context) (*Metrics, error) { return p.metrics
 func (p *Part) metrics(ctx context.Context, latencies bool) (*Metrics, error) {
 	p.mu.Lock()
 	s, release := p.inUse()
-	r, ran, opened, fenced := p.request, p.ran, p.opened, p.fenced != nil
+	r, ran, opened, fenced, phase := p.request, p.ran, p.opened, p.fenced != nil, p.span
 	p.mu.Unlock()
 	defer release()
 	if s == nil {
@@ -133,8 +131,14 @@ func (p *Part) metrics(ctx context.Context, latencies bool) (*Metrics, error) {
 	m := &Metrics{Plan: r.Plan, Run: r.Run, Protocol: c.Protocol.Name, Workload: c.Workload.Name(),
 		Kinds: c.Workload.Kinds(), Opened: opened, Fenced: fenced, Members: r.Members,
 		QPs: s.cluster.QueuePairs(), Registered: s.cluster.Registered()}
-	if err := s.count(ctx, m, ran); err != nil || !latencies {
+	if err := s.count(ctx, m, ran); err != nil {
 		return m, err
+	}
+	if phase.phase != 0 {
+		m.Elapsed, m.Span = phase.elapsed(), *m.Snapshot.minus(&phase.base)
+	}
+	if !latencies {
+		return m, nil
 	}
 	return m, s.latencies(ctx, m, ran)
 }

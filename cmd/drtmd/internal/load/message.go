@@ -38,14 +38,10 @@ type Request struct {
 	Leader    string         `json:"leader,omitempty"`   // open: control address of the leader
 	Run       string         `json:"run,omitempty"`      // open: name of the run; "" serves only
 	All       [][]byte       `json:"all,omitempty"`      // connect: descriptors of every member
-	Reset     bool           `json:"reset,omitempty"`    // look
+	Reset     bool           `json:"reset,omitempty"`    // look: the measurement begins
 	Gone      []proto.NodeID `json:"gone,omitempty"`     // look: those whose process has died
 	Latencies bool           `json:"latencies,omitempty"`
 	History   string         `json:"history,omitempty"` // finish: where to save what was recorded
-	// Phase, ElapsedNs and OfNs tell where the run is (look), for whoever asks the process.
-	Phase     string `json:"phase,omitempty"`
-	ElapsedNs int64  `json:"elapsed_ns,omitempty"`
-	OfNs      int64  `json:"of_ns,omitempty"`
 }
 
 // Answer answers a request.

@@ -43,11 +43,28 @@ type Part struct {
 	site    *local     // one that is
 	request *Request   // of open
 	ran     bool
-	look    Request // the last one, for Progress
-	sum     *Snapshot
+	span    span // of the run
 	fenced  error
 	silence *time.Timer
 	opened  uint64 // parts so far
+}
+
+// span is a phase of a run as one part sees it: since when, and what its workers had counted then.
+// What they count and the time that it takes are never of two phases.
+type span struct {
+	phase Phase // 0: none has begun
+	begun time.Time
+	of    time.Duration // that it is to last
+	base  Snapshot
+	ended time.Time // zero while clients run
+}
+
+// elapsed is how long the phase has lasted.
+func (s *span) elapsed() time.Duration {
+	if !s.ended.IsZero() {
+		return s.ended.Sub(s.begun)
+	}
+	return time.Since(s.begun)
 }
 
 // NewPart makes a part that holds nothing yet.
@@ -115,8 +132,7 @@ func (p *Part) open(ctx context.Context, r *Request) (*Answer, error) {
 	o := &opening{cancel: cancel, own: make(chan [][]byte, 1), all: make(chan []node.Descriptor, 1),
 		joined: make(chan struct{}), proceed: make(chan struct{}), ended: make(chan struct{})}
 	p.mu.Lock()
-	p.opening, p.request, p.fenced, p.ran, p.sum = o, r, nil, false, nil
-	p.look = Request{}
+	p.opening, p.request, p.fenced, p.ran, p.span = o, r, nil, false, span{}
 	p.opened++
 	p.mu.Unlock()
 	go o.build(build, &p.cfg, r)
@@ -251,6 +267,7 @@ func (p *Part) carryOut(ctx context.Context, s *local, r *Request) (*Answer, err
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.ran = err == nil
+		p.span = span{phase: Warming, begun: time.Now(), of: s.o.Warmup}
 		if p.cfg.Silence > 0 {
 			p.silence = time.AfterFunc(p.cfg.Silence, func() { s.over.Store(true) })
 		}
@@ -268,17 +285,22 @@ func (p *Part) carryOut(ctx context.Context, s *local, r *Request) (*Answer, err
 			h = newHistograms(len(s.o.Workload.Kinds()))
 		}
 		a.Sum = &Snapshot{}
-		err := s.look(ctx, a.Sum, h, r.Reset)
+		_, err := s.look(ctx, a.Sum, h, r.Reset)
 		for _, x := range h {
 			b, encodeErr := x.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
 			a.Latencies, err = append(a.Latencies, b), errors.Join(err, encodeErr)
 		}
-		p.mu.Lock()
-		p.look, p.sum = *r, a.Sum
-		p.mu.Unlock()
+		if r.Reset && err == nil { // the measurement begins
+			p.mu.Lock()
+			p.span = span{phase: Measuring, begun: time.Now(), of: s.o.Duration, base: *a.Sum}
+			p.mu.Unlock()
+		}
 		return a, err
 	case StepEnd:
 		p.stopSilence()
+		p.mu.Lock()
+		p.span.ended = time.Now()
+		p.mu.Unlock()
 		return a, s.end(ctx)
 	case StepFinish:
 		return s.answerTotals(ctx, r.History)

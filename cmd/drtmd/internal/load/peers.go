@@ -69,17 +69,20 @@ type peers struct {
 	dead  []*peer // those that are gone since clients run: see lost.go
 	runs  bool    // clients run
 	died  chan *peer
-	over  chan struct{} // closed by close
+	over  chan struct{}      // closed by close
+	life  context.Context    // ends before over
+	kill  context.CancelFunc // ends life
 	wg    sync.WaitGroup
 	clock *node.MachineClock
 	attr  verbs.DeviceAttr
-	phase func() (Phase, time.Duration, time.Duration)
 }
 
 type peer struct {
 	Peer
 	members []proto.NodeID
-	last    Snapshot // of the last look
+	last    Snapshot      // of the last look
+	owes    chan *reply   // of a poll that it has not answered; nil: of none
+	since   time.Duration // on the site's clock, that it has not answered; 0: it has
 }
 
 // RunPeers is Run on a cluster whose nodes live in several processes. A folder for histories that
@@ -107,6 +110,7 @@ func BuildPeers(ctx context.Context, o PeerOptions) error {
 
 func newPeers(o *PeerOptions) *peers {
 	s := &peers{o: o, died: make(chan *peer, len(o.Peers)), over: make(chan struct{})}
+	s.life, s.kill = context.WithCancel(context.Background())
 	if o.GoneTimeout == 0 {
 		o.GoneTimeout = time.Second
 	}
@@ -181,13 +185,23 @@ func (s *peers) all(ctx context.Context, timeout time.Duration, r *Request,
 // one that is gone is left out.
 func (s *peers) each(ctx context.Context, timeout time.Duration, ask func(i int) *Request,
 	take func(i int, a *Answer) error) error {
+	return s.eachAt(ctx, timeout, ask, take, nil)
+}
+
+// eachAt is each, and notes when peers have answered.
+func (s *peers) eachAt(ctx context.Context, timeout time.Duration, ask func(i int) *Request,
+	take func(i int, a *Answer) error, when *answered) error {
 	errs, answers := make([]error, len(s.list)), make([]*Answer, len(s.list))
 	var wg sync.WaitGroup
 	var step Step
 	for i, p := range s.list {
 		r := ask(i)
 		step = r.Step
-		wg.Go(func() { answers[i], errs[i] = s.ask(ctx, p, timeout, r) })
+		wg.Go(func() {
+			if answers[i], errs[i] = s.ask(ctx, p, timeout, r); errs[i] == nil && when != nil {
+				when.note(s.now())
+			}
+		})
 	}
 	wg.Wait()
 	for i := range s.list {
@@ -241,35 +255,66 @@ func (s *peers) sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// failure asks the peers, and leaves out the ones that do not answer.
-func (s *peers) failure(ctx context.Context) error {
-	return s.all(context.WithoutCancel(ctx), lookTimeout, &Request{Step: StepFailed}, nil)
+// failure asks the peers, without waiting for one that does not answer.
+func (s *peers) failure(context.Context) error {
+	_, err := s.poll(&Request{Step: StepFailed})
+	return errors.Join(err, s.buryDead())
 }
 
-func (s *peers) look(ctx context.Context, sum *Snapshot, h histograms, reset bool) error {
-	r := Request{Step: StepLook, Reset: reset, Latencies: h != nil, Gone: s.gone()}
-	if s.phase != nil {
-		p, elapsed, of := s.phase()
-		r.Phase, r.ElapsedNs, r.OfNs = p.String(), int64(elapsed), int64(of)
-	}
-	err := s.all(context.WithoutCancel(ctx), lookTimeout, &r, func(i int, a *Answer) error {
-		if a.Sum == nil || h != nil && len(a.Latencies) != len(h) {
-			return errors.New("a look without counts")
-		}
-		s.list[i].last = *a.Sum
-		for k := range h {
-			x, err := hdrhistogram.Decode(a.Latencies[k])
-			if err != nil {
-				return fmt.Errorf("latencies: %w", err)
-			}
-			h[k].Merge(x)
-		}
-		return nil
-	})
+// glance asks the peers for counters, without waiting for one that does not answer.
+func (s *peers) glance(_ context.Context, sum *Snapshot) (time.Duration, error) {
+	at, err := s.poll(&Request{Step: StepLook, Gone: s.gone()})
+	s.add(sum)
+	return at, errors.Join(err, s.buryDead())
+}
+
+// add adds up what the peers have last said: counters never go back.
+func (s *peers) add(sum *Snapshot) {
 	for _, p := range slices.Concat(s.list, s.dead) {
-		sum.add(&p.last) // counters never go back
+		sum.add(&p.last)
 	}
-	return err
+}
+
+// look waits for every peer, or for its end. If one was lost meanwhile and the latencies begin anew,
+// the others are asked again: the wait for its end is none of the measurement.
+func (s *peers) look(ctx context.Context, sum *Snapshot, h histograms, reset bool) (time.Duration,
+	error) {
+	for {
+		lost := len(s.dead)
+		at, err := s.lookOnce(ctx, h, reset)
+		if err != nil {
+			return 0, err
+		}
+		if !reset || len(s.dead) == lost {
+			s.add(sum)
+			return at, nil
+		}
+	}
+}
+
+func (s *peers) lookOnce(ctx context.Context, h histograms, reset bool) (time.Duration, error) {
+	r := &Request{Step: StepLook, Reset: reset, Latencies: h != nil, Gone: s.gone()}
+	var when answered
+	list := s.list
+	err := s.eachAt(context.WithoutCancel(ctx), lookTimeout, func(int) *Request { return r },
+		func(i int, a *Answer) error {
+			if a.Sum == nil || h != nil && len(a.Latencies) != len(h) {
+				return errors.New("a look without counts")
+			}
+			list[i].last = *a.Sum
+			for k := range h {
+				x, err := hdrhistogram.Decode(a.Latencies[k])
+				if err != nil {
+					return fmt.Errorf("latencies: %w", err)
+				}
+				h[k].Merge(x)
+			}
+			return nil
+		}, &when)
+	if when.at == 0 {
+		when.at = s.now()
+	}
+	return when.at, err
 }
 
 func (s *peers) end(ctx context.Context) error {
@@ -316,6 +361,7 @@ func (s *peers) close() error {
 
 // forget lets the peers be.
 func (s *peers) forget() {
+	s.kill()
 	close(s.over)
 	s.wg.Wait()
 }

@@ -24,10 +24,6 @@ type run struct {
 	pointAt time.Duration
 	origin  time.Duration
 	series  []Point
-	// phase, begin and of say where the run is.
-	phase Phase
-	begin time.Duration
-	of    time.Duration
 }
 
 // Run runs a workload on a cluster in this process. Without an error there is a result; with one
@@ -41,12 +37,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 }
 
 func runOn(ctx context.Context, o *Options, s site) (*Result, error) {
-	r := &run{o: o, site: s, phase: Warming}
-	if p, ok := s.(*peers); ok {
-		p.phase = func() (Phase, time.Duration, time.Duration) {
-			return r.phase, s.now() - r.begin, r.of
-		}
-	}
+	r := &run{o: o, site: s}
 	res, err := r.run(ctx)
 	return res, errors.Join(err, s.close())
 }
@@ -74,12 +65,13 @@ func (r *run) measure(ctx context.Context, res *Result) error {
 		return err
 	}
 	var before Snapshot
-	if err := r.site.look(ctx, &before, nil, true); err != nil {
+	begin, err := r.site.look(ctx, &before, nil, true)
+	if err != nil {
 		return err
 	}
-	begin, wall := r.site.now(), time.Now()
+	wall := time.Now()
 	r.begun(&before, begin)
-	err := r.pass(ctx, Measuring, r.o.Duration)
+	err = r.passFrom(ctx, begin, Measuring, r.o.Duration)
 	if err != nil && ctx.Err() == nil {
 		return err
 	}
@@ -88,10 +80,11 @@ func (r *run) measure(ctx context.Context, res *Result) error {
 	defer cancel()
 	all := newHistograms(len(r.o.Workload.Kinds()))
 	var after Snapshot
-	if err := r.site.look(late, &after, all, false); err != nil {
-		return err
+	end, lookErr := r.site.look(late, &after, all, false)
+	if lookErr != nil {
+		return lookErr
 	}
-	res.Elapsed, res.Wall = r.site.now()-begin, time.Since(wall)
+	res.Elapsed, res.Wall = end-begin, time.Since(wall)
 	r.mark(&after, begin+res.Elapsed)
 	res.Series = r.series
 	res.Sum = *after.minus(&before)
@@ -126,8 +119,11 @@ const (
 
 // pass lets the cluster run for a time, notes points of the series, and reports progress.
 func (r *run) pass(ctx context.Context, p Phase, d time.Duration) error {
-	begin := r.site.now()
-	r.phase, r.begin, r.of = p, begin, d
+	return r.passFrom(ctx, r.site.now(), p, d)
+}
+
+// passFrom is pass of a phase that began at a time.
+func (r *run) passFrom(ctx context.Context, begin time.Duration, p Phase, d time.Duration) error {
 	if p == Warming {
 		r.pointAt, r.origin = begin, begin+d
 	}
@@ -164,15 +160,16 @@ func (r *run) pass(ctx context.Context, p Phase, d time.Duration) error {
 			continue
 		}
 		var all Snapshot
-		if err := r.site.look(ctx, &all, nil, false); err != nil {
+		at, err := r.site.glance(ctx, &all)
+		if err != nil {
 			return err
 		}
 		if point {
-			r.mark(&all, r.site.now())
+			r.mark(&all, at)
 		}
 		if due {
 			shown = time.Now()
-			r.progress(&all, p, r.site.now()-begin, d)
+			r.progress(&all, p, at, at-begin, d)
 		}
 	}
 }
@@ -197,8 +194,7 @@ func (r *run) begun(before *Snapshot, at time.Duration) {
 	r.origin = at
 }
 
-func (r *run) progress(now *Snapshot, p Phase, elapsed, of time.Duration) {
-	at := r.site.now()
+func (r *run) progress(now *Snapshot, p Phase, at, elapsed, of time.Duration) {
 	d := now.minus(&r.last)
 	v := Progress{Phase: p, Elapsed: elapsed, Of: of, AbortRate: d.AbortRate()}
 	if span := at - r.lastAt; span > 0 {

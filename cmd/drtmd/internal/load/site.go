@@ -26,8 +26,11 @@ type site interface {
 	// failure is why a client has ended before its time; nil while none has.
 	failure(ctx context.Context) error
 	// look adds the counts so far to sum and the latencies to h, which may be nil; reset begins
-	// the latencies anew.
-	look(ctx context.Context, sum *Snapshot, h histograms, reset bool) error
+	// the latencies anew. It gives the time at which they were counted.
+	look(ctx context.Context, sum *Snapshot, h histograms, reset bool) (time.Duration, error)
+	// glance is look at the counts, without waiting for who does not answer: that one counts as it
+	// has last said.
+	glance(ctx context.Context, sum *Snapshot) (time.Duration, error)
 	// end ends the transactions under way.
 	end(ctx context.Context) error
 	// finish stops the cluster and adds up what is left.
@@ -116,9 +119,10 @@ func (s *local) failure(ctx context.Context) error {
 }
 
 // look visits the workers one after the other, each on its own thread.
-func (s *local) look(ctx context.Context, sum *Snapshot, h histograms, reset bool) error {
+func (s *local) look(ctx context.Context, sum *Snapshot, h histograms, reset bool) (time.Duration,
+	error) {
 	i := 0
-	return s.cluster.Inspect(ctx, func(w *node.Worker) {
+	err := s.cluster.Inspect(ctx, func(w *node.Worker) {
 		x := s.workers[i]
 		i++
 		sum.add(&Snapshot{Counts: x.counts, Engine: *w.Engine.Stats(), Fiber: w.Worker.Stats})
@@ -129,6 +133,11 @@ func (s *local) look(ctx context.Context, sum *Snapshot, h histograms, reset boo
 			x.reset()
 		}
 	})
+	return s.now(), err
+}
+
+func (s *local) glance(ctx context.Context, sum *Snapshot) (time.Duration, error) {
+	return s.look(ctx, sum, nil, false)
 }
 
 func (s *local) end(ctx context.Context) error {

@@ -133,8 +133,8 @@ type Load struct {
 	Phase       string  `json:"phase"`
 	ElapsedS    float64 `json:"elapsed_s"`
 	OfS         float64 `json:"of_s"`
-	Committed   uint64  `json:"committed"`
-	PerSecond   float64 `json:"committed_per_s"` // of late
+	Committed   uint64  `json:"committed"`       // in the phase
+	PerSecond   float64 `json:"committed_per_s"` // mean of the phase
 	AbortRate   float64 `json:"aborts_per_attempt"`
 }
 

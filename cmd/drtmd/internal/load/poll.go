@@ -26,7 +26,7 @@ type reply struct {
 
 // poll asks every peer that owes no answer, and notes the counters of those that answer in time. A peer
 // is silent from its first error or missing answer on; one that is so for too long without being gone
-// ends the run. It gives the time at which the last of those that answered did.
+// ends the run. It gives the time at which the last of those that answered did; 0: none has.
 func (s *peers) poll(r *Request) (time.Duration, error) {
 	patience := time.NewTimer(pollPatience)
 	defer patience.Stop()
@@ -51,9 +51,6 @@ func (s *peers) poll(r *Request) (time.Duration, error) {
 		if errs = append(errs, s.heard(p, x)); x.err == nil {
 			at = max(at, x.at)
 		}
-	}
-	if at == 0 {
-		at = s.now()
 	}
 	return at, errors.Join(errs...)
 }

@@ -164,6 +164,9 @@ func (r *run) passFrom(ctx context.Context, begin time.Duration, p Phase, d time
 		if err != nil {
 			return err
 		}
+		if at == 0 {
+			continue // nothing is known
+		}
 		if point {
 			r.mark(&all, at)
 		}

@@ -29,7 +29,7 @@ type site interface {
 	// the latencies anew. It gives the time at which they were counted.
 	look(ctx context.Context, sum *Snapshot, h histograms, reset bool) (time.Duration, error)
 	// glance is look at the counts, without waiting for who does not answer: that one counts as it
-	// has last said.
+	// has last said. The time is 0 if nobody has answered.
 	glance(ctx context.Context, sum *Snapshot) (time.Duration, error)
 	// end ends the transactions under way.
 	end(ctx context.Context) error

@@ -93,6 +93,9 @@ function links(nodes) {
     $("linktext").textContent);
 }
 
+// mib writes a size as drtmd status does: one digit, cut off.
+const mib = (bytes) => (Math.floor((bytes * 10) / 1048576) / 10).toFixed(1);
+
 // nodeRow is a row of the table of nodes.
 function nodeRow(x) {
   const [sign, cls] = phaseMark(x.phase);
@@ -100,15 +103,17 @@ function nodeRow(x) {
     x.reason ? ": " + x.reason : "");
   for (const d of x.degraded || []) phase.append(html("br"), "⚠ " + d);
   const q = x.qps, name = html("span", "", html("b", "", x.member.node), " " + x.member.name);
+  // What a node that is gone had is over.
+  const known = (text) => (x.phase === "gone" ? "–" : text);
   const cells = [["node", name], ["phase", phase],
-    ["lease left", x.lease_left_s > 0 ?
-      x.lease_left_s.toFixed(1) + " of " + x.lease_s.toFixed(0) + " s" : "none", "n"],
+    ["lease left", known(x.lease_left_s > 0 ?
+      x.lease_left_s.toFixed(1) + " of " + x.lease_s.toFixed(0) + " s" : "none"), "n"],
     ["committed/s", x.load ? num(x.load.committed_per_s) : "–", "n"],
-    ["device", (x.device.transport || "–") + (x.device.name ? " " + x.device.name : "")],
-    ["registered", Math.floor(x.memory.registered_bytes / 1048576) + " MiB", "n"],
-    ["queue pairs", q.rc + " RC, " + q.ud + " UD" +
-      (q.in_error ? ", " + q.in_error + " in error" : "")],
-    ["epoch, incarnation", x.epoch + ", " + x.member.incarnation]];
+    ["device", known((x.device.transport || "–") + (x.device.name ? " " + x.device.name : ""))],
+    ["registered", known(mib(x.memory.registered_bytes) + " MiB"), "n"],
+    ["queue pairs", known(q.rc + " RC, " + q.ud + " UD" +
+      (q.in_error ? ", " + q.in_error + " in error" : ""))],
+    ["epoch, incarnation", known(x.epoch) + ", " + x.member.incarnation]];
   const row = html("tr", "", ...cells.map(([label, content, cls], i) => {
     const cell = html(i ? "td" : "th", cls, content);
     cell.setAttribute("role", i ? "cell" : "rowheader");

@@ -42,10 +42,18 @@ func TestPageTellsEverythingWithoutItsScript(t *testing.T) {
 		"✖ gone", "does not answer", "▶ running", "node 2 is gone", "run 3: measuring", "of 60.0 s",
 		"0 to 1: up", "100 k of 400 k entries in use, 25.0 %", "1 worker of 16 fibers, on 1 thread",
 		"3 partitions, shard map 4", "All figures are measured", "24.7 k committed/s",
-		"4.2 of 5 s", "256 MiB", "records locked", "is a member of epoch 7",
+		"4.2 of 5 s", "256.0 MiB", "records locked", "is a member of epoch 7",
 		"Load it again to refresh"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page does not say %q", want)
+		}
+	}
+	// The row of a node that is gone has nothing of what it had.
+	_, row, _ := strings.Cut(text, "✖ gone")
+	row, _, _ = strings.Cut(row, "</tr>")
+	for _, stale := range []string{"MiB", " RC", "of 5 s", "rxe0"} {
+		if strings.Contains(row, stale) {
+			t.Errorf("the row of a node that is gone has %q: %s", stale, row)
 		}
 	}
 }

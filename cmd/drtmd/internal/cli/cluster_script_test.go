@@ -80,7 +80,7 @@ func scrubbings(work, transport string) []scrubbing {
 		{`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`, "TIME"},
 		{`version \d+`, "version N"},
 		{`\d+\.\d of 5 s`, "N of 5 s"},
-		{`\d+ MiB reg\., \d+ res\.`, "N MiB reg., N res."},
+		{`[\d.]+ MiB reg\., [\d.]+ res\.`, "N MiB reg., N res."},
 		{`\d+ RC, \d+ UD`, "N RC, N UD"},
 		{`within [0-9.]+[nµm]s; read leases of [0-9.]+[µm]s, read-only [0-9.]+[µm]s`,
 			"within N; read leases of N, read-only N"},

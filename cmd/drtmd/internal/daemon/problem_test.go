@@ -90,3 +90,20 @@ func TestAFormerMemberIsNotShownAsServing(t *testing.T) {
 		return true
 	}, func() any { return gone })
 }
+
+// TestLinkToANodeThatIsGoneIsNotUp although no queue pair knows it yet.
+func TestLinkToANodeThatIsGoneIsNotUp(t *testing.T) {
+	cached := []status.Link{{Peer: 1, State: "up"}, {Peer: 2, State: "up"}, {Peer: 3, State: "error"}}
+	c := &status.Cluster{Nodes: []status.Node{{Links: cached},
+		{Member: member.Member{Node: 1}, Phase: status.Gone},
+		{Member: member.Member{Node: 2}, Phase: status.Ready}}}
+	linksToGone(c)
+	for i, want := range []string{"gone", "up", "error"} {
+		if got := c.Nodes[0].Links[i].State; got != want {
+			t.Errorf("link to node %d is %q, want %q", i+1, got, want)
+		}
+	}
+	if cached[0].State != "up" {
+		t.Error("the links of a cached answer were changed")
+	}
+}

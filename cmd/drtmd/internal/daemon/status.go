@@ -53,8 +53,26 @@ func (d *Daemon) Status(ctx context.Context, self bool) (*status.Cluster, error)
 			return int(a.Member.Node) - int(b.Member.Node)
 		})
 	}
+	linksToGone(c)
 	c.Problem = problemOf(c)
 	return c, nil
+}
+
+// linksToGone marks links to nodes that do not answer: what is posted there is not yet known to fail.
+func linksToGone(c *status.Cluster) {
+	gone := map[proto.NodeID]bool{}
+	for i := range c.Nodes {
+		gone[c.Nodes[i].Member.Node] = c.Nodes[i].Phase == status.Gone
+	}
+	for i := range c.Nodes {
+		links := slices.Clone(c.Nodes[i].Links) // they may be those of a cache
+		for j := range links {
+			if gone[links[j].Peer] {
+				links[j].State = "gone"
+			}
+		}
+		c.Nodes[i].Links = links
+	}
 }
 
 // problemOf is the most pressing thing that is wrong; "" is nothing. The loss of a member is, until
@@ -220,8 +238,7 @@ func (d *Daemon) otherStatus(ctx context.Context) []status.Node {
 	}
 	for id, n := range c.nodes { // members no more
 		if n.Phase != status.Gone && !slices.ContainsFunc(others, n.Member.Same) {
-			n.Phase, n.Reason = status.Gone, "its membership has ended"
-			n.Load, n.LeaseLeft = nil, 0
+			n.Node = n.Departed("its membership has ended")
 			c.nodes[id] = n
 		}
 	}
@@ -254,9 +271,9 @@ func (d *Daemon) askOthers(ctx context.Context, c *statusCache, others []member.
 	for _, n := range answers {
 		at := time.Now()
 		if old, ok := c.nodes[n.Member.Node]; ok && n.Phase == status.Gone {
-			phase, reason, m := n.Phase, n.Reason, n.Member
-			n = old.Node
-			n.Phase, n.Reason, n.Member, n.Load, n.LeaseLeft = phase, reason, m, nil, 0
+			m, reason := n.Member, n.Reason
+			n = old.Departed(reason)
+			n.Member = m
 		}
 		c.nodes[n.Member.Node] = seenNode{n, at}
 	}

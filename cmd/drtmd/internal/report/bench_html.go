@@ -131,11 +131,21 @@ func (b *Bench) notices() []notice {
 	if b.Machine.Build.Race {
 		add("note", "race detector", "the build is many times slower than a normal one")
 	}
-	if l := b.Environment.LoadAverage; l != nil && *l > float64(b.Machine.CPUs)/2 && !b.Virtual {
-		add("note", "busy machine", fmt.Sprintf("load average %.2f on %s when the run began: "+
-			"measure again when it is idle", *l, count(b.Machine.CPUs, "CPU")))
+	if busy := b.busy(); busy != "" {
+		add("note", "busy machine", busy)
 	}
 	return all
+}
+
+// busy says that other work was using the machine when the run began; "" if it was idle, or that is of
+// no meaning.
+func (b *Bench) busy() string {
+	l := b.Environment.LoadAverage
+	if l == nil || *l <= float64(b.Machine.CPUs)/2 || b.Virtual {
+		return ""
+	}
+	return fmt.Sprintf("load average %.2f on %s when the run began: measure again when it is idle", *l,
+		count(b.Machine.CPUs, "CPU"))
 }
 
 // number is a cell that the run's clock has a part in.

@@ -137,6 +137,9 @@ func (c *Compare) warn() {
 		if b.Machine.Build.Race {
 			add("run %s is of a build with the race detector", name)
 		}
+		if busy := b.busy(); busy != "" {
+			add("run %s had a busy machine: %s", name, busy)
+		}
 		if b.All.Committed == 0 {
 			add("run %s committed nothing", name)
 		}

@@ -112,6 +112,9 @@ func TestCompareWarns(t *testing.T) {
 		{"lost", func(b *Bench) { b.Lost = "node 1" }, "run B lost nodes: node 1"},
 		{"bug", func(b *Bench) { b.Mutation = "bug" }, "run B had the deliberate bug bug"},
 		{"race", func(b *Bench) { b.Machine.Build.Race = true }, "race detector"},
+		{"busy", func(b *Bench) { b.Environment.LoadAverage = value(float64(b.Machine.CPUs)) },
+			"run B had a busy machine: load average"},
+		{"idle", func(b *Bench) { b.Environment.LoadAverage = value(0.1) }, ""},
 		{"nothing", func(b *Bench) { b.All.Committed = 0 }, "run B committed nothing"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

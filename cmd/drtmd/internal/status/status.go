@@ -37,6 +37,12 @@ func (c *Cluster) Unready() *Node {
 	return nil
 }
 
+// Departed is what is left of a node that does not answer, or is a member no more: who it was, and what
+// happened to it. What it had, nobody knows any more.
+func (n *Node) Departed(reason string) Node {
+	return Node{Member: n.Member, Phase: Gone, Reason: reason, Host: n.Host, Events: n.Events}
+}
+
 // Phase of a daemon.
 type Phase string
 
@@ -151,7 +157,7 @@ type Table struct {
 // Link is the way to a peer.
 type Link struct {
 	Peer  proto.NodeID `json:"peer"`
-	State string       `json:"state"` // "up" or "error"
+	State string       `json:"state"` // "up", "error", or "gone": the peer does not answer
 }
 
 // Level of an event.

@@ -33,9 +33,13 @@ func (c *Cluster) WriteText(w io.Writer) error {
 		if n.LeaseLeft > 0 {
 			lease = fmt.Sprintf("%.1f of %.0f s", n.LeaseLeft, n.Lease)
 		}
-		fmt.Fprintf(t, "%d\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", n.Member.Node, n.Member.Name,
-			n.Phase, n.Member.Incarnation, n.Epoch, lease, n.deviceText(), n.memoryText(), n.qpText(),
-			n.linkText(), n.Member.Control, OrNone(n.Admin))
+		facts := []string{fmt.Sprint(n.Epoch), lease, n.deviceText(), n.memoryText(), n.qpText(),
+			n.linkText(), n.Member.Control, OrNone(n.Admin)}
+		if n.Phase == Gone {
+			facts = []string{"-", "-", "-", "-", "-", "-", n.Member.Control, "-"} // what it had is over
+		}
+		fmt.Fprintf(t, "%d\t%s\t%s\t%d\t%s\n", n.Member.Node, n.Member.Name, n.Phase,
+			n.Member.Incarnation, strings.Join(facts, "\t"))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -66,8 +70,16 @@ func (n *Node) deviceText() string {
 }
 
 func (n *Node) memoryText() string {
-	return fmt.Sprintf("%.0f MiB reg., %.0f res.", float64(n.Memory.RegisteredBytes)/(1<<20),
-		float64(n.Memory.ResidentBytes)/(1<<20))
+	return fmt.Sprintf("%s MiB reg., %s res.", MiB(n.Memory.RegisteredBytes),
+		MiB(n.Memory.ResidentBytes))
+}
+
+// MiB writes a size, with one digit that is cut off, not rounded. The live page's script does the same:
+// a size is one figure everywhere.
+func MiB(bytes uint64) string {
+	tenths := bytes / (1 << 20) * 10
+	tenths += bytes % (1 << 20) * 10 / (1 << 20)
+	return fmt.Sprintf("%d.%d", tenths/10, tenths%10)
 }
 
 func (n *Node) qpText() string {

@@ -11,6 +11,8 @@ import (
 	"io"
 	"os"
 	"slices"
+
+	"drtmd/internal/durable"
 )
 
 // A file: preamble, header, blocks, end record; little endian. docs/HISTORY.md has it all.
@@ -99,17 +101,8 @@ func (h *History) WriteFile(path string) error {
 	if i, err := os.Stat(path); err == nil && !i.Mode().IsRegular() {
 		return h.writeDevice(path)
 	}
-	partial := path + ".partial"
-	f, err := os.OpenFile(partial, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
+	if err := durable.Write(path, 0o600, h.write); err != nil {
 		return fmt.Errorf("history: save: %w", err)
-	}
-	err = errors.Join(f.Chmod(0o600), h.write(f), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(partial, path)
-	}
-	if err != nil {
-		return fmt.Errorf("history: save: %w", errorsJoin(err, os.Remove(partial)))
 	}
 	return nil
 }

@@ -37,6 +37,7 @@ var layers = []layer{
 	{"verbs/lineword", 10},
 	{"verbs/internal/table", 10},
 	{"internal/testkit", 5},
+	{"internal/durable", 1},
 	{"internal/invariant", 1},
 }
 

@@ -19,6 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+
+	"drtmd/internal/durable"
 )
 
 // ServerConfig of Start.
@@ -214,7 +216,7 @@ func listenAddress(dir, listen string, secure bool) (string, error) {
 	}
 	address := l.Addr().String()
 	_, port, _ = net.SplitHostPort(address) // it comes from a listener
-	if err := errors.Join(l.Close(), os.WriteFile(file, []byte(port+"\n"), 0o600)); err != nil {
+	if err := errors.Join(l.Close(), durable.WriteFile(file, []byte(port+"\n"), 0o600)); err != nil {
 		return "", err
 	}
 	return net.JoinHostPort(host, port), nil

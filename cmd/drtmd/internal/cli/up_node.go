@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"drtmd/internal/durable"
 )
 
 // upNode is a node that this process has started.
@@ -61,7 +63,7 @@ func launchNode(dir string, m upMember) (*upNode, error) {
 		n.err = n.cmd.Wait()
 		close(n.ended)
 	}()
-	return n, os.WriteFile(filepath.Join(own, pidFile), fmt.Appendln(nil, n.cmd.Process.Pid), 0o600)
+	return n, durable.WriteFile(filepath.Join(own, pidFile), fmt.Appendln(nil, n.cmd.Process.Pid), 0o600)
 }
 
 // failed is the error of a node that has ended by itself, said once.

@@ -14,6 +14,7 @@ import (
 
 	"drtmd/cmd/drtmd/internal/service"
 	"drtmd/cmd/drtmd/internal/transport"
+	"drtmd/internal/durable"
 )
 
 // upState is what drtmd up leaves in its folder once every node was ready: whom commands ask, and how a
@@ -79,10 +80,7 @@ func (s *upState) write(dir string) error {
 		return err
 	}
 	name := filepath.Join(dir, upStateFile)
-	if err := os.WriteFile(name+".new", append(b, '\n'), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(name+".new", name)
+	return durable.WriteFile(name, append(b, '\n'), 0o600)
 }
 
 // upDir is the folder of a cluster that drtmd up started: of a name, or "" of the user's own. A name

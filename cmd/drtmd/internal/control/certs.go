@@ -9,11 +9,14 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"math/big"
 	"net"
 	"os"
 	"path/filepath"
 	"time"
+
+	"drtmd/internal/durable"
 )
 
 // ErrThere: a certificate and its key are there, and are kept.
@@ -192,20 +195,11 @@ func writeKey(name string, key *ecdsa.PrivateKey, replace bool) error {
 
 // writePEM writes a file of mode 0600 as a whole; one that is there is an error, unless replace.
 func writePEM(name, kind string, der []byte, replace bool) error {
-	temp := name + ".new"
-	if err := os.Remove(temp); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
+	write := durable.Create
+	if replace {
+		write = durable.Write
 	}
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	err = errors.Join(pem.Encode(f, &pem.Block{Type: kind, Bytes: der}), f.Sync(), f.Close())
-	if err == nil && replace {
-		return os.Rename(temp, name)
-	}
-	if err == nil {
-		err = os.Link(temp, name) // which replaces nothing
-	}
-	return errors.Join(err, os.Remove(temp))
+	return write(name, 0o600, func(w io.Writer) error {
+		return pem.Encode(w, &pem.Block{Type: kind, Bytes: der})
+	})
 }

@@ -17,6 +17,7 @@ import (
 	"drtmd/cmd/drtmd/internal/control"
 	pb "drtmd/cmd/drtmd/internal/control/controlpb"
 	"drtmd/cmd/drtmd/internal/status"
+	"drtmd/internal/durable"
 	"drtmd/proto/member"
 	"drtmd/proto/member/etcdmember"
 )
@@ -75,11 +76,7 @@ func (d *Daemon) writeIdentity(id identity) error {
 	if err != nil {
 		return err
 	}
-	name := filepath.Join(d.stateDir, identityFile)
-	if err := os.WriteFile(name+".new", append(b, '\n'), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(name+".new", name)
+	return durable.WriteFile(filepath.Join(d.stateDir, identityFile), append(b, '\n'), 0o600)
 }
 
 // openRegistry finds etcd: the one that is configured, one in this process, or that of a cluster to

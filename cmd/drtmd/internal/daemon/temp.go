@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"drtmd/internal/durable"
 )
 
 const (
@@ -39,5 +41,5 @@ func (d *Daemon) openTempDir() error {
 		return fmt.Errorf("temporary folder for histories: %w; set TMPDIR to a folder that this daemon "+
 			"may write to", err)
 	}
-	return os.WriteFile(file, []byte(mark+d.tempDir), 0o600)
+	return durable.WriteFile(file, []byte(mark+d.tempDir), 0o600)
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"drtmd/internal/durable"
 )
 
 // Files of a folder of reports.
@@ -67,19 +69,8 @@ func (b *Bench) WriteFolder(dir string) error {
 		Replace(filepath.Join(dir, JSONFile), b.WriteJSON))
 }
 
-// Replace writes a file under another name first, and gives it its name when it is complete.
+// Replace writes a file under another name first, and gives it its name when it is complete. A report
+// is for others too.
 func Replace(name string, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
-	if err != nil {
-		return err
-	}
-	// A report is for others too, unlike what CreateTemp makes.
-	err = errors.Join(write(f), f.Chmod(0o644), f.Sync())
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("%s: %w", name, err), os.Remove(f.Name()))
-	}
-	return nil
+	return durable.Write(name, 0o644, write)
 }

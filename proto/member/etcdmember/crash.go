@@ -17,9 +17,11 @@ type crash struct {
 	started  atomic.Bool // until then StartEtcd is on the stack, and a panic is caught there
 	happened atomic.Bool
 	failed   chan error // holds one
+	// exit, if not nil, ends the process with the error: it is one of etcd's own (see Spawn).
+	exit func(error)
 }
 
-func newCrash() *crash { return &crash{failed: make(chan error, 1)} }
+func newCrash(exit func(error)) *crash { return &crash{failed: make(chan error, 1), exit: exit} }
 
 // crashed is what a panic while etcd starts carries.
 type crashed struct{ error }
@@ -33,6 +35,9 @@ func (c *crash) OnWrite(e *zapcore.CheckedEntry, fields []zapcore.Field) {
 		}
 	}
 	err := fmt.Errorf("%s%s", text, advice(text))
+	if c.exit != nil {
+		c.exit(err)
+	}
 	c.happened.Store(true)
 	if !c.started.Load() {
 		panic(crashed{err})
@@ -44,9 +49,12 @@ func (c *crash) OnWrite(e *zapcore.CheckedEntry, fields []zapcore.Field) {
 	runtime.Goexit()
 }
 
+// noSpace is in the errors of a full disk.
+const noSpace = "no space left"
+
 // advice for the usual cause.
 func advice(text string) string {
-	if strings.Contains(text, "no space left") {
+	if strings.Contains(text, noSpace) {
 		return fmt.Sprintf("; the embedded etcd needs %d MiB in the state folder", needBytes>>20)
 	}
 	return ""

@@ -15,7 +15,7 @@ func TestWhatEndsEtcdIsAnErrorOfTheServer(t *testing.T) {
 	for name, end := range map[string]func(*zap.Logger, string, ...zap.Field){
 		"fatal": (*zap.Logger).Fatal, "panic": (*zap.Logger).Panic} {
 		t.Run(name, func(t *testing.T) {
-			c := newCrash()
+			c := newCrash(nil)
 			c.started.Store(true)
 			log := zap.New(zapcore.NewNopCore(), zap.WithFatalHook(c), zap.WithPanicHook(c))
 			ended, returned := make(chan struct{}), false

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -39,11 +40,15 @@ type ServerConfig struct {
 	TLS *tls.Config
 	// Log takes etcd's warnings and errors; nil drops them.
 	Log *zap.Logger
+
+	exit func(error) // see crash
 }
 
 // Bounds of the embedded server. The state is a few kilobytes and changes a few times an hour.
 const (
 	startTimeout   = 30 * time.Second
+	lockTimeout    = 3 * time.Second
+	lockLook       = 20 * time.Millisecond
 	quotaBytes     = 256 << 20
 	keptRevisions  = "1000"
 	snapshotEvery  = 1000
@@ -60,7 +65,8 @@ const (
 	mostSocketPath = 107
 )
 
-// Server is an etcd with one member in this process.
+// Server is an etcd with one member in this process. What damages it can end the process: Spawn starts
+// one whose end is an error of Failed.
 type Server struct {
 	etcd *embed.Etcd
 	urls []string
@@ -90,19 +96,26 @@ func Start(ctx context.Context, cfg ServerConfig) (*Server, error) {
 		return nil, fmt.Errorf("%w: CA %q, certificate %q and key %q are not complete; drtmd certs "+
 			"makes all three", ErrOpen, cfg.CA, cfg.Cert, cfg.Key)
 	}
-	address, err := listenAddress(cfg.Dir, cfg.Listen, secure)
+	log := cfg.Log
+	if log == nil {
+		log = zap.NewNop()
+	}
+	address, err := listenAddress(cfg.Dir, cfg.Listen, secure, log)
 	if err != nil {
 		return nil, err
 	}
-	lock, err := lockData(cfg.Dir)
+	lock, err := lockData(ctx, cfg.Dir)
 	if err != nil {
 		return nil, err
+	}
+	if err := verify(filepath.Join(cfg.Dir, dataFolder)); err != nil {
+		return nil, errors.Join(explainStart(err, cfg.Dir, address), lock.Close())
 	}
 	peers, err := makePeerFolder(cfg.Dir)
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	s := &Server{dir: peers, lock: lock, crash: newCrash(), failed: make(chan error, 1)}
+	s := &Server{dir: peers, lock: lock, crash: newCrash(cfg.exit), failed: make(chan error, 1)}
 	e := embed.NewConfig()
 	e.Name, e.Dir = "drtmd", filepath.Join(cfg.Dir, dataFolder)
 	scheme := "http"
@@ -126,10 +139,6 @@ func Start(ctx context.Context, cfg ServerConfig) (*Server, error) {
 	e.AutoCompactionMode, e.AutoCompactionRetention = embed.CompactorModeRevision, keptRevisions
 	e.TickMs, e.ElectionMs, e.MaxRequestBytes = heartbeatMs, electionMs, maxRequest
 	e.EnableGRPCGateway = false
-	log := cfg.Log
-	if log == nil {
-		log = zap.NewNop()
-	}
 	// Its warnings at the start are about its defaults, and what it calls errors at the end is that
 	// its listeners are closed.
 	s.level = zap.NewAtomicLevelAt(zap.ErrorLevel)
@@ -164,17 +173,24 @@ func explainStart(err error, dir, address string) error {
 	return fmt.Errorf("embedded etcd in %s: %w", dir, err)
 }
 
-// lockData takes the data for this process. etcd itself would wait for another one's without end.
-func lockData(dir string) (*os.File, error) {
+// lockData takes the data for this process. etcd itself would wait for another one's without end; the
+// process of a life that was just killed takes a moment to go.
+func lockData(ctx context.Context, dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil, errors.Join(fmt.Errorf("%w: %s: stop it, or give this node a folder of its own",
-			ErrInUse, dir), f.Close())
+	for end := time.Now().Add(lockTimeout); ; {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		switch {
+		case err == nil:
+			return f, nil
+		case ctx.Err() != nil, time.Now().After(end):
+			return nil, errors.Join(fmt.Errorf("%w: %s: stop it, or give this node a folder of its own",
+				ErrInUse, dir), f.Close())
+		}
+		time.Sleep(lockLook)
 	}
-	return f, nil
 }
 
 // makePeerFolder makes the folder of the raft listener's socket: beside the data, where a life that
@@ -191,7 +207,7 @@ func makePeerFolder(dir string) (string, error) {
 }
 
 // listenAddress is the address to listen on, with a port.
-func listenAddress(dir, listen string, secure bool) (string, error) {
+func listenAddress(dir, listen string, secure bool, log *zap.Logger) (string, error) {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
 		return "", fmt.Errorf("etcd's address %q: expected HOST:PORT: %w", listen, err)
@@ -207,8 +223,17 @@ func listenAddress(dir, listen string, secure bool) (string, error) {
 		return listen, nil
 	}
 	file := filepath.Join(dir, portFile)
-	if b, err := os.ReadFile(file); err == nil {
-		return net.JoinHostPort(host, strings.TrimSpace(string(b))), nil
+	b, err := os.ReadFile(file)
+	if err == nil {
+		kept := strings.TrimSpace(string(b))
+		if n, err := strconv.ParseUint(kept, 10, 16); err == nil && n > 0 {
+			return net.JoinHostPort(host, kept), nil
+		}
+		log.Warn("the file that keeps etcd's port has none, so that it listens on another one: members "+
+			"that live look for the old one, and have to be started again", zap.String("file", file),
+			zap.ByteString("content", b))
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return "", err
 	}
 	l, err := net.Listen("tcp", listen)
 	if err != nil {

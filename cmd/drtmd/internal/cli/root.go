@@ -102,7 +102,8 @@ Exit codes: 0 done, 1 failed, 2 wrong command line, 3 a check failed (bench, che
 	c.SetFlagErrorFunc(flagError)
 	c.CompletionOptions.HiddenDefaultCmd = true
 	c.AddCommand(a.benchCommand(), a.certsCommand(), a.checkCommand(), a.configCommand(),
-		a.devicesCommand(), a.downCommand(), a.drainCommand(), a.logCommand(), a.perfCommand(),
+		a.devicesCommand(), a.downCommand(), a.drainCommand(), a.etcdCommand(),
+		a.logCommand(), a.perfCommand(),
 		a.reportCommand(), a.serveCommand(), a.simCommand(), a.statusCommand(), a.upCommand(),
 		a.versionCommand())
 	return c

@@ -85,7 +85,7 @@ func (a *app) serve(c *cobra.Command, file string) error {
 		return err
 	}
 	d, err := daemon.New(cfg, daemon.Options{Log: log, Level: level, Notifier: notifier,
-		Build: report.ThisBuild().String(), Stdout: a.stdout,
+		Build: report.ThisBuild().String(), Stdout: a.stdout, EtcdCommand: etcdCommandLine(),
 		Reload: func() (*config.Config, error) {
 			cfg, _, err := loadConfig(c, file)
 			return cfg, err

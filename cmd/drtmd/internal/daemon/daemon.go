@@ -36,6 +36,9 @@ type Options struct {
 	Provider verbs.Provider
 	// Stdout gets one line when the node is ready for the first time.
 	Stdout io.Writer
+	// EtcdCommand is a command line that calls etcdmember.RunChild: the embedded etcd is a process of its
+	// own, so that what ends it is an error of Serve. Empty: it runs in this process.
+	EtcdCommand []string
 	// Reload reads the configuration again, for the log's level; nil: it cannot.
 	Reload func() (*config.Config, error)
 }
@@ -107,8 +110,10 @@ type Daemon struct {
 	failures int                 // to build, one after the other
 	served   bool                // READY was said
 	draining bool
-	embeds   bool // etcd, in this process
+	embeds   bool         // etcd
+	etcd     embeddedEtcd // nil: this node embeds none
 	degraded []string
+	slowDisk string // in words, of the embedded etcd; "" while it is fast
 	watched  []*gone
 	peers    map[string]*control.Client
 	seen     statusCache

@@ -89,21 +89,19 @@ func (d *Daemon) openRegistry(ctx context.Context, undo *cleanup,
 	case len(c.Etcd) > 0:
 		d.etcdURLs = c.Etcd
 	case len(c.Join) == 0:
-		ca, cert, key := d.cfg.Control.CA, d.cfg.Control.Cert, d.cfg.Control.Key
-		s, err := etcdmember.Start(ctx, etcdmember.ServerConfig{Dir: d.stateDir, Listen: c.EtcdListen,
-			CA: ca, Cert: cert, Key: key, TLS: d.sec.ServerTLS(), Log: d.log.Named("etcd")})
+		s, err := d.startEtcd(ctx)
 		if err != nil {
 			return err
 		}
 		undo.add(s.Close)
 		go func() {
 			if err, ok := <-s.Failed(); ok && err != nil {
-				end(fmt.Errorf("embedded etcd: %w", err))
+				end(err)
 			}
 		}()
 		d.etcdURLs = s.URLs()
 		d.mu.Lock()
-		d.embeds = true
+		d.embeds, d.etcd = true, s
 		d.mu.Unlock()
 	default:
 		a, err := d.askAdmission(ctx)

@@ -117,7 +117,7 @@ func serves(c *status.Cluster) bool {
 func (d *Daemon) ownStatus(ctx context.Context) status.Node {
 	d.mu.Lock()
 	n := status.Node{Phase: d.phase, Reason: d.reason, Epoch: d.state.Active.Epoch,
-		HoldsEtcd: d.embeds, Degraded: slices.Clone(d.degraded)}
+		HoldsEtcd: d.embeds, Degraded: slices.Clone(d.degraded), SlowDisk: d.slowDisk}
 	s, shards, st := d.session, d.shards, d.state.Clone()
 	d.mu.Unlock()
 	n.Member = member.Member{Name: d.cfg.Node.Hostname(), Control: d.control, Build: d.o.Build}

@@ -84,6 +84,8 @@ type Node struct {
 	// Degraded are conditions that only recovery or an operator ends, such as records that are
 	// locked by a member that is gone.
 	Degraded []string `json:"degraded,omitempty"`
+	// SlowDisk says, in words, that the disk of the etcd that the node embeds is slow.
+	SlowDisk string `json:"slow_disk,omitempty"`
 	// Events are the last ones, the newest last; Errors those of them that are errors.
 	Events []Event `json:"events,omitempty"`
 }

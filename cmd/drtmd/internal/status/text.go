@@ -121,6 +121,9 @@ func (n *Node) details(b *strings.Builder) {
 	for _, d := range n.Degraded {
 		line("degraded", "%s", d)
 	}
+	if n.SlowDisk != "" {
+		line("disk", "%s", n.SlowDisk)
+	}
 	var bad []Event
 	for _, e := range n.Events {
 		if e.Level != Info {

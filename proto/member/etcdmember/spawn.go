@@ -170,7 +170,13 @@ func (p *Process) died(err error) string {
 			break
 		}
 	}
-	return unexpected(p.dir, why)
+	select {
+	case <-p.ready:
+		return unexpected(p.dir, why)
+	default: // it was reading its files
+		return fmt.Sprintf("embedded etcd in %s has ended while it started: %s; if neither memory nor disk "+
+			"is full, its files are damaged: %s", p.dir, why, anew(filepath.Join(p.dir, dataFolder)))
+	}
 }
 
 // unexpected says what to do when etcd ends by itself.

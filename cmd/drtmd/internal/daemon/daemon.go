@@ -20,6 +20,7 @@ import (
 	"drtmd/cmd/drtmd/internal/service"
 	"drtmd/cmd/drtmd/internal/status"
 	"drtmd/cmd/drtmd/internal/transport"
+	"drtmd/internal/durable"
 	"drtmd/proto/member"
 	"drtmd/proto/member/etcdmember"
 	"drtmd/proto/node"
@@ -278,6 +279,9 @@ func (d *Daemon) open(undo *cleanup) error {
 		return err
 	}
 	undo.add(unlock)
+	if err := durable.Clean(d.stateDir); err != nil {
+		return err
+	}
 	undo.add(func() error { return os.RemoveAll(d.tempDir) })
 	if err := d.openTempDir(); err != nil {
 		return err

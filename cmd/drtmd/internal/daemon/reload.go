@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 
 	"drtmd/cmd/drtmd/internal/config"
 	"drtmd/cmd/drtmd/internal/status"
@@ -33,7 +34,7 @@ func (d *Daemon) reload() (err error) {
 		}
 	}
 	if d.sec != nil {
-		if err := d.sec.Reload(); err != nil {
+		if err := errors.Join(d.sec.Reload(), d.reloadEtcd()); err != nil {
 			return err
 		}
 	}

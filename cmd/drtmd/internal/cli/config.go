@@ -12,7 +12,9 @@ import (
 
 const configLong = `config prints every setting of drtmd serve with its value and where that comes from: a default, a line
 of the file, a variable of the environment, or a flag. The same file, environment and flags as for
-drtmd serve are read, and refused in the same words; nothing is started.
+drtmd serve are read, and refused in the same words; nothing is started. That includes certificates
+and keys that are not there, CPUs that the process may not use, and a state folder of somebody else;
+what only the start can tell (a taken port, a device, the other members) drtmd serve says.
 
 Later sources override earlier ones: default, file, DRTMD_* variables, flags.
 
@@ -22,10 +24,22 @@ const configExample = `  drtmd config --config /etc/drtmd/drtmd.yaml
   drtmd config --example > drtmd.yaml
   DRTMD_CLUSTER_LEASE=10s drtmd config --json`
 
+// ConfigSchema is that of the document that drtmd config --json prints.
+const ConfigSchema = "drtmd.config/1"
+
+type configDocument struct {
+	Schema   string      `json:"schema"`
+	Settings []configRow `json:"settings"`
+}
+
 // configRow is a setting.
 type configRow struct {
-	Key    string `json:"key"`
-	Value  string `json:"value"`
+	Key string `json:"key"`
+	// Value is a string, a number, true or false, or a list of strings; a time is a number of seconds
+	// and a size one of bytes, as Unit says.
+	Value  any    `json:"value"`
+	Unit   string `json:"unit,omitempty"`
+	Text   string `json:"text"` // the value as a file has it
 	Source string `json:"source"`
 	Env    string `json:"env"`
 	Flag   string `json:"flag"`
@@ -40,7 +54,7 @@ func (a *app) configCommand() *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&file, configFlag, "", "read `FILE` (YAML)")
 	f.BoolVar(&example, "example", false, "print a commented file with every key and its default")
-	f.BoolVar(&asJSON, "json", false, "print JSON")
+	f.BoolVar(&asJSON, "json", false, "print JSON (schema "+ConfigSchema+")")
 	config.RegisterFlags(f)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if example {
@@ -59,18 +73,19 @@ func (a *app) configCommand() *cobra.Command {
 func (a *app) printConfig(cfg *config.Config, src config.Sources, asJSON bool) error {
 	var rows []configRow
 	for _, k := range config.Keys() {
-		rows = append(rows, configRow{Key: k.Path, Value: k.Get(cfg), Source: src[k.Path], Env: k.Env(),
-			Flag: "--" + k.Flag(), Doc: k.Doc})
+		value, unit := k.Typed(cfg)
+		rows = append(rows, configRow{Key: k.Path, Value: value, Unit: unit, Text: k.Get(cfg),
+			Source: src[k.Path], Env: k.Env(), Flag: "--" + k.Flag(), Doc: k.Doc})
 	}
 	if asJSON {
 		e := json.NewEncoder(a.stdout)
 		e.SetIndent("", "  ")
-		return e.Encode(rows)
+		return e.Encode(&configDocument{ConfigSchema, rows})
 	}
 	t := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "KEY\tVALUE\tSOURCE")
 	for _, r := range rows {
-		value := r.Value
+		value := r.Text
 		if value == "" {
 			value = "-"
 		}

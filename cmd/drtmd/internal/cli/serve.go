@@ -60,7 +60,7 @@ func loadConfig(c *cobra.Command, file string) (*config.Config, config.Sources, 
 	if file == "" {
 		file = os.Getenv("DRTMD_CONFIG")
 	}
-	cfg, src, err := config.Load(file, c.Flags(), os.Environ())
+	cfg, src, err := config.Load(file, c.Flags(), os.Environ(), service.Problems)
 	if wrong := (config.Errors)(nil); errors.As(err, &wrong) {
 		return nil, nil, &usageError{text: "wrong configuration:\n" + wrong.Error()}
 	}

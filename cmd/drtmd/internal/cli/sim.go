@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"fmt"
 	"runtime"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -107,11 +105,11 @@ func (a *app) simCommand() *cobra.Command {
 	f.Uint64Var(&p.events, "events", 0, "a run of more than `N` events has failed; default: the "+
 		"scenario's own bound")
 	f.BoolVar(&p.json, "json", false, "print JSON (schema "+SimSchema+")")
-	f.BoolVar(&p.list, "list", false, "list scenarios and their mutations")
+	f.BoolVar(&p.list, "list", false, "list scenarios and their mutations; with --json as JSON")
 	f.BoolVar(&p.trace, "trace", false, "print every event of the run")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if p.list {
-			return a.listScenarios()
+			return a.listScenarios(p.json)
 		}
 		r, err := p.check(c)
 		if err != nil {
@@ -131,33 +129,4 @@ const saturationDoc = "no program: READ throughput against payload, and batching
 // scenarios are those of the verbs layers and those of the protocols.
 func scenarios() []*scenario.Scenario {
 	return append(scenario.All(), protoscenario.All()...)
-}
-
-func (a *app) listScenarios() error {
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "SCENARIO\tNODES\tWHAT")
-	listed := map[string]string{} // steps to the scenario that lists them
-	for _, s := range scenarios() {
-		fmt.Fprintf(w, "%s\t%d (%d..%d)\t%s\n", s.Name, s.Nodes, s.MinNodes, s.MaxNodes, s.Doc)
-		for _, d := range s.Dimensions {
-			fmt.Fprintf(w, "\t\t  --set %s=%s: %s\n", d.Name, strings.Join(d.Values, "|"), d.Doc)
-		}
-		for _, m := range s.Mutations {
-			fmt.Fprintf(w, "\t\t  --mutation %s: %s\n", m.Name, m.Doc)
-			if m.Equivalent != "" {
-				fmt.Fprintf(w, "\t\t    no check can find it: %s\n", m.Equivalent)
-			}
-		}
-		steps := strings.Join(s.Steps, "\n")
-		if same, ok := listed[steps]; ok && len(s.Steps) > 0 {
-			fmt.Fprintf(w, "\t\t  steps as %s\n", same)
-			continue
-		}
-		listed[steps] = s.Name
-		for _, step := range s.Steps {
-			fmt.Fprintf(w, "\t\t  step %q\n", step)
-		}
-	}
-	fmt.Fprintf(w, "%s\t\t%s\n", saturationName, saturationDoc)
-	return w.Flush()
 }

@@ -41,15 +41,19 @@ func LeaseFits(l time.Duration) bool {
 	return l >= etcdmember.LeastLease && l <= time.Hour && l%time.Second == 0
 }
 
-// problem is what is wrong with a key.
-type problem struct{ path, text string }
+// Problem is what is wrong with the value of a key.
+type Problem struct {
+	Path, Text string
+	With       []string // other keys that it comes from
+}
 
 // problems lists what cannot work, by key.
-func (c *Config) problems() []problem {
-	var all []problem
+func (c *Config) problems() []Problem {
+	var all []Problem
 	bad := func(path, format string, args ...any) {
-		all = append(all, problem{path, fmt.Sprintf(format, args...)})
+		all = append(all, Problem{Path: path, Text: fmt.Sprintf(format, args...)})
 	}
+	with := func(paths ...string) { all[len(all)-1].With = paths } // of the last one
 	within := func(path string, v, low, high int) {
 		if v < low || v > high {
 			bad(path, "expected %d to %d, not %d", low, high, v)
@@ -84,15 +88,19 @@ func (c *Config) problems() []problem {
 	if files := []string{c.Control.CA, c.Control.Cert, c.Control.Key}; (files[0] == "") !=
 		(files[1] == "") || (files[1] == "") != (files[2] == "") {
 		bad("control.cert", "control.ca, control.cert and control.key go together: all three or none")
+	} else if files[0] != "" {
+		all = append(all, certificateProblems(files[0], files[1], files[2])...)
 	}
 	secure := c.Control.CA != ""
 	err := control.MayListen(c.Control.Listen, secure, c.Control.Insecure)
 	if errors.Is(err, control.ErrOpen) {
 		bad("control.listen", "%v", err)
+		with("control.ca", "control.insecure")
 	}
 	if errors.Is(control.MayListen(c.Cluster.EtcdListen, secure, false), control.ErrOpen) {
 		bad("cluster.etcd_listen", "%v, not %s: give control.ca, control.cert and control.key (drtmd "+
 			"certs makes them)", control.ErrOpen, c.Cluster.EtcdListen)
+		with("control.ca")
 	}
 	within("control.max_connections", c.Control.MaxConnections, 4, 1<<16)
 	if m := c.Control.MaxMessage; m < 64<<10 || m > 1<<30 {
@@ -118,24 +126,29 @@ func (c *Config) problems() []problem {
 	address("cluster.etcd_listen", c.Cluster.EtcdListen, false)
 	if len(c.Cluster.Etcd) > 0 && c.Cluster.EtcdListen != Default().Cluster.EtcdListen {
 		bad("cluster.etcd_listen", "with cluster.etcd none is embedded: leave one of them out")
+		with("cluster.etcd")
 	}
 	if l := c.Cluster.Lease; !LeaseFits(l) {
 		bad("cluster.lease", "expected whole seconds from %v to 1h, not %v", etcdmember.LeastLease, l)
 	}
-	c.checkData(bad, within)
+	c.checkData(bad, with, within)
 	return all
 }
 
-func (c *Config) checkData(bad func(path, format string, args ...any),
+func (c *Config) checkData(bad func(path, format string, args ...any), with func(paths ...string),
 	within func(path string, v, low, high int)) {
 	if _, err := transport.New(c.Transport.Provider, transport.Options{}); err != nil {
 		bad("transport.provider", "%v", err)
 	}
 	within("transport.gid_index", c.Transport.GIDIndex, -1, 65535)
 	settings := workloads.Default()
-	settings.Accounts = c.Data.Accounts
-	if _, _, err := workloads.New(c.Data.Workload, 2, settings); err != nil {
+	_, _, err := workloads.New(c.Data.Workload, 2, settings)
+	if err != nil {
 		bad("data.workload", "%v", err)
+	}
+	settings.Accounts = c.Data.Accounts
+	if _, _, wrong := workloads.New(c.Data.Workload, 2, settings); err == nil && wrong != nil {
+		bad("data.accounts", "%v", wrong)
 	}
 	switch p, err := node.FindProtocol(c.Data.Protocol); {
 	case err != nil:
@@ -144,7 +157,10 @@ func (c *Config) checkData(bad func(path, format string, args ...any),
 		bad("data.protocol", "protocol %s runs in one process only", p.Name)
 	}
 	within("data.workers", c.Data.Workers, 1, 64)
-	within("data.threads", c.Data.Threads, 0, c.Data.Workers)
+	if n := c.Data.Threads; n < 0 || n > c.Data.Workers {
+		bad("data.threads", "expected 0 to %d (data.workers), not %d", c.Data.Workers, n)
+		with("data.workers")
+	}
 	within("data.fibers", c.Data.Fibers, 1, 1024)
 	if b := c.Data.Cache; b < 64<<10 || b > 1<<40 {
 		bad("data.cache", "expected 64KiB to 1024GiB, not %v", b)
@@ -159,6 +175,30 @@ func (c *Config) checkData(bad func(path, format string, args ...any),
 	default:
 		bad("log.format", "expected auto, console or json, not %q", c.Log.Format)
 	}
+}
+
+// certificateProblems are those of the files, each under its own key.
+func certificateProblems(ca, cert, key string) (all []Problem) {
+	_, err := control.LoadSecurity(ca, cert, key)
+	for _, err := range flat(err) {
+		path := "control.cert"
+		if f := (*control.FileError)(nil); errors.As(err, &f) {
+			path = "control." + f.Setting
+		}
+		all = append(all, Problem{Path: path, Text: err.Error()})
+	}
+	return all
+}
+
+// flat gives the errors that were joined one by one.
+func flat(err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return joined.Unwrap()
+	}
+	if err == nil {
+		return nil
+	}
+	return []error{err}
 }
 
 // ThreadCount is the number of OS threads: as asked for, else one for each worker and CPU.

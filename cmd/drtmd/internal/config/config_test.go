@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"drtmd/cmd/drtmd/internal/config"
+	"drtmd/cmd/drtmd/internal/control"
 )
 
 var update = flag.Bool("update", false, "write docs/configuration.md anew")
@@ -24,6 +25,18 @@ func write(t *testing.T, text string) string {
 		t.Fatal(err)
 	}
 	return name
+}
+
+// certificates are the names of files of a CA, and of a node of it.
+func certificates(t *testing.T) (ca, cert, key string) {
+	t.Helper()
+	dir := t.TempDir()
+	_, errCA := control.MakeCA(dir)
+	cert, key, errCert := control.MakeCert(dir, "node", []string{"127.0.0.1"}, time.Hour, false)
+	if err := errors.Join(errCA, errCert); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, control.CACertFile), cert, key
 }
 
 func TestDocumentIsUpToDate(t *testing.T) {
@@ -40,8 +53,11 @@ func TestDocumentIsUpToDate(t *testing.T) {
 }
 
 func TestExampleLoadsAsItIsAndWithEveryKeyPutIn(t *testing.T) {
+	ca, cert, key := certificates(t)
+	files := strings.NewReplacer("/etc/drtmd/ca.pem", ca, "/etc/drtmd/node.pem", cert,
+		"/etc/drtmd/node.key", key)
 	whole := regexp.MustCompile(`(?m)^  #([a-z])`).ReplaceAllString(config.Example(), "  $1")
-	for name, text := range map[string]string{"as it is": config.Example(), "every key": whole} {
+	for name, text := range map[string]string{"as it is": config.Example(), "every key": files.Replace(whole)} {
 		t.Run(name, func(t *testing.T) {
 			_, src, err := config.Load(write(t, text), nil, nil)
 			if err != nil {
@@ -89,14 +105,15 @@ func TestShortFlagsAreTheLongOnes(t *testing.T) {
 		}
 		return config.Load("", f, nil)
 	}
+	ca, cert, key := certificates(t)
 	c, src, err := load("--etcd=http://b:2", "--cpus", "0", "--insecure",
-		"--transport", "ibv", "--device", "rxe0", "--ca", "x", "--cert", "y", "--key", "z")
+		"--transport", "ibv", "--device", "rxe0", "--ca", ca, "--cert", cert, "--key", key)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if c.Cluster.Etcd[0] != "http://b:2" || c.Node.CPUs != "0" ||
 		!c.Control.Insecure || c.Transport.Provider != "ibv" || c.Transport.Device != "rxe0" ||
-		c.Control.CA != "x" || c.Control.Cert != "y" || c.Control.Key != "z" {
+		c.Control.CA != ca || c.Control.Cert != cert || c.Control.Key != key {
 		t.Errorf("got %+v", c)
 	}
 	if from := src["cluster.etcd"]; from != "--etcd" {
@@ -135,6 +152,13 @@ func TestWrongFilesAreRefusedWithLineAndWhatWasExpected(t *testing.T) {
 			[]string{"cluster.etcd_listen", ":4", "drtmd certs makes them"}},
 		{"two etcds", "cluster:\n  etcd: [http://a:1]\n  etcd_listen: 127.0.0.1:2379\n",
 			[]string{"cluster.etcd_listen", ":3", "leave one of them out"}},
+		{"accounts", "data:\n  accounts: -1\n", []string{"data.accounts", ":2", "-1 accounts per node"}},
+		{"all at once", "x: 1\ndata:\n  workers: 65\n  fibers: many\n  accounts: -1\ncluster:\n  lease: 1s\n",
+			[]string{`unknown section "x"`, ":3): expected 1 to 64", ":4: data.fibers: expected a whole",
+				":5): smallbank: -1 accounts", ":7): expected whole seconds"}},
+		{"keys that are not there", "control:\n  ca: /none/ca\n  cert: /none/cert\n  key: /none/key\n",
+			[]string{"control.ca", ":2", "/none/ca: no such file", "control.cert", ":3", "control.key", ":4",
+				"drtmd certs makes one"}},
 		{"several", "x: 1\ndata:\n  y: 1\n", []string{`:1: unknown section "x"`, ":3: unknown key data.y"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -148,6 +172,19 @@ func TestWrongFilesAreRefusedWithLineAndWhatWasExpected(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestAValueThatCannotBeReadIsNoOthersFault: nothing is said of a key that only looks wrong because
+// another one has its default.
+func TestAValueThatCannotBeReadIsNoOthersFault(t *testing.T) {
+	_, _, err := config.Load(write(t, "data:\n  workers: many\n  threads: 4\n"), nil, nil)
+	if err == nil || strings.Contains(err.Error(), "threads") || !strings.Contains(err.Error(), "workers") {
+		t.Errorf("got %v", err)
+	}
+	_, _, err = config.Load(write(t, "data:\n  workers: 2\n  threads: 4\n"), nil, nil)
+	if err == nil || !strings.Contains(err.Error(), "expected 0 to 2 (data.workers), not 4") {
+		t.Errorf("got %v", err)
 	}
 }
 

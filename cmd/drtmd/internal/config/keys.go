@@ -59,6 +59,24 @@ func Keys() []Key {
 	return all
 }
 
+// Typed is the value of c as JSON has it: a string, a number, a bool or a list of strings. unit is that
+// of a number, "s" or "bytes"; "" has none.
+func (k Key) Typed(c *Config) (value any, unit string) {
+	switch v := k.value(c).Interface().(type) {
+	case time.Duration:
+		return v.Seconds(), "s"
+	case Bytes:
+		return uint64(v), "bytes"
+	case []string:
+		if v == nil {
+			v = []string{}
+		}
+		return v, ""
+	default:
+		return v, ""
+	}
+}
+
 // Get is the value of c as a file would have it, with its unit.
 func (k Key) Get(c *Config) string {
 	switch v := k.value(c).Interface().(type) {

@@ -44,14 +44,17 @@ const testPrefix = "DRTMD_TEST_"
 // Load reads a configuration: the defaults, overridden by file ("" is none), overridden by the
 // environment, overridden by the flags that were given. It is checked. Every error is of type
 // Errors, but for a file that cannot be read or is none.
-func Load(file string, flags *pflag.FlagSet, env []string) (*Config, Sources, error) {
+//
+// more are further checks of the values, such as of what this host has.
+func Load(file string, flags *pflag.FlagSet, env []string,
+	more ...func(*Config) []Problem) (*Config, Sources, error) {
 	c, src := Default(), Sources{}
 	keys := map[string]Key{}
 	for _, k := range Keys() {
 		keys[k.Path] = k
 		src[k.Path] = "default"
 	}
-	l := &loader{c: &c, src: src, keys: keys}
+	l := &loader{c: &c, src: src, keys: keys, failed: map[string]bool{}}
 	if file != "" {
 		if err := l.file(file); err != nil {
 			return nil, nil, err
@@ -59,10 +62,9 @@ func Load(file string, flags *pflag.FlagSet, env []string) (*Config, Sources, er
 	}
 	l.environment(env)
 	l.flags(flags)
-	if len(l.errs) == 0 {
-		for _, p := range c.problems() {
-			l.errs = append(l.errs, fmt.Errorf("%s (%s): %s", p.path, src[p.path], p.text))
-		}
+	l.problems(c.problems())
+	for _, check := range more {
+		l.problems(check(&c))
 	}
 	if len(l.errs) > 0 {
 		return nil, nil, l.errs
@@ -75,6 +77,18 @@ type loader struct {
 	src  Sources
 	keys map[string]Key
 	errs Errors
+	// failed are the keys whose value could not be read. They have the value of an earlier source.
+	failed map[string]bool
+}
+
+// problems adds what cannot work, but for what only looks so because a value could not be read.
+func (l *loader) problems(list []Problem) {
+	for _, p := range list {
+		if l.failed[p.Path] || slices.ContainsFunc(p.With, func(k string) bool { return l.failed[k] }) {
+			continue
+		}
+		l.errs = append(l.errs, fmt.Errorf("%s (%s): %s", p.Path, l.src[p.Path], p.Text))
+	}
 }
 
 func (l *loader) fail(where, format string, args ...any) {
@@ -183,6 +197,7 @@ func (l *loader) field(name, path string, key, v *yaml.Node) {
 	switch {
 	case v.Kind == yaml.AliasNode:
 		l.fail(at(name, v), "%s: aliases are not taken", path)
+		l.failed[path] = true
 		return
 	case v.Kind == yaml.ScalarNode && v.Tag == "!!null":
 		return
@@ -191,6 +206,7 @@ func (l *loader) field(name, path string, key, v *yaml.Node) {
 		for _, x := range v.Content {
 			if x.Kind != yaml.ScalarNode || strings.Contains(x.Value, ",") {
 				l.fail(at(name, x), "%s: expected a list of words", path)
+				l.failed[path] = true
 				return
 			}
 			all = append(all, x.Value)
@@ -198,10 +214,12 @@ func (l *loader) field(name, path string, key, v *yaml.Node) {
 		text = strings.Join(all, ",")
 	case v.Kind != yaml.ScalarNode:
 		l.fail(at(name, v), "%s: expected a %s", path, k.Type())
+		l.failed[path] = true
 		return
 	}
 	if err := k.set(l.c, text); err != nil {
 		l.fail(at(name, v), "%s: %v", path, err)
+		l.failed[path] = true
 		return
 	}
 	l.src[path] = at(name, v)
@@ -231,6 +249,7 @@ func (l *loader) environment(env []string) {
 		}
 		if err := k.set(l.c, text); err != nil {
 			l.fail(name, "%v", err)
+			l.failed[k.Path] = true
 			continue
 		}
 		l.src[k.Path] = name
@@ -259,6 +278,7 @@ func (l *loader) flags(flags *pflag.FlagSet) {
 			default:
 				if err := k.set(l.c, f.Value.String()); err != nil {
 					l.fail(name, "%v", err)
+					l.failed[k.Path] = true
 					continue
 				}
 				l.src[k.Path] = name

@@ -82,6 +82,9 @@ and line, and all errors are told at once; so is an unknown variable that begins
 
 - ` + "`drtmd config [--config FILE] [flags]`" + ` prints every key with its value and where that comes from.
 - ` + "`drtmd config --example`" + ` prints a commented file.
+- ` + "`drtmd config --json`" + ` prints JSON of schema ` + "`drtmd.config/1`" + `: ` + "`settings[]`" + ` with ` + "`key`" + `, ` + "`value`" + `
+  (a string, a number, a boolean or a list; a time in seconds and a size in bytes, as ` + "`unit`" + `
+  says), ` + "`text`" + ` (the value as a file has it), ` + "`source`" + `, ` + "`env`" + `, ` + "`flag`" + ` and ` + "`doc`" + `.
 
 Sizes have a unit: B, KiB, MiB, GiB (powers of 1024), kB, MB, GB (powers of 1000). So have times: ms,
 s, m, h. Lists are separated by commas in variables and flags. Variables that are no keys:

@@ -37,40 +37,72 @@ func LoadSecurity(ca, cert, key string) (*Security, error) {
 // Files are the names: of the CA's certificate, the own one, and its key.
 func (s *Security) Files() (ca, cert, key string) { return s.ca, s.cert, s.key }
 
-// Reload reads the files again. On an error what was read before stays in use.
+// FileError is what is wrong with one of the files.
+type FileError struct {
+	Setting string // "ca", "cert" or "key"
+	Err     error
+}
+
+func (e *FileError) Error() string { return e.Err.Error() }
+func (e *FileError) Unwrap() error { return e.Err }
+
+func fileError(setting, format string, args ...any) error {
+	return &FileError{setting, fmt.Errorf(format, args...)}
+}
+
+// Reload reads the files again. Its errors are those of every file, a *FileError each. On an error what was read before stays in use.
 func (s *Security) Reload() error {
-	info, err := os.Stat(s.key)
-	if err != nil {
-		return fmt.Errorf("key: %w", err)
+	pool, errCA := readPool(s.ca)
+	errKey := mayBeKey(s.key)
+	_, errCert := os.Stat(s.cert)
+	if errCert != nil {
+		errCert = fileError("cert", "certificate: %w; drtmd certs makes one", errCert)
 	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return fmt.Errorf("key %s can be read by others (mode %04o): chmod 600 it", s.key,
-			info.Mode().Perm())
-	}
-	text, err := os.ReadFile(s.ca)
-	if err != nil {
-		return fmt.Errorf("certificate of the CA: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(text) {
-		return fmt.Errorf("certificate of the CA: %s has no certificate (PEM)", s.ca)
+	if err := errors.Join(errCA, errCert, errKey); err != nil {
+		return err
 	}
 	pair, err := tls.LoadX509KeyPair(s.cert, s.key)
 	if err != nil {
-		return fmt.Errorf("certificate %s with key %s: %w", s.cert, s.key, err)
+		return fileError("cert", "certificate %s with key %s: %w", s.cert, s.key, err)
 	}
 	leaf, err := x509.ParseCertificate(pair.Certificate[0])
 	if err != nil {
-		return fmt.Errorf("certificate %s: %w", s.cert, err)
+		return fileError("cert", "certificate %s: %w", s.cert, err)
 	}
 	_, err = leaf.Verify(x509.VerifyOptions{Roots: pool,
 		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	if err != nil {
-		return fmt.Errorf("certificate %s: %w", s.cert, s.unfit(leaf, err))
+		return fileError("cert", "certificate %s: %w", s.cert, s.unfit(leaf, err))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pool, s.pair, s.expiry = pool, pair, leaf.NotAfter
+	return nil
+}
+
+// readPool reads the certificate of a CA.
+func readPool(name string) (*x509.CertPool, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fileError("ca", "certificate of the CA: %w; drtmd certs makes one", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fileError("ca", "certificate of the CA: %s has no certificate (PEM)", name)
+	}
+	return pool, nil
+}
+
+// mayBeKey refuses a key that is not there, or that others can read.
+func mayBeKey(name string) error {
+	info, err := os.Stat(name)
+	if err != nil {
+		return fileError("key", "key: %w; drtmd certs makes one", err)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return fileError("key", "key %s can be read by others (mode %04o): chmod 600 it", name,
+			info.Mode().Perm())
+	}
 	return nil
 }
 

@@ -156,7 +156,7 @@ func (d *Daemon) Serve(ctx context.Context) (err error) {
 	}
 	l, err := control.Listen(d.cfg.Control.Listen, d.sec, d.cfg.Control.Insecure)
 	if err != nil {
-		return fmt.Errorf("control plane: %w", err)
+		return fmt.Errorf("control plane: %w; set control.listen to another address", err)
 	}
 	d.control = d.advertised(l)
 	if d.sec == nil && d.cfg.Control.Insecure {
@@ -272,7 +272,7 @@ func (d *Daemon) awaitEnd(ctx context.Context) error {
 func (d *Daemon) open(undo *cleanup) error {
 	d.stateDir = service.StateDir(d.cfg.Node.StateDir)
 	if err := service.OpenDir(d.stateDir); err != nil {
-		return err
+		return fmt.Errorf("node.state_dir: %w", err)
 	}
 	unlock, err := service.Lock(d.stateDir)
 	if err != nil {
@@ -363,7 +363,7 @@ func (d *Daemon) openDevice() (err error) {
 	t := d.cfg.Transport
 	c, err := d.provider.Open(t.Device)
 	if err != nil {
-		return fmt.Errorf("device: %w; drtmd devices shows what there is", err)
+		return fmt.Errorf("device (transport.device): %w; drtmd devices shows what there is", err)
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	a := c.Attr()

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"drtmd/cmd/drtmd/internal/config"
 )
 
 // StateDir is the folder that lasts: as asked for, else systemd's, else one of the user.
@@ -45,20 +47,53 @@ func pickDir(asked, systemd, xdg, home, root string) string {
 	return filepath.Join(h, home, "drtmd")
 }
 
+// Problems are what this host refuses of a configuration, before anything is started.
+func Problems(c *config.Config) (all []config.Problem) {
+	bad := func(path string, err error) {
+		all = append(all, config.Problem{Path: path, Text: strings.TrimPrefix(err.Error(), path+": ")})
+	}
+	asked, err := config.ParseCPUs(c.Node.CPUs)
+	allowed, unknown := AllowedCPUs()
+	if err == nil && unknown == nil {
+		if _, err := Place(asked, allowed, c.Transport.Device); err != nil {
+			bad("node.cpus", err)
+		}
+	}
+	if err := ownDir(StateDir(c.Node.StateDir)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		bad("node.state_dir", err)
+	}
+	return all
+}
+
+// ownDir refuses what is no folder of this user; os.ErrNotExist if there is none.
+func ownDir(dir string) error {
+	var st unix.Stat_t
+	if err := unix.Stat(dir, &st); err != nil {
+		return fmt.Errorf("folder %s: %w; name another one", dir, err)
+	}
+	switch {
+	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
+		return fmt.Errorf("%s is no folder: name another one", dir)
+	case int(st.Uid) != os.Getuid():
+		return fmt.Errorf("folder %s is of user %d, not of %d: name another one, or chown it", dir, st.Uid,
+			os.Getuid())
+	}
+	return nil
+}
+
 // OpenDir makes a folder for this user alone, or refuses one that others own.
 func OpenDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("folder %s: %w; name another one", dir, err)
 	}
-	var st unix.Stat_t
-	if err := unix.Stat(dir, &st); err != nil {
+	if err := ownDir(dir); err != nil {
 		return err
 	}
-	if int(st.Uid) != os.Getuid() {
-		return fmt.Errorf("folder %s is of user %d, not of %d: name another one, or chown it", dir, st.Uid,
-			os.Getuid())
+	i, err := os.Stat(dir)
+	if err != nil {
+		return err
 	}
-	if st.Mode&0o077 != 0 {
+	if i.Mode().Perm()&0o077 != 0 {
 		if err := os.Chmod(dir, 0o700); err != nil {
 			return err
 		}

@@ -277,6 +277,45 @@ func TestRealTimeNeedsMoreThanTheErrorsOfBothClocks(t *testing.T) {
 	}
 }
 
+// Two readings of one clock are ordered by its resolution, however wrong the clock is: a stale read on
+// the node that committed is found. Those of two clocks are ordered by their errors.
+func TestWithinOneClockItsResolutionDecides(t *testing.T) {
+	const ms = 1_000_000
+	clock := func(source string) history.Clock {
+		return history.Clock{Name: "c", ErrorNs: ms, ResolutionNs: 100, Source: source}
+	}
+	for _, c := range []struct {
+		name   string
+		reader string // when and where it starts
+		clocks []history.Clock
+		want   Verdict
+	}{
+		{"a microsecond later on the node", "2000-2500@0", []history.Clock{clock("")}, Violated},
+		{"as much later as the resolution", "1100-2500@0", []history.Clock{clock("")}, Serializable},
+		{"more than that", "1101-2500@0", []history.Clock{clock("")}, Violated},
+		{"on another node", "2000-2500@1", []history.Clock{clock(""), clock("")}, Serializable},
+		{"on another node, within the errors", "2001000-2500000@1",
+			[]history.Clock{clock(""), clock("")}, Serializable},
+		{"on another node, beyond the errors", "2001001-2500000@1",
+			[]history.Clock{clock(""), clock("")}, Violated},
+		{"on another node of the process", "2000-2500@1", []history.Clock{clock("p"), clock("p")},
+			Violated},
+		{"on another process", "2000-2500@1", []history.Clock{clock("p"), clock("q")}, Serializable},
+		{"an error that says more than the resolution", "1001-2500@0",
+			[]history.Clock{{Name: "c", ResolutionNs: 100}}, Violated},
+		{"sources of two scales", "9000000-9000001@1", []history.Clock{clock("p"),
+			{Name: "d", Source: "p"}}, Serializable},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := parse(t, "0-1000@0 r x 1, w x 2\n"+c.reader+" r x 1", c.clocks...)
+			r := check(t, h, Options{})
+			if r.Verdict != c.want || r.Verdict == Violated && r.Violations[0].Anomaly != StaleRead {
+				t.Errorf("%v %+v", r.Verdict, r.Violations)
+			}
+		})
+	}
+}
+
 // Two nodes with one clock each are each in order, and in none with each other.
 func TestEachClockHasItsOwnRealTime(t *testing.T) {
 	clocks := []history.Clock{{Name: "a"}, {Name: "b"}}

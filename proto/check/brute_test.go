@@ -15,7 +15,7 @@ import (
 // model is a small history, for a search over all orders.
 type model struct {
 	records        []history.Record
-	errorNs        int64
+	clocks         []history.Clock // by node
 	counting       bool
 	initial, final map[history.Key]value // nil: not recorded
 }
@@ -73,8 +73,7 @@ func (m *model) search(left []int, state map[history.Key]value) bool {
 	}
 	for i, t := range left {
 		if slices.ContainsFunc(left, func(u int) bool {
-			return m.records[u].EndNs != history.Never &&
-				m.records[u].EndNs+m.errorNs < m.records[t].StartNs-m.errorNs
+			return m.before(&m.records[u], &m.records[t])
 		}) {
 			continue
 		}
@@ -84,6 +83,38 @@ func (m *model) search(left []int, state map[history.Key]value) bool {
 		}
 	}
 	return false
+}
+
+// before reports whether a had surely ended when b started.
+func (m *model) before(a, b *history.Record) bool {
+	x, y := m.clocks[a.Node], m.clocks[b.Node]
+	switch {
+	case a.EndNs == history.Never || x.Name != y.Name:
+		return false
+	case a.EndNs+x.ErrorNs < b.StartNs-y.ErrorNs:
+		return true
+	case a.Node == b.Node, x.Source != "" && x.Source == y.Source:
+		return a.EndNs+max(x.ResolutionNs, y.ResolutionNs) < b.StartNs
+	}
+	return false
+}
+
+// drawClocks draws the clocks of some nodes: of one scale or two, some with a source in common, whose
+// resolution they share.
+func drawClocks(r *rand.Rand) (clocks []history.Clock) {
+	resolution := r.Int64N(8)
+	for range 1 + r.IntN(3) {
+		c := history.Clock{Name: "a", ErrorNs: int64(r.IntN(2) * r.IntN(20)),
+			ResolutionNs: int64(r.IntN(2)) * resolution}
+		if r.IntN(8) == 0 {
+			c.Name = "b"
+		}
+		if r.IntN(3) == 0 {
+			c.Source, c.ResolutionNs = "s", resolution
+		}
+		clocks = append(clocks, c)
+	}
+	return clocks
 }
 
 // apply executes a transaction on a state.
@@ -223,7 +254,7 @@ func (m *model) history(t testing.TB) *history.History {
 	var segments []*history.Segment
 	for i := range m.records {
 		r := history.NewRecorder(history.Options{Worker: history.WorkerID(i),
-			Clock: history.Clock{ErrorNs: m.errorNs}})
+			Node: m.records[i].Node, Clock: m.clocks[m.records[i].Node]})
 		x := r.Begin(m.records[i].StartNs)
 		for _, o := range m.records[i].Ops {
 			switch o.Kind {
@@ -285,10 +316,10 @@ const modelKeys = 4
 
 func (m *model) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "clock error %d, counting %v, initial %+v, final %+v", m.errorNs, m.counting,
+	fmt.Fprintf(&b, "clocks %+v, counting %v, initial %+v, final %+v", m.clocks, m.counting,
 		m.initial, m.final)
 	for i, r := range m.records {
-		fmt.Fprintf(&b, "\n%d: %d-%d %v", i, r.StartNs, r.EndNs, r.Outcome)
+		fmt.Fprintf(&b, "\n%d: %d-%d@%d %v", i, r.StartNs, r.EndNs, r.Node, r.Outcome)
 		for _, o := range r.Ops {
 			fmt.Fprintf(&b, ", %v %d", o.Kind, o.Key)
 			if o.Kind == history.OpScan {
@@ -304,7 +335,7 @@ func (m *model) String() string {
 // draw makes a history by executing transactions one after the other, with times around their
 // turns, and then spoils it or not. What the tables hold is recorded or not if rich.
 func draw(r *rand.Rand, rich bool) *model {
-	m := &model{errorNs: int64(r.IntN(2) * r.IntN(8)), counting: rich && r.IntN(3) > 0}
+	m := &model{clocks: drawClocks(r), counting: rich && r.IntN(3) > 0}
 	keys := 1 + r.IntN(3)
 	state := make([]value, keys)
 	for k := range state {
@@ -321,7 +352,9 @@ func draw(r *rand.Rand, rich bool) *model {
 		m.initial = contentOf(state)
 	}
 	for i := range 2 + r.IntN(5) {
-		m.records = append(m.records, m.turn(r, i, state))
+		t := m.turn(r, i, state)
+		t.Node = history.NodeID(r.IntN(len(m.clocks)))
+		m.records = append(m.records, t)
 	}
 	if rich && r.IntN(3) > 0 {
 		m.final = contentOf(state)

@@ -11,10 +11,7 @@ import (
 func History(ctx context.Context, h *history.History, o Options) (*Result, error) {
 	c := &checker{ctx: ctx, options: o, history: h, names: h.Names(), nodes: h.Nodes()}
 	c.counting = h.Versions() == history.Counting
-	c.oneClock = true
-	for _, n := range c.nodes {
-		c.oneClock = c.oneClock && n.Name == c.nodes[0].Name
-	}
+	c.findClocks()
 	if err := c.run(); err != nil {
 		return nil, err
 	}
@@ -85,7 +82,7 @@ func (c *checker) census() error {
 	if len(c.result.Violations) > 0 {
 		c.result.Verdict = c.violated()
 	}
-	c.link, c.chains = nil, nil
+	c.chains = nil
 	return nil
 }
 

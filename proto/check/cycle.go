@@ -93,12 +93,6 @@ func (s *cycleSearch) points(from, to uint32) bool {
 	return slices.Contains(edges, to)
 }
 
-// precedes says whether a had ended when b started.
-func (c *checker) precedes(a, b uint32) bool {
-	return c.nodes[c.txns[a].node].Name == c.nodes[c.txns[b].node].Name &&
-		c.latestEnd(a) < c.earliestStart(b)
-}
-
 // through finds the shortest cycle through a transaction, and keeps it if it is shorter than the
 // best. Links of a chain cost nothing: any way over them is one edge of real time.
 func (s *cycleSearch) through(start uint32) {

@@ -15,7 +15,8 @@ import (
 // leastCycle finds the length of the shortest cycle from a matrix of all edges.
 func leastCycle(t *testing.T, h *history.History) int {
 	t.Helper()
-	c := &checker{ctx: t.Context(), history: h, names: h.Names(), nodes: h.Nodes(), oneClock: true}
+	c := &checker{ctx: t.Context(), history: h, names: h.Names(), nodes: h.Nodes()}
+	c.findClocks()
 	for _, err := range []error{c.load(), c.sort()} {
 		if err != nil {
 			t.Fatal(err)

@@ -6,9 +6,9 @@
 // Versions give the order of each key's writes, so the direct serialization graph of Adya is
 // known: an edge ww to whom replaced a version, wr to whom read it, rw from whom read it to whom
 // replaced it. To these come edges of real time, from a transaction that ended to every one that
-// started later: sorted ends form a chain, so these edges are as many as transactions. An edge of
-// real time is drawn only if end + error < start - error, with the bounds of the two nodes'
-// clocks, and only between times on clocks of one name. The history is strictly serializable if
+// started later: sorted ends form a chain, so these edges are as many as transactions. Between two
+// times of one clock an edge of real time is drawn if end + resolution < start, between those of two
+// clocks of one name only if end + error < start - error, with the bounds of both. The history is strictly serializable if
 // and only if every read is of something that was installed and the graph has no cycle. Time and
 // memory are linear in the history but for sorting.
 //
@@ -16,12 +16,17 @@
 // wrote, or was written by a transaction that aborted, or was overwritten by its own writer
 // before it committed.
 //
+// If versions leave none out (history.Counting), a gap is a lost write. What the tables held in the
+// beginning takes the place of a guess at initial versions, and what they hold in the end must be what
+// the last writes left.
+//
 // # What counts
 //
-// Committed transactions, and unknown ones of which a counted transaction read a write. An
-// unknown one that nobody saw is left out, which is always possible: its end is infinite. If two
-// unknown ones wrote the same version with the same value, one is taken; should that not fit, the
-// verdict is Undecided. What aborted transactions read is not looked at, and what user-aborted ones
+// Committed transactions, and unknown ones that must have taken effect: a counted transaction read a
+// write of them, or wrote over one where no version is left out, or the tables hold it in the end. An
+// unknown one that nobody saw is left out, which is always possible: its end is infinite. If one of
+// several unknown ones must have made a write, one is taken; should that not fit, the verdict is
+// Undecided. What aborted transactions read is not looked at, and what user-aborted ones
 // read only if Options.UserAborts says so: a user abort is an answer too, but not every protocol
 // promises that it rests on a consistent view.
 //
@@ -37,6 +42,7 @@
 // # Bounds
 //
 // Up to 2^29 transactions and 2^32 operations. Memory is about 32 bytes for a transaction, 48 for
-// an operation while they are sorted, and 4 for an edge, of which an operation makes about two.
+// an operation while they are sorted, 4 for an edge, of which an operation makes about two, and up to
+// 66 for a key that tables held.
 // Everything runs on the caller's goroutine; nothing depends on time, chance or the order of a map.
 package check

@@ -186,6 +186,13 @@ func (c *checker) step(e edge, from, to int) Step {
 	if e.relation == RealTime {
 		s.Text = fmt.Sprintf("%s had ended at %s when %s started at %s", f,
 			clockTime(c.txns[e.from].end), t, clockTime(c.txns[e.to].start))
+		if c.precedesBySource(e.from, e.to) {
+			if r := c.resolution[c.sources.number[c.txns[e.from].node]]; r > 0 {
+				s.Text += fmt.Sprintf(", further apart than their clock's resolution of %v",
+					time.Duration(r))
+			}
+			return s
+		}
 		errs := c.nodes[c.txns[e.from].node].ErrorNs + c.nodes[c.txns[e.to].node].ErrorNs
 		if errs > 0 {
 			s.Text += fmt.Sprintf(", further apart than the clocks' errors of %v",

@@ -1,8 +1,6 @@
 package check
 
 import (
-	"cmp"
-	"math"
 	"slices"
 )
 
@@ -22,15 +20,17 @@ type graph struct {
 	from   []uint64 // by transaction: where its edges begin in to; one more at the end
 	to     []uint32
 	chains []chain
-	link   []uint32 // by transaction: the link that its end is, nobody for none
+	// links are, by transaction, the links that its end is: in the chain of its scale, and in that
+	// of its source; nobody for none. A kind without chains is nil.
+	links [linkKinds][]uint32
 
 	components [][]uint32 // strongly connected ones of more than one node
 	member     []uint32   // by node: number of its component, from 1; 0 for none
 	position   []uint32   // by node: its place in an order, if there are no components
 }
 
-// chain is the real time of one clock: a link for each end, each before the next one and before
-// every start between the two.
+// chain is the real time of one scale or source of time: a link for each end, each before the next
+// one and before every start between the two.
 type chain struct {
 	base   uint32   // number of its first link
 	ends   []uint32 // transactions by latest end
@@ -59,7 +59,7 @@ func (c *checker) build() error {
 	}
 	copy(c.from[1:], c.from[:len(c.txns)])
 	c.from[0] = 0
-	if c.link == nil {
+	if c.chains == nil {
 		c.buildChains()
 	}
 	return nil
@@ -129,106 +129,9 @@ func (c *checker) overwritten(ops []op, t uint32, fn func(at int, reader uint32)
 	return read
 }
 
-// earliestStart and latestEnd take the error of the node's clock into account.
-func (c *checker) earliestStart(t uint32) int64 {
-	x := &c.txns[t]
-	e := c.nodes[x.node].ErrorNs
-	if x.start < math.MinInt64+e {
-		return math.MinInt64
-	}
-	return x.start - e
-}
-
-func (c *checker) latestEnd(t uint32) int64 {
-	x := &c.txns[t]
-	e := c.nodes[x.node].ErrorNs
-	if x.end > math.MaxInt64-e {
-		return math.MaxInt64
-	}
-	return x.end + e
-}
-
-// moment is a time of a transaction.
-type moment struct {
-	at  int64
-	txn uint32
-}
-
-// buildChains sorts ends and starts, for each clock by itself.
-func (c *checker) buildChains() {
-	c.link = make([]uint32, len(c.txns))
-	for t := range c.link {
-		c.link[t] = nobody
-	}
-	base := uint32(len(c.txns))
-	var clocks []string
-	for _, n := range c.nodes {
-		if slices.Contains(clocks, n.Name) {
-			continue
-		}
-		clocks = append(clocks, n.Name)
-		ch := c.buildChain(n.Name, base)
-		for i, t := range ch.ends {
-			c.link[t] = base + uint32(i)
-		}
-		base += uint32(len(ch.ends))
-		c.chains = append(c.chains, ch)
-	}
-}
-
-func (c *checker) buildChain(clock string, base uint32) chain {
-	ends := c.moments(clock, c.latestEnd)
-	starts := c.moments(clock, c.earliestStart)
-	for len(ends) > 0 && ends[len(ends)-1].at == math.MaxInt64 {
-		ends = ends[:len(ends)-1] // what never ended precedes nothing
-	}
-	ch := chain{base: base, free: make([]uint32, 0, len(ends)+1)}
-	next := 0
-	for _, e := range ends {
-		for next < len(starts) && starts[next].at <= e.at {
-			next++
-		}
-		ch.free = append(ch.free, uint32(next))
-	}
-	ch.free = append(ch.free, uint32(len(starts)))
-	ch.ends, ch.starts = transactions(ends), transactions(starts)
-	return ch
-}
-
-// moments gives the times of a clock's transactions in their order.
-func (c *checker) moments(clock string, at func(uint32) int64) []moment {
-	n := 0
-	for t := range c.txns {
-		if c.inGraph[t] && c.nodes[c.txns[t].node].Name == clock {
-			n++
-		}
-	}
-	m := make([]moment, 0, n)
-	for t := range c.txns {
-		if c.inGraph[t] && c.nodes[c.txns[t].node].Name == clock {
-			m = append(m, moment{at(uint32(t)), uint32(t)})
-		}
-	}
-	slices.SortFunc(m, func(a, b moment) int {
-		if a.at != b.at {
-			return cmp.Compare(a.at, b.at)
-		}
-		return cmp.Compare(a.txn, b.txn)
-	})
-	return m
-}
-
-func transactions(m []moment) []uint32 {
-	t := make([]uint32, len(m))
-	for i := range m {
-		t[i] = m[i].txn
-	}
-	return t
-}
-
 // nodeCount is the number of transactions and links.
 func (g *graph) nodeCount() int {
-	n := len(g.link)
+	n := len(g.from) - 1
 	for i := range g.chains {
 		n += len(g.chains[i].ends)
 	}
@@ -236,17 +139,24 @@ func (g *graph) nodeCount() int {
 }
 
 // isLink tells links from transactions.
-func (g *graph) isLink(v uint32) bool { return int(v) >= len(g.link) }
+func (g *graph) isLink(v uint32) bool { return int(v) >= len(g.from)-1 }
 
 // successor gives the i-th node that v comes before, from 0; false when there are no more.
 func (g *graph) successor(v, i uint32) (uint32, bool) {
 	if !g.isLink(v) {
-		from := g.from[v] + uint64(i)
-		switch end := g.from[v+1]; {
-		case from < end:
-			return g.to[from], true
-		case from == end && g.link[v] != nobody:
-			return g.link[v], true
+		edges := uint32(g.from[v+1] - g.from[v])
+		if i < edges {
+			return g.to[g.from[v]+uint64(i)], true
+		}
+		i -= edges
+		for _, links := range g.links {
+			if links == nil || links[v] == nobody {
+				continue
+			}
+			if i == 0 {
+				return links[v], true
+			}
+			i--
 		}
 		return 0, false
 	}

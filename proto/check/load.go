@@ -78,11 +78,15 @@ type checker struct {
 
 	inGraph  []bool // by transaction: checked
 	installs []bool // by transaction: its writes count
-	oneClock bool   // all nodes' times can be compared
-	line     timeline
-	choices  []choice // by read
-	recount  []uint32 // unknown transactions that count because of a choice, until observe
-	guessed  bool     // a choice or a writer was guessed: a violation may not be one
+	scales   family // nodes whose times can be compared
+	sources  family // nodes that read the same clock
+	// resolution of each source, in ns.
+	resolution []int64
+	oneClock   bool // all nodes' times can be compared
+	line       timeline
+	choices    []choice // by read
+	recount    []uint32 // unknown transactions that count because of a choice, until observe
+	guessed    bool     // a choice or a writer was guessed: a violation may not be one
 
 	graph
 	result Result

@@ -12,7 +12,7 @@ import (
 
 // drawSingle makes a history whose transactions touch one key each.
 func drawSingle(r *rand.Rand) *model {
-	m := &model{}
+	m := &model{clocks: make([]history.Clock, 1)}
 	keys := 1 + r.IntN(3)
 	state := make([]value, keys)
 	for k := range state {

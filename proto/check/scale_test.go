@@ -42,7 +42,7 @@ func newBank(tb testing.TB) *bank {
 	dir := tb.TempDir()
 	for w := range history.WorkerID(bankWorkers) {
 		b.recorders = append(b.recorders, history.NewRecorder(history.Options{Worker: w,
-			Node: history.NodeID(w / 2), Clock: history.Clock{Name: "mono", ErrorNs: 100},
+			Node: history.NodeID(w / 2), Clock: history.Clock{Name: "mono", ErrorNs: 100, ResolutionNs: 100},
 			MemoryBytes: 1 << 20, SpillDir: dir}))
 	}
 	return b
@@ -99,6 +99,21 @@ func (b *bank) run(n int) {
 	}
 }
 
+// holds is what the tables hold before and after the run.
+func (b *bank) holds(m history.Moment) *history.Snapshot {
+	s := history.NewSnapshot(0, m)
+	for table := range b.versions {
+		for a, v := range b.versions[table] {
+			if m == history.Initial {
+				v = history.NewVersion(1, 1)
+			}
+			s.Put(history.Content{Table: history.Table(table), Key: history.Key(a),
+				State: history.Present, Version: v, Digest: b.digest(table, history.Key(a), v)})
+		}
+	}
+	return s
+}
+
 func (b *bank) history(tb testing.TB) *history.History {
 	tb.Helper()
 	var segments []*history.Segment
@@ -109,7 +124,10 @@ func (b *bank) history(tb testing.TB) *history.History {
 		}
 		segments = append(segments, s)
 	}
-	h, err := history.New(history.Names{Tables: []string{"checking", "savings"}}, segments...)
+	h, err := history.NewRun(history.Run{
+		Names: history.Names{Tables: []string{"checking", "savings"}}, Versions: history.Counting,
+		Initial: []*history.Snapshot{b.holds(history.Initial)},
+		Final:   []*history.Snapshot{b.holds(history.Final)}}, segments...)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -9,9 +9,9 @@
 // numbers that only grow, over deletion and re-insertion too; their numeric order is the order
 // of the key's writes. What a transaction reads of its own writes is not recorded.
 //
-// A key's initial version is the one that is read or found absent and lies below everything
-// that the history writes to that key: loading need not be recorded. A loader that wants its
-// values checked records itself as committed transactions that end before the run.
+// Of the whole run: what the tables held before and after it, as snapshots of each node, and whether
+// versions leave none out. Both may be missing: a key's initial version is then the one that is read
+// or found absent and lies below everything that the history writes to that key.
 //
 // # Ownership and concurrency
 //

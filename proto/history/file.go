@@ -60,10 +60,8 @@ func (h *header) addNode(n Node) error {
 	case !found:
 		h.Nodes = slices.Insert(h.Nodes, i, n)
 	case h.Nodes[i] != n:
-		return fmt.Errorf("%w: node %d has clock %q with error %d ns and resolution %d ns, and "+
-			"clock %q with error %d ns and resolution %d ns; record a node's workers with one clock",
-			ErrMerge, n.ID, h.Nodes[i].Name, h.Nodes[i].ErrorNs, h.Nodes[i].ResolutionNs, n.Name,
-			n.ErrorNs, n.ResolutionNs)
+		return fmt.Errorf("%w: node %d has clock %+v and clock %+v; record a node's workers with "+
+			"one clock", ErrMerge, n.ID, h.Nodes[i].Clock, n.Clock)
 	}
 	return nil
 }

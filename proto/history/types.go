@@ -143,14 +143,20 @@ type Record struct {
 // Clock is what a node's times are read from. Times of clocks with different names say nothing
 // about each other. The simulator records true time, with error 0.
 //
-// ErrorNs bounds how far a reading is from the time that it stands for: it says which of two
-// nodes' readings came first. ResolutionNs bounds how much greater, of two readings of this one
-// node's clock, the earlier may be: what CPUs read apart, and nothing of how far the clock is from
-// the others'. A clock whose readings never go back has 0.
+// ErrorNs bounds how far a reading is from the time that it stands for. Which of two readings of
+// different clocks came first is known if they are further apart than the errors of both.
+//
+// ResolutionNs bounds how much greater, of two readings of the same clock, the one that was taken
+// first can be: what CPUs read apart, and nothing of how far the clock is from others. A clock whose
+// readings never go back, whoever takes them, has 0; it may jump ahead or stand still.
+//
+// Source names the clock: nodes of one Name with one Source read the same. "" is a clock of the
+// node's own, which its workers share.
 type Clock struct {
 	Name         string `json:"clock"`
 	ErrorNs      int64  `json:"error_ns"`
 	ResolutionNs int64  `json:"resolution_ns"`
+	Source       string `json:"source,omitempty"`
 }
 
 // Node is a node and its clock.

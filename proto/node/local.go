@@ -101,7 +101,8 @@ func (c *Cluster) buildLocal(ctx context.Context, cfg *LocalConfig, t *threads,
 		t.clock, clockError = p.Clock, clockError+p.ClockError
 	}
 	recorder := history.Clock{Name: "machine", ErrorNs: int64(clockError),
-		ResolutionNs: int64(verbs.MonotonicError)}
+		ResolutionNs: int64(verbs.MonotonicError),
+		Source:       fmt.Sprintf("that of node %d", members[0])} // of this process
 	for place, n := range members {
 		if err := context.Cause(ctx); err != nil {
 			return err

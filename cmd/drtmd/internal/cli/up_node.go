@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"drtmd/cmd/drtmd/internal/service"
 	"drtmd/internal/durable"
 )
 
@@ -149,6 +150,30 @@ func removeIfThere(name string) error {
 	return err
 }
 
+// killedTimeout is how long a process that was killed may take to let go of its folder: its threads end
+// one after the other, and the command line is gone with the first.
+const killedTimeout = 10 * time.Second
+
+// awaitUnlocked waits until no process has a state folder; the error names the one that has.
+func awaitUnlocked(ctx context.Context, dir string) error {
+	for end := time.Now().Add(killedTimeout); ; {
+		unlock, err := service.Lock(dir)
+		switch {
+		case errors.Is(err, os.ErrNotExist):
+			return nil
+		case err == nil:
+			return unlock()
+		case time.Now().After(end):
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
 // restart starts a node of a running cluster again.
 func (a *app) restart(ctx context.Context, dir, which string) error {
 	st, err := readUpState(dir)
@@ -164,6 +189,9 @@ func (a *app) restart(ctx context.Context, dir, which string) error {
 	}
 	if id := livingNode(filepath.Join(dir, m.Name)); id != 0 {
 		return fmt.Errorf("%s runs (process %d); drtmd drain --node %s ends it", m.Name, id, m.Name)
+	}
+	if err := awaitUnlocked(ctx, filepath.Join(dir, m.Name, "state")); err != nil {
+		return err
 	}
 	n, err := launchNode(dir, *m)
 	if err != nil {

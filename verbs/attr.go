@@ -11,6 +11,7 @@ type Caps struct {
 	Extension       bool // OpExtension and Context.HandleExtension
 	KeptMRs         bool // MROptions.Keep
 	Immediate       bool // most operations have completed when the post returns
+	ResetUD         bool // QP.ToReset
 	PollableChannel bool // Channel.FD is a descriptor; otherwise waiting is virtual
 }
 

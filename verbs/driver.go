@@ -114,6 +114,12 @@ type DriverQP interface {
 	Close() error
 }
 
+// DriverResetter is implemented by a QP that can go back from ERR to RESET under its number, when
+// everything that was posted to it has been polled.
+type DriverResetter interface {
+	ToReset() error
+}
+
 // DriverNotifier is implemented by a CQ and a channel whose provider has no descriptor to wait on
 // (sim). f is called, inside the event loop, whenever a completion was added to the CQ or an event
 // to the channel; by a channel also when it is closed, and within OnArrival if events wait. One f

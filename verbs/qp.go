@@ -454,6 +454,38 @@ func (qp *QP) ToError() error {
 	return nil
 }
 
+// ToReset moves a UD QP from ERR back to RESET (ibv_modify_qp), under the number that its peers know;
+// Connect makes it work again. EBUSY while something that was posted to it has not been polled.
+// ErrUnsupported without Caps.ResetUD, and for RC: packets of its life before could be taken for
+// those of the new one, so a QP in error is closed and made anew there.
+func (qp *QP) ToReset() error {
+	const op = "ibv_modify_qp to RESET"
+	r, ok := qp.drv.(DriverResetter)
+	if !ok || !qp.ctx.attr.Caps.ResetUD || qp.cfg.Type != UD {
+		return qp.ctx.fail(op, ErrUnsupported)
+	}
+	return qp.move(op, StateErr, StateReset, func() error {
+		first, second := qp.sendCQ, qp.recvCQ
+		if second.id < first.id {
+			first, second = second, first
+		}
+		first.lock()
+		defer first.unlock()
+		if second != first {
+			second.lock()
+			defer second.unlock()
+		}
+		if n := qp.sq.outstanding() + qp.rq.outstanding(); n > 0 {
+			return &Error{Op: op, Device: qp.ctx.attr.Name, QPN: qp.qpn, Errno: syscall.EBUSY,
+				Detail: fmt.Sprintf("%d requests were not polled", n),
+				Hint:   "poll until each has completed, with IBV_WC_WR_FLUSH_ERR if nothing else"}
+		}
+		qp.alive.Lock()
+		defer qp.alive.Unlock()
+		return r.ToReset()
+	})
+}
+
 // fail is ToError for a QP that the provider reported broken.
 func (qp *QP) fail() {
 	if s := qp.State(); s != StateErr && s != StateClosed {

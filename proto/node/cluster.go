@@ -83,17 +83,46 @@ func (c *Cluster) startWorkers(ctx context.Context) error {
 	}).Wait(ctx)
 }
 
-// Disconnect moves the queue pairs to a member that is known to be dead to the error state: what
-// waits for its answers ends now. Its NIC may be gone in such a way that retries take long, as on
+// keepConnected has the workers look after their ways to the peers, until the cluster stops.
+func (c *Cluster) keepConnected() {
+	for _, w := range c.Workers() {
+		w.Worker.Submit("keep", w.keep, nil)
+	}
+}
+
+// Disconnect fences a member that is known to be dead, or removed: the queue pairs to it go to the
+// error state, and no other is made. What waits for its answers ends now. Its NIC may be gone in such a way that retries take long, as on
 // Soft-RoCE with READs and atomics under way. It may be called from any goroutine, and twice.
 func (c *Cluster) Disconnect(n proto.NodeID) error {
 	var errs []error
 	for _, w := range c.Workers() {
-		if int(n) < len(w.conns) && w.conns[n] != nil && n != w.Node {
-			errs = append(errs, w.conns[n].QP().ToError())
+		if int(n) < len(w.Peers) && n != w.Node {
+			errs = append(errs, w.Fence(n))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// settleLook is the pause between two looks at what is owed.
+const settleLook = 5 * time.Millisecond
+
+// Settle waits until no engine in this process owes anything to a peer that was not removed, with the
+// clients at rest, and gives what is owed when ctx ends: updates of committed transactions and locks.
+func (c *Cluster) Settle(ctx context.Context) (owed int, err error) {
+	for {
+		owed = 0
+		err = c.Inspect(context.WithoutCancel(ctx), func(w *Worker) {
+			if e, ok := w.Engine.(Finisher); ok {
+				owed += e.Debts()
+			}
+		})
+		if err != nil || owed == 0 || ctx.Err() != nil {
+			return owed, err
+		}
+		if err := c.host.sleep(ctx, settleLook); err != nil && ctx.Err() == nil {
+			return owed, err
+		}
+	}
 }
 
 // Stop ends every fiber and closes the workers. What fibers were in the middle of remains as it

@@ -21,14 +21,13 @@ func (c *Cluster) QueuePairs() QueuePairs {
 		}
 	}
 	for _, w := range c.Workers() {
-		for _, conn := range w.conns {
+		w.mu.Lock()
+		for _, conn := range append(w.conns[:len(w.conns):len(w.conns)], w.loop) {
 			if conn != nil {
 				count(conn.QP())
 			}
 		}
-		if w.loop != nil {
-			count(w.loop.QP())
-		}
+		w.mu.Unlock()
 		if w.Port != nil {
 			n.UD++
 		}
@@ -40,11 +39,18 @@ func (c *Cluster) QueuePairs() QueuePairs {
 // called from any goroutine.
 func (c *Cluster) Linked(n proto.NodeID) bool {
 	for _, w := range c.Workers() {
-		if int(n) >= len(w.conns) || w.conns[n] == nil || w.conns[n].QP().State() != verbs.StateRTS {
+		if int(n) >= len(w.Peers) || !w.Linked(n) {
 			return false
 		}
 	}
 	return true
+}
+
+// Linked is that of the cluster, for one worker.
+func (w *Worker) Linked(n proto.NodeID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return int(n) < len(w.conns) && w.conns[n] != nil && w.conns[n].QP().State() == verbs.StateRTS
 }
 
 // Registered is the memory that members in this process have registered for tables, in bytes.

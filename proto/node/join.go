@@ -65,9 +65,15 @@ func (w *Worker) from(m *Member) *fiber.Conn {
 	return w.conns[m.ID]
 }
 
-func (w *Worker) setTo(m *Member, c *fiber.Conn) { w.conns[m.ID] = c }
+func (w *Worker) setTo(m *Member, c *fiber.Conn) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.conns[m.ID] = c
+}
 
 func (w *Worker) setFrom(m *Member, c *fiber.Conn) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if m.ID == w.Node {
 		w.loop = c
 	} else {

@@ -78,6 +78,7 @@ func NewLocal(ctx context.Context, cfg LocalConfig) (*Cluster, error) {
 	if err := c.startWorkers(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
+	c.keepConnected()
 	return c, nil
 }
 

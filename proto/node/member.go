@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"drtmd/htm"
@@ -75,9 +76,16 @@ type Worker struct {
 	// Engine is nil before the cluster has started.
 	Engine proto.Engine
 
-	conns     []*fiber.Conn // by node
 	addresses []rpc.Address // of the peers' ports, by node
-	loop      *fiber.Conn   // the other end of the one to the own node
+	connect   verbs.ConnectAttr
+	keeper    keeper
+	fenced    []atomic.Bool // by node: it was removed
+
+	// mu guards conns and loop, which the worker's thread writes and any goroutine may look at, and
+	// orders the making of queue pairs against the fence.
+	mu    sync.Mutex
+	conns []*fiber.Conn // by node
+	loop  *fiber.Conn   // the other end of the one to the own node
 }
 
 // tableAlignment lets a table begin on a page.
@@ -149,7 +157,7 @@ const cacheWays = 4
 
 func (m *Member) newWorker(i int) (*Worker, error) {
 	c := m.cluster
-	w := &Worker{}
+	w := &Worker{connect: c.Connect, fenced: make([]atomic.Bool, c.Nodes)}
 	e := &w.Env
 	*e = Env{Node: m.ID, Index: i, Fibers: c.Fibers, Specs: c.Workload.Tables(), MR: m.mr,
 		Cache: m.cache, Placement: c.Workload.Placement(), Clock: m.cfg.Clock,
@@ -195,6 +203,7 @@ func (m *Member) newWorker(i int) (*Worker, error) {
 			return nil, err
 		}
 	}
+	w.serveReconnect()
 	e.Region.Flag = e.Worker.RegionFlag()
 	return w, w.makeConns(c.Nodes)
 }

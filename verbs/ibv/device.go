@@ -121,7 +121,7 @@ func (d *device) query() error {
 	t.MaxMR, t.MaxMRBytes = int(a.max_mr), uint64(a.max_mr_size)
 	t.MaxPD, t.MaxAH = int(a.max_pd), int(a.max_ah)
 	t.MaxRdAtomic, t.MaxInitDepth = int(a.max_qp_rd_atom), int(a.max_qp_init_rd_atom)
-	t.Caps = verbs.Caps{PollableChannel: true}
+	t.Caps = verbs.Caps{PollableChannel: true, ResetUD: true}
 	for port := 1; port <= t.Ports; port++ {
 		var p C.struct_drt_port
 		if err := failed("ibv_query_port", C.drt_query_port(d.ctx, C.int(port), &p)); err != nil {

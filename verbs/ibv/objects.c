@@ -207,6 +207,13 @@ int drt_to_error(struct drt_qp *qp)
 	return ibv_modify_qp(qp->qp, &v, IBV_QP_STATE);
 }
 
+int drt_to_reset(struct drt_qp *qp)
+{
+	struct ibv_qp_attr v = { .qp_state = IBV_QPS_RESET };
+
+	return ibv_modify_qp(qp->qp, &v, IBV_QP_STATE);
+}
+
 int drt_query_state(struct drt_qp *qp, int *state)
 {
 	struct ibv_qp_attr v;

@@ -136,6 +136,18 @@ func (q *qp) ToError() error {
 	})
 }
 
+// ToReset comes when everything that was posted has been polled.
+func (q *qp) ToReset() error {
+	return q.modify("ibv_modify_qp to RESET", func() C.int {
+		errno := C.drt_to_reset(q.c)
+		if errno == 0 {
+			q.begun = false
+			q.failing.Store(false)
+		}
+		return errno
+	})
+}
+
 func (q *qp) queryState() (C.int, error) {
 	var state C.int
 	err := q.modify("ibv_query_qp", func() C.int { return C.drt_query_state(q.c, &state) })

@@ -111,6 +111,7 @@ int drt_to_init(struct drt_qp *qp, const struct drt_qp_attr *a);
 int drt_to_rtr(struct drt_qp *qp, const struct drt_qp_attr *a);
 int drt_to_rts(struct drt_qp *qp, const struct drt_qp_attr *a);
 int drt_to_error(struct drt_qp *qp);
+int drt_to_reset(struct drt_qp *qp);
 int drt_query_state(struct drt_qp *qp, int *state);
 int drt_create_ah(struct ibv_pd *pd, const struct drt_path *path, struct ibv_ah **out);
 struct drt_ahs *drt_ahs_new(void);

@@ -14,7 +14,7 @@ func (p *Port) Flush() {
 	if p.closed || p.broken != nil {
 		return
 	}
-	if len(p.reposts) >= repostBatch {
+	if len(p.reposts) >= repostBatch && p.down == nil {
 		if err := p.postReceives(); err != nil {
 			p.fail(err)
 			return
@@ -38,7 +38,11 @@ func (p *Port) Flush() {
 // quarter of the send buffers is waiting for that: its completion frees those of all before it.
 func (p *Port) ring() {
 	n := len(p.wrs)
-	if n == 0 {
+	switch {
+	case n == 0:
+		return
+	case p.down != nil: // lost, as a datagram may be: timeouts send it again
+		p.wrs, p.sendHead = p.wrs[:0], p.sendTail
 		return
 	}
 	if p.unsignaled += n; p.unsignaled >= max(1, p.cfg.SendDepth/4) {

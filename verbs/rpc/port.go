@@ -78,6 +78,11 @@ type Port struct {
 	calls   *Call         // free ones
 	broken  error
 	closed  bool
+
+	// down is why the queue pair is in error, while it is being brought back: see lose.
+	down        error
+	healAt      time.Duration // next try
+	healBackoff uint          // tries since a datagram came
 }
 
 // recvBit tells receives from sends in request IDs.
@@ -174,16 +179,22 @@ func (p *Port) Completed(wc *verbs.WC) {
 	if p.closed || p.broken != nil {
 		return
 	}
-	if err := wc.Err(); err != nil {
-		p.fail(err)
+	i := uint32(wc.ID)
+	if err := wc.Err(); err != nil || p.down != nil {
+		if wc.ID&recvBit != 0 {
+			p.repost(int(i))
+		}
+		if p.down == nil {
+			p.lose(wc.Status, err)
+		}
 		return
 	}
-	i := uint32(wc.ID)
 	if wc.ID&recvBit == 0 {
 		p.sendHead = i + 1 // and every one before it
 		return
 	}
 	p.Stats.DatagramsReceived++
+	p.healBackoff = 0
 	p.w.RPCWork(0, 1)
 	invariant.Assert(int(i) < p.recvDepth, "completion of a receive that does not exist")
 	if wc.ByteLen < verbs.GRHBytes || int(wc.ByteLen) > p.stride {

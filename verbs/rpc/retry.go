@@ -28,6 +28,14 @@ func (p *Port) tick() {
 		return
 	}
 	next := never
+	if p.down != nil {
+		if p.now() >= p.healAt {
+			p.heal()
+		}
+		if p.down != nil {
+			next = p.healAt
+		}
+	}
 	for _, s := range p.sessions {
 		if s != nil {
 			next = min(next, s.tick(p.now()))

@@ -16,5 +16,6 @@ type Stats struct {
 	Reclaimed         uint64              // datagrams taken for lost
 	Resets            uint64              // sent
 	Evicted           uint64              // silent sessions that made room for others
+	Lost              uint64              // failures of the queue pair that heal
 	Garbage           [ReasonCount]uint64 // dropped, by Reason
 }

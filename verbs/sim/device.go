@@ -79,7 +79,7 @@ func (n *Node) attr() verbs.DeviceAttr {
 		MaxMRBytes: maxMRBytes, MaxPD: 1 << 20, MaxAH: maxAH, MaxRdAtomic: maxRdAtomic,
 		MaxInitDepth: maxRdAtomic, MaxMsgBytes: 1 << 31, MaxInline: int(c.NIC.MaxInline),
 		Caps: verbs.Caps{LineWords: true, AscendingWrites: true, PreAccess: true,
-			AwaitLine: true, Extension: true, KeptMRs: true}}
+			AwaitLine: true, Extension: true, KeptMRs: true, ResetUD: true}}
 }
 
 func (n *Node) port() verbs.PortAttr {

@@ -27,6 +27,7 @@ const (
 	DriftClock         // Node, Drift
 	SlowNIC            // Node, Factor, For
 	FailAllocs         // Node, Times
+	DownInterface      // Node, For: as Soft-RoCE with its interface down: what is posted fails at once
 	faultKinds
 )
 
@@ -55,6 +56,7 @@ var faultSpecs = [faultKinds]faultSpec{
 	DriftClock:         {"clock-drift", "node drift", ""},
 	SlowNIC:            {"slow-nic", "node factor for", "for"},
 	FailAllocs:         {"fail-allocs", "node times", ""},
+	DownInterface:      {"down", "node for", "for"},
 }
 
 func (k FaultKind) String() string {
@@ -194,6 +196,10 @@ func (w *World) strike(f Fault, o *Outcome) {
 		})
 	case BreakQPs:
 		n.breakQPs(f.To, o)
+	case DownInterface:
+		o.hit(n.up)
+		n.downUntil = w.until(f.For)
+		w.sever(f.For, o, func(a, b *Node) bool { return a == n || b == n })
 	case CutLink:
 		w.sever(f.For, o, func(a, b *Node) bool {
 			forward := matches(f.From, a) && matches(f.To, b)
@@ -212,6 +218,7 @@ func (w *World) strike(f Fault, o *Outcome) {
 	case Heal:
 		w.links.healed++
 		for _, a := range w.nodes {
+			a.downUntil = 0
 			for i := range a.paths {
 				o.hit(a.paths[i].cut > 0)
 				a.paths[i].cut = 0

@@ -41,6 +41,7 @@ type Node struct {
 	failAllocs  int
 	failOutcome *Outcome // of the fault behind failAllocs
 	pausedUntil Time
+	downUntil   Time   // of its interface
 	workers     []Time // paused until, by worker
 	onCrash     []func()
 	onRestart   []func()

@@ -144,6 +144,15 @@ func (q *qp) ToError() error {
 	return nil
 }
 
+// ToReset implements verbs.DriverResetter.
+func (q *qp) ToReset() error {
+	if err := q.dev.alive(); err != nil {
+		return err
+	}
+	q.state, q.stuck, q.turnAt, q.hold = verbs.StateReset, false, Forever, 0
+	return nil
+}
+
 // Close implements verbs.DriverQP.
 func (q *qp) Close() error {
 	q.destroy()

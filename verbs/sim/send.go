@@ -75,6 +75,13 @@ func (q *qp) turn() {
 		return // the end of a READ or atomic wakes it
 	}
 	m, status := q.prepare(op, q.next)
+	if q.node.downUntil > w.now && status == verbs.WCSuccess {
+		w.free(m)
+		status = verbs.WCLocQPOpErr
+		if q.typ == verbs.RC {
+			status = verbs.WCRetryExcErr // as package ibv makes of it
+		}
+	}
 	if status != verbs.WCSuccess {
 		op.state, op.status, q.stuck = opDone, status, true
 		q.next++

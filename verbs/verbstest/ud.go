@@ -19,6 +19,7 @@ func udCases() []Case {
 		{Name: "ud/many senders reach one QP and are told apart", Body: udManySenders},
 		{Name: "ud/to a QP that is gone it is dropped", Body: udGone},
 		{Name: "ud/a closed or foreign address handle is refused", Body: udHandles},
+		{Name: "ud/a QP in error is reset and works under its number", Body: udReset},
 		{Name: "ud/what only RC can do is refused", Alone: true, Body: udOpcodes},
 	}
 }
@@ -253,4 +254,34 @@ func udOpcodes(p *Proc) {
 			RemoteAddr: x.mr.Addr(), RKey: x.mr.RKey()}})
 		p.MustBe(op.String(), err, syscall.EINVAL)
 	}
+}
+
+// udReset has a QP fail, and brings it back: its peers go on with the number that they know.
+func udReset(p *Proc) {
+	x := p.udPair()
+	if p.lacks(p.Context().Attr().Caps.ResetUD, "reset", x.qp.ToReset) {
+		return
+	}
+	number := x.qp.QPN()
+	x.postRecv(5, 0, 300)
+	p.Must("to error", x.qp.ToError())
+	p.MustBe("reset before all is polled", x.qp.ToReset(), syscall.EBUSY)
+	if wc := p.wait(x.qp.RecvCQ(), 1)[0]; wc.ID != 5 || wc.Status != verbs.WCWRFlushErr {
+		p.Fatalf("receive completion %+v, want a flush", wc)
+	}
+	for range 3 { // as often as it fails
+		p.Must("reset", x.qp.ToReset())
+		p.Must("connect", x.qp.Connect(nil, verbs.ConnectAttr{}))
+		if x.qp.QPN() != number {
+			p.Fatalf("number %d, was %d", x.qp.QPN(), number)
+		}
+		x.far.recv(9, 1, 0, 300)
+		x.succeed(x.datagram(1, 100))
+		x.arrived(9, 100, 0, 0)
+		p.Must("to error again", x.qp.ToError())
+	}
+	p.Must("last reset", x.qp.ToReset())
+	near := p.pair(spec{}, spec{})
+	p.Must("RC to error", near.qp.ToError())
+	p.MustBe("reset of RC", near.qp.ToReset(), verbs.ErrUnsupported)
 }

@@ -136,7 +136,7 @@ func TestEventsOfAllNodesAreInOrder(t *testing.T) {
 // TestWorkersThatDoNotAnswerAreNoSampleOfZero: the next sample is of the time since the last one.
 func TestWorkersThatDoNotAnswerAreNoSampleOfZero(t *testing.T) {
 	f := newFake()
-	s := NewServer(optionsFor(f))
+	s := &Server{o: optionsFor(f), ring: &ring{}}
 	ctx, cancel := context.WithCancel(t.Context())
 	s.look(ctx)
 	f.change(func() { f.stuck = true })

@@ -43,7 +43,7 @@ scenarios() {
   scripts/go build -o bin/drtmd ./cmd/drtmd
   local name
   for name in smallbank micro smallbank-twopl smallbank-twopl-local micro-twopl \
-    micro-twopl-local; do
+    micro-twopl-local followed-clocks; do
     say "seeds 1..$1 of $name"
     bin/drtmd sim --scenario "$name" --seeds "1..$1"
   done

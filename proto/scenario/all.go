@@ -53,7 +53,8 @@ func All() []*scenario.Scenario {
 		of(spec{name: "micro-twopl", protocol: "twopl", load: loadMicro, nodes: 2,
 			drawn: []int{1, 2, 2, 3}}),
 		of(spec{name: "micro-twopl-local", protocol: "twopl-local", load: loadMicro, nodes: 2,
-			drawn: []int{1, 2, 2, 3}})}
+			drawn: []int{1, 2, 2, 3}}),
+		followedClocks()}
 }
 
 // spec says what a scenario is made of.

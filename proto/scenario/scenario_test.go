@@ -45,7 +45,8 @@ func TestRunsUnderFaultsAreStrictlySerializable(t *testing.T) {
 		seeds uint64
 	}{{"smallbank", seedsOfTest}, {"micro", seedsOfTest / 4}, {"smallbank-twopl", seedsOfTest / 20},
 		{"smallbank-twopl-local", seedsOfTest / 20}, {"micro-twopl", seedsOfTest / 20},
-		{"micro-twopl-local", seedsOfTest / 20}} {
+		{"micro-twopl-local", seedsOfTest / 20},
+		{"followed-clocks", seedsOfTest / 10}} {
 		t.Run(c.name, func(t *testing.T) {
 			seeds := c.seeds
 			if raceEnabled {

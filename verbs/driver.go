@@ -17,6 +17,12 @@ type Provider interface {
 	Open(name string) (*Context, error)
 }
 
+// Presence is implemented by a provider whose devices can go away while they are open. Present is nil
+// while a device is there, else it says what is left of it. It opens nothing, and is cheap.
+type Presence interface {
+	Present(name string) error
+}
+
 // DeviceInfo is a device with its ports, as listed without keeping it open.
 type DeviceInfo struct {
 	DeviceAttr

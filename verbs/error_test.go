@@ -115,3 +115,37 @@ func TestEnumNames(t *testing.T) {
 		}
 	}
 }
+
+// TestNothingWasSentBlamesNoPeer: a request that never left names this side, a silent peer the
+// firewall, and a port that is down is named by Explain.
+func TestNothingWasSentBlamesNoPeer(t *testing.T) {
+	for _, c := range []struct {
+		wc   WC
+		want string
+	}{
+		{WC{Status: WCRetryExcErr, Raw: WCLocQPOpErr}, "no way to the peer: the network interface"},
+		{WC{Status: WCLocQPOpErr, Raw: WCLocQPOpErr}, "no way to the peer: the network interface"},
+		{WC{Status: WCRetryExcErr, Raw: WCRetryExcErr}, "behind a firewall (RoCE v2 is UDP port 4791)"},
+	} {
+		if err := c.wc.Err(); !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v does not say %q", err, c.want)
+		}
+	}
+	r := newRig(t, rigConfig{})
+	wc := WC{Status: WCRetryExcErr, Raw: WCRetryExcErr}
+	if err := r.qp.ctx.Explain(wc.Err()); !strings.Contains(err.Error(), "firewall") {
+		t.Errorf("with an active port: %v", err)
+	}
+	r = newRig(t, rigConfig{change: func(d *fakeDriver) { d.port.State = PortDown }})
+	for _, cause := range []error{wc.Err(), &Error{Op: "x", Errno: syscall.ENETUNREACH}} {
+		err := fmt.Errorf("latency: %w", r.qp.ctx.Explain(cause))
+		if !strings.Contains(err.Error(), "is DOWN: bring up the network interface") ||
+			strings.Contains(err.Error(), "firewall") {
+			t.Errorf("with a port that is down: %v", err)
+		}
+	}
+	other := &Error{Op: "x", Errno: syscall.ENOMEM, Hint: "mine"}
+	if r.qp.ctx.Explain(other) != error(other) || other.Hint != "mine" || r.qp.ctx.Explain(nil) != nil {
+		t.Error("Explain changed an error that is of something else")
+	}
+}

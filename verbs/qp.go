@@ -272,7 +272,7 @@ func (qp *QP) ToRTR(peer *Endpoint, a RTRAttr) error {
 			return err
 		}
 		if err := qp.drv.ToRTR(peer, a); err != nil {
-			return hintRTR(qp.ctx.wrap(op, err))
+			return qp.ctx.Explain(hintRTR(qp.ctx.wrap(op, err)))
 		}
 		qp.pathMTU = a.PathMTU
 		if peer != nil {

@@ -48,11 +48,19 @@ func (s WCStatus) String() string {
 
 func (s WCStatus) Error() string { return s.String() }
 
+// noWay is what LOC_QP_OP_ERR means on Soft-RoCE, where the layer corrects whatever else it stands
+// for.
+const noWay = "the device found no way to the peer: the network interface behind it is or was down, " +
+	"has no route to the peer's address, or is in another network namespace than the initial one, " +
+	"which Soft-RoCE does not reach: make the device in the initial one"
+
 // Hint says in words what usually causes the status and what to look at, or "".
 func (s WCStatus) Hint() string {
 	switch s {
 	case WCLocLenErr:
 		return "the message is longer than the receive buffer posted for it"
+	case WCLocQPOpErr:
+		return noWay
 	case WCLocProtErr:
 		return "a local buffer is outside its MR, or its lkey is wrong or deregistered"
 	case WCWRFlushErr:
@@ -66,8 +74,8 @@ func (s WCStatus) Hint() string {
 	case WCRemOpErr:
 		return "the responder could not complete the request"
 	case WCRetryExcErr:
-		return "the peer did not answer: dead, not connected to this QP, a path MTU over the " +
-			"port's active MTU, or a wrong GID index"
+		return "the peer did not answer: dead, not connected to this QP, behind a firewall (RoCE v2 " +
+			"is UDP port 4791), a path MTU over the port's active MTU, or a wrong GID index"
 	case WCRNRRetryExcErr:
 		return "the receiver had no receive buffer posted for longer than the RNR retries allow"
 	}

@@ -95,8 +95,12 @@ func (wc *WC) Err() error {
 	if wc.Status == WCSuccess {
 		return nil
 	}
+	hint := wc.Status.Hint()
+	if wc.Status == WCRetryExcErr && wc.Raw == WCLocQPOpErr {
+		hint = noWay // nothing was sent: the peer is not to blame
+	}
 	return &Error{Op: "completion", QPN: wc.QPN, Status: wc.Status, Raw: wc.Raw,
-		VendorErr: wc.VendorErr, Hint: wc.Status.Hint()}
+		VendorErr: wc.VendorErr, Hint: hint}
 }
 
 // The layouts are shared with C.

@@ -8,6 +8,7 @@ import (
 
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
+	"drtmd/verbs/rpc"
 )
 
 // start runs on a fiber of the worker when the queue pairs of all members are connected: it opens
@@ -34,10 +35,28 @@ func (w *Worker) openSessions(f *fiber.Fiber) error {
 		p := &w.Peers[n]
 		var err error
 		if p.Session, err = w.Port.Connect(f, w.addresses[n], f.Now()+startTimeout); err != nil {
-			return fmt.Errorf("session with node %d: %w", n, err)
+			return fmt.Errorf("session with node %d: %w", n, w.blocked(err))
 		}
 	}
 	return nil
+}
+
+// blocked names what is in the way where a peer that has sent its descriptor, over TCP between hosts,
+// does not answer on the wire: the own port, else a firewall.
+func (w *Worker) blocked(err error) error {
+	ctx := w.Worker.PD().Context()
+	port, portErr := ctx.Port(1)
+	silent := errors.Is(err, verbs.WCRetryExcErr) || errors.Is(err, rpc.ErrPeerGone) ||
+		errors.Is(err, rpc.ErrUnanswered)
+	if portErr != nil || port.Link != verbs.LinkEthernet || !silent {
+		return ctx.Explain(err)
+	}
+	if problem := port.Problem(ctx.Attr().Name); problem != "" {
+		return fmt.Errorf("%w; %s", err, problem)
+	}
+	return fmt.Errorf("%w; if it answers over TCP and not over RDMA, let UDP port 4791 (RoCE v2) "+
+		"through the firewalls between both, in both directions; Soft-RoCE needs its interface in the "+
+		"initial network namespace", err)
 }
 
 // measureRoundTrip is the longest of the median times of an 8-byte READ of each peer; 0 in a
@@ -60,7 +79,7 @@ func (w *Worker) measureRoundTrip(f *fiber.Fiber) (trip time.Duration, err error
 		for i := range times {
 			begin := f.Now()
 			if err := p.Conn.Read(f, buffer.SGE(0, 8), p.Memory.Addr, p.Memory.RKey); err != nil {
-				return 0, fmt.Errorf("READ of node %d: %w", n, err)
+				return 0, fmt.Errorf("READ of node %d: %w", n, w.blocked(err))
 			}
 			times[i] = f.Now() - begin
 		}

@@ -65,6 +65,12 @@ func Deviations() []Deviation {
 				"WC.Raw",
 		},
 		{
+			Case: "datagram while the interface is down",
+			RXE:  "LOC_QP_OP_ERR, and the UD queue pair is in error",
+			Made: "RPC ports bring it back under its number: to RESET when all is flushed, and up " +
+				"again (`verbs.QP.ToReset`)",
+		},
+		{
 			Case: "retry count 7",
 			RXE: "never gives up: a request to a peer that does not answer gets no completion, " +
 				"where hardware fails it after seven retries",

@@ -16,20 +16,21 @@ import (
 
 // deviationChecks go below the layer and say why a row of the table is not true.
 var deviationChecks = map[string]func(t *testing.T) error{
-	"depth of the send queue":             deepSendQueue,
-	"CQ overrun":                          cqOverrun,
-	"datagram over the path MTU":          longDatagram,
-	"unaligned atomic":                    unalignedAtomic,
-	"receive buffer too small":            smallBuffer,
-	"receive buffer with a bad lkey":      badBuffer,
-	"request with a bad lkey":             badRequest,
-	"request while the interface is down": noRoute,
-	"retry count 7":                       endlessRetries,
-	"receive posted in the error state":   keptReceive,
-	"QP that failed as a target":          silentTarget,
-	"GRH flag of an RC receive":           grhFlag,
-	"CAS that does not match":             casWritesBack,
-	"CPU atomics against remote ones":     cpuAgainstRemote,
+	"depth of the send queue":              deepSendQueue,
+	"CQ overrun":                           cqOverrun,
+	"datagram over the path MTU":           longDatagram,
+	"unaligned atomic":                     unalignedAtomic,
+	"receive buffer too small":             smallBuffer,
+	"receive buffer with a bad lkey":       badBuffer,
+	"request with a bad lkey":              badRequest,
+	"request while the interface is down":  noRoute,
+	"datagram while the interface is down": noRouteDatagram,
+	"retry count 7":                        endlessRetries,
+	"receive posted in the error state":    keptReceive,
+	"QP that failed as a target":           silentTarget,
+	"GRH flag of an RC receive":            grhFlag,
+	"CAS that does not match":              casWritesBack,
+	"CPU atomics against remote ones":      cpuAgainstRemote,
 }
 
 // TestDeviationsOfRXE holds the table against the kernel. It must be true in the pinned guest;
@@ -272,6 +273,29 @@ func noRoute(t *testing.T) error {
 		return fmt.Errorf("it took %s", took)
 	}
 	return nil
+}
+
+func noRouteDatagram(t *testing.T) error {
+	requireGuest(t)
+	r := newRaw(t, rawConfig{Type: verbs.UD})
+	link := r.gid().NetDev
+	address, err := r.pd.CreateAH(verbs.AHAttr{Port: 1, GIDIndex: verbs.GIDAt(r.gid().Index),
+		GID: r.gid().GID, HopLimit: 64})
+	check(t, err)
+	defer func() { check(t, address.Close()) }()
+	setLink(t, link, "down")
+	defer func() {
+		setLink(t, link, "up")
+		check(t, r.event(verbs.EventPortActive))
+	}()
+	check(t, r.event(verbs.EventPortDown))
+	wr := r.wr(verbs.OpSend, 1, 0, 8, 0)
+	wr.AH, wr.RemoteQPN, wr.RemoteQKey = address.Handle(), r.b.qpn, testQKey
+	r.a.send(wr)
+	if wc, err := r.a.one(); err != nil || wc.Raw != verbs.WCLocQPOpErr {
+		return fmt.Errorf("%+v (%v)", wc, err)
+	}
+	return r.a.inError()
 }
 
 // endlessRetries: with a timeout of 1 ms seven retries would take 8 ms, or 32 with ticks of 4.

@@ -69,8 +69,8 @@ func (p *provider) openDevice(list *deviceList, i int) (*device, error) {
 	name := list.name(i)
 	d := &device{datagram: map[*qp]bool{}, ahNext: 1}
 	if errno := syscall.Errno(C.drt_open(list.at(i), &d.ctx)); errno != 0 {
-		if p.denied(name) {
-			errno = syscall.EACCES // which the library hides behind ENOENT
+		if own := p.denied(name); own != 0 {
+			errno = own // which the library hides behind ENOENT
 		}
 		return nil, &verbs.Error{Op: op, Device: name, Errno: errno,
 			Hint: p.hintOpen(name, errno)}

@@ -61,6 +61,8 @@ func TestDeviceThatTheLibraryDoesNotSee(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := fakeSys(t, test.files)
+			p.nodes = t.TempDir()
+			check(t, os.WriteFile(filepath.Join(p.nodes, "uverbs9"), nil, 0o600))
 			infos, err := p.Devices()
 			check(t, err)
 			last := infos[len(infos)-1]

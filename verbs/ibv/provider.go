@@ -13,10 +13,14 @@ import (
 )
 
 // New returns the provider. It opens nothing yet, and is safe for concurrent use.
-func New() verbs.Provider { return &provider{sys: "/sys/class", inline: map[string]int{}} }
+func New() verbs.Provider {
+	return &provider{sys: "/sys/class", nodes: "/dev/infiniband",
+		inline: map[string]int{}}
+}
 
 type provider struct {
-	sys string // where sysfs has its classes
+	sys   string // where sysfs has its classes
+	nodes string // where the nodes of devices are
 
 	mu     sync.Mutex
 	inline map[string]int // guarded by mu: inline limit of each device that was probed
@@ -138,13 +142,34 @@ func (p *provider) unseen(name string) error {
 	e := &verbs.Error{Op: "ibv_get_device_list", Device: name, Err: verbs.ErrNoDevice,
 		Detail: fmt.Sprintf("the kernel has it, as %s/infiniband/%s, but libibverbs does not "+
 			"list it", p.sys, name)}
-	if !p.hasUverbs(name) {
-		e.Hint = "load the module that makes /dev/infiniband/uverbs*: modprobe ib_uverbs"
-	} else {
+	node := p.uverbs(name)
+	switch {
+	case node == "":
+		e.Hint = "load the module that makes /dev/infiniband/uverbs*: modprobe ib_uverbs; of a device " +
+			"that was deleted, this is what is left until the last program closes it"
+	case !p.hasNode(node):
+		e.Detail = fmt.Sprintf("the kernel has the device, but its node %s/%s is not there", p.nodes,
+			node)
+		e.Hint = fmt.Sprintf("in a container pass --device %s (docker, podman), on a host run udevadm "+
+			"trigger", p.nodes)
+	default:
 		e.Hint = fmt.Sprintf("the user-space driver for %q is missing or of another ABI than "+
 			"the kernel's: install ibverbs-providers of this distribution", p.driver(name))
 	}
 	return e
+}
+
+// Present implements verbs.Presence.
+func (p *provider) Present(name string) error {
+	switch node := p.uverbs(name); {
+	case node == "":
+		return &verbs.Error{Op: "use", Device: name, Err: verbs.ErrNoDevice,
+			Detail: "the device was removed",
+			Hint:   "make it again (rdma link add, ./soft-roce-setup.sh up), or load its driver"}
+	case !p.hasNode(node):
+		return p.unseen(name)
+	}
+	return nil
 }
 
 // hintOpen adds the well-known causes of a device that cannot be opened.

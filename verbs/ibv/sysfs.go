@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -59,13 +60,28 @@ func (p *provider) uverbs(name string) string {
 	return ""
 }
 
-// denied reports whether the device's node is there and this process may not use it.
-func (p *provider) denied(name string) bool {
+// denied is why this process may not use the device's node, EACCES or EPERM (as the device rules of
+// a container say); 0 if it may, or the node is not there.
+func (p *provider) denied(name string) syscall.Errno {
 	node := p.uverbs(name)
-	return node != "" && errors.Is(unix.Faccessat(unix.AT_FDCWD, "/dev/infiniband/"+node,
-		unix.R_OK|unix.W_OK, unix.AT_EACCESS), unix.EACCES)
+	if node == "" {
+		return 0
+	}
+	fd, err := unix.Open(filepath.Join(p.nodes, node), unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err == nil {
+		_ = unix.Close(fd) // nothing was done with it
+		return 0
+	}
+	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
+		return err.(syscall.Errno)
+	}
+	return 0
 }
 
-func (p *provider) hasUverbs(name string) bool { return p.uverbs(name) != "" }
+// hasNode reports whether the node of a device is there.
+func (p *provider) hasNode(node string) bool {
+	_, err := os.Stat(filepath.Join(p.nodes, node))
+	return !errors.Is(err, os.ErrNotExist)
+}
 
 func contains(names []string, name string) bool { return slices.Contains(names, name) }

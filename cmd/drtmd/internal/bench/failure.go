@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"drtmd/cmd/drtmd/internal/exchange"
@@ -15,10 +16,11 @@ const causeTimeout = 500 * time.Millisecond
 
 // cause finds out what is behind an error: an interrupt of this side; what the other side said
 // or that it is gone, which says more than what its end did to our queue pair; or the error.
-func cause(ctx context.Context, conn *exchange.Conn, err error) error {
+func cause(ctx context.Context, st *Station, conn *exchange.Conn, err error) error {
 	if c := ctx.Err(); c != nil {
 		return c
 	}
+	err = st.ctx.Explain(err)
 	var failed *verbs.Error
 	stopped := errors.Is(err, errStopped)
 	if !stopped && !errors.As(err, &failed) {
@@ -31,11 +33,24 @@ func cause(ctx context.Context, conn *exchange.Conn, err error) error {
 	case stopped && said == nil:
 		return fmt.Errorf("%w: one that nobody asked for", exchange.ErrBadFrame)
 	case said == nil, errors.Is(said, exchange.ErrTimeout):
-		return err
+		return st.blocked(conn, err)
 	case stopped, errors.Is(said, exchange.ErrPeerFailed):
 		return said
 	}
 	return fmt.Errorf("%w; %w", said, err)
+}
+
+// blocked names the firewall if the other side, which talks, did not answer on the wire: nothing of
+// this side was in the way, or Explain would have said so.
+func (st *Station) blocked(conn *exchange.Conn, err error) error {
+	var e *verbs.Error
+	_, tcp := conn.RemoteAddr().(*net.TCPAddr)
+	if !tcp || st.port.Link != verbs.LinkEthernet || !errors.As(err, &e) ||
+		e.Status != verbs.WCRetryExcErr || e.Raw == verbs.WCLocQPOpErr {
+		return err
+	}
+	return fmt.Errorf("%w; the peer answers over TCP (%s) and not over RDMA: let UDP port 4791 "+
+		"(RoCE v2) through the firewalls between both, in both directions", err, conn.RemoteAddr())
 }
 
 // maxReason keeps a reason within a frame, escapes included.

@@ -89,7 +89,7 @@ func (i *initiator) all(ctx context.Context, pr Progress) ([]Result, error) {
 
 // explain finds the cause of an error and tells the other side.
 func (i *initiator) explain(ctx context.Context, err error) error {
-	return tell(ctx, i.conn, cause(ctx, i.conn, err))
+	return tell(ctx, i.conn, cause(ctx, i.st, i.conn, err))
 }
 
 const (

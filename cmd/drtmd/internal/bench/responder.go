@@ -55,7 +55,7 @@ func serve(ctx context.Context, st *Station, conn *exchange.Conn, served func(st
 			err = fmt.Errorf("%w: %s, not setup", exchange.ErrBadFrame, f.Kind)
 		}
 		if err != nil {
-			return tell(ctx, conn, cause(ctx, conn, err))
+			return tell(ctx, conn, cause(ctx, r.st, conn, err))
 		}
 	}
 }

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"errors"
-	"fmt"
 
 	"drtmd/cmd/drtmd/internal/exchange"
 	"drtmd/verbs"
@@ -51,9 +50,8 @@ func newStation(c *verbs.Context, d Device) (*Station, error) {
 		return nil, err
 	}
 	if port.State != verbs.PortActive {
-		return nil, &verbs.Error{Op: "use port", Device: a.Name,
-			Detail: fmt.Sprintf("port %d is %s", port.Port, port.State),
-			Hint:   "bring up the network interface behind it; drtmd devices shows which"}
+		return nil, &verbs.Error{Op: "use port", Device: a.Name, Detail: port.Problem(a.Name),
+			Hint: "drtmd devices shows interfaces and addresses"}
 	}
 	st := &Station{ctx: c, port: port}
 	if err := st.findGID(d.GIDIndex); err != nil {

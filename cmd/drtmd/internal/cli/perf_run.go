@@ -54,6 +54,9 @@ func (r *perfRun) open() (*bench.Station, error) {
 	}
 	var names []string
 	for _, d := range infos {
+		if d.Err != nil && (r.device.Name == "" || r.device.Name == d.Name) {
+			return nil, d.Err // it is there, and this is why it cannot be used
+		}
 		names = append(names, d.Name)
 	}
 	transport := r.provider.Name()

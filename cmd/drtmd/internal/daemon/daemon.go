@@ -70,7 +70,6 @@ type Daemon struct {
 	log      *zap.Logger
 	sec      *control.Security
 	provider verbs.Provider
-	device   status.Device
 	placed   service.Placement // of worker threads
 	machine  string            // names the clock that its processes share
 	clock    verbs.Clock
@@ -115,6 +114,10 @@ type Daemon struct {
 	etcd     embeddedEtcd // nil: this node embeds none
 	degraded []string
 	slowDisk string // in words, of the embedded etcd; "" while it is fast
+	device   status.Device
+	portDown string         // what is wrong with the port; "" is nothing
+	missing  error          // the device is gone
+	port     *verbs.Context // to look at the device; nil while it is gone
 	watched  []*gone
 	peers    map[string]*control.Client
 	seen     statusCache
@@ -192,6 +195,7 @@ func (d *Daemon) Serve(ctx context.Context) (err error) {
 	undo.add(d.part.Close)
 	wg.Go(func() { d.steward(life) })
 	wg.Go(func() { d.watchLease(life) })
+	wg.Go(func() { d.watchDevice(life) })
 	wg.Go(func() { d.o.Notifier.Watch(life, d.Alive) })
 	left := make(chan struct{})
 	wg.Go(func() { defer close(left); d.belong(life, end) })
@@ -283,6 +287,7 @@ func (d *Daemon) open(undo *cleanup) error {
 		return err
 	}
 	undo.add(func() error { return os.RemoveAll(d.tempDir) })
+	undo.add(d.closeDevice)
 	if err := d.openTempDir(); err != nil {
 		return err
 	}
@@ -333,7 +338,7 @@ func (d *Daemon) placeThreads() error {
 	if err != nil {
 		return err
 	}
-	p, err := service.Place(asked, allowed, d.device.Name)
+	p, err := service.Place(asked, allowed, d.seenDevice().Name)
 	if err != nil {
 		return err
 	}
@@ -356,41 +361,6 @@ func (d *Daemon) threads(asked, workers int) int {
 		n = min(n, len(d.placed.CPUs))
 	}
 	return n
-}
-
-// openDevice says early what is wrong with the device.
-func (d *Daemon) openDevice() (err error) {
-	t := d.cfg.Transport
-	c, err := d.provider.Open(t.Device)
-	if err != nil {
-		return fmt.Errorf("device (transport.device): %w; drtmd devices shows what there is", err)
-	}
-	defer func() { err = errors.Join(err, c.Close()) }()
-	a := c.Attr()
-	d.device = status.Device{Transport: t.Provider, Name: a.Name, Driver: a.Driver,
-		Atomics: a.Atomic.String(), NUMA: service.DeviceNUMA(a.Name)}
-	port, err := c.Port(1)
-	if err != nil {
-		return fmt.Errorf("device %s: %w", a.Name, err)
-	}
-	d.device.MTU = port.ActiveMTU
-	entry, ok := verbs.ChooseGID(port.GIDs)
-	if t.GIDIndex >= 0 {
-		ok = false
-		for _, e := range port.GIDs {
-			if e.Index == t.GIDIndex {
-				entry, ok = e, true
-			}
-		}
-		if !ok {
-			return fmt.Errorf("device %s has no GID at index %d (transport.gid_index); its table is:\n%s",
-				a.Name, t.GIDIndex, verbs.GIDTable(port.GIDs))
-		}
-	}
-	if ok {
-		d.device.GIDIndex, d.device.GID = entry.Index, entry.GID.String()
-	}
-	return nil
 }
 
 // gid is what queue pairs take.

@@ -207,6 +207,7 @@ func (d *Daemon) belong(ctx context.Context, end context.CancelCauseFunc) {
 				return
 			}
 			d.settle(ctx)
+			d.awaitDevice(ctx)
 			continue
 		case errors.Is(err, member.ErrUnreachable) && (joined || time.Since(first) < joinTimeout):
 			phase := status.Joining

@@ -117,7 +117,11 @@ func serves(c *status.Cluster) bool {
 func (d *Daemon) ownStatus(ctx context.Context) status.Node {
 	d.mu.Lock()
 	n := status.Node{Phase: d.phase, Reason: d.reason, Epoch: d.state.Active.Epoch,
-		HoldsEtcd: d.embeds, Degraded: slices.Clone(d.degraded), SlowDisk: d.slowDisk}
+		HoldsEtcd: d.embeds, Degraded: slices.Clone(d.degraded), SlowDisk: d.slowDisk, Device: d.device}
+	down := d.portDown
+	if down != "" {
+		n.Degraded = append(n.Degraded, down)
+	}
 	s, shards, st := d.session, d.shards, d.state.Clone()
 	d.mu.Unlock()
 	n.Member = member.Member{Name: d.cfg.Node.Hostname(), Control: d.control, Build: d.o.Build}
@@ -130,7 +134,7 @@ func (d *Daemon) ownStatus(ctx context.Context) status.Node {
 	} else if id, err := d.readIdentity(); err == nil && id.Node >= 0 {
 		n.Member.Node, n.Member.Incarnation = proto.NodeID(id.Node), id.Incarnation
 	}
-	n.PID, n.Started, n.Admin, n.Device = os.Getpid(), d.started.UTC(), d.admin, d.device
+	n.PID, n.Started, n.Admin = os.Getpid(), d.started.UTC(), d.admin
 	if d.placed.Why != "" {
 		n.CPUs = &status.CPUs{List: service.CPUList(d.placed.CPUs), Why: d.placed.Why}
 	}
@@ -142,6 +146,11 @@ func (d *Daemon) ownStatus(ctx context.Context) status.Node {
 		return n
 	}
 	d.describePlane(ctx, &n, i, &shards, &st)
+	for j := range n.Links {
+		if down != "" {
+			n.Links[j].State = "down"
+		}
+	}
 	return n
 }
 

@@ -98,6 +98,7 @@ type Device struct {
 	GIDIndex  int    `json:"gid_index"`
 	GID       string `json:"gid"`
 	MTU       int    `json:"active_mtu_bytes"`
+	Port      string `json:"port,omitempty"` // state of its port, such as ACTIVE or DOWN
 	Atomics   string `json:"atomic_scope"`
 	NUMA      int    `json:"numa_node"` // -1: unknown, or there is only one
 }
@@ -158,8 +159,9 @@ type Table struct {
 
 // Link is the way to a peer.
 type Link struct {
-	Peer  proto.NodeID `json:"peer"`
-	State string       `json:"state"` // "up", "error", or "gone": the peer does not answer
+	Peer proto.NodeID `json:"peer"`
+	// State is "up", "error", "gone" (the peer does not answer), or "down" (the own port is).
+	State string `json:"state"`
 }
 
 // Level of an event.

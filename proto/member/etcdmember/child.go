@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -145,10 +146,13 @@ func (c *hosted) offer(w word) {
 
 func (c *hosted) Enabled(l zapcore.Level) bool { return l >= zap.WarnLevel }
 
+// harmless are complaints of a first start: nothing was written yet that has a version.
+var harmless = []string{"Failed to detect schema version", "failed to update storage version"}
+
 func (c *hosted) With([]zapcore.Field) zapcore.Core { return c }
 
 func (c *hosted) Check(e zapcore.Entry, to *zapcore.CheckedEntry) *zapcore.CheckedEntry {
-	if c.Enabled(e.Level) {
+	if c.Enabled(e.Level) && !slices.Contains(harmless, e.Message) {
 		return to.AddCore(e, c)
 	}
 	return to

@@ -73,6 +73,8 @@ type leaver struct {
 	client *control.Client
 	asked  bool  // it is the one that the command asks
 	blind  error // why it cannot be watched; nil: it answered before it was told
+	// process of the node; nil if it is on another host.
+	process *ownProcess
 }
 
 func (a *app) drain(ctx context.Context, p *drainFlags) (err error) {
@@ -91,6 +93,7 @@ func (a *app) drain(ctx context.Context, p *drainFlags) (err error) {
 	nodes, err := p.leavers(ctx, client, st)
 	defer func() {
 		for _, n := range nodes {
+			n.process.close()
 			if !n.asked {
 				err = errors.Join(err, n.client.Close())
 			}
@@ -194,7 +197,8 @@ func (p *drainFlags) leavers(ctx context.Context, client *control.Client,
 		asked := m.Node == st.From
 		switch {
 		case asked:
-			n := &leaver{m: m, name: m.Name, client: client, asked: true}
+			n := &leaver{m: m, name: m.Name, client: client, asked: true,
+				process: openProcess(&st.Nodes[i])}
 			if members.Has(m) {
 				n.name = m.String()
 			}
@@ -204,7 +208,7 @@ func (p *drainFlags) leavers(ctx context.Context, client *control.Client,
 			if err != nil {
 				return list, fmt.Errorf("%v: %w", m, err)
 			}
-			n := &leaver{m: m, name: m.String(), client: c}
+			n := &leaver{m: m, name: m.String(), client: c, process: openProcess(&st.Nodes[i])}
 			if _, err := n.ended(ctx); err != nil {
 				n.blind = err
 			}
@@ -244,7 +248,7 @@ func (a *app) awaitDrained(ctx context.Context, nodes []*leaver) error {
 	for len(nodes) > 0 {
 		nodes = slices.DeleteFunc(nodes, func(n *leaver) bool {
 			ended, _ := n.ended(ctx) // its error is that nobody answers
-			if ended {
+			if ended = ended && !n.process.running(); ended {
 				fmt.Fprintf(a.stdout, "%s has ended\n", n.name)
 			}
 			return ended

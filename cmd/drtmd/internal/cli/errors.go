@@ -60,11 +60,14 @@ func exitCode(ctx context.Context, err error) int {
 	var failed *checkError
 	var notStruck *notStruckError
 	var command *codeError
+	var served *serveError
 	switch {
 	case err == nil:
 		return exitDone
 	case errors.As(err, &command):
 		return command.code
+	case errors.As(err, &served):
+		return exitFailed
 	case errors.As(err, &violation), errors.As(err, &failed):
 		return exitViolation
 	case errors.As(err, &notStruck):

@@ -25,8 +25,9 @@ drtmd certs makes certificates for a lab. Every setting is a key of the file, a 
 the environment and a flag here; later ones override earlier ones. drtmd config shows all of them
 with where their values come from, docs/configuration.md what they mean.
 
-SIGTERM and Ctrl-C drain: the run under way ends, the cluster is told, the exit code is 0; a second
-signal ends at once. SIGHUP reads the level of the log and the certificates again.
+SIGTERM and Ctrl-C drain: the run under way ends, the cluster is told, the exit code is 0, also before
+READY; a second signal ends at once. SIGHUP reads the level of the log and the certificates again, and
+names the other settings that have changed: those need a restart.
 
 Exit codes: 0 drained, 1 failed, 2 wrong configuration or command line.`
 
@@ -114,5 +115,13 @@ func (a *app) serve(c *cobra.Command, file string) error {
 	signal.Stop(hup)
 	close(done)
 	<-reloaded
-	return err
+	if err != nil {
+		return &serveError{err}
+	}
+	return nil
 }
+
+// serveError is of a daemon that did not end in peace, also if it was told to end.
+type serveError struct{ error }
+
+func (e *serveError) Unwrap() error { return e.error }

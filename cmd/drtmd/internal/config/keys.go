@@ -111,8 +111,8 @@ func (k Key) Type() string {
 	}
 }
 
-// set parses text into the key of c.
-func (k Key) set(c *Config, text string) error {
+// Set parses text into the key of c.
+func (k Key) Set(c *Config, text string) error {
 	v := k.value(c)
 	fail := func() error { return fmt.Errorf("expected a %s, not %q", k.Type(), text) }
 	switch v.Interface().(type) {

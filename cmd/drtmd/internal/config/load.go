@@ -217,7 +217,7 @@ func (l *loader) field(name, path string, key, v *yaml.Node) {
 		l.failed[path] = true
 		return
 	}
-	if err := k.set(l.c, text); err != nil {
+	if err := k.Set(l.c, text); err != nil {
 		l.fail(at(name, v), "%s: %v", path, err)
 		l.failed[path] = true
 		return
@@ -247,7 +247,7 @@ func (l *loader) environment(env []string) {
 			}
 			continue
 		}
-		if err := k.set(l.c, text); err != nil {
+		if err := k.Set(l.c, text); err != nil {
 			l.fail(name, "%v", err)
 			l.failed[k.Path] = true
 			continue
@@ -276,7 +276,7 @@ func (l *loader) flags(flags *pflag.FlagSet) {
 			case before == "--"+k.Flag():
 				l.fail(name, "given as %s, too: leave one of them out", before)
 			default:
-				if err := k.set(l.c, f.Value.String()); err != nil {
+				if err := k.Set(l.c, f.Value.String()); err != nil {
 					l.fail(name, "%v", err)
 					l.failed[k.Path] = true
 					continue

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -211,7 +212,7 @@ func (d *Daemon) Ready() error {
 	if d.phase == status.Ready || d.phase == status.Running {
 		return nil
 	}
-	return fmt.Errorf("%s: %s", d.phase, d.reason)
+	return fmt.Errorf("%s: %s", d.phase, cmp.Or(d.reason, "no reason is known"))
 }
 
 // Metrics implements admin.Source.

@@ -55,10 +55,16 @@ const (
 	closeTimeout = 30 * time.Second
 	// joinTimeout is how long a daemon tries to join for the first time.
 	joinTimeout = 2 * time.Minute
+	// lastAnswers is what calls under way get to end when all else has.
+	lastAnswers = 200 * time.Millisecond
 	// leaseLook is how often the own lease is looked at.
 	leaseLook = 50 * time.Millisecond
 	// retryWait is between two attempts at what failed.
 	retryWait = 500 * time.Millisecond
+	// longestAsk is between two questions to the members of cluster.join, and longestWarning between two
+	// warnings that nobody answers.
+	longestAsk     = 2 * time.Second
+	longestWarning = 30 * time.Second
 	// longestWait is between two attempts at what has failed often.
 	longestWait = 10 * time.Second
 )
@@ -101,6 +107,7 @@ type Daemon struct {
 	state    member.State
 	phase    status.Phase
 	reason   string
+	wait     status.Wait // of phase connecting; "": something is wrong
 	version  member.ShardVersion
 	shards   member.ShardMap     // of version
 	run      *run                // led by this daemon
@@ -132,8 +139,9 @@ func New(cfg *config.Config, o Options) (*Daemon, error) {
 	d := &Daemon{cfg: cfg, o: o, log: o.Log, clock: verbs.NewMonotonicClock(), started: time.Now(),
 		machine: machineName(), events: newEvents(), changed: make(chan struct{}, 1),
 		told: make(chan struct{}), drain: make(chan struct{}), phase: status.Starting,
-		anew:  make(chan error, 1),
-		peers: map[string]*control.Client{}, rebuild: true}
+		reason: "opens its folders, its device and its ports",
+		anew:   make(chan error, 1),
+		peers:  map[string]*control.Client{}, rebuild: true}
 	d.leaseNs.Store(int64(cfg.Cluster.Lease))
 	d.ask = d.askTime
 	d.part = load.NewPart(load.PartConfig{Open: d.openPlane, Clock: d.planeClock, Silence: silence})
@@ -154,6 +162,10 @@ func New(cfg *config.Config, o Options) (*Daemon, error) {
 func (d *Daemon) Serve(ctx context.Context) (err error) {
 	undo := &cleanup{}
 	defer func() { err = errors.Join(err, undo.within(closeTimeout)) }()
+	// The control port is the last thing to go: whoever asks there until nobody answers knows that all
+	// else has ended.
+	stopServer := func() {}
+	undo.add(func() error { stopServer(); return nil })
 	if err := d.open(undo); err != nil {
 		return err
 	}
@@ -173,21 +185,28 @@ func (d *Daemon) Serve(ctx context.Context) (err error) {
 	life, end := context.WithCancelCause(context.Background())
 	var wg sync.WaitGroup
 	undo.add(func() error { end(nil); wg.Wait(); d.calls.Wait(); return nil })
-	undo.add(func() error {
-		late, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		server.Stop(late)
-		return nil
-	})
-	wg.Go(func() {
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
 		if err := server.Serve(l); err != nil && life.Err() == nil {
 			end(fmt.Errorf("control plane: %w", err))
 		}
-	})
+	}()
+	stopServer = func() {
+		late, cancel := context.WithTimeout(context.Background(), lastAnswers)
+		defer cancel()
+		server.Stop(late)
+		<-served
+	}
 	if err := d.openAdmin(undo, &wg, end); err != nil {
 		return err
 	}
 	if err := d.openRegistry(ctx, undo, end); err != nil {
+		if d.toldToStop(ctx) {
+			_ = d.o.Notifier.Stopping() // systemd may be gone
+			d.event(status.Info, "told to stop before it had joined")
+			return nil
+		}
 		return err
 	}
 	undo.add(d.closePeers)
@@ -208,6 +227,16 @@ func (d *Daemon) Serve(ctx context.Context) (err error) {
 	}
 	d.stop(left)
 	return nil
+}
+
+// toldToStop reports whether the daemon is to stop, by a signal or an order.
+func (d *Daemon) toldToStop(ctx context.Context) bool {
+	select {
+	case <-d.told:
+		return true
+	default:
+		return ctx.Err() != nil
+	}
 }
 
 // stop drains, once: the run under way ends, the cluster is left.
@@ -394,7 +423,7 @@ func (d *Daemon) setPhase(p status.Phase, reason string) {
 		p = status.Draining
 	}
 	same := d.phase == p && d.reason == reason
-	d.phase, d.reason = p, reason
+	d.phase, d.reason, d.wait = p, reason, ""
 	d.mu.Unlock()
 	if !same {
 		text := string(p)
@@ -403,6 +432,30 @@ func (d *Daemon) setPhase(p status.Phase, reason string) {
 		}
 		_ = d.o.Notifier.Status(text) // systemd may be gone
 	}
+}
+
+// connecting says that the node does not serve yet, and waits for something that ends by itself. Tables
+// that are loaded again after a run stay so until they are.
+func (d *Daemon) connecting(w status.Wait) {
+	d.mu.Lock()
+	if d.phase == status.Connecting && d.wait == status.Reloading && w == status.Loading {
+		w = status.Reloading
+	}
+	run := d.state.Shards.Run
+	d.mu.Unlock()
+	reason := "the tables are being loaded, and the nodes connected"
+	switch w {
+	case status.Reloading:
+		reason = "the run has ended; the tables are being loaded again"
+	case status.OtherRun:
+		reason = "waits for the end of run " + run
+	}
+	d.setPhase(status.Connecting, reason)
+	d.mu.Lock()
+	if d.phase == status.Connecting && d.reason == reason {
+		d.wait = w
+	}
+	d.mu.Unlock()
 }
 
 // poke has the steward look again.

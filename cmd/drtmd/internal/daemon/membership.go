@@ -144,6 +144,8 @@ func (d *Daemon) askAdmission(ctx context.Context) (*pb.AdmitReply, error) {
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
 	var last []string
+	first, wait := time.Now(), retryWait
+	warn := pace{least: retryWait, most: longestWarning}
 	for {
 		last = last[:0]
 		for _, address := range d.cfg.Cluster.Join {
@@ -159,15 +161,20 @@ func (d *Daemon) askAdmission(ctx context.Context) (*pb.AdmitReply, error) {
 			last = append(last, err.Error())
 		}
 		d.setPhase(status.Joining, strings.Join(last, "; "))
-		d.log.Warn("no member answers yet", zap.Strings("tried", last))
+		if warn.due(time.Now()) {
+			d.log.Warn("no member of cluster.join answers yet: is one running at these addresses?",
+				zap.Strings("tried", last), zap.Duration("tries_again_in", wait),
+				zap.Duration("gives_up_in", (joinTimeout-time.Since(first)).Round(time.Second)))
+		}
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("no member of cluster.join has answered within %v: %s", joinTimeout,
 				strings.Join(last, "; "))
 		case <-d.told:
 			return nil, errors.New("told to stop before it had joined")
-		case <-time.After(retryWait):
+		case <-time.After(wait):
 		}
+		wait = min(2*wait, longestAsk)
 	}
 }
 
@@ -195,6 +202,7 @@ func (d *Daemon) belong(ctx context.Context, end context.CancelCauseFunc) {
 	first := time.Now()
 	joined := false
 	var r refusal
+	warn := pace{least: retryWait, most: longestWarning}
 	for {
 		lost, s, err := d.join(&id)
 		if !byMembers(err) {
@@ -203,6 +211,7 @@ func (d *Daemon) belong(ctx context.Context, end context.CancelCauseFunc) {
 		switch {
 		case err == nil:
 			joined = true
+			warn.reset()
 			if !d.stay(ctx, s, lost) {
 				return
 			}
@@ -215,10 +224,12 @@ func (d *Daemon) belong(ctx context.Context, end context.CancelCauseFunc) {
 				phase = status.Refusing
 			}
 			d.setPhase(phase, err.Error())
-			d.log.Warn("not a member", zap.Error(err))
+			if warn.due(time.Now()) {
+				d.log.Warn("not a member", zap.Error(err), zap.Duration("next_warning_in", warn.every))
+			}
 		case byMembers(err) && d.refused(&r, err, joined):
 		default:
-			end(fmt.Errorf("joining the cluster: %w", err))
+			end(fmt.Errorf("joining the cluster: %w%s", err, whatToDo(err)))
 			return
 		}
 		select {
@@ -274,7 +285,7 @@ func (d *Daemon) stay(ctx context.Context, s member.Session, lost <-chan error) 
 	d.mu.Lock()
 	d.session, d.state, d.rebuild = s, s.State(), true
 	d.mu.Unlock()
-	d.setPhase(status.Connecting, "")
+	d.connecting(status.Loading)
 	d.event(status.Info, fmt.Sprintf("joined as %v", s.Self()))
 	d.poke()
 	again := false

@@ -37,6 +37,37 @@ func (r *refusal) waits(now time.Time, lease time.Duration) (again, first bool) 
 // forget is for what says nothing of the members: leases begin anew when etcd comes back.
 func (r *refusal) forget() { r.until = time.Time{} }
 
+// whatToDo about a refusal that is final.
+func whatToDo(err error) string {
+	switch {
+	case errors.Is(err, member.ErrTaken):
+		return "; give this node another node.id, or -1 for a free one, or stop that member"
+	case errors.Is(err, member.ErrBuild):
+		return "; use the same build of drtmd on every node"
+	}
+	return ""
+}
+
+// pace bounds how often something is said: at once, then after waits that double.
+type pace struct {
+	least, most time.Duration
+	every       time.Duration // the wait until next; 0 before the first
+	next        time.Time
+}
+
+// due reports whether to say it now.
+func (p *pace) due(now time.Time) bool {
+	if now.Before(p.next) {
+		return false
+	}
+	p.every = min(max(2*p.every, p.least), p.most)
+	p.next = now.Add(p.every)
+	return true
+}
+
+// reset is for when it is over.
+func (p *pace) reset() { p.every, p.next = 0, time.Time{} }
+
 // refused says what a refused node waits for, in status and once in the log, and reports whether it
 // tries again.
 func (d *Daemon) refused(r *refusal, err error, joined bool) bool {
@@ -47,8 +78,8 @@ func (d *Daemon) refused(r *refusal, err error, joined bool) bool {
 	if !again {
 		return false
 	}
-	text := fmt.Sprintf("%v; if that member is dead, its lease ends by itself: waits for up to %v", err,
-		d.lease()+leaseMargin)
+	text := fmt.Sprintf("%v; if that member is dead, its lease ends by itself: waits for up to %v%s", err,
+		d.lease()+leaseMargin, whatToDo(err))
 	phase := status.Joining
 	if joined {
 		phase = status.Refusing

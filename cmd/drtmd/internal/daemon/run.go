@@ -26,6 +26,7 @@ type run struct {
 	name   string
 	cancel context.CancelCauseFunc
 	ended  chan struct{}
+	once   sync.Once // closes ended
 }
 
 // stop ends the run early, with a report.
@@ -46,6 +47,7 @@ func (d *Daemon) Run(ctx context.Context, q *pb.RunRequest, send func(*pb.RunEve
 	if err != nil {
 		return err
 	}
+	defer r.cancel(nil)
 	defer d.endRun(r)
 	next, err := d.claim(s, r.name)
 	if err != nil {
@@ -87,7 +89,16 @@ func (d *Daemon) Run(ctx context.Context, q *pb.RunRequest, send func(*pb.RunEve
 		}
 		err = errors.Join(cause, err)
 	}
-	return d.report(res, err, out)
+	done, err := d.report(res, err, out)
+	if err != nil {
+		return err
+	}
+	if !d.stops() { // or whoever waits for the run's end ends this call with it
+		d.endRun(r)
+		d.awaitServing(ctx, r, res != nil && res.Lost == nil, out)
+	}
+	out.tell(&pb.RunEvent{Event: &pb.RunEvent_Done{Done: done}})
+	return out.err
 }
 
 // sender sends events from one goroutine at a time, until the caller is gone.
@@ -125,7 +136,10 @@ func (d *Daemon) beginRun(ctx context.Context) (context.Context, *run, error) {
 
 // endRun lets the steward build the plane that serves again.
 func (d *Daemon) endRun(r *run) {
-	r.cancel(nil)
+	r.once.Do(func() { d.forgetRun(r) })
+}
+
+func (d *Daemon) forgetRun(r *run) {
 	d.mu.Lock()
 	d.run = nil
 	if d.shards.Run == r.name || d.state.Shards.Run == r.name {
@@ -176,8 +190,8 @@ func (d *Daemon) claim(s member.Session, name string) (*member.ShardMap, error) 
 	}
 }
 
-// report sends the history and the result.
-func (d *Daemon) report(res *load.Result, runErr error, out *sender) error {
+// report sends the history, and gives the result.
+func (d *Daemon) report(res *load.Result, runErr error, out *sender) (*pb.Done, error) {
 	done := &pb.Done{}
 	if runErr != nil {
 		done.Error = runErr.Error()
@@ -187,12 +201,12 @@ func (d *Daemon) report(res *load.Result, runErr error, out *sender) error {
 		if res.History != nil {
 			err := d.sendHistory(res, out)
 			if err := errors.Join(err, res.History.Close()); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		b, err := json.Marshal(res)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		done.ResultJson = b
 	}
@@ -201,8 +215,7 @@ func (d *Daemon) report(res *load.Result, runErr error, out *sender) error {
 	} else {
 		d.event(status.Info, "the run has ended")
 	}
-	out.tell(&pb.RunEvent{Event: &pb.RunEvent_Done{Done: done}})
-	return out.err
+	return done, out.err
 }
 
 // sendHistory sends the joined history as a file.

@@ -90,7 +90,7 @@ func problemOf(c *status.Cluster) string {
 			c.State.Pending.Epoch)
 	}
 	for _, n := range c.Nodes {
-		if n.Phase == status.Connecting && n.Reason != "" {
+		if n.Phase == status.Connecting && n.Wait == "" {
 			return fmt.Sprintf("node %d (%s) is connecting: %s", n.Member.Node, n.Member.Name, n.Reason)
 		}
 		if n.Phase != status.Gone && len(n.Degraded) > 0 {
@@ -116,7 +116,7 @@ func serves(c *status.Cluster) bool {
 // ownStatus is what this node says of itself.
 func (d *Daemon) ownStatus(ctx context.Context) status.Node {
 	d.mu.Lock()
-	n := status.Node{Phase: d.phase, Reason: d.reason, Epoch: d.state.Active.Epoch,
+	n := status.Node{Phase: d.phase, Reason: d.reason, Wait: d.wait, Epoch: d.state.Active.Epoch,
 		HoldsEtcd: d.embeds, Degraded: slices.Clone(d.degraded), SlowDisk: d.slowDisk, Device: d.device}
 	down := d.portDown
 	if down != "" {
@@ -242,6 +242,9 @@ func (d *Daemon) otherStatus(ctx context.Context) []status.Node {
 		n, ok := c.nodes[m.Node]
 		return !ok || !n.Member.Same(m)
 	})
+	for _, n := range c.nodes { // who becomes ready is asked until it is
+		news = news || n.Phase != status.Ready && n.Phase != status.Gone
+	}
 	if news || time.Since(c.at) >= cacheTime {
 		d.askOthers(ctx, c, others)
 		c.at = time.Now()

@@ -82,7 +82,7 @@ func (d *Daemon) enterNew(ctx context.Context, s member.Session, v member.ShardV
 	if v <= now {
 		return fmt.Errorf("%w: open for shard map %d, the plane is of %d", member.ErrStale, v, now)
 	}
-	d.setPhase(status.Connecting, "") // loading may take long, and nothing is served meanwhile
+	d.connecting(status.Loading) // loading may take long, and nothing is served meanwhile
 	return nil
 }
 
@@ -137,7 +137,7 @@ func (d *Daemon) did(v member.ShardVersion, r *load.Request, err error) {
 		d.event(level, fmt.Sprintf("%s: %v", r.Step, err))
 	case err != nil:
 	case r.Step == load.StepOpen:
-		d.setPhase(status.Connecting, "")
+		d.connecting(status.Loading)
 	case r.Step == load.StepGo:
 		if i := d.part.Info(); i != nil && i.Open && i.Fenced == nil {
 			d.serve()
@@ -145,6 +145,6 @@ func (d *Daemon) did(v member.ShardVersion, r *load.Request, err error) {
 	case r.Step == load.StepStart:
 		d.setPhase(status.Running, "")
 	case r.Step == load.StepFinish, r.Step == load.StepQuit:
-		d.setPhase(status.Connecting, "the run has ended; the tables are being loaded again")
+		d.connecting(status.Reloading)
 	}
 }

@@ -243,7 +243,7 @@ func (d *Daemon) waiting(st *member.State, running bool) {
 		return
 	}
 	if running && !slices.ContainsFunc(st.Shards.Primary, self.Self().Same) {
-		d.setPhase(status.Connecting, "waits for the end of run "+st.Shards.Run)
+		d.connecting(status.OtherRun)
 	}
 }
 

@@ -23,14 +23,15 @@ type Cluster struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// Unready is the first node that should serve and does not: one that is neither ready nor running,
-// former members left out. nil: all serve.
+// Unready is the first node that should serve and does not: one that is neither ready nor running nor
+// loads its tables again after a run, former members left out. nil: all serve.
 func (c *Cluster) Unready() *Node {
 	v := c.State.Newest()
 	for i := range c.Nodes {
 		n := &c.Nodes[i]
 		former := n.Phase == Gone && !v.Has(n.Member)
-		if n.Phase != Ready && n.Phase != Running && !former {
+		again := n.Phase == Connecting && n.Wait == Reloading
+		if n.Phase != Ready && n.Phase != Running && !again && !former {
 			return n
 		}
 	}
@@ -58,10 +59,21 @@ const (
 	Gone       Phase = "gone"       // a former member that does not answer
 )
 
+// Wait is what a node that is connecting waits for although nothing is wrong. It ends by itself.
+type Wait string
+
+// Waits.
+const (
+	Loading   Wait = "loading"   // its tables, and connections
+	Reloading Wait = "reloading" // the same, again after a run
+	OtherRun  Wait = "run"       // the end of a run without this node
+)
+
 // Node is what a daemon says of itself.
 type Node struct {
 	Member member.Member `json:"member"`
 	Phase  Phase         `json:"phase"`
+	Wait   Wait          `json:"wait,omitempty"`
 	// Reason of a phase that is not ready, or why the node does not answer, in words.
 	Reason    string       `json:"reason,omitempty"`
 	PID       int          `json:"pid,omitempty"`

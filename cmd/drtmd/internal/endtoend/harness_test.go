@@ -29,6 +29,11 @@ const asCommand = "DRTMD_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
+		if file := os.Getenv(slowSync); file != "" && os.Args[1] == "embedded-etcd" {
+			if err := slowSyncs(file); err != nil {
+				_ = os.WriteFile(file+noSlowSync, []byte(err.Error()), 0o600) // the test then fails
+			}
+		}
 		os.Exit(cli.Main(os.Args[1:], os.Stdout, os.Stderr))
 	}
 	goleak.VerifyTestMain(m)

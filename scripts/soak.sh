@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # soak.sh: searches long for what the normal tests find only by luck: a cluster of daemons that is
-# disturbed for 10 minutes (DRTMD_SOAK_TIME) and must neither leak nor leave a run stuck, every fuzz
-# target, the simulator's scenarios of protocols with 100,000 seeds each (DRTMD_SOAK_SEEDS), then
+# disturbed for 10 minutes (DRTMD_SOAK_TIME) and must neither leak nor leave a run stuck, 2,000 damaged
+# files of etcd (DRTMD_SOAK_DAMAGES), every fuzz target, the simulator's scenarios of protocols with 100,000 seeds each (DRTMD_SOAK_SEEDS), then
 # the stress tests again and again, plain and under the race detector.
 #
 # Usage: scripts/soak.sh [TIME]     TIME for each fuzz target and each kind of stress; default 5m
@@ -64,11 +64,19 @@ daemons() {
     -run '^TestSoakOfDaemons$' ./cmd/drtmd/internal/endtoend
 }
 
+# damages N: N files of etcd's damaged at random, each of which must be said in one line or do no harm.
+damages() {
+  say "$1 files of the embedded etcd are damaged"
+  DRTMD_TEST_DAMAGE=$1 scripts/go test -count=1 -timeout 3h -run '^TestDamagedFilesAreSaidInOneLine$' \
+    ./proto/member/etcdmember
+}
+
 main() {
   [[ ${1:-} != --help ]] || { print_help "$0" && exit 0; }
   local time package name targets
   time=$(seconds "${1:-5m}")
   daemons "${DRTMD_SOAK_TIME:-10m}"
+  damages "${DRTMD_SOAK_DAMAGES:-2000}"
   targets=$(fuzz_targets)
   [[ -n $targets ]] || say "there is no fuzz target"
   while read -r package name; do

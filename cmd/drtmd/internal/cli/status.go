@@ -26,8 +26,8 @@ does not answer).
 
 --json prints the same for programs, schema ` + status.Schema + `: docs/STATUS.md.
 
-Exit codes: 0 every member is ready or running, 1 something is wrong or nobody answers, 2 wrong command
-line, 130 interrupted.`
+Exit codes: 0 every member is ready or running, or loads its tables again after a run, 1 something is
+wrong or nobody answers, 2 wrong command line, 130 interrupted.`
 
 const statusExample = `  drtmd status
   drtmd status --cluster 10.0.0.1:7440 --ca ca.pem --cert me.pem --key me.key

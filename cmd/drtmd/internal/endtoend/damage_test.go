@@ -72,7 +72,7 @@ func TestDamagedStateOfANode(t *testing.T) {
 		words []string // nil: it serves
 	}{
 		{"noise in the database", func(dir string) {
-			overwrite(filepath.Join(dir, "etcd", "member", "snap", "db"), noise(4096), 3*4096)
+			overwrite(filepath.Join(dir, "etcd", "member", "snap", "db"), noise(16*4096), 2*4096)
 		}, []string{"etcd", "damaged", "move ", "start again"}},
 		{"a database of zeros", func(dir string) {
 			overwrite(filepath.Join(dir, "etcd", "member", "snap", "db"), make([]byte, 8*4096), 0)

@@ -141,6 +141,17 @@ func TestDrainSaysThatANodeHasEndedWhenItHas(t *testing.T) {
 	l := newLab(t)
 	l.cluster(2)
 	n := l.nodes[1]
+	// A client that no longer listens holds up the end of the control plane: the preface of HTTP/2 with
+	// empty settings, and no word after that.
+	deaf, err := net.Dial("tcp", n.control)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer deaf.Close()
+	if _, err := io.WriteString(deaf, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00"+
+		"\x00\x00\x00\x00"); err != nil {
+		t.Fatal(err)
+	}
 	c := command(t.Context(), nil, "drain", "--cluster", n.control)
 	out, err := c.StdoutPipe()
 	if err != nil {

@@ -42,7 +42,7 @@
 // # Bounds
 //
 // Up to 2^29 transactions and 2^32 operations. Memory is about 32 bytes for a transaction, 48 for
-// an operation while they are sorted, 4 for an edge, of which an operation makes about two, and up to
-// 66 for a key that tables held.
+// an operation while they are sorted, 4 for an edge, of which an operation makes about two, and
+// about 110 for a key that tables held: see Need.
 // Everything runs on the caller's goroutine; nothing depends on time, chance or the order of a map.
 package check

@@ -220,6 +220,7 @@ func benchmark(b *testing.B, n int, lost bool) {
 	b.ReportMetric(float64(r.Operations)/float64(n), "ops/txn")
 	b.ReportMetric(float64(info.Size())/float64(n), "file-B/txn")
 	b.ReportMetric(peakBytes()/(1<<30), "peak-GiB")
+	b.ReportMetric(float64(Need(saved))/(1<<30), "need-GiB")
 	if err := saved.Close(); err != nil {
 		b.Error(err)
 	}

@@ -74,7 +74,7 @@ type benchFlags struct {
 	processes, join                         int
 	duration, warmup                        time.Duration
 	transport, device, runDir, preset, cost string
-	seed                                    uint64
+	seed, checkMemory                       uint64
 	sampleEvery, yieldEvery                 int
 	check, list                             bool
 	json, history, report                   string
@@ -139,6 +139,7 @@ func (p *benchFlags) register(c *cobra.Command) {
 	f.DurationVar(&p.leaseReadOnly, "lease-read-only", 0, "`TIME` that one of a read-only "+
 		"transaction lasts (drtm); default 1ms, more where a round trip is long or clocks differ")
 	f.BoolVar(&p.check, "check", false, "record the run and prove it strictly serializable")
+	f.Uint64Var(&p.checkMemory, "check-memory", 0, checkMemoryUsage)
 	f.StringVar(&p.history, "history", "", "save what was recorded to `FILE`")
 	f.StringVar(&p.json, "json", "", "write the report as JSON (schema "+report.BenchSchema+
 		") to `FILE`; - is the standard output, without the text")

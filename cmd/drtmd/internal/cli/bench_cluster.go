@@ -53,6 +53,8 @@ func (r *benchRun) loadCluster(ctx context.Context, progress func(load.Progress)
 	})
 	defer stop()
 	recorded := false
+	expand := control.Expand(file)
+	defer func() { _ = expand.Close() }() // what matters of it is looked at below
 	done, err := r.client.Run(context.WithoutCancel(ctx),
 		&pb.RunRequest{PlanJson: string(plan)},
 		func(e *pb.RunEvent) error {
@@ -60,10 +62,14 @@ func (r *benchRun) loadCluster(ctx context.Context, progress func(load.Progress)
 			case e.GetProgress() != nil:
 				progress(progressOf(e.GetProgress()))
 			case e.GetNotice() != nil:
-				r.log.Warn(e.GetNotice().Text)
+				if e.GetNotice().Level == "info" {
+					r.log.Info(e.GetNotice().Text)
+				} else {
+					r.log.Warn(e.GetNotice().Text)
+				}
 			case e.GetHistory() != nil:
 				recorded = true
-				_, err := file.Write(e.GetHistory().Data)
+				_, err := expand.Write(e.GetHistory().Data)
 				return err
 			}
 			return nil
@@ -79,6 +85,9 @@ func (r *benchRun) loadCluster(ctx context.Context, progress func(load.Progress)
 		return nil, fmt.Errorf("the result cannot be read: %w", err)
 	}
 	if recorded {
+		if err := expand.Close(); err != nil {
+			return nil, fmt.Errorf("the history that the cluster sent: %w", err)
+		}
 		name := fmt.Sprintf("/proc/self/fd/%d", file.Fd())
 		if res.History, err = history.Open(name); err != nil {
 			return nil, err

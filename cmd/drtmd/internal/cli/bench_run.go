@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/term"
 
 	"drtmd/cmd/drtmd/internal/load"
 	"drtmd/cmd/drtmd/internal/report"
 	"drtmd/proto/check"
+	"drtmd/proto/history"
 	"drtmd/proto/node"
 )
 
@@ -91,14 +91,15 @@ func (r *benchRun) examine(ctx context.Context, doc *report.Bench, res *load.Res
 	if !r.flags.check || res.History == nil {
 		return violated, nil
 	}
-	if res.History.Txns() > manyTxns {
-		r.log.Info("checking", zap.Uint64("transactions", res.History.Txns()))
-	}
 	if ctx.Err() != nil {
 		// An interrupted run is checked all the same, unless it is interrupted again.
 		ctx = context.WithoutCancel(ctx)
 	}
-	doc.Check, err = check.History(ctx, res.History, check.Options{UserAborts: true})
+	c := checking{log: r.log, terminal: r.terminal(), most: r.flags.checkMemory}
+	doc.Check, err = c.run(ctx, res.History, check.Options{UserAborts: true})
+	if e := (*tooLargeError)(nil); errors.As(err, &e) {
+		return violated, errors.Join(err, r.keep(doc, res.History, e))
+	}
 	if err != nil {
 		return violated, fmt.Errorf("check: %w", err)
 	}
@@ -108,8 +109,21 @@ func (r *benchRun) examine(ctx context.Context, doc *report.Bench, res *load.Res
 	return violated, nil
 }
 
-// manyTxns take a while to check.
-const manyTxns = 1_000_000
+// keep saves a history that is too large to be checked, unless it is saved already.
+func (r *benchRun) keep(doc *report.Bench, h *history.History, e *tooLargeError) error {
+	if e.saved = doc.History; e.saved != "" {
+		return nil
+	}
+	f, err := os.CreateTemp("", "drtmd-bench-*.hist")
+	if err != nil {
+		return fmt.Errorf("the history is lost: %w", err)
+	}
+	if err := errors.Join(f.Close(), h.WriteFile(f.Name())); err != nil {
+		return fmt.Errorf("the history is lost: %w", errors.Join(err, os.Remove(f.Name())))
+	}
+	e.saved, doc.History = f.Name(), f.Name()
+	return nil
+}
 
 // open builds the cluster.
 func (r *benchRun) open(ctx context.Context) (*node.Cluster, error) { return r.openPart(ctx, nil) }
@@ -253,14 +267,8 @@ const (
 	lineInterval = 2 * time.Second
 )
 
-// terminal is stderr, if that is one for people.
-func (r *benchRun) terminal() *os.File {
-	f, ok := r.stderr.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) || r.logFormat == "json" {
-		return nil
-	}
-	return f
-}
+// clearLine empties the line of a terminal.
+const clearLine = "\r\x1b[K"
 
 func (r *benchRun) interval() time.Duration {
 	if r.terminal() != nil {
@@ -280,7 +288,6 @@ func (r *benchRun) progress() (show func(load.Progress), finish func()) {
 	if f == nil {
 		return func(p load.Progress) { r.log.Info(line(p)) }, func() {}
 	}
-	const clearLine = "\r\x1b[K"
 	return func(p load.Progress) { fmt.Fprint(f, clearLine+line(p)) },
 		func() { fmt.Fprint(f, clearLine) }
 }

@@ -9,9 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
-	"go.uber.org/zap"
 	"golang.org/x/term"
 
 	"drtmd/cmd/drtmd/internal/report"
@@ -41,7 +39,10 @@ const checkExample = `  drtmd bench --duration 2s --history run.hist
   drtmd check run.hist`
 
 // checkFlags are the flags as given.
-type checkFlags struct{ json, userAborts bool }
+type checkFlags struct {
+	json, userAborts bool
+	memory           uint64 // MiB
+}
 
 func (a *app) checkCommand() *cobra.Command {
 	p := &checkFlags{}
@@ -63,6 +64,7 @@ func (a *app) checkCommand() *cobra.Command {
 	}
 	f := c.Flags()
 	f.BoolVar(&p.json, "json", false, "print JSON (schema "+CheckSchema+")")
+	f.Uint64Var(&p.memory, "check-memory", 0, checkMemoryUsage)
 	f.BoolVar(&p.userAborts, "user-aborts", true, "check what user-aborted transactions read")
 	return c
 }
@@ -90,10 +92,8 @@ func (a *app) checkFile(ctx context.Context, path string, p *checkFlags) error {
 	d := checkDocument{Schema: CheckSchema, File: path, Nodes: h.Nodes(), Recorded: h.Txns(),
 		UserAborts: p.userAborts, format: h.Format()}
 	start := time.Now()
-	progress, finish := a.checkProgress()
-	d.Result, err = check.History(ctx, h,
-		check.Options{UserAborts: p.userAborts, Progress: progress})
-	finish()
+	c := checking{log: a.log, terminal: a.terminal(), most: p.memory}
+	d.Result, err = c.run(ctx, h, check.Options{UserAborts: p.userAborts})
 	if err = errors.Join(err, h.Close()); err != nil {
 		return err
 	}
@@ -163,35 +163,11 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// checkProgress shows a bar for each phase on a terminal, and a line now and then otherwise.
-func (a *app) checkProgress() (show func(p check.Phase, done, total uint64), finish func()) {
+// terminal is stderr, if that is one for people.
+func (a *app) terminal() *os.File {
 	f, ok := a.stderr.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) || a.logFormat == "json" {
-		last := time.Now()
-		return func(p check.Phase, done, total uint64) {
-			if time.Since(last) >= progressInterval {
-				last = time.Now()
-				a.log.Info("checking: "+p.String(), zap.Uint64("done", done),
-					zap.Uint64("of", total))
-			}
-		}, func() {}
+		return nil
 	}
-	var bar *progressbar.ProgressBar
-	var phase check.Phase
-	finish = func() {
-		if bar != nil {
-			_ = bar.Clear() // only a terminal
-		}
-	}
-	return func(p check.Phase, done, total uint64) {
-		if p != phase {
-			finish()
-			phase = p
-			bar = progressbar.NewOptions64(int64(max(total, 1)),
-				progressbar.OptionSetWriter(f), progressbar.OptionSetDescription(p.String()),
-				progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond),
-				progressbar.OptionSetWidth(24))
-		}
-		_ = bar.Set64(int64(done))
-	}, finish
+	return f
 }

@@ -196,6 +196,16 @@ func (c *Client) Do(ctx context.Context, v member.ShardVersion, request []byte) 
 
 // History writes what the run of a version has recorded at the daemon to w.
 func (c *Client) History(ctx context.Context, v member.ShardVersion, w io.Writer) error {
+	e := Expand(w)
+	if err := c.history(ctx, v, e); err != nil {
+		_ = e.Close() // cut short, of course
+		return err
+	}
+	return e.Close()
+}
+
+// history writes that as it travels.
+func (c *Client) history(ctx context.Context, v member.ShardVersion, w io.Writer) error {
 	caller := c.o.Caller()
 	ctx, cancel := context.WithCancel(caller.attach(ctx))
 	defer cancel()

@@ -75,8 +75,11 @@ func (p *planeService) Do(ctx context.Context, r *pb.StepRequest) (*pb.StepReply
 
 func (p *planeService) History(r *pb.HistoryRequest,
 	stream grpc.ServerStreamingServer[pb.HistoryChunk]) error {
-	return p.s.o.Backend.History(stream.Context(), member.ShardVersion(r.ShardVersion),
-		Chunks(func(b []byte) error { return stream.Send(&pb.HistoryChunk{Data: b}) }))
+	z := Compress(Chunks(func(b []byte) error { return stream.Send(&pb.HistoryChunk{Data: b}) }))
+	if err := p.s.o.Backend.History(stream.Context(), member.ShardVersion(r.ShardVersion), z); err != nil {
+		return err
+	}
+	return z.Close()
 }
 
 func (p *planeService) Time(context.Context, *pb.TimeRequest) (*pb.TimeReply, error) {

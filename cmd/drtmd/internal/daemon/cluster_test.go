@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -36,8 +37,14 @@ func TestAClusterFormsAndRunsABenchmarkThatIsStrictlySerializable(t *testing.T) 
 		t.Error("nothing was committed")
 	}
 	file := filepath.Join(w.dir, "run.hist")
-	if err := os.WriteFile(file, o.history, 0o600); err != nil {
+	var sent bytes.Buffer
+	expand := control.Expand(&sent)
+	_, err := expand.Write(o.history)
+	if err := errors.Join(err, expand.Close(), os.WriteFile(file, sent.Bytes(), 0o600)); err != nil {
 		t.Fatal(err)
+	}
+	if 5*len(o.history) > 4*sent.Len() {
+		t.Errorf("a history of %d bytes travelled as %d", sent.Len(), len(o.history))
 	}
 	h, err := history.Open(file)
 	if err != nil {
@@ -50,6 +57,10 @@ func TestAClusterFormsAndRunsABenchmarkThatIsStrictlySerializable(t *testing.T) 
 	r, err := check.History(context.Background(), h, check.Options{UserAborts: true})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if r.InitialKeys == nil || *r.InitialKeys == 0 || r.FinalKeys == nil ||
+		*r.FinalKeys != *r.InitialKeys || !r.CountedVersions {
+		t.Errorf("what the tables of the cluster held was not compared: %+v", r)
 	}
 	if r.Verdict != check.Serializable {
 		t.Errorf("verdict %v", r.Verdict)

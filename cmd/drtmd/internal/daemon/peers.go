@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 
@@ -124,13 +125,15 @@ type peer struct {
 	version member.ShardVersion
 	self    bool
 	gone    chan struct{}
+	fetched *transfer // of what all of them recorded; nil: not to be told
 }
 
 // peersOf are the primaries of a shard map. stop forgets them.
-func (d *Daemon) peersOf(m member.ShardMap) (list []load.Peer, stop func()) {
+func (d *Daemon) peersOf(m member.ShardMap, fetched *transfer) (list []load.Peer, stop func()) {
 	var stops []func()
 	for _, x := range m.Primary {
-		p := &peer{d: d, m: x, version: m.Version, self: x.Same(m.Leader), gone: make(chan struct{})}
+		p := &peer{d: d, m: x, version: m.Version, self: x.Same(m.Leader), gone: make(chan struct{}),
+			fetched: fetched}
 		stops = append(stops, d.onGone(x, func() { close(p.gone) }))
 		list = append(list, p)
 	}
@@ -171,7 +174,7 @@ func (p *peer) Do(ctx context.Context, r *load.Request) (*load.Answer, error) {
 		return nil, fmt.Errorf("its answer cannot be read: %w", err)
 	}
 	if a.Recorded {
-		err = p.fetch(ctx, r.History)
+		err = p.fetch(ctx, r.History, a.RecordedBytes)
 	}
 	return a, err
 }
@@ -190,19 +193,24 @@ func (p *peer) refusal(err error) error {
 	return &load.Refusal{Text: err.Error()}
 }
 
-// fetch writes the history into a file.
-func (p *peer) fetch(ctx context.Context, file string) (err error) {
+// fetch writes the history into a file of so many bytes.
+func (p *peer) fetch(ctx context.Context, file string, bytes int64) (err error) {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
+	var w io.Writer = f
+	if p.fetched != nil {
+		p.fetched.expect(bytes)
+		w = p.fetched.writer(f)
+	}
 	if p.self {
-		return p.d.History(ctx, p.version, f)
+		return p.d.History(ctx, p.version, w)
 	}
 	c, err := p.d.client(p.m.Control)
 	if err != nil {
 		return err
 	}
-	return c.History(ctx, p.version, f)
+	return c.History(ctx, p.version, w)
 }

@@ -64,9 +64,9 @@ func (d *Daemon) Run(ctx context.Context, q *pb.RunRequest, send func(*pb.RunEve
 	}
 	d.event(status.Info, fmt.Sprintf("leads run %s: %s, %s on %d nodes", r.name, plan.Workload,
 		plan.Protocol, plan.Nodes))
-	list, stop := d.peersOf(*next)
-	defer stop()
 	out := &sender{send: send}
+	list, stop := d.peersOf(*next, newTransfer("collecting what the nodes recorded", out.info))
+	defer stop()
 	o := load.PeerOptions{Options: plan.Options(cfg.Workload), Nodes: plan.Nodes, Peers: list,
 		Plan: plan, Run: r.name, Machine: d.machine, Leader: d.control,
 		Names: node.Names(cfg.Workload), TempDir: d.tempDir,
@@ -114,6 +114,11 @@ func (s *sender) tell(e *pb.RunEvent) {
 	if s.err == nil {
 		s.err = s.send(e)
 	}
+}
+
+// info tells the user something.
+func (s *sender) info(text string) {
+	s.tell(&pb.RunEvent{Event: &pb.RunEvent_Notice{Notice: &pb.Notice{Level: "info", Text: text}}})
 }
 
 // beginRun makes this daemon's run, if it has none.
@@ -218,15 +223,22 @@ func (d *Daemon) report(res *load.Result, runErr error, out *sender) (*pb.Done, 
 	return done, out.err
 }
 
-// sendHistory sends the joined history as a file.
+// sendHistory sends the joined history as a file, compressed.
 func (d *Daemon) sendHistory(res *load.Result, out *sender) (err error) {
 	name := filepath.Join(d.tempDir, "joined.hist")
 	if err := res.History.WriteFile(name); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.Remove(name)) }()
-	return copyFile(control.Chunks(func(b []byte) error {
+	i, err := os.Stat(name)
+	if err != nil {
+		return err
+	}
+	z := control.Compress(control.Chunks(func(b []byte) error {
 		out.tell(&pb.RunEvent{Event: &pb.RunEvent_History{History: &pb.HistoryChunk{Data: b}}})
 		return out.err
-	}), name)
+	}))
+	t := newTransfer("sending the history", out.info)
+	t.expect(i.Size())
+	return errors.Join(copyFile(t.writer(z), name), z.Close())
 }

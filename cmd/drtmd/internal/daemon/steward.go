@@ -261,7 +261,7 @@ func (d *Daemon) build(ctx context.Context, s member.Session, st *member.State) 
 	d.claimed = next.Version
 	d.mu.Unlock()
 	plan := d.servingPlan(len(next.Primary))
-	list, stop := d.peersOf(next)
+	list, stop := d.peersOf(next, nil)
 	defer stop()
 	return load.BuildPeers(ctx, load.PeerOptions{Nodes: plan.Nodes, Peers: list, Plan: plan,
 		Machine: d.machine, Leader: d.control, TempDir: d.tempDir})

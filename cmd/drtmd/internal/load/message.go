@@ -55,6 +55,8 @@ type Answer struct {
 	Final     workload.Quantities `json:"final"`
 	Did       workload.Ledger     `json:"did"`
 	Recorded  bool                `json:"recorded,omitempty"`
+	// RecordedBytes are those of the file with what was recorded.
+	RecordedBytes int64 `json:"recorded_bytes,omitempty"`
 }
 
 // talk is one side of the conversation of a supervisor with a process: JSON, one value after the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
@@ -319,7 +320,15 @@ func (s *local) answerTotals(ctx context.Context, file string) (*Answer, error) 
 		return a, nil
 	}
 	a.Recorded = true
-	return a, errors.Join(x.history.WriteFile(file), x.history.Close())
+	if err := errors.Join(x.history.WriteFile(file), x.history.Close()); err != nil {
+		return nil, err
+	}
+	i, err := os.Stat(file)
+	if err != nil {
+		return nil, err
+	}
+	a.RecordedBytes = i.Size()
+	return a, nil
 }
 
 func (p *Part) stopSilence() {

@@ -3,7 +3,7 @@ package check
 import "drtmd/proto/history"
 
 // Need is about how many bytes of memory the check of a history takes, beside those that hold the
-// history: the greater of what sorting takes and of what the graph takes, and a quarter for the
+// history: the greater of what sorting takes and of what the graph takes, and two fifths for the
 // collector and for keys that transactions insert. The benchmarks of this package print it beside what
 // they took.
 func Need(h *history.History) uint64 {
@@ -13,13 +13,14 @@ func Need(h *history.History) uint64 {
 		keyBytes  = 110 // dictionary with its slots, first, two contents, and what they outgrew
 		edgeBytes = 4
 		linkBytes = 12 + 3*4 // of two chains each: ends, starts, free; and what orders the nodes
+		sortBytes = 2 * 16   // while a chain is made
 	)
 	txns, ops := h.Txns(), h.Ops()
 	keys := max(h.Keys(history.Initial), h.Keys(history.Final))
 	sorting := 2 * opBytes * ops
-	graph := (opBytes+2*edgeBytes)*ops + (8+2*linkBytes+3*4+2*4)*txns
+	graph := (opBytes+2*edgeBytes)*ops + (8+2*linkBytes+sortBytes+3*4+2*4)*txns
 	need := txnBytes*txns + keyBytes*keys + max(sorting, graph)
-	return need + need/4
+	return need + need*2/5
 }
 
 // Fraction is about which part of a check is done, 0..1, when a phase has done so much of its total.

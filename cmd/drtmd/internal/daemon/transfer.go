@@ -15,6 +15,7 @@ const transferEvery = 2 * time.Second
 type transfer struct {
 	what string
 	tell func(string)
+	now  func() time.Time
 
 	mu       sync.Mutex // guards what follows
 	done, of int64      // bytes
@@ -23,7 +24,7 @@ type transfer struct {
 }
 
 func newTransfer(what string, tell func(string)) *transfer {
-	return &transfer{what: what, tell: tell}
+	return &transfer{what: what, tell: tell, now: time.Now}
 }
 
 // expect adds bytes that will come.
@@ -31,7 +32,7 @@ func (t *transfer) expect(n int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.begin.IsZero() {
-		t.begin = time.Now()
+		t.begin = t.now()
 		t.last = t.begin
 	}
 	t.of += n
@@ -42,7 +43,7 @@ func (t *transfer) came(n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.done += int64(n)
-	now := time.Now()
+	now := t.now()
 	if t.done == 0 || now.Sub(t.last) < transferEvery {
 		return
 	}

@@ -3,6 +3,7 @@ package proto
 import (
 	"encoding/binary"
 	"errors"
+	"time"
 
 	"drtmd/store/layout"
 	"drtmd/verbs"
@@ -23,7 +24,8 @@ type Debt struct {
 	Unlock uint64 // the state word without it
 	// Entry is the entry with the update, as layout has it; nil: there is none to write.
 	Entry []byte
-	Value bool // the value belongs to the update; not so for a deletion
+	Value bool          // the value belongs to the update; not so for a deletion
+	Since time.Duration // it is owed; on the engine's clock
 }
 
 // Debts are those of an engine; all of it belongs to the engine's worker.

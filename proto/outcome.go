@@ -34,7 +34,7 @@ const (
 	ReasonStale                         // a cached location was out of date
 	ReasonPlan                          // a reconnaissance no longer holds
 	ReasonUnreachable                   // a node did not answer
-	ReasonOrphaned                      // a record stays locked by a node that died
+	ReasonOrphaned                      // a record stays locked by a node that is gone: see Orphan
 	ReasonFull                          // a table has no room
 	ReasonEnd                           // one past the last
 )

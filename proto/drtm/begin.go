@@ -179,6 +179,7 @@ func (t *tx) judge(it *item, lease time.Duration) (again bool, err error) {
 	old := State(t.batch.Old(it.op))
 	switch {
 	case old == it.word: // the CAS has succeeded
+		e.sightings.Released(it.node, uint64(it.off))
 		if lock {
 			it.hold, it.word = locked, LockedBy(e.cfg.Node, t.ticket)
 		} else {
@@ -190,7 +191,7 @@ func (t *tx) judge(it *item, lease time.Duration) (again bool, err error) {
 		if t.misplaced(it) {
 			return false, t.stale(it)
 		}
-		return false, e.orphans.met(e, it, old)
+		return false, e.met(it, old)
 	case e.expired(old.End()):
 		it.hold, it.word = nothing, old
 		e.hints.saw(it.node, it.off, old)

@@ -60,8 +60,11 @@ type Config struct {
 	// LockWait bounds how long the fallback handler waits for one lock; 0 = DefaultLockWait.
 	LockWait time.Duration
 	// OrphanAfter is how long one and the same lock must have been met again and again until it
-	// is called orphaned; 0 = DefaultOrphanAfter.
+	// is called orphaned, if its holder does not live; 0 = proto.DefaultOrphanAfter.
 	OrphanAfter time.Duration
+	// HolderLives reports whether a machine that holds a lock lives; nil: that is unknown, and
+	// time alone decides. It is called on the worker's thread, and must not wait or allocate.
+	HolderLives func(owner proto.NodeID) bool
 	// LogAhead, if not nil, is given every update of the fallback handler before the first of
 	// them is made, with all locks held and leases confirmed (§7.2). An error aborts.
 	LogAhead func(f *fiber.Fiber, u Update) error
@@ -91,7 +94,6 @@ const (
 	DefaultRegionAborts = 4
 	DefaultAttempts     = 24
 	DefaultLockWait     = 20 * time.Millisecond
-	DefaultOrphanAfter  = 500 * time.Millisecond
 )
 
 // ErrConfig: the configuration cannot work.
@@ -106,7 +108,7 @@ func (c *Config) defaults() {
 	setDefault(&c.RegionAborts, DefaultRegionAborts)
 	setDefault(&c.Attempts, DefaultAttempts)
 	setDefault(&c.LockWait, DefaultLockWait)
-	setDefault(&c.OrphanAfter, DefaultOrphanAfter)
+	setDefault(&c.OrphanAfter, proto.DefaultOrphanAfter)
 	if c.RecorderClock == nil {
 		c.RecorderClock = c.Clock
 	}

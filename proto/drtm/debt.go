@@ -8,7 +8,7 @@ import (
 // owe keeps what could not be done at a record.
 func (e *Engine) owe(it *item, update bool) {
 	d := proto.Debt{Node: it.node, Table: it.table, Key: it.key, Off: uint64(it.off),
-		Word: uint64(it.word), Unlock: uint64(Init), Value: it.is}
+		Word: uint64(it.word), Unlock: uint64(Init), Value: it.is, Since: e.soft}
 	if update {
 		d.Entry = it.image
 	}

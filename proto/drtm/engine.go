@@ -30,7 +30,7 @@ type Engine struct {
 	client    *remote.Client
 	host      host
 	hints     hints
-	orphans   orphans
+	sightings proto.Sightings
 	debts     proto.Debts
 	recording *history.Recorder
 }
@@ -78,6 +78,7 @@ func New(cfg Config) (*Engine, error) {
 	e.bounded, _ = cfg.Clock.(BoundedClock)
 	e.soft, e.softDelta = e.now()
 	e.cfg.Region.Flag = cfg.Worker.RegionFlag()
+	e.sightings.After, e.sightings.Lives = cfg.OrphanAfter, cfg.HolderLives
 	e.hints.init()
 	if err := e.host.init(e); err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package drtm_test
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -107,7 +108,7 @@ func TestOrphanedLocksAreNamed(t *testing.T) {
 						f.Now()-begin)
 				}
 				list := e.Orphans(nil)
-				if len(list) != 1 || list[0].Key != k || list[0].State.Owner() != 2 {
+				if len(list) != 1 || list[0].Key != k || list[0].Owner != 2 {
 					return fmt.Errorf("orphans are %+v", list)
 				}
 				// Everything else goes on.
@@ -115,6 +116,49 @@ func TestOrphanedLocksAreNamed(t *testing.T) {
 					return tx.Write(small, keyOn(1, 2), value(small, 5))
 				})
 			})
+		})
+	}
+}
+
+// TestALockThatALivingHolderKeepsIsWaitedFor: a holder whose thread gets no CPU time for longer than
+// Config.OrphanAfter is slow, not dead. Whoever needs its record tries again until it is given back.
+func TestALockThatALivingHolderKeepsIsWaitedFor(t *testing.T) {
+	for _, owner := range []proto.NodeID{0, 1} {
+		t.Run(fmt.Sprintf("record of node 1, met on node %d", owner), func(t *testing.T) {
+			const after = 2 * time.Millisecond
+			c := start(t, onSim, settings{
+				node: func(cfg *node.Config) { cfg.Nodes = 3 },
+				drtm: func(cfg *drtm.Config) {
+					cfg.OrphanAfter = after
+					cfg.HolderLives = func(proto.NodeID) bool { return true }
+				}})
+			k := keyOn(1, 1)
+			err := c.Start("test", 1, func(f *fiber.Fiber, w *node.Worker, _ int) error {
+				switch w.Node {
+				case 2: // keeps the lock for ten times that long
+					tx, err := w.Engine.Begin(f, declare(writing(small, k)), 0)
+					if err != nil {
+						return err
+					}
+					return errors.Join(f.Sleep(10*after), tx.Rollback())
+				case owner:
+					if err := f.Sleep(after); err != nil {
+						return err
+					}
+					err := do(f, w.Engine, declare(writing(small, k), writing(small, keyOn(1, 2))),
+						func(tx proto.Txn) error { return tx.Write(small, k, value(small, 7)) })
+					waited := w.Engine.Stats().Aborts[proto.ReasonLocked]
+					orphans := w.Engine.(proto.OrphanLister).Orphans(nil)
+					if err != nil || waited == 0 || f.Now() < 10*after || len(orphans) > 0 {
+						return fmt.Errorf("ended with %v after %v, %d times locked, orphans %+v", err,
+							f.Now(), waited, orphans)
+					}
+				}
+				return nil
+			}).Wait(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
 		})
 	}
 }

@@ -86,7 +86,7 @@ func (t *tx) checkState(it *item, s State) error {
 		return nil
 	}
 	if s.Locked() {
-		return t.leave(proto.AbortReason(e.orphans.met(e, it, s)))
+		return t.leave(proto.AbortReason(e.met(it, s)))
 	}
 	if s != Init && writes(it.mode) && !e.expired(s.End()) {
 		return t.leave(proto.ReasonLeased)

@@ -31,12 +31,11 @@ func (e *Engine) Peek(f *fiber.Fiber, table proto.TableID, k proto.Key, dst []by
 	}
 	n := layout.HeaderBytes + len(dst)
 	for range peekLooks {
-		image := t.buffer.mr.Bytes()[:n]
-		whole, err := t.peekOnce(f, table, k, image)
+		it := item{table: table, key: k, image: t.buffer.mr.Bytes()[:n]}
+		whole, err := t.peekOnce(f, &it)
 		if err != nil {
 			return err
 		}
-		it := item{image: image}
 		key, v, s := it.decode()
 		if whole && !s.Locked() {
 			switch layout.Match(uint64(k), key, v) {
@@ -47,6 +46,11 @@ func (e *Engine) Peek(f *fiber.Fiber, table proto.TableID, k proto.Key, dst []by
 				return proto.ErrNotFound
 			}
 		}
+		if s.Locked() && key == uint64(k) {
+			if err := e.met(&it, s); proto.AbortReason(err) == proto.ReasonOrphaned {
+				return err
+			}
+		}
 		if err := f.Yield(); err != nil {
 			return err
 		}
@@ -54,19 +58,20 @@ func (e *Engine) Peek(f *fiber.Fiber, table proto.TableID, k proto.Key, dst []by
 	return proto.Aborting(proto.ReasonConflict)
 }
 
-// peekOnce copies a record into image, and reports whether the copy is of one moment.
-func (t *tx) peekOnce(f *fiber.Fiber, table proto.TableID, k proto.Key, image []byte) (bool,
-	error) {
-	e := t.e
+// peekOnce finds a record, copies it into its image, and reports whether the copy is of one moment.
+func (t *tx) peekOnce(f *fiber.Fiber, it *item) (bool, error) {
+	e, table, k, image := t.e, it.table, it.key, it.image
 	node, err := proto.Home(e.cfg.Placement, table, k, len(e.cfg.Peers))
 	if err != nil {
 		return false, err
 	}
+	it.node = node
 	if node == e.cfg.Node {
 		off, found := e.cfg.Tables[table-1].Find(uint64(k))
 		if !found {
 			return false, proto.ErrNotFound
 		}
+		it.off = off
 		return e.peek(off, image), nil
 	}
 	p := &e.cfg.Peers[node]
@@ -80,6 +85,7 @@ func (t *tx) peekOnce(f *fiber.Fiber, table proto.TableID, k proto.Key, image []
 	case err != nil:
 		return false, unreachable(f, err)
 	}
+	it.off = int(found.Off)
 	// Twice, the second time the header only: see Engine.peek.
 	was := f.Shield() // the buffer is in use until both are done
 	t.batch.Reset()

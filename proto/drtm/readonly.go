@@ -41,7 +41,7 @@ func (t *tx) loadRound(it *item) error {
 		case presence == layout.Stale:
 			it.found = false
 		case s.Locked():
-			return t.e.orphans.met(t.e, it, s)
+			return t.e.met(it, s)
 		default:
 			it.accept(v, presence == layout.Live)
 			return nil

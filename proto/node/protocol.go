@@ -118,6 +118,10 @@ type Env struct {
 	ClockError      time.Duration
 	WorstClockError time.Duration
 	RoundTrip       time.Duration
+	// HolderLives reports whether a member that holds a lock lives: a lock of one that does is never
+	// called orphaned. nil: that is unknown, and time alone decides. It is called on the worker's
+	// thread, and must neither wait nor allocate.
+	HolderLives func(owner proto.NodeID) bool
 	// Recorder takes the history; nil is off. Its times are read from RecorderClock.
 	Recorder      *history.Recorder
 	RecorderClock verbs.Clock

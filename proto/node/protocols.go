@@ -36,7 +36,7 @@ func newTwoPL(cpuLocks bool) func(*Env) (proto.Engine, error) {
 			Port: e.Port, Peers: e.Peers, Tables: e.Specs, Local: e.Tables, Memory: e.Memory,
 			Cache: e.Cache, Placement: e.Placement, Region: e.Region, Scope: e.Scope,
 			CPULocks: cpuLocks, Structure: e.Structure, Life: e.Life, Recorder: e.Recorder,
-			Clock: e.RecorderClock}))
+			Clock: e.RecorderClock, Time: e.Clock, HolderLives: e.HolderLives}))
 	}
 }
 
@@ -70,7 +70,7 @@ func DrTMConfig(e *Env) (drtm.Config, error) {
 		WorstDelta: e.WorstClockError, RoundTrip: e.RoundTrip,
 		Lease: e.Lease, LeaseReadOnly: e.LeaseReadOnly,
 		Scope: e.Scope, Region: e.Region,
-		Simulated: e.Simulated, Recorder: e.Recorder, RecorderClock: e.RecorderClock,
+		Simulated: e.Simulated, HolderLives: e.HolderLives, Recorder: e.Recorder, RecorderClock: e.RecorderClock,
 		Mutation: mutation}, nil
 }
 

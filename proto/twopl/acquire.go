@@ -55,7 +55,7 @@ func (t *tx) lock(first int) error {
 		if r.lock != lockHeld && t.cpuLocal(r) {
 			t.f.Charge(cpuLockCostPs)
 			if t.cpuLock(r) == cpuRefused {
-				return proto.Aborting(proto.ReasonLocked)
+				return proto.Aborting(t.met(r, r.state()))
 			}
 		}
 	}
@@ -85,7 +85,7 @@ func (t *tx) lock(first int) error {
 // answers waits for the answers to what lock has posted.
 func (t *tx) answers(first int) error {
 	err := t.batch.Await(t.f)
-	refused := false
+	refused := proto.Reason(0)
 	for i := first; i < len(t.records); i++ {
 		r := &t.records[i]
 		if r.lock != lockAsked || t.batch.Err(r.op) != nil {
@@ -95,6 +95,7 @@ func (t *tx) answers(first int) error {
 		r.lock = lockNone
 		if holder == unlocked {
 			r.lock, r.ensured = lockHeld, false
+			t.e.sightings.Released(r.node, r.off)
 		}
 		if t.batch.Err(r.op+1) != nil {
 			continue
@@ -107,14 +108,14 @@ func (t *tx) answers(first int) error {
 			// By way of another of its records, whose place was out of date.
 			r.is = layout.Stale
 		case holder != unlocked:
-			refused = true
+			refused = max(refused, t.met(r, holder)) // orphaned, if any is
 		}
 	}
 	switch {
 	case err != nil:
 		return unreachable(err)
-	case refused:
-		return proto.Aborting(proto.ReasonLocked)
+	case refused != 0:
+		return proto.Aborting(refused)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"drtmd/htm"
 	"drtmd/proto"
@@ -46,6 +47,15 @@ type Config struct {
 	// CPULocks makes this twopl-local.
 	CPULocks bool
 
+	// OrphanAfter is how long one and the same lock must have been met again and again until it
+	// is called orphaned, if its holder does not live; 0 = proto.DefaultOrphanAfter.
+	OrphanAfter time.Duration
+	// HolderLives reports whether a node that holds a lock lives; nil: that is unknown, and time
+	// alone decides. It is called on the worker's thread, and must not wait or allocate.
+	HolderLives func(owner proto.NodeID) bool
+	// Time is the clock of orphans; nil: the worker's own.
+	Time verbs.Clock
+
 	// Recorder takes the history down, on Clock; nil: nobody does.
 	Recorder *history.Recorder
 	Clock    verbs.Clock
@@ -74,6 +84,8 @@ func (c *Config) check() error {
 		return bad("%d local tables for %d tables", len(c.Local), len(c.Tables))
 	case c.Scope != verbs.AtomicHCA && c.Scope != verbs.AtomicGlob:
 		return bad("the device has no atomics: choose another device")
+	case c.OrphanAfter < 0:
+		return bad("orphans after %v: the time is negative", c.OrphanAfter)
 	case c.Recorder != nil && c.Clock == nil:
 		return bad("a recorder needs a clock")
 	}

@@ -73,6 +73,7 @@ func (t *tx) cpuLock(r *record) cpuResult {
 	// record afterwards.
 	copy(r.buf[first:], entry[first:])
 	r.lock, r.ensured = lockHeld, false
+	t.e.sightings.Released(r.node, r.off)
 	t.inspect(r)
 	return cpuDone
 }

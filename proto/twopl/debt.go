@@ -8,10 +8,9 @@ import (
 // stepFinish is marked before a debt is paid.
 const stepFinish = "twopl: before finish"
 
-// owe keeps what could not be done at a record; what finds no room is an orphan only.
+// owe keeps what could not be done at a record, if there is room.
 func (t *tx) owe(r *record) {
-	t.e.orphans++
-	d := proto.Debt{Node: r.node, Key: r.key, Off: r.off, Word: uint64(t.word),
+	d := proto.Debt{Node: r.node, Table: r.table.id, Key: r.key, Since: t.e.now(), Off: r.off, Word: uint64(t.word),
 		Unlock: uint64(unlocked), Value: r.live}
 	if r.changed() && !r.stored {
 		d.Entry = r.buf

@@ -55,15 +55,17 @@
 // # Failures
 //
 // A peer that cannot be reached ends the attempt with ReasonUnreachable. If that happens while
-// the locks are given back, those at the peer stay held: Engine.Orphans counts them, and
+// the locks are given back, those at the peer stay held: Engine.Orphans names them, and
 // Engine.Finish gives them back, with the update if there was one, once the peer is connected
 // again. If it happens during the write-back, the outcome of the transaction is unknown unless
 // every write was confirmed. A cancellation of the fiber ends the attempt, but not between a
 // request that changes something and its answer, nor in the middle of a commit or a release
 // (Fiber.Shield); all of these waits end by themselves.
 //
-// A record that stays locked by a node that died ends every attempt with ReasonLocked, until the
-// caller's Runner gives up: there is no lease that runs out.
+// A record that stays locked by a node that died ends every attempt: with ReasonLocked at first, and
+// with ReasonOrphaned, which gives the transaction up, when the same lock was met for
+// Config.OrphanAfter and Config.HolderLives says that its holder is gone. Engine.Orphans names these
+// records too. There is no lease that runs out.
 //
 // # Ownership and concurrency
 //

@@ -42,7 +42,7 @@ type Engine struct {
 	txs       []*tx // all that were made
 	free      []*tx
 	nextTx    uint32
-	orphans   uint64
+	sightings proto.Sightings
 	debts     proto.Debts
 	stats     proto.Stats
 	closed    bool
@@ -79,6 +79,10 @@ func New(cfg Config) (*Engine, error) {
 		most = max(most, s.ValueBytes)
 	}
 	e.stride = layout.Stride(most)
+	e.sightings.After, e.sightings.Lives = cfg.OrphanAfter, cfg.HolderLives
+	if cfg.OrphanAfter == 0 {
+		e.sightings.After = proto.DefaultOrphanAfter
+	}
 	var err error
 	if e.lookup, err = remote.NewClient(cfg.Fibers, lookupBuffers); err != nil {
 		return nil, err
@@ -93,10 +97,6 @@ func New(cfg Config) (*Engine, error) {
 
 // Stats implements proto.Engine.
 func (e *Engine) Stats() *proto.Stats { return &e.stats }
-
-// Orphans counts the locks that could not be given back because their node did not answer, those
-// that Finish has given back since included.
-func (e *Engine) Orphans() uint64 { return e.orphans }
 
 // CPULocks reports whether local records are locked by the CPU: asked for, and possible here.
 func (e *Engine) CPULocks() bool { return e.cpuLocks }

@@ -53,7 +53,7 @@ func TestPeerThatFails(t *testing.T) {
 			each(t, func(t *testing.T, h host, cpu bool) {
 				c := start(t, h, cpu)
 				var stats proto.Stats
-				var orphans uint64
+				var orphans []proto.Orphan
 				fail := c.Members[0].Workers[0].Peers[1].Conn.QP()
 				c.on(0, func(f *fiber.Fiber, e proto.Engine) error {
 					if x.when == "begin" {
@@ -78,7 +78,7 @@ func TestPeerThatFails(t *testing.T) {
 					if !errors.Is(err, x.want) {
 						t.Errorf("%v, want %v", err, x.want)
 					}
-					stats, orphans = *e.Stats(), e.(*twopl.Engine).Orphans()
+					stats, orphans = *e.Stats(), e.(proto.OrphanLister).Orphans(nil)
 					// The worker goes on with what it can reach.
 					return do(f, e, &proto.Decl{Kind: 1}, func(tx proto.Txn) error {
 						b := make([]byte, valueBytes[line])
@@ -110,8 +110,12 @@ func TestPeerThatFails(t *testing.T) {
 				if x.when != "begin" && !held {
 					t.Error("the record behind a broken queue pair was unlocked")
 				}
-				if held && orphans != 1 {
-					t.Errorf("%d orphans counted of one lock left behind", orphans)
+				want := proto.Orphan{Node: 1, Table: line, Key: keyOn(1, 1), Owner: 0}
+				if len(orphans) > 0 {
+					want.Since = orphans[0].Since
+				}
+				if held && (len(orphans) != 1 || orphans[0] != want) {
+					t.Errorf("orphans %+v, want the lock left behind, %+v", orphans, want)
 				}
 				if err := c.Stop(); err != nil {
 					t.Fatal(err)

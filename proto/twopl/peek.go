@@ -46,6 +46,9 @@ func (e *Engine) Peek(f *fiber.Fiber, id proto.TableID, k proto.Key, dst []byte)
 			return unreachable(err)
 		}
 		if !whole {
+			if s := r.state(); s != unlocked && t.met(r, s) == proto.ReasonOrphaned {
+				return proto.Aborting(proto.ReasonOrphaned)
+			}
 			if err := f.Yield(); err != nil {
 				return err
 			}

@@ -46,6 +46,7 @@ func specs() []spec {
 		{"read_lease_seconds", "How long read leases last as a rule; absent where the protocol has none.",
 			gauge, []string{"transactions"}},
 		{"workers", "Workers of the data plane.", gauge, nil},
+		{"orphaned_records", "Records that stay locked, as far as this node has met them.", gauge, nil},
 		{"queue_pairs", "Queue pairs by type.", gauge, []string{"type"}},
 		{"queue_pairs_in_error", "RC queue pairs in the error state.", gauge, nil},
 		{"registered_memory_bytes", "Memory that is registered for tables.", gauge, nil},

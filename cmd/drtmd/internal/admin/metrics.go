@@ -122,6 +122,7 @@ func (s sink) plane(m *load.Metrics) {
 	s.send("plane_info", 1, m.Workload, m.Protocol)
 	s.send("plane_fenced", truth(m.Fenced))
 	s.send("workers", float64(m.Workers))
+	s.send("orphaned_records", float64(m.Orphans.Count))
 	s.send("queue_pairs", float64(m.QPs.RC), "rc")
 	s.send("queue_pairs", float64(m.QPs.UD), "ud")
 	s.send("queue_pairs_in_error", float64(m.QPs.InError))

@@ -120,7 +120,8 @@ type Daemon struct {
 	embeds   bool         // etcd
 	etcd     embeddedEtcd // nil: this node embeds none
 	degraded []string
-	slowDisk string // in words, of the embedded etcd; "" while it is fast
+	orphans  *status.Orphans // as of the last look
+	slowDisk string          // in words, of the embedded etcd; "" while it is fast
 	device   status.Device
 	portDown string         // what is wrong with the port; "" is nothing
 	missing  error          // the device is gone
@@ -215,6 +216,7 @@ func (d *Daemon) Serve(ctx context.Context) (err error) {
 	wg.Go(func() { d.steward(life) })
 	wg.Go(func() { d.watchLease(life) })
 	wg.Go(func() { d.watchDevice(life) })
+	wg.Go(func() { d.watchOrphans(life) })
 	wg.Go(func() { d.o.Notifier.Watch(life, d.Alive) })
 	left := make(chan struct{})
 	wg.Go(func() { defer close(left); d.belong(life, end) })

@@ -118,6 +118,7 @@ func (d *Daemon) ownStatus(ctx context.Context) status.Node {
 	d.mu.Lock()
 	n := status.Node{Phase: d.phase, Reason: d.reason, Wait: d.wait, Epoch: d.state.Active.Epoch,
 		HoldsEtcd: d.embeds, Degraded: slices.Clone(d.degraded), SlowDisk: d.slowDisk, Device: d.device}
+	n.Orphans = d.orphans
 	down := d.portDown
 	if down != "" {
 		n.Degraded = append(n.Degraded, down)
@@ -192,7 +193,6 @@ func (d *Daemon) describePlane(ctx context.Context, n *status.Node, i *load.Info
 	defer cancel()
 	m, err := d.part.Counters(ctx)
 	if err != nil || m == nil {
-		n.Load = nil // its workers did not say: not known is not 0
 		return
 	}
 	if n.Load != nil {

@@ -42,6 +42,8 @@ type Metrics struct {
 	// caller owns them.
 	Life   []*hdrhistogram.Histogram
 	Tables []TableUse
+	// Orphans are the records that stay locked, as far as the workers have met them.
+	Orphans Orphans
 }
 
 // TableUse is how full a table is.
@@ -154,6 +156,7 @@ func (s *local) count(ctx context.Context, m *Metrics, ran bool) error {
 		}
 		m.Snapshot.add(&x)
 		m.Workers++
+		m.Orphans = m.Orphans.Plus(orphansOf(w, specs))
 		if e, ok := w.Engine.(interface{ Regions() htm.Stats }); ok {
 			regions := e.Regions()
 			m.HTM.Add(&regions)

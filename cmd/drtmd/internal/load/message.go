@@ -54,6 +54,7 @@ type Answer struct {
 	Initial   workload.Quantities `json:"initial"`
 	Final     workload.Quantities `json:"final"`
 	Did       workload.Ledger     `json:"did"`
+	Orphans   *Orphans            `json:"orphans,omitempty"` // finish; nil: none
 	Recorded  bool                `json:"recorded,omitempty"`
 	// RecordedBytes are those of the file with what was recorded.
 	RecordedBytes int64 `json:"recorded_bytes,omitempty"`

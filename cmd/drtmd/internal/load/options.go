@@ -70,6 +70,8 @@ type Result struct {
 	Lost error
 	// History of the whole run, warm-up included; nil if none was recorded. The caller closes it.
 	History *history.History
+	// Orphans are the records that were still locked at the end, as far as the engines know.
+	Orphans Orphans
 	// Did is what the clients did to the workload's sums.
 	Did workload.Ledger
 	// Series is how the run went over time, warm-up included.

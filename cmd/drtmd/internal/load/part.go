@@ -316,6 +316,9 @@ func (s *local) answerTotals(ctx context.Context, file string) (*Answer, error) 
 		return nil, err
 	}
 	a := &Answer{Initial: x.initial, Final: x.final, Did: x.did}
+	if x.orphans.Count > 0 {
+		a.Orphans = &x.orphans
+	}
 	if x.history == nil {
 		return a, nil
 	}

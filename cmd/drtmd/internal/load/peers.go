@@ -330,6 +330,9 @@ func (s *peers) finish(ctx context.Context) (t *totals, err error) {
 	}, func(i int, a *Answer) error {
 		t.initial, t.final = t.initial.Plus(a.Initial), t.final.Plus(a.Final)
 		t.did.Add(&a.Did)
+		if a.Orphans != nil {
+			t.orphans = t.orphans.Plus(*a.Orphans)
+		}
 		if a.Recorded {
 			saved = append(saved, file(i))
 		}

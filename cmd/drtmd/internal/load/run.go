@@ -218,7 +218,7 @@ func (r *run) end(ctx context.Context, res *Result) error {
 	if err != nil {
 		return err
 	}
-	res.Did, res.History = t.did, t.history
+	res.Did, res.History, res.Orphans = t.did, t.history, t.orphans
 	if res.Lost = t.lost; t.lost == nil {
 		res.Conserved = t.did.Explains(t.initial, t.final, r.o.Workload.Sums()...)
 	}

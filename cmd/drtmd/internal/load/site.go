@@ -45,6 +45,7 @@ type totals struct {
 	did            workload.Ledger
 	history        *history.History // nil: none was recorded, or a part of it is lost
 	lost           error            // nil, or a *LostError
+	orphans        Orphans          // of the parts that are left
 }
 
 // local is a site in this process.
@@ -153,7 +154,9 @@ func (s *local) finish(context.Context) (*totals, error) {
 		return nil, err
 	}
 	t := &totals{}
+	specs := s.cluster.Config.Workload.Tables()
 	for _, x := range s.workers {
+		t.orphans = t.orphans.Plus(orphansOf(x.w, specs))
 		for _, c := range x.clients {
 			c.AddTo(&t.did)
 		}

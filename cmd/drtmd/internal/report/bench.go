@@ -51,8 +51,10 @@ type Bench struct {
 	Check       *check.Result `json:"check,omitempty"`
 	History     string        `json:"history_file,omitempty"`
 	// Lost names the nodes that were lost during the run.
-	Lost        string      `json:"lost,omitempty"`
-	Environment Environment `json:"environment"` // when the run began
+	Lost string `json:"lost,omitempty"`
+	// Orphans are the records that were still locked at the end of the run; nil: none.
+	Orphans     *load.Orphans `json:"orphans,omitempty"`
+	Environment Environment   `json:"environment"` // when the run began
 	// Series is the run over time, Quantiles the curve of the latency of committed transactions.
 	Series    []load.Point    `json:"series"`
 	Quantiles []load.Quantile `json:"quantiles"`
@@ -144,6 +146,9 @@ func (b *Bench) Fill(kinds []string, r *load.Result) {
 	}
 	b.Bytes = ratio(r.Sum.Fiber.Bytes, b.All.Committed)
 	b.Series, b.Quantiles = r.Series, r.Quantiles
+	if r.Orphans.Count > 0 {
+		b.Orphans = &r.Orphans
+	}
 	b.Conserved = "yes"
 	if r.Lost != nil {
 		b.Lost = r.Lost.Error()

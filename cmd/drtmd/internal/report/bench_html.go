@@ -114,6 +114,9 @@ func (b *Bench) notices() []notice {
 	if b.Lost != "" {
 		add("bad", "lost", b.Lost)
 	}
+	if b.Orphans != nil {
+		add("bad", "orphans", b.orphansText())
+	}
 	if b.Interrupted {
 		add("bad", "interrupted", "the measurement is shorter than was asked for")
 	}

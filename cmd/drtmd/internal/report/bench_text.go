@@ -26,6 +26,7 @@ func (b *Bench) WriteText(w io.Writer) error {
 	s.WriteString("\n")
 	b.writeAborts(&s)
 	b.writePaths(&s)
+	b.writeOrphans(&s)
 	if b.Interrupted {
 		s.WriteString("interrupted: the measurement is shorter than was asked for\n")
 	}
@@ -118,6 +119,29 @@ func (b *Bench) writeAborts(s *strings.Builder) {
 		parts = []string{"none"}
 	}
 	fmt.Fprintf(s, "aborted attempts per committed transaction: %s\n", strings.Join(parts, ", "))
+}
+
+// shownOrphans is how many records the text names; JSON has more.
+const shownOrphans = 8
+
+// writeOrphans names the records that stay locked.
+func (b *Bench) writeOrphans(s *strings.Builder) {
+	if b.Orphans != nil {
+		s.WriteString(b.orphansText() + "\n")
+	}
+}
+
+// orphansText is a line on each of the first records that stay locked.
+func (b *Bench) orphansText() string {
+	o := b.Orphans
+	lines := []string{fmt.Sprintf("records that stay locked: %d", o.Count)}
+	for _, x := range o.List[:min(len(o.List), shownOrphans)] {
+		lines = append(lines, "  "+x.String())
+	}
+	if more := o.Count - min(len(o.List), shownOrphans); more > 0 {
+		lines = append(lines, fmt.Sprintf("  and %d more", more))
+	}
+	return strings.Join(lines, "\n")
 }
 
 func (b *Bench) writePaths(s *strings.Builder) {

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/net/html"
 
 	"drtmd/cmd/drtmd/internal/load"
+	"drtmd/proto"
 	"drtmd/proto/check"
 )
 
@@ -216,6 +217,29 @@ func TestFewAbortsAreNotCalledNone(t *testing.T) {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("the text does not say %q", want)
 		}
+	}
+}
+
+func TestRecordsThatStayLockedAreNamed(t *testing.T) {
+	b := fixedRun()
+	b.Orphans = &load.Orphans{Count: 40}
+	for k := range proto.Key(20) {
+		b.Orphans.List = append(b.Orphans.List, load.Orphan{Node: 1, Table: "savings", Key: k, Owner: 2})
+	}
+	var text, json bytes.Buffer
+	if err := errors.Join(b.WriteText(&text), b.WriteJSON(&json)); err != nil {
+		t.Fatal(err)
+	}
+	page := textOf(parsed(t, b.WriteHTML).root)
+	for _, want := range []string{"records that stay locked: 40", "and 32 more",
+		"node 1, table savings, key 0, locked by node 2"} {
+		if !strings.Contains(page, want) || !strings.Contains(text.String(), want) {
+			t.Errorf("page or text do not say %q:\n%s", want, text.String())
+		}
+	}
+	if want := `"orphans": {
+    "count": 40,`; !strings.Contains(json.String(), want) {
+		t.Errorf("the JSON does not have %s", want)
 	}
 }
 

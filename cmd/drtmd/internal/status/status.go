@@ -96,6 +96,9 @@ type Node struct {
 	// Degraded are conditions that only recovery or an operator ends, such as records that are
 	// locked by a member that is gone.
 	Degraded []string `json:"degraded,omitempty"`
+	// Orphans are the records that stay locked, as far as the node's transactions have met them; nil:
+	// none.
+	Orphans *Orphans `json:"orphans,omitempty"`
 	// SlowDisk says, in words, that the disk of the etcd that the node embeds is slow.
 	SlowDisk string `json:"slow_disk,omitempty"`
 	// Events are the last ones, the newest last; Errors those of them that are errors.
@@ -167,6 +170,20 @@ type Table struct {
 	ValueBytes  int    `json:"value_bytes"`
 	IndirectMax uint64 `json:"indirect_headers"`
 	Indirect    uint64 `json:"indirect_headers_used"`
+}
+
+// Orphans are records that stay locked by a member that is gone, or that is out of reach.
+type Orphans struct {
+	Count int      `json:"count"`
+	List  []Orphan `json:"list"` // the first of them
+}
+
+// Orphan is one of them.
+type Orphan struct {
+	Node  proto.NodeID `json:"node"` // partition of the record
+	Table string       `json:"table"`
+	Key   proto.Key    `json:"key"`
+	Owner proto.NodeID `json:"owner"` // partition whose worker holds the lock
 }
 
 // Link is the way to a peer.

@@ -100,6 +100,29 @@ func (n *Node) linkText() string {
 	return fmt.Sprintf("%d/%d up", up, len(n.Links))
 }
 
+// shownOrphans is how many records a line names.
+const shownOrphans = 3
+
+// String names the first records.
+func (o *Orphans) String() string {
+	noun := "records stay"
+	if o.Count == 1 {
+		noun = "record stays"
+	}
+	s := fmt.Sprintf("%d %s locked:", o.Count, noun)
+	for i, x := range o.List[:min(len(o.List), shownOrphans)] {
+		if i > 0 {
+			s += ";"
+		}
+		s += fmt.Sprintf(" table %s, key %d of partition %d, by partition %d", x.Table, x.Key, x.Node,
+			x.Owner)
+	}
+	if more := o.Count - min(len(o.List), shownOrphans); more > 0 {
+		s += fmt.Sprintf("; and %d more", more)
+	}
+	return s
+}
+
 // details prints what does not fit into a line.
 func (n *Node) details(b *strings.Builder) {
 	line := func(what, format string, args ...any) {
@@ -117,6 +140,9 @@ func (n *Node) details(b *strings.Builder) {
 	if l := n.Load; l != nil {
 		line("load", "run %s, %s %.1f of %.1f s, %d committed, %.0f committed/s, %.4f aborts/attempt",
 			l.Run, l.Phase, l.ElapsedS, l.OfS, l.Committed, l.PerSecond, l.AbortRate)
+	}
+	if o := n.Orphans; o != nil {
+		line("orphans", "%s", o)
 	}
 	for _, d := range n.Degraded {
 		line("degraded", "%s", d)

@@ -1,0 +1,68 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"drtmd/cmd/drtmd/internal/load"
+	"drtmd/cmd/drtmd/internal/status"
+)
+
+// orphansLook is how often the workers are asked for records that stay locked; keptOrphans of them are
+// named in the status.
+const (
+	orphansLook = time.Second
+	keptOrphans = 16
+)
+
+// watchOrphans looks for records that stay locked until ctx ends.
+func (d *Daemon) watchOrphans(ctx context.Context) {
+	tick := time.NewTicker(orphansLook)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		d.lookForOrphans(ctx)
+	}
+}
+
+// lookForOrphans asks the workers, and tells of records that have come to stay locked: of the first
+// ones, and when none does any more.
+func (d *Daemon) lookForOrphans(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	o, err := d.part.Orphans(ctx)
+	if err != nil {
+		return // a thread that does not answer is the watchdog's
+	}
+	d.tellOrphans(namedOrphans(o))
+}
+
+// tellOrphans takes down what stays locked; nil: nothing.
+func (d *Daemon) tellOrphans(now *status.Orphans) {
+	d.mu.Lock()
+	before := d.orphans
+	d.orphans = now
+	d.mu.Unlock()
+	switch {
+	case before == nil && now != nil:
+		d.event(status.Warn, now.String())
+	case before != nil && now == nil:
+		d.event(status.Info, "no record stays locked any more")
+	}
+}
+
+// namedOrphans is what the status says of them; nil: there are none.
+func namedOrphans(o load.Orphans) *status.Orphans {
+	if o.Count == 0 {
+		return nil
+	}
+	s := &status.Orphans{Count: o.Count}
+	for _, x := range o.List[:min(len(o.List), keptOrphans)] {
+		s.List = append(s.List, status.Orphan{Node: x.Node, Table: x.Table, Key: x.Key, Owner: x.Owner})
+	}
+	return s
+}

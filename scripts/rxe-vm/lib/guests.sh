@@ -10,6 +10,8 @@ EXIT_GUEST_DIED=125
 
 PIDS=()      # of our qemu processes, by node - 1
 PRINTERS=()  # of what prints a node's output, by node - 1
+PAUSED=()    # how often a node was paused, by node - 1
+PAUSE=2      # seconds that a pause lasts
 
 # nic NODE: the network card of a node, as qemu arguments. Node 1 holds a hub that the others
 # plug into over unix sockets; a lone guest has no card and uses a veth pair.
@@ -38,7 +40,7 @@ port() {
 # start_guest NODE: boots one node and the process that prints its output.
 start_guest() {
   local node=$1 files=$RUN/$1 args
-  mkfifo "$files.output"
+  mkfifo "$files.output" "$files.monitor.in" "$files.monitor.out"
   if ((NODES > 1)); then
     stdbuf -oL sed "s/^/[$node] /" <"$files.output" &
   else
@@ -54,6 +56,7 @@ start_guest() {
     -kernel "$KERNEL_DIR/vmlinuz" -initrd "$files.initrd" \
     -append "console=ttyS0 quiet panic=-1 oops=panic mitigations=off tsc=reliable $APPEND" \
     -chardev "file,id=console,path=$files.console" -serial chardev:console \
+    -chardev "pipe,id=monitor,path=$files.monitor" -mon chardev=monitor,mode=readline \
     -device virtio-serial-pci "${args[@]}" </dev/null >"$files.qemu" 2>&1 &
   PIDS+=($!)
 }
@@ -97,10 +100,18 @@ report_dead() {
   sed 's/^/  qemu: /' "$files.qemu" >&2
 }
 
-# node_status NODE: prints the exit status once the node has one, or `kill`: see lose_power.
+# node_status NODE: prints the exit status once the node has one, `kill`: see lose_power, or `pause`:
+# see pause.
 node_status() {
-  local status=""
-  read -r status 2>/dev/null <"$RUN/$1.status" && printf '%s\n' "$status" && return 0
+  local status="" line pauses=0
+  while read -r line; do
+    status=$line
+    [[ $line != pause ]] || pauses=$((pauses + 1))
+  done 2>/dev/null <"$RUN/$1.status"
+  if [[ -n $status ]] && { [[ $status != pause ]] || ((pauses > ${PAUSED[$1 - 1]:-0})); }; then
+    printf '%s\n' "$status"
+    return 0
+  fi
   kill -0 "${PIDS[$1 - 1]}" 2>/dev/null && return 1
   report_dead "$1"
   printf '%s\n' "$EXIT_GUEST_DIED"
@@ -110,6 +121,14 @@ node_status() {
 lose_power() {
   kill -KILL "${PIDS[$1 - 1]}"
   wait "${PIDS[$1 - 1]}" 2>/dev/null || true
+}
+
+# pause NODE: stops a guest that has asked for that, with its clock, as a hypervisor does.
+pause() {
+  PAUSED[$1 - 1]=$((${PAUSED[$1 - 1]:-0} + 1))
+  echo stop 1<>"$RUN/$1.monitor.in" # never blocks, also if the emulator is gone
+  sleep "$PAUSE"
+  echo cont 1<>"$RUN/$1.monitor.in"
 }
 
 # wait_for_guests: until every node has a status, or the time is over; sets RESULT to the first
@@ -125,6 +144,9 @@ wait_for_guests() {
         still+=("$node")
       elif [[ $status == kill ]]; then
         lose_power "$node"
+      elif [[ $status == pause ]]; then
+        pause "$node"
+        still+=("$node")
       elif ((status != 0 && RESULT == 0)); then
         RESULT=$status
         ((deadline <= SECONDS + 10)) || deadline=$((SECONDS + 10))

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"regexp"
@@ -129,6 +130,23 @@ func TestEventsOfAllNodesAreInOrder(t *testing.T) {
 	}
 	if list = lastEvents(c); list[0].Times != 30 || list[1].Times != 1 || list[1].Text == "again" {
 		t.Errorf("events begin with %+v", list[:2])
+	}
+}
+
+// TestWorkersThatDoNotAnswerAreNoSampleOfZero: the next sample is of the time since the last one.
+func TestWorkersThatDoNotAnswerAreNoSampleOfZero(t *testing.T) {
+	f := newFake()
+	s := &Server{o: optionsFor(f), ring: &ring{}}
+	ctx, cancel := context.WithCancel(t.Context())
+	s.look(ctx)
+	f.change(func() { f.stuck = true })
+	cancel()
+	s.look(ctx) // ends at once, with an error
+	f.change(func() { f.stuck = false })
+	s.look(t.Context())
+	list, _ := s.ring.copy()
+	if len(list) != 2 || list[1].Committed == 0 {
+		t.Errorf("samples %+v", list)
 	}
 }
 

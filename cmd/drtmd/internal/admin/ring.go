@@ -49,12 +49,16 @@ func (s *Server) sample(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		short, cancel := context.WithTimeout(ctx, sampleEvery)
-		m, err := s.o.Source.Metrics(short)
-		cancel()
-		if err != nil {
-			m = nil
-		}
+		s.look(ctx)
+	}
+}
+
+// look adds a sample. What workers do not say in time is no sample, rather than one of zero: the next
+// one is of a longer time.
+func (s *Server) look(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, sampleEvery)
+	defer cancel()
+	if m, err := s.o.Source.Metrics(ctx); err == nil {
 		s.ring.add(m, time.Now())
 	}
 }

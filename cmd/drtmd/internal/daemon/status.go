@@ -193,6 +193,7 @@ func (d *Daemon) describePlane(ctx context.Context, n *status.Node, i *load.Info
 	defer cancel()
 	m, err := d.part.Counters(ctx)
 	if err != nil || m == nil {
+		n.Load = nil // its workers did not say: not known is not 0
 		return
 	}
 	if n.Load != nil {

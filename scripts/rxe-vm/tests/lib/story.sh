@@ -66,5 +66,9 @@ emulator_dies() {
   while :; do sleep 3600; done
 }
 
+# emulator_pauses: has this guest stopped for two seconds, its clock included, in the middle of
+# whatever it does.
+emulator_pauses() { echo pause >/dev/vport0p3; }
+
 # story_ends: the exit status of the story.
 story_ends() { ((FAILED == 0 && PASSED > 0)); exit; }

@@ -2,7 +2,6 @@ package proto
 
 import (
 	"encoding/binary"
-	"errors"
 	"time"
 
 	"drtmd/store/layout"
@@ -45,6 +44,19 @@ func (ds *Debts) Owe(d Debt) bool {
 	return true
 }
 
+// At is how many there are at a machine.
+func (ds *Debts) At(node NodeID) (n int) {
+	for i := range ds.List {
+		if ds.List[i].Node == node {
+			n++
+		}
+	}
+	return n
+}
+
+// payAtOnce is how many debts are paid together.
+const payAtOnce = 64
+
 // Finish pays the debts at a machine, on a fiber of the worker w, after it was connected again
 // with its memory as it was. What fails is owed again. The step is marked before each is paid.
 func (ds *Debts) Finish(f *fiber.Fiber, w *fiber.Worker, peers []Peer, node NodeID, step string) {
@@ -52,41 +64,94 @@ func (ds *Debts) Finish(f *fiber.Fiber, w *fiber.Worker, peers []Peer, node Node
 	defer f.Unshield(was)
 	left := ds.List
 	ds.List = nil
+	var due []Debt
+	bytes := layout.HeaderBytes
 	for i := range left {
-		d := &left[i]
-		if d.Node != node || d.pay(f, w.PD(), &peers[node], step) != nil {
-			ds.List = append(ds.List, *d)
+		if left[i].Node != node {
+			ds.List = append(ds.List, left[i])
+			continue
 		}
+		due = append(due, left[i])
+		bytes = max(bytes, len(left[i].Entry))
 	}
-}
-
-// pay settles a debt. The record is looked at first: if the lock is not there any more it was given
-// back, with the update made before, or never taken. Everything goes on one queue pair, which keeps
-// it in order.
-func (d *Debt) pay(f *fiber.Fiber, pd *verbs.PD, p *Peer, step string) (err error) {
-	mr, err := pd.AllocMR(max(len(d.Entry), layout.HeaderBytes), verbs.AccessLocalWrite,
+	if len(due) == 0 {
+		return
+	}
+	mr, err := w.PD().AllocMR(min(len(due), payAtOnce)*bytes, verbs.AccessLocalWrite,
 		verbs.MROptions{NoHuge: true})
 	if err != nil {
-		return err
+		ds.List = append(ds.List, due...)
+		return
 	}
-	defer func() { err = errors.Join(err, mr.Close()) }()
-	at, rkey, conn := p.Memory.Addr+d.Off, p.Memory.RKey, p.Conn
-	if err := conn.Read(f, mr.SGE(0, layout.HeaderBytes), at, rkey); err != nil {
-		return err
-	}
-	if binary.LittleEndian.Uint64(mr.Bytes()[layout.StateOffset:]) != d.Word {
-		return nil
-	}
-	f.Step(step)
-	var b fiber.Batch
-	if len(d.Entry) > 0 {
-		copy(mr.Bytes(), d.Entry)
-		b.Write(f, conn, mr.SGE(layout.VersionOffset, 8), at+layout.VersionOffset, rkey)
-		if d.Value {
-			b.Write(f, conn, mr.SGE(layout.ValueOffset, len(d.Entry)-layout.ValueOffset),
-				at+layout.ValueOffset, rkey)
+	p := payment{f: f, mr: mr, stride: bytes, peer: &peers[node], step: step}
+	for len(due) > 0 {
+		n := min(len(due), payAtOnce)
+		kept := p.pay(due[:n])
+		ds.List = append(ds.List, kept...)
+		if due = due[n:]; len(kept) > 0 { // it cannot be reached: nor for the others
+			ds.List = append(ds.List, due...)
+			break
 		}
 	}
-	b.CAS(f, conn, at+layout.StateOffset, rkey, d.Word, d.Unlock)
-	return b.Await(f)
+	_ = mr.Close() // in the worst case it stays until the domain goes
+}
+
+// payment is the paying of some debts at one machine.
+type payment struct {
+	f      *fiber.Fiber
+	mr     *verbs.MR
+	stride int // bytes of each debt's part of mr
+	peer   *Peer
+	step   string
+	batch  fiber.Batch
+}
+
+// pay settles debts, all at once, and gives those that could not be settled. The records are looked
+// at first: if a lock is not there any more it was given back, with the update made before, or never
+// taken. Everything goes on one queue pair, which keeps it in order.
+func (p *payment) pay(due []Debt) (kept []Debt) {
+	f, rkey, conn := p.f, p.peer.Memory.RKey, p.peer.Conn
+	p.batch.Reset()
+	for i := range due {
+		p.batch.Read(f, conn, p.mr.SGE(i*p.stride, layout.HeaderBytes), p.peer.Memory.Addr+due[i].Off, rkey)
+	}
+	_ = p.batch.Await(f)            // each has its own error
+	ops := make([][2]int, len(due)) // of each: from and to; none where the lock is not there
+	looked := make([]error, len(due))
+	for i := range due {
+		looked[i] = p.batch.Err(i)
+	}
+	p.batch.Reset()
+	for i := range due {
+		d := &due[i]
+		image := p.mr.Bytes()[i*p.stride : (i+1)*p.stride]
+		if looked[i] != nil || binary.LittleEndian.Uint64(image[layout.StateOffset:]) != d.Word {
+			continue
+		}
+		f.Step(p.step)
+		at := p.peer.Memory.Addr + d.Off
+		ops[i][0] = p.batch.Len()
+		if len(d.Entry) > 0 {
+			copy(image, d.Entry)
+			p.batch.Write(f, conn, p.mr.SGE(i*p.stride+layout.VersionOffset, 8),
+				at+layout.VersionOffset, rkey)
+			if d.Value {
+				p.batch.Write(f, conn, p.mr.SGE(i*p.stride+layout.ValueOffset,
+					len(d.Entry)-layout.ValueOffset), at+layout.ValueOffset, rkey)
+			}
+		}
+		p.batch.CAS(f, conn, at+layout.StateOffset, rkey, d.Word, d.Unlock)
+		ops[i][1] = p.batch.Len()
+	}
+	_ = p.batch.Await(f)
+	for i := range due {
+		failed := looked[i] != nil
+		for op := ops[i][0]; op < ops[i][1]; op++ {
+			failed = failed || p.batch.Err(op) != nil
+		}
+		if failed {
+			kept = append(kept, due[i])
+		}
+	}
+	return kept
 }

@@ -112,8 +112,11 @@ func (c *Cluster) Settle(ctx context.Context) (owed int, err error) {
 	for {
 		owed = 0
 		err = c.Inspect(context.WithoutCancel(ctx), func(w *Worker) {
-			if e, ok := w.Engine.(Finisher); ok {
-				owed += e.Debts()
+			e, ok := w.Engine.(Finisher)
+			for n := range w.Peers {
+				if peer := proto.NodeID(n); ok && !w.Fenced(peer) {
+					owed += e.DebtsAt(peer)
+				}
 			}
 		})
 		if err != nil || owed == 0 || ctx.Err() != nil {
@@ -130,6 +133,9 @@ func (c *Cluster) Settle(ctx context.Context) (owed int, err error) {
 func (c *Cluster) Stop() error {
 	if !c.stopped {
 		c.stopped = true
+		for _, w := range c.Workers() {
+			w.over.Store(true)
+		}
 		c.stopErr = c.host.stop()
 	}
 	return c.stopErr

@@ -100,6 +100,8 @@ type Finisher interface {
 	Finish(f *fiber.Fiber, peer proto.NodeID)
 	// Debts is how much is left to do, at all peers together.
 	Debts() int
+	// DebtsAt is how much is left to do at one peer.
+	DebtsAt(peer proto.NodeID) int
 }
 
 // Entries calls f with the bytes of every entry of every table, absent ones included, until it

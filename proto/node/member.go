@@ -80,6 +80,7 @@ type Worker struct {
 	connect   verbs.ConnectAttr
 	keeper    keeper
 	fenced    []atomic.Bool // by node: it was removed
+	over      atomic.Bool   // the cluster stops: the keeper ends
 
 	// mu guards conns and loop, which the worker's thread writes and any goroutine may look at, and
 	// orders the making of queue pairs against the fence.

@@ -80,9 +80,9 @@ func (w *Worker) serveReconnect() {
 	})
 }
 
-// keep looks after the ways to all peers until the fiber ends.
+// keep looks after the ways to all peers until the cluster stops.
 func (w *Worker) keep(f *fiber.Fiber) error {
-	for {
+	for !w.over.Load() {
 		soonest := keepLook
 		for n := range w.Peers {
 			peer := proto.NodeID(n)
@@ -91,15 +91,19 @@ func (w *Worker) keep(f *fiber.Fiber) error {
 			}
 			soonest = min(soonest, max(w.keeper.next[n]-f.Now(), keepRetry))
 		}
+		for n := range w.Peers {
+			w.Pay(f, proto.NodeID(n))
+		}
 		if err := f.Sleep(soonest); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 // Mend sees to the way to a peer, on a fiber of the worker: it opens the session and makes the queue
-// pair anew if they are broken, and has debts paid. It reports whether all is well now. A peer that
-// was fenced is left alone. After a failure it waits before it tries again, longer each time.
+// pair anew if they are broken. It reports whether all is well now. A peer that was fenced is left
+// alone. After a failure it waits before it tries again, longer each time.
 func (w *Worker) Mend(f *fiber.Fiber, peer proto.NodeID) bool {
 	k := &w.keeper
 	if w.Fenced(peer) || f.Now() < k.next[peer] {
@@ -111,10 +115,15 @@ func (w *Worker) Mend(f *fiber.Fiber, peer proto.NodeID) bool {
 		return false
 	}
 	k.wait[peer], k.next[peer] = 0, 0
-	if e, ok := w.Engine.(Finisher); ok && e.Debts() > 0 {
+	return true
+}
+
+// Pay has the engine do what it owes at a peer that can be reached.
+func (w *Worker) Pay(f *fiber.Fiber, peer proto.NodeID) {
+	e, ok := w.Engine.(Finisher)
+	if ok && e.DebtsAt(peer) > 0 && !w.Fenced(peer) && !w.broken(peer) {
 		e.Finish(f, peer)
 	}
-	return true
 }
 
 func (k *keeper) mend(f *fiber.Fiber, peer proto.NodeID) error {
@@ -122,7 +131,7 @@ func (k *keeper) mend(f *fiber.Fiber, peer proto.NodeID) error {
 	broken := w.broken(peer)
 	if peer == w.Node {
 		if broken {
-			return w.rejoinSelf()
+			return w.rejoinSelf(f)
 		}
 		return nil
 	}
@@ -283,8 +292,9 @@ func (w *Worker) take(peer proto.NodeID, near *fiber.Conn, far verbs.Endpoint) e
 	return nil
 }
 
-// rejoinSelf makes the way of a worker to its own memory anew.
-func (w *Worker) rejoinSelf() error {
+// rejoinSelf makes the way of a worker to its own memory anew, and tries it: the interface may still be
+// down, which to connect the two ends does not show everywhere.
+func (w *Worker) rejoinSelf(f *fiber.Fiber) error {
 	near, err := w.Worker.NewConn(verbs.AccessAll)
 	if err != nil {
 		return err
@@ -292,6 +302,9 @@ func (w *Worker) rejoinSelf() error {
 	far, err := w.Worker.NewConn(verbs.AccessAll)
 	if err == nil {
 		err = errors.Join(far.Connect(near.Endpoint(), w.connect), near.Connect(far.Endpoint(), w.connect))
+		if err == nil {
+			err = w.try(f, near)
+		}
 		if err != nil {
 			w.retire(far)
 		}
@@ -307,6 +320,19 @@ func (w *Worker) rejoinSelf() error {
 	w.retire(old)
 	w.retire(oldLoop)
 	return nil
+}
+
+// try reads a word of the own memory by a queue pair.
+func (w *Worker) try(f *fiber.Fiber, c *fiber.Conn) (err error) {
+	mr, err := w.Worker.PD().AllocMR(8, verbs.AccessLocalWrite, verbs.MROptions{NoHuge: true})
+	if err != nil {
+		return err
+	}
+	own := &w.Peers[w.Node].Memory
+	was := f.Shield() // the buffer is the READ's until it has ended
+	err = c.Read(f, mr.SGE(0, 8), own.Addr, own.RKey)
+	f.Unshield(was)
+	return errors.Join(err, mr.Close())
 }
 
 // retire frees a queue pair when what was in flight on it is flushed.

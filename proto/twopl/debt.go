@@ -21,6 +21,9 @@ func (t *tx) owe(r *record) {
 // Debts is how much is left to do at nodes that were out of reach: what Finish is for.
 func (e *Engine) Debts() int { return len(e.debts.List) }
 
+// DebtsAt is how much of that is at one machine.
+func (e *Engine) DebtsAt(peer proto.NodeID) int { return e.debts.At(peer) }
+
 // Finish does what is left to do at a node: see proto.Debts.
 func (e *Engine) Finish(f *fiber.Fiber, peer proto.NodeID) {
 	e.debts.Finish(f, e.cfg.Fibers, e.cfg.Peers, peer, stepFinish)

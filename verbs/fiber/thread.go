@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -236,10 +237,23 @@ func (t *Thread) drain() error {
 	var errs []error
 	for _, w := range t.workers {
 		if w.live > 0 {
-			errs = append(errs, fmt.Errorf("worker %s: %d fibers did not end", w.cfg.Name, w.live))
+			errs = append(errs, fmt.Errorf("worker %s: %d fibers did not end within %v: %s", w.cfg.Name,
+				w.live, t.cfg.Drain, w.alive()))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// alive names the fibers that have not ended, some of many.
+func (w *Worker) alive() string {
+	const most = 8
+	var names []string
+	for _, f := range w.fibers {
+		if f.task != nil && len(names) < most {
+			names = append(names, f.task.name)
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // run makes passes until no fiber lives, for at most d.

@@ -54,7 +54,7 @@ start_guest() {
   setpriv --pdeathsig KILL -- qemu-system-x86_64 -nodefaults -no-user-config -display none \
     -machine q35 -accel tcg,thread=multi -cpu max -smp 2 -m "$MEMORY" -no-reboot \
     -kernel "$KERNEL_DIR/vmlinuz" -initrd "$files.initrd" \
-    -append "console=ttyS0 quiet panic=-1 oops=panic mitigations=off tsc=reliable $APPEND" \
+    -append "console=ttyS0 quiet panic=-1 oops=panic mitigations=off tsc=reliable no_timer_check $APPEND" \
     -chardev "file,id=console,path=$files.console" -serial chardev:console \
     -chardev "pipe,id=monitor,path=$files.monitor" -mon chardev=monitor,mode=readline \
     -device virtio-serial-pci "${args[@]}" </dev/null >"$files.qemu" 2>&1 &

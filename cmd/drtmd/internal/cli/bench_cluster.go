@@ -94,8 +94,8 @@ func (r *benchRun) loadCluster(ctx context.Context, progress func(load.Progress)
 		}
 	}
 	switch {
-	case res.Lost != nil:
-		err = res.Lost
+	case res.Lost != nil || res.Unsettled != nil:
+		err = errors.Join(res.Lost, res.Unsettled)
 	case done.Error != "" && !done.Interrupted:
 		err = errors.New(done.Error)
 	case done.Interrupted:

@@ -42,6 +42,7 @@ type Request struct {
 	Gone      []proto.NodeID `json:"gone,omitempty"`     // look: those whose process has died
 	Latencies bool           `json:"latencies,omitempty"`
 	History   string         `json:"history,omitempty"` // finish: where to save what was recorded
+	Owing     bool           `json:"owing,omitempty"`   // finish: some process could not settle
 }
 
 // Answer answers a request.
@@ -57,7 +58,8 @@ type Answer struct {
 	Orphans   *Orphans            `json:"orphans,omitempty"` // finish; nil: none
 	Recorded  bool                `json:"recorded,omitempty"`
 	// RecordedBytes are those of the file with what was recorded.
-	RecordedBytes int64 `json:"recorded_bytes,omitempty"`
+	RecordedBytes int64     `json:"recorded_bytes,omitempty"`
+	Unsettled     Unsettled `json:"unsettled"` // end
 }
 
 // talk is one side of the conversation of a supervisor with a process: JSON, one value after the

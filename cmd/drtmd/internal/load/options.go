@@ -68,6 +68,8 @@ type Result struct {
 	Conserved error
 	// Lost is nil, or a *LostError: then nothing is known of Conserved, and there is no History.
 	Lost error
+	// Unsettled is nil, or an *UnsettledError: then nothing is known of Conserved.
+	Unsettled error
 	// History of the whole run, warm-up included; nil if none was recorded. The caller closes it.
 	History *history.History
 	// Orphans are the records that were still locked at the end, as far as the engines know.

@@ -302,8 +302,13 @@ func (p *Part) carryOut(ctx context.Context, s *local, r *Request) (*Answer, err
 		p.mu.Lock()
 		p.span.ended = time.Now()
 		p.mu.Unlock()
-		return a, s.end(ctx)
+		var err error
+		a.Unsettled, err = s.end(ctx)
+		return a, err
 	case StepFinish:
+		if r.Owing {
+			s.owes()
+		}
 		return s.answerTotals(ctx, r.History)
 	}
 	return nil, fmt.Errorf("unknown step %q", r.Step)

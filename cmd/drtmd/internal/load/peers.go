@@ -64,17 +64,18 @@ const (
 
 // peers is a site of several processes, led by this one.
 type peers struct {
-	o     *PeerOptions
-	list  []*peer // those that live, as far as is known
-	dead  []*peer // those that are gone since clients run: see lost.go
-	runs  bool    // clients run
-	died  chan *peer
-	over  chan struct{}      // closed by close
-	life  context.Context    // ends before over
-	kill  context.CancelFunc // ends life
-	wg    sync.WaitGroup
-	clock *node.MachineClock
-	attr  verbs.DeviceAttr
+	o         *PeerOptions
+	list      []*peer // those that live, as far as is known
+	dead      []*peer // those that are gone since clients run: see lost.go
+	runs      bool    // clients run
+	died      chan *peer
+	over      chan struct{}      // closed by close
+	life      context.Context    // ends before over
+	kill      context.CancelFunc // ends life
+	wg        sync.WaitGroup
+	clock     *node.MachineClock
+	attr      verbs.DeviceAttr
+	unsettled Unsettled // what end found
 }
 
 type peer struct {
@@ -317,8 +318,14 @@ func (s *peers) lookOnce(ctx context.Context, h histograms, reset bool) (time.Du
 	return when.at, err
 }
 
-func (s *peers) end(ctx context.Context) error {
-	return s.all(ctx, endTimeout, &Request{Step: StepEnd}, nil)
+func (s *peers) end(ctx context.Context) (u Unsettled, err error) {
+	err = s.all(ctx, endTimeout+settleTimeout+endTimeout, &Request{Step: StepEnd},
+		func(_ int, a *Answer) error {
+			u = u.plus(a.Unsettled)
+			return nil
+		})
+	s.unsettled = u
+	return u, err
 }
 
 func (s *peers) finish(ctx context.Context) (t *totals, err error) {
@@ -326,7 +333,7 @@ func (s *peers) finish(ctx context.Context) (t *totals, err error) {
 	var saved []string
 	file := func(i int) string { return filepath.Join(s.o.TempDir, fmt.Sprintf("%d.hist", i)) }
 	err = s.each(ctx, finishTimeout, func(i int) *Request {
-		return &Request{Step: StepFinish, History: file(i)}
+		return &Request{Step: StepFinish, History: file(i), Owing: s.unsettled != Unsettled{}}
 	}, func(i int, a *Answer) error {
 		t.initial, t.final = t.initial.Plus(a.Initial), t.final.Plus(a.Final)
 		t.did.Add(&a.Did)

@@ -66,6 +66,7 @@ type wire struct {
 	*plainResult
 	Conserved string
 	Lost      []string
+	Unsettled *Unsettled
 	History   *struct{}
 }
 
@@ -83,6 +84,10 @@ func (r *Result) MarshalJSON() ([]byte, error) {
 			w.Lost = append(w.Lost, e.Error())
 		}
 	}
+	var unsettled *UnsettledError
+	if errors.As(r.Unsettled, &unsettled) {
+		w.Unsettled = &unsettled.Unsettled
+	}
 	return json.Marshal(w)
 }
 
@@ -95,6 +100,9 @@ func (r *Result) UnmarshalJSON(b []byte) error {
 	}
 	if w.Conserved != "" {
 		r.Conserved = errors.New(w.Conserved)
+	}
+	if w.Unsettled != nil {
+		r.Unsettled = w.Unsettled.err()
 	}
 	if len(w.Lost) > 0 {
 		e := &LostError{}

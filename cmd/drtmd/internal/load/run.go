@@ -10,9 +10,6 @@ import (
 	"drtmd/proto"
 )
 
-// endTimeout bounds the wait for the transactions under way.
-const endTimeout = 10 * time.Second
-
 // run is a run under way.
 type run struct {
 	o      *Options
@@ -56,7 +53,7 @@ func (r *run) run(ctx context.Context) (*Result, error) {
 	if err := r.end(ctx, res); err != nil {
 		return nil, err
 	}
-	return res, errors.Join(res.Lost, ctx.Err())
+	return res, errors.Join(res.Lost, res.Unsettled, ctx.Err())
 }
 
 // measure warms up and measures.
@@ -209,9 +206,8 @@ func (r *run) progress(now *Snapshot, p Phase, at, elapsed, of time.Duration) {
 
 // end ends the transactions under way, stops the cluster, and looks at what is left.
 func (r *run) end(ctx context.Context, res *Result) error {
-	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
-	defer cancel()
-	if err := r.site.end(late); err != nil {
+	unsettled, err := r.site.end(context.WithoutCancel(ctx))
+	if err != nil {
 		return err
 	}
 	t, err := r.site.finish(context.WithoutCancel(ctx))
@@ -219,7 +215,8 @@ func (r *run) end(ctx context.Context, res *Result) error {
 		return err
 	}
 	res.Did, res.History, res.Orphans = t.did, t.history, t.orphans
-	if res.Lost = t.lost; t.lost == nil {
+	res.Lost, res.Unsettled = t.lost, unsettled.err()
+	if res.Lost == nil && res.Unsettled == nil {
 		res.Conserved = t.did.Explains(t.initial, t.final, r.o.Workload.Sums()...)
 	}
 	return nil

@@ -31,8 +31,8 @@ type site interface {
 	// glance is look at the counts, without waiting for who does not answer: that one counts as it
 	// has last said. The time is 0 if nobody has answered.
 	glance(ctx context.Context, sum *Snapshot) (time.Duration, error)
-	// end ends the transactions under way.
-	end(ctx context.Context) error
+	// end ends the transactions under way, and waits until nothing is owed; for a bounded time.
+	end(ctx context.Context) (Unsettled, error)
 	// finish stops the cluster and adds up what is left.
 	finish(ctx context.Context) (*totals, error)
 	device() verbs.DeviceAttr
@@ -55,6 +55,8 @@ type local struct {
 	workers []*worker
 	over    atomic.Bool
 	tasks   *node.Tasks
+	// owing says which locked records may lack their last write; nil: none, all was settled.
+	owing func(state uint64) bool
 }
 
 // worker is what a site knows of one worker. Its thread writes it.
@@ -141,14 +143,6 @@ func (s *local) glance(ctx context.Context, sum *Snapshot) (time.Duration, error
 	return s.look(ctx, sum, nil, false)
 }
 
-func (s *local) end(ctx context.Context) error {
-	s.over.Store(true)
-	if err := s.tasks.Wait(ctx); err != nil {
-		return fmt.Errorf("ending the transactions under way: %w", err)
-	}
-	return nil
-}
-
 func (s *local) finish(context.Context) (*totals, error) {
 	if err := s.cluster.Stop(); err != nil {
 		return nil, err
@@ -165,7 +159,7 @@ func (s *local) finish(context.Context) (*totals, error) {
 	if t.initial, t.final, err = s.cluster.Count(); err != nil {
 		return nil, err
 	}
-	t.history, err = s.cluster.History()
+	t.history, err = s.cluster.HistoryOwing(s.owing)
 	return t, err
 }
 

@@ -47,7 +47,8 @@ type Bench struct {
 	Paths       PathRow       `json:"paths"`
 	Verbs       []VerbRow     `json:"verbs"`
 	Bytes       float64       `json:"payload_bytes_per_committed"`
-	Conserved   string        `json:"conserved"` // "yes", or what is wrong or unknown
+	Unsettled   string        `json:"unsettled,omitempty"` // why the run ended before all was settled
+	Conserved   string        `json:"conserved"`           // "yes", or what is wrong or unknown
 	Check       *check.Result `json:"check,omitempty"`
 	History     string        `json:"history_file,omitempty"`
 	// Lost names the nodes that were lost during the run.
@@ -153,6 +154,9 @@ func (b *Bench) Fill(kinds []string, r *load.Result) {
 	if r.Lost != nil {
 		b.Lost = r.Lost.Error()
 		b.Conserved = "unknown: " + b.Lost
+	} else if r.Unsettled != nil {
+		b.Unsettled = r.Unsettled.Error()
+		b.Conserved = "unknown: " + b.Unsettled
 	} else if r.Conserved != nil {
 		b.Conserved = r.Conserved.Error()
 	}

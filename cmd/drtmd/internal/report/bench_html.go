@@ -117,6 +117,9 @@ func (b *Bench) notices() []notice {
 	if b.Orphans != nil {
 		add("bad", "orphans", b.orphansText())
 	}
+	if b.Unsettled != "" {
+		add("bad", "not settled", b.Unsettled)
+	}
 	if b.Interrupted {
 		add("bad", "interrupted", "the measurement is shorter than was asked for")
 	}

@@ -1,0 +1,77 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// endTimeout bounds the wait for the transactions under way at the end of a run, and settleTimeout,
+// after that, for what they owe to nodes that were out of reach: updates of committed transactions,
+// and locks. Both are over at once where the network is well.
+const (
+	endTimeout    = 10 * time.Second
+	settleTimeout = 15 * time.Second
+)
+
+// Unsettled is what was not in order when a run ended. The zero value: all was.
+type Unsettled struct {
+	UnderWay bool `json:"under_way,omitempty"` // transactions had not ended
+	Owed     int  `json:"owed,omitempty"`      // updates and locks, to nodes that live
+}
+
+// plus adds another part's.
+func (u Unsettled) plus(o Unsettled) Unsettled {
+	return Unsettled{u.UnderWay || o.UnderWay, u.Owed + o.Owed}
+}
+
+// err is nil, or an *UnsettledError.
+func (u Unsettled) err() error {
+	if u == (Unsettled{}) {
+		return nil
+	}
+	return &UnsettledError{u}
+}
+
+// UnsettledError says why nothing can be said of the sums of a run: some of what it did had not reached
+// every node when it was ended. What was measured stands, and its history can be checked.
+type UnsettledError struct{ Unsettled }
+
+func (e *UnsettledError) Error() string {
+	var why []string
+	if e.UnderWay {
+		why = append(why, fmt.Sprintf("transactions were still under way %v after the end", endTimeout))
+	}
+	if e.Owed > 0 {
+		why = append(why, fmt.Sprintf("%d updates or locks are owed to nodes that could not be reached for %v",
+			e.Owed, settleTimeout))
+	}
+	return strings.Join(why, "; ") + ": the sums cannot be judged; look for the network's fault (drtmd status, ip link)"
+}
+
+// end ends the transactions under way, and waits until nothing is owed.
+func (s *local) end(ctx context.Context) (u Unsettled, err error) {
+	s.over.Store(true)
+	late, cancel := context.WithTimeout(ctx, endTimeout)
+	defer cancel()
+	switch err := s.tasks.Wait(late); {
+	case err != nil && late.Err() != nil && ctx.Err() == nil:
+		u.UnderWay = true
+	case err != nil:
+		return u, fmt.Errorf("ending the transactions under way: %w", err)
+	}
+	late, cancel = context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	u.Owed, err = s.cluster.Settle(late)
+	if u.Owed > 0 && err != nil {
+		err = nil // what is owed says it
+	}
+	if u != (Unsettled{}) {
+		s.owes()
+	}
+	return u, err
+}
+
+// owes has every record that is locked in the end count as one whose last write is owed.
+func (s *local) owes() { s.owing = func(uint64) bool { return true } }

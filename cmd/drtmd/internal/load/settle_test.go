@@ -1,0 +1,44 @@
+package load
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A run that could not settle says so over the wire too, and its sums are not judged.
+func TestUnsettledTravelsWithTheResult(t *testing.T) {
+	for _, u := range []Unsettled{{}, {Owed: 3}, {UnderWay: true}, {UnderWay: true, Owed: 1}} {
+		b, err := json.Marshal(&Result{Unsettled: u.err()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r Result
+		if err := json.Unmarshal(b, &r); err != nil {
+			t.Fatal(err)
+		}
+		var e *UnsettledError
+		switch {
+		case u == (Unsettled{}):
+			if r.Unsettled != nil {
+				t.Errorf("settled: %v", r.Unsettled)
+			}
+			continue
+		case !errors.As(r.Unsettled, &e):
+			t.Errorf("%+v became %v", u, r.Unsettled)
+			continue
+		}
+		if diff := cmp.Diff(u, e.Unsettled); diff != "" {
+			t.Error(diff)
+		}
+		for want, says := range map[string]bool{"3 updates or locks are owed": u.Owed == 3,
+			"still under way": u.UnderWay, "sums cannot be judged": true} {
+			if strings.Contains(e.Error(), want) != says {
+				t.Errorf("%+v: %v", u, e)
+			}
+		}
+	}
+}

@@ -170,6 +170,11 @@ func (m *Member) newWorker(i int) (*Worker, error) {
 		Region: htm.Config{Geometry: c.Geometry, Spins: m.spins()}, Structure: &m.structure,
 		Rand:  rand.New(rand.NewPCG(c.Seed, uint64(m.worker(i)))),
 		Peers: make([]Peer, c.Nodes)}
+	if !m.cfg.Simulated { // simulated machines come back as other lives: time alone decides there
+		e.HolderLives = func(owner proto.NodeID) bool {
+			return int(owner) < len(w.fenced) && !w.Fenced(owner)
+		}
+	}
 	if m.cfg.WithoutLineWords {
 		e.Scope = verbs.AtomicHCA
 	}

@@ -28,7 +28,11 @@ type Debt struct {
 }
 
 // Debts are those of an engine; all of it belongs to the engine's worker.
-type Debts struct{ List []Debt }
+type Debts struct {
+	List []Debt
+	// Unlooked is a mutation: debts are paid without a look whether the lock is there still.
+	Unlooked bool
+}
 
 // debtBound is the number of debts that are kept. A transaction that meets a machine which is gone
 // ends there, so that only those under way can leave one.
@@ -83,7 +87,8 @@ func (ds *Debts) Finish(f *fiber.Fiber, w *fiber.Worker, peers []Peer, node Node
 		ds.List = append(ds.List, due...)
 		return
 	}
-	p := payment{f: f, mr: mr, stride: bytes, peer: &peers[node], step: step}
+	p := payment{f: f, mr: mr, stride: bytes, peer: &peers[node], step: step,
+		unlooked: ds.Unlooked}
 	for len(due) > 0 {
 		n := min(len(due), payAtOnce)
 		kept := p.pay(due[:n])
@@ -104,6 +109,8 @@ type payment struct {
 	peer   *Peer
 	step   string
 	batch  fiber.Batch
+	// unlooked is Debts.Unlooked.
+	unlooked bool
 }
 
 // pay settles debts, all at once, and gives those that could not be settled. The records are looked
@@ -125,7 +132,8 @@ func (p *payment) pay(due []Debt) (kept []Debt) {
 	for i := range due {
 		d := &due[i]
 		image := p.mr.Bytes()[i*p.stride : (i+1)*p.stride]
-		if looked[i] != nil || binary.LittleEndian.Uint64(image[layout.StateOffset:]) != d.Word {
+		there := binary.LittleEndian.Uint64(image[layout.StateOffset:]) == d.Word
+		if looked[i] != nil || !there && !p.unlooked {
 			continue
 		}
 		f.Step(p.step)

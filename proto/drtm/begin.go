@@ -42,7 +42,7 @@ func (t *tx) acquire() error {
 			return err
 		case !again:
 			t.f.Step("drtm: after lock")
-			if t.end != 0 && t.e.cfg.Mutation != NoConfirm && !t.valid() {
+			if t.end != 0 && !t.valid() && !t.e.lacks(NoValidInStart) && !t.e.lacks(NoConfirm) {
 				t.e.stats.LeaseWaits++
 				return proto.Aborting(proto.ReasonLease) // joined too late to be of use
 			}
@@ -174,25 +174,32 @@ func (t *tx) judge(it *item, lease time.Duration) (again bool, err error) {
 		}
 		e.counts.Unsure++
 		it.word = LockedBy(e.cfg.Node, t.ticket) // stays asked: perhaps it is there
+		if e.lacks(UnsureForgotten) {
+			it.hold = nothing
+		}
 		return false, unreachable(t.f, err)
 	}
 	old := State(t.batch.Old(it.op))
 	switch {
-	case old == it.word: // the CAS has succeeded
+	case old == it.word || e.lacks(NoLockTaken): // the CAS has succeeded
 		e.sightings.Released(it.node, uint64(it.off))
 		if lock {
 			it.hold, it.word = locked, LockedBy(e.cfg.Node, t.ticket)
 		} else {
 			it.hold, it.word = leased, LeasedUntil(lease)
-			t.lower(it.word.End())
+			if e.lacks(NoRounding) {
+				t.lower(lease)
+			} else {
+				t.lower(it.word.End())
+			}
 		}
-	case old.Locked():
+	case old.Locked() && !e.lacks(NoLockSeen):
 		it.hold = nothing
 		if t.misplaced(it) {
 			return false, t.stale(it)
 		}
 		return false, e.met(it, old)
-	case e.expired(old.End()):
+	case e.expired(old.End()) || old.Locked() || lock && e.lacks(NoLeaseSeen):
 		it.hold, it.word = nothing, old
 		e.hints.saw(it.node, it.off, old)
 		return true, nil
@@ -205,11 +212,14 @@ func (t *tx) judge(it *item, lease time.Duration) (again bool, err error) {
 		return false, proto.Aborting(proto.ReasonLeased)
 	default: // an unexpired lease is shared, with the end that it has
 		it.hold, it.word = leased, old
+		if e.lacks(NoJoinedEnd) {
+			old = LeasedUntil(lease)
+		}
 		t.lower(old.End())
 		e.counts.Joined++
 	}
 	e.hints.saw(it.node, it.off, it.word)
-	if err := t.batch.Err(it.op + 1); err != nil {
+	if err := t.batch.Err(it.op + 1); err != nil && !e.lacks(NoReadError) {
 		return false, unreachable(t.f, err)
 	}
 	return false, t.check(it)
@@ -222,16 +232,18 @@ func (t *tx) check(it *item) error {
 	key, v, s := it.decode()
 	presence := layout.Match(uint64(it.key), key, v)
 	switch {
-	case e.cfg.Mutation == NoIncarnationCheck:
-		presence = layout.Live
-	case s != it.word && it.hold == leased && !s.Locked() && s != Init:
+	case s == it.word || e.lacks(NoStateBehindCAS):
+	case it.hold == leased && !s.Locked() && s != Init:
 		// A lease that was joined at its very end, and taken again by another in between.
 		return proto.Aborting(proto.ReasonLease)
-	case s != it.word:
+	default:
 		presence = layout.Stale
 	}
 	if presence == layout.Stale {
-		return t.stale(it)
+		if !e.lacks(NoIncarnationCheck) {
+			return t.stale(it)
+		}
+		presence = layout.Live
 	}
 	it.accept(v, presence == layout.Live)
 	return nil
@@ -248,7 +260,7 @@ func (t *tx) misplaced(it *item) bool {
 
 // stale drops what the cache says of a record's place.
 func (t *tx) stale(it *item) error {
-	if it.node != t.e.cfg.Node {
+	if it.node != t.e.cfg.Node && !t.e.lacks(KeepStale) {
 		t.e.client.Invalidate(t.e.cfg.Peers[it.node].Tables[it.table-1], uint64(it.key),
 			t.e.cfg.Cache)
 	}
@@ -258,8 +270,11 @@ func (t *tx) stale(it *item) error {
 // valid is VALID for the common end of the leases, by the real clock.
 func (t *tx) valid() bool {
 	now, delta := t.e.soft, t.e.softDelta
-	if t.e.cfg.Mutation != SoftTimeInValid {
+	if !t.e.lacks(SoftTimeInValid) {
 		now, delta = t.e.now()
+	}
+	if t.e.lacks(NoDeltaInValid) {
+		delta = 0
 	}
 	return Valid(t.end, now, delta)
 }
@@ -309,7 +324,8 @@ func (h *hints) saw(node proto.NodeID, off int, s State) {
 // expect is the state to begin with: one that may be overwritten if it is still there.
 func (h *hints) expect(node proto.NodeID, off int, e *Engine) State {
 	x := h.slot(node, off)
-	if x.known && x.off == off && x.node == node && e.expired(x.word.End()) {
+	if x.known && x.off == off && x.node == node &&
+		(e.expired(x.word.End()) || e.lacks(NoExpiryOfHint)) {
 		return x.word
 	}
 	return Init

@@ -51,7 +51,16 @@ func (t *tx) committed() error {
 // commits without stores, leases are confirmed, the second round is made.
 func (t *tx) Rollback() error {
 	err := t.err
-	if err == nil {
+	unchecked := t.e.lacks(NoRollbackCheck) && !t.decl.ReadOnly ||
+		t.e.lacks(NoReadOnlyRollbackCheck) && t.decl.ReadOnly
+	switch {
+	case err != nil:
+	case unchecked:
+		if t.inRegion {
+			t.region.Abort(0)
+			t.inRegion = false
+		}
+	default:
 		switch t.way {
 		case twoRounds, leaseAll:
 			err = t.confirmRounds()
@@ -86,7 +95,7 @@ func (t *tx) Abort(error) {
 		t.inRegion = false
 	}
 	t.f.Step("drtm: abort")
-	if t.ticket != 0 {
+	if t.ticket != 0 && !t.e.lacks(AbortKeepsLocks) {
 		t.settle(false)
 	}
 	t.end0(history.Aborted)
@@ -103,7 +112,7 @@ func (t *tx) end0(o history.Outcome) {
 // xend ends the region (XEND), with the writes or without. Without local records there is no
 // region: the locks are all held, and the leases' confirmation is the point.
 func (t *tx) xend(store bool) error {
-	if t.e.cfg.Mutation == ConfirmBeforeLock && t.end != 0 {
+	if t.e.lacks(ConfirmBeforeLock) && t.end != 0 {
 		if !t.valid() {
 			return proto.Aborting(proto.ReasonLease)
 		}
@@ -111,7 +120,7 @@ func (t *tx) xend(store bool) error {
 		t.f.Charge(costCommit)
 	}
 	if !t.inRegion {
-		if !t.Confirm() {
+		if !t.Confirm() && !t.e.lacks(NoConfirmRemote) {
 			return proto.Aborting(proto.ReasonLease)
 		}
 		return t.spent(store)
@@ -148,7 +157,8 @@ func (t *tx) xend(store bool) error {
 // spent aborts if a remote record's incarnations are used up, while that is still possible.
 func (t *tx) spent(store bool) error {
 	for i := range t.items {
-		if it := &t.items[i]; store && it.verbs && it.changes() && it.version.Spent() {
+		if it := &t.items[i]; store && it.verbs && it.changes() && it.version.Spent() &&
+			!t.e.lacks(NoSpent) {
 			return t.leaveFull()
 		}
 	}
@@ -171,7 +181,7 @@ func (t *tx) settle(commit bool) {
 	defer t.f.Unshield(was)
 	t.f.Step("drtm: before release")
 	t.batch.Reset()
-	if commit && t.e.cfg.Mutation == UnlockBeforeWriteBack {
+	if commit && t.e.lacks(UnlockBeforeWriteBack) {
 		t.unlockFirst()
 	} else {
 		for i := range t.items {
@@ -209,7 +219,7 @@ func (t *tx) released(commit bool) {
 				t.e.counts.Unfinished++
 			}
 			t.e.owe(it, update)
-		} else {
+		} else if !t.e.lacks(UnlockByWrite) {
 			invariant.Assert(it.hold == asked || State(t.batch.Old(it.op)) == it.word,
 				"drtm: a lock was not its holder's any more")
 		}
@@ -259,6 +269,12 @@ func (t *tx) postUpdate(it *item, conn *fiber.Conn) {
 func (t *tx) postUnlock(it *item, conn *fiber.Conn) {
 	p := &t.e.cfg.Peers[it.node]
 	it.op = t.batch.Len()
+	if t.e.lacks(UnlockByWrite) {
+		it.encode(it.version, Init)
+		t.batch.Write(t.f, conn, t.buffer.mr.SGE(it.at+layout.StateOffset, 8),
+			p.Memory.Addr+uint64(it.off+layout.StateOffset), p.Memory.RKey)
+		return
+	}
 	t.batch.CAS(t.f, conn, p.Memory.Addr+uint64(it.off+layout.StateOffset), p.Memory.RKey,
 		uint64(it.word), uint64(Init))
 }

@@ -9,7 +9,10 @@ import (
 func (e *Engine) owe(it *item, update bool) {
 	d := proto.Debt{Node: it.node, Table: it.table, Key: it.key, Off: uint64(it.off),
 		Word: uint64(it.word), Unlock: uint64(Init), Value: it.is, Since: e.soft}
-	if update {
+	if e.lacks(NoDebt) {
+		return
+	}
+	if update && !e.lacks(NoDebtUpdate) {
 		d.Entry = it.image
 	}
 	e.oweDebt(d)

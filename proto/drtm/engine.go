@@ -77,6 +77,8 @@ func New(cfg Config) (*Engine, error) {
 		tickets: newTickets(uint16(cfg.Index), now), recording: cfg.Recorder}
 	e.bounded, _ = cfg.Clock.(BoundedClock)
 	e.soft, e.softDelta = e.now()
+	e.tickets.same = cfg.Mutation == SameTicket
+	e.debts.Unlooked = cfg.Mutation == DebtUnlooked
 	e.cfg.Region.Flag = cfg.Worker.RegionFlag()
 	e.sightings.After, e.sightings.Lives = cfg.OrphanAfter, cfg.HolderLives
 	e.hints.init()
@@ -134,7 +136,13 @@ func (s softTime) Fence(error)         {}
 func (s softTime) Close() error        { return nil }
 
 // expired is EXPIRED by softtime.
-func (e *Engine) expired(end time.Duration) bool { return Expired(end, e.soft, e.softDelta) }
+func (e *Engine) expired(end time.Duration) bool {
+	delta := e.softDelta
+	if e.lacks(NoDeltaInExpired) {
+		delta = 0
+	}
+	return Expired(end, e.soft, delta)
+}
 
 // take gives a transaction object: for another attempt the one that made the attempts before, if
 // it is free, since it counts what they ran into.

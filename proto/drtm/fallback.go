@@ -22,7 +22,9 @@ const (
 // that happens takes write locks for its reads too the next time.
 func (t *tx) lockAll() error {
 	t.f.Step("drtm: fallback")
-	t.order()
+	if !t.e.lacks(NoOrder) {
+		t.order()
+	}
 	t.exclusive = t.late
 	if err := t.places(); err != nil {
 		return err
@@ -33,7 +35,7 @@ func (t *tx) lockAll() error {
 		}
 		t.f.Step("drtm: fallback locked one")
 	}
-	if t.end != 0 && !t.valid() {
+	if t.end != 0 && !t.valid() && !t.e.lacks(NoValidInStart) {
 		t.late = true
 		return proto.Aborting(proto.ReasonLease)
 	}
@@ -87,7 +89,7 @@ func (t *tx) confirmFallback() error {
 	if err := t.spent(true); err != nil {
 		return err
 	}
-	if !t.Confirm() {
+	if !t.Confirm() && !t.e.lacks(NoConfirmFallback) {
 		t.late = true
 		return proto.Aborting(proto.ReasonLease)
 	}

@@ -17,6 +17,9 @@ func (r *recordCommitter) Confirm() bool { return (*tx)(r).Confirm() }
 // Lock takes the state words of the local records that were written.
 func (r *recordCommitter) Lock() bool {
 	t := (*tx)(r)
+	if t.e.lacks(HCANoLock) {
+		return true
+	}
 	was := t.f.Shield()
 	defer t.f.Unshield(was)
 	t.order()
@@ -46,8 +49,11 @@ func (r *recordCommitter) Lock() bool {
 		case t.batch.Err(it.op) != nil:
 			t.e.counts.Unsure++
 			it.word = LockedBy(t.e.cfg.Node, t.ticket)
+			if t.e.lacks(HCAUnsureForgotten) {
+				it.hold = nothing
+			}
 			all = false
-		case State(t.batch.Old(it.op)) != it.word:
+		case State(t.batch.Old(it.op)) != it.word && !t.e.lacks(HCALockUnjudged):
 			it.hold = nothing
 			all = false
 		default:
@@ -61,7 +67,10 @@ func (r *recordCommitter) Lock() bool {
 // but its own.
 func (r *recordCommitter) Validate() bool {
 	t := (*tx)(r)
-	m := t.e.cfg.Memory
+	e, m := t.e, t.e.cfg.Memory
+	if e.lacks(HCANoValidate) {
+		return true
+	}
 	for i := range t.items {
 		it := &t.items[i]
 		if it.verbs || !it.loaded {
@@ -69,8 +78,10 @@ func (r *recordCommitter) Validate() bool {
 		}
 		s := State(word(m, it.off+layout.StateOffset))
 		mine := it.hold == locked && s == it.word
-		if s.Locked() && !mine || word(m, it.off) != uint64(it.key) ||
-			layout.Version(word(m, it.off+layout.VersionOffset)) != it.version {
+		key := word(m, it.off) == uint64(it.key)
+		version := layout.Version(word(m, it.off+layout.VersionOffset)) == it.version
+		if s.Locked() && !mine && !e.lacks(HCANoLockInValidate) ||
+			!key && !e.lacks(HCANoKeyInValidate) || !version && !e.lacks(HCANoVersionInValidate) {
 			return false
 		}
 	}
@@ -94,7 +105,7 @@ func (r *recordCommitter) Unlock(bool) {
 		if it.verbs || it.hold != locked && it.hold != asked {
 			continue
 		}
-		if t.batch.Err(it.op) != nil {
+		if t.batch.Err(it.op) != nil && !t.e.lacks(HCANoDebt) {
 			t.e.owe(it, false) // the region has published what was written
 		}
 		it.hold = nothing

@@ -132,7 +132,11 @@ func (h *host) ensure(table proto.TableID, k proto.Key) (off int, a answer) {
 		case ok && h.region.Commit(nil):
 			if !v.Live() {
 				h.e.counts.Ensured++
-				h.forget(table, k, h.e.soft+graceLeases*h.e.cfg.LeaseReadOnly)
+				after := h.e.soft
+				if !h.e.lacks(NoGrace) {
+					after += graceLeases * h.e.cfg.LeaseReadOnly
+				}
+				h.forget(table, k, after)
 			}
 			return off, answerDone
 		}
@@ -195,12 +199,20 @@ func (h *host) reclaim(f *fiber.Fiber, x forgotten) fate {
 	switch {
 	case layout.Version(word(m, off+layout.VersionOffset)).Live():
 		return gone
-	case s.Locked() || !h.e.expired(s.End()):
+	case s.Locked() && !h.e.lacks(ReclaimLocked),
+		!s.Locked() && !h.e.expired(s.End()) && !h.e.lacks(ReclaimLeased):
 		return inUse
 	case h.e.glob:
 		return h.unlink(t, x.key, s)
 	}
 	return h.reclaimLocked(f, t, x, off, s)
+}
+
+// owe keeps the lock of an entry.
+func (h *host) owe(d proto.Debt) {
+	if !h.e.lacks(ReclaimNoDebt) {
+		h.e.oweDebt(d)
+	}
 }
 
 // unlink takes an entry out of its table if its state is s.
@@ -230,19 +242,25 @@ func (h *host) reclaimLocked(f *fiber.Fiber, t *store.Table, x forgotten, off in
 	p := &h.e.cfg.Peers[h.e.cfg.Node]
 	at := p.Memory.Addr + uint64(off+layout.StateOffset)
 	lock := LockedBy(h.e.cfg.Node, h.e.tickets.take())
+	f.Step("drtm: before reclaim")
+	if h.e.lacks(ReclaimUnlocked) {
+		return h.unlink(t, x.key, State(word(h.e.cfg.Memory, off+layout.StateOffset)))
+	}
 	debt := proto.Debt{Node: h.e.cfg.Node, Table: x.table, Key: x.key, Off: uint64(off),
 		Word: uint64(lock), Unlock: uint64(Init)}
 	old, err := p.Conn.CAS(f, at, p.Memory.RKey, uint64(s), uint64(lock))
 	switch {
 	case err != nil:
-		h.e.oweDebt(debt) // the lock may have been taken all the same
+		h.owe(debt) // the lock may have been taken all the same
+		return inUse
+	case State(old) != s && !h.e.lacks(ReclaimUnjudged):
 		return inUse
 	case State(old) != s:
-		return inUse
+		return h.unlink(t, x.key, State(old))
 	}
 	done := h.unlink(t, x.key, lock)
 	if _, err := p.Conn.CAS(f, at, p.Memory.RKey, uint64(lock), uint64(Init)); err != nil {
-		h.e.oweDebt(debt)
+		h.owe(debt)
 	}
 	return done
 }

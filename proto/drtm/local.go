@@ -30,7 +30,7 @@ func (t *tx) locate() int {
 	for i := range t.items {
 		if it := &t.items[i]; !it.verbs {
 			it.off, it.found = t.e.cfg.Tables[it.table-1].Find(uint64(it.key))
-			if !it.found && !t.e.glob {
+			if !it.found && !t.e.glob && !t.e.lacks(AbsenceWithoutEntry) {
 				// Without line words only an entry can say that there is no record.
 				off, a := t.e.host.ensure(it.table, it.key)
 				it.off, it.found = off, a == answerDone
@@ -51,12 +51,16 @@ func (t *tx) loadLocal(it *item) error {
 		}
 	}
 	if presence == layout.Stale {
-		var ok bool
-		it.off, it.found, ok = t.e.cfg.Tables[it.table-1].FindIn(t.region, uint64(it.key))
+		ok := true
+		if t.e.lacks(AbsenceOutsideRegion) {
+			it.off, it.found = t.e.cfg.Tables[it.table-1].Find(uint64(it.key))
+		} else {
+			it.off, it.found, ok = t.e.cfg.Tables[it.table-1].FindIn(t.region, uint64(it.key))
+		}
 		if !ok {
 			return t.regionOver()
 		}
-		if !it.found && !t.e.glob {
+		if !it.found && !t.e.glob && !t.e.lacks(AbsenceWithoutEntry) {
 			return t.leave(proto.ReasonConflict) // it was given back again, or there is no room
 		}
 		if !it.found {
@@ -82,13 +86,16 @@ func (t *tx) loadLocal(it *item) error {
 // checkState aborts on a write lock, and, if the record is to be written, on an unexpired lease.
 func (t *tx) checkState(it *item, s State) error {
 	e := t.e
-	if writes(it.mode) && e.cfg.Mutation == NoStateCheck {
+	if writes(it.mode) && e.lacks(NoStateCheck) {
 		return nil
 	}
 	if s.Locked() {
+		if e.lacks(NoStateCheckRead) && !writes(it.mode) {
+			return nil
+		}
 		return t.leave(proto.AbortReason(e.met(it, s)))
 	}
-	if s != Init && writes(it.mode) && !e.expired(s.End()) {
+	if s != Init && writes(it.mode) && !e.expired(s.End()) && !e.lacks(NoLeaseCheckLocal) {
 		return t.leave(proto.ReasonLeased)
 	}
 	return nil
@@ -97,11 +104,11 @@ func (t *tx) checkState(it *item, s State) error {
 // copyLocal copies the entry at the item's place into its image, in the region.
 func (t *tx) copyLocal(it *item) (layout.Presence, error) {
 	m := t.e.cfg.Memory
-	if !t.region.Load(m, it.off, it.image) {
+	if !t.loadLines(it) {
 		return 0, t.regionOver()
 	}
 	key, v, s := it.decode()
-	if !t.e.glob {
+	if !t.e.glob && !t.e.lacks(NoSecondLookLocal) {
 		// No line words: the copy is one only if nobody wrote between two looks (design decision 3).
 		v2, _ := t.region.Load64(m, it.off+layout.VersionOffset)
 		s2, ok := t.region.Load64(m, it.off+layout.StateOffset)
@@ -112,10 +119,25 @@ func (t *tx) copyLocal(it *item) (layout.Presence, error) {
 			return 0, t.leave(proto.ReasonConflict)
 		}
 	}
-	if t.e.cfg.Mutation == NoIncarnationCheck {
+	if t.e.lacks(NoKeyCheckLocal) {
 		return layout.Live, nil
 	}
 	return layout.Match(uint64(it.key), key, v), nil
+}
+
+// loadLines copies an entry in the region. The simulator shows what comes between two lines of it.
+func (t *tx) loadLines(it *item) bool {
+	if !t.e.cfg.Simulated || t.e.glob {
+		return t.region.Load(t.e.cfg.Memory, it.off, it.image)
+	}
+	for at := 0; at < len(it.image); at += layout.LineBytes {
+		to := min(at+layout.LineBytes, len(it.image))
+		if !t.region.Load(t.e.cfg.Memory, it.off+at, it.image[at:to]) {
+			return false
+		}
+		t.f.Step("drtm: between lines")
+	}
+	return true
 }
 
 // leave aborts the region, with the reason as XABORT's code, and gives the attempt's error. One that
@@ -164,7 +186,7 @@ func (t *tx) storeLocal() error {
 			}
 		}
 		t.f.Charge(costAccess)
-		if it.version.Spent() {
+		if it.version.Spent() && !t.e.lacks(NoSpent) {
 			return t.leave(proto.ReasonFull)
 		}
 		if !t.storeItem(it, it.next()) {
@@ -181,7 +203,7 @@ func (t *tx) storeItem(it *item, v layout.Version) bool {
 	m := t.e.cfg.Memory
 	if t.e.glob {
 		s := Init
-		if t.e.cfg.Mutation == NoStateCheck {
+		if t.e.lacks(NoStateCheck) {
 			s = it.word
 		}
 		it.encode(v, s)

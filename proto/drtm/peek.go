@@ -37,8 +37,12 @@ func (e *Engine) Peek(f *fiber.Fiber, table proto.TableID, k proto.Key, dst []by
 			return err
 		}
 		key, v, s := it.decode()
-		if whole && !s.Locked() {
-			switch layout.Match(uint64(k), key, v) {
+		if whole && (!s.Locked() || e.lacks(PeekNoLock)) {
+			presence := layout.Match(uint64(k), key, v)
+			if e.lacks(PeekNoKeyCheck) {
+				presence = layout.Live
+			}
+			switch presence {
 			case layout.Live:
 				copy(dst, it.value())
 				return nil
@@ -72,7 +76,7 @@ func (t *tx) peekOnce(f *fiber.Fiber, it *item) (bool, error) {
 			return false, proto.ErrNotFound
 		}
 		it.off = off
-		return e.peek(off, image), nil
+		return e.peek(f, off, image), nil
 	}
 	p := &e.cfg.Peers[node]
 	there := p.Tables[table-1]
@@ -99,7 +103,7 @@ func (t *tx) peekOnce(f *fiber.Fiber, it *item) (bool, error) {
 	}
 	again := t.buffer.mr.Bytes()[t.buffer.stride:][:layout.HeaderBytes]
 	whole := bytes.Equal(again[:layout.StateOffset], image[:layout.StateOffset]) &&
-		(&item{image: again}).unlocked()
+		(&item{image: again}).unlocked() || e.lacks(PeekNoSecondLook)
 	if whole && found.Cached {
 		key, v, _ := (&item{image: image}).decode()
 		if layout.Match(uint64(k), key, v) == layout.Stale {

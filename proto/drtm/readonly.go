@@ -5,6 +5,7 @@ import (
 
 	"drtmd/proto"
 	"drtmd/store/layout"
+	"drtmd/verbs/fiber"
 )
 
 // Read-only transactions (§5.4, §4.4) run without a region. Remote records are leased with a
@@ -29,18 +30,18 @@ func (t *tx) loadRound(it *item) error {
 				return t.absentRound(it)
 			}
 		}
-		if !t.e.peek(it.off, it.image) {
+		if !t.e.peek(t.f, it.off, it.image) {
 			continue
 		}
 		key, v, s := it.decode()
 		presence := layout.Match(uint64(it.key), key, v)
-		if t.e.cfg.Mutation == NoIncarnationCheck {
+		if t.e.lacks(NoKeyCheckRounds) {
 			presence = layout.Live
 		}
 		switch {
 		case presence == layout.Stale:
 			it.found = false
-		case s.Locked():
+		case s.Locked() && !t.e.lacks(NoLockInFirstRound):
 			return t.e.met(it, s)
 		default:
 			it.accept(v, presence == layout.Live)
@@ -54,7 +55,11 @@ func (t *tx) loadRound(it *item) error {
 // its buckets are read in a region, which commits, empty, after the second round. Without line
 // words only a lease on an entry made for it will do.
 func (t *tx) absentRound(it *item) error {
-	if !t.e.glob {
+	switch {
+	case t.e.lacks(AbsenceWithoutLease):
+		it.absent()
+		return nil
+	case !t.e.glob:
 		return proto.Aborting(proto.ReasonValidation)
 	}
 	if !t.inRegion {
@@ -86,19 +91,21 @@ func (t *tx) confirmRounds() error {
 				continue
 			}
 			t.f.Charge(costAccess)
-			if !t.same(it) {
+			if !t.same(it) && !t.e.lacks(NoSecondRound) {
 				return proto.Aborting(proto.ReasonValidation)
 			}
 		}
 		if t.inRegion {
-			if !t.region.Commit(nil) {
+			if t.e.lacks(AbsenceOutsideRounds) {
+				t.region.Abort(0)
+			} else if !t.region.Commit(nil) {
 				return t.regionOver()
 			}
 			t.inRegion = false
 		}
 	}
 	t.f.Step("drtm: after second round")
-	if !t.Confirm() {
+	if !t.Confirm() && !t.e.lacks(NoConfirmRounds) {
 		return proto.Aborting(proto.ReasonLease)
 	}
 	return nil
@@ -110,10 +117,12 @@ func (t *tx) same(it *item) bool {
 	if !t.e.cfg.Memory.Peek(it.off/layout.LineBytes, &head) {
 		return false
 	}
-	le := binary.LittleEndian
-	return le.Uint64(head[layout.KeyOffset:]) == uint64(it.key) &&
-		layout.Version(le.Uint64(head[layout.VersionOffset:])) == it.version &&
-		!State(le.Uint64(head[layout.StateOffset:])).Locked()
+	le, e := binary.LittleEndian, t.e
+	key := le.Uint64(head[layout.KeyOffset:]) == uint64(it.key)
+	version := layout.Version(le.Uint64(head[layout.VersionOffset:])) == it.version
+	unlocked := !State(le.Uint64(head[layout.StateOffset:])).Locked()
+	return (key || e.lacks(NoKeyInRounds)) && (version || e.lacks(NoVersionInRounds)) &&
+		(unlocked || e.lacks(NoLockInRounds))
 }
 
 // peek copies an entry of this machine, all of it as of one moment, and reports false if it was
@@ -121,7 +130,7 @@ func (t *tx) same(it *item) bool {
 // region or a remote transaction, has the first one locked, by its word or by its state, before
 // it writes any and until it has written all, and changes the version; so the copy is whole if
 // the header is unlocked and the same before and after.
-func (e *Engine) peek(off int, image []byte) bool {
+func (e *Engine) peek(f *fiber.Fiber, off int, image []byte) bool {
 	m := e.cfg.Memory
 	var line [layout.LineBytes]byte
 	for at := 0; at < len(image); at += layout.LineBytes {
@@ -129,8 +138,9 @@ func (e *Engine) peek(off int, image []byte) bool {
 			return false
 		}
 		copy(image[at:], line[:])
+		f.Step("drtm: between lines")
 	}
-	if len(image) <= layout.LineBytes && e.glob {
+	if len(image) <= layout.LineBytes && e.glob || e.lacks(NoSecondLookRounds) {
 		return true
 	}
 	if !m.Peek(off/layout.LineBytes, &line) {

@@ -121,7 +121,7 @@ func less(a, b *item) bool {
 
 // lower moves the common end of the leases to the earlier one.
 func (t *tx) lower(end time.Duration) {
-	if t.end == 0 || end < t.end {
+	if t.end == 0 || end < t.end || t.e.lacks(LastEnd) {
 		t.end = end
 	}
 }

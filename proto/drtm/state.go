@@ -82,7 +82,10 @@ func Valid(end, now, delta time.Duration) bool { return now < end-delta }
 // tickets makes the tickets of a worker: its index in the high 10 bits, a count in the low 45.
 // The count begins at the time in microseconds, so that a machine that restarts does not repeat
 // the tickets under which its locks from before are still held.
-type tickets struct{ next Ticket }
+type tickets struct {
+	next Ticket
+	same bool // the mutation SameTicket
+}
 
 // MaxWorkers is how many workers of a machine can have tickets of their own.
 const MaxWorkers = 1 << (64 - leaseShift - ticketBits)
@@ -91,13 +94,16 @@ const ticketBits = 45
 
 func newTickets(worker uint16, now time.Duration) tickets {
 	count := Ticket(now/time.Microsecond) & (1<<ticketBits - 1)
-	return tickets{Ticket(worker)<<ticketBits | count}
+	return tickets{next: Ticket(worker)<<ticketBits | count}
 }
 
 // take gives the next ticket. It is never 0, which stands for none.
 func (t *tickets) take() Ticket {
 	const count = 1<<ticketBits - 1
 	k := t.next
+	if t.same {
+		return 1
+	}
 	if k&count == 0 {
 		k++
 	}

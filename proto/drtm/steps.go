@@ -7,7 +7,8 @@ import "drtmd/htm"
 func Steps() []string {
 	return []string{
 		"drtm: before lookup", "drtm: before ensure", "drtm: before lock", "drtm: after lock",
-		"drtm: before XBEGIN", "drtm: after commit", "drtm: before release", "drtm: after release",
+		"drtm: before XBEGIN", "drtm: before access", "drtm: between lines", "drtm: before reclaim",
+		"drtm: after commit", "drtm: before release", "drtm: after release",
 		"drtm: abort", "drtm: finish", "drtm: fallback", "drtm: fallback locked one",
 		"drtm: fallback confirmed", "drtm: between rounds", "drtm: after second round",
 		"drtm: confirmed before XEND", "drtm: unlocked before write-back", // by mutations

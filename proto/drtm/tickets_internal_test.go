@@ -25,7 +25,7 @@ func TestTicketsOfAnotherLifeAreOthers(t *testing.T) {
 
 // TestTicketsGoOnWhenTheirCountIsUsedUp, and stay the worker's.
 func TestTicketsGoOnWhenTheirCountIsUsedUp(t *testing.T) {
-	k := tickets{1<<ticketBits - 1}
+	k := tickets{next: 1<<ticketBits - 1}
 	last, next := k.take(), k.take()
 	if last != 1<<ticketBits-1 || next != 1 {
 		t.Errorf("ticket %#x after %#x", next, last)

@@ -262,6 +262,7 @@ func (t *tx) access(table proto.TableID, k proto.Key, size int, least proto.Mode
 // load reads a local record; those reached by verbs were read by START.
 func (t *tx) load(it *item) error {
 	t.f.Charge(costAccess)
+	t.f.Step("drtm: before access")
 	if t.way == twoRounds {
 		return t.loadRound(it)
 	}

@@ -16,11 +16,9 @@ import (
 const (
 	span = 3 * sim.Millisecond
 	// shortSpan is that of the scenarios for crashes at every step.
-	shortSpan   = 80 * sim.Microsecond
-	eventLimit  = 20e6
-	accounts    = 16
-	distributed = 0.5
-	anywhere    = 0.4
+	shortSpan  = 80 * sim.Microsecond
+	eventLimit = 20e6
+	accounts   = 16
 	// delta bounds the error of a node's clock. Leases last some round trips only, so that many
 	// end in the middle of a transaction.
 	delta         = 3 * time.Microsecond
@@ -45,6 +43,8 @@ func All() []*scenario.Scenario {
 		of(spec{name: "smallbank", protocol: "drtm", load: loadBank, drawn: []int{1, 1, 2}}),
 		// While a worker is paused only another one of its machine can do what its leases forbid.
 		of(spec{name: "micro", protocol: "drtm", load: loadMicro, nodes: 2, drawn: []int{1, 2, 2, 3}}),
+		of(spec{name: "races", protocol: "drtm", load: loadMicro, nodes: 2, drawn: []int{2, 2, 3},
+			races: true}),
 		of(spec{name: "smallbank-steps", protocol: "drtm", load: loadBank, short: true}),
 		of(spec{name: "micro-steps", protocol: "drtm", load: loadMicro, short: true}),
 		of(spec{name: "smallbank-twopl", protocol: "twopl", load: loadBank, drawn: []int{1, 1, 2}}),
@@ -66,11 +66,18 @@ type spec struct {
 	// short runs have few transactions, and these take the fallback handler soon: a crash at each
 	// of their steps is affordable.
 	short bool
+	// races have very few records, and no faults but those that change the order of what happens at
+	// the same time: workers that lose the processor, memory that stalls, clocks that err.
+	races bool
 }
 
 func (x spec) doc() string {
 	load, _, _ := strings.Cut(x.name, "-")
 	doc := load + " on " + x.protocol + ", history, sums and locks checked"
+	if x.races {
+		doc = "micro on " + x.protocol + " with very few records, and faults that only change the order; " +
+			"history, sums and locks checked"
+	}
 	if x.short {
 		doc += "; a short run, for --every-step"
 	}
@@ -82,7 +89,7 @@ func of(x spec) *scenario.Scenario {
 	p, err := node.FindProtocol(x.protocol)
 	s := &scenario.Scenario{Name: x.name, Doc: x.doc(), Nodes: 3, MinNodes: 2, MaxNodes: 16,
 		Workers: 1, DrawnWorkers: x.drawn, Fibers: 3, Until: span, EventLimit: eventLimit,
-		Steps: steps(x.protocol), Draw: drawing(steps(x.protocol)), Dimensions: x.dimensions()}
+		Steps: steps(x.protocol), Draw: x.draw, Dimensions: x.dimensions()}
 	if x.nodes > 0 {
 		s.Nodes = x.nodes
 	}

@@ -19,6 +19,8 @@ const (
 	dimReads    = "reads"
 	dimRollback = "rollback"
 	dimReuse    = "reuse"
+	dimRemote   = "remote"
+	dimPlans    = "plans"
 	dimError    = "error"
 	dimClocks   = "clocks"
 	dimFallback = "fallback"
@@ -29,9 +31,11 @@ type settings struct {
 	words      bool // the device has line words
 	lines      int  // that an entry takes
 	skew       float64
-	reads      int // percent of the transactions that only read
+	remote     float64 // share of the records, or of SmallBank's second customers
+	reads      int     // percent of the transactions that only read
 	rollback   float64
 	reuse      bool
+	plans      bool // many transactions look before they declare what they need
 	clockError time.Duration
 	edge       bool // each clock errs by all of that
 	eager      bool // the fallback handler comes soon
@@ -40,8 +44,12 @@ type settings struct {
 // readSettings takes the drawn values; those that the scenario does not have are plain.
 func readSettings(setting func(string) string) settings {
 	s := settings{words: setting(dimWords) != "no", reuse: setting(dimReuse) == "yes",
-		edge: setting(dimClocks) == "edge", eager: setting(dimFallback) == "soon",
+		plans: setting(dimPlans) == "many",
+		edge:  setting(dimClocks) == "edge", eager: setting(dimFallback) == "soon",
 		clockError: delta, lines: 1}
+	if percent, err := strconv.Atoi(setting(dimRemote)); err == nil {
+		s.remote = float64(percent) / 100
+	}
 	// The values are those of the lists below: they can be read.
 	if v := setting(dimLines); v != "" {
 		s.lines, _ = strconv.Atoi(v)
@@ -68,17 +76,21 @@ func (x spec) dimensions() []scenario.Dimension {
 			[]string{"yes", "no"}, "yes", "no"),
 		dimension(dimSkew, "theta of Zipf with which records are drawn; 0: micro has none, "+
 			"SmallBank its hot set", []string{"0", "0.7", "0.99"}, "0", "0.7", "0.99"),
+		dimension(dimRemote, "percent of the records, or of SmallBank's customers, that are elsewhere",
+			[]string{"50", "10", "2"}, "50", "10", "2"),
 		dimension(dimReads, "percent of the transactions that only read; default: the workload's own",
-			[]string{"default", "50", "80"}, "default", "default", "50", "80"),
+			[]string{"default", "50", "80"}, "default", "default", "50", "50", "80"),
 	}
 	if x.load == loadMicro {
 		list = append(list,
 			dimension(dimLines, "lines of 64 bytes that a record takes",
 				[]string{"1", "2", "3", "4", "5"}, "1", "1", "2", "3", "4", "5"),
-			dimension(dimRollback, "percent of the reading transactions that roll back",
+			dimension(dimRollback, "percent of the transactions that roll back in the end",
 				[]string{"0", "20", "50"}, "0", "20", "50"),
 			dimension(dimReuse, "items come and go: entries are given back and to other keys",
-				[]string{"no", "yes"}, "no", "yes"))
+				[]string{"no", "yes"}, "no", "yes"),
+			dimension(dimPlans, "how many transactions peek at a record to learn which one they need",
+				[]string{"few", "many"}, "few", "few", "many"))
 	}
 	if x.protocol == "drtm" {
 		list = append(list,
@@ -88,6 +100,26 @@ func (x spec) dimensions() []scenario.Dimension {
 				[]string{"within", "edge"}, "within", "edge"),
 			dimension(dimFallback, "the fallback handler comes soon: after one abort of a region",
 				[]string{"late", "soon"}, "late", "late", "late", "soon"))
+	}
+	if x.races {
+		for i := range list {
+			switch d := &list[i]; d.Name {
+			case dimRemote:
+				d.Drawn = []string{"50", "10", "10", "2"}
+			case dimReads:
+				d.Drawn = []string{"default", "default", "50"}
+			case dimReuse:
+				d.Drawn = []string{"no", "yes", "yes", "yes"}
+			case dimPlans:
+				d.Drawn = []string{"few", "few", "few", "many"}
+			case dimRollback:
+				d.Drawn = []string{"0", "20", "50", "50"}
+			case dimError:
+				d.Drawn = []string{"3us", "12us", "12us"}
+			case dimClocks:
+				d.Drawn = []string{"within", "edge", "edge"}
+			}
+		}
 	}
 	if x.short {
 		for i := range list {
@@ -101,14 +133,18 @@ func (x spec) dimensions() []scenario.Dimension {
 // workload makes the load of a run.
 func (x spec) workload(nodes int, s settings) (workload.Workload, error) {
 	if x.load == loadMicro {
-		return microLoad(nodes, s)
+		keys := accounts
+		if x.races {
+			keys = racers
+		}
+		return microLoad(nodes, keys, s)
 	}
 	return smallBank(nodes, s)
 }
 
 func smallBank(nodes int, s settings) (workload.Workload, error) {
 	o := smallbank.Default(nodes)
-	o.Accounts, o.Distributed, o.Anywhere = accounts, distributed, anywhere
+	o.Accounts, o.Distributed, o.Anywhere = accounts, s.remote, s.remote
 	o.HotAccounts, o.HotAccess, o.Theta = 0.25, 0.75, s.skew
 	own := o.Mix[smallbank.Balance-1]
 	o.Mix = smallbank.Mix(share(o.Mix[:], s.reads, own, func(i int) bool {
@@ -117,14 +153,24 @@ func smallBank(nodes int, s settings) (workload.Workload, error) {
 	return smallbank.New(o)
 }
 
-func microLoad(nodes int, s settings) (workload.Workload, error) {
+// racers are the keys of each table of a node in the scenario of races.
+const racers = 4
+
+func microLoad(nodes, keys int, s settings) (workload.Workload, error) {
 	o := micro.Default(nodes)
-	o.Keys, o.Distributed, o.Theta, o.RollBack = accounts, distributed, s.skew, s.rollback
+	o.Keys, o.Distributed, o.Theta, o.RollBack = keys, s.remote, s.skew, s.rollback
 	o.ValueBytes = s.lines*layout.LineBytes - layout.HeaderBytes
 	o.Mix = micro.DefaultMix()
+	o.Restless = s.reuse
+	// increment, insert, delete, move, look, read-many, follow, redirect, depend
+	switch {
+	case s.plans:
+		o.Mix = micro.Mix{5, 10, 10, 5, 5, 5, 25, 30, 5}
+	case s.reuse:
+		o.Mix = micro.Mix{5, 15, 5, 30, 20, 5, 5, 5, 10}
+	}
 	if s.reuse {
-		o.Items = itemsPerKey * accounts
-		o.Mix = micro.Mix{5, 25, 15, 15, 20, 5, 5, 5, 5} // of insert, delete, move and look most
+		o.Items = keys + keys/2
 	}
 	own := o.Mix[micro.Look-1] + o.Mix[micro.ReadMany-1]
 	if s.reads > 0 {
@@ -135,9 +181,6 @@ func microLoad(nodes int, s settings) (workload.Workload, error) {
 	}))
 	return micro.New(o)
 }
-
-// itemsPerKey is how many keys of items there are to one entry that is there in the beginning.
-const itemsPerKey = 3
 
 // share gives those kinds of a mix that only read the wanted percentage together, instead of their
 // own, and the others what is left, in proportion; 0 leaves it as it is.

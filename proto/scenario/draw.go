@@ -18,14 +18,34 @@ const beyond = 10
 
 const drawnFaults = 6
 
-// drawing draws clocks that err, faults of every kind that leaves memory intact, and pauses at some
-// of the given steps.
-func drawing(pauses []string) func(*scenario.Drawing) sim.Schedule {
-	return func(d *scenario.Drawing) sim.Schedule { return draw(d, pauses) }
+// draw draws clocks that err, faults of every kind that leaves memory intact, and pauses at some
+// marked steps.
+func (x spec) draw(d *scenario.Drawing) sim.Schedule {
+	s, pauses := append(drawClocks(d), drawStalls(d)...), steps(x.protocol)
+	if !x.races {
+		s = append(s, drawFaults(d, pauses)...)
+	}
+	preemptions, coarse := drawnPreemptions, 2
+	if x.races {
+		preemptions, coarse = 3*preemptions, 8
+	}
+	return append(append(s, drawPauses(d, pauses)...), drawPreemptions(d, pauses, preemptions, coarse)...)
 }
 
-func draw(d *scenario.Drawing, pauses []string) sim.Schedule {
-	s := drawClocks(d)
+// drawStalls has memory stall all the time, in half of the runs: it pulls apart what is nearly always
+// together, the lines of a READ, a CAS and the READ behind it.
+func drawStalls(d *scenario.Drawing) (s sim.Schedule) {
+	if d.Rand.IntN(2) == 0 {
+		for _, n := range d.Nodes {
+			s = append(s, sim.Fault{Kind: sim.StallMemory, Node: n, PPM: 1 + d.Rand.IntN(stallPPM),
+				By: 1 + sim.Time(d.Rand.Int64N(int64(longestStall)))})
+		}
+	}
+	return s
+}
+
+// drawFaults draws what comes and goes, and queue pairs that break at marked steps.
+func drawFaults(d *scenario.Drawing, pauses []string) (s sim.Schedule) {
 	faults := sim.RandomSchedule(d.Rand, sim.RandomOptions{Nodes: d.Nodes, Workers: d.Workers,
 		Faults: d.Rand.IntN(drawnFaults + 1), Horizon: d.Until * 3 / 4, Span: d.Until / 3, // longer than retries
 		Weights: []sim.Weight{
@@ -35,7 +55,7 @@ func draw(d *scenario.Drawing, pauses []string) sim.Schedule {
 			{Kind: sim.SlowNIC, Weight: 2}, {Kind: sim.DropDatagrams, Weight: 2},
 			{Kind: sim.DuplicateDatagrams, Weight: 2}, {Kind: sim.DelayDatagrams, Weight: 2},
 			{Kind: sim.ReorderDatagrams, Weight: 2}, {Kind: sim.Partition, Weight: 1},
-			{Kind: sim.FailAllocs, Weight: 1}}})
+			{Kind: sim.FailAllocs, Weight: 1}, {Kind: sim.StallMemory, Weight: 4}}})
 	for i := range faults {
 		faults[i].Kept = faults[i].Kind == sim.CrashNode
 	}
@@ -43,37 +63,72 @@ func draw(d *scenario.Drawing, pauses []string) sim.Schedule {
 		s = append(s, sim.Fault{Kind: sim.BreakQPs, To: "*",
 			Step: pauses[d.Rand.IntN(len(pauses))], Count: 1 + d.Rand.IntN(pauseCounts)})
 	}
-	return append(append(s, faults...), drawPauses(d, pauses)...)
+	return append(s, faults...)
 }
 
 // drawPauses has workers lose the processor at marked steps, for some leases' time: hardware would
 // abort the region, emulation does not (design decision 6). Half of them are where a lease was
 // taken, or confirmed too early, and the writes have not happened.
 func drawPauses(d *scenario.Drawing, steps []string) (s sim.Schedule) {
-	var critical []string
-	for _, c := range criticalSteps {
-		if slices.Contains(steps, c) {
-			critical = append(critical, c)
-		}
-	}
+	critical := present(criticalSteps, steps)
 	for i := range drawnPauses {
 		from := steps
 		if i%2 == 0 && len(critical) > 0 {
 			from = critical
 		}
-		s = append(s, sim.Fault{Kind: sim.PauseWorker, Step: from[d.Rand.IntN(len(from))],
+		s = append(s, sim.Fault{Kind: sim.PauseWorker, Worker: sim.WorkerAtStep,
+			Step:  from[d.Rand.IntN(len(from))],
 			Count: 1 + d.Rand.IntN(pauseCounts),
 			For:   sim.Of(lease/2 + time.Duration(d.Rand.Int64N(int64(3*lease))))})
 	}
 	return s
 }
 
+// drawPreemptions has workers lose the processor for a moment: one in so many times at any step,
+// else between two accesses or two lines of one, or where something is about to take effect.
+func drawPreemptions(d *scenario.Drawing, steps []string, count, coarse int) (s sim.Schedule) {
+	fine := present(fineSteps, steps)
+	for i := range count {
+		from := fine
+		if i%coarse == 0 || len(fine) == 0 {
+			from = steps
+		}
+		// Rare steps have to be struck, frequent ones also late in the run; and most that can happen
+		// meanwhile happens soon.
+		most := pauseCounts << d.Rand.IntN(5)
+		long := longestPreemption >> d.Rand.IntN(9)
+		s = append(s, sim.Fault{Kind: sim.PauseWorker, Worker: sim.WorkerAtStep,
+			Step: from[d.Rand.IntN(len(from))], Count: 1 + d.Rand.IntN(most),
+			For: 1 + sim.Time(d.Rand.Int64N(int64(long)))})
+	}
+	return s
+}
+
+// present are those of the wanted steps that are in a list.
+func present(wanted, list []string) (out []string) {
+	for _, w := range wanted {
+		if slices.Contains(list, w) {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+var fineSteps = []string{"drtm: before access", "drtm: between lines", "drtm: between rounds",
+	"drtm: before XBEGIN", "drtm: after lock", htm.StepLocked, htm.StepPublished}
+
 var criticalSteps = []string{"drtm: confirmed before XEND", "drtm: before XBEGIN",
-	htm.StepListed, htm.StepLocked}
+	"drtm: after lock", htm.StepListed, htm.StepLocked}
 
 const (
 	drawnPauses = 24
-	drawnBreaks = 2 // of the queue pairs of whoever takes a step
+	// drawnPreemptions are short ones at steps of all kinds: what happens between two accesses, or
+	// two lines of one, takes some hundred nanoseconds otherwise.
+	drawnPreemptions  = 240
+	longestPreemption = 50 * sim.Microsecond
+	stallPPM          = 200_000
+	longestStall      = 8 * sim.Microsecond
+	drawnBreaks       = 6 // of the queue pairs of whoever takes a step
 	// pauseCounts is how often a step is taken in a run, the rarer ones.
 	pauseCounts = 250
 )

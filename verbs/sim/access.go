@@ -40,7 +40,7 @@ func (w *World) begin(m *message, t Time, perByte uint64) {
 	}
 	m.piece = max(1, (lines+maxPieces-1)/maxPieces)
 	m.pace = span(w.cost.pcieBytes(m.piece*verbs.LineBytes), perByte)
-	m.index, m.pos, m.done, m.since, m.ready = 0, 0, 0, 0, false
+	m.index, m.pos, m.done, m.since, m.ready, m.stalled = 0, 0, 0, 0, false, false
 	w.post(t, evMem, m)
 }
 
@@ -57,11 +57,39 @@ func (w *World) access(m *message) {
 			return
 		}
 		m.ready = false // from here on an event refers to it whenever it is not through
-		if !w.piece(m) {
+		if w.stalls(m) || !w.piece(m) {
 			return
 		}
 		m = w.accessed(m)
 	}
+}
+
+// stall has the NIC of a node wait before it accesses a line, as a busy memory or bus does: what
+// follows another access at once elsewhere, or is one access of several lines, is pulled apart.
+type stall struct {
+	ppm     int
+	by      Time
+	until   Time
+	outcome *Outcome
+}
+
+// stalls puts the next piece of an access off if the node's memory stalls.
+func (w *World) stalls(m *message) bool {
+	s := &m.here.stall
+	if s.ppm == 0 || w.now >= s.until {
+		return false
+	}
+	if m.stalled {
+		m.stalled = false
+		return false
+	}
+	if w.Rand("stall").IntN(1e6) >= s.ppm {
+		return false
+	}
+	s.outcome.Hits++
+	m.stalled = true
+	w.post(w.now+s.by, evMem, m)
+	return true
 }
 
 // piece does one piece and reports whether the access is complete.

@@ -28,6 +28,7 @@ const (
 	SlowNIC            // Node, Factor, For
 	FailAllocs         // Node, Times
 	DownInterface      // Node, For: as Soft-RoCE with its interface down: what is posted fails at once
+	StallMemory        // Node, PPM, By, For: its NIC waits before it accesses a line
 	faultKinds
 )
 
@@ -57,6 +58,7 @@ var faultSpecs = [faultKinds]faultSpec{
 	SlowNIC:            {"slow-nic", "node factor for", "for"},
 	FailAllocs:         {"fail-allocs", "node times", ""},
 	DownInterface:      {"down", "node for", "for"},
+	StallMemory:        {"stall-memory", "node ppm by for", "for"},
 }
 
 func (k FaultKind) String() string {
@@ -78,6 +80,9 @@ func FaultKinds() []string {
 // AnyNode stands for every node in From, To and Node of faults on paths.
 const AnyNode = "*"
 
+// WorkerAtStep is the Worker of a fault that strikes who takes the step.
+const WorkerAtStep = -1
+
 // Fault is one thing that goes wrong, and when. Which fields it uses depends on Kind.
 type Fault struct {
 	At    Time   // when, if Step is empty
@@ -88,7 +93,7 @@ type Fault struct {
 	Node     string // with Step, "" is the node that takes the step
 	From, To string
 	Groups   [][]string
-	Worker   int
+	Worker   int  // with Step, WorkerAtStep is the worker that takes the step
 	For      Time // 0 = until the end
 	By       Time
 	Shift    time.Duration
@@ -124,7 +129,10 @@ func (w *World) Install(s Schedule) error {
 		o := &Outcome{Fault: f}
 		w.outcomes = append(w.outcomes, o)
 		if f.Step != "" {
-			w.arms = append(w.arms, o)
+			if w.arms == nil {
+				w.arms = map[string][]*Outcome{}
+			}
+			w.arms[f.Step] = append(w.arms[f.Step], o)
 		} else {
 			w.At(f.At, func() { w.strike(f, o) })
 		}
@@ -236,6 +244,8 @@ func (w *World) strike(f Fault, o *Outcome) {
 		if f.For > 0 {
 			w.After(f.For, func() { n.SlowNIC(1000) })
 		}
+	case StallMemory:
+		n.stall = stall{ppm: f.PPM, by: f.By, until: w.until(f.For), outcome: o}
 	case FailAllocs:
 		n.FailAllocs(f.Times)
 		n.failOutcome = o

@@ -97,7 +97,9 @@ type message struct {
 	recv   recvWR
 	hasRQ  bool // recv is the receive that it consumed
 	ready  bool // its access may start as soon as its turn comes
-	next   *message
+	// stalled: its next piece has been put off by a stall of the node's memory.
+	stalled bool
+	next    *message
 }
 
 // extent is a piece of an MR.

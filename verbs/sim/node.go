@@ -40,6 +40,7 @@ type Node struct {
 	slowness    int64 // durations in thousandths
 	failAllocs  int
 	failOutcome *Outcome // of the fault behind failAllocs
+	stall       stall
 	pausedUntil Time
 	downUntil   Time   // of its interface
 	workers     []Time // paused until, by worker

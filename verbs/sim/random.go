@@ -104,6 +104,9 @@ func (o *RandomOptions) draw(r *rand.Rand, kind FaultKind) Fault {
 		f.Shift = time.Duration(r.Int64N(2*int64(o.Span/Nanosecond)+1)) - o.Span.Duration()
 		f.Times = 1 + r.IntN(3)
 		f.To = AnyNode
+		if kind == StallMemory {
+			f.PPM, f.By = 1+r.IntN(300_000), upTo(Microsecond<<r.IntN(6))
+		}
 	}
 	return f.trimmed()
 }

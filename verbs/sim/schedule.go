@@ -58,6 +58,9 @@ func (f *Fault) get(key string) string {
 	case "by":
 		return span(f.By)
 	case "worker":
+		if f.Worker == WorkerAtStep {
+			return ""
+		}
 		return strconv.Itoa(f.Worker)
 	case "ppm":
 		return strconv.Itoa(f.PPM)
@@ -176,7 +179,10 @@ func (f *Fault) check() error {
 		}
 		return nil
 	}
-	least := int64(0)
+	least, leastWorker := int64(0), int64(0)
+	if f.Step != "" {
+		leastWorker = WorkerAtStep
+	}
 	if required("times") {
 		least = 1
 	}
@@ -184,7 +190,7 @@ func (f *Fault) check() error {
 		span("for", f.For), span("by", f.By),
 		between("ppm", int64(f.PPM), 1, 1e6), between("times", int64(f.Times), least, maxTimes),
 		between("factor", int64(f.Factor), 1, maxFactor),
-		between("worker", int64(f.Worker), 0, maxWorkers-1),
+		between("worker", int64(f.Worker), leastWorker, maxWorkers-1),
 		between("drift", f.Drift, -MaxClockDrift, MaxClockDrift),
 		between("shift", int64(f.Shift), -int64(maxClockShift), int64(maxClockShift)),
 	} {
@@ -272,8 +278,11 @@ func ParseFault(line string) (Fault, error) {
 			strings.Join(FaultKinds(), ", "))
 	}
 	f.Kind = FaultKind(kind)
-	if f.Kind == BreakQPs {
+	switch {
+	case f.Kind == BreakQPs:
 		f.To = AnyNode
+	case f.Kind == PauseWorker && f.Step != "":
+		f.Worker = WorkerAtStep
 	}
 	keys := strings.Fields(faultSpecs[kind].keys)
 	seen := map[string]bool{}

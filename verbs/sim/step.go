@@ -17,7 +17,10 @@ type StepCount struct {
 // Step marks that a node takes a named step of a protocol, at this point of its code. Faults
 // that are armed for this occurrence strike before Step returns: the caller then looks whether
 // its node is still up.
-func (w *World) Step(n *Node, name string) {
+func (w *World) Step(n *Node, name string) { w.step(n, 0, name) }
+
+// step is Step of a worker.
+func (w *World) step(n *Node, worker int, name string) {
 	if w.steps.count == nil {
 		w.steps.count = map[string]int{}
 	}
@@ -27,14 +30,21 @@ func (w *World) Step(n *Node, name string) {
 		w.steps.names = append(w.steps.names, name)
 	}
 	w.mark(evStep, int32(n.index), name)
-	for _, o := range slices.Clone(w.arms) {
+	armed := func(o *Outcome) bool { return o.Fault.Count == k }
+	if !slices.ContainsFunc(w.arms[name], armed) {
+		return
+	}
+	for _, o := range slices.Clone(w.arms[name]) {
 		f := o.Fault
-		if o.Struck || f.Step != name || f.Count != k {
+		if o.Struck || f.Count != k {
 			continue
 		}
-		w.arms = remove(w.arms, o)
+		w.arms[name] = remove(w.arms[name], o)
 		if f.Node == "" {
 			f.Node = n.name
+		}
+		if f.Worker == WorkerAtStep {
+			f.Worker = worker
 		}
 		w.strike(f, o)
 	}

@@ -40,7 +40,7 @@ func (t *Timeline) run(f func()) {
 }
 
 // Step marks a named step of a protocol on this node; the name of who took it is not used.
-func (t *Timeline) Step(_, name string) { t.node.world.Step(t.node, name) }
+func (t *Timeline) Step(_, name string) { t.node.world.step(t.node, t.worker, name) }
 
 // PostCostPs is the CPU time of one doorbell with n requests, in picoseconds.
 func (t *Timeline) PostCostPs(n int) int64 {

@@ -57,7 +57,7 @@ type World struct {
 
 	links  links
 	steps  steps
-	arms   []*Outcome // of faults that wait for a step
+	arms   map[string][]*Outcome // of faults that wait for a step, by its name; looked up only
 	pool   pool
 	inFire bool
 

@@ -44,15 +44,21 @@ func (c *client) Next() (*proto.Decl, proto.Program) {
 		c.add(Counters, proto.ModeRead, c.reads(manyReads))
 	case Follow:
 		c.add(Pointers, proto.ModeRead, 1) // Plan adds the counter
+		t.glances = c.micro.o.Restless
+		t.glance = c.key(Items)
 	case Redirect:
 		c.add(Pointers, proto.ModeWrite, 1)
 		t.target = c.key(Counters)
 	case Depend:
 		c.add(Counters, proto.ModeWrite, 1)
-		c.add(Counters, proto.ModeRead, dependReads)
+		if c.micro.o.Restless {
+			c.add(Items, proto.ModeRead, dependReads)
+		} else {
+			c.add(Counters, proto.ModeRead, dependReads)
+		}
 	}
 	t.decl.ReadOnly = t.kind == Look || t.kind == ReadMany
-	t.rollBack = t.decl.ReadOnly && c.micro.back > 0 && c.rand.Uint32() <= c.micro.back
+	t.rollBack = t.rolls() && c.micro.back > 0 && c.rand.Uint32() <= c.micro.back
 	t.number = c.rand.Uint64()
 	c.open = true
 	if t.kind == Follow {
@@ -75,10 +81,11 @@ func (c *client) add(table proto.TableID, m proto.Mode, n int) {
 
 // reads is the number of records that a reading transaction reads.
 func (c *client) reads(own int) int {
-	if least := c.micro.o.LeastReads; least > 0 {
-		return least + c.rand.IntN(manyReads-least+1)
+	most := min(manyReads, c.micro.o.Keys*3/4) // that distinct ones are drawn soon
+	if least := c.micro.o.LeastReads; least > 0 && least < most {
+		return least + c.rand.IntN(most-least+1)
 	}
-	return own
+	return min(own, most)
 }
 
 // key draws one, of another node now and then.

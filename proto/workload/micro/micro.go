@@ -104,8 +104,11 @@ type Options struct {
 	ValueBytes int // 0 = ValueBytes
 	// LeastReads of Look and ReadMany; 0 = 2 and 8. The number is drawn, up to 8.
 	LeastReads int
-	// RollBack is the probability that Look and ReadMany roll back when they have read.
+	// RollBack is the probability that Increment, Look, ReadMany and Depend roll back in the end.
 	RollBack float64
+	// Restless has Depend read items, which come and go, instead of counters, and Follow peek at one
+	// when it plans.
+	Restless bool
 	Mix      Mix // all 0 = DefaultMix
 }
 
@@ -120,7 +123,7 @@ func Default(nodes int) Options {
 
 // Limits.
 const (
-	minKeys  = 2 * manyReads // that distinct ones can be drawn at random
+	minKeys  = mostIncrements + 1 // that distinct ones can be drawn at random
 	maxKeys  = 1 << 24
 	maxNodes = 1 << 16
 )

@@ -13,8 +13,10 @@ type transaction struct {
 	accesses [manyReads]proto.Access // of decl
 	target   proto.Key               // Redirect: the new one; Follow: the one that was planned
 	number   uint64                  // Insert, Move: of the new item
-	rollBack bool                    // Look, ReadMany: when they have read
-	did      workload.Quantities     // by the last execution, if it is committed
+	rollBack bool                    // in the end, of those kinds that can
+	glances  bool                    // Follow: Plan peeks at an item
+	glance   proto.Key
+	did      workload.Quantities // by the last execution, if it is committed
 	values   [manyReads]value
 	gets     [manyReads]proto.Get
 	follower follower
@@ -47,7 +49,7 @@ func (t *transaction) Execute(tx proto.Txn) error {
 				return err
 			}
 		}
-		return nil
+		return t.end()
 	case Insert:
 		return t.insert(tx, a[0].Key)
 	case Delete:
@@ -63,11 +65,15 @@ func (t *transaction) Execute(tx proto.Txn) error {
 		return t.readMany(tx)
 	case Depend:
 		for i := range a[1:] {
-			if _, err := t.read(tx, Counters, a[1+i].Key); err != nil {
+			_, err := t.read(tx, a[1+i].Table, a[1+i].Key)
+			if err != nil && (err != proto.ErrNotFound || a[1+i].Table != Items) {
 				return err
 			}
 		}
-		return t.increment(tx, a[0].Key)
+		if err := t.increment(tx, a[0].Key); err != nil {
+			return err
+		}
+		return t.end()
 	}
 	return t.redirect(tx, a[0].Key)
 }
@@ -125,11 +131,20 @@ func (t *transaction) look(tx proto.Txn) error {
 			return err
 		}
 	}
-	return t.readOnlyEnd()
+	return t.end()
 }
 
-// readOnlyEnd rolls a reading transaction back if it shall be: what it saw must be valid still.
-func (t *transaction) readOnlyEnd() error {
+// rolls reports whether the kind can roll back by its own decision.
+func (t *transaction) rolls() bool {
+	switch t.kind {
+	case Increment, Look, ReadMany, Depend:
+		return true
+	}
+	return false
+}
+
+// end rolls the transaction back if it shall be: what it saw must be valid still.
+func (t *transaction) end() error {
 	if t.rollBack {
 		return proto.ErrRollback
 	}
@@ -153,7 +168,7 @@ func (t *transaction) readMany(tx proto.Txn) error {
 			return err
 		}
 	}
-	return t.readOnlyEnd()
+	return t.end()
 }
 
 // redirect makes a pointer name another counter.
@@ -178,6 +193,15 @@ func (p *follower) Plan(f *fiber.Fiber, peek proto.Peeker, d *proto.Decl) error 
 	d.Accesses = d.Accesses[:1]
 	k := d.Accesses[0].Key
 	v := t.values[0]
+	if t.glances {
+		err := peek.Peek(f, Items, t.glance, v)
+		if err == nil {
+			err = v.check(t.glance)
+		}
+		if err != nil && err != proto.ErrNotFound {
+			return err
+		}
+	}
 	if err := peek.Peek(f, Pointers, k, v); err != nil {
 		return err
 	}

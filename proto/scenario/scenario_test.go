@@ -43,7 +43,8 @@ func TestRunsUnderFaultsAreStrictlySerializable(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		seeds uint64
-	}{{"smallbank", seedsOfTest}, {"micro", seedsOfTest / 4}, {"smallbank-twopl", seedsOfTest / 20},
+	}{{"smallbank", seedsOfTest}, {"micro", seedsOfTest / 4}, {"races", seedsOfTest / 10},
+		{"smallbank-twopl", seedsOfTest / 20},
 		{"smallbank-twopl-local", seedsOfTest / 20}, {"micro-twopl", seedsOfTest / 20},
 		{"micro-twopl-local", seedsOfTest / 20},
 		{"followed-clocks", seedsOfTest / 10}} {
@@ -91,7 +92,7 @@ func TestCrashAtEveryStep(t *testing.T) {
 	}
 	for _, s := range find(t, "smallbank").Steps {
 		byMutation := slices.Contains([]string{"drtm: confirmed before XEND",
-			"drtm: unlocked before write-back"}, s)
+			"drtm: unlocked before write-back", "drtm: before reclaim"}, s) // no line words
 		// Reconnecting, and an answer that comes late, need another fault before.
 		if !taken[s] && !byMutation && s != "drtm: finish" {
 			t.Errorf("no run has taken the step %q", s)

@@ -7,10 +7,12 @@ import (
 	"drtmd/verbs"
 )
 
-// Times between two tries to bring a queue pair back, doubling from one to the other.
+// Times between two tries to bring a queue pair back, doubling from one to the other, and how many
+// tries there are, for about a minute, until the port is given up.
 const (
 	healFirst = time.Millisecond
 	healMost  = 128 * time.Millisecond
+	healTries = 500
 )
 
 // lose takes note that the queue pair has failed. A network interface that is down fails what is sent
@@ -45,9 +47,14 @@ func (p *Port) heal() {
 	if err == nil {
 		err = p.qp.Connect(nil, verbs.ConnectAttr{})
 	}
-	if err != nil {
-		// Not polled yet, or the device is gone: then the calls' patience ends, and with it the sessions.
+	switch {
+	case err == nil:
+	case p.healBackoff > healTries:
+		p.fail(errors.Join(p.down, err))
+		return
+	default: // not polled yet, or the device is gone
 		_ = p.qp.ToError() // it may be half way
+		p.mark()
 		p.healLater()
 		return
 	}
@@ -61,4 +68,15 @@ func (p *Port) heal() {
 			s.touch()
 		}
 	}
+}
+
+// mark posts a signaled datagram to the queue pair in error, which flushes it. Datagrams before it that
+// were sent without a signal have no completion of their own: its completion says that they are done.
+func (p *Port) mark() {
+	if len(p.handles) == 0 {
+		return // nothing was sent ever
+	}
+	_, _ = p.qp.PostSend([]verbs.WR{{ID: p.base | uint64(p.sendTail), Op: verbs.OpSend,
+		Flags: verbs.FlagSignaled, RemoteQPN: p.qp.QPN(), RemoteQKey: p.cfg.QKey,
+		AH: p.handles[0].ah.Handle()}}) // without room others are on their way, and tell the same
 }

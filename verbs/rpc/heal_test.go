@@ -19,6 +19,9 @@ func TestPortsOutlastAnInterfaceThatIsDown(t *testing.T) {
 		{"the client's", "at 300us down node=n0 for=20ms"},
 		// While it works at an answer.
 		{"the server's", "at 100us down node=n1 for=20ms"},
+		// With datagrams sent without a signal behind which nothing comes.
+		{"nobody's: the device breaks the queue pairs", "at 250us break-qps node=n0\n" +
+			"at 40ms break-qps node=n1\nat 41ms break-qps node=n0"},
 		{"both, three times", "at 300us down node=n0 for=5ms\nat 310us down node=n1 for=9ms\n" +
 			"at 40ms down node=n1 for=1ms\nat 60ms down node=n0 for=20ms"},
 	} {

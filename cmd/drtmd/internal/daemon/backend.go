@@ -110,6 +110,7 @@ func (d *Daemon) serve() {
 	d.mu.Lock()
 	first := !d.served
 	d.served = true
+	d.failed, d.unbuilt, d.undone = "", repeats{}, repeats{}
 	s, version, n := d.session, d.version, len(d.shards.Primary)
 	d.mu.Unlock()
 	if s == nil {

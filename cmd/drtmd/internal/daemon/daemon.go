@@ -67,6 +67,9 @@ const (
 	longestWarning = 30 * time.Second
 	// longestWait is between two attempts at what has failed often.
 	longestWait = 10 * time.Second
+	// longestPause is between two attempts to build a plane, unless an attempt itself takes longer: see
+	// buildWait.
+	longestPause = 2 * time.Second
 )
 
 // Daemon is a node.
@@ -115,6 +118,9 @@ type Daemon struct {
 	claimed  member.ShardVersion // the last one that this node wrote as the leader
 	building bool                // or waits to try again
 	failures int                 // to build, one after the other
+	failed   string              // why a step of a plane failed, until one serves or is wanted anew
+	unbuilt  repeats             // paces what is said of planes that were not built
+	undone   repeats             // and of steps that failed
 	served   bool                // READY was said
 	draining bool
 	embeds   bool         // etcd
@@ -437,14 +443,22 @@ func (d *Daemon) setPhase(p status.Phase, reason string) {
 }
 
 // connecting says that the node does not serve yet, and waits for something that ends by itself. Tables
-// that are loaded again after a run stay so until they are.
+// that are loaded again after a run stay so until they are, and an attempt that follows a failed one
+// keeps the reason of that.
 func (d *Daemon) connecting(w status.Wait) {
 	d.mu.Lock()
 	if d.phase == status.Connecting && d.wait == status.Reloading && w == status.Loading {
 		w = status.Reloading
 	}
-	run := d.state.Shards.Run
+	run, failed := d.state.Shards.Run, d.failed
+	if w != status.Loading {
+		failed, d.failed = "", ""
+	}
 	d.mu.Unlock()
+	if failed != "" { // tried again: what is in the way may still be
+		d.setPhase(status.Connecting, failed)
+		return
+	}
 	reason := "the tables are being loaded, and the nodes connected"
 	switch w {
 	case status.Reloading:

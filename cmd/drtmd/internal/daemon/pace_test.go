@@ -51,3 +51,40 @@ func TestEveryKeyThatIsNotReloadedIsNamed(t *testing.T) {
 		}
 	}
 }
+
+// A plane is tried again within seconds of the network's return, however often that failed before: an
+// attempt that a silent peer ends after 2 s and its pause take at most 4.
+func TestPlanesAreTriedAgainWithinSeconds(t *testing.T) {
+	for failures := range 100 {
+		for _, c := range []struct{ took, most time.Duration }{
+			{0, 2 * time.Second}, {2 * time.Second, 2 * time.Second}, {8 * time.Second, 4 * time.Second},
+			{time.Hour, 10 * time.Second},
+		} {
+			w := buildWait(failures, c.took)
+			if w > c.most || w < min(c.most, retryWait) {
+				t.Errorf("%v after %d failures of %v each, want at most %v", w, failures, c.took, c.most)
+			}
+		}
+	}
+	if a, b := buildWait(0, 0), buildWait(1, 0); a >= b {
+		t.Errorf("waits of %v, then %v: do not grow", a, b)
+	}
+}
+
+// What keeps planes from being built is said at once if it is new, and then ever more rarely.
+func TestRepeatedCausesGetRarer(t *testing.T) {
+	begin := time.Unix(1000, 0)
+	var r repeats
+	said := 0
+	for i := range 60 {
+		if r.due(begin.Add(time.Duration(i)*time.Second), "silent") {
+			said++
+		}
+	}
+	if said < 3 || said > 6 {
+		t.Errorf("said %d times in a minute", said)
+	}
+	if !r.due(begin.Add(time.Minute), "another cause") {
+		t.Error("another cause was not said at once")
+	}
+}

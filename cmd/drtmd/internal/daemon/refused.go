@@ -68,6 +68,20 @@ func (p *pace) due(now time.Time) bool {
 // reset is for when it is over.
 func (p *pace) reset() { p.every, p.next = 0, time.Time{} }
 
+// repeats lets a text be said at once if it is another one than before, and else ever more rarely.
+type repeats struct {
+	pace pace
+	text string
+}
+
+// due reports whether to say the text now.
+func (r *repeats) due(now time.Time, text string) bool {
+	if text != r.text {
+		r.text, r.pace = text, pace{least: longestPause, most: longestWarning}
+	}
+	return r.pace.due(now)
+}
+
 // refused says what a refused node waits for, in status and once in the log, and reports whether it
 // tries again.
 func (d *Daemon) refused(r *refusal, err error, joined bool) bool {

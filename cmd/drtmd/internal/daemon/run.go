@@ -95,7 +95,7 @@ func (d *Daemon) Run(ctx context.Context, q *pb.RunRequest, send func(*pb.RunEve
 	}
 	if !d.stops() { // or whoever waits for the run's end ends this call with it
 		d.endRun(r)
-		d.awaitServing(ctx, r, res != nil && res.Lost == nil, out)
+		d.awaitServing(ctx, r, res != nil && res.Lost == nil && res.Unsettled == nil, out)
 	}
 	out.tell(&pb.RunEvent{Event: &pb.RunEvent_Done{Done: done}})
 	return out.err

@@ -12,7 +12,7 @@ import (
 
 const (
 	// servingTimeout is how long a run that has ended waits until the cluster serves again, and
-	// brokenTimeout the same after one that has lost a member, or failed.
+	// brokenTimeout the same after one that has lost a member, could not be settled, or failed.
 	servingTimeout = 30 * time.Second
 	brokenTimeout  = 3 * time.Second
 	// servingSaid is after which of it the caller is told.

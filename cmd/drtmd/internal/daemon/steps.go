@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"drtmd/cmd/drtmd/internal/load"
@@ -76,6 +77,9 @@ func (d *Daemon) enterNew(ctx context.Context, s member.Session, v member.ShardV
 	d.mu.Lock()
 	now := d.version
 	if v > now {
+		if !slices.EqualFunc(d.shards.Primary, st.Shards.Primary, member.Member.Same) {
+			d.failed = "" // it was of other members
+		}
 		d.version, d.shards, d.degraded = v, st.Shards, nil
 	}
 	d.mu.Unlock()
@@ -134,7 +138,16 @@ func (d *Daemon) did(v member.ShardVersion, r *load.Request, err error) {
 		if errors.Is(err, context.Canceled) { // whoever asked for it has gone
 			level = status.Info
 		}
-		d.event(level, fmt.Sprintf("%s: %v", r.Step, err))
+		text := fmt.Sprintf("%s: %v", r.Step, err)
+		d.mu.Lock()
+		if level == status.Warn && !errors.Is(err, member.ErrStale) {
+			d.failed = err.Error()
+		}
+		due := d.undone.due(time.Now(), text)
+		d.mu.Unlock()
+		if due {
+			d.event(level, text)
+		}
 	case err != nil:
 	case r.Step == load.StepOpen:
 		d.connecting(status.Loading)

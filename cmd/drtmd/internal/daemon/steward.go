@@ -194,9 +194,19 @@ func (d *Daemon) handed(s member.Session, st *member.State) bool {
 	return st.Shards.Leader.Same(s.Self()) && st.Shards.Run == "" && st.Shards.Version != d.claimed
 }
 
+// buildWait is the wait after so many failed attempts to build a plane, the last of which took so
+// long. It grows to 2 s, or to half of what an attempt takes where that is more: members whose tables
+// take long to load are not kept busy, and a plane is there within seconds of the end of what was in
+// the way. Where the network was away, an attempt takes 2 s (the silence after which a peer is given
+// up) and the loading of the tables: the plane is ready at most 4 s and twice the loading later.
+func buildWait(failures int, took time.Duration) time.Duration {
+	return min(retryWait<<min(failures, 8), max(longestPause, min(took/2, longestWait)))
+}
+
 // tryBuild builds once. After a failure it waits, longer each time, so that a member that cannot
 // build its part is not asked all the time; other members are a reason to try again at once.
 func (d *Daemon) tryBuild(ctx context.Context, s member.Session, st *member.State) {
+	begin := time.Now()
 	err := d.build(ctx, s, st)
 	d.mu.Lock()
 	// Whoever drains, or has lost its membership, has said why nothing is built any more.
@@ -207,10 +217,17 @@ func (d *Daemon) tryBuild(ctx context.Context, s member.Session, st *member.Stat
 	if err == nil {
 		d.failures = 0
 	}
-	wait := min(retryWait<<min(d.failures, 8), longestWait)
+	wait := buildWait(d.failures, time.Since(begin))
+	says := err != nil && ctx.Err() == nil && newest && !told && !errors.Is(err, member.ErrStale)
+	due := false
+	if says {
+		d.failed, due = err.Error(), d.unbuilt.due(time.Now(), err.Error())
+	}
 	d.mu.Unlock()
-	if err != nil && ctx.Err() == nil && newest && !told && !errors.Is(err, member.ErrStale) {
+	if says {
 		d.setPhase(status.Connecting, err.Error())
+	}
+	if due {
 		d.event(status.Warn, "the data plane was not built: "+err.Error())
 	}
 	tick := time.NewTicker(leaseLook)

@@ -47,7 +47,8 @@ func (e *UnsettledError) Error() string {
 		why = append(why, fmt.Sprintf("%d updates or locks are owed to nodes that could not be reached for %v",
 			e.Owed, settleTimeout))
 	}
-	return strings.Join(why, "; ") + ": the sums cannot be judged; look for the network's fault (drtmd status, ip link)"
+	return strings.Join(why, "; ") + ": the sums cannot be judged; look for the network's fault " +
+		"(drtmd status, ip link); RoCE v2 needs UDP port 4791 open between all nodes, in both directions"
 }
 
 // end ends the transactions under way, and waits until nothing is owed.

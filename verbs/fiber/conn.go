@@ -19,6 +19,10 @@ type Conn struct {
 	waiters  fiberList // fibers that wait for room
 	isDirty  bool
 	lastFail error // why the QP is in error
+
+	// See Worker.giveUpStuck. patience is 0 before Connect.
+	completed, seen uint32 // completions so far, and those at the last look; they wrap
+	looks, patience int
 }
 
 // NewConn makes a queue pair in INIT. Exchange endpoints, then call Connect.
@@ -44,8 +48,10 @@ func (w *Worker) NewConn(access verbs.Access) (*Conn, error) {
 // Endpoint is what the peer must know.
 func (c *Conn) Endpoint() verbs.Endpoint { return c.qp.Endpoint() }
 
-// Connect brings the queue pair to RTS.
+// Connect brings the queue pair to RTS. On a Thread, requests on which nothing completes for longer than
+// a.RTS.GivesUpIn are flushed: also those that wait for a receive of the peer.
 func (c *Conn) Connect(peer verbs.Endpoint, a verbs.ConnectAttr) error {
+	c.patience = patience(a.RTS.GivesUpIn())
 	return c.qp.Connect(&peer, a)
 }
 
@@ -131,6 +137,7 @@ func (c *Conn) signalTail() {
 func (w *Worker) complete(wc *verbs.WC) {
 	o := w.ops[wc.ID]
 	c := o.conn
+	c.completed++
 	err := wc.Err()
 	for {
 		invariant.Assert(c.n > 0, "completion of an operation that is not in flight")

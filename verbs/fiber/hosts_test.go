@@ -34,8 +34,10 @@ type host struct {
 	passive *verbs.QP      // the conn's other end; nil in another process
 	remote  verbs.RemoteMR // the same
 	buffer  *verbs.MR      // 4 KiB of the worker's node
-	drive   func() error
-	stop    func()
+
+	passiveContext *verbs.Context // nil in another process
+	drive          func() error
+	stop           func()
 }
 
 // start runs a fiber to its end and gives the first error of fiber and thread.
@@ -137,6 +139,7 @@ func (h *host) connect(active, passive *verbs.Context,
 	memory, peer, err := passiveSide(passive, h.conn.Endpoint())
 	h.must(err)
 	h.memory, h.remote, h.passive = memory, memory.Remote(), peer
+	h.passiveContext = passive
 	h.must(h.conn.Connect(peer.Endpoint(), verbs.ConnectAttr{}))
 }
 
@@ -154,7 +157,7 @@ func (h *host) makeConn(active *verbs.Context,
 	h.t.Helper()
 	pd, err := active.AllocPD()
 	h.must(err)
-	h.worker, err = newWorker(fiber.WorkerConfig{Name: "node 0", PD: pd, Conns: 1})
+	h.worker, err = newWorker(fiber.WorkerConfig{Name: "node 0", PD: pd, Conns: 2})
 	h.must(err)
 	h.conn, err = h.worker.NewConn(0)
 	h.must(err)

@@ -16,6 +16,7 @@ type Stats struct {
 	Doorbells uint64 // post calls
 	Completed uint64 // completions polled
 	Tasks     uint64 // fibers started
+	Stuck     uint64 // queue pairs given up because nothing completed for longer than retries take
 	// Polls are the looks at the CQ, and EmptyPolls those that found nothing. Statuses counts the
 	// completions by status.
 	Polls      uint64

@@ -214,6 +214,9 @@ func (t *Thread) until() time.Duration {
 		if len(w.lines) > 0 && (limit < 0 || memoryPoll < limit) {
 			limit = memoryPoll
 		}
+		if w.inFlight() && (limit < 0 || stuckLook < limit) {
+			limit = stuckLook
+		}
 		if at, ok := w.timers.next(); ok {
 			if d := max(at-w.clock.Now(), 0); limit < 0 || d < limit {
 				limit = d

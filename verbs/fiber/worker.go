@@ -56,6 +56,7 @@ type Worker struct {
 	wcs       [pollBatch]verbs.WC
 	pollFull  bool          // the last poll took as many as it could
 	now       time.Duration // Worker.Now; 0 = not read yet
+	nextLook  time.Duration // at requests that make no progress
 	arrived   uint64        // completions, and changes of memory that were waited for
 	fenced    error
 	stopCause error
@@ -225,6 +226,9 @@ func (w *Worker) step(glance bool) bool {
 	}
 	if len(w.timers.heap) > 0 {
 		busy = w.timers.fire(w.Now()) > 0 || busy
+	}
+	if w.virtual == nil { // simulated devices keep to the contract
+		w.giveUpStuck()
 	}
 	busy = w.takeInbox() || busy
 	for range resumeBatch {

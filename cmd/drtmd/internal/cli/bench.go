@@ -45,8 +45,11 @@ prints them beside Table VI of the paper.
 Throughput and latency on shm depend on what else the machine does; docs/BENCH.md has what was
 measured, with which command, and the JSON. Ctrl-C ends the run and prints the report so far.
 
-Exit codes: 0 done, 1 failed, 2 wrong command line, 3 not strictly serializable, not decided, or the
-sums do not add up, 130 interrupted.`
+A run is not settled if nodes cannot reach each other at its end and owe each other updates or locks
+after 15 s: what was measured is reported, the sums are not judged.
+
+Exit codes: 0 done, 1 failed, a node lost, or not settled, 2 wrong command line, 3 not strictly
+serializable, not decided, or the sums do not add up, 130 interrupted.`
 
 const benchExample = `
   drtmd bench                                          SmallBank on three nodes, DrTM

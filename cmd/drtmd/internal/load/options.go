@@ -26,6 +26,8 @@ type Options struct {
 	Virtual bool
 	// ChargePs is the CPU time of drawing a transaction in the simulator.
 	ChargePs int64
+	// Settle is how long nodes out of reach are waited for at the end; 0 = 15 s.
+	Settle time.Duration
 	// Progress is called about every Interval of real time, if not nil.
 	Progress func(Progress)
 	Interval time.Duration

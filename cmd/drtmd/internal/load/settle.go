@@ -19,11 +19,13 @@ const (
 type Unsettled struct {
 	UnderWay bool `json:"under_way,omitempty"` // transactions had not ended
 	Owed     int  `json:"owed,omitempty"`      // updates and locks, to nodes that live
+	// Waited is for how long they were waited for.
+	Waited time.Duration `json:"waited_ns,omitempty"`
 }
 
 // plus adds another part's.
 func (u Unsettled) plus(o Unsettled) Unsettled {
-	return Unsettled{u.UnderWay || o.UnderWay, u.Owed + o.Owed}
+	return Unsettled{u.UnderWay || o.UnderWay, u.Owed + o.Owed, max(u.Waited, o.Waited)}
 }
 
 // err is nil, or an *UnsettledError.
@@ -45,7 +47,7 @@ func (e *UnsettledError) Error() string {
 	}
 	if e.Owed > 0 {
 		why = append(why, fmt.Sprintf("%d updates or locks are owed to nodes that could not be reached for %v",
-			e.Owed, settleTimeout))
+			e.Owed, e.Waited))
 	}
 	return strings.Join(why, "; ") + ": the sums cannot be judged; look for the network's fault " +
 		"(drtmd status, ip link); RoCE v2 needs UDP port 4791 open between all nodes, in both directions"
@@ -62,15 +64,23 @@ func (s *local) end(ctx context.Context) (u Unsettled, err error) {
 	case err != nil:
 		return u, fmt.Errorf("ending the transactions under way: %w", err)
 	}
-	late, cancel = context.WithTimeout(ctx, settleTimeout)
+	patience := s.o.Settle
+	if patience == 0 {
+		patience = settleTimeout
+	}
+	late, cancel = context.WithTimeout(ctx, patience)
 	defer cancel()
 	u.Owed, err = s.cluster.Settle(late)
+	if u.Owed > 0 {
+		u.Waited = patience
+	}
 	if u.Owed > 0 && err != nil {
 		err = nil // what is owed says it
 	}
 	if u != (Unsettled{}) {
 		s.owes()
 	}
+	s.underWay = u.UnderWay
 	return u, err
 }
 

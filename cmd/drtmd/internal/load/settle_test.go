@@ -5,13 +5,15 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
 
 // A run that could not settle says so over the wire too, and its sums are not judged.
 func TestUnsettledTravelsWithTheResult(t *testing.T) {
-	for _, u := range []Unsettled{{}, {Owed: 3}, {UnderWay: true}, {UnderWay: true, Owed: 1}} {
+	for _, u := range []Unsettled{{}, {Owed: 3, Waited: time.Second},
+		{UnderWay: true}, {UnderWay: true, Owed: 1, Waited: 2 * time.Second}} {
 		b, err := json.Marshal(&Result{Unsettled: u.err()})
 		if err != nil {
 			t.Fatal(err)
@@ -34,7 +36,7 @@ func TestUnsettledTravelsWithTheResult(t *testing.T) {
 		if diff := cmp.Diff(u, e.Unsettled); diff != "" {
 			t.Error(diff)
 		}
-		for want, says := range map[string]bool{"3 updates or locks are owed": u.Owed == 3,
+		for want, says := range map[string]bool{"3 updates or locks are owed to nodes that could not be reached for 1s": u.Owed == 3,
 			"still under way": u.UnderWay, "sums cannot be judged": true} {
 			if strings.Contains(e.Error(), want) != says {
 				t.Errorf("%+v: %v", u, e)

@@ -68,7 +68,7 @@ func TestTwoHostsServe(t *testing.T) {
 		!strings.Contains(errs, "leave it out") {
 		t.Errorf("a lease of 5 µs: exit code %d, %s", code, errs)
 	}
-	st = l.allReady(first, 2)
+	l.allReady(first, 2)
 
 	// A process that is stopped has a clock that goes on: nothing is wrong with it afterwards.
 	was := l.self(second).Member

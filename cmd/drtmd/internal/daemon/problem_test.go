@@ -1,9 +1,14 @@
 package daemon
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
+	"go.uber.org/zap"
+
+	"drtmd/cmd/drtmd/internal/load"
+	"drtmd/cmd/drtmd/internal/service"
 	"drtmd/cmd/drtmd/internal/status"
 	"drtmd/proto/member"
 )
@@ -105,5 +110,27 @@ func TestLinkToANodeThatIsGoneIsNotUp(t *testing.T) {
 	}
 	if cached[0].State != "up" {
 		t.Error("the links of a cached answer were changed")
+	}
+}
+
+// While a plane is tried again, status keeps saying what was in the way; what ends by itself, such as
+// the tables that a run has used up, is said instead when it begins.
+func TestWhatIsInTheWayIsSaidWhileAPlaneIsTriedAgain(t *testing.T) {
+	d := &Daemon{log: zap.NewNop(), events: newEvents(), o: Options{Notifier: &service.Notifier{}},
+		version: 3}
+	d.did(3, &load.Request{Step: load.StepGo}, errors.New("node 1 is silent"))
+	d.connecting(status.Loading)
+	if d.reason != "node 1 is silent" || d.wait != "" {
+		t.Errorf("tried again: reason %q, wait %q", d.reason, d.wait)
+	}
+	d.connecting(status.Reloading)
+	d.connecting(status.Loading)
+	if d.reason == "node 1 is silent" || d.wait != status.Reloading {
+		t.Errorf("after a run: reason %q, wait %q", d.reason, d.wait)
+	}
+	d.did(3, &load.Request{Step: load.StepGo}, member.ErrStale)
+	d.connecting(status.Loading)
+	if d.wait != status.Loading {
+		t.Errorf("after a stale step: reason %q, wait %q", d.reason, d.wait)
 	}
 }

@@ -157,7 +157,7 @@ func (h *host) makeConn(active *verbs.Context,
 	h.t.Helper()
 	pd, err := active.AllocPD()
 	h.must(err)
-	h.worker, err = newWorker(fiber.WorkerConfig{Name: "node 0", PD: pd, Conns: 2})
+	h.worker, err = newWorker(fiber.WorkerConfig{Name: "node 0", PD: pd, Conns: 1})
 	h.must(err)
 	h.conn, err = h.worker.NewConn(0)
 	h.must(err)

@@ -76,7 +76,8 @@ func (q *qp) goBack(seq uint64) {
 // refuse ends a request with an error; nothing after it is sent.
 func (q *qp) refuse(seq uint64, s verbs.WCStatus) {
 	op := q.op(seq)
-	op.state, op.status, q.stuck = opDone, s, true
+	op.state, op.status = opDone, s
+	q.stick(seq)
 	q.retire()
 }
 
@@ -184,7 +185,7 @@ func (w *World) finish(m *message) {
 			q.reading--
 		}
 		if m.status != verbs.WCSuccess {
-			q.stuck = true
+			q.stick(m.seq)
 		}
 		q.retire()
 	}

@@ -63,13 +63,14 @@ type qp struct {
 	tail        uint64   // next to be posted
 	turnAt      Time     // an evSend is scheduled for then; Forever = none
 	hold        Time     // nothing is sent before
-	stuck       bool     // a request failed locally: nothing after it is sent
-	reading     int      // READs and atomics in flight
-	retries     int      // left
-	rnrRetries  int      // left
-	deadline    Time     // of the oldest unanswered request
-	clockOn     bool     // an evTimeout is in the heap
-	stalledAt   Time     // when a pre-access hook began to stall it; -1 = it does not
+	stuck       bool     // the request stuckAt failed: nothing after it is sent
+	stuckAt     uint64
+	reading     int  // READs and atomics in flight
+	retries     int  // left
+	rnrRetries  int  // left
+	deadline    Time // of the oldest unanswered request
+	clockOn     bool // an evTimeout is in the heap
+	stalledAt   Time // when a pre-access hook began to stall it; -1 = it does not
 	stallWait   Time
 	lastWire    Time // when its last message was ready for the uplink
 	lastArrival Time // ... and at the peer

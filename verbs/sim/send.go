@@ -42,13 +42,24 @@ func (q *qp) PostSend(wrs []verbs.WR) (int, error) {
 
 // wake schedules a turn of the send queue, unless one comes no later.
 func (q *qp) wake(t Time) {
-	if q.state != verbs.StateRTS || q.next == q.tail || q.stuck {
+	if q.state != verbs.StateRTS || q.exhausted() {
 		return
 	}
 	t = max(t, q.hold, q.op(q.next).ready)
 	if t < q.turnAt {
 		q.turnAt = t
 		q.node.world.schedule(t, event{kind: evSend, qp: q})
+	}
+}
+
+// exhausted reports whether nothing is to be sent: all that was posted is, or what was posted after a
+// request that failed. What was posted before that one is sent again until it is answered or fails.
+func (q *qp) exhausted() bool { return q.next == q.tail || q.stuck && q.next > q.stuckAt }
+
+// stick has nothing after a request sent, which failed.
+func (q *qp) stick(seq uint64) {
+	if !q.stuck || seq < q.stuckAt {
+		q.stuck, q.stuckAt = true, seq
 	}
 }
 
@@ -62,7 +73,8 @@ func (q *qp) turn() {
 	for q.next < q.tail && q.op(q.next).state >= opLanding {
 		q.next++ // answered while it waited to be sent again
 	}
-	if q.next == q.tail || q.stuck {
+	if q.exhausted() {
+		q.retire() // of those skipped one may have ended when it was still to be sent
 		return
 	}
 	op := q.op(q.next)
@@ -83,7 +95,8 @@ func (q *qp) turn() {
 		}
 	}
 	if status != verbs.WCSuccess {
-		op.state, op.status, q.stuck = opDone, status, true
+		op.state, op.status = opDone, status
+		q.stick(q.next)
 		q.next++
 		q.retire()
 		return

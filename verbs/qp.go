@@ -455,7 +455,9 @@ func (qp *QP) ToError() error {
 }
 
 // ToReset moves a UD QP from ERR back to RESET (ibv_modify_qp), under the number that its peers know;
-// Connect makes it work again. EBUSY while something that was posted to it has not been polled.
+// Connect makes it work again. EBUSY while something that was posted to it has not been polled; sends
+// without FlagSignaled that were done before it failed end with the next signaled one, which may be
+// posted in ERR.
 // ErrUnsupported without Caps.ResetUD, and for RC: packets of its life before could be taken for
 // those of the new one, so a QP in error is closed and made anew there.
 func (qp *QP) ToReset() error {

@@ -32,10 +32,12 @@ type Config struct {
 	Connect verbs.ConnectAttr
 	// RPC has the timeouts and the window of the RPC ports; the rest of it is set here.
 	RPC rpc.Config
+	// Keep are the times of the keepers, which connect members again within a run.
+	Keep KeepTimes
 	// Lease and LeaseReadOnly are how long read leases last, where the protocol has them; 0 is its
 	// own choice.
 	Lease, LeaseReadOnly time.Duration
-	// Mutation switches a deliberate bug of the protocol on; "" is none.
+	// Mutation switches a deliberate bug of the protocol, or of the keepers, on; "" is none.
 	Mutation string
 }
 

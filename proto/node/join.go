@@ -19,8 +19,9 @@ type Retired struct {
 
 // Join connects worker i of two members, or of one with itself, by new queue pairs. The old ones
 // are moved to error on both sides before: what of them is still on its way changes nothing any
-// more. It makes no session. For members of one event loop; transactions may be under way, and meet
-// the error of the queue pair that they used.
+// more. It makes no session: Worker.Mend opens it, with the port of the other's present life, and
+// renews everything from then on. For members of one event loop; transactions may be under way, and
+// meet the error of the queue pair that they used.
 func Join(a, b *Member, i int) ([]Retired, error) {
 	x, y := a.Workers[i], b.Workers[i]
 	var old []Retired
@@ -51,6 +52,10 @@ func Join(a, b *Member, i int) ([]Retired, error) {
 	there, back := b.describeTables(), a.describeTables()
 	x.reach(&there)
 	y.reach(&back)
+	if a != b {
+		x.meet(b.ID, b.Port(i))
+		y.meet(a.ID, a.Port(i))
+	}
 	return old, nil
 }
 
@@ -79,15 +84,6 @@ func (w *Worker) setFrom(m *Member, c *fiber.Conn) {
 	} else {
 		w.conns[m.ID] = c
 	}
-}
-
-// Joined reports whether the queue pairs of worker i between two members work as far as both ends
-// know.
-func Joined(a, b *Member, i int) bool {
-	good := func(c *fiber.Conn) bool {
-		return c != nil && c.Err() == nil && c.QP().State() == verbs.StateRTS
-	}
-	return good(a.Workers[i].to(b)) && good(b.Workers[i].from(a))
 }
 
 // Port is the address of a worker's RPC port.

@@ -158,13 +158,14 @@ const cacheWays = 4
 
 func (m *Member) newWorker(i int) (*Worker, error) {
 	c := m.cluster
-	w := &Worker{connect: c.Connect, fenced: make([]atomic.Bool, c.Nodes)}
+	w := &Worker{connect: c.Connect, fenced: make([]atomic.Bool, c.Nodes),
+		addresses: make([]rpc.Address, c.Nodes)}
 	e := &w.Env
 	*e = Env{Node: m.ID, Index: i, Fibers: c.Fibers, Specs: c.Workload.Tables(), MR: m.mr,
 		Cache: m.cache, Placement: c.Workload.Placement(), Clock: m.cfg.Clock,
 		ClockError: m.cfg.ClockError, WorstClockError: m.cfg.ClockError,
 		RecorderClock: m.cfg.RecorderClock,
-		Scope:         m.cfg.Context.Attr().Atomic, Mutation: c.Mutation,
+		Scope:         m.cfg.Context.Attr().Atomic, Mutation: c.engineMutation(),
 		Lease: c.Lease, LeaseReadOnly: c.LeaseReadOnly,
 		Simulated: m.cfg.Simulated, Life: m.cfg.Life,
 		Region: htm.Config{Geometry: c.Geometry, Spins: m.spins()}, Structure: &m.structure,
@@ -209,7 +210,7 @@ func (m *Member) newWorker(i int) (*Worker, error) {
 			return nil, err
 		}
 	}
-	w.serveReconnect()
+	w.serveReconnect(c)
 	e.Region.Flag = e.Worker.RegionFlag()
 	return w, w.makeConns(c.Nodes)
 }
@@ -364,7 +365,7 @@ func (m *Member) connect(w *Worker, d *Descriptor) error {
 	if err := conn.Connect(peer, m.cluster.Connect); err != nil {
 		return err
 	}
-	w.addresses = append(w.addresses, d.Workers[w.Index].Port)
+	w.meet(d.Node, d.Workers[w.Index].Port)
 	w.reach(d)
 	return nil
 }

@@ -14,13 +14,13 @@ const noccChargePs = 250_000
 // Protocols lists what transactions can run on.
 func Protocols() []Protocol {
 	return []Protocol{
-		{Name: "drtm", New: newDrTM, Leases: true, Mutations: drtmMutations(), MaxNodes: drtm.MaxNodes,
+		{Name: "drtm", New: newDrTM, Leases: true, Mutations: withKeeper(drtmMutations()), MaxNodes: drtm.MaxNodes,
 			Doc: "DrTM: leases and locks over verbs between nodes, emulated HTM within one"},
 		{Name: "nocc", OneThread: true, New: newNoCC,
 			Doc: "no concurrency control, on one thread: the limit to compare with"},
-		{Name: "twopl", New: newTwoPL(false),
+		{Name: "twopl", New: newTwoPL(false), Mutations: withKeeper(nil),
 			Doc: "no-wait two-phase locking over verbs, local records by loopback (DrTM §7.3)"},
-		{Name: "twopl-local", New: newTwoPL(true),
+		{Name: "twopl-local", New: newTwoPL(true), Mutations: withKeeper(nil),
 			Doc: "the same, but local records are locked by the CPU where the device allows it"},
 	}
 }

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -42,31 +43,50 @@ const (
 	reconnectBytes = callerBytes + endpointBytes
 )
 
-// Times of the keeper.
+// KeepTimes are those of a worker's keeper.
+type KeepTimes struct {
+	Look     time.Duration // between two looks when all is well; 0 = 10 ms
+	Retry    time.Duration // after a failed try, doubling; 0 = 2 ms
+	Most     time.Duration // the longest pause after a failed try; 0 = 256 ms
+	Patience time.Duration // for one call or session; 0 = 1 s
+}
+
+// Defaults of KeepTimes.
 const (
-	keepLook     = 10 * time.Millisecond // between two looks when all is well
-	keepRetry    = 2 * time.Millisecond  // after a failed try, doubling
+	keepLook     = 10 * time.Millisecond
+	keepRetry    = 2 * time.Millisecond
 	keepMost     = 256 * time.Millisecond
-	keepPatience = time.Second // for one call or session
+	keepPatience = time.Second
 )
+
+func (t KeepTimes) filled() KeepTimes {
+	return KeepTimes{Look: cmp.Or(t.Look, keepLook), Retry: cmp.Or(t.Retry, keepRetry),
+		Most: cmp.Or(t.Most, keepMost), Patience: cmp.Or(t.Patience, keepPatience)}
+}
 
 // errFenced: the peer was removed.
 var errFenced = errors.New("node: the peer was removed")
 
 // keeper is what a worker knows of its ways to the peers. It belongs to the worker's thread.
 type keeper struct {
-	w *Worker
+	w     *Worker
+	times KeepTimes
+	lacks keeperMutation
 	// told[n]: peer n has said that its end is broken.
 	told []bool
+	// with[n] is the incarnation of the peer's port that the session is with.
+	with []uint64
 	// next and wait are when to try again with a peer, and how long to wait after that.
 	next, wait []time.Duration
 }
 
 // serveReconnect makes the keeper, and registers its handlers before the port's address is given
 // away.
-func (w *Worker) serveReconnect() {
-	w.keeper = keeper{w: w, told: make([]bool, len(w.Peers)), next: make([]time.Duration, len(w.Peers)),
-		wait: make([]time.Duration, len(w.Peers))}
+func (w *Worker) serveReconnect(c *Config) {
+	peers := len(w.Peers)
+	w.keeper = keeper{w: w, times: c.Keep.filled(), lacks: keeperMutationOf(c.Mutation),
+		told: make([]bool, peers), with: make([]uint64, peers),
+		next: make([]time.Duration, peers), wait: make([]time.Duration, peers)}
 	if w.Port == nil {
 		return
 	}
@@ -83,13 +103,13 @@ func (w *Worker) serveReconnect() {
 // keep looks after the ways to all peers until the cluster stops.
 func (w *Worker) keep(f *fiber.Fiber) error {
 	for !w.over.Load() {
-		soonest := keepLook
+		soonest := w.keeper.times.Look
 		for n := range w.Peers {
 			peer := proto.NodeID(n)
 			if w.Mend(f, peer) || w.Fenced(peer) {
 				continue
 			}
-			soonest = min(soonest, max(w.keeper.next[n]-f.Now(), keepRetry))
+			soonest = min(soonest, max(w.keeper.next[n]-f.Now(), w.keeper.times.Retry))
 		}
 		for n := range w.Peers {
 			w.Pay(f, proto.NodeID(n))
@@ -110,7 +130,7 @@ func (w *Worker) Mend(f *fiber.Fiber, peer proto.NodeID) bool {
 		return false
 	}
 	if err := k.mend(f, peer); err != nil {
-		k.wait[peer] = min(max(2*k.wait[peer], keepRetry), keepMost)
+		k.wait[peer] = min(max(2*k.wait[peer], k.times.Retry), k.times.Most)
 		k.next[peer] = f.Now() + k.wait[peer]
 		return false
 	}
@@ -121,14 +141,14 @@ func (w *Worker) Mend(f *fiber.Fiber, peer proto.NodeID) bool {
 // Pay has the engine do what it owes at a peer that can be reached.
 func (w *Worker) Pay(f *fiber.Fiber, peer proto.NodeID) {
 	e, ok := w.Engine.(Finisher)
-	if ok && e.DebtsAt(peer) > 0 && !w.Fenced(peer) && !w.broken(peer) {
+	if ok && e.DebtsAt(peer) > 0 && !w.Fenced(peer) && !w.broken(peer) && w.keeper.lacks != noPayment {
 		e.Finish(f, peer)
 	}
 }
 
 func (k *keeper) mend(f *fiber.Fiber, peer proto.NodeID) error {
 	w := k.w
-	broken := w.broken(peer)
+	broken := w.broken(peer) && k.lacks != noReconnection
 	if peer == w.Node {
 		if broken {
 			return w.rejoinSelf(f)
@@ -147,7 +167,7 @@ func (k *keeper) mend(f *fiber.Fiber, peer proto.NodeID) error {
 	// The peer makes the queue pair: it is told, and its request will find this end.
 	var req [callerBytes]byte
 	k.sign(req[:])
-	if _, err := w.Peers[peer].Session.Call(f, typeBroken, req[:], nil, f.Now()+keepPatience); err != nil {
+	if _, err := w.Peers[peer].Session.Call(f, typeBroken, req[:], nil, f.Now()+k.times.Patience); err != nil {
 		return err
 	}
 	if w.broken(peer) {
@@ -164,23 +184,35 @@ func (w *Worker) broken(peer proto.NodeID) bool {
 	return bad(w.conns[peer]) || peer == w.Node && bad(w.loop)
 }
 
-// session opens the session with a peer anew if it has failed.
+// session opens the session with a peer anew if it has failed, or is with another life of the peer.
 func (k *keeper) session(f *fiber.Fiber, peer proto.NodeID) error {
 	w := k.w
 	p := &w.Peers[peer]
-	if p.Session != nil && p.Session.Err() == nil {
+	address := w.addresses[peer]
+	if p.Session != nil && p.Session.Err() == nil && k.with[peer] == address.Incarnation {
 		return nil
 	}
-	s, err := w.Port.Connect(f, w.addresses[peer], f.Now()+keepPatience)
+	s, err := w.Port.Connect(f, address, f.Now()+k.times.Patience)
 	if err != nil {
 		return err
 	}
 	if p.Session != nil {
 		p.Session.Close()
 	}
-	p.Session = s
+	p.Session, k.with[peer] = s, address.Incarnation
 	return nil
 }
+
+// meet has the keeper know a peer, or another life of it, by the address of its port. On the worker's
+// thread, or before anything runs.
+func (w *Worker) meet(peer proto.NodeID, port rpc.Address) {
+	w.addresses[peer] = port
+	k := &w.keeper
+	k.told[peer], k.next[peer], k.wait[peer] = false, 0, 0
+}
+
+// met reports whether the address of a peer's port is known.
+func (w *Worker) met(peer proto.NodeID) bool { return w.addresses[peer].Incarnation != 0 }
 
 // sign writes who calls.
 func (k *keeper) sign(b []byte) {
@@ -200,7 +232,7 @@ func (k *keeper) caller(req []byte) (proto.NodeID, error) {
 	n, worker := proto.NodeID(le.Uint16(req)), int(le.Uint16(req[2:]))
 	w := k.w
 	switch {
-	case int(n) >= len(w.addresses) || n == w.Node || worker != w.Index ||
+	case int(n) >= len(w.addresses) || n == w.Node || worker != w.Index || !w.met(n) ||
 		le.Uint64(req[8:]) != w.addresses[n].Incarnation:
 		return 0, fmt.Errorf("node %d worker %d is no peer of worker %d", n, worker, w.Index)
 	case w.Fenced(n):
@@ -222,7 +254,7 @@ func (k *keeper) reconnect(f *fiber.Fiber, peer proto.NodeID) error {
 	e, err := near.Endpoint().MarshalBinary()
 	if err == nil {
 		copy(req[callerBytes:], e)
-		_, err = w.Peers[peer].Session.Call(f, typeReconnect, req[:], resp[:], f.Now()+keepPatience)
+		_, err = w.Peers[peer].Session.Call(f, typeReconnect, req[:], resp[:], f.Now()+k.times.Patience)
 	}
 	var far verbs.Endpoint
 	if err == nil {

@@ -37,6 +37,7 @@ func (w *Worker) openSessions(f *fiber.Fiber) error {
 		if p.Session, err = w.Port.Connect(f, w.addresses[n], f.Now()+startTimeout); err != nil {
 			return fmt.Errorf("session with node %d: %w", n, w.blocked(err))
 		}
+		w.keeper.with[n] = w.addresses[n].Incarnation
 	}
 	return nil
 }

@@ -18,6 +18,8 @@ const (
 	defaultRTOMax      = 200 * time.Millisecond
 	defaultPeerTimeout = 2 * time.Second
 	defaultTries       = 32
+	defaultHealFirst   = time.Millisecond
+	defaultHealMost    = 128 * time.Millisecond
 	defaultInline      = 256
 
 	maxPeers   = 4096
@@ -58,6 +60,10 @@ type Config struct {
 	RTOFirst    time.Duration // the one before a round trip was measured; 0 = 10 ms
 	RTOMax      time.Duration // most; 0 = 200 ms, or PeerTimeout / 8 if that is less
 	PeerTimeout time.Duration // silence after which a peer is gone, at least 4 RTOMax; 0 = 2 s
+	// HealFirst and HealMost are the least and the most time between two tries to bring a queue pair
+	// back that a network interface which is down has broken; it doubles from one to the other. 0 =
+	// 1 ms and 128 ms.
+	HealFirst, HealMost time.Duration
 	// Tries bounds the transmissions of one request that a peer which is alive does not answer
 	// in any way; 0 = 32.
 	Tries int
@@ -91,6 +97,8 @@ func (c *Config) fill() {
 	fill(&c.RTOMin, min(defaultRTOMin, c.RTOMax))
 	fill(&c.RTOFirst, min(max(defaultRTOFirst, c.RTOMin), c.RTOMax))
 	fill(&c.Tries, defaultTries)
+	fill(&c.HealFirst, defaultHealFirst)
+	fill(&c.HealMost, max(defaultHealMost, c.HealFirst))
 }
 
 func (c *Config) check() error {
@@ -117,6 +125,10 @@ func (c *Config) check() error {
 		if err != nil {
 			return err
 		}
+	}
+	if c.HealFirst <= 0 || c.HealMost < c.HealFirst {
+		return fmt.Errorf("times of %v (first) and %v (most) between two tries to heal: they must ascend",
+			c.HealFirst, c.HealMost)
 	}
 	if c.RTOMin <= 0 || c.RTOFirst < c.RTOMin || c.RTOMax < c.RTOFirst ||
 		c.PeerTimeout/4 < c.RTOMax {

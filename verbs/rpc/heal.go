@@ -2,18 +2,13 @@ package rpc
 
 import (
 	"errors"
-	"time"
 
 	"drtmd/verbs"
 )
 
-// Times between two tries to bring a queue pair back, doubling from one to the other, and how many
-// tries there are, for about a minute, until the port is given up.
-const (
-	healFirst = time.Millisecond
-	healMost  = 128 * time.Millisecond
-	healTries = 500
-)
+// healTries is how often a port tries to bring its queue pair back until it is given up: for about a
+// minute with the default times.
+const healTries = 500
 
 // lose takes note that the queue pair has failed. A network interface that is down fails what is sent
 // on Soft-RoCE, with LOC_QP_OP_ERR, and with it the queue pair; that passes. The port then brings the
@@ -36,7 +31,7 @@ func (p *Port) lose(status verbs.WCStatus, cause error) {
 }
 
 func (p *Port) healLater() {
-	p.healAt = p.now() + min(healFirst<<min(p.healBackoff, 16), healMost)
+	p.healAt = p.now() + min(p.cfg.HealFirst<<min(p.healBackoff, 16), p.cfg.HealMost)
 	p.healBackoff++
 	p.arm(p.healAt)
 }

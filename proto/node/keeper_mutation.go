@@ -1,0 +1,40 @@
+package node
+
+// keeperMutation is a deliberate bug of the keeper, for tests that show that checks find it. Every
+// protocol whose engines work through queue pairs has them.
+type keeperMutation uint8
+
+const (
+	noReconnection keeperMutation = iota + 1
+	noPayment
+	keeperMutationEnd
+)
+
+// keeperMutations are names and descriptions.
+var keeperMutations = [keeperMutationEnd]Mutation{
+	noReconnection: {Name: "no-reconnection",
+		Doc: "broken queue pairs between living members are not made anew"},
+	noPayment: {Name: "no-payment",
+		Doc: "what is owed to a peer that was out of reach is not paid when it is connected again"},
+}
+
+// withKeeper adds the keeper's mutations to those of a protocol.
+func withKeeper(list []Mutation) []Mutation { return append(list, keeperMutations[1:]...) }
+
+// keeperMutationOf finds a mutation of the keeper by name; 0: it is none of the keeper's.
+func keeperMutationOf(name string) keeperMutation {
+	for m := noReconnection; m < keeperMutationEnd; m++ {
+		if keeperMutations[m].Name == name {
+			return m
+		}
+	}
+	return 0
+}
+
+// engineMutation is the configuration's Mutation if it is the engine's.
+func (c *Config) engineMutation() string {
+	if keeperMutationOf(c.Mutation) != 0 {
+		return ""
+	}
+	return c.Mutation
+}

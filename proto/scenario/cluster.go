@@ -54,9 +54,12 @@ const (
 	// still release what they hold.
 	grace = 5 * sim.Millisecond
 	// epoch is the time on every clock at the beginning: clocks that go back stay positive.
-	epoch        = time.Second
-	sessionLimit = 400 * time.Microsecond
+	epoch = time.Second
 )
+
+// keepTimes let keepers connect members again several times in a run.
+var keepTimes = node.KeepTimes{Look: manageEvery, Retry: 20 * time.Microsecond,
+	Most: 160 * time.Microsecond, Patience: 400 * time.Microsecond}
 
 // build adds the machines.
 func build(e *scenario.Env, p node.Protocol, w workload.Workload, set settings) error {
@@ -68,12 +71,13 @@ func build(e *scenario.Env, p node.Protocol, w workload.Workload, set settings) 
 		atBoot: p.Name == "drtm"}
 	c.cfg = node.Config{Protocol: p, Workload: w,
 		Nodes: e.Nodes, Workers: e.Workers, Fibers: e.Fibers, CacheBytes: 1 << 12,
-		Mutation: mutation, Record: &node.Recording{},
+		Mutation: mutation, Record: &node.Recording{}, Keep: keepTimes,
 		// 4 retries after 131 us each.
 		Connect: verbs.ConnectAttr{RTR: verbs.RTRAttr{MinRNRTimer: 1},
 			RTS: verbs.RTSAttr{Timeout: 5, RetryCount: 4, RNRRetry: 3}},
 		RPC: rpc.Config{RTOMin: 30 * time.Microsecond, RTOFirst: 60 * time.Microsecond,
-			RTOMax: 120 * time.Microsecond, PeerTimeout: 600 * time.Microsecond}}
+			RTOMax: 120 * time.Microsecond, PeerTimeout: 600 * time.Microsecond,
+			HealFirst: 20 * time.Microsecond, HealMost: 160 * time.Microsecond}}
 	if err := c.cfg.Complete(); err != nil {
 		return err
 	}
@@ -142,16 +146,16 @@ func (s *site) up() bool { return s.machine != nil && s.machine.Up() && s.member
 // manager keeps one worker connected, and runs its transactions.
 type manager struct {
 	*site
-	w        *node.Worker
-	i, life  int
-	sessions []int // by node: the life of the peer that the session is with, from 1
-	running  int   // clients
-	started  bool
+	w       *node.Worker
+	i, life int
+	met     []int // by node, from the own one on: the life of the peer that it was joined with, from 1
+	running int   // clients
+	started bool
 }
 
 // run is the manager's fiber.
 func (m *manager) run(f *fiber.Fiber) error {
-	m.sessions = make([]int, len(m.sites))
+	m.met = make([]int, len(m.sites))
 	for {
 		all := true
 		for _, peer := range m.sites {
@@ -176,50 +180,51 @@ func (m *manager) run(f *fiber.Fiber) error {
 	}
 }
 
-// connect sees to the queue pairs and the session with a peer, and reports whether both work. Of
-// two managers the one of the lower node makes the queue pairs.
+// connect sees to the way to a peer, and reports whether it works. Lives that have not met are joined
+// by the manager of the lower node. Between lives that have, it is the keeper's code that makes again
+// what breaks, as in any cluster.
 func (m *manager) connect(f *fiber.Fiber, peer *site) (bool, error) {
 	if !peer.up() {
 		return false, nil
 	}
-	if !node.Joined(m.member, peer.member, m.i) {
+	if !m.knows(peer) {
 		if peer.id < m.id {
 			return false, nil
 		}
-		old, err := node.Join(m.member, peer.member, m.i)
-		for _, r := range old {
-			if r.Worker == m.w.Worker {
-				if err := r.Conn.Close(f); err != nil {
-					return false, err
-				}
-				continue
+		if ok, err := m.join(f, peer); !ok || err != nil {
+			return false, err
+		}
+	}
+	ok := m.w.Mend(f, peer.id)
+	m.w.Pay(f, peer.id)
+	return ok, f.Err()
+}
+
+// knows reports whether the present lives of both were joined.
+func (m *manager) knows(peer *site) bool {
+	if peer.id >= m.id {
+		return m.met[peer.id] == peer.lives
+	}
+	other := peer.managers[m.i]
+	return other.met != nil && other.met[m.id] == m.lives
+}
+
+// join connects two lives for the first time.
+func (m *manager) join(f *fiber.Fiber, peer *site) (bool, error) {
+	old, err := node.Join(m.member, peer.member, m.i)
+	if err == nil {
+		m.met[peer.id] = peer.lives // the peer may be another one when the old ones are closed
+	}
+	for _, r := range old {
+		if r.Worker == m.w.Worker {
+			if err := r.Conn.Close(f); err != nil {
+				return false, err
 			}
-			r.Worker.Submit("close", func(f *fiber.Fiber) error { return r.Conn.Close(f) }, nil)
+			continue
 		}
-		if err != nil {
-			return false, nil // memory is short, or the peer went down: next time
-		}
+		r.Worker.Submit("close", func(f *fiber.Fiber) error { return r.Conn.Close(f) }, nil)
 	}
-	if e, ok := m.w.Engine.(node.Finisher); ok {
-		e.Finish(f, peer.id)
-	}
-	if peer.id == m.id {
-		return true, f.Err()
-	}
-	p := &m.w.Peers[peer.id]
-	if p.Session != nil && p.Session.Err() == nil && m.sessions[peer.id] == peer.lives {
-		return true, f.Err()
-	}
-	if p.Session != nil {
-		p.Session.Close()
-	}
-	lives := peer.lives
-	s, err := m.w.Port.Connect(f, peer.member.Port(m.i), f.Now()+sessionLimit)
-	if err != nil {
-		return false, f.Err()
-	}
-	p.Session, m.sessions[peer.id] = s, lives
-	return true, nil
+	return err == nil, nil // memory is short, or the peer went down: next time
 }
 
 // idle reports whether no client runs any more anywhere, and no engine has anything left to do at

@@ -23,7 +23,7 @@ const drawnFaults = 6
 func (x spec) draw(d *scenario.Drawing) sim.Schedule {
 	s, pauses := append(drawClocks(d), drawStalls(d)...), steps(x.protocol)
 	if !x.races {
-		s = append(s, drawFaults(d, pauses)...)
+		s = append(append(s, drawFaults(d, pauses)...), drawOutages(d, pauses)...)
 	}
 	preemptions, coarse := drawnPreemptions, 2
 	if x.races {

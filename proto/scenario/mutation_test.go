@@ -34,9 +34,7 @@ const equivalentSeeds = 10
 
 // unmutated are protocols without safety steps, and why.
 var unmutated = map[string]string{
-	"nocc":        "it has no concurrency control: it runs on one thread",
-	"twopl":       "its mutations are being written: take this line out with the first of them",
-	"twopl-local": "as twopl",
+	"nocc": "it has no concurrency control: it runs on one thread",
 }
 
 // step names a safety step that can be left out.

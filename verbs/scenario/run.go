@@ -97,7 +97,7 @@ func prepare(s *Scenario, o *Options) (*Env, error) {
 		if s.Draw != nil {
 			e.schedule = s.Draw(&Drawing{Rand: world.Rand("faults"), Nodes: e.names(),
 				Workers: e.fewestWorkers(), Until: s.Until, Mutation: o.Mutation,
-				settings: o.Settings})
+				settings: o.Settings, stream: world.Rand})
 		}
 	}
 	err = e.checkFaults(s)

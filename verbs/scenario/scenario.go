@@ -52,7 +52,11 @@ type Drawing struct {
 	Until    sim.Time
 	Mutation string
 	settings []Setting
+	stream   func(string) *rand.Rand
 }
+
+// Stream is a random source of its own for each name: what is drawn from it moves no other draw.
+func (d *Drawing) Stream(name string) *rand.Rand { return d.stream("faults/" + name) }
 
 // Setting is the value of a dimension of the run.
 func (d *Drawing) Setting(name string) string { return valueOf(d.settings, name) }

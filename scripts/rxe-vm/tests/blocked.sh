@@ -20,8 +20,9 @@ block() {
 }
 unblock() { tc qdisc del dev "$NETDEV" root; }
 
-# The bound is 4 s, and twice the time in which this emulated CPU loads the tables.
-within=10
+# The bound is 4 s, and twice the time in which the tables are loaded. Emulated CPUs of a busy machine
+# took 8 s for that, and 5.5 to 13 s in all.
+within=30
 open_port="let UDP port 4791 (RoCE v2) through"
 
 # perf_names_firewall: the measurement ends by itself, and in time, and says what is in the way.

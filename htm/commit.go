@@ -57,10 +57,14 @@ func (r *Region) Commit(c Committer) bool {
 }
 
 func (r *Region) commitLines(c Committer) bool {
+	if r.lacks(ValidateFirst) && r.worded && !r.valid() {
+		r.abort(Conflict, 0)
+		return false
+	}
 	if len(r.written) > 0 && r.worded && !r.lock() {
 		return false
 	}
-	if c != nil {
+	if c != nil && !r.lacks(ConfirmLast) {
 		if !c.Confirm() {
 			r.release(len(r.written))
 			r.abort(Explicit, Unconfirmed)
@@ -69,9 +73,15 @@ func (r *Region) commitLines(c Committer) bool {
 		r.step(StepConfirmed)
 	}
 	// Words of written lines must be as lock has left them, so they are compared too.
-	if r.worded && r.lines.n > len(r.written) && !r.valid() {
+	if r.worded && r.lines.n > len(r.written) && !r.lacks(NoValidation) &&
+		!r.lacks(ValidateFirst) && !r.valid() {
 		r.release(len(r.written))
 		r.abort(Conflict, 0)
+		return false
+	}
+	if c != nil && r.lacks(ConfirmLast) && !c.Confirm() {
+		r.release(len(r.written))
+		r.abort(Explicit, Unconfirmed)
 		return false
 	}
 	r.step(StepValidated)
@@ -87,17 +97,25 @@ func (r *Region) commitLines(c Committer) bool {
 
 // lock takes the lines of the write set, in ascending order; false if the region has aborted.
 func (r *Region) lock() bool {
-	r.sortWritten()
+	if !r.lacks(NoOrder) {
+		r.sortWritten()
+	}
 	m, s := r.target, &r.lines
-	if m.Journal != nil {
-		for i, at := range r.written {
-			m.journal.List(i, uint64(s.metas[at].number))
-		}
-		m.journal.Locking(len(r.written))
+	if m.Journal != nil && !r.lacks(Unlisted) && !r.lacks(ListLate) {
+		r.list()
 		r.step(StepListed)
 	}
 	for i, at := range r.written {
 		c := &s.checks[at]
+		switch {
+		case r.lacks(NoLock):
+			c.seen = c.seen.LockedBy(m.Slot)
+			continue
+		case r.lacks(LockUnseen):
+			if w := lineword.Load(c.word); !w.Locked() {
+				c.seen = w
+			}
+		}
 		if !lineword.TryLock(c.word, c.seen, m.Slot) && !r.lockBusy(c, m.Slot) {
 			r.release(i)
 			r.abort(Conflict, 0)
@@ -107,7 +125,20 @@ func (r *Region) lock() bool {
 		c.seen = c.seen.LockedBy(m.Slot)
 		r.step(StepLocked)
 	}
+	if m.Journal != nil && r.lacks(ListLate) {
+		r.list()
+		r.step(StepListed)
+	}
 	return true
+}
+
+// list tells the journal which lines will be locked.
+func (r *Region) list() {
+	j := &r.target.journal
+	for i, at := range r.written {
+		j.List(i, uint64(r.lines.metas[at].number))
+	}
+	j.Locking(len(r.written))
 }
 
 // lockBusy is TryLock again on a line that only a reader holds.
@@ -117,14 +148,19 @@ func (r *Region) lockBusy(c *check, slot uint16) bool {
 
 // release gives back the first n lines of the write set, of which none was stored to.
 func (r *Region) release(n int) {
-	if !r.worded || len(r.written) == 0 {
+	if !r.worded || len(r.written) == 0 || r.lacks(KeepLines) || r.lacks(NoLock) {
 		return
 	}
 	for _, at := range r.written[:n] {
 		c := &r.lines.checks[at]
 		lineword.Restore(c.word, c.seen)
 	}
-	if m := r.target; m.Journal != nil {
+	r.idle()
+}
+
+// idle tells the journal that the commit is over.
+func (r *Region) idle() {
+	if m := r.target; m.Journal != nil && !r.lacks(NeverIdle) {
 		m.journal.Idle()
 	}
 }
@@ -145,26 +181,51 @@ func (r *Region) sortWritten() {
 // publish makes the stores take effect: once the journal says so, they have.
 func (r *Region) publish() {
 	m, s := r.target, &r.lines
-	if m.Journal != nil {
-		for i, at := range r.written {
-			m.journal.Image(i, s.images[at].bytes())
-		}
-		m.journal.Committed(len(r.written))
-		r.step(StepCommitted)
+	if !r.lacks(CommitLate) {
+		r.committed()
+	}
+	if r.lacks(IdleEarly) {
+		r.idle()
 	}
 	for _, at := range r.written {
 		l, c := &s.metas[at], &s.checks[at]
+		if r.lacks(UnlockFirst) {
+			lineword.Unlock(c.word, c.seen)
+			r.step(StepPublished)
+			s.images[at].store(m, l)
+			continue
+		}
 		s.images[at].store(m, l)
 		r.step(StepStored)
-		lineword.Unlock(c.word, c.seen)
+		if r.lacks(NoVersion) {
+			lineword.Restore(c.word, c.seen)
+		} else {
+			lineword.Unlock(c.word, c.seen)
+		}
 		if r.cfg.Published != nil {
 			r.cfg.Published(m, l.number)
 		}
 		r.step(StepPublished)
 	}
-	if m.Journal != nil {
-		m.journal.Idle()
+	if r.lacks(CommitLate) {
+		r.committed()
 	}
+	r.idle()
+}
+
+// committed tells the journal that the commit has taken place, and the new lines.
+func (r *Region) committed() {
+	j := &r.target.journal
+	if r.target.Journal == nil {
+		return
+	}
+	if !r.lacks(NoImages) {
+		for i, at := range r.written {
+			j.Image(i, r.lines.images[at].bytes())
+		}
+	}
+	j.Committed(len(r.written))
+	r.step(StepCommitted)
 }
 
 // store copies the words that were written to memory. The caller holds the line.

@@ -53,6 +53,9 @@ type Config struct {
 	// waits for it is woken. The simulator's only.
 	Published func(m *Memory, line int)
 
+	// Mutation leaves a safety step out; 0 is none. For tests of checks.
+	Mutation Mutation
+
 	// Spins is how often to look at a locked line; 0 = DefaultSpins, negative = once (where
 	// nothing runs meanwhile).
 	Spins int

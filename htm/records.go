@@ -6,7 +6,10 @@ import "sync/atomic"
 // ended before the first call, so the calls may post.
 func (r *Region) commitRecords(c RecordCommitter) bool {
 	r.end(idle)
-	if !c.Lock() {
+	if r.lacks(RecordsValidateFirst) && !c.Validate() {
+		return r.unlocked(c, Conflict, 0)
+	}
+	if !c.Lock() && !r.lacks(RecordsUnlocked) {
 		return r.unlocked(c, Conflict, 0)
 	}
 	r.step(StepRecordsLocked)
@@ -14,13 +17,19 @@ func (r *Region) commitRecords(c RecordCommitter) bool {
 		return r.unlocked(c, Explicit, Unconfirmed)
 	}
 	r.step(StepRecordsConfirmed)
-	if !c.Validate() {
+	if !r.lacks(RecordsValidateFirst) && !c.Validate() && !r.lacks(RecordsUnvalidated) {
 		return r.unlocked(c, Conflict, 0)
 	}
 	r.step(StepRecordsValid)
+	if r.lacks(RecordsUnlockFirst) {
+		c.Unlock(true)
+		r.step(StepRecordsUnlocked)
+	}
 	r.publishPlain()
 	r.step(StepRecordsStored)
-	c.Unlock(true)
+	if !r.lacks(RecordsUnlockFirst) {
+		c.Unlock(true)
+	}
 	r.step(StepRecordsUnlocked)
 	r.Stats.Committed++
 	return true
@@ -28,7 +37,9 @@ func (r *Region) commitRecords(c RecordCommitter) bool {
 
 // unlocked ends a commit that did not take place.
 func (r *Region) unlocked(c RecordCommitter, code Code, arg uint8) bool {
-	c.Unlock(false)
+	if !r.lacks(RecordsKeepLocks) {
+		c.Unlock(false)
+	}
 	r.code, r.arg = code, arg
 	r.Stats.Aborts[code]++
 	return false

@@ -115,7 +115,7 @@ func (r *Region) TouchedLines() int { return r.lines.n }
 
 // disturbed aborts the region if a verb was posted inside, or if it is to abort for no reason.
 func (r *Region) disturbed() bool {
-	if *r.flag == FlagPosted || r.cfg.Spurious != nil && r.cfg.Spurious() {
+	if *r.flag == FlagPosted && !r.lacks(PostInside) || r.cfg.Spurious != nil && r.cfg.Spurious() {
 		r.abort(System, 0)
 		return true
 	}
@@ -154,13 +154,17 @@ func (r *Region) touch(m *Memory, off int) bool {
 	} else {
 		w, ok = lineword.Read(to.bytes(), m.line(number), p)
 	}
+	if !ok && r.lacks(ReadLocked) {
+		lineword.CopyLine(to.bytes(), m.line(number))
+		w, ok = lineword.Load(p), true
+	}
 	if !ok {
 		if w, ok = r.readBusy(m, p, number, to.bytes()); !ok {
 			return false
 		}
 	}
 	// With all lines touched before as they were, the copies are a snapshot of this moment.
-	if !r.valid() {
+	if !r.valid() && !r.lacks(NoOpacity) {
 		r.abort(Conflict, 0)
 		return false
 	}

@@ -63,6 +63,9 @@ const lockSpins = 20_000
 // lock takes the table's lock, which serves memory without line words only. No NIC touches it and
 // its holder waits for nothing. If it stays taken the region is aborted with AbortBusy.
 func (t *Table) lock(r *htm.Region) bool {
+	if t.lacks(NoTableLock) {
+		return true
+	}
 	p := (*uint32)(unsafe.Add(t.base, t.at+lockAt))
 	for range lockSpins {
 		if atomic.CompareAndSwapUint32(p, 0, 1) {

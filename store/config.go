@@ -16,6 +16,8 @@ type Config struct {
 	MainBuckets     int
 	IndirectBuckets int
 	Entries         int
+	// Mutation leaves a safety step out; 0 is none. For tests of checks.
+	Mutation Mutation
 }
 
 // maxBytes bounds a table, so that sums of sizes cannot overflow.

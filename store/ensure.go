@@ -56,7 +56,7 @@ func create[A access](t *Table, a A, key, state uint64, p *place) (off int, v la
 		return 0, 0, false, nil
 	}
 	v = layout.Fresh(uint32(counter))
-	if v.Spent() {
+	if v.Spent() && !t.lacks(NoSpent) {
 		return 0, 0, true, ErrSpent
 	}
 	entry, ok := find(t, a, t.entryPool())
@@ -76,14 +76,17 @@ func create[A access](t *Table, a A, key, state uint64, p *place) (off int, v la
 		}
 	}
 	off = entry.off
+	slot := layout.MakeSlot(layout.Entry, v.Lossy(), uint64(off))
+	if t.lacks(SlotFirst) && p.freeAt != 0 && !setSlot(a, p.freeAt, slot, key) {
+		return 0, 0, false, nil
+	}
 	if !take(a, entry) || !a.store(off+layout.KeyOffset, key) ||
 		!a.store(off+layout.VersionOffset, uint64(v)) {
 		return 0, 0, false, nil
 	}
-	if t.lineWords && !a.store(off+layout.StateOffset, state) {
+	if t.lineWords && !t.lacks(KeepState) && !a.store(off+layout.StateOffset, state) {
 		return 0, 0, false, nil
 	}
-	slot := layout.MakeSlot(layout.Entry, v.Lossy(), uint64(off))
 	if p.freeAt != 0 {
 		return off, v, setSlot(a, p.freeAt, slot, key), nil
 	}
@@ -100,6 +103,9 @@ func extend[A access](t *Table, a A, full, bucket int, slot layout.Slot, key uin
 		return false
 	}
 	residentKey, ok := a.load(last + layout.SlotKeyOffset)
+	if t.lacks(LinkFirst) {
+		ok = ok && setLink(t, a, last, bucket)
+	}
 	return ok && setSlot(a, bucket, layout.Slot(resident), residentKey) &&
 		setSlot(a, bucket+layout.SlotBytes, slot, key) && setLink(t, a, last, bucket)
 }
@@ -114,6 +120,9 @@ func setLink[A access](t *Table, a A, at, bucket int) bool {
 	n, ok := a.load(t.at + linksAt)
 	if !ok {
 		return false
+	}
+	if t.lacks(SameLink) {
+		n = 0
 	}
 	link := layout.MakeSlot(layout.Header, layout.Lossy(n&layout.MaxLossy), uint64(bucket))
 	return a.store(t.at+linksAt, n+1) && a.store(at, uint64(link))

@@ -116,6 +116,11 @@ func (t *Table) peekBucket(at int, b *layout.Bucket) bool {
 // nothing protects them, and a false proves as little as Find's. ok is false if the region has
 // aborted. It does not allocate.
 func (t *Table) FindIn(r *htm.Region, key uint64) (off int, found, ok bool) {
+	if t.lacks(AbsenceOutside) {
+		if off, found = t.Find(key); !found {
+			return 0, false, r.Active()
+		}
+	}
 	b := t.bucketAt(key)
 	for range t.chain {
 		var line [4 * 2]uint64

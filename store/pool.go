@@ -46,7 +46,7 @@ const maxStrays = 64
 func find[A access](t *Table, a A, p pool) (s spare, ok bool) {
 	for i := range stripes {
 		stripe := p.at + (t.stripe+i)%stripes*layout.LineBytes
-		if s, ok = findListed(a, p, stripe); !ok || s.off != 0 {
+		if s, ok = findListed(t, a, p, stripe); !ok || s.off != 0 {
 			return s, ok
 		}
 		next, ok := a.load(stripe + stripeNext)
@@ -66,7 +66,7 @@ func find[A access](t *Table, a A, p pool) (s spare, ok bool) {
 }
 
 // findListed looks through the free list of a stripe.
-func findListed[A access](a A, p pool, stripe int) (spare, bool) {
+func findListed[A access](t *Table, a A, p pool, stripe int) (spare, bool) {
 	from := stripe + stripeFree
 	for range maxStrays {
 		off, ok := a.load(from)
@@ -82,7 +82,7 @@ func findListed[A access](a A, p pool, stripe int) (spare, bool) {
 			if !ok {
 				return spare{}, false
 			}
-			locked = layout.Locked(state)
+			locked = layout.Locked(state) && !t.lacks(TakeLocked)
 		}
 		next, ok := a.load(int(off) + p.next)
 		if !ok {

@@ -45,9 +45,9 @@ func reclaim[A access](t *Table, a A, key, state uint64) (ok bool, err error) {
 	}
 	v := layout.Version(w)
 	switch {
-	case v.Live():
+	case v.Live() && !t.lacks(ReclaimLive):
 		return true, ErrLive
-	case seen != state:
+	case seen != state && !t.lacks(ReclaimAnyState):
 		return true, ErrState
 	}
 	return unlink(t, a, &p) && release(t, a, off, v), nil
@@ -60,14 +60,19 @@ func release[A access](t *Table, a A, off int, v layout.Version) bool {
 	if !ok {
 		return false
 	}
-	if n := uint64(v.Incarnation()); n > counter && !a.store(t.at+countersAt, n) {
+	if n := uint64(v.Incarnation()); n > counter && !t.lacks(NoCounter) && !a.store(t.at+countersAt, n) {
 		return false
 	}
 	if t.lineWords && !a.store(off+layout.StateOffset, 0) {
 		return false
 	}
-	return a.store(off+layout.KeyOffset, layout.NoKey) && a.store(off+layout.VersionOffset, uint64(v.Unbind())) &&
-		giveBack(t, a, t.entryPool(), off)
+	if !t.lacks(KeepKey) && !a.store(off+layout.KeyOffset, layout.NoKey) {
+		return false
+	}
+	if !t.lacks(NoUnbind) && !a.store(off+layout.VersionOffset, uint64(v.Unbind())) {
+		return false
+	}
+	return giveBack(t, a, t.entryPool(), off)
 }
 
 // unlink frees a slot, and its bucket if that is an indirect one which is empty then.

@@ -76,6 +76,7 @@ type Worker struct {
 	// Engine is nil before the cluster has started.
 	Engine proto.Engine
 
+	lacks     mutated
 	addresses []rpc.Address // of the peers' ports, by node
 	connect   verbs.ConnectAttr
 	keeper    keeper
@@ -137,6 +138,7 @@ func (m *Member) build() error {
 		return fmt.Errorf("%d bytes of memory for the tables: %w", bytes, err)
 	}
 	m.cache = remote.NewCache(m.cluster.CacheBytes, cacheWays)
+	m.cache.Mutate(m.cluster.mutation().remote)
 	for i := range m.cluster.Workers {
 		w, err := m.newWorker(i)
 		if err != nil {
@@ -159,18 +161,19 @@ const cacheWays = 4
 func (m *Member) newWorker(i int) (*Worker, error) {
 	c := m.cluster
 	w := &Worker{connect: c.Connect, fenced: make([]atomic.Bool, c.Nodes),
-		addresses: make([]rpc.Address, c.Nodes)}
+		addresses: make([]rpc.Address, c.Nodes), lacks: c.mutation()}
 	e := &w.Env
 	*e = Env{Node: m.ID, Index: i, Fibers: c.Fibers, Specs: c.Workload.Tables(), MR: m.mr,
 		Cache: m.cache, Placement: c.Workload.Placement(), Clock: m.cfg.Clock,
 		ClockError: m.cfg.ClockError, WorstClockError: m.cfg.ClockError,
 		RecorderClock: m.cfg.RecorderClock,
-		Scope:         m.cfg.Context.Attr().Atomic, Mutation: c.engineMutation(),
+		Scope:         m.cfg.Context.Attr().Atomic, Mutation: w.lacks.protocol,
 		Lease: c.Lease, LeaseReadOnly: c.LeaseReadOnly,
 		Simulated: m.cfg.Simulated, Life: m.cfg.Life,
-		Region: htm.Config{Geometry: c.Geometry, Spins: m.spins()}, Structure: &m.structure,
-		Rand:  rand.New(rand.NewPCG(c.Seed, uint64(m.worker(i)))),
-		Peers: make([]Peer, c.Nodes)}
+		Region:    htm.Config{Geometry: c.Geometry, Spins: m.spins(), Mutation: w.lacks.htm},
+		Structure: &m.structure,
+		Rand:      rand.New(rand.NewPCG(c.Seed, uint64(m.worker(i)))),
+		Peers:     make([]Peer, c.Nodes)}
 	if !m.cfg.Simulated { // simulated machines come back as other lives: time alone decides there
 		e.HolderLives = func(owner proto.NodeID) bool {
 			return int(owner) < len(w.fenced) && !w.Fenced(owner)
@@ -246,6 +249,7 @@ func (m *Member) openTables(e *Env) error {
 		open = store.Format
 	}
 	for i, c := range m.tables {
+		c.Mutation = m.cluster.mutation().store
 		t, err := open(c, e.Memory, m.offsets[i])
 		if err != nil {
 			return err
@@ -326,7 +330,9 @@ func (w *Worker) reach(d *Descriptor) {
 	p.Conn, p.Memory, p.Tables = w.conns[d.Node], d.Memory, nil
 	w.WorstClockError = max(w.WorstClockError, d.ClockError)
 	for _, t := range d.Tables {
-		p.Tables = append(p.Tables, remote.OpenPeer(uint16(d.Node), t, d.Memory))
+		table := remote.OpenPeer(uint16(d.Node), t, d.Memory)
+		table.Mutate(w.lacks.remote)
+		p.Tables = append(p.Tables, table)
 	}
 }
 

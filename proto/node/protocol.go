@@ -59,6 +59,7 @@ func (e *TooManyNodesError) Error() string {
 type Mutation struct {
 	Name string
 	Doc  string // one line
+	Of   string // the layer below the protocol whose step it is; "": the protocol's own
 	// Equivalent says why no check can find it; "" is one that checks must find.
 	Equivalent string
 }

@@ -18,9 +18,9 @@ func Protocols() []Protocol {
 			Doc: "DrTM: leases and locks over verbs between nodes, emulated HTM within one"},
 		{Name: "nocc", OneThread: true, New: newNoCC,
 			Doc: "no concurrency control, on one thread: the limit to compare with"},
-		{Name: "twopl", New: newTwoPL(false), Mutations: withKeeper(nil),
+		{Name: "twopl", New: newTwoPL(false), Mutations: withKeeper(twoplMutations()),
 			Doc: "no-wait two-phase locking over verbs, local records by loopback (DrTM §7.3)"},
-		{Name: "twopl-local", New: newTwoPL(true), Mutations: withKeeper(nil),
+		{Name: "twopl-local", New: newTwoPL(true), Mutations: withKeeper(twoplMutations()),
 			Doc: "the same, but local records are locked by the CPU where the device allows it"},
 	}
 }
@@ -32,11 +32,15 @@ func newNoCC(e *Env) (proto.Engine, error) {
 
 func newTwoPL(cpuLocks bool) func(*Env) (proto.Engine, error) {
 	return func(e *Env) (proto.Engine, error) {
+		mutation, err := twopl.ParseMutation(e.Mutation)
+		if err != nil {
+			return nil, err
+		}
 		return made(twopl.New(twopl.Config{Node: e.Node, Worker: uint32(e.Index), Fibers: e.Worker,
 			Port: e.Port, Peers: e.Peers, Tables: e.Specs, Local: e.Tables, Memory: e.Memory,
 			Cache: e.Cache, Placement: e.Placement, Region: e.Region, Scope: e.Scope,
 			CPULocks: cpuLocks, Structure: e.Structure, Life: e.Life, Recorder: e.Recorder,
-			Clock: e.RecorderClock, Time: e.Clock, HolderLives: e.HolderLives}))
+			Clock: e.RecorderClock, Time: e.Clock, HolderLives: e.HolderLives, Mutation: mutation}))
 	}
 }
 
@@ -72,12 +76,4 @@ func DrTMConfig(e *Env) (drtm.Config, error) {
 		Scope: e.Scope, Region: e.Region,
 		Simulated: e.Simulated, HolderLives: e.HolderLives, Recorder: e.Recorder, RecorderClock: e.RecorderClock,
 		Mutation: mutation}, nil
-}
-
-func drtmMutations() []Mutation {
-	var list []Mutation
-	for _, m := range drtm.Mutations() {
-		list = append(list, Mutation{Name: m.String(), Doc: m.Doc(), Equivalent: m.Equivalent()})
-	}
-	return list
 }

@@ -99,7 +99,11 @@ func of(x spec) *scenario.Scenario {
 	// A variant of a protocol, such as twopl-local, has the same steps.
 	family, _, _ := strings.Cut(x.protocol, "-")
 	for _, m := range p.Mutations {
-		s.Mutations = append(s.Mutations, scenario.Mutation{Name: m.Name, Doc: m.Doc, Of: family,
+		of := family
+		if m.Of != "" {
+			of = m.Of
+		}
+		s.Mutations = append(s.Mutations, scenario.Mutation{Name: m.Name, Doc: m.Doc, Of: of,
 			Equivalent: m.Equivalent})
 	}
 	if x.protocol == "drtm" {

@@ -132,8 +132,11 @@ func TestEverySafetyStepHasAMutationThatIsCaught(t *testing.T) {
 			t.Errorf("protocol %s has no mutation: each of its safety steps needs one", p.Name)
 		}
 		for _, m := range p.Mutations {
-			family, _, _ := strings.Cut(p.Name, "-")
-			if _, ok := all[step{family, m.Name}]; !ok {
+			of, _, _ := strings.Cut(p.Name, "-")
+			if m.Of != "" {
+				of = m.Of
+			}
+			if _, ok := all[step{of, m.Name}]; !ok {
 				t.Errorf("mutation %s of protocol %s is in no scenario", m.Name, p.Name)
 			}
 		}

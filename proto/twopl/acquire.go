@@ -38,6 +38,9 @@ func (t *tx) acquire(first int) error {
 		if err == nil {
 			again, err = t.giveStaleBack(first)
 		}
+		if err == nil && !again {
+			err = t.giveAbsentBack(first)
+		}
 		t.f.Unshield(was)
 		if err != nil || !again {
 			t.f.Step(stepLocked)
@@ -68,13 +71,18 @@ func (t *tx) lock(first int) error {
 		t.f.Charge(recordCostPs)
 		p := &t.e.cfg.Peers[r.node]
 		addr, rkey := p.Memory.Addr+r.off, p.Memory.RKey
+		if t.e.lacks(ReadFirst) {
+			t.batch.Read(t.f, p.Conn, r.sge, addr, rkey)
+		}
 		r.op = t.batch.Len()
 		t.batch.CAS(t.f, p.Conn, addr+layout.StateOffset, rkey, uint64(unlocked), uint64(t.word))
 		if t.batch.Err(r.op) != nil {
 			break // not posted; the answers say why
 		}
 		r.lock = lockAsked
-		t.batch.Read(t.f, p.Conn, r.sge, addr, rkey)
+		if !t.e.lacks(ReadFirst) {
+			t.batch.Read(t.f, p.Conn, r.sge, addr, rkey)
+		}
 	}
 	if t.batch.Len() == 0 {
 		return nil
@@ -88,16 +96,21 @@ func (t *tx) answers(first int) error {
 	refused := proto.Reason(0)
 	for i := first; i < len(t.records); i++ {
 		r := &t.records[i]
+		if r.lock == lockAsked && t.batch.Err(r.op) != nil && t.e.lacks(UnsureForgotten) {
+			r.lock = lockNone
+		}
 		if r.lock != lockAsked || t.batch.Err(r.op) != nil {
 			continue
 		}
 		holder := lockWord(t.batch.Old(r.op))
 		r.lock = lockNone
-		if holder == unlocked {
+		if holder == unlocked || t.e.lacks(LockUnjudged) ||
+			holder == t.word && t.e.lacks(OwnWordHeld) {
+			holder = unlocked
 			r.lock, r.ensured = lockHeld, false
 			t.e.sightings.Released(r.node, r.off)
 		}
-		if t.batch.Err(r.op+1) != nil {
+		if t.batch.Err(t.readOf(r)) != nil {
 			continue
 		}
 		t.inspect(r)
@@ -120,10 +133,21 @@ func (t *tx) answers(first int) error {
 	return nil
 }
 
+// readOf is the operation of the batch that has read a record.
+func (t *tx) readOf(r *record) int {
+	if t.e.lacks(ReadFirst) {
+		return r.op - 1
+	}
+	return r.op + 1
+}
+
 // inspect looks whose entry it is that was copied.
 func (t *tx) inspect(r *record) {
 	r.found = r.version()
 	r.is = layout.Match(uint64(r.key), r.keyWord(), r.found)
+	if t.e.lacks(NoKeyCheck) {
+		r.is = layout.Match(uint64(r.key), uint64(r.key), r.found)
+	}
 	r.live = r.is == layout.Live
 }
 
@@ -137,7 +161,7 @@ func (t *tx) giveStaleBack(first int) (again bool, err error) {
 			continue
 		}
 		again = true
-		if r.lock == lockHeld {
+		if r.lock == lockHeld && !t.e.lacks(StaleKept) {
 			t.postUnlock(r)
 			r.lock = lockAsked
 		}
@@ -156,6 +180,26 @@ func (t *tx) giveStaleBack(first int) (again bool, err error) {
 	return again, nil
 }
 
+// giveAbsentBack is a mutation: locks of records that are absent are given back.
+func (t *tx) giveAbsentBack(first int) error {
+	if !t.e.lacks(AbsentLocksBack) {
+		return nil
+	}
+	t.batch.Reset()
+	for i := first; i < len(t.records); i++ {
+		t.earlyUnlock(&t.records[i], t.records[i].is == layout.Absent)
+	}
+	return t.batch.Await(t.f)
+}
+
+// earlyUnlock gives a lock back that the transaction relies on.
+func (t *tx) earlyUnlock(r *record, which bool) {
+	if which && r.lock == lockHeld {
+		t.postUnlock(r)
+		r.lock = lockNone
+	}
+}
+
 // postUnlock adds the request that gives a lock back, if it is held.
 func (t *tx) postUnlock(r *record) { t.postUnlockOn(r, t.e.cfg.Peers[r.node].Conn) }
 
@@ -163,8 +207,13 @@ func (t *tx) postUnlock(r *record) { t.postUnlockOn(r, t.e.cfg.Peers[r.node].Con
 // in between, the unlock must fail with them.
 func (t *tx) postUnlockOn(r *record, conn *fiber.Conn) {
 	p := &t.e.cfg.Peers[r.node]
-	t.batch.CAS(t.f, conn, p.Memory.Addr+r.off+layout.StateOffset, p.Memory.RKey,
-		uint64(t.word), uint64(unlocked))
+	at := p.Memory.Addr + r.off + layout.StateOffset
+	if t.e.lacks(UnlockByWrite) {
+		clear(r.buf[layout.StateOffset:layout.ValueOffset])
+		t.batch.Write(t.f, conn, piece(r.sge, layout.StateOffset, 8), at, p.Memory.RKey)
+		return
+	}
+	t.batch.CAS(t.f, conn, at, p.Memory.RKey, uint64(t.word), uint64(unlocked))
 }
 
 // unreachable makes an abort of the failure of an operation on a peer. The end of the fiber's

@@ -30,7 +30,7 @@ func (t *tx) Commit() error {
 	t.recordWrites()
 	t.f.Step(stepCommit)
 	err := t.writeBack()
-	if err != nil && t.uncertain() {
+	if err != nil && t.uncertain() && !t.e.lacks(UnknownCommitted) {
 		t.e.stats.Unknown++
 		t.stopRecording(history.Unknown)
 		t.reclaim()
@@ -67,7 +67,7 @@ func (t *tx) writeBack() error {
 			continue
 		}
 		changed := r.changed()
-		if changed {
+		if changed && !t.e.lacks(NoVersion) {
 			r.setVersion(r.next())
 		}
 		if t.cpuLocal(r) {
@@ -98,7 +98,19 @@ func (t *tx) postWriteBack(r *record) {
 	posted := func() bool {
 		r.ops++
 		r.posted = r.posted && t.batch.Err(t.batch.Len()-1) == nil
-		return r.posted
+		return r.posted || t.e.lacks(PostOn)
+	}
+	unlock := func() {
+		if t.e.lacks(PostOn) {
+			conn = p.Conn
+		}
+		if !r.endsAbsent() {
+			t.postUnlockOn(r, conn)
+			posted()
+		}
+	}
+	if t.e.lacks(UnlockFirst) {
+		unlock()
 	}
 	if r.changed() {
 		t.batch.Write(t.f, conn, piece(r.sge, layout.VersionOffset, 8),
@@ -114,9 +126,8 @@ func (t *tx) postWriteBack(r *record) {
 			}
 		}
 	}
-	if !r.endsAbsent() {
-		t.postUnlockOn(r, conn)
-		posted()
+	if !t.e.lacks(UnlockFirst) {
+		unlock()
 	}
 }
 
@@ -136,6 +147,10 @@ func (t *tx) settle() {
 		for op := r.op; op < r.op+r.ops; op++ {
 			confirmed = confirmed && t.batch.Err(op) == nil
 		}
+		if t.e.lacks(SettleUnconfirmed) {
+			r.stored, r.lock = r.changed(), lockNone
+			continue
+		}
 		if !confirmed {
 			continue
 		}
@@ -143,7 +158,10 @@ func (t *tx) settle() {
 		if r.endsAbsent() {
 			continue // reclaim unlocks it
 		}
-		word := lockWord(t.batch.Old(r.op + r.ops - 1))
+		word := t.word
+		if !t.e.lacks(UnlockByWrite) && !t.e.lacks(UnlockFirst) {
+			word = lockWord(t.batch.Old(r.op + r.ops - 1))
+		}
 		if word != t.word && r.lock != lockAsked { // the message's arguments would be allocated
 			invariant.Assertf(false, "twopl: the lock of %v was %v when it was given back", t.word,
 				word)

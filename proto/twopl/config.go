@@ -59,6 +59,9 @@ type Config struct {
 	// Recorder takes the history down, on Clock; nil: nobody does.
 	Recorder *history.Recorder
 	Clock    verbs.Clock
+
+	// Mutation leaves a safety step out; 0 is none. For tests of checks.
+	Mutation Mutation
 }
 
 // ErrConfig is wrapped by everything that New refuses.

@@ -31,12 +31,16 @@ const cpuLooks = 100
 // cpuLocal reports whether the CPU locks and unlocks the record. A record whose lock was asked of
 // the device and not answered is left to the device.
 func (t *tx) cpuLocal(r *record) bool {
-	return t.e.cpuLocks && r.node == t.e.cfg.Node && r.lock != lockAsked
+	return t.e.cpuLocks && r.node == t.e.cfg.Node &&
+		(r.lock != lockAsked || t.e.lacks(CPUAsked))
 }
 
 // lockLine takes a line's lock as a remote operation does, and gives the word it had.
-func lockLine(m *htm.Memory, off int) (p *uint64, w lineword.Word, ok bool) {
+func (t *tx) lockLine(m *htm.Memory, off int) (p *uint64, w lineword.Word, ok bool) {
 	p = &m.Words[off/lineword.LineBytes]
+	if t.e.lacks(CPUNoLine) {
+		return p, lineword.Load(p), true
+	}
 	for range cpuLooks {
 		if w = lineword.Load(p); !w.Locked() && lineword.TryLock(p, w, m.Slot) {
 			return p, w, true
@@ -51,7 +55,7 @@ func lockLine(m *htm.Memory, off int) (p *uint64, w lineword.Word, ok bool) {
 func (t *tx) cpuLock(r *record) cpuResult {
 	m := t.e.cfg.Memory
 	off := int(r.off)
-	p, w, ok := lockLine(m, off)
+	p, w, ok := t.lockLine(m, off)
 	if !ok {
 		return cpuBusy
 	}
@@ -59,12 +63,13 @@ func (t *tx) cpuLock(r *record) cpuResult {
 	first := min(lineword.LineBytes, len(entry))
 	copy(r.buf, entry[:first])
 	switch {
-	case layout.Match(uint64(r.key), r.keyWord(), r.version()) == layout.Stale:
+	case layout.Match(uint64(r.key), r.keyWord(), r.version()) == layout.Stale &&
+		!t.e.lacks(CPUNoKeyCheck):
 		lineword.Restore(p, w)
 		r.is = layout.Stale
 		t.forget(r)
 		return cpuStale
-	case r.state() != unlocked:
+	case r.state() != unlocked && !t.e.lacks(CPULockUnjudged):
 		lineword.Restore(p, w)
 		return cpuRefused
 	}
@@ -85,16 +90,12 @@ func (t *tx) cpuPublish(r *record) bool {
 	m := t.e.cfg.Memory
 	off := int(r.off)
 	write := r.changed() && r.live
-	for at := lineword.LineBytes; write && at < len(r.buf); at += lineword.LineBytes {
-		p, w, ok := lockLine(m, off+at)
-		if !ok {
-			return false
-		}
-		end := min(at+lineword.LineBytes, len(r.buf))
-		copy(m.Bytes[off+at:off+end], r.buf[at:end])
-		lineword.Unlock(p, w)
+	if t.e.lacks(CPUHeaderFirst) {
+		defer t.cpuPublishRest(r, write)
+	} else if !t.cpuPublishRest(r, write) {
+		return false
 	}
-	p, w, ok := lockLine(m, off)
+	p, w, ok := t.lockLine(m, off)
 	if !ok {
 		return false
 	}
@@ -117,6 +118,21 @@ func (t *tx) cpuPublish(r *record) bool {
 	}
 	lineword.StoreUnlock(state, uint64(unlocked), p, w)
 	r.lock = lockNone
+	return true
+}
+
+// cpuPublishRest is cpuPublish for the lines behind the first one.
+func (t *tx) cpuPublishRest(r *record, write bool) bool {
+	m, off := t.e.cfg.Memory, int(r.off)
+	for at := lineword.LineBytes; write && at < len(r.buf); at += lineword.LineBytes {
+		p, w, ok := t.lockLine(m, off+at)
+		if !ok {
+			return false
+		}
+		end := min(at+lineword.LineBytes, len(r.buf))
+		copy(m.Bytes[off+at:off+end], r.buf[at:end])
+		lineword.Unlock(p, w)
+	}
 	return true
 }
 

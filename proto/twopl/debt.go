@@ -12,10 +12,12 @@ const stepFinish = "twopl: before finish"
 func (t *tx) owe(r *record) {
 	d := proto.Debt{Node: r.node, Table: r.table.id, Key: r.key, Since: t.e.now(), Off: r.off, Word: uint64(t.word),
 		Unlock: uint64(unlocked), Value: r.live}
-	if r.changed() && !r.stored {
+	if r.changed() && !r.stored && !t.e.lacks(NoDebtUpdate) {
 		d.Entry = r.buf
 	}
-	t.e.debts.Owe(d)
+	if !t.e.lacks(NoDebt) {
+		t.e.debts.Owe(d)
+	}
 }
 
 // Debts is how much is left to do at nodes that were out of reach: what Finish is for.

@@ -14,10 +14,17 @@ func (t *tx) finish(o history.Outcome) {
 	}
 	for i := range t.records {
 		r := &t.records[i]
-		r.written, r.live = false, r.is == layout.Live
+		if !t.e.lacks(AbortWrites) {
+			r.written, r.live = false, r.is == layout.Live
+		}
 	}
 	t.stopRecording(o)
 	t.f.Step(stepAbort)
+	if t.e.lacks(AbortKeepsLocks) {
+		for i := range t.records {
+			t.records[i].lock = lockNone
+		}
+	}
 	_ = t.writeBack() // leave looks at what could not be given back
 	t.reclaim()
 	t.f.Step(stepReleased)
@@ -34,7 +41,7 @@ func (t *tx) leave() {
 			owes = true
 		}
 	}
-	if owes {
+	if owes && !t.e.lacks(NoNewWord) {
 		t.nameLocks()
 	}
 	t.e.put(t)

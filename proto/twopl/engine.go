@@ -65,11 +65,15 @@ func New(cfg Config) (*Engine, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
+	if cfg.Mutation == LivesRepeat {
+		cfg.Life = 1
+	}
 	if cfg.Life == 0 && cfg.Port != nil {
 		cfg.Life = lifeOf(cfg.Port.Address().Incarnation)
 	}
 	e := &Engine{cfg: cfg, record: cfg.Recorder != nil,
-		cpuLocks: cfg.CPULocks && cfg.Scope == verbs.AtomicGlob && cfg.Memory.Words != nil}
+		cpuLocks: cfg.CPULocks && cfg.Scope == verbs.AtomicGlob && cfg.Memory.Words != nil ||
+			cfg.CPULocks && cfg.Mutation == CPUAnywhere}
 	most := 0
 	for i, s := range cfg.Tables {
 		for int(s.ID) >= len(e.tables) {
@@ -83,6 +87,7 @@ func New(cfg Config) (*Engine, error) {
 	if cfg.OrphanAfter == 0 {
 		e.sightings.After = proto.DefaultOrphanAfter
 	}
+	e.debts.Unlooked = cfg.Mutation == DebtUnlooked
 	var err error
 	if e.lookup, err = remote.NewClient(cfg.Fibers, lookupBuffers); err != nil {
 		return nil, err
@@ -119,11 +124,25 @@ func (e *Engine) Begin(f *fiber.Fiber, d *proto.Decl, attempt int) (proto.Tx, er
 			return nil, err
 		}
 	}
-	if err := t.acquire(0); err != nil {
+	err = t.acquire(0)
+	if err == nil && e.lacks(ReadLocksBack) {
+		err = t.giveReadsBack(d)
+	}
+	if err != nil {
 		t.finish(history.Aborted)
 		return nil, err
 	}
 	return t, nil
+}
+
+// giveReadsBack is a mutation: locks of records that are declared to be read only are given back.
+func (t *tx) giveReadsBack(d *proto.Decl) error {
+	t.batch.Reset()
+	for i := range d.Accesses {
+		a := &d.Accesses[i]
+		t.earlyUnlock(t.find(a.Table, a.Key), a.Mode == proto.ModeRead)
+	}
+	return t.batch.Await(t.f)
 }
 
 // table gives a table by its id.

@@ -159,13 +159,13 @@ func (e *Engine) reclaim(tab *table, k proto.Key, w lockWord) hostCode {
 // lockStructure keeps the node's other workers from changing where entries are, where regions
 // cannot.
 func (e *Engine) lockStructure() {
-	if e.cfg.Memory.Words == nil {
+	if e.cfg.Memory.Words == nil && !e.lacks(NoStructure) {
 		e.cfg.Structure.Lock()
 	}
 }
 
 func (e *Engine) unlockStructure() {
-	if e.cfg.Memory.Words == nil {
+	if e.cfg.Memory.Words == nil && !e.lacks(NoStructure) {
 		e.cfg.Structure.Unlock()
 	}
 }

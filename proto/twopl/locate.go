@@ -77,6 +77,9 @@ func (t *tx) look(first int) (missing int, err error) {
 // forget drops a record's place, which was out of date.
 func (t *tx) forget(r *record) {
 	r.located = false
+	if t.e.lacks(KeepStale) {
+		return
+	}
 	if r.node != t.e.cfg.Node {
 		p := &t.e.cfg.Peers[r.node]
 		t.e.lookup.Invalidate(p.Tables[r.table.index], uint64(r.key), t.e.cfg.Cache)

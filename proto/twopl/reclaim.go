@@ -16,7 +16,7 @@ func (t *tx) reclaim() {
 		r := &t.records[i]
 		r.op, r.ops = t.batch.Len(), 0
 		// What was written in part stays locked.
-		if r.lock != lockNone && (!r.changed() || r.stored) {
+		if r.lock != lockNone && (!r.changed() || r.stored || t.e.lacks(HalfUnlocked)) {
 			r.lock = lockAsked // a reclaimed entry may be another's by now
 			t.postUnlock(r)
 			r.ops, r.posted = 1, t.batch.Err(r.op) == nil
@@ -35,7 +35,7 @@ func (t *tx) reclaimable(r *record) (state lockWord, ok bool) {
 	if r.endsAbsent() {
 		return t.word, true
 	}
-	return unlocked, r.spare() && t.e.cfg.Scope == verbs.AtomicGlob
+	return unlocked, r.spare() && (t.e.cfg.Scope == verbs.AtomicGlob || t.e.lacks(SpareAnywhere))
 }
 
 // reclaimHere gives back those of the own node, and counts the others.

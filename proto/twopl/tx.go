@@ -71,6 +71,9 @@ var _ proto.Tx = (*tx)(nil)
 func (t *tx) nameLocks() {
 	e := t.e
 	t.word = makeLockWord(e.cfg.Node, e.cfg.Worker, e.nextTx%maxTxs, e.cfg.Life)
+	if e.lacks(SameWord) {
+		t.word = makeLockWord(e.cfg.Node, 0, 0, e.cfg.Life)
+	}
 	e.nextTx++
 }
 

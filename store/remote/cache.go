@@ -29,7 +29,10 @@ type shard struct {
 	hand   int   // where to look for a chain to evict
 	clock  uint32
 	stats  CacheStats
-	_      [64]byte
+
+	mutation Mutation // 0 is none
+
+	_ [64]byte
 }
 
 // frame is the copy of a main bucket.
@@ -232,7 +235,7 @@ func (c *Cache) fill(source, main uint64, via layout.Slot, b *layout.Bucket) {
 	s.clock++
 	s.stats.Fills++
 	f.source, f.main, f.used, f.bucket = source, main, s.clock, *b
-	sanitize(&f.bucket)
+	s.sanitize(&f.bucket)
 }
 
 // append puts a copy behind the last one of a frame's chain, if via is the link there.
@@ -244,7 +247,7 @@ func (s *shard) append(f *frame, via layout.Slot, b *layout.Bucket) {
 		}
 		tail = &s.chain[tail.Slot(layout.LinkSlot).Offset()].bucket
 	}
-	if tail.Slot(layout.LinkSlot) != via {
+	if tail.Slot(layout.LinkSlot) != via && s.mutation != AppendAnywhere {
 		return // somebody else has changed the chain, or it is as long as it may get
 	}
 	i := s.take(f)
@@ -253,7 +256,7 @@ func (s *shard) append(f *frame, via layout.Slot, b *layout.Bucket) {
 	}
 	x := &s.chain[i]
 	x.home, x.bucket = via, *b
-	sanitize(&x.bucket)
+	s.sanitize(&x.bucket)
 	setLink(tail, layout.MakeSlot(layout.Cached, via.Lossy(), uint64(i)))
 	s.stats.Chained++
 }

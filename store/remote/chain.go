@@ -6,8 +6,8 @@ import "drtmd/store/layout"
 func setLink(b *layout.Bucket, s layout.Slot) { b[2*layout.LinkSlot] = uint64(s) }
 
 // sanitize takes out of a copy what only a cache may hold: memory of a peer proves nothing.
-func sanitize(b *layout.Bucket) {
-	if b.Slot(layout.LinkSlot).Type() == layout.Cached {
+func (s *shard) sanitize(b *layout.Bucket) {
+	if s.mutation != KeepCached && b.Slot(layout.LinkSlot).Type() == layout.Cached {
 		setLink(b, 0)
 	}
 }

@@ -189,6 +189,9 @@ func (b *Batch) feed() {
 		x := &b.items[i]
 		if x.err = b.ops.Err(j); x.err != nil {
 			// An abandoned READ may still write its buffer, so that stays out until Close.
+			if t := x.search.table; t.mutation == ReuseBuffer {
+				b.client.put(x.buffer)
+			}
 			x.held = false
 			continue
 		}

@@ -91,7 +91,8 @@ func (s *Search) Feed(b *layout.Bucket) {
 	if s.cache != nil {
 		s.cache.fill(s.table.source, s.main, s.via, b)
 	}
-	if slot, ok := b.Find(s.key); ok && s.table.d.Entry(slot.Offset()) {
+	lacks := s.table.mutation
+	if slot, ok := b.Find(s.key); ok && (s.table.d.Entry(slot.Offset()) || lacks == NoBounds) {
 		s.finish(s.entry(slot, false), nil)
 		return
 	}
@@ -100,7 +101,8 @@ func (s *Search) Feed(b *layout.Bucket) {
 		s.end()
 		return
 	}
-	if link.Type() != layout.Header || !s.table.d.Bucket(link.Offset()) || s.depth == maxPath {
+	if link.Type() != layout.Header && lacks != TornLink ||
+		!s.table.d.Bucket(link.Offset()) && lacks != NoBounds || s.depth == maxPath {
 		s.restart() // torn, or not a bucket of this table
 		return
 	}
@@ -112,9 +114,9 @@ func (s *Search) Feed(b *layout.Bucket) {
 // end is reached where a chain ends without the key.
 func (s *Search) end() {
 	switch {
-	case !s.whole:
+	case !s.whole && s.table.mutation != CachedAbsence:
 		s.restart()
-	case s.depth == 0:
+	case s.depth == 0 || s.table.mutation == NoVerify || !s.whole:
 		s.finish(Entry{}, ErrNotFound)
 	default:
 		s.phase, s.check = phaseVerify, 0

@@ -26,6 +26,8 @@ type Table struct {
 	rkey   uint32
 	source uint64 // names the table in a cache
 	err    error  // why it cannot be used
+
+	mutation Mutation // 0 is none
 }
 
 // Open describes the table d of the node that offers mr. If both do not fit together, each

@@ -1,0 +1,90 @@
+package node
+
+import (
+	"slices"
+
+	"drtmd/htm"
+	"drtmd/proto/drtm"
+	"drtmd/proto/twopl"
+	"drtmd/store"
+	"drtmd/store/remote"
+)
+
+// Names of the layers whose safety steps every protocol with concurrency control relies on.
+const (
+	layerTwoPL  = "twopl"
+	layerHTM    = "htm"
+	layerStore  = "store"
+	layerRemote = "store/remote"
+)
+
+// bug is a Mutation as the packages describe it.
+type bug interface {
+	String() string
+	Doc() string
+	Equivalent() string
+}
+
+// mutationsOf describes mutations of a protocol ("") or of a layer: of twopl and the layers those that
+// package scenario has searched.
+func mutationsOf[B bug](of string, bugs []B) (list []Mutation) {
+	for _, m := range bugs {
+		if of != "" && !slices.Contains(searched, m.String()) {
+			continue
+		}
+		list = append(list, Mutation{Name: m.String(), Doc: m.Doc(), Of: of,
+			Equivalent: m.Equivalent()})
+	}
+	return list
+}
+
+// layers are the mutations of what is below the protocols.
+func layers() []Mutation {
+	list := mutationsOf(layerHTM, htm.Mutations())
+	list = append(list, mutationsOf(layerStore, store.Mutations())...)
+	return append(list, mutationsOf(layerRemote, remote.Mutations())...)
+}
+
+func drtmMutations() []Mutation { return append(mutationsOf("", drtm.Mutations()), layers()...) }
+
+func twoplMutations() []Mutation {
+	list := mutationsOf(layerTwoPL, twopl.Mutations())
+	for i := range list {
+		list[i].Of = ""
+	}
+	return append(list, layers()...)
+}
+
+// searched are the mutations of twopl and of the layers whose first seed is known. The others can be
+// switched on in the packages' configurations; each is listed when its seed is in package scenario's
+// testdata, or when all seeds were run of an equivalent one.
+var searched = []string{"lock-unjudged"}
+
+// mutated says of which layer, or of the protocol, the Mutation of the configuration is.
+type mutated struct {
+	htm      htm.Mutation
+	store    store.Mutation
+	remote   remote.Mutation
+	protocol string
+}
+
+// mutation finds the configuration's Mutation.
+func (c *Config) mutation() (m mutated) {
+	m.htm = named(htm.Mutations(), c.Mutation)
+	m.store = named(store.Mutations(), c.Mutation)
+	m.remote = named(remote.Mutations(), c.Mutation)
+	if m == (mutated{}) {
+		m.protocol = c.engineMutation()
+	}
+	return m
+}
+
+// named is the mutation of a name, or none.
+func named[B bug](bugs []B, name string) (none B) {
+	for _, m := range bugs {
+		if m.String() == name {
+			return m
+		}
+	}
+	return none
+}

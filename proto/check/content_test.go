@@ -286,6 +286,8 @@ func TestWhatLooksLikeALostWriteAndIsNone(t *testing.T) {
 		{"a delete that is owed", "counting\nload x 1.0\n0-10 d x 2.0\nfinal p x 1.0", 0},
 		{"an insertion that is owed and that nobody saw",
 			"counting\nload\n0-10 w x 1.0; unknown\nfinal p x 0.2", 0},
+		{"an unknown delete below an insertion that was not begun",
+			"counting\nload x 1.0\n0-10 d x 2.0; unknown\nfinal p x 2.2", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := check(t, parse(t, c.history), Options{})

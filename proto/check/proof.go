@@ -58,8 +58,12 @@ func (o *observer) provenByFinal(key uint32, last standing) bool {
 	if last.known && f.state != 0 && f.version <= last.version {
 		return false
 	}
+	state := f.state
+	if state == history.Pending && o.counting && f.version>>32&1 == 0 && uint32(f.version) != 0 {
+		state = 0 // bound to the key for an insertion that was not begun: the key is absent
+	}
 	return o.mustBe(o.of(key), func(x *op) bool {
-		switch f.state {
+		switch state {
 		case history.Present:
 			return x.class() == classWrite && x.version == f.version && x.digest == f.digest
 		case history.Deleted:

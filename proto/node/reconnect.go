@@ -327,6 +327,14 @@ func (w *Worker) take(peer proto.NodeID, near *fiber.Conn, far verbs.Endpoint) e
 // rejoinSelf makes the way of a worker to its own memory anew, and tries it: the interface may still be
 // down, which to connect the two ends does not show everywhere.
 func (w *Worker) rejoinSelf(f *fiber.Fiber) error {
+	for _, old := range []*fiber.Conn{w.conns[w.Node], w.loop} { // nothing of it may still take effect
+		if old == nil {
+			continue
+		}
+		if err := old.QP().ToError(); err != nil {
+			return err
+		}
+	}
 	near, err := w.Worker.NewConn(verbs.AccessAll)
 	if err != nil {
 		return err

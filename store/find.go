@@ -117,7 +117,7 @@ func (t *Table) peekBucket(at int, b *layout.Bucket) bool {
 // aborted. It does not allocate.
 func (t *Table) FindIn(r *htm.Region, key uint64) (off int, found, ok bool) {
 	if t.lacks(AbsenceOutside) {
-		if off, found = t.Find(key); !found {
+		if _, found = t.Find(key); !found {
 			return 0, false, r.Active()
 		}
 	}

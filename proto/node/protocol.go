@@ -21,6 +21,9 @@ import (
 type Protocol struct {
 	Name string
 	Doc  string // one line
+	// Declared: a transaction names every record that it touches before it begins; an access that
+	// was not declared is refused with proto.ErrUndeclared.
+	Declared bool
 	// OneThread protocols run only where every worker is on one thread of one process.
 	OneThread bool
 	// MaxNodes is how many members the protocol can tell apart; 0 is as many as there may be.

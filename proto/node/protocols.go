@@ -14,7 +14,7 @@ const noccChargePs = 250_000
 // Protocols lists what transactions can run on.
 func Protocols() []Protocol {
 	return []Protocol{
-		{Name: "drtm", New: newDrTM, Leases: true, Mutations: withKeeper(drtmMutations()), MaxNodes: drtm.MaxNodes,
+		{Name: "drtm", New: newDrTM, Declared: true, Leases: true, Mutations: withKeeper(drtmMutations()), MaxNodes: drtm.MaxNodes,
 			Doc: "DrTM: leases and locks over verbs between nodes, emulated HTM within one"},
 		{Name: "nocc", OneThread: true, New: newNoCC,
 			Doc: "no concurrency control, on one thread: the limit to compare with"},

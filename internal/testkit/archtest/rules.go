@@ -18,7 +18,7 @@ type layer struct {
 // layers from top to bottom. A package imports packages of lower layers and of its own unit.
 var layers = []layer{
 	{"cmd/drtmd", 100}, {"scripts", 100},
-	{"proto/scenario", 95},
+	{"proto/scenario", 95}, {"proto/enginetest", 95},
 	{"proto/node", 90},
 	{"proto/workload", 85}, {"proto/nocc", 85}, {"proto/twopl", 85}, {"proto/drtm", 85}, {"proto/occ", 85},
 	{"proto/xenic", 85}, {"proto/hades", 85}, {"proto/rtx", 85}, {"proto/dandelion", 85},

@@ -1,0 +1,268 @@
+package enginetest
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"drtmd/internal/invariant"
+	"drtmd/proto"
+	"drtmd/proto/check"
+	"drtmd/proto/node"
+	"drtmd/store/layout"
+	"drtmd/verbs/fiber"
+)
+
+// env is what a case runs with.
+type env struct {
+	protocol node.Protocol
+	host     Host
+}
+
+// nodes of a usual cluster: one where the protocol reaches others by plain memory, which the
+// simulated network does not have.
+func (e env) nodes() int {
+	if e.protocol.OneThread && e.host.Simulated {
+		return 1
+	}
+	return 2
+}
+
+// scale is how many of n repetitions a host does in a time that people wait.
+func (e env) scale(n int) int {
+	switch {
+	case e.host.Slow:
+		return max(n/10, 1)
+	case invariant.Enabled:
+		return max(n/4, 1)
+	}
+	return n
+}
+
+// cluster is a cluster under test.
+type cluster struct {
+	*node.Cluster
+	env
+	t testing.TB
+}
+
+// start builds a cluster that is closed when the test ends.
+func (e env) start(t testing.TB, change ...func(*node.Config)) *cluster {
+	t.Helper()
+	cfg := node.Config{Protocol: e.protocol, Workload: tables{}, Nodes: e.nodes(), Workers: 1,
+		Fibers: 4, Seed: 1, Record: &node.Recording{}}
+	if !e.host.Slow {
+		cfg.Connect.RTS.Timeout = 18 // a second: a busy machine stops threads
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	c, err := e.host.open(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &cluster{c, e, t}
+}
+
+// homes are the nodes on which a case has records.
+func (c *cluster) homes() (all []proto.NodeID) {
+	for n := range c.Config.Nodes {
+		all = append(all, proto.NodeID(n))
+	}
+	return all
+}
+
+// verify stops the cluster and checks what it leaves: no lock, and a history that is strictly
+// serializable.
+func (c *cluster) verify() *check.Result {
+	c.t.Helper()
+	if err := c.Stop(); err != nil {
+		c.t.Fatal(err)
+	}
+	c.unlocked()
+	return c.serializable()
+}
+
+// serializable checks the history of a cluster that has stopped.
+func (c *cluster) serializable() *check.Result {
+	c.t.Helper()
+	h, err := c.History()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer h.Close()
+	res, err := check.History(context.Background(), h, check.Options{UserAborts: true})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if res.Verdict != check.Serializable {
+		c.t.Errorf("history is %v, of %d transactions", res.Verdict, res.Checked)
+		for _, v := range res.Violations {
+			c.t.Error(v.Text)
+		}
+	}
+	return res
+}
+
+// unlocked looks at every record of a cluster that rests.
+func (c *cluster) unlocked() {
+	c.t.Helper()
+	for _, n := range c.homes() {
+		for _, id := range tableIDs {
+			for k := range uint64(4 * capacity) {
+				if r := c.record(id, keyOn(n, k)); r.locked {
+					c.t.Errorf("node %d table %s key %d is locked: %s", n, tableNames[id], k, r)
+				}
+			}
+		}
+	}
+}
+
+// record is what lies in memory of a key.
+type record struct {
+	entry   bool // it has one
+	version layout.Version
+	state   uint64
+	locked  bool
+	value   []byte
+}
+
+func (r record) String() string {
+	switch {
+	case !r.entry:
+		return "no entry"
+	case r.locked:
+		return fmt.Sprintf("version %v, locked by %#x", r.version, r.state)
+	}
+	return fmt.Sprintf("version %v, unlocked", r.version)
+}
+
+// record reads what lies at a key's home, while nothing changes it.
+func (c *cluster) record(id proto.TableID, k proto.Key) record {
+	tab := c.Members[homeOf(k)].Workers[0].Tables[id-1]
+	off, ok := tab.Find(uint64(k))
+	if !ok {
+		return record{}
+	}
+	b := tab.Memory().Bytes[off:]
+	state := binary.LittleEndian.Uint64(b[layout.StateOffset:])
+	return record{entry: true, state: state, locked: state&1 == 1,
+		version: layout.Version(binary.LittleEndian.Uint64(b[layout.VersionOffset:])),
+		value:   b[layout.ValueOffset : layout.ValueOffset+valueBytes[id]]}
+}
+
+// on runs a fiber on the first worker of a node.
+func (c *cluster) on(n proto.NodeID, body func(f *fiber.Fiber, e proto.Engine) error) {
+	c.t.Helper()
+	err := c.Start("case", 1, func(f *fiber.Fiber, w *node.Worker, _ int) error {
+		if w.Node != n || w.Index != 0 {
+			return nil
+		}
+		return body(f, w.Engine)
+	}).Wait(context.Background())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// program is a function as a proto.Program.
+type program func(tx proto.Txn) error
+
+func (p program) Execute(tx proto.Txn) error { return p(tx) }
+
+// attempt runs one attempt of a transaction.
+func attempt(f *fiber.Fiber, e proto.Engine, d *proto.Decl, n int, p program) error {
+	tx, err := e.Begin(f, d, n)
+	if err != nil {
+		return err
+	}
+	switch err := p(tx); {
+	case err == nil:
+		return tx.Commit()
+	case errors.Is(err, proto.ErrRollback):
+		return errors.Join(err, tx.Rollback())
+	default:
+		tx.Abort(err)
+		return err
+	}
+}
+
+// again runs attempts, all with the same number, while they are aborted.
+func again(f *fiber.Fiber, e proto.Engine, d *proto.Decl, n int, p program) error {
+	for range 1000 {
+		err := attempt(f, e, d, n, p)
+		if r := proto.AbortReason(err); r == 0 || !r.Retry() {
+			return err
+		}
+		if err := f.Sleep(100 * time.Microsecond); err != nil {
+			return err
+		}
+	}
+	return errors.New("1,000 attempts were aborted")
+}
+
+// do runs a transaction until it has an outcome.
+func do(f *fiber.Fiber, e proto.Engine, d *proto.Decl, p program) error {
+	r := proto.Runner{Engine: e, Rand: rand.New(rand.NewPCG(1, 2))}
+	_, err := r.Run(f, d, p)
+	return err
+}
+
+// declare makes a declaration.
+func declare(a ...proto.Access) *proto.Decl {
+	d := &proto.Decl{Kind: 1, ReadOnly: len(a) > 0, Accesses: a}
+	for _, x := range a {
+		d.ReadOnly = d.ReadOnly && x.Mode == proto.ModeRead
+	}
+	return d
+}
+
+func reading(id proto.TableID, k proto.Key) proto.Access {
+	return proto.Access{Table: id, Mode: proto.ModeRead, Key: k}
+}
+
+func writing(id proto.TableID, k proto.Key) proto.Access {
+	return proto.Access{Table: id, Mode: proto.ModeWrite, Key: k}
+}
+
+func inserting(id proto.TableID, k proto.Key) proto.Access {
+	return proto.Access{Table: id, Mode: proto.ModeInsert, Key: k}
+}
+
+func deleting(id proto.TableID, k proto.Key) proto.Access {
+	return proto.Access{Table: id, Mode: proto.ModeDelete, Key: k}
+}
+
+// seen reads a record in a transaction of its own; 0 if there is none.
+func seen(f *fiber.Fiber, e proto.Engine, id proto.TableID, k proto.Key) (v uint64, err error) {
+	b := value(id, 0)
+	err = do(f, e, declare(reading(id, k)), func(tx proto.Txn) error {
+		v = 0
+		err := tx.Read(id, k, b)
+		if err == nil {
+			var whole bool
+			if v, whole = number(b); !whole {
+				return fmt.Errorf("torn value %v", b)
+			}
+		}
+		return answered(err)
+	})
+	return v, err
+}
+
+// answered takes the errors that say whether there is a record for success.
+func answered(err error) error {
+	if errors.Is(err, proto.ErrNotFound) || errors.Is(err, proto.ErrExists) {
+		return nil
+	}
+	return err
+}

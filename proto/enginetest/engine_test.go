@@ -1,0 +1,38 @@
+package enginetest_test
+
+import (
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"drtmd/proto/enginetest"
+	"drtmd/proto/node"
+	"drtmd/verbs/ibv"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// rdma is a host on the machine's first RDMA device.
+var rdma = enginetest.Host{Name: "ibv", Provider: ibv.New(), Slow: true,
+	Missing: func(t *testing.T) {
+		devices, err := ibv.New().Devices()
+		switch {
+		case err == nil && len(devices) > 0:
+		case os.Getenv("DRTMD_REQUIRE") == "ibv":
+			t.Fatalf("DRTMD_REQUIRE=ibv, but: %d devices, %v", len(devices), err)
+		default:
+			t.Skipf("no RDMA device: %d devices, %v", len(devices), err)
+		}
+	}}
+
+// TestEngines runs the suite for every protocol on every host.
+func TestEngines(t *testing.T) {
+	hosts := append(enginetest.Hosts(), rdma)
+	if os.Getenv("DRTMD_REQUIRE") == "ibv" {
+		hosts = []enginetest.Host{rdma} // the others were run outside of the guest
+	}
+	for _, p := range node.Protocols() {
+		t.Run(p.Name, func(t *testing.T) { enginetest.Run(t, p, hosts...) })
+	}
+}

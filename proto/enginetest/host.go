@@ -1,0 +1,45 @@
+package enginetest
+
+import (
+	"context"
+	"testing"
+
+	"drtmd/proto/node"
+	"drtmd/verbs"
+)
+
+// Host is where clusters run.
+type Host struct {
+	Name string
+	// Provider of the devices, for members on threads; nil with Simulated false is shared memory.
+	Provider verbs.Provider
+	// Simulated hosts run in virtual time; WithoutLineWords there as on RDMA hardware.
+	Simulated        bool
+	WithoutLineWords bool
+	// Slow hosts take milliseconds for a transaction: cases repeat less.
+	Slow bool
+	// Missing says why this machine does not have the host; nil: it has.
+	Missing func(t *testing.T)
+}
+
+// Hosts that every machine has.
+func Hosts() []Host {
+	return []Host{
+		{Name: "shm"},
+		{Name: "sim", Simulated: true},
+		{Name: "sim without line words", Simulated: true, WithoutLineWords: true},
+	}
+}
+
+// open builds a cluster.
+func (h Host) open(ctx context.Context, c node.Config) (*node.Cluster, error) {
+	if h.Simulated {
+		return node.NewSimulated(ctx, node.SimulatedConfig{Config: c,
+			WithoutLineWords: h.WithoutLineWords})
+	}
+	threads := 1
+	if !c.Protocol.OneThread {
+		threads = min(2, c.Nodes*c.Workers)
+	}
+	return node.NewLocal(ctx, node.LocalConfig{Config: c, Provider: h.Provider, Threads: threads})
+}

@@ -1,0 +1,75 @@
+package enginetest
+
+import (
+	"testing"
+
+	"drtmd/internal/invariant"
+	"drtmd/proto/node"
+)
+
+// testCase is one of the suite's.
+type testCase struct {
+	name string
+	run  func(t *testing.T, e env)
+	// concurrent: it is about several transactions at a time, which a protocol on one thread never has.
+	concurrent bool
+	// known is why the case does not hold for drtm without line words yet.
+	known string
+	// simulated: it needs virtual time; real: it needs threads.
+	simulated, real bool
+}
+
+// notOnDemand: the host's handler cannot wait for a NIC's CAS, and nothing else is asked to.
+const notOnDemand = "drtm gives tombstones back between its host's transactions only, where there are no " +
+	"line words: a table that is full of them is reported as full"
+
+var cases = []testCase{
+	{name: "every operation on one record", run: operations},
+	{name: "ReadMany sees absence and the same key twice", run: readMany},
+	{name: "a transaction sees its own writes", run: ownWrites},
+	{name: "what cannot be done is refused in words", run: refusals},
+	{name: "accesses that were not declared", run: undeclared},
+	{name: "versions grow over deletion", run: versionsGrow},
+	{name: "space of deleted records is used again", run: spaceReused, known: notOnDemand},
+	{name: "a full table says so and takes back", run: fullTable, known: notOnDemand},
+	{name: "a panic of the program releases everything", run: panics},
+	{name: "an engine may be closed twice", run: closedTwice},
+	{name: "places that went out of date are noticed", run: outdatedPlaces},
+	{name: "random transactions are strictly serializable", run: randomLoad},
+	{name: "transactions do not allocate", run: allocations, real: true},
+	{name: "held records", run: heldRecords, concurrent: true},
+	{name: "a peek is of one moment", run: peeks, concurrent: true},
+	{name: "a cancelled transaction leaves nothing", run: cancelled, simulated: true},
+	{name: "the same seed is the same run", run: repeats, simulated: true},
+	{name: "stories", run: stories, simulated: true, concurrent: true},
+}
+
+// Run runs every case for a protocol on hosts.
+func Run(t *testing.T, p node.Protocol, hosts ...Host) {
+	for _, h := range hosts {
+		t.Run(h.Name, func(t *testing.T) {
+			if h.Missing != nil {
+				h.Missing(t)
+			}
+			if h.Simulated && invariant.Enabled {
+				t.Skip("one goroutine simulates: plain builds run this, race builds have nothing to find")
+			}
+			e := env{p, h}
+			for _, c := range cases {
+				if c.simulated && !h.Simulated || c.real && h.Simulated {
+					continue // there is no such case on this host
+				}
+				t.Run(c.name, func(t *testing.T) {
+					if c.concurrent && p.OneThread {
+						oneThreadOnly(t, e)
+						return
+					}
+					if c.known != "" && p.Name == "drtm" && h.WithoutLineWords {
+						t.Skip(c.known)
+					}
+					c.run(t, e)
+				})
+			}
+		})
+	}
+}

@@ -1,0 +1,162 @@
+package keyvalue
+
+import (
+	"errors"
+	"math/rand/v2"
+
+	"drtmd/proto"
+	"drtmd/proto/workload"
+)
+
+// Op is what a transaction does to one record.
+type Op uint8
+
+// Operations.
+const (
+	OpGet    Op = iota + 1
+	OpPut       // without a look at what was there
+	OpUpdate    // get, then put
+	OpInsert
+)
+
+// MaxOps of a transaction.
+const MaxOps = 32
+
+// Client draws transactions of a Space. Draw fills in each one.
+type Client struct {
+	Space *Space
+	Rand  *rand.Rand
+	// Draw draws a transaction: it calls Begin, then Add for each record.
+	Draw func(c *Client)
+
+	decl     proto.Decl
+	accesses [MaxOps]proto.Access
+	ops      [MaxOps]Op
+	value    []byte
+	open     bool
+	delta    int64
+	missed   uint64
+	did      workload.Ledger
+}
+
+// NewClient makes a client. It owns r from then on.
+func NewClient(s *Space, r *rand.Rand, draw func(c *Client)) *Client {
+	return &Client{Space: s, Rand: r, Draw: draw, value: make([]byte, s.ValueBytes)}
+}
+
+// Next draws a transaction.
+func (c *Client) Next() (*proto.Decl, proto.Program) {
+	c.Draw(c)
+	c.open, c.delta = true, 0
+	return &c.decl, (*program)(c)
+}
+
+// Begin begins a transaction of a kind.
+func (c *Client) Begin(kind uint8) {
+	c.decl = proto.Decl{Kind: kind, ReadOnly: true, Accesses: c.accesses[:0]}
+}
+
+// Add adds an operation on a record that the transaction does not have yet, and reports whether it
+// did not.
+func (c *Client) Add(op Op, k proto.Key) bool {
+	n := len(c.decl.Accesses)
+	for i := range n {
+		if c.decl.Accesses[i].Key == k {
+			return false
+		}
+	}
+	m := proto.ModeRead
+	switch op {
+	case OpPut, OpUpdate:
+		m = proto.ModeWrite
+	case OpInsert:
+		m = proto.ModeInsert
+	}
+	c.decl.ReadOnly = c.decl.ReadOnly && m == proto.ModeRead
+	c.ops[n] = op
+	c.decl.Accesses = append(c.decl.Accesses, proto.Access{Table: Table, Mode: m, Key: k})
+	return true
+}
+
+// AddDrawn adds an operation on n records that are drawn, all different. With so few records that
+// there are not n others, it adds fewer.
+func (c *Client) AddDrawn(op Op, n int) {
+	for range n {
+		for range 64 {
+			if c.Add(op, c.Space.Draw(c.Rand)) {
+				break
+			}
+		}
+	}
+}
+
+// Missed is how many gets found no record.
+func (c *Client) Missed() uint64 { return c.missed }
+
+// program is the client's present transaction.
+type program Client
+
+// Execute runs the operations in the order in which they were added.
+func (p *program) Execute(tx proto.Txn) error {
+	p.delta = 0
+	for i := range p.decl.Accesses {
+		if err := p.one(tx, p.ops[i], p.decl.Accesses[i].Key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *program) one(tx proto.Txn, op Op, k proto.Key) error {
+	switch op {
+	case OpGet:
+		err := tx.Read(Table, k, p.value)
+		if errors.Is(err, proto.ErrNotFound) {
+			p.missed++
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		_, err = Get(p.value, k)
+		return err
+	case OpUpdate:
+		if err := tx.GetForUpdate(Table, k, p.value); err != nil {
+			return err
+		}
+		n, err := Get(p.value, k)
+		if err != nil {
+			return err
+		}
+		Set(p.value, k, n+1)
+		p.delta++
+		return tx.Write(Table, k, p.value)
+	case OpInsert:
+		Set(p.value, k, 0)
+		return tx.Insert(Table, k, p.value)
+	}
+	Set(p.value, k, p.blind())
+	return tx.Write(Table, k, p.value)
+}
+
+// blind draws the count of a blind put: any.
+func (p *program) blind() uint64 { return p.Rand.Uint64() >> 32 }
+
+// Done notes what the transaction did.
+func (c *Client) Done(o proto.Outcome) {
+	c.open = false
+	switch o {
+	case proto.Committed:
+		c.did.Committed[0] += c.delta
+	case proto.Unknown:
+		c.did.AddUnknown(workload.Quantities{c.delta})
+	}
+}
+
+// AddTo adds what the client's transactions did.
+func (c *Client) AddTo(l *workload.Ledger) {
+	l.Add(&c.did)
+	if c.open {
+		l.AddUnknown(workload.Quantities{c.delta})
+	}
+}

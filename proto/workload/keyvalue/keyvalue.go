@@ -1,0 +1,190 @@
+// Package keyvalue is what workloads of plain gets and puts share: one table of records with keys of 8
+// bytes, spread over all nodes, and transactions that get some of them, put some, and do both to
+// some. The packages retwis, opmix and ycsb say which.
+//
+// # Keys and values
+//
+//	key     node 16 bits | number on the node 48 bits
+//	value   the first 8 bytes: how often the record was put; then bytes that follow from these and
+//	        the key, so that a value that is torn or another key's is noticed by whoever reads it
+//
+// Record r of all lives on node r mod nodes: popular records are spread over the nodes.
+//
+// # What is checked
+//
+// Puts of records that were read before count up; the counts add up to the committed ones. A blind put
+// begins its record's count anew, so that a workload with blind puts has no sum.
+package keyvalue
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"drtmd/proto"
+	"drtmd/proto/workload"
+	"drtmd/proto/workload/zipf"
+)
+
+// Table is the only one.
+const Table proto.TableID = 1
+
+// ErrCorrupt: a value is not what was ever written for its key.
+var ErrCorrupt = errors.New("value was never written for its key")
+
+// Space is the records of a cluster. It is immutable and may be shared.
+type Space struct {
+	Nodes, Keys int // Keys on each node in the beginning
+	Room        int // for further keys on each node
+	ValueBytes  int
+	zipf        *zipf.Zipf // nil: uniform
+}
+
+// Limits.
+const (
+	MinValueBytes = 8
+	maxKeys       = 1 << 32 // per node
+	maxNodes      = 1 << 16
+	nodeShift     = 48
+)
+
+// NewSpace checks the numbers. theta is Zipf's, of ranks that are scrambled over the keys as YCSB
+// does; 0 is uniform.
+func NewSpace(nodes, keys, room, valueBytes int, theta float64) (Space, error) {
+	s := Space{Nodes: nodes, Keys: keys, Room: room, ValueBytes: valueBytes}
+	switch {
+	case nodes < 1 || nodes > maxNodes:
+		return s, fmt.Errorf("%d nodes are not in 1..%d", nodes, maxNodes)
+	case keys < 1 || keys > maxKeys:
+		return s, fmt.Errorf("%d keys per node are not in 1..%d", keys, maxKeys)
+	case room < 0 || room > maxKeys:
+		return s, fmt.Errorf("room for %d further keys per node is not in 0..%d", room, maxKeys)
+	case valueBytes < MinValueBytes:
+		return s, fmt.Errorf("values of %d bytes: take %d or more", valueBytes, MinValueBytes)
+	}
+	if theta != 0 {
+		var err error
+		if s.zipf, err = zipf.New(uint64(s.Records()), theta); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+// Records in the beginning, on all nodes.
+func (s *Space) Records() int { return s.Nodes * s.Keys }
+
+// Key of record r of all.
+func (s *Space) Key(r int) proto.Key {
+	return proto.Key(r%s.Nodes)<<nodeShift | proto.Key(r/s.Nodes)
+}
+
+// scrambleSeed makes popular keys the same in every run.
+const scrambleSeed = 0
+
+// Draw draws a record of all: with equal probability, or by Zipf.
+func (s *Space) Draw(r *rand.Rand) proto.Key {
+	if s.zipf == nil {
+		return s.Key(r.IntN(s.Records()))
+	}
+	return s.Key(int(zipf.Scramble(s.zipf.Rank(r), scrambleSeed, uint64(s.Records()))))
+}
+
+// Rank draws a rank by Zipf, of those that there are records; 0 is the most popular.
+func (s *Space) Rank(r *rand.Rand) int {
+	if s.zipf == nil {
+		return r.IntN(s.Records())
+	}
+	return int(s.zipf.Rank(r))
+}
+
+// Tables is the one.
+func (s *Space) Tables() []proto.TableSpec {
+	return []proto.TableSpec{{ID: Table, Name: "records", ValueBytes: s.ValueBytes,
+		Capacity: s.Keys + s.Room}}
+}
+
+// Placement reads the node off the key.
+func (s *Space) Placement() proto.Placement { return placement{} }
+
+type placement struct{}
+
+func (placement) Locate(_ proto.TableID, k proto.Key) proto.Location {
+	return proto.Location{Primary: proto.NodeID(k >> nodeShift)}
+}
+
+// Load gives a node its records, never put.
+func (s *Space) Load(node proto.NodeID,
+	put func(t proto.TableID, k proto.Key, value []byte) error) error {
+	v := make([]byte, s.ValueBytes)
+	for i := range s.Keys {
+		k := proto.Key(node)<<nodeShift | proto.Key(i)
+		Set(v, k, 0)
+		if err := put(Table, k, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Count adds up how often the loaded records of a node were put.
+func (s *Space) Count(node proto.NodeID,
+	read func(t proto.TableID, k proto.Key, dst []byte) error) (first, last workload.Quantities,
+	err error) {
+	v := make([]byte, s.ValueBytes)
+	for i := range s.Keys {
+		k := proto.Key(node)<<nodeShift | proto.Key(i)
+		if err := read(Table, k, v); err != nil {
+			return first, last, fmt.Errorf("record %#x: %w", k, err)
+		}
+		n, err := Get(v, k)
+		if err != nil {
+			return first, last, err
+		}
+		last[0] += int64(n)
+	}
+	return first, last, nil
+}
+
+// Set makes the value of a key that was put n times.
+func Set(v []byte, k proto.Key, n uint64) {
+	binary.LittleEndian.PutUint64(v, n)
+	x := seed(k, n)
+	for i := MinValueBytes; i < len(v); i += 8 {
+		w := x + uint64(i)*0x9e3779b97f4a7c15
+		if len(v)-i < 8 {
+			for j := i; j < len(v); j++ {
+				v[j] = byte(w >> (8 * (j - i)))
+			}
+			return
+		}
+		binary.LittleEndian.PutUint64(v[i:], w)
+	}
+}
+
+// Get reads how often a key was put, and checks every byte of the value.
+func Get(v []byte, k proto.Key) (n uint64, err error) {
+	n = binary.LittleEndian.Uint64(v)
+	x := seed(k, n)
+	for i := MinValueBytes; i < len(v); i += 8 {
+		w := x + uint64(i)*0x9e3779b97f4a7c15
+		ok := true
+		if len(v)-i < 8 {
+			for j := i; j < len(v); j++ {
+				ok = ok && v[j] == byte(w>>(8*(j-i)))
+			}
+		} else {
+			ok = binary.LittleEndian.Uint64(v[i:]) == w
+		}
+		if !ok {
+			return n, fmt.Errorf("%w: key %#x, byte %d", ErrCorrupt, k, i)
+		}
+	}
+	return n, nil
+}
+
+func seed(k proto.Key, n uint64) uint64 {
+	x := uint64(k)*0xbf58476d1ce4e5b9 ^ n*0x94d049bb133111eb
+	return x ^ x>>31
+}

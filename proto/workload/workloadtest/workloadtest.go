@@ -1,0 +1,286 @@
+// Package workloadtest runs a workload's transactions on a map, one after the other, for tests of its
+// mix, its sizes, its skew and its rules: no protocol, no store, no network.
+//
+// A Store checks what every workload owes: only declared records are touched, in no stronger mode than
+// declared; values have their tables' sizes; no table holds more than its capacity.
+package workloadtest
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"drtmd/proto"
+	"drtmd/proto/workload"
+)
+
+// Place is a record.
+type Place struct {
+	Table proto.TableID
+	Key   proto.Key
+}
+
+// Store is the content of all nodes.
+type Store struct {
+	Workload workload.Workload
+	Records  map[Place][]byte
+	specs    []proto.TableSpec
+	held     map[proto.TableID]map[proto.NodeID]int // records by table and node
+}
+
+// Load makes the store of a cluster in the beginning.
+func Load(w workload.Workload, nodes int) (*Store, error) {
+	s := &Store{Workload: w, Records: map[Place][]byte{}, specs: w.Tables(),
+		held: map[proto.TableID]map[proto.NodeID]int{}}
+	for n := range nodes {
+		err := w.Load(proto.NodeID(n), func(t proto.TableID, k proto.Key, v []byte) error {
+			if home := w.Placement().Locate(t, k).Primary; home != proto.NodeID(n) {
+				return fmt.Errorf("node %d loads key %#x of node %d", n, k, home)
+			}
+			return s.insert(t, k, v)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (s *Store) spec(t proto.TableID) (*proto.TableSpec, error) {
+	if t == 0 || int(t) > len(s.specs) {
+		return nil, proto.ErrUnknownTable
+	}
+	return &s.specs[t-1], nil
+}
+
+func (s *Store) insert(t proto.TableID, k proto.Key, v []byte) error {
+	spec, err := s.spec(t)
+	if err != nil {
+		return err
+	}
+	if len(v) != spec.ValueBytes {
+		return fmt.Errorf("table %s: %d bytes: %w", spec.Name, len(v), proto.ErrValueSize)
+	}
+	if _, ok := s.Records[Place{t, k}]; ok {
+		return proto.ErrExists
+	}
+	if s.held[t] == nil {
+		s.held[t] = map[proto.NodeID]int{}
+	}
+	home := s.Workload.Placement().Locate(t, k).Primary
+	if s.held[t][home]++; s.held[t][home] > spec.Capacity {
+		return fmt.Errorf("table %s of node %d holds more than its capacity of %d", spec.Name, home,
+			spec.Capacity)
+	}
+	s.Records[Place{t, k}] = append([]byte(nil), v...)
+	return nil
+}
+
+// Count is that of a workload over all nodes.
+func (s *Store) Count(nodes int) (first, last workload.Quantities, err error) {
+	for n := range nodes {
+		i, f, err := s.Workload.Count(proto.NodeID(n), func(t proto.TableID, k proto.Key,
+			dst []byte) error {
+			v, ok := s.Records[Place{t, k}]
+			if !ok {
+				return proto.ErrNotFound
+			}
+			copy(dst, v)
+			return nil
+		})
+		if err != nil {
+			return first, last, err
+		}
+		first, last = first.Plus(i), last.Plus(f)
+	}
+	return first, last, nil
+}
+
+// Transaction is one that has run.
+type Transaction struct {
+	Decl    *proto.Decl // valid during the call
+	Outcome proto.Outcome
+	Touched []proto.Access // in order, each operation; valid during the call
+}
+
+// Run draws n transactions from a client, runs them, and calls each with what came of them. Ledger is
+// what they did.
+func (s *Store) Run(client workload.Client, n int, each func(*Transaction)) (workload.Ledger, error) {
+	var ledger workload.Ledger
+	tx := &txn{s: s, undo: map[Place][]byte{}}
+	for range n {
+		d, p := client.Next()
+		tx.begin(d)
+		err := p.Execute(tx)
+		x := Transaction{Decl: d, Outcome: proto.Committed, Touched: tx.touched}
+		switch {
+		case errors.Is(err, proto.ErrRollback):
+			x.Outcome = proto.RolledBack
+			tx.rollBack()
+		case err != nil:
+			return ledger, fmt.Errorf("transaction of kind %d: %w", d.Kind, err)
+		}
+		client.Done(x.Outcome)
+		if each != nil {
+			each(&x)
+		}
+	}
+	client.AddTo(&ledger)
+	return ledger, nil
+}
+
+// Check runs n transactions of a client on each node, and that the sums add up afterwards.
+func Check(w workload.Workload, nodes, n int, seed uint64, each func(*Transaction)) error {
+	s, err := Load(w, nodes)
+	if err != nil {
+		return err
+	}
+	var all workload.Ledger
+	for home := range nodes {
+		l, err := s.Run(w.NewClient(proto.NodeID(home), rand.New(rand.NewPCG(seed, uint64(home)))), n,
+			each)
+		if err != nil {
+			return fmt.Errorf("client of node %d: %w", home, err)
+		}
+		all.Add(&l)
+	}
+	first, last, err := s.Count(nodes)
+	if err != nil {
+		return err
+	}
+	return all.Explains(first, last, w.Sums()...)
+}
+
+// txn is a proto.Txn on the map.
+type txn struct {
+	s       *Store
+	d       *proto.Decl
+	touched []proto.Access
+	undo    map[Place][]byte // as it was; nil: no record
+}
+
+func (x *txn) begin(d *proto.Decl) {
+	x.d, x.touched = d, x.touched[:0]
+	clear(x.undo)
+}
+
+// touch checks an access against the declaration.
+func (x *txn) touch(t proto.TableID, k proto.Key, m proto.Mode, value []byte) error {
+	spec, err := x.s.spec(t)
+	if err != nil {
+		return err
+	}
+	if value != nil && len(value) != spec.ValueBytes {
+		return fmt.Errorf("table %s: %d bytes: %w", spec.Name, len(value), proto.ErrValueSize)
+	}
+	x.touched = append(x.touched, proto.Access{Table: t, Key: k, Mode: m})
+	for i := range x.d.Accesses {
+		a := &x.d.Accesses[i]
+		if a.Table != t || a.Key != k {
+			continue
+		}
+		if a.Mode == m || m == proto.ModeRead || m == proto.ModeWrite && a.Mode > m {
+			return nil
+		}
+	}
+	return fmt.Errorf("%v of table %s key %#x: %w", m, spec.Name, k, proto.ErrUndeclared)
+}
+
+func (x *txn) Read(t proto.TableID, k proto.Key, dst []byte) error {
+	return x.read(t, k, dst, proto.ModeRead)
+}
+
+func (x *txn) GetForUpdate(t proto.TableID, k proto.Key, dst []byte) error {
+	return x.read(t, k, dst, proto.ModeWrite)
+}
+
+func (x *txn) read(t proto.TableID, k proto.Key, dst []byte, m proto.Mode) error {
+	if err := x.touch(t, k, m, dst); err != nil {
+		return err
+	}
+	v, ok := x.s.Records[Place{t, k}]
+	if !ok {
+		return proto.ErrNotFound
+	}
+	copy(dst, v)
+	return nil
+}
+
+func (x *txn) ReadMany(gets []proto.Get) error {
+	for i := range gets {
+		g := &gets[i]
+		g.Err = x.Read(g.Table, g.Key, g.Value)
+		if g.Err != nil && !errors.Is(g.Err, proto.ErrNotFound) {
+			return g.Err
+		}
+	}
+	return nil
+}
+
+func (x *txn) Scan(proto.TableID, proto.Key, proto.Key, func(proto.Key, []byte) bool) error {
+	return proto.ErrUnsupported
+}
+
+// keep remembers a record as it was.
+func (x *txn) keep(p Place) {
+	if _, ok := x.undo[p]; !ok {
+		x.undo[p] = x.s.Records[p]
+	}
+}
+
+func (x *txn) Write(t proto.TableID, k proto.Key, v []byte) error {
+	if err := x.touch(t, k, proto.ModeWrite, v); err != nil {
+		return err
+	}
+	p := Place{t, k}
+	if _, ok := x.s.Records[p]; !ok {
+		return proto.ErrNotFound
+	}
+	x.keep(p)
+	x.s.Records[p] = append([]byte(nil), v...)
+	return nil
+}
+
+func (x *txn) Insert(t proto.TableID, k proto.Key, v []byte) error {
+	if err := x.touch(t, k, proto.ModeInsert, v); err != nil {
+		return err
+	}
+	p := Place{t, k}
+	if _, ok := x.s.Records[p]; ok {
+		return proto.ErrExists
+	}
+	x.keep(p)
+	return x.s.insert(t, k, v)
+}
+
+func (x *txn) Delete(t proto.TableID, k proto.Key) error {
+	if err := x.touch(t, k, proto.ModeDelete, nil); err != nil {
+		return err
+	}
+	p := Place{t, k}
+	if _, ok := x.s.Records[p]; !ok {
+		return proto.ErrNotFound
+	}
+	x.keep(p)
+	delete(x.s.Records, p)
+	x.s.held[t][x.s.Workload.Placement().Locate(t, k).Primary]--
+	return nil
+}
+
+// rollBack takes everything back.
+func (x *txn) rollBack() {
+	for p, v := range x.undo {
+		home := x.s.Workload.Placement().Locate(p.Table, p.Key).Primary
+		_, is := x.s.Records[p]
+		switch {
+		case v == nil && is:
+			delete(x.s.Records, p)
+			x.s.held[p.Table][home]--
+		case v != nil:
+			if !is {
+				x.s.held[p.Table][home]++
+			}
+			x.s.Records[p] = v
+		}
+	}
+}

@@ -107,19 +107,26 @@ func (c *Cluster) Disconnect(n proto.NodeID) error {
 const settleLook = 5 * time.Millisecond
 
 // Settle waits until no engine in this process owes anything to a peer that was not removed, with the
-// clients at rest, and gives what is owed when ctx ends: updates of committed transactions and locks.
+// clients at rest, or until ctx ends, and gives what is owed then: updates of committed transactions and
+// locks, those at removed peers included, for which it does not wait.
 func (c *Cluster) Settle(ctx context.Context) (owed int, err error) {
 	for {
 		owed = 0
+		due := 0 // of that, to peers that were not removed
 		err = c.Inspect(context.WithoutCancel(ctx), func(w *Worker) {
 			e, ok := w.Engine.(Finisher)
 			for n := range w.Peers {
-				if peer := proto.NodeID(n); ok && !w.Fenced(peer) {
-					owed += e.DebtsAt(peer)
+				peer := proto.NodeID(n)
+				if !ok {
+					return
+				}
+				owed += e.DebtsAt(peer)
+				if !w.Fenced(peer) {
+					due += e.DebtsAt(peer)
 				}
 			}
 		})
-		if err != nil || owed == 0 || ctx.Err() != nil {
+		if err != nil || due == 0 || ctx.Err() != nil {
 			return owed, err
 		}
 		if err := c.host.sleep(ctx, settleLook); err != nil && ctx.Err() == nil {

@@ -94,12 +94,14 @@ func (r *benchRun) loadCluster(ctx context.Context, progress func(load.Progress)
 		}
 	}
 	switch {
-	case res.Lost != nil || res.Unsettled != nil:
-		err = errors.Join(res.Lost, res.Unsettled)
+	case res.Lost != nil:
+		err = res.Lost
 	case done.Error != "" && !done.Interrupted:
 		err = errors.New(done.Error)
 	case done.Interrupted:
 		err = errors.Join(ctx.Err(), stoppedElsewhere(ctx, done.Error))
+	case res.Unsettled != nil:
+		err = res.Unsettled
 	}
 	return res, err
 }

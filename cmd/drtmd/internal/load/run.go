@@ -215,7 +215,9 @@ func (r *run) end(ctx context.Context, res *Result) error {
 		return err
 	}
 	res.Did, res.History, res.Orphans = t.did, t.history, t.orphans
-	res.Lost, res.Unsettled = t.lost, unsettled.err()
+	if res.Lost = t.lost; t.lost == nil { // what is owed to a lost node says nothing new
+		res.Unsettled = unsettled.err()
+	}
 	if res.Lost == nil && res.Unsettled == nil {
 		res.Conserved = t.did.Explains(t.initial, t.final, r.o.Workload.Sums()...)
 	}

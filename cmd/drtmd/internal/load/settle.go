@@ -70,9 +70,10 @@ func (s *local) end(ctx context.Context) (u Unsettled, err error) {
 	}
 	late, cancel = context.WithTimeout(ctx, patience)
 	defer cancel()
+	begin := time.Now()
 	u.Owed, err = s.cluster.Settle(late)
 	if u.Owed > 0 {
-		u.Waited = patience
+		u.Waited = min(patience, time.Since(begin).Round(10*time.Millisecond))
 	}
 	if u.Owed > 0 && err != nil {
 		err = nil // what is owed says it

@@ -175,6 +175,9 @@ func TestAFencedMemberIsNeverConnectedAgain(t *testing.T) {
 			if want := w.Node != 2 && n == 2; w.Fenced(n) != want {
 				t.Errorf("node %d says that node %d is fenced: %v", w.Node, n, !want)
 			}
+			if w.HolderLives == nil || w.HolderLives(n) == w.Fenced(n) {
+				t.Errorf("node %d does not tell its engine whether holder %d of a lock lives", w.Node, n)
+			}
 		}
 	}
 	x.over.Store(true)

@@ -3,12 +3,11 @@
 //
 // # What it does
 //
-// Reads and writes go straight to the entries of the tables, those of other nodes included, whose
-// memory it must share. A transaction never waits, so that on one thread transactions run one
-// after the other, whole; that is also why their recorded history is serializable. Writes are made
-// in place, and an undo log of old values takes them back when the program rolls back. Versions
-// grow as in the other protocols. Insertions and deletions change buckets inside a region, as
-// those of the others do, for nothing else knows how to.
+// A transaction copies the entries that it touches, those of other nodes included, whose memory it must
+// share, works on the copies (package txset), and stores what it has written when it commits. It never
+// waits, so that on one thread transactions run one after the other, whole; that is also why their
+// recorded history is serializable. Versions grow as in the other protocols. Insertions and deletions
+// change buckets inside a region, as those of the others do, for nothing else knows how to.
 //
 // # What it does not do
 //

@@ -1,13 +1,13 @@
 package nocc
 
 import (
-	"encoding/binary"
 	"unsafe"
 
 	"drtmd/htm"
 	"drtmd/internal/invariant"
 	"drtmd/proto"
 	"drtmd/proto/history"
+	"drtmd/proto/txset"
 	"drtmd/store"
 	"drtmd/store/layout"
 	"drtmd/verbs"
@@ -16,6 +16,7 @@ import (
 
 // Config of an Engine.
 type Config struct {
+	Specs []proto.TableSpec
 	// Tables are those of each node, as this worker sees them: table t is Tables[n][t-1].
 	Tables    [][]*store.Table
 	Placement proto.Placement
@@ -29,16 +30,26 @@ type Config struct {
 
 // Engine implements proto.Engine. It has one transaction at a time: none ever waits.
 type Engine struct {
-	cfg    Config
-	stats  proto.Stats
-	region *htm.Region
-	tx     tx
+	cfg     Config
+	set     txset.Config
+	buffers txset.Buffers
+	stats   proto.Stats
+	region  *htm.Region
+	tx      tx
 }
 
 // New makes an engine.
 func New(cfg Config) *Engine {
 	e := &Engine{cfg: cfg, region: htm.NewRegion(cfg.Region)}
+	e.set = txset.Config{Specs: cfg.Specs, Placement: cfg.Placement, Nodes: len(cfg.Tables),
+		Recorder: cfg.Recorder, Clock: cfg.Clock}
+	most := 0
+	for _, s := range cfg.Specs {
+		most = max(most, s.ValueBytes)
+	}
+	e.buffers.Init(nil, most)
 	e.tx.e = e
+	e.tx.Init(&e.set, &e.buffers, &e.tx)
 	return e
 }
 
@@ -51,99 +62,68 @@ func (e *Engine) Begin(f *fiber.Fiber, d *proto.Decl, _ int) (proto.Tx, error) {
 		f.Charge(e.cfg.ChargePs)
 	}
 	x := &e.tx
-	invariant.Assert(!x.running, "a transaction without concurrency control began inside another")
-	x.running = true
-	x.found, x.undo, x.old = x.found[:0], x.undo[:0], x.old[:0]
+	invariant.Assert(x.F == nil, "a transaction without concurrency control began inside another")
 	e.stats.Begun++
-	// All look-ups at once: the processor overlaps their cache misses, as it does those of the
-	// other protocols.
-	for i := range d.Accesses {
-		a := &d.Accesses[i]
-		p, err := e.locate(a.Table, a.Key)
-		if err != nil {
-			x.running = false
-			return nil, err
-		}
-		x.found = append(x.found, p)
+	x.Open(f, d)
+	err := x.Declare(d)
+	if err == nil {
+		err = x.Load(0, len(x.Records))
 	}
-	if r := e.cfg.Recorder; r != nil {
-		x.record = r.Begin(int64(e.cfg.Clock.Now()))
-		x.record.SetKind(history.Kind(d.Kind))
+	if err != nil {
+		x.Abort(err)
+		return nil, err
 	}
 	return x, nil
 }
 
 // Peek reads one record.
 func (e *Engine) Peek(_ *fiber.Fiber, t proto.TableID, k proto.Key, dst []byte) error {
-	p, err := e.locate(t, k)
+	n := len(e.cfg.Specs)
+	if uint(t)-1 >= uint(n) {
+		return proto.UnknownTable(t, k, n)
+	}
+	if want := e.cfg.Specs[t-1].ValueBytes; len(dst) != want {
+		return proto.WrongSize(t, k, len(dst), want)
+	}
+	node, err := proto.Home(e.cfg.Placement, t, k, len(e.cfg.Tables))
 	if err != nil {
 		return err
 	}
-	if len(dst) != p.table.ValueBytes() {
-		return proto.WrongSize(t, k, len(dst), p.table.ValueBytes())
-	}
-	if !layout.Version(p.version()).Live() {
+	p := e.find(node, t, k)
+	if !p.version().Live() {
 		return proto.ErrNotFound
 	}
-	copyValue(dst, p.value(len(dst)))
+	copy(dst, p.value(len(dst)))
 	return nil
 }
 
-// place is an entry that was found, or a key that has none.
+// place is where a record lies: an entry that was found, or none.
 type place struct {
 	table *store.Table
 	entry unsafe.Pointer // nil: there is none
-	id    proto.TableID
-	key   proto.Key
-	// changed: the transaction has written it, and saved what it held.
-	changed bool
 }
 
-func (p *place) word(offset int) *uint64 { return (*uint64)(unsafe.Add(p.entry, offset)) }
+// find looks a record up in its node's table.
+func (e *Engine) find(n proto.NodeID, t proto.TableID, k proto.Key) place {
+	p := place{table: e.cfg.Tables[n][t-1]}
+	if off, ok := p.table.Find(uint64(k)); ok {
+		p.entry = unsafe.Pointer(&p.table.Memory().Bytes[off])
+	}
+	return p
+}
+
+func (p *place) setVersion(v layout.Version) {
+	*(*layout.Version)(unsafe.Add(p.entry, layout.VersionOffset)) = v
+}
 
 // version is the version word; that of a key without an entry is 0, which is absent.
 func (p *place) version() layout.Version {
 	if p.entry == nil {
 		return 0
 	}
-	return layout.Version(*p.word(layout.VersionOffset))
+	return *(*layout.Version)(unsafe.Add(p.entry, layout.VersionOffset))
 }
 
 func (p *place) value(n int) []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(p.entry, layout.ValueOffset)), n)
-}
-
-// table finds the table that has a key.
-func (e *Engine) table(t proto.TableID, k proto.Key) (*store.Table, error) {
-	node, err := proto.Home(e.cfg.Placement, t, k, len(e.cfg.Tables))
-	if err != nil {
-		return nil, err
-	}
-	tables := e.cfg.Tables[node]
-	if uint(t)-1 >= uint(len(tables)) {
-		return nil, proto.UnknownTable(t, k, len(tables))
-	}
-	return tables[t-1], nil
-}
-
-// locate finds a record.
-func (e *Engine) locate(t proto.TableID, k proto.Key) (place, error) {
-	table, err := e.table(t, k)
-	if err != nil {
-		return place{}, err
-	}
-	p := place{table: table, id: t, key: k}
-	if off, ok := table.Find(uint64(k)); ok {
-		p.entry = unsafe.Pointer(&table.Memory().Bytes[off])
-	}
-	return p, nil
-}
-
-// copyValue copies a value, whose size the caller has checked. Most are a word or two.
-func copyValue(dst, src []byte) {
-	if len(dst) == 8 {
-		binary.NativeEndian.PutUint64(dst, binary.NativeEndian.Uint64(src))
-		return
-	}
-	copy(dst, src)
 }

@@ -1,198 +1,127 @@
 package nocc
 
 import (
+	"unsafe"
+
+	"drtmd/internal/invariant"
 	"drtmd/proto"
 	"drtmd/proto/history"
-	"drtmd/store/layout"
+	"drtmd/proto/txset"
 )
+
+// record is a record of the transaction.
+type record = txset.Record[place]
 
 // tx is the engine's one transaction.
 type tx struct {
-	e       *Engine
-	running bool
-	// found are the records that were looked up, each once. Few: they are searched in turn.
-	found  []place
-	undo   []undo
-	old    []byte // values that undo speaks of, one after the other
-	record *history.Txn
+	txset.Set[place]
+	e *Engine
 }
 
-// undo is what a record held before its first change.
-type undo struct {
-	at      int // index in found
-	version layout.Version
-	value   int  // where its old value begins
-	ensured bool // the entry was made for this transaction
-}
-
-// find looks a record up, in what was found before first.
-func (x *tx) find(t proto.TableID, k proto.Key) (*place, error) {
-	for i := len(x.found) - 1; i >= 0; i-- {
-		if p := &x.found[i]; p.key == k && p.id == t {
-			return p, nil
+// Load copies the records from index from on. All look-ups come first: the processor overlaps their
+// cache misses, as it does those of the other protocols.
+func (x *tx) Load(from, to int) error {
+	for i := from; i < to; i++ {
+		r := &x.Records[i]
+		r.Own = x.e.find(r.Node, r.Table, r.Key)
+	}
+	for i := from; i < to; i++ {
+		r := &x.Records[i]
+		v := r.Own.version()
+		if v.Live() {
+			txset.CopyValue(r.Value, r.Own.value(len(r.Value)))
 		}
-	}
-	p, err := x.e.locate(t, k)
-	if err != nil {
-		return nil, err
-	}
-	x.found = append(x.found, p)
-	return &x.found[len(x.found)-1], nil
-}
-
-// Read copies a record's value.
-func (x *tx) Read(t proto.TableID, k proto.Key, dst []byte) error {
-	p, err := x.find(t, k)
-	if err != nil {
-		return err
-	}
-	if len(dst) != p.table.ValueBytes() {
-		return proto.WrongSize(t, k, len(dst), p.table.ValueBytes())
-	}
-	v := p.version()
-	if !v.Live() {
-		x.sawAbsent(p, v)
-		return proto.ErrNotFound
-	}
-	copyValue(dst, p.value(len(dst)))
-	if x.record != nil && !p.changed {
-		x.record.Read(history.Table(t), history.Key(k), history.Version(v), history.DigestOf(dst))
+		r.Accept(v, v.Live())
 	}
 	return nil
 }
 
-// sawAbsent takes down that there is no record.
-func (x *tx) sawAbsent(p *place, v layout.Version) {
-	if x.record != nil && !p.changed {
-		x.record.ReadAbsent(history.Table(p.id), history.Key(p.key), history.Version(v.Trace()))
-	}
-}
-
-// ReadMany reads one record after the other.
-func (x *tx) ReadMany(gets []proto.Get) error {
-	for i := range gets {
-		g := &gets[i]
-		if g.Err = x.Read(g.Table, g.Key, g.Value); g.Err != nil && g.Err != proto.ErrNotFound {
-			return g.Err
+// Commit stores what was written. Entries for what was inserted are made first, since only that can
+// fail.
+func (x *tx) Commit() error {
+	for i := range x.Records {
+		r := &x.Records[i]
+		if !r.Changes() || r.Own.entry != nil {
+			continue
 		}
-	}
-	return nil
-}
-
-// GetForUpdate is Read.
-func (x *tx) GetForUpdate(t proto.TableID, k proto.Key, dst []byte) error {
-	return x.Read(t, k, dst)
-}
-
-// Scan is not offered: the store has no order.
-func (x *tx) Scan(proto.TableID, proto.Key, proto.Key, func(proto.Key, []byte) bool) error {
-	return proto.ErrUnsupported
-}
-
-// Write replaces a value in place.
-func (x *tx) Write(t proto.TableID, k proto.Key, value []byte) error {
-	p, err := x.find(t, k)
-	if err != nil {
-		return err
-	}
-	if len(value) != p.table.ValueBytes() {
-		return proto.WrongSize(t, k, len(value), p.table.ValueBytes())
-	}
-	v := p.version()
-	if !v.Live() {
-		x.sawAbsent(p, v)
-		return proto.ErrNotFound
-	}
-	if !p.changed {
-		x.save(p, v, false)
-		*p.word(layout.VersionOffset) = uint64(v.Written())
-	}
-	copyValue(p.value(len(value)), value)
-	return nil
-}
-
-// save notes what a record holds before its first change.
-func (x *tx) save(p *place, v layout.Version, ensured bool) {
-	p.changed = true
-	x.undo = append(x.undo, undo{at: x.index(p), version: v, value: len(x.old), ensured: ensured})
-	x.old = append(x.old, p.value(p.table.ValueBytes())...)
-}
-
-// before is the version that a changed record had before the transaction: what it becomes counts as one
-// change.
-func (x *tx) before(p *place) layout.Version {
-	at := x.index(p)
-	for i := range x.undo {
-		if x.undo[i].at == at {
-			return x.undo[i].version
-		}
-	}
-	return p.version()
-}
-
-func (x *tx) index(p *place) int {
-	for i := len(x.found) - 1; i > 0; i-- {
-		if &x.found[i] == p {
-			return i
-		}
-	}
-	return 0
-}
-
-// Insert adds a record.
-func (x *tx) Insert(t proto.TableID, k proto.Key, value []byte) error {
-	p, err := x.find(t, k)
-	if err != nil {
-		return err
-	}
-	if len(value) != p.table.ValueBytes() {
-		return proto.WrongSize(t, k, len(value), p.table.ValueBytes())
-	}
-	v := p.version()
-	if v.Live() {
-		if x.record != nil && !p.changed {
-			x.record.Read(history.Table(t), history.Key(k), history.Version(v),
-				history.DigestOf(p.value(len(value))))
-		}
-		return proto.ErrExists
-	}
-	x.sawAbsent(p, v)
-	ensured := p.entry == nil
-	if ensured {
-		if v, err = x.e.ensure(p); err != nil {
+		if err := x.e.ensure(r); err != nil {
+			for j := range i {
+				if r := &x.Records[j]; r.Changes() && !r.Was {
+					x.e.reclaim(r)
+				}
+			}
+			x.Abort(err)
 			return err
 		}
 	}
-	if !p.changed {
-		x.save(p, v, ensured)
+	x.NoteWrites()
+	for i := range x.Records {
+		r := &x.Records[i]
+		if !r.Changes() {
+			continue
+		}
+		r.Own.setVersion(r.Next())
+		if !r.Is {
+			x.e.reclaim(r)
+			continue
+		}
+		txset.CopyValue(r.Own.value(len(r.Value)), r.Value)
 	}
-	copyValue(p.value(len(value)), value)
-	if v = x.before(p); v.Live() { // deleted by the transaction itself
-		*p.word(layout.VersionOffset) = uint64(v.Written())
-	} else {
-		*p.word(layout.VersionOffset) = uint64(v.Inserted())
-	}
+	x.e.stats.Committed++
+	x.Close(history.Committed)
 	return nil
 }
 
-// Delete removes a record: it leaves a tombstone, whose entry the commit gives back.
-func (x *tx) Delete(t proto.TableID, k proto.Key) error {
-	p, err := x.find(t, k)
-	if err != nil {
-		return err
-	}
-	v := p.version()
-	if !v.Live() {
-		x.sawAbsent(p, v)
-		return proto.ErrNotFound
-	}
-	if !p.changed {
-		x.save(p, v, false)
-	}
-	if v = x.before(p); v.Live() {
-		*p.word(layout.VersionOffset) = uint64(v.Deleted())
-	} else { // inserted by the transaction itself
-		*p.word(layout.VersionOffset) = uint64(v)
-	}
+// Rollback forgets what was written.
+func (x *tx) Rollback() error {
+	x.e.stats.RolledBack++
+	x.Close(history.UserAborted)
 	return nil
+}
+
+// Abort forgets what was written.
+func (x *tx) Abort(error) { x.Close(history.Aborted) }
+
+// maxRegions bounds the attempts of a region that nothing can conflict with: remote operations
+// on the same lines are all that can abort it.
+const maxRegions = 100
+
+// ensure makes an absent entry for a key that has none.
+func (e *Engine) ensure(r *record) error {
+	p := &r.Own
+	for range maxRegions {
+		e.stats.RegionRuns++
+		if !e.region.Begin() {
+			continue
+		}
+		off, v, ok, err := p.table.EnsureIn(e.region, uint64(r.Key), 0)
+		if ok && err != nil {
+			e.region.Abort(abortFull)
+			return proto.Aborting(proto.ReasonFull)
+		}
+		if ok && e.region.Commit(nil) {
+			p.entry, r.Version = unsafe.Pointer(&p.table.Memory().Bytes[off]), v
+			return nil
+		}
+	}
+	return proto.Aborting(proto.ReasonConflict)
+}
+
+// abortFull is the code of a region that found no room.
+const abortFull = 1
+
+// reclaim gives the entry of an absent key back.
+func (e *Engine) reclaim(r *record) {
+	for range maxRegions {
+		e.stats.RegionRuns++
+		if !e.region.Begin() {
+			continue
+		}
+		ok, err := r.Own.table.ReclaimIn(e.region, uint64(r.Key), 0)
+		invariant.Assert(!ok || err == nil, "the entry of an absent key cannot be given back")
+		if ok && e.region.Commit(nil) {
+			r.Own.entry = nil
+			return
+		}
+	}
 }

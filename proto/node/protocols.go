@@ -26,7 +26,7 @@ func Protocols() []Protocol {
 }
 
 func newNoCC(e *Env) (proto.Engine, error) {
-	return nocc.New(nocc.Config{Tables: e.All, Placement: e.Placement, Region: e.Region,
+	return nocc.New(nocc.Config{Specs: e.Specs, Tables: e.All, Placement: e.Placement, Region: e.Region,
 		Recorder: e.Recorder, Clock: e.RecorderClock, ChargePs: noccChargePs}), nil
 }
 

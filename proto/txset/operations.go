@@ -1,0 +1,173 @@
+package txset
+
+import (
+	"encoding/binary"
+
+	"drtmd/proto"
+)
+
+// Read implements proto.Txn.
+func (s *Set[Own]) Read(t proto.TableID, k proto.Key, dst []byte) error {
+	return s.read(t, k, dst, proto.ModeRead)
+}
+
+// GetForUpdate implements proto.Txn: the record was protected for writing when it was loaded.
+func (s *Set[Own]) GetForUpdate(t proto.TableID, k proto.Key, dst []byte) error {
+	return s.read(t, k, dst, proto.ModeWrite)
+}
+
+func (s *Set[Own]) read(t proto.TableID, k proto.Key, dst []byte, least proto.Mode) error {
+	r, err := s.access(t, k, len(dst), least)
+	if err != nil {
+		return err
+	}
+	if !r.Is {
+		return proto.ErrNotFound
+	}
+	CopyValue(dst, r.Value)
+	return nil
+}
+
+// ReadMany implements proto.Txn: records that are discovered are loaded together.
+func (s *Set[Own]) ReadMany(gets []proto.Get) error {
+	if err := s.discover(gets); err != nil {
+		return err
+	}
+	for i := range gets {
+		g := &gets[i]
+		g.Err = s.Read(g.Table, g.Key, g.Value)
+		if g.Err != nil && g.Err != proto.ErrNotFound {
+			return g.Err
+		}
+	}
+	return nil
+}
+
+// discover adds and loads the records that the set does not have.
+func (s *Set[Own]) discover(gets []proto.Get) error {
+	if s.config.Declared || s.Err != nil {
+		return s.Err
+	}
+	n := len(s.Records)
+	for i := range gets {
+		g := &gets[i]
+		if s.Find(g.Table, g.Key) != nil {
+			continue
+		}
+		if err := s.Add(g.Table, g.Key, proto.ModeRead); err != nil {
+			s.Records = s.Records[:n] // nothing was loaded of these
+			return err
+		}
+	}
+	if n < len(s.Records) {
+		s.Err = s.loader.Load(n, len(s.Records))
+	}
+	return s.Err
+}
+
+// Scan implements proto.Txn: there is no ordered store.
+func (s *Set[Own]) Scan(proto.TableID, proto.Key, proto.Key, func(proto.Key, []byte) bool) error {
+	return proto.ErrUnsupported
+}
+
+// Write implements proto.Txn.
+func (s *Set[Own]) Write(t proto.TableID, k proto.Key, value []byte) error {
+	r, err := s.access(t, k, len(value), proto.ModeWrite)
+	if err != nil {
+		return err
+	}
+	if !r.Is {
+		return proto.ErrNotFound
+	}
+	CopyValue(r.Value, value)
+	r.Dirty = true
+	return nil
+}
+
+// Insert implements proto.Txn.
+func (s *Set[Own]) Insert(t proto.TableID, k proto.Key, value []byte) error {
+	r, err := s.access(t, k, len(value), proto.ModeInsert)
+	if err != nil {
+		return err
+	}
+	if r.Is {
+		return proto.ErrExists
+	}
+	if !r.Was && r.Version.Spent() && !s.config.SpentAllowed {
+		s.Err = proto.Aborting(proto.ReasonFull)
+		return s.Err
+	}
+	CopyValue(r.Value, value)
+	r.Is, r.Dirty = true, true
+	return nil
+}
+
+// Delete implements proto.Txn.
+func (s *Set[Own]) Delete(t proto.TableID, k proto.Key) error {
+	r, err := s.access(t, k, noSize, proto.ModeInsert)
+	if err != nil {
+		return err
+	}
+	if !r.Is {
+		return proto.ErrNotFound
+	}
+	r.Is, r.Dirty = false, true
+	return nil
+}
+
+// noSize is the size of an operation without a value.
+const noSize = -1
+
+// access finds or discovers the record of an operation, loads it, and shows it to the program. least
+// is what it must have been declared for, size that of the operation's value or buffer.
+func (s *Set[Own]) access(t proto.TableID, k proto.Key, size int, least proto.Mode) (*Record[Own],
+	error) {
+	if s.Err != nil {
+		return nil, s.Err
+	}
+	if s.config.AccessPs > 0 {
+		s.F.Charge(s.config.AccessPs)
+	}
+	i := s.index(t, k)
+	if i < 0 {
+		if s.config.Declared {
+			return nil, s.undeclared(t, k, least)
+		}
+		i = len(s.Records)
+		if err := s.Add(t, k, least); err != nil {
+			return nil, err
+		}
+	}
+	r := &s.Records[i]
+	if r.Mode < least && s.config.Declared {
+		return nil, proto.Undeclared(t, k, least, r.Mode)
+	}
+	if size != noSize && size != len(r.Value) {
+		return nil, proto.WrongSize(t, k, size, len(r.Value))
+	}
+	if !r.Loaded {
+		if s.Err = s.loader.Load(i, i+1); s.Err != nil {
+			return nil, s.Err
+		}
+	}
+	if s.note != nil {
+		s.noteSeen(r)
+	}
+	return r, nil
+}
+
+func (s *Set[Own]) undeclared(t proto.TableID, k proto.Key, m proto.Mode) error {
+	if n := len(s.config.Specs); uint(t)-1 >= uint(n) {
+		return proto.UnknownTable(t, k, n)
+	}
+	return proto.Undeclared(t, k, m, 0)
+}
+
+// CopyValue copies a value of the size of dst, which the caller has checked. Many are one word.
+func CopyValue(dst, src []byte) {
+	if len(dst) == 8 {
+		binary.NativeEndian.PutUint64(dst, binary.NativeEndian.Uint64(src))
+		return
+	}
+	copy(dst, src)
+}

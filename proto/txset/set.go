@@ -1,0 +1,201 @@
+package txset
+
+import (
+	"errors"
+	"fmt"
+
+	"drtmd/proto"
+	"drtmd/proto/history"
+	"drtmd/store/layout"
+	"drtmd/verbs"
+	"drtmd/verbs/fiber"
+)
+
+// MaxRecords of one attempt.
+const MaxRecords = 1024
+
+// ErrTooManyRecords: a transaction touches more than MaxRecords records.
+var ErrTooManyRecords = errors.New("transaction of more than " + fmt.Sprint(MaxRecords) +
+	" records: split it")
+
+// Config is what the sets of an engine share.
+type Config struct {
+	Specs     []proto.TableSpec // table t is Specs[t-1]
+	Placement proto.Placement
+	Nodes     int
+	// Declared: an access that the Decl does not have, or not for that, is refused.
+	Declared bool
+	// AccessPs is the modelled CPU time of each access by the program, in picoseconds.
+	AccessPs int64
+	// Recorder takes the history, with times of Clock; nil: nobody does.
+	Recorder *history.Recorder
+	Clock    verbs.Clock
+	// SpentAllowed is a mutation: a key whose incarnations are used up is inserted again.
+	SpentAllowed bool
+}
+
+// Loader is the protocol behind a Set.
+type Loader interface {
+	// Load finds and protects the records from index from to before index to that are not loaded, and
+	// has each accept what it found. The error ends the attempt.
+	Load(from, to int) error
+}
+
+// Record is a record of an attempt. Own is the protocol's part of it.
+type Record[Own any] struct {
+	Key   proto.Key
+	Table proto.TableID
+	Mode  proto.Mode // of the declaration, or of the access that discovered it
+	Node  proto.NodeID
+
+	Loaded bool // the fields that follow, and Value, say what there is
+	Was    bool // there was a value when it was loaded
+	Is     bool // there is one as the transaction sees it
+	Dirty  bool // written, inserted or deleted by the program
+	shown  bool // the program has seen it: it is in the history
+
+	Version layout.Version // as loaded
+	Value   []byte         // of the table's size; the transaction's view
+	Image   []byte         // header and Value, in the memory of Buffers
+	SGE     verbs.SGE      // of Image
+
+	Own Own
+}
+
+// Accept takes what lies in Value for the record's, at a version.
+func (r *Record[Own]) Accept(v layout.Version, live bool) {
+	r.Loaded, r.Version, r.Was, r.Is = true, v, live, live
+}
+
+// Absent takes the record for one that has no entry.
+func (r *Record[Own]) Absent() { r.Accept(0, false) }
+
+// Changes reports whether the transaction changes the record: one that it inserts and deletes again
+// it does not.
+func (r *Record[Own]) Changes() bool { return r.Dirty && (r.Was || r.Is) }
+
+// Next is the version that the transaction gives a record that it changes.
+func (r *Record[Own]) Next() layout.Version {
+	switch {
+	case !r.Was:
+		return r.Version.Inserted()
+	case !r.Is:
+		return r.Version.Deleted()
+	}
+	return r.Version.Written()
+}
+
+// Set is the records of an attempt. It is used again for others.
+type Set[Own any] struct {
+	Records []Record[Own]
+	// Err is why the attempt is over though it was not ended; operations repeat it.
+	Err error
+	F   *fiber.Fiber // that runs the attempt; nil: none
+
+	config  *Config
+	loader  Loader
+	buffers *Buffers
+	cursor  int
+	note    *history.Txn // nil unless a history is taken
+	noted   bool         // it has the writes
+}
+
+// Init prepares a set for its first attempt.
+func (s *Set[Own]) Init(c *Config, b *Buffers, l Loader) {
+	s.config, s.buffers, s.loader = c, b, l
+}
+
+// Open begins an attempt of a transaction that d describes.
+func (s *Set[Own]) Open(f *fiber.Fiber, d *proto.Decl) {
+	s.F, s.Err, s.cursor, s.Records = f, nil, 0, s.Records[:0]
+	if s.config.Recorder != nil {
+		s.beginNote(d.Kind)
+	}
+}
+
+// Declare adds the records of the declaration.
+func (s *Set[Own]) Declare(d *proto.Decl) error {
+	for i := range d.Accesses {
+		a := &d.Accesses[i]
+		if d.ReadOnly && a.Mode != proto.ModeRead && s.config.Declared {
+			return proto.Undeclared(a.Table, a.Key, a.Mode, proto.ModeRead)
+		}
+		if !s.config.Declared && s.Find(a.Table, a.Key) != nil {
+			continue
+		}
+		if err := s.Add(a.Table, a.Key, a.Mode); err != nil {
+			return err
+		}
+	}
+	s.cursor = 0
+	return nil
+}
+
+// Add adds a record that the set does not have.
+func (s *Set[Own]) Add(t proto.TableID, k proto.Key, m proto.Mode) error {
+	c, n := s.config, len(s.Records)
+	if uint(t)-1 >= uint(len(c.Specs)) {
+		return proto.UnknownTable(t, k, len(c.Specs))
+	}
+	node, err := proto.Home(c.Placement, t, k, c.Nodes)
+	if err != nil {
+		return err
+	}
+	if n == MaxRecords {
+		return ErrTooManyRecords
+	}
+	if n == cap(s.Records) {
+		s.Records = append(s.Records, Record[Own]{})
+	} else {
+		s.Records = s.Records[:n+1]
+	}
+	image, sge, err := s.buffers.At(n, layout.HeaderBytes+c.Specs[t-1].ValueBytes)
+	if err != nil {
+		s.Records = s.Records[:n]
+		return err
+	}
+	s.Records[n] = Record[Own]{Key: k, Table: t, Mode: m, Node: node, Image: image, SGE: sge,
+		Value: image[layout.ValueOffset:]}
+	return nil
+}
+
+// Find is a record of the set; nil if it has none. Programs mostly follow their declaration, so the
+// search begins behind the record found last.
+func (s *Set[Own]) Find(t proto.TableID, k proto.Key) *Record[Own] {
+	if i := s.index(t, k); i >= 0 {
+		return &s.Records[i]
+	}
+	return nil
+}
+
+func (s *Set[Own]) index(t proto.TableID, k proto.Key) int {
+	n := len(s.Records)
+	for i := s.cursor; i < n; i++ {
+		if r := &s.Records[i]; r.Key == k && r.Table == t {
+			s.cursor = i + 1
+			return i
+		}
+	}
+	for i := range min(s.cursor, n) {
+		if r := &s.Records[i]; r.Key == k && r.Table == t {
+			s.cursor = i + 1
+			return i
+		}
+	}
+	return -1
+}
+
+// Sort puts the records into the order <table, key>.
+func (s *Set[Own]) Sort() {
+	a := s.Records
+	for i := 1; i < len(a); i++ {
+		for j := i; j > 0 && less(&a[j], &a[j-1]); j-- {
+			a[j], a[j-1] = a[j-1], a[j]
+		}
+	}
+	s.cursor = 0
+}
+
+func less[Own any](a, b *Record[Own]) bool {
+	return a.Table < b.Table || a.Table == b.Table && a.Key < b.Key
+}

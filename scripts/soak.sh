@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # soak.sh: searches long for what the normal tests find only by luck: a cluster of daemons that is
 # disturbed for 10 minutes (DRTMD_SOAK_TIME) and must neither leak nor leave a run stuck, 2,000 damaged
-# files of etcd (DRTMD_SOAK_DAMAGES), every fuzz target, the simulator's scenarios of protocols with 100,000 seeds each (DRTMD_SOAK_SEEDS), then
-# the stress tests again and again, plain and under the race detector.
+# files of etcd (DRTMD_SOAK_DAMAGES), every fuzz target, the simulator's scenarios of protocols with
+# 100,000 seeds each (DRTMD_SOAK_SEEDS) and 1,000 for each mutation of a safety step, then the stress
+# tests again and again, plain and under the race detector.
 #
 # Usage: scripts/soak.sh [TIME]     TIME for each fuzz target and each kind of stress; default 5m
 #
@@ -42,8 +43,8 @@ repeat() {
 scenarios() {
   scripts/go build -o bin/drtmd ./cmd/drtmd
   local name
-  for name in smallbank micro smallbank-twopl smallbank-twopl-local micro-twopl \
-    micro-twopl-local followed-clocks; do
+  for name in smallbank micro races views leases reuse crashes smallbank-twopl smallbank-twopl-local \
+    micro-twopl micro-twopl-local crashes-twopl followed-clocks; do
     say "seeds 1..$1 of $name"
     bin/drtmd sim --scenario "$name" --seeds "1..$1"
   done
@@ -54,6 +55,9 @@ scenarios() {
       bin/drtmd sim --scenario "$name" --seed "$seed" --every-step
     done
   done
+  say "each safety step is left out, and those that change nothing are run with 1,000 seeds"
+  scripts/go test -count=1 -timeout 6h -run '^(TestEachMutation|TestEquivalentMutations)' \
+    ./proto/scenario -args -whole
 }
 
 # daemons TIME: kills, stops and drains daemons of a cluster, with a line a round. The warm-up before

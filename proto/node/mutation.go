@@ -1,8 +1,6 @@
 package node
 
 import (
-	"slices"
-
 	"drtmd/htm"
 	"drtmd/proto/drtm"
 	"drtmd/proto/twopl"
@@ -12,7 +10,6 @@ import (
 
 // Names of the layers whose safety steps every protocol with concurrency control relies on.
 const (
-	layerTwoPL  = "twopl"
 	layerHTM    = "htm"
 	layerStore  = "store"
 	layerRemote = "store/remote"
@@ -25,13 +22,9 @@ type bug interface {
 	Equivalent() string
 }
 
-// mutationsOf describes mutations of a protocol ("") or of a layer: of twopl and the layers those that
-// package scenario has searched.
+// mutationsOf describes mutations of a protocol ("") or of a layer.
 func mutationsOf[B bug](of string, bugs []B) (list []Mutation) {
 	for _, m := range bugs {
-		if of != "" && !slices.Contains(searched, m.String()) {
-			continue
-		}
 		list = append(list, Mutation{Name: m.String(), Doc: m.Doc(), Of: of,
 			Equivalent: m.Equivalent()})
 	}
@@ -48,17 +41,8 @@ func layers() []Mutation {
 func drtmMutations() []Mutation { return append(mutationsOf("", drtm.Mutations()), layers()...) }
 
 func twoplMutations() []Mutation {
-	list := mutationsOf(layerTwoPL, twopl.Mutations())
-	for i := range list {
-		list[i].Of = ""
-	}
-	return append(list, layers()...)
+	return append(mutationsOf("", twopl.Mutations()), layers()...)
 }
-
-// searched are the mutations of twopl and of the layers whose first seed is known. The others can be
-// switched on in the packages' configurations; each is listed when its seed is in package scenario's
-// testdata, or when all seeds were run of an equivalent one.
-var searched = []string{"lock-unjudged"}
 
 // mutated says of which layer, or of the protocol, the Mutation of the configuration is.
 type mutated struct {

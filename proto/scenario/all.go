@@ -8,6 +8,7 @@ import (
 	"drtmd/proto/drtm"
 	"drtmd/proto/node"
 	"drtmd/proto/twopl"
+	"drtmd/proto/workload/micro"
 	"drtmd/verbs/scenario"
 	"drtmd/verbs/sim"
 )
@@ -21,9 +22,8 @@ const (
 	accounts   = 16
 	// delta bounds the error of a node's clock. Leases last some round trips only, so that many
 	// end in the middle of a transaction.
-	delta         = 3 * time.Microsecond
-	lease         = 30 * time.Microsecond
-	leaseReadOnly = 40 * time.Microsecond
+	delta = 3 * time.Microsecond
+	lease = 30 * time.Microsecond // that of transactions that only read is a third longer
 	// orphanAfter is much longer than a transaction holds a lock in these runs, faults included.
 	orphanAfter = 2 * time.Millisecond
 	lockWait    = 200 * time.Microsecond
@@ -43,8 +43,8 @@ func All() []*scenario.Scenario {
 		of(spec{name: "smallbank", protocol: "drtm", load: loadBank, drawn: []int{1, 1, 2}}),
 		// While a worker is paused only another one of its machine can do what its leases forbid.
 		of(spec{name: "micro", protocol: "drtm", load: loadMicro, nodes: 2, drawn: []int{1, 2, 2, 3}}),
-		of(spec{name: "races", protocol: "drtm", load: loadMicro, nodes: 2, drawn: []int{2, 2, 3},
-			races: true}),
+		races(), views(), leases(), reuse(),
+		crashes(spec{name: "crashes", protocol: "drtm"}),
 		of(spec{name: "smallbank-steps", protocol: "drtm", load: loadBank, short: true}),
 		of(spec{name: "micro-steps", protocol: "drtm", load: loadMicro, short: true}),
 		of(spec{name: "smallbank-twopl", protocol: "twopl", load: loadBank, drawn: []int{1, 1, 2}}),
@@ -54,6 +54,7 @@ func All() []*scenario.Scenario {
 			drawn: []int{1, 2, 2, 3}}),
 		of(spec{name: "micro-twopl-local", protocol: "twopl-local", load: loadMicro, nodes: 2,
 			drawn: []int{1, 2, 2, 3}}),
+		crashes(spec{name: "crashes-twopl", protocol: "twopl"}),
 		followedClocks()}
 }
 
@@ -66,17 +67,21 @@ type spec struct {
 	// short runs have few transactions, and these take the fallback handler soon: a crash at each
 	// of their steps is affordable.
 	short bool
-	// races have very few records, and no faults but those that change the order of what happens at
-	// the same time: workers that lose the processor, memory that stalls, clocks that err.
-	races bool
+	// A scenario with a focus says what its runs are for, and has less of everything else.
+	focus   string
+	faults  faultSet
+	keys    int                 // of each table of a node, and mix, of micro; 0: those of all
+	mix     micro.Mix           //
+	drawnOf map[string][]string // what its seeds draw from, by dimension
+	// leases have a length that is drawn.
+	leases bool
 }
 
 func (x spec) doc() string {
 	load, _, _ := strings.Cut(x.name, "-")
 	doc := load + " on " + x.protocol + ", history, sums and locks checked"
-	if x.races {
-		doc = "micro on " + x.protocol + " with very few records, and faults that only change the order; " +
-			"history, sums and locks checked"
+	if x.focus != "" {
+		doc = "micro on " + x.protocol + " with " + x.focus + "; history, sums and locks checked"
 	}
 	if x.short {
 		doc += "; a short run, for --every-step"
@@ -121,7 +126,7 @@ func of(x spec) *scenario.Scenario {
 		}
 		p := p
 		if x.protocol == "drtm" {
-			p.New = func(e *node.Env) (proto.Engine, error) { return newDrTM(e, set.eager) }
+			p.New = func(e *node.Env) (proto.Engine, error) { return newDrTM(e, set) }
 		}
 		return build(e, p, w, set)
 	}
@@ -129,14 +134,14 @@ func of(x spec) *scenario.Scenario {
 }
 
 // newDrTM is the protocol with bounds that fit a run of milliseconds.
-func newDrTM(e *node.Env, eager bool) (proto.Engine, error) {
+func newDrTM(e *node.Env, set settings) (proto.Engine, error) {
 	cfg, err := node.DrTMConfig(e)
 	if err != nil {
 		return nil, err
 	}
 	cfg.OrphanAfter, cfg.LockWait = orphanAfter, lockWait
-	cfg.Lease, cfg.LeaseReadOnly = lease, leaseReadOnly
-	if eager {
+	cfg.Lease, cfg.LeaseReadOnly = set.lease, set.lease*4/3
+	if set.eager {
 		cfg.RegionAborts, cfg.Attempts = 1, 2 // then the fallback handler
 	}
 	return drtm.New(cfg)

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"strconv"
 	"time"
 
@@ -24,6 +25,7 @@ const (
 	dimError    = "error"
 	dimClocks   = "clocks"
 	dimFallback = "fallback"
+	dimLease    = "lease"
 )
 
 // settings are the dimensions of a run.
@@ -39,6 +41,7 @@ type settings struct {
 	clockError time.Duration
 	edge       bool // each clock errs by all of that
 	eager      bool // the fallback handler comes soon
+	lease      time.Duration
 }
 
 // readSettings takes the drawn values; those that the scenario does not have are plain.
@@ -46,7 +49,7 @@ func readSettings(setting func(string) string) settings {
 	s := settings{words: setting(dimWords) != "no", reuse: setting(dimReuse) == "yes",
 		plans: setting(dimPlans) == "many",
 		edge:  setting(dimClocks) == "edge", eager: setting(dimFallback) == "soon",
-		clockError: delta, lines: 1}
+		clockError: delta, lines: 1, lease: lease}
 	if percent, err := strconv.Atoi(setting(dimRemote)); err == nil {
 		s.remote = float64(percent) / 100
 	}
@@ -60,6 +63,9 @@ func readSettings(setting func(string) string) settings {
 	s.rollback = float64(percent) / 100
 	if d, err := time.ParseDuration(setting(dimError)); err == nil {
 		s.clockError = d
+	}
+	if d, err := time.ParseDuration(setting(dimLease)); err == nil {
+		s.lease = d
 	}
 	return s
 }
@@ -95,30 +101,19 @@ func (x spec) dimensions() []scenario.Dimension {
 	if x.protocol == "drtm" {
 		list = append(list,
 			dimension(dimError, "bound of a clock's error, DELTA; leases last 30 us and 40 us",
-				[]string{"3us", "12us"}, "3us", "12us"),
+				[]string{"3us", "12us", "100ns"}, "3us", "12us"),
 			dimension(dimClocks, "each clock errs somewhere within the bound, or by all of it",
 				[]string{"within", "edge"}, "within", "edge"),
 			dimension(dimFallback, "the fallback handler comes soon: after one abort of a region",
 				[]string{"late", "soon"}, "late", "late", "late", "soon"))
 	}
-	if x.races {
-		for i := range list {
-			switch d := &list[i]; d.Name {
-			case dimRemote:
-				d.Drawn = []string{"50", "10", "10", "2"}
-			case dimReads:
-				d.Drawn = []string{"default", "default", "50"}
-			case dimReuse:
-				d.Drawn = []string{"no", "yes", "yes", "yes"}
-			case dimPlans:
-				d.Drawn = []string{"few", "few", "few", "many"}
-			case dimRollback:
-				d.Drawn = []string{"0", "20", "50", "50"}
-			case dimError:
-				d.Drawn = []string{"3us", "12us", "12us"}
-			case dimClocks:
-				d.Drawn = []string{"within", "edge", "edge"}
-			}
+	if x.leases {
+		list = append(list, dimension(dimLease, "how long leases last", []string{"30us", "12us"},
+			"30us", "12us", "12us"))
+	}
+	for i := range list {
+		if drawn := x.drawnOf[list[i].Name]; drawn != nil {
+			list[i].Drawn = drawn
 		}
 	}
 	if x.short {
@@ -133,11 +128,7 @@ func (x spec) dimensions() []scenario.Dimension {
 // workload makes the load of a run.
 func (x spec) workload(nodes int, s settings) (workload.Workload, error) {
 	if x.load == loadMicro {
-		keys := accounts
-		if x.races {
-			keys = racers
-		}
-		return microLoad(nodes, keys, s)
+		return microLoad(nodes, cmp.Or(x.keys, accounts), x.mix, s)
 	}
 	return smallBank(nodes, s)
 }
@@ -153,10 +144,7 @@ func smallBank(nodes int, s settings) (workload.Workload, error) {
 	return smallbank.New(o)
 }
 
-// racers are the keys of each table of a node in the scenario of races.
-const racers = 4
-
-func microLoad(nodes, keys int, s settings) (workload.Workload, error) {
+func microLoad(nodes, keys int, mix micro.Mix, s settings) (workload.Workload, error) {
 	o := micro.Default(nodes)
 	o.Keys, o.Distributed, o.Theta, o.RollBack = keys, s.remote, s.skew, s.rollback
 	o.ValueBytes = s.lines*layout.LineBytes - layout.HeaderBytes
@@ -164,6 +152,8 @@ func microLoad(nodes, keys int, s settings) (workload.Workload, error) {
 	o.Restless = s.reuse
 	// increment, insert, delete, move, look, read-many, follow, redirect, depend
 	switch {
+	case mix != micro.Mix{}:
+		o.Mix = mix
 	case s.plans:
 		o.Mix = micro.Mix{5, 10, 10, 5, 5, 5, 25, 30, 5}
 	case s.reuse:

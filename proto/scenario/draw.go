@@ -18,16 +18,35 @@ const beyond = 10
 
 const drawnFaults = 6
 
+// faultSet is what a scenario draws beside clocks that err, memory that stalls and workers that lose
+// the processor.
+type faultSet uint8
+
+const (
+	everyFault  faultSet = iota // but the loss of memory
+	orderFaults                 // nothing
+	breakFaults                 // queue pairs that break, links that go away
+	crashFaults                 // machines that crash and restart
+)
+
+// longestRestart is how long a machine stays away that crashed at a step.
+const longestRestart = 300 * sim.Microsecond
+
 // draw draws clocks that err, faults of every kind that leaves memory intact, and pauses at some
 // marked steps.
 func (x spec) draw(d *scenario.Drawing) sim.Schedule {
 	s, pauses := append(drawClocks(d), drawStalls(d)...), steps(x.protocol)
-	if !x.races {
-		s = append(append(s, drawFaults(d, pauses)...), drawOutages(d, pauses)...)
-	}
 	preemptions, coarse := drawnPreemptions, 2
-	if x.races {
+	switch x.faults {
+	case orderFaults:
 		preemptions, coarse = 3*preemptions, 8
+	case breakFaults:
+		preemptions, coarse = 3*preemptions, 8
+		s = append(append(s, drawBreaks(d, pauses, 3*drawnBreaks)...), drawOutages(d, pauses)...)
+	case crashFaults:
+		s = append(s, drawCrashes(d, pauses)...)
+	default:
+		s = append(append(s, drawFaults(d, pauses)...), drawOutages(d, pauses)...)
 	}
 	return append(append(s, drawPauses(d, pauses)...), drawPreemptions(d, pauses, preemptions, coarse)...)
 }
@@ -59,11 +78,35 @@ func drawFaults(d *scenario.Drawing, pauses []string) (s sim.Schedule) {
 	for i := range faults {
 		faults[i].Kept = faults[i].Kind == sim.CrashNode
 	}
-	for range drawnBreaks {
+	return append(drawBreaks(d, pauses, drawnBreaks), faults...)
+}
+
+// drawBreaks draws queue pairs that break at marked steps.
+func drawBreaks(d *scenario.Drawing, steps []string, count int) (s sim.Schedule) {
+	for range count {
 		s = append(s, sim.Fault{Kind: sim.BreakQPs, To: "*",
-			Step: pauses[d.Rand.IntN(len(pauses))], Count: 1 + d.Rand.IntN(pauseCounts)})
+			Step: steps[d.Rand.IntN(len(steps))], Count: 1 + d.Rand.IntN(pauseCounts)})
 	}
-	return append(s, faults...)
+	return s
+}
+
+// drawCrashes has machines crash at marked steps and restart, one or two in a run: what they had
+// locked stays so, and the others get less and less to do. Half of the crashes are in the middle of a
+// region's commit, and half come soon.
+func drawCrashes(d *scenario.Drawing, steps []string) (s sim.Schedule) {
+	inner := present(commitSteps, steps)
+	for range 1 + d.Rand.IntN(2) {
+		from, most := steps, pauseCounts
+		if d.Rand.IntN(2) == 0 && len(inner) > 0 {
+			from = inner
+		}
+		if d.Rand.IntN(2) == 0 {
+			most = 10
+		}
+		s = append(s, sim.Fault{Kind: sim.CrashNode, Kept: true, Step: from[d.Rand.IntN(len(from))],
+			Count: 1 + d.Rand.IntN(most), For: upTo(d.Rand, longestRestart)})
+	}
+	return s
 }
 
 // drawPauses has workers lose the processor at marked steps, for some leases' time: hardware would
@@ -116,6 +159,10 @@ func present(wanted, list []string) (out []string) {
 
 var fineSteps = []string{"drtm: before access", "drtm: between lines", "drtm: between rounds",
 	"drtm: before XBEGIN", "drtm: after lock", htm.StepLocked, htm.StepPublished}
+
+// commitSteps are those of a region's commit that change memory.
+var commitSteps = []string{htm.StepListed, htm.StepLocked, htm.StepCommitted, htm.StepStored,
+	htm.StepPublished}
 
 var criticalSteps = []string{"drtm: confirmed before XEND", "drtm: before XBEGIN",
 	"drtm: after lock", htm.StepListed, htm.StepLocked}

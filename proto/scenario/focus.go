@@ -1,0 +1,76 @@
+package scenario
+
+import (
+	"drtmd/proto/workload/micro"
+	"drtmd/verbs/scenario"
+)
+
+// Scenarios with a focus: few records, so that what is rare elsewhere happens in every run.
+
+// few are the keys of each table of a node then.
+const few = 4
+
+// races have no faults but those that change the order of what happens at the same time.
+func races() *scenario.Scenario {
+	return of(spec{name: "races", protocol: "drtm", load: loadMicro, nodes: 2, drawn: []int{2, 2, 3},
+		focus: "very few records, and faults that only change the order", faults: orderFaults,
+		keys: few, drawnOf: map[string][]string{
+			dimRemote:   {"50", "10", "10", "2"},
+			dimReads:    {"default", "default", "50"},
+			dimReuse:    {"no", "yes", "yes", "yes"},
+			dimPlans:    {"few", "few", "few", "many"},
+			dimRollback: {"0", "20", "50", "50"},
+			dimError:    {"3us", "12us", "12us"},
+			dimClocks:   {"within", "edge", "edge"}}})
+}
+
+// views are of several records, which others write together: what is locked and not yet written is
+// seen by whoever does not look at locks.
+func views() *scenario.Scenario {
+	return of(spec{name: "views", protocol: "drtm", load: loadMicro, nodes: 2, drawn: []int{2, 3},
+		focus:  "transactions that read several records which others write",
+		faults: orderFaults, keys: few, mix: micro.Mix{45, 0, 0, 0, 0, 25, 0, 0, 30},
+		drawnOf: map[string][]string{
+			dimRemote:   {"50", "50", "30"},
+			dimReads:    {"default"},
+			dimReuse:    {"no"},
+			dimPlans:    {"few"},
+			dimRollback: {"0", "50", "50"},
+			dimFallback: {"late"}}})
+}
+
+// leases are short, so that commits compete with their ends, and clocks are as good as those of one
+// machine, some of the time.
+func leases() *scenario.Scenario {
+	return of(spec{name: "leases", protocol: "drtm", load: loadMicro, nodes: 2, drawn: []int{2, 3, 4},
+		focus: "short leases, clocks that err little or as much as they may", faults: orderFaults,
+		keys: few, mix: micro.Mix{35, 0, 0, 0, 0, 15, 0, 0, 50}, leases: true,
+		drawnOf: map[string][]string{
+			dimRemote:   {"50", "50", "10"},
+			dimReads:    {"default"},
+			dimReuse:    {"no"},
+			dimPlans:    {"few"},
+			dimRollback: {"0"},
+			dimError:    {"3us", "100ns", "100ns"},
+			dimClocks:   {"within", "edge", "edge"}}})
+}
+
+// reuse has items that come and go, and queue pairs that break.
+func reuse() *scenario.Scenario {
+	return of(spec{name: "reuse", protocol: "drtm", load: loadMicro, nodes: 2, drawn: []int{2, 3},
+		focus: "items that come and go, and connections that break", faults: breakFaults,
+		keys: few, mix: micro.Mix{5, 15, 5, 30, 20, 0, 0, 0, 25},
+		drawnOf: map[string][]string{
+			dimWords: {"yes", "no", "no"},
+			dimReads: {"default"},
+			dimReuse: {"yes"},
+			dimPlans: {"few"}}})
+}
+
+// crashes are of machines that are in the middle of a step, and come back.
+func crashes(x spec) *scenario.Scenario {
+	x.load, x.nodes, x.drawn = loadMicro, 2, []int{1, 2}
+	x.focus, x.faults = "machines that crash at marked steps and restart", crashFaults
+	x.drawnOf = map[string][]string{dimRemote: {"10", "10", "50"}}
+	return of(x)
+}

@@ -32,7 +32,7 @@ type answer uint64
 const (
 	answerDone answer = iota + 1
 	answerFull        // the table has no room
-	answerBusy        // regions kept aborting
+	answerBusy        // regions kept aborting, or room is being made: ask again
 )
 
 // errRequest is what a request is answered with that makes no sense.
@@ -51,6 +51,10 @@ type host struct {
 	queue  []forgotten // ring of entries to give back
 	head   int
 	n      int
+
+	// Without line words, where a fiber has to make room: see makeRoom.
+	sweeping  bool          // it does now
+	fullUntil time.Duration // by softtime: it found nothing to give back, and there is none until then
 }
 
 // forgotten is an entry to be given back when nobody holds a lease on it any more.
@@ -125,10 +129,9 @@ func (h *host) ensure(table proto.TableID, k proto.Key) (off int, a answer) {
 		switch {
 		case err != nil:
 			h.region.Abort(0)
-			if h.sweep(nil, len(h.queue), true) > 0 {
-				continue // that made room
+			if a := h.makeRoom(); a != answerDone {
+				return 0, a
 			}
-			return 0, answerFull
 		case ok && h.region.Commit(nil):
 			if !v.Live() {
 				h.e.counts.Ensured++
@@ -144,8 +147,33 @@ func (h *host) ensure(table proto.TableID, k proto.Key) (off int, a answer) {
 	return 0, answerBusy
 }
 
+// makeRoom gives back what can be, in a table that is full. Without line words that waits for the NIC,
+// which a handler must not: a fiber of its own does it, and whoever needs the room asks again.
+func (h *host) makeRoom() answer {
+	switch {
+	case h.e.glob && h.sweep(nil, len(h.queue), true) > 0:
+		return answerDone
+	case h.e.glob:
+		return answerFull
+	case h.sweeping:
+		return answerBusy
+	case h.n == 0, h.e.soft < h.fullUntil:
+		return answerFull
+	}
+	h.sweeping = true
+	h.e.cfg.Worker.Go("reclaim", nil, func(f *fiber.Fiber) error {
+		if h.sweep(f, len(h.queue), true) == 0 {
+			h.fullUntil = h.e.soft + h.e.cfg.Lease // all of them are in use
+		}
+		h.sweeping = false
+		return nil
+	})
+	return answerBusy
+}
+
 // forget remembers an entry to be given back after a time.
 func (h *host) forget(table proto.TableID, k proto.Key, after time.Duration) {
+	h.fullUntil = 0
 	if h.n == len(h.queue) {
 		return
 	}
@@ -162,7 +190,7 @@ func (h *host) sweep(f *fiber.Fiber, most int, needed bool) (done int) {
 	}
 	for range min(most, h.n) {
 		// To give one back may wait; meanwhile other fibers sweep too.
-		if h.n == 0 || !needed && h.queue[h.head].after > h.e.soft {
+		if h.n == 0 || !needed && h.queue[h.head].after > h.e.soft || f != nil && f.Err() != nil {
 			return done
 		}
 		x := h.queue[h.head]

@@ -13,15 +13,9 @@ type testCase struct {
 	run  func(t *testing.T, e env)
 	// concurrent: it is about several transactions at a time, which a protocol on one thread never has.
 	concurrent bool
-	// known is why the case does not hold for drtm without line words yet.
-	known string
 	// simulated: it needs virtual time; real: it needs threads.
 	simulated, real bool
 }
-
-// notOnDemand: the host's handler cannot wait for a NIC's CAS, and nothing else is asked to.
-const notOnDemand = "drtm gives tombstones back between its host's transactions only, where there are no " +
-	"line words: a table that is full of them is reported as full"
 
 var cases = []testCase{
 	{name: "every operation on one record", run: operations},
@@ -30,8 +24,8 @@ var cases = []testCase{
 	{name: "what cannot be done is refused in words", run: refusals},
 	{name: "accesses that were not declared", run: undeclared},
 	{name: "versions grow over deletion", run: versionsGrow},
-	{name: "space of deleted records is used again", run: spaceReused, known: notOnDemand},
-	{name: "a full table says so and takes back", run: fullTable, known: notOnDemand},
+	{name: "space of deleted records is used again", run: spaceReused},
+	{name: "a full table says so and takes back", run: fullTable},
 	{name: "a panic of the program releases everything", run: panics},
 	{name: "an engine may be closed twice", run: closedTwice},
 	{name: "places that went out of date are noticed", run: outdatedPlaces},
@@ -63,9 +57,6 @@ func Run(t *testing.T, p node.Protocol, hosts ...Host) {
 					if c.concurrent && p.OneThread {
 						oneThreadOnly(t, e)
 						return
-					}
-					if c.known != "" && p.Name == "drtm" && h.WithoutLineWords {
-						t.Skip(c.known)
 					}
 					c.run(t, e)
 				})

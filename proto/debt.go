@@ -2,6 +2,7 @@ package proto
 
 import (
 	"encoding/binary"
+	"slices"
 	"time"
 
 	"drtmd/store/layout"
@@ -29,7 +30,8 @@ type Debt struct {
 
 // Debts are those of an engine; all of it belongs to the engine's worker.
 type Debts struct {
-	List []Debt
+	List     []Debt     // that nobody pays now
+	payments []*payment // under way; what they pay is owed until they have ended
 	// Unlooked is a mutation: debts are paid without a look whether the lock is there still.
 	Unlooked bool
 }
@@ -40,7 +42,7 @@ const debtBound = 1 << 12
 
 // Owe keeps a debt, with a copy of its Entry, and reports whether there was room.
 func (ds *Debts) Owe(d Debt) bool {
-	if len(ds.List) == debtBound {
+	if ds.Len() >= debtBound {
 		return false
 	}
 	d.Entry = append([]byte(nil), d.Entry...)
@@ -48,13 +50,31 @@ func (ds *Debts) Owe(d Debt) bool {
 	return true
 }
 
-// At is how many there are at a machine.
-func (ds *Debts) At(node NodeID) (n int) {
+// Each calls f with every debt.
+func (ds *Debts) Each(f func(*Debt)) {
 	for i := range ds.List {
-		if ds.List[i].Node == node {
-			n++
+		f(&ds.List[i])
+	}
+	for _, p := range ds.payments {
+		for i := range p.due {
+			f(&p.due[i])
 		}
 	}
+}
+
+// Len is how many there are.
+func (ds *Debts) Len() (n int) {
+	ds.Each(func(*Debt) { n++ })
+	return n
+}
+
+// At is how many there are at a machine.
+func (ds *Debts) At(node NodeID) (n int) {
+	ds.Each(func(d *Debt) {
+		if d.Node == node {
+			n++
+		}
+	})
 	return n
 }
 
@@ -87,17 +107,19 @@ func (ds *Debts) Finish(f *fiber.Fiber, w *fiber.Worker, peers []Peer, node Node
 		ds.List = append(ds.List, due...)
 		return
 	}
-	p := payment{f: f, mr: mr, stride: bytes, peer: &peers[node], step: step,
-		unlooked: ds.Unlooked}
-	for len(due) > 0 {
-		n := min(len(due), payAtOnce)
-		kept := p.pay(due[:n])
+	p := &payment{f: f, mr: mr, stride: bytes, peer: &peers[node], step: step,
+		unlooked: ds.Unlooked, due: due}
+	ds.payments = append(ds.payments, p)
+	for len(p.due) > 0 {
+		n := min(len(p.due), payAtOnce)
+		kept := p.pay(p.due[:n])
 		ds.List = append(ds.List, kept...)
-		if due = due[n:]; len(kept) > 0 { // it cannot be reached: nor for the others
-			ds.List = append(ds.List, due...)
+		if p.due = p.due[n:]; len(kept) > 0 { // it cannot be reached: nor for the others
+			ds.List = append(ds.List, p.due...)
 			break
 		}
 	}
+	ds.payments = slices.DeleteFunc(ds.payments, func(x *payment) bool { return x == p })
 	_ = mr.Close() // in the worst case it stays until the domain goes
 }
 
@@ -108,6 +130,7 @@ type payment struct {
 	stride int // bytes of each debt's part of mr
 	peer   *Peer
 	step   string
+	due    []Debt // not paid yet
 	batch  fiber.Batch
 	// unlooked is Debts.Unlooked.
 	unlooked bool

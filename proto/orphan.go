@@ -156,9 +156,6 @@ func (s *Sightings) Orphans(to []Orphan, held func(*Lock) bool) []Orphan {
 
 // Orphans appends the records at which something is owed by the machine owner, whose they are.
 func (ds *Debts) Orphans(to []Orphan, owner NodeID) []Orphan {
-	for i := range ds.List {
-		d := &ds.List[i]
-		to = append(to, Orphan{d.Node, d.Table, d.Key, owner, d.Since})
-	}
+	ds.Each(func(d *Debt) { to = append(to, Orphan{d.Node, d.Table, d.Key, owner, d.Since}) })
 	return to
 }

@@ -21,7 +21,7 @@ func (t *tx) owe(r *record) {
 }
 
 // Debts is how much is left to do at nodes that were out of reach: what Finish is for.
-func (e *Engine) Debts() int { return len(e.debts.List) }
+func (e *Engine) Debts() int { return e.debts.Len() }
 
 // DebtsAt is how much of that is at one machine.
 func (e *Engine) DebtsAt(peer proto.NodeID) int { return e.debts.At(peer) }

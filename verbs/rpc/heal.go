@@ -6,15 +6,11 @@ import (
 	"drtmd/verbs"
 )
 
-// healTries is how often a port tries to bring its queue pair back until it is given up: for about a
-// minute with the default times.
-const healTries = 500
-
 // lose takes note that the queue pair has failed. A network interface that is down fails what is sent
 // on Soft-RoCE, with LOC_QP_OP_ERR, and with it the queue pair; that passes. The port then brings the
 // queue pair back under its number, which is its address: sessions go on, and what was under way is
-// sent again by their timeouts as any datagram that was lost. Everything else, and a device that
-// cannot do that, ends the port.
+// sent again by their timeouts as any datagram that was lost. It tries for as long as the outage lasts,
+// at most every Config.HealMost. Everything else, and a device that cannot do that, ends the port.
 func (p *Port) lose(status verbs.WCStatus, cause error) {
 	passes := status == verbs.WCLocQPOpErr || status == verbs.WCWRFlushErr
 	if !passes || !p.w.PD().Context().Attr().Caps.ResetUD {
@@ -44,7 +40,7 @@ func (p *Port) heal() {
 	}
 	switch {
 	case err == nil:
-	case p.healBackoff > healTries:
+	case errors.Is(err, verbs.ErrClosed):
 		p.fail(errors.Join(p.down, err))
 		return
 	default: // not polled yet, or the device is gone

@@ -1,9 +1,11 @@
 package rpc
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
+	"drtmd/verbs"
 	"drtmd/verbs/fiber"
 	"drtmd/verbs/sim"
 )
@@ -73,5 +75,54 @@ func TestPortsOutlastAnInterfaceThatIsDown(t *testing.T) {
 				t.Errorf("ports end with %v, %v", x.ports[0].Err(), x.ports[1].Err())
 			}
 		})
+	}
+}
+
+// TestPortsOutlastAnOutageOfAnyLength has a client try to connect all the time while its interface is
+// down for ten minutes, with tries to heal that fail since not all was polled yet: the port goes on, at a
+// bounded rate, and works at once when the interface does.
+func TestPortsOutlastAnOutageOfAnyLength(t *testing.T) {
+	const outage = 10 * time.Minute
+	faults, err := sim.ParseSchedule("at 1ms down node=n0 for=600s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := newSimCluster(t, 1, faults, Config{}, Config{})
+	p, tried, early := x.ports[0], 0, 0
+	x.ports[1].Handle(typeEcho, echo)
+	x.run(func(f *fiber.Fiber) error {
+		if err := f.Sleep(2 * time.Millisecond); err != nil {
+			return err
+		}
+		for {
+			s, err := p.Connect(f, x.ports[1].Address(), f.Now()+time.Second)
+			if err == nil {
+				_, err = s.Call(f, typeEcho, []byte{1}, make([]byte, 8), 0)
+				return err
+			}
+			if f.Now() > outage+2*time.Second {
+				return fmt.Errorf("a second after the outage: %w", err)
+			}
+			tried++
+			if p.down != nil {
+				p.heal()
+				p.lose(verbs.WCLocQPOpErr, err) // its receives are flushed, and polled after this try
+				p.heal()
+				if p.down != nil {
+					early++
+				}
+			}
+			if err := f.Sleep(10 * time.Millisecond); err != nil {
+				return err
+			}
+		}
+	})
+	most := uint64(outage/defaultHealMost) * 2
+	if tried < 100 || early == 0 || p.Stats.Lost < 500 || p.Stats.Lost > most {
+		t.Errorf("%d tries to connect, %d to heal too early, and %d to heal: want hundreds, and at most %d",
+			tried, early, p.Stats.Lost, most)
+	}
+	if err := p.Err(); err != nil {
+		t.Errorf("the port ends with %v", err)
 	}
 }

@@ -22,13 +22,6 @@ type Orphan struct {
 	Since time.Duration // the lock was first met, or could not be released; on the engine's clock
 }
 
-// OrphanLister is an engine that can name its Orphans.
-type OrphanLister interface {
-	// Orphans appends what the engine knows of records that stay locked, own locks that are owed
-	// included. It is called on the worker's thread, between two steps of its fibers.
-	Orphans(to []Orphan) []Orphan
-}
-
 // Lock is a record's lock that was in the way.
 type Lock struct {
 	Node  NodeID // of the record

@@ -81,29 +81,3 @@ type Dependent interface {
 type Peeker interface {
 	Peek(f *fiber.Fiber, t TableID, k Key, dst []byte) error
 }
-
-// Engine is a protocol as one worker runs it.
-type Engine interface {
-	Peeker
-	// Begin starts an attempt of the transaction that d declares, on a fiber of the engine's
-	// worker. attempt counts from 0; the engine may choose another way after some. The error
-	// is an Abort, or ErrUnknownTable, or of the transport. After an error nothing is held.
-	// The engine may reuse the Tx once it has ended.
-	Begin(f *fiber.Fiber, d *Decl, attempt int) (Tx, error)
-	// Stats of the engine; its worker's thread writes them.
-	Stats() *Stats
-}
-
-// Tx is a Txn with its end. One of Commit, Rollback and Abort ends it, whatever they return;
-// then nothing of it is held.
-type Tx interface {
-	Txn
-	// Commit makes the writes take effect, all at one point in time. An Abort means that
-	// nothing happened; ErrUnknownOutcome that it cannot be told.
-	Commit() error
-	// Rollback ends the transaction without effect, and confirms that what it read was a
-	// valid view: nil, or an Abort.
-	Rollback() error
-	// Abort ends the attempt without effect, because of cause.
-	Abort(cause error)
-}

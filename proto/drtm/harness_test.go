@@ -134,7 +134,7 @@ func protocol(t testing.TB, change func(*drtm.Config)) node.Protocol {
 		return p
 	}
 	p.New = func(e *node.Env) (proto.Engine, error) {
-		cfg, err := node.DrTMConfig(e)
+		cfg, err := drtm.ConfigOf(e)
 		if err != nil {
 			return nil, err
 		}

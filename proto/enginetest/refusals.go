@@ -138,8 +138,13 @@ func closedTwice(t *testing.T, e env) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := c.Close(); err != nil {
-			t.Error(err)
+		for _, w := range c.Workers() {
+			if err := w.Engine.Close(); err != nil {
+				t.Errorf("worker %s: %v", w.Worker.Name(), err)
+			}
 		}
+	}
+	if err := c.Close(); err != nil { // once more
+		t.Error(err)
 	}
 }

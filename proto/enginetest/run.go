@@ -28,6 +28,7 @@ var cases = []testCase{
 	{name: "a full table says so and takes back", run: fullTable},
 	{name: "a panic of the program releases everything", run: panics},
 	{name: "an engine may be closed twice", run: closedTwice},
+	{name: "what an engine offers beside", run: offers},
 	{name: "places that went out of date are noticed", run: outdatedPlaces},
 	{name: "random transactions are strictly serializable", run: randomLoad},
 	{name: "transactions do not allocate", run: allocations, real: true},

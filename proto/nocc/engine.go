@@ -56,6 +56,9 @@ func New(cfg Config) *Engine {
 // Stats of the engine.
 func (e *Engine) Stats() *proto.Stats { return &e.stats }
 
+// Close implements proto.Engine: nothing is registered.
+func (e *Engine) Close() error { return nil }
+
 // Begin begins a transaction.
 func (e *Engine) Begin(f *fiber.Fiber, d *proto.Decl, _ int) (proto.Tx, error) {
 	if e.cfg.ChargePs > 0 {

@@ -79,7 +79,7 @@ func (c *Cluster) Inspect(ctx context.Context, look func(w *Worker)) error {
 // startWorkers opens sessions and makes engines.
 func (c *Cluster) startWorkers(ctx context.Context) error {
 	return c.Start("start", 1, func(f *fiber.Fiber, w *Worker, _ int) error {
-		return w.start(f, c.Config.Protocol)
+		return w.start(f, &c.Config.Protocol)
 	}).Wait(ctx)
 }
 
@@ -114,7 +114,7 @@ func (c *Cluster) Settle(ctx context.Context) (owed int, err error) {
 		owed = 0
 		due := 0 // of that, to peers that were not removed
 		err = c.Inspect(context.WithoutCancel(ctx), func(w *Worker) {
-			e, ok := w.Engine.(Finisher)
+			e, ok := w.Engine.(proto.Debtor)
 			for n := range w.Peers {
 				peer := proto.NodeID(n)
 				if !ok {

@@ -89,17 +89,6 @@ func (w *Worker) setFrom(m *Member, c *fiber.Conn) {
 // Port is the address of a worker's RPC port.
 func (m *Member) Port(i int) rpc.Address { return m.Workers[i].Env.Port.Address() }
 
-// Finisher is an engine that can have work left over from when a peer was out of reach.
-type Finisher interface {
-	// Finish does what is left to do at a peer, on a fiber of the engine's worker, after the peer
-	// was connected again. What fails is left over again.
-	Finish(f *fiber.Fiber, peer proto.NodeID)
-	// Debts is how much is left to do, at all peers together.
-	Debts() int
-	// DebtsAt is how much is left to do at one peer.
-	DebtsAt(peer proto.NodeID) int
-}
-
 // Entries calls f with the bytes of every entry of every table, absent ones included, until it
 // returns false. For members at rest.
 func (m *Member) Entries(f func(t proto.TableID, entry []byte) bool) {

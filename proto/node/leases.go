@@ -3,6 +3,7 @@ package node
 import (
 	"time"
 
+	"drtmd/proto"
 	"drtmd/verbs"
 )
 
@@ -10,9 +11,7 @@ import (
 // protocol has none. The engines are made.
 func (c *Cluster) Leases() (lease, readOnly time.Duration, ok bool) {
 	for _, w := range c.Workers() {
-		if e, has := w.Engine.(interface {
-			Leases() (lease, readOnly time.Duration)
-		}); has {
+		if e, has := w.Engine.(proto.Leaser); has {
 			l, r := e.Leases()
 			lease, readOnly, ok = max(lease, l), max(readOnly, r), true
 		}

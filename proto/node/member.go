@@ -409,8 +409,8 @@ func (m *Member) Close() error {
 		if w.Worker != nil {
 			errs = append(errs, w.Worker.Close())
 		}
-		if e, ok := w.Engine.(interface{ Close() error }); ok {
-			errs = append(errs, e.Close())
+		if w.Engine != nil {
+			errs = append(errs, w.Engine.Close())
 		}
 	}
 	m.Workers = nil

@@ -2,8 +2,7 @@ package node
 
 import (
 	"drtmd/htm"
-	"drtmd/proto/drtm"
-	"drtmd/proto/twopl"
+	"drtmd/proto/protocol"
 	"drtmd/store"
 	"drtmd/store/remote"
 )
@@ -15,33 +14,11 @@ const (
 	layerRemote = "store/remote"
 )
 
-// bug is a Mutation as the packages describe it.
-type bug interface {
-	String() string
-	Doc() string
-	Equivalent() string
-}
-
-// mutationsOf describes mutations of a protocol ("") or of a layer.
-func mutationsOf[B bug](of string, bugs []B) (list []Mutation) {
-	for _, m := range bugs {
-		list = append(list, Mutation{Name: m.String(), Doc: m.Doc(), Of: of,
-			Equivalent: m.Equivalent()})
-	}
-	return list
-}
-
 // layers are the mutations of what is below the protocols.
 func layers() []Mutation {
-	list := mutationsOf(layerHTM, htm.Mutations())
-	list = append(list, mutationsOf(layerStore, store.Mutations())...)
-	return append(list, mutationsOf(layerRemote, remote.Mutations())...)
-}
-
-func drtmMutations() []Mutation { return append(mutationsOf("", drtm.Mutations()), layers()...) }
-
-func twoplMutations() []Mutation {
-	return append(mutationsOf("", twopl.Mutations()), layers()...)
+	list := protocol.MutationsOf(layerHTM, htm.Mutations())
+	list = append(list, protocol.MutationsOf(layerStore, store.Mutations())...)
+	return append(list, protocol.MutationsOf(layerRemote, remote.Mutations())...)
 }
 
 // mutated says of which layer, or of the protocol, the Mutation of the configuration is.
@@ -64,7 +41,7 @@ func (c *Config) mutation() (m mutated) {
 }
 
 // named is the mutation of a name, or none.
-func named[B bug](bugs []B, name string) (none B) {
+func named[B protocol.Bug](bugs []B, name string) (none B) {
 	for _, m := range bugs {
 		if m.String() == name {
 			return m

@@ -17,7 +17,7 @@ import (
 // used up, and the queue pair is in error for ever. The members live on, and so must what they owe
 // each other. So each worker has a keeper, a fiber that looks after its ways to the peers: it opens
 // sessions anew, makes new queue pairs in place of broken ones, and has the engine pay its debts
-// (Finisher) when a peer can be reached again.
+// (proto.Debtor) when a peer can be reached again.
 //
 // Of two members the one with the lower number makes the new queue pair, by RPC between the two
 // workers, whose ports are datagram queue pairs that outlast an outage under their address. The other
@@ -140,7 +140,7 @@ func (w *Worker) Mend(f *fiber.Fiber, peer proto.NodeID) bool {
 
 // Pay has the engine do what it owes at a peer that can be reached.
 func (w *Worker) Pay(f *fiber.Fiber, peer proto.NodeID) {
-	e, ok := w.Engine.(Finisher)
+	e, ok := w.Engine.(proto.Debtor)
 	if ok && e.DebtsAt(peer) > 0 && !w.Fenced(peer) && !w.broken(peer) && w.keeper.lacks != noPayment {
 		e.Finish(f, peer)
 	}

@@ -13,7 +13,7 @@ import (
 
 // start runs on a fiber of the worker when the queue pairs of all members are connected: it opens
 // the sessions, measures the round trip, and makes the engine.
-func (w *Worker) start(f *fiber.Fiber, p Protocol) error {
+func (w *Worker) start(f *fiber.Fiber, p *Protocol) error {
 	if err := w.openSessions(f); err != nil {
 		return err
 	}
@@ -21,10 +21,8 @@ func (w *Worker) start(f *fiber.Fiber, p Protocol) error {
 	if w.RoundTrip, err = w.measureRoundTrip(f); err != nil {
 		return err
 	}
-	if w.Engine, err = p.New(&w.Env); err != nil {
-		return fmt.Errorf("protocol %s: %w", p.Name, err)
-	}
-	return nil
+	w.Engine, err = p.Make(&w.Env)
+	return err
 }
 
 func (w *Worker) openSessions(f *fiber.Fiber) error {

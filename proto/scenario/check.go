@@ -112,7 +112,7 @@ func (c *cluster) run() history.Run {
 			continue
 		}
 		r.Final = append(r.Final, s.member.Holds(func(state uint64) bool {
-			_, owner := lockedBy(state)
+			owner, _ := c.protocol.Holder(state)
 			return int(owner) < len(c.sites) && c.sites[owner].crashed()
 		}))
 	}
@@ -123,7 +123,7 @@ func (c *cluster) run() history.Run {
 func (s *site) checkLocks() {
 	s.member.Entries(func(t proto.TableID, entry []byte) bool {
 		state := binary.LittleEndian.Uint64(entry[layout.StateOffset:])
-		if locked, owner := lockedBy(state); locked {
+		if owner, locked := s.protocol.Holder(state); locked {
 			if int(owner) >= len(s.sites) || !s.sites[owner].crashed() {
 				s.e.Fail(checkLocks, "%s, table %d, key %d: locked by node %d, which has not crashed "+
 					"(state word %#x)", s.machine.Node.Name(), t,
@@ -133,12 +133,6 @@ func (s *site) checkLocks() {
 		}
 		return true
 	})
-}
-
-// lockedBy reads a state word: every protocol here has the lock in bit 0 and the owner from bit 1
-// on, and there are fewer nodes than 256.
-func lockedBy(state uint64) (locked bool, owner proto.NodeID) {
-	return state&1 == 1, proto.NodeID(state >> 1 & 0xff)
 }
 
 // crashed reports whether the machine has lost a life.
@@ -172,7 +166,7 @@ func (c *cluster) findBehind(h *history.History) error {
 		}
 		s.member.Entries(func(t proto.TableID, entry []byte) bool {
 			word := func(at int) uint64 { return binary.LittleEndian.Uint64(entry[at:]) }
-			if locked, _ := lockedBy(word(layout.StateOffset)); locked {
+			if _, locked := c.protocol.Holder(word(layout.StateOffset)); locked {
 				at[place{history.Table(t), history.Key(word(layout.KeyOffset))}] = content{
 					history.Version(word(layout.VersionOffset)),
 					history.DigestOf(entry[layout.ValueOffset:])}

@@ -68,7 +68,7 @@ func build(e *scenario.Env, p node.Protocol, w workload.Workload, set settings) 
 		mutation = ""
 	}
 	c := &cluster{e: e, values: values{}, protocol: p, load: w, set: set,
-		atBoot: p.Name == "drtm"}
+		atBoot: p.Early}
 	c.cfg = node.Config{Protocol: p, Workload: w,
 		Nodes: e.Nodes, Workers: e.Workers, Fibers: e.Fibers, CacheBytes: 1 << 12,
 		Mutation: mutation, Record: &node.Recording{}, Keep: keepTimes,
@@ -129,7 +129,7 @@ func (s *site) boot(m *scenario.Machine) error {
 			Clock:  history.Clock{Name: "true time"}})
 		s.recorders = append(s.recorders, w.Recorder)
 		if s.atBoot {
-			if w.Engine, err = s.protocol.New(&w.Env); err != nil {
+			if w.Engine, err = s.protocol.Make(&w.Env); err != nil {
 				return err
 			}
 		}
@@ -232,7 +232,7 @@ func (m *manager) join(f *fiber.Fiber, peer *site) (bool, error) {
 func (c *cluster) idle() bool {
 	for _, s := range c.sites {
 		for _, m := range s.managers {
-			e, ok := m.w.Engine.(node.Finisher)
+			e, ok := m.w.Engine.(proto.Debtor)
 			if s.up() && (m.running > 0 || ok && e.Debts() > 0) {
 				return false
 			}
@@ -244,7 +244,7 @@ func (c *cluster) idle() bool {
 // start starts the clients, once everything is connected.
 func (m *manager) start() (err error) {
 	if m.w.Engine == nil {
-		if m.w.Engine, err = m.protocol.New(&m.w.Env); err != nil {
+		if m.w.Engine, err = m.protocol.Make(&m.w.Env); err != nil {
 			return err
 		}
 	}

@@ -22,6 +22,7 @@ var layers = []layer{
 	{"proto/node", 90},
 	{"proto/workload", 85}, {"proto/nocc", 85}, {"proto/twopl", 85}, {"proto/drtm", 85}, {"proto/occ", 85},
 	{"proto/xenic", 85}, {"proto/hades", 85}, {"proto/rtx", 85}, {"proto/dandelion", 85},
+	{"proto/protocol", 83},
 	{"proto/txset", 82}, {"proto/check", 82},
 	{"proto/history", 80}, {"proto/member", 80},
 	{"proto", 70},

@@ -157,7 +157,7 @@ func (s *local) count(ctx context.Context, m *Metrics, ran bool) error {
 		m.Snapshot.add(&x)
 		m.Workers++
 		m.Orphans = m.Orphans.Plus(orphansOf(w, specs))
-		if e, ok := w.Engine.(interface{ Regions() htm.Stats }); ok {
+		if e, ok := w.Engine.(proto.RegionCounter); ok {
 			regions := e.Regions()
 			m.HTM.Add(&regions)
 		}

@@ -1,0 +1,50 @@
+package drtm
+
+import (
+	"drtmd/htm"
+	"drtmd/proto"
+	"drtmd/proto/protocol"
+)
+
+// Protocol describes DrTM.
+func Protocol() protocol.Protocol {
+	return protocol.Protocol{Name: "drtm",
+		Doc:      "DrTM: leases and locks over verbs between nodes, emulated HTM within one",
+		Needs:    protocol.Needs{Declared: true, Clocks: true, Early: true},
+		MaxNodes: MaxNodes, Leases: true,
+		Offers: proto.OfferDebts | proto.OfferOrphans | proto.OfferRegions | proto.OfferLeases,
+		Steps: protocol.Steps{All: Steps(),
+			Critical: []string{"drtm: confirmed before XEND", "drtm: before XBEGIN",
+				"drtm: after lock", htm.StepListed, htm.StepLocked},
+			Fine: []string{"drtm: before access", "drtm: between lines", "drtm: between rounds",
+				"drtm: before XBEGIN", "drtm: after lock", htm.StepLocked, htm.StepPublished},
+			Held: []string{"drtm: after lock", "drtm: before XBEGIN", "drtm: after commit",
+				"drtm: before release", "drtm: fallback locked one", "drtm: finish"}},
+		Mutations: protocol.Mutations(Mutations()),
+		Holder: func(state uint64) (proto.NodeID, bool) {
+			return State(state).Owner(), State(state).Locked()
+		},
+		New: func(e *protocol.Env) (proto.Engine, error) {
+			cfg, err := ConfigOf(e)
+			if err != nil {
+				return nil, err
+			}
+			return protocol.Engine(New(cfg))
+		}}
+}
+
+// ConfigOf is the configuration of a worker's engine; programs that set more of it make their own
+// Protocol with it.
+func ConfigOf(e *protocol.Env) (Config, error) {
+	mutation, err := ParseMutation(e.Mutation)
+	if err != nil {
+		return Config{}, err
+	}
+	return Config{Node: e.Node, Index: e.Index, Worker: e.Worker, Port: e.Port,
+		Peers: e.Peers, Fibers: e.Fibers, Specs: e.Specs, Tables: e.Tables, Memory: e.Memory,
+		Cache: e.Cache, Placement: e.Placement, Clock: e.Clock, Delta: e.ClockError,
+		WorstDelta: e.WorstClockError, RoundTrip: e.RoundTrip,
+		Lease: e.Lease, LeaseReadOnly: e.LeaseReadOnly, Scope: e.Scope, Region: e.Region,
+		Simulated: e.Simulated, HolderLives: e.HolderLives, Recorder: e.Recorder,
+		RecorderClock: e.RecorderClock, Mutation: mutation}, nil
+}

@@ -1,0 +1,117 @@
+package proto
+
+import (
+	"strings"
+	"time"
+
+	"drtmd/htm"
+	"drtmd/verbs/fiber"
+)
+
+// Engine is a protocol as one worker runs it. What only some engines have is an interface of its own:
+// see Offer.
+type Engine interface {
+	Peeker
+	// Begin starts an attempt of the transaction that d declares, on a fiber of the engine's
+	// worker. attempt counts from 0; the engine may choose another way after some. The error
+	// is an Abort, or ErrUnknownTable, or of the transport. After an error nothing is held.
+	// The engine may reuse the Tx once it has ended.
+	Begin(f *fiber.Fiber, d *Decl, attempt int) (Tx, error)
+	// Stats of the engine; its worker's thread writes them.
+	Stats() *Stats
+	// Close frees what the engine has registered. Its worker is closed, or nothing of the engine is
+	// in flight. It may be called twice.
+	Close() error
+}
+
+// Tx is a Txn with its end. One of Commit, Rollback and Abort ends it, whatever they return;
+// then nothing of it is held.
+type Tx interface {
+	Txn
+	// Commit makes the writes take effect, all at one point in time. An Abort means that
+	// nothing happened; ErrUnknownOutcome that it cannot be told.
+	Commit() error
+	// Rollback ends the transaction without effect, and confirms that what it read was a
+	// valid view: nil, or an Abort.
+	Rollback() error
+	// Abort ends the attempt without effect, because of cause.
+	Abort(cause error)
+}
+
+// Offer is a set of interfaces that some engines have beside Engine. A protocol names those of its
+// engines, so that one which is lost by a change of a method's signature is noticed.
+type Offer uint8
+
+// Offers. The methods of their interfaces are called on the worker's thread, between two steps of its
+// fibers, or when the worker has stopped.
+const (
+	OfferDebts   Offer = 1 << iota // Debtor
+	OfferOrphans                   // OrphanLister
+	OfferRegions                   // RegionCounter
+	OfferLeases                    // Leaser
+	offerEnd
+)
+
+// Debtor is an engine that can be left with work at a peer which was out of reach: updates to write
+// and locks to give back.
+type Debtor interface {
+	// Finish does what is left to do at a peer, on a fiber of the engine's worker, after the peer
+	// was connected again. What fails is left over again.
+	Finish(f *fiber.Fiber, peer NodeID)
+	// Debts is how much is left to do, at all peers together.
+	Debts() int
+	// DebtsAt is how much is left to do at one peer.
+	DebtsAt(peer NodeID) int
+}
+
+// OrphanLister is an engine that can name its Orphans.
+type OrphanLister interface {
+	// Orphans appends what the engine knows of records that stay locked, own locks that are owed
+	// included.
+	Orphans(to []Orphan) []Orphan
+}
+
+// RegionCounter is an engine that runs regions of package htm in transactions.
+type RegionCounter interface {
+	// Regions are the statistics of all regions of the engine.
+	Regions() htm.Stats
+}
+
+// Leaser is an engine whose transactions take read leases.
+type Leaser interface {
+	// Leases are how long they last as a rule, in transactions that write and in read-only ones.
+	Leases() (lease, readOnly time.Duration)
+}
+
+// Offered are the interfaces that an engine has.
+func Offered(e Engine) (o Offer) {
+	if _, ok := e.(Debtor); ok {
+		o |= OfferDebts
+	}
+	if _, ok := e.(OrphanLister); ok {
+		o |= OfferOrphans
+	}
+	if _, ok := e.(RegionCounter); ok {
+		o |= OfferRegions
+	}
+	if _, ok := e.(Leaser); ok {
+		o |= OfferLeases
+	}
+	return o
+}
+
+// Has reports whether all of x are in the set.
+func (o Offer) Has(x Offer) bool { return o&x == x }
+
+func (o Offer) String() string {
+	var names []string
+	for x, n := Offer(1), 1; x < offerEnd; x, n = x<<1, n+1 {
+		if o.Has(x) {
+			names = append(names, name([]string{"?", "debts", "orphans", "regions", "leases"}, n))
+		}
+	}
+	if len(names) == 0 {
+		return "nothing"
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,21 @@
+package nocc
+
+import (
+	"drtmd/proto"
+	"drtmd/proto/protocol"
+)
+
+// chargePs is the CPU time of a transaction in the simulator: assumed, five cache misses of 50 ns.
+const chargePs = 250_000
+
+// Protocol describes the limit to compare with.
+func Protocol() protocol.Protocol {
+	return protocol.Protocol{Name: "nocc",
+		Doc:       "no concurrency control, on one thread: the limit to compare with",
+		Needs:     protocol.Needs{OneThread: true},
+		Unmutated: "it has no concurrency control: it runs on one thread",
+		New: func(e *protocol.Env) (proto.Engine, error) {
+			return New(Config{Specs: e.Specs, Tables: e.All, Placement: e.Placement, Region: e.Region,
+				Recorder: e.Recorder, Clock: e.RecorderClock, ChargePs: chargePs}), nil
+		}}
+}

@@ -1,0 +1,69 @@
+package protocol
+
+import (
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"drtmd/htm"
+	"drtmd/proto"
+	"drtmd/proto/history"
+	"drtmd/store"
+	"drtmd/store/remote"
+	"drtmd/verbs"
+	"drtmd/verbs/fiber"
+	"drtmd/verbs/rpc"
+)
+
+// Env is what an engine is made from: everything that one worker of one member has.
+type Env struct {
+	Node  proto.NodeID
+	Index int // of the worker on its member
+	// Worker runs the engine. Port is its RPC port; nil in a cluster of one.
+	Worker *fiber.Worker
+	Port   *rpc.Port
+	Peers  []proto.Peer // by node; that of the own node is the way back to itself
+	Fibers int          // that run transactions at the same time
+
+	Specs []proto.TableSpec // by id, from 1: table t is Specs[t-1]
+	// Tables are the own member's share, through this worker's Memory: table t is Tables[t-1].
+	Tables []*store.Table
+	// All are the tables of every node through this worker's thread, for protocols that are
+	// OneThread; nil otherwise.
+	All    [][]*store.Table
+	Memory *htm.Memory
+	MR     *verbs.MR
+	// Cache is the member's location cache of a peer's tables, shared by its workers.
+	Cache *remote.Cache
+
+	Placement proto.Placement
+	// Clock is the time since the cluster's epoch as this member knows it, for leases; its error
+	// is at most ClockError, or what its method Reading says if it has one. WorstClockError is the
+	// largest ClockError of all members. RoundTrip is what a READ of a peer takes, measured or
+	// modelled.
+	Clock           verbs.Clock
+	ClockError      time.Duration
+	WorstClockError time.Duration
+	RoundTrip       time.Duration
+	// HolderLives reports whether a member that holds a lock lives: a lock of one that does is never
+	// called orphaned. nil: that is unknown, and time alone decides. It is called on the worker's
+	// thread, and must neither wait nor allocate.
+	HolderLives func(owner proto.NodeID) bool
+	// Recorder takes the history; nil is off. Its times are read from RecorderClock.
+	Recorder      *history.Recorder
+	RecorderClock verbs.Clock
+
+	Scope verbs.AtomicScope
+	// Region is the template of the configuration of regions.
+	Region htm.Config
+	// Structure excludes the member's workers from each other while one of them changes buckets,
+	// where memory has no line words.
+	Structure *sync.Mutex
+	// Simulated: steps are to be shown to the simulator, and CPU time is charged.
+	Simulated bool
+	Life      uint32 // of the member on kept memory, from 0
+	Rand      *rand.Rand
+	Mutation  string // "" is none
+	// Lease and LeaseReadOnly as in Config.
+	Lease, LeaseReadOnly time.Duration
+}

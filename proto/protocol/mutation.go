@@ -1,0 +1,31 @@
+package protocol
+
+import "drtmd/proto"
+
+// Bug is a Mutation as the packages that have it describe it.
+type Bug interface {
+	String() string
+	Doc() string
+	Equivalent() string
+}
+
+// Mutations describes a protocol's own deliberate bugs.
+func Mutations[B Bug](bugs []B) []Mutation { return MutationsOf("", bugs) }
+
+// MutationsOf describes those of a layer below the protocols; "" is none.
+func MutationsOf[B Bug](layer string, bugs []B) (list []Mutation) {
+	for _, m := range bugs {
+		list = append(list, Mutation{Name: m.String(), Doc: m.Doc(), Of: layer,
+			Equivalent: m.Equivalent()})
+	}
+	return list
+}
+
+// Engine is what a New gave, as a proto.Engine: nil, and not one that holds a nil pointer, after an
+// error.
+func Engine[E proto.Engine](e E, err error) (proto.Engine, error) {
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
+}

@@ -1,0 +1,120 @@
+package protocol
+
+import (
+	"fmt"
+
+	"drtmd/proto"
+)
+
+// Protocol is a way to run transactions.
+type Protocol struct {
+	Name string
+	Doc  string // one line
+	// Family is the protocol of which this one is a variant: it has the same steps and mutations.
+	// "" is Name.
+	Family string
+	Needs
+	// MaxNodes is how many members the protocol can tell apart; 0 is as many as there may be.
+	MaxNodes int
+	// Leases: Config.Lease and Config.LeaseReadOnly mean something to it.
+	Leases bool
+	// Offers are the interfaces that its engines have beside proto.Engine; Make insists on them.
+	Offers proto.Offer
+	// Steps are what the simulator can strike at.
+	Steps Steps
+	// Mutations are its deliberate bugs; Unmutated says why there is none.
+	Mutations []Mutation
+	Unmutated string
+	// Holder reads a record's state word: whether it is locked, and by which node. nil: the protocol
+	// locks no records.
+	Holder func(state uint64) (owner proto.NodeID, locked bool)
+	// New makes the engine of a worker, on its thread, when all its peers are connected. No
+	// transaction begins anywhere before every engine was made. Call Make.
+	New func(e *Env) (proto.Engine, error)
+}
+
+// Needs is what a protocol cannot do without. A cluster that does not have it is refused in words.
+type Needs struct {
+	// Declared: a transaction names every record that it touches before it begins; an access that
+	// was not declared is refused with proto.ErrUndeclared.
+	Declared bool
+	// OneThread protocols run only where every worker is on one thread of one process.
+	OneThread bool
+	// LineWords: memory has a word beside each line, so that the device's atomics exclude the CPU's.
+	LineWords bool
+	// Replicas is the least number of copies of a record, the primary included; 0 is 1.
+	Replicas int
+	// Clocks: the nodes' clocks are compared, and their error is bounded (Env.ClockError).
+	Clocks bool
+	// Early protocols have New called before the peers are connected, where the cluster can: their
+	// engines answer from the beginning.
+	Early bool
+}
+
+// Steps are the marked steps (fiber.Fiber.Step) of a protocol's engines: All, and those of them that
+// the simulator's draws prefer.
+type Steps struct {
+	All []string
+	// Critical steps are those between the taking of a lock or lease and what relies on it: a worker
+	// that loses the processor there, for longer than a lease lasts, must do no harm.
+	Critical []string
+	// Fine steps are between two accesses that belong together, or where something is about to take
+	// effect.
+	Fine []string
+	// Held are those at which locks are held: an outage there leaves something to be done.
+	Held []string
+}
+
+// Mutation is a deliberate bug, for tests that show that checks find it: every safety step of a
+// protocol, and of the layers below, has one that leaves it out.
+type Mutation struct {
+	Name string
+	Doc  string // one line
+	Of   string // the layer below the protocol whose step it is; "": the protocol's own
+	// Equivalent says why no check can find it; "" is one that checks must find.
+	Equivalent string
+}
+
+func (m Mutation) String() string { return m.Name }
+
+func (p Protocol) String() string { return p.Name }
+
+// FamilyName is Family, or Name.
+func (p *Protocol) FamilyName() string {
+	if p.Family != "" {
+		return p.Family
+	}
+	return p.Name
+}
+
+// Make makes the engine of a worker.
+func (p *Protocol) Make(e *Env) (proto.Engine, error) {
+	engine, err := p.New(e)
+	if err != nil {
+		return nil, fmt.Errorf("protocol %s: %w", p.Name, err)
+	}
+	if has := proto.Offered(engine); has != p.Offers {
+		return nil, fmt.Errorf("protocol %s says that its engines offer %v, and this one offers %v", p.Name,
+			p.Offers, has)
+	}
+	return engine, nil
+}
+
+// CheckNodes is nil or a *TooManyNodesError.
+func (p *Protocol) CheckNodes(nodes int) error {
+	if p.MaxNodes > 0 && nodes > p.MaxNodes {
+		return &TooManyNodesError{Protocol: p.Name, Nodes: nodes, Most: p.MaxNodes}
+	}
+	return nil
+}
+
+// TooManyNodesError is a cluster with more members than its protocol can name.
+type TooManyNodesError struct {
+	Protocol    string
+	Nodes, Most int
+}
+
+func (e *TooManyNodesError) Error() string {
+	return fmt.Sprintf("%d nodes: protocol %s names at most %d in a record's lock; "+
+		"use fewer nodes with more workers", e.Nodes, e.Protocol, e.Most)
+}

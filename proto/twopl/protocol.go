@@ -1,0 +1,41 @@
+package twopl
+
+import (
+	"drtmd/proto"
+	"drtmd/proto/protocol"
+)
+
+// Protocol describes two-phase locking with all locks over verbs.
+func Protocol() protocol.Protocol {
+	return protocol.Protocol{Name: "twopl",
+		Doc:    "no-wait two-phase locking over verbs, local records by loopback (DrTM §7.3)",
+		Offers: proto.OfferDebts | proto.OfferOrphans,
+		Steps: protocol.Steps{All: Steps(), Held: []string{stepLocked, stepCommit, stepWritten,
+			stepCommitted, stepFinish}},
+		Mutations: protocol.Mutations(Mutations()),
+		Holder: func(state uint64) (proto.NodeID, bool) {
+			return lockWord(state).Node(), lockWord(state)&lockedBit != 0
+		},
+		New: func(e *protocol.Env) (proto.Engine, error) { return newEngine(e, false) }}
+}
+
+// LocalProtocol describes the variant that locks local records by the CPU.
+func LocalProtocol() protocol.Protocol {
+	p := Protocol()
+	p.Name, p.Family = "twopl-local", p.Name
+	p.Doc = "the same, but local records are locked by the CPU where the device allows it"
+	p.New = func(e *protocol.Env) (proto.Engine, error) { return newEngine(e, true) }
+	return p
+}
+
+func newEngine(e *protocol.Env, cpuLocks bool) (proto.Engine, error) {
+	mutation, err := ParseMutation(e.Mutation)
+	if err != nil {
+		return nil, err
+	}
+	return protocol.Engine(New(Config{Node: e.Node, Worker: uint32(e.Index), Fibers: e.Worker,
+		Port: e.Port, Peers: e.Peers, Tables: e.Specs, Local: e.Tables, Memory: e.Memory,
+		Cache: e.Cache, Placement: e.Placement, Region: e.Region, Scope: e.Scope,
+		CPULocks: cpuLocks, Structure: e.Structure, Life: e.Life, Recorder: e.Recorder,
+		Clock: e.RecorderClock, Time: e.Clock, HolderLives: e.HolderLives, Mutation: mutation}))
+}

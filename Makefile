@@ -20,8 +20,8 @@ SOAK_TIME ?= 5m
 # NATIVE=1 makes test-rxe use this machine's own rxe link instead of the virtual machine.
 NATIVE ?=
 
-.PHONY: help demo build test test-race test-rxe lint bench bench-redis bench-verbs conformance-diff
-.PHONY: bench-scaling test-browser verify-clone soak clean
+.PHONY: help demo build install uninstall test test-race test-rxe lint bench bench-redis bench-verbs
+.PHONY: conformance-diff bench-scaling test-browser verify-clone soak clean
 
 help: ## print this table
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile
@@ -34,9 +34,15 @@ build: ## build bin/drtmd
 	@$(BOOTSTRAP) build
 	$(GO) build -o bin/drtmd ./cmd/drtmd
 
-test: ## run every test that needs no virtual machine
-	@$(BOOTSTRAP) build
+install: build ## install drtmd, units, man pages and completions (PREFIX=/usr/local)
+	PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" scripts/install.sh
+
+uninstall: ## remove what make install has installed
+	PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" scripts/install.sh --remove
+
+test: build ## run every test that needs no virtual machine (about 7 minutes on 2 cores)
 	scripts/lib/packages_selftest.sh
+	scripts/lib/install_selftest.sh
 	$(GO) test -count=1 ./...
 
 test-race: ## run the tests under the race detector

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
+
+	"drtmd/cmd/drtmd/internal/report"
 )
 
 // app is what the commands share.
@@ -99,11 +101,13 @@ Exit codes: 0 done, 1 failed, 2 wrong command line, 3 a check failed (bench, che
 	f := c.PersistentFlags()
 	f.StringVar(&a.logFormat, "log-format", "console", strings.Join(logFormats, " or "))
 	f.StringVar(&a.logLevel, "log-level", "info", "debug, info, warn or error")
+	c.Version = report.ThisBuild().String()
+	c.SetVersionTemplate("{{.Version}}\n")
 	c.SetFlagErrorFunc(flagError)
 	c.CompletionOptions.HiddenDefaultCmd = true
 	c.AddCommand(a.benchCommand(), a.certsCommand(), a.checkCommand(), a.configCommand(),
 		a.devicesCommand(), a.downCommand(), a.drainCommand(), a.etcdCommand(),
-		a.logCommand(), a.perfCommand(),
+		a.logCommand(), a.manualCommand(), a.perfCommand(),
 		a.reportCommand(), a.serveCommand(), a.simCommand(), a.statusCommand(), a.upCommand(),
 		a.versionCommand())
 	return c

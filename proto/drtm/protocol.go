@@ -1,8 +1,12 @@
 package drtm
 
 import (
+	"math"
+	"time"
+
 	"drtmd/htm"
 	"drtmd/proto"
+	"drtmd/proto/option"
 	"drtmd/proto/protocol"
 )
 
@@ -11,7 +15,7 @@ func Protocol() protocol.Protocol {
 	return protocol.Protocol{Name: "drtm",
 		Doc:      "DrTM: leases and locks over verbs between nodes, emulated HTM within one",
 		Needs:    protocol.Needs{Declared: true, Clocks: true, Early: true},
-		MaxNodes: MaxNodes, Leases: true,
+		MaxNodes: MaxNodes, Options: options(),
 		Offers: proto.OfferDebts | proto.OfferOrphans | proto.OfferRegions | proto.OfferLeases,
 		Steps: protocol.Steps{All: Steps(),
 			Critical: []string{"drtm: confirmed before XEND", "drtm: before XBEGIN",
@@ -33,6 +37,34 @@ func Protocol() protocol.Protocol {
 		}}
 }
 
+// Names of the options.
+const (
+	optLease         = "lease"
+	optLeaseReadOnly = "lease-read-only"
+	optRegionAborts  = "region-aborts"
+	optAttempts      = "fallback-after"
+	optLockWait      = "lock-wait"
+)
+
+func options() option.List {
+	lease := func(name, doc, usual string, value time.Duration) option.Option {
+		return option.Duration(name, 0, time.Microsecond, math.MaxInt64, doc).Because(
+			"leases are counted in microseconds").ChosenBy(
+			usual+", more where a round trip is long or clocks differ", value)
+	}
+	return option.List{
+		lease(optLease, "`TIME` that a read lease lasts", "0.4ms", DefaultLease),
+		lease(optLeaseReadOnly, "`TIME` that a lease of a read-only transaction lasts", "1ms",
+			DefaultLeaseReadOnly),
+		option.Int(optRegionAborts, DefaultRegionAborts, 1, math.MaxInt, "`N` regions of a transaction "+
+			"that abort, until its next attempt takes the fallback handler"),
+		option.Int(optAttempts, DefaultAttempts, 1, math.MaxInt, "`N` attempts of a transaction, until "+
+			"the next one takes the fallback handler"),
+		option.Duration(optLockWait, DefaultLockWait, time.Microsecond, math.MaxInt64,
+			"`TIME` that the fallback handler waits for one lock"),
+		protocol.OrphanAfter()}
+}
+
 // ConfigOf is the configuration of a worker's engine; programs that set more of it make their own
 // Protocol with it.
 func ConfigOf(e *protocol.Env) (Config, error) {
@@ -44,7 +76,10 @@ func ConfigOf(e *protocol.Env) (Config, error) {
 		Peers: e.Peers, Fibers: e.Fibers, Specs: e.Specs, Tables: e.Tables, Memory: e.Memory,
 		Cache: e.Cache, Placement: e.Placement, Clock: e.Clock, Delta: e.ClockError,
 		WorstDelta: e.WorstClockError, RoundTrip: e.RoundTrip,
-		Lease: e.Lease, LeaseReadOnly: e.LeaseReadOnly, Scope: e.Scope, Region: e.Region,
+		Lease: e.Options.Duration(optLease), LeaseReadOnly: e.Options.Duration(optLeaseReadOnly),
+		RegionAborts: e.Options.Int(optRegionAborts), Attempts: e.Options.Int(optAttempts),
+		LockWait: e.Options.Duration(optLockWait), OrphanAfter: e.Options.Duration(protocol.OptOrphanAfter),
+		Scope: e.Scope, Region: e.Region,
 		Simulated: e.Simulated, HolderLives: e.HolderLives, Recorder: e.Recorder,
 		RecorderClock: e.RecorderClock, Mutation: mutation}, nil
 }

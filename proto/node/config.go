@@ -9,6 +9,7 @@ import (
 
 	"drtmd/htm"
 	"drtmd/proto"
+	"drtmd/proto/option"
 	"drtmd/proto/workload"
 	"drtmd/store/layout"
 	"drtmd/verbs"
@@ -34,11 +35,12 @@ type Config struct {
 	RPC rpc.Config
 	// Keep are the times of the keepers, which connect members again within a run.
 	Keep KeepTimes
-	// Lease and LeaseReadOnly are how long read leases last, where the protocol has them; 0 is its
-	// own choice.
-	Lease, LeaseReadOnly time.Duration
+	// Options of the protocol, by name; the others have their defaults.
+	Options option.Settings
 	// Mutation switches a deliberate bug of the protocol, or of the keepers, on; "" is none.
 	Mutation string
+
+	options option.Values // by Complete
 }
 
 // Recording says where histories go.
@@ -102,6 +104,10 @@ func (c *Config) Complete() error {
 		func(m Mutation) bool { return m.Name == c.Mutation }) {
 		return &UnknownError{What: "mutation of " + c.Protocol.Name, Name: c.Mutation,
 			Known: proto.Names(c.Protocol.Mutations)}
+	}
+	var err error
+	if c.options, err = c.Protocol.Options.Values(c.Options); err != nil {
+		return fmt.Errorf("protocol %s: %w", c.Protocol.Name, err)
 	}
 	return c.checkTables()
 }

@@ -168,7 +168,7 @@ func (m *Member) newWorker(i int) (*Worker, error) {
 		ClockError: m.cfg.ClockError, WorstClockError: m.cfg.ClockError,
 		RecorderClock: m.cfg.RecorderClock,
 		Scope:         m.cfg.Context.Attr().Atomic, Mutation: w.lacks.protocol,
-		Lease: c.Lease, LeaseReadOnly: c.LeaseReadOnly,
+		Options:   c.options,
 		Simulated: m.cfg.Simulated, Life: m.cfg.Life,
 		Region:    htm.Config{Geometry: c.Geometry, Spins: m.spins(), Mutation: w.lacks.htm},
 		Structure: &m.structure,

@@ -13,6 +13,7 @@ import (
 	"drtmd/proto"
 	"drtmd/proto/check"
 	"drtmd/proto/node"
+	"drtmd/proto/option"
 	"drtmd/proto/workload"
 	"drtmd/proto/workload/micro"
 	"drtmd/proto/workload/smallbank"
@@ -270,8 +271,13 @@ func (p countingProvider) Open(name string) (*verbs.Context, error) {
 // TestEngineThatCannotBeMadeIsNil: a typed nil would look like an engine, and be closed.
 func TestEngineThatCannotBeMadeIsNil(t *testing.T) {
 	for _, name := range []string{"drtm", "twopl"} {
-		env := &node.Env{Index: 1 << 20, Peers: make([]node.Peer, 1<<20)}
-		e, err := protocol(t, name).New(env)
+		p := protocol(t, name)
+		options, err := p.Options.Values(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		env := &node.Env{Index: 1 << 20, Peers: make([]node.Peer, 1<<20), Options: options}
+		e, err := p.Make(env)
 		if err == nil || e != nil {
 			t.Errorf("%s: engine %v, error %v", name, e, err)
 		}
@@ -300,7 +306,8 @@ func TestLeasesAndHistoryCountWithTheSameClockError(t *testing.T) {
 				cfg.Part = &node.Part{Members: []proto.NodeID{0}, Clock: verbs.NewMonotonicClock(),
 					ClockError: outside, Connected: func() error { return nil },
 					Exchange: func(own []node.Descriptor) ([]node.Descriptor, error) { return own, nil }}
-				cfg.Lease, cfg.LeaseReadOnly = 10*outside, 10*outside
+				lease := (10 * outside).String()
+				cfg.Options = option.Settings{"lease": lease, "lease-read-only": lease}
 			}
 			c, err := node.NewLocal(ctx, cfg)
 			if err != nil {

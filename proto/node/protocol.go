@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"drtmd/proto"
+	"drtmd/proto/option"
 	"drtmd/proto/protocol"
 )
 
@@ -39,6 +40,16 @@ func FindProtocol(name string) (Protocol, error) {
 		return list[i], nil
 	}
 	return Protocol{}, &UnknownError{What: "protocol", Name: name, Known: proto.Names(list)}
+}
+
+// Options are those of all protocols; an option that several have stands once. The error is a bug of
+// one of them.
+func Options() ([]option.Shared, error) {
+	var owners []option.Owner
+	for _, p := range Protocols() {
+		owners = append(owners, option.Owner{Name: p.Name, Options: p.Options})
+	}
+	return option.Union(owners)
 }
 
 // DefaultProtocol is the one that runs where none is named: the first of the list.

@@ -8,6 +8,7 @@ import (
 	"drtmd/htm"
 	"drtmd/proto"
 	"drtmd/proto/history"
+	"drtmd/proto/option"
 	"drtmd/store"
 	"drtmd/store/remote"
 	"drtmd/verbs"
@@ -64,6 +65,6 @@ type Env struct {
 	Life      uint32 // of the member on kept memory, from 0
 	Rand      *rand.Rand
 	Mutation  string // "" is none
-	// Lease and LeaseReadOnly as in Config.
-	Lease, LeaseReadOnly time.Duration
+	// Options are the values of Protocol.Options.
+	Options option.Values
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"drtmd/proto"
+	"drtmd/proto/option"
 )
 
 // Protocol is a way to run transactions.
@@ -16,8 +17,8 @@ type Protocol struct {
 	Needs
 	// MaxNodes is how many members the protocol can tell apart; 0 is as many as there may be.
 	MaxNodes int
-	// Leases: Config.Lease and Config.LeaseReadOnly mean something to it.
-	Leases bool
+	// Options of its engines; Env.Options has their values.
+	Options option.List
 	// Offers are the interfaces that its engines have beside proto.Engine; Make insists on them.
 	Offers proto.Offer
 	// Steps are what the simulator can strike at.

@@ -2,14 +2,16 @@ package twopl
 
 import (
 	"drtmd/proto"
+	"drtmd/proto/option"
 	"drtmd/proto/protocol"
 )
 
 // Protocol describes two-phase locking with all locks over verbs.
 func Protocol() protocol.Protocol {
 	return protocol.Protocol{Name: "twopl",
-		Doc:    "no-wait two-phase locking over verbs, local records by loopback (DrTM §7.3)",
-		Offers: proto.OfferDebts | proto.OfferOrphans,
+		Doc:     "no-wait two-phase locking over verbs, local records by loopback (DrTM §7.3)",
+		Options: option.List{protocol.OrphanAfter()},
+		Offers:  proto.OfferDebts | proto.OfferOrphans,
 		Steps: protocol.Steps{All: Steps(), Held: []string{stepLocked, stepCommit, stepWritten,
 			stepCommitted, stepFinish}},
 		Mutations: protocol.Mutations(Mutations()),
@@ -37,5 +39,6 @@ func newEngine(e *protocol.Env, cpuLocks bool) (proto.Engine, error) {
 		Port: e.Port, Peers: e.Peers, Tables: e.Specs, Local: e.Tables, Memory: e.Memory,
 		Cache: e.Cache, Placement: e.Placement, Region: e.Region, Scope: e.Scope,
 		CPULocks: cpuLocks, Structure: e.Structure, Life: e.Life, Recorder: e.Recorder,
-		Clock: e.RecorderClock, Time: e.Clock, HolderLives: e.HolderLives, Mutation: mutation}))
+		Clock: e.RecorderClock, Time: e.Clock, HolderLives: e.HolderLives,
+		OrphanAfter: e.Options.Duration(protocol.OptOrphanAfter), Mutation: mutation}))
 }

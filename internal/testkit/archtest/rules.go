@@ -26,6 +26,7 @@ var layers = []layer{
 	{"proto/txset", 82}, {"proto/check", 82},
 	{"proto/history", 80}, {"proto/member", 80},
 	{"proto", 70},
+	{"proto/option", 65},
 	{"store", 60},
 	{"htm", 55},
 	{"verbs/scenario", 54},

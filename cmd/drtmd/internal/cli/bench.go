@@ -9,7 +9,10 @@ import (
 
 	"drtmd/cmd/drtmd/internal/report"
 	"drtmd/cmd/drtmd/internal/transport"
+	"drtmd/cmd/drtmd/internal/workloads"
+	"drtmd/internal/invariant"
 	"drtmd/proto/node"
+	"drtmd/proto/option"
 	"drtmd/verbs/sim"
 )
 
@@ -72,7 +75,7 @@ const joinFlag = "join"
 // benchFlags are the flags as given.
 type benchFlags struct {
 	workload, protocol, mutation            string
-	lease, leaseReadOnly                    time.Duration
+	options                                 option.Settings // of the protocol
 	nodes, threads, workers, fibers         int
 	processes, join                         int
 	duration, warmup                        time.Duration
@@ -114,8 +117,8 @@ func (a *app) benchCommand() *cobra.Command {
 
 func (p *benchFlags) register(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&p.workload, "workload", "smallbank", "`NAME`, see --list")
-	f.StringVar(&p.protocol, "protocol", defaultProtocol(), "`NAME`, see --list")
+	f.StringVar(&p.workload, "workload", workloads.DefaultName(), "`NAME`, see --list")
+	f.StringVar(&p.protocol, "protocol", node.DefaultProtocol().Name, "`NAME`, see --list")
 	f.IntVar(&p.nodes, "nodes", 3, "`N` machines of the cluster")
 	f.IntVar(&p.threads, "threads", 0, "`N` OS threads of each process; default: 2, or as many "+
 		"as there are workers")
@@ -137,10 +140,7 @@ func (p *benchFlags) register(c *cobra.Command) {
 		"-1: of none; default 64, in the simulator 1")
 	f.IntVar(&p.yieldEvery, "yield-every", 0, "`N` transactions until a fiber lets others run; "+
 		"default 16")
-	f.DurationVar(&p.lease, "lease", 0, "`TIME` that a read lease lasts (drtm); default 0.4ms, more "+
-		"where a round trip is long or clocks differ")
-	f.DurationVar(&p.leaseReadOnly, "lease-read-only", 0, "`TIME` that one of a read-only "+
-		"transaction lasts (drtm); default 1ms, more where a round trip is long or clocks differ")
+	option.Register(f, protocolOptions())
 	f.BoolVar(&p.check, "check", false, "record the run and prove it strictly serializable")
 	f.Uint64Var(&p.checkMemory, "check-memory", 0, checkMemoryUsage)
 	f.StringVar(&p.history, "history", "", "save what was recorded to `FILE`")
@@ -158,15 +158,11 @@ func (p *benchFlags) register(c *cobra.Command) {
 	_ = f.MarkHidden(joinFlag) // it exists
 }
 
-// defaultProtocol is the project's main one.
-func defaultProtocol() string {
-	list := node.Protocols()
-	for _, p := range list {
-		if p.Name == "drtm" {
-			return p.Name
-		}
-	}
-	return list[0].Name
+// protocolOptions are those of all protocols.
+func protocolOptions() []option.Shared {
+	all, err := node.Options()
+	invariant.Assert(err == nil, "two protocols describe an option differently")
+	return all
 }
 
 // benchList names what there is.

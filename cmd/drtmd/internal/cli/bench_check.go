@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"drtmd/cmd/drtmd/internal/control"
 	"drtmd/cmd/drtmd/internal/transport"
 	"drtmd/cmd/drtmd/internal/workloads"
 	"drtmd/proto/node"
+	"drtmd/proto/option"
 	"drtmd/proto/workload"
 	"drtmd/verbs"
 	"drtmd/verbs/sim"
@@ -85,6 +87,9 @@ func (p *benchFlags) checked(c *cobra.Command) (*benchRun, error) {
 	}
 	if err := r.protocol.CheckNodes(p.nodes); err != nil {
 		return nil, usagef("", "%v", err)
+	}
+	if err := r.checkOptions(c.Flags()); err != nil {
+		return nil, err
 	}
 	r.workload, r.settings, err = workloads.New(p.workload, p.nodes, p.settings())
 	if err != nil {
@@ -205,20 +210,23 @@ func (r *benchRun) checkTimes(given func(string) bool) error {
 	case p.yieldEvery < 0:
 		return usagef("", "--yield-every %d is negative", p.yieldEvery)
 	}
-	return r.checkLeases(given)
+	return nil
 }
 
-// checkLeases refuses lengths that are none, and those of a protocol without leases.
-func (r *benchRun) checkLeases(given func(string) bool) error {
+// checkOptions takes those of the protocol, and refuses those of others and values out of bounds.
+func (r *benchRun) checkOptions(f *pflag.FlagSet) error {
 	p := r.flags
-	for flag, d := range map[string]time.Duration{"lease": p.lease,
-		"lease-read-only": p.leaseReadOnly} {
-		switch {
-		case given(flag) && d < time.Microsecond:
-			return usagef("leases are counted in microseconds", "--%s %s is less than 1us", flag, d)
-		case given(flag) && !r.protocol.Leases:
-			return usagef("leave --"+flag+" out", "protocol %s has no leases", p.protocol)
+	all := protocolOptions()
+	p.options = option.Given(f, all)
+	for i := range all {
+		o := &all[i]
+		if _, given := p.options[o.Name]; given && !slices.Contains(o.Owners, p.protocol) {
+			return usagef("it is one of protocol "+strings.Join(o.Owners, ", "), "protocol %s has no --%s",
+				p.protocol, o.Name)
 		}
+	}
+	if _, err := r.protocol.Options.Values(p.options); err != nil {
+		return usagef("", "--%v", err)
 	}
 	return nil
 }

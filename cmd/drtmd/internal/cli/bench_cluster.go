@@ -24,7 +24,7 @@ func (r *benchRun) plan() *load.Plan {
 	p := r.flags
 	return &load.Plan{Workload: p.workload, Settings: p.settings(), Protocol: p.protocol,
 		Mutation: p.mutation, Nodes: p.nodes, Workers: p.workers, Threads: p.threads, Fibers: p.fibers,
-		Lease: p.lease, LeaseReadOnly: p.leaseReadOnly, Seed: p.seed, Warmup: p.warmup,
+		ProtocolOptions: p.options, Seed: p.seed, Warmup: p.warmup,
 		Duration: p.duration, SampleEvery: p.sampleEvery, YieldEvery: p.yieldEvery,
 		Record: r.recorded()}
 }

@@ -133,7 +133,7 @@ func (r *benchRun) openPart(ctx context.Context, part *node.Part) (*node.Cluster
 	p := r.flags
 	cfg := node.Config{Protocol: r.protocol, Workload: r.workload, Nodes: p.nodes,
 		Workers: p.workers, Fibers: p.fibers, Seed: p.seed, Mutation: p.mutation,
-		Lease: p.lease, LeaseReadOnly: p.leaseReadOnly}
+		Options: p.options}
 	if r.recorded() {
 		cfg.Record = &node.Recording{SpillDir: r.spillDir(),
 			MemoryBytes: recordBytes / int64(p.nodes*p.workers)}

@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"drtmd/cmd/drtmd/internal/bench"
-	"drtmd/cmd/drtmd/internal/config"
 	"drtmd/cmd/drtmd/internal/spelling"
 	"drtmd/cmd/drtmd/internal/transport"
+	"drtmd/proto/option"
 )
 
 // Exit codes.
@@ -95,7 +95,7 @@ func flagError(c *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	if errors.As(err, &invalid) {
 		f, text := invalid.GetFlag(), invalid.GetValue()
-		if f.Value.Type() == "duration" && config.IsTime(text) {
+		if f.Value.Type() == "duration" && option.IsTime(text) {
 			return tooLong(f.Name, text)
 		}
 		if takes := valueKind(f.Value.Type()); takes != "" {

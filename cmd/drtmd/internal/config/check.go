@@ -16,6 +16,7 @@ import (
 	"drtmd/cmd/drtmd/internal/workloads"
 	"drtmd/proto/member/etcdmember"
 	"drtmd/proto/node"
+	"drtmd/proto/option"
 )
 
 // Default is the configuration that nothing else is said of.
@@ -27,7 +28,7 @@ func Default() Config {
 		Admin:     Admin{Listen: "127.0.0.1:7441"},
 		Cluster:   Cluster{Name: "drtmd", EtcdListen: "127.0.0.1:0", Lease: 5 * time.Second},
 		Transport: Transport{Provider: transport.Default, GIDIndex: -1},
-		Data: Data{Workload: "smallbank", Protocol: "drtm", Accounts: workloads.Default().Accounts,
+		Data: Data{Workload: workloads.DefaultName(), Protocol: node.DefaultProtocol().Name, Accounts: workloads.Default().Accounts,
 			Workers: 1, Fibers: 16, Cache: 16 << 20},
 		Log: Log{Level: "info", Format: "auto"},
 	}
@@ -155,6 +156,8 @@ func (c *Config) checkData(bad func(path, format string, args ...any), with func
 		bad("data.protocol", "%v", err)
 	case p.OneThread:
 		bad("data.protocol", "protocol %s runs in one process only", p.Name)
+	default:
+		c.checkOptions(p, bad, with)
 	}
 	within("data.workers", c.Data.Workers, 1, 64)
 	if n := c.Data.Threads; n < 0 || n > c.Data.Workers {
@@ -174,6 +177,31 @@ func (c *Config) checkData(bad func(path, format string, args ...any), with func
 	case "auto", "console", "json":
 	default:
 		bad("log.format", "expected auto, console or json, not %q", c.Log.Format)
+	}
+}
+
+// checkOptions looks at those that were given.
+func (c *Config) checkOptions(p node.Protocol, bad func(path, format string, args ...any),
+	with func(paths ...string)) {
+	for _, k := range Keys() {
+		if k.option == nil {
+			continue
+		}
+		text, given := c.Data.Options[k.option.Name]
+		if !given {
+			continue
+		}
+		o, ok := p.Options.Find(k.option.Name)
+		if !ok {
+			bad(k.Path, "protocol %s has no such option; it is one of %s", p.Name,
+				strings.Join(k.option.Owners, ", "))
+			with("data.protocol")
+			continue
+		}
+		var wrong *option.Error
+		if _, err := o.Parse(text); errors.As(err, &wrong) {
+			bad(k.Path, "%s", wrong.Why)
+		}
 	}
 }
 

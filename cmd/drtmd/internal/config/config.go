@@ -5,10 +5,14 @@
 // drtmd config --example where the default says little. A key's name in the environment is its path
 // in capitals with underscores, DRTMD_CONTROL_LISTEN; its flag is the path with dashes,
 // --control-listen, and short is another one for what is typed often. Sizes (Bytes) and times have
-// units.
+// units. The options that protocols describe (package option) are keys of the section data.
 package config
 
-import "time"
+import (
+	"time"
+
+	"drtmd/proto/option"
+)
 
 // Config of a node. The zero value is of no use: Load and Default give one.
 type Config struct {
@@ -77,6 +81,8 @@ type Data struct {
 	Threads  int    `yaml:"threads" doc:"OS threads that the workers run on; 0: one each, at most one per CPU"`
 	Fibers   int    `yaml:"fibers" doc:"transactions at the same time per worker"`
 	Cache    Bytes  `yaml:"cache" doc:"location cache"`
+	// Options of the protocol that were given, by name. Each is a key of this section.
+	Options option.Settings
 }
 
 // Log is the log on standard error.
@@ -86,4 +92,4 @@ type Log struct {
 }
 
 // Bytes is a size; in files and on the command line with a unit, as 64MiB.
-type Bytes uint64
+type Bytes = option.Bytes

@@ -3,6 +3,7 @@ package config_test
 import (
 	"errors"
 	"flag"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,6 +15,7 @@ import (
 
 	"drtmd/cmd/drtmd/internal/config"
 	"drtmd/cmd/drtmd/internal/control"
+	"drtmd/proto/option"
 )
 
 var update = flag.Bool("update", false, "write docs/configuration.md anew")
@@ -153,6 +155,11 @@ func TestWrongFilesAreRefusedWithLineAndWhatWasExpected(t *testing.T) {
 		{"two etcds", "cluster:\n  etcd: [http://a:1]\n  etcd_listen: 127.0.0.1:2379\n",
 			[]string{"cluster.etcd_listen", ":3", "leave one of them out"}},
 		{"accounts", "data:\n  accounts: -1\n", []string{"data.accounts", ":2", "-1 accounts per node"}},
+		{"an option's bounds", "data:\n  lease: 0s\n", []string{"data.lease", ":2", "expected 1µs or more, not 0s",
+			"counted in microseconds"}},
+		{"an option's type", "data:\n  lease: 5\n", []string{":2: data.lease: expected a time", `not "5"`}},
+		{"another's option", "data:\n  lease: 1ms\n  protocol: twopl\n",
+			[]string{"data.lease", ":2", "protocol twopl has no such option; it is one of drtm"}},
 		{"all at once", "x: 1\ndata:\n  workers: 65\n  fibers: many\n  accounts: -1\ncluster:\n  lease: 1s\n",
 			[]string{`unknown section "x"`, ":3): expected 1 to 64", ":4: data.fibers: expected a whole",
 				":5): smallbank: -1 accounts", ":7): expected whole seconds"}},
@@ -172,6 +179,30 @@ func TestWrongFilesAreRefusedWithLineAndWhatWasExpected(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestOptionsOfProtocolsAreKeys: in files, variables and flags.
+func TestOptionsOfProtocolsAreKeys(t *testing.T) {
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	config.RegisterFlags(f)
+	if err := f.Parse([]string{"--data-lock-wait=3ms"}); err != nil {
+		t.Fatal(err)
+	}
+	before := config.Default()
+	c, src, err := config.Load(write(t, "data:\n  lease: 1500us\n"), f, []string{"DRTMD_DATA_FALLBACK_AFTER=7"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := option.Settings{"lease": "1.5ms", "fallback-after": "7", "lock-wait": "3ms"}
+	if !maps.Equal(c.Data.Options, want) || len(before.Data.Options) != 0 {
+		t.Errorf("options %v, want %v; the default's are %v", c.Data.Options, want, before.Data.Options)
+	}
+	for path, from := range map[string]string{"data.fallback_after": "DRTMD_DATA_FALLBACK_AFTER",
+		"data.lock_wait": "--data-lock-wait", "data.orphan_after": "default"} {
+		if src[path] != from {
+			t.Errorf("%s comes from %q, want %q", path, src[path], from)
+		}
 	}
 }
 

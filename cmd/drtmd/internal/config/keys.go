@@ -1,12 +1,16 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"drtmd/internal/invariant"
+	"drtmd/proto/node"
+	"drtmd/proto/option"
 )
 
 // Key is one setting.
@@ -15,7 +19,11 @@ type Key struct {
 	Doc     string
 	Example string // of the file; "" is the default
 	Short   string // another name of the flag; "" is none
-	value   func(c *Config) reflect.Value
+
+	get func(c *Config) any // of the Go type that the key has
+	set func(c *Config, v any)
+	// option is that of a protocol, if the key stands for one. A default that is chosen later is 0.
+	option *option.Shared
 }
 
 // Env is the name in the environment.
@@ -47,22 +55,67 @@ func Keys() []Key {
 		section := t.Field(i)
 		for j := range section.Type.NumField() {
 			f := section.Type.Field(j)
+			field := func(c *Config) reflect.Value { return reflect.ValueOf(c).Elem().Field(i).Field(j) }
+			if field(&Config{}).Type() == reflect.TypeFor[option.Settings]() {
+				all = append(all, optionKeys(section.Tag.Get("yaml"))...)
+				continue
+			}
 			all = append(all, Key{
 				Path: section.Tag.Get("yaml") + "." + f.Tag.Get("yaml"),
 				Doc:  f.Tag.Get("doc"), Example: f.Tag.Get("example"),
 				Short: f.Tag.Get("short"),
-				value: func(c *Config) reflect.Value {
-					return reflect.ValueOf(c).Elem().Field(i).Field(j)
-				}})
+				get:   func(c *Config) any { return field(c).Interface() },
+				set:   func(c *Config, v any) { field(c).Set(reflect.ValueOf(v)) }})
 		}
 	}
 	return all
 }
 
+// optionKeys are those of the options that protocols have.
+func optionKeys(section string) (all []Key) {
+	shared, err := node.Options()
+	invariant.Assert(err == nil, "two protocols describe an option differently")
+	for i := range shared {
+		o := &shared[i]
+		k := Key{Path: section + "." + o.Key(), Doc: plain(o.Doc) + " (" + strings.Join(o.Owners, ", ") + ")", option: o,
+			get: func(c *Config) any {
+				if text, ok := c.Data.Options[o.Name]; ok {
+					if v, err := o.Decode(text); err == nil {
+						return v
+					}
+				}
+				return o.Default
+			},
+			set: func(c *Config, v any) {
+				c.Data.Options = c.Data.Options.Clone() // a Config is copied
+				c.Data.Options[o.Name] = option.Text(v)
+			}}
+		if o.Chosen != "" {
+			k.Example = o.Example()
+		}
+		all = append(all, k)
+	}
+	return all
+}
+
+// plain is a line of help without the quotes around the word that stands for the value, which is in
+// capitals there.
+func plain(doc string) string {
+	before, rest, ok := strings.Cut(doc, "`")
+	word, after, ok2 := strings.Cut(rest, "`")
+	if !ok || !ok2 {
+		return doc
+	}
+	if len(word) > 1 {
+		word = strings.ToLower(word)
+	}
+	return before + word + after
+}
+
 // Typed is the value of c as JSON has it: a string, a number, a bool or a list of strings. unit is that
 // of a number, "s" or "bytes"; "" has none.
 func (k Key) Typed(c *Config) (value any, unit string) {
-	switch v := k.value(c).Interface().(type) {
+	switch v := k.get(c).(type) {
 	case time.Duration:
 		return v.Seconds(), "s"
 	case Bytes:
@@ -77,9 +130,14 @@ func (k Key) Typed(c *Config) (value any, unit string) {
 	}
 }
 
-// Get is the value of c as a file would have it, with its unit.
+// Get is the value of c as a file would have it, with its unit; "" for a default that is chosen later.
 func (k Key) Get(c *Config) string {
-	switch v := k.value(c).Interface().(type) {
+	if o := k.option; o != nil && o.Chosen != "" {
+		if _, given := c.Data.Options[o.Name]; !given {
+			return ""
+		}
+	}
+	switch v := k.get(c).(type) {
 	case []string:
 		return strings.Join(v, ",")
 	case time.Duration:
@@ -87,25 +145,33 @@ func (k Key) Get(c *Config) string {
 	case Bytes:
 		return v.String()
 	default:
-		return fmt.Sprint(v)
+		return option.Text(v)
 	}
+}
+
+// defaultDoc is what help says of the default; "" is nothing.
+func (k Key) defaultDoc(d *Config) string {
+	if k.option != nil {
+		return k.option.DefaultDoc()
+	}
+	return k.Get(d)
 }
 
 // Type says what the key takes.
 func (k Key) Type() string {
-	switch k.value(&Config{}).Interface().(type) {
+	switch k.get(&Config{}).(type) {
 	case []string:
 		return "list"
 	case time.Duration:
-		return "time, such as 2s or 500ms"
+		return option.TypeDuration.String()
 	case Bytes:
-		return "size, such as 64MiB"
+		return option.TypeBytes.String()
 	case int:
-		return "whole number"
+		return option.TypeInt.String()
 	case float64:
-		return "number"
+		return option.TypeFloat.String()
 	case bool:
-		return "true or false"
+		return option.TypeBool.String()
 	default:
 		return "text"
 	}
@@ -113,9 +179,23 @@ func (k Key) Type() string {
 
 // Set parses text into the key of c.
 func (k Key) Set(c *Config, text string) error {
-	v := k.value(c)
-	fail := func() error { return fmt.Errorf("expected a %s, not %q", k.Type(), text) }
-	switch v.Interface().(type) {
+	if o := k.option; o != nil {
+		v, err := o.Decode(text)
+		if wrong := (*option.Error)(nil); errors.As(err, &wrong) {
+			return errors.New(wrong.Why) // the caller names the key
+		}
+		k.set(c, v)
+		return nil
+	}
+	v, err := k.parse(text)
+	if err == nil {
+		k.set(c, v)
+	}
+	return err
+}
+
+func (k Key) parse(text string) (v any, err error) {
+	switch k.get(&Config{}).(type) {
 	case []string:
 		var list []string
 		for _, x := range strings.Split(text, ",") {
@@ -123,82 +203,22 @@ func (k Key) Set(c *Config, text string) error {
 				list = append(list, x)
 			}
 		}
-		v.Set(reflect.ValueOf(list))
+		return list, nil
 	case time.Duration:
-		d, err := time.ParseDuration(text)
-		if err != nil && IsTime(text) {
-			return fmt.Errorf("%s is too long", text)
-		}
-		if err != nil {
-			return fail()
-		}
-		v.SetInt(int64(d))
+		return option.ParseDuration(text)
 	case Bytes:
-		b, err := ParseBytes(text)
-		if err != nil {
-			return err
-		}
-		v.SetUint(uint64(b))
+		return option.ParseBytes(text)
 	case int:
-		n, err := strconv.Atoi(text)
-		if err != nil {
-			return fail()
-		}
-		v.SetInt(int64(n))
+		v, err = strconv.Atoi(text)
 	case float64:
-		x, err := strconv.ParseFloat(text, 64)
-		if err != nil {
-			return fail()
-		}
-		v.SetFloat(x)
+		v, err = strconv.ParseFloat(text, 64)
 	case bool:
-		b, err := strconv.ParseBool(text)
-		if err != nil {
-			return fail()
-		}
-		v.SetBool(b)
+		v, err = strconv.ParseBool(text)
 	default:
-		v.SetString(text)
+		return text, nil
 	}
-	return nil
-}
-
-// timeSyntax is what time.ParseDuration takes, but for the length.
-var timeSyntax = regexp.MustCompile(`^[-+]?((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h))+$`)
-
-// IsTime reports whether text is a time with its unit, of whatever length: one that
-// time.ParseDuration refuses all the same is longer than 292 years.
-func IsTime(text string) bool { return timeSyntax.MatchString(text) }
-
-// units of sizes, the larger ones first.
-var units = []struct {
-	name  string
-	bytes uint64
-}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3},
-	{"B", 1}}
-
-// ParseBytes reads a size with its unit: B, KiB, MiB, GiB, kB, MB, GB.
-func ParseBytes(text string) (Bytes, error) {
-	for _, u := range units {
-		if number, ok := strings.CutSuffix(text, u.name); ok {
-			x, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-			if err != nil || x < 0 || x*float64(u.bytes) > 1<<62 {
-				break
-			}
-			return Bytes(x * float64(u.bytes)), nil
-		}
+	if err != nil {
+		return nil, fmt.Errorf("expected a %s, not %q", k.Type(), text)
 	}
-	if _, err := strconv.ParseFloat(text, 64); err == nil {
-		return 0, fmt.Errorf("expected a size with its unit, as 64MiB, not the bare number %q", text)
-	}
-	return 0, fmt.Errorf("expected a size, such as 64MiB (B, KiB, MiB, GiB, kB, MB, GB), not %q", text)
-}
-
-func (b Bytes) String() string {
-	for _, u := range units {
-		if uint64(b) >= u.bytes && uint64(b)%u.bytes == 0 {
-			return fmt.Sprintf("%d%s", uint64(b)/u.bytes, u.name)
-		}
-	}
-	return fmt.Sprintf("%dB", uint64(b))
+	return v, nil
 }

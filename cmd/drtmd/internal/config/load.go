@@ -193,7 +193,7 @@ func (l *loader) field(name, path string, key, v *yaml.Node) {
 		return
 	}
 	text := v.Value
-	_, list := k.value(l.c).Interface().([]string)
+	_, list := k.get(l.c).([]string)
 	switch {
 	case v.Kind == yaml.AliasNode:
 		l.fail(at(name, v), "%s: aliases are not taken", path)
@@ -293,12 +293,12 @@ func RegisterFlags(f *pflag.FlagSet) {
 	d := Default()
 	for _, k := range Keys() {
 		for i, name := range k.flagNames() {
-			doc := k.Doc + defaultNote(k.Get(&d))
+			doc := k.Doc + defaultNote(k.defaultDoc(&d))
 			if i > 0 {
 				doc = "same as --" + k.Flag()
 			}
 			flag := f.VarPF(&flagValue{kind: k.Type()}, name, "", doc)
-			if _, ok := k.value(&d).Interface().(bool); ok {
+			if _, ok := k.get(&d).(bool); ok {
 				flag.NoOptDefVal = "true"
 			}
 		}

@@ -36,7 +36,7 @@ func (k Key) sample(d *Config) string {
 		return k.Example
 	}
 	text := k.Get(d)
-	if _, list := k.value(d).Interface().([]string); list {
+	if _, list := k.get(d).([]string); list {
 		return "[" + text + "]"
 	}
 	if text == "" || text == "off" {
@@ -99,7 +99,9 @@ commands ask, ` + "`DRTMD_REQUIRE`" + ` is for tests.
 		}
 		fmt.Fprintf(&b, "\n### %s\n\n%s\n\n", k.Path, sentence(k.Doc))
 		fmt.Fprintf(&b, "- Type: %s\n", k.Type())
-		if text := k.Get(&d); text != "" {
+		if text := k.Get(&d); text == "" && k.option != nil {
+			fmt.Fprintf(&b, "- Default: %s\n", k.option.Chosen)
+		} else if text != "" {
 			fmt.Fprintf(&b, "- Default: `%s`\n", text)
 		} else {
 			b.WriteString("- Default: empty\n")

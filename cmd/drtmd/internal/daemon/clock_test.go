@@ -12,6 +12,7 @@ import (
 	"drtmd/cmd/drtmd/internal/status"
 	"drtmd/proto"
 	"drtmd/proto/node"
+	"drtmd/proto/option"
 	"drtmd/verbs"
 )
 
@@ -96,9 +97,9 @@ func TestMachinesWithClocksOfTheirOwnServe(t *testing.T) {
 		c := w.nodes[1].self().Clock
 		return c != nil && c.DriftError > 0 && c.Age > 0 && c.Age < 60
 	}, func() any { return w.nodes[1].self().Clock })
-	for _, lease := range []time.Duration{0, 50 * time.Millisecond} {
+	for _, lease := range []option.Settings{nil, {"lease": "50ms"}} {
 		p := bench(300 * time.Millisecond)
-		p.Settings.Distributed, p.Lease = 0.5, lease
+		p.Settings.Distributed, p.ProtocolOptions = 0.5, lease
 		o := w.nodes[1].mustRun(p)
 		if o.result.Sum.Outcomes(proto.Committed) == 0 {
 			t.Errorf("lease %v: nothing committed, %d lease waits", lease, o.result.Sum.Engine.LeaseWaits)
@@ -106,7 +107,7 @@ func TestMachinesWithClocksOfTheirOwnServe(t *testing.T) {
 		w.settled(w.nodes...)
 	}
 	p := bench(300 * time.Millisecond)
-	p.Lease = 2 * time.Microsecond
+	p.ProtocolOptions = option.Settings{"lease": "2us"}
 	o := w.nodes[0].run(t.Context(), p, nil)
 	if o.err != nil || o.done == nil || !strings.Contains(o.done.Error, "make it longer than ") ||
 		!strings.Contains(o.done.Error, "or leave it out") {

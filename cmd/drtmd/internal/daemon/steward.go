@@ -290,6 +290,6 @@ func (d *Daemon) servingPlan(nodes int) *load.Plan {
 	p := load.DefaultPlan()
 	p.Workload, p.Protocol, p.Workers, p.Fibers, p.Nodes = c.Workload, c.Protocol, c.Workers, c.Fibers,
 		nodes
-	p.Settings.Accounts = c.Accounts
+	p.Settings.Accounts, p.ProtocolOptions = c.Accounts, c.Options
 	return p
 }

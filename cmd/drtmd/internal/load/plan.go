@@ -7,34 +7,34 @@ import (
 
 	"drtmd/cmd/drtmd/internal/workloads"
 	"drtmd/proto/node"
+	"drtmd/proto/option"
 	"drtmd/proto/workload"
 )
 
 // Plan is what the members of a cluster are asked to hold, and to run: all of it that they must
 // have in common.
 type Plan struct {
-	Workload      string             `json:"workload"`
-	Settings      workloads.Settings `json:"settings"`
-	Protocol      string             `json:"protocol"`
-	Mutation      string             `json:"mutation,omitempty"`
-	Nodes         int                `json:"nodes"` // members of the cluster
-	Workers       int                `json:"workers"`
-	Threads       int                `json:"threads"` // OS threads of each member; 0: its own choice
-	Fibers        int                `json:"fibers"`
-	Lease         time.Duration      `json:"lease_ns,omitempty"`
-	LeaseReadOnly time.Duration      `json:"lease_read_only_ns,omitempty"`
-	Seed          uint64             `json:"seed"`
-	Warmup        time.Duration      `json:"warmup_ns"`
-	Duration      time.Duration      `json:"duration_ns"`
-	SampleEvery   int                `json:"sample_every"`
-	YieldEvery    int                `json:"yield_every"`
-	Record        bool               `json:"record"`
+	Workload        string             `json:"workload"`
+	Settings        workloads.Settings `json:"settings"`
+	Protocol        string             `json:"protocol"`
+	Mutation        string             `json:"mutation,omitempty"`
+	Nodes           int                `json:"nodes"` // members of the cluster
+	Workers         int                `json:"workers"`
+	Threads         int                `json:"threads"` // OS threads of each member; 0: its own choice
+	Fibers          int                `json:"fibers"`
+	ProtocolOptions option.Settings    `json:"protocol_options,omitempty"`
+	Seed            uint64             `json:"seed"`
+	Warmup          time.Duration      `json:"warmup_ns"`
+	Duration        time.Duration      `json:"duration_ns"`
+	SampleEvery     int                `json:"sample_every"`
+	YieldEvery      int                `json:"yield_every"`
+	Record          bool               `json:"record"`
 }
 
-// DefaultPlan is a plan of SmallBank on DrTM, for one node.
+// DefaultPlan is a plan of the default workload on the default protocol, for one node.
 func DefaultPlan() *Plan {
-	return &Plan{Workload: "smallbank", Settings: workloads.Default(), Protocol: "drtm", Nodes: 1,
-		Workers: 1, Fibers: 16, Seed: 1, Warmup: 2 * time.Second, Duration: 10 * time.Second,
+	return &Plan{Workload: workloads.DefaultName(), Settings: workloads.Default(),
+		Protocol: node.DefaultProtocol().Name, Nodes: 1, Workers: 1, Fibers: 16, Seed: 1, Warmup: 2 * time.Second, Duration: 10 * time.Second,
 		SampleEvery: 64}
 }
 
@@ -50,8 +50,7 @@ func (p *Plan) Make() (node.Config, error) {
 		return node.Config{}, err
 	}
 	c := node.Config{Protocol: protocol, Workload: w, Nodes: p.Nodes, Workers: p.Workers,
-		Fibers: p.Fibers, Seed: p.Seed, Mutation: p.Mutation, Lease: p.Lease,
-		LeaseReadOnly: p.LeaseReadOnly}
+		Fibers: p.Fibers, Seed: p.Seed, Mutation: p.Mutation, Options: p.ProtocolOptions}
 	return c, c.Complete()
 }
 

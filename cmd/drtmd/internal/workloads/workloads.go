@@ -48,6 +48,9 @@ func Kinds() []Kind {
 	}
 }
 
+// DefaultName is the workload that runs where none is named: the first of the list.
+func DefaultName() string { return Kinds()[0].Name }
+
 // UnknownError is a workload that there is none of.
 type UnknownError struct{ Name string }
 

@@ -10,13 +10,14 @@ type ledger struct {
 	slots  []entry
 	mask   uint32
 	posted uint32 // requests so far; wraps
-	done   uint32 // completions so far, kept for receives, which complete in order; wraps
+	done   uint32 // those that are known to be done; kept for receives and for sends of RC; wraps
 }
 
 type entry struct {
 	token  uint64
 	pieces uint32
 	access verbs.Access // what the pieces are used for
+	mark   uint64       // of an atomic: what its buffer holds until the result comes; 0: no mark
 	sge    [verbs.MaxSGE]verbs.SGE
 }
 
@@ -37,8 +38,18 @@ func (l *ledger) slot() *entry {
 	return e
 }
 
-// next is the request that completes next, of a queue that completes in order.
+// next is the request that completes next.
 func (l *ledger) next() *entry { return &l.slots[l.done&l.mask] }
+
+// upTo counts the requests that are not done, up to that of a token; 0 if there is none.
+func (l *ledger) upTo(token uint64) int {
+	for i := l.done; i != l.posted; i++ {
+		if l.slots[i&l.mask].token == token {
+			return int(i - l.done + 1)
+		}
+	}
+	return 0
+}
 
 // find gives the request of a token, or nil. For the one failure that a queue pair has.
 func (l *ledger) find(token uint64) *entry {
@@ -52,7 +63,7 @@ func (l *ledger) find(token uint64) *entry {
 
 // set notes what a request uses. On the path of every post, so it copies what there is, only.
 func (e *entry) set(token uint64, sge []verbs.SGE, access verbs.Access) {
-	e.token, e.pieces, e.access = token, uint32(len(sge)), access
+	e.token, e.pieces, e.access, e.mark = token, uint32(len(sge)), access, 0
 	copy(e.sge[:], sge)
 }
 

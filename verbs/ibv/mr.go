@@ -90,7 +90,7 @@ func (p *pd) register(b []byte, size int, access verbs.Access) (*mr, error) {
 	}
 	if s := p.dev.rxe; s != nil {
 		addr := uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b))))
-		s.addRegion(m.LKey(), region{pd: p, addr: addr, size: uint64(size), access: access})
+		s.addRegion(m.LKey(), region{pd: p, addr: addr, bytes: m.bytes, access: access})
 	}
 	return m, nil
 }

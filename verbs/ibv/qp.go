@@ -27,6 +27,7 @@ type qp struct {
 	failing        atomic.Bool
 	sendCQ, recvCQ *cq
 	sent           ledger // guarded by the lock of sendCQ
+	lost           bool   // the result of an atomic: see missing; guarded by the lock of sendCQ
 	received       ledger // guarded by the lock of recvCQ
 
 	mu     sync.Mutex // serializes transitions and Close

@@ -6,6 +6,9 @@ package ibv
 import "C"
 
 import (
+	"encoding/binary"
+	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -40,9 +43,10 @@ type softRoCE struct {
 }
 
 type region struct {
-	pd         *pd
-	addr, size uint64
-	access     verbs.Access
+	pd     *pd
+	addr   uint64
+	bytes  []byte
+	access verbs.Access
 }
 
 func newSoftRoCE() *softRoCE {
@@ -98,20 +102,48 @@ func (s *softRoCE) covers(p *pd, g verbs.SGE, access verbs.Access) bool {
 	if g.Length == 0 {
 		return true
 	}
-	r, ok := s.regions[g.LKey]
-	return ok && r.pd == p && r.access&access == access && g.Addr >= r.addr &&
-		uint64(g.Length) <= r.size && g.Addr-r.addr <= r.size-uint64(g.Length)
+	_, ok := s.piece(p, g, access)
+	return ok
 }
 
-// correct goes through what was polled: it counts receives, and finds what rxe's LOC_QP_OP_ERR
-// stands for. Caller holds the lock of the CQ, which guards only the ledgers of queues that
-// report here.
-func (q *cq) correct(wcs []verbs.WC) {
-	for i := range wcs {
+// piece is the memory of a piece that the requests of a domain may use so. Caller holds mu.
+func (s *softRoCE) piece(p *pd, g verbs.SGE, access verbs.Access) ([]byte, bool) {
+	r, ok := s.regions[g.LKey]
+	size, length := uint64(len(r.bytes)), uint64(g.Length)
+	if !ok || r.pd != p || r.access&access != access || g.Addr < r.addr || length > size ||
+		g.Addr-r.addr > size-length {
+		return nil, false
+	}
+	at := g.Addr - r.addr
+	return r.bytes[at : at+length], true
+}
+
+// poll is Poll with what the driver got wrong put right.
+func (q *cq) poll(wcs []verbs.WC) (int, error) {
+	n := q.takeLate(wcs)
+	var err error
+	if n < len(wcs) {
+		var got int
+		got, err = q.take(wcs[n:])
+		n += got
+	}
+	return q.correct(wcs, n), err
+}
+
+// takeLate moves completions that are late to wcs.
+func (q *cq) takeLate(wcs []verbs.WC) int {
+	n := copy(wcs, q.late)
+	q.late = slices.Delete(q.late, 0, n)
+	return n
+}
+
+// correct goes through the n completions that were polled into wcs and says how many they are then:
+// it counts receives, finds what rxe's LOC_QP_OP_ERR stands for, and adds the failure of atomics whose
+// result is missing (see missing). What has no room in wcs then comes late, and here once more. Caller
+// holds the lock of the CQ, which guards only the ledgers of queues that report here.
+func (q *cq) correct(wcs []verbs.WC, n int) int {
+	for i := 0; i < n; i++ {
 		wc := &wcs[i]
-		if wc.Status == verbs.WCSuccess && wc.Op == 0 {
-			continue // a send
-		}
 		p := q.seen.find(q.rxe, wc.QPN)
 		if p == nil {
 			continue // closed in the meantime; the layer drops its completions
@@ -125,14 +157,77 @@ func (q *cq) correct(wcs []verbs.WC) {
 				continue
 			}
 		}
-		if p.sendCQ == q && wc.Status == verbs.WCLocQPOpErr {
+		if p.sendCQ != q {
+			continue
+		}
+		if wc.Status == verbs.WCLocQPOpErr {
 			other := verbs.WCLocQPOpErr
 			if p.cfg.Type == verbs.RC {
 				other = verbs.WCRetryExcErr // no route: the interface is down
 			}
 			wc.Status = q.rxe.blame(p, p.sent.find(wc.ID), other)
 		}
+		if p.cfg.Type != verbs.RC {
+			continue
+		}
+		switch e := p.missing(wc); {
+		case e != nil && e.token == wc.ID:
+			wc.Status = verbs.WCRetryExcErr
+		case e != nil: // it was not signaled, and is the first that fails
+			failed := verbs.WC{ID: e.token, Status: verbs.WCRetryExcErr, QPN: wc.QPN}
+			wc.Status = verbs.WCWRFlushErr
+			if n == len(wcs) {
+				q.late = slices.Insert(q.late, 0, wcs[n-1])
+			} else {
+				n++
+			}
+			copy(wcs[i+1:n], wcs[i:])
+			wcs[i] = failed
+			i++
+		case p.lost && wc.Status == verbs.WCSuccess:
+			wc.Status = verbs.WCWRFlushErr
+		}
 	}
+	return n
+}
+
+// missing takes a completion of a send queue, and gives the first atomic that it says is done and
+// whose result has not come: the mark that noteSends has left is there still. rxe completes one so
+// whose answer was lost together with that to a WRITE before it. The WRITE is sent again, and its
+// second answer acknowledges all that was executed since, the atomic too, without its result. Nobody
+// can tell then what the atomic has found, so that it has failed, and the queue pair with it.
+func (q *qp) missing(wc *verbs.WC) (first *entry) {
+	for range q.sent.upTo(wc.ID) {
+		e := q.sent.next()
+		q.sent.done++
+		succeeded := e.token != wc.ID || wc.Status == verbs.WCSuccess
+		if e.mark != 0 && succeeded && !q.lost && q.dev.rxe.marked(q.pd, e) {
+			first, q.lost = e, true
+		}
+	}
+	return first
+}
+
+// mark puts a word into the buffer of an atomic that it will hardly find, and gives it; 0 if the
+// buffer is not the domain's to write.
+func (s *softRoCE) mark(p *pd, g verbs.SGE) uint64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	b, ok := s.piece(p, g, verbs.AccessLocalWrite)
+	if !ok || len(b) != 8 {
+		return 0
+	}
+	mark := rand.Uint64() | 1
+	binary.NativeEndian.PutUint64(b, mark)
+	return mark
+}
+
+// marked reports whether the mark is in the buffer of an atomic.
+func (s *softRoCE) marked(p *pd, e *entry) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	b, ok := s.piece(p, e.sge[0], verbs.AccessLocalWrite)
+	return ok && binary.NativeEndian.Uint64(b) == e.mark
 }
 
 // blame is LOC_PROT_ERR if a piece of the request is not what a region allows, else the other
@@ -162,7 +257,11 @@ func (q *qp) noteSends(wrs []verbs.WR) {
 		case wr.Op == verbs.OpRead || wr.Op.IsAtomic():
 			access = verbs.AccessLocalWrite
 		}
-		q.sent.slot().set(wr.Token, sge, access)
+		e := q.sent.slot()
+		e.set(wr.Token, sge, access)
+		if wr.Op.IsAtomic() {
+			e.mark = q.dev.rxe.mark(q.pd, sge[0])
+		}
 	}
 }
 

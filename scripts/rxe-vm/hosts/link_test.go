@@ -57,6 +57,11 @@ const (
 // connect makes an end and connects it with its peer's.
 func connect(t *testing.T, node int) *half {
 	t.Helper()
+	return connectWith(t, node, verbs.ConnectAttr{})
+}
+
+func connectWith(t *testing.T, node int, a verbs.ConnectAttr) *half {
+	t.Helper()
 	c, err := ibv.New().Open("")
 	must(t, err)
 	h := &half{t: t}
@@ -71,7 +76,7 @@ func connect(t *testing.T, node int) *half {
 	h.qp, err = h.pd.CreateQP(verbs.QPConfig{Type: verbs.RC, SendCQ: h.cq, RecvCQ: h.cq,
 		SendDepth: queueDepth, RecvDepth: queueDepth, Access: verbs.AccessAll})
 	must(t, err)
-	h.meet(node)
+	h.meet(node, a)
 	t.Cleanup(func() {
 		must(t, h.qp.Close())
 		must(t, c.Close())
@@ -80,7 +85,7 @@ func connect(t *testing.T, node int) *half {
 }
 
 // meet connects the two ends: node 1 listens, node 2 tries until it does.
-func (h *half) meet(node int) {
+func (h *half) meet(node int, a verbs.ConnectAttr) {
 	conn := h.dial(node)
 	h.t.Cleanup(func() { conn.Close() })
 	must(h.t, conn.SetDeadline(time.Now().Add(4*patience)))
@@ -91,7 +96,7 @@ func (h *half) meet(node int) {
 	must(h.t, h.dec.Decode(&h.remote))
 	var peer verbs.Endpoint
 	must(h.t, peer.UnmarshalBinary(h.remote.Endpoint))
-	must(h.t, h.qp.Connect(&peer, verbs.ConnectAttr{}))
+	must(h.t, h.qp.Connect(&peer, a))
 	h.barrier("connected")
 }
 
@@ -136,6 +141,11 @@ func (h *half) do(wr verbs.WR, local, length, remote int) error {
 	if _, err := h.qp.PostSend([]verbs.WR{wr}); err != nil {
 		return err
 	}
+	return h.completion()
+}
+
+// completion waits for the next one, and gives its error.
+func (h *half) completion() error {
 	var wcs [1]verbs.WC
 	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Microsecond) {
 		n, err := h.cq.Poll(wcs[:])
@@ -146,7 +156,7 @@ func (h *half) do(wr verbs.WR, local, length, remote int) error {
 			return wcs[0].Err()
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("%v did not complete within %s", wr.Op, patience)
+			return fmt.Errorf("no completion within %s", patience)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # With 1 % and then 10 % of all packets lost in both directions of the link between two hosts,
-# every READ, WRITE, CAS and FAA still gives the right result, and the kernel did drop packets.
+# every READ, WRITE, CAS and FAA still gives the right result, and the kernel did drop packets. An atomic
+# whose answer alone was lost gives its result or fails.
 # nodes: 2
 # tests: ./scripts/rxe-vm/hosts
 # timeout: 240
@@ -22,6 +23,8 @@ lossy() {
   tc qdisc del dev "$NETDEV" root
 }
 
+check "lost_answers_of_atomics_are_noticed" \
+  test_passes hosts.test TestLostAnswerOfAnAtomic -test.timeout 100s
 lossy 1
 lossy 10
 story_ends

@@ -42,9 +42,9 @@ func FindProtocol(name string) (Protocol, error) {
 	return Protocol{}, &UnknownError{What: "protocol", Name: name, Known: proto.Names(list)}
 }
 
-// Options are those of all protocols; an option that several have stands once. The error is a bug of
+// ProtocolOptions are those of all protocols; an option that several have stands once. The error is a bug of
 // one of them.
-func Options() ([]option.Shared, error) {
+func ProtocolOptions() ([]option.Shared, error) {
 	var owners []option.Owner
 	for _, p := range Protocols() {
 		owners = append(owners, option.Owner{Name: p.Name, Options: p.Options})

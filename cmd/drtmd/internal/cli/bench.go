@@ -160,7 +160,7 @@ func (p *benchFlags) register(c *cobra.Command) {
 
 // protocolOptions are those of all protocols.
 func protocolOptions() []option.Shared {
-	all, err := node.Options()
+	all, err := node.ProtocolOptions()
 	invariant.Assert(err == nil, "two protocols describe an option differently")
 	return all
 }

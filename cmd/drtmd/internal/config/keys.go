@@ -73,7 +73,7 @@ func Keys() []Key {
 
 // optionKeys are those of the options that protocols have.
 func optionKeys(section string) (all []Key) {
-	shared, err := node.Options()
+	shared, err := node.ProtocolOptions()
 	invariant.Assert(err == nil, "two protocols describe an option differently")
 	for i := range shared {
 		o := &shared[i]

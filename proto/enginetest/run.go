@@ -35,6 +35,8 @@ var cases = []testCase{
 	{name: "held records", run: heldRecords, concurrent: true},
 	{name: "a peek is of one moment", run: peeks, concurrent: true},
 	{name: "a cancelled transaction leaves nothing", run: cancelled, simulated: true},
+	{name: "an unlock that nobody has heard of is done", run: unlockedUnheard, simulated: true},
+	{name: "a lock that was stolen is a bug", run: stolenLock, simulated: true},
 	{name: "the same seed is the same run", run: repeats, simulated: true},
 	{name: "stories", run: stories, simulated: true, concurrent: true},
 }

@@ -1,0 +1,123 @@
+package enginetest
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"drtmd/proto"
+	"drtmd/proto/node"
+	"drtmd/store/layout"
+	"drtmd/verbs/fiber"
+)
+
+// unlockedUnheard has the way between two nodes break at many moments of a transaction's end. Its
+// unlocks may be executed though their completions are errors: then they are done, and nobody's
+// violation; or they are owed, and done when the nodes are connected again.
+func unlockedUnheard(t *testing.T, e env) {
+	if e.protocol.OneThread {
+		return // it has no locks
+	}
+	c := e.start(t)
+	k, want := keyOn(0, 1), uint64(initial)
+	owed, executed := 0, 0
+	for offset := time.Duration(0); offset < 12*time.Microsecond; offset += 50 * time.Nanosecond {
+		ended, unknown, linked := false, false, 0
+		err := c.Start("case", 2, func(f *fiber.Fiber, w *node.Worker, i int) error {
+			switch {
+			case w.Node == 1 && i == 0:
+				err := attempt(f, w.Engine, declare(writing(small, k)), 0, func(tx proto.Txn) error {
+					return tx.Write(small, k, value(small, want+1))
+				})
+				if n := w.Engine.(proto.Debtor).DebtsAt(0); n > 0 {
+					owed++
+					if err := f.Sleep(20 * time.Microsecond); err != nil { // what is on its way arrives
+						return err
+					}
+					if !c.record(small, k).locked {
+						executed++
+					}
+				}
+				ended = true
+				switch unknown = errors.Is(err, proto.ErrUnknownOutcome); {
+				case err == nil:
+					want++
+				case !unknown && proto.AbortReason(err) != proto.ReasonUnreachable:
+					return err
+				}
+			case w.Node == 1:
+				if err := f.Sleep(offset); err != nil {
+					return err
+				}
+				if err := w.BreakLink(0); err != nil {
+					return err
+				}
+			}
+			if i > 0 {
+				return nil
+			}
+			peer := 1 - w.Node
+			for is, tries := false, 0; linked < 2; tries++ {
+				if ended && w.Mend(f, peer) && !is {
+					is = true
+					linked++
+				}
+				w.Pay(f, peer)
+				if tries == 10_000 {
+					return fmt.Errorf("node %d: not connected again", w.Node)
+				}
+				if err := f.Sleep(20 * time.Microsecond); err != nil {
+					return err
+				}
+			}
+			w.Pay(f, peer)
+			return nil
+		}).Wait(t.Context())
+		if err != nil {
+			t.Fatalf("broken after %v: %v", offset, err)
+		}
+		r := c.record(small, k)
+		v, _ := number(r.value)
+		if unknown && v == want+1 {
+			want++
+		}
+		if r.locked || v != want {
+			t.Fatalf("broken after %v: %d, %s, want %d", offset, v, r, want)
+		}
+	}
+	t.Logf("%d times something was owed, %d times it was done already", owed, executed)
+	if executed == 0 || executed == owed {
+		t.Error("want unlocks that were executed unheard, and others that were not")
+	}
+	c.verify()
+}
+
+// stolenLock takes a lock from its holder behind its back: that is no outage but a bug, and stops the
+// node.
+func stolenLock(t *testing.T, e env) {
+	if e.protocol.OneThread {
+		return // it has no locks
+	}
+	c := e.start(t)
+	k := keyOn(0, 1)
+	err := c.Start("case", 1, func(f *fiber.Fiber, w *node.Worker, _ int) error {
+		if w.Node != 1 {
+			return nil
+		}
+		return attempt(f, w.Engine, declare(writing(small, k)), 0, func(proto.Txn) error {
+			tab := c.Members[0].Workers[0].Tables[small-1]
+			off, _ := tab.Find(uint64(k))
+			if !c.record(small, k).locked {
+				return errors.New("the record is not locked")
+			}
+			binary.LittleEndian.PutUint64(tab.Memory().Bytes[off+layout.StateOffset:], 0)
+			return errors.New("enough")
+		})
+	}).Wait(t.Context())
+	if !strings.Contains(fmt.Sprint(err), "invariant violated") {
+		t.Errorf("ended with %v, want the violation", err)
+	}
+}

@@ -36,9 +36,27 @@ func (c *checker) run() error {
 	return err
 }
 
-// decide looks for a cycle, and for a place for every absence. Choices that are forced by the
-// edges before them prove as much as those; after a guess a violation proves nothing.
+// decide looks for an order. Where a guess has led to a violation it guesses once more in another way:
+// that absences are those of a reader's end, as they are with a protocol that confirms them there.
 func (c *checker) decide() error {
+	before := c.result
+	if err := c.tryPlaces(); err != nil || c.result.Verdict != Undecided {
+		return err
+	}
+	first := c.result
+	c.result, c.late = before, true
+	c.choices, c.recount, c.guessed = nil, nil, false
+	c.admit()
+	err := c.tryPlaces()
+	if err == nil && c.result.Verdict == Undecided {
+		c.result = first
+	}
+	return err
+}
+
+// tryPlaces looks for a cycle, and for a place for every absence. Choices that are forced by the
+// edges before them prove as much as those; after a guess a violation proves nothing.
+func (c *checker) tryPlaces() error {
 	c.result.Verdict = Undecided
 	for attempt := range attempts {
 		if attempt == 0 || len(c.recount) > 0 {

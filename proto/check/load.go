@@ -87,6 +87,7 @@ type checker struct {
 	choices    []choice // by read
 	recount    []uint32 // unknown transactions that count because of a choice, until observe
 	guessed    bool     // a choice or a writer was guessed: a violation may not be one
+	late       bool     // absences are guessed late
 
 	graph
 	result Result

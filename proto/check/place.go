@@ -73,7 +73,8 @@ func (l *timeline) stateAt(position uint32) int {
 }
 
 // settle narrows down what each stray can have seen by the edges that there are, and adds
-// choices: all that are the only ones left, or guesses for some reads if there are none. For a read
+// choices: all that are the only ones left, or guesses for some reads if there are none: the nearest
+// in the order, or the last. For a read
 // that has none left a choice is added that shows the contradiction.
 func (c *checker) settle(found []stray) {
 	w := &walk{graph: &c.graph, seen: make([]uint32, c.nodeCount())}
@@ -94,6 +95,8 @@ func (c *checker) settle(found []stray) {
 			return
 		case p.first == p.last:
 			forced = append(forced, l.choice(read, p.first))
+		case c.late:
+			guesses = append(guesses, l.guess(read, reader, p.last))
 		default:
 			guesses = append(guesses, l.guess(read, reader, nearest))
 		}

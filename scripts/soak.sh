@@ -43,8 +43,9 @@ repeat() {
 scenarios() {
   scripts/go build -o bin/drtmd ./cmd/drtmd
   local name
-  for name in smallbank micro races views leases reuse crashes smallbank-twopl smallbank-twopl-local \
-    micro-twopl micro-twopl-local crashes-twopl followed-clocks; do
+  for name in smallbank micro races views leases reuse crashes breaks removals smallbank-twopl \
+    smallbank-twopl-local micro-twopl micro-twopl-local crashes-twopl breaks-twopl removals-twopl \
+    followed-clocks; do
     say "seeds 1..$1 of $name"
     bin/drtmd sim --scenario "$name" --seeds "1..$1"
   done

@@ -59,6 +59,14 @@ func Join(a, b *Member, i int) ([]Retired, error) {
 	return old, nil
 }
 
+// Introduce has worker i of a know b, which does not know this life of a yet: as a member that has just
+// come knows the others. On the worker's thread.
+func Introduce(a, b *Member, i int) {
+	there := b.describeTables()
+	a.Workers[i].reach(&there)
+	a.Workers[i].meet(b.ID, b.Port(i))
+}
+
 // to is the queue pair to a member, from the one at which a member's queue pair to here ends.
 // They are one, but for the loopback.
 func (w *Worker) to(m *Member) *fiber.Conn { return w.conns[m.ID] }

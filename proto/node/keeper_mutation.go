@@ -7,6 +7,9 @@ type keeperMutation uint8
 const (
 	noReconnection keeperMutation = iota + 1
 	noPayment
+	anyLife
+	fenceForgotten
+	oldWayOpen
 	keeperMutationEnd
 )
 
@@ -16,6 +19,11 @@ var keeperMutations = [keeperMutationEnd]Mutation{
 		Doc: "broken queue pairs between living members are not made anew"},
 	noPayment: {Name: "no-payment",
 		Doc: "what is owed to a peer that was out of reach is not paid when it is connected again"},
+	anyLife: {Name: "any-life",
+		Doc: "a new life of a peer is connected before the two have met"},
+	fenceForgotten: {Name: "fence-forgotten", Doc: "a member that was removed is connected again"},
+	oldWayOpen: {Name: "old-way-open",
+		Doc: "the broken queue pair of a peer is not ended before a new one takes its place"},
 }
 
 // withKeeper adds the keeper's mutations to those of a protocol.

@@ -126,7 +126,7 @@ func (w *Worker) keep(f *fiber.Fiber) error {
 // alone. After a failure it waits before it tries again, longer each time.
 func (w *Worker) Mend(f *fiber.Fiber, peer proto.NodeID) bool {
 	k := &w.keeper
-	if w.Fenced(peer) || f.Now() < k.next[peer] {
+	if k.fenced(peer) || f.Now() < k.next[peer] {
 		return false
 	}
 	if err := k.mend(f, peer); err != nil {
@@ -233,12 +233,17 @@ func (k *keeper) caller(req []byte) (proto.NodeID, error) {
 	w := k.w
 	switch {
 	case int(n) >= len(w.addresses) || n == w.Node || worker != w.Index || !w.met(n) ||
-		le.Uint64(req[8:]) != w.addresses[n].Incarnation:
+		le.Uint64(req[8:]) != w.addresses[n].Incarnation && k.lacks != anyLife:
 		return 0, fmt.Errorf("node %d worker %d is no peer of worker %d", n, worker, w.Index)
-	case w.Fenced(n):
+	case k.fenced(n):
 		return 0, errFenced
 	}
 	return n, nil
+}
+
+// fenced reports whether a peer was removed.
+func (k *keeper) fenced(peer proto.NodeID) bool {
+	return k.w.Fenced(peer) && k.lacks != fenceForgotten
 }
 
 // reconnect makes a queue pair to a peer in place of the broken one.
@@ -305,11 +310,11 @@ func (k *keeper) answer(req, resp []byte) (int, error) {
 func (w *Worker) take(peer proto.NodeID, near *fiber.Conn, far verbs.Endpoint) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.fenced[peer].Load() {
+	if w.keeper.fenced(peer) {
 		return errFenced
 	}
 	old := w.conns[peer]
-	if old != nil {
+	if old != nil && w.keeper.lacks != oldWayOpen {
 		if err := old.QP().ToError(); err != nil {
 			return err
 		}
@@ -330,6 +335,9 @@ func (w *Worker) rejoinSelf(f *fiber.Fiber) error {
 	for _, old := range []*fiber.Conn{w.conns[w.Node], w.loop} { // nothing of it may still take effect
 		if old == nil {
 			continue
+		}
+		if w.keeper.lacks == oldWayOpen {
+			break
 		}
 		if err := old.QP().ToError(); err != nil {
 			return err
@@ -380,7 +388,14 @@ func (w *Worker) retire(c *fiber.Conn) {
 	if c == nil {
 		return
 	}
-	w.Worker.Go("retire", nil, func(f *fiber.Fiber) error { return c.Close(f) })
+	w.Worker.Go("retire", nil, func(f *fiber.Fiber) error {
+		if w.keeper.lacks == oldWayOpen {
+			if err := f.Sleep(w.keeper.times.Patience); err != nil {
+				return err
+			}
+		}
+		return c.Close(f)
+	})
 }
 
 // BreakLink moves the own end of the queue pair to a peer to the error state, as an outage does: for

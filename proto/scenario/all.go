@@ -44,7 +44,7 @@ func All() []*scenario.Scenario {
 		// While a worker is paused only another one of its machine can do what its leases forbid.
 		of(spec{name: "micro", protocol: "drtm", load: loadMicro, nodes: 2, drawn: []int{1, 2, 2, 3}}),
 		races(), views(), leases(), reuse(),
-		crashes(spec{name: "crashes", protocol: "drtm"}),
+		crashes("drtm"), breaks("drtm"), removals("drtm"),
 		of(spec{name: "smallbank-steps", protocol: "drtm", load: loadBank, short: true}),
 		of(spec{name: "micro-steps", protocol: "drtm", load: loadMicro, short: true}),
 		of(spec{name: "smallbank-twopl", protocol: "twopl", load: loadBank, drawn: []int{1, 1, 2}}),
@@ -54,7 +54,7 @@ func All() []*scenario.Scenario {
 			drawn: []int{1, 2, 2, 3}}),
 		of(spec{name: "micro-twopl-local", protocol: "twopl-local", load: loadMicro, nodes: 2,
 			drawn: []int{1, 2, 2, 3}}),
-		crashes(spec{name: "crashes-twopl", protocol: "twopl"}),
+		crashes("twopl"), breaks("twopl"), removals("twopl"),
 		followedClocks()}
 }
 
@@ -75,6 +75,8 @@ type spec struct {
 	drawnOf map[string][]string // what its seeds draw from, by dimension
 	// leases have a length that is drawn.
 	leases bool
+	// removal has the others remove the last machine in the middle of a run.
+	removal bool
 }
 
 func (x spec) doc() string {
@@ -128,7 +130,7 @@ func of(x spec) *scenario.Scenario {
 		if x.protocol == "drtm" {
 			p.New = func(e *node.Env) (proto.Engine, error) { return newDrTM(e, set) }
 		}
-		return build(e, p, w, set)
+		return x.build(e, p, w, set)
 	}
 	return s
 }

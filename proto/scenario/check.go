@@ -25,7 +25,7 @@ func (c *cluster) check() {
 	c.count()
 	c.checkHistory()
 	for _, s := range c.sites {
-		if s.up() {
+		if s.counts() {
 			s.checkLocks()
 		}
 	}
@@ -107,7 +107,7 @@ func (c *cluster) run() history.Run {
 		if s.initial != nil {
 			r.Initial = append(r.Initial, s.initial)
 		}
-		if !s.up() {
+		if !s.counts() {
 			r.Partial = true // its memory cannot be looked at
 			continue
 		}
@@ -135,8 +135,10 @@ func (s *site) checkLocks() {
 	})
 }
 
-// crashed reports whether the machine has lost a life.
-func (s *site) crashed() bool { return s.lives > 1 || s.machine.Node.Incarnation() > 0 || !s.up() }
+// crashed reports whether the machine has lost a life, or was removed: its locks stay.
+func (s *site) crashed() bool {
+	return s.lives > 1 || s.machine.Node.Incarnation() > 0 || !s.counts()
+}
 
 // behind is a write that its machine could not make before it crashed: the record is still locked
 // by that machine, and recovery would make it.
@@ -161,7 +163,7 @@ func (c *cluster) findBehind(h *history.History) error {
 	}
 	at := map[place]content{}
 	for _, s := range c.sites {
-		if !s.up() {
+		if !s.counts() {
 			continue
 		}
 		s.member.Entries(func(t proto.TableID, entry []byte) bool {
@@ -209,7 +211,7 @@ func (c *cluster) checkSums() {
 		return
 	}
 	for _, s := range c.sites {
-		if !s.up() {
+		if !s.counts() {
 			return // its memory cannot be looked at
 		}
 	}

@@ -30,7 +30,12 @@ type cluster struct {
 	// atBoot has engines made before their peers are connected, so that they answer from the
 	// beginning; others are made when all are.
 	atBoot bool
-	sites  []*site
+	// hasty lives try to reach the others before these know them.
+	hasty bool
+	sites []*site
+	// removed is the machine that the others remove from the cluster, at a time; nil: none.
+	removed  *site
+	removeAt sim.Time
 }
 
 // site is a machine through all its lives.
@@ -62,13 +67,13 @@ var keepTimes = node.KeepTimes{Look: manageEvery, Retry: 20 * time.Microsecond,
 	Most: 160 * time.Microsecond, Patience: 400 * time.Microsecond}
 
 // build adds the machines.
-func build(e *scenario.Env, p node.Protocol, w workload.Workload, set settings) error {
+func (x spec) build(e *scenario.Env, p node.Protocol, w workload.Workload, set settings) error {
 	mutation := e.Mutation
 	if mutation == mutationBeyondDelta {
 		mutation = ""
 	}
 	c := &cluster{e: e, values: values{}, protocol: p, load: w, set: set,
-		atBoot: p.Early}
+		atBoot: p.Early, hasty: x.faults == crashFaults}
 	c.cfg = node.Config{Protocol: p, Workload: w,
 		Nodes: e.Nodes, Workers: e.Workers, Fibers: e.Fibers, CacheBytes: 1 << 12,
 		Mutation: mutation, Record: &node.Recording{}, Keep: keepTimes,
@@ -88,6 +93,10 @@ func build(e *scenario.Env, p node.Protocol, w workload.Workload, set settings) 
 		if err != nil {
 			return err
 		}
+	}
+	if x.removal {
+		c.removed = c.sites[len(c.sites)-1]
+		c.removeAt = e.Until/8 + sim.Time(e.World.Rand("removal").Int64N(int64(e.Until/2)))
 	}
 	e.AtEnd(c.check)
 	return nil
@@ -149,14 +158,16 @@ type manager struct {
 	w       *node.Worker
 	i, life int
 	met     []int // by node, from the own one on: the life of the peer that it was joined with, from 1
+	tried   []int // by node: the life of the peer that it tried to reach before they were joined
 	running int   // clients
 	started bool
 }
 
 // run is the manager's fiber.
 func (m *manager) run(f *fiber.Fiber) error {
-	m.met = make([]int, len(m.sites))
+	m.met, m.tried = make([]int, len(m.sites)), make([]int, len(m.sites))
 	for {
+		m.fence()
 		all := true
 		for _, peer := range m.sites {
 			ok, err := m.connect(f, peer)
@@ -188,6 +199,7 @@ func (m *manager) connect(f *fiber.Fiber, peer *site) (bool, error) {
 		return false, nil
 	}
 	if !m.knows(peer) {
+		m.hurry(f, peer)
 		if peer.id < m.id {
 			return false, nil
 		}
@@ -232,13 +244,24 @@ func (m *manager) join(f *fiber.Fiber, peer *site) (bool, error) {
 func (c *cluster) idle() bool {
 	for _, s := range c.sites {
 		for _, m := range s.managers {
-			e, ok := m.w.Engine.(proto.Debtor)
-			if s.up() && (m.running > 0 || ok && e.Debts() > 0) {
+			if s.up() && (m.running > 0 || m.owes()) {
 				return false
 			}
 		}
 	}
 	return true
+}
+
+// owes reports whether the worker's engine has anything left to do that it can still do.
+func (m *manager) owes() bool {
+	e, ok := m.w.Engine.(proto.Debtor)
+	switch {
+	case !ok || m.site == m.removed:
+		return false
+	case m.removed != nil:
+		return e.Debts() > e.DebtsAt(m.removed.id)
+	}
+	return e.Debts() > 0
 }
 
 // start starts the clients, once everything is connected.

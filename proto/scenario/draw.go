@@ -26,7 +26,14 @@ const (
 	everyFault  faultSet = iota // but the loss of memory
 	orderFaults                 // nothing
 	breakFaults                 // queue pairs that break, links that go away
-	crashFaults                 // machines that crash and restart
+	lateFaults                  // queue pairs that break, requests that are late
+	crashFaults                 // machines that crash and restart, queue pairs that break
+)
+
+// drawnDelays are how often requests are late, by so much at most.
+const (
+	drawnDelays  = 24
+	longestDelay = 300 * sim.Microsecond
 )
 
 // longestRestart is how long a machine stays away that crashed at a step.
@@ -43,8 +50,10 @@ func (x spec) draw(d *scenario.Drawing) sim.Schedule {
 	case breakFaults:
 		preemptions, coarse = 3*preemptions, 8
 		s = append(append(s, drawBreaks(d, pauses, 3*drawnBreaks)...), drawOutages(d, pauses)...)
+	case lateFaults:
+		s = append(append(s, drawBreaks(d, pauses, 3*drawnBreaks)...), drawLate(d)...)
 	case crashFaults:
-		s = append(s, drawCrashes(d, pauses)...)
+		s = append(append(s, drawCrashes(d, pauses)...), drawBreaks(d, pauses, drawnBreaks)...)
 	default:
 		s = append(append(s, drawFaults(d, pauses)...), drawOutages(d, pauses)...)
 	}
@@ -86,6 +95,17 @@ func drawBreaks(d *scenario.Drawing, steps []string, count int) (s sim.Schedule)
 	for range count {
 		s = append(s, sim.Fault{Kind: sim.BreakQPs, To: "*",
 			Step: steps[d.Rand.IntN(len(steps))], Count: 1 + d.Rand.IntN(pauseCounts)})
+	}
+	return s
+}
+
+// drawLate has requests come late.
+func drawLate(d *scenario.Drawing) (s sim.Schedule) {
+	for range drawnDelays {
+		i := d.Rand.IntN(len(d.Nodes))
+		s = append(s, sim.Fault{Kind: sim.DelayRC, At: upTo(d.Rand, d.Until), From: d.Nodes[i],
+			To: d.Nodes[(i+1)%len(d.Nodes)], By: upTo(d.Rand, longestDelay),
+			Times: 1 + d.Rand.IntN(4)})
 	}
 	return s
 }

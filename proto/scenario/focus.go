@@ -68,9 +68,35 @@ func reuse() *scenario.Scenario {
 }
 
 // crashes are of machines that are in the middle of a step, and come back.
-func crashes(x spec) *scenario.Scenario {
-	x.load, x.nodes, x.drawn = loadMicro, 2, []int{1, 2}
-	x.focus, x.faults = "machines that crash at marked steps and restart", crashFaults
-	x.drawnOf = map[string][]string{dimRemote: {"10", "10", "50"}}
-	return of(x)
+func crashes(protocol string) *scenario.Scenario {
+	return of(spec{name: named("crashes", protocol), protocol: protocol, load: loadMicro, nodes: 2,
+		drawn: []int{1, 2}, focus: "machines that crash at marked steps and restart",
+		faults: crashFaults, drawnOf: map[string][]string{dimRemote: {"10", "10", "50"}}})
+}
+
+// breaks are of queue pairs with requests that are late: these must not take effect any more when what
+// they were for was done in another way.
+func breaks(protocol string) *scenario.Scenario {
+	return of(spec{name: named("breaks", protocol), protocol: protocol, load: loadMicro, nodes: 2,
+		drawn: []int{1, 2}, focus: "connections that break while requests are late",
+		faults: lateFaults, keys: few, mix: micro.Mix{60, 5, 5, 5, 5, 5, 5, 0, 10},
+		drawnOf: map[string][]string{
+			dimRemote: {"50"},
+			dimReads:  {"default"},
+			dimReuse:  {"no"},
+			dimPlans:  {"few"}}})
+}
+
+// removals are of a member that does not know that it was removed.
+func removals(protocol string) *scenario.Scenario {
+	return of(spec{name: named("removals", protocol), protocol: protocol, load: loadMicro, nodes: 3,
+		drawn: []int{1, 2}, focus: "a machine that the others remove", faults: breakFaults, removal: true})
+}
+
+// named is the name of a scenario for a protocol.
+func named(name, protocol string) string {
+	if protocol == "drtm" {
+		return name
+	}
+	return name + "-" + protocol
 }

@@ -46,6 +46,8 @@ func TestRunsUnderFaultsAreStrictlySerializable(t *testing.T) {
 	}{{"smallbank", seedsOfTest}, {"micro", seedsOfTest / 4}, {"races", seedsOfTest / 10},
 		{"views", seedsOfTest / 20}, {"leases", seedsOfTest / 20}, {"reuse", seedsOfTest / 20},
 		{"crashes", seedsOfTest / 20}, {"crashes-twopl", seedsOfTest / 20},
+		{"breaks", seedsOfTest / 50}, {"breaks-twopl", seedsOfTest / 50},
+		{"removals", seedsOfTest / 50}, {"removals-twopl", seedsOfTest / 50},
 		{"smallbank-twopl", seedsOfTest / 20},
 		{"smallbank-twopl-local", seedsOfTest / 20}, {"micro-twopl", seedsOfTest / 20},
 		{"micro-twopl-local", seedsOfTest / 20},

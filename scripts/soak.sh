@@ -42,14 +42,14 @@ repeat() {
 # scenarios SEEDS: what every protocol must stand in the simulator.
 scenarios() {
   scripts/go build -o bin/drtmd ./cmd/drtmd
-  local name
-  for name in smallbank micro races views leases reuse crashes breaks removals smallbank-twopl \
-    smallbank-twopl-local micro-twopl micro-twopl-local crashes-twopl breaks-twopl removals-twopl \
-    followed-clocks; do
+  local name names short
+  names=$(bin/drtmd sim --list | awk '/locks checked$/ { print $1 }')
+  short=$(bin/drtmd sim --list | awk '/for --every-step$/ { print $1 }')
+  for name in $names followed-clocks; do
     say "seeds 1..$1 of $name"
     bin/drtmd sim --scenario "$name" --seeds "1..$1"
   done
-  for name in smallbank-steps micro-steps; do
+  for name in $short; do
     say "a crash at every step of $name, 20 runs"
     local seed
     for seed in {1..20}; do

@@ -16,15 +16,9 @@ func Protocol() protocol.Protocol {
 		Doc:      "DrTM: leases and locks over verbs between nodes, emulated HTM within one",
 		Needs:    protocol.Needs{Declared: true, Clocks: true, Early: true},
 		MaxNodes: MaxNodes, Options: options(),
-		Offers: proto.OfferDebts | proto.OfferOrphans | proto.OfferRegions | proto.OfferLeases,
-		Steps: protocol.Steps{All: Steps(),
-			Critical: []string{"drtm: confirmed before XEND", "drtm: before XBEGIN",
-				"drtm: after lock", htm.StepListed, htm.StepLocked},
-			Fine: []string{"drtm: before access", "drtm: between lines", "drtm: between rounds",
-				"drtm: before XBEGIN", "drtm: after lock", htm.StepLocked, htm.StepPublished},
-			Held: []string{"drtm: after lock", "drtm: before XBEGIN", "drtm: after commit",
-				"drtm: before release", "drtm: fallback locked one", "drtm: finish"}},
-		Mutations: protocol.Mutations(Mutations()),
+		Offers:     proto.OfferDebts | proto.OfferOrphans | proto.OfferRegions | proto.OfferLeases,
+		Simulation: simulation(),
+		Mutations:  protocol.Mutations(Mutations()),
 		Holder: func(state uint64) (proto.NodeID, bool) {
 			return State(state).Owner(), State(state).Locked()
 		},
@@ -63,6 +57,35 @@ func options() option.List {
 		option.Duration(optLockWait, DefaultLockWait, time.Microsecond, math.MaxInt64,
 			"`TIME` that the fallback handler waits for one lock"),
 		protocol.OrphanAfter()}
+}
+
+// simulation has leases of some round trips only, so that many end in the middle of a transaction, and
+// calls a lock orphaned long after any transaction of such a run would have given it back.
+func simulation() protocol.Simulation {
+	leases := func(lease, readOnly string) option.Settings {
+		return option.Settings{optLease: lease, optLeaseReadOnly: readOnly}
+	}
+	return protocol.Simulation{
+		Steps: protocol.Steps{All: Steps(),
+			Critical: []string{"drtm: confirmed before XEND", "drtm: before XBEGIN",
+				"drtm: after lock", htm.StepListed, htm.StepLocked},
+			Fine: []string{"drtm: before access", "drtm: between lines", "drtm: between rounds",
+				"drtm: before XBEGIN", "drtm: after lock", htm.StepLocked, htm.StepPublished},
+			Held: []string{"drtm: after lock", "drtm: before XBEGIN", "drtm: after commit",
+				"drtm: before release", "drtm: fallback locked one", "drtm: finish"},
+			Inner: []string{htm.StepListed, htm.StepLocked, htm.StepCommitted, htm.StepStored,
+				htm.StepPublished}},
+		Options: option.Settings{optLease: "30us", optLeaseReadOnly: "40us", optLockWait: "200us",
+			protocol.OptOrphanAfter: "2ms"},
+		Dimensions: []protocol.Dimension{
+			{Name: "fallback", Doc: "the fallback handler comes soon: after one abort of a region",
+				Values: []protocol.DimensionValue{{Name: "late"},
+					{Name: "soon", Options: option.Settings{optRegionAborts: "1", optAttempts: "2"}}},
+				Drawn: []string{"late", "late", "late", "soon"}, Short: "soon"},
+			{Name: "lease", Doc: "how long leases last",
+				Values: []protocol.DimensionValue{{Name: "30us", Options: leases("30us", "40us")},
+					{Name: "12us", Options: leases("12us", "16us")}},
+				Drawn: []string{"30us", "12us", "12us"}, Only: "leases"}}}
 }
 
 // ConfigOf is the configuration of a worker's engine; programs that set more of it make their own

@@ -155,10 +155,7 @@ func (c *cluster) record(id proto.TableID, k proto.Key) record {
 	}
 	b := tab.Memory().Bytes[off:]
 	state := binary.LittleEndian.Uint64(b[layout.StateOffset:])
-	locked := false
-	if c.protocol.Holder != nil {
-		_, locked = c.protocol.Holder(state)
-	}
+	_, locked := c.protocol.Holder(state)
 	return record{entry: true, state: state, locked: locked,
 		version: layout.Version(binary.LittleEndian.Uint64(b[layout.VersionOffset:])),
 		value:   b[layout.ValueOffset : layout.ValueOffset+valueBytes[id]]}

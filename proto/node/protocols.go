@@ -1,6 +1,7 @@
 package node
 
 import (
+	"drtmd/proto"
 	"drtmd/proto/drtm"
 	"drtmd/proto/nocc"
 	"drtmd/proto/twopl"
@@ -16,12 +17,13 @@ func Protocols() []Protocol {
 		twopl.LocalProtocol(),
 	}
 	for i := range list {
-		if p := &list[i]; p.Unmutated == "" {
+		p := &list[i]
+		if p.Unmutated == "" {
 			p.Mutations = withKeeper(append(p.Mutations, layers()...))
+		}
+		if p.Holder == nil {
+			p.Holder = func(uint64) (proto.NodeID, bool) { return 0, false }
 		}
 	}
 	return list
 }
-
-// DrTMConfig is drtm.ConfigOf.
-func DrTMConfig(e *Env) (drtm.Config, error) { return drtm.ConfigOf(e) }

@@ -21,8 +21,8 @@ type Protocol struct {
 	Options option.List
 	// Offers are the interfaces that its engines have beside proto.Engine; Make insists on them.
 	Offers proto.Offer
-	// Steps are what the simulator can strike at.
-	Steps Steps
+	// Simulation is how scenarios run it.
+	Simulation Simulation
 	// Mutations are its deliberate bugs; Unmutated says why there is none.
 	Mutations []Mutation
 	Unmutated string
@@ -50,20 +50,6 @@ type Needs struct {
 	// Early protocols have New called before the peers are connected, where the cluster can: their
 	// engines answer from the beginning.
 	Early bool
-}
-
-// Steps are the marked steps (fiber.Fiber.Step) of a protocol's engines: All, and those of them that
-// the simulator's draws prefer.
-type Steps struct {
-	All []string
-	// Critical steps are those between the taking of a lock or lease and what relies on it: a worker
-	// that loses the processor there, for longer than a lease lasts, must do no harm.
-	Critical []string
-	// Fine steps are between two accesses that belong together, or where something is about to take
-	// effect.
-	Fine []string
-	// Held are those at which locks are held: an outage there leaves something to be done.
-	Held []string
 }
 
 // Mutation is a deliberate bug, for tests that show that checks find it: every safety step of a

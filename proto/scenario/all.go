@@ -1,13 +1,13 @@
 package scenario
 
 import (
-	"strings"
+	"cmp"
+	"maps"
 	"time"
 
 	"drtmd/proto"
-	"drtmd/proto/drtm"
 	"drtmd/proto/node"
-	"drtmd/proto/twopl"
+	"drtmd/proto/option"
 	"drtmd/proto/workload/micro"
 	"drtmd/verbs/scenario"
 	"drtmd/verbs/sim"
@@ -23,10 +23,7 @@ const (
 	// delta bounds the error of a node's clock. Leases last some round trips only, so that many
 	// end in the middle of a transaction.
 	delta = 3 * time.Microsecond
-	lease = 30 * time.Microsecond // that of transactions that only read is a third longer
-	// orphanAfter is much longer than a transaction holds a lock in these runs, faults included.
-	orphanAfter = 2 * time.Millisecond
-	lockWait    = 200 * time.Microsecond
+	lease = 30 * time.Microsecond
 )
 
 // load names a workload.
@@ -37,35 +34,38 @@ const (
 	loadMicro
 )
 
-// All lists the scenarios of this package.
-func All() []*scenario.Scenario {
-	return []*scenario.Scenario{
-		of(spec{name: "smallbank", protocol: "drtm", load: loadBank, drawn: []int{1, 1, 2}}),
-		// While a worker is paused only another one of its machine can do what its leases forbid.
-		of(spec{name: "micro", protocol: "drtm", load: loadMicro, nodes: 2, drawn: []int{1, 2, 2, 3}}),
-		races(), views(), leases(), reuse(),
-		crashes("drtm"), breaks("drtm"), removals("drtm"),
-		of(spec{name: "smallbank-steps", protocol: "drtm", load: loadBank, short: true}),
-		of(spec{name: "micro-steps", protocol: "drtm", load: loadMicro, short: true}),
-		of(spec{name: "smallbank-twopl", protocol: "twopl", load: loadBank, drawn: []int{1, 1, 2}}),
-		of(spec{name: "smallbank-twopl-local", protocol: "twopl-local", load: loadBank,
-			drawn: []int{1, 1, 2}}),
-		of(spec{name: "micro-twopl", protocol: "twopl", load: loadMicro, nodes: 2,
-			drawn: []int{1, 2, 2, 3}}),
-		of(spec{name: "micro-twopl-local", protocol: "twopl-local", load: loadMicro, nodes: 2,
-			drawn: []int{1, 2, 2, 3}}),
-		crashes("twopl"), breaks("twopl"), removals("twopl"),
-		followedClocks()}
+// All lists the scenarios of this package: those of each protocol that runs on several machines, and
+// more for each that is no variant of another.
+func All() (all []*scenario.Scenario) {
+	for _, p := range node.Protocols() {
+		if p.OneThread {
+			continue
+		}
+		all = append(all, of(spec{name: "smallbank", protocol: p, load: loadBank, drawn: []int{1, 1, 2}}),
+			// While a worker is paused only another one of its machine can do what its leases forbid.
+			of(spec{name: "micro", protocol: p, load: loadMicro, nodes: 2, drawn: []int{1, 2, 2, 3}}))
+		if p.Family != "" {
+			continue
+		}
+		all = append(all, races(p), views(p), reuse(p), crashes(p), breaks(p), removals(p),
+			of(spec{name: "smallbank", protocol: p, load: loadBank, short: true}),
+			of(spec{name: "micro", protocol: p, load: loadMicro, short: true}))
+		if p.Offers.Has(proto.OfferLeases) {
+			all = append(all, leases(p))
+		}
+	}
+	return append(all, followedClocks())
 }
 
 // spec says what a scenario is made of.
 type spec struct {
-	name, protocol string
-	load           load
-	nodes          int   // 0: 3
-	drawn          []int // workers of a machine; nil: one
-	// short runs have few transactions, and these take the fallback handler soon: a crash at each
-	// of their steps is affordable.
+	name     string // without the protocol's
+	protocol node.Protocol
+	load     load
+	nodes    int   // 0: 3
+	drawn    []int // workers of a machine; nil: one
+	// short runs have few transactions, and these take rare paths soon: a crash at each of their steps
+	// is affordable.
 	short bool
 	// A scenario with a focus says what its runs are for, and has less of everything else.
 	focus   string
@@ -73,17 +73,26 @@ type spec struct {
 	keys    int                 // of each table of a node, and mix, of micro; 0: those of all
 	mix     micro.Mix           //
 	drawnOf map[string][]string // what its seeds draw from, by dimension
-	// leases have a length that is drawn.
-	leases bool
 	// removal has the others remove the last machine in the middle of a run.
 	removal bool
 }
 
+// fullName is the name of the scenario. That of the default protocol does not name it.
+func (x spec) fullName() string {
+	name := x.name
+	if x.protocol.Name != node.DefaultProtocol().Name {
+		name += "-" + x.protocol.Name
+	}
+	if x.short {
+		name += "-steps"
+	}
+	return name
+}
+
 func (x spec) doc() string {
-	load, _, _ := strings.Cut(x.name, "-")
-	doc := load + " on " + x.protocol + ", history, sums and locks checked"
+	doc := x.name + " on " + x.protocol.Name + ", history, sums and locks checked"
 	if x.focus != "" {
-		doc = "micro on " + x.protocol + " with " + x.focus + "; history, sums and locks checked"
+		doc = "micro on " + x.protocol.Name + " with " + x.focus + "; history, sums and locks checked"
 	}
 	if x.short {
 		doc += "; a short run, for --every-step"
@@ -93,66 +102,44 @@ func (x spec) doc() string {
 
 // of makes a scenario.
 func of(x spec) *scenario.Scenario {
-	p, err := node.FindProtocol(x.protocol)
-	s := &scenario.Scenario{Name: x.name, Doc: x.doc(), Nodes: 3, MinNodes: 2, MaxNodes: 16,
+	p := &x.protocol
+	s := &scenario.Scenario{Name: x.fullName(), Doc: x.doc(), Nodes: 3, MinNodes: 2, MaxNodes: 16,
 		Workers: 1, DrawnWorkers: x.drawn, Fibers: 3, Until: span, EventLimit: eventLimit,
-		Steps: steps(x.protocol), Draw: x.draw, Dimensions: x.dimensions()}
+		Steps: p.Simulation.Steps.All, Draw: x.draw, Dimensions: x.dimensions()}
 	if x.nodes > 0 {
 		s.Nodes = x.nodes
 	}
 	if x.short {
 		s.Fibers, s.Until = 2, shortSpan
 	}
-	// A variant of a protocol, such as twopl-local, has the same steps.
-	family, _, _ := strings.Cut(x.protocol, "-")
 	for _, m := range p.Mutations {
-		of := family
-		if m.Of != "" {
-			of = m.Of
-		}
-		s.Mutations = append(s.Mutations, scenario.Mutation{Name: m.Name, Doc: m.Doc, Of: of,
-			Equivalent: m.Equivalent})
+		s.Mutations = append(s.Mutations, scenario.Mutation{Name: m.Name, Doc: m.Doc,
+			Of: cmp.Or(m.Of, p.FamilyName()), Equivalent: m.Equivalent})
 	}
-	if x.protocol == "drtm" {
-		s.Mutations = append(s.Mutations, scenario.Mutation{Name: mutationBeyondDelta, Of: family,
+	if p.Clocks {
+		s.Mutations = append(s.Mutations, scenario.Mutation{Name: mutationBeyondDelta, Of: p.FamilyName(),
 			Doc: "clocks err by much more than DELTA: not a bug of the code"})
 	}
 	s.Build = func(e *scenario.Env) error {
-		if err != nil {
-			return err
-		}
 		set := readSettings(e.Setting)
 		w, err := x.workload(e.Nodes, set)
 		if err != nil {
 			return err
 		}
-		p := p
-		if x.protocol == "drtm" {
-			p.New = func(e *node.Env) (proto.Engine, error) { return newDrTM(e, set) }
-		}
-		return x.build(e, p, w, set)
+		return x.build(e, w, set)
 	}
 	return s
 }
 
-// newDrTM is the protocol with bounds that fit a run of milliseconds.
-func newDrTM(e *node.Env, set settings) (proto.Engine, error) {
-	cfg, err := node.DrTMConfig(e)
-	if err != nil {
-		return nil, err
+// options of the protocol's engines in a run: those that fit so short a time, and what was drawn.
+func (x spec) options(setting func(string) string) option.Settings {
+	all := x.protocol.Simulation.Options.Clone()
+	for _, d := range x.protocol.Simulation.Dimensions {
+		for _, v := range d.Values {
+			if v.Name == setting(d.Name) {
+				maps.Copy(all, v.Options)
+			}
+		}
 	}
-	cfg.OrphanAfter, cfg.LockWait = orphanAfter, lockWait
-	cfg.Lease, cfg.LeaseReadOnly = set.lease, set.lease*4/3
-	if set.eager {
-		cfg.RegionAborts, cfg.Attempts = 1, 2 // then the fallback handler
-	}
-	return drtm.New(cfg)
-}
-
-// steps are the marked steps of a protocol.
-func steps(protocol string) []string {
-	if protocol == "drtm" {
-		return drtm.Steps()
-	}
-	return twopl.Steps()
+	return all
 }

@@ -67,14 +67,14 @@ var keepTimes = node.KeepTimes{Look: manageEvery, Retry: 20 * time.Microsecond,
 	Most: 160 * time.Microsecond, Patience: 400 * time.Microsecond}
 
 // build adds the machines.
-func (x spec) build(e *scenario.Env, p node.Protocol, w workload.Workload, set settings) error {
+func (x spec) build(e *scenario.Env, w workload.Workload, set settings) error {
 	mutation := e.Mutation
 	if mutation == mutationBeyondDelta {
 		mutation = ""
 	}
-	c := &cluster{e: e, values: values{}, protocol: p, load: w, set: set,
-		atBoot: p.Early, hasty: x.faults == crashFaults}
-	c.cfg = node.Config{Protocol: p, Workload: w,
+	c := &cluster{e: e, values: values{}, protocol: x.protocol, load: w, set: set,
+		atBoot: x.protocol.Early, hasty: x.faults == crashFaults}
+	c.cfg = node.Config{Protocol: x.protocol, Options: x.options(e.Setting), Workload: w,
 		Nodes: e.Nodes, Workers: e.Workers, Fibers: e.Fibers, CacheBytes: 1 << 12,
 		Mutation: mutation, Record: &node.Recording{}, Keep: keepTimes,
 		// 4 retries after 131 us each.

@@ -24,8 +24,6 @@ const (
 	dimPlans    = "plans"
 	dimError    = "error"
 	dimClocks   = "clocks"
-	dimFallback = "fallback"
-	dimLease    = "lease"
 )
 
 // settings are the dimensions of a run.
@@ -40,16 +38,13 @@ type settings struct {
 	plans      bool // many transactions look before they declare what they need
 	clockError time.Duration
 	edge       bool // each clock errs by all of that
-	eager      bool // the fallback handler comes soon
-	lease      time.Duration
 }
 
 // readSettings takes the drawn values; those that the scenario does not have are plain.
 func readSettings(setting func(string) string) settings {
 	s := settings{words: setting(dimWords) != "no", reuse: setting(dimReuse) == "yes",
 		plans: setting(dimPlans) == "many",
-		edge:  setting(dimClocks) == "edge", eager: setting(dimFallback) == "soon",
-		clockError: delta, lines: 1, lease: lease}
+		edge:  setting(dimClocks) == "edge", clockError: delta, lines: 1}
 	if percent, err := strconv.Atoi(setting(dimRemote)); err == nil {
 		s.remote = float64(percent) / 100
 	}
@@ -63,9 +58,6 @@ func readSettings(setting func(string) string) settings {
 	s.rollback = float64(percent) / 100
 	if d, err := time.ParseDuration(setting(dimError)); err == nil {
 		s.clockError = d
-	}
-	if d, err := time.ParseDuration(setting(dimLease)); err == nil {
-		s.lease = d
 	}
 	return s
 }
@@ -98,18 +90,24 @@ func (x spec) dimensions() []scenario.Dimension {
 			dimension(dimPlans, "how many transactions peek at a record to learn which one they need",
 				[]string{"few", "many"}, "few", "few", "many"))
 	}
-	if x.protocol == "drtm" {
+	if x.protocol.Clocks {
 		list = append(list,
 			dimension(dimError, "bound of a clock's error, DELTA; leases last 30 us and 40 us",
 				[]string{"3us", "12us", "100ns"}, "3us", "12us"),
 			dimension(dimClocks, "each clock errs somewhere within the bound, or by all of it",
-				[]string{"within", "edge"}, "within", "edge"),
-			dimension(dimFallback, "the fallback handler comes soon: after one abort of a region",
-				[]string{"late", "soon"}, "late", "late", "late", "soon"))
+				[]string{"within", "edge"}, "within", "edge"))
 	}
-	if x.leases {
-		list = append(list, dimension(dimLease, "how long leases last", []string{"30us", "12us"},
-			"30us", "12us", "12us"))
+	short := map[string]string{}
+	for _, d := range x.protocol.Simulation.Dimensions {
+		if d.Only != "" && d.Only != x.name {
+			continue
+		}
+		var values []string
+		for _, v := range d.Values {
+			values = append(values, v.Name)
+		}
+		list = append(list, dimension(d.Name, d.Doc, values, d.Drawn...))
+		short[d.Name] = d.Short
 	}
 	for i := range list {
 		if drawn := x.drawnOf[list[i].Name]; drawn != nil {
@@ -119,8 +117,10 @@ func (x spec) dimensions() []scenario.Dimension {
 	if x.short {
 		for i := range list {
 			list[i].Drawn = nil
+			if value := short[list[i].Name]; value != "" {
+				list[i].Drawn = []string{value}
+			}
 		}
-		list[len(list)-1].Drawn = []string{"soon"}
 	}
 	return list
 }

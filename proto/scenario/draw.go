@@ -1,10 +1,9 @@
 package scenario
 
 import (
-	"slices"
 	"time"
 
-	"drtmd/htm"
+	"drtmd/proto/protocol"
 	"drtmd/verbs/scenario"
 	"drtmd/verbs/sim"
 )
@@ -42,22 +41,22 @@ const longestRestart = 300 * sim.Microsecond
 // draw draws clocks that err, faults of every kind that leaves memory intact, and pauses at some
 // marked steps.
 func (x spec) draw(d *scenario.Drawing) sim.Schedule {
-	s, pauses := append(drawClocks(d), drawStalls(d)...), steps(x.protocol)
+	s, steps := append(drawClocks(d), drawStalls(d)...), &x.protocol.Simulation.Steps
 	preemptions, coarse := drawnPreemptions, 2
 	switch x.faults {
 	case orderFaults:
 		preemptions, coarse = 3*preemptions, 8
 	case breakFaults:
 		preemptions, coarse = 3*preemptions, 8
-		s = append(append(s, drawBreaks(d, pauses, 3*drawnBreaks)...), drawOutages(d, pauses)...)
+		s = append(append(s, drawBreaks(d, steps.All, 3*drawnBreaks)...), drawOutages(d, steps.Held)...)
 	case lateFaults:
-		s = append(append(s, drawBreaks(d, pauses, 3*drawnBreaks)...), drawLate(d)...)
+		s = append(append(s, drawBreaks(d, steps.All, 3*drawnBreaks)...), drawLate(d)...)
 	case crashFaults:
-		s = append(append(s, drawCrashes(d, pauses)...), drawBreaks(d, pauses, drawnBreaks)...)
+		s = append(append(s, drawCrashes(d, steps)...), drawBreaks(d, steps.All, drawnBreaks)...)
 	default:
-		s = append(append(s, drawFaults(d, pauses)...), drawOutages(d, pauses)...)
+		s = append(append(s, drawFaults(d, steps.All)...), drawOutages(d, steps.Held)...)
 	}
-	return append(append(s, drawPauses(d, pauses)...), drawPreemptions(d, pauses, preemptions, coarse)...)
+	return append(append(s, drawPauses(d, steps)...), drawPreemptions(d, steps, preemptions, coarse)...)
 }
 
 // drawStalls has memory stall all the time, in half of the runs: it pulls apart what is nearly always
@@ -73,7 +72,7 @@ func drawStalls(d *scenario.Drawing) (s sim.Schedule) {
 }
 
 // drawFaults draws what comes and goes, and queue pairs that break at marked steps.
-func drawFaults(d *scenario.Drawing, pauses []string) (s sim.Schedule) {
+func drawFaults(d *scenario.Drawing, steps []string) (s sim.Schedule) {
 	faults := sim.RandomSchedule(d.Rand, sim.RandomOptions{Nodes: d.Nodes, Workers: d.Workers,
 		Faults: d.Rand.IntN(drawnFaults + 1), Horizon: d.Until * 3 / 4, Span: d.Until / 3, // longer than retries
 		Weights: []sim.Weight{
@@ -87,7 +86,7 @@ func drawFaults(d *scenario.Drawing, pauses []string) (s sim.Schedule) {
 	for i := range faults {
 		faults[i].Kept = faults[i].Kind == sim.CrashNode
 	}
-	return append(drawBreaks(d, pauses, drawnBreaks), faults...)
+	return append(drawBreaks(d, steps, drawnBreaks), faults...)
 }
 
 // drawBreaks draws queue pairs that break at marked steps.
@@ -112,13 +111,12 @@ func drawLate(d *scenario.Drawing) (s sim.Schedule) {
 
 // drawCrashes has machines crash at marked steps and restart, one or two in a run: what they had
 // locked stays so, and the others get less and less to do. Half of the crashes are in the middle of a
-// region's commit, and half come soon.
-func drawCrashes(d *scenario.Drawing, steps []string) (s sim.Schedule) {
-	inner := present(commitSteps, steps)
+// commit, and half come soon.
+func drawCrashes(d *scenario.Drawing, steps *protocol.Steps) (s sim.Schedule) {
 	for range 1 + d.Rand.IntN(2) {
-		from, most := steps, pauseCounts
-		if d.Rand.IntN(2) == 0 && len(inner) > 0 {
-			from = inner
+		from, most := steps.All, pauseCounts
+		if d.Rand.IntN(2) == 0 && len(steps.Inner) > 0 {
+			from = steps.Inner
 		}
 		if d.Rand.IntN(2) == 0 {
 			most = 10
@@ -132,12 +130,11 @@ func drawCrashes(d *scenario.Drawing, steps []string) (s sim.Schedule) {
 // drawPauses has workers lose the processor at marked steps, for some leases' time: hardware would
 // abort the region, emulation does not (design decision 6). Half of them are where a lease was
 // taken, or confirmed too early, and the writes have not happened.
-func drawPauses(d *scenario.Drawing, steps []string) (s sim.Schedule) {
-	critical := present(criticalSteps, steps)
+func drawPauses(d *scenario.Drawing, steps *protocol.Steps) (s sim.Schedule) {
 	for i := range drawnPauses {
-		from := steps
-		if i%2 == 0 && len(critical) > 0 {
-			from = critical
+		from := steps.All
+		if i%2 == 0 && len(steps.Critical) > 0 {
+			from = steps.Critical
 		}
 		s = append(s, sim.Fault{Kind: sim.PauseWorker, Worker: sim.WorkerAtStep,
 			Step:  from[d.Rand.IntN(len(from))],
@@ -149,12 +146,11 @@ func drawPauses(d *scenario.Drawing, steps []string) (s sim.Schedule) {
 
 // drawPreemptions has workers lose the processor for a moment: one in so many times at any step,
 // else between two accesses or two lines of one, or where something is about to take effect.
-func drawPreemptions(d *scenario.Drawing, steps []string, count, coarse int) (s sim.Schedule) {
-	fine := present(fineSteps, steps)
+func drawPreemptions(d *scenario.Drawing, steps *protocol.Steps, count, coarse int) (s sim.Schedule) {
 	for i := range count {
-		from := fine
-		if i%coarse == 0 || len(fine) == 0 {
-			from = steps
+		from := steps.Fine
+		if i%coarse == 0 || len(from) == 0 {
+			from = steps.All
 		}
 		// Rare steps have to be struck, frequent ones also late in the run; and most that can happen
 		// meanwhile happens soon.
@@ -166,26 +162,6 @@ func drawPreemptions(d *scenario.Drawing, steps []string, count, coarse int) (s 
 	}
 	return s
 }
-
-// present are those of the wanted steps that are in a list.
-func present(wanted, list []string) (out []string) {
-	for _, w := range wanted {
-		if slices.Contains(list, w) {
-			out = append(out, w)
-		}
-	}
-	return out
-}
-
-var fineSteps = []string{"drtm: before access", "drtm: between lines", "drtm: between rounds",
-	"drtm: before XBEGIN", "drtm: after lock", htm.StepLocked, htm.StepPublished}
-
-// commitSteps are those of a region's commit that change memory.
-var commitSteps = []string{htm.StepListed, htm.StepLocked, htm.StepCommitted, htm.StepStored,
-	htm.StepPublished}
-
-var criticalSteps = []string{"drtm: confirmed before XEND", "drtm: before XBEGIN",
-	"drtm: after lock", htm.StepListed, htm.StepLocked}
 
 const (
 	drawnPauses = 24

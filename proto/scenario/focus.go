@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"drtmd/proto/node"
 	"drtmd/proto/workload/micro"
 	"drtmd/verbs/scenario"
 )
@@ -11,8 +12,8 @@ import (
 const few = 4
 
 // races have no faults but those that change the order of what happens at the same time.
-func races() *scenario.Scenario {
-	return of(spec{name: "races", protocol: "drtm", load: loadMicro, nodes: 2, drawn: []int{2, 2, 3},
+func races(p node.Protocol) *scenario.Scenario {
+	return of(spec{name: "races", protocol: p, load: loadMicro, nodes: 2, drawn: []int{2, 2, 3},
 		focus: "very few records, and faults that only change the order", faults: orderFaults,
 		keys: few, drawnOf: map[string][]string{
 			dimRemote:   {"50", "10", "10", "2"},
@@ -26,8 +27,8 @@ func races() *scenario.Scenario {
 
 // views are of several records, which others write together: what is locked and not yet written is
 // seen by whoever does not look at locks.
-func views() *scenario.Scenario {
-	return of(spec{name: "views", protocol: "drtm", load: loadMicro, nodes: 2, drawn: []int{2, 3},
+func views(p node.Protocol) *scenario.Scenario {
+	return of(spec{name: "views", protocol: p, load: loadMicro, nodes: 2, drawn: []int{2, 3},
 		focus:  "transactions that read several records which others write",
 		faults: orderFaults, keys: few, mix: micro.Mix{45, 0, 0, 0, 0, 25, 0, 0, 30},
 		drawnOf: map[string][]string{
@@ -36,15 +37,15 @@ func views() *scenario.Scenario {
 			dimReuse:    {"no"},
 			dimPlans:    {"few"},
 			dimRollback: {"0", "50", "50"},
-			dimFallback: {"late"}}})
+			"fallback":  {"late"}}}) // of drtm
 }
 
 // leases are short, so that commits compete with their ends, and clocks are as good as those of one
 // machine, some of the time.
-func leases() *scenario.Scenario {
-	return of(spec{name: "leases", protocol: "drtm", load: loadMicro, nodes: 2, drawn: []int{2, 3, 4},
+func leases(p node.Protocol) *scenario.Scenario {
+	return of(spec{name: "leases", protocol: p, load: loadMicro, nodes: 2, drawn: []int{2, 3, 4},
 		focus: "short leases, clocks that err little or as much as they may", faults: orderFaults,
-		keys: few, mix: micro.Mix{35, 0, 0, 0, 0, 15, 0, 0, 50}, leases: true,
+		keys: few, mix: micro.Mix{35, 0, 0, 0, 0, 15, 0, 0, 50},
 		drawnOf: map[string][]string{
 			dimRemote:   {"50", "50", "10"},
 			dimReads:    {"default"},
@@ -56,8 +57,8 @@ func leases() *scenario.Scenario {
 }
 
 // reuse has items that come and go, and queue pairs that break.
-func reuse() *scenario.Scenario {
-	return of(spec{name: "reuse", protocol: "drtm", load: loadMicro, nodes: 2, drawn: []int{2, 3},
+func reuse(p node.Protocol) *scenario.Scenario {
+	return of(spec{name: "reuse", protocol: p, load: loadMicro, nodes: 2, drawn: []int{2, 3},
 		focus: "items that come and go, and connections that break", faults: breakFaults,
 		keys: few, mix: micro.Mix{5, 15, 5, 30, 20, 0, 0, 0, 25},
 		drawnOf: map[string][]string{
@@ -68,16 +69,16 @@ func reuse() *scenario.Scenario {
 }
 
 // crashes are of machines that are in the middle of a step, and come back.
-func crashes(protocol string) *scenario.Scenario {
-	return of(spec{name: named("crashes", protocol), protocol: protocol, load: loadMicro, nodes: 2,
+func crashes(p node.Protocol) *scenario.Scenario {
+	return of(spec{name: "crashes", protocol: p, load: loadMicro, nodes: 2,
 		drawn: []int{1, 2}, focus: "machines that crash at marked steps and restart",
 		faults: crashFaults, drawnOf: map[string][]string{dimRemote: {"10", "10", "50"}}})
 }
 
 // breaks are of queue pairs with requests that are late: these must not take effect any more when what
 // they were for was done in another way.
-func breaks(protocol string) *scenario.Scenario {
-	return of(spec{name: named("breaks", protocol), protocol: protocol, load: loadMicro, nodes: 2,
+func breaks(p node.Protocol) *scenario.Scenario {
+	return of(spec{name: "breaks", protocol: p, load: loadMicro, nodes: 2,
 		drawn: []int{1, 2}, focus: "connections that break while requests are late",
 		faults: lateFaults, keys: few, mix: micro.Mix{60, 5, 5, 5, 5, 5, 5, 0, 10},
 		drawnOf: map[string][]string{
@@ -88,15 +89,7 @@ func breaks(protocol string) *scenario.Scenario {
 }
 
 // removals are of a member that does not know that it was removed.
-func removals(protocol string) *scenario.Scenario {
-	return of(spec{name: named("removals", protocol), protocol: protocol, load: loadMicro, nodes: 3,
+func removals(p node.Protocol) *scenario.Scenario {
+	return of(spec{name: "removals", protocol: p, load: loadMicro, nodes: 3,
 		drawn: []int{1, 2}, focus: "a machine that the others remove", faults: breakFaults, removal: true})
-}
-
-// named is the name of a scenario for a protocol.
-func named(name, protocol string) string {
-	if protocol == "drtm" {
-		return name
-	}
-	return name + "-" + protocol
 }

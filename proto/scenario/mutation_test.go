@@ -69,11 +69,6 @@ func scenarioOf(t *testing.T, x step) string {
 	return name
 }
 
-// unmutated are protocols without safety steps, and why.
-var unmutated = map[string]string{
-	"nocc": "it has no concurrency control: it runs on one thread",
-}
-
 // step names a safety step that can be left out.
 type step struct{ of, mutation string }
 
@@ -159,17 +154,14 @@ func TestEverySafetyStepHasAMutationThatIsCaught(t *testing.T) {
 		}
 	}
 	for _, p := range node.Protocols() {
-		if reason := unmutated[p.Name]; reason != "" {
+		if p.Unmutated != "" {
 			continue
 		}
 		if len(p.Mutations) == 0 {
 			t.Errorf("protocol %s has no mutation: each of its safety steps needs one", p.Name)
 		}
 		for _, m := range p.Mutations {
-			of, _, _ := strings.Cut(p.Name, "-")
-			if m.Of != "" {
-				of = m.Of
-			}
+			of := cmp.Or(m.Of, p.FamilyName())
 			if _, ok := all[step{of, m.Name}]; !ok {
 				t.Errorf("mutation %s of protocol %s is in no scenario", m.Name, p.Name)
 			}

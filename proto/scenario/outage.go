@@ -23,16 +23,10 @@ const (
 	outageGap = 150 * sim.Microsecond
 )
 
-// heldSteps are between lock and commit, or between commit and the end of write-back.
-var heldSteps = []string{"drtm: after lock", "drtm: before XBEGIN", "drtm: after commit",
-	"drtm: before release", "drtm: fallback locked one", "drtm: finish",
-	"twopl: after lock", "twopl: before write back", "twopl: record written back",
-	"twopl: after write back", "twopl: before finish"}
-
 // drawOutages draws cut links and interfaces that are down, of any length and any number. Half of them
 // strike where locks are held.
-func drawOutages(d *scenario.Drawing, steps []string) (s sim.Schedule) {
-	r, held := d.Stream("outages"), present(heldSteps, steps)
+func drawOutages(d *scenario.Drawing, held []string) (s sim.Schedule) {
+	r := d.Stream("outages")
 	for range r.IntN(drawnOutages + 1) {
 		f := drawOutage(r, d.Nodes)
 		if r.IntN(2) == 0 && len(held) > 0 {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"drtmd/proto/node"
 	"drtmd/verbs/scenario"
 	"drtmd/verbs/sim"
 )
@@ -13,8 +14,12 @@ import (
 // retries of the queue pairs, by themselves and with the interface, at steps between lock and commit
 // and between commit and the end of write-back; and all of them come back before the managers end.
 func TestOutagesStrikeWhereLocksAreHeld(t *testing.T) {
-	for _, name := range []string{"micro", "smallbank-twopl"} {
+	for name, protocol := range map[string]string{"micro": "drtm", "smallbank-twopl": "twopl"} {
 		s := find(t, name)
+		p, err := node.FindProtocol(protocol)
+		if err != nil {
+			t.Fatal(err)
+		}
 		var struck [2][2]int // cut or down, short or long
 		at := map[string]int{}
 		for seed := uint64(1); seed <= 30; seed++ {
@@ -35,7 +40,7 @@ func TestOutagesStrikeWhereLocksAreHeld(t *testing.T) {
 					long = 1
 				}
 				struck[kind][long]++
-				if slices.Contains(heldSteps, o.Fault.Step) {
+				if slices.Contains(p.Simulation.Steps.Held, o.Fault.Step) {
 					at[o.Fault.Step]++
 				}
 			}

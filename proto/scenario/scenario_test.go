@@ -1,10 +1,12 @@
 package scenario
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"drtmd/verbs/scenario"
@@ -37,27 +39,27 @@ func search(t *testing.T, name, mutation string, seeds uint64) scenario.SearchRe
 // replay is the command that makes a failed run again.
 func replay(r *scenario.Result) string { return "drtmd " + r.ReplayArgs("") }
 
+// seedsOf are how many seeds a normal test runs of scenarios, where they are not one in fifty.
+var seedsOf = map[string]uint64{"smallbank": seedsOfTest, "micro": seedsOfTest / 4,
+	"races": seedsOfTest / 10, "views": seedsOfTest / 20, "leases": seedsOfTest / 20,
+	"reuse": seedsOfTest / 20, "crashes": seedsOfTest / 20, "crashes-twopl": seedsOfTest / 20,
+	"smallbank-twopl": seedsOfTest / 20, "smallbank-twopl-local": seedsOfTest / 20,
+	"micro-twopl": seedsOfTest / 20, "micro-twopl-local": seedsOfTest / 20,
+	"followed-clocks": seedsOfTest / 10}
+
 // TestRunsUnderFaultsAreStrictlySerializable: every fault but the loss of memory, clocks that err
 // within DELTA, workers that lose the processor in a commit.
 func TestRunsUnderFaultsAreStrictlySerializable(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		seeds uint64
-	}{{"smallbank", seedsOfTest}, {"micro", seedsOfTest / 4}, {"races", seedsOfTest / 10},
-		{"views", seedsOfTest / 20}, {"leases", seedsOfTest / 20}, {"reuse", seedsOfTest / 20},
-		{"crashes", seedsOfTest / 20}, {"crashes-twopl", seedsOfTest / 20},
-		{"breaks", seedsOfTest / 50}, {"breaks-twopl", seedsOfTest / 50},
-		{"removals", seedsOfTest / 50}, {"removals-twopl", seedsOfTest / 50},
-		{"smallbank-twopl", seedsOfTest / 20},
-		{"smallbank-twopl-local", seedsOfTest / 20}, {"micro-twopl", seedsOfTest / 20},
-		{"micro-twopl-local", seedsOfTest / 20},
-		{"followed-clocks", seedsOfTest / 10}} {
-		t.Run(c.name, func(t *testing.T) {
-			seeds := c.seeds
+	for _, s := range All() {
+		if strings.HasSuffix(s.Name, "-steps") {
+			continue // for TestCrashAtEveryStep
+		}
+		t.Run(s.Name, func(t *testing.T) {
+			seeds := cmp.Or(seedsOf[s.Name], seedsOfTest/50)
 			if raceEnabled {
 				seeds = max(seeds/50, 1) // one goroutine at a time runs: there is little to see
 			}
-			if f := search(t, c.name, "", seeds).Failure; f != nil {
+			if f := search(t, s.Name, "", seeds).Failure; f != nil {
 				t.Errorf("%v\n%s", f.Failure, replay(f))
 			}
 		})

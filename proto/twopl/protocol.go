@@ -12,8 +12,8 @@ func Protocol() protocol.Protocol {
 		Doc:     "no-wait two-phase locking over verbs, local records by loopback (DrTM §7.3)",
 		Options: option.List{protocol.OrphanAfter()},
 		Offers:  proto.OfferDebts | proto.OfferOrphans,
-		Steps: protocol.Steps{All: Steps(), Held: []string{stepLocked, stepCommit, stepWritten,
-			stepCommitted, stepFinish}},
+		Simulation: protocol.Simulation{Steps: protocol.Steps{All: Steps(),
+			Held: []string{stepLocked, stepCommit, stepWritten, stepCommitted, stepFinish}}},
 		Mutations: protocol.Mutations(Mutations()),
 		Holder: func(state uint64) (proto.NodeID, bool) {
 			return lockWord(state).Node(), lockWord(state)&lockedBit != 0

@@ -1,0 +1,47 @@
+package protocol
+
+import "drtmd/proto/option"
+
+// Simulation is what scenarios must know to run a protocol for some milliseconds of virtual time.
+type Simulation struct {
+	Steps Steps
+	// Options are those of its options that must be other than usual in so short a time, in which a
+	// message takes some microseconds.
+	Options option.Settings
+	// Dimensions are what its runs are varied by, beside what all protocols' runs are.
+	Dimensions []Dimension
+}
+
+// Steps are the marked steps (fiber.Fiber.Step) of a protocol's engines: All, and those of them that
+// the simulator's draws prefer.
+type Steps struct {
+	All []string
+	// Critical steps are those between the taking of a lock or lease and what relies on it: a worker
+	// that loses the processor there, for longer than a lease lasts, must do no harm.
+	Critical []string
+	// Fine steps are between two accesses that belong together, or where something is about to take
+	// effect.
+	Fine []string
+	// Held are those at which locks are held: an outage there leaves something to be done.
+	Held []string
+	// Inner steps are those of a commit that is half made in memory: a crash there must be mended.
+	Inner []string
+}
+
+// Dimension is a choice of options that seeds draw, such as one that brings out a rare path.
+type Dimension struct {
+	Name, Doc string
+	Values    []DimensionValue // the first is the plainest
+	// Drawn are the names of values that seeds draw from, each as often as it is listed.
+	Drawn []string
+	// Short is the value in runs that are crashed at every step; "" is the plainest.
+	Short string
+	// Only is the one scenario that has the dimension; "" is all.
+	Only string
+}
+
+// DimensionValue is a name for some options.
+type DimensionValue struct {
+	Name    string
+	Options option.Settings
+}

@@ -19,6 +19,8 @@ type SimulatedConfig struct {
 	Cost *sim.CostModel // nil is the default preset
 	// WithoutLineWords is that of MemberConfig.
 	WithoutLineWords bool
+	// OnEvent is that of sim.Config: the trace, line by line; nil: nobody reads it.
+	OnEvent func(sim.Event)
 }
 
 // NewSimulated builds a cluster on a simulated world, each worker on a core of its own, starts it
@@ -31,7 +33,7 @@ func NewSimulated(ctx context.Context, cfg SimulatedConfig) (*Cluster, error) {
 		return nil, fmt.Errorf("protocol %s reaches other nodes by plain memory, which a simulated "+
 			"network does not have: it runs on one node there, not on %d", cfg.Protocol.Name, cfg.Nodes)
 	}
-	world, err := sim.New(sim.Config{Seed: cfg.Seed, Cost: cfg.Cost, KeepEvents: -1})
+	world, err := sim.New(sim.Config{Seed: cfg.Seed, Cost: cfg.Cost, KeepEvents: -1, OnEvent: cfg.OnEvent})
 	if err != nil {
 		return nil, err
 	}

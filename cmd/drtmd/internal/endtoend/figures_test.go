@@ -22,6 +22,7 @@ import (
 	"drtmd/proto/history"
 	library "drtmd/proto/node"
 	"drtmd/store"
+	"drtmd/verbs"
 )
 
 // monotonic is the clock that histories of one machine are on, but for its beginning.
@@ -82,7 +83,8 @@ lines:
 // glance is what a node showed at some moment between two readings of the clock.
 type glance struct {
 	before, after time.Duration
-	committed     int // by /metrics
+	committed     int                // by /metrics
+	requests      map[string]float64 // the same: work requests by opcode
 	self          status.Node
 }
 
@@ -203,6 +205,7 @@ func TestEveryFigureIsCheckedAgainstAnIndependentCount(t *testing.T) {
 	}
 	epoch := l.checkMetrics(c, glances)
 	l.checkLoad(c, glances, epoch, warmup)
+	l.checkVerbs(run.Bench, glances, epoch+c.first+warmup)
 	l.checkPage(c, &live, epoch)
 	l.checkProcesses(l.allReady(l.nodes[0], 3), begun)
 	http.DefaultClient.CloseIdleConnections()
@@ -216,6 +219,11 @@ func (l *lab) glances() (all []glance) {
 		if text := page(l.t, n, "/metrics"); strings.Contains(text, "drtmd_plane_up 1") &&
 			strings.Contains(text, "drtmd_transactions_total{") {
 			g.committed = int(metricSum(l.t, text, "drtmd_transactions_total", `outcome="committed"`))
+			g.requests = map[string]float64{}
+			for op := verbs.OpSend; op <= verbs.OpFAA; op++ {
+				name := strings.ToLower(op.String())
+				g.requests[name] = metricSum(l.t, text, "drtmd_verbs_requests_total", `"`+name+`"`)
+			}
 		}
 		st := &status.Cluster{}
 		if err := json.Unmarshal([]byte(page(l.t, n, "/status.json?self=1")), st); err != nil {
@@ -299,6 +307,49 @@ func (l *lab) checkMetrics(c *counted, glances []glance) (epoch time.Duration) {
 			high)
 	}
 	return (low + high) / 2
+}
+
+// checkVerbs compares the requests that the report counts with what the looks at /metrics saw posted
+// meanwhile; that a worker counts as the network does is a test of package node. The measurement began at
+// a time.
+func (l *lab) checkVerbs(b *report.Bench, glances []glance, begun time.Duration) {
+	t := l.t
+	t.Helper()
+	end := begun + time.Duration(b.ElapsedNs)
+	inside := map[string][]glance{} // by node
+	for _, g := range glances {
+		if g.requests != nil && g.self.Plane != nil && g.before > begun+slack && g.after < end-slack {
+			inside[g.place()] = append(inside[g.place()], g)
+		}
+	}
+	counted := map[string]float64{}
+	covered := time.Duration(math.MaxInt64)
+	for _, list := range inside {
+		first, last := list[0], list[len(list)-1]
+		covered = min(covered, last.before-first.after)
+		for op := range first.requests {
+			counted[op] += last.requests[op] - first.requests[op]
+		}
+	}
+	share := float64(covered) / float64(b.ElapsedNs)
+	if len(inside) != 3 || share <= 0 {
+		t.Fatalf("looks at %d nodes during the measurement, over %v of it", len(inside), covered)
+	}
+	reported := map[string]uint64{}
+	for _, v := range b.Verbs {
+		reported[strings.ToLower(v.Opcode)] = v.Requests
+	}
+	for op, n := range counted {
+		// The rest of the time is like what was seen, if that is most of it.
+		got, high := float64(reported[op]), n/share*1.5+100
+		if got < n*0.99 || share > 0.5 && got > high {
+			t.Errorf("%s: the report has %.0f requests; within %.0f %% of the time metrics saw %.0f", op, got,
+				share*100, n)
+		}
+	}
+	if counted["rdma_read"] == 0 || counted["rdma_write"] == 0 {
+		t.Errorf("requests by opcode: %v", counted)
+	}
 }
 
 // checkLoad compares what status says of the run with the history.

@@ -26,9 +26,7 @@ func (d *Daemon) openAdmin(undo *cleanup, wg *sync.WaitGroup, end context.Cancel
 	if err != nil {
 		return fmt.Errorf("admin port: %w; set admin.listen to another address, or to off", err)
 	}
-	d.mu.Lock()
-	d.admin = l.Addr().String()
-	d.mu.Unlock()
+	d.board.SetAdmin(l.Addr().String())
 	s := admin.NewServer(admin.Options{Source: d, Log: d.log.Named("admin"), Build: d.o.Build,
 		PprofEverywhere: d.cfg.Admin.Pprof, Hosts: []string{d.cfg.Node.Hostname()}})
 	undo.add(func() error {
@@ -47,6 +45,3 @@ func (d *Daemon) openAdmin(undo *cleanup, wg *sync.WaitGroup, end context.Cancel
 	})
 	return nil
 }
-
-// CertificateExpires implements admin.Source.
-func (d *Daemon) CertificateExpires() time.Time { return d.sec.Expires() }

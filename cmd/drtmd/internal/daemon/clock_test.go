@@ -8,10 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"drtmd/cmd/drtmd/internal/control"
 	"drtmd/cmd/drtmd/internal/status"
 	"drtmd/proto"
-	"drtmd/proto/node"
 	"drtmd/proto/option"
 	"drtmd/verbs"
 )
@@ -32,8 +30,8 @@ func (c *faultyClock) Now() time.Duration {
 func (c *faultyClock) jump(d time.Duration) { c.ahead.Add(int64(d)) }
 
 // apart makes a cluster of nodes that take each other for machines of their own: each has its
-// clock, and a name for it. prepare, if not nil, is called for each of them.
-func apart(t *testing.T, nodes int, prepare func(i int, d *Daemon)) (*world, []*faultyClock) {
+// clock, and a name for it. options, if not nil, is called for each of them.
+func apart(t *testing.T, nodes int, options func(o *testOptions)) (*world, []*faultyClock) {
 	t.Helper()
 	w := newWorld(t, 0)
 	var clocks []*faultyClock
@@ -42,10 +40,10 @@ func apart(t *testing.T, nodes int, prepare func(i int, d *Daemon)) (*world, []*
 		c.ahead.Store(int64(i) * int64(time.Hour))
 		clocks = append(clocks, c)
 		n := w.add()
-		n.prepare = func(d *Daemon) {
-			d.clock, d.machine = c, fmt.Sprintf("machine %d", i)
-			if prepare != nil {
-				prepare(i, d)
+		n.options = func(o *Options) {
+			o.test.clock, o.test.machine = c, fmt.Sprintf("machine %d", i)
+			if options != nil {
+				options(&o.test)
 			}
 		}
 		n.start()
@@ -149,13 +147,12 @@ func TestClockThatStoodStillStartsItsNodeAnew(t *testing.T) {
 func TestClockThatIsNotAnsweredIsToldOf(t *testing.T) {
 	t.Parallel()
 	var silent atomic.Bool
-	w, _ := apart(t, 2, func(_ int, d *Daemon) {
-		ask := d.ask
-		d.ask = func(c *control.Client) (node.ClockSample, string, error) {
+	w, _ := apart(t, 2, func(o *testOptions) {
+		o.beforeAsk = func() error {
 			if silent.Load() {
-				return node.ClockSample{}, "", errors.New("cut off by the test")
+				return errors.New("cut off by the test")
 			}
-			return ask(c)
+			return nil
 		}
 	})
 	n := w.nodes[1]

@@ -205,7 +205,7 @@ func TestANodeThatDrainsHasTheRunEndInOrder(t *testing.T) {
 			n := w.nodes[c.drains]
 			if c.called {
 				told, err := n.client.Drain(t.Context(), false)
-				if want := n.d.name(); err != nil || len(told) != 1 || told[0] != want {
+				if want := n.d.members.Name(); err != nil || len(told) != 1 || told[0] != want {
 					t.Fatalf("told %q, error %v, want %s", told, err, want)
 				}
 				n.ends()

@@ -50,8 +50,8 @@ func confined(t *testing.T, list string) (n int) {
 }
 
 func TestANodeWhoseCPUsAreNotAllowedDoesNotStart(t *testing.T) {
-	d := &Daemon{cfg: &config.Config{Node: config.Node{CPUs: "1000"}}}
-	if err := d.placeThreads(); err == nil || !strings.Contains(err.Error(), "may not use CPU 1000") {
+	_, err := placeThreads(&config.Config{Node: config.Node{CPUs: "1000"}}, "")
+	if err == nil || !strings.Contains(err.Error(), "may not use CPU 1000") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -71,7 +71,8 @@ func TestThereAreNoMoreThreadsThanCPUsUnlessAskedFor(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := config.Default()
 			cfg.Data.Threads = c.configured
-			d := &Daemon{cfg: &cfg, placed: c.placed}
+			d := &Daemon{cfg: &cfg}
+			d.placed.Store(&c.placed)
 			if got := d.threads(c.plan, 8); got != c.want {
 				t.Errorf("%d threads for 8 workers, want %d", got, c.want)
 			}

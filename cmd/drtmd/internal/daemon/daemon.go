@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,14 +15,13 @@ import (
 
 	"drtmd/cmd/drtmd/internal/config"
 	"drtmd/cmd/drtmd/internal/control"
-	"drtmd/cmd/drtmd/internal/load"
+	"drtmd/cmd/drtmd/internal/daemon/board"
+	"drtmd/cmd/drtmd/internal/daemon/membership"
+	"drtmd/cmd/drtmd/internal/daemon/planes"
 	"drtmd/cmd/drtmd/internal/service"
 	"drtmd/cmd/drtmd/internal/status"
 	"drtmd/cmd/drtmd/internal/transport"
 	"drtmd/internal/durable"
-	"drtmd/proto/member"
-	"drtmd/proto/member/etcdmember"
-	"drtmd/proto/node"
 	"drtmd/verbs"
 )
 
@@ -42,126 +40,96 @@ type Options struct {
 	EtcdCommand []string
 	// Reload reads the configuration again, for the log's level; nil: it cannot.
 	Reload func() (*config.Config, error)
+
+	test testOptions
+}
+
+// testOptions put something else in place of the machine's; nil and "" are the real thing.
+type testOptions struct {
+	clock     verbs.Clock // of the machine
+	machine   string
+	beforeAsk func() error                  // of the leader's clock
+	wrapClock func(verbs.Clock) verbs.Clock // of planes
 }
 
 // Bounds.
 const (
-	// silence of a run's leader after which clients end by themselves.
-	silence = 30 * time.Second
 	// drainTimeout is what a run gets to end when the daemon is told to stop, and others who drain at
 	// the same time to leave before the registry ends.
 	drainTimeout = 20 * time.Second
 	// closeTimeout bounds the end of everything after that.
 	closeTimeout = 30 * time.Second
-	// joinTimeout is how long a daemon tries to join for the first time.
-	joinTimeout = 2 * time.Minute
 	// lastAnswers is what calls under way get to end when all else has.
 	lastAnswers = 200 * time.Millisecond
-	// leaseLook is how often the own lease is looked at.
-	leaseLook = 50 * time.Millisecond
-	// retryWait is between two attempts at what failed.
-	retryWait = 500 * time.Millisecond
-	// longestAsk is between two questions to the members of cluster.join, and longestWarning between two
-	// warnings that nobody answers.
-	longestAsk     = 2 * time.Second
-	longestWarning = 30 * time.Second
-	// longestWait is between two attempts at what has failed often.
-	longestWait = 10 * time.Second
-	// longestPause is between two attempts to build a plane, unless an attempt itself takes longer: see
-	// buildWait.
-	longestPause = 2 * time.Second
 )
 
-// Daemon is a node.
+// Daemon is a node: its rooms, and what they share. Fields without a guard are written by New and by
+// Serve before another goroutine of the node runs.
 type Daemon struct {
 	cfg      *config.Config
 	o        Options
 	log      *zap.Logger
 	sec      *control.Security
-	provider verbs.Provider
-	placed   service.Placement // of worker threads
-	machine  string            // names the clock that its processes share
-	clock    verbs.Clock
-	started  time.Time
+	machine  string // names the clock that its processes share
 	stateDir string
 	tempDir  string
-	spill    string // history of the last run
-	control  string // address of the control plane
-	admin    string // address of the admin port; "" is none
-	events   *events
-	part     *load.Part
-	registry *etcdmember.Registry
-	etcdURLs []string
 
-	changed chan struct{}   // something that the steward reacts to; holds one
-	named   []member.Member // the steward's own: removed by the pending view, and an event has said so
-	turned  atomic.Int64    // when the steward last looked, on clock
-	leaseNs atomic.Int64    // membership lease: the configuration's, or the cluster's that it joins
-	told    chan struct{}   // closed by Drain: the daemon is to stop
-	tell    sync.Once       // closes told
-	drain   chan struct{}   // closed when runs have ended: the cluster is to be left
-	anew    chan error      // the node has to join again, for this cause; holds one
-	calls   sync.WaitGroup
-	// ask is askTime; tests put themselves between.
-	ask func(*control.Client) (node.ClockSample, string, error)
+	board   *board.Board
+	members *membership.Membership
+	planes  *planes.Planes
+	report  *board.Report
+	device  *device
 
-	mu       sync.Mutex // guards what follows
-	session  member.Session
-	state    member.State
-	phase    status.Phase
-	reason   string
-	wait     status.Wait // of phase connecting; "": something is wrong
-	version  member.ShardVersion
-	shards   member.ShardMap     // of version
-	run      *run                // led by this daemon
-	rebuild  bool                // the plane is used up, or was never built
-	claimed  member.ShardVersion // the last one that this node wrote as the leader
-	building bool                // or waits to try again
-	failures int                 // to build, one after the other
-	failed   string              // why a step of a plane failed, until one serves or is wanted anew
-	unbuilt  repeats             // paces what is said of planes that were not built
-	undone   repeats             // and of steps that failed
-	served   bool                // READY was said
-	draining bool
-	embeds   bool         // etcd
-	etcd     embeddedEtcd // nil: this node embeds none
-	degraded []string
-	orphans  *status.Orphans // as of the last look
-	slowDisk string          // in words, of the embedded etcd; "" while it is fast
-	device   status.Device
-	portDown string         // what is wrong with the port; "" is nothing
-	missing  error          // the device is gone
-	port     *verbs.Context // to look at the device; nil while it is gone
-	watched  []*gone
-	peers    map[string]*control.Client
-	seen     statusCache
-	sync     *clockSync // of the plane
-	// clockFaults are how often the clock was wrong of late, clockFault when it was last.
-	clockFaults int
-	clockFault  time.Duration
+	placed atomic.Pointer[service.Placement] // of worker threads; nil before they were
+	told   chan struct{}                     // closed by Drain: the daemon is to stop
+	tell   sync.Once                         // closes told
 }
 
 // New makes a daemon of a checked configuration. Nothing runs before Serve.
 func New(cfg *config.Config, o Options) (*Daemon, error) {
-	d := &Daemon{cfg: cfg, o: o, log: o.Log, clock: verbs.NewMonotonicClock(), started: time.Now(),
-		machine: machineName(), events: newEvents(), changed: make(chan struct{}, 1),
-		told: make(chan struct{}), drain: make(chan struct{}), phase: status.Starting,
-		reason: "opens its folders, its device and its ports",
-		anew:   make(chan error, 1),
-		peers:  map[string]*control.Client{}, rebuild: true}
-	d.leaseNs.Store(int64(cfg.Cluster.Lease))
-	d.ask = d.askTime
-	d.part = load.NewPart(load.PartConfig{Open: d.openPlane, Clock: d.planeClock, Silence: silence})
+	d := &Daemon{cfg: cfg, o: o, log: o.Log, machine: o.test.machine, told: make(chan struct{})}
+	if d.machine == "" {
+		d.machine = machineName()
+	}
+	clock := o.test.clock
+	if clock == nil {
+		clock = verbs.NewMonotonicClock()
+	}
+	provider := o.Provider
 	var err error
-	if d.provider = o.Provider; d.provider == nil {
-		d.provider, err = transport.New(cfg.Transport.Provider,
+	if provider == nil {
+		provider, err = transport.New(cfg.Transport.Provider,
 			transport.Options{RunDir: cfg.Transport.RunDir})
 	}
 	if err != nil {
 		return nil, err
 	}
-	d.sec, err = control.LoadSecurity(cfg.Control.CA, cfg.Control.Cert, cfg.Control.Key)
-	return d, err
+	if d.sec, err = control.LoadSecurity(cfg.Control.CA, cfg.Control.Cert, cfg.Control.Key); err != nil {
+		return nil, err
+	}
+	d.board = board.New(board.Options{Log: o.Log, Notifier: o.Notifier, Stdout: o.Stdout})
+	d.members = membership.New(membership.Options{Log: o.Log, Config: cfg, Board: d.board,
+		Security: d.sec, Clock: clock, Build: o.Build, EtcdCommand: o.EtcdCommand})
+	d.planes = planes.New(planes.Options{Log: o.Log, Config: cfg, Board: d.board, Members: d.members,
+		Clock: clock, Machine: d.machine, Open: d.openPlane, Threads: d.threads,
+		BeforeAsk: o.test.beforeAsk, WrapClock: o.test.wrapClock})
+	d.device = &device{log: o.Log, cfg: cfg.Transport, provider: provider, board: d.board,
+		planes: d.planes, members: d.members}
+	d.members.Guard(&guard{d.planes, d.device})
+	d.report = board.NewReport(d.members, d.board, d.members, d.planes, d.device, describeHost{d})
+	return d, nil
+}
+
+// guard is what membership tells: the planes, and the device before a node joins again.
+type guard struct {
+	*planes.Planes
+	device *device
+}
+
+// Rest implements membership.Guard.
+func (g *guard) Rest(ctx context.Context) {
+	g.Planes.Rest(ctx)
+	g.device.await(ctx)
 }
 
 // Serve is the daemon's life: until ctx ends or Drain is called, which drains it, or something without
@@ -180,53 +148,45 @@ func (d *Daemon) Serve(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("control plane: %w; set control.listen to another address", err)
 	}
-	d.control = d.advertised(l)
+	address := advertised(d.cfg, l)
+	d.board.SetControl(address)
+	d.members.SetPlace(d.stateDir, address)
+	d.planes.SetPlace(address, d.tempDir)
 	if d.sec == nil && d.cfg.Control.Insecure {
 		d.log.Warn("the control plane listens without TLS: whoever reaches it owns the cluster",
-			zap.String("address", d.control))
+			zap.String("address", address))
 	}
-	limits := d.cfg.Control
-	server := control.NewServer(control.Options{Backend: d, Security: d.sec, Build: d.o.Build,
-		Log: d.log, Limits: control.Limits{MaxConnections: limits.MaxConnections,
-			MaxMessage: int(limits.MaxMessage), RatePerPeer: limits.RatePerPeer}})
 	life, end := context.WithCancelCause(context.Background())
 	var wg sync.WaitGroup
-	undo.add(func() error { end(nil); wg.Wait(); d.calls.Wait(); return nil })
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		if err := server.Serve(l); err != nil && life.Err() == nil {
-			end(fmt.Errorf("control plane: %w", err))
-		}
-	}()
-	stopServer = func() {
-		late, cancel := context.WithTimeout(context.Background(), lastAnswers)
-		defer cancel()
-		server.Stop(late)
-		<-served
-	}
+	undo.add(func() error { end(nil); wg.Wait(); d.planes.Wait(); return nil })
+	stopServer = d.serveControl(life, end, l)
 	if err := d.openAdmin(undo, &wg, end); err != nil {
 		return err
 	}
-	if err := d.openRegistry(ctx, undo, end); err != nil {
+	undo.add(d.members.Close)
+	if err := d.members.Open(ctx, end); err != nil {
 		if d.toldToStop(ctx) {
 			_ = d.o.Notifier.Stopping() // systemd may be gone
-			d.event(status.Info, "told to stop before it had joined")
+			d.board.Event(status.Info, "told to stop before it had joined")
 			return nil
 		}
 		return err
 	}
-	undo.add(d.closePeers)
-	undo.add(func() error { d.stopClock(); return nil })
-	undo.add(d.part.Close)
-	wg.Go(func() { d.steward(life) })
-	wg.Go(func() { d.watchLease(life) })
-	wg.Go(func() { d.watchDevice(life) })
-	wg.Go(func() { d.watchOrphans(life) })
+	undo.add(d.members.CloseClients)
+	undo.add(d.planes.Close)
+	wg.Go(func() { d.planes.Steward(life) })
+	wg.Go(func() { d.members.WatchLease(life) })
+	wg.Go(func() { d.device.watch(life) })
+	wg.Go(func() { d.planes.WatchOrphans(life) })
 	wg.Go(func() { d.o.Notifier.Watch(life, d.Alive) })
 	left := make(chan struct{})
-	wg.Go(func() { defer close(left); d.belong(life, end) })
-	d.event(status.Info, "started, control plane at "+d.control)
+	wg.Go(func() {
+		defer close(left)
+		if err := d.members.Belong(life); err != nil {
+			end(err)
+		}
+	})
+	d.board.Event(status.Info, "started, control plane at "+address)
 	select {
 	case <-ctx.Done():
 	case <-d.told:
@@ -235,6 +195,27 @@ func (d *Daemon) Serve(ctx context.Context) (err error) {
 	}
 	d.stop(left)
 	return nil
+}
+
+// serveControl serves the control plane until stop is called.
+func (d *Daemon) serveControl(life context.Context, end func(error), l net.Listener) (stop func()) {
+	limits := d.cfg.Control
+	server := control.NewServer(control.Options{Backend: d, Security: d.sec, Build: d.o.Build,
+		Log: d.log, Limits: control.Limits{MaxConnections: limits.MaxConnections,
+			MaxMessage: int(limits.MaxMessage), RatePerPeer: limits.RatePerPeer}})
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		if err := server.Serve(l); err != nil && life.Err() == nil {
+			end(fmt.Errorf("control plane: %w", err))
+		}
+	}()
+	return func() {
+		late, cancel := context.WithTimeout(context.Background(), lastAnswers)
+		defer cancel()
+		server.Stop(late)
+		<-served
+	}
 }
 
 // toldToStop reports whether the daemon is to stop, by a signal or an order.
@@ -250,63 +231,19 @@ func (d *Daemon) toldToStop(ctx context.Context) bool {
 // stop drains, once: the run under way ends, the cluster is left.
 func (d *Daemon) stop(left <-chan struct{}) {
 	_ = d.o.Notifier.Stopping() // systemd may be gone
-	d.setPhase(status.Draining, "told to stop")
-	d.event(status.Info, "draining")
-	d.mu.Lock()
-	d.draining = true
-	d.mu.Unlock()
+	d.planes.Drain()
+	d.board.Drain()
+	d.board.Event(status.Info, "draining")
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
-	d.endRuns(ctx)
-	d.mu.Lock()
-	embeds := d.embeds
-	d.mu.Unlock()
-	if embeds {
-		d.letOthersLeave(ctx)
-	}
-	close(d.drain)
-	<-left
-}
-
-// endRuns has the run that this node takes part in end in order, until ctx ends.
-func (d *Daemon) endRuns(ctx context.Context) {
-	d.mu.Lock()
-	r, led := d.run, d.state.Shards
-	d.mu.Unlock()
-	var err error
-	switch i := d.part.Info(); {
-	case r != nil:
-		r.stop(errors.New("the daemon that leads the run drains"))
-		select {
-		case <-r.ended:
-		case <-ctx.Done():
-			err = ctx.Err()
-		}
-	case i != nil && i.Running && i.Fenced == nil:
-		d.event(status.Info, fmt.Sprintf("asks %v to end run %s", led.Leader, led.Run))
-		if _, err = d.Stop(ctx); err == nil {
-			err = d.awaitEnd(ctx)
-		}
-	}
-	if err != nil {
+	if err := d.planes.EndRuns(ctx); err != nil {
 		d.log.Warn("the run did not end in order", zap.Duration("bound", drainTimeout), zap.Error(err))
 	}
-}
-
-// awaitEnd waits until this node's clients have ended and were counted.
-func (d *Daemon) awaitEnd(ctx context.Context) error {
-	tick := time.NewTicker(leaseLook)
-	defer tick.Stop()
-	for {
-		if i := d.part.Info(); i == nil || !i.Running || i.Fenced != nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-		}
+	if d.members.EmbedsEtcd() {
+		d.letOthersLeave(ctx)
 	}
+	d.members.Leave()
+	<-left
 }
 
 // open takes the folders and looks at the device.
@@ -324,175 +261,37 @@ func (d *Daemon) open(undo *cleanup) error {
 		return err
 	}
 	undo.add(func() error { return os.RemoveAll(d.tempDir) })
-	undo.add(d.closeDevice)
+	undo.add(d.device.close)
 	if err := d.openTempDir(); err != nil {
 		return err
 	}
-	d.spill = filepath.Join(d.tempDir, "run.hist")
-	if err := d.openDevice(); err != nil {
+	if err := d.device.open(); err != nil {
 		return err
 	}
-	if err := d.placeThreads(); err != nil {
+	placed, err := placeThreads(d.cfg, d.device.seen().Name)
+	if err != nil {
 		return err
 	}
+	d.placed.Store(placed)
+	d.log.Info("worker threads are placed", zap.String("cpus", service.CPUList(placed.CPUs)),
+		zap.String("why", placed.Why))
 	return d.lookAtMemory()
 }
 
-// queueBytes is room for what a worker locks beside the tables, its queues and buffers of messages:
-// with the usual window and datagrams of 4 KiB it has 48 KiB for each peer.
-const queueBytes = 8 << 20
-
-// lookAtMemory says which limits are in the way of the tables, and what would make them faster.
-func (d *Daemon) lookAtMemory() error {
-	cfg, err := d.servingPlan(1).Make()
-	if err != nil {
-		return err
-	}
-	bytes, err := node.TableBytes(cfg.Workload)
-	if err != nil {
-		return err
-	}
-	need := bytes + d.cfg.Data.Workers*queueBytes
-	for _, p := range service.LimitProblems(d.cfg.Transport.Provider, need) {
-		d.log.Warn(p)
-	}
-	if d.cfg.Transport.Provider == transport.Default {
-		bytes += bytes / 8 // a word for each line, see verbs/shm
-	}
-	if advice := service.HugePageAdvice(bytes); advice != "" {
-		d.log.Info(advice)
-	}
-	return nil
-}
-
-// placeThreads chooses the CPUs of worker threads.
-func (d *Daemon) placeThreads() error {
-	asked, err := config.ParseCPUs(d.cfg.Node.CPUs)
-	if err != nil {
-		return fmt.Errorf("node.cpus: %w", err)
-	}
-	allowed, err := service.AllowedCPUs()
-	if err != nil {
-		return err
-	}
-	p, err := service.Place(asked, allowed, d.seenDevice().Name)
-	if err != nil {
-		return err
-	}
-	d.placed = *p
-	d.log.Info("worker threads are placed", zap.String("cpus", service.CPUList(p.CPUs)),
-		zap.String("why", p.Why))
-	return nil
-}
-
-// threads is how many OS threads the workers of a plan run on: as it says, else as data.threads
-// says, else one for each worker and CPU.
-func (d *Daemon) threads(asked, workers int) int {
-	if asked > 0 {
-		return asked
-	}
-	data := d.cfg.Data
-	data.Workers = workers
-	n := min(data.ThreadCount(), workers)
-	if data.Threads == 0 && len(d.placed.CPUs) > 0 {
-		n = min(n, len(d.placed.CPUs))
-	}
-	return n
-}
-
-// gid is what queue pairs take.
-func (d *Daemon) gid() verbs.GIDChoice {
-	if d.cfg.Transport.GIDIndex < 0 {
-		return verbs.GIDChoice{}
-	}
-	return verbs.GIDAt(d.cfg.Transport.GIDIndex)
-}
-
 // advertised is the address under which others reach the listener.
-func (d *Daemon) advertised(l net.Listener) string {
-	if a := d.cfg.Control.Advertise; a != "" {
+func advertised(cfg *config.Config, l net.Listener) string {
+	if a := cfg.Control.Advertise; a != "" {
 		return a
 	}
 	if l.Addr().Network() == "unix" {
 		return "unix:" + l.Addr().String()
 	}
-	host, _, _ := net.SplitHostPort(d.cfg.Control.Listen) // it was listened on
+	host, _, _ := net.SplitHostPort(cfg.Control.Listen) // it was listened on
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = d.cfg.Node.Hostname() // every address: the name says it
+		host = cfg.Node.Hostname() // every address: the name says it
 	}
 	return net.JoinHostPort(host, port)
-}
-
-// setPhase says where the daemon is, and why.
-func (d *Daemon) setPhase(p status.Phase, reason string) {
-	d.mu.Lock()
-	if d.draining && p != status.Draining {
-		p = status.Draining
-	}
-	same := d.phase == p && d.reason == reason
-	d.phase, d.reason, d.wait = p, reason, ""
-	d.mu.Unlock()
-	if !same {
-		text := string(p)
-		if reason != "" {
-			text += ": " + reason
-		}
-		_ = d.o.Notifier.Status(text) // systemd may be gone
-	}
-}
-
-// connecting says that the node does not serve yet, and waits for something that ends by itself. Tables
-// that are loaded again after a run stay so until they are, and an attempt that follows a failed one
-// keeps the reason of that.
-func (d *Daemon) connecting(w status.Wait) {
-	d.mu.Lock()
-	if d.phase == status.Connecting && d.wait == status.Reloading && w == status.Loading {
-		w = status.Reloading
-	}
-	run, failed := d.state.Shards.Run, d.failed
-	if w != status.Loading {
-		failed, d.failed = "", ""
-	}
-	d.mu.Unlock()
-	if failed != "" { // tried again: what is in the way may still be
-		d.setPhase(status.Connecting, failed)
-		return
-	}
-	reason := "the tables are being loaded, and the nodes connected"
-	switch w {
-	case status.Reloading:
-		reason = "the run has ended; the tables are being loaded again"
-	case status.OtherRun:
-		reason = "waits for the end of run " + run
-	}
-	d.setPhase(status.Connecting, reason)
-	d.mu.Lock()
-	if d.phase == status.Connecting && d.reason == reason {
-		d.wait = w
-	}
-	d.mu.Unlock()
-}
-
-// poke has the steward look again.
-func (d *Daemon) poke() {
-	select {
-	case d.changed <- struct{}{}:
-	default:
-	}
-}
-
-// event notes what happened, for status and for the log.
-func (d *Daemon) event(l status.Level, text string) {
-	d.events.add(l, text)
-	switch l {
-	case status.Info:
-		d.log.Info(text)
-	case status.Warn:
-		d.log.Warn(text)
-	default:
-		d.log.Error(text)
-	}
 }
 
 // cleanup undoes what was done, the last first.

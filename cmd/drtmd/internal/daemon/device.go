@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
+	"drtmd/cmd/drtmd/internal/config"
+	"drtmd/cmd/drtmd/internal/daemon/board"
 	"drtmd/cmd/drtmd/internal/service"
 	"drtmd/cmd/drtmd/internal/status"
+	"drtmd/proto/member"
 	"drtmd/verbs"
 )
 
@@ -21,25 +25,47 @@ const (
 	calmLooks = 3
 )
 
-// openDevice says early what is wrong with the device, and keeps it open to look at it.
-func (d *Daemon) openDevice() error {
-	t := d.cfg.Transport
-	c, err := d.provider.Open(t.Device)
+// device is the RDMA device as the node sees it. It is beside the rooms: it tells the planes and
+// membership of faults, with no lock held, and they do not know it.
+type device struct {
+	log      *zap.Logger
+	cfg      config.Transport
+	provider verbs.Provider
+	board    *board.Board
+	planes   interface {
+		Fence(cause error)
+		ClosePlane() error
+	}
+	members interface {
+		Self() (member.Member, bool)
+		StartAnew(cause error)
+	}
+
+	mu      sync.Mutex     // guards what follows
+	port    *verbs.Context // to look at the device; nil while it is gone
+	now     status.Device
+	down    string // what is wrong with the port; "" is nothing
+	missing error  // the device is gone
+}
+
+// open says early what is wrong with the device, and keeps it open to look at it.
+func (d *device) open() error {
+	c, err := d.provider.Open(d.cfg.Device)
 	if err != nil {
 		return fmt.Errorf("device (transport.device): %w; drtmd devices shows what there is", err)
 	}
-	s, problem, err := d.describeDevice(c)
+	s, problem, err := d.look(c)
 	if err != nil {
 		return errors.Join(err, c.Close())
 	}
 	d.mu.Lock()
-	d.port, d.device, d.portDown, d.missing = c, s, problem, nil
+	d.port, d.now, d.down, d.missing = c, s, problem, nil
 	d.mu.Unlock()
 	return nil
 }
 
-// closeDevice may be called twice.
-func (d *Daemon) closeDevice() error {
+// close may be called twice.
+func (d *device) close() error {
 	d.mu.Lock()
 	c := d.port
 	d.port = nil
@@ -50,17 +76,40 @@ func (d *Daemon) closeDevice() error {
 	return c.Close()
 }
 
-// seenDevice is the device as it was last seen.
-func (d *Daemon) seenDevice() status.Device {
+// seen is the device as it was last seen.
+func (d *device) seen() status.Device {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.device
+	return d.now
 }
 
-// describeDevice is the device as it is now, and what is wrong with its port.
-func (d *Daemon) describeDevice(c *verbs.Context) (s status.Device, problem string, err error) {
+// Describe implements board.Describer, after the planes: links are down with the port.
+func (d *device) Describe(_ context.Context, n *status.Node) {
+	d.mu.Lock()
+	n.Device = d.now
+	down := d.down
+	d.mu.Unlock()
+	if down == "" {
+		return
+	}
+	n.Degraded = append(n.Degraded, down)
+	for j := range n.Links {
+		n.Links[j].State = "down"
+	}
+}
+
+// gid is what queue pairs take.
+func (d *device) gid() verbs.GIDChoice {
+	if d.cfg.GIDIndex < 0 {
+		return verbs.GIDChoice{}
+	}
+	return verbs.GIDAt(d.cfg.GIDIndex)
+}
+
+// look gives the device as it is now, and what is wrong with its port.
+func (d *device) look(c *verbs.Context) (s status.Device, problem string, err error) {
 	a := c.Attr()
-	s = status.Device{Transport: d.cfg.Transport.Provider, Name: a.Name, Driver: a.Driver,
+	s = status.Device{Transport: d.cfg.Provider, Name: a.Name, Driver: a.Driver,
 		Atomics: a.Atomic.String(), NUMA: service.DeviceNUMA(a.Name)}
 	port, err := c.Port(1)
 	if err != nil {
@@ -69,7 +118,7 @@ func (d *Daemon) describeDevice(c *verbs.Context) (s status.Device, problem stri
 	s.MTU, s.Port = port.ActiveMTU, port.State.String()
 	problem = port.Problem(a.Name)
 	entry, ok := verbs.ChooseGID(port.GIDs)
-	if index := d.cfg.Transport.GIDIndex; index >= 0 {
+	if index := d.cfg.GIDIndex; index >= 0 {
 		ok = false
 		for _, e := range port.GIDs {
 			if e.Index == index {
@@ -87,9 +136,9 @@ func (d *Daemon) describeDevice(c *verbs.Context) (s status.Device, problem stri
 	return s, problem, nil
 }
 
-// watchDevice keeps what is known of the device true: its port, its address and MTU, and that it is
-// there at all.
-func (d *Daemon) watchDevice(ctx context.Context) {
+// watch keeps what is known of the device true until ctx ends: its port, its address and MTU, and that
+// it is there at all.
+func (d *device) watch(ctx context.Context) {
 	tick := time.NewTicker(deviceLook)
 	defer tick.Stop()
 	w := deviceWatch{d: d}
@@ -120,9 +169,9 @@ func (d *Daemon) watchDevice(ctx context.Context) {
 	}
 }
 
-// deviceWatch is what watchDevice remembers from one look to the next.
+// deviceWatch is what watch remembers from one look to the next.
 type deviceWatch struct {
-	d    *Daemon
+	d    *device
 	next status.Device // another address or MTU, seen count times
 	seen int
 }
@@ -131,15 +180,15 @@ type deviceWatch struct {
 func (w *deviceWatch) look(c *verbs.Context, gone string) {
 	d := w.d
 	if err := d.present(c, gone); err != nil {
-		d.deviceGone(err)
+		d.gone(err)
 		return
 	}
-	now, problem, err := d.describeDevice(c)
+	now, problem, err := d.look(c)
 	if err != nil && problem == "" {
 		problem = err.Error()
 	}
 	d.mu.Lock()
-	before, was := d.device, d.portDown
+	before, was := d.now, d.down
 	if problem != "" { // its addresses go with the port
 		now.GID, now.GIDIndex, now.MTU = before.GID, before.GIDIndex, before.MTU
 	}
@@ -151,21 +200,21 @@ func (w *deviceWatch) look(c *verbs.Context, gone string) {
 	if !changed {
 		now.GID, now.GIDIndex, now.MTU = before.GID, before.GIDIndex, before.MTU
 	}
-	d.device, d.portDown = now, problem
+	d.now, d.down = now, problem
 	d.mu.Unlock()
 	switch {
 	case problem != "" && was == "":
-		d.event(status.Warn, problem)
+		d.board.Event(status.Warn, problem)
 	case problem == "" && was != "":
-		d.event(status.Info, fmt.Sprintf("port 1 of %s is %s again", now.Name, now.Port))
+		d.board.Event(status.Info, fmt.Sprintf("port 1 of %s is %s again", now.Name, now.Port))
 	}
 	if changed {
-		d.deviceChanged(before, now)
+		d.changed(before, now)
 	}
 }
 
 // present says that the device is gone.
-func (d *Daemon) present(c *verbs.Context, gone string) error {
+func (d *device) present(c *verbs.Context, gone string) error {
 	name := c.Attr().Name
 	if gone != "" {
 		return fmt.Errorf("device %s: %s", name, gone)
@@ -178,67 +227,61 @@ func (d *Daemon) present(c *verbs.Context, gone string) error {
 	return nil
 }
 
-// deviceChanged has the node start anew if queue pairs that are there cannot go on.
-func (d *Daemon) deviceChanged(before, now status.Device) {
+// changed has the node start anew if queue pairs that are there cannot go on.
+func (d *device) changed(before, now status.Device) {
 	text := fmt.Sprintf("device %s: GID %s, MTU %d; before %s, %d", now.Name, now.GID, now.MTU,
 		before.GID, before.MTU)
 	if now.GID == before.GID && now.MTU >= before.MTU {
-		d.event(status.Info, text)
+		d.board.Event(status.Info, text)
 		return
 	}
 	d.startAnew(errors.New(text + "; its queue pairs are made again"))
 }
 
 // startAnew takes the plane out of service, and has the node join again as another incarnation.
-func (d *Daemon) startAnew(cause error) {
-	d.fence(cause)
-	select {
-	case d.anew <- cause:
-	default: // it is told already
-	}
+func (d *device) startAnew(cause error) {
+	d.planes.Fence(cause)
+	d.members.StartAnew(cause)
 }
 
-// deviceGone takes the node out of the cluster until the device is back. Nothing of the device stays
-// open: until then the system does not remove it.
-func (d *Daemon) deviceGone(cause error) {
+// gone takes the node out of the cluster until the device is back. Nothing of the device stays open:
+// until then the system does not remove it.
+func (d *device) gone(cause error) {
 	d.mu.Lock()
 	d.missing = cause
-	member := d.session != nil
 	d.mu.Unlock()
-	if member {
+	if _, member := d.members.Self(); member {
 		d.startAnew(cause)
 	} else {
-		d.fence(cause)
+		d.planes.Fence(cause)
 	}
-	if err := d.closeDevice(); err != nil {
+	if err := d.close(); err != nil {
 		d.log.Warn("the device that is gone was not closed", zap.Error(err))
 	}
 }
 
-// awaitDevice returns when the device is there, or the daemon ends.
-func (d *Daemon) awaitDevice(ctx context.Context) {
+// await returns when the device is there, or ctx ends.
+func (d *device) await(ctx context.Context) {
 	d.mu.Lock()
 	cause := d.missing
 	d.mu.Unlock()
 	if cause == nil {
 		return
 	}
-	if err := d.part.Close(); err != nil {
+	if err := d.planes.ClosePlane(); err != nil {
 		d.log.Warn("the plane on the device that is gone was not closed", zap.Error(err))
 	}
 	tick := time.NewTicker(deviceLook)
 	defer tick.Stop()
 	for {
-		d.setPhase(status.Refusing, cause.Error()+"; joins again when the device is back")
+		d.board.Set(status.Refusing, cause.Error()+"; joins again when the device is back")
 		select {
 		case <-ctx.Done():
 			return
-		case <-d.drain:
-			return
 		case <-tick.C:
 		}
-		if d.openDevice() == nil {
-			d.event(status.Info, fmt.Sprintf("device %s is back", d.seenDevice().Name))
+		if d.open() == nil {
+			d.board.Event(status.Info, fmt.Sprintf("device %s is back", d.seen().Name))
 			return
 		}
 	}

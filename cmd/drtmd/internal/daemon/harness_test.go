@@ -52,7 +52,8 @@ type testNode struct {
 	out    *lines
 	log    *zap.Logger // nil: none, or the test's if it is verbose
 	client *control.Client
-	// prepare, if not nil, is called before a life begins.
+	// options and prepare, if not nil, are called before a life begins.
+	options func(*Options)
 	prepare func(*Daemon)
 }
 
@@ -151,9 +152,12 @@ func (n *testNode) start() {
 	if n.log == nil && testing.Verbose() {
 		log = zaptest.NewLogger(n.w.t).Named(cfg.Node.Name)
 	}
-	n.d, err = New(&cfg, Options{Log: log, Level: zap.NewAtomicLevel(), Build: testBuild,
-		Notifier: notify, Stdout: n.out, Provider: n.w.provider})
-	if err != nil {
+	o := Options{Log: log, Level: zap.NewAtomicLevel(), Build: testBuild, Notifier: notify,
+		Stdout: n.out, Provider: n.w.provider}
+	if n.options != nil {
+		n.options(&o)
+	}
+	if n.d, err = New(&cfg, o); err != nil {
 		n.w.t.Fatal(err)
 	}
 	if n.prepare != nil {
@@ -327,12 +331,8 @@ func (n *testNode) mustRun(p *load.Plan) outcome {
 // remove has another member remove this one from the cluster, as if its lease had ended.
 func (n *testNode) remove(by *testNode) member.Member {
 	n.w.t.Helper()
-	n.d.mu.Lock()
-	self := n.d.session.Self()
-	n.d.mu.Unlock()
-	by.d.mu.Lock()
-	s := by.d.session
-	by.d.mu.Unlock()
+	self, _ := n.d.members.Self()
+	s, _ := by.d.members.Now()
 	if err := s.Remove(self); err != nil && !errors.Is(err, member.ErrNotMember) {
 		n.w.t.Fatal(err)
 	}

@@ -7,10 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"go.uber.org/zap"
-
-	"drtmd/cmd/drtmd/internal/control"
-	"drtmd/proto/member"
+	"drtmd/cmd/drtmd/internal/service"
 )
 
 // TestTheTemporaryFolderOfAKilledLifeIsRemoved by the next one, and no other folder.
@@ -52,7 +49,7 @@ func TestTheTemporaryFolderOfAKilledLifeIsRemoved(t *testing.T) {
 	used := d.tempDir
 	// A file that somebody has changed is no reason to remove something else.
 	file := filepath.Join(d.stateDir, tempFile)
-	folder, err := inode(d.stateDir)
+	folder, err := service.Inode(d.stateDir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,37 +63,5 @@ func TestTheTemporaryFolderOfAKilledLifeIsRemoved(t *testing.T) {
 		if _, err := os.Stat(dir); err != nil {
 			t.Error(err)
 		}
-	}
-}
-
-// TestClientsOfFormerAddressesAreClosed, and those of members are kept.
-func TestClientsOfFormerAddressesAreClosed(t *testing.T) {
-	at := func(address string) member.Member { return member.Member{Control: address} }
-	d := &Daemon{log: zap.NewNop(), peers: map[string]*control.Client{}}
-	defer func() {
-		if err := d.closePeers(); err != nil {
-			t.Error(err)
-		}
-	}()
-	const stays, goes, comes = "127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"
-	d.state.Active.Members = []member.Member{at(stays), at(goes)}
-	kept, err := d.client(stays)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := d.client(goes); err != nil {
-		t.Fatal(err)
-	}
-	d.state.Active.Members[1] = at(comes)
-	d.state.Pending = &member.View{Members: []member.Member{at(stays), at(goes)}}
-	if _, err := d.client(comes); err != nil || len(d.peers) != 3 {
-		t.Fatalf("%d clients while a view is pending, %v", len(d.peers), err)
-	}
-	d.state.Pending = nil
-	if again, err := d.client(stays); err != nil || again != kept {
-		t.Errorf("another client of a member: %v", err)
-	}
-	if len(d.peers) != 2 || d.peers[goes] != nil {
-		t.Errorf("%d clients, of the former address %v", len(d.peers), d.peers[goes])
 	}
 }

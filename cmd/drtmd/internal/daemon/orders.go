@@ -2,11 +2,9 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"go.uber.org/zap/zapcore"
@@ -16,54 +14,8 @@ import (
 	"drtmd/proto/member"
 )
 
-// tellTimeout is what another member gets to take an order.
-const tellTimeout = 5 * time.Second
-
-// others are the members of the newest view without this one.
-func (d *Daemon) others() (list []member.Member) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.session == nil {
-		return nil
-	}
-	v := d.state.Newest()
-	for _, m := range v.Members {
-		if !m.Same(d.session.Self()) {
-			list = append(list, m)
-		}
-	}
-	return list
-}
-
-// everyOther calls f for each other member, all at once, and gives those where it did not fail. The
-// error names the rest.
-func (d *Daemon) everyOther(ctx context.Context,
-	f func(ctx context.Context, c *control.Client) error) ([]member.Member, error) {
-	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
-	defer cancel()
-	all := d.others()
-	errs := make([]error, len(all))
-	var wg sync.WaitGroup
-	for i, m := range all {
-		wg.Go(func() {
-			c, err := d.client(m.Control)
-			if err == nil {
-				err = f(ctx, c)
-			}
-			if err != nil {
-				errs[i] = fmt.Errorf("%v: %w", m, err)
-			}
-		})
-	}
-	wg.Wait()
-	var done []member.Member
-	for i, m := range all {
-		if errs[i] == nil {
-			done = append(done, m)
-		}
-	}
-	return done, errors.Join(errs...)
-}
+// leaseLook is how often is looked whether others still drain.
+const leaseLook = 50 * time.Millisecond
 
 // SetLogLevel implements control.Backend. The level holds until the next one, or until SIGHUP.
 func (d *Daemon) SetLogLevel(ctx context.Context, level string, everywhere bool) (string, error) {
@@ -73,11 +25,11 @@ func (d *Daemon) SetLogLevel(ctx context.Context, level string, everywhere bool)
 	}
 	was := d.o.Level.Level().String()
 	d.o.Level.SetLevel(l)
-	d.event(status.Info, fmt.Sprintf("level of the log: %v, was %s", l, was))
+	d.board.Event(status.Info, fmt.Sprintf("level of the log: %v, was %s", l, was))
 	if !everywhere {
 		return was, nil
 	}
-	_, err = d.everyOther(ctx, func(ctx context.Context, c *control.Client) error {
+	_, err = d.members.EachOther(ctx, func(ctx context.Context, c *control.Client) error {
 		_, err := c.SetLogLevel(ctx, level, false)
 		return err
 	})
@@ -89,7 +41,7 @@ func (d *Daemon) SetLogLevel(ctx context.Context, level string, everywhere bool)
 func (d *Daemon) Drain(ctx context.Context, everywhere bool) (told []string, err error) {
 	if everywhere {
 		var list []member.Member
-		list, err = d.everyOther(ctx, func(ctx context.Context, c *control.Client) error {
+		list, err = d.members.EachOther(ctx, func(ctx context.Context, c *control.Client) error {
 			_, err := c.Drain(ctx, false)
 			return err
 		})
@@ -97,23 +49,12 @@ func (d *Daemon) Drain(ctx context.Context, everywhere bool) (told []string, err
 			told = append(told, m.String())
 		}
 	}
-	told = append(told, d.name())
-	d.mu.Lock()
-	d.draining = true
-	d.mu.Unlock()
-	d.setPhase(status.Draining, "told to stop")
+	told = append(told, d.members.Name())
+	d.planes.Drain()
+	d.board.Drain()
+	d.members.GiveUp()
 	d.tell.Do(func() { close(d.told) })
 	return told, err
-}
-
-// name is the member that this node is, or its name if it is none.
-func (d *Daemon) name() string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.session == nil {
-		return d.cfg.Node.Hostname()
-	}
-	return d.session.Self().String()
 }
 
 // letOthersLeave waits for the members that drain as well, until ctx ends: without the registry that
@@ -127,7 +68,7 @@ func (d *Daemon) letOthersLeave(ctx context.Context) {
 		}
 		if !slices.Equal(leaving, named) {
 			named = leaving
-			d.event(status.Info, "has the registry and waits for who drains too: "+
+			d.board.Event(status.Info, "has the registry and waits for who drains too: "+
 				strings.Join(named, ", "))
 		}
 		select {
@@ -139,18 +80,10 @@ func (d *Daemon) letOthersLeave(ctx context.Context) {
 
 // drainingOthers are the other members that say that they drain.
 func (d *Daemon) drainingOthers(ctx context.Context) (names []string) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	all := d.others()
-	phases := make([]status.Phase, len(all))
-	var wg sync.WaitGroup
-	for i, m := range all {
-		wg.Go(func() { phases[i] = d.askOne(ctx, m).Phase })
-	}
-	wg.Wait()
-	for i, m := range all {
-		if phases[i] == status.Draining {
-			names = append(names, m.String())
+	others := d.members.Others()
+	for i, n := range d.members.Ask(ctx, others) {
+		if n.Phase == status.Draining {
+			names = append(names, others[i].String())
 		}
 	}
 	return names

@@ -3,8 +3,12 @@ package daemon
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"go.uber.org/zap/zapcore"
@@ -14,22 +18,53 @@ import (
 	"drtmd/cmd/drtmd/internal/status"
 )
 
-// cut has a node not reach another one any more, as far as its own calls go.
-func (n *testNode) cut(other *testNode) {
+// relay puts itself before the control plane of a node that has not begun: cut has nobody reach it any
+// more whose calls go to the address that the node tells.
+func (n *testNode) relay() (cut func()) {
 	n.w.t.Helper()
-	nowhere, err := control.Dial("unix:"+n.w.dir+"/nowhere", control.DialOptions{Caller: n.d.caller})
+	address := filepath.Join(n.w.dir, n.cfg.Node.Name+".relay")
+	l, err := net.Listen("unix", address)
 	if err != nil {
 		n.w.t.Fatal(err)
 	}
-	n.d.mu.Lock()
-	was := n.d.peers[other.cfg.Control.Listen]
-	n.d.peers[other.cfg.Control.Listen] = nowhere
-	n.d.mu.Unlock()
-	if was != nil {
-		if err := was.Close(); err != nil {
-			n.w.t.Error(err)
+	n.cfg.Control.Advertise = "unix:" + address
+	var mu sync.Mutex
+	var conns []net.Conn
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("unix", strings.TrimPrefix(n.cfg.Control.Listen, "unix:"))
+			if err != nil {
+				in.Close()
+				continue
+			}
+			mu.Lock()
+			conns = append(conns, in, out)
+			mu.Unlock()
+			for _, way := range [][2]net.Conn{{in, out}, {out, in}} {
+				wg.Go(func() {
+					_, _ = io.Copy(way[0], way[1]) // until one end is closed
+					in.Close()
+					out.Close()
+				})
+			}
 		}
+	})
+	cut = func() {
+		l.Close()
+		mu.Lock()
+		for _, c := range conns {
+			c.Close()
+		}
+		mu.Unlock()
+		wg.Wait()
 	}
+	n.w.t.Cleanup(cut)
+	return cut
 }
 
 func (n *testNode) level() zapcore.Level { return n.d.o.Level.Level() }
@@ -69,11 +104,13 @@ func TestALevelHoldsOverANewIncarnationUntilTheReload(t *testing.T) {
 
 func TestOrdersReachTheOthersWhenOneMemberDoesNotAnswer(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 3)
+	w := newWorld(t, 2)
+	cut := w.add().relay()
+	w.nodes[2].start()
 	w.settled(w.nodes...)
-	w.nodes[0].cut(w.nodes[2])
-	names := []string{w.nodes[1].d.name(), w.nodes[0].d.name()}
-	lost := w.nodes[2].d.name()
+	cut()
+	names := []string{w.nodes[1].d.members.Name(), w.nodes[0].d.members.Name()}
+	lost := w.nodes[2].d.members.Name()
 	var part *control.PartError
 	was, err := w.nodes[0].client.SetLogLevel(t.Context(), "debug", true)
 	if was != "info" || !errors.As(err, &part) || !strings.Contains(err.Error(), lost) {
@@ -99,10 +136,8 @@ func TestWhoHasTheRegistryWaitsForThoseThatDrainToo(t *testing.T) {
 	w := newWorld(t, 3)
 	w.settled(w.nodes...)
 	drains := w.nodes[1]
-	drains.d.mu.Lock()
-	drains.d.draining = true // and cannot leave yet
-	drains.d.mu.Unlock()
-	drains.d.setPhase(status.Draining, "told to stop")
+	drains.d.planes.Drain()
+	drains.d.board.Drain() // and cannot leave yet
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	done := make(chan struct{})
@@ -111,10 +146,10 @@ func TestWhoHasTheRegistryWaitsForThoseThatDrainToo(t *testing.T) {
 		w.nodes[0].d.letOthersLeave(ctx)
 	}()
 	w.until("it waits for the one that drains", func() bool {
-		return slices.ContainsFunc(w.nodes[0].d.events.last(), func(e status.Event) bool {
-			return strings.HasSuffix(e.Text, "waits for who drains too: "+drains.d.name())
+		return slices.ContainsFunc(w.nodes[0].d.board.Events(), func(e status.Event) bool {
+			return strings.HasSuffix(e.Text, "waits for who drains too: "+drains.d.members.Name())
 		})
-	}, func() any { return w.nodes[0].d.events.last() })
+	}, func() any { return w.nodes[0].d.board.Events() })
 	select {
 	case <-done:
 		t.Error("it has not waited")

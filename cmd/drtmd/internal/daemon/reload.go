@@ -22,15 +22,15 @@ func (d *Daemon) Reload() error {
 	}()
 	stays, err := d.reload()
 	if err != nil {
-		d.event(status.Error, "not reloaded, all is as it was: "+err.Error())
+		d.board.Event(status.Error, "not reloaded, all is as it was: "+err.Error())
 		return err
 	}
 	const done = "reloaded the certificates and the level of the log"
 	if len(stays) > 0 {
-		d.event(status.Warn, done+"; needs a restart: "+strings.Join(stays, ", "))
+		d.board.Event(status.Warn, done+"; needs a restart: "+strings.Join(stays, ", "))
 		return nil
 	}
-	d.event(status.Info, done)
+	d.board.Event(status.Info, done)
 	return nil
 }
 
@@ -48,7 +48,7 @@ func (d *Daemon) reload() (stays []string, err error) {
 		stays = changed(d.cfg, cfg)
 	}
 	if d.sec != nil {
-		if err := errors.Join(d.sec.Reload(), d.reloadEtcd()); err != nil {
+		if err := errors.Join(d.sec.Reload(), d.members.ReloadEtcd()); err != nil {
 			return nil, err
 		}
 	}

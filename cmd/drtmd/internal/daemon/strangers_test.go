@@ -17,7 +17,7 @@ import (
 func TestStepsOfARemovedMemberAreRefusedByName(t *testing.T) {
 	w := newWorld(t, 2)
 	w.settled(w.nodes...)
-	former := w.nodes[1].d.caller()
+	former := w.nodes[1].d.members.Caller()
 	w.nodes[1].stop()
 	v := w.settled(w.nodes[0]).Version
 	c, err := control.Dial(w.nodes[0].cfg.Control.Listen, control.DialOptions{

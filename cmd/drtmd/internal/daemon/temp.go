@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"drtmd/cmd/drtmd/internal/service"
 	"drtmd/internal/durable"
 )
 
@@ -25,7 +26,7 @@ func (d *Daemon) openTempDir() error {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	folder, err := inode(d.stateDir)
+	folder, err := service.Inode(d.stateDir)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"drtmd/cmd/drtmd/internal/load"
 	"drtmd/cmd/drtmd/internal/status"
 	"drtmd/verbs"
 )
@@ -58,13 +57,11 @@ func TestPingsStopWhileAWorkerThreadHangs(t *testing.T) {
 	clock := &stuck{}
 	n := w.add()
 	n.cfg.Admin.Listen, n.cfg.Data.Workers, n.cfg.Data.Threads = "127.0.0.1:0", 2, 2
-	n.prepare = func(d *Daemon) {
-		d.part = load.NewPart(load.PartConfig{Open: d.openPlane, Silence: silence,
-			Clock: func(r *load.Request) (verbs.Clock, time.Duration, error) {
-				c, bound, err := d.planeClock(r)
-				clock.Clock = c
-				return clock, bound, err
-			}})
+	n.options = func(o *Options) {
+		o.test.wrapClock = func(c verbs.Clock) verbs.Clock {
+			clock.Clock = c
+			return clock
+		}
 	}
 	n.start()
 	n.await(status.Ready)

@@ -1,10 +1,8 @@
-package daemon
+package planes
 
 import (
 	"strings"
 	"testing"
-
-	"go.uber.org/zap"
 
 	"drtmd/cmd/drtmd/internal/load"
 	"drtmd/cmd/drtmd/internal/status"
@@ -13,27 +11,27 @@ import (
 
 // TestRecordsThatStayLockedAreNamedInTheStatusAndAnEvent: once, and when they are free again.
 func TestRecordsThatStayLockedAreNamedInTheStatusAndAnEvent(t *testing.T) {
-	d := &Daemon{log: zap.NewNop(), events: newEvents()}
+	p := newRoom(t).p
 	o := load.Orphans{Count: 300}
 	for k := range proto.Key(256) {
 		o.List = append(o.List, load.Orphan{Node: 1, Table: "savings", Key: 77 + k, Owner: 2})
 	}
 	for range 3 {
-		d.tellOrphans(namedOrphans(o))
+		p.tellOrphans(namedOrphans(o))
 	}
-	if d.orphans == nil || d.orphans.Count != 300 || len(d.orphans.List) != keptOrphans {
-		t.Fatalf("the status names %+v", d.orphans)
+	if p.orphans == nil || p.orphans.Count != 300 || len(p.orphans.List) != keptOrphans {
+		t.Fatalf("the status names %+v", p.orphans)
 	}
 	for range 3 {
-		d.tellOrphans(namedOrphans(load.Orphans{}))
+		p.tellOrphans(namedOrphans(load.Orphans{}))
 	}
-	list := d.events.last()
+	list := p.o.Board.Events()
 	if len(list) != 2 || list[0].Level != status.Warn || list[1].Level != status.Info ||
 		!strings.HasPrefix(list[0].Text, "300 records stay locked: table savings, key 77 of "+
 			"partition 1, by partition 2;") || !strings.HasSuffix(list[0].Text, "and 297 more") {
 		t.Errorf("events %+v", list)
 	}
-	if d.orphans != nil {
-		t.Errorf("the status names %+v although there are none", d.orphans)
+	if p.orphans != nil {
+		t.Errorf("the status names %+v although there are none", p.orphans)
 	}
 }

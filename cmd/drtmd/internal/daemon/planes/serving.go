@@ -1,12 +1,10 @@
-package daemon
+package planes
 
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
-	pb "drtmd/cmd/drtmd/internal/control/controlpb"
 	"drtmd/cmd/drtmd/internal/status"
 )
 
@@ -19,16 +17,9 @@ const (
 	servingSaid = 2 * time.Second
 )
 
-// stops reports whether this node has been told to stop.
-func (d *Daemon) stops() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.draining
-}
-
 // awaitServing waits until every member serves again after a run, so that whoever asked for it finds
 // the cluster as it was. It ends early if nobody waits, this node stops, or another run begins.
-func (d *Daemon) awaitServing(ctx context.Context, r *run, whole bool, out *sender) {
+func (p *Planes) awaitServing(ctx context.Context, r *run, whole bool, out *sender) {
 	begin, said := time.Now(), false
 	bound := servingTimeout
 	if !whole {
@@ -42,32 +33,29 @@ func (d *Daemon) awaitServing(ctx context.Context, r *run, whole bool, out *send
 			return
 		case <-tick.C:
 		}
-		reason, over := d.notServing(ctx, r)
+		reason, over := p.notServing(ctx, r)
 		if over {
 			return
 		}
 		if !said && time.Since(begin) > servingSaid {
 			said = true
-			notify(out, "info", "waits until the cluster serves again: "+reason)
+			out.info("waits until the cluster serves again: " + reason)
 		}
 	}
-	reason, over := d.notServing(ctx, r)
+	reason, over := p.notServing(ctx, r)
 	if !over {
-		notify(out, "warn", "the cluster does not serve again yet: "+reason)
+		out.notify("warn", "the cluster does not serve again yet: "+reason)
 	}
-}
-
-func notify(out *sender, level, text string) {
-	out.tell(&pb.RunEvent{Event: &pb.RunEvent_Notice{Notice: &pb.Notice{Level: level, Text: text}}})
 }
 
 // notServing says which member does not serve yet after a run, and why; over: all do, or nobody will.
-func (d *Daemon) notServing(ctx context.Context, r *run) (reason string, over bool) {
-	d.mu.Lock()
-	phase, why := d.phase, d.reason
-	over = d.draining || d.run != nil || d.session == nil
-	behind := d.shards.Run == r.name || d.state.Shards.Run == r.name || d.version != d.state.Shards.Version
-	d.mu.Unlock()
+func (p *Planes) notServing(ctx context.Context, r *run) (reason string, over bool) {
+	s, st := p.o.Members.Now()
+	phase, why := p.o.Board.Phase()
+	p.mu.Lock()
+	over = p.draining || p.run != nil || s == nil
+	behind := p.shards.Run == r.name || st.Shards.Run == r.name || p.version != st.Shards.Version
+	p.mu.Unlock()
 	switch {
 	case over:
 		return "", true
@@ -78,16 +66,7 @@ func (d *Daemon) notServing(ctx context.Context, r *run) (reason string, over bo
 	case behind:
 		return "the tables are about to be loaded again", false
 	}
-	others := d.others()
-	answers := make([]status.Node, len(others))
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	var wg sync.WaitGroup
-	for i, m := range others {
-		wg.Go(func() { answers[i] = d.askOne(ctx, m) })
-	}
-	wg.Wait()
-	for _, n := range answers {
+	for _, n := range p.o.Members.Ask(ctx, p.o.Members.Others()) {
 		if n.Phase != status.Ready && n.Phase != status.Running && n.Phase != status.Draining {
 			return fmt.Sprintf("node %d (%s) is %s: %s", n.Member.Node, n.Member.Name, n.Phase, n.Reason),
 				false

@@ -1,4 +1,4 @@
-package daemon
+package planes
 
 import (
 	"context"
@@ -26,7 +26,8 @@ type run struct {
 	name   string
 	cancel context.CancelCauseFunc
 	ended  chan struct{}
-	once   sync.Once // closes ended
+	once   sync.Once           // closes ended
+	wrote  member.ShardVersion // its version of the shard map; 0: none yet. Its leader's goroutine's own
 }
 
 // stop ends the run early, with a report.
@@ -34,25 +35,26 @@ func (r *run) stop(cause error) { r.cancel(cause) }
 
 // Run implements control.Backend: a version of the shard map of its own, a plane on every member,
 // the clients, and what came of it.
-func (d *Daemon) Run(ctx context.Context, q *pb.RunRequest, send func(*pb.RunEvent) error) error {
+func (p *Planes) Run(ctx context.Context, q *pb.RunRequest, send func(*pb.RunEvent) error) error {
 	plan := &load.Plan{}
 	if err := json.Unmarshal([]byte(q.PlanJson), plan); err != nil {
 		return fmt.Errorf("the plan of the run cannot be read: %w", err)
 	}
-	s, err := d.member()
+	s, err := p.o.Members.Serving()
 	if err != nil {
 		return err
 	}
-	ctx, r, err := d.beginRun(ctx)
+	ctx, r, err := p.beginRun(ctx)
 	if err != nil {
 		return err
 	}
 	defer r.cancel(nil)
-	defer d.endRun(r)
-	next, err := d.claim(s, r.name)
+	defer p.endRun(r)
+	next, err := p.claim(s, r.name)
 	if err != nil {
 		return err
 	}
+	r.wrote = next.Version
 	plan.Nodes = len(next.Primary)
 	cfg, err := plan.Make()
 	if err != nil {
@@ -62,26 +64,22 @@ func (d *Daemon) Run(ctx context.Context, q *pb.RunRequest, send func(*pb.RunEve
 		return fmt.Errorf("protocol %s runs in one process only, not on a cluster of daemons",
 			cfg.Protocol.Name)
 	}
-	d.event(status.Info, fmt.Sprintf("leads run %s: %s, %s on %d nodes", r.name, plan.Workload,
+	p.o.Board.Event(status.Info, fmt.Sprintf("leads run %s: %s, %s on %d nodes", r.name, plan.Workload,
 		plan.Protocol, plan.Nodes))
 	out := &sender{send: send}
-	list, stop := d.peersOf(*next, newTransfer("collecting what the nodes recorded", out.info))
+	list, stop := p.peersOf(*next, newTransfer("collecting what the nodes recorded", out.info))
 	defer stop()
+	leader, tempDir := p.place()
 	o := load.PeerOptions{Options: plan.Options(cfg.Workload), Nodes: plan.Nodes, Peers: list,
-		Plan: plan, Run: r.name, Machine: d.machine, Leader: d.control,
-		Names: node.Names(cfg.Workload), TempDir: d.tempDir,
-		GoneTimeout: 2*d.lease() + time.Second}
+		Plan: plan, Run: r.name, Machine: p.o.Machine, Leader: leader,
+		Names: node.Names(cfg.Workload), TempDir: tempDir,
+		GoneTimeout: 2*p.o.Members.Lease() + time.Second}
 	o.Lost = func(err error) {
-		d.event(status.Warn, fmt.Sprintf("run %s goes on: %v", r.name, err))
-		out.tell(&pb.RunEvent{Event: &pb.RunEvent_Notice{Notice: &pb.Notice{Level: "warn",
-			Text: "running on: " + err.Error()}}})
+		p.o.Board.Event(status.Warn, fmt.Sprintf("run %s goes on: %v", r.name, err))
+		out.notify("warn", "running on: "+err.Error())
 	}
 	o.Interval = progressEvery
-	o.Progress = func(p load.Progress) {
-		out.tell(&pb.RunEvent{Event: &pb.RunEvent_Progress{Progress: &pb.Progress{Phase: p.Phase.String(),
-			ElapsedS: p.Elapsed.Seconds(), OfS: p.Of.Seconds(), CommittedPerS: p.PerSecond,
-			AbortsPerAttempt: p.AbortRate}}})
-	}
+	o.Progress = out.progress
 	res, err := load.RunPeers(ctx, o)
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(cause, context.Canceled) {
 		if res != nil && res.Lost == nil {
@@ -89,13 +87,13 @@ func (d *Daemon) Run(ctx context.Context, q *pb.RunRequest, send func(*pb.RunEve
 		}
 		err = errors.Join(cause, err)
 	}
-	done, err := d.report(res, err, out)
+	done, err := p.report(res, err, out)
 	if err != nil {
 		return err
 	}
-	if !d.stops() { // or whoever waits for the run's end ends this call with it
-		d.endRun(r)
-		d.awaitServing(ctx, r, res != nil && res.Lost == nil && res.Unsettled == nil, out)
+	if !p.drains() { // or whoever waits for the run's end ends this call with it
+		p.endRun(r)
+		p.awaitServing(ctx, r, res != nil && res.Lost == nil && res.Unsettled == nil, out)
 	}
 	out.tell(&pb.RunEvent{Event: &pb.RunEvent_Done{Done: done}})
 	return out.err
@@ -103,7 +101,7 @@ func (d *Daemon) Run(ctx context.Context, q *pb.RunRequest, send func(*pb.RunEve
 
 // sender sends events from one goroutine at a time, until the caller is gone.
 type sender struct {
-	mu   sync.Mutex
+	mu   sync.Mutex // guards what follows
 	send func(*pb.RunEvent) error
 	err  error
 }
@@ -116,43 +114,115 @@ func (s *sender) tell(e *pb.RunEvent) {
 	}
 }
 
-// info tells the user something.
-func (s *sender) info(text string) {
-	s.tell(&pb.RunEvent{Event: &pb.RunEvent_Notice{Notice: &pb.Notice{Level: "info", Text: text}}})
+// notify tells the user something.
+func (s *sender) notify(level, text string) {
+	s.tell(&pb.RunEvent{Event: &pb.RunEvent_Notice{Notice: &pb.Notice{Level: level, Text: text}}})
 }
 
-// beginRun makes this daemon's run, if it has none.
-func (d *Daemon) beginRun(ctx context.Context) (context.Context, *run, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (s *sender) info(text string) { s.notify("info", text) }
+
+func (s *sender) progress(p load.Progress) {
+	s.tell(&pb.RunEvent{Event: &pb.RunEvent_Progress{Progress: &pb.Progress{Phase: p.Phase.String(),
+		ElapsedS: p.Elapsed.Seconds(), OfS: p.Of.Seconds(), CommittedPerS: p.PerSecond,
+		AbortsPerAttempt: p.AbortRate}}})
+}
+
+// beginRun makes this node's run, if it has none.
+func (p *Planes) beginRun(ctx context.Context) (context.Context, *run, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	switch {
-	case d.draining:
+	case p.draining:
 		return nil, nil, errors.New("this node drains: ask another one")
-	case d.run != nil:
+	case p.run != nil:
 		return nil, nil, fmt.Errorf("%w: %s, led by this node; drtmd status shows it", control.ErrBusy,
-			d.run.name)
+			p.run.name)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	now := time.Now().UTC().Format("20060102T150405.000")
-	r := &run{name: now + "-" + d.cfg.Node.Hostname(), cancel: cancel, ended: make(chan struct{})}
-	d.run = r
+	r := &run{name: now + "-" + p.o.Config.Node.Hostname(), cancel: cancel, ended: make(chan struct{})}
+	p.run = r
 	return ctx, r, nil
 }
 
 // endRun lets the steward build the plane that serves again.
-func (d *Daemon) endRun(r *run) {
-	r.once.Do(func() { d.forgetRun(r) })
+func (p *Planes) endRun(r *run) {
+	r.once.Do(func() { p.forgetRun(r) })
 }
 
-func (d *Daemon) forgetRun(r *run) {
-	d.mu.Lock()
-	d.run = nil
-	if d.shards.Run == r.name || d.state.Shards.Run == r.name {
-		d.rebuild = true
+func (p *Planes) forgetRun(r *run) {
+	st := p.o.Members.State()
+	p.mu.Lock()
+	p.run = nil
+	// The registry may not have told this node of the run's shard map yet.
+	unheard := r.wrote > st.Shards.Version
+	if p.shards.Run == r.name || st.Shards.Run == r.name || unheard {
+		p.rebuild = true
 	}
-	d.mu.Unlock()
+	p.mu.Unlock()
 	close(r.ended)
-	d.poke()
+	p.Changed()
+}
+
+// Stop implements control.Backend: it ends the run under way, here or at the node that leads it.
+func (p *Planes) Stop(ctx context.Context) (bool, error) {
+	p.mu.Lock()
+	r := p.run
+	p.mu.Unlock()
+	if r != nil {
+		r.stop(context.Canceled)
+		return true, nil
+	}
+	led := p.o.Members.State().Shards
+	if led.Run == "" {
+		return false, nil
+	}
+	c, err := p.o.Members.Client(led.Leader.Control)
+	if err != nil {
+		return false, err
+	}
+	return c.Stop(ctx)
+}
+
+// EndRuns has the run that this node takes part in end in order, until ctx ends: an error is that it
+// did not.
+func (p *Planes) EndRuns(ctx context.Context) error {
+	p.mu.Lock()
+	r := p.run
+	p.mu.Unlock()
+	switch i := p.part.Info(); {
+	case r != nil:
+		r.stop(errors.New("the daemon that leads the run drains"))
+		select {
+		case <-r.ended:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	case i != nil && i.Running && i.Fenced == nil:
+		led := p.o.Members.State().Shards
+		p.o.Board.Event(status.Info, fmt.Sprintf("asks %v to end run %s", led.Leader, led.Run))
+		if _, err := p.Stop(ctx); err != nil {
+			return err
+		}
+		return p.awaitEnd(ctx)
+	}
+	return nil
+}
+
+// awaitEnd waits until this node's clients have ended and were counted.
+func (p *Planes) awaitEnd(ctx context.Context) error {
+	tick := time.NewTicker(leaseLook)
+	defer tick.Stop()
+	for {
+		if i := p.part.Info(); i == nil || !i.Running || i.Fenced != nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
 }
 
 // claimTimeout is how long a run waits for a plane that is being built.
@@ -160,13 +230,14 @@ const claimTimeout = 30 * time.Second
 
 // claim writes a version of the shard map for a run. It waits while a plane is being built, and
 // while members come or go.
-func (d *Daemon) claim(s member.Session, name string) (*member.ShardMap, error) {
+func (p *Planes) claim(s member.Session, name string) (*member.ShardMap, error) {
 	deadline := time.Now().Add(claimTimeout)
 	for {
 		st := s.State()
-		d.mu.Lock()
-		building := d.building || d.phase == status.Connecting
-		d.mu.Unlock()
+		phase, reason := p.o.Board.Phase()
+		p.mu.Lock()
+		building := p.building || phase == status.Connecting
+		p.mu.Unlock()
 		err := fmt.Errorf("%w: the cluster is between two states", member.ErrStale)
 		switch other := st.Shards; {
 		case other.Run != "" && !other.Leader.Same(s.Self()) && st.Active.Has(other.Leader):
@@ -180,9 +251,6 @@ func (d *Daemon) claim(s member.Session, name string) (*member.ShardMap, error) 
 			}
 		}
 		if !errors.Is(err, member.ErrStale) || time.Now().After(deadline) {
-			d.mu.Lock()
-			reason := d.reason
-			d.mu.Unlock()
 			if reason != "" {
 				err = fmt.Errorf("%w (%s)", err, reason)
 			}
@@ -196,7 +264,7 @@ func (d *Daemon) claim(s member.Session, name string) (*member.ShardMap, error) 
 }
 
 // report sends the history, and gives the result.
-func (d *Daemon) report(res *load.Result, runErr error, out *sender) (*pb.Done, error) {
+func (p *Planes) report(res *load.Result, runErr error, out *sender) (*pb.Done, error) {
 	done := &pb.Done{}
 	if runErr != nil {
 		done.Error = runErr.Error()
@@ -204,7 +272,7 @@ func (d *Daemon) report(res *load.Result, runErr error, out *sender) (*pb.Done, 
 	if res != nil {
 		done.Lost, done.Interrupted = res.Lost != nil, res.Interrupted
 		if res.History != nil {
-			err := d.sendHistory(res, out)
+			err := p.sendHistory(res, out)
 			if err := errors.Join(err, res.History.Close()); err != nil {
 				return nil, err
 			}
@@ -216,16 +284,17 @@ func (d *Daemon) report(res *load.Result, runErr error, out *sender) (*pb.Done, 
 		done.ResultJson = b
 	}
 	if res == nil {
-		d.event(status.Warn, "the run failed: "+done.Error)
+		p.o.Board.Event(status.Warn, "the run failed: "+done.Error)
 	} else {
-		d.event(status.Info, "the run has ended")
+		p.o.Board.Event(status.Info, "the run has ended")
 	}
 	return done, out.err
 }
 
 // sendHistory sends the joined history as a file, compressed.
-func (d *Daemon) sendHistory(res *load.Result, out *sender) (err error) {
-	name := filepath.Join(d.tempDir, "joined.hist")
+func (p *Planes) sendHistory(res *load.Result, out *sender) (err error) {
+	_, tempDir := p.place()
+	name := filepath.Join(tempDir, "joined.hist")
 	if err := res.History.WriteFile(name); err != nil {
 		return err
 	}

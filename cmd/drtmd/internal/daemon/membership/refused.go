@@ -1,4 +1,4 @@
-package daemon
+package membership
 
 import (
 	"errors"
@@ -48,44 +48,10 @@ func whatToDo(err error) string {
 	return ""
 }
 
-// pace bounds how often something is said: at once, then after waits that double.
-type pace struct {
-	least, most time.Duration
-	every       time.Duration // the wait until next; 0 before the first
-	next        time.Time
-}
-
-// due reports whether to say it now.
-func (p *pace) due(now time.Time) bool {
-	if now.Before(p.next) {
-		return false
-	}
-	p.every = min(max(2*p.every, p.least), p.most)
-	p.next = now.Add(p.every)
-	return true
-}
-
-// reset is for when it is over.
-func (p *pace) reset() { p.every, p.next = 0, time.Time{} }
-
-// repeats lets a text be said at once if it is another one than before, and else ever more rarely.
-type repeats struct {
-	pace pace
-	text string
-}
-
-// due reports whether to say the text now.
-func (r *repeats) due(now time.Time, text string) bool {
-	if text != r.text {
-		r.text, r.pace = text, pace{least: longestPause, most: longestWarning}
-	}
-	return r.pace.due(now)
-}
-
 // refused says what a refused node waits for, in status and once in the log, and reports whether it
 // tries again.
-func (d *Daemon) refused(r *refusal, err error, joined bool) bool {
-	again, first := r.waits(time.Now(), d.lease())
+func (m *Membership) refused(r *refusal, err error, joined bool) bool {
+	again, first := r.waits(time.Now(), m.Lease())
 	if joined && errors.Is(err, member.ErrTaken) {
 		again = true // it has served: whoever took its id may go
 	}
@@ -93,14 +59,14 @@ func (d *Daemon) refused(r *refusal, err error, joined bool) bool {
 		return false
 	}
 	text := fmt.Sprintf("%v; if that member is dead, its lease ends by itself: waits for up to %v%s", err,
-		d.lease()+leaseMargin, whatToDo(err))
+		m.Lease()+leaseMargin, whatToDo(err))
 	phase := status.Joining
 	if joined {
 		phase = status.Refusing
 	}
-	d.setPhase(phase, text)
+	m.o.Board.Set(phase, text)
 	if first {
-		d.event(status.Warn, "does not join yet: "+text)
+		m.o.Board.Event(status.Warn, "does not join yet: "+text)
 	}
 	return true
 }

@@ -1,4 +1,4 @@
-package daemon
+package planes
 
 import (
 	"context"
@@ -15,8 +15,8 @@ const (
 	keptOrphans = 16
 )
 
-// watchOrphans looks for records that stay locked until ctx ends.
-func (d *Daemon) watchOrphans(ctx context.Context) {
+// WatchOrphans looks for records that stay locked until ctx ends.
+func (p *Planes) WatchOrphans(ctx context.Context) {
 	tick := time.NewTicker(orphansLook)
 	defer tick.Stop()
 	for {
@@ -25,33 +25,33 @@ func (d *Daemon) watchOrphans(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		d.lookForOrphans(ctx)
+		p.lookForOrphans(ctx)
 	}
 }
 
 // lookForOrphans asks the workers, and tells of records that have come to stay locked: of the first
 // ones, and when none does any more.
-func (d *Daemon) lookForOrphans(ctx context.Context) {
+func (p *Planes) lookForOrphans(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	o, err := d.part.Orphans(ctx)
+	o, err := p.part.Orphans(ctx)
 	if err != nil {
 		return // a thread that does not answer is the watchdog's
 	}
-	d.tellOrphans(namedOrphans(o))
+	p.tellOrphans(namedOrphans(o))
 }
 
 // tellOrphans takes down what stays locked; nil: nothing.
-func (d *Daemon) tellOrphans(now *status.Orphans) {
-	d.mu.Lock()
-	before := d.orphans
-	d.orphans = now
-	d.mu.Unlock()
+func (p *Planes) tellOrphans(now *status.Orphans) {
+	p.mu.Lock()
+	before := p.orphans
+	p.orphans = now
+	p.mu.Unlock()
 	switch {
 	case before == nil && now != nil:
-		d.event(status.Warn, now.String())
+		p.o.Board.Event(status.Warn, now.String())
 	case before != nil && now == nil:
-		d.event(status.Info, "no record stays locked any more")
+		p.o.Board.Event(status.Info, "no record stays locked any more")
 	}
 }
 

@@ -1,0 +1,134 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"drtmd/cmd/drtmd/internal/config"
+	"drtmd/cmd/drtmd/internal/daemon/planes"
+	"drtmd/cmd/drtmd/internal/load"
+	"drtmd/cmd/drtmd/internal/service"
+	"drtmd/cmd/drtmd/internal/status"
+	"drtmd/cmd/drtmd/internal/transport"
+	"drtmd/proto/node"
+)
+
+// machineName is equal for processes that share CLOCK_MONOTONIC: those of one boot of one machine,
+// in one time namespace.
+func machineName() string {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		host, _ := os.Hostname() // "" is never equal to a name with a boot
+		return "unknown boot of " + host
+	}
+	space, _ := os.Readlink("/proc/self/ns/time") // kernels before 5.6 have one
+	return strings.TrimSpace(string(boot)) + " " + space
+}
+
+// queueBytes is room for what a worker locks beside the tables, its queues and buffers of messages:
+// with the usual window and datagrams of 4 KiB it has 48 KiB for each peer.
+const queueBytes = 8 << 20
+
+// lookAtMemory says which limits are in the way of the tables, and what would make them faster.
+func (d *Daemon) lookAtMemory() error {
+	cfg, err := planes.ServingPlan(d.cfg, 1).Make()
+	if err != nil {
+		return err
+	}
+	bytes, err := node.TableBytes(cfg.Workload)
+	if err != nil {
+		return err
+	}
+	need := bytes + d.cfg.Data.Workers*queueBytes
+	for _, p := range service.LimitProblems(d.cfg.Transport.Provider, need) {
+		d.log.Warn(p)
+	}
+	if d.cfg.Transport.Provider == transport.Default {
+		bytes += bytes / 8 // a word for each line, see verbs/shm
+	}
+	if advice := service.HugePageAdvice(bytes); advice != "" {
+		d.log.Info(advice)
+	}
+	return nil
+}
+
+// placeThreads chooses the CPUs of worker threads.
+func placeThreads(cfg *config.Config, device string) (*service.Placement, error) {
+	asked, err := config.ParseCPUs(cfg.Node.CPUs)
+	if err != nil {
+		return nil, fmt.Errorf("node.cpus: %w", err)
+	}
+	allowed, err := service.AllowedCPUs()
+	if err != nil {
+		return nil, err
+	}
+	return service.Place(asked, allowed, device)
+}
+
+// place is where worker threads were placed; the zero value before they were.
+func (d *Daemon) place() service.Placement {
+	if p := d.placed.Load(); p != nil {
+		return *p
+	}
+	return service.Placement{}
+}
+
+// threads is how many OS threads the workers of a plan run on: as it says, else as data.threads
+// says, else one for each worker and CPU.
+func (d *Daemon) threads(asked, workers int) int {
+	if asked > 0 {
+		return asked
+	}
+	data := d.cfg.Data
+	data.Workers = workers
+	n := min(data.ThreadCount(), workers)
+	if cpus := len(d.place().CPUs); data.Threads == 0 && cpus > 0 {
+		n = min(n, cpus)
+	}
+	return n
+}
+
+// describeHost says what the node has of its host.
+type describeHost struct{ d *Daemon }
+
+// Describe implements board.Describer.
+func (h describeHost) Describe(_ context.Context, n *status.Node) {
+	if p := h.d.place(); p.Why != "" {
+		n.CPUs = &status.CPUs{List: service.CPUList(p.CPUs), Why: p.Why}
+	}
+	n.Memory.CacheBytes = uint64(h.d.cfg.Data.Cache)
+}
+
+// recordBytes is what all recorders of a node keep in memory, before they go on in a file.
+const recordBytes = 1 << 30
+
+// openPlane builds the node's part of a plane.
+func (d *Daemon) openPlane(ctx context.Context, r *load.Request, p *node.Part) (*node.Cluster,
+	*load.Options, error) {
+	if r.Plan == nil {
+		return nil, nil, errors.New("open: without a plan")
+	}
+	cfg, err := r.Plan.Make()
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg.CacheBytes = int(d.cfg.Data.Cache)
+	if r.Plan.Record {
+		cfg.Record = &node.Recording{SpillDir: d.tempDir, MemoryBytes: recordBytes / int64(cfg.Workers)}
+	}
+	place := d.place()
+	c, err := node.NewLocal(ctx, node.LocalConfig{Config: cfg, Provider: d.device.provider,
+		Device: d.cfg.Transport.Device, GID: d.device.gid(), Part: p,
+		Threads: d.threads(r.Plan.Threads, cfg.Workers), CPUs: place.Sets()})
+	if err != nil {
+		if problems := service.LimitProblems(d.cfg.Transport.Provider, 0); len(problems) > 0 {
+			err = fmt.Errorf("%w; %s", err, strings.Join(problems, "; "))
+		}
+		return nil, nil, err
+	}
+	o := r.Plan.Options(cfg.Workload)
+	return c, &o, nil
+}

@@ -1,0 +1,149 @@
+package planes
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"drtmd/cmd/drtmd/internal/config"
+	"drtmd/cmd/drtmd/internal/load"
+	"drtmd/cmd/drtmd/internal/status"
+	"drtmd/proto/member"
+)
+
+// longestPause is between two attempts to build a plane, unless an attempt itself takes longer: see
+// buildWait.
+const longestPause = 2 * time.Second
+
+// lead builds a plane that serves, if that is this node's task and there is none.
+func (p *Planes) lead(ctx context.Context, s member.Session, st *member.State) {
+	if len(st.Active.Members) == 0 || !st.Active.Has(s.Self()) {
+		return
+	}
+	same := slices.EqualFunc(st.Shards.Primary, st.Active.Members, member.Member.Same)
+	leads := st.Active.Members[0].Same(s.Self())
+	mine := st.Shards.Leader.Same(s.Self())
+	leaderGone := st.Shards.Version == 0 || !st.Active.Has(st.Shards.Leader)
+	running := st.Shards.Run != "" && !leaderGone
+	p.mu.Lock()
+	rebuild := p.rebuild && mine || p.handedLocked(s, st) // its own last one was used up, or failed
+	busy := p.run != nil || p.building || p.draining
+	begins := !busy && (rebuild || !running && leads && (!same || leaderGone))
+	if begins {
+		p.building = true
+	}
+	p.mu.Unlock()
+	switch {
+	case begins:
+		p.calls.Go(func() {
+			p.tryBuild(ctx, s, st)
+			p.Changed()
+		})
+	case !busy:
+		p.waiting(st, running)
+	}
+}
+
+// handedLocked reports whether the newest shard map was written in this node's name, to be built:
+// whoever led a run hands that over to the leader, who may reach more members.
+func (p *Planes) handedLocked(s member.Session, st *member.State) bool {
+	return st.Shards.Leader.Same(s.Self()) && st.Shards.Run == "" && st.Shards.Version != p.claimed
+}
+
+// buildWait is the wait after so many failed attempts to build a plane, the last of which took so
+// long. It grows to 2 s, or to half of what an attempt takes where that is more: members whose tables
+// take long to load are not kept busy, and a plane is there within seconds of the end of what was in
+// the way. Where the network was away, an attempt takes 2 s (the silence after which a peer is given
+// up) and the loading of the tables: the plane is ready at most 4 s and twice the loading later.
+func buildWait(failures int, took time.Duration) time.Duration {
+	return min(retryWait<<min(failures, 8), max(longestPause, min(took/2, longestWait)))
+}
+
+// tryBuild builds once. After a failure it waits, longer each time, so that a member that cannot
+// build its part is not asked all the time; other members are a reason to try again at once.
+func (p *Planes) tryBuild(ctx context.Context, s member.Session, st *member.State) {
+	begin := time.Now()
+	err := p.build(ctx, s, st)
+	session, now := p.o.Members.Now()
+	p.mu.Lock()
+	// Whoever drains, or has lost its membership, has said why nothing is built any more.
+	told := p.draining || session != s
+	p.rebuild = err != nil
+	p.failures++
+	if err == nil {
+		p.failures = 0
+	}
+	wait := buildWait(p.failures, time.Since(begin))
+	p.mu.Unlock()
+	newest := now.Shards.Version <= st.Shards.Version+1
+	if err != nil && ctx.Err() == nil && newest && !told && !errors.Is(err, member.ErrStale) {
+		p.o.Board.NotBuilt(err)
+	}
+	if err != nil {
+		p.pause(ctx, wait, st.Active.Epoch)
+	}
+	p.mu.Lock()
+	p.building = false
+	p.mu.Unlock()
+}
+
+// pause waits before another attempt, at most until members come or go, or the node drains.
+func (p *Planes) pause(ctx context.Context, wait time.Duration, e member.Epoch) {
+	tick := time.NewTicker(leaseLook)
+	defer tick.Stop()
+	for end := time.Now().Add(wait); time.Now().Before(end) && !p.drains(); {
+		if st := p.o.Members.State(); st.Newest().Epoch != e {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// waiting says what a node that is not in the plane waits for.
+func (p *Planes) waiting(st *member.State, running bool) {
+	s, _ := p.o.Members.Now()
+	phase, _ := p.o.Board.Phase()
+	if phase == status.Connecting && s != nil && running &&
+		!slices.ContainsFunc(st.Shards.Primary, s.Self().Same) {
+		p.connecting(status.OtherRun)
+	}
+}
+
+// build writes the next version of the shard map, if it was not handed over, and has every member
+// build its part. Who is not the leader only writes it, in the leader's name.
+func (p *Planes) build(ctx context.Context, s member.Session, st *member.State) error {
+	leader := st.Active.Members[0]
+	next := member.ShardMap{Version: st.Shards.Version + 1, Primary: st.Active.Members, Leader: leader}
+	p.mu.Lock()
+	handed := p.handedLocked(s, st)
+	p.mu.Unlock()
+	if handed && slices.EqualFunc(st.Shards.Primary, next.Primary, member.Member.Same) {
+		next = st.Shards
+	} else if err := s.SetShards(next); err != nil || !leader.Same(s.Self()) {
+		return err
+	}
+	p.mu.Lock()
+	p.claimed = next.Version
+	p.mu.Unlock()
+	plan := ServingPlan(p.o.Config, len(next.Primary))
+	list, stop := p.peersOf(next, nil)
+	defer stop()
+	control, tempDir := p.place()
+	return p.o.Build(ctx, load.PeerOptions{Nodes: plan.Nodes, Peers: list, Plan: plan,
+		Machine: p.o.Machine, Leader: control, TempDir: tempDir})
+}
+
+// ServingPlan is what a cluster of so many nodes holds while no benchmark runs.
+func ServingPlan(cfg *config.Config, nodes int) *load.Plan {
+	c := &cfg.Data
+	p := load.DefaultPlan()
+	p.Workload, p.Protocol, p.Workers, p.Fibers, p.Nodes = c.Workload, c.Protocol, c.Workers, c.Fibers,
+		nodes
+	p.Settings.Accounts, p.ProtocolOptions = c.Accounts, c.Options
+	return p
+}

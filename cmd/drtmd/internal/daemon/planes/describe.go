@@ -1,0 +1,87 @@
+package planes
+
+import (
+	"context"
+	"slices"
+
+	"drtmd/cmd/drtmd/internal/load"
+	"drtmd/cmd/drtmd/internal/status"
+	"drtmd/proto"
+	"drtmd/proto/member"
+)
+
+// Describe implements board.Describer: what the data plane is and does.
+func (p *Planes) Describe(ctx context.Context, n *status.Node) {
+	p.mu.Lock()
+	n.Degraded, n.Orphans = slices.Clone(p.degraded), p.orphans
+	shards := p.shards
+	p.mu.Unlock()
+	if i := p.part.Info(); i != nil {
+		p.describePlane(ctx, n, i, &shards)
+	}
+}
+
+func (p *Planes) describePlane(ctx context.Context, n *status.Node, i *load.Info,
+	shards *member.ShardMap) {
+	n.QPs = status.QPs{RC: i.QPs.RC, UD: i.QPs.UD, InError: i.QPs.InError}
+	n.Memory.RegisteredBytes = i.Registered
+	n.Plane = &status.Plane{Version: shards.Version, Partitions: len(shards.Primary)}
+	if len(i.Members) > 0 {
+		n.Plane.Partition = int(i.Members[0])
+	}
+	if i.Plan != nil {
+		n.Plane.Workload, n.Plane.Protocol = i.Plan.Workload, i.Plan.Protocol
+		n.Plane.Workers, n.Plane.Fibers = i.Plan.Workers, i.Plan.Fibers
+		n.Plane.Threads = p.o.Threads(i.Plan.Threads, i.Plan.Workers)
+	}
+	n.Clock = p.clocks.describe(i, int(shards.Leader.Node))
+	for peer, m := range shards.Primary {
+		up, ok := i.Links[proto.NodeID(peer)]
+		if !ok {
+			continue
+		}
+		l := status.Link{Peer: m.Node, State: "up"}
+		if !up {
+			l.State = "error"
+		}
+		n.Links = append(n.Links, l)
+	}
+	if i.Running {
+		st := p.o.Members.State()
+		leader, _ := st.Active.Find(shards.Leader.Node)
+		n.Load = &status.Load{Run: i.Run, Coordinator: int(leader.Node), OfS: i.Of.Seconds()}
+		if i.Phase != 0 {
+			n.Load.Phase = i.Phase.String()
+		}
+	}
+	p.describeCounters(ctx, n)
+}
+
+// describeCounters adds what the workers say of their load and their tables.
+func (p *Planes) describeCounters(ctx context.Context, n *status.Node) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	m, err := p.part.Counters(ctx)
+	if err != nil || m == nil {
+		n.Load = nil // its workers did not say: not known is not 0
+		return
+	}
+	if n.Load != nil {
+		rates(n.Load, m)
+	}
+	for _, t := range m.Tables {
+		n.Tables = append(n.Tables, status.Table{Name: t.Name, Entries: uint64(t.Bound),
+			Capacity: uint64(t.Entries), ValueBytes: t.ValueBytes, IndirectMax: uint64(t.IndirectBuckets),
+			Indirect: uint64(t.Chained)})
+	}
+}
+
+// rates are means over the run's present phase: what the warm-up has counted is not the
+// measurement's.
+func rates(l *status.Load, m *load.Metrics) {
+	l.Committed, l.AbortRate = m.Span.Outcomes(proto.Committed), m.Span.AbortRate()
+	if s := m.Elapsed.Seconds(); s > 0 {
+		l.PerSecond = float64(l.Committed) / s
+	}
+	l.ElapsedS = min(m.Elapsed.Seconds(), l.OfS) // the last transactions and looks come after it
+}

@@ -68,6 +68,7 @@ type peers struct {
 	list      []*peer // those that live, as far as is known
 	dead      []*peer // those that are gone since clients run: see lost.go
 	runs      bool    // clients run
+	measures  bool    // the warm-up is over
 	died      chan *peer
 	over      chan struct{}      // closed by close
 	life      context.Context    // ends before over
@@ -82,6 +83,9 @@ type peer struct {
 	Peer
 	members []proto.NodeID
 	last    Snapshot      // of the last look
+	warm    bool          // its latencies are still to begin anew
+	base    Snapshot      // last when the measurement began
+	late    Snapshot      // what it counted from then until it took part
 	owes    chan *reply   // of a poll that it has not answered; nil: of none
 	since   time.Duration // on the site's clock, that it has not answered; 0: it has
 }
@@ -272,35 +276,29 @@ func (s *peers) glance(_ context.Context, sum *Snapshot) (time.Duration, error) 
 // add adds up what the peers have last said: counters never go back.
 func (s *peers) add(sum *Snapshot) {
 	for _, p := range slices.Concat(s.list, s.dead) {
-		sum.add(&p.last)
+		sum.add(s.counted(p))
 	}
 }
 
-// look waits for every peer, or for its end. If one was lost meanwhile and the latencies begin anew,
-// the others are asked again: the wait for its end is none of the measurement.
+// look waits for every peer, or for its end, unless latencies begin anew.
 func (s *peers) look(ctx context.Context, sum *Snapshot, h histograms, reset bool) (time.Duration,
 	error) {
-	for {
-		lost := len(s.dead)
-		at, err := s.lookOnce(ctx, h, reset)
-		if err != nil {
-			return 0, err
-		}
-		if !reset || len(s.dead) == lost {
-			s.add(sum)
-			return at, nil
-		}
+	if reset {
+		return s.begin(sum)
 	}
-}
-
-func (s *peers) lookOnce(ctx context.Context, h histograms, reset bool) (time.Duration, error) {
-	r := &Request{Step: StepLook, Reset: reset, Latencies: h != nil, Gone: s.gone()}
+	if err := s.catchUp(); err != nil {
+		return 0, err
+	}
+	r := &Request{Step: StepLook, Latencies: h != nil, Gone: s.gone()}
 	var when answered
 	list := s.list
 	err := s.eachAt(context.WithoutCancel(ctx), lookTimeout, func(int) *Request { return r },
 		func(i int, a *Answer) error {
 			if a.Sum == nil || h != nil && len(a.Latencies) != len(h) {
 				return errors.New("a look without counts")
+			}
+			if list[i].warm { // it has not taken part
+				return nil
 			}
 			list[i].last = *a.Sum
 			for k := range h {
@@ -312,10 +310,14 @@ func (s *peers) lookOnce(ctx context.Context, h histograms, reset bool) (time.Du
 			}
 			return nil
 		}, &when)
+	if err != nil {
+		return 0, err
+	}
+	s.add(sum)
 	if when.at == 0 {
 		when.at = s.now()
 	}
-	return when.at, err
+	return when.at, nil
 }
 
 func (s *peers) end(ctx context.Context) (u Unsettled, err error) {

@@ -133,7 +133,10 @@ func noneAnswers(list []string, up string, errs []error) error {
 		text, address := err.Error(), list[i]
 		var unreached *control.ConnectError
 		if errors.As(err, &unreached) {
-			text, address = unreached.Text, unreached.Address
+			address, text = unreached.Address, strings.TrimPrefix(text, unreached.Address+": ")
+			if up != "" { // how to start one follows
+				text = unreached.Text
+			}
 		}
 		if at, ok := said[text]; ok {
 			reasons[at] = address + ", " + reasons[at]
@@ -156,7 +159,7 @@ func (p *clientFlags) dialAt(address string) (*control.Client, error) {
 	if err != nil {
 		return nil, usagef("", "%v", err)
 	}
-	c, err := control.Dial(address, control.DialOptions{Security: sec,
+	c, err := control.Dial(address, control.DialOptions{Security: sec, Advice: restartAdvice(address),
 		Caller: func() control.Caller { return control.Caller{Build: report.ThisBuild().String()} }})
 	if err != nil {
 		return nil, usagef("", "%v", err)

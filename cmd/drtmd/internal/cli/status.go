@@ -125,7 +125,7 @@ func (a *app) statusOnce(ctx context.Context, client *control.Client, p *statusF
 		}
 		err = e.Encode(st)
 	} else {
-		err = st.WriteText(w)
+		err = errors.Join(st.WriteText(w), writeAdvice(w, st))
 	}
 	if err != nil {
 		return err
@@ -136,6 +136,18 @@ func (a *app) statusOnce(ctx context.Context, client *control.Client, p *statusF
 	if n := st.Unready(); n != nil {
 		return fmt.Errorf("not every member serves: node %d (%s) is %s", n.Member.Node, n.Member.Name,
 			n.Phase)
+	}
+	return nil
+}
+
+// writeAdvice says how nodes of drtmd up that are gone are started again.
+func writeAdvice(w io.Writer, st *status.Cluster) error {
+	for _, n := range st.Nodes {
+		if advice := restartAdvice(n.Member.Control); n.Phase == status.Gone && advice != "" {
+			if _, err := fmt.Fprintf(w, "\nrestart    %s\n", advice); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

@@ -134,6 +134,37 @@ func (p *upPlace) flag(folder string) string {
 	return ""
 }
 
+// restartAdvice is how the node at an address is started again; "": drtmd up has not started it.
+func restartAdvice(address string) string {
+	path, socket := strings.CutPrefix(address, "unix:")
+	if !socket {
+		return ""
+	}
+	dir := filepath.Dir(filepath.Dir(path)) // of a folder with a folder for each node
+	st, err := readUpState(dir)
+	if err != nil || st == nil {
+		return ""
+	}
+	for i, n := range st.Nodes {
+		if n.Address == address {
+			return fmt.Sprintf("drtmd up --restart %d%s starts %s again", i, placeOf(dir).flag(dir), n.Name)
+		}
+	}
+	return ""
+}
+
+// placeOf is how a folder of drtmd up is named on a command line.
+func placeOf(dir string) *upPlace {
+	if dir == upDir("") {
+		return &upPlace{}
+	}
+	name, named := strings.CutPrefix(filepath.Base(dir), filepath.Base(upDir(""))+"-")
+	if named && dir == upDir(name) {
+		return &upPlace{name: name}
+	}
+	return &upPlace{dir: dir}
+}
+
 // upRunDir is where the nodes of a folder meet on shared memory: apart from those of other clusters.
 func upRunDir(dir string) string {
 	h := fnv.New64a()

@@ -30,6 +30,8 @@ const maxReply = 64 << 20
 type DialOptions struct {
 	Security *Security     // nil without TLS
 	Caller   func() Caller // asked at each call
+	// Advice is how the daemon is started where nobody listens; "" is how any node is.
+	Advice string
 }
 
 // Client calls one daemon. It may be used from any goroutine. Errors are words for people: a
@@ -94,6 +96,8 @@ func (c *Client) words(ctx context.Context, err error) error {
 	switch {
 	case wrong == nil, errors.As(wrong, &remote):
 		c.answered.Store(true)
+	case errors.As(wrong, &lost) && lost.Advice != "" && c.o.Advice != "":
+		lost.Advice = c.o.Advice
 	case c.answered.Load() && errors.As(wrong, &lost) && cut(err):
 		lost.Text = "the connection was cut: the daemon has ended, or the network between is down; " +
 			"drtmd status at another node tells"
@@ -142,7 +146,8 @@ func (c *Client) Run(ctx context.Context, r *pb.RunRequest, take func(*pb.RunEve
 		e, err := stream.Recv()
 		switch {
 		case errors.Is(err, io.EOF):
-			return nil, &ConnectError{c.address, "the run has ended without its result", err}
+			return nil, &ConnectError{Address: c.address, Text: "the run has ended without its result",
+				Err: err}
 		case err != nil:
 			return nil, c.words(ctx, err)
 		case e.GetDone() != nil:

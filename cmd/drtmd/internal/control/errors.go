@@ -65,14 +65,26 @@ func (e *RemoteError) Error() string { return e.Text }
 // Unwrap gives the error of package member that it is, or nil.
 func (e *RemoteError) Unwrap() error { return e.kind }
 
-// ConnectError is a daemon that could not be asked, with what to do.
+// ConnectError is a daemon that could not be asked.
 type ConnectError struct {
 	Address, Text string
-	Err           error
+	// Advice is how a daemon comes to listen where nobody does; "" if that is not what is wrong.
+	Advice string
+	Err    error
 }
 
-func (e *ConnectError) Error() string { return fmt.Sprintf("%s: %s", e.Address, e.Text) }
+func (e *ConnectError) Error() string {
+	text := fmt.Sprintf("%s: %s", e.Address, e.Text)
+	if e.Advice != "" {
+		text += "; " + e.Advice
+	}
+	return text
+}
+
 func (e *ConnectError) Unwrap() error { return e.Err }
+
+// startOne is the advice where nothing is known of who should listen.
+const startOne = "start a node with drtmd serve, or a cluster with drtmd up"
 
 // fromWire makes words of a call's error.
 func fromWire(ctx context.Context, address string, secure bool, err error) error {
@@ -89,18 +101,21 @@ func fromWire(ctx context.Context, address string, secure bool, err error) error
 			return context.Cause(ctx)
 		}
 	case codes.DeadlineExceeded:
-		return &ConnectError{address, "no answer in time; is the daemon stopped, or the network " +
-			"between cut? drtmd status tells", context.DeadlineExceeded}
+		return &ConnectError{Address: address, Text: "no answer in time; is the daemon stopped, or the " +
+			"network between cut? drtmd status tells", Err: context.DeadlineExceeded}
 	case codes.Unavailable:
-		return &ConnectError{address, explain(s.Message(), secure), err}
+		if absent(s.Message()) {
+			return &ConnectError{Address: address, Text: "nobody listens there", Advice: startOne, Err: err}
+		}
+		return &ConnectError{Address: address, Text: explain(s.Message(), secure), Err: err}
 	case codes.ResourceExhausted:
 		if strings.Contains(s.Message(), "larger than max") {
 			return &RemoteError{Address: address, Text: s.Message() + ": control.max_message bounds " +
 				"messages; raise it on every node"}
 		}
 	case codes.Unimplemented:
-		return &ConnectError{address, "a daemon that does not know this call: another version of drtmd",
-			err}
+		return &ConnectError{Address: address, Text: "a daemon that does not know this call: another " +
+			"version of drtmd", Err: err}
 	}
 	e := &RemoteError{Address: address, Text: s.Message()}
 	for _, d := range s.Details() {
@@ -130,13 +145,16 @@ func isClosed(text string) bool {
 	return false
 }
 
-// explain says what is wrong with a connection, and what to do.
+// absent reports that nobody listens.
+func absent(text string) bool {
+	return strings.Contains(text, "connection refused") || strings.Contains(text, "no such file")
+}
+
+// explain says what else is wrong with a connection, and what to do.
 func explain(text string, secure bool) string {
 	has := func(s string) bool { return strings.Contains(text, s) }
 	closed := isClosed(text)
 	switch {
-	case has("connection refused"), has("no such file"):
-		return "nobody listens there; start a node with drtmd serve, or a cluster with drtmd up"
 	case has("permission denied"):
 		return "the socket is another user's: ask as that user, or as root"
 	case has("first record does not look like a TLS handshake"):

@@ -88,7 +88,8 @@ func New(o Options) *Membership {
 	m := &Membership{o: o, lease: o.Config.Cluster.Lease, anew: make(chan error, 1),
 		told: make(chan struct{}), left: make(chan struct{})}
 	m.contacts.dial = func(address string) (*control.Client, error) {
-		return control.Dial(address, control.DialOptions{Security: o.Security, Caller: m.Caller})
+		return control.Dial(address, control.DialOptions{Security: o.Security, Caller: m.Caller,
+			Advice: "start that node again"})
 	}
 	return m
 }

@@ -34,7 +34,7 @@ type documentedCommand struct {
 var number = regexp.MustCompile(`^-?[0-9][0-9a-z.:]*$`)
 
 // bounding are the flags that scripts add to be short.
-var bounding = []string{"--duration", "--warmup", "--accounts", "--jobs"}
+var bounding = []string{"--duration", "--warmup", "--accounts", "--slots", "--jobs"}
 
 // shape is the command without what only bounds its size, and with # for what examples choose
 // freely: counts, addresses.

@@ -22,6 +22,7 @@ import (
 )
 
 func TestAClusterFormsAndRunsABenchmarkThatIsStrictlySerializable(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 3)
 	m := w.settled(w.nodes...)
 	p := bench(800 * time.Millisecond) // progress is told four times a second
@@ -73,6 +74,7 @@ func TestAClusterFormsAndRunsABenchmarkThatIsStrictlySerializable(t *testing.T) 
 }
 
 func TestANodeSaysReadyOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1)
 	w.nodes[0].mustRun(bench(50 * time.Millisecond))
 	w.settled(w.nodes...)
@@ -82,6 +84,7 @@ func TestANodeSaysReadyOnce(t *testing.T) {
 }
 
 func TestANodeThatLeavesAndComesBackIsANewIncarnationWithItsOldID(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 3)
 	w.settled(w.nodes...)
 	before := w.nodes[2].self().Member
@@ -153,6 +156,7 @@ func TestAMemberRemovedDuringARunIsNamedAndTheRunGoesOn(t *testing.T) {
 }
 
 func TestTheOthersGoOnWithoutTheLeaderOfARun(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 3)
 	w.settled(w.nodes...)
 	begun, got := make(chan struct{}), make(chan outcome, 1)
@@ -168,6 +172,7 @@ func TestTheOthersGoOnWithoutTheLeaderOfARun(t *testing.T) {
 }
 
 func TestOneRunAtATime(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 2)
 	begun, got := make(chan struct{}), make(chan outcome, 1)
 	go func() { got <- w.nodes[0].run(context.Background(), bench(30*time.Second), begun) }()
@@ -191,12 +196,14 @@ func TestOneRunAtATime(t *testing.T) {
 }
 
 func TestANodeThatDrainsHasTheRunEndInOrder(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		drains int
 		called bool // by the control plane, not by a signal
 	}{"the leader of the run": {1, false}, "another node": {2, false},
 		"the leader is called": {1, true}, "another node is called": {2, true}} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t, 3)
 			w.settled(w.nodes...)
 			begun, got := make(chan struct{}), make(chan outcome, 1)
@@ -225,6 +232,7 @@ func TestANodeThatDrainsHasTheRunEndInOrder(t *testing.T) {
 }
 
 func TestARunWhoseCallerIsGoneEnds(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 2)
 	begun, got := make(chan struct{}), make(chan outcome, 1)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -237,6 +245,7 @@ func TestARunWhoseCallerIsGoneEnds(t *testing.T) {
 }
 
 func TestStepsOfOlderVersionsAreRefused(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 2)
 	v := w.settled(w.nodes...).Version
 	w.nodes[0].mustRun(bench(50 * time.Millisecond))

@@ -7,6 +7,7 @@ import (
 )
 
 func TestAFormerMemberIsNotShownAsServing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 2)
 	w.settled(w.nodes...)
 	asked := w.nodes[0].client

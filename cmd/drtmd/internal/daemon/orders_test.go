@@ -70,6 +70,7 @@ func (n *testNode) relay() (cut func()) {
 func (n *testNode) level() zapcore.Level { return n.d.o.Level.Level() }
 
 func TestALevelHoldsOverANewIncarnationUntilTheReload(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 2)
 	w.settled(w.nodes...)
 	if was, err := w.nodes[0].client.SetLogLevel(t.Context(), "error", true); err != nil || was != "info" {

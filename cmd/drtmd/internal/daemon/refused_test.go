@@ -81,6 +81,7 @@ func TestANodeWaitsForTheLeasesOfDeadMembers(t *testing.T) {
 			`runs another version of drtmd: node 7 (old, incarnation 1) has "older", not "test"`},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			n, urls := lonely(t)
 			n.cfg.Node.ID = 5
 			n.earlier(urls, c.dead, true)
@@ -115,6 +116,7 @@ func TestANodeGivesUpWhereMembersLive(t *testing.T) {
 			member.ErrBuild},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			n, urls := lonely(t)
 			n.cfg.Node.ID = 5
 			n.earlier(urls, c.living, false)

@@ -114,6 +114,7 @@ func (p worn) Open(name string) (*verbs.Context, error) {
 // TestKeysAreNowhereToBeRead: whoever has an rkey or a queue key has the memory. No log, at the most
 // talkative level, and nothing that a daemon shows has one, as a decimal or hexadecimal number.
 func TestKeysAreNowhereToBeRead(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 0)
 	shm, err := transport.New(transport.Default,
 		transport.Options{RunDir: filepath.Join(w.dir, "shm")})

@@ -15,6 +15,7 @@ import (
 // TestStepsOfARemovedMemberAreRefusedByName over the control plane, whichever version they are of: it
 // may not know yet that it was removed.
 func TestStepsOfARemovedMemberAreRefusedByName(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 2)
 	w.settled(w.nodes...)
 	former := w.nodes[1].d.members.Caller()

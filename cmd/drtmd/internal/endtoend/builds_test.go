@@ -39,8 +39,8 @@ func otherBuild(t *testing.T, version string) string {
 		}
 	}
 	program := filepath.Join(dir, "drtmd")
-	out, err := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o",
-		program, "drtmd/cmd/drtmd").CombinedOutput()
+	out, err := exec.Command("go", "build", "-ldflags=-s -w", // quicker without symbols
+		"-overlay", filepath.Join(dir, "overlay.json"), "-o", program, "drtmd/cmd/drtmd").CombinedOutput()
 	if err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}

@@ -21,6 +21,8 @@ import (
 	"go.uber.org/goleak"
 
 	"drtmd/cmd/drtmd/internal/cli"
+	"drtmd/cmd/drtmd/internal/control"
+	"drtmd/cmd/drtmd/internal/report"
 	"drtmd/cmd/drtmd/internal/status"
 )
 
@@ -262,12 +264,47 @@ func count(st *status.Cluster, p status.Phase) int {
 	return k
 }
 
-// status asks a node; nil if it does not answer.
+// status asks a node; nil if it does not answer. It is asked for again and again: not by a process of
+// its own each time, as a user does, where that can be helped.
 func (l *lab) status(n *node) *status.Cluster {
 	l.t.Helper()
+	if l.inside == nil && !strings.HasPrefix(n.control, upPrefix) {
+		return l.ask(n.control)
+	}
 	out, _, _ := l.run("status", append([]string{"--json", "--cluster", n.control}, l.tls...)...)
 	st := &status.Cluster{}
 	if json.Unmarshal([]byte(out), st) != nil {
+		return nil
+	}
+	return st
+}
+
+// upPrefix begins the name of a cluster of drtmd up.
+const upPrefix = "up:"
+
+// ask is status of this process.
+func (l *lab) ask(address string) *status.Cluster {
+	l.t.Helper()
+	var files [3]string
+	for i, name := range []string{"--ca", "--cert", "--key"} {
+		if at := slices.Index(l.tls, name); at >= 0 {
+			files[i] = l.tls[at+1]
+		}
+	}
+	sec, err := control.LoadSecurity(files[0], files[1], files[2])
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	c, err := control.Dial(address, control.DialOptions{Security: sec,
+		Caller: func() control.Caller { return control.Caller{Build: report.ThisBuild().String()} }})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*bound)
+	defer cancel()
+	st, err := c.Status(ctx, false)
+	if err != nil {
 		return nil
 	}
 	return st

@@ -79,7 +79,7 @@ func (u *upping) pid(i int) int {
 func (u *upping) ready() {
 	u.l.t.Helper()
 	until(u.l.t, "all nodes are ready", func() bool {
-		st := u.l.status(&node{control: "up:" + u.dir})
+		st := u.l.ask("unix:" + filepath.Join(u.dir, "node0", "control"))
 		return st != nil && len(st.State.Active.Members) == 3 && count(st, status.Ready) == 3
 	})
 }

@@ -105,6 +105,9 @@ func (c *Config) Complete() error {
 		return &UnknownError{What: "mutation of " + c.Protocol.Name, Name: c.Mutation,
 			Known: proto.Names(c.Protocol.Mutations)}
 	}
+	if err := c.Protocol.CheckReplicas(copies); err != nil {
+		return err
+	}
 	var err error
 	if c.options, err = c.Protocol.Options.Values(c.Options); err != nil {
 		return fmt.Errorf("protocol %s: %w", c.Protocol.Name, err)
@@ -165,6 +168,9 @@ func isNil(x any) bool {
 
 // depth of each queue pair.
 func (c *Config) depth() int { return min(max(c.Fibers*depthPerFiber, minDepth), maxDepth) }
+
+// copies of each record: that of its primary.
+const copies = 1
 
 // readTrips is how many READs measure a round trip.
 const readTrips = 11

@@ -116,7 +116,11 @@ func NewMember(cluster *Config, cfg MemberConfig) (*Member, error) {
 }
 
 func (m *Member) build() error {
-	var err error
+	device := m.cfg.Context.Attr()
+	err := m.cluster.Protocol.CheckDevice(device.Name, device.Caps.LineWords && !m.cfg.WithoutLineWords)
+	if err != nil {
+		return err
+	}
 	if m.pd, err = m.cfg.Context.AllocPD(); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"errors"
 	"fmt"
 
 	"drtmd/proto"
@@ -85,6 +86,27 @@ func (p *Protocol) Make(e *Env) (proto.Engine, error) {
 			p.Offers, has)
 	}
 	return engine, nil
+}
+
+// ErrNeeds is wrapped by the refusal of a cluster that lacks what its protocol needs.
+var ErrNeeds = errors.New("the cluster lacks what its protocol needs")
+
+// CheckDevice refuses a device that lacks what the protocol needs.
+func (p *Protocol) CheckDevice(name string, lineWords bool) error {
+	if p.LineWords && !lineWords {
+		return fmt.Errorf("%w: protocol %s runs on memory with line words, which device %s does not have: use "+
+			"shared memory or the simulator", ErrNeeds, p.Name, name)
+	}
+	return nil
+}
+
+// CheckReplicas refuses a cluster with fewer copies of each record than the protocol needs.
+func (p *Protocol) CheckReplicas(copies int) error {
+	if p.Replicas > copies {
+		return fmt.Errorf("%w: protocol %s runs with at least %d copies of each record, and there are %d",
+			ErrNeeds, p.Name, p.Replicas, copies)
+	}
+	return nil
 }
 
 // CheckNodes is nil or a *TooManyNodesError.

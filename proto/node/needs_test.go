@@ -1,0 +1,78 @@
+package node_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"drtmd/proto"
+	"drtmd/proto/node"
+	described "drtmd/proto/protocol"
+)
+
+// TestClustersThatLackWhatAProtocolNeedsAreRefused: in words, before anything runs.
+func TestClustersThatLackWhatAProtocolNeedsAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(p *node.Protocol)
+		words  bool // the device has line words
+		want   string
+	}{
+		{"line words that are there", func(p *node.Protocol) { p.LineWords = true }, true, ""},
+		{"line words", func(p *node.Protocol) { p.LineWords = true }, false,
+			"protocol twopl runs on memory with line words, which device n0 does not have: use shared memory or"},
+		{"replicas", func(p *node.Protocol) { p.Replicas = 3 }, true,
+			"protocol twopl runs with at least 3 copies of each record, and there are 1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := protocol(t, "twopl")
+			c.change(&p)
+			cluster, err := node.NewSimulated(context.Background(), node.SimulatedConfig{
+				Config: node.Config{Protocol: p, Workload: bank(t, 2), Nodes: 2}, WithoutLineWords: !c.words})
+			if err == nil {
+				defer cluster.Close()
+			}
+			if c.want == "" && err != nil ||
+				c.want != "" && (!errors.Is(err, described.ErrNeeds) || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// TestAnEngineThatOffersSomethingElseIsRefused: a method whose signature has changed is no method of the
+// interface any more, and whoever asks for it finds nothing.
+func TestAnEngineThatOffersSomethingElseIsRefused(t *testing.T) {
+	p := protocol(t, "twopl")
+	inner := p.New
+	p.New = func(e *node.Env) (proto.Engine, error) {
+		engine, err := inner(e)
+		return struct{ proto.Engine }{engine}, err
+	}
+	c, err := node.NewSimulated(context.Background(), node.SimulatedConfig{
+		Config: node.Config{Protocol: p, Workload: bank(t, 2), Nodes: 2}})
+	if err == nil {
+		defer c.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), "says that its engines offer debts, orphans, and this one offers "+
+		"nothing") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestOptionsOfProtocolsAgree: an option that several have is one flag, and each has help and an example that is taken.
+func TestOptionsOfProtocolsAgree(t *testing.T) {
+	all, err := node.ProtocolOptions()
+	if err != nil || len(all) == 0 {
+		t.Fatalf("%d options, %v", len(all), err)
+	}
+	for _, o := range all {
+		if o.Doc == "" {
+			t.Errorf("option %s has no help", o.Name)
+		}
+		if _, err := o.Parse(o.Example()); err != nil {
+			t.Errorf("example of %v", err)
+		}
+	}
+}

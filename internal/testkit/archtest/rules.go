@@ -20,8 +20,7 @@ var layers = []layer{
 	{"cmd/drtmd", 100}, {"scripts", 100},
 	{"proto/scenario", 95}, {"proto/enginetest", 95},
 	{"proto/node", 90},
-	{"proto/workload", 85}, {"proto/nocc", 85}, {"proto/twopl", 85}, {"proto/drtm", 85}, {"proto/occ", 85},
-	{"proto/xenic", 85}, {"proto/hades", 85}, {"proto/rtx", 85}, {"proto/dandelion", 85},
+	{"proto/workload", 85}, // and the protocols: see protocolHeight
 	{"proto/protocol", 83},
 	{"proto/txset", 82}, {"proto/check", 82},
 	{"proto/history", 80}, {"proto/member", 80},
@@ -122,12 +121,25 @@ func relative(path string) string {
 
 // layerOf finds the layer with the longest folder that holds the package.
 func layerOf(folder string) (layer, bool) {
-	var best layer
+	best, _ := newProtocol(folder)
 	for _, l := range layers {
 		if (folder == l.folder || strings.HasPrefix(folder, l.folder+"/")) &&
-			len(l.folder) > len(best.folder) {
+			(len(l.folder) > len(best.folder) || l.folder == best.folder) {
 			best = l
 		}
 	}
 	return best, best.folder != ""
+}
+
+// protocolHeight is that of the protocols: of every folder in proto that has no layer of its own.
+const protocolHeight = 85
+
+// newProtocol is the layer of a folder in proto that the table does not have.
+func newProtocol(folder string) (layer, bool) {
+	rest, ok := strings.CutPrefix(folder, "proto/")
+	if !ok {
+		return layer{}, false
+	}
+	name, _, _ := strings.Cut(rest, "/")
+	return layer{"proto/" + name, protocolHeight}, true
 }

@@ -11,13 +11,13 @@ import (
 )
 
 // list asks go for the packages of the module.
-func list(t *testing.T, cgo string) []Package {
+func list(t *testing.T, cgo string, args ...string) []Package {
 	t.Helper()
 	goTool, err := exec.LookPath("go")
 	if err != nil {
 		t.Skip("no go tool on this machine: ", err) // as in the guest, where only binaries run
 	}
-	c := exec.Command(goTool, "list", "-e", "-json=ImportPath,Imports,CgoFiles", "./...")
+	c := exec.Command(goTool, append([]string{"list", "-e", "-json=ImportPath,Imports,CgoFiles"}, args...)...)
 	c.Dir = "../../.."
 	c.Env = append(os.Environ(), "CGO_ENABLED="+cgo)
 	c.Stderr = os.Stderr
@@ -40,7 +40,7 @@ func list(t *testing.T, cgo string) []Package {
 // Run with -count=1: what go list reads is unknown to the test cache.
 func TestModuleKeepsToItsLayers(t *testing.T) {
 	for _, cgo := range []string{"0", "1"} {
-		packages := list(t, cgo)
+		packages := list(t, cgo, "./...")
 		if len(packages) < 10 {
 			t.Fatalf("go list found only %d packages", len(packages))
 		}
@@ -77,6 +77,10 @@ func TestRules(t *testing.T) {
 		{"etcd in its package", "drtmd/proto/member/etcdmember", "go.etcd.io/etcd/client/v3", ""},
 		{"etcd elsewhere", "drtmd/cmd/drtmd/internal/daemon", "go.etcd.io/etcd/client/v3",
 			"only proto/member/etcdmember"},
+		{"a new protocol", "drtmd/proto/toy", "drtmd/proto/protocol", ""},
+		{"a new protocol's own folder", "drtmd/proto/toy/log", "drtmd/proto/toy", ""},
+		{"a new protocol on another", "drtmd/proto/toy", "drtmd/proto/drtm", "not below"},
+		{"two new protocols", "drtmd/proto/toy", "drtmd/proto/doll", "not below"},
 		{"homeless", "drtmd/util", "fmt", "has no layer"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -4,7 +4,7 @@
 # whose answer alone was lost gives its result or fails.
 # nodes: 2
 # tests: ./scripts/rxe-vm/hosts
-# timeout: 240
+# timeout: 420
 set -u
 # shellcheck source=scripts/rxe-vm/tests/lib/story.sh
 . /work/story.sh

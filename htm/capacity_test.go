@@ -58,8 +58,8 @@ func TestCapacityIsThatOfTheCache(t *testing.T) {
 					r.Store64(bed.memories[0], i*LineBytes, 1)
 				}
 			}
-			if r.WriteLines() != 8 || !r.Commit(nil) {
-				t.Errorf("%d lines written", r.WriteLines())
+			if len(r.written) != 8 || !r.Commit(nil) {
+				t.Errorf("%d lines written", len(r.written))
 			}
 		}
 	})
@@ -95,7 +95,7 @@ func TestRandomWritesOverflowASetEarly(t *testing.T) {
 		if c, _ := r.Aborted(); c != Capacity {
 			t.Fatalf("aborted by %s", c)
 		}
-		return r.WriteLines()
+		return len(r.written)
 	}
 	if n := written(func(i int) int { return i }); n != capacity {
 		t.Errorf("%d consecutive lines fit, want %d", n, capacity)

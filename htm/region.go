@@ -107,12 +107,6 @@ func (r *Region) Aborted() (Code, uint8) { return r.code, r.arg }
 // Active reports whether a region is running that has not aborted.
 func (r *Region) Active() bool { return r.state == active }
 
-// WriteLines is the number of lines that the region has written so far.
-func (r *Region) WriteLines() int { return len(r.written) }
-
-// TouchedLines is the number of lines that it has read or written.
-func (r *Region) TouchedLines() int { return r.lines.n }
-
 // disturbed aborts the region if a verb was posted inside, or if it is to abort for no reason.
 func (r *Region) disturbed() bool {
 	if *r.flag == FlagPosted && !r.lacks(PostInside) || r.cfg.Spurious != nil && r.cfg.Spurious() {

@@ -178,7 +178,7 @@ func TestManyLines(t *testing.T) {
 				t.Fatalf("line %d holds %d after the store", at, v)
 			}
 		}
-		if r.TouchedLines() != lines || !r.Commit(nil) {
+		if r.lines.n != lines || !r.Commit(nil) {
 			t.Fatal(r.Aborted())
 		}
 	}

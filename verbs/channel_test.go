@@ -101,36 +101,6 @@ func TestCloseEndsAWait(t *testing.T) {
 	check(t, ch.Close())
 }
 
-func TestPollWait(t *testing.T) {
-	r, _, cq, f := channelRig(t)
-	qp, err := r.pd.CreateQP(QPConfig{Type: RC, SendCQ: cq, RecvCQ: cq, SendDepth: 4,
-		RecvDepth: 4})
-	check(t, err)
-	r.connect(qp, ConnectAttr{})
-	if _, err := qp.PostSend(writes(7, 1)); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		f.event(cq.id) // a spurious one first
-		qp.drv.(*fakeQP).complete(0, WC{})
-		f.event(cq.id)
-	}()
-	var wcs [4]WC
-	n, err := cq.PollWait(context.Background(), wcs[:])
-	if n != 1 || err != nil || wcs[0].ID != 7 {
-		t.Fatal(n, err, wcs[0])
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
-	defer cancel()
-	_, err = cq.PollWait(ctx, wcs[:])
-	wantErr(t, "nothing comes", err, context.DeadlineExceeded)
-	if n, err := cq.PollWait(ctx, nil); n != 0 || err != nil {
-		t.Fatal(n, err)
-	}
-	_, err = r.scq.PollWait(ctx, wcs[:])
-	wantErr(t, "a CQ without a channel", err, syscall.EINVAL)
-}
-
 func TestPoller(t *testing.T) {
 	r, ch, cq, f := channelRig(t)
 	second, err := r.ctx.CreateChannel()

@@ -1,7 +1,6 @@
 package verbs
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -259,30 +258,6 @@ func (cq *CQ) OnArrival(f func()) error {
 	}
 	d.OnArrival(f)
 	return nil
-}
-
-// PollWait is Poll that waits for at least one completion, by the CQ's channel and Go's poller:
-// arm, poll again, wait. It returns ctx's error when that is done first. Events of other CQs on
-// the same channel are consumed: give the CQ a channel of its own. Not for workers locked to
-// their thread.
-func (cq *CQ) PollWait(ctx context.Context, wcs []WC) (int, error) {
-	for {
-		if n, err := cq.Poll(wcs); n > 0 || err != nil || len(wcs) == 0 {
-			return n, err
-		}
-		if err := cq.Arm(false); err != nil {
-			return 0, err
-		}
-		if n, err := cq.Poll(wcs); n > 0 || err != nil {
-			return n, err
-		}
-		if err := cq.channel.Wait(ctx); err != nil {
-			return 0, err
-		}
-		if err := cq.channel.Consume(nil); err != nil {
-			return 0, err
-		}
-	}
 }
 
 // roomy reports whether there is room for n more completions at first sight. Caller holds the

@@ -93,51 +93,6 @@ func (b *Batch) AwaitUntil(f *Fiber, deadline time.Duration) error {
 	return first
 }
 
-// AwaitAny waits until one of the operations that were not taken yet is done, and takes it:
-// its index and error. With none left, or after the deadline (0: none), the index is -1.
-func (b *Batch) AwaitAny(f *Fiber, deadline time.Duration) (int, error) {
-	for {
-		left := false
-		for i, o := range b.ops {
-			if o == nil {
-				continue
-			}
-			left = true
-			if !o.done {
-				o.conn.flush()
-			}
-			if o.done {
-				b.errs[i], b.ops[i] = o.err, nil
-				if o.err == nil {
-					b.olds[i] = o.old()
-				}
-				o.release()
-				return i, b.errs[i]
-			}
-		}
-		if !left {
-			return -1, nil
-		}
-		if f.w.eager && f.w.poll() {
-			continue
-		}
-		for _, o := range b.ops {
-			if o != nil {
-				o.waiter = f
-			}
-		}
-		err := f.wait(deadline)
-		for _, o := range b.ops {
-			if o != nil {
-				o.waiter = nil
-			}
-		}
-		if err != nil {
-			return -1, err
-		}
-	}
-}
-
 // Err is the error of operation i after it was awaited.
 func (b *Batch) Err(i int) error { return b.errs[i] }
 

@@ -1,7 +1,6 @@
 package fiber_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -260,15 +259,6 @@ func TestDeadlineEndsEveryWait(t *testing.T) {
 					b.Post(f, h.conn, &verbs.WR{Op: verbs.OpSend})
 					return b.AwaitUntil(f, d)
 				}},
-				{"any of a batch", func(d time.Duration) error {
-					var b fiber.Batch
-					b.Post(f, h.conn, &verbs.WR{Op: verbs.OpSend})
-					i, err := b.AwaitAny(f, d)
-					if i != -1 {
-						return fmt.Errorf("operation %d is done", i)
-					}
-					return err
-				}},
 			} {
 				for range 2 {
 					deadline := f.Now() + h.unit/4
@@ -366,30 +356,5 @@ func TestFailedInvariantFencesTheNode(t *testing.T) {
 		if s := passive.State(); s != verbs.StateErr {
 			t.Fatalf("another QP of the node is in %s", s)
 		}
-	})
-}
-
-func TestContextCancelsFromOutside(t *testing.T) {
-	eachHost(t, func(t *testing.T, h *host) {
-		if h.virtual {
-			return // a context ends on a goroutine of its own: real transports only
-		}
-		ctx, cancel := context.WithCancel(context.Background())
-		h.run(func(f *fiber.Fiber) error {
-			s := f.Worker().NewScope()
-			unbind := s.Bind(ctx)
-			defer unbind()
-			x := f.Worker().Go("sleeper", s, func(f *fiber.Fiber) error {
-				return f.Sleep(time.Hour)
-			})
-			if err := f.Sleep(h.unit); err != nil {
-				return err
-			}
-			cancel()
-			if err := f.Join(x, 0); !errors.Is(err, context.Canceled) {
-				return fmt.Errorf("ended with %v", err)
-			}
-			return nil
-		})
 	})
 }

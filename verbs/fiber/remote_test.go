@@ -172,36 +172,6 @@ func TestRefusedRequestFailsAloneAndTheConnGoesOn(t *testing.T) {
 	})
 }
 
-func TestAwaitAnyTakesEachOperationOnce(t *testing.T) {
-	eachHost(t, func(t *testing.T, h *host) {
-		h.run(func(f *fiber.Fiber) error {
-			r := h.remote
-			var b fiber.Batch
-			for range 10 {
-				b.FAA(f, h.conn, r.Addr+128, r.RKey, 1)
-			}
-			seen := map[int]bool{}
-			for {
-				i, err := b.AwaitAny(f, 0)
-				if err != nil {
-					return err
-				}
-				if i < 0 {
-					break
-				}
-				if seen[i] {
-					return fmt.Errorf("operation %d twice", i)
-				}
-				seen[i] = true
-			}
-			if len(seen) != 10 {
-				return fmt.Errorf("%d operations", len(seen))
-			}
-			return nil
-		})
-	})
-}
-
 func TestAwaitWordSeesARemoteWriteAndKeepsItsDeadline(t *testing.T) {
 	eachHost(t, func(t *testing.T, h *host) {
 		h.run(func(f *fiber.Fiber) error {

@@ -1,7 +1,6 @@
 package fiber
 
 import (
-	"context"
 	"errors"
 )
 
@@ -27,17 +26,6 @@ func (s *Scope) Cancel(cause error) {
 			s.w.ready(t.fiber)
 		}
 	}
-}
-
-// Cause is why the scope was cancelled; nil if it was not.
-func (s *Scope) Cause() error { return s.cause }
-
-// Bind cancels the scope when ctx is done, through the worker's inbox: for real transports only,
-// since a context ends on a goroutine of its own. The returned function ends the binding.
-func (s *Scope) Bind(ctx context.Context) (unbind func() bool) {
-	return context.AfterFunc(ctx, func() {
-		s.w.post(func() { s.Cancel(context.Cause(ctx)) })
-	})
 }
 
 func (s *Scope) add(t *Task) { s.tasks = append(s.tasks, t) }

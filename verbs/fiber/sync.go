@@ -9,7 +9,7 @@ import (
 var (
 	// ErrDeadline: the deadline came first.
 	ErrDeadline = errors.New("deadline exceeded")
-	// ErrCancelled: the fiber's scope was cancelled. See Scope.Cause.
+	// ErrCancelled: the fiber's scope was cancelled; Scope.Cancel joins it with why.
 	ErrCancelled = errors.New("fiber cancelled")
 	// ErrStopped: the worker is shutting down.
 	ErrStopped = errors.New("worker stopped")

@@ -25,9 +25,6 @@ type Result struct {
 	Failure  *Failure      // nil: every check held
 }
 
-// Total is the number that speeds are stated in: events of the fabric and resumes of fibers.
-func (r *Result) Total() uint64 { return r.Stats.Events + r.Resumes }
-
 // Count is a figure of a scenario, such as the operations that it completed.
 type Count struct {
 	Name  string

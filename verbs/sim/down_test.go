@@ -25,7 +25,7 @@ func TestRequestsEndWhenTheInterfaceGoesDown(t *testing.T) {
 			}
 			post()
 			a.w.After(delay, func() {
-				must(t, a.w.Strike(Fault{Kind: DownInterface, Node: "a", For: outage}))
+				strikeNow(t, a.w, Fault{Kind: DownInterface, Node: "a", For: outage})
 				post()
 			})
 			must(t, a.w.Run())

@@ -164,16 +164,6 @@ func (w *World) checkFault(f *Fault) error {
 	return nil
 }
 
-// Strike makes a fault happen now. Its At and Step do not matter.
-func (w *World) Strike(f Fault) error {
-	f.At, f.Step, f.Count = w.now, "", 0
-	if err := w.checkFault(&f); err != nil {
-		return err
-	}
-	w.strike(f, &Outcome{})
-	return nil
-}
-
 // strike makes a fault happen, f being o.Fault with its node filled in, and notes that in o.
 func (w *World) strike(f Fault, o *Outcome) {
 	w.mark(evFault, -1, f.String())

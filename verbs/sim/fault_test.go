@@ -17,7 +17,15 @@ func strike(t testing.TB, w *World, line string) {
 	t.Helper()
 	f, err := ParseFault("at 0ns " + line)
 	must(t, err)
-	must(t, w.Strike(f))
+	strikeNow(t, w, f)
+}
+
+// strikeNow makes a fault happen. Its At and Step do not matter.
+func strikeNow(t testing.TB, w *World, f Fault) {
+	t.Helper()
+	f.At, f.Step, f.Count = w.now, "", 0
+	must(t, w.checkFault(&f))
+	w.strike(f, &Outcome{})
 }
 
 func TestACrashedPeerIsRetryExceeded(t *testing.T) {

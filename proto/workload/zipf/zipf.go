@@ -63,9 +63,6 @@ func zeta(n uint64, theta float64) float64 {
 	return sum
 }
 
-// Ranks is the number of ranks.
-func (z *Zipf) Ranks() uint64 { return z.n }
-
 // Probability of a rank.
 func (z *Zipf) Probability(rank uint64) float64 {
 	return math.Pow(float64(rank+1), -z.theta) / z.zeta

@@ -3,12 +3,11 @@
 #
 # Usage: scripts/test-rxe.sh [--native] [--run REGEXP] [--package PATH] [STORY...]
 #
-# Every package below verbs, htm and cmd whose tests reach the provider over libibverbs: their
+# First every package below verbs, htm and cmd whose tests reach the provider over libibverbs: their
 # test binaries run in a guest (scripts/rxe-vm/run) on its rxe0, with DRTMD_REQUIRE=ibv, under
-# which a test that would skip fails, and DRTMD_TRANSPORT=ibv. And the stories of
-# scripts/rxe-vm/tests, each in guests of its own: set-up, packet loss, several nodes. Those of one
-# guest, and the self-test of the guest, run beside the test binaries. With names of stories, only
-# those; with --run or --package, no story.
+# which a test that would skip fails, and DRTMD_TRANSPORT=ibv. Then the stories of
+# scripts/rxe-vm/tests, each in guests of its own: set-up, packet loss, several nodes. With names
+# of stories, only those; with --run or --package, no story.
 #
 # --run REGEXP    only tests that match, as go test -run takes it
 # --package PATH  only this package, such as ./verbs/ibv
@@ -26,10 +25,7 @@ BIN=bin/rxe
 VM=scripts/rxe-vm/run
 STORIES=scripts/rxe-vm/tests
 GUEST_SECONDS=900   # for all test binaries together
-RESULTS=            # a file with one line per package set and story: `ok NAME` or `FAIL NAME`
-OUTPUT=             # a file with what the second lane prints
-FOLDER=             # where both are
-SECOND=             # the process group of the second lane, while it runs
+RESULTS=()          # one line per package set and story: `ok NAME` or `FAIL NAME`
 
 # OTHERS: packages that link the provider, and whose tests are of something else: of settings and of
 # daemons on shared memory, whose leases are too short for an emulated CPU. The story of the cluster
@@ -75,15 +71,17 @@ test_binaries() {
   record "test binaries" "${command[@]}"
 }
 
-# record NAME COMMAND...: runs it and notes how it ended, in this lane's list of results.
+# record NAME COMMAND...: runs it and notes how it ended.
 record() {
-  local name=$1 status=0 started=$SECONDS word=ok
+  local name=$1 status=0 started=$SECONDS
   shift
   echo "=== $name"
   "$@" || status=$?
-  ((status == 0)) || word=FAIL
-  printf '%-5s %s  %s s%s\n' "$word" "$name" "$((SECONDS - started))" \
-    "$( ((status == 0)) || echo ", status $status")" >>"$RESULTS"
+  if ((status == 0)); then
+    RESULTS+=("ok    $name  $((SECONDS - started)) s")
+  else
+    RESULTS+=("FAIL  $name  $((SECONDS - started)) s, status $status")
+  fi
 }
 
 # header FILE KEY DEFAULT: the value of a line `# KEY: VALUE` of a story.
@@ -108,60 +106,23 @@ story() {
   record "story $(basename "$file" .sh)" "$VM" "${flags[@]}" -- bash /work/story
 }
 
-# chosen GUESTS: the files of the stories to run that boot one guest (`one`), or `several`.
-chosen() {
-  local file nodes
-  for file in "$STORIES"/*.sh; do
-    ((${#WANTED[@]} == 0)) || [[ " ${WANTED[*]} " == *" $(basename "$file" .sh) "* ]] || continue
-    nodes=$(header "$file" nodes 1)
-    if ((nodes == 1)); then nodes=one; else nodes=several; fi
-    [[ $nodes != "$1" ]] || printf '%s\n' "$file"
-  done
-}
-
-# stories GUESTS: runs the chosen ones, one after the other.
 stories() {
   local file
-  for file in $(chosen "$1"); do story "$file"; done
-}
-
-# The first lane has the test binaries; the second one what boots one guest at a time, and prints once
-# the first has ended. What boots several guests has the machine for itself.
-first_lane() { ((${#WANTED[@]} > 0)) || test_binaries; }
-second_lane() {
   ((${#WANTED[@]} > 0)) || record "self-test of the guest" scripts/rxe-vm/selftest.sh
-  stories one
-}
-
-# everything: both lanes, then the stories of several guests.
-everything() {
-  set -m # a process group of its own, which ends with this script
-  second_lane >"$OUTPUT" 2>&1 &
-  SECOND=$!
-  set +m
-  first_lane
-  wait "$SECOND" || true
-  SECOND=
-  cat "$OUTPUT"
-  stories several
+  for file in "$STORIES"/*.sh; do
+    ((${#WANTED[@]} == 0)) || [[ " ${WANTED[*]} " == *" $(basename "$file" .sh) "* ]] || continue
+    story "$file"
+  done
 }
 
 # summary: one line per result, then the count.
 summary() {
-  local failed all
+  local failed
   echo "=== summary"
-  cat "$RESULTS"
-  all=$(wc -l <"$RESULTS")
-  failed=$(grep -c ^FAIL "$RESULTS" || true)
-  printf '%s passed, %s failed\n' $((all - failed)) "$failed"
-  ((failed == 0 && all > 0))
-}
-
-# cleanup: nothing that was started is left.
-cleanup() {
-  [[ -z $SECOND ]] || kill -TERM -- "-$SECOND" 2>/dev/null || true
-  [[ -z $SECOND ]] || wait "$SECOND" || true
-  rm -rf "$FOLDER"
+  printf '%s\n' "${RESULTS[@]}"
+  failed=$(printf '%s\n' "${RESULTS[@]}" | grep -c ^FAIL || true)
+  printf '%s passed, %s failed\n' $((${#RESULTS[@]} - failed)) "$failed"
+  ((failed == 0 && ${#RESULTS[@]} > 0))
 }
 
 main() {
@@ -183,13 +144,8 @@ main() {
   done
   ((NATIVE)) || scripts/bootstrap.sh rxe
   build_tests
-  FOLDER=$(mktemp -d)
-  trap cleanup EXIT
-  trap 'exit 130' INT
-  trap 'exit 143' TERM HUP
-  RESULTS=$FOLDER/results OUTPUT=$FOLDER/output
-  : >"$RESULTS"
-  if ((STORIES_TOO)); then everything; else first_lane; fi
+  ((${#WANTED[@]} > 0)) || test_binaries
+  ((STORIES_TOO == 0)) || stories
   summary
 }
 

@@ -132,3 +132,45 @@ func TestCitedDesignDecisionsExist(t *testing.T) {
 		t.Errorf("%d citations of %d decisions", count, len(known))
 	}
 }
+
+// The map has every package, and no other.
+func TestArchitectureListsEveryPackage(t *testing.T) {
+	text := documents(t)["docs/ARCHITECTURE.md"]
+	_, rest, _ := strings.Cut(text, "```\n")
+	block, _, _ := strings.Cut(rest, "```")
+	listed := map[string]bool{}
+	for _, line := range strings.Split(block, "\n") {
+		for _, word := range strings.Fields(line) {
+			for _, p := range expand(strings.TrimSuffix(word, ",")) {
+				listed[p] = true
+			}
+			if !strings.HasSuffix(word, ",") {
+				break
+			}
+		}
+	}
+	delete(listed, "|")
+	for _, p := range list(t, "1", "./...") {
+		folder := relative(p.ImportPath)
+		if !listed[folder] {
+			t.Errorf("docs/ARCHITECTURE.md does not list %s", folder)
+		}
+		delete(listed, folder)
+	}
+	for p := range listed {
+		t.Errorf("docs/ARCHITECTURE.md lists %s, which is no package", p)
+	}
+}
+
+// expand gives a/b and a/c for a/{b,c}.
+func expand(word string) (all []string) {
+	before, rest, braces := strings.Cut(word, "{")
+	inside, after, _ := strings.Cut(rest, "}")
+	if !braces {
+		return []string{word}
+	}
+	for _, x := range strings.Split(inside, ",") {
+		all = append(all, before+x+after)
+	}
+	return all
+}

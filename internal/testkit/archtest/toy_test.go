@@ -99,6 +99,12 @@ func TestAToyProtocolAndAToyWorkloadNeedNoOtherEdit(t *testing.T) {
 		t.Skip("no go tool on this machine: ", err) // as in the guest, where only binaries run
 	}
 	drtmd := filepath.Join(t.TempDir(), "drtmd")
+	architecture := documents(t)["docs/ARCHITECTURE.md"]
+	for _, e := range additions {
+		if !strings.Contains(architecture, "`"+e.file+"`") {
+			t.Errorf("docs/ARCHITECTURE.md does not say that %s is edited", e.file)
+		}
+	}
 	added := overlay(t)
 	for _, v := range Violations(list(t, "1", "-overlay", added, "./proto/node", "./proto/toy",
 		"./proto/workload/toys", "./cmd/drtmd/internal/workloads")) {

@@ -9,4 +9,8 @@
 //	/healthz      200 while the daemon is alive
 //	/readyz       200 while the node serves, else 503 with the reason
 //	/debug/pprof  for clients on loopback, unless asked for otherwise
+//
+// One list of metrics makes the collector and docs/METRICS.md. A scrape and the page's samples look at
+// the workers on their own threads. The page is a template that stands alone, with scripts that draw
+// live.json, of which the cluster is asked once a second at most, however many poll.
 package admin

@@ -11,5 +11,15 @@
 // Afterwards the transactions under way end, the threads stop, the workload adds up what is in the
 // tables, and the history is checked if one was recorded.
 //
+// # Parts and peers
+//
+// A site is a cluster in this process, or several peers, each with a Part of it. RunPeers drives parts
+// step by step (open, connect, go, start, look, end, finish, quit), over sockets from a parent process
+// or over the control plane from another daemon. While clients run, peers are polled, and one that does
+// not answer holds up nobody: it counts as it has last said. A part that only serves stays at go.
+// Fencing and disconnecting come from any goroutine and end every wait.
+//
+// # Time
+//
 // The same Run drives real and virtual time: all waiting is Cluster.Sleep.
 package load

@@ -11,6 +11,7 @@ import (
 
 	"drtmd/proto"
 	"drtmd/proto/node"
+	"drtmd/proto/protocol"
 	"drtmd/proto/workload"
 	"drtmd/proto/workload/smallbank"
 	"drtmd/verbs/fiber"
@@ -19,12 +20,17 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // options are those of a small run.
-func options(t *testing.T, protocol string, simulated bool) Options {
+func options(t *testing.T, name string, simulated bool) Options {
 	t.Helper()
-	p, err := node.FindProtocol(protocol)
+	p, err := node.FindProtocol(name)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return optionsOf(t, p, simulated)
+}
+
+func optionsOf(t *testing.T, p protocol.Protocol, simulated bool) Options {
+	t.Helper()
 	o := smallbank.Default(1)
 	o.Accounts, o.Distributed = 100, 0
 	b, err := smallbank.New(o)
@@ -105,21 +111,21 @@ func TestInterruptedRunReportsWhatItHas(t *testing.T) {
 }
 
 func TestRunEndsWithTheErrorOfAClient(t *testing.T) {
-	o := options(t, "nocc", false)
+	p, err := node.FindProtocol("nocc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("broken on purpose")
+	whole := p.New
+	p.Offers = 0
+	p.New = func(e *protocol.Env) (proto.Engine, error) {
+		engine, err := whole(e)
+		return &failing{Engine: engine, err: broken}, err
+	}
+	o := optionsOf(t, p, false)
 	o.Duration = time.Hour
 	o.Interval = time.Millisecond
 	o.Progress = func(Progress) {}
-	open := o.Open
-	broken := errors.New("broken on purpose")
-	o.Open = func(ctx context.Context) (*node.Cluster, error) {
-		c, err := open(ctx)
-		if err == nil {
-			for _, w := range c.Workers() {
-				w.Engine = &failing{Engine: w.Engine, err: broken}
-			}
-		}
-		return c, err
-	}
 	if _, err := Run(context.Background(), o); !errors.Is(err, broken) {
 		t.Errorf("error %v", err)
 	}

@@ -30,7 +30,7 @@ RESULTS=()          # one line per package set and story: `ok NAME` or `FAIL NAM
 # OTHERS: packages that link the provider, and whose tests are of something else: of settings and of
 # daemons on shared memory, whose leases are too short for an emulated CPU. The story of the cluster
 # has daemons on Soft-RoCE.
-OTHERS='^drtmd/cmd/drtmd/internal/(admin|config|control|daemon|endtoend|service|status|workloads)$'
+OTHERS='^drtmd/cmd/drtmd/internal/(admin|config|control|daemon(/.*)?|endtoend|service|status|workloads)$'
 
 # packages: import paths below verbs, htm and cmd whose tests depend on verbs/ibv, one a line.
 packages() {

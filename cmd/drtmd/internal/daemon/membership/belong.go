@@ -133,6 +133,10 @@ func (m *Membership) join(id *identity) (lost <-chan error, s member.Session, er
 // stay is a member until the lease is lost, and then reports true, or until ctx ends.
 func (m *Membership) stay(ctx context.Context, s member.Session, lost <-chan error) bool {
 	m.guard.Joining()
+	select {
+	case <-m.anew: // was asked of the former life
+	default:
+	}
 	m.mu.Lock()
 	m.session = s
 	m.mu.Unlock()

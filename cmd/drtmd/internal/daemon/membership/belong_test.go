@@ -61,22 +61,31 @@ func TestTheOwnClockEndsTheLease(t *testing.T) {
 	r.tells("lost: membership lease has ended")
 }
 
-// TestARoomMayAskForANewLife as one with a clock that is wrong.
+// TestARoomMayAskForANewLife as one with a clock that is wrong. Asking several times is one new life.
 func TestARoomMayAskForANewLife(t *testing.T) {
 	r := newRoom(t)
+	rested := make(chan struct{})
+	r.guard.rest = func() { <-rested }
 	r.begin()
 	s := r.joins()
-	for range 3 { // several things may be wrong at a time
-		r.m.StartAnew(errors.New("the clock jumped"))
-	}
+	r.serving()
+	r.m.StartAnew(errors.New("the clock jumped"))
 	r.tells("lost: the clock jumped")
+	r.m.StartAnew(errors.New("the clock jumped again")) // while the first is carried out
 	<-s.left
-	if _, err := r.m.Serving(); !errors.Is(err, member.ErrLeaseLost) &&
+	r.tells("rest")
+	if _, err := r.m.Serving(); !errors.Is(err, member.ErrLeaseLost) ||
 		!strings.Contains(err.Error(), "the clock jumped") {
 		t.Errorf("refuses with %v", err)
 	}
-	r.tells("rest")
+	close(rested)
 	r.joins()
+	r.serving()
+	select {
+	case told := <-r.guard.told:
+		t.Errorf("the second life is told %q", told)
+	case <-time.After(10 * time.Millisecond):
+	}
 }
 
 // TestLeavingEndsTheMembership, and nothing is joined after it.

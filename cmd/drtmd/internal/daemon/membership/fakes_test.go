@@ -128,6 +128,7 @@ type fakeGuard struct {
 	told    chan string
 	changed chan struct{} // holds one
 	lost    func(cause error)
+	rest    func()
 }
 
 func (g *fakeGuard) Joining()          { g.told <- "joining" }
@@ -138,7 +139,12 @@ func (g *fakeGuard) Lost(cause error) {
 	}
 	g.told <- "lost: " + cause.Error()
 }
-func (g *fakeGuard) Rest(context.Context) { g.told <- "rest" }
+func (g *fakeGuard) Rest(context.Context) {
+	g.told <- "rest"
+	if g.rest != nil {
+		g.rest()
+	}
+}
 func (g *fakeGuard) Changed() {
 	select {
 	case g.changed <- struct{}{}:

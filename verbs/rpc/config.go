@@ -40,8 +40,10 @@ type Config struct {
 	// Incarnation tells this life of the port from those before and after. It must not be zero
 	// and should be random: a counter that begins anew would repeat.
 	Incarnation uint64
-	QKey        uint32 // of the queue pair; 0 = 0x11ad7d
-	Peers       int    // sessions at a time; 0 = 16
+	// Self is what handlers of peers learn of this port; the zero value is worker 0 of node 0.
+	Self  Identity
+	QKey  uint32 // of the queue pair; 0 = 0x11ad7d
+	Peers int    // sessions at a time; 0 = 16
 	// Slots is the number of requests outstanding per session and direction; 0 = 32. One per
 	// fiber that calls at the same time is enough.
 	Slots int
@@ -55,6 +57,8 @@ type Config struct {
 	// ForgetServed is a deliberate bug, for tests that show that checks find it: a request that
 	// was answered and comes again is executed again.
 	ForgetServed bool
+	// Mutation is another deliberate bug; the zero value is none.
+	Mutation Mutation
 
 	RTOMin      time.Duration // least retransmission timeout; 0 = 5 ms
 	RTOFirst    time.Duration // the one before a round trip was measured; 0 = 10 ms
@@ -110,6 +114,9 @@ func (c *Config) check() error {
 	}
 	if c.Incarnation == 0 {
 		return fmt.Errorf("the incarnation is zero: draw a random one each time a port is made")
+	}
+	if c.Mutation >= mutationEnd {
+		return fmt.Errorf("%w %d", errMutation, c.Mutation)
 	}
 	if c.QKey >= 1<<31 {
 		return fmt.Errorf("qkey %#x: the highest bit makes a queue key privileged", c.QKey)

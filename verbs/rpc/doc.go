@@ -27,6 +27,17 @@
 // request of before is executed. A peer that shows no sign of life for Config.PeerTimeout is
 // ErrPeerGone. Such a session stays failed; Connect opens a new one.
 //
+// # Who calls, and when
+//
+// A handler of HandleFrom learns its Caller: node, worker and life, as the peer's Config.Self said when
+// the session was opened, the incarnation of its port, and the epoch of the request. The epoch belongs to
+// the port; its owner raises it with SetEpoch. Every datagram carries the epoch of its sender, and one of
+// an older epoch than the receiver's is counted (ReasonEpoch) and dropped, but for openings. A newer one
+// is taken: its handler sees the epoch. A request belongs to the epoch in which it was started: raising
+// the epoch ends the calls in flight with ErrEpoch, so that none is sent again under the new one, and
+// drops the answers to requests of before. A port that is behind learns so from the peer's datagrams, and
+// its calls end with ErrEpoch after one retransmission timeout.
+//
 // # Batching
 //
 // Messages are gathered while the worker runs and leave at the end of its pass: those for one
@@ -48,11 +59,11 @@
 //
 // All numbers are little endian. A datagram, after the GRH:
 //
-//	 0  magic "dR" 2 | version 1 | messages 1 | length 2 | zero 2
+//	 0  magic "dR" 2 | version 1 | messages 1 | length 2 | acknowledged number 2, its low half
 //	 8  source incarnation 8
 //	16  destination incarnation 8
 //	24  source session 4 | destination session 4 (0: to open one)
-//	32  number 4 | acknowledged number 4
+//	32  number 4 | epoch 4
 //	40  messages, each at a multiple of 8:
 //	     0  kind 1 | flags 1 | type 1 | slot 1
 //	     4  sequence 4
@@ -61,7 +72,8 @@
 //	    16  the bytes, zero padded to 8
 //
 // The bytes of an opening (hello, welcome) are the sender's verbs.Endpoint 64 | window 2 |
-// slots 2 | longest message 4; those of a reset are the incarnation 8 | session 4 | zero 4 that
+// slots 2 | longest message 4, and in its message's header stand in place of sequence, segment, type and
+// slot the sender's worker 2 | node 2, and its life 2 | 1 | 1, low bytes first; those of a reset are the incarnation 8 | session 4 | zero 4 that
 // the refused datagram was for. Whatever arrives is checked; what does not fit is counted by
 // Reason and dropped.
 //

@@ -24,6 +24,9 @@ var (
 	ErrClosed = errors.New("closed")
 	// ErrBroken: the port's queue pair failed.
 	ErrBroken = errors.New("queue pair of the port failed")
+	// ErrEpoch: the epoch was raised here after the request was sent, or the peer has reached a higher
+	// one and takes nothing of this port's any more.
+	ErrEpoch = errors.New("request of an older epoch")
 	// ErrNoHandler is what a RemoteError is when the peer has no handler for the type.
 	ErrNoHandler = errors.New("no handler for this type")
 )

@@ -118,7 +118,9 @@ func (s *Session) pumpOpening(now time.Duration) bool {
 	}
 	body := s.port.opening[:]
 	if s.sayHello {
-		if !s.put(&message{kind: kindHello, body: body}, true) {
+		m := message{kind: kindHello, body: body}
+		s.port.cfg.Self.put(&m)
+		if !s.put(&m, true) {
 			return false
 		}
 		s.sayHello = false
@@ -128,7 +130,9 @@ func (s *Session) pumpOpening(now time.Duration) bool {
 		}
 	}
 	if s.sayWelcome {
-		if !s.put(&message{kind: kindWelcome, body: body}, true) {
+		m := message{kind: kindWelcome, body: body}
+		s.port.cfg.Self.put(&m)
+		if !s.put(&m, true) {
 			return false
 		}
 		s.sayWelcome = false
@@ -255,7 +259,8 @@ func (s *Session) seal(now time.Duration) {
 		s.sent++
 	}
 	h := header{srcIncarnation: s.port.cfg.Incarnation, dstIncarnation: s.peer.Incarnation,
-		src: s.id, dst: s.remoteID, number: s.sent, ack: s.got}
+		src: s.id, dst: s.remoteID, number: s.sent,
+		ack: uint16(s.got), epoch: s.port.epoch}
 	putHeader(s.buf, &h, s.count)
 	s.told, s.lastSent = s.got, now
 	s.port.queueDatagram(s.buf, s.ah, &s.peer.Endpoint)

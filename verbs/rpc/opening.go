@@ -32,6 +32,7 @@ func (p *Port) gotHello(h *header, m *message, srcQPN uint32) {
 		}
 	}
 	s.heard = p.now()
+	s.peerID, s.peerEpoch = identityOf(m), max(s.peerEpoch, h.epoch)
 	s.adopt(&o, h.src)
 	s.sayWelcome = true
 	s.touch()
@@ -96,7 +97,7 @@ func (p *Port) sendReset(ah *verbs.AH, e *verbs.Endpoint, h *header, incarnation
 		return // the peer will ask again
 	}
 	p.Stats.Resets++
-	h.srcIncarnation = p.cfg.Incarnation
+	h.srcIncarnation, h.epoch = p.cfg.Incarnation, p.epoch
 	var body [resetBytes]byte
 	binary.LittleEndian.PutUint64(body[:], incarnation)
 	binary.LittleEndian.PutUint32(body[8:], session)

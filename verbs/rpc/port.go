@@ -27,14 +27,20 @@ type Request struct {
 	Type    Type
 	Session *Session
 	Body    []byte // valid during the call only
+	Epoch   Epoch  // of the datagram that completed it
 	slot    uint8
 }
 
-// handler is one of the two.
+// handler is one of the four.
 type handler struct {
-	inline Handler
-	fiber  FiberHandler
+	inline    Handler
+	from      CallerHandler
+	fiber     FiberHandler
+	fiberFrom CallerFiberHandler
 }
+
+// isFiber reports whether the handler runs as a fiber of its own.
+func (h *handler) isFiber() bool { return h.fiber != nil || h.fiberFrom != nil }
 
 // Port is a worker's UD queue pair with its sessions.
 type Port struct {
@@ -42,6 +48,7 @@ type Port struct {
 
 	w         *fiber.Worker
 	cfg       Config
+	epoch     Epoch
 	qp        *verbs.QP
 	mr        *verbs.MR // receive buffers, then send buffers
 	base      uint64    // of request IDs
@@ -52,6 +59,7 @@ type Port struct {
 
 	handlers [256]handler
 	onBatch  func([]Request)
+	caller   Caller // of the inline handler that runs
 	scratch  []byte // response of the inline handler that runs
 	jobs     *job   // free ones
 
@@ -167,6 +175,14 @@ func (p *Port) Handle(t Type, h Handler) { p.handlers[t] = handler{inline: h} }
 
 // HandleFiber registers a handler that runs as a fiber of its own.
 func (p *Port) HandleFiber(t Type, h FiberHandler) { p.handlers[t] = handler{fiber: h} }
+
+// HandleFrom registers a handler that runs at once and knows its caller.
+func (p *Port) HandleFrom(t Type, h CallerHandler) { p.handlers[t] = handler{from: h} }
+
+// HandleFiberFrom registers a handler that runs as a fiber of its own and knows its caller.
+func (p *Port) HandleFiberFrom(t Type, h CallerFiberHandler) {
+	p.handlers[t] = handler{fiberFrom: h}
+}
 
 // OnBatch has f called with the requests of each datagram before their handlers run.
 func (p *Port) OnBatch(f func([]Request)) { p.onBatch = f }

@@ -50,15 +50,17 @@ func (p *Port) helloAmong(n int) *message {
 // receive deals with a datagram that its peer sent.
 func (s *Session) receive(h *header, msgs []message) {
 	p := s.port
-	if h.ack-s.acked > s.sent-s.acked && int32(h.ack-s.acked) > 0 {
+	// At most maxWindow datagrams are in flight, so that half of a number says which.
+	acked := int16(h.ack - uint16(s.acked))
+	if acked > 0 && uint32(acked) > s.sent-s.acked {
 		p.drop(ReasonNumber)
 		return
 	}
 	s.heard = p.now()
 	s.backoff = 0
 	s.limit = s.window
-	if int32(h.ack-s.acked) > 0 {
-		s.acked = h.ack
+	if acked > 0 {
+		s.acked += uint32(acked)
 	}
 	if int32(h.number-s.got) > 0 {
 		s.got = h.number
@@ -67,11 +69,27 @@ func (s *Session) receive(h *header, msgs []message) {
 		s.blocked = false
 		s.touch()
 	}
+	s.peerEpoch = max(s.peerEpoch, h.epoch)
+	if h.epoch < p.epoch && p.cfg.Mutation != OldEpochAccepted {
+		p.drop(ReasonEpoch)
+		s.receiveOld(h, msgs)
+		return
+	}
 	p.Stats.MessagesReceived += uint64(len(msgs))
 	for i := range msgs {
 		s.dispatch(h, &msgs[i])
 	}
 	s.runBatch()
+}
+
+// receiveOld deals with what an older epoch does not devalue: openings, which carry no work. A peer
+// that is behind learns from the answer that it is.
+func (s *Session) receiveOld(h *header, msgs []message) {
+	for i := range msgs {
+		if k := msgs[i].kind; k == kindHello || k == kindWelcome {
+			s.dispatch(h, &msgs[i])
+		}
+	}
 }
 
 // owes reports whether the peer should be told what came even if there is nothing else to say.
@@ -86,7 +104,7 @@ func (s *Session) dispatch(h *header, m *message) {
 	}
 	switch m.kind {
 	case kindRequest:
-		s.gotRequest(m)
+		s.gotRequest(h, m)
 	case kindResponse:
 		s.gotResponse(m)
 	case kindProgress:
@@ -105,6 +123,7 @@ func (s *Session) dispatch(h *header, m *message) {
 			p.drop(ReasonOpening)
 			return
 		}
+		s.peerID = identityOf(m)
 		s.adopt(&o, h.src)
 	default: // a reset comes alone
 		p.drop(ReasonKind)

@@ -85,6 +85,10 @@ func (s *Session) tickCalls(now time.Duration) time.Duration {
 			next = min(next, x.due)
 			continue
 		}
+		if s.peerEpoch > s.port.epoch {
+			s.endCall(i, 0, s.behind())
+			continue
+		}
 		if x.tries++; x.tries > s.port.cfg.Tries {
 			s.endCall(i, 0, hint(ErrUnanswered, "the peer is alive: does the path "+
 				"lose long datagrams?"))

@@ -24,6 +24,7 @@ type served struct {
 	flags    uint8  // of the response
 	seq      uint32 // of the last request that began to come
 	queued   bool
+	epoch    Epoch  // of the request
 	progress bool   // say how much has come
 	newer    uint32 // sequence of a request that waits for the running one; 0 = none
 	in       incoming
@@ -33,7 +34,7 @@ type served struct {
 }
 
 // gotRequest takes a segment of a request.
-func (s *Session) gotRequest(m *message) {
+func (s *Session) gotRequest(h *header, m *message) {
 	p := s.port
 	switch {
 	case int(m.slot) >= len(s.served):
@@ -73,12 +74,13 @@ func (s *Session) gotRequest(m *message) {
 		}
 		return
 	}
-	v.state = servedRunning
-	if p.handlers[m.typ].fiber != nil && v.in.count == 1 {
+	v.state, v.epoch = servedRunning, h.epoch
+	if p.handlers[m.typ].isFiber() && v.in.count == 1 {
 		v.req = append(v.req[:0], body...) // the receive buffer is given back before it runs
 		body = v.req
 	}
-	p.batch = append(p.batch, Request{Type: v.typ, Session: s, Body: body, slot: m.slot})
+	p.batch = append(p.batch, Request{Type: v.typ, Session: s, Body: body, Epoch: h.epoch,
+		slot: m.slot})
 }
 
 // isCurrent reports whether a segment belongs to the request that the slot receives; it begins
@@ -165,11 +167,11 @@ func (s *Session) runBatch() {
 		}
 		p.Stats.Requests++
 		switch h := &p.handlers[r.Type]; {
-		case h.inline != nil:
-			n, err := p.runInline(h.inline, r.Body)
+		case h.inline != nil || h.from != nil:
+			n, err := p.runInline(h, r)
 			s.respond(r.slot, p.scratch, n, err)
-		case h.fiber != nil:
-			p.startJob(s, r, h.fiber)
+		case h.isFiber():
+			p.startJob(s, r, h)
 		default:
 			v := &s.served[r.slot]
 			v.flags = flagNoType
@@ -182,7 +184,7 @@ func (s *Session) runBatch() {
 
 // runInline runs a handler in the receive loop. A panic of it is an error to the caller; a failed
 // invariant of ours fences the node.
-func (p *Port) runInline(h Handler, req []byte) (n int, err error) {
+func (p *Port) runInline(h *handler, r *Request) (n int, err error) {
 	defer func() {
 		switch v := recover().(type) {
 		case nil:
@@ -193,7 +195,11 @@ func (p *Port) runInline(h Handler, req []byte) (n int, err error) {
 			err = fmt.Errorf("handler panicked: %v", v)
 		}
 	}()
-	return h(req, p.scratch)
+	if h.inline != nil {
+		return h.inline(r.Body, p.scratch)
+	}
+	p.caller = r.caller()
+	return h.from(&p.caller, r.Body, p.scratch)
 }
 
 // respond saves the response to the request that the slot runs and sends it.
@@ -203,6 +209,10 @@ func (s *Session) respond(i uint8, resp []byte, n int, err error) {
 	}
 	v := &s.served[i]
 	invariant.Assert(v.state == servedRunning, "response to a request that does not run")
+	if v.epoch < s.port.epoch && s.port.cfg.Mutation == 0 { // its caller has been told ErrEpoch
+		v.state, v.progress, v.out = servedDone, false, outgoing{}
+		return
+	}
 	if err == nil && (n < 0 || n > len(resp)) {
 		err = fmt.Errorf("handler says that it wrote %d of %d bytes", n, len(resp))
 	}
@@ -226,14 +236,15 @@ type job struct {
 	next *job // in Port.jobs
 	s    *Session
 	slot uint8
-	h    FiberHandler
+	h    handler
+	from Caller
 	req  []byte
 	resp []byte
 	body func(*fiber.Fiber) error // j.run
 }
 
 // startJob starts a fiber for a request. Jobs are kept and used again.
-func (p *Port) startJob(s *Session, r *Request, h FiberHandler) {
+func (p *Port) startJob(s *Session, r *Request, h *handler) {
 	j := p.jobs
 	if j == nil {
 		j = &job{resp: make([]byte, p.cfg.MaxMessage)}
@@ -241,7 +252,7 @@ func (p *Port) startJob(s *Session, r *Request, h FiberHandler) {
 	} else {
 		p.jobs = j.next
 	}
-	j.next, j.s, j.slot, j.h, j.req = nil, s, r.slot, h, r.Body
+	j.next, j.s, j.slot, j.h, j.req, j.from = nil, s, r.slot, *h, r.Body, r.caller()
 	s.served[r.slot].flags |= flagDeferred
 	p.w.Go("rpc handler", nil, j.body)
 }
@@ -254,10 +265,16 @@ func (j *job) run(f *fiber.Fiber) error {
 		if !answered {
 			j.s.respond(j.slot, nil, 0, fmt.Errorf("handler panicked"))
 		}
-		j.s, j.h, j.req = nil, nil, nil
+		j.s, j.h, j.req, j.from = nil, handler{}, nil, Caller{}
 		j.next, p.jobs = p.jobs, j
 	})
-	n, err := j.h(f, j.req, j.resp)
+	var n int
+	var err error
+	if j.h.fiber != nil {
+		n, err = j.h.fiber(f, j.req, j.resp)
+	} else {
+		n, err = j.h.fiberFrom(f, &j.from, j.req, j.resp)
+	}
 	answered = true
 	j.s.respond(j.slot, j.resp, n, err)
 	return nil

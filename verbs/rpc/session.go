@@ -21,12 +21,15 @@ const (
 type Session struct {
 	port     *Port
 	peer     Address
+	peerID   Identity // as its opening said
 	ah       *verbs.AH
 	id       uint32 // ours; rises with each session of the port
 	remoteID uint32 // the peer's; 0 = not known yet
 	state    sessionState
 	err      error
-	opened   fiber.Cond
+	// peerEpoch is the highest that the peer is known to have reached.
+	peerEpoch Epoch
+	opened    fiber.Cond
 
 	datagram int // bytes of the longest one that both ports take
 	segment  int // bytes of a message that one carries at most

@@ -9,7 +9,7 @@ import (
 // The layout is drawn in the package comment.
 const (
 	magic        = uint16('d') | uint16('R')<<8
-	version      = 1
+	version      = 2
 	headerBytes  = 40
 	messageBytes = 16
 	align        = 8
@@ -71,7 +71,6 @@ const (
 	ReasonMagic                         // not of this protocol
 	ReasonVersion                       // another version of it
 	ReasonLength                        // lengths that contradict each other
-	ReasonReserved                      // something reserved is set
 	ReasonKind                          // unknown kind, flag or code
 	ReasonIncarnation                   // meant for another incarnation of this port
 	ReasonSession                       // no such session, or not from its peer
@@ -80,11 +79,12 @@ const (
 	ReasonSegment                       // a segment that does not fit its message
 	ReasonSize                          // a message longer than agreed
 	ReasonOpening                       // a hello or welcome that makes no sense
+	ReasonEpoch                         // of an older epoch than the port's
 	ReasonCount
 )
 
-var reasonNames = [ReasonCount]string{"none", "short", "magic", "version", "length", "reserved", "kind",
-	"incarnation", "session", "number", "slot", "segment", "size", "opening"}
+var reasonNames = [ReasonCount]string{"none", "short", "magic", "version", "length", "kind",
+	"incarnation", "session", "number", "slot", "segment", "size", "opening", "epoch"}
 
 func (r Reason) String() string {
 	if r < ReasonCount {
@@ -97,7 +97,9 @@ func (r Reason) String() string {
 type header struct {
 	srcIncarnation, dstIncarnation uint64
 	src, dst                       uint32
-	number, ack                    uint32
+	number                         uint32
+	ack                            uint16 // the low half of a number
+	epoch                          Epoch
 }
 
 // message is one of a datagram. body is a part of the receive buffer.
@@ -125,13 +127,11 @@ func parse(b []byte, h *header, msgs *[maxMessages]message) (n int, garbage Reas
 		return 0, ReasonVersion
 	case int(le.Uint16(b[4:])) != len(b):
 		return 0, ReasonLength
-	case le.Uint16(b[6:]) != 0:
-		return 0, ReasonReserved
 	}
 	n = int(b[3])
 	*h = header{srcIncarnation: le.Uint64(b[8:]), dstIncarnation: le.Uint64(b[16:]),
 		src: le.Uint32(b[24:]), dst: le.Uint32(b[28:]), number: le.Uint32(b[32:]),
-		ack: le.Uint32(b[36:])}
+		ack: le.Uint16(b[6:]), epoch: Epoch(le.Uint32(b[36:]))}
 	b = b[headerBytes:]
 	for i := range n {
 		if len(b) < messageBytes {
@@ -192,13 +192,13 @@ func putHeader(b []byte, h *header, count int) {
 	le.PutUint16(b, magic)
 	b[2], b[3] = version, byte(count)
 	le.PutUint16(b[4:], uint16(len(b)))
-	le.PutUint16(b[6:], 0)
+	le.PutUint16(b[6:], h.ack)
 	le.PutUint64(b[8:], h.srcIncarnation)
 	le.PutUint64(b[16:], h.dstIncarnation)
 	le.PutUint32(b[24:], h.src)
 	le.PutUint32(b[28:], h.dst)
 	le.PutUint32(b[32:], h.number)
-	le.PutUint32(b[36:], h.ack)
+	le.PutUint32(b[36:], uint32(h.epoch))
 }
 
 // sizeOf is the room that a message takes in a datagram.

@@ -16,6 +16,8 @@ type Config struct {
 	MainBuckets     int
 	IndirectBuckets int
 	Entries         int
+	// Layout of the records; 0 = layout.KindOneVersion.
+	Layout layout.Kind
 	// Mutation leaves a safety step out; 0 is none. For tests of checks.
 	Mutation Mutation
 }
@@ -30,6 +32,8 @@ var (
 	// ErrValueBytes: no value size, or one over layout.MaxValueBytes. Values of several sizes
 	// take the largest and carry their length.
 	ErrValueBytes = errors.New("value size not supported")
+	// ErrLayout: a layout that this program does not know.
+	ErrLayout = errors.New("layout of records not known")
 	// ErrSize: no buckets or entries, or more than memory can have.
 	ErrSize = errors.New("table size not supported")
 )
@@ -55,13 +59,15 @@ func (c Config) Check() error {
 	case c.ValueBytes < 1 || c.ValueBytes > layout.MaxValueBytes:
 		return fmt.Errorf("table %q: %w: values of %d bytes, where all have one size from 1 to %d",
 			c.Name, ErrValueBytes, c.ValueBytes, layout.MaxValueBytes)
+	case c.layout().Version() == 0:
+		return fmt.Errorf("table %q: %w: %v", c.Name, ErrLayout, c.Layout)
 	case c.MainBuckets < 1 || c.Entries < 1 || c.IndirectBuckets < 0:
 		return fmt.Errorf("table %q: %w: %d main buckets, %d indirect buckets and %d entries; "+
 			"the first and the last must be positive", c.Name, ErrSize, c.MainBuckets,
 			c.IndirectBuckets, c.Entries)
 	case c.MainBuckets > maxBytes/layout.BucketBytes,
 		c.IndirectBuckets > maxBytes/layout.BucketBytes,
-		c.Entries > maxBytes/layout.Stride(c.ValueBytes):
+		c.Entries > maxBytes/c.stride():
 		return fmt.Errorf("table %q: %w: more than %d bytes", c.Name, ErrSize, int64(maxBytes))
 	}
 	return nil
@@ -71,7 +77,7 @@ func (c Config) Check() error {
 // one that Check accepts.
 func (c Config) Bytes() int {
 	n := headBytes + (c.MainBuckets+c.IndirectBuckets)*layout.BucketBytes +
-		c.Entries*layout.Stride(c.ValueBytes)
+		c.Entries*c.stride()
 	return (n + layout.BucketBytes - 1) &^ (layout.BucketBytes - 1)
 }
 
@@ -81,9 +87,17 @@ func (c Config) Descriptor(at int) layout.Descriptor {
 	main := at + headBytes
 	return layout.Descriptor{
 		Table:       c.ID,
+		Layout:      c.layout(),
+		Index:       layout.ClusterChaining,
 		ValueBytes:  uint32(c.ValueBytes),
 		MainOffset:  uint64(main),
 		MainBuckets: uint64(c.MainBuckets),
 		End:         uint64(at + c.Bytes()),
 	}
 }
+
+func (c Config) layout() layout.Kind { return c.Layout.Or(layout.KindOneVersion) }
+
+func (c Config) record() layout.Record { return layout.NewRecord(c.layout(), c.ValueBytes) }
+
+func (c Config) stride() int { return c.record().Stride }

@@ -1,6 +1,7 @@
 // Package store is the hash table of DrTM (§6): cluster chaining, made for regions (package htm)
 // on its host and for one-sided READs from elsewhere (package store/remote). Package store/layout
-// has the bytes.
+// has the bytes, and the layouts of records: the table writes their headers, and knows nothing else of
+// them.
 //
 // # The table
 //

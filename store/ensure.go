@@ -152,7 +152,6 @@ func (t *Table) Load(key uint64, value []byte) error {
 	if !ok {
 		return ErrCorrupt
 	}
-	t.setWord(off+layout.VersionOffset, uint64(layout.FirstVersion))
-	copy(t.m.Bytes[off+layout.ValueOffset:], value)
+	t.record.Put(t.m.Bytes[off:], layout.FirstVersion, value)
 	return nil
 }

@@ -10,7 +10,8 @@ import (
 // The head of a table, little endian, at the table's offset:
 //
 //	   0  magic 8 | id 8 | value bytes 8 | main buckets 8 | indirect buckets 8 | entries 8 |
-//	      offset of the table 8 | zero 8
+//	      offset of the table 8 |
+//	      layout 1 | its version 1 | index 1 | its version 1 | zero 4
 //	  64  incarnation counter 8 | link counter 8 | lock 4, without line words | zero 44
 //	 128  stripes of the pool of entries, a line each
 //	 640  stripes of the pool of indirect buckets, a line each
@@ -46,14 +47,16 @@ const (
 var ErrNotTable = errors.New("memory does not hold this table")
 
 // headWords are the words that identify a table.
-func (t *Table) headWords() [7]uint64 {
+func (t *Table) headWords() [8]uint64 {
 	c := &t.config
-	return [7]uint64{headMagic, uint64(c.ID), uint64(c.ValueBytes), uint64(c.MainBuckets),
-		uint64(c.IndirectBuckets), uint64(c.Entries), uint64(t.at)}
+	l, i := c.layout(), layout.ClusterChaining
+	return [8]uint64{headMagic, uint64(c.ID), uint64(c.ValueBytes), uint64(c.MainBuckets),
+		uint64(c.IndirectBuckets), uint64(c.Entries), uint64(t.at),
+		uint64(l) | uint64(l.Version())<<8 | uint64(i)<<16 | uint64(i.Version())<<24}
 }
 
-var headNames = [7]string{"magic", "table id", "value bytes", "main buckets", "indirect buckets",
-	"entries", "offset"}
+var headNames = [8]string{"magic", "table id", "value bytes", "main buckets", "indirect buckets",
+	"entries", "offset", "layout and index"}
 
 // checkHead compares the head in memory with the table's Config.
 func (t *Table) checkHead() error {

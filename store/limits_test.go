@@ -29,6 +29,8 @@ func TestConfigRefusesByName(t *testing.T) {
 		{"fewer than no indirect bucket", func(c *Config) { c.IndirectBuckets = -1 }, ErrSize,
 			"-1 indirect"},
 		{"no entry", func(c *Config) { c.Entries = 0 }, ErrSize, "0 entries"},
+		{"another layout", func(c *Config) { c.Layout = layout.KindLineVersions }, nil, ""},
+		{"an unknown layout", func(c *Config) { c.Layout = 77 }, ErrLayout, "layout(77)"},
 		{"sizes that overflow", func(c *Config) { c.Entries = 1 << 60 }, ErrSize, "more than"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -240,6 +242,7 @@ func TestAttachChecksTheHead(t *testing.T) {
 		{"value bytes", func(c *Config) { c.ValueBytes = 9 }},
 		{"main buckets", func(c *Config) { c.MainBuckets--; c.IndirectBuckets++ }},
 		{"entries", func(c *Config) { c.Entries-- }},
+		{"layout", func(c *Config) { c.Layout = layout.KindLineVersions }},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			other := c

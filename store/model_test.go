@@ -25,6 +25,8 @@ type tableModel struct {
 func TestTableIsAMapWithVersionsThatGrow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := Config{ID: 1, Name: "model", ValueBytes: rapid.IntRange(1, 100).Draw(t, "value"),
+			Layout: rapid.SampledFrom([]layout.Kind{0, layout.KindOneVersion,
+				layout.KindLineVersions}).Draw(t, "layout"),
 			MainBuckets:     rapid.IntRange(1, 3).Draw(t, "main"),
 			IndirectBuckets: rapid.IntRange(0, 4).Draw(t, "indirect"),
 			Entries:         rapid.IntRange(1, 60).Draw(t, "entries")}
@@ -119,8 +121,7 @@ func (m *modelRun) insert(t *rapid.T) {
 	insert := !v.Live() && rapid.Bool().Draw(t, "make live")
 	if insert {
 		m.last++
-		m.region.Store64(m.table.m, m.table.VersionOffset(off), uint64(v.Inserted()))
-		m.storeValue(off, m.last)
+		m.store(off, v.Inserted(), m.last)
 	}
 	if !m.commit(t) {
 		return
@@ -134,8 +135,13 @@ func (m *modelRun) insert(t *rapid.T) {
 	}
 }
 
-func (m *modelRun) storeValue(off int, v uint64) {
-	m.region.Store(m.table.m, m.table.ValueOffset(off), m.value(v))
+// store writes a record as a protocol does: its version, and all behind the header.
+func (m *modelRun) store(off int, v layout.Version, value uint64) {
+	r := m.table.Record()
+	image := make([]byte, r.Bytes)
+	r.Put(image, v, m.value(value))
+	m.region.Store64(m.table.m, m.table.VersionOffset(off), uint64(v))
+	m.region.Store(m.table.m, m.table.ValueOffset(off), image[layout.ValueOffset:])
 }
 
 func (m *modelRun) value(v uint64) []byte {
@@ -173,8 +179,7 @@ func (m *modelRun) write(t *rapid.T) {
 		v |= 1<<32 - 1
 	}
 	m.last++
-	m.region.Store64(m.table.m, m.table.VersionOffset(off), uint64(v.Written()))
-	m.storeValue(off, m.last)
+	m.store(off, v.Written(), m.last)
 	if m.commit(t) {
 		m.model.live[key] = m.last
 		m.raise(t, key, v.Written())
@@ -247,10 +252,14 @@ func (m *modelRun) check(t *rapid.T) {
 		if s := m.table.word(m.table.StateOffset(off)); s != m.model.state[key] {
 			t.Fatalf("key %d has state %d, want %d", key, s, m.model.state[key])
 		}
-		at := m.table.ValueOffset(off)
-		if b := m.table.m.Bytes[at : at+m.table.ValueBytes()]; live &&
-			!bytes.Equal(b, m.value(value)) {
+		r := m.table.Record()
+		image := m.table.m.Bytes[off : off+r.Bytes]
+		if b := r.Value(image, make([]byte, r.Room)); live && !bytes.Equal(b, m.value(value)) {
 			t.Fatalf("key %d has value %x, want %d", key, b, byte(value))
+		}
+		if live && r.Layout.Kind() == layout.KindLineVersions && r.Whole(image) == layout.Locked(m.model.state[key]) {
+			t.Fatalf("key %d, version %s, state %d: the lines of the record do not agree", key, v,
+				m.model.state[key])
 		}
 	}
 }

@@ -26,6 +26,7 @@ type Table struct {
 	chain      int // most buckets of a chain
 	stripe     int // of the pools, where this worker begins
 	lineWords  bool
+	record     layout.Record
 }
 
 // Format makes an empty table at an offset of memory that nobody uses, with Config.Bytes bytes
@@ -73,11 +74,12 @@ func open(c Config, m *htm.Memory, at int) (*Table, error) {
 	mainAt := at + headBytes
 	indirectAt := mainAt + c.MainBuckets*layout.BucketBytes
 	entriesAt := indirectAt + c.IndirectBuckets*layout.BucketBytes
-	stride := layout.Stride(c.ValueBytes)
+	stride := c.stride()
 	return &Table{
 		m: m, base: base, main: unsafe.Add(base, mainAt), mainCount: uint64(c.MainBuckets),
 		config: c, at: at, mainAt: mainAt, indirectAt: indirectAt,
 		entriesAt: entriesAt, lastEntry: entriesAt + (c.Entries-1)*stride, stride: stride,
+		record: c.record(),
 		chain:  c.IndirectBuckets + 1,
 		stripe: int(m.Slot) % stripes, lineWords: m.Words != nil,
 	}, nil
@@ -92,6 +94,9 @@ func (t *Table) Memory() *htm.Memory { return t.m }
 // ValueBytes is the size of each value.
 func (t *Table) ValueBytes() int { return t.config.ValueBytes }
 
+// Record is how the table's records lie in memory.
+func (t *Table) Record() *layout.Record { return &t.record }
+
 // Describe gives what a peer must know to look keys up.
 func (t *Table) Describe() layout.Descriptor { return t.config.Descriptor(t.at) }
 
@@ -101,7 +106,7 @@ func (t *Table) VersionOffset(off int) int { return off + layout.VersionOffset }
 // StateOffset is where the state word of the entry at off stands.
 func (t *Table) StateOffset(off int) int { return off + layout.StateOffset }
 
-// ValueOffset is where the value of the entry at off begins.
+// ValueOffset is where the value of the entry at off begins, as the layout has it.
 func (t *Table) ValueOffset(off int) int { return off + layout.ValueOffset }
 
 // KeyAt is the key word of the entry at off, read outside of any region.

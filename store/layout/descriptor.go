@@ -10,8 +10,8 @@ import (
 // DescriptorBytes is the size of an encoded Descriptor.
 const DescriptorBytes = 48
 
-// descriptorVersion is that of the encoding and of the layout that it describes.
-const descriptorVersion = 1
+// descriptorVersion is that of the encoding; layout and index have versions of their own.
+const descriptorVersion = 2
 
 var descriptorMagic = [4]byte{'d', 'R', 'T', 'd'}
 
@@ -19,9 +19,12 @@ var descriptorMagic = [4]byte{'d', 'R', 'T', 'd'}
 var ErrDescriptor = errors.New("bad table descriptor")
 
 // Descriptor is what a peer must know of a table to look keys up in it, beside the memory region
-// in which it stands. It is meant to be sent.
+// in which it stands. It is meant to be sent, with the versions of layout and index: who speaks
+// others refuses it.
 type Descriptor struct {
 	Table       uint16 // its id
+	Layout      Kind
+	Index       Index
 	ValueBytes  uint32 // of each value
 	MainOffset  uint64 // of the first main bucket, in bytes from the start of the region
 	MainBuckets uint64
@@ -58,13 +61,16 @@ func (d *Descriptor) Bucket(offset uint64) bool {
 // Entry reports whether an entry can stand at an offset, which came from memory.
 func (d *Descriptor) Entry(offset uint64) bool {
 	return offset%EntryAlignment == 0 && offset >= d.MainOffset+d.MainBuckets*BucketBytes &&
-		offset < d.End && d.End-offset >= HeaderBytes+uint64(d.ValueBytes)
+		offset < d.End && d.End-offset >= uint64(Of(d.Layout).Bytes(int(d.ValueBytes)))
 }
+
+// Record describes the table's records.
+func (d *Descriptor) Record() Record { return NewRecord(d.Layout, int(d.ValueBytes)) }
 
 // MarshalBinary encodes the descriptor, little endian:
 //
 //	 0  magic "dRTd" 4 | version 2 | table 2
-//	 8  value bytes 4 | zero 4
+//	 8  value bytes 4 | layout 1 | its version 1 | index 1 | its version 1
 //	16  main offset 8
 //	24  main buckets 8
 //	32  end 8
@@ -75,6 +81,8 @@ func (d Descriptor) MarshalBinary() ([]byte, error) {
 	binary.LittleEndian.PutUint16(b[4:], descriptorVersion)
 	binary.LittleEndian.PutUint16(b[6:], d.Table)
 	binary.LittleEndian.PutUint32(b[8:], d.ValueBytes)
+	b[12], b[13] = uint8(d.Layout), d.Layout.Version()
+	b[14], b[15] = uint8(d.Index), d.Index.Version()
 	binary.LittleEndian.PutUint64(b[16:], d.MainOffset)
 	binary.LittleEndian.PutUint64(b[24:], d.MainBuckets)
 	binary.LittleEndian.PutUint64(b[32:], d.End)
@@ -94,11 +102,19 @@ func (d *Descriptor) UnmarshalBinary(b []byte) error {
 		return fmt.Errorf("%w: version %d, this program speaks %d", ErrDescriptor, v,
 			descriptorVersion)
 	}
-	if binary.LittleEndian.Uint32(b[12:]) != 0 || binary.LittleEndian.Uint64(b[40:]) != 0 {
+	if binary.LittleEndian.Uint64(b[40:]) != 0 {
 		return fmt.Errorf("%w: reserved bytes are set", ErrDescriptor)
+	}
+	if err := spoken("layout", kinds[:], b[12], b[13]); err != nil {
+		return err
+	}
+	if err := spoken("index", indexes[:], b[14], b[15]); err != nil {
+		return err
 	}
 	n := Descriptor{
 		Table:       binary.LittleEndian.Uint16(b[6:]),
+		Layout:      Kind(b[12]),
+		Index:       Index(b[14]),
 		ValueBytes:  binary.LittleEndian.Uint32(b[8:]),
 		MainOffset:  binary.LittleEndian.Uint64(b[16:]),
 		MainBuckets: binary.LittleEndian.Uint64(b[24:]),

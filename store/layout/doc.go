@@ -1,6 +1,6 @@
-// Package layout is the byte layout of the hash table that DrTM describes (§6.2, Figure 12):
-// buckets of slots, entries, and the words in them. The host's side (package store) and the
-// one-sided side (package store/remote) share it; it touches no memory itself.
+// Package layout is the bytes of tables: the layouts of records, and the buckets and slots of the
+// hash table that DrTM describes (§6.2, Figure 12). The host's side (package store) and the one-sided
+// side (package store/remote) share it; it touches no memory but what it is handed.
 //
 // # Buckets
 //
@@ -29,15 +29,26 @@
 // before it. So a reader without line words, over a NIC, meets no slot that leads astray without
 // notice: the entry says itself whose it is.
 //
-// # Entries
+// # Records
 //
-// An entry starts at an address divisible by 64:
+// How a key's record lies in memory, and what a READ of it proves, is the table's Layout: OneVersion,
+// DrTM's entry, or LineVersions, FaRM's object. What both have in common is what an index writes when
+// it makes an entry for a key or gives one back: an entry starts at an address divisible by 64 with
 //
 //	+0   key      8   NoKey when it was given back; no key has that value
 //	+8   version  8   incarnation in the high half, number in the low half
 //	+16  state    8   the protocol's: locks and leases; bit 0 is a write lock in all of them
-//	+24  value    ValueBytes
+//	+24  the value, as the layout has it
+//
+// To change a record means to write its version word, for a new value all from +24 on, and then to
+// unlock its state. A layout that has its header elsewhere comes with an index of its own.
 //
 // Entries are type-stable: the bytes of an entry are never anything else. The version word says
 // whether the entry is bound to its key, and whether the key has a value: see Version and Match.
+//
+// # Byte order
+//
+// All words in memory, of records and of indexes, are little endian. CPUs and devices work on them as
+// on integers of the machine, by atomic operations, so all machines of a cluster are little endian,
+// and the package does not compile for others.
 package layout

@@ -3,6 +3,7 @@ package layout
 import (
 	"encoding/binary"
 	"errors"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -112,8 +113,8 @@ func TestMatch(t *testing.T) {
 }
 
 func good() Descriptor {
-	return Descriptor{Table: 3, ValueBytes: 100, MainOffset: 1280, MainBuckets: 10,
-		End: 1280 + 128*20}
+	return Descriptor{Table: 3, Layout: KindLineVersions, Index: ClusterChaining, ValueBytes: 100,
+		MainOffset: 1280, MainBuckets: 10, End: 1280 + 128*20}
 }
 
 func encode(t testing.TB, d Descriptor) []byte {
@@ -139,8 +140,7 @@ func TestDescriptorIsRefused(t *testing.T) {
 		{"if cut", func(b []byte) []byte { return b[:47] }, false},
 		{"if too long", func(b []byte) []byte { return append(b, 0) }, false},
 		{"with another magic", func(b []byte) []byte { b[0] = 'x'; return b }, false},
-		{"of another version", func(b []byte) []byte { b[4] = 2; return b }, false},
-		{"with reserved bytes", func(b []byte) []byte { b[12] = 1; return b }, false},
+		{"of another version", func(b []byte) []byte { b[4]--; return b }, false},
 		{"with reserved bytes at the end", put(40, 1), false},
 		{"without values", put(8, 0), false},
 		{"with large values", put(8, MaxValueBytes+1), false},
@@ -165,6 +165,35 @@ func TestDescriptorIsRefused(t *testing.T) {
 	}
 }
 
+// TestDescriptorOfAnotherLayoutOrIndexIsRefusedInWords.
+func TestDescriptorOfAnotherLayoutOrIndexIsRefusedInWords(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		at   int
+		to   byte
+		text string
+	}{
+		{"no layout", 12, 0, "layout 0 is unknown to this program: run the same version"},
+		{"a layout of tomorrow", 12, 200, "layout 200 is unknown to this program"},
+		{"a layout in another version", 13, 9,
+			"layout line-versions in version 9, where this program speaks 1: run the same version"},
+		{"no index", 14, 0, "index 0 is unknown to this program"},
+		{"an index of tomorrow", 14, 200, "index 200 is unknown to this program"},
+		{"an index in another version", 15, 9,
+			"index cluster-chaining in version 9, where this program speaks 1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := encode(t, good())
+			b[c.at] = c.to
+			var d Descriptor
+			err := d.UnmarshalBinary(b)
+			if !errors.Is(err, ErrDescriptor) || !strings.Contains(err.Error(), c.text) {
+				t.Errorf("got %v, want %q", err, c.text)
+			}
+		})
+	}
+}
+
 // FuzzDescriptor: whatever is accepted leads every key and offset to places inside of the table.
 func FuzzDescriptor(f *testing.F) {
 	f.Add(encode(f, good()), uint64(1), uint64(1<<40))
@@ -183,8 +212,9 @@ func FuzzDescriptor(f *testing.F) {
 		if at := d.BucketOffset(key); !d.Bucket(at) {
 			t.Errorf("key %d has its bucket at %d of %+v", key, at, d)
 		}
+		r := d.Record()
 		if d.Bucket(off) && off+BucketBytes > d.End || d.Entry(off) &&
-			off+HeaderBytes+uint64(d.ValueBytes) > d.End {
+			off+uint64(r.Bytes) > d.End {
 			t.Errorf("offset %d is inside of %+v", off, d)
 		}
 	})

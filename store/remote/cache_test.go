@@ -15,7 +15,8 @@ import (
 // testTable is a description of a table with some main buckets; nothing stands behind it.
 func testTable(peer uint16, main uint64) *Table {
 	end := (1 + 4*main) * layout.BucketBytes
-	return OpenPeer(peer, layout.Descriptor{Table: 1, ValueBytes: 8,
+	return OpenPeer(peer, layout.Descriptor{Table: 1, Layout: layout.KindOneVersion,
+		Index: layout.ClusterChaining, ValueBytes: 8,
 		MainOffset: layout.BucketBytes, MainBuckets: main, End: end},
 		verbs.RemoteMR{Addr: 1 << 20, Length: end, RKey: 7})
 }

@@ -22,6 +22,7 @@ var (
 // Table is a peer's table, as a place to read from.
 type Table struct {
 	d      layout.Descriptor
+	record layout.Record
 	base   uint64 // address of the region
 	rkey   uint32
 	source uint64 // names the table in a cache
@@ -37,7 +38,7 @@ func Open(d layout.Descriptor, mr verbs.RemoteMR) *Table { return OpenPeer(0, d,
 // OpenPeer is Open that tells the tables of peers apart in a cache, even if they are at the same
 // address under the same key there.
 func OpenPeer(peer uint16, d layout.Descriptor, mr verbs.RemoteMR) *Table {
-	t := &Table{d: d, base: mr.Addr, rkey: mr.RKey,
+	t := &Table{d: d, record: d.Record(), base: mr.Addr, rkey: mr.RKey,
 		source: layout.Hash(layout.Hash(uint64(peer)+1)^uint64(mr.RKey)) ^
 			layout.Hash(d.MainOffset)}
 	if d.End > mr.Length {
@@ -55,8 +56,11 @@ func (t *Table) RKey() uint32 { return t.rkey }
 // Addr is the address of an offset of the table's memory region.
 func (t *Table) Addr(offset uint64) uint64 { return t.base + offset }
 
+// Record is how the table's records lie in memory.
+func (t *Table) Record() *layout.Record { return &t.record }
+
 // EntryBytes is what to READ at an Entry: header and value.
-func (t *Table) EntryBytes() int { return layout.HeaderBytes + int(t.d.ValueBytes) }
+func (t *Table) EntryBytes() int { return t.record.Bytes }
 
 // Err is why look-ups cannot work; nil if they can.
 func (t *Table) Err() error { return t.err }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"drtmd/htm"
+	"drtmd/internal/testkit/raceskip"
 	"drtmd/verbs"
 	"drtmd/verbs/shm"
 	"drtmd/verbs/sim"
@@ -46,6 +47,7 @@ func newShm(t testing.TB) *env {
 
 func newSim(t testing.TB) *env {
 	t.Helper()
+	raceskip.Simulated(t)
 	e := &env{t: t}
 	world, err := sim.New(sim.Config{Seed: 1, EventLimit: 1_000_000})
 	e.must(err)

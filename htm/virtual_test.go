@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"drtmd/htm"
+	"drtmd/internal/testkit/raceskip"
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
 	"drtmd/verbs/lineword"
@@ -35,6 +36,7 @@ const (
 
 func newStory(t *testing.T, seed uint64) *story {
 	t.Helper()
+	raceskip.Simulated(t)
 	s := &story{t: t}
 	var err error
 	s.world, err = sim.New(sim.Config{Seed: seed, EventLimit: 2_000_000})

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"drtmd/internal/testkit/raceskip"
 	"drtmd/proto"
 	"drtmd/proto/check"
 	"drtmd/proto/drtm"
@@ -153,6 +154,9 @@ type cluster struct {
 // start builds a cluster that is closed when the test ends.
 func start(t testing.TB, h host, s settings) *cluster {
 	t.Helper()
+	if h.name != onShm.name {
+		raceskip.Simulated(t)
+	}
 	cfg := node.Config{Protocol: protocol(t, s.drtm), Workload: tables{}, Nodes: 2, Workers: 1,
 		Fibers: 4, Seed: 1, Record: &node.Recording{}}
 	cfg.Connect.RTS.Timeout = 18 // a second: a machine that is busy with other tests stops threads

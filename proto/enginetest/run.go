@@ -3,7 +3,7 @@ package enginetest
 import (
 	"testing"
 
-	"drtmd/internal/invariant"
+	"drtmd/internal/testkit/raceskip"
 	"drtmd/proto/node"
 )
 
@@ -48,8 +48,8 @@ func Run(t *testing.T, p node.Protocol, hosts ...Host) {
 			if h.Missing != nil {
 				h.Missing(t)
 			}
-			if h.Simulated && invariant.Enabled {
-				t.Skip("one goroutine simulates: plain builds run this, race builds have nothing to find")
+			if h.Simulated {
+				raceskip.Simulated(t)
 			}
 			e := env{p, h}
 			for _, c := range cases {

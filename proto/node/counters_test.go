@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"drtmd/internal/testkit/raceskip"
 	"drtmd/proto"
 	"drtmd/proto/node"
 	"drtmd/proto/workload"
@@ -40,6 +41,7 @@ func TestVerbCountersAreTheNetworksOwn(t *testing.T) {
 	for _, name := range []string{"drtm", "twopl"} {
 		for _, lineWords := range []bool{true, false} {
 			t.Run(fmt.Sprint(name, ", line words ", lineWords), func(t *testing.T) {
+				raceskip.Simulated(t)
 				protocol, err := node.FindProtocol(name)
 				if err != nil {
 					t.Fatal(err)

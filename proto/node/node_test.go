@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"drtmd/internal/testkit/raceskip"
 	"drtmd/proto"
 	"drtmd/proto/check"
 	"drtmd/proto/node"
@@ -84,6 +85,9 @@ func TestEveryProtocolKeepsTheSumsAndIsStrictlySerializable(t *testing.T) {
 			}
 			for _, w := range []workload.Workload{bank(t, nodes), small(t, nodes)} {
 				t.Run(h.name+"/"+p.Name+"/"+w.Name(), func(t *testing.T) {
+					if h.name == "sim" {
+						raceskip.Simulated(t)
+					}
 					runAndCheck(t, h.make, node.Config{Protocol: p, Workload: w, Nodes: nodes,
 						Workers: 1, Fibers: 4, Seed: 7, Record: &node.Recording{}})
 				})

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"drtmd/internal/invariant"
+	"drtmd/internal/testkit/raceskip"
 	"drtmd/proto"
 	"drtmd/proto/check"
 	"drtmd/proto/node"
@@ -181,6 +182,9 @@ type cluster struct {
 // start builds a cluster; it is closed, and its history checked, when the test ends.
 func start(t *testing.T, h host, cpu bool, change ...func(*node.Config)) *cluster {
 	t.Helper()
+	if h.name == simulated.name {
+		raceskip.Simulated(t)
+	}
 	cfg := node.Config{Protocol: protocol(t, cpu), Workload: tables{}, Nodes: 2, Workers: 1,
 		Fibers: 4, Seed: 1, Record: &node.Recording{}}
 	for _, f := range change {

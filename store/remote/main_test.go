@@ -9,6 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	"drtmd/htm"
+	"drtmd/internal/testkit/raceskip"
 	"drtmd/store"
 	"drtmd/store/layout"
 	"drtmd/store/remote"
@@ -60,6 +61,7 @@ func newShmHost(t testing.TB, c store.Config) *host {
 
 func newSimHost(t testing.TB, c store.Config) *host {
 	t.Helper()
+	raceskip.Simulated(t)
 	h := &host{t: t}
 	world, err := sim.New(sim.Config{Seed: 1, EventLimit: 100_000_000})
 	h.must(err)

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"drtmd/internal/testkit/raceskip"
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
 	"drtmd/verbs/ibv"
@@ -82,6 +83,7 @@ func eachHost(t *testing.T, test func(*testing.T, *host)) {
 
 // newSimHost is the same pair of nodes in virtual time.
 func newSimHost(t *testing.T) *host {
+	raceskip.Simulated(t)
 	h := &host{t: t, unit: 20 * time.Microsecond, virtual: true}
 	world, err := sim.New(sim.Config{Seed: 1, EventLimit: 10_000_000})
 	h.must(err)

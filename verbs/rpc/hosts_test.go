@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"drtmd/internal/testkit/raceskip"
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
 	"drtmd/verbs/ibv"
@@ -56,6 +57,7 @@ func newSpinningCluster(t testing.TB, p verbs.Provider, threads int, spin time.D
 // newSimCluster is newCluster in virtual time, with faults.
 func newSimCluster(t testing.TB, seed uint64, faults sim.Schedule, cfgs ...Config) *cluster {
 	t.Helper()
+	raceskip.Simulated(t)
 	world, err := sim.New(sim.Config{Seed: seed, EventLimit: 10_000_000})
 	c := &cluster{t: t, world: world}
 	c.must(err)

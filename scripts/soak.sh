@@ -2,8 +2,9 @@
 # soak.sh: searches long for what the normal tests find only by luck: a cluster of daemons that is
 # disturbed for 10 minutes (DRTMD_SOAK_TIME) and must neither leak nor leave a run stuck, 2,000 damaged
 # files of etcd (DRTMD_SOAK_DAMAGES), every fuzz target, the simulator's scenarios of protocols with
-# 100,000 seeds each (DRTMD_SOAK_SEEDS) and 1,000 for each mutation of a safety step, then the stress
-# tests again and again, plain and under the race detector.
+# 100,000 seeds each (DRTMD_SOAK_SEEDS) and 1,000 for each mutation of a safety step, the tables and
+# figures of the papers in small sizes, then the stress tests again and again, plain and under the race
+# detector.
 #
 # Usage: scripts/soak.sh [TIME]     TIME for each fuzz target and each kind of stress; default 5m
 #
@@ -76,6 +77,13 @@ damages() {
     ./proto/member/etcdmember
 }
 
+# papers: every table and figure that is done must stay within its bounds.
+papers() {
+  say "tables and figures of the papers, in small sizes"
+  scripts/go build -o bin/drtmd ./cmd/drtmd
+  bin/drtmd reproduce all --quick --seeds 3
+}
+
 main() {
   [[ ${1:-} != --help ]] || { print_help "$0" && exit 0; }
   local time package name targets
@@ -90,6 +98,7 @@ main() {
     scripts/go test -run '^$' -fuzz "^$name\$" -fuzztime "${time}s" "$package"
   done <<<"$targets"
   scenarios "${DRTMD_SOAK_SEEDS:-100000}"
+  papers
   repeat "$time" scripts/go test -count=1 -run 'Stress|Storm' ./...
   repeat "$time" scripts/go test -race -count=1 -run 'Stress|Storm' ./...
 }

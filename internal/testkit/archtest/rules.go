@@ -48,8 +48,10 @@ var providers = []string{"verbs/ibv", "verbs/shm", "verbs/sim"}
 // mayNameProviders besides the provider itself.
 var mayNameProviders = []string{"cmd/drtmd/internal/transport", "proto/node"}
 
-// maySimulate: scenarios are programs of the simulator, and so is the command that runs them.
-var maySimulate = []string{"verbs/scenario", "proto/scenario", "cmd/drtmd/internal/cli"}
+// maySimulate: scenarios are programs of the simulator, and so are the commands that run them, and
+// modelled figures.
+var maySimulate = []string{"verbs/scenario", "proto/scenario", "cmd/drtmd/internal/cli",
+	"cmd/drtmd/internal/reproduce"}
 
 // etcd is known to one package (design decision 11).
 const (

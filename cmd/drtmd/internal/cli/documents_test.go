@@ -21,6 +21,7 @@ var elsewhere = map[string]string{
 	"drtmd serve": "cmd/drtmd/internal/endtoend/cluster_test.go",
 	"drtmd serve --config /etc/drtmd/drtmd.yaml":  "scripts/rxe-vm/tests/cluster.sh",
 	"drtmd bench --transport ibv --check":         "scripts/test-rxe.sh",
+	"drtmd reproduce all --quick":                 "scripts/soak.sh",
 	"drtmd perf --listen # --transport ibv":       "scripts/test-rxe.sh",
 	"drtmd perf read --transport ibv --connect #": "scripts/test-rxe.sh",
 }

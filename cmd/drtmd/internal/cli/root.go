@@ -75,11 +75,12 @@ measures what they cost. It has three transports:
   ibv   RDMA hardware and Soft-RoCE, over libibverbs
   sim   a simulated cluster in virtual time (bench and sim)
 
-Exit codes: 0 done, 1 failed, 2 wrong command line, 3 a check failed (bench, check, sim),
-4 a fault never struck (sim), 130 interrupted.`,
+Exit codes: 0 done, 1 failed, 2 wrong command line, 3 a check failed (bench, check, sim)
+or a deviation exceeds its bound (reproduce), 4 a fault never struck (sim), 130 interrupted.`,
 		Example: `  drtmd bench --check              SmallBank on three nodes, proved serializable
   drtmd bench --list               workloads and protocols
   drtmd sim --list                 what can run on a simulated cluster, under faults
+  drtmd reproduce --list           tables and figures of the papers
   drtmd devices                    what there is to run on
   drtmd perf                       measure every verb on shared memory`,
 		SilenceErrors: true,
@@ -108,7 +109,7 @@ Exit codes: 0 done, 1 failed, 2 wrong command line, 3 a check failed (bench, che
 	c.AddCommand(a.benchCommand(), a.certsCommand(), a.checkCommand(), a.configCommand(),
 		a.devicesCommand(), a.downCommand(), a.drainCommand(), a.etcdCommand(),
 		a.logCommand(), a.manualCommand(), a.perfCommand(),
-		a.reportCommand(), a.serveCommand(), a.simCommand(), a.statusCommand(), a.upCommand(),
+		a.reportCommand(), a.reproduceCommand(), a.serveCommand(), a.simCommand(), a.statusCommand(), a.upCommand(),
 		a.versionCommand())
 	return c
 }

@@ -73,9 +73,12 @@ func missing(drawn, text string) string {
 }
 
 // CommandLine as a shell takes it.
-func (b *Bench) CommandLine() string {
+func (b *Bench) CommandLine() string { return shellLine(b.Command) }
+
+// shellLine quotes the arguments of a command of drtmd.
+func shellLine(args []string) string {
 	line := []string{"drtmd"}
-	for _, a := range b.Command {
+	for _, a := range args {
 		if a == "" || strings.ContainsAny(a, " \t\n\"'\\$`*?[]{}()<>|&;#~!") {
 			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
 		}

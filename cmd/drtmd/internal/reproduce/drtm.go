@@ -1,0 +1,70 @@
+package reproduce
+
+import "time"
+
+// The systems that items wait for, by the name of their paper, or of what is shared by several.
+const (
+	waitsTPCC      = "tpcc" // TPC-C, transaction chopping, durability
+	waitsOCC       = "occ"  // FaRM, FaSST, DrTM+R, DrTM+H: replicas and recovery
+	waitsHADES     = "hades"
+	waitsXenic     = "xenic"
+	waitsRTX       = "rtx"
+	waitsDandelion = "dandelion"
+)
+
+// drtmName is the system's, and that of its protocol.
+const drtmName = "drtm"
+
+// drtm are the tables and figures of the DrTM paper.
+func drtm() System {
+	tables := []Item{
+		waits(waitsTPCC, Exact, "working sets of the transactions of SmallBank and TPC-C"),
+		never("challenges, designs and their benefits", inWords),
+		{Title: "what local and remote operations do to a record's state and value", Kind: Exact,
+			protocol: drtmName, run: tableIII, cost: cost{100 * time.Millisecond, 100 * time.Millisecond}},
+		{Title: "which accesses to a record conflict, by interleaving", Kind: Exact,
+			protocol: drtmName, run: tableIV, cost: cost{100 * time.Millisecond, 100 * time.Millisecond}},
+		never("RDMA-friendly hash tables compared", inWords),
+		{Title: "READs per look-up, by occupancy and distribution", Kind: Exact,
+			run: tableVI, cost: cost{500 * time.Millisecond, 8 * time.Second}},
+		{Title: "transaction mix of SmallBank and TPC-C", Kind: Exact,
+			Note: "TPC-C's half waits for " + waitsTPCC,
+			run:  tableVII, cost: cost{50 * time.Millisecond, 500 * time.Millisecond}},
+		waits(waitsTPCC, Modelled, "TPC-C with and without logging, six machines"),
+	}
+	figures := []Item{
+		waits(waitsTPCC, Modelled, "SmallBank and TPC-C by threads, each transaction one region"),
+		{Title: "abort rate of a region by the size of its working set", Kind: Exact,
+			run: figure2, cost: cost{200 * time.Millisecond, 2 * time.Second}},
+		{Title: "throughput and latency of READs by payload", Kind: Modelled,
+			Note: "TCP/IP, the other curve, is not modelled",
+			run:  figure3, cost: cost{2 * time.Second, 8 * time.Second}},
+		never("architecture", drawing),
+		never("example of transaction chopping", drawing),
+		never("delivery and payment made commutative", drawing),
+		waits(waitsTPCC, Exact, "chopping graphs of TPC-C, default and optimized"),
+		never("how local and remote accesses can conflict",
+			"a drawing; its cases (b) to (d) are run by drtm/table-4"),
+		never("transaction interface and locks", program),
+		never("remote and local accesses, read-only transactions", program),
+		never("logging and recovery", drawing),
+		never("cluster hash table and location cache", drawing),
+		never("key-value stores by value size, load and cache size",
+			"needs Pilaf, FaRM-KV and the authors' NICs; the READs per look-up that the text "+
+				"gives, 0.178 and 0.024, are rows of drtm/table-6"),
+		never("false aborts by softtime", drawing),
+		waits(waitsTPCC, Modelled, "SmallBank and TPC-C by threads: Silo, DBX, DrTM"),
+		waits(waitsTPCC, Modelled, "TPC-C by machines and threads: Calvin, DrTM"),
+		{Title: "SmallBank by machines and threads", Kind: Modelled,
+			Note: "the curve with 1 % of the transactions distributed; the paper prints no number " +
+				"of the others",
+			protocol: drtmName, run: figure17, cost: cost{8 * time.Second, 110 * time.Second}},
+		waits(waitsTPCC, Modelled, "TPC-C by logical nodes, and by cross-warehouse accesses"),
+		waits(waitsTPCC, Modelled, "microbenchmarks with and without read leases"),
+		waits(waitsOCC, Modelled, "TPC-C by machines and threads: DrTM, DrTM-OCC"),
+	}
+	return System{Name: drtmName, Title: "DrTM",
+		Paper: "Chen et al., Fast In-Memory Transaction Processing Using RDMA and HTM, " +
+			"ACM TOCS 35(1), 2017",
+		Items: numbered(drtmName, true, tables, figures)}
+}

@@ -1,0 +1,210 @@
+package reproduce
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"drtmd/cmd/drtmd/internal/load"
+	"drtmd/cmd/drtmd/internal/report"
+	"drtmd/proto"
+	"drtmd/proto/node"
+	"drtmd/proto/workload/smallbank"
+	"drtmd/verbs/sim"
+)
+
+// What the paper prints of Figure 17 (§8.3), all with 1 % of the transactions on two customers
+// distributed, and the bound on our deviation.
+const (
+	speedUpMachines = 4.52  // six machines over one
+	speedUpThreads  = 10.85 // 16 threads over one, on six machines
+	millionsAtSix   = 138
+	speedUpBound    = 0.15
+	eightThree      = "§8.3"
+	mostMachines    = 6
+)
+
+// cluster is a model of DrTM's under SmallBank.
+type cluster struct {
+	machines int
+	workers  int  // per machine
+	fibers   int  // per worker; the paper's threads wait for their own verbs, as one fiber does
+	quick    bool // atomics take no longer than READs
+	mutation string
+	seed     uint64
+	warmup   time.Duration
+	measured time.Duration
+}
+
+// rate is how many transactions end in a second of virtual time, committed or rolled back by their
+// own rules.
+func (c cluster) rate(ctx context.Context) (float64, error) {
+	p, err := node.FindProtocol(drtmName)
+	if err != nil {
+		return 0, err
+	}
+	o := smallbank.Default(c.machines)
+	if c.machines == 1 {
+		o.Distributed = 0 // one machine has no other to reach
+	}
+	b, err := smallbank.New(o)
+	if err != nil {
+		return 0, err
+	}
+	cost, err := sim.Preset(cx3)
+	if err != nil {
+		return 0, err
+	}
+	if c.quick {
+		cost.NIC.AtomicLatency = 0
+	}
+	const clientPs = 25_000 // to draw a transaction, as in drtmd bench
+	r, err := load.Run(ctx, load.Options{Workload: b, Seed: c.seed, Virtual: true,
+		Warmup: c.warmup, Duration: c.measured, ChargePs: clientPs,
+		Open: func(ctx context.Context) (*node.Cluster, error) {
+			return node.NewSimulated(ctx, node.SimulatedConfig{Cost: cost, Config: node.Config{
+				Protocol: p, Workload: b, Nodes: c.machines, Workers: c.workers, Fibers: c.fibers,
+				Seed: c.seed, Mutation: c.mutation}})
+		}})
+	if err != nil {
+		return 0, err
+	}
+	if r.Conserved != nil {
+		return 0, fmt.Errorf("the sums of SmallBank: %w", r.Conserved)
+	}
+	n := r.Sum.Outcomes(proto.Committed) + r.Sum.Outcomes(proto.RolledBack)
+	return float64(n) / r.Elapsed.Seconds(), nil
+}
+
+// scaling are rates by number of machines or of workers, with a value for each seed.
+type scaling struct {
+	at    []int
+	rates [][]float64 // by place in at, then by seed
+}
+
+// overFirst is the speed-up over the first place, seed by seed.
+func (s *scaling) overFirst(i int) (all []float64) {
+	for seed, rate := range s.rates[i] {
+		all = append(all, rate/s.rates[0][seed])
+	}
+	return all
+}
+
+func (s *scaling) millions(i int) (all []float64) {
+	for _, rate := range s.rates[i] {
+		all = append(all, rate/1e6)
+	}
+	return all
+}
+
+// curve is the mean speed-up or rate.
+func (s *scaling) curve(name string) report.ChartCurve {
+	c := report.ChartCurve{Name: name}
+	for i, at := range s.at {
+		sum := 0.0
+		for _, v := range s.millions(i) {
+			sum += v
+		}
+		c.Points = append(c.Points, [2]float64{float64(at), sum / float64(len(s.rates[i]))})
+	}
+	return c
+}
+
+// figure17 runs SmallBank on growing clusters.
+func figure17(r *Run) (*Outcome, error) {
+	base := cluster{fibers: 1, mutation: r.Mutation, machines: mostMachines, workers: pick(r, 8, 2),
+		warmup:   pick(r, time.Millisecond, 500*time.Microsecond),
+		measured: pick(r, 5*time.Millisecond, 3*time.Millisecond)}
+	machines := &scaling{at: pick(r, []int{1, 2, 3, 4, 5, 6}, []int{1, 2, 6})}
+	threads := &scaling{at: pick(r, []int{1, 2, 4, 8, 16}, nil)}
+	total := (len(machines.at) + len(threads.at)) * r.Seeds
+	done := 0
+	sweep := func(s *scaling, set func(c *cluster, n int)) error {
+		for _, n := range s.at {
+			var rates []float64
+			for seed := range r.Seeds {
+				if err := r.step(done, total); err != nil {
+					return err
+				}
+				c := base
+				c.seed = uint64(seed + 1)
+				set(&c, n)
+				rate, err := c.rate(r.ctx)
+				if err != nil {
+					return err
+				}
+				rates = append(rates, rate)
+				done++
+			}
+			s.rates = append(s.rates, rates)
+		}
+		return nil
+	}
+	if err := sweep(machines, func(c *cluster, n int) { c.machines = n }); err != nil {
+		return nil, err
+	}
+	if err := sweep(threads, func(c *cluster, n int) { c.workers = n }); err != nil {
+		return nil, err
+	}
+	return scalingOutcome(r, base, machines, threads), nil
+}
+
+func scalingOutcome(r *Run, base cluster, machines, threads *scaling) *Outcome {
+	o := &Outcome{Conditions: fmt.Sprintf("preset %s, %d workers of one fiber per machine, 1 %% "+
+		"distributed, %s after %s, %s", cx3, base.workers, base.measured, base.warmup, r.seedsText())}
+	const reading = "transactions that came to their end, committed or rolled back by their own rules"
+	for i, n := range machines.at {
+		size := fmt.Sprintf("%d machines", n)
+		if n == 1 {
+			size = "one machine"
+		}
+		row := number{what: "speed-up of " + size, digits: 2, reading: reading}
+		if n == mostMachines {
+			row.printed, row.paper, row.section = "4.52", speedUpMachines, eightThree
+			row.limit = share(speedUpBound)
+		}
+		if n > 1 {
+			o.Rows = append(o.Rows, row.seen(machines.overFirst(i)...))
+		}
+		o.Rows = append(o.Rows, number{what: "rate of " + size, unit: "M/s",
+			digits: 1, reading: reading}.seen(machines.millions(i)...))
+	}
+	for i, n := range threads.at {
+		size := fmt.Sprintf("%d threads on six machines", n)
+		if n == 1 {
+			size = "one thread on six machines"
+		}
+		row := number{what: "speed-up of " + size, digits: 2, reading: reading}
+		rate := number{what: "rate of " + size, unit: "M/s", digits: 1, reading: reading}
+		if n == 16 {
+			row.printed, row.paper, row.section = "10.85", speedUpThreads, eightThree
+			row.limit = share(speedUpBound)
+			rate.printed, rate.paper, rate.section = ">138", millionsAtSix, eightThree
+			rate.reading = "if it is of 16 threads: §8.3 does not say; costs of local work are " +
+				"assumed, so it has no bound"
+		}
+		if n > 1 {
+			o.Rows = append(o.Rows, row.seen(threads.overFirst(i)...))
+		}
+		o.Rows = append(o.Rows, rate.seen(threads.millions(i)...))
+	}
+	o.Charts = scalingCharts(machines, threads)
+	return o
+}
+
+// scalingCharts are the two halves. The paper prints ratios, so its points are ratios of our first.
+func scalingCharts(machines, threads *scaling) []report.Chart {
+	chart := func(title, x string, s *scaling, at, speedUp float64) report.Chart {
+		c := s.curve("1 % distributed, modelled")
+		return report.Chart{Title: title, X: x, Y: "transactions [M/s]",
+			Curves: []report.ChartCurve{c, {Name: "paper's speed-up from our first point, §8.3",
+				Paper: true, Points: [][2]float64{{at, speedUp * c.Points[0][1]}}}}}
+	}
+	charts := []report.Chart{chart("(a) by machines", "machines", machines, mostMachines,
+		speedUpMachines)}
+	if len(threads.at) > 0 {
+		charts = append(charts, chart("(b) by threads, six machines", "threads", threads, 16,
+			speedUpThreads))
+	}
+	return charts
+}

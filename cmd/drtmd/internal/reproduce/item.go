@@ -1,0 +1,148 @@
+package reproduce
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"drtmd/cmd/drtmd/internal/report"
+)
+
+// Kind says where an item's numbers come from.
+type Kind uint8
+
+const (
+	Exact    Kind = iota + 1 // arithmetic, counting
+	Measured                 // ratios of wall-clock times
+	Modelled                 // virtual time
+	NotHere                  // not reproducible here
+)
+
+func (k Kind) String() string {
+	return [...]string{"?", "exact", "measured", "modelled", "not reproducible here"}[k]
+}
+
+// State says whether an item can be run.
+type State uint8
+
+const (
+	Done    State = iota + 1
+	Waiting       // for a system that is not built yet
+	Never         // not reproducible here
+)
+
+func (s State) String() string { return [...]string{"?", "done", "waits", "never"}[s] }
+
+// System is a paper with its items.
+type System struct {
+	Name  string // on the command line
+	Title string // as people call it
+	Paper string // who, what, where
+	Items []Item
+}
+
+// Item is a table or a figure of a paper.
+type Item struct {
+	System string // System.Name
+	Table  bool   // otherwise a figure
+	Number int
+	Roman  bool   // the paper writes the numbers of its tables in Roman digits
+	Title  string // what it shows
+	Kind   Kind
+	// Waits names the system that a run needs and that is not built yet; "" if there is none.
+	Waits string
+	// Why it is not reproducible here, of kind NotHere; otherwise what of it is missing, or "".
+	Note string
+
+	run  func(r *Run) (*Outcome, error)
+	cost cost
+	// protocol is the one that the run is of; "" if it runs none.
+	protocol string
+}
+
+// cost is how long a run takes on one core of the development machine, for estimates only.
+type cost struct{ quick, seed time.Duration }
+
+// Outcome is what a run of an item gives.
+type Outcome struct {
+	Conditions string // what it ran with
+	Rows       []report.ComparedRow
+	Charts     []report.Chart
+}
+
+// State of the item.
+func (i *Item) State() State {
+	switch {
+	case i.Kind == NotHere:
+		return Never
+	case i.run == nil:
+		return Waiting
+	}
+	return Done
+}
+
+// Name is that of the command line: drtm/table-6.
+func (i *Item) Name() string { return i.System + "/" + i.Part() }
+
+// Part is the name within the paper: table-6.
+func (i *Item) Part() string {
+	what := "figure"
+	if i.Table {
+		what = "table"
+	}
+	return fmt.Sprintf("%s-%d", what, i.Number)
+}
+
+// Label is what the paper calls it: Table VI, Figure 3.
+func (i *Item) Label() string {
+	switch {
+	case !i.Table:
+		return fmt.Sprintf("Figure %d", i.Number)
+	case i.Roman:
+		return "Table " + roman(i.Number)
+	}
+	return fmt.Sprintf("Table %d", i.Number)
+}
+
+// roman writes 1 to 39.
+func roman(n int) string {
+	s := strings.Repeat("X", n/10)
+	return s + [...]string{"", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX"}[n%10]
+}
+
+// Entry is the item as lists and pages show it.
+func (i *Item) Entry() report.PaperItem {
+	return report.PaperItem{Name: i.Name(), Label: i.Label(), Title: i.Title, Kind: i.Kind.String(),
+		State: i.State().String(), WaitsFor: i.Waits, Note: i.Note}
+}
+
+// waits makes an item that needs a system which is not built yet.
+func waits(system string, kind Kind, title string) Item {
+	return Item{Title: title, Kind: kind, Waits: system}
+}
+
+// never makes an item that cannot be reproduced here.
+func never(title, why string) Item { return Item{Title: title, Kind: NotHere, Note: why} }
+
+// numbered puts tables and figures of a paper together, each in the order of their numbers.
+func numbered(system string, roman bool, tables, figures []Item) []Item {
+	var all []Item
+	for n := range tables {
+		tables[n].Table, tables[n].Roman = true, roman
+	}
+	for _, list := range [][]Item{tables, figures} {
+		for n, i := range list {
+			i.System, i.Number = system, n+1
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+// Reasons that several items share.
+const (
+	drawing  = "a drawing of the design, without numbers"
+	program  = "pseudo-code, without numbers"
+	inWords  = "a table of words, without numbers"
+	settings = "the authors' cluster: input of the model, not a result"
+)

@@ -1,0 +1,5 @@
+//go:build !race
+
+package reproduce
+
+const raceEnabled = false

@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"drtmd/cmd/drtmd/internal/cli"
+	"drtmd/cmd/drtmd/internal/composition"
 )
 
-func main() { os.Exit(cli.Main(os.Args[1:], os.Stdout, os.Stderr)) }
+func main() { os.Exit(cli.Main(composition.BuiltIn(), os.Args[1:], os.Stdout, os.Stderr)) }

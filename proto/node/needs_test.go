@@ -60,19 +60,3 @@ func TestAnEngineThatOffersSomethingElseIsRefused(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
-
-// TestOptionsOfProtocolsAgree: an option that several have is one flag, and each has help and an example that is taken.
-func TestOptionsOfProtocolsAgree(t *testing.T) {
-	all, err := node.ProtocolOptions()
-	if err != nil || len(all) == 0 {
-		t.Fatalf("%d options, %v", len(all), err)
-	}
-	for _, o := range all {
-		if o.Doc == "" {
-			t.Errorf("option %s has no help", o.Name)
-		}
-		if _, err := o.Parse(o.Example()); err != nil {
-			t.Errorf("example of %v", err)
-		}
-	}
-}

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"drtmd/proto"
-	"drtmd/proto/option"
 	"drtmd/proto/protocol"
 )
 
@@ -33,23 +32,13 @@ func (e *UnknownError) Error() string {
 	return fmt.Sprintf("unknown %s %q; known: %s", e.What, e.Name, e.Known)
 }
 
-// FindProtocol finds a protocol by name, or fails with an *UnknownError.
-func FindProtocol(name string) (Protocol, error) {
-	list := Protocols()
+// FindProtocol finds a protocol by name, also among a program's own, or fails with an *UnknownError.
+func FindProtocol(name string, own ...Protocol) (Protocol, error) {
+	list := Protocols(own...)
 	if i := slices.IndexFunc(list, func(p Protocol) bool { return p.Name == name }); i >= 0 {
 		return list[i], nil
 	}
 	return Protocol{}, &UnknownError{What: "protocol", Name: name, Known: proto.Names(list)}
-}
-
-// ProtocolOptions are those of all protocols; an option that several have stands once. The error is a bug of
-// one of them.
-func ProtocolOptions() ([]option.Shared, error) {
-	var owners []option.Owner
-	for _, p := range Protocols() {
-		owners = append(owners, option.Owner{Name: p.Name, Options: p.Options})
-	}
-	return option.Union(owners)
 }
 
 // DefaultProtocol is the one that runs where none is named: the first of the list.

@@ -1,6 +1,8 @@
 package node
 
 import (
+	"slices"
+
 	"drtmd/proto"
 	"drtmd/proto/drtm"
 	"drtmd/proto/nocc"
@@ -8,18 +10,19 @@ import (
 )
 
 // Protocols lists what transactions can run on; the first is the default. A protocol is added here,
-// and nowhere else outside of its folder.
-func Protocols() []Protocol {
+// and nowhere else outside of its folder. A program may add its own, which come last.
+func Protocols(own ...Protocol) []Protocol {
 	list := []Protocol{
 		drtm.Protocol(),
 		nocc.Protocol(),
 		twopl.Protocol(),
 		twopl.LocalProtocol(),
 	}
+	list = append(list, own...)
 	for i := range list {
 		p := &list[i]
 		if p.Unmutated == "" {
-			p.Mutations = withKeeper(append(p.Mutations, layers()...))
+			p.Mutations = withKeeper(append(slices.Clip(p.Mutations), layers()...))
 		}
 		if p.Holder == nil {
 			p.Holder = func(uint64) (proto.NodeID, bool) { return 0, false }

@@ -1,6 +1,7 @@
 package option
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,45 +17,97 @@ type Owner struct {
 
 // Shared is an option with the names of all who have it.
 type Shared struct {
+	Option   // of the first owner
+	Owners   []string
+	Variants []Variant
+}
+
+// Variant is what some owners mean by an option: they may differ in help, default and bounds.
+type Variant struct {
 	Option
 	Owners []string
 }
 
 // Union joins the options of several owners, in the order in which they come. An option that several
-// have has the help and default of the first; its bounds are the first's as well, and Parse is to be
-// called on that of the owner who is chosen. An error says who disagrees about a type.
+// have is that of the first; Parse is to be called on that of the owner who is chosen (Of). An error
+// says who disagrees about a type.
 func Union(owners []Owner) (all []Shared, err error) {
 	for _, w := range owners {
 		for _, o := range w.Options {
 			i := slices.IndexFunc(all, func(s Shared) bool { return s.Name == o.Name })
 			if i < 0 {
-				all = append(all, Shared{o, []string{w.Name}})
-				continue
+				all = append(all, Shared{Option: o})
+				i = len(all) - 1
 			}
-			if s := &all[i]; s.Type != o.Type {
+			s := &all[i]
+			if s.Type != o.Type {
 				return nil, fmt.Errorf("option %s is a %v of %s and a %v of %s: give one another name",
 					o.Name, s.Type, s.Owners[0], o.Type, w.Name)
 			}
-			all[i].Owners = append(all[i].Owners, w.Name)
+			s.add(o, w.Name)
 		}
 	}
 	return all, nil
 }
 
-// Help is the line of help: who has it, what it is, and the default.
-func (s *Shared) Help() string {
-	text := strings.Join(s.Owners, ", ") + ": " + s.Doc
-	if d := s.DefaultDoc(); d != "" {
-		text += "; default " + d
+// add adds an owner, to the variant that says the same.
+func (s *Shared) add(o Option, owner string) {
+	s.Owners = append(s.Owners, owner)
+	i := slices.IndexFunc(s.Variants, func(v Variant) bool {
+		return v.Doc == o.Doc && v.DefaultDoc() == o.DefaultDoc()
+	})
+	if i < 0 {
+		s.Variants = append(s.Variants, Variant{Option: o})
+		i = len(s.Variants) - 1
 	}
-	return text
+	s.Variants[i].Owners = append(s.Variants[i].Owners, owner)
+}
+
+// Of is the option as an owner has it; that of the first, if the owner lacks it.
+func (s *Shared) Of(owner string) Option {
+	for _, v := range s.Variants {
+		if slices.Contains(v.Owners, owner) {
+			return v.Option
+		}
+	}
+	return s.Option
+}
+
+// Decode reads a value that one of the owners takes, without a look at bounds.
+func (s *Shared) Decode(text string) (v any, err error) {
+	for _, variant := range s.Variants {
+		x, wrong := variant.Decode(text)
+		if wrong == nil {
+			return x, nil
+		}
+		if err == nil {
+			err = wrong
+		}
+	}
+	return nil, err
+}
+
+// Help is the line of help: who has it, what it is, and the default; so for each variant.
+func (s *Shared) Help() string {
+	var all []string
+	for i, v := range s.Variants {
+		text := strings.Join(v.Owners, ", ") + ": " + v.Doc
+		if i > 0 {
+			text = strings.ReplaceAll(text, "`", "") // only the first names the flag's value
+		}
+		if d := v.DefaultDoc(); d != "" {
+			text += "; default " + d
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, "; ")
 }
 
 // Register makes a flag of each option. A text that is no value of the type is refused when the
 // command line is read; bounds are checked by List.Values.
 func Register(f *pflag.FlagSet, all []Shared) {
 	for i := range all {
-		flag := f.VarPF(&flagValue{option: all[i].Option}, all[i].Name, "", all[i].Help())
+		flag := f.VarPF(&flagValue{option: &all[i]}, all[i].Name, "", all[i].Help())
 		if all[i].Type == TypeBool {
 			flag.NoOptDefVal = "true"
 		}
@@ -74,18 +127,19 @@ func Given(f *pflag.FlagSet, all []Shared) Settings {
 
 // flagValue is the text of a flag.
 type flagValue struct {
-	option Option
+	option *Shared
 	text   string
 }
 
 func (v *flagValue) String() string { return v.text }
 
 func (v *flagValue) Set(text string) error {
-	if _, err := v.option.decode(text); err != nil {
-		return err
+	_, err := v.option.Decode(text)
+	if wrong := (*Error)(nil); errors.As(err, &wrong) {
+		return errors.New(wrong.Why) // pflag names the flag
 	}
 	v.text = text
-	return nil
+	return err
 }
 
 // Type is the name that pflag has for the type, where it has one.

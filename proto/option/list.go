@@ -92,6 +92,13 @@ func (v Values) Size(name string) Bytes { return get[Bytes](v, name) }
 // Choice is that of one made by Choice.
 func (v Values) Choice(name string) string { return get[string](v, name) }
 
+// Any is the value of an option of any type.
+func (v Values) Any(name string) any {
+	x, ok := v.values[name]
+	invariant.Assertf(ok, "option %s is asked for, and there is none", name)
+	return x
+}
+
 func get[T any](v Values, name string) T {
 	x, ok := v.values[name].(T)
 	invariant.Assertf(ok, "option %s is asked for as %T, and is %T", name, x, v.values[name])

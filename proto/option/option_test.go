@@ -118,7 +118,7 @@ func TestFlagsAreMadeOfTheOptionsOfSeveralOwners(t *testing.T) {
 	}
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
 	option.Register(f, shared)
-	for flag, want := range map[string]string{"keys": "a, b: `N` keys; default 100",
+	for flag, want := range map[string]string{"keys": "a: `N` keys; default 100; b: N of b; default 5",
 		"lease": "a: `TIME` of a lease; default by round trip", "odd": "b: odd"} {
 		if got := f.Lookup(flag).Usage; got != want {
 			t.Errorf("help of --%s is %q, want %q", flag, got, want)
@@ -129,6 +129,9 @@ func TestFlagsAreMadeOfTheOptionsOfSeveralOwners(t *testing.T) {
 	}
 	if got, want := option.Given(f, shared), (option.Settings{"keys": "7", "odd": "true"}); !maps.Equal(got, want) {
 		t.Errorf("given %v, want %v", got, want)
+	}
+	if of := shared[0].Of("b"); of.Default != 5 || shared[0].Of("c").Default != 100 {
+		t.Errorf("the option of b is %+v", of)
 	}
 	if err := f.Parse([]string{"--lease=soon"}); err == nil || !strings.Contains(err.Error(), "expected a time") {
 		t.Errorf("--lease=soon: %v", err)

@@ -35,9 +35,9 @@ const (
 )
 
 // All lists the scenarios of this package: those of each protocol that runs on several machines, and
-// more for each that is no variant of another.
-func All() (all []*scenario.Scenario) {
-	for _, p := range node.Protocols() {
+// more for each that is no variant of another. A program may add its own protocols.
+func All(own ...node.Protocol) (all []*scenario.Scenario) {
+	for _, p := range node.Protocols(own...) {
 		if p.OneThread {
 			continue
 		}

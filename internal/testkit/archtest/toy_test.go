@@ -22,11 +22,7 @@ var additions = []edit{
 	{"proto/node/protocols.go", "import (", []string{`"drtmd/proto/toy"`}},
 	{"proto/node/protocols.go", "		twopl.LocalProtocol(),", []string{"toy.Protocol(),"}},
 	{"cmd/drtmd/internal/workloads/workloads.go", "import (", []string{`"drtmd/proto/workload/toys"`}},
-	{"cmd/drtmd/internal/workloads/workloads.go", "	return []Kind{", []string{
-		`{"toys", "toys that are carried from box to box", nil,`,
-		`	func(nodes int, _ Settings) (workload.Workload, string, error) {`,
-		`		return toys.New(nodes), "64 boxes per node", nil`,
-		`	}},`}},
+	{"cmd/drtmd/internal/workloads/workloads.go", "		micro.Spec(),", []string{"toys.Spec(),"}},
 }
 
 // borrowed is what no other protocol may do: the toy has twopl's engine below its own.
@@ -136,8 +132,14 @@ func TestAToyProtocolAndAToyWorkloadNeedNoOtherEdit(t *testing.T) {
 	}{
 		{"lists", "bench --list", 0, []string{"toys that are carried", "one transaction at a time", "toy-lie"}},
 		{"help", "bench --help", 0, []string{"--toy-turns N", "toy: N times that a transaction lets",
+			"--boxes N", "toys: N boxes per node; default 64",
 			"drtm, twopl, twopl-local, toy: TIME for which"}},
 		{"shared memory", load + " --duration 200ms", 0, []string{"strictly serializable: yes", "64 boxes per node"}},
+		{"the workload's option", load + " --duration 100ms --boxes 32", 0, []string{"strictly serializable: yes",
+			"32 boxes per node"}},
+		{"the workload's bounds", virtual + " --boxes 1", 2, []string{"--boxes: expected 2 to 4096, not 1"}},
+		{"another workload's option", "bench --boxes 9", 2, []string{"workload smallbank has no --boxes; it is one " +
+			"of workload toys"}},
 		{"options", load + " --duration 100ms --toy-serial=false --toy-turns 2 --toy-mood wild", 0,
 			[]string{"strictly serializable: yes"}},
 		{"simulator", virtual, 0, []string{"strictly serializable: yes"}},
@@ -150,13 +152,19 @@ func TestAToyProtocolAndAToyWorkloadNeedNoOtherEdit(t *testing.T) {
 		{"dimension", "sim --scenario races-toy --seed 1 --set serial=no", 0, []string{"checks    all held",
 			"toy: before begin"}},
 		{"daemons", "up --nodes 2 --dir " + runDir + "/up -- drtmd bench --cluster up --protocol toy --workload " +
-			"toys --toy-turns 2 --warmup 0s --duration 200ms --check", 0, []string{"strictly serializable: yes"}},
-		{"configuration", "config --data-protocol toy --data-toy-turns 3 --data-workload toys", 0,
-			[]string{"data.toy_turns", "--data-toy-turns"}},
+			"toys --boxes 16 --toy-turns 2 --warmup 0s --duration 200ms --check", 0, []string{"strictly serializable: yes", "16 boxes per node"}},
+		{"configuration", "config --data-protocol toy --data-toy-turns 3 --data-workload toys --data-boxes 8", 0,
+			[]string{"data.toy_turns", "--data-toy-turns", "data.boxes", "--data-boxes"}},
+		{"a daemon's tables", "DRTMD_DATA_WORKLOAD=toys DRTMD_DATA_BOXES=24 up --nodes 1 --dir " + runDir + "/two -- " +
+			"drtmd status --json", 0, []string{`"workload": "toys"`, `"name": "boxes"`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			run := exec.Command(drtmd, strings.Fields(c.args)...)
-			run.Env = append(os.Environ(), "HOME="+t.TempDir())
+			env, args := append(os.Environ(), "HOME="+t.TempDir()), strings.Fields(c.args)
+			for strings.HasPrefix(args[0], "DRTMD_") {
+				env, args = append(env, args[0]), args[1:]
+			}
+			run := exec.Command(drtmd, args...)
+			run.Env = env
 			out, err := run.CombinedOutput()
 			var exit *exec.ExitError
 			if code := run.ProcessState.ExitCode(); code != c.code || err != nil && !errors.As(err, &exit) {

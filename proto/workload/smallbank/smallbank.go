@@ -98,6 +98,9 @@ const (
 	minAccounts = 2
 	maxAccounts = 1 << 30
 	maxNodes    = 1 << 16
+	// minHotAccounts is the least share of hot customers that a command line may ask for; one customer is
+	// always hot.
+	minHotAccounts = 1e-9
 )
 
 // Amounts in cents.

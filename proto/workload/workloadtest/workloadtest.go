@@ -12,6 +12,7 @@ import (
 
 	"drtmd/proto"
 	"drtmd/proto/workload"
+	"drtmd/verbs/fiber"
 )
 
 // Place is a record.
@@ -96,6 +97,16 @@ func (s *Store) Count(nodes int) (first, last workload.Quantities, err error) {
 	return first, last, nil
 }
 
+// Peek implements proto.Peeker. There is no fiber.
+func (s *Store) Peek(_ *fiber.Fiber, t proto.TableID, k proto.Key, dst []byte) error {
+	v, ok := s.Records[Place{t, k}]
+	if !ok {
+		return proto.ErrNotFound
+	}
+	copy(dst, v)
+	return nil
+}
+
 // Transaction is one that has run.
 type Transaction struct {
 	Decl    *proto.Decl // valid during the call
@@ -110,6 +121,11 @@ func (s *Store) Run(client workload.Client, n int, each func(*Transaction)) (wor
 	tx := &txn{s: s, undo: map[Place][]byte{}}
 	for range n {
 		d, p := client.Next()
+		if dep, ok := p.(proto.Dependent); ok {
+			if err := dep.Plan(nil, s, d); err != nil {
+				return ledger, fmt.Errorf("plan of a transaction of kind %d: %w", d.Kind, err)
+			}
+		}
 		tx.begin(d)
 		err := p.Execute(tx)
 		x := Transaction{Decl: d, Outcome: proto.Committed, Touched: tx.touched}

@@ -30,6 +30,9 @@ type Zipf struct {
 	two   float64 // weight of the first two ranks
 }
 
+// MostTheta is the largest theta that command lines take.
+const MostTheta = 0.9999
+
 // New makes a distribution over n ranks. theta lies between 0, uniform, and 1, both excluded; YCSB
 // uses 0.99.
 func New(n uint64, theta float64) (*Zipf, error) {

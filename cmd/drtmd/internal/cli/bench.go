@@ -1,17 +1,16 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"drtmd/cmd/drtmd/internal/composition"
 	"drtmd/cmd/drtmd/internal/report"
 	"drtmd/cmd/drtmd/internal/transport"
-	"drtmd/cmd/drtmd/internal/workloads"
-	"drtmd/internal/invariant"
-	"drtmd/proto/node"
 	"drtmd/proto/option"
 	"drtmd/verbs/sim"
 )
@@ -84,8 +83,7 @@ type benchFlags struct {
 	sampleEvery, yieldEvery                 int
 	check, list                             bool
 	json, history, report                   string
-	workloadFlags
-	remote clientFlags
+	remote                                  clientFlags
 }
 
 func (a *app) benchCommand() *cobra.Command {
@@ -97,7 +95,7 @@ func (a *app) benchCommand() *cobra.Command {
 		Example: benchExample[1:],
 		Args:    noArgs,
 	}
-	p.register(c)
+	a.wrong = p.register(c, a.has)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if p.list {
 			return a.benchList()
@@ -105,20 +103,20 @@ func (a *app) benchCommand() *cobra.Command {
 		if p.workload == lookupName {
 			return a.lookup(c, p)
 		}
-		r, err := p.checked(c)
+		r, err := p.checked(c, a)
 		if err != nil {
 			return err
 		}
-		r.app = a
 		return r.run(c.Context())
 	}
 	return c
 }
 
-func (p *benchFlags) register(c *cobra.Command) {
+// register makes the flags. The error is of an option that has the name of another flag.
+func (p *benchFlags) register(c *cobra.Command, has *composition.Composition) error {
 	f := c.Flags()
-	f.StringVar(&p.workload, "workload", workloads.DefaultName(), "`NAME`, see --list")
-	f.StringVar(&p.protocol, "protocol", node.DefaultProtocol().Name, "`NAME`, see --list")
+	f.StringVar(&p.workload, "workload", has.DefaultWorkload().Name, "`NAME`, see --list")
+	f.StringVar(&p.protocol, "protocol", has.DefaultProtocol().Name, "`NAME`, see --list")
 	f.IntVar(&p.nodes, "nodes", 3, "`N` machines of the cluster")
 	f.IntVar(&p.threads, "threads", 0, "`N` OS threads of each process; default: 2, or as many "+
 		"as there are workers")
@@ -140,7 +138,6 @@ func (p *benchFlags) register(c *cobra.Command) {
 		"-1: of none; default 64, in the simulator 1")
 	f.IntVar(&p.yieldEvery, "yield-every", 0, "`N` transactions until a fiber lets others run; "+
 		"default 16")
-	option.Register(f, protocolOptions())
 	f.BoolVar(&p.check, "check", false, "record the run and prove it strictly serializable")
 	f.Uint64Var(&p.checkMemory, "check-memory", 0, checkMemoryUsage)
 	f.StringVar(&p.history, "history", "", "save what was recorded to `FILE`")
@@ -150,32 +147,25 @@ func (p *benchFlags) register(c *cobra.Command) {
 		report.JSONFile+" to folder `DIR`")
 	f.StringVar(&p.mutation, "mutation", "", "switch the deliberate bug `NAME` of the protocol on")
 	f.BoolVar(&p.list, "list", false, "list workloads, protocols and their deliberate bugs")
-	p.workloadFlags.register(f)
 	p.remote.register(f, clusterFlag)
 	f.Lookup(clusterFlag).Usage = "run inside the daemons of a cluster: `ADDR` of any node's " +
 		"control plane, or of several with commas; up or up:NAME: the nodes of drtmd up"
 	f.IntVar(&p.join, joinFlag, 0, "be one process of a run; `FD` leads to its supervisor")
 	_ = f.MarkHidden(joinFlag) // it exists
-}
-
-// protocolOptions are those of all protocols.
-func protocolOptions() []option.Shared {
-	all, err := node.ProtocolOptions()
-	invariant.Assert(err == nil, "two protocols describe an option differently")
-	return all
+	return errors.Join(registerOptions(f, has.OfProtocols), registerOptions(f, workloadOptions(has)))
 }
 
 // benchList names what there is.
 func (a *app) benchList() error {
 	fmt.Fprintln(a.stdout, "workloads")
-	for _, w := range benchWorkloads() {
-		fmt.Fprintf(a.stdout, "  %-12s %s\n", w.name, w.doc)
+	for _, w := range benchWorkloads(a.has) {
+		fmt.Fprintf(a.stdout, "  %-12s %s\n", w.Name, w.Doc)
 	}
 	fmt.Fprintln(a.stdout, "\nprotocols")
-	for _, p := range node.Protocols() {
+	for _, p := range a.has.Protocols {
 		fmt.Fprintf(a.stdout, "  %-12s %s\n", p.Name, p.Doc)
 	}
-	for _, p := range node.Protocols() {
+	for _, p := range a.has.Protocols {
 		if len(p.Mutations) == 0 {
 			continue
 		}

@@ -4,16 +4,13 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"drtmd/cmd/drtmd/internal/control"
 	"drtmd/cmd/drtmd/internal/transport"
-	"drtmd/cmd/drtmd/internal/workloads"
 	"drtmd/proto/node"
 	"drtmd/proto/option"
 	"drtmd/proto/workload"
@@ -40,18 +37,20 @@ type benchRun struct {
 	flags    *benchFlags
 	workload workload.Workload
 	settings string // of the workload, in words
-	protocol node.Protocol
-	provider verbs.Provider // nil in the simulator
-	cost     *sim.CostModel // nil elsewhere
-	threads  int
-	client   *control.Client // of a cluster of daemons; nil elsewhere
-	scratch  string          // folder for what is recorded, while the run lasts; "" if nothing is
+	// loadOptions are those of the workload's options that were given.
+	loadOptions option.Settings
+	protocol    node.Protocol
+	provider    verbs.Provider // nil in the simulator
+	cost        *sim.CostModel // nil elsewhere
+	threads     int
+	client      *control.Client // of a cluster of daemons; nil elsewhere
+	scratch     string          // folder for what is recorded, while the run lasts; "" if nothing is
 }
 
 // checked turns the flags into a run, or says what is wrong with them.
-func (p *benchFlags) checked(c *cobra.Command) (*benchRun, error) {
+func (p *benchFlags) checked(c *cobra.Command, a *app) (*benchRun, error) {
 	given := c.Flags().Changed
-	r := &benchRun{flags: p}
+	r := &benchRun{app: a, flags: p}
 	for _, n := range []struct {
 		name string
 		v    int
@@ -66,34 +65,22 @@ func (p *benchFlags) checked(c *cobra.Command) (*benchRun, error) {
 			return nil, err
 		}
 	}
-	kind, err := findWorkload(p.workload)
+	spec, err := findWorkload(r.has, p.workload)
 	if err != nil {
 		return nil, err
 	}
-	for _, w := range benchWorkloads() {
-		for _, f := range w.flags {
-			if given(f) && !slices.Contains(kind.flags, f) {
-				return nil, usagef("it is one of workload "+w.name, "workload %s has no --%s",
-					p.workload, f)
-			}
-		}
-	}
-	if p.distributed > 0 && p.nodes == 1 && given("distributed") {
-		return nil, usagef("give it --nodes 2 or more", "--distributed %g needs two nodes",
-			p.distributed)
-	}
-	if r.protocol, err = node.FindProtocol(p.protocol); err != nil {
+	if r.protocol, err = r.has.Protocol(p.protocol); err != nil {
 		return nil, usagef("", "%v", err)
 	}
 	if err := r.protocol.CheckNodes(p.nodes); err != nil {
 		return nil, usagef("", "%v", err)
 	}
-	if err := r.checkOptions(c.Flags()); err != nil {
+	p.options, err = takenOptions(c.Flags(), r.has.OfProtocols, "protocol", p.protocol, r.protocol.Options)
+	if err != nil {
 		return nil, err
 	}
-	r.workload, r.settings, err = workloads.New(p.workload, p.nodes, p.settings())
-	if err != nil {
-		return nil, usagef("", "%v", err)
+	if err := r.checkWorkload(c.Flags(), spec); err != nil {
+		return nil, err
 	}
 	if r.client == nil {
 		if err := r.checkTransport(given); err != nil {
@@ -209,24 +196,6 @@ func (r *benchRun) checkTimes(given func(string) bool) error {
 		return usagef("", "--warmup %s is negative", p.warmup)
 	case p.yieldEvery < 0:
 		return usagef("", "--yield-every %d is negative", p.yieldEvery)
-	}
-	return nil
-}
-
-// checkOptions takes those of the protocol, and refuses those of others and values out of bounds.
-func (r *benchRun) checkOptions(f *pflag.FlagSet) error {
-	p := r.flags
-	all := protocolOptions()
-	p.options = option.Given(f, all)
-	for i := range all {
-		o := &all[i]
-		if _, given := p.options[o.Name]; given && !slices.Contains(o.Owners, p.protocol) {
-			return usagef("it is one of protocol "+strings.Join(o.Owners, ", "), "protocol %s has no --%s",
-				p.protocol, o.Name)
-		}
-	}
-	if _, err := r.protocol.Options.Values(p.options); err != nil {
-		return usagef("", "--%v", err)
 	}
 	return nil
 }

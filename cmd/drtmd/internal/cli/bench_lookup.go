@@ -26,14 +26,20 @@ func (a *app) lookup(c *cobra.Command, p *benchFlags) error {
 	if wrong != nil {
 		return wrong
 	}
-	if p.slots == 0 { // which would stand for the default
-		return usagef("leave it out for the default", "--slots 0: a table needs slots")
+	spec := lookupSpec()
+	given, err := takenOptions(c.Flags(), workloadOptions(a.has), "workload", spec.Name, spec.Options)
+	if err != nil {
+		return err
+	}
+	v, err := spec.Options.Values(given)
+	if err != nil {
+		return err
 	}
 	if err := writable("json", p.json); err != nil {
 		return err
 	}
 	ctx := c.Context()
-	table, err := lookup.Run(lookup.Options{Slots: p.slots, Seed: p.seed,
+	table, err := lookup.Run(lookup.Options{Slots: v.Int(optSlots), Seed: p.seed,
 		Stop:     func() bool { return ctx.Err() != nil },
 		Progress: a.lookupProgress(),
 	})

@@ -1,72 +1,108 @@
 package cli
 
 import (
+	"errors"
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
 
-	"drtmd/cmd/drtmd/internal/workloads"
+	"drtmd/cmd/drtmd/internal/composition"
+	"drtmd/internal/invariant"
+	"drtmd/proto/option"
+	"drtmd/proto/workload"
 	"drtmd/proto/workload/lookup"
-	"drtmd/proto/workload/micro"
-	"drtmd/proto/workload/smallbank"
 )
-
-// workloadFlags are those that workloads take.
-type workloadFlags struct {
-	accounts, keys, slots  int
-	hotAccounts, hotAccess float64
-	theta, distributed     float64
-}
-
-func (p *workloadFlags) register(f *pflag.FlagSet) {
-	d := smallbank.Default(1)
-	f.IntVar(&p.accounts, "accounts", d.Accounts, "smallbank: `N` customers per node")
-	f.IntVar(&p.keys, "keys", micro.Default(1).Keys, "micro: `N` keys of each table per node; few "+
-		"keys conflict often")
-	f.IntVar(&p.slots, "slots", lookup.DefaultSlots, "lookup: `N` main slots of each structure")
-	f.Float64Var(&p.hotAccounts, "hot-accounts", d.HotAccounts, "smallbank: `SHARE` of the "+
-		"customers that are hot")
-	f.Float64Var(&p.hotAccess, "hot-access", d.HotAccess, "smallbank: `SHARE` of the accesses "+
-		"that go to hot customers")
-	f.Float64Var(&p.theta, "theta", 0, "smallbank: Zipf `THETA` instead of hot customers")
-	f.Float64Var(&p.distributed, "distributed", d.Distributed, "`P`: probability that a "+
-		"transaction on two customers (smallbank) or several records (micro) reaches another node; "+
-		"one node: 0")
-}
-
-// settings of the workload.
-func (p *workloadFlags) settings() workloads.Settings {
-	return workloads.Settings{Accounts: p.accounts, HotAccounts: p.hotAccounts,
-		HotAccess: p.hotAccess, Theta: p.theta, Keys: p.keys, Distributed: p.distributed}
-}
 
 // lookupName stands for the table that package lookup computes: no transactions run.
 const lookupName = "lookup"
 
-// benchWorkload is a workload by name.
-type benchWorkload struct {
-	name, doc string
-	flags     []string // those of workloadFlags that it takes
+// optSlots is the one option of lookup.
+const optSlots = "slots"
+
+// lookupSpec describes it like a workload, but for New.
+func lookupSpec() workload.Spec {
+	return workload.Spec{Name: lookupName,
+		Doc: "READs per look-up in DrTM's hash table, beside Table VI; no transactions",
+		Options: option.List{option.Int(optSlots, lookup.DefaultSlots, lookup.MinSlots, lookup.MaxSlots,
+			"`N` main slots of each structure")}}
 }
 
-func benchWorkloads() []benchWorkload {
-	var all []benchWorkload
-	for _, k := range workloads.Kinds() {
-		all = append(all, benchWorkload{k.Name, k.Doc, k.Takes})
+// benchWorkloads are those that run transactions, and lookup.
+func benchWorkloads(has *composition.Composition) []workload.Spec {
+	return append(slices.Clip(has.Workloads), lookupSpec())
+}
+
+// workloadOptions are those of all workloads.
+func workloadOptions(has *composition.Composition) []option.Shared {
+	var owners []option.Owner
+	for _, w := range benchWorkloads(has) {
+		owners = append(owners, option.Owner{Name: w.Name, Options: w.Options})
 	}
-	return append(all, benchWorkload{lookupName,
-		"READs per look-up in DrTM's hash table, beside Table VI; no transactions",
-		[]string{"slots"}})
+	all, err := option.Union(owners)
+	invariant.Assertf(err == nil, "%v", err) // lookup's are of its own
+	return all
+}
+
+// registerOptions makes flags of options, unless the command has another flag of that name.
+func registerOptions(f *pflag.FlagSet, all []option.Shared) error {
+	for i := range all {
+		if f.Lookup(all[i].Name) != nil {
+			return fmt.Errorf("option %s of %s has the name of a flag of drtmd bench: give it another name",
+				all[i].Name, strings.Join(all[i].Owners, ", "))
+		}
+	}
+	option.Register(f, all)
+	return nil
 }
 
 // findWorkload finds a workload by name.
-func findWorkload(name string) (benchWorkload, error) {
-	var known []string
-	for _, w := range benchWorkloads() {
-		if w.name == name {
-			return w, nil
-		}
-		known = append(known, w.name)
+func findWorkload(has *composition.Composition, name string) (*workload.Spec, error) {
+	w, err := workload.Find(benchWorkloads(has), name)
+	if unknown := (*workload.UnknownError)(nil); errors.As(err, &unknown) {
+		return nil, usagef("known: "+strings.Join(unknown.Known, ", ")+"; drtmd bench --list describes them",
+			"unknown workload %q", name)
 	}
-	return benchWorkload{}, usagef("known: "+strings.Join(known, ", "), "unknown workload %q", name)
+	return w, err
+}
+
+// takenOptions are the flags that were given of all options of a kind, "workload" or "protocol". One
+// that the owner lacks is refused with whose it is, and so is a value out of bounds.
+func takenOptions(f *pflag.FlagSet, all []option.Shared, kind, owner string, list option.List) (
+	option.Settings, error) {
+	given := option.Given(f, all)
+	for i := range all {
+		o := &all[i]
+		if _, ok := given[o.Name]; ok && !slices.Contains(o.Owners, owner) {
+			return nil, usagef("it is one of "+kind+" "+strings.Join(o.Owners, ", "), "%s %s has no --%s",
+				kind, owner, o.Name)
+		}
+	}
+	if _, err := list.Values(given); err != nil {
+		return nil, usagef("", "--%v", err)
+	}
+	return given, nil
+}
+
+// checkWorkload makes the workload of the flags.
+func (r *benchRun) checkWorkload(f *pflag.FlagSet, spec *workload.Spec) (err error) {
+	p := r.flags
+	r.loadOptions, err = takenOptions(f, workloadOptions(r.has), "workload", spec.Name, spec.Options)
+	if err != nil {
+		return err
+	}
+	v, err := spec.Options.Values(r.loadOptions)
+	for _, name := range spec.Remote {
+		if text := option.Text(v.Any(name)); v.Given(name) && p.nodes == 1 && text != "0" && text != "false" {
+			return usagef("give it --nodes 2 or more", "--%s %s needs two nodes", name, text)
+		}
+	}
+	if err == nil {
+		r.workload, r.settings, err = spec.Make(p.nodes, r.loadOptions)
+	}
+	if err != nil {
+		return usagef("drtmd bench --workload "+spec.Name+" --help describes its options", "%v", err)
+	}
+	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"drtmd/cmd/drtmd/internal/composition"
 	"drtmd/proto/history"
 )
 
@@ -49,7 +50,7 @@ func look(r *history.Recorder, start, end int64, v history.Version, o history.Ou
 
 func runCheck(ctx context.Context, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	code = run(ctx, append([]string{"check"}, args...), &out, &errs)
+	code = run(ctx, composition.BuiltIn(), append([]string{"check"}, args...), &out, &errs)
 	return code, out.String(), errs.String()
 }
 

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"drtmd/cmd/drtmd/internal/composition"
 	"drtmd/proto/check"
 	"drtmd/proto/history"
 )
@@ -45,7 +46,7 @@ func TestACheckThatNeedsMoreMemoryThanThereIsIsRefused(t *testing.T) {
 func TestARunThatIsTooLargeToBeCheckedKeepsItsHistory(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	var stdout, stderr bytes.Buffer
-	code := run(t.Context(), []string{"bench", "--duration", "300ms", "--warmup", "10ms", "--check",
+	code := run(t.Context(), composition.BuiltIn(), []string{"bench", "--duration", "300ms", "--warmup", "10ms", "--check",
 		"--check-memory", "1", "--accounts", "20000"}, &stdout, &stderr)
 	out, errs := stdout.String(), stderr.String()
 	if code != exitFailed {

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"drtmd/cmd/drtmd/internal/composition"
 	"drtmd/verbs"
 	"drtmd/verbs/ibv"
 )
@@ -21,15 +22,15 @@ const asCommand = "DRTMD_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
-		os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr))
+		os.Exit(Main(composition.BuiltIn(), os.Args[1:], os.Stdout, os.Stderr))
 	}
 	testscript.Main(leakChecked{m}, map[string]func(){
-		"drtmd": func() { os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr)) },
+		"drtmd": func() { os.Exit(Main(composition.BuiltIn(), os.Args[1:], os.Stdout, os.Stderr)) },
 		"drtmd-without-memfd": func() {
 			if err := forbid(unix.SYS_MEMFD_CREATE); err != nil {
 				panic(err)
 			}
-			os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr))
+			os.Exit(Main(composition.BuiltIn(), os.Args[1:], os.Stdout, os.Stderr))
 		},
 	})
 }

@@ -55,13 +55,13 @@ func (a *app) configCommand() *cobra.Command {
 	f.StringVar(&file, configFlag, "", "read `FILE` (YAML)")
 	f.BoolVar(&example, "example", false, "print a commented file with every key and its default")
 	f.BoolVar(&asJSON, "json", false, "print JSON (schema "+ConfigSchema+")")
-	config.RegisterFlags(f)
+	config.RegisterFlags(a.has, f)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if example {
-			_, err := fmt.Fprint(a.stdout, config.Example())
+			_, err := fmt.Fprint(a.stdout, config.Example(a.has))
 			return err
 		}
-		cfg, src, err := loadConfig(c, file)
+		cfg, src, err := a.loadConfig(c, file)
 		if err != nil {
 			return err
 		}
@@ -72,7 +72,10 @@ func (a *app) configCommand() *cobra.Command {
 
 func (a *app) printConfig(cfg *config.Config, src config.Sources, asJSON bool) error {
 	var rows []configRow
-	for _, k := range config.Keys() {
+	for _, k := range config.Keys(a.has) {
+		if !k.Fits(cfg) {
+			continue
+		}
 		value, unit := k.Typed(cfg)
 		rows = append(rows, configRow{Key: k.Path, Value: value, Unit: unit, Text: k.Get(cfg),
 			Source: src[k.Path], Env: k.Env(), Flag: "--" + k.Flag(), Doc: k.Doc})

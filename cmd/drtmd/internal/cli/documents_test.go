@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"drtmd/cmd/drtmd/internal/composition"
 )
 
 // moduleRoot is the module's folder, seen from this one.
@@ -151,7 +153,7 @@ func documentedCommands(t *testing.T) (found []documentedCommand) {
 // Each command line in README and docs names a command, flags and values that exist.
 func TestDocumentedCommandsParse(t *testing.T) {
 	for _, c := range documentedCommands(t) {
-		a := &app{stdout: io.Discard, stderr: io.Discard}
+		a := &app{has: composition.BuiltIn(), stdout: io.Discard, stderr: io.Discard}
 		found, rest, err := a.root().Find(c.words[1:])
 		if err == nil {
 			err = found.ParseFlags(rest)
@@ -174,7 +176,7 @@ func TestCommandsNamedInSentencesExist(t *testing.T) {
 			if i := slices.Index(words, "--"); i > 0 {
 				words = words[:i] // behind it is another command
 			}
-			a := &app{stdout: io.Discard, stderr: io.Discard}
+			a := &app{has: composition.BuiltIn(), stdout: io.Discard, stderr: io.Discard}
 			c, _, err := a.root().Find(words[1:])
 			if err != nil {
 				t.Errorf("%s: %s: %v", place, m[1], err)

@@ -12,30 +12,43 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"drtmd/cmd/drtmd/internal/composition"
+	"drtmd/cmd/drtmd/internal/config"
 	"drtmd/cmd/drtmd/internal/report"
 )
 
 // app is what the commands share.
 type app struct {
+	has            *composition.Composition
 	stdout, stderr io.Writer
 	args           []string // the command line, to be recorded with results
 	log            *zap.Logger
 	logFormat      string
 	logLevel       string
+	wrong          error // with the composition, so that no command can run
 }
 
 // Main runs a command line and returns the exit code. The first interrupt or termination signal
 // ends the command cleanly, a second one at once. One that comes when the command has ended changes
 // nothing any more: the process is about to exit, with its own code.
-func Main(args []string, stdout, stderr io.Writer) int {
+func Main(has *composition.Composition, args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // from then on a signal has its default effect
-	return run(ctx, args, stdout, stderr)
+	return run(ctx, has, args, stdout, stderr)
 }
 
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	a := &app{stdout: stdout, stderr: stderr, args: args, log: zap.NewNop()}
+func run(ctx context.Context, has *composition.Composition, args []string, stdout,
+	stderr io.Writer) int {
+	a := &app{has: has, stdout: stdout, stderr: stderr, args: args, log: zap.NewNop()}
+	if err := config.Check(has); err != nil {
+		a.report(err, exitFailed)
+		return exitFailed
+	}
 	root := a.root()
+	if a.wrong != nil {
+		a.report(a.wrong, exitFailed)
+		return exitFailed
+	}
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)

@@ -51,17 +51,17 @@ func (a *app) serveCommand() *cobra.Command {
 		Args:    noArgs,
 	}
 	c.Flags().StringVar(&file, configFlag, "", "read `FILE` (YAML)")
-	config.RegisterFlags(c.Flags())
+	config.RegisterFlags(a.has, c.Flags())
 	c.RunE = func(c *cobra.Command, _ []string) error { return a.serve(c, file) }
 	return c
 }
 
 // loadConfig reads the configuration with the flags of a command.
-func loadConfig(c *cobra.Command, file string) (*config.Config, config.Sources, error) {
+func (a *app) loadConfig(c *cobra.Command, file string) (*config.Config, config.Sources, error) {
 	if file == "" {
 		file = os.Getenv("DRTMD_CONFIG")
 	}
-	cfg, src, err := config.Load(file, c.Flags(), os.Environ(), service.Problems)
+	cfg, src, err := config.Load(a.has, file, c.Flags(), os.Environ(), service.Problems)
 	if wrong := (config.Errors)(nil); errors.As(err, &wrong) {
 		return nil, nil, &usageError{text: "wrong configuration:\n" + wrong.Error()}
 	}
@@ -72,7 +72,7 @@ func loadConfig(c *cobra.Command, file string) (*config.Config, config.Sources, 
 }
 
 func (a *app) serve(c *cobra.Command, file string) error {
-	cfg, _, err := loadConfig(c, file)
+	cfg, _, err := a.loadConfig(c, file)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (a *app) serve(c *cobra.Command, file string) error {
 	d, err := daemon.New(cfg, daemon.Options{Log: log, Level: level, Notifier: notifier,
 		Build: report.ThisBuild().String(), Stdout: a.stdout, EtcdCommand: etcdCommandLine(),
 		Reload: func() (*config.Config, error) {
-			cfg, _, err := loadConfig(c, file)
+			cfg, _, err := a.loadConfig(c, file)
 			return cfg, err
 		}})
 	if err != nil {

@@ -111,11 +111,10 @@ func (a *app) simCommand() *cobra.Command {
 		if p.list {
 			return a.listScenarios(p.json)
 		}
-		r, err := p.check(c)
+		r, err := p.check(c, a)
 		if err != nil {
 			return err
 		}
-		r.app = a
 		return r.run(c.Context())
 	}
 	return c
@@ -127,6 +126,6 @@ const saturationName = "saturation"
 const saturationDoc = "no program: READ throughput against payload, and batching in a datagram"
 
 // scenarios are those of the verbs layers and those of the protocols.
-func scenarios() []*scenario.Scenario {
-	return append(scenario.All(), protoscenario.All()...)
+func (a *app) scenarios() []*scenario.Scenario {
+	return append(scenario.All(), protoscenario.All(a.has.Own()...)...)
 }

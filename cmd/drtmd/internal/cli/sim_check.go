@@ -29,9 +29,9 @@ type simRun struct {
 }
 
 // check turns the flags into a run, or says what is wrong with them.
-func (p *simFlags) check(c *cobra.Command) (*simRun, error) {
+func (p *simFlags) check(c *cobra.Command, a *app) (*simRun, error) {
 	given := c.Flags().Changed
-	r := &simRun{flags: p}
+	r := &simRun{app: a, flags: p}
 	if p.scenario == "" {
 		return nil, usagef("drtmd sim --list names them", "--scenario is missing")
 	}
@@ -52,8 +52,8 @@ func (p *simFlags) check(c *cobra.Command) (*simRun, error) {
 		return r, nil
 	}
 	var err error
-	if r.scenario, err = scenario.Find(scenarios(), p.scenario); err != nil {
-		return nil, unknownScenario(p.scenario)
+	if r.scenario, err = scenario.Find(a.scenarios(), p.scenario); err != nil {
+		return nil, a.unknownScenario(p.scenario)
 	}
 	if r.search = given("seeds"); r.search {
 		if r.first, r.last, err = parseSeeds(p.seeds); err != nil {
@@ -93,9 +93,9 @@ func (p *simFlags) checkModes(given func(string) bool) error {
 	return nil
 }
 
-func unknownScenario(name string) error {
+func (a *app) unknownScenario(name string) error {
 	var names []string
-	for _, s := range scenarios() {
+	for _, s := range a.scenarios() {
 		names = append(names, s.Name)
 	}
 	names = append(names, saturationName)
@@ -183,7 +183,7 @@ func parseSeeds(s string) (first, last uint64, err error) {
 }
 
 // wrongOptions turns what the scenario refuses into a usage error.
-func wrongOptions(err error) error {
+func (a *app) wrongOptions(err error) error {
 	var unknown *scenario.UnknownError
 	var outside *scenario.RangeError
 	var faults *scenario.FaultsError
@@ -200,7 +200,7 @@ func wrongOptions(err error) error {
 		return usagef("see docs/SIM.md", "--faults: %v", err)
 	case errors.As(err, &noSteps):
 		var names []string
-		for _, s := range scenarios() {
+		for _, s := range a.scenarios() {
 			if len(s.Steps) > 0 {
 				names = append(names, s.Name)
 			}

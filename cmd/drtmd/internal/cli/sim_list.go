@@ -40,7 +40,7 @@ type simListFault struct {
 
 func (a *app) listScenariosJSON() error {
 	d := simListDocument{Schema: SimSchema}
-	for _, s := range scenarios() {
+	for _, s := range a.scenarios() {
 		d.Scenarios = append(d.Scenarios, listItem(s))
 	}
 	d.Scenarios = append(d.Scenarios, simListItem{Name: saturationName, Doc: saturationDoc})
@@ -69,7 +69,7 @@ func (a *app) listScenarios(asJSON bool) error {
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "SCENARIO\tNODES\tWHAT")
 	listed := map[string]string{} // steps to the scenario that lists them
-	for _, s := range scenarios() {
+	for _, s := range a.scenarios() {
 		fmt.Fprintf(w, "%s\t%d (%d..%d)\t%s\n", s.Name, s.Nodes, s.MinNodes, s.MaxNodes, s.Doc)
 		for _, d := range s.Dimensions {
 			fmt.Fprintf(w, "\t\t  --set %s=%s: %s\n", d.Name, strings.Join(d.Values, "|"), d.Doc)

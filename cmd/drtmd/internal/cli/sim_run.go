@@ -82,7 +82,7 @@ func (r *simRun) runOne(ctx context.Context) error {
 	took := stopwatch()
 	result, err := scenario.Run(ctx, r.scenario, r.options)
 	if err != nil {
-		return wrongOptions(err)
+		return r.app.wrongOptions(err)
 	}
 	d := newSimDocument(r, result, took())
 	d.addRun(result)
@@ -100,7 +100,7 @@ func (r *simRun) runSearch(ctx context.Context) error {
 		Progress: func(done, total uint64, _ *scenario.Result) { show(done, total) }})
 	finish()
 	if err != nil && ctx.Err() == nil {
-		return wrongOptions(err)
+		return r.app.wrongOptions(err)
 	}
 	d := newSimDocument(r, found.Failure, took())
 	d.FirstSeed, d.LastSeed, d.Runs = &r.first, &r.last, found.Runs
@@ -124,7 +124,7 @@ func (r *simRun) runEveryStep(ctx context.Context) error {
 		Progress: func(done, total int) { show(uint64(done), uint64(total)) }})
 	finish()
 	if err != nil && (ctx.Err() == nil || x.Base == nil) {
-		return wrongOptions(err)
+		return r.app.wrongOptions(err)
 	}
 	d := newSimDocument(r, x.Base, took())
 	d.Seed, d.Schedule = &x.Base.Options.Seed, faultLines(x.Base)

@@ -11,13 +11,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"drtmd/cmd/drtmd/internal/composition"
 )
 
 // runSim runs a command line in this process.
 func runSim(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code = run(context.Background(), append([]string{"sim"}, args...), &out, &errs)
+	code = run(context.Background(), composition.BuiltIn(), append([]string{"sim"}, args...), &out, &errs)
 	return code, out.String(), errs.String()
 }
 
@@ -122,7 +124,7 @@ func TestInterruptedRunsReportAndExit130(t *testing.T) {
 			time.AfterFunc(c.after, cancel)
 			var out, errs bytes.Buffer
 			args := append([]string{"sim"}, strings.Fields(c.args)...)
-			if code := run(ctx, args, &out, &errs); code != exitInterrupted {
+			if code := run(ctx, composition.BuiltIn(), args, &out, &errs); code != exitInterrupted {
 				t.Errorf("exit code %d", code)
 			}
 			if c.report != strings.Contains(out.String(), "held so far; interrupted") ||

@@ -11,24 +11,24 @@ import (
 	"time"
 	"unicode"
 
+	"drtmd/cmd/drtmd/internal/composition"
 	"drtmd/cmd/drtmd/internal/control"
 	"drtmd/cmd/drtmd/internal/transport"
-	"drtmd/cmd/drtmd/internal/workloads"
 	"drtmd/proto/member/etcdmember"
-	"drtmd/proto/node"
 	"drtmd/proto/option"
 )
 
-// Default is the configuration that nothing else is said of.
-func Default() Config {
+// Default is the default configuration of a drtmd that has these protocols and workloads.
+func Default(has *composition.Composition) Config {
 	return Config{
+		Has:  has,
 		Node: Node{ID: -1},
 		Control: Control{Listen: "127.0.0.1:7440", MaxConnections: 64, MaxMessage: 16 << 20,
 			RatePerPeer: 200},
 		Admin:     Admin{Listen: "127.0.0.1:7441"},
 		Cluster:   Cluster{Name: "drtmd", EtcdListen: "127.0.0.1:0", Lease: 5 * time.Second},
 		Transport: Transport{Provider: transport.Default, GIDIndex: -1},
-		Data: Data{Workload: workloads.DefaultName(), Protocol: node.DefaultProtocol().Name, Accounts: workloads.Default().Accounts,
+		Data: Data{Workload: has.DefaultWorkload().Name, Protocol: has.DefaultProtocol().Name,
 			Workers: 1, Fibers: 16, Cache: 16 << 20},
 		Log: Log{Level: "info", Format: "auto"},
 	}
@@ -125,7 +125,7 @@ func (c *Config) problems() []Problem {
 		}
 	}
 	address("cluster.etcd_listen", c.Cluster.EtcdListen, false)
-	if len(c.Cluster.Etcd) > 0 && c.Cluster.EtcdListen != Default().Cluster.EtcdListen {
+	if len(c.Cluster.Etcd) > 0 && c.Cluster.EtcdListen != Default(c.Has).Cluster.EtcdListen {
 		bad("cluster.etcd_listen", "with cluster.etcd none is embedded: leave one of them out")
 		with("cluster.etcd")
 	}
@@ -142,22 +142,20 @@ func (c *Config) checkData(bad func(path, format string, args ...any), with func
 		bad("transport.provider", "%v", err)
 	}
 	within("transport.gid_index", c.Transport.GIDIndex, -1, 65535)
-	settings := workloads.Default()
-	_, _, err := workloads.New(c.Data.Workload, 2, settings)
-	if err != nil {
+	if w, err := c.Has.Workload(c.Data.Workload); err != nil {
 		bad("data.workload", "%v", err)
+	} else if c.checkOptions("workload", w.Name, w.Options, bad, with) {
+		if _, _, err := w.Make(2, c.Data.WorkloadOptions); err != nil {
+			bad("data.workload", "%v", err)
+		}
 	}
-	settings.Accounts = c.Data.Accounts
-	if _, _, wrong := workloads.New(c.Data.Workload, 2, settings); err == nil && wrong != nil {
-		bad("data.accounts", "%v", wrong)
-	}
-	switch p, err := node.FindProtocol(c.Data.Protocol); {
+	switch p, err := c.Has.Protocol(c.Data.Protocol); {
 	case err != nil:
 		bad("data.protocol", "%v", err)
 	case p.OneThread:
 		bad("data.protocol", "protocol %s runs in one process only", p.Name)
 	default:
-		c.checkOptions(p, bad, with)
+		c.checkOptions("protocol", p.Name, p.Options, bad, with)
 	}
 	within("data.workers", c.Data.Workers, 1, 64)
 	if n := c.Data.Threads; n < 0 || n > c.Data.Workers {
@@ -180,29 +178,33 @@ func (c *Config) checkData(bad func(path, format string, args ...any), with func
 	}
 }
 
-// checkOptions looks at those that were given.
-func (c *Config) checkOptions(p node.Protocol, bad func(path, format string, args ...any),
-	with func(paths ...string)) {
-	for _, k := range Keys() {
-		if k.option == nil {
+// checkOptions looks at those of a protocol or workload that were given, and reports whether all can be.
+func (c *Config) checkOptions(kind, owner string, list option.List,
+	bad func(path, format string, args ...any), with func(paths ...string)) bool {
+	good := true
+	for _, k := range Keys(c.Has) {
+		if k.option == nil || k.kind != kind {
 			continue
 		}
-		text, given := c.Data.Options[k.option.Name]
+		text, given := k.given(c)[k.option.Name]
 		if !given {
 			continue
 		}
-		o, ok := p.Options.Find(k.option.Name)
+		o, ok := list.Find(k.option.Name)
 		if !ok {
-			bad(k.Path, "protocol %s has no such option; it is one of %s", p.Name,
+			bad(k.Path, "%s %s has no such option; it is one of %s", kind, owner,
 				strings.Join(k.option.Owners, ", "))
-			with("data.protocol")
+			with("data." + kind)
+			good = false
 			continue
 		}
 		var wrong *option.Error
 		if _, err := o.Parse(text); errors.As(err, &wrong) {
 			bad(k.Path, "%s", wrong.Why)
+			good = false
 		}
 	}
+	return good
 }
 
 // certificateProblems are those of the files, each under its own key.

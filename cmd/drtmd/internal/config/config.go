@@ -5,12 +5,13 @@
 // drtmd config --example where the default says little. A key's name in the environment is its path
 // in capitals with underscores, DRTMD_CONTROL_LISTEN; its flag is the path with dashes,
 // --control-listen, and short is another one for what is typed often. Sizes (Bytes) and times have
-// units. The options that protocols describe (package option) are keys of the section data.
+// units. The options that protocols and workloads describe (package option) are keys of the section data.
 package config
 
 import (
 	"time"
 
+	"drtmd/cmd/drtmd/internal/composition"
 	"drtmd/proto/option"
 )
 
@@ -23,6 +24,8 @@ type Config struct {
 	Transport Transport `yaml:"transport"`
 	Data      Data      `yaml:"data"`
 	Log       Log       `yaml:"log"`
+	// Has is what the node is put together from; no key.
+	Has *composition.Composition
 }
 
 // Node is the machine.
@@ -74,15 +77,15 @@ type Transport struct {
 // Data is what the cluster holds while no benchmark asks for something else. All members have the
 // same; the leading member's counts.
 type Data struct {
-	Workload string `yaml:"workload" doc:"tables to load: smallbank or micro, see drtmd bench --list"`
+	Workload string `yaml:"workload" doc:"tables to load, see drtmd bench --list"`
 	Protocol string `yaml:"protocol" doc:"see drtmd bench --list"`
-	Accounts int    `yaml:"accounts" doc:"smallbank: customers per node"`
 	Workers  int    `yaml:"workers" doc:"workers per node"`
 	Threads  int    `yaml:"threads" doc:"OS threads that the workers run on; 0: one each, at most one per CPU"`
 	Fibers   int    `yaml:"fibers" doc:"transactions at the same time per worker"`
 	Cache    Bytes  `yaml:"cache" doc:"location cache"`
-	// Options of the protocol that were given, by name. Each is a key of this section.
-	Options option.Settings
+	// Options of the workload and of the protocol that were given, by name. Each is a key of this section.
+	WorkloadOptions option.Settings `options:"workload"`
+	Options         option.Settings `options:"protocol"`
 }
 
 // Log is the log on standard error.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"drtmd/cmd/drtmd/internal/composition"
 	"drtmd/cmd/drtmd/internal/config"
 	"drtmd/cmd/drtmd/internal/control"
 	"drtmd/proto/option"
@@ -44,12 +45,12 @@ func certificates(t *testing.T) (ca, cert, key string) {
 func TestDocumentIsUpToDate(t *testing.T) {
 	name := filepath.Join("..", "..", "..", "..", "docs", "configuration.md")
 	if *update {
-		if err := os.WriteFile(name, []byte(config.Markdown()), 0o644); err != nil {
+		if err := os.WriteFile(name, []byte(config.Markdown(composition.BuiltIn())), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	b, err := os.ReadFile(name)
-	if err != nil || string(b) != config.Markdown() {
+	if err != nil || string(b) != config.Markdown(composition.BuiltIn()) {
 		t.Errorf("%s is not what the tags say (%v): go test ./cmd/drtmd/internal/config -update", name, err)
 	}
 }
@@ -58,15 +59,28 @@ func TestExampleLoadsAsItIsAndWithEveryKeyPutIn(t *testing.T) {
 	ca, cert, key := certificates(t)
 	files := strings.NewReplacer("/etc/drtmd/ca.pem", ca, "/etc/drtmd/node.pem", cert,
 		"/etc/drtmd/node.key", key)
-	whole := regexp.MustCompile(`(?m)^  #([a-z])`).ReplaceAllString(config.Example(), "  $1")
-	for name, text := range map[string]string{"as it is": config.Example(), "every key": files.Replace(whole)} {
+	others := map[string]bool{} // options of another workload or protocol than the default
+	defaults := config.Default(composition.BuiltIn())
+	for _, k := range config.Keys(composition.BuiltIn()) {
+		_, field, _ := strings.Cut(k.Path, ".")
+		others["  #"+field] = strings.HasPrefix(k.Path, "data.") && !k.Fits(&defaults)
+	}
+	whole := regexp.MustCompile(`(?m)^  #[a-z_]+`).ReplaceAllStringFunc(config.Example(composition.BuiltIn()),
+		func(key string) string {
+			if others[key] {
+				return key
+			}
+			return strings.Replace(key, "#", "", 1)
+		})
+	for name, text := range map[string]string{"as it is": config.Example(composition.BuiltIn()), "every key": files.Replace(whole)} {
 		t.Run(name, func(t *testing.T) {
-			_, src, err := config.Load(write(t, text), nil, nil)
+			_, src, err := config.Load(composition.BuiltIn(), write(t, text), nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for path, from := range src {
-				if (from != "default") != (name == "every key") {
+				_, field, _ := strings.Cut(path, ".")
+				if (from != "default") != (name == "every key" && !others["  #"+field]) {
 					t.Errorf("%s comes from %s", path, from)
 				}
 			}
@@ -77,11 +91,11 @@ func TestExampleLoadsAsItIsAndWithEveryKeyPutIn(t *testing.T) {
 func TestLaterSourcesOverrideEarlierOnes(t *testing.T) {
 	file := write(t, "cluster:\n  lease: 7s\ndata:\n  cache: 32MiB\n  workers: 2\n")
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
-	config.RegisterFlags(f)
+	config.RegisterFlags(composition.BuiltIn(), f)
 	if err := f.Parse([]string{"--data-workers=4"}); err != nil {
 		t.Fatal(err)
 	}
-	c, src, err := config.Load(file, f, []string{"DRTMD_DATA_CACHE=1GiB", "DRTMD_DATA_WORKERS=3",
+	c, src, err := config.Load(composition.BuiltIn(), file, f, []string{"DRTMD_DATA_CACHE=1GiB", "DRTMD_DATA_WORKERS=3",
 		"DRTMD_CLUSTER_JOIN=a:1, b:2", "DRTMD_REQUIRE=ibv", "PATH=/bin"})
 	if err != nil {
 		t.Fatal(err)
@@ -101,11 +115,11 @@ func TestLaterSourcesOverrideEarlierOnes(t *testing.T) {
 func TestShortFlagsAreTheLongOnes(t *testing.T) {
 	load := func(args ...string) (*config.Config, config.Sources, error) {
 		f := pflag.NewFlagSet("", pflag.ContinueOnError)
-		config.RegisterFlags(f)
+		config.RegisterFlags(composition.BuiltIn(), f)
 		if err := f.Parse(args); err != nil {
 			t.Fatal(err)
 		}
-		return config.Load("", f, nil)
+		return config.Load(composition.BuiltIn(), "", f, nil)
 	}
 	ca, cert, key := certificates(t)
 	c, src, err := load("--etcd=http://b:2", "--cpus", "0", "--insecure",
@@ -154,7 +168,11 @@ func TestWrongFilesAreRefusedWithLineAndWhatWasExpected(t *testing.T) {
 			[]string{"cluster.etcd_listen", ":4", "drtmd certs makes them"}},
 		{"two etcds", "cluster:\n  etcd: [http://a:1]\n  etcd_listen: 127.0.0.1:2379\n",
 			[]string{"cluster.etcd_listen", ":3", "leave one of them out"}},
-		{"accounts", "data:\n  accounts: -1\n", []string{"data.accounts", ":2", "-1 accounts per node"}},
+		{"accounts", "data:\n  accounts: -1\n", []string{"data.accounts", ":2", "expected 2 to 1073741824, not -1"}},
+		{"another workload's option", "data:\n  keys: 9\n", []string{"data.keys", ":2",
+			"workload smallbank has no such option; it is one of micro"}},
+		{"an unknown workload", "data:\n  workload: bank\n", []string{"data.workload", ":2", `unknown workload "bank"`,
+			"known: smallbank, micro"}},
 		{"an option's bounds", "data:\n  lease: 0s\n", []string{"data.lease", ":2", "expected 1µs or more, not 0s",
 			"counted in microseconds"}},
 		{"an option's type", "data:\n  lease: 5\n", []string{":2: data.lease: expected a time", `not "5"`}},
@@ -162,14 +180,14 @@ func TestWrongFilesAreRefusedWithLineAndWhatWasExpected(t *testing.T) {
 			[]string{"data.lease", ":2", "protocol twopl has no such option; it is one of drtm"}},
 		{"all at once", "x: 1\ndata:\n  workers: 65\n  fibers: many\n  accounts: -1\ncluster:\n  lease: 1s\n",
 			[]string{`unknown section "x"`, ":3): expected 1 to 64", ":4: data.fibers: expected a whole",
-				":5): smallbank: -1 accounts", ":7): expected whole seconds"}},
+				":5): expected 2 to", ":7): expected whole seconds"}},
 		{"keys that are not there", "control:\n  ca: /none/ca\n  cert: /none/cert\n  key: /none/key\n",
 			[]string{"control.ca", ":2", "/none/ca: no such file", "control.cert", ":3", "control.key", ":4",
 				"drtmd certs makes one"}},
 		{"several", "x: 1\ndata:\n  y: 1\n", []string{`:1: unknown section "x"`, ":3: unknown key data.y"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, _, err := config.Load(write(t, c.text), nil, nil)
+			_, _, err := config.Load(composition.BuiltIn(), write(t, c.text), nil, nil)
 			if wrong := (config.Errors)(nil); !errors.As(err, &wrong) {
 				t.Fatalf("got %v", err)
 			}
@@ -182,15 +200,33 @@ func TestWrongFilesAreRefusedWithLineAndWhatWasExpected(t *testing.T) {
 	}
 }
 
+// TestOptionsOfTheWorkloadAreKeys: with the defaults of the one that is chosen.
+func TestOptionsOfTheWorkloadAreKeys(t *testing.T) {
+	c, _, err := config.Load(composition.BuiltIn(), write(t, "data:\n  workload: micro\n  keys: 128\n"), nil,
+		[]string{"DRTMD_DATA_DISTRIBUTED=0.5"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (option.Settings{"keys": "128", "distributed": "0.5"}); !maps.Equal(c.Data.WorkloadOptions, want) {
+		t.Errorf("options %v, want %v", c.Data.WorkloadOptions, want)
+	}
+	c.Data.WorkloadOptions = nil
+	for _, k := range config.Keys(composition.BuiltIn()) {
+		if k.Path == "data.keys" && k.Get(c) != "64" || k.Path == "data.distributed" && k.Get(c) != "0.1" {
+			t.Errorf("%s of micro is %s", k.Path, k.Get(c))
+		}
+	}
+}
+
 // TestOptionsOfProtocolsAreKeys: in files, variables and flags.
 func TestOptionsOfProtocolsAreKeys(t *testing.T) {
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
-	config.RegisterFlags(f)
+	config.RegisterFlags(composition.BuiltIn(), f)
 	if err := f.Parse([]string{"--data-lock-wait=3ms"}); err != nil {
 		t.Fatal(err)
 	}
-	before := config.Default()
-	c, src, err := config.Load(write(t, "data:\n  lease: 1500us\n"), f, []string{"DRTMD_DATA_FALLBACK_AFTER=7"})
+	before := config.Default(composition.BuiltIn())
+	c, src, err := config.Load(composition.BuiltIn(), write(t, "data:\n  lease: 1500us\n"), f, []string{"DRTMD_DATA_FALLBACK_AFTER=7"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,11 +245,11 @@ func TestOptionsOfProtocolsAreKeys(t *testing.T) {
 // TestAValueThatCannotBeReadIsNoOthersFault: nothing is said of a key that only looks wrong because
 // another one has its default.
 func TestAValueThatCannotBeReadIsNoOthersFault(t *testing.T) {
-	_, _, err := config.Load(write(t, "data:\n  workers: many\n  threads: 4\n"), nil, nil)
+	_, _, err := config.Load(composition.BuiltIn(), write(t, "data:\n  workers: many\n  threads: 4\n"), nil, nil)
 	if err == nil || strings.Contains(err.Error(), "threads") || !strings.Contains(err.Error(), "workers") {
 		t.Errorf("got %v", err)
 	}
-	_, _, err = config.Load(write(t, "data:\n  workers: 2\n  threads: 4\n"), nil, nil)
+	_, _, err = config.Load(composition.BuiltIn(), write(t, "data:\n  workers: 2\n  threads: 4\n"), nil, nil)
 	if err == nil || !strings.Contains(err.Error(), "expected 0 to 2 (data.workers), not 4") {
 		t.Errorf("got %v", err)
 	}
@@ -223,7 +259,7 @@ func TestAValueThatCannotBeReadIsNoOthersFault(t *testing.T) {
 func TestWhatIsNoFileIsNotRead(t *testing.T) {
 	for name, want := range map[string]string{"/dev/zero": "is no file", t.TempDir(): "is no file",
 		write(t, strings.Repeat("#", 1<<20+1)): "more than 1048576"} {
-		if _, _, err := config.Load(name, nil, nil); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := config.Load(composition.BuiltIn(), name, nil, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
 	}
@@ -235,7 +271,7 @@ func TestUnknownVariableIsRefused(t *testing.T) {
 		"DRTMD_TRANSPORT_DEVCE=mlx5_0": "did you mean DRTMD_TRANSPORT_DEVICE?",
 		"DRTMD_REQUIRES=ibv":           "unknown variable",
 	} {
-		_, _, err := config.Load("", nil, []string{variable})
+		_, _, err := config.Load(composition.BuiltIn(), "", nil, []string{variable})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", variable, err)
 		}
@@ -243,7 +279,7 @@ func TestUnknownVariableIsRefused(t *testing.T) {
 }
 
 func TestVariablesOfClientsAndTestsAreNoKeys(t *testing.T) {
-	_, src, err := config.Load("", nil, []string{"DRTMD_TRANSPORT=ibv", "DRTMD_REQUIRE=ibv",
+	_, src, err := config.Load(composition.BuiltIn(), "", nil, []string{"DRTMD_TRANSPORT=ibv", "DRTMD_REQUIRE=ibv",
 		"DRTMD_ADDRESS=127.0.0.1:7440", "DRTMD_CONFIG=/etc/drtmd.yaml", "DRTMD_TEST_AS_COMMAND=1",
 		"DRTMD_SOAK_TIME=10m", "DRTMD_SOAK_SEED=1"})
 	if err != nil {
@@ -258,7 +294,7 @@ func TestVariablesOfClientsAndTestsAreNoKeys(t *testing.T) {
 
 func TestEmptyFileIsTheDefault(t *testing.T) {
 	for _, text := range []string{"", "# nothing\n", "---\n", "data:\n"} {
-		if _, _, err := config.Load(write(t, text), nil, nil); err != nil {
+		if _, _, err := config.Load(composition.BuiltIn(), write(t, text), nil, nil); err != nil {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

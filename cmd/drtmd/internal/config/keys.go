@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"drtmd/internal/invariant"
-	"drtmd/proto/node"
+	"drtmd/cmd/drtmd/internal/composition"
 	"drtmd/proto/option"
 )
 
@@ -22,8 +22,10 @@ type Key struct {
 
 	get func(c *Config) any // of the Go type that the key has
 	set func(c *Config, v any)
-	// option is that of a protocol, if the key stands for one. A default that is chosen later is 0.
+	// option is that of a protocol or workload, which kind says, if the key stands for one. A default
+	// that is chosen later is 0.
 	option *option.Shared
+	kind   string
 }
 
 // Env is the name in the environment.
@@ -48,16 +50,19 @@ func (k Key) flagNames() []string {
 const EnvPrefix = "DRTMD_"
 
 // Keys lists the settings in the order of the file.
-func Keys() []Key {
+func Keys(has *composition.Composition) []Key {
 	var all []Key
 	t := reflect.TypeFor[Config]()
 	for i := range t.NumField() {
 		section := t.Field(i)
+		if section.Tag.Get("yaml") == "" {
+			continue
+		}
 		for j := range section.Type.NumField() {
 			f := section.Type.Field(j)
 			field := func(c *Config) reflect.Value { return reflect.ValueOf(c).Elem().Field(i).Field(j) }
-			if field(&Config{}).Type() == reflect.TypeFor[option.Settings]() {
-				all = append(all, optionKeys(section.Tag.Get("yaml"))...)
+			if kind := f.Tag.Get("options"); kind != "" {
+				all = append(all, optionKeys(has, section.Tag.Get("yaml"), kind)...)
 				continue
 			}
 			all = append(all, Key{
@@ -71,31 +76,90 @@ func Keys() []Key {
 	return all
 }
 
-// optionKeys are those of the options that protocols have.
-func optionKeys(section string) (all []Key) {
-	shared, err := node.ProtocolOptions()
-	invariant.Assert(err == nil, "two protocols describe an option differently")
+// Check refuses options that have the name of another key.
+func Check(has *composition.Composition) error {
+	seen := map[string]Key{}
+	for _, k := range Keys(has) {
+		if _, twice := seen[k.Path]; twice && k.option != nil {
+			return fmt.Errorf("option %s of %s has the name of the key %s: give it another name",
+				k.option.Name, strings.Join(k.option.Owners, ", "), k.Path)
+		}
+		seen[k.Path] = k
+	}
+	return nil
+}
+
+// optionKeys are those of the options that protocols or workloads have.
+func optionKeys(has *composition.Composition, section, kind string) (all []Key) {
+	shared := has.OfProtocols
+	if kind == "workload" {
+		shared = has.OfWorkloads
+	}
 	for i := range shared {
 		o := &shared[i]
-		k := Key{Path: section + "." + o.Key(), Doc: plain(o.Doc) + " (" + strings.Join(o.Owners, ", ") + ")", option: o,
-			get: func(c *Config) any {
-				if text, ok := c.Data.Options[o.Name]; ok {
-					if v, err := o.Decode(text); err == nil {
-						return v
-					}
+		k := Key{Path: section + "." + o.Key(), Doc: variants(o), option: o, kind: kind}
+		k.get = func(c *Config) any {
+			own := k.own(c)
+			if text, ok := k.given(c)[o.Name]; ok {
+				if v, err := o.Decode(text); err == nil {
+					return v
 				}
-				return o.Default
-			},
-			set: func(c *Config, v any) {
-				c.Data.Options = c.Data.Options.Clone() // a Config is copied
-				c.Data.Options[o.Name] = option.Text(v)
-			}}
+			}
+			return own.Default
+		}
+		k.set = func(c *Config, v any) {
+			given := k.given(c).Clone() // a Config is copied
+			given[o.Name] = option.Text(v)
+			if kind == "workload" {
+				c.Data.WorkloadOptions = given
+			} else {
+				c.Data.Options = given
+			}
+		}
 		if o.Chosen != "" {
 			k.Example = o.Example()
 		}
 		all = append(all, k)
 	}
 	return all
+}
+
+// given are the options of the key's kind that were given.
+func (k *Key) given(c *Config) option.Settings {
+	if k.kind == "workload" {
+		return c.Data.WorkloadOptions
+	}
+	return c.Data.Options
+}
+
+// own is the key's option as the configured workload or protocol has it.
+func (k *Key) own(c *Config) option.Option {
+	if k.kind == "workload" {
+		return k.option.Of(c.Data.Workload)
+	}
+	return k.option.Of(c.Data.Protocol)
+}
+
+// Fits reports whether the key means something to the configured workload and protocol: it is no option
+// of others.
+func (k Key) Fits(c *Config) bool {
+	if k.option == nil {
+		return true
+	}
+	owner := c.Data.Protocol
+	if k.kind == "workload" {
+		owner = c.Data.Workload
+	}
+	return slices.Contains(k.option.Owners, owner)
+}
+
+// variants says what an option is, with whose it is.
+func variants(o *option.Shared) string {
+	var all []string
+	for _, v := range o.Variants {
+		all = append(all, plain(v.Doc)+" ("+strings.Join(v.Owners, ", ")+")")
+	}
+	return strings.Join(all, "; ")
 }
 
 // plain is a line of help without the quotes around the word that stands for the value, which is in
@@ -132,8 +196,8 @@ func (k Key) Typed(c *Config) (value any, unit string) {
 
 // Get is the value of c as a file would have it, with its unit; "" for a default that is chosen later.
 func (k Key) Get(c *Config) string {
-	if o := k.option; o != nil && o.Chosen != "" {
-		if _, given := c.Data.Options[o.Name]; !given {
+	if k.option != nil && k.own(c).Chosen != "" {
+		if _, given := k.given(c)[k.option.Name]; !given {
 			return ""
 		}
 	}
@@ -151,10 +215,29 @@ func (k Key) Get(c *Config) string {
 
 // defaultDoc is what help says of the default; "" is nothing.
 func (k Key) defaultDoc(d *Config) string {
-	if k.option != nil {
-		return k.option.DefaultDoc()
+	if k.option == nil {
+		return k.Get(d)
 	}
-	return k.Get(d)
+	return k.defaults("")
+}
+
+// defaults are those of an option, with whose they are where they differ, between quotes.
+func (k Key) defaults(quote string) string {
+	var all []string
+	for _, v := range k.option.Variants {
+		text := v.DefaultDoc()
+		if text == "" {
+			text = option.Text(v.Default)
+		}
+		if v.Chosen == "" {
+			text = quote + text + quote
+		}
+		if len(k.option.Variants) > 1 {
+			text += " (" + strings.Join(v.Owners, ", ") + ")"
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, ", ")
 }
 
 // Type says what the key takes.

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
+	"drtmd/cmd/drtmd/internal/composition"
 	"drtmd/cmd/drtmd/internal/spelling"
 )
 
@@ -46,11 +47,11 @@ const testPrefix = "DRTMD_TEST_"
 // Errors, but for a file that cannot be read or is none.
 //
 // more are further checks of the values, such as of what this host has.
-func Load(file string, flags *pflag.FlagSet, env []string,
+func Load(has *composition.Composition, file string, flags *pflag.FlagSet, env []string,
 	more ...func(*Config) []Problem) (*Config, Sources, error) {
-	c, src := Default(), Sources{}
+	c, src := Default(has), Sources{}
 	keys := map[string]Key{}
-	for _, k := range Keys() {
+	for _, k := range Keys(has) {
 		keys[k.Path] = k
 		src[k.Path] = "default"
 	}
@@ -265,7 +266,7 @@ func (l *loader) flags(flags *pflag.FlagSet) {
 	if flags == nil {
 		return
 	}
-	for _, k := range Keys() {
+	for _, k := range Keys(l.c.Has) {
 		for _, name := range k.flagNames() {
 			f := flags.Lookup(name)
 			if f == nil || !f.Changed {
@@ -289,9 +290,9 @@ func (l *loader) flags(flags *pflag.FlagSet) {
 
 // RegisterFlags makes a flag of every key, and one more of those with a short name. Their values are
 // texts: Load reads them.
-func RegisterFlags(f *pflag.FlagSet) {
-	d := Default()
-	for _, k := range Keys() {
+func RegisterFlags(has *composition.Composition, f *pflag.FlagSet) {
+	d := Default(has)
+	for _, k := range Keys(has) {
 		for i, name := range k.flagNames() {
 			doc := k.Doc + defaultNote(k.defaultDoc(&d))
 			if i > 0 {

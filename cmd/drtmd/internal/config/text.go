@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"strings"
+
+	"drtmd/cmd/drtmd/internal/composition"
 )
 
 // exampleColumns is how wide the comments of an example are, with their indent.
@@ -10,13 +12,13 @@ const exampleColumns = 98
 
 // Example is a file with every key. Each is a comment with its default, or with an example where
 // the default is empty: the file as it is says nothing, and it loads with any of them put in.
-func Example() string {
+func Example(has *composition.Composition) string {
 	var b strings.Builder
 	b.WriteString("# The configuration of a node of drtmd. Every key is here; those that are comments\n" +
 		"# have their defaults. Variables DRTMD_* of the environment override this file, flags override\n" +
 		"# both: drtmd config shows the outcome with its sources.\n")
-	d, last := Default(), ""
-	for _, k := range Keys() {
+	d, last := Default(has), ""
+	for _, k := range Keys(has) {
 		section, field, _ := strings.Cut(k.Path, ".")
 		if section != last {
 			fmt.Fprintf(&b, "\n%s:\n", section)
@@ -70,7 +72,7 @@ func wrap(text string, columns int) []string {
 }
 
 // Markdown is docs/configuration.md.
-func Markdown() string {
+func Markdown(has *composition.Composition) string {
 	var b strings.Builder
 	b.WriteString(`# Configuration
 
@@ -80,7 +82,8 @@ A node reads one YAML file (` + "`drtmd serve --config FILE`" + `). Variables of
 flags override both. An unknown key, a wrong type or a value out of range is an error with its file
 and line, and all errors are told at once; so is an unknown variable that begins with ` + "`DRTMD_`" + `.
 
-- ` + "`drtmd config [--config FILE] [flags]`" + ` prints every key with its value and where that comes from.
+- ` + "`drtmd config [--config FILE] [flags]`" + ` prints every key with its value and where that comes from,
+  but for options of other workloads and protocols than the configured ones.
 - ` + "`drtmd config --example`" + ` prints a commented file.
 - ` + "`drtmd config --json`" + ` prints JSON of schema ` + "`drtmd.config/1`" + `: ` + "`settings[]`" + ` with ` + "`key`" + `, ` + "`value`" + `
   (a string, a number, a boolean or a list; a time in seconds and a size in bytes, as ` + "`unit`" + `
@@ -91,16 +94,16 @@ s, m, h. Lists are separated by commas in variables and flags. Variables that ar
 ` + "`DRTMD_CONFIG`" + ` names the file where ` + "`--config`" + ` does not, ` + "`DRTMD_ADDRESS`" + ` is the daemon that the
 commands ask, ` + "`DRTMD_REQUIRE`" + ` is for tests.
 `)
-	d, last := Default(), ""
-	for _, k := range Keys() {
+	d, last := Default(has), ""
+	for _, k := range Keys(has) {
 		if section, _, _ := strings.Cut(k.Path, "."); section != last {
 			fmt.Fprintf(&b, "\n## %s\n", section)
 			last = section
 		}
 		fmt.Fprintf(&b, "\n### %s\n\n%s\n\n", k.Path, sentence(k.Doc))
 		fmt.Fprintf(&b, "- Type: %s\n", k.Type())
-		if text := k.Get(&d); text == "" && k.option != nil {
-			fmt.Fprintf(&b, "- Default: %s\n", k.option.Chosen)
+		if text := k.Get(&d); k.option != nil {
+			fmt.Fprintf(&b, "- Default: %s\n", k.defaults("`"))
 		} else if text != "" {
 			fmt.Fprintf(&b, "- Default: `%s`\n", text)
 		} else {

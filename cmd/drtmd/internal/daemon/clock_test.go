@@ -97,7 +97,7 @@ func TestMachinesWithClocksOfTheirOwnServe(t *testing.T) {
 	}, func() any { return w.nodes[1].self().Clock })
 	for _, lease := range []option.Settings{nil, {"lease": "50ms"}} {
 		p := bench(300 * time.Millisecond)
-		p.Settings.Distributed, p.ProtocolOptions = 0.5, lease
+		p.Settings["distributed"], p.ProtocolOptions = "0.5", lease
 		o := w.nodes[1].mustRun(p)
 		if o.result.Sum.Outcomes(proto.Committed) == 0 {
 			t.Errorf("lease %v: nothing committed, %d lease waits", lease, o.result.Sum.Engine.LeaseWaits)

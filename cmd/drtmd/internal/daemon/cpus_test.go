@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"drtmd/cmd/drtmd/internal/composition"
 	"drtmd/cmd/drtmd/internal/config"
 	"drtmd/cmd/drtmd/internal/service"
 	"drtmd/cmd/drtmd/internal/status"
@@ -69,7 +70,7 @@ func TestThereAreNoMoreThreadsThanCPUsUnlessAskedFor(t *testing.T) {
 		{"no CPUs chosen", service.Placement{}, 0, 0, min(8, runtime.NumCPU())},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			cfg := config.Default()
+			cfg := config.Default(composition.BuiltIn())
 			cfg.Data.Threads = c.configured
 			d := &Daemon{cfg: &cfg}
 			d.placed.Store(&c.placed)

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
 
+	"drtmd/cmd/drtmd/internal/composition"
 	"drtmd/cmd/drtmd/internal/config"
 	"drtmd/cmd/drtmd/internal/control"
 	pb "drtmd/cmd/drtmd/internal/control/controlpb"
@@ -23,6 +24,7 @@ import (
 	"drtmd/cmd/drtmd/internal/status"
 	"drtmd/cmd/drtmd/internal/transport"
 	"drtmd/proto/member"
+	"drtmd/proto/option"
 	"drtmd/verbs"
 )
 
@@ -107,7 +109,7 @@ func newWorld(t *testing.T, nodes int) *world {
 // add describes one more node.
 func (w *world) add() *testNode {
 	w.t.Helper()
-	c := config.Default()
+	c := config.Default(composition.BuiltIn())
 	i := len(w.nodes)
 	c.Node.Name = fmt.Sprintf("n%d", i)
 	c.Node.StateDir = filepath.Join(w.dir, fmt.Sprintf("state%d", i))
@@ -115,7 +117,7 @@ func (w *world) add() *testNode {
 	c.Admin.Listen = "off"
 	c.Cluster.Lease = 3 * time.Second
 	c.Transport.RunDir = filepath.Join(w.dir, "shm")
-	c.Data.Accounts = 100
+	c.Data.WorkloadOptions = option.Settings{"accounts": "100"}
 	if i > 0 {
 		c.Cluster.Join = []string{w.nodes[0].cfg.Control.Listen}
 	}
@@ -265,8 +267,9 @@ func (w *world) settled(nodes ...*testNode) member.ShardMap {
 
 // bench is a short plan.
 func bench(d time.Duration) *load.Plan {
-	p := load.DefaultPlan()
-	p.Settings.Accounts, p.Fibers, p.Warmup, p.Duration = 100, 4, 0, d
+	p := load.DefaultPlan(composition.BuiltIn())
+	p.Settings = option.Settings{"accounts": "100"}
+	p.Fibers, p.Warmup, p.Duration = 4, 0, d
 	return p
 }
 

@@ -34,7 +34,7 @@ const queueBytes = 8 << 20
 
 // lookAtMemory says which limits are in the way of the tables, and what would make them faster.
 func (d *Daemon) lookAtMemory() error {
-	cfg, err := planes.ServingPlan(d.cfg, 1).Make()
+	cfg, err := planes.ServingPlan(d.cfg, 1).Make(d.cfg.Has)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (d *Daemon) openPlane(ctx context.Context, r *load.Request, p *node.Part) (
 	if r.Plan == nil {
 		return nil, nil, errors.New("open: without a plan")
 	}
-	cfg, err := r.Plan.Make()
+	cfg, err := r.Plan.Make(d.cfg.Has)
 	if err != nil {
 		return nil, nil, err
 	}

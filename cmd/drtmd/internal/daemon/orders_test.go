@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/zap/zapcore"
 
+	"drtmd/cmd/drtmd/internal/composition"
 	"drtmd/cmd/drtmd/internal/config"
 	"drtmd/cmd/drtmd/internal/control"
 	"drtmd/cmd/drtmd/internal/status"
@@ -88,7 +89,7 @@ func TestALevelHoldsOverANewIncarnationUntilTheReload(t *testing.T) {
 		}
 	}
 	w.nodes[1].d.o.Reload = func() (*config.Config, error) {
-		c := config.Default()
+		c := config.Default(composition.BuiltIn())
 		c.Log.Level = "warn"
 		return &c, nil
 	}

@@ -60,7 +60,7 @@ func (d *Daemon) reload() (stays []string, err error) {
 
 // changed lists the keys that have another value now and are not reloadable, with both values.
 func changed(was, is *config.Config) (list []string) {
-	for _, k := range config.Keys() {
+	for _, k := range config.Keys(is.Has) {
 		a, b := k.Get(was), k.Get(is)
 		if a != b && !slices.Contains(reloadable, k.Path) {
 			list = append(list, fmt.Sprintf("%s (is %q, now %q)", k.Path, a, b))

@@ -3,14 +3,15 @@ package daemon
 import (
 	"testing"
 
+	"drtmd/cmd/drtmd/internal/composition"
 	"drtmd/cmd/drtmd/internal/config"
 )
 
 // TestEveryKeyThatIsNotReloadedIsNamed when it has changed.
 func TestEveryKeyThatIsNotReloadedIsNamed(t *testing.T) {
-	was := config.Default()
-	for _, k := range config.Keys() {
-		is := config.Default()
+	was := config.Default(composition.BuiltIn())
+	for _, k := range config.Keys(composition.BuiltIn()) {
+		is := config.Default(composition.BuiltIn())
 		value := map[string]string{"whole number": "7", "number": "7", "true or false": "true",
 			"size, such as 64MiB": "7MiB", "time, such as 2s or 500ms": "7s"}[k.Type()]
 		if value == "" {

@@ -16,11 +16,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"drtmd/cmd/drtmd/internal/composition"
 	"drtmd/cmd/drtmd/internal/report"
 	"drtmd/cmd/drtmd/internal/status"
-	"drtmd/cmd/drtmd/internal/workloads"
 	"drtmd/proto/history"
 	library "drtmd/proto/node"
+	"drtmd/proto/option"
 	"drtmd/store"
 	"drtmd/verbs"
 )
@@ -425,9 +426,11 @@ func (l *lab) checkProcesses(st *status.Cluster, begun time.Time) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	settings := workloads.Default()
-	settings.Accounts = 200
-	w, _, err := workloads.New("smallbank", 3, settings)
+	spec, err := composition.BuiltIn().Workload("smallbank")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, _, err := spec.Make(3, option.Settings{"accounts": "200"})
 	if err != nil {
 		t.Fatal(err)
 	}

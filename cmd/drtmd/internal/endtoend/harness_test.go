@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"drtmd/cmd/drtmd/internal/cli"
+	"drtmd/cmd/drtmd/internal/composition"
 	"drtmd/cmd/drtmd/internal/control"
 	"drtmd/cmd/drtmd/internal/report"
 	"drtmd/cmd/drtmd/internal/status"
@@ -36,7 +37,7 @@ func TestMain(m *testing.M) {
 				_ = os.WriteFile(file+noSlowSync, []byte(err.Error()), 0o600) // the test then fails
 			}
 		}
-		os.Exit(cli.Main(os.Args[1:], os.Stdout, os.Stderr))
+		os.Exit(cli.Main(composition.BuiltIn(), os.Args[1:], os.Stdout, os.Stderr))
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -39,7 +39,7 @@ func TestSilentPeerHidesNothingOfTheOthers(t *testing.T) {
 			t.Parallel()
 			duration, silence := c.duration, c.silence
 			plan, list := testPlan(2), testPeers(t, 2, time.Minute)
-			plan.Record, plan.Duration, plan.Settings.Distributed = false, duration, 0
+			plan.Record, plan.Duration, plan.Settings["distributed"] = false, duration, "0"
 			o := peerOptions(t, plan, list)
 			victim := &silentPeer{list[1], make(chan struct{})}
 			o.Peers[1], o.GoneTimeout = victim, time.Minute
@@ -138,7 +138,7 @@ func TestPhaseOfAPartDoesNotCountTheWarmup(t *testing.T) {
 func TestALossInTheWarmupDoesNotLengthenIt(t *testing.T) {
 	t.Parallel()
 	plan, list := testPlan(2), testPeers(t, 2, time.Minute)
-	plan.Record, plan.Settings.Distributed = false, 0
+	plan.Record, plan.Settings["distributed"] = false, "0"
 	plan.Warmup, plan.Duration = time.Second, time.Second
 	o := peerOptions(t, plan, list)
 	victim := &silentPeer{list[1], make(chan struct{})}

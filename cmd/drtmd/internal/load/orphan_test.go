@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"drtmd/cmd/drtmd/internal/composition"
 	"drtmd/proto"
 	"drtmd/proto/drtm"
 	"drtmd/proto/node"
@@ -60,7 +61,7 @@ func TestARunNamesWhatStaysLocked(t *testing.T) {
 			for _, p := range list {
 				p.part.cfg.Open = func(ctx context.Context, r *Request, part *node.Part) (*node.Cluster,
 					*Options, error) {
-					cfg, err := r.Plan.Make()
+					cfg, err := r.Plan.Make(composition.BuiltIn())
 					if err != nil {
 						return nil, nil, err
 					}
@@ -101,7 +102,7 @@ func TestARunNamesWhatStaysLocked(t *testing.T) {
 // testTables are the tables of a plan's workload.
 func testTables(t *testing.T, p *Plan) []proto.TableSpec {
 	t.Helper()
-	cfg, err := p.Make()
+	cfg, err := p.Make(composition.BuiltIn())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,9 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"drtmd/cmd/drtmd/internal/workloads"
+	"drtmd/cmd/drtmd/internal/composition"
 	"drtmd/proto"
 	"drtmd/proto/node"
+	"drtmd/proto/option"
 	"drtmd/verbs/shm"
 )
 
@@ -57,9 +58,8 @@ func (p *localPeer) Do(ctx context.Context, r *Request) (*Answer, error) {
 
 // testPlan is a short run of SmallBank whose transactions are often distributed.
 func testPlan(nodes int) *Plan {
-	p := DefaultPlan()
-	p.Settings = workloads.Default()
-	p.Settings.Accounts, p.Settings.Distributed = 200, 0.3
+	p := DefaultPlan(composition.BuiltIn())
+	p.Settings = option.Settings{"accounts": "200", "distributed": "0.3"}
 	p.Nodes, p.Fibers, p.Threads = nodes, 4, 1
 	p.Warmup, p.Duration, p.Record = 20*time.Millisecond, 300*time.Millisecond, true
 	return p
@@ -70,7 +70,7 @@ func testPeers(t *testing.T, n int, silence time.Duration) []*localPeer {
 	t.Helper()
 	provider := shm.New(shm.Options{})
 	open := func(ctx context.Context, r *Request, p *node.Part) (*node.Cluster, *Options, error) {
-		cfg, err := r.Plan.Make()
+		cfg, err := r.Plan.Make(composition.BuiltIn())
 		if err != nil {
 			return nil, nil, err
 		}
@@ -101,7 +101,7 @@ func testPeers(t *testing.T, n int, silence time.Duration) []*localPeer {
 
 func peerOptions(t *testing.T, plan *Plan, list []*localPeer) PeerOptions {
 	t.Helper()
-	cfg, err := plan.Make()
+	cfg, err := plan.Make(composition.BuiltIn())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"drtmd/cmd/drtmd/internal/workloads"
+	"drtmd/cmd/drtmd/internal/composition"
 	"drtmd/proto/node"
 	"drtmd/proto/option"
 	"drtmd/proto/workload"
@@ -14,38 +14,42 @@ import (
 // Plan is what the members of a cluster are asked to hold, and to run: all of it that they must
 // have in common.
 type Plan struct {
-	Workload        string             `json:"workload"`
-	Settings        workloads.Settings `json:"settings"`
-	Protocol        string             `json:"protocol"`
-	Mutation        string             `json:"mutation,omitempty"`
-	Nodes           int                `json:"nodes"` // members of the cluster
-	Workers         int                `json:"workers"`
-	Threads         int                `json:"threads"` // OS threads of each member; 0: its own choice
-	Fibers          int                `json:"fibers"`
-	ProtocolOptions option.Settings    `json:"protocol_options,omitempty"`
-	Seed            uint64             `json:"seed"`
-	Warmup          time.Duration      `json:"warmup_ns"`
-	Duration        time.Duration      `json:"duration_ns"`
-	SampleEvery     int                `json:"sample_every"`
-	YieldEvery      int                `json:"yield_every"`
-	Record          bool               `json:"record"`
+	Workload        string          `json:"workload"`
+	Settings        option.Settings `json:"settings,omitempty"` // of the workload
+	Protocol        string          `json:"protocol"`
+	Mutation        string          `json:"mutation,omitempty"`
+	Nodes           int             `json:"nodes"` // members of the cluster
+	Workers         int             `json:"workers"`
+	Threads         int             `json:"threads"` // OS threads of each member; 0: its own choice
+	Fibers          int             `json:"fibers"`
+	ProtocolOptions option.Settings `json:"protocol_options,omitempty"`
+	Seed            uint64          `json:"seed"`
+	Warmup          time.Duration   `json:"warmup_ns"`
+	Duration        time.Duration   `json:"duration_ns"`
+	SampleEvery     int             `json:"sample_every"`
+	YieldEvery      int             `json:"yield_every"`
+	Record          bool            `json:"record"`
 }
 
 // DefaultPlan is a plan of the default workload on the default protocol, for one node.
-func DefaultPlan() *Plan {
-	return &Plan{Workload: workloads.DefaultName(), Settings: workloads.Default(),
-		Protocol: node.DefaultProtocol().Name, Nodes: 1, Workers: 1, Fibers: 16, Seed: 1, Warmup: 2 * time.Second, Duration: 10 * time.Second,
+func DefaultPlan(has *composition.Composition) *Plan {
+	return &Plan{Workload: has.DefaultWorkload().Name, Protocol: has.DefaultProtocol().Name, Nodes: 1,
+		Workers: 1, Fibers: 16, Seed: 1, Warmup: 2 * time.Second, Duration: 10 * time.Second,
 		SampleEvery: 64}
 }
 
 // Make makes the workload and the configuration of the plan's cluster. The recording is left to
 // the caller.
-func (p *Plan) Make() (node.Config, error) {
-	protocol, err := node.FindProtocol(p.Protocol)
+func (p *Plan) Make(has *composition.Composition) (node.Config, error) {
+	protocol, err := has.Protocol(p.Protocol)
 	if err != nil {
 		return node.Config{}, err
 	}
-	w, _, err := workloads.New(p.Workload, p.Nodes, p.Settings)
+	spec, err := has.Workload(p.Workload)
+	if err != nil {
+		return node.Config{}, err
+	}
+	w, _, err := spec.Make(p.Nodes, p.Settings)
 	if err != nil {
 		return node.Config{}, err
 	}

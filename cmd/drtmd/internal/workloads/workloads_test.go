@@ -1,60 +1,49 @@
 package workloads
 
 import (
-	"encoding/json"
 	"errors"
 	"testing"
+
+	"drtmd/proto/option"
+	"drtmd/proto/workload/workloadtest"
 )
 
-func TestEveryKindIsMadeFromTheDefaultsAsTheyTravel(t *testing.T) {
-	b, err := json.Marshal(Default())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var s Settings
-	if err := json.Unmarshal(b, &s); err != nil {
-		t.Fatal(err)
-	}
-	if s != Default() {
-		t.Errorf("settings %+v after the wire, want %+v", s, Default())
-	}
-	for _, k := range Kinds() {
-		for _, nodes := range []int{1, 3} {
-			w, words, err := New(k.Name, nodes, s)
-			if err != nil {
-				t.Errorf("%s for %d: %v", k.Name, nodes, err)
-				continue
-			}
-			if w.Name() != k.Name || words == "" {
-				t.Errorf("%s is called %s, with %q", k.Name, w.Name(), words)
-			}
-		}
-	}
+// small makes workloads so small that they are checked within a second; others run as they are.
+var small = map[string]option.Settings{
+	"smallbank": {"accounts": "500"},
 }
 
-func TestSettingsThatCannotWorkAreRefused(t *testing.T) {
-	for _, c := range []struct {
-		name, workload string
-		change         func(*Settings)
-	}{
-		{"no customers", "smallbank", func(s *Settings) { s.Accounts = -1 }},
-		{"more than all of them distributed", "smallbank", func(s *Settings) { s.Distributed = 2 }},
-		{"no keys", "micro", func(s *Settings) { s.Keys = -1 }},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			s := Default()
-			c.change(&s)
-			if _, _, err := New(c.workload, 2, s); err == nil {
-				t.Error("no error")
+// TestEachWorkloadIsWhatItSays: names, tables, mix and what is verified.
+func TestEachWorkloadIsWhatItSays(t *testing.T) {
+	for _, s := range Specs() {
+		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
+			if err := workloadtest.CheckSpec(&s, small[s.Name]); err != nil {
+				t.Error(err)
 			}
 		})
 	}
 }
 
-func TestUnknownWorkloadIsNamed(t *testing.T) {
-	_, _, err := New("tpcc2", 1, Default())
-	var unknown *UnknownError
-	if !errors.As(err, &unknown) || unknown.Name != "tpcc2" {
-		t.Errorf("error %v", err)
+// TestEachOptionIsTaken: with its bounds, where these are no matter of memory, and refused beyond.
+func TestEachOptionIsTaken(t *testing.T) {
+	for _, s := range Specs() {
+		for _, o := range s.Options {
+			given := small[s.Name].Clone()
+			for _, text := range append(o.Choices, o.Example()) {
+				given[o.Name] = text
+				if _, err := s.Options.Values(given); err != nil {
+					t.Errorf("%s: %v", s.Name, err)
+				}
+			}
+			if o.Low == nil {
+				continue
+			}
+			given[o.Name] = "-1"
+			var wrong *option.Error
+			if _, _, err := s.Make(2, given); !errors.As(err, &wrong) || wrong.Option != o.Name {
+				t.Errorf("%s: %s=-1: %v", s.Name, o.Name, err)
+			}
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
+	"drtmd/cmd/drtmd/internal/composition"
 	"drtmd/cmd/drtmd/internal/config"
 	"drtmd/cmd/drtmd/internal/daemon/board"
 	"drtmd/cmd/drtmd/internal/service"
@@ -164,7 +165,7 @@ type room struct {
 
 func newRoom(t *testing.T) *room {
 	t.Helper()
-	cfg := config.Default()
+	cfg := config.Default(composition.BuiltIn())
 	cfg.Node.Name, cfg.Cluster.Lease = "n", 3*time.Second
 	r := &room{t: t, reg: &fakeRegistry{cluster: "lab", joined: make(chan *fakeSession, 16)},
 		guard: &fakeGuard{told: make(chan string, 64), changed: make(chan struct{}, 1)},

@@ -141,9 +141,9 @@ func (p *Planes) build(ctx context.Context, s member.Session, st *member.State) 
 // ServingPlan is what a cluster of so many nodes holds while no benchmark runs.
 func ServingPlan(cfg *config.Config, nodes int) *load.Plan {
 	c := &cfg.Data
-	p := load.DefaultPlan()
+	p := load.DefaultPlan(cfg.Has)
 	p.Workload, p.Protocol, p.Workers, p.Fibers, p.Nodes = c.Workload, c.Protocol, c.Workers, c.Fibers,
 		nodes
-	p.Settings.Accounts, p.ProtocolOptions = c.Accounts, c.Options
+	p.Settings, p.ProtocolOptions = c.WorkloadOptions, c.Options
 	return p
 }

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
+	"drtmd/cmd/drtmd/internal/composition"
 	"drtmd/cmd/drtmd/internal/config"
 	"drtmd/cmd/drtmd/internal/control"
 	"drtmd/cmd/drtmd/internal/daemon/board"
@@ -285,7 +286,7 @@ func newRoom(t *testing.T) *room {
 	r.part.info = &load.Info{Open: true}
 	r.board = board.New(board.Options{Log: zap.NewNop(), Notifier: &service.Notifier{},
 		Stdout: &discard{}})
-	cfg := config.Default()
+	cfg := config.Default(composition.BuiltIn())
 	r.p = New(Options{Log: zap.NewNop(), Config: &cfg, Board: r.board, Members: r.c,
 		Clock: verbs.NewMonotonicClock(), Machine: "here", Part: r.part,
 		Threads: func(int, int) int { return 1 },

@@ -56,7 +56,7 @@ func (p *Planes) Run(ctx context.Context, q *pb.RunRequest, send func(*pb.RunEve
 	}
 	r.wrote = next.Version
 	plan.Nodes = len(next.Primary)
-	cfg, err := plan.Make()
+	cfg, err := plan.Make(p.o.Config.Has)
 	if err != nil {
 		return err
 	}

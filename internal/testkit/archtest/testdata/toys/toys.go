@@ -4,43 +4,57 @@ package toys
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math/rand/v2"
 
 	"drtmd/proto"
+	"drtmd/proto/option"
 	"drtmd/proto/workload"
 )
 
-// perNode are the boxes of a node, and full the toys of each in the beginning.
+// full are the toys of a box in the beginning.
 const (
-	perNode = 64
-	full    = 100
-	table   = proto.TableID(1)
+	full  = 100
+	table = proto.TableID(1)
 )
 
 // Toys is the workload.
-type Toys struct{ nodes int }
+type Toys struct {
+	nodes   int
+	perNode uint64 // boxes
+}
 
-// New makes it for a cluster of a size.
-func New(nodes int) *Toys { return &Toys{nodes} }
+// Spec describes it.
+func Spec() workload.Spec {
+	return workload.Spec{Name: "toys", Doc: "toys that are carried from box to box",
+		Options:      option.List{option.Int("boxes", 64, 2, 4096, "`N` boxes per node")},
+		Transactions: []workload.Transaction{{Name: "carry", Percent: 100, Doc: "carries a toy"}},
+		Tables:       []workload.Table{{Name: "boxes", Doc: "toys in a box"}},
+		Verify:       "no toy is lost",
+		Words:        func(_ int, v option.Values) string { return fmt.Sprintf("%d boxes per node", v.Int("boxes")) },
+		New: func(nodes int, v option.Values) (workload.Workload, error) {
+			return &Toys{nodes, uint64(v.Int("boxes"))}, nil
+		}}
+}
 
 func (*Toys) Name() string { return "toys" }
 
-func (*Toys) Tables() []proto.TableSpec {
-	return []proto.TableSpec{{ID: table, Name: "boxes", ValueBytes: 8, Capacity: perNode}}
+func (w *Toys) Tables() []proto.TableSpec {
+	return []proto.TableSpec{{ID: table, Name: "boxes", ValueBytes: 8, Capacity: int(w.perNode)}}
 }
 
 func (w *Toys) Placement() proto.Placement { return w }
 
 // Locate implements proto.Placement.
 func (w *Toys) Locate(_ proto.TableID, k proto.Key) proto.Location {
-	return proto.Location{Primary: proto.NodeID(uint64(k) / perNode)}
+	return proto.Location{Primary: proto.NodeID(uint64(k) / w.perNode)}
 }
 
 func (*Toys) Kinds() []string { return []string{"carry"} }
 
-func (*Toys) Load(n proto.NodeID, put func(proto.TableID, proto.Key, []byte) error) error {
-	for i := range uint64(perNode) {
-		if err := put(table, proto.Key(uint64(n)*perNode+i), number(full)); err != nil {
+func (w *Toys) Load(n proto.NodeID, put func(proto.TableID, proto.Key, []byte) error) error {
+	for i := range w.perNode {
+		if err := put(table, proto.Key(uint64(n)*w.perNode+i), number(full)); err != nil {
 			return err
 		}
 	}
@@ -55,16 +69,16 @@ func (w *Toys) NewClient(_ proto.NodeID, r *rand.Rand) workload.Client {
 
 func (*Toys) Sums() []string { return []string{"toys"} }
 
-func (*Toys) Count(n proto.NodeID, read func(proto.TableID, proto.Key, []byte) error) (initial,
+func (w *Toys) Count(n proto.NodeID, read func(proto.TableID, proto.Key, []byte) error) (initial,
 	final workload.Quantities, err error) {
 	b := number(0)
-	for i := range uint64(perNode) {
-		if err := read(table, proto.Key(uint64(n)*perNode+i), b); err != nil {
+	for i := range w.perNode {
+		if err := read(table, proto.Key(uint64(n)*w.perNode+i), b); err != nil {
 			return initial, final, err
 		}
 		final[0] += int64(binary.NativeEndian.Uint64(b))
 	}
-	initial[0] = perNode * full
+	initial[0] = int64(w.perNode) * full
 	return initial, final, nil
 }
 
@@ -82,7 +96,7 @@ type client struct {
 }
 
 func (c *client) Next() (*proto.Decl, proto.Program) {
-	boxes := uint64(c.w.nodes) * perNode
+	boxes := uint64(c.w.nodes) * c.w.perNode
 	from := c.r.Uint64N(boxes)
 	to := (from + 1 + c.r.Uint64N(boxes-1)) % boxes
 	for i, k := range []uint64{from, to} {

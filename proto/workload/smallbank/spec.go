@@ -1,0 +1,75 @@
+package smallbank
+
+import (
+	"fmt"
+
+	"drtmd/proto/option"
+	"drtmd/proto/workload"
+	"drtmd/proto/workload/zipf"
+)
+
+// Options by name.
+const (
+	optAccounts    = "accounts"
+	optHotAccounts = "hot-accounts"
+	optHotAccess   = "hot-access"
+	optTheta       = "theta"
+	optDistributed = "distributed"
+)
+
+// Spec describes the workload.
+func Spec() workload.Spec {
+	d := Default(2)
+	return workload.Spec{
+		Name: "smallbank",
+		Doc:  "bank customers with two accounts, six transactions (DrTM Table VII)",
+		Options: option.List{
+			option.Int(optAccounts, d.Accounts, minAccounts, maxAccounts, "`N` customers per node"),
+			option.Float(optHotAccounts, d.HotAccounts, minHotAccounts, 1, "`SHARE` of the customers that are hot"),
+			option.Float(optHotAccess, d.HotAccess, 0, 1, "`SHARE` of the accesses that go to hot customers"),
+			option.Float(optTheta, 0, 0, zipf.MostTheta, "Zipf `THETA` instead of hot customers; 0: hot "+
+				"customers"),
+			option.Float(optDistributed, d.Distributed, 0, 1, "`P`: probability that the second customer of a "+
+				"payment or amalgamation lives on another node; one node: 0"),
+		},
+		Remote: []string{optDistributed},
+		Transactions: []workload.Transaction{
+			{Name: SendPayment.String(), Percent: 25, Doc: "moves 5.00 between two checking accounts"},
+			{Name: Amalgamate.String(), Percent: 15, Doc: "moves all of a customer's money to another's " +
+				"checking account"},
+			{Name: Balance.String(), Percent: 15, ReadOnly: true, Doc: "reads both accounts of a customer"},
+			{Name: DepositChecking.String(), Percent: 15, Doc: "pays 1.30 into a checking account"},
+			{Name: WriteCheck.String(), Percent: 15, Doc: "takes 5.00 from a checking account, 6.00 if both " +
+				"accounts do not cover it"},
+			{Name: TransactSavings.String(), Percent: 15, Doc: "pays 20.20 into savings or takes it out"},
+		},
+		Tables: []workload.Table{{Name: "savings", Doc: "balance of a customer"},
+			{Name: "checking", Doc: "balance of a customer"}},
+		Verify: "the money of all accounts is that of the beginning and what was paid in and taken out",
+		Words:  words,
+		New: func(nodes int, v option.Values) (workload.Workload, error) {
+			b, err := New(optionsOf(nodes, v))
+			if err != nil {
+				return nil, err
+			}
+			return b, nil
+		},
+	}
+}
+
+func optionsOf(nodes int, v option.Values) Options {
+	o := Default(nodes)
+	o.Accounts, o.Distributed = v.Int(optAccounts), v.Float(optDistributed)
+	o.HotAccounts, o.HotAccess, o.Theta = v.Float(optHotAccounts), v.Float(optHotAccess), v.Float(optTheta)
+	return o
+}
+
+func words(nodes int, v option.Values) string {
+	o := optionsOf(nodes, v)
+	skew := fmt.Sprintf("%g %% of them get %g %% of the accesses", 100*o.HotAccounts, 100*o.HotAccess)
+	if o.Theta != 0 {
+		skew = fmt.Sprintf("Zipf %g", o.Theta)
+	}
+	return fmt.Sprintf("%d customers per node, %s, %g %% of payments and amalgamations distributed",
+		o.Accounts, skew, 100*o.Distributed)
+}

@@ -14,6 +14,13 @@ type access interface {
 	load(off int) (v uint64, ok bool)
 	store(off int, v uint64) (ok bool)
 	corrupt() // says that memory is not as it can be
+	grown()   // says that a table has more extents than the worker knows
+}
+
+// elsewhere is access that can be had to the memory of another extent.
+type elsewhere[A any] interface {
+	access
+	at(t *Table) A
 }
 
 // inside is access inside a region.
@@ -25,6 +32,9 @@ type inside struct {
 func (a inside) load(off int) (uint64, bool)  { return a.r.Load64(a.m, off) }
 func (a inside) store(off int, v uint64) bool { return a.r.Store64(a.m, off, v) }
 func (a inside) corrupt()                     { a.r.Abort(AbortCorrupt) }
+func (a inside) grown()                       { a.r.Abort(AbortGrown) }
+
+func (a inside) at(t *Table) inside { return inside{a.r, t.m} }
 
 // direct is access to memory without line words, by whoever holds the table's lock: every store
 // takes effect at once and in the order of the program, for NICs too.
@@ -43,6 +53,9 @@ func (a direct) store(off int, v uint64) bool {
 }
 
 func (a direct) corrupt() { a.r.Abort(AbortCorrupt) }
+func (a direct) grown()   { a.r.Abort(AbortGrown) }
+
+func (a direct) at(t *Table) direct { return direct{a.r, t.base} }
 
 // plain is access to a table that nobody else uses.
 type plain struct{ base unsafe.Pointer }
@@ -55,6 +68,9 @@ func (a plain) store(off int, v uint64) bool {
 }
 
 func (a plain) corrupt() {}
+func (a plain) grown()   {}
+
+func (a plain) at(t *Table) plain { return plain{t.base} }
 
 // lockSpins bounds the wait for the table's lock: much longer than its holder needs, unless it has
 // lost its processor.

@@ -170,3 +170,53 @@ func TestBenchmarkReadsWhatItLoaded(t *testing.T) {
 		t.Error("a key that was not loaded is found")
 	}
 }
+
+// BenchmarkGrowingVsFixed finds keys in a table of fixed size and in one that has grown from a hundredth
+// of its records, in turns of one run: x-growing is how much longer the latter takes.
+func BenchmarkGrowingVsFixed(b *testing.B) {
+	n := 1_000_000
+	if testing.Short() {
+		n /= 1000
+	}
+	x := newBenchTable(b, n)
+	g := newGrowTest(b, true)
+	c := For(1, "grows", 8, n/100)
+	c.Grows = true
+	first, err := Format(c, mapped(b, c.Bytes()), 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	growing, err := g.growth(c, 1<<40).Open(first, false, g.view)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for k := range uint64(n) {
+		if err := growing.Load(k, value(8, k+1)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	var sum int
+	var spent [2]time.Duration
+	done := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		for i, find := range []func(uint64) (int, bool){x.table.Find, growing.Find} {
+			at := (done + i*len(x.keys)/2) % (len(x.keys) - batch)
+			start := time.Now()
+			for _, k := range x.keys[at : at+batch] {
+				off, _ := find(k)
+				sum += off
+			}
+			spent[i] += time.Since(start)
+		}
+		done += batch
+	}
+	b.ReportMetric(float64(spent[0])/float64(done), "ns/fixed")
+	b.ReportMetric(float64(spent[1])/float64(done), "ns/growing")
+	b.ReportMetric(float64(spent[1])/float64(spent[0]), "x-growing")
+	b.ReportMetric(float64(growing.g.Extents()), "extents")
+	b.ReportMetric(0, "ns/op")
+	if sum == 0 {
+		b.Fatal("nothing was found")
+	}
+}

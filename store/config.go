@@ -18,6 +18,8 @@ type Config struct {
 	Entries         int
 	// Layout of the records; 0 = layout.KindOneVersion.
 	Layout layout.Kind
+	// Grows: the table is the first extent of one that grows (Growing), with the directory behind it.
+	Grows bool
 	// Mutation leaves a safety step out; 0 is none. For tests of checks.
 	Mutation Mutation
 }
@@ -76,6 +78,15 @@ func (c Config) Check() error {
 // Bytes is the memory that the table occupies, a multiple of layout.BucketBytes. The Config is
 // one that Check accepts.
 func (c Config) Bytes() int {
+	n := c.tableBytes()
+	if c.Grows {
+		n += layout.DirectoryBytes
+	}
+	return n
+}
+
+// tableBytes is Bytes without the directory.
+func (c Config) tableBytes() int {
 	n := headBytes + (c.MainBuckets+c.IndirectBuckets)*layout.BucketBytes +
 		c.Entries*c.stride()
 	return (n + layout.BucketBytes - 1) &^ (layout.BucketBytes - 1)
@@ -88,15 +99,22 @@ func (c Config) Descriptor(at int) layout.Descriptor {
 	return layout.Descriptor{
 		Table:       c.ID,
 		Layout:      c.layout(),
-		Index:       layout.ClusterChaining,
+		Index:       c.index(),
 		ValueBytes:  uint32(c.ValueBytes),
 		MainOffset:  uint64(main),
 		MainBuckets: uint64(c.MainBuckets),
-		End:         uint64(at + c.Bytes()),
+		End:         uint64(at + c.tableBytes()),
 	}
 }
 
 func (c Config) layout() layout.Kind { return c.Layout.Or(layout.KindOneVersion) }
+
+func (c Config) index() layout.Index {
+	if c.Grows {
+		return layout.GrowingClusters
+	}
+	return layout.ClusterChaining
+}
 
 func (c Config) record() layout.Record { return layout.NewRecord(c.layout(), c.ValueBytes) }
 

@@ -65,5 +65,6 @@
 //
 // Keys have 64 bits, values one size per table of at most layout.MaxValueBytes, since an entry is
 // a line or a few in a region and one READ. Config.Check refuses what exceeds them by name. A
-// table never grows: EnsureIn fails with ErrEntriesFull or ErrIndirectFull and changes nothing.
+// Table never grows: EnsureIn fails with ErrEntriesFull or ErrIndirectFull and changes nothing. A
+// Growing consists of several Tables, each in a memory region of its own, and Grow adds one.
 package store

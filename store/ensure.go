@@ -35,9 +35,18 @@ func ensure[A access](t *Table, a A, key, state uint64) (off int, v layout.Versi
 	if !ok {
 		return 0, 0, false, nil
 	}
-	if p.slotAt == 0 {
-		return create(t, a, key, state, &p)
+	if p.slotAt != 0 {
+		return met(a, &p)
 	}
+	counter, ok := a.load(t.at + countersAt)
+	if !ok {
+		return 0, 0, false, nil
+	}
+	return create(t, a, key, state, &p, uint32(counter))
+}
+
+// met gives the entry that a key has, and brings its slot up to date.
+func met[A access](a A, p *place) (off int, v layout.Version, ok bool, err error) {
 	off = int(p.slot.Offset())
 	w, ok := a.load(off + layout.VersionOffset)
 	v = layout.Version(w)
@@ -48,14 +57,11 @@ func ensure[A access](t *Table, a A, key, state uint64) (off int, v layout.Versi
 }
 
 // create makes an entry for a key that has none: entry first, then what leads to it, then the one
-// word that makes it reachable. In the entry the key comes before the version: see layout.NoKey.
-func create[A access](t *Table, a A, key, state uint64, p *place) (off int, v layout.Version,
-	ok bool, err error) {
-	counter, ok := a.load(t.at + countersAt)
-	if !ok {
-		return 0, 0, false, nil
-	}
-	v = layout.Fresh(uint32(counter))
+// word that makes it reachable. In the entry the key comes before the version: see layout.NoKey. No
+// incarnation that the key had is above counter.
+func create[A access](t *Table, a A, key, state uint64, p *place, counter uint32) (off int,
+	v layout.Version, ok bool, err error) {
+	v = layout.Fresh(counter)
 	if v.Spent() && !t.lacks(NoSpent) {
 		return 0, 0, true, ErrSpent
 	}
@@ -145,7 +151,8 @@ func (t *Table) Load(key uint64, value []byte) error {
 	if p.slotAt != 0 {
 		return ErrExists
 	}
-	off, _, ok, err := create(t, a, key, 0, &p)
+	counter, _ := a.load(t.at + countersAt)
+	off, _, ok, err := create(t, a, key, 0, &p, uint32(counter))
 	if err != nil {
 		return err
 	}

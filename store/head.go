@@ -16,6 +16,7 @@ import (
 //	 128  stripes of the pool of entries, a line each
 //	 640  stripes of the pool of indirect buckets, a line each
 //	1152  main buckets, indirect buckets, entries
+//	      of a table that grows, rounded up to a bucket: the directory of extents (layout.Extent)
 //
 // A stripe:
 //
@@ -43,13 +44,16 @@ const (
 	stripeCount = 24
 )
 
+// Peers know where the main buckets of an extent begin.
+const _ = uint(layout.TableHeadBytes-headBytes) | uint(headBytes-layout.TableHeadBytes)
+
 // ErrNotTable: the memory holds no table, or another one than the Config says.
 var ErrNotTable = errors.New("memory does not hold this table")
 
 // headWords are the words that identify a table.
 func (t *Table) headWords() [8]uint64 {
 	c := &t.config
-	l, i := c.layout(), layout.ClusterChaining
+	l, i := c.layout(), c.index()
 	return [8]uint64{headMagic, uint64(c.ID), uint64(c.ValueBytes), uint64(c.MainBuckets),
 		uint64(c.IndirectBuckets), uint64(c.Entries), uint64(t.at),
 		uint64(l) | uint64(l.Version())<<8 | uint64(i)<<16 | uint64(i.Version())<<24}
@@ -74,6 +78,9 @@ func (t *Table) format() {
 	clear(t.m.Bytes[t.at : t.at+t.config.Bytes()])
 	t.formatPool(entryPoolAt, t.entriesAt, t.config.Entries, t.stride)
 	t.formatPool(bucketPoolAt, t.indirectAt, t.config.IndirectBuckets, layout.BucketBytes)
+	if t.config.Grows {
+		t.setWord(t.at+t.config.tableBytes(), 1)
+	}
 	words := t.headWords()
 	for i := len(words) - 1; i >= 0; i-- {
 		t.setWord(t.at+8*i, words[i])

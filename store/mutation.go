@@ -21,6 +21,7 @@ const (
 	LinkFirst
 	NoTableLock
 	NoSpent
+	ExtentsUnread
 	mutationEnd
 )
 
@@ -60,6 +61,9 @@ var mutations = [mutationEnd]mutation{
 			"TestWorkersWithoutLineWordsShareATable of package store finds it"},
 	NoSpent: {name: "store-no-spent", doc: "an entry is made though the table's incarnations are used up",
 		equivalent: "no run makes 2^31 insertions; a test of package store does as if"},
+	ExtentsUnread: {name: "store-extents-unread",
+		doc:        "a key that is in no extent counts as absent though the table may have got another extent",
+		equivalent: "no table of a simulation grows; TestAnAbsenceIsOfAllExtents of package store finds it"},
 }
 
 func (m Mutation) String() string {

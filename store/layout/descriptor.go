@@ -28,7 +28,17 @@ type Descriptor struct {
 	ValueBytes  uint32 // of each value
 	MainOffset  uint64 // of the first main bucket, in bytes from the start of the region
 	MainBuckets uint64
-	End         uint64 // of the table: nothing of it lies at or beyond
+	// End of the table, or of the first extent of one that grows: nothing of it lies at or beyond, but
+	// the directory of extents.
+	End uint64
+}
+
+// Reach is the end of everything that peers READ in the memory region.
+func (d *Descriptor) Reach() uint64 {
+	if d.Index == GrowingClusters {
+		return d.End + DirectoryBytes
+	}
+	return d.End
 }
 
 // BucketOffset is where a key's main bucket stands, in bytes from the start of the region.
@@ -132,7 +142,7 @@ func (d *Descriptor) check() error {
 	switch {
 	case d.ValueBytes == 0 || d.ValueBytes > MaxValueBytes:
 		return fmt.Errorf("%w: values of %d bytes", ErrDescriptor, d.ValueBytes)
-	case d.End > MaxOffset || d.MainOffset > d.End || d.MainOffset == 0 ||
+	case d.End > MaxOffset-DirectoryBytes || d.MainOffset > d.End || d.MainOffset == 0 ||
 		d.MainOffset%BucketBytes != 0:
 		return fmt.Errorf("%w: from offset %d to %d", ErrDescriptor, d.MainOffset, d.End)
 	case d.MainBuckets == 0 || d.MainBuckets > (d.End-d.MainOffset)/BucketBytes:

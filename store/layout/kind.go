@@ -21,6 +21,8 @@ type Index uint8
 const (
 	// ClusterChaining is DrTM's hash table (§6.2): main buckets, and chains of indirect ones.
 	ClusterChaining Index = iota + 1
+	// GrowingClusters is several of them, in extents that a directory names: see Extent.
+	GrowingClusters
 )
 
 // kind describes a Kind or an Index. The version is raised with every change of its bytes.
@@ -36,6 +38,7 @@ var (
 	}
 	indexes = [...]kind{
 		ClusterChaining: {"cluster-chaining", 1},
+		GrowingClusters: {"growing-clusters", 1},
 	}
 )
 

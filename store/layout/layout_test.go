@@ -194,6 +194,51 @@ func TestDescriptorOfAnotherLayoutOrIndexIsRefusedInWords(t *testing.T) {
 	}
 }
 
+// TestHalfALineOfTheDirectoryIsNoExtent mixes the words of two lines, as a READ that is not atomic per
+// line does.
+func TestHalfALineOfTheDirectoryIsNoExtent(t *testing.T) {
+	was := ExtentWords{}
+	e := Extent{Addr: 1 << 40, Length: 4096, RKey: 7, MainBuckets: 3, IndirectBuckets: 5, Entries: 9, End: 4000}
+	is := e.Words(4)
+	if got, ok := is.Extent(4); !ok || got != e {
+		t.Errorf("%+v, %v", got, ok)
+	}
+	if _, ok := is.Extent(5); ok {
+		t.Error("the line of extent 4 is taken for that of 5")
+	}
+	for mix := range 1<<len(is) - 1 {
+		w := was
+		for i := range w {
+			if mix>>i&1 == 1 {
+				w[i] = is[i]
+			}
+		}
+		if got, ok := w.Extent(4); ok {
+			t.Errorf("words %08b of a line: %+v", mix, got)
+		}
+	}
+	if x, off := SplitPlace(MakePlace(31, MaxOffset)); x != 31 || off != MaxOffset {
+		t.Errorf("a place is extent %d, offset %#x", x, off)
+	}
+	d := good()
+	d.Index = GrowingClusters
+	if x, ok := e.Of(d); !ok || x.Index != ClusterChaining || x.End != e.End || x.MainOffset != TableHeadBytes {
+		t.Errorf("extent %+v has descriptor %+v, %v", e, x, ok)
+	}
+	for name, bad := range map[string]Extent{
+		"beyond its region": {Length: 4096, MainBuckets: 3, End: 4224},
+		"without buckets":   {Length: 4096, End: 4096},
+		"before its head":   {Length: 4096, MainBuckets: 1, End: 1000},
+	} {
+		if x, ok := bad.Of(d); ok {
+			t.Errorf("an extent %s has descriptor %+v", name, x)
+		}
+	}
+	if d.Reach() != d.End+DirectoryBytes {
+		t.Error("peers do not reach the directory")
+	}
+}
+
 // FuzzDescriptor: whatever is accepted leads every key and offset to places inside of the table.
 func FuzzDescriptor(f *testing.F) {
 	f.Add(encode(f, good()), uint64(1), uint64(1<<40))

@@ -22,6 +22,8 @@ const (
 	ValueOffset    = 24
 	HeaderBytes    = ValueOffset // of an entry
 	EntryAlignment = LineBytes
+	// TableHeadBytes stand before the main buckets of a table (package store).
+	TableHeadBytes = 1152
 )
 
 // Type is what a slot leads to. The numbers are the two bits in memory.

@@ -44,11 +44,22 @@ func (s *shard) take(f *frame) int32 {
 }
 
 // Invalidate drops what the cache, which may be nil, has of key's main bucket and the chain behind
-// it.
+// it, in all extents of the table.
 func (c *Cache) Invalidate(t *Table, key uint64) {
 	if c == nil {
 		return
 	}
+	list := t.extents.Load()
+	if list == nil {
+		c.invalidate(t, key)
+		return
+	}
+	for _, x := range *list {
+		c.invalidate(x, key)
+	}
+}
+
+func (c *Cache) invalidate(t *Table, key uint64) {
 	source, main := t.source, t.d.BucketOffset(key)
 	s, set := c.enter(source, main)
 	if s == nil {

@@ -177,7 +177,9 @@ func (b *Batch) post(f *fiber.Fiber) bool {
 			x.held = true
 		}
 		t := x.search.table
-		b.ops.Read(f, x.conn, x.buffer.sge, t.Addr(x.search.Next()), t.rkey)
+		sge := x.buffer.sge
+		sge.Length = x.search.bytes()
+		b.ops.Read(f, x.conn, sge, t.Addr(x.search.Next()), t.rkey)
 		b.posted = append(b.posted, i)
 	}
 	return len(b.posted) > 0

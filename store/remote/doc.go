@@ -14,6 +14,12 @@
 // links were still the same afterwards, so that no bucket can have left the chain while it was
 // read. The absence is of that time; nothing protects it.
 //
+// # Tables that grow
+//
+// Such a table consists of extents in memory regions of their own (layout.Extent). A Table knows those
+// that were there when its directory was last read; a look-up that finds a key in none of them reads
+// the directory, and goes on in the extents that have come since.
+//
 // # The location cache
 //
 // A Cache holds copies of buckets, main ones in sets of a few frames, and behind them the indirect
@@ -24,7 +30,8 @@
 //
 // # Ownership and concurrency
 //
-// A Table is immutable and may be shared. A Client belongs to a worker, with the registered
+// A Table may be shared: nothing of it changes but the list of extents that are known, which only gets
+// longer. A Client belongs to a worker, with the registered
 // buffers that its READs fill; a Batch belongs to one fiber of it. A Cache is safe for everyone;
 // it never waits: whoever finds a part of it in use does without. The hot path does not allocate.
 package remote

@@ -27,6 +27,7 @@ type host struct {
 	worker *fiber.Worker
 	conn   *fiber.Conn
 	mr     *verbs.MR // of the passive node
+	pd     *verbs.PD // its
 	table  *store.Table
 	remote *remote.Table
 	buffer *verbs.MR // the worker's, for one entry
@@ -110,6 +111,7 @@ func (h *host) connect(active, passive *verbs.Context,
 
 	pd, err = passive.AllocPD()
 	h.must(err)
+	h.pd = pd
 	h.mr, err = pd.AllocMR(c.Bytes(), verbs.AccessAll, verbs.MROptions{LineOwners: testOwners})
 	h.must(err)
 	cq, err := passive.CreateCQ(verbs.CQConfig{Depth: 4})
@@ -129,11 +131,20 @@ func (h *host) connect(active, passive *verbs.Context,
 // memory is the table's memory for one more worker of the passive node.
 func (h *host) memory() *htm.Memory {
 	h.t.Helper()
-	o, err := h.mr.ClaimLineOwner()
+	m, err := view(h.mr)
 	h.must(err)
-	m := htm.NewMemory(h.mr.Bytes(), h.mr.Lines(), o.Slot, o.Journal)
-	m.Rescue = o.Rescue
 	return m
+}
+
+// view is a worker's memory.
+func view(mr *verbs.MR) (*htm.Memory, error) {
+	o, err := mr.ClaimLineOwner()
+	if err != nil {
+		return nil, err
+	}
+	m := htm.NewMemory(mr.Bytes(), mr.Lines(), o.Slot, o.Journal)
+	m.Rescue = o.Rescue
+	return m, nil
 }
 
 // run runs a fiber of the active node to its end.

@@ -15,6 +15,7 @@ const (
 	KeepCached
 	AppendAnywhere
 	ReuseBuffer
+	NoDirectory
 	mutationEnd
 )
 
@@ -44,6 +45,9 @@ var mutations = [mutationEnd]mutation{
 		doc: "the buffer of a READ that was given up is used again at once",
 		equivalent: "no run gives a READ up that is in flight, and a queue pair that has failed touches " +
 			"nothing more"},
+	NoDirectory: {name: "remote-no-directory",
+		doc:        "an absence is believed though the table may have extents that are not known",
+		equivalent: "no table of a simulation grows; TestAbsenceIsBelievedAfterTheDirectory finds it"},
 }
 
 func (m Mutation) String() string {

@@ -5,7 +5,7 @@ import "drtmd/store/layout"
 // Bounds of a look-up.
 const (
 	maxPath     = 64 // links followed
-	maxRestarts = 16 // walks begun again because the chain changed
+	maxRestarts = 16 // walks begun again because the chain changed, and readings of a directory
 )
 
 // Search is one look-up, as a state machine: whoever runs it reads the buckets that it names.
@@ -13,8 +13,13 @@ const (
 //	for s.Start(t, cache, key); !s.Done(); s.Feed(&bucket) { read s.Next() into bucket }
 //
 // Client and Batch do so over a conn. The zero value is done.
+//
+// In a table that grows the extents that are known are searched from the newest on. Absence is
+// believed if the directory, read after all of them, names no other: a key has one entry at most, and
+// has none before it has one in another extent.
 type Search struct {
-	table  *Table
+	root   *Table // that Start was given
+	table  *Table // of the extent that is read
 	cache  *Cache
 	key    uint64
 	main   uint64      // offset of the key's main bucket
@@ -29,6 +34,13 @@ type Search struct {
 	path   [maxPath]step
 	result Entry
 	err    error
+
+	known  []*Table // the extents; nil: the table does not grow
+	at     int      // index in known of the one that is searched
+	low    int      // and of the last one to be searched
+	line   int      // of the directory, which is read
+	count  int      // of extents, as the directory says
+	rounds int      // lines of the directory that were read
 }
 
 // step is a link that a walk has followed.
@@ -41,22 +53,51 @@ type step struct {
 type phase uint8
 
 const (
-	phaseDone   phase = iota
-	phaseWalk         // reading the chain
-	phaseVerify       // reading its links again
+	phaseDone      phase = iota
+	phaseWalk            // reading the chain
+	phaseVerify          // reading its links again
+	phaseDirectory       // reading which extents there are
 )
 
 // Start begins to look up key in t, first in the cache, which may be nil.
 func (s *Search) Start(t *Table, cache *Cache, key uint64) {
-	s.table, s.cache, s.key = t, cache, key
-	s.main = t.d.BucketOffset(key)
-	s.reads, s.tries, s.result, s.err = 0, 0, Entry{}, nil
+	s.root, s.table, s.cache, s.key = t, t, cache, key
+	s.reads, s.result, s.err, s.known = 0, Entry{}, nil, nil
 	if t.err != nil {
 		s.finish(Entry{}, t.err)
 		return
 	}
-	if cache != nil {
-		switch found, slot := cache.lookup(t.source, s.main, key); {
+	if list := t.extents.Load(); list != nil {
+		s.known, s.low, s.rounds = *list, 0, 0
+		if s.cached() {
+			return
+		}
+		s.at = len(s.known) - 1
+		s.table = s.known[s.at]
+	}
+	s.begin()
+}
+
+// cached reports whether the cache has the entry, in whatever extent, and ends the look-up if so.
+func (s *Search) cached() bool {
+	for i := len(s.known) - 1; i >= 0 && s.cache != nil; i-- {
+		t := s.known[i]
+		found, slot := s.cache.lookup(t.source, t.d.BucketOffset(s.key), s.key)
+		if found == cachedEntry && t.d.Entry(slot.Offset()) {
+			s.table = t
+			s.finish(s.entry(slot, true), nil)
+			return true
+		}
+	}
+	return false
+}
+
+// begin begins to look the key up in an extent.
+func (s *Search) begin() {
+	t := s.table
+	s.main, s.tries = t.d.BucketOffset(s.key), 0
+	if s.cache != nil {
+		switch found, slot := s.cache.lookup(t.source, s.main, s.key); {
 		case found == cachedEntry && t.d.Entry(slot.Offset()):
 			s.finish(s.entry(slot, true), nil)
 			return
@@ -69,11 +110,71 @@ func (s *Search) Start(t *Table, cache *Cache, key uint64) {
 	s.restart()
 }
 
+// absent is reached where an extent has no entry of the key.
+func (s *Search) absent() {
+	switch {
+	case s.known == nil:
+		s.finish(Entry{}, ErrNotFound)
+	case s.at > s.low:
+		s.at--
+		s.table = s.known[s.at]
+		s.begin()
+	case s.root.mutation == NoDirectory:
+		s.finish(Entry{}, ErrNotFound)
+	default:
+		s.readLine(0)
+	}
+}
+
+// readLine goes on with a line of the directory.
+func (s *Search) readLine(i int) {
+	if s.rounds++; s.rounds > maxRestarts*layout.MaxExtents {
+		s.finish(Entry{}, ErrUnstable)
+		return
+	}
+	s.phase, s.table, s.line, s.next = phaseDirectory, s.root, i, s.root.directoryAt(i)
+}
+
+// directory takes a line of the directory.
+func (s *Search) directory(w *layout.ExtentWords) {
+	switch n := len(s.known); {
+	case s.line > 0:
+		if s.root.learn(s.line, w) {
+			s.line++
+		}
+	case w[0] == uint64(n):
+		s.finish(Entry{}, ErrNotFound)
+		return
+	case w[0] < uint64(n) || w[0] > layout.MaxExtents:
+		s.finish(Entry{}, ErrBounds)
+		return
+	default:
+		s.count, s.line = int(w[0]), n
+	}
+	if s.line < s.count {
+		s.readLine(s.line)
+		return
+	}
+	s.low = len(s.known)
+	s.known = *s.root.extents.Load()
+	s.at = len(s.known) - 1
+	s.table = s.known[s.at]
+	s.begin()
+}
+
 // Done reports whether the look-up has ended.
 func (s *Search) Done() bool { return s.phase == phaseDone }
 
-// Next is the offset of the bucket to read, in the peer's memory region.
+// Next is the offset of the bucket to read, in the peer's memory region, or in that of the extent.
 func (s *Search) Next() uint64 { return s.next }
+
+// bytes to read there: a bucket, or a line of the directory.
+func (s *Search) bytes() uint32 {
+	if s.phase == phaseDirectory {
+		return layout.LineBytes
+	}
+	return layout.BucketBytes
+}
 
 // Result is what the look-up ended with: the entry, or ErrNotFound, ErrUnstable or ErrBounds.
 func (s *Search) Result() (Entry, error) { return s.result, s.err }
@@ -84,8 +185,12 @@ func (s *Search) Reads() int { return s.reads }
 // Feed gives the bucket that was read at Next.
 func (s *Search) Feed(b *layout.Bucket) {
 	s.reads++
-	if s.phase == phaseVerify {
+	switch s.phase {
+	case phaseVerify:
 		s.verify(b)
+		return
+	case phaseDirectory:
+		s.directory((*layout.ExtentWords)(b[:]))
 		return
 	}
 	if s.cache != nil {
@@ -117,7 +222,7 @@ func (s *Search) end() {
 	case !s.whole && s.table.mutation != CachedAbsence:
 		s.restart()
 	case s.depth == 0 || s.table.mutation == NoVerify || !s.whole:
-		s.finish(Entry{}, ErrNotFound)
+		s.absent()
 	default:
 		s.phase, s.check = phaseVerify, 0
 		s.next = s.path[0].bucket
@@ -135,7 +240,7 @@ func (s *Search) verify(b *layout.Bucket) {
 		return
 	}
 	if s.check++; s.check == s.depth {
-		s.finish(Entry{}, ErrNotFound)
+		s.absent()
 		return
 	}
 	s.next = s.path[s.check].bucket
@@ -154,6 +259,7 @@ func (s *Search) restart() {
 func (s *Search) finish(e Entry, err error) { s.phase, s.result, s.err = phaseDone, e, err }
 
 func (s *Search) entry(slot layout.Slot, cached bool) Entry {
-	return Entry{Addr: s.table.Addr(slot.Offset()), Off: slot.Offset(), Lossy: slot.Lossy(),
-		Cached: cached}
+	t := s.table
+	return Entry{Addr: t.Addr(slot.Offset()), RKey: t.rkey, Lossy: slot.Lossy(), Cached: cached,
+		Off: uint64(layout.MakePlace(t.extent, int(slot.Offset())))}
 }

@@ -3,6 +3,7 @@ package remote
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"drtmd/store/layout"
 	"drtmd/verbs"
@@ -19,7 +20,7 @@ var (
 	ErrBounds = errors.New("table reaches beyond the memory region")
 )
 
-// Table is a peer's table, as a place to read from.
+// Table is a peer's table, as a place to read from: of one that grows, the first extent.
 type Table struct {
 	d      layout.Descriptor
 	record layout.Record
@@ -27,6 +28,11 @@ type Table struct {
 	rkey   uint32
 	source uint64 // names the table in a cache
 	err    error  // why it cannot be used
+	peer   uint16
+	extent int
+	// extents of a table that grows, as far as they are known; the first is the table itself. nil:
+	// the table does not grow. Whoever reads the directory replaces the list by a longer one.
+	extents atomic.Pointer[[]*Table]
 
 	mutation Mutation // 0 is none
 }
@@ -38,19 +44,69 @@ func Open(d layout.Descriptor, mr verbs.RemoteMR) *Table { return OpenPeer(0, d,
 // OpenPeer is Open that tells the tables of peers apart in a cache, even if they are at the same
 // address under the same key there.
 func OpenPeer(peer uint16, d layout.Descriptor, mr verbs.RemoteMR) *Table {
-	t := &Table{d: d, record: d.Record(), base: mr.Addr, rkey: mr.RKey,
+	t := &Table{d: d, record: d.Record(), base: mr.Addr, rkey: mr.RKey, peer: peer,
 		source: layout.Hash(layout.Hash(uint64(peer)+1)^uint64(mr.RKey)) ^
 			layout.Hash(d.MainOffset)}
-	if d.End > mr.Length {
-		t.err = fmt.Errorf("%w: table %d ends at %d of %d", ErrBounds, d.Table, d.End, mr.Length)
+	if d.Reach() > mr.Length {
+		t.err = fmt.Errorf("%w: table %d ends at %d of %d", ErrBounds, d.Table, d.Reach(), mr.Length)
+	}
+	if d.Index == layout.GrowingClusters {
+		t.extents.Store(&[]*Table{t})
 	}
 	return t
+}
+
+// Grows reports whether the table may have extents.
+func (t *Table) Grows() bool { return t.extents.Load() != nil }
+
+// Extents is how many the caller's peer has, as far as is known.
+func (t *Table) Extents() int {
+	if l := t.extents.Load(); l != nil {
+		return len(*l)
+	}
+	return 1
+}
+
+// directoryAt is the offset of line i of the directory.
+func (t *Table) directoryAt(i int) uint64 { return t.d.End + uint64(i)*layout.LineBytes }
+
+// learn takes a line of the directory in; false if it is not whole, or describes what cannot be.
+func (t *Table) learn(i int, w *layout.ExtentWords) bool {
+	e, ok := w.Extent(i)
+	if !ok {
+		return false
+	}
+	d, ok := e.Of(t.d)
+	if !ok {
+		return false
+	}
+	x := OpenPeer(t.peer, d, verbs.RemoteMR{Addr: e.Addr, Length: e.Length, RKey: e.RKey})
+	x.extent, x.mutation = i, t.mutation
+	for {
+		list := t.extents.Load()
+		if len(*list) > i {
+			return true // somebody else was faster
+		}
+		longer := append((*list)[:i:i], x)
+		if t.extents.CompareAndSwap(list, &longer) {
+			return true
+		}
+	}
+}
+
+// Resolve is the address of a place, and the key to the memory there: that of Entry.Off.
+func (t *Table) Resolve(place uint64) (addr uint64, rkey uint32) {
+	extent, off := layout.SplitPlace(int(place))
+	if extent > 0 {
+		t = (*t.extents.Load())[extent]
+	}
+	return t.base + uint64(off), t.rkey
 }
 
 // Descriptor of the table.
 func (t *Table) Descriptor() layout.Descriptor { return t.d }
 
-// RKey opens the memory in which the table is.
+// RKey opens the memory in which the table is; of one that grows see Resolve.
 func (t *Table) RKey() uint32 { return t.rkey }
 
 // Addr is the address of an offset of the table's memory region.
@@ -67,8 +123,9 @@ func (t *Table) Err() error { return t.err }
 
 // Entry is the place of a key's entry.
 type Entry struct {
-	Addr   uint64       // in the peer's memory; READ it with the table's RKey
-	Off    uint64       // the same, in bytes from the start of the region
+	Addr   uint64       // in the peer's memory
+	RKey   uint32       // opens it
+	Off    uint64       // the place: in bytes from the start of the region, and its extent
 	Lossy  layout.Lossy // of the incarnation that the entry had when it was last ensured
 	Cached bool         // a cache said so
 }

@@ -104,6 +104,32 @@ func BenchmarkRate(b *testing.B) {
 	}
 }
 
+// BenchmarkFlowRate is BenchmarkRate with requests of 13 bytes on a flow.
+func BenchmarkFlowRate(b *testing.B) {
+	benchmark(b, Config{Window: 64}, func(b *testing.B, f *fiber.Fiber, s *Session) error {
+		var calls [defaultSlots]Call
+		var all [defaultSlots]*Call
+		req, resp := make([]byte, 13), make([]byte, 13)
+		fl := s.Flow(1)
+		i := 0
+		for b.Loop() {
+			c := &calls[i%len(calls)]
+			if i >= len(calls) {
+				if _, err := c.Await(f, 0); err != nil {
+					return err
+				}
+			}
+			if err := fl.Start(f, c, typeEcho, req, resp); err != nil {
+				return err
+			}
+			all[i%len(all)] = c
+			i++
+		}
+		b.ReportMetric(float64(i)/b.Elapsed().Seconds(), "calls/s")
+		return AwaitAll(f, 0, all[:min(i, len(all))]...)
+	})
+}
+
 // The benchmarks run once, so that they cannot rot.
 func TestBenchmarksRun(t *testing.T) {
 	benchtime := flag.Lookup("test.benchtime")
@@ -117,7 +143,7 @@ func TestBenchmarksRun(t *testing.T) {
 		}
 	}()
 	for name, f := range map[string]func(*testing.B){"RoundTrip": BenchmarkRoundTrip,
-		"Rate": BenchmarkRate} {
+		"Rate": BenchmarkRate, "FlowRate": BenchmarkFlowRate} {
 		if r := testing.Benchmark(f); r.N == 0 {
 			t.Errorf("Benchmark%s fails", name)
 		}

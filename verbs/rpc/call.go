@@ -14,10 +14,14 @@ type Call struct {
 	s     *Session
 	slot  uint8
 	going bool
-	n     int
-	err   error
-	ended fiber.Cond
-	next  *Call // in Port.calls
+	// compact: on a flow, with id in place of slot.
+	compact bool
+	id      uint32
+	forward *forward // of which it is the call; nil for others
+	n       int
+	err     error
+	ended   fiber.Cond
+	next    *Call // in Port.calls
 }
 
 // slot is the client's side of a slot.
@@ -44,21 +48,29 @@ type slot struct {
 // allocate.
 func (s *Session) Call(f *fiber.Fiber, t Type, req, resp []byte,
 	deadline time.Duration) (int, error) {
-	p := s.port
-	c := p.calls
-	if c == nil {
-		c = &Call{}
-	} else {
-		p.calls, c.next = c.next, nil
-	}
+	c := s.port.takeCall()
 	err := s.start(f, c, t, req, resp, deadline)
 	n := 0
 	if err == nil {
 		n, err = c.Await(f, deadline)
 	}
+	s.port.giveCall(c)
+	return n, err
+}
+
+// takeCall and giveCall keep the calls of Session.Call and Flow.Call.
+func (p *Port) takeCall() *Call {
+	c := p.calls
+	if c == nil {
+		return &Call{}
+	}
+	p.calls, c.next = c.next, nil
+	return c
+}
+
+func (p *Port) giveCall(c *Call) {
 	c.s, c.err = nil, nil
 	c.next, p.calls = p.calls, c
-	return n, err
 }
 
 // Start sends a request without waiting for its response, but for a slot if none is free. req and
@@ -97,7 +109,7 @@ func (s *Session) start(f *fiber.Fiber, c *Call, t Type, req, resp []byte,
 	x := &s.calls[i]
 	*x = slot{call: c, seq: x.seq + 1, typ: t, req: req, resp: resp, queued: x.queued,
 		out: outgoing{count: segments(len(req), s.segment)}}
-	c.s, c.slot, c.going, c.n, c.err = s, i, true, 0, nil
+	c.s, c.slot, c.compact, c.going, c.n, c.err = s, i, false, true, 0, nil
 	s.enqueue(slotRef{index: i}, &x.queued)
 	p.arm(s.waitSince + p.cfg.PeerTimeout)
 	return nil
@@ -153,6 +165,10 @@ func (s *Session) endCall(i int, n int, err error) {
 // abandon frees the slot of a call that nobody awaits any more. The peer may be running it, so
 // the slot is the last to be used again.
 func (s *Session) abandon(c *Call, err error) {
+	if c.compact {
+		s.abandonFlowCall(c, err)
+		return
+	}
 	c.going, c.err = false, err
 	s.release(&s.calls[c.slot])
 	s.free = append(s.free, 0)

@@ -77,6 +77,7 @@ func (p *Port) SetEpoch(e Epoch) error {
 			s.newEpoch(err)
 		}
 	}
+	p.failAnswers(err)
 	return nil
 }
 
@@ -93,6 +94,9 @@ func (s *Session) newEpoch(err error) {
 			v.out = outgoing{} // it is not answered again
 		}
 	}
+	if s.flows != nil {
+		s.newFlowEpoch(err)
+	}
 }
 
 // behind is the error of a call whose peer has reached a higher epoch.
@@ -108,10 +112,14 @@ type Mutation uint8
 const (
 	OldEpochAccepted  Mutation = iota + 1 // messages of an older epoch are taken
 	RetryAcrossEpochs                     // a request of an older epoch is sent again under the new one
+	OneWayTwice                           // a one-way message that comes again is executed again
+	AnyResponse                           // a response is taken for the request that its slot has now
+	AnyTicket                             // an answer is taken by whoever has its ticket's place now
 	mutationEnd
 )
 
-var mutationNames = [mutationEnd]string{"none", "old-epoch-accepted", "retry-across-epochs"}
+var mutationNames = [mutationEnd]string{"none", "old-epoch-accepted", "retry-across-epochs",
+	"one-way-executed-twice", "response-to-wrong-request", "answer-to-wrong-ticket"}
 
 func (m Mutation) String() string {
 	if m < mutationEnd {

@@ -50,9 +50,12 @@ type Config struct {
 	// Window is the number of datagrams that a peer may have in flight to this port; 0 = 8. The
 	// port posts (Window + 4) * Peers + 32 receive buffers of one MTU each.
 	Window     int
-	MaxMessage int  // bytes of the longest request or response; 0 = 16 KiB
-	SendDepth  int  // datagrams that may wait for the device; 0 = 64
-	NoBatch    bool // each message in a datagram of its own
+	MaxMessage int // bytes of the longest request or response; 0 = 16 KiB
+	// Inline is the bytes of the longest datagram that goes with the doorbell, without the device fetching
+	// it; 0 = 256, or what the device takes if that is less.
+	Inline    int
+	SendDepth int  // datagrams that may wait for the device; 0 = 64
+	NoBatch   bool // each message in a datagram of its own
 
 	// ForgetServed is a deliberate bug, for tests that show that checks find it: a request that
 	// was answered and comes again is executed again.
@@ -92,6 +95,7 @@ func fill[T int | uint32 | time.Duration](v *T, value T) {
 func (c *Config) fill() {
 	fill(&c.QKey, defaultQKey)
 	fill(&c.Peers, defaultPeers)
+	fill(&c.Inline, defaultInline)
 	fill(&c.Slots, defaultSlots)
 	fill(&c.Window, defaultWindow)
 	fill(&c.MaxMessage, defaultMaxMessage)
@@ -126,6 +130,7 @@ func (c *Config) check() error {
 		within("slots", c.Slots, 1, maxSlots),
 		within("window", c.Window, 1, maxWindow),
 		within("longest message", c.MaxMessage, minMessage, hardMaxMessage),
+		within("inline", c.Inline, 0, 1<<16),
 		within("send depth", c.SendDepth, 2, 1<<16),
 		within("tries", c.Tries, 1, 1<<16),
 	} {

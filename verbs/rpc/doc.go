@@ -45,6 +45,35 @@
 // The receive loop hands the requests of a datagram to OnBatch, so that a store can prefetch,
 // before it runs their handlers. Config.NoBatch sends each message in a datagram of its own.
 //
+// # Flows
+//
+// Session.Flow gives one of seven flows of a session. Messages of one flow to one peer share datagrams of
+// their own, up to the MTU: at any time one is open per peer and flow. It leaves at the end of the worker's
+// pass, in which every fiber that was ready has run until it waits, or by Flow.Flush. So a phase of a
+// protocol is a flow, and a batch of its requests is answered by a batch of responses on the same flow.
+// Messages of a flow are compact: a request that locks one key, with 13 bytes for table, key and version,
+// takes 16 bytes with its header, and 14 behind another of its type and length; 11 of them go inline where
+// a device sends 188 bytes inline (Dandelion §5.2; Config.Inline, Stats.DatagramsInlined). Each fits in one
+// datagram. To multicast, a caller starts the message on the flows of several sessions (TryInsertMcast).
+//
+//	fl := s.Flow(flowCommit)
+//	fl.Start(f, &c, typeLock, req, resp)          // a request; await it as any other
+//	fl.Send(f, typeUnlock, body, deadline)        // a one-way message
+//	target, err := port.Expect(&answer, resp)     // at the node that wants the answer
+//	fl.StartForward(f, &c, typeLog, req, target)  // at another: the answer goes to target
+//	n, err := answer.Await(f, deadline)
+//
+// Requests of a flow are executed at most once, as others are. A one-way message is executed at most once
+// too, but nobody learns of its loss: it is lost with its datagram, if the receiver has no such handler or
+// its handler fails (Stats.OneWaysFailed), if it arrives behind 64 later datagrams, if the receiver still
+// waits for the answer to its own opening, or if the epoch is raised first. One-way messages have no order.
+//
+// A forwarded request goes to a third node in three exchanges, each of them at most once: the request, which
+// its sender repeats until it is told that the answer was taken; the answer, which the executor repeats as a
+// request to the target; and the target gives it to the one Answer with its ticket, or drops it (Stats.Strays).
+// The executor finds the target by node and worker among its open sessions (SessionTo), whoever opened them.
+// If the executor dies in between, the answer does not come: give Answer.Await a deadline.
+//
 // # Flow control and loss
 //
 // Each side grants the other a window of datagrams in flight and has receive buffers for it, so
@@ -70,6 +99,27 @@
 //	     8  length of the whole request or response 4
 //	    12  segment 2 | bytes here 2
 //	    16  the bytes, zero padded to 8
+//
+// A compact datagram carries the messages of a flow:
+//
+//	 0  magic "dR" 2 | 0x80 + flow * 16 + version 1 | messages 1
+//	 4  destination session 4
+//	 8  tag 4: a hash of both incarnations and both sessions
+//	12  epoch 4
+//	16  number 4 | acknowledged number 2, its low half
+//	22  ID of the first message that names none 4
+//	26  messages, one behind the other:
+//	     0  kind, bits 0 to 2 | names its ID, bit 3 | type and length as before, bit 4 | error, bit 5 |
+//	        no handler, or deferred, bit 6 | long, bit 7
+//	        type 1 (requests and one-way messages, unless as before)
+//	        length 1, or 2 if long (unless as before)
+//	        ID 4 (if named; otherwise it is that of the message before and one)
+//	        target node 2 | worker 2 | ticket 8 (forwarded requests)
+//	        the bytes
+//
+// An answer is a request whose bytes begin with the ticket 8. One-way messages have no ID. The ID of a
+// request says its slot, by its low bits, and rises with every request of the session, which tells a slot's
+// requests apart.
 //
 // The bytes of an opening (hello, welcome) are the sender's verbs.Endpoint 64 | window 2 |
 // slots 2 | longest message 4, and in its message's header stand in place of sequence, segment, type and

@@ -78,8 +78,10 @@ func (p *Port) queueDatagram(b []byte, ah *verbs.AH, e *verbs.Endpoint) {
 	*wr = verbs.WR{ID: p.base | uint64(p.sendTail), Op: verbs.OpSend, NumSGE: 1,
 		RemoteQPN: e.QPN, RemoteQKey: e.QKey, AH: ah.Handle()}
 	wr.SGE[0] = p.mr.SGE((p.recvDepth+slot)*p.stride, len(b))
+	p.Stats.BytesSent += uint64(len(b))
 	if len(b) <= p.inline {
 		wr.Flags = verbs.FlagInline
+		p.Stats.DatagramsInlined++
 	}
 	p.sendTail++
 }
@@ -100,15 +102,26 @@ func (s *Session) pump(now time.Duration) bool {
 			s.queue.pop()
 		}
 	}
-	if s.buf == nil && s.owes() && s.begin(true) {
-		s.port.Stats.AcksSent++
-	}
 	s.seal(now)
+	if x := s.flows; x != nil && s.state == stateOpen {
+		for i := 1; ok && i < len(x.list); i++ {
+			ok = x.list[i] == nil || x.list[i].pump(now)
+		}
+	}
+	if s.owes() && s.begin(true) {
+		s.port.Stats.AcksSent++
+		s.seal(now)
+	}
+	s.stalled(now)
+	return ok || s.blocked
+}
+
+// stalled has a timeout go on if the window holds messages back.
+func (s *Session) stalled(now time.Duration) {
 	if s.blocked {
 		s.port.Stats.Stalls++
 		s.port.arm(now + s.rtt.timeout(s.backoff, &s.port.cfg))
 	}
-	return ok || s.blocked
 }
 
 // pumpOpening sends hello and welcome, which no window holds back.
@@ -258,11 +271,19 @@ func (s *Session) seal(now time.Duration) {
 	if s.count > 0 { // one without a message is not acknowledged, so that this ends
 		s.sent++
 	}
+	s.told, s.lastSent = s.got, now
+	if s.flows != nil && s.flows.open != nil {
+		s.sealCompact()
+	} else {
+		s.sealWide()
+	}
+	s.port.queueDatagram(s.buf, s.ah, &s.peer.Endpoint)
+	s.buf = nil
+}
+
+func (s *Session) sealWide() {
 	h := header{srcIncarnation: s.port.cfg.Incarnation, dstIncarnation: s.peer.Incarnation,
 		src: s.id, dst: s.remoteID, number: s.sent,
 		ack: uint16(s.got), epoch: s.port.epoch}
 	putHeader(s.buf, &h, s.count)
-	s.told, s.lastSent = s.got, now
-	s.port.queueDatagram(s.buf, s.ah, &s.peer.Endpoint)
-	s.buf = nil
 }

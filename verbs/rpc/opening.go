@@ -53,6 +53,7 @@ func (s *Session) adopt(o *opening, remoteID uint32) {
 		s.free = append(s.free, uint8(i))
 	}
 	s.sayHello, s.backoff = false, 0
+	p.addRoute(s)
 	s.opened.Broadcast()
 }
 

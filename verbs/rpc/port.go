@@ -29,6 +29,8 @@ type Request struct {
 	Body    []byte // valid during the call only
 	Epoch   Epoch  // of the datagram that completed it
 	slot    uint8
+	flow    *Flow // nil: none
+	oneWay  bool
 }
 
 // handler is one of the four.
@@ -69,17 +71,23 @@ type Port struct {
 	opened   uint32 // sessions ever made
 	handles  []handle
 
-	head       header // of the datagram that is being dealt with
-	grh        []byte // what precedes it; nil where there is none
-	msgs       [maxMessages]message
-	batch      []Request
-	reposts    []verbs.RecvWR
-	wrs        []verbs.WR // datagrams that are complete and not rung in
-	sendHead   uint32     // oldest send buffer in use; both count up and wrap
-	sendTail   uint32
-	unsignaled int        // datagrams rung in since the last signaled one
-	dirty      []*Session // have something to send
-	idle       []*Session // the other half of dirty
+	head        header // of the datagram that is being dealt with
+	grh         []byte // what precedes it; nil where there is none
+	msgs        [maxMessages]message
+	compact     compactHeader // the same of compact datagrams
+	compactMsgs [maxMessages]compactMessage
+	batch       []Request
+	reposts     []verbs.RecvWR
+	wrs         []verbs.WR // datagrams that are complete and not rung in
+	sendHead    uint32     // oldest send buffer in use; both count up and wrap
+	sendTail    uint32
+	unsignaled  int        // datagrams rung in since the last signaled one
+	dirty       []*Session // have something to send
+	idle        []*Session // the other half of dirty
+
+	routes      []route // open sessions, ascending by key
+	tickets     []ticket
+	freeTickets []uint16
 
 	timer   *fiber.Timer
 	timerAt time.Duration // 0 = not set
@@ -131,7 +139,7 @@ func (p *Port) open() error {
 		return fmt.Errorf("%d peers with a window of %d need %d receives, the device takes %d: "+
 			"lower Peers or Window", p.cfg.Peers, p.cfg.Window, p.recvDepth, most)
 	}
-	p.inline = min(attr.MaxInline, defaultInline)
+	p.inline = min(attr.MaxInline, p.cfg.Inline)
 	var err error
 	p.qp, err = pd.CreateQP(verbs.QPConfig{Type: verbs.UD, SendCQ: p.w.CQ(), RecvCQ: p.w.CQ(),
 		SendDepth: p.cfg.SendDepth, RecvDepth: p.recvDepth, MaxInline: p.inline,
@@ -261,6 +269,7 @@ func (p *Port) failAll(err error) {
 			s.fail(err)
 		}
 	}
+	p.failAnswers(err)
 }
 
 // Fence takes the port out (fiber.Part).

@@ -3,6 +3,10 @@ package rpc
 // receive deals with a datagram: b is what follows the GRH, srcQPN whom the device says it is
 // from. Everything in it may be garbage.
 func (p *Port) receive(b []byte, srcQPN uint32) {
+	if len(b) > 2 && b[2]&compactMark != 0 && b[0] == byte(magic&0xff) && b[1] == byte(magic>>8) {
+		p.receiveCompact(b, srcQPN)
+		return
+	}
 	h := &p.head
 	n, garbage := parse(b, h, &p.msgs)
 	if garbage != 0 {
@@ -50,26 +54,9 @@ func (p *Port) helloAmong(n int) *message {
 // receive deals with a datagram that its peer sent.
 func (s *Session) receive(h *header, msgs []message) {
 	p := s.port
-	// At most maxWindow datagrams are in flight, so that half of a number says which.
-	acked := int16(h.ack - uint16(s.acked))
-	if acked > 0 && uint32(acked) > s.sent-s.acked {
-		p.drop(ReasonNumber)
+	if !s.heardFrom(h.number, h.ack, h.epoch) {
 		return
 	}
-	s.heard = p.now()
-	s.backoff = 0
-	s.limit = s.window
-	if acked > 0 {
-		s.acked += uint32(acked)
-	}
-	if int32(h.number-s.got) > 0 {
-		s.got = h.number
-	}
-	if s.blocked || s.owes() {
-		s.blocked = false
-		s.touch()
-	}
-	s.peerEpoch = max(s.peerEpoch, h.epoch)
 	if h.epoch < p.epoch && p.cfg.Mutation != OldEpochAccepted {
 		p.drop(ReasonEpoch)
 		s.receiveOld(h, msgs)
@@ -80,6 +67,32 @@ func (s *Session) receive(h *header, msgs []message) {
 		s.dispatch(h, &msgs[i])
 	}
 	s.runBatch()
+}
+
+// heardFrom takes what the header of a datagram says of those sent and received; false if it cannot be.
+func (s *Session) heardFrom(number uint32, ack uint16, epoch Epoch) bool {
+	p := s.port
+	// At most maxWindow datagrams are in flight, so that half of a number says which.
+	acked := int16(ack - uint16(s.acked))
+	if acked > 0 && uint32(acked) > s.sent-s.acked {
+		p.drop(ReasonNumber)
+		return false
+	}
+	s.heard = p.now()
+	s.backoff = 0
+	s.limit = s.window
+	if acked > 0 {
+		s.acked += uint32(acked)
+	}
+	if int32(number-s.got) > 0 {
+		s.got = number
+	}
+	if s.blocked || s.owes() {
+		s.blocked = false
+		s.touch()
+	}
+	s.peerEpoch = max(s.peerEpoch, epoch)
+	return true
 }
 
 // receiveOld deals with what an older epoch does not devalue: openings, which carry no work. A peer

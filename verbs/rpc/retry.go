@@ -70,7 +70,7 @@ func (s *Session) tick(now time.Duration) time.Duration {
 		}
 		return min(gone, s.helloAt)
 	}
-	return min(gone, s.tickCalls(now), s.tickWindow(now))
+	return min(gone, s.tickCalls(now), s.tickFlows(now), s.tickWindow(now))
 }
 
 // tickCalls retransmits what is due.
@@ -94,11 +94,7 @@ func (s *Session) tickCalls(now time.Duration) time.Duration {
 				"lose long datagrams?"))
 			continue
 		}
-		s.port.Stats.Retransmissions++
-		if s.heard < x.sentAt && now >= s.lastSent+s.rtt.timeout(s.backoff, &s.port.cfg) {
-			s.backoff++ // one for all calls, so that few datagrams pile up before a stalled peer
-			s.reclaim()
-		}
+		s.again(x.sentAt, now)
 		x.backoff++
 		x.retried = true
 		x.due = 0 // until it is sent
@@ -107,10 +103,19 @@ func (s *Session) tickCalls(now time.Duration) time.Duration {
 		} else {
 			x.out.sent = x.out.acked
 		}
-		s.sayHello = true // a peer that restarted can answer only this
 		s.enqueue(slotRef{index: uint8(i)}, &x.queued)
 	}
 	return next
+}
+
+// again prepares that something is sent again.
+func (s *Session) again(sentAt, now time.Duration) {
+	s.port.Stats.Retransmissions++
+	if s.heard < sentAt && now >= s.lastSent+s.rtt.timeout(s.backoff, &s.port.cfg) {
+		s.backoff++ // one for all calls, so that few datagrams pile up before a stalled peer
+		s.reclaim()
+	}
+	s.sayHello = true // a peer that restarted can answer only this
 }
 
 // tickWindow gives up on datagrams in flight that hold back others.

@@ -169,17 +169,32 @@ func (s *Session) runBatch() {
 		switch h := &p.handlers[r.Type]; {
 		case h.inline != nil || h.from != nil:
 			n, err := p.runInline(h, r)
-			s.respond(r.slot, p.scratch, n, err)
+			r.respond(p.scratch, n, err)
 		case h.isFiber():
 			p.startJob(s, r, h)
 		default:
-			v := &s.served[r.slot]
-			v.flags = flagNoType
-			s.respond(r.slot, nil, 0, ErrNoHandler)
+			if r.flow == nil {
+				s.served[r.slot].flags = flagNoType
+			}
+			r.respond(nil, 0, ErrNoHandler)
 		}
 	}
 	clear(p.batch)
 	p.batch = p.batch[:0]
+}
+
+// respond answers the request, if it is to be answered.
+func (r *Request) respond(resp []byte, n int, err error) {
+	switch {
+	case r.oneWay:
+		if err != nil {
+			r.Session.port.Stats.OneWaysFailed++
+		}
+	case r.flow != nil:
+		r.Session.respondFlow(r.slot, resp, n, err)
+	default:
+		r.Session.respond(r.slot, resp, n, err)
+	}
 }
 
 // runInline runs a handler in the receive loop. A panic of it is an error to the caller; a failed
@@ -234,11 +249,12 @@ func (s *Session) respond(i uint8, resp []byte, n int, err error) {
 // job runs a fiber handler.
 type job struct {
 	next *job // in Port.jobs
-	s    *Session
-	slot uint8
+	p    *Port
+	r    Request // its Body is not used
 	h    handler
 	from Caller
 	req  []byte
+	own  []byte // of a one-way message, which has no slot
 	resp []byte
 	body func(*fiber.Fiber) error // j.run
 }
@@ -247,13 +263,21 @@ type job struct {
 func (p *Port) startJob(s *Session, r *Request, h *handler) {
 	j := p.jobs
 	if j == nil {
-		j = &job{resp: make([]byte, p.cfg.MaxMessage)}
+		j = &job{p: p, resp: make([]byte, p.cfg.MaxMessage)}
 		j.body = j.run
 	} else {
 		p.jobs = j.next
 	}
-	j.next, j.s, j.slot, j.h, j.req, j.from = nil, s, r.slot, *h, r.Body, r.caller()
-	s.served[r.slot].flags |= flagDeferred
+	j.next, j.r, j.h, j.req, j.from = nil, *r, *h, r.Body, r.caller()
+	switch {
+	case r.oneWay: // the receive buffer is given back before it runs
+		j.own = append(j.own[:0], r.Body...)
+		j.req = j.own
+	case r.flow != nil:
+		s.flows.served[r.slot].flags = compactDeferred
+	default:
+		s.served[r.slot].flags |= flagDeferred
+	}
 	p.w.Go("rpc handler", nil, j.body)
 }
 
@@ -261,12 +285,11 @@ func (p *Port) startJob(s *Session, r *Request, h *handler) {
 func (j *job) run(f *fiber.Fiber) error {
 	answered := false
 	f.Defer(func(*fiber.Fiber) { // also when the handler panics
-		p := j.s.port
 		if !answered {
-			j.s.respond(j.slot, nil, 0, fmt.Errorf("handler panicked"))
+			j.r.respond(nil, 0, fmt.Errorf("handler panicked"))
 		}
-		j.s, j.h, j.req, j.from = nil, handler{}, nil, Caller{}
-		j.next, p.jobs = p.jobs, j
+		j.r, j.h, j.req, j.from = Request{}, handler{}, nil, Caller{}
+		j.next, j.p.jobs = j.p.jobs, j
 	})
 	var n int
 	var err error
@@ -276,6 +299,6 @@ func (j *job) run(f *fiber.Fiber) error {
 		n, err = j.h.fiberFrom(f, &j.from, j.req, j.resp)
 	}
 	answered = true
-	j.s.respond(j.slot, j.resp, n, err)
+	j.r.respond(j.resp, n, err)
 	return nil
 }

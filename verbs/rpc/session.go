@@ -64,6 +64,7 @@ type Session struct {
 
 	served []served // requests of the peer
 	queue  slotQueue
+	flows  *flows // nil until one is used
 }
 
 // Connect opens a session with another port, or gives the one that is open, and waits until the
@@ -172,6 +173,13 @@ func (s *Session) serving() bool {
 			return true
 		}
 	}
+	if s.flows != nil {
+		for i := range s.flows.served {
+			if s.flows.served[i].state == servedRunning {
+				return true
+			}
+		}
+	}
 	return false
 }
 
@@ -206,6 +214,8 @@ func (s *Session) fail(err error) {
 			s.endCall(i, 0, err)
 		}
 	}
+	s.failFlows(err)
+	s.port.dropRoute(s)
 	s.opened.Broadcast()
 	s.slotFree.Broadcast()
 }

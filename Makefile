@@ -57,9 +57,10 @@ test-rxe: ## run tests on Soft-RoCE, in a virtual machine (NATIVE=1: on this mac
 	@$(BOOTSTRAP) build
 	scripts/test-rxe.sh $(if $(NATIVE),--native)
 
-test-browser: ## test the live page in a real browser (installs Chromium)
+test-browser: ## test the pages in a real browser (installs Chromium)
 	@$(BOOTSTRAP) browser
-	$(GO) test -count=1 -tags browser -run LivePage ./cmd/drtmd/internal/admin
+	$(GO) test -count=1 -tags browser -run 'LivePage|PaperPage' ./cmd/drtmd/internal/admin \
+	  ./cmd/drtmd/internal/reproduce
 
 lint: ## check formatting, go vet, staticcheck and shellcheck
 	@$(BOOTSTRAP) lint

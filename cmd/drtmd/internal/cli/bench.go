@@ -42,7 +42,7 @@ prints the shortest violation found; exit code 3 then. Recording costs throughpu
 what was recorded for drtmd check.
 
 --workload lookup runs no transactions: it counts the READs of look-ups in DrTM's hash table, and
-prints them beside Table VI of the paper.
+prints them beside Table VI of the paper, as drtmd reproduce drtm/table-6 does.
 
 Throughput and latency on shm depend on what else the machine does; docs/BENCH.md has what was
 measured, with which command, and the JSON. Ctrl-C ends the run and prints the report so far.

@@ -12,8 +12,9 @@ import (
 	"drtmd/cmd/drtmd/internal/reproduce"
 )
 
-const reproduceLong = `reproduce runs tables and figures of the papers and prints the paper's numbers beside ours: the
-deviation, the bound on it, and the reading under which the two are compared.
+const reproduceLong = `reproduce runs tables and figures of the papers and prints the paper's
+numbers beside ours: the deviation, the bound on it, and the reading under which the two are
+compared.
 
   NAME      an item, such as drtm/table-6; --list names all, done or not
   SYSTEM    all items of a paper that are done
@@ -27,10 +28,12 @@ Each item is of a kind:
   not reproducible here, with the reason
 
 --quick runs smaller sizes, with one seed, and with bounds as wide as that makes them: it finds
-mistakes, and its numbers are not those to quote. A row without a bound is not judged: the paper does not
-print the number, or no reading of it is known. The rows of a finished item are printed at once.
+mistakes, and its numbers are not those to quote. A row without a bound is not judged: the paper
+does not print the number, or no reading of it is known. The rows of a finished item are printed at
+once. Ctrl-C ends the run; what was done is printed, and its pages are written.
 
-Exit codes: 0 done, 1 failed, 2 wrong command line, 3 a deviation exceeds its bound, 130 interrupted.`
+Exit codes: 0 done, 1 failed, 2 wrong command line, 3 a deviation exceeds its bound, 130
+interrupted.`
 
 const reproduceExample = `  drtmd reproduce --list
   drtmd reproduce --list drtm --json
@@ -72,11 +75,11 @@ func (a *app) reproduceCommand() *cobra.Command {
 	f := c.Flags()
 	f.BoolVar(&p.list, "list", false, "list tables and figures, of all papers or of SYSTEM")
 	f.BoolVar(&p.quick, "quick", false, "smaller sizes")
-	f.IntVar(&p.seeds, "seeds", 0, fmt.Sprintf("means over the seeds 1 to `N`; default %d, with --quick %d",
-		reproduce.DefaultSeeds, reproduce.QuickSeeds))
+	f.IntVar(&p.seeds, "seeds", 0, fmt.Sprintf("means over the seeds 1 to `N`; default %d, with "+
+		"--quick %d", reproduce.DefaultSeeds, reproduce.QuickSeeds))
 	f.BoolVar(&p.json, "json", false, "print JSON (schema "+report.ReproduceSchema+") instead of text")
-	f.StringVar(&p.mutation, "mutation", "", "switch on the deliberate bug `NAME` of the protocol; bench --list "+
-		"names them")
+	f.StringVar(&p.mutation, "mutation", "", "switch on the deliberate bug `NAME` of the protocol; "+
+		"bench --list names them")
 	f.StringVar(&p.report, "report", "", "write a page for each paper into `DIR`: DIR/drtm.html")
 	return c
 }
@@ -107,7 +110,8 @@ func (a *app) listPapers(args []string, p *reproduceFlags) error {
 // checked makes a run of a command line.
 func (p *reproduceFlags) checked(c *cobra.Command, args []string) (*reproduceRun, error) {
 	if len(args) == 0 {
-		return nil, usagef("drtmd reproduce --list names tables and figures", "nothing to reproduce was named")
+		return nil, usagef("drtmd reproduce --list names tables and figures",
+			"nothing to reproduce was named")
 	}
 	items, err := reproduce.Select(reproduce.Systems(), args)
 	if err == nil {

@@ -20,7 +20,8 @@ func (c *Chart) drawn() (string, error) {
 		}
 	}
 	x, y := c.bounds()
-	p.X.Min, p.X.Max = axis(x, c.LogX, 1)
+	const side = 1.06 // the label of the last tick stays inside
+	p.X.Min, p.X.Max = axis(x, c.LogX, side)
 	// The legend stands above the curves, with a line for each.
 	room := 1 / (1 - min(.6, float64(len(c.Curves)+1)*(plotText+3)/(plotHeight-50)))
 	p.Y.Min, p.Y.Max = axis(y, c.LogY, room)
@@ -108,8 +109,8 @@ func (c *Chart) table(modelled bool) htmlTable {
 		step := max(1, (len(curve.Points)+most-1)/most)
 		for i := 0; i < len(curve.Points); i += step {
 			at := curve.Points[i]
-			t.Rows = append(t.Rows, []cell{{Text: curve.Name}, {Text: short(at[0]), Number: true},
-				{Text: short(at[1]), Number: true, Modelled: modelled && !curve.Paper}})
+			t.Rows = append(t.Rows, []cell{{Text: curve.Name}, {Text: fmt.Sprintf("%.5g", at[0]), Number: true},
+				{Text: fmt.Sprintf("%.4g", at[1]), Number: true, Modelled: modelled && !curve.Paper}})
 		}
 	}
 	return t

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -99,7 +100,8 @@ func (r *Reproduction) pageNotices(items []*Reproduced) (all []notice) {
 		all = append(all, notice{"bad", "interrupted", "items are missing"})
 	}
 	if r.Quick {
-		all = append(all, notice{"note", "quick", "smaller sizes and wider bounds: not the numbers to quote"})
+		all = append(all, notice{"note", "quick", "smaller sizes and wider bounds: not the numbers to " +
+			"quote"})
 	}
 	return all
 }
@@ -145,24 +147,33 @@ func (r *Reproduction) commandOf(i *Reproduced) string {
 
 // comparison is the table of paper and ours.
 func (r *Reproduced) comparison(modelled bool) htmlTable {
-	t := htmlTable{Caption: r.Label + ", the paper's beside ours", Heads: heads("what", ">paper", ">ours",
-		">range", ">deviation", ">bound", "", "reading")}
+	t := htmlTable{Caption: r.Label + ", the paper's beside ours",
+		Heads: heads("what", ">paper", ">ours", ">range", ">deviation", ">bound", "", "reading")}
+	const rangeAt = 3
+	if !r.ranged() {
+		t.Heads = slices.Delete(t.Heads, rangeAt, rangeAt+1)
+	}
 	notes := readings(r.Rows)
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		number := func(s string, ours bool) cell {
 			return cell{Text: s, Number: true, Modelled: modelled && ours && s != ""}
 		}
-		t.Rows = append(t.Rows, []cell{{Text: row.label(r.Label)}, number(dash(row.Paper), false),
+		cells := []cell{{Text: row.label(r.Label)}, number(dash(row.Paper), false),
 			number(row.Ours, true), number(row.Range, true), number(row.Deviation, false),
-			number(dash(row.Bound), false), {Text: row.Verdict()}, {Text: notes.mark(row)}})
+			number(dash(row.Bound), false), {Text: row.Verdict()}, {Text: notes.mark(row)}}
+		if !r.ranged() {
+			cells = slices.Delete(cells, rangeAt, rangeAt+1)
+		}
+		t.Rows = append(t.Rows, cells)
 	}
 	return t
 }
 
 // listSection lists the tables and figures of the paper, whether run or not.
 func (s *PaperSystem) listSection() section {
-	t := htmlTable{Caption: "Tables and figures of the paper", Heads: heads("name", "kind", "state", "what")}
+	t := htmlTable{Caption: "Tables and figures of the paper",
+		Heads: heads("name", "kind", "state", "what")}
 	for _, i := range s.Items {
 		what := i.Title
 		if i.Note != "" {

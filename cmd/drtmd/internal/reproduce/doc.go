@@ -17,7 +17,7 @@
 //
 // # Adding an item
 //
-// Give the entry in the paper's file a run function, and the time that it takes. It returns rows and
-// charts; package report prints them. testdata/captions.txt has the captions of all tables and figures,
-// and a test compares the lists with it.
+// Give the entry in the paper's file a run function, and the time that it takes. It returns rows
+// and charts; package report prints them. testdata/captions.txt has the captions of all tables and
+// figures, and a test compares the lists with it.
 package reproduce

@@ -56,8 +56,7 @@ func drtm() System {
 		waits(waitsTPCC, Modelled, "SmallBank and TPC-C by threads: Silo, DBX, DrTM"),
 		waits(waitsTPCC, Modelled, "TPC-C by machines and threads: Calvin, DrTM"),
 		{Title: "SmallBank by machines and threads", Kind: Modelled,
-			Note: "the curve with 1 % of the transactions distributed; the paper prints no number " +
-				"of the others",
+			Note:     "the curves with more than 1 % distributed, of which the paper prints no number",
 			protocol: drtmName, run: figure17, cost: cost{8 * time.Second, 110 * time.Second}},
 		waits(waitsTPCC, Modelled, "TPC-C by logical nodes, and by cross-warehouse accesses"),
 		waits(waitsTPCC, Modelled, "microbenchmarks with and without read leases"),

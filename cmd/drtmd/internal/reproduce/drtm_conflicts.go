@@ -37,13 +37,13 @@ var conflictPaper = []struct {
 	{remoteFirst, proto.ModeWrite, proto.ModeWrite, "C"},
 }
 
-const tableIVReading = "C: the local transaction aborts; R_RD with L_RD in Figure 8(b) is the one " +
-	"false conflict, because a lease writes the state"
+const tableIVReading = "C: the local transaction aborts; R_RD with L_RD in Figure 8(b) is the " +
+	"one false conflict, because a lease writes the state"
 
 // tableIV runs the protocol on each cell.
 func tableIV(r *Run) (*Outcome, error) {
-	o := &Outcome{Conditions: "the protocol on two simulated nodes, state and value of a record on one " +
-		"line; nothing is drawn, so there are no seeds"}
+	o := &Outcome{Conditions: "the protocol on two simulated nodes, state and value of a record on " +
+		"one line; nothing is drawn, so there are no seeds"}
 	for i, c := range conflictPaper {
 		if err := r.step(i, len(conflictPaper)); err != nil {
 			return nil, err
@@ -132,13 +132,13 @@ var effectPaper = []struct {
 	{"R_WB", effect{"WR", "WR"}, (*Run).writtenBack},
 }
 
-const tableIIIReading = "written: its bytes change; read: what it holds decides; by verbs, or in the " +
-	"set of a region"
+const tableIIIReading = "written: its bytes change; read: what it holds decides; by verbs, or " +
+	"in the set of a region"
 
 // tableIII runs each operation and looks at the record.
 func tableIII(r *Run) (*Outcome, error) {
-	o := &Outcome{Conditions: "the protocol on two simulated nodes; nothing is drawn, so there are no " +
-		"seeds"}
+	o := &Outcome{Conditions: "the protocol on two simulated nodes; nothing is drawn, so there are " +
+		"no seeds"}
 	for i, e := range effectPaper {
 		if err := r.step(i, len(effectPaper)); err != nil {
 			return nil, err

@@ -10,14 +10,17 @@ import (
 	"drtmd/proto/workload/smallbank"
 )
 
-// mixPaper is SmallBank's half of Table VII: the names are ours.
-var mixPaper = []struct {
+// mixKind is a type of transaction in Table VII.
+type mixKind struct {
 	kind     smallbank.Kind
 	short    string
 	percent  float64
 	kindType string  // d distributed, l local; rw read-write, ro read-only
 	far      float64 // default probability of cross-machine accesses, in percent
-}{
+}
+
+// mixPaper is SmallBank's half of it.
+var mixPaper = []mixKind{
 	{smallbank.SendPayment, "SP", 25, "d+rw", 1}, {smallbank.Amalgamate, "AMG", 15, "d+rw", 1},
 	{smallbank.Balance, "BAL", 15, "l+ro", 0}, {smallbank.DepositChecking, "DC", 15, "l+rw", 0},
 	{smallbank.WriteCheck, "WC", 15, "l+rw", 0}, {smallbank.TransactSavings, "TS", 15, "l+rw", 0},
@@ -60,8 +63,7 @@ func tableVII(r *Run) (*Outcome, error) {
 	o := &Outcome{Conditions: fmt.Sprintf("%d transactions drawn by a client of one of %d nodes, %s",
 		total, mixNodes, r.seedsText())}
 	for _, k := range mixPaper {
-		o.Rows = append(o.Rows, mixRows(r, runs, k.kind, k.short, k.percent, k.kindType, k.far,
-			float64(total))...)
+		o.Rows = append(o.Rows, k.rows(runs, float64(total))...)
 	}
 	return o, nil
 }
@@ -82,32 +84,33 @@ func (d *drawn) add(decl *proto.Decl, p proto.Placement) {
 	}
 }
 
-// mixRows are the share of a kind, its type and how often it is distributed.
-func mixRows(r *Run, runs []map[smallbank.Kind]*drawn, kind smallbank.Kind, short string, percent float64,
-	kindType string, far, total float64) []report.ComparedRow {
+// rows are the share of the kind, its type and how often it is distributed, in runs of so many
+// transactions.
+func (k *mixKind) rows(runs []map[smallbank.Kind]*drawn, total float64) []report.ComparedRow {
 	var shares, fars []float64
 	ours := drawn{}
 	for _, run := range runs {
-		d := run[kind]
+		d := run[k.kind]
 		shares = append(shares, 100*d.all/total)
 		fars = append(fars, 100*d.far/d.all)
 		ours.all, ours.far, ours.writing = ours.all+d.all, ours.far+d.far, ours.writing+d.writing
 	}
 	chance := func(percent, n float64) limit {
 		p := percent / 100
-		return within(100 * 4 * math.Sqrt(p*(1-p)/(n*float64(r.Seeds)))).because("4 sigma")
+		return within(100 * 4 * math.Sqrt(p*(1-p)/(n*float64(len(runs))))).because("4 sigma")
 	}
-	name := fmt.Sprintf("%s (%s)", short, kind)
+	name := fmt.Sprintf("%s (%s)", k.short, k.kind)
 	rows := []report.ComparedRow{
-		number{what: name + ", share", unit: "%", section: "Table VII", printed: fmt.Sprint(percent),
-			paper: percent, digits: 2, limit: chance(percent, total)}.seen(shares...),
-		word(name+", type", "Table VII", kindType, typeOf(ours),
+		number{what: name + ", share", unit: "%", section: "Table VII",
+			printed: fmt.Sprint(k.percent), paper: k.percent, digits: 2,
+			limit: chance(k.percent, total)}.seen(shares...),
+		word(name+", type", "Table VII", k.kindType, typeOf(ours),
 			"d or l: distributed or local; rw or ro: read-write or read-only"),
 	}
-	if far > 0 {
+	if k.far > 0 {
 		rows = append(rows, number{what: name + ", on two machines", unit: "%",
-			section: "Table VII, note", printed: fmt.Sprint(far), paper: far, digits: 3,
-			limit: chance(far, total*percent/100)}.seen(fars...))
+			section: "Table VII, note", printed: fmt.Sprint(k.far), paper: k.far, digits: 3,
+			limit: chance(k.far, total*k.percent/100)}.seen(fars...))
 	}
 	return rows
 }

@@ -66,7 +66,9 @@ func TestEveryTableAndFigureIsListed(t *testing.T) {
 			if *n++; c.number != *n {
 				t.Errorf("%s: caption %s is number %d", s.Name, c.label, *n)
 			}
-			i := slices.IndexFunc(s.Items, func(i Item) bool { return i.Table == c.table && i.Number == c.number })
+			i := slices.IndexFunc(s.Items, func(i Item) bool {
+				return i.Table == c.table && i.Number == c.number
+			})
 			if i < 0 {
 				t.Errorf("%s: no item for the caption %s, table: %v", s.Name, c.label, c.table)
 				continue

@@ -130,7 +130,8 @@ func CheckMutation(items []Item, name string) error {
 
 // RunAll runs items one after the other and gives each to found when it is done. It ends with the
 // first error; an interrupted one is that of ctx.
-func RunAll(ctx context.Context, items []Item, o Options, found func(report.Reproduced) error) error {
+func RunAll(ctx context.Context, items []Item, o Options,
+	found func(report.Reproduced) error) error {
 	if err := Runnable(items); err != nil {
 		return err
 	}

@@ -91,7 +91,8 @@ func TestTablesSeeAMissingStep(t *testing.T) {
 		t.Run(x.mutation, func(t *testing.T) {
 			r := &Run{Options: Options{Seeds: 1, Mutation: x.mutation}, ctx: context.Background(),
 				progress: func(int, int) {}}
-			for name, table := range map[string]func(*Run) (*Outcome, error){"III": tableIII, "IV": tableIV} {
+			tables := map[string]func(*Run) (*Outcome, error){"III": tableIII, "IV": tableIV}
+			for name, table := range tables {
 				out, err := table(r)
 				if err != nil {
 					t.Fatal(err)

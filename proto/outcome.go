@@ -57,15 +57,29 @@ func name(names []string, i int) string {
 }
 
 // Abort is the error with which the operations of a transaction say that this attempt is over.
-// The values are preallocated, one per reason: compare with errors.As or AbortReason.
-type Abort struct{ Reason Reason }
+// The values are made once: ask with errors.As or AbortReason.
+type Abort struct {
+	Reason Reason
+	Cause  error // what made it so, with ReasonUnreachable; nil: nothing more is known
+}
 
-func (a *Abort) Error() string { return "transaction aborted: " + a.Reason.String() }
+func (a *Abort) Error() string {
+	if a.Cause != nil {
+		return "transaction aborted: " + a.Reason.String() + ": " + a.Cause.Error()
+	}
+	return "transaction aborted: " + a.Reason.String()
+}
+
+// Is takes every Abort with a reason for the one that Aborting gives.
+func (a *Abort) Is(target error) bool { return target == error(aborts[a.Reason]) }
+
+// Unwrap gives the cause.
+func (a *Abort) Unwrap() error { return a.Cause }
 
 // aborts are the values of Abort.
 var aborts = func() (a [ReasonEnd]*Abort) {
 	for r := range a {
-		a[r] = &Abort{Reason(r)}
+		a[r] = &Abort{Reason: Reason(r)}
 	}
 	return a
 }()

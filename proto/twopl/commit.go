@@ -3,44 +3,34 @@ package twopl
 import (
 	"fmt"
 
-	"drtmd/internal/invariant"
 	"drtmd/proto"
 	"drtmd/proto/history"
-	"drtmd/store/layout"
+	"drtmd/proto/onesided"
 	"drtmd/verbs"
-)
-
-// Marked steps of the end.
-const (
-	stepCommit    = "twopl: before write back"
-	stepWritten   = "twopl: record written back" // or posted, after each
-	stepCommitted = "twopl: after write back"
-	stepAbort     = "twopl: before release"
-	stepReleased  = "twopl: after release" // of an attempt without effect
 )
 
 // Commit implements proto.Tx.
 func (t *tx) Commit() error {
-	if err := t.f.Err(); err != nil {
+	if err := t.F.Err(); err != nil {
 		t.finish(history.Aborted)
 		return err
 	}
-	was := t.f.Shield()
-	defer t.f.Unshield(was)
-	t.recordWrites()
-	t.f.Step(stepCommit)
+	was := t.F.Shield()
+	defer t.F.Unshield(was)
+	t.NoteWrites()
+	t.F.Step(stepCommit)
 	err := t.writeBack()
 	if err != nil && t.uncertain() && !t.e.lacks(UnknownCommitted) {
-		t.e.stats.Unknown++
-		t.stopRecording(history.Unknown)
+		t.e.Counters.Unknown++
+		t.End(history.Unknown)
 		t.reclaim()
 		t.leave()
 		return fmt.Errorf("%w: %w", proto.ErrUnknownOutcome, err)
 	}
 	// Every write is in memory; what may have failed is to give locks back.
-	t.f.Step(stepCommitted)
-	t.e.stats.Committed++
-	t.stopRecording(history.Committed)
+	t.F.Step(stepCommitted)
+	t.e.Counters.Committed++
+	t.End(history.Committed)
 	t.reclaim()
 	t.leave()
 	return nil
@@ -48,7 +38,7 @@ func (t *tx) Commit() error {
 
 // Rollback implements proto.Tx: everything read is locked, so the view is valid.
 func (t *tx) Rollback() error {
-	t.e.stats.RolledBack++
+	t.e.Counters.RolledBack++
 	t.finish(history.UserAborted)
 	return nil
 }
@@ -56,126 +46,159 @@ func (t *tx) Rollback() error {
 // Abort implements proto.Tx.
 func (t *tx) Abort(error) { t.finish(history.Aborted) }
 
+// finish ends the transaction without effect.
+func (t *tx) finish(o history.Outcome) {
+	f := t.F
+	was := f.Shield()
+	defer f.Unshield(was)
+	if f.Err() != nil {
+		return // the node was killed: what is locked stays so
+	}
+	t.End(o)
+	for i := range t.Records {
+		if r := &t.Records[i]; !t.e.lacks(AbortWrites) {
+			r.Dirty, r.Is = false, r.Was
+		}
+		if t.e.lacks(AbortKeepsLocks) {
+			t.Records[i].Own.Hold = onesided.Nothing
+		}
+	}
+	f.Step(stepAbort)
+	_ = t.writeBack() // leave looks at what could not be given back
+	t.reclaim()
+	f.Step(stepReleased)
+	t.leave()
+}
+
 // writeBack writes what was changed and unlocks what will exist, all at once. Entries that end
 // absent stay locked, for reclaim.
 func (t *tx) writeBack() error {
-	t.batch.Reset()
-	for i := range t.records {
-		r := &t.records[i]
-		r.op, r.ops = t.batch.Len(), 0
-		if r.lock == lockNone {
+	t.Batch.Reset()
+	for i := range t.Records {
+		r := &t.Records[i]
+		if r.Own.Op = -1; r.Own.Hold == onesided.Nothing {
 			continue
 		}
-		changed := r.changed()
-		if changed && !t.e.lacks(NoVersion) {
-			r.setVersion(r.next())
+		local := t.cpuLocal(r)
+		if local {
+			t.F.Charge(cpuLockCostPs)
 		}
-		if t.cpuLocal(r) {
-			t.f.Charge(cpuLockCostPs)
+		if !local || !t.cpuPublish(r) {
+			t.Back(r, r.Changes(), !endsAbsent(r))
 		}
-		if !t.cpuLocal(r) || !t.cpuPublish(r) {
-			t.postWriteBack(r)
-		}
-		if changed {
-			t.f.Step(stepWritten)
+		if r.Changes() {
+			t.F.Step(stepWritten)
 		}
 	}
-	if t.batch.Len() == 0 {
+	if t.Batch.Len() == 0 {
 		return nil
 	}
-	err := t.batch.Await(t.f)
-	t.settle()
+	return t.settle()
+}
+
+// settle waits, and takes down which of the posted records were confirmed.
+func (t *tx) settle() error {
+	err := t.Batch.Await(t.F)
+	for i := range t.Records {
+		r := &t.Records[i]
+		if r.Own.Op < 0 || r.Own.Hold == onesided.Nothing || !t.Confirmed(r) {
+			continue
+		}
+		if r.Own.Stored = r.Changes(); !endsAbsent(r) { // else reclaim unlocks it
+			r.Own.Hold = onesided.Nothing
+		}
+	}
 	return err
 }
 
-// postWriteBack posts what writes a record back and unlocks it. The state word is changed by CAS
-// only (design decision 3). Nothing is posted behind a request that could not be: the lock is
-// held then until all was written.
-func (t *tx) postWriteBack(r *record) {
-	p := &t.e.cfg.Peers[r.node]
-	addr, rkey, conn := p.Memory.Addr+r.off, p.Memory.RKey, p.Conn
-	r.posted = true
-	posted := func() bool {
-		r.ops++
-		r.posted = r.posted && t.batch.Err(t.batch.Len()-1) == nil
-		return r.posted || t.e.lacks(PostOn)
-	}
-	unlock := func() {
-		if t.e.lacks(PostOn) {
-			conn = p.Conn
-		}
-		if !r.endsAbsent() {
-			t.postUnlockOn(r, conn)
-			posted()
-		}
-	}
-	if t.e.lacks(UnlockFirst) {
-		unlock()
-	}
-	if r.changed() {
-		t.batch.Write(t.f, conn, piece(r.sge, layout.VersionOffset, 8),
-			addr+layout.VersionOffset, rkey)
-		if !posted() {
-			return
-		}
-		if r.live {
-			t.batch.Write(t.f, conn, piece(r.sge, layout.ValueOffset, r.table.valueBytes),
-				addr+layout.ValueOffset, rkey)
-			if !posted() {
-				return
-			}
-		}
-	}
-	if !t.e.lacks(UnlockFirst) {
-		unlock()
-	}
-}
-
-// piece is a part of a record's copy.
-func piece(s verbs.SGE, offset, length int) verbs.SGE {
-	return verbs.SGE{Addr: s.Addr + uint64(offset), Length: uint32(length), LKey: s.LKey}
-}
-
-// settle takes down which of the posted records were confirmed.
-func (t *tx) settle() {
-	for i := range t.records {
-		r := &t.records[i]
-		if r.ops == 0 || !r.posted {
-			continue
-		}
-		confirmed := true
-		for op := r.op; op < r.op+r.ops; op++ {
-			confirmed = confirmed && t.batch.Err(op) == nil
-		}
-		if t.e.lacks(SettleUnconfirmed) {
-			r.stored, r.lock = r.changed(), lockNone
-			continue
-		}
-		if !confirmed {
-			continue
-		}
-		r.stored = r.changed()
-		if r.endsAbsent() {
-			continue // reclaim unlocks it
-		}
-		word := t.word
-		if !t.e.lacks(UnlockByWrite) && !t.e.lacks(UnlockFirst) {
-			word = lockWord(t.batch.Old(r.op + r.ops - 1))
-		}
-		if word != t.word && r.lock != lockAsked { // the message's arguments would be allocated
-			invariant.Assertf(false, "twopl: the lock of %v was %v when it was given back", t.word,
-				word)
-		}
-		r.lock = lockNone
-	}
+// endsAbsent reports whether the record is locked and will not exist when the transaction has
+// ended, so that its entry is of no use.
+func endsAbsent(r *record) bool {
+	return r.Own.Hold == onesided.Locked && r.Loaded && !r.Is
 }
 
 // uncertain reports whether a write was not confirmed.
 func (t *tx) uncertain() bool {
-	for i := range t.records {
-		if r := &t.records[i]; r.changed() && !r.stored {
+	for i := range t.Records {
+		if r := &t.Records[i]; r.Changes() && !r.Own.Stored {
 			return true
 		}
 	}
 	return false
+}
+
+// reclaim gives the entries back that end absent, under their locks, and then the locks. What
+// fails here leaves an absent entry behind, for whoever locks it next.
+func (t *tx) reclaim() {
+	there := false
+	for i := range t.Records {
+		r := &t.Records[i]
+		switch word, ok := t.reclaimable(r); {
+		case !ok:
+		case r.Node != t.e.Env.Node:
+			there = true
+		default:
+			t.F.Charge(recordCostPs)
+			t.reclaimed(r, t.e.Unlink(r.Table, r.Key, word, onesided.HostTries))
+		}
+	}
+	if there {
+		t.Reclaim(t.reclaimableThere, t.reclaimed)
+	}
+	t.Batch.Reset()
+	for i := range t.Records {
+		r := &t.Records[i]
+		// What was written in part stays locked.
+		if r.Own.Op = -1; r.Own.Hold != onesided.Nothing &&
+			(!r.Changes() || r.Own.Stored || t.e.lacks(HalfUnlocked)) {
+			r.Own.Hold = onesided.Asked // a reclaimed entry may be another's by now
+			t.Back(r, false, true)
+		}
+	}
+	if t.Batch.Len() > 0 {
+		_ = t.settle() // leave looks at what is left
+	}
+}
+
+// reclaimable reports whether the record's entry is to be given back, and with which state word:
+// it is locked and ends absent; or it was made for the transaction, which was refused another
+// record. Without the lock only regions that exclude the device can tell that nobody else has it.
+func (t *tx) reclaimable(r *record) (word uint64, ok bool) {
+	if endsAbsent(r) {
+		return uint64(t.word), true
+	}
+	spare := r.Own.Ensured && r.Own.Found && r.Own.Hold == onesided.Nothing
+	return uint64(unlocked), spare && (t.e.Env.Scope == verbs.AtomicGlob || t.e.lacks(SpareAnywhere))
+}
+
+func (t *tx) reclaimableThere(r *record) (word uint64, ok bool) {
+	if r.Node == t.e.Env.Node {
+		return 0, false
+	}
+	return t.reclaimable(r)
+}
+
+// reclaimed takes down what became of a record's entry.
+func (t *tx) reclaimed(r *record, c onesided.Code) {
+	r.Own.Found = false
+	if c == onesided.Done && t.e.Env.Scope == verbs.AtomicGlob {
+		r.Own.Hold = onesided.Nothing
+	}
+}
+
+// leave gives the transaction object back. Locks that are left belong to nodes that cannot be
+// reached; they keep the transaction's word, so the object takes another.
+func (t *tx) leave() {
+	owes := false
+	for i := range t.Records {
+		if r := &t.Records[i]; r.Own.Hold != onesided.Nothing {
+			t.Owe(r, r.Changes() && !r.Own.Stored)
+			owes = true
+		}
+	}
+	if owes && !t.e.lacks(NoNewWord) {
+		t.nameLocks()
+	}
+	t.F = nil
+	t.e.free = append(t.e.free, t)
 }

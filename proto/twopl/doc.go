@@ -5,6 +5,10 @@
 // loopback queue pair, because on most NICs an RDMA CAS and a CPU CAS do not exclude each other
 // (§7.3).
 //
+// The records of an attempt are those of package txset; look-ups, CAS with READ, write-back, peeks and
+// debts are those of package onesided. What is here is when to do what: acquire.go and commit.go, and
+// cpu.go for locks by the CPU.
+//
 // # A transaction
 //
 //  1. Begin locks every declared record: a CAS on the state word and a READ of the entry behind
@@ -44,7 +48,7 @@
 //
 // # twopl-local
 //
-// With Config.CPULocks, records of the own node are locked, read, written and unlocked by the CPU,
+// In the variant twopl-local, records of the own node are locked, read, written and unlocked by the CPU,
 // where the device's atomics exclude it (ATOMIC_GLOB: shm, sim): under the line word of the
 // entry's header, as the device itself does it, so that a remote CAS and a local one exclude each
 // other and remote READs see whole lines. On other devices, and for a line that somebody holds
@@ -64,7 +68,7 @@
 //
 // A record that stays locked by a node that died ends every attempt: with ReasonLocked at first, and
 // with ReasonOrphaned, which gives the transaction up, when the same lock was met for
-// Config.OrphanAfter and Config.HolderLives says that its holder is gone. Engine.Orphans names these
+// the option orphan-after and Env.HolderLives says that its holder is gone. Engine.Orphans names these
 // records too. There is no lease that runs out.
 //
 // # Ownership and concurrency

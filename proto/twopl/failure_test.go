@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"drtmd/proto"
+	"drtmd/proto/node"
 	"drtmd/proto/twopl"
 	"drtmd/store/layout"
 	"drtmd/verbs"
@@ -262,31 +263,16 @@ func TestConfigurationsThatCannotWorkAreRefused(t *testing.T) {
 	c := start(t, simulated, false)
 	for _, x := range []struct {
 		name   string
-		change func(*twopl.Config)
+		change func(*node.Env)
 	}{
-		{"node without a peer", func(c *twopl.Config) { c.Node = 2 }},
-		{"worker that a lock word cannot name", func(c *twopl.Config) { c.Worker = twopl.MaxWorkers }},
-		{"life that a lock word cannot name", func(c *twopl.Config) { c.Life = twopl.MaxLives }},
-		{"no placement", func(c *twopl.Config) { c.Placement = nil }},
-		{"no memory", func(c *twopl.Config) { c.Memory = nil }},
-		{"table missing", func(c *twopl.Config) { c.Local = c.Local[1:] }},
-		{"no atomics", func(c *twopl.Config) { c.Scope = verbs.AtomicNone }},
-		{"recorder without a clock", func(c *twopl.Config) { c.Clock = nil }},
-		{"peer without a queue pair", func(c *twopl.Config) { c.Peers[1].Conn = nil }},
-		{"peer without a session", func(c *twopl.Config) { c.Peers[1].Session = nil }},
-		{"peer with fewer tables", func(c *twopl.Config) { c.Peers[1].Tables = nil }},
-		{"table 0", func(c *twopl.Config) { c.Tables[0].ID = 0 }},
-		{"table twice", func(c *twopl.Config) { c.Tables[0].ID = c.Tables[1].ID }},
+		{"worker that a lock word cannot name", func(e *node.Env) { e.Index = twopl.MaxWorkers }},
+		{"life that a lock word cannot name", func(e *node.Env) { e.Life = twopl.MaxLives }},
+		{"no atomics", func(e *node.Env) { e.Scope = verbs.AtomicNone }},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			e := &c.Members[0].Workers[0].Env
-			cfg := twopl.Config{Node: e.Node, Worker: uint32(e.Index), Fibers: e.Worker,
-				Peers: append([]twopl.Peer(nil), e.Peers...), Local: e.Tables, Memory: e.Memory,
-				Tables:    append([]proto.TableSpec(nil), e.Specs...),
-				Placement: e.Placement, Region: e.Region, Scope: e.Scope, Structure: e.Structure,
-				Recorder: e.Recorder, Clock: e.RecorderClock}
-			x.change(&cfg)
-			if _, err := twopl.New(cfg); !errors.Is(err, twopl.ErrConfig) {
+			e := c.Members[0].Workers[0].Env
+			x.change(&e)
+			if _, err := twopl.New(&e, false); !errors.Is(err, twopl.ErrConfig) {
 				t.Errorf("%v, want a refusal", err)
 			}
 		})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"drtmd/proto"
+	"drtmd/proto/onesided"
 )
 
 // Mutation is a deliberate bug, for tests that show that the checker or an invariant finds it. Each
@@ -12,7 +13,7 @@ type Mutation uint8
 
 // Mutations. 0 is the protocol as it should be.
 const (
-	// Locking (acquire.go).
+	// Locking (acquire.go and package onesided).
 	LockUnjudged Mutation = iota + 1
 	ReadFirst
 	UnsureForgotten
@@ -26,7 +27,7 @@ const (
 	SameWord
 	LivesRepeat
 	NoNewWord
-	// Write-back and release (commit.go, end.go).
+	// Write-back and release (commit.go and package onesided).
 	UnlockFirst
 	UnlockByWrite
 	NoVersion
@@ -35,11 +36,11 @@ const (
 	UnknownCommitted
 	AbortWrites
 	AbortKeepsLocks
-	// Debts (debt.go).
+	// Debts (package onesided).
 	NoDebt
 	NoDebtUpdate
 	DebtUnlooked
-	// Entries that are given back (reclaim.go, host.go).
+	// Entries that are given back (commit.go).
 	HalfUnlocked
 	SpareAnywhere
 	NoStructure
@@ -50,7 +51,7 @@ const (
 	CPUAsked
 	CPUNoLine
 	CPUHeaderFirst
-	// Peek (peek.go).
+	// Peek (package onesided).
 	PeekNoLock
 	PeekNoSecondLook
 	PeekNoKeyCheck
@@ -62,6 +63,7 @@ type mutation struct {
 	name, doc string
 	// equivalent says why no check can find it.
 	equivalent string
+	skip       onesided.Skip // the step of package onesided that is left out
 }
 
 // oneMoment is why the order of things that a CPU does is not found.
@@ -71,14 +73,14 @@ var mutations = [mutationEnd]mutation{
 	{name: "none", doc: "the protocol as it should be"},
 
 	LockUnjudged: {name: "lock-unjudged", doc: "a CAS is taken for successful, whatever it has found"},
-	ReadFirst:    {name: "read-first", doc: "a record is read, then locked"},
-	UnsureForgotten: {name: "unsure-forgotten",
+	ReadFirst:    {skip: onesided.ReadBehind, name: "read-first", doc: "a record is read, then locked"},
+	UnsureForgotten: {skip: onesided.OwnerOfUnsure, name: "unsure-forgotten",
 		doc: "a CAS that failed with its queue pair is taken for not made"},
 	OwnWordHeld: {name: "own-word-held",
 		doc: "a record that is locked by way of another's old place counts as locked"},
-	NoKeyCheck: {name: "no-key-check", doc: "an entry that was locked is taken for the key's, whatever it says"},
+	NoKeyCheck: {skip: onesided.KeyCheck, name: "no-key-check", doc: "an entry that was locked is taken for the key's, whatever it says"},
 	StaleKept:  {name: "stale-kept", doc: "an entry that is not the key's stays locked"},
-	KeepStale: {name: "keep-stale", doc: "a place that went out of date stays in the location cache",
+	KeepStale: {skip: onesided.DropStale, name: "keep-stale", doc: "a place that went out of date stays in the location cache",
 		equivalent: "it only costs attempts: each of them finds that the place is another key's"},
 	ReadLocksBack: {name: "read-locks-back",
 		doc: "records that are read are unlocked before the transaction ends"},
@@ -89,14 +91,14 @@ var mutations = [mutationEnd]mutation{
 	LivesRepeat: {name: "lives-repeat", doc: "a machine that restarts has the lock words of its former life"},
 	NoNewWord:   {name: "no-new-word", doc: "a transaction that owes a lock passes its lock word on"},
 
-	UnlockFirst:   {name: "unlock-first", doc: "records are unlocked, then written back"},
-	UnlockByWrite: {name: "unlock-by-write", doc: "locks are given back by WRITE, whoever holds them"},
-	NoVersion:     {name: "no-version", doc: "a write does not raise the record's version"},
-	PostOn: {name: "post-on",
+	UnlockFirst:   {skip: onesided.WriteFirst, name: "unlock-first", doc: "records are unlocked, then written back"},
+	UnlockByWrite: {skip: onesided.UnlockByCAS, name: "unlock-by-write", doc: "locks are given back by WRITE, whoever holds them"},
+	NoVersion:     {skip: onesided.NewVersion, name: "no-version", doc: "a write does not raise the record's version"},
+	PostOn: {skip: onesided.PostInOrder, name: "post-on",
 		doc: "a record is unlocked by whatever queue pair there is, though its write could not be posted",
 		equivalent: "nothing comes between a record's requests unless a send queue is full, which has " +
 			"room for all of a transaction"},
-	SettleUnconfirmed: {name: "settle-unconfirmed",
+	SettleUnconfirmed: {skip: onesided.Confirmation, name: "settle-unconfirmed",
 		doc: "a write-back is taken for made, whatever became of it"},
 	UnknownCommitted: {name: "unknown-committed",
 		doc: "a transaction is called committed though a write-back failed",
@@ -105,15 +107,15 @@ var mutations = [mutationEnd]mutation{
 	AbortWrites:     {name: "abort-writes", doc: "an abort writes back what the program has done so far"},
 	AbortKeepsLocks: {name: "abort-keeps-locks", doc: "an abort does not give its locks back"},
 
-	NoDebt:       {name: "no-debt", doc: "a lock that could not be given back is forgotten"},
-	NoDebtUpdate: {name: "no-debt-update", doc: "a lock that could not be given back is owed without its update"},
-	DebtUnlooked: {name: "debt-unlooked", doc: "a debt is paid without a look whether the lock is there still"},
+	NoDebt:       {skip: onesided.Debt, name: "no-debt", doc: "a lock that could not be given back is forgotten"},
+	NoDebtUpdate: {skip: onesided.DebtUpdate, name: "no-debt-update", doc: "a lock that could not be given back is owed without its update"},
+	DebtUnlooked: {skip: onesided.DebtLook, name: "debt-unlooked", doc: "a debt is paid without a look whether the lock is there still"},
 
 	HalfUnlocked: {name: "half-unlocked", doc: "a record is unlocked though its write-back failed"},
 	SpareAnywhere: {name: "spare-anywhere",
 		doc:        "without line words, an unlocked entry is given back without its lock",
 		equivalent: oneMoment + "no device can lock the entry between the look at its state and the end"},
-	NoStructure: {name: "no-structure",
+	NoStructure: {skip: onesided.StructureLock, name: "no-structure",
 		doc:        "without line words, workers change buckets at the same time",
 		equivalent: oneMoment + "TestWorkersWithoutLineWordsShareATable of package store finds it"},
 
@@ -134,9 +136,9 @@ var mutations = [mutationEnd]mutation{
 		doc:        "the CPU writes a record's first line back before the others",
 		equivalent: oneMoment + "who reads without a lock sees all lines of before or of after"},
 
-	PeekNoLock:       {name: "peek-no-lock", doc: "a peek does not look at the lock"},
-	PeekNoSecondLook: {name: "peek-no-second-look", doc: "a record that is peeked at is read once"},
-	PeekNoKeyCheck:   {name: "peek-no-key-check", doc: "a peek takes whatever entry it finds for the key's"},
+	PeekNoLock:       {skip: onesided.PeekLock, name: "peek-no-lock", doc: "a peek does not look at the lock"},
+	PeekNoSecondLook: {skip: onesided.PeekTwice, name: "peek-no-second-look", doc: "a record that is peeked at is read once"},
+	PeekNoKeyCheck:   {skip: onesided.PeekKey, name: "peek-no-key-check", doc: "a peek takes whatever entry it finds for the key's"},
 }
 
 func (m Mutation) String() string {
@@ -175,4 +177,4 @@ func ParseMutation(name string) (Mutation, error) {
 }
 
 // lacks reports whether a step is left out.
-func (e *Engine) lacks(m Mutation) bool { return e.cfg.Mutation == m }
+func (e *Engine) lacks(m Mutation) bool { return e.mutation == m }

@@ -31,14 +31,11 @@ func LocalProtocol() protocol.Protocol {
 }
 
 func newEngine(e *protocol.Env, cpuLocks bool) (proto.Engine, error) {
-	mutation, err := ParseMutation(e.Mutation)
-	if err != nil {
-		return nil, err
-	}
-	return protocol.Engine(New(Config{Node: e.Node, Worker: uint32(e.Index), Fibers: e.Worker,
-		Port: e.Port, Peers: e.Peers, Tables: e.Specs, Local: e.Tables, Memory: e.Memory,
-		Cache: e.Cache, Placement: e.Placement, Region: e.Region, Scope: e.Scope,
-		CPULocks: cpuLocks, Structure: e.Structure, Life: e.Life, Recorder: e.Recorder,
-		Clock: e.RecorderClock, Time: e.Clock, HolderLives: e.HolderLives,
-		OrphanAfter: e.Options.Duration(protocol.OptOrphanAfter), Mutation: mutation}))
+	return protocol.Engine(New(e, cpuLocks))
+}
+
+// Steps are the steps that an engine marks for the simulator's nemesis.
+func Steps() []string {
+	return []string{stepLocate, stepLock, stepLocked, stepCommit, stepWritten, stepCommitted,
+		stepAbort, stepReleased, stepFinish}
 }

@@ -47,18 +47,24 @@ func (s *Set[Own]) NoteWrites() {
 	}
 }
 
-// Close ends the attempt for the history, with the writes unless the program rolled back.
+// Close ends the attempt.
 func (s *Set[Own]) Close(o history.Outcome) {
-	if s.note != nil {
-		if o == history.Aborted {
-			s.note.Reset()
-			s.noted = false
-		}
-		if o != history.UserAborted {
-			s.NoteWrites()
-		}
-		s.config.Recorder.End(s.note, s.config.Clock.Now().Nanoseconds(), o)
-		s.note = nil
-	}
+	s.End(o)
 	s.F = nil
+}
+
+// End ends the attempt for the history, with the writes unless the program rolled back.
+func (s *Set[Own]) End(o history.Outcome) {
+	if s.note == nil {
+		return
+	}
+	if o == history.Aborted {
+		s.note.Reset()
+		s.noted = false
+	}
+	if o != history.UserAborted {
+		s.NoteWrites()
+	}
+	s.config.Recorder.End(s.note, s.config.Clock.Now().Nanoseconds(), o)
+	s.note = nil
 }

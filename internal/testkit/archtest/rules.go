@@ -21,6 +21,7 @@ var layers = []layer{
 	{"proto/scenario", 95}, {"proto/enginetest", 95},
 	{"proto/node", 90},
 	{"proto/workload", 85}, // and the protocols: see protocolHeight
+	{"proto/onesided", 84},
 	{"proto/protocol", 83},
 	{"proto/txset", 82}, {"proto/check", 82},
 	{"proto/history", 80}, {"proto/member", 80},

@@ -1,0 +1,172 @@
+package onesided
+
+import (
+	"drtmd/proto"
+	"drtmd/store/layout"
+)
+
+// Locks are the words that a protocol puts into records.
+type Locks interface {
+	// Want is what a record's state word is to be; it sets the record's Part.Word to what is expected
+	// there.
+	Want(r *Record) (word uint64)
+	// Posted is called when all requests of a round are in flight.
+	Posted()
+	// Judge says what it means that the CAS has found old.
+	Judge(r *Record, old uint64) Verdict
+}
+
+// Verdict on a request for a record.
+type Verdict uint8
+
+// Verdicts.
+const (
+	Taken     Verdict = iota + 1 // the CAS has succeeded
+	Joined                       // what it found serves as well
+	Again                        // it can be taken over: the next round expects it
+	Refused                      // another's lock
+	InUse                        // another's lease
+	Elsewhere                    // an own lock, by way of another record's place that was out of date
+)
+
+func (v Verdict) String() string {
+	return [...]string{"?", "taken", "joined", "again", "refused", "in use", "elsewhere"}[min(v, Elsewhere)]
+}
+
+// Round asks for the records from index from to before index to of which the transaction holds nothing
+// yet, all at once, and reports whether another round is needed. The fiber is shielded: it learns what
+// became of each request.
+func Round[L Locks](t *Tx, l L, from, to int) (again bool, err error) {
+	t.Batch.Reset()
+	for i := from; i < to; i++ {
+		r := &t.Records[i]
+		if o := &r.Own; o.Hold == Nothing && !o.Local && !o.Stale {
+			o.want = l.Want(r)
+			t.post(r)
+		}
+	}
+	if t.Batch.Len() == 0 {
+		return false, nil
+	}
+	l.Posted()
+	_ = t.Batch.Await(t.F) // each has its own error
+	for i := from; i < to; i++ {
+		r := &t.Records[i]
+		if r.Own.Hold != Asked {
+			continue
+		}
+		old, failed := uint64(0), t.Batch.Err(r.Own.Op)
+		if failed != nil {
+			err = worse(err, t.unsure(r, failed))
+			continue
+		}
+		old = t.Batch.Old(r.Own.Op)
+		verdict := l.Judge(r, old)
+		again = again || verdict == Again
+		err = worse(err, t.answer(r, old, verdict))
+	}
+	return again, err
+}
+
+// post asks for one record, and for its content. Every lock is on record before it is asked for, so
+// that whatever fails later gives it back.
+func (t *Tx) post(r *Record) {
+	o, p := &r.Own, t.base.peer(r)
+	conn, rkey, at := p.Conn, p.Memory.RKey, p.Memory.Addr+o.Off
+	read := func() { t.Batch.Read(t.F, conn, r.SGE, at, rkey) }
+	if t.base.Skips(ReadBehind) {
+		read()
+	}
+	o.Hold, o.Op = Asked, t.Batch.Len()
+	t.Batch.CAS(t.F, conn, at+layout.StateOffset, rkey, o.Word, o.want)
+	if !t.base.Skips(ReadBehind) {
+		read()
+	}
+	t.base.charge(t, t.base.Costs.Ask)
+}
+
+// readErr is the error of the READ of a record.
+func (t *Tx) readErr(r *Record) error {
+	if t.base.Skips(ReadBehind) {
+		return t.Batch.Err(r.Own.Op - 1)
+	}
+	return t.Batch.Err(r.Own.Op + 1)
+}
+
+// unsure takes a CAS that failed. Its lock may be there.
+func (t *Tx) unsure(r *Record, err error) error {
+	o := &r.Own
+	if layout.Locked(o.want) && !t.base.Skips(OwnerOfUnsure) {
+		o.Word = o.want
+	} else {
+		o.Hold = Nothing // a lease ends by itself
+	}
+	return t.Unreachable(r, err)
+}
+
+// answer takes what the CAS of a record has found.
+func (t *Tx) answer(r *Record, old uint64, v Verdict) error {
+	b, o := t.base, &r.Own
+	o.Hold = Nothing
+	switch v {
+	case Taken:
+		b.Sightings.Released(r.Node, o.Off)
+		o.Ensured = false
+		if o.Word, o.Hold = o.want, Leased; layout.Locked(o.want) {
+			o.Hold = Locked
+		}
+	case Joined:
+		o.Word, o.Hold, o.Ensured = old, Leased, false
+	case Again:
+		o.Word = old
+		return nil
+	}
+	if err := t.readErr(r); err != nil && !b.Skips(ReadDone) {
+		return t.Unreachable(r, err)
+	}
+	switch {
+	case o.Hold != Nothing:
+		return t.Check(r)
+	case Presence(r) == layout.Stale:
+		// The lock may be the transaction's own, for the key that the entry belongs to by now, and would
+		// be waited for in vain.
+		return t.stale(r)
+	case v == Elsewhere:
+		o.Stale = true
+		return errStale
+	case v == InUse:
+		return proto.Aborting(proto.ReasonLeased)
+	}
+	return t.Met(r, old)
+}
+
+// Check looks whether the entry that was locked or leased is the key's. Its state word must be as the
+// CAS left it: one that was given to the key in between had another.
+func (t *Tx) Check(r *Record) error {
+	b, o := t.base, &r.Own
+	_, v, s := Header(r)
+	presence := Presence(r)
+	switch {
+	case s == o.Word || b.Skips(StateCheck) || b.Skips(ReadBehind):
+	case o.Hold == Leased && !layout.Locked(s) && s != 0:
+		// A lease that was joined at its very end, and taken again by another in between.
+		return proto.Aborting(proto.ReasonLease)
+	default:
+		presence = layout.Stale
+	}
+	if presence == layout.Stale {
+		if !b.Skips(KeyCheck) {
+			return t.stale(r)
+		}
+		presence = layout.Live
+	}
+	r.Accept(v, presence == layout.Live)
+	return nil
+}
+
+// stale takes an entry that is not the key's.
+func (t *Tx) stale(r *Record) error {
+	r.Own.Stale = true
+	t.Drop(r)
+	return errStale
+}

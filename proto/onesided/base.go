@@ -1,0 +1,149 @@
+package onesided
+
+import (
+	"errors"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"drtmd/htm"
+	"drtmd/proto"
+	"drtmd/proto/protocol"
+	"drtmd/proto/txset"
+	"drtmd/store/layout"
+	"drtmd/store/remote"
+	"drtmd/verbs/fiber"
+)
+
+// Rules are what a protocol says of itself.
+type Rules struct {
+	// Owner is the machine that holds the lock in a state word.
+	Owner func(word uint64) proto.NodeID
+	// Now is the time of orphans and debts.
+	Now         func() time.Duration
+	OrphanAfter time.Duration // 0 = proto.DefaultOrphanAfter
+	// Declared and AccessPs are those of txset.Config.
+	Declared bool
+	AccessPs int64
+	// Made is called when a host has found or made an absent entry, which is of use to nobody once
+	// the transaction that asked for it has left; nil: transactions reclaim them.
+	Made func(proto.TableID, proto.Key)
+	// Room is called when a table is full: Done if another try may find room. nil: there is none.
+	Room  func() Code
+	Steps Steps
+	Costs Costs
+	Skip  Skip
+}
+
+// Steps are the names of the marked steps; "" is none.
+type Steps struct {
+	Lookup, Ensure string // look-ups or calls are about to be sent
+	Lines          string // between the lines of a record that is peeked at
+	Finish         string // a debt is about to be paid
+}
+
+// Costs are CPU time in the simulator, in picoseconds.
+type Costs struct {
+	Find   int64 // of a look-up in the own machine's table, or an entry made or given back there
+	Lookup int64 // of one at a peer
+	Ask    int64 // of the requests for a lock, beside what package fiber charges
+	Update int64 // of those for an update
+}
+
+// Base is the part of an engine.
+type Base struct {
+	Rules
+	Env       *protocol.Env
+	Counters  proto.Stats
+	Sightings proto.Sightings
+	debts     proto.Debts
+	records   txset.Config
+	most      int // bytes of the largest value
+	client    *remote.Client
+	region    *htm.Region // of the host's functions
+	made      []*Tx
+	idle      []*Tx // of Peek
+	gone      []*proto.Abort
+}
+
+// Init makes the base of an engine. Everything in e must outlive it.
+func (b *Base) Init(e *protocol.Env, r Rules) (err error) {
+	b.Env, b.Rules = e, r
+	b.Sightings.After, b.Sightings.Lives = r.OrphanAfter, e.HolderLives
+	if r.OrphanAfter == 0 {
+		b.Sightings.After = proto.DefaultOrphanAfter
+	}
+	b.debts.Unlooked = r.Skip == DebtLook
+	b.gone = make([]*proto.Abort, len(e.Peers))
+	b.records = txset.Config{Specs: e.Specs, Placement: e.Placement, Nodes: len(e.Peers),
+		Declared: r.Declared, AccessPs: r.AccessPs, Recorder: e.Recorder, Clock: e.RecorderClock,
+		SpentAllowed: r.Skip == SpentCheck}
+	for _, s := range e.Specs {
+		b.most = max(b.most, s.ValueBytes)
+	}
+	region := e.Region
+	region.Flag = e.Worker.RegionFlag()
+	region.Step, region.Spurious = nil, nil // they run in handlers, and again at once
+	b.region = htm.NewRegion(region)
+	b.client, err = remote.NewClient(e.Worker, max(e.Fibers, 1))
+	return err
+}
+
+// Stats implements proto.Engine.
+func (b *Base) Stats() *proto.Stats { return &b.Counters }
+
+// HostRegions are the statistics of the host's regions.
+func (b *Base) HostRegions() htm.Stats { return b.region.Stats }
+
+// Worded reports whether memory has line words: then the CPU's accesses and the device's exclude
+// each other.
+func (b *Base) Worded() bool { return b.Env.Memory.Words != nil }
+
+// Close frees the registered memory. The worker is closed, or nothing of the engine is in flight. It
+// may be called twice.
+func (b *Base) Close() error {
+	errs := []error{b.client.Close()}
+	for _, t := range b.made {
+		errs = append(errs, t.buffers.Close())
+	}
+	b.made, b.idle = nil, nil
+	return errors.Join(errs...)
+}
+
+// peer is the machine of a record as it is connected now.
+func (b *Base) peer(r *Record) *proto.Peer { return &b.Env.Peers[r.Node] }
+
+// Word is an aligned word of the own machine's memory as it is now.
+func (b *Base) Word(off uint64) uint64 {
+	return atomic.LoadUint64((*uint64)(unsafe.Pointer(&b.Env.Memory.Bytes[off])))
+}
+
+// StateNow and VersionNow are words of an entry of the own machine.
+func (b *Base) StateNow(off uint64) uint64 { return b.Word(off + layout.StateOffset) }
+
+// VersionNow is the version word, see StateNow.
+func (b *Base) VersionNow(off uint64) layout.Version {
+	return layout.Version(b.Word(off + layout.VersionOffset))
+}
+
+// Tx is the part of a transaction's attempts. It is used again for others.
+type Tx struct {
+	txset.Set[Part]
+	Batch   fiber.Batch // the requests in flight
+	base    *Base
+	buffers txset.Buffers
+	lookups *remote.Batch
+	calls   []*call
+	asked   int // of calls that are under way
+}
+
+// InitTx prepares a transaction object, of which there are as many as run at the same time.
+func (b *Base) InitTx(t *Tx, l txset.Loader) {
+	t.base, t.lookups = b, b.client.NewBatch()
+	t.buffers.Init(b.Env.Worker.PD(), b.most)
+	t.Set.Init(&b.records, &t.buffers, l)
+	b.made = append(b.made, t)
+}
+
+// Skips reports whether a safety step is left out.
+func (b *Base) Skips(s Skip) bool { return b.Skip == s }

@@ -1,0 +1,233 @@
+package onesided
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"drtmd/proto"
+	"drtmd/store/remote"
+	"drtmd/verbs/rpc"
+)
+
+// Locate finds the entries of the records from index from to before index to that have no place yet:
+// in the own machine's tables, or by READs of the peers' buckets, all in flight together. Hosts make
+// absent entries for keys that have none.
+func (t *Tx) Locate(from, to int) error {
+	missing, err := t.look(from, to, true)
+	if err != nil || missing == 0 {
+		return err
+	}
+	was := t.F.Shield() // what is made has to be known
+	defer t.F.Unshield(was)
+	return t.ensure(from, to)
+}
+
+// look finds the entries that there are, and counts the records without one.
+func (t *Tx) look(from, to int, marked bool) (missing int, err error) {
+	b := t.base
+	t.lookups.Reset()
+	for i := from; i < to; i++ {
+		r := &t.Records[i]
+		o, p := &r.Own, b.peer(r)
+		o.Op = -1
+		if o.Local || o.Found {
+			continue
+		}
+		if err := p.Conn.Err(); err != nil { // nothing is asked of a broken queue pair
+			return 0, b.unreachableAt(r.Node, err)
+		}
+		switch {
+		case r.Node == b.Env.Node:
+			b.charge(t, b.Costs.Find)
+			off, found := b.Env.Tables[r.Table-1].Find(uint64(r.Key))
+			if o.Off, o.Found = uint64(off), found; !found {
+				missing++
+			}
+		case o.Ask:
+			missing++
+		default:
+			o.Op = t.lookups.Add(p.Conn, p.Tables[r.Table-1], uint64(r.Key), b.Env.Cache)
+		}
+	}
+	n := t.lookups.Len()
+	if n == 0 {
+		return missing, nil
+	}
+	if marked {
+		t.step(b.Steps.Lookup)
+		b.charge(t, b.Costs.Lookup*int64(n))
+	}
+	_ = t.lookups.Await(t.F) // each has its own error
+	for i := from; i < to; i++ {
+		r := &t.Records[i]
+		if r.Own.Op < 0 {
+			continue
+		}
+		b.Counters.Lookups++
+		if t.lookups.Reads(r.Own.Op) == 0 {
+			b.Counters.CacheHits++
+		}
+		found, err := t.lookups.Result(r.Own.Op)
+		switch {
+		case err == nil:
+			r.Own.Off, r.Own.Found = found.Off, true
+		case errors.Is(err, remote.ErrNotFound):
+			missing++
+		case errors.Is(err, remote.ErrUnstable):
+			return 0, errStale
+		default:
+			return 0, t.Unreachable(r, err)
+		}
+	}
+	return missing, nil
+}
+
+// ensure has the hosts make entries for the records that have none. All answers are taken, also after
+// an error, so that it is known what was made.
+func (t *Tx) ensure(from, to int) (err error) {
+	b := t.base
+	t.asked = 0
+	for i := from; i < to; i++ {
+		r := &t.Records[i]
+		switch {
+		case r.Own.Local || r.Own.Found:
+		case r.Node == b.Env.Node:
+			b.charge(t, b.Costs.Find)
+			off, c := b.Ensure(r.Table, r.Key)
+			err = worse(err, t.ensured(r, off, c))
+		default:
+			t.ask(TypeEnsure, i, 0)
+		}
+	}
+	if t.asked > 0 {
+		t.step(b.Steps.Ensure)
+	}
+	t.await()
+	for _, c := range t.calls[:t.asked] {
+		r := &t.Records[c.record]
+		off, code, failed := c.answer()
+		if failed != nil {
+			err = worse(err, t.Unreachable(r, failed))
+			continue
+		}
+		if d := b.peer(r).Tables[r.Table-1].Descriptor(); code == Done && !d.Entry(off) {
+			code = Busy // not a place of this table
+		}
+		err = worse(err, t.ensured(r, off, code))
+	}
+	return err
+}
+
+// ensured takes a host's answer.
+func (t *Tx) ensured(r *Record, off uint64, c Code) error {
+	if c == Done {
+		r.Own.Off, r.Own.Found, r.Own.Ensured = off, true, true
+	}
+	return c.err()
+}
+
+// Reclaim has the hosts of other machines give entries back, all at once: those of the records for
+// which which says so, and with which state word. done is told what each has answered.
+func (t *Tx) Reclaim(which func(*Record) (word uint64, ok bool), done func(*Record, Code)) {
+	t.asked = 0
+	for i := range t.Records {
+		if word, ok := which(&t.Records[i]); ok {
+			t.ask(TypeReclaim, i, word)
+		}
+	}
+	t.await()
+	for _, c := range t.calls[:t.asked] {
+		if _, code, err := c.answer(); err == nil {
+			done(&t.Records[c.record], code)
+		}
+	}
+}
+
+// Forget tells the host of a record that nobody needs its absent entry any more. Nothing depends on
+// it.
+func (t *Tx) Forget(i int) {
+	t.asked = 0
+	t.ask(TypeForget, i, 0)
+	t.await()
+}
+
+// Drop forgets a record's place, which was out of date.
+func (t *Tx) Drop(r *Record) {
+	r.Own.Found = false
+	if b := t.base; r.Node != b.Env.Node && !b.Skips(DropStale) {
+		b.client.Invalidate(b.peer(r).Tables[r.Table-1], uint64(r.Key), b.Env.Cache)
+	}
+}
+
+// call is a request to a record's host. It does not move while it runs.
+type call struct {
+	rpc.Call
+	record int
+	err    error
+	req    [requestBytes]byte
+	resp   [responseBytes]byte
+}
+
+// ask starts the call for record i.
+func (t *Tx) ask(typ rpc.Type, i int, word uint64) {
+	if t.asked == len(t.calls) {
+		t.calls = append(t.calls, new(call))
+	}
+	c, r := t.calls[t.asked], &t.Records[i]
+	c.record = i
+	n := encodeRequest(&c.req, typ, r.Table, r.Key, word)
+	c.err = t.base.peer(r).Session.Start(t.F, &c.Call, typ, c.req[:n], c.resp[:])
+	t.asked++
+}
+
+// await waits for the calls that were started.
+func (t *Tx) await() {
+	for _, c := range t.calls[:t.asked] {
+		if c.err == nil {
+			_, c.err = c.Await(t.F, 0)
+		}
+	}
+}
+
+// answer decodes the response.
+func (c *call) answer() (off uint64, code Code, err error) {
+	if c.err != nil {
+		return 0, 0, c.err
+	}
+	if n, _ := c.Result(); n != responseBytes {
+		return 0, 0, errAnswer
+	}
+	return binary.LittleEndian.Uint64(c.resp[8:]), Code(binary.LittleEndian.Uint64(c.resp[:])), nil
+}
+
+// step marks a step.
+func (t *Tx) step(name string) {
+	if name != "" {
+		t.F.Step(name)
+	}
+}
+
+// charge charges modelled CPU time.
+func (b *Base) charge(t *Tx, ps int64) {
+	if ps > 0 {
+		t.F.Charge(ps)
+	}
+}
+
+// worse is the error of two that ends the attempt: a transaction that cannot go on is given up, and
+// a place that is out of date is what is the least.
+func worse(a, b error) error {
+	switch {
+	case a == nil || a == errStale && b != nil:
+		return b
+	case b != nil && proto.AbortReason(a).Retry() && !proto.AbortReason(b).Retry():
+		return b
+	}
+	return a
+}
+
+// errStale is the abort of a place that was out of date.
+var errStale = proto.Aborting(proto.ReasonStale)
+
+// IsStale reports whether places that were out of date are all that was in the way.
+func IsStale(err error) bool { return err == errStale }

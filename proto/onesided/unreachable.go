@@ -1,0 +1,50 @@
+package onesided
+
+import (
+	"errors"
+
+	"drtmd/proto"
+	"drtmd/verbs"
+	"drtmd/verbs/rpc"
+)
+
+// Unreachable is the abort of an operation on a record's machine that failed: it does not answer.
+// What ends a fiber's waits, and what is no failure of a verb or a call, stays what it is.
+func (t *Tx) Unreachable(r *Record, err error) error {
+	if stop := t.F.Err(); stop != nil {
+		return stop
+	}
+	if !lost(err) {
+		return err
+	}
+	return t.base.unreachableAt(r.Node, err)
+}
+
+// unreachableAt is the abort with a cause. A queue pair that is broken fails with one and the same
+// error, so that the abort is made once.
+func (b *Base) unreachableAt(node proto.NodeID, cause error) error {
+	if a := b.gone[node]; a != nil && a.Cause == cause {
+		return a
+	}
+	a := &proto.Abort{Reason: proto.ReasonUnreachable, Cause: cause}
+	b.gone[node] = a
+	return a
+}
+
+// lost reports whether an error says that a peer cannot be reached.
+func lost(err error) bool {
+	if _, ok := err.(*verbs.Error); ok {
+		return true
+	}
+	var we *verbs.Error
+	if errors.As(err, &we) {
+		return true
+	}
+	for _, gone := range [...]error{rpc.ErrPeerGone, rpc.ErrPeerReset, rpc.ErrUnanswered, rpc.ErrClosed,
+		rpc.ErrBroken} {
+		if errors.Is(err, gone) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,130 @@
+package onesided
+
+import (
+	"drtmd/internal/invariant"
+	"drtmd/proto"
+	"drtmd/store/layout"
+	"drtmd/verbs"
+	"drtmd/verbs/fiber"
+)
+
+// Back posts what writes a record back, if update, and gives its lock back, if unlock: version and
+// value, never the state word, then the CAS, on one queue pair and so in this order. If it is made anew
+// in between, the CAS must fail with the update.
+func (t *Tx) Back(r *Record, update, unlock bool) {
+	b, o, p := t.base, &r.Own, t.base.peer(r)
+	o.Op, o.unlocks = -1, false
+	conn, first := p.Conn, b.Skips(WriteFirst)
+	if unlock && first {
+		t.unlock(r, conn)
+	}
+	if update {
+		if !b.Skips(NewVersion) {
+			SetVersion(r, r.Next())
+		}
+		posted := t.write(r, conn, layout.VersionOffset, 8)
+		if posted && r.Is {
+			posted = t.write(r, conn, layout.ValueOffset, len(r.Value))
+		}
+		b.charge(t, b.Costs.Update)
+		switch {
+		case posted:
+		case b.Skips(PostInOrder):
+			conn = p.Conn
+		default:
+			return
+		}
+	}
+	if unlock && !first {
+		t.unlock(r, conn)
+	}
+}
+
+// write posts the WRITE of a part of a record's image, and reports whether that was possible.
+func (t *Tx) write(r *Record, conn *fiber.Conn, offset, length int) bool {
+	at := verbs.SGE{Addr: r.SGE.Addr + uint64(offset), Length: uint32(length), LKey: r.SGE.LKey}
+	m := &t.base.peer(r).Memory
+	r.Own.Op = t.Batch.Len()
+	t.Batch.Write(t.F, conn, at, m.Addr+r.Own.Off+uint64(offset), m.RKey)
+	return t.Batch.Err(r.Own.Op) == nil
+}
+
+// unlock posts the CAS that gives a lock back.
+func (t *Tx) unlock(r *Record, conn *fiber.Conn) {
+	if t.base.Skips(UnlockByCAS) {
+		SetState(r, 0)
+		t.write(r, conn, layout.StateOffset, 8)
+		return
+	}
+	m := &t.base.peer(r).Memory
+	r.Own.Op, r.Own.unlocks = t.Batch.Len(), true
+	t.Batch.CAS(t.F, conn, m.Addr+r.Own.Off+layout.StateOffset, m.RKey, r.Own.Word, 0)
+}
+
+// Confirmed reports whether everything that Back has posted for a record was done. The CAS of a lock
+// that was held has found it.
+func (t *Tx) Confirmed(r *Record) bool {
+	o := &r.Own
+	switch {
+	case t.base.Skips(Confirmation):
+		return true
+	case t.Batch.Err(o.Op) != nil:
+		return false
+	}
+	if o.unlocks && o.Hold == Locked && !t.base.Skips(WriteFirst) {
+		invariant.Assert(t.Batch.Old(o.Op) == o.Word, "a lock was not its holder's any more")
+	}
+	return true
+}
+
+// Owe keeps what could not be done at a record.
+func (t *Tx) Owe(r *Record, update bool) {
+	d := t.base.DebtAt(r.Node, r.Table, r.Key, r.Own.Off, r.Own.Word)
+	d.Value = r.Is
+	if update && !t.base.Skips(DebtUpdate) {
+		d.Entry = r.Image
+	}
+	t.base.Owe(d)
+}
+
+// DebtAt is the debt of a lock.
+func (b *Base) DebtAt(n proto.NodeID, t proto.TableID, k proto.Key, off, word uint64) proto.Debt {
+	return proto.Debt{Node: n, Table: t, Key: k, Off: off, Word: word, Since: b.Now()}
+}
+
+// Owe keeps a debt, if there is room.
+func (b *Base) Owe(d proto.Debt) {
+	if !b.Skips(Debt) {
+		b.debts.Owe(d)
+	}
+}
+
+// Debts implements proto.Debtor.
+func (b *Base) Debts() int { return b.debts.Len() }
+
+// DebtsAt implements proto.Debtor.
+func (b *Base) DebtsAt(peer proto.NodeID) int { return b.debts.At(peer) }
+
+// Finish implements proto.Debtor.
+func (b *Base) Finish(f *fiber.Fiber, peer proto.NodeID) {
+	b.debts.Finish(f, b.Env.Worker, b.Env.Peers, peer, b.Steps.Finish)
+}
+
+// Met notes that another's lock was in the way, with the record's image as it was read then, and gives
+// the abort. Where a protocol uses a word again, the version tells a lock that was taken again after an
+// update; between two that change nothing it cannot be told, and the sighting ends when this worker
+// locks the record, or Env.HolderLives says that the holder lives.
+func (t *Tx) Met(r *Record, word uint64) error {
+	b := t.base
+	_, v, _ := Header(r)
+	return proto.Aborting(b.Sightings.Met(proto.Lock{Node: r.Node, Table: r.Table, Key: r.Key,
+		Owner: b.Owner(word), Off: r.Own.Off, Word: word, Version: uint64(v)}, b.Now()))
+}
+
+// Orphans implements proto.OrphanLister.
+func (b *Base) Orphans(to []proto.Orphan) []proto.Orphan {
+	to = b.Sightings.Orphans(to, func(l *proto.Lock) bool {
+		return l.Node != b.Env.Node || b.StateNow(l.Off) == l.Word
+	})
+	return b.debts.Orphans(to, b.Env.Node)
+}

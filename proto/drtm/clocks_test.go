@@ -26,7 +26,7 @@ func doubting(t *testing.T, h host) (*cluster, *doubtful) {
 	c := start(t, h, settings{drtm: func(cfg *drtm.Config) {
 		if cfg.Node == 0 {
 			clock = &doubtful{Clock: cfg.Clock}
-			cfg.Clock, cfg.WorstDelta = clock, 10*us
+			cfg.Clock, cfg.WorstClockError = clock, 10*us
 		}
 	}})
 	return c, clock
@@ -91,7 +91,7 @@ func TestClockThatGetsWorseHasLeasesLastLonger(t *testing.T) {
 				cfg.LeaseReadOnly = given
 				if cfg.Node == 0 {
 					clock = &doubtful{Clock: cfg.Clock}
-					cfg.Clock, cfg.WorstDelta = clock, 10*us
+					cfg.Clock, cfg.WorstClockError = clock, 10*us
 				}
 			}})
 			c.on(0, func(f *fiber.Fiber, e *drtm.Engine) error {

@@ -4,16 +4,19 @@
 //
 // # A transaction
 //
-//	START    begin.go   look the remote records up; lock those to be written and lease the
-//	                    others until a common end, by CAS, and READ them; all in flight at once
-//	LocalTX  local.go   local records inside a region, each with its state checked (Figure 10(b))
-//	COMMIT   commit.go  end the region: lock its lines, confirm the leases, validate, publish;
-//	                    then write the remote updates back and unlock
+// transaction.go is Figure 9(a) from top to bottom, for the usual way in which an attempt runs:
 //
-// Other files are other ways: readonly.go (§5.4), fallback.go (§7.2), insertdelete.go and host.go,
-// hca.go for devices whose atomics do not exclude the CPU's (design decision 3), orphan.go and
-// debt.go for locks that stay. A transaction without remote records posts nothing, waits for
-// nothing and reads no clock.
+//	START    look the remote records up; lock those to be written and lease the others until a
+//	         common end, by CAS, and READ them; all in flight at once
+//	LocalTX  local records inside a region, each with its state checked
+//	COMMIT   end the region: lock its lines, confirm the leases, validate, publish; then write the
+//	         remote updates back and unlock
+//
+// Figure 10 is remote.go, with the words of state.go put into records by package onesided, and
+// local.go. The other ways are values of the same type: two rounds and leases on everything
+// (readonly.go, §5.4), and the fallback handler (fallback.go, §7.2). hca.go is the commit for devices
+// whose atomics do not exclude the CPU's (design decision 3), spare.go gives entries back that nobody
+// needs. A transaction without remote records posts nothing, waits for nothing and reads no clock.
 //
 // # Deviations from the paper, and why
 //

@@ -1,55 +1,34 @@
 package drtm
 
 import (
-	"errors"
 	"time"
 
 	"drtmd/htm"
 	"drtmd/proto"
 	"drtmd/proto/history"
-	"drtmd/store/layout"
-	"drtmd/store/remote"
+	"drtmd/proto/onesided"
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
 )
 
 // Engine is the protocol as one worker runs it.
 type Engine struct {
+	onesided.Base
 	cfg       Config
-	clock     verbs.Clock
-	bounded   BoundedClock  // clock, if that is one; else nil
+	bounded   BoundedClock  // the clock, if that is one; else nil
 	soft      time.Duration // softtime
 	softDelta time.Duration // the clock's error then
 	fixed     fixedLeases
 	glob      bool // CPU and NIC atomics exclude each other: line words
-	stats     proto.Stats
-	counts    Counts
 	tickets   tickets
 	free      []*tx
 	made      []*tx
-	client    *remote.Client
-	host      host
+	spare     spare
 	hints     hints
-	sightings proto.Sightings
-	debts     proto.Debts
-	recording *history.Recorder
 }
 
 // fixedLeases says which lengths the configuration has named.
 type fixedLeases struct{ lease, readOnly bool }
-
-// Counts are what an engine counts beside proto.Stats.
-type Counts struct {
-	Joined     uint64 // leases shared with whoever took them first
-	Renewed    uint64 // CASes repeated because the state was not the one expected
-	TwoRounds  uint64 // read-only attempts on the two-round path
-	LeaseAll   uint64 // read-only attempts that leased local records too
-	Ensured    uint64 // entries made for keys that had none, for this and other machines
-	Reclaimed  uint64 // absent entries given back
-	Unfinished uint64 // committed updates that did not reach a machine which was gone: see Finish
-	Forgotten  uint64 // locks left behind beyond what Finish remembers
-	Unsure     uint64 // locks of which it is not known whether they were taken
-}
 
 // CPU time of the steps in the simulator, in picoseconds. Assumed, of the order that DrTM reports:
 // with them a local SmallBank transaction takes 0.41 us on a worker alone. The paper's 34 million a
@@ -67,62 +46,51 @@ const (
 // New makes the engine of a worker, on its thread and before any transaction runs anywhere. It
 // registers the RPC handlers with which other machines have entries made here.
 func New(cfg Config) (*Engine, error) {
-	fixed := fixedLeases{cfg.Lease != 0, cfg.LeaseReadOnly != 0}
-	cfg.defaults()
-	if err := cfg.check(); err != nil {
+	e := &Engine{cfg: cfg, fixed: fixedLeases{cfg.Lease != 0, cfg.LeaseReadOnly != 0}}
+	c := &e.cfg
+	c.defaults()
+	if err := c.check(); err != nil {
 		return nil, err
 	}
-	now := cfg.Clock.Now()
-	e := &Engine{cfg: cfg, clock: cfg.Clock, fixed: fixed, glob: cfg.Memory.Words != nil,
-		tickets: newTickets(uint16(cfg.Index), now), recording: cfg.Recorder}
-	e.bounded, _ = cfg.Clock.(BoundedClock)
+	e.glob = c.Memory.Words != nil
+	e.tickets = newTickets(uint16(c.Index), c.Clock.Now())
+	e.tickets.same = c.Mutation == SameTicket
+	e.bounded, _ = c.Clock.(BoundedClock)
 	e.soft, e.softDelta = e.now()
-	e.tickets.same = cfg.Mutation == SameTicket
-	e.debts.Unlooked = cfg.Mutation == DebtUnlooked
-	e.cfg.Region.Flag = cfg.Worker.RegionFlag()
-	e.sightings.After, e.sightings.Lives = cfg.OrphanAfter, cfg.HolderLives
-	e.hints.init()
-	if err := e.host.init(e); err != nil {
-		return nil, err
-	}
-	client, err := remote.NewClient(cfg.Worker, max(cfg.Fibers, 1))
+	e.hints.at = make([]hint, hintCount)
+	e.spare = spare{e: e, queue: make([]forgotten, spareBound)}
+	err := e.Init(&c.Env, onesided.Rules{
+		Owner:       func(w uint64) proto.NodeID { return State(w).Owner() },
+		Now:         func() time.Duration { return e.soft },
+		OrphanAfter: c.OrphanAfter, Declared: true, Made: e.spare.made, Room: e.spare.makeRoom,
+		Steps: onesided.Steps{Lookup: "drtm: before lookup", Ensure: "drtm: before ensure",
+			Lines: "drtm: between lines", Finish: "drtm: finish",
+			Unlocked: "drtm: unlocked before write-back"},
+		Costs: onesided.Costs{Lookup: costFind, Ask: costPost, Update: costPost},
+		Skip:  mutations[c.Mutation].skip})
 	if err != nil {
 		return nil, err
 	}
-	e.client = client
-	if _, err := cfg.Worker.AddPart(softTime{e}, 0); err != nil {
+	if _, err := c.Worker.AddPart(softTime{e}, 0); err != nil {
 		return nil, err
 	}
-	if cfg.Port != nil {
-		e.host.serve(cfg.Port)
+	if c.Port != nil {
+		e.ServeEnsure()
+		e.Serve(onesided.TypeForget, func(t proto.TableID, k proto.Key, _ uint64) (uint64,
+			onesided.Code) {
+			e.spare.forget(t, k, e.soft)
+			return 0, onesided.Done
+		})
 	}
 	return e, nil
 }
 
-// Close frees the engine's registered memory. The worker is closed, or nothing of the engine is
-// in flight. It may be called twice.
-func (e *Engine) Close() error {
-	var errs []error
-	for _, t := range e.made {
-		errs = append(errs, t.buffer.close())
-	}
-	errs = append(errs, e.client.Close())
-	return errors.Join(errs...)
-}
-
-// Stats of the engine.
-func (e *Engine) Stats() *proto.Stats { return &e.stats }
-
-// Counts of the engine; its worker's thread writes them.
-func (e *Engine) Counts() *Counts { return &e.counts }
-
 // Regions are the statistics of all regions of the engine.
 func (e *Engine) Regions() htm.Stats {
-	var s htm.Stats
+	s := e.HostRegions()
 	for _, t := range e.made {
 		s.Add(&t.region.Stats)
 	}
-	s.Add(&e.host.region.Stats)
 	return s
 }
 
@@ -135,13 +103,25 @@ func (s softTime) Flush()              { s.e.soft, s.e.softDelta = s.e.now() }
 func (s softTime) Fence(error)         {}
 func (s softTime) Close() error        { return nil }
 
-// expired is EXPIRED by softtime.
-func (e *Engine) expired(end time.Duration) bool {
-	delta := e.softDelta
-	if e.lacks(NoDeltaInExpired) {
-		delta = 0
-	}
-	return Expired(end, e.soft, delta)
+// tx is an attempt of a transaction. It is used again for others.
+type tx struct {
+	onesided.Tx
+	e      *Engine
+	decl   *proto.Decl
+	way    *way
+	ended  bool
+	remote bool // some records are reached by verbs
+
+	region   *htm.Region
+	inRegion bool // a region was begun, and not committed
+	aborts   int  // of regions, in this transaction's attempts so far
+	overflow bool // one of them was for capacity
+	late     bool // the fallback handler's leases ended before it was done
+
+	end       time.Duration // common end of all leases; 0: there are none
+	leaseTo   time.Duration // end of those that are asked for now
+	ticket    Ticket        // of this attempt's locks; 0: none was taken
+	exclusive bool          // reads take the write lock too
 }
 
 // take gives a transaction object: for another attempt the one that made the attempts before, if
@@ -165,18 +145,24 @@ func (e *Engine) take(d *proto.Decl, attempt int) *tx {
 	return t
 }
 
+// Peek implements proto.Peeker.
+func (e *Engine) Peek(f *fiber.Fiber, table proto.TableID, k proto.Key, dst []byte) error {
+	t := e.take(nil, 0)
+	t.decl = nil
+	defer func() { e.free = append(e.free, t) }()
+	return t.Peek(f, table, k, dst)
+}
+
 // newTx makes a transaction object; there are as many as transactions run at the same time.
 func (e *Engine) newTx() *tx {
-	t := &tx{e: e, lookups: e.client.NewBatch()}
-	t.buffer.stride = layout.HeaderBytes
-	for _, s := range e.cfg.Specs {
-		t.buffer.stride = max(t.buffer.stride, layout.Stride(s.ValueBytes))
-	}
+	t := &tx{e: e}
+	e.InitTx(&t.Tx, t)
 	cfg := e.cfg.Region
+	cfg.Flag = e.Env.Worker.RegionFlag()
 	if e.cfg.Simulated {
 		cfg.Step = func(name string) {
-			t.f.Step(name)
-			t.f.Charge(costAccess)
+			t.F.Step(name)
+			t.F.Charge(costAccess)
 		}
 	}
 	t.region = htm.NewRegion(cfg)
@@ -184,48 +170,32 @@ func (e *Engine) newTx() *tx {
 	return t
 }
 
-// buffer is registered memory for the images of a transaction's records.
-type buffer struct {
-	mr     *verbs.MR
-	stride int
+// open makes the object this attempt's, and chooses its way.
+func (t *tx) open(f *fiber.Fiber, d *proto.Decl, attempt int) {
+	e := t.e
+	if attempt == 0 || t.decl != d {
+		t.aborts, t.overflow, t.late = 0, false, false
+	}
+	t.decl, t.ended, t.remote, t.inRegion = d, false, false, false
+	t.end, t.ticket, t.exclusive = 0, 0, false
+	t.Open(f, d)
+	switch {
+	case attempt >= e.cfg.Attempts,
+		!d.ReadOnly && (t.overflow || t.aborts >= e.cfg.RegionAborts):
+		t.way = &fallback
+		e.Counters.Fallbacks++
+	case d.ReadOnly && attempt < roundAttempts:
+		t.way = &twoRounds
+	case d.ReadOnly:
+		t.way = &leaseAll
+	default:
+		t.way = &regional
+	}
 }
 
-// grow sees to it that there is room for n images. What was there is lost.
-func (b *buffer) grow(pd *verbs.PD, n int) error {
-	const least = 8
-	if b.mr != nil && b.mr.Len() >= n*b.stride {
-		return nil
-	}
-	if err := b.close(); err != nil {
-		return err
-	}
-	mr, err := pd.AllocMR(max(n, least)*b.stride, verbs.AccessLocalWrite,
-		verbs.MROptions{NoHuge: true})
-	if err != nil {
-		return err
-	}
-	b.mr = mr
-	return nil
-}
-
-func (b *buffer) close() error {
-	if b.mr == nil {
-		return nil
-	}
-	mr := b.mr
-	b.mr = nil
-	return mr.Close()
-}
-
-// unreachable is the Abort of an operation that failed: the machine does not answer. What ends a
-// fiber's waits stays what it is.
-func unreachable(f *fiber.Fiber, err error) error {
-	if stop := f.Err(); stop != nil {
-		return stop
-	}
-	var we *verbs.Error
-	if errors.As(err, &we) {
-		return proto.Aborting(proto.ReasonUnreachable)
-	}
-	return err
+// close gives the object back.
+func (t *tx) close(o history.Outcome) {
+	t.ended = true
+	t.Close(o)
+	t.e.free = append(t.e.free, t)
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"drtmd/proto"
+	"drtmd/proto/onesided"
 )
 
 // Pauses between two looks at a lock that the fallback handler waits for.
@@ -11,6 +12,15 @@ const (
 	lockPauseFirst = 2 * time.Microsecond
 	lockPauseMost  = 64 * time.Microsecond
 )
+
+// fallback locks everything, and has no region.
+var fallback = way{byVerbs: true, start: (*tx).lockAll, commit: (*tx).confirmFallback,
+	rollback: func(t *tx) error {
+		if !t.Confirm() {
+			return proto.Aborting(proto.ReasonLease)
+		}
+		return nil
+	}}
 
 // lockAll is START of the fallback handler (§7.2): the attempt before has released everything;
 // now all records, local ones included and by verbs like the others (§7.3), are locked or leased
@@ -21,19 +31,19 @@ const (
 // The leases that are taken first may end before the last lock is taken; a transaction to which
 // that happens takes write locks for its reads too the next time.
 func (t *tx) lockAll() error {
-	t.f.Step("drtm: fallback")
+	t.F.Step("drtm: fallback")
 	if !t.e.lacks(NoOrder) {
-		t.order()
+		t.Sort()
 	}
 	t.exclusive = t.late
-	if err := t.places(); err != nil {
+	if err := t.Locate(0, len(t.Records)); err != nil {
 		return err
 	}
-	for i := range t.items {
-		if err := t.lockOne(&t.items[i]); err != nil {
+	for i := range t.Records {
+		if err := t.lockOne(i); err != nil {
 			return err
 		}
-		t.f.Step("drtm: fallback locked one")
+		t.F.Step("drtm: fallback locked one")
 	}
 	if t.end != 0 && !t.valid() && !t.e.lacks(NoValidInStart) {
 		t.late = true
@@ -43,38 +53,32 @@ func (t *tx) lockAll() error {
 }
 
 // lockOne locks or leases one record, waiting for others' locks and leases.
-func (t *tx) lockOne(it *item) error {
+func (t *tx) lockOne(i int) error {
 	e := t.e
-	deadline := e.clock.Now() + e.cfg.LockWait
+	deadline := e.Env.Clock.Now() + e.cfg.LockWait
 	pause := lockPauseFirst
 	for {
-		was := t.f.Shield()
-		t.batch.Reset()
-		if it.word == Init {
-			it.word = e.hints.expect(it.node, it.off, e)
-		}
-		lease := t.leaseEnd()
-		t.post(it, lease)
-		_ = t.batch.Await(t.f) // judge looks at the errors
-		again, err := t.judge(it, lease)
-		t.f.Unshield(was)
+		was := t.F.Shield()
+		t.leaseTo = t.leaseEnd()
+		again, err := onesided.Round(&t.Tx, t, i, i+1)
+		t.F.Unshield(was)
 		switch reason := proto.AbortReason(err); {
 		case err == nil && !again:
 			return nil
 		case err == nil: // the state that was found is expected now
 		case reason == proto.ReasonLeased:
-			e.stats.LeaseWaits++
+			e.Counters.LeaseWaits++
 		case reason != proto.ReasonLocked:
 			return err
 		}
-		if e.clock.Now() > deadline {
+		if e.Env.Clock.Now() > deadline {
 			if err == nil {
 				err = proto.Aborting(proto.ReasonConflict)
 			}
 			return err
 		}
 		if err != nil {
-			if err := t.f.Sleep(pause); err != nil {
+			if err := t.F.Sleep(pause); err != nil {
 				return err
 			}
 			pause = min(2*pause, lockPauseMost)
@@ -83,33 +87,15 @@ func (t *tx) lockOne(it *item) error {
 }
 
 // confirmFallback is the commit point of the fallback handler: leases are confirmed before any
-// update, since nothing can be undone afterwards, then the updates are logged ahead. The write
-// locks that are held keep the transaction at that point whatever the log takes.
+// update, since nothing can be undone afterwards.
 func (t *tx) confirmFallback() error {
 	if err := t.spent(true); err != nil {
 		return err
 	}
-	if !t.Confirm() && !t.e.lacks(NoConfirmFallback) {
+	if !t.confirmed(NoConfirmFallback) {
 		t.late = true
 		return proto.Aborting(proto.ReasonLease)
 	}
-	t.f.Step("drtm: fallback confirmed")
-	if t.e.cfg.LogAhead == nil {
-		return nil
-	}
-	for i := range t.items {
-		it := &t.items[i]
-		if !it.changes() {
-			continue
-		}
-		u := Update{Node: it.node, Table: it.table, Key: it.key,
-			Version: proto.Version(it.next())}
-		if it.is {
-			u.Value = it.value()
-		}
-		if err := t.e.cfg.LogAhead(t.f, u); err != nil {
-			return err
-		}
-	}
+	t.F.Step("drtm: fallback confirmed")
 	return nil
 }

@@ -1,8 +1,6 @@
 package drtm
 
-import (
-	"drtmd/store/layout"
-)
+import "drtmd/proto/onesided"
 
 // recordCommitter is the commit where the CPU's atomics and the NIC's do not exclude each other
 // (design decision 3): the state words of the local records that were written are taken by CAS
@@ -20,44 +18,34 @@ func (r *recordCommitter) Lock() bool {
 	if t.e.lacks(HCANoLock) {
 		return true
 	}
-	was := t.f.Shield()
-	defer t.f.Unshield(was)
-	t.order()
-	t.cursor = 0
-	p := &t.e.cfg.Peers[t.e.cfg.Node]
-	t.batch.Reset()
-	for i := range t.items {
-		it := &t.items[i]
-		if it.verbs || !it.changes() {
-			continue
+	was := t.F.Shield()
+	defer t.F.Unshield(was)
+	t.Sort()
+	t.Batch.Reset()
+	for i := range t.Records {
+		if r := &t.Records[i]; r.Own.Local && r.Changes() {
+			t.AskLock(r, uint64(t.lockWord()))
 		}
-		if t.ticket == 0 {
-			t.ticket = t.e.tickets.take()
-		}
-		it.hold, it.op = asked, t.batch.Len()
-		t.batch.CAS(t.f, p.Conn, p.Memory.Addr+uint64(it.off+layout.StateOffset), p.Memory.RKey,
-			uint64(it.word), uint64(LockedBy(t.e.cfg.Node, t.ticket)))
 	}
-	_ = t.batch.Await(t.f) // each has its own error
+	_ = t.Batch.Await(t.F) // each has its own error
 	all := true
-	for i := range t.items {
-		it := &t.items[i]
-		if it.verbs || it.hold != asked {
+	for i := range t.Records {
+		r := &t.Records[i]
+		if !r.Own.Local || r.Own.Hold != onesided.Asked {
 			continue
 		}
 		switch {
-		case t.batch.Err(it.op) != nil:
-			t.e.counts.Unsure++
-			it.word = LockedBy(t.e.cfg.Node, t.ticket)
+		case t.Batch.Err(r.Own.Op) != nil:
+			r.Own.Word = uint64(t.lockWord())
 			if t.e.lacks(HCAUnsureForgotten) {
-				it.hold = nothing
+				r.Own.Hold = onesided.Nothing
 			}
 			all = false
-		case State(t.batch.Old(it.op)) != it.word && !t.e.lacks(HCALockUnjudged):
-			it.hold = nothing
+		case t.Batch.Old(r.Own.Op) != r.Own.Word && !t.e.lacks(HCALockUnjudged):
+			r.Own.Hold = onesided.Nothing
 			all = false
 		default:
-			it.hold, it.word = locked, LockedBy(t.e.cfg.Node, t.ticket)
+			r.Own.Hold, r.Own.Word = onesided.Locked, uint64(t.lockWord())
 		}
 	}
 	return all
@@ -67,21 +55,15 @@ func (r *recordCommitter) Lock() bool {
 // but its own.
 func (r *recordCommitter) Validate() bool {
 	t := (*tx)(r)
-	e, m := t.e, t.e.cfg.Memory
-	if e.lacks(HCANoValidate) {
-		return true
-	}
-	for i := range t.items {
-		it := &t.items[i]
-		if it.verbs || !it.loaded {
+	for i := range t.Records {
+		r := &t.Records[i]
+		if !r.Own.Local || !r.Loaded {
 			continue
 		}
-		s := State(word(m, it.off+layout.StateOffset))
-		mine := it.hold == locked && s == it.word
-		key := word(m, it.off) == uint64(it.key)
-		version := layout.Version(word(m, it.off+layout.VersionOffset)) == it.version
-		if s.Locked() && !mine && !e.lacks(HCANoLockInValidate) ||
-			!key && !e.lacks(HCANoKeyInValidate) || !version && !e.lacks(HCANoVersionInValidate) {
+		s := t.e.StateNow(r.Own.Off)
+		mine := r.Own.Hold == onesided.Locked && s == r.Own.Word
+		if !t.e.sameInCommit(t.e.KeyNow(r.Own.Off) == uint64(r.Key),
+			t.e.VersionNow(r.Own.Off) == r.Version, mine || !State(s).Locked()) {
 			return false
 		}
 	}
@@ -91,23 +73,23 @@ func (r *recordCommitter) Validate() bool {
 // Unlock gives the state words back, whether or not the commit has taken place.
 func (r *recordCommitter) Unlock(bool) {
 	t := (*tx)(r)
-	was := t.f.Shield()
-	defer t.f.Unshield(was)
-	t.batch.Reset()
-	for i := range t.items {
-		if it := &t.items[i]; !it.verbs && (it.hold == locked || it.hold == asked) {
-			t.postUnlock(it, t.conn(it))
+	was := t.F.Shield()
+	defer t.F.Unshield(was)
+	t.Batch.Reset()
+	for i := range t.Records {
+		if r := &t.Records[i]; r.Own.Local && held(r) {
+			t.Back(r, false, true)
 		}
 	}
-	_ = t.batch.Await(t.f) // each has its own error
-	for i := range t.items {
-		it := &t.items[i]
-		if it.verbs || it.hold != locked && it.hold != asked {
+	_ = t.Batch.Await(t.F) // each has its own error
+	for i := range t.Records {
+		r := &t.Records[i]
+		if !r.Own.Local || !held(r) {
 			continue
 		}
-		if t.batch.Err(it.op) != nil && !t.e.lacks(HCANoDebt) {
-			t.e.owe(it, false) // the region has published what was written
+		if t.Batch.Err(r.Own.Op) != nil && !t.e.lacks(HCANoDebt) {
+			t.Owe(r, false) // the region has published what was written
 		}
-		it.hold = nothing
+		r.Own.Hold = onesided.Nothing
 	}
 }

@@ -4,15 +4,17 @@ import (
 	"fmt"
 
 	"drtmd/proto"
+	"drtmd/proto/onesided"
 )
 
 // Mutation is a deliberate bug, for tests that show that the checker or an invariant finds it. Each
-// leaves out one step that the safety of the protocol rests on; docs/SIM.md tells how to add one.
+// leaves out one step that the safety of the protocol rests on, at a point of points.go or at one of
+// package onesided; docs/SIM.md tells how to add one.
 type Mutation uint8
 
 // Mutations. 0 is the protocol as it should be.
 const (
-	// START and what it finds (begin.go).
+	// START and what it finds (remote.go, package onesided).
 	NoLockTaken Mutation = iota + 1
 	NoLockSeen
 	NoLeaseSeen
@@ -39,7 +41,7 @@ const (
 	NoSecondLookLocal
 	AbsenceOutsideRegion
 	AbsenceWithoutEntry
-	// COMMIT (commit.go).
+	// COMMIT (transaction.go, package onesided).
 	NoConfirm
 	ConfirmBeforeLock
 	NoConfirmRemote
@@ -75,14 +77,14 @@ const (
 	HCANoLockInValidate
 	HCANoKeyInValidate
 	HCANoDebt
-	// Entries that are given back (host.go).
+	// Entries that are given back (spare.go).
 	ReclaimLeased
 	ReclaimLocked
 	ReclaimUnlocked
 	ReclaimUnjudged
 	ReclaimNoDebt
 	NoGrace
-	// Peek (peek.go).
+	// Peek (package onesided).
 	PeekNoSecondLook
 	PeekNoLock
 	PeekNoKeyCheck
@@ -94,6 +96,7 @@ type mutation struct {
 	name, doc string
 	// equivalent says why no check can find it.
 	equivalent string
+	skip       onesided.Skip // the step of package onesided that is left out
 }
 
 var mutations = [mutationEnd]mutation{
@@ -104,18 +107,18 @@ var mutations = [mutationEnd]mutation{
 	NoLeaseSeen: {name: "no-lease-seen", doc: "START locks a record on which a lease runs"},
 	NoExpiryOfHint: {name: "no-expiry-of-hint",
 		doc: "START expects the state that was seen last though a lease in it may run"},
-	UnsureForgotten: {name: "unsure-forgotten", doc: "a CAS that failed with its queue pair is taken for not made"},
+	UnsureForgotten: {skip: onesided.OwnerOfUnsure, name: "unsure-forgotten", doc: "a CAS that failed with its queue pair is taken for not made"},
 	NoJoinedEnd:     {name: "no-joined-end", doc: "a lease that was joined is used until the end that START wanted"},
 	LastEnd:         {name: "last-end", doc: "the common end of the leases is that of the last one, not the earliest"},
-	NoReadError: {name: "no-read-error", doc: "the READ behind the CAS is taken for made, whatever became of it",
+	NoReadError: {skip: onesided.ReadDone, name: "no-read-error", doc: "the READ behind the CAS is taken for made, whatever became of it",
 		equivalent: "what the buffer held before has another state word, or the same lease, under which " +
 			"nothing was written"},
-	NoIncarnationCheck: {name: "no-incarnation-check",
+	NoIncarnationCheck: {skip: onesided.KeyCheck, name: "no-incarnation-check",
 		doc: "a location is trusted whatever key and version its entry has"},
-	NoStateBehindCAS: {name: "no-state-behind-cas", doc: "the state that the READ behind the CAS shows is not looked at"},
+	NoStateBehindCAS: {skip: onesided.StateCheck, name: "no-state-behind-cas", doc: "the state that the READ behind the CAS shows is not looked at"},
 	NoValidInStart: {name: "no-valid-in-start", doc: "START does not look whether its leases are valid still",
 		equivalent: "the commit and the rollback confirm them again"},
-	KeepStale: {name: "keep-stale", doc: "a place that went out of date stays in the location cache",
+	KeepStale: {skip: onesided.DropStale, name: "keep-stale", doc: "a place that went out of date stays in the location cache",
 		equivalent: "it only costs attempts: each of them finds that the place is another key's"},
 
 	NoDeltaInValid:   {name: "no-delta-in-valid", doc: "VALID takes the clocks for exact"},
@@ -145,13 +148,13 @@ var mutations = [mutationEnd]mutation{
 	NoRollbackCheck: {name: "no-rollback-check", doc: "a rollback does not look whether what it saw is valid"},
 	NoReadOnlyRollbackCheck: {name: "no-read-only-rollback-check",
 		doc: "the same for the rollback of a read-only transaction"},
-	UnlockBeforeWriteBack: {name: "unlock-before-write-back", doc: "remote records are unlocked, then written"},
-	UnlockByWrite:         {name: "unlock-by-write", doc: "locks are given back by WRITE, whoever holds them"},
+	UnlockBeforeWriteBack: {skip: onesided.WriteFirst, name: "unlock-before-write-back", doc: "remote records are unlocked, then written"},
+	UnlockByWrite:         {skip: onesided.UnlockByCAS, name: "unlock-by-write", doc: "locks are given back by WRITE, whoever holds them"},
 	AbortKeepsLocks:       {name: "abort-keeps-locks", doc: "an abort does not give its locks back"},
-	NoDebt:                {name: "no-debt", doc: "a lock that could not be given back is forgotten"},
-	NoDebtUpdate:          {name: "no-debt-update", doc: "a lock that could not be given back is owed without its update"},
-	DebtUnlooked:          {name: "debt-unlooked", doc: "a debt is paid without a look whether the lock is there still"},
-	NoSpent: {name: "no-spent", doc: "a key whose incarnations are used up is inserted again",
+	NoDebt:                {skip: onesided.Debt, name: "no-debt", doc: "a lock that could not be given back is forgotten"},
+	NoDebtUpdate:          {skip: onesided.DebtUpdate, name: "no-debt-update", doc: "a lock that could not be given back is owed without its update"},
+	DebtUnlooked:          {skip: onesided.DebtLook, name: "debt-unlooked", doc: "a debt is paid without a look whether the lock is there still"},
+	NoSpent: {skip: onesided.SpentCheck, name: "no-spent", doc: "a key whose incarnations are used up is inserted again",
 		equivalent: "no run makes 2^31 insertions of a key; a test of package store does as if"},
 
 	NoSecondRound:     {name: "no-second-round", doc: "a read-only transaction reads its local records once"},
@@ -199,9 +202,9 @@ var mutations = [mutationEnd]mutation{
 	NoGrace: {name: "no-grace", doc: "an entry can be given back as soon as it was made",
 		equivalent: "whoever asked for it sees by its key and state that it is another's by now"},
 
-	PeekNoSecondLook: {name: "peek-no-second-look", doc: "a record that is peeked at elsewhere is read once"},
-	PeekNoLock:       {name: "peek-no-lock", doc: "a peek does not look at the lock"},
-	PeekNoKeyCheck:   {name: "peek-no-key-check", doc: "a peek takes whatever entry it finds for the key's"},
+	PeekNoSecondLook: {skip: onesided.PeekTwice, name: "peek-no-second-look", doc: "a record that is peeked at elsewhere is read once"},
+	PeekNoLock:       {skip: onesided.PeekLock, name: "peek-no-lock", doc: "a peek does not look at the lock"},
+	PeekNoKeyCheck:   {skip: onesided.PeekKey, name: "peek-no-key-check", doc: "a peek takes whatever entry it finds for the key's"},
 }
 
 func (m Mutation) String() string {
@@ -249,6 +252,3 @@ func ParseMutation(name string) (Mutation, error) {
 	return 0, fmt.Errorf("unknown mutation %q: the known ones are %s", name,
 		proto.Names(Mutations()))
 }
-
-// lacks reports whether a step is left out.
-func (e *Engine) lacks(m Mutation) bool { return e.cfg.Mutation == m }

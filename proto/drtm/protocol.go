@@ -95,14 +95,23 @@ func ConfigOf(e *protocol.Env) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	return Config{Node: e.Node, Index: e.Index, Worker: e.Worker, Port: e.Port,
-		Peers: e.Peers, Fibers: e.Fibers, Specs: e.Specs, Tables: e.Tables, Memory: e.Memory,
-		Cache: e.Cache, Placement: e.Placement, Clock: e.Clock, Delta: e.ClockError,
-		WorstDelta: e.WorstClockError, RoundTrip: e.RoundTrip,
-		Lease: e.Options.Duration(optLease), LeaseReadOnly: e.Options.Duration(optLeaseReadOnly),
-		RegionAborts: e.Options.Int(optRegionAborts), Attempts: e.Options.Int(optAttempts),
-		LockWait: e.Options.Duration(optLockWait), OrphanAfter: e.Options.Duration(protocol.OptOrphanAfter),
-		Scope: e.Scope, Region: e.Region,
-		Simulated: e.Simulated, HolderLives: e.HolderLives, Recorder: e.Recorder,
-		RecorderClock: e.RecorderClock, Mutation: mutation}, nil
+	o := e.Options
+	return Config{Env: *e, Mutation: mutation, Lease: o.Duration(optLease),
+		LeaseReadOnly: o.Duration(optLeaseReadOnly), RegionAborts: o.Int(optRegionAborts),
+		Attempts: o.Int(optAttempts), LockWait: o.Duration(optLockWait),
+		OrphanAfter: o.Duration(protocol.OptOrphanAfter)}, nil
+}
+
+// Steps are the steps that the engine marks for the simulator's nemesis, those of its regions
+// included.
+func Steps() []string {
+	return []string{
+		"drtm: before lookup", "drtm: before ensure", "drtm: before lock", "drtm: after lock",
+		"drtm: before XBEGIN", "drtm: before access", "drtm: between lines", "drtm: before reclaim",
+		"drtm: after commit", "drtm: before release", "drtm: after release",
+		"drtm: abort", "drtm: finish", "drtm: fallback", "drtm: fallback locked one",
+		"drtm: fallback confirmed", "drtm: between rounds", "drtm: after second round",
+		"drtm: confirmed before XEND", "drtm: unlocked before write-back", // by mutations
+		htm.StepListed, htm.StepLocked, htm.StepConfirmed, htm.StepValidated, htm.StepCommitted,
+		htm.StepStored, htm.StepPublished}
 }

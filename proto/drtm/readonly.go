@@ -1,11 +1,9 @@
 package drtm
 
 import (
-	"encoding/binary"
-
 	"drtmd/proto"
+	"drtmd/proto/onesided"
 	"drtmd/store/layout"
-	"drtmd/verbs/fiber"
 )
 
 // Read-only transactions (§5.4, §4.4) run without a region. Remote records are leased with a
@@ -22,29 +20,47 @@ const (
 	roundLooks = 16
 )
 
-// loadRound is the first round for one record.
-func (t *tx) loadRound(it *item) error {
+// Read-only transactions that find local records changed lease them as well (START_RO, Figure 10(c)).
+var (
+	twoRounds = way{start: (*tx).startRounds, load: (*tx).firstRound, commit: (*tx).secondRound,
+		rollback: (*tx).secondRound}
+	leaseAll = way{byVerbs: true, start: (*tx).lockRemote, commit: (*tx).confirmRounds,
+		rollback: (*tx).confirmRounds}
+)
+
+// startRounds is START without a region.
+func (t *tx) startRounds() error {
+	err := t.lockRemote()
+	if err == nil {
+		t.locate()
+	}
+	return err
+}
+
+// firstRound is the first round for one record.
+func (t *tx) firstRound(r *record) error {
 	for range roundLooks {
-		if !it.found {
-			if it.off, it.found = t.e.cfg.Tables[it.table-1].Find(uint64(it.key)); !it.found {
-				return t.absentRound(it)
+		if !r.Own.Found {
+			off, found := t.e.Env.Tables[r.Table-1].Find(uint64(r.Key))
+			if r.Own.Off, r.Own.Found = uint64(off), found; !found {
+				return t.absentRound(r)
 			}
 		}
-		if !t.e.peek(t.f, it.off, it.image) {
+		if !t.CopyHere(r, !t.e.lacks(NoSecondLookRounds)) {
 			continue
 		}
-		key, v, s := it.decode()
-		presence := layout.Match(uint64(it.key), key, v)
+		_, v, s := onesided.Header(r)
+		presence := onesided.Presence(r)
 		if t.e.lacks(NoKeyCheckRounds) {
 			presence = layout.Live
 		}
 		switch {
 		case presence == layout.Stale:
-			it.found = false
-		case s.Locked() && !t.e.lacks(NoLockInFirstRound):
-			return t.e.met(it, s)
+			r.Own.Found = false
+		case t.e.lockInFirstRound(State(s)):
+			return t.Met(r, s)
 		default:
-			it.accept(v, presence == layout.Live)
+			r.Accept(v, presence == layout.Live)
 			return nil
 		}
 	}
@@ -54,10 +70,10 @@ func (t *tx) loadRound(it *item) error {
 // absentRound protects the absence of a record that has no entry and so no version: the lines of
 // its buckets are read in a region, which commits, empty, after the second round. Without line
 // words only a lease on an entry made for it will do.
-func (t *tx) absentRound(it *item) error {
+func (t *tx) absentRound(r *record) error {
 	switch {
 	case t.e.lacks(AbsenceWithoutLease):
-		it.absent()
+		r.Absent()
 		return nil
 	case !t.e.glob:
 		return proto.Aborting(proto.ReasonValidation)
@@ -65,9 +81,9 @@ func (t *tx) absentRound(it *item) error {
 	if !t.inRegion {
 		t.region.Begin()
 		t.inRegion = true
-		t.e.stats.RegionRuns++
+		t.e.Counters.RegionRuns++
 	}
-	_, found, ok := t.e.cfg.Tables[it.table-1].FindIn(t.region, uint64(it.key))
+	_, found, ok := t.e.Env.Tables[r.Table-1].FindIn(t.region, uint64(r.Key))
 	switch {
 	case !ok:
 		return t.regionOver()
@@ -76,77 +92,48 @@ func (t *tx) absentRound(it *item) error {
 		// commit would not survive.
 		return proto.Aborting(proto.ReasonValidation)
 	}
-	it.absent()
+	r.Absent()
 	return nil
 }
 
-// confirmRounds makes the second round, and confirms the leases after it.
-func (t *tx) confirmRounds() error {
-	t.f.Step("drtm: between rounds")
-	t.f.Charge(costCommit)
-	if t.way == twoRounds {
-		for i := range t.items {
-			it := &t.items[i]
-			if it.verbs || !it.loaded || !it.found {
-				continue
-			}
-			t.f.Charge(costAccess)
-			if !t.same(it) && !t.e.lacks(NoSecondRound) {
-				return proto.Aborting(proto.ReasonValidation)
-			}
+// secondRound makes the second round, and confirms the leases after it.
+func (t *tx) secondRound() error {
+	t.F.Step("drtm: between rounds")
+	t.F.Charge(costCommit)
+	for i := range t.Records {
+		r := &t.Records[i]
+		if !r.Own.Local || !r.Loaded || !r.Own.Found {
+			continue
 		}
-		if t.inRegion {
-			if t.e.lacks(AbsenceOutsideRounds) {
-				t.region.Abort(0)
-			} else if !t.region.Commit(nil) {
-				return t.regionOver()
-			}
-			t.inRegion = false
+		t.F.Charge(costAccess)
+		key, v, s, ok := t.HeaderNow(r)
+		if !t.e.sameInRounds(ok && key == uint64(r.Key), ok && v == r.Version,
+			ok && !State(s).Locked()) {
+			return proto.Aborting(proto.ReasonValidation)
 		}
 	}
-	t.f.Step("drtm: after second round")
-	if !t.Confirm() && !t.e.lacks(NoConfirmRounds) {
+	switch {
+	case !t.inRegion:
+	case t.e.lacks(AbsenceOutsideRounds):
+		t.leaveRegion()
+	case !t.region.Commit(nil):
+		return t.regionOver()
+	}
+	t.inRegion = false
+	return t.confirmLeases()
+}
+
+// confirmRounds is the end of leaseAll, which has everything leased.
+func (t *tx) confirmRounds() error {
+	t.F.Step("drtm: between rounds")
+	t.F.Charge(costCommit)
+	return t.confirmLeases()
+}
+
+func (t *tx) confirmLeases() error {
+	t.F.Step("drtm: after second round")
+	if !t.confirmed(NoConfirmRounds) {
 		return proto.Aborting(proto.ReasonLease)
 	}
 	return nil
-}
-
-// same is the second round for one record: unlocked, and at the version of the first.
-func (t *tx) same(it *item) bool {
-	var head [layout.LineBytes]byte
-	if !t.e.cfg.Memory.Peek(it.off/layout.LineBytes, &head) {
-		return false
-	}
-	le, e := binary.LittleEndian, t.e
-	key := le.Uint64(head[layout.KeyOffset:]) == uint64(it.key)
-	version := layout.Version(le.Uint64(head[layout.VersionOffset:])) == it.version
-	unlocked := !State(le.Uint64(head[layout.StateOffset:])).Locked()
-	return (key || e.lacks(NoKeyInRounds)) && (version || e.lacks(NoVersionInRounds)) &&
-		(unlocked || e.lacks(NoLockInRounds))
-}
-
-// peek copies an entry of this machine, all of it as of one moment, and reports false if it was
-// being written. A line is copied at one moment. Whoever writes several lines of an entry, a
-// region or a remote transaction, has the first one locked, by its word or by its state, before
-// it writes any and until it has written all, and changes the version; so the copy is whole if
-// the header is unlocked and the same before and after.
-func (e *Engine) peek(f *fiber.Fiber, off int, image []byte) bool {
-	m := e.cfg.Memory
-	var line [layout.LineBytes]byte
-	for at := 0; at < len(image); at += layout.LineBytes {
-		if !m.Peek((off+at)/layout.LineBytes, &line) {
-			return false
-		}
-		copy(image[at:], line[:])
-		f.Step("drtm: between lines")
-	}
-	if len(image) <= layout.LineBytes && e.glob || e.lacks(NoSecondLookRounds) {
-		return true
-	}
-	if !m.Peek(off/layout.LineBytes, &line) {
-		return false
-	}
-	le := binary.LittleEndian
-	return le.Uint64(line[layout.VersionOffset:]) == le.Uint64(image[layout.VersionOffset:]) &&
-		!State(le.Uint64(line[layout.StateOffset:])).Locked()
 }

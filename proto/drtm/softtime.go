@@ -31,7 +31,7 @@ func Leases(roundTrip, delta time.Duration) (lease, readOnly time.Duration) {
 }
 
 // BoundedClock is a clock that knows its error, which changes: that of another machine, followed
-// over a network. Its error takes the place of Config.Delta at each reading, so that leases are
+// over a network. Its error takes the place of Env.ClockError at each reading, so that leases are
 // judged by what is known then.
 type BoundedClock interface {
 	// Reading is the time since the cluster's epoch, and by how much it is wrong at most.
@@ -39,7 +39,7 @@ type BoundedClock interface {
 }
 
 // longestExtension bounds how much leases grow with the error of a BoundedClock beyond
-// Config.WorstDelta: a clock that is lost must not have others wait for long.
+// Env.WorstClockError: a clock that is lost must not have others wait for long.
 const longestExtension = 100 * time.Millisecond
 
 // now is the time, and its error.
@@ -47,7 +47,7 @@ func (e *Engine) now() (now, delta time.Duration) {
 	if e.bounded != nil {
 		return e.bounded.Reading()
 	}
-	return e.clock.Now(), e.cfg.Delta
+	return e.cfg.Clock.Now(), e.cfg.ClockError
 }
 
 // lasts is how long leases last that are taken now: where their length was left to the engine, they
@@ -57,10 +57,10 @@ func (e *Engine) lasts(readOnly bool) time.Duration {
 	if readOnly {
 		lease, fixed = e.cfg.LeaseReadOnly, e.fixed.readOnly
 	}
-	if fixed || e.softDelta <= e.cfg.WorstDelta {
+	if fixed || e.softDelta <= e.cfg.WorstClockError {
 		return lease
 	}
-	return lease + min(LeaseDeltas*(e.softDelta-e.cfg.WorstDelta), longestExtension)
+	return lease + min(LeaseDeltas*(e.softDelta-e.cfg.WorstClockError), longestExtension)
 }
 
 // Leases are how long leases last that the engine takes, by a clock as good as it should be.

@@ -6,8 +6,9 @@ import (
 	"time"
 
 	"drtmd/htm"
+	"drtmd/proto"
 	"drtmd/proto/drtm"
-	"drtmd/store"
+	"drtmd/proto/node"
 	"drtmd/verbs"
 )
 
@@ -94,20 +95,19 @@ func TestLeasesFollowTheRoundTripAndTheClocks(t *testing.T) {
 func TestConfigurationsThatCannotWorkAreRefused(t *testing.T) {
 	words := htm.NewMemory(make([]byte, 64), nil, 0, nil)
 	good := func() drtm.Config {
-		return drtm.Config{Peers: make([]drtm.Peer, 3), Memory: words, Scope: verbs.AtomicHCA,
-			Clock: verbs.NewMonotonicClock()}
+		return drtm.Config{Env: node.Env{Peers: make([]proto.Peer, 3), Memory: words,
+			Scope: verbs.AtomicHCA, Clock: verbs.NewMonotonicClock()}}
 	}
 	tests := []struct {
 		name   string
 		change func(*drtm.Config)
 	}{
-		{"257 machines", func(c *drtm.Config) { c.Peers = make([]drtm.Peer, 257) }},
+		{"257 machines", func(c *drtm.Config) { c.Peers = make([]proto.Peer, 257) }},
 		{"a node that is not there", func(c *drtm.Config) { c.Node = 3 }},
 		{"too many workers", func(c *drtm.Config) { c.Index = drtm.MaxWorkers }},
-		{"tables without specifications", func(c *drtm.Config) { c.Tables = make([]*store.Table, 1) }},
-		{"leases within the clock error", func(c *drtm.Config) { c.Delta, c.Lease = 10*us, 20*us }},
+		{"leases within the clock error", func(c *drtm.Config) { c.ClockError, c.Lease = 10*us, 20*us }},
 		{"leases within another's clock error", func(c *drtm.Config) {
-			c.WorstDelta, c.LeaseReadOnly = 10*us, 20*us
+			c.WorstClockError, c.LeaseReadOnly = 10*us, 20*us
 		}},
 		{"no atomics", func(c *drtm.Config) { c.Scope = verbs.AtomicNone }},
 	}
@@ -117,19 +117,5 @@ func TestConfigurationsThatCannotWorkAreRefused(t *testing.T) {
 		if _, err := drtm.New(c); !errors.Is(err, drtm.ErrConfig) {
 			t.Errorf("%s: %v, want %v", x.name, err, drtm.ErrConfig)
 		}
-	}
-}
-
-func TestMutationsAreFoundByName(t *testing.T) {
-	for _, m := range drtm.Mutations() {
-		if got, err := drtm.ParseMutation(m.String()); got != m || err != nil {
-			t.Errorf("%v: found %v, %v", m, got, err)
-		}
-		if m.Doc() == "" {
-			t.Errorf("%v has no description", m)
-		}
-	}
-	if _, err := drtm.ParseMutation("no-such"); err == nil {
-		t.Error("an unknown mutation was found")
 	}
 }

@@ -3,6 +3,7 @@ package onesided
 import (
 	"drtmd/proto"
 	"drtmd/store/layout"
+	"drtmd/verbs/fiber"
 )
 
 // Locks are the words that a protocol puts into records.
@@ -68,21 +69,35 @@ func Round[L Locks](t *Tx, l L, from, to int) (again bool, err error) {
 	return again, err
 }
 
-// post asks for one record, and for its content. Every lock is on record before it is asked for, so
-// that whatever fails later gives it back.
+// post asks for one record, and for its content.
 func (t *Tx) post(r *Record) {
-	o, p := &r.Own, t.base.peer(r)
-	conn, rkey, at := p.Conn, p.Memory.RKey, p.Memory.Addr+o.Off
-	read := func() { t.Batch.Read(t.F, conn, r.SGE, at, rkey) }
+	conn := t.base.peer(r).Conn // both on one queue pair: the READ comes after the CAS
 	if t.base.Skips(ReadBehind) {
-		read()
+		t.read(r, conn)
 	}
-	o.Hold, o.Op = Asked, t.Batch.Len()
-	t.Batch.CAS(t.F, conn, at+layout.StateOffset, rkey, o.Word, o.want)
+	t.askOn(r, conn)
 	if !t.base.Skips(ReadBehind) {
-		read()
+		t.read(r, conn)
 	}
 	t.base.charge(t, t.base.Costs.Ask)
+}
+
+func (t *Tx) read(r *Record, conn *fiber.Conn) {
+	m := &t.base.peer(r).Memory
+	t.Batch.Read(t.F, conn, r.SGE, m.Addr+r.Own.Off, m.RKey)
+}
+
+// AskLock posts the CAS of a record's state word from Part.Word to a lock, alone. It is on record before
+// its answer, so that whatever fails later gives it back.
+func (t *Tx) AskLock(r *Record, word uint64) {
+	r.Own.want = word
+	t.askOn(r, t.base.peer(r).Conn)
+}
+
+func (t *Tx) askOn(r *Record, conn *fiber.Conn) {
+	o, m := &r.Own, &t.base.peer(r).Memory
+	o.Hold, o.Op = Asked, t.Batch.Len()
+	t.Batch.CAS(t.F, conn, m.Addr+o.Off+layout.StateOffset, m.RKey, o.Word, o.want)
 }
 
 // readErr is the error of the READ of a record.

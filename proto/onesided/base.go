@@ -40,6 +40,7 @@ type Steps struct {
 	Lookup, Ensure string // look-ups or calls are about to be sent
 	Lines          string // between the lines of a record that is peeked at
 	Finish         string // a debt is about to be paid
+	Unlocked       string // a record was unlocked before its update: with Skip of WriteFirst
 }
 
 // Costs are CPU time in the simulator, in picoseconds.
@@ -62,7 +63,6 @@ type Base struct {
 	client    *remote.Client
 	region    *htm.Region // of the host's functions
 	made      []*Tx
-	idle      []*Tx // of Peek
 	gone      []*proto.Abort
 }
 
@@ -106,7 +106,7 @@ func (b *Base) Close() error {
 	for _, t := range b.made {
 		errs = append(errs, t.buffers.Close())
 	}
-	b.made, b.idle = nil, nil
+	b.made = nil
 	return errors.Join(errs...)
 }
 
@@ -118,12 +118,21 @@ func (b *Base) Word(off uint64) uint64 {
 	return atomic.LoadUint64((*uint64)(unsafe.Pointer(&b.Env.Memory.Bytes[off])))
 }
 
-// StateNow and VersionNow are words of an entry of the own machine.
+// KeyNow, StateNow and VersionNow are words of an entry of the own machine.
+func (b *Base) KeyNow(off uint64) uint64 { return b.Word(off + layout.KeyOffset) }
+
+// StateNow is the state word, see KeyNow.
 func (b *Base) StateNow(off uint64) uint64 { return b.Word(off + layout.StateOffset) }
 
-// VersionNow is the version word, see StateNow.
+// VersionNow is the version word, see KeyNow.
 func (b *Base) VersionNow(off uint64) layout.Version {
 	return layout.Version(b.Word(off + layout.VersionOffset))
+}
+
+// CASState swaps the state word of an entry of the own machine through its NIC.
+func (b *Base) CASState(f *fiber.Fiber, off, expect, swap uint64) (old uint64, err error) {
+	p := &b.Env.Peers[b.Env.Node]
+	return p.Conn.CAS(f, p.Memory.Addr+off+layout.StateOffset, p.Memory.RKey, expect, swap)
 }
 
 // Tx is the part of a transaction's attempts. It is used again for others.

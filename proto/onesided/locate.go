@@ -17,8 +17,10 @@ func (t *Tx) Locate(from, to int) error {
 	if err != nil || missing == 0 {
 		return err
 	}
-	was := t.F.Shield() // what is made has to be known
-	defer t.F.Unshield(was)
+	if t.base.Made == nil { // what is made has to be known
+		was := t.F.Shield()
+		defer t.F.Unshield(was)
+	}
 	return t.ensure(from, to)
 }
 

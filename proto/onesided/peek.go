@@ -12,10 +12,11 @@ import (
 // peekLooks bounds how often Peek looks at a record that is being changed or locked.
 const peekLooks = 64
 
-// Peek implements proto.Peeker (DrTM §7.4's reconnaissance): it takes no lock and proves nothing.
-func (b *Base) Peek(f *fiber.Fiber, table proto.TableID, k proto.Key, dst []byte) error {
-	t := b.takeIdle()
-	defer func() { t.F, b.idle = nil, append(b.idle, t) }()
+// Peek reads one record with a transaction object that is free (DrTM §7.4's reconnaissance): it takes no
+// lock and proves nothing.
+func (t *Tx) Peek(f *fiber.Fiber, table proto.TableID, k proto.Key, dst []byte) error {
+	b := t.base
+	defer func() { t.F = nil }()
 	t.F, t.Records = f, t.Records[:0]
 	if err := t.Add(table, k, proto.ModeRead); err != nil {
 		return err
@@ -57,19 +58,6 @@ func (b *Base) Peek(f *fiber.Fiber, table proto.TableID, k proto.Key, dst []byte
 		}
 	}
 	return proto.Aborting(reason)
-}
-
-// takeIdle gives a Tx for a peek.
-func (b *Base) takeIdle() *Tx {
-	n := len(b.idle)
-	if n == 0 {
-		t := new(Tx)
-		b.InitTx(t, nil)
-		return t
-	}
-	t := b.idle[n-1]
-	b.idle = b.idle[:n-1]
-	return t
 }
 
 // peek finds a record, copies its entry, and reports whether the copy is of one moment.

@@ -31,7 +31,7 @@ func (b *Base) unreachableAt(node proto.NodeID, cause error) error {
 	return a
 }
 
-// lost reports whether an error says that a peer cannot be reached.
+// lost reports whether an error says that a peer cannot be reached, or does not serve yet.
 func lost(err error) bool {
 	if _, ok := err.(*verbs.Error); ok {
 		return true
@@ -41,7 +41,7 @@ func lost(err error) bool {
 		return true
 	}
 	for _, gone := range [...]error{rpc.ErrPeerGone, rpc.ErrPeerReset, rpc.ErrUnanswered, rpc.ErrClosed,
-		rpc.ErrBroken} {
+		rpc.ErrBroken, rpc.ErrRefused, rpc.ErrEpoch, rpc.ErrNoHandler} {
 		if errors.Is(err, gone) {
 			return true
 		}

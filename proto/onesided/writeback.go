@@ -17,6 +17,7 @@ func (t *Tx) Back(r *Record, update, unlock bool) {
 	conn, first := p.Conn, b.Skips(WriteFirst)
 	if unlock && first {
 		t.unlock(r, conn)
+		t.step(b.Steps.Unlocked)
 	}
 	if update {
 		if !b.Skips(NewVersion) {

@@ -130,6 +130,19 @@ func (e *Engine) Begin(f *fiber.Fiber, d *proto.Decl, attempt int) (proto.Tx, er
 	return t, nil
 }
 
+// Peek implements proto.Peeker.
+func (e *Engine) Peek(f *fiber.Fiber, table proto.TableID, k proto.Key, dst []byte) error {
+	if err := f.Err(); err != nil {
+		return err
+	}
+	t, err := e.take()
+	if err != nil {
+		return err
+	}
+	defer func() { e.free = append(e.free, t) }()
+	return t.Peek(f, table, k, dst)
+}
+
 // take gives a transaction object that is free.
 func (e *Engine) take() (*tx, error) {
 	if n := len(e.free); n > 0 {

@@ -91,6 +91,9 @@ func (t *Table) Config() Config { return t.config }
 // Memory is the region in which the table stands.
 func (t *Table) Memory() *htm.Memory { return t.m }
 
+// At is the memory of an entry, and the offset there.
+func (t *Table) At(off int) (*htm.Memory, int) { return t.m, off }
+
 // ValueBytes is the size of each value.
 func (t *Table) ValueBytes() int { return t.config.ValueBytes }
 

@@ -129,15 +129,15 @@ func (c *Config) checkTables() error {
 		case s.ID != proto.TableID(i+1):
 			return fmt.Errorf("table %q of workload %s has id %d, want %d: ids count from 1", s.Name,
 				c.Workload.Name(), s.ID, i+1)
-		case s.Ordered:
-			return fmt.Errorf("table %q of workload %s: %w: there is no ordered store", s.Name,
-				c.Workload.Name(), proto.ErrUnsupported)
 		case s.Capacity < 1:
 			return fmt.Errorf("table %q of workload %s: capacity %d: it must be positive", s.Name,
 				c.Workload.Name(), s.Capacity)
 		case s.ValueBytes < 1 || s.ValueBytes > layout.MaxValueBytes:
 			return fmt.Errorf("table %q of workload %s: values of %d bytes, not 1..%d", s.Name,
 				c.Workload.Name(), s.ValueBytes, layout.MaxValueBytes)
+		}
+		if err := c.Protocol.CheckStore(s.Ordered); err != nil {
+			return fmt.Errorf("table %q of workload %s: %w", s.Name, c.Workload.Name(), err)
 		}
 	}
 	return nil

@@ -27,14 +27,12 @@ func (m *Member) Loaded() *history.Snapshot { return m.loaded }
 // records count as they are, locked or not.
 func (m *Member) Holds(pending func(state uint64) bool) *history.Snapshot {
 	var all []history.Content
-	m.Entries(func(t proto.TableID, entry []byte) bool {
-		v := layout.Version(word(entry, layout.VersionOffset))
-		c := history.Content{Table: history.Table(t), Version: history.Version(v),
-			Key: history.Key(word(entry, layout.KeyOffset))}
-		state := word(entry, layout.StateOffset)
-		switch owed := layout.Locked(state) && pending != nil && pending(state); {
+	m.Entries(func(t proto.TableID, h layout.Head, value []byte) bool {
+		v := h.Version
+		c := history.Content{Table: history.Table(t), Version: history.Version(v), Key: history.Key(h.Key)}
+		switch owed := layout.Locked(h.State) && pending != nil && pending(h.State); {
 		case v.Live():
-			c.State, c.Digest = history.Present, history.DigestOf(entry[layout.ValueOffset:])
+			c.State, c.Digest = history.Present, history.DigestOf(value)
 			if owed {
 				c.State = history.Pending
 			}

@@ -97,14 +97,15 @@ func (w *Worker) setFrom(m *Member, c *fiber.Conn) {
 // Port is the address of a worker's RPC port.
 func (m *Member) Port(i int) rpc.Address { return m.Workers[i].Env.Port.Address() }
 
-// Entries calls f with the bytes of every entry of every table, absent ones included, until it
-// returns false. For members at rest.
-func (m *Member) Entries(f func(t proto.TableID, entry []byte) bool) {
+// Entries calls f with header and value of every entry of every table, absent ones included, until it
+// returns false; the value of an absent one means nothing. f may not keep the value. For members at
+// rest.
+func (m *Member) Entries(f func(t proto.TableID, h layout.Head, value []byte) bool) {
 	for i, t := range m.Workers[0].Tables {
-		size := layout.HeaderBytes + t.ValueBytes()
 		on := true
-		t.Each(func(off int) bool {
-			on = f(proto.TableID(i+1), m.mr.Bytes()[off:off+size])
+		t.Each(func(place int) bool {
+			h, value := m.entry(proto.TableID(i+1), place)
+			on = f(proto.TableID(i+1), h, value)
 			return on
 		})
 		if !on {
@@ -115,9 +116,10 @@ func (m *Member) Entries(f func(t proto.TableID, entry []byte) bool) {
 
 // State is the state word of a record's entry; false if it has none. For members at rest.
 func (m *Member) State(t proto.TableID, k proto.Key) (uint64, bool) {
-	off, ok := m.Workers[0].Tables[t-1].Find(uint64(k))
+	place, ok := m.Workers[0].Tables[t-1].Find(uint64(k))
 	if !ok {
 		return 0, false
 	}
-	return word(m.mr.Bytes()[off:], layout.StateOffset), true
+	h, _ := m.entry(t, place)
+	return h.State, true
 }

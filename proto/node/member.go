@@ -1,7 +1,6 @@
 package node
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -93,10 +92,18 @@ type Worker struct {
 // tableAlignment lets a table begin on a page.
 const tableAlignment = 4096
 
-// TableBytes is the memory that a member's tables of a workload take.
-func TableBytes(w workload.Workload) (bytes int, err error) {
-	for _, s := range w.Tables() {
-		c := store.For(uint16(s.ID), s.Name, s.ValueBytes, s.Capacity)
+// tableConfig is the table that a protocol needs for what a workload describes.
+func tableConfig(p *Protocol, s *proto.TableSpec) store.Config {
+	c := store.For(uint16(s.ID), s.Name, s.ValueBytes, s.Capacity)
+	c.Layout, _ = p.Tables()
+	return c
+}
+
+// TableBytes is the memory that a member's tables of a workload take under a protocol.
+func TableBytes(w workload.Workload, p *Protocol) (bytes int, err error) {
+	specs := w.Tables()
+	for i := range specs {
+		c := tableConfig(p, &specs[i])
 		if err := c.Check(); err != nil {
 			return 0, err
 		}
@@ -125,8 +132,9 @@ func (m *Member) build() error {
 		return err
 	}
 	bytes := 0
-	for _, s := range m.cluster.Workload.Tables() {
-		c := store.For(uint16(s.ID), s.Name, s.ValueBytes, s.Capacity)
+	specs := m.cluster.Workload.Tables()
+	for i := range specs {
+		c := tableConfig(&m.cluster.Protocol, &specs[i])
 		if err := c.Check(); err != nil {
 			return err
 		}
@@ -354,10 +362,28 @@ func (m *Member) Connect(all []Descriptor) error {
 				"tables, want %d and %d: all members must have the same configuration", m.ID, n,
 				d.Node, len(d.Workers), len(d.Tables), c.Workers, len(m.tables))
 		}
+		if err := m.checkTables(d); err != nil {
+			return err
+		}
 		for i, w := range m.Workers {
 			if err := m.connect(w, d); err != nil {
 				return fmt.Errorf("node %d, worker %d, to node %d: %w", m.ID, i, n, err)
 			}
+		}
+	}
+	return nil
+}
+
+// checkTables refuses a member that keeps records in another way, or finds them in another way.
+func (m *Member) checkTables(d *Descriptor) error {
+	for i := range d.Tables {
+		own, its := m.tables[i].Descriptor(m.offsets[i]), &d.Tables[i]
+		if own.Table != its.Table || own.ValueBytes != its.ValueBytes || own.Layout != its.Layout ||
+			own.Index != its.Index {
+			return fmt.Errorf("node %d: member %d has table %d with values of %d bytes in layout %v and index "+
+				"%v, want table %d (%s) with %d, %v and %v: all members must run the same protocol and workload",
+				m.ID, d.Node, its.Table, its.ValueBytes, its.Layout, its.Index, own.Table, m.tables[i].Name,
+				own.ValueBytes, own.Layout, own.Index)
 		}
 	}
 	return nil
@@ -391,20 +417,22 @@ func (m *Member) Read(t proto.TableID, k proto.Key, dst []byte) error {
 	if !ok {
 		return proto.ErrNotFound
 	}
-	return readEntry(m.mr.Bytes()[off:], uint64(k), dst)
-}
-
-// readEntry reads from the bytes of an entry.
-func readEntry(entry []byte, k uint64, dst []byte) error {
-	key, version := word(entry, layout.KeyOffset), word(entry, layout.VersionOffset)
-	if layout.Match(k, key, layout.Version(version)) != layout.Live {
+	entry, value := m.entry(t, off)
+	if entry.Match(uint64(k)) != layout.Live {
 		return proto.ErrNotFound
 	}
-	copy(dst, entry[layout.ValueOffset:])
+	copy(dst, value)
 	return nil
 }
 
-func word(b []byte, at int) uint64 { return binary.NativeEndian.Uint64(b[at:]) }
+// entry is what lies at a place of a table: for members at rest.
+func (m *Member) entry(t proto.TableID, place int) (layout.Head, []byte) {
+	table := m.Workers[0].Tables[t-1]
+	r := table.Record()
+	memory, off := table.At(place)
+	image := memory.Bytes[off : off+r.Bytes]
+	return layout.HeadOf(image), r.Value(image, make([]byte, r.Room))
+}
 
 // Close frees the member's memory and device, and its workers if their thread has not done so.
 func (m *Member) Close() error {

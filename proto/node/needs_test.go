@@ -9,6 +9,7 @@ import (
 	"drtmd/proto"
 	"drtmd/proto/node"
 	described "drtmd/proto/protocol"
+	"drtmd/store/layout"
 )
 
 // TestClustersThatLackWhatAProtocolNeedsAreRefused: in words, before anything runs.
@@ -24,6 +25,11 @@ func TestClustersThatLackWhatAProtocolNeedsAreRefused(t *testing.T) {
 			"protocol twopl runs on memory with line words, which device n0 does not have: use shared memory or"},
 		{"replicas", func(p *node.Protocol) { p.Replicas = 3 }, true,
 			"protocol twopl runs with at least 3 copies of each record, and there are 1"},
+		{"another layout", func(p *node.Protocol) { p.Layout = layout.KindLineVersions }, true, ""},
+		{"a layout that nobody knows", func(p *node.Protocol) { p.Layout = 77 }, true,
+			"protocol twopl keeps records in layout(77), which this program does not know"},
+		{"an index that tables do not have", func(p *node.Protocol) { p.Index = layout.GrowingClusters }, true,
+			"protocol twopl finds records by growing-clusters, and tables of a cluster have cluster-chaining only"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := protocol(t, "twopl")
@@ -58,5 +64,35 @@ func TestAnEngineThatOffersSomethingElseIsRefused(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "says that its engines offer debts, orphans, and this one offers "+
 		"nothing") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestMembersThatKeepRecordsOtherwiseAreRefused: in words, before they are connected.
+func TestMembersThatKeepRecordsOtherwiseAreRefused(t *testing.T) {
+	c, err := node.NewSimulated(context.Background(), node.SimulatedConfig{
+		Config: node.Config{Protocol: protocol(t, "twopl"), Workload: bank(t, 2), Nodes: 2}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for _, x := range []struct {
+		name   string
+		change func(d *layout.Descriptor)
+		want   string
+	}{
+		{"layout", func(d *layout.Descriptor) { d.Layout = layout.KindLineVersions },
+			"in layout line-versions and index cluster-chaining, want table"},
+		{"index", func(d *layout.Descriptor) { d.Index = layout.GrowingClusters },
+			"in layout one-version and index growing-clusters, want table"},
+		{"value size", func(d *layout.Descriptor) { d.ValueBytes++ }, "all members must run the same protocol"},
+		{"id", func(d *layout.Descriptor) { d.Table++ }, "all members must run the same protocol"},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			all := []node.Descriptor{c.Members[0].Describe(), c.Members[1].Describe()}
+			x.change(&all[0].Tables[0])
+			if err := c.Members[0].Connect(all); err == nil || !strings.Contains(err.Error(), x.want) {
+				t.Errorf("%v, want %q", err, x.want)
+			}
+		})
 	}
 }

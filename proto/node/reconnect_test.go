@@ -12,6 +12,7 @@ import (
 	"drtmd/proto/check"
 	"drtmd/proto/node"
 	"drtmd/proto/workload"
+	"drtmd/store/layout"
 	"drtmd/verbs/fiber"
 )
 
@@ -103,9 +104,9 @@ func (x *reconnecting) end() {
 		x.t.Error(err)
 	}
 	for _, m := range x.Members {
-		m.Entries(func(id proto.TableID, entry []byte) bool {
-			if s := entry[16]; s&1 == 1 {
-				x.t.Errorf("node %d table %d: an entry stays locked: %x", m.ID, id, entry[:24])
+		m.Entries(func(id proto.TableID, h layout.Head, _ []byte) bool {
+			if layout.Locked(h.State) {
+				x.t.Errorf("node %d table %d: an entry stays locked: %+v", m.ID, id, h)
 			}
 			return true
 		})

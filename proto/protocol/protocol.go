@@ -6,6 +6,7 @@ import (
 
 	"drtmd/proto"
 	"drtmd/proto/option"
+	"drtmd/store/layout"
 )
 
 // Protocol is a way to run transactions.
@@ -48,6 +49,11 @@ type Needs struct {
 	Replicas int
 	// Clocks: the nodes' clocks are compared, and their error is bounded (Env.ClockError).
 	Clocks bool
+	// Layout of the tables' records; 0 is layout.KindOneVersion, DrTM's entry. Records are little endian
+	// in every layout, and peers refuse another one than theirs.
+	Layout layout.Kind
+	// Index by which keys lead to records; 0 is layout.ClusterChaining, DrTM's hash table.
+	Index layout.Index
 	// Early protocols have New called before the peers are connected, where the cluster can: their
 	// engines answer from the beginning.
 	Early bool
@@ -96,6 +102,29 @@ func (p *Protocol) CheckDevice(name string, lineWords bool) error {
 	if p.LineWords && !lineWords {
 		return fmt.Errorf("%w: protocol %s runs on memory with line words, which device %s does not have: use "+
 			"shared memory or the simulator", ErrNeeds, p.Name, name)
+	}
+	return nil
+}
+
+// Tables are what is made of the needs for tables: the layout and the index.
+func (n *Needs) Tables() (layout.Kind, layout.Index) {
+	return n.Layout.Or(layout.KindOneVersion), n.Index.Or(layout.ClusterChaining)
+}
+
+// CheckStore refuses a layout or an index that tables cannot have, and an index that is not ordered for
+// a table that needs Scan.
+func (p *Protocol) CheckStore(ordered bool) error {
+	l, i := p.Tables()
+	switch {
+	case l.Version() == 0:
+		return fmt.Errorf("%w: protocol %s keeps records in %v, which this program does not know", ErrNeeds,
+			p.Name, l)
+	case i != layout.ClusterChaining:
+		return fmt.Errorf("%w: protocol %s finds records by %v, and tables of a cluster have %v only",
+			ErrNeeds, p.Name, i, layout.ClusterChaining)
+	case ordered:
+		return fmt.Errorf("%w: there is no ordered store, and index %v of protocol %s does not scan",
+			proto.ErrUnsupported, i, p.Name)
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 
 	"drtmd/proto"
@@ -121,13 +120,11 @@ func (c *cluster) run() history.Run {
 
 // checkLocks: no record is locked but by a node that has crashed.
 func (s *site) checkLocks() {
-	s.member.Entries(func(t proto.TableID, entry []byte) bool {
-		state := binary.LittleEndian.Uint64(entry[layout.StateOffset:])
-		if owner, locked := s.protocol.Holder(state); locked {
+	s.member.Entries(func(t proto.TableID, h layout.Head, _ []byte) bool {
+		if owner, locked := s.protocol.Holder(h.State); locked {
 			if int(owner) >= len(s.sites) || !s.sites[owner].crashed() {
 				s.e.Fail(checkLocks, "%s, table %d, key %d: locked by node %d, which has not crashed "+
-					"(state word %#x)", s.machine.Node.Name(), t,
-					binary.LittleEndian.Uint64(entry[layout.KeyOffset:]), owner, state)
+					"(state word %#x)", s.machine.Node.Name(), t, h.Key, owner, h.State)
 				return false
 			}
 		}
@@ -166,12 +163,10 @@ func (c *cluster) findBehind(h *history.History) error {
 		if !s.counts() {
 			continue
 		}
-		s.member.Entries(func(t proto.TableID, entry []byte) bool {
-			word := func(at int) uint64 { return binary.LittleEndian.Uint64(entry[at:]) }
-			if _, locked := c.protocol.Holder(word(layout.StateOffset)); locked {
-				at[place{history.Table(t), history.Key(word(layout.KeyOffset))}] = content{
-					history.Version(word(layout.VersionOffset)),
-					history.DigestOf(entry[layout.ValueOffset:])}
+		s.member.Entries(func(t proto.TableID, h layout.Head, value []byte) bool {
+			if _, locked := c.protocol.Holder(h.State); locked {
+				at[place{history.Table(t), history.Key(h.Key)}] = content{history.Version(h.Version),
+					history.DigestOf(value)}
 			}
 			return true
 		})

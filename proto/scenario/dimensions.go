@@ -147,7 +147,7 @@ func smallBank(nodes int, s settings) (workload.Workload, error) {
 func microLoad(nodes, keys int, mix micro.Mix, s settings) (workload.Workload, error) {
 	o := micro.Default(nodes)
 	o.Keys, o.Distributed, o.Theta, o.RollBack = keys, s.remote, s.skew, s.rollback
-	o.ValueBytes = s.lines*layout.LineBytes - layout.HeaderBytes
+	o.ValueBytes = layout.Fit(layout.KindOneVersion, s.lines)
 	o.Mix = micro.DefaultMix()
 	o.Restless = s.reuse
 	// increment, insert, delete, move, look, read-many, follow, redirect, depend

@@ -47,6 +47,15 @@ func NewRecord(k Kind, n int) Record {
 		Stride: (bytes + EntryAlignment - 1) &^ (EntryAlignment - 1)}
 }
 
+// Fit is the largest value of a record that takes some lines.
+func Fit(k Kind, lines int) int {
+	n := lines*LineBytes - HeaderBytes
+	for l := Of(k); l.Bytes(n) > lines*LineBytes; {
+		n--
+	}
+	return n
+}
+
 // Value is Layout.Value.
 func (r *Record) Value(image, room []byte) []byte {
 	if r.Room == 0 {

@@ -51,6 +51,18 @@ func TestRecordSizes(t *testing.T) {
 	}
 }
 
+func TestFitIsTheLargestValueOfSomeLines(t *testing.T) {
+	eachKind(t, func(t *testing.T, k Kind) {
+		for lines := 1; lines < 20; lines++ {
+			n := Fit(k, lines)
+			if l := Of(k); l.Bytes(n) > lines*LineBytes || l.Bytes(n+1) <= lines*LineBytes {
+				t.Errorf("%d lines: values of %d bytes take %d, of one more %d", lines, n, l.Bytes(n),
+					l.Bytes(n+1))
+			}
+		}
+	})
+}
+
 // TestARecordIsItsLastValue puts values, absences and states into an image at random, and compares it
 // with a variable.
 func TestARecordIsItsLastValue(t *testing.T) {

@@ -38,7 +38,7 @@ func (d *Daemon) lookAtMemory() error {
 	if err != nil {
 		return err
 	}
-	bytes, err := node.TableBytes(cfg.Workload)
+	bytes, err := node.TableBytes(cfg.Workload, &cfg.Protocol)
 	if err != nil {
 		return err
 	}

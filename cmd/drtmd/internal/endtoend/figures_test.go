@@ -434,7 +434,7 @@ func (l *lab) checkProcesses(st *status.Cluster, begun time.Time) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bytes, err := library.TableBytes(w)
+	bytes, err := library.TableBytes(w, new(library.Protocol))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,46 @@
+package protocol
+
+import (
+	"drtmd/htm"
+	"drtmd/store/layout"
+)
+
+// PointIndex is a table of the own node as engines use it: it leads from keys to places of records. A
+// place is an offset in the memory that At gives; a table of several memory regions tells them apart in
+// it (layout.MakePlace). Look-ups in tables elsewhere are package remote's: a remote.Table has the
+// index that its descriptor names.
+//
+// All methods are called on the worker's thread. With an error nothing has changed and the region runs
+// on; ok is false if the region has aborted. store.Table is the first implementation: what it promises
+// of each method holds for all.
+type PointIndex interface {
+	// Record is how records lie in memory.
+	Record() *layout.Record
+	// At is the memory of a place, and the offset there.
+	At(place int) (m *htm.Memory, off int)
+	// Find is the place of a key's entry, outside of any region. A false proves nothing.
+	Find(key uint64) (place int, ok bool)
+	// FindIn is Find inside a region, which has found and not found in its read set.
+	FindIn(r *htm.Region, key uint64) (place int, found, ok bool)
+	// EnsureIn finds the entry of a key or makes an absent one with a state word.
+	EnsureIn(r *htm.Region, key, state uint64) (place int, v layout.Version, ok bool, err error)
+	// ReclaimIn gives an absent entry with a state word back.
+	ReclaimIn(r *htm.Region, key, state uint64) (ok bool, err error)
+	// Load stores a record before anybody else uses the table.
+	Load(key uint64, value []byte) error
+	// Each calls f with the places of all entries, until it returns false. For tables at rest.
+	Each(f func(place int) bool)
+}
+
+// OrderedIndex is a PointIndex that knows the order of its keys. What a region has seen of the order is
+// in its read set: the keys of a range, and that there are no others.
+type OrderedIndex interface {
+	PointIndex
+	// Scan calls f with the entries of the keys from first to last, both included, in ascending order
+	// or, if first is above last, in descending order, until f returns false.
+	Scan(r *htm.Region, first, last uint64, f func(key uint64, place int) bool) (ok bool)
+	// Next is the entry of the least key above key.
+	Next(r *htm.Region, key uint64) (next uint64, place int, found, ok bool)
+	// Ends are the least and the greatest key from first to last, both included.
+	Ends(r *htm.Region, first, last uint64) (least, greatest uint64, found, ok bool)
+}

@@ -14,7 +14,8 @@ BOOTSTRAP := scripts/bootstrap.sh
 # make test sees all there is. Simulated machines in tests of other packages skip themselves (package
 # raceskip). Of RACE_SEARCH it runs the tests of searches on several cores.
 RACE_PACKAGES ?= ./...
-RACE_NOT := drtmd/(cmd/drtmd/internal/(config|inventory|pace|report|spelling|status|transport|workloads)|$\
+RACE_NOT := drtmd/(cmd/drtmd/internal/(config|inventory|pace|report|reproduce|spelling|status|$\
+	transport|workloads)|$\
 	internal/(durable|testkit/archtest)|proto|proto/(check|member|member/membersim|option|scenario)|$\
 	proto/workload(/.*)?|store/layout|verbs/(scenario|sim))$$
 RACE_SEARCH := -run 'Search|Jobs' ./verbs/scenario

@@ -158,9 +158,9 @@ func (x *tab) picture(t *testing.T, name string, width int64, dark bool) {
 	x.holds(t, fmt.Sprintf(`window.innerWidth === %d &&
 		document.documentElement.scrollWidth <= %[1]d`, width))
 	// Charts are drawn anew for the width; their texts stay inside, and on none of the others.
-	x.holds(t, `["rate", "latency"].every((id) => { const e = document.getElementById(id);
+	x.holds(t, `["rate", "latency", "whole"].every((id) => { const e = document.getElementById(id);
 		return Math.abs(e.viewBox.baseVal.width - Math.max(e.clientWidth, 200)) < 1; })`)
-	x.holds(t, `["rate", "latency", "links"].every((id) => {
+	x.holds(t, `["rate", "latency", "whole", "links"].every((id) => {
 		const e = document.getElementById(id), at = e.getBoundingClientRect();
 		const all = [...e.querySelectorAll("text")].map((x) => x.getBoundingClientRect());
 		return all.every((b, i) => b.left >= at.left - 1 && b.right <= at.right + 1 &&
@@ -190,13 +190,18 @@ func TestLivePage(t *testing.T) {
 	x.holds(t, `document.querySelectorAll("#nodes tr").length === 3`)
 	x.holds(t, `document.querySelectorAll("#links [data-link].ok").length === 3`)
 	x.holds(t, `document.querySelectorAll("#links [data-node]").length === 3`)
-	for _, chart := range []string{"rate", "latency"} {
+	for _, chart := range []string{"rate", "latency", "whole"} {
 		for _, curve := range []string{"a", "b"} {
 			x.holds(t, `Number(document.getElementById("`+chart+`").getAttribute("data-points-`+curve+
 				`")) >= 3`)
 		}
 	}
 	x.holds(t, `document.querySelector("#aborts [data-cause]") !== null`)
+	// The other nodes, and what is for programs, are one step away.
+	x.holds(t, `[...document.querySelectorAll("#nodes a")].map((e) => e.innerText + " " + e.href)
+		.join(", ") === "lab-2 http://127.0.0.1:7442/, lab-3 http://127.0.0.1:7443/"`)
+	x.holds(t, `["metrics", "status.json"].every((e) =>
+		document.querySelector('header a[href="' + e + '"]') !== null)`)
 	x.holds(t, `document.getElementById("run").innerText.includes("run 3")`)
 	x.holds(t, `document.getElementById("bar").value > 0`)
 	x.holds(t, `document.getElementById("events").innerText.includes("is a member of epoch 7")`)

@@ -41,7 +41,8 @@ func newFake() *fake {
 	for n := range proto.NodeID(3) {
 		m := member.Member{Node: n, Incarnation: member.Incarnation(n + 1),
 			Name: fmt.Sprintf("lab-%d", n+1), Build: "test"}
-		x := status.Node{Member: m, Phase: status.Running, Epoch: 7, Lease: 5, LeaseLeft: 4.2,
+		x := status.Node{Member: m, Host: "lab", Admin: fmt.Sprintf("127.0.0.1:%d", 7441+int(n)),
+			Phase: status.Running, Epoch: 7, Lease: 5, LeaseLeft: 4.2,
 			Device: status.Device{Transport: "ibv", Name: "mlx5_0"},
 			Memory: status.Memory{RegisteredBytes: 256 << 20, CacheBytes: 16 << 20},
 			QPs:    status.QPs{RC: 8, UD: 2},
@@ -134,6 +135,7 @@ func (f *fake) Status(ctx context.Context, self bool) (*status.Cluster, error) {
 			l.ElapsedS = min(float64(f.asked), l.OfS)
 			if f.metrics != nil {
 				l.Committed = f.metrics.Snapshot.Outcomes(proto.Committed)
+				l.Aborted = f.metrics.Snapshot.Aborted()
 			}
 			l.PerSecond = 12_345
 			c.Nodes[i].Load = &l

@@ -96,13 +96,16 @@ function links(nodes) {
 // mib writes a size as drtmd status does: one digit, cut off.
 const mib = (bytes) => (Math.floor((bytes * 10) / 1048576) / 10).toFixed(1);
 
-// nodeRow is a row of the table of nodes.
-function nodeRow(x) {
+// nodeRow is a row of the table of nodes, with a link to the node's own page if it has one.
+function nodeRow(x, page) {
   const [sign, cls] = phaseMark(x.phase);
   const phase = html("span", "", html("span", cls, sign + " " + x.phase),
     x.reason ? ": " + x.reason : "");
   for (const d of x.degraded || []) phase.append(html("br"), "⚠ " + d);
-  const q = x.qps, name = html("span", "", html("b", "", x.member.node), " " + x.member.name);
+  const q = x.qps, name = html("span", "", html("b", "", x.member.node), " ");
+  const link = page ? html("a", "", x.member.name) : x.member.name;
+  if (page) Object.assign(link, { href: page, rel: "noopener" });
+  name.append(link);
   // What a node that is gone had is over.
   const known = (text) => (x.phase === "gone" ? "–" : text);
   const cells = [["node", name], ["phase", phase],
@@ -188,12 +191,14 @@ function draw(v) {
   $("problem").hidden = !st.problem;
   $("problem").lastElementChild.textContent = st.problem || "";
   for (const e of document.querySelectorAll(".from")) e.textContent = st.from;
-  into($("nodes"), nodes.map(nodeRow));
+  into($("nodes"), nodes.map((x) => nodeRow(x, v.pages[x.member.node])));
   links(nodes);
   benchmark(v, nodes);
-  chart("rate", v.samples, "/s", false, [
+  const rates = [
     { key: "committed_per_s", cls: "a", sign: "━", name: "committed", short: "commits" },
-    { key: "aborts_per_s", cls: "b", sign: "┅", name: "aborted attempts", short: "aborts" }]);
+    { key: "aborts_per_s", cls: "b", sign: "┅", name: "aborted attempts", short: "aborts" }];
+  chart("whole", v.whole, "/s", false, rates);
+  chart("rate", v.samples, "/s", false, rates);
   chart("latency", v.samples, " µs", true, [
     { key: "p50_us", cls: "a", sign: "━", name: "median", short: "median" },
     { key: "p99_us", cls: "b", sign: "┅", name: "99th percentile", short: "p99" }]);

@@ -20,7 +20,7 @@ func TestPageEscapesWhatTheClusterSays(t *testing.T) {
 	f.status.State.Cluster, f.status.Problem = evil, evil
 	n := &f.status.Nodes[1]
 	n.Member.Name, n.Reason, n.Device.Name, n.Load.Run, n.Load.Phase = evil, evil, evil, evil, evil
-	n.Degraded = []string{evil}
+	n.Degraded, n.Admin = []string{evil}, evil
 	n.Links[0].State = evil
 	n.Events = append(n.Events, status.Event{Time: time.Now(), Level: evil, Text: evil})
 	_, text := request(t, serve(t, optionsFor(f)), get("/"))
@@ -43,7 +43,7 @@ func TestPageTellsEverythingWithoutItsScript(t *testing.T) {
 		"✖ gone", "does not answer", "▶ running", "node 2 is gone", "run 3: measuring", "of 60.0 s",
 		"0 to 1: up", "100 k of 400 k entries in use, 25.0 %", "1 worker of 16 fibers, on 1 thread",
 		"3 partitions, shard map 4", "All figures are measured", "24.7 k committed/s",
-		"4.2 of 5 s", "256.0 MiB", "records locked", "is a member of epoch 7",
+		"4.2 of 5 s", "256.0 MiB", `href="http://127.0.0.1:7442/"`, `href="metrics"`, "records locked", "is a member of epoch 7",
 		"Load it again to refresh"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page does not say %q", want)

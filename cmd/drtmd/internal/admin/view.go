@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"drtmd/cmd/drtmd/internal/status"
+	"drtmd/proto"
 )
 
 // viewAge is how old a view may be: however many clients poll, the cluster is asked no more often.
@@ -17,8 +18,11 @@ type view struct {
 	Run     string            `json:"run"` // the benchmark under way; "" is none
 	Plane   []fact            `json:"plane"`
 	Nature  string            `json:"nature"`
-	Samples []sample          `json:"samples"` // the oldest first
+	Samples []sample          `json:"samples"` // of this node, the oldest first
 	Aborts  map[string]uint64 `json:"aborts"`
+	// Whole are samples of all nodes together, and Pages where the others' pages are.
+	Whole []wholeSample           `json:"whole"`
+	Pages map[proto.NodeID]string `json:"pages"`
 }
 
 // views makes views, one at a time.
@@ -26,6 +30,7 @@ type views struct {
 	token chan struct{} // held by who uses what follows
 	last  *view
 	at    time.Time
+	whole whole
 }
 
 func newViews() *views { return &views{token: make(chan struct{}, 1)} }
@@ -50,6 +55,8 @@ func (s *Server) view(ctx context.Context) (*view, error) {
 	v := &view{Build: s.o.Build, Status: st, Run: runText(st), Plane: planeFacts(st),
 		Nature: nature(st)}
 	v.Samples, v.Aborts = s.ring.copy()
-	s.views.last, s.views.at = v, time.Now()
+	now := time.Now()
+	v.Whole, v.Pages = s.views.whole.add(st, now), pagesOf(st)
+	s.views.last, s.views.at = v, now
 	return v, nil
 }

@@ -160,6 +160,7 @@ type Load struct {
 	Committed   uint64  `json:"committed"`       // in the phase
 	PerSecond   float64 `json:"committed_per_s"` // mean of the phase
 	AbortRate   float64 `json:"aborts_per_attempt"`
+	Aborted     uint64  `json:"aborted_attempts"` // in the phase
 }
 
 // Table is how full a table is.

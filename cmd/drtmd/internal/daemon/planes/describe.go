@@ -80,6 +80,7 @@ func (p *Planes) describeCounters(ctx context.Context, n *status.Node) {
 // measurement's.
 func rates(l *status.Load, m *load.Metrics) {
 	l.Committed, l.AbortRate = m.Span.Outcomes(proto.Committed), m.Span.AbortRate()
+	l.Aborted = m.Span.Aborted()
 	if s := m.Elapsed.Seconds(); s > 0 {
 		l.PerSecond = float64(l.Committed) / s
 	}

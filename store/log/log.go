@@ -1,0 +1,156 @@
+package log
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Config of Format.
+type Config struct {
+	// Generation tells this content of the memory from earlier ones: random, and not zero.
+	Generation uint64
+	// Marks has each line carry a mark: wherever records are WRITTEN by a device without
+	// verbs.Caps.AscendingWrites.
+	Marks bool
+}
+
+// Log is a ring in memory, as its host sees it.
+type Log struct {
+	shape
+	mem  []byte // header and ring
+	head uint64 // records before were truncated
+	slot int    // of the two heads, the next to write
+	next uint64 // of Next
+	// epoch is that of the record before next.
+	epoch Epoch
+	// present is the highest epoch that a record may have; 0 is any.
+	present Epoch
+	body    []byte // scratch
+	header  [recordBytes]byte
+}
+
+// Bytes is the memory that a log of a capacity takes.
+func Bytes(capacity int) int { return headBytes + capacity }
+
+// Format makes an empty log in memory of a multiple of 64 bytes, and begins to read it. The content that was
+// there is lost, though its bytes stay: the generation tells.
+func Format(mem []byte, c Config) (*Log, error) {
+	capacity := len(mem) - headBytes
+	switch {
+	case capacity < minCapacity || capacity%lineBytes != 0:
+		return nil, fmt.Errorf("a log in %d bytes of memory: give it %d and a multiple of %d", len(mem),
+			headBytes+minCapacity, lineBytes)
+	case c.Generation == 0:
+		return nil, fmt.Errorf("the log's generation is zero: draw a random one each time it is formatted")
+	}
+	l := &Log{mem: mem, shape: shape{capacity: uint64(capacity), generation: c.Generation, marks: c.Marks}}
+	clear(mem[:headBytes]) // no log at all until the checksum below is there
+	l.putHead(0)
+	l.putHead(0)
+	b := mem[:lineBytes]
+	le := binary.LittleEndian
+	copy(b, magic)
+	le.PutUint16(b[6:], version)
+	le.PutUint64(b[8:], l.capacity)
+	le.PutUint64(b[16:], c.Generation)
+	if c.Marks {
+		b[24] = 1
+	}
+	le.PutUint64(b[32:], sumOf(b[:32]))
+	return l, nil
+}
+
+// sumOf is the checksum of the log's header.
+func sumOf(b []byte) uint64 {
+	sum := uint64(version)
+	for ; len(b) >= 8; b = b[8:] {
+		sum = mix(sum, binary.LittleEndian.Uint64(b))
+	}
+	return sum
+}
+
+// Open begins to read the log that memory holds, at its head.
+func Open(mem []byte) (*Log, error) {
+	le := binary.LittleEndian
+	switch {
+	case len(mem) < headBytes+minCapacity || string(mem[:len(magic)]) != magic:
+		return nil, fmt.Errorf("%w: format it", ErrNoLog)
+	case le.Uint16(mem[6:]) != version:
+		return nil, fmt.Errorf("%w: %d, this program has %d", ErrVersion, le.Uint16(mem[6:]), version)
+	case le.Uint64(mem[32:]) != sumOf(mem[:32]):
+		return nil, fmt.Errorf("%w: its header has a wrong checksum, as if it had not been formatted to the "+
+			"end", ErrNoLog)
+	case le.Uint64(mem[8:]) != uint64(len(mem)-headBytes) || mem[24] > 1:
+		return nil, fmt.Errorf("%w: it has a ring of %d bytes, not of %d: open it with its own size",
+			ErrNoLog, le.Uint64(mem[8:]), len(mem)-headBytes)
+	}
+	l := &Log{mem: mem, shape: shape{capacity: le.Uint64(mem[8:]), generation: le.Uint64(mem[16:]),
+		marks: mem[24] == 1}}
+	found := false
+	for i := range 2 {
+		if head, ok := l.headAt(i); ok && (!found || head > l.head) {
+			l.head, l.slot, found = head, 1-i, true
+		}
+	}
+	if !found {
+		return nil, ErrHead
+	}
+	l.next = l.head
+	return l, nil
+}
+
+// headAt reads one of the two heads.
+func (l *Log) headAt(i int) (uint64, bool) {
+	b := l.mem[lineBytes+16*i:]
+	head := binary.LittleEndian.Uint64(b)
+	return head, head%lineBytes == 0 && binary.LittleEndian.Uint64(b[8:]) == mix(head, ^l.generation)
+}
+
+// putHead writes one of the two heads, the older.
+func (l *Log) putHead(head uint64) {
+	b := l.mem[lineBytes+16*l.slot:]
+	binary.LittleEndian.PutUint64(b, head)
+	binary.LittleEndian.PutUint64(b[8:], mix(head, ^l.generation))
+	l.head, l.slot = head, 1-l.slot
+}
+
+// Generation is that of Config.
+func (l *Log) Generation() uint64 { return l.generation }
+
+// Marks is that of Config.
+func (l *Log) Marks() bool { return l.marks }
+
+// Capacity is the bytes of the ring.
+func (l *Log) Capacity() int { return int(l.capacity) }
+
+// Head is the position before which everything was truncated.
+func (l *Log) Head() uint64 { return l.head }
+
+// Position is that of the record that Next looks for.
+func (l *Log) Position() uint64 { return l.next }
+
+// SetEpoch says what the present epoch is: a record of a higher one does not count.
+func (l *Log) SetEpoch(e Epoch) { l.present = max(l.present, e) }
+
+// Truncate frees what was read before a position: the end of a record that Next has given, or the head. Tell
+// the writer (Writer.Released).
+func (l *Log) Truncate(position uint64) error {
+	if position < l.head || position > l.next || position%lineBytes != 0 {
+		return fmt.Errorf("%w: %d is not between the head, %d, and what was read, %d", ErrTruncate, position,
+			l.head, l.next)
+	}
+	if position > l.head {
+		l.putHead(position)
+	}
+	return nil
+}
+
+// at gives the line of a position.
+func (l *Log) at(position uint64) []byte {
+	i := headBytes + position%l.capacity
+	return l.mem[i : i+lineBytes : i+lineBytes]
+}
+
+// Line is the number of the 64-byte line of the memory at which a position is: that of Position is the one
+// to await (fiber.AwaitLine).
+func (l *Log) Line(position uint64) int { return int(headBytes+position%l.capacity) / lineBytes }

@@ -57,7 +57,7 @@ func (r *recordCommitter) Validate() bool {
 	t := (*tx)(r)
 	for i := range t.Records {
 		r := &t.Records[i]
-		if !r.Own.Local || !r.Loaded {
+		if !r.Own.Local || !r.Loaded || t.e.absenceBelieved(r) {
 			continue
 		}
 		s := t.e.StateNow(r.Own.Off)

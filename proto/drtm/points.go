@@ -63,6 +63,9 @@ func (e *Engine) startUnjudged() bool { return e.lacks(NoValidInStart) || e.lack
 // entryNeeded: there are no line words, so that only an entry can say that a record is absent.
 func (e *Engine) entryNeeded() bool { return !e.glob && !e.lacks(AbsenceWithoutEntry) }
 
+// absenceBelieved: the commit has no version to compare, because the record is absent without an entry.
+func (e *Engine) absenceBelieved(r *record) bool { return !r.Own.Found && e.lacks(AbsenceWithoutEntry) }
+
 // localUnjudged: a state that is in the way of a local access is not looked at.
 func (e *Engine) localUnjudged(s State, write bool) bool {
 	if write {

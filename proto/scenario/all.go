@@ -47,7 +47,7 @@ func All(own ...node.Protocol) (all []*scenario.Scenario) {
 		if p.Family != "" {
 			continue
 		}
-		all = append(all, races(p), views(p), reuse(p), crashes(p), breaks(p), removals(p),
+		all = append(all, races(p), views(p), reuse(p), places(p), holds(p), crashes(p), breaks(p), removals(p),
 			of(spec{name: "smallbank", protocol: p, load: loadBank, short: true}),
 			of(spec{name: "micro", protocol: p, load: loadMicro, short: true}))
 		if p.Offers.Has(proto.OfferLeases) {

@@ -24,6 +24,7 @@ type faultSet uint8
 const (
 	everyFault  faultSet = iota // but the loss of memory
 	orderFaults                 // nothing
+	holdFaults                  // nothing, and workers lose the processor for long, half of them with locks held
 	breakFaults                 // queue pairs that break, links that go away
 	lateFaults                  // queue pairs that break, requests that are late
 	crashFaults                 // machines that crash and restart, queue pairs that break
@@ -46,6 +47,8 @@ func (x spec) draw(d *scenario.Drawing) sim.Schedule {
 	switch x.faults {
 	case orderFaults:
 		preemptions, coarse = 3*preemptions, 8
+	case holdFaults:
+		return append(s, drawHolds(d, steps)...)
 	case breakFaults:
 		preemptions, coarse = 3*preemptions, 8
 		s = append(append(s, drawBreaks(d, steps.All, 3*drawnBreaks)...), drawOutages(d, steps.Held)...)
@@ -163,7 +166,24 @@ func drawPreemptions(d *scenario.Drawing, steps *protocol.Steps, count, coarse i
 	return s
 }
 
+// drawHolds has workers lose the processor for some leases' time, half of them where locks are held and
+// half between two accesses: what one of them has seen is changed by another that keeps its locks.
+func drawHolds(d *scenario.Drawing, steps *protocol.Steps) (s sim.Schedule) {
+	for i := range drawnHolds {
+		from := steps.Fine
+		if i%2 == 0 || len(from) == 0 {
+			from = steps.Held
+		}
+		long := longestPreemption >> d.Rand.IntN(3)
+		s = append(s, sim.Fault{Kind: sim.PauseWorker, Worker: sim.WorkerAtStep,
+			Step: from[d.Rand.IntN(len(from))], Count: 1 + d.Rand.IntN(4*pauseCounts),
+			For: 1 + sim.Time(d.Rand.Int64N(int64(long)))})
+	}
+	return s
+}
+
 const (
+	drawnHolds  = 200
 	drawnPauses = 24
 	// drawnPreemptions are short ones at steps of all kinds: what happens between two accesses, or
 	// two lines of one, takes some hundred nanoseconds otherwise.

@@ -68,6 +68,40 @@ func reuse(p node.Protocol) *scenario.Scenario {
 			dimPlans: {"few"}}})
 }
 
+// places are of items that are inserted, deleted and looked for by many: what a transaction did not find
+// is another's to insert, and the entry that says so is given back.
+func places(p node.Protocol) *scenario.Scenario {
+	return of(spec{name: "places", protocol: p, load: loadMicro, nodes: 2, drawn: []int{2, 3},
+		focus:  "items that are inserted, deleted, and looked for in vain",
+		faults: orderFaults, keys: few, mix: micro.Mix{0, 10, 5, 35, 25, 0, 0, 0, 25},
+		drawnOf: map[string][]string{
+			dimWords:    {"yes", "no", "no"},
+			dimLines:    {"1"},
+			dimSkew:     {"0"},
+			dimRemote:   {"10", "10", "50"},
+			dimReads:    {"default"},
+			dimRollback: {"0"},
+			dimReuse:    {"yes"},
+			dimPlans:    {"few"},
+			"fallback":  {"late"}}}) // of drtm
+}
+
+// holds are of locks that are held for long, by workers that have lost the processor.
+func holds(p node.Protocol) *scenario.Scenario {
+	return of(spec{name: "holds", protocol: p, load: loadMicro, nodes: 2, drawn: []int{2, 3},
+		focus:  "workers that lose the processor while they hold locks, and between two reads",
+		faults: holdFaults, keys: few, mix: micro.Mix{50, 0, 0, 0, 0, 0, 0, 0, 50},
+		drawnOf: map[string][]string{
+			dimWords:    {"no", "no", "yes"},
+			dimLines:    {"1"},
+			dimRemote:   {"10", "10", "50"},
+			dimReads:    {"default"},
+			dimReuse:    {"no"},
+			dimPlans:    {"few"},
+			dimRollback: {"0", "50"},
+			"fallback":  {"late"}}}) // of drtm
+}
+
 // crashes are of machines that are in the middle of a step, and come back.
 func crashes(p node.Protocol) *scenario.Scenario {
 	return of(spec{name: "crashes", protocol: p, load: loadMicro, nodes: 2,

@@ -5,14 +5,14 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-# GO is a go that is new enough: the one on PATH, or one fetched into .cache.
+# GO is a Go that is new enough: the one on PATH, or one downloaded into .cache.
 GO := scripts/go
 BOOTSTRAP := scripts/bootstrap.sh
 
-# Packages that the race detector runs, e.g. make test-race RACE_PACKAGES=./verbs/shm/... It leaves
-# out RACE_NOT: these packages and their tests start no goroutine (a test of archtest looks), so that
-# make test sees all there is. Simulated machines in tests of other packages skip themselves (package
-# raceskip). Of RACE_SEARCH it runs the tests of searches on several cores.
+# Packages that run under the race detector, e.g. make test-race RACE_PACKAGES=./verbs/shm/... It leaves
+# out RACE_NOT: these packages and their tests start no goroutine (archtest checks that), so make test
+# covers them. Tests of other packages skip simulated machines by themselves (package raceskip).
+# RACE_SEARCH are tests of searches on several cores.
 RACE_PACKAGES ?= ./...
 RACE_NOT := drtmd/(cmd/drtmd/internal/(config|inventory|pace|report|reproduce|spelling|status|$\
 	transport|workloads)|$\
@@ -30,7 +30,7 @@ NATIVE ?=
 help: ## print this table
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile
 
-demo: build ## build, and run transactions on a cluster of three processes, proved serializable
+demo: build ## build, run transactions on a cluster of three processes, and check them
 	bin/drtmd up -- drtmd bench --cluster up --warmup 200ms --duration 2s --distributed 0.2 --check \
 	  --report bin/demo-report
 
@@ -41,7 +41,7 @@ build: ## build bin/drtmd
 install: build ## install drtmd, units, man pages and completions (PREFIX=/usr/local)
 	PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" scripts/install.sh
 
-uninstall: ## remove what make install has installed
+uninstall: ## remove what make install installed
 	PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" scripts/install.sh --remove
 
 test: build ## run every test that needs no virtual machine (about 7 minutes on 2 cores)
@@ -63,27 +63,27 @@ test-browser: ## test the pages in a real browser (installs Chromium)
 	$(GO) test -count=1 -tags browser -run 'LivePage|PaperPage' ./cmd/drtmd/internal/admin \
 	  ./cmd/drtmd/internal/reproduce
 
-lint: ## check formatting, go vet, staticcheck and shellcheck
+lint: ## check formatting, go vet, staticcheck, shellcheck and commit subjects
 	@$(BOOTSTRAP) lint
 	scripts/lint.sh
 
-bench: build ## print what transactions cost, protocols beside each other
+bench: build ## compare the cost of transactions under every protocol
 	scripts/bench.sh
 
-bench-redis: build ## print SmallBank beside SmallBank on a local Redis (installs it)
+bench-redis: build ## compare SmallBank with SmallBank on a local Redis (installs Redis)
 	scripts/bench-redis.sh
 
-bench-scaling: build ## print how SmallBank scales from 1 to 6 machines, modelled, beside DrTM's
+bench-scaling: build ## show how SmallBank scales from 1 to 6 simulated machines, beside DrTM
 	scripts/bench-scaling.sh
 
-bench-verbs: build ## print the table of verbs against perftest and plain memory
+bench-verbs: build ## compare verbs with perftest and with plain memory
 	scripts/bench-verbs.sh
 
-conformance-diff: ## compare the names of conformance tests on shm and on rxe
+conformance-diff: ## check that shm and Soft-RoCE run the same conformance cases
 	@$(BOOTSTRAP) build
 	scripts/conformance-diff.sh
 
-verify-clone: ## run the README's commands in a fresh clone
+verify-clone: ## run the README's first commands in a fresh clone
 	scripts/verify-clone.sh
 
 soak: ## search long: daemons for 10 minutes, fuzzing, stress tests (SOAK_TIME=5m each)

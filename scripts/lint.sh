@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# lint.sh: formatting, vet, staticcheck, shellcheck, generated code, vulnerabilities; prints what is
-# wrong and exits 1.
+# lint.sh: formatting, vet, staticcheck, shellcheck, generated code, commit subjects, vulnerabilities.
+# Prints what is wrong and exits 1.
 #
 # Usage: scripts/lint.sh       (make lint installs what it needs first)
 set -euo pipefail
@@ -66,6 +66,21 @@ generated() {
   return 1
 }
 
+# Subjects of commits have at most 72 characters. Commits up to SUBJECTS_AFTER are older than this
+# rule. A subject that is too long and already published stays: move SUBJECTS_AFTER past it.
+SUBJECTS_AFTER=e43dcf735cc47abc6c3163d6323082815f63c36a
+subjects_fit() {
+  local long
+  long=$(git log --no-merges --format='%h %s' "$SUBJECTS_AFTER"..HEAD |
+    while read -r hash subject; do
+      [[ ${#subject} -le 72 ]] || printf '%s (%d characters) %s\n' "$hash" "${#subject}" "$subject"
+    done)
+  [[ -z $long ]] || {
+    printf 'commit subjects longer than 72 characters, reword them (git rebase -i):\n%s\n' "$long"
+    return 1
+  }
+}
+
 # Known vulnerabilities, where the database can be asked.
 VULNDB=${GOVULNDB:-https://vuln.go.dev}
 reaches_vulndb() {
@@ -81,9 +96,14 @@ check "go vet, browser" scripts/go vet -tags browser ./cmd/drtmd/internal/admin
 check staticcheck scripts/go tool staticcheck ./...
 check shellcheck shells_clean
 check "generated code" generated
+if git cat-file -e "$SUBJECTS_AFTER^{commit}" 2>/dev/null; then
+  check "commit subjects" subjects_fit
+else
+  say "commit subjects: skipped, this clone has no commit ${SUBJECTS_AFTER:0:7} (a shallow clone?)"
+fi
 if reaches_vulndb; then
   check govulncheck scripts/go tool govulncheck ./...
 else
-  say "govulncheck: skipped, $VULNDB does not answer, or there is neither curl nor wget"
+  say "govulncheck: skipped, $VULNDB does not answer, or curl and wget are missing"
 fi
 exit "$FAILED"

@@ -15,43 +15,49 @@ import (
 	"drtmd/verbs/sim"
 )
 
-const benchLong = `bench runs a workload on a cluster and reports what came of it. The cluster's nodes live in this
-process, on --threads OS threads, and reach each other over the transport as separate machines
-would; with --processes, each process has its share of the nodes; with --transport sim, they run
-in the simulator's virtual time; with --cluster, they are the daemons of drtmd serve, whose members
-all run clients.
+const benchLong = `bench runs a workload on a cluster, measures it, and prints a report. By
+default all nodes run in this process, on --threads OS threads; they reach each other only over
+the transport, as separate machines do. Other places to run:
 
-Workloads and protocols: drtmd bench --list.
+  --processes N     the nodes are spread over N processes
+  --transport sim   the nodes run in the simulator, in virtual time
+  --cluster ADDR    the nodes are the daemons (drtmd serve) of a cluster; every member runs clients
 
-What the report means:
+drtmd bench --list lists workloads and protocols.
+
+Columns and lines of the report:
 
   committed/s      transactions committed during the measurement, per second of the cluster's clock
-  p50 .. p99.9     latency of committed transactions, from their first attempt to their commit,
-                   retries included, of one transaction in --sample-every; the clock readings of
-                   those that are measured cost throughput
+  p50 .. p99.9     latency of committed transactions, from the first attempt to the commit, retries
+                   included. One transaction in --sample-every is timed; the two clock readings
+                   cost throughput
   rolled back/s    transactions that ended by their own rules, such as insufficient funds
-  aborts/commit    attempts that the protocol aborted, and that were tried again, per commit
+  aborts/commit    attempts that the protocol aborted and tried again, per commit
   given up         transactions that the protocol aborted for good
-  unknown          transactions of which nobody can tell whether they were committed
-  fallback path    attempts that did not commit by a hardware transaction's emulation
-  verbs            requests posted, those of RPC included, per commit; payload in any direction
-  sums conserved   whether the tables add up with what the committed transactions did
+  unknown          transactions whose outcome is unknown, because a node was lost
+  fallback path    attempts that ran without an emulated hardware transaction
+  verbs            requests posted per commit, those of RPC included; payload in both directions
+  sums conserved   whether the tables agree with what the committed transactions did
 
---check records every transaction, warm-up included, and proves the run strictly serializable, or
-prints the shortest violation found; exit code 3 then. Recording costs throughput. --history saves
-what was recorded for drtmd check.
+--check records every transaction, warm-up included, and checks that the run is strictly
+serializable. If it is not, bench prints the shortest violation and exits with 3. Recording costs
+throughput. --history saves the record for drtmd check.
 
---workload lookup runs no transactions: it counts the READs of look-ups in DrTM's hash table, and
+--workload lookup runs no transactions: it counts the READs of look-ups in DrTM's hash table and
 prints them beside Table VI of the paper, as drtmd reproduce drtm/table-6 does.
 
-Throughput and latency on shm depend on what else the machine does; docs/BENCH.md has what was
-measured, with which command, and the JSON. Ctrl-C ends the run and prints the report so far.
+Throughput and latency on shm depend on the load of the machine. docs/BENCH.md has measured figures
+with their commands, and describes the JSON. Ctrl-C ends the run and prints the report so far.
 
-A run is not settled if nodes cannot reach each other at its end and owe each other updates or locks
-after 15 s: what was measured is reported, the sums are not judged.
+A run is unsettled if, 15 s after its end, nodes still cannot reach each other and owe each other
+updates or unlocks. bench then reports the measurement, but does not judge the sums.
 
-Exit codes: 0 done, 1 failed, a node lost, or not settled, 2 wrong command line, 3 not strictly
-serializable, not decided, or the sums do not add up, 130 interrupted.`
+Exit codes:
+  0    done
+  1    failed, a node was lost, or the run is unsettled
+  2    wrong command line
+  3    not strictly serializable, not decided, or the sums do not add up
+  130  interrupted`
 
 const benchExample = `
   drtmd bench                                          SmallBank on three nodes, DrTM
@@ -70,6 +76,13 @@ const clusterFlag = "cluster"
 
 // joinFlag is given by a supervisor to the processes that it starts.
 const joinFlag = "join"
+
+// Help of flags that several commands have.
+const (
+	deviceUsage = "RDMA device `NAME`; default: the first device with an active port"
+	runDirUsage = "transport shm: `FOLDER` through which processes find each other; default: the " +
+		"user's own, below /dev/shm"
+)
 
 // benchFlags are the flags as given.
 type benchFlags struct {
@@ -115,47 +128,48 @@ func (a *app) benchCommand() *cobra.Command {
 // register makes the flags. The error is of an option that has the name of another flag.
 func (p *benchFlags) register(c *cobra.Command, has *composition.Composition) error {
 	f := c.Flags()
-	f.StringVar(&p.workload, "workload", has.DefaultWorkload().Name, "`NAME`, see --list")
-	f.StringVar(&p.protocol, "protocol", has.DefaultProtocol().Name, "`NAME`, see --list")
-	f.IntVar(&p.nodes, "nodes", 3, "`N` machines of the cluster")
-	f.IntVar(&p.threads, "threads", 0, "`N` OS threads of each process; default: 2, or as many "+
-		"as there are workers")
+	f.StringVar(&p.workload, "workload", has.DefaultWorkload().Name, "workload `NAME`, see --list")
+	f.StringVar(&p.protocol, "protocol", has.DefaultProtocol().Name, "protocol `NAME`, see --list")
+	f.IntVar(&p.nodes, "nodes", 3, "`N` nodes in the cluster")
+	f.IntVar(&p.threads, "threads", 0, "`N` OS threads per process; default: 2, but at most one per "+
+		"worker and CPU")
 	f.IntVar(&p.workers, "workers", 1, "`N` workers per node")
-	f.IntVar(&p.fibers, "fibers", 16, "`N` fibers per worker: transactions at the same time")
-	f.IntVar(&p.processes, "processes", 1, "`N` processes that the nodes are spread over")
-	f.DurationVar(&p.duration, "duration", 0, "`TIME` to measure, on the cluster's clock; "+
+	f.IntVar(&p.fibers, "fibers", 16, "`N` fibers per worker; each runs one transaction at a time")
+	f.IntVar(&p.processes, "processes", 1, "spread the nodes over `N` processes")
+	f.DurationVar(&p.duration, "duration", 0, "measure for `TIME` of the cluster's clock; "+
 		"default 10s, in the simulator 20ms of virtual time")
-	f.DurationVar(&p.warmup, "warmup", 0, "`TIME` before it; default 2s, in the simulator 2ms")
-	f.StringVar(&p.transport, "transport", transport.Default, "`NAME`: shm, ibv or sim")
-	f.StringVar(&p.device, "device", "", "`NAME`; default: the first with an active port")
-	f.StringVar(&p.runDir, "run-dir", "", "transport shm: `FOLDER` in which processes meet; "+
-		"default: the user's own below /dev/shm")
+	f.DurationVar(&p.warmup, "warmup", 0, "run for `TIME` before the measurement; default 2s, in the "+
+		"simulator 2ms")
+	f.StringVar(&p.transport, "transport", transport.Default, "transport `NAME`: shm, ibv or sim")
+	f.StringVar(&p.device, "device", "", deviceUsage)
+	f.StringVar(&p.runDir, "run-dir", "", runDirUsage)
 	f.StringVar(&p.preset, "preset", "", "transport sim: cost model `NAME`: "+
 		strings.Join(sim.Presets(), ", ")+"; default "+sim.DefaultPreset)
-	f.StringVar(&p.cost, "cost", "", "transport sim: cost model from a YAML `FILE`, see docs/SIM.md")
-	f.Uint64Var(&p.seed, "seed", 1, "`S` decides what is drawn")
-	f.IntVar(&p.sampleEvery, "sample-every", 0, "measure the latency of one transaction in `N`; "+
-		"-1: of none; default 64, in the simulator 1")
-	f.IntVar(&p.yieldEvery, "yield-every", 0, "`N` transactions until a fiber lets others run; "+
+	f.StringVar(&p.cost, "cost", "", "transport sim: read the cost model from the YAML file `FILE`, "+
+		"see docs/SIM.md")
+	f.Uint64Var(&p.seed, "seed", 1, "random seed `S`")
+	f.IntVar(&p.sampleEvery, "sample-every", 0, "time one transaction in `N`; -1: none; "+
+		"default 64, in the simulator 1")
+	f.IntVar(&p.yieldEvery, "yield-every", 0, "a fiber lets others run after `N` transactions; "+
 		"default 16")
-	f.BoolVar(&p.check, "check", false, "record the run and prove it strictly serializable")
+	f.BoolVar(&p.check, "check", false, "record the run and check that it is strictly serializable")
 	f.Uint64Var(&p.checkMemory, "check-memory", 0, checkMemoryUsage)
-	f.StringVar(&p.history, "history", "", "save what was recorded to `FILE`")
+	f.StringVar(&p.history, "history", "", "record the run and save the record to `FILE`")
 	f.StringVar(&p.json, "json", "", "write the report as JSON (schema "+report.BenchSchema+
-		") to `FILE`; - is the standard output, without the text")
+		") to `FILE`; -: to standard output, instead of the text")
 	f.StringVar(&p.report, "report", "", "write "+report.HTMLFile+", a page with plots, and "+
-		report.JSONFile+" to folder `DIR`")
-	f.StringVar(&p.mutation, "mutation", "", "switch the deliberate bug `NAME` of the protocol on")
+		report.JSONFile+" to the folder `DIR`")
+	f.StringVar(&p.mutation, "mutation", "", "switch on the deliberate bug `NAME` of the protocol, see --list")
 	f.BoolVar(&p.list, "list", false, "list workloads, protocols and their deliberate bugs")
 	p.remote.register(f, clusterFlag)
-	f.Lookup(clusterFlag).Usage = "run inside the daemons of a cluster: `ADDR` of any node's " +
-		"control plane, or of several with commas; up or up:NAME: the nodes of drtmd up"
-	f.IntVar(&p.join, joinFlag, 0, "be one process of a run; `FD` leads to its supervisor")
-	_ = f.MarkHidden(joinFlag) // it exists
+	f.Lookup(clusterFlag).Usage = "run inside the daemons of a cluster: control address `ADDR` of " +
+		"any node, or several with commas; up or up:NAME: the nodes of drtmd up"
+	f.IntVar(&p.join, joinFlag, 0, "run as one process of several; `FD` is the socket to their supervisor")
+	_ = f.MarkHidden(joinFlag) // cannot fail: the flag exists
 	return errors.Join(registerOptions(f, has.OfProtocols), registerOptions(f, workloadOptions(has)))
 }
 
-// benchList names what there is.
+// benchList prints workloads, protocols and mutations.
 func (a *app) benchList() error {
 	fmt.Fprintln(a.stdout, "workloads")
 	for _, w := range benchWorkloads(a.has) {

@@ -16,14 +16,19 @@ import (
 	"drtmd/cmd/drtmd/internal/service"
 )
 
-const certsLong = `certs makes certificates for the control plane of a lab: a CA of its own in FOLDER, if there is none,
-and a certificate with its key for --name, valid as a node and as a client of every node. Files that
-are there are kept: asked the same again, it says until when they are valid.
+const certsLong = `certs makes certificates for the control plane of a lab: a CA in FOLDER, unless
+it has one, and a certificate with its key for --name. The certificate is valid both as a node and
+as a client of every node. certs keeps files that exist: run again, it prints until when they are
+valid.
 
-FOLDER/ca.key signs for the whole cluster: keep it on one machine. Each node gets ca.pem, its own
-NAME.pem and NAME.key (0600), and so does whoever runs drtmd bench or status from elsewhere.
+FOLDER/ca.key signs for the whole cluster: keep it on one machine. Copy ca.pem, NAME.pem and
+NAME.key (mode 0600) to each node, and to each machine from which you run drtmd bench or drtmd
+status.
 
-Exit codes: 0 made, 1 failed, 2 wrong command line.`
+Exit codes:
+  0    the certificate was made, or exists and is valid
+  1    failed
+  2    wrong command line`
 
 const certsExample = `  drtmd certs /etc/drtmd/ca --name lab-1 --host lab-1,10.0.0.1
   drtmd certs /etc/drtmd/ca --name lab-2 --host lab-2,10.0.0.2
@@ -46,10 +51,10 @@ func (a *app) certsCommand() *cobra.Command {
 		Long: certsLong, Example: certsExample}
 	f := c.Flags()
 	f.StringVar(&name, "name", "", "`NAME` of the node or client; default: this host's")
-	f.StringSliceVar(&hosts, "host", nil, "`NAMES` and addresses that it is reached by, with commas "+
-		"between; none: a client only; default: this host's, and localhost")
-	f.IntVar(&days, "days", int(control.NodeValidity.Hours())/24, "`N` days that it is valid")
-	f.BoolVar(&force, "force", false, "replace a certificate that is there")
+	f.StringSliceVar(&hosts, "host", nil, "host `NAMES` and addresses of the node, separated by commas; "+
+		"none: a client only; default: this host's, and localhost")
+	f.IntVar(&days, "days", int(control.NodeValidity.Hours())/24, "the certificate is valid for `N` days")
+	f.BoolVar(&force, "force", false, "replace an existing certificate")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		switch {
 		case len(args) != 1:

@@ -21,19 +21,24 @@ import (
 const CheckSchema = "drtmd.check/1"
 
 const checkLong = `check reads a history that drtmd bench --history saved, and decides whether the
-run was strictly serializable: whether all transactions that committed can be put into one order in
-which each reads what those before it wrote, and which agrees with real time as far as the clocks
-tell.
+run was strictly serializable. It was if all committed transactions fit into one order such that
+each transaction reads what those before it wrote, and the order agrees with real time as far as
+the clocks tell.
 
-What aborted transactions read plays no part; what they wrote must not have been read. User aborts
-are answers, so what they read is checked too, unless --user-aborts=false. A transaction whose
-outcome is unknown counts as committed exactly if one of its writes was read.
+What aborted transactions read does not matter; nobody may have read what they wrote. A user abort
+is an answer, so its reads are checked too, unless --user-aborts=false. A transaction with an
+unknown outcome counts as committed if and only if one of its writes was read.
 
-A violation is named and shown as the shortest cycle: which transaction must come before which, why,
-by which key, versions and times. docs/HISTORY.md describes the file, the names and the JSON.
+A violation has a name and is shown as the shortest cycle: which transaction must come before which,
+why, and by which key, versions and times. docs/HISTORY.md describes the file, the names and the
+JSON.
 
-Exit codes: 0 strictly serializable, 1 the file cannot be read, 2 wrong command line, 3 not strictly
-serializable or not decided, 130 interrupted.`
+Exit codes:
+  0    strictly serializable
+  1    the file cannot be read
+  2    wrong command line
+  3    not strictly serializable, or not decided
+  130  interrupted`
 
 const checkExample = `  drtmd bench --duration 2s --history run.hist
   drtmd check run.hist`
@@ -65,7 +70,7 @@ func (a *app) checkCommand() *cobra.Command {
 	f := c.Flags()
 	f.BoolVar(&p.json, "json", false, "print JSON (schema "+CheckSchema+")")
 	f.Uint64Var(&p.memory, "check-memory", 0, checkMemoryUsage)
-	f.BoolVar(&p.userAborts, "user-aborts", true, "check what user-aborted transactions read")
+	f.BoolVar(&p.userAborts, "user-aborts", true, "also check what user-aborted transactions read")
 	return c
 }
 

@@ -23,7 +23,7 @@ type checking struct {
 }
 
 // checkMemoryUsage is the help of --check-memory.
-const checkMemoryUsage = "take at most `MIB` MiB of memory for the check; default what is available"
+const checkMemoryUsage = "use at most `MIB` MiB of memory for the check; default: what is available"
 
 // manyTxns take a while to check.
 const manyTxns = 1_000_000

@@ -22,15 +22,15 @@ type clientFlags struct{ address, ca, cert, key string }
 const defaultControl = "127.0.0.1:7440"
 
 func (p *clientFlags) register(f *pflag.FlagSet, name string) {
-	f.StringVar(&p.address, name, "", "`ADDR` of a node's control plane, HOST:PORT or unix:PATH, or several "+
-		"with commas, tried in turn; up or up:NAME: the nodes of drtmd up; default: $DRTMD_ADDRESS, else "+
-		"the nodes of drtmd up, else "+defaultControl)
-	f.StringVar(&p.ca, "ca", os.Getenv("DRTMD_CONTROL_CA"), "certificate of the cluster's CA, "+
-		"`FILE`; also $DRTMD_CONTROL_CA")
-	f.StringVar(&p.cert, "cert", os.Getenv("DRTMD_CONTROL_CERT"), "own certificate, `FILE`; also "+
-		"$DRTMD_CONTROL_CERT")
-	f.StringVar(&p.key, "key", os.Getenv("DRTMD_CONTROL_KEY"), "its key, `FILE`; also "+
-		"$DRTMD_CONTROL_KEY")
+	f.StringVar(&p.address, name, "", "control address `ADDR` of a node, HOST:PORT or unix:PATH; several, "+
+		"with commas, are tried in order; up or up:NAME: the nodes of drtmd up; default: $DRTMD_ADDRESS, "+
+		"else the nodes of drtmd up, else "+defaultControl)
+	f.StringVar(&p.ca, "ca", os.Getenv("DRTMD_CONTROL_CA"), "`FILE` with the certificate of the "+
+		"cluster's CA (PEM); default: $DRTMD_CONTROL_CA")
+	f.StringVar(&p.cert, "cert", os.Getenv("DRTMD_CONTROL_CERT"), "`FILE` with this client's "+
+		"certificate (PEM); default: $DRTMD_CONTROL_CERT")
+	f.StringVar(&p.key, "key", os.Getenv("DRTMD_CONTROL_KEY"), "`FILE` with the key of --cert (PEM); "+
+		"default: $DRTMD_CONTROL_KEY")
 }
 
 // upAddress is the address that stands for the cluster of drtmd up; upPrefix begins one that names it.

@@ -10,15 +10,18 @@ import (
 	"drtmd/cmd/drtmd/internal/config"
 )
 
-const configLong = `config prints every setting of drtmd serve with its value and where that comes from: a default, a line
-of the file, a variable of the environment, or a flag. The same file, environment and flags as for
-drtmd serve are read, and refused in the same words; nothing is started. That includes certificates
-and keys that are not there, CPUs that the process may not use, and a state folder of somebody else;
-what only the start can tell (a taken port, a device, the other members) drtmd serve says.
+const configLong = `config prints every setting of drtmd serve, its value, and where the value
+comes from. Later sources override earlier ones: default, file, DRTMD_* environment variable,
+flag.
 
-Later sources override earlier ones: default, file, DRTMD_* variables, flags.
+config reads the same file, environment and flags as drtmd serve, and refuses them with the same
+errors, but starts nothing. It also refuses missing certificates and keys, CPUs that the process may
+not use, and a state folder of another user. Only drtmd serve can tell whether a port is taken, a
+device is missing, or other members refuse the node.
 
-Exit codes: 0 the configuration is fine, 2 it is not.`
+Exit codes:
+  0    the configuration is valid
+  2    wrong configuration or command line`
 
 const configExample = `  drtmd config --config /etc/drtmd/drtmd.yaml
   drtmd config --example > drtmd.yaml
@@ -49,10 +52,10 @@ type configRow struct {
 func (a *app) configCommand() *cobra.Command {
 	var file string
 	var example, asJSON bool
-	c := &cobra.Command{Use: "config", Short: "print the configuration with its sources, or an example",
+	c := &cobra.Command{Use: "config", Short: "print the configuration and its sources, or an example",
 		Long: configLong, Example: configExample, Args: noArgs}
 	f := c.Flags()
-	f.StringVar(&file, configFlag, "", "read `FILE` (YAML)")
+	f.StringVar(&file, configFlag, "", configUsage)
 	f.BoolVar(&example, "example", false, "print a commented file with every key and its default")
 	f.BoolVar(&asJSON, "json", false, "print JSON (schema "+ConfigSchema+")")
 	config.RegisterFlags(a.has, f)

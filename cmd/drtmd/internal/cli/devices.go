@@ -17,15 +17,18 @@ func (a *app) devicesCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "devices",
 		Short: "list RDMA devices, their ports, GIDs and network interfaces",
-		Long: `devices lists what drtmd can run on: the RDMA devices that libibverbs knows (transport
-ibv), and the embedded default (transport shm).
+		Long: `devices lists the devices that drtmd can use: the RDMA devices of libibverbs (transport
+ibv), and the shared-memory device (transport shm).
 
-Of each device it shows the driver, how far its atomics reach, its limits, and what it offers
-beyond the common verbs; of each port the state, link layer, MTU and GID table, in which * marks
-the GID that is used unless --gid-index of another command names one; and the network interface
-behind it with its state. A device that cannot be opened is listed with the reason.
+For each device it prints the driver, the scope of its atomics, its limits, and its optional
+features. For each port it prints state, link layer, MTU, the GID table, and the network interface
+behind it. * marks the GID that drtmd uses unless --gid-index names another one. A device that
+cannot be opened is listed with the reason.
 
-No device at all is no failure: exit code 0.`,
+Exit codes:
+  0    done, also if there is no device
+  1    failed
+  2    wrong command line`,
 		Example: `  drtmd devices
   drtmd devices --transport ibv --json
   sudo ./soft-roce-setup.sh up     make a software RDMA device on this machine`,
@@ -50,14 +53,14 @@ No device at all is no failure: exit code 0.`,
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema "+report.DevicesSchema+")")
-	c.Flags().StringVar(&only, "transport", "", "only this transport: shm or ibv")
+	c.Flags().StringVar(&only, "transport", "", "list only the devices of transport `NAME`: shm or ibv")
 	return c
 }
 
-// nextDevice is the way to an RDMA device on a machine without.
+// nextDevice is the advice for a machine without an RDMA device.
 const nextDevice = "./soft-roce-setup.sh up     # makes a software RDMA device, needs root"
 
-// listDevices is what one transport has. That it has nothing is a finding, not an error.
+// listDevices lists the devices of one transport; none is not an error.
 func listDevices(name string) (report.Transport, error) {
 	p, err := transport.New(name, transport.Options{})
 	if err != nil {

@@ -15,17 +15,20 @@ import (
 	"go.uber.org/zap"
 )
 
-const downLong = `down stops the cluster that drtmd up has started in a folder: every node drains, and is killed
-if it does not end in time. Where there is none, it says so. State and logs stay until the next up.
+const downLong = `down stops the cluster that drtmd up started. Every node drains; down kills a
+node that does not end within 40 s. Node state and logs stay until the next drtmd up.
 
-Exit codes: 0 stopped or nothing to stop, 1 failed, 2 wrong command line.`
+Exit codes:
+  0    stopped, or no cluster was running
+  1    failed
+  2    wrong command line`
 
 func (a *app) downCommand() *cobra.Command {
 	p := &upPlace{}
-	c := &cobra.Command{Use: "down", Short: "stop the cluster that drtmd up has started", Long: downLong,
+	c := &cobra.Command{Use: "down", Short: "stop the cluster that drtmd up started", Long: downLong,
 		Example: "  drtmd down\n  drtmd down --name two\n  drtmd down --dir /tmp/mine", Args: noArgs}
-	c.Flags().StringVar(&p.dir, "dir", "", "`FOLDER` of the cluster; default: the user's own")
-	c.Flags().StringVar(&p.name, "name", "", "`NAME` that the cluster was given")
+	c.Flags().StringVar(&p.dir, "dir", "", "`FOLDER` of the cluster; default: the user's own folder")
+	c.Flags().StringVar(&p.name, "name", "", "`NAME` that drtmd up --name gave the cluster")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		dir, err := p.folder()
 		if err != nil {

@@ -16,27 +16,31 @@ import (
 	"drtmd/proto/member"
 )
 
-const drainLong = `drain has a node stop in order, or with --all every member: the node that --node names, else the one
-that --cluster names; of a cluster of drtmd up --node is needed. The run that it takes part in ends early
-with its report, the node leaves the cluster, and its process ends with exit code 0. SIGTERM at
-the process does the same. The others go on without it: the tables are loaded anew among them.
+const drainLong = `drain stops a node in order: the run in progress ends early with its report,
+the node leaves the cluster, and its process exits with 0. SIGTERM to the process does the same.
+The other nodes go on and load the tables again among themselves.
 
-The node that embeds etcd waits for those that drain at the same time. If it drains alone, the others
-serve until their leases end, and refuse until it is started again: drain says so and does it with
---force only. A member that does not answer is named, and holds up nobody.
+--node names the node to drain, by its id or name; without it, drain stops the node that --cluster
+names. For a cluster of drtmd up, --node is required. --all drains every member.
 
-drain prints who was told and waits until nobody answers at their control ports any more: a run gets
-20 s to end, everything after it 30 s. Ctrl-C ends the waiting, not the draining. --wait=false does
-not wait.
+If the node that embeds etcd drains, it waits for all other draining members. If it drains alone,
+the remaining nodes serve until their leases end, and then refuse work until it is started again.
+drain therefore refuses this unless --force is given. A member that does not answer is named and
+does not delay the others.
 
-Exit codes: 0 all that were to drain have ended (with --wait=false: were told), 1 one was not told (also
-for want of --force), did not end in time, or cannot be watched from here (it is named), 2 wrong command
-line, 130 interrupted while waiting.`
+drain prints the name of each draining node, and waits until the control ports are closed: a run
+gets 20 s to end, the rest 30 s. Ctrl-C ends the waiting, not the draining.
 
-const drainExample = `  drtmd drain --node 2                        one of drtmd up
+Exit codes:
+  0    every node has ended (with --wait=false: was told to drain)
+  1    a node was not told to drain, did not end in time, or cannot be watched from here
+  2    wrong command line
+  130  interrupted while waiting`
+
+const drainExample = `  drtmd drain --node 2                        a node of drtmd up
   drtmd drain --node node2 --cluster up:two
   drtmd drain --cluster 10.0.0.2:7440 --ca ca.pem --cert me.pem --key me.key
-  drtmd drain --all                           the cluster
+  drtmd drain --all                           the whole cluster
   drtmd drain --all --wait=false`
 
 const (
@@ -55,13 +59,13 @@ type drainFlags struct {
 
 func (a *app) drainCommand() *cobra.Command {
 	p := &drainFlags{}
-	c := &cobra.Command{Use: "drain", Short: "have a node, or all, end what they do and stop",
+	c := &cobra.Command{Use: "drain", Short: "stop a node, or all nodes, in order",
 		Long: drainLong, Example: drainExample, Args: noArgs}
 	p.register(c.Flags(), "cluster")
-	c.Flags().BoolVar(&p.all, "all", false, "every member, not the node alone that is asked")
-	c.Flags().StringVar(&p.node, "node", "", "member `N` of the cluster, by its id or name")
-	c.Flags().BoolVar(&p.force, "force", false, "also the only holder of etcd, while others stay")
-	c.Flags().BoolVar(&p.wait, "wait", true, "wait until they have ended")
+	c.Flags().BoolVar(&p.all, "all", false, "drain every member")
+	c.Flags().StringVar(&p.node, "node", "", "drain member `N`, an id or a name")
+	c.Flags().BoolVar(&p.force, "force", false, "drain the node that embeds etcd even if other nodes stay")
+	c.Flags().BoolVar(&p.wait, "wait", true, "wait until the draining nodes have ended")
 	c.RunE = func(c *cobra.Command, _ []string) error { return a.drain(c.Context(), p) }
 	return c
 }

@@ -20,12 +20,12 @@ import (
 
 // Exit codes.
 const (
-	exitDone        = 0
-	exitFailed      = 1
-	exitUsage       = 2
-	exitViolation   = 3 // a check of a run does not hold
-	exitNotStruck   = 4 // the checks hold, but a fault that was asked for never struck
-	exitInterrupted = 130
+	exitDone         = 0
+	exitFailed       = 1
+	exitUsage        = 2
+	exitViolation    = 3 // a check of a run failed
+	exitNotTriggered = 4 // the checks held, but a fault of --faults was never triggered
+	exitInterrupted  = 130
 )
 
 // usageError is a command line that cannot be carried out as it stands.
@@ -58,7 +58,7 @@ func exitCode(ctx context.Context, err error) int {
 	var unknown *transport.UnknownError
 	var violation *violationError
 	var failed *checkError
-	var notStruck *notStruckError
+	var notTriggered *notTriggeredError
 	var command *codeError
 	var served *serveError
 	switch {
@@ -70,8 +70,8 @@ func exitCode(ctx context.Context, err error) int {
 		return exitFailed
 	case errors.As(err, &violation), errors.As(err, &failed):
 		return exitViolation
-	case errors.As(err, &notStruck):
-		return exitNotStruck
+	case errors.As(err, &notTriggered):
+		return exitNotTriggered
 	case ctx.Err() != nil:
 		return exitInterrupted
 	case errors.As(err, &usage), errors.As(err, &limit), errors.As(err, &unknown):

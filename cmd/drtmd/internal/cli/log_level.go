@@ -9,16 +9,22 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const logLong = `log changes the level of a node's log while it runs, or with --all that of every member's, and
-prints what it was. The level holds until the next one; a node that is started again, or gets
-SIGHUP, has the one of its configuration (log.level).
+const logLong = `log changes the log level of a running node, and prints the old level. --all
+changes the level of every member. The level holds until the next change. After a restart or
+SIGHUP the node uses the level of its configuration (log.level) again.
 
-Levels: debug (everything), info (what happens to the node and the cluster), warn (what is not as it
-should be, and goes on), error (what has failed). drtmd status shows warnings and errors of late
-whatever the level.
+  debug   everything
+  info    events of the node and the cluster
+  warn    something is wrong, but the node goes on
+  error   something failed
 
-Exit codes: 0 changed, 1 a node could not be told (it is named; the others have changed), 2 wrong
-command line, 130 interrupted.`
+drtmd status shows recent warnings and errors at every level.
+
+Exit codes:
+  0    changed
+  1    a node could not be told (it is named; all others have changed)
+  2    wrong command line
+  130  interrupted`
 
 const logExample = `  drtmd log debug
   drtmd log info --all
@@ -34,11 +40,11 @@ type logFlags struct {
 
 func (a *app) logCommand() *cobra.Command {
 	p := &logFlags{}
-	c := &cobra.Command{Use: "log LEVEL [flags]", Short: "change the level of a running node's log",
+	c := &cobra.Command{Use: "log LEVEL [flags]", Short: "change the log level of a running node",
 		Long: logLong, Example: logExample}
 	c.Args = func(_ *cobra.Command, args []string) error { return checkLevel(args) }
 	p.register(c.Flags(), "cluster")
-	c.Flags().BoolVar(&p.all, "all", false, "of every member, not of the node alone that is asked")
+	c.Flags().BoolVar(&p.all, "all", false, "change the level of every member")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return a.setLogLevel(c.Context(), p, args[0])
 	}

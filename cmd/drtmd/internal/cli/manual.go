@@ -19,17 +19,20 @@ func (a *app) manualCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "manual FOLDER",
 		Short: "write man pages and shell completions",
-		Long: `manual writes the man pages of all commands and the completions of bash, zsh and fish below FOLDER,
-where man and the shells look for them below /usr/local/share:
+		Long: `manual writes the man pages of all commands and the completions of bash, zsh and fish
+into FOLDER, in the layout of /usr/local/share:
 
   man/man1/drtmd*.1
   bash-completion/completions/drtmd
   zsh/site-functions/_drtmd
   fish/vendor_completions.d/drtmd.fish
 
-make install calls it. Files of these names are replaced, others are not touched.
+make install runs this command. It replaces files of these names and touches no others.
 
-Exit codes: 0 done, 1 failed, 2 wrong command line.`,
+Exit codes:
+  0    done
+  1    failed
+  2    wrong command line`,
 		Example: `  drtmd manual /usr/local/share
   drtmd manual ~/.local/share`,
 		Args: func(c *cobra.Command, args []string) error {

@@ -20,7 +20,7 @@ const perfLong = `perf measures the latency and the message rate of RDMA operati
 or all, the default. Both sides run in this process, between two contexts of the device, unless
 --connect names another process that runs drtmd perf --listen.
 
-What the columns mean:
+Columns:
 
   median, 99 %, 99.9 %  latency with one operation outstanding. For read, cas and faa (and a write
                         of 0 bytes) from the post to the polled completion, as ib_read_lat and
@@ -34,26 +34,31 @@ What the columns mean:
                         buffers.
   payload               rate times size, 10^6 bytes per second.
 
-Up to 100 operations warm up each latency. All operations of a measurement use the same memory,
-which is therefore warm. In the end the data moved is verified. Busy polling needs a core per
-side: on fewer free cores both numbers say more about the scheduler.
+Each latency is warmed up with up to 100 operations. All operations of a measurement use the same
+memory, so caches are warm. At the end perf verifies the data moved. Busy polling needs one core per
+side: with fewer free cores both numbers measure the scheduler.
 
 Sizes: 0 to the device's largest message, here at most 64 MiB; cas and faa 8 only; ud up to the
 path MTU. Several sizes are separated by commas.
 
-Between two processes: the listening side serves one run and exits. It takes its transport and
-device from its own flags, everything else from the connecting side. The two exchange endpoints
-and rkeys over TCP without encryption: whoever can connect or listen in can read and write the
-memory of the measurement. Hence --listen without an address binds to 127.0.0.1; name another one
-on a trusted network only. What connects and is not a drtmd perf of the same version is refused
-within a second, and the listener goes on waiting. A peer that vanishes ends the run with an
-error, at the latest after 10 s without progress; one that is stopped likewise, by the heartbeats
-of the connecting side. On transport shm both processes must run on the same host as the same
-user.
+Between two processes, the listening side serves one run and exits. Its own flags name only its
+transport and device; the connecting side decides everything else. The two sides exchange
+endpoints and rkeys over TCP without encryption: anyone who can connect or eavesdrop can read and
+write the memory of the measurement. Therefore --listen without an address binds to 127.0.0.1;
+name another address on a trusted network only. The listener refuses a peer that is not drtmd perf
+of the same version within a second, and waits on. If a peer vanishes or is stopped, the run ends
+with an error after at most 10 s without progress. On transport shm both processes must run on the
+same host as the same user.
 
 --json prints one document of schema ` + report.PerfSchema + `, described in docs/PERF.md: settings,
-machine and one result per row, units in the field names. An interrupted run prints the rows that
-it has and exits with 130.`
+machine and one result per row, with units in the field names. An interrupted run prints the rows
+that it has.
+
+Exit codes:
+  0    done
+  1    failed
+  2    wrong command line
+  130  interrupted`
 
 const perfExample = `
   drtmd perf                                       every operation on shared memory
@@ -97,26 +102,25 @@ func (a *app) perfCommand() *cobra.Command {
 		Args:      func(*cobra.Command, []string) error { return nil }, // checked with the flags
 	}
 	f := c.Flags()
-	f.StringVar(&p.transport, "transport", transport.Default, "`NAME`: shm or ibv")
-	f.StringVar(&p.device, "device", "", "`NAME`; default: the first with an active port")
+	f.StringVar(&p.transport, "transport", transport.Default, "transport `NAME`: shm or ibv")
+	f.StringVar(&p.device, "device", "", deviceUsage)
 	f.IntVar(&p.ibPort, "ib-port", 1, "port `N` of the device")
-	f.IntVar(&p.gidIndex, "gid-index", -1, "row `N` of the port's GID table; -1 chooses, RoCE v2 "+
-		"with an IPv4 address first")
-	f.StringVar(&p.runDir, "run-dir", "", "transport shm: `FOLDER` in which processes meet; "+
-		"default: the user's own below /dev/shm")
-	f.IntSliceVar(&p.sizes, "size", nil, "payload of `BYTES[,BYTES...]`; default: several")
-	f.IntVar(&p.depth, "depth", 0, "`N` requests outstanding for the rate; default 128, or the "+
-		"device's limit")
-	f.IntVar(&p.batch, "batch", 0, "`N` requests per post for the rate; default 16, or half the "+
-		"depth")
+	f.IntVar(&p.gidIndex, "gid-index", -1, "row `N` of the port's GID table; -1: the row that drtmd "+
+		"devices marks, RoCE v2 with an IPv4 address first")
+	f.StringVar(&p.runDir, "run-dir", "", runDirUsage)
+	f.IntSliceVar(&p.sizes, "size", nil, "payload sizes, `BYTES[,BYTES...]`; default: several sizes per operation")
+	f.IntVar(&p.depth, "depth", 0, "keep `N` requests outstanding for the rate; default 128, or "+
+		"the device's limit")
+	f.IntVar(&p.batch, "batch", 0, "post `N` requests at a time for the rate; default 16, or half "+
+		"the depth")
 	f.IntVar(&p.inline, "inline", -1, "send payloads up to `BYTES` inline; -1: the device's limit, "+
 		"at most 236")
 	f.IntVar(&p.iters, "iters", 0, "`N` operations per measurement, instead of --duration")
-	f.DurationVar(&p.duration, "duration", 0, "`TIME` per measurement, as 500ms or 2s; default "+
-		"1s, for all 200ms")
-	f.StringVar(&p.measure, "measure", "both", "`WHAT`: latency, rate or both")
+	f.DurationVar(&p.duration, "duration", 0, "`TIME` per measurement, such as 500ms or 2s; default "+
+		"1s; with OP all 200ms")
+	f.StringVar(&p.measure, "measure", "both", "measure `WHAT`: latency, rate or both")
 	f.BoolVar(&p.json, "json", false, "print JSON (schema "+report.PerfSchema+")")
-	f.StringVar(&p.listen, "listen", "", "serve one run of another process; `ADDR` is HOST, :PORT "+
+	f.StringVar(&p.listen, "listen", "", "serve one run of another process on `ADDR`: HOST, :PORT "+
 		"or HOST:PORT")
 	f.Lookup("listen").NoOptDefVal = listenDefault
 	f.StringVar(&p.connect, "connect", "", "measure against the process that listens at "+

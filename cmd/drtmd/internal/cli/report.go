@@ -10,15 +10,18 @@ import (
 	"drtmd/cmd/drtmd/internal/report"
 )
 
-const reportLong = `report compares runs of drtmd bench, side by side: throughput, latency, aborts,
-verbs, and each as a ratio to the first run, or to --base. It lists the settings that differ, and
-warns where runs are not comparable: other machines, virtual and real time, other workloads, a
-history recorded or not.
+const reportLong = `report compares runs of drtmd bench side by side: throughput, latency, aborts
+and verbs, each with its ratio to the first run or to --base. It lists the settings that differ.
+It warns if runs are not comparable: different machines, virtual and real time, different
+workloads, or a history recorded in only some of them.
 
-It reads what bench --json and bench --report (report.json) write. Numbers of the simulator are
+Each FILE is the JSON of drtmd bench --json or --report (report.json). Figures of the simulator are
 marked as modelled.
 
-Exit codes: 0 done, 1 a file cannot be read or is no report, 2 wrong command line.`
+Exit codes:
+  0    done
+  1    a file cannot be read, or is not a report
+  2    wrong command line`
 
 const reportExample = `  drtmd bench --protocol drtm --report drtm
   drtmd bench --protocol twopl --report twopl
@@ -37,7 +40,7 @@ func (a *app) reportCommand() *cobra.Command {
 	p := &reportFlags{}
 	c := &cobra.Command{
 		Use:     "report FILE...",
-		Short:   "compare runs of bench",
+		Short:   "compare runs of drtmd bench",
 		Long:    reportLong,
 		Example: reportExample,
 		Args: func(c *cobra.Command, args []string) error {
@@ -53,10 +56,10 @@ func (a *app) reportCommand() *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error { return a.compare(args, p) },
 	}
 	f := c.Flags()
-	f.StringVar(&p.html, "html", "", "write a page with plots to `FILE`")
+	f.StringVar(&p.html, "html", "", "write an HTML page with plots to `FILE`")
 	f.StringVar(&p.json, "json", "", "write JSON (schema "+report.CompareSchema+
-		") to `FILE`; - is the standard output, without the text")
-	f.IntVar(&p.base, "base", 1, "ratios are to file `N`")
+		") to `FILE`; -: to standard output, instead of the text")
+	f.IntVar(&p.base, "base", 1, "compute ratios to the `N`th file")
 	return c
 }
 

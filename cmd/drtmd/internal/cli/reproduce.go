@@ -16,9 +16,9 @@ const reproduceLong = `reproduce runs tables and figures of the papers and print
 numbers beside ours: the deviation, the bound on it, and the reading under which the two are
 compared.
 
-  NAME      an item, such as drtm/table-6; --list names all, done or not
-  SYSTEM    all items of a paper that are done
-  all       those of all papers
+  NAME      one item, such as drtm/table-6; --list lists all items, done or not
+  SYSTEM    all finished items of one paper, such as drtm
+  all       all finished items of all papers
 
 Each item is of a kind:
 
@@ -27,13 +27,17 @@ Each item is of a kind:
   modelled  virtual time in the simulator, by the cost model that it names
   not reproducible here, with the reason
 
---quick runs smaller sizes, with one seed, and with bounds as wide as that makes them: it finds
-mistakes, and its numbers are not those to quote. A row without a bound is not judged: the paper
-does not print the number, or no reading of it is known. The rows of a finished item are printed at
-once. Ctrl-C ends the run; what was done is printed, and its pages are written.
+--quick runs small sizes with one seed and wider bounds. It finds mistakes; do not quote its numbers. A
+row without a bound is not judged: the paper does not print the number, or no reading of it is known.
+reproduce prints the rows of an item as soon as it is finished. Ctrl-C ends the run; reproduce then
+prints the finished items and writes their pages.
 
-Exit codes: 0 done, 1 failed, 2 wrong command line, 3 a deviation exceeds its bound, 130
-interrupted.`
+Exit codes:
+  0    done
+  1    failed
+  2    wrong command line
+  3    a deviation exceeds its bound
+  130  interrupted`
 
 const reproduceExample = `  drtmd reproduce --list
   drtmd reproduce --list drtm --json

@@ -81,20 +81,25 @@ func (a *app) root() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "drtmd",
 		Short: "serializable transactions over RDMA",
-		Long: `drtmd runs serializable transactions over RDMA, proves runs strictly serializable, and
+		Long: `drtmd runs serializable transactions over RDMA, checks that runs are strictly serializable, and
 measures what they cost. It has three transports:
 
-  shm   shared memory between threads and processes of one host; needs nothing
+  shm   shared memory between threads and processes of one host; needs no device
   ibv   RDMA hardware and Soft-RoCE, over libibverbs
-  sim   a simulated cluster in virtual time (bench and sim)
+  sim   a simulated cluster in virtual time (only bench and sim)
 
-Exit codes: 0 done, 1 failed, 2 wrong command line, 3 a check failed (bench, check, sim)
-or a deviation exceeds its bound (reproduce), 4 a fault never struck (sim), 130 interrupted.`,
-		Example: `  drtmd bench --check              SmallBank on three nodes, proved serializable
-  drtmd bench --list               workloads and protocols
-  drtmd sim --list                 what can run on a simulated cluster, under faults
-  drtmd reproduce --list           tables and figures of the papers
-  drtmd devices                    what there is to run on
+Exit codes (the help of each command lists its own):
+  0    done
+  1    failed
+  2    wrong command line or configuration
+  3    a check failed (bench, check, sim), or a deviation exceeds its bound (reproduce)
+  4    the checks held, but a fault of --faults was never triggered (sim)
+  130  interrupted`,
+		Example: `  drtmd bench --check              run SmallBank on three nodes and check it
+  drtmd bench --list               list workloads and protocols
+  drtmd sim --list                 list what runs on a simulated cluster, under faults
+  drtmd reproduce --list           list tables and figures of the papers
+  drtmd devices                    list RDMA devices
   drtmd perf                       measure every verb on shared memory`,
 		SilenceErrors: true,
 		SilenceUsage:  true,

@@ -15,42 +15,52 @@ import (
 	"drtmd/cmd/drtmd/internal/service"
 )
 
-const serveLong = `serve is a node of a cluster. It opens its device, joins the cluster, connects its queue pairs to
-those of the other nodes, loads its share of the tables, and prints READY once it can serve;
-systemd is told the same. drtmd bench --cluster runs workloads on it, drtmd status shows it.
+const serveLong = `serve runs one node of a cluster. The node opens its device, joins the cluster,
+connects its queue pairs to those of the other nodes, and loads its share of the tables. Then it
+prints READY and notifies systemd. drtmd bench --cluster runs workloads on it; drtmd status shows
+it.
 
-The first node begins the cluster, with membership in an etcd of its own; every other one is told
-where to ask with --join. Without TLS a node listens on loopback and unix sockets only:
-drtmd certs makes certificates for a lab. Every setting is a key of the file, a variable DRTMD_* of
-the environment and a flag here; later ones override earlier ones. drtmd config shows all of them
-with where their values come from, docs/configuration.md what they mean.
+The first node begins the cluster and embeds etcd, which keeps the membership. Give every other node
+the control address of a member with --join. Without TLS a node listens on loopback and unix sockets
+only; drtmd certs makes certificates for a lab.
 
-SIGTERM and Ctrl-C drain: the run under way ends, the cluster is told, the exit code is 0, also before
-READY; a second signal ends at once. SIGHUP reads the level of the log and the certificates again, and
-names the other settings that have changed: those need a restart.
+Every setting is a key of the file, an environment variable DRTMD_* and a flag; later ones override
+earlier ones. drtmd config prints all settings with their sources; docs/configuration.md explains
+them.
 
-Exit codes: 0 drained, 1 failed, 2 wrong configuration or command line.`
+SIGTERM or Ctrl-C drains the node, also before READY: the run in progress ends, the node leaves
+the cluster, and the process exits with 0. A second signal ends it at once. SIGHUP reads the log
+level and the certificates again, and logs which other settings have changed: those need a
+restart.
 
-const serveExample = `  drtmd serve                                         the first node, on this host
+Exit codes:
+  0    drained
+  1    failed
+  2    wrong configuration or command line`
+
+const serveExample = `  drtmd serve                                         the first node
   drtmd serve --join 127.0.0.1:7440 --control-listen 127.0.0.1:7450 --admin-listen off \
-    --node-state-dir /tmp/second                      another one
+    --node-state-dir /tmp/second                      a second node, on the same host
   drtmd serve --config /etc/drtmd/drtmd.yaml          as a service
   systemd-run --unit drtmd -p Type=notify -p LimitMEMLOCK=infinity -p StateDirectory=drtmd \
     drtmd serve --config /etc/drtmd/drtmd.yaml`
 
-// configFlag names the file.
-const configFlag = "config"
+// configFlag names the configuration file.
+const (
+	configFlag  = "config"
+	configUsage = "read the configuration from the YAML file `FILE`; default: $DRTMD_CONFIG"
+)
 
 func (a *app) serveCommand() *cobra.Command {
 	file := ""
 	c := &cobra.Command{
 		Use:     "serve",
-		Short:   "be a node of a cluster",
+		Short:   "run a cluster node",
 		Long:    serveLong,
 		Example: serveExample,
 		Args:    noArgs,
 	}
-	c.Flags().StringVar(&file, configFlag, "", "read `FILE` (YAML)")
+	c.Flags().StringVar(&file, configFlag, "", configUsage)
 	config.RegisterFlags(a.has, c.Flags())
 	c.RunE = func(c *cobra.Command, _ []string) error { return a.serve(c, file) }
 	return c

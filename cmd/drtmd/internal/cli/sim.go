@@ -14,47 +14,51 @@ import (
 // SimSchema is that of the document that drtmd sim --json prints.
 const SimSchema = "drtmd.sim/1"
 
-const simLong = `sim runs a scenario on a simulated cluster in virtual time: programs of fibers
-over the same verbs that run on real NICs, under faults, with checks. The same seed and options give
-the same run, bit for bit, on every machine; the hash of its trace is printed. Times are modelled,
-by the cost model that --preset or --cost names.
+const simLong = `sim runs a scenario on a simulated cluster in virtual time: programs of fibers on
+the same verbs that run on real NICs, under faults, with checks. The same seed and options give
+the same run, bit for bit, on every machine; sim prints a hash of the run's trace. Times are
+modelled, by the cost model that --preset or --cost names.
 
-  --seed S        run one seed and say what it took. events are those of the fabric; resumes are
-                  those of fibers; their sum per second of wall time is the speed.
-  --seeds A..B    run many, --jobs at a time, and stop at the first that fails. The lowest seed
-                  that failed is shown, whatever the number of jobs.
-  --every-step    run one seed, and then once more for each occurrence of each step that the
-                  programs mark and each node, with a crash of the node at that step. Other faults
-                  happen only if --faults is given.
+  --seed S        run one seed and print statistics: events of the fabric, resumes of fibers, and
+                  both per second of wall time.
+  --seeds A..B    run many seeds, --jobs at a time, and stop at the first failure. sim shows the
+                  lowest failing seed, whatever the number of jobs.
+  --every-step    run one seed. Then run it again for each node and each occurrence of each marked
+                  step, and crash the node there. Other faults happen only with --faults.
 
-Each seed draws the dimensions of its run, where a scenario has some: the size of values, how often
-transactions only read, whether the device has line words. --set words=no,lines=3 and --workers take
-the place of the draw; --list names dimensions and values.
+A scenario may have dimensions, such as the size of values or the share of read-only transactions.
+Each seed draws their values; --set words=no,lines=3 and --workers fix them instead. --list lists
+dimensions and values.
 
-A failure is shown with the check that failed, the last events before it, the dimensions, the
-faults, and the command that makes the same run again. --shrink looks for the plainest dimensions
-and the fewest faults with which the same check fails.
+For a failure sim prints the check that failed, the last events before it, the dimensions, the
+faults, and the command that repeats the run. --shrink searches for the simplest dimensions and
+the fewest faults that still fail the same check.
 
-Faults: random draws them from the seed, with weights that each scenario has; none has none; others
-are a schedule, its faults separated by semicolons, or @FILE with a fault a line:
+--faults random draws faults from the seed, with the scenario's weights; none injects no fault. A
+schedule lists faults, separated by semicolons; @FILE reads them from a file, one per line:
 
   --faults 'at 1.5ms crash node=n2 dram=kept; at 2ms restart node=n2'
   --faults 'at step "exchange: after lock" #2 crash dram=kept; at 1ms restart node=n1'
 
-Nodes are n0, n1 and so on. Faults and their arguments are described in docs/SIM.md; known:
+Nodes are n0, n1 and so on. docs/SIM.md describes the kinds of fault and their arguments:
 `
 
 const simLongEnd = `
 
---mutation switches on a deliberate bug of a scenario, to see that its checks find it.
---scenario saturation runs no program: it prints what the cost model gives.
+--mutation switches on a deliberate bug of a scenario, to test that the checks find it.
+--scenario saturation runs no program: it prints throughput that follows from the cost model.
 
-A fault of --faults that never struck, because its step is not taken that often, is named, and the
-exit code is 4: the run says nothing about it. One that struck and changed nothing, such as a drop
-of datagrams where none are sent, is named too.
+If a fault of a schedule is never triggered, because its step is not reached that often, the run
+says nothing about the fault: sim names it and exits with 4. sim also names a fault that was
+triggered but changed nothing, such as a drop of datagrams when none are sent.
 
-Exit codes: 0 done, 1 failed to run, 2 wrong command line, 3 a check failed, 4 the checks held but a
-fault never struck, 130 interrupted.`
+Exit codes:
+  0    done
+  1    the scenario could not run
+  2    wrong command line
+  3    a check failed
+  4    the checks held, but a fault was never triggered
+  130  interrupted`
 
 const simExample = `  drtmd sim --list
   drtmd sim --scenario storm --seed 7
@@ -87,23 +91,23 @@ func (a *app) simCommand() *cobra.Command {
 		Args:    noArgs,
 	}
 	f := c.Flags()
-	f.StringVar(&p.scenario, "scenario", "", "`NAME` of a scenario; --list names them")
-	f.Uint64Var(&p.seed, "seed", 1, "run seed `S`")
-	f.StringVar(&p.seeds, "seeds", "", "search seeds `A..B`, both included")
-	f.IntVar(&p.nodes, "nodes", 0, "`N` machines; default: the scenario's own number")
-	f.IntVar(&p.workers, "workers", 0, "`N` workers on each machine, where a scenario can have several")
-	f.IntVar(&p.fibers, "fibers", 0, "`N` fibers on each worker, where a scenario has several")
-	f.StringVar(&p.set, "set", "", "do not draw the dimensions `NAME=VALUE,...`; --list names them")
+	f.StringVar(&p.scenario, "scenario", "", "run the scenario `NAME`, see --list")
+	f.Uint64Var(&p.seed, "seed", 1, "random seed `S`")
+	f.StringVar(&p.seeds, "seeds", "", "run the seeds `A..B`, both included, until one fails")
+	f.IntVar(&p.nodes, "nodes", 0, "`N` nodes; default: the scenario's own number")
+	f.IntVar(&p.workers, "workers", 0, "`N` workers per node, if the scenario allows several")
+	f.IntVar(&p.fibers, "fibers", 0, "`N` fibers per worker, if the scenario allows several")
+	f.StringVar(&p.set, "set", "", "fix dimensions, `NAME=VALUE,...`, instead of drawing them; see --list")
 	f.StringVar(&p.preset, "preset", "", "cost model `NAME`: "+strings.Join(sim.Presets(), ", ")+
 		"; default "+sim.DefaultPreset)
-	f.StringVar(&p.cost, "cost", "", "cost model from a YAML `FILE`, see docs/SIM.md")
-	f.StringVar(&p.faults, "faults", "random", "`FAULTS`: random, none, a schedule, or @FILE")
-	f.StringVar(&p.mutation, "mutation", "", "switch on the deliberate bug `NAME`")
-	f.BoolVar(&p.shrink, "shrink", false, "after a failure look for the plainest run that fails")
-	f.BoolVar(&p.everyStep, "every-step", false, "crash each node at each marked step in turn")
-	f.IntVar(&p.jobs, "jobs", runtime.NumCPU(), "`N` runs at a time")
-	f.Uint64Var(&p.events, "events", 0, "a run of more than `N` events has failed; default: the "+
-		"scenario's own bound")
+	f.StringVar(&p.cost, "cost", "", "read the cost model from the YAML file `FILE`, see docs/SIM.md")
+	f.StringVar(&p.faults, "faults", "random", "inject `FAULTS`: random, none, a schedule, or @FILE")
+	f.StringVar(&p.mutation, "mutation", "", "switch on the deliberate bug `NAME`, see --list")
+	f.BoolVar(&p.shrink, "shrink", false, "after a failure, search for the simplest run that fails")
+	f.BoolVar(&p.everyStep, "every-step", false, "crash each node at each marked step, one run each")
+	f.IntVar(&p.jobs, "jobs", runtime.NumCPU(), "run `N` seeds at a time")
+	f.Uint64Var(&p.events, "events", 0, "a run of more than `N` events fails; default: the scenario's "+
+		"own bound")
 	f.BoolVar(&p.json, "json", false, "print JSON (schema "+SimSchema+")")
 	f.BoolVar(&p.list, "list", false, "list scenarios and their mutations; with --json as JSON")
 	f.BoolVar(&p.trace, "trace", false, "print every event of the run")
@@ -120,7 +124,7 @@ func (a *app) simCommand() *cobra.Command {
 	return c
 }
 
-// saturationName stands for the tables of what a cost model gives.
+// saturationName is the scenario that prints the throughput of a cost model.
 const saturationName = "saturation"
 
 const saturationDoc = "no program: READ throughput against payload, and batching in a datagram"

@@ -48,10 +48,10 @@ type simDocument struct {
 
 	Interrupted bool `json:"interrupted,omitempty"`
 
-	drawn     []int // numbers of workers that seeds draw from, of a search
-	took      spent
-	virtual   string
-	notStruck *notStruckError
+	drawn        []int // numbers of workers that seeds draw from, of a search
+	took         spent
+	virtual      string
+	notTriggered *notTriggeredError
 }
 
 type simStep struct {
@@ -149,10 +149,10 @@ func (d *simDocument) addOutcomes(r *simRun, outcomes []sim.Outcome) {
 		switch {
 		case !o.Struck:
 			d.NotStruck = append(d.NotStruck, o.Fault.String())
-			if d.notStruck == nil {
-				d.notStruck = &notStruckError{first: o.Fault, taken: o.StepsTaken}
+			if d.notTriggered == nil {
+				d.notTriggered = &notTriggeredError{first: o.Fault, taken: o.StepsTaken}
 			}
-			d.notStruck.count++
+			d.notTriggered.count++
 		case o.Hits == 0:
 			d.InVain = append(d.InVain, o.Fault.String())
 		}
@@ -226,13 +226,13 @@ func (d *simDocument) write(b *strings.Builder) {
 		line("seeds", "%d..%d, %s runs", *d.FirstSeed, *d.LastSeed, thousands(d.Runs))
 	}
 	if d.EveryStep {
-		line("crashes", "%d of %d, each in a run of its own; %d struck", d.Crashes, d.Planned, d.Struck)
+		line("crashes", "%d of %d, each in its own run; %d triggered", d.Crashes, d.Planned, d.Struck)
 	}
 	for _, f := range d.NotStruck {
-		line("fault", "never struck: %s", f)
+		line("fault", "never triggered: %s", f)
 	}
 	for _, f := range d.InVain {
-		line("fault", "struck, and changed nothing: %s", f)
+		line("fault", "triggered without effect: %s", f)
 	}
 	for _, s := range d.Steps {
 		line("step", "%s x %d", strconv.Quote(s.Name), s.Count)

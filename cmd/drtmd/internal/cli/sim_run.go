@@ -20,21 +20,21 @@ type violationError struct{ failure *scenario.Failure }
 
 func (e *violationError) Error() string { return "check failed: " + e.failure.Check }
 
-// notStruckError ends the command after a run in which faults that were asked for did not happen:
-// that its checks held says nothing about them. The report has named them.
-type notStruckError struct {
+// notTriggeredError ends the command if faults of --faults were never triggered: the checks held, but say
+// nothing about those faults. The report has named them.
+type notTriggeredError struct {
 	count int
 	first sim.Fault
 	taken int // how often the step of the first was taken in a run, at most
 }
 
-func (e *notStruckError) Error() string {
+func (e *notTriggeredError) Error() string {
 	more := ""
 	if e.count > 1 {
 		more = fmt.Sprintf(", and %d more", e.count-1)
 	}
-	return fmt.Sprintf("a fault never struck: %s%s; its step was taken %d times: name an earlier "+
-		"occurrence, or leave the fault out", e.first, more, e.taken)
+	return fmt.Sprintf("a fault was never triggered: %s%s; its step was reached %d times: name an "+
+		"earlier occurrence, or leave the fault out", e.first, more, e.taken)
 }
 
 // spent is what a run took of this machine.
@@ -144,8 +144,8 @@ func (r *simRun) runEveryStep(ctx context.Context) error {
 // conclude shrinks a failure if asked to, prints, and gives the exit code's error.
 func (r *simRun) conclude(ctx context.Context, d *simDocument, result *scenario.Result) error {
 	if result == nil || result.Failure == nil {
-		if d.notStruck != nil {
-			return firstError(r.print(d), d.notStruck)
+		if d.notTriggered != nil {
+			return firstError(r.print(d), d.notTriggered)
 		}
 		return r.print(d)
 	}

@@ -161,7 +161,7 @@ func TestEveryStepDocumentSaysWhatTheRunsTook(t *testing.T) {
 	}
 }
 
-// A fault that was asked for and did nothing is named; one that never struck has an exit code.
+// A fault without effect is named; one that was never triggered has an exit code.
 func TestFaultsThatDidNothingAreNamed(t *testing.T) {
 	const never = `at step "exchange: after lock" #900 crash node=n0 dram=lost`
 	const inVain = `at 1us drop from=n0 to=n1 ppm=5`
@@ -172,12 +172,12 @@ func TestFaultsThatDidNothingAreNamed(t *testing.T) {
 		never, inVain []string
 		failed        bool
 	}{
-		{"never struck", never, nil, exitNotStruck, []string{never}, nil, false},
-		{"struck in vain", inVain, nil, exitDone, nil, []string{inVain}, false},
-		{"both", inVain + "; " + never, nil, exitNotStruck, []string{never}, []string{inVain}, false},
-		{"in a search", inVain + "; " + never, []string{"--seeds", "3..9"}, exitNotStruck,
+		{"never triggered", never, nil, exitNotTriggered, []string{never}, nil, false},
+		{"without effect", inVain, nil, exitDone, nil, []string{inVain}, false},
+		{"both", inVain + "; " + never, nil, exitNotTriggered, []string{never}, []string{inVain}, false},
+		{"in a search", inVain + "; " + never, []string{"--seeds", "3..9"}, exitNotTriggered,
 			[]string{never}, []string{inVain}, false},
-		{"beside crashes", never, []string{"--every-step"}, exitNotStruck, []string{never}, nil, false},
+		{"beside crashes", never, []string{"--every-step"}, exitNotTriggered, []string{never}, nil, false},
 		{"beside a failure", never + "; at 20us crash node=n0 for=10us", nil, exitViolation,
 			[]string{never}, nil, true},
 		{"drawn faults", "random", nil, exitDone, nil, nil, false},
@@ -191,13 +191,13 @@ func TestFaultsThatDidNothingAreNamed(t *testing.T) {
 			}
 			_, out, errs := runSim(t, args...)
 			for _, f := range c.never {
-				if !strings.Contains(out, "never struck: "+f) ||
-					c.code == exitNotStruck && !strings.Contains(errs, "its step was taken ") {
+				if !strings.Contains(out, "never triggered: "+f) ||
+					c.code == exitNotTriggered && !strings.Contains(errs, "its step was reached ") {
 					t.Errorf("%s\n%s", out, errs)
 				}
 			}
 			for _, f := range c.inVain {
-				if !strings.Contains(out, "struck, and changed nothing: "+f) {
+				if !strings.Contains(out, "triggered without effect: "+f) {
 					t.Error(out)
 				}
 			}

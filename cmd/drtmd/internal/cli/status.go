@@ -16,18 +16,26 @@ import (
 	"drtmd/cmd/drtmd/internal/status"
 )
 
-const statusLong = `status asks a node how its cluster is: members with incarnation and phase, the epoch, what is left
-of each membership lease, devices, memory, queue pairs, clocks and read leases, the benchmark under
-way, and the last errors.
+const statusLong = `status prints the state of a cluster: members with incarnation and phase, the
+epoch, the time left of each membership lease, devices, memory, queue pairs, clocks, read leases,
+the benchmark in progress, and recent errors. Phases of a node:
 
-Phases: starting, joining, connecting (a member, its data plane is being built), ready, running (a
-benchmark), refusing (its lease has ended, or its clock is wrong), draining, gone (lately a member,
-does not answer).
+  starting     its process starts
+  joining      it asks to become a member
+  connecting   it is a member; its data plane is being built
+  ready        it serves
+  running      it runs a benchmark
+  refusing     it refuses work: its lease has ended, or its clock is wrong
+  draining     it is about to leave
+  gone         it was a member until recently and does not answer
 
 --json prints the same for programs, schema ` + status.Schema + `: docs/STATUS.md.
 
-Exit codes: 0 every member is ready or running, or loads its tables again after a run, 1 something is
-wrong or nobody answers, 2 wrong command line, 130 interrupted.`
+Exit codes:
+  0    every member is ready or running, or loads its tables again after a run
+  1    something is wrong, or no node answers
+  2    wrong command line
+  130  interrupted`
 
 const statusExample = `  drtmd status
   drtmd status --cluster 10.0.0.1:7440 --ca ca.pem --cert me.pem --key me.key

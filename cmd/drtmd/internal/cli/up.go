@@ -20,21 +20,27 @@ import (
 	"drtmd/proto/member/etcdmember"
 )
 
-const upLong = `up starts a cluster of real processes (drtmd serve) on this host, waits until every node is ready,
-says where everything is, and stops it all on Ctrl-C. With a command after --, it runs that instead of
-waiting, with DRTMD_ADDRESS set, and stops the cluster when it ends, with its exit code; such a cluster
-has a folder of its own, which goes with it. With --detach, it leaves the cluster running; drtmd down
-stops it. A second Ctrl-C ends up at once, and the nodes drain on by themselves.
+const upLong = `up starts a cluster of real processes (drtmd serve) on this host, waits until
+every node is ready, prints their addresses and folders, and stops the cluster on Ctrl-C. A second
+Ctrl-C ends up at once; the nodes go on draining by themselves.
 
-A node that fails or is killed is named, and the others go on. --restart N, from any terminal, starts
-it again in its place; with --respawn, up does so by itself.
+With a command after --, up runs the command with DRTMD_ADDRESS set, stops the cluster when the
+command ends, and exits with the command's exit code. Such a cluster has a temporary folder, which
+up removes. With --detach, up leaves the cluster running; drtmd down stops it.
 
-A user has one cluster by default, and as many more as there are names (--name): the other commands
-find it by --cluster up:NAME, and drtmd down by --name. The nodes' control planes are unix sockets in
-the folder, which is for this user alone; the admin pages listen on free ports of loopback.
+If a node fails or is killed, up names it, and the other nodes go on. --restart N, from any
+terminal, starts it again; with --respawn, up does so by itself.
 
-Exit codes: 0 stopped (with --restart: the node is ready), 1 failed, 2 wrong command line, 130
-interrupted before the cluster was ready; with a command, the command's.`
+A user has one cluster by default, and one more for each --name. Other commands find it with
+--cluster up:NAME, drtmd down with --name. The nodes' control planes are unix sockets in the folder,
+which only this user can open. Their admin pages listen on free ports of loopback.
+
+Exit codes:
+  0    stopped (with --restart: the node is ready)
+  1    failed
+  2    wrong command line
+  130  interrupted before the cluster was ready
+With a command after --, the exit code is that of the command.`
 
 const upExample = `  drtmd up
   drtmd up --nodes 5 --detach; drtmd bench --cluster up --check; drtmd down
@@ -75,17 +81,17 @@ func (a *app) upCommand() *cobra.Command {
 	c := &cobra.Command{Use: "up [flags] [-- COMMAND...]", Short: "start a cluster of processes on this host",
 		Long: upLong, Example: upExample}
 	f := c.Flags()
-	f.IntVar(&p.nodes, "nodes", 3, "`N` processes, a node each")
-	f.StringVar(&p.transport, "transport", "shm", "`NAME`: shm or ibv")
-	f.StringVar(&p.device, "device", "", "`NAME`; default: the first with an active port")
-	f.StringVar(&p.dir, "dir", "", "`FOLDER` of sockets, state and logs; default: the user's own")
-	f.StringVar(&p.name, "name", "", "`NAME` of one of several clusters of this user")
-	f.DurationVar(&p.lease, "lease", 5*time.Second, "membership lease `TIME`, whole seconds")
-	f.IntVar(&p.accounts, "accounts", 0, "`N` customers per node that the serving tables hold; "+
-		"default: that of drtmd serve")
+	f.IntVar(&p.nodes, "nodes", 3, "start `N` processes, one node each")
+	f.StringVar(&p.transport, "transport", "shm", "transport `NAME`: shm or ibv")
+	f.StringVar(&p.device, "device", "", deviceUsage)
+	f.StringVar(&p.dir, "dir", "", "`FOLDER` for sockets, state and logs; default: the user's own folder")
+	f.StringVar(&p.name, "name", "", "`NAME` of the cluster, if the user has several")
+	f.DurationVar(&p.lease, "lease", 5*time.Second, "membership lease, `TIME` in whole seconds")
+	f.IntVar(&p.accounts, "accounts", 0, "SmallBank customers per node, `N`; default: that of "+
+		"drtmd serve")
 	f.BoolVar(&p.detach, "detach", false, "leave the cluster running")
-	f.BoolVar(&p.respawn, "respawn", false, "start a node again that fails or is killed")
-	f.StringVar(&p.restart, "restart", "", "start node `N` of the running cluster again")
+	f.BoolVar(&p.respawn, "respawn", false, "restart a node that fails or is killed")
+	f.StringVar(&p.restart, "restart", "", "restart node `N` of the running cluster")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := p.check(c, args); err != nil {
 			return err

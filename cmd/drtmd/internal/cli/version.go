@@ -14,7 +14,12 @@ func (a *app) versionCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "version",
 		Short: "print the version and how this binary was built",
-		Args:  noArgs,
+		Long: `version prints the version of drtmd, the Go release that built it, and how it was built.
+
+Exit codes:
+  0    done
+  2    wrong command line`,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			b := report.ThisBuild()
 			if asJSON {

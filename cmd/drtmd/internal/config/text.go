@@ -10,13 +10,13 @@ import (
 // exampleColumns is how wide the comments of an example are, with their indent.
 const exampleColumns = 98
 
-// Example is a file with every key. Each is a comment with its default, or with an example where
-// the default is empty: the file as it is says nothing, and it loads with any of them put in.
+// Example is a configuration file with every key, commented out, with its default or, if that is
+// empty, with an example. The file is valid as it is, and with any of its keys uncommented.
 func Example(has *composition.Composition) string {
 	var b strings.Builder
-	b.WriteString("# The configuration of a node of drtmd. Every key is here; those that are comments\n" +
-		"# have their defaults. Variables DRTMD_* of the environment override this file, flags override\n" +
-		"# both: drtmd config shows the outcome with its sources.\n")
+	b.WriteString("# The configuration of a drtmd node: every key, commented out, with its default\n" +
+		"# or an example. Environment variables DRTMD_* override this file, flags override both. drtmd\n" +
+		"# config prints the result and where each value comes from.\n")
 	d, last := Default(has), ""
 	for _, k := range Keys(has) {
 		section, field, _ := strings.Cut(k.Path, ".")
@@ -78,21 +78,21 @@ func Markdown(has *composition.Composition) string {
 
 <!-- Made from the tags of cmd/drtmd/internal/config: go test ./cmd/drtmd/internal/config -update -->
 
-A node reads one YAML file (` + "`drtmd serve --config FILE`" + `). Variables of the environment override it,
-flags override both. An unknown key, a wrong type or a value out of range is an error with its file
-and line, and all errors are told at once; so is an unknown variable that begins with ` + "`DRTMD_`" + `.
+A node reads one YAML file (` + "`drtmd serve --config FILE`" + `). Environment variables override it, and
+flags override both. An unknown key, a wrong type or a value out of range is an error with file and
+line, and so is an unknown variable that begins with ` + "`DRTMD_`" + `. All errors are printed at once.
 
-- ` + "`drtmd config [--config FILE] [flags]`" + ` prints every key with its value and where that comes from,
-  but for options of other workloads and protocols than the configured ones.
+- ` + "`drtmd config [--config FILE] [flags]`" + ` prints every key, its value, and where the value comes from.
+  It omits options of workloads and protocols that are not configured.
 - ` + "`drtmd config --example`" + ` prints a commented file.
 - ` + "`drtmd config --json`" + ` prints JSON of schema ` + "`drtmd.config/1`" + `: ` + "`settings[]`" + ` with ` + "`key`" + `, ` + "`value`" + `
   (a string, a number, a boolean or a list; a time in seconds and a size in bytes, as ` + "`unit`" + `
   says), ` + "`text`" + ` (the value as a file has it), ` + "`source`" + `, ` + "`env`" + `, ` + "`flag`" + ` and ` + "`doc`" + `.
 
-Sizes have a unit: B, KiB, MiB, GiB (powers of 1024), kB, MB, GB (powers of 1000). So have times: ms,
-s, m, h. Lists are separated by commas in variables and flags. Variables that are no keys:
-` + "`DRTMD_CONFIG`" + ` names the file where ` + "`--config`" + ` does not, ` + "`DRTMD_ADDRESS`" + ` is the daemon that the
-commands ask, ` + "`DRTMD_REQUIRE`" + ` is for tests.
+Sizes have a unit: B, KiB, MiB, GiB (powers of 1024), kB, MB, GB (powers of 1000). Times have a unit:
+ms, s, m, h. In variables and flags, commas separate the items of a list. Three variables are not
+keys: ` + "`DRTMD_CONFIG`" + ` names the file if ` + "`--config`" + ` does not, ` + "`DRTMD_ADDRESS`" + ` is the control address
+that client commands use, and ` + "`DRTMD_REQUIRE`" + ` is for tests.
 `)
 	d, last := Default(has), ""
 	for _, k := range Keys(has) {

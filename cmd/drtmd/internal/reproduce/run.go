@@ -107,12 +107,12 @@ func Runnable(items []Item) error {
 // CheckMutation reports a mutation that no item would run with: node.UnknownError if a protocol of
 // theirs has none of that name.
 func CheckMutation(items []Item, name string) error {
-	any := false
+	runs := false
 	for _, i := range items {
 		if i.protocol == "" {
 			continue
 		}
-		any = true
+		runs = true
 		p, err := node.FindProtocol(i.protocol)
 		if err != nil {
 			return err
@@ -122,7 +122,7 @@ func CheckMutation(items []Item, name string) error {
 				Known: proto.Names(p.Mutations)}
 		}
 	}
-	if !any {
+	if !runs {
 		return errors.New("no item that was named runs a protocol")
 	}
 	return nil

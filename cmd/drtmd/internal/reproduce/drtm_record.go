@@ -84,38 +84,38 @@ func newRig(ctx context.Context, mutation string) (*rig, error) {
 		return nil, err
 	}
 	w := c.Members[0].Workers[0]
-	r := &rig{Cluster: c, mr: w.MR}
+	g := &rig{Cluster: c, mr: w.MR}
 	at, ok := w.Tables[recordTable-1].Find(uint64(theRecord))
 	if !ok {
 		return nil, errors.Join(errors.New("the record was not loaded"), c.Close())
 	}
-	r.at = at
-	if err := r.mr.SetPreAccess(r.see); err != nil {
+	g.at = at
+	if err := g.mr.SetPreAccess(g.see); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	return r, nil
+	return g, nil
 }
 
 // see notes remote accesses to the record.
-func (r *rig) see(a verbs.AccessRequest) verbs.Verdict {
-	if a.Offset < r.at+layout.HeaderBytes+recordBytes && a.Offset+a.Length > r.at {
-		r.remote = append(r.remote, a)
+func (g *rig) see(a verbs.AccessRequest) verbs.Verdict {
+	if a.Offset < g.at+layout.HeaderBytes+recordBytes && a.Offset+a.Length > g.at {
+		g.remote = append(g.remote, a)
 	}
 	return verbs.Allow
 }
 
-// bytes of the record at an offset of its layout.
-func (r *rig) word(offset int) uint64 {
-	w := r.Members[0].Workers[0]
-	return binary.NativeEndian.Uint64(w.Tables[recordTable-1].Memory().Bytes[r.at+offset:])
+// word is the one of the record at an offset of its layout.
+func (g *rig) word(offset int) uint64 {
+	w := g.Members[0].Workers[0]
+	return binary.NativeEndian.Uint64(w.Tables[recordTable-1].Memory().Bytes[g.at+offset:])
 }
 
-func (r *rig) state() uint64 { return r.word(layout.StateOffset) }
-func (r *rig) value() uint64 { return r.word(layout.ValueOffset) }
+func (g *rig) state() uint64 { return g.word(layout.StateOffset) }
+func (g *rig) value() uint64 { return g.word(layout.ValueOffset) }
 
 // pair runs bodies on the nodes, at the same time.
-func (r *rig) pair(ctx context.Context, body ...func(f *fiber.Fiber, e proto.Engine) error) error {
-	return r.Start("reproduce", 1, func(f *fiber.Fiber, w *node.Worker, _ int) error {
+func (g *rig) pair(ctx context.Context, body ...func(f *fiber.Fiber, e proto.Engine) error) error {
+	return g.Start("reproduce", 1, func(f *fiber.Fiber, w *node.Worker, _ int) error {
 		if int(w.Node) >= len(body) || body[w.Node] == nil {
 			return nil
 		}

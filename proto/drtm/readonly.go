@@ -46,7 +46,7 @@ func (t *tx) firstRound(r *record) error {
 				return t.absentRound(r)
 			}
 		}
-		if !t.CopyHere(r, !t.e.lacks(NoSecondLookRounds)) {
+		if !t.CopyHere(r, true) {
 			continue
 		}
 		_, v, s := onesided.Header(r)

@@ -112,7 +112,7 @@ func (t *Tx) CopyHere(r *Record, twice bool) bool {
 		copy(r.Image[at:], line[:])
 		t.step(t.base.Steps.Lines)
 	}
-	if len(r.Image) <= layout.LineBytes && t.base.Worded() || !twice {
+	if len(r.Image) <= layout.LineBytes && t.base.Worded() || !twice || t.base.Skips(CopyTwice) {
 		return true
 	}
 	if !m.Peek(off/layout.LineBytes, &line) {

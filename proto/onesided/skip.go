@@ -37,6 +37,8 @@ const (
 	SpentCheck
 	// StructureLock: without line words, workers change buckets one after the other.
 	StructureLock
+	// CopyTwice: a copy of several lines in the own machine is compared with a second look at the first.
+	CopyTwice
 	// PeekLock: a peek looks at the lock.
 	PeekLock
 	// PeekTwice: and at the header a second time.

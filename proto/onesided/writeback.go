@@ -53,8 +53,9 @@ func (t *Tx) write(r *Record, conn *fiber.Conn, offset, length int) bool {
 // unlock posts the CAS that gives a lock back.
 func (t *Tx) unlock(r *Record, conn *fiber.Conn) {
 	if t.base.Skips(UnlockByCAS) {
+		SetVersion(r, r.Version) // the header as it was read
 		SetState(r, 0)
-		t.write(r, conn, layout.StateOffset, 8)
+		t.write(r, conn, layout.VersionOffset, layout.ValueOffset-layout.VersionOffset)
 		return
 	}
 	m := &t.base.peer(r).Memory

@@ -92,7 +92,7 @@ var mutations = [mutationEnd]mutation{
 	NoNewWord:   {name: "no-new-word", doc: "a transaction that owes a lock passes its lock word on"},
 
 	UnlockFirst:   {skip: onesided.WriteFirst, name: "unlock-first", doc: "records are unlocked, then written back"},
-	UnlockByWrite: {skip: onesided.UnlockByCAS, name: "unlock-by-write", doc: "locks are given back by WRITE, whoever holds them"},
+	UnlockByWrite: {skip: onesided.UnlockByCAS, name: "unlock-by-write", doc: "locks are given back by a WRITE of the header as it was read"},
 	NoVersion:     {skip: onesided.NewVersion, name: "no-version", doc: "a write does not raise the record's version"},
 	PostOn: {skip: onesided.PostInOrder, name: "post-on",
 		doc: "a record is unlocked by whatever queue pair there is, though its write could not be posted",

@@ -11,6 +11,7 @@ import (
 	"drtmd/proto"
 	"drtmd/proto/node"
 	"drtmd/proto/workload/micro"
+	"drtmd/store"
 	"drtmd/verbs/fiber"
 )
 
@@ -103,6 +104,72 @@ func TestWhatIsRolledBackLeavesNoTrace(t *testing.T) {
 				t.Errorf("%s: table holds %+v, before %+v", name, after, before)
 			}
 		}
+		return nil
+	})
+}
+
+func TestTransactionSeesItsOwnWrites(t *testing.T) {
+	run(t, func(f *fiber.Fiber, w *node.Worker) error {
+		got := make([]byte, micro.ValueBytes)
+		tx := begin(t, f, w)
+		want(t, "delete", tx.Delete(items, exists), nil)
+		want(t, "read of the deleted", tx.Read(items, exists, got), proto.ErrNotFound)
+		want(t, "second delete", tx.Delete(items, exists), proto.ErrNotFound)
+		want(t, "write of the deleted", tx.Write(items, exists, got), proto.ErrNotFound)
+		want(t, "insert over it", tx.Insert(items, exists, value(8)), nil)
+		want(t, "second insert", tx.Insert(items, exists, value(8)), proto.ErrExists)
+		want(t, "read", tx.Read(items, exists, got), nil)
+		want(t, "commit", tx.Commit(), nil)
+		if binary.NativeEndian.Uint64(got) != 8 {
+			t.Errorf("read %v", got)
+		}
+		return nil
+	})
+}
+
+func TestVersionsGrowOverDeletionAndInsertion(t *testing.T) {
+	run(t, func(f *fiber.Fiber, w *node.Worker) error {
+		last := version(t, w.Tables[items-1], exists)
+		for range 3 {
+			for _, op := range []func(proto.Tx) error{
+				func(tx proto.Tx) error { return tx.Write(items, exists, value(1)) },
+				func(tx proto.Tx) error { return tx.Delete(items, exists) },
+				func(tx proto.Tx) error { return tx.Insert(items, exists, value(2)) },
+			} {
+				tx := begin(t, f, w)
+				want(t, "operation", op(tx), nil)
+				want(t, "commit", tx.Commit(), nil)
+			}
+			v := version(t, w.Tables[items-1], exists)
+			if v <= last {
+				t.Errorf("version %#x after %#x", v, last)
+			}
+			last = v
+		}
+		return nil
+	})
+}
+
+func version(t *testing.T, table *store.Table, k proto.Key) uint64 {
+	t.Helper()
+	off, ok := table.Find(uint64(k))
+	if !ok {
+		t.Fatalf("key %d is not there", k)
+	}
+	return binary.NativeEndian.Uint64(table.Memory().Bytes[table.VersionOffset(off):])
+}
+
+func TestWrongCallsAreRefusedByName(t *testing.T) {
+	run(t, func(f *fiber.Fiber, w *node.Worker) error {
+		tx := begin(t, f, w)
+		short := make([]byte, 3)
+		want(t, "short read", tx.Read(items, exists, short), proto.ErrValueSize)
+		want(t, "short write", tx.Write(items, exists, short), proto.ErrValueSize)
+		want(t, "short insert", tx.Insert(items, absent, short), proto.ErrValueSize)
+		want(t, "unknown table", tx.Read(9, exists, short), proto.ErrUnknownTable)
+		want(t, "table 0", tx.Delete(0, exists), proto.ErrUnknownTable)
+		want(t, "scan", tx.Scan(items, 0, 9, nil), proto.ErrUnsupported)
+		want(t, "rollback", tx.Rollback(), nil)
 		return nil
 	})
 }

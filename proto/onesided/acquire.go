@@ -141,7 +141,7 @@ func (t *Tx) answer(r *Record, old uint64, v Verdict) error {
 	}
 	switch {
 	case o.Hold != Nothing:
-		return t.check(r)
+		return t.Check(r)
 	case Presence(r) == layout.Stale:
 		// The lock may be the transaction's own, for the key that the entry belongs to by now, and would
 		// be waited for in vain.
@@ -155,9 +155,9 @@ func (t *Tx) answer(r *Record, old uint64, v Verdict) error {
 	return t.Met(r, old)
 }
 
-// check looks whether the entry that was locked or leased is the key's. Its state word must be as the
+// Check looks whether the entry that was locked or leased is the key's. Its state word must be as the
 // CAS left it: one that was given to the key in between had another.
-func (t *Tx) check(r *Record) error {
+func (t *Tx) Check(r *Record) error {
 	b, o := t.base, &r.Own
 	_, v, s := Header(r)
 	presence := Presence(r)

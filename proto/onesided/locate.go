@@ -30,26 +30,25 @@ func (t *Tx) look(from, to int, marked bool) (missing int, err error) {
 	t.lookups.Reset()
 	for i := from; i < to; i++ {
 		r := &t.Records[i]
-		o := &r.Own
+		o, p := &r.Own, b.peer(r)
 		o.Op = -1
+		if o.Local || o.Found {
+			continue
+		}
+		if err := p.Conn.Err(); err != nil { // nothing is asked of a broken queue pair
+			return 0, b.unreachableAt(r.Node, err)
+		}
 		switch {
-		case o.Local || o.Found:
 		case r.Node == b.Env.Node:
 			b.charge(t, b.Costs.Find)
 			off, found := b.Env.Tables[r.Table-1].Find(uint64(r.Key))
 			if o.Off, o.Found = uint64(off), found; !found {
 				missing++
 			}
+		case o.Ask:
+			missing++
 		default:
-			p := b.peer(r)
-			if err := p.Conn.Err(); err != nil { // nothing is asked of a broken queue pair
-				return 0, b.unreachableAt(r.Node, err)
-			}
-			if o.Ask {
-				missing++
-			} else {
-				o.Op = t.lookups.Add(p.Conn, p.Tables[r.Table-1], uint64(r.Key), b.Env.Cache)
-			}
+			o.Op = t.lookups.Add(p.Conn, p.Tables[r.Table-1], uint64(r.Key), b.Env.Cache)
 		}
 	}
 	n := t.lookups.Len()

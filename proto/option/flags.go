@@ -87,20 +87,41 @@ func (s *Shared) Decode(text string) (v any, err error) {
 	return nil, err
 }
 
-// Help is the line of help: who has it, what it is, and the default; so for each variant.
+// Help is the line of help: who has it, what it is, and the default. Owners who mean the same stand
+// together, with the defaults of each where these differ.
 func (s *Shared) Help() string {
 	var all []string
-	for i, v := range s.Variants {
-		text := strings.Join(v.Owners, ", ") + ": " + v.Doc
-		if i > 0 {
+	for first := 0; first < len(s.Variants); {
+		next := first + 1
+		for next < len(s.Variants) && s.Variants[next].Doc == s.Variants[first].Doc {
+			next++
+		}
+		text := alike(s.Variants[first:next])
+		if first > 0 {
 			text = strings.ReplaceAll(text, "`", "") // only the first names the flag's value
 		}
-		if d := v.DefaultDoc(); d != "" {
-			text += "; default " + d
-		}
 		all = append(all, text)
+		first = next
 	}
 	return strings.Join(all, "; ")
+}
+
+// alike is the help of variants that differ in their defaults alone.
+func alike(variants []Variant) string {
+	var owners, defaults []string
+	for _, v := range variants {
+		owners = append(owners, v.Owners...)
+		if d := v.DefaultDoc(); d != "" && len(variants) > 1 {
+			defaults = append(defaults, d+" ("+strings.Join(v.Owners, ", ")+")")
+		} else if d != "" {
+			defaults = append(defaults, d)
+		}
+	}
+	text := strings.Join(owners, ", ") + ": " + variants[0].Doc
+	if len(defaults) > 0 {
+		text += "; default " + strings.Join(defaults, ", ")
+	}
+	return text
 }
 
 // Register makes a flag of each option. A text that is no value of the type is refused when the

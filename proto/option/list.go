@@ -92,6 +92,15 @@ func (v Values) Size(name string) Bytes { return get[Bytes](v, name) }
 // Choice is that of one made by Choice.
 func (v Values) Choice(name string) string { return get[string](v, name) }
 
+// Settings are the values as texts, those that were not given as well.
+func (v Values) Settings() Settings {
+	s := Settings{}
+	for name, x := range v.values {
+		s[name] = Text(x)
+	}
+	return s
+}
+
 // Any is the value of an option of any type.
 func (v Values) Any(name string) any {
 	x, ok := v.values[name]

@@ -39,6 +39,10 @@ func TestValuesHaveDefaultsAndWhatWasGiven(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if back, err := all.Values(v.Settings()); err != nil || !maps.Equal(back.Settings(), v.Settings()) ||
+		len(v.Settings()) != len(all) {
+		t.Errorf("as settings %v, back %v, %v", v.Settings(), back.Settings(), err)
+	}
 	if v.Int("keys") != 7 || v.Float("hot-access") != 0.5 || v.Bool("batching") ||
 		v.Duration("lease") != 2*time.Millisecond || v.Size("nic-memory") != 1<<20 ||
 		v.Choice("index") != "sherman" || !v.Given("keys") {
@@ -115,6 +119,12 @@ func TestFlagsAreMadeOfTheOptionsOfSeveralOwners(t *testing.T) {
 		{Name: "b", Options: option.List{option.Int("keys", 5, 1, 9, "`N` of b"), option.Bool("odd", false, "odd")}}})
 	if err != nil || len(shared) != len(all)+1 {
 		t.Fatalf("%d options, %v", len(shared), err)
+	}
+	alike, err := option.Union([]option.Owner{{Name: "a", Options: option.List{option.Int("n", 1, 1, 9, "`N` x")}},
+		{Name: "b", Options: option.List{option.Int("n", 2, 1, 9, "`N` x")}},
+		{Name: "c", Options: option.List{option.Int("n", 1, 1, 9, "`N` x")}}})
+	if want := "a, c, b: `N` x; default 1 (a, c), 2 (b)"; err != nil || alike[0].Help() != want {
+		t.Errorf("help %q, %v, want %q", alike[0].Help(), err, want)
 	}
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
 	option.Register(f, shared)

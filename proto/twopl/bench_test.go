@@ -2,6 +2,7 @@ package twopl_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"drtmd/proto"
@@ -67,6 +68,39 @@ func (t *transfer) once(f *fiber.Fiber, e proto.Engine) error {
 // oneThread is shm with both nodes on one thread, where nothing else runs.
 func oneThread(ctx context.Context, c node.Config) (*node.Cluster, error) {
 	return node.NewLocal(ctx, node.LocalConfig{Config: c, Threads: 1})
+}
+
+func TestTransactionsDoNotAllocate(t *testing.T) {
+	for _, p := range protocols {
+		for _, r := range routes {
+			for _, recorded := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/%s/recorded=%v", p.name, r.name, recorded), func(t *testing.T) {
+					c := start(t, host{"shm", oneThread}, p.cpu, func(cfg *node.Config) {
+						if !recorded {
+							cfg.Record = nil
+						}
+					})
+					x := newTransfer(r.keys[0], r.keys[1])
+					c.on(0, func(f *fiber.Fiber, e proto.Engine) error {
+						var err error
+						run := func() {
+							if err == nil {
+								err = x.once(f, e)
+							}
+						}
+						for range 2000 { // recorders grow
+							run()
+						}
+						// The other goroutines of the process rest meanwhile, the thread's peers not.
+						if n := testing.AllocsPerRun(500, run); n > 0 {
+							t.Errorf("%v allocations per transaction", n)
+						}
+						return err
+					})
+				})
+			}
+		}
+	}
 }
 
 // BenchmarkTransfer is a transaction that reads and writes two records, on shared memory with both

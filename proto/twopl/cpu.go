@@ -49,10 +49,9 @@ func (t *tx) cpuLock(r *record) error {
 	entry := m.Bytes[off : off+len(r.Image)]
 	first := min(lineword.LineBytes, len(entry))
 	copy(r.Image, entry[:first])
-	key, v, holder := onesided.Header(r)
-	presence := layout.Match(uint64(r.Key), key, v)
+	_, _, holder := onesided.Header(r)
 	switch {
-	case presence == layout.Stale && !t.e.lacks(CPUNoKeyCheck):
+	case onesided.Presence(r) == layout.Stale && !t.e.lacks(CPUNoKeyCheck):
 		lineword.Restore(p, w)
 		o.Stale = true
 		t.Drop(r)
@@ -65,11 +64,10 @@ func (t *tx) cpuLock(r *record) error {
 	// The other lines are nobody's to write but the holder's. Those who wrote them unlocked the
 	// record afterwards.
 	copy(r.Image[first:], entry[first:])
+	onesided.SetState(r, uint64(t.word))
 	o.Hold, o.Word, o.Ensured = onesided.Locked, uint64(t.word), false
 	t.e.Sightings.Released(r.Node, o.Off)
-	if o.Stale = presence == layout.Stale; !o.Stale { // else it is given back
-		r.Accept(v, presence == layout.Live)
-	}
+	_ = t.Check(r) // a stale one is given back
 	return nil
 }
 

@@ -128,6 +128,40 @@ func TestPeerThatFails(t *testing.T) {
 	}
 }
 
+// TestCancelledTransactionsLeaveNothing cancels a fiber at many moments of a transaction that
+// reads, writes, inserts and finds absent on two nodes: nothing stays locked, and both nodes'
+// records agree.
+func TestCancelledTransactionsLeaveNothing(t *testing.T) {
+	for _, p := range protocols {
+		t.Run(p.name, func(t *testing.T) {
+			c := start(t, simulated, p.cpu)
+			committed, cancelled := 0, 0
+			for at := time.Duration(0); at < 60*time.Microsecond; at += 400 * time.Nanosecond {
+				switch err := c.cancelled(at); {
+				case err == nil:
+					committed++
+					c.agree(2)
+				case errors.Is(err, fiber.ErrCancelled):
+					cancelled++
+					c.agree(initial)
+				default:
+					t.Fatalf("cancelled after %v: %v", at, err)
+				}
+				c.unlocked()
+				if t.Failed() {
+					t.Fatalf("cancelled after %v", at)
+				}
+				c.on(0, func(f *fiber.Fiber, e proto.Engine) error { return do(f, e, both(), undo) })
+			}
+			if committed == 0 || cancelled < 10 {
+				t.Errorf("%d committed and %d cancelled: the moments miss the transaction", committed,
+					cancelled)
+			}
+			c.verify()
+		})
+	}
+}
+
 // cancelled runs writeEverywhere on a fiber that is cancelled after a time.
 func (c *cluster) cancelled(after time.Duration) (err error) {
 	c.t.Helper()
@@ -192,6 +226,38 @@ func (c *cluster) agree(want uint64) {
 			c.t.Errorf("node %d: inserted is %v: %v", n, inserted, err)
 		}
 	}
+}
+
+// TestFullTablesSaySoAndTakeBack inserts until a table of another node is full.
+func TestFullTablesSaySoAndTakeBack(t *testing.T) {
+	each(t, func(t *testing.T, h host, cpu bool) {
+		c := start(t, h, cpu)
+		for _, home := range []proto.NodeID{0, 1} {
+			c.on(0, func(f *fiber.Fiber, e proto.Engine) error {
+				insert := func(k uint64) error {
+					return do(f, e, &proto.Decl{Kind: 1}, func(tx proto.Txn) error {
+						return tx.Insert(small, keyOn(home, k), value(8, k))
+					})
+				}
+				k, most := uint64(loaded), uint64(10_000)
+				var err error
+				for ; err == nil && k < most; k++ {
+					err = insert(k)
+				}
+				if proto.AbortReason(err) != proto.ReasonFull {
+					return fmt.Errorf("after %d keys: %w, want an abort: table full", k, err)
+				}
+				if proto.ReasonFull.Retry() {
+					t.Error("the runner would try again")
+				}
+				err = do(f, e, &proto.Decl{Kind: 1}, func(tx proto.Txn) error {
+					return tx.Delete(small, keyOn(home, loaded))
+				})
+				return errors.Join(err, insert(k-1))
+			})
+		}
+		c.verify()
+	})
 }
 
 func TestConfigurationsThatCannotWorkAreRefused(t *testing.T) {

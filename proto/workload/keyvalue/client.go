@@ -41,7 +41,7 @@ type Client struct {
 
 // NewClient makes a client. It owns r from then on.
 func NewClient(s *Space, r *rand.Rand, draw func(c *Client)) *Client {
-	return &Client{Space: s, Rand: r, Draw: draw, value: make([]byte, s.ValueBytes)}
+	return &Client{Space: s, Rand: r, Draw: draw, value: make([]byte, s.recordBytes())}
 }
 
 // Next draws a transaction.
@@ -118,24 +118,24 @@ func (p *program) one(tx proto.Txn, op Op, k proto.Key) error {
 		if err != nil {
 			return err
 		}
-		_, err = Get(p.value, k)
+		_, err = p.Space.get(p.value, k)
 		return err
 	case OpUpdate:
 		if err := tx.GetForUpdate(Table, k, p.value); err != nil {
 			return err
 		}
-		n, err := Get(p.value, k)
+		n, err := p.Space.get(p.value, k)
 		if err != nil {
 			return err
 		}
-		Set(p.value, k, n+1)
+		p.Space.set(p.value, k, n+1)
 		p.delta++
 		return tx.Write(Table, k, p.value)
 	case OpInsert:
-		Set(p.value, k, 0)
+		p.Space.set(p.value, k, 0)
 		return tx.Insert(Table, k, p.value)
 	}
-	Set(p.value, k, p.blind())
+	p.Space.set(p.value, k, p.blind())
 	return tx.Write(Table, k, p.value)
 }
 

@@ -8,6 +8,9 @@
 //	value   the first 8 bytes: how often the record was put; then bytes that follow from these and
 //	        the key, so that a value that is torn or another key's is noticed by whoever reads it
 //
+// Tables have keys of 8 bytes. Where a benchmark has longer ones, Space.KeyBytes, the rest of a key
+// stands behind its value: it travels with the record, and whoever reads that compares it.
+//
 // Record r of all lives on node r mod nodes: popular records are spread over the nodes.
 //
 // # What is checked
@@ -38,30 +41,39 @@ type Space struct {
 	Nodes, Keys int // Keys on each node in the beginning
 	Room        int // for further keys on each node
 	ValueBytes  int
+	KeyBytes    int        // 0 = MinKeyBytes
 	zipf        *zipf.Zipf // nil: uniform
 }
 
 // Limits.
 const (
 	MinValueBytes = 8
+	MinKeyBytes   = 8
+	// MaxValueBytes and MaxKeyBytes bound what command lines may ask for.
+	MaxValueBytes = 1 << 15
+	MaxKeyBytes   = 1 << 10
 	maxKeys       = 1 << 32 // per node
 	maxNodes      = 1 << 16
 	nodeShift     = 48
 )
 
-// NewSpace checks the numbers. theta is Zipf's, of ranks that are scrambled over the keys as YCSB
-// does; 0 is uniform.
-func NewSpace(nodes, keys, room, valueBytes int, theta float64) (Space, error) {
-	s := Space{Nodes: nodes, Keys: keys, Room: room, ValueBytes: valueBytes}
+// NewSpace completes and checks a space. theta is Zipf's, of ranks that are scrambled over the keys as
+// YCSB does; 0 is uniform.
+func NewSpace(s Space, theta float64) (Space, error) {
+	if s.KeyBytes == 0 {
+		s.KeyBytes = MinKeyBytes
+	}
 	switch {
-	case nodes < 1 || nodes > maxNodes:
-		return s, fmt.Errorf("%d nodes are not in 1..%d", nodes, maxNodes)
-	case keys < 1 || keys > maxKeys:
-		return s, fmt.Errorf("%d keys per node are not in 1..%d", keys, maxKeys)
-	case room < 0 || room > maxKeys:
-		return s, fmt.Errorf("room for %d further keys per node is not in 0..%d", room, maxKeys)
-	case valueBytes < MinValueBytes:
-		return s, fmt.Errorf("values of %d bytes: take %d or more", valueBytes, MinValueBytes)
+	case s.Nodes < 1 || s.Nodes > maxNodes:
+		return s, fmt.Errorf("%d nodes are not in 1..%d", s.Nodes, maxNodes)
+	case s.Keys < 1 || s.Keys > maxKeys:
+		return s, fmt.Errorf("%d keys per node are not in 1..%d", s.Keys, maxKeys)
+	case s.Room < 0 || s.Room > maxKeys:
+		return s, fmt.Errorf("room for %d further keys per node is not in 0..%d", s.Room, maxKeys)
+	case s.ValueBytes < MinValueBytes:
+		return s, fmt.Errorf("values of %d bytes: take %d or more", s.ValueBytes, MinValueBytes)
+	case s.KeyBytes < MinKeyBytes:
+		return s, fmt.Errorf("keys of %d bytes: take %d or more", s.KeyBytes, MinKeyBytes)
 	}
 	if theta != 0 {
 		var err error
@@ -101,9 +113,33 @@ func (s *Space) Rank(r *rand.Rand) int {
 
 // Tables is the one.
 func (s *Space) Tables() []proto.TableSpec {
-	return []proto.TableSpec{{ID: Table, Name: "records", ValueBytes: s.ValueBytes,
+	return []proto.TableSpec{{ID: Table, Name: "records", ValueBytes: s.recordBytes(),
 		Capacity: s.Keys + s.Room}}
 }
+
+// recordBytes is what a record has beside the 8 bytes of its table's key.
+func (s *Space) recordBytes() int { return s.ValueBytes + s.KeyBytes - MinKeyBytes }
+
+// set makes the record of a key that was put n times.
+func (s *Space) set(v []byte, k proto.Key, n uint64) {
+	Set(v[:s.ValueBytes], k, n)
+	for i := s.ValueBytes; i < len(v); i++ {
+		v[i] = keyByte(k, i-s.ValueBytes)
+	}
+}
+
+// get reads how often a key was put, and checks every byte of the record.
+func (s *Space) get(v []byte, k proto.Key) (n uint64, err error) {
+	for i := s.ValueBytes; i < len(v); i++ {
+		if v[i] != keyByte(k, i-s.ValueBytes) {
+			return 0, fmt.Errorf("%w: it has another key than %#x", ErrCorrupt, k)
+		}
+	}
+	return Get(v[:s.ValueBytes], k)
+}
+
+// keyByte is one of those of a longer key.
+func keyByte(k proto.Key, i int) byte { return byte(seed(k, uint64(i)) >> 24) }
 
 // Placement reads the node off the key.
 func (s *Space) Placement() proto.Placement { return placement{} }
@@ -117,10 +153,10 @@ func (placement) Locate(_ proto.TableID, k proto.Key) proto.Location {
 // Load gives a node its records, never put.
 func (s *Space) Load(node proto.NodeID,
 	put func(t proto.TableID, k proto.Key, value []byte) error) error {
-	v := make([]byte, s.ValueBytes)
+	v := make([]byte, s.recordBytes())
 	for i := range s.Keys {
 		k := proto.Key(node)<<nodeShift | proto.Key(i)
-		Set(v, k, 0)
+		s.set(v, k, 0)
 		if err := put(Table, k, v); err != nil {
 			return err
 		}
@@ -132,13 +168,13 @@ func (s *Space) Load(node proto.NodeID,
 func (s *Space) Count(node proto.NodeID,
 	read func(t proto.TableID, k proto.Key, dst []byte) error) (first, last workload.Quantities,
 	err error) {
-	v := make([]byte, s.ValueBytes)
+	v := make([]byte, s.recordBytes())
 	for i := range s.Keys {
 		k := proto.Key(node)<<nodeShift | proto.Key(i)
 		if err := read(Table, k, v); err != nil {
 			return first, last, fmt.Errorf("record %#x: %w", k, err)
 		}
-		n, err := Get(v, k)
+		n, err := s.get(v, k)
 		if err != nil {
 			return first, last, err
 		}

@@ -20,6 +20,7 @@ type Options struct {
 	Nodes      int
 	Keys       int // per node
 	ValueBytes int
+	KeyBytes   int // 0 = 8
 	Gets, Puts int // of each transaction
 	Theta      float64
 }
@@ -37,7 +38,8 @@ type OpMix struct {
 
 // New checks the options and makes the workload.
 func New(o Options) (*OpMix, error) {
-	s, err := keyvalue.NewSpace(o.Nodes, o.Keys, 0, o.ValueBytes, o.Theta)
+	s, err := keyvalue.NewSpace(keyvalue.Space{Nodes: o.Nodes, Keys: o.Keys, ValueBytes: o.ValueBytes,
+		KeyBytes: o.KeyBytes}, o.Theta)
 	switch {
 	case err != nil:
 	case o.Gets < 0 || o.Puts < 0 || o.Gets+o.Puts < 1 || o.Gets+o.Puts > keyvalue.MaxOps:
@@ -56,7 +58,7 @@ func New(o Options) (*OpMix, error) {
 func (w *OpMix) Name() string { return "opmix" }
 
 // Kinds is the one, such as O(4,2).
-func (w *OpMix) Kinds() []string { return []string{fmt.Sprintf("O(%d,%d)", w.o.Gets, w.o.Puts)} }
+func (w *OpMix) Kinds() []string { return []string{name(w.o.Gets, w.o.Puts)} }
 
 // Sums is none: puts are blind.
 func (w *OpMix) Sums() []string { return nil }

@@ -52,6 +52,7 @@ type Options struct {
 	Nodes      int
 	Keys       int // per node
 	ValueBytes int
+	KeyBytes   int     // 0 = 8
 	Theta      float64 // of Zipf; 0: uniform
 }
 
@@ -68,7 +69,8 @@ type Retwis struct {
 
 // New checks the options and makes the workload.
 func New(o Options) (*Retwis, error) {
-	s, err := keyvalue.NewSpace(o.Nodes, o.Keys, 0, o.ValueBytes, o.Theta)
+	s, err := keyvalue.NewSpace(keyvalue.Space{Nodes: o.Nodes, Keys: o.Keys, ValueBytes: o.ValueBytes,
+		KeyBytes: o.KeyBytes}, o.Theta)
 	if err == nil && s.Records() < 2*MostGets {
 		err = fmt.Errorf("%d keys on all nodes are fewer than %d", s.Records(), 2*MostGets)
 	}

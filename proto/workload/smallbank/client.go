@@ -19,9 +19,13 @@ type client struct {
 }
 
 func newClient(b *Bank, home proto.NodeID, r *rand.Rand) *client {
-	c := &client{bank: b, home: home, rand: r}
+	c := &client{bank: b, home: home, rand: r,
+		tx: newTransaction(b.o.ValueBytes, b.o.OneKeyBalance)}
 	for k := SendPayment; k < kindEnd; k++ {
 		c.decls[k] = proto.Decl{Kind: uint8(k), ReadOnly: k == Balance, Accesses: shape(k)}
+	}
+	if b.o.OneKeyBalance {
+		c.decls[Balance].Accesses = c.decls[Balance].Accesses[:1]
 	}
 	return c
 }

@@ -24,6 +24,15 @@
 //	key     node 16 bits | customer of the node 48 bits
 //	value   balance in cents, 8 bytes, signed, in the machine's byte order
 //
+// Xenic has objects of 12 bytes, which are a key of 8 and a balance of 4; Dandelion has 8 and 8. With
+// Options.ValueBytes below 8 a balance has 4 bytes, and a transaction that would make one that does not
+// fit, which is more than 21 million, is rolled back. Larger values are padded.
+//
+// # Other papers' readings
+//
+// Xenic, HADES and Dandelion place customers anywhere (Anywhere), and Dandelion's balance reads one key
+// (Options.OneKeyBalance), without which its counts of messages do not come out.
+//
 // # What is checked
 //
 // The money in all accounts is what was there in the beginning, and what committed deposits and
@@ -45,8 +54,11 @@ const (
 	Checking proto.TableID = 2
 )
 
-// ValueBytes is the size of a balance.
-const ValueBytes = 8
+// ValueBytes is the size of a balance, unless Options say otherwise; ShortBytes is the least.
+const (
+	ValueBytes = 8
+	ShortBytes = 4
+)
 
 // Kinds of transactions: Decl.Kind.
 type Kind uint8
@@ -84,7 +96,17 @@ type Options struct {
 	// kind of transaction can be remote; 0 in DrTM. Papers that place accounts anywhere have
 	// (Nodes-1)/Nodes for both.
 	Anywhere float64
-	Mix      Mix
+	// ValueBytes of each account; 0 = ValueBytes.
+	ValueBytes int
+	// OneKeyBalance has a balance read the savings only, as Dandelion's does.
+	OneKeyBalance bool
+	Mix           Mix
+}
+
+// PlaceAnywhere has both customers of each transaction live on any node, with equal probability.
+func (o *Options) PlaceAnywhere() {
+	o.Anywhere = float64(o.Nodes-1) / float64(o.Nodes)
+	o.Distributed = o.Anywhere
 }
 
 // Default gives the options that DrTM's evaluation is known to use, for a cluster of a size.
@@ -126,8 +148,13 @@ type Bank struct {
 
 // New checks the options and makes the workload.
 func New(o Options) (*Bank, error) {
+	if o.ValueBytes == 0 {
+		o.ValueBytes = ValueBytes
+	}
 	b := &Bank{o: o}
 	switch {
+	case o.ValueBytes < ShortBytes:
+		return nil, fmt.Errorf("smallbank: balances of %d bytes: take %d or more", o.ValueBytes, ShortBytes)
 	case o.Nodes < 1 || o.Nodes > maxNodes:
 		return nil, fmt.Errorf("smallbank: %d nodes are not in 1..%d", o.Nodes, maxNodes)
 	case o.Accounts < minAccounts || o.Accounts > maxAccounts:
@@ -173,8 +200,8 @@ func (b *Bank) Options() Options { return b.o }
 // Tables are the savings and the checking accounts.
 func (b *Bank) Tables() []proto.TableSpec {
 	return []proto.TableSpec{
-		{ID: Savings, Name: "savings", ValueBytes: ValueBytes, Capacity: b.o.Accounts},
-		{ID: Checking, Name: "checking", ValueBytes: ValueBytes, Capacity: b.o.Accounts}}
+		{ID: Savings, Name: "savings", ValueBytes: b.o.ValueBytes, Capacity: b.o.Accounts},
+		{ID: Checking, Name: "checking", ValueBytes: b.o.ValueBytes, Capacity: b.o.Accounts}}
 }
 
 // Kinds names the transactions.
@@ -206,12 +233,12 @@ func (placement) Locate(_ proto.TableID, k proto.Key) proto.Location {
 // Load gives each account of a node between 10,000.00 and 50,000.00, which depends on its key.
 func (b *Bank) Load(node proto.NodeID,
 	put func(t proto.TableID, k proto.Key, value []byte) error) error {
-	var v [ValueBytes]byte
+	v := make([]byte, b.o.ValueBytes)
 	for c := range b.o.Accounts {
 		k := KeyOf(node, c)
 		for t := Savings; t <= Checking; t++ {
-			putBalance(&v, initial(t, k))
-			if err := put(t, k, v[:]); err != nil {
+			putBalance(v, initial(t, k))
+			if err := put(t, k, v); err != nil {
 				return err
 			}
 		}
@@ -240,20 +267,34 @@ func (b *Bank) Sums() []string { return []string{"money in cents"} }
 func (b *Bank) Count(node proto.NodeID,
 	read func(t proto.TableID, k proto.Key, dst []byte) error) (first, last workload.Quantities,
 	err error) {
-	var v [ValueBytes]byte
+	v := make([]byte, b.o.ValueBytes)
 	for c := range b.o.Accounts {
 		k := KeyOf(node, c)
 		for t := Savings; t <= Checking; t++ {
-			if err := read(t, k, v[:]); err != nil {
+			if err := read(t, k, v); err != nil {
 				return first, last, fmt.Errorf("account %d of node %d, table %d: %w", c, node, t, err)
 			}
 			first[0] += initial(t, k)
-			last[0] += balance(&v)
+			last[0] += balance(v)
 		}
 	}
 	return first, last, nil
 }
 
-func balance(v *[ValueBytes]byte) int64 { return int64(binary.NativeEndian.Uint64(v[:])) }
+func balance(v []byte) int64 {
+	if len(v) < ValueBytes {
+		return int64(int32(binary.NativeEndian.Uint32(v)))
+	}
+	return int64(binary.NativeEndian.Uint64(v))
+}
 
-func putBalance(v *[ValueBytes]byte, b int64) { binary.NativeEndian.PutUint64(v[:], uint64(b)) }
+func putBalance(v []byte, b int64) {
+	if len(v) < ValueBytes {
+		binary.NativeEndian.PutUint32(v, uint32(b))
+		return
+	}
+	binary.NativeEndian.PutUint64(v, uint64(b))
+}
+
+// fits reports whether a value has room for a balance.
+func fits(v []byte, b int64) bool { return len(v) >= ValueBytes || b == int64(int32(b)) }

@@ -30,7 +30,7 @@ func (x *ledgerTx) read(t proto.TableID, k proto.Key, dst []byte, m proto.Mode) 
 		return proto.ErrNotFound
 	}
 	x.touched[place{t, k}] = max(x.touched[place{t, k}], m)
-	putBalance((*[ValueBytes]byte)(dst), b)
+	putBalance(dst, b)
 	return nil
 }
 
@@ -43,7 +43,7 @@ func (x *ledgerTx) GetForUpdate(t proto.TableID, k proto.Key, dst []byte) error 
 }
 
 func (x *ledgerTx) Write(t proto.TableID, k proto.Key, v []byte) error {
-	x.records[place{t, k}] = balance((*[ValueBytes]byte)(v))
+	x.records[place{t, k}] = balance(v)
 	return nil
 }
 
@@ -86,7 +86,7 @@ func TestTransactionsFollowTheRules(t *testing.T) {
 			x := &ledgerTx{touched: map[place]proto.Mode{}, records: map[place]int64{
 				{Savings, a}: c.before.savingsA, {Checking, a}: c.before.checkingA,
 				{Savings, b}: c.before.savingsB, {Checking, b}: c.before.checkingB}}
-			c.tx.a, c.tx.b = a, b
+			c.tx.a, c.tx.b, c.tx.v = a, b, newTransaction(ValueBytes, false).v
 			err := c.tx.Execute(x)
 			if c.rollback != (err == proto.ErrRollback) || (err != nil && !c.rollback) {
 				t.Fatalf("Execute: %v, want rollback %v", err, c.rollback)
@@ -187,7 +187,7 @@ func TestDeclarationsNameWhatIsTouched(t *testing.T) {
 	x := &ledgerTx{records: map[place]int64{}}
 	for n := range 3 {
 		must(t, b.Load(proto.NodeID(n), func(t proto.TableID, k proto.Key, v []byte) error {
-			x.records[place{t, k}] = balance((*[ValueBytes]byte)(v))
+			x.records[place{t, k}] = balance(v)
 			return nil
 		}))
 	}
@@ -217,7 +217,7 @@ func TestDeclarationsNameWhatIsTouched(t *testing.T) {
 	var did workload.Ledger
 	c.AddTo(&did)
 	read := func(t proto.TableID, k proto.Key, dst []byte) error {
-		putBalance((*[ValueBytes]byte)(dst), x.records[place{t, k}])
+		putBalance(dst, x.records[place{t, k}])
 		return nil
 	}
 	check := func() error {
@@ -270,6 +270,8 @@ func TestNewRefusesWhatMakesNoSense(t *testing.T) {
 		})
 	}
 }
+
+func random() *rand.Rand { return rand.New(rand.NewPCG(7, 8)) }
 
 func must(t *testing.T, err error) {
 	t.Helper()

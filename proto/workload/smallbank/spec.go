@@ -15,7 +15,13 @@ const (
 	optHotAccess   = "hot-access"
 	optTheta       = "theta"
 	optDistributed = "distributed"
+	optAnywhere    = "anywhere"
+	optValueBytes  = "value-bytes"
+	optBalanceKeys = "balance-keys"
 )
+
+// mostBytes of a value on a command line.
+const mostBytes = 1 << 12
 
 // Spec describes the workload.
 func Spec() workload.Spec {
@@ -31,8 +37,13 @@ func Spec() workload.Spec {
 				"customers"),
 			option.Float(optDistributed, d.Distributed, 0, 1, "`P`: probability that the second customer of a "+
 				"payment or amalgamation lives on another node; one node: 0"),
+			option.Bool(optAnywhere, false, "both customers of a transaction live on any node, with equal "+
+				"probability, as in Xenic, HADES and Dandelion"),
+			option.Int(optValueBytes, ValueBytes, ShortBytes, mostBytes, "`N` bytes of a balance: DrTM and "+
+				"Dandelion 8, Xenic 4"),
+			option.Int(optBalanceKeys, 2, 1, 2, "`N` keys that a balance reads: 2, or 1 as Dandelion's"),
 		},
-		Remote: []string{optDistributed},
+		Remote: []string{optDistributed, optAnywhere},
 		Transactions: []workload.Transaction{
 			{Name: SendPayment.String(), Percent: 25, Doc: "moves 5.00 between two checking accounts"},
 			{Name: Amalgamate.String(), Percent: 15, Doc: "moves all of a customer's money to another's " +
@@ -48,6 +59,9 @@ func Spec() workload.Spec {
 		Verify: "the money of all accounts is that of the beginning and what was paid in and taken out",
 		Words:  words,
 		New: func(nodes int, v option.Values) (workload.Workload, error) {
+			if v.Bool(optAnywhere) && v.Given(optDistributed) {
+				return nil, fmt.Errorf("smallbank: anywhere places both customers: leave distributed out")
+			}
 			b, err := New(optionsOf(nodes, v))
 			if err != nil {
 				return nil, err
@@ -61,6 +75,10 @@ func optionsOf(nodes int, v option.Values) Options {
 	o := Default(nodes)
 	o.Accounts, o.Distributed = v.Int(optAccounts), v.Float(optDistributed)
 	o.HotAccounts, o.HotAccess, o.Theta = v.Float(optHotAccounts), v.Float(optHotAccess), v.Float(optTheta)
+	o.ValueBytes, o.OneKeyBalance = v.Int(optValueBytes), v.Int(optBalanceKeys) == 1
+	if v.Bool(optAnywhere) {
+		o.PlaceAnywhere()
+	}
 	return o
 }
 
@@ -70,6 +88,16 @@ func words(nodes int, v option.Values) string {
 	if o.Theta != 0 {
 		skew = fmt.Sprintf("Zipf %g", o.Theta)
 	}
-	return fmt.Sprintf("%d customers per node, %s, %g %% of payments and amalgamations distributed",
-		o.Accounts, skew, 100*o.Distributed)
+	where := fmt.Sprintf("%g %% of payments and amalgamations distributed", 100*o.Distributed)
+	if v.Bool(optAnywhere) {
+		where = "customers on any node"
+	}
+	text := fmt.Sprintf("%d customers per node, %s, %s", o.Accounts, skew, where)
+	if o.ValueBytes != ValueBytes {
+		text += fmt.Sprintf(", balances of %d bytes", o.ValueBytes)
+	}
+	if o.OneKeyBalance {
+		text += ", a balance reads one key"
+	}
+	return text
 }

@@ -74,6 +74,7 @@ type Options struct {
 	Keys         int    // per node, in the beginning
 	Room         int    // for inserted records per node; D only
 	ValueBytes   int
+	KeyBytes     int          // 0 = 8; longer ones travel with their values
 	Operations   int          // of each transaction
 	Distribution Distribution // 0: the workload's own
 	Theta        float64
@@ -119,8 +120,8 @@ func New(o Options) (*YCSB, error) {
 	def, ok := definitions[o.Letter]
 	switch {
 	case o.Letter == "E":
-		return nil, fmt.Errorf("ycsb: workload E scans, which needs an ordered table: %w; take one of %s",
-			proto.ErrUnsupported, Letters)
+		return nil, fmt.Errorf("ycsb: workload E scans, which needs a table with order, and no protocol has one yet (%w); "+
+			"take one of %s", proto.ErrUnsupported, Letters)
 	case !ok:
 		return nil, fmt.Errorf("ycsb: unknown workload %q; known: %s", o.Letter, Letters)
 	case o.Operations < 1 || o.Operations > keyvalue.MaxOps:
@@ -146,7 +147,8 @@ func New(o Options) (*YCSB, error) {
 	if def.other == keyvalue.OpInsert {
 		room = o.Room
 	}
-	s, err := keyvalue.NewSpace(o.Nodes, o.Keys, room, o.ValueBytes, theta)
+	s, err := keyvalue.NewSpace(keyvalue.Space{Nodes: o.Nodes, Keys: o.Keys, Room: room,
+		ValueBytes: o.ValueBytes, KeyBytes: o.KeyBytes}, theta)
 	if err == nil && s.Records() < 4*o.Operations {
 		err = fmt.Errorf("%d keys on all nodes are too few for %d different ones in a transaction",
 			s.Records(), o.Operations)

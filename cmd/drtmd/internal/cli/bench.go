@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -23,7 +22,10 @@ the transport, as separate machines do. Other places to run:
   --transport sim   the nodes run in the simulator, in virtual time
   --cluster ADDR    the nodes are the daemons (drtmd serve) of a cluster; every member runs clients
 
-drtmd bench --list lists workloads and protocols.
+Workloads, each with its own options (drtmd bench --workload NAME --help describes them):
+
+WORKLOADS
+drtmd bench --list lists workloads, protocols and their deliberate bugs, with --json - as JSON.
 
 Columns and lines of the report:
 
@@ -69,7 +71,8 @@ const benchExample = `
   drtmd bench --transport sim --preset cx3-56g --nodes 6
   drtmd bench --cluster up --check                     inside the daemons of drtmd up
   drtmd bench --cluster 10.0.0.1:7440 --ca ca.pem --cert me.pem --key me.key
-  drtmd bench --list`
+  drtmd bench --list                                   what there is to run
+  drtmd bench --workload tatp --help                   a workload and its options`
 
 // clusterFlag names a cluster of daemons.
 const clusterFlag = "cluster"
@@ -104,14 +107,15 @@ func (a *app) benchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "bench",
 		Short:   "run transactions on a cluster, measure and check them",
-		Long:    benchLong,
+		Long:    strings.Replace(benchLong, "WORKLOADS", workloadLines(a.has), 1),
 		Example: benchExample[1:],
 		Args:    noArgs,
 	}
 	a.wrong = p.register(c, a.has)
+	a.helpWithWorkload(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if p.list {
-			return a.benchList()
+			return a.benchList(p.json)
 		}
 		if p.workload == lookupName {
 			return a.lookup(c, p)
@@ -160,34 +164,12 @@ func (p *benchFlags) register(c *cobra.Command, has *composition.Composition) er
 	f.StringVar(&p.report, "report", "", "write "+report.HTMLFile+", a page with plots, and "+
 		report.JSONFile+" to the folder `DIR`")
 	f.StringVar(&p.mutation, "mutation", "", "switch on the deliberate bug `NAME` of the protocol, see --list")
-	f.BoolVar(&p.list, "list", false, "list workloads, protocols and their deliberate bugs")
+	f.BoolVar(&p.list, "list", false, "list workloads, protocols and their deliberate bugs; with "+
+		"--json as JSON (schema "+ListSchema+")")
 	p.remote.register(f, clusterFlag)
 	f.Lookup(clusterFlag).Usage = "run inside the daemons of a cluster: control address `ADDR` of " +
 		"any node, or several with commas; up or up:NAME: the nodes of drtmd up"
 	f.IntVar(&p.join, joinFlag, 0, "run as one process of several; `FD` is the socket to their supervisor")
 	_ = f.MarkHidden(joinFlag) // cannot fail: the flag exists
 	return errors.Join(registerOptions(f, has.OfProtocols), registerOptions(f, workloadOptions(has)))
-}
-
-// benchList prints workloads, protocols and mutations.
-func (a *app) benchList() error {
-	fmt.Fprintln(a.stdout, "workloads")
-	for _, w := range benchWorkloads(a.has) {
-		fmt.Fprintf(a.stdout, "  %-12s %s\n", w.Name, w.Doc)
-	}
-	fmt.Fprintln(a.stdout, "\nprotocols")
-	for _, p := range a.has.Protocols {
-		fmt.Fprintf(a.stdout, "  %-12s %s\n", p.Name, p.Doc)
-	}
-	for _, p := range a.has.Protocols {
-		if len(p.Mutations) == 0 {
-			continue
-		}
-		fmt.Fprintf(a.stdout, "\ndeliberate bugs of %s (--mutation), which --check should find\n",
-			p.Name)
-		for _, m := range p.Mutations {
-			fmt.Fprintf(a.stdout, "  %-24s %s\n", m.Name, m.Doc)
-		}
-	}
-	return nil
 }

@@ -39,6 +39,7 @@ type benchRun struct {
 	settings string // of the workload, in words
 	// loadOptions are those of the workload's options that were given.
 	loadOptions option.Settings
+	allOptions  option.Settings // with those that were not
 	protocol    node.Protocol
 	provider    verbs.Provider // nil in the simulator
 	cost        *sim.CostModel // nil elsewhere

@@ -176,8 +176,8 @@ func (r *benchRun) withoutResult(err error) error {
 func (r *benchRun) document() *report.Bench {
 	p := r.flags
 	doc := &report.Bench{Date: time.Now().UTC(), Command: r.args,
-		Workload: p.workload, Settings: r.settings, Protocol: p.protocol, Mutation: p.mutation,
-		Transport: p.transport, Nodes: p.nodes, Workers: p.workers, Fibers: p.fibers,
+		Workload: p.workload, Settings: r.settings, Options: r.allOptions, Protocol: p.protocol,
+		Mutation: p.mutation, Transport: p.transport, Nodes: p.nodes, Workers: p.workers, Fibers: p.fibers,
 		Threads: r.threads, Processes: p.processes, Seed: p.seed, WarmupNs: int64(p.warmup),
 		DurationNs: int64(p.duration), Virtual: r.cost != nil, SampleEvery: p.sampleEvery,
 		Recorded: r.recorded(), Environment: report.ThisEnvironment()}

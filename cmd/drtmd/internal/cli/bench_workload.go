@@ -34,6 +34,15 @@ func benchWorkloads(has *composition.Composition) []workload.Spec {
 	return append(slices.Clip(has.Workloads), lookupSpec())
 }
 
+// workloadLines lists them for help.
+func workloadLines(has *composition.Composition) string {
+	var b strings.Builder
+	for _, w := range benchWorkloads(has) {
+		fmt.Fprintf(&b, "  %-10s %s\n", w.Name, w.Doc)
+	}
+	return b.String()
+}
+
 // workloadOptions are those of all workloads.
 func workloadOptions(has *composition.Composition) []option.Shared {
 	var owners []option.Owner
@@ -93,14 +102,16 @@ func (r *benchRun) checkWorkload(f *pflag.FlagSet, spec *workload.Spec) (err err
 		return err
 	}
 	v, err := spec.Options.Values(r.loadOptions)
+	if err != nil {
+		return err
+	}
+	r.allOptions = v.Settings()
 	for _, name := range spec.Remote {
 		if text := option.Text(v.Any(name)); v.Given(name) && p.nodes == 1 && text != "0" && text != "false" {
 			return usagef("give it --nodes 2 or more", "--%s %s needs two nodes", name, text)
 		}
 	}
-	if err == nil {
-		r.workload, r.settings, err = spec.Make(p.nodes, r.loadOptions)
-	}
+	r.workload, r.settings, err = spec.Make(p.nodes, r.loadOptions)
 	if err != nil {
 		return usagef("drtmd bench --workload "+spec.Name+" --help describes its options", "%v", err)
 	}

@@ -38,7 +38,7 @@ type documentedCommand struct {
 var number = regexp.MustCompile(`^-?[0-9][0-9a-z.:]*$`)
 
 // bounding are the flags that scripts add to be short.
-var bounding = []string{"--duration", "--warmup", "--accounts", "--slots", "--jobs"}
+var bounding = []string{"--duration", "--warmup", "--accounts", "--keys", "--slots", "--jobs"}
 
 // shape is the command without what only bounds its size, and with # for what examples choose
 // freely: counts, addresses.

@@ -8,6 +8,7 @@ import (
 	"drtmd/cmd/drtmd/internal/load"
 	"drtmd/proto"
 	"drtmd/proto/check"
+	"drtmd/proto/option"
 	"drtmd/verbs"
 )
 
@@ -16,41 +17,43 @@ const BenchSchema = "drtmd.bench/1"
 
 // Bench is a run of drtmd bench with everything needed to understand its numbers.
 type Bench struct {
-	Schema      string        `json:"schema"`
-	Date        time.Time     `json:"date"` // UTC, of the start
-	Machine     Machine       `json:"machine"`
-	Command     []string      `json:"command"`
-	Workload    string        `json:"workload"`
-	Settings    string        `json:"workload_settings"`
-	Protocol    string        `json:"protocol"`
-	Mutation    string        `json:"mutation,omitempty"` // a deliberate bug that was switched on
-	Transport   string        `json:"transport"`
-	Device      string        `json:"device,omitempty"`
-	CostModel   string        `json:"cost_model,omitempty"` // of the simulator
-	AtomicScope string        `json:"atomic_scope"`
-	Nodes       int           `json:"nodes"`
-	Workers     int           `json:"workers_per_node"`
-	Fibers      int           `json:"fibers_per_worker"`
-	Threads     int           `json:"threads,omitempty"` // OS threads of a process; none in the simulator
-	Processes   int           `json:"processes"`
-	Seed        uint64        `json:"seed"`
-	WarmupNs    int64         `json:"warmup_ns"`
-	DurationNs  int64         `json:"duration_ns"`  // asked for
-	ElapsedNs   int64         `json:"elapsed_ns"`   // measured, on the cluster's clock
-	WallNs      int64         `json:"wall_ns"`      // the same in real time
-	Virtual     bool          `json:"virtual_time"` // the cluster's clock is the simulator's
-	SampleEvery int           `json:"latency_of_one_in"`
-	Recorded    bool          `json:"history_recorded"` // which costs throughput
-	Interrupted bool          `json:"interrupted"`
-	Kinds       []KindRow     `json:"transactions"`
-	All         KindRow       `json:"all"`
-	Paths       PathRow       `json:"paths"`
-	Verbs       []VerbRow     `json:"verbs"`
-	Bytes       float64       `json:"payload_bytes_per_committed"`
-	Unsettled   string        `json:"unsettled,omitempty"` // why the run ended before all was settled
-	Conserved   string        `json:"conserved"`           // "yes", or what is wrong or unknown
-	Check       *check.Result `json:"check,omitempty"`
-	History     string        `json:"history_file,omitempty"`
+	Schema   string    `json:"schema"`
+	Date     time.Time `json:"date"` // UTC, of the start
+	Machine  Machine   `json:"machine"`
+	Command  []string  `json:"command"`
+	Workload string    `json:"workload"`
+	Settings string    `json:"workload_settings"`
+	// Options are all of the workload, with their values.
+	Options     option.Settings `json:"workload_options,omitempty"`
+	Protocol    string          `json:"protocol"`
+	Mutation    string          `json:"mutation,omitempty"` // a deliberate bug that was switched on
+	Transport   string          `json:"transport"`
+	Device      string          `json:"device,omitempty"`
+	CostModel   string          `json:"cost_model,omitempty"` // of the simulator
+	AtomicScope string          `json:"atomic_scope"`
+	Nodes       int             `json:"nodes"`
+	Workers     int             `json:"workers_per_node"`
+	Fibers      int             `json:"fibers_per_worker"`
+	Threads     int             `json:"threads,omitempty"` // OS threads of a process; none in the simulator
+	Processes   int             `json:"processes"`
+	Seed        uint64          `json:"seed"`
+	WarmupNs    int64           `json:"warmup_ns"`
+	DurationNs  int64           `json:"duration_ns"`  // asked for
+	ElapsedNs   int64           `json:"elapsed_ns"`   // measured, on the cluster's clock
+	WallNs      int64           `json:"wall_ns"`      // the same in real time
+	Virtual     bool            `json:"virtual_time"` // the cluster's clock is the simulator's
+	SampleEvery int             `json:"latency_of_one_in"`
+	Recorded    bool            `json:"history_recorded"` // which costs throughput
+	Interrupted bool            `json:"interrupted"`
+	Kinds       []KindRow       `json:"transactions"`
+	All         KindRow         `json:"all"`
+	Paths       PathRow         `json:"paths"`
+	Verbs       []VerbRow       `json:"verbs"`
+	Bytes       float64         `json:"payload_bytes_per_committed"`
+	Unsettled   string          `json:"unsettled,omitempty"` // why the run ended before all was settled
+	Conserved   string          `json:"conserved"`           // "yes", or what is wrong or unknown
+	Check       *check.Result   `json:"check,omitempty"`
+	History     string          `json:"history_file,omitempty"`
 	// Lost names the nodes that were lost during the run.
 	Lost string `json:"lost,omitempty"`
 	// Orphans are the records that were still locked at the end of the run; nil: none.

@@ -1,0 +1,47 @@
+package opmix
+
+import (
+	"fmt"
+
+	"drtmd/proto/option"
+	"drtmd/proto/workload"
+	"drtmd/proto/workload/keyvalue"
+)
+
+// Options by name.
+const (
+	optGets = "gets"
+	optPuts = "puts"
+)
+
+// Spec describes the workload.
+func Spec() workload.Spec {
+	d := Default(1)
+	return workload.Spec{
+		Name: "opmix",
+		Doc:  "O(G,P): each transaction gets G records and puts P others (Dandelion §7)",
+		Options: append(option.List{
+			option.Int(optGets, d.Gets, 0, keyvalue.MaxOps, "`G` records that a transaction gets"),
+			option.Int(optPuts, d.Puts, 0, keyvalue.MaxOps, "`P` other records that it puts"),
+		}, keyvalue.Options(d.Keys, d.ValueBytes, d.Theta)...),
+		Transactions: []workload.Transaction{{Name: name(d.Gets, d.Puts), Percent: 100,
+			Doc: "gets G records, and puts P others without a look at them"}},
+		Tables: []workload.Table{{Name: "records", Doc: "records on all nodes"}},
+		Verify: "every record is one that was written for its key",
+		Words: func(_ int, v option.Values) string {
+			return name(v.Int(optGets), v.Int(optPuts)) + ", " + keyvalue.Words(v)
+		},
+		New: func(nodes int, v option.Values) (workload.Workload, error) {
+			w, err := New(Options{Nodes: nodes, Keys: v.Int(keyvalue.OptKeys), KeyBytes: v.Int(keyvalue.OptKeyBytes),
+				ValueBytes: v.Int(keyvalue.OptValueBytes), Theta: v.Float(keyvalue.OptTheta),
+				Gets: v.Int(optGets), Puts: v.Int(optPuts)})
+			if err != nil {
+				return nil, err
+			}
+			return w, nil
+		},
+	}
+}
+
+// name of a mix.
+func name(gets, puts int) string { return fmt.Sprintf("O(%d,%d)", gets, puts) }

@@ -1,0 +1,80 @@
+package tatp
+
+import (
+	"fmt"
+
+	"drtmd/proto/option"
+	"drtmd/proto/workload"
+)
+
+// Options by name.
+const (
+	optSubscribers = "subscribers"
+	optValueBytes  = "value-bytes"
+	optNumbers     = "numbers"
+	optFailed      = "failed-commit"
+)
+
+// mostBytes of a value on a command line.
+const mostBytes = 1 << 12
+
+// Spec describes the workload.
+func Spec() workload.Spec {
+	d := Default(1)
+	return workload.Spec{
+		Name: "tatp",
+		Doc:  "a telecom's register of subscribers, seven short transactions",
+		Options: option.List{
+			option.Int(optSubscribers, d.Subscribers, minSubscribers, maxSubscribers, "`N` subscribers per node; the "+
+				"specification has 1 million in all"),
+			option.Int(optValueBytes, 0, 0, mostBytes, "`N` bytes to which shorter values are padded: 0 none, "+
+				"Dandelion 48"),
+			option.Bool(optNumbers, true, "look a subscriber's number up, as the specification; Dandelion does not"),
+			option.Bool(optFailed, false, "commit transactions that do not find what they look for, as FaSST and "+
+				"Dandelion; else they are rolled back"),
+		},
+		Transactions: []workload.Transaction{
+			{Name: GetSubscriberData.String(), Percent: 35, ReadOnly: true, Doc: "reads a subscriber"},
+			{Name: GetNewDestination.String(), Percent: 10, ReadOnly: true, Doc: "reads a facility and one to three " +
+				"call forwardings"},
+			{Name: GetAccessData.String(), Percent: 35, ReadOnly: true, Doc: "reads a kind of access"},
+			{Name: UpdateSubscriberData.String(), Percent: 2, Doc: "writes a subscriber and a facility"},
+			{Name: UpdateLocation.String(), Percent: 14, Doc: "looks a number up, writes the subscriber"},
+			{Name: InsertCallForwarding.String(), Percent: 2, Doc: "looks a number up, reads a facility, inserts a " +
+				"call forwarding"},
+			{Name: DeleteCallForwarding.String(), Percent: 2, Doc: "looks a number up, deletes a call forwarding"},
+		},
+		Tables: []workload.Table{{Name: "subscriber", Doc: "one of each subscriber"},
+			{Name: "number", Doc: "a subscriber's number to its identity"},
+			{Name: "access-info", Doc: "one to four of a subscriber"},
+			{Name: "special-facility", Doc: "one to four of a subscriber"},
+			{Name: "call-forwarding", Doc: "none to three of a facility"}},
+		Verify: "the number of call forwardings is that of the beginning and of committed insertions and " +
+			"deletions; each is one of its key's",
+		Words: words,
+		New: func(nodes int, v option.Values) (workload.Workload, error) {
+			w, err := New(Options{Nodes: nodes, Subscribers: v.Int(optSubscribers), ValueBytes: v.Int(optValueBytes),
+				NoNumbers: !v.Bool(optNumbers), FailedCommit: v.Bool(optFailed)})
+			if err != nil {
+				return nil, err
+			}
+			return w, nil
+		},
+	}
+}
+
+func words(_ int, v option.Values) string {
+	text := fmt.Sprintf("%d subscribers per node, values ", v.Int(optSubscribers))
+	if b := v.Int(optValueBytes); b > 0 {
+		text += fmt.Sprintf("of %d bytes or more", b)
+	} else {
+		text += "as in the schema"
+	}
+	if !v.Bool(optNumbers) {
+		text += ", no look-ups of numbers"
+	}
+	if v.Bool(optFailed) {
+		return text + ", failed look-ups commit"
+	}
+	return text + ", failed look-ups are rolled back"
+}

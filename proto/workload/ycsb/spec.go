@@ -1,0 +1,88 @@
+package ycsb
+
+import (
+	"fmt"
+
+	"drtmd/proto/option"
+	"drtmd/proto/workload"
+	"drtmd/proto/workload/keyvalue"
+)
+
+// Options by name.
+const (
+	optLetter       = "letter"
+	optOperations   = "operations"
+	optDistribution = "distribution"
+	optReads        = "reads"
+	optRoom         = "room"
+)
+
+// mostRoom for inserted records on a command line.
+const mostRoom = 1 << 30
+
+// Spec describes the workload.
+func Spec() workload.Spec {
+	d := Default(1)
+	return workload.Spec{
+		Name: "ycsb",
+		Doc:  "Yahoo! Cloud Serving Benchmark A to F, single operations or transactions of several",
+		Options: append(option.List{
+			option.Choice(optLetter, []string{"A", "B", "C", "D", "E", "F"}, "core workload `LETTER`: A 50 % reads, 50 % "+
+				"updates; B 95 and 5; C reads; D 95 % reads of the latest, 5 % insertions; E scans, which no protocol "+
+				"has tables for yet; F 50 % reads, 50 % read-modify-writes"),
+			option.Int(optOperations, d.Operations, 1, keyvalue.MaxOps, "`N` operations of a transaction; HADES 5"),
+			option.Choice(optDistribution, []string{"default", "zipfian", "uniform", "latest"}, "`NAME` of how records "+
+				"are drawn: default (latest for D, else zipfian), zipfian (scrambled), uniform, latest"),
+			option.Int(optReads, 0, 0, 100, "`PERCENT` of reads; 0: the letter's own; rTX's B has 90"),
+			option.Int(optRoom, d.Room, 0, mostRoom, "`N` records per node that D has room to insert"),
+		}, keyvalue.Options(d.Keys, d.ValueBytes, d.Theta)...),
+		Transactions: []workload.Transaction{
+			{Name: "read", Percent: 50, ReadOnly: true, Doc: "reads a record; with several operations: read-only"},
+			{Name: "update", Percent: 50, Doc: "writes a record (D: insert, F: read-modify-write); with several " +
+				"operations: read-write"},
+		},
+		Tables: []workload.Table{{Name: "records", Doc: "records on all nodes"}},
+		Verify: "every record is one that was written for its key; F: they count all read-modify-writes",
+		Words:  words,
+		New: func(nodes int, v option.Values) (workload.Workload, error) {
+			o, err := optionsOf(nodes, v)
+			if err != nil {
+				return nil, err
+			}
+			w, err := New(o)
+			if err != nil {
+				return nil, err
+			}
+			return w, nil
+		},
+	}
+}
+
+func optionsOf(nodes int, v option.Values) (Options, error) {
+	d, err := ParseDistribution(v.Choice(optDistribution))
+	return Options{Nodes: nodes, Letter: v.Choice(optLetter), Keys: v.Int(keyvalue.OptKeys), Room: v.Int(optRoom),
+		ValueBytes: v.Int(keyvalue.OptValueBytes), KeyBytes: v.Int(keyvalue.OptKeyBytes),
+		Operations: v.Int(optOperations), Distribution: d, Theta: v.Float(keyvalue.OptTheta),
+		Reads: v.Int(optReads)}, err
+}
+
+func words(_ int, v option.Values) string {
+	letter := v.Choice(optLetter)
+	def := definitions[letter]
+	if r := v.Int(optReads); r > 0 {
+		def.reads = r
+	}
+	if d, err := ParseDistribution(v.Choice(optDistribution)); err == nil && d != 0 {
+		def.distribution = d
+	}
+	skew := def.distribution.String()
+	if def.distribution != Uniform {
+		skew = fmt.Sprintf("%s %g", skew, v.Float(keyvalue.OptTheta))
+	}
+	unit := "single operations"
+	if n := v.Int(optOperations); n > 1 {
+		unit = fmt.Sprintf("transactions of %d operations", n)
+	}
+	return fmt.Sprintf("%s, %s, %d %% reads, %s, %d records per node, keys of %d and values of %d bytes", letter,
+		unit, def.reads, skew, v.Int(keyvalue.OptKeys), v.Int(keyvalue.OptKeyBytes), v.Int(keyvalue.OptValueBytes))
+}

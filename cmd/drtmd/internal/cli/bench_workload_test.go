@@ -25,7 +25,7 @@ var provedWorkloads = []string{
 	"tatp --subscribers 100 --value-bytes 48 --numbers=false --failed-commit",
 	"ycsb --letter A --keys 200 --value-bytes 100 --key-bytes 24",
 	"ycsb --letter A --keys 200 --value-bytes 64 --operations 5 --distribution uniform",
-	"ycsb --letter B --keys 200 --value-bytes 8 --operations 5",
+	"ycsb --letter B --keys 200 --value-bytes 8 --operations 5 --distribution uniform",
 	"ycsb --letter C --keys 200 --value-bytes 64 --operations 5",
 	"ycsb --letter D --keys 200 --value-bytes 64 --operations 5",
 	"ycsb --letter F --keys 200 --value-bytes 64 --operations 5 --distribution latest",
@@ -55,7 +55,7 @@ func TestEveryWorkloadIsProvedUnderEveryProtocol(t *testing.T) {
 				}
 				t.Run(protocol+"/"+w, func(t *testing.T) {
 					t.Parallel() // a run in a guest waits most of the time
-					proved(t, protocol, w, real+"300ms --transport "+name)
+					proved(t, protocol, w, real+"500ms --transport "+name)
 				})
 			}
 		}

@@ -53,9 +53,10 @@ func Join(a, b *Member, i int) ([]Retired, error) {
 	x.reach(&there)
 	y.reach(&back)
 	if a != b {
-		x.meet(b.ID, b.Port(i))
-		y.meet(a.ID, a.Port(i))
+		x.meet(b.ID, b.ports())
+		y.meet(a.ID, a.ports())
 	}
+	x.ports[a.ID], y.ports[b.ID] = a.ports(), b.ports()
 	return old, nil
 }
 
@@ -64,7 +65,7 @@ func Join(a, b *Member, i int) ([]Retired, error) {
 func Introduce(a, b *Member, i int) {
 	there := b.describeTables()
 	a.Workers[i].reach(&there)
-	a.Workers[i].meet(b.ID, b.Port(i))
+	a.Workers[i].meet(b.ID, b.ports())
 }
 
 // to is the queue pair to a member, from the one at which a member's queue pair to here ends.
@@ -96,6 +97,26 @@ func (w *Worker) setFrom(m *Member, c *fiber.Conn) {
 
 // Port is the address of a worker's RPC port.
 func (m *Member) Port(i int) rpc.Address { return m.Workers[i].Env.Port.Address() }
+
+// ports are the addresses of the ports of all workers.
+func (m *Member) ports() (list []rpc.Address) {
+	for i, w := range m.Workers {
+		a := rpc.Address{}
+		if w.Env.Port != nil {
+			a = m.Port(i)
+		}
+		list = append(list, a)
+	}
+	return list
+}
+
+// ports are the addresses of the ports of all workers.
+func (d *Descriptor) ports() (list []rpc.Address) {
+	for i := range d.Workers {
+		list = append(list, d.Workers[i].Port)
+	}
+	return list
+}
 
 // Entries calls f with header and value of every entry of every table, absent ones included, until it
 // returns false; the value of an absent one means nothing. f may not keep the value. For members at

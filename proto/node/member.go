@@ -76,7 +76,8 @@ type Worker struct {
 	Engine proto.Engine
 
 	lacks     mutated
-	addresses []rpc.Address // of the peers' ports, by node
+	addresses []rpc.Address   // of the peers' ports, by node
+	ports     [][]rpc.Address // of all workers of all nodes, by node and worker
 	connect   verbs.ConnectAttr
 	keeper    keeper
 	fenced    []atomic.Bool // by node: it was removed
@@ -173,7 +174,8 @@ const cacheWays = 4
 func (m *Member) newWorker(i int) (*Worker, error) {
 	c := m.cluster
 	w := &Worker{connect: c.Connect, fenced: make([]atomic.Bool, c.Nodes),
-		addresses: make([]rpc.Address, c.Nodes), lacks: c.mutation()}
+		addresses: make([]rpc.Address, c.Nodes),
+		ports:     make([][]rpc.Address, c.Nodes), lacks: c.mutation()}
 	e := &w.Env
 	*e = Env{Node: m.ID, Index: i, Fibers: c.Fibers, Specs: c.Workload.Tables(), MR: m.mr,
 		Cache: m.cache, Placement: c.Workload.Placement(), Clock: m.cfg.Clock,
@@ -210,17 +212,23 @@ func (m *Member) newWorker(i int) (*Worker, error) {
 	if port.QKey == 0 {
 		port.QKey = queueKey(port.Incarnation)
 	}
+	port.Self = rpc.Identity{Node: uint16(m.ID), Worker: uint16(i), Life: m.cfg.Life}
 	port.Peers, port.Slots = max(c.Nodes-1, 1), min(max(c.Fibers, 1)*rpcPerFiber, maxSlots)
+	served := c.Nodes > 1 || c.Protocol.AnyWorker // otherwise nobody calls
+	if c.Protocol.AnyWorker {
+		port.Peers = c.Nodes * c.Workers
+		e.Connect = w.sessionWith
+	}
 	cfg := fiber.WorkerConfig{Name: fmt.Sprintf("n%d/%d", m.ID, i), PD: m.pd, Depth: c.depth(),
 		Conns: connsPerPeer * (c.Nodes + 1)}
-	if c.Nodes > 1 {
+	if served {
 		cfg.Extra = port.Completions()
 	}
 	var err error
 	if e.Worker, err = m.cfg.NewWorker(i, cfg); err != nil {
 		return nil, err
 	}
-	if c.Nodes > 1 {
+	if served {
 		if e.Port, err = rpc.NewPort(e.Worker, port); err != nil {
 			return nil, err
 		}
@@ -401,7 +409,11 @@ func (m *Member) connect(w *Worker, d *Descriptor) error {
 	if err := conn.Connect(peer, m.cluster.Connect); err != nil {
 		return err
 	}
-	w.meet(d.Node, d.Workers[w.Index].Port)
+	ports := d.ports()
+	if d.Node == m.ID {
+		ports = m.ports() // a descriptor of a cluster of one has none
+	}
+	w.meet(d.Node, ports)
 	w.reach(d)
 	return nil
 }

@@ -203,10 +203,22 @@ func (k *keeper) session(f *fiber.Fiber, peer proto.NodeID) error {
 	return nil
 }
 
-// meet has the keeper know a peer, or another life of it, by the address of its port. On the worker's
+// sessionWith is Env.Connect.
+func (w *Worker) sessionWith(f *fiber.Fiber, n proto.NodeID, worker int,
+	deadline time.Duration) (*rpc.Session, error) {
+	if int(n) >= len(w.ports) || worker < 0 || worker >= len(w.ports[n]) {
+		return nil, fmt.Errorf("session with worker %d of node %d: no such worker is known here", worker, n)
+	}
+	if w.Fenced(n) {
+		return nil, fmt.Errorf("session with worker %d of node %d: %w", worker, n, errFenced)
+	}
+	return w.Port.Connect(f, w.ports[n][worker], deadline)
+}
+
+// meet has the keeper know a peer, or another life of it, by the addresses of its ports. On the worker's
 // thread, or before anything runs.
-func (w *Worker) meet(peer proto.NodeID, port rpc.Address) {
-	w.addresses[peer] = port
+func (w *Worker) meet(peer proto.NodeID, ports []rpc.Address) {
+	w.addresses[peer], w.ports[peer] = ports[w.Index], ports
 	k := &w.keeper
 	k.told[peer], k.next[peer], k.wait[peer] = false, 0, 0
 }

@@ -23,8 +23,12 @@ type Env struct {
 	// Worker runs the engine. Port is its RPC port; nil in a cluster of one.
 	Worker *fiber.Worker
 	Port   *rpc.Port
-	Peers  []proto.Peer // by node; that of the own node is the way back to itself
-	Fibers int          // that run transactions at the same time
+	// Connect gives the session with a worker of a node, or opens it: of another node or the own, the
+	// worker itself included. It is of the present life of the node. Deadline 0 leaves the port's
+	// timeouts. nil unless the protocol needs AnyWorker.
+	Connect func(f *fiber.Fiber, n proto.NodeID, worker int, deadline time.Duration) (*rpc.Session, error)
+	Peers   []proto.Peer // by node; that of the own node is the way back to itself
+	Fibers  int          // that run transactions at the same time
 
 	Specs []proto.TableSpec // by id, from 1: table t is Specs[t-1]
 	// Tables are the own member's share, through this worker's Memory: table t is Tables[t-1].

@@ -54,6 +54,9 @@ type Needs struct {
 	Layout layout.Kind
 	// Index by which keys lead to records; 0 is layout.ClusterChaining, DrTM's hash table.
 	Index layout.Index
+	// AnyWorker: workers call any worker of any node, also of their own (Env.Connect), and not only the
+	// one of their index.
+	AnyWorker bool
 	// Early protocols have New called before the peers are connected, where the cluster can: their
 	// engines answer from the beginning.
 	Early bool

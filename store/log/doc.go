@@ -16,7 +16,7 @@
 // # Memory
 //
 // The memory is the caller's: an MR with verbs.MROptions.Keep, which is named shared memory on shm, a file
-// on tmpfs, DAX or hugetlbfs on ibv (DRTMD_KEEP_DIR), and part of the node on sim. It outlives the process,
+// on tmpfs, hugetlbfs or DAX on ibv (ibv.Options.KeepDir), and part of the node on sim. It outlives the process,
 // and the machine only where the file system does; the CPU's caches are assumed to be within the domain
 // that is kept, as battery-backed memory has it (FaRM, DrTM+R): nothing is flushed.
 //

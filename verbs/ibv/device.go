@@ -50,6 +50,7 @@ type device struct {
 	ctx  *C.struct_ibv_context
 	attr verbs.DeviceAttr
 	rxe  *softRoCE // nil on other drivers
+	keep string    // folder of kept memory; "": none
 	gids int       // entries in the GID tables of all ports
 
 	ahs *C.struct_drt_ahs
@@ -67,7 +68,7 @@ type device struct {
 func (p *provider) openDevice(list *deviceList, i int) (*device, error) {
 	const op = "ibv_open_device"
 	name := list.name(i)
-	d := &device{datagram: map[*qp]bool{}, ahNext: 1}
+	d := &device{datagram: map[*qp]bool{}, ahNext: 1, keep: p.keepDir}
 	if errno := syscall.Errno(C.drt_open(list.at(i), &d.ctx)); errno != 0 {
 		if own := p.denied(name); own != 0 {
 			errno = own // which the library hides behind ENOENT
@@ -121,7 +122,7 @@ func (d *device) query() error {
 	t.MaxMR, t.MaxMRBytes = int(a.max_mr), uint64(a.max_mr_size)
 	t.MaxPD, t.MaxAH = int(a.max_pd), int(a.max_ah)
 	t.MaxRdAtomic, t.MaxInitDepth = int(a.max_qp_rd_atom), int(a.max_qp_init_rd_atom)
-	t.Caps = verbs.Caps{PollableChannel: true, ResetUD: true}
+	t.Caps = verbs.Caps{PollableChannel: true, ResetUD: true, KeptMRs: d.keep != ""}
 	for port := 1; port <= t.Ports; port++ {
 		var p C.struct_drt_port
 		if err := failed("ibv_query_port", C.drt_query_port(d.ctx, C.int(port), &p)); err != nil {

@@ -24,9 +24,14 @@
 // goroutine that sits in Go's poller. Both kinds of event are acknowledged as soon as they are
 // read, so that destroying what they speak of never waits for the program.
 //
+// # Kept memory
+//
+// A provider with Options.KeepDir keeps memory in files of that folder, mapped shared: on tmpfs, where it
+// outlives the process, on hugetlbfs, likewise with huge pages, or on DAX, where it outlives the machine.
+//
 // # What it does not do
 //
-// Shared receive queues, memory windows, resets, P_Keys other than index 0, kept memory regions,
+// Shared receive queues, memory windows, resets, P_Keys other than index 0,
 // hooks and extension operations (design decision 9). Without cgo the package builds, and says
 // at Open that the provider was left out.
 package ibv

@@ -24,6 +24,7 @@ type mr struct {
 	c       *C.struct_ibv_mr
 	mapping []byte // whole pages
 	bytes   []byte // what was asked for
+	kept    *kept  // nil: anonymous memory
 	once    closeOnce
 }
 
@@ -31,6 +32,9 @@ type mr struct {
 // pages: the kernel grants the mapping only if enough are free, so touching it cannot fail later.
 // Where there are none it asks for transparent ones.
 func (p *pd) AllocMR(size int, access verbs.Access, o verbs.MROptions) (verbs.DriverMR, error) {
+	if o.Keep != "" {
+		return p.allocKept(size, access, o.Keep)
+	}
 	if huge := !o.NoHuge && size >= hugeBytes/2; huge {
 		rounded := (size + hugeBytes - 1) &^ (hugeBytes - 1)
 		if b, err := mapMemory(rounded, unix.MAP_HUGETLB); err == nil {
@@ -56,6 +60,20 @@ func (p *pd) AllocMR(size int, access verbs.Access, o verbs.MROptions) (verbs.Dr
 	if err != nil {
 		return nil, errors.Join(err, unix.Munmap(b))
 	}
+	return m, nil
+}
+
+// allocKept opens or makes kept memory and registers it.
+func (p *pd) allocKept(size int, access verbs.Access, name string) (verbs.DriverMR, error) {
+	k, err := openKept(p.dev.keep, name, size)
+	if err != nil {
+		return nil, keptError(err)
+	}
+	m, err := p.register(k.mapping, size, access)
+	if err != nil {
+		return nil, errors.Join(err, k.close())
+	}
+	m.kept = k
 	return m, nil
 }
 
@@ -109,6 +127,12 @@ func (m *mr) Close() error {
 		}
 		if err := failed("ibv_dereg_mr", C.ibv_dereg_mr(m.c)); err != nil {
 			return err
+		}
+		if m.kept != nil {
+			if err := m.kept.close(); err != nil {
+				return keptError(err)
+			}
+			return nil
 		}
 		if err := unix.Munmap(m.mapping); err != nil {
 			return mmapError("munmap", err)

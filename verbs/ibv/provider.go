@@ -13,14 +13,19 @@ import (
 )
 
 // New returns the provider. It opens nothing yet, and is safe for concurrent use.
-func New() verbs.Provider {
-	return &provider{sys: "/sys/class", nodes: "/dev/infiniband",
+func New() verbs.Provider { return NewWith(Options{}) }
+
+// NewWith is New with options.
+func NewWith(o Options) verbs.Provider {
+	return &provider{sys: "/sys/class", nodes: "/dev/infiniband", keepDir: o.KeepDir,
 		inline: map[string]int{}}
 }
 
 type provider struct {
 	sys   string // where sysfs has its classes
 	nodes string // where the nodes of devices are
+
+	keepDir string // of kept memory; "": none
 
 	mu     sync.Mutex
 	inline map[string]int // guarded by mu: inline limit of each device that was probed

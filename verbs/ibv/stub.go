@@ -7,6 +7,9 @@ import "drtmd/verbs"
 // New returns a provider that reports itself as not built in.
 func New() verbs.Provider { return stub{} }
 
+// NewWith is New.
+func NewWith(Options) verbs.Provider { return stub{} }
+
 type stub struct{}
 
 func (stub) Name() string { return providerName }

@@ -1,0 +1,131 @@
+//go:build cgo && linux
+
+package ibv
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"drtmd/verbs"
+)
+
+// keepDir is a folder on tmpfs.
+func keepDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "drtmd-ibv-kept-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+func open(t *testing.T, dir, name string, size int) *kept {
+	t.Helper()
+	k, err := openKept(dir, name, size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func TestKeptMemoryHasItsContentWhenItIsOpenedAgain(t *testing.T) {
+	dir := keepDir(t)
+	k := open(t, dir, "log-1", 10000)
+	if len(k.mapping) != 12288 || !bytes.Equal(k.mapping, make([]byte, 12288)) {
+		t.Fatalf("%d bytes, not of whole pages, or not zero", len(k.mapping))
+	}
+	copy(k.mapping[9990:], "0123456789")
+	if _, err := openKept(dir, "log-1", 10000); !errors.Is(err, unix.EBUSY) {
+		t.Errorf("opened twice: %v", err)
+	}
+	if err := k.close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openKept(dir, "log-1", 20000); err == nil || !strings.Contains(err.Error(), "has 12288 bytes") {
+		t.Errorf("opened with another size: %v", err)
+	}
+	k = open(t, dir, "log-1", 10000)
+	if string(k.mapping[9990:10000]) != "0123456789" {
+		t.Errorf("it holds %q", k.mapping[9990:10000])
+	}
+	if err := k.close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestKeptMemoryIsRefusedWhereItIsNotSafe(t *testing.T) {
+	dir := keepDir(t)
+	for _, name := range []string{"", ".hidden", "../up", "a/b", "spaced out", strings.Repeat("x", 129)} {
+		if _, err := openKept(dir, name, 100); err == nil {
+			t.Errorf("the name %q was taken", name)
+		}
+	}
+	write := func(name string, mode os.FileMode) {
+		if err := errors.Join(os.WriteFile(filepath.Join(dir, name), make([]byte, 4096), mode),
+			os.Chmod(filepath.Join(dir, name), mode)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("open-to-all", 0o666)
+	if err := os.Symlink(filepath.Join(dir, "elsewhere"), filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"open-to-all", "link"} {
+		if _, err := openKept(dir, name, 4096); err == nil {
+			t.Errorf("%s was taken", name)
+		}
+	}
+	if _, err := openKept(filepath.Join(dir, "no"), "x", 1); !errors.Is(err, unix.ENOENT) {
+		t.Errorf("a folder that is not there: %v", err)
+	}
+	write("half-made", 0o600)
+	if err := os.Truncate(filepath.Join(dir, "half-made"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := open(t, dir, "half-made", 5000).close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// On a device, the conformance of kept memory: its content outlives the MR and its context.
+func TestDeviceKeepsMemory(t *testing.T) {
+	p := NewWith(Options{KeepDir: keepDir(t)})
+	if devices, err := p.Devices(); err != nil || len(devices) == 0 {
+		if os.Getenv("DRTMD_REQUIRE") == "ibv" {
+			t.Fatalf("DRTMD_REQUIRE=ibv, but: %d devices, %v", len(devices), err)
+		}
+		t.Skipf("no RDMA device: %d devices, %v", len(devices), err)
+	}
+	for round := range 2 {
+		ctx, err := p.Open("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		pd, err := ctx.AllocPD()
+		if err != nil {
+			t.Fatal(err)
+		}
+		mr, err := pd.AllocMR(8192, verbs.AccessAll, verbs.MROptions{Keep: "device"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := mr.Bytes()[100]; got != byte(round*7) {
+			t.Errorf("round %d: it holds %d", round, got)
+		}
+		mr.Bytes()[100] = 7
+		if err := ctx.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

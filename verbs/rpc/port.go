@@ -24,12 +24,12 @@ type FiberHandler func(f *fiber.Fiber, req, resp []byte) (int, error)
 
 // Request is what OnBatch sees of a request whose handler is about to run.
 type Request struct {
-	Type    Type
 	Session *Session
 	Body    []byte // valid during the call only
+	flow    *Flow  // nil: none
 	Epoch   Epoch  // of the datagram that completed it
+	Type    Type
 	slot    uint8
-	flow    *Flow // nil: none
 	oneWay  bool
 }
 

@@ -169,7 +169,11 @@ func (s *Session) runBatch() {
 		switch h := &p.handlers[r.Type]; {
 		case h.inline != nil || h.from != nil:
 			n, err := p.runInline(h, r)
-			r.respond(p.scratch, n, err)
+			if r.flow == nil && !r.oneWay {
+				s.respond(r.slot, p.scratch, n, err)
+			} else {
+				r.respond(p.scratch, n, err)
+			}
 		case h.isFiber():
 			p.startJob(s, r, h)
 		default:

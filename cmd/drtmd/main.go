@@ -1,4 +1,4 @@
-// Command drtmd measures and, as it grows, runs serializable transactions over RDMA.
+// Command drtmd runs, checks and measures serializable transactions over RDMA.
 package main
 
 import "drtmd/cmd/drtmd/app"

@@ -1,4 +1,4 @@
-// Package invariant states what must hold, and stops the program where it does not.
+// Package invariant has assertions: a failed one panics.
 //
 // Assert is always on and is meant for checks that cost a comparison. Checks that cost more
 // stand behind Enabled, which the build tag "invariants" or the race detector switches on.

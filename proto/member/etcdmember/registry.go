@@ -119,9 +119,10 @@ type stored struct {
 	alive    map[string]bool
 }
 
-// bury gives the state without the members whose lease has ended. A member's key comes with it, in
-// one transaction, and the state and the keys were read at one revision: whoever has none is dead.
-func (r *Registry) bury(old *stored) (member.State, error) {
+// withoutExpired is the state without the members whose lease has ended. A member and its key are
+// written in one transaction, and the state and the keys were read at one revision. So a member without
+// a key is dead.
+func (r *Registry) withoutExpired(old *stored) (member.State, error) {
 	s := old.state.Clone()
 	for _, m := range old.state.Newest().Members {
 		if old.alive[r.aliveKey(m)] {

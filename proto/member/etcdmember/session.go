@@ -65,7 +65,7 @@ func (s *session) join(c member.Candidate) error {
 	var former *member.Member
 	s.state, err = s.r.change(ctx, func(old *stored) (member.State, error) {
 		// If everybody has died, there is nobody else to see it.
-		living, err := s.r.bury(old)
+		living, err := s.r.withoutExpired(old)
 		if err != nil {
 			return living, err
 		}
@@ -323,7 +323,7 @@ func (s *session) see(now *stored) {
 	if dead == 0 || !now.alive[s.r.aliveKey(s.self)] {
 		return
 	}
-	err := s.change(s.r.bury, nil)
+	err := s.change(s.r.withoutExpired, nil)
 	if err != nil && !errors.Is(err, member.ErrNotMember) && s.ctx.Err() == nil {
 		s.r.cfg.Log.Warn("members whose lease has ended were not removed", zap.Int("members", dead),
 			zap.Error(err))

@@ -1,5 +1,5 @@
-// Package bounded bounds the connections of a listener, so that whoever opens many keeps nobody out
-// who is connected.
+// Package bounded limits the connections of a listener, so that a client that opens many cannot
+// displace established connections.
 package bounded
 
 import (

@@ -80,7 +80,7 @@ func (a *app) certs(dir, name string, hosts []string, validity time.Duration, fo
 	if err := service.OpenDir(dir); err != nil {
 		return err
 	}
-	made, err := control.MakeCA(dir)
+	newCA, err := control.MakeCA(dir)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (a *app) certs(dir, name string, hosts []string, validity time.Duration, fo
 	case err != nil:
 		return err
 	}
-	if made {
+	if newCA {
 		fmt.Fprintf(a.stdout, "made a CA: %s/%s, and its key %s/%s, which signs for the cluster\n", dir,
 			control.CACertFile, dir, control.CAKeyFile)
 	}

@@ -18,7 +18,7 @@ import (
 // clientFlags are those of commands that ask a daemon.
 type clientFlags struct{ address, ca, cert, key string }
 
-// defaultControl is where a node listens if nothing else is said.
+// defaultControl is the default control address of a node.
 const defaultControl = "127.0.0.1:7440"
 
 func (p *clientFlags) register(f *pflag.FlagSet, name string) {

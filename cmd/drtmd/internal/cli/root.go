@@ -68,7 +68,7 @@ func (a *app) report(err error, code int) {
 		text = "interrupted"
 	}
 	if a.logFormat == "json" {
-		// Made anew: the error may be one of the command line, before there was a log.
+		// A new logger, because the command line may have failed before one was made.
 		if log, err := newLogger(a.stderr, "json", "error"); err == nil {
 			log.Error(text, zap.Int("exit_code", code))
 			return

@@ -37,7 +37,7 @@ func Default(has *composition.Composition) Config {
 // longestName of a node, in bytes.
 const longestName = 64
 
-// LeaseFits reports whether a membership lease is one that etcd takes, and people mean.
+// LeaseFits reports whether a membership lease is valid: whole seconds, between etcd's least and an hour.
 func LeaseFits(l time.Duration) bool {
 	return l >= etcdmember.LeastLease && l <= time.Hour && l%time.Second == 0
 }

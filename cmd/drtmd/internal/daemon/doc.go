@@ -1,5 +1,5 @@
-// Package daemon is a node of a cluster: drtmd serve. It puts together the control plane (package
-// control) and the rooms that a node consists of, and is what the admin port shows.
+// Package daemon is a node of a cluster: drtmd serve. It combines the control plane (package control)
+// and the parts (rooms) of a node, and provides what the admin port shows.
 //
 // # Rooms
 //

@@ -1,6 +1,6 @@
-// Package exchange is the conversation of the two sides of drtmd perf: who speaks, with which
-// version, and the endpoints and memory keys of each measurement. It runs over TCP between two
-// processes and over an in-memory pipe within one.
+// Package exchange is the protocol between the two sides of drtmd perf: they exchange versions, and the
+// endpoints and memory keys of each measurement. It runs over TCP between two processes, and over an
+// in-memory pipe within one.
 //
 // The connecting side says hello first; the other answers with its own. Both must be through
 // within HandshakeTimeout of the connection, however slowly bytes arrive; what is not a drtmd

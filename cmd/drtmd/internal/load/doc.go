@@ -1,4 +1,4 @@
-// Package load runs a workload on a cluster for a time and says what came of it: the measurement
+// Package load runs a workload on a cluster for a given time and measures it: it is the measurement
 // behind drtmd bench.
 //
 // A run starts a cluster (package node), one client per fiber, and lets them go on through the

@@ -23,7 +23,7 @@ func (e *LostError) Error() string {
 		errors.Join(e.Processes...))
 }
 
-// lost is how a peer was lost.
+// lost is the error that says how a peer was lost.
 func (p *peer) lost() error {
 	return fmt.Errorf("%s of the cluster has ended, with nodes %v: %w", p.Name(), p.members, p.Err())
 }
@@ -44,9 +44,9 @@ func (e *OpenError) Error() string {
 
 func (e *OpenError) Unwrap() error { return e.Err }
 
-// bury goes on without a peer that is gone, if clients run and there are others. It may be told of
-// the same one twice. step is what was asked for.
-func (s *peers) bury(step Step, p *peer) error {
+// dropPeer removes a lost peer, so that the run goes on without it. It is an error if clients do not run
+// yet, or if no other peer is left. Dropping a peer twice is harmless. step is the step in progress.
+func (s *peers) dropPeer(step Step, p *peer) error {
 	i := slices.Index(s.list, p)
 	switch {
 	case i < 0:
@@ -64,7 +64,7 @@ func (s *peers) bury(step Step, p *peer) error {
 	return nil
 }
 
-// gone are the nodes of the peers that are gone.
+// gone lists the nodes of the lost peers.
 func (s *peers) gone() (nodes []proto.NodeID) {
 	for _, p := range s.dead {
 		nodes = append(nodes, p.members...)
@@ -72,10 +72,10 @@ func (s *peers) gone() (nodes []proto.NodeID) {
 	return nodes
 }
 
-// sift keeps of the errors of a step, by place in the list, those that are not the end of a peer. All
-// of them together have GoneTimeout to be known as gone. While the parts are opened it is an end that
-// comes first: the others fail because of it.
-func (s *peers) sift(step Step, errs []error) error {
+// dropLostPeers drops the peers whose error of a step means that they are gone, and returns the other
+// errors. errs is by place in the list. It waits for at most GoneTimeout in all to learn which peers are
+// gone. The loss of a peer comes before other errors: while parts are opened, it is their cause.
+func (s *peers) dropLostPeers(step Step, errs []error) error {
 	list := s.list
 	patience, cancel := context.WithTimeout(context.Background(), s.o.GoneTimeout)
 	defer cancel()
@@ -86,7 +86,7 @@ func (s *peers) sift(step Step, errs []error) error {
 		}
 		p := list[i]
 		if isGone(patience, p, err) {
-			ends = append(ends, s.bury(step, p))
+			ends = append(ends, s.dropPeer(step, p))
 		} else {
 			left = append(left, fmt.Errorf("%s: %w", p.Name(), err))
 		}

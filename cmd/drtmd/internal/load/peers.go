@@ -214,7 +214,7 @@ func (s *peers) eachAt(ctx context.Context, timeout time.Duration, ask func(i in
 			errs[i] = take(i, answers[i])
 		}
 	}
-	return s.sift(step, errs)
+	return s.dropLostPeers(step, errs)
 }
 
 // ask asks one peer, until it is known to be gone.
@@ -251,7 +251,7 @@ func (s *peers) sleep(ctx context.Context, d time.Duration) error {
 		case <-timer.C:
 			return nil
 		case p := <-s.died:
-			if err := s.bury(StepLook, p); err != nil {
+			if err := s.dropPeer(StepLook, p); err != nil {
 				return err
 			}
 		case <-ctx.Done():
@@ -263,14 +263,14 @@ func (s *peers) sleep(ctx context.Context, d time.Duration) error {
 // failure asks the peers, without waiting for one that does not answer.
 func (s *peers) failure(context.Context) error {
 	_, err := s.poll(&Request{Step: StepFailed})
-	return errors.Join(err, s.buryDead())
+	return errors.Join(err, s.dropDeadPeers())
 }
 
 // glance asks the peers for counters, without waiting for one that does not answer.
 func (s *peers) glance(_ context.Context, sum *Snapshot) (time.Duration, error) {
 	at, err := s.poll(&Request{Step: StepLook, Gone: s.gone()})
 	s.add(sum)
-	return at, errors.Join(err, s.buryDead())
+	return at, errors.Join(err, s.dropDeadPeers())
 }
 
 // add adds up what the peers have last said: counters never go back.

@@ -94,7 +94,7 @@ func (s *peers) begin(sum *Snapshot) (time.Duration, error) {
 	if at == 0 { // nobody has answered
 		at = s.now()
 	}
-	return at, errors.Join(err, s.buryDead())
+	return at, errors.Join(err, s.dropDeadPeers())
 }
 
 // counted is what the peer has counted, without what it did after begin before it took part.
@@ -182,13 +182,13 @@ func (s *peers) catchUp() error {
 	return errors.Join(errs...)
 }
 
-// buryDead goes on without those that are known to be gone, without waiting.
-func (s *peers) buryDead() error {
+// dropDeadPeers drops the peers that are known to be gone, without waiting.
+func (s *peers) dropDeadPeers() error {
 	var errs []error
 	for {
 		select {
 		case p := <-s.died:
-			errs = append(errs, s.bury(StepLook, p))
+			errs = append(errs, s.dropPeer(StepLook, p))
 		default:
 			return errors.Join(errs...)
 		}

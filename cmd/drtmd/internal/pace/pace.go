@@ -1,5 +1,5 @@
-// Package pace bounds how often something is said: at once, then after waits that double. Its values
-// have no lock: whoever holds one guards it.
+// Package pace limits how often a message is repeated: at once, then after waits that double. Its values
+// have no lock; the caller guards them.
 package pace
 
 import "time"

@@ -1,3 +1,3 @@
-// Package service is what makes a program a daemon of a system: its folders, its log, what it tells
-// systemd, and whether the limits of its process suffice.
+// Package service has what a system daemon needs: folders, log, notifications to systemd, and checks of
+// the process limits.
 package service

@@ -1,4 +1,4 @@
-// Package spelling tells how far a word is from the one that may have been meant.
+// Package spelling measures the edit distance between words, for "did you mean" hints.
 package spelling
 
 // Distance is the number of characters to insert, remove or replace between a and b.

@@ -1,6 +1,6 @@
-// Package board is the room of a daemon in which it says how it is: a Board takes down what the other
-// rooms tell it of this node, and a Report asks all rooms, and the other members, when somebody wants
-// to know.
+// Package board is the part (room) of a daemon that reports its state: a Board stores what the other
+// rooms tell it about this node; a Report asks all rooms and the other members when a client wants the
+// status.
 //
 // A Board calls nobody but the log and systemd, and holds its lock for neither. A Report calls the other
 // rooms; they do not know it. Everything here may be called from any goroutine.

@@ -55,6 +55,7 @@ func unlockedUnheard(t *testing.T, e env) {
 				if err := w.BreakLink(0); err != nil {
 					return err
 				}
+				w.Peers[0].Session.Close()
 			}
 			if i > 0 {
 				return nil

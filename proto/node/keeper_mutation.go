@@ -27,7 +27,14 @@ var keeperMutations = [keeperMutationEnd]Mutation{
 }
 
 // withKeeper adds the keeper's mutations to those of a protocol.
-func withKeeper(list []Mutation) []Mutation { return append(list, keeperMutations[1:]...) }
+func withKeeper(list []Mutation, byRPC bool) []Mutation {
+	n := len(list)
+	list = append(list, keeperMutations[1:]...)
+	if byRPC {
+		list[n+int(oldWayOpen)-1].Equivalent = "the protocol writes nothing through queue pairs that could come late"
+	}
+	return list
+}
 
 // keeperMutationOf finds a mutation of the keeper by name; 0: it is none of the keeper's.
 func keeperMutationOf(name string) keeperMutation {

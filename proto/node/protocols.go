@@ -6,6 +6,7 @@ import (
 	"drtmd/proto"
 	"drtmd/proto/drtm"
 	"drtmd/proto/nocc"
+	"drtmd/proto/occ/fasst"
 	"drtmd/proto/twopl"
 )
 
@@ -17,12 +18,13 @@ func Protocols(own ...Protocol) []Protocol {
 		nocc.Protocol(),
 		twopl.Protocol(),
 		twopl.LocalProtocol(),
+		fasst.Protocol(),
 	}
 	list = append(list, own...)
 	for i := range list {
 		p := &list[i]
 		if p.Unmutated == "" {
-			p.Mutations = withKeeper(append(slices.Clip(p.Mutations), layers()...))
+			p.Mutations = withKeeper(append(slices.Clip(p.Mutations), layers()...), p.ByRPC)
 		}
 		if p.Holder == nil {
 			p.Holder = func(uint64) (proto.NodeID, bool) { return 0, false }

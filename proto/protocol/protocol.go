@@ -23,6 +23,11 @@ type Protocol struct {
 	Options option.List
 	// Offers are the interfaces that its engines have beside proto.Engine; Make insists on them.
 	Offers proto.Offer
+	// Optimistic protocols hold nothing of records that are only read: others may change them, and the
+	// commit finds out.
+	Optimistic bool
+	// ByRPC protocols write to other nodes by RPC alone.
+	ByRPC bool
 	// Simulation is how scenarios run it.
 	Simulation Simulation
 	// Mutations are its deliberate bugs; Unmutated says why there is none.

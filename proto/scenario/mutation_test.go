@@ -49,6 +49,7 @@ var likeliest = map[string]string{
 	"htm htm-confirm-last":      "leases",
 	"htm htm-never-idle":        "crashes",
 	"store":                     "reuse",
+	"fasst ":                    "breaks-fasst",
 	"twopl ":                    "micro-twopl",
 	"twopl cpu-":                "micro-twopl-local",
 }

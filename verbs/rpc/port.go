@@ -196,6 +196,9 @@ func (p *Port) HandleFiberFrom(t Type, h CallerFiberHandler) {
 func (p *Port) OnBatch(f func([]Request)) { p.onBatch = f }
 
 // now is the time, as the worker has read it last.
+// ForgetServed has the port do what Config.ForgetServed says, from now on.
+func (p *Port) ForgetServed() { p.cfg.ForgetServed = true }
+
 func (p *Port) now() time.Duration { return p.w.Now() }
 
 // Completed takes a completion of the port's queue pair (fiber.Part).

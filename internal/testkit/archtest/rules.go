@@ -21,9 +21,10 @@ var layers = []layer{
 	{"proto/scenario", 95}, {"proto/enginetest", 95},
 	{"proto/node", 90},
 	{"proto/workload", 85}, // and the protocols: see protocolHeight
-	{"proto/onesided", 84},
-	{"proto/protocol", 83},
-	{"proto/txset", 82}, {"proto/check", 82},
+	{"proto/occ/fasst", 85},
+	{"proto/occ", 84},
+	{"proto/onesided", 83}, {"proto/protocol", 82},
+	{"proto/txset", 81}, {"proto/check", 81},
 	{"proto/history", 80}, {"proto/member", 80},
 	{"proto", 70},
 	{"proto/option", 65},

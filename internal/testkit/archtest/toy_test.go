@@ -20,7 +20,7 @@ type edit struct {
 // has the same list, in "Adding a protocol" and "Adding a workload".
 var additions = []edit{
 	{"proto/node/protocols.go", "import (", []string{`"drtmd/proto/toy"`}},
-	{"proto/node/protocols.go", "		twopl.LocalProtocol(),", []string{"toy.Protocol(),"}},
+	{"proto/node/protocols.go", "		fasst.Protocol(),", []string{"toy.Protocol(),"}},
 	{"cmd/drtmd/internal/workloads/workloads.go", "import (", []string{`"drtmd/proto/workload/toys"`}},
 	{"cmd/drtmd/internal/workloads/workloads.go", "		micro.Spec(),", []string{"toys.Spec(),"}},
 }
@@ -133,7 +133,7 @@ func TestAToyProtocolAndAToyWorkloadNeedNoOtherEdit(t *testing.T) {
 		{"lists", "bench --list", 0, []string{"toys that are carried", "one transaction at a time", "toy-lie"}},
 		{"help", "bench --help", 0, []string{"--toy-turns N", "toy: N times that a transaction lets",
 			"--boxes N", "toys: N boxes per node; default 64",
-			"drtm, twopl, twopl-local, toy: TIME for which"}},
+			"drtm, twopl, twopl-local, fasst, toy: TIME for which"}},
 		{"shared memory", load + " --duration 200ms", 0, []string{"strictly serializable: yes", "64 boxes per node"}},
 		{"the workload's option", load + " --duration 100ms --boxes 32", 0, []string{"strictly serializable: yes",
 			"32 boxes per node"}},

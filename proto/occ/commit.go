@@ -1,0 +1,110 @@
+package occ
+
+import (
+	"fmt"
+
+	"drtmd/proto"
+	"drtmd/proto/history"
+	"drtmd/proto/onesided"
+)
+
+// Commit implements proto.Tx: LOCK, VALIDATE, LOG, COMMIT, TRUNCATE.
+func (t *tx) Commit() error {
+	if err := t.F.Err(); err != nil {
+		t.finish(history.Aborted)
+		return err
+	}
+	f := t.F
+	was := f.Shield()
+	defer f.Unshield(was)
+	err := t.lockWrites()
+	if err == nil {
+		err = t.validate()
+	}
+	if err == nil {
+		err = t.log()
+	}
+	if err != nil {
+		t.finish(history.Aborted)
+		return err
+	}
+	t.NoteWrites()
+	f.Step(stepCommit)
+	t.release(Commit)
+	f.Step(stepCommitted)
+	t.truncate()
+	if r := t.unconfirmed(); r != nil {
+		t.e.Counters.Unknown++
+		t.End(history.Unknown)
+		err := fmt.Errorf("%w: node %d did not confirm an update", proto.ErrUnknownOutcome, r.Node)
+		t.leave()
+		return err
+	}
+	t.e.Counters.Committed++
+	t.End(history.Committed)
+	t.leave()
+	return nil
+}
+
+// log is LOG: it is complete when every backup of every record that is written has the update. There
+// is one copy of each record, and so no backup.
+func (t *tx) log() error { return nil }
+
+// truncate is TRUNCATE: backups drop what they have applied.
+func (t *tx) truncate() {}
+
+// unconfirmed is a record whose update was not confirmed; nil: there is none.
+func (t *tx) unconfirmed() *record {
+	for i := range t.Records {
+		if r := &t.Records[i]; r.Changes() && !r.Own.Stored {
+			return r
+		}
+	}
+	return nil
+}
+
+// Rollback implements proto.Tx: what the program saw is validated before it is told.
+func (t *tx) Rollback() error {
+	err := t.F.Err()
+	if err == nil && !t.e.lacks(rollbackUnvalidated) {
+		was := t.F.Shield()
+		err = t.validate()
+		t.F.Unshield(was)
+	}
+	if err != nil {
+		t.finish(history.Aborted)
+		return err
+	}
+	t.e.Counters.RolledBack++
+	t.finish(history.UserAborted)
+	return nil
+}
+
+// Abort implements proto.Tx.
+func (t *tx) Abort(error) { t.finish(history.Aborted) }
+
+// leave gives the transaction object back. Locks that are left belong to nodes that cannot be reached;
+// they keep the transaction's word, so the object takes another.
+func (t *tx) leave() {
+	owes := false
+	for i := range t.Records {
+		r := &t.Records[i]
+		if r.Own.Hold == onesided.Nothing {
+			continue
+		}
+		owes = true
+		d := t.e.DebtAt(r.Node, r.Table, r.Key, r.Own.Off, uint64(t.word))
+		if d.Value = r.Is; r.Changes() && !t.e.lacks(noDebtUpdate) {
+			onesided.SetVersion(r, r.Next())
+			d.Entry = r.Image
+		}
+		if !t.e.lacks(noDebt) {
+			t.e.owed.Owe(d)
+		}
+	}
+	if owes && !t.e.lacks(noNewWord) {
+		t.nameLocks()
+	}
+	t.F = nil
+	t.e.free = append(t.e.free, t)
+}

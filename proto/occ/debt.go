@@ -1,0 +1,52 @@
+package occ
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"drtmd/proto"
+	"drtmd/store/layout"
+	"drtmd/verbs/fiber"
+)
+
+// Finish implements proto.Debtor: the host is asked once more, by the request that was not answered. It
+// does nothing where the lock is not there any more. What fails is owed on.
+func (e *Engine) Finish(f *fiber.Fiber, peer proto.NodeID) {
+	was := f.Shield()
+	defer f.Unshield(was)
+	if e.Env.Peers[peer].Session == nil {
+		return
+	}
+	for {
+		i := slices.IndexFunc(e.owed.List, func(d proto.Debt) bool { return d.Node == peer })
+		if i < 0 || !e.pay(f, e.owed.List[i]) {
+			return
+		}
+	}
+}
+
+// pay settles a debt, and reports whether it was settled.
+func (e *Engine) pay(f *fiber.Fiber, d proto.Debt) bool {
+	x := item{table: d.Table, key: d.Key}
+	if len(d.Entry) > 0 {
+		h := layout.HeadOf(d.Entry)
+		x.flags, x.version = flagWrite, h.Version
+		if d.Value {
+			x.flags, x.value = flagWrite|flagValue, d.Entry[layout.ValueOffset:]
+		}
+	}
+	req := putItem(binary.LittleEndian.AppendUint64(nil, d.Word), &x)
+	resp := make([]byte, headBytes)
+	f.Step(stepFinish)
+	n, err := e.Env.Peers[d.Node].Session.Call(f, TypeRelease, req, resp, 0)
+	if err != nil {
+		return false
+	}
+	if _, _, ok := takeHead(resp[:n], 1); !ok {
+		return false
+	}
+	e.owed.List = slices.DeleteFunc(e.owed.List, func(o proto.Debt) bool {
+		return o.Node == d.Node && o.Table == d.Table && o.Key == d.Key && o.Word == d.Word
+	})
+	return true
+}

@@ -1,0 +1,191 @@
+package occ
+
+import (
+	"errors"
+	"fmt"
+
+	"drtmd/htm"
+	"drtmd/proto"
+	"drtmd/proto/history"
+	"drtmd/proto/onesided"
+	"drtmd/proto/protocol"
+	"drtmd/verbs/fiber"
+)
+
+// Modelled CPU costs in picoseconds, for the simulator: assumed, those of two-phase locking here.
+const (
+	beginCostPs  = 60_000 // of an attempt
+	recordCostPs = 40_000 // of a record of the own node in one phase
+	itemCostPs   = 10_000 // of a record of another node in one phase
+	copyCostPs   = 10_000 // of an access by the program
+)
+
+// errConfig is wrapped by everything that New refuses.
+var errConfig = errors.New("bad configuration")
+
+// Engine implements proto.Engine.
+type Engine struct {
+	onesided.Base
+	// traffic of each phase, of attempts that were aborted too.
+	traffic [phaseEnd]Traffic
+	// early: what is declared or discovered as written is locked in EXECUTE; else in LOCK.
+	early    bool
+	mutation mutation
+	life     uint32
+	region   *htm.Region // of look-ups that find nothing
+	owed     proto.Debts
+	paying   *tx // that pays debts, made when it is first needed
+	free     []*tx
+	made     int // transaction objects
+	nextTx   uint32
+}
+
+var _ proto.Engine = (*Engine)(nil)
+
+// New makes the engine of a worker.
+func New(env *protocol.Env, s Strategy) (*Engine, error) {
+	m, err := parseMutation(env.Mutation)
+	if err == nil {
+		err = s.check()
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case env.Index >= maxWorkers:
+		return nil, fmt.Errorf("%w: worker %d: a lock word names workers below %d", errConfig, env.Index,
+			maxWorkers)
+	case env.Life >= maxLives:
+		return nil, fmt.Errorf("%w: life %d: a lock word names lives below %d", errConfig, env.Life,
+			maxLives)
+	}
+	e := &Engine{life: env.Life, mutation: m, early: env.Options.Choice(OptLock) == LockEarly}
+	if e.life == 0 && env.Port != nil {
+		e.life = lifeOf(env.Port.Address().Incarnation)
+	}
+	err = e.Init(env, onesided.Rules{
+		Owner: func(w uint64) proto.NodeID { return lockWord(w).node() },
+		Now:   env.Clock.Now, OrphanAfter: env.Options.Duration(protocol.OptOrphanAfter),
+		AccessPs: copyCostPs})
+	if err != nil {
+		return nil, err
+	}
+	region := env.Region
+	region.Flag = env.Worker.RegionFlag()
+	region.Step, region.Spurious = nil, nil // they run in handlers
+	e.region = htm.NewRegion(region)
+	if env.Port != nil {
+		e.serve()
+		if e.lacks(lockTwice) {
+			env.Port.ForgetServed()
+		}
+	}
+	return e, nil
+}
+
+// Traffic is what a phase has sent, since the engine was made.
+func (e *Engine) Traffic(p Phase) Traffic { return e.traffic[p] }
+
+// Begin implements proto.Engine: it executes what d declares.
+func (e *Engine) Begin(f *fiber.Fiber, d *proto.Decl, attempt int) (proto.Tx, error) {
+	if err := f.Err(); err != nil {
+		return nil, err
+	}
+	t, err := e.take()
+	if err != nil {
+		return nil, err
+	}
+	if attempt == 0 {
+		e.Counters.Begun++
+	}
+	f.Charge(beginCostPs)
+	t.Open(f, d)
+	if err = t.Declare(d); err == nil {
+		err = t.Load(0, len(t.Records))
+	}
+	if err != nil {
+		t.finish(history.Aborted)
+		return nil, err
+	}
+	return t, nil
+}
+
+// peekLooks bounds how often Peek looks at a record that is locked or being changed.
+const peekLooks = 64
+
+// Peek implements proto.Peeker.
+func (e *Engine) Peek(f *fiber.Fiber, table proto.TableID, k proto.Key, dst []byte) error {
+	if err := f.Err(); err != nil {
+		return err
+	}
+	t, err := e.take()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		t.F = nil
+		e.free = append(e.free, t)
+	}()
+	t.F, t.Records = f, t.Records[:0]
+	if err := t.Add(table, k, proto.ModeRead); err != nil {
+		return err
+	}
+	r := &t.Records[0]
+	if len(dst) != len(r.Value) {
+		return proto.WrongSize(table, k, len(dst), len(r.Value))
+	}
+	for range peekLooks {
+		err = t.Load(0, 1)
+		switch reason := proto.AbortReason(err); {
+		case err == nil && r.Is:
+			copy(dst, r.Value)
+			return nil
+		case err == nil:
+			return proto.ErrNotFound
+		case reason != proto.ReasonLocked && reason != proto.ReasonConflict:
+			return err
+		}
+		if err := f.Yield(); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// take gives a transaction object that is free.
+func (e *Engine) take() (*tx, error) {
+	if n := len(e.free); n > 0 {
+		t := e.free[n-1]
+		e.free = e.free[:n-1]
+		return t, nil
+	}
+	if e.made == maxTxs {
+		return nil, fmt.Errorf("%d transactions at the same time: use fewer fibers", maxTxs)
+	}
+	return e.newTx(), nil
+}
+
+func (e *Engine) newTx() *tx {
+	e.made++
+	t := &tx{e: e}
+	e.InitTx(&t.Tx, t)
+	t.nameLocks()
+	return t
+}
+
+// nameLocks gives the transaction object a lock word that no other has.
+func (t *tx) nameLocks() {
+	e := t.e
+	t.word = makeLockWord(e.Env.Node, uint32(e.Env.Index), e.nextTx%maxTxs, e.life)
+	e.nextTx++
+}
+
+// Debts implements proto.Debtor.
+func (e *Engine) Debts() int { return e.owed.Len() }
+
+// DebtsAt implements proto.Debtor.
+func (e *Engine) DebtsAt(peer proto.NodeID) int { return e.owed.At(peer) }
+
+// Orphans implements proto.OrphanLister.
+func (e *Engine) Orphans(to []proto.Orphan) []proto.Orphan {
+	return e.owed.Orphans(e.Base.Orphans(to), e.Env.Node)
+}

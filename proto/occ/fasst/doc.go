@@ -1,0 +1,23 @@
+// Package fasst is FaSST as Xenic describes it (Xenic §2.2.2): optimistic concurrency control of which
+// every phase is carried by RPC over datagrams. It is a declaration; package occ does the work.
+//
+// # Messages
+//
+// Of a transaction that reads r records and writes w, on n other nodes, of which m have records that are
+// only read and k such as are written. A request and its answer are two messages. Records of the own node
+// take none.
+//
+//	phase     requests   trips   bytes of requests and answers
+//	EXECUTE   n          1       48 n + 40 (r + w) + values of all
+//	LOCK      k or 0     1 or 0  48 k + 40 w, if option "lock" is "commit"
+//	VALIDATE  m          1       48 m + 24 r; nothing if the transaction is one read
+//	COMMIT    k          1       48 k + 24 w + values written
+//
+// With "lock" at "execute", which is FaSST's way, one request of EXECUTE reads and locks. Values count
+// in whole words. TestMessages holds the table.
+//
+// # Differs
+//
+// Look-ups inside a handler are not batched across its requests. A record that is locked ends EXECUTE,
+// as in FaSST. There is no replication yet.
+package fasst

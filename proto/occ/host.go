@@ -1,0 +1,171 @@
+package occ
+
+import (
+	"encoding/binary"
+
+	"drtmd/proto/onesided"
+	"drtmd/store/layout"
+	"drtmd/verbs/fiber"
+	"drtmd/verbs/rpc"
+)
+
+// acquireHere reads or locks a record of the own machine, for whoever word is. dst takes its value, if
+// flagRead asks for it; x what is there.
+func (e *Engine) acquireHere(f *fiber.Fiber, i *item, word lockWord, dst []byte) (x found, c code) {
+	x, ok := e.find(i.table, i.key)
+	if !ok {
+		return x, busy
+	}
+	if i.flags&flagLock == 0 {
+		return x, e.readHere(f, i, &x, dst)
+	}
+	if x.off == 0 {
+		off, c := e.Ensure(i.table, i.key)
+		switch c {
+		case onesided.Done:
+			x.off = off
+		case onesided.Full:
+			return x, full
+		default:
+			return x, busy
+		}
+	}
+	early := e.lacks(valueFirst) && i.flags&flagRead != 0
+	if early && !e.copyOut(f, &x, i.key, dst) {
+		return x, busy
+	}
+	step(f, stepFound)
+	if c := e.lockRecord(&x, i.key, word); c != done {
+		return x, c
+	}
+	if i.flags&flagCompare != 0 && !x.same(i.version) && !e.lacks(anyVersion) {
+		e.releaseHere(nil, &item{table: i.table, key: i.key}, word)
+		return x, changed
+	}
+	if i.flags&flagRead != 0 && x.present == layout.Live && !early {
+		e.copyHeld(&x, dst)
+	}
+	return x, done
+}
+
+// readHere reads a record of the own machine that must not be locked.
+func (e *Engine) readHere(f *fiber.Fiber, i *item, x *found, dst []byte) code {
+	switch {
+	case x.off == 0:
+		return done
+	case !e.copyOut(f, x, i.key, dst):
+		return busy
+	case lockWord(x.head.State) != unlocked:
+		return locked
+	}
+	return done
+}
+
+// copyHeld copies the value of a record that the caller has locked: nobody changes it.
+func (e *Engine) copyHeld(x *found, dst []byte) {
+	m := e.Env.Memory
+	if !e.Worded() {
+		for i := 0; i < len(dst); i += 8 {
+			var w [8]byte
+			binary.NativeEndian.PutUint64(w[:], e.Word(x.off+layout.ValueOffset+uint64(i)))
+			copy(dst[i:], w[:])
+		}
+		return
+	}
+	copy(dst, m.Bytes[int(x.off)+layout.ValueOffset:])
+}
+
+// validateHere compares a record of the own machine with what was read of it.
+func (e *Engine) validateHere(i *item) (x found, c code) {
+	x, ok := e.find(i.table, i.key)
+	switch {
+	case !ok:
+		return x, busy
+	case !i.version.Live() && e.lacks(absentUnvalidated):
+		return x, done
+	case lockWord(x.head.State) != unlocked && x.off != 0 && !e.lacks(lockUnseen):
+		return x, locked
+	case !x.same(i.version):
+		return x, changed
+	}
+	return x, done
+}
+
+// serve registers what the host does for others. It runs at once, on whichever worker the peer calls.
+func (e *Engine) serve() {
+	for _, typ := range [...]rpc.Type{TypeAcquire, TypeValidate, TypeRelease} {
+		e.Env.Port.Handle(typ, func(req, resp []byte) (int, error) { return e.serveItems(typ, req, resp) })
+	}
+}
+
+// serveItems serves every item of a request until one is refused.
+func (e *Engine) serveItems(typ rpc.Type, req, resp []byte) (int, error) {
+	if len(req) < wordBytes || len(resp) < headBytes {
+		return 0, errRequest
+	}
+	word := lockWord(binary.LittleEndian.Uint64(req))
+	at, h := headBytes, head{code: done}
+	var i item
+	for rest, index := req[wordBytes:], 0; len(rest) > 0; index++ {
+		var ok bool
+		if rest, ok = takeItem(rest, e.Env.Specs, &i); !ok {
+			return 0, errRequest
+		}
+		var n int
+		var x found
+		var c code
+		switch typ {
+		case TypeAcquire:
+			n, x, c = e.serveAcquire(&i, word, resp[at:])
+		case TypeValidate:
+			x, c = e.validateHere(&i)
+		default:
+			c = e.releaseHere(nil, &i, word)
+		}
+		at += n
+		if c == done {
+			continue
+		}
+		h = head{code: c, index: index, state: lockWord(x.head.State), version: x.head.Version, off: x.off}
+		if c == notHeld {
+			continue // what else is held is given back
+		}
+		e.takeBack(req, index, word)
+		at = headBytes
+		break
+	}
+	h.put(resp)
+	return at, nil
+}
+
+// takeBack unlocks what a request has locked before it was refused an item.
+func (e *Engine) takeBack(req []byte, items int, word lockWord) {
+	var i item
+	rest := req[wordBytes:]
+	for range items {
+		rest, _ = takeItem(rest, e.Env.Specs, &i)
+		if i.flags&flagLock != 0 {
+			i.flags = 0
+			e.releaseHere(nil, &i, word)
+		}
+	}
+}
+
+func (e *Engine) serveAcquire(i *item, word lockWord, resp []byte) (n int, x found, c code) {
+	n = answerBytes
+	var dst []byte
+	if i.flags&flagRead != 0 {
+		size := e.Env.Specs[i.table-1].ValueBytes
+		n += padded(size)
+		if len(resp) >= n {
+			dst = resp[answerBytes : answerBytes+size]
+		}
+	}
+	if len(resp) < n {
+		return 0, x, busy
+	}
+	x, c = e.acquireHere(nil, i, word, dst)
+	binary.LittleEndian.PutUint64(resp, uint64(x.version()))
+	binary.LittleEndian.PutUint64(resp[8:], x.off)
+	return n, x, c
+}

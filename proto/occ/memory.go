@@ -1,0 +1,292 @@
+package occ
+
+import (
+	"encoding/binary"
+	"sync/atomic"
+	"unsafe"
+
+	"drtmd/htm"
+	"drtmd/internal/invariant"
+	"drtmd/proto"
+	"drtmd/proto/onesided"
+	"drtmd/store/layout"
+	"drtmd/verbs/fiber"
+	"drtmd/verbs/lineword"
+)
+
+// lineLooks bounds how often the CPU looks at a line that somebody has locked. A worker of the same
+// machine that loses the processor may keep it for long.
+const lineLooks = 1 << 22
+
+// recordLooks bounds how often a record is copied, or looked up, that others change meanwhile.
+const recordLooks = 64
+
+// found is a record of the own machine.
+type found struct {
+	off     uint64 // of its entry; 0: there is none
+	head    layout.Head
+	present layout.Presence // Live or Absent
+}
+
+// version is the one that a history knows: see layout.Version.Trace.
+func (x *found) version() layout.Version { return x.head.Version }
+
+// same reports whether a record is as it was at a version: every absence that no tombstone marks is
+// the same.
+func (x *found) same(v layout.Version) bool {
+	if x.present == layout.Absent {
+		return !v.Live() && x.head.Version.Trace() == v.Trace()
+	}
+	return x.head.Version == v
+}
+
+// find looks a record up. ok is false if that could not be told.
+func (e *Engine) find(t proto.TableID, k proto.Key) (x found, ok bool) {
+	tab := e.Env.Tables[t-1]
+	for range recordLooks {
+		off, there := tab.Find(uint64(k))
+		if !there {
+			if off, there, ok = e.findSurely(t, k); !ok {
+				continue
+			}
+		}
+		if !there {
+			return found{present: layout.Absent}, true
+		}
+		x = found{off: uint64(off)}
+		if x.head, ok = e.headNow(uint64(off)); !ok {
+			continue
+		}
+		if x.present = x.head.Match(uint64(k)); x.present != layout.Stale {
+			return x, true
+		}
+	}
+	return x, false
+}
+
+// findSurely looks a key up so that an absence is proved.
+func (e *Engine) findSurely(t proto.TableID, k proto.Key) (off int, there, ok bool) {
+	if !e.Worded() {
+		if e.Env.Structure != nil {
+			e.Env.Structure.Lock()
+			defer e.Env.Structure.Unlock()
+		}
+		off, there = e.Env.Tables[t-1].Find(uint64(k))
+		return off, there, true
+	}
+	if !e.region.Begin() {
+		return 0, false, false
+	}
+	if off, there, ok = e.Env.Tables[t-1].FindIn(e.region, uint64(k)); ok {
+		ok = e.region.Commit(nil)
+	}
+	return off, there, ok
+}
+
+// headNow is the header of an entry as of one moment.
+func (e *Engine) headNow(off uint64) (h layout.Head, ok bool) {
+	var line [layout.LineBytes]byte
+	for range recordLooks {
+		if e.Env.Memory.Peek(int(off)/layout.LineBytes, &line) {
+			return layout.HeadOf(line[:]), true
+		}
+		lineword.Pause()
+	}
+	return h, false
+}
+
+// copyOut copies the value of a record that is not locked, as of one moment, with the header of that.
+// f, if not nil, marks steps.
+func (e *Engine) copyOut(f *fiber.Fiber, x *found, k proto.Key, dst []byte) (ok bool) {
+	m, off := e.Env.Memory, int(x.off)
+	var line [layout.LineBytes]byte
+	n := layout.HeaderBytes + len(dst)
+	for range recordLooks {
+		if !m.Peek(off/layout.LineBytes, &line) {
+			lineword.Pause()
+			continue
+		}
+		before := layout.HeadOf(line[:])
+		at := copy(dst, line[layout.ValueOffset:])
+		step(f, stepLine)
+		ok = true
+		for from := layout.LineBytes; from < n && ok; from += layout.LineBytes {
+			ok = m.Peek((off+from)/layout.LineBytes, &line)
+			at += copy(dst[at:], line[:])
+			step(f, stepLine)
+		}
+		if !ok {
+			continue
+		}
+		x.head = before
+		if n > layout.LineBytes || !e.Worded() {
+			now, ok := e.headNow(x.off)
+			if e.lacks(newerVersion) && ok {
+				x.head.Version = now.Version
+			} else if !ok || now != before {
+				continue
+			}
+		}
+		x.present = x.head.Match(uint64(k))
+		return x.present != layout.Stale
+	}
+	return false
+}
+
+// lockRecord locks the entry of a record if it is as x says and nobody has it.
+func (e *Engine) lockRecord(x *found, k proto.Key, word lockWord) code {
+	m, off := e.Env.Memory, int(x.off)
+	state := wordAt(m, off+layout.StateOffset)
+	if !e.Worded() {
+		// The CPUs of one machine exclude each other, and NICs never write state words here.
+		if !atomic.CompareAndSwapUint64(state, uint64(unlocked), uint64(word)) {
+			x.head.State = atomic.LoadUint64(state)
+			return locked
+		}
+		x.head, _ = e.headNow(x.off)
+		if x.present = x.head.Match(uint64(k)); x.present == layout.Stale {
+			atomic.StoreUint64(state, uint64(unlocked))
+			return busy
+		}
+		return done
+	}
+	p, w := e.lockLine(off)
+	x.head = layout.HeadOf(m.Bytes[off : off+layout.HeaderBytes])
+	x.present = x.head.Match(uint64(k))
+	switch {
+	case x.present == layout.Stale:
+		lineword.Restore(p, w)
+		return busy
+	case lockWord(x.head.State) != unlocked:
+		lineword.Restore(p, w)
+		return locked
+	}
+	lineword.StoreUnlock(state, uint64(word), p, w)
+	return done
+}
+
+// lockLine takes a line's lock as a remote operation does, and gives the word it had.
+func (e *Engine) lockLine(off int) (p *uint64, w lineword.Word) {
+	m := e.Env.Memory
+	p = &m.Words[off/lineword.LineBytes]
+	for i := range lineLooks {
+		if w = lineword.Load(p); !w.Locked() && lineword.TryLock(p, w, m.Slot) {
+			return p, w
+		}
+		if i%recordLooks == recordLooks-1 && m.Rescue != nil {
+			m.Rescue(off / lineword.LineBytes)
+		}
+		lineword.Pause()
+	}
+	invariant.Assert(false, "a line of the own machine's memory stays locked")
+	return nil, 0
+}
+
+// publish writes a record that is locked: the lines behind the first one, then the first one's part of
+// the value and the version, and unlocks it in the end.
+func (e *Engine) publish(f *fiber.Fiber, off uint64, v layout.Version, value []byte) {
+	if e.lacks(unlockFirst) {
+		e.unlockEntry(off)
+		step(f, stepValue)
+	}
+	inFirst := min(len(value), layout.LineBytes-layout.ValueOffset)
+	for at, from := int(off)+layout.LineBytes, inFirst; from < len(value); at += layout.LineBytes {
+		from += e.storeLine(at, 0, value[from:min(from+layout.LineBytes, len(value))], nil)
+		step(f, stepValue)
+	}
+	if e.lacks(sameVersion) {
+		e.storeLine(int(off), layout.ValueOffset, value[:inFirst], nil)
+	} else {
+		e.storeLine(int(off), layout.ValueOffset, value[:inFirst], &v)
+	}
+	step(f, stepWritten)
+	if !e.lacks(unlockFirst) {
+		e.unlockEntry(off)
+	}
+}
+
+// storeLine stores bytes of a line from an offset in it on, and a version behind them.
+func (e *Engine) storeLine(line, at int, b []byte, v *layout.Version) int {
+	m := e.Env.Memory
+	if e.Worded() {
+		p, w := e.lockLine(line)
+		copy(m.Bytes[line+at:], b)
+		if v != nil {
+			*wordAt(m, line+layout.VersionOffset) = uint64(*v)
+		}
+		lineword.Unlock(p, w)
+		return len(b)
+	}
+	for i := 0; i < len(b); i += 8 { // word by word, as others read it
+		var last [8]byte
+		n := copy(last[:], b[i:])
+		to := wordAt(m, line+at+i)
+		if n < 8 {
+			binary.NativeEndian.PutUint64(last[:], atomic.LoadUint64(to))
+			copy(last[:], b[i:])
+		}
+		atomic.StoreUint64(to, binary.NativeEndian.Uint64(last[:]))
+	}
+	if v != nil {
+		atomic.StoreUint64(wordAt(m, line+layout.VersionOffset), uint64(*v))
+	}
+	return len(b)
+}
+
+// unlockEntry stores an unlocked state word.
+func (e *Engine) unlockEntry(off uint64) {
+	state := wordAt(e.Env.Memory, int(off)+layout.StateOffset)
+	if !e.Worded() {
+		atomic.StoreUint64(state, uint64(unlocked))
+		return
+	}
+	p, w := e.lockLine(int(off))
+	lineword.StoreUnlock(state, uint64(unlocked), p, w)
+}
+
+// releaseHere gives the lock of a record back that word holds, with the update if there is one. An
+// entry that ends absent goes back to the table.
+func (e *Engine) releaseHere(f *fiber.Fiber, x *item, word lockWord) code {
+	off, there := e.Env.Tables[x.table-1].Find(uint64(x.key))
+	if !there {
+		// A bucket of the chain may be changing. An entry that is locked stays where it is.
+		off, there, _ = e.findSurely(x.table, x.key)
+	}
+	if !there || lockWord(e.StateNow(uint64(off))) != word || e.KeyNow(uint64(off)) != uint64(x.key) {
+		return notHeld
+	}
+	v := e.VersionNow(uint64(off))
+	if x.flags&flagWrite != 0 {
+		v = x.version
+	}
+	switch {
+	case x.flags&flagWrite != 0 && v.Live():
+		e.publish(f, uint64(off), v, x.value)
+		return done
+	case x.flags&flagWrite != 0:
+		e.storeLine(off, layout.ValueOffset, nil, &v)
+		step(f, stepWritten)
+	}
+	if v.Live() {
+		e.unlockEntry(uint64(off))
+		return done
+	}
+	// With line words that unlocks it. Otherwise the entry may belong to another key by now, which
+	// stays locked as long as this word is in it.
+	if e.Unlink(x.table, x.key, uint64(word), onesided.HostTries) != onesided.Done || !e.Worded() {
+		e.unlockEntry(uint64(off))
+	}
+	return done
+}
+
+// wordAt is an aligned word of the memory.
+func wordAt(m *htm.Memory, off int) *uint64 {
+	return (*uint64)(unsafe.Pointer(&m.Bytes[off : off+8][0]))
+}
+
+// step marks a step, if there is a fiber.
+func step(f *fiber.Fiber, name string) {
+	if f != nil {
+		f.Step(name)
+	}
+}

@@ -1,0 +1,34 @@
+package occ
+
+import "drtmd/proto/protocol"
+
+// Marked steps.
+const (
+	stepExecute   = "occ: before execute"
+	stepFound     = "occ: record found, not locked yet" // of the own node
+	stepLine      = "occ: line copied"                  // of a record of the own node
+	stepExecuted  = "occ: after execute"
+	stepLock      = "occ: before lock"
+	stepLocked    = "occ: after lock"
+	stepValidate  = "occ: before validate"
+	stepValidated = "occ: after validate"
+	stepCommit    = "occ: before commit"
+	stepValue     = "occ: part of a value written" // of the own node
+	stepWritten   = "occ: record written"          // of the own node, not unlocked yet
+	stepCommitted = "occ: after commit"
+	stepAbort     = "occ: before release"
+	stepReleased  = "occ: after release" // of an attempt without effect
+	stepFinish    = "occ: before finish"
+)
+
+// steps that engines mark for the simulator.
+func steps() protocol.Steps {
+	return protocol.Steps{
+		All: []string{stepExecute, stepFound, stepLine, stepExecuted, stepLock, stepLocked, stepValidate,
+			stepValidated, stepCommit, stepValue, stepWritten, stepCommitted, stepAbort, stepReleased,
+			stepFinish},
+		Critical: []string{stepExecuted, stepLocked, stepValidated, stepCommit, stepWritten},
+		Fine:     []string{stepFound, stepLine, stepValue, stepWritten, stepValidate, stepExecuted},
+		Held: []string{stepExecuted, stepLocked, stepValidate, stepValidated, stepCommit, stepWritten,
+			stepAbort, stepFinish}}
+}

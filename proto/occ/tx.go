@@ -1,0 +1,270 @@
+package occ
+
+import (
+	"encoding/binary"
+
+	"drtmd/internal/invariant"
+	"drtmd/proto"
+	"drtmd/proto/history"
+	"drtmd/proto/onesided"
+	"drtmd/store/layout"
+)
+
+// tx implements proto.Tx. One fiber has it between Begin and the end. Part.Hold says of a record
+// whether it is locked, or whether that was asked for without an answer.
+type tx struct {
+	onesided.Tx
+	e     *Engine
+	word  lockWord
+	calls []*call
+	asked int // of calls, in this round
+}
+
+// Load is EXECUTE for the records from index from to before index to: it reads them, and locks those
+// to be written where the strategy locks early. After an error some may be locked: finish gives them
+// back.
+func (t *tx) Load(from, to int) error {
+	if err := t.F.Err(); err != nil || from == to {
+		return err
+	}
+	was := t.F.Shield()
+	defer t.F.Unshield(was)
+	t.F.Step(stepExecute)
+	err := t.acquire(Execute, from, to, t.executed)
+	t.F.Step(stepExecuted)
+	return err
+}
+
+// executed is what EXECUTE does to a record.
+func (t *tx) executed(r *record) (f flags, ok bool) {
+	if r.Loaded {
+		return 0, false
+	}
+	if t.e.early && r.Mode >= proto.ModeWrite {
+		return flagRead | flagLock, true
+	}
+	return flagRead, true
+}
+
+// acquire reads or locks records, those of the own node first, since a refusal costs nothing there,
+// then those of all others at once.
+func (t *tx) acquire(p Phase, from, to int, which func(*record) (flags, bool)) error {
+	t.asked = 0
+	for i := from; i < to; i++ {
+		r := &t.Records[i]
+		f, ok := which(r)
+		if !ok {
+			continue
+		}
+		x := item{table: r.Table, flags: f, key: r.Key, version: r.Version}
+		if r.Node != t.e.Env.Node {
+			t.add(TypeAcquire, i, &x)
+			continue
+		}
+		t.F.Charge(recordCostPs)
+		var dst []byte
+		if f&flagRead != 0 {
+			dst = r.Value
+		}
+		there, c := t.e.acquireHere(t.F, &x, t.word, dst)
+		if c != done {
+			h := head{code: c, state: lockWord(there.head.State), version: there.head.Version, off: there.off}
+			return t.refusal(r, &h)
+		}
+		t.acquired(r, f, there.version(), there.off)
+	}
+	t.send(p)
+	for _, c := range t.calls[:t.asked] {
+		for _, i := range c.records {
+			if f, _ := which(&t.Records[i]); f&flagLock != 0 && c.err == nil {
+				t.Records[i].Own.Hold = onesided.Asked
+			}
+		}
+	}
+	t.await(p)
+	var err error
+	for _, c := range t.calls[:t.asked] {
+		err = first(err, t.acquiredThere(c, which))
+	}
+	return err
+}
+
+// acquiredThere takes the answer to a call.
+func (t *tx) acquiredThere(c *call, which func(*record) (flags, bool)) error {
+	if c.err != nil {
+		return t.Unreachable(&t.Records[c.records[0]], c.err) // what was asked for may be locked
+	}
+	err := t.refused(c)
+	rest := c.rest
+	for _, i := range c.records {
+		r := &t.Records[i]
+		f, _ := which(r)
+		if err != nil { // all are taken, or none
+			r.Own.Hold = onesided.Nothing
+			continue
+		}
+		size := 0
+		if f&flagRead != 0 {
+			size = len(r.Value)
+		}
+		if len(rest) < answerBytes+padded(size) {
+			return errAnswer
+		}
+		copy(r.Value, rest[answerBytes:answerBytes+size])
+		v, off := layout.Version(binary.LittleEndian.Uint64(rest)), binary.LittleEndian.Uint64(rest[8:])
+		rest = rest[answerBytes+padded(size):]
+		t.acquired(r, f, v, off)
+	}
+	return err
+}
+
+// acquired takes down what was read, or locked.
+func (t *tx) acquired(r *record, f flags, v layout.Version, off uint64) {
+	r.Own.Off = off
+	t.e.Sightings.Released(r.Node, off)
+	if f&flagLock != 0 {
+		r.Own.Hold = onesided.Locked
+	}
+	if !r.Loaded {
+		r.Accept(v, v.Live())
+	} else if !r.Was {
+		r.Version = v // of the entry that was made, which is what its versions go on from
+	}
+}
+
+// lockWrites is LOCK: what is written, and is not locked yet.
+func (t *tx) lockWrites() error {
+	t.F.Step(stepLock)
+	err := t.acquire(Lock, 0, len(t.Records), toBeLocked)
+	t.F.Step(stepLocked)
+	return err
+}
+
+func toBeLocked(r *record) (flags, bool) {
+	return flagLock | flagCompare, r.Changes() && r.Own.Hold == onesided.Nothing
+}
+
+// validate is VALIDATE: what was read, and is not locked. A transaction of one record needs none, for it
+// has read it at one moment.
+func (t *tx) validate() error {
+	if len(t.Records) == 1 && !t.Records[0].Changes() || t.e.lacks(noValidate) {
+		return nil
+	}
+	t.F.Step(stepValidate)
+	t.asked = 0
+	for i := range t.Records {
+		r := &t.Records[i]
+		if !r.Loaded || r.Own.Hold != onesided.Nothing {
+			continue
+		}
+		x := item{table: r.Table, key: r.Key, version: r.Version}
+		if r.Node != t.e.Env.Node {
+			t.add(TypeValidate, i, &x)
+			continue
+		}
+		t.F.Charge(recordCostPs)
+		if there, c := t.e.validateHere(&x); c != done {
+			h := head{code: c, state: lockWord(there.head.State), version: there.head.Version, off: there.off}
+			return t.refusal(r, &h)
+		}
+	}
+	t.send(Validate)
+	t.await(Validate)
+	var err error
+	for _, c := range t.calls[:t.asked] {
+		if c.err != nil {
+			err = first(err, t.Unreachable(&t.Records[c.records[0]], c.err))
+			continue
+		}
+		err = first(err, t.refused(c))
+	}
+	t.F.Step(stepValidated)
+	return err
+}
+
+// release is COMMIT, with the updates, or the end of an attempt without effect: it unlocks everything.
+// What was not confirmed stays on record, and is owed.
+func (t *tx) release(p Phase) {
+	t.asked = 0
+	skipped := t.e.Env.Node // of the mutation: the first node that is met
+	for i := range t.Records {
+		r := &t.Records[i]
+		if r.Own.Hold == onesided.Nothing || r.Node == t.e.Env.Node {
+			continue
+		}
+		if t.e.lacks(forgottenNode) && p == Execute && (skipped == t.e.Env.Node || skipped == r.Node) {
+			skipped, r.Own.Hold = r.Node, onesided.Nothing
+			continue
+		}
+		x := t.update(r)
+		t.add(TypeRelease, i, &x)
+	}
+	t.send(p)
+	for i := range t.Records {
+		r := &t.Records[i]
+		if r.Own.Hold == onesided.Nothing || r.Node != t.e.Env.Node {
+			continue
+		}
+		t.F.Charge(recordCostPs)
+		x := t.update(r)
+		c := t.e.releaseHere(t.F, &x, t.word)
+		invariant.Assert(c == done, "a lock was not its holder's any more")
+		t.released(r)
+	}
+	t.await(p)
+	for _, c := range t.calls[:t.asked] {
+		if c.err != nil {
+			continue
+		}
+		for _, i := range c.records {
+			r := &t.Records[i]
+			invariant.Assert(c.head.code == done || r.Own.Hold == onesided.Asked,
+				"a lock was not its holder's any more")
+			t.released(r)
+		}
+	}
+}
+
+// update is a record's item of a release.
+func (t *tx) update(r *record) item {
+	x := item{table: r.Table, key: r.Key}
+	if !r.Changes() {
+		return x
+	}
+	x.flags, x.version = flagWrite, r.Next()
+	if r.Is {
+		x.flags, x.value = flagWrite|flagValue, r.Value
+	}
+	return x
+}
+
+func (t *tx) released(r *record) {
+	r.Own.Hold, r.Own.Stored = onesided.Nothing, r.Changes()
+}
+
+// first is the first error of two.
+func first(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// finish ends the attempt without effect.
+func (t *tx) finish(o history.Outcome) {
+	f := t.F
+	was := f.Shield()
+	defer f.Unshield(was)
+	if f.Err() != nil {
+		return // the node was killed: what is locked stays so
+	}
+	t.End(o)
+	for i := range t.Records {
+		r := &t.Records[i]
+		r.Dirty, r.Is = false, r.Was
+	}
+	f.Step(stepAbort)
+	t.release(Execute)
+	f.Step(stepReleased)
+	t.leave()
+}

@@ -1,0 +1,166 @@
+package occ
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"drtmd/proto"
+	"drtmd/store/layout"
+	"drtmd/verbs/rpc"
+)
+
+// Types of the requests that hosts serve. All numbers are little endian.
+const (
+	// TypeAcquire reads and locks records: those of EXECUTE, or of LOCK. All are taken, or none.
+	TypeAcquire rpc.Type = 0x60
+	// TypeValidate compares the versions of records.
+	TypeValidate rpc.Type = 0x61
+	// TypeRelease unlocks records, those that changed with their values: COMMIT, and what aborts.
+	TypeRelease rpc.Type = 0x62
+)
+
+// A request is the lock word of the attempt, and items:
+//
+//	0  lock word 8
+//	8  items: table 2 | flags 1 | zero 5 | key 8 | version 8 | value, if flagValue, padded to 8
+//
+// An answer is a head, and of TypeAcquire that was done, for each item:
+//
+//	 0  code 8 | index of the item refused 8 | its state word 8 | version 8 | offset of the entry 8
+//	40  items: version 8 | offset of the entry 8 | value, if it was asked for, padded to 8
+const (
+	wordBytes   = 8
+	itemBytes   = 24
+	headBytes   = 40
+	answerBytes = 16
+	// messageBytes is what a request and an answer hold; more records of a node take more requests.
+	messageBytes = 8 << 10
+)
+
+// flags of an item.
+type flags uint8
+
+const (
+	flagLock    flags = 1 << iota // lock the record; an absent one gets an entry
+	flagCompare                   // its version is the one in the item
+	flagRead                      // the answer has the value
+	flagWrite                     // the version in the item is the record's from now on
+	flagValue                     // the item has its value
+)
+
+// code is a host's answer.
+type code uint64
+
+const (
+	done    code = iota + 1
+	locked       // by another
+	changed      // since it was read
+	full         // no room for an entry
+	busy         // it was being changed, again and again
+	notHeld      // a lock to be given back is not there
+	codeEnd
+)
+
+func (c code) String() string {
+	return [...]string{"?", "done", "locked", "changed", "table full", "busy", "not held", "?"}[min(c, codeEnd)]
+}
+
+// err is what the code of a refusal means for the attempt; that of locked is Tx.Met's.
+func (c code) err() error {
+	switch c {
+	case changed:
+		return proto.Aborting(proto.ReasonValidation)
+	case full:
+		return proto.Aborting(proto.ReasonFull)
+	case busy:
+		return proto.Aborting(proto.ReasonConflict)
+	}
+	return errAnswer
+}
+
+var (
+	errRequest = errors.New("malformed request; peers must run the same version")
+	errAnswer  = errors.New("malformed answer; peers must run the same version")
+)
+
+// item is one record of a request.
+type item struct {
+	table   proto.TableID
+	flags   flags
+	key     proto.Key
+	version layout.Version
+	value   []byte // of the request
+}
+
+func padded(n int) int { return (n + 7) &^ 7 }
+
+// putItem appends an item.
+func putItem(b []byte, x *item) []byte {
+	b = binary.LittleEndian.AppendUint16(b, uint16(x.table))
+	b = append(b, byte(x.flags), 0, 0, 0, 0, 0)
+	b = binary.LittleEndian.AppendUint64(b, uint64(x.key))
+	b = binary.LittleEndian.AppendUint64(b, uint64(x.version))
+	if x.flags&flagValue == 0 {
+		return b
+	}
+	b = append(b, x.value...)
+	for len(b)%8 != 0 {
+		b = append(b, 0)
+	}
+	return b
+}
+
+// takeItem decodes the first item of b, and gives what follows.
+func takeItem(b []byte, specs []proto.TableSpec, x *item) (rest []byte, ok bool) {
+	if len(b) < itemBytes {
+		return nil, false
+	}
+	x.table, x.flags = proto.TableID(binary.LittleEndian.Uint16(b)), flags(b[2])
+	x.key = proto.Key(binary.LittleEndian.Uint64(b[8:]))
+	x.version = layout.Version(binary.LittleEndian.Uint64(b[16:]))
+	x.value = nil
+	if uint(x.table)-1 >= uint(len(specs)) {
+		return nil, false
+	}
+	b = b[itemBytes:]
+	if x.flags&flagValue == 0 {
+		return b, true
+	}
+	n := specs[x.table-1].ValueBytes
+	if len(b) < padded(n) {
+		return nil, false
+	}
+	x.value = b[:n]
+	return b[padded(n):], true
+}
+
+// head of an answer.
+type head struct {
+	code    code
+	index   int
+	state   lockWord
+	version layout.Version
+	off     uint64
+}
+
+func (h *head) put(b []byte) {
+	_ = b[headBytes-1]
+	binary.LittleEndian.PutUint64(b, uint64(h.code))
+	binary.LittleEndian.PutUint64(b[8:], uint64(h.index))
+	binary.LittleEndian.PutUint64(b[16:], uint64(h.state))
+	binary.LittleEndian.PutUint64(b[24:], uint64(h.version))
+	binary.LittleEndian.PutUint64(b[32:], h.off)
+}
+
+// takeHead decodes the head of the answer to a request of n items.
+func takeHead(b []byte, n int) (h head, rest []byte, ok bool) {
+	if len(b) < headBytes {
+		return head{}, nil, false
+	}
+	index := binary.LittleEndian.Uint64(b[8:])
+	h = head{code: code(binary.LittleEndian.Uint64(b)), index: int(index),
+		state:   lockWord(binary.LittleEndian.Uint64(b[16:])),
+		version: layout.Version(binary.LittleEndian.Uint64(b[24:])),
+		off:     binary.LittleEndian.Uint64(b[32:])}
+	return h, b[headBytes:], h.code >= done && h.code < codeEnd && index < uint64(n)
+}

@@ -151,7 +151,7 @@ func (t *tx) storeLocal(r *record) bool {
 	if t.e.lacks(NoStateCheck) {
 		s = r.Own.Word
 	}
-	onesided.SetVersion(r, r.Next())
+	r.Seal(r.Next())
 	onesided.SetState(r, s)
 	to := len(r.Image)
 	if !r.Is {

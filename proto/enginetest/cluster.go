@@ -2,7 +2,6 @@ package enginetest
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -149,16 +148,17 @@ func (r record) String() string {
 // record reads what lies at a key's home, while nothing changes it.
 func (c *cluster) record(id proto.TableID, k proto.Key) record {
 	tab := c.Members[homeOf(k)].Workers[0].Tables[id-1]
-	off, ok := tab.Find(uint64(k))
+	place, ok := tab.Find(uint64(k))
 	if !ok {
 		return record{}
 	}
-	b := tab.Memory().Bytes[off:]
-	state := binary.LittleEndian.Uint64(b[layout.StateOffset:])
-	_, locked := c.protocol.Holder(state)
-	return record{entry: true, state: state, locked: locked,
-		version: layout.Version(binary.LittleEndian.Uint64(b[layout.VersionOffset:])),
-		value:   b[layout.ValueOffset : layout.ValueOffset+valueBytes[id]]}
+	m, off := tab.At(place)
+	l := tab.Record()
+	image := m.Bytes[off : off+l.Bytes]
+	h := layout.HeadOf(image)
+	_, locked := c.protocol.Holder(h.State)
+	return record{entry: true, state: h.State, locked: locked, version: h.Version,
+		value: l.Value(image, make([]byte, l.Room))}
 }
 
 // on runs a fiber on the first worker of a node.

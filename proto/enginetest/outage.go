@@ -114,7 +114,8 @@ func stolenLock(t *testing.T, e env) {
 			if !c.record(small, k).locked {
 				return errors.New("the record is not locked")
 			}
-			binary.LittleEndian.PutUint64(tab.Memory().Bytes[off+layout.StateOffset:], 0)
+			m, off := tab.At(off)
+			binary.LittleEndian.PutUint64(m.Bytes[off+layout.StateOffset:], 0)
 			return errors.New("enough")
 		})
 	}).Wait(t.Context())

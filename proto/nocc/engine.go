@@ -43,11 +43,10 @@ func New(cfg Config) *Engine {
 	e := &Engine{cfg: cfg, region: htm.NewRegion(cfg.Region)}
 	e.set = txset.Config{Specs: cfg.Specs, Placement: cfg.Placement, Nodes: len(cfg.Tables),
 		Recorder: cfg.Recorder, Clock: cfg.Clock}
-	most := 0
 	for _, s := range cfg.Specs {
-		most = max(most, s.ValueBytes)
+		e.set.Records = append(e.set.Records, layout.NewRecord(layout.KindOneVersion, s.ValueBytes))
 	}
-	e.buffers.Init(nil, most)
+	e.buffers.Init(nil, e.set.Records)
 	e.tx.e = e
 	e.tx.Init(&e.set, &e.buffers, &e.tx)
 	return e

@@ -59,7 +59,6 @@ type Base struct {
 	Sightings proto.Sightings
 	debts     proto.Debts
 	records   txset.Config
-	most      int // bytes of the largest value
 	client    *remote.Client
 	region    *htm.Region // of the host's functions
 	made      []*Tx
@@ -78,8 +77,8 @@ func (b *Base) Init(e *protocol.Env, r Rules) (err error) {
 	b.records = txset.Config{Specs: e.Specs, Placement: e.Placement, Nodes: len(e.Peers),
 		Declared: r.Declared, AccessPs: r.AccessPs, Recorder: e.Recorder, Clock: e.RecorderClock,
 		SpentAllowed: r.Skip == SpentCheck}
-	for _, s := range e.Specs {
-		b.most = max(b.most, s.ValueBytes)
+	for _, t := range e.Tables {
+		b.records.Records = append(b.records.Records, *t.Record())
 	}
 	region := e.Region
 	region.Flag = e.Worker.RegionFlag()
@@ -149,7 +148,7 @@ type Tx struct {
 // InitTx prepares a transaction object, of which there are as many as run at the same time.
 func (b *Base) InitTx(t *Tx, l txset.Loader) {
 	t.base, t.lookups = b, b.client.NewBatch()
-	t.buffers.Init(b.Env.Worker.PD(), b.most)
+	t.buffers.Init(b.Env.Worker.PD(), b.records.Records)
 	t.Set.Init(&b.records, &t.buffers, l)
 	b.made = append(b.made, t)
 }

@@ -40,7 +40,7 @@ func (t *Tx) Peek(f *fiber.Fiber, table proto.TableID, k proto.Key, dst []byte) 
 			}
 			switch presence {
 			case layout.Live:
-				copy(dst, r.Value)
+				copy(dst, r.Fetch())
 				return nil
 			case layout.Absent:
 				return proto.ErrNotFound
@@ -74,6 +74,15 @@ func (t *Tx) peek(r *Record) (whole bool, err error) {
 		return false, proto.ErrNotFound
 	case r.Node == b.Env.Node:
 		return t.CopyHere(r, !b.Skips(PeekTwice)), nil
+	}
+	if r.Apart() && b.Worded() { // the layout's own proof
+		was := t.F.Shield()
+		defer t.F.Unshield(was)
+		p := b.peer(r)
+		if err := p.Conn.Read(t.F, r.SGE, p.Memory.Addr+r.Own.Off, p.Memory.RKey); err != nil {
+			return false, t.Unreachable(r, err)
+		}
+		return r.Proved() || b.Skips(PeekTwice), nil
 	}
 	again, sge, err := t.buffers.At(1, layout.HeaderBytes)
 	if err != nil {

@@ -21,11 +21,11 @@ func (t *Tx) Back(r *Record, update, unlock bool) {
 	}
 	if update {
 		if !b.Skips(NewVersion) {
-			SetVersion(r, r.Next())
+			r.Seal(r.Next())
 		}
 		posted := t.write(r, conn, layout.VersionOffset, 8)
 		if posted && r.Is {
-			posted = t.write(r, conn, layout.ValueOffset, len(r.Value))
+			posted = t.write(r, conn, layout.ValueOffset, len(r.Image)-layout.ValueOffset)
 		}
 		b.charge(t, b.Costs.Update)
 		switch {
@@ -53,7 +53,7 @@ func (t *Tx) write(r *Record, conn *fiber.Conn, offset, length int) bool {
 // unlock posts the CAS that gives a lock back.
 func (t *Tx) unlock(r *Record, conn *fiber.Conn) {
 	if t.base.Skips(UnlockByCAS) {
-		SetVersion(r, r.Version) // the header as it was read
+		r.Seal(r.Version) // the header as it was read
 		SetState(r, 0)
 		t.write(r, conn, layout.VersionOffset, layout.ValueOffset-layout.VersionOffset)
 		return

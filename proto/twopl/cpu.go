@@ -79,7 +79,7 @@ func (t *tx) cpuPublish(r *record) bool {
 	changes := r.Changes()
 	write := changes && r.Is
 	if changes && !t.e.Skips(onesided.NewVersion) {
-		onesided.SetVersion(r, r.Next())
+		r.Seal(r.Next())
 	}
 	if t.e.lacks(CPUHeaderFirst) {
 		defer t.cpuPublishRest(r, write)

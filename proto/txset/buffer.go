@@ -23,9 +23,15 @@ type chunk struct {
 	mr    *verbs.MR // nil: plain memory
 }
 
-// Init has images of values up to a size. They lie in memory that is registered in pd; nil: in plain
-// memory, for protocols whose READs and WRITEs are the CPU's.
-func (b *Buffers) Init(pd *verbs.PD, valueBytes int) { b.pd, b.stride = pd, layout.Stride(valueBytes) }
+// Init has images of records, with room for values that are apart. They lie in memory that is registered
+// in pd; nil: in plain memory, for protocols whose READs and WRITEs are the CPU's.
+func (b *Buffers) Init(pd *verbs.PD, records []layout.Record) {
+	b.pd, b.stride = pd, layout.LineBytes
+	for i := range records {
+		bytes := records[i].Bytes + records[i].Room
+		b.stride = max(b.stride, (bytes+layout.LineBytes-1)&^(layout.LineBytes-1))
+	}
+}
 
 // At gives image i, of a number of bytes that is at most a stride.
 func (b *Buffers) At(i, bytes int) (image []byte, sge verbs.SGE, err error) {

@@ -10,6 +10,10 @@
 //	          writes
 //	Changes   the commit asks what is to be written, and Next which version it gets
 //
+// A record has two forms: Image, as it lies in tables, and Value, as the program sees it. Where the
+// layout has the value in one piece, Value is a part of Image; otherwise Accept takes it out, and Seal
+// puts it back with its version.
+//
 // Records come from the declaration (Declare) or are discovered when the program touches them, where
 // Config.Declared does not forbid that. Either way the first access has the protocol load those that
 // are not loaded yet. After a load that failed every operation repeats its error.

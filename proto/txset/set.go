@@ -1,6 +1,7 @@
 package txset
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -21,6 +22,7 @@ var ErrTooManyRecords = errors.New("transaction of more than " + fmt.Sprint(MaxR
 // Config is what the sets of an engine share.
 type Config struct {
 	Specs     []proto.TableSpec // table t is Specs[t-1]
+	Records   []layout.Record   // how its records lie in memory: Records[t-1]
 	Placement proto.Placement
 	Nodes     int
 	// Declared: an access that the Decl does not have, or not for that, is refused.
@@ -53,19 +55,48 @@ type Record[Own any] struct {
 	Is     bool // there is one as the transaction sees it
 	Dirty  bool // written, inserted or deleted by the program
 	shown  bool // the program has seen it: it is in the history
+	apart  bool // Value is no part of Image
 
 	Version layout.Version // as loaded
 	Value   []byte         // of the table's size; the transaction's view
-	Image   []byte         // header and Value, in the memory of Buffers
+	Image   []byte         // the record as it lies in tables, in the memory of Buffers
 	SGE     verbs.SGE      // of Image
+	layout  *layout.Record
 
 	Own Own
 }
 
-// Accept takes what lies in Value for the record's, at a version.
+// Accept takes what lies in Image, or in Value if that is a part of it, for the record's, at a version.
 func (r *Record[Own]) Accept(v layout.Version, live bool) {
+	if r.apart && live {
+		r.Fetch()
+	}
 	r.Loaded, r.Version, r.Was, r.Is = true, v, live, live
 }
+
+// Apart reports whether Value is no part of Image.
+func (r *Record[Own]) Apart() bool { return r.apart }
+
+// Fetch brings the value in Image into Value, and gives that.
+func (r *Record[Own]) Fetch() []byte {
+	if r.apart {
+		r.layout.Value(r.Image, r.Value)
+	}
+	return r.Value
+}
+
+// Seal makes Image the record with Value at a version, for tables.
+func (r *Record[Own]) Seal(v layout.Version) {
+	if r.apart {
+		r.layout.Put(r.Image, v, r.Value)
+		return
+	}
+	binary.LittleEndian.PutUint64(r.Image[layout.VersionOffset:], uint64(v))
+}
+
+// Proved reports whether Image, which was READ without a lock, is of one version by itself, if a READ is
+// atomic per line (layout.Layout.Whole).
+func (r *Record[Own]) Proved() bool { return r.layout.Whole(r.Image) }
 
 // Absent takes the record for one that has no entry.
 func (r *Record[Own]) Absent() { r.Accept(0, false) }
@@ -149,13 +180,19 @@ func (s *Set[Own]) Add(t proto.TableID, k proto.Key, m proto.Mode) error {
 	} else {
 		s.Records = s.Records[:n+1]
 	}
-	image, sge, err := s.buffers.At(n, layout.HeaderBytes+c.Specs[t-1].ValueBytes)
+	l := &c.Records[t-1]
+	room, sge, err := s.buffers.At(n, l.Bytes+l.Room)
 	if err != nil {
 		s.Records = s.Records[:n]
 		return err
 	}
-	s.Records[n] = Record[Own]{Key: k, Table: t, Mode: m, Node: node, Image: image, SGE: sge,
-		Value: image[layout.ValueOffset:]}
+	sge.Length = uint32(l.Bytes)
+	value := room[layout.ValueOffset:]
+	if l.Room > 0 {
+		value = room[l.Bytes:]
+	}
+	s.Records[n] = Record[Own]{Key: k, Table: t, Mode: m, Node: node, Image: room[:l.Bytes:l.Bytes], SGE: sge,
+		Value: value, layout: l, apart: l.Room > 0}
 	return nil
 }
 

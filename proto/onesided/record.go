@@ -55,7 +55,8 @@ func header(image []byte) (key uint64, v layout.Version, state uint64) {
 		binary.LittleEndian.Uint64(image[layout.StateOffset:])
 }
 
-// SetVersion puts a version into the header of a record's image, whatever its value: Record.Seal puts both.
+// SetVersion puts a version into the header of a record's image, whatever its value: Record.Seal puts
+// both.
 func SetVersion(r *Record, v layout.Version) {
 	binary.LittleEndian.PutUint64(r.Image[layout.VersionOffset:], uint64(v))
 }

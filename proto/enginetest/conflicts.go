@@ -122,8 +122,9 @@ func (c *cluster) touch(f *fiber.Fiber, e proto.Engine, k proto.Key, other proto
 		reason := proto.AbortReason(err)
 		switch {
 		case reason == proto.ReasonLocked || reason == proto.ReasonLeased || reason == proto.ReasonLease:
-		case hold.mode == proto.ModeRead && c.protocol.Optimistic && errors.Is(err, proto.ErrRollback):
-			// Nothing is held of what is read.
+		case (hold.mode == proto.ModeRead && c.protocol.Optimistic || c.protocol.LocksLate) &&
+			errors.Is(err, proto.ErrRollback):
+			// Nothing is held of what is read, or of anything before the commit.
 		case hold.mode != proto.ModeRead || a.mode != proto.ModeRead && !c.protocol.Offers.Has(proto.OfferLeases):
 			return fmt.Errorf("%v by node %d of key %#x that is held for %v ended with %w, want a refusal",
 				a.mode, other, k, hold.mode, err)

@@ -99,8 +99,8 @@ func unlockedUnheard(t *testing.T, e env) {
 // stolenLock takes a lock from its holder behind its back: that is no outage but a bug, and stops the
 // node.
 func stolenLock(t *testing.T, e env) {
-	if e.protocol.OneThread {
-		return // it has no locks
+	if e.protocol.OneThread || e.protocol.LocksLate {
+		return // it has no locks, or none while its program runs
 	}
 	c := e.start(t)
 	k := keyOn(0, 1)

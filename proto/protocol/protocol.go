@@ -26,6 +26,8 @@ type Protocol struct {
 	// Optimistic protocols hold nothing of records that are only read: others may change them, and the
 	// commit finds out.
 	Optimistic bool
+	// LocksLate protocols lock nothing before the commit.
+	LocksLate bool
 	// ByRPC protocols write to other nodes by RPC alone.
 	ByRPC bool
 	// Simulation is how scenarios run it.

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"bytes"
 	"context"
 	"errors"
 
@@ -157,6 +158,7 @@ func (c *cluster) findBehind(h *history.History) error {
 	type content struct {
 		version history.Version
 		value   history.Digest
+		bytes   []byte
 	}
 	at := map[place]content{}
 	for _, s := range c.sites {
@@ -166,7 +168,7 @@ func (c *cluster) findBehind(h *history.History) error {
 		s.member.Entries(func(t proto.TableID, h layout.Head, value []byte) bool {
 			if _, locked := c.protocol.Holder(h.State); locked {
 				at[place{history.Table(t), history.Key(h.Key)}] = content{history.Version(h.Version),
-					history.DigestOf(value)}
+					history.DigestOf(value), bytes.Clone(value)}
 			}
 			return true
 		})
@@ -191,11 +193,24 @@ func (c *cluster) findBehind(h *history.History) error {
 				unknown: r.Outcome == history.Unknown, torn: o.Version == now.version}
 			if o.Kind == history.OpWrite {
 				b.value = c.values[o.Digest]
+				b.torn = b.torn || halfWritten(now.bytes, b.value)
 			}
 			c.behind = append(c.behind, b)
 		}
 		return nil
 	})
+}
+
+// halfWritten reports whether a line behind a record's first one has a new value already: some protocols
+// write these before the version. Such a transaction was past the point at which it can abort.
+func halfWritten(is, value []byte) bool {
+	for at := layout.LineBytes - layout.ValueOffset; at < len(value); at += layout.LineBytes {
+		end := min(at+layout.LineBytes, len(value))
+		if bytes.Equal(is[at:end], value[at:end]) {
+			return true
+		}
+	}
+	return false
 }
 
 // checkSums: what the tables hold is what they held, and what the committed transactions did. Of a

@@ -66,7 +66,8 @@ func simulation() protocol.Simulation {
 		return option.Settings{optLease: lease, optLeaseReadOnly: readOnly}
 	}
 	return protocol.Simulation{
-		Steps: protocol.Steps{All: Steps(),
+		Steps: protocol.Steps{All: Steps(), NoLineWords: []string{htm.StepRecordsLocked,
+			htm.StepRecordsConfirmed, htm.StepRecordsValid, htm.StepRecordsStored, htm.StepRecordsUnlocked},
 			Critical: []string{"drtm: confirmed before XEND", "drtm: before XBEGIN",
 				"drtm: after lock", htm.StepListed, htm.StepLocked},
 			Fine: []string{"drtm: before access", "drtm: between lines", "drtm: between rounds",

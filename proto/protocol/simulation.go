@@ -16,6 +16,9 @@ type Simulation struct {
 // the simulator's draws prefer.
 type Steps struct {
 	All []string
+	// NoLineWords are marked in place of others of All where memory has no line words. Schedules may
+	// name them; faults are not drawn at them.
+	NoLineWords []string
 	// Critical steps are those between the taking of a lock or lease and what relies on it: a worker
 	// that loses the processor there, for longer than a lease lasts, must do no harm.
 	Critical []string

@@ -3,6 +3,7 @@ package scenario
 import (
 	"cmp"
 	"maps"
+	"slices"
 	"time"
 
 	"drtmd/proto"
@@ -105,7 +106,8 @@ func of(x spec) *scenario.Scenario {
 	p := &x.protocol
 	s := &scenario.Scenario{Name: x.fullName(), Doc: x.doc(), Nodes: 3, MinNodes: 2, MaxNodes: 16,
 		Workers: 1, DrawnWorkers: x.drawn, Fibers: 3, Until: span, EventLimit: eventLimit,
-		Steps: p.Simulation.Steps.All, Draw: x.draw, Dimensions: x.dimensions()}
+		Steps: slices.Concat(p.Simulation.Steps.All, p.Simulation.Steps.NoLineWords),
+		Draw:  x.draw, Dimensions: x.dimensions()}
 	if x.nodes > 0 {
 		s.Nodes = x.nodes
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"drtmd/proto/node"
 	"drtmd/verbs/scenario"
 )
 
@@ -96,7 +97,11 @@ func TestCrashAtEveryStep(t *testing.T) {
 			})
 		}
 	}
-	for _, s := range find(t, "smallbank").Steps {
+	p, err := node.FindProtocol("drtm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range p.Simulation.Steps.All { // those of memory with line words, which these runs have
 		byMutation := slices.Contains([]string{"drtm: confirmed before XEND",
 			"drtm: unlocked before write-back", "drtm: before reclaim"}, s) // no line words
 		// Reconnecting, and an answer that comes late, need another fault before.

@@ -14,7 +14,12 @@ func TestEveryKeyThatIsNotReloadedIsNamed(t *testing.T) {
 		is := config.Default(composition.BuiltIn())
 		value := map[string]string{"whole number": "7", "number": "7", "true or false": "true",
 			"size, such as 64MiB": "7MiB", "time, such as 2s or 500ms": "7s"}[k.Type()]
-		if value == "" {
+		switch {
+		case k.Get(&is) == "true":
+			value = "false"
+		case len(k.Choices()) > 0:
+			value = k.Choices()[len(k.Choices())-1] // the first is the default
+		case value == "":
 			value = "seven"
 		}
 		if err := k.Set(&is, value); err != nil {

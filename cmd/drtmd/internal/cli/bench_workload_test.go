@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"drtmd/cmd/drtmd/internal/composition"
+	"drtmd/internal/testkit/raceskip"
 	"drtmd/proto/check"
 	"drtmd/proto/option"
 	"drtmd/proto/workload"
@@ -68,6 +69,7 @@ func TestEveryWorkloadIsProvedUnderEveryProtocol(t *testing.T) {
 			}
 		})
 		t.Run("sim/"+protocol, func(t *testing.T) {
+			raceskip.Simulated(t)
 			virtual := "--nodes 3 --fibers 2 --warmup 0s --duration 200us --transport sim"
 			alone := strings.NewReplacer() // does nothing
 			if protocol == "nocc" {        // which runs on one node there

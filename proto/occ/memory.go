@@ -244,15 +244,28 @@ func (e *Engine) unlockEntry(off uint64) {
 	lineword.StoreUnlock(state, uint64(unlocked), p, w)
 }
 
+// findHeld looks up a record that somebody has locked: its entry stays where it is, while others may
+// change the buckets of its chain. An absence is proved.
+func (e *Engine) findHeld(t proto.TableID, k proto.Key) (off int, there bool) {
+	for range lineLooks {
+		if off, there = e.Env.Tables[t-1].Find(uint64(k)); there && e.KeyNow(uint64(off)) == uint64(k) {
+			return off, true
+		}
+		var ok bool
+		if off, there, ok = e.findSurely(t, k); ok {
+			return off, there && e.KeyNow(uint64(off)) == uint64(k)
+		}
+		lineword.Pause()
+	}
+	invariant.Assert(false, "a chain of the own machine's table keeps changing")
+	return 0, false
+}
+
 // releaseHere gives the lock of a record back that word holds, with the update if there is one. An
 // entry that ends absent goes back to the table.
 func (e *Engine) releaseHere(f *fiber.Fiber, x *item, word lockWord) code {
-	off, there := e.Env.Tables[x.table-1].Find(uint64(x.key))
-	if !there {
-		// A bucket of the chain may be changing. An entry that is locked stays where it is.
-		off, there, _ = e.findSurely(x.table, x.key)
-	}
-	if !there || lockWord(e.StateNow(uint64(off))) != word || e.KeyNow(uint64(off)) != uint64(x.key) {
+	off, there := e.findHeld(x.table, x.key)
+	if !there || lockWord(e.StateNow(uint64(off))) != word {
 		return notHeld
 	}
 	v := e.VersionNow(uint64(off))

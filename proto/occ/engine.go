@@ -34,7 +34,6 @@ type Engine struct {
 	life     uint32
 	region   *htm.Region // of look-ups that find nothing
 	owed     proto.Debts
-	paying   *tx // that pays debts, made when it is first needed
 	free     []*tx
 	made     int // transaction objects
 	nextTx   uint32

@@ -92,7 +92,7 @@ func simulation() protocol.Simulation {
 // ConfigOf is the configuration of a worker's engine; programs that set more of it make their own
 // Protocol with it.
 func ConfigOf(e *protocol.Env) (Config, error) {
-	mutation, err := ParseMutation(e.Mutation)
+	mutation, err := protocol.FindBug(Mutations(), e.Mutation)
 	if err != nil {
 		return Config{}, err
 	}

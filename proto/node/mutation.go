@@ -40,12 +40,8 @@ func (c *Config) mutation() (m mutated) {
 	return m
 }
 
-// named is the mutation of a name, or none.
-func named[B protocol.Bug](bugs []B, name string) (none B) {
-	for _, m := range bugs {
-		if m.String() == name {
-			return m
-		}
-	}
-	return none
+// named is the mutation of a name, or none: the name may be that of another layer.
+func named[B protocol.Bug](bugs []B, name string) B {
+	bug, _ := protocol.FindBug(bugs, name)
+	return bug
 }

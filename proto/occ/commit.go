@@ -103,7 +103,7 @@ func (t *tx) leave() {
 		}
 	}
 	if owes && !t.e.lacks(noNewWord) {
-		t.nameLocks()
+		t.word = t.e.words.Next()
 	}
 	t.F = nil
 	t.e.free = append(t.e.free, t)

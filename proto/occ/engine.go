@@ -31,39 +31,31 @@ type Engine struct {
 	// early: what is declared or discovered as written is locked in EXECUTE; else in LOCK.
 	early    bool
 	mutation mutation
-	life     uint32
+	words    onesided.Words
 	region   *htm.Region // of look-ups that find nothing
 	owed     proto.Debts
 	free     []*tx
 	made     int // transaction objects
-	nextTx   uint32
 }
 
 var _ proto.Engine = (*Engine)(nil)
 
 // New makes the engine of a worker.
 func New(env *protocol.Env, s Strategy) (*Engine, error) {
-	m, err := parseMutation(env.Mutation)
+	m, err := protocol.FindBug(allMutations(), env.Mutation)
 	if err == nil {
 		err = s.check()
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case env.Index >= maxWorkers:
-		return nil, fmt.Errorf("%w: worker %d: a lock word names workers below %d", errConfig, env.Index,
-			maxWorkers)
-	case env.Life >= maxLives:
-		return nil, fmt.Errorf("%w: life %d: a lock word names lives below %d", errConfig, env.Life,
-			maxLives)
 	}
-	e := &Engine{life: env.Life, mutation: m, early: env.Options.Choice(OptLock) == LockEarly}
-	if e.life == 0 && env.Port != nil {
-		e.life = lifeOf(env.Port.Address().Incarnation)
+	words, err := onesided.NewWords(env)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errConfig, err)
 	}
+	e := &Engine{words: words, mutation: m, early: env.Options.Choice(OptLock) == LockEarly}
 	err = e.Init(env, onesided.Rules{
-		Owner: func(w uint64) proto.NodeID { return lockWord(w).node() },
-		Now:   env.Clock.Now, OrphanAfter: env.Options.Duration(protocol.OptOrphanAfter),
+		Owner: onesided.OwnerOf, Now: env.Clock.Now, OrphanAfter: env.Options.Duration(protocol.OptOrphanAfter),
 		AccessPs: copyCostPs})
 	if err != nil {
 		return nil, err
@@ -157,8 +149,8 @@ func (e *Engine) take() (*tx, error) {
 		e.free = e.free[:n-1]
 		return t, nil
 	}
-	if e.made == maxTxs {
-		return nil, fmt.Errorf("%d transactions at the same time: use fewer fibers", maxTxs)
+	if e.made == onesided.MaxTxs {
+		return nil, fmt.Errorf("%d transactions at the same time: use fewer fibers", onesided.MaxTxs)
 	}
 	return e.newTx(), nil
 }
@@ -167,15 +159,8 @@ func (e *Engine) newTx() *tx {
 	e.made++
 	t := &tx{e: e}
 	e.InitTx(&t.Tx, t)
-	t.nameLocks()
+	t.word = e.words.Next()
 	return t
-}
-
-// nameLocks gives the transaction object a lock word that no other has.
-func (t *tx) nameLocks() {
-	e := t.e
-	t.word = makeLockWord(e.Env.Node, uint32(e.Env.Index), e.nextTx%maxTxs, e.life)
-	e.nextTx++
 }
 
 // Debts implements proto.Debtor.

@@ -11,7 +11,7 @@ import (
 
 // acquireHere reads or locks a record of the own machine, for whoever word is. dst takes its value, if
 // flagRead asks for it; x what is there.
-func (e *Engine) acquireHere(f *fiber.Fiber, i *item, word lockWord, dst []byte) (x found, c code) {
+func (e *Engine) acquireHere(f *fiber.Fiber, i *item, word onesided.Word, dst []byte) (x found, c code) {
 	x, ok := e.find(i.table, i.key)
 	if !ok {
 		return x, busy
@@ -55,7 +55,7 @@ func (e *Engine) readHere(f *fiber.Fiber, i *item, x *found, dst []byte) code {
 		return done
 	case !e.copyOut(f, x, i.key, dst):
 		return busy
-	case lockWord(x.head.State) != unlocked:
+	case onesided.Word(x.head.State) != onesided.Unlocked:
 		return locked
 	}
 	return done
@@ -83,7 +83,7 @@ func (e *Engine) validateHere(i *item) (x found, c code) {
 		return x, busy
 	case !i.version.Live() && e.lacks(absentUnvalidated):
 		return x, done
-	case lockWord(x.head.State) != unlocked && x.off != 0 && !e.lacks(lockUnseen):
+	case onesided.Word(x.head.State) != onesided.Unlocked && x.off != 0 && !e.lacks(lockUnseen):
 		return x, locked
 	case !x.same(i.version):
 		return x, changed
@@ -103,7 +103,7 @@ func (e *Engine) serveItems(typ rpc.Type, req, resp []byte) (int, error) {
 	if len(req) < wordBytes || len(resp) < headBytes {
 		return 0, errRequest
 	}
-	word := lockWord(binary.LittleEndian.Uint64(req))
+	word := onesided.Word(binary.LittleEndian.Uint64(req))
 	at, h := headBytes, head{code: done}
 	var i item
 	for rest, index := req[wordBytes:], 0; len(rest) > 0; index++ {
@@ -126,7 +126,7 @@ func (e *Engine) serveItems(typ rpc.Type, req, resp []byte) (int, error) {
 		if c == done {
 			continue
 		}
-		h = head{code: c, index: index, state: lockWord(x.head.State), version: x.head.Version, off: x.off}
+		h = head{code: c, index: index, state: onesided.Word(x.head.State), version: x.head.Version, off: x.off}
 		if c == notHeld {
 			continue // what else is held is given back
 		}
@@ -139,7 +139,7 @@ func (e *Engine) serveItems(typ rpc.Type, req, resp []byte) (int, error) {
 }
 
 // takeBack unlocks what a request has locked before it was refused an item.
-func (e *Engine) takeBack(req []byte, items int, word lockWord) {
+func (e *Engine) takeBack(req []byte, items int, word onesided.Word) {
 	var i item
 	rest := req[wordBytes:]
 	for range items {
@@ -151,7 +151,7 @@ func (e *Engine) takeBack(req []byte, items int, word lockWord) {
 	}
 }
 
-func (e *Engine) serveAcquire(i *item, word lockWord, resp []byte) (n int, x found, c code) {
+func (e *Engine) serveAcquire(i *item, word onesided.Word, resp []byte) (n int, x found, c code) {
 	n = answerBytes
 	var dst []byte
 	if i.flags&flagRead != 0 {

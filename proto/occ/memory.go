@@ -134,18 +134,18 @@ func (e *Engine) copyOut(f *fiber.Fiber, x *found, k proto.Key, dst []byte) (ok 
 }
 
 // lockRecord locks the entry of a record if it is as x says and nobody has it.
-func (e *Engine) lockRecord(x *found, k proto.Key, word lockWord) code {
+func (e *Engine) lockRecord(x *found, k proto.Key, word onesided.Word) code {
 	m, off := e.Env.Memory, int(x.off)
 	state := wordAt(m, off+layout.StateOffset)
 	if !e.Worded() {
 		// The CPUs of one machine exclude each other, and NICs never write state words here.
-		if !atomic.CompareAndSwapUint64(state, uint64(unlocked), uint64(word)) {
+		if !atomic.CompareAndSwapUint64(state, uint64(onesided.Unlocked), uint64(word)) {
 			x.head.State = atomic.LoadUint64(state)
 			return locked
 		}
 		x.head, _ = e.headNow(x.off)
 		if x.present = x.head.Match(uint64(k)); x.present == layout.Stale {
-			atomic.StoreUint64(state, uint64(unlocked))
+			atomic.StoreUint64(state, uint64(onesided.Unlocked))
 			return busy
 		}
 		return done
@@ -157,7 +157,7 @@ func (e *Engine) lockRecord(x *found, k proto.Key, word lockWord) code {
 	case x.present == layout.Stale:
 		lineword.Restore(p, w)
 		return busy
-	case lockWord(x.head.State) != unlocked:
+	case onesided.Word(x.head.State) != onesided.Unlocked:
 		lineword.Restore(p, w)
 		return locked
 	}
@@ -237,11 +237,11 @@ func (e *Engine) storeLine(line, at int, b []byte, v *layout.Version) int {
 func (e *Engine) unlockEntry(off uint64) {
 	state := wordAt(e.Env.Memory, int(off)+layout.StateOffset)
 	if !e.Worded() {
-		atomic.StoreUint64(state, uint64(unlocked))
+		atomic.StoreUint64(state, uint64(onesided.Unlocked))
 		return
 	}
 	p, w := e.lockLine(int(off))
-	lineword.StoreUnlock(state, uint64(unlocked), p, w)
+	lineword.StoreUnlock(state, uint64(onesided.Unlocked), p, w)
 }
 
 // findHeld looks up a record that somebody has locked: its entry stays where it is, while others may
@@ -263,9 +263,9 @@ func (e *Engine) findHeld(t proto.TableID, k proto.Key) (off int, there bool) {
 
 // releaseHere gives the lock of a record back that word holds, with the update if there is one. An
 // entry that ends absent goes back to the table.
-func (e *Engine) releaseHere(f *fiber.Fiber, x *item, word lockWord) code {
+func (e *Engine) releaseHere(f *fiber.Fiber, x *item, word onesided.Word) code {
 	off, there := e.findHeld(x.table, x.key)
-	if !there || lockWord(e.StateNow(uint64(off))) != word {
+	if !there || onesided.Word(e.StateNow(uint64(off))) != word {
 		return notHeld
 	}
 	v := e.VersionNow(uint64(off))

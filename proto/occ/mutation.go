@@ -1,10 +1,6 @@
 package occ
 
-import (
-	"fmt"
-
-	"drtmd/proto"
-)
+import "fmt"
 
 // mutation is a deliberate bug, for tests that show that the checker or an invariant finds it. Each
 // leaves out one step that the safety of the protocol rests on; docs/SIM.md tells how to add one.
@@ -80,19 +76,6 @@ func allMutations() (all []mutation) {
 		all = append(all, m)
 	}
 	return all
-}
-
-// parseMutation finds a mutation by its name; "" and "none" are no mutation.
-func parseMutation(name string) (mutation, error) {
-	if name == "" {
-		return 0, nil
-	}
-	for m := range mutations {
-		if mutations[m].name == name {
-			return mutation(m), nil
-		}
-	}
-	return 0, fmt.Errorf("unknown mutation %q: the known ones are %s", name, proto.Names(allMutations()))
 }
 
 // lacks reports whether a step is left out.

@@ -2,6 +2,7 @@ package occ
 
 import (
 	"drtmd/proto"
+	"drtmd/proto/onesided"
 	"drtmd/proto/option"
 	"drtmd/proto/protocol"
 )
@@ -38,8 +39,6 @@ func (i Instance) Protocol() protocol.Protocol {
 				{Name: LockLate, Options: option.Settings{OptLock: LockLate}}},
 			Drawn: []string{LockEarly, LockLate}}}},
 		Mutations: protocol.Mutations(allMutations()),
-		Holder: func(state uint64) (proto.NodeID, bool) {
-			return lockWord(state).node(), lockWord(state)&lockedBit != 0
-		},
-		New: func(e *protocol.Env) (proto.Engine, error) { return protocol.Engine(New(e, i.Strategy)) }}
+		Holder:    onesided.HolderOf,
+		New:       func(e *protocol.Env) (proto.Engine, error) { return protocol.Engine(New(e, i.Strategy)) }}
 }

@@ -15,7 +15,7 @@ import (
 type tx struct {
 	onesided.Tx
 	e     *Engine
-	word  lockWord
+	word  onesided.Word
 	calls []*call
 	asked int // of calls, in this round
 }
@@ -68,7 +68,7 @@ func (t *tx) acquire(p Phase, from, to int, which func(*record) (flags, bool)) e
 		}
 		there, c := t.e.acquireHere(t.F, &x, t.word, dst)
 		if c != done {
-			h := head{code: c, state: lockWord(there.head.State), version: there.head.Version, off: there.off}
+			h := head{code: c, state: onesided.Word(there.head.State), version: there.head.Version, off: there.off}
 			return t.refusal(r, &h)
 		}
 		t.acquired(r, f, there.version(), there.off)
@@ -164,7 +164,7 @@ func (t *tx) validate() error {
 		}
 		t.F.Charge(recordCostPs)
 		if there, c := t.e.validateHere(&x); c != done {
-			h := head{code: c, state: lockWord(there.head.State), version: there.head.Version, off: there.off}
+			h := head{code: c, state: onesided.Word(there.head.State), version: there.head.Version, off: there.off}
 			return t.refusal(r, &h)
 		}
 	}

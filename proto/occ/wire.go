@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"drtmd/proto"
+	"drtmd/proto/onesided"
 	"drtmd/store/layout"
 	"drtmd/verbs/rpc"
 )
@@ -138,7 +139,7 @@ func takeItem(b []byte, specs []proto.TableSpec, x *item) (rest []byte, ok bool)
 type head struct {
 	code    code
 	index   int
-	state   lockWord
+	state   onesided.Word
 	version layout.Version
 	off     uint64
 }
@@ -159,7 +160,7 @@ func takeHead(b []byte, n int) (h head, rest []byte, ok bool) {
 	}
 	index := binary.LittleEndian.Uint64(b[8:])
 	h = head{code: code(binary.LittleEndian.Uint64(b)), index: int(index),
-		state:   lockWord(binary.LittleEndian.Uint64(b[16:])),
+		state:   onesided.Word(binary.LittleEndian.Uint64(b[16:])),
 		version: layout.Version(binary.LittleEndian.Uint64(b[24:])),
 		off:     binary.LittleEndian.Uint64(b[32:])}
 	return h, b[headBytes:], h.code >= done && h.code < codeEnd && index < uint64(n)

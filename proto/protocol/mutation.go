@@ -1,6 +1,10 @@
 package protocol
 
-import "drtmd/proto"
+import (
+	"fmt"
+
+	"drtmd/proto"
+)
 
 // Bug is a Mutation as the packages that have it describe it.
 type Bug interface {
@@ -19,6 +23,20 @@ func MutationsOf[B Bug](layer string, bugs []B) (list []Mutation) {
 			Equivalent: m.Equivalent()})
 	}
 	return list
+}
+
+// FindBug is the one of a name; "" and "none" are the zero value, which is no bug. For another name the
+// error lists those there are.
+func FindBug[B Bug](bugs []B, name string) (bug B, err error) {
+	if name == "" || name == "none" {
+		return bug, nil
+	}
+	for _, m := range bugs {
+		if m.String() == name {
+			return m, nil
+		}
+	}
+	return bug, fmt.Errorf("unknown mutation %q: the known ones are %s", name, proto.Names(bugs))
 }
 
 // Engine is what a New gave, as a proto.Engine: nil, and not one that holds a nil pointer, after an

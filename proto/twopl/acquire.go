@@ -58,7 +58,7 @@ func (t *tx) lock(from, to int) (again bool, err error) {
 
 // Want implements onesided.Locks.
 func (t *tx) Want(r *record) uint64 {
-	r.Own.Word = uint64(unlocked)
+	r.Own.Word = uint64(onesided.Unlocked)
 	return uint64(t.word)
 }
 
@@ -67,8 +67,8 @@ func (t *tx) Posted() {}
 
 // Judge implements onesided.Locks: a lock that somebody else has is not waited for.
 func (t *tx) Judge(_ *record, old uint64) onesided.Verdict {
-	switch holder := lockWord(old); {
-	case holder == unlocked, t.e.lacks(LockUnjudged), holder == t.word && t.e.lacks(OwnWordHeld):
+	switch holder := onesided.Word(old); {
+	case holder == onesided.Unlocked, t.e.lacks(LockUnjudged), holder == t.word && t.e.lacks(OwnWordHeld):
 		return onesided.Taken
 	case holder == t.word:
 		return onesided.Elsewhere

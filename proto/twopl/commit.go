@@ -168,7 +168,7 @@ func (t *tx) reclaimable(r *record) (word uint64, ok bool) {
 		return uint64(t.word), true
 	}
 	spare := r.Own.Ensured && r.Own.Found && r.Own.Hold == onesided.Nothing
-	return uint64(unlocked), spare && (t.e.Env.Scope == verbs.AtomicGlob || t.e.lacks(SpareAnywhere))
+	return uint64(onesided.Unlocked), spare && (t.e.Env.Scope == verbs.AtomicGlob || t.e.lacks(SpareAnywhere))
 }
 
 func (t *tx) reclaimableThere(r *record) (word uint64, ok bool) {

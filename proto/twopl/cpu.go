@@ -56,7 +56,7 @@ func (t *tx) cpuLock(r *record) error {
 		o.Stale = true
 		t.Drop(r)
 		return nil
-	case lockWord(holder) != unlocked && !t.e.lacks(CPULockUnjudged):
+	case onesided.Word(holder) != onesided.Unlocked && !t.e.lacks(CPULockUnjudged):
 		lineword.Restore(p, w)
 		return t.Met(r, holder)
 	}
@@ -91,9 +91,9 @@ func (t *tx) cpuPublish(r *record) bool {
 		return false
 	}
 	state := stateAt(m, off)
-	if lockWord(*state) != t.word { // the message's arguments would be allocated
+	if onesided.Word(*state) != t.word { // the message's arguments would be allocated
 		invariant.Assertf(false, "twopl: a record that was locked by %v is %v", t.word,
-			lockWord(*state))
+			onesided.Word(*state))
 	}
 	if write {
 		end = min(lineword.LineBytes, end)
@@ -108,7 +108,7 @@ func (t *tx) cpuPublish(r *record) bool {
 		lineword.Unlock(p, w)
 		return true
 	}
-	lineword.StoreUnlock(state, uint64(unlocked), p, w)
+	lineword.StoreUnlock(state, uint64(onesided.Unlocked), p, w)
 	r.Own.Hold = onesided.Nothing
 	return true
 }

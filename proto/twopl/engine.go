@@ -41,10 +41,9 @@ var ErrConfig = errors.New("twopl: bad configuration")
 type Engine struct {
 	onesided.Base
 	cpuLocks bool
-	life     uint32
+	words    onesided.Words
 	mutation Mutation
 	free     []*tx
-	nextTx   uint32
 	made     int // transaction objects
 }
 
@@ -52,7 +51,7 @@ type Engine struct {
 type tx struct {
 	onesided.Tx
 	e    *Engine
-	word lockWord
+	word onesided.Word
 }
 
 var _ proto.Tx = (*tx)(nil)
@@ -60,29 +59,23 @@ var _ proto.Tx = (*tx)(nil)
 // New makes the engine of a worker. With cpuLocks, local records are locked by the CPU where the
 // device allows it.
 func New(env *protocol.Env, cpuLocks bool) (*Engine, error) {
-	m, err := ParseMutation(env.Mutation)
+	m, err := protocol.FindBug(Mutations(), env.Mutation)
+	if err != nil {
+		return nil, err
+	}
+	words, err := onesided.NewWords(env)
 	switch {
 	case err != nil:
-		return nil, err
-	case env.Index >= MaxWorkers:
-		return nil, fmt.Errorf("%w: worker %d: a lock word names workers below %d", ErrConfig, env.Index,
-			MaxWorkers)
-	case env.Life >= MaxLives:
-		return nil, fmt.Errorf("%w: life %d: a lock word names lives below %d", ErrConfig, env.Life,
-			MaxLives)
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	case env.Scope != verbs.AtomicHCA && env.Scope != verbs.AtomicGlob:
 		return nil, fmt.Errorf("%w: the device has no atomics: choose another device", ErrConfig)
 	}
-	e := &Engine{life: env.Life, mutation: m}
-	switch {
-	case m == LivesRepeat:
-		e.life = 1
-	case e.life == 0 && env.Port != nil:
-		e.life = lifeOf(env.Port.Address().Incarnation)
+	e := &Engine{words: words, mutation: m}
+	if m == LivesRepeat {
+		e.words.Life = 1
 	}
 	err = e.Init(env, onesided.Rules{
-		Owner: func(w uint64) proto.NodeID { return lockWord(w).Node() },
-		Now:   env.Clock.Now, OrphanAfter: env.Options.Duration(protocol.OptOrphanAfter),
+		Owner: onesided.OwnerOf, Now: env.Clock.Now, OrphanAfter: env.Options.Duration(protocol.OptOrphanAfter),
 		AccessPs: copyCostPs, Skip: mutations[m].skip, Steps: onesided.Steps{Finish: stepFinish},
 		Costs: onesided.Costs{Find: recordCostPs, Ask: recordCostPs}})
 	if err != nil {
@@ -150,8 +143,8 @@ func (e *Engine) take() (*tx, error) {
 		e.free = e.free[:n-1]
 		return t, nil
 	}
-	if e.made == maxTxs {
-		return nil, fmt.Errorf("twopl: %d transactions at the same time: use fewer fibers", maxTxs)
+	if e.made == onesided.MaxTxs {
+		return nil, fmt.Errorf("twopl: %d transactions at the same time: use fewer fibers", onesided.MaxTxs)
 	}
 	e.made++
 	t := &tx{e: e}
@@ -162,10 +155,8 @@ func (e *Engine) take() (*tx, error) {
 
 // nameLocks gives the transaction a lock word that no other has.
 func (t *tx) nameLocks() {
-	e := t.e
-	t.word = makeLockWord(e.Env.Node, uint32(e.Env.Index), e.nextTx%maxTxs, e.life)
-	if e.lacks(SameWord) {
-		t.word = makeLockWord(e.Env.Node, 0, 0, e.life)
+	t.word = t.e.words.Next()
+	if t.e.lacks(SameWord) {
+		t.word = onesided.MakeWord(t.e.Env.Node, 0, 0, t.e.words.Life)
 	}
-	e.nextTx++
 }

@@ -9,6 +9,7 @@ import (
 
 	"drtmd/proto"
 	"drtmd/proto/node"
+	"drtmd/proto/onesided"
 	"drtmd/proto/twopl"
 	"drtmd/store/layout"
 	"drtmd/verbs"
@@ -266,8 +267,8 @@ func TestConfigurationsThatCannotWorkAreRefused(t *testing.T) {
 		name   string
 		change func(*node.Env)
 	}{
-		{"worker that a lock word cannot name", func(e *node.Env) { e.Index = twopl.MaxWorkers }},
-		{"life that a lock word cannot name", func(e *node.Env) { e.Life = twopl.MaxLives }},
+		{"worker that a lock word cannot name", func(e *node.Env) { e.Index = onesided.MaxWorkers }},
+		{"life that a lock word cannot name", func(e *node.Env) { e.Life = onesided.MaxLives }},
 		{"no atomics", func(e *node.Env) { e.Scope = verbs.AtomicNone }},
 	} {
 		t.Run(x.name, func(t *testing.T) {

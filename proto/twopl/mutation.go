@@ -3,7 +3,6 @@ package twopl
 import (
 	"fmt"
 
-	"drtmd/proto"
 	"drtmd/proto/onesided"
 )
 
@@ -160,20 +159,6 @@ func Mutations() (all []Mutation) {
 		all = append(all, m)
 	}
 	return all
-}
-
-// ParseMutation finds a mutation by its name; "" and "none" are no mutation.
-func ParseMutation(name string) (Mutation, error) {
-	if name == "" {
-		return 0, nil
-	}
-	for m := range mutations {
-		if mutations[m].name == name {
-			return Mutation(m), nil
-		}
-	}
-	return 0, fmt.Errorf("unknown mutation %q: the known ones are %s", name,
-		proto.Names(Mutations()))
 }
 
 // lacks reports whether a step is left out.

@@ -2,6 +2,7 @@ package twopl
 
 import (
 	"drtmd/proto"
+	"drtmd/proto/onesided"
 	"drtmd/proto/option"
 	"drtmd/proto/protocol"
 )
@@ -15,10 +16,8 @@ func Protocol() protocol.Protocol {
 		Simulation: protocol.Simulation{Steps: protocol.Steps{All: Steps(),
 			Held: []string{stepLocked, stepCommit, stepWritten, stepCommitted, stepFinish}}},
 		Mutations: protocol.Mutations(Mutations()),
-		Holder: func(state uint64) (proto.NodeID, bool) {
-			return lockWord(state).Node(), lockWord(state)&lockedBit != 0
-		},
-		New: func(e *protocol.Env) (proto.Engine, error) { return newEngine(e, false) }}
+		Holder:    onesided.HolderOf,
+		New:       func(e *protocol.Env) (proto.Engine, error) { return newEngine(e, false) }}
 }
 
 // LocalProtocol describes the variant that locks local records by the CPU.

@@ -1,4 +1,4 @@
-package twopl
+package onesided
 
 import (
 	"testing"
@@ -12,17 +12,17 @@ func TestLockWordNamesItsHolder(t *testing.T) {
 		name             string
 		node             proto.NodeID
 		worker, tx, life uint32
-		want             lockWord
+		want             Word
 	}{
 		{"all zero", 0, 0, 0, 0, 1},
 		{"node", 0xffff, 0, 0, 0, 0x1_ffff},
 		{"worker", 0, MaxWorkers - 1, 0, 0, 0x1ffe_0001},
-		{"transaction", 0, 0, maxTxs - 1, 0, 0x1fff_e000_0001},
+		{"transaction", 0, 0, MaxTxs - 1, 0, 0x1fff_e000_0001},
 		{"life", 0, 0, 0, MaxLives - 1, 0xffff_e000_0000_0001},
 		{"everything", 3, 5, 7, 9, 9<<45 | 7<<29 | 5<<17 | 3<<1 | 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := makeLockWord(c.node, c.worker, c.tx, c.life)
+			w := MakeWord(c.node, c.worker, c.tx, c.life)
 			if w != c.want {
 				t.Errorf("word %#x, want %#x", uint64(w), uint64(c.want))
 			}
@@ -34,11 +34,11 @@ func TestLockWordNamesItsHolder(t *testing.T) {
 			}
 		})
 	}
-	if s := makeLockWord(1, 2, 3, 4).String(); s != "locked by node 1 worker 2 transaction 3 life 4" {
+	if s := MakeWord(1, 2, 3, 4).String(); s != "locked by node 1 worker 2 transaction 3 life 4" {
 		t.Errorf("String: %q", s)
 	}
-	if unlocked.String() != "unlocked" {
-		t.Errorf("String of 0: %q", unlocked.String())
+	if Unlocked.String() != "unlocked" {
+		t.Errorf("String of 0: %q", Unlocked.String())
 	}
 }
 
@@ -48,7 +48,7 @@ func TestLockWordRefusesWhatDoesNotFit(t *testing.T) {
 		worker, tx, life uint32
 	}{
 		{"worker", MaxWorkers, 0, 0},
-		{"transaction", 0, maxTxs, 0},
+		{"transaction", 0, MaxTxs, 0},
 		{"life", 0, 0, MaxLives},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestLockWordRefusesWhatDoesNotFit(t *testing.T) {
 					t.Error("taken")
 				}
 			}()
-			makeLockWord(0, c.worker, c.tx, c.life)
+			MakeWord(0, c.worker, c.tx, c.life)
 		})
 	}
 }

@@ -189,12 +189,8 @@ func (s *Session) tickFlows(now time.Duration) time.Duration {
 			next = min(next, x.due)
 			continue
 		}
-		if s.peerEpoch > s.port.epoch {
-			s.endFlowCall(x, 0, s.behind())
-			continue
-		}
-		if x.tries++; x.tries > s.port.cfg.Tries {
-			s.endFlowCall(x, 0, hint(ErrUnanswered, "the peer is alive: does the path lose datagrams?"))
+		if err := s.unanswered(&x.tries, "the peer is alive: does the path lose datagrams?"); err != nil {
+			s.endFlowCall(x, 0, err)
 			continue
 		}
 		s.again(x.sentAt, now)

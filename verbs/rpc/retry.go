@@ -73,6 +73,17 @@ func (s *Session) tick(now time.Duration) time.Duration {
 	return min(gone, s.tickCalls(now), s.tickFlows(now), s.tickWindow(now))
 }
 
+// unanswered counts a timeout of a call, and says why the call ends with it; nil: it is sent again.
+func (s *Session) unanswered(tries *int, advice string) error {
+	if s.peerEpoch > s.port.epoch {
+		return s.behind()
+	}
+	if *tries++; *tries > s.port.cfg.Tries {
+		return hint(ErrUnanswered, advice)
+	}
+	return nil
+}
+
 // tickCalls retransmits what is due.
 func (s *Session) tickCalls(now time.Duration) time.Duration {
 	next := never
@@ -85,13 +96,8 @@ func (s *Session) tickCalls(now time.Duration) time.Duration {
 			next = min(next, x.due)
 			continue
 		}
-		if s.peerEpoch > s.port.epoch {
-			s.endCall(i, 0, s.behind())
-			continue
-		}
-		if x.tries++; x.tries > s.port.cfg.Tries {
-			s.endCall(i, 0, hint(ErrUnanswered, "the peer is alive: does the path "+
-				"lose long datagrams?"))
+		if err := s.unanswered(&x.tries, "the peer is alive: does the path lose long datagrams?"); err != nil {
+			s.endCall(i, 0, err)
 			continue
 		}
 		s.again(x.sentAt, now)

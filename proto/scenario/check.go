@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 
 	"drtmd/proto"
 	"drtmd/proto/check"
@@ -145,6 +146,7 @@ type behind struct {
 	key     proto.Key
 	value   []byte // nil: a deletion
 	unknown bool   // the outcome of its transaction
+	begun   bool   // the record has its version
 	torn    bool   // half of it was made: the transaction was committed
 }
 
@@ -176,21 +178,28 @@ func (c *cluster) findBehind(h *history.History) error {
 	if len(at) == 0 {
 		return nil
 	}
-	return h.Each(func(r *history.Record) error {
+	// whole has the records whose content some transaction has written: what another one noted that
+	// crashed before it could write, with the same next version, was not begun.
+	whole := map[place]bool{}
+	err := h.Each(func(r *history.Record) error {
 		if r.Outcome != history.Committed && r.Outcome != history.Unknown {
 			return nil
 		}
 		for i := range r.Ops {
 			o := &r.Ops[i]
 			now, ok := at[place{o.Table, o.Key}]
+			if o.Kind == history.OpWrite && o.Version == now.version && o.Digest == now.value {
+				whole[place{o.Table, o.Key}] = true
+			}
 			// A write-back is two WRITEs, of the version and then of the value.
 			if !ok || o.Version < now.version || o.Version == now.version &&
 				(o.Kind != history.OpWrite || o.Digest == now.value) ||
 				o.Kind != history.OpWrite && o.Kind != history.OpDelete {
 				continue
 			}
-			b := behind{table: proto.TableID(o.Table), key: proto.Key(o.Key),
-				unknown: r.Outcome == history.Unknown, torn: o.Version == now.version}
+			b := behind{table: proto.TableID(o.Table), key: proto.Key(o.Key), begun: o.Version == now.version,
+				unknown: r.Outcome == history.Unknown}
+			b.torn = b.begun
 			if o.Kind == history.OpWrite {
 				b.value = c.values[o.Digest]
 				b.torn = b.torn || halfWritten(now.bytes, b.value)
@@ -199,6 +208,10 @@ func (c *cluster) findBehind(h *history.History) error {
 		}
 		return nil
 	})
+	c.behind = slices.DeleteFunc(c.behind, func(b behind) bool {
+		return b.begun && whole[place{history.Table(b.table), history.Key(b.key)}]
+	})
+	return err
 }
 
 // halfWritten reports whether a line behind a record's first one has a new value already: some protocols

@@ -3,13 +3,11 @@ package scenario
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
-	"drtmd/proto/node"
 	"drtmd/verbs/scenario"
 )
 
@@ -73,12 +71,19 @@ func TestCrashAtEveryStep(t *testing.T) {
 		t.Skip("the race detector sees nothing here that the run without faults does not show")
 	}
 	taken := map[string]bool{}
-	for _, name := range []string{"smallbank-steps", "micro-steps"} {
-		for seed := uint64(1); seed <= 1; seed++ {
-			t.Run(fmt.Sprintf("%s/%d", name, seed), func(t *testing.T) {
-				r, err := scenario.Exhaust(context.Background(), find(t, name),
-					scenario.ExhaustOptions{Options: scenario.Options{Seed: seed},
-						Jobs: runtime.NumCPU()})
+	for _, c := range []struct {
+		scenario, words string
+		seeds           []uint64 // whose runs have every kind of transaction, together
+	}{
+		{"smallbank-steps", "yes", []uint64{1}}, {"smallbank-steps", "no", []uint64{1}},
+		{"micro-steps", "yes", []uint64{1}}, {"micro-steps", "no", []uint64{1, 3}},
+	} {
+		t.Run(c.scenario+"/words="+c.words, func(t *testing.T) {
+			counts := map[string]uint64{}
+			for _, seed := range c.seeds {
+				r, err := scenario.Exhaust(context.Background(), find(t, c.scenario),
+					scenario.ExhaustOptions{Options: scenario.Options{Seed: seed,
+						Settings: []scenario.Setting{{Name: dimWords, Value: c.words}}}, Jobs: runtime.NumCPU()})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -88,20 +93,19 @@ func TestCrashAtEveryStep(t *testing.T) {
 				for _, s := range r.Base.Steps {
 					taken[s.Name] = true
 				}
-				for _, c := range r.Base.Counts {
-					if c.Value == 0 && !slices.Contains([]string{"rolled back", "aborted", "unknown"}, c.Name) {
-						t.Errorf("the run has no %s", c.Name)
-					}
+				for _, x := range r.Base.Counts {
+					counts[x.Name] += x.Value
 				}
-				t.Logf("%d crashes, %d events; %v", r.Struck, r.Events, r.Base.Counts)
-			})
-		}
+				t.Logf("seed %d: %d crashes, %d events; %v", seed, r.Struck, r.Events, r.Base.Counts)
+			}
+			for name, n := range counts {
+				if n == 0 && !slices.Contains([]string{"rolled back", "aborted", "unknown"}, name) {
+					t.Errorf("the runs have no %s", name)
+				}
+			}
+		})
 	}
-	p, err := node.FindProtocol("drtm")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range p.Simulation.Steps.All { // those of memory with line words, which these runs have
+	for _, s := range find(t, "smallbank").Steps {
 		byMutation := slices.Contains([]string{"drtm: confirmed before XEND",
 			"drtm: unlocked before write-back", "drtm: before reclaim"}, s) // no line words
 		// Reconnecting, and an answer that comes late, need another fault before.

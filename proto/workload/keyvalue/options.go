@@ -23,8 +23,8 @@ func Options(keys, valueBytes int, theta float64) option.List {
 	return option.List{
 		option.Int(OptKeys, keys, 1, mostKeys, "`N` records per node in the beginning"),
 		option.Int(OptValueBytes, valueBytes, MinValueBytes, MaxValueBytes, "`N` bytes of a value"),
-		option.Int(OptKeyBytes, MinKeyBytes, MinKeyBytes, MaxKeyBytes, "`N` bytes of a key; what is beyond 8 "+
-			"travels with the value and is compared"),
+		option.Int(OptKeyBytes, MinKeyBytes, MinKeyBytes, MaxKeyBytes, "`N` bytes of a key; bytes beyond 8 "+
+			"are stored with the value, and compared"),
 		option.Float(OptTheta, theta, 0, zipf.MostTheta, "Zipf `THETA` of the records; 0: uniform"),
 	}
 }

@@ -28,8 +28,8 @@ func Spec() workload.Spec {
 		Doc:  "Yahoo! Cloud Serving Benchmark A to F, single operations or transactions of several",
 		Options: append(option.List{
 			option.Choice(optLetter, []string{"A", "B", "C", "D", "E", "F"}, "core workload `LETTER`: A 50 % reads, 50 % "+
-				"updates; B 95 and 5; C reads; D 95 % reads of the latest, 5 % insertions; E scans, which no protocol "+
-				"has tables for yet; F 50 % reads, 50 % read-modify-writes"),
+				"updates; B 95 and 5; C reads; D 95 % reads of the latest, 5 % insertions; E: scans, refused "+
+				"until a protocol has an ordered table; F 50 % reads, 50 % read-modify-writes"),
 			option.Int(optOperations, d.Operations, 1, keyvalue.MaxOps, "`N` operations of a transaction; HADES 5"),
 			option.Choice(optDistribution, []string{"default", "zipfian", "uniform", "latest"}, "`NAME` of how records "+
 				"are drawn: default (latest for D, else zipfian), zipfian (scrambled), uniform, latest"),
@@ -42,7 +42,7 @@ func Spec() workload.Spec {
 				"operations: read-write"},
 		},
 		Tables: []workload.Table{{Name: "records", Doc: "records on all nodes"}},
-		Verify: "every record is one that was written for its key; F: they count all read-modify-writes",
+		Verify: "each record holds a value that was written for its key; with F the records count all read-modify-writes",
 		Words:  words,
 		New: func(nodes int, v option.Values) (workload.Workload, error) {
 			o, err := optionsOf(nodes, v)

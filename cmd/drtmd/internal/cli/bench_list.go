@@ -169,7 +169,7 @@ func describe(out io.Writer, s *workload.Spec) {
 	}
 	_ = w.Flush() // as above
 	if s.Verify != "" {
-		fmt.Fprintf(out, "\nVerified in the end: %s.\n", s.Verify)
+		fmt.Fprintf(out, "\nChecked after the run: %s.\n", s.Verify)
 	}
 	fmt.Fprintln(out, "\nOptions:")
 	for _, o := range listOptions(s.Options) {

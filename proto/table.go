@@ -5,6 +5,10 @@ import "fmt"
 // NodeID names a machine of the cluster, from 0.
 type NodeID uint16
 
+// ShardID names a shard, from 0: the records that a workload's Placement calls at home on the node of
+// that number. There are as many shards as nodes, and which records a shard has never changes.
+type ShardID uint16
+
 // TableID names a table of the cluster, from 1.
 type TableID uint16
 
@@ -36,13 +40,18 @@ type TableSpec struct {
 	// rounds up, so that a few more may be inserted later, until ReasonFull.
 	Capacity int
 	Ordered  bool // needs Scan
+	// Everywhere: nobody writes to the table, and every node is loaded with all of it and reads its own.
+	// The workload's Load gives all its records for each node.
+	Everywhere bool
 }
 
-// Location is where a record lives.
+// Location is where a record lives. Placements of workloads say Primary only, which is the node that the
+// record is at home on; a cluster with replicas adds the rest (package placement).
 type Location struct {
+	Shard   ShardID
 	Primary NodeID
-	Backups []NodeID
-	Epoch   uint64 // of the placement that says so
+	Backups []NodeID // belongs to the placement
+	Epoch   uint64   // of the placement that says so
 }
 
 // Placement says where records live. It is called for each access and must be quick; its

@@ -67,7 +67,7 @@ func New(cfg Config) (*Engine, error) {
 			Lines: "drtm: between lines", Finish: "drtm: finish",
 			Unlocked: "drtm: unlocked before write-back"},
 		Costs: onesided.Costs{Lookup: costFind, Ask: costPost, Update: costPost},
-		Skip:  mutations[c.Mutation].skip})
+		Skip:  skips[c.Mutation]})
 	if err != nil {
 		return nil, err
 	}

@@ -1,8 +1,7 @@
 package drtm
 
 import (
-	"fmt"
-
+	"drtmd/internal/mutation"
 	"drtmd/proto/onesided"
 )
 
@@ -90,150 +89,134 @@ const (
 	mutationEnd
 )
 
-// mutation describes one.
-type mutation struct {
-	name, doc string
-	// equivalent says why no check can find it.
-	equivalent string
-	skip       onesided.Skip // the step of package onesided that is left out
-}
+var mutations = [mutationEnd]mutation.Mutation{
+	0: {Name: "none", Doc: "the protocol as it should be"},
 
-var mutations = [mutationEnd]mutation{
-	0: {name: "none", doc: "the protocol as it should be"},
-
-	NoLockTaken: {name: "no-lock-taken", doc: "START takes a CAS for successful, whatever it has found"},
-	NoLockSeen:  {name: "no-lock-seen", doc: "START takes over a record that another has locked"},
-	NoLeaseSeen: {name: "no-lease-seen", doc: "START locks a record on which a lease runs"},
-	NoExpiryOfHint: {name: "no-expiry-of-hint",
-		doc: "START expects the state that was seen last though a lease in it may run"},
-	UnsureForgotten: {skip: onesided.OwnerOfUnsure, name: "unsure-forgotten", doc: "a CAS that failed with its queue pair is taken for not made"},
-	NoJoinedEnd:     {name: "no-joined-end", doc: "a lease that was joined is used until the end that START wanted"},
-	LastEnd:         {name: "last-end", doc: "the common end of the leases is that of the last one, not the earliest"},
-	NoReadError: {skip: onesided.ReadDone, name: "no-read-error", doc: "the READ behind the CAS is taken for made, whatever became of it",
-		equivalent: "what the buffer held before has another state word, or the same lease, under which " +
+	NoLockTaken: {Name: "no-lock-taken", Doc: "START takes a CAS for successful, whatever it has found"},
+	NoLockSeen:  {Name: "no-lock-seen", Doc: "START takes over a record that another has locked"},
+	NoLeaseSeen: {Name: "no-lease-seen", Doc: "START locks a record on which a lease runs"},
+	NoExpiryOfHint: {Name: "no-expiry-of-hint",
+		Doc: "START expects the state that was seen last though a lease in it may run"},
+	UnsureForgotten: {Name: "unsure-forgotten", Doc: "a CAS that failed with its queue pair is taken for not made"},
+	NoJoinedEnd:     {Name: "no-joined-end", Doc: "a lease that was joined is used until the end that START wanted"},
+	LastEnd:         {Name: "last-end", Doc: "the common end of the leases is that of the last one, not the earliest"},
+	NoReadError: {Name: "no-read-error", Doc: "the READ behind the CAS is taken for made, whatever became of it",
+		Equivalent: "what the buffer held before has another state word, or the same lease, under which " +
 			"nothing was written"},
-	NoIncarnationCheck: {skip: onesided.KeyCheck, name: "no-incarnation-check",
-		doc: "a location is trusted whatever key and version its entry has"},
-	NoStateBehindCAS: {skip: onesided.StateCheck, name: "no-state-behind-cas", doc: "the state that the READ behind the CAS shows is not looked at"},
-	NoValidInStart: {name: "no-valid-in-start", doc: "START does not look whether its leases are valid still",
-		equivalent: "the commit and the rollback confirm them again"},
-	KeepStale: {skip: onesided.DropStale, name: "keep-stale", doc: "a place that went out of date stays in the location cache",
-		equivalent: "it only costs attempts: each of them finds that the place is another key's"},
+	NoIncarnationCheck: {Name: "no-incarnation-check",
+		Doc: "a location is trusted whatever key and version its entry has"},
+	NoStateBehindCAS: {Name: "no-state-behind-cas", Doc: "the state that the READ behind the CAS shows is not looked at"},
+	NoValidInStart: {Name: "no-valid-in-start", Doc: "START does not look whether its leases are valid still",
+		Equivalent: "the commit and the rollback confirm them again"},
+	KeepStale: {Name: "keep-stale", Doc: "a place that went out of date stays in the location cache",
+		Equivalent: "it only costs attempts: each of them finds that the place is another key's"},
 
-	NoDeltaInValid:   {name: "no-delta-in-valid", doc: "VALID takes the clocks for exact"},
-	NoDeltaInExpired: {name: "no-delta-in-expired", doc: "EXPIRED takes the clocks for exact"},
-	NoRounding:       {name: "no-rounding", doc: "a lease is used to its end before it was rounded down"},
-	SoftTimeInValid:  {name: "softtime-in-valid", doc: "VALID reads softtime, not the clock"},
-	SameTicket:       {name: "same-ticket", doc: "all locks of a machine have the same state word, in all its lives"},
+	NoDeltaInValid:   {Name: "no-delta-in-valid", Doc: "VALID takes the clocks for exact"},
+	NoDeltaInExpired: {Name: "no-delta-in-expired", Doc: "EXPIRED takes the clocks for exact"},
+	NoRounding:       {Name: "no-rounding", Doc: "a lease is used to its end before it was rounded down"},
+	SoftTimeInValid:  {Name: "softtime-in-valid", Doc: "VALID reads softtime, not the clock"},
+	SameTicket:       {Name: "same-ticket", Doc: "all locks of a machine have the same state word, in all its lives"},
 
-	NoStateCheck:      {name: "no-state-check", doc: "LOCAL_WRITE does not look at the state of the record"},
-	NoStateCheckRead:  {name: "no-state-check-read", doc: "LOCAL_READ does not look at the record's lock"},
-	NoLeaseCheckLocal: {name: "no-lease-check-local", doc: "LOCAL_WRITE does not look at the record's lease"},
-	NoKeyCheckLocal:   {name: "no-key-check-local", doc: "LOCAL_READ takes whatever entry it finds for the key's"},
-	NoSecondLookLocal: {name: "no-second-look-local",
-		doc: "without line words, a copy in a region is not compared with a second look",
-		equivalent: "commit and rollback validate the version again: only what the program sees in an " +
+	NoStateCheck:      {Name: "no-state-check", Doc: "LOCAL_WRITE does not look at the state of the record"},
+	NoStateCheckRead:  {Name: "no-state-check-read", Doc: "LOCAL_READ does not look at the record's lock"},
+	NoLeaseCheckLocal: {Name: "no-lease-check-local", Doc: "LOCAL_WRITE does not look at the record's lease"},
+	NoKeyCheckLocal:   {Name: "no-key-check-local", Doc: "LOCAL_READ takes whatever entry it finds for the key's"},
+	NoSecondLookLocal: {Name: "no-second-look-local",
+		Doc: "without line words, a copy in a region is not compared with a second look",
+		Equivalent: "commit and rollback validate the version again: only what the program sees in an " +
 			"attempt that is going to abort differs"},
-	AbsenceOutsideRegion: {name: "absence-outside-region",
-		doc: "the absence of a record is found out outside of the region"},
-	AbsenceWithoutEntry: {name: "absence-without-entry",
-		doc: "without line words, an absence is believed without an entry that says so"},
+	AbsenceOutsideRegion: {Name: "absence-outside-region",
+		Doc: "the absence of a record is found out outside of the region"},
+	AbsenceWithoutEntry: {Name: "absence-without-entry",
+		Doc: "without line words, an absence is believed without an entry that says so"},
 
-	NoConfirm:         {name: "no-confirm", doc: "leases are not confirmed"},
-	ConfirmBeforeLock: {name: "confirm-before-lock", doc: "leases are confirmed before the region's lines are locked, as printed"},
-	NoConfirmRemote: {name: "no-confirm-remote", doc: "a transaction without local records does not confirm its leases",
-		equivalent: "START has looked with everything locked or leased: that is a point at which the " +
+	NoConfirm:         {Name: "no-confirm", Doc: "leases are not confirmed"},
+	ConfirmBeforeLock: {Name: "confirm-before-lock", Doc: "leases are confirmed before the region's lines are locked, as printed"},
+	NoConfirmRemote: {Name: "no-confirm-remote", Doc: "a transaction without local records does not confirm its leases",
+		Equivalent: "START has looked with everything locked or leased: that is a point at which the " +
 			"transaction can take place"},
-	NoRollbackCheck: {name: "no-rollback-check", doc: "a rollback does not look whether what it saw is valid"},
-	NoReadOnlyRollbackCheck: {name: "no-read-only-rollback-check",
-		doc: "the same for the rollback of a read-only transaction"},
-	UnlockBeforeWriteBack: {skip: onesided.WriteFirst, name: "unlock-before-write-back", doc: "remote records are unlocked, then written"},
-	UnlockByWrite:         {skip: onesided.UnlockByCAS, name: "unlock-by-write", doc: "locks are given back by a WRITE of the header as it was read"},
-	AbortKeepsLocks:       {name: "abort-keeps-locks", doc: "an abort does not give its locks back"},
-	NoDebt:                {skip: onesided.Debt, name: "no-debt", doc: "a lock that could not be given back is forgotten"},
-	NoDebtUpdate:          {skip: onesided.DebtUpdate, name: "no-debt-update", doc: "a lock that could not be given back is owed without its update"},
-	DebtUnlooked:          {skip: onesided.DebtLook, name: "debt-unlooked", doc: "a debt is paid without a look whether the lock is there still"},
-	NoSpent: {skip: onesided.SpentCheck, name: "no-spent", doc: "a key whose incarnations are used up is inserted again",
-		equivalent: "no run makes 2^31 insertions of a key; a test of package store does as if"},
+	NoRollbackCheck: {Name: "no-rollback-check", Doc: "a rollback does not look whether what it saw is valid"},
+	NoReadOnlyRollbackCheck: {Name: "no-read-only-rollback-check",
+		Doc: "the same for the rollback of a read-only transaction"},
+	UnlockBeforeWriteBack: {Name: "unlock-before-write-back", Doc: "remote records are unlocked, then written"},
+	UnlockByWrite:         {Name: "unlock-by-write", Doc: "locks are given back by a WRITE of the header as it was read"},
+	AbortKeepsLocks:       {Name: "abort-keeps-locks", Doc: "an abort does not give its locks back"},
+	NoDebt:                {Name: "no-debt", Doc: "a lock that could not be given back is forgotten"},
+	NoDebtUpdate:          {Name: "no-debt-update", Doc: "a lock that could not be given back is owed without its update"},
+	DebtUnlooked:          {Name: "debt-unlooked", Doc: "a debt is paid without a look whether the lock is there still"},
+	NoSpent: {Name: "no-spent", Doc: "a key whose incarnations are used up is inserted again",
+		Equivalent: "no run makes 2^31 insertions of a key; a test of package store does as if"},
 
-	NoSecondRound:     {name: "no-second-round", doc: "a read-only transaction reads its local records once"},
-	NoVersionInRounds: {name: "no-version-in-rounds", doc: "the second round does not look at the version"},
-	NoLockInRounds:    {name: "no-lock-in-rounds", doc: "the second round does not look at the lock"},
-	NoKeyInRounds: {name: "no-key-in-rounds", doc: "the second round does not look at the key",
-		equivalent: "an entry that was given to another key has a version that it never had before"},
-	NoLockInFirstRound: {name: "no-lock-in-first-round", doc: "the first round does not look at the lock"},
-	NoKeyCheckRounds:   {name: "no-key-check-rounds", doc: "the first round takes whatever entry it finds for the key's"},
-	NoSecondLookRounds: {skip: onesided.CopyTwice, name: "no-second-look-rounds",
-		doc: "a copy of several lines is not compared with a second look at the first"},
-	AbsenceOutsideRounds: {name: "absence-outside-rounds",
-		doc: "the absence of a record is not confirmed after the second round"},
-	AbsenceWithoutLease: {name: "absence-without-lease",
-		doc: "without line words, the rounds believe an absence without a lease on an entry"},
-	NoConfirmRounds: {name: "no-confirm-rounds", doc: "leases are not confirmed after the second round"},
+	NoSecondRound:     {Name: "no-second-round", Doc: "a read-only transaction reads its local records once"},
+	NoVersionInRounds: {Name: "no-version-in-rounds", Doc: "the second round does not look at the version"},
+	NoLockInRounds:    {Name: "no-lock-in-rounds", Doc: "the second round does not look at the lock"},
+	NoKeyInRounds: {Name: "no-key-in-rounds", Doc: "the second round does not look at the key",
+		Equivalent: "an entry that was given to another key has a version that it never had before"},
+	NoLockInFirstRound: {Name: "no-lock-in-first-round", Doc: "the first round does not look at the lock"},
+	NoKeyCheckRounds:   {Name: "no-key-check-rounds", Doc: "the first round takes whatever entry it finds for the key's"},
+	NoSecondLookRounds: {Name: "no-second-look-rounds",
+		Doc: "a copy of several lines is not compared with a second look at the first"},
+	AbsenceOutsideRounds: {Name: "absence-outside-rounds",
+		Doc: "the absence of a record is not confirmed after the second round"},
+	AbsenceWithoutLease: {Name: "absence-without-lease",
+		Doc: "without line words, the rounds believe an absence without a lease on an entry"},
+	NoConfirmRounds: {Name: "no-confirm-rounds", Doc: "leases are not confirmed after the second round"},
 
-	NoConfirmFallback: {name: "no-confirm-fallback", doc: "the fallback handler does not confirm its leases",
-		equivalent: "it has looked when all was locked or leased: a point at which it can take place"},
-	NoOrder: {name: "no-order", doc: "the fallback handler takes its locks in the order of the declaration",
-		equivalent: "it waits for each lock for a bounded time, so that a circle costs attempts only"},
+	NoConfirmFallback: {Name: "no-confirm-fallback", Doc: "the fallback handler does not confirm its leases",
+		Equivalent: "it has looked when all was locked or leased: a point at which it can take place"},
+	NoOrder: {Name: "no-order", Doc: "the fallback handler takes its locks in the order of the declaration",
+		Equivalent: "it waits for each lock for a bounded time, so that a circle costs attempts only"},
 
-	HCANoLock: {name: "hca-no-lock", doc: "without line words, records are written without their lock"},
-	HCALockUnjudged: {name: "hca-lock-unjudged",
-		doc: "without line words, a commit takes its CAS for successful, whatever it has found"},
-	HCAUnsureForgotten: {name: "hca-unsure-forgotten",
-		doc: "without line words, a commit takes a CAS that failed for not made"},
-	HCANoValidate: {name: "hca-no-validate", doc: "without line words, reads are not validated"},
-	HCANoVersionInValidate: {name: "hca-no-version-in-validate",
-		doc: "without line words, validation does not look at versions"},
-	HCANoLockInValidate: {name: "hca-no-lock-in-validate",
-		doc: "without line words, validation does not look at locks"},
-	HCANoKeyInValidate: {name: "hca-no-key-in-validate",
-		doc:        "without line words, validation does not look at keys",
-		equivalent: "an entry that was given to another key has a version that it never had before"},
-	HCANoDebt: {name: "hca-no-debt",
-		doc: "without line words, a lock that a commit could not give back is forgotten"},
+	HCANoLock: {Name: "hca-no-lock", Doc: "without line words, records are written without their lock"},
+	HCALockUnjudged: {Name: "hca-lock-unjudged",
+		Doc: "without line words, a commit takes its CAS for successful, whatever it has found"},
+	HCAUnsureForgotten: {Name: "hca-unsure-forgotten",
+		Doc: "without line words, a commit takes a CAS that failed for not made"},
+	HCANoValidate: {Name: "hca-no-validate", Doc: "without line words, reads are not validated"},
+	HCANoVersionInValidate: {Name: "hca-no-version-in-validate",
+		Doc: "without line words, validation does not look at versions"},
+	HCANoLockInValidate: {Name: "hca-no-lock-in-validate",
+		Doc: "without line words, validation does not look at locks"},
+	HCANoKeyInValidate: {Name: "hca-no-key-in-validate",
+		Doc:        "without line words, validation does not look at keys",
+		Equivalent: "an entry that was given to another key has a version that it never had before"},
+	HCANoDebt: {Name: "hca-no-debt",
+		Doc: "without line words, a lock that a commit could not give back is forgotten"},
 
-	ReclaimLeased:   {name: "reclaim-leased", doc: "an entry is given back though a lease on it runs"},
-	ReclaimLocked:   {name: "reclaim-locked", doc: "an entry is given back though it is locked"},
-	ReclaimUnlocked: {name: "reclaim-unlocked", doc: "without line words, an entry is given back without its lock"},
-	ReclaimUnjudged: {name: "reclaim-unjudged",
-		doc: "without line words, an entry is given back whatever the CAS that locks it has found"},
-	ReclaimNoDebt: {name: "reclaim-no-debt", doc: "the lock of an entry that is given back is not owed"},
-	NoGrace: {name: "no-grace", doc: "an entry can be given back as soon as it was made",
-		equivalent: "whoever asked for it sees by its key and state that it is another's by now"},
+	ReclaimLeased:   {Name: "reclaim-leased", Doc: "an entry is given back though a lease on it runs"},
+	ReclaimLocked:   {Name: "reclaim-locked", Doc: "an entry is given back though it is locked"},
+	ReclaimUnlocked: {Name: "reclaim-unlocked", Doc: "without line words, an entry is given back without its lock"},
+	ReclaimUnjudged: {Name: "reclaim-unjudged",
+		Doc: "without line words, an entry is given back whatever the CAS that locks it has found"},
+	ReclaimNoDebt: {Name: "reclaim-no-debt", Doc: "the lock of an entry that is given back is not owed"},
+	NoGrace: {Name: "no-grace", Doc: "an entry can be given back as soon as it was made",
+		Equivalent: "whoever asked for it sees by its key and state that it is another's by now"},
 
-	PeekNoSecondLook: {skip: onesided.PeekTwice, name: "peek-no-second-look", doc: "a record that is peeked at elsewhere is read once"},
-	PeekNoLock:       {skip: onesided.PeekLock, name: "peek-no-lock", doc: "a peek does not look at the lock"},
-	PeekNoKeyCheck:   {skip: onesided.PeekKey, name: "peek-no-key-check", doc: "a peek takes whatever entry it finds for the key's"},
+	PeekNoSecondLook: {Name: "peek-no-second-look", Doc: "a record that is peeked at elsewhere is read once"},
+	PeekNoLock:       {Name: "peek-no-lock", Doc: "a peek does not look at the lock"},
+	PeekNoKeyCheck:   {Name: "peek-no-key-check", Doc: "a peek takes whatever entry it finds for the key's"},
 }
 
-func (m Mutation) String() string {
-	if m < mutationEnd {
-		return mutations[m].name
-	}
-	return fmt.Sprintf("mutation(%d)", uint8(m))
+// skips are the mutations that leave out a step of package onesided.
+var skips = [mutationEnd]onesided.Skip{
+	UnsureForgotten:       onesided.OwnerOfUnsure,
+	NoReadError:           onesided.ReadDone,
+	NoIncarnationCheck:    onesided.KeyCheck,
+	NoStateBehindCAS:      onesided.StateCheck,
+	KeepStale:             onesided.DropStale,
+	UnlockBeforeWriteBack: onesided.WriteFirst,
+	UnlockByWrite:         onesided.UnlockByCAS,
+	NoDebt:                onesided.Debt,
+	NoDebtUpdate:          onesided.DebtUpdate,
+	DebtUnlooked:          onesided.DebtLook,
+	NoSpent:               onesided.SpentCheck,
+	NoSecondLookRounds:    onesided.CopyTwice,
+	PeekNoSecondLook:      onesided.PeekTwice,
+	PeekNoLock:            onesided.PeekLock,
+	PeekNoKeyCheck:        onesided.PeekKey,
 }
 
-// Doc is one line on what is wrong.
-func (m Mutation) Doc() string {
-	if m < mutationEnd {
-		return mutations[m].doc
-	}
-	return "unknown"
-}
+func (m Mutation) String() string { return Mutations().Name(m) }
 
-// Equivalent says why no check can find it; "" is one that checks must find.
-func (m Mutation) Equivalent() string {
-	if m < mutationEnd {
-		return mutations[m].equivalent
-	}
-	return ""
-}
-
-// Mutations are all there are.
-func Mutations() []Mutation {
-	var all []Mutation
-	for m := Mutation(1); m < mutationEnd; m++ {
-		all = append(all, m)
-	}
-	return all
-}
+// Mutations returns the table of the deliberate bugs.
+func Mutations() mutation.Table[Mutation] { return mutations[:] }

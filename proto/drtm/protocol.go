@@ -18,7 +18,7 @@ func Protocol() protocol.Protocol {
 		MaxNodes: MaxNodes, Options: options(),
 		Offers:     proto.OfferDebts | proto.OfferOrphans | proto.OfferRegions | proto.OfferLeases,
 		Simulation: simulation(),
-		Mutations:  protocol.Mutations(Mutations()),
+		Mutations:  Mutations().List(""),
 		Holder: func(state uint64) (proto.NodeID, bool) {
 			return State(state).Owner(), State(state).Locked()
 		},
@@ -92,7 +92,7 @@ func simulation() protocol.Simulation {
 // ConfigOf is the configuration of a worker's engine; programs that set more of it make their own
 // Protocol with it.
 func ConfigOf(e *protocol.Env) (Config, error) {
-	mutation, err := protocol.FindBug(Mutations(), e.Mutation)
+	mutation, err := Mutations().Find(e.Mutation)
 	if err != nil {
 		return Config{}, err
 	}

@@ -1,5 +1,7 @@
 package node
 
+import "drtmd/internal/mutation"
+
 // keeperMutation is a deliberate bug of the keeper, for tests that show that checks find it. Every
 // protocol whose engines work through queue pairs has them.
 type keeperMutation uint8
@@ -10,11 +12,10 @@ const (
 	anyLife
 	fenceForgotten
 	oldWayOpen
-	keeperMutationEnd
 )
 
-// keeperMutations are names and descriptions.
-var keeperMutations = [keeperMutationEnd]Mutation{
+var keeperMutations = mutation.Table[keeperMutation]{
+	{Name: "none", Doc: "the keeper as it should be"},
 	noReconnection: {Name: "no-reconnection",
 		Doc: "broken queue pairs between living members are not made anew"},
 	noPayment: {Name: "no-payment",
@@ -29,26 +30,16 @@ var keeperMutations = [keeperMutationEnd]Mutation{
 // withKeeper adds the keeper's mutations to those of a protocol.
 func withKeeper(list []Mutation, byRPC bool) []Mutation {
 	n := len(list)
-	list = append(list, keeperMutations[1:]...)
+	list = append(list, keeperMutations.List("")...)
 	if byRPC {
 		list[n+int(oldWayOpen)-1].Equivalent = "the protocol writes nothing through queue pairs that could come late"
 	}
 	return list
 }
 
-// keeperMutationOf finds a mutation of the keeper by name; 0: it is none of the keeper's.
-func keeperMutationOf(name string) keeperMutation {
-	for m := noReconnection; m < keeperMutationEnd; m++ {
-		if keeperMutations[m].Name == name {
-			return m
-		}
-	}
-	return 0
-}
-
 // engineMutation is the configuration's Mutation if it is the engine's.
 func (c *Config) engineMutation() string {
-	if keeperMutationOf(c.Mutation) != 0 {
+	if m, _ := keeperMutations.Find(c.Mutation); m != 0 {
 		return ""
 	}
 	return c.Mutation

@@ -1,8 +1,9 @@
 package node
 
 import (
+	"slices"
+
 	"drtmd/htm"
-	"drtmd/proto/protocol"
 	"drtmd/store"
 	"drtmd/store/remote"
 )
@@ -16,9 +17,8 @@ const (
 
 // layers are the mutations of what is below the protocols.
 func layers() []Mutation {
-	list := protocol.MutationsOf(layerHTM, htm.Mutations())
-	list = append(list, protocol.MutationsOf(layerStore, store.Mutations())...)
-	return append(list, protocol.MutationsOf(layerRemote, remote.Mutations())...)
+	return slices.Concat(htm.Mutations().List(layerHTM), store.Mutations().List(layerStore),
+		remote.Mutations().List(layerRemote))
 }
 
 // mutated says of which layer, or of the protocol, the Mutation of the configuration is.
@@ -29,19 +29,13 @@ type mutated struct {
 	protocol string
 }
 
-// mutation finds the configuration's Mutation.
+// mutation finds the configuration's Mutation. In each table but one its name is unknown.
 func (c *Config) mutation() (m mutated) {
-	m.htm = named(htm.Mutations(), c.Mutation)
-	m.store = named(store.Mutations(), c.Mutation)
-	m.remote = named(remote.Mutations(), c.Mutation)
+	m.htm, _ = htm.Mutations().Find(c.Mutation)
+	m.store, _ = store.Mutations().Find(c.Mutation)
+	m.remote, _ = remote.Mutations().Find(c.Mutation)
 	if m == (mutated{}) {
 		m.protocol = c.engineMutation()
 	}
 	return m
-}
-
-// named is the mutation of a name, or none: the name may be that of another layer.
-func named[B protocol.Bug](bugs []B, name string) B {
-	bug, _ := protocol.FindBug(bugs, name)
-	return bug
 }

@@ -84,7 +84,8 @@ type keeper struct {
 // away.
 func (w *Worker) serveReconnect(c *Config) {
 	peers := len(w.Peers)
-	w.keeper = keeper{w: w, times: c.Keep.filled(), lacks: keeperMutationOf(c.Mutation),
+	lacks, _ := keeperMutations.Find(c.Mutation) // 0: the mutation is not the keeper's
+	w.keeper = keeper{w: w, times: c.Keep.filled(), lacks: lacks,
 		told: make([]bool, peers), with: make([]uint64, peers),
 		next: make([]time.Duration, peers), wait: make([]time.Duration, peers)}
 	if w.Port == nil {

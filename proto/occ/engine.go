@@ -30,7 +30,7 @@ type Engine struct {
 	traffic [phaseEnd]Traffic
 	// early: what is declared or discovered as written is locked in EXECUTE; else in LOCK.
 	early    bool
-	mutation mutation
+	mutation Mutation
 	words    onesided.Words
 	region   *htm.Region // of look-ups that find nothing
 	owed     proto.Debts
@@ -42,7 +42,7 @@ var _ proto.Engine = (*Engine)(nil)
 
 // New makes the engine of a worker.
 func New(env *protocol.Env, s Strategy) (*Engine, error) {
-	m, err := protocol.FindBug(allMutations(), env.Mutation)
+	m, err := Mutations().Find(env.Mutation)
 	if err == nil {
 		err = s.check()
 	}

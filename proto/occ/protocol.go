@@ -38,7 +38,7 @@ func (i Instance) Protocol() protocol.Protocol {
 			Values: []protocol.DimensionValue{{Name: LockEarly},
 				{Name: LockLate, Options: option.Settings{OptLock: LockLate}}},
 			Drawn: []string{LockEarly, LockLate}}}},
-		Mutations: protocol.Mutations(allMutations()),
+		Mutations: Mutations().List(""),
 		Holder:    onesided.HolderOf,
 		New:       func(e *protocol.Env) (proto.Engine, error) { return protocol.Engine(New(e, i.Strategy)) }}
 }

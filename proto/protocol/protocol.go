@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"drtmd/internal/mutation"
 	"drtmd/proto"
 	"drtmd/proto/option"
 	"drtmd/store/layout"
@@ -69,17 +70,9 @@ type Needs struct {
 	Early bool
 }
 
-// Mutation is a deliberate bug, for tests that show that checks find it: every safety step of a
-// protocol, and of the layers below, has one that leaves it out.
-type Mutation struct {
-	Name string
-	Doc  string // one line
-	Of   string // the layer below the protocol whose step it is; "": the protocol's own
-	// Equivalent says why no check can find it; "" is one that checks must find.
-	Equivalent string
-}
-
-func (m Mutation) String() string { return m.Name }
+// Mutation describes a deliberate bug of a protocol or of a layer below it, for tests that show that
+// checks find it. Every safety step has a mutation that leaves it out.
+type Mutation = mutation.Mutation
 
 func (p Protocol) String() string { return p.Name }
 
@@ -165,4 +158,13 @@ type TooManyNodesError struct {
 func (e *TooManyNodesError) Error() string {
 	return fmt.Sprintf("%d nodes: protocol %s names at most %d in a record's lock; "+
 		"use fewer nodes with more workers", e.Nodes, e.Protocol, e.Most)
+}
+
+// Engine turns the result of a New into a proto.Engine. After an error the engine is nil, not an
+// interface that holds a nil pointer.
+func Engine[E proto.Engine](e E, err error) (proto.Engine, error) {
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
 }

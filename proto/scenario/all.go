@@ -115,8 +115,8 @@ func of(x spec) *scenario.Scenario {
 		s.Fibers, s.Until = 2, shortSpan
 	}
 	for _, m := range p.Mutations {
-		s.Mutations = append(s.Mutations, scenario.Mutation{Name: m.Name, Doc: m.Doc,
-			Of: cmp.Or(m.Of, p.FamilyName()), Equivalent: m.Equivalent})
+		m.Of = cmp.Or(m.Of, p.FamilyName())
+		s.Mutations = append(s.Mutations, m)
 	}
 	if p.Clocks {
 		s.Mutations = append(s.Mutations, scenario.Mutation{Name: mutationBeyondDelta, Of: p.FamilyName(),

@@ -59,7 +59,7 @@ var _ proto.Tx = (*tx)(nil)
 // New makes the engine of a worker. With cpuLocks, local records are locked by the CPU where the
 // device allows it.
 func New(env *protocol.Env, cpuLocks bool) (*Engine, error) {
-	m, err := protocol.FindBug(Mutations(), env.Mutation)
+	m, err := Mutations().Find(env.Mutation)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func New(env *protocol.Env, cpuLocks bool) (*Engine, error) {
 	}
 	err = e.Init(env, onesided.Rules{
 		Owner: onesided.OwnerOf, Now: env.Clock.Now, OrphanAfter: env.Options.Duration(protocol.OptOrphanAfter),
-		AccessPs: copyCostPs, Skip: mutations[m].skip, Steps: onesided.Steps{Finish: stepFinish},
+		AccessPs: copyCostPs, Skip: skips[m], Steps: onesided.Steps{Finish: stepFinish},
 		Costs: onesided.Costs{Find: recordCostPs, Ask: recordCostPs}})
 	if err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ func Protocol() protocol.Protocol {
 		Offers:  proto.OfferDebts | proto.OfferOrphans,
 		Simulation: protocol.Simulation{Steps: protocol.Steps{All: Steps(),
 			Held: []string{stepLocked, stepCommit, stepWritten, stepCommitted, stepFinish}}},
-		Mutations: protocol.Mutations(Mutations()),
+		Mutations: Mutations().List(""),
 		Holder:    onesided.HolderOf,
 		New:       func(e *protocol.Env) (proto.Engine, error) { return newEngine(e, false) }}
 }

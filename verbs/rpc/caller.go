@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"drtmd/internal/mutation"
 	"drtmd/verbs/fiber"
 )
 
@@ -110,22 +111,22 @@ type Mutation uint8
 
 // The mutations.
 const (
-	OldEpochAccepted  Mutation = iota + 1 // messages of an older epoch are taken
-	RetryAcrossEpochs                     // a request of an older epoch is sent again under the new one
-	OneWayTwice                           // a one-way message that comes again is executed again
-	AnyResponse                           // a response is taken for the request that its slot has now
-	AnyTicket                             // an answer is taken by whoever has its ticket's place now
-	mutationEnd
+	OldEpochAccepted Mutation = iota + 1
+	RetryAcrossEpochs
+	OneWayTwice
+	AnyResponse
+	AnyTicket
 )
 
-var mutationNames = [mutationEnd]string{"none", "old-epoch-accepted", "retry-across-epochs",
-	"one-way-executed-twice", "response-to-wrong-request", "answer-to-wrong-ticket"}
-
-func (m Mutation) String() string {
-	if m < mutationEnd {
-		return mutationNames[m]
-	}
-	return "unknown mutation"
+var mutations = mutation.Table[Mutation]{
+	{Name: "none", Doc: "calls as they should be"},
+	OldEpochAccepted:  {Name: "old-epoch-accepted", Doc: "messages of an older epoch are accepted"},
+	RetryAcrossEpochs: {Name: "retry-across-epochs", Doc: "a request of an older epoch is sent again under the new one"},
+	OneWayTwice:       {Name: "one-way-executed-twice", Doc: "a one-way message that comes again is executed again"},
+	AnyResponse:       {Name: "response-to-wrong-request", Doc: "a response is taken for the request that its slot has now"},
+	AnyTicket:         {Name: "answer-to-wrong-ticket", Doc: "an answer is taken by whoever has its ticket's place now"},
 }
+
+func (m Mutation) String() string { return mutations.Name(m) }
 
 var errMutation = errors.New("unknown mutation")

@@ -119,7 +119,7 @@ func (c *Config) check() error {
 	if c.Incarnation == 0 {
 		return fmt.Errorf("the incarnation is zero: draw a random one each time a port is made")
 	}
-	if c.Mutation >= mutationEnd {
+	if int(c.Mutation) >= len(mutations) {
 		return fmt.Errorf("%w %d", errMutation, c.Mutation)
 	}
 	if c.QKey >= 1<<31 {

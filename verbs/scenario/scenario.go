@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strings"
 
+	"drtmd/internal/mutation"
 	"drtmd/verbs/sim"
 )
 
@@ -34,15 +35,9 @@ type Scenario struct {
 	Build func(e *Env) error
 }
 
-// Mutation is a deliberate bug of a scenario: a safety step that is left out.
-type Mutation struct {
-	Name string
-	Doc  string // one line
-	// Of is whose step it is, where scenarios share mutations: a protocol, or a layer below.
-	Of string
-	// Equivalent says why no check can find it; "" is one that checks must find.
-	Equivalent string
-}
+// Mutation describes a deliberate bug of a scenario. Where scenarios share mutations, its Of names the
+// protocol or the layer whose step is left out.
+type Mutation = mutation.Mutation
 
 // Drawing is what a schedule of faults is drawn from.
 type Drawing struct {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"drtmd/internal/mutation"
 	"drtmd/proto/member"
 )
 
@@ -24,28 +25,27 @@ type Mutation uint8
 
 // Mutations.
 const (
-	None         Mutation = iota
-	NoFencing             // views become active without waiting for anybody
-	NoExpiry              // leases that have ended are not noticed
-	LateUntil             // a lease counts from the answer of its renewal instead of from its question
-	KeepLost              // a member does not notice that its own lease has ended
-	StaleShards           // shard maps follow any version
-	mutationsEnd          // one past the last
+	None Mutation = iota
+	NoFencing
+	NoExpiry
+	LateUntil
+	KeepLost
+	StaleShards
 )
 
-func (m Mutation) String() string {
-	return [...]string{"none", "no-fencing", "no-expiry", "late-until", "keep-lost",
-		"stale-shards"}[m]
+var mutations = mutation.Table[Mutation]{
+	None:        {Name: "none", Doc: "the registry as it should be"},
+	NoFencing:   {Name: "no-fencing", Doc: "views become active without waiting for anybody"},
+	NoExpiry:    {Name: "no-expiry", Doc: "leases that have ended are not noticed"},
+	LateUntil:   {Name: "late-until", Doc: "a lease counts from the answer of its renewal, not from its question"},
+	KeepLost:    {Name: "keep-lost", Doc: "a member does not notice that its own lease has ended"},
+	StaleShards: {Name: "stale-shards", Doc: "shard maps follow any version"},
 }
 
-// Mutations lists the deliberate bugs.
-func Mutations() []Mutation {
-	var all []Mutation
-	for m := None + 1; m < mutationsEnd; m++ {
-		all = append(all, m)
-	}
-	return all
-}
+func (m Mutation) String() string { return mutations.Name(m) }
+
+// Mutations returns the table of the deliberate bugs.
+func Mutations() mutation.Table[Mutation] { return mutations }
 
 // Config of New.
 type Config struct {

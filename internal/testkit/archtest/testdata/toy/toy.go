@@ -16,14 +16,8 @@ import (
 
 const stepBegin = "toy: before begin"
 
-// mutation of the protocol.
-type mutation string
-
-const lie mutation = "toy-lie"
-
-func (m mutation) String() string   { return string(m) }
-func (mutation) Doc() string        { return "every 16th commit is said to be one, and is an abort" }
-func (mutation) Equivalent() string { return "" }
+// lie is the protocol's mutation.
+const lie = "toy-lie"
 
 // Protocol describes it.
 func Protocol() protocol.Protocol {
@@ -37,14 +31,15 @@ func Protocol() protocol.Protocol {
 		option.Duration("toy-pause", 0, time.Microsecond, time.Second, "`TIME` between two of them").
 			ChosenBy("none", time.Microsecond),
 		option.Choice("toy-mood", []string{"calm", "wild"}, "`NAME` of nothing in particular")}, p.Options...)
-	p.Mutations = append(p.Mutations, protocol.Mutations([]mutation{lie})...)
+	p.Mutations = append(p.Mutations, protocol.Mutation{Name: lie,
+		Doc: "every 16th commit is said to be one, and is an abort"})
 	p.Simulation.Steps.All = append([]string{stepBegin}, p.Simulation.Steps.All...)
 	p.Simulation.Dimensions = []protocol.Dimension{{Name: "serial", Doc: "one transaction at a time",
 		Values: []protocol.DimensionValue{{Name: "yes"},
 			{Name: "no", Options: option.Settings{"toy-serial": "false"}}}, Drawn: []string{"yes", "no"}}}
 	p.New = func(e *protocol.Env) (proto.Engine, error) {
 		below := *e
-		if e.Mutation == lie.String() {
+		if e.Mutation == lie {
 			below.Mutation = ""
 		}
 		base, err := inner(&below)
@@ -53,7 +48,7 @@ func Protocol() protocol.Protocol {
 		}
 		return &engine{Engine: base, Debtor: base.(proto.Debtor), OrphanLister: base.(proto.OrphanLister),
 			serial: e.Options.Bool("toy-serial"), turns: e.Options.Int("toy-turns"),
-			pause: e.Options.Duration("toy-pause"), lies: e.Mutation == lie.String()}, nil
+			pause: e.Options.Duration("toy-pause"), lies: e.Mutation == lie}, nil
 	}
 	return p
 }

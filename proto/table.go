@@ -5,6 +5,9 @@ import "fmt"
 // NodeID names a machine of the cluster, from 0.
 type NodeID uint16
 
+// NoNode is no machine of any cluster.
+const NoNode NodeID = 1<<16 - 1
+
 // ShardID names a shard, from 0: the records that a workload's Placement calls at home on the node of
 // that number. There are as many shards as nodes, and which records a shard has never changes.
 type ShardID uint16

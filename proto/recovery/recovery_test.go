@@ -45,8 +45,8 @@ func TestDecisionsAreNeverTakenBack(t *testing.T) {
 // TestTheModelFindsEachMutation: a model that finds nothing proves nothing.
 func TestTheModelFindsEachMutation(t *testing.T) {
 	for _, m := range []struct {
-		name   string
-		break_ func(*setup)
+		name string
+		bug  func(*setup)
 	}{
 		{"decide-abort-with-complete-log", func(x *setup) { x.rule.AbortComplete = true }},
 		{"decide-commit-with-partial-log", func(x *setup) { x.rule.CommitPartial = true }},

@@ -13,6 +13,16 @@ import (
 type Peer struct {
 	Conn    *fiber.Conn  // that of the own machine leads back to itself
 	Session *rpc.Session // nil for the own machine
-	Memory  verbs.RemoteMR
-	Tables  []*remote.Table // table t is Tables[t-1]
+	// Shares are the replicas that it holds, by shard; nil: none of that shard. A share may come while
+	// transactions run.
+	Shares []*PeerShare
+	// Memory and Tables are those of the share of its own shard.
+	Memory verbs.RemoteMR
+	Tables []*remote.Table // table t is Tables[t-1]
+}
+
+// PeerShare is a replica of a shard on a peer.
+type PeerShare struct {
+	Memory verbs.RemoteMR
+	Tables []*remote.Table // table t is Tables[t-1]
 }

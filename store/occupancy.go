@@ -29,6 +29,15 @@ func (t *Table) Occupancy() Occupancy {
 	return o
 }
 
+// Plus is that of two tables together.
+func (o Occupancy) Plus(p Occupancy) Occupancy {
+	return Occupancy{
+		MainSlots: o.MainSlots + p.MainSlots, MainTaken: o.MainTaken + p.MainTaken,
+		IndirectBuckets: o.IndirectBuckets + p.IndirectBuckets, Chained: o.Chained + p.Chained,
+		Entries: o.Entries + p.Entries, Bound: o.Bound + p.Bound,
+	}
+}
+
 func (o Occupancy) String() string {
 	return fmt.Sprintf("%d of %d main slots, %d of %d indirect buckets, %d of %d entries",
 		o.MainTaken, o.MainSlots, o.Chained, o.IndirectBuckets, o.Bound, o.Entries)

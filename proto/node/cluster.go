@@ -171,9 +171,11 @@ func (c *Cluster) HistoryOwing(pending func(state uint64) bool) (*history.Histor
 		segments = append(segments, s)
 	}
 	run := history.Run{Names: Names(c.Config.Workload), Versions: history.Counting}
-	for _, m := range c.Members {
-		run.Initial = append(run.Initial, m.Loaded())
-		run.Final = append(run.Final, m.Holds(pending))
+	for shard, m := range c.primaries() {
+		if m != nil {
+			run.Initial = append(run.Initial, m.Loaded(proto.ShardID(shard)))
+			run.Final = append(run.Final, m.Holds(proto.ShardID(shard), pending))
+		}
 	}
 	return history.NewRun(run, segments...)
 }
@@ -187,24 +189,41 @@ func Names(w workload.Workload) history.Names {
 	return n
 }
 
+// primaries are the members that have the shards' primaries now, by shard; nil: not in this process.
+func (c *Cluster) primaries() []*Member {
+	list := make([]*Member, c.Config.Nodes)
+	for shard, x := range c.Members[0].Map().Shards {
+		for _, m := range c.Members {
+			if m.ID == x.Primary {
+				list[shard] = m
+			}
+		}
+	}
+	return list
+}
+
 // Read reads a record of a member in this process when nothing runs any more; proto.ErrNotFound
 // if there is none.
 func (c *Cluster) Read(t proto.TableID, k proto.Key, dst []byte) error {
-	primary := c.Config.Workload.Placement().Locate(t, k).Primary
-	for _, m := range c.Members {
-		if m.ID == primary {
-			return m.Read(t, k, dst)
-		}
+	shard := proto.ShardID(c.Config.Workload.Placement().Locate(t, k).Primary)
+	if m := c.primaries()[shard]; m != nil {
+		return m.Read(shard, t, k, dst)
 	}
-	return fmt.Errorf("node %d is not in this process", primary)
+	return fmt.Errorf("the primary of shard %d is not in this process", shard)
 }
 
-// Count adds up the workload's sums over all members when nothing runs any more.
+// Count adds up the workload's sums over all shards of which the primary is in this process, when
+// nothing runs any more.
 func (c *Cluster) Count() (initial, final workload.Quantities, err error) {
-	for _, m := range c.Members {
-		i, f, err := c.Config.Workload.Count(m.ID, m.Read)
+	for s, m := range c.primaries() {
+		if m == nil {
+			continue
+		}
+		shard := proto.ShardID(s)
+		i, f, err := c.Config.Workload.Count(proto.NodeID(s),
+			func(t proto.TableID, k proto.Key, dst []byte) error { return m.Read(shard, t, k, dst) })
 		if err != nil {
-			return initial, final, fmt.Errorf("node %d: %w", m.ID, err)
+			return initial, final, fmt.Errorf("shard %d: %w", s, err)
 		}
 		initial, final = initial.Plus(i), final.Plus(f)
 	}

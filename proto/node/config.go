@@ -23,6 +23,8 @@ type Config struct {
 	Nodes    int // members; 0 = 1
 	Workers  int // per member; 0 = 1
 	Fibers   int // per worker that run transactions at the same time; 0 = 16
+	// Replicas of each record, its primary included; 0 = 1.
+	Replicas int
 	Seed     uint64
 	// Record switches the recorders on; nil = off.
 	Record *Recording
@@ -83,6 +85,7 @@ func (c *Config) Complete() error {
 	set(&c.Nodes, 1)
 	set(&c.Workers, 1)
 	set(&c.Fibers, defaultFibers)
+	set(&c.Replicas, 1)
 	set(&c.CacheBytes, defaultCacheBytes)
 	if c.Geometry == (htm.Geometry{}) {
 		c.Geometry = htm.DefaultGeometry()
@@ -105,7 +108,7 @@ func (c *Config) Complete() error {
 		return &UnknownError{What: "mutation of " + c.Protocol.Name, Name: c.Mutation,
 			Known: proto.Names(c.Protocol.Mutations)}
 	}
-	if err := c.Protocol.CheckReplicas(copies); err != nil {
+	if err := c.Protocol.CheckReplicas(c.Replicas, c.Nodes); err != nil {
 		return err
 	}
 	var err error
@@ -168,9 +171,6 @@ func isNil(x any) bool {
 
 // depth of each queue pair.
 func (c *Config) depth() int { return min(max(c.Fibers*depthPerFiber, minDepth), maxDepth) }
-
-// copies of each record: that of its primary.
-const copies = 1
 
 // readTrips is how many READs measure a round trip.
 const readTrips = 11

@@ -10,24 +10,28 @@ import (
 )
 
 // recordLoaded takes down a record that was loaded, if histories are recorded.
-func (m *Member) recordLoaded(t proto.TableID, k proto.Key, v []byte) {
-	if m.loaded != nil {
-		m.loaded.Put(history.Content{Table: history.Table(t), Key: history.Key(k),
+func (s *share) recordLoaded(t proto.TableID, k proto.Key, v []byte) {
+	if s.loaded != nil {
+		s.loaded.Put(history.Content{Table: history.Table(t), Key: history.Key(k),
 			State: history.Present, Version: history.Version(layout.FirstVersion),
 			Digest: history.DigestOf(v)})
 	}
 }
 
-// Loaded is what the tables were loaded with; nil if nothing is recorded, or if the member found
-// them in kept memory.
-func (m *Member) Loaded() *history.Snapshot { return m.loaded }
+// Loaded is what the tables of a shard that the member holds were loaded with; nil if nothing is
+// recorded, or if the member found them in kept memory.
+func (m *Member) Loaded(shard proto.ShardID) *history.Snapshot { return m.shares[shard].loaded }
 
-// Holds is what the tables hold when nothing runs any more. pending, if not nil, says of a state word
-// that is locked whether its owner has died: the record's write may not have been made then. Other
-// records count as they are, locked or not.
-func (m *Member) Holds(pending func(state uint64) bool) *history.Snapshot {
+// Holds is what the tables of a shard that the member holds have when nothing runs any more. pending, if
+// not nil, says of a state word that is locked whether its owner has died: the record's write may not
+// have been made then. Other records count as they are, locked or not.
+func (m *Member) Holds(shard proto.ShardID, pending func(state uint64) bool) *history.Snapshot {
+	specs := m.cluster.Workload.Tables()
 	var all []history.Content
-	m.Entries(func(t proto.TableID, h layout.Head, value []byte) bool {
+	m.Entries(shard, func(t proto.TableID, h layout.Head, value []byte) bool {
+		if !m.shares[shard].counts(&specs[t-1]) {
+			return true
+		}
 		v := h.Version
 		c := history.Content{Table: history.Table(t), Version: history.Version(v), Key: history.Key(h.Key)}
 		switch owed := layout.Locked(h.State) && pending != nil && pending(h.State); {
@@ -49,7 +53,7 @@ func (m *Member) Holds(pending func(state uint64) bool) *history.Snapshot {
 	slices.SortFunc(all, func(a, b history.Content) int { // neighbours are encoded shorter
 		return cmp.Or(cmp.Compare(a.Table, b.Table), cmp.Compare(a.Key, b.Key))
 	})
-	s := history.NewSnapshot(history.NodeID(m.ID), history.Final)
+	s := history.NewSnapshot(history.NodeID(shard), history.Final)
 	for _, c := range all {
 		s.Put(c)
 	}

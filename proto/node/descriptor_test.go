@@ -5,7 +5,9 @@ import (
 	"reflect"
 	"testing"
 
+	"drtmd/proto"
 	"drtmd/store"
+	"drtmd/store/layout"
 	"drtmd/verbs"
 	"drtmd/verbs/rpc"
 )
@@ -14,10 +16,13 @@ import (
 func described(nodes, workers int) Descriptor {
 	e := verbs.Endpoint{Provider: "shm", Type: verbs.RC, Link: verbs.LinkMemory, ActiveMTU: 4096,
 		GID: verbs.GID{1, 2, 3}, QPN: 7, PSN: 9, MaxRdAtomic: 16}
-	d := Descriptor{Node: 1, Memory: verbs.RemoteMR{Addr: 0x1000, Length: 1 << 20, RKey: 5},
-		ClockError: 123}
-	d.Tables = append(d.Tables, store.For(1, "t", 8, 100).Descriptor(0),
-		store.For(2, "u", 16, 10).Descriptor(1<<16))
+	d := Descriptor{Node: 1, ClockError: 123}
+	tables := []layout.Descriptor{store.For(1, "t", 8, 100).Descriptor(0),
+		store.For(2, "u", 16, 10).Descriptor(1 << 16)}
+	for i := range min(nodes, 2) {
+		d.Shares = append(d.Shares, ShareDescriptor{Shard: proto.ShardID(i), Tables: tables,
+			Memory: verbs.RemoteMR{Addr: uint64(i+1) << 24, Length: 1 << 20, RKey: uint32(i + 5)}})
+	}
 	for range workers {
 		w := WorkerDescriptor{}
 		for range nodes {
@@ -65,6 +70,29 @@ func TestDescriptorsSurviveTheWire(t *testing.T) {
 				t.Error("a refused descriptor changed the receiver")
 			}
 		})
+	}
+}
+
+func TestShareDescriptorsSurviveTheWire(t *testing.T) {
+	want := described(2, 1).Shares[1]
+	b, err := want.MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got ShareDescriptor
+	if err := got.UnmarshalBinary(b); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, %v\nwant %+v", got, err, want)
+	}
+	for n := range len(b) {
+		if err := got.UnmarshalBinary(b[:n]); !errors.Is(err, ErrBadDescriptor) {
+			t.Fatalf("%d bytes: %v", n, err)
+		}
+	}
+	if err := got.UnmarshalBinary(append(b, 0)); !errors.Is(err, ErrBadDescriptor) {
+		t.Errorf("a byte more: %v", err)
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Error("a refused share changed the receiver")
 	}
 }
 

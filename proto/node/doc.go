@@ -4,9 +4,10 @@
 //
 // # Members and clusters
 //
-// A Member is one machine: a device context, one memory region with this machine's share of the
-// tables, and workers. Members learn of each other by Descriptors, which travel between processes
-// as bytes. A Cluster is a set of members in this process, on OS threads (NewLocal) or on the
+// A Member is one machine: a device context, shares, and workers. A share is a replica of a shard, with
+// all tables, in a memory region of its own; a member has that of its own shard, and with replicas those of
+// some other shards (package placement). Members learn of each other by Descriptors, which travel between
+// processes as bytes. A Cluster is a set of members in this process, on OS threads (NewLocal) or on the
 // cores of a simulated world (NewSimulated); both are driven by the same calls.
 //
 // # Connections

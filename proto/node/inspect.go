@@ -56,7 +56,11 @@ func (w *Worker) Linked(n proto.NodeID) bool {
 // Registered is the memory that members in this process have registered for tables, in bytes.
 func (c *Cluster) Registered() (bytes uint64) {
 	for _, m := range c.Members {
-		bytes += m.mr.Remote().Length
+		for _, s := range m.shares {
+			if s != nil {
+				bytes += s.mr.Remote().Length
+			}
+		}
 	}
 	return bytes
 }

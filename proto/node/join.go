@@ -3,8 +3,6 @@ package node
 import (
 	"errors"
 
-	"drtmd/proto"
-	"drtmd/store/layout"
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
 	"drtmd/verbs/rpc"
@@ -116,31 +114,4 @@ func (d *Descriptor) ports() (list []rpc.Address) {
 		list = append(list, d.Workers[i].Port)
 	}
 	return list
-}
-
-// Entries calls f with header and value of every entry of every table, absent ones included, until it
-// returns false; the value of an absent one means nothing. f may not keep the value. For members at
-// rest.
-func (m *Member) Entries(f func(t proto.TableID, h layout.Head, value []byte) bool) {
-	for i, t := range m.Workers[0].Tables {
-		on := true
-		t.Each(func(place int) bool {
-			h, value := m.entry(proto.TableID(i+1), place)
-			on = f(proto.TableID(i+1), h, value)
-			return on
-		})
-		if !on {
-			return
-		}
-	}
-}
-
-// State is the state word of a record's entry; false if it has none. For members at rest.
-func (m *Member) State(t proto.TableID, k proto.Key) (uint64, bool) {
-	place, ok := m.Workers[0].Tables[t-1].Find(uint64(k))
-	if !ok {
-		return 0, false
-	}
-	h, _ := m.entry(t, place)
-	return h.State, true
 }

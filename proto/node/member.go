@@ -11,9 +11,8 @@ import (
 	"drtmd/htm"
 	"drtmd/proto"
 	"drtmd/proto/history"
-	"drtmd/proto/workload"
+	"drtmd/proto/placement"
 	"drtmd/store"
-	"drtmd/store/layout"
 	"drtmd/store/remote"
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
@@ -60,13 +59,13 @@ type Member struct {
 	cluster *Config
 	cfg     MemberConfig
 	pd      *verbs.PD
-	mr      *verbs.MR
+	shares  []*share // by shard; nil: not held here
 	tables  []store.Config
-	offsets []int // of the tables in the region
+	offsets []int // of the tables in the memory of each share
 	cache   *remote.Cache
+	placed  *placement.Placed
 
 	structure sync.Mutex // see Env.Structure
-	loaded    *history.Snapshot
 }
 
 // Worker is one worker of a member with its engine.
@@ -90,29 +89,6 @@ type Worker struct {
 	loop  *fiber.Conn   // the other end of the one to the own node
 }
 
-// tableAlignment lets a table begin on a page.
-const tableAlignment = 4096
-
-// tableConfig is the table that a protocol needs for what a workload describes.
-func tableConfig(p *Protocol, s *proto.TableSpec) store.Config {
-	c := store.For(uint16(s.ID), s.Name, s.ValueBytes, s.Capacity)
-	c.Layout, _ = p.Tables()
-	return c
-}
-
-// TableBytes is the memory that a member's tables of a workload take under a protocol.
-func TableBytes(w workload.Workload, p *Protocol) (bytes int, err error) {
-	specs := w.Tables()
-	for i := range specs {
-		c := tableConfig(p, &specs[i])
-		if err := c.Check(); err != nil {
-			return 0, err
-		}
-		bytes += (c.Bytes() + tableAlignment - 1) &^ (tableAlignment - 1)
-	}
-	return bytes, nil
-}
-
 // NewMember opens the memory of a member, loads its tables, and makes its workers with their
 // queue pairs, which are not connected. On an error the context is closed.
 func NewMember(cluster *Config, cfg MemberConfig) (*Member, error) {
@@ -132,23 +108,8 @@ func (m *Member) build() error {
 	if m.pd, err = m.cfg.Context.AllocPD(); err != nil {
 		return err
 	}
-	bytes := 0
-	specs := m.cluster.Workload.Tables()
-	for i := range specs {
-		c := tableConfig(&m.cluster.Protocol, &specs[i])
-		if err := c.Check(); err != nil {
-			return err
-		}
-		m.tables, m.offsets = append(m.tables, c), append(m.offsets, bytes)
-		bytes += (c.Bytes() + tableAlignment - 1) &^ (tableAlignment - 1)
-	}
-	o := verbs.MROptions{Keep: m.cfg.Keep}
-	if m.cfg.Context.Attr().Caps.LineWords {
-		o.LineOwners = m.cluster.Workers
-	}
-	m.mr, err = m.pd.AllocMR(bytes, verbs.AccessAll, o)
-	if err != nil {
-		return fmt.Errorf("%d bytes of memory for the tables: %w", bytes, err)
+	if err := m.makeShares(); err != nil {
+		return err
 	}
 	m.cache = remote.NewCache(m.cluster.CacheBytes, cacheWays)
 	m.cache.Mutate(m.cluster.mutation().remote)
@@ -177,8 +138,8 @@ func (m *Member) newWorker(i int) (*Worker, error) {
 		addresses: make([]rpc.Address, c.Nodes),
 		ports:     make([][]rpc.Address, c.Nodes), lacks: c.mutation()}
 	e := &w.Env
-	*e = Env{Node: m.ID, Index: i, Fibers: c.Fibers, Specs: c.Workload.Tables(), MR: m.mr,
-		Cache: m.cache, Placement: c.Workload.Placement(), Clock: m.cfg.Clock,
+	*e = Env{Node: m.ID, Index: i, Fibers: c.Fibers, Specs: c.Workload.Tables(),
+		Cache: m.cache, Placement: m.placement(), Clock: m.cfg.Clock,
 		ClockError: m.cfg.ClockError, WorstClockError: m.cfg.ClockError,
 		RecorderClock: m.cfg.RecorderClock,
 		Scope:         m.cfg.Context.Attr().Atomic, Mutation: w.lacks.protocol,
@@ -196,11 +157,11 @@ func (m *Member) newWorker(i int) (*Worker, error) {
 	if m.cfg.WithoutLineWords {
 		e.Scope = verbs.AtomicHCA
 	}
-	if err := m.openTables(e); err != nil {
+	if err := m.openShares(e); err != nil {
 		return nil, err
 	}
 	if p := m.cfg.Published; p != nil {
-		e.Region.Published = func(_ *htm.Memory, line int) { p(m.mr, line) }
+		e.Region.Published = func(memory *htm.Memory, line int) { p(w.registered(memory), line) }
 	}
 	if r := c.Record; r != nil {
 		e.Recorder = history.NewRecorder(history.Options{Worker: history.WorkerID(m.worker(i)),
@@ -250,62 +211,6 @@ const (
 // worker numbers the workers of all members.
 func (m *Member) worker(i int) int { return int(m.ID)*m.cluster.Workers + i }
 
-// openTables gives a worker its view of the tables. The first worker of a member that does not
-// attach to kept memory formats and loads them.
-func (m *Member) openTables(e *Env) error {
-	if m.mr.Lines() != nil && !m.cfg.WithoutLineWords {
-		owner, err := m.mr.ClaimLineOwner()
-		if err != nil {
-			return err
-		}
-		e.Memory = htm.NewMemory(m.mr.Bytes(), m.mr.Lines(), owner.Slot, owner.Journal)
-		e.Memory.Rescue = owner.Rescue
-	} else {
-		e.Memory = htm.NewMemory(m.mr.Bytes(), nil, 0, nil)
-	}
-	fresh := e.Index == 0 && !m.cfg.Attach
-	open := store.Attach
-	if fresh {
-		open = store.Format
-	}
-	for i, c := range m.tables {
-		c.Mutation = m.cluster.mutation().store
-		t, err := open(c, e.Memory, m.offsets[i])
-		if err != nil {
-			return err
-		}
-		e.Tables = append(e.Tables, t)
-	}
-	if !fresh {
-		return nil
-	}
-	return m.load(e.Tables)
-}
-
-// load fills the tables. A workload must keep to what it says of them.
-func (m *Member) load(tables []*store.Table) error {
-	if m.cluster.Record != nil {
-		m.loaded = history.NewSnapshot(history.NodeID(m.ID), history.Initial)
-	}
-	specs := m.cluster.Workload.Tables()
-	count := make([]int, len(tables))
-	return m.cluster.Workload.Load(m.ID, func(t proto.TableID, k proto.Key, v []byte) error {
-		if t == 0 || int(t) > len(tables) {
-			return proto.UnknownTable(t, k, len(tables))
-		}
-		s := &specs[t-1]
-		if count[t-1]++; count[t-1] > s.Capacity {
-			return fmt.Errorf("table %q: workload %s loads more than its Capacity of %d records on a node; "+
-				"make that larger", s.Name, m.cluster.Workload.Name(), s.Capacity)
-		}
-		if err := tables[t-1].Load(uint64(k), v); err != nil {
-			return err
-		}
-		m.recordLoaded(t, k, v)
-		return nil
-	})
-}
-
 func (w *Worker) makeConns(nodes int) error {
 	for range nodes {
 		c, err := w.Worker.NewConn(verbs.AccessAll)
@@ -337,9 +242,11 @@ func (m *Member) Describe() Descriptor {
 
 // describeTables is Describe without the workers.
 func (m *Member) describeTables() Descriptor {
-	d := Descriptor{Node: m.ID, Memory: m.mr.Remote(), ClockError: m.cfg.ClockError}
-	for i, c := range m.tables {
-		d.Tables = append(d.Tables, c.Descriptor(m.offsets[i]))
+	d := Descriptor{Node: m.ID, ClockError: m.cfg.ClockError}
+	for _, s := range m.shares {
+		if s != nil {
+			d.Shares = append(d.Shares, m.describeShare(s))
+		}
 	}
 	return d
 }
@@ -347,12 +254,10 @@ func (m *Member) describeTables() Descriptor {
 // reach makes the member described the peer at the end of the queue pair to it.
 func (w *Worker) reach(d *Descriptor) {
 	p := &w.Peers[d.Node]
-	p.Conn, p.Memory, p.Tables = w.conns[d.Node], d.Memory, nil
+	*p = Peer{Conn: w.conns[d.Node], Session: p.Session, Shares: make([]*proto.PeerShare, len(w.Peers))}
 	w.WorstClockError = max(w.WorstClockError, d.ClockError)
-	for _, t := range d.Tables {
-		table := remote.OpenPeer(uint16(d.Node), t, d.Memory)
-		table.Mutate(w.lacks.remote)
-		p.Tables = append(p.Tables, table)
+	for i := range d.Shares {
+		w.reachShare(d.Node, &d.Shares[i])
 	}
 }
 
@@ -365,33 +270,17 @@ func (m *Member) Connect(all []Descriptor) error {
 	}
 	for n := range all {
 		d := &all[n]
-		if int(d.Node) != n || len(d.Workers) != c.Workers || len(d.Tables) != len(m.tables) {
-			return fmt.Errorf("node %d: member %d describes itself as node %d with %d workers and %d "+
-				"tables, want %d and %d: all members must have the same configuration", m.ID, n,
-				d.Node, len(d.Workers), len(d.Tables), c.Workers, len(m.tables))
+		if int(d.Node) != n || len(d.Workers) != c.Workers {
+			return fmt.Errorf("node %d: member %d describes itself as node %d with %d workers, want %d: all "+
+				"members must have the same configuration", m.ID, n, d.Node, len(d.Workers), c.Workers)
 		}
-		if err := m.checkTables(d); err != nil {
+		if err := m.checkShares(d); err != nil {
 			return err
 		}
 		for i, w := range m.Workers {
 			if err := m.connect(w, d); err != nil {
 				return fmt.Errorf("node %d, worker %d, to node %d: %w", m.ID, i, n, err)
 			}
-		}
-	}
-	return nil
-}
-
-// checkTables refuses a member that keeps records in another way, or finds them in another way.
-func (m *Member) checkTables(d *Descriptor) error {
-	for i := range d.Tables {
-		own, its := m.tables[i].Descriptor(m.offsets[i]), &d.Tables[i]
-		if own.Table != its.Table || own.ValueBytes != its.ValueBytes || own.Layout != its.Layout ||
-			own.Index != its.Index {
-			return fmt.Errorf("node %d: member %d has table %d with values of %d bytes in layout %v and index "+
-				"%v, want table %d (%s) with %d, %v and %v: all members must run the same protocol and workload",
-				m.ID, d.Node, its.Table, its.ValueBytes, its.Layout, its.Index, own.Table, m.tables[i].Name,
-				own.ValueBytes, own.Layout, own.Index)
 		}
 	}
 	return nil
@@ -416,34 +305,6 @@ func (m *Member) connect(w *Worker, d *Descriptor) error {
 	w.meet(d.Node, ports)
 	w.reach(d)
 	return nil
-}
-
-// Read reads a record of the member's tables when nothing runs any more, with the workers already
-// closed or not: proto.ErrNotFound if there is none.
-func (m *Member) Read(t proto.TableID, k proto.Key, dst []byte) error {
-	if int(t) > len(m.tables) || t == 0 {
-		return proto.ErrUnknownTable
-	}
-	table := m.Workers[0].Tables[t-1]
-	off, ok := table.Find(uint64(k))
-	if !ok {
-		return proto.ErrNotFound
-	}
-	entry, value := m.entry(t, off)
-	if entry.Match(uint64(k)) != layout.Live {
-		return proto.ErrNotFound
-	}
-	copy(dst, value)
-	return nil
-}
-
-// entry is what lies at a place of a table: for members at rest.
-func (m *Member) entry(t proto.TableID, place int) (layout.Head, []byte) {
-	table := m.Workers[0].Tables[t-1]
-	r := table.Record()
-	memory, off := table.At(place)
-	image := memory.Bytes[off : off+r.Bytes]
-	return layout.HeadOf(image), r.Value(image, make([]byte, r.Room))
 }
 
 // Close frees the member's memory and device, and its workers if their thread has not done so.

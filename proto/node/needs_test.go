@@ -89,7 +89,7 @@ func TestMembersThatKeepRecordsOtherwiseAreRefused(t *testing.T) {
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			all := []node.Descriptor{c.Members[0].Describe(), c.Members[1].Describe()}
-			x.change(&all[0].Tables[0])
+			x.change(&all[0].Shares[0].Tables[0])
 			if err := c.Members[0].Connect(all); err == nil || !strings.Contains(err.Error(), x.want) {
 				t.Errorf("%v, want %q", err, x.want)
 			}

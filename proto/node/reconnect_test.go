@@ -104,7 +104,7 @@ func (x *reconnecting) end() {
 		x.t.Error(err)
 	}
 	for _, m := range x.Members {
-		m.Entries(func(id proto.TableID, h layout.Head, _ []byte) bool {
+		m.Entries(proto.ShardID(m.ID), func(id proto.TableID, h layout.Head, _ []byte) bool {
 			if layout.Locked(h.State) {
 				x.t.Errorf("node %d table %d: an entry stays locked: %+v", m.ID, id, h)
 			}

@@ -31,7 +31,11 @@ type Env struct {
 	Fibers  int          // that run transactions at the same time
 
 	Specs []proto.TableSpec // by id, from 1: table t is Specs[t-1]
-	// Tables are the own member's share, through this worker's Memory: table t is Tables[t-1].
+	// Shares are the replicas that the member holds, by shard; nil: none of that shard. A share may come
+	// while transactions run.
+	Shares []*Share
+	// Tables are those of the member's own shard, through this worker's Memory: table t is Tables[t-1].
+	// They, Memory and MR are that share's.
 	Tables []*store.Table
 	// All are the tables of every node through this worker's thread, for protocols that are
 	// OneThread; nil otherwise.
@@ -71,4 +75,11 @@ type Env struct {
 	Mutation  string // "" is none
 	// Options are the values of Protocol.Options.
 	Options option.Values
+}
+
+// Share is a replica of a shard on the own member, through one worker's memory.
+type Share struct {
+	Memory *htm.Memory
+	MR     *verbs.MR
+	Tables []PointIndex // table t is Tables[t-1]
 }

@@ -55,6 +55,8 @@ type Needs struct {
 	LineWords bool
 	// Replicas is the least number of copies of a record, the primary included; 0 is 1.
 	Replicas int
+	// Replicates: the protocol keeps the backups of a record as it is, so that there may be some.
+	Replicates bool
 	// Clocks: the nodes' clocks are compared, and their error is bounded (Env.ClockError).
 	Clocks bool
 	// Layout of the tables' records; 0 is layout.KindOneVersion, DrTM's entry. Records are little endian
@@ -132,11 +134,19 @@ func (p *Protocol) CheckStore(ordered bool) error {
 	return nil
 }
 
-// CheckReplicas refuses a cluster with fewer copies of each record than the protocol needs.
-func (p *Protocol) CheckReplicas(copies int) error {
-	if p.Replicas > copies {
+// CheckReplicas refuses a cluster with fewer copies of each record than the protocol needs, or more than
+// it keeps or the nodes hold.
+func (p *Protocol) CheckReplicas(copies, nodes int) error {
+	switch {
+	case copies < 1 || copies > nodes:
+		return fmt.Errorf("%d replicas of each record on %d nodes: each is on another node, so that there are "+
+			"from 1 to %d", copies, nodes, nodes)
+	case p.Replicas > copies:
 		return fmt.Errorf("%w: protocol %s runs with at least %d copies of each record, and there are %d",
 			ErrNeeds, p.Name, p.Replicas, copies)
+	case copies > 1 && !p.Replicates:
+		return fmt.Errorf("%w: protocol %s keeps one copy of each record, not %d: run it with one replica, or "+
+			"use a protocol that replicates", ErrNeeds, p.Name, copies)
 	}
 	return nil
 }

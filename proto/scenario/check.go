@@ -112,7 +112,7 @@ func (c *cluster) run() history.Run {
 			r.Partial = true // its memory cannot be looked at
 			continue
 		}
-		r.Final = append(r.Final, s.member.Holds(func(state uint64) bool {
+		r.Final = append(r.Final, s.member.Holds(s.shard(), func(state uint64) bool {
 			owner, _ := c.protocol.Holder(state)
 			return int(owner) < len(c.sites) && c.sites[owner].crashed()
 		}))
@@ -122,7 +122,7 @@ func (c *cluster) run() history.Run {
 
 // checkLocks: no record is locked but by a node that has crashed.
 func (s *site) checkLocks() {
-	s.member.Entries(func(t proto.TableID, h layout.Head, _ []byte) bool {
+	s.member.Entries(s.shard(), func(t proto.TableID, h layout.Head, _ []byte) bool {
 		if owner, locked := s.protocol.Holder(h.State); locked {
 			if int(owner) >= len(s.sites) || !s.sites[owner].crashed() {
 				s.e.Fail(checkLocks, "%s, table %d, key %d: locked by node %d, which has not crashed "+
@@ -167,7 +167,7 @@ func (c *cluster) findBehind(h *history.History) error {
 		if !s.counts() {
 			continue
 		}
-		s.member.Entries(func(t proto.TableID, h layout.Head, value []byte) bool {
+		s.member.Entries(s.shard(), func(t proto.TableID, h layout.Head, value []byte) bool {
 			if _, locked := c.protocol.Holder(h.State); locked {
 				at[place{history.Table(t), history.Key(h.Key)}] = content{history.Version(h.Version),
 					history.DigestOf(value), bytes.Clone(value)}
@@ -282,7 +282,7 @@ func (c *cluster) reader(s *site) func(t proto.TableID, k proto.Key, dst []byte)
 				return nil
 			}
 		}
-		return s.member.Read(t, k, dst)
+		return s.member.Read(s.shard(), t, k, dst)
 	}
 }
 

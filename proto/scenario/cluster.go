@@ -52,6 +52,9 @@ type site struct {
 	managers  []*manager // of the present life
 }
 
+// shard is the one that the site's records are of.
+func (s *site) shard() proto.ShardID { return proto.ShardID(s.id) }
+
 // Timing of the runs.
 const (
 	manageEvery = 30 * time.Microsecond
@@ -128,7 +131,7 @@ func (s *site) boot(m *scenario.Machine) error {
 		return err
 	}
 	if !s.loaded {
-		s.initial = member.Loaded()
+		s.initial = member.Loaded(s.shard())
 	}
 	s.member, s.loaded, s.managers = member, true, nil
 	s.lives++

@@ -42,6 +42,7 @@ func (d *Daemon) lookAtMemory() error {
 	if err != nil {
 		return err
 	}
+	bytes *= max(cfg.Replicas, 1)
 	need := bytes + d.cfg.Data.Workers*queueBytes
 	for _, p := range service.LimitProblems(d.cfg.Transport.Provider, need) {
 		d.log.Warn(p)

@@ -58,7 +58,7 @@ func (p *tap) secrets() map[string]uint32 {
 	defer p.mu.Unlock()
 	all := map[string]uint32{}
 	for i, d := range p.seen {
-		all[fmt.Sprintf("rkey %d of node %d", i, d.Node)] = d.Memory.RKey
+		all[fmt.Sprintf("rkey %d of node %d", i, d.Node)] = d.Shares[0].Memory.RKey
 		for _, w := range d.Workers {
 			all[fmt.Sprintf("queue key %d of node %d", i, d.Node)] = w.Port.QKey
 		}

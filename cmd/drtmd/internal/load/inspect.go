@@ -165,12 +165,29 @@ func (s *local) count(ctx context.Context, m *Metrics, ran bool) error {
 			addRPC(&m.RPC, &w.Port.Stats)
 		}
 		if w.Index == 0 {
-			for i, t := range w.Tables {
-				m.Tables = append(m.Tables, TableUse{Name: specs[i].Name, ValueBytes: specs[i].ValueBytes,
-					Capacity: specs[i].Capacity, Occupancy: t.Occupancy()})
-			}
+			m.Tables = append(m.Tables, tableUse(w, specs)...)
 		}
 	})
+}
+
+// tableUse is how full the tables of a member are, those of all shards that it holds together.
+func tableUse(w *node.Worker, specs []proto.TableSpec) []TableUse {
+	use := make([]TableUse, len(specs))
+	for i := range specs {
+		use[i].Name, use[i].ValueBytes = specs[i].Name, specs[i].ValueBytes
+	}
+	for _, s := range w.Shares {
+		if s == nil {
+			continue
+		}
+		for i, t := range s.Tables {
+			use[i].Capacity += specs[i].Capacity
+			if t, ok := t.(interface{ Occupancy() store.Occupancy }); ok {
+				use[i].Occupancy = use[i].Plus(t.Occupancy())
+			}
+		}
+	}
+	return use
 }
 
 // latencies merges the histograms of all workers, one type of transaction after the other.

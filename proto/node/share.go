@@ -1,0 +1,314 @@
+package node
+
+import (
+	"fmt"
+	"slices"
+
+	"drtmd/htm"
+	"drtmd/proto"
+	"drtmd/proto/history"
+	"drtmd/proto/placement"
+	"drtmd/proto/protocol"
+	"drtmd/proto/workload"
+	"drtmd/store"
+	"drtmd/store/layout"
+	"drtmd/store/remote"
+	"drtmd/verbs"
+)
+
+// share is a replica of a shard on a member: memory of its own, with all tables. Those of all shares of
+// all members lie at the same offsets.
+type share struct {
+	shard  proto.ShardID
+	mr     *verbs.MR
+	loaded *history.Snapshot // nil if nothing is recorded, or it was found in kept memory
+}
+
+// tableAlignment lets a table begin on a page.
+const tableAlignment = 4096
+
+// tableConfig is the table that a protocol needs for what a workload describes.
+func tableConfig(p *Protocol, s *proto.TableSpec) store.Config {
+	c := store.For(uint16(s.ID), s.Name, s.ValueBytes, s.Capacity)
+	c.Layout, _ = p.Tables()
+	return c
+}
+
+// TableBytes is the memory that the tables of one shard of a workload take under a protocol. A member
+// holds as many shards as there are replicas of each.
+func TableBytes(w workload.Workload, p *Protocol) (bytes int, err error) {
+	_, _, bytes, err = planTables(w, p)
+	return bytes, err
+}
+
+// planTables says which tables a share has, where they begin, and how long it is.
+func planTables(w workload.Workload, p *Protocol) (tables []store.Config, offsets []int, bytes int,
+	err error) {
+	specs := w.Tables()
+	for i := range specs {
+		c := tableConfig(p, &specs[i])
+		if err := c.Check(); err != nil {
+			return nil, nil, 0, err
+		}
+		tables, offsets = append(tables, c), append(offsets, bytes)
+		bytes += (c.Bytes() + tableAlignment - 1) &^ (tableAlignment - 1)
+	}
+	return tables, offsets, bytes, nil
+}
+
+// makeShares registers the memory of the shards that the member holds at first.
+func (m *Member) makeShares() (err error) {
+	c := m.cluster
+	first := placement.Initial(c.Nodes, c.Replicas)
+	m.placed = placement.Place(c.Workload.Placement(), c.Workload.Tables(), m.ID, first)
+	var bytes int
+	if m.tables, m.offsets, bytes, err = planTables(c.Workload, &c.Protocol); err != nil {
+		return err
+	}
+	m.shares = make([]*share, c.Nodes)
+	for _, shard := range first.Held(m.ID) {
+		o := verbs.MROptions{Keep: m.keptAs(shard)}
+		if m.cfg.Context.Attr().Caps.LineWords {
+			o.LineOwners = c.Workers
+		}
+		mr, err := m.pd.AllocMR(bytes, verbs.AccessAll, o)
+		if err != nil {
+			return fmt.Errorf("%d bytes of memory for the tables of shard %d: %w", bytes, shard, err)
+		}
+		m.shares[shard] = &share{shard: shard, mr: mr}
+	}
+	return nil
+}
+
+// keptAs is the name of the memory of a shard's replica, if it is kept.
+func (m *Member) keptAs(shard proto.ShardID) string {
+	if m.cfg.Keep == "" || shard == proto.ShardID(m.ID) {
+		return m.cfg.Keep
+	}
+	return fmt.Sprintf("%s-%d", m.cfg.Keep, shard)
+}
+
+// placement is what engines ask: the workload's own where that says all there is.
+func (m *Member) placement() proto.Placement {
+	everywhere := func(s proto.TableSpec) bool { return s.Everywhere }
+	if c := m.cluster; c.Protocol.Replicates || slices.ContainsFunc(c.Workload.Tables(), everywhere) {
+		return m.placed
+	}
+	return m.cluster.Workload.Placement()
+}
+
+// Map says where the replicas of the shards are, as the member knows it.
+func (m *Member) Map() *placement.Map { return m.placed.Map() }
+
+// openShares gives a worker its view of the shares that the member holds. The first worker of a member
+// that does not attach to kept memory formats and loads them.
+func (m *Member) openShares(e *Env) error {
+	e.Shares = make([]*protocol.Share, len(m.shares))
+	for _, s := range m.shares {
+		if s == nil {
+			continue
+		}
+		fresh := e.Index == 0 && !m.cfg.Attach
+		tables, err := m.openShare(e, s, fresh)
+		if err == nil && fresh {
+			err = m.load(s, tables)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openShare gives a worker its view of a share, which it formats if it is fresh.
+func (m *Member) openShare(e *Env, s *share, fresh bool) ([]*store.Table, error) {
+	x := &protocol.Share{MR: s.mr}
+	if s.mr.Lines() != nil && !m.cfg.WithoutLineWords {
+		owner, err := s.mr.ClaimLineOwner()
+		if err != nil {
+			return nil, err
+		}
+		x.Memory = htm.NewMemory(s.mr.Bytes(), s.mr.Lines(), owner.Slot, owner.Journal)
+		x.Memory.Rescue = owner.Rescue
+	} else {
+		x.Memory = htm.NewMemory(s.mr.Bytes(), nil, 0, nil)
+	}
+	open := store.Attach
+	if fresh {
+		open = store.Format
+	}
+	var tables []*store.Table
+	for i, c := range m.tables {
+		c.Mutation = m.cluster.mutation().store
+		t, err := open(c, x.Memory, m.offsets[i])
+		if err != nil {
+			return nil, err
+		}
+		tables, x.Tables = append(tables, t), append(x.Tables, t)
+	}
+	e.Shares[s.shard] = x
+	if s.shard == proto.ShardID(m.ID) {
+		e.Memory, e.MR, e.Tables = x.Memory, x.MR, tables
+	}
+	return tables, nil
+}
+
+// load fills the tables of a shard's replica. A workload must keep to what it says of them.
+func (m *Member) load(s *share, tables []*store.Table) error {
+	if m.cluster.Record != nil {
+		s.loaded = history.NewSnapshot(history.NodeID(s.shard), history.Initial)
+	}
+	specs := m.cluster.Workload.Tables()
+	count := make([]int, len(tables))
+	return m.cluster.Workload.Load(proto.NodeID(s.shard), func(t proto.TableID, k proto.Key, v []byte) error {
+		if t == 0 || int(t) > len(tables) {
+			return proto.UnknownTable(t, k, len(tables))
+		}
+		spec := &specs[t-1]
+		if count[t-1]++; count[t-1] > spec.Capacity {
+			return fmt.Errorf("table %q: workload %s loads more than its Capacity of %d records on a node; "+
+				"make that larger", spec.Name, m.cluster.Workload.Name(), spec.Capacity)
+		}
+		if err := tables[t-1].Load(uint64(k), v); err != nil {
+			return err
+		}
+		if s.counts(spec) {
+			s.recordLoaded(t, k, v)
+		}
+		return nil
+	})
+}
+
+// counts reports whether what a share has of a table is told to histories: of what is everywhere, only
+// that of one shard is.
+func (s *share) counts(spec *proto.TableSpec) bool { return !spec.Everywhere || s.shard == 0 }
+
+// registered is the region of a memory that a worker has.
+func (w *Worker) registered(memory *htm.Memory) *verbs.MR {
+	if memory == w.Memory {
+		return w.MR
+	}
+	for _, s := range w.Shares {
+		if s != nil && s.Memory == memory {
+			return s.MR
+		}
+	}
+	return nil
+}
+
+// describeShare is what other members must know of a share.
+func (m *Member) describeShare(s *share) ShareDescriptor {
+	d := ShareDescriptor{Shard: s.shard, Memory: s.mr.Remote()}
+	for i, c := range m.tables {
+		d.Tables = append(d.Tables, c.Descriptor(m.offsets[i]))
+	}
+	return d
+}
+
+// reachShare makes the share described one of the peer's.
+func (w *Worker) reachShare(n proto.NodeID, d *ShareDescriptor) {
+	x := &proto.PeerShare{Memory: d.Memory}
+	for _, t := range d.Tables {
+		table := remote.OpenPeer(uint16(n), t, d.Memory)
+		table.Mutate(w.lacks.remote)
+		x.Tables = append(x.Tables, table)
+	}
+	p := &w.Peers[n]
+	p.Shares[d.Shard] = x
+	if d.Shard == proto.ShardID(n) {
+		p.Memory, p.Tables = x.Memory, x.Tables
+	}
+}
+
+// checkShares refuses a member that holds other shards than it must, or keeps records in another way, or
+// finds them in another way.
+func (m *Member) checkShares(d *Descriptor) error {
+	var held []proto.ShardID
+	for i := range d.Shares {
+		held = append(held, d.Shares[i].Shard)
+	}
+	if want := m.Map().Held(d.Node); !slices.Equal(held, want) {
+		return fmt.Errorf("node %d: member %d holds the shards %v, want %v: all members must have the same "+
+			"configuration", m.ID, d.Node, held, want)
+	}
+	for i := range d.Shares {
+		if err := m.checkTables(d.Node, &d.Shares[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *Member) checkTables(n proto.NodeID, d *ShareDescriptor) error {
+	if len(d.Tables) != len(m.tables) {
+		return fmt.Errorf("node %d: member %d has %d tables, want %d: all members must run the same protocol "+
+			"and workload", m.ID, n, len(d.Tables), len(m.tables))
+	}
+	for i := range d.Tables {
+		own, its := m.tables[i].Descriptor(m.offsets[i]), &d.Tables[i]
+		if own.Table != its.Table || own.ValueBytes != its.ValueBytes || own.Layout != its.Layout ||
+			own.Index != its.Index {
+			return fmt.Errorf("node %d: member %d has table %d with values of %d bytes in layout %v and index "+
+				"%v, want table %d (%s) with %d, %v and %v: all members must run the same protocol and workload",
+				m.ID, n, its.Table, its.ValueBytes, its.Layout, its.Index, own.Table, m.tables[i].Name,
+				own.ValueBytes, own.Layout, own.Index)
+		}
+	}
+	return nil
+}
+
+// Read reads a record of a shard that the member holds when nothing runs any more, with the workers
+// already closed or not: proto.ErrNotFound if there is none.
+func (m *Member) Read(shard proto.ShardID, t proto.TableID, k proto.Key, dst []byte) error {
+	if int(t) > len(m.tables) || t == 0 {
+		return proto.ErrUnknownTable
+	}
+	h, value, ok := m.find(shard, t, k)
+	if !ok || h.Match(uint64(k)) != layout.Live {
+		return proto.ErrNotFound
+	}
+	copy(dst, value)
+	return nil
+}
+
+// State is the state word of a record's entry; false if it has none. For members at rest.
+func (m *Member) State(shard proto.ShardID, t proto.TableID, k proto.Key) (uint64, bool) {
+	h, _, ok := m.find(shard, t, k)
+	return h.State, ok
+}
+
+// find is the entry of a key: for members at rest.
+func (m *Member) find(shard proto.ShardID, t proto.TableID, k proto.Key) (h layout.Head, value []byte,
+	ok bool) {
+	table := m.Workers[0].Shares[shard].Tables[t-1]
+	place, ok := table.Find(uint64(k))
+	if ok {
+		h, value = entryAt(table, place)
+	}
+	return h, value, ok
+}
+
+// Entries calls f with header and value of every entry of every table of a shard that the member holds,
+// absent ones included, until it returns false; the value of an absent one means nothing. f may not keep
+// the value. For members at rest.
+func (m *Member) Entries(shard proto.ShardID, f func(t proto.TableID, h layout.Head, value []byte) bool) {
+	for i, t := range m.Workers[0].Shares[shard].Tables {
+		on := true
+		t.Each(func(place int) bool {
+			h, value := entryAt(t, place)
+			on = f(proto.TableID(i+1), h, value)
+			return on
+		})
+		if !on {
+			return
+		}
+	}
+}
+
+// entryAt is what lies at a place of a table: for members at rest.
+func entryAt(t protocol.PointIndex, place int) (layout.Head, []byte) {
+	r := t.Record()
+	memory, off := t.At(place)
+	image := memory.Bytes[off : off+r.Bytes]
+	return layout.HeadOf(image), r.Value(image, make([]byte, r.Room))
+}

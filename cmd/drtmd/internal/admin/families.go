@@ -2,10 +2,10 @@ package admin
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// prefix of the names of all metrics that are the daemon's own.
+// prefix of the daemon's own metrics.
 const prefix = "drtmd_"
 
-// spec of a metric. docs/METRICS.md is made of them.
+// spec describes a metric. docs/METRICS.md is generated from the specs.
 type spec struct {
 	name   string // without the prefix
 	help   string
@@ -13,7 +13,7 @@ type spec struct {
 	labels []string
 }
 
-// Kinds and label sets that many have.
+// Kinds of metrics.
 const (
 	counter = prometheus.CounterValue
 	gauge   = prometheus.GaugeValue
@@ -23,30 +23,30 @@ const (
 func specs() []spec {
 	protocol, table := []string{"protocol"}, []string{"table"}
 	return []spec{
-		{"build_info", "1, with the build.", gauge, []string{"build"}},
+		{"build_info", "Always 1; the label is the build.", gauge, []string{"build"}},
 		{"ready", "1 while the node serves.", gauge, nil},
 		{"epoch", "Active epoch, as the node knows it.", gauge, nil},
 		{"members", "Members of the active epoch.", gauge, nil},
 		{"incarnation", "Incarnation of the node.", gauge, []string{"node"}},
 		{"membership_lease_left_seconds",
-			"Time until the membership lease ends; not positive once it has.", gauge, nil},
+			"Time until the membership lease ends; at most 0 after its end.", gauge, nil},
 		{"membership_lease_seconds", "Length of the membership lease.", gauge, nil},
 		{"certificate_expiry_timestamp_seconds",
 			"When the node's certificate ends; absent without TLS.", gauge, nil},
 
 		{"plane_up", "1 while a data plane is in service and its workers answered this scrape. " +
-			"All that follows is absent while it is 0.", gauge, nil},
-		{"plane_generation", "Data planes that this process has opened. " +
-			"Each begins all counters anew.", gauge, nil},
-		{"shard_map_version", "Version of the shard map that the data plane is of.", gauge, nil},
-		{"plane_info", "1, with what the data plane holds.", gauge,
+			"All metrics below are absent while it is 0.", gauge, nil},
+		{"plane_generation", "Number of data planes that this process has opened. " +
+			"All counters start at 0 in each.", gauge, nil},
+		{"shard_map_version", "Version of the data plane's shard map.", gauge, nil},
+		{"plane_info", "Always 1; the labels are the data plane's workload and protocol.", gauge,
 			[]string{"workload", "protocol"}},
 		{"plane_fenced", "1 if the data plane was taken out of service.", gauge, nil},
-		{"clock_error_seconds", "How wrong the data plane's clock may be now.", gauge, nil},
-		{"read_lease_seconds", "How long read leases last as a rule; absent where the protocol has none.",
+		{"clock_error_seconds", "Present bound on the error of the data plane's clock.", gauge, nil},
+		{"read_lease_seconds", "Usual duration of read leases; absent if the protocol has none.",
 			gauge, []string{"transactions"}},
 		{"workers", "Workers of the data plane.", gauge, nil},
-		{"orphaned_records", "Records that stay locked, as far as this node has met them.", gauge, nil},
+		{"orphaned_records", "Orphaned records that this node has met: they stay locked.", gauge, nil},
 		{"queue_pairs", "Queue pairs by type.", gauge, []string{"type"}},
 		{"queue_pairs_in_error", "RC queue pairs in the error state.", gauge, nil},
 		{"registered_memory_bytes", "Memory that is registered for tables.", gauge, nil},
@@ -89,21 +89,21 @@ func specs() []spec {
 		{"rpc_calls_total", "RPC calls started.", counter, nil},
 		{"rpc_requests_total", "RPC requests executed for peers.", counter, nil},
 		{"rpc_retransmissions_total", "RPC calls sent again after a timeout.", counter, nil},
-		{"rpc_duplicates_total", "RPC messages that had been dealt with.", counter, nil},
+		{"rpc_duplicates_total", "RPC messages that had been handled before.", counter, nil},
 		{"rpc_messages_total", "RPC messages by direction.", counter, []string{"direction"}},
 		{"rpc_datagrams_total", "Datagrams by direction.", counter, []string{"direction"}},
 		{"rpc_acks_total", "Datagrams sent without a message.", counter, nil},
 		{"rpc_doorbells_total", "Post calls for datagrams.", counter, nil},
-		{"rpc_stalls_total", "Times that a window held messages back.", counter, nil},
-		{"rpc_reclaimed_datagrams_total", "Datagrams taken for lost.", counter, nil},
+		{"rpc_stalls_total", "Times that messages waited because a window was full.", counter, nil},
+		{"rpc_reclaimed_datagrams_total", "Datagrams assumed to be lost.", counter, nil},
 		{"rpc_resets_total", "Resets sent to peers.", counter, nil},
-		{"rpc_evicted_sessions_total", "Silent sessions that made room for others.", counter, nil},
+		{"rpc_evicted_sessions_total", "Silent sessions that were closed to make room for others.", counter, nil},
 		{"rpc_garbage_total", "Datagrams dropped, by reason.", counter, []string{"reason"}},
 	}
 }
 
-// latencySpec is the one histogram. Its kind is of no meaning.
+// latencySpec describes the only histogram. Its kind is not used.
 func latencySpec() spec {
 	return spec{name: "transaction_duration_seconds", help: "Latency of committed transactions, " +
-		"retries included, of those whose latency was taken.", labels: []string{"protocol", "type"}}
+		"retries included; only sampled transactions.", labels: []string{"protocol", "type"}}
 }

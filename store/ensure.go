@@ -17,13 +17,13 @@ import (
 func (t *Table) EnsureIn(r *htm.Region, key, state uint64) (off int, v layout.Version, ok bool,
 	err error) {
 	if t.lineWords {
-		return ensure(t, inside{r, t.m}, key, state)
+		return ensure(t, insideOf(r, t.m), key, state)
 	}
 	if !r.Active() || !t.lock(r) {
 		return 0, 0, false, nil
 	}
 	defer t.unlock()
-	return ensure(t, direct{r, t.base}, key, state)
+	return ensure(t, directOf(r, t.base), key, state)
 }
 
 func ensure[A access](t *Table, a A, key, state uint64) (off int, v layout.Version, ok bool,
@@ -38,7 +38,7 @@ func ensure[A access](t *Table, a A, key, state uint64) (off int, v layout.Versi
 	if p.slotAt != 0 {
 		return met(a, &p)
 	}
-	counter, ok := a.load(t.at + countersAt)
+	counter, ok := a.Load(t.at + countersAt)
 	if !ok {
 		return 0, 0, false, nil
 	}
@@ -48,10 +48,10 @@ func ensure[A access](t *Table, a A, key, state uint64) (off int, v layout.Versi
 // met gives the entry that a key has, and brings its slot up to date.
 func met[A access](a A, p *place) (off int, v layout.Version, ok bool, err error) {
 	off = int(p.slot.Offset())
-	w, ok := a.load(off + layout.VersionOffset)
+	w, ok := a.Load(off + layout.VersionOffset)
 	v = layout.Version(w)
 	if ok && !v.Live() && v.Lossy() != p.slot.Lossy() {
-		ok = a.store(p.slotAt, uint64(layout.MakeSlot(layout.Entry, v.Lossy(), uint64(off))))
+		ok = a.Store(p.slotAt, uint64(layout.MakeSlot(layout.Entry, v.Lossy(), uint64(off))))
 	}
 	return off, v, ok, nil
 }
@@ -86,11 +86,11 @@ func create[A access](t *Table, a A, key, state uint64, p *place, counter uint32
 	if t.lacks(SlotFirst) && p.freeAt != 0 && !setSlot(a, p.freeAt, slot, key) {
 		return 0, 0, false, nil
 	}
-	if !take(a, entry) || !a.store(off+layout.KeyOffset, key) ||
-		!a.store(off+layout.VersionOffset, uint64(v)) {
+	if !take(a, entry) || !a.Store(off+layout.KeyOffset, key) ||
+		!a.Store(off+layout.VersionOffset, uint64(v)) {
 		return 0, 0, false, nil
 	}
-	if t.lineWords && !t.lacks(KeepState) && !a.store(off+layout.StateOffset, state) {
+	if t.lineWords && !t.lacks(KeepState) && !a.Store(off+layout.StateOffset, state) {
 		return 0, 0, false, nil
 	}
 	if p.freeAt != 0 {
@@ -104,11 +104,11 @@ func create[A access](t *Table, a A, key, state uint64, p *place, counter uint32
 // a reader sees the entry in the one place or in the other.
 func extend[A access](t *Table, a A, full, bucket int, slot layout.Slot, key uint64) bool {
 	last := full + layout.LinkSlot*layout.SlotBytes
-	resident, ok := a.load(last)
+	resident, ok := a.Load(last)
 	if !ok {
 		return false
 	}
-	residentKey, ok := a.load(last + layout.SlotKeyOffset)
+	residentKey, ok := a.Load(last + layout.SlotKeyOffset)
 	if t.lacks(LinkFirst) {
 		ok = ok && setLink(t, a, last, bucket)
 	}
@@ -118,12 +118,12 @@ func extend[A access](t *Table, a A, full, bucket int, slot layout.Slot, key uin
 
 // setSlot stores a slot, key first.
 func setSlot[A access](a A, at int, s layout.Slot, key uint64) bool {
-	return a.store(at+layout.SlotKeyOffset, key) && a.store(at, uint64(s))
+	return a.Store(at+layout.SlotKeyOffset, key) && a.Store(at, uint64(s))
 }
 
 // setLink makes a slot the link to a bucket, with the next number of a link.
 func setLink[A access](t *Table, a A, at, bucket int) bool {
-	n, ok := a.load(t.at + linksAt)
+	n, ok := a.Load(t.at + linksAt)
 	if !ok {
 		return false
 	}
@@ -131,7 +131,7 @@ func setLink[A access](t *Table, a A, at, bucket int) bool {
 		n = 0
 	}
 	link := layout.MakeSlot(layout.Header, layout.Lossy(n&layout.MaxLossy), uint64(bucket))
-	return a.store(t.at+linksAt, n+1) && a.store(at, uint64(link))
+	return a.Store(t.at+linksAt, n+1) && a.Store(at, uint64(link))
 }
 
 // Load stores a record in a table that nobody else uses yet: version layout.FirstVersion, state
@@ -143,7 +143,7 @@ func (t *Table) Load(key uint64, value []byte) error {
 	case key == layout.NoKey:
 		return ErrKey
 	}
-	a := plain{t.base}
+	a := plainOf(t.base)
 	p, ok := locate(t, a, key)
 	if !ok {
 		return ErrCorrupt
@@ -151,7 +151,7 @@ func (t *Table) Load(key uint64, value []byte) error {
 	if p.slotAt != 0 {
 		return ErrExists
 	}
-	counter, _ := a.load(t.at + countersAt)
+	counter, _ := a.Load(t.at + countersAt)
 	off, _, ok, err := create(t, a, key, 0, &p, uint32(counter))
 	if err != nil {
 		return err

@@ -7,15 +7,13 @@ import (
 
 	"drtmd/htm"
 	"drtmd/store/layout"
+	"drtmd/store/words"
 )
 
-// Codes with which this package aborts regions.
+// Codes with which this package aborts regions: those of package words.
 const (
-	// AbortCorrupt: the region has read an offset that no table can have: a doomed view, where
-	// memory has no line words, or memory that somebody scribbled over.
-	AbortCorrupt uint8 = 0xc0
-	// AbortBusy: the lock of a table without line words stayed taken.
-	AbortBusy uint8 = 0xc1
+	AbortCorrupt = words.AbortCorrupt
+	AbortBusy    = words.AbortBusy
 )
 
 // Find is the offset of the entry of key, outside of any region; there the caller checks it

@@ -158,7 +158,7 @@ func (x *Growing) FindIn(r *htm.Region, key uint64) (place int, found, ok bool) 
 	if !t.lineWords {
 		return 0, false, r.Active()
 	}
-	return 0, false, whole(x, inside{r, t.m})
+	return 0, false, whole(x, insideOf(r, t.m))
 }
 
 // ready opens new extents; a region that cannot have them is aborted.
@@ -175,7 +175,7 @@ func whole[A access](x *Growing, a A) bool {
 	if x.tables[0].lacks(ExtentsUnread) {
 		return true
 	}
-	n, ok := a.load(x.g.lineAt(0))
+	n, ok := a.Load(x.g.lineAt(0))
 	if ok && int(n) != len(x.tables) {
 		a.grown()
 		return false
@@ -192,13 +192,13 @@ func (x *Growing) EnsureIn(r *htm.Region, key, state uint64) (place int, v layou
 	}
 	t := x.tables[0]
 	if t.lineWords {
-		return ensureGrowing(x, inside{r, t.m}, key, state)
+		return ensureGrowing(x, insideOf(r, t.m), key, state)
 	}
 	if !r.Active() || !t.lock(r) {
 		return 0, 0, false, nil
 	}
 	defer t.unlock()
-	return ensureGrowing(x, direct{r, t.base}, key, state)
+	return ensureGrowing(x, directOf(r, t.base), key, state)
 }
 
 func ensureGrowing[A elsewhere[A]](x *Growing, first A, key, state uint64) (at int, v layout.Version,
@@ -217,7 +217,7 @@ func ensureGrowing[A elsewhere[A]](x *Growing, first A, key, state uint64) (at i
 	}
 	counter := uint32(0)
 	for _, t := range x.tables {
-		n, ok := first.at(t).load(t.at + countersAt)
+		n, ok := first.at(t).Load(t.at + countersAt)
 		if !ok {
 			return 0, 0, false, nil
 		}
@@ -255,13 +255,13 @@ func (x *Growing) ReclaimIn(r *htm.Region, key, state uint64) (ok bool, err erro
 	}
 	t := x.tables[0]
 	if t.lineWords {
-		return reclaimGrowing(x, inside{r, t.m}, key, state)
+		return reclaimGrowing(x, insideOf(r, t.m), key, state)
 	}
 	if !r.Active() || !t.lock(r) {
 		return false, nil
 	}
 	defer t.unlock()
-	return reclaimGrowing(x, direct{r, t.base}, key, state)
+	return reclaimGrowing(x, directOf(r, t.base), key, state)
 }
 
 func reclaimGrowing[A elsewhere[A]](x *Growing, first A, key, state uint64) (ok bool, err error) {
@@ -284,7 +284,7 @@ func (x *Growing) Load(key uint64, value []byte) error {
 		if _, found := x.Find(key); found {
 			return ErrExists
 		}
-		place, _, ok, err := ensureGrowing(x, plain{t.base}, key, 0)
+		place, _, ok, err := ensureGrowing(x, plainOf(t.base), key, 0)
 		switch {
 		case errors.Is(err, ErrFull):
 			if err := x.Grow(); err != nil {

@@ -175,25 +175,25 @@ const publishTries = 1000
 func (g *Growth) publish(m *htm.Memory, from int) error {
 	n := len(g.extents) + 1
 	if m.Words == nil {
-		a := direct{base: baseOf(m)}
+		a := directOf(nil, baseOf(m))
 		for i := from; i < n; i++ {
 			for j, w := range g.words(i) {
-				a.store(g.lineAt(i)+8*j, w)
+				a.Store(g.lineAt(i)+8*j, w)
 			}
 		}
-		a.store(g.lineAt(0), uint64(n))
+		a.Store(g.lineAt(0), uint64(n))
 		return nil
 	}
 	r := htm.NewRegion(htm.Config{})
 	for range publishTries {
 		r.Begin()
-		a := inside{r, m}
+		a := insideOf(r, m)
 		for i := from; i < n; i++ {
 			for j, w := range g.words(i) {
-				a.store(g.lineAt(i)+8*j, w)
+				a.Store(g.lineAt(i)+8*j, w)
 			}
 		}
-		a.store(g.lineAt(0), uint64(n))
+		a.Store(g.lineAt(0), uint64(n))
 		if r.Commit(nil) {
 			return nil
 		}

@@ -359,7 +359,7 @@ func TestSlotFollowsTheIncarnation(t *testing.T) {
 				t.Fatal(err)
 			}
 		})
-		p, _ := locate(table, plain{table.base}, 5)
+		p, _ := locate(table, plainOf(table.base), 5)
 		v := layout.Version(table.word(table.VersionOffset(int(p.slot.Offset()))))
 		if v.Live() || p.slot.Lossy() != v.Lossy() {
 			t.Errorf("slot %s of an entry at %s", p.slot, v)

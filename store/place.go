@@ -19,7 +19,7 @@ func locate[A access](t *Table, a A, key uint64) (p place, ok bool) {
 		var link layout.Slot
 		for i := range layout.BucketSlots {
 			at := b + i*layout.SlotBytes
-			w, ok := a.load(at)
+			w, ok := a.Load(at)
 			if !ok {
 				return place{}, false
 			}
@@ -29,7 +29,7 @@ func locate[A access](t *Table, a A, key uint64) (p place, ok bool) {
 					p.freeAt = at
 				}
 			case layout.Entry:
-				k, ok := a.load(at + layout.SlotKeyOffset)
+				k, ok := a.Load(at + layout.SlotKeyOffset)
 				if !ok {
 					return place{}, false
 				}
@@ -58,7 +58,7 @@ func locate[A access](t *Table, a A, key uint64) (p place, ok bool) {
 // checked gives ok back; if it is false, memory is not as it can be.
 func checked[A access](a A, ok bool) bool {
 	if !ok {
-		a.corrupt()
+		a.Corrupt()
 	}
 	return ok
 }

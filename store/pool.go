@@ -49,11 +49,11 @@ func find[A access](t *Table, a A, p pool) (s spare, ok bool) {
 		if s, ok = findListed(t, a, p, stripe); !ok || s.off != 0 {
 			return s, ok
 		}
-		next, ok := a.load(stripe + stripeNext)
+		next, ok := a.Load(stripe + stripeNext)
 		if !ok {
 			return spare{}, false
 		}
-		end, ok := a.load(stripe + stripeEnd)
+		end, ok := a.Load(stripe + stripeEnd)
 		if !ok {
 			return spare{}, false
 		}
@@ -69,7 +69,7 @@ func find[A access](t *Table, a A, p pool) (s spare, ok bool) {
 func findListed[A access](t *Table, a A, p pool, stripe int) (spare, bool) {
 	from := stripe + stripeFree
 	for range maxStrays {
-		off, ok := a.load(from)
+		off, ok := a.Load(from)
 		if !ok || off == 0 {
 			return spare{}, ok
 		}
@@ -78,13 +78,13 @@ func findListed[A access](t *Table, a A, p pool, stripe int) (spare, bool) {
 		}
 		locked := false
 		if p.state != 0 {
-			state, ok := a.load(int(off) + p.state)
+			state, ok := a.Load(int(off) + p.state)
 			if !ok {
 				return spare{}, false
 			}
 			locked = layout.Locked(state) && !t.lacks(TakeLocked)
 		}
-		next, ok := a.load(int(off) + p.next)
+		next, ok := a.Load(int(off) + p.next)
 		if !ok {
 			return spare{}, false
 		}
@@ -100,24 +100,24 @@ func findListed[A access](t *Table, a A, p pool, stripe int) (spare, bool) {
 // take takes what find found.
 func take[A access](a A, s spare) bool {
 	if s.listed {
-		n, ok := a.load(s.stripe + stripeCount)
-		if !ok || !a.store(s.stripe+stripeCount, n-1) {
+		n, ok := a.Load(s.stripe + stripeCount)
+		if !ok || !a.Store(s.stripe+stripeCount, n-1) {
 			return false
 		}
 	}
-	return a.store(s.from, s.then)
+	return a.Store(s.from, s.then)
 }
 
 // giveBack puts an item into the free list of the worker's own stripe.
 func giveBack[A access](t *Table, a A, p pool, off int) bool {
 	stripe := p.at + t.stripe*layout.LineBytes
-	first, ok := a.load(stripe + stripeFree)
+	first, ok := a.Load(stripe + stripeFree)
 	if !ok {
 		return false
 	}
-	n, ok := a.load(stripe + stripeCount)
-	return ok && a.store(off+p.next, first) && a.store(stripe+stripeFree, uint64(off)) &&
-		a.store(stripe+stripeCount, n+1)
+	n, ok := a.Load(stripe + stripeCount)
+	return ok && a.Store(off+p.next, first) && a.Store(stripe+stripeFree, uint64(off)) &&
+		a.Store(stripe+stripeCount, n+1)
 }
 
 // used counts the items that are in use, outside of regions.

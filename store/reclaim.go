@@ -17,13 +17,13 @@ import (
 // afterwards.
 func (t *Table) ReclaimIn(r *htm.Region, key, state uint64) (ok bool, err error) {
 	if t.lineWords {
-		return reclaim(t, inside{r, t.m}, key, state)
+		return reclaim(t, insideOf(r, t.m), key, state)
 	}
 	if !r.Active() || !t.lock(r) {
 		return false, nil
 	}
 	defer t.unlock()
-	return reclaim(t, direct{r, t.base}, key, state)
+	return reclaim(t, directOf(r, t.base), key, state)
 }
 
 func reclaim[A access](t *Table, a A, key, state uint64) (ok bool, err error) {
@@ -35,11 +35,11 @@ func reclaim[A access](t *Table, a A, key, state uint64) (ok bool, err error) {
 		return true, ErrNoEntry
 	}
 	off := int(p.slot.Offset())
-	w, ok := a.load(off + layout.VersionOffset)
+	w, ok := a.Load(off + layout.VersionOffset)
 	if !ok {
 		return false, nil
 	}
-	seen, ok := a.load(off + layout.StateOffset)
+	seen, ok := a.Load(off + layout.StateOffset)
 	if !ok {
 		return false, nil
 	}
@@ -56,20 +56,20 @@ func reclaim[A access](t *Table, a A, key, state uint64) (ok bool, err error) {
 // release puts an entry that no slot names any more into the pool. The key goes first: from here on
 // nobody with an out-of-date address takes the entry for the key's, whatever comes next.
 func release[A access](t *Table, a A, off int, v layout.Version) bool {
-	counter, ok := a.load(t.at + countersAt)
+	counter, ok := a.Load(t.at + countersAt)
 	if !ok {
 		return false
 	}
-	if n := uint64(v.Incarnation()); n > counter && !t.lacks(NoCounter) && !a.store(t.at+countersAt, n) {
+	if n := uint64(v.Incarnation()); n > counter && !t.lacks(NoCounter) && !a.Store(t.at+countersAt, n) {
 		return false
 	}
-	if t.lineWords && !a.store(off+layout.StateOffset, 0) {
+	if t.lineWords && !a.Store(off+layout.StateOffset, 0) {
 		return false
 	}
-	if !t.lacks(KeepKey) && !a.store(off+layout.KeyOffset, layout.NoKey) {
+	if !t.lacks(KeepKey) && !a.Store(off+layout.KeyOffset, layout.NoKey) {
 		return false
 	}
-	if !t.lacks(NoUnbind) && !a.store(off+layout.VersionOffset, uint64(v.Unbind())) {
+	if !t.lacks(NoUnbind) && !a.Store(off+layout.VersionOffset, uint64(v.Unbind())) {
 		return false
 	}
 	return giveBack(t, a, t.entryPool(), off)
@@ -77,7 +77,7 @@ func release[A access](t *Table, a A, off int, v layout.Version) bool {
 
 // unlink frees a slot, and its bucket if that is an indirect one which is empty then.
 func unlink[A access](t *Table, a A, p *place) bool {
-	if !a.store(p.slotAt, 0) {
+	if !a.Store(p.slotAt, 0) {
 		return false
 	}
 	if p.linkAt == 0 {
@@ -85,7 +85,7 @@ func unlink[A access](t *Table, a A, p *place) bool {
 	}
 	var link layout.Slot
 	for i := range layout.BucketSlots {
-		w, ok := a.load(p.bucket + i*layout.SlotBytes)
+		w, ok := a.Load(p.bucket + i*layout.SlotBytes)
 		if !ok {
 			return false
 		}
@@ -103,9 +103,9 @@ func unlink[A access](t *Table, a A, p *place) bool {
 // bypass leads the link to an empty bucket to what comes after it, if anything.
 func bypass[A access](t *Table, a A, p *place, link layout.Slot) bool {
 	if link.Type() == layout.Free {
-		return a.store(p.linkAt, 0)
+		return a.Store(p.linkAt, 0)
 	}
 	next, ok := t.linked(link)
 	return checked(a, ok) && setLink(t, a, p.linkAt, next) &&
-		a.store(p.bucket+layout.LinkSlot*layout.SlotBytes, 0)
+		a.Store(p.bucket+layout.LinkSlot*layout.SlotBytes, 0)
 }

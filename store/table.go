@@ -2,12 +2,11 @@ package store
 
 import (
 	"fmt"
-	"sync/atomic"
 	"unsafe"
 
 	"drtmd/htm"
-	"drtmd/internal/invariant"
 	"drtmd/store/layout"
+	"drtmd/store/words"
 )
 
 // Table is a table as one worker sees it. It belongs to that worker; the bytes are shared.
@@ -133,27 +132,7 @@ func (t *Table) named(off int) bool {
 }
 
 // word reads a word outside of regions. The offset is inside the table.
-func (t *Table) word(off int) uint64 {
-	if raceEnabled {
-		return t.wordLocked(off)
-	}
-	return atomic.LoadUint64((*uint64)(unsafe.Add(t.base, off)))
-}
+func (t *Table) word(off int) uint64 { return words.Now(t.m, t.base, off) }
 
 // setWord stores a word of a table that nobody else uses.
 func (t *Table) setWord(off int, v uint64) { *(*uint64)(unsafe.Add(t.base, off)) = v }
-
-// wordLocked is word for race builds.
-func (t *Table) wordLocked(off int) uint64 {
-	var line [layout.LineBytes]byte
-	for range peekTries {
-		if t.m.Peek(off/layout.LineBytes, &line) {
-			return *(*uint64)(unsafe.Pointer(&line[off%layout.LineBytes]))
-		}
-	}
-	invariant.Assert(false, "a line of the table stays locked")
-	return 0
-}
-
-// peekTries bounds how often a race build looks at a line that is being changed.
-const peekTries = 1 << 20

@@ -23,9 +23,9 @@ type stored struct {
 	v   uint64
 }
 
-func (a recorder) store(off int, v uint64) bool {
+func (a recorder) Store(off int, v uint64) bool {
 	*a.log = append(*a.log, stored{off, v})
-	return a.plain.store(off, v)
+	return a.plain.Store(off, v)
 }
 
 // past is memory as it was at each of a number of stores: what a NIC that makes no more than 8
@@ -128,7 +128,7 @@ func changed(t *testing.T, c Config, random *rand.Rand, stay, move uint64) *past
 		t.Fatal(err)
 	}
 	var log []stored
-	a := recorder{plain{table.base}, &log}
+	a := recorder{plainOf(table.base), &log}
 	since := map[uint64]int{} // after which store a key is there, if it stays so
 	toggle := func(remove bool) {
 		key := stay + random.Uint64N(move)
@@ -237,7 +237,7 @@ func TestOldAddressOfAnEntryProvesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log []stored
-	a := recorder{plain{table.base}, &log}
+	a := recorder{plainOf(table.base), &log}
 	off, _, _, err := ensure(table, a, old, 0)
 	if err != nil {
 		t.Fatal(err)

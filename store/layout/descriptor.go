@@ -22,11 +22,13 @@ var ErrDescriptor = errors.New("bad table descriptor")
 // in which it stands. It is meant to be sent, with the versions of layout and index: who speaks
 // others refuses it.
 type Descriptor struct {
-	Table       uint16 // its id
-	Layout      Kind
-	Index       Index
-	ValueBytes  uint32 // of each value
-	MainOffset  uint64 // of the first main bucket, in bytes from the start of the region
+	Table      uint16 // its id
+	Layout     Kind
+	Index      Index
+	ValueBytes uint32 // of each value
+	// MainOffset is that of the first main bucket, in bytes from the start of the region; of a hopscotch
+	// table of its first slot. MainBuckets is the number of main buckets, or of homes.
+	MainOffset  uint64
 	MainBuckets uint64
 	// End of the table, or of the first extent of one that grows: nothing of it lies at or beyond, but
 	// the directory of extents.
@@ -70,6 +72,10 @@ func (d *Descriptor) Bucket(offset uint64) bool {
 
 // Entry reports whether an entry can stand at an offset, which came from memory.
 func (d *Descriptor) Entry(offset uint64) bool {
+	if d.Index == HopscotchInline {
+		h := d.Hopscotch()
+		return offset < d.End && h.IsSlot(int(offset))
+	}
 	return offset%EntryAlignment == 0 && offset >= d.MainOffset+d.MainBuckets*BucketBytes &&
 		offset < d.End && d.End-offset >= uint64(Of(d.Layout).Bytes(int(d.ValueBytes)))
 }
@@ -145,6 +151,8 @@ func (d *Descriptor) check() error {
 	case d.End > MaxOffset-DirectoryBytes || d.MainOffset > d.End || d.MainOffset == 0 ||
 		d.MainOffset%BucketBytes != 0:
 		return fmt.Errorf("%w: from offset %d to %d", ErrDescriptor, d.MainOffset, d.End)
+	case d.Index == HopscotchInline:
+		return d.checkHopscotch()
 	case d.MainBuckets == 0 || d.MainBuckets > (d.End-d.MainOffset)/BucketBytes:
 		return fmt.Errorf("%w: %d main buckets do not fit in %d bytes", ErrDescriptor,
 			d.MainBuckets, d.End-d.MainOffset)

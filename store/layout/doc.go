@@ -29,6 +29,8 @@
 // before it. So a reader without line words, over a NIC, meets no slot that leads astray without
 // notice: the entry says itself whose it is.
 //
+// Hopscotch tables have no buckets, but records in their slots: see Hop.
+//
 // # Records
 //
 // How a key's record lies in memory, and what a READ of it proves, is the table's Layout: OneVersion,

@@ -23,6 +23,8 @@ const (
 	ClusterChaining Index = iota + 1
 	// GrowingClusters is several of them, in extents that a directory names: see Extent.
 	GrowingClusters
+	// HopscotchInline is FaRM's: records inside of the slots of their neighbourhood.
+	HopscotchInline
 )
 
 // kind describes a Kind or an Index. The version is raised with every change of its bytes.
@@ -39,6 +41,7 @@ var (
 	indexes = [...]kind{
 		ClusterChaining: {"cluster-chaining", 1},
 		GrowingClusters: {"growing-clusters", 1},
+		HopscotchInline: {"hopscotch", 1},
 	}
 )
 

@@ -165,6 +165,83 @@ func TestDescriptorIsRefused(t *testing.T) {
 	}
 }
 
+// goodHopscotch has 10 homes and 3 overflow blocks of two slots with 192 bytes each.
+func goodHopscotch() Descriptor {
+	return Descriptor{Table: 3, Layout: KindLineVersions, Index: HopscotchInline, ValueBytes: 100,
+		MainOffset: 1280, MainBuckets: 10, End: 1280 + 192*(17+6)}
+}
+
+// TestDescriptorOfHopscotchIsRefused.
+func TestDescriptorOfHopscotchIsRefused(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		edit func(*Descriptor)
+		ok   bool
+	}{
+		{"unless it is good", func(*Descriptor) {}, true},
+		{"without homes", func(d *Descriptor) { d.MainBuckets = 0 }, false},
+		{"with more homes than fit", func(d *Descriptor) { d.MainBuckets = 17 }, false},
+		{"with homes that overflow", func(d *Descriptor) { d.MainBuckets = 1<<64 - 3 }, false},
+		{"with half a slot", func(d *Descriptor) { d.End += 64 }, false},
+		{"with half a block", func(d *Descriptor) { d.End += 192 }, false},
+		{"without blocks", func(d *Descriptor) { d.End = 1280 + 192*17 }, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			want := goodHopscotch()
+			c.edit(&want)
+			var d Descriptor
+			err := d.UnmarshalBinary(encode(t, want))
+			if (err == nil) != c.ok || err != nil && !errors.Is(err, ErrDescriptor) || c.ok && d != want {
+				t.Fatalf("%+v, %v", d, err)
+			}
+		})
+	}
+	d := goodHopscotch()
+	h := d.Hopscotch()
+	if h != (Hopscotch{Slots: 1280, Homes: 10, Blocks: 3, Stride: 192}) {
+		t.Errorf("%+v", h)
+	}
+	for off, want := range map[uint64]bool{1280: true, 1280 + 192: true, 1280 + 192*22: true, 1279: false,
+		1280 + 64: false, 1280 + 192*23: false, 0: false, 1 << 60: false} {
+		if d.Entry(off) != want {
+			t.Errorf("offset %d is a record's: %v", off, !want)
+		}
+	}
+}
+
+// TestHopWord: what the word says, and that its count rises with every change and wraps.
+func TestHopWord(t *testing.T) {
+	h := Hop(0)
+	if _, ok := h.Block(); ok || h.Map() != 0 || h.Moving() {
+		t.Errorf("%v", h)
+	}
+	last := h
+	for _, c := range []struct {
+		to   Hop
+		text string
+	}{
+		{h.With(3), "00001000, no block, 2 changes"},
+		{h.With(3).With(0), "00001001, no block, 4 changes"},
+		{h.With(3).With(0).Begun(), "00001001, no block, 5 changes"},
+		{h.With(3).With(0).Begun().Moved(0, 7), "10001000, no block, 6 changes"},
+		{h.With(3).With(0).Begun().Moved(0, 7).Linked(MakeBlockLink(MaxBlocks - 1)),
+			"10001000, block 4294967294, 8 changes"},
+		{h.With(3).With(0).Begun().Moved(0, 7).Linked(MakeBlockLink(MaxBlocks - 1)).Without(7),
+			"00001000, block 4294967294, 10 changes"},
+	} {
+		if c.to.String() != c.text || c.to.Count() <= last.Count() || c.to.Moving() != (c.to.Count()%2 == 1) {
+			t.Errorf("%v, want %s", c.to, c.text)
+		}
+		last = c.to
+	}
+	if b, ok := last.Block(); !ok || b != MaxBlocks-1 {
+		t.Errorf("block %d, %v", b, ok)
+	}
+	if h = last | 0xffffff<<40; h.With(1).Count() != 1 || h.With(1).Map() != last.Map()|2 {
+		t.Errorf("%v after %v", h.With(1), h)
+	}
+}
+
 // TestDescriptorOfAnotherLayoutOrIndexIsRefusedInWords.
 func TestDescriptorOfAnotherLayoutOrIndexIsRefusedInWords(t *testing.T) {
 	for _, c := range []struct {
@@ -243,6 +320,7 @@ func TestHalfALineOfTheDirectoryIsNoExtent(t *testing.T) {
 func FuzzDescriptor(f *testing.F) {
 	f.Add(encode(f, good()), uint64(1), uint64(1<<40))
 	f.Add([]byte("dRTd"), uint64(0), uint64(0))
+	f.Add(encode(f, goodHopscotch()), uint64(1), uint64(1<<40))
 	f.Fuzz(func(t *testing.T, b []byte, key, off uint64) {
 		var d Descriptor
 		if err := d.UnmarshalBinary(b); err != nil {
@@ -254,7 +332,13 @@ func FuzzDescriptor(f *testing.F) {
 		if again := encode(t, d); string(again) != string(b) {
 			t.Fatalf("%x becomes %x", b, again)
 		}
-		if at := d.BucketOffset(key); !d.Bucket(at) {
+		if d.Index == HopscotchInline {
+			h := d.Hopscotch()
+			if at := h.Slot(h.Home(key)); at < int(d.MainOffset) || at+h.NeighbourhoodBytes() > h.Block(0) ||
+				uint64(h.End()) != d.End {
+				t.Errorf("key %d has its home at %d of %+v", key, at, d)
+			}
+		} else if at := d.BucketOffset(key); !d.Bucket(at) {
 			t.Errorf("key %d has its bucket at %d of %+v", key, at, d)
 		}
 		r := d.Record()

@@ -46,7 +46,7 @@ func (s *shard) take(f *frame) int32 {
 // Invalidate drops what the cache, which may be nil, has of key's main bucket and the chain behind
 // it, in all extents of the table.
 func (c *Cache) Invalidate(t *Table, key uint64) {
-	if c == nil {
+	if c == nil || t.inline() {
 		return
 	}
 	list := t.extents.Load()

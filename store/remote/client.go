@@ -1,8 +1,10 @@
 package remote
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/bits"
 	"unsafe"
 
 	"drtmd/store/layout"
@@ -14,25 +16,38 @@ import (
 type Client struct {
 	worker *fiber.Worker
 	chunks []*verbs.MR
-	free   []buffer
-	single []*Batch // for Lookup, not in use
+	free   [maxClass + 1][]buffer // by class
+	single []*Batch               // for Lookup, not in use
 }
 
-// buffer is registered memory for one bucket.
+// buffer is registered memory for what one round of a look-up reads: a bucket, or a piece of a hopscotch
+// table and a hop word.
 type buffer struct {
-	bytes *layout.Bucket
+	bytes []byte
 	sge   verbs.SGE
+	class uint8
 }
 
-// chunkBuffers is the number of buffers that are registered at a time.
-const chunkBuffers = 64
+const (
+	// A buffer of class i has layout.BucketBytes << i bytes; that of the last class has the largest
+	// neighbourhood.
+	maxClass = 9
+	// chunkBytes are registered at a time, or a few buffers.
+	chunkBytes   = 64 * layout.BucketBytes
+	chunkBuffers = 4
+)
+
+// classOf is the class of buffers with at least n bytes.
+func classOf(n int) uint8 {
+	return uint8(bits.Len(uint(n-1) / layout.BucketBytes))
+}
 
 // NewClient makes a client with registered buffers for some look-ups in flight; more are added
 // as they are needed. Close it before the worker.
 func NewClient(w *fiber.Worker, lookups int) (*Client, error) {
 	c := &Client{worker: w}
-	for len(c.free) < lookups {
-		if err := c.grow(); err != nil {
+	for len(c.free[0]) < lookups {
+		if err := c.grow(0); err != nil {
 			return nil, errors.Join(err, c.Close())
 		}
 	}
@@ -45,41 +60,42 @@ func (c *Client) Close() error {
 	for _, mr := range c.chunks {
 		err = errors.Join(err, mr.Close())
 	}
-	c.chunks, c.free = nil, nil
+	c.chunks, c.free = nil, [maxClass + 1][]buffer{}
 	return err
 }
 
-// grow registers a chunk of buffers.
-func (c *Client) grow() error {
-	mr, err := c.worker.PD().AllocMR(chunkBuffers*layout.BucketBytes, verbs.AccessLocalWrite,
-		verbs.MROptions{NoHuge: true})
+// grow registers a chunk of buffers of a class.
+func (c *Client) grow(class uint8) error {
+	size := layout.BucketBytes << class
+	n := max(chunkBytes/size, chunkBuffers)
+	mr, err := c.worker.PD().AllocMR(n*size, verbs.AccessLocalWrite, verbs.MROptions{NoHuge: true})
 	if err != nil {
 		return fmt.Errorf("buffers for look-ups: %w", err)
 	}
 	c.chunks = append(c.chunks, mr)
-	for i := range chunkBuffers {
-		at := i * layout.BucketBytes
-		c.free = append(c.free, buffer{
-			bytes: (*layout.Bucket)(unsafe.Pointer(&mr.Bytes()[at])),
-			sge:   mr.SGE(at, layout.BucketBytes),
-		})
+	for i := range n {
+		at := i * size
+		c.free[class] = append(c.free[class], buffer{bytes: mr.Bytes()[at : at+size : at+size],
+			sge: mr.SGE(at, size), class: class})
 	}
 	return nil
 }
 
-// take gives a buffer.
-func (c *Client) take() (buffer, error) {
-	if len(c.free) == 0 {
-		if err := c.grow(); err != nil {
+// take gives a buffer of at least some bytes.
+func (c *Client) take(bytes int) (buffer, error) {
+	class := classOf(bytes)
+	free := &c.free[class]
+	if len(*free) == 0 {
+		if err := c.grow(class); err != nil {
 			return buffer{}, err
 		}
 	}
-	b := c.free[len(c.free)-1]
-	c.free = c.free[:len(c.free)-1]
+	b := (*free)[len(*free)-1]
+	*free = (*free)[:len(*free)-1]
 	return b, nil
 }
 
-func (c *Client) put(b buffer) { c.free = append(c.free, b) }
+func (c *Client) put(b buffer) { c.free[b.class] = append(c.free[b.class], b) }
 
 // Lookup finds the entry of key in the table t that conn's peer has, and says how many READs it
 // took. cache may be nil. The error is ErrNotFound, ErrUnstable, ErrBounds, or of the transport.
@@ -119,17 +135,33 @@ type Batch struct {
 // item is one look-up of a Batch.
 type item struct {
 	search Search
+	probe  Probe // in place of search, in a hopscotch table
+	inline bool
 	conn   *fiber.Conn
 	buffer buffer
 	held   bool // the buffer is
+	ops    int  // of the round
 	err    error
 }
 
 // NewBatch makes a batch.
 func (c *Client) NewBatch() *Batch { return &Batch{client: c} }
 
-// Reset forgets all look-ups.
-func (b *Batch) Reset() { b.n = 0 }
+// Reset forgets all look-ups, which were awaited.
+func (b *Batch) Reset() {
+	for i := range b.n {
+		b.items[i].release(b.client)
+	}
+	b.n = 0
+}
+
+// release gives the buffer back.
+func (x *item) release(c *Client) {
+	if x.held {
+		c.put(x.buffer)
+		x.held = false
+	}
+}
 
 // Len is the number of look-ups.
 func (b *Batch) Len() int { return b.n }
@@ -142,7 +174,11 @@ func (b *Batch) Add(conn *fiber.Conn, t *Table, key uint64, cache *Cache) int {
 	}
 	x := &b.items[b.n]
 	x.conn, x.err = conn, nil
-	x.search.Start(t, cache, key)
+	if x.inline = t.inline(); x.inline {
+		x.probe.Start(t, key)
+	} else {
+		x.search.Start(t, cache, key)
+	}
 	b.n++
 	return b.n - 1
 }
@@ -167,40 +203,89 @@ func (b *Batch) post(f *fiber.Fiber) bool {
 	b.posted = b.posted[:0]
 	for i := range b.n {
 		x := &b.items[i]
-		if x.search.Done() || x.err != nil {
+		if x.err != nil || x.done() {
 			continue
 		}
 		if !x.held {
-			if x.buffer, x.err = b.client.take(); x.err != nil {
+			if x.buffer, x.err = b.client.take(x.room()); x.err != nil {
 				continue
 			}
 			x.held = true
 		}
-		t := x.search.table
-		sge := x.buffer.sge
-		sge.Length = x.search.bytes()
-		b.ops.Read(f, x.conn, sge, t.Addr(x.search.Next()), t.rkey)
+		x.post(f, &b.ops)
 		b.posted = append(b.posted, i)
 	}
 	return len(b.posted) > 0
 }
 
+// done reports whether the look-up has ended.
+func (x *item) done() bool {
+	if x.inline {
+		return x.probe.done
+	}
+	return x.search.Done()
+}
+
+// room is the buffer that the look-up needs.
+func (x *item) room() int {
+	if x.inline {
+		return x.probe.table.places.NeighbourhoodBytes() + hopBytes
+	}
+	return layout.BucketBytes
+}
+
+// hopBytes of a hop word.
+const hopBytes = 8
+
+// post adds what the look-up reads next.
+func (x *item) post(f *fiber.Fiber, ops *fiber.Batch) {
+	sge := x.buffer.sge
+	if !x.inline {
+		t := x.search.table
+		sge.Length = x.search.bytes()
+		ops.Read(f, x.conn, sge, t.Addr(x.search.Next()), t.rkey)
+		x.ops = 1
+		return
+	}
+	p := &x.probe
+	sge.Length = uint32(p.bytes)
+	ops.Read(f, x.conn, sge, p.table.Addr(uint64(p.at)), p.table.rkey)
+	x.ops = 1
+	if at, ok := p.Guard(); ok {
+		sge.Addr += uint64(p.table.places.NeighbourhoodBytes())
+		sge.Length = hopBytes
+		ops.Read(f, x.conn, sge, p.table.Addr(uint64(at)), p.table.rkey)
+		x.ops++
+	}
+}
+
 // feed takes what a round has read.
 func (b *Batch) feed() {
-	for j, i := range b.posted {
+	op := 0
+	for _, i := range b.posted {
 		x := &b.items[i]
-		if x.err = b.ops.Err(j); x.err != nil {
+		for range x.ops {
+			if err := b.ops.Err(op); err != nil && x.err == nil {
+				x.err = err
+			}
+			op++
+		}
+		if x.err != nil {
 			// An abandoned READ may still write its buffer, so that stays out until Close.
-			if t := x.search.table; t.mutation == ReuseBuffer {
+			if !x.inline && x.search.table.mutation == ReuseBuffer {
 				b.client.put(x.buffer)
 			}
 			x.held = false
 			continue
 		}
-		bucket := *x.buffer.bytes
+		if x.inline { // the record stays in the buffer
+			at := x.probe.table.places.NeighbourhoodBytes()
+			x.probe.Feed(x.buffer.bytes, layout.Hop(binary.LittleEndian.Uint64(x.buffer.bytes[at:])))
+			continue
+		}
+		bucket := *(*layout.Bucket)(unsafe.Pointer(unsafe.SliceData(x.buffer.bytes)))
 		if x.search.Feed(&bucket); x.search.Done() {
-			b.client.put(x.buffer)
-			x.held = false
+			x.release(b.client)
 		}
 	}
 }
@@ -211,8 +296,28 @@ func (b *Batch) Result(i int) (Entry, error) {
 	if x.err != nil {
 		return Entry{}, x.err
 	}
+	if x.inline {
+		return x.probe.result, x.probe.err
+	}
 	return x.search.Result()
 }
 
+// Image is the record that look-up i has found, as the READ that found it has fetched it: of a table whose
+// index has its records inside (layout.HopscotchInline), nil otherwise. It is judged as any READ of a record,
+// and belongs to the batch until Reset.
+func (b *Batch) Image(i int) []byte {
+	x := &b.items[i]
+	if !x.inline || x.err != nil || !x.probe.done || x.probe.err != nil {
+		return nil
+	}
+	p := &x.probe
+	return x.buffer.bytes[p.found : p.found+p.table.record.Bytes]
+}
+
 // Reads is the number of READs of look-up i.
-func (b *Batch) Reads(i int) int { return b.items[i].search.Reads() }
+func (b *Batch) Reads(i int) int {
+	if x := &b.items[i]; x.inline {
+		return x.probe.reads
+	}
+	return b.items[i].search.Reads()
+}

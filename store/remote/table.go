@@ -30,6 +30,8 @@ type Table struct {
 	err    error  // why it cannot be used
 	peer   uint16
 	extent int
+	// places are those of a hopscotch table; of others the zero value.
+	places layout.Hopscotch
 	// extents of a table that grows, as far as they are known; the first is the table itself. nil:
 	// the table does not grow. Whoever reads the directory replaces the list by a longer one.
 	extents atomic.Pointer[[]*Table]
@@ -50,11 +52,17 @@ func OpenPeer(peer uint16, d layout.Descriptor, mr verbs.RemoteMR) *Table {
 	if d.Reach() > mr.Length {
 		t.err = fmt.Errorf("%w: table %d ends at %d of %d", ErrBounds, d.Table, d.Reach(), mr.Length)
 	}
-	if d.Index == layout.GrowingClusters {
+	switch d.Index {
+	case layout.HopscotchInline:
+		t.places = d.Hopscotch()
+	case layout.GrowingClusters:
 		t.extents.Store(&[]*Table{t})
 	}
 	return t
 }
+
+// inline reports whether records are inside of the index: the READ that finds one fetches it.
+func (t *Table) inline() bool { return t.places.Stride > 0 }
 
 // Grows reports whether the table may have extents.
 func (t *Table) Grows() bool { return t.extents.Load() != nil }

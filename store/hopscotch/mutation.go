@@ -1,0 +1,44 @@
+package hopscotch
+
+import "drtmd/internal/mutation"
+
+// Mutation is a deliberate bug, for tests that show that the checks of a protocol find it: each leaves
+// out one step that the safety of a table rests on. The zero value is none.
+type Mutation uint8
+
+// Mutations.
+const (
+	NoCounter Mutation = iota + 1
+	KeepState
+	TakeLocked
+	MoveLocked
+	ReclaimLive
+	ReclaimAnyState
+	AbsenceOutside
+	NoSpent
+	mutationEnd
+)
+
+var mutations = [mutationEnd]mutation.Mutation{
+	{Name: "none", Doc: "tables as they should be"},
+	NoCounter: {Name: "hopscotch-no-counter",
+		Doc: "the table forgets the incarnation of a record that is given back, so that versions repeat"},
+	KeepState: {Name: "hopscotch-keep-state", Doc: "a new record has the state that its slot had",
+		Equivalent: "a free slot that is locked is passed over, and a lease in it is over before long"},
+	TakeLocked:      {Name: "hopscotch-take-locked", Doc: "a free slot is taken though somebody has locked it"},
+	MoveLocked:      {Name: "hopscotch-move-locked", Doc: "a record is moved though somebody has locked it"},
+	ReclaimLive:     {Name: "hopscotch-reclaim-live", Doc: "a record is given back though its key has a value"},
+	ReclaimAnyState: {Name: "hopscotch-reclaim-any-state", Doc: "a record is given back whoever has locked or leased it"},
+	AbsenceOutside: {Name: "hopscotch-absence-outside",
+		Doc: "an absence that a region has found is not in its read set"},
+	NoSpent: {Name: "hopscotch-no-spent", Doc: "a record is made though the table's incarnations are used up",
+		Equivalent: "no run makes 2^31 insertions; a test of package hopscotch does as if"},
+}
+
+func (m Mutation) String() string { return Mutations().Name(m) }
+
+// Mutations returns the table of the deliberate bugs.
+func Mutations() mutation.Table[Mutation] { return mutations[:] }
+
+// lacks reports whether a step is left out.
+func (t *Table) lacks(m Mutation) bool { return t.config.Mutation == m }

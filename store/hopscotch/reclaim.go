@@ -1,0 +1,101 @@
+package hopscotch
+
+import (
+	"drtmd/htm"
+	"drtmd/store"
+	"drtmd/store/layout"
+	"drtmd/store/words"
+)
+
+// ReclaimIn gives the record of an absent key back, inside a region, if its state word is exactly
+// state: what the caller put there or saw there, and knows to hold nobody's lock or lease but its
+// own. The slot becomes free, the state word zero, and an overflow block that is empty then
+// leaves its chain. The table keeps the incarnation, so that the key's versions go on growing.
+// With an error, one of store.ErrNoEntry, store.ErrLive and store.ErrState, nothing was stored and the
+// region runs on. ok is false if the region has aborted. It does not allocate.
+//
+// Where memory has no line words the record is given back at once, under the table's lock, and its
+// state word is left alone: the caller holds it locked, and unlocks it afterwards.
+func (t *Table) ReclaimIn(r *htm.Region, key, state uint64) (ok bool, err error) {
+	if t.lineWords {
+		return reclaim(t, words.Inside{R: r, M: t.m}, key, state)
+	}
+	if !r.Active() || !t.lock(r) {
+		return false, nil
+	}
+	defer t.unlock()
+	return reclaim(t, words.Direct{R: r, Base: t.base}, key, state)
+}
+
+func reclaim[A words.Access](t *Table, a A, key, state uint64) (ok bool, err error) {
+	p, ok := locate(t, a, key)
+	if !ok {
+		return false, nil
+	}
+	if p.off == 0 || key == layout.NoKey {
+		return true, store.ErrNoEntry
+	}
+	w, ok := a.Load(p.off + layout.VersionOffset)
+	if !ok {
+		return false, nil
+	}
+	seen, ok := a.Load(p.off + layout.StateOffset)
+	if !ok {
+		return false, nil
+	}
+	v := layout.Version(w)
+	switch {
+	case v.Live() && !t.lacks(ReclaimLive):
+		return true, store.ErrLive
+	case seen != state && !t.lacks(ReclaimAnyState):
+		return true, store.ErrState
+	}
+	return unlink(t, a, &p) && release(t, a, p.off, v) && (p.bit >= 0 || leave(t, a, &p)), nil
+}
+
+// unlink takes a record out of the map of its home.
+func unlink[A words.Access](t *Table, a A, p *place) (ok bool) {
+	return p.bit < 0 || a.Store(t.trailer(p), uint64(p.hop.Without(p.bit)))
+}
+
+// release frees a slot. The key goes first: from here on nobody with an out-of-date address takes the record
+// for the key's, whatever comes next.
+func release[A words.Access](t *Table, a A, off int, v layout.Version) (ok bool) {
+	counter, ok := a.Load(t.at + countersAt)
+	if !ok {
+		return false
+	}
+	if n := uint64(v.Incarnation()); n > counter && !t.lacks(NoCounter) && !a.Store(t.at+countersAt, n) {
+		return false
+	}
+	if t.lineWords && !a.Store(off+layout.StateOffset, 0) {
+		return false
+	}
+	return a.Store(off+layout.KeyOffset, layout.NoKey) &&
+		a.Store(off+layout.VersionOffset, uint64(vacant(v)))
+}
+
+// leave takes the block of a record that was given back out of its chain, if it is empty.
+func leave[A words.Access](t *Table, a A, p *place) (ok bool) {
+	for i := range layout.BlockSlots {
+		v, ok := a.Load(p.block + i*t.p.Stride + layout.VersionOffset)
+		if !ok {
+			return false
+		}
+		if !layout.Version(v).Unbound() {
+			return true
+		}
+	}
+	next, ok := a.Load(t.p.Trailer(p.block))
+	if !ok {
+		return false
+	}
+	if p.from != t.trailer(p) {
+		// The hop word counts that too: a reader may stand in the block.
+		hop := p.hop.Linked(uint64(p.hop) >> layout.Neighbours)
+		ok = a.Store(t.trailer(p), uint64(hop)) && a.Store(p.from, next)
+	} else {
+		ok = a.Store(p.from, uint64(p.hop.Linked(next)))
+	}
+	return ok && giveBlock(t, a, p.block)
+}

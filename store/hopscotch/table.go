@@ -1,0 +1,134 @@
+package hopscotch
+
+import (
+	"fmt"
+	"unsafe"
+
+	"drtmd/htm"
+	"drtmd/store"
+	"drtmd/store/layout"
+	"drtmd/store/words"
+)
+
+// Table is a table as one worker sees it. It belongs to that worker; the bytes are shared.
+type Table struct {
+	m         *htm.Memory
+	base      unsafe.Pointer // of the memory region
+	config    Config
+	at        int // offset of the head
+	p         layout.Hopscotch
+	lineWords bool
+	moveLimit int // most moves of one insertion
+	record    layout.Record
+}
+
+// Format makes an empty table at an offset of memory that nobody uses, with Config.Bytes bytes
+// there. The offset is a multiple of layout.BucketBytes and not beyond layout.MaxOffset.
+func Format(c Config, m *htm.Memory, at int) (*Table, error) {
+	t, err := open(c, m, at)
+	if err != nil {
+		return nil, err
+	}
+	t.format()
+	return t, nil
+}
+
+// Attach opens a table that Format made: for a further worker, or after a restart that kept the
+// memory, once the commits that were under way have been finished (package htm). It fails with
+// store.ErrNotTable if the memory does not hold a table of this Config at this offset.
+func Attach(c Config, m *htm.Memory, at int) (*Table, error) {
+	t, err := open(c, m, at)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.checkHead(); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+func open(c Config, m *htm.Memory, at int) (*Table, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	n := c.Bytes()
+	switch {
+	case at < 0 || at%layout.BucketBytes != 0:
+		return nil, fmt.Errorf("table %q: offset %d is not a multiple of %d", c.Name, at,
+			layout.BucketBytes)
+	case len(m.Bytes) < n || at > len(m.Bytes)-n:
+		return nil, fmt.Errorf("table %q: %d bytes at offset %d do not fit in a region of %d",
+			c.Name, n, at, len(m.Bytes))
+	case uint64(at+n) > layout.MaxOffset:
+		return nil, fmt.Errorf("table %q: ends at offset %d, over the %d that an offset can be", c.Name, at+n,
+			uint64(layout.MaxOffset))
+	}
+	return &Table{m: m, base: unsafe.Pointer(unsafe.SliceData(m.Bytes)), config: c, at: at, p: c.places(at),
+		lineWords: m.Words != nil, moveLimit: min(maxMoves, movedLines*layout.LineBytes/c.stride()),
+		record: c.record()}, nil
+}
+
+// Config of the table.
+func (t *Table) Config() Config { return t.config }
+
+// At is the memory of a record, and the offset there.
+func (t *Table) At(off int) (*htm.Memory, int) { return t.m, off }
+
+// Record is how the table's records lie in memory.
+func (t *Table) Record() *layout.Record { return &t.record }
+
+// Describe gives what a peer must know to look keys up.
+func (t *Table) Describe() layout.Descriptor { return t.config.Descriptor(t.at) }
+
+// word reads a word outside of regions. The offset is inside the table.
+func (t *Table) word(off int) uint64 { return words.Now(t.m, t.base, off) }
+
+// setWord stores a word of a table that nobody else uses.
+func (t *Table) setWord(off int, v uint64) { *(*uint64)(unsafe.Add(t.base, off)) = v }
+
+// lock takes the table's lock, which serves memory without line words only.
+func (t *Table) lock(r *htm.Region) bool { return words.Lock(r, t.base, t.at+lockAt) }
+
+func (t *Table) unlock() { words.Unlock(t.base, t.at+lockAt) }
+
+// Each calls f with the places of all records, absent ones included, until it returns false. For tables
+// at rest: what changes meanwhile may be missed or seen twice.
+func (t *Table) Each(f func(off int) bool) {
+	for off := t.p.Slots; off < t.p.End(); off += t.p.Stride {
+		if !layout.Version(t.word(off+layout.VersionOffset)).Unbound() && !f(off) {
+			return
+		}
+	}
+}
+
+// Occupancy says how full a table is.
+type Occupancy struct {
+	Slots, Taken   int // outside of blocks
+	Blocks, Linked int // overflow blocks; those in chains
+	Overflowed     int // records in them
+}
+
+// Occupancy counts. It reads all of the table outside of regions: exact for a table at rest, near otherwise,
+// and not for the hot path.
+func (t *Table) Occupancy() Occupancy {
+	o := Occupancy{Slots: t.p.SlotCount(), Blocks: t.p.Blocks,
+		Linked: int(t.word(t.at+poolNext) - t.word(t.at+poolCount))}
+	t.Each(func(off int) bool {
+		if off < t.p.Block(0) {
+			o.Taken++
+		} else {
+			o.Overflowed++
+		}
+		return true
+	})
+	return o
+}
+
+func (o Occupancy) String() string {
+	return fmt.Sprintf("%d of %d slots, %d records in %d of %d overflow blocks", o.Taken, o.Slots,
+		o.Overflowed, o.Linked, o.Blocks)
+}
+
+// ErrFull: a key's neighbourhood is full, no slot could be moved there, and there is no overflow block.
+var ErrFull error = fmt.Errorf("%w: no free slot near a key's home and no overflow block; make the table "+
+	"with more homes or blocks", store.ErrFull)

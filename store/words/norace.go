@@ -1,0 +1,5 @@
+//go:build !race
+
+package words
+
+const raceEnabled = false

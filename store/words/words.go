@@ -1,0 +1,153 @@
+// Package words is how the code that changes a table of package store or hopscotch reaches the table's
+// memory, word by word: inside a region, directly under the lock of a table without line words, or plainly
+// while nobody else uses the table. The same code, generic over Access, runs on all three.
+//
+// Nothing allocates. An access belongs to the worker whose region or memory it has.
+package words
+
+import (
+	"sync/atomic"
+	"unsafe"
+
+	"drtmd/htm"
+	"drtmd/internal/invariant"
+	"drtmd/verbs/lineword"
+)
+
+// Codes with which regions are aborted.
+const (
+	// AbortCorrupt: the region has read an offset that no table can have: a doomed view, where
+	// memory has no line words, or memory that somebody scribbled over.
+	AbortCorrupt uint8 = 0xc0
+	// AbortBusy: the lock of a table without line words stayed taken.
+	AbortBusy uint8 = 0xc1
+)
+
+// Access reaches aligned words of a memory region. ok is false if the region has aborted.
+type Access interface {
+	Load(off int) (v uint64, ok bool)
+	Store(off int, v uint64) (ok bool)
+	// Swap stores swap in a word that holds expect, which others may change meanwhile.
+	Swap(off int, expect, swap uint64) (swapped, ok bool)
+	Corrupt() // says that memory is not as it can be
+}
+
+// Inside is access inside a region.
+type Inside struct {
+	R *htm.Region
+	M *htm.Memory
+}
+
+// Load implements Access.
+func (a Inside) Load(off int) (uint64, bool) { return a.R.Load64(a.M, off) }
+
+// Store implements Access.
+func (a Inside) Store(off int, v uint64) bool { return a.R.Store64(a.M, off, v) }
+
+// Swap implements Access. The region has the word to itself.
+func (a Inside) Swap(off int, expect, swap uint64) (swapped, ok bool) {
+	v, ok := a.Load(off)
+	if !ok || v != expect {
+		return false, ok
+	}
+	return true, a.Store(off, swap)
+}
+
+// Corrupt implements Access.
+func (a Inside) Corrupt() { a.R.Abort(AbortCorrupt) }
+
+// Direct is access to memory without line words, by whoever holds the table's lock: every store
+// takes effect at once and in the order of the program, for NICs too.
+type Direct struct {
+	R    *htm.Region
+	Base unsafe.Pointer // of the memory region
+}
+
+func (a Direct) word(off int) *uint64 { return (*uint64)(unsafe.Add(a.Base, off)) }
+
+// Load implements Access.
+func (a Direct) Load(off int) (uint64, bool) { return atomic.LoadUint64(a.word(off)), true }
+
+// Store implements Access.
+func (a Direct) Store(off int, v uint64) bool {
+	atomic.StoreUint64(a.word(off), v)
+	return true
+}
+
+// Swap implements Access. It excludes CPUs; NICs' atomics only where the device says so.
+func (a Direct) Swap(off int, expect, swap uint64) (swapped, ok bool) {
+	return atomic.CompareAndSwapUint64(a.word(off), expect, swap), true
+}
+
+// Corrupt implements Access.
+func (a Direct) Corrupt() { a.R.Abort(AbortCorrupt) }
+
+// Plain is access to a table that nobody else uses.
+type Plain struct{ Base unsafe.Pointer }
+
+func (a Plain) word(off int) *uint64 { return (*uint64)(unsafe.Add(a.Base, off)) }
+
+// Load implements Access.
+func (a Plain) Load(off int) (uint64, bool) { return *a.word(off), true }
+
+// Store implements Access.
+func (a Plain) Store(off int, v uint64) bool {
+	*a.word(off) = v
+	return true
+}
+
+// Swap implements Access.
+func (a Plain) Swap(off int, expect, swap uint64) (swapped, ok bool) {
+	if *a.word(off) != expect {
+		return false, true
+	}
+	return true, a.Store(off, swap)
+}
+
+// Corrupt implements Access.
+func (a Plain) Corrupt() {}
+
+// lockSpins bounds the wait for a table's lock: much longer than its holder needs, unless it has
+// lost its processor.
+const lockSpins = 20_000
+
+// Lock takes the lock of a table, which serves memory without line words only. No NIC touches it and
+// its holder waits for nothing. If it stays taken the region is aborted with AbortBusy.
+func Lock(r *htm.Region, base unsafe.Pointer, off int) bool {
+	p := (*uint32)(unsafe.Add(base, off))
+	for range lockSpins {
+		if atomic.CompareAndSwapUint32(p, 0, 1) {
+			return true
+		}
+		lineword.Pause()
+	}
+	r.Abort(AbortBusy)
+	return false
+}
+
+// Unlock gives the lock back.
+func Unlock(base unsafe.Pointer, off int) { atomic.StoreUint32((*uint32)(unsafe.Add(base, off)), 0) }
+
+// peekTries bounds how often a race build looks at a line that is being changed.
+const peekTries = 1 << 20
+
+// Now reads an aligned word outside of regions. base is that of the memory's bytes, and the offset is
+// inside.
+func Now(m *htm.Memory, base unsafe.Pointer, off int) uint64 {
+	if raceEnabled {
+		return nowLocked(m, off)
+	}
+	return atomic.LoadUint64((*uint64)(unsafe.Add(base, off)))
+}
+
+// nowLocked is Now for race builds: the whole line, under its word.
+func nowLocked(m *htm.Memory, off int) uint64 {
+	var line [htm.LineBytes]byte
+	for range peekTries {
+		if m.Peek(off/htm.LineBytes, &line) {
+			return *(*uint64)(unsafe.Pointer(&line[off%htm.LineBytes]))
+		}
+	}
+	invariant.Assert(false, "a line of the table stays locked")
+	return 0
+}

@@ -1,6 +1,7 @@
 package proto
 
 import (
+	"drtmd/store/log"
 	"drtmd/store/remote"
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
@@ -16,6 +17,8 @@ type Peer struct {
 	// Shares are the replicas that it holds, by shard; nil: none of that shard. A share may come while
 	// transactions run.
 	Shares []*PeerShare
+	// Log is the ring there that this worker appends to; the zero value: there is none.
+	Log PeerLog
 	// Memory and Tables are those of the share of its own shard.
 	Memory verbs.RemoteMR
 	Tables []*remote.Table // table t is Tables[t-1]
@@ -25,4 +28,11 @@ type Peer struct {
 type PeerShare struct {
 	Memory verbs.RemoteMR
 	Tables []*remote.Table // table t is Tables[t-1]
+}
+
+// PeerLog is a ring on a peer.
+type PeerLog struct {
+	Addr   uint64 // of its memory: a log.Piece's Offset counts from there
+	RKey   uint32
+	Writer log.WriterConfig
 }

@@ -115,6 +115,9 @@ func (c *Config) Complete() error {
 	if c.options, err = c.Protocol.Options.Values(c.Options); err != nil {
 		return fmt.Errorf("protocol %s: %w", c.Protocol.Name, err)
 	}
+	if _, err = c.logBytes(); err != nil {
+		return err
+	}
 	return c.checkTables()
 }
 

@@ -18,6 +18,7 @@ type Descriptor struct {
 	Node       proto.NodeID
 	ClockError time.Duration     // bound of the member's, see MemberConfig
 	Shares     []ShareDescriptor // in the order of their shards
+	Logs       LogsDescriptor
 	Workers    []WorkerDescriptor
 }
 
@@ -49,12 +50,15 @@ const (
 	shareHeadBytes  = 2 + 2 + 4 + 8 + 8
 )
 
+var le = binary.LittleEndian
+
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // MarshalBinary encodes the descriptor, little endian:
 //
-//	 0  magic "dRn2" 4 | node 2 | shares 2 | workers 2 | nodes 2 | zero 4 | clock error in ns 8
+//	 0  magic "dRn2" 4 | node 2 | shares 2 | workers 2 | nodes 2 | rings 4 | clock error in ns 8
 //	24  the shares, see ShareDescriptor.MarshalBinary
+//	    the rings, see LogsDescriptor.append
 //	    the workers, each nodes endpoints of 64 and an RPC address of 72
 //	    CRC-32C of everything before 4
 func (d Descriptor) MarshalBinary() ([]byte, error) {
@@ -63,12 +67,11 @@ func (d Descriptor) MarshalBinary() ([]byte, error) {
 		nodes = len(d.Workers[0].Endpoints)
 	}
 	b := []byte(descriptorMagic)
-	le := binary.LittleEndian
 	b = le.AppendUint16(b, uint16(d.Node))
 	b = le.AppendUint16(b, uint16(len(d.Shares)))
 	b = le.AppendUint16(b, uint16(len(d.Workers)))
 	b = le.AppendUint16(b, uint16(nodes))
-	b = le.AppendUint32(b, 0)
+	b = le.AppendUint32(b, uint32(len(d.Logs.Rings)))
 	b = le.AppendUint64(b, uint64(d.ClockError))
 	add := func(p []byte, err error) error {
 		b = append(b, p...)
@@ -79,6 +82,7 @@ func (d Descriptor) MarshalBinary() ([]byte, error) {
 			return nil, err
 		}
 	}
+	b = d.Logs.append(b)
 	for _, w := range d.Workers {
 		for _, e := range w.Endpoints {
 			if err := add(e.MarshalBinary()); err != nil {
@@ -99,7 +103,6 @@ func (d Descriptor) MarshalBinary() ([]byte, error) {
 //	 0  shard 2 | tables 2 | rkey 4 | address 8 | length 8
 //	24  the tables, each of layout.DescriptorBytes
 func (d ShareDescriptor) MarshalBinary() ([]byte, error) {
-	le := binary.LittleEndian
 	b := le.AppendUint16(nil, uint16(d.Shard))
 	b = le.AppendUint16(b, uint16(len(d.Tables)))
 	b = le.AppendUint32(b, d.Memory.RKey)
@@ -130,7 +133,6 @@ func (d *ShareDescriptor) UnmarshalBinary(b []byte) error {
 
 // decodeShare takes a share from the front of some bytes.
 func decodeShare(b []byte) (d ShareDescriptor, rest []byte, err error) {
-	le := binary.LittleEndian
 	if len(b) < shareHeadBytes {
 		return d, b, errors.New("a share is cut short")
 	}
@@ -167,7 +169,6 @@ func (d *Descriptor) UnmarshalBinary(b []byte) error {
 
 func decode(b []byte) (Descriptor, error) {
 	var d Descriptor
-	le := binary.LittleEndian
 	if len(b) < headBytes+4 || string(b[:4]) != descriptorMagic {
 		return d, errors.New("not a descriptor")
 	}
@@ -175,6 +176,7 @@ func decode(b []byte) (Descriptor, error) {
 		return d, errors.New("checksum does not match")
 	}
 	shares, workers, nodes := int(le.Uint16(b[6:])), int(le.Uint16(b[8:])), int(le.Uint16(b[10:]))
+	rings := int(le.Uint32(b[12:]))
 	if shares > maxNodes || workers > maxWorkers || nodes > maxNodes {
 		return d, fmt.Errorf("%d shares, %d workers, %d nodes", shares, workers, nodes)
 	}
@@ -194,6 +196,10 @@ func decode(b []byte) (Descriptor, error) {
 			return d, fmt.Errorf("shard %d behind %d", x.Shard, d.Shares[i-1].Shard)
 		}
 		d.Shares = append(d.Shares, x)
+	}
+	var err error
+	if d.Logs, b, err = decodeLogs(b, rings); err != nil {
+		return d, err
 	}
 	if want := workers * (nodes*verbs.EndpointBytes + rpc.AddressBytes); len(b) != want {
 		return d, fmt.Errorf("%d bytes of workers, want %d", len(b), want)

@@ -23,6 +23,10 @@ func described(nodes, workers int) Descriptor {
 		d.Shares = append(d.Shares, ShareDescriptor{Shard: proto.ShardID(i), Tables: tables,
 			Memory: verbs.RemoteMR{Addr: uint64(i+1) << 24, Length: 1 << 20, RKey: uint32(i + 5)}})
 	}
+	for i := range (nodes - 1) * workers {
+		d.Logs = LogsDescriptor{Memory: verbs.RemoteMR{Addr: 1 << 30, Length: 1 << 20, RKey: 9}, Bytes: 1 << 16,
+			Marks: true, Rings: append(d.Logs.Rings, RingDescriptor{uint64(i) + 1, 64, 128})}
+	}
 	for range workers {
 		w := WorkerDescriptor{}
 		for range nodes {

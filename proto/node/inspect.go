@@ -53,13 +53,16 @@ func (w *Worker) Linked(n proto.NodeID) bool {
 	return int(n) < len(w.conns) && w.conns[n] != nil && w.conns[n].QP().State() == verbs.StateRTS
 }
 
-// Registered is the memory that members in this process have registered for tables, in bytes.
+// Registered is the memory that members in this process have registered for tables and logs, in bytes.
 func (c *Cluster) Registered() (bytes uint64) {
 	for _, m := range c.Members {
 		for _, s := range m.shares {
 			if s != nil {
 				bytes += s.mr.Remote().Length
 			}
+		}
+		if m.logs != nil {
+			bytes += m.logs.mr.Remote().Length
 		}
 	}
 	return bytes

@@ -47,7 +47,7 @@ func Join(a, b *Member, i int) ([]Retired, error) {
 	}
 	x.setTo(b, near)
 	y.setFrom(a, far)
-	there, back := b.describeTables(), a.describeTables()
+	there, back := b.describeMemory(), a.describeMemory()
 	x.reach(&there)
 	y.reach(&back)
 	if a != b {
@@ -61,7 +61,7 @@ func Join(a, b *Member, i int) ([]Retired, error) {
 // Introduce has worker i of a know b, which does not know this life of a yet: as a member that has just
 // come knows the others. On the worker's thread.
 func Introduce(a, b *Member, i int) {
-	there := b.describeTables()
+	there := b.describeMemory()
 	a.Workers[i].reach(&there)
 	a.Workers[i].meet(b.ID, b.ports())
 }

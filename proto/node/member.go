@@ -60,6 +60,7 @@ type Member struct {
 	cfg     MemberConfig
 	pd      *verbs.PD
 	shares  []*share // by shard; nil: not held here
+	logs    *logs
 	tables  []store.Config
 	offsets []int // of the tables in the memory of each share
 	cache   *remote.Cache
@@ -111,6 +112,9 @@ func (m *Member) build() error {
 	if err := m.makeShares(); err != nil {
 		return err
 	}
+	if err := m.makeLogs(); err != nil {
+		return err
+	}
 	m.cache = remote.NewCache(m.cluster.CacheBytes, cacheWays)
 	m.cache.Mutate(m.cluster.mutation().remote)
 	for i := range m.cluster.Workers {
@@ -160,6 +164,7 @@ func (m *Member) newWorker(i int) (*Worker, error) {
 	if err := m.openShares(e); err != nil {
 		return nil, err
 	}
+	e.Logs = m.logs.of(i)
 	if p := m.cfg.Published; p != nil {
 		e.Region.Published = func(memory *htm.Memory, line int) { p(w.registered(memory), line) }
 	}
@@ -226,7 +231,7 @@ func (w *Worker) makeConns(nodes int) error {
 
 // Describe is what the other members must know of this one.
 func (m *Member) Describe() Descriptor {
-	d := m.describeTables()
+	d := m.describeMemory()
 	for _, w := range m.Workers {
 		x := WorkerDescriptor{}
 		for _, c := range w.conns {
@@ -240,9 +245,9 @@ func (m *Member) Describe() Descriptor {
 	return d
 }
 
-// describeTables is Describe without the workers.
-func (m *Member) describeTables() Descriptor {
-	d := Descriptor{Node: m.ID, ClockError: m.cfg.ClockError}
+// describeMemory is Describe without the workers.
+func (m *Member) describeMemory() Descriptor {
+	d := Descriptor{Node: m.ID, ClockError: m.cfg.ClockError, Logs: m.logs.describe()}
 	for _, s := range m.shares {
 		if s != nil {
 			d.Shares = append(d.Shares, m.describeShare(s))
@@ -259,6 +264,7 @@ func (w *Worker) reach(d *Descriptor) {
 	for i := range d.Shares {
 		w.reachShare(d.Node, &d.Shares[i])
 	}
+	p.Log = d.Logs.of(d.Node, w)
 }
 
 // Connect connects the queue pairs of all workers to the members described, which are all members
@@ -275,6 +281,9 @@ func (m *Member) Connect(all []Descriptor) error {
 				"members must have the same configuration", m.ID, n, d.Node, len(d.Workers), c.Workers)
 		}
 		if err := m.checkShares(d); err != nil {
+			return err
+		}
+		if err := m.checkLogs(d); err != nil {
 			return err
 		}
 		for i, w := range m.Workers {

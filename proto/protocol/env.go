@@ -10,6 +10,7 @@ import (
 	"drtmd/proto/history"
 	"drtmd/proto/option"
 	"drtmd/store"
+	"drtmd/store/log"
 	"drtmd/store/remote"
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
@@ -42,6 +43,9 @@ type Env struct {
 	All    [][]*store.Table
 	Memory *htm.Memory
 	MR     *verbs.MR
+	// Logs are the rings that this worker keeps for those of the same index on the other nodes, by node; the
+	// own node has none. nil unless the protocol needs logs, and there are backups.
+	Logs []*Log
 	// Cache is the member's location cache of a peer's tables, shared by its workers.
 	Cache *remote.Cache
 
@@ -82,4 +86,13 @@ type Share struct {
 	Memory *htm.Memory
 	MR     *verbs.MR
 	Tables []PointIndex // table t is Tables[t-1]
+}
+
+// Log is a ring of the own member, which a worker of another node appends to.
+type Log struct {
+	*log.Log
+	MR   *verbs.MR
+	Line int // of MR at which the log's memory begins
+	// Tail is where the writer began. Who gives the log to another life of the writer sets it.
+	Tail uint64
 }

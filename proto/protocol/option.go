@@ -17,3 +17,19 @@ func OrphanAfter() option.Option {
 		"`TIME` for which a transaction must have met one lock until the lock counts as orphaned, if its "+
 			"holder does not live")
 }
+
+// OptLogBytes is an option of every protocol that needs logs.
+const OptLogBytes = "log-bytes"
+
+const (
+	defaultLogBytes = 256 << 10
+	minLogBytes     = 4 << 10
+	maxLogBytes     = 1 << 30
+)
+
+// LogBytes is that option.
+func LogBytes() option.Option {
+	return option.Size(OptLogBytes, defaultLogBytes, minLogBytes, maxLogBytes,
+		"`SIZE` of each log: with replicas, a node keeps one for each worker of the other nodes").Because(
+		"a log has room for several commits, and each node keeps one for each worker of the others")
+}

@@ -57,6 +57,9 @@ type Needs struct {
 	Replicas int
 	// Replicates: the protocol keeps the backups of a record as it is, so that there may be some.
 	Replicates bool
+	// Logs: with replicas, each worker has a ring in the memory of every other node (Env.Logs), and the
+	// protocol the option OptLogBytes.
+	Logs bool
 	// Clocks: the nodes' clocks are compared, and their error is bounded (Env.ClockError).
 	Clocks bool
 	// Layout of the tables' records; 0 is layout.KindOneVersion, DrTM's entry. Records are little endian

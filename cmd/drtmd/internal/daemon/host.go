@@ -43,6 +43,11 @@ func (d *Daemon) lookAtMemory() error {
 		return err
 	}
 	bytes *= max(cfg.Replicas, 1)
+	logs, err := cfg.LogBytes()
+	if err != nil {
+		return err
+	}
+	bytes += logs
 	need := bytes + d.cfg.Data.Workers*queueBytes
 	for _, p := range service.LimitProblems(d.cfg.Transport.Provider, need) {
 		d.log.Warn(p)

@@ -12,4 +12,6 @@ type Stats struct {
 	LeaseWaits uint64            // waits for a lease to expire
 	CacheHits  uint64            // of remote lookups that needed no READ
 	Lookups    uint64            // of remote records
+	// Phases is the traffic of each phase, of attempts that were aborted too.
+	Phases [PhaseEnd]Traffic
 }

@@ -22,15 +22,18 @@ import (
 // storiesDir has a folder for all protocols, and one for each whose paper says more.
 const storiesDir = "testdata/stories"
 
-// stories tells those of the folder "all" and of the protocol's own. Without line words they are told
-// only where the folder "hca" has them.
+// stories tells those of the folder "all", of "early" or "late", which is when the protocol locks, and of
+// the protocol's own, these with line words only.
 func stories(t *testing.T, e env) {
 	if _, err := os.Stat(storiesDir); err != nil {
 		t.Skipf("the stories are with the package's source: %v", err)
 	}
-	folders := []string{"all", e.protocol.Name}
+	folders := []string{"all", "early", e.protocol.Name}
+	if e.protocol.LocksLate {
+		folders[1] = "late"
+	}
 	if e.host.WithoutLineWords {
-		folders = folders[:1]
+		folders = folders[:2]
 	}
 	told := 0
 	for _, folder := range folders {

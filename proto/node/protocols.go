@@ -6,6 +6,8 @@ import (
 	"drtmd/proto"
 	"drtmd/proto/drtm"
 	"drtmd/proto/nocc"
+	"drtmd/proto/occ/drtmh"
+	"drtmd/proto/occ/drtmr"
 	"drtmd/proto/occ/fasst"
 	"drtmd/proto/twopl"
 )
@@ -18,6 +20,9 @@ func Protocols(own ...Protocol) []Protocol {
 		nocc.Protocol(),
 		twopl.Protocol(),
 		twopl.LocalProtocol(),
+		drtmh.Protocol(),
+		drtmh.Uncached(),
+		drtmr.Evaluated(),
 		fasst.Protocol(),
 	}
 	list = append(list, own...)

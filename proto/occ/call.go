@@ -16,6 +16,7 @@ type record = onesided.Record
 type call struct {
 	rpc.Call
 	session *rpc.Session
+	by      messenger
 	node    proto.NodeID
 	typ     rpc.Type
 	req     []byte
@@ -27,11 +28,43 @@ type call struct {
 	err     error
 }
 
+// messenger is a carrier of calls: it takes a call's request to its node, where serveItems answers it, and
+// brings the answer back. A request is carried out once or not at all. The fiber is shielded.
+type messenger interface {
+	start(t *tx, c *call) error
+	// await gives the length of the answer, in c.resp.
+	await(t *tx, c *call) (n int, err error)
+	// end sees to it that a call with this error, whose request may be under way, is not carried out later.
+	end(c *call, err error)
+}
+
+// byRPC is the messenger of carrier RPC.
+type byRPC struct{}
+
+func (byRPC) start(t *tx, c *call) error {
+	if c.session = t.e.Env.Peers[c.node].Session; c.session == nil {
+		return rpc.ErrClosed // it has not been met yet
+	}
+	return c.session.Start(t.F, &c.Call, c.typ, c.req, c.resp[:c.answer])
+}
+
+func (byRPC) await(t *tx, c *call) (int, error) { return c.Await(t.F, 0) }
+
+// end closes the session: with it all that is under way on it is over.
+func (byRPC) end(c *call, err error) {
+	if c.session.Err() == nil && !errors.As(err, new(*rpc.RemoteError)) {
+		c.session.Close()
+	}
+}
+
+// messengerOf is that of a carrier.
+func messengerOf(Carrier) messenger { return byRPC{} }
+
 // open is the call to a record's node that takes an item with so many bytes, and so many in the answer.
-func (t *tx) open(typ rpc.Type, node proto.NodeID, bytes, answer int) *call {
+func (t *tx) open(by messenger, typ rpc.Type, node proto.NodeID, bytes, answer int) *call {
 	for i := t.asked - 1; i >= 0; i-- {
 		c := t.calls[i]
-		if c.node == node && len(c.req)+bytes <= messageBytes && c.answer+answer <= messageBytes {
+		if c.by == by && c.node == node && len(c.req)+bytes <= messageBytes && c.answer+answer <= messageBytes {
 			c.answer += answer
 			return c
 		}
@@ -41,13 +74,13 @@ func (t *tx) open(typ rpc.Type, node proto.NodeID, bytes, answer int) *call {
 	}
 	c := t.calls[t.asked]
 	t.asked++
-	c.node, c.typ, c.answer, c.records, c.err = node, typ, headBytes+answer, c.records[:0], nil
+	c.by, c.node, c.typ, c.answer, c.records, c.err = by, node, typ, headBytes+answer, c.records[:0], nil
 	c.req = binary.LittleEndian.AppendUint64(c.req[:0], uint64(t.word))
 	return c
 }
 
 // add adds a record to the requests of a round.
-func (t *tx) add(typ rpc.Type, i int, x *item) {
+func (t *tx) add(by Carrier, typ rpc.Type, i int, x *item) {
 	size, answer := itemBytes, 0
 	if x.flags&flagValue != 0 {
 		size += padded(len(x.value))
@@ -58,49 +91,42 @@ func (t *tx) add(typ rpc.Type, i int, x *item) {
 			answer += padded(len(t.Records[i].Value))
 		}
 	}
-	c := t.open(typ, t.Records[i].Node, size, answer)
+	c := t.open(t.e.messengers[by], typ, t.Records[i].Node, size, answer)
 	c.req = putItem(c.req, x)
 	c.records = append(c.records, i)
 	t.F.Charge(itemCostPs)
 }
 
 // send starts the calls of a round.
-func (t *tx) send(p Phase) {
-	if t.asked == 0 {
-		return
-	}
-	t.e.traffic[p].Trips++
+func (t *tx) send(p proto.Phase) {
 	for _, c := range t.calls[:t.asked] {
-		t.e.traffic[p].Requests++
-		t.e.traffic[p].Bytes += uint64(len(c.req))
-		if c.session = t.e.Env.Peers[c.node].Session; c.session == nil {
-			c.err = rpc.ErrClosed // it has not been met yet
-			continue
-		}
-		c.err = c.session.Start(t.F, &c.Call, c.typ, c.req, c.resp[:c.answer])
+		t.count(p, c.node, 1, len(c.req))
+		c.err = c.by.start(t, c)
 	}
 }
 
 // await waits for the answers of a round. Each call has its own error. The fiber is shielded: what was
 // asked for has to be known.
-func (t *tx) await(p Phase) {
+func (t *tx) await(p proto.Phase) {
+	if t.asked > 0 {
+		t.trips = max(t.trips, 1)
+	}
 	for _, c := range t.calls[:t.asked] {
 		if c.err != nil {
 			continue
 		}
-		n, err := c.Await(t.F, 0)
-		t.e.traffic[p].Bytes += uint64(n)
-		if err == nil {
+		var n int
+		n, c.err = c.by.await(t, c)
+		t.count(p, c.node, 0, n)
+		if c.err == nil {
 			var ok bool
 			if c.head, c.rest, ok = takeHead(c.resp[:n], len(c.records)); !ok {
-				err = errAnswer
+				c.err = errAnswer
 			}
 		}
-		if err != nil && c.session.Err() == nil && !errors.As(err, new(*rpc.RemoteError)) {
-			// The request may be under way: with the session its execution is over, too.
-			c.session.Close()
+		if c.err != nil {
+			c.by.end(c, c.err)
 		}
-		c.err = err
 	}
 }
 

@@ -30,7 +30,7 @@ func (t *tx) Commit() error {
 	}
 	t.NoteWrites()
 	f.Step(stepCommit)
-	t.release(Commit)
+	t.release(proto.PhaseCommit)
 	f.Step(stepCommitted)
 	t.truncate()
 	if r := t.unconfirmed(); r != nil {
@@ -93,6 +93,10 @@ func (t *tx) leave() {
 			continue
 		}
 		owes = true
+		if t.e.strategy.by(proto.PhaseCommit) == OneSided {
+			t.Owe(r, r.Changes() && !r.Own.Stored)
+			continue
+		}
 		d := t.e.DebtAt(r.Node, r.Table, r.Key, r.Own.Off, uint64(t.word))
 		if d.Value = r.Is; r.Changes() && !t.e.lacks(noDebtUpdate) {
 			onesided.SetVersion(r, r.Next())

@@ -9,9 +9,10 @@ import (
 	"drtmd/verbs/fiber"
 )
 
-// Finish implements proto.Debtor: the host is asked once more, by the request that was not answered. It
-// does nothing where the lock is not there any more. What fails is owed on.
+// Finish implements proto.Debtor. Where CPUs lock, the host is asked once more, by the request that was not
+// answered. It does nothing where the lock is not there any more. What fails is owed on.
 func (e *Engine) Finish(f *fiber.Fiber, peer proto.NodeID) {
+	e.Base.Finish(f, peer)
 	was := f.Shield()
 	defer f.Unshield(was)
 	if e.Env.Peers[peer].Session == nil {

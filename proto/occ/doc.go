@@ -12,9 +12,25 @@
 //	COMMIT    release     value, version, then unlock
 //	TRUNCATE  truncate    backups drop what they have applied: none
 //
-// Every phase ends before the next begins. A phase reaches all nodes at once, with one request for each
-// (more if its records do not fit into 8 KiB), and the records of the own node by the CPU, without
-// messages. The transaction takes place between LOCK and VALIDATE, when all its locks are held.
+// Every phase ends before the next begins. A phase reaches all nodes at once, and the records of the own
+// node by the CPU, without messages. The transaction takes place between LOCK and VALIDATE, when all its
+// locks are held.
+//
+// # Carriers
+//
+// A Strategy names a carrier for each phase.
+//
+//	RPC       one request for each node (more if its records do not fit into 8 KiB), which the node's
+//	          CPU serves: call.go here, host.go there
+//	OneSided  READs, CAS and WRITEs, which the node's NIC carries out: verbs.go, and back.go for the end
+//
+// LOCK and COMMIT have the same one. With early locks, what is written is read and locked in EXECUTE by the
+// carrier of LOCK. Requests of both kinds are in flight together, on queue pairs that know no order between
+// each other: each kind is awaited before the phase ends.
+//
+// A carrier of messages, such as rings that hosts poll, is added so: a constant of Carrier; a messenger,
+// which takes requests to hosts and brings answers back (call.go); at the host, serveItems for each request
+// that comes (host.go). Nothing else knows how messages travel.
 //
 // # Rules
 //
@@ -24,31 +40,53 @@
 //   - Rollback validates before it is told: the program has decided on what it saw.
 //   - An absent record has a version, too: that of its tombstone. It is validated like others. An
 //     absence that no tombstone marks is the same as any other such absence.
-//   - Who locks an absent record has an entry made for it. Whoever unlocks a record that ends absent
-//     gives the entry back; the table keeps the count from which versions go on (package store).
+//   - Who locks an absent record has an entry made for it, by its host. Whoever unlocks a record that ends
+//     absent gives the entry back; the table keeps the count from which versions go on (package store).
 //
 // # Who locks
 //
-// All locking of a record is done by the CPUs of its own node: those of its workers, for transactions
-// of their own and for requests of others. NICs write nothing, so what their atomics exclude does not
-// matter. With line words the CPU takes the line's, as a remote operation does, so that READs of other
-// nodes and regions see whole lines; without, it compares and swaps, and the table's structure is
-// changed under the node's lock (protocol.Env.Structure). A record is copied without its lock between
-// two looks at its header: writers hold the lock while they write, and change the version.
+// A record is locked by the CPUs of its own node, for transactions of their own and for requests of others;
+// or, if LOCK is OneSided, by NICs. With line words the own node's records are locked by the CPU all the
+// same: it takes the line's, as a remote operation does, so that it excludes NICs, and READs of other nodes
+// and regions see whole lines. Without, the atomics of CPUs and NICs do not exclude each other: then either
+// CPUs alone lock, or NICs alone, records of the own node by loopback. The table's structure is changed under
+// the node's lock (protocol.Env.Structure).
+//
+// # Reads
+//
+// A record is read without its lock, while others may write it: a CPU under its lock, the value before the
+// version; or a NIC, the version before the value. What proves that a copy is of one moment:
+//
+//   - With line words a line is read at one moment, so one READ proves a record of one line. For several
+//     lines the header is READ again behind the copy: unlocked and with the same version both times.
+//   - Without, each word is of a moment of its own, and nothing is known of the order within a READ. READs
+//     of one queue pair are carried out in order. So there are four: key and version, the record, the state,
+//     and key and version again. If the state is unlocked, a writer who has begun before the copy ended has
+//     changed the version before the last READ; and as it writes the version last, the first READ shows
+//     whether it was done before the copy began. Where NICs write the version first, a READ of the state
+//     behind the first one shows that it was done.
+//   - VALIDATE reads the state, then the version: if it is unlocked and the version is the old one, the
+//     record was both when its state was read. The other way round a writer could come between.
+//
+// A CPU reads its own node's memory in the same order.
+//
+// A place from the location cache may be out of date. The entry says whose it is; if it is not the key's,
+// the place is dropped and the attempt begins again. An absent record without an entry is looked up in
+// memory, again in VALIDATE.
 //
 // # Failures
 //
 // A request to lock that was not answered may have been carried out: its records are unlocked like those
 // that are locked. What cannot be unlocked is owed (proto.Debt), with its update if the transaction has
 // got to COMMIT, whose outcome then is unknown. The session is closed, so that nothing on it is carried
-// out later; Finish sends the same request on a new one. It names the lock by a word that no attempt
-// has again, so a request that comes twice does nothing. Locks of a node that died stay, and are named
-// (proto.Orphan), until there is recovery.
+// out later; Finish sends the same request on a new one, or its operations where NICs lock. It names the
+// lock by a word that no attempt has again, so a request that comes twice does nothing. Locks of a node that
+// died stay, and are named (proto.Orphan), until there is recovery.
 //
 // # Ownership
 //
-// An Engine belongs to its worker's thread, a transaction to the fiber that began it. Requests and
-// answers lie in buffers of the transaction object; in steady state nothing is allocated.
+// An Engine belongs to its worker's thread, a transaction to the fiber that began it. Requests, answers and
+// what READs prove lie in buffers of the transaction object; in steady state nothing is allocated.
 //
-// What it does not do yet: replication, recovery, one-sided carriers.
+// What it does not do yet: replication, recovery.
 package occ

@@ -9,6 +9,7 @@ import (
 	"drtmd/proto/history"
 	"drtmd/proto/onesided"
 	"drtmd/proto/protocol"
+	"drtmd/verbs"
 	"drtmd/verbs/fiber"
 )
 
@@ -26,8 +27,10 @@ var errConfig = errors.New("bad configuration")
 // Engine implements proto.Engine.
 type Engine struct {
 	onesided.Base
-	// traffic of each phase, of attempts that were aborted too.
-	traffic [phaseEnd]Traffic
+	strategy   Strategy
+	messengers [carrierEnd]messenger
+	// cpuLocks: the own node's records are locked by its CPU, not by loopback.
+	cpuLocks bool
 	// early: what is declared or discovered as written is locked in EXECUTE; else in LOCK.
 	early    bool
 	mutation Mutation
@@ -35,7 +38,7 @@ type Engine struct {
 	region   *htm.Region // of look-ups that find nothing
 	owed     proto.Debts
 	free     []*tx
-	made     int // transaction objects
+	made     []*tx
 }
 
 var _ proto.Engine = (*Engine)(nil)
@@ -53,19 +56,30 @@ func New(env *protocol.Env, s Strategy) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errConfig, err)
 	}
-	e := &Engine{words: words, mutation: m, early: env.Options.Choice(OptLock) == LockEarly}
+	e := &Engine{words: words, mutation: m, strategy: s, early: env.Options.Choice(OptLock) == LockEarly}
 	err = e.Init(env, onesided.Rules{
 		Owner: onesided.OwnerOf, Now: env.Clock.Now, OrphanAfter: env.Options.Duration(protocol.OptOrphanAfter),
-		AccessPs: copyCostPs})
+		AccessPs: copyCostPs, Uncached: s.Uncached, Skip: skips[m],
+		Steps: onesided.Steps{Lookup: stepLookup, Ensure: stepEnsure, Finish: stepFinish, Unlocked: stepValue},
+		Costs: onesided.Costs{Find: recordCostPs}})
 	if err != nil {
 		return nil, err
 	}
+	for c := range e.messengers {
+		e.messengers[c] = messengerOf(Carrier(c))
+	}
+	e.cpuLocks = s.by(proto.PhaseLock) != OneSided || e.Worded() && env.Scope == verbs.AtomicGlob
 	region := env.Region
 	region.Flag = env.Worker.RegionFlag()
 	region.Step, region.Spurious = nil, nil // they run in handlers
 	e.region = htm.NewRegion(region)
 	if env.Port != nil {
 		e.serve()
+		e.ServeEnsure()
+		e.Serve(onesided.TypeReclaim, func(t proto.TableID, k proto.Key, word uint64) (uint64,
+			onesided.Code) {
+			return 0, e.Unlink(t, k, word, onesided.HostTries)
+		})
 		if e.lacks(lockTwice) {
 			env.Port.ForgetServed()
 		}
@@ -73,8 +87,20 @@ func New(env *protocol.Env, s Strategy) (*Engine, error) {
 	return e, nil
 }
 
-// Traffic is what a phase has sent, since the engine was made.
-func (e *Engine) Traffic(p Phase) Traffic { return e.traffic[p] }
+// byCPU reports whether the CPU reads a record, or locks and unlocks it.
+func (e *Engine) byCPU(r *record, locks bool) bool {
+	return r.Node == e.Env.Node && (e.cpuLocks || !locks)
+}
+
+// Close implements proto.Engine.
+func (e *Engine) Close() error {
+	errs := []error{e.Base.Close()}
+	for _, t := range e.made {
+		errs = append(errs, t.looks.Close())
+	}
+	e.made = nil
+	return errors.Join(errs...)
+}
 
 // Begin implements proto.Engine: it executes what d declares.
 func (e *Engine) Begin(f *fiber.Fiber, d *proto.Decl, attempt int) (proto.Tx, error) {
@@ -113,10 +139,10 @@ func (e *Engine) Peek(f *fiber.Fiber, table proto.TableID, k proto.Key, dst []by
 		return err
 	}
 	defer func() {
-		t.F = nil
+		t.F, t.peeks = nil, false
 		e.free = append(e.free, t)
 	}()
-	t.F, t.Records = f, t.Records[:0]
+	t.F, t.Records, t.peeks = f, t.Records[:0], true
 	if err := t.Add(table, k, proto.ModeRead); err != nil {
 		return err
 	}
@@ -132,7 +158,7 @@ func (e *Engine) Peek(f *fiber.Fiber, table proto.TableID, k proto.Key, dst []by
 			return nil
 		case err == nil:
 			return proto.ErrNotFound
-		case reason != proto.ReasonLocked && reason != proto.ReasonConflict:
+		case reason != proto.ReasonLocked && reason != proto.ReasonConflict && reason != proto.ReasonStale:
 			return err
 		}
 		if err := f.Yield(); err != nil {
@@ -149,25 +175,26 @@ func (e *Engine) take() (*tx, error) {
 		e.free = e.free[:n-1]
 		return t, nil
 	}
-	if e.made == onesided.MaxTxs {
+	if len(e.made) == onesided.MaxTxs {
 		return nil, fmt.Errorf("%d transactions at the same time: use fewer fibers", onesided.MaxTxs)
 	}
 	return e.newTx(), nil
 }
 
 func (e *Engine) newTx() *tx {
-	e.made++
 	t := &tx{e: e}
+	e.made = append(e.made, t)
 	e.InitTx(&t.Tx, t)
+	t.looks.Init(e.Env.Worker.PD(), nil) // a line for each
 	t.word = e.words.Next()
 	return t
 }
 
 // Debts implements proto.Debtor.
-func (e *Engine) Debts() int { return e.owed.Len() }
+func (e *Engine) Debts() int { return e.owed.Len() + e.Base.Debts() }
 
 // DebtsAt implements proto.Debtor.
-func (e *Engine) DebtsAt(peer proto.NodeID) int { return e.owed.At(peer) }
+func (e *Engine) DebtsAt(peer proto.NodeID) int { return e.owed.At(peer) + e.Base.DebtsAt(peer) }
 
 // Orphans implements proto.OrphanLister.
 func (e *Engine) Orphans(to []proto.Orphan) []proto.Orphan {

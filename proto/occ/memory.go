@@ -83,8 +83,14 @@ func (e *Engine) findSurely(t proto.TableID, k proto.Key) (off int, there, ok bo
 	return off, there, ok
 }
 
-// headNow is the header of an entry as of one moment.
+// headNow is the header of an entry as of one moment. Without line words it is three words, of which the
+// state is the oldest: if it is unlocked, and the version is that of before, the record was so then.
 func (e *Engine) headNow(off uint64) (h layout.Head, ok bool) {
+	if !e.Worded() {
+		h.State = e.StateNow(off)
+		h.Version, h.Key = e.VersionNow(off), e.KeyNow(off)
+		return h, true
+	}
 	var line [layout.LineBytes]byte
 	for range recordLooks {
 		if e.Env.Memory.Peek(int(off)/layout.LineBytes, &line) {
@@ -96,7 +102,8 @@ func (e *Engine) headNow(off uint64) (h layout.Head, ok bool) {
 }
 
 // copyOut copies the value of a record that is not locked, as of one moment, with the header of that.
-// f, if not nil, marks steps.
+// Without line words, words are read in ascending order: version and state before the value. f, if not nil,
+// marks steps.
 func (e *Engine) copyOut(f *fiber.Fiber, x *found, k proto.Key, dst []byte) (ok bool) {
 	m, off := e.Env.Memory, int(x.off)
 	var line [layout.LineBytes]byte

@@ -1,6 +1,10 @@
 package occ
 
-import "drtmd/internal/mutation"
+import (
+	"drtmd/internal/mutation"
+	"drtmd/proto"
+	"drtmd/proto/onesided"
+)
 
 // Mutation is a deliberate bug, for tests that show that the checker or an invariant finds it. Each
 // leaves out one step that the safety of the protocol rests on; docs/SIM.md tells how to add one.
@@ -21,6 +25,16 @@ const (
 	valueFirst
 	newerVersion
 	lockTwice
+	// READs (verbs.go).
+	staleAddress
+	oldAddress
+	readOnce
+	// Locks by NICs (verbs.go, back.go, and package onesided).
+	lockUnjudged
+	readBeforeLock
+	staleLock
+	unlockByWrite
+	unsureForgotten
 	// What is owed (commit.go).
 	noDebt
 	noDebtUpdate
@@ -28,36 +42,89 @@ const (
 	mutationEnd
 )
 
+// Layers of this package that a mutation may belong to. An instance relies on those that it has.
+const (
+	ofSkeleton = "occ"
+	ofMessages = "occ/messages" // locks by the CPUs of hosts, and calls
+	ofReads    = "occ/reads"    // EXECUTE and VALIDATE by READ
+	ofAtomics  = "occ/atomics"  // locks by NICs
+)
+
 var mutations = [mutationEnd]mutation.Mutation{
 	{Name: "none", Doc: "the protocol as it should be"},
 
-	noValidate: {Name: "no-validate", Doc: "what was read is not compared with what is there at the commit"},
-	lockUnseen: {Name: "validate-ignores-lock", Doc: "validation compares versions, whoever has a record locked"},
-	anyVersion: {Name: "lock-ignores-version", Doc: "a record that was read is locked at whatever version it has"},
-	absentUnvalidated: {Name: "absent-read-unvalidated",
+	noValidate: {Of: ofSkeleton, Name: "no-validate",
+		Doc: "what was read is not compared with what is there at the commit"},
+	lockUnseen: {Of: ofSkeleton, Name: "validate-ignores-lock",
+		Doc: "validation compares versions, whoever has a record locked"},
+	anyVersion: {Of: ofSkeleton, Name: "lock-ignores-version",
+		Doc: "a record that was read is locked at whatever version it has"},
+	absentUnvalidated: {Of: ofSkeleton, Name: "absent-read-unvalidated",
 		Doc: "what was not there is not looked for again at the commit"},
-	rollbackUnvalidated: {Name: "rollback-unvalidated",
+	rollbackUnvalidated: {Of: ofSkeleton, Name: "rollback-unvalidated",
 		Doc: "a transaction that rolls back does not validate what its program saw"},
-	forgottenNode: {Name: "abort-forgets-one-node",
-		Doc: "an attempt without effect leaves its locks at the first other node"},
+	unlockFirst: {Of: ofSkeleton, Name: "unlock-before-value", Doc: "a record is unlocked, then written"},
+	sameVersion: {Of: ofSkeleton, Name: "version-not-raised", Doc: "a write does not raise the record's version"},
 
-	unlockFirst: {Name: "unlock-before-value", Doc: "a record is unlocked, then written"},
-	sameVersion: {Name: "version-not-raised", Doc: "a write does not raise the record's version"},
-	valueFirst:  {Name: "value-read-before-lock", Doc: "EXECUTE copies a value, then locks its record"},
-	newerVersion: {Name: "version-newer-than-the-value-returned",
+	forgottenNode: {Of: ofMessages, Name: "abort-forgets-one-node",
+		Doc: "an attempt without effect leaves its locks at the first other node"},
+	valueFirst: {Of: ofMessages, Name: "value-read-before-lock",
+		Doc: "EXECUTE copies a value, then locks its record"},
+	newerVersion: {Of: ofMessages, Name: "version-newer-than-the-value-returned",
 		Doc: "EXECUTE gives the version that a record has after its value was copied"},
-	lockTwice: {Name: "lock-granted-twice-to-retry",
+	lockTwice: {Of: ofMessages, Name: "lock-granted-twice-to-retry",
 		Doc: "a request that was answered and comes again is executed again"},
 
-	noDebt:       {Name: "no-debt", Doc: "a lock that could not be given back is forgotten"},
-	noDebtUpdate: {Name: "no-debt-update", Doc: "a lock that could not be given back is owed without its update"},
-	noNewWord:    {Name: "no-new-word", Doc: "a transaction that owes a lock passes its lock word on"},
+	staleAddress: {Of: ofReads, Name: "stale-address-accepted",
+		Doc: "EXECUTE takes an entry that was READ for the key's, whatever key it says"},
+	oldAddress: {Of: ofReads, Name: "validation-at-old-address",
+		Doc: "VALIDATE compares the version at the place where a record was, whatever key is there"},
+	readOnce: {Of: ofReads, Name: "read-once", Doc: "a record of several lines is READ without a second look"},
+
+	lockUnjudged: {Of: ofAtomics, Name: "lock-unjudged", Doc: "a CAS is taken for successful, whatever it has found"},
+	readBeforeLock: {Of: ofAtomics, Name: "lock-without-re-read",
+		Doc: "a record is READ, then locked"},
+	staleLock: {Of: ofAtomics, Name: "stale-lock-accepted",
+		Doc: "an entry that was locked is taken for the key's, whatever key it says"},
+	unlockByWrite: {Of: ofAtomics, Name: "unlock-by-write",
+		Doc: "locks are given back by a WRITE of the header as it was read"},
+	unsureForgotten: {Of: ofAtomics, Name: "unsure-forgotten",
+		Doc: "a CAS that failed with its queue pair is taken for not made"},
+
+	noDebt: {Of: ofSkeleton, Name: "no-debt", Doc: "a lock that could not be given back is forgotten"},
+	noDebtUpdate: {Of: ofSkeleton, Name: "no-debt-update",
+		Doc: "a lock that could not be given back is owed without its update"},
+	noNewWord: {Of: ofSkeleton, Name: "no-new-word", Doc: "a transaction that owes a lock passes its lock word on"},
+}
+
+// skips are the mutations that leave out a step of package onesided.
+var skips = [mutationEnd]onesided.Skip{
+	unlockFirst:     onesided.WriteFirst,
+	sameVersion:     onesided.NewVersion,
+	unlockByWrite:   onesided.UnlockByCAS,
+	unsureForgotten: onesided.OwnerOfUnsure,
+	noDebt:          onesided.Debt,
+	noDebtUpdate:    onesided.DebtUpdate,
 }
 
 func (m Mutation) String() string { return Mutations().Name(m) }
 
 // Mutations returns the table of the deliberate bugs.
 func Mutations() mutation.Table[Mutation] { return mutations[:] }
+
+// mutations are those of the layers that a strategy relies on.
+func (s *Strategy) mutations() (list []mutation.Mutation) {
+	relies := map[string]bool{ofSkeleton: true,
+		ofMessages: !s.uses(OneSided, proto.PhaseLock),
+		ofReads:    s.uses(OneSided, proto.PhaseExecute, proto.PhaseValidate),
+		ofAtomics:  s.uses(OneSided, proto.PhaseLock)}
+	for _, m := range mutations[1:] {
+		if relies[m.Of] {
+			list = append(list, m)
+		}
+	}
+	return list
+}
 
 // lacks reports whether a step is left out.
 func (e *Engine) lacks(m Mutation) bool { return e.mutation == m }

@@ -19,26 +19,36 @@ const (
 // Instance is a protocol of this skeleton.
 type Instance struct {
 	Name, Doc string
-	Strategy  Strategy
+	// Family is the instance of which this one is a variant; "" is none.
+	Family   string
+	Strategy Strategy
+	// Late: records are locked in LOCK unless option "lock" says otherwise.
+	Late bool
 }
 
 // Protocol describes an instance.
 func (i Instance) Protocol() protocol.Protocol {
-	return protocol.Protocol{Name: i.Name, Doc: i.Doc,
+	values := []string{LockEarly, LockLate}
+	if i.Late {
+		values = []string{LockLate, LockEarly}
+	}
+	dimension := protocol.Dimension{Name: "lock", Doc: "phase in which records are locked that a transaction writes",
+		Drawn: values}
+	for _, v := range values {
+		dimension.Values = append(dimension.Values, protocol.DimensionValue{Name: v,
+			Options: option.Settings{OptLock: v}})
+	}
+	return protocol.Protocol{Name: i.Name, Doc: i.Doc, Family: i.Family,
 		Needs: protocol.Needs{Early: true}, // what is owed to a machine that restarts is asked of its engine
 		Options: option.List{
-			option.Choice(OptLock, []string{LockEarly, LockLate},
+			option.Choice(OptLock, values,
 				"`PHASE` in which records are locked that a transaction writes: execute, together with the "+
 					"read, or commit"),
 			protocol.OrphanAfter()},
 		Offers:     proto.OfferDebts | proto.OfferOrphans,
-		Optimistic: true, ByRPC: true,
-		Simulation: protocol.Simulation{Steps: steps(), Dimensions: []protocol.Dimension{{
-			Name: "lock", Doc: "phase in which records are locked that a transaction writes",
-			Values: []protocol.DimensionValue{{Name: LockEarly},
-				{Name: LockLate, Options: option.Settings{OptLock: LockLate}}},
-			Drawn: []string{LockEarly, LockLate}}}},
-		Mutations: Mutations().List(""),
-		Holder:    onesided.HolderOf,
-		New:       func(e *protocol.Env) (proto.Engine, error) { return protocol.Engine(New(e, i.Strategy)) }}
+		Optimistic: true, LocksLate: i.Late, ByRPC: !i.Strategy.uses(OneSided, proto.PhaseCommit),
+		Simulation: protocol.Simulation{Steps: i.Strategy.steps(), Dimensions: []protocol.Dimension{dimension}},
+		Mutations:  i.Strategy.mutations(),
+		Holder:     onesided.HolderOf,
+		New:        func(e *protocol.Env) (proto.Engine, error) { return protocol.Engine(New(e, i.Strategy)) }}
 }

@@ -1,12 +1,17 @@
 package occ
 
-import "drtmd/proto/protocol"
+import (
+	"drtmd/proto"
+	"drtmd/proto/protocol"
+)
 
 // Marked steps.
 const (
 	stepExecute   = "occ: before execute"
 	stepFound     = "occ: record found, not locked yet" // of the own node
 	stepLine      = "occ: line copied"                  // of a record of the own node
+	stepLookup    = "occ: before lookup"
+	stepEnsure    = "occ: before ensure"
 	stepExecuted  = "occ: after execute"
 	stepLock      = "occ: before lock"
 	stepLocked    = "occ: after lock"
@@ -22,11 +27,17 @@ const (
 )
 
 // steps that engines mark for the simulator.
-func steps() protocol.Steps {
-	return protocol.Steps{
-		All: []string{stepExecute, stepFound, stepLine, stepExecuted, stepLock, stepLocked, stepValidate,
-			stepValidated, stepCommit, stepValue, stepWritten, stepCommitted, stepAbort, stepReleased,
-			stepFinish},
+func (s *Strategy) steps() protocol.Steps {
+	all := []string{stepExecute, stepFound, stepLine, stepExecuted, stepLock, stepLocked, stepValidate,
+		stepValidated, stepCommit, stepValue, stepWritten, stepCommitted, stepAbort, stepReleased,
+		stepFinish}
+	if s.uses(OneSided, proto.PhaseExecute, proto.PhaseLock, proto.PhaseValidate) {
+		all = append(all, stepLookup)
+	}
+	if s.uses(OneSided, proto.PhaseLock) {
+		all = append(all, stepEnsure)
+	}
+	return protocol.Steps{All: all,
 		Critical: []string{stepExecuted, stepLocked, stepValidated, stepCommit, stepWritten},
 		Fine:     []string{stepFound, stepLine, stepValue, stepWritten, stepValidate, stepExecuted},
 		Held: []string{stepExecuted, stepLocked, stepValidate, stepValidated, stepCommit, stepWritten,

@@ -1,33 +1,10 @@
 package occ
 
-import "fmt"
+import (
+	"fmt"
 
-// Phase of a transaction (Xenic §2.2.1). Truncate ends the order: at one copy of each record Log and
-// Truncate have nobody to send to.
-type Phase uint8
-
-// Phases, in their order.
-const (
-	Execute Phase = iota + 1
-	Lock
-	Validate
-	Log
-	Commit
-	Truncate
-	phaseEnd
+	"drtmd/proto"
 )
-
-func (p Phase) String() string {
-	return [...]string{"?", "execute", "lock", "validate", "log", "commit", "truncate", "?"}[min(p, phaseEnd)]
-}
-
-// Phases are all there are.
-func Phases() (all []Phase) {
-	for p := Execute; p < phaseEnd; p++ {
-		all = append(all, p)
-	}
-	return all
-}
 
 // Set is which records of a transaction a phase is about.
 type Set uint8
@@ -55,9 +32,14 @@ type Carrier uint8
 const (
 	// RPC is one request per node, which its CPU serves.
 	RPC Carrier = iota + 1
+	// OneSided is READ, WRITE and CAS, which the node's NIC carries out.
+	OneSided
+	carrierEnd
 )
 
-func (c Carrier) String() string { return [...]string{"?", "rpc"}[min(c, RPC)] }
+func (c Carrier) String() string {
+	return [...]string{"?", "rpc", "one-sided verbs"}[min(c, carrierEnd-1)]
+}
 
 // Step is what a phase does in a strategy.
 type Step struct {
@@ -66,38 +48,60 @@ type Step struct {
 	By      Carrier
 }
 
-// Strategy says for each phase who, and how. A phase without a Step is left out.
-type Strategy [phaseEnd]Step
+// Strategy says for each phase who, and how.
+type Strategy struct {
+	// Steps by phase. VALIDATE may be left out where LOCK is about all records.
+	Steps [proto.PhaseEnd]Step
+	// Uncached look-ups for one-sided verbs go through the buckets each time (DrTM+H NC).
+	Uncached bool
+}
 
-// ByRPC is the strategy of which every phase is carried by RPC (Xenic §2.2.2, FaSST).
+// ByRPC is the strategy of which every phase is carried by RPC (Xenic §2.2.2, FaSST). Others begin with it.
 func ByRPC() (s Strategy) {
-	s[Execute] = Step{ReadSet | WriteSet, Primaries, RPC}
-	s[Lock] = Step{WriteSet, Primaries, RPC}
-	s[Validate] = Step{ReadSet, Primaries, RPC}
-	s[Log] = Step{WriteSet, Backups, RPC}
-	s[Commit] = Step{WriteSet, Primaries, RPC}
-	s[Truncate] = Step{WriteSet, Backups, RPC}
+	s.Steps = [proto.PhaseEnd]Step{
+		proto.PhaseExecute:  {ReadSet | WriteSet, Primaries, RPC},
+		proto.PhaseLock:     {WriteSet, Primaries, RPC},
+		proto.PhaseValidate: {ReadSet, Primaries, RPC},
+		proto.PhaseLog:      {WriteSet, Backups, RPC},
+		proto.PhaseCommit:   {WriteSet, Primaries, RPC},
+		proto.PhaseTruncate: {WriteSet, Backups, RPC}}
 	return s
+}
+
+// With is the strategy with another carrier of some phases.
+func (s Strategy) With(c Carrier, phases ...proto.Phase) Strategy {
+	for _, p := range phases {
+		s.Steps[p].By = c
+	}
+	return s
+}
+
+// by is the carrier of a phase.
+func (s *Strategy) by(p proto.Phase) Carrier { return s.Steps[p].By }
+
+// uses reports whether one of some phases is carried by c.
+func (s *Strategy) uses(c Carrier, phases ...proto.Phase) bool {
+	for _, p := range phases {
+		if s.by(p) == c {
+			return true
+		}
+	}
+	return false
 }
 
 // check refuses a strategy that this package cannot carry out.
 func (s *Strategy) check() error {
 	want := ByRPC()
-	for p := Execute; p < phaseEnd; p++ {
-		if x := s[p]; x.Records != want[p].Records || x.At != want[p].At || x.By < RPC || x.By > RPC {
+	for p := proto.PhaseExecute; p < proto.PhaseEnd; p++ {
+		if x := s.Steps[p]; x.Records != want.Steps[p].Records || x.At != want.Steps[p].At || x.By < RPC ||
+			x.By >= carrierEnd {
 			return fmt.Errorf("phase %v of the strategy is about records %d at replicas %d by %v: there is no "+
 				"such phase; begin with ByRPC and change carriers", p, x.Records, x.At, x.By)
 		}
 	}
+	if lock, unlock := s.by(proto.PhaseLock), s.by(proto.PhaseCommit); lock != unlock {
+		return fmt.Errorf("the strategy locks by %v and unlocks by %v: without line words a CPU's atomics and a "+
+			"NIC's do not exclude each other; let both phases have one carrier", lock, unlock)
+	}
 	return nil
-}
-
-// Traffic is what a phase has sent to other nodes.
-type Traffic struct {
-	// Requests are messages; each has an answer, which is another one.
-	Requests uint64
-	// Trips are rounds in which at least one answer was waited for.
-	Trips uint64
-	// Bytes of the requests and of their answers, without headers of the transport.
-	Bytes uint64
 }

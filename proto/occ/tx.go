@@ -7,17 +7,22 @@ import (
 	"drtmd/proto"
 	"drtmd/proto/history"
 	"drtmd/proto/onesided"
+	"drtmd/proto/txset"
 	"drtmd/store/layout"
 )
 
 // tx implements proto.Tx. One fiber has it between Begin and the end. Part.Hold says of a record
-// whether it is locked, or whether that was asked for without an answer.
+// whether it is locked, or whether that was asked for without an answer. Part.Local says that the
+// record is not for one-sided verbs in the present round, or done.
 type tx struct {
 	onesided.Tx
 	e     *Engine
 	word  onesided.Word
 	calls []*call
 	asked int // of calls, in this round
+	trips uint64
+	looks txset.Buffers // what READs prove, by index of the record
+	peeks bool          // nothing is locked
 }
 
 // Load is EXECUTE for the records from index from to before index to: it reads them, and locks those
@@ -30,7 +35,7 @@ func (t *tx) Load(from, to int) error {
 	was := t.F.Shield()
 	defer t.F.Unshield(was)
 	t.F.Step(stepExecute)
-	err := t.acquire(Execute, from, to, t.executed)
+	err := t.acquire(proto.PhaseExecute, from, to, t.executed)
 	t.F.Step(stepExecuted)
 	return err
 }
@@ -40,7 +45,7 @@ func (t *tx) executed(r *record) (f flags, ok bool) {
 	if r.Loaded {
 		return 0, false
 	}
-	if t.e.early && r.Mode >= proto.ModeWrite {
+	if t.e.early && r.Mode >= proto.ModeWrite && !t.peeks {
 		return flagRead | flagLock, true
 	}
 	return flagRead, true
@@ -48,30 +53,31 @@ func (t *tx) executed(r *record) (f flags, ok bool) {
 
 // acquire reads or locks records, those of the own node first, since a refusal costs nothing there,
 // then those of all others at once.
-func (t *tx) acquire(p Phase, from, to int, which func(*record) (flags, bool)) error {
+func (t *tx) acquire(p proto.Phase, from, to int, which func(*record) (flags, bool)) error {
+	defer t.countTrips(p)
 	t.asked = 0
+	verbs := false
 	for i := from; i < to; i++ {
 		r := &t.Records[i]
 		f, ok := which(r)
-		if !ok {
+		if r.Own.Local = true; !ok {
 			continue
+		}
+		by := t.e.strategy.by(proto.PhaseExecute)
+		if f&flagLock != 0 {
+			by = t.e.strategy.by(proto.PhaseLock)
 		}
 		x := item{table: r.Table, flags: f, key: r.Key, version: r.Version}
-		if r.Node != t.e.Env.Node {
-			t.add(TypeAcquire, i, &x)
-			continue
+		switch {
+		case t.e.byCPU(r, f&flagLock != 0):
+			if err := t.acquireHere(r, &x); err != nil {
+				return err
+			}
+		case by == OneSided:
+			r.Own.Local, verbs = false, true
+		default:
+			t.add(by, TypeAcquire, i, &x)
 		}
-		t.F.Charge(recordCostPs)
-		var dst []byte
-		if f&flagRead != 0 {
-			dst = r.Value
-		}
-		there, c := t.e.acquireHere(t.F, &x, t.word, dst)
-		if c != done {
-			h := head{code: c, state: onesided.Word(there.head.State), version: there.head.Version, off: there.off}
-			return t.refusal(r, &h)
-		}
-		t.acquired(r, f, there.version(), there.off)
 	}
 	t.send(p)
 	for _, c := range t.calls[:t.asked] {
@@ -81,12 +87,36 @@ func (t *tx) acquire(p Phase, from, to int, which func(*record) (flags, bool)) e
 			}
 		}
 	}
-	t.await(p)
 	var err error
+	if verbs {
+		err = t.acquireByVerbs(p, from, to, which)
+	}
+	t.await(p)
 	for _, c := range t.calls[:t.asked] {
 		err = first(err, t.acquiredThere(c, which))
 	}
 	return err
+}
+
+// acquireHere is acquire for a record of the own node.
+func (t *tx) acquireHere(r *record, x *item) error {
+	t.F.Charge(recordCostPs)
+	var dst []byte
+	if x.flags&flagRead != 0 {
+		dst = r.Value
+	}
+	there, c := t.e.acquireHere(t.F, x, t.word, dst)
+	if c != done {
+		return t.refusedHere(r, c, &there)
+	}
+	t.acquired(r, x.flags, there.version(), there.off)
+	return nil
+}
+
+// refusedHere is the abort of a record of the own node.
+func (t *tx) refusedHere(r *record, c code, there *found) error {
+	h := head{code: c, state: onesided.Word(there.head.State), version: there.head.Version, off: there.off}
+	return t.refusal(r, &h)
 }
 
 // acquiredThere takes the answer to a call.
@@ -120,7 +150,7 @@ func (t *tx) acquiredThere(c *call, which func(*record) (flags, bool)) error {
 
 // acquired takes down what was read, or locked.
 func (t *tx) acquired(r *record, f flags, v layout.Version, off uint64) {
-	r.Own.Off = off
+	r.Own.Off, r.Own.Found = off, off != 0
 	t.e.Sightings.Released(r.Node, off)
 	if f&flagLock != 0 {
 		r.Own.Hold = onesided.Locked
@@ -135,7 +165,7 @@ func (t *tx) acquired(r *record, f flags, v layout.Version, off uint64) {
 // lockWrites is LOCK: what is written, and is not locked yet.
 func (t *tx) lockWrites() error {
 	t.F.Step(stepLock)
-	err := t.acquire(Lock, 0, len(t.Records), toBeLocked)
+	err := t.acquire(proto.PhaseLock, 0, len(t.Records), toBeLocked)
 	t.F.Step(stepLocked)
 	return err
 }
@@ -150,27 +180,34 @@ func (t *tx) validate() error {
 	if len(t.Records) == 1 && !t.Records[0].Changes() || t.e.lacks(noValidate) {
 		return nil
 	}
+	defer t.countTrips(proto.PhaseValidate)
 	t.F.Step(stepValidate)
 	t.asked = 0
+	by, verbs := t.e.strategy.by(proto.PhaseValidate), false
 	for i := range t.Records {
 		r := &t.Records[i]
-		if !r.Loaded || r.Own.Hold != onesided.Nothing {
+		if r.Own.Local = true; !r.Loaded || r.Own.Hold != onesided.Nothing {
 			continue
 		}
 		x := item{table: r.Table, key: r.Key, version: r.Version}
-		if r.Node != t.e.Env.Node {
-			t.add(TypeValidate, i, &x)
-			continue
-		}
-		t.F.Charge(recordCostPs)
-		if there, c := t.e.validateHere(&x); c != done {
-			h := head{code: c, state: onesided.Word(there.head.State), version: there.head.Version, off: there.off}
-			return t.refusal(r, &h)
+		switch {
+		case t.e.byCPU(r, false):
+			t.F.Charge(recordCostPs)
+			if there, c := t.e.validateHere(&x); c != done {
+				return t.refusedHere(r, c, &there)
+			}
+		case by == OneSided:
+			r.Own.Local, verbs = false, true
+		default:
+			t.add(by, TypeValidate, i, &x)
 		}
 	}
-	t.send(Validate)
-	t.await(Validate)
+	t.send(proto.PhaseValidate)
 	var err error
+	if verbs {
+		err = t.validateByVerbs()
+	}
+	t.await(proto.PhaseValidate)
 	for _, c := range t.calls[:t.asked] {
 		if c.err != nil {
 			err = first(err, t.Unreachable(&t.Records[c.records[0]], c.err))
@@ -184,7 +221,12 @@ func (t *tx) validate() error {
 
 // release is COMMIT, with the updates, or the end of an attempt without effect: it unlocks everything.
 // What was not confirmed stays on record, and is owed.
-func (t *tx) release(p Phase) {
+func (t *tx) release(p proto.Phase) {
+	defer t.countTrips(p)
+	if t.e.strategy.by(proto.PhaseCommit) == OneSided {
+		t.releaseByVerbs(p)
+		return
+	}
 	t.asked = 0
 	skipped := t.e.Env.Node // of the mutation: the first node that is met
 	for i := range t.Records {
@@ -192,25 +234,15 @@ func (t *tx) release(p Phase) {
 		if r.Own.Hold == onesided.Nothing || r.Node == t.e.Env.Node {
 			continue
 		}
-		if t.e.lacks(forgottenNode) && p == Execute && (skipped == t.e.Env.Node || skipped == r.Node) {
+		if t.e.lacks(forgottenNode) && p != proto.PhaseCommit && (skipped == t.e.Env.Node || skipped == r.Node) {
 			skipped, r.Own.Hold = r.Node, onesided.Nothing
 			continue
 		}
 		x := t.update(r)
-		t.add(TypeRelease, i, &x)
+		t.add(t.e.strategy.by(proto.PhaseCommit), TypeRelease, i, &x)
 	}
 	t.send(p)
-	for i := range t.Records {
-		r := &t.Records[i]
-		if r.Own.Hold == onesided.Nothing || r.Node != t.e.Env.Node {
-			continue
-		}
-		t.F.Charge(recordCostPs)
-		x := t.update(r)
-		c := t.e.releaseHere(t.F, &x, t.word)
-		invariant.Assert(c == done, "a lock was not its holder's any more")
-		t.released(r)
-	}
+	t.releaseHere()
 	t.await(p)
 	for _, c := range t.calls[:t.asked] {
 		if c.err != nil {
@@ -222,6 +254,21 @@ func (t *tx) release(p Phase) {
 				"a lock was not its holder's any more")
 			t.released(r)
 		}
+	}
+}
+
+// releaseHere is release for the records that the CPU has locked.
+func (t *tx) releaseHere() {
+	for i := range t.Records {
+		r := &t.Records[i]
+		if r.Own.Hold == onesided.Nothing || !t.e.byCPU(r, true) {
+			continue
+		}
+		t.F.Charge(recordCostPs)
+		x := t.update(r)
+		c := t.e.releaseHere(t.F, &x, t.word)
+		invariant.Assert(c == done, "a lock was not its holder's any more")
+		t.released(r)
 	}
 }
 
@@ -264,7 +311,7 @@ func (t *tx) finish(o history.Outcome) {
 		r.Dirty, r.Is = false, r.Was
 	}
 	f.Step(stepAbort)
-	t.release(Execute)
+	t.release(proto.PhaseExecute)
 	f.Step(stepReleased)
 	t.leave()
 }

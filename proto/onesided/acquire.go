@@ -58,7 +58,7 @@ func Round[L Locks](t *Tx, l L, from, to int) (again bool, err error) {
 		}
 		old, failed := uint64(0), t.Batch.Err(r.Own.Op)
 		if failed != nil {
-			err = worse(err, t.unsure(r, failed))
+			err = worse(err, t.Unsure(r, failed))
 			continue
 		}
 		old = t.Batch.Old(r.Own.Op)
@@ -108,8 +108,8 @@ func (t *Tx) readErr(r *Record) error {
 	return t.Batch.Err(r.Own.Op + 1)
 }
 
-// unsure takes a CAS that failed. Its lock may be there.
-func (t *Tx) unsure(r *Record, err error) error {
+// Unsure takes a CAS that failed, and gives the abort. Its lock may be there.
+func (t *Tx) Unsure(r *Record, err error) error {
 	o := &r.Own
 	if layout.Locked(o.want) && !t.base.Skips(OwnerOfUnsure) {
 		o.Word = o.want

@@ -25,6 +25,8 @@ type Rules struct {
 	// Declared and AccessPs are those of txset.Config.
 	Declared bool
 	AccessPs int64
+	// Uncached look-ups go through buckets each time, without the location cache.
+	Uncached bool
 	// Made is called when a host has found or made an absent entry, which is of use to nobody once
 	// the transaction that asked for it has left; nil: transactions reclaim them.
 	Made func(proto.TableID, proto.Key)
@@ -137,7 +139,9 @@ func (b *Base) CASState(f *fiber.Fiber, off, expect, swap uint64) (old uint64, e
 // Tx is the part of a transaction's attempts. It is used again for others.
 type Tx struct {
 	txset.Set[Part]
-	Batch   fiber.Batch // the requests in flight
+	Batch fiber.Batch // the requests in flight
+	// Sent is the traffic of the last Look, Ensure or Reclaim.
+	Sent    proto.Traffic
 	base    *Base
 	buffers txset.Buffers
 	lookups *remote.Batch

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"drtmd/proto"
+	"drtmd/store/layout"
 	"drtmd/store/remote"
 	"drtmd/verbs/rpc"
 )
@@ -24,10 +25,22 @@ func (t *Tx) Locate(from, to int) error {
 	return t.ensure(from, to)
 }
 
+// Look is Locate for records that nothing is made for, and counts those that have no entry: their absence
+// is of a moment during the call.
+func (t *Tx) Look(from, to int) (missing int, err error) { return t.look(from, to, true) }
+
+// Ensure has the hosts make entries for the records that Look has not found.
+func (t *Tx) Ensure(from, to int) error { return t.ensure(from, to) }
+
 // look finds the entries that there are, and counts the records without one.
 func (t *Tx) look(from, to int, marked bool) (missing int, err error) {
 	b := t.base
 	t.lookups.Reset()
+	t.Sent = proto.Traffic{}
+	cache := b.Env.Cache
+	if b.Uncached {
+		cache = nil
+	}
 	for i := from; i < to; i++ {
 		r := &t.Records[i]
 		o, p := &r.Own, b.peer(r)
@@ -48,7 +61,7 @@ func (t *Tx) look(from, to int, marked bool) (missing int, err error) {
 		case o.Ask:
 			missing++
 		default:
-			o.Op = t.lookups.Add(p.Conn, p.Tables[r.Table-1], uint64(r.Key), b.Env.Cache)
+			o.Op = t.lookups.Add(p.Conn, p.Tables[r.Table-1], uint64(r.Key), cache)
 		}
 	}
 	n := t.lookups.Len()
@@ -66,9 +79,13 @@ func (t *Tx) look(from, to int, marked bool) (missing int, err error) {
 			continue
 		}
 		b.Counters.Lookups++
-		if t.lookups.Reads(r.Own.Op) == 0 {
+		reads := uint64(t.lookups.Reads(r.Own.Op))
+		if reads == 0 {
 			b.Counters.CacheHits++
 		}
+		t.Sent.Requests += reads
+		t.Sent.Bytes += reads * layout.BucketBytes
+		t.Sent.Trips = max(t.Sent.Trips, reads)
 		found, err := t.lookups.Result(r.Own.Op)
 		switch {
 		case err == nil:
@@ -88,7 +105,7 @@ func (t *Tx) look(from, to int, marked bool) (missing int, err error) {
 // an error, so that it is known what was made.
 func (t *Tx) ensure(from, to int) (err error) {
 	b := t.base
-	t.asked = 0
+	t.asked, t.Sent = 0, proto.Traffic{}
 	for i := from; i < to; i++ {
 		r := &t.Records[i]
 		switch {
@@ -131,7 +148,7 @@ func (t *Tx) ensured(r *Record, off uint64, c Code) error {
 // Reclaim has the hosts of other machines give entries back, all at once: those of the records for
 // which which says so, and with which state word. done is told what each has answered.
 func (t *Tx) Reclaim(which func(*Record) (word uint64, ok bool), done func(*Record, Code)) {
-	t.asked = 0
+	t.asked, t.Sent = 0, proto.Traffic{}
 	for i := range t.Records {
 		if word, ok := which(&t.Records[i]); ok {
 			t.ask(TypeReclaim, i, word)
@@ -180,6 +197,8 @@ func (t *Tx) ask(typ rpc.Type, i int, word uint64) {
 	n := encodeRequest(&c.req, typ, r.Table, r.Key, word)
 	c.err = t.base.peer(r).Session.Start(t.F, &c.Call, typ, c.req[:n], c.resp[:])
 	t.asked++
+	t.Sent.Add(proto.Traffic{Requests: 1, Bytes: uint64(n) + responseBytes})
+	t.Sent.Trips = 1
 }
 
 // await waits for the calls that were started.
@@ -226,6 +245,13 @@ func worse(a, b error) error {
 		return b
 	}
 	return a
+}
+
+// Misplaced is the abort of a record whose place leads to an entry that is not the key's. The place is
+// forgotten.
+func (t *Tx) Misplaced(r *Record) error {
+	t.Drop(r)
+	return errStale
 }
 
 // errStale is the abort of a place that was out of date.

@@ -50,6 +50,7 @@ var likeliest = map[string]string{
 	"htm htm-never-idle":        "crashes",
 	"store":                     "reuse",
 	"fasst ":                    "breaks-fasst",
+	"drtmh ":                    "breaks-drtmh",
 	"twopl ":                    "micro-twopl",
 	"twopl cpu-":                "micro-twopl-local",
 }

@@ -21,7 +21,8 @@ var layers = []layer{
 	{"proto/scenario", 95}, {"proto/enginetest", 95},
 	{"proto/node", 90},
 	{"proto/workload", 85}, // and the protocols: see protocolHeight
-	{"proto/occ/fasst", 85},
+	{"proto/occ/occtest", 95},
+	{"proto/occ/fasst", 85}, {"proto/occ/drtmh", 85}, {"proto/occ/drtmr", 85},
 	{"proto/occ", 84},
 	{"proto/onesided", 83}, {"proto/protocol", 82},
 	{"proto/txset", 81}, {"proto/check", 81},

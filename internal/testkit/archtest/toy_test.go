@@ -133,7 +133,7 @@ func TestAToyProtocolAndAToyWorkloadNeedNoOtherEdit(t *testing.T) {
 		{"lists", "bench --list", 0, []string{"toys that are carried", "one transaction at a time", "toy-lie"}},
 		{"help", "bench --help", 0, []string{"--toy-turns N", "toy: N times that a transaction lets",
 			"--boxes N", "toys: N boxes per node; default 64",
-			"drtm, twopl, twopl-local, fasst, toy: TIME for which"}},
+			"fasst, toy: TIME for which"}},
 		{"shared memory", load + " --duration 200ms", 0, []string{"strictly serializable: yes", "64 boxes per node"}},
 		{"the workload's option", load + " --duration 100ms --boxes 32", 0, []string{"strictly serializable: yes",
 			"32 boxes per node"}},

@@ -1,0 +1,31 @@
+// Package drtmh is DrTM+H as Xenic describes it (Xenic §2.2.2, §5.1): EXECUTE and VALIDATE by READ, LOG by
+// WRITE, locks and COMMIT by RPC; and NC, the same without the cache of addresses. It is a declaration;
+// package occ does the work.
+//
+// # Messages
+//
+// Of a transaction that reads r records and writes w, each of one line with a value of v bytes, on n other
+// nodes, of which k have records that are written. A request and its answer or completion are two messages.
+// Records of the own node take none.
+//
+//	phase     requests   trips   bytes of requests and answers
+//	EXECUTE   r + w      1       (24 + v) (r + w)
+//	LOCK      k          1       48 k + 40 w
+//	VALIDATE  r          1       24 r; nothing if the transaction is one read
+//	COMMIT    k          1       48 k + (24 + v) w
+//
+// In the first transaction on a record a READ of its bucket comes before, 128 bytes and a trip; with NC in
+// each. With option "lock" at "execute" one request of EXECUTE reads and locks what is written, as FaSST's
+// does, and LOCK has nothing to do:
+//
+//	EXECUTE   r + k      1       (24 + v) r + 48 k + (40 + v) w
+//
+// Values count in whole words in requests and answers of RPC. TestMessages holds the table. A READ of a
+// record of several lines takes another READ, and on devices without line words three more (package occ,
+// Reads).
+//
+// # Differs
+//
+// The cache of addresses is the location cache of package store/remote, which holds copies of buckets. There
+// is no replication yet.
+package drtmh

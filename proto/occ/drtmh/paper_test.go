@@ -1,0 +1,58 @@
+package drtmh_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"drtmd/proto"
+	"drtmd/proto/occ"
+	"drtmd/proto/occ/drtmh"
+	"drtmd/proto/occ/occtest"
+	"drtmd/store/layout"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestMessages: the table of the package comment, for Xenic's O(0,1) and O(4,2) (§2.2.2).
+func TestMessages(t *testing.T) {
+	occtest.Check(t, drtmh.Protocol(), table)
+	occtest.Check(t, drtmh.Uncached(), func(lock string, s occtest.Shape) occtest.Traffic {
+		x := table(lock, s)
+		lookups := s.Reads + s.Writes
+		if lock == occ.LockEarly {
+			lookups = s.Reads
+		}
+		if lookups > 0 {
+			x[proto.PhaseExecute].Add(proto.Traffic{Requests: uint64(lookups), Trips: 1,
+				Bytes: uint64(lookups * layout.BucketBytes)})
+		}
+		return x
+	})
+}
+
+// table is that of the package comment. Reads and writes are on all of the nodes.
+func table(lock string, s occtest.Shape) (x occtest.Traffic) {
+	const v = occtest.ValueBytes
+	count := func(p proto.Phase, requests, bytes int) {
+		if requests > 0 {
+			x[p].Add(proto.Traffic{Requests: uint64(requests), Bytes: uint64(bytes)})
+			x[p].Trips = 1
+		}
+	}
+	k := 0
+	if s.Writes > 0 {
+		k = s.Nodes
+	}
+	if count(proto.PhaseExecute, s.Reads, (24+v)*s.Reads); lock == occ.LockEarly {
+		count(proto.PhaseExecute, k, 48*k+(40+v)*s.Writes)
+	} else {
+		count(proto.PhaseExecute, s.Writes, (24+v)*s.Writes)
+		count(proto.PhaseLock, k, 48*k+40*s.Writes)
+	}
+	if s.Reads+s.Writes > 1 {
+		count(proto.PhaseValidate, s.Reads, 24*s.Reads)
+	}
+	count(proto.PhaseCommit, k, 48*k+(24+v)*s.Writes)
+	return x
+}

@@ -1,0 +1,126 @@
+// Package occtest measures what the instances of package occ send, for their tests. Transactions run in the
+// simulator, one at a time, so that the counts are exact.
+package occtest
+
+import (
+	"context"
+	"testing"
+
+	"drtmd/proto"
+	"drtmd/proto/node"
+	"drtmd/proto/occ"
+	"drtmd/proto/option"
+	"drtmd/proto/workload/micro"
+	"drtmd/verbs/fiber"
+)
+
+// ValueBytes of every record: its entry takes one line.
+const ValueBytes = micro.ValueBytes
+
+// Shape is a transaction of node 0: Reads records that it reads, and Writes that it reads and writes, spread
+// over so many other Nodes.
+type Shape struct{ Reads, Writes, Nodes int }
+
+// Shapes are Xenic's O(0,1) and O(4,2) (§2.2.2), on one node and on two, and a transaction of one read.
+func Shapes() []Shape { return []Shape{{0, 1, 1}, {1, 0, 1}, {4, 2, 1}, {4, 2, 2}} }
+
+// Traffic by phase.
+type Traffic [proto.PhaseEnd]proto.Traffic
+
+// Check compares a protocol's traffic with a table, for all shapes and both values of option "lock". The
+// transaction that is measured comes second, when the places of its records are known.
+func Check(t *testing.T, p node.Protocol, table func(lock string, s Shape) Traffic) {
+	for _, lock := range []string{occ.LockEarly, occ.LockLate} {
+		for _, s := range Shapes() {
+			got, want := Measure(t, p, option.Settings{occ.OptLock: lock}, s)[1], table(lock, s)
+			for _, p := range proto.Phases() {
+				if got[p] != want[p] {
+					t.Errorf("lock at %s, %+v, %v: %+v, want %+v", lock, s, p, got[p], want[p])
+				}
+			}
+		}
+	}
+}
+
+// Measure runs a transaction twice, and gives the traffic of each.
+func Measure(t *testing.T, p node.Protocol, o option.Settings, s Shape) (got [2]Traffic) {
+	t.Helper()
+	w := micro.Default(3)
+	m, err := micro.New(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.Background()
+	c, err := node.NewSimulated(ctx, node.SimulatedConfig{Config: node.Config{Protocol: p, Workload: m,
+		Nodes: 3, Options: o}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	err = c.Start("measure", 1, func(f *fiber.Fiber, w *node.Worker, _ int) error {
+		if w.Node != 0 {
+			return nil
+		}
+		var before Traffic
+		for i := range got {
+			if err := run(f, w.Engine, declaration(s)); err != nil {
+				return err
+			}
+			now := Traffic(w.Engine.Stats().Phases)
+			got[i] = now.minus(before)
+			before = now
+		}
+		return nil
+	}).Wait(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func (t Traffic) minus(o Traffic) Traffic {
+	for p := range t {
+		t[p].Requests -= o[p].Requests
+		t[p].Trips -= o[p].Trips
+		t[p].Bytes -= o[p].Bytes
+	}
+	return t
+}
+
+// declaration names records that have a value.
+func declaration(s Shape) *proto.Decl {
+	d := &proto.Decl{Kind: 1}
+	for i := range s.Reads + s.Writes {
+		a := proto.Access{Table: micro.Items, Mode: proto.ModeRead,
+			Key: proto.Key(1+i%s.Nodes)<<48 | proto.Key(2*i)}
+		if i >= s.Reads {
+			a.Mode = proto.ModeWrite
+		}
+		d.Accesses = append(d.Accesses, a)
+	}
+	return d
+}
+
+// run runs one attempt.
+func run(f *fiber.Fiber, e proto.Engine, d *proto.Decl) error {
+	tx, err := e.Begin(f, d, 0)
+	if err != nil {
+		return err
+	}
+	value := make([]byte, ValueBytes)
+	for _, a := range d.Accesses {
+		if err := tx.Read(a.Table, a.Key, value); err != nil {
+			return err
+		}
+		if a.Mode == proto.ModeWrite {
+			if err := tx.Write(a.Table, a.Key, value); err != nil {
+				return err
+			}
+		}
+	}
+	return tx.Commit()
+}

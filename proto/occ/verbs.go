@@ -1,0 +1,364 @@
+package occ
+
+import (
+	"drtmd/internal/invariant"
+	"drtmd/proto"
+	"drtmd/proto/onesided"
+	"drtmd/store/layout"
+	"drtmd/verbs"
+)
+
+// The phases over one-sided verbs: EXECUTE, LOCK and VALIDATE. The end of an attempt is in back.go.
+
+// verbLooks bounds how often a record is READ that others change meanwhile.
+const verbLooks = 8
+
+// acquireByVerbs is acquire for the records that are not Local.
+func (t *tx) acquireByVerbs(p proto.Phase, from, to int, which func(*record) (flags, bool)) error {
+	for range verbLooks {
+		if err := t.place(p, from, to, which); err != nil {
+			return err
+		}
+		t.Batch.Reset()
+		for i := from; i < to; i++ {
+			r := &t.Records[i]
+			if r.Own.Local {
+				continue
+			}
+			t.F.Charge(itemCostPs)
+			if f, _ := which(r); f&flagLock != 0 {
+				t.postLock(p, i, f)
+			} else {
+				t.postRead(p, i)
+			}
+		}
+		if t.Batch.Len() == 0 {
+			return nil
+		}
+		t.trips++
+		_ = t.Batch.Await(t.F) // each has its own error
+		var err error
+		again := false
+		for i := from; i < to; i++ {
+			r := &t.Records[i]
+			if r.Own.Local {
+				continue
+			}
+			if f, _ := which(r); f&flagLock != 0 {
+				err = first(err, t.tookLock(r, f))
+				r.Own.Local = true
+				continue
+			}
+			whole, failed := t.tookRead(i)
+			err = first(err, failed)
+			r.Own.Local = whole || failed != nil
+			again = again || !r.Own.Local
+		}
+		if err != nil || !again {
+			return err
+		}
+	}
+	return proto.Aborting(proto.ReasonConflict)
+}
+
+// find finds the places of records, and counts those that have none.
+func (t *tx) find(p proto.Phase, from, to int) (missing int, err error) {
+	if to > from {
+		if _, _, err := t.looks.At(to-1, lookBytes); err != nil {
+			return 0, err
+		}
+	}
+	missing, err = t.Look(from, to)
+	t.countSent(p)
+	return missing, err
+}
+
+// place finds the places of records. One that has none is absent, unless it is to be locked: then its host
+// makes an entry.
+func (t *tx) place(p proto.Phase, from, to int, which func(*record) (flags, bool)) error {
+	missing, err := t.find(p, from, to)
+	if err != nil || missing == 0 {
+		return err
+	}
+	ensure := false
+	for i := from; i < to; i++ {
+		r := &t.Records[i]
+		if r.Own.Local || r.Own.Found {
+			continue
+		}
+		if f, _ := which(r); f&flagLock != 0 {
+			ensure = true
+			continue
+		}
+		r.Absent()
+		r.Own.Local = true
+	}
+	if !ensure {
+		return nil
+	}
+	err = t.Ensure(from, to)
+	t.countSent(p)
+	return err
+}
+
+// Where the READs of record i leave what they prove: the header before, and behind.
+const (
+	lookBefore = 0
+	lookBehind = layout.HeaderBytes
+	lookBytes  = 2 * layout.HeaderBytes
+)
+
+// look is memory for a header of record i, which find has made room for.
+func (t *tx) look(i, at int) (head []byte, sge verbs.SGE) {
+	image, sge, err := t.looks.At(i, lookBytes)
+	invariant.Assert(err == nil, "no room was made for what a READ proves")
+	return image[at : at+layout.HeaderBytes], part(sge, at, layout.HeaderBytes)
+}
+
+// part is some bytes of an SGE.
+func part(s verbs.SGE, from, n int) verbs.SGE {
+	return verbs.SGE{Addr: s.Addr + uint64(from), Length: uint32(n), LKey: s.LKey}
+}
+
+// postRead posts the READs of a record's entry, on one queue pair and so in this order: what proves that
+// the copy is of one moment (package comment, Reads).
+func (t *tx) postRead(p proto.Phase, i int) {
+	r := &t.Records[i]
+	r.Own.Op = t.Batch.Len()
+	several := len(r.Image) > layout.LineBytes
+	_, before := t.look(i, lookBefore)
+	_, behind := t.look(i, lookBehind)
+	switch {
+	case t.e.Worded():
+		t.read(p, r, r.SGE, 0)
+		if several && !t.e.lacks(readOnce) {
+			t.read(p, r, behind, 0)
+		}
+	default:
+		t.read(p, r, part(before, 0, layout.StateOffset), 0)
+		if t.e.strategy.by(proto.PhaseCommit) == OneSided {
+			t.read(p, r, part(before, layout.StateOffset, 8), layout.StateOffset)
+		}
+		t.read(p, r, r.SGE, 0)
+		t.postHead(p, r, behind)
+	}
+}
+
+// postHead posts the READs of a record's header.
+func (t *tx) postHead(p proto.Phase, r *record, to verbs.SGE) {
+	if t.e.Worded() {
+		t.read(p, r, to, 0)
+		return
+	}
+	// The state first: if it is unlocked then, and the version is the old one still, nobody had the record
+	// locked at that moment who has changed it since.
+	t.read(p, r, part(to, layout.StateOffset, 8), layout.StateOffset)
+	t.read(p, r, part(to, 0, layout.StateOffset), 0)
+}
+
+// read posts the READ of a part of a record's entry.
+func (t *tx) read(p proto.Phase, r *record, to verbs.SGE, offset uint64) {
+	peer := &t.e.Env.Peers[r.Node]
+	t.Batch.Read(t.F, peer.Conn, to, peer.Memory.Addr+r.Own.Off+offset, peer.Memory.RKey)
+	t.count(p, r.Node, 1, int(to.Length))
+}
+
+// readsFailed is the first error of the operations from a record's first one to the next record's.
+func (t *tx) readsFailed(r *record, n int) error {
+	for op := r.Own.Op; op < r.Own.Op+n; op++ {
+		if err := t.Batch.Err(op); err != nil {
+			return t.Unreachable(r, err)
+		}
+	}
+	return nil
+}
+
+// tookRead takes a record that was READ, and reports whether its copy is of one moment.
+func (t *tx) tookRead(i int) (whole bool, err error) {
+	r := &t.Records[i]
+	h := layout.HeadOf(r.Image)
+	n := 1
+	several := len(r.Image) > layout.LineBytes
+	before, _ := t.look(i, lookBefore)
+	behind, _ := t.look(i, lookBehind)
+	switch {
+	case !t.e.Worded():
+		n = 4
+		checked := t.e.strategy.by(proto.PhaseCommit) == OneSided
+		if checked {
+			n++
+		}
+		b, a := layout.HeadOf(before), layout.HeadOf(behind)
+		whole = b.Version == a.Version && b.Key == a.Key && !(checked && layout.Locked(b.State))
+		h = a
+	case several && !t.e.lacks(readOnce):
+		n = 2
+		a := layout.HeadOf(behind)
+		whole = a == h
+		h = a
+	default:
+		whole = true
+	}
+	if err := t.readsFailed(r, n); err != nil {
+		return false, err
+	}
+	if layout.Locked(h.State) && h.Key == uint64(r.Key) {
+		return false, t.met(r, h)
+	}
+	if !whole {
+		return false, nil
+	}
+	presence := h.Match(uint64(r.Key))
+	if t.e.lacks(staleAddress) && presence == layout.Stale {
+		presence = layout.Live
+	}
+	if presence == layout.Stale {
+		return false, t.Misplaced(r)
+	}
+	t.e.Sightings.Released(r.Node, r.Own.Off)
+	r.Accept(h.Version, presence == layout.Live)
+	return true, nil
+}
+
+// met is the abort of a record whose header shows another's lock.
+func (t *tx) met(r *record, h layout.Head) error {
+	onesided.SetVersion(r, h.Version)
+	return t.Met(r, h.State)
+}
+
+// postLock posts the CAS that locks a record, and behind it the READ of its entry, or of its header if the
+// record was read before.
+func (t *tx) postLock(p proto.Phase, i int, f flags) {
+	r := &t.Records[i]
+	to := r.SGE
+	if f&flagRead == 0 {
+		to.Length = layout.HeaderBytes
+	}
+	r.Own.Word = uint64(onesided.Unlocked)
+	if t.e.lacks(readBeforeLock) {
+		t.read(p, r, to, 0)
+	}
+	t.AskLock(r, uint64(t.word))
+	t.count(p, r.Node, 1, casBytes)
+	if !t.e.lacks(readBeforeLock) {
+		t.read(p, r, to, 0)
+	}
+}
+
+// casBytes are the operands of a CAS and the old value.
+const casBytes = 24
+
+// tookLock takes the answer to a lock. A record that turns out not to be the key's stays on record as asked
+// for: whoever has its place now gets it back unlocked.
+func (t *tx) tookLock(r *record, f flags) error {
+	o := &r.Own
+	op := o.Op + 1
+	if t.e.lacks(readBeforeLock) {
+		op = o.Op - 1
+	}
+	if err := t.Batch.Err(o.Op); err != nil {
+		return t.Unsure(r, err)
+	}
+	old := t.Batch.Old(o.Op)
+	if o.Hold = onesided.Nothing; onesided.Word(old) == onesided.Unlocked || t.e.lacks(lockUnjudged) {
+		o.Hold, o.Word, o.Ensured = onesided.Locked, uint64(t.word), false
+		t.e.Sightings.Released(r.Node, o.Off)
+	}
+	if err := t.Batch.Err(op); err != nil {
+		return t.Unreachable(r, err)
+	}
+	h := layout.HeadOf(r.Image)
+	presence := h.Match(uint64(r.Key))
+	switch {
+	case o.Hold == onesided.Locked && h.State != uint64(t.word) && !t.e.lacks(readBeforeLock),
+		presence == layout.Stale && !t.e.lacks(staleLock):
+		if o.Hold == onesided.Locked {
+			o.Hold = onesided.Asked
+		}
+		return t.Misplaced(r)
+	case o.Hold == onesided.Nothing && onesided.Word(old) == t.word:
+		return t.Misplaced(r) // locked by way of another record's place, which was out of date
+	case o.Hold == onesided.Nothing:
+		return t.Met(r, old)
+	}
+	if !r.Loaded {
+		r.Accept(h.Version, presence != layout.Absent)
+		return nil
+	}
+	x := found{off: o.Off, head: h, present: presence}
+	if f&flagCompare != 0 && !x.same(r.Version) && !t.e.lacks(anyVersion) {
+		return proto.Aborting(proto.ReasonValidation)
+	}
+	if !r.Was {
+		r.Version = h.Version
+	}
+	return nil
+}
+
+// validateByVerbs is VALIDATE for the records that are not Local.
+func (t *tx) validateByVerbs() error {
+	p, n := proto.PhaseValidate, len(t.Records)
+	missing, err := t.find(p, 0, n)
+	if err != nil {
+		return err
+	}
+	t.Batch.Reset()
+	for i := range t.Records {
+		r := &t.Records[i]
+		switch {
+		case r.Own.Local:
+		case r.Own.Found:
+			t.F.Charge(itemCostPs)
+			r.Own.Op = t.Batch.Len()
+			_, to := t.look(i, lookBehind)
+			t.postHead(p, r, to)
+		case missing > 0:
+			// It has no entry, as when it was read.
+			if x := (found{present: layout.Absent}); !x.same(r.Version) {
+				err = proto.Aborting(proto.ReasonValidation)
+			}
+			r.Own.Local = true
+		}
+	}
+	if t.Batch.Len() == 0 {
+		return err
+	}
+	t.trips++
+	_ = t.Batch.Await(t.F) // each has its own error
+	for i := range t.Records {
+		if r := &t.Records[i]; !r.Own.Local {
+			err = first(err, t.validated(i, r))
+		}
+	}
+	return err
+}
+
+// validated compares the header of a record with what was read of it.
+func (t *tx) validated(i int, r *record) error {
+	n := 1
+	if !t.e.Worded() {
+		n = 2
+	}
+	if err := t.readsFailed(r, n); err != nil {
+		return err
+	}
+	head, _ := t.look(i, lookBehind)
+	x := found{off: r.Own.Off, head: layout.HeadOf(head)}
+	x.present = x.head.Match(uint64(r.Key))
+	if t.e.lacks(oldAddress) && x.present == layout.Stale {
+		if x.present = layout.Absent; x.head.Version.Live() {
+			x.present = layout.Live
+		}
+	}
+	switch {
+	case !r.Was && t.e.lacks(absentUnvalidated):
+		return nil
+	case x.present == layout.Stale:
+		return t.Misplaced(r)
+	case layout.Locked(x.head.State) && !t.e.lacks(lockUnseen):
+		return t.met(r, x.head)
+	case !x.same(r.Version):
+		return proto.Aborting(proto.ReasonValidation)
+	}
+	return nil
+}

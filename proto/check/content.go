@@ -13,6 +13,9 @@ type contents struct {
 	states       []history.State // 0: not named
 	versions     []uint64
 	digests      []uint64
+	// Of replicas: the first whose content it is, and how many hold the key.
+	first  []history.Replica
+	copies []uint16
 }
 
 // content is what the tables held of one key; state 0: nothing.
@@ -47,6 +50,7 @@ func (c *checker) loadContents() error {
 		return err
 	}
 	c.result.FinalKeys, err = c.loadContent(history.Final, &c.final)
+	c.compareReplicas()
 	return err
 }
 
@@ -56,6 +60,10 @@ func (c *checker) loadContent(m history.Moment, s *contents) (keys *uint64, err 
 	}
 	keys = new(uint64)
 	return keys, c.history.EachContent(m, func(x history.Content) error {
+		if x.Sharded {
+			c.loadReplica(s, &x)
+			return nil
+		}
 		if *keys++; *keys%tickEvery == 0 {
 			if err := c.tick(Contents, int(*keys), int(c.history.Keys(m))); err != nil {
 				return err

@@ -22,13 +22,19 @@
 //
 // # What counts
 //
-// Committed transactions, and unknown ones that must have taken effect: a counted transaction read a
+// Committed and recovered transactions, and unknown ones that must have taken effect: a counted transaction read a
 // write of them, or wrote over one where no version is left out, or the tables hold it in the end. An
 // unknown one that nobody saw is left out, which is always possible: its end is infinite. If one of
 // several unknown ones must have made a write, one is taken; should that not fit, the verdict is
 // Undecided. What aborted transactions read is not looked at, and what user-aborted ones
 // read only if Options.UserAborts says so: a user abort is an answer too, but not every protocol
 // promises that it rests on a consistent view.
+//
+// What the survivors of a coordinator have decided (history.Recovered, Revoked) takes the place of its
+// outcome. A decision that contradicts what the client was told, or another survivor, is a violation.
+//
+// Replicas of a shard must hold the same keys, versions and values in the end; what they hold is compared
+// with the last writes as above.
 //
 // # Absence
 //

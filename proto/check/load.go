@@ -73,6 +73,7 @@ type checker struct {
 	first []uint32 // first[k] is where the ops of key k begin; one more at the end
 	scans []scan
 
+	decisions      decisions
 	initial, final contents // of the tables
 	counting       bool     // versions leave none out (history.Counting)
 
@@ -109,6 +110,9 @@ func (c *checker) load() error {
 	if c.history.Txns() > maxTxns || c.history.Ops() > maxOps {
 		return ErrTooLarge
 	}
+	if err := c.loadDecisions(); err != nil {
+		return err
+	}
 	c.txns = make([]txn, 0, c.history.Txns())
 	c.ops = make([]op, 0, c.history.Ops())
 	total := int(c.history.Txns())
@@ -119,14 +123,17 @@ func (c *checker) load() error {
 				return err
 			}
 		}
-		c.addTxn(r)
-		lastWrite = c.addOps(r, lastWrite)
+		if c.decided(r) {
+			c.addTxn(r)
+			lastWrite = c.addOps(r, lastWrite)
+		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
 	c.result.Keys = uint64(len(c.keys.entries))
+	c.promises()
 	if err := c.tick(Reading, total, total); err != nil {
 		return err
 	}
@@ -154,6 +161,8 @@ func (c *checker) addTxn(r *history.Record) {
 		c.result.Aborted++
 	case history.Unknown:
 		c.result.Unknown++
+	case history.Recovered:
+		c.result.Recovered++
 	}
 }
 
@@ -161,7 +170,7 @@ func (c *checker) addTxn(r *history.Record) {
 // transaction's are not looked at.
 func (c *checker) addOps(r *history.Record, lastWrite []uint32) []uint32 {
 	t := uint32(len(c.txns) - 1)
-	reads := r.Outcome == history.Committed || r.Outcome == history.Unknown ||
+	reads := r.Outcome == history.Committed || r.Outcome == history.Unknown || r.Outcome == history.Recovered ||
 		r.Outcome == history.UserAborted && c.options.UserAborts
 	begin := len(c.ops)
 	for i := range r.Ops {

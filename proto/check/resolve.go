@@ -76,7 +76,7 @@ func (c *checker) admit() {
 	c.installs = make([]bool, len(c.txns))
 	for t := range c.txns {
 		switch c.txns[t].outcome {
-		case history.Committed:
+		case history.Committed, history.Recovered:
 			c.inGraph[t], c.installs[t] = true, true
 		case history.UserAborted:
 			c.inGraph[t] = c.options.UserAborts

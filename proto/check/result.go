@@ -59,6 +59,8 @@ const (
 	RealTimeOrder                         // another cycle that needs an edge of real time
 	LostWrite                             // a write that must have been there, and is not
 	WrongContent                          // tables that hold in the end what nobody wrote
+	ReplicasDiffer                        // copies of a shard that do not hold the same in the end
+	BrokenPromise                         // survivors decided other than the client was told, or each other
 )
 
 // anomalyNames are by Anomaly.
@@ -70,7 +72,8 @@ func (a Anomaly) String() string {
 		WriteCycle: "write cycle", InformationCycle: "circular information flow",
 		SerializationCycle: "serialization cycle", StaleRead: "stale read",
 		FutureRead: "read from the future", RealTimeOrder: "order against real time",
-		LostWrite: "lost write", WrongContent: "wrong content"}
+		LostWrite: "lost write", WrongContent: "wrong content", ReplicasDiffer: "replicas differ",
+		BrokenPromise: "broken promise"}
 	if a == 0 || int(a) >= len(names) {
 		return fmt.Sprintf("anomaly %d", uint8(a))
 	}
@@ -165,14 +168,20 @@ type Result struct {
 	Unknown     uint64 `json:"unknown"`
 	// UnknownCommitted of the unknown ones count as committed: one of their writes was read.
 	UnknownCommitted uint64 `json:"unknown_committed"`
-	Operations       uint64 `json:"operations"`
-	Keys             uint64 `json:"keys"` // that transactions name
+	// Recovered of the transactions were committed by survivors of their coordinator, which had told
+	// nobody; they are among neither Committed nor Unknown. Revoked ones are among Aborted.
+	Recovered  uint64 `json:"recovered,omitempty"`
+	Revoked    uint64 `json:"revoked,omitempty"`
+	Operations uint64 `json:"operations"`
+	Keys       uint64 `json:"keys"` // that transactions name
 	// CountedVersions: no version of a key may be missing. InitialKeys and FinalKeys are how many
 	// keys the tables held before and after; nil: not recorded, so that it was not compared.
 	CountedVersions bool    `json:"counted_versions"`
 	InitialKeys     *uint64 `json:"initial_keys,omitempty"`
 	FinalKeys       *uint64 `json:"final_keys,omitempty"`
-	Edges           uint64  `json:"edges"` // of the graph, those of real time not counted
+	// Replicas are the copies of shards that were compared in the end.
+	Replicas int    `json:"replicas,omitempty"`
+	Edges    uint64 `json:"edges"` // of the graph, those of real time not counted
 	// Absences that had to be placed by the order that was found, and those without a place yet.
 	PlacedAbsences   uint64 `json:"placed_absences"`
 	UnplacedAbsences uint64 `json:"unplaced_absences"`

@@ -22,9 +22,12 @@ import (
 //	load x 1, y 2      before; load alone: nothing
 //	final x 2, d y 3   after; d: deleted, p: owed by a coordinator that died
 //	part x 2           after, on some of the nodes
+//	replica 0@1 x 2    after, of shard 0 on node 1
 //	counting           versions leave none out
 //
-// Operations are separated by commas. Outcomes are committed, user-aborted, aborted and unknown.
+// Operations are separated by commas. Outcomes are committed, user-aborted, aborted and unknown; told, of a
+// transaction whose coordinator died after the client was told; and recovered and revoked, which survivors
+// decided. A name may follow: "; unknown #7".
 // Workers count up from 0 unless given: each line is a worker of its own.
 func parse(t testing.TB, text string, clocks ...history.Clock) *history.History {
 	t.Helper()
@@ -39,6 +42,7 @@ func parse(t testing.TB, text string, clocks ...history.Clock) *history.History 
 			continue
 		}
 		line, outcome, _ := strings.Cut(line, ";")
+		outcome, name, _ := strings.Cut(outcome, "#")
 		times, ops, ok := strings.Cut(line, " ")
 		if !ok {
 			t.Fatalf("%q", line)
@@ -52,10 +56,21 @@ func parse(t testing.TB, text string, clocks ...history.Clock) *history.History 
 		r := history.NewRecorder(history.Options{Worker: history.WorkerID(len(segments)),
 			Node: history.NodeID(n), Clock: clocks[n]})
 		x := r.Begin(start)
+		if name != "" {
+			id, err := strconv.ParseUint(name, 10, 64)
+			if err != nil {
+				t.Fatalf("%q: %v", line, err)
+			}
+			x.SetName(id)
+		}
 		for _, o := range strings.Split(ops, ",") {
 			operate(t, x, strings.Fields(o))
 		}
-		r.End(x, end, outcomeOf(t, strings.TrimSpace(outcome)))
+		if outcome = strings.TrimSpace(outcome); outcome == "told" {
+			x.Told(end)
+		} else {
+			r.End(x, end, outcomeOf(t, outcome))
+		}
 		s, err := r.Close()
 		if err != nil {
 			t.Fatal(err)
@@ -126,11 +141,19 @@ func describes(t testing.TB, run *history.Run, line string) bool {
 		return true
 	case "load":
 		m = history.Initial
-	case "final", "part":
+	case "final", "part", "replica":
 	default:
 		return false
 	}
 	s := history.NewSnapshot(0, m)
+	if word == "replica" {
+		var r history.Replica
+		at, content, _ := strings.Cut(rest, " ")
+		if _, err := fmt.Sscanf(at, "%d@%d", &r.Shard, &r.Node); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		s, rest = history.NewReplicaSnapshot(r, m), content
+	}
 	for _, o := range strings.Split(rest, ",") {
 		f := strings.Fields(o)
 		state := history.Present

@@ -3,7 +3,6 @@ package history
 import (
 	"encoding/binary"
 	"hash/crc32"
-	"math"
 )
 
 // A block, little endian. The payload is transactions of one worker, or what one table of one node
@@ -12,8 +11,10 @@ import (
 //	0       4       8      10      12      16      20       24       28       32
 //	+-------+-------+-------+-------+-------+-------+--------+--------+--------+---------
 //	| "HBLK"| worker| node  | 0     | txns  | ops   | payload| payload| header | payload
-//	| "HTAB"| table |       | moment| keys  | 0     | bytes  | CRC32C | CRC32C |
+//	| "HTAB"| t | s |       | moment| keys  | 0     | bytes  | CRC32C | CRC32C |
 //	+-------+-------+-------+-------+-------+-------+--------+--------+--------+---------
+//
+// t is a table. s is 0, or the shard whose replica the node has, and 1.
 //
 // The end record has the same size.
 //
@@ -39,7 +40,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // blockHeader is what precedes a payload.
 type blockHeader struct {
 	magic  uint32
-	owner  uint32 // a WorkerID, or a Table
+	owner  uint32 // a WorkerID, or a Table and above it the shard and 1
 	node   NodeID
 	moment Moment // of tables; 0 for transactions
 	items  uint32 // transactions, or keys
@@ -72,7 +73,7 @@ func parseBlock(b []byte) (blockHeader, bool) {
 		return h, false
 	}
 	if h.magic == tableMagic {
-		return h, h.owner <= math.MaxUint16 && h.ops == 0 && h.items <= maxBlockKeys &&
+		return h, h.ops == 0 && h.items <= maxBlockKeys &&
 			(h.moment == Initial || h.moment == Final)
 	}
 	return h, h.magic == blockMagic && h.moment == 0 &&

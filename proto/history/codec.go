@@ -12,7 +12,7 @@ const MaxOps = 1 << 16
 const maxOpBytes = 1 + 3 + 10 + 10 + 8
 
 // maxTxnBytes is the longest encoded transaction.
-const maxTxnBytes = 2 + 10 + 10 + 10 + 3 + MaxOps*maxOpBytes
+const maxTxnBytes = 2 + 8 + 10 + 10 + 10 + 3 + MaxOps*maxOpBytes
 
 // minTxnBytes and minOpBytes are the shortest ones; they bound what counts can be true.
 const (
@@ -28,13 +28,21 @@ type delta struct {
 	start int64
 }
 
-// appendTxn encodes one transaction: outcome, kind, sequence and start relative to the one
-// before, duration unless unknown, operations.
+// named is a bit beside the outcome: the transaction has a name.
+const named = 0x80
+
+// appendTxn encodes one transaction: outcome, kind, name, sequence and start relative to the one
+// before, duration if it has an end, operations.
 func appendTxn(b []byte, d *delta, r *Record) []byte {
-	b = append(b, byte(r.Outcome), byte(r.Kind))
+	if r.Name != 0 {
+		b = append(b, byte(r.Outcome)|named, byte(r.Kind))
+		b = binary.LittleEndian.AppendUint64(b, r.Name)
+	} else {
+		b = append(b, byte(r.Outcome), byte(r.Kind))
+	}
 	b = binary.AppendVarint(b, int64(r.ID.Seq-d.seq))
 	b = binary.AppendVarint(b, r.StartNs-d.start)
-	if r.Outcome != Unknown {
+	if r.Outcome.ended() {
 		b = binary.AppendUvarint(b, uint64(r.EndNs-r.StartNs))
 	}
 	d.seq, d.start = r.ID.Seq, r.StartNs
@@ -108,16 +116,22 @@ func (d *decoder) uint64() uint64 {
 // txn decodes the next transaction into r, whose Ops it reuses. ID.Worker and Node are the
 // block's.
 func (d *decoder) txn(prev *delta, r *Record) error {
-	r.Outcome, r.Kind = Outcome(d.byte()), Kind(d.byte())
+	outcome := d.byte()
+	r.Outcome, r.Kind, r.Name = Outcome(outcome&^named), Kind(d.byte()), 0
+	if outcome&named != 0 {
+		if r.Name = d.uint64(); r.Name == 0 {
+			return errContent
+		}
+	}
 	r.ID.Seq = prev.seq + uint64(d.varint())
 	r.StartNs = prev.start + d.varint()
 	r.EndNs = Never
-	if r.Outcome != Unknown {
+	if r.Outcome.ended() {
 		r.EndNs = r.StartNs + int64(d.uvarint())
 	}
 	prev.seq, prev.start = r.ID.Seq, r.StartNs
 	n := d.uvarint()
-	if d.bad || r.Outcome < Committed || r.Outcome > Unknown || r.EndNs < r.StartNs ||
+	if d.bad || r.Outcome < Committed || r.Outcome >= OutcomeCount || r.Outcome.Decision() && r.Name == 0 || r.EndNs < r.StartNs ||
 		n > MaxOps || n > uint64(len(d.rest)/minOpBytes) {
 		return errContent
 	}

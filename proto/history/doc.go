@@ -9,7 +9,10 @@
 // numbers that only grow, over deletion and re-insertion too; their numeric order is the order
 // of the key's writes. What a transaction reads of its own writes is not recorded.
 //
-// Of the whole run: what the tables held before and after it, as snapshots of each node, and whether
+// A transaction may have a name among the nodes, and end for its client before its coordinator is done with
+// it (Txn.Told). Nodes that survive its coordinator take down what they decide, under that name.
+//
+// Of the whole run: what the tables held before and after it, as snapshots of each node or of each replica of a shard, and whether
 // versions leave none out. Both may be missing: a key's initial version is then the one that is read
 // or found absent and lies below everything that the history writes to that key.
 //

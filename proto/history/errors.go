@@ -17,6 +17,9 @@ var ErrTooManyOps = fmt.Errorf("history: transaction of more than %d operations;
 var ErrClockBackwards = errors.New(
 	"history: transaction ended before it started; record both times on one clock")
 
+// ErrTold: a transaction ended in another way than its client had been told.
+var ErrTold = errors.New("history: transaction was told to be committed, and ended otherwise")
+
 // ErrMerge: segments do not belong into one history.
 var ErrMerge = errors.New("history: segments do not belong together")
 

@@ -25,11 +25,12 @@ import (
 const (
 	fileMagic     = "DRTMHIST"
 	preambleBytes = 16
+	formatOffset  = 8  // of the format, the first thing that may be damaged and still make sense
 	headerOffset  = 12 // of what says how long the header is; errors of both point there
-	// FormatVersion is that of the files that this package writes. It reads those of format 1 too,
-	// which knew neither the content of tables nor the succession of versions nor the resolution of
-	// clocks.
-	FormatVersion  = 2
+	// FormatVersion is that of the files that this package writes. It reads those of format 2 too, which
+	// knew neither names of transactions nor decisions nor replicas, and those of format 1, which knew
+	// neither the content of tables nor the succession of versions nor the resolution of clocks.
+	FormatVersion  = 3
 	firstFormat    = 1
 	maxHeaderBytes = 1 << 20
 )
@@ -41,6 +42,9 @@ type header struct {
 	Versions Succession `json:"versions,omitempty"`
 	Initial  bool       `json:"initial,omitempty"`
 	Final    string     `json:"final,omitempty"`
+	Replicas []Replica  `json:"replicas,omitempty"`
+	// Decisions are how many transactions are decisions of survivors.
+	Decisions uint64 `json:"decisions,omitempty"`
 }
 
 // Values of header.Final; "" is none.
@@ -66,10 +70,25 @@ func (h *header) addNode(n Node) error {
 	return nil
 }
 
+// addReplica keeps the replicas sorted.
+func (h *header) addReplica(r Replica) error {
+	i, found := slices.BinarySearchFunc(h.Replicas, r, compareReplicas)
+	if found {
+		return fmt.Errorf("%w: the replica of shard %d on node %d is there twice", ErrMerge, r.Shard, r.Node)
+	}
+	h.Replicas = slices.Insert(h.Replicas, i, r)
+	return nil
+}
+
 // valid says whether a header that was read makes sense.
 func (h *header) valid() bool {
 	for i, n := range h.Nodes {
 		if n.ErrorNs < 0 || n.ResolutionNs < 0 || i > 0 && h.Nodes[i-1].ID >= n.ID {
+			return false
+		}
+	}
+	for i := range h.Replicas {
+		if i > 0 && compareReplicas(h.Replicas[i-1], h.Replicas[i]) >= 0 {
 			return false
 		}
 	}

@@ -109,7 +109,7 @@ func TestEveryChangedByteIsRefused(t *testing.T) {
 func TestErrorSaysWhatToDo(t *testing.T) {
 	path, content := saved(t)
 	later := bytes.Clone(content)
-	later[8] = 3
+	later[8] = 4
 	for _, c := range []struct {
 		name    string
 		content []byte
@@ -117,7 +117,7 @@ func TestErrorSaysWhatToDo(t *testing.T) {
 	}{
 		{"another file", []byte("#!/bin/sh\n"), "at offset 0: not a history"},
 		{"an empty file", nil, "at offset 0: not a history"},
-		{"a later version", later, "at offset 8: format version 3, this program reads 1 to 2; use"},
+		{"a later version", later, "at offset 8: format version 4, this program reads 1 to 3; use"},
 		{"cut short", content[:len(content)-40], "cut short; copy the file again, or record again"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -302,6 +302,27 @@ func asFormat1(t testing.TB, path string) []byte {
 		t.Fatal(err)
 	}
 	return appendEnd(b, c)
+}
+
+// A file of format 2 is one of format 3 without what that added.
+func TestFileOfFormat2IsRead(t *testing.T) {
+	path, content := saved(t)
+	content[8] = 2
+	end := preambleBytes + int(binary.LittleEndian.Uint32(content[12:]))
+	binary.LittleEndian.PutUint32(content[end:], crc32.Checksum(content[:end], castagnoli))
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h.Format() != 2 || h.Txns() != 8 {
+		t.Errorf("%+v", h)
+	}
+	if err := errors.Join(readAll(path), h.Close()); err != nil {
+		t.Error(err)
+	}
 }
 
 // A file that was saved before formats had the content of tables is read as what it is.

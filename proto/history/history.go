@@ -17,6 +17,8 @@ type Segment struct {
 	spilled int64    // bytes of spill
 	memory  [][]byte // the younger blocks
 	total   counts
+	// decisions are those of the transactions with such an outcome.
+	decisions uint64
 }
 
 // Txns is how many transactions were recorded.
@@ -62,6 +64,7 @@ type Run struct {
 	// Initial are the tables of all nodes before the first transaction, and Final those after the
 	// last one; nil: not recorded.
 	Initial, Final []*Snapshot
+	// Snapshots of replicas are all those of a shard that live and are complete.
 	// Partial: some nodes are missing in Final.
 	Partial bool
 }
@@ -100,6 +103,14 @@ func NewRun(r Run, segments ...*Segment) (*History, error) {
 	case r.Final != nil:
 		h.header.Final = finalWhole
 	}
+	for _, s := range r.Final {
+		if s.shard == 0 {
+			continue
+		}
+		if err := h.header.addReplica(Replica{uint16(s.shard - 1), s.node}); err != nil {
+			return nil, err
+		}
+	}
 	for _, s := range slices.Concat(r.Initial, r.Final) {
 		blocks := s.blocks()
 		h.total.blocks += uint32(len(blocks))
@@ -116,6 +127,7 @@ func NewRun(r Run, segments ...*Segment) (*History, error) {
 			return nil, err
 		}
 		h.total.add(s.total)
+		h.header.Decisions += s.decisions
 		if s.spill != nil {
 			h.sources = append(h.sources, source{file: s.spill, end: s.spilled})
 		}
@@ -146,11 +158,18 @@ func (h *History) Knows(m Moment) (known, whole bool) {
 	return h.header.Final != "", h.header.Final == finalWhole
 }
 
+// Replicas are those of which the content in the end was recorded, by shard and node; none if the nodes'
+// tables are no replicas.
+func (h *History) Replicas() []Replica { return slices.Clone(h.header.Replicas) }
+
 // Keys is how many keys the content of the tables at a moment has.
 func (h *History) Keys(m Moment) uint64 { return h.keys[m] }
 
 // Txns is how many transactions there are.
 func (h *History) Txns() uint64 { return h.total.txns }
+
+// Decisions is how many of these are decisions of survivors (Outcome.Decision).
+func (h *History) Decisions() uint64 { return h.header.Decisions }
 
 // Ops is how many operations they have.
 func (h *History) Ops() uint64 { return h.total.ops }

@@ -17,8 +17,9 @@ var testClock = Clock{Name: "test", ErrorNs: 7}
 // record makes a recording of what rapid draws, and gives what must come back.
 func record(t *rapid.T, r *Recorder) (want []Record) {
 	type active struct {
-		txn *Txn
-		ops []Op
+		txn  *Txn
+		ops  []Op
+		told int64
 	}
 	var open []active
 	now := rapid.Int64Range(-1e12, 1e12).Draw(t, "start")
@@ -34,12 +35,28 @@ func record(t *rapid.T, r *Recorder) (want []Record) {
 			a.ops = append(a.ops, operate(t, a.txn))
 			continue
 		}
-		outcome := Outcome(rapid.IntRange(1, int(Unknown)).Draw(t, "outcome"))
+		if a.told == 0 && rapid.IntRange(0, 9).Draw(t, "told") == 0 {
+			a.told = max(now, 1)
+			a.txn.Told(a.told)
+			continue
+		}
+		outcome := Outcome(rapid.IntRange(1, int(OutcomeCount)-1).Draw(t, "outcome"))
+		name := rapid.Uint64().Draw(t, "name")
+		if outcome.Decision() {
+			name = max(name, 1)
+		}
+		a.txn.SetName(name)
 		kind := Kind(rapid.Uint8().Draw(t, "kind"))
 		a.txn.SetKind(kind)
-		w := Record{ID: a.txn.ID(), Node: r.options.Node, Kind: kind, Outcome: outcome,
+		if a.told != 0 {
+			outcome = Committed
+		}
+		w := Record{ID: a.txn.ID(), Node: r.options.Node, Kind: kind, Outcome: outcome, Name: name,
 			StartNs: a.txn.record.StartNs, EndNs: now, Ops: a.ops}
-		if outcome == Unknown {
+		switch {
+		case a.told != 0:
+			w.EndNs = a.told
+		case outcome != Committed && outcome != UserAborted && outcome != Aborted:
 			w.EndNs = Never
 		}
 		want = append(want, w)
@@ -47,8 +64,12 @@ func record(t *rapid.T, r *Recorder) (want []Record) {
 		open = append(open[:i], open[i+1:]...)
 	}
 	for _, a := range open { // their coordinator dies; they stand in the order of their begin
-		want = append(want, Record{ID: a.txn.ID(), Node: r.options.Node, Outcome: Unknown,
-			StartNs: a.txn.record.StartNs, EndNs: Never, Ops: a.ops})
+		w := Record{ID: a.txn.ID(), Node: r.options.Node, Outcome: Unknown,
+			StartNs: a.txn.record.StartNs, EndNs: Never, Ops: a.ops}
+		if a.told != 0 { // whose clients know the outcome
+			w.Outcome, w.EndNs = Committed, a.told
+		}
+		want = append(want, w)
 	}
 	return want
 }

@@ -78,7 +78,13 @@ func (h *History) join(part *History, first bool) error {
 			return err
 		}
 	}
+	for _, r := range b.Replicas {
+		if err := a.addReplica(r); err != nil {
+			return err
+		}
+	}
 	h.total.add(part.total)
+	a.Decisions += b.Decisions
 	for m := range h.keys {
 		h.keys[m] += part.keys[m]
 	}
@@ -118,7 +124,7 @@ func (o *opener) readHeader() error {
 	}
 	body := b[:preambleBytes+n]
 	if crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(b[len(body):]) {
-		return o.bad(headerOffset, whatHeader)
+		return o.bad(formatOffset, whatHeader)
 	}
 	d := json.NewDecoder(bytes.NewReader(body[preambleBytes:]))
 	d.DisallowUnknownFields()
@@ -177,10 +183,21 @@ func (o *opener) walk() error {
 func (o *opener) fits(b blockHeader) bool {
 	if b.magic == tableMagic {
 		known, _ := o.Knows(b.moment)
-		return known
+		return known && o.fitsReplica(b)
 	}
 	_, found := slices.BinarySearchFunc(o.header.Nodes, b.node,
 		func(n Node, id NodeID) int { return cmp.Compare(n.ID, id) })
+	return found
+}
+
+// fitsReplica reports whether a block of a table is of a replica that the header names, or of none if it
+// names none.
+func (o *opener) fitsReplica(b blockHeader) bool {
+	shard := b.owner >> 16
+	if shard == 0 || b.moment == Initial {
+		return shard == 0 && (b.moment == Initial || len(o.header.Replicas) == 0)
+	}
+	_, found := slices.BinarySearchFunc(o.header.Replicas, Replica{uint16(shard - 1), b.node}, compareReplicas)
 	return found
 }
 

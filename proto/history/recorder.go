@@ -24,22 +24,23 @@ type Options struct {
 
 // Recorder takes down the transactions of one worker.
 type Recorder struct {
-	options Options
-	seq     uint64
-	open    []*Txn // between Begin and End, in no order
-	free    []*Txn
-	block   []byte // under construction, with room for its header
-	txns    uint32 // in block
-	ops     uint32 // in block
-	delta   delta
-	full    [][]byte // finished blocks, in memory
-	spare   [][]byte // emptied ones
-	bytes   int64    // of full
-	spill   *os.File // nil until it is needed
-	spilled int64    // bytes in it
-	total   counts
-	err     error // first one; from then on nothing is recorded
-	closed  bool
+	options   Options
+	seq       uint64
+	open      []*Txn // between Begin and End, in no order
+	free      []*Txn
+	block     []byte // under construction, with room for its header
+	txns      uint32 // in block
+	ops       uint32 // in block
+	delta     delta
+	full      [][]byte // finished blocks, in memory
+	spare     [][]byte // emptied ones
+	bytes     int64    // of full
+	spill     *os.File // nil until it is needed
+	spilled   int64    // bytes in it
+	total     counts
+	decisions uint64
+	err       error // first one; from then on nothing is recorded
+	closed    bool
 }
 
 // counts of a recording or a file.
@@ -76,15 +77,20 @@ func (r *Recorder) Begin(startNs int64) *Txn {
 	r.seq++
 	t.record = Record{ID: TxnID{r.options.Worker, r.seq}, Node: r.options.Node,
 		StartNs: startNs, Ops: t.record.Ops[:0]}
+	t.told = false
 	t.index = len(r.open)
 	r.open = append(r.open, t)
 	return t
 }
 
-// End takes a transaction down with its outcome; endNs counts unless that is Unknown. The Txn
-// must not be used again. What went wrong is kept for Err and Close.
+// End takes a transaction down with its outcome; endNs counts if the client is told then, and was not told
+// before. The Txn must not be used again. What went wrong is kept for Err and Close.
+//
+// A survivor takes down what was decided about a transaction of another node as one that it begins (Ever)
+// and ends as Recovered or Revoked, with its name and, if it was committed, its writes.
 func (r *Recorder) End(t *Txn, endNs int64, o Outcome) {
-	invariant.Assert(o >= Committed && o <= Unknown, "outcome without a meaning")
+	invariant.Assert(o >= Committed && o < OutcomeCount, "outcome without a meaning")
+	invariant.Assert(!o.Decision() || t.record.Name != 0, "decision about a transaction without a name")
 	invariant.Assert(t.recorder == r && t.index < len(r.open) && r.open[t.index] == t,
 		"transaction ended that is not open here")
 	last := len(r.open) - 1
@@ -92,7 +98,12 @@ func (r *Recorder) End(t *Txn, endNs int64, o Outcome) {
 	r.open[t.index].index = t.index
 	r.open = r.open[:last]
 	t.record.Outcome, t.record.EndNs = o, endNs
-	if o == Unknown {
+	switch {
+	case t.told && o != Committed && r.err == nil:
+		r.err = fmt.Errorf("%w: %v, %v", ErrTold, t.record.ID, o)
+	case t.told:
+		t.record.EndNs = t.toldNs
+	case !o.ended():
 		t.record.EndNs = Never
 	}
 	r.append(&t.record)
@@ -117,6 +128,9 @@ func (r *Recorder) append(t *Record) {
 	}
 	r.block = appendTxn(r.block, &r.delta, t)
 	r.txns++
+	if t.Outcome.Decision() {
+		r.decisions++
+	}
 	r.ops += uint32(len(t.Ops))
 	if len(r.block) >= blockBytes {
 		r.finish()
@@ -181,21 +195,25 @@ func (r *Recorder) toFile() error {
 // never handed out: Close returns the same error.
 func (r *Recorder) Err() error { return r.err }
 
-// Close ends the recording. Transactions that are still open are taken down as Unknown: their
-// coordinator died. The Segment belongs to the caller, who gives it to New or discards it.
+// Close ends the recording. Transactions that are still open are taken down as Unknown, for their
+// coordinator died, unless the client was told. The Segment belongs to the caller, who gives it to New or discards it.
 func (r *Recorder) Close() (*Segment, error) {
 	invariant.Assert(!r.closed, "recorder closed twice")
 	r.closed = true
 	left := slices.SortedFunc(slices.Values(r.open),
 		func(a, b *Txn) int { return cmp.Compare(a.record.ID.Seq, b.record.ID.Seq) })
 	for _, t := range left {
-		r.End(t, Never, Unknown)
+		o := Unknown
+		if t.told {
+			o = Committed
+		}
+		r.End(t, Never, o)
 	}
 	if r.err == nil {
 		r.finish()
 	}
 	s := &Segment{worker: r.options.Worker, node: Node{r.options.Node, r.options.Clock},
-		spill: r.spill, spilled: r.spilled, memory: r.full, total: r.total}
+		spill: r.spill, spilled: r.spilled, memory: r.full, total: r.total, decisions: r.decisions}
 	if r.err != nil {
 		return nil, errorsJoin(r.err, s.Discard())
 	}
@@ -207,6 +225,8 @@ type Txn struct {
 	recorder *Recorder
 	record   Record
 	index    int // in recorder.open
+	told     bool
+	toldNs   int64
 }
 
 // ID names the transaction in what the checker says.
@@ -214,6 +234,17 @@ func (t *Txn) ID() TxnID { return t.record.ID }
 
 // SetKind says which type of transaction it is.
 func (t *Txn) SetKind(k Kind) { t.record.Kind = k }
+
+// SetName gives the transaction the name by which survivors would decide about it; not 0.
+func (t *Txn) SetName(name uint64) { t.record.Name = name }
+
+// Told takes down that the client may be told at ns that the transaction is committed. It has ended then,
+// as committed, whatever becomes of its coordinator; its writes must have been taken down.
+func (t *Txn) Told(ns int64) {
+	if !t.told {
+		t.told, t.toldNs = true, ns
+	}
+}
 
 // Reset forgets the operations: the transaction starts over, with the start it had.
 func (t *Txn) Reset() { t.record.Ops = t.record.Ops[:0] }

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"encoding/binary"
 	"hash/crc32"
 )
@@ -12,6 +13,19 @@ type Content struct {
 	State   State
 	Version Version
 	Digest  Digest // of a value that is there
+	// Replica is whose content it is, if Sharded: what EachContent gives, and Put takes no notice of.
+	Replica Replica
+	Sharded bool
+}
+
+// Replica names the copy of a shard that a node has.
+type Replica struct {
+	Shard uint16 `json:"shard"`
+	Node  NodeID `json:"node"`
+}
+
+func compareReplicas(a, b Replica) int {
+	return cmp.Or(cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.Node, b.Node))
 }
 
 // State says what there is of a key.
@@ -40,6 +54,7 @@ const (
 // given to NewRun.
 type Snapshot struct {
 	node    NodeID
+	shard   uint32 // and 1; 0: the node's tables are no replica of a shard
 	moment  Moment
 	open    []*snapshotBlock // by table
 	full    [][]byte
@@ -57,6 +72,12 @@ type snapshotBlock struct {
 
 // NewSnapshot makes a snapshot without keys.
 func NewSnapshot(node NodeID, m Moment) *Snapshot { return &Snapshot{node: node, moment: m} }
+
+// NewReplicaSnapshot makes a snapshot of a shard's replica on a node, without keys. All replicas of a shard
+// are expected to hold the same in the end.
+func NewReplicaSnapshot(r Replica, m Moment) *Snapshot {
+	return &Snapshot{node: r.Node, shard: uint32(r.Shard) + 1, moment: m}
+}
 
 // Keys is how many keys there are.
 func (s *Snapshot) Keys() uint64 { return s.records }
@@ -81,7 +102,7 @@ func (s *Snapshot) Put(c Content) {
 func (s *Snapshot) finish(t Table) {
 	b := s.open[t]
 	b.flush()
-	seal(b.bytes, blockHeader{magic: tableMagic, owner: uint32(t), node: s.node,
+	seal(b.bytes, blockHeader{magic: tableMagic, owner: uint32(t) | s.shard<<16, node: s.node,
 		moment: s.moment, items: b.records})
 	s.full = append(s.full, b.bytes)
 	s.open[t] = nil
@@ -138,6 +159,9 @@ func eachContent(h blockHeader, payload []byte, fn func(Content) error) error {
 	}
 	d := decoder{rest: payload}
 	var c Content
+	if shard := h.owner >> 16; shard > 0 {
+		c.Replica, c.Sharded = Replica{uint16(shard - 1), h.node}, true
+	}
 	var step Key
 	left := uint64(h.items)
 	for left > 0 {

@@ -69,10 +69,21 @@ const (
 	UserAborted         // by the rules of the workload
 	Aborted             // by the protocol
 	Unknown             // its coordinator died before it told
+	// Recovered and Revoked are not how a coordinator's own record ends: they are what the survivors of a
+	// coordinator have decided, under the transaction's Name. Recovered: it was committed. Several
+	// survivors may say so, each with the writes; they say the same.
+	Recovered
+	Revoked // it was aborted
 )
 
 // OutcomeCount bounds arrays that are indexed by Outcome.
-const OutcomeCount = Unknown + 1
+const OutcomeCount = Revoked + 1
+
+// Decision reports whether the outcome is one that survivors have decided.
+func (o Outcome) Decision() bool { return o == Recovered || o == Revoked }
+
+// ended reports whether the end of such a transaction is known.
+func (o Outcome) ended() bool { return o != Unknown && !o.Decision() }
 
 func (o Outcome) String() string {
 	switch o {
@@ -84,12 +95,20 @@ func (o Outcome) String() string {
 		return "aborted"
 	case Unknown:
 		return "unknown"
+	case Recovered:
+		return "recovered"
+	case Revoked:
+		return "revoked"
 	}
 	return fmt.Sprintf("outcome %d", uint8(o))
 }
 
-// Never is the end of a transaction whose outcome is unknown, in ns.
-const Never int64 = math.MaxInt64
+// Never is the end of a transaction that nobody was told of, in ns; Ever is the start of one of which only
+// survivors know.
+const (
+	Never int64 = math.MaxInt64
+	Ever  int64 = math.MinInt64
+)
 
 // OpKind says what an Op did.
 type OpKind uint8
@@ -135,8 +154,10 @@ type Record struct {
 	Node    NodeID
 	Kind    Kind
 	Outcome Outcome
+	// Name is that of the transaction among the nodes, by which survivors decide about it; 0: none.
+	Name    uint64
 	StartNs int64 // on the node's clock
-	EndNs   int64 // Never if the outcome is Unknown
+	EndNs   int64 // when the client was told; Never if the outcome is Unknown, Recovered or Revoked
 	Ops     []Op
 }
 

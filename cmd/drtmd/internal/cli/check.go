@@ -127,6 +127,10 @@ func (d *checkDocument) write(a *app) error {
 	line("outcomes", "%s committed, %s user-aborted, %s aborted, %s unknown, of which %s count "+
 		"as committed", thousands(d.Committed), thousands(d.UserAborted), thousands(d.Aborted),
 		thousands(d.Unknown), thousands(d.UnknownCommitted))
+	if d.Recovered+d.Revoked > 0 {
+		line("recovery", "%s transactions of nodes that died were committed, %s aborted", thousands(d.Recovered),
+			thousands(d.Revoked))
+	}
 	for _, n := range d.Nodes {
 		line("clock", "node %d: %q, within %v, resolution %v", n.ID, n.Name,
 			time.Duration(n.ErrorNs), time.Duration(n.ResolutionNs))
@@ -157,8 +161,11 @@ func (d *checkDocument) contents() string {
 	if d.CountedVersions {
 		gaps = "are all there"
 	}
-	return fmt.Sprintf("before the run: %s; after it: %s; versions %s", keys(d.InitialKeys),
-		keys(d.FinalKeys), gaps)
+	after := keys(d.FinalKeys)
+	if d.Replicas > 0 {
+		after += fmt.Sprintf(" in %s of shards", plural(d.Replicas, "replica"))
+	}
+	return fmt.Sprintf("before the run: %s; after it: %s; versions %s", keys(d.InitialKeys), after, gaps)
 }
 
 func plural(n int, what string) string {

@@ -1,6 +1,6 @@
 // Package recovery decides what becomes of transactions whose coordinator died, or lost replicas in the
-// middle of a commit. It is the decision alone, as pure functions: package occ asks the replicas, and
-// does what was decided.
+// middle of a commit. It is the decision alone, as pure functions, and the form of records in logs and of
+// the names of transactions: package occ asks the replicas, and does what was decided.
 //
 // # The commit that it decides about
 //

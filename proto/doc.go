@@ -1,7 +1,7 @@
 // Package proto is the vocabulary that workloads and protocols share: tables, placement, a
 // transaction's declaration and its operations, outcomes and the reasons of aborts.
 //
-// # One interface, many systems
+// # Programs and engines
 //
 // A workload is a set of Programs. A protocol is an Engine, one per worker: it begins a
 // transaction, answers the program's reads and writes, and commits it. Run drives a program

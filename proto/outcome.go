@@ -125,7 +125,7 @@ var (
 	// ErrPlacement: the Placement names a node that the cluster does not have.
 	ErrPlacement = errors.New("placement outside the cluster")
 	// ErrKey: the key is 2^64-1.
-	ErrKey = errors.New("this key stands for no key: use another")
+	ErrKey = errors.New("this key is reserved: use another")
 	// ErrUnknownOutcome: the transaction may or may not have taken effect.
 	ErrUnknownOutcome = errors.New("outcome unknown")
 )

@@ -56,10 +56,10 @@ func For(id uint16, name string, valueBytes, records int) Config {
 func (c Config) Check() error {
 	switch {
 	case c.KeyBytes != 0 && c.KeyBytes != 8:
-		return fmt.Errorf("table %q: %w: keys of %d bytes, where all have 8; hash longer ones "+
+		return fmt.Errorf("table %q: %w: keys of %d bytes, not 8; hash longer ones "+
 			"and keep them in the value", c.Name, ErrKeyBytes, c.KeyBytes)
 	case c.ValueBytes < 1 || c.ValueBytes > layout.MaxValueBytes:
-		return fmt.Errorf("table %q: %w: values of %d bytes, where all have one size from 1 to %d",
+		return fmt.Errorf("table %q: %w: values of %d bytes, not 1 to %d",
 			c.Name, ErrValueBytes, c.ValueBytes, layout.MaxValueBytes)
 	case c.layout().Version() == 0:
 		return fmt.Errorf("table %q: %w: %v", c.Name, ErrLayout, c.Layout)

@@ -13,9 +13,9 @@ var (
 	ErrIndirectFull error = &fullError{"table is full: no free indirect bucket; " +
 		"make the table with more main or indirect buckets"}
 	// ErrSpent: the 32 bits of the table's incarnations are used up. Dump and load the table.
-	ErrSpent = errors.New("incarnations of the table are used up; dump and load it anew")
+	ErrSpent = errors.New("incarnations of the table are used up; dump and reload the table")
 	// ErrKey: the key is layout.NoKey.
-	ErrKey = errors.New("key 2^64-1 stands for no key: use another")
+	ErrKey = errors.New("key 2^64-1 is reserved: use another")
 	// ErrLive: the entry to be given back has a value.
 	ErrLive = errors.New("entry has a value")
 	// ErrState: the entry to be given back is in use: its state is not the one that was named.

@@ -1,8 +1,8 @@
-// Package durable writes files that a crash or a power cut leaves old or new, never empty or in part:
-// the content goes to a temporary file of the same folder, which is synced and renamed, and the folder
-// is synced. Every file that is read again in another life of a process is written here.
+// Package durable writes files atomically: after a crash or a power cut a file has its old or its new
+// content, never a part. The content goes to a temporary file of the same folder, which is synced and
+// renamed, and the folder is synced. drtmd writes every file here that a later process reads.
 //
-// Any goroutine may call it; of two writers of one file, one has the last word as a whole.
+// Any goroutine may call it. If two write one file, the whole content of one of them remains.
 package durable
 
 import (

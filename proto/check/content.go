@@ -74,7 +74,7 @@ func (c *checker) loadContent(m history.Moment, s *contents) (keys *uint64, err 
 		}
 		key := c.keys.number(x.Table, x.Key)
 		if s.of(key).state != 0 {
-			return fmt.Errorf("check: %s stands twice in what the tables held", c.keyName(key))
+			return fmt.Errorf("check: %s occurs twice in the content of the tables", c.keyName(key))
 		}
 		s.set(key, content{x.State, uint64(x.Version), uint64(x.Digest)})
 		return nil

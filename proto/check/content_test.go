@@ -301,7 +301,7 @@ func TestWhatLooksLikeALostWriteAndIsNone(t *testing.T) {
 // A key in two places is a fault of the recording: no verdict.
 func TestContentWithAKeyTwiceIsRefused(t *testing.T) {
 	_, err := History(t.Context(), parse(t, "load x 1, x 2\n0-1 r x 1"), Options{})
-	if err == nil || !strings.Contains(err.Error(), "letters key 120 stands twice") {
+	if err == nil || !strings.Contains(err.Error(), "letters key 120 occurs twice") {
 		t.Errorf("%v", err)
 	}
 }

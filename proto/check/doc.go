@@ -1,34 +1,33 @@
-// Package check decides whether a recorded history is strictly serializable, and says in words
-// where it is not.
+// Package check decides whether a recorded history is strictly serializable, and describes its
+// violations.
 //
 // # Method
 //
-// Versions give the order of each key's writes, so the direct serialization graph of Adya is
-// known: an edge ww to whom replaced a version, wr to whom read it, rw from whom read it to whom
-// replaced it. To these come edges of real time, from a transaction that ended to every one that
-// started later: sorted ends form a chain, so these edges are as many as transactions. Between two
-// times of one clock an edge of real time is drawn if end + resolution < start, between those of two
-// clocks of one name only if end + error < start - error, with the bounds of both. The history is strictly serializable if
-// and only if every read is of something that was installed and the graph has no cycle. Time and
-// memory are linear in the history but for sorting.
+// Versions give the order of each key's writes, so Adya's direct serialization graph is known. It has an
+// edge ww from the writer of a version to the transaction that replaced it, wr from the writer to a
+// reader, and rw from a reader to the transaction that replaced the version. Edges of real time lead from
+// a transaction that ended to every one that started later; as the sorted ends form a chain, there are only
+// as many of these as transactions. For two times of one clock there is such an edge if end + resolution <
+// start; for times of two clocks with one name, if end + error < start - error, with the bounds of both.
+// The history is strictly serializable if and only if every read returned an installed version and the
+// graph has no cycle. Time and memory are linear in the history, except for sorting.
 //
-// Digests tell what versions hide: a read whose value is not the one that its version's writer
-// wrote, or was written by a transaction that aborted, or was overwritten by its own writer
-// before it committed.
+// Digests reveal what versions hide: a read of a value that its version's writer did not write, that an
+// aborted transaction wrote, or that its own writer overwrote before it committed.
 //
-// If versions leave none out (history.Counting), a gap is a lost write. What the tables held in the
-// beginning takes the place of a guess at initial versions, and what they hold in the end must be what
-// the last writes left.
+// If versions leave none out (history.Counting), a gap is a lost write. If the initial content of the tables
+// is recorded, initial versions need not be inferred from reads. The final content must be what the last
+// writes left.
 //
-// # What counts
+// # Transactions that count
 //
-// Committed and recovered transactions, and unknown ones that must have taken effect: a counted transaction read a
-// write of them, or wrote over one where no version is left out, or the tables hold it in the end. An
-// unknown one that nobody saw is left out, which is always possible: its end is infinite. If one of
-// several unknown ones must have made a write, one is taken; should that not fit, the verdict is
-// Undecided. What aborted transactions read is not looked at, and what user-aborted ones
-// read only if Options.UserAborts says so: a user abort is an answer too, but not every protocol
-// promises that it rests on a consistent view.
+// Committed and recovered transactions count, and unknown ones that must have taken effect: a counted
+// transaction read one of their writes, or overwrote one where no version is left out, or the tables hold one
+// at the end. An unknown transaction that nobody saw does not count, which is always valid, because its end
+// is infinite. If one of several unknown transactions must have made a write, the checker chooses one; if the
+// choice leads to a violation, the verdict is Undecided. Reads of aborted transactions do not count. Reads of
+// user-aborted ones count only with Options.UserAborts: a user abort is an answer to a client, too, but not
+// every protocol promises it a consistent view.
 //
 // What the survivors of a coordinator have decided (history.Recovered, Revoked) takes the place of its
 // outcome. A decision that contradicts what the client was told, or another survivor, is a violation.
@@ -38,12 +37,11 @@
 //
 // # Absence
 //
-// An absent read with a version names the delete that it saw. Without one, and for keys that a
-// scan did not find, the absence is worked out: from the reader's own write, from real time, and
-// at last by looking whether the order that was found puts the reader where the key was absent.
-// What cannot be told apart then is tried; if no attempt fits, the verdict is Undecided, with the
-// violations that the last attempt led to. There are no phantoms but on keys that the history
-// names.
+// An absent read with a version names the delete that it saw. For one without a version, and for keys that a
+// scan did not find, the checker infers the absence: from the reader's own write, from real time, and finally
+// from the order that it found, if that places the reader where the key was absent. It tries the remaining
+// possibilities; if none fits, the verdict is Undecided, with the violations of the last attempt. Phantoms
+// are found only on keys that occur in the history.
 //
 // # Bounds
 //

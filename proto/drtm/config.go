@@ -55,23 +55,22 @@ func (c *Config) defaults() {
 	}
 }
 
-// tooShort refuses the length of a lease that was asked for.
+// tooShort is the error of a lease that no clock could find valid.
 func tooShort(name string, lease, delta time.Duration) error {
-	return fmt.Errorf("%w: %s %s: the clocks of this cluster may be wrong by %s each, and a read "+
-		"lease of at most twice that is never of use: make it longer than %s, or leave it out: leases "+
-		"then follow the clocks' error", ErrConfig, name, lease, delta, 2*delta)
+	return fmt.Errorf("%w: %s %s: a read lease must last longer than %s, twice the clock error of %s; "+
+		"without this option, leases follow the clock error", ErrConfig, name, lease, 2*delta, delta)
 }
 
-// check reports what cannot work.
+// check refuses a configuration that cannot work.
 func (c *Config) check() error {
 	switch {
 	case len(c.Peers) > MaxNodes:
-		return fmt.Errorf("%w: %d machines, and the owner's 8 bits of a state word name %d: "+
+		return fmt.Errorf("%w: %d machines: the owner bits of a state word can name %d; "+
 			"use fewer machines with more workers", ErrConfig, len(c.Peers), MaxNodes)
 	case int(c.Node) >= len(c.Peers):
 		return fmt.Errorf("%w: node %d of %d", ErrConfig, c.Node, len(c.Peers))
 	case c.Index < 0 || c.Index >= MaxWorkers:
-		return fmt.Errorf("%w: worker %d of a machine, and tickets tell %d apart", ErrConfig,
+		return fmt.Errorf("%w: worker %d: tickets can name %d workers of a machine", ErrConfig,
 			c.Index, MaxWorkers)
 	case c.ClockError < 0:
 		return fmt.Errorf("%w: a clock error of %s", ErrConfig, c.ClockError)

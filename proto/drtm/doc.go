@@ -13,37 +13,37 @@
 //	         remote updates back and unlock
 //
 // Figure 10 is remote.go, with the words of state.go put into records by package onesided, and
-// local.go. The other ways are values of the same type: two rounds and leases on everything
-// (readonly.go, §5.4), and the fallback handler (fallback.go, §7.2). hca.go is the commit for devices
-// whose atomics do not exclude the CPU's (design decision 3), spare.go gives entries back that nobody
-// needs. A transaction without remote records posts nothing, waits for nothing and reads no clock.
+// local.go. The other ways to run an attempt are values of the same type: two rounds and leases on
+// everything (readonly.go, §5.4), and the fallback handler (fallback.go, §7.2). hca.go is the commit for
+// devices whose atomics do not exclude the CPU's (design decision 3). spare.go gives unneeded entries
+// back. A transaction without remote records posts nothing, waits for nothing and reads no clock.
 //
 // # Deviations from the paper, and why
 //
 //   - The leases are confirmed inside the commit of the region, after its lines are locked and
-//     before its reads are validated. The paper confirms, then executes XEND; there the hardware
-//     aborts a thread that sleeps in between, here it would commit on leases long gone (decision
-//     6). The paper's order is the mutation ConfirmBeforeLock.
-//   - VALID reads the real clock; softtime serves EXPIRED and the choice of end times (decision
-//     10).
+//     before its reads are validated. The paper confirms, then executes XEND. Hardware aborts a thread
+//     that sleeps in between; the emulation would commit on expired leases (design decision 6). The
+//     paper's order is the mutation ConfirmBeforeLock.
+//   - VALID reads the real clock; softtime serves EXPIRED and the choice of end times (design
+//     decision 10).
 //   - A locked state word has a ticket where an unlocked one has the lease's end: see State.
 //   - An update is written back as version and value, two WRITEs, and the CAS that unlocks. The
 //     state word is never the target of a WRITE (design decision 3).
 //   - An absent record is protected like a present one: locally by the lines of its buckets or by
 //     its tombstone, remotely by a lease on an absent entry that its machine makes by RPC.
-//   - The READ behind a CAS shows the state word again: if it is not what the CAS left, the entry
-//     was given to the key only in between.
-//   - After LeaseAll or fallback attempts whose leases end too early, reads take write locks.
-//   - A lease that was joined too late to be valid aborts START at once.
+//   - The READ behind a CAS shows the state word again: if it is not what the CAS left, the entry was
+//     bound to the key only between the two.
+//   - After LeaseAll or fallback attempts whose leases ended too early, reads take write locks.
+//   - A joined lease that is no longer valid aborts START at once.
 //
-// # When machines are gone
+// # Lost machines
 //
-// A transaction takes place when its leases are confirmed, with everything locked or validated.
-// From then on it is committed, and its updates are written back until the queue pairs have used
-// up their retries. A machine that is gone by then has the record locked with the old value, so
-// that nobody reads it; the update is kept, and made when the machine is connected again (Finish).
-// Locks of machines that died stay until recovery; whoever meets one gets proto.ReasonLocked, and
-// after Config.OrphanAfter proto.ReasonOrphaned: see Engine.Orphans.
+// A transaction takes place when its leases are confirmed, with everything locked or validated. From then
+// on it is committed, and its updates are written back until the queue pairs have used up their retries. If
+// a machine cannot be reached, its record stays locked with the old value, so nobody reads it. The engine
+// keeps the update, and makes it when the machine is connected again (Finish). Locks of dead machines stay
+// until recovery. A transaction that meets such a lock aborts with proto.ReasonLocked, and after
+// Config.OrphanAfter with proto.ReasonOrphaned: see Engine.Orphans.
 //
 // # Who may call what
 //

@@ -11,18 +11,18 @@
 // # What a case is
 //
 // A case builds a cluster of its own with tables of three value sizes (within a line, a whole line,
-// several lines), runs transactions on it, and verifies what is left: no record is locked, nothing
-// is registered twice, and the recorded history is strictly serializable. Where a protocol does not
-// offer something, such as accesses that were not declared, the case runs under the same name and
-// tests that it is refused in words.
+// several lines), runs transactions on it, and verifies the result: no record is locked, no memory is
+// registered twice, and the recorded history is strictly serializable. If a protocol does not offer
+// something, such as undeclared accesses, the case runs under the same name and tests that the engine
+// refuses it with an error that says so.
 //
 // # Stories
 //
 // Stories (testdata/stories) are transactions interleaved step by step, as text: what each sees, and
-// what lies in memory afterwards. They run in the simulator.
+// the memory afterwards. They run in the simulator.
 //
 // # What it does not do
 //
-// It injects no faults but broken queue pairs: crashes, lost messages and clocks that err are the
-// scenarios' (package proto/scenario).
+// It injects no faults except broken queue pairs. Package proto/scenario injects crashes, lost messages and
+// clock errors.
 package enginetest

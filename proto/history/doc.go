@@ -9,24 +9,22 @@
 // numbers that only grow, over deletion and re-insertion too; their numeric order is the order
 // of the key's writes. What a transaction reads of its own writes is not recorded.
 //
-// A transaction may have a name among the nodes, and end for its client before its coordinator is done with
-// it (Txn.Told). Nodes that survive its coordinator take down what they decide, under that name.
+// A transaction may have a name among the nodes, and its client may be told the outcome before the coordinator
+// has finished (Txn.Told). Nodes that survive the coordinator record their decision under that name.
 //
-// Of the whole run: what the tables held before and after it, as snapshots of each node or of each replica of a shard, and whether
-// versions leave none out. Both may be missing: a key's initial version is then the one that is read
-// or found absent and lies below everything that the history writes to that key.
+// For the whole run: the content of the tables before and after it, as snapshots of each node or of each
+// replica of a shard, and whether versions leave none out. Both may be missing. A key's initial version is then
+// the one that was read, or found absent, below all versions that the history writes to that key.
 //
 // # Ownership and concurrency
 //
 // A Recorder belongs to one worker: no locks, and the fibers of the worker share it, each with a
 // Txn of its own between Begin and End. In steady state recording allocates nothing. Recorded
-// transactions stay encoded in memory, and beyond Options.MemoryBytes in a file with mode 0600:
-// nothing is ever left out. Close hands the recording on as a Segment, New joins segments to a
-// History, and that can be read, saved and closed; it owns the segments' files. All of this is
-// for one goroutine at a time.
+// transactions stay encoded in memory, and beyond Options.MemoryBytes in a file with mode 0600; none
+// is left out. Close returns the recording as a Segment, New joins segments to a History, and that can be
+// read, saved and closed; it owns the segments' files. Only one goroutine at a time may use any of these.
 //
 // # What it does not do
 //
-// It decides nothing: no order, no verdict. It reads no clock. The recording of a process that is
-// killed dies with it, so another process has to record what survives of a run.
+// It gives no order and no verdict, and reads no clock. The recording of a killed process is lost.
 package history

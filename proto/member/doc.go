@@ -5,28 +5,27 @@
 //
 // The cluster's State is an active View and, while it changes, a pending one. A view is a set of
 // members with an epoch; each change of the set has a new epoch. A pending view becomes active when
-// every member of it has said that it is fenced off from the members that are gone (Session.Fenced):
-// one-sided operations carry no epoch, so the survivors move their queue pairs to a removed member
-// to the error state before anybody acts on a world without it (design decision 11). A member that
-// dies before it has said so is removed as well, by a pending view of a later epoch, which the
-// others then say it for.
+// each of its members has fenced itself off from the removed members (Session.Fenced): one-sided
+// operations carry no epoch, so the survivors move their queue pairs to a removed member to the error
+// state before any of them uses the new view (design decision 11). A member that dies before its
+// acknowledgement is removed as well, by a pending view of a later epoch, which the others acknowledge.
 //
 // # Incarnations
 //
 // A node that was removed and comes back is another member: it has the same NodeID and a larger
-// Incarnation. What was addressed to the old one is not for it.
+// Incarnation. Messages to the old incarnation are not for the new one.
 //
 // # Leases
 //
-// A member keeps a membership lease, of seconds, in the registry; never to be confused with a read
-// lease of a record, of fractions of a millisecond. It knows the time until which the registry
-// cannot have given it up (Session.Lease), and serves no longer than that. A lease that was lost
-// is lost for good: the node joins again, as a new incarnation.
+// A member keeps a membership lease of seconds in the registry. (A read lease of a record, of fractions of a
+// millisecond, is something else.) The member knows the time until which the registry cannot have expired the
+// lease (Session.Lease), and serves no longer than that. An expired lease cannot be renewed: the node joins
+// again, as a new incarnation.
 //
 // # The shard map
 //
-// Says which member holds which partition, in versions: whoever changes it names the version that
-// the change is made to, and of two only one succeeds.
+// The map says which member holds which partition, in versions. A change names the version on which it is
+// based; of two changes of one version only one succeeds.
 //
 // # Implementations
 //

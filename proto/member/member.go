@@ -120,9 +120,9 @@ var (
 	// ErrNotMember: this life is not in the newest view any more, or never was.
 	ErrNotMember = errors.New("not a member of the newest epoch")
 	// ErrStale: the change was made to a version, or said of an epoch, that is not the newest.
-	ErrStale = errors.New("the state has moved on")
+	ErrStale = errors.New("the state has changed")
 	// ErrTaken: another member that lives has this node id.
-	ErrTaken = errors.New("the node id is taken by a member that lives")
+	ErrTaken = errors.New("the node id belongs to a live member")
 	// ErrFull: there is no free node id.
 	ErrFull = errors.New("every node id is taken")
 	// ErrLeaseLost: the membership lease has ended; the node must join again.

@@ -152,12 +152,12 @@ func (c *Config) checkTables() error {
 // checkWorkload refuses what would be a nil pointer later.
 func (c *Config) checkWorkload() error {
 	if isNil(c.Workload) {
-		return errors.New("Config.Workload is nil: give one, such as smallbank.New makes")
+		return errors.New("Config.Workload is nil: set it, for example to a result of smallbank.New")
 	}
 	kinds := len(c.Workload.Kinds())
 	switch {
 	case isNil(c.Workload.Placement()):
-		return fmt.Errorf("workload %s: Placement is nil: it says on which node a record lives",
+		return fmt.Errorf("workload %s: Placement is nil: it must map each record to a node",
 			c.Workload.Name())
 	case kinds >= workload.MaxKinds:
 		return fmt.Errorf("workload %s has %d kinds of transactions: at most %d", c.Workload.Name(),

@@ -1,6 +1,6 @@
-// Package node puts a cluster together: from a configuration to providers, registered memory,
-// tables, connections, RPC, clocks, recorders, and an engine of the chosen protocol on each
-// worker. It is the one place that names protocols and providers.
+// Package node builds a cluster from a configuration: providers, registered memory, tables,
+// connections, RPC, clocks, recorders, and an engine of the chosen protocol on each worker. It lists
+// the protocols. Programs that embed a cluster use Open.
 //
 // # Members and clusters
 //
@@ -16,7 +16,7 @@
 // directions, a pair of queue pairs to itself for loopback, and one RPC session to worker i of
 // every other member. All members have the same number of workers.
 //
-// # Who owns what, and in which order it goes
+// # Ownership and the order of closing
 //
 // A cluster owns its members, threads and recorders. Close stops the threads, which close the
 // workers with their queue pairs; then the recorders end; then the contexts close with their
@@ -24,6 +24,6 @@
 //
 // # Who may call what
 //
-// A Worker belongs to its thread; Cluster.Inspect and Cluster.Start go there. A Cluster belongs to
-// the goroutine that made it.
+// A Worker belongs to its thread; Cluster.Inspect and Cluster.Start run functions there. A Cluster
+// belongs to the goroutine that made it. Any goroutine may use a DB (Open).
 package node

@@ -61,8 +61,8 @@ func TestAnEngineThatOffersSomethingElseIsRefused(t *testing.T) {
 	if err == nil {
 		defer c.Close()
 	}
-	if err == nil || !strings.Contains(err.Error(), "says that its engines offer debts, orphans, and this one offers "+
-		"nothing") {
+	if err == nil || !strings.Contains(err.Error(), "declares the optional interfaces debts, orphans, but its engine "+
+		"has nothing") {
 		t.Errorf("error %v", err)
 	}
 }

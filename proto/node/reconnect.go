@@ -172,7 +172,7 @@ func (k *keeper) mend(f *fiber.Fiber, peer proto.NodeID) error {
 		return err
 	}
 	if w.broken(peer) {
-		return errors.New("the peer was told")
+		return errors.New("the peer was asked to reconnect, and has not yet")
 	}
 	return nil
 }

@@ -96,7 +96,7 @@ type cores struct {
 const simBatch = 4096
 
 // errIdle: tasks wait for what cannot come any more.
-var errIdle = errors.New("fibers wait, and nothing more can happen in the simulated world")
+var errIdle = errors.New("deadlock: fibers are blocked and no event is pending in the simulated world")
 
 func (c *cores) wait(ctx context.Context, t *Tasks) error {
 	for {

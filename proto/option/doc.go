@@ -1,12 +1,12 @@
-// Package option describes settings: those of a protocol or of a workload, which a command line, a
-// configuration file, the environment or a plan that travels between nodes may give.
+// Package option describes the options of a protocol or a workload. Their values come from a command line, a
+// configuration file, the environment, or a plan that one node sends to another.
 //
-// # How it is used
+// # Use
 //
-// Whoever has settings describes them once, in a List; an Option has a name, a type, a default, bounds
-// and a line of help. Settings are what was given, as text: flags (Register, Given), keys of a file or
-// variables (Key, Set), JSON. List.Values checks them and gives Values, which have every option of the
-// list, with its type:
+// A protocol or workload describes its options once, in a List. An Option has a name, a type, a default,
+// bounds and a line of help. Settings are the given values as text: from flags (Register, Given), keys of a
+// file or variables (Key, Set), or JSON. List.Values checks them and returns Values, which have every option
+// of the list with its type:
 //
 //	list := option.List{
 //		option.Duration("lease", 400*time.Microsecond, time.Microsecond, time.Hour,
@@ -16,15 +16,14 @@
 //	lease := values.Duration("lease")
 //
 // Names are words joined by dashes: --lease-read-only on the command line, lease_read_only in files
-// and JSON. Several lists may have an option of one name, if it has one type (Union): it is one flag
-// then.
+// and JSON. Several lists may have an option of the same name and type (Union), which is then one flag.
 //
-// # What is an error, and what a bug
+// # Errors and bugs
 //
-// A name that the list lacks, a text that is no value of the type, and a value out of bounds are an
-// *Error, which says what was expected; the default of an option is not checked, and may stand
-// for "chosen by whoever takes it". Asking Values for an option that its list lacks, or by another
-// type, is a bug and panics, as is an Option that contradicts itself.
+// An unknown name, a text that is no value of the type, and a value out of bounds are an *Error, which says
+// what was expected. The default of an option is not checked; it may be out of bounds and stand for a value
+// that the user of the option chooses. To ask Values for an option that its list lacks, or with another type,
+// is a bug and panics, and so does an inconsistent Option.
 //
-// Everything here is a value without state, for any goroutine.
+// All types are values without state; any goroutine may use them.
 package option

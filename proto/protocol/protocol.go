@@ -96,7 +96,7 @@ func (p *Protocol) Make(e *Env) (proto.Engine, error) {
 		return nil, fmt.Errorf("protocol %s: %w", p.Name, err)
 	}
 	if has := proto.Offered(engine); has != p.Offers {
-		return nil, fmt.Errorf("protocol %s says that its engines offer %v, and this one offers %v", p.Name,
+		return nil, fmt.Errorf("protocol %s declares the optional interfaces %v, but its engine has %v", p.Name,
 			p.Offers, has)
 	}
 	return engine, nil

@@ -22,12 +22,12 @@ func confine(cpus []int) (restore func() error, err error) {
 		}
 	}
 	if err := unix.SchedSetaffinity(0, &set); err != nil {
-		return nil, fmt.Errorf("confining a thread to CPUs %v: %w; are they online, and does the "+
-			"process's cpuset have them?", cpus, err)
+		return nil, fmt.Errorf("confining a thread to CPUs %v: %w; use CPUs that are online and "+
+			"in the process's cpuset", cpus, err)
 	}
 	return func() error {
 		if err := unix.SchedSetaffinity(0, &before); err != nil {
-			return fmt.Errorf("giving a thread its CPUs back: %w", err)
+			return fmt.Errorf("restoring the CPUs of a thread: %w", err)
 		}
 		return nil
 	}, nil

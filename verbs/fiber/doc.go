@@ -2,11 +2,11 @@
 //
 // A Thread is one OS thread (or one core of the simulator). It runs Workers; each belongs to a
 // node and owns a send and a receive CQ and one RC queue pair per peer. A worker runs Fibers:
-// coroutines that post operations and await them. While a fiber waits, the worker polls
-// completions and resumes whoever is ready, so that many transactions overlap on one thread and
-// each still reads from top to bottom, like the pseudo-code of the papers (design decision 4).
+// coroutines that post operations and await them. While a fiber waits, the worker polls completions
+// and resumes the fibers that are ready. So many transactions overlap on one thread, and the code of
+// each reads from top to bottom, like the pseudo-code of the papers (design decision 4).
 //
-// # What a protocol author sees
+// # The interface
 //
 //	old, err := c.CAS(f, addr, rkey, expect, swap)  // post, wait, result
 //	err = c.Read(f, sge, addr, rkey)
@@ -17,19 +17,19 @@
 //
 //	f.Sleep(d); f.Now(); f.Yield(); f.Charge(cost); f.AwaitWord(...)
 //
-// Requests are collected per queue pair and rung in with one doorbell when the fiber waits, or
-// at the end of the worker's pass; only the last of a doorbell is signaled, and its completion
-// completes those before it. An operation that is complete when awaited does not switch.
+// The worker collects requests per queue pair and posts them with one doorbell when the fiber waits, or
+// at the end of its pass. Only the last request of a doorbell is signaled; its completion completes the
+// others. Awaiting an operation that is already complete does not switch to another fiber.
 //
-// A Part, such as package rpc's port, works on a worker beside its fibers: it has queue pairs of
-// its own that report to the worker's CQ, takes their completions, and sends what it gathered at
-// the end of each pass.
+// A Part, such as package rpc's port, runs on a worker beside its fibers: it has its own queue pairs that
+// report to the worker's CQ, handles their completions, and sends what it has collected at the end of
+// each pass.
 //
 // # Who may call what
 //
-// Everything of a worker belongs to its thread: only its own fibers, and callbacks that the
-// worker runs, may call it. Worker.Submit and Thread.Stop are the exceptions. A fiber never
-// blocks its thread; it waits through the calls of this package only.
+// A worker and everything in it belong to its thread: only its fibers, and callbacks that the worker
+// runs, may call it. Worker.Submit and Thread.Stop are the exceptions. A fiber never blocks its thread;
+// it waits only by calls of this package.
 //
 // # Real and virtual time
 //
@@ -39,7 +39,7 @@
 //
 // # Memory
 //
-// An operation that is abandoned (deadline, cancellation) is still in flight: its buffer belongs
-// to the device until the worker has seen its completion. Conn.Quiesce waits for that, and
-// Worker.Close does so before anything is deregistered.
+// An abandoned operation (deadline, cancellation) is still in flight: its buffer belongs to the device
+// until the worker has seen the completion. Conn.Quiesce waits for that, and so does Worker.Close before
+// it deregisters memory.
 package fiber

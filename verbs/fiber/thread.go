@@ -61,7 +61,7 @@ func NewThread(cfg ThreadConfig) (*Thread, error) {
 // NewWorker makes a worker of the thread; before Run only.
 func (t *Thread) NewWorker(cfg WorkerConfig) (*Worker, error) {
 	if t.running.Load() {
-		return nil, fmt.Errorf("worker %s: the thread runs already", cfg.Name)
+		return nil, fmt.Errorf("worker %s: the thread is already running", cfg.Name)
 	}
 	ch, err := cfg.PD.Context().CreateChannel()
 	if err != nil {
@@ -101,7 +101,7 @@ func (t *Thread) Stop() {
 // was submitted has run, and nobody else is told.
 func (t *Thread) Run() error {
 	if t.running.Swap(true) {
-		return errors.New("the thread runs already")
+		return errors.New("the thread is already running")
 	}
 	runtime.LockOSThread()
 	restore, err := confine(t.cfg.CPUs)

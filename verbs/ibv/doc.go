@@ -22,7 +22,7 @@
 // Descriptors of completion channels and of asynchronous events are non-blocking. Nothing waits
 // inside libibverbs: the layer waits on the descriptor, and asynchronous events are read by a
 // goroutine that sits in Go's poller. Both kinds of event are acknowledged as soon as they are
-// read, so that destroying what they speak of never waits for the program.
+// read, so that destroying the object of an event never waits for the program.
 //
 // # Kept memory
 //
@@ -32,6 +32,6 @@
 // # What it does not do
 //
 // Shared receive queues, memory windows, resets, P_Keys other than index 0,
-// hooks and extension operations (design decision 9). Without cgo the package builds, and says
-// at Open that the provider was left out.
+// hooks and extension operations (design decision 9). Without cgo the package builds, and Open fails
+// with verbs.ErrNotBuilt.
 package ibv

@@ -81,10 +81,10 @@ func (k *kept) open(size int, fs *unix.Statfs_t) error {
 	}
 	switch {
 	case st.Mode&unix.S_IFMT != unix.S_IFREG, st.Mode&0o077 != 0, int(st.Uid) != os.Geteuid(), st.Nlink != 1:
-		return fmt.Errorf("%w: it is not a file of this user alone: remove it", unix.EPERM)
+		return fmt.Errorf("%w: it is no regular file that only this user can access: remove it", unix.EPERM)
 	case st.Size == 0: // new, or its maker died before it was whole
 		if err := unix.Fallocate(fd, 0, 0, int64(size)); err != nil {
-			return errors.Join(fmt.Errorf("%d bytes: %w; df shows the room of its file system", size, err),
+			return errors.Join(fmt.Errorf("%d bytes: %w; df shows the free space of its file system", size, err),
 				unix.Ftruncate(fd, 0))
 		}
 	case st.Size != int64(size):

@@ -1,14 +1,14 @@
-// Package lineword is the format of the word that stands beside each 64-byte line of a registered
-// memory region on the shm and sim providers, and the few operations on it.
+// Package lineword defines the word beside each 64-byte line of registered memory on the shm and sim
+// providers: its format and the operations on it.
 //
-// # What it is for
+// # Purpose
 //
 // A remote WRITE, CAS or FAA, and the commit of an emulated hardware transaction, lock the words
-// of the lines they change and bump their versions. A remote READ of a line looks at the word,
-// copies the line, and looks again. So every line is read and written atomically with respect to
-// all of these (design decision 6), and a transaction sees every remote change to a line it has
-// read. There is no global clock: whoever depends on several lines revalidates as it goes.
-// A CPU store that does not go through this package changes no word.
+// of the lines that they change, and increment their versions. A remote READ of a line reads the word,
+// copies the line, and reads the word again. So each of these accesses a line atomically (design
+// decision 6), and a transaction detects every remote change to a line that it has read. There is no
+// global clock: a reader of several lines validates them again with each new one. A CPU store that does
+// not use this package changes no word.
 //
 // # Format
 //
@@ -21,24 +21,24 @@
 // the provider keeps beside the region, by which others find out whether the owner's process is
 // still alive and what it was about to write. An unlocked word has owner slot 0. The version
 // grows by one at each Unlock and is never reset: a line is changed at most once at a version, so
-// a word never takes an old value again. 47 bits last four years at one change a microsecond,
-// after which a version could be mistaken only by someone who slept through all of these.
+// a word never takes an old value again. 47 bits last four years at one change per microsecond; after
+// that, only a process that has slept for all this time could mistake a version.
 //
 // # Who may do what
 //
-// Words lie in memory that other processes map. A word read from there proves nothing: bounds and
-// liveness of the owner slot are the caller's to check. All operations are bounded; none waits.
+// Words lie in memory that other processes map, so a word may be damaged: the caller checks the bounds
+// and the liveness of the owner slot. All operations are bounded; none waits.
 //
 // HTM uses TryLock for each line of its write set in address order, Load and a comparison to
-// validate its read set, and Unlock to publish. A commit whose lines are locked by a dead owner
-// is rolled forward or back by whoever meets it, with TakeOver.
+// validate its read set, and Unlock to publish. With TakeOver, a process that finds a line locked by a
+// dead owner rolls the owner's commit forward or back.
 //
 // # Memory order
 //
 // TryLock and TakeOver are full fences. Unlock is a release: on amd64 a plain store, which the
-// processor keeps behind all earlier stores; Go's atomic store would add a full fence, for which
-// nothing here has a use. Read is an acquire at both looks. Builds with the race detector use
-// sync/atomic throughout.
+// processor keeps behind all earlier stores; Go's atomic store would add a full fence, which is not
+// needed. Read is an acquire at both reads of the word. Builds with the race detector use sync/atomic
+// throughout.
 //
 // The package imports nothing but the standard library.
 package lineword

@@ -151,8 +151,8 @@ func (s *Session) forward(i uint8, v *flowServed) {
 	}
 	to := p.SessionTo(t.Node, t.Worker)
 	if to == nil {
-		s.forwarded(i, v, fmt.Errorf("no session with worker %d of node %d, which the answer is for: connect "+
-			"to it before", t.Worker, t.Node))
+		s.forwarded(i, v, fmt.Errorf("no session with worker %d of node %d, the recipient of the answer: connect "+
+			"to it first", t.Worker, t.Node))
 		return
 	}
 	fw := v.forward

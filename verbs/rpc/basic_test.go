@@ -123,7 +123,7 @@ func TestErrorsOfHandlersReachTheCaller(t *testing.T) {
 		{typePanic, 1, nil, "handler panicked: boom"},
 		{typeSlow, 1, nil, "handler panicked"},
 		{typeAbsent, 1, ErrNoHandler, "no handler for this type"},
-		{100, 1, nil, "handler says that it wrote 16385 of 16384 bytes"},
+		{100, 1, nil, "handler returned a length of 16385 for a buffer of 16384 bytes"},
 		{101, 1, ErrTooLong, "the response has 300 bytes, the buffer 200"},
 		{typeEcho, defaultMaxMessage + 1, ErrTooLong, "raise Config.MaxMessage"},
 	} {

@@ -66,7 +66,7 @@ func (p *Port) SetEpoch(e Epoch) error {
 	case e == p.epoch:
 		return nil
 	case e < p.epoch:
-		return fmt.Errorf("epoch %d is refused: the port is at %d, and an epoch is only raised", e, p.epoch)
+		return fmt.Errorf("epoch %d is refused: the port is at epoch %d, and an epoch can only rise", e, p.epoch)
 	}
 	p.epoch = e
 	if p.cfg.Mutation == RetryAcrossEpochs {
@@ -102,8 +102,8 @@ func (s *Session) newEpoch(err error) {
 
 // behind is the error of a call whose peer has reached a higher epoch.
 func (s *Session) behind() error {
-	return hint(ErrEpoch, fmt.Sprintf("the peer is at epoch %d, this port at %d: learn the present view "+
-		"and raise it", s.peerEpoch, s.port.epoch))
+	return hint(ErrEpoch, fmt.Sprintf("the peer is at epoch %d, this port at %d: read the newest view "+
+		"and raise the port's epoch", s.peerEpoch, s.port.epoch))
 }
 
 // Mutation is a deliberate bug, for tests that show that checks find it.

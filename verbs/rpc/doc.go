@@ -1,5 +1,5 @@
-// Package rpc is two-sided RPC over unreliable datagrams, written on fibers: what FaSST and eRPC
-// do, with the batching that Dandelion (§5) builds on.
+// Package rpc is two-sided RPC over unreliable datagrams, on fibers, as in FaSST and eRPC, with the
+// batching of Dandelion (§5).
 //
 // A Port is a worker's one UD queue pair. Connect opens a Session to another port; each side can
 // call the other on it. Handlers are registered by Type and run on the worker that received the
@@ -22,35 +22,35 @@
 // executed once or not at all. A caller that gives up (deadline, cancellation) frees its slot; its
 // request is not sent again.
 //
-// A port has an incarnation, which its Address carries and every datagram repeats. A peer that
-// restarted answers with a reset: callers get ErrPeerReset within one retransmission, and no
-// request of before is executed. A peer that shows no sign of life for Config.PeerTimeout is
-// ErrPeerGone. Such a session stays failed; Connect opens a new one.
+// A port has an incarnation, which is in its Address and in every datagram. A peer that has restarted
+// answers with a reset: callers get ErrPeerReset within one retransmission, and no earlier request is
+// executed. A peer that sends nothing for Config.PeerTimeout is ErrPeerGone. Such a session stays failed;
+// Connect opens a new one.
 //
-// # Who calls, and when
+// # Callers and epochs
 //
-// A handler of HandleFrom learns its Caller: node, worker and life, as the peer's Config.Self said when
-// the session was opened, the incarnation of its port, and the epoch of the request. The epoch belongs to
-// the port; its owner raises it with SetEpoch. Every datagram carries the epoch of its sender, and one of
-// an older epoch than the receiver's is counted (ReasonEpoch) and dropped, but for openings. A newer one
-// is taken: its handler sees the epoch. A request belongs to the epoch in which it was started: raising
-// the epoch ends the calls in flight with ErrEpoch, so that none is sent again under the new one, and
-// drops the answers to requests of before. A port that is behind learns so from the peer's datagrams, and
-// its calls end with ErrEpoch after one retransmission timeout.
+// A handler of HandleFrom gets its Caller: node, worker and life, as the peer's Config.Self stated when the
+// session was opened, the incarnation of its port, and the epoch of the request. The epoch belongs to the
+// port; its owner raises it with SetEpoch. Every datagram carries the epoch of its sender. The receiver
+// counts (ReasonEpoch) and drops datagrams of an older epoch than its own, except openings. It accepts
+// newer ones: their handler sees the epoch. A request belongs to the epoch in which it was started: raising
+// the epoch ends the calls in flight with ErrEpoch, so that none is sent again under the new one, and drops
+// the answers to older requests. The peer's datagrams tell a port that its epoch is too low; its calls then
+// end with ErrEpoch after one retransmission timeout.
 //
 // # Batching
 //
-// Messages are gathered while the worker runs and leave at the end of its pass: those for one
-// session in one datagram, all datagrams with one doorbell, and nothing waits to fill a quota.
+// A port collects messages while the worker runs, and sends them at the end of the worker's pass: those for
+// one session in one datagram, all datagrams with one doorbell. No message waits for a batch to fill.
 // The receive loop hands the requests of a datagram to OnBatch, so that a store can prefetch,
 // before it runs their handlers. Config.NoBatch sends each message in a datagram of its own.
 //
 // # Flows
 //
-// Session.Flow gives one of seven flows of a session. Messages of one flow to one peer share datagrams of
-// their own, up to the MTU: at any time one is open per peer and flow. It leaves at the end of the worker's
-// pass, in which every fiber that was ready has run until it waits, or by Flow.Flush. So a phase of a
-// protocol is a flow, and a batch of its requests is answered by a batch of responses on the same flow.
+// Session.Flow returns one of seven flows of a session. Messages of one flow to one peer share datagrams of
+// up to the MTU; at any time one datagram is open per peer and flow. It is sent at the end of the worker's
+// pass, in which every ready fiber has run until it waits, or by Flow.Flush. So a phase of a protocol uses a
+// flow, and a batch of responses on the same flow answers a batch of its requests.
 // Messages of a flow are compact: a request that locks one key, with 13 bytes for table, key and version,
 // takes 16 bytes with its header, and 14 behind another of its type and length; 11 of them go inline where
 // a device sends 188 bytes inline (Dandelion §5.2; Config.Inline, Stats.DatagramsInlined). Each fits in one
@@ -63,10 +63,10 @@
 //	fl.StartForward(f, &c, typeLog, req, target)  // at another: the answer goes to target
 //	n, err := answer.Await(f, deadline)
 //
-// Requests of a flow are executed at most once, as others are. A one-way message is executed at most once
-// too, but nobody learns of its loss: it is lost with its datagram, if the receiver has no such handler or
-// its handler fails (Stats.OneWaysFailed), if it arrives behind 64 later datagrams, if the receiver still
-// waits for the answer to its own opening, or if the epoch is raised first. One-way messages have no order.
+// Requests of a flow are executed at most once, like others. A one-way message is executed at most once,
+// too, but its loss is not reported: it is lost with its datagram; if the receiver has no handler for it or
+// the handler fails (Stats.OneWaysFailed); if it arrives behind 64 later datagrams; if the receiver still
+// waits for the answer to its own opening; or if the epoch is raised first. One-way messages have no order.
 //
 // A forwarded request goes to a third node in three exchanges, each of them at most once: the request, which
 // its sender repeats until it is told that the answer was taken; the answer, which the executor repeats as a
@@ -76,13 +76,12 @@
 //
 // # Flow control and loss
 //
-// Each side grants the other a window of datagrams in flight and has receive buffers for it, so
-// that the receive queue does not run dry in normal running; datagrams carry a number and
-// acknowledge the other side's. Whoever hears nothing for a retransmission timeout (measured as
-// RFC 6298 says, doubled each time, bounded) takes what is in flight for lost and goes on with a
-// window of one until the peer is heard again. The client retransmits, the server never does of
-// its own. Long messages are sent in segments, in order; a missing one is sent again with what
-// follows it (go back N).
+// Each side grants the other a window of datagrams in flight, and has receive buffers for it, so that the
+// receive queue normally does not run empty. Datagrams carry a number and acknowledge the other side's. A
+// side that receives nothing for a retransmission timeout (measured as in RFC 6298, doubled each time,
+// bounded) assumes that its datagrams in flight are lost, and continues with a window of one until it hears
+// from the peer. Only the client retransmits by itself. Long messages are sent in segments, in order; a
+// missing segment is sent again with those that follow it (go back N).
 //
 // # Bytes
 //
@@ -107,7 +106,7 @@
 //	 8  tag 4: a hash of both incarnations and both sessions
 //	12  epoch 4
 //	16  number 4 | acknowledged number 2, its low half
-//	22  ID of the first message that names none 4
+//	22  ID of the first message that carries none 4
 //	26  messages, one behind the other:
 //	     0  kind, bits 0 to 2 | names its ID, bit 3 | type and length as before, bit 4 | error, bit 5 |
 //	        no handler, or deferred, bit 6 | long, bit 7
@@ -117,15 +116,15 @@
 //	        target node 2 | worker 2 | ticket 8 (forwarded requests)
 //	        the bytes
 //
-// An answer is a request whose bytes begin with the ticket 8. One-way messages have no ID. The ID of a
-// request says its slot, by its low bits, and rises with every request of the session, which tells a slot's
-// requests apart.
+// An answer is a request whose bytes begin with the ticket 8. One-way messages have no ID. The low bits of a
+// request's ID are its slot. IDs rise with every request of the session, which distinguishes the requests of
+// a slot.
 //
-// The bytes of an opening (hello, welcome) are the sender's verbs.Endpoint 64 | window 2 |
-// slots 2 | longest message 4, and in its message's header stand in place of sequence, segment, type and
-// slot the sender's worker 2 | node 2, and its life 2 | 1 | 1, low bytes first; those of a reset are the incarnation 8 | session 4 | zero 4 that
-// the refused datagram was for. Whatever arrives is checked; what does not fit is counted by
-// Reason and dropped.
+// The bytes of an opening (hello, welcome) are the sender's verbs.Endpoint 64 | window 2 | slots 2 | longest
+// message 4. In the header of its message, sequence, segment, type and slot are replaced by the sender's
+// worker 2 | node 2, and its life 2 | 1 | 1, low bytes first. The bytes of a reset are the incarnation 8 |
+// session 4 | zero 4 of the refused datagram. The receiver checks everything that arrives; it counts invalid
+// datagrams by Reason and drops them.
 //
 // # Who may call what
 //

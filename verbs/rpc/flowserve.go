@@ -94,7 +94,7 @@ func (s *Session) respondFlow(i uint8, resp []byte, n int, err error) {
 	v := &s.flows.served[i]
 	invariant.Assert(v.state == servedRunning, "response to a request that does not run")
 	if err == nil && (n < 0 || n > len(resp)) {
-		err = fmt.Errorf("handler says that it wrote %d of %d bytes", n, len(resp))
+		err = fmt.Errorf("handler returned a length of %d for a buffer of %d bytes", n, len(resp))
 	}
 	if err == nil && n > v.flow.Longest() {
 		err = fmt.Errorf("%w: response of %d bytes on a flow, which takes %d", ErrTooLong, n,

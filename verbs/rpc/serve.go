@@ -233,7 +233,7 @@ func (s *Session) respond(i uint8, resp []byte, n int, err error) {
 		return
 	}
 	if err == nil && (n < 0 || n > len(resp)) {
-		err = fmt.Errorf("handler says that it wrote %d of %d bytes", n, len(resp))
+		err = fmt.Errorf("handler returned a length of %d for a buffer of %d bytes", n, len(resp))
 	}
 	if err == nil && n > s.longest {
 		err = fmt.Errorf("%w: response of %d bytes, both sides take %d", ErrTooLong, n, s.longest)

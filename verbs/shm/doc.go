@@ -1,5 +1,5 @@
-// Package shm is the embedded default provider: a device, shm0, whose wire is memory shared
-// between threads and between processes of one host.
+// Package shm is the default provider: a device, shm0, whose wire is memory shared between threads and
+// between processes of one host.
 //
 // # How it works
 //
@@ -23,23 +23,23 @@
 //
 // # Who owns what
 //
-// A segment is its maker's and goes with its process, kept MRs excepted. Whoever imported one
-// holds a mapping of its own, so an MR that is closed, or a process that is killed, takes no
-// memory away under an operation that runs. The mapping of a peer's MR goes with the last QP that
-// has used it, or when that QP has used 32 others.
+// A segment belongs to the process that made it and ends with it, except kept MRs. A process that imports a
+// segment has its own mapping, so a closed MR or a killed process takes no memory away from an operation that
+// runs. The mapping of a peer's MR is removed with the last QP that has used it, or when that QP has used 32
+// others.
 //
 // # Death and sleep
 //
-// An initiator locks one line at a time. Before, it notes in its owner entry beside the MR which
-// line that is, and what it is about to store. Whoever meets a line that stays locked asks the
-// fabric whether the owner is alive. If it is dead, the line is taken over and rolled forward or
-// back; a CAS or FAA has happened or has not. If it is only stopped, the line stays its own, and
-// the others' operations end with RETRY_EXC_ERR after 4.096 us * 2^Timeout * (RetryCount + 1)
-// of their QP, 0.94 s by default; the completion's vendor error (VendorLine...) says why.
+// An initiator locks one line at a time. Before that, it writes to its owner entry beside the MR which line
+// it is, and what it will store. A process that finds a line locked for long asks the fabric whether the
+// owner is alive. If the owner is dead, the process takes the line over and rolls it forward or back, so that
+// a CAS or FAA has happened or has not. If the owner is only stopped, it keeps the line, and operations of
+// others end with RETRY_EXC_ERR after 4.096 us * 2^Timeout * (RetryCount + 1) of their QP, 0.94 s by default;
+// the completion's vendor error (VendorLine...) says why.
 // The first use of a peer's memory needs that peer's process to run and gets two seconds at
-// least. Under every line lock the initiator looks again whether its QP, the peer's QP and the MR
-// are still good: one that was fenced while it slept changes nothing. A datagram slot claimed by
-// a sender that stops is passed over after 50 us.
+// least. Under every line lock the initiator checks again that its QP, the peer's QP and the MR are valid: an
+// initiator that was fenced while it slept changes nothing. A receiver skips a datagram slot after 50 us if
+// the sender that claimed it has stopped.
 //
 // The death of a peer's process is noticed when the kernel closes its sockets, normally within
 // some milliseconds; requests posted after that end with RETRY_EXC_ERR at once, pending ones
@@ -47,14 +47,13 @@
 //
 // # Trust
 //
-// Only processes of the same user get in. One of them that scribbles over the memory it shares
-// may lose its own data and that of the MRs it has access to; it cannot crash this process or
-// make it wait without end. What a process knows itself it never reads back from shared memory;
-// what it reads there it reads once and checks.
+// Only processes of the same user can join. A process that overwrites shared memory may destroy its own data
+// and that of the MRs it has access to, but it cannot crash this process or make it wait forever. A process
+// never reads its own state back from shared memory; it reads other data there once, and checks it.
 //
 // # Architectures
 //
-// linux on amd64. The package leans on that processor's order of stores (a release is a plain
+// linux on amd64. The package relies on that processor's order of stores (a release is a plain
 // store) and on 8-byte stores being whole. On arm64 lineword.StoreRelease is STLR, its Read needs
 // a load barrier (DMB ISHLD) between copy and second look, and the plain stores in front of a
 // release stay as they are; internal/fabric needs nothing. Elsewhere Open reports

@@ -86,23 +86,23 @@ func (f costField) check() error {
 	switch f.value.Interface().(type) {
 	case Time:
 		if v < 0 || v > int64(maxCostTime) {
-			return fmt.Errorf("%s is absurd: it must be in 0..%s", Time(v), maxCostTime)
+			return fmt.Errorf("%s is out of range: it must be in 0..%s", Time(v), maxCostTime)
 		}
 	case Bandwidth:
 		if (v != 0 || !f.optional) && (v < int64(minBandwidth) || v > int64(maxBandwidth)) {
-			return fmt.Errorf("%d bit/s is absurd: it must be in 1 Mbps..100 Tbps", v)
+			return fmt.Errorf("%d bit/s is out of range: it must be in 1 Mbps..100 Tbps", v)
 		}
 	case OpRate:
 		if (v != 0 || !f.optional) && (v < int64(minOpRate) || v > int64(maxOpRate)) {
-			return fmt.Errorf("%d operations/s is absurd: it must be in 1 Kops..1000 Gops", v)
+			return fmt.Errorf("%d operations/s is out of range: it must be in 1 Kops..1000 Gops", v)
 		}
 	case Bytes:
 		if v < 0 || v > int64(maxBytes) || v == 0 && f.path == "pcie.tlp" {
-			return fmt.Errorf("%d B is absurd: it must be in 0..%d B", v, maxBytes)
+			return fmt.Errorf("%d B is out of range: it must be in 0..%d B", v, maxBytes)
 		}
 	default:
 		if v < 0 || v > maxCount {
-			return fmt.Errorf("%d is absurd: it must be in 0..%d", v, maxCount)
+			return fmt.Errorf("%d is out of range: it must be in 0..%d", v, maxCount)
 		}
 	}
 	return nil

@@ -23,10 +23,9 @@
 //
 // # Time and cost
 //
-// Time is integer picoseconds. It passes only through a CostModel: plain structs, a YAML file,
-// or one of the presets. A bottleneck is never put in by hand: each resource is busy until a
-// time, and who comes first is served first. See docs/SIM.md for what is modelled, and how
-// coarsely.
+// Time is integer picoseconds. It passes only through a CostModel: plain structs, a YAML file, or one of the
+// presets. Bottlenecks are not configured: each resource is busy until a time, and serves requests in order of
+// arrival. docs/SIM.md describes the model and its simplifications.
 //
 // # Faults
 //

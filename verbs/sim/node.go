@@ -75,7 +75,7 @@ func (w *World) AddNode(cfg NodeConfig) (*Node, error) {
 		return nil, fmt.Errorf("node name %q: use up to 32 of a-z, 0-9 and -", cfg.Name)
 	}
 	if w.byName[cfg.Name] != nil {
-		return nil, fmt.Errorf("there is a node named %q already", cfg.Name)
+		return nil, fmt.Errorf("a node named %q exists already", cfg.Name)
 	}
 	if cfg.ClockDrift > MaxClockDrift || cfg.ClockDrift < -MaxClockDrift {
 		return nil, fmt.Errorf("clock drift of %d ns/s: at most %d either way", cfg.ClockDrift,

@@ -125,11 +125,11 @@ func (f *Fault) set(key, v string) (err error) {
 		f.Shift, err = time.ParseDuration(v)
 	case "dram":
 		if f.Kept = v == "kept"; !f.Kept && v != "lost" {
-			return fmt.Errorf("%q is neither lost nor kept", v)
+			return fmt.Errorf("expected lost or kept, not %q", v)
 		}
 	case "both":
 		if f.Both = v == "yes"; !f.Both && v != "no" {
-			return fmt.Errorf("%q is neither yes nor no", v)
+			return fmt.Errorf("expected yes or no, not %q", v)
 		}
 	case "groups":
 		f.Groups = nil
@@ -247,16 +247,16 @@ func ParseFault(line string) (Fault, error) {
 	if step, is := strings.CutPrefix(rest, "step "); is {
 		quoted, err := strconv.QuotedPrefix(step)
 		if err != nil {
-			return f, errors.New("the name of a step stands in double quotes")
+			return f, errors.New("put the name of a step in double quotes")
 		}
 		if f.Step, err = strconv.Unquote(quoted); err != nil || f.Step == "" {
-			return f, errors.New("the name of a step stands in double quotes")
+			return f, errors.New("put the name of a step in double quotes")
 		}
 		rest = strings.TrimPrefix(step[len(quoted):], " ")
 		count, after, _ := strings.Cut(rest, " ")
 		if f.Count, err = strconv.Atoi(strings.TrimPrefix(count, "#")); err != nil ||
 			!strings.HasPrefix(count, "#") {
-			return f, fmt.Errorf("%q: after a step comes its occurrence, as in #1", count)
+			return f, fmt.Errorf("%q: give the occurrence of the step after its name, such as #1", count)
 		}
 		rest = after
 	} else {

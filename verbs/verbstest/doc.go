@@ -15,11 +15,11 @@
 // A case is a function of its Proc, the node that it runs on. Everything that takes time goes
 // through the Proc: Sleep, Now, WaitCQ, WaitEvent, Send, Recv, Start and Thread. No case uses a
 // goroutine, a channel, a timer or the clock directly, so that the same text runs on goroutines,
-// on processes and in the virtual time of a simulator (Host is what such an environment must
-// offer). A peer is a role, found by name; most cases use the role "agent", a node that does
-// verbs on request (Peer), which makes a case one straight text. A case also states what it
-// needs: where a provider lacks the capability, the case runs under the same name and checks
-// that the layer refuses with verbs.ErrUnsupported.
+// on processes and in the virtual time of a simulator (Host is the interface of such an
+// environment). A peer is a role, found by name. Most cases use the role "agent", a node that executes
+// verbs on request (Peer), so that a case reads from top to bottom. A case also states the capabilities
+// that it needs: if a provider lacks one, the case runs under the same name and checks that the layer
+// refuses with verbs.ErrUnsupported.
 //
 // Cases that have a peer run twice: once with goroutines, each with an open Context of its own,
 // and once with processes.

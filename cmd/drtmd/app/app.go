@@ -1,13 +1,14 @@
-// Package app builds a drtmd that has protocols and workloads of a program's own, beside those of this
-// module. The program's main is
+// Package app builds drtmd with a program's own protocols and workloads, beside those of this module. The
+// program's main is
 //
 //	func main() { app.Main(app.Composition{Workloads: []app.Workload{toys.Spec()}}) }
 //
-// Every command then knows them: bench with their options as flags, serve, up and config with the same
-// as keys of the section data, sim with the scenarios of the protocols. Processes that such a drtmd
-// starts, as bench --processes and up do, are of the same program.
+// Every command then offers them: bench has their options as flags; serve, up and config have them as keys
+// of the section data; sim has the protocols' scenarios. Processes that such a drtmd starts (bench
+// --processes, up) run the same program.
 //
-// A workload's package follows proto/workload, a protocol's proto/protocol; the README has an example.
+// Packages proto/workload and proto/protocol describe what a workload and a protocol have to provide. The
+// README has an example.
 package app
 
 import (

@@ -1,6 +1,6 @@
-// Package raceskip keeps tests out of the race run that cannot have a race: what a simulator runs in
-// virtual time is one goroutine. Plain builds run these tests; the race detector would make the same
-// instructions ten times as slow. Whole packages without goroutines are RACE_NOT in the Makefile.
+// Package raceskip skips tests in the race run that cannot have a race: a simulation is one goroutine. Plain
+// builds run these tests; under the race detector they would take ten times as long. RACE_NOT in the
+// Makefile lists whole packages without goroutines.
 package raceskip
 
 import "testing"

@@ -7,17 +7,16 @@
 //	/drtmd/NAME/state              the member.State as JSON
 //	/drtmd/NAME/alive/N-I          node N's incarnation I, under its lease
 //
-// The state is changed by compare-and-swap on its revision, and a member's key comes and goes in the
-// same transaction as the member. Whoever sees a key vanish removes that member from the state: its
-// lease has ended.
-// Who is dead is judged by a state and keys of one revision. A candidate does it too, for the case
-// that nobody is left to see it.
+// The state is changed by compare-and-swap on its revision. A member's key is created and deleted in the same
+// transaction that adds or removes the member. A session that sees a key vanish removes that member from the
+// state, because its lease has ended. It compares a state and keys of one revision. A node that wants to join
+// does the same, in case no session is left.
 //
 // # Leases
 //
-// A keep-alive is sent each quarter of the lease. A member may serve until the time at which the last
-// keep-alive that was answered had been sent, plus the lease: etcd cannot have given it up before.
-// An etcd that restarts gives every lease its whole time again, which errs to the safe side.
+// A session sends a keep-alive each quarter of the lease. A member may serve until the time at which it sent
+// the last keep-alive that was answered, plus the lease: etcd cannot have expired the lease before. After a
+// restart, etcd gives every lease its full time again, which is safe.
 //
 // # Goroutines
 //

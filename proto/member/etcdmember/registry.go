@@ -147,7 +147,7 @@ func (r *Registry) load(ctx context.Context) (*stored, error) {
 		switch key := string(kv.Key); {
 		case key == r.stateKey():
 			if err := json.Unmarshal(kv.Value, &s.state); err != nil {
-				return nil, fmt.Errorf("etcd's key %s is no state of drtmd: %w", key, err)
+				return nil, fmt.Errorf("etcd's key %s holds no state of drtmd: %w", key, err)
 			}
 			s.revision = kv.ModRevision
 		case strings.HasPrefix(key, r.alivePrefix()):

@@ -66,7 +66,7 @@ func verify(dir string) error {
 	case err != nil:
 		return damaged(dir, fmt.Errorf("%s: %w", f.db(), err))
 	case applied > 0 && !haveWAL:
-		return damaged(dir, fmt.Errorf("%s has no log, and the database beside it is of one", f.wal()))
+		return damaged(dir, fmt.Errorf("%s has no log, but the database beside it belongs to one", f.wal()))
 	}
 	if !haveWAL {
 		return nil

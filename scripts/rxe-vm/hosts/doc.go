@@ -1,5 +1,4 @@
 // Package hosts holds the tests between two hosts: the guests that scripts/rxe-vm/run --nodes 2
-// boots. The same test binary runs on both at once; NODE (1 or 2) says which one it is, and the
-// stories of scripts/rxe-vm/tests arrange what happens to the link meanwhile. Anywhere else the
-// tests skip.
+// boots. The same test binary runs on both at once; NODE (1 or 2) says which guest it is, and the stories of
+// scripts/rxe-vm/tests disturb the link meanwhile. Everywhere else the tests are skipped.
 package hosts

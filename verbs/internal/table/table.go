@@ -1,5 +1,5 @@
-// Package table maps small integers to objects for the data path: the contract finds QPs and
-// address handles by it, and verbs/shm the handles behind WR.AH.
+// Package table maps small integers to objects, for the data path. Package verbs finds QPs and address
+// handles with it, and verbs/shm the handles behind WR.AH.
 package table
 
 import "sync/atomic"

@@ -31,7 +31,7 @@ func cause(ctx context.Context, st *Station, conn *exchange.Conn, err error) err
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case stopped && said == nil:
-		return fmt.Errorf("%w: one that nobody asked for", exchange.ErrBadFrame)
+		return fmt.Errorf("%w: unexpected", exchange.ErrBadFrame)
 	case said == nil, errors.Is(said, exchange.ErrTimeout):
 		return st.blocked(conn, err)
 	case stopped, errors.Is(said, exchange.ErrPeerFailed):

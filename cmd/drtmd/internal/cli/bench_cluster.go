@@ -114,7 +114,7 @@ func stoppedElsewhere(ctx context.Context, cause string) error {
 	if cause != "" && cause != context.Canceled.Error() {
 		return fmt.Errorf("the run was ended early: %s", cause)
 	}
-	return errors.New("the run was stopped by somebody else, or its node drained")
+	return errors.New("another client stopped the run, or its node drained")
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

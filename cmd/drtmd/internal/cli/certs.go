@@ -140,9 +140,9 @@ func (a *app) keptCert(cert, key string, hosts []string) error {
 	until := c.NotAfter.Format("2006-01-02")
 	switch {
 	case time.Now().After(c.NotAfter):
-		return fmt.Errorf("%s has expired on %s: --force makes a new one", cert, until)
+		return fmt.Errorf("%s expired on %s: --force makes a new one", cert, until)
 	case !slices.Equal(slices.Compact(has), slices.Compact(want)):
-		return fmt.Errorf("%s is there and valid for %q, not for %q: --force replaces it", cert,
+		return fmt.Errorf("%s exists and is valid for %q, not for %q: --force replaces it", cert,
 			strings.Join(has, ", "), strings.Join(want, ", "))
 	}
 	fmt.Fprintf(a.stdout, "kept %s and %s, valid until %s\n", cert, key, until)

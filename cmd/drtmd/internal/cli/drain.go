@@ -186,7 +186,7 @@ func (a *app) loseEtcd(p *drainFlags, st *status.Cluster) error {
 		a.log.Warn(text)
 		return nil
 	}
-	return fmt.Errorf("%s; --node drains another one, --all all, --force this one all the same", text)
+	return fmt.Errorf("%s; --node drains another one, --all all, --force drains this one anyway", text)
 }
 
 // leavers are the nodes that are about to be told, watched from before that: later nobody could tell

@@ -139,7 +139,7 @@ func (a *app) statusOnce(ctx context.Context, client *control.Client, p *statusF
 		return err
 	}
 	if st.Problem != "" {
-		return fmt.Errorf("the cluster is not well: %s", st.Problem)
+		return fmt.Errorf("the cluster has a problem: %s", st.Problem)
 	}
 	if n := st.Unready(); n != nil {
 		return fmt.Errorf("not every member serves: node %d (%s) is %s", n.Member.Node, n.Member.Name,

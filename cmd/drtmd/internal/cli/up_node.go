@@ -199,7 +199,7 @@ func (a *app) restart(ctx context.Context, dir, which string) error {
 	}
 	if err := a.await(ctx, n); err != nil {
 		if ctx.Err() != nil {
-			return fmt.Errorf("%s goes on without being waited for; its log: %s: %w", n.Name, n.log, err)
+			return fmt.Errorf("%s continues, but this command no longer waits for it; its log: %s: %w", n.Name, n.log, err)
 		}
 		return err
 	}

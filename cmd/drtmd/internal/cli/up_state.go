@@ -67,7 +67,7 @@ func readUpState(dir string) (*upState, error) {
 	}
 	s := &upState{}
 	if err := json.Unmarshal(b, s); err != nil || len(s.Nodes) == 0 {
-		return nil, fmt.Errorf("%s, which says what drtmd up has started, cannot be read; drtmd down ends "+
+		return nil, fmt.Errorf("cannot read %s, the state of drtmd up; drtmd down ends "+
 			"the nodes in that folder", name)
 	}
 	return s, nil

@@ -1,8 +1,8 @@
-// Package composition is what a drtmd is put together from: protocols and workloads, those of this
-// module and those that a program brings. Commands, configuration and daemons have it handed down;
-// none of them names a protocol or a workload.
+// Package composition lists the protocols and workloads of a drtmd: those of this module and those that a
+// program adds. Commands, configuration and daemons receive the list; none of them names a protocol or a
+// workload.
 //
-// A Composition does not change after it was made, and may be used by any goroutine.
+// A Composition is immutable, and may be used by any goroutine.
 package composition
 
 import (

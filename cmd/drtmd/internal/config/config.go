@@ -1,11 +1,11 @@
-// Package config is the configuration of a node: one YAML file, overridden by DRTMD_* environment
-// variables, overridden by flags.
+// Package config reads the configuration of a node. Flags override DRTMD_* environment variables, which
+// override one YAML file.
 //
-// The tags of Config are the one list of keys: doc is the help line; example is a value for drtmd
-// config --example if the default is not a good one. The environment variable of a key is its path in
-// capitals with underscores, DRTMD_CONTROL_LISTEN; its flag is the path with dashes,
-// --control-listen; short is a second, shorter flag. Sizes (Bytes) and times have units.
-// The options that protocols and workloads describe (package option) are keys of the section data.
+// The fields of Config are the list of keys. Their tags: doc is the help line; example is a value for
+// drtmd config --example if the default is no good example; short is a second, shorter flag. The
+// environment variable of a key is its path in capitals with underscores (DRTMD_CONTROL_LISTEN), its flag
+// the path with dashes (--control-listen). Sizes (Bytes) and times have units. The options of protocols
+// and workloads (package option) are keys of the section data.
 package config
 
 import (

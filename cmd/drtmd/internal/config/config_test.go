@@ -257,7 +257,7 @@ func TestAValueThatCannotBeReadIsNoOthersFault(t *testing.T) {
 
 // TestWhatIsNoFileIsNotRead: a device has no end.
 func TestWhatIsNoFileIsNotRead(t *testing.T) {
-	for name, want := range map[string]string{"/dev/zero": "is no file", t.TempDir(): "is no file",
+	for name, want := range map[string]string{"/dev/zero": "is not a file", t.TempDir(): "is not a file",
 		write(t, strings.Repeat("#", 1<<20+1)): "more than 1048576"} {
 		if _, _, err := config.Load(composition.BuiltIn(), name, nil, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)

@@ -142,7 +142,7 @@ func readFile(name string) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case !i.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is no file", name)
+		return nil, fmt.Errorf("%s is not a file", name)
 	case i.Size() > largestFile:
 		return nil, fmt.Errorf("%s has %d bytes, more than %d", name, i.Size(), largestFile)
 	}

@@ -57,7 +57,7 @@ func callerOf(md metadata.MD) (Caller, error) {
 		v := one(key)
 		n, err := strconv.ParseUint(v, 10, bits)
 		if err != nil && errs == nil {
-			errs = fmt.Errorf("%s: %.40q is no number of %d bits", key, v, bits)
+			errs = fmt.Errorf("%s: %.40q is not a number of %d bits", key, v, bits)
 		}
 		return n
 	}

@@ -20,7 +20,7 @@ import (
 )
 
 // ErrThere: a certificate and its key are there, and are kept.
-var ErrThere = errors.New("there already; --force replaces them")
+var ErrThere = errors.New("files that exist already; --force replaces them")
 
 // Names of the files of a CA in its folder.
 const (
@@ -45,10 +45,10 @@ func MakeCA(dir string) (made bool, err error) {
 	case certErr == nil && keyErr == nil:
 		return false, nil
 	case certErr == nil:
-		return false, fmt.Errorf("%s is there, but not its key %s: a CA without its key signs nothing; "+
+		return false, fmt.Errorf("%s exists, but its key %s does not: a CA cannot sign without its key; "+
 			"name the folder that has both, or an empty one", certName, keyName)
 	case keyErr == nil:
-		return false, fmt.Errorf("%s is there, but not its certificate %s", keyName, certName)
+		return false, fmt.Errorf("%s exists, but its certificate %s does not", keyName, certName)
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -95,9 +95,9 @@ func MakeCert(dir, name string, hosts []string, validity time.Duration, force bo
 		case certErr == nil && keyErr == nil:
 			return cert, key, fmt.Errorf("%s and %s are %w", cert, key, ErrThere)
 		case certErr == nil:
-			return cert, key, fmt.Errorf("%s is there, but not its key %s: --force makes both", cert, key)
+			return cert, key, fmt.Errorf("%s exists, but its key %s does not: --force makes both", cert, key)
 		case keyErr == nil:
-			return cert, key, fmt.Errorf("%s is there, but not its certificate %s: --force makes both",
+			return cert, key, fmt.Errorf("%s exists, but its certificate %s does not: --force makes both",
 				key, cert)
 		}
 	}

@@ -101,11 +101,11 @@ func fromWire(ctx context.Context, address string, secure bool, err error) error
 			return context.Cause(ctx)
 		}
 	case codes.DeadlineExceeded:
-		return &ConnectError{Address: address, Text: "no answer in time; is the daemon stopped, or the " +
-			"network between cut? drtmd status tells", Err: context.DeadlineExceeded}
+		return &ConnectError{Address: address, Text: "no answer in time: the daemon may be stopped, or the " +
+			"network cut; see drtmd status", Err: context.DeadlineExceeded}
 	case codes.Unavailable:
 		if absent(s.Message()) {
-			return &ConnectError{Address: address, Text: "nobody listens there", Advice: startOne, Err: err}
+			return &ConnectError{Address: address, Text: "no process listens there", Advice: startOne, Err: err}
 		}
 		return &ConnectError{Address: address, Text: explain(s.Message(), secure), Err: err}
 	case codes.ResourceExhausted:
@@ -114,7 +114,7 @@ func fromWire(ctx context.Context, address string, secure bool, err error) error
 				"messages; raise it on every node"}
 		}
 	case codes.Unimplemented:
-		return &ConnectError{Address: address, Text: "a daemon that does not know this call: another " +
+		return &ConnectError{Address: address, Text: "the daemon does not know this call: it is another " +
 			"version of drtmd", Err: err}
 	}
 	e := &RemoteError{Address: address, Text: s.Message()}

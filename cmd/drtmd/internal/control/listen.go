@@ -19,7 +19,7 @@ import (
 const unixPrefix = "unix:"
 
 // ErrOpen: without TLS an address beyond this host is refused.
-var ErrOpen = errors.New("without TLS only loopback addresses and unix sockets are listened on")
+var ErrOpen = errors.New("without TLS a daemon listens only on loopback addresses and unix sockets")
 
 // Listen listens on HOST:PORT or unix:PATH by the rules of the control plane: beyond this host only
 // with TLS, unless insecure. The socket of a unix address is for its user alone; one that a dead
@@ -107,15 +107,15 @@ func listenUnix(path string) (net.Listener, error) {
 	}
 	if i, err := os.Lstat(path); err == nil {
 		if i.Mode().Type() != os.ModeSocket {
-			return nil, fmt.Errorf("%s is there and no socket: name another path", path)
+			return nil, fmt.Errorf("%s exists and is no socket: name another path", path)
 		}
 		c, err := net.DialTimeout("unix", path, probeTimeout)
 		switch {
 		case err == nil:
-			return nil, errors.Join(fmt.Errorf("somebody listens on %s: another drtmd?", path),
+			return nil, errors.Join(fmt.Errorf("another process listens on %s: is it another drtmd?", path),
 				c.Close())
 		case !errors.Is(err, unix.ECONNREFUSED): // a living one may be slow, or another user's
-			return nil, fmt.Errorf("%s is there, and whether somebody listens is unknown: %w", path,
+			return nil, fmt.Errorf("%s exists, and it is unknown whether a process listens there: %w", path,
 				err)
 		}
 		if err := os.Remove(path); err != nil {

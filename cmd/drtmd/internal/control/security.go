@@ -27,7 +27,7 @@ func LoadSecurity(ca, cert, key string) (*Security, error) {
 		return nil, nil
 	}
 	if ca == "" || cert == "" || key == "" {
-		return nil, errors.New("TLS takes control.ca, control.cert and control.key: all three or " +
+		return nil, errors.New("TLS needs control.ca, control.cert and control.key: all three or " +
 			"none; drtmd certs makes them")
 	}
 	s := &Security{ca: ca, cert: cert, key: key}
@@ -143,7 +143,7 @@ func (s *Security) unfit(leaf *x509.Certificate, err error) error {
 	var invalid x509.CertificateInvalidError
 	switch now := time.Now(); {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired && now.After(leaf.NotAfter):
-		return fmt.Errorf("it has expired on %s; drtmd certs --force makes a new one: %w",
+		return fmt.Errorf("it expired on %s; drtmd certs --force makes a new one: %w",
 			leaf.NotAfter.Format(day), err)
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired && now.Before(leaf.NotBefore):
 		return fmt.Errorf("it is valid from %s on; is the clock of this host right?: %w",

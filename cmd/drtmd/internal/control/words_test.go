@@ -52,7 +52,7 @@ func TestExpiredCertificatesAreNamedOnBothSides(t *testing.T) {
 	}
 	_, err := LoadSecurity(filepath.Join(dir, CACertFile), filepath.Join(dir, "lapsed.pem"),
 		filepath.Join(dir, "lapsed.key"))
-	if err == nil || !strings.Contains(err.Error(), "lapsed.pem: it has expired on 20") {
+	if err == nil || !strings.Contains(err.Error(), "lapsed.pem: it expired on 20") {
 		t.Errorf("loading it: %v", err)
 	}
 	strange, _ := lab(t)

@@ -107,8 +107,8 @@ func TestMachinesWithClocksOfTheirOwnServe(t *testing.T) {
 	p := bench(300 * time.Millisecond)
 	p.ProtocolOptions = option.Settings{"lease": "2us"}
 	o := w.nodes[0].run(t.Context(), p, nil)
-	if o.err != nil || o.done == nil || !strings.Contains(o.done.Error, "make it longer than ") ||
-		!strings.Contains(o.done.Error, "or leave it out") {
+	if o.err != nil || o.done == nil || !strings.Contains(o.done.Error, "must last longer than ") ||
+		!strings.Contains(o.done.Error, "without this option") {
 		t.Errorf("a lease of 2 µs: %v, %+v", o.err, o.done)
 	}
 	w.settled(w.nodes...)

@@ -167,7 +167,7 @@ func (d *Daemon) Serve(ctx context.Context) (err error) {
 	if err := d.members.Open(ctx, end); err != nil {
 		if d.toldToStop(ctx) {
 			_ = d.o.Notifier.Stopping() // systemd may be gone
-			d.board.Event(status.Info, "told to stop before it had joined")
+			d.board.Event(status.Info, "stopped before it joined")
 			return nil
 		}
 		return err

@@ -76,7 +76,7 @@ func TestANodeWaitsForTheLeasesOfDeadMembers(t *testing.T) {
 		want string // in status
 	}{
 		"of its former life that it knows nothing of": {member.Candidate{Node: 5, Name: "n0",
-			Build: testBuild}, "is taken by a member that lives: node 5 (n0, incarnation 1)"},
+			Build: testBuild}, "belongs to a live member: node 5 (n0, incarnation 1)"},
 		"of another build": {member.Candidate{Node: 7, Name: "old", Build: "older"},
 			`runs another version of drtmd: node 7 (old, incarnation 1) has "older", not "test"`},
 	} {

@@ -78,7 +78,7 @@ func TestPingsStopWhileAWorkerThreadHangs(t *testing.T) {
 			t.Errorf("/healthz %d, want %d", r.StatusCode, code)
 		}
 	}
-	const ping, hangs = "WATCHDOG=1", "not alive: a worker thread has not turned for 5s"
+	const ping, hangs = "WATCHDOG=1", "not alive: a worker thread has made no pass for 5s"
 	w.until("pings", func() bool { return count(ping) > 2 }, last)
 	health(http.StatusOK)
 	gate := make(chan struct{})

@@ -2,10 +2,9 @@
 // endpoints and memory keys of each measurement. It runs over TCP between two processes, and over an
 // in-memory pipe within one.
 //
-// The connecting side says hello first; the other answers with its own. Both must be through
-// within HandshakeTimeout of the connection, however slowly bytes arrive; what is not a drtmd
-// peer, or is one of another version, is refused with one error that says which. Afterwards the
-// connecting side leads:
+// The connecting side sends Hello first; the other answers with its own. Both must arrive within
+// HandshakeTimeout of the connection, however slowly bytes arrive. A peer that is not drtmd, or another
+// version, is refused with an error that says which. Afterwards the connecting side leads:
 //
 //	Setup   -> what to measure, its endpoint and memory
 //	        <- Ready     the endpoint and memory of the other side, which now serves
@@ -14,11 +13,11 @@
 //	        <- Stopped   what arrived
 //	Bye     -> no more measurements
 //
-// The connecting side says Alive every BeatEvery, at any time, so that the other side, which may
-// have nothing to do during the traffic, tells a long measurement from a process that is stopped.
+// The connecting side sends Alive every BeatEvery, at any time. The other side may have nothing to do during
+// the traffic, and can so distinguish a long measurement from a stopped process.
 //
-// Either side may say Fail, with a reason, at any time. Frames carry rkeys: who can read or
-// change the TCP stream can reach the registered memory, so it belongs on a trusted network.
+// Either side may send Fail, with a reason, at any time. Frames carry rkeys: whoever can read or change the
+// TCP stream can access the registered memory, so use a trusted network.
 //
-// Every frame is limited in length and checked; nothing that a peer sends is trusted beyond it.
+// Every frame is limited in length and checked before it is used.
 package exchange

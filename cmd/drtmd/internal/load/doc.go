@@ -1,23 +1,21 @@
-// Package load runs a workload on a cluster for a given time and measures it: it is the measurement
-// behind drtmd bench.
+// Package load runs a workload on a cluster for a given time and measures it, for drtmd bench.
 //
-// A run starts a cluster (package node), one client per fiber, and lets them go on through the
-// warm-up into the measurement. At the beginning and at the end of the measurement, and now and
-// then for progress, a Snapshot of every worker is taken on its own thread, between two of its
-// fibers' steps; what is reported is the difference of two snapshots. Nothing is counted on the
-// clients' way but in plain integers of their worker, and no clock is read but for the latency of
-// one transaction in so many.
+// A run starts a cluster (package node) with one client per fiber. The clients run through the warm-up into
+// the measurement. At its beginning and its end, and from time to time for progress, the run takes a Snapshot
+// of every worker on the worker's thread, between two steps of its fibers. The result is the difference of
+// two snapshots. The path of a transaction counts only in plain integers of its worker, and reads the clock
+// only for the sampled latencies.
 //
-// Afterwards the transactions under way end, the threads stop, the workload adds up what is in the
-// tables, and the history is checked if one was recorded.
+// At the end the transactions in progress finish, the threads stop, the workload checks its tables, and the
+// history is checked if one was recorded.
 //
 // # Parts and peers
 //
-// A site is a cluster in this process, or several peers, each with a Part of it. RunPeers drives parts
-// step by step (open, connect, go, start, look, end, finish, quit), over sockets from a parent process
-// or over the control plane from another daemon. While clients run, peers are polled, and one that does
-// not answer holds up nobody: it counts as it has last said. A part that only serves stays at go.
-// Fencing and disconnecting come from any goroutine and end every wait.
+// A site is a cluster in this process, or several peers, each with a Part of it. RunPeers drives parts step
+// by step (open, connect, go, start, look, end, finish, quit), over sockets from a parent process or over the
+// control plane from another daemon. It polls the peers while clients run; a peer that does not answer delays
+// no other, and counts with its last answer. A part that only serves stays at go. Any goroutine may fence or
+// disconnect a part, which ends every wait.
 //
 // # Time
 //

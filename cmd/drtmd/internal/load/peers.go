@@ -295,7 +295,7 @@ func (s *peers) look(ctx context.Context, sum *Snapshot, h histograms, reset boo
 	err := s.eachAt(context.WithoutCancel(ctx), lookTimeout, func(int) *Request { return r },
 		func(i int, a *Answer) error {
 			if a.Sum == nil || h != nil && len(a.Latencies) != len(h) {
-				return errors.New("a look without counts")
+				return errors.New("an answer without counts")
 			}
 			if list[i].warm { // it has not taken part
 				return nil

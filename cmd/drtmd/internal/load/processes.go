@@ -108,7 +108,7 @@ func (p *process) Gone() <-chan struct{} { return p.ended }
 // Err is how the process ended.
 func (p *process) Err() error {
 	if p.err == nil {
-		return errors.New("by itself")
+		return errors.New("exit status 0")
 	}
 	return p.err
 }

@@ -136,7 +136,7 @@ func svg(p *plot.Plot, height vg.Length, label string) (string, error) {
 	s := b.String()
 	begin := strings.Index(s, "<svg")
 	if begin < 0 {
-		return "", fmt.Errorf("plot: no <svg in what was drawn")
+		return "", fmt.Errorf("plot: the drawing has no <svg element")
 	}
 	end := begin + strings.IndexByte(s[begin:], '>') + 1
 	head := fmt.Sprintf(`<svg viewBox="0 0 %d %g" role="img" aria-label="%s" `+

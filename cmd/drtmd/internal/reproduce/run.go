@@ -123,7 +123,7 @@ func CheckMutation(items []Item, name string) error {
 		}
 	}
 	if !runs {
-		return errors.New("no item that was named runs a protocol")
+		return errors.New("none of the named items runs a protocol")
 	}
 	return nil
 }

@@ -1,5 +1,5 @@
-// Package status is what a daemon says of itself and of its cluster: the document that the control
-// plane carries, drtmd status prints, and the live page draws. docs/STATUS.md describes its JSON.
+// Package status defines the status of a daemon and of its cluster: the document that the control plane
+// carries, drtmd status prints, and the live page draws. docs/STATUS.md describes its JSON.
 package status
 
 import (

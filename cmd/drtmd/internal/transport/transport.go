@@ -1,4 +1,5 @@
-// Package transport is the one place of the command line that names the providers.
+// Package transport maps names of the command line to providers. No other package of the command line
+// names a provider.
 package transport
 
 import (

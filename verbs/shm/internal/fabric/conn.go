@@ -167,7 +167,7 @@ func socketAddr(d *runDir, name string) (*net.UnixAddr, error) {
 	path := d.join(name)
 	if len(path) > maxSunPath {
 		if _, err := os.Stat("/proc/self/fd"); err != nil {
-			return nil, fmt.Errorf("%w: %d bytes, and /proc is not there to shorten it",
+			return nil, fmt.Errorf("%w: %d bytes, and /proc, by which it could be shortened, is not mounted",
 				unix.ENAMETOOLONG, len(path))
 		}
 		path = "/proc/self/fd/" + strconv.Itoa(d.fd) + "/" + name

@@ -1,7 +1,7 @@
 //go:build linux && amd64
 
-// Package fabric is the process and memory plumbing under the shm provider: who is on the wire,
-// whose memory is shared with whom, and how one process asks another for something small.
+// Package fabric manages the processes and the memory of the shm provider: which processes are part of the
+// fabric, which memory they share, and small calls from one process to another.
 //
 // A fabric is a run directory that the processes of one user share. It holds
 //
@@ -19,15 +19,14 @@
 // or imported it owns one reference, given back by Close; the slice from Bytes is dead after
 // that. Anonymous memory of a killed process goes away with the last mapping of it.
 //
-// Trust. Only processes of the same user get in: the directory is 0700, the sockets 0600, and both
-// ends check SO_PEERCRED. Such a peer may still be broken or hostile: descriptors it sends are
-// checked before they are mapped, frames are bounded and checked, every wait has an end. Kept
-// files are trusted (files of tmpfs cannot be sealed), as the user who can open them is. What is
-// left: a peer that punches holes into shared memory while the host runs with strict overcommit
-// (vm.overcommit_memory=2) and nothing free can still raise SIGBUS, and so it can with a hugetlb
-// segment and an empty pool, hence Options.HugeTLB is off by default.
+// Trust. Only processes of the same user can join: the directory is 0700, the sockets 0600, and both ends
+// check SO_PEERCRED. Such a peer may still be broken or hostile: its descriptors are checked before they are
+// mapped, frames are bounded and checked, and every wait ends. Kept files are trusted, like the user who can
+// open them, because files of tmpfs cannot be sealed. A remaining risk: a peer that punches holes into shared
+// memory can raise SIGBUS if the host has strict overcommit (vm.overcommit_memory=2) and no free memory, or
+// with a hugetlb segment and an empty pool. Therefore Options.HugeTLB is off by default.
 //
 // Concurrency. All methods of Fabric, Segment and EventFD may be called from any goroutine. None
-// is meant for the data path: each costs at least a system call. The package does not interpret
-// memory, knows no queue pair and no key.
+// is meant for the data path: each costs at least a system call. The package does not interpret memory, and
+// knows nothing of queue pairs and keys.
 package fabric

@@ -39,8 +39,8 @@ func memfd(flags int) (int, error) {
 }
 
 // ErrNoMemfd: the system does not let this process make memory to share.
-var ErrNoMemfd = errors.New("memfd_create is not allowed to this process, and memory that processes " +
-	"share is made by it")
+var ErrNoMemfd = errors.New("this process may not call memfd_create, which makes the memory that " +
+	"processes share")
 
 // forbidden says what a refused memfd_create is about. It needs no privilege, so a filter of system
 // calls is in the way, as container runtimes install them, or a kernel or sandbox without the call.

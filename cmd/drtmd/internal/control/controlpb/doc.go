@@ -1,2 +1,2 @@
-// Package controlpb is the code that scripts/protoc.sh makes of control.proto.
+// Package controlpb is generated from control.proto by scripts/protoc.sh.
 package controlpb

@@ -121,7 +121,7 @@ func (m *Membership) askOne(ctx context.Context, x member.Member) status.Node {
 		return fail(err)
 	}
 	if len(st.Nodes) != 1 || !st.Nodes[0].Member.Same(x) {
-		return fail(fmt.Errorf("somebody else answers at %s", x.Control))
+		return fail(fmt.Errorf("another member answers at %s", x.Control))
 	}
 	return st.Nodes[0]
 }

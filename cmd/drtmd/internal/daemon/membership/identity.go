@@ -34,7 +34,7 @@ func readIdentity(stateDir string) (identity, error) {
 		err = json.Unmarshal(b, &id)
 	}
 	if err != nil {
-		return id, fmt.Errorf("%s, which says who this node was, cannot be read: %w; remove it to join as "+
+		return id, fmt.Errorf("cannot read %s, the identity of this node: %w; remove it to join as "+
 			"a new node", name, err)
 	}
 	folder, err := service.Inode(stateDir)

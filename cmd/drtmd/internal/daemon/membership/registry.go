@@ -136,7 +136,7 @@ func (m *Membership) askAdmission(ctx context.Context) (*pb.AdmitReply, error) {
 			return nil, fmt.Errorf("no member of cluster.join has answered within %v: %s", joinTimeout,
 				strings.Join(last, "; "))
 		case <-m.told:
-			return nil, errors.New("told to stop before it had joined")
+			return nil, errors.New("stopped before it joined")
 		case <-time.After(wait):
 		}
 		wait = min(2*wait, longestAsk)

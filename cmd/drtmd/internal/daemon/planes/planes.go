@@ -241,13 +241,13 @@ func (p *Planes) Alive() error {
 	defer cancel()
 	err := p.part.Alive(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("a worker thread has not turned for %v", aliveTimeout)
+		return fmt.Errorf("a worker thread has made no pass for %v", aliveTimeout)
 	}
 	// A plane that is being closed is alive, whatever the error.
 	bound := aliveTimeout + 3*p.o.Members.Lease() // calls of the registry take two leases at most
 	if at := p.turned.Load(); at > 0 {
 		if since := p.o.Clock.Now() - time.Duration(at); since > bound {
-			return fmt.Errorf("the daemon's loop has not turned for %v", since.Round(time.Second))
+			return fmt.Errorf("the daemon's loop has made no pass for %v", since.Round(time.Second))
 		}
 	}
 	return nil

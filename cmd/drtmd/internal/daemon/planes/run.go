@@ -238,7 +238,7 @@ func (p *Planes) claim(s member.Session, name string) (*member.ShardMap, error) 
 		p.mu.Lock()
 		building := p.building || phase == status.Connecting
 		p.mu.Unlock()
-		err := fmt.Errorf("%w: the cluster is between two states", member.ErrStale)
+		err := fmt.Errorf("%w: a change of the cluster's view or shard map is in progress", member.ErrStale)
 		switch other := st.Shards; {
 		case other.Run != "" && !other.Leader.Same(s.Self()) && st.Active.Has(other.Leader):
 			return nil, fmt.Errorf("%w: %s, led by %v; drtmd status shows it", control.ErrBusy, other.Run,

@@ -166,7 +166,7 @@ func learn(ctx context.Context, s member.Session, v member.ShardVersion) (*membe
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: shard map %d has not come to this node: %w",
+			return nil, fmt.Errorf("%w: this node has not received shard map %d: %w",
 				member.ErrUnreachable, v, context.Cause(ctx))
 		case <-time.After(learnLook):
 		}

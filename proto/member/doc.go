@@ -27,6 +27,9 @@
 // The map says which member holds which partition, in versions. A change names the version on which it is
 // based; of two changes of one version only one succeeds.
 //
+// With replicas, the map has a placement, which follows the active view (ShardMap.Placement): all nodes see
+// the same placement for an epoch, whichever views they have missed.
+//
 // # Implementations
 //
 // The transitions of State are pure functions in this package. A registry keeps a State, applies

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drtmd/proto"
+	"drtmd/proto/placement"
 )
 
 // Epoch numbers the views of a cluster, from 1.
@@ -67,6 +68,11 @@ type ShardMap struct {
 	// none, and the plane serves.
 	Leader Member `json:"leader"`
 	Run    string `json:"run,omitempty"`
+	// Placement says where the replicas of the partitions are: partition i is shard i, and its Primary is
+	// node i, whoever serves the shard. nil: nothing is replicated. It follows the active view: a view
+	// without a node's life has the placement without the node. Only Return brings a node back, and its
+	// Primary is the new life then.
+	Placement *placement.Map `json:"placement,omitempty"`
 }
 
 // State is what a registry keeps of a cluster.
@@ -112,6 +118,9 @@ func (s *State) Clone() State {
 	}
 	c.Fenced = slices.Clone(s.Fenced)
 	c.Shards.Primary = slices.Clone(s.Shards.Primary)
+	if p := s.Shards.Placement; p != nil {
+		c.Shards.Placement = p.Clone()
+	}
 	return c
 }
 
@@ -162,6 +171,13 @@ type Session interface {
 	// SetShards replaces the shard map of the version before m.Version. ErrStale: that is not the
 	// newest, or a primary is not in the active view.
 	SetShards(m ShardMap) error
+	// Return says that this life is ready to be node of the placement in place of its node's former one,
+	// with nothing in its memory: it gets replicas to fill, in an epoch of their own. ErrStale: another
+	// view is pending; again when it is active.
+	Return() error
+	// Filled says that this node's replica of a shard is complete now. ErrStale: it is not to be filled any
+	// more.
+	Filled(shard proto.ShardID) error
 	// Remove removes another member that the caller knows to be dead before its lease ends.
 	Remove(m Member) error
 	// Leave ends the membership at once. The session is of no use after that.

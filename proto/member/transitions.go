@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"drtmd/internal/invariant"
 	"drtmd/proto"
 )
 
@@ -109,8 +110,52 @@ func (s *State) Assign(m ShardMap) (State, error) {
 				ErrStale, i, m.Version, p, n.Newest().Epoch)
 		}
 	}
+	if p := m.Placement; p != nil {
+		if p.Nodes() != len(m.Primary) || len(p.Out) > 0 {
+			return n, fmt.Errorf("shard map %d has %d partitions, and its placement %d nodes of which %v are gone",
+				m.Version, len(m.Primary), p.Nodes(), p.Out)
+		}
+		m.Placement = p.Clone()
+		m.Placement.Epoch = uint64(n.Active.Epoch)
+	}
 	n.Shards = m
 	n.Shards.Primary = slices.Clone(m.Primary)
+	return n, nil
+}
+
+// Return makes a member the node of the placement that its former life was.
+func (s *State) Return(m Member) (State, error) {
+	n := s.Clone()
+	i := slices.IndexFunc(n.Shards.Primary, func(p Member) bool { return p.Node == m.Node })
+	switch p := n.Shards.Placement; {
+	case n.Pending != nil:
+		return n, fmt.Errorf("%w: epoch %d is pending", ErrStale, n.Pending.Epoch)
+	case !n.Active.Has(m):
+		return n, fmt.Errorf("%w: %v", ErrNotMember, m)
+	case p == nil || i < 0 || p.Lives(proto.NodeID(i)):
+		return n, fmt.Errorf("%w: %v is not one whose replicas were lost", ErrStale, m)
+	}
+	next, _, err := n.Shards.Placement.With(uint64(n.Active.Epoch)+1, proto.NodeID(i))
+	if err != nil {
+		return n, err
+	}
+	n.Active.Epoch++
+	n.Shards.Placement, n.Shards.Primary[i] = next, m
+	return n, nil
+}
+
+// Fill notes that a member's replica of a shard is complete.
+func (s *State) Fill(m Member, shard proto.ShardID) (State, error) {
+	n := s.Clone()
+	i := slices.IndexFunc(n.Shards.Primary, m.Same)
+	if i < 0 || n.Shards.Placement == nil {
+		return n, fmt.Errorf("%w: %v is no node of the placement", ErrStale, m)
+	}
+	next, err := n.Shards.Placement.WithBackup(shard, proto.NodeID(i))
+	if err != nil {
+		return n, fmt.Errorf("%w: %w", ErrStale, err)
+	}
+	n.Shards.Placement = next
 	return n, nil
 }
 
@@ -138,4 +183,22 @@ func (s *State) activate() {
 		}
 	}
 	s.Active, s.Pending, s.Fenced = *s.Pending, nil, nil
+	s.replace()
+}
+
+// replace has the placement follow the active view.
+func (s *State) replace() {
+	p := s.Shards.Placement
+	if p == nil {
+		return
+	}
+	var dead []proto.NodeID
+	for i, m := range s.Shards.Primary {
+		if !s.Active.Has(m) {
+			dead = append(dead, proto.NodeID(i))
+		}
+	}
+	next, _, err := p.Without(uint64(s.Active.Epoch), dead...)
+	invariant.Assert(err == nil, "an epoch that does not follow the placement's")
+	s.Shards.Placement = next
 }

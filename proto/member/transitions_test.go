@@ -5,6 +5,9 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"drtmd/proto"
+	"drtmd/proto/placement"
 )
 
 // TestTransitionsKeepWhatMustHold over random sequences of them: epochs and incarnations only grow,
@@ -25,7 +28,7 @@ func TestTransitionsKeepWhatMustHold(t *testing.T) {
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			old := s.Clone()
 			next, err := s.Clone(), error(nil)
-			switch rapid.IntRange(0, 4).Draw(t, "step") {
+			switch rapid.IntRange(0, 6).Draw(t, "step") {
 			case 0:
 				c := Candidate{Node: rapid.IntRange(AnyNode, 3).Draw(t, "node"), Build: "b"}
 				if m, ok := pick(s.Newest()); ok && rapid.Bool().Draw(t, "replaces") {
@@ -57,7 +60,19 @@ func TestTransitionsKeepWhatMustHold(t *testing.T) {
 				}
 			case 3:
 				v := ShardVersion(rapid.IntRange(0, 3).Draw(t, "version"))
-				next, err = s.Assign(ShardMap{Version: v, Primary: s.Active.Members})
+				m := ShardMap{Version: v, Primary: s.Active.Members}
+				if n := len(m.Primary); n > 0 && rapid.Bool().Draw(t, "replicated") {
+					m.Placement = placement.Initial(n, rapid.IntRange(1, n).Draw(t, "replicas"))
+				}
+				next, err = s.Assign(m)
+			case 5:
+				if m, ok := pick(s.Active); ok {
+					next, err = s.Return(m)
+				}
+			case 6:
+				if m, ok := pick(s.Active); ok {
+					next, err = s.Fill(m, proto.ShardID(rapid.IntRange(0, 3).Draw(t, "shard")))
+				}
 			case 4:
 				if m, ok := pick(s.Active); ok {
 					_, err = s.Remove(m)
@@ -91,6 +106,9 @@ func check(t *rapid.T, old, s *State, dead map[Incarnation]bool,
 			t.Fatalf("members out of order, or a node twice: %v", v.Members)
 		}
 	}
+	if p := s.Shards.Placement; p != nil {
+		checkPlacement(t, s)
+	}
 	if s.Active.Epoch == old.Active.Epoch {
 		return
 	}
@@ -104,6 +122,19 @@ func check(t *rapid.T, old, s *State, dead map[Incarnation]bool,
 			}
 		}
 		return
+	}
+}
+
+// checkPlacement: it is of the active view, and nobody holds a replica who is not in that.
+func checkPlacement(t *rapid.T, s *State) {
+	p := s.Shards.Placement
+	if p.Epoch != uint64(s.Active.Epoch) {
+		t.Fatalf("epoch %d has the placement of %d", s.Active.Epoch, p.Epoch)
+	}
+	for i, m := range s.Shards.Primary {
+		if n := proto.NodeID(i); !s.Active.Has(m) && p.Lives(n) {
+			t.Fatalf("%v is gone and node %d of the placement: %v", m, n, p)
+		}
 	}
 }
 

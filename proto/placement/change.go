@@ -21,7 +21,7 @@ type Change struct {
 	Short    []proto.ShardID // with fewer replicas than they should have: no node is free for one
 }
 
-// Without is the map of a later epoch in which more nodes are dead.
+// Without is the map of a later epoch in which more nodes are dead. Their death may be known already.
 func (m *Map) Without(epoch uint64, dead ...proto.NodeID) (*Map, Change, error) {
 	var c Change
 	next, err := m.later(epoch)

@@ -26,7 +26,7 @@ var layers = []layer{
 	{"proto/occ", 84},
 	{"proto/onesided", 83}, {"proto/protocol", 82},
 	{"proto/txset", 81}, {"proto/check", 81},
-	{"proto/history", 80}, {"proto/member", 80}, {"proto/placement", 80},
+	{"proto/history", 80}, {"proto/member", 80}, {"proto/placement", 79},
 	{"proto/recovery", 80},
 	{"proto", 70},
 	{"proto/option", 65},

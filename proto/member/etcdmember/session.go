@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"drtmd/proto"
 	"drtmd/proto/member"
 )
 
@@ -149,6 +150,14 @@ func (s *session) SetShards(m member.ShardMap) error {
 	return s.change(func(old *stored) (member.State, error) { return old.state.Assign(m) }, nil)
 }
 
+func (s *session) Return() error {
+	return s.change(func(old *stored) (member.State, error) { return old.state.Return(s.self) }, nil)
+}
+
+func (s *session) Filled(shard proto.ShardID) error {
+	return s.change(func(old *stored) (member.State, error) { return old.state.Fill(s.self, shard) }, nil)
+}
+
 func (s *session) Remove(m member.Member) error {
 	return s.change(func(old *stored) (member.State, error) { return old.state.Remove(m) },
 		func() []clientv3.Op { return []clientv3.Op{clientv3.OpDelete(s.r.aliveKey(m))} })
@@ -203,7 +212,20 @@ func newer(a, b *member.State) bool {
 	case a.Shards.Version != b.Shards.Version:
 		return a.Shards.Version > b.Shards.Version
 	}
+	if x, y := filling(a), filling(b); x != y {
+		return x < y
+	}
 	return len(a.Fenced) > len(b.Fenced)
+}
+
+// filling is how many replicas are not complete: that only falls while the view is the same.
+func filling(s *member.State) (n int) {
+	if p := s.Shards.Placement; p != nil {
+		for i := range p.Shards {
+			n += len(p.Shards[i].Filling)
+		}
+	}
+	return n
 }
 
 // lose ends the membership for a reason. Locked.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"drtmd/internal/mutation"
+	"drtmd/proto"
 	"drtmd/proto/member"
 )
 
@@ -313,6 +314,14 @@ func (s *session) SetShards(m member.ShardMap) error {
 		}
 		return old.Assign(m)
 	})
+}
+
+func (s *session) Return() error {
+	return s.change(func(old *member.State) (member.State, error) { return old.Return(s.self) })
+}
+
+func (s *session) Filled(shard proto.ShardID) error {
+	return s.change(func(old *member.State) (member.State, error) { return old.Fill(s.self, shard) })
 }
 
 func (s *session) Remove(m member.Member) error {

@@ -6,6 +6,7 @@ import (
 
 	"drtmd/proto"
 	"drtmd/proto/member"
+	"drtmd/proto/placement"
 )
 
 // Cases are the suite.
@@ -20,6 +21,7 @@ func Cases() []Case {
 		{"leaving takes effect at once", leaving},
 		{"a node takes its own former life over, and nobody else's", replacing},
 		{"of two shard maps for one version one is taken", shards},
+		{"the placement of replicas follows the views", replicas},
 		{"another build is refused", builds},
 		{"without the registry members serve until their leases end", outage},
 		{"a registry that is back in time finds its members", shortOutage},
@@ -227,6 +229,74 @@ func shards(t TB, e Env) {
 	if err := all[1].SetShards(first); err != nil {
 		t.Errorf("version 2 after 1: %v", err)
 	}
+}
+
+func replicas(t TB, e Env) {
+	all := members(t, e, 3)
+	m := member.ShardMap{Version: 1, Placement: placement.Initial(3, 2)}
+	for _, l := range all {
+		m.Primary = append(m.Primary, l.Self())
+	}
+	if err := all[0].SetShards(m); err != nil {
+		t.Fatalf("placing replicas: %v", err)
+	}
+	want(t, "a return of a node that is not gone", all[1].Return(), member.ErrStale)
+	want(t, "a complete replica", all[1].Filled(0), member.ErrStale)
+	placed := func(l *life) *placement.Map { return l.w.state().Shards.Placement }
+	await(t, e, "another one sees it", func() bool { return placed(all[1]) != nil })
+	if s := all[1].w.state(); placed(all[1]).Epoch != uint64(s.Active.Epoch) {
+		t.Errorf("the placement is of epoch %d, the view of %d", placed(all[1]).Epoch, s.Active.Epoch)
+	}
+	dead := all[2].Self()
+	if err := all[0].Remove(dead); err != nil {
+		t.Fatalf("removing: %v", err)
+	}
+	again := join(t, e, all[2].node, member.Candidate{Node: int(dead.Node), Build: "b"})
+	for _, l := range []*life{all[0], all[1], again} {
+		await(t, e, "the view without the old life is seen", func() bool {
+			s := l.w.state()
+			return s.Pending != nil && s.Pending.Has(again.Self()) || s.Pending == nil && !s.Active.Has(dead)
+		})
+		if s := l.w.state(); s.Pending != nil {
+			if p := s.Shards.Placement; !p.Lives(2) {
+				t.Errorf("the placement is without node 2 before everybody is fenced: %v", p)
+			}
+			want(t, "a return while a view is pending", again.Return(), member.ErrStale)
+			if err := l.Fenced(s.Pending.Epoch); err != nil {
+				t.Errorf("fenced: %v", err)
+			}
+		}
+	}
+	await(t, e, "the placement is without the old life", func() bool {
+		p := placed(again)
+		return p != nil && !p.Lives(2) && p.Shards[2].Primary == 0 && len(p.Shards[2].Filling) == 1
+	})
+	epoch := again.w.state().Active.Epoch
+	if err := again.Return(); err != nil {
+		t.Fatalf("returning: %v", err)
+	}
+	await(t, e, "the new life is a node of the placement", func() bool {
+		s := all[0].w.state()
+		return s.Active.Epoch == epoch+1 && s.Shards.Placement.Lives(2) && s.Shards.Primary[2].Same(again.Self())
+	})
+	// Two nodes were left for two replicas of each: the third has nothing to fill.
+	s := all[0].w.state()
+	shard, node := proto.ShardID(0), proto.NodeID(0)
+	for i, x := range s.Shards.Placement.Shards {
+		if len(x.Filling) > 0 {
+			shard, node = proto.ShardID(i), x.Filling[0]
+		}
+	}
+	filler := []*life{all[0], all[1], again}[node]
+	other := []*life{all[0], all[1], again}[(node+1)%3]
+	want(t, "a replica that another fills", other.Filled(shard), member.ErrStale)
+	if err := filler.Filled(shard); err != nil {
+		t.Errorf("filled: %v", err)
+	}
+	await(t, e, "the replica is complete", func() bool {
+		p := placed(other)
+		return p.Shards[shard].Complete(node) && p.Epoch == uint64(epoch+1)
+	})
 }
 
 func builds(t TB, e Env) {

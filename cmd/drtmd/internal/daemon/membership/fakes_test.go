@@ -95,6 +95,8 @@ func (s *fakeSession) Fenced(e member.Epoch) error {
 	return nil
 }
 
+func (s *fakeSession) Return() error                   { return errors.New("not by membership") }
+func (s *fakeSession) Filled(proto.ShardID) error      { return errors.New("not by membership") }
 func (s *fakeSession) SetShards(member.ShardMap) error { return errors.New("not by membership") }
 func (s *fakeSession) Remove(member.Member) error      { return errors.New("not by membership") }
 

@@ -172,6 +172,8 @@ func (s *session) Lease() (time.Duration, bool) {
 func (s *session) Fenced(member.Epoch) error  { return errors.New("not by the planes") }
 func (s *session) Remove(member.Member) error { return errors.New("not by the planes") }
 func (s *session) Leave() error               { return errors.New("not by the planes") }
+func (s *session) Return() error              { return errors.New("not by the planes") }
+func (s *session) Filled(proto.ShardID) error { return errors.New("not by the planes") }
 
 func (s *session) SetShards(m member.ShardMap) error {
 	s.c.add("write shard map %d in the name of node %d, run %q", m.Version, m.Leader.Node, m.Run)

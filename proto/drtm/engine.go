@@ -7,6 +7,8 @@ import (
 	"drtmd/proto"
 	"drtmd/proto/history"
 	"drtmd/proto/onesided"
+	"drtmd/proto/protocol"
+	"drtmd/store"
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
 )
@@ -15,9 +17,10 @@ import (
 type Engine struct {
 	onesided.Base
 	cfg       Config
-	bounded   BoundedClock  // the clock, if that is one; else nil
-	soft      time.Duration // softtime
-	softDelta time.Duration // the clock's error then
+	tables    []*store.Table // of the own node
+	bounded   BoundedClock   // the clock, if that is one; else nil
+	soft      time.Duration  // softtime
+	softDelta time.Duration  // the clock's error then
 	fixed     fixedLeases
 	glob      bool // CPU and NIC atomics exclude each other: line words
 	tickets   tickets
@@ -52,6 +55,10 @@ func New(cfg Config) (*Engine, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
+	var err error
+	if e.tables, err = protocol.Entries(c.Tables); err != nil {
+		return nil, err
+	}
 	e.glob = c.Memory.Words != nil
 	e.tickets = newTickets(uint16(c.Index), c.Clock.Now())
 	e.tickets.same = c.Mutation == SameTicket
@@ -59,7 +66,7 @@ func New(cfg Config) (*Engine, error) {
 	e.soft, e.softDelta = e.now()
 	e.hints.at = make([]hint, hintCount)
 	e.spare = spare{e: e, queue: make([]forgotten, spareBound)}
-	err := e.Init(&c.Env, onesided.Rules{
+	err = e.Init(&c.Env, onesided.Rules{
 		Owner:       func(w uint64) proto.NodeID { return State(w).Owner() },
 		Now:         func() time.Duration { return e.soft },
 		OrphanAfter: c.OrphanAfter, Declared: true, Made: e.spare.made, Room: e.spare.makeRoom,

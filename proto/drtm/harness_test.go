@@ -229,7 +229,8 @@ func (c *cluster) entry(id proto.TableID, k proto.Key) (drtm.State, layout.Versi
 	if !ok {
 		return 0, 0, false
 	}
-	b := tab.Memory().Bytes[off:]
+	m, off := tab.At(off)
+	b := m.Bytes[off:]
 	return drtm.State(binary.NativeEndian.Uint64(b[layout.StateOffset:])),
 		layout.Version(binary.NativeEndian.Uint64(b[layout.VersionOffset:])), true
 }

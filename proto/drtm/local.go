@@ -44,7 +44,7 @@ func (t *tx) readLocal(r *record) error {
 
 // findLocal finds the entry of a record in the region.
 func (t *tx) findLocal(r *record) error {
-	table := t.e.Env.Tables[r.Table-1]
+	table := t.e.tables[r.Table-1]
 	off, found, ok := 0, false, true
 	if t.e.lacks(AbsenceOutsideRegion) {
 		off, found = table.Find(uint64(r.Key))
@@ -163,7 +163,7 @@ func (t *tx) storeLocal(r *record) bool {
 // makeLocal makes the entry of a record that has none, in the region that makes it live: nobody
 // sees it absent.
 func (t *tx) makeLocal(r *record) error {
-	off, v, ok, err := t.e.Env.Tables[r.Table-1].EnsureIn(t.region, uint64(r.Key), uint64(Init))
+	off, v, ok, err := t.e.tables[r.Table-1].EnsureIn(t.region, uint64(r.Key), uint64(Init))
 	switch {
 	case !ok:
 		return t.regionOver()

@@ -41,7 +41,7 @@ func (t *tx) startRounds() error {
 func (t *tx) firstRound(r *record) error {
 	for range roundLooks {
 		if !r.Own.Found {
-			off, found := t.e.Env.Tables[r.Table-1].Find(uint64(r.Key))
+			off, found := t.e.tables[r.Table-1].Find(uint64(r.Key))
 			if r.Own.Off, r.Own.Found = uint64(off), found; !found {
 				return t.absentRound(r)
 			}
@@ -83,7 +83,7 @@ func (t *tx) absentRound(r *record) error {
 		t.inRegion = true
 		t.e.Counters.RegionRuns++
 	}
-	_, found, ok := t.e.Env.Tables[r.Table-1].FindIn(t.region, uint64(r.Key))
+	_, found, ok := t.e.tables[r.Table-1].FindIn(t.region, uint64(r.Key))
 	switch {
 	case !ok:
 		return t.regionOver()

@@ -123,7 +123,7 @@ func (t *tx) locate() (n int) {
 			continue
 		}
 		n++
-		off, found := e.Env.Tables[r.Table-1].Find(uint64(r.Key))
+		off, found := e.tables[r.Table-1].Find(uint64(r.Key))
 		r.Own.Off, r.Own.Found = uint64(off), found
 		if !found && e.entryNeeded() {
 			// Without line words only an entry can say that there is no record.

@@ -62,7 +62,7 @@ func versionsGrow(t *testing.T, e env) {
 // have no record.
 func spaceReused(t *testing.T, e env) {
 	c := e.start(t)
-	most := 2 * c.Members[0].Workers[0].Tables[0].Config().Entries
+	most := 2 * entries(c.Members[0].Workers[0].Tables[0])
 	if e.host.Slow {
 		most /= 4 // of the time: more than there are free entries
 	}

@@ -5,7 +5,11 @@ import (
 	"math/rand/v2"
 
 	"drtmd/proto"
+	"drtmd/proto/protocol"
 	"drtmd/proto/workload"
+	"drtmd/store"
+	"drtmd/store/hopscotch"
+	"drtmd/store/layout"
 )
 
 // The tables of the cases: a value that leaves room in the entry's first line, one that fills it,
@@ -89,4 +93,16 @@ func number(b []byte) (v uint64, whole bool) {
 		}
 	}
 	return v, true
+}
+
+// entries is how many records a table has room for.
+func entries(t protocol.PointIndex) int {
+	switch t := t.(type) {
+	case *store.Table:
+		return t.Config().Entries
+	case *hopscotch.Table:
+		o := t.Occupancy()
+		return o.Slots + layout.BlockSlots*o.Blocks
+	}
+	panic("a table of an unknown index")
 }

@@ -79,7 +79,7 @@ func want(t *testing.T, what string, got, want error) {
 
 func TestWhatIsRolledBackLeavesNoTrace(t *testing.T) {
 	run(t, func(f *fiber.Fiber, w *node.Worker) error {
-		table := w.Tables[items-1]
+		table := w.Tables[items-1].(*store.Table)
 		before := table.Occupancy()
 		first := make([]byte, micro.ValueBytes)
 		want(t, "peek", w.Engine.Peek(f, items, exists, first), nil)
@@ -129,7 +129,7 @@ func TestTransactionSeesItsOwnWrites(t *testing.T) {
 
 func TestVersionsGrowOverDeletionAndInsertion(t *testing.T) {
 	run(t, func(f *fiber.Fiber, w *node.Worker) error {
-		last := version(t, w.Tables[items-1], exists)
+		last := version(t, w.Tables[items-1].(*store.Table), exists)
 		for range 3 {
 			for _, op := range []func(proto.Tx) error{
 				func(tx proto.Tx) error { return tx.Write(items, exists, value(1)) },
@@ -140,7 +140,7 @@ func TestVersionsGrowOverDeletionAndInsertion(t *testing.T) {
 				want(t, "operation", op(tx), nil)
 				want(t, "commit", tx.Commit(), nil)
 			}
-			v := version(t, w.Tables[items-1], exists)
+			v := version(t, w.Tables[items-1].(*store.Table), exists)
 			if v <= last {
 				t.Errorf("version %#x after %#x", v, last)
 			}

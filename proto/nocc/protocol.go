@@ -15,7 +15,15 @@ func Protocol() protocol.Protocol {
 		Needs:     protocol.Needs{OneThread: true},
 		Unmutated: "it has no concurrency control: it runs on one thread",
 		New: func(e *protocol.Env) (proto.Engine, error) {
-			return New(Config{Specs: e.Specs, Tables: e.All, Placement: e.Placement, Region: e.Region,
-				Recorder: e.Recorder, Clock: e.RecorderClock, ChargePs: chargePs}), nil
+			c := Config{Specs: e.Specs, Placement: e.Placement, Region: e.Region,
+				Recorder: e.Recorder, Clock: e.RecorderClock, ChargePs: chargePs}
+			for _, all := range e.All {
+				tables, err := protocol.Entries(all)
+				if err != nil {
+					return nil, err
+				}
+				c.Tables = append(c.Tables, tables)
+			}
+			return New(c), nil
 		}}
 }

@@ -12,7 +12,6 @@ import (
 	"drtmd/proto"
 	"drtmd/proto/history"
 	"drtmd/proto/placement"
-	"drtmd/store"
 	"drtmd/store/remote"
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
@@ -61,8 +60,7 @@ type Member struct {
 	pd      *verbs.PD
 	shares  []*share // by shard; nil: not held here
 	logs    *logs
-	tables  []store.Config
-	offsets []int // of the tables in the memory of each share
+	tables  []table
 	cache   *remote.Cache
 	placed  *placement.Placed
 

@@ -5,34 +5,42 @@ import (
 
 	"drtmd/htm"
 	"drtmd/store"
+	"drtmd/store/hopscotch"
+	"drtmd/store/layout"
 	"drtmd/store/remote"
 )
 
 // Names of the layers whose safety steps every protocol with concurrency control relies on.
 const (
-	layerHTM    = "htm"
-	layerStore  = "store"
-	layerRemote = "store/remote"
+	layerHTM       = "htm"
+	layerStore     = "store"
+	layerHopscotch = "store/hopscotch"
+	layerRemote    = "store/remote"
 )
 
-// layers are the mutations of what is below the protocols.
-func layers() []Mutation {
-	return slices.Concat(htm.Mutations().List(layerHTM), store.Mutations().List(layerStore),
-		remote.Mutations().List(layerRemote))
+// layers are the mutations of what is below a protocol.
+func layers(p *Protocol) []Mutation {
+	table := store.Mutations().List(layerStore)
+	if _, index := p.Tables(); index == layout.HopscotchInline {
+		table = hopscotch.Mutations().List(layerHopscotch)
+	}
+	return slices.Concat(htm.Mutations().List(layerHTM), table, remote.Mutations().List(layerRemote))
 }
 
 // mutated says of which layer, or of the protocol, the Mutation of the configuration is.
 type mutated struct {
-	htm      htm.Mutation
-	store    store.Mutation
-	remote   remote.Mutation
-	protocol string
+	htm       htm.Mutation
+	store     store.Mutation
+	hopscotch hopscotch.Mutation
+	remote    remote.Mutation
+	protocol  string
 }
 
 // mutation finds the configuration's Mutation. In each table but one its name is unknown.
 func (c *Config) mutation() (m mutated) {
 	m.htm, _ = htm.Mutations().Find(c.Mutation)
 	m.store, _ = store.Mutations().Find(c.Mutation)
+	m.hopscotch, _ = hopscotch.Mutations().Find(c.Mutation)
 	m.remote, _ = remote.Mutations().Find(c.Mutation)
 	if m == (mutated{}) {
 		m.protocol = c.engineMutation()

@@ -29,7 +29,7 @@ func TestClustersThatLackWhatAProtocolNeedsAreRefused(t *testing.T) {
 		{"a layout that nobody knows", func(p *node.Protocol) { p.Layout = 77 }, true,
 			"protocol twopl keeps records in layout(77), which this program does not know"},
 		{"an index that tables do not have", func(p *node.Protocol) { p.Index = layout.GrowingClusters }, true,
-			"protocol twopl finds records by growing-clusters, and tables of a cluster have cluster-chaining only"},
+			"protocol twopl finds records by growing-clusters, and tables of a cluster have cluster-chaining or hopscotch"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := protocol(t, "twopl")
@@ -64,6 +64,30 @@ func TestAnEngineThatOffersSomethingElseIsRefused(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "declares the optional interfaces debts, orphans, but its engine "+
 		"has nothing") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestProtocolsThatKnowTheirEntriesRefuseOthers: whatever somebody writes into their needs.
+func TestProtocolsThatKnowTheirEntriesRefuseOthers(t *testing.T) {
+	for _, name := range []string{"drtm", "nocc"} {
+		for what, change := range map[string]func(n *node.Protocol){
+			"layout": func(p *node.Protocol) { p.Layout = layout.KindLineVersions },
+			"index":  func(p *node.Protocol) { p.Index, p.Layout = layout.HopscotchInline, layout.KindOneVersion },
+		} {
+			t.Run(name+"/"+what, func(t *testing.T) {
+				p := protocol(t, name)
+				change(&p)
+				c, err := node.NewSimulated(context.Background(), node.SimulatedConfig{
+					Config: node.Config{Protocol: p, Workload: bank(t, 1)}})
+				if err == nil {
+					err = c.Close()
+				}
+				want := "protocol " + name + ": the cluster lacks what its protocol needs: it knows the bytes of entries"
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("%v, want %q", err, want)
+				}
+			})
+		}
 	}
 }
 

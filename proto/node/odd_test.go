@@ -67,7 +67,7 @@ func TestProgramsThatCannotWorkAreRefusedByName(t *testing.T) {
 				d := &proto.Decl{ReadOnly: true, Accesses: []proto.Access{{Table: 1, Mode: proto.ModeRead,
 					Key: 5}}}
 				_, err := r.Run(f, d, reads{})
-				peek := w.Engine.Peek(f, 1, 5, make([]byte, w.Tables[0].ValueBytes()))
+				peek := w.Engine.Peek(f, 1, 5, make([]byte, w.Specs[0].ValueBytes))
 				return errors.Join(err, peek)
 			})
 			err = tasks.Wait(ctx)
@@ -76,7 +76,7 @@ func TestProgramsThatCannotWorkAreRefusedByName(t *testing.T) {
 				t.Errorf("Locate outside: %v", err)
 			}
 			tasks = c.Start("no key", 1, func(f *fiber.Fiber, w *node.Worker, _ int) error {
-				return w.Engine.Peek(f, 1, 1<<64-1, make([]byte, w.Tables[0].ValueBytes()))
+				return w.Engine.Peek(f, 1, 1<<64-1, make([]byte, w.Specs[0].ValueBytes))
 			})
 			if err := tasks.Wait(ctx); !errors.Is(err, proto.ErrKey) {
 				t.Errorf("the key that stands for none: %v", err)

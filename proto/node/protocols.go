@@ -29,7 +29,7 @@ func Protocols(own ...Protocol) []Protocol {
 	for i := range list {
 		p := &list[i]
 		if p.Unmutated == "" {
-			p.Mutations = withKeeper(append(slices.Clip(p.Mutations), layers()...), p.ByRPC)
+			p.Mutations = withKeeper(append(slices.Clip(p.Mutations), layers(p)...), p.ByRPC)
 		}
 		if p.Holder == nil {
 			p.Holder = func(uint64) (proto.NodeID, bool) { return 0, false }

@@ -9,8 +9,6 @@ import (
 	"drtmd/proto/history"
 	"drtmd/proto/placement"
 	"drtmd/proto/protocol"
-	"drtmd/proto/workload"
-	"drtmd/store"
 	"drtmd/store/layout"
 	"drtmd/store/remote"
 	"drtmd/verbs"
@@ -24,45 +22,13 @@ type share struct {
 	loaded *history.Snapshot // nil if nothing is recorded, or it was found in kept memory
 }
 
-// tableAlignment lets a table begin on a page.
-const tableAlignment = 4096
-
-// tableConfig is the table that a protocol needs for what a workload describes.
-func tableConfig(p *Protocol, s *proto.TableSpec) store.Config {
-	c := store.For(uint16(s.ID), s.Name, s.ValueBytes, s.Capacity)
-	c.Layout, _ = p.Tables()
-	return c
-}
-
-// TableBytes is the memory that the tables of one shard of a workload take under a protocol. A member
-// holds as many shards as there are replicas of each.
-func TableBytes(w workload.Workload, p *Protocol) (bytes int, err error) {
-	_, _, bytes, err = planTables(w, p)
-	return bytes, err
-}
-
-// planTables says which tables a share has, where they begin, and how long it is.
-func planTables(w workload.Workload, p *Protocol) (tables []store.Config, offsets []int, bytes int,
-	err error) {
-	specs := w.Tables()
-	for i := range specs {
-		c := tableConfig(p, &specs[i])
-		if err := c.Check(); err != nil {
-			return nil, nil, 0, err
-		}
-		tables, offsets = append(tables, c), append(offsets, bytes)
-		bytes += (c.Bytes() + tableAlignment - 1) &^ (tableAlignment - 1)
-	}
-	return tables, offsets, bytes, nil
-}
-
 // makeShares registers the memory of the shards that the member holds at first.
 func (m *Member) makeShares() (err error) {
 	c := m.cluster
 	first := placement.Initial(c.Nodes, c.Replicas)
 	m.placed = placement.Place(c.Workload.Placement(), c.Workload.Tables(), m.ID, first)
 	var bytes int
-	if m.tables, m.offsets, bytes, err = planTables(c.Workload, &c.Protocol); err != nil {
+	if m.tables, bytes, err = planTables(c.Workload, &c.Protocol, c.mutation()); err != nil {
 		return err
 	}
 	m.shares = make([]*share, c.Nodes)
@@ -109,9 +75,9 @@ func (m *Member) openShares(e *Env) error {
 			continue
 		}
 		fresh := e.Index == 0 && !m.cfg.Attach
-		tables, err := m.openShare(e, s, fresh)
+		err := m.openShare(e, s, fresh)
 		if err == nil && fresh {
-			err = m.load(s, tables)
+			err = m.load(s, e.Shares[s.shard].Tables)
 		}
 		if err != nil {
 			return err
@@ -121,40 +87,34 @@ func (m *Member) openShares(e *Env) error {
 }
 
 // openShare gives a worker its view of a share, which it formats if it is fresh.
-func (m *Member) openShare(e *Env, s *share, fresh bool) ([]*store.Table, error) {
+func (m *Member) openShare(e *Env, s *share, fresh bool) error {
 	x := &protocol.Share{MR: s.mr}
 	if s.mr.Lines() != nil && !m.cfg.WithoutLineWords {
 		owner, err := s.mr.ClaimLineOwner()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		x.Memory = htm.NewMemory(s.mr.Bytes(), s.mr.Lines(), owner.Slot, owner.Journal)
 		x.Memory.Rescue = owner.Rescue
 	} else {
 		x.Memory = htm.NewMemory(s.mr.Bytes(), nil, 0, nil)
 	}
-	open := store.Attach
-	if fresh {
-		open = store.Format
-	}
-	var tables []*store.Table
-	for i, c := range m.tables {
-		c.Mutation = m.cluster.mutation().store
-		t, err := open(c, x.Memory, m.offsets[i])
+	for i := range m.tables {
+		t, err := m.tables[i].open(x.Memory, m.tables[i].offset, fresh)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		tables, x.Tables = append(tables, t), append(x.Tables, t)
+		x.Tables = append(x.Tables, t)
 	}
 	e.Shares[s.shard] = x
 	if s.shard == proto.ShardID(m.ID) {
-		e.Memory, e.MR, e.Tables = x.Memory, x.MR, tables
+		e.Memory, e.MR, e.Tables = x.Memory, x.MR, x.Tables
 	}
-	return tables, nil
+	return nil
 }
 
 // load fills the tables of a shard's replica. A workload must keep to what it says of them.
-func (m *Member) load(s *share, tables []*store.Table) error {
+func (m *Member) load(s *share, tables []protocol.PointIndex) error {
 	if m.cluster.Record != nil {
 		s.loaded = history.NewSnapshot(history.NodeID(s.shard), history.Initial)
 	}
@@ -199,8 +159,8 @@ func (w *Worker) registered(memory *htm.Memory) *verbs.MR {
 // describeShare is what other members must know of a share.
 func (m *Member) describeShare(s *share) ShareDescriptor {
 	d := ShareDescriptor{Shard: s.shard, Memory: s.mr.Remote()}
-	for i, c := range m.tables {
-		d.Tables = append(d.Tables, c.Descriptor(m.offsets[i]))
+	for i := range m.tables {
+		d.Tables = append(d.Tables, m.tables[i].Descriptor(m.tables[i].offset))
 	}
 	return d
 }
@@ -245,12 +205,12 @@ func (m *Member) checkTables(n proto.NodeID, d *ShareDescriptor) error {
 			"and workload", m.ID, n, len(d.Tables), len(m.tables))
 	}
 	for i := range d.Tables {
-		own, its := m.tables[i].Descriptor(m.offsets[i]), &d.Tables[i]
+		own, its := m.tables[i].Descriptor(m.tables[i].offset), &d.Tables[i]
 		if own.Table != its.Table || own.ValueBytes != its.ValueBytes || own.Layout != its.Layout ||
 			own.Index != its.Index {
 			return fmt.Errorf("node %d: member %d has table %d with values of %d bytes in layout %v and index "+
 				"%v, want table %d (%s) with %d, %v and %v: all members must run the same protocol and workload",
-				m.ID, n, its.Table, its.ValueBytes, its.Layout, its.Index, own.Table, m.tables[i].Name,
+				m.ID, n, its.Table, its.ValueBytes, its.Layout, its.Index, own.Table, m.tables[i].name,
 				own.ValueBytes, own.Layout, own.Index)
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"drtmd/proto"
 	"drtmd/proto/history"
 	"drtmd/proto/node"
+	"drtmd/proto/workload"
+	"drtmd/store"
 	"drtmd/store/layout"
 )
 
@@ -113,6 +115,33 @@ func TestReplicasThatCannotBeAreRefused(t *testing.T) {
 			c := node.Config{Protocol: x.protocol, Workload: bank(t, 2), Nodes: 2, Replicas: x.replicas}
 			if err := c.Complete(); err == nil || !strings.Contains(err.Error(), x.want) {
 				t.Errorf("%v, want %q", err, x.want)
+			}
+		})
+	}
+}
+
+// TestTablesHaveTheIndexThatTheProtocolNeeds: here and in the eyes of peers.
+func TestTablesHaveTheIndexThatTheProtocolNeeds(t *testing.T) {
+	for _, index := range []layout.Index{layout.ClusterChaining, layout.HopscotchInline} {
+		t.Run(index.String(), func(t *testing.T) {
+			p := replicating(t)
+			p.Index, p.CPULocks = index, true
+			p.New = func(*node.Env) (proto.Engine, error) { return nil, nil }
+			p.Offers = 0
+			c, err := node.NewSimulated(context.Background(), node.SimulatedConfig{Config: node.Config{Protocol: p,
+				Workload: bank(t, 2), Nodes: 2, Replicas: 2}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			for _, w := range c.Workers() {
+				_, chained := w.Tables[0].(*store.Table)
+				if d := w.Peers[0].Tables[0].Descriptor(); d.Index != index || chained != (index == layout.ClusterChaining) {
+					t.Errorf("node %d has a %T, and node 0 index %v", w.Node, w.Tables[0], d.Index)
+				}
+			}
+			if first, last, err := c.Count(); err != nil || first != last || first == (workload.Quantities{}) {
+				t.Errorf("sums %v, %v, %v", first, last, err)
 			}
 		})
 	}

@@ -9,7 +9,6 @@ import (
 	"drtmd/proto"
 	"drtmd/proto/history"
 	"drtmd/proto/option"
-	"drtmd/store"
 	"drtmd/store/log"
 	"drtmd/store/remote"
 	"drtmd/verbs"
@@ -37,10 +36,10 @@ type Env struct {
 	Shares []*Share
 	// Tables are those of the member's own shard, through this worker's Memory: table t is Tables[t-1].
 	// They, Memory and MR are that share's.
-	Tables []*store.Table
+	Tables []PointIndex
 	// All are the tables of every node through this worker's thread, for protocols that are
 	// OneThread; nil otherwise.
-	All    [][]*store.Table
+	All    [][]PointIndex
 	Memory *htm.Memory
 	MR     *verbs.MR
 	// Logs are the rings that this worker keeps for those of the same index on the other nodes, by node; the

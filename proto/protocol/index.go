@@ -1,7 +1,10 @@
 package protocol
 
 import (
+	"fmt"
+
 	"drtmd/htm"
+	"drtmd/store"
 	"drtmd/store/layout"
 )
 
@@ -43,4 +46,18 @@ type OrderedIndex interface {
 	Next(r *htm.Region, key uint64) (next uint64, place int, found, ok bool)
 	// Ends are the least and the greatest key from first to last, both included.
 	Ends(r *htm.Region, first, last uint64) (least, greatest uint64, found, ok bool)
+}
+
+// Entries are tables of DrTM's entries (§6.2), chained in clusters: for protocols that know the bytes of
+// these. Others are refused.
+func Entries(tables []PointIndex) (list []*store.Table, err error) {
+	for _, t := range tables {
+		x, ok := t.(*store.Table)
+		if kind := t.Record().Kind(); !ok || kind != layout.KindOneVersion {
+			return nil, fmt.Errorf("%w: it knows the bytes of entries of layout %v in tables of index %v, and a "+
+				"table has layout %v in a %T", ErrNeeds, layout.KindOneVersion, layout.ClusterChaining, kind, t)
+		}
+		list = append(list, x)
+	}
+	return list, nil
 }

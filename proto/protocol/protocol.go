@@ -65,6 +65,8 @@ type Needs struct {
 	// Layout of the tables' records; 0 is layout.KindOneVersion, DrTM's entry. Records are little endian
 	// in every layout, and peers refuse another one than theirs.
 	Layout layout.Kind
+	// CPULocks: records are locked by CPUs alone, never by a remote CAS.
+	CPULocks bool
 	// Index by which keys lead to records; 0 is layout.ClusterChaining, DrTM's hash table.
 	Index layout.Index
 	// AnyWorker: workers call any worker of any node, also of their own (Env.Connect), and not only the
@@ -127,9 +129,9 @@ func (p *Protocol) CheckStore(ordered bool) error {
 	case l.Version() == 0:
 		return fmt.Errorf("%w: protocol %s keeps records in %v, which this program does not know", ErrNeeds,
 			p.Name, l)
-	case i != layout.ClusterChaining:
-		return fmt.Errorf("%w: protocol %s finds records by %v, and tables of a cluster have %v only",
-			ErrNeeds, p.Name, i, layout.ClusterChaining)
+	case i != layout.ClusterChaining && i != layout.HopscotchInline:
+		return fmt.Errorf("%w: protocol %s finds records by %v, and tables of a cluster have %v or %v",
+			ErrNeeds, p.Name, i, layout.ClusterChaining, layout.HopscotchInline)
 	case ordered:
 		return fmt.Errorf("%w: there is no ordered store, and index %v of protocol %s does not scan",
 			proto.ErrUnsupported, i, p.Name)

@@ -31,7 +31,8 @@ func (c *cluster) state(k proto.Key) uint64 {
 	if !ok {
 		c.t.Fatalf("no entry of key %#x", k)
 	}
-	return binary.NativeEndian.Uint64(tab.Memory().Bytes[off+layout.StateOffset:])
+	m, off := tab.At(off)
+	return binary.NativeEndian.Uint64(m.Bytes[off+layout.StateOffset:])
 }
 
 // TestPeerThatFails breaks the queue pair to node 1 before each phase of a transaction on records

@@ -240,21 +240,22 @@ func (c *cluster) serializable() *check.Result {
 func (c *cluster) unlocked() {
 	c.t.Helper()
 	for _, m := range c.Members {
-		for _, tab := range m.Workers[0].Tables {
+		for i, tab := range m.Workers[0].Tables {
 			for k := range uint64(capacity) {
 				off, ok := tab.Find(uint64(keyOn(m.ID, k)))
 				if !ok {
 					continue
 				}
-				b := tab.Memory().Bytes[off:]
+				memory, off := tab.At(off)
+				b := memory.Bytes[off:]
 				state := binary.NativeEndian.Uint64(b[layout.StateOffset:])
 				v := layout.Version(binary.NativeEndian.Uint64(b[layout.VersionOffset:]))
 				if state != 0 {
-					c.t.Errorf("node %d table %d key %d: state word %#x", m.ID, tab.Config().ID, k, state)
+					c.t.Errorf("node %d table %d key %d: state word %#x", m.ID, i+1, k, state)
 				}
 				if !v.Live() {
 					c.t.Errorf("node %d table %d key %d: absent entry %v was not given back", m.ID,
-						tab.Config().ID, k, v)
+						i+1, k, v)
 				}
 			}
 		}

@@ -107,7 +107,7 @@ func (g *rig) see(a verbs.AccessRequest) verbs.Verdict {
 // word is the one of the record at an offset of its layout.
 func (g *rig) word(offset int) uint64 {
 	w := g.Members[0].Workers[0]
-	return binary.NativeEndian.Uint64(w.Tables[recordTable-1].Memory().Bytes[g.at+offset:])
+	return binary.NativeEndian.Uint64(w.Memory.Bytes[g.at+offset:])
 }
 
 func (g *rig) state() uint64 { return g.word(layout.StateOffset) }

@@ -212,22 +212,18 @@ func (c *Cluster) Read(t proto.TableID, k proto.Key, dst []byte) error {
 	return fmt.Errorf("the primary of shard %d is not in this process", shard)
 }
 
-// Count adds up the workload's sums over all shards of which the primary is in this process, when
-// nothing runs any more.
-func (c *Cluster) Count() (initial, final workload.Quantities, err error) {
+// Verify has the workload check all shards of which the primary is in this process, after the last
+// transaction has ended.
+func (c *Cluster) Verify() (t workload.Tally) {
 	for s, m := range c.primaries() {
 		if m == nil {
 			continue
 		}
 		shard := proto.ShardID(s)
-		i, f, err := c.Config.Workload.Count(proto.NodeID(s),
-			func(t proto.TableID, k proto.Key, dst []byte) error { return m.Read(shard, t, k, dst) })
-		if err != nil {
-			return initial, final, fmt.Errorf("shard %d: %w", s, err)
-		}
-		initial, final = initial.Plus(i), final.Plus(f)
+		t = t.Plus(workload.Verify(c.Config.Workload, proto.NodeID(s),
+			func(t proto.TableID, k proto.Key, dst []byte) error { return m.Read(shard, t, k, dst) }))
 	}
-	return initial, final, nil
+	return t
 }
 
 // Close stops the cluster and frees everything. It may be called twice.

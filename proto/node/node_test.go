@@ -112,11 +112,11 @@ func runAndCheck(t *testing.T,
 	if err := c.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	first, last, err := c.Count()
-	if err != nil {
-		t.Fatal(err)
+	tally := c.Verify()
+	if tally.Wrong != "" || tally.Records == 0 {
+		t.Fatalf("%d records, %s", tally.Records, tally.Wrong)
 	}
-	if err := did.Explains(first, last, cfg.Workload.Sums()...); err != nil {
+	if err := did.Explains(tally.Initial, tally.Final, cfg.Workload.Sums()...); err != nil {
 		t.Error(err)
 	}
 	h, err := c.History()

@@ -96,11 +96,11 @@ func (x *reconnecting) end() {
 	for _, c := range x.mine {
 		c.AddTo(&x.did)
 	}
-	first, last, err := x.Count()
-	if err == nil {
-		err = x.did.Explains(first, last, x.Config.Workload.Sums()...)
+	tally := x.Verify()
+	if tally.Wrong != "" {
+		x.t.Error(tally.Wrong)
 	}
-	if err != nil {
+	if err := x.did.Explains(tally.Initial, tally.Final, x.Config.Workload.Sums()...); err != nil {
 		x.t.Error(err)
 	}
 	for _, m := range x.Members {

@@ -71,8 +71,8 @@ func TestEveryReplicaIsLoaded(t *testing.T) {
 			}
 		}
 	}
-	if first, last, err := c.Count(); err != nil || first != last {
-		t.Errorf("sums %v, %v, %v", first, last, err)
+	if x := c.Verify(); x.Wrong != "" || x.Initial != x.Final || x.Records == 0 {
+		t.Errorf("%+v", x)
 	}
 	if err := c.Stop(); err != nil {
 		t.Fatal(err)

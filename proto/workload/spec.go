@@ -25,7 +25,8 @@ type Spec struct {
 	// tables' ids.
 	Transactions []Transaction
 	Tables       []Table
-	// Verify says in a line what Workload.Count checks when the run is over.
+	// Verify says in a line what Workload.Count checks after a run. Reports print it with the number of
+	// records that were read.
 	Verify string
 	// Words says in a line what the options make of the workload, for reports; nil: each option with
 	// its value.

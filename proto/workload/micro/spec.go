@@ -39,7 +39,7 @@ func Spec() workload.Spec {
 		},
 		Tables: []workload.Table{{Name: "counters", Doc: "numbers that transactions raise"},
 			{Name: "items", Doc: "records that come and go"}, {Name: "pointers", Doc: "keys of counters"}},
-		Verify: "counters and the number of items are those of the beginning and of what was committed",
+		Verify: "counters and the number of items agree with the committed transactions",
 		Words: func(_ int, v option.Values) string {
 			return fmt.Sprintf("%d keys of each table per node, %g %% of the records on other nodes",
 				v.Int(optKeys), 100*v.Float(optDistributed))

@@ -27,7 +27,7 @@ func Spec() workload.Spec {
 		Transactions: []workload.Transaction{{Name: name(d.Gets, d.Puts), Percent: 100,
 			Doc: "gets G records, and puts P others without a look at them"}},
 		Tables: []workload.Table{{Name: "records", Doc: "records on all nodes"}},
-		Verify: "every record is one that was written for its key",
+		Verify: "every record has a value that was written for its key",
 		Words: func(_ int, v option.Values) string {
 			return name(v.Int(optGets), v.Int(optPuts)) + ", " + keyvalue.Words(v)
 		},

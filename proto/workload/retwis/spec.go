@@ -20,7 +20,7 @@ func Spec() workload.Spec {
 			{Name: LoadTimeline.String(), Percent: 50, ReadOnly: true, Doc: "gets one to ten keys"},
 		},
 		Tables: []workload.Table{{Name: "records", Doc: "users, tweets and timelines"}},
-		Verify: "every record is one that was written for its key",
+		Verify: "every record has a value that was written for its key",
 		Words:  func(_ int, v option.Values) string { return keyvalue.Words(v) },
 		New: func(nodes int, v option.Values) (workload.Workload, error) {
 			w, err := New(Options{Nodes: nodes, Keys: v.Int(keyvalue.OptKeys), KeyBytes: v.Int(keyvalue.OptKeyBytes),

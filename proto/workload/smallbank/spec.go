@@ -56,7 +56,7 @@ func Spec() workload.Spec {
 		},
 		Tables: []workload.Table{{Name: "savings", Doc: "balance of a customer"},
 			{Name: "checking", Doc: "balance of a customer"}},
-		Verify: "the money of all accounts is that of the beginning and what was paid in and taken out",
+		Verify: "the money of all accounts is the initial money and what committed transactions paid in and out",
 		Words:  words,
 		New: func(nodes int, v option.Values) (workload.Workload, error) {
 			if v.Bool(optAnywhere) && v.Given(optDistributed) {

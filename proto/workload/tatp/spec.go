@@ -49,8 +49,8 @@ func Spec() workload.Spec {
 			{Name: "access-info", Doc: "one to four of a subscriber"},
 			{Name: "special-facility", Doc: "one to four of a subscriber"},
 			{Name: "call-forwarding", Doc: "none to three of a facility"}},
-		Verify: "the number of call forwardings is that of the beginning and of committed insertions and " +
-			"deletions; each is one of its key's",
+		Verify: "the number of call forwardings agrees with committed insertions and " +
+			"deletions, and each has a value of its key",
 		Words: words,
 		New: func(nodes int, v option.Values) (workload.Workload, error) {
 			w, err := New(Options{Nodes: nodes, Subscribers: v.Int(optSubscribers), ValueBytes: v.Int(optValueBytes),

@@ -42,7 +42,7 @@ func Spec() workload.Spec {
 				"operations: read-write"},
 		},
 		Tables: []workload.Table{{Name: "records", Doc: "records on all nodes"}},
-		Verify: "each record holds a value that was written for its key; with F the records count all read-modify-writes",
+		Verify: "every record has a value that was written for its key; with F and one operation the records count all read-modify-writes",
 		Words:  words,
 		New: func(nodes int, v option.Values) (workload.Workload, error) {
 			o, err := optionsOf(nodes, v)

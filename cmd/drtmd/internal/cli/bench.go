@@ -40,6 +40,7 @@ Columns and lines of the report:
   fallback path    attempts that ran without an emulated hardware transaction
   verbs            requests posted per commit, those of RPC included; payload in both directions
   sums conserved   whether the tables agree with what the committed transactions did
+  verified         what the workload checked in its tables after the run
 
 --check records every transaction, warm-up included, and checks that the run is strictly
 serializable. If it is not, bench prints the shortest violation and exits with 3. Recording costs
@@ -58,7 +59,7 @@ Exit codes:
   0    done
   1    failed, a node was lost, or the run is unsettled
   2    wrong command line
-  3    not strictly serializable, not decided, or the sums do not add up
+  3    not strictly serializable, not decided, or the tables do not agree with the transactions
   130  interrupted`
 
 const benchExample = `

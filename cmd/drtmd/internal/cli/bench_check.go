@@ -37,6 +37,7 @@ type benchRun struct {
 	flags    *benchFlags
 	workload workload.Workload
 	settings string // of the workload, in words
+	verify   string // what the workload checks after the run, in words
 	// loadOptions are those of the workload's options that were given.
 	loadOptions option.Settings
 	allOptions  option.Settings // with those that were not

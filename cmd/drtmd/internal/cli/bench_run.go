@@ -68,7 +68,7 @@ func (r *benchRun) run(ctx context.Context) (err error) {
 	if res == nil {
 		return r.withoutResult(r.wrongOptions(err))
 	}
-	doc.Fill(r.workload.Kinds(), res)
+	doc.Fill(r.workload.Kinds(), r.verify, res)
 	violated, checkErr := r.examine(ctx, doc, res)
 	if res.History != nil {
 		checkErr = errors.Join(checkErr, res.History.Close())
@@ -80,7 +80,7 @@ func (r *benchRun) run(ctx context.Context) (err error) {
 func (r *benchRun) examine(ctx context.Context, doc *report.Bench, res *load.Result) (violated,
 	err error) {
 	if res.Conserved != nil {
-		violated = &checkError{"sums of " + r.flags.workload}
+		violated = &checkError{"tables of " + r.flags.workload}
 	}
 	if f := r.flags.history; f != "" && res.History != nil {
 		if err := res.History.WriteFile(f); err != nil {

@@ -105,7 +105,7 @@ func TestRunThatCannotSettleReportsAndExitsWith1(t *testing.T) {
 			}
 			var text strings.Builder
 			doc := &report.Bench{Check: r}
-			doc.Fill(kinds, res)
+			doc.Fill(kinds, "the sums", res)
 			if err := doc.WriteText(&text); err != nil {
 				t.Fatal(err)
 			}

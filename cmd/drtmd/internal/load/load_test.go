@@ -77,6 +77,42 @@ func TestRunMeasuresWhatHappensAfterTheWarmup(t *testing.T) {
 	}
 }
 
+// damaged is a workload whose check finds a value that no transaction can have left.
+type damaged struct{ workload.Workload }
+
+func (d damaged) Count(n proto.NodeID, read func(proto.TableID, proto.Key, []byte) error) (
+	initial, final workload.Quantities, err error) {
+	initial, final, err = d.Workload.Count(n, read)
+	return initial, final, errors.Join(err, errors.New("account 7 is damaged"))
+}
+
+// A check that fails is a result of the run, and keeps its measurement and its history.
+func TestARunWhoseTablesAreWrongHasAResult(t *testing.T) {
+	o := options(t, "nocc", true)
+	good, err := Run(context.Background(), o)
+	if err != nil || good.Conserved != nil || good.Verified != 2*100 {
+		t.Fatalf("%v, %v, %d records verified", err, good.Conserved, good.Verified)
+	}
+	open := o.Open
+	o.Open = func(ctx context.Context) (*node.Cluster, error) {
+		c, err := open(ctx)
+		if err == nil {
+			c.Config.Workload = damaged{c.Config.Workload}
+		}
+		return c, err
+	}
+	bad, err := Run(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bad.Conserved == nil || bad.Conserved.Error() != "node 0: account 7 is damaged" {
+		t.Errorf("the tables are taken for right: %v", bad.Conserved)
+	}
+	if bad.Verified != good.Verified || bad.Sum.Outcomes(proto.Committed) == 0 {
+		t.Errorf("%d records verified, %d committed", bad.Verified, bad.Sum.Outcomes(proto.Committed))
+	}
+}
+
 func TestInterruptedRunReportsWhatItHas(t *testing.T) {
 	for _, c := range []struct {
 		name      string

@@ -47,16 +47,15 @@ type Request struct {
 
 // Answer answers a request.
 type Answer struct {
-	Error     string              `json:"error,omitempty"`
-	Own       [][]byte            `json:"own,omitempty"`    // open: descriptors of the members
-	Device    *verbs.DeviceAttr   `json:"device,omitempty"` // go
-	Sum       *Snapshot           `json:"sum,omitempty"`
-	Latencies [][]byte            `json:"latencies,omitempty"` // HdrHistogram V2, compressed
-	Initial   workload.Quantities `json:"initial"`
-	Final     workload.Quantities `json:"final"`
-	Did       workload.Ledger     `json:"did"`
-	Orphans   *Orphans            `json:"orphans,omitempty"` // finish; nil: none
-	Recorded  bool                `json:"recorded,omitempty"`
+	Error     string            `json:"error,omitempty"`
+	Own       [][]byte          `json:"own,omitempty"`    // open: descriptors of the members
+	Device    *verbs.DeviceAttr `json:"device,omitempty"` // go
+	Sum       *Snapshot         `json:"sum,omitempty"`
+	Latencies [][]byte          `json:"latencies,omitempty"` // HdrHistogram V2, compressed
+	Tally     workload.Tally    `json:"tally"`               // finish
+	Did       workload.Ledger   `json:"did"`
+	Orphans   *Orphans          `json:"orphans,omitempty"` // finish; nil: none
+	Recorded  bool              `json:"recorded,omitempty"`
 	// RecordedBytes are those of the file with what was recorded.
 	RecordedBytes int64     `json:"recorded_bytes,omitempty"`
 	Unsettled     Unsettled `json:"unsettled"` // end

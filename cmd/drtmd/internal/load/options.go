@@ -66,8 +66,10 @@ type Result struct {
 	Sum         Snapshot
 	// Latency of committed transactions by kind, [0] of all.
 	Latency []Latency
-	// Conserved says whether the tables add up with what was committed: nil, or why not.
+	// Conserved is nil if the workload's check of its tables holds after the run, else the reason.
 	Conserved error
+	// Verified is how many records that check has looked for; 0 if it was not made.
+	Verified uint64
 	// Lost is nil, or a *LostError: then nothing is known of Conserved, and there is no History.
 	Lost error
 	// Unsettled is nil, or an *UnsettledError: then nothing is known of Conserved.

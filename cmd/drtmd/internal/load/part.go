@@ -320,7 +320,7 @@ func (s *local) answerTotals(ctx context.Context, file string) (*Answer, error) 
 	if err != nil {
 		return nil, err
 	}
-	a := &Answer{Initial: x.initial, Final: x.final, Did: x.did}
+	a := &Answer{Tally: x.tally, Did: x.did}
 	if x.orphans.Count > 0 {
 		a.Orphans = &x.orphans
 	}

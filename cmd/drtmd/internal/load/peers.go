@@ -337,7 +337,7 @@ func (s *peers) finish(ctx context.Context) (t *totals, err error) {
 	err = s.each(ctx, finishTimeout, func(i int) *Request {
 		return &Request{Step: StepFinish, History: file(i), Owing: s.unsettled != Unsettled{}}
 	}, func(i int, a *Answer) error {
-		t.initial, t.final = t.initial.Plus(a.Initial), t.final.Plus(a.Final)
+		t.tally = t.tally.Plus(a.Tally)
 		t.did.Add(&a.Did)
 		if a.Orphans != nil {
 			t.orphans = t.orphans.Plus(*a.Orphans)

@@ -219,7 +219,10 @@ func (r *run) end(ctx context.Context, res *Result) error {
 		res.Unsettled = unsettled.err()
 	}
 	if res.Lost == nil && res.Unsettled == nil {
-		res.Conserved = t.did.Explains(t.initial, t.final, r.o.Workload.Sums()...)
+		res.Verified = t.tally.Records
+		if res.Conserved = t.did.Explains(t.tally.Initial, t.tally.Final, r.o.Workload.Sums()...); t.tally.Wrong != "" {
+			res.Conserved = errors.New(t.tally.Wrong)
+		}
 	}
 	return nil
 }

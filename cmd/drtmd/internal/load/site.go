@@ -41,11 +41,11 @@ type site interface {
 
 // totals are what is left after a run.
 type totals struct {
-	initial, final workload.Quantities
-	did            workload.Ledger
-	history        *history.History // nil: none was recorded, or a part of it is lost
-	lost           error            // nil, or a *LostError
-	orphans        Orphans          // of the parts that are left
+	tally   workload.Tally
+	did     workload.Ledger
+	history *history.History // nil: none was recorded, or a part of it is lost
+	lost    error            // nil, or a *LostError
+	orphans Orphans          // of the parts that are left
 }
 
 // local is a site in this process.
@@ -158,10 +158,8 @@ func (s *local) finish(context.Context) (*totals, error) {
 			c.AddTo(&t.did)
 		}
 	}
+	t.tally = s.cluster.Verify()
 	var err error
-	if t.initial, t.final, err = s.cluster.Count(); err != nil {
-		return nil, err
-	}
 	t.history, err = s.cluster.HistoryOwing(s.owing)
 	return t, err
 }

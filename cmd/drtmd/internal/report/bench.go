@@ -52,6 +52,7 @@ type Bench struct {
 	Bytes       float64         `json:"payload_bytes_per_committed"`
 	Unsettled   string          `json:"unsettled,omitempty"` // why the run ended before all was settled
 	Conserved   string          `json:"conserved"`           // "yes", or what is wrong or unknown
+	Verified    *Verified       `json:"verified,omitempty"`  // nil: Conserved is unknown
 	Check       *check.Result   `json:"check,omitempty"`
 	History     string          `json:"history_file,omitempty"`
 	// Lost names the nodes that were lost during the run.
@@ -62,6 +63,12 @@ type Bench struct {
 	// Series is the run over time, Quantiles the curve of the latency of committed transactions.
 	Series    []load.Point    `json:"series"`
 	Quantiles []load.Quantile `json:"quantiles"`
+}
+
+// Verified is the workload's check of its tables after the run.
+type Verified struct {
+	What    string `json:"what"`    // the workload's own words
+	Records uint64 `json:"records"` // that the check has looked for, absent ones included
 }
 
 // KindRow is a type of transaction. Rates are per second of the cluster's clock.
@@ -110,8 +117,9 @@ type VerbRow struct {
 	PerCommitted float64 `json:"per_committed"`
 }
 
-// Fill takes the measurement over. kinds are the names of the types of transactions.
-func (b *Bench) Fill(kinds []string, r *load.Result) {
+// Fill takes the measurement over. kinds are the names of the types of transactions; verify says what the
+// workload checks after the run.
+func (b *Bench) Fill(kinds []string, verify string, r *load.Result) {
 	b.ElapsedNs, b.WallNs, b.Interrupted = int64(r.Elapsed), int64(r.Wall), r.Interrupted
 	b.Machine, b.AtomicScope = ThisMachine(), r.Device.Atomic.String()
 	if !b.Virtual {
@@ -160,8 +168,11 @@ func (b *Bench) Fill(kinds []string, r *load.Result) {
 	} else if r.Unsettled != nil {
 		b.Unsettled = r.Unsettled.Error()
 		b.Conserved = "unknown: " + b.Unsettled
-	} else if r.Conserved != nil {
-		b.Conserved = r.Conserved.Error()
+	} else {
+		b.Verified = &Verified{What: verify, Records: r.Verified}
+		if r.Conserved != nil {
+			b.Conserved = r.Conserved.Error()
+		}
 	}
 }
 

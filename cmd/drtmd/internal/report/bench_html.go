@@ -114,6 +114,9 @@ func (b *Bench) notices() []notice {
 	default:
 		add("bad", "violated", "sums conserved: NO: "+b.Conserved)
 	}
+	if v := b.Verified; v != nil && b.Conserved == "yes" {
+		add("good", "checked", fmt.Sprintf("%s (%s read)", v.What, count(int(v.Records), "record")))
+	}
 	if b.Lost != "" {
 		add("bad", "lost", b.Lost)
 	}

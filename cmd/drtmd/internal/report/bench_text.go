@@ -36,6 +36,9 @@ func (b *Bench) WriteText(w io.Writer) error {
 	default:
 		fmt.Fprintf(&s, "sums conserved: NO: %s\n", b.Conserved)
 	}
+	if v := b.Verified; v != nil && b.Conserved == "yes" {
+		fmt.Fprintf(&s, "verified: %s (%s read)\n", v.What, count(int(v.Records), "record"))
+	}
 	if b.History != "" {
 		fmt.Fprintf(&s, "history saved: %s\n", b.History)
 	}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"drtmd/proto"
+	"drtmd/proto/option"
 	"drtmd/proto/workload"
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
@@ -19,13 +21,17 @@ type Options struct {
 	// its values, and a Capacity per node.
 	Tables []proto.TableSpec
 	Nodes  int // members, all in this process; 0 = 1
-	// Protocol is a name of Protocols; "" is "drtm".
+	// Protocol is a name of Protocols; "" is DefaultProtocol.
 	Protocol string
-	// Place says on which node a record lives; nil: its key modulo the number of nodes. It is called
-	// for each access, from any thread, and always gives the same answer.
+	// Own is a protocol of the program's, to run instead of one of Protocols; nil: none.
+	Own *Protocol
+	// Settings are values of the protocol's options, by name; the others have their defaults.
+	Settings option.Settings
+	// Place returns the node on which a record lives; nil: its key modulo the number of nodes. It is
+	// called for each access, from any thread, and must always return the same node.
 	Place func(t proto.TableID, k proto.Key) proto.NodeID
-	// Load puts the records that there are in the beginning; nil: none. It is called once for each
-	// node, which keeps those that live there; value is copied.
+	// Load puts the initial records; nil: none. It is called once for each node, which keeps the records
+	// that live there; value is copied.
 	Load func(put func(t proto.TableID, k proto.Key, value []byte) error) error
 	// Provider of the devices; nil is shared memory. Device "" is its first one with an active port.
 	Provider verbs.Provider
@@ -36,8 +42,7 @@ type Options struct {
 	Record bool
 }
 
-// DB is a cluster for a program that embeds one: Run is all that it takes to run a transaction. Its
-// methods may be called from any goroutine.
+// DB is a cluster for a program that embeds one: Run runs a transaction. Any goroutine may call its methods.
 type DB struct {
 	cluster *Cluster
 	workers []*Worker       // by node
@@ -45,18 +50,15 @@ type DB struct {
 	turn    atomic.Uint64
 }
 
-// Open makes a cluster in this process, loads its tables, connects its members, and starts it. The
-// caller closes it.
+// Open builds a cluster in this process, loads its tables, connects its members, and starts it. The caller
+// closes it.
 func Open(ctx context.Context, o Options) (*DB, error) {
-	if o.Protocol == "" {
-		o.Protocol = Protocols()[0].Name
-	}
-	protocol, err := FindProtocol(o.Protocol)
+	protocol, err := o.protocol()
 	if err != nil {
 		return nil, err
 	}
-	cfg := LocalConfig{Config: Config{Protocol: protocol, Nodes: max(o.Nodes, 1), Fibers: o.Fibers,
-		Seed: rand.Uint64(), Workload: newEmbedded(&o)},
+	cfg := LocalConfig{Config: Config{Protocol: protocol, Options: o.Settings, Nodes: max(o.Nodes, 1),
+		Fibers: o.Fibers, Seed: rand.Uint64(), Workload: newEmbedded(&o)},
 		Provider: o.Provider, Device: o.Device, Threads: o.Threads}
 	if o.Record {
 		cfg.Record = &Recording{}
@@ -73,8 +75,26 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	return db, nil
 }
 
-// Cluster is what the DB stands on, for what a DB does not offer. With Options.Record, its methods Stop
-// and History give what package check proves strictly serializable.
+// protocol is the one that the options name, or the program's own.
+func (o *Options) protocol() (Protocol, error) {
+	switch {
+	case o.Own == nil:
+		return FindProtocol(cmp.Or(o.Protocol, DefaultProtocol().Name))
+	case o.Own.Name == "" || o.Own.New == nil:
+		return Protocol{}, fmt.Errorf("protocol %q of Options.Own: it needs a Name and New", o.Own.Name)
+	case o.Protocol != "" && o.Protocol != o.Own.Name:
+		return Protocol{}, fmt.Errorf("Options name protocol %s, and their own is %s: leave one out", o.Protocol,
+			o.Own.Name)
+	}
+	if _, err := FindProtocol(o.Own.Name); err == nil {
+		return Protocol{}, fmt.Errorf("protocol %s of Options.Own has the name of a built-in protocol: give it "+
+			"another name", o.Own.Name)
+	}
+	return FindProtocol(o.Own.Name, *o.Own)
+}
+
+// Cluster returns the cluster of the DB, for everything that a DB does not offer. With Options.Record, its
+// methods Stop and History return the history that package check proves strictly serializable.
 func (db *DB) Cluster() *Cluster { return db.cluster }
 
 // Run runs a transaction on some node: see RunAt.
@@ -83,15 +103,15 @@ func (db *DB) Run(ctx context.Context, program func(tx proto.Txn) error) error {
 	return db.RunAt(ctx, proto.NodeID(turn%uint64(len(db.slots))), program)
 }
 
-// RunAt runs a transaction on a node until it is committed, which is nil. program may be called
-// any number of times, on the node's thread, and sees a view that may be doomed to abort: it has no
-// effect but through tx, its loops are bounded, it does not wait, and it returns the errors of tx at
-// once. If it returns an error of its own, such as proto.ErrRollback, the transaction is rolled back
-// and RunAt returns that error. A *proto.Abort is returned if the transaction could not be committed,
-// proto.ErrUnknownOutcome if nobody can tell, and ctx's error if it ended before.
+// RunAt runs a transaction on a node until it is committed, and then returns nil. It may call program any
+// number of times, on the node's thread, also on an inconsistent view that will abort. So program has no
+// effect except through tx, its loops are bounded, it does not wait, and it returns errors of tx at once. If
+// program returns an error of its own, such as proto.ErrRollback, RunAt rolls the transaction back and returns
+// that error. RunAt returns a *proto.Abort if the transaction could not be committed, proto.ErrUnknownOutcome
+// if its outcome is unknown, and the error of ctx if that ended before.
 //
-// Protocols that need to know a transaction's records before it begins are told by a run of program
-// on unprotected reads (reconnaissance, DrTM §7.4).
+// For protocols that need a transaction's records before it begins, RunAt finds them by a run of program on
+// unprotected reads (reconnaissance, DrTM §7.4).
 func (db *DB) RunAt(ctx context.Context, n proto.NodeID, program func(tx proto.Txn) error) error {
 	if int(n) >= len(db.slots) {
 		return fmt.Errorf("node %d: the nodes are 0 to %d", n, len(db.slots)-1)
@@ -109,14 +129,14 @@ func (db *DB) RunAt(ctx context.Context, n proto.NodeID, program func(tx proto.T
 		err = runOne(ctx, f, w, db.cluster.Config.Protocol.Declared, program)
 		return nil
 	}, task.ended)
-	// It is waited for whatever ctx says: program must not run when the caller has gone on.
+	// Wait even if ctx ends: program must not run after RunAt has returned.
 	if stopped := task.Wait(context.WithoutCancel(ctx)); stopped != nil {
 		return stopped
 	}
 	return err
 }
 
-// Close ends the transactions under way, and frees everything. It may be called twice.
+// Close ends the transactions in progress, and frees everything. It may be called twice.
 func (db *DB) Close() error { return db.cluster.Close() }
 
 // runOne runs a transaction on a fiber of a worker.

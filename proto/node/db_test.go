@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 
 	"drtmd/proto"
 	"drtmd/proto/check"
 	"drtmd/proto/node"
+	"drtmd/proto/option"
 )
 
 // openBank opens a database of accounts, each with 100, on two nodes.
@@ -45,6 +47,42 @@ func change(tx proto.Txn, account proto.Key, amount int64) error {
 		return err
 	}
 	return tx.Write(1, account, money(uint64(int64(binary.LittleEndian.Uint64(value))+amount)))
+}
+
+// What the options say of the protocol has to fit together.
+func TestOpenRefusesAProtocolThatIsNotClear(t *testing.T) {
+	twopl, err := node.FindProtocol("twopl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := twopl
+	own.Name = "own"
+	nameless, engineless := own, own
+	nameless.Name, engineless.New = "", nil
+	for _, c := range []struct {
+		name string
+		o    node.Options
+		want string
+	}{
+		{"unknown name", node.Options{Protocol: "nothing"}, `unknown protocol "nothing"`},
+		{"no name", node.Options{Own: &nameless}, "it needs a Name and New"},
+		{"no engine", node.Options{Own: &engineless}, "it needs a Name and New"},
+		{"name of a built-in one", node.Options{Own: &twopl}, "has the name of a built-in protocol"},
+		{"two names", node.Options{Own: &own, Protocol: "drtm"}, "leave one out"},
+		{"unknown option", node.Options{Own: &own, Settings: option.Settings{"nothing": "1"}}, "nothing"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.o.Tables = []proto.TableSpec{{Name: "accounts", ValueBytes: 8, Capacity: 4}}
+			db, err := node.Open(t.Context(), c.o)
+			if err == nil {
+				err = db.Close()
+				t.Error("it opens")
+			}
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want %q", err, c.want)
+			}
+		})
+	}
 }
 
 func TestGoroutinesShareADatabase(t *testing.T) {

@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"sync/atomic"
 
 	"drtmd/proto"
 	"drtmd/proto/node"
+	"drtmd/proto/twopl"
+	"drtmd/verbs/fiber"
 )
 
 // A transfer between two nodes, in one transaction.
@@ -46,4 +49,46 @@ func Example() {
 	}
 	fmt.Println(transfer(70), transfer(70))
 	// Output: <nil> rolled back by the program
+}
+
+// counting is an engine that counts the attempts that it begins.
+type counting struct {
+	proto.Engine
+	proto.Debtor // the optional interfaces of the engine below it
+	proto.OrphanLister
+	begun *atomic.Int64
+}
+
+func (c counting) Begin(f *fiber.Fiber, d *proto.Decl, attempt int) (proto.Tx, error) {
+	c.begun.Add(1)
+	return c.Engine.Begin(f, d, attempt)
+}
+
+// A protocol of the program's own: two-phase locking that counts the attempts of transactions.
+func ExampleOpen_ownProtocol() {
+	var begun atomic.Int64
+	own, inner := twopl.Protocol(), twopl.Protocol().New
+	own.Name, own.Doc = "counted", "two-phase locking that counts attempts"
+	own.New = func(e *node.Env) (proto.Engine, error) {
+		engine, err := inner(e)
+		if err != nil {
+			return nil, err
+		}
+		return counting{engine, engine.(proto.Debtor), engine.(proto.OrphanLister), &begun}, nil
+	}
+	ctx := context.Background()
+	db, err := node.Open(ctx, node.Options{Own: &own,
+		Tables: []proto.TableSpec{{Name: "notes", ValueBytes: 8, Capacity: 10}}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	for key := range proto.Key(3) {
+		insert := func(tx proto.Txn) error { return tx.Insert(1, key, make([]byte, 8)) }
+		if err := db.Run(ctx, insert); err != nil {
+			log.Fatal(err)
+		}
+	}
+	fmt.Println("attempts:", begun.Load())
+	// Output: attempts: 3
 }

@@ -7,6 +7,7 @@ import (
 	"drtmd/proto/drtm"
 	"drtmd/proto/nocc"
 	"drtmd/proto/occ/drtmh"
+	"drtmd/proto/occ/drtmocc"
 	"drtmd/proto/occ/drtmr"
 	"drtmd/proto/occ/fasst"
 	"drtmd/proto/twopl"
@@ -22,6 +23,8 @@ func Protocols(own ...Protocol) []Protocol {
 		twopl.LocalProtocol(),
 		drtmh.Protocol(),
 		drtmh.Uncached(),
+		drtmocc.Protocol(),
+		drtmr.Protocol(),
 		drtmr.Evaluated(),
 		fasst.Protocol(),
 	}

@@ -39,6 +39,18 @@ func (t *tx) back(p proto.Phase, r *record, update, unlock bool) {
 	}
 }
 
+// unlockReads is a mutation: what is only read is unlocked.
+func (t *tx) unlockReads() {
+	t.Batch.Reset()
+	for i := range t.Records {
+		r := &t.Records[i]
+		if r.Own.Op = -1; r.Own.Hold == onesided.Locked && !r.Changes() && r.Is {
+			t.back(proto.PhaseCommit, r, false, true)
+		}
+	}
+	t.settle()
+}
+
 // settle waits, and takes down which of the posted records were confirmed.
 func (t *tx) settle() {
 	if t.Batch.Len() == 0 {

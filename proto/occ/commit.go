@@ -17,7 +17,13 @@ func (t *tx) Commit() error {
 	f := t.F
 	was := f.Shield()
 	defer f.Unshield(was)
+	if t.e.lacks(readLocksBack) {
+		t.unlockReads()
+	}
 	err := t.lockWrites()
+	if err == nil && t.regions && t.changes() {
+		err = t.commitRegion()
+	}
 	if err == nil {
 		err = t.validate()
 	}
@@ -44,6 +50,16 @@ func (t *tx) Commit() error {
 	t.End(history.Committed)
 	t.leave()
 	return nil
+}
+
+// changes reports whether the transaction changes anything.
+func (t *tx) changes() bool {
+	for i := range t.Records {
+		if t.Records[i].Changes() {
+			return true
+		}
+	}
+	return false
 }
 
 // log is LOG: it is complete when every backup of every record that is written has the update. There

@@ -19,6 +19,7 @@ const (
 	recordCostPs = 40_000 // of a record of the own node in one phase
 	itemCostPs   = 10_000 // of a record of another node in one phase
 	copyCostPs   = 10_000 // of an access by the program
+	regionCostPs = 10_000 // of a step of a region's commit
 )
 
 // errConfig is wrapped by everything that New refuses.
@@ -29,6 +30,8 @@ type Engine struct {
 	onesided.Base
 	strategy   Strategy
 	messengers [carrierEnd]messenger
+	// worded: line words make the CPU's and the NIC's accesses exclude each other.
+	worded bool
 	// cpuLocks: the own node's records are locked by its CPU, not by loopback.
 	cpuLocks bool
 	// early: what is declared or discovered as written is locked in EXECUTE; else in LOCK.
@@ -36,9 +39,12 @@ type Engine struct {
 	mutation Mutation
 	words    onesided.Words
 	region   *htm.Region // of look-ups that find nothing
-	owed     proto.Debts
-	free     []*tx
-	made     []*tx
+	// commits is the region of commits, which the transaction committing is in; nil: there is none.
+	commits    *htm.Region
+	committing *tx
+	owed       proto.Debts
+	free       []*tx
+	made       []*tx
 }
 
 var _ proto.Engine = (*Engine)(nil)
@@ -68,11 +74,15 @@ func New(env *protocol.Env, s Strategy) (*Engine, error) {
 	for c := range e.messengers {
 		e.messengers[c] = messengerOf(Carrier(c))
 	}
-	e.cpuLocks = s.by(proto.PhaseLock) != OneSided || e.Worded() && env.Scope == verbs.AtomicGlob
+	e.worded = e.Worded() && env.Scope == verbs.AtomicGlob
+	e.cpuLocks = s.by(proto.PhaseLock) != OneSided || e.worded && !s.Regions
 	region := env.Region
 	region.Flag = env.Worker.RegionFlag()
 	region.Step, region.Spurious = nil, nil // they run in handlers
 	e.region = htm.NewRegion(region)
+	if s.Regions {
+		e.newCommits()
+	}
 	if env.Port != nil {
 		e.serve()
 		e.ServeEnsure()
@@ -116,6 +126,11 @@ func (e *Engine) Begin(f *fiber.Fiber, d *proto.Decl, attempt int) (proto.Tx, er
 	}
 	f.Charge(beginCostPs)
 	t.Open(f, d)
+	regions := e.strategy.Regions && e.worded
+	t.settled, t.regions = false, regions && attempt < regionAttempts
+	if regions && !t.regions {
+		e.Counters.Fallbacks++
+	}
 	if err = t.Declare(d); err == nil {
 		err = t.Load(0, len(t.Records))
 	}

@@ -35,6 +35,10 @@ const (
 	staleLock
 	unlockByWrite
 	unsureForgotten
+	// Regions (region.go, commit.go).
+	localUnchecked
+	outsideRegion
+	readLocksBack
 	// What is owed (commit.go).
 	noDebt
 	noDebtUpdate
@@ -48,6 +52,7 @@ const (
 	ofMessages = "occ/messages" // locks by the CPUs of hosts, and calls
 	ofReads    = "occ/reads"    // EXECUTE and VALIDATE by READ
 	ofAtomics  = "occ/atomics"  // locks by NICs
+	ofRegions  = "occ/regions"  // the own node's records in regions, all others locked
 )
 
 var mutations = [mutationEnd]mutation.Mutation{
@@ -91,6 +96,13 @@ var mutations = [mutationEnd]mutation.Mutation{
 	unsureForgotten: {Of: ofAtomics, Name: "unsure-forgotten",
 		Doc: "a CAS that failed with its queue pair is taken for not made"},
 
+	localUnchecked: {Of: ofRegions, Name: "local-state-unchecked",
+		Doc: "the region of a commit does not look at locks and versions"},
+	outsideRegion: {Of: ofRegions, Name: "local-commit-outside-the-region",
+		Doc: "the own node's records are compared, then written, without a region"},
+	readLocksBack: {Of: ofRegions, Name: "early-release-of-read-locks",
+		Doc: "records that are read are unlocked before the commit"},
+
 	noDebt: {Of: ofSkeleton, Name: "no-debt", Doc: "a lock that could not be given back is forgotten"},
 	noDebtUpdate: {Of: ofSkeleton, Name: "no-debt-update",
 		Doc: "a lock that could not be given back is owed without its update"},
@@ -117,7 +129,8 @@ func (s *Strategy) mutations() (list []mutation.Mutation) {
 	relies := map[string]bool{ofSkeleton: true,
 		ofMessages: !s.uses(OneSided, proto.PhaseLock),
 		ofReads:    s.uses(OneSided, proto.PhaseExecute, proto.PhaseValidate),
-		ofAtomics:  s.uses(OneSided, proto.PhaseLock)}
+		ofAtomics:  s.uses(OneSided, proto.PhaseLock),
+		ofRegions:  s.Regions}
 	for _, m := range mutations[1:] {
 		if relies[m.Of] {
 			list = append(list, m)

@@ -38,6 +38,10 @@ func (i Instance) Protocol() protocol.Protocol {
 		dimension.Values = append(dimension.Values, protocol.DimensionValue{Name: v,
 			Options: option.Settings{OptLock: v}})
 	}
+	offers := proto.OfferDebts | proto.OfferOrphans
+	if i.Strategy.Regions {
+		offers |= proto.OfferRegions
+	}
 	return protocol.Protocol{Name: i.Name, Doc: i.Doc, Family: i.Family,
 		Needs: protocol.Needs{Early: true}, // what is owed to a machine that restarts is asked of its engine
 		Options: option.List{
@@ -45,10 +49,18 @@ func (i Instance) Protocol() protocol.Protocol {
 				"`PHASE` in which records are locked that a transaction writes: execute, together with the "+
 					"read, or commit"),
 			protocol.OrphanAfter()},
-		Offers:     proto.OfferDebts | proto.OfferOrphans,
+		Offers:     offers,
 		Optimistic: true, LocksLate: i.Late, ByRPC: !i.Strategy.uses(OneSided, proto.PhaseCommit),
 		Simulation: protocol.Simulation{Steps: i.Strategy.steps(), Dimensions: []protocol.Dimension{dimension}},
 		Mutations:  i.Strategy.mutations(),
 		Holder:     onesided.HolderOf,
-		New:        func(e *protocol.Env) (proto.Engine, error) { return protocol.Engine(New(e, i.Strategy)) }}
+		New:        i.engine}
+}
+
+func (i Instance) engine(env *protocol.Env) (proto.Engine, error) {
+	e, err := New(env, i.Strategy)
+	if err == nil && i.Strategy.Regions {
+		return regionEngine{e}, nil
+	}
+	return protocol.Engine(e, err)
 }

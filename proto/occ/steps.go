@@ -1,6 +1,7 @@
 package occ
 
 import (
+	"drtmd/htm"
 	"drtmd/proto"
 	"drtmd/proto/protocol"
 )
@@ -37,9 +38,16 @@ func (s *Strategy) steps() protocol.Steps {
 	if s.uses(OneSided, proto.PhaseLock) {
 		all = append(all, stepEnsure)
 	}
-	return protocol.Steps{All: all,
+	steps := protocol.Steps{All: all,
 		Critical: []string{stepExecuted, stepLocked, stepValidated, stepCommit, stepWritten},
 		Fine:     []string{stepFound, stepLine, stepValue, stepWritten, stepValidate, stepExecuted},
 		Held: []string{stepExecuted, stepLocked, stepValidate, stepValidated, stepCommit, stepWritten,
 			stepAbort, stepFinish}}
+	if s.Regions {
+		steps.Inner = []string{htm.StepListed, htm.StepLocked, htm.StepCommitted, htm.StepStored,
+			htm.StepPublished}
+		steps.All = append(append(steps.All, steps.Inner...), htm.StepValidated)
+		steps.Fine = append(steps.Fine, htm.StepLocked, htm.StepPublished)
+	}
+	return steps
 }

@@ -1,6 +1,7 @@
 package occ
 
 import (
+	"errors"
 	"fmt"
 
 	"drtmd/proto"
@@ -52,6 +53,9 @@ type Step struct {
 type Strategy struct {
 	// Steps by phase. VALIDATE may be left out where LOCK is about all records.
 	Steps [proto.PhaseEnd]Step
+	// Regions: where there are line words, the own node's records are compared and written in a region of
+	// package htm (DrTM+R). It goes with locks on all other records.
+	Regions bool
 	// Uncached look-ups for one-sided verbs go through the buckets each time (DrTM+H NC).
 	Uncached bool
 }
@@ -92,12 +96,24 @@ func (s *Strategy) uses(c Carrier, phases ...proto.Phase) bool {
 // check refuses a strategy that this package cannot carry out.
 func (s *Strategy) check() error {
 	want := ByRPC()
+	locksAll := s.Steps[proto.PhaseLock].Records == ReadSet|WriteSet
+	if locksAll {
+		want.Steps[proto.PhaseLock].Records = ReadSet | WriteSet
+	}
 	for p := proto.PhaseExecute; p < proto.PhaseEnd; p++ {
-		if x := s.Steps[p]; x.Records != want.Steps[p].Records || x.At != want.Steps[p].At || x.By < RPC ||
+		x := s.Steps[p]
+		if p == proto.PhaseValidate && x == (Step{}) && locksAll {
+			continue
+		}
+		if x.Records != want.Steps[p].Records || x.At != want.Steps[p].At || x.By < RPC ||
 			x.By >= carrierEnd {
 			return fmt.Errorf("phase %v of the strategy is about records %d at replicas %d by %v: there is no "+
 				"such phase; begin with ByRPC and change carriers", p, x.Records, x.At, x.By)
 		}
+	}
+	if s.Regions && !locksAll {
+		return errors.New("the strategy commits the own node's records in a region and does not lock all others: " +
+			"what happens between the region and the validation of others would go unnoticed")
 	}
 	if lock, unlock := s.by(proto.PhaseLock), s.by(proto.PhaseCommit); lock != unlock {
 		return fmt.Errorf("the strategy locks by %v and unlocks by %v: without line words a CPU's atomics and a "+

@@ -23,6 +23,9 @@ type tx struct {
 	trips uint64
 	looks txset.Buffers // what READs prove, by index of the record
 	peeks bool          // nothing is locked
+
+	regions bool // the own node's records are the commit's region's
+	settled bool // that region has committed
 }
 
 // Load is EXECUTE for the records from index from to before index to: it reads them, and locks those
@@ -45,10 +48,16 @@ func (t *tx) executed(r *record) (f flags, ok bool) {
 	if r.Loaded {
 		return 0, false
 	}
-	if t.e.early && r.Mode >= proto.ModeWrite && !t.peeks {
+	if t.e.early && (r.Mode >= proto.ModeWrite || t.locksRead(r)) && !t.peeks && !t.regional(r) {
 		return flagRead | flagLock, true
 	}
 	return flagRead, true
+}
+
+// locksRead reports whether a record is locked though it is only read: where LOCK is about all records, those
+// that the CPU does not lock.
+func (t *tx) locksRead(r *record) bool {
+	return t.e.strategy.Steps[proto.PhaseLock].Records&ReadSet != 0 && !t.e.byCPU(r, true)
 }
 
 // acquire reads or locks records, those of the own node first, since a refusal costs nothing there,
@@ -165,13 +174,14 @@ func (t *tx) acquired(r *record, f flags, v layout.Version, off uint64) {
 // lockWrites is LOCK: what is written, and is not locked yet.
 func (t *tx) lockWrites() error {
 	t.F.Step(stepLock)
-	err := t.acquire(proto.PhaseLock, 0, len(t.Records), toBeLocked)
+	err := t.acquire(proto.PhaseLock, 0, len(t.Records), t.toBeLocked)
 	t.F.Step(stepLocked)
 	return err
 }
 
-func toBeLocked(r *record) (flags, bool) {
-	return flagLock | flagCompare, r.Changes() && r.Own.Hold == onesided.Nothing
+func (t *tx) toBeLocked(r *record) (flags, bool) {
+	return flagLock | flagCompare, (r.Changes() || r.Loaded && t.locksRead(r)) &&
+		r.Own.Hold == onesided.Nothing && !t.regional(r)
 }
 
 // validate is VALIDATE: what was read, and is not locked. A transaction of one record needs none, for it
@@ -186,7 +196,7 @@ func (t *tx) validate() error {
 	by, verbs := t.e.strategy.by(proto.PhaseValidate), false
 	for i := range t.Records {
 		r := &t.Records[i]
-		if r.Own.Local = true; !r.Loaded || r.Own.Hold != onesided.Nothing {
+		if r.Own.Local = true; !r.Loaded || r.Own.Hold != onesided.Nothing || t.settled && t.regional(r) {
 			continue
 		}
 		x := item{table: r.Table, key: r.Key, version: r.Version}
@@ -196,6 +206,7 @@ func (t *tx) validate() error {
 			if there, c := t.e.validateHere(&x); c != done {
 				return t.refusedHere(r, c, &there)
 			}
+		case by == 0: // it was locked, but for a mutation
 		case by == OneSided:
 			r.Own.Local, verbs = false, true
 		default:

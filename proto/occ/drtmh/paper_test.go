@@ -34,25 +34,19 @@ func TestMessages(t *testing.T) {
 // table is that of the package comment. Reads and writes are on all of the nodes.
 func table(lock string, s occtest.Shape) (x occtest.Traffic) {
 	const v = occtest.ValueBytes
-	count := func(p proto.Phase, requests, bytes int) {
-		if requests > 0 {
-			x[p].Add(proto.Traffic{Requests: uint64(requests), Bytes: uint64(bytes)})
-			x[p].Trips = 1
-		}
-	}
 	k := 0
 	if s.Writes > 0 {
 		k = s.Nodes
 	}
-	if count(proto.PhaseExecute, s.Reads, (24+v)*s.Reads); lock == occ.LockEarly {
-		count(proto.PhaseExecute, k, 48*k+(40+v)*s.Writes)
+	if x.Count(proto.PhaseExecute, s.Reads, (24+v)*s.Reads); lock == occ.LockEarly {
+		x.Count(proto.PhaseExecute, k, 48*k+(40+v)*s.Writes)
 	} else {
-		count(proto.PhaseExecute, s.Writes, (24+v)*s.Writes)
-		count(proto.PhaseLock, k, 48*k+40*s.Writes)
+		x.Count(proto.PhaseExecute, s.Writes, (24+v)*s.Writes)
+		x.Count(proto.PhaseLock, k, 48*k+40*s.Writes)
 	}
 	if s.Reads+s.Writes > 1 {
-		count(proto.PhaseValidate, s.Reads, 24*s.Reads)
+		x.Count(proto.PhaseValidate, s.Reads, 24*s.Reads)
 	}
-	count(proto.PhaseCommit, k, 48*k+(24+v)*s.Writes)
+	x.Count(proto.PhaseCommit, k, 48*k+(24+v)*s.Writes)
 	return x
 }

@@ -13,27 +13,38 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestMessages: the table of the package comment, for Xenic's O(0,1) and O(4,2) (§2.2.2).
-func TestMessages(t *testing.T) { occtest.Check(t, drtmr.Evaluated(), evaluated) }
+// TestMessages: the tables of the package comment, for Xenic's O(0,1) and O(4,2) (§2.2.2).
+func TestMessages(t *testing.T) {
+	occtest.Check(t, drtmr.Protocol(), described)
+	occtest.Check(t, drtmr.Evaluated(), evaluated)
+}
+
+const v = occtest.ValueBytes
+
+// described is the table of drtmr.
+func described(lock string, s occtest.Shape) (x occtest.Traffic) {
+	all := s.Reads + s.Writes
+	if lock == occ.LockEarly {
+		x.Count(proto.PhaseExecute, 2*all, (48+v)*all)
+	} else {
+		x.Count(proto.PhaseExecute, all, (24+v)*all)
+		x.Count(proto.PhaseLock, 2*all, 48*all)
+	}
+	x.Count(proto.PhaseCommit, 3*s.Writes+s.Reads, (32+v)*s.Writes+24*s.Reads)
+	return x
+}
 
 // evaluated is the table of drtmr-verbs.
 func evaluated(lock string, s occtest.Shape) (x occtest.Traffic) {
-	const v = occtest.ValueBytes
-	count := func(p proto.Phase, requests, bytes int) {
-		if requests > 0 {
-			x[p].Add(proto.Traffic{Requests: uint64(requests), Bytes: uint64(bytes)})
-			x[p].Trips = 1
-		}
-	}
-	if count(proto.PhaseExecute, s.Reads, (24+v)*s.Reads); lock == occ.LockEarly {
-		count(proto.PhaseExecute, 2*s.Writes, (48+v)*s.Writes)
+	if x.Count(proto.PhaseExecute, s.Reads, (24+v)*s.Reads); lock == occ.LockEarly {
+		x.Count(proto.PhaseExecute, 2*s.Writes, (48+v)*s.Writes)
 	} else {
-		count(proto.PhaseExecute, s.Writes, (24+v)*s.Writes)
-		count(proto.PhaseLock, 2*s.Writes, 48*s.Writes)
+		x.Count(proto.PhaseExecute, s.Writes, (24+v)*s.Writes)
+		x.Count(proto.PhaseLock, 2*s.Writes, 48*s.Writes)
 	}
 	if s.Reads+s.Writes > 1 {
-		count(proto.PhaseValidate, s.Reads, 24*s.Reads)
+		x.Count(proto.PhaseValidate, s.Reads, 24*s.Reads)
 	}
-	count(proto.PhaseCommit, 3*s.Writes, (32+v)*s.Writes)
+	x.Count(proto.PhaseCommit, 3*s.Writes, (32+v)*s.Writes)
 	return x
 }

@@ -21,7 +21,7 @@ func TestMessages(t *testing.T) { occtest.Check(t, fasst.Protocol(), table) }
 func table(lock string, s occtest.Shape) (x occtest.Traffic) {
 	round := func(p proto.Phase, records, each int) {
 		if records > 0 {
-			x[p] = proto.Traffic{Requests: uint64(s.Nodes), Trips: 1, Bytes: uint64(48*s.Nodes + each*records)}
+			x.Count(p, s.Nodes, 48*s.Nodes+each*records)
 		}
 	}
 	round(proto.PhaseExecute, s.Reads+s.Writes, 40+occtest.ValueBytes)

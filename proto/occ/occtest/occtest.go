@@ -27,6 +27,14 @@ func Shapes() []Shape { return []Shape{{0, 1, 1}, {1, 0, 1}, {4, 2, 1}, {4, 2, 2
 // Traffic by phase.
 type Traffic [proto.PhaseEnd]proto.Traffic
 
+// Count adds requests of a phase, and their bytes: all in flight at once.
+func (t *Traffic) Count(p proto.Phase, requests, bytes int) {
+	if requests > 0 {
+		t[p].Add(proto.Traffic{Requests: uint64(requests), Bytes: uint64(bytes)})
+		t[p].Trips = 1
+	}
+}
+
 // Check compares a protocol's traffic with a table, for all shapes and both values of option "lock". The
 // transaction that is measured comes second, when the places of its records are known.
 func Check(t *testing.T, p node.Protocol, table func(lock string, s Shape) Traffic) {

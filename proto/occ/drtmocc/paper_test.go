@@ -1,0 +1,37 @@
+package drtmocc_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"drtmd/proto"
+	"drtmd/proto/occ"
+	"drtmd/proto/occ/drtmocc"
+	"drtmd/proto/occ/occtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestMessages: a READ for each record that is read, and again for its validation (§8.6); messages for locks
+// and commits.
+func TestMessages(t *testing.T) {
+	const v = occtest.ValueBytes
+	occtest.Check(t, drtmocc.Protocol(), func(lock string, s occtest.Shape) (x occtest.Traffic) {
+		k := 0
+		if s.Writes > 0 {
+			k = s.Nodes
+		}
+		if x.Count(proto.PhaseExecute, s.Reads, (24+v)*s.Reads); lock == occ.LockEarly {
+			x.Count(proto.PhaseExecute, k, 48*k+(40+v)*s.Writes)
+		} else {
+			x.Count(proto.PhaseExecute, s.Writes, (24+v)*s.Writes)
+			x.Count(proto.PhaseLock, k, 48*k+40*s.Writes)
+		}
+		if s.Reads+s.Writes > 1 {
+			x.Count(proto.PhaseValidate, s.Reads, 24*s.Reads)
+		}
+		x.Count(proto.PhaseCommit, k, 48*k+(24+v)*s.Writes)
+		return x
+	})
+}

@@ -113,6 +113,22 @@ func (c *Conn) Post(f *Fiber, wr *verbs.WR) (*Op, error) {
 	return o, nil
 }
 
+// TryPost queues a request that nobody awaits, for parts: false if the queue has no room now. Whether it has
+// succeeded, later requests and Err tell.
+func (c *Conn) TryPost(wr *verbs.WR) (bool, error) {
+	if c.n == c.depth {
+		c.flush()
+		return false, nil
+	}
+	o, err := c.w.newOp(c)
+	if err != nil {
+		return false, err
+	}
+	o.abandoned = true
+	c.add(o, wr)
+	return true, nil
+}
+
 // Flush rings in what is pending on the conn.
 func (c *Conn) Flush() { c.flush() }
 

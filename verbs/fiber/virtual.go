@@ -181,6 +181,9 @@ func (v *virtualWorker) spent(ps int64) {
 func (v *virtualWorker) posted(n int) { v.spent(v.core.tl.PostCostPs(n)) }
 func (v *virtualWorker) polled(n int) { v.spent(v.core.tl.PollCostPs(n)) }
 
+// looked accounts for the CPU time of a look at n watches, each of which costs what a look at a queue does.
+func (v *virtualWorker) looked(n int) { v.spent(int64(n) * v.core.tl.PassCostPs()) }
+
 // Close closes the core's workers. No fiber may be live, unless the core was killed.
 func (c *Core) Close() error {
 	c.dead = true

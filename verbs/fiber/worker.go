@@ -47,6 +47,8 @@ type Worker struct {
 	live      int       // tasks that have not ended
 	timers    timers
 	lines     []*watch
+	watches   []*Watch // that are set
+	firing    []*Watch // scratch of pollWatches
 	conns     []*Conn
 	dirty     []*Conn // have requests that were not rung in
 	parts     []Part
@@ -220,6 +222,9 @@ func (w *Worker) step(glance bool) bool {
 	busy := w.poll()
 	if len(w.lines) > 0 {
 		busy = w.pollLines() || busy
+	}
+	if len(w.watches) > 0 {
+		busy = w.pollWatches() || busy
 	}
 	if glance && !busy && w.readyList.empty() && w.resting.empty() {
 		return false

@@ -3,12 +3,13 @@ package log
 import (
 	"encoding/binary"
 	"hash/crc32"
+
+	"drtmd/verbs/lines"
 )
 
 // The layout is drawn in the package comment.
 const (
-	lineBytes   = 64
-	markBytes   = 8
+	lineBytes   = lines.Bytes
 	headBytes   = 2 * lineBytes // before the ring
 	recordBytes = 32            // header of a record
 
@@ -45,12 +46,7 @@ type shape struct {
 }
 
 // perLine is the bytes of a record in each line.
-func (s *shape) perLine() int {
-	if s.marks {
-		return lineBytes - markBytes
-	}
-	return lineBytes
-}
+func (s *shape) perLine() int { return lines.Payload(s.marks) }
 
 // span is the room that a record with a body of n bytes takes in the ring.
 func (s *shape) span(n int) int {
@@ -59,19 +55,7 @@ func (s *shape) span(n int) int {
 }
 
 // mark of the line at a position.
-func (s *shape) mark(position uint64) uint64 {
-	return mix(position+1, s.generation)
-}
-
-// mix is a hash of two words.
-func mix(a, b uint64) uint64 {
-	x := a*0x9e3779b97f4a7c15 ^ b
-	x ^= x >> 32
-	x *= 0xd6e8feb86659fd93
-	x ^= x >> 32
-	x *= 0xd6e8feb86659fd93
-	return x ^ x>>32
-}
+func (s *shape) mark(position uint64) uint64 { return lines.Mark(position, s.generation) }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 

@@ -3,6 +3,8 @@ package log
 import (
 	"encoding/binary"
 	"fmt"
+
+	"drtmd/verbs/lines"
 )
 
 // Config of Format.
@@ -64,7 +66,7 @@ func Format(mem []byte, c Config) (*Log, error) {
 func sumOf(b []byte) uint64 {
 	sum := uint64(version)
 	for ; len(b) >= 8; b = b[8:] {
-		sum = mix(sum, binary.LittleEndian.Uint64(b))
+		sum = lines.Mix(sum, binary.LittleEndian.Uint64(b))
 	}
 	return sum
 }
@@ -103,14 +105,14 @@ func Open(mem []byte) (*Log, error) {
 func (l *Log) headAt(i int) (uint64, bool) {
 	b := l.mem[lineBytes+16*i:]
 	head := binary.LittleEndian.Uint64(b)
-	return head, head%lineBytes == 0 && binary.LittleEndian.Uint64(b[8:]) == mix(head, ^l.generation)
+	return head, head%lineBytes == 0 && binary.LittleEndian.Uint64(b[8:]) == lines.Mix(head, ^l.generation)
 }
 
 // putHead writes one of the two heads, the older.
 func (l *Log) putHead(head uint64) {
 	b := l.mem[lineBytes+16*l.slot:]
 	binary.LittleEndian.PutUint64(b, head)
-	binary.LittleEndian.PutUint64(b[8:], mix(head, ^l.generation))
+	binary.LittleEndian.PutUint64(b[8:], lines.Mix(head, ^l.generation))
 	l.head, l.slot = head, 1-l.slot
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"drtmd/internal/invariant"
 	"drtmd/verbs/fiber"
+	"drtmd/verbs/lines"
 )
 
 // Writer appends to a log, wherever that is. It knows the log by its shape and by what its host tells.
@@ -164,11 +165,8 @@ func (w *Writer) Tail() uint64 { return w.tail }
 // SetEpoch raises the epoch of the records to come.
 func (w *Writer) SetEpoch(e Epoch) { w.epoch = max(w.epoch, e) }
 
-// Piece says which bytes of an encoded record go where.
-type Piece struct {
-	Offset   int // into the log's memory
-	From, To int // of the record's bytes
-}
+// Piece says which bytes of an encoded record go where in the log's memory.
+type Piece = lines.Piece
 
 // Place is where a record goes.
 type Place struct {
@@ -207,8 +205,5 @@ func (w *Writer) take(r *Reservation, rec *Record) (Place, error) {
 
 // placeOf is that of n bytes at a position.
 func (s *shape) placeOf(position uint64, n int) Place {
-	at := int(position % s.capacity)
-	first := min(n, int(s.capacity)-at)
-	return Place{Position: position, Bytes: n, Pieces: [2]Piece{{headBytes + at, 0, first},
-		{headBytes, first, n}}}
+	return Place{Position: position, Bytes: n, Pieces: lines.Split(headBytes, s.capacity, position, n)}
 }

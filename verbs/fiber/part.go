@@ -55,6 +55,13 @@ func (w *Worker) RPCWork(messages, datagrams int) {
 	}
 }
 
+// Polled accounts for n messages that a part has found in memory: each costs what a completion does.
+func (w *Worker) Polled(n int) {
+	if w.virtual != nil {
+		w.virtual.polled(n)
+	}
+}
+
 // Fence takes the node out after a part noticed a bug of ours: see the package comment.
 func (w *Worker) Fence(v invariant.Violation) { w.fence(v) }
 

@@ -23,8 +23,7 @@
 //
 // A Part, such as package rpc's port, runs on a worker beside its fibers: it has its own queue pairs that
 // report to the worker's CQ, handles their completions, and sends what it has collected at the end of
-// each pass. Timers and Watches call it when it is
-// time, or when a peer has written memory.
+// each pass. Timers call it when it is time, Watches when a peer has written memory.
 //
 // # Who may call what
 //

@@ -4,56 +4,52 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
-	"unsafe"
 
 	"drtmd/internal/invariant"
 	"drtmd/verbs"
 )
 
-// Watch calls a function on the worker, outside any fiber, in the first pass in which a word of memory differs
-// from what it held: how a part polls a ring that a peer's WRITE fills. On real transports the worker looks in
-// every pass, and sleeps at most memoryPoll between two while there is a watch; in the simulator the change is
-// an event, and every pass costs a look at each watch.
+// Watch has a part look at a line of memory in the passes of a worker, outside any fiber: how a ring that a peer's
+// WRITE fills is polled. On real transports it looks in every pass, and the worker sleeps at most memoryPoll
+// between two while there is a watch; in the simulator it looks when the line has changed, and every pass costs
+// a look at each watch.
 type Watch struct {
 	w      *Worker
-	fire   func()
-	mr     *verbs.MR
-	word   *uint64
-	seen   uint64
+	look   func() bool
+	mr     *verbs.MR // nil: the watch is not set
 	line   int
+	due    bool   // in the simulator: the line has changed
 	cancel func() // of the simulator's event; nil: there is none
 }
 
-// NewWatch makes a watch that is not set.
-func (w *Worker) NewWatch(fire func()) *Watch { return &Watch{w: w, fire: fire} }
+// NewWatch makes a watch that is not set. look reports whether it has found anything; it may set and stop
+// watches.
+func (w *Worker) NewWatch(look func() bool) *Watch { return &Watch{w: w, look: look} }
 
-// Set has the watch fire once, when the aligned 8-byte word at offset of a local region differs from seen; an
-// earlier setting is forgotten. The region stays until the watch has fired or was stopped.
-func (x *Watch) Set(mr *verbs.MR, offset int, seen uint64) error {
-	if offset < 0 || offset%8 != 0 || offset+8 > mr.Len() {
-		return fmt.Errorf("watch of a word at offset %d of %d bytes: not an aligned word of it", offset,
-			mr.Len())
+// Set begins to look at a line of a local region, for changes from now on; an earlier setting is forgotten. The
+// region stays until the watch is stopped.
+func (x *Watch) Set(mr *verbs.MR, line int) error {
+	if line < 0 || (line+1)*verbs.LineBytes > mr.Len() {
+		return fmt.Errorf("watch of line %d of %d bytes: not a whole line of it", line, mr.Len())
 	}
-	if x.word == nil {
+	if x.mr == nil {
 		x.w.watches = append(x.w.watches, x)
 	}
 	x.disarm()
-	x.mr, x.line, x.seen = mr, offset/verbs.LineBytes, seen
-	x.word = (*uint64)(unsafe.Pointer(&mr.Bytes()[offset : offset+8][0]))
+	x.mr, x.line, x.due = mr, line, false
 	return x.arm()
 }
 
-// Stop keeps the watch from firing.
+// Stop ends the looking.
 func (x *Watch) Stop() {
-	if x.word == nil {
+	if x.mr == nil {
 		return
 	}
 	x.disarm()
-	x.word = nil
+	x.mr = nil
 	i := slices.Index(x.w.watches, x)
 	invariant.Assert(i >= 0, "a watch that is set is not among its worker's")
-	// The order is that of the calls, which the simulator shows.
-	x.w.watches = slices.Delete(x.w.watches, i, i+1)
+	x.w.watches = slices.Delete(x.w.watches, i, i+1) // their order is that of the looks, which the simulator shows
 }
 
 // arm has the simulator make a pass when the line changes.
@@ -62,12 +58,8 @@ func (x *Watch) arm() error {
 	if v == nil {
 		return nil
 	}
-	if x.changed() {
-		v.kick()
-		return nil
-	}
 	cancel, err := x.mr.OnLineChange(x.line, atomic.LoadUint64(&x.mr.Lines()[x.line]), func() {
-		x.cancel = nil
+		x.cancel, x.due = nil, true
 		v.kick()
 	})
 	x.cancel = cancel
@@ -81,26 +73,24 @@ func (x *Watch) disarm() {
 	}
 }
 
-func (x *Watch) changed() bool { return atomic.LoadUint64(x.word) != x.seen }
-
-// pollWatches fires the watches whose words have changed.
+// pollWatches looks at the lines that are watched.
 func (w *Worker) pollWatches() bool {
 	if w.virtual != nil {
 		w.virtual.looked(len(w.watches))
 	}
 	hit := false
-	w.firing = append(w.firing[:0], w.watches...) // who fires may set and stop others
-	for _, x := range w.firing {
-		switch {
-		case x.word == nil: // stopped meanwhile
-		case x.changed():
-			x.Stop()
+	w.looking = append(w.looking[:0], w.watches...) // who looks may set and stop others
+	for _, x := range w.looking {
+		if x.mr == nil || w.virtual != nil && !x.due {
+			continue // stopped meanwhile, or nothing has changed
+		}
+		x.due = false
+		if x.look() {
 			hit = true
 			w.arrived++
-			x.fire()
-		case w.virtual != nil && x.cancel == nil:
-			// The line has changed, and not the word. A region that has gone makes no events.
-			_ = x.arm()
+		}
+		if x.mr != nil && x.cancel == nil && !x.due {
+			_ = x.arm() // a region that has gone makes no events
 		}
 	}
 	return hit

@@ -11,47 +11,50 @@ import (
 	"drtmd/verbs/fiber"
 )
 
-// TestAWatchFiresOnceWhenItsWordChanges: not for another word of its line, nor after it was stopped.
-func TestAWatchFiresOnceWhenItsWordChanges(t *testing.T) {
+// TestAWatchLooksWhenItsLineChanges, and not after it was stopped.
+func TestAWatchLooksWhenItsLineChanges(t *testing.T) {
 	eachHost(t, func(t *testing.T, h *host) {
 		h.run(func(f *fiber.Fiber) error {
-			fired, other := 0, 0
-			var fire fiber.Cond
-			x := f.Worker().NewWatch(func() { fired++; fire.Broadcast() })
-			stopped := f.Worker().NewWatch(func() { other++ })
-			write := func(offset int, v uint64) error {
-				binary.NativeEndian.PutUint64(h.buffer.Bytes(), v)
-				return h.conn.Write(f, h.buffer.SGE(0, 8), h.remote.Addr+uint64(offset), h.remote.RKey)
-			}
-			if err := errors.Join(x.Set(h.memory, 520, 0), stopped.Set(h.memory, 520, 0)); err != nil {
+			seen, other := uint64(0), 0
+			var found fiber.Cond
+			x := f.Worker().NewWatch(func() bool {
+				was := seen
+				if seen = binary.NativeEndian.Uint64(h.memory.Bytes()[520:]); seen == was {
+					return false
+				}
+				found.Broadcast()
+				return true
+			})
+			stopped := f.Worker().NewWatch(func() bool { other++; return false })
+			if err := errors.Join(x.Set(h.memory, 8), stopped.Set(h.memory, 8)); err != nil {
 				return err
 			}
 			stopped.Stop()
 			stopped.Stop()
-			if err := errors.Join(write(512, 5), f.Sleep(h.unit)); err != nil || fired != 0 {
-				return fmt.Errorf("after a write of another word of the line: fired %d times, %w", fired, err)
-			}
-			if err := write(520, 6); err != nil {
-				return err
-			}
-			for fired == 0 {
-				if err := fire.Wait(f, f.Now()+10*time.Second); err != nil {
-					return err
+			for v := range uint64(3) {
+				binary.NativeEndian.PutUint64(h.buffer.Bytes(), v+1)
+				for _, offset := range []uint64{512, 576, 520} { // another word of the line, another line
+					if seen != v {
+						return fmt.Errorf("saw %d before it was written", seen)
+					}
+					if err := h.conn.Write(f, h.buffer.SGE(0, 8), h.remote.Addr+offset, h.remote.RKey); err != nil {
+						return err
+					}
+				}
+				for seen != v+1 {
+					if err := found.Wait(f, f.Now()+10*time.Second); err != nil {
+						return err
+					}
 				}
 			}
-			if err := errors.Join(write(520, 7), f.Sleep(h.unit)); err != nil || fired != 1 || other != 0 {
-				return fmt.Errorf("fired %d times, one that was stopped %d times, %w", fired, other, err)
+			x.Stop()
+			if err := errors.Join(h.conn.Write(f, h.buffer.SGE(8, 8), h.remote.Addr+520, h.remote.RKey),
+				f.Sleep(h.unit)); err != nil || seen != 3 || other != 0 {
+				return fmt.Errorf("after it was stopped it has seen %d; the other has looked %d times, %w", seen, other, err)
 			}
-			// A word that differs already.
-			if err := x.Set(h.memory, 520, 6); err != nil {
-				return err
-			}
-			if err := f.Sleep(h.unit); err != nil || fired != 2 {
-				return fmt.Errorf("fired %d times, %w", fired, err)
-			}
-			for _, offset := range []int{-8, 4, h.memory.Len()} {
-				if err := x.Set(h.memory, offset, 0); err == nil {
-					return fmt.Errorf("the word at %d is watched", offset)
+			for _, line := range []int{-1, h.memory.Len() / verbs.LineBytes} {
+				if err := x.Set(h.memory, line); err == nil {
+					return fmt.Errorf("line %d is watched", line)
 				}
 			}
 			return nil

@@ -48,7 +48,7 @@ type Worker struct {
 	timers    timers
 	lines     []*watch
 	watches   []*Watch // that are set
-	firing    []*Watch // scratch of pollWatches
+	looking   []*Watch // scratch of pollWatches
 	conns     []*Conn
 	dirty     []*Conn // have requests that were not rung in
 	parts     []Part

@@ -57,7 +57,7 @@ type inRing struct {
 	next uint64 // position of the next message
 	told uint64 // how far the peer knows that the ring was read
 	tell uint64 // address of the word in which it is told, at the peer
-	mem  []byte
+	mem  memory
 }
 
 // outRing is the ring to the peer, as it is written here before it is WRITTEN there.
@@ -87,7 +87,7 @@ func newLink(p *Port, node, at int) *Link {
 		l.slots[i].id = uint32(i)
 	}
 	b := p.mr.Bytes()
-	l.in.mem = b[l.inAt() : l.inAt()+p.cfg.Bytes]
+	l.in.mem = p.memory.part(l.inAt(), p.cfg.Bytes)
 	l.out.mem = b[l.outAt() : l.outAt()+p.cfg.Bytes]
 	l.watch = p.w.NewWatch(l.poll)
 	l.credit = p.w.NewWatch(l.credited)
@@ -107,9 +107,9 @@ func (l *Link) reset(generation uint64, conn *fiber.Conn) {
 	s := shape{capacity: uint64(l.port.cfg.Bytes), generation: generation, marks: l.port.marks}
 	l.conn = conn
 	l.in = inRing{shape: s, mem: l.in.mem}
-	l.in.wipe(l.in.mem)
+	s.wipe(l.in.mem)
 	l.out = outRing{shape: s, mem: l.out.mem}
-	store(l.port.mr.Bytes(), l.creditAt(), 0)
+	l.port.memory.store(l.creditAt(), 0)
 	l.free = l.free[:0]
 	for i := range l.slots {
 		invariant.Assert(!l.slots[i].busy, "a link is reset with calls in flight")
@@ -166,7 +166,7 @@ func (l *Link) check() {
 
 // room in the ring to the peer, as far as is known.
 func (l *Link) room() int {
-	l.learn(load(l.port.mr.Bytes(), l.creditAt()))
+	l.learn(l.port.memory.load(l.creditAt()))
 	return int(l.out.capacity - (l.out.tail - l.out.head))
 }
 
@@ -180,22 +180,23 @@ func (l *Link) learn(head uint64) {
 
 // watchCredit has credited called when the peer tells how far it has read.
 func (l *Link) watchCredit() {
-	at := l.creditAt()
-	if err := l.credit.Set(l.port.mr, at, load(l.port.mr.Bytes(), at)); err != nil {
+	if err := l.credit.Set(l.port.mr, l.creditAt()/lineBytes); err != nil {
 		l.fail(err)
 	}
 }
 
-// credited is called when the peer has told how far it has read.
-func (l *Link) credited() {
-	if l.state != up {
-		return
+// credited looks how far the peer has read.
+func (l *Link) credited() bool {
+	before := l.out.head
+	if l.state != up || l.room() < 0 || l.out.head == before {
+		return false
 	}
-	l.room()
+	l.credit.Stop()
 	if l.stalled {
 		l.stalled = false
 		l.poll()
 	}
+	return true
 }
 
 // append puts a message at the end of the ring to the peer. There is room.
@@ -217,61 +218,44 @@ func (l *Link) touch() {
 	}
 }
 
-// pollBatch bounds the messages that are taken from a ring in one pass.
-const pollBatch = 64
-
-// poll takes the messages that have arrived.
-func (l *Link) poll() {
+// poll takes the messages that have arrived, and reports whether there were any.
+func (l *Link) poll() (found bool) {
 	p := l.port
-	if l.state != up || l.stalled {
-		return
-	}
-	for n := 0; ; n++ {
+	for l.state == up && !l.stalled {
 		var h header
-		ok, at, seen, err := l.in.look(l.in.mem, l.in.next, &h, p.lacks(TakenEarly))
-		if err == nil && ok && n < pollBatch {
-			var taken bool
-			if taken, err = l.message(&h); err == nil && !taken {
-				break // it waits for room
+		ok, at, err := l.in.look(l.in.mem, l.in.next, &h, p.lacks(TakenEarly))
+		if err == nil && ok {
+			found = true
+			err = l.message(&h)
+		} else if err == nil {
+			if err = l.watch.Set(p.mr, (l.inAt()+at)/lineBytes); err == nil {
+				break
 			}
-			if err == nil && l.state == up {
-				continue
-			}
-		}
-		if l.state != up {
-			return
 		}
 		if err != nil {
 			p.Stats.Garbage++
 			l.fail(err)
-			return
 		}
-		if ok { // more in the next pass
-			at, seen = l.in.at(l.in.next), 0
-		}
-		if err := l.watch.Set(p.mr, l.inAt()+at, seen); err != nil {
-			l.fail(err)
-			return
-		}
-		break
 	}
-	if l.in.next-l.in.told >= uint64(p.cfg.Bytes)/tellPart {
+	if l.state == up && l.in.next-l.in.told >= uint64(p.cfg.Bytes)/tellPart {
 		l.touch()
 	}
+	return found
 }
 
-// message takes the next message: false if there is no room for its answer.
-func (l *Link) message(h *header) (taken bool, err error) {
+// message takes the next message, if there is room for its answer.
+func (l *Link) message(h *header) error {
 	p := l.port
 	if h.kind == request {
 		if h.reserve < 1 || h.reserve*lineBytes > p.cfg.Bytes {
-			return false, errGarbage
+			return errGarbage
 		}
 		if l.room() < h.reserve*lineBytes && !p.lacks(OverwriteUnread) {
 			p.Stats.Stalls++
 			l.stalled = true
+			l.watch.Stop()
 			l.watchCredit()
-			return false, nil
+			return nil
 		}
 	}
 	body := p.body[:h.length]
@@ -281,10 +265,10 @@ func (l *Link) message(h *header) (taken bool, err error) {
 	p.w.Polled(1)
 	l.learn(h.head)
 	if h.kind == answer {
-		return true, l.answered(h, body)
+		return l.answered(h, body)
 	}
 	l.serve(h, body)
-	return true, nil
+	return nil
 }
 
 // serve executes a request and answers it.
@@ -334,7 +318,7 @@ func (l *Link) flush() (done bool, err error) {
 
 // tell WRITES how far the ring from the peer was read.
 func (l *Link) tell() (done bool, err error) {
-	store(l.port.mr.Bytes(), l.tellAt(), l.in.next)
+	l.port.memory.store(l.tellAt(), l.in.next)
 	ok, err := l.write(l.tellAt(), 8, l.in.tell)
 	if ok {
 		l.in.told = l.in.next

@@ -3,8 +3,6 @@ package ring
 import (
 	"encoding/binary"
 	"errors"
-	"sync/atomic"
-	"unsafe"
 
 	"drtmd/verbs/lines"
 )
@@ -115,62 +113,55 @@ func (s *shape) put(mem []byte, position uint64, h *header, body []byte) int {
 var errGarbage = errors.New("the ring holds no message where one begins")
 
 // look says what is at a position of a ring: a message, of which h is the header, or nothing yet. Then watch is
-// the offset of the word that will change, and seen what it holds. early is a deliberate bug.
-func (s *shape) look(mem []byte, position uint64, h *header, early bool) (ok bool, watch int, seen uint64,
-	err error) {
+// the offset of the word that will change. early is a deliberate bug.
+func (s *shape) look(mem memory, position uint64, h *header, early bool) (ok bool, watch int, err error) {
 	at := s.at(position)
-	first := load(mem, at)
+	first := mem.load(at)
 	if first == 0 {
-		return false, at, 0, nil
+		return false, at, nil
 	}
 	*h = header{length: int(first >> tagBits & maxBody), reserve: int(first >> (tagBits + lengthBits) & maxLines),
 		kind:  kind(first >> (tagBits + lengthBits + reserveBits) & (1<<kindBits - 1)),
 		flags: uint8(first >> (tagBits + lengthBits + reserveBits + kindBits))}
 	n := s.span(h.length)
 	if uint32(first) != s.tag(position) || uint64(n) > s.capacity || h.kind != request && h.kind != answer {
-		return false, 0, 0, errGarbage
+		return false, 0, errGarbage
 	}
 	for i := 0; i < n && !early; i += lines.Bytes {
 		if !s.marks && i+lines.Bytes < n {
 			continue
 		}
 		word := s.at(position+uint64(i)) + lines.Bytes - lines.MarkBytes
-		if v := load(mem, word); v != s.mark(position+uint64(i)) {
-			return false, word, v, nil
+		if mem.load(word) != s.mark(position+uint64(i)) {
+			return false, word, nil
 		}
 	}
-	second, third := load(mem, at+8), load(mem, at+16)
+	second, third := mem.load(at+8), mem.load(at+16)
 	h.id, h.epoch = uint32(second), uint32(second>>idBits)
 	h.head, h.typ = third&(1<<headBits-1)*lines.Bytes, uint8(third>>headBits)
-	return true, 0, 0, nil
+	return true, 0, nil
 }
 
 // take copies the body of the message at a position, which look has found, clears the lines' first words, and
 // gives the room that it took.
-func (s *shape) take(mem []byte, position uint64, h *header, body []byte) int {
+func (s *shape) take(mem memory, position uint64, h *header, body []byte) int {
 	n, per, got := s.span(h.length), lines.Payload(s.marks), 0
 	for i := 0; i < n; i += lines.Bytes {
 		at, from := s.at(position+uint64(i)), 0
 		if i == 0 {
 			from = headerBytes
 		}
-		got += copy(body[got:h.length], mem[at+from:at+per])
-		store(mem, at, 0)
+		k := min(h.length-got, per-from)
+		mem.copyOut(body[got:got+k], at+from)
+		got += k
+		mem.store(at, 0)
 	}
 	return n
 }
 
 // wipe clears the first words of all lines.
-func (s *shape) wipe(mem []byte) {
+func (s *shape) wipe(mem memory) {
 	for at := 0; at < int(s.capacity); at += lines.Bytes {
-		store(mem, at, 0)
+		mem.store(at, 0)
 	}
-}
-
-func load(mem []byte, at int) uint64 {
-	return atomic.LoadUint64((*uint64)(unsafe.Pointer(&mem[at : at+8][0])))
-}
-
-func store(mem []byte, at int, v uint64) {
-	atomic.StoreUint64((*uint64)(unsafe.Pointer(&mem[at : at+8][0])), v)
 }

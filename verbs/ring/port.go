@@ -31,6 +31,7 @@ type Port struct {
 	cfg      Config
 	marks    bool // lines become visible in any order
 	mr       *verbs.MR
+	memory   memory  // of mr
 	links    []*Link // by node; nil: the own one
 	handlers [math.MaxUint8 + 1]Handler
 	dirty    []*Link
@@ -59,9 +60,12 @@ func NewPort(w *fiber.Worker, r *rpc.Port, cfg Config) (*Port, error) {
 		return p, nil
 	}
 	var err error
-	p.mr, err = w.PD().AllocMR((cfg.Nodes-1)*cfg.linkBytes(), verbs.AccessAll, verbs.MROptions{})
+	p.mr, err = w.PD().AllocMR((cfg.Nodes-1)*cfg.linkBytes(), verbs.AccessAll, memoryOptions)
+	if err == nil {
+		p.memory, err = memoryOf(p.mr)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("ring port of worker %s: %w", w.Name(), err)
+		return nil, fmt.Errorf("ring port of worker %s: %w", w.Name(), errors.Join(err, p.Free()))
 	}
 	at := 0
 	for n := range p.links {

@@ -140,8 +140,8 @@ func TestTablesHaveTheIndexThatTheProtocolNeeds(t *testing.T) {
 					t.Errorf("node %d has a %T, and node 0 index %v", w.Node, w.Tables[0], d.Index)
 				}
 			}
-			if first, last, err := c.Count(); err != nil || first != last || first == (workload.Quantities{}) {
-				t.Errorf("sums %v, %v, %v", first, last, err)
+			if x := c.Verify(); x.Wrong != "" || x.Initial != x.Final || x.Initial == (workload.Quantities{}) {
+				t.Errorf("%+v", x)
 			}
 		})
 	}

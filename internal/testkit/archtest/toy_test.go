@@ -143,7 +143,7 @@ func TestAToyProtocolAndAToyWorkloadNeedNoOtherEdit(t *testing.T) {
 		{"options", load + " --duration 100ms --toy-serial=false --toy-turns 2 --toy-mood wild", 0,
 			[]string{"strictly serializable: yes"}},
 		{"simulator", virtual, 0, []string{"strictly serializable: yes"}},
-		{"deliberate bug", virtual + " --mutation toy-lie", 3, []string{"sums of toys"}},
+		{"deliberate bug", virtual + " --mutation toy-lie", 3, []string{"tables of toys"}},
 		{"bounds", virtual + " --toy-turns 0", 2, []string{"--toy-turns: expected 1 to 1000, not 0"}},
 		{"needs", "bench --protocol toy --nodes 9", 2, []string{"9 nodes: protocol toy names at most 8"}},
 		{"another's option", "bench --protocol drtm --toy-pause 1us", 2,

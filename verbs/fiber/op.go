@@ -19,7 +19,8 @@ type Op struct {
 	next      *Op // free list
 	index     uint32
 	done      bool
-	abandoned bool // nobody will await it
+	abandoned bool        // nobody will await it
+	then      func(error) // of one that nobody awaits
 	free      bool
 	err       error
 	byteLen   uint32
@@ -61,7 +62,7 @@ func (w *Worker) newOp(c *Conn) (*Op, error) {
 	}
 	o := w.freeOps
 	w.freeOps = o.next
-	o.conn, o.waiter, o.next, o.err = c, nil, nil, nil
+	o.conn, o.waiter, o.next, o.err, o.then = c, nil, nil, nil, nil
 	o.done, o.abandoned, o.free, o.byteLen = false, false, false, 0
 	return o, nil
 }
@@ -78,7 +79,10 @@ func (o *Op) release() {
 func (o *Op) finish(err error, wc verbs.WC) {
 	o.done, o.err, o.byteLen = true, err, wc.ByteLen
 	if o.abandoned {
-		o.release()
+		then := o.then
+		if o.release(); then != nil {
+			then(err)
+		}
 		return
 	}
 	if f := o.waiter; f != nil {
@@ -113,9 +117,9 @@ func (c *Conn) Post(f *Fiber, wr *verbs.WR) (*Op, error) {
 	return o, nil
 }
 
-// TryPost queues a request that nobody awaits, for parts: false if the queue has no room now. Whether it has
-// succeeded, later requests and Err tell.
-func (c *Conn) TryPost(wr *verbs.WR) (bool, error) {
+// TryPost queues a request that nobody awaits, for parts: false if the queue has no room now. then, if not nil,
+// is called on the worker when it has ended; Err tells of its failure too.
+func (c *Conn) TryPost(wr *verbs.WR, then func(error)) (bool, error) {
 	if c.n == c.depth {
 		c.flush()
 		return false, nil
@@ -124,7 +128,7 @@ func (c *Conn) TryPost(wr *verbs.WR) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	o.abandoned = true
+	o.abandoned, o.then = true, then
 	c.add(o, wr)
 	return true, nil
 }

@@ -66,13 +66,17 @@ func TestAWatchLooksWhenItsLineChanges(t *testing.T) {
 func TestARequestThatNobodyAwaitsIsCarriedOut(t *testing.T) {
 	eachHost(t, func(t *testing.T, h *host) {
 		h.run(func(f *fiber.Fiber) error {
-			full := 0
+			full, ended := 0, 0
 			for i := 0; i < 300; {
 				at := i % 100 * 8
 				binary.NativeEndian.PutUint64(h.buffer.Bytes()[at:], uint64(i))
 				ok, err := h.conn.TryPost(&verbs.WR{Op: verbs.OpWrite, NumSGE: 1,
 					SGE:        [verbs.MaxSGE]verbs.SGE{h.buffer.SGE(at, 8)},
-					RemoteAddr: h.remote.Addr + uint64(1024+at), RKey: h.remote.RKey})
+					RemoteAddr: h.remote.Addr + uint64(1024+at), RKey: h.remote.RKey}, func(err error) {
+					if err == nil {
+						ended++
+					}
+				})
 				if err != nil {
 					return err
 				}
@@ -88,8 +92,9 @@ func TestARequestThatNobodyAwaitsIsCarriedOut(t *testing.T) {
 			if err := h.conn.Quiesce(f); err != nil {
 				return err
 			}
-			if full == 0 || h.conn.Err() != nil {
-				return fmt.Errorf("the queue was full %d times, %w", full, h.conn.Err())
+			if full == 0 || ended != 300 || h.conn.Err() != nil {
+				return fmt.Errorf("the queue was full %d times, %d requests have succeeded, %w", full, ended,
+					h.conn.Err())
 			}
 			if err := h.conn.Read(f, h.buffer.SGE(2048, 800), h.remote.Addr+1024, h.remote.RKey); err != nil {
 				return err

@@ -118,9 +118,11 @@ func (c *cluster) add(ctx *verbs.Context, nodes int,
 	var err error
 	n.pd, err = ctx.AllocPD()
 	c.must(err)
-	cfg := rpc.Config{Incarnation: uint64(len(c.nodes)) + 1, Self: rpc.Identity{Node: uint16(len(c.nodes))},
-		RTOMin: time.Millisecond, RTOFirst: time.Millisecond, RTOMax: 2 * time.Millisecond,
-		PeerTimeout: 50 * time.Millisecond}
+	cfg := rpc.Config{Incarnation: uint64(len(c.nodes)) + 1, Self: rpc.Identity{Node: uint16(len(c.nodes))}}
+	if c.world != nil {
+		cfg.RTOMin, cfg.RTOFirst, cfg.RTOMax = time.Millisecond, time.Millisecond, 2*time.Millisecond
+		cfg.PeerTimeout = 50 * time.Millisecond
+	}
 	n.worker, err = newWorker(fiber.WorkerConfig{Name: fmt.Sprint("node ", len(c.nodes)), PD: n.pd,
 		Extra: cfg.Completions(), Conns: 8 * nodes})
 	c.must(err)
@@ -183,7 +185,7 @@ func (c *cluster) meet(f *fiber.Fiber, i int) error {
 		if j == i || c.nodes[i].sessions[j] != nil && c.nodes[i].sessions[j].Err() == nil {
 			continue
 		}
-		s, err := c.nodes[i].rpc.Connect(f, n.rpc.Address(), f.Now()+time.Second)
+		s, err := c.nodes[i].rpc.Connect(f, n.rpc.Address(), f.Now()+10*time.Second)
 		if err != nil {
 			return err
 		}

@@ -47,6 +47,8 @@ type Link struct {
 	respRoom int // that their answers will take
 	more     fiber.Cond
 	stalled  bool // a request waits for room for its answer
+	telling  bool // a WRITE that tells how far the ring from the peer was read is in flight
+	told     func(error)
 	dirty    bool
 	heard    time.Duration // when the last message came
 }
@@ -89,6 +91,11 @@ func newLink(p *Port, node, at int) *Link {
 	b := p.mr.Bytes()
 	l.in.mem = p.memory.part(l.inAt(), p.cfg.Bytes)
 	l.out.mem = b[l.outAt() : l.outAt()+p.cfg.Bytes]
+	l.told = func(error) {
+		if l.telling = false; l.state == up && l.behind() {
+			l.touch()
+		}
+	}
 	l.watch = p.w.NewWatch(l.poll)
 	l.credit = p.w.NewWatch(l.credited)
 	return l
@@ -237,10 +244,15 @@ func (l *Link) poll() (found bool) {
 			l.fail(err)
 		}
 	}
-	if l.state == up && l.in.next-l.in.told >= uint64(p.cfg.Bytes)/tellPart {
+	if l.state == up && l.behind() {
 		l.touch()
 	}
 	return found
+}
+
+// behind reports whether the peer is to be told how far its ring was read.
+func (l *Link) behind() bool {
+	return l.in.next-l.in.told >= uint64(l.port.cfg.Bytes)/tellPart
 }
 
 // message takes the next message, if there is room for its answer.
@@ -303,24 +315,28 @@ func (l *Link) flush() (done bool, err error) {
 	for l.out.posted < l.out.tail {
 		at := l.out.at(l.out.posted)
 		n := min(int(l.out.tail-l.out.posted), p.cfg.Bytes-at)
-		ok, err := l.write(l.outAt()+at, n, l.out.addr+uint64(at))
+		ok, err := l.write(l.outAt()+at, n, l.out.addr+uint64(at), nil)
 		if !ok || err != nil {
 			return ok, err
 		}
 		p.Stats.Writes++
 		l.out.posted += uint64(n)
 	}
-	if l.in.next-l.in.told >= uint64(p.cfg.Bytes)/tellPart {
+	if l.behind() {
 		return l.tell()
 	}
 	return true, nil
 }
 
-// tell WRITES how far the ring from the peer was read.
+// tell WRITES how far the ring from the peer was read. The word stays as it is while a WRITE reads it.
 func (l *Link) tell() (done bool, err error) {
+	if l.telling {
+		return true, nil
+	}
 	l.port.memory.store(l.tellAt(), l.in.next)
-	ok, err := l.write(l.tellAt(), 8, l.in.tell)
+	ok, err := l.write(l.tellAt(), 8, l.in.tell, l.told)
 	if ok {
+		l.telling = true
 		l.in.told = l.in.next
 		l.port.Stats.Told++
 	}
@@ -328,8 +344,8 @@ func (l *Link) tell() (done bool, err error) {
 }
 
 // write posts a WRITE of n bytes of the port's memory.
-func (l *Link) write(at, n int, addr uint64) (ok bool, err error) {
+func (l *Link) write(at, n int, addr uint64, then func(error)) (ok bool, err error) {
 	wr := verbs.WR{Op: verbs.OpWrite, NumSGE: 1, RemoteAddr: addr, RKey: l.out.rkey}
 	wr.SGE[0] = l.port.mr.SGE(at, n)
-	return l.conn.TryPost(&wr)
+	return l.conn.TryPost(&wr, then)
 }

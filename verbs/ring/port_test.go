@@ -107,7 +107,7 @@ func TestCallsAreAnsweredThroughSmallRings(t *testing.T) {
 		}
 		for i, n := range c.nodes {
 			s := n.port.Stats
-			if s.Waits == 0 || s.Told == 0 || s.Requests != 2400 || s.Down != 0 || s.Opened != 2 {
+			if s.Waits == 0 || s.Told == 0 || s.Requests != 2400 || s.Down != 0 && c.world != nil || s.Opened != 2 {
 				t.Errorf("node %d: %+v", i, s)
 			}
 			for _, l := range n.port.links {

@@ -1,5 +1,5 @@
-# Makefile: what people and CI run. Every target installs what it needs by itself (root or sudo,
-# Debian 12; see scripts/bootstrap.sh). `make` alone prints the table of targets.
+# Makefile: the tasks of people and CI. Every target installs what it needs (root or sudo, Debian 12; see
+# scripts/bootstrap.sh). `make` alone prints the table of targets.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -9,10 +9,10 @@ SHELL := /bin/bash
 GO := scripts/go
 BOOTSTRAP := scripts/bootstrap.sh
 
-# Packages that run under the race detector, e.g. make test-race RACE_PACKAGES=./verbs/shm/... It leaves
-# out RACE_NOT: these packages and their tests start no goroutine (archtest checks that), so make test
-# covers them. Tests of other packages skip simulated machines by themselves (package raceskip).
-# RACE_SEARCH are tests of searches on several cores.
+# RACE_PACKAGES run under the race detector, e.g. make test-race RACE_PACKAGES=./verbs/shm/... Packages of
+# RACE_NOT do not: they and their tests start no goroutine (archtest checks that), so make test covers them.
+# Tests of other packages skip simulated machines (package raceskip). RACE_SEARCH are tests of searches on
+# several cores.
 RACE_PACKAGES ?= ./...
 RACE_NOT := drtmd/(cmd/drtmd/internal/(config|inventory|pace|report|reproduce|spelling|status|$\
 	transport|workloads)|$\
@@ -73,7 +73,7 @@ bench: build ## compare the cost of transactions under every protocol
 bench-redis: build ## compare SmallBank with SmallBank on a local Redis (installs Redis)
 	scripts/bench-redis.sh
 
-bench-scaling: build ## show how SmallBank scales from 1 to 6 simulated machines, beside DrTM
+bench-scaling: build ## scaling of SmallBank from 1 to 6 simulated machines, beside DrTM
 	scripts/bench-scaling.sh
 
 bench-verbs: build ## compare verbs with perftest and with plain memory
@@ -86,9 +86,9 @@ conformance-diff: ## check that shm and Soft-RoCE run the same conformance cases
 verify-clone: ## run the README's first commands in a fresh clone
 	scripts/verify-clone.sh
 
-soak: ## search long: daemons for 10 minutes, fuzzing, stress tests (SOAK_TIME=5m each)
+soak: ## long searches: daemons for 10 minutes, fuzzing, stress tests (SOAK_TIME=5m each)
 	@$(BOOTSTRAP) build
 	scripts/soak.sh $(SOAK_TIME)
 
-clean: ## remove what was built; .cache (downloads) stays
+clean: ## remove build results; .cache (downloads) stays
 	rm -rf bin

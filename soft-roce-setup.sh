@@ -2,17 +2,17 @@
 # soft-roce-setup.sh: makes a Soft-RoCE (rxe) RDMA device on top of a network interface.
 #
 # Usage: soft-roce-setup.sh up [NETDEV]    make a device on NETDEV, or on the interface of the
-#                                          default route; done already is success
-#        soft-roce-setup.sh down           remove what `up` made on this machine, nothing else
+#                                          default route; succeeds if it exists already
+#        soft-roce-setup.sh down           remove the devices that `up` made on this machine
 #        soft-roce-setup.sh status         show the module, each rxe device, its port and GIDs
 #        soft-roce-setup.sh --help         this text
 #
-# `up` loads the module rdma_rxe, adds a link (rdma link add, Linux 5.1 or newer), and waits until
-# its port is active and a GID for the interface's address is there. If any step fails, or it is
-# interrupted, the steps before are undone. Each step is noted in /run/soft-roce-setup before it is
-# taken; like the devices the note does not outlive a reboot. `down` goes by it, so it removes what
-# a killed `up` left, and a device that somebody else made stays. Runs wait for each other. The
-# interface must be up and have an address: neither is changed.
+# `up` loads the module rdma_rxe, adds a link (rdma link add, Linux 5.1 or newer), and waits until the
+# port is active and has a GID for the interface's address. If a step fails, or `up` is interrupted, it
+# undoes the earlier steps. It notes each step in /run/soft-roce-setup before it takes it; like the
+# devices, these notes do not survive a reboot. `down` follows the notes: it also removes what a killed
+# `up` left, and keeps devices of others. Concurrent runs wait for each other. The interface must be up
+# and have an address; the script changes neither.
 #
 # Needs root for up and down. Exit codes: 0 done (status: a device is active), 1 failed (status:
 # none is), 2 wrong command line, 130 interrupted. Needs iproute2, kmod and util-linux, no other

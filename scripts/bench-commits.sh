@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# bench-commits.sh: what one commit costs against another: SmallBank on shared memory.
+# bench-commits.sh: compares the speed of two commits: SmallBank on shared memory.
 #
 # Usage: scripts/bench-commits.sh [--rounds N] [--seconds S] OLD NEW
 #
-# OLD and NEW are commits, or paths of drtmd programs that were built before. Each round runs every
-# configuration with OLD and with NEW, one after the other. The rate counts transactions that came to
-# their end per second of CPU time of the process, so that another load of the machine matters less;
-# the time in which the tables are loaded is measured apart and left out. A ratio is the median of the
-# rounds' ratios; above 1 NEW is faster. N is 10 and S is 2 unless given.
+# OLD and NEW are commits, or paths of drtmd programs built before. Each round runs every configuration
+# with OLD and with NEW, one after the other. The rate is finished transactions per second of the process's
+# CPU time, so that other load on the machine matters less. The time to load the tables is measured apart
+# and left out. A ratio is the median of the rounds' ratios; above 1, NEW is faster. Defaults: N is 10,
+# S is 2.
 set -euo pipefail
 
 # shellcheck source=scripts/lib/common.sh

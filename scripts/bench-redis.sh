@@ -3,13 +3,12 @@
 #
 # Usage: scripts/bench-redis.sh [ROUNDS]   default 3; about 20 seconds each
 #
-# Redis runs each transaction as a Lua script, which it executes alone: that makes it serializable.
+# Redis runs each transaction as a Lua script, one script at a time, so transactions are serializable.
 # redis-benchmark, on another core, sends them over a Unix socket, 64 at a time on each of 16
-# connections. drtmd runs the same mix on the same skew on one thread, in the process that draws
-# the transactions. So this compares a store inside a program with one behind a socket: that is what
-# the ratio says, and not that one engine is so much faster than the other.
+# connections. drtmd runs the same mix with the same skew on one thread, in the process that draws the
+# transactions. So the ratio compares a store inside a program with one behind a socket, not two engines.
 #
-# Installs redis-server from the distribution. Its data is in memory and gone in the end.
+# The script installs redis-server from the distribution. Its data stays in memory.
 set -euo pipefail
 
 # shellcheck source=scripts/lib/common.sh

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# bench-scaling.sh: how SmallBank scales with machines under DrTM in the simulator, beside Fig. 17(a).
+# bench-scaling.sh: scaling of SmallBank under DrTM with simulated machines, beside DrTM's Figure 17(a).
 #
 # Usage: scripts/bench-scaling.sh [SEEDS]   default 3; about a minute each
 #
-# All figures are modelled, in virtual time: the same seeds give the same table on every machine,
-# however busy. The model is cx3-56g, DrTM's cluster, with 8 workers per machine, as many as DrTM
-# runs on one processor (§8.1). A rate counts transactions that came to their end, committed or
-# rolled back by their own rules, in 5 ms after 1 ms of warm-up, and is the mean over the seeds 1 to
-# SEEDS; the range is that of the speed-up with the seed alone.
+# All figures are modelled, in virtual time: the same seeds give the same table on every machine, at
+# any load. The model is cx3-56g, DrTM's cluster, with 8 workers per machine, as many as DrTM runs on one
+# processor (§8.1). A rate counts finished transactions, committed or rolled back by their own rules, in
+# 5 ms after 1 ms of warm-up. It is the mean over the seeds 1 to SEEDS; the range is that of the speed-up
+# over the seeds.
 #
-# Below the table, what the speed-up of six machines over one is under other conditions, each with
-# one machine of the same kind: they show what limits it.
+# A second table has the speed-up of six machines over one under other conditions. It shows what limits
+# the speed-up.
 set -euo pipefail
 
 # shellcheck source=scripts/lib/common.sh

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# bench-verbs.sh: how fast the verbs layer and RPCs are: on rxe against perftest, on shm against
-# plain memory and Go channels. One run, two tables.
+# bench-verbs.sh: speed of the verbs layer and of RPCs: on rxe against perftest, on shm against plain
+# memory and Go channels. One run prints two tables.
 #
 # Usage: scripts/bench-verbs.sh [ROUNDS]   rounds against perftest, default 5; 2 to 4 minutes each
 #
-# On rxe: both programs run between two processes of one guest, in turn; a figure is the median
-# of the rounds. The guest's CPU is emulated: read the ratios, not the microseconds. On shm: the
-# benchmarks of verbs/shm, on this machine; keep the other cores idle.
+# On rxe: both programs run in turn between two processes of one guest; a figure is the median of the
+# rounds. The guest's CPU is emulated: read the ratios, not the microseconds. On shm: the benchmarks of
+# verbs/shm, on this machine; keep the other cores idle.
 set -euo pipefail
 
 # shellcheck source=scripts/lib/common.sh

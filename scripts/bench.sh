@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# bench.sh: what transactions cost: SmallBank on shared memory, protocols beside each other.
+# bench.sh: cost of transactions: SmallBank on shared memory under every protocol.
 #
 # Usage: scripts/bench.sh [ROUNDS]   default 10; about half a minute each
 #
-# Each round runs every configuration once, one after the other, so that a ratio compares what ran
-# within the same half minute. A figure is the median of the rounds, in transactions per second
-# that came to their end: committed, or rolled back by their own rules. Keep the machine idle. Three
-# nodes on one thread have as many customers together as one node has, since they share its caches.
-# The last table is the CPU time and the allocations of a local transaction, from a Go benchmark.
+# Each round runs every configuration once, one after the other, so that a ratio compares runs of the same
+# half minute. A figure is the median of the rounds, in finished transactions per second: committed, or
+# rolled back by their own rules. Keep the machine idle. Three nodes on one thread together have as many
+# customers as one node, because they share its caches. The last table has the CPU time and the allocations
+# of a local transaction, from a Go benchmark.
 set -euo pipefail
 
 # shellcheck source=scripts/lib/common.sh

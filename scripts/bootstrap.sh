@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# bootstrap.sh: installs what a task of the project needs, and skips what is there.
+# bootstrap.sh: installs the packages and tools that a task of the project needs, if they are missing.
 #
 # Usage: scripts/bootstrap.sh TASK...
 #
 #   go      the Go toolchain: the one on PATH if it is new enough, else one in .cache
-#   build   what go does, the C compiler and libibverbs
-#   lint    what build installs, shellcheck and protoc
-#   browser what build installs, and Chromium
-#   rxe     the virtual machine: qemu, busybox, perftest and what its files are made of
+#   build   go, the C compiler and libibverbs
+#   lint    build, shellcheck and protoc
+#   browser build, and Chromium
+#   rxe     the virtual machine: qemu, busybox, perftest and the packages of its files
 #
-# Debian 12 is tested. Ubuntu has the same package names and is untested. Packages are installed
-# with apt-get, by root or sudo; where all are present nothing is asked for and it takes
-# milliseconds. Elsewhere it looks for their programs and headers, and says which are missing.
+# Debian 12 is tested. Ubuntu has the same package names and is untested. The script installs packages
+# with apt-get, as root or with sudo. If all are present, it asks for nothing and takes milliseconds. On
+# other distributions it looks for the programs and headers, and lists those that are missing.
 set -euo pipefail
 
 # shellcheck source=scripts/lib/common.sh

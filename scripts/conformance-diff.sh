@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# conformance-diff.sh: runs the conformance suite on shm here and on rxe in a guest, and prints
-# the difference between the two lists of test names and results. None is what is wanted.
+# conformance-diff.sh: runs the conformance suite on shm on this machine and on rxe in a guest, and prints
+# the difference between the two lists of test names and results. There should be none.
 #
 # Usage: scripts/conformance-diff.sh
 #

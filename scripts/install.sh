@@ -4,13 +4,13 @@
 # Usage: scripts/install.sh [--remove]
 #
 # Environment:
-#   PREFIX    where it goes: an absolute path (default /usr/local)
-#   DESTDIR   a folder that stands for / (default none), as package makers use it
+#   PREFIX    the folder to install into, an absolute path (default /usr/local)
+#   DESTDIR   a folder to use instead of / (default none), as package builders do
 #
-# What is installed, below PREFIX: bin/drtmd; the systemd units lib/systemd/system/drtmd.service and
-# drtmd-hardened.service, which are not enabled; share/man/man1/drtmd*.1; and the completions of bash,
-# zsh and fish in share. Nothing outside PREFIX is touched: configuration and state of nodes stay
-# when drtmd is removed.
+# It installs below PREFIX: bin/drtmd; the systemd units lib/systemd/system/drtmd.service and
+# drtmd-hardened.service, without enabling them; share/man/man1/drtmd*.1; and the completions of bash,
+# zsh and fish in share. It changes nothing outside PREFIX; --remove keeps the configuration and the
+# state of nodes.
 #
 # Exit codes: 0 done, 1 failed, 2 usage.
 set -euo pipefail

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# lint.sh: formatting, vet, staticcheck, shellcheck, generated code, commit subjects, vulnerabilities.
-# Prints what is wrong and exits 1.
+# lint.sh: checks formatting, vet, staticcheck, shellcheck, generated code, commit subjects and known
+# vulnerabilities. Prints what is wrong and exits with 1.
 #
 # Usage: scripts/lint.sh       (make lint installs what it needs first)
 set -euo pipefail

@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
-# pgo.sh: makes a profile by which the compiler can decide what to inline, from benchmarks of the
-# layers on this machine.
+# pgo.sh: makes a profile from benchmarks on this machine. The compiler uses it to decide what to inline.
 #
-# Usage: scripts/pgo.sh [FILE]       default cmd/drtmd/default.pgo, which every build of drtmd takes
+# Usage: scripts/pgo.sh [FILE]       default cmd/drtmd/default.pgo, which every build of drtmd uses
 #
-# Takes some three minutes. Make it anew when the hot paths have changed; an old one does no harm.
-# make bench-verbs uses it too: go test takes -pgo=FILE.
+# Takes about three minutes. Make a new profile when the hot paths have changed; an old one does no harm.
+# make bench-verbs uses the profile, too (go test -pgo=FILE).
 set -euo pipefail
 
 # shellcheck source=scripts/lib/common.sh

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# protoc.sh: makes the Go code of the control plane's protobuf definitions.
+# protoc.sh: generates the Go code of the control plane's protobuf definitions.
 #
-# Usage: scripts/protoc.sh [FOLDER]     below FOLDER instead of beside the definitions
+# Usage: scripts/protoc.sh [FOLDER]     write below FOLDER instead of beside the definitions
 #
-# It needs protoc (Debian's protobuf-compiler); the Go plugins are tools of the module. Lint makes
+# Needs protoc (Debian's protobuf-compiler); the Go plugins are tools of the module. make lint generates
 # the code again in a temporary folder and compares.
 set -euo pipefail
 

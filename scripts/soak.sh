@@ -1,15 +1,19 @@
 #!/usr/bin/env bash
-# soak.sh: searches long for what the normal tests find only by luck: a cluster of daemons that is
-# disturbed for 10 minutes (DRTMD_SOAK_TIME) and must neither leak nor leave a run stuck, 2,000 damaged
-# files of etcd (DRTMD_SOAK_DAMAGES), every fuzz target, the simulator's scenarios of protocols with
-# 100,000 seeds each (DRTMD_SOAK_SEEDS) and 1,000 for each mutation of a safety step, the tables and
-# figures of the papers in small sizes, then the stress tests again and again, plain and under the race
-# detector.
+# soak.sh: long searches for rare failures:
+#
+#   - a cluster of daemons that is disturbed for 10 minutes (DRTMD_SOAK_TIME) and must neither leak nor
+#     leave a run stuck
+#   - 2,000 damaged files of etcd (DRTMD_SOAK_DAMAGES)
+#   - every fuzz target
+#   - the simulator's scenarios of protocols, with 100,000 seeds each (DRTMD_SOAK_SEEDS), and 1,000 for each
+#     mutation of a safety step
+#   - the tables and figures of the papers in small sizes
+#   - the stress tests, repeatedly, plain and under the race detector
 #
 # Usage: scripts/soak.sh [TIME]     TIME for each fuzz target and each kind of stress; default 5m
 #
-# A stress test has Stress or Storm in its name. The first failure ends the soak; a fuzz target's
-# failing input is kept by go in the package's testdata/fuzz. Exit codes: 0 nothing found, 1 found.
+# A stress test has Stress or Storm in its name. The soak ends at the first failure. go keeps a failing input
+# of a fuzz target in the package's testdata/fuzz. Exit codes: 0 nothing found, 1 a failure was found.
 set -euo pipefail
 
 # shellcheck source=scripts/lib/common.sh

@@ -3,16 +3,16 @@
 #
 # Usage: scripts/test-rxe.sh [--native] [--run REGEXP] [--package PATH] [STORY...]
 #
-# First every package below verbs, htm and cmd whose tests reach the provider over libibverbs: their
-# test binaries run in a guest (scripts/rxe-vm/run) on its rxe0, with DRTMD_REQUIRE=ibv, under
-# which a test that would skip fails, and DRTMD_TRANSPORT=ibv. Then the stories of
-# scripts/rxe-vm/tests, each in guests of its own: set-up, packet loss, several nodes. With names
-# of stories, only those; with --run or --package, no story.
+# First it runs the tests of every package below verbs, htm and cmd whose tests reach the provider over
+# libibverbs, in a guest (scripts/rxe-vm/run) on its rxe0, with DRTMD_REQUIRE=ibv, which turns skips into
+# failures, and DRTMD_TRANSPORT=ibv. Then it runs the stories of scripts/rxe-vm/tests, each in its own
+# guests: set-up, packet loss, several nodes. With names of stories it runs only those; with --run or
+# --package it runs no story.
 #
-# --run REGEXP    only tests that match, as go test -run takes it
+# --run REGEXP    only tests that match, as for go test -run
 # --package PATH  only this package, such as ./verbs/ibv
-# --native        no virtual machine: the test binaries run here, on this machine's rxe device
-#                 or hardware (soft-roce-setup.sh up); no story, since they change the network
+# --native        no virtual machine: the test binaries run on this machine, on its rxe device or
+#                 hardware (soft-roce-setup.sh up); no story, because stories change the network
 #
 # Exit codes: 0 all passed, 1 some failed, 2 usage.
 set -euo pipefail

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# verify-clone.sh: does what a newcomer does: clones the last commit into a temporary folder and
-# runs the commands that the README gives.
+# verify-clone.sh: clones the last commit into a temporary folder and runs the README's commands there, as a
+# new user does.
 #
 # Usage: scripts/verify-clone.sh
 #
-# The commands are the lines of each block ```sh in README.md that comes right after a line
-# <!-- verified -->. They run in the clone, in order, with nothing from this folder but git's
-# history; packages that are installed already stay. Exit codes: 0 all succeeded, 1 one did not.
+# The commands are the lines of each block ```sh in README.md that follows a line <!-- verified -->. They run
+# in the clone, in order, with nothing from this folder except git's history; installed packages stay. Exit
+# codes: 0 all succeeded, 1 one failed.
 set -euo pipefail
 
 # shellcheck source=scripts/lib/common.sh

@@ -50,10 +50,10 @@ func options() option.List {
 		lease(optLease, "`TIME` that a read lease lasts", "0.4ms", DefaultLease),
 		lease(optLeaseReadOnly, "`TIME` that a lease of a read-only transaction lasts", "1ms",
 			DefaultLeaseReadOnly),
-		option.Int(optRegionAborts, DefaultRegionAborts, 1, math.MaxInt, "`N` regions of a transaction "+
-			"that abort, until its next attempt takes the fallback handler"),
-		option.Int(optAttempts, DefaultAttempts, 1, math.MaxInt, "`N` attempts of a transaction, until "+
-			"the next one takes the fallback handler"),
+		option.Int(optRegionAborts, DefaultRegionAborts, 1, math.MaxInt, "run the fallback handler after "+
+			"`N` aborted regions of a transaction"),
+		option.Int(optAttempts, DefaultAttempts, 1, math.MaxInt, "run the fallback handler after `N` "+
+			"attempts of a transaction"),
 		option.Duration(optLockWait, DefaultLockWait, time.Microsecond, math.MaxInt64,
 			"`TIME` that the fallback handler waits for one lock"),
 		protocol.OrphanAfter()}

@@ -14,8 +14,8 @@ const OptOrphanAfter = "orphan-after"
 // OrphanAfter is that option.
 func OrphanAfter() option.Option {
 	return option.Duration(OptOrphanAfter, proto.DefaultOrphanAfter, time.Microsecond, math.MaxInt64,
-		"`TIME` for which a transaction must have met one lock until the lock counts as orphaned, if its "+
-			"holder does not live")
+		"`TIME` for which a transaction has to meet one lock before the lock counts as orphaned, if its "+
+			"holder is dead")
 }
 
 // OptLogBytes is an option of every protocol that needs logs.

@@ -21,9 +21,9 @@ const mostKeys = 1 << 30
 // Options are those of a Space.
 func Options(keys, valueBytes int, theta float64) option.List {
 	return option.List{
-		option.Int(OptKeys, keys, 1, mostKeys, "`N` records per node in the beginning"),
-		option.Int(OptValueBytes, valueBytes, MinValueBytes, MaxValueBytes, "`N` bytes of a value"),
-		option.Int(OptKeyBytes, MinKeyBytes, MinKeyBytes, MaxKeyBytes, "`N` bytes of a key; bytes beyond 8 "+
+		option.Int(OptKeys, keys, 1, mostKeys, "load `N` records per node"),
+		option.Int(OptValueBytes, valueBytes, MinValueBytes, MaxValueBytes, "`N` bytes per value"),
+		option.Int(OptKeyBytes, MinKeyBytes, MinKeyBytes, MaxKeyBytes, "`N` bytes per key; bytes beyond 8 "+
 			"are stored with the value, and compared"),
 		option.Float(OptTheta, theta, 0, zipf.MostTheta, "Zipf `THETA` of the records; 0: uniform"),
 	}

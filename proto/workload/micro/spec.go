@@ -22,8 +22,7 @@ func Spec() workload.Spec {
 		Options: option.List{
 			option.Int(optKeys, d.Keys, minKeys, maxKeys, "`N` keys of each table per node; few keys conflict "+
 				"often"),
-			option.Float(optDistributed, d.Distributed, 0, 1, "`P`: probability that a record is on another "+
-				"node; one node: 0"),
+			option.Float(optDistributed, d.Distributed, 0, 1, "probability `P` that a record is on another node; with one node: 0"),
 		},
 		Remote: []string{optDistributed},
 		Transactions: []workload.Transaction{

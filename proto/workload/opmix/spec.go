@@ -21,8 +21,8 @@ func Spec() workload.Spec {
 		Name: "opmix",
 		Doc:  "O(G,P): each transaction gets G records and puts P others (Dandelion §7)",
 		Options: append(option.List{
-			option.Int(optGets, d.Gets, 0, keyvalue.MaxOps, "`G` records that a transaction gets"),
-			option.Int(optPuts, d.Puts, 0, keyvalue.MaxOps, "`P` other records that it puts"),
+			option.Int(optGets, d.Gets, 0, keyvalue.MaxOps, "a transaction gets `G` records"),
+			option.Int(optPuts, d.Puts, 0, keyvalue.MaxOps, "a transaction puts `P` other records"),
 		}, keyvalue.Options(d.Keys, d.ValueBytes, d.Theta)...),
 		Transactions: []workload.Transaction{{Name: name(d.Gets, d.Puts), Percent: 100,
 			Doc: "gets G records, and puts P others without a look at them"}},

@@ -33,15 +33,13 @@ func Spec() workload.Spec {
 			option.Int(optAccounts, d.Accounts, minAccounts, maxAccounts, "`N` customers per node"),
 			option.Float(optHotAccounts, d.HotAccounts, minHotAccounts, 1, "`SHARE` of the customers that are hot"),
 			option.Float(optHotAccess, d.HotAccess, 0, 1, "`SHARE` of the accesses that go to hot customers"),
-			option.Float(optTheta, 0, 0, zipf.MostTheta, "Zipf `THETA` instead of hot customers; 0: hot "+
-				"customers"),
-			option.Float(optDistributed, d.Distributed, 0, 1, "`P`: probability that the second customer of a "+
-				"payment or amalgamation lives on another node; one node: 0"),
+			option.Float(optTheta, 0, 0, zipf.MostTheta, "draw customers with Zipf `THETA`; 0: hot customers"),
+			option.Float(optDistributed, d.Distributed, 0, 1, "probability `P` that the second customer of a payment or amalgamation "+
+				"lives on another node; with one node: 0"),
 			option.Bool(optAnywhere, false, "both customers of a transaction live on any node, with equal "+
 				"probability, as in Xenic, HADES and Dandelion"),
-			option.Int(optValueBytes, ValueBytes, ShortBytes, mostBytes, "`N` bytes of a balance: DrTM and "+
-				"Dandelion 8, Xenic 4"),
-			option.Int(optBalanceKeys, 2, 1, 2, "`N` keys that a balance reads: 2, or 1 as Dandelion's"),
+			option.Int(optValueBytes, ValueBytes, ShortBytes, mostBytes, "`N` bytes per balance: 8 in DrTM and Dandelion, 4 in Xenic"),
+			option.Int(optBalanceKeys, 2, 1, 2, "a balance reads `N` keys: 2, or 1 as in Dandelion"),
 		},
 		Remote: []string{optDistributed, optAnywhere},
 		Transactions: []workload.Transaction{

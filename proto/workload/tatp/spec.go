@@ -27,11 +27,10 @@ func Spec() workload.Spec {
 		Options: option.List{
 			option.Int(optSubscribers, d.Subscribers, minSubscribers, maxSubscribers, "`N` subscribers per node; the "+
 				"specification has 1 million in all"),
-			option.Int(optValueBytes, 0, 0, mostBytes, "`N` bytes to which shorter values are padded: 0 none, "+
-				"Dandelion 48"),
-			option.Bool(optNumbers, true, "look a subscriber's number up, as the specification; Dandelion does not"),
-			option.Bool(optFailed, false, "commit transactions that do not find what they look for, as FaSST and "+
-				"Dandelion; else they are rolled back"),
+			option.Int(optValueBytes, 0, 0, mostBytes, "pad values to `N` bytes: 48 in Dandelion; 0: no padding"),
+			option.Bool(optNumbers, true, "look up subscribers by number, as in the specification; not in Dandelion"),
+			option.Bool(optFailed, false, "commit transactions that do not find their record, as FaSST and "+
+				"Dandelion do; else roll them back"),
 		},
 		Transactions: []workload.Transaction{
 			{Name: GetSubscriberData.String(), Percent: 35, ReadOnly: true, Doc: "reads a subscriber"},

@@ -30,11 +30,11 @@ func Spec() workload.Spec {
 			option.Choice(optLetter, []string{"A", "B", "C", "D", "E", "F"}, "core workload `LETTER`: A 50 % reads, 50 % "+
 				"updates; B 95 and 5; C reads; D 95 % reads of the latest, 5 % insertions; E: scans, refused "+
 				"until a protocol has an ordered table; F 50 % reads, 50 % read-modify-writes"),
-			option.Int(optOperations, d.Operations, 1, keyvalue.MaxOps, "`N` operations of a transaction; HADES 5"),
-			option.Choice(optDistribution, []string{"default", "zipfian", "uniform", "latest"}, "`NAME` of how records "+
-				"are drawn: default (latest for D, else zipfian), zipfian (scrambled), uniform, latest"),
-			option.Int(optReads, 0, 0, 100, "`PERCENT` of reads; 0: the letter's own; rTX's B has 90"),
-			option.Int(optRoom, d.Room, 0, mostRoom, "`N` records per node that D has room to insert"),
+			option.Int(optOperations, d.Operations, 1, keyvalue.MaxOps, "`N` operations per transaction; 5 in HADES"),
+			option.Choice(optDistribution, []string{"default", "zipfian", "uniform", "latest"}, "distribution `NAME` of the records: default "+
+				"(latest for D, else zipfian), zipfian (scrambled), uniform, latest"),
+			option.Int(optReads, 0, 0, 100, "`PERCENT` of reads, 90 in rTX's B; 0: that of the letter"),
+			option.Int(optRoom, d.Room, 0, mostRoom, "D can insert `N` records per node"),
 		}, keyvalue.Options(d.Keys, d.ValueBytes, d.Theta)...),
 		Transactions: []workload.Transaction{
 			{Name: "read", Percent: 50, ReadOnly: true, Doc: "reads a record; with several operations: read-only"},

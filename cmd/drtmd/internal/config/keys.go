@@ -156,8 +156,18 @@ func (k Key) Fits(c *Config) bool {
 // variants says what an option is, with whose it is.
 func variants(o *option.Shared) string {
 	var all []string
-	for _, v := range o.Variants {
-		all = append(all, plain(v.Doc)+" ("+strings.Join(v.Owners, ", ")+")")
+	for i, v := range o.Variants {
+		same := func(x option.Variant) bool { return x.Doc == v.Doc }
+		if slices.IndexFunc(o.Variants, same) < i {
+			continue // its owners stand with the first variant of this doc
+		}
+		var owners []string
+		for _, x := range o.Variants[i:] {
+			if same(x) {
+				owners = append(owners, x.Owners...)
+			}
+		}
+		all = append(all, plain(v.Doc)+" ("+strings.Join(owners, ", ")+")")
 	}
 	return strings.Join(all, "; ")
 }

@@ -152,7 +152,7 @@ func figure17(r *Run) (*Outcome, error) {
 func scalingOutcome(r *Run, base cluster, machines, threads *scaling) *Outcome {
 	o := &Outcome{Conditions: fmt.Sprintf("preset %s, %d workers of one fiber per machine where "+
 		"machines vary, 1 %% distributed, %s after %s, %s", cx3, base.workers, base.measured, base.warmup, r.seedsText())}
-	const reading = "transactions that came to their end, committed or rolled back by their own rules"
+	const reading = "finished transactions: committed, or rolled back by their own rules"
 	for i, n := range machines.at {
 		size := fmt.Sprintf("%d machines", n)
 		if n == 1 {

@@ -26,7 +26,6 @@ func (c *checker) run() error {
 	if err := c.sort(); err != nil {
 		return err
 	}
-	c.admit()
 	err := c.decide()
 	for _, in := range c.inGraph {
 		if in {
@@ -36,22 +35,32 @@ func (c *checker) run() error {
 	return err
 }
 
-// decide looks for an order. Where a guess has led to a violation it guesses once more in another way:
-// that absences are those of a reader's end, as they are with a protocol that confirms them there.
+// variants are how many of several unknown writers of the same are taken in turn.
+const variants = 4
+
+// decide looks for an order. Where a guess has led to a violation it guesses again in other ways: that
+// absences are those of a reader's end, as they are with a protocol that confirms them there; and that what
+// several unknown transactions wrote alike is the next one's.
 func (c *checker) decide() error {
 	before := c.result
-	if err := c.tryPlaces(); err != nil || c.result.Verdict != Undecided {
-		return err
+	var first Result
+	writers := false // a writer was guessed
+	for c.variant = 0; c.variant < variants && (c.variant == 0 || writers); c.variant++ {
+		for _, c.late = range [...]bool{false, true} {
+			c.result = before
+			c.choices, c.recount, c.guessed, c.guessedWriter = nil, nil, false, false
+			c.admit()
+			if err := c.tryPlaces(); err != nil || c.result.Verdict != Undecided {
+				return err
+			}
+			if first.Verdict == 0 {
+				first = c.result
+			}
+			writers = writers || c.guessedWriter
+		}
 	}
-	first := c.result
-	c.result, c.late = before, true
-	c.choices, c.recount, c.guessed = nil, nil, false
-	c.admit()
-	err := c.tryPlaces()
-	if err == nil && c.result.Verdict == Undecided {
-		c.result = first
-	}
-	return err
+	c.result = first
+	return nil
 }
 
 // tryPlaces looks for a cycle, and for a place for every absence. Choices that are forced by the

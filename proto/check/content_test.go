@@ -265,6 +265,9 @@ func TestWhatLooksLikeALostWriteAndIsNone(t *testing.T) {
 			"0-10 w x 1.2; unknown\n11-20 w x 1.3\nfinal x 1.3", 2},
 		{"either of two unknown ones below a write", "counting\nload x 1.0\n0-10 w x 1.1:5; unknown\n" +
 			"0-10 w x 1.1:6; unknown\n11-20 w x 1.2\nfinal x 1.2", 1},
+		{"the second of two unknown ones that wrote alike", "counting\nload x 1.0, y 1.0\n" +
+			"0-10 w x 1.1, w y 1.1; unknown\n0-10 w x 1.1; unknown\n20-30 r x 1.1\n40-50 r y 1.0\n" +
+			"final x 1.1, y 1.0", 1},
 		{"a life of two unknown ones below a delete", "counting\nload x 1.0\n0-10 d x 2.0; unknown\n" +
 			"0-10 w x 3.0; unknown\n11-20 d x 4.0\nfinal", 2},
 		{"a blind delete leaves open what was before it",
@@ -279,6 +282,8 @@ func TestWhatLooksLikeALostWriteAndIsNone(t *testing.T) {
 		{"only the end is known", "0-10 r y 1\nfinal x 1, y 1", 0},
 		{"a write that is owed", "load x 1\n0-10 w x 2\nfinal p x 1", 0},
 		{"a write that is owed, its value half made", "load x 1\n0-10 w x 2\nfinal p x 2:99", 0},
+		{"a write that is owed, its value half made before its version",
+			"load x 1\n0-10 w x 2\nfinal p x 1:99", 0},
 		{"a write that is owed and that nobody saw", "load x 1\n0-10 w x 2; unknown\nfinal p x 1", 0},
 		{"a write that is owed and begun", "load x 1, y 1\n0-10 w x 2, w y 2; unknown\n" +
 			"final p x 2:99, p y 1", 1},

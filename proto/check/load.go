@@ -89,6 +89,9 @@ type checker struct {
 	recount    []uint32 // unknown transactions that count because of a choice, until observe
 	guessed    bool     // a choice or a writer was guessed: a violation may not be one
 	late       bool     // absences are guessed late
+	// variant is which of several writers is guessed, and guessedWriter whether one was.
+	variant       int
+	guessedWriter bool
 
 	graph
 	result Result

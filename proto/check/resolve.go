@@ -130,19 +130,34 @@ func (c *checker) observe() error {
 func (o *observer) guess() bool {
 	for i, p := range o.doubtful {
 		writes := o.writesFor(p)
-		if s, at := o.seen(writes, &o.ops[p]); s == sawUnknown {
-			o.guessed = true
+		if s, _ := o.seen(writes, &o.ops[p]); s == sawUnknown {
 			o.doubtful = o.doubtful[i+1:]
-			o.count(writes[at].txn())
+			o.guessOne(o.alike(writes, &o.ops[p]))
 			return true
 		}
 	}
 	if len(o.rivals) > 0 {
-		o.guessed = true
-		o.count(o.rivals[0])
+		o.guessOne(o.rivals)
 		return true
 	}
 	return false
+}
+
+// guessOne counts one of several that can have made a write.
+func (o *observer) guessOne(txns []uint32) {
+	o.guessed, o.guessedWriter = true, true
+	o.count(txns[o.variant%len(txns)])
+}
+
+// alike are the unknown transactions that wrote what a read saw.
+func (c *checker) alike(writes []op, r *op) (txns []uint32) {
+	for i := range writes {
+		w := &writes[i]
+		if w.txn() != r.txn() && sameValue(w, r) && c.sightOf(w) == sawUnknown {
+			txns = append(txns, w.txn())
+		}
+	}
+	return txns
 }
 
 func (o *observer) count(t uint32) {

@@ -430,6 +430,13 @@ func (w *Worker) Fence(peer proto.NodeID) error {
 	return w.conns[peer].QP().ToError()
 }
 
+// Admit ends the fence of a peer: another life of it is to be met. From any goroutine.
+func (w *Worker) Admit(peer proto.NodeID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fenced[peer].Store(false)
+}
+
 // Fenced reports whether a peer was removed (Cluster.Disconnect): nothing connects to it again, and
 // its locks are nobody's. From any goroutine.
 func (w *Worker) Fenced(peer proto.NodeID) bool { return w.fenced[peer].Load() }

@@ -49,6 +49,7 @@ func All(own ...node.Protocol) (all []*scenario.Scenario) {
 			continue
 		}
 		all = append(all, races(p), views(p), reuse(p), places(p), holds(p), crashes(p), breaks(p), removals(p),
+			members(spec{protocol: p}),
 			of(spec{name: "smallbank", protocol: p, load: loadBank, short: true}),
 			of(spec{name: "micro", protocol: p, load: loadMicro, short: true}))
 		if p.Offers.Has(proto.OfferLeases) {
@@ -76,6 +77,8 @@ type spec struct {
 	drawnOf map[string][]string // what its seeds draw from, by dimension
 	// removal has the others remove the last machine in the middle of a run.
 	removal bool
+	// membership has the machines be members of a registry.
+	membership bool
 }
 
 // fullName is the name of the scenario. That of the default protocol does not name it.

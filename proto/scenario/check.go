@@ -208,8 +208,16 @@ func (c *cluster) findBehind(h *history.History) error {
 		}
 		return nil
 	})
+	// A record whose version is older than the write that tore it looks like a torn write of that version.
+	later := map[place]bool{}
+	for i := range c.behind {
+		if b := &c.behind[i]; b.torn && !b.begun {
+			later[place{history.Table(b.table), history.Key(b.key)}] = true
+		}
+	}
 	c.behind = slices.DeleteFunc(c.behind, func(b behind) bool {
-		return b.begun && whole[place{history.Table(b.table), history.Key(b.key)}]
+		p := place{history.Table(b.table), history.Key(b.key)}
+		return b.begun && (whole[p] || later[p])
 	})
 	return err
 }

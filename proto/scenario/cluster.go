@@ -9,6 +9,8 @@ import (
 
 	"drtmd/proto"
 	"drtmd/proto/history"
+	"drtmd/proto/member"
+	"drtmd/proto/member/membersim"
 	"drtmd/proto/node"
 	"drtmd/proto/workload"
 	"drtmd/verbs"
@@ -36,6 +38,9 @@ type cluster struct {
 	// removed is the machine that the others remove from the cluster, at a time; nil: none.
 	removed  *site
 	removeAt sim.Time
+	// registry has the machines for its members, each by its access; nil: the managers know everything.
+	registry *membersim.Registry
+	access   []*membersim.Node
 }
 
 // site is a machine through all its lives.
@@ -50,6 +55,8 @@ type site struct {
 	recorders []*history.Recorder
 	clients   []*client
 	managers  []*manager // of the present life
+	seat      *seat      // as a member; nil: it has not joined
+	replaces  member.Incarnation
 }
 
 // shard is the one that the site's records are of.
@@ -97,6 +104,9 @@ func (x spec) build(e *scenario.Env, w workload.Workload, set settings) error {
 			return err
 		}
 	}
+	if x.membership {
+		c.makeRegistry()
+	}
 	if x.removal {
 		c.removed = c.sites[len(c.sites)-1]
 		c.removeAt = e.Until/8 + sim.Time(e.World.Rand("removal").Int64N(int64(e.Until/2)))
@@ -133,7 +143,7 @@ func (s *site) boot(m *scenario.Machine) error {
 	if !s.loaded {
 		s.initial = member.Loaded(s.shard())
 	}
-	s.member, s.loaded, s.managers = member, true, nil
+	s.member, s.loaded, s.managers, s.seat = member, true, nil, nil
 	s.lives++
 	for i, w := range member.Workers {
 		w.Recorder = history.NewRecorder(history.Options{Node: history.NodeID(s.id),
@@ -145,7 +155,7 @@ func (s *site) boot(m *scenario.Machine) error {
 				return err
 			}
 		}
-		mg := &manager{site: s, w: w, i: i, life: life}
+		mg := &manager{site: s, w: w, i: i, life: life, fencedLives: s.noLives()}
 		s.managers = append(s.managers, mg)
 		m.Go(i, "manager", mg.run)
 	}
@@ -164,6 +174,10 @@ type manager struct {
 	tried   []int // by node: the life of the peer that it tried to reach before they were joined
 	running int   // clients
 	started bool
+	// fencedFor is the pending view for which the worker is fenced.
+	fencedFor member.Epoch
+	// fencedLives are the newest lives of the other machines from which it was fenced off, by node.
+	fencedLives []member.Incarnation
 }
 
 // run is the manager's fiber.
@@ -172,6 +186,13 @@ func (m *manager) run(f *fiber.Fiber) error {
 	for {
 		m.fence()
 		all := true
+		if m.registry != nil {
+			ok, err := m.follow(f)
+			if err != nil {
+				return err
+			}
+			all = ok
+		}
 		for _, peer := range m.sites {
 			ok, err := m.connect(f, peer)
 			if err != nil {
@@ -185,7 +206,7 @@ func (m *manager) run(f *fiber.Fiber) error {
 				return err
 			}
 		}
-		if m.e.Over() && (m.idle() || m.e.World.Now() > m.e.Until+grace) {
+		if m.e.Over() && (m.idle() && m.settled() || m.e.World.Now() > m.e.Until+grace) {
 			return nil
 		}
 		if err := f.Sleep(manageEvery); err != nil {
@@ -198,13 +219,16 @@ func (m *manager) run(f *fiber.Fiber) error {
 // by the manager of the lower node. Between lives that have, it is the keeper's code that makes again
 // what breaks, as in any cluster.
 func (m *manager) connect(f *fiber.Fiber, peer *site) (bool, error) {
-	if !peer.up() {
+	if !peer.up() || m.registry != nil && !(m.knowsLife(peer) && peer.knowsLife(m.site)) {
 		return false, nil
 	}
 	if !m.knows(peer) {
 		m.hurry(f, peer)
 		if peer.id < m.id {
 			return false, nil
+		}
+		if m.registry != nil {
+			m.admit(peer)
 		}
 		if ok, err := m.join(f, peer); !ok || err != nil {
 			return false, err

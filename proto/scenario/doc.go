@@ -13,6 +13,13 @@
 // committed exactly if one of their writes was seen. Their locks stay, because recovery is not part of this
 // layer; transactions that need the records give up.
 //
+// # Members
+//
+// In the scenarios "members", machines are members of a registry in virtual time (proto/member/membersim),
+// with leases: they hear of views late, fence whoever is gone before the next view is active, and end when
+// their own lease has ended. Some sleep for longer than a lease, and some are cut off from the registry. In
+// the others the machines know who lives.
+//
 // # Connections
 //
 // The scenario connects queue pairs directly, without the network, as soon as both ends are up.

@@ -22,12 +22,13 @@ const drawnFaults = 6
 type faultSet uint8
 
 const (
-	everyFault  faultSet = iota // but the loss of memory
-	orderFaults                 // nothing
-	holdFaults                  // nothing, and workers lose the processor for long, half of them with locks held
-	breakFaults                 // queue pairs that break, links that go away
-	lateFaults                  // queue pairs that break, requests that are late
-	crashFaults                 // machines that crash and restart, queue pairs that break
+	everyFault   faultSet = iota // but the loss of memory
+	orderFaults                  // nothing
+	holdFaults                   // nothing, and workers lose the processor for long, half of them with locks held
+	breakFaults                  // queue pairs that break, links that go away
+	lateFaults                   // queue pairs that break, requests that are late
+	crashFaults                  // machines that crash and restart, queue pairs that break
+	memberFaults                 // machines that crash for long, or stand still for long
 )
 
 // drawnDelays are how often requests are late, by so much at most.
@@ -54,6 +55,8 @@ func (x spec) draw(d *scenario.Drawing) sim.Schedule {
 		s = append(append(s, drawBreaks(d, steps.All, 3*drawnBreaks)...), drawOutages(d, steps.Held)...)
 	case lateFaults:
 		s = append(append(s, drawBreaks(d, steps.All, 3*drawnBreaks)...), drawLate(d)...)
+	case memberFaults:
+		s = append(s, drawMembers(d)...)
 	case crashFaults:
 		s = append(append(s, drawCrashes(d, steps)...), drawBreaks(d, steps.All, drawnBreaks)...)
 	default:

@@ -44,7 +44,7 @@ var seedsOf = map[string]uint64{"smallbank": seedsOfTest, "micro": seedsOfTest /
 	"reuse": seedsOfTest / 20, "crashes": seedsOfTest / 20, "crashes-twopl": seedsOfTest / 20,
 	"smallbank-twopl": seedsOfTest / 20, "smallbank-twopl-local": seedsOfTest / 20,
 	"micro-twopl": seedsOfTest / 20, "micro-twopl-local": seedsOfTest / 20,
-	"followed-clocks": seedsOfTest / 10}
+	"followed-clocks": seedsOfTest / 10, "members": seedsOfTest / 20, "members-twopl": seedsOfTest / 20}
 
 // TestRunsUnderFaultsAreStrictlySerializable: every fault but the loss of memory, clocks that err
 // within DELTA, workers that lose the processor in a commit.

@@ -65,7 +65,11 @@ type Registry struct {
 	leases  map[member.Incarnation]time.Duration // when they end
 	nodes   []*Node                              // in the order in which they were made
 	stopped bool
+	closed  bool
 }
+
+// Close ends everything: no renewal is sent, no lease ends, and nobody is told of anything from then on.
+func (r *Registry) Close() { r.stopped, r.closed = true, true }
 
 // New makes a registry without members.
 func New(w World, cfg Config) *Registry {
@@ -78,9 +82,21 @@ func New(w World, cfg Config) *Registry {
 
 // Node is the registry as one node reaches it.
 type Node struct {
+	// Asleep, if set, reports whether the node's CPU does not run: it renews no lease then.
+	Asleep func() bool
+
 	r        *Registry
 	cut      bool
 	sessions []*session
+}
+
+// Die ends the sessions that the node has: its program is gone, and tells nobody. Leases end when their
+// time is over.
+func (n *Node) Die() {
+	for _, s := range n.sessions {
+		s.left = true
+	}
+	n.sessions = nil
 }
 
 // Node makes another one.
@@ -207,11 +223,11 @@ func (s *session) over() bool { return s.lost != nil || s.left }
 func (s *session) keepAlive() {
 	r := s.n.r
 	r.world.After(r.cfg.Lease/3, func() {
-		if s.over() {
+		if s.over() || r.closed {
 			return
 		}
 		sent := r.world.Now()
-		if s.n.reachable() == nil {
+		if s.n.reachable() == nil && (s.n.Asleep == nil || !s.n.Asleep()) {
 			r.world.After(r.cfg.Delay, func() { s.arrive(sent) })
 		}
 		s.keepAlive()
@@ -246,7 +262,7 @@ func (s *session) watch() {
 	r := s.n.r
 	until := s.until
 	r.world.After(max(until-r.world.Now(), 0), func() {
-		if s.until == until && r.cfg.Mutation != KeepLost {
+		if s.until == until && r.cfg.Mutation != KeepLost && !r.closed {
 			s.lose("not renewed in time")
 		}
 	})

@@ -56,14 +56,24 @@ func UnknownTable(t TableID, k Key, tables int) error {
 // Home is the node that a placement names for a record in a cluster of so many nodes. One outside of
 // it is an error that wraps ErrPlacement, and the key that stands for none one that wraps ErrKey.
 func Home(p Placement, t TableID, k Key, nodes int) (NodeID, error) {
+	l, err := Locate(p, t, k, nodes)
+	return l.Primary, err
+}
+
+// Locate is Home with all of the location. Its shard is right where the placement is a workload's, too,
+// which says nothing of shards: that of a node then.
+func Locate(p Placement, t TableID, k Key, nodes int) (Location, error) {
 	if k == Key(layout.NoKey) {
-		return 0, &AccessError{Table: t, Key: k, Err: ErrKey}
+		return Location{}, &AccessError{Table: t, Key: k, Err: ErrKey}
 	}
-	n := p.Locate(t, k).Primary
-	if int(n) >= nodes {
-		return 0, misplaced(t, k, n, nodes)
+	l := p.Locate(t, k)
+	if int(l.Primary) >= nodes {
+		return Location{}, misplaced(t, k, l.Primary, nodes)
 	}
-	return n, nil
+	if l.Epoch == 0 {
+		l.Shard = ShardID(l.Primary)
+	}
+	return l, nil
 }
 
 func misplaced(t TableID, k Key, n NodeID, nodes int) error {

@@ -15,9 +15,10 @@ import (
 // locked until then, so nobody misses the update.
 type Debt struct {
 	Node  NodeID
+	Shard ShardID // whose replica there
 	Table TableID
 	Key   Key
-	Off   uint64 // of the entry in its machine's memory
+	Off   uint64 // of the entry in that replica's memory
 	// Word is the state word of the lock, which is in no state word twice: what is found there is
 	// the lock that was left.
 	Word   uint64
@@ -140,10 +141,11 @@ type payment struct {
 // at first: if a lock is not there any more it was given back, with the update made before, or never
 // taken. Everything goes on one queue pair, which keeps it in order.
 func (p *payment) pay(due []Debt) (kept []Debt) {
-	f, rkey, conn := p.f, p.peer.Memory.RKey, p.peer.Conn
+	f, conn := p.f, p.peer.Conn
 	p.batch.Reset()
 	for i := range due {
-		p.batch.Read(f, conn, p.mr.SGE(i*p.stride, layout.HeaderBytes), p.peer.Memory.Addr+due[i].Off, rkey)
+		m := &p.peer.Shares[due[i].Shard].Memory
+		p.batch.Read(f, conn, p.mr.SGE(i*p.stride, layout.HeaderBytes), m.Addr+due[i].Off, m.RKey)
 	}
 	_ = p.batch.Await(f)            // each has its own error
 	ops := make([][2]int, len(due)) // of each: from and to; none where the lock is not there
@@ -160,7 +162,8 @@ func (p *payment) pay(due []Debt) (kept []Debt) {
 			continue
 		}
 		f.Step(p.step)
-		at := p.peer.Memory.Addr + d.Off
+		m := &p.peer.Shares[d.Shard].Memory
+		at, rkey := m.Addr+d.Off, m.RKey
 		ops[i][0] = p.batch.Len()
 		if len(d.Entry) > 0 {
 			copy(image, d.Entry)

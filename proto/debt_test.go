@@ -22,7 +22,7 @@ func TestADebtIsOwedUntilItWasPaid(t *testing.T) {
 		var during int // looks that found the debt
 		conn, worker, memory, drive := oneWorker(t)
 		binary.LittleEndian.PutUint64(memory.Bytes()[off+layout.StateOffset:], locked)
-		peers := []proto.Peer{{Conn: conn, Memory: memory.Remote()}}
+		peers := []proto.Peer{{Conn: conn, Shares: []*proto.PeerShare{{Memory: memory.Remote()}}}}
 		debts.Owe(proto.Debt{Off: off, Word: locked})
 		paid := false
 		worker.Submit("pay", func(f *fiber.Fiber) error {

@@ -25,6 +25,7 @@ type Orphan struct {
 // Lock is a record's lock that was in the way.
 type Lock struct {
 	Node  NodeID // of the record
+	Shard ShardID
 	Table TableID
 	Key   Key
 	Owner NodeID

@@ -86,7 +86,7 @@ func (t *tx) reclaim(p proto.Phase) {
 			there = true
 		default:
 			t.F.Charge(recordCostPs)
-			t.reclaimed(r, t.e.Unlink(r.Table, r.Key, word, onesided.HostTries))
+			t.reclaimed(r, t.e.UnlinkAt(t.e.Here(r), r.Table, r.Key, word, onesided.HostTries))
 		}
 	}
 	if there {

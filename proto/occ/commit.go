@@ -114,6 +114,7 @@ func (t *tx) leave() {
 			continue
 		}
 		d := t.e.DebtAt(r.Node, r.Table, r.Key, r.Own.Off, uint64(t.word))
+		d.Shard = r.At.Shard
 		if d.Value = r.Is; r.Changes() && !t.e.lacks(noDebtUpdate) {
 			onesided.SetVersion(r, r.Next())
 			d.Entry = r.Image

@@ -85,10 +85,18 @@ func New(env *protocol.Env, s Strategy) (*Engine, error) {
 	}
 	if env.Port != nil {
 		e.serve()
-		e.ServeEnsure()
+		e.Serve(onesided.TypeEnsure, func(t proto.TableID, k proto.Key, _ uint64) (uint64, onesided.Code) {
+			if s := e.shareOf(t, k); s != nil {
+				return e.EnsureAt(s, t, k)
+			}
+			return 0, onesided.Busy
+		})
 		e.Serve(onesided.TypeReclaim, func(t proto.TableID, k proto.Key, word uint64) (uint64,
 			onesided.Code) {
-			return 0, e.Unlink(t, k, word, onesided.HostTries)
+			if s := e.shareOf(t, k); s != nil {
+				return 0, e.UnlinkAt(s, t, k, word, onesided.HostTries)
+			}
+			return 0, onesided.Busy
 		})
 		if e.lacks(lockTwice) {
 			env.Port.ForgetServed()

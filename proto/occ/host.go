@@ -11,16 +11,16 @@ import (
 
 // acquireHere reads or locks a record of the own machine, for whoever word is. dst takes its value, if
 // flagRead asks for it; x what is there.
-func (e *Engine) acquireHere(f *fiber.Fiber, i *item, word onesided.Word, dst []byte) (x found, c code) {
-	x, ok := e.find(i.table, i.key)
+func (e *Engine) acquireHere(f *fiber.Fiber, s *share, i *item, word onesided.Word, dst []byte) (x found, c code) {
+	x, ok := e.find(s, i.table, i.key)
 	if !ok {
 		return x, busy
 	}
 	if i.flags&flagLock == 0 {
-		return x, e.readHere(f, i, &x, dst)
+		return x, e.readHere(f, s, i, &x, dst)
 	}
 	if x.off == 0 {
-		off, c := e.Ensure(i.table, i.key)
+		off, c := e.EnsureAt(s, i.table, i.key)
 		switch c {
 		case onesided.Done:
 			x.off = off
@@ -31,29 +31,29 @@ func (e *Engine) acquireHere(f *fiber.Fiber, i *item, word onesided.Word, dst []
 		}
 	}
 	early := e.lacks(valueFirst) && i.flags&flagRead != 0
-	if early && !e.copyOut(f, &x, i.key, dst) {
+	if early && !e.copyOut(f, s, &x, i.key, dst) {
 		return x, busy
 	}
 	step(f, stepFound)
-	if c := e.lockRecord(&x, i.key, word); c != done {
+	if c := e.lockRecord(s, &x, i.key, word); c != done {
 		return x, c
 	}
 	if i.flags&flagCompare != 0 && !x.same(i.version) && !e.lacks(anyVersion) {
-		e.releaseHere(nil, &item{table: i.table, key: i.key}, word)
+		e.releaseHere(nil, s, &item{table: i.table, key: i.key}, word)
 		return x, changed
 	}
 	if i.flags&flagRead != 0 && x.present == layout.Live && !early {
-		e.copyHeld(&x, dst)
+		e.copyHeld(s, &x, dst)
 	}
 	return x, done
 }
 
 // readHere reads a record of the own machine that must not be locked.
-func (e *Engine) readHere(f *fiber.Fiber, i *item, x *found, dst []byte) code {
+func (e *Engine) readHere(f *fiber.Fiber, s *share, i *item, x *found, dst []byte) code {
 	switch {
 	case x.off == 0:
 		return done
-	case !e.copyOut(f, x, i.key, dst):
+	case !e.copyOut(f, s, x, i.key, dst):
 		return busy
 	case onesided.Word(x.head.State) != onesided.Unlocked:
 		return locked
@@ -62,12 +62,12 @@ func (e *Engine) readHere(f *fiber.Fiber, i *item, x *found, dst []byte) code {
 }
 
 // copyHeld copies the value of a record that the caller has locked: nobody changes it.
-func (e *Engine) copyHeld(x *found, dst []byte) {
-	m := e.Env.Memory
+func (e *Engine) copyHeld(s *share, x *found, dst []byte) {
+	m := s.Memory
 	if !e.Worded() {
 		for i := 0; i < len(dst); i += 8 {
 			var w [8]byte
-			binary.NativeEndian.PutUint64(w[:], e.Word(x.off+layout.ValueOffset+uint64(i)))
+			binary.NativeEndian.PutUint64(w[:], onesided.WordAt(m, x.off+layout.ValueOffset+uint64(i)))
 			copy(dst[i:], w[:])
 		}
 		return
@@ -76,8 +76,8 @@ func (e *Engine) copyHeld(x *found, dst []byte) {
 }
 
 // validateHere compares a record of the own machine with what was read of it.
-func (e *Engine) validateHere(i *item) (x found, c code) {
-	x, ok := e.find(i.table, i.key)
+func (e *Engine) validateHere(s *share, i *item) (x found, c code) {
+	x, ok := e.find(s, i.table, i.key)
 	switch {
 	case !ok:
 		return x, busy
@@ -111,16 +111,20 @@ func (e *Engine) serveItems(typ rpc.Type, req, resp []byte) (int, error) {
 		if rest, ok = takeItem(rest, e.Env.Specs, &i); !ok {
 			return 0, errRequest
 		}
+		s := e.shareOf(i.table, i.key)
+		if s == nil {
+			return 0, errRequest
+		}
 		var n int
 		var x found
 		var c code
 		switch typ {
 		case TypeAcquire:
-			n, x, c = e.serveAcquire(&i, word, resp[at:])
+			n, x, c = e.serveAcquire(s, &i, word, resp[at:])
 		case TypeValidate:
-			x, c = e.validateHere(&i)
+			x, c = e.validateHere(s, &i)
 		default:
-			c = e.releaseHere(nil, &i, word)
+			c = e.releaseHere(nil, s, &i, word)
 		}
 		at += n
 		if c == done {
@@ -146,12 +150,12 @@ func (e *Engine) takeBack(req []byte, items int, word onesided.Word) {
 		rest, _ = takeItem(rest, e.Env.Specs, &i)
 		if i.flags&flagLock != 0 {
 			i.flags = 0
-			e.releaseHere(nil, &i, word)
+			e.releaseHere(nil, e.shareOf(i.table, i.key), &i, word)
 		}
 	}
 }
 
-func (e *Engine) serveAcquire(i *item, word onesided.Word, resp []byte) (n int, x found, c code) {
+func (e *Engine) serveAcquire(s *share, i *item, word onesided.Word, resp []byte) (n int, x found, c code) {
 	n = answerBytes
 	var dst []byte
 	if i.flags&flagRead != 0 {
@@ -164,7 +168,7 @@ func (e *Engine) serveAcquire(i *item, word onesided.Word, resp []byte) (n int, 
 	if len(resp) < n {
 		return 0, x, busy
 	}
-	x, c = e.acquireHere(nil, i, word, dst)
+	x, c = e.acquireHere(nil, s, i, word, dst)
 	binary.LittleEndian.PutUint64(resp, uint64(x.version()))
 	binary.LittleEndian.PutUint64(resp[8:], x.off)
 	return n, x, c

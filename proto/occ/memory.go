@@ -9,6 +9,7 @@ import (
 	"drtmd/internal/invariant"
 	"drtmd/proto"
 	"drtmd/proto/onesided"
+	"drtmd/proto/protocol"
 	"drtmd/store/layout"
 	"drtmd/verbs/fiber"
 	"drtmd/verbs/lineword"
@@ -20,6 +21,18 @@ const lineLooks = 1 << 22
 
 // recordLooks bounds how often a record is copied, or looked up, that others change meanwhile.
 const recordLooks = 64
+
+// share is a replica of a shard on the own machine.
+type share = protocol.Share
+
+// shareOf is the replica that holds a record here; nil: there is none.
+func (e *Engine) shareOf(t proto.TableID, k proto.Key) *share {
+	at, err := proto.Locate(e.Env.Placement, t, k, len(e.Env.Peers))
+	if err != nil {
+		return nil
+	}
+	return e.Env.Shares[at.Shard]
+}
 
 // found is a record of the own machine.
 type found struct {
@@ -41,12 +54,12 @@ func (x *found) same(v layout.Version) bool {
 }
 
 // find looks a record up. ok is false if that could not be told.
-func (e *Engine) find(t proto.TableID, k proto.Key) (x found, ok bool) {
-	tab := e.Env.Tables[t-1]
+func (e *Engine) find(s *share, t proto.TableID, k proto.Key) (x found, ok bool) {
+	tab := s.Tables[t-1]
 	for range recordLooks {
 		off, there := tab.Find(uint64(k))
 		if !there {
-			if off, there, ok = e.findSurely(t, k); !ok {
+			if off, there, ok = e.findSurely(s, t, k); !ok {
 				continue
 			}
 		}
@@ -54,7 +67,7 @@ func (e *Engine) find(t proto.TableID, k proto.Key) (x found, ok bool) {
 			return found{present: layout.Absent}, true
 		}
 		x = found{off: uint64(off)}
-		if x.head, ok = e.headNow(uint64(off)); !ok {
+		if x.head, ok = e.headNow(s, uint64(off)); !ok {
 			continue
 		}
 		if x.present = x.head.Match(uint64(k)); x.present != layout.Stale {
@@ -65,19 +78,19 @@ func (e *Engine) find(t proto.TableID, k proto.Key) (x found, ok bool) {
 }
 
 // findSurely looks a key up so that an absence is proved.
-func (e *Engine) findSurely(t proto.TableID, k proto.Key) (off int, there, ok bool) {
+func (e *Engine) findSurely(s *share, t proto.TableID, k proto.Key) (off int, there, ok bool) {
 	if !e.Worded() {
 		if e.Env.Structure != nil {
 			e.Env.Structure.Lock()
 			defer e.Env.Structure.Unlock()
 		}
-		off, there = e.Env.Tables[t-1].Find(uint64(k))
+		off, there = s.Tables[t-1].Find(uint64(k))
 		return off, there, true
 	}
 	if !e.region.Begin() {
 		return 0, false, false
 	}
-	if off, there, ok = e.Env.Tables[t-1].FindIn(e.region, uint64(k)); ok {
+	if off, there, ok = s.Tables[t-1].FindIn(e.region, uint64(k)); ok {
 		ok = e.region.Commit(nil)
 	}
 	return off, there, ok
@@ -85,15 +98,15 @@ func (e *Engine) findSurely(t proto.TableID, k proto.Key) (off int, there, ok bo
 
 // headNow is the header of an entry as of one moment. Without line words it is three words, of which the
 // state is the oldest: if it is unlocked, and the version is that of before, the record was so then.
-func (e *Engine) headNow(off uint64) (h layout.Head, ok bool) {
+func (e *Engine) headNow(s *share, off uint64) (h layout.Head, ok bool) {
 	if !e.Worded() {
-		h.State = e.StateNow(off)
-		h.Version, h.Key = e.VersionNow(off), e.KeyNow(off)
+		h.State = onesided.StateOf(s.Memory, off)
+		h.Version, h.Key = onesided.VersionOf(s.Memory, off), onesided.KeyOf(s.Memory, off)
 		return h, true
 	}
 	var line [layout.LineBytes]byte
 	for range recordLooks {
-		if e.Env.Memory.Peek(int(off)/layout.LineBytes, &line) {
+		if s.Memory.Peek(int(off)/layout.LineBytes, &line) {
 			return layout.HeadOf(line[:]), true
 		}
 		lineword.Pause()
@@ -104,8 +117,8 @@ func (e *Engine) headNow(off uint64) (h layout.Head, ok bool) {
 // copyOut copies the value of a record that is not locked, as of one moment, with the header of that.
 // Without line words, words are read in ascending order: version and state before the value. f, if not nil,
 // marks steps.
-func (e *Engine) copyOut(f *fiber.Fiber, x *found, k proto.Key, dst []byte) (ok bool) {
-	m, off := e.Env.Memory, int(x.off)
+func (e *Engine) copyOut(f *fiber.Fiber, s *share, x *found, k proto.Key, dst []byte) (ok bool) {
+	m, off := s.Memory, int(x.off)
 	var line [layout.LineBytes]byte
 	n := layout.HeaderBytes + len(dst)
 	for range recordLooks {
@@ -127,7 +140,7 @@ func (e *Engine) copyOut(f *fiber.Fiber, x *found, k proto.Key, dst []byte) (ok 
 		}
 		x.head = before
 		if n > layout.LineBytes || !e.Worded() {
-			now, ok := e.headNow(x.off)
+			now, ok := e.headNow(s, x.off)
 			if e.lacks(newerVersion) && ok {
 				x.head.Version = now.Version
 			} else if !ok || now != before {
@@ -141,8 +154,8 @@ func (e *Engine) copyOut(f *fiber.Fiber, x *found, k proto.Key, dst []byte) (ok 
 }
 
 // lockRecord locks the entry of a record if it is as x says and nobody has it.
-func (e *Engine) lockRecord(x *found, k proto.Key, word onesided.Word) code {
-	m, off := e.Env.Memory, int(x.off)
+func (e *Engine) lockRecord(s *share, x *found, k proto.Key, word onesided.Word) code {
+	m, off := s.Memory, int(x.off)
 	state := wordAt(m, off+layout.StateOffset)
 	if !e.Worded() {
 		// The CPUs of one machine exclude each other, and NICs never write state words here.
@@ -150,14 +163,14 @@ func (e *Engine) lockRecord(x *found, k proto.Key, word onesided.Word) code {
 			x.head.State = atomic.LoadUint64(state)
 			return locked
 		}
-		x.head, _ = e.headNow(x.off)
+		x.head, _ = e.headNow(s, x.off)
 		if x.present = x.head.Match(uint64(k)); x.present == layout.Stale {
 			atomic.StoreUint64(state, uint64(onesided.Unlocked))
 			return busy
 		}
 		return done
 	}
-	p, w := e.lockLine(off)
+	p, w := lockLine(m, off)
 	x.head = layout.HeadOf(m.Bytes[off : off+layout.HeaderBytes])
 	x.present = x.head.Match(uint64(k))
 	switch {
@@ -173,8 +186,7 @@ func (e *Engine) lockRecord(x *found, k proto.Key, word onesided.Word) code {
 }
 
 // lockLine takes a line's lock as a remote operation does, and gives the word it had.
-func (e *Engine) lockLine(off int) (p *uint64, w lineword.Word) {
-	m := e.Env.Memory
+func lockLine(m *htm.Memory, off int) (p *uint64, w lineword.Word) {
 	p = &m.Words[off/lineword.LineBytes]
 	for i := range lineLooks {
 		if w = lineword.Load(p); !w.Locked() && lineword.TryLock(p, w, m.Slot) {
@@ -191,32 +203,32 @@ func (e *Engine) lockLine(off int) (p *uint64, w lineword.Word) {
 
 // publish writes a record that is locked: the lines behind the first one, then the first one's part of
 // the value and the version, and unlocks it in the end.
-func (e *Engine) publish(f *fiber.Fiber, off uint64, v layout.Version, value []byte) {
+func (e *Engine) publish(f *fiber.Fiber, s *share, off uint64, v layout.Version, value []byte) {
 	if e.lacks(unlockFirst) {
-		e.unlockEntry(off)
+		e.unlockEntry(s, off)
 		step(f, stepValue)
 	}
 	inFirst := min(len(value), layout.LineBytes-layout.ValueOffset)
 	for at, from := int(off)+layout.LineBytes, inFirst; from < len(value); at += layout.LineBytes {
-		from += e.storeLine(at, 0, value[from:min(from+layout.LineBytes, len(value))], nil)
+		from += e.storeLine(s, at, 0, value[from:min(from+layout.LineBytes, len(value))], nil)
 		step(f, stepValue)
 	}
 	if e.lacks(sameVersion) {
-		e.storeLine(int(off), layout.ValueOffset, value[:inFirst], nil)
+		e.storeLine(s, int(off), layout.ValueOffset, value[:inFirst], nil)
 	} else {
-		e.storeLine(int(off), layout.ValueOffset, value[:inFirst], &v)
+		e.storeLine(s, int(off), layout.ValueOffset, value[:inFirst], &v)
 	}
 	step(f, stepWritten)
 	if !e.lacks(unlockFirst) {
-		e.unlockEntry(off)
+		e.unlockEntry(s, off)
 	}
 }
 
 // storeLine stores bytes of a line from an offset in it on, and a version behind them.
-func (e *Engine) storeLine(line, at int, b []byte, v *layout.Version) int {
-	m := e.Env.Memory
+func (e *Engine) storeLine(s *share, line, at int, b []byte, v *layout.Version) int {
+	m := s.Memory
 	if e.Worded() {
-		p, w := e.lockLine(line)
+		p, w := lockLine(m, line)
 		copy(m.Bytes[line+at:], b)
 		if v != nil {
 			*wordAt(m, line+layout.VersionOffset) = uint64(*v)
@@ -241,26 +253,26 @@ func (e *Engine) storeLine(line, at int, b []byte, v *layout.Version) int {
 }
 
 // unlockEntry stores an unlocked state word.
-func (e *Engine) unlockEntry(off uint64) {
-	state := wordAt(e.Env.Memory, int(off)+layout.StateOffset)
+func (e *Engine) unlockEntry(s *share, off uint64) {
+	state := wordAt(s.Memory, int(off)+layout.StateOffset)
 	if !e.Worded() {
 		atomic.StoreUint64(state, uint64(onesided.Unlocked))
 		return
 	}
-	p, w := e.lockLine(int(off))
+	p, w := lockLine(s.Memory, int(off))
 	lineword.StoreUnlock(state, uint64(onesided.Unlocked), p, w)
 }
 
 // findHeld looks up a record that somebody has locked: its entry stays where it is, while others may
 // change the buckets of its chain. An absence is proved.
-func (e *Engine) findHeld(t proto.TableID, k proto.Key) (off int, there bool) {
+func (e *Engine) findHeld(s *share, t proto.TableID, k proto.Key) (off int, there bool) {
 	for range lineLooks {
-		if off, there = e.Env.Tables[t-1].Find(uint64(k)); there && e.KeyNow(uint64(off)) == uint64(k) {
+		if off, there = s.Tables[t-1].Find(uint64(k)); there && onesided.KeyOf(s.Memory, uint64(off)) == uint64(k) {
 			return off, true
 		}
 		var ok bool
-		if off, there, ok = e.findSurely(t, k); ok {
-			return off, there && e.KeyNow(uint64(off)) == uint64(k)
+		if off, there, ok = e.findSurely(s, t, k); ok {
+			return off, there && onesided.KeyOf(s.Memory, uint64(off)) == uint64(k)
 		}
 		lineword.Pause()
 	}
@@ -270,31 +282,31 @@ func (e *Engine) findHeld(t proto.TableID, k proto.Key) (off int, there bool) {
 
 // releaseHere gives the lock of a record back that word holds, with the update if there is one. An
 // entry that ends absent goes back to the table.
-func (e *Engine) releaseHere(f *fiber.Fiber, x *item, word onesided.Word) code {
-	off, there := e.findHeld(x.table, x.key)
-	if !there || onesided.Word(e.StateNow(uint64(off))) != word {
+func (e *Engine) releaseHere(f *fiber.Fiber, s *share, x *item, word onesided.Word) code {
+	off, there := e.findHeld(s, x.table, x.key)
+	if !there || onesided.Word(onesided.StateOf(s.Memory, uint64(off))) != word {
 		return notHeld
 	}
-	v := e.VersionNow(uint64(off))
+	v := onesided.VersionOf(s.Memory, uint64(off))
 	if x.flags&flagWrite != 0 {
 		v = x.version
 	}
 	switch {
 	case x.flags&flagWrite != 0 && v.Live():
-		e.publish(f, uint64(off), v, x.value)
+		e.publish(f, s, uint64(off), v, x.value)
 		return done
 	case x.flags&flagWrite != 0:
-		e.storeLine(off, layout.ValueOffset, nil, &v)
+		e.storeLine(s, off, layout.ValueOffset, nil, &v)
 		step(f, stepWritten)
 	}
 	if v.Live() {
-		e.unlockEntry(uint64(off))
+		e.unlockEntry(s, uint64(off))
 		return done
 	}
 	// With line words that unlocks it. Otherwise the entry may belong to another key by now, which
 	// stays locked as long as this word is in it.
-	if e.Unlink(x.table, x.key, uint64(word), onesided.HostTries) != onesided.Done || !e.Worded() {
-		e.unlockEntry(uint64(off))
+	if e.UnlinkAt(s, x.table, x.key, uint64(word), onesided.HostTries) != onesided.Done || !e.Worded() {
+		e.unlockEntry(s, uint64(off))
 	}
 	return done
 }

@@ -119,7 +119,7 @@ func (t *tx) sameInRegion(r *record) error {
 	if r.Version = x.head.Version; x.off != 0 {
 		return nil
 	}
-	off, v, ok, err := e.Env.Tables[r.Table-1].EnsureIn(e.commits, uint64(r.Key), uint64(onesided.Unlocked))
+	off, v, ok, err := e.Here(r).Tables[r.Table-1].EnsureIn(e.commits, uint64(r.Key), uint64(onesided.Unlocked))
 	switch {
 	case !ok:
 		return t.regionOver()
@@ -136,7 +136,7 @@ func (t *tx) findInRegion(r *record) (x found, err error) {
 	for range 2 {
 		if !there {
 			var ok bool
-			if off, there, ok = e.Env.Tables[r.Table-1].FindIn(e.commits, uint64(r.Key)); !ok {
+			if off, there, ok = e.Here(r).Tables[r.Table-1].FindIn(e.commits, uint64(r.Key)); !ok {
 				return x, t.regionOver()
 			}
 		}
@@ -144,7 +144,7 @@ func (t *tx) findInRegion(r *record) (x found, err error) {
 			return found{present: layout.Absent}, nil
 		}
 		var image [layout.HeaderBytes]byte
-		if !e.commits.Load(e.Env.Memory, off, image[:]) {
+		if !e.commits.Load(e.Here(r).Memory, off, image[:]) {
 			return x, t.regionOver()
 		}
 		x = found{off: uint64(off), head: layout.HeadOf(image[:])}
@@ -158,7 +158,7 @@ func (t *tx) findInRegion(r *record) (x found, err error) {
 
 // storeInRegion stores an update, or the lock.
 func (t *tx) storeInRegion(r *record) bool {
-	m, off := t.e.Env.Memory, int(r.Own.Off)
+	m, off := t.e.Here(r).Memory, int(r.Own.Off)
 	return t.e.commits.Store64(m, off+layout.VersionOffset, uint64(r.Next())) &&
 		(!r.Is || t.e.commits.Store(m, off+layout.ValueOffset, r.Value))
 }
@@ -172,7 +172,7 @@ func (t *tx) regionCommitted() {
 			continue
 		}
 		if r.Own.Stored = true; !r.Is {
-			t.e.Unlink(r.Table, r.Key, uint64(onesided.Unlocked), onesided.HostTries)
+			t.e.UnlinkAt(t.e.Here(r), r.Table, r.Key, uint64(onesided.Unlocked), onesided.HostTries)
 		}
 	}
 }
@@ -185,7 +185,7 @@ func (t *tx) commitOutside() error {
 			continue
 		}
 		x := item{table: r.Table, key: r.Key, version: r.Version}
-		if there, c := t.e.validateHere(&x); c != done {
+		if there, c := t.e.validateHere(t.e.Here(r), &x); c != done {
 			return t.refusedHere(r, c, &there)
 		}
 	}
@@ -193,7 +193,7 @@ func (t *tx) commitOutside() error {
 	for i := range t.Records {
 		r := &t.Records[i]
 		if r.Own.Local && r.Changes() && r.Was && r.Is {
-			t.e.publish(t.F, r.Own.Off, r.Next(), r.Value)
+			t.e.publish(t.F, t.e.Here(r), r.Own.Off, r.Next(), r.Value)
 		}
 	}
 	t.regionCommitted()

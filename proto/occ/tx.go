@@ -114,7 +114,7 @@ func (t *tx) acquireHere(r *record, x *item) error {
 	if x.flags&flagRead != 0 {
 		dst = r.Value
 	}
-	there, c := t.e.acquireHere(t.F, x, t.word, dst)
+	there, c := t.e.acquireHere(t.F, t.e.Here(r), x, t.word, dst)
 	if c != done {
 		return t.refusedHere(r, c, &there)
 	}
@@ -203,7 +203,7 @@ func (t *tx) validate() error {
 		switch {
 		case t.e.byCPU(r, false):
 			t.F.Charge(recordCostPs)
-			if there, c := t.e.validateHere(&x); c != done {
+			if there, c := t.e.validateHere(t.e.Here(r), &x); c != done {
 				return t.refusedHere(r, c, &there)
 			}
 		case by == 0: // it was locked, but for a mutation
@@ -277,7 +277,7 @@ func (t *tx) releaseHere() {
 		}
 		t.F.Charge(recordCostPs)
 		x := t.update(r)
-		c := t.e.releaseHere(t.F, &x, t.word)
+		c := t.e.releaseHere(t.F, t.e.Here(r), &x, t.word)
 		invariant.Assert(c == done, "a lock was not its holder's any more")
 		t.released(r)
 	}

@@ -158,8 +158,8 @@ func (t *tx) postHead(p proto.Phase, r *record, to verbs.SGE) {
 
 // read posts the READ of a part of a record's entry.
 func (t *tx) read(p proto.Phase, r *record, to verbs.SGE, offset uint64) {
-	peer := &t.e.Env.Peers[r.Node]
-	t.Batch.Read(t.F, peer.Conn, to, peer.Memory.Addr+r.Own.Off+offset, peer.Memory.RKey)
+	m := &t.e.There(r).Memory
+	t.Batch.Read(t.F, t.e.Env.Peers[r.Node].Conn, to, m.Addr+r.Own.Off+offset, m.RKey)
 	t.count(p, r.Node, 1, int(to.Length))
 }
 

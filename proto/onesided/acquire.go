@@ -83,7 +83,7 @@ func (t *Tx) post(r *Record) {
 }
 
 func (t *Tx) read(r *Record, conn *fiber.Conn) {
-	m := &t.base.peer(r).Memory
+	m := &t.base.There(r).Memory
 	t.Batch.Read(t.F, conn, r.SGE, m.Addr+r.Own.Off, m.RKey)
 }
 
@@ -95,7 +95,7 @@ func (t *Tx) AskLock(r *Record, word uint64) {
 }
 
 func (t *Tx) askOn(r *Record, conn *fiber.Conn) {
-	o, m := &r.Own, &t.base.peer(r).Memory
+	o, m := &r.Own, &t.base.There(r).Memory
 	o.Hold, o.Op = Asked, t.Batch.Len()
 	t.Batch.CAS(t.F, conn, m.Addr+o.Off+layout.StateOffset, m.RKey, o.Word, o.want)
 }

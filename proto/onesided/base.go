@@ -114,21 +114,36 @@ func (b *Base) Close() error {
 // peer is the machine of a record as it is connected now.
 func (b *Base) peer(r *Record) *proto.Peer { return &b.Env.Peers[r.Node] }
 
-// Word is an aligned word of the own machine's memory as it is now.
-func (b *Base) Word(off uint64) uint64 {
-	return atomic.LoadUint64((*uint64)(unsafe.Pointer(&b.Env.Memory.Bytes[off])))
+// There is the replica of a record's shard on its machine.
+func (b *Base) There(r *Record) *proto.PeerShare { return b.Env.Peers[r.Node].Shares[r.At.Shard] }
+
+// Here is the own machine's replica of a record's shard.
+func (b *Base) Here(r *Record) *protocol.Share { return b.Env.Shares[r.At.Shard] }
+
+// WordAt is an aligned word of memory as it is now.
+func WordAt(m *htm.Memory, off uint64) uint64 {
+	return atomic.LoadUint64((*uint64)(unsafe.Pointer(&m.Bytes[off])))
 }
 
-// KeyNow, StateNow and VersionNow are words of an entry of the own machine.
-func (b *Base) KeyNow(off uint64) uint64 { return b.Word(off + layout.KeyOffset) }
+// KeyOf, StateOf and VersionOf are words of an entry.
+func KeyOf(m *htm.Memory, off uint64) uint64 { return WordAt(m, off+layout.KeyOffset) }
+
+// StateOf is the state word, see KeyOf.
+func StateOf(m *htm.Memory, off uint64) uint64 { return WordAt(m, off+layout.StateOffset) }
+
+// VersionOf is the version word, see KeyOf.
+func VersionOf(m *htm.Memory, off uint64) layout.Version {
+	return layout.Version(WordAt(m, off+layout.VersionOffset))
+}
+
+// KeyNow, StateNow and VersionNow are words of an entry of the own machine's own shard.
+func (b *Base) KeyNow(off uint64) uint64 { return KeyOf(b.Env.Memory, off) }
 
 // StateNow is the state word, see KeyNow.
-func (b *Base) StateNow(off uint64) uint64 { return b.Word(off + layout.StateOffset) }
+func (b *Base) StateNow(off uint64) uint64 { return StateOf(b.Env.Memory, off) }
 
 // VersionNow is the version word, see KeyNow.
-func (b *Base) VersionNow(off uint64) layout.Version {
-	return layout.Version(b.Word(off + layout.VersionOffset))
-}
+func (b *Base) VersionNow(off uint64) layout.Version { return VersionOf(b.Env.Memory, off) }
 
 // CASState swaps the state word of an entry of the own machine through its NIC.
 func (b *Base) CASState(f *fiber.Fiber, off, expect, swap uint64) (old uint64, err error) {

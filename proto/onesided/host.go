@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"drtmd/proto"
+	"drtmd/proto/protocol"
 	"drtmd/store"
 	"drtmd/verbs/rpc"
 )
@@ -108,11 +109,16 @@ func (b *Base) ServeEnsure() {
 // locked. Whoever asked for it locks it like any other, and sees by its key if it was given back
 // meanwhile: so no lock is lost with a response that does not arrive.
 func (b *Base) Ensure(table proto.TableID, k proto.Key) (off uint64, c Code) {
+	return b.EnsureAt(b.Env.Shares[b.Env.Node], table, k)
+}
+
+// EnsureAt is Ensure in a replica of whichever shard.
+func (b *Base) EnsureAt(s *protocol.Share, table proto.TableID, k proto.Key) (off uint64, c Code) {
 	defer b.unlockStructure(b.lockStructure())
 	for range HostTries {
 		b.Counters.RegionRuns++
 		b.region.Begin()
-		at, v, ok, err := b.Env.Tables[table-1].EnsureIn(b.region, uint64(k), 0)
+		at, v, ok, err := s.Tables[table-1].EnsureIn(b.region, uint64(k), 0)
 		switch {
 		case ok && err != nil:
 			b.region.Abort(0)
@@ -135,11 +141,16 @@ func (b *Base) Ensure(table proto.TableID, k proto.Key) (off uint64, c Code) {
 // Unlink gives an entry of the own machine's table back if it is absent and its state word is word.
 // Where the CPU and the device exclude each other, that unlocks it.
 func (b *Base) Unlink(table proto.TableID, k proto.Key, word uint64, tries int) Code {
+	return b.UnlinkAt(b.Env.Shares[b.Env.Node], table, k, word, tries)
+}
+
+// UnlinkAt is Unlink in a replica of whichever shard.
+func (b *Base) UnlinkAt(s *protocol.Share, table proto.TableID, k proto.Key, word uint64, tries int) Code {
 	defer b.unlockStructure(b.lockStructure())
 	for range tries {
 		b.Counters.RegionRuns++
 		b.region.Begin()
-		ok, err := b.Env.Tables[table-1].ReclaimIn(b.region, uint64(k), word)
+		ok, err := s.Tables[table-1].ReclaimIn(b.region, uint64(k), word)
 		switch {
 		case ok && err != nil:
 			b.region.Abort(0)

@@ -54,14 +54,14 @@ func (t *Tx) look(from, to int, marked bool) (missing int, err error) {
 		switch {
 		case r.Node == b.Env.Node:
 			b.charge(t, b.Costs.Find)
-			off, found := b.Env.Tables[r.Table-1].Find(uint64(r.Key))
+			off, found := b.Here(r).Tables[r.Table-1].Find(uint64(r.Key))
 			if o.Off, o.Found = uint64(off), found; !found {
 				missing++
 			}
 		case o.Ask:
 			missing++
 		default:
-			o.Op = t.lookups.Add(p.Conn, p.Tables[r.Table-1], uint64(r.Key), cache)
+			o.Op = t.lookups.Add(p.Conn, b.There(r).Tables[r.Table-1], uint64(r.Key), cache)
 		}
 	}
 	n := t.lookups.Len()
@@ -112,7 +112,7 @@ func (t *Tx) ensure(from, to int) (err error) {
 		case r.Own.Local || r.Own.Found:
 		case r.Node == b.Env.Node:
 			b.charge(t, b.Costs.Find)
-			off, c := b.Ensure(r.Table, r.Key)
+			off, c := b.EnsureAt(b.Here(r), r.Table, r.Key)
 			err = worse(err, t.ensured(r, off, c))
 		default:
 			t.ask(TypeEnsure, i, 0)
@@ -129,7 +129,7 @@ func (t *Tx) ensure(from, to int) (err error) {
 			err = worse(err, t.Unreachable(r, failed))
 			continue
 		}
-		if d := b.peer(r).Tables[r.Table-1].Descriptor(); code == Done && !d.Entry(off) {
+		if d := b.There(r).Tables[r.Table-1].Descriptor(); code == Done && !d.Entry(off) {
 			code = Busy // not a place of this table
 		}
 		err = worse(err, t.ensured(r, off, code))
@@ -174,7 +174,7 @@ func (t *Tx) Forget(i int) {
 func (t *Tx) Drop(r *Record) {
 	r.Own.Found = false
 	if b := t.base; r.Node != b.Env.Node && !b.Skips(DropStale) {
-		b.client.Invalidate(b.peer(r).Tables[r.Table-1], uint64(r.Key), b.Env.Cache)
+		b.client.Invalidate(b.There(r).Tables[r.Table-1], uint64(r.Key), b.Env.Cache)
 	}
 }
 

@@ -44,7 +44,7 @@ func (t *Tx) Back(r *Record, update, unlock bool) {
 // write posts the WRITE of a part of a record's image, and reports whether that was possible.
 func (t *Tx) write(r *Record, conn *fiber.Conn, offset, length int) bool {
 	at := verbs.SGE{Addr: r.SGE.Addr + uint64(offset), Length: uint32(length), LKey: r.SGE.LKey}
-	m := &t.base.peer(r).Memory
+	m := &t.base.There(r).Memory
 	r.Own.Op = t.Batch.Len()
 	t.Batch.Write(t.F, conn, at, m.Addr+r.Own.Off+uint64(offset), m.RKey)
 	return t.Batch.Err(r.Own.Op) == nil
@@ -58,7 +58,7 @@ func (t *Tx) unlock(r *Record, conn *fiber.Conn) {
 		t.write(r, conn, layout.VersionOffset, layout.ValueOffset-layout.VersionOffset)
 		return
 	}
-	m := &t.base.peer(r).Memory
+	m := &t.base.There(r).Memory
 	r.Own.Op, r.Own.unlocks = t.Batch.Len(), true
 	t.Batch.CAS(t.F, conn, m.Addr+r.Own.Off+layout.StateOffset, m.RKey, r.Own.Word, 0)
 }
@@ -82,16 +82,16 @@ func (t *Tx) Confirmed(r *Record) bool {
 // Owe keeps what could not be done at a record.
 func (t *Tx) Owe(r *Record, update bool) {
 	d := t.base.DebtAt(r.Node, r.Table, r.Key, r.Own.Off, r.Own.Word)
-	d.Value = r.Is
+	d.Shard, d.Value = r.At.Shard, r.Is
 	if update && !t.base.Skips(DebtUpdate) {
 		d.Entry = r.Image
 	}
 	t.base.Owe(d)
 }
 
-// DebtAt is the debt of a lock.
+// DebtAt is the debt of a lock in a machine's own shard.
 func (b *Base) DebtAt(n proto.NodeID, t proto.TableID, k proto.Key, off, word uint64) proto.Debt {
-	return proto.Debt{Node: n, Table: t, Key: k, Off: off, Word: word, Since: b.Now()}
+	return proto.Debt{Node: n, Shard: proto.ShardID(n), Table: t, Key: k, Off: off, Word: word, Since: b.Now()}
 }
 
 // Owe keeps a debt, if there is room.
@@ -119,14 +119,14 @@ func (b *Base) Finish(f *fiber.Fiber, peer proto.NodeID) {
 func (t *Tx) Met(r *Record, word uint64) error {
 	b := t.base
 	_, v, _ := Header(r)
-	return proto.Aborting(b.Sightings.Met(proto.Lock{Node: r.Node, Table: r.Table, Key: r.Key,
-		Owner: b.Owner(word), Off: r.Own.Off, Word: word, Version: uint64(v)}, b.Now()))
+	return proto.Aborting(b.Sightings.Met(proto.Lock{Node: r.Node, Shard: r.At.Shard, Table: r.Table,
+		Key: r.Key, Owner: b.Owner(word), Off: r.Own.Off, Word: word, Version: uint64(v)}, b.Now()))
 }
 
 // Orphans implements proto.OrphanLister.
 func (b *Base) Orphans(to []proto.Orphan) []proto.Orphan {
 	to = b.Sightings.Orphans(to, func(l *proto.Lock) bool {
-		return l.Node != b.Env.Node || b.StateNow(l.Off) == l.Word
+		return l.Node != b.Env.Node || StateOf(b.Env.Shares[l.Shard].Memory, l.Off) == l.Word
 	})
 	return b.debts.Orphans(to, b.Env.Node)
 }

@@ -49,6 +49,7 @@ type Record[Own any] struct {
 	Table proto.TableID
 	Mode  proto.Mode // of the declaration, or of the access that discovered it
 	Node  proto.NodeID
+	At    proto.Location // Node is its Primary
 
 	Loaded bool // the fields that follow, and Value, say what there is
 	Was    bool // there was a value when it was loaded
@@ -168,7 +169,7 @@ func (s *Set[Own]) Add(t proto.TableID, k proto.Key, m proto.Mode) error {
 	if uint(t)-1 >= uint(len(c.Specs)) {
 		return proto.UnknownTable(t, k, len(c.Specs))
 	}
-	node, err := proto.Home(c.Placement, t, k, c.Nodes)
+	at, err := proto.Locate(c.Placement, t, k, c.Nodes)
 	if err != nil {
 		return err
 	}
@@ -191,7 +192,7 @@ func (s *Set[Own]) Add(t proto.TableID, k proto.Key, m proto.Mode) error {
 	if l.Room > 0 {
 		value = room[l.Bytes:]
 	}
-	s.Records[n] = Record[Own]{Key: k, Table: t, Mode: m, Node: node, Image: room[:l.Bytes:l.Bytes], SGE: sge,
+	s.Records[n] = Record[Own]{Key: k, Table: t, Mode: m, Node: at.Primary, At: at, Image: room[:l.Bytes:l.Bytes], SGE: sge,
 		Value: value, layout: l, apart: l.Room > 0}
 	return nil
 }

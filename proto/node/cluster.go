@@ -149,7 +149,7 @@ func (c *Cluster) Stop() error {
 }
 
 // History is what was recorded, once the cluster has stopped, with what the tables of the members in
-// this process held before and hold now. It may be asked for once; the caller
+// this process held before and hold now, all replicas of them. It may be asked for once; the caller
 // closes it. nil without Config.Record.
 func (c *Cluster) History() (*history.History, error) { return c.HistoryOwing(nil) }
 
@@ -174,7 +174,11 @@ func (c *Cluster) HistoryOwing(pending func(state uint64) bool) (*history.Histor
 	for shard, m := range c.primaries() {
 		if m != nil {
 			run.Initial = append(run.Initial, m.Loaded(proto.ShardID(shard)))
-			run.Final = append(run.Final, m.Holds(proto.ShardID(shard), pending))
+		}
+	}
+	for _, m := range c.Members {
+		for _, shard := range m.Map().Held(m.ID) {
+			run.Final = append(run.Final, m.Holds(shard, pending))
 		}
 	}
 	return history.NewRun(run, segments...)

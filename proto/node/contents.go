@@ -53,7 +53,11 @@ func (m *Member) Holds(shard proto.ShardID, pending func(state uint64) bool) *hi
 	slices.SortFunc(all, func(a, b history.Content) int { // neighbours are encoded shorter
 		return cmp.Or(cmp.Compare(a.Table, b.Table), cmp.Compare(a.Key, b.Key))
 	})
-	s := history.NewSnapshot(history.NodeID(shard), history.Final)
+	s := history.NewSnapshot(history.NodeID(m.ID), history.Final)
+	if m.cluster.Replicas > 1 {
+		s = history.NewReplicaSnapshot(history.Replica{Shard: uint16(shard), Node: history.NodeID(m.ID)},
+			history.Final)
+	}
 	for _, c := range all {
 		s.Put(c)
 	}

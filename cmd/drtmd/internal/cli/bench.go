@@ -41,6 +41,8 @@ Columns and lines of the report:
   verbs            requests posted per commit, those of RPC included; payload in both directions
   sums conserved   whether the tables agree with what the committed transactions did
   verified         what the workload checked in its tables after the run
+  replicas equal   with --replicas: whether all copies of each record are equal at the end, and none
+                   is locked; of replicas in several processes --check says whether they are equal
 
 --check records every transaction, warm-up included, and checks that the run is strictly
 serializable. If it is not, bench prints the shortest violation and exits with 3. Recording costs
@@ -59,7 +61,8 @@ Exit codes:
   0    done
   1    failed, a node was lost, or the run is unsettled
   2    wrong command line
-  3    not strictly serializable, not decided, or the tables do not agree with the transactions
+  3    not strictly serializable, not decided, the tables do not agree with the transactions, or
+       replicas differ
   130  interrupted`
 
 const benchExample = `
@@ -93,6 +96,7 @@ type benchFlags struct {
 	workload, protocol, mutation            string
 	options                                 option.Settings // of the protocol
 	nodes, threads, workers, fibers         int
+	replicas                                int
 	processes, join                         int
 	duration, warmup                        time.Duration
 	transport, device, runDir, preset, cost string
@@ -136,6 +140,8 @@ func (p *benchFlags) register(c *cobra.Command, has *composition.Composition) er
 	f.StringVar(&p.workload, "workload", has.DefaultWorkload().Name, "workload `NAME`, see --list")
 	f.StringVar(&p.protocol, "protocol", has.DefaultProtocol().Name, "protocol `NAME`, see --list")
 	f.IntVar(&p.nodes, "nodes", 3, "`N` nodes in the cluster")
+	f.IntVar(&p.replicas, "replicas", 1, "`R` copies of each record on different nodes, for protocols that "+
+		"replicate (see --list)")
 	f.IntVar(&p.threads, "threads", 0, "`N` OS threads per process; default: 2, but at most one per "+
 		"worker and CPU")
 	f.IntVar(&p.workers, "workers", 1, "`N` workers per node")

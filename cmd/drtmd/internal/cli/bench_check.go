@@ -57,7 +57,7 @@ func (p *benchFlags) checked(c *cobra.Command, a *app) (*benchRun, error) {
 		name string
 		v    int
 	}{{"nodes", p.nodes}, {"workers", p.workers}, {"fibers", p.fibers},
-		{"processes", p.processes}} {
+		{"replicas", p.replicas}, {"processes", p.processes}} {
 		if n.v < 1 {
 			return nil, usagef("", "--%s %d is not positive", n.name, n.v)
 		}
@@ -74,7 +74,7 @@ func (p *benchFlags) checked(c *cobra.Command, a *app) (*benchRun, error) {
 	if r.protocol, err = r.has.Protocol(p.protocol); err != nil {
 		return nil, usagef("", "%v", err)
 	}
-	if err := r.protocol.CheckNodes(p.nodes); err != nil {
+	if err := errors.Join(r.protocol.CheckNodes(p.nodes), r.protocol.CheckReplicas(p.replicas, p.nodes)); err != nil {
 		return nil, usagef("", "%v", err)
 	}
 	p.options, err = takenOptions(c.Flags(), r.has.OfProtocols, "protocol", p.protocol, r.protocol.Options)

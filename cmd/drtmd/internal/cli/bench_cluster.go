@@ -23,7 +23,7 @@ var ofDaemons = []string{"nodes", "processes", "transport", "device", "run-dir",
 func (r *benchRun) plan() *load.Plan {
 	p := r.flags
 	return &load.Plan{Workload: p.workload, Settings: r.loadOptions, Protocol: p.protocol,
-		Mutation: p.mutation, Nodes: p.nodes, Workers: p.workers, Threads: p.threads, Fibers: p.fibers,
+		Mutation: p.mutation, Nodes: p.nodes, Replicas: p.replicas, Workers: p.workers, Threads: p.threads, Fibers: p.fibers,
 		ProtocolOptions: p.options, Seed: p.seed, Warmup: p.warmup,
 		Duration: p.duration, SampleEvery: p.sampleEvery, YieldEvery: p.yieldEvery,
 		Record: r.recorded()}

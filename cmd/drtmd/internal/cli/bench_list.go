@@ -44,8 +44,9 @@ type listNamed struct {
 
 type listProtocol struct {
 	listNamed
-	Options   []listOption `json:"options"`
-	Mutations []listNamed  `json:"mutations"`
+	Replicates bool         `json:"replicates"`
+	Options    []listOption `json:"options"`
+	Mutations  []listNamed  `json:"mutations"`
 }
 
 // listOption has its values as texts, which the flag takes; Default is in words if it is chosen later.
@@ -86,7 +87,7 @@ func (a *app) listJSON(w io.Writer) error {
 	}
 	for _, p := range a.has.Protocols {
 		x := listProtocol{listNamed: listNamed{p.Name, p.Doc}, Options: listOptions(p.Options),
-			Mutations: []listNamed{}}
+			Replicates: p.Replicates, Mutations: []listNamed{}}
 		for _, m := range p.Mutations {
 			x.Mutations = append(x.Mutations, listNamed{m.Name, m.Doc})
 		}
@@ -112,7 +113,11 @@ func (a *app) benchList(jsonFile string) error {
 	}
 	fmt.Fprintln(a.stdout, "\nprotocols")
 	for _, p := range a.has.Protocols {
-		fmt.Fprintf(a.stdout, "  %-12s %s\n", p.Name, p.Doc)
+		doc := p.Doc
+		if p.Replicates {
+			doc += "; takes --replicas"
+		}
+		fmt.Fprintf(a.stdout, "  %-12s %s\n", p.Name, doc)
 	}
 	for _, p := range a.has.Protocols {
 		if len(p.Mutations) == 0 {

@@ -82,6 +82,9 @@ func (r *benchRun) examine(ctx context.Context, doc *report.Bench, res *load.Res
 	if res.Conserved != nil {
 		violated = &checkError{"tables of " + r.flags.workload}
 	}
+	if res.Audit != nil {
+		violated = errors.Join(violated, &checkError{"replicas of the records"})
+	}
 	if f := r.flags.history; f != "" && res.History != nil {
 		if err := res.History.WriteFile(f); err != nil {
 			return violated, fmt.Errorf("history: %w", err)
@@ -132,7 +135,7 @@ func (r *benchRun) open(ctx context.Context) (*node.Cluster, error) { return r.o
 func (r *benchRun) openPart(ctx context.Context, part *node.Part) (*node.Cluster, error) {
 	p := r.flags
 	cfg := node.Config{Protocol: r.protocol, Workload: r.workload, Nodes: p.nodes,
-		Workers: p.workers, Fibers: p.fibers, Seed: p.seed, Mutation: p.mutation,
+		Replicas: p.replicas, Workers: p.workers, Fibers: p.fibers, Seed: p.seed, Mutation: p.mutation,
 		Options: p.options}
 	if r.recorded() {
 		cfg.Record = &node.Recording{SpillDir: r.spillDir(),
@@ -177,8 +180,8 @@ func (r *benchRun) document() *report.Bench {
 	p := r.flags
 	doc := &report.Bench{Date: time.Now().UTC(), Command: r.args,
 		Workload: p.workload, Settings: r.settings, Options: r.allOptions, Protocol: p.protocol,
-		Mutation: p.mutation, Transport: p.transport, Nodes: p.nodes, Workers: p.workers, Fibers: p.fibers,
-		Threads: r.threads, Processes: p.processes, Seed: p.seed, WarmupNs: int64(p.warmup),
+		Mutation: p.mutation, Transport: p.transport, Nodes: p.nodes, Replicas: p.replicas, Workers: p.workers,
+		Fibers: p.fibers, Threads: r.threads, Processes: p.processes, Seed: p.seed, WarmupNs: int64(p.warmup),
 		DurationNs: int64(p.duration), Virtual: r.cost != nil, SampleEvery: p.sampleEvery,
 		Recorded: r.recorded(), Environment: report.ThisEnvironment()}
 	if r.cost != nil {

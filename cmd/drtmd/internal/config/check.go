@@ -29,7 +29,7 @@ func Default(has *composition.Composition) Config {
 		Cluster:   Cluster{Name: "drtmd", EtcdListen: "127.0.0.1:0", Lease: 5 * time.Second},
 		Transport: Transport{Provider: transport.Default, GIDIndex: -1},
 		Data: Data{Workload: has.DefaultWorkload().Name, Protocol: has.DefaultProtocol().Name,
-			Workers: 1, Fibers: 16, Cache: 16 << 20},
+			Replicas: 1, Workers: 1, Fibers: 16, Cache: 16 << 20},
 		Log: Log{Level: "info", Format: "auto"},
 	}
 }
@@ -154,9 +154,13 @@ func (c *Config) checkData(bad func(path, format string, args ...any), with func
 		bad("data.protocol", "%v", err)
 	case p.OneThread:
 		bad("data.protocol", "protocol %s runs in one process only", p.Name)
+	case c.Data.Replicas > 1 && !p.Replicates:
+		bad("data.replicas", "expected 1, not %d: protocol %s keeps one copy of each record", c.Data.Replicas, p.Name)
+		with("data.protocol")
 	default:
 		c.checkOptions("protocol", p.Name, p.Options, bad, with)
 	}
+	within("data.replicas", c.Data.Replicas, 1, 64)
 	within("data.workers", c.Data.Workers, 1, 64)
 	if n := c.Data.Threads; n < 0 || n > c.Data.Workers {
 		bad("data.threads", "expected 0 to %d (data.workers), not %d", c.Data.Workers, n)

@@ -34,7 +34,7 @@ const queueBytes = 8 << 20
 
 // lookAtMemory says which limits are in the way of the tables, and what would make them faster.
 func (d *Daemon) lookAtMemory() error {
-	cfg, err := planes.ServingPlan(d.cfg, 1).Make(d.cfg.Has)
+	cfg, err := planes.ServingPlan(d.cfg, max(d.cfg.Data.Replicas, 1)).Make(d.cfg.Has)
 	if err != nil {
 		return err
 	}

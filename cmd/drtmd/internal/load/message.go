@@ -55,6 +55,7 @@ type Answer struct {
 	Tally     workload.Tally    `json:"tally"`               // finish
 	Did       workload.Ledger   `json:"did"`
 	Orphans   *Orphans          `json:"orphans,omitempty"` // finish; nil: none
+	Audit     string            `json:"audit,omitempty"`   // finish; "": nothing is wrong
 	Recorded  bool              `json:"recorded,omitempty"`
 	// RecordedBytes are those of the file with what was recorded.
 	RecordedBytes int64     `json:"recorded_bytes,omitempty"`

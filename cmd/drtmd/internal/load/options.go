@@ -70,6 +70,9 @@ type Result struct {
 	Conserved error
 	// Verified is how many records that check has looked for; 0 if it was not made.
 	Verified uint64
+	// Audit says whether all replicas of each record are equal, and none is locked: nil, or which is not.
+	// Of replicas in several processes only the check of the History knows whether they are equal.
+	Audit error
 	// Lost is nil, or a *LostError: then nothing is known of Conserved, and there is no History.
 	Lost error
 	// Unsettled is nil, or an *UnsettledError: then nothing is known of Conserved.

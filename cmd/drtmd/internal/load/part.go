@@ -324,6 +324,9 @@ func (s *local) answerTotals(ctx context.Context, file string) (*Answer, error) 
 	if x.orphans.Count > 0 {
 		a.Orphans = &x.orphans
 	}
+	if x.audit != nil {
+		a.Audit = x.audit.Error()
+	}
 	if x.history == nil {
 		return a, nil
 	}

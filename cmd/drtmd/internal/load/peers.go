@@ -342,6 +342,9 @@ func (s *peers) finish(ctx context.Context) (t *totals, err error) {
 		if a.Orphans != nil {
 			t.orphans = t.orphans.Plus(*a.Orphans)
 		}
+		if a.Audit != "" {
+			t.audit = errors.Join(t.audit, errors.New(a.Audit))
+		}
 		if a.Recorded {
 			saved = append(saved, file(i))
 		}

@@ -18,7 +18,8 @@ type Plan struct {
 	Settings        option.Settings `json:"settings,omitempty"` // of the workload
 	Protocol        string          `json:"protocol"`
 	Mutation        string          `json:"mutation,omitempty"`
-	Nodes           int             `json:"nodes"` // members of the cluster
+	Nodes           int             `json:"nodes"`              // members of the cluster
+	Replicas        int             `json:"replicas,omitempty"` // of each record; 0: 1
 	Workers         int             `json:"workers"`
 	Threads         int             `json:"threads"` // OS threads of each member; 0: its own choice
 	Fibers          int             `json:"fibers"`
@@ -54,7 +55,7 @@ func (p *Plan) Make(has *composition.Composition) (node.Config, error) {
 		return node.Config{}, err
 	}
 	c := node.Config{Protocol: protocol, Workload: w, Nodes: p.Nodes, Workers: p.Workers,
-		Fibers: p.Fibers, Seed: p.Seed, Mutation: p.Mutation, Options: p.ProtocolOptions}
+		Replicas: p.Replicas, Fibers: p.Fibers, Seed: p.Seed, Mutation: p.Mutation, Options: p.ProtocolOptions}
 	return c, c.Complete()
 }
 
@@ -68,6 +69,7 @@ func (p *Plan) Options(w workload.Workload) Options {
 type wire struct {
 	*plainResult
 	Conserved string
+	Audit     string
 	Lost      []string
 	Unsettled *Unsettled
 	History   *struct{}
@@ -80,6 +82,9 @@ func (r *Result) MarshalJSON() ([]byte, error) {
 	w := wire{plainResult: (*plainResult)(r)}
 	if r.Conserved != nil {
 		w.Conserved = r.Conserved.Error()
+	}
+	if r.Audit != nil {
+		w.Audit = r.Audit.Error()
 	}
 	var lost *LostError
 	if errors.As(r.Lost, &lost) {
@@ -103,6 +108,9 @@ func (r *Result) UnmarshalJSON(b []byte) error {
 	}
 	if w.Conserved != "" {
 		r.Conserved = errors.New(w.Conserved)
+	}
+	if w.Audit != "" {
+		r.Audit = errors.New(w.Audit)
 	}
 	if w.Unsettled != nil {
 		r.Unsettled = w.Unsettled.err()

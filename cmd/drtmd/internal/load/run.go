@@ -219,7 +219,7 @@ func (r *run) end(ctx context.Context, res *Result) error {
 		res.Unsettled = unsettled.err()
 	}
 	if res.Lost == nil && res.Unsettled == nil {
-		res.Verified = t.tally.Records
+		res.Audit, res.Verified = t.audit, t.tally.Records
 		if res.Conserved = t.did.Explains(t.tally.Initial, t.tally.Final, r.o.Workload.Sums()...); t.tally.Wrong != "" {
 			res.Conserved = errors.New(t.tally.Wrong)
 		}

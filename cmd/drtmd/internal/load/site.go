@@ -43,6 +43,7 @@ type site interface {
 type totals struct {
 	tally   workload.Tally
 	did     workload.Ledger
+	audit   error            // of the replicas
 	history *history.History // nil: none was recorded, or a part of it is lost
 	lost    error            // nil, or a *LostError
 	orphans Orphans          // of the parts that are left
@@ -160,6 +161,9 @@ func (s *local) finish(context.Context) (*totals, error) {
 	}
 	t.tally = s.cluster.Verify()
 	var err error
+	if s.owing == nil {
+		t.audit = s.cluster.Audit()
+	}
 	t.history, err = s.cluster.HistoryOwing(s.owing)
 	return t, err
 }

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"drtmd/cmd/drtmd/internal/load"
@@ -32,6 +33,7 @@ type Bench struct {
 	CostModel   string          `json:"cost_model,omitempty"` // of the simulator
 	AtomicScope string          `json:"atomic_scope"`
 	Nodes       int             `json:"nodes"`
+	Replicas    int             `json:"replicas,omitempty"` // of each record, the primary included
 	Workers     int             `json:"workers_per_node"`
 	Fibers      int             `json:"fibers_per_worker"`
 	Threads     int             `json:"threads,omitempty"` // OS threads of a process; none in the simulator
@@ -53,8 +55,11 @@ type Bench struct {
 	Unsettled   string          `json:"unsettled,omitempty"` // why the run ended before all was settled
 	Conserved   string          `json:"conserved"`           // "yes", or what is wrong or unknown
 	Verified    *Verified       `json:"verified,omitempty"`  // nil: Conserved is unknown
-	Check       *check.Result   `json:"check,omitempty"`
-	History     string          `json:"history_file,omitempty"`
+	// Audit is "yes" if all replicas of each record are equal in the end and none is locked, or what is
+	// wrong or unknown; "" with one replica.
+	Audit   string        `json:"replicas_equal,omitempty"`
+	Check   *check.Result `json:"check,omitempty"`
+	History string        `json:"history_file,omitempty"`
 	// Lost names the nodes that were lost during the run.
 	Lost string `json:"lost,omitempty"`
 	// Orphans are the records that were still locked at the end of the run; nil: none.
@@ -173,6 +178,15 @@ func (b *Bench) Fill(kinds []string, verify string, r *load.Result) {
 		if r.Conserved != nil {
 			b.Conserved = r.Conserved.Error()
 		}
+	}
+	switch {
+	case b.Replicas <= 1:
+	case strings.HasPrefix(b.Conserved, "unknown: "):
+		b.Audit = b.Conserved
+	case r.Audit != nil:
+		b.Audit = r.Audit.Error()
+	default:
+		b.Audit = "yes"
 	}
 }
 

@@ -106,17 +106,22 @@ func (b *Bench) notices() []notice {
 	default:
 		add("bad", "violated", CheckLine(b.Check))
 	}
-	switch {
-	case b.Conserved == "yes":
-		add("good", "checked", "sums conserved: yes")
-	case strings.HasPrefix(b.Conserved, "unknown: "):
-		add("note", "no verdict", "sums conserved: "+b.Conserved)
-	default:
-		add("bad", "violated", "sums conserved: NO: "+b.Conserved)
+	judge := func(what, verdict string) {
+		switch text := what + ": " + answer(verdict); {
+		case verdict == "":
+		case verdict == "yes":
+			add("good", "checked", text)
+		case strings.HasPrefix(verdict, "unknown: "):
+			add("note", "no verdict", text)
+		default:
+			add("bad", "violated", text)
+		}
 	}
+	judge("sums conserved", b.Conserved)
 	if v := b.Verified; v != nil && b.Conserved == "yes" {
 		add("good", "checked", fmt.Sprintf("%s (%s read)", v.What, count(int(v.Records), "record")))
 	}
+	judge("replicas equal", b.Audit)
 	if b.Lost != "" {
 		add("bad", "lost", b.Lost)
 	}
@@ -343,6 +348,7 @@ func (b *Bench) settingRows() []setting {
 		{"transport", b.Transport}, {"device", or(b.Device, "none")},
 		{"cost model", or(b.CostModel, "none")}, {"atomic scope", or(b.AtomicScope, "unknown")},
 		{"nodes", strconv.Itoa(b.Nodes)}, {"workers per node", strconv.Itoa(b.Workers)},
+		{"replicas", strconv.Itoa(max(b.Replicas, 1))},
 		{"fibers per worker", strconv.Itoa(b.Fibers)},
 		{"threads per process", or(strings.TrimPrefix(strconv.Itoa(b.Threads), "0"), "none: simulated")},
 		{"processes", strconv.Itoa(b.Processes)}, {"seed", strconv.FormatUint(b.Seed, 10)},

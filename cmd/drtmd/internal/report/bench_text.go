@@ -30,11 +30,9 @@ func (b *Bench) WriteText(w io.Writer) error {
 	if b.Interrupted {
 		s.WriteString("interrupted: the measurement is shorter than was asked for\n")
 	}
-	switch {
-	case b.Conserved == "yes", strings.HasPrefix(b.Conserved, "unknown: "):
-		fmt.Fprintf(&s, "sums conserved: %s\n", b.Conserved)
-	default:
-		fmt.Fprintf(&s, "sums conserved: NO: %s\n", b.Conserved)
+	fmt.Fprintf(&s, "sums conserved: %s\n", answer(b.Conserved))
+	if b.Audit != "" {
+		fmt.Fprintf(&s, "replicas equal: %s\n", answer(b.Audit))
 	}
 	if v := b.Verified; v != nil && b.Conserved == "yes" {
 		fmt.Fprintf(&s, "verified: %s (%s read)\n", v.What, count(int(v.Records), "record"))
@@ -52,9 +50,20 @@ func (b *Bench) WriteText(w io.Writer) error {
 	return err
 }
 
+// answer puts NO before what is wrong.
+func answer(s string) string {
+	if s == "yes" || strings.HasPrefix(s, "unknown: ") {
+		return s
+	}
+	return "NO: " + s
+}
+
 func (b *Bench) cluster() string {
 	s := fmt.Sprintf("%s, %s each, %s each, transport %s", count(b.Nodes, "node"),
 		count(b.Workers, "worker"), count(b.Fibers, "fiber"), b.Transport)
+	if b.Replicas > 1 {
+		s += fmt.Sprintf(", %d replicas", b.Replicas)
+	}
 	if b.CostModel != "" {
 		s += ", cost model " + b.CostModel
 	} else {

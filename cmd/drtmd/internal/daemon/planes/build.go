@@ -3,6 +3,7 @@ package planes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -117,6 +118,10 @@ func (p *Planes) waiting(st *member.State, running bool) {
 // build writes the next version of the shard map, if it was not handed over, and has every member
 // build its part. Who is not the leader only writes it, in the leader's name.
 func (p *Planes) build(ctx context.Context, s member.Session, st *member.State) error {
+	if n, want := len(st.Active.Members), p.o.Config.Data.Replicas; n < want {
+		return fmt.Errorf("data.replicas is %d, and the cluster has %d nodes: start more, the tables are loaded "+
+			"then", want, n)
+	}
 	leader := st.Active.Members[0]
 	next := member.ShardMap{Version: st.Shards.Version + 1, Primary: st.Active.Members, Leader: leader}
 	p.mu.Lock()
@@ -142,8 +147,8 @@ func (p *Planes) build(ctx context.Context, s member.Session, st *member.State) 
 func ServingPlan(cfg *config.Config, nodes int) *load.Plan {
 	c := &cfg.Data
 	p := load.DefaultPlan(cfg.Has)
-	p.Workload, p.Protocol, p.Workers, p.Fibers, p.Nodes = c.Workload, c.Protocol, c.Workers, c.Fibers,
-		nodes
+	p.Workload, p.Protocol, p.Workers, p.Fibers = c.Workload, c.Protocol, c.Workers, c.Fibers
+	p.Nodes, p.Replicas = nodes, c.Replicas
 	p.Settings, p.ProtocolOptions = c.WorkloadOptions, c.Options
 	return p
 }

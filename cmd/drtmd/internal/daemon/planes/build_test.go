@@ -100,6 +100,19 @@ func TestAPlaneThatIsNotBuiltIsTriedAgain(t *testing.T) {
 	r.did()
 }
 
+// TestReplicasWaitForTheirNodes: nothing is built before there are as many nodes as copies.
+func TestReplicasWaitForTheirNodes(t *testing.T) {
+	t.Parallel() // it waits in real time
+	r := newRoom(t)
+	r.p.rebuild, r.p.o.Config.Data.Replicas = true, 4
+	r.react()
+	r.did()
+	want := "data.replicas is 4, and the cluster has 3 nodes: start more, the tables are loaded then"
+	if p, reason := r.board.Phase(); p != status.Connecting || reason != want {
+		t.Errorf("%s: %s", p, reason)
+	}
+}
+
 // TestThePauseEndsWhenMembersComeOrGo, or the node drains: it is no reason to wait any more.
 func TestThePauseEndsWhenMembersComeOrGo(t *testing.T) {
 	for name, end := range map[string]func(r *room){

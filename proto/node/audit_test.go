@@ -1,0 +1,77 @@
+package node_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"drtmd/proto"
+	"drtmd/proto/check"
+	"drtmd/proto/node"
+	"drtmd/proto/workload/smallbank"
+	"drtmd/store/layout"
+)
+
+// TestADamagedReplicaIsFoundAndNamed: by the audit, and by the check of the history.
+func TestADamagedReplicaIsFoundAndNamed(t *testing.T) {
+	const shard, nodes = 1, 3 // on the nodes 1 and 2
+	const key = shard << 48
+	checking := proto.TableID(smallbank.Checking)
+	for _, x := range []struct {
+		name    string
+		damage  func(record []byte)
+		node    int
+		want    string
+		checked string
+	}{
+		{"none", func([]byte) {}, 2, "", ""},
+		{"value", func(r []byte) { r[layout.ValueOffset]++ }, 2,
+			"shard 1 on node 2, table checking, key 281474976710656: version 1.0 with value", "of shard 1 is at version 1.0"},
+		{"version", func(r []byte) { r[layout.VersionOffset]++ }, 2,
+			"shard 1 on node 2, table checking, key 281474976710656: version 1.1, and 1.0 on node 1", "of shard 1 is at version 1.0"},
+		{"record lost", func(r []byte) { r[layout.VersionOffset+4] = 2 }, 2,
+			"shard 1 on node 2, table checking, key 281474976710656:", "and deleted with version 2.0 on node 2"},
+		{"lock of the primary", func(r []byte) { r[layout.StateOffset] = 1 }, 1,
+			"shard 1 on node 1, table checking, key 281474976710656: locked by node ", ""},
+		{"lock of the backup", func(r []byte) { r[layout.StateOffset] = 1 }, 2,
+			"shard 1 on node 2, table checking, key 281474976710656: locked by node ", ""},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			c, err := node.NewSimulated(context.Background(), node.SimulatedConfig{Config: node.Config{
+				Protocol: replicating(t), Workload: bank(t, nodes), Nodes: nodes, Replicas: 2,
+				Record: &node.Recording{}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			if err := c.Stop(); err != nil {
+				t.Fatal(err)
+			}
+			s := c.Members[x.node].Workers[0].Shares[shard]
+			at, ok := s.Tables[checking-1].Find(uint64(key))
+			if !ok {
+				t.Fatal("no such record")
+			}
+			x.damage(s.Memory.Bytes[at:])
+			err = c.Audit()
+			if x.want == "" && err != nil || x.want != "" && (err == nil || !strings.Contains(err.Error(), x.want)) {
+				t.Errorf("%v, want %q", err, x.want)
+			}
+			h, err := c.History()
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := check.History(context.Background(), h, check.Options{})
+			if err = errors.Join(err, h.Close()); err != nil {
+				t.Fatal(err)
+			}
+			if r.Replicas != nodes*2 || (r.Verdict == check.Serializable) != (x.checked == "") {
+				t.Errorf("%v of %d replicas", r.Verdict, r.Replicas)
+			}
+			if x.checked != "" && (len(r.Violations) == 0 || !strings.Contains(r.Violations[0].Text, x.checked)) {
+				t.Errorf("%+v, want %q", r.Violations, x.checked)
+			}
+		})
+	}
+}

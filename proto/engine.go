@@ -45,10 +45,11 @@ type Offer uint8
 // Offers. The methods of their interfaces are called on the worker's thread, between two steps of its
 // fibers, or when the worker has stopped.
 const (
-	OfferDebts   Offer = 1 << iota // Debtor
-	OfferOrphans                   // OrphanLister
-	OfferRegions                   // RegionCounter
-	OfferLeases                    // Leaser
+	OfferDebts    Offer = 1 << iota // Debtor
+	OfferOrphans                    // OrphanLister
+	OfferRegions                    // RegionCounter
+	OfferLeases                     // Leaser
+	OfferRecovery                   // Recoverer
 	offerEnd
 )
 
@@ -83,6 +84,35 @@ type Leaser interface {
 	Leases() (lease, readOnly time.Duration)
 }
 
+// Recoverer is an engine whose transactions outlive nodes: records have replicas, and what a node was in the
+// middle of is decided by the others. Whoever calls it changes the placement of all workers of a member
+// between their Pause and their Recover, and knows that what is gone is fenced on every node by then.
+type Recoverer interface {
+	// Pause ends a Recover that runs, lets no transaction begin a phase, and returns when no request of the
+	// engine is under way. To call it again changes nothing.
+	Pause(f *fiber.Fiber) error
+	// Recover begins to use the placement as it is now, of an epoch, on the nodes that live: transactions go
+	// on, at once where a shard is served by the node that served it before. It returns when promoted
+	// backups serve, every transaction of the dead is decided, and nothing of them is left on this worker;
+	// or nil when Pause is called.
+	Recover(f *fiber.Fiber, epoch uint64, lives func(NodeID) bool) error
+	// Fill makes the own replica of a shard complete, or returns an error; nil means that it is complete.
+	Fill(f *fiber.Fiber, shard ShardID) error
+	// Recovery is how far that is.
+	Recovery() Recovery
+}
+
+// Recovery is the progress of one worker.
+type Recovery struct {
+	Epoch              uint64
+	Done               bool   // nothing of the dead is left
+	Undecided          int    // transactions of the dead that are not decided yet
+	Committed, Aborted uint64 // transactions of the dead that this worker has decided, of all epochs
+	Locked             uint64 // records that it locked for undecided transactions when a backup was promoted
+	Released           uint64 // locks of the dead that belonged to nothing
+	Filled             uint64 // records that it copied into own replicas
+}
+
 // Offered are the interfaces that an engine has.
 func Offered(e Engine) (o Offer) {
 	if _, ok := e.(Debtor); ok {
@@ -97,6 +127,9 @@ func Offered(e Engine) (o Offer) {
 	if _, ok := e.(Leaser); ok {
 		o |= OfferLeases
 	}
+	if _, ok := e.(Recoverer); ok {
+		o |= OfferRecovery
+	}
 	return o
 }
 
@@ -107,7 +140,7 @@ func (o Offer) String() string {
 	var names []string
 	for x, n := Offer(1), 1; x < offerEnd; x, n = x<<1, n+1 {
 		if o.Has(x) {
-			names = append(names, name([]string{"?", "debts", "orphans", "regions", "leases"}, n))
+			names = append(names, name([]string{"?", "debts", "orphans", "regions", "leases", "recovery"}, n))
 		}
 	}
 	if len(names) == 0 {

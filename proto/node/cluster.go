@@ -178,7 +178,9 @@ func (c *Cluster) HistoryOwing(pending func(state uint64) bool) (*history.Histor
 	}
 	for _, m := range c.Members {
 		for _, shard := range m.Map().Held(m.ID) {
-			run.Final = append(run.Final, m.Holds(shard, pending))
+			if m.Map().Shards[shard].Complete(m.ID) {
+				run.Final = append(run.Final, m.Holds(shard, pending))
+			}
 		}
 	}
 	return history.NewRun(run, segments...)

@@ -12,6 +12,7 @@ import (
 	"drtmd/proto"
 	"drtmd/proto/history"
 	"drtmd/proto/placement"
+	"drtmd/proto/protocol"
 	"drtmd/store/remote"
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
@@ -38,6 +39,10 @@ type MemberConfig struct {
 	Keep string
 	// Attach takes the tables as they are in kept memory, instead of loading them.
 	Attach bool
+	// Placement, if not nil, is how the replicas of the running cluster are when the member joins it with
+	// nothing: it has memory for its own shard, formatted, and gets replicas to fill. Without, the member is
+	// there from the beginning and loads its shards.
+	Placement *placement.Map
 	// Published is told of lines that a region has published (htm.Config); nil on real transports.
 	Published func(mr *verbs.MR, line int)
 	Simulated bool
@@ -55,14 +60,17 @@ type Member struct {
 	ID      proto.NodeID
 	Workers []*Worker
 
-	cluster *Config
-	cfg     MemberConfig
-	pd      *verbs.PD
-	shares  []*share // by shard; nil: not held here
-	logs    *logs
-	tables  []table
-	cache   *remote.Cache
-	placed  *placement.Placed
+	cluster    *Config
+	cfg        MemberConfig
+	pd         *verbs.PD
+	shares     []*share // by shard; nil: not held here
+	logs       *logs
+	tables     []table
+	shareBytes int // of each share
+	views      views
+	cache      *remote.Cache
+	placed     *placement.Placed
+	serving    *protocol.Serving
 
 	structure sync.Mutex // see Env.Structure
 }
@@ -73,6 +81,8 @@ type Worker struct {
 	// Engine is nil before the cluster has started.
 	Engine proto.Engine
 
+	member    *Member
+	viewing   viewing
 	lacks     mutated
 	addresses []rpc.Address   // of the peers' ports, by node
 	ports     [][]rpc.Address // of all workers of all nodes, by node and worker
@@ -113,6 +123,8 @@ func (m *Member) build() error {
 	if err := m.makeLogs(); err != nil {
 		return err
 	}
+	m.views.paused = make([]atomic.Bool, m.cluster.Workers)
+	m.serving = protocol.NewServing(m.cluster.Nodes, m.cluster.Workers)
 	m.cache = remote.NewCache(m.cluster.CacheBytes, cacheWays)
 	m.cache.Mutate(m.cluster.mutation().remote)
 	for i := range m.cluster.Workers {
@@ -136,12 +148,13 @@ const cacheWays = 4
 
 func (m *Member) newWorker(i int) (*Worker, error) {
 	c := m.cluster
-	w := &Worker{connect: c.Connect, fenced: make([]atomic.Bool, c.Nodes),
+	w := &Worker{member: m, connect: c.Connect, fenced: make([]atomic.Bool, c.Nodes),
 		addresses: make([]rpc.Address, c.Nodes),
 		ports:     make([][]rpc.Address, c.Nodes), lacks: c.mutation()}
 	e := &w.Env
 	*e = Env{Node: m.ID, Index: i, Fibers: c.Fibers, Specs: c.Workload.Tables(),
-		Cache: m.cache, Placement: m.placement(), Clock: m.cfg.Clock,
+		Cache: m.cache, Placement: m.placement(), Placed: m.placed, Serving: m.serving,
+		PeerLife: func(n proto.NodeID) uint64 { return w.addresses[n].Incarnation }, Clock: m.cfg.Clock,
 		ClockError: m.cfg.ClockError, WorstClockError: m.cfg.ClockError,
 		RecorderClock: m.cfg.RecorderClock,
 		Scope:         m.cfg.Context.Attr().Atomic, Mutation: w.lacks.protocol,

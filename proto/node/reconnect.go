@@ -92,6 +92,7 @@ func (w *Worker) serveReconnect(c *Config) {
 		return
 	}
 	w.Port.Handle(typeReconnect, w.keeper.answer)
+	w.Port.Handle(typeShares, w.describeShares)
 	w.Port.Handle(typeBroken, func(req, _ []byte) (int, error) {
 		n, err := w.keeper.caller(req)
 		if err == nil {

@@ -19,29 +19,28 @@ import (
 type share struct {
 	shard  proto.ShardID
 	mr     *verbs.MR
-	loaded *history.Snapshot // nil if nothing is recorded, or it was found in kept memory
+	loaded *history.Snapshot // nil if nothing is recorded, or it was found in kept memory, or is to be filled
+	empty  bool              // it is not formatted yet
 }
 
 // makeShares registers the memory of the shards that the member holds at first.
 func (m *Member) makeShares() (err error) {
 	c := m.cluster
-	first := placement.Initial(c.Nodes, c.Replicas)
+	first, held := placement.Initial(c.Nodes, c.Replicas), []proto.ShardID{proto.ShardID(m.ID)}
+	if m.cfg.Placement != nil {
+		first = m.cfg.Placement
+	} else {
+		held = first.Held(m.ID)
+	}
 	m.placed = placement.Place(c.Workload.Placement(), c.Workload.Tables(), m.ID, first)
-	var bytes int
-	if m.tables, bytes, err = planTables(c.Workload, &c.Protocol, c.mutation()); err != nil {
+	if m.tables, m.shareBytes, err = planTables(c.Workload, &c.Protocol, c.mutation()); err != nil {
 		return err
 	}
 	m.shares = make([]*share, c.Nodes)
-	for _, shard := range first.Held(m.ID) {
-		o := verbs.MROptions{Keep: m.keptAs(shard)}
-		if m.cfg.Context.Attr().Caps.LineWords {
-			o.LineOwners = c.Workers
+	for _, shard := range held {
+		if m.shares[shard], err = m.makeShare(shard); err != nil {
+			return err
 		}
-		mr, err := m.pd.AllocMR(bytes, verbs.AccessAll, o)
-		if err != nil {
-			return fmt.Errorf("%d bytes of memory for the tables of shard %d: %w", bytes, shard, err)
-		}
-		m.shares[shard] = &share{shard: shard, mr: mr}
 	}
 	return nil
 }
@@ -76,7 +75,7 @@ func (m *Member) openShares(e *Env) error {
 		}
 		fresh := e.Index == 0 && !m.cfg.Attach
 		err := m.openShare(e, s, fresh)
-		if err == nil && fresh {
+		if err == nil && fresh && m.cfg.Placement == nil {
 			err = m.load(s, e.Shares[s.shard].Tables)
 		}
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"drtmd/proto"
 	"drtmd/proto/history"
 	"drtmd/proto/option"
+	"drtmd/proto/placement"
 	"drtmd/store/log"
 	"drtmd/store/remote"
 	"drtmd/verbs"
@@ -49,6 +50,17 @@ type Env struct {
 	Cache *remote.Cache
 
 	Placement proto.Placement
+	// Placed says where all replicas are; it is Placement for protocols that replicate. It changes between
+	// Pause and Recover (proto.Recoverer).
+	Placed *placement.Placed
+	// Serving is what the member's workers know together of the shards that it serves.
+	Serving *Serving
+	// PeerLife is the incarnation of the RPC port of the worker of this index on a peer: it tells the
+	// peer's lives apart. 0: it was never met.
+	PeerLife func(n proto.NodeID) uint64
+	// Lease reports whether the member may serve: it holds its lease, so that nobody can serve in its place
+	// yet. nil: always.
+	Lease func() bool
 	// Clock is the time since the cluster's epoch as this member knows it, for leases; its error
 	// is at most ClockError, or what its method Reading says if it has one. WorstClockError is the
 	// largest ClockError of all members. RoundTrip is what a READ of a peer takes, measured or

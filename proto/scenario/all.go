@@ -52,6 +52,9 @@ func All(own ...node.Protocol) (all []*scenario.Scenario) {
 			members(spec{protocol: p}),
 			of(spec{name: "smallbank", protocol: p, load: loadBank, short: true}),
 			of(spec{name: "micro", protocol: p, load: loadMicro, short: true}))
+		if p.Offers.Has(proto.OfferRecovery) {
+			all = append(all, recoveries(p))
+		}
 		if p.Offers.Has(proto.OfferLeases) {
 			all = append(all, leases(p))
 		}
@@ -79,6 +82,8 @@ type spec struct {
 	removal bool
 	// membership has the machines be members of a registry.
 	membership bool
+	// replicated clusters have more than one replica of each record.
+	replicated bool
 }
 
 // fullName is the name of the scenario. That of the default protocol does not name it.

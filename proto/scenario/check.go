@@ -25,6 +25,11 @@ const (
 func (c *cluster) check() {
 	c.count()
 	c.checkHistory()
+	if c.replicated() {
+		c.checkReplicated()
+		c.checkReplicatedSums()
+		return
+	}
 	for _, s := range c.sites {
 		if s.counts() {
 			s.checkLocks()
@@ -78,8 +83,12 @@ func (c *cluster) checkHistory() {
 			segments = append(segments, segment)
 		}
 	}
-	h, err := history.NewRun(c.run(), segments...)
-	if err == nil {
+	run := c.run
+	if c.replicated() {
+		run = c.replicatedRun
+	}
+	h, err := history.NewRun(run(), segments...)
+	if err == nil && !c.replicated() {
 		err = c.findBehind(h)
 	}
 	if err == nil {

@@ -12,6 +12,7 @@ import (
 	"drtmd/proto/member"
 	"drtmd/proto/member/membersim"
 	"drtmd/proto/node"
+	"drtmd/proto/placement"
 	"drtmd/proto/workload"
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
@@ -86,7 +87,7 @@ func (x spec) build(e *scenario.Env, w workload.Workload, set settings) error {
 		atBoot: x.protocol.Early, hasty: x.faults == crashFaults}
 	c.cfg = node.Config{Protocol: x.protocol, Options: x.options(e.Setting), Workload: w,
 		Nodes: e.Nodes, Workers: e.Workers, Fibers: e.Fibers, CacheBytes: 1 << 12,
-		Mutation: mutation, Record: &node.Recording{}, Keep: keepTimes,
+		Replicas: set.replicas, Mutation: mutation, Record: &node.Recording{}, Keep: keepTimes,
 		// 4 retries after 131 us each.
 		Connect: verbs.ConnectAttr{RTR: verbs.RTRAttr{MinRNRTimer: 1},
 			RTS: verbs.RTSAttr{Timeout: 5, RetryCount: 4, RNRRetry: 3}},
@@ -129,9 +130,14 @@ func (t trueTime) Now() time.Duration { return time.Duration(t.w.Now() / sim.Nan
 func (s *site) boot(m *scenario.Machine) error {
 	s.machine = m
 	life := s.lives
-	member, err := node.NewMember(&s.cfg, node.MemberConfig{ID: s.id, Context: m.Context,
+	keep, attach := "tables", s.loaded
+	var joins *placement.Map
+	if s.replicated() && life > 0 {
+		keep, attach, joins = fmt.Sprintf("tables %d", life), false, placement.Initial(s.cfg.Nodes, s.cfg.Replicas)
+	}
+	member, err := node.NewMember(&s.cfg, node.MemberConfig{ID: s.id, Context: m.Context, Placement: joins,
 		NewWorker: m.NewWorker, Clock: clock{m.Node.Clock()}, ClockError: s.set.clockError, WithoutLineWords: !s.set.words,
-		RecorderClock: trueTime{s.e.World}, Keep: "tables", Attach: s.loaded, Simulated: true,
+		RecorderClock: trueTime{s.e.World}, Keep: keep, Attach: attach, Simulated: true,
 		Life:        uint32(life),
 		Incarnation: uint64(s.id+1)<<32 | uint64(m.Node.Incarnation())<<16 | 1,
 		Published: func(mr *verbs.MR, line int) {
@@ -150,6 +156,9 @@ func (s *site) boot(m *scenario.Machine) error {
 			Worker: history.WorkerID((int(s.id)*s.cfg.Workers+i)<<8 | life),
 			Clock:  history.Clock{Name: "true time"}})
 		s.recorders = append(s.recorders, w.Recorder)
+		if s.replicated() {
+			w.Lease = s.holdsLease
+		}
 		if s.atBoot {
 			if w.Engine, err = s.protocol.Make(&w.Env); err != nil {
 				return err
@@ -178,6 +187,7 @@ type manager struct {
 	fencedFor member.Epoch
 	// fencedLives are the newest lives of the other machines from which it was fenced off, by node.
 	fencedLives []member.Incarnation
+	filling     bool // a replica of the machine
 }
 
 // run is the manager's fiber.
@@ -186,20 +196,31 @@ func (m *manager) run(f *fiber.Fiber) error {
 	for {
 		m.fence()
 		all := true
+		follow := m.follow
+		if m.replicated() {
+			follow = m.view
+		}
 		if m.registry != nil {
-			ok, err := m.follow(f)
+			ok, err := follow(f)
 			if err != nil {
 				return err
 			}
 			all = ok
 		}
+		met := true
 		for _, peer := range m.sites {
 			ok, err := m.connect(f, peer)
 			if err != nil {
 				return err
 			}
-			all = all && ok
+			met = met && (ok || m.replicated() && !peer.up())
 		}
+		if met && m.replicated() && m.w.Engine == nil {
+			if err := m.makeEngine(); err != nil {
+				return err
+			}
+		}
+		all = all && met
 		if all && !m.started && !m.e.Over() {
 			// Short of memory it tries again.
 			if err := m.start(); err != nil && !errors.Is(err, syscall.ENOMEM) {
@@ -219,7 +240,7 @@ func (m *manager) run(f *fiber.Fiber) error {
 // by the manager of the lower node. Between lives that have, it is the keeper's code that makes again
 // what breaks, as in any cluster.
 func (m *manager) connect(f *fiber.Fiber, peer *site) (bool, error) {
-	if !peer.up() || m.registry != nil && !(m.knowsLife(peer) && peer.knowsLife(m.site)) {
+	if !peer.up() || !m.knows(peer) && !m.meets(peer) {
 		return false, nil
 	}
 	if !m.knows(peer) {
@@ -271,7 +292,7 @@ func (m *manager) join(f *fiber.Fiber, peer *site) (bool, error) {
 func (c *cluster) idle() bool {
 	for _, s := range c.sites {
 		for _, m := range s.managers {
-			if s.up() && (m.running > 0 || m.owes()) {
+			if s.up() && (m.running > 0 || m.owes() || !m.drained()) {
 				return false
 			}
 		}
@@ -291,10 +312,15 @@ func (m *manager) owes() bool {
 	return e.Debts() > 0
 }
 
+func (m *manager) makeEngine() (err error) {
+	m.w.Engine, err = m.protocol.Make(&m.w.Env)
+	return err
+}
+
 // start starts the clients, once everything is connected.
-func (m *manager) start() (err error) {
+func (m *manager) start() error {
 	if m.w.Engine == nil {
-		if m.w.Engine, err = m.protocol.Make(&m.w.Env); err != nil {
+		if err := m.makeEngine(); err != nil {
 			return err
 		}
 	}

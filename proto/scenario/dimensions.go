@@ -24,6 +24,7 @@ const (
 	dimPlans    = "plans"
 	dimError    = "error"
 	dimClocks   = "clocks"
+	dimReplicas = "replicas"
 )
 
 // settings are the dimensions of a run.
@@ -38,6 +39,7 @@ type settings struct {
 	plans      bool // many transactions look before they declare what they need
 	clockError time.Duration
 	edge       bool // each clock errs by all of that
+	replicas   int
 }
 
 // readSettings takes the drawn values; those that the scenario does not have are plain.
@@ -51,6 +53,9 @@ func readSettings(setting func(string) string) settings {
 	// The values are those of the lists below: they can be read.
 	if v := setting(dimLines); v != "" {
 		s.lines, _ = strconv.Atoi(v)
+	}
+	if s.replicas, _ = strconv.Atoi(setting(dimReplicas)); s.replicas == 0 {
+		s.replicas = 1
 	}
 	s.reads, _ = strconv.Atoi(setting(dimReads))
 	s.skew, _ = strconv.ParseFloat(setting(dimSkew), 64)
@@ -89,6 +94,9 @@ func (x spec) dimensions() []scenario.Dimension {
 				[]string{"no", "yes"}, "no", "yes"),
 			dimension(dimPlans, "how many transactions peek at a record to learn which one they need",
 				[]string{"few", "many"}, "few", "few", "many"))
+	}
+	if x.replicated {
+		list = append(list, dimension(dimReplicas, "replicas of each record", []string{"2", "3"}, "2", "3", "3"))
 	}
 	if x.protocol.Clocks {
 		list = append(list,

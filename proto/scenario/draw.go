@@ -29,6 +29,7 @@ const (
 	lateFaults                   // queue pairs that break, requests that are late
 	crashFaults                  // machines that crash and restart, queue pairs that break
 	memberFaults                 // machines that crash for long, or stand still for long
+	deathFaults                  // machines that die, with their memory or without; queue pairs that break
 )
 
 // drawnDelays are how often requests are late, by so much at most.
@@ -57,6 +58,8 @@ func (x spec) draw(d *scenario.Drawing) sim.Schedule {
 		s = append(append(s, drawBreaks(d, steps.All, 3*drawnBreaks)...), drawLate(d)...)
 	case memberFaults:
 		s = append(s, drawMembers(d)...)
+	case deathFaults:
+		s = append(append(s, drawDeaths(d, steps.All)...), drawBreaks(d, steps.All, drawnBreaks)...)
 	case crashFaults:
 		s = append(append(s, drawCrashes(d, steps)...), drawBreaks(d, steps.All, drawnBreaks)...)
 	default:

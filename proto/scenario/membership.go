@@ -3,10 +3,12 @@ package scenario
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"drtmd/proto/member"
 	"drtmd/proto/member/membersim"
+	"drtmd/proto/placement"
 	"drtmd/verbs/fiber"
 	"drtmd/verbs/scenario"
 	"drtmd/verbs/sim"
@@ -109,6 +111,15 @@ func (s *site) dismiss() {
 	})
 }
 
+// holdsLease reports whether the present life holds its lease as a member.
+func (s *site) holdsLease() bool {
+	if s.seat == nil || s.seat.session == nil {
+		return false
+	}
+	_, held := s.seat.session.Lease()
+	return held
+}
+
 // knowsLife reports whether the machine has heard that the peer's present life is a member.
 func (s *site) knowsLife(peer *site) bool {
 	return s.seat != nil && peer.seat != nil && peer.seat.session != nil &&
@@ -188,6 +199,17 @@ func (c *cluster) settled() bool {
 	for _, s := range c.sites {
 		if c.registry != nil && s.up() && (s.seat == nil || s.seat.lost || s.seat.state.Pending != nil) {
 			return false
+		}
+		if c.replicated() && s.up() {
+			for _, m := range s.managers {
+				if !m.recovered() || m.filling {
+					return false
+				}
+			}
+			if p := s.seat.state.Shards.Placement; !p.Lives(s.id) || slices.ContainsFunc(p.Shards,
+				func(x placement.Shard) bool { return len(x.Filling) > 0 }) {
+				return false
+			}
 		}
 	}
 	return true

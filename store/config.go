@@ -59,7 +59,7 @@ func (c Config) Check() error {
 		return fmt.Errorf("table %q: %w: keys of %d bytes, not 8; hash longer ones "+
 			"and keep them in the value", c.Name, ErrKeyBytes, c.KeyBytes)
 	case c.ValueBytes < 1 || c.ValueBytes > layout.MaxValueBytes:
-		return fmt.Errorf("table %q: %w: values of %d bytes, not 1 to %d",
+		return fmt.Errorf("table %q: %w: values of %d bytes; a table has values of one size, from 1 to %d",
 			c.Name, ErrValueBytes, c.ValueBytes, layout.MaxValueBytes)
 	case c.layout().Version() == 0:
 		return fmt.Errorf("table %q: %w: %v", c.Name, ErrLayout, c.Layout)

@@ -26,33 +26,33 @@ const (
 )
 
 var mutations = [mutationEnd]mutation.Mutation{
-	{Name: "none", Doc: "tables as they should be"},
+	{Name: "none", Doc: "correct tables"},
 	NoCounter: {Name: "store-no-counter",
 		Doc: "the table forgets the incarnation of an entry that is given back, so that versions repeat"},
-	NoUnbind: {Name: "store-no-unbind", Doc: "an entry that is given back says that it is its key's still",
+	NoUnbind: {Name: "store-no-unbind", Doc: "an entry that is given back still says that it is bound to its key",
 		Equivalent: "its key word goes too, and a simulation shows nothing between the stores of an entry " +
 			"that is bound anew"},
-	KeepKey: {Name: "store-keep-key", Doc: "an entry that is given back keeps its key until it is another's",
+	KeepKey: {Name: "store-keep-key", Doc: "an entry that is given back keeps its key until it is bound to another",
 		Equivalent: "it takes a torn READ behind a lock by an old address, rarer than 1,000 seeds show; " +
 			"TestOldAddressOfAnEntryProvesNothing of package store finds it"},
-	KeepState: {Name: "store-keep-state", Doc: "a new entry has the state that its place had",
+	KeepState: {Name: "store-keep-state", Doc: "a new entry keeps the state word of its place",
 		Equivalent: "a free place that is locked is passed over, and a lease in it is over before long"},
-	TakeLocked:      {Name: "store-take-locked", Doc: "a free entry is taken though somebody has locked it"},
+	TakeLocked:      {Name: "store-take-locked", Doc: "a free entry is used though it is locked"},
 	ReclaimLive:     {Name: "store-reclaim-live", Doc: "an entry is given back though its key has a value"},
-	ReclaimAnyState: {Name: "store-reclaim-any-state", Doc: "an entry is given back whoever has locked or leased it"},
+	ReclaimAnyState: {Name: "store-reclaim-any-state", Doc: "an entry is given back though it is locked or leased"},
 	AbsenceOutside:  {Name: "store-absence-outside", Doc: "an absence that a region has found is not in its read set"},
 	SameLink: {Name: "store-same-link", Doc: "links are not numbered",
-		Equivalent: "who finds no entry has the host make or find one, and locks or leases that"},
-	SlotFirst: {Name: "store-slot-first", Doc: "a slot names its entry before that is bound to the key",
+		Equivalent: "a transaction that finds no entry has the host make or find one, and locks or leases that"},
+	SlotFirst: {Name: "store-slot-first", Doc: "a slot points to its entry before the entry is bound to the key",
 		Equivalent: "the CPU stores all of it at one moment in a simulation; " +
 			"TestTornReadsLeadNobodyAstray of package store finds it"},
-	LinkFirst: {Name: "store-link-first", Doc: "a link leads to its bucket before that is filled",
+	LinkFirst: {Name: "store-link-first", Doc: "a link points to its bucket before the bucket is filled",
 		Equivalent: "as store-slot-first"},
 	NoTableLock: {Name: "store-no-table-lock",
 		Doc: "without line words, workers change a table at the same time",
 		Equivalent: "the workers of a simulated node take turns; " +
 			"TestWorkersWithoutLineWordsShareATable of package store finds it"},
-	NoSpent: {Name: "store-no-spent", Doc: "an entry is made though the table's incarnations are used up",
+	NoSpent: {Name: "store-no-spent", Doc: "an entry is made though the incarnations of the table are used up",
 		Equivalent: "no run makes 2^31 insertions; a test of package store does as if"},
 	ExtentsUnread: {Name: "store-extents-unread",
 		Doc:        "a key that is in no extent counts as absent though the table may have got another extent",

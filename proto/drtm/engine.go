@@ -25,7 +25,7 @@ type Engine struct {
 	glob      bool // CPU and NIC atomics exclude each other: line words
 	tickets   tickets
 	free      []*tx
-	made      []*tx
+	allTxs    []*tx
 	spare     spare
 	hints     hints
 }
@@ -95,7 +95,7 @@ func New(cfg Config) (*Engine, error) {
 // Regions are the statistics of all regions of the engine.
 func (e *Engine) Regions() htm.Stats {
 	s := e.HostRegions()
-	for _, t := range e.made {
+	for _, t := range e.allTxs {
 		s.Add(&t.region.Stats)
 	}
 	return s
@@ -173,7 +173,7 @@ func (e *Engine) newTx() *tx {
 		}
 	}
 	t.region = htm.NewRegion(cfg)
-	e.made = append(e.made, t)
+	e.allTxs = append(e.allTxs, t)
 	return t
 }
 

@@ -19,7 +19,7 @@ type Retired struct {
 // are moved to error on both sides before: what of them is still on its way changes nothing any
 // more. It makes no session: Worker.Mend opens it, with the port of the other's present life, and
 // renews everything from then on. For members of one event loop; transactions may be under way, and
-// meet the error of the queue pair that they used.
+// addPeer the error of the queue pair that they used.
 func Join(a, b *Member, i int) ([]Retired, error) {
 	x, y := a.Workers[i], b.Workers[i]
 	var old []Retired
@@ -51,8 +51,8 @@ func Join(a, b *Member, i int) ([]Retired, error) {
 	x.reach(&there)
 	y.reach(&back)
 	if a != b {
-		x.meet(b.ID, b.ports())
-		y.meet(a.ID, a.ports())
+		x.addPeer(b.ID, b.ports())
+		y.addPeer(a.ID, a.ports())
 	}
 	x.ports[a.ID], y.ports[b.ID] = a.ports(), b.ports()
 	return old, nil
@@ -63,7 +63,7 @@ func Join(a, b *Member, i int) ([]Retired, error) {
 func Introduce(a, b *Member, i int) {
 	there := b.describeMemory()
 	a.Workers[i].reach(&there)
-	a.Workers[i].meet(b.ID, b.ports())
+	a.Workers[i].addPeer(b.ID, b.ports())
 }
 
 // to is the queue pair to a member, from the one at which a member's queue pair to here ends.

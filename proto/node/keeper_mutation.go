@@ -15,7 +15,7 @@ const (
 )
 
 var keeperMutations = mutation.Table[keeperMutation]{
-	{Name: "none", Doc: "the keeper as it should be"},
+	{Name: "none", Doc: "the correct keeper"},
 	noReconnection: {Name: "no-reconnection",
 		Doc: "broken queue pairs between living members are not made anew"},
 	noPayment: {Name: "no-payment",

@@ -322,7 +322,7 @@ func (m *Member) connect(w *Worker, d *Descriptor) error {
 	if d.Node == m.ID {
 		ports = m.ports() // a descriptor of a cluster of one has none
 	}
-	w.meet(d.Node, ports)
+	w.addPeer(d.Node, ports)
 	w.reach(d)
 	return nil
 }

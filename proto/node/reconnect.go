@@ -217,16 +217,16 @@ func (w *Worker) sessionWith(f *fiber.Fiber, n proto.NodeID, worker int,
 	return w.Port.Connect(f, w.ports[n][worker], deadline)
 }
 
-// meet has the keeper know a peer, or another life of it, by the addresses of its ports. On the worker's
+// addPeer has the keeper know a peer, or another life of it, by the addresses of its ports. On the worker's
 // thread, or before anything runs.
-func (w *Worker) meet(peer proto.NodeID, ports []rpc.Address) {
+func (w *Worker) addPeer(peer proto.NodeID, ports []rpc.Address) {
 	w.addresses[peer], w.ports[peer] = ports[w.Index], ports
 	k := &w.keeper
 	k.told[peer], k.next[peer], k.wait[peer] = false, 0, 0
 }
 
-// met reports whether the address of a peer's port is known.
-func (w *Worker) met(peer proto.NodeID) bool { return w.addresses[peer].Incarnation != 0 }
+// knows reports whether the address of a peer's port is known.
+func (w *Worker) knows(peer proto.NodeID) bool { return w.addresses[peer].Incarnation != 0 }
 
 // sign writes who calls.
 func (k *keeper) sign(b []byte) {
@@ -246,7 +246,7 @@ func (k *keeper) caller(req []byte) (proto.NodeID, error) {
 	n, worker := proto.NodeID(le.Uint16(req)), int(le.Uint16(req[2:]))
 	w := k.w
 	switch {
-	case int(n) >= len(w.addresses) || n == w.Node || worker != w.Index || !w.met(n) ||
+	case int(n) >= len(w.addresses) || n == w.Node || worker != w.Index || !w.knows(n) ||
 		le.Uint64(req[8:]) != w.addresses[n].Incarnation && k.lacks != anyLife:
 		return 0, fmt.Errorf("node %d worker %d is no peer of worker %d", n, worker, w.Index)
 	case k.fenced(n):

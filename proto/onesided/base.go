@@ -63,7 +63,7 @@ type Base struct {
 	records   txset.Config
 	client    *remote.Client
 	region    *htm.Region // of the host's functions
-	made      []*Tx
+	allTxs    []*Tx
 	gone      []*proto.Abort
 }
 
@@ -104,10 +104,10 @@ func (b *Base) Worded() bool { return b.Env.Memory.Words != nil }
 // may be called twice.
 func (b *Base) Close() error {
 	errs := []error{b.client.Close()}
-	for _, t := range b.made {
+	for _, t := range b.allTxs {
 		errs = append(errs, t.buffers.Close())
 	}
-	b.made = nil
+	b.allTxs = nil
 	return errors.Join(errs...)
 }
 
@@ -169,7 +169,7 @@ func (b *Base) InitTx(t *Tx, l txset.Loader) {
 	t.base, t.lookups = b, b.client.NewBatch()
 	t.buffers.Init(b.Env.Worker.PD(), b.records.Records)
 	t.Set.Init(&b.records, &t.buffers, l)
-	b.made = append(b.made, t)
+	b.allTxs = append(b.allTxs, t)
 }
 
 // Skips reports whether a safety step is left out.

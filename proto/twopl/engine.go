@@ -44,7 +44,7 @@ type Engine struct {
 	words    onesided.Words
 	mutation Mutation
 	free     []*tx
-	made     int // transaction objects
+	txs      int // transaction objects
 }
 
 // tx implements proto.Tx. One fiber has it between Begin and the end.
@@ -143,10 +143,10 @@ func (e *Engine) take() (*tx, error) {
 		e.free = e.free[:n-1]
 		return t, nil
 	}
-	if e.made == onesided.MaxTxs {
+	if e.txs == onesided.MaxTxs {
 		return nil, fmt.Errorf("twopl: %d transactions at the same time: use fewer fibers", onesided.MaxTxs)
 	}
-	e.made++
+	e.txs++
 	t := &tx{e: e}
 	e.InitTx(&t.Tx, t)
 	t.nameLocks()

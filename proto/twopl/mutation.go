@@ -9,7 +9,7 @@ import (
 // leaves out one step that the safety of the protocol rests on; docs/SIM.md tells how to add one.
 type Mutation uint8
 
-// Mutations. 0 is the protocol as it should be.
+// Mutations. 0 is the correct protocol.
 const (
 	// Locking (acquire.go and package onesided).
 	LockUnjudged Mutation = iota + 1
@@ -60,18 +60,18 @@ const (
 const oneMoment = "in a simulation the CPU does all of it at one moment; "
 
 var mutations = [mutationEnd]mutation.Mutation{
-	{Name: "none", Doc: "the protocol as it should be"},
+	{Name: "none", Doc: "the correct protocol"},
 
-	LockUnjudged: {Name: "lock-unjudged", Doc: "a CAS is taken for successful, whatever it has found"},
+	LockUnjudged: {Name: "lock-unjudged", Doc: "every CAS is treated as successful"},
 	ReadFirst:    {Name: "read-first", Doc: "a record is read, then locked"},
 	UnsureForgotten: {Name: "unsure-forgotten",
-		Doc: "a CAS that failed with its queue pair is taken for not made"},
+		Doc: "a CAS that failed with its queue pair is treated as not executed"},
 	OwnWordHeld: {Name: "own-word-held",
-		Doc: "a record that is locked by way of another's old place counts as locked"},
-	NoKeyCheck: {Name: "no-key-check", Doc: "an entry that was locked is taken for the key's, whatever it says"},
+		Doc: "a lock taken through an out-of-date location of another record counts for this record"},
+	NoKeyCheck: {Name: "no-key-check", Doc: "a locked entry is used without a check that it belongs to the key"},
 	StaleKept:  {Name: "stale-kept", Doc: "an entry that is not the key's stays locked"},
-	KeepStale: {Name: "keep-stale", Doc: "a place that went out of date stays in the location cache",
-		Equivalent: "it only costs attempts: each of them finds that the place is another key's"},
+	KeepStale: {Name: "keep-stale", Doc: "an out-of-date location stays in the location cache",
+		Equivalent: "it only costs attempts: each finds that the location belongs to another key"},
 	ReadLocksBack: {Name: "read-locks-back",
 		Doc: "records that are read are unlocked before the transaction ends"},
 	AbsentLocksBack: {Name: "absent-locks-back",
@@ -89,17 +89,17 @@ var mutations = [mutationEnd]mutation.Mutation{
 		Equivalent: "nothing comes between a record's requests unless a send queue is full, which has " +
 			"room for all of a transaction"},
 	SettleUnconfirmed: {Name: "settle-unconfirmed",
-		Doc: "a write-back is taken for made, whatever became of it"},
+		Doc: "a write-back is treated as successful, even if it failed"},
 	UnknownCommitted: {Name: "unknown-committed",
-		Doc: "a transaction is called committed though a write-back failed",
+		Doc: "a transaction is reported as committed though a write-back failed",
 		Equivalent: "the record stays locked until the update that is owed was made, so that nobody " +
 			"misses it"},
-	AbortWrites:     {Name: "abort-writes", Doc: "an abort writes back what the program has done so far"},
+	AbortWrites:     {Name: "abort-writes", Doc: "an abort writes back the program's writes so far"},
 	AbortKeepsLocks: {Name: "abort-keeps-locks", Doc: "an abort does not give its locks back"},
 
 	NoDebt:       {Name: "no-debt", Doc: "a lock that could not be given back is forgotten"},
 	NoDebtUpdate: {Name: "no-debt-update", Doc: "a lock that could not be given back is owed without its update"},
-	DebtUnlooked: {Name: "debt-unlooked", Doc: "a debt is paid without a look whether the lock is there still"},
+	DebtUnlooked: {Name: "debt-unlooked", Doc: "a debt is paid without a check that the lock is still there"},
 
 	HalfUnlocked: {Name: "half-unlocked", Doc: "a record is unlocked though its write-back failed"},
 	SpareAnywhere: {Name: "spare-anywhere",
@@ -111,10 +111,10 @@ var mutations = [mutationEnd]mutation.Mutation{
 
 	CPUAnywhere: {Name: "cpu-anywhere",
 		Doc: "the CPU locks records of devices whose atomics do not exclude it"},
-	CPUNoKeyCheck: {Name: "cpu-no-key-check", Doc: "the CPU locks an entry whatever key it is of",
-		Equivalent: "the copy is looked at as well, as one of a device is, and the lock given back"},
+	CPUNoKeyCheck: {Name: "cpu-no-key-check", Doc: "the CPU locks an entry without a check of its key",
+		Equivalent: "the copy is checked as well, as for a device, and the lock given back"},
 	CPULockUnjudged: {Name: "cpu-lock-unjudged",
-		Doc: "the CPU locks a record whoever holds it"},
+		Doc: "the CPU locks a record that another holds"},
 	CPUAsked: {Name: "cpu-asked",
 		Doc: "the CPU gives back a lock of which the device has not answered whether it was taken",
 		Equivalent: "no line stays locked in a simulation of this protocol, so that no device is asked for " +
@@ -126,9 +126,9 @@ var mutations = [mutationEnd]mutation.Mutation{
 		Doc:        "the CPU writes a record's first line back before the others",
 		Equivalent: oneMoment + "who reads without a lock sees all lines of before or of after"},
 
-	PeekNoLock:       {Name: "peek-no-lock", Doc: "a peek does not look at the lock"},
+	PeekNoLock:       {Name: "peek-no-lock", Doc: "a peek does not check the lock"},
 	PeekNoSecondLook: {Name: "peek-no-second-look", Doc: "a record that is peeked at is read once"},
-	PeekNoKeyCheck:   {Name: "peek-no-key-check", Doc: "a peek takes whatever entry it finds for the key's"},
+	PeekNoKeyCheck:   {Name: "peek-no-key-check", Doc: "a peek does not check that the entry belongs to the key"},
 }
 
 // skips are the mutations that leave out a step of package onesided.

@@ -121,10 +121,10 @@ func (d *Descriptor) UnmarshalBinary(b []byte) error {
 	if binary.LittleEndian.Uint64(b[40:]) != 0 {
 		return fmt.Errorf("%w: reserved bytes are set", ErrDescriptor)
 	}
-	if err := spoken("layout", kinds[:], b[12], b[13]); err != nil {
+	if err := checkKind("layout", kinds[:], b[12], b[13]); err != nil {
 		return err
 	}
-	if err := spoken("index", indexes[:], b[14], b[15]); err != nil {
+	if err := checkKind("index", indexes[:], b[14], b[15]); err != nil {
 		return err
 	}
 	n := Descriptor{

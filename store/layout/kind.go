@@ -84,8 +84,8 @@ func versionOf(list []kind, i uint8) uint8 {
 	return list[i].version
 }
 
-// spoken refuses a kind that this program does not know, or knows in another version.
-func spoken(what string, list []kind, i, version uint8) error {
+// checkKind refuses a kind that this program does not know, or knows in another version.
+func checkKind(what string, list []kind, i, version uint8) error {
 	switch known := versionOf(list, i); {
 	case known == 0:
 		return fmt.Errorf("%w: %s %d is unknown to this program: run the same version of drtmd on all "+

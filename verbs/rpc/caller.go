@@ -119,7 +119,7 @@ const (
 )
 
 var mutations = mutation.Table[Mutation]{
-	{Name: "none", Doc: "calls as they should be"},
+	{Name: "none", Doc: "correct calls"},
 	OldEpochAccepted:  {Name: "old-epoch-accepted", Doc: "messages of an older epoch are accepted"},
 	RetryAcrossEpochs: {Name: "retry-across-epochs", Doc: "a request of an older epoch is sent again under the new one"},
 	OneWayTwice:       {Name: "one-way-executed-twice", Doc: "a one-way message that comes again is executed again"},

@@ -36,7 +36,7 @@ func extension(p *Proc) {
 		}
 		return len(req), nil
 	}))
-	x.far.poke(0, made(60, 1))
+	x.far.poke(0, testData(60, 1))
 	for range 3 {
 		x.far.post(x.extensionWR(9, 60))
 		wc := x.far.sent(1)[0]
@@ -45,7 +45,7 @@ func extension(p *Proc) {
 		if wc != want {
 			p.Fatalf("completion %+v, want %+v", wc, want)
 		}
-		got, req := x.far.peek(1000, 60), made(60, 1)
+		got, req := x.far.peek(1000, 60), testData(60, 1)
 		for i := range got {
 			if got[i] != req[59-i] {
 				p.Fatalf("byte %d of the answer is %#x", i, got[i])

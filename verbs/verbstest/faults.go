@@ -127,7 +127,7 @@ func faults() []fault {
 // run posts a good request, the bad one, and two more; and receives that nobody will fill.
 func (f *fault) run(p *Proc) {
 	x := p.pair(f.near, f.far)
-	rest := made(256, 3)
+	rest := testData(256, 3)
 	x.far.poke(0, rest)
 	wr := x.target(f.op, 64, 64)
 	if f.op.IsAtomic() {

@@ -30,7 +30,7 @@ func kept(p *Proc) {
 	}
 	mr, err = open(8192)
 	p.Must("open again", err)
-	p.equal("kept memory", mr.Bytes(), made(8192, 3))
+	p.equal("kept memory", mr.Bytes(), testData(8192, 3))
 	p.Must("close", mr.Close())
 }
 
@@ -44,7 +44,7 @@ func keptOutlives(p *Proc) {
 		return
 	}
 	a := x.far.ask(request{Do: "mr", Length: 8192, Access: verbs.AccessAll, Keep: keep.Keep})
-	want := made(8192, byte(p.Now()))
+	want := testData(8192, byte(p.Now()))
 	x.far.ask(request{Do: "poke", MR: a.ID, Data: want[:4096]})
 	copy(x.bytes(0, 4096), want[4096:])
 	x.succeed(verbs.WR{ID: 1, Op: verbs.OpWrite, RemoteAddr: a.Remote.Addr + 4096,

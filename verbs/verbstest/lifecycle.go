@@ -141,7 +141,7 @@ func memory(p *Proc) {
 		seen[mr.RKey()] = true
 	}
 	for _, mr := range mrs {
-		p.equal("memory beside others", mr.Bytes(), made(mr.Len(), byte(mr.Len())))
+		p.equal("memory beside others", mr.Bytes(), testData(mr.Len(), byte(mr.Len())))
 		p.Must("close mr", mr.Close())
 	}
 }

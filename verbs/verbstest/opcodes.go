@@ -33,7 +33,7 @@ func pattern(b []byte, seed byte) []byte {
 	return b
 }
 
-func made(n int, seed byte) []byte { return pattern(make([]byte, n), seed) }
+func testData(n int, seed byte) []byte { return pattern(make([]byte, n), seed) }
 
 func (p *Proc) equal(what string, got, want []byte) {
 	if bytes.Equal(got, want) {
@@ -56,7 +56,7 @@ func setWord(b []byte, v uint64) { binary.NativeEndian.PutUint64(b, v) }
 
 func sendEffect(p *Proc) {
 	x := p.pair(spec{}, spec{})
-	x.far.poke(0, made(300, 9))
+	x.far.poke(0, testData(300, 9))
 	x.far.recv(5, 1, 100, 120)
 	msg := pattern(x.bytes(0, 77), 1)
 	x.succeed(verbs.WR{ID: 3, Op: verbs.OpSend, NumSGE: 1, SGE: x.sge(0, 77)})
@@ -66,7 +66,7 @@ func sendEffect(p *Proc) {
 		p.Fatalf("receive completion %+v, want %+v", wc, want)
 	}
 	p.equal("received", x.far.peek(100, 77), msg)
-	rest := made(300, 9)
+	rest := testData(300, 9)
 	p.equal("before the buffer", x.far.peek(0, 100), rest[:100])
 	p.equal("after the message", x.far.peek(177, 123), rest[177:])
 }
@@ -88,7 +88,7 @@ func sendImm(p *Proc) {
 
 func writeEffect(p *Proc) {
 	x := p.pair(spec{}, spec{})
-	rest := made(400, 9)
+	rest := testData(400, 9)
 	x.far.poke(0, rest)
 	for _, at := range []struct{ offset, length int }{{0, 1}, {63, 2}, {100, 200}, {321, 64}} {
 		msg := pattern(x.bytes(0, at.length), byte(at.offset))
@@ -101,7 +101,7 @@ func writeEffect(p *Proc) {
 func writeImm(p *Proc) {
 	x := p.pair(spec{}, spec{})
 	x.far.recv(8, 1, 1000, 16)
-	rest := made(16, 4)
+	rest := testData(16, 4)
 	x.far.poke(1000, rest)
 	msg := pattern(x.bytes(0, 90), 3)
 	wr := x.target(verbs.OpWriteImm, 128, 90)
@@ -118,7 +118,7 @@ func writeImm(p *Proc) {
 
 func readEffect(p *Proc) {
 	x := p.pair(spec{}, spec{})
-	all := made(1000, 5)
+	all := testData(1000, 5)
 	x.far.poke(0, all)
 	for _, at := range []struct{ offset, length int }{{0, 1}, {63, 2}, {100, 200}, {321, 640}} {
 		rest := pattern(x.bytes(0, 1000), 6)
@@ -141,7 +141,7 @@ func (x *pair) atomic(op verbs.Opcode, offset int, compareAdd, swap uint64) uint
 
 func casEffect(p *Proc) {
 	x := p.pair(spec{}, spec{})
-	around := made(24, 7)
+	around := testData(24, 7)
 	x.far.poke(56, around)
 	x.far.poke(64, wordBytes(10))
 	for _, c := range []struct{ old, compare, swap, after uint64 }{
@@ -179,7 +179,7 @@ func faaEffect(p *Proc) {
 
 func bothDirections(p *Proc) {
 	x := p.pair(spec{}, spec{})
-	msg := made(512, 8)
+	msg := testData(512, 8)
 	x.far.poke(0, msg)
 	x.far.post(verbs.WR{ID: 1, Op: verbs.OpWrite, Flags: verbs.FlagSignaled,
 		RemoteAddr: x.mr.Addr() + 256, RKey: x.mr.RKey(), NumSGE: 1,

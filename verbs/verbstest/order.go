@@ -115,7 +115,7 @@ func readsInTurn(p *Proc) {
 	one := verbs.ConnectAttr{RTS: verbs.RTSAttr{MaxRdAtomic: 1}}
 	x := p.pair(spec{SendDepth: depth, Connect: one},
 		spec{Connect: verbs.ConnectAttr{RTR: verbs.RTRAttr{MaxDestRdAtomic: 1}}})
-	all := made(64*depth, 4)
+	all := testData(64*depth, 4)
 	x.far.poke(0, all)
 	for range p.Scaled(20) {
 		clear(x.bytes(0, 64*depth))
@@ -139,7 +139,7 @@ func wholeLines(p *Proc) {
 	all := p.contenders(2)
 	line := all[0].far.mr
 	q, loop := all[0].far.peer, all[0].far.loop()
-	loop.poke(0, made(verbs.LineBytes, 0x55))
+	loop.poke(0, testData(verbs.LineBytes, 0x55))
 	q.begin(request{Do: "storm", Side: loop.id, Count: rounds, WRs: []verbs.WR{{Op: verbs.OpWrite,
 		RemoteAddr: line.Addr, RKey: line.RKey, NumSGE: 1, SGE: loop.sge(0, verbs.LineBytes)}}})
 	near := p.Thread(func(p *Proc) {
@@ -150,7 +150,7 @@ func wholeLines(p *Proc) {
 		}
 	})
 	whole := func(b []byte) bool {
-		return bytes.Equal(b, made(len(b), 0x55)) || bytes.Equal(b, made(len(b), 0xaa)) ||
+		return bytes.Equal(b, testData(len(b), 0x55)) || bytes.Equal(b, testData(len(b), 0xaa)) ||
 			bytes.Equal(b, make([]byte, len(b)))
 	}
 	x, promised := all[1], p.Context().Attr().Caps.LineWords

@@ -21,7 +21,7 @@ func sizeCases() []Case {
 
 func zeroBytes(p *Proc) {
 	x := p.pair(spec{}, spec{})
-	rest := made(256, 1)
+	rest := testData(256, 1)
 	x.far.poke(0, rest)
 	for _, pieces := range []uint8{0, 1} {
 		for _, op := range []verbs.Opcode{verbs.OpWrite, verbs.OpRead, verbs.OpSend,

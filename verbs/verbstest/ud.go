@@ -68,7 +68,7 @@ func (x *udPair) arrived(id uint64, length int, flags verbs.WCFlags, imm uint32)
 
 func udArrives(p *Proc) {
 	x := p.udPair()
-	rest := made(400, 7)
+	rest := testData(400, 7)
 	x.far.poke(0, rest)
 	x.far.recv(9, 1, 0, 300)
 	msg := pattern(x.bytes(0, 200), 1)
@@ -149,7 +149,7 @@ func udPieces(p *Proc) {
 	if n, err := x.qp.PostRecv([]verbs.RecvWR{buffer}); n != 1 {
 		p.Fatalf("post of a receive: %v", err)
 	}
-	msg := made(333, 1)
+	msg := testData(333, 1)
 	x.far.poke(0, msg)
 	x.far.post(verbs.WR{ID: 1, Op: verbs.OpSend, Flags: verbs.FlagSignaled, NumSGE: 1,
 		SGE: x.far.sge(0, 333), RemoteQPN: x.qp.QPN(), RemoteQKey: testQKey, AH: uint32(handle)})

@@ -175,7 +175,7 @@ func (p *Process) died(err error) string {
 		return unexpected(p.dir, why)
 	default: // it was reading its files
 		return fmt.Sprintf("embedded etcd in %s has ended while it started: %s; if neither memory nor disk "+
-			"is full, its files are damaged: %s", p.dir, why, anew(filepath.Join(p.dir, dataFolder)))
+			"is full, its files are damaged: %s", p.dir, why, adviceForDamage(filepath.Join(p.dir, dataFolder)))
 	}
 }
 
@@ -186,7 +186,7 @@ func unexpected(dir, why string) string {
 		return text
 	}
 	return fmt.Sprintf("%s; start this node again; if it ends so again and neither memory nor disk is "+
-		"full, its files are damaged: %s", text, anew(filepath.Join(dir, dataFolder)))
+		"full, its files are damaged: %s", text, adviceForDamage(filepath.Join(dir, dataFolder)))
 }
 
 // URLs are for clients.

@@ -22,11 +22,11 @@ var ErrDamaged = errors.New("etcd's files are damaged")
 
 // damaged says what to do about it.
 func damaged(dir string, err error) error {
-	return fmt.Errorf("%w: %w; %s", ErrDamaged, err, anew(dir))
+	return fmt.Errorf("%w: %w; %s", ErrDamaged, err, adviceForDamage(dir))
 }
 
-// anew is what to do about files that cannot be used.
-func anew(dir string) string {
+// adviceForDamage says what to do about damaged files.
+func adviceForDamage(dir string) string {
 	return fmt.Sprintf("they hold only who is a member: move %s away and start again, which begins the "+
 		"cluster anew, then restart the other members", dir)
 }

@@ -35,7 +35,7 @@ const (
 )
 
 var mutations = mutation.Table[Mutation]{
-	None:        {Name: "none", Doc: "the registry as it should be"},
+	None:        {Name: "none", Doc: "the correct registry"},
 	NoFencing:   {Name: "no-fencing", Doc: "views become active without waiting for anybody"},
 	NoExpiry:    {Name: "no-expiry", Doc: "leases that have ended are not noticed"},
 	LateUntil:   {Name: "late-until", Doc: "a lease counts from the answer of its renewal, not from its question"},
@@ -112,7 +112,7 @@ func (n *Node) Cut() { n.cut = true }
 // Mend lets the node back: it hears of the newest state.
 func (n *Node) Mend() {
 	n.cut = false
-	n.r.tell(n)
+	n.r.notify(n)
 }
 
 // Stop stops the registry; Restart lets it go on with what it had stored. Leases get their whole
@@ -126,7 +126,7 @@ func (r *Registry) Restart() {
 		r.renew(i)
 	}
 	for _, n := range r.nodes {
-		r.tell(n)
+		r.notify(n)
 	}
 }
 
@@ -144,12 +144,12 @@ func (r *Registry) set(s member.State) {
 	}
 	r.state = s
 	for _, n := range r.nodes {
-		r.tell(n)
+		r.notify(n)
 	}
 }
 
-// tell sends a node the state that is the newest when the message arrives.
-func (r *Registry) tell(n *Node) {
+// notify sends a node the state that is the newest when the message arrives.
+func (r *Registry) notify(n *Node) {
 	r.world.After(r.cfg.Delay, func() {
 		if n.cut || r.stopped {
 			return

@@ -30,8 +30,8 @@ func count(x float64) string {
 	return round(x, 2)
 }
 
-// many is a number of things.
-func many(n int, thing string) string {
+// countOf is a number with its noun.
+func countOf(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
 	}
@@ -74,9 +74,9 @@ func planeFacts(c *status.Cluster) []fact {
 	}
 	p := of.Plane
 	all := []fact{{"workload", p.Workload}, {"protocol", p.Protocol},
-		{"data plane", fmt.Sprintf("%s, shard map %d", many(p.Partitions, "partition"), p.Version)},
-		{"each node", fmt.Sprintf("%s of %s, on %s", many(p.Workers, "worker"),
-			many(p.Fibers, "fiber"), many(p.Threads, "thread"))}}
+		{"data plane", fmt.Sprintf("%s, shard map %d", countOf(p.Partitions, "partition"), p.Version)},
+		{"each node", fmt.Sprintf("%s of %s, on %s", countOf(p.Workers, "worker"),
+			countOf(p.Fibers, "fiber"), countOf(p.Threads, "thread"))}}
 	for _, t := range of.Tables {
 		entries, capacity := uint64(0), uint64(0)
 		for i := range c.Nodes {

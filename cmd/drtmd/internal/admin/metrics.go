@@ -65,7 +65,7 @@ func (s sink) send(name string, v float64, labels ...string) {
 
 func (s sink) count(name string, n uint64, labels ...string) { s.send(name, float64(n), labels...) }
 
-func truth(ok bool) float64 {
+func oneIf(ok bool) float64 {
 	if ok {
 		return 1
 	}
@@ -79,7 +79,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	defer cancel()
 	s := sink{c, ch}
 	s.send("build_info", 1, c.o.Build)
-	s.send("ready", truth(c.o.Source.Ready() == nil))
+	s.send("ready", oneIf(c.o.Source.Ready() == nil))
 	if t := c.o.Source.CertificateExpires(); !t.IsZero() {
 		s.send("certificate_expiry_timestamp_seconds", float64(t.Unix()))
 	}
@@ -88,7 +88,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	m, err := c.o.Source.Metrics(ctx)
 	up := err == nil && m != nil
-	s.send("plane_up", truth(up))
+	s.send("plane_up", oneIf(up))
 	if !up {
 		return
 	}
@@ -120,7 +120,7 @@ func (s sink) membership(st *status.Cluster, n *status.Node) {
 func (s sink) plane(m *load.Metrics) {
 	s.count("plane_generation", m.Opened)
 	s.send("plane_info", 1, m.Workload, m.Protocol)
-	s.send("plane_fenced", truth(m.Fenced))
+	s.send("plane_fenced", oneIf(m.Fenced))
 	s.send("workers", float64(m.Workers))
 	s.send("orphaned_records", float64(m.Orphans.Count))
 	s.send("queue_pairs", float64(m.QPs.RC), "rc")

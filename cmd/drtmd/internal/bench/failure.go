@@ -56,9 +56,9 @@ func (st *Station) blocked(conn *exchange.Conn, err error) error {
 // maxReason keeps a reason within a frame, escapes included.
 const maxReason = 600
 
-// tell lets the other side know why this one ends, unless it is gone or said so itself, and
+// reportFailure lets the other side know why this one ends, unless it is gone or said so itself, and
 // returns err.
-func tell(ctx context.Context, conn *exchange.Conn, err error) error {
+func reportFailure(ctx context.Context, conn *exchange.Conn, err error) error {
 	if errors.Is(err, exchange.ErrPeerGone) || errors.Is(err, exchange.ErrPeerFailed) {
 		return err
 	}

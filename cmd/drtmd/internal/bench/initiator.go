@@ -38,7 +38,7 @@ func Run(ctx context.Context, st *Station, conn *exchange.Conn, o Options,
 		p, err = newPlan(o, limitsOf(st, conn.Peer))
 	}
 	if err != nil {
-		return nil, tell(ctx, conn, err)
+		return nil, reportFailure(ctx, conn, err)
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -89,7 +89,7 @@ func (i *initiator) all(ctx context.Context, pr Progress) ([]Result, error) {
 
 // explain finds the cause of an error and tells the other side.
 func (i *initiator) explain(ctx context.Context, err error) error {
-	return tell(ctx, i.conn, cause(ctx, i.st, i.conn, err))
+	return reportFailure(ctx, i.conn, cause(ctx, i.st, i.conn, err))
 }
 
 const (
@@ -139,7 +139,7 @@ func (i *initiator) measureSide(ctx context.Context, s *side, phase Phase,
 	if err != nil {
 		return err
 	}
-	if err := i.meet(ctx, s, phase, setup); err != nil {
+	if err := i.setUp(ctx, s, phase, setup); err != nil {
 		return err
 	}
 	var rate *RateResult
@@ -194,8 +194,8 @@ func (i *initiator) newMeasurement(s *side, phase Phase) (*measurement, error) {
 	return m, nil
 }
 
-// meet sets up the other side and connects to it.
-func (i *initiator) meet(ctx context.Context, s *side, phase Phase, setup *exchange.Setup) error {
+// setUp sets up the other side and connects to it.
+func (i *initiator) setUp(ctx context.Context, s *side, phase Phase, setup *exchange.Setup) error {
 	e, err := s.endpoint()
 	if err != nil {
 		return err

@@ -38,7 +38,7 @@ func serve(ctx context.Context, st *Station, conn *exchange.Conn, served func(st
 		// An initiator goes from one measurement to the next at once, or is in trouble.
 		f, err := conn.Take(ctx, exchange.AnswerTimeout)
 		if err != nil {
-			return tell(ctx, conn, err)
+			return reportFailure(ctx, conn, err)
 		}
 		switch f.Kind {
 		case exchange.KindBye:
@@ -55,7 +55,7 @@ func serve(ctx context.Context, st *Station, conn *exchange.Conn, served func(st
 			err = fmt.Errorf("%w: %s, not setup", exchange.ErrBadFrame, f.Kind)
 		}
 		if err != nil {
-			return tell(ctx, conn, cause(ctx, r.st, conn, err))
+			return reportFailure(ctx, conn, cause(ctx, r.st, conn, err))
 		}
 	}
 }

@@ -30,7 +30,7 @@ type reproduceRun struct {
 func (r *reproduceRun) run(ctx context.Context) error {
 	r.doc.Command = r.args
 	r.log.Info("reproducing", zap.Int("items", len(r.items)), zap.Int("seeds", r.options.Seeds),
-		zap.String("estimate", about(reproduce.Estimate(r.items, r.options))))
+		zap.String("estimate", roughDuration(reproduce.Estimate(r.items, r.options))))
 	show, finish := r.progress()
 	r.options.Progress = show
 	err := reproduce.RunAll(ctx, r.items, r.options, func(found report.Reproduced) error {
@@ -74,8 +74,8 @@ func (r *reproduceRun) pages() error {
 	return err
 }
 
-// about is a time for people who wait.
-func about(d time.Duration) string {
+// roughDuration is a duration in words, for progress.
+func roughDuration(d time.Duration) string {
 	switch {
 	case d < time.Second:
 		return "about a second"
@@ -100,7 +100,7 @@ func (r *reproduceRun) progress() (show func(reproduce.Progress), finish func())
 		return func(s reproduce.Progress) {
 			if p.Due(time.Now()) {
 				r.log.Info("running "+s.Item, zap.Int("item", s.Index), zap.Int("of", s.Of),
-					zap.String("left", about(s.Left)))
+					zap.String("left", roughDuration(s.Left)))
 			}
 		}, func() {}
 	}
@@ -109,7 +109,7 @@ func (r *reproduceRun) progress() (show func(reproduce.Progress), finish func())
 		progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(false),
 		progressbar.OptionSetWidth(24))
 	return func(s reproduce.Progress) {
-		bar.Describe(fmt.Sprintf("%s, %s left", s.Item, about(s.Left)))
+		bar.Describe(fmt.Sprintf("%s, %s left", s.Item, roughDuration(s.Left)))
 		_ = bar.Set(steps*(s.Index-1) + steps*s.Done/max(s.Total, 1)) // only a terminal
 	}, func() { _ = bar.Clear() }
 }

@@ -244,7 +244,7 @@ func (c *cluster) attend(ctx context.Context, over, done <-chan struct{}) error 
 				waiting = append(waiting, n)
 				due = time.After(min(respawnWait<<c.again[n.Name], respawnLongest))
 			} else {
-				c.tell(n)
+				c.reportEnd(n)
 			}
 		case <-due:
 			due = nil
@@ -262,8 +262,8 @@ func (c *cluster) attend(ctx context.Context, over, done <-chan struct{}) error 
 	}
 }
 
-// tell says how a node has ended.
-func (c *cluster) tell(n *upNode) {
+// reportEnd says how a node has ended.
+func (c *cluster) reportEnd(n *upNode) {
 	if n.err == nil {
 		fmt.Fprintf(c.stdout, "%s was drained\n", n.Name)
 		return
@@ -436,7 +436,7 @@ func (c *cluster) stop() error {
 		<-n.ended
 		switch {
 		case n.err == nil || replaced[n]:
-		case n.told:
+		case n.reported:
 			errs = append(errs, fmt.Errorf("%s had failed and was not started again", n.Name))
 		default:
 			errs = append(errs, fmt.Errorf("%s: %w; the end of its log:\n%s", n.Name, n.err, tail(n.log)))

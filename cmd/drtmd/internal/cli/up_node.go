@@ -19,13 +19,13 @@ import (
 // upNode is a node that this process has started.
 type upNode struct {
 	upMember
-	log   string // its file
-	cmd   *exec.Cmd
-	began time.Time
-	ended chan struct{}
-	err   error  // valid after ended
-	line  string // that begins with READY
-	told  bool   // how it has ended was said
+	log      string // its file
+	cmd      *exec.Cmd
+	began    time.Time
+	ended    chan struct{}
+	err      error  // valid after ended
+	line     string // that begins with READY
+	reported bool   // how it has ended was said
 }
 
 // pidFile has the process of a node, in its folder.
@@ -69,7 +69,7 @@ func launchNode(dir string, m upMember) (*upNode, error) {
 
 // failed is the error of a node that has ended by itself, said once.
 func (n *upNode) failed() error {
-	n.told = true
+	n.reported = true
 	return fmt.Errorf("%s has ended: %w; the end of its log:\n%s", n.Name, n.err, tail(n.log))
 }
 

@@ -214,7 +214,7 @@ func (c *Config) checkOptions(kind, owner string, list option.List,
 // certificateProblems are those of the files, each under its own key.
 func certificateProblems(ca, cert, key string) (all []Problem) {
 	_, err := control.LoadSecurity(ca, cert, key)
-	for _, err := range flat(err) {
+	for _, err := range unjoin(err) {
 		path := "control.cert"
 		if f := (*control.FileError)(nil); errors.As(err, &f) {
 			path = "control." + f.Setting
@@ -224,8 +224,8 @@ func certificateProblems(ca, cert, key string) (all []Problem) {
 	return all
 }
 
-// flat gives the errors that were joined one by one.
-func flat(err error) []error {
+// unjoin returns the errors that errors.Join has joined.
+func unjoin(err error) []error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return joined.Unwrap()
 	}

@@ -98,7 +98,7 @@ func (c *Client) words(ctx context.Context, err error) error {
 		c.answered.Store(true)
 	case errors.As(wrong, &lost) && lost.Advice != "" && c.o.Advice != "":
 		lost.Advice = c.o.Advice
-	case c.answered.Load() && errors.As(wrong, &lost) && cut(err):
+	case c.answered.Load() && errors.As(wrong, &lost) && closed(err):
 		lost.Text = "the connection was cut: the daemon has ended, or the network between is down; " +
 			"drtmd status at another node tells"
 	}

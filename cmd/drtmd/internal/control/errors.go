@@ -131,7 +131,7 @@ func fromWire(ctx context.Context, address string, secure bool, err error) error
 }
 
 // cut reports whether a call has failed because its connection was closed.
-func cut(err error) bool {
+func closed(err error) bool {
 	s, ok := status.FromError(err)
 	return ok && s.Code() == codes.Unavailable && isClosed(s.Message())
 }

@@ -131,8 +131,8 @@ func listenUnix(path string) (net.Listener, error) {
 	return lc.Listen(context.Background(), "unix", path)
 }
 
-// welcome refuses strangers on unix sockets: they are for the own user and root.
-func welcome(c net.Conn) bool {
+// allowedPeer reports whether a peer may connect: on unix sockets only root and the own user.
+func allowedPeer(c net.Conn) bool {
 	u, ok := c.(*net.UnixConn)
 	return !ok || ownPeer(u)
 }

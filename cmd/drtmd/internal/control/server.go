@@ -102,7 +102,7 @@ func NewServer(o Options) *Server {
 
 // Serve serves until Stop. It closes l.
 func (s *Server) Serve(l net.Listener) error {
-	err := s.grpc.Serve(bounded.Listener(l, s.o.Limits.MaxConnections, welcome))
+	err := s.grpc.Serve(bounded.Listener(l, s.o.Limits.MaxConnections, allowedPeer))
 	if errors.Is(err, grpc.ErrServerStopped) { // before it began
 		return nil
 	}

@@ -44,7 +44,7 @@ func (c *controlService) SetLogLevel(ctx context.Context, r *pb.LogLevelRequest)
 	if was == "" {
 		return nil, err
 	}
-	return &pb.LogLevelReply{Was: was, Failed: words(err)}, nil
+	return &pb.LogLevelReply{Was: was, Failed: textOf(err)}, nil
 }
 
 func (c *controlService) Drain(ctx context.Context, r *pb.DrainRequest) (*pb.DrainReply, error) {
@@ -52,11 +52,11 @@ func (c *controlService) Drain(ctx context.Context, r *pb.DrainRequest) (*pb.Dra
 	if len(told) == 0 {
 		return nil, err
 	}
-	return &pb.DrainReply{Told: told, Failed: words(err)}, nil
+	return &pb.DrainReply{Told: told, Failed: textOf(err)}, nil
 }
 
-// words of an error that goes with what was done nevertheless.
-func words(err error) string {
+// textOf is the text of an error that accompanies a partial result; "" for nil.
+func textOf(err error) string {
 	if err == nil {
 		return ""
 	}

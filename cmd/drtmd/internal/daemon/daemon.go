@@ -80,14 +80,14 @@ type Daemon struct {
 	report  *board.Report
 	device  *device
 
-	placed atomic.Pointer[service.Placement] // of worker threads; nil before they were
-	told   chan struct{}                     // closed by Drain: the daemon is to stop
-	tell   sync.Once                         // closes told
+	placed    atomic.Pointer[service.Placement] // of worker threads; nil before they were
+	draining  chan struct{}                     // closed by Drain: the daemon is to stop
+	drainOnce sync.Once                         // closes draining
 }
 
 // New makes a daemon of a checked configuration. Nothing runs before Serve.
 func New(cfg *config.Config, o Options) (*Daemon, error) {
-	d := &Daemon{cfg: cfg, o: o, log: o.Log, machine: o.test.machine, told: make(chan struct{})}
+	d := &Daemon{cfg: cfg, o: o, log: o.Log, machine: o.test.machine, draining: make(chan struct{})}
 	if d.machine == "" {
 		d.machine = machineName()
 	}
@@ -189,7 +189,7 @@ func (d *Daemon) Serve(ctx context.Context) (err error) {
 	d.board.Event(status.Info, "started, control plane at "+address)
 	select {
 	case <-ctx.Done():
-	case <-d.told:
+	case <-d.draining:
 	case <-life.Done():
 		return context.Cause(life)
 	}
@@ -221,7 +221,7 @@ func (d *Daemon) serveControl(life context.Context, end func(error), l net.Liste
 // toldToStop reports whether the daemon is to stop, by a signal or an order.
 func (d *Daemon) toldToStop(ctx context.Context) bool {
 	select {
-	case <-d.told:
+	case <-d.draining:
 		return true
 	default:
 		return ctx.Err() != nil

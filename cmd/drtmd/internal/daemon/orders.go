@@ -53,7 +53,7 @@ func (d *Daemon) Drain(ctx context.Context, everywhere bool) (told []string, err
 	d.planes.Drain()
 	d.board.Drain()
 	d.members.GiveUp()
-	d.tell.Do(func() { close(d.told) })
+	d.drainOnce.Do(func() { close(d.draining) })
 	return told, err
 }
 

@@ -52,7 +52,7 @@ type Conn struct {
 
 // Dial is the handshake of the connecting side. It owns c from then on, also after an error.
 func Dial(ctx context.Context, c net.Conn, own Hello) (*Conn, error) {
-	return shake(ctx, c, func() (Hello, error) {
+	return handshake(ctx, c, func() (Hello, error) {
 		if err := write(c, KindHello, own); err != nil {
 			return Hello{}, err
 		}
@@ -63,7 +63,7 @@ func Dial(ctx context.Context, c net.Conn, own Hello) (*Conn, error) {
 // Accept is the handshake of the listening side. It answers a peer of another version with its
 // own hello, so that both sides can say what is wrong.
 func Accept(ctx context.Context, c net.Conn, own Hello) (*Conn, error) {
-	return shake(ctx, c, func() (Hello, error) {
+	return handshake(ctx, c, func() (Hello, error) {
 		peer, err := readHello(c)
 		if err == nil || errors.Is(err, ErrVersion) {
 			err = errors.Join(err, write(c, KindHello, own))
@@ -77,7 +77,7 @@ func Accept(ctx context.Context, c net.Conn, own Hello) (*Conn, error) {
 	})
 }
 
-func shake(ctx context.Context, c net.Conn, hellos func() (Hello, error)) (*Conn, error) {
+func handshake(ctx context.Context, c net.Conn, hellos func() (Hello, error)) (*Conn, error) {
 	_ = c.SetDeadline(time.Now().Add(HandshakeTimeout))
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
 	peer, err := hellos()

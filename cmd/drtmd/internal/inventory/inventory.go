@@ -76,7 +76,7 @@ func List(p verbs.Provider, n Network) ([]Device, error) {
 	err = mapLinks(devices, sources, n)
 	for i := range devices {
 		for name, from := range sources[i] {
-			devices[i].Interfaces = append(devices[i].Interfaces, look(n, name, from))
+			devices[i].Interfaces = append(devices[i].Interfaces, interfaceOf(n, name, from))
 		}
 		slices.SortFunc(devices[i].Interfaces, func(a, b Interface) int {
 			return strings.Compare(a.Name, b.Name)
@@ -105,7 +105,7 @@ func mapLinks(devices []Device, sources []map[string][]string, n Network) error 
 	return nil
 }
 
-func look(n Network, name string, from []string) Interface {
+func interfaceOf(n Network, name string, from []string) Interface {
 	i, err := n.Describe(name)
 	i.Name, i.Source, i.Err = name, strings.Join(from, ", "), err
 	return i

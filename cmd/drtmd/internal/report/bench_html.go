@@ -218,11 +218,11 @@ func (b *Bench) seriesTable() []htmlTable {
 		if n < step && !last && (x.At > 0 || b.Series[i+1].At <= 0) {
 			continue
 		}
-		until := roundly(x.At)
+		until := roundDuration(x.At)
 		if x.At <= 0 {
 			until += " (warm-up)"
 		}
-		t.Rows = append(t.Rows, []cell{b.number("%s", until), b.number("%s", roundly(sum.Span)),
+		t.Rows = append(t.Rows, []cell{b.number("%s", until), b.number("%s", roundDuration(sum.Span)),
 			b.number("%.0f", perSecond(sum.Committed, sum.Span)),
 			b.number("%s", rate(ratio(sum.Aborted, sum.Attempts), 4))})
 		sum, n = load.Point{}, 0
@@ -230,8 +230,8 @@ func (b *Bench) seriesTable() []htmlTable {
 	return []htmlTable{t}
 }
 
-// roundly keeps four digits or so of a time.
-func roundly(d time.Duration) string {
+// roundDuration keeps about four digits of a time.
+func roundDuration(d time.Duration) string {
 	digits := time.Duration(math.Pow(10, max(0, math.Floor(math.Log10(max(1,
 		math.Abs(float64(d)))))-3)))
 	return d.Round(digits).String()
@@ -373,8 +373,8 @@ func (b *Bench) environmentTable() htmlTable {
 		{"GOMAXPROCS", strconv.Itoa(b.Machine.GoMaxProcs)}, {"kernel", b.Machine.Kernel},
 		{"software", b.Machine.Build.String()}, {"CPU governor", governor},
 		{"load average of a minute, when the run began", load},
-		{"measured", roundly(time.Duration(b.ElapsedNs)) + " on the cluster's clock"},
-		{"in real time", roundly(time.Duration(b.WallNs))}} {
+		{"measured", roundDuration(time.Duration(b.ElapsedNs)) + " on the cluster's clock"},
+		{"in real time", roundDuration(time.Duration(b.WallNs))}} {
 		t.Rows = append(t.Rows, words(s.name, s.value))
 	}
 	return t

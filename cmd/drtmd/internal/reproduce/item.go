@@ -116,13 +116,13 @@ func (i *Item) Entry() report.PaperItem {
 		State: i.State().String(), WaitsFor: i.Waits, Note: i.Note}
 }
 
-// waits makes an item that needs a system which is not built yet.
-func waits(system string, kind Kind, title string) Item {
+// waitsFor makes an item that needs a system which is not built yet.
+func waitsFor(system string, kind Kind, title string) Item {
 	return Item{Title: title, Kind: kind, Waits: system}
 }
 
-// never makes an item that cannot be reproduced here.
-func never(title, why string) Item { return Item{Title: title, Kind: NotHere, Note: why} }
+// notReproducible makes an item that cannot be reproduced here.
+func notReproducible(title, why string) Item { return Item{Title: title, Kind: NotHere, Note: why} }
 
 // numbered puts tables and figures of a paper together, each in the order of their numbers.
 func numbered(system string, roman bool, tables, figures []Item) []Item {

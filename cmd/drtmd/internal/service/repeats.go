@@ -46,9 +46,9 @@ func (l *leftOut) note(e zapcore.Entry, d zapcore.SamplingDecision) {
 	l.counts[m].count++
 }
 
-// tell writes what has been left out, but for what may still be repeated: the first of it is less
+// write writes what has been left out, but for what may still be repeated: the first of it is less
 // than age before now.
-func (l *leftOut) tell(now time.Time, age time.Duration) error {
+func (l *leftOut) write(now time.Time, age time.Duration) error {
 	due := map[message]*repeats{}
 	l.mu.Lock()
 	for m, r := range l.counts {
@@ -91,10 +91,10 @@ func (c *countingCore) Check(e zapcore.Entry, to *zapcore.CheckedEntry) *zapcore
 
 // Write implements zapcore.Core.
 func (c *countingCore) Write(e zapcore.Entry, f []zapcore.Field) error {
-	return errors.Join(c.left.tell(e.Time, sampleTick), c.Core.Write(e, f))
+	return errors.Join(c.left.write(e.Time, sampleTick), c.Core.Write(e, f))
 }
 
 // Sync implements zapcore.Core.
 func (c *countingCore) Sync() error {
-	return errors.Join(c.left.tell(time.Now(), 0), c.Core.Sync())
+	return errors.Join(c.left.write(time.Now(), 0), c.Core.Sync())
 }

@@ -89,7 +89,7 @@ func (b *Board) Set(p status.Phase, reason string) {
 	b.mu.Lock()
 	text, news := b.setLocked(p, reason, "")
 	b.mu.Unlock()
-	b.tell(text, news)
+	b.show(text, news)
 }
 
 // setLocked gives the text for systemd, and whether it is news.
@@ -109,7 +109,7 @@ func (b *Board) setLocked(p status.Phase, reason string, w status.Wait) (text st
 	return text, news
 }
 
-func (b *Board) tell(text string, news bool) {
+func (b *Board) show(text string, news bool) {
 	if news {
 		_ = b.o.Notifier.Status(text) // systemd may be gone
 	}
@@ -121,7 +121,7 @@ func (b *Board) Drain() {
 	b.draining = true
 	text, news := b.setLocked(status.Draining, "told to stop", "")
 	b.mu.Unlock()
-	b.tell(text, news)
+	b.show(text, news)
 }
 
 // Connecting says that the node does not serve yet, and waits for something that ends by itself; run is
@@ -143,7 +143,7 @@ func (b *Board) Connecting(w status.Wait, run string) {
 	}
 	text, news := b.setLocked(status.Connecting, reason, w)
 	b.mu.Unlock()
-	b.tell(text, news)
+	b.show(text, news)
 }
 
 func waitText(w status.Wait, run string) string {
@@ -163,7 +163,7 @@ func (b *Board) NotBuilt(err error) {
 	due := b.unbuilt.Due(time.Now(), b.failed)
 	text, news := b.setLocked(status.Connecting, b.failed, "")
 	b.mu.Unlock()
-	b.tell(text, news)
+	b.show(text, news)
 	if due {
 		b.Event(status.Warn, "the data plane was not built: "+err.Error())
 	}
@@ -183,7 +183,7 @@ func (b *Board) StepFailed(s load.Step, err error) {
 	due := b.undone.Due(time.Now(), said)
 	text, news := b.setLocked(status.Connecting, err.Error(), "")
 	b.mu.Unlock()
-	b.tell(text, news)
+	b.show(text, news)
 	if due {
 		b.Event(level, said)
 	}
@@ -206,7 +206,7 @@ func (b *Board) Serve(self *member.Member, v member.ShardVersion, partitions int
 	b.undone.Reset()
 	control, admin := b.control, b.admin
 	b.mu.Unlock()
-	b.tell(text, news)
+	b.show(text, news)
 	if self == nil {
 		return
 	}

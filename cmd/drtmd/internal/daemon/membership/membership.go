@@ -59,8 +59,8 @@ type Membership struct {
 	guard    Guard         // set by Guard, before Open
 	contacts contacts      // has a lock of its own
 	anew     chan error    // the node has to join again, for this cause; holds one
-	told     chan struct{} // closed by GiveUp
-	giveUp   sync.Once     // closes told
+	givenUp  chan struct{} // closed by GiveUp
+	giveUp   sync.Once     // closes givenUp
 	left     chan struct{} // closed by Leave
 	leave    sync.Once     // closes left
 
@@ -86,7 +86,7 @@ type watch struct {
 // New makes the membership of a node that has not joined.
 func New(o Options) *Membership {
 	m := &Membership{o: o, lease: o.Config.Cluster.Lease, anew: make(chan error, 1),
-		told: make(chan struct{}), left: make(chan struct{})}
+		givenUp: make(chan struct{}), left: make(chan struct{})}
 	m.contacts.dial = func(address string) (*control.Client, error) {
 		return control.Dial(address, control.DialOptions{Security: o.Security, Caller: m.Caller,
 			Advice: "start that node again"})
@@ -112,7 +112,7 @@ func (m *Membership) Lease() time.Duration {
 }
 
 // GiveUp ends Open early: the node is to stop.
-func (m *Membership) GiveUp() { m.giveUp.Do(func() { close(m.told) }) }
+func (m *Membership) GiveUp() { m.giveUp.Do(func() { close(m.givenUp) }) }
 
 // Leave has the node leave the cluster: Belong returns.
 func (m *Membership) Leave() { m.leave.Do(func() { close(m.left) }) }

@@ -135,7 +135,7 @@ func (m *Membership) askAdmission(ctx context.Context) (*pb.AdmitReply, error) {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("no member of cluster.join has answered within %v: %s", joinTimeout,
 				strings.Join(last, "; "))
-		case <-m.told:
+		case <-m.givenUp:
 			return nil, errors.New("stopped before it joined")
 		case <-time.After(wait):
 		}

@@ -95,7 +95,7 @@ func (p *Planes) Run(ctx context.Context, q *pb.RunRequest, send func(*pb.RunEve
 		p.endRun(r)
 		p.awaitServing(ctx, r, res != nil && res.Lost == nil && res.Unsettled == nil, out)
 	}
-	out.tell(&pb.RunEvent{Event: &pb.RunEvent_Done{Done: done}})
+	out.event(&pb.RunEvent{Event: &pb.RunEvent_Done{Done: done}})
 	return out.err
 }
 
@@ -106,7 +106,7 @@ type sender struct {
 	err  error
 }
 
-func (s *sender) tell(e *pb.RunEvent) {
+func (s *sender) event(e *pb.RunEvent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err == nil {
@@ -116,13 +116,13 @@ func (s *sender) tell(e *pb.RunEvent) {
 
 // notify tells the user something.
 func (s *sender) notify(level, text string) {
-	s.tell(&pb.RunEvent{Event: &pb.RunEvent_Notice{Notice: &pb.Notice{Level: level, Text: text}}})
+	s.event(&pb.RunEvent{Event: &pb.RunEvent_Notice{Notice: &pb.Notice{Level: level, Text: text}}})
 }
 
 func (s *sender) info(text string) { s.notify("info", text) }
 
 func (s *sender) progress(p load.Progress) {
-	s.tell(&pb.RunEvent{Event: &pb.RunEvent_Progress{Progress: &pb.Progress{Phase: p.Phase.String(),
+	s.event(&pb.RunEvent{Event: &pb.RunEvent_Progress{Progress: &pb.Progress{Phase: p.Phase.String(),
 		ElapsedS: p.Elapsed.Seconds(), OfS: p.Of.Seconds(), CommittedPerS: p.PerSecond,
 		AbortsPerAttempt: p.AbortRate}}})
 }
@@ -304,7 +304,7 @@ func (p *Planes) sendHistory(res *load.Result, out *sender) (err error) {
 		return err
 	}
 	z := control.Compress(control.Chunks(func(b []byte) error {
-		out.tell(&pb.RunEvent{Event: &pb.RunEvent_History{History: &pb.HistoryChunk{Data: b}}})
+		out.event(&pb.RunEvent{Event: &pb.RunEvent_History{History: &pb.HistoryChunk{Data: b}}})
 		return out.err
 	}))
 	t := newTransfer("sending the history", out.info)

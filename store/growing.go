@@ -215,22 +215,41 @@ func ensureGrowing[A elsewhere[A]](x *Growing, first A, key, state uint64) (at i
 		off, v, ok, err := met(first.at(x.tables[i]), &places[i])
 		return layout.MakePlace(i, off), v, ok, err
 	}
-	counter := uint32(0)
-	for _, t := range x.tables {
-		n, ok := first.at(t).Load(t.at + countersAt)
-		if !ok {
-			return 0, 0, false, nil
-		}
-		counter = max(counter, uint32(n))
+	counter, ok := absentGrowing(x, first)
+	if !ok {
+		return 0, 0, false, nil
 	}
 	for i := len(x.tables) - 1; i >= 0; i-- {
 		t := x.tables[i]
-		off, v, ok, err := create(t, first.at(t), key, state, &places[i], counter)
+		off, v, ok, err := create(t, first.at(t), key, state, &places[i], counter.Incarnation())
 		if !ok || err == nil || !errors.Is(err, ErrFull) || i == 0 {
 			return layout.MakePlace(i, off), v, ok, err
 		}
 	}
 	return 0, 0, false, nil
+}
+
+// AbsentIn is Table.AbsentIn.
+func (x *Growing) AbsentIn(r *htm.Region) (v layout.Version, ok bool) {
+	if !x.ready(r) {
+		return 0, false
+	}
+	t := x.tables[0]
+	if t.lineWords {
+		return absentGrowing(x, insideOf(r, t.m))
+	}
+	return absentGrowing(x, directOf(r, t.base))
+}
+
+func absentGrowing[A elsewhere[A]](x *Growing, first A) (v layout.Version, ok bool) {
+	for _, t := range x.tables {
+		n, ok := absent(t, first.at(t))
+		if !ok {
+			return 0, false
+		}
+		v = max(v, n)
+	}
+	return v, true
 }
 
 // locateGrowing walks the chains of a key in all extents; -1 if none has it.

@@ -30,7 +30,7 @@ import (
 const (
 	stripes      = 8
 	headMagic    = 0x31_65_6c_62_61_54_52_64 // "dRTable1"
-	countersAt   = layout.LineBytes
+	countersAt   = layout.CounterOffset
 	linksAt      = countersAt + 8
 	lockAt       = countersAt + 16
 	entryPoolAt  = 2 * layout.LineBytes

@@ -50,19 +50,38 @@ func reclaim[A access](t *Table, a A, key, state uint64) (ok bool, err error) {
 	case seen != state && !t.lacks(ReclaimAnyState):
 		return true, ErrState
 	}
-	return unlink(t, a, &p) && release(t, a, off, v), nil
+	return raise(t, a, v) && unlink(t, a, &p) && release(t, a, off, v), nil
+}
+
+// raise keeps the incarnation of an entry that is about to be given back. It comes before anything else: who
+// sees the key without an entry, and then the counter as it was before, knows that no version was given back.
+func raise[A access](t *Table, a A, v layout.Version) bool {
+	counter, ok := a.Load(t.at + countersAt)
+	if !ok {
+		return false
+	}
+	n := uint64(v.Incarnation())
+	return n <= counter || t.lacks(NoCounter) || a.Store(t.at+countersAt, n)
+}
+
+// AbsentIn is the version that a key without an entry has, inside a region: Fresh, with the table's counter.
+// While it stays the same, no key has been inserted, deleted and given back. ok is false if the region has
+// aborted.
+func (t *Table) AbsentIn(r *htm.Region) (v layout.Version, ok bool) {
+	if t.lineWords {
+		return absent(t, insideOf(r, t.m))
+	}
+	return absent(t, directOf(r, t.base))
+}
+
+func absent[A access](t *Table, a A) (v layout.Version, ok bool) {
+	counter, ok := a.Load(t.at + countersAt)
+	return layout.Fresh(uint32(counter)), ok
 }
 
 // release puts an entry that no slot names any more into the pool. The key goes first: from here on
 // nobody with an out-of-date address takes the entry for the key's, whatever comes next.
 func release[A access](t *Table, a A, off int, v layout.Version) bool {
-	counter, ok := a.Load(t.at + countersAt)
-	if !ok {
-		return false
-	}
-	if n := uint64(v.Incarnation()); n > counter && !t.lacks(NoCounter) && !a.Store(t.at+countersAt, n) {
-		return false
-	}
 	if t.lineWords && !a.Store(off+layout.StateOffset, 0) {
 		return false
 	}

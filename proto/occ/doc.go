@@ -39,7 +39,8 @@
 //   - A transaction of one record that writes nothing is not validated: it was read at one moment.
 //   - Rollback validates before it is told: the program has decided on what it saw.
 //   - An absent record has a version, too: that of its tombstone. It is validated like others. An
-//     absence that no tombstone marks is the same as any other such absence.
+//     absence without a tombstone has the table's counter instead, which grows when a key was inserted,
+//     deleted and given back: otherwise two absences could be seen that never were at the same time.
 //   - Who locks an absent record has an entry made for it, by its host. Whoever unlocks a record that ends
 //     absent gives the entry back; the table keeps the count from which versions go on (package store).
 //

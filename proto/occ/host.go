@@ -38,7 +38,8 @@ func (e *Engine) acquireHere(f *fiber.Fiber, s *share, i *item, word onesided.Wo
 	if c := e.lockRecord(s, &x, i.key, word); c != done {
 		return x, c
 	}
-	if i.flags&flagCompare != 0 && !x.same(i.version) && !e.lacks(anyVersion) {
+	if i.flags&flagCompare != 0 && !e.lacks(anyVersion) &&
+		!(e.dateAbsence(s, i.table, &x) && e.same(&x, i.version)) {
 		e.releaseHere(nil, s, &item{table: i.table, key: i.key}, word)
 		return x, changed
 	}
@@ -85,7 +86,7 @@ func (e *Engine) validateHere(s *share, i *item) (x found, c code) {
 		return x, done
 	case onesided.Word(x.head.State) != onesided.Unlocked && x.off != 0 && !e.lacks(lockUnseen):
 		return x, locked
-	case !x.same(i.version):
+	case !e.same(&x, i.version):
 		return x, changed
 	}
 	return x, done

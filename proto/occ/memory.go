@@ -39,18 +39,31 @@ type found struct {
 	off     uint64 // of its entry; 0: there is none
 	head    layout.Head
 	present layout.Presence // Live or Absent
+	// absent is the version that a key without an entry has, of a record that is absent and has no tombstone.
+	absent layout.Version
 }
 
-// version is the one that a history knows: see layout.Version.Trace.
-func (x *found) version() layout.Version { return x.head.Version }
-
-// same reports whether a record is as it was at a version: every absence that no tombstone marks is
-// the same.
-func (x *found) same(v layout.Version) bool {
-	if x.present == layout.Absent {
-		return !v.Live() && x.head.Version.Trace() == v.Trace()
+// version of the record; that of an absence without an entry is the table's.
+func (x *found) version() layout.Version {
+	if x.off == 0 && x.present == layout.Absent {
+		return x.absent
 	}
-	return x.head.Version == v
+	return x.head.Version
+}
+
+// same reports whether a record has been as it is now since it had version v. An absence without a tombstone
+// may have been interrupted: the key was inserted, deleted and given back. The table's counter tells, which
+// grows then: it must be the one of the time when the absence was read, or the entry must have been made
+// under that one and never been written.
+func (e *Engine) same(x *found, v layout.Version) bool {
+	if x.present != layout.Absent || x.off != 0 && x.head.Version.Trace() != 0 {
+		return x.head.Version == v
+	}
+	if e.lacks(absenceUndated) {
+		return !v.Live() && v.Trace() == 0
+	}
+	return !v.Live() && (x.absent.Incarnation() == v.Incarnation() ||
+		x.off != 0 && x.head.Version.Incarnation() == v.Incarnation())
 }
 
 // find looks a record up. ok is false if that could not be told.
@@ -59,41 +72,64 @@ func (e *Engine) find(s *share, t proto.TableID, k proto.Key) (x found, ok bool)
 	for range recordLooks {
 		off, there := tab.Find(uint64(k))
 		if !there {
-			if off, there, ok = e.findSurely(s, t, k); !ok {
+			var absent layout.Version
+			if off, there, absent, ok = e.findSurely(s, t, k); !ok {
 				continue
 			}
-		}
-		if !there {
-			return found{present: layout.Absent}, true
+			if !there {
+				return found{present: layout.Absent, absent: absent}, true
+			}
 		}
 		x = found{off: uint64(off)}
 		if x.head, ok = e.headNow(s, uint64(off)); !ok {
 			continue
 		}
-		if x.present = x.head.Match(uint64(k)); x.present != layout.Stale {
+		if x.present = x.head.Match(uint64(k)); x.present == layout.Stale {
+			continue
+		}
+		if ok = e.dateAbsence(s, t, &x); ok {
 			return x, true
 		}
 	}
 	return x, false
 }
 
-// findSurely looks a key up so that an absence is proved.
-func (e *Engine) findSurely(s *share, t proto.TableID, k proto.Key) (off int, there, ok bool) {
+// dateAbsence adds to an absent record the version of the table's keys without an entry, after it was found.
+func (e *Engine) dateAbsence(s *share, t proto.TableID, x *found) (ok bool) {
+	if x.present != layout.Absent || x.head.Version.Trace() != 0 {
+		return true
+	}
+	if e.Worded() && !e.region.Begin() {
+		return false
+	}
+	if x.absent, ok = s.Tables[t-1].AbsentIn(e.region); ok && e.Worded() {
+		ok = e.region.Commit(nil)
+	}
+	return ok
+}
+
+// findSurely looks a key up so that an absence is proved, and dated.
+func (e *Engine) findSurely(s *share, t proto.TableID, k proto.Key) (off int, there bool,
+	absent layout.Version, ok bool) {
 	if !e.Worded() {
 		if e.Env.Structure != nil {
 			e.Env.Structure.Lock()
 			defer e.Env.Structure.Unlock()
 		}
 		off, there = s.Tables[t-1].Find(uint64(k))
-		return off, there, true
+		absent, ok = s.Tables[t-1].AbsentIn(e.region)
+		return off, there, absent, ok
 	}
 	if !e.region.Begin() {
-		return 0, false, false
+		return 0, false, 0, false
 	}
-	if off, there, ok = s.Tables[t-1].FindIn(e.region, uint64(k)); ok {
+	if off, there, ok = s.Tables[t-1].FindIn(e.region, uint64(k)); ok && !there {
+		absent, ok = s.Tables[t-1].AbsentIn(e.region)
+	}
+	if ok {
 		ok = e.region.Commit(nil)
 	}
-	return off, there, ok
+	return off, there, absent, ok
 }
 
 // headNow is the header of an entry as of one moment. Without line words it is three words, of which the
@@ -271,7 +307,7 @@ func (e *Engine) findHeld(s *share, t proto.TableID, k proto.Key) (off int, ther
 			return off, true
 		}
 		var ok bool
-		if off, there, ok = e.findSurely(s, t, k); ok {
+		if off, there, _, ok = e.findSurely(s, t, k); ok {
 			return off, there && onesided.KeyOf(s.Memory, uint64(off)) == uint64(k)
 		}
 		lineword.Pause()

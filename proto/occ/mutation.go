@@ -17,6 +17,7 @@ const (
 	lockUnseen
 	anyVersion
 	absentUnvalidated
+	absenceUndated
 	rollbackUnvalidated
 	forgottenNode
 	// The host (memory.go, host.go).
@@ -66,6 +67,8 @@ var mutations = [mutationEnd]mutation.Mutation{
 		Doc: "a record that was read is locked at whatever version it has"},
 	absentUnvalidated: {Of: ofSkeleton, Name: "absent-read-unvalidated",
 		Doc: "what was not there is not looked for again at the commit"},
+	absenceUndated: {Of: ofSkeleton, Name: "absence-undated",
+		Doc: "an absence is taken for the one that was read, whatever was inserted and deleted in between"},
 	rollbackUnvalidated: {Of: ofSkeleton, Name: "rollback-unvalidated",
 		Doc: "a transaction that rolls back does not validate what its program saw"},
 	unlockFirst: {Of: ofSkeleton, Name: "unlock-before-value", Doc: "a record is unlocked, then written"},

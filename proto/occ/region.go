@@ -110,7 +110,7 @@ func (t *tx) sameInRegion(r *record) error {
 		e.commits.Abort(0)
 		r.Own.Off = x.off
 		return t.met(r, x.head)
-	case !x.same(r.Version):
+	case !e.same(&x, r.Version):
 		return t.leaveRegion(proto.ReasonValidation)
 	}
 	if r.Own.Off = x.off; !r.Changes() || r.Was {
@@ -141,14 +141,24 @@ func (t *tx) findInRegion(r *record) (x found, err error) {
 			}
 		}
 		if !there {
-			return found{present: layout.Absent}, nil
+			absent, ok := e.Here(r).Tables[r.Table-1].AbsentIn(e.commits)
+			if !ok {
+				return x, t.regionOver()
+			}
+			return found{present: layout.Absent, absent: absent}, nil
 		}
 		var image [layout.HeaderBytes]byte
 		if !e.commits.Load(e.Here(r).Memory, off, image[:]) {
 			return x, t.regionOver()
 		}
 		x = found{off: uint64(off), head: layout.HeadOf(image[:])}
-		if x.present = x.head.Match(uint64(r.Key)); x.present != layout.Stale {
+		if x.present = x.head.Match(uint64(r.Key)); x.present == layout.Absent && x.head.Version.Trace() == 0 {
+			var ok bool
+			if x.absent, ok = e.Here(r).Tables[r.Table-1].AbsentIn(e.commits); !ok {
+				return x, t.regionOver()
+			}
+		}
+		if x.present != layout.Stale {
 			return x, nil
 		}
 		there = false

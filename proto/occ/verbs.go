@@ -1,6 +1,8 @@
 package occ
 
 import (
+	"encoding/binary"
+
 	"drtmd/internal/invariant"
 	"drtmd/proto"
 	"drtmd/proto/onesided"
@@ -80,18 +82,30 @@ func (t *tx) place(p proto.Phase, from, to int, which func(*record) (flags, bool
 	if err != nil || missing == 0 {
 		return err
 	}
+	absent := func(r *record) bool {
+		f, _ := which(r)
+		return !r.Own.Local && !r.Own.Found && f&flagLock == 0
+	}
+	dated, err := t.dateAbsences(p, from, to, absent)
+	if err != nil {
+		return err
+	}
+	if dated > 0 {
+		if missing, err = t.find(p, from, to); err != nil || missing == 0 {
+			return err
+		}
+	}
 	ensure := false
 	for i := from; i < to; i++ {
 		r := &t.Records[i]
-		if r.Own.Local || r.Own.Found {
-			continue
-		}
-		if f, _ := which(r); f&flagLock != 0 {
+		switch {
+		case r.Own.Local || r.Own.Found:
+		case absent(r):
+			r.Accept(t.absence(i, r), false)
+			r.Own.Local = true
+		default:
 			ensure = true
-			continue
 		}
-		r.Absent()
-		r.Own.Local = true
 	}
 	if !ensure {
 		return nil
@@ -101,11 +115,67 @@ func (t *tx) place(p proto.Phase, from, to int, which func(*record) (flags, bool
 	return err
 }
 
+// dateAbsences READs the counters of the tables in which records were not found, and counts these records. An
+// absence holds from then on, as long as the counter stays the same, if the key is looked up once more.
+func (t *tx) dateAbsences(p proto.Phase, from, to int, which func(*record) bool) (n int, err error) {
+	t.Batch.Reset()
+	for i := from; i < to; i++ {
+		if r := &t.Records[i]; which(r) {
+			n++
+			t.postCounters(p, i, r)
+		}
+	}
+	if n == 0 {
+		return 0, nil
+	}
+	t.trips++
+	_ = t.Batch.Await(t.F) // each has its own error
+	for i := from; i < to; i++ {
+		if r := &t.Records[i]; which(r) {
+			err = first(err, t.readsFailed(r, t.counters(r)))
+		}
+	}
+	return n, err
+}
+
+// counters is how many a record's table has: one for each of its extents.
+func (t *tx) counters(r *record) (n int) {
+	t.e.There(r).Tables[r.Table-1].Counters(func(uint64, uint32) { n++ })
+	return n
+}
+
+// postCounters posts the READs of the counters of a record's table.
+func (t *tx) postCounters(p proto.Phase, i int, r *record) {
+	peer := &t.e.Env.Peers[r.Node]
+	r.Own.Op = t.Batch.Len()
+	image, sge, err := t.looks.At(i, lookBytes)
+	invariant.Assert(err == nil, "no room was made for what a READ proves")
+	clear(image)
+	n := 0
+	t.e.There(r).Tables[r.Table-1].Counters(func(addr uint64, rkey uint32) {
+		t.Batch.Read(t.F, peer.Conn, part(sge, n*counterBytes, counterBytes), addr, rkey)
+		t.count(p, r.Node, 1, counterBytes)
+		n++
+	})
+}
+
+// absence is the version of a key without an entry, by the counters that were READ.
+func (t *tx) absence(i int, r *record) layout.Version {
+	image, _, _ := t.looks.At(i, lookBytes)
+	counter := uint64(0)
+	for n := range t.counters(r) {
+		counter = max(counter, binary.LittleEndian.Uint64(image[n*counterBytes:]))
+	}
+	return layout.Fresh(uint32(counter))
+}
+
+const counterBytes = 8
+
 // Where the READs of record i leave what they prove: the header before, and behind.
 const (
 	lookBefore = 0
 	lookBehind = layout.HeaderBytes
-	lookBytes  = 2 * layout.HeaderBytes
+	lookBytes  = max(2*layout.HeaderBytes, layout.MaxExtents*counterBytes)
 )
 
 // look is memory for a header of record i, which find has made room for.
@@ -286,7 +356,7 @@ func (t *tx) tookLock(r *record, f flags) error {
 		return nil
 	}
 	x := found{off: o.Off, head: h, present: presence}
-	if f&flagCompare != 0 && !x.same(r.Version) && !t.e.lacks(anyVersion) {
+	if f&flagCompare != 0 && !t.e.same(&x, r.Version) && !t.e.lacks(anyVersion) {
 		return proto.Aborting(proto.ReasonValidation)
 	}
 	if !r.Was {
@@ -313,11 +383,7 @@ func (t *tx) validateByVerbs() error {
 			_, to := t.look(i, lookBehind)
 			t.postHead(p, r, to)
 		case missing > 0:
-			// It has no entry, as when it was read.
-			if x := (found{present: layout.Absent}); !x.same(r.Version) {
-				err = proto.Aborting(proto.ReasonValidation)
-			}
-			r.Own.Local = true
+			t.postCounters(p, i, r) // it has no entry
 		}
 	}
 	if t.Batch.Len() == 0 {
@@ -336,11 +402,21 @@ func (t *tx) validateByVerbs() error {
 // validated compares the header of a record with what was read of it.
 func (t *tx) validated(i int, r *record) error {
 	n := 1
-	if !t.e.Worded() {
+	switch {
+	case !r.Own.Found:
+		n = t.counters(r)
+	case !t.e.Worded():
 		n = 2
 	}
 	if err := t.readsFailed(r, n); err != nil {
 		return err
+	}
+	if !r.Own.Found {
+		x := found{present: layout.Absent, absent: t.absence(i, r)}
+		if r.Was || !t.e.same(&x, r.Version) && !t.e.lacks(absentUnvalidated) {
+			return proto.Aborting(proto.ReasonValidation)
+		}
+		return nil
 	}
 	head, _ := t.look(i, lookBehind)
 	x := found{off: r.Own.Off, head: layout.HeadOf(head)}
@@ -357,7 +433,7 @@ func (t *tx) validated(i int, r *record) error {
 		return t.Misplaced(r)
 	case layout.Locked(x.head.State) && !t.e.lacks(lockUnseen):
 		return t.met(r, x.head)
-	case !x.same(r.Version):
+	case !t.e.same(&x, r.Version):
 		return proto.Aborting(proto.ReasonValidation)
 	}
 	return nil

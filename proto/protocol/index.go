@@ -29,6 +29,9 @@ type PointIndex interface {
 	EnsureIn(r *htm.Region, key, state uint64) (place int, v layout.Version, ok bool, err error)
 	// ReclaimIn gives an absent entry with a state word back.
 	ReclaimIn(r *htm.Region, key, state uint64) (ok bool, err error)
+	// AbsentIn is the version that a key without an entry has: layout.Fresh, with a counter that grows
+	// when a key was inserted, deleted and given back.
+	AbsentIn(r *htm.Region) (v layout.Version, ok bool)
 	// Load stores a record before anybody else uses the table.
 	Load(key uint64, value []byte) error
 	// Each calls f with the places of all entries, until it returns false. For tables at rest.

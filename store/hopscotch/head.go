@@ -21,10 +21,10 @@ import (
 // bound to no key; its key word is layout.NoKey.
 const (
 	headMagic  = 0x31_70_6f_48_54_52_64_64 // "ddRTHop1"
-	countersAt = layout.LineBytes
+	countersAt = layout.CounterOffset
 	lockAt     = countersAt + 8
 	poolAt     = 2 * layout.LineBytes
-	headBytes  = 4 * layout.LineBytes
+	headBytes  = layout.HopscotchHeadBytes
 
 	poolFree  = poolAt
 	poolNext  = poolAt + 8

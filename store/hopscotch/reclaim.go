@@ -50,7 +50,30 @@ func reclaim[A words.Access](t *Table, a A, key, state uint64) (ok bool, err err
 	case seen != state && !t.lacks(ReclaimAnyState):
 		return true, store.ErrState
 	}
-	return unlink(t, a, &p) && release(t, a, p.off, v) && (p.bit >= 0 || leave(t, a, &p)), nil
+	return raise(t, a, v) && unlink(t, a, &p) && release(t, a, p.off, v) && (p.bit >= 0 || leave(t, a, &p)), nil
+}
+
+// raise keeps the incarnation of a record that is about to be given back. It comes before anything else: who
+// sees that the key is absent, and then the counter as it was before, knows that no version was given back.
+func raise[A words.Access](t *Table, a A, v layout.Version) (ok bool) {
+	counter, ok := a.Load(t.at + countersAt)
+	if !ok {
+		return false
+	}
+	n := uint64(v.Incarnation())
+	return n <= counter || t.lacks(NoCounter) || a.Store(t.at+countersAt, n)
+}
+
+// AbsentIn is the version that an absent key has, inside a region: Fresh, with the table's counter. While it
+// stays the same, no key has been inserted, deleted and given back. ok is false if the region has aborted.
+func (t *Table) AbsentIn(r *htm.Region) (v layout.Version, ok bool) {
+	var counter uint64
+	if t.lineWords {
+		counter, ok = words.Inside{R: r, M: t.m}.Load(t.at + countersAt)
+	} else {
+		counter, ok = words.Direct{R: r, Base: t.base}.Load(t.at + countersAt)
+	}
+	return layout.Fresh(uint32(counter)), ok
 }
 
 // unlink takes a record out of the map of its home.
@@ -61,13 +84,6 @@ func unlink[A words.Access](t *Table, a A, p *place) (ok bool) {
 // release frees a slot. The key goes first: from here on nobody with an out-of-date address takes the record
 // for the key's, whatever comes next.
 func release[A words.Access](t *Table, a A, off int, v layout.Version) (ok bool) {
-	counter, ok := a.Load(t.at + countersAt)
-	if !ok {
-		return false
-	}
-	if n := uint64(v.Incarnation()); n > counter && !t.lacks(NoCounter) && !a.Store(t.at+countersAt, n) {
-		return false
-	}
 	if t.lineWords && !a.Store(off+layout.StateOffset, 0) {
 		return false
 	}

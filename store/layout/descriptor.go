@@ -35,6 +35,15 @@ type Descriptor struct {
 	End uint64
 }
 
+// Counter is where the incarnation counter stands, in bytes from the start of the region.
+func (d *Descriptor) Counter() uint64 {
+	head := uint64(TableHeadBytes)
+	if d.Index == HopscotchInline {
+		head = HopscotchHeadBytes
+	}
+	return d.MainOffset - head + CounterOffset
+}
+
 // Reach is the end of everything that peers READ in the memory region.
 func (d *Descriptor) Reach() uint64 {
 	if d.Index == GrowingClusters {

@@ -22,6 +22,11 @@ const (
 	ValueOffset    = 24
 	HeaderBytes    = ValueOffset // of an entry
 	EntryAlignment = LineBytes
+	// CounterOffset is where a table has its incarnation counter, in every index: 8 bytes, in bytes from
+	// the start of the table.
+	CounterOffset = LineBytes
+	// HopscotchHeadBytes stand before the slots of a hopscotch table (package hopscotch).
+	HopscotchHeadBytes = 4 * LineBytes
 	// TableHeadBytes stand before the main buckets of a table (package store).
 	TableHeadBytes = 1152
 )

@@ -117,6 +117,19 @@ func (t *Table) Descriptor() layout.Descriptor { return t.d }
 // RKey opens the memory in which the table is; of one that grows see Resolve.
 func (t *Table) RKey() uint32 { return t.rkey }
 
+// Counters are where the incarnation counters of the table's extents are: the greatest of them is the
+// incarnation of a key without an entry. Whoever READs them before or after a look-up that found nothing
+// learns whether a key was inserted, deleted and given back meanwhile.
+func (t *Table) Counters(visit func(addr uint64, rkey uint32)) {
+	list := []*Table{t}
+	if l := t.extents.Load(); l != nil {
+		list = *l
+	}
+	for _, x := range list {
+		visit(x.base+x.d.Counter(), x.rkey)
+	}
+}
+
 // Addr is the address of an offset of the table's memory region.
 func (t *Table) Addr(offset uint64) uint64 { return t.base + offset }
 

@@ -24,7 +24,7 @@ func TestConfigRefusesByName(t *testing.T) {
 		{"no value", func(c *Config) { c.ValueBytes = 0 }, ErrValueBytes, "values of 0 bytes"},
 		{"largest value", func(c *Config) { c.ValueBytes = 4096 }, nil, ""},
 		{"value over the limit", func(c *Config) { c.ValueBytes = 4097 }, ErrValueBytes,
-			"from 1 to 4096"},
+			"1 to 4096"},
 		{"no main bucket", func(c *Config) { c.MainBuckets = 0 }, ErrSize, "0 main buckets"},
 		{"fewer than no indirect bucket", func(c *Config) { c.IndirectBuckets = -1 }, ErrSize,
 			"-1 indirect"},

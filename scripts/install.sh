@@ -30,7 +30,7 @@ completions() {
     fish/vendor_completions.d/drtmd.fish
 }
 
-# writable: somebody may write where it goes, or is told to be root before anything is done.
+# writable: fails before any change if the folder cannot be written.
 writable() {
   local folder=$ROOT
   while [[ ! -e $folder ]]; do folder=$(dirname "$folder"); done
@@ -39,7 +39,7 @@ writable() {
 
 install_all() {
   local unit
-  [[ -x bin/drtmd ]] || die "bin/drtmd is not there" "make build"
+  [[ -x bin/drtmd ]] || die "bin/drtmd is not built" "make build"
   writable
   install -D -m 755 bin/drtmd "$ROOT/bin/drtmd"
   for unit in "${UNITS[@]}"; do
@@ -47,7 +47,8 @@ install_all() {
       install -D -m 644 /dev/stdin "$ROOT/lib/systemd/system/$unit"
   done
   (umask 022 && bin/drtmd manual "$ROOT/share")
-  say "installed $ROOT/bin/drtmd, with units, man pages and completions; remove: make uninstall"
+  say "installed $ROOT/bin/drtmd, with units, man pages and completions; make uninstall with the same" \
+    "PREFIX and DESTDIR removes them"
 }
 
 remove_all() {
@@ -56,7 +57,7 @@ remove_all() {
   rm -f "$ROOT/bin/drtmd" "$ROOT"/share/man/man1/drtmd.1 "$ROOT"/share/man/man1/drtmd-*.1
   for file in "${UNITS[@]}"; do rm -f "$ROOT/lib/systemd/system/$file"; done
   while read -r file; do rm -f "$ROOT/share/$file"; done < <(completions)
-  say "removed drtmd from $ROOT; /etc/drtmd and /var/lib/drtmd are left as they are"
+  say "removed drtmd from $ROOT; /etc/drtmd and /var/lib/drtmd stay"
 }
 
 [[ $PREFIX == /* && ( -z $DESTDIR || $DESTDIR == /* ) ]] ||

@@ -12,6 +12,7 @@ import (
 	"drtmd/proto/workload"
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
+	"drtmd/verbs/rpc"
 	"drtmd/verbs/sim"
 )
 
@@ -36,7 +37,8 @@ func (c *wires) event(e sim.Event) {
 }
 
 // TestVerbCountersAreTheNetworksOwn compares what workers count of their verbs, which status, metrics and
-// reports show, with what the simulated network counts: requests by opcode, and their payload.
+// reports show, with what the simulated network counts: requests by opcode, their payload, doorbells, and
+// completions.
 func TestVerbCountersAreTheNetworksOwn(t *testing.T) {
 	for _, name := range []string{"drtm", "twopl"} {
 		for _, lineWords := range []bool{true, false} {
@@ -67,12 +69,19 @@ func TestVerbCountersAreTheNetworksOwn(t *testing.T) {
 					t.Fatal(err)
 				}
 				var all fiber.Stats
+				var calls rpc.Stats
 				for _, w := range c.Workers() {
 					x := &w.Worker.Stats
 					for op, n := range x.Ops {
 						all.Ops[op] += n
 					}
-					all.Posted, all.Bytes = all.Posted+x.Posted, all.Bytes+x.Bytes
+					all.Posted += x.Posted
+					all.Bytes += x.Bytes
+					all.Doorbells += x.Doorbells
+					all.Completed += x.Completed
+					all.Statuses[verbs.WCSuccess] += x.Statuses[verbs.WCSuccess]
+					calls.Doorbells += w.Port.Stats.Doorbells
+					calls.DatagramsSent += w.Port.Stats.DatagramsSent
 				}
 				total := uint64(0)
 				for op, n := range all.Ops {
@@ -84,6 +93,19 @@ func TestVerbCountersAreTheNetworksOwn(t *testing.T) {
 				if total < 1000 || total != all.Posted || all.Bytes != seen.bytes {
 					t.Errorf("%d requests by opcode, %d in all, of %d B; the network has carried %d B", total,
 						all.Posted, all.Bytes, seen.bytes)
+				}
+				world := c.WorldStats()
+				if all.Doorbells != world.Doorbells || all.Doorbells == total || calls.Doorbells == 0 ||
+					calls.Doorbells >= all.Doorbells {
+					t.Errorf("%d doorbells were counted, %d of them for datagrams; the NICs have heard %d",
+						all.Doorbells, calls.Doorbells, world.Doorbells)
+				}
+				if all.Completed != world.Completions || all.Statuses[verbs.WCSuccess] != world.Completions {
+					t.Errorf("%d completions were counted, %d of success; the NICs have written %d", all.Completed,
+						all.Statuses[verbs.WCSuccess], world.Completions)
+				}
+				if n := seen.requests[verbs.OpSend.String()]; calls.DatagramsSent != n {
+					t.Errorf("%d datagrams were counted, the network has carried %d", calls.DatagramsSent, n)
 				}
 				t.Log(seen)
 			})

@@ -13,6 +13,7 @@ func (q *qp) PostSend(wrs []verbs.WR) (int, error) {
 		return 0, err
 	}
 	n, w := q.node, q.node.world
+	w.stats.Doorbells++
 	ready := w.now + n.slow(w.cost.NIC.Doorbell)
 	if len(wrs) > 1 {
 		bytes := w.cost.pcieBytes(len(wrs) * int(w.cost.NIC.WorkRequest))

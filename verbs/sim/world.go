@@ -71,6 +71,7 @@ type Stats struct {
 	Bytes       uint64 // their size on the wire
 	Dropped     uint64 // messages lost to faults, dead nodes and the rules of UD
 	Retransmits uint64
+	Doorbells   uint64 // lists of requests that were posted
 	Completions uint64
 	Virtual     Time // the virtual time reached
 }

@@ -86,8 +86,12 @@ type glance struct {
 	before, after time.Duration
 	committed     int                // by /metrics
 	requests      map[string]float64 // the same: work requests by opcode
+	posts         posts
 	self          status.Node
 }
+
+// posts are what a node had posted and polled, by /metrics.
+type posts struct{ requests, doorbells, completions, failed, datagramDoorbells, datagrams float64 }
 
 // place is the node of the run, as the history numbers it: the partition that it held.
 func (g *glance) place() string { return fmt.Sprint("node ", g.self.Plane.Partition) }
@@ -225,6 +229,7 @@ func (l *lab) glances() (all []glance) {
 				name := strings.ToLower(op.String())
 				g.requests[name] = metricSum(l.t, text, "drtmd_verbs_requests_total", `"`+name+`"`)
 			}
+			g.posts = readPosts(l.t, text)
 		}
 		st := &status.Cluster{}
 		if err := json.Unmarshal([]byte(page(l.t, n, "/status.json?self=1")), st); err != nil {
@@ -234,6 +239,17 @@ func (l *lab) glances() (all []glance) {
 		all = append(all, g)
 	}
 	return all
+}
+
+func readPosts(t *testing.T, text string) (p posts) {
+	t.Helper()
+	p.requests = metricSum(t, text, "drtmd_verbs_requests_total")
+	p.doorbells = metricSum(t, text, "drtmd_verbs_doorbells_total")
+	p.completions = metricSum(t, text, "drtmd_verbs_completions_total")
+	p.failed = p.completions - metricSum(t, text, "drtmd_verbs_completions_total", `"success"`)
+	p.datagramDoorbells = metricSum(t, text, "drtmd_rpc_doorbells_total")
+	p.datagrams = metricSum(t, text, "drtmd_rpc_datagrams_total", `"received"`)
+	return p
 }
 
 // slack is how far the moments of looks at three nodes may lie apart on a busy machine.
@@ -311,8 +327,9 @@ func (l *lab) checkMetrics(c *counted, glances []glance) (epoch time.Duration) {
 }
 
 // checkVerbs compares the requests that the report counts with what the looks at /metrics saw posted
-// meanwhile; that a worker counts as the network does is a test of package node. The measurement began at
-// a time.
+// meanwhile, and doorbells and completions with each other. That a worker counts as the network does,
+// doorbells and completions too, is TestVerbCountersAreTheNetworksOwn of package node. The measurement
+// began at a time.
 func (l *lab) checkVerbs(b *report.Bench, glances []glance, begun time.Duration) {
 	t := l.t
 	t.Helper()
@@ -331,6 +348,7 @@ func (l *lab) checkVerbs(b *report.Bench, glances []glance, begun time.Duration)
 		for op := range first.requests {
 			counted[op] += last.requests[op] - first.requests[op]
 		}
+		checkPosts(t, &first.posts, &last.posts)
 	}
 	share := float64(covered) / float64(b.ElapsedNs)
 	if len(inside) != 3 || share <= 0 {
@@ -350,6 +368,23 @@ func (l *lab) checkVerbs(b *report.Bench, glances []glance, begun time.Duration)
 	}
 	if counted["rdma_read"] == 0 || counted["rdma_write"] == 0 {
 		t.Errorf("requests by opcode: %v", counted)
+	}
+}
+
+// checkPosts compares what a node posted and polled between two looks: the last request of each doorbell
+// has a completion, except that datagrams have one now and then and one where they arrive.
+func checkPosts(t *testing.T, from, to *posts) {
+	t.Helper()
+	const inFlight = 64 // a completion belongs to a doorbell before the first look, or after the last one
+	doorbells, requests := to.doorbells-from.doorbells, to.requests-from.requests
+	datagrams := to.datagrams - from.datagrams
+	sends := to.datagramDoorbells - from.datagramDoorbells
+	completions := to.completions - from.completions
+	if doorbells < 100 || doorbells > requests || to.failed > 0 ||
+		completions < doorbells-sends+datagrams-inFlight || completions > doorbells+datagrams+inFlight {
+		t.Errorf("%.0f requests with %.0f doorbells, %.0f of them for datagrams; %.0f datagrams came in; "+
+			"%.0f completions, and %.0f of errors since the beginning", requests, doorbells, sends, datagrams,
+			completions, to.failed)
 	}
 }
 

@@ -1,7 +1,6 @@
-// Package store is the hash table of DrTM (§6): cluster chaining, made for regions (package htm)
-// on its host and for one-sided READs from elsewhere (package store/remote). Package store/layout
-// has the bytes, and the layouts of records: the table writes their headers, and knows nothing else of
-// them.
+// Package store is the hash table of DrTM (§6): cluster chaining, for regions (package htm) on its host
+// and for one-sided READs of other nodes (package store/remote). Package store/layout defines the bytes and
+// the layouts of records. The table writes the headers of records, and knows nothing else of them.
 //
 // # The table
 //
@@ -28,26 +27,25 @@
 // entry starts from the counter. An absent entry that was just made has a version that nobody
 // wrote; layout.Version.Trace says what an absent version proves.
 //
-// # Who has to check what
+// # What callers have to check
 //
-// An offset from Find, or an address from a remote look-up, may be out of date when it is used:
-// the entry may have been given back, and be another key's now. Entries are type-stable, so
-// whoever reads one checks layout.Match of its key and version words, in the region or in the
-// copy that it reads the value from; Stale means to look the key up again. A false from Find
-// proves nothing, since it reads a bucket while others may change it; one from FindIn does, if
-// the region commits, because all lines of the chain are in its read set: absence is protected
-// like a value.
+// An offset from Find, or an address from a remote look-up, may be out of date when it is used: the
+// entry may have been given back, and belong to another key. Entries are type-stable, so a reader
+// checks layout.Match of the key and version words, in the region or in the copy from which it takes
+// the value. Stale means that the key has to be looked up again. A false from Find proves nothing,
+// because it reads a bucket while others may change it. A false from FindIn proves the absence if the
+// region commits, because all lines of the chain are in its read set: absence is protected like a value.
 //
 // # Memory without line words
 //
-// On devices whose atomics exclude each other only, regions neither conflict nor are opaque
-// (package htm). There EnsureIn and ReclaimIn act at once, under a lock of the table that only
-// CPUs know, in an order that remote readers tolerate: an entry before the slot that names it, a
-// bucket before the link to it, and layout.NoKey in an entry that is given back before it is bound to
-// another key, so that whoever locks it by an out-of-date address sees whose it is not. State words belong to the NIC there (design decision 3): a new
-// entry is absent and keeps the state that it had, unlocked, and who wants it locked does so by
-// CAS and looks at it again. What FindIn does not find may be there; a protocol that reads an
-// absence ensures an entry and locks or leases that.
+// On devices whose atomics exclude each other only, regions neither conflict nor are opaque (package
+// htm). There EnsureIn and ReclaimIn act at once, under a lock of the table that only CPUs use, in an
+// order that remote readers tolerate: an entry before the slot that names it, a bucket before the link
+// to it, and layout.NoKey in an entry that is given back before it is bound to another key, so that a
+// transaction that locks it by an out-of-date address notices. State words belong to the NIC (design
+// decision 3): a new entry is absent and keeps its state word, unlocked; a transaction locks it by CAS
+// and reads it again. A record that FindIn does not find may exist; a protocol that reads an absence
+// ensures an entry and locks or leases that.
 //
 // Where there are line words, EnsureIn stores the state word of an entry that it makes: a CPU store
 // and a remote CAS exclude each other. A remote CAS with an out-of-date address may lock an entry

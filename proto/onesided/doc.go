@@ -1,7 +1,7 @@
-// Package onesided is what protocols over one-sided verbs have in common (DrTM §5 and §6 for the
-// first of them): where records are, how they are locked and written back by another machine's NIC,
-// and what is left to do where a machine does not answer. A protocol adds which words its locks are,
-// how the word that was there before is judged (Locks), and the order of things.
+// Package onesided is the common part of protocols over one-sided verbs (DrTM §5 and §6 for the first of
+// them): it locates records, locks them and writes them back by another machine's NIC, and keeps debts
+// where a machine does not answer. A protocol adds its lock words, the judgement of the old word (Locks),
+// and the order of the steps.
 //
 //	Locate     locate.go     look-ups at peers, all in flight at once; a key without an entry has one
 //	                         made by its host, so that there is something to lock
@@ -15,17 +15,17 @@
 //
 // # Words
 //
-// A record's header and everything that hosts are asked is LittleEndian. The state word of an unlocked
-// record is 0 or what the protocol leaves there; bit 0 is the lock. It is changed by atomics only: on
-// most NICs a WRITE and a CAS do not exclude each other (design decision 3).
+// A record's header and all requests to hosts are little endian. The state word of an unlocked record is 0,
+// or a word that the protocol leaves there; bit 0 is the lock. Only atomics change it: on most NICs a WRITE
+// and a CAS do not exclude each other (design decision 3).
 //
 // # Failures
 //
-// A queue pair carries its requests out in order, so the last one's success is that of all before it;
-// behind a request that could not be posted nothing is. A request that failed may have been carried
-// out: a lock that was asked for is given back like one that is held. What cannot be given back is
-// owed, and done when the machine is connected again (Finish). Errors of verbs and calls become aborts
-// with proto.ReasonUnreachable that keep their cause.
+// A queue pair executes its requests in order, so the success of the last one implies that of all before it.
+// After a request that could not be posted, none is posted. A failed request may have been executed: a lock
+// that was requested is given back like one that is held. If that fails, the lock is owed, and given back
+// when the machine is connected again (Finish). Errors of verbs and calls become aborts with
+// proto.ReasonUnreachable that keep their cause.
 //
 // # Deliberate bugs
 //

@@ -6,8 +6,8 @@
 // (§7.3).
 //
 // The records of an attempt are those of package txset; look-ups, CAS with READ, write-back, peeks and
-// debts are those of package onesided. What is here is when to do what: acquire.go and commit.go, and
-// cpu.go for locks by the CPU.
+// debts are those of package onesided. This package has the order of the steps: acquire.go and commit.go,
+// and cpu.go for locks by the CPU.
 //
 // # A transaction
 //
@@ -15,46 +15,43 @@
 //     it on the same queue pair, for all records at once and in flight together. A record that
 //     the declaration does not have is locked the same way when it is touched; ReadMany locks
 //     its records together.
-//  2. A lock that somebody else has ends the attempt (no-wait): there is no deadlock to detect.
-//     Everything that was locked is given back.
+//  2. A lock of another transaction ends the attempt (no-wait), so there are no deadlocks. All its
+//     locks are given back.
 //  3. The program works on the copies.
 //  4. Commit bumps versions and writes back: a WRITE of the version, a WRITE of the value, and
 //     the CAS that unlocks, for all records in flight together. A queue pair carries them out in
-//     order, so a record is unlocked when its new value is there. No lock is taken after the
-//     first was given back, and all are held when Commit begins: that is the moment at which the
-//     transaction takes place, and so the order is strict.
+//     order, so a record is unlocked when its new value is there. No lock is taken after the first
+//     was given back, and all are held when Commit begins: the transaction takes place at that
+//     moment, so the order is strict.
 //
 // # Locks are exclusive
 //
-// There are no shared locks: two readers of a record exclude each other. A count of readers would
-// let them share, at the price that a reader that dies leaves a count that names nobody, and that
-// a reader whose request failed on the way cannot find out whether it is counted. A lock word
-// names its holder (node, worker, transaction, life), and taking it back is harmless if it was
-// never taken. Workloads that mostly read hot records are therefore at a disadvantage here, which
-// belongs to the comparison with DrTM's leases and has to be said beside it.
+// There are no shared locks: two readers of a record exclude each other. A count of readers would allow
+// sharing, but a reader that dies would leave a count that names nobody, and a reader whose request failed
+// could not find out whether it was counted. A lock word names its holder (node, worker, transaction,
+// life), and giving it back is harmless if it was never taken. Workloads that mostly read hot records are
+// therefore at a disadvantage. State this in every comparison with DrTM's leases.
 //
 // # Absent records
 //
 // A lookup that finds no entry has the record's host make an absent one (Store.EnsureIn, by RPC).
 // It is locked like any other: an absent read holds the lock of what it did not find, so there
-// are no phantoms on keys. An insert makes it live by its write-back, a delete leaves a
-// tombstone. Whoever gives back the lock of an entry that stays absent then asks the host to
-// reclaim it, just before; the host does so if it is still absent and locked by the caller. A
-// transaction that is refused before it has locked an entry that was made for it has it reclaimed
-// too, if nobody has it locked and the device's atomics exclude the CPU; otherwise it stays, and
-// goes with the next transaction that locks it. An entry says itself whether it
-// belongs to a key (layout.Match), so a stale location is noticed under the lock, given back, and
-// looked up again.
+// are no phantoms on keys. An insert makes it live by its write-back, a delete leaves a tombstone. A
+// transaction that leaves an entry absent asks the host to reclaim it just before it gives the lock
+// back; the host does so if the entry is still absent and locked by the caller. If an attempt ends
+// before it has locked an entry that was made for it, the entry is reclaimed if it is unlocked and the
+// device's atomics exclude the CPU; otherwise the next transaction that locks it has it reclaimed. An
+// entry shows whether it belongs to a key (layout.Match), so a transaction detects a stale location
+// under the lock, gives the lock back, and looks the key up again.
 //
 // # twopl-local
 //
 // In the variant twopl-local, records of the own node are locked, read, written and unlocked by the CPU,
 // where the device's atomics exclude it (ATOMIC_GLOB: shm, sim): under the line word of the
 // entry's header, as the device itself does it, so that a remote CAS and a local one exclude each
-// other and remote READs see whole lines. On other devices, and for a line that somebody holds
-// for longer than a bounded number of looks, the loopback way is taken. A record of one line costs
-// two short line locks then, and this may well be faster than emulated HTM: BenchmarkTransfer
-// prints both in one run, and so does drtmd bench.
+// other and remote READs see whole lines. On other devices, and for a line that stays locked for a
+// bounded number of looks, the loopback queue pair is used. A record of one line costs two short line
+// locks, which may be faster than emulated HTM: BenchmarkTransfer and make bench print both.
 //
 // # Failures
 //

@@ -1,29 +1,27 @@
-// Package txset is the set of records of one attempt of a transaction: what the program touches, what
-// it has made of it so far, and the operations of proto.Txn on that, with their errors. A protocol
-// embeds a Set in its transaction and adds how records are found, protected and written back.
+// Package txset is the set of records of one attempt of a transaction: the records that the program
+// touches, their present copies, and the operations of proto.Txn on them with their errors. A protocol
+// embeds a Set in its transaction, and adds how records are found, protected and written back.
 //
-// # A record's way through an attempt
+// # The steps of a record
 //
-//	Add       the record has a home, and room for a copy of its value
-//	load      the protocol has found and protected it: Accept says which version there is, or none
-//	access    the program reads, writes, inserts or deletes it: in the copy, so that it sees its own
-//	          writes
-//	Changes   the commit asks what is to be written, and Next which version it gets
+//	Add       the record gets a home node, and a buffer for a copy of its value
+//	load      the protocol finds and protects the record: Accept sets its version, or that it is absent
+//	access    the program reads, writes, inserts or deletes the copy, and so sees its own writes
+//	Changes   the commit finds the records to write, and Next gives their new versions
 //
-// A record has two forms: Image, as it lies in tables, and Value, as the program sees it. Where the
-// layout has the value in one piece, Value is a part of Image; otherwise Accept takes it out, and Seal
-// puts it back with its version.
+// A record has two forms: Image, as in tables, and Value, as the program sees it. If the layout has the
+// value in one piece, Value is a part of Image; otherwise Accept extracts it, and Seal puts it back with
+// its version.
 //
-// Records come from the declaration (Declare) or are discovered when the program touches them, where
-// Config.Declared does not forbid that. Either way the first access has the protocol load those that
-// are not loaded yet. After a load that failed every operation repeats its error.
+// Records come from the declaration (Declare), or are discovered when the program touches them, unless
+// Config.Declared forbids that. In both cases the first access has the protocol load the records that are
+// not loaded yet. After a failed load, every operation returns its error.
 //
 // # The history
 //
-// A transaction's reads are the records that its program saw, which includes the record that an
-// Insert, a Delete or a Write found or missed; its own writes are not among them. Each attempt is a
-// transaction of its own there: one that the protocol aborted has only the writes that it would have
-// made, which nobody may ever read.
+// A transaction's reads are the records that its program saw, including the record that an Insert, a
+// Delete or a Write found or missed, but not its own writes. Each attempt is a separate transaction in the
+// history. An attempt that the protocol aborted has only its intended writes, which nobody may ever read.
 //
 // # Ownership
 //

@@ -1,11 +1,11 @@
-// Package workload is what a load consists of, written once against package proto: tables and
-// their content, transactions drawn at random, and what must hold of the tables in the end. The
-// packages below it are the workloads; packages above it choose one and run it.
+// Package workload defines workloads, written once against package proto for all protocols: tables and
+// their initial content, transactions drawn at random, and the check of the tables after a run. The packages
+// below it are the workloads; packages above it choose one and run it.
 //
 // # Who may call what
 //
-// A Workload does not change after it was made and may be used by any number of threads. A Client
-// belongs to one fiber, and so does a Driver.
+// A Workload is immutable and may be used by any number of threads. A Client and a Driver belong to one
+// fiber.
 //
 // # Determinism
 //

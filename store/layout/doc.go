@@ -1,6 +1,6 @@
-// Package layout is the bytes of tables: the layouts of records, and the buckets and slots of the
-// hash table that DrTM describes (§6.2, Figure 12). The host's side (package store) and the one-sided
-// side (package store/remote) share it; it touches no memory but what it is handed.
+// Package layout defines the bytes of tables: the layouts of records, and the buckets and slots of DrTM's
+// hash table (§6.2, Figure 12). The host's side (package store) and the one-sided side (package store/remote)
+// share it. It accesses only memory that its caller passes.
 //
 // # Buckets
 //
@@ -25,25 +25,25 @@
 // when the host last ensured it there; that of a Header slot counts the links that the table has
 // made, so that a reader notices a link that was taken away and made again.
 //
-// The slot word is changed by one 8-byte store, after everything that it leads to; its key word
-// before it. So a reader without line words, over a NIC, meets no slot that leads astray without
-// notice: the entry says itself whose it is.
+// One 8-byte store changes the slot word, after everything that it leads to and after its key word. So a
+// reader over a NIC, without line words, can detect a slot that leads to a wrong entry: the entry has its own
+// key.
 //
 // Hopscotch tables have no buckets, but records in their slots: see Hop.
 //
 // # Records
 //
-// How a key's record lies in memory, and what a READ of it proves, is the table's Layout: OneVersion,
-// DrTM's entry, or LineVersions, FaRM's object. What both have in common is what an index writes when
-// it makes an entry for a key or gives one back: an entry starts at an address divisible by 64 with
+// The table's Layout says how a key's record lies in memory, and what a READ of it proves: OneVersion is
+// DrTM's entry, LineVersions FaRM's object. An index writes the same header in both when it makes an entry
+// for a key or gives one back: an entry starts at an address divisible by 64 with
 //
 //	+0   key      8   NoKey when it was given back; no key has that value
 //	+8   version  8   incarnation in the high half, number in the low half
 //	+16  state    8   the protocol's: locks and leases; bit 0 is a write lock in all of them
 //	+24  the value, as the layout has it
 //
-// To change a record means to write its version word, for a new value all from +24 on, and then to
-// unlock its state. A layout that has its header elsewhere comes with an index of its own.
+// A change of a record writes the version word and, for a new value, everything from +24 on, and then unlocks
+// the state. A layout with its header elsewhere needs its own index.
 //
 // Entries are type-stable: the bytes of an entry are never anything else. The version word says
 // whether the entry is bound to its key, and whether the key has a value: see Version and Match.

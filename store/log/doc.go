@@ -1,9 +1,9 @@
-// Package log keeps records in a ring of memory that outlives the process: the one log of every system
+// Package log keeps records in a ring of memory that outlives the process. It is the log of every system
 // that replicates (FaRM's and DrTM+H's backup logs, Dandelion's, Xenic's, rTX's).
 //
-// A Log is the ring as its host sees it: it formats the memory, reads records, truncates, and scans after a
-// crash. A Writer is the one that appends: it keeps account of the room, and turns a record into bytes and
-// the places where they go. What carries them is the caller's choice:
+// A Log is the host's side of the ring: it formats the memory, reads records, truncates, and scans after a
+// crash. A Writer appends: it accounts for the free space, and encodes a record into bytes and their places
+// in the ring. The caller chooses how the bytes get there:
 //
 //   - the CPU, at the host itself: Log.Append;
 //   - WRITE, from another node: Writer.Encode into registered memory, then one WRITE, or two where the ring
@@ -16,18 +16,18 @@
 // # Memory
 //
 // The memory is the caller's: an MR with verbs.MROptions.Keep, which is named shared memory on shm, a file
-// on tmpfs, hugetlbfs or DAX on ibv (ibv.Options.KeepDir), and part of the node on sim. It outlives the process,
-// and the machine only where the file system does; the CPU's caches are assumed to be within the domain
-// that is kept, as battery-backed memory has it (FaRM, DrTM+R): nothing is flushed.
+// on tmpfs, hugetlbfs or DAX on ibv (ibv.Options.KeepDir), and part of the node on sim. It outlives the
+// process; it outlives the machine only if the file system does. CPU caches are assumed to be kept, too, as
+// with battery-backed memory (FaRM, DrTM+R): the package flushes nothing.
 //
-// # Room
+// # Space
 //
-// Room is reserved before it is needed, for everything that a commit will append, its truncation record
-// included: Writer.Reserve. Append and Encode take from the reservation and cannot fail for want of room.
-// A writer that finds the log full waits, in order of arrival, until the host has truncated and Released
-// says so. So a full log slows its writers down. It cannot deadlock them: who holds a reservation never
-// waits for another of the same log, and everything that truncation waits for is reserved already. A commit
-// that logs at several nodes reserves in their logs in one order, the same for all, as it would take locks.
+// A commit reserves space before it needs it, for everything that it will append, its truncation record
+// included (Writer.Reserve). Append and Encode use the reservation and never fail for lack of space. If the
+// log is full, writers wait in order of arrival until the host has truncated and calls Released. So a full log
+// slows its writers down, but cannot deadlock them: a holder of a reservation never waits for another one of
+// the same log, and everything that truncation waits for is reserved already. A commit that logs at several
+// nodes reserves in the same order of logs as every other commit, like locks.
 //
 // # Bytes
 //
@@ -54,20 +54,20 @@
 //	24  ID 8, the writer's: a transaction
 //	32  the body, zero padded to the line
 //
-// # What a reader believes
+// # Valid records
 //
-// A record counts if its position is the expected one, all its marks are there, and the checksum, which
-// binds generation and position, is right. A scan gives the records from the head on, in order, and ends at
-// the first that does not count; Scan.Why says in words what is there: nothing, a record that was cut in the
-// middle, a wrong checksum, an unknown format, a length that cannot be, or an epoch that falls or is above
-// the present one. Such a record is never given out, nor anything behind it. The head is written to the two
-// places in turn, so that a crash in the middle leaves the other.
+// A record is valid if it has the expected position, all marks, and the right checksum, which covers
+// generation and position. A scan returns the records from the head on, in order, and ends at the first invalid
+// one; it returns neither that record nor anything behind it. Scan.Why describes what is there: nothing, an
+// incomplete record, a wrong checksum, an unknown format, an impossible length, or an epoch that falls or
+// exceeds the present one. The head is written to its two places in turn, so a crash during a write leaves the
+// other.
 //
-// Recover makes a log fit to be appended to after a crash: it wipes everything behind the last complete
-// record. Otherwise a later, shorter record could be followed by an old one that was never given out.
+// After a crash, Recover wipes everything behind the last complete record, so that the log can be appended to.
+// Otherwise an old record that was never returned could follow a later, shorter one.
 //
 // # Who may call what
 //
-// A Writer belongs to its fiber.Worker's thread, a Log to its host's. A record that Next gives is valid until
-// the next call. Nothing allocates but the first use of longer records.
+// A Writer belongs to its fiber.Worker's thread, a Log to its host's. A record from Next is valid until the
+// next call. Only the first use of longer records allocates.
 package log

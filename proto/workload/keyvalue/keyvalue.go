@@ -1,22 +1,22 @@
-// Package keyvalue is what workloads of plain gets and puts share: one table of records with keys of 8
-// bytes, spread over all nodes, and transactions that get some of them, put some, and do both to
-// some. The packages retwis, opmix and ycsb say which.
+// Package keyvalue is the common part of workloads of plain gets and puts (retwis, opmix, ycsb): one table
+// of records with keys of 8 bytes, spread over all nodes, and transactions that get records, put records,
+// or both.
 //
 // # Keys and values
 //
 //	key     node 16 bits | number on the node 48 bits
-//	value   the first 8 bytes: how often the record was put; then bytes that follow from these and
-//	        the key, so that a value that is torn or another key's is noticed by whoever reads it
+//	value   the first 8 bytes: how often the record was put; then bytes computed from these and the
+//	        key, so that a reader detects a torn value and one of another key
 //
-// Tables have keys of 8 bytes. Where a benchmark has longer ones, Space.KeyBytes, the rest of a key
-// stands behind its value: it travels with the record, and whoever reads that compares it.
+// Tables have keys of 8 bytes. If a benchmark has longer keys (Space.KeyBytes), the rest of a key is
+// stored behind its value: it is transferred with the record, and the reader compares it.
 //
-// Record r of all lives on node r mod nodes: popular records are spread over the nodes.
+// Record r of all records lives on node r mod nodes, so popular records are spread over the nodes.
 //
-// # What is checked
+// # Checks
 //
-// Puts of records that were read before count up; the counts add up to the committed ones. A blind put
-// begins its record's count anew, so that a workload with blind puts has no sum.
+// A put of a record that was read before increments its count; the counts add up to the committed puts.
+// A blind put starts the count again, so a workload with blind puts has no sum.
 package keyvalue
 
 import (

@@ -1,17 +1,16 @@
-// Package micro is a workload of small transactions on few records, for what SmallBank does not
-// do: insertions, deletions, reads of absent records, reads of many, and transactions that learn
-// only from what they read which records they need (DrTM §7.4). The records are few on purpose, so
-// that transactions conflict.
+// Package micro is a workload of small transactions on few records, for operations that SmallBank does
+// not have: insertions, deletions, reads of absent records, reads of many records, and transactions whose
+// reads decide which records they need (DrTM §7.4). There are few records, so that transactions conflict.
 //
 // # Tables
 //
-//	counters   numbers that transactions raise
-//	items      records that come and go; in the beginning every other one is there
+//	counters   numbers that transactions increment
+//	items      records that are inserted and deleted; initially every other one exists
 //	pointers   each holds the key of a counter
 //
 // Keys are node 16 bits | number 48 bits. Values are 16 bytes or a larger multiple of 8: a number,
-// and in every other word that number scrambled with the key and the word's place, so that a value
-// that is torn or another key's is noticed by whoever reads it.
+// and in every other word that number scrambled with the key and the word's place, so that a reader
+// detects a torn value and one of another key.
 //
 // # Transactions, in percent of the mix
 //

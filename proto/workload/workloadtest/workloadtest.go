@@ -1,7 +1,7 @@
-// Package workloadtest runs a workload's transactions on a map, one after the other, for tests of its
-// mix, its sizes, its skew and its rules: no protocol, no store, no network.
+// Package workloadtest runs a workload's transactions on a map, one after the other, without protocol, store
+// and network. It is for tests of a workload's mix, sizes, skew and rules.
 //
-// A Store checks what every workload owes: only declared records are touched, in no stronger mode than
+// A Store checks the rules for every workload: only declared records are touched, in no stronger mode than
 // declared; values have their tables' sizes; no table holds more than its capacity.
 package workloadtest
 

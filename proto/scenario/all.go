@@ -55,6 +55,9 @@ func All(own ...node.Protocol) (all []*scenario.Scenario) {
 		if p.Offers.Has(proto.OfferRecovery) {
 			all = append(all, recoveries(p))
 		}
+		if p.Replicates {
+			all = append(all, replicas(p))
+		}
 		if p.Offers.Has(proto.OfferLeases) {
 			all = append(all, leases(p))
 		}

@@ -122,6 +122,13 @@ func breaks(p node.Protocol) *scenario.Scenario {
 			dimPlans:  {"few"}}})
 }
 
+// replicas are of records with backups, and of nothing that takes one away.
+func replicas(p node.Protocol) *scenario.Scenario {
+	return of(spec{name: "replicas", protocol: p, load: loadMicro, nodes: 3, drawn: []int{1, 2},
+		focus: "backups, and faults that only change the order", faults: orderFaults, keys: few,
+		replicated: true, drawnOf: map[string][]string{dimRemote: {"50", "10"}}})
+}
+
 // removals are of a member that does not know that it was removed.
 func removals(p node.Protocol) *scenario.Scenario {
 	return of(spec{name: "removals", protocol: p, load: loadMicro, nodes: 3,

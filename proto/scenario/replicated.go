@@ -205,6 +205,15 @@ func (c *cluster) checkReplicated() {
 			}
 		}
 	}
+	if c.registry == nil {
+		var members []*node.Member
+		for _, s := range c.sites {
+			members = append(members, s.member)
+		}
+		if err := node.Audit(members); err != nil {
+			c.e.Fail(checkReplicas, "%v", err)
+		}
+	}
 	filling := 0
 	for i := range now.Shards {
 		filling += len(now.Shards[i].Filling)
@@ -219,6 +228,9 @@ func (c *cluster) checkReplicated() {
 
 // finalPlacement is the newest that a machine knows which is up.
 func (c *cluster) finalPlacement() (now *placement.Map) {
+	if c.registry == nil {
+		return c.sites[0].member.Map() // the first one
+	}
 	for _, s := range c.sites {
 		if !s.up() || s.seat == nil || s.seat.state.Shards.Placement == nil {
 			continue

@@ -205,7 +205,7 @@ func TestKeptLogsAreFoundAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "log of worker 1 of node 2: record has a wrong checksum"
-	if m, err = live(true); err == nil || !strings.Contains(err.Error(), want) {
+	if _, err = live(true); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %q", err, want)
 	}
 }

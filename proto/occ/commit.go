@@ -84,7 +84,12 @@ func (t *tx) Rollback() error {
 	err := t.F.Err()
 	if err == nil && !t.e.lacks(rollbackUnvalidated) {
 		was := t.F.Shield()
-		err = t.validate()
+		if t.e.strategy.by(proto.PhaseValidate) == 0 {
+			err = t.lockWrites() // locks take the place of VALIDATE
+		}
+		if err == nil {
+			err = t.validate()
+		}
 		t.F.Unshield(was)
 	}
 	if err != nil {

@@ -141,6 +141,7 @@ func (t *tx) dateAbsences(p proto.Phase, from, to int, which func(*record) bool)
 // counters is how many a record's table has: one for each of its extents.
 func (t *tx) counters(r *record) (n int) {
 	t.e.There(r).Tables[r.Table-1].Counters(func(uint64, uint32) { n++ })
+	invariant.Assert(n <= maxCounters, "a table has more extents than counters can be READ")
 	return n
 }
 
@@ -169,13 +170,17 @@ func (t *tx) absence(i int, r *record) layout.Version {
 	return layout.Fresh(uint32(counter))
 }
 
-const counterBytes = 8
+const (
+	counterBytes = 8
+	// maxCounters fit into the memory of a record's look. Tables of clusters have one extent.
+	maxCounters = lookBytes / counterBytes
+)
 
 // Where the READs of record i leave what they prove: the header before, and behind.
 const (
 	lookBefore = 0
 	lookBehind = layout.HeaderBytes
-	lookBytes  = max(2*layout.HeaderBytes, layout.MaxExtents*counterBytes)
+	lookBytes  = layout.LineBytes
 )
 
 // look is memory for a header of record i, which find has made room for.

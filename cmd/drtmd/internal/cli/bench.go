@@ -61,8 +61,7 @@ Exit codes:
   0    done
   1    failed, a node was lost, or the run is unsettled
   2    wrong command line
-  3    not strictly serializable, not decided, the tables do not agree with the transactions, or
-       replicas differ
+  3    not strictly serializable, not decided, or the tables or replicas do not agree
   130  interrupted`
 
 const benchExample = `

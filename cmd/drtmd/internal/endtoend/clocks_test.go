@@ -64,8 +64,8 @@ func TestTwoHostsServe(t *testing.T) {
 		l.allReady(first, 2)
 	}
 	_, errs, code := l.bench(first, "--lease", "5us", "--duration", "300ms")
-	if code != 1 || !strings.Contains(errs, "make it longer than ") ||
-		!strings.Contains(errs, "leave it out") {
+	if code != 1 || !strings.Contains(errs, "a read lease must last longer than ") ||
+		!strings.Contains(errs, "leases follow the clock error") {
 		t.Errorf("a lease of 5 µs: exit code %d, %s", code, errs)
 	}
 	l.allReady(first, 2)

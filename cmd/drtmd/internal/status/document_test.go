@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"drtmd/proto/placement"
 )
 
 // fields are the names of all fields of a document, those of members left out: the parts of nodes
@@ -14,7 +16,8 @@ func fields(t reflect.Type, prefix string, found map[string]bool) {
 	for t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if t.Kind() != reflect.Struct || t == reflect.TypeFor[time.Time]() {
+	if t.Kind() != reflect.Struct || t == reflect.TypeFor[time.Time]() ||
+		t == reflect.TypeFor[placement.Map]() {
 		return
 	}
 	for i := range t.NumField() {

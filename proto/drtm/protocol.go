@@ -65,6 +65,9 @@ func simulation() protocol.Simulation {
 	leases := func(lease, readOnly string) option.Settings {
 		return option.Settings{optLease: lease, optLeaseReadOnly: readOnly}
 	}
+	short := func(lease string) protocol.DimensionValue {
+		return protocol.DimensionValue{Name: lease, Options: leases(lease, lease)}
+	}
 	return protocol.Simulation{
 		Steps: protocol.Steps{All: Steps(), NoLineWords: []string{htm.StepRecordsLocked,
 			htm.StepRecordsConfirmed, htm.StepRecordsValid, htm.StepRecordsStored, htm.StepRecordsUnlocked},
@@ -83,10 +86,11 @@ func simulation() protocol.Simulation {
 				Values: []protocol.DimensionValue{{Name: "late"},
 					{Name: "soon", Options: option.Settings{optRegionAborts: "1", optAttempts: "2"}}},
 				Drawn: []string{"late", "late", "late", "soon"}, Short: "soon"},
-			{Name: "lease", Doc: "how long leases last",
+			{Name: "lease", Doc: "how long leases last; the shortest are as long as START takes",
 				Values: []protocol.DimensionValue{{Name: "30us", Options: leases("30us", "40us")},
-					{Name: "12us", Options: leases("12us", "16us")}},
-				Drawn: []string{"30us", "12us", "12us"}, Only: "leases"}}}
+					{Name: "12us", Options: leases("12us", "16us")},
+					short("4us"), short("3.8us"), short("3.7us"), short("3.6us"), short("3.4us")},
+				Drawn: []string{"30us", "12us", "12us"}, Only: []string{"leases", "ends"}}}}
 }
 
 // ConfigOf is the configuration of a worker's engine; programs that set more of it make their own

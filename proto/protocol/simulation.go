@@ -39,8 +39,8 @@ type Dimension struct {
 	Drawn []string
 	// Short is the value in runs that are crashed at every step; "" is the plainest.
 	Short string
-	// Only is the one scenario that has the dimension; "" is all.
-	Only string
+	// Only are the scenarios that have the dimension; nil is all.
+	Only []string
 }
 
 // DimensionValue is a name for some options.

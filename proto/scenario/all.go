@@ -59,7 +59,7 @@ func All(own ...node.Protocol) (all []*scenario.Scenario) {
 			all = append(all, replicas(p))
 		}
 		if p.Offers.Has(proto.OfferLeases) {
-			all = append(all, leases(p))
+			all = append(all, leases(p), ends(p))
 		}
 	}
 	return append(all, followedClocks())
@@ -78,6 +78,8 @@ type spec struct {
 	// A scenario with a focus says what its runs are for, and has less of everything else.
 	focus   string
 	faults  faultSet
+	fibers  int                 // of a worker; 0: 3
+	polls   bool                // workers poll without rest, as they do outside of the simulator
 	keys    int                 // of each table of a node, and mix, of micro; 0: those of all
 	mix     micro.Mix           //
 	drawnOf map[string][]string // what its seeds draw from, by dimension
@@ -121,6 +123,9 @@ func of(x spec) *scenario.Scenario {
 		Draw:  x.draw, Dimensions: x.dimensions()}
 	if x.nodes > 0 {
 		s.Nodes = x.nodes
+	}
+	if x.fibers > 0 {
+		s.Fibers = x.fibers
 	}
 	if x.short {
 		s.Fibers, s.Until = 2, shortSpan

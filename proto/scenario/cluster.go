@@ -35,6 +35,7 @@ type cluster struct {
 	atBoot bool
 	// hasty lives try to reach the others before these know them.
 	hasty bool
+	polls bool // see spec
 	sites []*site
 	// removed is the machine that the others remove from the cluster, at a time; nil: none.
 	removed  *site
@@ -66,6 +67,7 @@ func (s *site) shard() proto.ShardID { return proto.ShardID(s.id) }
 // Timing of the runs.
 const (
 	manageEvery = 30 * time.Microsecond
+	pollEvery   = 100 * time.Nanosecond
 	// grace is how long managers go on after the end of the run, for transactions that must
 	// still release what they hold.
 	grace = 5 * sim.Millisecond
@@ -84,7 +86,7 @@ func (x spec) build(e *scenario.Env, w workload.Workload, set settings) error {
 		mutation = ""
 	}
 	c := &cluster{e: e, values: values{}, protocol: x.protocol, load: w, set: set,
-		atBoot: x.protocol.Early, hasty: x.faults == crashFaults}
+		atBoot: x.protocol.Early, hasty: x.faults == crashFaults, polls: x.polls}
 	c.cfg = node.Config{Protocol: x.protocol, Options: x.options(e.Setting), Workload: w,
 		Nodes: e.Nodes, Workers: e.Workers, Fibers: e.Fibers, CacheBytes: 1 << 12,
 		Replicas: set.replicas, Mutation: mutation, Record: &node.Recording{}, Keep: keepTimes,
@@ -325,6 +327,9 @@ func (m *manager) start() error {
 		}
 	}
 	m.started = true
+	if m.polls {
+		m.machine.Go(m.i, "poll", m.poll)
+	}
 	for i := range m.e.Fibers {
 		r := m.e.World.Rand(fmt.Sprintf("client %d.%d.%d.%d", m.id, m.i, i, m.life))
 		c := &client{program: program{values: m.values},
@@ -348,6 +353,17 @@ func (m *manager) start() error {
 				}
 			}
 		})
+	}
+	return nil
+}
+
+// poll keeps the worker looking for completions, so that softtime is not older than pollEvery. A simulated
+// worker rests when it has nothing to do, and its softtime stands still.
+func (m *manager) poll(f *fiber.Fiber) error {
+	for !m.e.Over() {
+		if err := f.Sleep(pollEvery); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"time"
 
@@ -107,7 +108,7 @@ func (x spec) dimensions() []scenario.Dimension {
 	}
 	short := map[string]string{}
 	for _, d := range x.protocol.Simulation.Dimensions {
-		if d.Only != "" && d.Only != x.name {
+		if d.Only != nil && !slices.Contains(d.Only, x.name) {
 			continue
 		}
 		var values []string

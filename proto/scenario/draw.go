@@ -23,6 +23,7 @@ type faultSet uint8
 
 const (
 	everyFault   faultSet = iota // but the loss of memory
+	clockFaults                  // nothing at all, but clocks
 	orderFaults                  // nothing
 	holdFaults                   // nothing, and workers lose the processor for long, half of them with locks held
 	breakFaults                  // queue pairs that break, links that go away
@@ -44,6 +45,9 @@ const longestRestart = 300 * sim.Microsecond
 // draw draws clocks that err, faults of every kind that leaves memory intact, and pauses at some
 // marked steps.
 func (x spec) draw(d *scenario.Drawing) sim.Schedule {
+	if x.faults == clockFaults {
+		return drawClocks(d)
+	}
 	s, steps := append(drawClocks(d), drawStalls(d)...), &x.protocol.Simulation.Steps
 	preemptions, coarse := drawnPreemptions, 2
 	switch x.faults {

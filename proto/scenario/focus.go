@@ -56,6 +56,25 @@ func leases(p node.Protocol) *scenario.Scenario {
 			dimClocks:   {"within", "edge", "edge"}}})
 }
 
+// ends are of leases that end when their transactions commit: START takes nearly all of their time. Each
+// worker runs one transaction at a time, and polls without rest.
+func ends(p node.Protocol) *scenario.Scenario {
+	return of(spec{name: "ends", protocol: p, load: loadMicro, nodes: 2, drawn: []int{1},
+		focus: "leases that end when their transactions commit", faults: clockFaults,
+		fibers: 1, polls: true, keys: few, mix: micro.Mix{10, 0, 0, 0, 0, 0, 0, 0, 90},
+		drawnOf: map[string][]string{
+			dimLines:    {"1"},
+			dimRemote:   {"50"},
+			dimReads:    {"default"},
+			dimReuse:    {"no"},
+			dimPlans:    {"few"},
+			dimRollback: {"0"},
+			dimError:    {"100ns"},
+			dimClocks:   {"within", "edge", "edge"},
+			"lease":     {"4us", "3.8us", "3.7us", "3.6us", "3.4us"}, // of drtm
+			"fallback":  {"late"}}})
+}
+
 // reuse has items that come and go, and queue pairs that break.
 func reuse(p node.Protocol) *scenario.Scenario {
 	return of(spec{name: "reuse", protocol: p, load: loadMicro, nodes: 2, drawn: []int{2, 3},

@@ -17,10 +17,10 @@ func (t *tx) Commit() error {
 	f := t.F
 	was := f.Shield()
 	defer f.Unshield(was)
-	if t.e.lacks(readLocksBack) {
+	err := t.lockWrites()
+	if err == nil && t.e.lacks(readLocksBack) {
 		t.unlockReads()
 	}
-	err := t.lockWrites()
 	if err == nil && t.regions && t.changes() {
 		err = t.commitRegion()
 	}

@@ -88,14 +88,12 @@ func Open(mem []byte) (*Log, error) {
 	}
 	l := &Log{mem: mem, shape: shape{capacity: le.Uint64(mem[8:]), generation: le.Uint64(mem[16:]),
 		marks: mem[24] == 1}}
-	found := false
-	for i := range 2 {
-		if head, ok := l.headAt(i); ok && (!found || head > l.head) {
-			l.head, l.slot, found = head, 1-i, true
-		}
-	}
-	if !found {
+	var ok bool
+	if l.head, ok = l.latestHead(); !ok {
 		return nil, ErrHead
+	}
+	if head, valid := l.headAt(0); valid && head == l.head {
+		l.slot = 1
 	}
 	l.next = l.head
 	return l, nil

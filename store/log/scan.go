@@ -19,6 +19,35 @@ func (l *Log) Next(r *Record) error {
 	return nil
 }
 
+// ReadAt gives the record at a position between the head and what was read, and the position behind it: once
+// more, before it is truncated. r.Body is valid until the next call.
+func (l *Log) ReadAt(position uint64, r *Record) (behind uint64, err error) {
+	if position < l.head || position >= l.next {
+		return position, fmt.Errorf("%w: a record at %d is not between the head, %d, and what was read, %d",
+			ErrPlace, position, l.head, l.next)
+	}
+	epoch := l.epoch
+	l.epoch = 0 // it was judged when it came
+	n, err := l.look(position, r)
+	l.epoch = epoch
+	return position + uint64(n), err
+}
+
+// AwaitedLine is the line of the memory whose change makes it worth to call Next again: the last one of the
+// record that has begun to come, or the first one of the next record.
+func (l *Log) AwaitedLine() int {
+	first := l.at(l.next)
+	at := l.next
+	if binary.LittleEndian.Uint64(first[8:]) == at {
+		if n := uint64(binary.LittleEndian.Uint32(first[4:])); n <= MaxBody {
+			if span := uint64(l.span(int(n))); span <= l.capacity-(at-l.head) {
+				at += span - lineBytes
+			}
+		}
+	}
+	return l.Line(at)
+}
+
 // look reads the record at a position, and says how much of the ring it takes.
 func (l *Log) look(at uint64, r *Record) (int, error) {
 	le := binary.LittleEndian

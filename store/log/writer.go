@@ -159,6 +159,9 @@ func (w *Writer) Released(head uint64) error {
 	return nil
 }
 
+// Head is the position before which the host has freed everything, as far as it has told.
+func (w *Writer) Head() uint64 { return w.head }
+
 // Tail is the position of the next record.
 func (w *Writer) Tail() uint64 { return w.tail }
 

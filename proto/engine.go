@@ -45,11 +45,12 @@ type Offer uint8
 // Offers. The methods of their interfaces are called on the worker's thread, between two steps of its
 // fibers, or when the worker has stopped.
 const (
-	OfferDebts    Offer = 1 << iota // Debtor
-	OfferOrphans                    // OrphanLister
-	OfferRegions                    // RegionCounter
-	OfferLeases                     // Leaser
-	OfferRecovery                   // Recoverer
+	OfferDebts       Offer = 1 << iota // Debtor
+	OfferOrphans                       // OrphanLister
+	OfferRegions                       // RegionCounter
+	OfferLeases                        // Leaser
+	OfferRecovery                      // Recoverer
+	OfferTruncations                   // Truncator
 	offerEnd
 )
 
@@ -113,6 +114,13 @@ type Recovery struct {
 	Filled             uint64 // records that it copied into own replicas
 }
 
+// Truncator is an engine that keeps logs at backups.
+type Truncator interface {
+	// Untruncated is how many records there are in the engine's logs at other nodes, as far as it knows: the
+	// backups are equal to the primaries when no engine has any.
+	Untruncated() int
+}
+
 // Offered are the interfaces that an engine has.
 func Offered(e Engine) (o Offer) {
 	if _, ok := e.(Debtor); ok {
@@ -130,6 +138,9 @@ func Offered(e Engine) (o Offer) {
 	if _, ok := e.(Recoverer); ok {
 		o |= OfferRecovery
 	}
+	if _, ok := e.(Truncator); ok {
+		o |= OfferTruncations
+	}
 	return o
 }
 
@@ -140,7 +151,7 @@ func (o Offer) String() string {
 	var names []string
 	for x, n := Offer(1), 1; x < offerEnd; x, n = x<<1, n+1 {
 		if o.Has(x) {
-			names = append(names, name([]string{"?", "debts", "orphans", "regions", "leases", "recovery"}, n))
+			names = append(names, name([]string{"?", "debts", "orphans", "regions", "leases", "recovery", "truncations"}, n))
 		}
 	}
 	if len(names) == 0 {

@@ -60,6 +60,7 @@ func (e env) start(t testing.TB, change ...func(*node.Config)) *cluster {
 	for _, f := range change {
 		f(&cfg)
 	}
+	cfg.Replicas = min(max(e.host.Replicas, 1), cfg.Nodes)
 	c, err := e.host.open(context.Background(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -80,15 +81,42 @@ func (c *cluster) homes() (all []proto.NodeID) {
 	return all
 }
 
-// verify stops the cluster and checks what it leaves: no lock, and a history that is strictly
-// serializable.
+// verify stops the cluster and checks what it leaves: no lock, replicas that are equal, and a history that is
+// strictly serializable.
 func (c *cluster) verify() *check.Result {
 	c.t.Helper()
+	c.settle()
 	if err := c.Stop(); err != nil {
 		c.t.Fatal(err)
 	}
 	c.unlocked()
+	if err := c.Audit(); err != nil {
+		c.t.Error(err)
+	}
 	return c.serializable()
+}
+
+// settle waits until backups have everything.
+func (c *cluster) settle() {
+	c.t.Helper()
+	if c.Config.Replicas == 1 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	err := c.Start("settle", 1, func(f *fiber.Fiber, w *node.Worker, _ int) error {
+		for n := range w.Peers { // simulated members have no keeper
+			w.Mend(f, proto.NodeID(n))
+			w.Pay(f, proto.NodeID(n))
+		}
+		return nil
+	}).Wait(ctx)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if owed, err := c.Settle(ctx); err != nil || owed > 0 || ctx.Err() != nil {
+		c.t.Errorf("%d are owed when nothing runs: %v, %v", owed, err, ctx.Err())
+	}
 }
 
 // serializable checks the history of a cluster that has stopped.

@@ -33,6 +33,11 @@ func TestEngines(t *testing.T) {
 		hosts = []enginetest.Host{rdma} // the others were run outside of the guest
 	}
 	for _, p := range node.Protocols() {
-		t.Run(p.Name, func(t *testing.T) { enginetest.Run(t, p, hosts...) })
+		t.Run(p.Name, func(t *testing.T) {
+			enginetest.Run(t, p, hosts...)
+			if p.Replicates && os.Getenv("DRTMD_REQUIRE") != "ibv" {
+				enginetest.Run(t, p, enginetest.ReplicatedHosts()...)
+			}
+		})
 	}
 }

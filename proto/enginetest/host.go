@@ -16,6 +16,8 @@ type Host struct {
 	// Simulated hosts run in virtual time; WithoutLineWords there as on RDMA hardware.
 	Simulated        bool
 	WithoutLineWords bool
+	// Replicas of each record, as far as the cluster of a case has nodes; 0 is 1.
+	Replicas int
 	// Slow hosts take milliseconds for a transaction: cases repeat less.
 	Slow bool
 	// Missing says why this machine does not have the host; nil: it has.
@@ -29,6 +31,16 @@ func Hosts() []Host {
 		{Name: "sim", Simulated: true},
 		{Name: "sim without line words", Simulated: true, WithoutLineWords: true},
 	}
+}
+
+// ReplicatedHosts are Hosts with backups, for protocols that keep them.
+func ReplicatedHosts() (all []Host) {
+	for _, h := range Hosts() {
+		h.Name += ", three replicas"
+		h.Replicas = 3
+		all = append(all, h)
+	}
+	return all
 }
 
 // open builds a cluster.

@@ -106,14 +106,17 @@ func (c *Cluster) Disconnect(n proto.NodeID) error {
 // settleLook is the pause between two looks at what is owed.
 const settleLook = 5 * time.Millisecond
 
-// Settle waits until no engine in this process owes anything to a peer that was not removed, with the
-// clients at rest, or until ctx ends, and gives what is owed then: updates of committed transactions and
+// Settle waits until no engine in this process owes anything to a peer that was not removed, and backups are
+// equal to primaries, with the clients at rest, or until ctx ends, and gives what is owed then: updates of committed transactions and
 // locks, those at removed peers included, for which it does not wait.
 func (c *Cluster) Settle(ctx context.Context) (owed int, err error) {
 	for {
 		owed = 0
 		due := 0 // of that, to peers that were not removed
 		err = c.Inspect(context.WithoutCancel(ctx), func(w *Worker) {
+			if e, ok := w.Engine.(proto.Truncator); ok {
+				due += e.Untruncated()
+			}
 			e, ok := w.Engine.(proto.Debtor)
 			for n := range w.Peers {
 				peer := proto.NodeID(n)

@@ -16,7 +16,7 @@ func (t *tx) releaseByVerbs(p proto.Phase) {
 	t.Batch.Reset()
 	for i := range t.Records {
 		r := &t.Records[i]
-		if r.Own.Op = -1; r.Own.Hold != onesided.Nothing && !t.e.byCPU(r, true) {
+		if r.Own.Op = -1; r.Own.Hold != onesided.Nothing && !t.byCPU(r) {
 			t.back(p, r, r.Changes(), !endsAbsent(r))
 		}
 	}
@@ -98,7 +98,7 @@ func (t *tx) reclaim(p proto.Phase) {
 		r := &t.Records[i]
 		// What was written in part stays locked.
 		if r.Own.Op = -1; r.Own.Hold != onesided.Nothing && (!r.Changes() || r.Own.Stored) &&
-			!t.e.byCPU(r, true) {
+			!t.byCPU(r) {
 			r.Own.Hold = onesided.Asked // a reclaimed entry may be another's by now
 			t.back(p, r, false, true)
 		}

@@ -9,6 +9,8 @@ import (
 	"drtmd/verbs/rpc"
 )
 
+var le = binary.LittleEndian
+
 // record is a record of a transaction.
 type record = onesided.Record
 
@@ -69,13 +71,21 @@ func (t *tx) open(by messenger, typ rpc.Type, node proto.NodeID, bytes, answer i
 			return c
 		}
 	}
+	c := t.newCall(by, typ, node)
+	c.answer += answer
+	c.req = le.AppendUint64(c.req, uint64(t.word))
+	return c
+}
+
+// newCall is another call of the round, with an answer that is a head.
+func (t *tx) newCall(by messenger, typ rpc.Type, node proto.NodeID) *call {
 	if t.asked == len(t.calls) {
 		t.calls = append(t.calls, &call{req: make([]byte, 0, messageBytes)})
 	}
 	c := t.calls[t.asked]
 	t.asked++
-	c.by, c.node, c.typ, c.answer, c.records, c.err = by, node, typ, headBytes+answer, c.records[:0], nil
-	c.req = binary.LittleEndian.AppendUint64(c.req[:0], uint64(t.word))
+	c.by, c.node, c.typ, c.answer, c.records, c.err = by, node, typ, headBytes, c.records[:0], nil
+	c.req = c.req[:0]
 	return c
 }
 
@@ -112,21 +122,25 @@ func (t *tx) await(p proto.Phase) {
 		t.trips = max(t.trips, 1)
 	}
 	for _, c := range t.calls[:t.asked] {
-		if c.err != nil {
-			continue
-		}
-		var n int
-		n, c.err = c.by.await(t, c)
-		t.count(p, c.node, 0, n)
 		if c.err == nil {
-			var ok bool
-			if c.head, c.rest, ok = takeHead(c.resp[:n], len(c.records)); !ok {
-				c.err = errAnswer
-			}
+			t.answer(p, c)
 		}
-		if c.err != nil {
-			c.by.end(c, c.err)
+	}
+}
+
+// answer waits for the answer to a call.
+func (t *tx) answer(p proto.Phase, c *call) {
+	var n int
+	n, c.err = c.by.await(t, c)
+	t.count(p, c.node, 0, n)
+	if c.err == nil {
+		var ok bool
+		if c.head, c.rest, ok = takeHead(c.resp[:n], max(len(c.records), 1)); !ok {
+			c.err = errAnswer
 		}
+	}
+	if c.err != nil {
+		c.by.end(c, c.err)
 	}
 }
 

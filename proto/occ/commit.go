@@ -6,6 +6,7 @@ import (
 	"drtmd/proto"
 	"drtmd/proto/history"
 	"drtmd/proto/onesided"
+	"drtmd/proto/recovery"
 )
 
 // Commit implements proto.Tx: LOCK, VALIDATE, LOG, COMMIT, TRUNCATE.
@@ -17,7 +18,10 @@ func (t *tx) Commit() error {
 	f := t.F
 	was := f.Shield()
 	defer f.Unshield(was)
-	err := t.lockWrites()
+	err := t.reserve()
+	if err == nil {
+		err = t.lockWrites()
+	}
 	if err == nil && t.e.lacks(readLocksBack) {
 		t.unlockReads()
 	}
@@ -27,19 +31,48 @@ func (t *tx) Commit() error {
 	if err == nil {
 		err = t.validate()
 	}
-	if err == nil {
-		err = t.log()
+	sent := false
+	if err == nil && t.e.lacks(commitFirst) {
+		t.NoteWrites()
+		t.release(proto.PhaseCommit)
 	}
-	if err != nil {
+	if err == nil {
+		sent, err = t.log()
+	}
+	switch {
+	case err != nil && sent:
+		t.e.Counters.Unknown++
+		t.End(history.Unknown)
+		t.e.backups.unfinished = append(t.e.backups.unfinished, t)
+		return fmt.Errorf("%w: not all backups have the update: %w", proto.ErrUnknownOutcome, err)
+	case err != nil:
 		t.finish(history.Aborted)
 		return err
 	}
+	return t.carryOut()
+}
+
+// carryOut is COMMIT and TRUNCATE, of a transaction that takes place. With backups it is committed already,
+// and what is left to do at a primary is not the client's concern.
+func (t *tx) carryOut() error {
 	t.NoteWrites()
-	f.Step(stepCommit)
+	logged := len(t.logs) > 0
+	if logged {
+		t.Told()
+	}
+	if t.e.lacks(truncateEarly) {
+		t.truncate()
+	}
+	t.F.Step(stepCommit)
+	if logged {
+		t.applyOwn()
+	}
 	t.release(proto.PhaseCommit)
-	f.Step(stepCommitted)
+	t.F.Step(stepCommitted)
+	r := t.unconfirmed()
+	known := r == nil || logged
 	t.truncate()
-	if r := t.unconfirmed(); r != nil {
+	if !known {
 		t.e.Counters.Unknown++
 		t.End(history.Unknown)
 		err := fmt.Errorf("%w: node %d did not confirm an update", proto.ErrUnknownOutcome, r.Node)
@@ -52,6 +85,30 @@ func (t *tx) Commit() error {
 	return nil
 }
 
+// applyOwn applies the update to the replicas of the own machine that are backups.
+func (t *tx) applyOwn() {
+	if t.e.lacks(ownBackupForgotten) {
+		return
+	}
+	for i := range t.Records {
+		r := &t.Records[i]
+		s := t.e.replica(r.At.Shard)
+		if !r.Changes() || r.Node == t.e.Env.Node || s == nil {
+			continue
+		}
+		w := recovery.Write{Shard: r.At.Shard, Table: r.Table, Key: r.Key, Version: r.Next()}
+		if r.Is {
+			w.Value = r.Value
+		}
+		t.F.Charge(recordCostPs)
+		for !t.e.apply(s, &w) {
+			if t.F.Yield() != nil {
+				return // the node was killed
+			}
+		}
+	}
+}
+
 // changes reports whether the transaction changes anything.
 func (t *tx) changes() bool {
 	for i := range t.Records {
@@ -61,13 +118,6 @@ func (t *tx) changes() bool {
 	}
 	return false
 }
-
-// log is LOG: it is complete when every backup of every record that is written has the update. There
-// is one copy of each record, and so no backup.
-func (t *tx) log() error { return nil }
-
-// truncate is TRUNCATE: backups drop what they have applied.
-func (t *tx) truncate() {}
 
 // unconfirmed is a record whose update was not confirmed; nil: there is none.
 func (t *tx) unconfirmed() *record {

@@ -1,7 +1,6 @@
 package occ
 
 import (
-	"encoding/binary"
 	"slices"
 
 	"drtmd/proto"
@@ -12,6 +11,9 @@ import (
 // Finish implements proto.Debtor. Where CPUs lock, the host is asked once more, by the request that was not
 // answered. It does nothing where the lock is not there any more. What fails is owed on.
 func (e *Engine) Finish(f *fiber.Fiber, peer proto.NodeID) {
+	if e.backups != nil {
+		defer e.backups.finish(f, peer)
+	}
 	e.Base.Finish(f, peer)
 	was := f.Shield()
 	defer f.Unshield(was)
@@ -36,7 +38,7 @@ func (e *Engine) pay(f *fiber.Fiber, d proto.Debt) bool {
 			x.flags, x.value = flagWrite|flagValue, d.Entry[layout.ValueOffset:]
 		}
 	}
-	req := putItem(binary.LittleEndian.AppendUint64(nil, d.Word), &x)
+	req := putItem(le.AppendUint64(nil, d.Word), &x)
 	resp := make([]byte, headBytes)
 	f.Step(stepFinish)
 	n, err := e.Env.Peers[d.Node].Session.Call(f, TypeRelease, req, resp, 0)
@@ -50,4 +52,10 @@ func (e *Engine) pay(f *fiber.Fiber, d proto.Debt) bool {
 		return o.Node == d.Node && o.Table == d.Table && o.Key == d.Key && o.Word == d.Word
 	})
 	return true
+}
+
+// owes reports whether a lock with a word is owed anywhere.
+func (e *Engine) owes(word uint64) (owes bool) {
+	e.owed.Each(func(d *proto.Debt) { owes = owes || d.Word == word })
+	return owes || e.Owes(word)
 }

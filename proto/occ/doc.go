@@ -8,9 +8,9 @@
 //	                      option "lock" is "execute"
 //	LOCK      lockWrites  locks what is written and is not locked yet, at the version that was read
 //	VALIDATE  validate    what was read, and is not locked, has its version still, and no lock
-//	LOG       log         the update is at all backups: there is one copy of each record, and no backup
+//	LOG       log         the update is in a log of all who have to hold it; nothing without backups
 //	COMMIT    release     value, version, then unlock
-//	TRUNCATE  truncate    backups drop what they have applied: none
+//	TRUNCATE  truncate    backups may apply the update, and free its room in the log
 //
 // Every phase ends before the next begins. A phase reaches all nodes at once, and the records of the own
 // node by the CPU, without messages. The transaction takes place between LOCK and VALIDATE, when all its
@@ -31,6 +31,33 @@
 // A carrier of messages, such as rings that hosts poll, is added so: a constant of Carrier; a messenger,
 // which takes requests to hosts and brings answers back (call.go); at the host, serveItems for each request
 // that comes (host.go). Nothing else knows how messages travel.
+//
+// # Replication
+//
+// Each worker has a log at every other node (package log; protocol.Env.Logs there, proto.PeerLog here). It
+// appends to it, and the worker of its index there reads it. Before LOCK a transaction reserves room in all
+// logs that it will use, in the order of nodes, and waits while one is full. What frees room, the answers to
+// commits that are under way, never waits for a lock. LOG appends one record to the log of each holder
+// (recovery.Holders: the backups of what is written; the primary, too, where the coordinator is a backup). It
+// names all that the transaction writes, and has the values of the shards that the holder has a replica of:
+//
+//	OneSided  WRITEs: their completion is the acknowledgement
+//	RPC       TypeLog: the host's CPU puts the record in its place, and answers when all before it are there
+//
+// A record of more than 8 KiB is written either way. When all holders have it, the transaction is committed
+// and the client may be told; the backups on the coordinator's own machine get the update then.
+//
+// A record is decided when all primaries have confirmed COMMIT. Every record says up to which position of its
+// log everything is decided. The host applies that to its replicas, each write whose version is newer than
+// the replica's, and frees the room; so backups follow in the background, TRUNCATE costs no message, and
+// updates of one record by different coordinators may come in any order. A host that gets no record for a
+// while, or whose log has become full, is told by TypeTruncate, and answers where the log begins now. A
+// deleted record keeps its tombstone in a backup as long as a log of that machine has an older update of it.
+//
+// A log is read in order, so a record counts only if all before it are there. If one does not arrive, the log
+// is stuck: nothing is sent behind it until the keeper has the host reached again and what is missing was
+// sent again (Finish). Transactions whose record did not arrive are of unknown outcome, keep their locks, and
+// go on then.
 //
 // # Rules
 //
@@ -89,5 +116,5 @@
 // An Engine belongs to its worker's thread, a transaction to the fiber that began it. Requests, answers and
 // what READs prove lie in buffers of the transaction object; in steady state nothing is allocated.
 //
-// What it does not do yet: replication, recovery.
+// What it does not do yet: recovery. Without it nobody decides about the transactions of a node that died.
 package occ

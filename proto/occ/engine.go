@@ -9,6 +9,7 @@ import (
 	"drtmd/proto/history"
 	"drtmd/proto/onesided"
 	"drtmd/proto/protocol"
+	"drtmd/store/log"
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
 )
@@ -43,6 +44,12 @@ type Engine struct {
 	commits    *htm.Region
 	committing *tx
 	owed       proto.Debts
+	backups    *backups      // nil: there are no backups
+	hosts      []*hosted     // by node; nil: it appends to no log here
+	applier    onesided.Word // locks records of backups
+	tombs      []tomb
+	older      []bool      // of bury
+	views      []*log.View // of the logs of all workers
 	free       []*tx
 	made       []*tx
 }
@@ -83,6 +90,12 @@ func New(env *protocol.Env, s Strategy) (*Engine, error) {
 	if s.Regions {
 		e.newCommits()
 	}
+	if err := e.newBackups(); err != nil {
+		return nil, err
+	}
+	if err := e.host(); err != nil {
+		return nil, err
+	}
 	if env.Port != nil {
 		e.serve()
 		e.Serve(onesided.TypeEnsure, func(t proto.TableID, k proto.Key, _ uint64) (uint64, onesided.Code) {
@@ -115,6 +128,9 @@ func (e *Engine) Close() error {
 	errs := []error{e.Base.Close()}
 	for _, t := range e.made {
 		errs = append(errs, t.looks.Close())
+		if t.out != nil {
+			errs = append(errs, t.out.Close())
+		}
 	}
 	e.made = nil
 	return errors.Join(errs...)
@@ -209,15 +225,25 @@ func (e *Engine) newTx() *tx {
 	e.made = append(e.made, t)
 	e.InitTx(&t.Tx, t)
 	t.looks.Init(e.Env.Worker.PD(), nil) // a line for each
+	if e.backups != nil {
+		t.bodies, t.rooms = make([]int, len(e.Env.Peers)), make([]log.Reservation, len(e.Env.Peers))
+	}
 	t.word = e.words.Next()
 	return t
 }
 
 // Debts implements proto.Debtor.
-func (e *Engine) Debts() int { return e.owed.Len() + e.Base.Debts() }
+func (e *Engine) Debts() (n int) {
+	for peer := range e.Env.Peers {
+		n += e.backups.debts(proto.NodeID(peer))
+	}
+	return n + e.owed.Len() + e.Base.Debts()
+}
 
 // DebtsAt implements proto.Debtor.
-func (e *Engine) DebtsAt(peer proto.NodeID) int { return e.owed.At(peer) + e.Base.DebtsAt(peer) }
+func (e *Engine) DebtsAt(peer proto.NodeID) int {
+	return e.owed.At(peer) + e.Base.DebtsAt(peer) + e.backups.debts(peer)
+}
 
 // Orphans implements proto.OrphanLister.
 func (e *Engine) Orphans(to []proto.Orphan) []proto.Orphan {

@@ -40,6 +40,17 @@ const (
 	localUnchecked
 	outsideRegion
 	readLocksBack
+	// Logs (backup.go, apply.go, commit.go).
+	commitFirst
+	commitBeside
+	logUnawaited
+	ackIgnored
+	truncateEarly
+	localUnlogged
+	ownBackupForgotten
+	anyOrder
+	tombsUnkept
+	gapAcknowledged
 	// What is owed (commit.go).
 	noDebt
 	noDebtUpdate
@@ -54,6 +65,10 @@ const (
 	ofReads    = "occ/reads"    // EXECUTE and VALIDATE by READ
 	ofAtomics  = "occ/atomics"  // locks by NICs
 	ofRegions  = "occ/regions"  // the own node's records in regions, all others locked
+	ofLogs     = "occ/logs"     // records of updates at backups
+	// ofLogCalls: records that come as messages; ofLogBeside: and COMMITs that do.
+	ofLogCalls  = "occ/log-calls"
+	ofLogBeside = "occ/log-beside"
 )
 
 var mutations = [mutationEnd]mutation.Mutation{
@@ -106,6 +121,26 @@ var mutations = [mutationEnd]mutation.Mutation{
 	readLocksBack: {Of: ofRegions, Name: "early-release-of-read-locks",
 		Doc: "records that are read are unlocked before the commit"},
 
+	commitFirst: {Of: ofLogs, Name: "commit-before-logs", Doc: "COMMIT comes before LOG"},
+	commitBeside: {Of: ofLogBeside, Name: "commit-overtakes-log",
+		Doc: "COMMIT is sent while LOG is under way; the client is told after both"},
+	logUnawaited: {Of: ofLogs, Name: "log-completion-not-awaited",
+		Doc: "the client is told that a transaction is committed when LOG was sent"},
+	ackIgnored: {Of: ofLogs, Name: "one-log-ack-missing",
+		Doc: "LOG counts as complete whatever became of the record for one of the holders"},
+	truncateEarly: {Of: ofLogs, Name: "truncate-too-early",
+		Doc: "a record is decided when LOG is complete, before the primaries have confirmed COMMIT"},
+	localUnlogged: {Of: ofLogs, Name: "backup-log-skipped-for-local-writes",
+		Doc: "records of the own node's shard are not logged"},
+	ownBackupForgotten: {Of: ofLogs, Name: "own-backup-forgotten",
+		Doc: "the coordinator does not apply the update to its own backups"},
+	anyOrder: {Of: ofLogs, Name: "backup-applies-out-of-order",
+		Doc: "a backup applies an update whatever version it has"},
+	tombsUnkept: {Of: ofLogs, Name: "tombstone-not-kept",
+		Doc: "a backup forgets a deleted record at once, though an older update may come"},
+	gapAcknowledged: {Of: ofLogCalls, Name: "log-gap-acknowledged",
+		Doc: "a host acknowledges a record though the one before it is not there"},
+
 	noDebt: {Of: ofSkeleton, Name: "no-debt", Doc: "a lock that could not be given back is forgotten"},
 	noDebtUpdate: {Of: ofSkeleton, Name: "no-debt-update",
 		Doc: "a lock that could not be given back is owed without its update"},
@@ -130,10 +165,13 @@ func Mutations() mutation.Table[Mutation] { return mutations[:] }
 // mutations are those of the layers that a strategy relies on.
 func (s *Strategy) mutations() (list []mutation.Mutation) {
 	relies := map[string]bool{ofSkeleton: true,
-		ofMessages: !s.uses(OneSided, proto.PhaseLock),
-		ofReads:    s.uses(OneSided, proto.PhaseExecute, proto.PhaseValidate),
-		ofAtomics:  s.uses(OneSided, proto.PhaseLock),
-		ofRegions:  s.Regions}
+		ofMessages:  !s.uses(OneSided, proto.PhaseLock),
+		ofReads:     s.uses(OneSided, proto.PhaseExecute, proto.PhaseValidate),
+		ofAtomics:   s.uses(OneSided, proto.PhaseLock),
+		ofRegions:   s.Regions,
+		ofLogs:      true,
+		ofLogBeside: !s.uses(OneSided, proto.PhaseCommit),
+		ofLogCalls:  !s.uses(OneSided, proto.PhaseLog)}
 	for _, m := range mutations[1:] {
 		if relies[m.Of] {
 			list = append(list, m)

@@ -38,17 +38,17 @@ func (i Instance) Protocol() protocol.Protocol {
 		dimension.Values = append(dimension.Values, protocol.DimensionValue{Name: v,
 			Options: option.Settings{OptLock: v}})
 	}
-	offers := proto.OfferDebts | proto.OfferOrphans
+	offers := proto.OfferDebts | proto.OfferOrphans | proto.OfferTruncations
 	if i.Strategy.Regions {
 		offers |= proto.OfferRegions
 	}
 	return protocol.Protocol{Name: i.Name, Doc: i.Doc, Family: i.Family,
-		Needs: protocol.Needs{Early: true}, // what is owed to a machine that restarts is asked of its engine
+		Needs: protocol.Needs{Early: true, Replicates: true, Logs: true}, // what is owed to a machine that restarts is asked of its engine
 		Options: option.List{
 			option.Choice(OptLock, values,
 				"`PHASE` in which records are locked that a transaction writes: execute, together with the "+
 					"read, or commit"),
-			protocol.OrphanAfter()},
+			protocol.OrphanAfter(), protocol.LogBytes()},
 		Offers:     offers,
 		Optimistic: true, LocksLate: i.Late, ByRPC: !i.Strategy.uses(OneSided, proto.PhaseCommit),
 		Simulation: protocol.Simulation{Steps: i.Strategy.steps(), Dimensions: []protocol.Dimension{dimension}},

@@ -59,7 +59,7 @@ func (t *tx) commitRegion() error {
 		return nil
 	}
 	t.F.Charge(recordCostPs * int64(own))
-	if e.lacks(outsideRegion) && !inserts {
+	if e.lacks(outsideRegion) && !inserts && !t.reserved {
 		return t.commitOutside()
 	}
 	e.Counters.RegionRuns++
@@ -169,6 +169,9 @@ func (t *tx) findInRegion(r *record) (x found, err error) {
 // storeInRegion stores an update, or the lock.
 func (t *tx) storeInRegion(r *record) bool {
 	m, off := t.e.Here(r).Memory, int(r.Own.Off)
+	if t.reserved { // nobody may see the update before it is logged
+		return t.e.commits.Store64(m, off+layout.StateOffset, uint64(t.word))
+	}
 	return t.e.commits.Store64(m, off+layout.VersionOffset, uint64(r.Next())) &&
 		(!r.Is || t.e.commits.Store(m, off+layout.ValueOffset, r.Value))
 }
@@ -179,6 +182,10 @@ func (t *tx) regionCommitted() {
 	for i := range t.Records {
 		r := &t.Records[i]
 		if !r.Own.Local || !r.Changes() {
+			continue
+		}
+		if t.reserved {
+			r.Own.Hold = onesided.Locked
 			continue
 		}
 		if r.Own.Stored = true; !r.Is {

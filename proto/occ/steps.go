@@ -18,6 +18,9 @@ const (
 	stepLocked    = "occ: after lock"
 	stepValidate  = "occ: before validate"
 	stepValidated = "occ: after validate"
+	stepLog       = "occ: before log"
+	stepLogged    = "occ: after log"
+	stepTruncate  = "occ: before truncate"
 	stepCommit    = "occ: before commit"
 	stepValue     = "occ: part of a value written" // of the own node
 	stepWritten   = "occ: record written"          // of the own node, not unlocked yet
@@ -38,7 +41,7 @@ func (s *Strategy) steps() protocol.Steps {
 	if s.uses(OneSided, proto.PhaseLock) {
 		all = append(all, stepEnsure)
 	}
-	steps := protocol.Steps{All: all,
+	steps := protocol.Steps{All: all, Logged: []string{stepLog, stepLogged, stepTruncate},
 		Critical: []string{stepExecuted, stepLocked, stepValidated, stepCommit, stepWritten},
 		Fine:     []string{stepFound, stepLine, stepValue, stepWritten, stepValidate, stepExecuted},
 		Held: []string{stepExecuted, stepLocked, stepValidate, stepValidated, stepCommit, stepWritten,

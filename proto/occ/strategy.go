@@ -22,7 +22,7 @@ type Replica uint8
 // Replicas.
 const (
 	Primaries Replica = iota + 1
-	Backups           // none, at one copy of each record
+	Backups           // and whoever has to hold a record of the update beside them
 )
 
 // Carrier is how a phase reaches the records of other nodes. Those of the own node are reached by the

@@ -1,14 +1,15 @@
 package occ
 
 import (
-	"encoding/binary"
-
 	"drtmd/internal/invariant"
 	"drtmd/proto"
 	"drtmd/proto/history"
 	"drtmd/proto/onesided"
+	"drtmd/proto/recovery"
 	"drtmd/proto/txset"
 	"drtmd/store/layout"
+	"drtmd/store/log"
+	"drtmd/verbs"
 )
 
 // tx implements proto.Tx. One fiber has it between Begin and the end. Part.Hold says of a record
@@ -26,6 +27,16 @@ type tx struct {
 
 	regions bool // the own node's records are the commit's region's
 	settled bool // that region has committed
+
+	// Of LOG (backup.go).
+	name     recovery.Name
+	bodies   []int // bytes of the record for each node; 0: there is none
+	rooms    []log.Reservation
+	reserved bool // rooms has room
+	holders  []proto.NodeID
+	logs     []logged
+	out      *verbs.MR // the records, as they lie in logs
+	text     []byte
 }
 
 // Load is EXECUTE for the records from index from to before index to: it reads them, and locks those
@@ -65,7 +76,7 @@ func (t *tx) locksRead(r *record) bool {
 func (t *tx) acquire(p proto.Phase, from, to int, which func(*record) (flags, bool)) error {
 	defer t.countTrips(p)
 	t.asked = 0
-	verbs := false
+	byVerbs := false
 	for i := from; i < to; i++ {
 		r := &t.Records[i]
 		f, ok := which(r)
@@ -83,7 +94,7 @@ func (t *tx) acquire(p proto.Phase, from, to int, which func(*record) (flags, bo
 				return err
 			}
 		case by == OneSided:
-			r.Own.Local, verbs = false, true
+			r.Own.Local, byVerbs = false, true
 		default:
 			t.add(by, TypeAcquire, i, &x)
 		}
@@ -97,7 +108,7 @@ func (t *tx) acquire(p proto.Phase, from, to int, which func(*record) (flags, bo
 		}
 	}
 	var err error
-	if verbs {
+	if byVerbs {
 		err = t.acquireByVerbs(p, from, to, which)
 	}
 	t.await(p)
@@ -150,7 +161,7 @@ func (t *tx) acquiredThere(c *call, which func(*record) (flags, bool)) error {
 			return errAnswer
 		}
 		copy(r.Value, rest[answerBytes:answerBytes+size])
-		v, off := layout.Version(binary.LittleEndian.Uint64(rest)), binary.LittleEndian.Uint64(rest[8:])
+		v, off := layout.Version(le.Uint64(rest)), le.Uint64(rest[8:])
 		rest = rest[answerBytes+padded(size):]
 		t.acquired(r, f, v, off)
 	}
@@ -193,7 +204,7 @@ func (t *tx) validate() error {
 	defer t.countTrips(proto.PhaseValidate)
 	t.F.Step(stepValidate)
 	t.asked = 0
-	by, verbs := t.e.strategy.by(proto.PhaseValidate), false
+	by, byVerbs := t.e.strategy.by(proto.PhaseValidate), false
 	for i := range t.Records {
 		r := &t.Records[i]
 		if r.Own.Local = true; !r.Loaded || r.Own.Hold != onesided.Nothing || t.settled && t.regional(r) {
@@ -208,14 +219,14 @@ func (t *tx) validate() error {
 			}
 		case by == 0: // it was locked, but for a mutation
 		case by == OneSided:
-			r.Own.Local, verbs = false, true
+			r.Own.Local, byVerbs = false, true
 		default:
 			t.add(by, TypeValidate, i, &x)
 		}
 	}
 	t.send(proto.PhaseValidate)
 	var err error
-	if verbs {
+	if byVerbs {
 		err = t.validateByVerbs()
 	}
 	t.await(proto.PhaseValidate)
@@ -268,11 +279,14 @@ func (t *tx) release(p proto.Phase) {
 	}
 }
 
+// byCPU reports whether the CPU has locked a record.
+func (t *tx) byCPU(r *record) bool { return t.e.byCPU(r, true) || t.regional(r) }
+
 // releaseHere is release for the records that the CPU has locked.
 func (t *tx) releaseHere() {
 	for i := range t.Records {
 		r := &t.Records[i]
-		if r.Own.Hold == onesided.Nothing || !t.e.byCPU(r, true) {
+		if r.Own.Hold == onesided.Nothing || !t.byCPU(r) {
 			continue
 		}
 		t.F.Charge(recordCostPs)
@@ -322,6 +336,7 @@ func (t *tx) finish(o history.Outcome) {
 		r.Dirty, r.Is = false, r.Was
 	}
 	f.Step(stepAbort)
+	t.unreserve()
 	t.release(proto.PhaseExecute)
 	f.Step(stepReleased)
 	t.leave()

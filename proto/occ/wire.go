@@ -1,7 +1,6 @@
 package occ
 
 import (
-	"encoding/binary"
 	"errors"
 
 	"drtmd/proto"
@@ -18,6 +17,12 @@ const (
 	TypeValidate rpc.Type = 0x61
 	// TypeRelease unlocks records, those that changed with their values: COMMIT, and what aborts.
 	TypeRelease rpc.Type = 0x62
+	// TypeLog appends a record to the caller's log, whose bytes it is (package log): LOG. The answer is a head,
+	// which has the log's own head for an offset.
+	TypeLog rpc.Type = 0x63
+	// TypeTruncate says up to which position, 8 bytes, everything in the caller's log is decided. The answer is
+	// that to TypeLog.
+	TypeTruncate rpc.Type = 0x64
 )
 
 // A request is the lock word of the attempt, and items:
@@ -97,10 +102,10 @@ func padded(n int) int { return (n + 7) &^ 7 }
 
 // putItem appends an item.
 func putItem(b []byte, x *item) []byte {
-	b = binary.LittleEndian.AppendUint16(b, uint16(x.table))
+	b = le.AppendUint16(b, uint16(x.table))
 	b = append(b, byte(x.flags), 0, 0, 0, 0, 0)
-	b = binary.LittleEndian.AppendUint64(b, uint64(x.key))
-	b = binary.LittleEndian.AppendUint64(b, uint64(x.version))
+	b = le.AppendUint64(b, uint64(x.key))
+	b = le.AppendUint64(b, uint64(x.version))
 	if x.flags&flagValue == 0 {
 		return b
 	}
@@ -116,9 +121,9 @@ func takeItem(b []byte, specs []proto.TableSpec, x *item) (rest []byte, ok bool)
 	if len(b) < itemBytes {
 		return nil, false
 	}
-	x.table, x.flags = proto.TableID(binary.LittleEndian.Uint16(b)), flags(b[2])
-	x.key = proto.Key(binary.LittleEndian.Uint64(b[8:]))
-	x.version = layout.Version(binary.LittleEndian.Uint64(b[16:]))
+	x.table, x.flags = proto.TableID(le.Uint16(b)), flags(b[2])
+	x.key = proto.Key(le.Uint64(b[8:]))
+	x.version = layout.Version(le.Uint64(b[16:]))
 	x.value = nil
 	if uint(x.table)-1 >= uint(len(specs)) {
 		return nil, false
@@ -146,11 +151,11 @@ type head struct {
 
 func (h *head) put(b []byte) {
 	_ = b[headBytes-1]
-	binary.LittleEndian.PutUint64(b, uint64(h.code))
-	binary.LittleEndian.PutUint64(b[8:], uint64(h.index))
-	binary.LittleEndian.PutUint64(b[16:], uint64(h.state))
-	binary.LittleEndian.PutUint64(b[24:], uint64(h.version))
-	binary.LittleEndian.PutUint64(b[32:], h.off)
+	le.PutUint64(b, uint64(h.code))
+	le.PutUint64(b[8:], uint64(h.index))
+	le.PutUint64(b[16:], uint64(h.state))
+	le.PutUint64(b[24:], uint64(h.version))
+	le.PutUint64(b[32:], h.off)
 }
 
 // takeHead decodes the head of the answer to a request of n items.
@@ -158,10 +163,10 @@ func takeHead(b []byte, n int) (h head, rest []byte, ok bool) {
 	if len(b) < headBytes {
 		return head{}, nil, false
 	}
-	index := binary.LittleEndian.Uint64(b[8:])
-	h = head{code: code(binary.LittleEndian.Uint64(b)), index: int(index),
-		state:   onesided.Word(binary.LittleEndian.Uint64(b[16:])),
-		version: layout.Version(binary.LittleEndian.Uint64(b[24:])),
-		off:     binary.LittleEndian.Uint64(b[32:])}
+	index := le.Uint64(b[8:])
+	h = head{code: code(le.Uint64(b)), index: int(index),
+		state:   onesided.Word(le.Uint64(b[16:])),
+		version: layout.Version(le.Uint64(b[24:])),
+		off:     le.Uint64(b[32:])}
 	return h, b[headBytes:], h.code >= done && h.code < codeEnd && index < uint64(n)
 }

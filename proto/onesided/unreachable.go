@@ -10,14 +10,17 @@ import (
 
 // Unreachable is the abort of an operation on a record's machine that failed: it does not answer.
 // What ends a fiber's waits, and what is no failure of a verb or a call, stays what it is.
-func (t *Tx) Unreachable(r *Record, err error) error {
+func (t *Tx) Unreachable(r *Record, err error) error { return t.UnreachableAt(r.Node, err) }
+
+// UnreachableAt is Unreachable of a machine.
+func (t *Tx) UnreachableAt(n proto.NodeID, err error) error {
 	if stop := t.F.Err(); stop != nil {
 		return stop
 	}
 	if !lost(err) {
 		return err
 	}
-	return t.base.unreachableAt(r.Node, err)
+	return t.base.unreachableAt(n, err)
 }
 
 // unreachableAt is the abort with a cause. A queue pair that is broken fails with one and the same

@@ -101,6 +101,12 @@ func (b *Base) Owe(d proto.Debt) {
 	}
 }
 
+// Owes reports whether a lock with a word is owed anywhere.
+func (b *Base) Owes(word uint64) (owes bool) {
+	b.debts.Each(func(d *proto.Debt) { owes = owes || d.Word == word })
+	return owes
+}
+
 // Debts implements proto.Debtor.
 func (b *Base) Debts() int { return b.debts.Len() }
 

@@ -1,6 +1,10 @@
 package protocol
 
-import "drtmd/proto/option"
+import (
+	"slices"
+
+	"drtmd/proto/option"
+)
 
 // Simulation is what scenarios must know to run a protocol for some milliseconds of virtual time.
 type Simulation struct {
@@ -29,6 +33,15 @@ type Steps struct {
 	Held []string
 	// Inner steps are those of a commit that is half made in memory: a crash there must be mended.
 	Inner []string
+	// Logged are marked where records have backups, and nowhere else.
+	Logged []string
+}
+
+// WithBackups are the steps of a cluster whose records have backups.
+func (s Steps) WithBackups() Steps {
+	s.All = slices.Concat(s.All, s.Logged)
+	s.Fine = slices.Concat(s.Fine, s.Logged)
+	return s
 }
 
 // Dimension is a choice of options that seeds draw, such as one that brings out a rare path.

@@ -45,6 +45,9 @@ func All(own ...node.Protocol) (all []*scenario.Scenario) {
 		all = append(all, of(spec{name: "smallbank", protocol: p, load: loadBank, drawn: []int{1, 1, 2}}),
 			// While a worker is paused only another one of its machine can do what its leases forbid.
 			of(spec{name: "micro", protocol: p, load: loadMicro, nodes: 2, drawn: []int{1, 2, 2, 3}}))
+		if p.Replicates {
+			all = append(all, replicas(p))
+		}
 		if p.Family != "" {
 			continue
 		}
@@ -54,9 +57,6 @@ func All(own ...node.Protocol) (all []*scenario.Scenario) {
 			of(spec{name: "micro", protocol: p, load: loadMicro, short: true}))
 		if p.Offers.Has(proto.OfferRecovery) {
 			all = append(all, recoveries(p))
-		}
-		if p.Replicates {
-			all = append(all, replicas(p))
 		}
 		if p.Offers.Has(proto.OfferLeases) {
 			all = append(all, leases(p), ends(p))
@@ -116,10 +116,10 @@ func (x spec) doc() string {
 
 // of makes a scenario.
 func of(x spec) *scenario.Scenario {
-	p := &x.protocol
+	p, steps := &x.protocol, x.steps()
 	s := &scenario.Scenario{Name: x.fullName(), Doc: x.doc(), Nodes: 3, MinNodes: 2, MaxNodes: 16,
 		Workers: 1, DrawnWorkers: x.drawn, Fibers: 3, Until: span, EventLimit: eventLimit,
-		Steps: slices.Concat(p.Simulation.Steps.All, p.Simulation.Steps.NoLineWords),
+		Steps: slices.Concat(steps.All, steps.NoLineWords),
 		Draw:  x.draw, Dimensions: x.dimensions()}
 	if x.nodes > 0 {
 		s.Nodes = x.nodes

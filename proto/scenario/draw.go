@@ -42,13 +42,22 @@ const (
 // longestRestart is how long a machine stays away that crashed at a step.
 const longestRestart = 300 * sim.Microsecond
 
+// steps are those that runs mark.
+func (x spec) steps() *protocol.Steps {
+	s := x.protocol.Simulation.Steps
+	if x.replicated {
+		s = s.WithBackups()
+	}
+	return &s
+}
+
 // draw draws clocks that err, faults of every kind that leaves memory intact, and pauses at some
 // marked steps.
 func (x spec) draw(d *scenario.Drawing) sim.Schedule {
 	if x.faults == clockFaults {
 		return drawClocks(d)
 	}
-	s, steps := append(drawClocks(d), drawStalls(d)...), &x.protocol.Simulation.Steps
+	s, steps := append(drawClocks(d), drawStalls(d)...), x.steps()
 	preemptions, coarse := drawnPreemptions, 2
 	switch x.faults {
 	case orderFaults:

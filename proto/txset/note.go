@@ -47,6 +47,20 @@ func (s *Set[Own]) NoteWrites() {
 	}
 }
 
+// Name gives the attempt the name by which survivors would decide about it.
+func (s *Set[Own]) Name(name uint64) {
+	if s.note != nil {
+		s.note.SetName(name)
+	}
+}
+
+// Told takes down that the client may be told that the transaction is committed. NoteWrites comes before.
+func (s *Set[Own]) Told() {
+	if s.note != nil {
+		s.note.Told(s.config.Clock.Now().Nanoseconds())
+	}
+}
+
 // Close ends the attempt.
 func (s *Set[Own]) Close(o history.Outcome) {
 	s.End(o)

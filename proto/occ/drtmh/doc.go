@@ -12,7 +12,11 @@
 //	EXECUTE   r + w      1       (24 + v) (r + w)
 //	LOCK      k          1       48 k + 40 w
 //	VALIDATE  r          1       24 r; nothing if the transaction is one read
+//	LOG       h          1       log record, for each of h holders
 //	COMMIT    k          1       48 k + (24 + v) w
+//
+// Without backups there are no holders. A log record takes whole lines of 64 bytes: 56, and 24 w and the
+// values that the holder has a replica of. It is one WRITE, or two where the log wraps.
 //
 // In the first transaction on a record a READ of its bucket comes before, 128 bytes and a trip; with NC in
 // each. With option "lock" at "execute" one request of EXECUTE reads and locks what is written, as FaSST's
@@ -26,6 +30,6 @@
 //
 // # Differs
 //
-// The cache of addresses is the location cache of package store/remote, which holds copies of buckets. There
-// is no replication yet.
+// The cache of addresses is the location cache of package store/remote, which holds copies of buckets. Commit
+// returns when COMMIT is confirmed, one trip after the client may be told.
 package drtmh

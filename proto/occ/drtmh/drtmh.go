@@ -8,7 +8,7 @@ import (
 
 // strategy of all.
 func strategy() occ.Strategy {
-	return occ.ByRPC().With(occ.OneSided, proto.PhaseExecute, proto.PhaseValidate)
+	return occ.ByRPC().With(occ.OneSided, proto.PhaseExecute, proto.PhaseValidate, proto.PhaseLog)
 }
 
 // Protocol describes DrTM+H.

@@ -50,3 +50,14 @@ func table(lock string, s occtest.Shape) (x occtest.Traffic) {
 	x.Count(proto.PhaseCommit, k, 48*k+(24+v)*s.Writes)
 	return x
 }
+
+// TestReplicatedMessages: Xenic's Figure 7(a) without multi-hop: 12 messages, 4 delays until the client is told.
+func TestReplicatedMessages(t *testing.T) {
+	x := occtest.Figure7(t, drtmh.Protocol(), occ.LockEarly)
+	if messages, delays := x.Messages(); messages != 12 || delays != 4 {
+		t.Errorf("%d messages, %d delays, want 12 and 4: %+v", messages, delays, x)
+	}
+	if want := (proto.Traffic{Requests: 4, Trips: 1, Bytes: 4 * 128}); x[proto.PhaseLog] != want {
+		t.Errorf("LOG: %+v, want %+v", x[proto.PhaseLog], want)
+	}
+}

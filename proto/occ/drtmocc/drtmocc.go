@@ -21,6 +21,6 @@ import (
 func Protocol() protocol.Protocol {
 	return occ.Instance{Name: "drtm-occ", Family: "drtmh", Late: true,
 		Doc:      "DrTM-OCC: FaRM's commit over DrTM's store, its messages by RPC (DrTM §8.6)",
-		Strategy: occ.ByRPC().With(occ.OneSided, proto.PhaseExecute, proto.PhaseValidate),
+		Strategy: occ.ByRPC().With(occ.OneSided, proto.PhaseExecute, proto.PhaseValidate, proto.PhaseLog),
 	}.Protocol()
 }

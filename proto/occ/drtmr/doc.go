@@ -37,11 +37,14 @@
 //
 //	EXECUTE   r + 2 w    1       (24 + v) r + (48 + v) w
 //
+// With backups LOG is a WRITE to each holder of a log record (package drtmh), in both.
+//
 // TestMessages holds the tables. In the first transaction on a record a READ of its bucket comes before, 128
 // bytes and a trip. A record that ends absent, inserted or deleted, takes calls to its host, which makes its
 // entry and takes it back.
 //
 // # Differs
 //
-// There is no replication yet. DrTM+R itself locks at the commit.
+// DrTM+R itself locks at the commit, and makes local updates in the region before they are replicated, with a
+// version that says so; here the region locks, and the update is written when it is logged.
 package drtmr

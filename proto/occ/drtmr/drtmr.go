@@ -8,7 +8,7 @@ import (
 
 // Protocol describes DrTM+R as Xenic describes it.
 func Protocol() protocol.Protocol {
-	s := occ.ByRPC().With(occ.OneSided, proto.PhaseExecute, proto.PhaseLock, proto.PhaseCommit)
+	s := occ.ByRPC().With(occ.OneSided, proto.PhaseExecute, proto.PhaseLock, proto.PhaseLog, proto.PhaseCommit)
 	s.Steps[proto.PhaseLock].Records = occ.ReadSet | occ.WriteSet
 	s.Steps[proto.PhaseValidate] = occ.Step{}
 	s.Regions = true
@@ -22,5 +22,5 @@ func Evaluated() protocol.Protocol {
 	return occ.Instance{Name: "drtmr-verbs", Late: true,
 		Doc: "DrTM+R as evaluated: DrTM+H's commit with every phase one-sided (Xenic §5.1)",
 		Strategy: occ.ByRPC().With(occ.OneSided, proto.PhaseExecute, proto.PhaseLock, proto.PhaseValidate,
-			proto.PhaseCommit)}.Protocol()
+			proto.PhaseLog, proto.PhaseCommit)}.Protocol()
 }

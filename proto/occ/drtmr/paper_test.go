@@ -6,6 +6,7 @@ import (
 	"go.uber.org/goleak"
 
 	"drtmd/proto"
+	"drtmd/proto/node"
 	"drtmd/proto/occ"
 	"drtmd/proto/occ/drtmr"
 	"drtmd/proto/occ/occtest"
@@ -47,4 +48,18 @@ func evaluated(lock string, s occtest.Shape) (x occtest.Traffic) {
 	}
 	x.Count(proto.PhaseCommit, 3*s.Writes, (32+v)*s.Writes)
 	return x
+}
+
+// TestReplicatedMessages: the transaction of Xenic's Figure 7(a), with a CAS and a READ in place of one request
+// that locks and reads, and two WRITEs and a CAS in place of one that commits.
+func TestReplicatedMessages(t *testing.T) {
+	for _, p := range []node.Protocol{drtmr.Protocol(), drtmr.Evaluated()} {
+		x := occtest.Figure7(t, p, occ.LockEarly)
+		if messages, delays := x.Messages(); messages != 2*(2+4+3) || delays != 4 {
+			t.Errorf("%v: %d messages, %d delays, want 18 and 4: %+v", p, messages, delays, x)
+		}
+		if want := (proto.Traffic{Requests: 4, Trips: 1, Bytes: 4 * 128}); x[proto.PhaseLog] != want {
+			t.Errorf("%v: LOG: %+v, want %+v", p, x[proto.PhaseLog], want)
+		}
+	}
 }

@@ -11,7 +11,12 @@
 //	EXECUTE   n          1       48 n + 40 (r + w) + values of all
 //	LOCK      k or 0     1 or 0  48 k + 40 w, if option "lock" is "commit"
 //	VALIDATE  m          1       48 m + 24 r; nothing if the transaction is one read
+//	LOG       h          1       (40 + log record) h
 //	COMMIT    k          1       48 k + 24 w + values written
+//
+// h are the holders of a log record; without backups there are none. A log record takes whole lines of 64
+// bytes: 56, and 24 w and the values that the holder has a replica of. The transaction of Xenic's Figure 7(a)
+// takes 12 messages, and its client may be told after 4 delays (TestReplicatedMessages).
 //
 // With "lock" at "execute", which is FaSST's way, one request of EXECUTE reads and locks. Values count
 // in whole words. TestMessages holds the table.
@@ -19,5 +24,5 @@
 // # Differs
 //
 // Look-ups inside a handler are not batched across its requests. A record that is locked ends EXECUTE,
-// as in FaSST. There is no replication yet.
+// as in FaSST. Commit returns when COMMIT is confirmed, one trip after the client may be told.
 package fasst

@@ -34,3 +34,14 @@ func table(lock string, s occtest.Shape) (x occtest.Traffic) {
 	round(proto.PhaseCommit, s.Writes, 24+occtest.ValueBytes)
 	return x
 }
+
+// TestReplicatedMessages: Xenic's Figure 7(a) without multi-hop: 12 messages, 4 delays until the client is told.
+func TestReplicatedMessages(t *testing.T) {
+	x := occtest.Figure7(t, fasst.Protocol(), occ.LockEarly)
+	if messages, delays := x.Messages(); messages != 12 || delays != 4 {
+		t.Errorf("%d messages, %d delays, want 12 and 4: %+v", messages, delays, x)
+	}
+	if want := (proto.Traffic{Requests: 4, Trips: 1, Bytes: 4 * (128 + 40)}); x[proto.PhaseLog] != want {
+		t.Errorf("LOG: %+v, want %+v", x[proto.PhaseLog], want)
+	}
+}

@@ -51,31 +51,60 @@ func Check(t *testing.T, p node.Protocol, table func(lock string, s Shape) Traff
 }
 
 // Measure runs a transaction twice, and gives the traffic of each.
-func Measure(t *testing.T, p node.Protocol, o option.Settings, s Shape) (got [2]Traffic) {
+func Measure(t *testing.T, p node.Protocol, o option.Settings, s Shape) [2]Traffic {
 	t.Helper()
-	w := micro.Default(3)
-	m, err := micro.New(w)
+	var d proto.Decl
+	for i := range s.Reads + s.Writes {
+		d.Accesses = append(d.Accesses, access(1+i%s.Nodes, i, i >= s.Reads))
+	}
+	return measure(t, p, o, node.Config{Nodes: 3}, &d)
+}
+
+// Figure7 is the traffic of the transaction of Xenic's Figure 7(a): of six nodes with three replicas of each
+// record, it writes a record of its own node's shard and one of another, whose backups are others again.
+func Figure7(t *testing.T, p node.Protocol, lock string) Traffic {
+	t.Helper()
+	d := &proto.Decl{Accesses: []proto.Access{access(0, 0, true), access(3, 0, true)}}
+	return measure(t, p, option.Settings{occ.OptLock: lock}, node.Config{Nodes: 6, Replicas: 3}, d)[1]
+}
+
+// Messages are all that a transaction has sent and been answered, and the delays until its client is told.
+func (t Traffic) Messages() (messages, delays uint64) {
+	for _, p := range proto.Phases() {
+		messages += 2 * t[p].Requests
+		if p < proto.PhaseCommit {
+			delays += 2 * t[p].Trips
+		}
+	}
+	return messages, delays
+}
+
+// measure runs a transaction twice on node 0.
+func measure(t *testing.T, p node.Protocol, o option.Settings, c node.Config, d *proto.Decl) (got [2]Traffic) {
+	t.Helper()
+	m, err := micro.New(micro.Default(c.Nodes))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx := context.Background()
-	c, err := node.NewSimulated(ctx, node.SimulatedConfig{Config: node.Config{Protocol: p, Workload: m,
-		Nodes: 3, Options: o}})
+	d.Kind = 1
+	c.Protocol, c.Workload, c.Options = p, m, o
+	cluster, err := node.NewSimulated(ctx, node.SimulatedConfig{Config: c})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := c.Close(); err != nil {
+		if err := cluster.Close(); err != nil {
 			t.Error(err)
 		}
 	}()
-	err = c.Start("measure", 1, func(f *fiber.Fiber, w *node.Worker, _ int) error {
+	err = cluster.Start("measure", 1, func(f *fiber.Fiber, w *node.Worker, _ int) error {
 		if w.Node != 0 {
 			return nil
 		}
 		var before Traffic
 		for i := range got {
-			if err := run(f, w.Engine, declaration(s)); err != nil {
+			if err := run(f, w.Engine, d); err != nil {
 				return err
 			}
 			now := Traffic(w.Engine.Stats().Phases)
@@ -99,18 +128,13 @@ func (t Traffic) minus(o Traffic) Traffic {
 	return t
 }
 
-// declaration names records that have a value.
-func declaration(s Shape) *proto.Decl {
-	d := &proto.Decl{Kind: 1}
-	for i := range s.Reads + s.Writes {
-		a := proto.Access{Table: micro.Items, Mode: proto.ModeRead,
-			Key: proto.Key(1+i%s.Nodes)<<48 | proto.Key(2*i)}
-		if i >= s.Reads {
-			a.Mode = proto.ModeWrite
-		}
-		d.Accesses = append(d.Accesses, a)
+// access is one to a record of a shard that has a value.
+func access(shard, i int, writes bool) proto.Access {
+	a := proto.Access{Table: micro.Items, Mode: proto.ModeRead, Key: proto.Key(shard)<<48 | proto.Key(2*i)}
+	if writes {
+		a.Mode = proto.ModeWrite
 	}
-	return d
+	return a
 }
 
 // run runs one attempt.

@@ -1,0 +1,329 @@
+package occ
+
+import (
+	"slices"
+
+	"drtmd/internal/invariant"
+	"drtmd/proto"
+	"drtmd/proto/onesided"
+	"drtmd/proto/protocol"
+	"drtmd/proto/recovery"
+	"drtmd/store/layout"
+	"drtmd/store/log"
+	"drtmd/verbs/fiber"
+	"drtmd/verbs/rpc"
+)
+
+// The host's side of logs: it reads what others append, applies to its replicas what it knows to be decided,
+// and frees the room.
+
+// hosted is the log that a worker of another node appends to here.
+type hosted struct {
+	*protocol.Log
+	e       *Engine
+	decided uint64   // everything before is
+	dropped []uint64 // IDs of updates that were taken back, and are not truncated yet
+	watch   *fiber.Watch
+}
+
+// host begins to read the logs that are kept here.
+func (e *Engine) host() error {
+	if e.Env.Logs == nil {
+		return nil
+	}
+	e.hosts = make([]*hosted, len(e.Env.Logs))
+	for n, l := range e.Env.Logs {
+		if l == nil {
+			continue
+		}
+		h := &hosted{Log: l, e: e, decided: l.Head()}
+		e.hosts[n] = h
+		if e.strategy.by(proto.PhaseLog) == OneSided {
+			h.watch = e.Env.Worker.NewWatch(h.look)
+			if err := h.await(); err != nil {
+				return err
+			}
+		}
+	}
+	e.applier = e.words.Next()
+	e.Env.Port.HandleFrom(TypeLog, func(c *rpc.Caller, req, resp []byte) (int, error) {
+		return e.serveLog(c, resp, func(h *hosted) code { return h.place(c, req) })
+	})
+	e.Env.Port.HandleFrom(TypeTruncate, func(c *rpc.Caller, req, resp []byte) (int, error) {
+		if len(req) != wordBytes {
+			return 0, errRequest
+		}
+		return e.serveLog(c, resp, func(h *hosted) code {
+			h.read()
+			h.decided = max(h.decided, le.Uint64(req))
+			h.apply()
+			e.bury()
+			return done
+		})
+	})
+	return nil
+}
+
+// serveLog serves a request of the worker whose log it is.
+func (e *Engine) serveLog(c *rpc.Caller, resp []byte, serve func(*hosted) code) (int, error) {
+	if int(c.Node) >= len(e.hosts) || e.hosts[c.Node] == nil || int(c.Worker) != e.Env.Index ||
+		len(resp) < headBytes {
+		return 0, errRequest
+	}
+	h := e.hosts[c.Node]
+	x := head{code: serve(h)}
+	h.apply()
+	x.off = h.Head()
+	x.put(resp)
+	return headBytes, nil
+}
+
+// place takes a record that came as a message. It counts when all before it are there: who is told that it is
+// there relies on its being found.
+func (h *hosted) place(c *rpc.Caller, record []byte) code {
+	if len(record) < layout.LineBytes {
+		return codeEnd
+	}
+	position := le.Uint64(record[8:])
+	if position >= h.Position() {
+		if err := h.Place(log.Epoch(c.Epoch), record); err != nil {
+			return codeEnd
+		}
+	}
+	h.read()
+	if h.Position() < position+uint64(len(record)) && !h.e.lacks(gapAcknowledged) {
+		return busy
+	}
+	return done
+}
+
+// read reads what has come.
+func (h *hosted) read() {
+	var r log.Record
+	for h.Next(&r) == nil {
+		if len(r.Body) < decidedBytes {
+			continue // nobody here has written that; it is freed when it is decided
+		}
+		if r.Type == recordDrop {
+			h.dropped = append(h.dropped, r.ID)
+		}
+		h.decided = max(h.decided, le.Uint64(r.Body))
+	}
+}
+
+// look is the watch's.
+func (h *hosted) look() bool {
+	was := h.Position()
+	h.read()
+	h.apply()
+	err := h.await()
+	invariant.Assert(err == nil, "a log's memory cannot be watched")
+	return h.Position() != was
+}
+
+// await has the watch look at where something comes next.
+func (h *hosted) await() error { return h.watch.Set(h.MR, h.Line+h.AwaitedLine()) }
+
+// apply applies what is decided, in the order of the log, and frees its room. A record that another worker
+// applies an update of at this moment is left for the next time.
+func (h *hosted) apply() {
+	at := h.Head()
+	var r log.Record
+	for at < min(h.decided, h.Position()) {
+		behind, err := h.ReadAt(at, &r)
+		invariant.Assert(err == nil, "a record of a log has changed since it was read")
+		if r.Type == recordUpdate && !h.forget(r.ID) && !h.e.applyRecord(&r) {
+			break
+		}
+		at = behind
+	}
+	if at > h.Head() {
+		err := h.Truncate(at)
+		invariant.Assert(err == nil, "a log frees what was not read")
+	}
+	if len(h.e.tombs) >= manyTombs || h.e.lacks(tombsUnkept) {
+		h.e.bury()
+	}
+}
+
+// forget reports whether an update was taken back, and forgets that.
+func (h *hosted) forget(id uint64) bool {
+	i := slices.Index(h.dropped, id)
+	if i < 0 {
+		return false
+	}
+	h.dropped = slices.Delete(h.dropped, i, i+1)
+	return true
+}
+
+// applyRecord applies a transaction's update to the replicas here, and reports whether that was possible now.
+func (e *Engine) applyRecord(r *log.Record) bool {
+	body, err := recovery.ReadBody(r.Body[decidedBytes:])
+	if err != nil {
+		return true
+	}
+	var w recovery.Write
+	for {
+		ok, err := body.Next(e.Env.Specs, &w)
+		if err != nil || !ok {
+			return true
+		}
+		if s := e.replica(w.Shard); s != nil && !e.apply(s, &w) {
+			return false
+		}
+	}
+}
+
+// replica is the own machine's of a shard; nil: there is none.
+func (e *Engine) replica(s proto.ShardID) *share {
+	if int(s) >= len(e.Env.Shares) {
+		return nil
+	}
+	return e.Env.Shares[s]
+}
+
+// apply applies one write to a replica unless that has a newer version: updates of one record may come in any
+// order, by the logs of different coordinators. It reports false if another worker is at the record, or its
+// table is full for now.
+func (e *Engine) apply(s *share, w *recovery.Write) bool {
+	if w.Version.Live() && w.Value == nil {
+		return true // another holder has the value
+	}
+	at, err := proto.Locate(e.Env.Placement, w.Table, w.Key, len(e.Env.Peers))
+	if err != nil || at.Primary == e.Env.Node {
+		return true // a primary has the update since COMMIT, and may have forgotten since that there was a record
+	}
+	off, c := e.EnsureAt(s, w.Table, w.Key)
+	if c == onesided.Full && e.bury() {
+		off, c = e.EnsureAt(s, w.Table, w.Key)
+	}
+	if c != onesided.Done {
+		return false
+	}
+	x := found{off: off}
+	if e.lockRecord(s, &x, w.Key, e.applier) != done {
+		return false
+	}
+	if newerThan(w.Version, x.head.Version) || e.lacks(anyOrder) {
+		if w.Version.Live() {
+			e.publish(nil, s, off, w.Version, w.Value)
+			return true
+		}
+		e.storeLine(s, int(off), layout.ValueOffset, nil, &w.Version)
+		e.tombs = append(e.tombs, tomb{s, w.Table, w.Key, w.Version})
+	}
+	e.unlockEntry(s, off)
+	return true
+}
+
+// newerThan reports whether an update is newer than what an entry says. One that was made for its key says
+// nothing of it.
+func newerThan(v, entry layout.Version) bool {
+	return v > entry || !entry.Live() && entry.Trace() == 0
+}
+
+// tomb is the entry of a record that was deleted, in a backup. It has to stay as long as an older update of the
+// record may be applied after the deletion, which is in the log of another coordinator then: nothing else would
+// tell that it is older.
+type tomb struct {
+	share   *share
+	table   proto.TableID
+	key     proto.Key
+	version layout.Version
+}
+
+// manyTombs are buried at once.
+const manyTombs = 64
+
+// bury gives the entries of deleted records back that no log here names in an older update: all that was
+// written before a deletion was logged at all backups before it. It reports whether it has given any.
+func (e *Engine) bury() (any bool) {
+	if len(e.tombs) == 0 || !e.lookForOlder() && !e.lacks(tombsUnkept) {
+		return false
+	}
+	kept := e.tombs[:0]
+	for i := range e.tombs {
+		switch x := &e.tombs[i]; {
+		case e.older[i] && !e.lacks(tombsUnkept):
+			kept = append(kept, *x)
+		case e.unlinkTomb(x):
+			any = true
+		}
+	}
+	e.tombs = kept
+	return any
+}
+
+// lookForOlder marks the tombs of which a log of this machine, of whichever worker, has an older update. It
+// reports false if it could not look at all logs.
+func (e *Engine) lookForOlder() bool {
+	e.older = append(e.older[:0], make([]bool, len(e.tombs))...)
+	if e.views == nil && !e.openViews() {
+		return false
+	}
+	for _, v := range e.views {
+		if !v.Each(e.markOlder) {
+			return false
+		}
+	}
+	return true
+}
+
+// openViews opens the logs of all workers of the machine, which lie one behind the other.
+func (e *Engine) openViews() bool {
+	for _, h := range e.hosts {
+		if h == nil {
+			continue
+		}
+		bytes := log.Bytes(h.Capacity())
+		for mem := h.MR.Bytes(); len(mem) >= bytes; mem = mem[bytes:] {
+			v, err := log.NewView(mem[:bytes])
+			if err != nil {
+				e.views = nil
+				return false
+			}
+			e.views = append(e.views, v)
+		}
+		break
+	}
+	return true
+}
+
+func (e *Engine) markOlder(r *log.Record) {
+	if r.Type != recordUpdate || len(r.Body) < decidedBytes {
+		return
+	}
+	body, err := recovery.ReadBody(r.Body[decidedBytes:])
+	if err != nil {
+		return
+	}
+	var w recovery.Write
+	for {
+		if ok, err := body.Next(e.Env.Specs, &w); err != nil || !ok {
+			return
+		}
+		for i := range e.tombs {
+			if x := &e.tombs[i]; x.key == w.Key && x.table == w.Table && w.Version < x.version {
+				e.older[i] = true
+			}
+		}
+	}
+}
+
+// unlinkTomb gives an entry back if it is still that of the deletion, and nobody's.
+func (e *Engine) unlinkTomb(x *tomb) bool {
+	off, there := x.share.Tables[x.table-1].Find(uint64(x.key))
+	if !there {
+		return false
+	}
+	f := found{off: uint64(off)}
+	if e.lockRecord(x.share, &f, x.key, e.applier) != done {
+		return false
+	}
+	if f.head.Version != x.version ||
+		e.UnlinkAt(x.share, x.table, x.key, uint64(e.applier), onesided.HostTries) != onesided.Done || !e.Worded() {
+		e.unlockEntry(x.share, f.off)
+		return f.head.Version == x.version
+	}
+	return true
+}

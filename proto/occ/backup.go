@@ -1,0 +1,660 @@
+package occ
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+	"time"
+
+	"drtmd/internal/invariant"
+	"drtmd/proto"
+	"drtmd/proto/recovery"
+	"drtmd/store/log"
+	"drtmd/verbs"
+	"drtmd/verbs/fiber"
+	"drtmd/verbs/rpc"
+)
+
+// The coordinator's side of logs: where its records go, which of them are decided, and what their hosts know
+// of that. The hosts' side is in apply.go.
+
+// Types of records in logs.
+const (
+	// recordUpdate is a transaction's update: from when it is there on survivors may commit it.
+	recordUpdate log.Type = 1
+	// recordDrop takes back the update of the same ID.
+	recordDrop log.Type = 2
+)
+
+// The body of a record: the position before which everything in the log is decided, 8 bytes, and of an update
+// what package recovery says.
+const decidedBytes = 8
+
+// flushAfter is how long nothing was logged at a host until it is told what is decided in a message of its
+// own; otherwise the next record tells it.
+const flushAfter = 200 * time.Microsecond
+
+// backups are the logs of a worker at the other nodes.
+type backups struct {
+	e     *Engine
+	at    []*backup // by node; nil: none
+	names uint32
+	timer *fiber.Timer
+	// unfinished are transactions whose records did not reach all holders, owing those whose update a primary
+	// has not confirmed.
+	unfinished []*tx
+	owing      []owing
+}
+
+// backup is the log at one node.
+type backup struct {
+	node   proto.NodeID
+	writer *log.Writer
+	// flights are the records from decided on, in order; the first has the number base.
+	flights []flight
+	base    uint64
+	decided uint64 // everything before is
+	last    time.Duration
+	asking  bool // the host is being told
+	// stuck: a record did not get there, so nothing behind it would be found; or the host did not answer.
+	stuck bool
+	// turn is held between the choice of a record's place and its posting.
+	turn    bool
+	waiting fiber.Cond
+}
+
+// flight is a record that was appended.
+type flight struct {
+	end     uint64 // of the record
+	t       *tx
+	arrived bool
+	decided bool
+}
+
+// errTooLarge is a transaction whose log record does not fit.
+var errTooLarge = errors.New("the transaction's log record does not fit: split the transaction, or make log-bytes larger")
+
+// newBackups makes the logs; nil if there are none.
+func (e *Engine) newBackups() error {
+	if e.Env.Logs == nil {
+		return nil
+	}
+	if len(e.Env.Peers) > recovery.MaxNodes || e.Env.Index >= recovery.MaxWorkers {
+		return fmt.Errorf("%w: with replicas there are at most %d nodes of %d workers", errConfig,
+			recovery.MaxNodes, recovery.MaxWorkers)
+	}
+	b := &backups{e: e, at: make([]*backup, len(e.Env.Peers))}
+	b.timer = e.Env.Worker.NewTimer(b.flush)
+	e.backups = b
+	return nil
+}
+
+// to is the log at a node. Its host is known when the first transaction begins.
+func (b *backups) to(n proto.NodeID) (*backup, error) {
+	if b.at[n] == nil {
+		w, err := log.NewWriter(b.e.Env.Peers[n].Log.Writer)
+		if err != nil {
+			return nil, err
+		}
+		x := &backup{node: n, writer: w, decided: w.Head()}
+		if w.Tail() > w.Head() {
+			x.flights = append(x.flights, flight{end: w.Tail()}) // of a former life: recovery's
+		}
+		b.at[n] = x
+	}
+	return b.at[n], nil
+}
+
+// Untruncated implements proto.Truncator: the records that hosts have not been told to be decided.
+func (e *Engine) Untruncated() (n int) {
+	if e.backups == nil {
+		return 0
+	}
+	for _, x := range e.backups.at {
+		if x == nil {
+			continue
+		}
+		if n += len(x.flights); x.behind() {
+			n++
+		}
+	}
+	return n
+}
+
+// behind reports whether the host is not known to have applied all that is decided.
+func (x *backup) behind() bool { return x.writer.Head() < x.decided }
+
+// decide notes that a record is decided.
+func (x *backup) decide(number uint64) {
+	x.flights[number-x.base].decided = true
+	n := 0
+	for n < len(x.flights) && x.flights[n].decided {
+		x.decided = x.flights[n].end
+		n++
+	}
+	x.base += uint64(n)
+	x.flights = slices.Delete(x.flights, 0, n)
+}
+
+// enter waits for the turn to append.
+func (x *backup) enter(f *fiber.Fiber) error {
+	for x.turn {
+		if err := x.waiting.Wait(f, 0); err != nil {
+			return err
+		}
+	}
+	x.turn = true
+	return nil
+}
+
+func (x *backup) leave() {
+	x.turn = false
+	x.waiting.Broadcast()
+}
+
+// arm has hosts be told later what is decided.
+func (b *backups) arm() { b.timer.Set(b.e.Env.Worker.Now() + flushAfter) }
+
+// flush tells hosts what is decided, those that have got no record for a while.
+func (b *backups) flush() {
+	now, again := b.e.Env.Worker.Now(), false
+	for _, x := range b.at {
+		switch {
+		case x == nil || !x.behind() || x.asking || x.stuck:
+		case now-x.last < flushAfter:
+			again = true
+		default:
+			b.tell(x)
+		}
+	}
+	if again {
+		b.arm()
+	}
+}
+
+// tell has a fiber tell a host what is decided.
+func (b *backups) tell(x *backup) {
+	if x.asking {
+		return
+	}
+	x.asking = true
+	b.e.Env.Worker.Go("occ truncate", nil, func(f *fiber.Fiber) error {
+		b.e.truncateAt(f, x)
+		x.asking = false
+		if x.behind() && !x.stuck {
+			b.arm()
+		}
+		return nil
+	})
+}
+
+// plan finds who has to hold a record of the transaction, and how large the records are. It reports whether
+// there is any holder.
+func (t *tx) plan() (any bool) {
+	clear(t.bodies)
+	writes := 0
+	for i := range t.Records {
+		r := &t.Records[i]
+		if !r.Changes() {
+			continue
+		}
+		writes++
+		if r.Node == t.e.Env.Node && t.e.lacks(localUnlogged) {
+			continue
+		}
+		t.holders = recovery.Holders(t.holders[:0], r.At, t.e.Env.Node)
+		for _, n := range t.holders {
+			if n != t.e.Env.Node {
+				t.bodies[n], any = -1, true
+			}
+		}
+	}
+	for n, mark := range t.bodies {
+		if mark == 0 {
+			continue
+		}
+		bytes := decidedBytes + recovery.BodyBytes(writes)
+		for i := range t.Records {
+			if r := &t.Records[i]; r.Changes() && r.Is && replicaAt(r.At, proto.NodeID(n)) {
+				bytes += recovery.ValueRoom(len(r.Value))
+			}
+		}
+		t.bodies[n] = bytes
+	}
+	return any
+}
+
+// replicaAt reports whether a node has a replica.
+func replicaAt(l proto.Location, n proto.NodeID) bool {
+	return l.Primary == n || slices.Contains(l.Backups, n)
+}
+
+// reserve makes room in all logs that the transaction will use, in the order of nodes. It waits while a log is
+// full.
+func (t *tx) reserve() error {
+	b := t.e.backups
+	if b == nil || !t.changes() || !t.plan() {
+		return nil
+	}
+	for n, bytes := range t.bodies {
+		if bytes == 0 {
+			continue
+		}
+		x, err := b.to(proto.NodeID(n))
+		if err != nil {
+			return err
+		}
+		if x.stuck {
+			return t.cutOff(x)
+		}
+		ok, err := x.writer.TryReserve(&t.rooms[n], bytes, decidedBytes)
+		if err == nil && !ok {
+			b.tell(x) // the answer says what room there is
+			err = t.waitForRoom(x, bytes)
+		}
+		if err != nil {
+			if errors.Is(err, log.ErrTooLong) {
+				err = fmt.Errorf("%w: %w", errTooLarge, err)
+			}
+			return err
+		}
+	}
+	t.reserved = true
+	return nil
+}
+
+// roomLook is how long a transaction waits for room until it looks whether the host is out of reach.
+const roomLook = time.Millisecond
+
+// waitForRoom waits until a log that is full has room.
+func (t *tx) waitForRoom(x *backup, bytes int) error {
+	for {
+		err := x.writer.Reserve(t.F, &t.rooms[x.node], t.F.Now()+roomLook, bytes, decidedBytes)
+		switch {
+		case !errors.Is(err, fiber.ErrDeadline):
+			return err
+		case x.stuck:
+			return t.cutOff(x)
+		}
+		t.e.backups.tell(x)
+	}
+}
+
+// unreserve gives back the room that is left.
+func (t *tx) unreserve() {
+	if !t.reserved {
+		return
+	}
+	t.reserved = false
+	for n, bytes := range t.bodies {
+		if bytes != 0 {
+			t.e.backups.at[n].writer.Release(&t.rooms[n])
+		}
+	}
+}
+
+// body appends the body of the record for a node.
+func (t *tx) body(b []byte, n proto.NodeID, decided uint64) []byte {
+	writes := 0
+	for i := range t.Records {
+		if t.Records[i].Changes() {
+			writes++
+		}
+	}
+	b = recovery.BeginBody(le.AppendUint64(b, decided), uint64(t.word), writes)
+	for i := range t.Records {
+		r := &t.Records[i]
+		if !r.Changes() {
+			continue
+		}
+		w := recovery.Write{Shard: r.At.Shard, Table: r.Table, Key: r.Key, Version: r.Next()}
+		if r.Is && replicaAt(r.At, n) {
+			w.Value = r.Value
+		}
+		b = recovery.AppendWrite(b, &w)
+	}
+	return b
+}
+
+// logged is a record of the transaction in a log.
+type logged struct {
+	to     *backup
+	number uint64 // of its flight
+	place  log.Place
+	at     int // of its bytes in the transaction's buffer
+	ops    int // first of its WRITEs
+	call   *call
+}
+
+// log is LOG: it is complete when every holder of a record has it. sent says that one may have it after an
+// error: nobody knows then what survivors would decide.
+func (t *tx) log() (sent bool, err error) {
+	if !t.reserved {
+		return false, nil
+	}
+	defer t.countTrips(proto.PhaseLog)
+	b := t.e.backups
+	for n, bytes := range t.bodies {
+		if bytes != 0 && b.at[n].stuck {
+			return false, t.cutOff(b.at[n])
+		}
+	}
+	if err := t.makeRoom(); err != nil {
+		return false, err
+	}
+	b.names++
+	t.name = recovery.MakeName(t.e.Env.Node, t.e.Env.Index, t.e.words.Life, b.names)
+	t.Name(uint64(t.name))
+	t.NoteWrites()
+	t.F.Step(stepLog)
+	t.asked = 0
+	at := 0
+	t.Batch.Reset()
+	for n, bytes := range t.bodies {
+		if bytes == 0 {
+			continue
+		}
+		took, err := t.append(b.at[n], at)
+		if err != nil {
+			return true, err // the node was killed
+		}
+		at += took
+	}
+	t.send(proto.PhaseLog)
+	if t.e.lacks(logUnawaited) {
+		t.Told()
+	}
+	if t.e.lacks(commitBeside) {
+		t.commitMeanwhile()
+	}
+	t.trips++
+	_ = t.Batch.Await(t.F) // each has its own error
+	t.await(proto.PhaseLog)
+	t.fillGaps()
+	for i := range t.logs {
+		l := &t.logs[i]
+		failed := t.arrived(l)
+		if failed != nil && i == 0 && t.e.lacks(ackIgnored) {
+			l.to.flights[l.number-l.to.base].arrived, failed = true, nil
+		}
+		if failed != nil {
+			l.to.stuck = true
+			err = first(err, failed)
+		}
+	}
+	t.F.Step(stepLogged)
+	return true, err
+}
+
+// cutOff is the abort of a transaction whose log cannot be reached.
+func (t *tx) cutOff(x *backup) error {
+	err := t.e.Env.Peers[x.node].Conn.Err()
+	if err == nil {
+		err = rpc.ErrPeerGone
+	}
+	return t.UnreachableAt(x.node, err)
+}
+
+// makeRoom has registered memory for all records of the transaction.
+func (t *tx) makeRoom() error {
+	bytes := 0
+	for n, body := range t.bodies {
+		if body != 0 {
+			bytes += t.e.backups.at[n].writer.Span(body)
+		}
+	}
+	if t.out != nil && t.out.Len() >= bytes {
+		return nil
+	}
+	mr, err := t.e.Env.Worker.PD().AllocMR(max(1<<bits.Len(uint(bytes-1)), minLogBuffer),
+		verbs.AccessLocalWrite, verbs.MROptions{NoHuge: true})
+	if err != nil {
+		return err
+	}
+	if t.out != nil {
+		err = t.out.Close() // nothing of it is in flight
+	}
+	t.out = mr
+	return err
+}
+
+const minLogBuffer = 4 << 10
+
+// append appends the transaction's record to a log, from a place in the buffer on, and gives its bytes there.
+func (t *tx) append(x *backup, at int) (bytes int, err error) {
+	if err := x.enter(t.F); err != nil {
+		return 0, err
+	}
+	t.text = t.body(t.text[:0], x.node, x.decided)
+	rec := log.Record{Type: recordUpdate, ID: uint64(t.name), Body: t.text}
+	span := x.writer.Span(len(t.text))
+	place, err := x.writer.Encode(&t.rooms[x.node], &rec, t.out.Bytes()[at:at+span])
+	invariant.Assert(err == nil, "a record did not fit into the room that was reserved for it")
+	x.flights = append(x.flights, flight{end: x.writer.Tail(), t: t})
+	t.logs = append(t.logs, logged{to: x, number: x.base + uint64(len(x.flights)) - 1, place: place, at: at,
+		ops: nowhere})
+	x.last = t.F.Now()
+	if !x.stuck { // else it goes there with those before it
+		t.ship(&t.logs[len(t.logs)-1])
+	}
+	x.leave()
+	return span, nil
+}
+
+// nowhere says that a record was not sent.
+const nowhere = -1
+
+// ship sends a record to where it belongs: by WRITEs, or as a message.
+func (t *tx) ship(l *logged) {
+	l.call, l.ops = nil, t.Batch.Len()
+	bytes := t.out.Bytes()[l.at : l.at+l.place.Bytes]
+	if by := t.e.strategy.by(proto.PhaseLog); by != OneSided && len(bytes) <= messageBytes {
+		l.call = t.newCall(t.e.messengers[by], TypeLog, l.to.node)
+		l.call.req = append(l.call.req[:0], bytes...)
+		return
+	}
+	peer := &t.e.Env.Peers[l.to.node]
+	for _, p := range l.place.Pieces {
+		if p.To > p.From {
+			t.Batch.Write(t.F, peer.Conn, t.out.SGE(l.at+p.From, p.To-p.From), peer.Log.Addr+uint64(p.Offset),
+				peer.Log.RKey)
+			t.count(proto.PhaseLog, l.to.node, 1, p.To-p.From)
+		}
+	}
+}
+
+// commitMeanwhile is a mutation: COMMIT while the calls of LOG are under way.
+func (t *tx) commitMeanwhile() {
+	calls, asked := t.calls, t.asked
+	t.calls = nil
+	t.release(proto.PhaseCommit)
+	t.calls, t.asked = calls, asked
+}
+
+// A host that got a message before the record in front of its own says so, and is asked again.
+const (
+	gapTries = 64
+	gapPause = 5 * time.Microsecond
+)
+
+// fillGaps sends messages again that came before the record in front of theirs.
+func (t *tx) fillGaps() {
+	for range gapTries {
+		again := false
+		for _, c := range t.calls[:t.asked] {
+			if c.err == nil && c.head.code == busy {
+				again = true
+			}
+		}
+		if !again || t.F.Sleep(gapPause) != nil {
+			return
+		}
+		for _, c := range t.calls[:t.asked] {
+			if c.err == nil && c.head.code == busy {
+				t.count(proto.PhaseLog, c.node, 1, len(c.req))
+				c.err = c.by.start(t, c)
+			}
+		}
+		t.trips++
+		for _, c := range t.calls[:t.asked] {
+			if c.err == nil && c.head.code == busy {
+				t.answer(proto.PhaseLog, c)
+			}
+		}
+	}
+}
+
+// arrived takes what became of a record.
+func (t *tx) arrived(l *logged) error {
+	if l.call == nil && l.ops == nowhere {
+		return t.cutOff(l.to)
+	}
+	if c := l.call; c != nil {
+		if c.err != nil {
+			return t.UnreachableAt(l.to.node, c.err)
+		}
+		if c.head.code != done {
+			return errAnswer
+		}
+		if err := l.to.writer.Released(c.head.off); err != nil {
+			return err
+		}
+	} else {
+		n := 1
+		if p := l.place.Pieces[1]; p.To > p.From {
+			n = 2
+		}
+		for op := l.ops; op < l.ops+n; op++ {
+			if err := t.Batch.Err(op); err != nil {
+				return t.UnreachableAt(l.to.node, err)
+			}
+		}
+	}
+	l.to.flights[l.number-l.to.base].arrived = true
+	return nil
+}
+
+// truncate ends the transaction's part in logs: its records are decided, as soon as all primaries have its
+// update.
+func (t *tx) truncate() {
+	t.unreserve()
+	if len(t.logs) == 0 {
+		return
+	}
+	b := t.e.backups
+	if t.unconfirmed() != nil && !t.e.lacks(truncateEarly) {
+		b.owing = append(b.owing, owing{uint64(t.word), slices.Clone(t.logs)})
+	} else {
+		b.decide(t.logs)
+	}
+	t.logs = t.logs[:0]
+}
+
+// owing is a committed transaction of which a primary has not confirmed the update.
+type owing struct {
+	word uint64
+	logs []logged
+}
+
+// decide notes that the records of a transaction are decided.
+func (b *backups) decide(logs []logged) {
+	for i := range logs {
+		logs[i].to.decide(logs[i].number)
+	}
+	b.arm()
+}
+
+// truncateAt tells a host what is decided in its log, and learns what room that has made.
+func (e *Engine) truncateAt(f *fiber.Fiber, x *backup) {
+	session := e.Env.Peers[x.node].Session
+	if session == nil {
+		x.stuck = true
+		return
+	}
+	var req [wordBytes]byte
+	var resp [headBytes]byte
+	le.PutUint64(req[:], x.decided)
+	f.Step(stepTruncate)
+	n, err := session.Call(f, TypeTruncate, req[:], resp[:], 0)
+	p := &e.Counters.Phases[proto.PhaseTruncate]
+	p.Add(proto.Traffic{Requests: 1, Trips: 1, Bytes: wordBytes + uint64(n)})
+	h, _, ok := takeHead(resp[:n], 1)
+	if err != nil || !ok || h.code != done || x.writer.Released(h.off) != nil {
+		x.stuck = true // until the keeper has it reached again
+	}
+}
+
+// finish sends what did not get to a host's log, in order, and goes on with the transactions whose records are
+// all there then. It reports whether the host is reached.
+func (b *backups) finish(f *fiber.Fiber, peer proto.NodeID) {
+	x := b.at[peer]
+	if x == nil {
+		return
+	}
+	if x.stuck {
+		for number := x.base; number < x.base+uint64(len(x.flights)); number++ {
+			if number < x.base {
+				continue // decided meanwhile
+			}
+			fl := &x.flights[number-x.base]
+			if !fl.arrived && fl.t != nil && !fl.t.placeAgain(f, x, number) {
+				return
+			}
+		}
+		x.stuck = false
+	}
+	for i := 0; i < len(b.unfinished); {
+		t := b.unfinished[i]
+		if !t.allArrived() {
+			i++
+			continue
+		}
+		b.unfinished = slices.Delete(b.unfinished, i, i+1)
+		t.F = f
+		t.carryOut()
+	}
+	for i := 0; i < len(b.owing); {
+		if o := b.owing[i]; b.e.owes(o.word) {
+			i++
+		} else {
+			b.owing = slices.Delete(b.owing, i, i+1)
+			b.decide(o.logs)
+		}
+	}
+	b.arm()
+}
+
+// placeAgain sends one record again.
+func (t *tx) placeAgain(f *fiber.Fiber, x *backup, number uint64) bool {
+	t.F = f
+	i := slices.IndexFunc(t.logs, func(l logged) bool { return l.to == x && l.number == number })
+	invariant.Assert(i >= 0, "a record in flight is not its transaction's")
+	l := &t.logs[i]
+	t.asked = 0
+	t.Batch.Reset()
+	t.ship(l)
+	t.send(proto.PhaseLog)
+	_ = t.Batch.Await(f)
+	t.await(proto.PhaseLog)
+	return t.arrived(l) == nil
+}
+
+// allArrived reports whether all records of the transaction are where they belong.
+func (t *tx) allArrived() bool {
+	for i := range t.logs {
+		l := &t.logs[i]
+		if n := l.number - l.to.base; l.number >= l.to.base && !l.to.flights[n].arrived {
+			return false
+		}
+	}
+	return true
+}
+
+// debts is what the worker's logs owe a node.
+func (b *backups) debts(n proto.NodeID) int {
+	if b == nil || b.at[n] == nil || !b.at[n].stuck {
+		return 0
+	}
+	return 1
+}

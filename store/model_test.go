@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"testing"
 
@@ -121,7 +122,7 @@ func (m *modelRun) insert(t *rapid.T) {
 	insert := !v.Live() && rapid.Bool().Draw(t, "make live")
 	if insert {
 		m.last++
-		m.store(off, v.Inserted(), m.last)
+		m.store(off, key, v.Inserted(), m.last)
 	}
 	if !m.commit(t) {
 		return
@@ -136,9 +137,10 @@ func (m *modelRun) insert(t *rapid.T) {
 }
 
 // store writes a record as a protocol does: its version, and all behind the header.
-func (m *modelRun) store(off int, v layout.Version, value uint64) {
+func (m *modelRun) store(off int, key uint64, v layout.Version, value uint64) {
 	r := m.table.Record()
 	image := make([]byte, r.Bytes)
+	binary.LittleEndian.PutUint64(image, key)
 	r.Put(image, v, m.value(value))
 	m.region.Store64(m.table.m, m.table.VersionOffset(off), uint64(v))
 	m.region.Store(m.table.m, m.table.ValueOffset(off), image[layout.ValueOffset:])
@@ -179,7 +181,7 @@ func (m *modelRun) write(t *rapid.T) {
 		v |= 1<<32 - 1
 	}
 	m.last++
-	m.store(off, v.Written(), m.last)
+	m.store(off, key, v.Written(), m.last)
 	if m.commit(t) {
 		m.model.live[key] = m.last
 		m.raise(t, key, v.Written())

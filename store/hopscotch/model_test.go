@@ -168,7 +168,7 @@ func (m *modelRun) insert(t *rapid.T) {
 	insert := !v.Live() && rapid.Bool().Draw(t, "make live")
 	if insert {
 		m.last++
-		m.store(off, v.Inserted(), m.last)
+		m.store(off, key, v.Inserted(), m.last)
 	}
 	if !m.worded && made { // whatever becomes of the region
 		m.model.entries[key], m.model.state[key] = true, 0
@@ -186,9 +186,10 @@ func (m *modelRun) insert(t *rapid.T) {
 }
 
 // store writes a record as a protocol does: its version, and all behind the header.
-func (m *modelRun) store(off int, v layout.Version, value uint64) {
+func (m *modelRun) store(off int, key uint64, v layout.Version, value uint64) {
 	r := m.table.Record()
 	image := make([]byte, r.Bytes)
+	binary.LittleEndian.PutUint64(image, key)
 	r.Put(image, v, m.value(value))
 	m.region.Store64(m.table.m, off+layout.VersionOffset, uint64(v))
 	m.region.Store(m.table.m, off+layout.ValueOffset, image[layout.ValueOffset:])
@@ -227,7 +228,7 @@ func (m *modelRun) write(t *rapid.T) {
 		v |= 1<<32 - 1
 	}
 	m.last++
-	m.store(off, v.Written(), m.last)
+	m.store(off, key, v.Written(), m.last)
 	if m.commit(t) {
 		m.model.live[key] = m.last
 		m.raise(t, key, v.Written())

@@ -169,6 +169,7 @@ func changed(t *testing.T, c Config, random *rand.Rand, stay, come uint64) *past
 		there[key] = true
 		a.Store(off+layout.StateOffset, 3)
 		image := make([]byte, table.record.Bytes+8)
+		binary.LittleEndian.PutUint64(image, key)
 		table.record.Put(image, v.Inserted(), value(c.ValueBytes, valueOf(key)))
 		a.Store(off+layout.VersionOffset, uint64(v.Inserted()))
 		for line := 0; line < table.record.Bytes; line += layout.LineBytes {

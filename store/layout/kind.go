@@ -36,7 +36,7 @@ type kind struct {
 var (
 	kinds = [...]kind{
 		KindOneVersion:   {"one-version", 1},
-		KindLineVersions: {"line-versions", 1},
+		KindLineVersions: {"line-versions", 2},
 	}
 	indexes = [...]kind{
 		ClusterChaining: {"cluster-chaining", 1},

@@ -253,7 +253,7 @@ func TestDescriptorOfAnotherLayoutOrIndexIsRefusedInWords(t *testing.T) {
 		{"no layout", 12, 0, "layout 0 is unknown to this program: run the same version"},
 		{"a layout of tomorrow", 12, 200, "layout 200 is unknown to this program"},
 		{"a layout in another version", 13, 9,
-			"layout line-versions in version 9, where this program speaks 1: run the same version"},
+			"layout line-versions in version 9, where this program speaks 2: run the same version"},
 		{"no index", 14, 0, "index 0 is unknown to this program"},
 		{"an index of tomorrow", 14, 200, "index 200 is unknown to this program"},
 		{"an index in another version", 15, 9,

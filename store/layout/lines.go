@@ -3,18 +3,20 @@ package layout
 import "encoding/binary"
 
 // LineVersions is a record with a version per cache line, as FaRM's objects have (HADES, Figure 1).
-// The version word is that of the first line, and each further line begins with a copy of it:
+// The version word is that of the first line, and each further line begins with its own, which is bound to
+// the key:
 //
 //	line 0    +0   key      8
 //	          +8   version  8    incarnation and number, see Version
 //	          +16  state    8    the lock
 //	          +24  value   40    bytes 0 to 39
-//	line i    +0   version  8    of line i
+//	line i    +0   version  8    of line i, XOR the hash of the key
 //	          +8   value   56    bytes 40 + 56 (i-1) and on
 //
-// Of an absent record only the header counts: it has no value, and the versions of its further lines
-// are those of the last value. FaRM keeps a few bits of the version in each line, and bounds the time
-// of a READ because they wrap; here are all 64.
+// So a line that was there for another key, at the same version, is none of this record: records move in
+// hopscotch tables. Of an absent record only the header counts: it has no value, and the versions of its
+// further lines are those of the last value. FaRM keeps a few bits of the version in each line, and bounds
+// the time of a READ because they wrap; here are all 64.
 //
 // # What a READ proves
 //
@@ -70,15 +72,22 @@ func (LineVersions) Value(image, room []byte) []byte {
 	return room[:n]
 }
 
+// LineVersion is the word at the beginning of each further line of a record.
+func LineVersion(key uint64, v Version) uint64 { return uint64(v) ^ Hash(key) }
+
 // Put implements Layout.
 func (LineVersions) Put(image []byte, v Version, value []byte) {
 	setVersion(image, v)
 	if !v.Live() {
 		return
 	}
+	word := uint64(0)
+	if len(image) > LineBytes {
+		word = LineVersion(HeadOf(image).Key, v)
+	}
 	n := copy(image[ValueOffset:min(LineBytes, len(image))], value)
 	for at := LineBytes; at < len(image); at += LineBytes {
-		binary.LittleEndian.PutUint64(image[at:], uint64(v))
+		binary.LittleEndian.PutUint64(image[at:], word)
 		n += copy(image[at+lineValueAt:min(at+LineBytes, len(image))], value[n:])
 	}
 }
@@ -92,8 +101,12 @@ func (LineVersions) Whole(image []byte) bool {
 	if !h.Version.Live() {
 		return true
 	}
+	if len(image) <= LineBytes {
+		return true
+	}
+	word := LineVersion(h.Key, h.Version)
 	for at := LineBytes; at < len(image); at += LineBytes {
-		if Version(binary.LittleEndian.Uint64(image[at:])) != h.Version {
+		if binary.LittleEndian.Uint64(image[at:]) != word {
 			return false
 		}
 	}

@@ -14,8 +14,8 @@ type Layout interface {
 	// Value is the value in an image: a part of the image, or a copy in room, which has the length
 	// of the value.
 	Value(image, room []byte) []byte
-	// Put makes an image that of a record with a version and a value, whatever its key and state.
-	// The value may be what Value gave of this image. An absent version has none.
+	// Put makes an image that of a record with a version and a value, for the key that it has, whatever
+	// its state. The value may be what Value gave of this image. An absent version has none.
 	Put(image []byte, v Version, value []byte)
 	// Whole reports whether an image is that of one version, if a READ that is atomic per line
 	// fetched it while others may have written the record. False means: look at the header again,

@@ -155,3 +155,29 @@ func TestASecondLookAtTheHeaderProvesWordByWord(t *testing.T) {
 		}
 	})
 }
+
+// TestALineOfAnotherKeyIsNoneOfTheRecord: a slot had the record of one key and then that of another, as in
+// hopscotch tables, which move records. A READ fetched some lines before and the others after. Both records
+// have the same version, as all have that were loaded.
+func TestALineOfAnotherKeyIsNoneOfTheRecord(t *testing.T) {
+	const valueBytes = 40 + 56 + 56
+	r := NewRecord(KindLineVersions, valueBytes)
+	record := func(key uint64) []byte {
+		image := make([]byte, r.Bytes)
+		binary.LittleEndian.PutUint64(image, key)
+		r.Put(image, FirstVersion, bytes.Repeat([]byte{byte(key)}, valueBytes))
+		return image
+	}
+	before, after := record(1), record(2)
+	for mixed := range 1 << 3 {
+		image := bytes.Clone(before)
+		for line := range 3 {
+			if mixed>>line&1 == 1 {
+				copy(image[line*LineBytes:(line+1)*LineBytes], after[line*LineBytes:])
+			}
+		}
+		if got, want := r.Whole(image), mixed == 0 || mixed == 7; got != want {
+			t.Errorf("lines %03b of the other record: whole is %v, want %v", mixed, got, want)
+		}
+	}
+}

@@ -235,6 +235,7 @@ func (x *hopHost) toggle(key uint64) error {
 			image := make([]byte, r.Bytes)
 			b := value(r.ValueBytes, key+100)
 			binary.LittleEndian.PutUint64(b[92:], key+100)
+			binary.LittleEndian.PutUint64(image, key)
 			r.Put(image, v.Inserted(), b)
 			ok = x.region.Store64(x.memory, off+layout.VersionOffset, uint64(v.Inserted())) &&
 				x.region.Store(x.memory, off+layout.ValueOffset, image[layout.ValueOffset:])

@@ -19,9 +19,6 @@ RACE_NOT := drtmd/(cmd/drtmd/internal/(config|inventory|pace|report|reproduce|sp
 	internal/(durable|testkit/archtest)|proto|proto/(check|member|member/membersim|option|scenario)|$\
 	proto/workload(/.*)?|store/layout|verbs/(scenario|sim))$$
 RACE_SEARCH := -run 'Search|Jobs' ./verbs/scenario
-# Tests compile without the profile of hot paths (cmd/drtmd/default.pgo): with it, every package below a
-# program is compiled once more, which takes minutes.
-test test-race test-rxe test-browser: export GOFLAGS := $(GOFLAGS) -pgo=off
 # How long make soak searches, per fuzz target and per repeated stress test.
 SOAK_TIME ?= 5m
 # NATIVE=1 makes test-rxe use this machine's own rxe link instead of the virtual machine.

@@ -8,6 +8,7 @@ import (
 
 	"drtmd/proto"
 	"drtmd/proto/node"
+	"drtmd/store"
 	"drtmd/verbs/fiber"
 )
 
@@ -87,8 +88,12 @@ func spaceReused(t *testing.T, e env) {
 	c.verify()
 }
 
+// fullTable: a key is refused when the table is full. Then a key that was deleted has room again; and the
+// refused one has room after the first deletion, or, if not every place can hold every key, after as many as it
+// takes.
 func fullTable(t *testing.T, e env) {
 	c := e.start(t)
+	_, anyPlace := c.Members[0].Workers[0].Tables[small-1].(*store.Table)
 	for _, home := range c.homes() {
 		c.on(0, func(f *fiber.Fiber, eng proto.Engine) error {
 			k, most := uint64(loaded), uint64(10_000)
@@ -99,23 +104,40 @@ func fullTable(t *testing.T, e env) {
 			if proto.AbortReason(err) != proto.ReasonFull {
 				return fmt.Errorf("after %d keys: %w, want an abort: table full", k, err)
 			}
+			k--
 			if err := run(f, eng)(deletion(small, keyOn(home, loaded))); err != nil {
 				return err
 			}
-			// A tombstone is given back when its leases are over.
-			for range 100 {
-				err = run(f, eng)(insertion(small, keyOn(home, k-1), k))
-				if proto.AbortReason(err) != proto.ReasonFull {
+			if err := insertWithRoom(f, eng, keyOn(home, loaded)); err != nil {
+				return fmt.Errorf("a key that was deleted: %w", err)
+			}
+			for victim := uint64(loaded); victim < k; victim++ {
+				if err := run(f, eng)(deletion(small, keyOn(home, victim))); err != nil {
 					return err
 				}
-				if err := f.Sleep(time.Millisecond); err != nil {
+				err = insertWithRoom(f, eng, keyOn(home, k))
+				if proto.AbortReason(err) != proto.ReasonFull || anyPlace {
 					return err
 				}
 			}
-			return fmt.Errorf("no room after a deletion: %w", err)
+			return fmt.Errorf("the key that was refused, after all deletions: %w", err)
 		})
 	}
 	c.verify()
+}
+
+// insertWithRoom inserts a key, and waits for room: a tombstone is given back when its leases are over.
+func insertWithRoom(f *fiber.Fiber, eng proto.Engine, k proto.Key) (err error) {
+	for range 20 {
+		err = run(f, eng)(insertion(small, k, 1))
+		if proto.AbortReason(err) != proto.ReasonFull {
+			return err
+		}
+		if err := f.Sleep(5 * time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("no room: %w", err)
 }
 
 func panics(t *testing.T, e env) {

@@ -20,11 +20,22 @@ const (
 
 // layers are the mutations of what is below a protocol.
 func layers(p *Protocol) []Mutation {
+	_, index := p.Tables()
+	inline := index == layout.HopscotchInline
 	table := store.Mutations().List(layerStore)
-	if _, index := p.Tables(); index == layout.HopscotchInline {
+	if inline {
 		table = hopscotch.Mutations().List(layerHopscotch)
 	}
-	return slices.Concat(htm.Mutations().List(layerHTM), table, remote.Mutations().List(layerRemote))
+	for _, m := range remote.Mutations().List(layerRemote) {
+		switch overflow := m.Name == remote.OverflowUnread.String(); {
+		case !overflow:
+			table = append(table, m)
+		case inline: // others have no overflow blocks
+			m.Of = layerHopscotch
+			table = append(table, m)
+		}
+	}
+	return slices.Concat(htm.Mutations().List(layerHTM), table)
 }
 
 // mutated says of which layer, or of the protocol, the Mutation of the configuration is.

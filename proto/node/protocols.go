@@ -9,6 +9,7 @@ import (
 	"drtmd/proto/occ/drtmh"
 	"drtmd/proto/occ/drtmocc"
 	"drtmd/proto/occ/drtmr"
+	"drtmd/proto/occ/farm"
 	"drtmd/proto/occ/fasst"
 	"drtmd/proto/twopl"
 )
@@ -26,6 +27,7 @@ func Protocols(own ...Protocol) []Protocol {
 		drtmocc.Protocol(),
 		drtmr.Protocol(),
 		drtmr.Evaluated(),
+		farm.Protocol(),
 		fasst.Protocol(),
 	}
 	list = append(list, own...)

@@ -33,7 +33,7 @@ func (m *Member) makeShares() (err error) {
 		held = first.Held(m.ID)
 	}
 	m.placed = placement.Place(c.Workload.Placement(), c.Workload.Tables(), m.ID, first)
-	if m.tables, m.shareBytes, err = planTables(c.Workload, &c.Protocol, c.mutation()); err != nil {
+	if m.tables, m.shareBytes, err = planTables(c.Workload, &c.Protocol, c.options, c.mutation()); err != nil {
 		return err
 	}
 	m.shares = make([]*share, c.Nodes)

@@ -3,6 +3,7 @@ package node
 import (
 	"drtmd/htm"
 	"drtmd/proto"
+	"drtmd/proto/option"
 	"drtmd/proto/protocol"
 	"drtmd/proto/workload"
 	"drtmd/store"
@@ -31,16 +32,21 @@ const tableAlignment = 4096
 
 // TableBytes is the memory that the tables of one shard of a workload take under a protocol. A member
 // holds as many shards as there are replicas of each.
-func TableBytes(w workload.Workload, p *Protocol) (bytes int, err error) {
-	_, bytes, err = planTables(w, p, mutated{})
+func TableBytes(w workload.Workload, p *Protocol, options option.Settings) (bytes int, err error) {
+	values, err := p.Options.Values(options)
+	if err != nil {
+		return 0, err
+	}
+	_, bytes, err = planTables(w, p, values, mutated{})
 	return bytes, err
 }
 
 // planTables says which tables a share has, where they begin, and how long it is.
-func planTables(w workload.Workload, p *Protocol, lacks mutated) (tables []table, bytes int, err error) {
+func planTables(w workload.Workload, p *Protocol, options option.Values, lacks mutated) (tables []table,
+	bytes int, err error) {
 	specs := w.Tables()
 	for i := range specs {
-		t := planTable(p, &specs[i], lacks)
+		t := planTable(p, &specs[i], options, lacks)
 		if err := t.Check(); err != nil {
 			return nil, 0, err
 		}
@@ -53,10 +59,14 @@ func planTables(w workload.Workload, p *Protocol, lacks mutated) (tables []table
 
 // planTable is the table that a protocol needs for what a workload describes. A table of another index is
 // added here, and to protocol.Protocol.CheckStore.
-func planTable(p *Protocol, s *proto.TableSpec, lacks mutated) table {
+func planTable(p *Protocol, s *proto.TableSpec, options option.Values, lacks mutated) table {
 	kind, index := p.Tables()
 	if index == layout.HopscotchInline {
-		c := hopscotch.For(uint16(s.ID), s.Name, s.ValueBytes, s.Capacity)
+		load := hopscotch.SlotLoad
+		if _, ok := p.Options.Find(protocol.OptSlotLoad); ok {
+			load = options.Int(protocol.OptSlotLoad)
+		}
+		c := hopscotch.ForLoad(uint16(s.ID), s.Name, s.ValueBytes, s.Capacity, load)
 		c.Layout, c.CPULocks, c.Mutation = kind, p.CPULocks, lacks.hopscotch
 		return table{shape: c, open: opener(hopscotch.Format, hopscotch.Attach, c)}
 	}

@@ -206,10 +206,11 @@ func (e *Engine) apply(s *share, w *recovery.Write) bool {
 	}
 	if newerThan(w.Version, x.head.Version) || e.lacks(anyOrder) {
 		if w.Version.Live() {
-			e.publish(nil, s, off, w.Version, w.Value)
+			e.publish(nil, s, off, &item{table: w.Table, key: w.Key, version: w.Version, value: w.Value})
 			return true
 		}
-		e.storeLine(s, int(off), layout.ValueOffset, nil, &w.Version)
+		e.storeLine(s, int(off), layout.ValueOffset, nil,
+			lastWord{at: layout.VersionOffset, v: uint64(w.Version), ok: true})
 		e.tombs = append(e.tombs, tomb{s, w.Table, w.Key, w.Version})
 	}
 	e.unlockEntry(s, off)

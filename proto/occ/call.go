@@ -6,6 +6,8 @@ import (
 
 	"drtmd/proto"
 	"drtmd/proto/onesided"
+	"drtmd/verbs/fiber"
+	"drtmd/verbs/ring"
 	"drtmd/verbs/rpc"
 )
 
@@ -17,6 +19,7 @@ type record = onesided.Record
 // call is a request to a node about some of its records.
 type call struct {
 	rpc.Call
+	ring    ring.Call // in place of that, of a ring message
 	session *rpc.Session
 	by      messenger
 	node    proto.NodeID
@@ -36,12 +39,17 @@ type messenger interface {
 	start(t *tx, c *call) error
 	// await gives the length of the answer, in c.resp.
 	await(t *tx, c *call) (n int, err error)
-	// end sees to it that a call with this error, whose request may be under way, is not carried out later.
+	// end sees to it that a call with this error, whose request may be under way, is not carried out later
+	// than one that is sent from now on.
 	end(c *call, err error)
+	// longest is how long a request or answer may be.
+	longest() int
+	// ask sends a request outside of a transaction, and waits for the answer.
+	ask(f *fiber.Fiber, n proto.NodeID, typ rpc.Type, req, resp []byte) (int, error)
 }
 
 // byRPC is the messenger of carrier RPC.
-type byRPC struct{}
+type byRPC struct{ e *Engine }
 
 func (byRPC) start(t *tx, c *call) error {
 	if c.session = t.e.Env.Peers[c.node].Session; c.session == nil {
@@ -59,14 +67,33 @@ func (byRPC) end(c *call, err error) {
 	}
 }
 
-// messengerOf is that of a carrier.
-func messengerOf(Carrier) messenger { return byRPC{} }
+func (byRPC) longest() int { return messageBytes }
+
+func (m byRPC) ask(f *fiber.Fiber, n proto.NodeID, typ rpc.Type, req, resp []byte) (int, error) {
+	s := m.e.Env.Peers[n].Session
+	if s == nil {
+		return 0, rpc.ErrClosed
+	}
+	return s.Call(f, typ, req, resp, 0)
+}
+
+// messengerOf is that of a carrier; nil: there is none.
+func (e *Engine) messengerOf(c Carrier) messenger {
+	switch {
+	case c == RPC:
+		return byRPC{e}
+	case c == Ring && e.rings != nil:
+		return byRing{e.rings}
+	}
+	return nil
+}
 
 // open is the call to a record's node that takes an item with so many bytes, and so many in the answer.
 func (t *tx) open(by messenger, typ rpc.Type, node proto.NodeID, bytes, answer int) *call {
-	for i := t.asked - 1; i >= 0; i-- {
+	most := by.longest()
+	for i := t.asked - 1; i >= 0 && !t.e.strategy.Single; i-- {
 		c := t.calls[i]
-		if c.by == by && c.node == node && len(c.req)+bytes <= messageBytes && c.answer+answer <= messageBytes {
+		if c.by == by && c.node == node && len(c.req)+bytes <= most && c.answer+answer <= most {
 			c.answer += answer
 			return c
 		}

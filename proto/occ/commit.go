@@ -170,8 +170,8 @@ func (t *tx) leave() {
 		}
 		d := t.e.DebtAt(r.Node, r.Table, r.Key, r.Own.Off, uint64(t.word))
 		d.Shard = r.At.Shard
-		if d.Value = r.Is; r.Changes() && !t.e.lacks(noDebtUpdate) {
-			onesided.SetVersion(r, r.Next())
+		if d.Value = r.Is; r.Changes() && !r.Own.Stored && !t.e.lacks(noDebtUpdate) {
+			r.Seal(r.Next())
 			d.Entry = r.Image
 		}
 		if !t.e.lacks(noDebt) {

@@ -35,13 +35,14 @@ func (e *Engine) pay(f *fiber.Fiber, d proto.Debt) bool {
 		h := layout.HeadOf(d.Entry)
 		x.flags, x.version = flagWrite, h.Version
 		if d.Value {
-			x.flags, x.value = flagWrite|flagValue, d.Entry[layout.ValueOffset:]
+			r := e.Env.Tables[d.Table-1].Record()
+			x.flags, x.value = flagWrite|flagValue, r.Value(d.Entry, make([]byte, r.Room))
 		}
 	}
 	req := putItem(le.AppendUint64(nil, d.Word), &x)
 	resp := make([]byte, headBytes)
 	f.Step(stepFinish)
-	n, err := e.Env.Peers[d.Node].Session.Call(f, TypeRelease, req, resp, 0)
+	n, err := e.messengers[e.strategy.by(proto.PhaseCommit)].ask(f, d.Node, TypeRelease, req, resp)
 	if err != nil {
 		return false
 	}

@@ -12,6 +12,7 @@ import (
 	"drtmd/store/log"
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
+	"drtmd/verbs/ring"
 )
 
 // Modelled CPU costs in picoseconds, for the simulator: assumed, those of two-phase locking here.
@@ -31,6 +32,7 @@ type Engine struct {
 	onesided.Base
 	strategy   Strategy
 	messengers [carrierEnd]messenger
+	rings      *ring.Port // of carrier Ring; nil: there are none
 	// worded: line words make the CPU's and the NIC's accesses exclude each other.
 	worded bool
 	// cpuLocks: the own node's records are locked by its CPU, not by loopback.
@@ -69,7 +71,7 @@ func New(env *protocol.Env, s Strategy) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errConfig, err)
 	}
-	e := &Engine{words: words, mutation: m, strategy: s, early: env.Options.Choice(OptLock) == LockEarly}
+	e := &Engine{words: words, mutation: m, strategy: s, early: s.early(env)}
 	err = e.Init(env, onesided.Rules{
 		Owner: onesided.OwnerOf, Now: env.Clock.Now, OrphanAfter: env.Options.Duration(protocol.OptOrphanAfter),
 		AccessPs: copyCostPs, Uncached: s.Uncached, Skip: skips[m],
@@ -78,8 +80,13 @@ func New(env *protocol.Env, s Strategy) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	if env.Port != nil && s.uses(Ring, proto.Phases()...) {
+		if e.rings, err = newRings(env, ringBugs[m]); err != nil {
+			return nil, errors.Join(err, e.Close())
+		}
+	}
 	for c := range e.messengers {
-		e.messengers[c] = messengerOf(Carrier(c))
+		e.messengers[c] = e.messengerOf(Carrier(c))
 	}
 	e.worded = e.Worded() && env.Scope == verbs.AtomicGlob
 	e.cpuLocks = s.by(proto.PhaseLock) != OneSided || e.worded && !s.Regions
@@ -118,6 +125,11 @@ func New(env *protocol.Env, s Strategy) (*Engine, error) {
 	return e, nil
 }
 
+// early reports whether records are locked in EXECUTE.
+func (s *Strategy) early(env *protocol.Env) bool {
+	return !s.LateOnly && env.Options.Choice(OptLock) == LockEarly
+}
+
 // byCPU reports whether the CPU reads a record, or locks and unlocks it.
 func (e *Engine) byCPU(r *record, locks bool) bool {
 	return r.Node == e.Env.Node && (e.cpuLocks || !locks)
@@ -133,6 +145,9 @@ func (e *Engine) Close() error {
 		}
 	}
 	e.made = nil
+	if e.rings != nil {
+		errs = append(errs, e.rings.Close(), e.rings.Free())
+	}
 	return errors.Join(errs...)
 }
 

@@ -3,9 +3,11 @@ package occ
 import (
 	"encoding/binary"
 
+	"drtmd/proto"
 	"drtmd/proto/onesided"
 	"drtmd/store/layout"
 	"drtmd/verbs/fiber"
+	"drtmd/verbs/ring"
 	"drtmd/verbs/rpc"
 )
 
@@ -31,7 +33,7 @@ func (e *Engine) acquireHere(f *fiber.Fiber, s *share, i *item, word onesided.Wo
 		}
 	}
 	early := e.lacks(valueFirst) && i.flags&flagRead != 0
-	if early && !e.copyOut(f, s, &x, i.key, dst) {
+	if early && !e.copyOut(f, s, i, &x, dst) {
 		return x, busy
 	}
 	step(f, stepFound)
@@ -44,7 +46,7 @@ func (e *Engine) acquireHere(f *fiber.Fiber, s *share, i *item, word onesided.Wo
 		return x, changed
 	}
 	if i.flags&flagRead != 0 && x.present == layout.Live && !early {
-		e.copyHeld(s, &x, dst)
+		e.copyHeld(s, i.table, &x, dst)
 	}
 	return x, done
 }
@@ -54,7 +56,7 @@ func (e *Engine) readHere(f *fiber.Fiber, s *share, i *item, x *found, dst []byt
 	switch {
 	case x.off == 0:
 		return done
-	case !e.copyOut(f, s, x, i.key, dst):
+	case !e.copyOut(f, s, i, x, dst):
 		return busy
 	case onesided.Word(x.head.State) != onesided.Unlocked:
 		return locked
@@ -63,17 +65,22 @@ func (e *Engine) readHere(f *fiber.Fiber, s *share, i *item, x *found, dst []byt
 }
 
 // copyHeld copies the value of a record that the caller has locked: nobody changes it.
-func (e *Engine) copyHeld(s *share, x *found, dst []byte) {
-	m := s.Memory
-	if !e.Worded() {
-		for i := 0; i < len(dst); i += 8 {
-			var w [8]byte
-			binary.NativeEndian.PutUint64(w[:], onesided.WordAt(m, x.off+layout.ValueOffset+uint64(i)))
-			copy(dst[i:], w[:])
+func (e *Engine) copyHeld(s *share, t proto.TableID, x *found, dst []byte) {
+	m, skip := s.Memory, 0
+	at := int(x.off) + layout.ValueOffset
+	for n := 0; n < len(dst); {
+		end := min(n+layout.LineBytes-at%layout.LineBytes, len(dst))
+		if e.Worded() {
+			copy(dst[n:end], m.Bytes[at:])
 		}
-		return
+		for i := n; i < end && !e.Worded(); i += 8 {
+			var w [8]byte
+			binary.NativeEndian.PutUint64(w[:], onesided.WordAt(m, uint64(at+i-n)))
+			copy(dst[i:end], w[:])
+		}
+		skip, _ = furtherLines(s, t)
+		at, n = (at|(layout.LineBytes-1))+1+skip, end
 	}
-	copy(dst, m.Bytes[int(x.off)+layout.ValueOffset:])
 }
 
 // validateHere compares a record of the own machine with what was read of it.
@@ -96,6 +103,11 @@ func (e *Engine) validateHere(s *share, i *item) (x found, c code) {
 func (e *Engine) serve() {
 	for _, typ := range [...]rpc.Type{TypeAcquire, TypeValidate, TypeRelease} {
 		e.Env.Port.Handle(typ, func(req, resp []byte) (int, error) { return e.serveItems(typ, req, resp) })
+		if e.rings != nil {
+			e.rings.Handle(typ, func(_ *ring.Caller, req, resp []byte) (int, error) {
+				return e.serveItems(typ, req, resp)
+			})
+		}
 	}
 }
 

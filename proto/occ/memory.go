@@ -150,13 +150,22 @@ func (e *Engine) headNow(s *share, off uint64) (h layout.Head, ok bool) {
 	return h, false
 }
 
+// furtherLines is where the value goes on in each further line of a table's records: behind the line's version,
+// if it has one.
+func furtherLines(s *share, t proto.TableID) (at int, versions bool) {
+	if s.Tables[t-1].Record().Room > 0 {
+		return layout.LineVersionBytes, true
+	}
+	return 0, false
+}
+
 // copyOut copies the value of a record that is not locked, as of one moment, with the header of that.
 // Without line words, words are read in ascending order: version and state before the value. f, if not nil,
 // marks steps.
-func (e *Engine) copyOut(f *fiber.Fiber, s *share, x *found, k proto.Key, dst []byte) (ok bool) {
+func (e *Engine) copyOut(f *fiber.Fiber, s *share, i *item, x *found, dst []byte) (ok bool) {
 	m, off := s.Memory, int(x.off)
+	skip, _ := furtherLines(s, i.table)
 	var line [layout.LineBytes]byte
-	n := layout.HeaderBytes + len(dst)
 	for range recordLooks {
 		if !m.Peek(off/layout.LineBytes, &line) {
 			lineword.Pause()
@@ -165,17 +174,18 @@ func (e *Engine) copyOut(f *fiber.Fiber, s *share, x *found, k proto.Key, dst []
 		before := layout.HeadOf(line[:])
 		at := copy(dst, line[layout.ValueOffset:])
 		step(f, stepLine)
+		several := at < len(dst)
 		ok = true
-		for from := layout.LineBytes; from < n && ok; from += layout.LineBytes {
-			ok = m.Peek((off+from)/layout.LineBytes, &line)
-			at += copy(dst[at:], line[:])
+		for from := off + layout.LineBytes; at < len(dst) && ok; from += layout.LineBytes {
+			ok = m.Peek(from/layout.LineBytes, &line)
+			at += copy(dst[at:], line[skip:])
 			step(f, stepLine)
 		}
 		if !ok {
 			continue
 		}
 		x.head = before
-		if n > layout.LineBytes || !e.Worded() {
+		if several || !e.Worded() {
 			now, ok := e.headNow(s, x.off)
 			if e.lacks(newerVersion) && ok {
 				x.head.Version = now.Version
@@ -183,7 +193,7 @@ func (e *Engine) copyOut(f *fiber.Fiber, s *share, x *found, k proto.Key, dst []
 				continue
 			}
 		}
-		x.present = x.head.Match(uint64(k))
+		x.present = x.head.Match(uint64(i.key))
 		return x.present != layout.Stale
 	}
 	return false
@@ -238,36 +248,44 @@ func lockLine(m *htm.Memory, off int) (p *uint64, w lineword.Word) {
 }
 
 // publish writes a record that is locked: the lines behind the first one, then the first one's part of
-// the value and the version, and unlocks it in the end.
-func (e *Engine) publish(f *fiber.Fiber, s *share, off uint64, v layout.Version, value []byte) {
-	if e.lacks(unlockFirst) {
+// the value and the version. It unlocks it in the end, unless it is kept.
+func (e *Engine) publish(f *fiber.Fiber, s *share, off uint64, x *item) {
+	unlock := x.flags&flagKeep == 0
+	if e.lacks(unlockFirst) && unlock {
 		e.unlockEntry(s, off)
 		step(f, stepValue)
 	}
-	inFirst := min(len(value), layout.LineBytes-layout.ValueOffset)
-	for at, from := int(off)+layout.LineBytes, inFirst; from < len(value); at += layout.LineBytes {
-		from += e.storeLine(s, at, 0, value[from:min(from+layout.LineBytes, len(value))], nil)
+	v, value := x.version, x.value
+	skip, versions := furtherLines(s, x.table)
+	n := min(len(value), layout.LineBytes-layout.ValueOffset)
+	for at := int(off) + layout.LineBytes; n < len(value); at += layout.LineBytes {
+		word := lastWord{at: 0, v: layout.LineVersion(uint64(x.key), v), ok: versions}
+		n += e.storeLine(s, at, skip, value[n:min(n+layout.LineBytes-skip, len(value))], word)
 		step(f, stepValue)
 	}
-	if e.lacks(sameVersion) {
-		e.storeLine(s, int(off), layout.ValueOffset, value[:inFirst], nil)
-	} else {
-		e.storeLine(s, int(off), layout.ValueOffset, value[:inFirst], &v)
-	}
+	head := lastWord{at: layout.VersionOffset, v: uint64(v), ok: !e.lacks(sameVersion)}
+	e.storeLine(s, int(off), layout.ValueOffset, value[:min(len(value), layout.LineBytes-layout.ValueOffset)], head)
 	step(f, stepWritten)
-	if !e.lacks(unlockFirst) {
+	if !e.lacks(unlockFirst) && unlock {
 		e.unlockEntry(s, off)
 	}
 }
 
+// lastWord is a word of a line that is stored behind the rest of it; none if ok is false.
+type lastWord struct {
+	at int
+	v  uint64
+	ok bool
+}
+
 // storeLine stores bytes of a line from an offset in it on, and a version behind them.
-func (e *Engine) storeLine(s *share, line, at int, b []byte, v *layout.Version) int {
+func (e *Engine) storeLine(s *share, line, at int, b []byte, version lastWord) int {
 	m := s.Memory
 	if e.Worded() {
 		p, w := lockLine(m, line)
 		copy(m.Bytes[line+at:], b)
-		if v != nil {
-			*wordAt(m, line+layout.VersionOffset) = uint64(*v)
+		if version.ok {
+			*wordAt(m, line+version.at) = version.v
 		}
 		lineword.Unlock(p, w)
 		return len(b)
@@ -282,8 +300,8 @@ func (e *Engine) storeLine(s *share, line, at int, b []byte, v *layout.Version) 
 		}
 		atomic.StoreUint64(to, binary.NativeEndian.Uint64(last[:]))
 	}
-	if v != nil {
-		atomic.StoreUint64(wordAt(m, line+layout.VersionOffset), uint64(*v))
+	if version.ok {
+		atomic.StoreUint64(wordAt(m, line+version.at), version.v)
 	}
 	return len(b)
 }
@@ -317,7 +335,7 @@ func (e *Engine) findHeld(s *share, t proto.TableID, k proto.Key) (off int, ther
 }
 
 // releaseHere gives the lock of a record back that word holds, with the update if there is one. An
-// entry that ends absent goes back to the table.
+// entry that ends absent goes back to the table. With flagKeep only the update is written.
 func (e *Engine) releaseHere(f *fiber.Fiber, s *share, x *item, word onesided.Word) code {
 	off, there := e.findHeld(s, x.table, x.key)
 	if !there || onesided.Word(onesided.StateOf(s.Memory, uint64(off))) != word {
@@ -329,11 +347,14 @@ func (e *Engine) releaseHere(f *fiber.Fiber, s *share, x *item, word onesided.Wo
 	}
 	switch {
 	case x.flags&flagWrite != 0 && v.Live():
-		e.publish(f, s, uint64(off), v, x.value)
+		e.publish(f, s, uint64(off), x)
 		return done
 	case x.flags&flagWrite != 0:
-		e.storeLine(s, off, layout.ValueOffset, nil, &v)
+		e.storeLine(s, off, layout.ValueOffset, nil, lastWord{at: layout.VersionOffset, v: uint64(v), ok: true})
 		step(f, stepWritten)
+	}
+	if x.flags&flagKeep != 0 {
+		return done
 	}
 	if v.Live() {
 		e.unlockEntry(s, uint64(off))

@@ -4,6 +4,8 @@ import (
 	"drtmd/internal/mutation"
 	"drtmd/proto"
 	"drtmd/proto/onesided"
+	"drtmd/store/layout"
+	"drtmd/verbs/ring"
 )
 
 // Mutation is a deliberate bug, for tests that show that the checker or an invariant finds it. Each
@@ -26,10 +28,15 @@ const (
 	valueFirst
 	newerVersion
 	lockTwice
+	// Ring messages (rings.go, and package ring).
+	overwritesUnread
+	takenEarly
+	anyReply
 	// READs (verbs.go).
 	staleAddress
 	oldAddress
 	readOnce
+	linesIgnored
 	// Locks by NICs (verbs.go, back.go, and package onesided).
 	lockUnjudged
 	readBeforeLock
@@ -62,7 +69,11 @@ const (
 const (
 	ofSkeleton = "occ"
 	ofMessages = "occ/messages" // locks by the CPUs of hosts, and calls
+	ofRPC      = "occ/rpc"      // calls by RPC
+	ofRings    = "occ/rings"    // calls by ring messages
 	ofReads    = "occ/reads"    // EXECUTE and VALIDATE by READ
+	ofLooks    = "occ/looks"    // the same of records without a version in each line
+	ofLines    = "occ/lines"    // the same of records with one
 	ofAtomics  = "occ/atomics"  // locks by NICs
 	ofRegions  = "occ/regions"  // the own node's records in regions, all others locked
 	ofLogs     = "occ/logs"     // records of updates at backups
@@ -95,14 +106,20 @@ var mutations = [mutationEnd]mutation.Mutation{
 		Doc: "EXECUTE copies a value, then locks its record"},
 	newerVersion: {Of: ofMessages, Name: "version-newer-than-the-value-returned",
 		Doc: "EXECUTE gives the version that a record has after its value was copied"},
-	lockTwice: {Of: ofMessages, Name: "lock-granted-twice-to-retry",
+	lockTwice: {Of: ofRPC, Name: "lock-granted-twice-to-retry",
 		Doc: "a request that was answered and comes again is executed again"},
+
+	overwritesUnread: {Of: ofRings, Name: "ring-overwrites-unread", Doc: ring.OverwriteUnread.Doc()},
+	takenEarly:       {Of: ofRings, Name: "message-taken-before-its-end-mark", Doc: ring.TakenEarly.Doc()},
+	anyReply:         {Of: ofRings, Name: "reply-matched-to-wrong-request", Doc: ring.AnyAnswer.Doc()},
 
 	staleAddress: {Of: ofReads, Name: "stale-address-accepted",
 		Doc: "EXECUTE takes an entry that was READ for the key's, whatever key it says"},
 	oldAddress: {Of: ofReads, Name: "validation-at-old-address",
 		Doc: "VALIDATE compares the version at the place where a record was, whatever key is there"},
-	readOnce: {Of: ofReads, Name: "read-once", Doc: "a record of several lines is READ without a second look"},
+	readOnce: {Of: ofLooks, Name: "read-once", Doc: "a record of several lines is READ without a second look"},
+	linesIgnored: {Of: ofLines, Name: "ignore-line-versions",
+		Doc: "a record of several lines is taken for whole, whatever versions its lines have"},
 
 	lockUnjudged: {Of: ofAtomics, Name: "lock-unjudged", Doc: "a CAS is taken for successful, whatever it has found"},
 	readBeforeLock: {Of: ofAtomics, Name: "lock-without-re-read",
@@ -157,16 +174,30 @@ var skips = [mutationEnd]onesided.Skip{
 	noDebtUpdate:    onesided.DebtUpdate,
 }
 
+// ringBugs are the mutations that leave out a step of package ring.
+var ringBugs = [mutationEnd]ring.Mutation{
+	overwritesUnread: ring.OverwriteUnread,
+	takenEarly:       ring.TakenEarly,
+	anyReply:         ring.AnyAnswer,
+}
+
 func (m Mutation) String() string { return Mutations().Name(m) }
 
 // Mutations returns the table of the deliberate bugs.
 func Mutations() mutation.Table[Mutation] { return mutations[:] }
 
-// mutations are those of the layers that a strategy relies on.
-func (s *Strategy) mutations() (list []mutation.Mutation) {
+// mutations are those of the layers that an instance relies on.
+func (i Instance) mutations() (list []mutation.Mutation) {
+	s := &i.Strategy
+	reads := s.uses(OneSided, proto.PhaseExecute, proto.PhaseValidate)
+	lines := i.Needs.Layout == layout.KindLineVersions
 	relies := map[string]bool{ofSkeleton: true,
 		ofMessages:  !s.uses(OneSided, proto.PhaseLock),
-		ofReads:     s.uses(OneSided, proto.PhaseExecute, proto.PhaseValidate),
+		ofRPC:       s.uses(RPC, proto.PhaseLock),
+		ofRings:     s.uses(Ring, proto.PhaseLock),
+		ofReads:     reads,
+		ofLooks:     reads && !lines,
+		ofLines:     reads && lines,
 		ofAtomics:   s.uses(OneSided, proto.PhaseLock),
 		ofRegions:   s.Regions,
 		ofLogs:      true,

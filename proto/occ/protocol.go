@@ -22,12 +22,48 @@ type Instance struct {
 	// Family is the instance of which this one is a variant; "" is none.
 	Family   string
 	Strategy Strategy
+	// Needs beside those of all.
+	Needs protocol.Needs
 	// Late: records are locked in LOCK unless option "lock" says otherwise.
 	Late bool
+	// Options of its own. Tune changes the strategy as their values say; the phases and their carriers stay.
+	Options option.List
+	Tune    func(s *Strategy, o option.Values)
+	// Dimensions by which its runs in scenarios are varied, and Simulated the options that must be other than
+	// usual there.
+	Dimensions []protocol.Dimension
+	Simulated  option.Settings
 }
 
 // Protocol describes an instance.
 func (i Instance) Protocol() protocol.Protocol {
+	options, dimensions := i.lockOption()
+	if i.Strategy.uses(Ring, proto.Phases()...) {
+		options = append(options, ringBytes())
+	}
+	options = append(append(options, protocol.OrphanAfter(), protocol.LogBytes()), i.Options...)
+	offers := proto.OfferDebts | proto.OfferOrphans | proto.OfferTruncations
+	if i.Strategy.Regions {
+		offers |= proto.OfferRegions
+	}
+	needs := i.Needs
+	needs.Early = true // what is owed to a machine that restarts is asked of its engine
+	needs.Replicates, needs.Logs = true, true
+	return protocol.Protocol{Name: i.Name, Doc: i.Doc, Family: i.Family, Needs: needs, Options: options,
+		Offers: offers, Optimistic: true, LocksLate: i.Late || i.Strategy.LateOnly,
+		ByRPC: !i.Strategy.uses(OneSided, proto.PhaseCommit) && !i.Strategy.uses(Ring, proto.PhaseCommit),
+		Simulation: protocol.Simulation{Steps: i.Strategy.steps(), Options: i.Simulated,
+			Dimensions: append(dimensions, i.Dimensions...), Queues: i.Strategy.uses(Ring, proto.Phases()...)},
+		Mutations: i.mutations(),
+		Holder:    onesided.HolderOf,
+		New:       i.engine}
+}
+
+// lockOption is option "lock", and the dimension of it.
+func (i Instance) lockOption() (option.List, []protocol.Dimension) {
+	if i.Strategy.LateOnly {
+		return nil, nil
+	}
 	values := []string{LockEarly, LockLate}
 	if i.Late {
 		values = []string{LockLate, LockEarly}
@@ -38,27 +74,17 @@ func (i Instance) Protocol() protocol.Protocol {
 		dimension.Values = append(dimension.Values, protocol.DimensionValue{Name: v,
 			Options: option.Settings{OptLock: v}})
 	}
-	offers := proto.OfferDebts | proto.OfferOrphans | proto.OfferTruncations
-	if i.Strategy.Regions {
-		offers |= proto.OfferRegions
-	}
-	return protocol.Protocol{Name: i.Name, Doc: i.Doc, Family: i.Family,
-		Needs: protocol.Needs{Early: true, Replicates: true, Logs: true}, // what is owed to a machine that restarts is asked of its engine
-		Options: option.List{
-			option.Choice(OptLock, values,
-				"`PHASE` in which records are locked that a transaction writes: execute, together with the "+
-					"read, or commit"),
-			protocol.OrphanAfter(), protocol.LogBytes()},
-		Offers:     offers,
-		Optimistic: true, LocksLate: i.Late, ByRPC: !i.Strategy.uses(OneSided, proto.PhaseCommit),
-		Simulation: protocol.Simulation{Steps: i.Strategy.steps(), Dimensions: []protocol.Dimension{dimension}},
-		Mutations:  i.Strategy.mutations(),
-		Holder:     onesided.HolderOf,
-		New:        i.engine}
+	return option.List{option.Choice(OptLock, values,
+		"`PHASE` in which records are locked that a transaction writes: execute, together with the "+
+			"read, or commit")}, []protocol.Dimension{dimension}
 }
 
 func (i Instance) engine(env *protocol.Env) (proto.Engine, error) {
-	e, err := New(env, i.Strategy)
+	s := i.Strategy
+	if i.Tune != nil {
+		i.Tune(&s, env.Options)
+	}
+	e, err := New(env, s)
 	if err == nil && i.Strategy.Regions {
 		return regionEngine{e}, nil
 	}

@@ -210,7 +210,8 @@ func (t *tx) commitOutside() error {
 	for i := range t.Records {
 		r := &t.Records[i]
 		if r.Own.Local && r.Changes() && r.Was && r.Is {
-			t.e.publish(t.F, t.e.Here(r), r.Own.Off, r.Next(), r.Value)
+			x := t.update(r)
+			t.e.publish(t.F, t.e.Here(r), r.Own.Off, &x)
 		}
 	}
 	t.regionCommitted()

@@ -35,11 +35,13 @@ const (
 	RPC Carrier = iota + 1
 	// OneSided is READ, WRITE and CAS, which the node's NIC carries out.
 	OneSided
+	// Ring is as RPC, by ring messages (package ring).
+	Ring
 	carrierEnd
 )
 
 func (c Carrier) String() string {
-	return [...]string{"?", "rpc", "one-sided verbs"}[min(c, carrierEnd-1)]
+	return [...]string{"?", "rpc", "one-sided verbs", "ring messages"}[min(c, carrierEnd-1)]
 }
 
 // Step is what a phase does in a strategy.
@@ -58,6 +60,12 @@ type Strategy struct {
 	Regions bool
 	// Uncached look-ups for one-sided verbs go through the buckets each time (DrTM+H NC).
 	Uncached bool
+	// Single: each record has a message of its own, instead of one for all records of a node.
+	Single bool
+	// Serial: COMMIT writes, waits for that, and then unlocks, instead of both in one message.
+	Serial bool
+	// LateOnly: records are locked in LOCK, and there is no option "lock".
+	LateOnly bool
 }
 
 // ByRPC is the strategy of which every phase is carried by RPC (Xenic §2.2.2, FaSST). Others begin with it.

@@ -176,7 +176,7 @@ func (t *tx) acquired(r *record, f flags, v layout.Version, off uint64) {
 		r.Own.Hold = onesided.Locked
 	}
 	if !r.Loaded {
-		r.Accept(v, v.Live())
+		r.Take(v, v.Live())
 	} else if !r.Was {
 		r.Version = v // of the entry that was made, which is what its versions go on from
 	}
@@ -249,11 +249,20 @@ func (t *tx) release(p proto.Phase) {
 		t.releaseByVerbs(p)
 		return
 	}
+	if t.e.strategy.Serial && p == proto.PhaseCommit {
+		t.releaseThere(p, flagKeep)
+		t.countTrips(p)
+	}
+	t.releaseThere(p, 0)
+}
+
+// releaseThere is a round of release: with flagKeep the updates are written, and what is locked stays so.
+func (t *tx) releaseThere(p proto.Phase, keep flags) {
 	t.asked = 0
 	skipped := t.e.Env.Node // of the mutation: the first node that is met
 	for i := range t.Records {
 		r := &t.Records[i]
-		if r.Own.Hold == onesided.Nothing || r.Node == t.e.Env.Node {
+		if r.Own.Hold == onesided.Nothing || r.Node == t.e.Env.Node || keep != 0 && !r.Changes() {
 			continue
 		}
 		if t.e.lacks(forgottenNode) && p != proto.PhaseCommit && (skipped == t.e.Env.Node || skipped == r.Node) {
@@ -261,10 +270,13 @@ func (t *tx) release(p proto.Phase) {
 			continue
 		}
 		x := t.update(r)
+		x.flags |= keep
 		t.add(t.e.strategy.by(proto.PhaseCommit), TypeRelease, i, &x)
 	}
 	t.send(p)
-	t.releaseHere()
+	if keep == 0 {
+		t.releaseHere()
+	}
 	t.await(p)
 	for _, c := range t.calls[:t.asked] {
 		if c.err != nil {
@@ -274,7 +286,9 @@ func (t *tx) release(p proto.Phase) {
 			r := &t.Records[i]
 			invariant.Assert(c.head.code == done || r.Own.Hold == onesided.Asked,
 				"a lock was not its holder's any more")
-			t.released(r)
+			if r.Own.Stored = r.Changes(); keep == 0 {
+				r.Own.Hold = onesided.Nothing
+			}
 		}
 	}
 }
@@ -300,7 +314,7 @@ func (t *tx) releaseHere() {
 // update is a record's item of a release.
 func (t *tx) update(r *record) item {
 	x := item{table: r.Table, key: r.Key}
-	if !r.Changes() {
+	if !r.Changes() || r.Own.Stored {
 		return x
 	}
 	x.flags, x.version = flagWrite, r.Next()

@@ -28,17 +28,19 @@ func (t *tx) acquireByVerbs(p proto.Phase, from, to int, which func(*record) (fl
 				continue
 			}
 			t.F.Charge(itemCostPs)
-			if f, _ := which(r); f&flagLock != 0 {
+			switch f, _ := which(r); {
+			case f&flagLock != 0:
 				t.postLock(p, i, f)
-			} else {
+			case r.Own.Fetched && t.e.Worded():
+				r.Own.Op = t.Batch.Len() // nothing more is READ
+			default:
 				t.postRead(p, i)
 			}
 		}
-		if t.Batch.Len() == 0 {
-			return nil
+		if t.Batch.Len() > 0 {
+			t.trips++
+			_ = t.Batch.Await(t.F) // each has its own error
 		}
-		t.trips++
-		_ = t.Batch.Await(t.F) // each has its own error
 		var err error
 		again := false
 		for i := from; i < to; i++ {
@@ -200,13 +202,13 @@ func part(s verbs.SGE, from, n int) verbs.SGE {
 func (t *tx) postRead(p proto.Phase, i int) {
 	r := &t.Records[i]
 	r.Own.Op = t.Batch.Len()
-	several := len(r.Image) > layout.LineBytes
 	_, before := t.look(i, lookBefore)
 	_, behind := t.look(i, lookBehind)
+	r.Own.Fetched = false
 	switch {
 	case t.e.Worded():
 		t.read(p, r, r.SGE, 0)
-		if several && !t.e.lacks(readOnce) {
+		if twoLooks(r) && !t.e.lacks(readOnce) {
 			t.read(p, r, behind, 0)
 		}
 	default:
@@ -218,6 +220,10 @@ func (t *tx) postRead(p proto.Phase, i int) {
 		t.postHead(p, r, behind)
 	}
 }
+
+// twoLooks reports whether a READ of a record proves nothing by itself, where there are line words: it has
+// several lines, and no version in each.
+func twoLooks(r *record) bool { return len(r.Image) > layout.LineBytes && !r.Apart() }
 
 // postHead posts the READs of a record's header.
 func (t *tx) postHead(p proto.Phase, r *record, to verbs.SGE) {
@@ -253,7 +259,9 @@ func (t *tx) tookRead(i int) (whole bool, err error) {
 	r := &t.Records[i]
 	h := layout.HeadOf(r.Image)
 	n := 1
-	several := len(r.Image) > layout.LineBytes
+	if r.Own.Fetched {
+		n, r.Own.Fetched = 0, false
+	}
 	before, _ := t.look(i, lookBefore)
 	behind, _ := t.look(i, lookBehind)
 	switch {
@@ -266,13 +274,14 @@ func (t *tx) tookRead(i int) (whole bool, err error) {
 		b, a := layout.HeadOf(before), layout.HeadOf(behind)
 		whole = b.Version == a.Version && b.Key == a.Key && !(checked && layout.Locked(b.State))
 		h = a
-	case several && !t.e.lacks(readOnce):
+	case twoLooks(r) && !t.e.lacks(readOnce) && n > 0:
 		n = 2
 		a := layout.HeadOf(behind)
 		whole = a == h
 		h = a
+	case twoLooks(r) && n == 0:
 	default:
-		whole = true
+		whole = !r.Apart() || r.Proved() || t.e.lacks(linesIgnored)
 	}
 	if err := t.readsFailed(r, n); err != nil {
 		return false, err

@@ -52,6 +52,7 @@ const (
 	flagRead                      // the answer has the value
 	flagWrite                     // the version in the item is the record's from now on
 	flagValue                     // the item has its value
+	flagKeep                      // the record stays locked
 )
 
 // code is a host's answer.

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"drtmd/proto"
-	"drtmd/store/layout"
 	"drtmd/store/remote"
 	"drtmd/verbs/rpc"
 )
@@ -84,12 +83,13 @@ func (t *Tx) look(from, to int, marked bool) (missing int, err error) {
 			b.Counters.CacheHits++
 		}
 		t.Sent.Requests += reads
-		t.Sent.Bytes += reads * layout.BucketBytes
-		t.Sent.Trips = max(t.Sent.Trips, reads)
+		t.Sent.Bytes += uint64(t.lookups.Bytes(r.Own.Op))
+		t.Sent.Trips = max(t.Sent.Trips, uint64(t.lookups.Trips(r.Own.Op)))
 		found, err := t.lookups.Result(r.Own.Op)
 		switch {
 		case err == nil:
 			r.Own.Off, r.Own.Found = found.Off, true
+			r.Own.Fetched = copy(r.Image, t.lookups.Image(r.Own.Op)) > 0
 		case errors.Is(err, remote.ErrNotFound):
 			missing++
 		case errors.Is(err, remote.ErrUnstable):

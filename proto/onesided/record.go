@@ -30,6 +30,9 @@ type Part struct {
 	Op    int    // of its last request in the batch; negative: none
 	Hold  Hold
 	Found bool
+	// Fetched: the look-up that has found the entry has READ it, too, into the record's image: its lines are
+	// of moments of their own.
+	Fetched bool
 	// Local records are left alone: the protocol reaches them by the CPU.
 	Local bool
 	// Ask has the host say where the entry is, without a look-up before.

@@ -5,6 +5,7 @@ import (
 
 	"drtmd/proto"
 	"drtmd/verbs"
+	"drtmd/verbs/ring"
 	"drtmd/verbs/rpc"
 )
 
@@ -44,7 +45,7 @@ func lost(err error) bool {
 		return true
 	}
 	for _, gone := range [...]error{rpc.ErrPeerGone, rpc.ErrPeerReset, rpc.ErrUnanswered, rpc.ErrClosed,
-		rpc.ErrBroken, rpc.ErrRefused, rpc.ErrEpoch, rpc.ErrNoHandler} {
+		rpc.ErrBroken, rpc.ErrRefused, rpc.ErrEpoch, rpc.ErrNoHandler, ring.ErrDown, ring.ErrEpoch, ring.ErrClosed} {
 		if errors.Is(err, gone) {
 			return true
 		}

@@ -6,6 +6,7 @@ import (
 
 	"drtmd/proto"
 	"drtmd/proto/option"
+	"drtmd/store/hopscotch"
 )
 
 // OptOrphanAfter is an option of every protocol that calls locks orphaned (proto.Orphan).
@@ -32,4 +33,14 @@ func LogBytes() option.Option {
 	return option.Size(OptLogBytes, defaultLogBytes, minLogBytes, maxLogBytes,
 		"`SIZE` of each log: with replicas, a node keeps one for each worker of the other nodes").Because(
 		"a log has room for several commits, and each node keeps one for each worker of the others")
+}
+
+// OptSlotLoad is an option of protocols with hopscotch tables.
+const OptSlotLoad = "slot-load"
+
+// SlotLoad is that option.
+func SlotLoad() option.Option {
+	return option.Int(OptSlotLoad, hopscotch.SlotLoad, 10, 1000,
+		"`PERCENT` of the slots of a hopscotch table that are taken when it has as many records as it has room "+
+			"for; the more, the less memory, and the more records in overflow blocks, which take another READ")
 }

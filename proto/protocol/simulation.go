@@ -14,6 +14,8 @@ type Simulation struct {
 	Options option.Settings
 	// Dimensions are what its runs are varied by, beside what all protocols' runs are.
 	Dimensions []Dimension
+	// Queues: its messages take room in memory of their receiver, which can run out.
+	Queues bool
 }
 
 // Steps are the marked steps (fiber.Fiber.Step) of a protocol's engines: All, and those of them that

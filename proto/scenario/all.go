@@ -10,6 +10,7 @@ import (
 	"drtmd/proto/node"
 	"drtmd/proto/option"
 	"drtmd/proto/workload/micro"
+	"drtmd/store/layout"
 	"drtmd/verbs/scenario"
 	"drtmd/verbs/sim"
 )
@@ -57,6 +58,12 @@ func All(own ...node.Protocol) (all []*scenario.Scenario) {
 			of(spec{name: "micro", protocol: p, load: loadMicro, short: true}))
 		if p.Offers.Has(proto.OfferRecovery) {
 			all = append(all, recoveries(p))
+		}
+		if _, index := p.Tables(); index == layout.HopscotchInline {
+			all = append(all, moves(p))
+		}
+		if p.Simulation.Queues {
+			all = append(all, queues(p))
 		}
 		if p.Offers.Has(proto.OfferLeases) {
 			all = append(all, leases(p), ends(p))

@@ -172,6 +172,7 @@ func (c *cluster) findBehind(h *history.History) error {
 		bytes   []byte
 	}
 	at := map[place]content{}
+	kind, _ := c.protocol.Tables()
 	for _, s := range c.sites {
 		if !s.counts() {
 			continue
@@ -211,7 +212,7 @@ func (c *cluster) findBehind(h *history.History) error {
 			b.torn = b.begun
 			if o.Kind == history.OpWrite {
 				b.value = c.values[o.Digest]
-				b.torn = b.torn || halfWritten(now.bytes, b.value)
+				b.torn = b.torn || halfWritten(kind, now.bytes, b.value)
 			}
 			c.behind = append(c.behind, b)
 		}
@@ -233,9 +234,9 @@ func (c *cluster) findBehind(h *history.History) error {
 
 // halfWritten reports whether a line behind a record's first one has a new value already: some protocols
 // write these before the version. Such a transaction was past the point at which it can abort.
-func halfWritten(is, value []byte) bool {
-	for at := layout.LineBytes - layout.ValueOffset; at < len(value); at += layout.LineBytes {
-		end := min(at+layout.LineBytes, len(value))
+func halfWritten(k layout.Kind, is, value []byte) bool {
+	for line := 1; layout.Fit(k, line) < len(value); line++ {
+		at, end := layout.Fit(k, line), min(layout.Fit(k, line+1), len(value))
 		if bytes.Equal(is[at:end], value[at:end]) {
 			return true
 		}

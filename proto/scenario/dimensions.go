@@ -137,7 +137,8 @@ func (x spec) dimensions() []scenario.Dimension {
 // workload makes the load of a run.
 func (x spec) workload(nodes int, s settings) (workload.Workload, error) {
 	if x.load == loadMicro {
-		return microLoad(nodes, cmp.Or(x.keys, accounts), x.mix, s)
+		kind, _ := x.protocol.Tables()
+		return microLoad(nodes, cmp.Or(x.keys, accounts), x.mix, kind, s)
 	}
 	return smallBank(nodes, s)
 }
@@ -153,10 +154,10 @@ func smallBank(nodes int, s settings) (workload.Workload, error) {
 	return smallbank.New(o)
 }
 
-func microLoad(nodes, keys int, mix micro.Mix, s settings) (workload.Workload, error) {
+func microLoad(nodes, keys int, mix micro.Mix, kind layout.Kind, s settings) (workload.Workload, error) {
 	o := micro.Default(nodes)
 	o.Keys, o.Distributed, o.Theta, o.RollBack = keys, s.remote, s.skew, s.rollback
-	o.ValueBytes = layout.Fit(layout.KindOneVersion, s.lines)
+	o.ValueBytes = layout.Fit(kind, s.lines)
 	o.Mix = micro.DefaultMix()
 	o.Restless = s.reuse
 	// increment, insert, delete, move, look, read-many, follow, redirect, depend

@@ -141,6 +141,41 @@ func breaks(p node.Protocol) *scenario.Scenario {
 			dimPlans:  {"few"}}})
 }
 
+// moves are of tables that move records to make room for others, while workers have lost the processor that
+// read or write them.
+func moves(p node.Protocol) *scenario.Scenario {
+	return of(spec{name: "moves", protocol: p, load: loadMicro, nodes: 2, drawn: []int{2, 3},
+		focus:  "records that are moved in their tables while others read and write them",
+		faults: holdFaults, mix: micro.Mix{0, 25, 5, 40, 20, 0, 0, 0, 10},
+		drawnOf: map[string][]string{
+			dimSkew:     {"0"},
+			dimLines:    {"1", "2", "4"},
+			dimRemote:   {"10", "50"},
+			dimReads:    {"default"},
+			dimReuse:    {"yes"},
+			dimPlans:    {"few"},
+			dimRollback: {"0"},
+			"slots":     {"scarce"}}}) // of farm
+}
+
+// queues are of workers with many transactions at once, whose messages wait for each other: the other
+// worker has lost the processor, and its memory for messages fills up.
+func queues(p node.Protocol) *scenario.Scenario {
+	return of(spec{name: "queues", protocol: p, load: loadMicro, nodes: 2, drawn: []int{1},
+		focus:  "many transactions of each worker, whose messages wait for room",
+		faults: holdFaults, fibers: 16, mix: micro.Mix{30, 0, 0, 0, 0, 40, 0, 0, 30},
+		drawnOf: map[string][]string{
+			dimSkew:         {"0"},
+			dimRemote:       {"50"},
+			dimLines:        {"1", "5"},
+			dimReads:        {"default"},
+			dimReuse:        {"no"},
+			dimPlans:        {"few"},
+			dimRollback:     {"0"},
+			"optimisations": {"all", "none"},
+			"rings":         {"small"}}}) // both of farm
+}
+
 // replicas are of records with backups, and of nothing that takes one away.
 func replicas(p node.Protocol) *scenario.Scenario {
 	return of(spec{name: "replicas", protocol: p, load: loadMicro, nodes: 3, drawn: []int{1, 2},

@@ -49,6 +49,8 @@ var likeliest = map[string]string{
 	"htm htm-confirm-last":      "leases",
 	"htm htm-never-idle":        "crashes",
 	"store":                     "reuse",
+	"store/hopscotch":           "places-farm",
+	"farm ":                     "breaks-farm",
 	"fasst ":                    "breaks-fasst",
 	"drtmh ":                    "breaks-drtmh",
 	"twopl ":                    "micro-twopl",

@@ -72,6 +72,11 @@ func (r *Record[Own]) Accept(v layout.Version, live bool) {
 	if r.apart && live {
 		r.Fetch()
 	}
+	r.Take(v, live)
+}
+
+// Take is Accept of what lies in Value, wherever that is.
+func (r *Record[Own]) Take(v layout.Version, live bool) {
 	r.Loaded, r.Version, r.Was, r.Is = true, v, live, live
 }
 

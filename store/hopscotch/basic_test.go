@@ -173,31 +173,34 @@ func TestSpentIncarnationsAreRefused(t *testing.T) {
 	}
 }
 
-// TestAnAbsenceIsProtected: what a region has not found cannot come before it commits, wherever it goes.
+// TestAnAbsenceIsProtected: what a region has not found cannot come before it commits, wherever it goes. With
+// AbsenceOutside it can.
 func TestAnAbsenceIsProtected(t *testing.T) {
 	for _, x := range []struct {
 		name   string
 		loaded uint64 // keys of one home before
 	}{{"into the neighbourhood", 0}, {"into a new block", 8}, {"into a chain", 9}} {
 		t.Run(x.name, func(t *testing.T) {
-			c := Config{ID: 1, Name: "t", ValueBytes: 8, Homes: 1, Blocks: 2}
-			table := newTable(t, c)
-			for k := range x.loaded {
-				if err := table.Load(k, value(8, k)); err != nil {
-					t.Fatal(err)
+			for _, m := range []Mutation{0, AbsenceOutside} {
+				c := Config{ID: 1, Name: "t", ValueBytes: 8, Homes: 1, Blocks: 2, Mutation: m}
+				table := newTable(t, c)
+				for k := range x.loaded {
+					if err := table.Load(k, value(8, k)); err != nil {
+						t.Fatal(err)
+					}
 				}
-			}
-			r, other := htm.NewRegion(htm.Config{}), htm.NewRegion(htm.Config{})
-			r.Begin()
-			if _, found, ok := table.FindIn(r, 100); found || !ok {
-				t.Fatal(found, ok)
-			}
-			other.Begin()
-			if _, _, ok, err := table.EnsureIn(other, 100, 0); !ok || err != nil || !other.Commit(nil) {
-				t.Fatal(ok, err)
-			}
-			if r.Commit(nil) {
-				t.Error("a region commits that has not found what is there")
+				r, other := htm.NewRegion(htm.Config{}), htm.NewRegion(htm.Config{})
+				r.Begin()
+				if _, found, ok := table.FindIn(r, 100); found || !ok {
+					t.Fatal(found, ok)
+				}
+				other.Begin()
+				if _, _, ok, err := table.EnsureIn(other, 100, 0); !ok || err != nil || !other.Commit(nil) {
+					t.Fatal(ok, err)
+				}
+				if got, want := r.Commit(nil), m == AbsenceOutside; got != want {
+					t.Errorf("mutation %v: a region that has not found what is there commits: %v", m, got)
+				}
 			}
 		})
 	}

@@ -26,11 +26,20 @@ type Config struct {
 // maxBytes bounds a table, so that sums of sizes cannot overflow.
 const maxBytes = 1 << 44
 
-// For sizes a table of some records: four of five slots are taken then.
+// SlotLoad is the percentage of the slots outside of overflow blocks that are taken in a full table of For.
+const SlotLoad = 80
+
+// For sizes a table of some records.
 func For(id uint16, name string, valueBytes, records int) Config {
-	return Config{ID: id, Name: name, ValueBytes: valueBytes,
-		Homes:  records + records/4 + 16,
-		Blocks: records/8 + 64,
+	return ForLoad(id, name, valueBytes, records, SlotLoad)
+}
+
+// ForLoad sizes a table of some records with fewer slots or more: so many percent are taken when all records are
+// there. Above 100 all others are in overflow blocks.
+func ForLoad(id uint16, name string, valueBytes, records, percent int) Config {
+	homes := max(records*100/percent, 1)
+	return Config{ID: id, Name: name, ValueBytes: valueBytes, Homes: homes,
+		Blocks: records/8 + 64 + max(records-homes, 0),
 	}
 }
 

@@ -19,18 +19,26 @@ const (
 	mutationEnd
 )
 
+// heldTest names the test that finds what no protocol does.
+const heldTest = "TestWhatSomebodyHoldsIsLeftAlone finds it"
+
 var mutations = [mutationEnd]mutation.Mutation{
 	{Name: "none", Doc: "tables as they should be"},
 	NoCounter: {Name: "hopscotch-no-counter",
 		Doc: "the table forgets the incarnation of a record that is given back, so that versions repeat"},
 	KeepState: {Name: "hopscotch-keep-state", Doc: "a new record has the state that its slot had",
 		Equivalent: "a free slot that is locked is passed over, and a lease in it is over before long"},
-	TakeLocked:      {Name: "hopscotch-take-locked", Doc: "a free slot is taken though somebody has locked it"},
-	MoveLocked:      {Name: "hopscotch-move-locked", Doc: "a record is moved though somebody has locked it"},
-	ReclaimLive:     {Name: "hopscotch-reclaim-live", Doc: "a record is given back though its key has a value"},
-	ReclaimAnyState: {Name: "hopscotch-reclaim-any-state", Doc: "a record is given back whoever has locked or leased it"},
+	TakeLocked: {Name: "hopscotch-take-locked", Doc: "a free slot is taken though somebody has locked it",
+		Equivalent: "CPUs lock, and look at the key before they do anything else; " + heldTest},
+	MoveLocked: {Name: "hopscotch-move-locked", Doc: "a record is moved though somebody has locked it"},
+	ReclaimLive: {Name: "hopscotch-reclaim-live", Doc: "a record is given back though its key has a value",
+		Equivalent: "who gives a record back has it locked, and made it absent; " + heldTest},
+	ReclaimAnyState: {Name: "hopscotch-reclaim-any-state",
+		Doc:        "a record is given back whoever has locked or leased it",
+		Equivalent: "who gives a record back has it locked; " + heldTest},
 	AbsenceOutside: {Name: "hopscotch-absence-outside",
-		Doc: "an absence that a region has found is not in its read set"},
+		Doc:        "an absence that a region has found is not in its read set",
+		Equivalent: "no protocol goes on in a region that has found an absence; TestAnAbsenceIsProtected finds it"},
 	NoSpent: {Name: "hopscotch-no-spent", Doc: "a record is made though the table's incarnations are used up",
 		Equivalent: "no run makes 2^31 insertions; a test of package hopscotch does as if"},
 }

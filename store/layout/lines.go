@@ -32,7 +32,7 @@ type LineVersions struct{}
 // Bytes of the value in the first line, and in each further one.
 const (
 	firstLineValue = LineBytes - ValueOffset
-	lineValueAt    = 8
+	lineValueAt    = LineVersionBytes
 	lineValue      = LineBytes - lineValueAt
 )
 
@@ -71,6 +71,9 @@ func (LineVersions) Value(image, room []byte) []byte {
 	}
 	return room[:n]
 }
+
+// LineVersionBytes is the size of a LineVersion.
+const LineVersionBytes = 8
 
 // LineVersion is the word at the beginning of each further line of a record.
 func LineVersion(key uint64, v Version) uint64 { return uint64(v) ^ Hash(key) }

@@ -141,6 +141,8 @@ type item struct {
 	buffer buffer
 	held   bool // the buffer is
 	ops    int  // of the round
+	trips  int  // rounds
+	bytes  int  // that all have read
 	err    error
 }
 
@@ -173,7 +175,7 @@ func (b *Batch) Add(conn *fiber.Conn, t *Table, key uint64, cache *Cache) int {
 		b.items = append(b.items, item{})
 	}
 	x := &b.items[b.n]
-	x.conn, x.err = conn, nil
+	x.conn, x.err, x.trips, x.bytes = conn, nil, 0, 0
 	if x.inline = t.inline(); x.inline {
 		x.probe.Start(t, key)
 	} else {
@@ -240,20 +242,24 @@ const hopBytes = 8
 // post adds what the look-up reads next.
 func (x *item) post(f *fiber.Fiber, ops *fiber.Batch) {
 	sge := x.buffer.sge
+	x.trips++
 	if !x.inline {
 		t := x.search.table
 		sge.Length = x.search.bytes()
+		x.bytes += int(sge.Length)
 		ops.Read(f, x.conn, sge, t.Addr(x.search.Next()), t.rkey)
 		x.ops = 1
 		return
 	}
 	p := &x.probe
 	sge.Length = uint32(p.bytes)
+	x.bytes += p.bytes
 	ops.Read(f, x.conn, sge, p.table.Addr(uint64(p.at)), p.table.rkey)
 	x.ops = 1
 	if at, ok := p.Guard(); ok {
 		sge.Addr += uint64(p.table.places.NeighbourhoodBytes())
 		sge.Length = hopBytes
+		x.bytes += hopBytes
 		ops.Read(f, x.conn, sge, p.table.Addr(uint64(at)), p.table.rkey)
 		x.ops++
 	}
@@ -321,3 +327,9 @@ func (b *Batch) Reads(i int) int {
 	}
 	return b.items[i].search.Reads()
 }
+
+// Trips is in how many rounds they were, one after the other, and Bytes what they have fetched.
+func (b *Batch) Trips(i int) int { return b.items[i].trips }
+
+// Bytes is that of Trips.
+func (b *Batch) Bytes(i int) int { return b.items[i].bytes }

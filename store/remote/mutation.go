@@ -42,9 +42,8 @@ var mutations = [mutationEnd]mutation.Mutation{
 	NoDirectory: {Name: "remote-no-directory",
 		Doc:        "an absence is believed though the table may have extents that are not known",
 		Equivalent: "no table of a simulation grows; TestAbsenceIsBelievedAfterTheDirectory finds it"},
-	OverflowUnread: {Name: "remote-overflow-unread",
-		Doc:        "a key that is not in its neighbourhood counts as absent, whatever overflow blocks hold",
-		Equivalent: "no protocol keeps its records so"},
+	OverflowUnread: {Name: "overflow-not-read",
+		Doc: "a key that is not in its neighbourhood counts as absent, whatever overflow blocks hold"},
 }
 
 func (m Mutation) String() string { return Mutations().Name(m) }

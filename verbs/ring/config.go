@@ -111,6 +111,9 @@ var mutations = [mutationEnd]mutation.Mutation{
 
 func (m Mutation) String() string { return Mutations().Name(m) }
 
+// Doc is one line on what is wrong.
+func (m Mutation) Doc() string { return mutations[m].Doc }
+
 // Mutations returns the table of the deliberate bugs.
 func Mutations() mutation.Table[Mutation] { return mutations[:] }
 

@@ -87,6 +87,12 @@ func (p *Port) Handle(t rpc.Type, h Handler) { p.handlers[t] = h }
 // Link is the way to a node's worker of the same index; nil for the own node.
 func (p *Port) Link(node int) *Link { return p.links[node] }
 
+// Longest is how long a request may be, and its answer, for both to fit in rings of the port's size.
+func (p *Port) Longest() int {
+	s := shape{marks: true} // which leave less
+	return min(s.body(p.cfg.Bytes*shareParts/shareOf/lineBytes), maxBody)
+}
+
 // Epoch is the port's.
 func (p *Port) Epoch() rpc.Epoch { return p.epoch }
 

@@ -10,6 +10,7 @@ import (
 	"drtmd/proto/occ"
 	"drtmd/proto/occ/drtmr"
 	"drtmd/proto/occ/occtest"
+	"drtmd/proto/option"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -54,7 +55,7 @@ func evaluated(lock string, s occtest.Shape) (x occtest.Traffic) {
 // that locks and reads, and two WRITEs and a CAS in place of one that commits.
 func TestReplicatedMessages(t *testing.T) {
 	for _, p := range []node.Protocol{drtmr.Protocol(), drtmr.Evaluated()} {
-		x := occtest.Figure7(t, p, occ.LockEarly)
+		x := occtest.Figure7(t, p, option.Settings{occ.OptLock: occ.LockEarly})
 		if messages, delays := x.Messages(); messages != 2*(2+4+3) || delays != 4 {
 			t.Errorf("%v: %d messages, %d delays, want 18 and 4: %+v", p, messages, delays, x)
 		}

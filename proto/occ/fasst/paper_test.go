@@ -9,6 +9,7 @@ import (
 	"drtmd/proto/occ"
 	"drtmd/proto/occ/fasst"
 	"drtmd/proto/occ/occtest"
+	"drtmd/proto/option"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -37,7 +38,7 @@ func table(lock string, s occtest.Shape) (x occtest.Traffic) {
 
 // TestReplicatedMessages: Xenic's Figure 7(a) without multi-hop: 12 messages, 4 delays until the client is told.
 func TestReplicatedMessages(t *testing.T) {
-	x := occtest.Figure7(t, fasst.Protocol(), occ.LockEarly)
+	x := occtest.Figure7(t, fasst.Protocol(), option.Settings{occ.OptLock: occ.LockEarly})
 	if messages, delays := x.Messages(); messages != 12 || delays != 4 {
 		t.Errorf("%d messages, %d delays, want 12 and 4: %+v", messages, delays, x)
 	}

@@ -62,10 +62,10 @@ func Measure(t *testing.T, p node.Protocol, o option.Settings, s Shape) [2]Traff
 
 // Figure7 is the traffic of the transaction of Xenic's Figure 7(a): of six nodes with three replicas of each
 // record, it writes a record of its own node's shard and one of another, whose backups are others again.
-func Figure7(t *testing.T, p node.Protocol, lock string) Traffic {
+func Figure7(t *testing.T, p node.Protocol, o option.Settings) Traffic {
 	t.Helper()
 	d := &proto.Decl{Accesses: []proto.Access{access(0, 0, true), access(3, 0, true)}}
-	return measure(t, p, option.Settings{occ.OptLock: lock}, node.Config{Nodes: 6, Replicas: 3}, d)[1]
+	return measure(t, p, o, node.Config{Nodes: 6, Replicas: 3}, d)[1]
 }
 
 // Messages are all that a transaction has sent and been answered, and the delays until its client is told.

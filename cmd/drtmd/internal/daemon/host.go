@@ -38,7 +38,7 @@ func (d *Daemon) lookAtMemory() error {
 	if err != nil {
 		return err
 	}
-	bytes, err := node.TableBytes(cfg.Workload, &cfg.Protocol)
+	bytes, err := node.TableBytes(cfg.Workload, &cfg.Protocol, cfg.Options)
 	if err != nil {
 		return err
 	}

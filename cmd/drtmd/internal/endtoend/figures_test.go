@@ -469,7 +469,7 @@ func (l *lab) checkProcesses(st *status.Cluster, begun time.Time) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bytes, err := library.TableBytes(w, new(library.Protocol))
+	bytes, err := library.TableBytes(w, new(library.Protocol), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,9 +6,6 @@ import "time"
 type Caps struct {
 	LineWords       bool // MR.Lines is not nil (design decision 6)
 	AscendingWrites bool // a WRITE's lines become visible in ascending address order
-	PreAccess       bool // MR.SetPreAccess
-	AwaitLine       bool // MR.AwaitLine
-	Extension       bool // OpExtension and Context.HandleExtension
 	KeptMRs         bool // MROptions.Keep
 	Immediate       bool // most operations have completed when the post returns
 	ResetUD         bool // QP.ToReset

@@ -199,9 +199,7 @@ func (cq *CQ) finish(wc *WC) bool {
 	// Field by field: a WC copied as a whole waits for the narrow stores that made it.
 	wc.Op, wc.Imm, wc.SrcQPN = WCOpcode(s.op), 0, 0
 	wc.VendorErr, wc.Flags, wc.Raw = 0, 0, 0
-	if s.op != OpExtension {
-		wc.ByteLen = 0
-	}
+	wc.ByteLen = 0
 	return true
 }
 

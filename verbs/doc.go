@@ -33,8 +33,7 @@
 //     QP does not allow fails with WCRemInvReqErr, one that its MR does not allow with
 //     WCRemAccessErr.
 //   - Of an error completion only ID, Status, QPN and VendorErr mean anything, and Raw, the
-//     provider's own status; the rest is zero. ByteLen of a send completion is zero, extension
-//     operations excepted.
+//     provider's own status; the rest is zero. ByteLen of a send completion is zero.
 //
 // # Memory
 //

@@ -1,7 +1,5 @@
 package verbs
 
-import "time"
-
 // The Driver interfaces are what a provider implements. Programs do not use them: they go
 // through Context, which enforces the contract. Unless said otherwise the layer has checked the
 // arguments (states, sizes, opcodes, queue space, alignment, rights of a request's kind) and
@@ -140,23 +138,12 @@ type DriverLineNotifier interface {
 	OnLineChange(line int, seen uint64, f func()) (cancel func())
 }
 
-// DriverHooks is implemented by an MR whose provider has hooks (design decision 9).
-type DriverHooks interface {
-	SetPreAccess(h PreAccess) error
-	AwaitLine(line int, seen uint64, timeout time.Duration) (uint64, error)
-}
-
 // DriverLineOwners is implemented by an MR with line words that htm may lock (see LineOwner). The
 // journal is idle, has room for lineword.JournalLines lines, and is valid until Close.
 type DriverLineOwners interface {
 	ClaimLineOwner() (slot uint16, journal []uint64, err error)
 	ReleaseLineOwner(slot uint16) error
 	RescueLine(line int)
-}
-
-// DriverExtension is implemented by a device that runs extension operations.
-type DriverExtension interface {
-	HandleExtension(number uint32, e Executor) error
 }
 
 // Quirks are the deviations of a driver from the contract that the layer corrects.

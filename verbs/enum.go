@@ -16,8 +16,6 @@ const (
 	OpRead
 	OpCAS // IBV_WR_ATOMIC_CMP_AND_SWP
 	OpFAA // IBV_WR_ATOMIC_FETCH_AND_ADD
-	// OpExtension runs an executor at the target (Caps.Extension); see Context.HandleExtension.
-	OpExtension
 	// OpRecv is the opcode of a completed receive; it cannot be posted with PostSend.
 	OpRecv
 	// OpRecvWriteImm is a receive consumed by a WRITE with immediate.
@@ -26,7 +24,7 @@ const (
 )
 
 var opNames = [...]string{"?", "SEND", "SEND_WITH_IMM", "RDMA_WRITE", "RDMA_WRITE_WITH_IMM",
-	"RDMA_READ", "ATOMIC_CMP_AND_SWP", "ATOMIC_FETCH_AND_ADD", "EXTENSION", "RECV",
+	"RDMA_READ", "ATOMIC_CMP_AND_SWP", "ATOMIC_FETCH_AND_ADD", "RECV",
 	"RECV_RDMA_WITH_IMM"}
 
 func (o Opcode) String() string { return enumName(opNames[:], int(o), "opcode") }

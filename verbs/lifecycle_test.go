@@ -195,12 +195,8 @@ func TestFenceMovesEveryQPAndGoesOnAfterAnError(t *testing.T) {
 
 func TestMissingHooksAreUnsupported(t *testing.T) {
 	r, _, mr, _ := furnished(t)
-	wantErr(t, "pre-access", mr.SetPreAccess(nil), ErrUnsupported)
-	_, err := mr.AwaitLine(0, 0, 0)
-	wantErr(t, "await line", err, ErrUnsupported)
-	_, err = mr.OnLineChange(0, 0, nil)
+	_, err := mr.OnLineChange(0, 0, nil)
 	wantErr(t, "on line change", err, ErrUnsupported)
-	wantErr(t, "extension", r.ctx.HandleExtension(1, nil), ErrUnsupported)
 	wantErr(t, "on arrival", r.scq.OnArrival(nil), ErrUnsupported)
 	ch, err := r.ctx.CreateChannel()
 	check(t, err)

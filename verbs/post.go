@@ -166,15 +166,6 @@ func (qp *QP) checkSend(wr *WR) error {
 			return qp.refuse(op, syscall.EOPNOTSUPP, "", "the device has no atomics")
 		}
 		return qp.checkRdAtomic(op, wr)
-	case OpExtension:
-		if !qp.ctx.attr.Caps.Extension {
-			return &Error{Op: op, Device: qp.ctx.attr.Name, QPN: qp.qpn, Err: ErrUnsupported}
-		}
-		if wr.NumSGE != 2 {
-			return qp.refuse(op, syscall.EINVAL, "",
-				"an extension operation has 2 SGEs: request and answer")
-		}
-		return nil
 	}
 	return qp.refuse(op, syscall.EINVAL, "", "%s cannot be posted", wr.Op)
 }

@@ -217,7 +217,6 @@ func TestPostsThatAreRefused(t *testing.T) {
 		{"CAS of 4 bytes", WR{Op: OpCAS, NumSGE: 1, SGE: [MaxSGE]SGE{{Length: 4}}},
 			syscall.EINVAL},
 		{"CAS of two pieces", WR{Op: OpCAS, NumSGE: 2, SGE: eight}, syscall.EINVAL},
-		{"extension", WR{Op: OpExtension, NumSGE: 2}, ErrUnsupported},
 	} {
 		n, err := r.qp.PostSend([]WR{c.wr})
 		wantErr(t, c.name, err, c.want)

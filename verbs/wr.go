@@ -29,7 +29,7 @@ type WR struct {
 	Flags      Flags
 	NumSGE     uint8
 	_          uint8
-	Imm        uint32 // immediate data, host byte order; OpExtension: the extension's number
+	Imm        uint32 // immediate data, host byte order
 	RemoteAddr uint64 // address in the peer's process; 8-byte aligned for atomics
 	RKey       uint32
 	RemoteQPN  uint32 // UD
@@ -75,7 +75,7 @@ type WC struct {
 	ID        uint64 // the caller's ID of the request
 	Status    WCStatus
 	Op        WCOpcode
-	ByteLen   uint32 // receives (UD: GRH included) and extension operations only
+	ByteLen   uint32 // receives only (UD: GRH included)
 	Imm       uint32
 	QPN       uint32
 	SrcQPN    uint32 // UD receives only

@@ -21,6 +21,8 @@ type SimulatedConfig struct {
 	WithoutLineWords bool
 	// OnEvent is that of sim.Config: the trace, line by line; nil: nobody reads it.
 	OnEvent func(sim.Event)
+	// OnAccess is that of sim.Config: remote accesses to memory; nil: nobody looks at them.
+	OnAccess func(sim.Access)
 }
 
 // NewSimulated builds a cluster on a simulated world, each worker on a core of its own, starts it
@@ -33,7 +35,8 @@ func NewSimulated(ctx context.Context, cfg SimulatedConfig) (*Cluster, error) {
 		return nil, fmt.Errorf("protocol %s reaches other nodes by plain memory, which a simulated "+
 			"network does not have: it runs on one node there, not on %d", cfg.Protocol.Name, cfg.Nodes)
 	}
-	world, err := sim.New(sim.Config{Seed: cfg.Seed, Cost: cfg.Cost, KeepEvents: -1, OnEvent: cfg.OnEvent})
+	world, err := sim.New(sim.Config{Seed: cfg.Seed, Cost: cfg.Cost, KeepEvents: -1, OnEvent: cfg.OnEvent,
+		OnAccess: cfg.OnAccess})
 	if err != nil {
 		return nil, err
 	}

@@ -152,5 +152,5 @@ func (l *Log) at(position uint64) []byte {
 }
 
 // Line is the number of the 64-byte line of the memory at which a position is: that of Position is the one
-// to await (fiber.AwaitLine).
+// to await (fiber.Watch).
 func (l *Log) Line(position uint64) int { return int(headBytes+position%l.capacity) / lineBytes }

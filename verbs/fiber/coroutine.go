@@ -21,7 +21,7 @@ type Fiber struct {
 	next *Fiber // in the ready list or a wait list
 	list *fiberList
 
-	watch watch
+	word wordWait
 
 	timer    timer
 	expired  bool // the timer ended the wait

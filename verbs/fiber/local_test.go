@@ -168,10 +168,6 @@ func TestCancelEndsEveryWaitAndRunsCleanups(t *testing.T) {
 					_, err := f.AwaitWord(h.memory, 1024, 0, 0)
 					return err
 				},
-				"line": func(f *fiber.Fiber) error {
-					var seen fiber.Line
-					return f.AwaitLine(h.memory, 16, &seen, 0)
-				},
 				"receive that is never posted": func(f *fiber.Fiber) error {
 					return h.conn.Send(f, h.buffer.SGE(0, 8))
 				},

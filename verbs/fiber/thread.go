@@ -211,7 +211,7 @@ func (t *Thread) sleep() (bool, error) {
 func (t *Thread) until() time.Duration {
 	limit := time.Duration(-1)
 	for _, w := range t.workers {
-		if len(w.lines)+len(w.watches) > 0 && (limit < 0 || memoryPoll < limit) {
+		if len(w.words)+len(w.watches) > 0 && (limit < 0 || memoryPoll < limit) {
 			limit = memoryPoll
 		}
 		if w.inFlight() && (limit < 0 || stuckLook < limit) {

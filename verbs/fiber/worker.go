@@ -46,7 +46,7 @@ type Worker struct {
 	fibers    []*Fiber  // all coroutines
 	live      int       // tasks that have not ended
 	timers    timers
-	lines     []*watch
+	words     []*wordWait
 	watches   []*Watch // that are set
 	looking   []*Watch // scratch of pollWatches
 	conns     []*Conn
@@ -220,8 +220,8 @@ func (w *Worker) takeInbox() bool {
 func (w *Worker) step(glance bool) bool {
 	w.now = 0
 	busy := w.poll()
-	if len(w.lines) > 0 {
-		busy = w.pollLines() || busy
+	if len(w.words) > 0 {
+		busy = w.pollWords() || busy
 	}
 	if len(w.watches) > 0 {
 		busy = w.pollWatches() || busy

@@ -39,7 +39,7 @@ var (
 	_ [unsafe.Offsetof(verbs.SGE{}.LKey)]byte      = [12]byte{}
 	_ [unsafe.Offsetof(verbs.WC{}.Raw)]byte        = [40]byte{}
 	_ [verbs.OpFAA]byte                            = [7]byte{}
-	_ [verbs.OpRecv]byte                           = [9]byte{}
+	_ [verbs.OpRecv]byte                           = [8]byte{}
 	_ [verbs.FlagInline]byte                       = [8]byte{}
 	_ [verbs.WCWithImm]byte                        = [2]byte{}
 	_ [verbs.WCGeneralErr]byte                     = [C.IBV_WC_GENERAL_ERR]byte{}

@@ -167,7 +167,7 @@ struct drt_posted drt_post_recv(struct drt_qp *qp, const struct drt_recv_wr *wrs
 
 static void translate_wc(const struct ibv_wc *from, struct drt_wc *to)
 {
-	enum { WITH_GRH = 1, WITH_IMM = 2, OP_RECV = 9, OP_RECV_WRITE_IMM = 10 };
+	enum { WITH_GRH = 1, WITH_IMM = 2, OP_RECV = 8, OP_RECV_WRITE_IMM = 9 };
 
 	*to = (struct drt_wc){
 		.id = from->wr_id,

@@ -32,6 +32,6 @@
 // # What it does not do
 //
 // Shared receive queues, memory windows, resets, P_Keys other than index 0,
-// hooks and extension operations (design decision 9). Without cgo the package builds, and Open fails
+// waiting for lines (design decision 9). Without cgo the package builds, and Open fails
 // with verbs.ErrNotBuilt.
 package ibv

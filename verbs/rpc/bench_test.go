@@ -98,7 +98,7 @@ func BenchmarkRate(b *testing.B) {
 					i++
 				}
 				b.ReportMetric(float64(i)/b.Elapsed().Seconds(), "calls/s")
-				return AwaitAll(f, 0, all[:min(i, len(all))]...)
+				return awaitAll(f, 0, all[:min(i, len(all))]...)
 			})
 		})
 	}
@@ -126,7 +126,7 @@ func BenchmarkFlowRate(b *testing.B) {
 			i++
 		}
 		b.ReportMetric(float64(i)/b.Elapsed().Seconds(), "calls/s")
-		return AwaitAll(f, 0, all[:min(i, len(all))]...)
+		return awaitAll(f, 0, all[:min(i, len(all))]...)
 	})
 }
 

@@ -137,17 +137,6 @@ func (c *Call) Await(f *fiber.Fiber, deadline time.Duration) (int, error) {
 	return c.n, c.err
 }
 
-// AwaitAll awaits every call and returns the first error in their order.
-func AwaitAll(f *fiber.Fiber, deadline time.Duration, calls ...*Call) error {
-	var first error
-	for _, c := range calls {
-		if _, err := c.Await(f, deadline); first == nil {
-			first = err
-		}
-	}
-	return first
-}
-
 // Result is the response's length and the error of a call that has ended.
 func (c *Call) Result() (int, error) { return c.n, c.err }
 

@@ -33,7 +33,7 @@ type CallerHandler func(c *Caller, req, resp []byte) (int, error)
 // raised: then its answer is dropped, and it should change nothing any more.
 type CallerFiberHandler func(f *fiber.Fiber, c *Caller, req, resp []byte) (int, error)
 
-func (r *Request) caller() Caller {
+func (r *request) caller() Caller {
 	s := r.Session
 	return Caller{Identity: s.peerID, Incarnation: s.peer.Incarnation, Epoch: r.Epoch, Session: s}
 }

@@ -11,7 +11,8 @@
 //
 //	s.Start(f, &c1, typeGet, req1, resp1)     // several in flight
 //	s2.Start(f, &c2, typeGet, req2, resp2)
-//	err := rpc.AwaitAll(f, deadline, &c1, &c2)
+//	n1, err1 := c1.Await(f, deadline)
+//	n2, err2 := c2.Await(f, deadline)
 //
 // # At most once
 //
@@ -42,8 +43,7 @@
 //
 // A port collects messages while the worker runs, and sends them at the end of the worker's pass: those for
 // one session in one datagram, all datagrams with one doorbell. No message waits for a batch to fill.
-// The receive loop hands the requests of a datagram to OnBatch, so that a store can prefetch,
-// before it runs their handlers. Config.NoBatch sends each message in a datagram of its own.
+// Config.NoBatch sends each message in a datagram of its own.
 //
 // # Flows
 //

@@ -293,7 +293,7 @@ func (p *Port) receiveCompact(b []byte, srcQPN uint32) {
 		case m.kind == compactRunning:
 			s.gotRunning(m)
 		case fresh:
-			p.batch = append(p.batch, Request{Type: Type(m.typ), Session: s, Body: m.body,
+			p.batch = append(p.batch, request{Type: Type(m.typ), Session: s, Body: m.body,
 				Epoch: h.epoch, flow: fl, oneWay: true})
 		default:
 			p.Stats.Duplicates++

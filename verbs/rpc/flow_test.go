@@ -439,7 +439,7 @@ func multiHopCluster(t *testing.T, c *cluster) {
 				return 0, err
 			}
 		}
-		return 0, AwaitAll(f, 0, &calls[0], &calls[1])
+		return 0, awaitAll(f, 0, &calls[0], &calls[1])
 	})
 	connect := func(p *Port) func(*fiber.Fiber) error {
 		return func(f *fiber.Fiber) error {

@@ -68,7 +68,7 @@ func (fl *Flow) gotRequest(h *compactHeader, m *compactMessage) {
 		v.req = append(v.req[:0], body...) // the receive buffer is given back before it runs
 		body = v.req
 	}
-	p.batch = append(p.batch, Request{Type: v.typ, Session: s, Body: body, Epoch: h.epoch, flow: fl,
+	p.batch = append(p.batch, request{Type: v.typ, Session: s, Body: body, Epoch: h.epoch, flow: fl,
 		slot: i})
 }
 

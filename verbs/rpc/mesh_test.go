@@ -170,7 +170,7 @@ func TestCallDoesNotAllocate(t *testing.T) {
 							err = e
 						}
 					}
-					if e := AwaitAll(f, 0, all...); e != nil {
+					if e := awaitAll(f, 0, all...); e != nil {
 						err = e
 					}
 				}

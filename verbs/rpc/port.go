@@ -22,8 +22,8 @@ type Handler func(req, resp []byte) (int, error)
 // FiberHandler is a Handler that runs as a fiber of its own and may await.
 type FiberHandler func(f *fiber.Fiber, req, resp []byte) (int, error)
 
-// Request is what OnBatch sees of a request whose handler is about to run.
-type Request struct {
+// request is one whose handler is about to run.
+type request struct {
 	Session *Session
 	Body    []byte // valid during the call only
 	flow    *Flow  // nil: none
@@ -60,7 +60,6 @@ type Port struct {
 	inline    int // bytes that a send takes inline
 
 	handlers [256]handler
-	onBatch  func([]Request)
 	caller   Caller // of the inline handler that runs
 	scratch  []byte // response of the inline handler that runs
 	jobs     *job   // free ones
@@ -76,7 +75,7 @@ type Port struct {
 	msgs        [maxMessages]message
 	compact     compactHeader // the same of compact datagrams
 	compactMsgs [maxMessages]compactMessage
-	batch       []Request
+	batch       []request
 	reposts     []verbs.RecvWR
 	wrs         []verbs.WR // datagrams that are complete and not rung in
 	sendHead    uint32     // oldest send buffer in use; both count up and wrap
@@ -192,13 +191,10 @@ func (p *Port) HandleFiberFrom(t Type, h CallerFiberHandler) {
 	p.handlers[t] = handler{fiberFrom: h}
 }
 
-// OnBatch has f called with the requests of each datagram before their handlers run.
-func (p *Port) OnBatch(f func([]Request)) { p.onBatch = f }
-
-// now is the time, as the worker has read it last.
 // ForgetServed has the port do what Config.ForgetServed says, from now on.
 func (p *Port) ForgetServed() { p.cfg.ForgetServed = true }
 
+// now is the time, as the worker has read it last.
 func (p *Port) now() time.Duration { return p.w.Now() }
 
 // Completed takes a completion of the port's queue pair (fiber.Part).

@@ -79,7 +79,7 @@ func (s *Session) gotRequest(h *header, m *message) {
 		v.req = append(v.req[:0], body...) // the receive buffer is given back before it runs
 		body = v.req
 	}
-	p.batch = append(p.batch, Request{Type: v.typ, Session: s, Body: body, Epoch: h.epoch,
+	p.batch = append(p.batch, request{Type: v.typ, Session: s, Body: body, Epoch: h.epoch,
 		slot: m.slot})
 }
 
@@ -157,9 +157,6 @@ func (s *Session) runBatch() {
 	if len(p.batch) == 0 {
 		return
 	}
-	if p.onBatch != nil {
-		p.onBatch(p.batch)
-	}
 	for i := range p.batch {
 		r := &p.batch[i]
 		if s.state != stateOpen { // a handler closed it
@@ -188,7 +185,7 @@ func (s *Session) runBatch() {
 }
 
 // respond answers the request, if it is to be answered.
-func (r *Request) respond(resp []byte, n int, err error) {
+func (r *request) respond(resp []byte, n int, err error) {
 	switch {
 	case r.oneWay:
 		if err != nil {
@@ -203,7 +200,7 @@ func (r *Request) respond(resp []byte, n int, err error) {
 
 // runInline runs a handler in the receive loop. A panic of it is an error to the caller; a failed
 // invariant of ours fences the node.
-func (p *Port) runInline(h *handler, r *Request) (n int, err error) {
+func (p *Port) runInline(h *handler, r *request) (n int, err error) {
 	defer func() {
 		switch v := recover().(type) {
 		case nil:
@@ -254,7 +251,7 @@ func (s *Session) respond(i uint8, resp []byte, n int, err error) {
 type job struct {
 	next *job // in Port.jobs
 	p    *Port
-	r    Request // its Body is not used
+	r    request // its Body is not used
 	h    handler
 	from Caller
 	req  []byte
@@ -264,7 +261,7 @@ type job struct {
 }
 
 // startJob starts a fiber for a request. Jobs are kept and used again.
-func (p *Port) startJob(s *Session, r *Request, h *handler) {
+func (p *Port) startJob(s *Session, r *request, h *handler) {
 	j := p.jobs
 	if j == nil {
 		j = &job{p: p, resp: make([]byte, p.cfg.MaxMessage)}
@@ -292,7 +289,7 @@ func (j *job) run(f *fiber.Fiber) error {
 		if !answered {
 			j.r.respond(nil, 0, fmt.Errorf("handler panicked"))
 		}
-		j.r, j.h, j.req, j.from = Request{}, handler{}, nil, Caller{}
+		j.r, j.h, j.req, j.from = request{}, handler{}, nil, Caller{}
 		j.next, j.p.jobs = j.p.jobs, j
 	})
 	var n int

@@ -62,9 +62,6 @@ type device struct {
 	peers    map[fabric.ProcID]*peer
 	arenas   arenas
 
-	execMu    sync.RWMutex
-	executors map[uint32]verbs.Executor // guarded by execMu
-
 	nextOwner atomic.Uint32 // where to look for a free owner entry
 
 	ticker ticker
@@ -94,7 +91,7 @@ func newDevice(p *Provider) (*device, error) {
 	d := &device{provider: p, fab: fab, self: fab.Self(), nextID: firstID,
 		mrs: make([]atomic.Pointer[region], maxMR), qps: map[uint32]*qp{},
 		channels: map[uint32]*channel{}, peers: map[fabric.ProcID]*peer{},
-		executors: map[uint32]verbs.Executor{}, done: make(chan struct{})}
+		done: make(chan struct{})}
 	d.gid = gidOf(d.self)
 	d.gidWords[0] = binary.NativeEndian.Uint64(d.gid[:8])
 	d.gidWords[1] = binary.NativeEndian.Uint64(d.gid[8:])
@@ -106,8 +103,6 @@ func newDevice(p *Provider) (*device, error) {
 	d.ctl = (*control)(unsafe.Pointer(unsafe.SliceData(d.ctlSeg.Bytes())))
 	d.ctl.magic, d.ctl.version = layoutMagic, layoutVersion
 	d.ctl.incarnation = d.self.Incarnation
-	fab.Handle(callPreAccess, d.servePreAccess)
-	fab.Handle(callExtension, d.serveExtension)
 	fab.Export(controlID, d.ctlSeg)
 	p.add(d)
 	return d, nil
@@ -120,8 +115,8 @@ func (d *device) Attr() verbs.DeviceAttr {
 		MaxMR: maxMR, MaxMRBytes: maxMRBytes, MaxPD: maxPD, MaxAH: maxAH,
 		MaxRdAtomic: maxRdAtomic, MaxInitDepth: maxRdAtomic, MaxMsgBytes: maxMsgBytes,
 		MaxInline: maxInline,
-		Caps: verbs.Caps{LineWords: true, AscendingWrites: true, PreAccess: true,
-			AwaitLine: true, Extension: true, KeptMRs: !raceEnabled, PollableChannel: true, Immediate: true}}
+		Caps: verbs.Caps{LineWords: true, AscendingWrites: true,
+			KeptMRs: !raceEnabled, PollableChannel: true, Immediate: true}}
 }
 
 func (d *device) Quirks() verbs.Quirks { return verbs.Quirks{} }

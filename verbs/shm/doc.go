@@ -16,7 +16,7 @@
 // into a slot of a bounded ring, from which the receiver's Poll copies it.
 //
 // What can go on at once is complete when PostSend returns. What must wait (no receive posted, a
-// locked line, a stalling hook, memory still being imported) stays in the send queue, in order,
+// locked line, memory still being imported) stays in the send queue, in order,
 // and goes on in later calls of PostSend and Poll, and each millisecond by a ticker of the device,
 // for owners that sleep or poll nothing. While requests are pending, and only then, owner and
 // ticker exclude each other by a lock, on SingleThreaded CQs too.

@@ -9,7 +9,6 @@ import (
 	"unsafe"
 
 	"drtmd/verbs"
-	"drtmd/verbs/shm/internal/fabric"
 )
 
 // FuzzScribbledMemory overwrites words of all that a peer can reach, between the operations of
@@ -83,35 +82,6 @@ func FuzzScribbledMemory(f *testing.F) {
 		}
 		if took := time.Since(start); took > 20*time.Second {
 			t.Fatalf("took %s", took)
-		}
-	})
-}
-
-// FuzzHookMessages gives arbitrary bytes to what answers the calls of other processes.
-func FuzzHookMessages(f *testing.F) {
-	f.Add([]byte{}, []byte{})
-	f.Add(encodeAccess(1<<mrBits, verbs.AccessRequest{Kind: verbs.AccessKindRead, Length: 8}),
-		[]byte{7, 0, 0, 0, 16, 0, 0, 0, 'h', 'i'})
-	f.Add(make([]byte, accessBytes), []byte{7, 0, 0, 0, 0xff, 0xff, 0xff, 0xff})
-	f.Fuzz(func(t *testing.T, access, extension []byte) {
-		p := New(Options{Dir: runDir(t)})
-		n := newNode(t, p, nodeOptions{})
-		check(t, n.mr.SetPreAccess(func(a verbs.AccessRequest) verbs.Verdict {
-			if a.Offset < 0 || a.Length < 0 || a.Offset+a.Length > n.mr.Len() {
-				t.Errorf("the hook was asked about %+v", a)
-			}
-			return verbs.Allow
-		}))
-		check(t, n.ctx.HandleExtension(7, func(req, resp []byte) (int, error) {
-			return copy(resp, req), nil
-		}))
-		d, _ := n.inside(t)
-		from := fabric.ProcID{Slot: 3, Incarnation: 9}
-		if b, err := d.servePreAccess(from, access); err == nil && len(b) != 1 {
-			t.Errorf("a verdict of %d bytes", len(b))
-		}
-		if b, err := d.serveExtension(from, extension); err == nil && len(b) == 0 {
-			t.Error("an empty answer")
 		}
 	})
 }

@@ -245,7 +245,7 @@ type mrHead struct {
 	magic      uint64
 	size       uint64        // bytes of data asked for
 	registered atomic.Uint64 // nonce while registered, else 0
-	hooked     atomic.Uint32 // a pre-access hook is installed
+	_          uint32
 	owners     uint32
 	lined      uint64 // line owners
 	_          [3]uint64

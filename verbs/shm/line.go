@@ -23,19 +23,15 @@ const (
 	waitPeer                        // the peer's QP is not ready to receive yet
 	waitRecv                        // the peer has no receive posted (RNR)
 	waitFetch                       // memory of the peer is being imported
-	waitStall                       // the pre-access hook said so
-	waitCall                        // the peer's process was asked and has not answered
 )
 
-// Vendor errors: why exactly an operation ended with RETRY_EXC_ERR. Those up to VendorCall are
+// Vendor errors: why exactly an operation ended with RETRY_EXC_ERR. Those up to VendorFetch are
 // waits that took longer than the QP's retry time; VendorFetch, than two seconds at least.
 const (
 	VendorLine  uint32 = iota + 1 // a line stayed locked by a process that is stopped
 	VendorPeer                    // the peer's QP did not get ready to receive
 	VendorRecv                    // (RNR_RETRY_EXC_ERR) no receive was posted
 	VendorFetch                   // the peer's process did not hand out its memory
-	VendorStall                   // the pre-access hook stalled
-	VendorCall                    // the peer's process did not answer a call
 	VendorDead                    // the peer's process is dead, or its context closed
 	VendorGone                    // the peer's QP was closed, is in error, or is another's
 )

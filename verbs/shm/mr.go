@@ -7,14 +7,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
-	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
 
 	"drtmd/verbs"
-	"drtmd/verbs/lineword"
 )
 
 // memory is an MR of this device.
@@ -24,10 +21,7 @@ type memory struct {
 	index  uint32
 	id     uint64 // of the segment
 	kept   bool
-	hook   atomic.Pointer[verbs.PreAccess]
 }
-
-var _ verbs.DriverHooks = (*memory)(nil)
 
 // AllocMR makes the memory, its line words and owner entries in one segment, and publishes it.
 func (p *pd) AllocMR(size int, access verbs.Access, o verbs.MROptions) (verbs.DriverMR, error) {
@@ -71,7 +65,6 @@ func (m *memory) adopt() error {
 			return errNotMR
 		}
 		h.registered.Store(0)
-		h.hooked.Store(0)
 		for i := range r.count {
 			m.dev.freeIfDead(r, uint16(i+1))
 		}
@@ -142,7 +135,7 @@ func (m *memory) Lines() []uint64 {
 
 const (
 	// leaveWait is how long Close waits for lanes that were inside; a line's copy takes far less.
-	// Longer stay only those in a hook or an executor, which may be the caller of Close itself.
+	// Longer stays only one that has lost the processor.
 	leaveWait = 100 * time.Millisecond
 	leavePoll = 20 * time.Microsecond
 	leaveLate = time.Millisecond // between two looks after leaveWait
@@ -183,60 +176,4 @@ func allOver(vs []visit) bool {
 		}
 	}
 	return true
-}
-
-// SetPreAccess installs the hook. Initiators of other processes ask for its verdict by a call.
-func (m *memory) SetPreAccess(h verbs.PreAccess) error {
-	if !m.region.use() {
-		return verbs.ErrClosed
-	}
-	defer m.region.done()
-	if h == nil {
-		m.hook.Store(nil)
-		m.region.head.hooked.Store(0)
-		return nil
-	}
-	m.hook.Store(&h)
-	m.region.head.hooked.Store(1)
-	return nil
-}
-
-const (
-	awaitSpins    = 2000
-	awaitMinSleep = 20 * time.Microsecond
-	awaitMaxSleep = time.Millisecond
-)
-
-// AwaitLine spins a little, then sleeps, longer and longer up to a millisecond. ErrClosed if the MR
-// is closed before the line changes.
-func (m *memory) AwaitLine(line int, seen uint64, timeout time.Duration) (uint64, error) {
-	if line < 0 || uint64(line) >= m.region.lineCount() {
-		return 0, syscall.EINVAL
-	}
-	if !m.region.use() {
-		return 0, verbs.ErrClosed
-	}
-	defer m.region.done()
-	p := m.region.word(uint64(line))
-	for range awaitSpins {
-		if w := lineword.Load(p); uint64(w) != seen && !w.Locked() {
-			return uint64(w), nil
-		}
-		lineword.Pause()
-	}
-	deadline := time.Now().Add(timeout)
-	for sleep := awaitMinSleep; ; sleep = min(2*sleep, awaitMaxSleep) {
-		w := lineword.Load(p)
-		if uint64(w) != seen && !w.Locked() {
-			return uint64(w), nil
-		}
-		if !m.region.live() {
-			return uint64(w), verbs.ErrClosed
-		}
-		left := time.Until(deadline)
-		if left <= 0 {
-			return uint64(w), os.ErrDeadlineExceeded
-		}
-		time.Sleep(min(sleep, left))
-	}
 }

@@ -3,11 +3,11 @@
 package shm
 
 import (
-	"errors"
 	"testing"
 	"time"
 
 	"drtmd/verbs"
+	"drtmd/verbs/lineword"
 )
 
 // awaitUnmapped waits until the MR's memory is given back.
@@ -21,16 +21,27 @@ func awaitUnmapped(t *testing.T, r *region) {
 	}
 }
 
-// An MR that is closed in the middle of a request on it, here by the peer's pre-access hook, is
-// mapped until the request lets go of it. What the request has not fetched by then it fetches
+// holdLine locks the first line of an MR, as an HTM commit does, and gives what unlocks it.
+func holdLine(t *testing.T, mr *verbs.MR) (release func()) {
+	o, err := mr.ClaimLineOwner()
+	check(t, err)
+	p := &mr.Lines()[0]
+	w := lineword.Load(p)
+	if !lineword.TryLock(p, w, o.Slot) {
+		t.Fatal("the line is locked")
+	}
+	return func() { lineword.Restore(p, w) }
+}
+
+// An MR that is closed in the middle of a request on it is mapped until the request lets go of it. What the request has not fetched by then it fetches
 // from there, and what it would store it does not.
 func TestMRClosedUnderARequest(t *testing.T) {
 	cases := []struct {
-		name   string
-		op     verbs.Opcode
-		stalls int  // so that the close happens in a retry, by a poll or the ticker
-		peers  bool // the target's MR is closed
-		want   verbs.WCStatus
+		name  string
+		op    verbs.Opcode
+		tries int  // before: the close happens in a retry, by a poll or the ticker
+		peers bool // the target's MR is closed
+		want  verbs.WCStatus
 	}{
 		{"write", verbs.OpWrite, 0, false, verbs.WCSuccess},
 		{"retried write", verbs.OpWrite, 3, false, verbs.WCSuccess},
@@ -43,7 +54,7 @@ func TestMRClosedUnderARequest(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			a, b := newPair(t, nodeOptions{bytes: 1 << 20})
+			a, b := newPair(t, nodeOptions{bytes: 1 << 20, lined: 1})
 			mr, length := a.mr, 1<<18
 			if c.peers {
 				mr = b.mr
@@ -56,16 +67,21 @@ func TestMRClosedUnderARequest(t *testing.T) {
 				d, _ = b.inside(t)
 			}
 			r := d.mr(mr.LKey())
+			release := func() {}
+			if c.tries > 0 {
+				release = holdLine(t, b.mr)
+			}
 			calls := 0 // by one goroutine at a time
-			check(t, b.mr.SetPreAccess(func(verbs.AccessRequest) verbs.Verdict {
-				if calls++; calls <= c.stalls {
-					return verbs.Stall
+			_, q := a.inside(t)
+			q.send.inMiddle = func() {
+				if calls++; calls != c.tries+1 {
+					return
 				}
+				release()
 				if err := mr.Close(); err != nil {
 					t.Error(err)
 				}
-				return verbs.Allow
-			}))
+			}
 			a.mr.Bytes()[length-1] = 77
 			last := b.mr.Bytes()
 			wc := a.do(t, verbs.WR{Op: c.op, NumSGE: 1,
@@ -86,10 +102,8 @@ func TestMRClosedUnderARequest(t *testing.T) {
 // as the contract says, and nothing faults.
 func TestMRClosedUnderTheTicker(t *testing.T) {
 	for range 20 {
-		a, b := newPair(t, nodeOptions{bytes: 1 << 20})
-		check(t, b.mr.SetPreAccess(func(verbs.AccessRequest) verbs.Verdict {
-			return verbs.Stall
-		}))
+		a, b := newPair(t, nodeOptions{bytes: 1 << 20, lined: 1})
+		release := holdLine(t, b.mr)
 		const requests = 16
 		for range requests {
 			_, err := a.qp.PostSend([]verbs.WR{{Op: verbs.OpWrite, Flags: verbs.FlagSignaled,
@@ -97,7 +111,7 @@ func TestMRClosedUnderTheTicker(t *testing.T) {
 				RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()}})
 			check(t, err)
 		}
-		check(t, b.mr.SetPreAccess(nil)) // from here on the ticker copies
+		release() // from here on the ticker copies
 		time.Sleep(200 * time.Microsecond)
 		check(t, a.mr.Close())
 		failed := verbs.WCSuccess
@@ -181,29 +195,5 @@ func TestMRCloseWaitsForTheLanesInside(t *testing.T) {
 		a.mr, err = a.pd.AllocMR(4096, verbs.AccessAll, verbs.MROptions{})
 		check(t, err)
 		r = d.mr(a.mr.LKey())
-	}
-}
-
-// Whoever waits for a line of an MR is told when that is closed.
-func TestAwaitLineEndsWithItsMR(t *testing.T) {
-	a, _ := newPair(t, nodeOptions{})
-	_, q := a.inside(t)
-	r := q.dev.mr(a.mr.LKey())
-	told := make(chan error)
-	go func() {
-		_, err := a.mr.AwaitLine(0, 0, 5*time.Second)
-		told <- err
-	}()
-	time.Sleep(5 * time.Millisecond)
-	check(t, a.mr.Close())
-	if err := <-told; !errors.Is(err, verbs.ErrClosed) {
-		t.Error(err)
-	}
-	awaitUnmapped(t, r)
-	if _, err := a.mr.AwaitLine(0, 0, time.Second); !errors.Is(err, verbs.ErrClosed) {
-		t.Error(err)
-	}
-	if err := a.mr.SetPreAccess(nil); !errors.Is(err, verbs.ErrClosed) {
-		t.Error(err)
 	}
 }

@@ -27,14 +27,12 @@ func (q *qp) exec(wr *verbs.WR) outcome {
 		out = q.execWrite(wr)
 	case verbs.OpWriteImm:
 		out = q.execWriteImm(wr)
-	case verbs.OpSend, verbs.OpSendImm:
+	default: // OpSend, OpSendImm
 		if q.cfg.Type == verbs.UD {
 			out = q.execDatagram(wr)
 		} else {
 			out = q.execSend(wr)
 		}
-	default:
-		out = q.execExtension(wr)
 	}
 	if q.send.lane.lent != nil {
 		q.send.lane.giveBack()
@@ -95,8 +93,7 @@ func rnrTime(code uint32) int64 {
 	return hundredths[code&31] * 10_000
 }
 
-// remote finds the part of the peer's MR that a request names, checks the right, and asks the
-// pre-access hook.
+// remote finds the part of the peer's MR that a request names, and checks the right.
 func (q *qp) remote(wr *verbs.WR, n uint64, need verbs.Access) (piece, outcome) {
 	if !q.send.peerReady || q.peer.dead.Load() || !q.send.lane.targetUp() {
 		if out := q.ready(); out != success {
@@ -121,11 +118,8 @@ func (q *qp) remote(wr *verbs.WR, n uint64, need verbs.Access) (piece, outcome) 
 	if !ok || r.pd != q.send.pd || need&^r.access != 0 {
 		return piece{}, outcome(verbs.WCRemAccessErr)
 	}
-	if r.head.hooked.Load() != 0 && !q.send.now.judged {
-		if out := q.judge(r, off, n, wr.Op); out != success {
-			return piece{}, out
-		}
-		q.send.now.judged, q.send.now.kept = true, true
+	if q.send.inMiddle != nil {
+		q.send.inMiddle()
 	}
 	return piece{v, off, n}, success
 }

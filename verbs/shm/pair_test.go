@@ -32,6 +32,7 @@ type nodeOptions struct {
 	depth  int
 	single bool
 	qkey   uint32
+	lined  int // line owners of the MR
 }
 
 func newNode(t testing.TB, p *Provider, o nodeOptions) *node {
@@ -52,7 +53,7 @@ func newNode(t testing.TB, p *Provider, o nodeOptions) *node {
 	t.Cleanup(func() { check(t, n.ctx.Close()) })
 	n.pd, err = n.ctx.AllocPD()
 	check(t, err)
-	n.mr, err = n.pd.AllocMR(o.bytes, verbs.AccessAll, verbs.MROptions{})
+	n.mr, err = n.pd.AllocMR(o.bytes, verbs.AccessAll, verbs.MROptions{LineOwners: o.lined})
 	check(t, err)
 	n.cq, err = n.ctx.CreateCQ(verbs.CQConfig{Depth: 2 * o.depth, SingleThreaded: o.single})
 	check(t, err)

@@ -213,8 +213,9 @@ type sendHalf struct {
 	area      unsafe.Pointer
 	areaMask  uint64
 	messages  uint64 // sent so far that consumed a receive
-	byteLen   uint32 // answer of the last extension operation
 	datagrams datagramCache
+	// inMiddle, if not nil, is called when a request has found its target: for tests.
+	inMiddle func()
 }
 
 // current is how far the operation at the head of the send queue has come.
@@ -224,13 +225,9 @@ type current struct {
 	carry      uint64 // bytes of lane.scratch, from carryAt on, that still have to be placed
 	carryAt    uint64
 	kept       bool // something but done and the sources is set
-	judged     bool // the pre-access hook has allowed it
 	deadline   int64
 	rnrUntil   int64
 	fetchUntil int64
-	call       *call
-	answer     []byte // of an extension operation
-	askAgain   int64  // when the hook of another process may be asked again
 	src        [verbs.MaxSGE]unsafe.Pointer
 	srcLen     [verbs.MaxSGE]uint64
 	srcCount   int

@@ -141,9 +141,6 @@ func (q *qp) succeed(wr *verbs.WR) {
 	c := q.sendCQ
 	e := c.next()
 	e.token, e.status, e.length, e.source = wr.Token, uint64(q.qpn)<<32, 0, 0
-	if wr.Op == verbs.OpExtension {
-		e.length = uint64(q.send.byteLen)
-	}
 	if c.channel != nil {
 		c.announce(verbs.WCSuccess)
 	}

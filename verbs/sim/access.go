@@ -11,7 +11,7 @@ import (
 type accessMode uint8
 
 const (
-	accessNone  accessMode = iota // nothing: a refusal, an empty message, an extension
+	accessNone  accessMode = iota // nothing: a refusal, an empty message
 	accessRead                    // memory to message.buf
 	accessWrite                   // message.buf to memory
 	accessCAS

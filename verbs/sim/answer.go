@@ -85,7 +85,6 @@ func (q *qp) refuse(seq uint64, s verbs.WCStatus) {
 func (q *qp) progress() {
 	q.retries, q.rnrRetries = q.rts.RetryCount, q.rts.RNRRetry
 	q.deadline = q.node.world.now.add(ackTimeout(q.rts.Timeout))
-	q.stalledAt = -1
 }
 
 // response is an answer that has come through the NIC.
@@ -113,17 +112,6 @@ func (q *qp) response(m *message) {
 		q.again(m.seq, m.wait)
 	case ansSequence:
 		q.again(m.seq, 0)
-	case ansStall:
-		bound := ackTimeout(q.rts.Timeout) * Time(q.rts.RetryCount+1)
-		if q.stalledAt < 0 {
-			q.stalledAt, q.stallWait = w.now, w.cost.NIC.StallRetry
-		}
-		if w.now-q.stalledAt >= bound {
-			q.refuse(m.seq, verbs.WCRetryExcErr)
-			break
-		}
-		q.again(m.seq, max(q.stallWait, Nanosecond))
-		q.stallWait = min(2*q.stallWait, ackTimeout(q.rts.Timeout)/8)
 	}
 	w.free(m)
 }
@@ -151,9 +139,6 @@ func (q *qp) answer(m *message, op *sendOp) {
 		return
 	}
 	sg := op.wr.SGE[:op.wr.NumSGE]
-	if op.wr.Op == verbs.OpExtension {
-		sg = sg[1:]
-	}
 	_, ok := q.sges(sg, verbs.AccessLocalWrite, &m.spans)
 	m.nspans = len(sg)
 	if !ok || !clip(m.spans[:m.nspans], len(m.buf)) {
@@ -175,7 +160,7 @@ func (w *World) finish(m *message) {
 	if q.state == verbs.StateRTS && m.seq >= q.head {
 		for s := q.head; s < m.seq; s++ {
 			// The peer works in order: an answer acknowledges what came before.
-			if op := q.op(s); op.state == opSent && !hasData(op.wr.Op) {
+			if op := q.op(s); op.state == opSent && !rdAtomic(op.wr.Op) {
 				op.state = opDone
 			}
 		}

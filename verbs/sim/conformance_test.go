@@ -72,9 +72,7 @@ const caseLimit = 300 * Second // of virtual time
 
 func (s *stage) run(t *testing.T, start func(verbstest.Host)) {
 	s.t, s.live, s.stops, s.over = t, 0, nil, false
-	s.w = worldOf(t, Config{Seed: 1, EventLimit: 30e6, Suspend: func(register func(func())) {
-		s.running.suspend(register)
-	}})
+	s.w = worldOf(t, Config{Seed: 1, EventLimit: 30e6})
 	defer func() {
 		s.over = true
 		for _, stop := range s.stops {
@@ -237,11 +235,6 @@ func (p *proc) WaitEvent(ch *verbs.Channel, deadline time.Duration) error {
 		}
 	}
 	return ch.OnArrival(nil) // ErrClosed if that is what woke it
-}
-
-func (p *proc) AwaitLine(mr *verbs.MR, line int, seen uint64,
-	deadline time.Duration) (uint64, error) {
-	return mr.AwaitLine(line, seen, deadline-p.Now())
 }
 
 // Fail notes a failure, unless it is that of a coroutine which is only unwound.

@@ -20,8 +20,6 @@ type CostModel struct {
 	PCIe PCIeCost `cost:"pcie"`
 	NIC  NICCost  `cost:"nic"`
 	CPU  CPUCost  `cost:"cpu"`
-	// SmartNIC is what a programmable NIC adds; its Cores are 0 for a plain one.
-	SmartNIC SmartNICCost `cost:"smartnic"`
 }
 
 // LinkCost is the network: each node has a cable to one switch.
@@ -55,18 +53,15 @@ type NICCost struct {
 	In            VerbRates `cost:"in"`             // as target
 	AtomicHold    Time      `cost:"atomic-hold"`    // an address is busy for
 	AtomicLatency Time      `cost:"atomic-latency"` // an atomic takes, beyond the PCIe read
-	Extension     Time      `cost:"extension"`      // an executor takes
-	StallRetry    Time      `cost:"stall-retry"`    // first wait after a pre-access Stall
 }
 
 // VerbRates bound the messages of an engine.
 type VerbRates struct {
-	Read      OpRate `cost:"read"`
-	Write     OpRate `cost:"write"`
-	Send      OpRate `cost:"send"`
-	Datagram  OpRate `cost:"datagram"`
-	Atomic    OpRate `cost:"atomic"`
-	Extension OpRate `cost:"extension"`
+	Read     OpRate `cost:"read"`
+	Write    OpRate `cost:"write"`
+	Send     OpRate `cost:"send"`
+	Datagram OpRate `cost:"datagram"`
+	Atomic   OpRate `cost:"atomic"`
 }
 
 // CPUCost are the spans of CPU time that the fiber layer charges; the model itself spends none.
@@ -77,20 +72,6 @@ type CPUCost struct {
 	PollEntry  Time `cost:"poll-entry"`  // take one completion
 	RPCSend    Time `cost:"rpc-send"`    // hand a message to the RPC layer
 	RPCReceive Time `cost:"rpc-receive"` // per datagram: repost and dispatch
-}
-
-// SmartNICCost describes the programmable part of a NIC for the layers above (verbs/smartnic).
-type SmartNICCost struct {
-	Cores       int    `cost:"cores"`
-	Slowdown    int    `cost:"slowdown-percent"` // a host thread's speed over a NIC core's
-	DMAQueues   int    `cost:"dma-queues"`
-	DMAVector   int    `cost:"dma-vector"`    // elements of one submission
-	DMASubmit   Time   `cost:"dma-submit"`    // CPU time of a NIC core per submission
-	DMARead     Time   `cost:"dma-read"`      // completion latency
-	DMAWrite    Time   `cost:"dma-write"`     // completion latency
-	DMARate     OpRate `cost:"dma-rate"`      // elements, all queues together
-	PacketRate  OpRate `cost:"packet-rate"`   // RPCs of 80 B echoed by the NIC's cores
-	HostRPCRate OpRate `cost:"host-rpc-rate"` // the same echoed by the host
 }
 
 // RoundTrip is the unloaded time from NIC to NIC and back: pipelines, cables and switch.
@@ -122,7 +103,7 @@ type rates struct {
 }
 
 // verbTimes are the occupancies of an engine.
-type verbTimes struct{ read, write, send, datagram, atomic, extension Time }
+type verbTimes struct{ read, write, send, datagram, atomic Time }
 
 const byteShift = 16
 
@@ -134,7 +115,7 @@ func (c *CostModel) rates() rates {
 	}
 	verbs := func(v VerbRates) verbTimes {
 		return verbTimes{v.Read.each(), v.Write.each(), v.Send.each(), v.Datagram.each(),
-			v.Atomic.each(), v.Extension.each()}
+			v.Atomic.each()}
 	}
 	return rates{out: verbs(c.NIC.Out), in: verbs(c.NIC.In), dmaRead: c.PCIe.Reads.each(),
 		linkPerByte: perByte(c.Link.Rate), pciePerByte: perByte(c.PCIe.Rate)}

@@ -101,7 +101,7 @@ func TestBadCostFilesAreRefusedWithLineAndReason(t *testing.T) {
 		{"name: x\n---\nname: y\n", "bad.yaml: more than one YAML document"},
 		{"- a\n", "bad.yaml:1: not a mapping"},
 		{"name: x\nbase: hades\nlimk:\n  rate: 1 Gbps\n",
-			"bad.yaml:3: unknown key limk; known here: name, base, link, pcie, nic, cpu, smartnic"},
+			"bad.yaml:3: unknown key limk; known here: name, base, link, pcie, nic, cpu"},
 		{"name: x\nbase: hades\nlink:\n  speed: 1 Gbps\n", "bad.yaml:4: unknown key link.speed; " +
 			"known here: rate, mtu, header, propagation, switch"},
 		{"name: x\nbase: hades\nlink:\n  rate: 40\n", `bad.yaml:4: link.rate: "40" has no unit`},

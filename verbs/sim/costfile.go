@@ -93,7 +93,7 @@ func ParseCost(file string, b []byte) (*CostModel, error) {
 		}
 	}
 	for _, f := range all {
-		if d.base == "" && d.seen[f.path] == 0 && !f.optional {
+		if d.base == "" && d.seen[f.path] == 0 {
 			return nil, fail(0, "the key %s is missing (or name a base)", f.path)
 		}
 	}

@@ -20,14 +20,12 @@ const (
 
 // device implements verbs.Driver: one open of a node's NIC, in one life of the node.
 type device struct {
-	node  *Node
-	dead  bool // the node crashed
-	sink  func(verbs.DriverEvent)
-	qps   []*qp
-	mrs   []*mr
-	ahs   []*Node // by handle - 1; nil is free
-	execs map[uint32]verbs.Executor
-	costs map[uint32]func(request int) Time
+	node *Node
+	dead bool // the node crashed
+	sink func(verbs.DriverEvent)
+	qps  []*qp
+	mrs  []*mr
+	ahs  []*Node // by handle - 1; nil is free
 }
 
 // Name, Devices and Open make a World a verbs.Provider: its devices are its nodes.
@@ -64,8 +62,7 @@ func (n *Node) Open() (*verbs.Context, error) {
 		return nil, &verbs.Error{Op: "open", Device: n.name, Errno: syscall.ENODEV,
 			Detail: "the node is down", Hint: "restart it first"}
 	}
-	d := &device{node: n, execs: map[uint32]verbs.Executor{},
-		costs: map[uint32]func(int) Time{}}
+	d := &device{node: n}
 	n.devices = append(n.devices, d)
 	psn := n.world.Rand("psn/" + n.name)
 	return verbs.NewContext(d, verbs.ContextOptions{PSN: psn.Uint32, Clock: n.Clock()})
@@ -78,8 +75,8 @@ func (n *Node) attr() verbs.DeviceAttr {
 		MaxQPWR: maxQPWR, MaxSGE: verbs.MaxSGE, MaxCQ: 1 << 20, MaxCQE: maxCQE, MaxMR: maxMRs,
 		MaxMRBytes: maxMRBytes, MaxPD: 1 << 20, MaxAH: maxAH, MaxRdAtomic: maxRdAtomic,
 		MaxInitDepth: maxRdAtomic, MaxMsgBytes: 1 << 31, MaxInline: int(c.NIC.MaxInline),
-		Caps: verbs.Caps{LineWords: true, AscendingWrites: true, PreAccess: true,
-			AwaitLine: true, Extension: true, KeptMRs: true, ResetUD: true}}
+		Caps: verbs.Caps{LineWords: true, AscendingWrites: true,
+			KeptMRs: true, ResetUD: true}}
 }
 
 func (n *Node) port() verbs.PortAttr {
@@ -134,24 +131,6 @@ func (d *device) die() {
 func (d *device) event(e verbs.DriverEvent) {
 	if d.sink != nil && !d.dead {
 		d.sink(e)
-	}
-}
-
-// HandleExtension implements verbs.DriverExtension.
-func (d *device) HandleExtension(number uint32, e verbs.Executor) error {
-	if e == nil {
-		delete(d.execs, number)
-	} else {
-		d.execs[number] = e
-	}
-	return nil
-}
-
-// ExtensionCost sets what an execution of an extension takes at the node, from the size of the
-// request, in place of CostModel.NIC.Extension. It holds for Contexts that are open now.
-func (n *Node) ExtensionCost(number uint32, cost func(request int) Time) {
-	for _, d := range n.devices {
-		d.costs[number] = cost
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"drtmd/verbs"
 	"drtmd/verbs/lineword"
@@ -443,17 +442,4 @@ func FuzzSchedule(f *testing.F) {
 			t.Fatalf("%q became\n%q\nand then %v\n%q", text, s, err, back)
 		}
 	})
-}
-
-func TestAwaitLineBlocksOnlyACoroutine(t *testing.T) {
-	a, b := newPair(t, 1)
-	_, err := b.mr.AwaitLine(0, b.mr.Lines()[0], time.Second)
-	if !errors.Is(err, verbs.ErrUnsupported) || !strings.Contains(err.Error(), "OnLineChange") {
-		t.Errorf("%v", err)
-	}
-	before := b.mr.Lines()[0]
-	a.want(oneSided(verbs.OpWrite, a, 0, b, 0, 8), verbs.WCSuccess)
-	if word, err := b.mr.AwaitLine(0, before, time.Second); err != nil || word == before {
-		t.Errorf("%d %v", word, err)
-	}
 }

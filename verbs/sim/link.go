@@ -167,8 +167,6 @@ func (v *verbTimes) of(op verbs.Opcode, kind messageKind) Time {
 		return v.write
 	case verbs.OpCAS, verbs.OpFAA:
 		return v.atomic
-	case verbs.OpExtension:
-		return v.extension
 	}
 	if kind == mkDatagram {
 		return v.datagram

@@ -36,7 +36,6 @@ const (
 	ansError                      // refused with message.status, for good
 	ansRNR                        // no receive buffer: again after message.wait
 	ansSequence                   // a request is missing: again from message.seq
-	ansStall                      // a pre-access hook said so: again later
 )
 
 func (a answer) String() string {
@@ -49,8 +48,6 @@ func (a answer) String() string {
 		return "receiver not ready"
 	case ansSequence:
 		return "a request is missing"
-	case ansStall:
-		return "stalled"
 	}
 	return fmt.Sprintf("unknown answer %d", uint8(a))
 }
@@ -72,7 +69,7 @@ type message struct {
 
 	seq     uint64 // of the request on its QP
 	length  uint32 // payload bytes that travel with it
-	want    uint32 // READ and extension: bytes of answer wanted
+	want    uint32 // READ and atomics: bytes of answer wanted
 	imm     uint32
 	rkey    uint32
 	qkey    uint32

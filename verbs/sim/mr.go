@@ -1,9 +1,7 @@
 package sim
 
 import (
-	"os"
 	"syscall"
-	"time"
 	"unsafe"
 
 	"drtmd/internal/invariant"
@@ -30,7 +28,7 @@ func newMemory(n int) *memory {
 		lines: make([]uint64, (n+verbs.LineBytes-1)/verbs.LineBytes)}
 }
 
-// mr implements verbs.DriverMR, DriverHooks and DriverLineNotifier.
+// mr implements verbs.DriverMR and DriverLineNotifier.
 type mr struct {
 	node   *Node
 	ctx    *device
@@ -41,7 +39,6 @@ type mr struct {
 	access verbs.Access
 	keep   string
 	closed bool
-	pre    verbs.PreAccess
 	waits  []*lineWait // in the order in which they were made
 }
 
@@ -157,52 +154,6 @@ func (m *mr) offset(addr uint64, n int) (int, bool) {
 		return 0, false
 	}
 	return int(off), true
-}
-
-// SetPreAccess implements verbs.DriverHooks.
-func (m *mr) SetPreAccess(h verbs.PreAccess) error {
-	m.pre = h
-	return nil
-}
-
-// AwaitLine implements verbs.DriverHooks. It can block only inside a coroutine, by
-// Config.Suspend.
-func (m *mr) AwaitLine(line int, seen uint64, timeout time.Duration) (uint64, error) {
-	if line < 0 || line >= len(m.mem.lines) {
-		return 0, syscall.EINVAL
-	}
-	w := m.node.world
-	deadline := w.now.add(Of(timeout))
-	for {
-		word := m.mem.lines[line]
-		if changed(word, seen) {
-			return word, nil
-		}
-		if m.closed {
-			return word, verbs.ErrClosed
-		}
-		if timeout <= 0 || w.now >= deadline {
-			return word, os.ErrDeadlineExceeded
-		}
-		if w.cfg.Suspend == nil {
-			return word, &verbs.Error{Op: "await line", Err: verbs.ErrUnsupported,
-				Hint: "nothing blocks in a simulation without Config.Suspend: use OnLineChange"}
-		}
-		w.cfg.Suspend(func(resume func()) {
-			fired := false
-			once := func() {
-				if !fired {
-					fired = true
-					resume()
-				}
-			}
-			cancel := m.OnLineChange(line, seen, once)
-			w.At(deadline, func() {
-				cancel()
-				once()
-			})
-		})
-	}
 }
 
 // OnLineChange implements verbs.DriverLineNotifier. f runs as an event of its own, at the time

@@ -29,15 +29,12 @@ type sendOp struct {
 	ready  Time  // the NIC knows of it from then on
 	state  opState
 	status verbs.WCStatus
-	length uint32 // answer of an extension
+	length uint32 // of the answer's data
 }
 
-// rdAtomic tells what counts against MaxRdAtomic.
+// rdAtomic tells what counts against MaxRdAtomic. It is answered with data, so that an acknowledgement of
+// something later does not answer it.
 func rdAtomic(op verbs.Opcode) bool { return op == verbs.OpRead || op.IsAtomic() }
-
-// hasData tells what is answered with data, so that an acknowledgement of something later does
-// not answer it.
-func hasData(op verbs.Opcode) bool { return rdAtomic(op) || op == verbs.OpExtension }
 
 // qp implements verbs.DriverQP. Send requests are numbered from 0; that number is the sequence
 // number on the wire too, so no packet numbers are needed.
@@ -70,8 +67,6 @@ type qp struct {
 	rnrRetries  int  // left
 	deadline    Time // of the oldest unanswered request
 	clockOn     bool // an evTimeout is in the heap
-	stalledAt   Time // when a pre-access hook began to stall it; -1 = it does not
-	stallWait   Time
 	lastWire    Time // when its last message was ready for the uplink
 	lastArrival Time // ... and at the peer
 
@@ -85,7 +80,7 @@ type qp struct {
 	serving  int    // READs and atomics accepted and not answered
 	inbox    inbox
 	orphans  []uint64 // receives of requests that died with the QP
-	results  []result // of the last atomics and extensions, by seq modulo its length
+	results  []result // of the last atomics, by seq modulo its length
 }
 
 // result is a saved answer, for a request that is repeated because its answer was lost.
@@ -103,7 +98,7 @@ func (p *pd) CreateQP(c verbs.DriverQPConfig) (verbs.DriverQP, error) {
 	n := d.node
 	q := &qp{node: n, dev: d, pd: p, typ: c.Type, qpn: uint32(len(n.qps) + firstQPN),
 		state: verbs.StateReset, sendCQ: c.DriverSendCQ.(*cq), recvCQ: c.DriverRecvCQ.(*cq),
-		access: c.Access, qkey: c.QKey, turnAt: Forever, stalledAt: -1}
+		access: c.Access, qkey: c.QKey, turnAt: Forever}
 	n.qps = append(n.qps, q)
 	d.qps = append(d.qps, q)
 	return q, nil

@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
 	"testing"
 
 	"drtmd/verbs"
@@ -165,10 +166,6 @@ func TestWrongRequestsHaveTheSpecifiedStatus(t *testing.T) {
 		}, verbs.WCRemOpErr, verbs.WCLocProtErr},
 		{"no receive", func(a, b *side) verbs.WR { return send(a, 0, 8) },
 			verbs.WCRNRRetryExcErr, 0},
-		{"no executor", func(a, b *side) verbs.WR {
-			return verbs.WR{Op: verbs.OpExtension, NumSGE: 2, Imm: 3,
-				SGE: [4]verbs.SGE{a.mr.SGE(0, 8), a.mr.SGE(8, 8)}}
-		}, verbs.WCRemInvReqErr, 0},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -356,51 +353,21 @@ func TestALockedLineHoldsOperationsBack(t *testing.T) {
 	}
 }
 
-func TestHooks(t *testing.T) {
+// TestAccessesAreSeen: what touches an MR from elsewhere, and nothing that is refused.
+func TestAccessesAreSeen(t *testing.T) {
 	a, b := newPair(t, 1)
-	var asked []verbs.AccessRequest
-	verdict := verbs.Deny
-	must(t, b.mr.SetPreAccess(func(r verbs.AccessRequest) verbs.Verdict {
-		asked = append(asked, r)
-		return verdict
-	}))
-	verdict = verbs.Stall
-	a.w.After(20*Microsecond, func() { verdict = verbs.Allow })
-	a.want(oneSided(verbs.OpWrite, a, 0, b, 128, 8), verbs.WCSuccess)
-	if a.w.Now() < 20*Microsecond || len(asked) < 3 {
-		t.Fatalf("a stalled WRITE was through at %s after %d questions", a.w.Now(), len(asked))
-	}
-	if r := asked[0]; r.Kind != verbs.AccessKindWrite || r.Offset != 128 || r.Length != 8 ||
-		r.QPN != a.qp.QPN() || r.Initiator != a.qp.Endpoint().GID {
-		t.Fatalf("%+v", r)
-	}
-	verdict = verbs.Stall
-	start := a.w.Now()
-	a.want(oneSided(verbs.OpRead, a, 0, b, 0, 8), verbs.WCRetryExcErr)
-	if d := a.w.Now() - start; d < 600*Microsecond || d > 2*Millisecond {
-		t.Fatalf("stalled for ever: failed after %s", d)
-	}
-	connect(a, b, fast)
-	verdict = verbs.Deny
-	a.want(oneSided(verbs.OpFAA, a, 0, b, 0, 8), verbs.WCRemAccessErr)
-}
-
-func TestExtensionRunsOnceWithItsCost(t *testing.T) {
-	a, b := newPair(t, 1)
-	runs := 0
-	must(t, b.ctx.HandleExtension(5, func(req, resp []byte) (int, error) {
-		runs++
-		return copy(resp, bytes.ToUpper(req)), nil
-	}))
-	b.node.ExtensionCost(5, func(n int) Time { return Time(n) * 10 * Microsecond })
-	copy(a.mr.Bytes(), "hello")
-	wc := a.do(verbs.WR{Op: verbs.OpExtension, NumSGE: 2, Imm: 5,
-		SGE: [4]verbs.SGE{a.mr.SGE(0, 5), a.mr.SGE(64, 32)}})
-	if wc.Status != verbs.WCSuccess || wc.ByteLen != 5 || string(a.mr.Bytes()[64:69]) != "HELLO" {
-		t.Fatalf("%+v %q", wc, a.mr.Bytes()[64:69])
-	}
-	if runs != 1 || a.w.Now() < 50*Microsecond {
-		t.Fatalf("%d runs by %s", runs, a.w.Now())
+	var seen []Access
+	a.w.cfg.OnAccess = func(x Access) { seen = append(seen, x) }
+	a.want(oneSided(verbs.OpWrite, a, 0, b, 128, 300), verbs.WCSuccess)
+	a.want(oneSided(verbs.OpRead, a, 0, b, 64, 8), verbs.WCSuccess)
+	a.want(oneSided(verbs.OpCAS, a, 0, b, 72, 8), verbs.WCSuccess)
+	wrong := oneSided(verbs.OpWrite, a, 0, b, 0, 8)
+	wrong.RKey ^= 1 << 20
+	a.want(wrong, verbs.WCRemAccessErr)
+	want := []Access{{"b", b.mr.RKey(), verbs.OpWrite, 128, 300}, {"b", b.mr.RKey(), verbs.OpRead, 64, 8},
+		{"b", b.mr.RKey(), verbs.OpCAS, 72, 8}}
+	if !slices.Equal(seen, want) {
+		t.Errorf("%+v, want %+v", seen, want)
 	}
 }
 

@@ -126,11 +126,6 @@ func (q *qp) prepare(op *sendOp, seq uint64) (*message, verbs.WCStatus) {
 	total, ok := len(op.inline), op.status == verbs.WCSuccess
 	switch {
 	case inline:
-	case wr.Op == verbs.OpExtension: // its second entry is where the answer goes
-		var answer [verbs.MaxSGE]extent
-		if _, ok = q.sges(sg[1:], verbs.AccessLocalWrite, &answer); ok {
-			total, ok = q.sges(sg[:1], 0, &spans)
-		}
 	default:
 		total, ok = q.sges(sg, need, &spans)
 	}
@@ -146,12 +141,9 @@ func (q *qp) prepare(op *sendOp, seq uint64) (*message, verbs.WCStatus) {
 	} else {
 		m.dst, m.dstQPN = q.peer, q.peerQPN
 	}
-	switch {
-	case rdAtomic(wr.Op):
+	if rdAtomic(wr.Op) {
 		m.want = uint32(total)
 		return m, verbs.WCSuccess
-	case wr.Op == verbs.OpExtension:
-		m.want = sg[1].Length
 	}
 	m.length = uint32(total)
 	if inline {

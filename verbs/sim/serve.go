@@ -56,13 +56,7 @@ func (q *qp) request(m *message) {
 			return
 		}
 	}
-	stall := false
-	m.status, stall = q.admit(m)
-	if stall {
-		q.nacked = true
-		q.reply(m, ansStall)
-		return
-	}
+	m.status = q.admit(m)
 	q.expected++
 	q.nacked = false
 	q.inbox.push(m)
@@ -70,72 +64,54 @@ func (q *qp) request(m *message) {
 }
 
 // admit checks a request and sets what it accesses. It consumes a receive for what needs one.
-func (q *qp) admit(m *message) (status verbs.WCStatus, stall bool) {
+func (q *qp) admit(m *message) verbs.WCStatus {
 	m.mode, m.nspans = accessNone, 0
 	if rdAtomic(m.op) {
 		if q.serving++; q.serving > q.rtr.MaxDestRdAtomic {
-			return verbs.WCRemInvReqErr, false
+			return verbs.WCRemInvReqErr
 		}
 	}
 	switch m.op {
 	case verbs.OpSend, verbs.OpSendImm:
 		m.recv, m.hasRQ = q.takeRecv()
-		return q.scatter(m), false
-	case verbs.OpExtension:
-		if q.dev.execs[m.imm] == nil {
-			return verbs.WCRemInvReqErr, false
-		}
-		return verbs.WCSuccess, false
+		return q.scatter(m)
 	case verbs.OpWriteImm:
 		m.recv, m.hasRQ = q.takeRecv()
 	}
-	length, need, kind := int(m.length), verbs.AccessRemoteWrite, verbs.AccessKindWrite
+	length, need := int(m.length), verbs.AccessRemoteWrite
 	switch m.op {
 	case verbs.OpRead:
-		length, need, kind = int(m.want), verbs.AccessRemoteRead, verbs.AccessKindRead
+		length, need = int(m.want), verbs.AccessRemoteRead
 		m.mode = accessRead
 	case verbs.OpCAS:
-		length, need, kind = 8, verbs.AccessRemoteAtomic, verbs.AccessKindAtomic
+		length, need = 8, verbs.AccessRemoteAtomic
 		m.mode = accessCAS
 	case verbs.OpFAA:
-		length, need, kind = 8, verbs.AccessRemoteAtomic, verbs.AccessKindAtomic
+		length, need = 8, verbs.AccessRemoteAtomic
 		m.mode = accessFAA
 	default:
 		m.mode = accessWrite
 	}
 	if q.access&need == 0 {
-		return verbs.WCRemInvReqErr, false
+		return verbs.WCRemInvReqErr
 	}
 	if length == 0 {
-		return verbs.WCSuccess, false // neither key nor address are looked at
+		return verbs.WCSuccess // neither key nor address are looked at
 	}
 	r := q.node.findMR(m.rkey)
 	if r == nil || r.pd != q.pd || r.access&need == 0 {
-		return verbs.WCRemAccessErr, false
+		return verbs.WCRemAccessErr
 	}
 	off, in := r.offset(m.addr, length)
 	if !in {
-		return verbs.WCRemAccessErr, false
+		return verbs.WCRemAccessErr
 	}
-	if r.pre != nil {
-		switch r.pre(verbs.AccessRequest{Kind: kind, Offset: off, Length: length,
-			Initiator: m.src.gid, QPN: m.srcQPN}) {
-		case verbs.Deny:
-			return verbs.WCRemAccessErr, false
-		case verbs.Stall:
-			if rdAtomic(m.op) {
-				q.serving--
-			}
-			if m.hasRQ {
-				m.hasRQ = false
-				q.rqHead-- // it is given back
-			}
-			return verbs.WCSuccess, true
-		}
+	if see := q.node.world.cfg.OnAccess; see != nil {
+		see(Access{Node: q.node.name, RKey: m.rkey, Op: m.op, Offset: off, Length: length})
 	}
 	m.spans[0], m.nspans = extent{mr: r, off: off, n: length}, 1
 	q.node.world.trace.mix(uint64(off))
-	return verbs.WCSuccess, false
+	return verbs.WCSuccess
 }
 
 // scatter aims a SEND at the receive that it consumed.
@@ -175,14 +151,6 @@ func (q *qp) start(m *message) {
 		unit := (uint64(s.off)/8 + uint64(s.mr.key)*31) % atomicUnits
 		hold := n.slow(w.cost.NIC.AtomicHold)
 		t = n.atomics[unit].take(t, hold) - hold + n.slow(c.Read+w.cost.NIC.AtomicLatency)
-	case accessNone:
-		if m.op == verbs.OpExtension {
-			d := w.cost.NIC.Extension
-			if f := q.dev.costs[m.imm]; f != nil {
-				d = max(0, f(int(m.length)))
-			}
-			t += n.slow(d)
-		}
 	}
 	w.begin(m, t, perByte)
 }
@@ -193,9 +161,6 @@ func (q *qp) served(m *message) {
 	q.answered++
 	if rdAtomic(m.op) {
 		q.serving--
-	}
-	if m.status == verbs.WCSuccess && m.op == verbs.OpExtension {
-		q.execute(m)
 	}
 	if m.status != verbs.WCSuccess {
 		q.refused(m)
@@ -213,7 +178,7 @@ func (q *qp) served(m *message) {
 	}
 	switch {
 	case m.op == verbs.OpRead:
-	case hasData(m.op):
+	case rdAtomic(m.op):
 		q.save(m)
 	default:
 		w.freeBuffer(m.buf)
@@ -253,45 +218,13 @@ func (q *qp) refused(m *message) {
 	q.dev.event(verbs.DriverEvent{Event: verbs.Event{Type: event, QPN: q.qpn, Text: text}})
 }
 
-// execute runs an extension.
-func (q *qp) execute(m *message) {
-	w := q.node.world
-	out := w.buffer(int(m.want))
-	clear(out)
-	f := q.dev.execs[m.imm]
-	if f == nil {
-		m.status = verbs.WCRemInvReqErr
-	} else if n, err := f(m.buf[:m.length], out); err != nil || n < 0 || n > len(out) {
-		m.status = verbs.WCRemOpErr
-	} else {
-		out = out[:n]
-	}
-	w.freeBuffer(m.buf)
-	m.buf = out
-}
-
 // save keeps the answer of what must not be executed twice.
 func (q *qp) save(m *message) {
-	if need := answersKept(m.op); len(q.results) < need {
-		old := q.results
-		q.results = make([]result, need)
-		for _, r := range old {
-			if r.seq > 0 {
-				q.results[(r.seq-1)%uint64(need)] = r
-			}
-		}
+	if q.results == nil {
+		q.results = make([]result, maxRdAtomic)
 	}
 	r := &q.results[m.seq%uint64(len(q.results))]
 	r.seq, r.data = m.seq+1, append(r.data[:0], m.buf...)
-}
-
-// answersKept is how many answers a responder keeps: as many as can be unanswered at once. Of
-// extensions more may be; one repeated after 64 later ones is left to the retries to fail.
-func answersKept(op verbs.Opcode) int {
-	if op == verbs.OpExtension {
-		return 64
-	}
-	return maxRdAtomic
 }
 
 // duplicate answers a request that was accepted before: the answer was lost, or late.
@@ -305,9 +238,9 @@ func (q *qp) duplicate(m *message) {
 	m.buf = nil
 	switch {
 	case m.op == verbs.OpRead: // a READ may be executed again, and see what came later
-		status, stall := q.admit(m)
+		status := q.admit(m)
 		q.serving--
-		if stall || status != verbs.WCSuccess {
+		if status != verbs.WCSuccess {
 			w.drop(m)
 			return
 		}
@@ -321,7 +254,7 @@ func (q *qp) duplicate(m *message) {
 			}
 			copy(m.buf, s.mr.mem.bytes[s.off:s.off+s.n])
 		}
-	case hasData(m.op):
+	case rdAtomic(m.op):
 		r := result{}
 		if q.results != nil {
 			r = q.results[m.seq%uint64(len(q.results))]

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"drtmd/internal/invariant"
+	"drtmd/verbs"
 )
 
 // Config of a World.
@@ -20,10 +21,18 @@ type Config struct {
 	// OnEvent, if set, is called with each line of the trace as it is written. It must not touch
 	// the world.
 	OnEvent func(Event)
-	// Suspend, if set, suspends the calling coroutine until resume was called, which then runs
-	// it at once, inside the event loop. It makes the blocking call MR.AwaitLine possible;
-	// without it, use MR.OnLineChange.
-	Suspend func(register func(resume func()))
+	// OnAccess, if set, is called with each remote READ, WRITE and atomic that is about to touch an MR, again
+	// where a READ is repeated. It must not touch the world.
+	OnAccess func(Access)
+}
+
+// Access is what a remote operation does to an MR.
+type Access struct {
+	Node   string // of the MR
+	RKey   uint32
+	Op     verbs.Opcode
+	Offset int // bytes into the MR
+	Length int
 }
 
 const (

@@ -2,9 +2,7 @@ package verbstest
 
 import (
 	"fmt"
-	"os"
 	"sync/atomic"
-	"time"
 
 	"drtmd/verbs"
 )
@@ -14,14 +12,7 @@ import (
 func hookCases() []Case {
 	return []Case{
 		{Name: "hooks/line words follow remote operations", Body: lineWords},
-		{Name: "hooks/a waiter for a line sees it change", Body: awaitLine},
-		{Name: "hooks/a waiter for a line that stays times out", Alone: true, Body: awaitNothing},
 		{Name: "hooks/a CQ and a channel call on arrival", Body: arrivals},
-		{Name: "hooks/a pre-access hook sees every access and denies", Body: preAccessDenies},
-		{Name: "hooks/a pre-access hook stalls for a while", Body: preAccessStalls},
-		{Name: "hooks/a pre-access hook stalls beyond the retries", Body: preAccessStallsOn},
-		{Name: "hooks/an extension runs at the target", Body: extension},
-		{Name: "hooks/an extension that fails says so", Body: extensionFails},
 		{Name: "hooks/line owners are lent to as many as were asked for", Body: lineOwners},
 		{Name: "hooks/kept memory is opened again", Alone: true, Body: kept},
 		{Name: "hooks/kept memory outlives a killed process", Apart: true, Body: keptOutlives},
@@ -102,48 +93,4 @@ func lineWords(p *Proc) {
 	x.far.sent(1)
 	p.wait(x.rcq, 1)
 	expect("a received message", verbs.WCSuccess, 8)
-}
-
-func awaitLine(p *Proc) {
-	x := p.pair(spec{}, spec{})
-	if p.lacks(p.Context().Attr().Caps.AwaitLine, "await a line", func() error {
-		_, err := p.AwaitLine(x.mr, 0, 0, p.Deadline())
-		return err
-	}) {
-		return
-	}
-	for i := range p.Scaled(50) {
-		seen := x.lineWord(3)
-		x.far.poke(0, wordBytes(uint64(i+1)))
-		x.far.ask(request{Do: "send", WRs: []verbs.WR{{ID: 1, Op: verbs.OpWrite,
-			Flags: verbs.FlagSignaled, RemoteAddr: x.mr.Addr() + 192, RKey: x.mr.RKey(),
-			NumSGE: 1, SGE: x.far.sge(0, 8)}}})
-		now, err := p.AwaitLine(x.mr, 3, seen, p.Deadline())
-		p.Must("await the line", err)
-		if now == seen {
-			p.Fatalf("the word is still %#x", seen)
-		}
-		x.far.sent(1)
-		p.equal("the line", x.bytes(192, 8), wordBytes(uint64(i+1)))
-	}
-}
-
-func awaitNothing(p *Proc) {
-	x := p.newSide(spec{})
-	if p.lacks(p.Context().Attr().Caps.AwaitLine, "await a line", func() error {
-		_, err := p.AwaitLine(x.mr, 0, 0, p.Deadline())
-		return err
-	}) {
-		return
-	}
-	before, seen := p.Now(), x.lineWord(1)
-	now, err := p.AwaitLine(x.mr, 1, seen, before+20*time.Millisecond)
-	p.MustBe("await a line that stays", err, os.ErrDeadlineExceeded)
-	if took := p.Now() - before; now != seen || took < 20*time.Millisecond {
-		p.Fatalf("after %s it gave %#x, the word was %#x", took, now, seen)
-	}
-	now, err = p.AwaitLine(x.mr, 1, seen+2, p.Deadline())
-	if err != nil || now != seen {
-		p.Fatalf("a word that differs at once: %#x, %v", now, err)
-	}
 }

@@ -19,8 +19,6 @@ type Host interface {
 	Pause(idle int)
 	// WaitEvent waits until the channel has an event, or gives os.ErrDeadlineExceeded.
 	WaitEvent(ch *verbs.Channel, deadline time.Duration) error
-	// AwaitLine is MR.AwaitLine, with a deadline.
-	AwaitLine(mr *verbs.MR, line int, seen uint64, deadline time.Duration) (uint64, error)
 	// Start starts a node that plays a role and says its number.
 	Start(role string, process bool) (int, error)
 	// Send gives a peer a message, Recv takes the oldest one of a peer: the parent is number 0,
@@ -186,12 +184,6 @@ func (p *Proc) Pause() { p.host.Pause(0) }
 // WaitEvent waits for an event on the channel, or gives os.ErrDeadlineExceeded.
 func (p *Proc) WaitEvent(ch *verbs.Channel, deadline time.Duration) error {
 	return p.host.WaitEvent(ch, deadline)
-}
-
-// AwaitLine waits until the word of a line differs from seen.
-func (p *Proc) AwaitLine(mr *verbs.MR, line int, seen uint64,
-	deadline time.Duration) (uint64, error) {
-	return p.host.AwaitLine(mr, line, seen, deadline)
 }
 
 // Thread is a second thread of a node.

@@ -244,11 +244,6 @@ func (h *childHost) WaitEvent(ch *verbs.Channel, deadline time.Duration) error {
 	return waitEvent(ch, h.started.Add(deadline))
 }
 
-func (h *childHost) AwaitLine(mr *verbs.MR, line int, seen uint64,
-	deadline time.Duration) (uint64, error) {
-	return mr.AwaitLine(line, seen, deadline-h.Now())
-}
-
 func (h *childHost) Send(_ int, msg []byte) error {
 	h.frame(frameMessage, msg)
 	return nil

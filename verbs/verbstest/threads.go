@@ -104,11 +104,6 @@ func (h *threadHost) WaitEvent(ch *verbs.Channel, deadline time.Duration) error 
 	return waitEvent(ch, h.at(deadline))
 }
 
-func (h *threadHost) AwaitLine(mr *verbs.MR, line int, seen uint64,
-	deadline time.Duration) (uint64, error) {
-	return mr.AwaitLine(line, seen, deadline-h.Now())
-}
-
 func waitEvent(ch *verbs.Channel, deadline time.Time) error {
 	ctx, cancel := context.WithDeadline(context.Background(), deadline)
 	defer cancel()

@@ -125,8 +125,7 @@ type capability struct {
 
 func capList(c verbs.Caps) []capability {
 	return []capability{{"line words", c.LineWords}, {"ascending writes", c.AscendingWrites},
-		{"pre-access hooks", c.PreAccess}, {"awaiting a line", c.AwaitLine},
-		{"extension operations", c.Extension}, {"kept memory", c.KeptMRs},
+		{"kept memory", c.KeptMRs},
 		{"pollable channels", c.PollableChannel}}
 }
 

@@ -131,8 +131,8 @@ func (g *rig) part(offset int, changed bool) string {
 	read, written := false, false
 	for _, a := range g.remote {
 		if a.Offset <= g.at+offset && a.Offset+a.Length >= g.at+offset+8 {
-			read = read || a.Kind == verbs.AccessKindRead
-			written = written || a.Kind != verbs.AccessKindRead
+			read = read || a.Op == verbs.OpRead
+			written = written || a.Op != verbs.OpRead
 		}
 	}
 	switch {

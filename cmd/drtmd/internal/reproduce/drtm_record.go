@@ -11,8 +11,8 @@ import (
 	"drtmd/proto/node"
 	"drtmd/proto/workload"
 	"drtmd/store/layout"
-	"drtmd/verbs"
 	"drtmd/verbs/fiber"
+	"drtmd/verbs/sim"
 )
 
 // The records of Tables III and IV: two of node 0, the second one only there to make transactions
@@ -66,10 +66,11 @@ func valueOf(v uint64) []byte {
 // rig is a simulated cluster of two nodes with one worker each, and a look at the record.
 type rig struct {
 	*node.Cluster
-	mr *verbs.MR
-	at int // of the record in node 0's memory
+	name string // of node 0; "": it is not known yet
+	rkey uint32 // of its memory
+	at   int    // of the record in it
 	// remote are the accesses to the record that came by verbs.
-	remote []verbs.AccessRequest
+	remote []sim.Access
 }
 
 // newRig starts the cluster.
@@ -78,30 +79,26 @@ func newRig(ctx context.Context, mutation string) (*rig, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := node.NewSimulated(ctx, node.SimulatedConfig{Config: node.Config{Protocol: p,
+	g := &rig{}
+	c, err := node.NewSimulated(ctx, node.SimulatedConfig{OnAccess: g.see, Config: node.Config{Protocol: p,
 		Workload: records{}, Nodes: 2, Workers: 1, Fibers: 4, Seed: 1, Mutation: mutation}})
 	if err != nil {
 		return nil, err
 	}
 	w := c.Members[0].Workers[0]
-	g := &rig{Cluster: c, mr: w.MR}
 	at, ok := w.Tables[recordTable-1].Find(uint64(theRecord))
 	if !ok {
 		return nil, errors.Join(errors.New("the record was not loaded"), c.Close())
 	}
-	g.at = at
-	if err := g.mr.SetPreAccess(g.see); err != nil {
-		return nil, errors.Join(err, c.Close())
-	}
+	g.Cluster, g.name, g.rkey, g.at = c, w.Worker.PD().Context().Attr().Name, w.MR.RKey(), at
 	return g, nil
 }
 
 // see notes remote accesses to the record.
-func (g *rig) see(a verbs.AccessRequest) verbs.Verdict {
-	if a.Offset < g.at+layout.HeaderBytes+recordBytes && a.Offset+a.Length > g.at {
+func (g *rig) see(a sim.Access) {
+	if a.Node == g.name && a.RKey == g.rkey && a.Offset < g.at+layout.HeaderBytes+recordBytes && a.Offset+a.Length > g.at {
 		g.remote = append(g.remote, a)
 	}
-	return verbs.Allow
 }
 
 // word is the one of the record at an offset of its layout.

@@ -55,6 +55,7 @@ type backup struct {
 	flights []flight
 	base    uint64
 	decided uint64 // everything before is
+	told    uint64 // the host was told that everything before is decided
 	last    time.Duration
 	asking  bool // the host is being told
 	// stuck: a record did not get there, so nothing behind it would be found; or the host did not answer.
@@ -125,6 +126,13 @@ func (e *Engine) Untruncated() (n int) {
 // behind reports whether the host is not known to have applied all that is decided.
 func (x *backup) behind() bool { return x.writer.Head() < x.decided }
 
+// pressing reports whether the host should be told at once what is decided: somebody waits for room, or half of
+// the log could be free.
+func (x *backup) pressing() bool {
+	return x.decided > x.told && !x.stuck &&
+		(x.writer.Awaited() || x.decided-x.writer.Head() >= uint64(x.writer.Capacity()/2))
+}
+
 // decide notes that a record is decided.
 func (x *backup) decide(number uint64) {
 	x.flights[number-x.base].decided = true
@@ -180,7 +188,9 @@ func (b *backups) tell(x *backup) {
 	}
 	x.asking = true
 	b.e.Env.Worker.Go("occ truncate", nil, func(f *fiber.Fiber) error {
-		b.e.truncateAt(f, x)
+		for again := true; again; again = x.pressing() {
+			b.e.truncateAt(f, x)
+		}
 		x.asking = false
 		if x.behind() && !x.stuck {
 			b.arm()
@@ -560,7 +570,10 @@ type owing struct {
 // decide notes that the records of a transaction are decided.
 func (b *backups) decide(logs []logged) {
 	for i := range logs {
-		logs[i].to.decide(logs[i].number)
+		x := logs[i].to
+		if x.decide(logs[i].number); x.pressing() {
+			b.tell(x)
+		}
 	}
 	b.arm()
 }
@@ -574,7 +587,8 @@ func (e *Engine) truncateAt(f *fiber.Fiber, x *backup) {
 	}
 	var req [wordBytes]byte
 	var resp [headBytes]byte
-	le.PutUint64(req[:], x.decided)
+	x.told = x.decided
+	le.PutUint64(req[:], x.told)
 	f.Step(stepTruncate)
 	n, err := session.Call(f, TypeTruncate, req[:], resp[:], 0)
 	p := &e.Counters.Phases[proto.PhaseTruncate]

@@ -159,6 +159,12 @@ func (w *Writer) Released(head uint64) error {
 	return nil
 }
 
+// Awaited reports whether somebody waits for room.
+func (w *Writer) Awaited() bool { return w.first != nil }
+
+// Capacity of the log.
+func (w *Writer) Capacity() int { return int(w.capacity) }
+
 // Head is the position before which the host has freed everything, as far as it has told.
 func (w *Writer) Head() uint64 { return w.head }
 

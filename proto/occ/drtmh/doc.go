@@ -24,9 +24,10 @@
 //
 //	EXECUTE   r + k      1       (24 + v) r + 48 k + (40 + v) w
 //
-// Values count in whole words in requests and answers of RPC. TestMessages holds the table. A READ of a
-// record of several lines takes another READ, and on devices without line words three more (package occ,
-// Reads).
+// Values count in whole words in requests and answers of RPC. TestMessages holds the table, with three
+// replicas and without backups; TestReplicatedMessages has the 12 messages and 4 delays of Xenic's Figure 7(a).
+// A READ of a record of several lines takes another READ, and on devices without line words three more
+// (package occ, Reads).
 //
 // # Differs
 //

@@ -32,6 +32,8 @@ func TestMessages(t *testing.T) {
 		if s.Reads+s.Writes > 1 {
 			x.Count(proto.PhaseValidate, s.Reads, 24*s.Reads)
 		}
+		holders, records := s.Logs()
+		x.Count(proto.PhaseLog, holders, records)
 		x.Count(proto.PhaseCommit, k, 48*k+(24+v)*s.Writes)
 		return x
 	})

@@ -37,9 +37,11 @@
 //
 //	EXECUTE   r + 2 w    1       (24 + v) r + (48 + v) w
 //
-// With backups LOG is a WRITE to each holder of a log record (package drtmh), in both.
+// With backups, in both, LOG is a WRITE to each of the h holders of a log record (package drtmh):
 //
-// TestMessages holds the tables. In the first transaction on a record a READ of its bucket comes before, 128
+//	LOG       h          1       log record, for each holder
+//
+// TestMessages holds the tables, with three replicas and without backups. In the first transaction on a record a READ of its bucket comes before, 128
 // bytes and a trip. A record that ends absent, inserted or deleted, takes calls to its host, which makes its
 // entry and takes it back.
 //

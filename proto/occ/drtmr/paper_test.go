@@ -32,6 +32,8 @@ func described(lock string, s occtest.Shape) (x occtest.Traffic) {
 		x.Count(proto.PhaseExecute, all, (24+v)*all)
 		x.Count(proto.PhaseLock, 2*all, 48*all)
 	}
+	holders, records := s.Logs()
+	x.Count(proto.PhaseLog, holders, records)
 	x.Count(proto.PhaseCommit, 3*s.Writes+s.Reads, (32+v)*s.Writes+24*s.Reads)
 	return x
 }
@@ -47,6 +49,8 @@ func evaluated(lock string, s occtest.Shape) (x occtest.Traffic) {
 	if s.Reads+s.Writes > 1 {
 		x.Count(proto.PhaseValidate, s.Reads, 24*s.Reads)
 	}
+	holders, records := s.Logs()
+	x.Count(proto.PhaseLog, holders, records)
 	x.Count(proto.PhaseCommit, 3*s.Writes, (32+v)*s.Writes)
 	return x
 }

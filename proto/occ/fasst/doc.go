@@ -19,7 +19,7 @@
 // takes 12 messages, and its client may be told after 4 delays (TestReplicatedMessages).
 //
 // With "lock" at "execute", which is FaSST's way, one request of EXECUTE reads and locks. Values count
-// in whole words. TestMessages holds the table.
+// in whole words. TestMessages holds the table, with three replicas and without backups.
 //
 // # Differs
 //

@@ -32,6 +32,8 @@ func table(lock string, s occtest.Shape) (x occtest.Traffic) {
 	if s.Reads+s.Writes > 1 {
 		round(proto.PhaseValidate, s.Reads, 24)
 	}
+	holders, records := s.Logs()
+	x.Count(proto.PhaseLog, holders, 40*holders+records)
 	round(proto.PhaseCommit, s.Writes, 24+occtest.ValueBytes)
 	return x
 }

@@ -18,11 +18,29 @@ import (
 const ValueBytes = micro.ValueBytes
 
 // Shape is a transaction of node 0: Reads records that it reads, and Writes that it reads and writes, spread
-// over so many other Nodes.
-type Shape struct{ Reads, Writes, Nodes int }
+// over the shards of so many other Nodes. Of each shard there are Replicas, and no node has one of two of them.
+type Shape struct{ Reads, Writes, Nodes, Replicas int }
 
-// Shapes are Xenic's O(0,1) and O(4,2) (§2.2.2), on one node and on two, and a transaction of one read.
-func Shapes() []Shape { return []Shape{{0, 1, 1}, {1, 0, 1}, {4, 2, 1}, {4, 2, 2}} }
+// Shapes are Xenic's O(0,1) and O(4,2) (§2.2.2), on one node and on two, and a transaction of one read; without
+// backups, and with two.
+func Shapes() (all []Shape) {
+	for _, replicas := range []int{1, 3} {
+		all = append(all, Shape{0, 1, 1, replicas}, Shape{1, 0, 1, replicas}, Shape{4, 2, 1, replicas},
+			Shape{4, 2, 2, replicas})
+	}
+	return all
+}
+
+// Logs says how many nodes hold a log record of the transaction, and what the records take together: whole
+// lines of 64 bytes for 56 bytes, 24 for each write, and the values of the writes on the node's shard.
+func (s Shape) Logs() (holders, bytes int) {
+	if s.Writes == 0 {
+		return 0, 0
+	}
+	holders = s.Nodes * (s.Replicas - 1)
+	one := 56 + 24*s.Writes + ValueBytes*s.Writes/s.Nodes
+	return holders, holders * ((one + 63) / 64 * 64)
+}
 
 // Traffic by phase.
 type Traffic [proto.PhaseEnd]proto.Traffic
@@ -54,10 +72,11 @@ func Check(t *testing.T, p node.Protocol, table func(lock string, s Shape) Traff
 func Measure(t *testing.T, p node.Protocol, o option.Settings, s Shape) [2]Traffic {
 	t.Helper()
 	var d proto.Decl
+	s.Replicas = max(s.Replicas, 1)
 	for i := range s.Reads + s.Writes {
-		d.Accesses = append(d.Accesses, access(1+i%s.Nodes, i, i >= s.Reads))
+		d.Accesses = append(d.Accesses, access(1+s.Replicas*(i%s.Nodes), i, i >= s.Reads))
 	}
-	return measure(t, p, o, node.Config{Nodes: 3}, &d)
+	return measure(t, p, o, node.Config{Nodes: max(1+s.Nodes*s.Replicas, 3), Replicas: s.Replicas}, &d)
 }
 
 // Figure7 is the traffic of the transaction of Xenic's Figure 7(a): of six nodes with three replicas of each

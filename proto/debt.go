@@ -1,11 +1,11 @@
 package proto
 
 import (
-	"encoding/binary"
 	"slices"
 	"time"
 
 	"drtmd/store/layout"
+	"drtmd/store/remote"
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
 )
@@ -18,7 +18,7 @@ type Debt struct {
 	Shard ShardID // whose replica there
 	Table TableID
 	Key   Key
-	Off   uint64 // of the entry in that replica's memory
+	Off   uint64 // the place of the entry there, see remote.Table.Resolve
 	// Word is the state word of the lock, which is in no state word twice: what is found there is
 	// the lock that was left.
 	Word   uint64
@@ -137,6 +137,9 @@ type payment struct {
 	unlooked bool
 }
 
+// table is the one in which a debt's record is.
+func (p *payment) table(d *Debt) *remote.Table { return p.peer.Shares[d.Shard].Tables[d.Table-1] }
+
 // pay settles debts, all at once, and gives those that could not be settled. The records are looked
 // at first: if a lock is not there any more it was given back, with the update made before, or never
 // taken. Everything goes on one queue pair, which keeps it in order.
@@ -144,8 +147,11 @@ func (p *payment) pay(due []Debt) (kept []Debt) {
 	f, conn := p.f, p.peer.Conn
 	p.batch.Reset()
 	for i := range due {
-		m := &p.peer.Shares[due[i].Shard].Memory
-		p.batch.Read(f, conn, p.mr.SGE(i*p.stride, layout.HeaderBytes), m.Addr+due[i].Off, m.RKey)
+		addr, rkey := p.table(&due[i]).Resolve(due[i].Off)
+		if rkey == 0 {
+			return due // in a region that is not known
+		}
+		p.batch.Read(f, conn, p.mr.SGE(i*p.stride, layout.HeaderBytes), addr, rkey)
 	}
 	_ = p.batch.Await(f)            // each has its own error
 	ops := make([][2]int, len(due)) // of each: from and to; none where the lock is not there
@@ -157,21 +163,22 @@ func (p *payment) pay(due []Debt) (kept []Debt) {
 	for i := range due {
 		d := &due[i]
 		image := p.mr.Bytes()[i*p.stride : (i+1)*p.stride]
-		there := binary.LittleEndian.Uint64(image[layout.StateOffset:]) == d.Word
+		there := layout.HeadOf(image).State == d.Word
 		if looked[i] != nil || !there && !p.unlooked {
 			continue
 		}
 		f.Step(p.step)
-		m := &p.peer.Shares[d.Shard].Memory
-		at, rkey := m.Addr+d.Off, m.RKey
+		t := p.table(d)
+		at, rkey := t.Resolve(d.Off)
 		ops[i][0] = p.batch.Len()
 		if len(d.Entry) > 0 {
 			copy(image, d.Entry)
-			p.batch.Write(f, conn, p.mr.SGE(i*p.stride+layout.VersionOffset, 8),
-				at+layout.VersionOffset, rkey)
+			write := func(part layout.Span) {
+				p.batch.Write(f, conn, p.mr.SGE(i*p.stride+part.From, part.Len()), at+uint64(part.From), rkey)
+			}
+			write(t.Record().VersionPart)
 			if d.Value {
-				p.batch.Write(f, conn, p.mr.SGE(i*p.stride+layout.ValueOffset,
-					len(d.Entry)-layout.ValueOffset), at+layout.ValueOffset, rkey)
+				write(t.Record().ValuePart)
 			}
 		}
 		p.batch.CAS(f, conn, at+layout.StateOffset, rkey, d.Word, d.Unlock)

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"drtmd/proto"
+	"drtmd/store"
 	"drtmd/store/layout"
+	"drtmd/store/remote"
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
 	"drtmd/verbs/sim"
@@ -22,8 +24,9 @@ func TestADebtIsOwedUntilItWasPaid(t *testing.T) {
 		var during int // looks that found the debt
 		conn, worker, memory, drive := oneWorker(t)
 		binary.LittleEndian.PutUint64(memory.Bytes()[off+layout.StateOffset:], locked)
-		peers := []proto.Peer{{Conn: conn, Shares: []*proto.PeerShare{{Memory: memory.Remote()}}}}
-		debts.Owe(proto.Debt{Off: off, Word: locked})
+		peers := []proto.Peer{{Conn: conn, Shares: []*proto.PeerShare{{Memory: memory.Remote(),
+			Tables: []*remote.Table{remote.Open(store.For(1, "debts", 8, 1).Descriptor(0), memory.Remote())}}}}}
+		debts.Owe(proto.Debt{Table: 1, Off: off, Word: locked})
 		paid := false
 		worker.Submit("pay", func(f *fiber.Fiber) error {
 			if broken {

@@ -19,6 +19,8 @@ import (
 type Growing struct {
 	g      *Growth
 	tables []*Table // of the extents
+	// beyond are the regions of the extents but the first: that of extent i is beyond[i-1].
+	beyond []verbs.RemoteMR
 	view   func(*verbs.MR) (*htm.Memory, error)
 	broken error // why an extent could not be opened
 }
@@ -73,7 +75,7 @@ func (x *Growing) attach(open func(Config, *htm.Memory, int) (*Table, error), c 
 	if err == nil {
 		var t *Table
 		if t, err = open(c, m, 0); err == nil {
-			x.tables = append(x.tables, t)
+			x.tables, x.beyond = append(x.tables, t), append(x.beyond, mr.Remote())
 			return nil
 		}
 	}
@@ -111,7 +113,7 @@ func (x *Growing) Grow() error {
 	g.extents = append(g.extents, extent{c, mr})
 	n := len(x.tables)
 	if err := g.publish(x.tables[0].m, n-1); err != nil {
-		x.tables, g.extents = x.tables[:n-1], g.extents[:n-2]
+		x.tables, x.beyond, g.extents = x.tables[:n-1], x.beyond[:n-2], g.extents[:n-2]
 		return undo(err)
 	}
 	g.count.Store(int32(n))
@@ -122,6 +124,22 @@ func (x *Growing) Grow() error {
 func (x *Growing) At(place int) (*htm.Memory, int) {
 	extent, off := layout.SplitPlace(place)
 	return x.tables[extent].m, off
+}
+
+// Resolve is the address of a place in an extent but the first, and the key to the memory there.
+func (x *Growing) Resolve(place int) (addr uint64, rkey uint32) {
+	extent, off := layout.SplitPlace(place)
+	r := &x.beyond[extent-1]
+	return r.Addr + uint64(off), r.RKey
+}
+
+// Occupancy is that of all extents together.
+func (x *Growing) Occupancy() (o Occupancy) {
+	x.sync()
+	for _, t := range x.tables {
+		o = o.Plus(t.Occupancy())
+	}
+	return o
 }
 
 // Record is how the table's records lie in memory.

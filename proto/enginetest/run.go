@@ -26,6 +26,7 @@ var cases = []testCase{
 	{name: "versions grow over deletion", run: versionsGrow},
 	{name: "space of deleted records is used again", run: spaceReused},
 	{name: "a full table says so and takes back", run: fullTable},
+	{name: "tables grow up to a bound", run: growth},
 	{name: "a panic of the program releases everything", run: panics},
 	{name: "an engine may be closed twice", run: closedTwice},
 	{name: "what an engine offers beside", run: offers},

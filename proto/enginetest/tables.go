@@ -100,6 +100,8 @@ func entries(t protocol.PointIndex) int {
 	switch t := t.(type) {
 	case *store.Table:
 		return t.Config().Entries
+	case *store.Growing:
+		return t.Occupancy().Entries
 	case *hopscotch.Table:
 		o := t.Occupancy()
 		return o.Slots + layout.BlockSlots*o.Blocks

@@ -10,6 +10,7 @@ import (
 	"drtmd/htm"
 	"drtmd/proto"
 	"drtmd/proto/option"
+	"drtmd/proto/protocol"
 	"drtmd/proto/workload"
 	"drtmd/store/layout"
 	"drtmd/verbs"
@@ -31,6 +32,8 @@ type Config struct {
 	// CacheBytes is the budget of a member's location cache; 0 = 16 MiB.
 	CacheBytes int
 	Geometry   htm.Geometry // the zero value is htm.DefaultGeometry
+	// Growth is the memory by which the tables of each member may grow beyond their Capacity, together.
+	Growth protocol.Growth
 	// Connect are the options of the RC queue pairs.
 	Connect verbs.ConnectAttr
 	// RPC has the timeouts and the window of the RPC ports; the rest of it is set here.
@@ -109,6 +112,9 @@ func (c *Config) Complete() error {
 			Known: proto.Names(c.Protocol.Mutations)}
 	}
 	if err := c.Protocol.CheckReplicas(c.Replicas, c.Nodes); err != nil {
+		return err
+	}
+	if err := c.Protocol.CheckGrowth(c.Growth); err != nil {
 		return err
 	}
 	var err error

@@ -59,6 +59,9 @@ func (c *Cluster) Registered() (bytes uint64) {
 		for _, s := range m.shares {
 			if s != nil {
 				bytes += s.mr.Remote().Length
+				for _, g := range s.growth {
+					bytes += uint64(g.Bytes())
+				}
 			}
 		}
 		if m.logs != nil {

@@ -13,6 +13,7 @@ import (
 	"drtmd/proto/history"
 	"drtmd/proto/placement"
 	"drtmd/proto/protocol"
+	"drtmd/store"
 	"drtmd/store/remote"
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
@@ -70,6 +71,7 @@ type Member struct {
 	views      views
 	cache      *remote.Cache
 	placed     *placement.Placed
+	bound      *store.Bound // of what the tables grow by
 	serving    *protocol.Serving
 
 	structure sync.Mutex // see Env.Structure
@@ -88,6 +90,7 @@ type Worker struct {
 	ports     [][]rpc.Address // of all workers of all nodes, by node and worker
 	connect   verbs.ConnectAttr
 	keeper    keeper
+	extents   []extent      // that tables have grown by
 	fenced    []atomic.Bool // by node: it was removed
 	over      atomic.Bool   // the cluster stops: the keeper ends
 
@@ -158,7 +161,7 @@ func (m *Member) newWorker(i int) (*Worker, error) {
 		ClockError: m.cfg.ClockError, WorstClockError: m.cfg.ClockError,
 		RecorderClock: m.cfg.RecorderClock,
 		Scope:         m.cfg.Context.Attr().Atomic, Mutation: w.lacks.protocol,
-		Options:   c.options,
+		Options: c.options, Growth: c.Growth,
 		Simulated: m.cfg.Simulated, Life: m.cfg.Life,
 		Region:    htm.Config{Geometry: c.Geometry, Spins: m.spins(), Mutation: w.lacks.htm},
 		Structure: &m.structure,
@@ -172,7 +175,7 @@ func (m *Member) newWorker(i int) (*Worker, error) {
 	if m.cfg.WithoutLineWords {
 		e.Scope = verbs.AtomicHCA
 	}
-	if err := m.openShares(e); err != nil {
+	if err := m.openShares(w); err != nil {
 		return nil, err
 	}
 	e.Logs = m.logs.of(i)

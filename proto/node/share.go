@@ -9,6 +9,7 @@ import (
 	"drtmd/proto/history"
 	"drtmd/proto/placement"
 	"drtmd/proto/protocol"
+	"drtmd/store"
 	"drtmd/store/layout"
 	"drtmd/store/remote"
 	"drtmd/verbs"
@@ -21,6 +22,13 @@ type share struct {
 	mr     *verbs.MR
 	loaded *history.Snapshot // nil if nothing is recorded, or it was found in kept memory, or is to be filled
 	empty  bool              // it is not formatted yet
+	growth []*store.Growth   // of the tables; nil: they do not grow
+}
+
+// extent is a worker's view of a region that a table has grown by.
+type extent struct {
+	memory *htm.Memory
+	mr     *verbs.MR
 }
 
 // makeShares registers the memory of the shards that the member holds at first.
@@ -33,9 +41,10 @@ func (m *Member) makeShares() (err error) {
 		held = first.Held(m.ID)
 	}
 	m.placed = placement.Place(c.Workload.Placement(), c.Workload.Tables(), m.ID, first)
-	if m.tables, m.shareBytes, err = planTables(c.Workload, &c.Protocol, c.options, c.mutation()); err != nil {
+	if m.tables, m.shareBytes, err = planTables(c, c.mutation()); err != nil {
 		return err
 	}
+	m.bound = &store.Bound{Bytes: c.Growth.Bytes, Setting: c.Growth.Setting}
 	m.shares = make([]*share, c.Nodes)
 	for _, shard := range held {
 		if m.shares[shard], err = m.makeShare(shard); err != nil {
@@ -45,12 +54,35 @@ func (m *Member) makeShares() (err error) {
 	return nil
 }
 
+// allocTables registers memory for tables, in which each worker can own lines.
+func (m *Member) allocTables(bytes int, keep string) (*verbs.MR, error) {
+	o := verbs.MROptions{Keep: keep}
+	if m.cfg.Context.Attr().Caps.LineWords {
+		o.LineOwners = m.cluster.Workers
+	}
+	return m.pd.AllocMR(bytes, verbs.AccessAll, o)
+}
+
+// view is a worker's view of memory for tables.
+func (m *Member) view(mr *verbs.MR) (*htm.Memory, error) {
+	if mr.Lines() == nil || m.cfg.WithoutLineWords {
+		return htm.NewMemory(mr.Bytes(), nil, 0, nil), nil
+	}
+	owner, err := mr.ClaimLineOwner()
+	if err != nil {
+		return nil, err
+	}
+	memory := htm.NewMemory(mr.Bytes(), mr.Lines(), owner.Slot, owner.Journal)
+	memory.Rescue = owner.Rescue
+	return memory, nil
+}
+
 // keptAs is the name of the memory of a shard's replica, if it is kept.
 func (m *Member) keptAs(shard proto.ShardID) string {
 	if m.cfg.Keep == "" || shard == proto.ShardID(m.ID) {
 		return m.cfg.Keep
 	}
-	return fmt.Sprintf("%s-%d", m.cfg.Keep, shard)
+	return fmt.Sprintf("%s.%d", m.cfg.Keep, shard)
 }
 
 // placement is what engines ask: the workload's own where that says all there is.
@@ -67,14 +99,15 @@ func (m *Member) Map() *placement.Map { return m.placed.Map() }
 
 // openShares gives a worker its view of the shares that the member holds. The first worker of a member
 // that does not attach to kept memory formats and loads them.
-func (m *Member) openShares(e *Env) error {
+func (m *Member) openShares(w *Worker) error {
+	e := &w.Env
 	e.Shares = make([]*protocol.Share, len(m.shares))
 	for _, s := range m.shares {
 		if s == nil {
 			continue
 		}
 		fresh := e.Index == 0 && !m.cfg.Attach
-		err := m.openShare(e, s, fresh)
+		err := m.openShare(w, s, fresh)
 		if err == nil && fresh && m.cfg.Placement == nil {
 			err = m.load(s, e.Shares[s.shard].Tables)
 		}
@@ -86,20 +119,22 @@ func (m *Member) openShares(e *Env) error {
 }
 
 // openShare gives a worker its view of a share, which it formats if it is fresh.
-func (m *Member) openShare(e *Env, s *share, fresh bool) error {
-	x := &protocol.Share{MR: s.mr}
-	if s.mr.Lines() != nil && !m.cfg.WithoutLineWords {
-		owner, err := s.mr.ClaimLineOwner()
-		if err != nil {
-			return err
-		}
-		x.Memory = htm.NewMemory(s.mr.Bytes(), s.mr.Lines(), owner.Slot, owner.Journal)
-		x.Memory.Rescue = owner.Rescue
-	} else {
-		x.Memory = htm.NewMemory(s.mr.Bytes(), nil, 0, nil)
+func (m *Member) openShare(w *Worker, s *share, fresh bool) (err error) {
+	e, x := &w.Env, &protocol.Share{MR: s.mr}
+	if x.Memory, err = m.view(s.mr); err != nil {
+		return err
 	}
+	o := &opening{memory: x.Memory, fresh: fresh, kept: m.cfg.Attach,
+		view: func(mr *verbs.MR) (*htm.Memory, error) {
+			memory, err := m.view(mr)
+			w.extents = append(w.extents, extent{memory, mr})
+			return memory, err
+		}}
 	for i := range m.tables {
-		t, err := m.tables[i].open(x.Memory, m.tables[i].offset, fresh)
+		if o.at = m.tables[i].offset; s.growth != nil {
+			o.growth = s.growth[i]
+		}
+		t, err := m.tables[i].open(o)
 		if err != nil {
 			return err
 		}
@@ -150,6 +185,11 @@ func (w *Worker) registered(memory *htm.Memory) *verbs.MR {
 	for _, s := range w.Shares {
 		if s != nil && s.Memory == memory {
 			return s.MR
+		}
+	}
+	for i := range w.extents {
+		if w.extents[i].memory == memory {
+			return w.extents[i].mr
 		}
 	}
 	return nil

@@ -1,6 +1,8 @@
 package node
 
 import (
+	"fmt"
+
 	"drtmd/htm"
 	"drtmd/proto"
 	"drtmd/proto/option"
@@ -9,6 +11,7 @@ import (
 	"drtmd/store"
 	"drtmd/store/hopscotch"
 	"drtmd/store/layout"
+	"drtmd/verbs"
 )
 
 // table is a table that every share has, with the index that the protocol needs.
@@ -16,8 +19,19 @@ type table struct {
 	shape
 	name   string
 	offset int // in the memory of each share
-	// open gives a worker its view of a share's: of a new one, or of one that was formatted.
-	open func(m *htm.Memory, at int, fresh bool) (protocol.PointIndex, error)
+	// open gives a worker its view of a share's.
+	open func(o *opening) (protocol.PointIndex, error)
+}
+
+// opening is how a worker opens a table of a share.
+type opening struct {
+	memory *htm.Memory // of the share
+	at     int         // where the table is there
+	fresh  bool        // it is not formatted yet
+	kept   bool        // it was in kept memory
+	// growth is that of the share's table, if it grows.
+	growth *store.Growth
+	view   func(*verbs.MR) (*htm.Memory, error) // of further regions
 }
 
 // shape is what the configurations of tables have in common, whatever their index.
@@ -37,16 +51,15 @@ func TableBytes(w workload.Workload, p *Protocol, options option.Settings) (byte
 	if err != nil {
 		return 0, err
 	}
-	_, bytes, err = planTables(w, p, values, mutated{})
+	_, bytes, err = planTables(&Config{Workload: w, Protocol: *p, options: values}, mutated{})
 	return bytes, err
 }
 
 // planTables says which tables a share has, where they begin, and how long it is.
-func planTables(w workload.Workload, p *Protocol, options option.Values, lacks mutated) (tables []table,
-	bytes int, err error) {
-	specs := w.Tables()
+func planTables(c *Config, lacks mutated) (tables []table, bytes int, err error) {
+	specs := c.Workload.Tables()
 	for i := range specs {
-		t := planTable(p, &specs[i], options, lacks)
+		t := planTable(c, &specs[i], lacks)
 		if err := t.Check(); err != nil {
 			return nil, 0, err
 		}
@@ -59,12 +72,13 @@ func planTables(w workload.Workload, p *Protocol, options option.Values, lacks m
 
 // planTable is the table that a protocol needs for what a workload describes. A table of another index is
 // added here, and to protocol.Protocol.CheckStore.
-func planTable(p *Protocol, s *proto.TableSpec, options option.Values, lacks mutated) table {
+func planTable(cfg *Config, s *proto.TableSpec, lacks mutated) table {
+	p := &cfg.Protocol
 	kind, index := p.Tables()
 	if index == layout.HopscotchInline {
 		load := hopscotch.SlotLoad
 		if _, ok := p.Options.Find(protocol.OptSlotLoad); ok {
-			load = options.Int(protocol.OptSlotLoad)
+			load = cfg.options.Int(protocol.OptSlotLoad)
 		}
 		c := hopscotch.ForLoad(uint16(s.ID), s.Name, s.ValueBytes, s.Capacity, load)
 		c.Layout, c.CPULocks, c.Mutation = kind, p.CPULocks, lacks.hopscotch
@@ -72,16 +86,57 @@ func planTable(p *Protocol, s *proto.TableSpec, options option.Values, lacks mut
 	}
 	c := store.For(uint16(s.ID), s.Name, s.ValueBytes, s.Capacity)
 	c.Layout, c.Mutation = kind, lacks.store
+	if c.Grows = cfg.Growth.Bytes > 0; c.Grows {
+		return table{shape: c, open: growingOpener(c)}
+	}
 	return table{shape: c, open: opener(store.Format, store.Attach, c)}
 }
 
 // opener is table.open for what the package of an index offers.
 func opener[C any, T protocol.PointIndex](format, attach func(C, *htm.Memory, int) (T, error),
-	c C) func(m *htm.Memory, at int, fresh bool) (protocol.PointIndex, error) {
-	return func(m *htm.Memory, at int, fresh bool) (protocol.PointIndex, error) {
-		if fresh {
-			return format(c, m, at)
+	c C) func(o *opening) (protocol.PointIndex, error) {
+	return func(o *opening) (protocol.PointIndex, error) {
+		if o.fresh {
+			return format(c, o.memory, o.at)
 		}
-		return attach(c, m, at)
+		return attach(c, o.memory, o.at)
 	}
+}
+
+// growingOpener is opener for a table that grows.
+func growingOpener(c store.Config) func(o *opening) (protocol.PointIndex, error) {
+	return func(o *opening) (protocol.PointIndex, error) {
+		open := store.Attach
+		if o.fresh {
+			open = store.Format
+		}
+		t, err := open(c, o.memory, o.at)
+		if err != nil {
+			return nil, err
+		}
+		return o.growth.Open(t, o.kept, o.view)
+	}
+}
+
+// growths prepare the growth of a share's tables; nil: they do not grow.
+func (m *Member) growths(s proto.ShardID) (list []*store.Growth) {
+	if m.cluster.Growth.Bytes == 0 {
+		return nil
+	}
+	for i := range m.tables {
+		t := &m.tables[i]
+		keep := m.keptAs(s)
+		if keep != "" {
+			keep = fmt.Sprintf("%s.t%d", keep, i+1)
+		}
+		list = append(list, store.NewGrowth(store.GrowthConfig{Table: t.shape.(store.Config), At: t.offset,
+			Bound: m.bound, Alloc: func(extent, bytes int) (*verbs.MR, error) {
+				name := keep
+				if name != "" {
+					name = fmt.Sprintf("%s.%d", keep, extent)
+				}
+				return m.allocTables(bytes, name)
+			}}))
+	}
+	return list
 }

@@ -8,7 +8,6 @@ import (
 
 	"drtmd/proto"
 	"drtmd/proto/placement"
-	"drtmd/verbs"
 	"drtmd/verbs/fiber"
 	"drtmd/verbs/rpc"
 )
@@ -135,7 +134,7 @@ func (m *Member) place(next *placement.Map) (bool, error) {
 func (m *Member) openNew(w *Worker, s *share) error {
 	m.views.mu.Lock()
 	defer m.views.mu.Unlock()
-	if err := m.openShare(&w.Env, s, s.empty); err != nil {
+	if err := m.openShare(w, s, s.empty); err != nil {
 		return err
 	}
 	s.empty = false
@@ -215,14 +214,9 @@ func (w *Worker) describeShares(req, resp []byte) (int, error) {
 
 // makeShare registers memory for a replica.
 func (m *Member) makeShare(shard proto.ShardID) (*share, error) {
-	c := m.cluster
-	o := verbs.MROptions{Keep: m.keptAs(shard)}
-	if m.cfg.Context.Attr().Caps.LineWords {
-		o.LineOwners = c.Workers
-	}
-	mr, err := m.pd.AllocMR(m.shareBytes, verbs.AccessAll, o)
+	mr, err := m.allocTables(m.shareBytes, m.keptAs(shard))
 	if err != nil {
 		return nil, fmt.Errorf("%d bytes of memory for the tables of shard %d: %w", m.shareBytes, shard, err)
 	}
-	return &share{shard: shard, mr: mr}, nil
+	return &share{shard: shard, mr: mr, growth: m.growths(shard)}, nil
 }

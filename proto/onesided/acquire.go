@@ -83,8 +83,8 @@ func (t *Tx) post(r *Record) {
 }
 
 func (t *Tx) read(r *Record, conn *fiber.Conn) {
-	m := &t.base.There(r).Memory
-	t.Batch.Read(t.F, conn, r.SGE, m.Addr+r.Own.Off, m.RKey)
+	addr, rkey := t.base.Address(r)
+	t.Batch.Read(t.F, conn, r.SGE, addr, rkey)
 }
 
 // AskLock posts the CAS of a record's state word from Part.Word to a lock, alone. It is on record before
@@ -95,9 +95,10 @@ func (t *Tx) AskLock(r *Record, word uint64) {
 }
 
 func (t *Tx) askOn(r *Record, conn *fiber.Conn) {
-	o, m := &r.Own, &t.base.There(r).Memory
+	o := &r.Own
+	addr, rkey := t.base.Address(r)
 	o.Hold, o.Op = Asked, t.Batch.Len()
-	t.Batch.CAS(t.F, conn, m.Addr+o.Off+layout.StateOffset, m.RKey, o.Word, o.want)
+	t.Batch.CAS(t.F, conn, addr+layout.StateOffset, rkey, o.Word, o.want)
 }
 
 // readErr is the error of the READ of a record.

@@ -63,8 +63,10 @@ type Base struct {
 	records   txset.Config
 	client    *remote.Client
 	region    *htm.Region // of the host's functions
-	allTxs    []*Tx
-	gone      []*proto.Abort
+	// full is the abort where a table has no room; with a bound of growth it names that.
+	full   *proto.Abort
+	allTxs []*Tx
+	gone   []*proto.Abort
 }
 
 // Init makes the base of an engine. Everything in e must outlive it.
@@ -76,6 +78,7 @@ func (b *Base) Init(e *protocol.Env, r Rules) (err error) {
 	}
 	b.debts.Unlooked = r.Skip == DebtLook
 	b.gone = make([]*proto.Abort, len(e.Peers))
+	b.full = &proto.Abort{Reason: proto.ReasonFull, Cause: e.Growth.Refusal()}
 	b.records = txset.Config{Specs: e.Specs, Placement: e.Placement, Nodes: len(e.Peers),
 		Declared: r.Declared, AccessPs: r.AccessPs, Recorder: e.Recorder, Clock: e.RecorderClock,
 		SpentAllowed: r.Skip == SpentCheck}
@@ -119,6 +122,27 @@ func (b *Base) There(r *Record) *proto.PeerShare { return b.Env.Peers[r.Node].Sh
 
 // Here is the own machine's replica of a record's shard.
 func (b *Base) Here(r *Record) *protocol.Share { return b.Env.Shares[r.At.Shard] }
+
+// Address is where the entry of a record is on its machine, and the key to the memory there.
+func (b *Base) Address(r *Record) (addr uint64, rkey uint32) {
+	s := b.There(r)
+	switch {
+	case layout.InFirst(r.Own.Off):
+		return s.Memory.Addr + r.Own.Off, s.Memory.RKey
+	case r.Node == b.Env.Node:
+		return b.Here(r).Tables[r.Table-1].(protocol.GrowingIndex).Resolve(int(r.Own.Off))
+	}
+	return s.Tables[r.Table-1].Resolve(r.Own.Off)
+}
+
+// Memory is where the entry of a record of the own machine is.
+func (b *Base) Memory(r *Record) (m *htm.Memory, off int) {
+	s := b.Here(r)
+	if layout.InFirst(r.Own.Off) {
+		return s.Memory, int(r.Own.Off)
+	}
+	return s.Tables[r.Table-1].At(int(r.Own.Off))
+}
 
 // WordAt is an aligned word of memory as it is now.
 func WordAt(m *htm.Memory, off uint64) uint64 {

@@ -40,13 +40,13 @@ func (c Code) String() string {
 	return [...]string{"?", "done", "table full", "busy", "kept"}[min(c, Kept)]
 }
 
-// err is what the code of an ensured entry means for a transaction.
-func (c Code) err() error {
+// abortOf is what the code of an ensured entry means for a transaction.
+func (b *Base) abortOf(c Code) error {
 	switch c {
 	case Done:
 		return nil
 	case Full:
-		return proto.Aborting(proto.ReasonFull)
+		return b.full
 	case Busy:
 		return proto.Aborting(proto.ReasonConflict)
 	}
@@ -122,10 +122,7 @@ func (b *Base) EnsureAt(s *protocol.Share, table proto.TableID, k proto.Key) (of
 		switch {
 		case ok && err != nil:
 			b.region.Abort(0)
-			if b.Room == nil {
-				return 0, Full
-			}
-			if c := b.Room(); c != Done {
+			if c := b.makeRoom(s.Tables[table-1], err); c != Done {
 				return 0, c
 			}
 		case ok && b.region.Commit(nil):
@@ -136,6 +133,21 @@ func (b *Base) EnsureAt(s *protocol.Share, table proto.TableID, k proto.Key) (of
 		}
 	}
 	return 0, Busy
+}
+
+// makeRoom has a table that has refused an entry grow, or asks the protocol for room: Done if another try
+// may find some.
+func (b *Base) makeRoom(t protocol.PointIndex, refused error) Code {
+	if g, ok := t.(protocol.GrowingIndex); ok && errors.Is(refused, store.ErrFull) {
+		if g.Grow() == nil {
+			return Done
+		}
+		return Full
+	}
+	if b.Room == nil {
+		return Full
+	}
+	return b.Room()
 }
 
 // Unlink gives an entry of the own machine's table back if it is absent and its state word is word.

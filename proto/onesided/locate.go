@@ -129,8 +129,8 @@ func (t *Tx) ensure(from, to int) (err error) {
 			err = worse(err, t.Unreachable(r, failed))
 			continue
 		}
-		if d := b.There(r).Tables[r.Table-1].Descriptor(); code == Done && !d.Entry(off) {
-			code = Busy // not a place of this table
+		if code == Done && !b.There(r).Tables[r.Table-1].Entry(off) {
+			code = Busy // no place of this table, or of an extent that a look-up will find
 		}
 		err = worse(err, t.ensured(r, off, code))
 	}
@@ -142,7 +142,7 @@ func (t *Tx) ensured(r *Record, off uint64, c Code) error {
 	if c == Done {
 		r.Own.Off, r.Own.Found, r.Own.Ensured = off, true, true
 	}
-	return c.err()
+	return t.base.abortOf(c)
 }
 
 // Reclaim has the hosts of other machines give entries back, all at once: those of the records for

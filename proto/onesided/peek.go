@@ -78,8 +78,8 @@ func (t *Tx) peek(r *Record) (whole bool, err error) {
 	if r.Apart() && b.Worded() { // the layout's own proof
 		was := t.F.Shield()
 		defer t.F.Unshield(was)
-		m := &b.There(r).Memory
-		if err := b.peer(r).Conn.Read(t.F, r.SGE, m.Addr+r.Own.Off, m.RKey); err != nil {
+		addr, rkey := b.Address(r)
+		if err := b.peer(r).Conn.Read(t.F, r.SGE, addr, rkey); err != nil {
 			return false, t.Unreachable(r, err)
 		}
 		return r.Proved() || b.Skips(PeekTwice), nil
@@ -91,10 +91,11 @@ func (t *Tx) peek(r *Record) (whole bool, err error) {
 	// Twice, the second time the header only: see CopyHere. A READ that is in flight has to end before
 	// its buffer is used again.
 	was := t.F.Shield()
-	conn, m := b.peer(r).Conn, &b.There(r).Memory
+	conn := b.peer(r).Conn
+	addr, rkey := b.Address(r)
 	t.Batch.Reset()
 	for _, s := range [...]verbs.SGE{r.SGE, sge} {
-		t.Batch.Read(t.F, conn, s, m.Addr+r.Own.Off, m.RKey)
+		t.Batch.Read(t.F, conn, s, addr, rkey)
 	}
 	err = t.Batch.Await(t.F)
 	t.F.Unshield(was)
@@ -112,7 +113,7 @@ func (t *Tx) peek(r *Record) (whole bool, err error) {
 // before it writes any and until it has written all, and changes the version; so the copy is whole if
 // the header is unlocked and the same before and after. twice says whether it is looked at.
 func (t *Tx) CopyHere(r *Record, twice bool) bool {
-	m, off := t.base.Here(r).Memory, int(r.Own.Off)
+	m, off := t.base.Memory(r)
 	var line [layout.LineBytes]byte
 	for at := 0; at < len(r.Image); at += layout.LineBytes {
 		if !m.Peek((off+at)/layout.LineBytes, &line) {
@@ -135,7 +136,8 @@ func (t *Tx) CopyHere(r *Record, twice bool) bool {
 // HeaderNow copies the header of an entry of the own machine as it is now, at one moment.
 func (t *Tx) HeaderNow(r *Record) (key uint64, v layout.Version, state uint64, ok bool) {
 	var line [layout.LineBytes]byte
-	if !t.base.Here(r).Memory.Peek(int(r.Own.Off)/layout.LineBytes, &line) {
+	m, off := t.base.Memory(r)
+	if !m.Peek(off/layout.LineBytes, &line) {
 		return 0, 0, 0, false
 	}
 	key, v, state = header(line[:])

@@ -23,9 +23,10 @@ func (t *Tx) Back(r *Record, update, unlock bool) {
 		if !b.Skips(NewVersion) {
 			r.Seal(r.Next())
 		}
-		posted := t.write(r, conn, layout.VersionOffset, 8)
+		version, value := r.Parts()
+		posted := t.write(r, conn, version)
 		if posted && r.Is {
-			posted = t.write(r, conn, layout.ValueOffset, len(r.Image)-layout.ValueOffset)
+			posted = t.write(r, conn, value)
 		}
 		b.charge(t, b.Costs.Update)
 		switch {
@@ -42,11 +43,11 @@ func (t *Tx) Back(r *Record, update, unlock bool) {
 }
 
 // write posts the WRITE of a part of a record's image, and reports whether that was possible.
-func (t *Tx) write(r *Record, conn *fiber.Conn, offset, length int) bool {
-	at := verbs.SGE{Addr: r.SGE.Addr + uint64(offset), Length: uint32(length), LKey: r.SGE.LKey}
-	m := &t.base.There(r).Memory
+func (t *Tx) write(r *Record, conn *fiber.Conn, part layout.Span) bool {
+	at := verbs.SGE{Addr: r.SGE.Addr + uint64(part.From), Length: uint32(part.Len()), LKey: r.SGE.LKey}
+	addr, rkey := t.base.Address(r)
 	r.Own.Op = t.Batch.Len()
-	t.Batch.Write(t.F, conn, at, m.Addr+r.Own.Off+uint64(offset), m.RKey)
+	t.Batch.Write(t.F, conn, at, addr+uint64(part.From), rkey)
 	return t.Batch.Err(r.Own.Op) == nil
 }
 
@@ -55,12 +56,12 @@ func (t *Tx) unlock(r *Record, conn *fiber.Conn) {
 	if t.base.Skips(UnlockByCAS) {
 		r.Seal(r.Version) // the header as it was read
 		SetState(r, 0)
-		t.write(r, conn, layout.VersionOffset, layout.ValueOffset-layout.VersionOffset)
+		t.write(r, conn, layout.Span{From: layout.VersionOffset, To: layout.ValueOffset})
 		return
 	}
-	m := &t.base.There(r).Memory
+	addr, rkey := t.base.Address(r)
 	r.Own.Op, r.Own.unlocks = t.Batch.Len(), true
-	t.Batch.CAS(t.F, conn, m.Addr+r.Own.Off+layout.StateOffset, m.RKey, r.Own.Word, 0)
+	t.Batch.CAS(t.F, conn, addr+layout.StateOffset, rkey, r.Own.Word, 0)
 }
 
 // Confirmed reports whether everything that Back has posted for a record was done. The CAS of a lock
@@ -115,7 +116,24 @@ func (b *Base) DebtsAt(peer proto.NodeID) int { return b.debts.At(peer) }
 
 // Finish implements proto.Debtor.
 func (b *Base) Finish(f *fiber.Fiber, peer proto.NodeID) {
+	b.learnPlaces(f, peer)
 	b.debts.Finish(f, b.Env.Worker, b.Env.Peers, peer, b.Steps.Finish)
+}
+
+// learnPlaces looks records up at which something is owed in a region that is not known, because its
+// table has grown before the machine was connected again: then it is.
+func (b *Base) learnPlaces(f *fiber.Fiber, peer proto.NodeID) {
+	p := &b.Env.Peers[peer]
+	var unknown []proto.Debt
+	b.debts.Each(func(d *proto.Debt) {
+		if d.Node == peer && !layout.InFirst(d.Off) && !p.Shares[d.Shard].Tables[d.Table-1].Entry(d.Off) {
+			unknown = append(unknown, *d)
+		}
+	})
+	for i := range unknown {
+		d := &unknown[i]
+		_, _, _ = b.client.Lookup(f, p.Conn, p.Shares[d.Shard].Tables[d.Table-1], uint64(d.Key), nil)
+	}
 }
 
 // Met notes that another's lock was in the way, with the record's image as it was read then, and gives
@@ -132,7 +150,11 @@ func (t *Tx) Met(r *Record, word uint64) error {
 // Orphans implements proto.OrphanLister.
 func (b *Base) Orphans(to []proto.Orphan) []proto.Orphan {
 	to = b.Sightings.Orphans(to, func(l *proto.Lock) bool {
-		return l.Node != b.Env.Node || StateOf(b.Env.Shares[l.Shard].Memory, l.Off) == l.Word
+		if l.Node != b.Env.Node {
+			return true
+		}
+		m, off := b.Env.Shares[l.Shard].Tables[l.Table-1].At(int(l.Off))
+		return StateOf(m, uint64(off)) == l.Word
 	})
 	return b.debts.Orphans(to, b.Env.Node)
 }

@@ -43,6 +43,8 @@ type Env struct {
 	All    [][]PointIndex
 	Memory *htm.Memory
 	MR     *verbs.MR
+	// Growth bounds that of the member's tables.
+	Growth Growth
 	// Logs are the rings that this worker keeps for those of the same index on the other nodes, by node; the
 	// own node has none. nil unless the protocol needs logs, and there are backups.
 	Logs []*Log

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"drtmd/htm"
+	"drtmd/proto/option"
 	"drtmd/store"
 	"drtmd/store/layout"
 )
@@ -36,6 +37,30 @@ type PointIndex interface {
 	Load(key uint64, value []byte) error
 	// Each calls f with the places of all entries, until it returns false. For tables at rest.
 	Each(f func(place int) bool)
+}
+
+// GrowingIndex is a PointIndex of several memory regions.
+type GrowingIndex interface {
+	PointIndex
+	// Grow adds a region after a store.ErrFull: try again after nil. Not inside a region of HTM.
+	Grow() error
+	// Resolve is the address of a place beyond the first region, and the key to the memory there.
+	Resolve(place int) (addr uint64, rkey uint32)
+}
+
+// Growth is what the tables of a member may grow by, together.
+type Growth struct {
+	Bytes   int64  `json:"bytes"`   // 0: they do not grow
+	Setting string `json:"setting"` // names it to whoever reads a refusal, as "--growth"
+}
+
+// Refusal says why a table has no room; nil: it does not grow.
+func (g Growth) Refusal() error {
+	if g.Bytes == 0 {
+		return nil
+	}
+	return fmt.Errorf("the tables of a node may not grow by more than %s = %v: raise it", g.Setting,
+		option.Bytes(g.Bytes))
 }
 
 // OrderedIndex is a PointIndex that knows the order of its keys. What a region has seen of the order is

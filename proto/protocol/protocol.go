@@ -65,6 +65,9 @@ type Needs struct {
 	// Layout of the tables' records; 0 is layout.KindOneVersion, DrTM's entry. Records are little endian
 	// in every layout, and peers refuse another one than theirs.
 	Layout layout.Kind
+	// Grows: tables may be of several memory regions (GrowingIndex). It has then no region of HTM that
+	// writes several records.
+	Grows bool
 	// CPULocks: records are locked by CPUs alone, never by a remote CAS.
 	CPULocks bool
 	// Index by which keys lead to records; 0 is layout.ClusterChaining, DrTM's hash table.
@@ -152,6 +155,18 @@ func (p *Protocol) CheckReplicas(copies, nodes int) error {
 	case copies > 1 && !p.Replicates:
 		return fmt.Errorf("%w: protocol %s keeps one copy of each record, not %d: run it with one replica, or "+
 			"use a protocol that replicates", ErrNeeds, p.Name, copies)
+	}
+	return nil
+}
+
+// CheckGrowth refuses tables that grow where the protocol cannot have them.
+func (p *Protocol) CheckGrowth(g Growth) error {
+	switch {
+	case g.Bytes < 0:
+		return fmt.Errorf("%s is negative: %d bytes", g.Setting, g.Bytes)
+	case g.Bytes > 0 && !p.Grows:
+		return fmt.Errorf("%w: protocol %s keeps each table in one memory region, which does not grow: leave %s "+
+			"out, and give the tables room for all records", ErrNeeds, p.Name, g.Setting)
 	}
 	return nil
 }

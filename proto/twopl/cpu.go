@@ -40,8 +40,8 @@ func (t *tx) lockLine(m *htm.Memory, off int) (p *uint64, w lineword.Word, ok bo
 // sees whether the entry is the key's, before it takes the record's, so a stale entry is never locked.
 // A line that somebody keeps is left to the device, which knows the dead.
 func (t *tx) cpuLock(r *record) error {
-	m, o := t.e.Env.Memory, &r.Own
-	off := int(o.Off)
+	o := &r.Own
+	m, off := t.e.Memory(r)
 	p, w, ok := t.lockLine(m, off)
 	if !ok {
 		return nil
@@ -75,7 +75,8 @@ func (t *tx) cpuLock(r *record) error {
 // The lines behind the first one come first. False: a line was busy, and all has to be done by the
 // device.
 func (t *tx) cpuPublish(r *record) bool {
-	m, off, end := t.e.Env.Memory, int(r.Own.Off), len(r.Image)
+	m, off := t.e.Memory(r)
+	end := len(r.Image)
 	changes := r.Changes()
 	write := changes && r.Is
 	if changes && !t.e.Skips(onesided.NewVersion) {
@@ -115,7 +116,7 @@ func (t *tx) cpuPublish(r *record) bool {
 
 // cpuPublishRest is cpuPublish for the lines behind the first one.
 func (t *tx) cpuPublishRest(r *record, write bool) bool {
-	m, off := t.e.Env.Memory, int(r.Own.Off)
+	m, off := t.e.Memory(r)
 	for at := lineword.LineBytes; write && at < len(r.Image); at += lineword.LineBytes {
 		p, w, ok := t.lockLine(m, off+at)
 		if !ok {

@@ -100,6 +100,11 @@ func (r *Record[Own]) Seal(v layout.Version) {
 	binary.LittleEndian.PutUint64(r.Image[layout.VersionOffset:], uint64(v))
 }
 
+// Parts are what an update writes of the image: see layout.Layout.Update.
+func (r *Record[Own]) Parts() (version, value layout.Span) {
+	return r.layout.VersionPart, r.layout.ValuePart
+}
+
 // Proved reports whether Image, which was READ without a lock, is of one version by itself, if a READ is
 // atomic per line (layout.Layout.Whole).
 func (r *Record[Own]) Proved() bool { return r.layout.Whole(r.Image) }

@@ -65,5 +65,8 @@ func (e *Extent) Of(d Descriptor) (Descriptor, bool) {
 // MakePlace joins both.
 func MakePlace(extent, offset int) int { return extent<<offsetBits | offset }
 
+// InFirst reports whether a place is in the first extent, where it is the offset.
+func InFirst(place uint64) bool { return place <= MaxOffset }
+
 // SplitPlace takes a place apart.
 func SplitPlace(place int) (extent, offset int) { return place >> offsetBits, place & MaxOffset }

@@ -95,6 +95,11 @@ func (LineVersions) Put(image []byte, v Version, value []byte) {
 	}
 }
 
+// Update implements Layout. The versions of the further lines go with their values.
+func (l LineVersions) Update(n int) (version, value Span) {
+	return Span{VersionOffset, VersionOffset + 8}, Span{ValueOffset, l.Bytes(n)}
+}
+
 // Whole implements Layout.
 func (LineVersions) Whole(image []byte) bool {
 	h := HeadOf(image)

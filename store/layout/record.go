@@ -17,11 +17,21 @@ type Layout interface {
 	// Put makes an image that of a record with a version and a value, for the key that it has, whatever
 	// its state. The value may be what Value gave of this image. An absent version has none.
 	Put(image []byte, v Version, value []byte)
+	// Update says which parts of an image with a value of n bytes an update writes, one after the other:
+	// the version, and the value with what belongs to it, if there is one. The key and the state are never
+	// among them.
+	Update(n int) (version, value Span)
 	// Whole reports whether an image is that of one version, if a READ that is atomic per line
 	// fetched it while others may have written the record. False means: look at the header again,
 	// behind the READ; if it is unlocked, and as it was, the image is whole as well.
 	Whole(image []byte) bool
 }
+
+// Span is a part of an image.
+type Span struct{ From, To int }
+
+// Len is how long it is.
+func (s Span) Len() int { return s.To - s.From }
 
 // layouts by kind.
 var layouts = [...]Layout{KindOneVersion: OneVersion{}, KindLineVersions: LineVersions{}}
@@ -37,14 +47,18 @@ type Record struct {
 	Bytes      int // Layout.Bytes
 	Stride     int // from one record of a table to the next: Bytes in whole lines
 	Room       int // Layout.Room
+	// VersionPart and ValuePart are Layout.Update.
+	VersionPart, ValuePart Span
 }
 
 // NewRecord describes records with values of n bytes.
 func NewRecord(k Kind, n int) Record {
 	l := Of(k)
 	bytes := l.Bytes(n)
-	return Record{Layout: l, ValueBytes: n, Bytes: bytes, Room: l.Room(n),
+	r := Record{Layout: l, ValueBytes: n, Bytes: bytes, Room: l.Room(n),
 		Stride: (bytes + EntryAlignment - 1) &^ (EntryAlignment - 1)}
+	r.VersionPart, r.ValuePart = l.Update(n)
+	return r
 }
 
 // Fit is the largest value of a record that takes some lines.
@@ -123,6 +137,11 @@ func (OneVersion) Put(image []byte, v Version, value []byte) {
 	if v.Live() {
 		copy(image[ValueOffset:], value)
 	}
+}
+
+// Update implements Layout.
+func (OneVersion) Update(n int) (version, value Span) {
+	return Span{VersionOffset, VersionOffset + 8}, Span{ValueOffset, ValueOffset + n}
 }
 
 // Whole implements Layout.

@@ -102,13 +102,33 @@ func (t *Table) learn(i int, w *layout.ExtentWords) bool {
 	}
 }
 
-// Resolve is the address of a place, and the key to the memory there: that of Entry.Off.
+// Resolve is the address of a place, and the key to the memory there: that of Entry.Off. A place in an
+// extent that is not known has neither: the key opens nothing.
 func (t *Table) Resolve(place uint64) (addr uint64, rkey uint32) {
 	extent, off := layout.SplitPlace(int(place))
-	if extent > 0 {
-		t = (*t.extents.Load())[extent]
+	if t = t.known(extent); t == nil {
+		return 0, 0
 	}
 	return t.base + uint64(off), t.rkey
+}
+
+// Entry reports whether an entry can stand at a place, in an extent that is known.
+func (t *Table) Entry(place uint64) bool {
+	extent, off := layout.SplitPlace(int(place))
+	t = t.known(extent)
+	return t != nil && t.d.Entry(uint64(off))
+}
+
+// known is an extent, or nil if that is not known.
+func (t *Table) known(extent int) *Table {
+	if extent == 0 {
+		return t
+	}
+	list := t.extents.Load()
+	if list == nil || extent < 0 || extent >= len(*list) {
+		return nil
+	}
+	return (*list)[extent]
 }
 
 // Descriptor of the table.

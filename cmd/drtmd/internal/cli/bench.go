@@ -96,6 +96,7 @@ type benchFlags struct {
 	options                                 option.Settings // of the protocol
 	nodes, threads, workers, fibers         int
 	replicas                                int
+	growth                                  string
 	processes, join                         int
 	duration, warmup                        time.Duration
 	transport, device, runDir, preset, cost string
@@ -141,6 +142,8 @@ func (p *benchFlags) register(c *cobra.Command, has *composition.Composition) er
 	f.IntVar(&p.nodes, "nodes", 3, "`N` nodes in the cluster")
 	f.IntVar(&p.replicas, "replicas", 1, "`R` copies of each record on different nodes, for protocols that "+
 		"replicate (see --list)")
+	f.StringVar(&p.growth, "growth", "0B", "the tables of a node may grow by `SIZE` together beyond their first "+
+		"room, for protocols with such tables (see --list)")
 	f.IntVar(&p.threads, "threads", 0, "`N` OS threads per process; default: 2, but at most one per "+
 		"worker and CPU")
 	f.IntVar(&p.workers, "workers", 1, "`N` workers per node")

@@ -13,6 +13,7 @@ import (
 	"drtmd/cmd/drtmd/internal/transport"
 	"drtmd/proto/node"
 	"drtmd/proto/option"
+	"drtmd/proto/protocol"
 	"drtmd/proto/workload"
 	"drtmd/verbs"
 	"drtmd/verbs/sim"
@@ -42,6 +43,7 @@ type benchRun struct {
 	loadOptions option.Settings
 	allOptions  option.Settings // with those that were not
 	protocol    node.Protocol
+	growth      protocol.Growth
 	provider    verbs.Provider // nil in the simulator
 	cost        *sim.CostModel // nil elsewhere
 	threads     int
@@ -75,6 +77,14 @@ func (p *benchFlags) checked(c *cobra.Command, a *app) (*benchRun, error) {
 		return nil, usagef("", "%v", err)
 	}
 	if err := errors.Join(r.protocol.CheckNodes(p.nodes), r.protocol.CheckReplicas(p.replicas, p.nodes)); err != nil {
+		return nil, usagef("", "%v", err)
+	}
+	bytes, err := option.ParseBytes(p.growth)
+	if err != nil {
+		return nil, usagef("", "--growth: %v", err)
+	}
+	r.growth = protocol.Growth{Bytes: int64(bytes), Setting: "--growth"}
+	if err := r.protocol.CheckGrowth(r.growth); err != nil {
 		return nil, usagef("", "%v", err)
 	}
 	p.options, err = takenOptions(c.Flags(), r.has.OfProtocols, "protocol", p.protocol, r.protocol.Options)

@@ -45,6 +45,7 @@ type listNamed struct {
 type listProtocol struct {
 	listNamed
 	Replicates bool         `json:"replicates"`
+	Grows      bool         `json:"grows"`
 	Options    []listOption `json:"options"`
 	Mutations  []listNamed  `json:"mutations"`
 }
@@ -87,7 +88,7 @@ func (a *app) listJSON(w io.Writer) error {
 	}
 	for _, p := range a.has.Protocols {
 		x := listProtocol{listNamed: listNamed{p.Name, p.Doc}, Options: listOptions(p.Options),
-			Replicates: p.Replicates, Mutations: []listNamed{}}
+			Replicates: p.Replicates, Grows: p.Grows, Mutations: []listNamed{}}
 		for _, m := range p.Mutations {
 			x.Mutations = append(x.Mutations, listNamed{m.Name, m.Doc})
 		}
@@ -116,6 +117,9 @@ func (a *app) benchList(jsonFile string) error {
 		doc := p.Doc
 		if p.Replicates {
 			doc += "; takes --replicas"
+		}
+		if p.Grows {
+			doc += "; takes --growth"
 		}
 		fmt.Fprintf(a.stdout, "  %-12s %s\n", p.Name, doc)
 	}

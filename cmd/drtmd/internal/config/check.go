@@ -157,6 +157,10 @@ func (c *Config) checkData(bad func(path, format string, args ...any), with func
 	case c.Data.Replicas > 1 && !p.Replicates:
 		bad("data.replicas", "expected 1, not %d: protocol %s keeps one copy of each record", c.Data.Replicas, p.Name)
 		with("data.protocol")
+	case c.Data.Growth > 0 && !p.Grows:
+		bad("data.growth", "expected 0B, not %v: protocol %s keeps each table in one memory region", c.Data.Growth,
+			p.Name)
+		with("data.protocol")
 	default:
 		c.checkOptions("protocol", p.Name, p.Options, bad, with)
 	}
@@ -169,6 +173,9 @@ func (c *Config) checkData(bad func(path, format string, args ...any), with func
 	within("data.fibers", c.Data.Fibers, 1, 1024)
 	if b := c.Data.Cache; b < 64<<10 || b > 1<<40 {
 		bad("data.cache", "expected 64KiB to 1024GiB, not %v", b)
+	}
+	if b := c.Data.Growth; b < 0 || b > 1<<40 {
+		bad("data.growth", "expected 0B to 1024GiB, not %v", b)
 	}
 	switch c.Log.Level {
 	case "debug", "info", "warn", "error":

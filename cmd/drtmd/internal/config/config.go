@@ -80,6 +80,7 @@ type Data struct {
 	Workload string `yaml:"workload" doc:"tables to load, see drtmd bench --list"`
 	Protocol string `yaml:"protocol" doc:"see drtmd bench --list"`
 	Replicas int    `yaml:"replicas" doc:"copies of each record on different nodes, for protocols that replicate; the nodes build nothing before there are that many"`
+	Growth   Bytes  `yaml:"growth" doc:"memory by which the tables of a node may grow beyond their first room, together, for protocols with such tables; 0B: they do not grow"`
 	Workers  int    `yaml:"workers" doc:"workers per node"`
 	Threads  int    `yaml:"threads" doc:"OS threads that run the workers; 0: one per worker, at most one per CPU"`
 	Fibers   int    `yaml:"fibers" doc:"fibers per worker; each runs one transaction at a time"`

@@ -47,7 +47,7 @@ func (d *Daemon) lookAtMemory() error {
 	if err != nil {
 		return err
 	}
-	bytes += logs
+	bytes += logs + int(cfg.Growth.Bytes)
 	need := bytes + d.cfg.Data.Workers*queueBytes
 	for _, p := range service.LimitProblems(d.cfg.Transport.Provider, need) {
 		d.log.Warn(p)

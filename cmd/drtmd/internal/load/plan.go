@@ -8,6 +8,7 @@ import (
 	"drtmd/cmd/drtmd/internal/composition"
 	"drtmd/proto/node"
 	"drtmd/proto/option"
+	"drtmd/proto/protocol"
 	"drtmd/proto/workload"
 )
 
@@ -23,6 +24,7 @@ type Plan struct {
 	Workers         int             `json:"workers"`
 	Threads         int             `json:"threads"` // OS threads of each member; 0: its own choice
 	Fibers          int             `json:"fibers"`
+	Growth          protocol.Growth `json:"growth,omitzero"` // of the tables of a node
 	ProtocolOptions option.Settings `json:"protocol_options,omitempty"`
 	Seed            uint64          `json:"seed"`
 	Warmup          time.Duration   `json:"warmup_ns"`
@@ -42,7 +44,7 @@ func DefaultPlan(has *composition.Composition) *Plan {
 // Make makes the workload and the configuration of the plan's cluster. The recording is left to
 // the caller.
 func (p *Plan) Make(has *composition.Composition) (node.Config, error) {
-	protocol, err := has.Protocol(p.Protocol)
+	described, err := has.Protocol(p.Protocol)
 	if err != nil {
 		return node.Config{}, err
 	}
@@ -54,8 +56,9 @@ func (p *Plan) Make(has *composition.Composition) (node.Config, error) {
 	if err != nil {
 		return node.Config{}, err
 	}
-	c := node.Config{Protocol: protocol, Workload: w, Nodes: p.Nodes, Workers: p.Workers,
-		Replicas: p.Replicas, Fibers: p.Fibers, Seed: p.Seed, Mutation: p.Mutation, Options: p.ProtocolOptions}
+	c := node.Config{Protocol: described, Workload: w, Nodes: p.Nodes, Workers: p.Workers,
+		Replicas: p.Replicas, Fibers: p.Fibers, Seed: p.Seed, Mutation: p.Mutation,
+		Options: p.ProtocolOptions, Growth: p.Growth}
 	return c, c.Complete()
 }
 

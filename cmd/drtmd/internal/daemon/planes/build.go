@@ -11,6 +11,7 @@ import (
 	"drtmd/cmd/drtmd/internal/load"
 	"drtmd/cmd/drtmd/internal/status"
 	"drtmd/proto/member"
+	"drtmd/proto/protocol"
 )
 
 // longestPause is between two attempts to build a plane, unless an attempt itself takes longer: see
@@ -149,6 +150,7 @@ func ServingPlan(cfg *config.Config, nodes int) *load.Plan {
 	p := load.DefaultPlan(cfg.Has)
 	p.Workload, p.Protocol, p.Workers, p.Fibers = c.Workload, c.Protocol, c.Workers, c.Fibers
 	p.Nodes, p.Replicas = nodes, c.Replicas
+	p.Growth = protocol.Growth{Bytes: int64(c.Growth), Setting: "data.growth"}
 	p.Settings, p.ProtocolOptions = c.WorkloadOptions, c.Options
 	return p
 }

@@ -14,12 +14,12 @@ import (
 // acquireHere reads or locks a record of the own machine, for whoever word is. dst takes its value, if
 // flagRead asks for it; x what is there.
 func (e *Engine) acquireHere(f *fiber.Fiber, s *share, i *item, word onesided.Word, dst []byte) (x found, c code) {
-	x, ok := e.find(s, i.table, i.key)
+	if i.flags&flagLock == 0 {
+		return e.readHere(f, s, i, dst)
+	}
+	x, ok := e.find(s, i)
 	if !ok {
 		return x, busy
-	}
-	if i.flags&flagLock == 0 {
-		return x, e.readHere(f, s, i, &x, dst)
 	}
 	if x.off == 0 {
 		off, c := e.EnsureAt(s, i.table, i.key)
@@ -52,13 +52,23 @@ func (e *Engine) acquireHere(f *fiber.Fiber, s *share, i *item, word onesided.Wo
 }
 
 // readHere reads a record of the own machine that must not be locked.
-func (e *Engine) readHere(f *fiber.Fiber, s *share, i *item, x *found, dst []byte) code {
-	switch {
-	case x.off == 0:
-		return done
-	case !e.copyOut(f, s, i, x, dst):
-		return busy
-	case onesided.Word(x.head.State) != onesided.Unlocked:
+func (e *Engine) readHere(f *fiber.Fiber, s *share, i *item, dst []byte) (x found, c code) {
+	ok := true
+	off, there := s.Tables[i.table-1].Find(uint64(i.key))
+	if there && onesided.VersionOf(s.Memory, uint64(off)).Live() {
+		x.off = uint64(off)
+	} else if x, ok = e.find(s, i); ok && x.off == 0 {
+		return x, done
+	}
+	if !ok || !e.copyOut(f, s, i, &x, dst) || !e.dateAbsence(s, i.table, &x) {
+		return x, busy
+	}
+	return x, x.readable()
+}
+
+// readable says what becomes of a read that has found this.
+func (x *found) readable() code {
+	if onesided.Word(x.head.State) != onesided.Unlocked {
 		return locked
 	}
 	return done
@@ -85,7 +95,7 @@ func (e *Engine) copyHeld(s *share, t proto.TableID, x *found, dst []byte) {
 
 // validateHere compares a record of the own machine with what was read of it.
 func (e *Engine) validateHere(s *share, i *item) (x found, c code) {
-	x, ok := e.find(s, i.table, i.key)
+	x, ok := e.find(s, i)
 	switch {
 	case !ok:
 		return x, busy

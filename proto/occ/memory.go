@@ -66,8 +66,16 @@ func (e *Engine) same(x *found, v layout.Version) bool {
 		x.off != 0 && x.head.Version.Incarnation() == v.Incarnation())
 }
 
-// find looks a record up. ok is false if that could not be told.
-func (e *Engine) find(s *share, t proto.TableID, k proto.Key) (x found, ok bool) {
+// find looks a record up, first where it was, if that is known. ok is false if that could not be told.
+func (e *Engine) find(s *share, i *item) (x found, ok bool) {
+	t, k := i.table, i.key
+	if x.off = i.at; x.off != 0 {
+		if x.head, ok = e.headNow(s, x.off); ok {
+			if x.present = x.head.Match(uint64(k)); x.present == layout.Live {
+				return x, true
+			}
+		}
+	}
 	tab := s.Tables[t-1]
 	for range recordLooks {
 		off, there := tab.Find(uint64(k))
@@ -317,9 +325,14 @@ func (e *Engine) unlockEntry(s *share, off uint64) {
 	lineword.StoreUnlock(state, uint64(onesided.Unlocked), p, w)
 }
 
-// findHeld looks up a record that somebody has locked: its entry stays where it is, while others may
-// change the buckets of its chain. An absence is proved.
-func (e *Engine) findHeld(s *share, t proto.TableID, k proto.Key) (off int, there bool) {
+// findHeld looks up a record that word has locked: its entry stays where it is, while others may change the
+// buckets of its chain. An absence is proved.
+func (e *Engine) findHeld(s *share, x *item, word onesided.Word) (off int, there bool) {
+	t, k := x.table, x.key
+	if x.at != 0 && onesided.KeyOf(s.Memory, x.at) == uint64(k) &&
+		onesided.Word(onesided.StateOf(s.Memory, x.at)) == word {
+		return int(x.at), true
+	}
 	for range lineLooks {
 		if off, there = s.Tables[t-1].Find(uint64(k)); there && onesided.KeyOf(s.Memory, uint64(off)) == uint64(k) {
 			return off, true
@@ -337,7 +350,7 @@ func (e *Engine) findHeld(s *share, t proto.TableID, k proto.Key) (off int, ther
 // releaseHere gives the lock of a record back that word holds, with the update if there is one. An
 // entry that ends absent goes back to the table. With flagKeep only the update is written.
 func (e *Engine) releaseHere(f *fiber.Fiber, s *share, x *item, word onesided.Word) code {
-	off, there := e.findHeld(s, x.table, x.key)
+	off, there := e.findHeld(s, x, word)
 	if !there || onesided.Word(onesided.StateOf(s.Memory, uint64(off))) != word {
 		return notHeld
 	}

@@ -125,6 +125,7 @@ func (t *tx) acquireHere(r *record, x *item) error {
 	if x.flags&flagRead != 0 {
 		dst = r.Value
 	}
+	x.at = r.Own.Off
 	there, c := t.e.acquireHere(t.F, t.e.Here(r), x, t.word, dst)
 	if c != done {
 		return t.refusedHere(r, c, &there)
@@ -214,6 +215,7 @@ func (t *tx) validate() error {
 		switch {
 		case t.e.byCPU(r, false):
 			t.F.Charge(recordCostPs)
+			x.at = r.Own.Off
 			if there, c := t.e.validateHere(t.e.Here(r), &x); c != done {
 				return t.refusedHere(r, c, &there)
 			}
@@ -305,6 +307,7 @@ func (t *tx) releaseHere() {
 		}
 		t.F.Charge(recordCostPs)
 		x := t.update(r)
+		x.at = r.Own.Off
 		c := t.e.releaseHere(t.F, t.e.Here(r), &x, t.word)
 		invariant.Assert(c == done, "a lock was not its holder's any more")
 		t.released(r)

@@ -97,6 +97,7 @@ type item struct {
 	key     proto.Key
 	version layout.Version
 	value   []byte // of the request
+	at      uint64 // where the entry was, of a record of the own machine; 0: it is looked for
 }
 
 func padded(n int) int { return (n + 7) &^ 7 }

@@ -18,7 +18,7 @@ import (
 // BenchmarkSmallBank runs local transactions on one fiber: what they cost in CPU time, which other
 // load on the machine disturbs less than what they take.
 func BenchmarkSmallBank(b *testing.B) {
-	for _, name := range []string{"nocc", "drtm", "twopl", "twopl-local"} {
+	for _, name := range []string{"nocc", "drtm", "twopl", "twopl-local", "fasst", "farm"} {
 		b.Run(name, func(b *testing.B) {
 			p, err := node.FindProtocol(name)
 			if err != nil {

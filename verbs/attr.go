@@ -108,7 +108,7 @@ type AHAttr struct {
 
 // MROptions of PD.AllocMR.
 type MROptions struct {
-	// Keep names memory that outlives its process (Caps.KeptMRs); "" is anonymous. A kept MR
+	// Keep names memory that outlives its process (Caps.KeptMRs); "" is anonymous. KeptMemory deletes it. A kept MR
 	// that exists is opened again with its content and must have the same size and LineOwners.
 	Keep string
 	// NoHuge leaves huge pages alone. Otherwise they are used where the system has them.

@@ -52,7 +52,8 @@ func (pd *PD) AllocMR(size int, access Access, o MROptions) (*MR, error) {
 	case o.LineOwners > 0 && !c.attr.Caps.LineWords:
 		return nil, c.fail(op, ErrUnsupported)
 	case o.Keep != "" && !c.attr.Caps.KeptMRs:
-		return nil, c.fail(op, ErrUnsupported)
+		return nil, &Error{Op: op, Device: c.attr.Name, Err: ErrUnsupported,
+			Detail: "memory that outlives its process"}
 	}
 	if err := pd.enter(op); err != nil {
 		return nil, err

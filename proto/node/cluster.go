@@ -16,6 +16,8 @@ import (
 type Cluster struct {
 	Members []*Member
 	Config  Config
+	// Left is what was in kept memory when the members began, by member; none where they attached to it.
+	Left []Left
 
 	host    host
 	stopped bool

@@ -28,6 +28,13 @@ type LocalConfig struct {
 	// CPUs[i] are those that thread i may run on; where there are fewer entries than threads, they
 	// go around. None: those of the process.
 	CPUs [][]int
+	// Keep names memory for the tables and logs of a member, which outlives the process: letters, digits, '-'
+	// and '_'. nil: it does not. The device must be able to (verbs.Caps.KeptMRs), and a name is used by one
+	// member at a time. What is there of an earlier life is deleted, unless Attach: see Cluster.Left.
+	Keep func(proto.NodeID) string
+	// Attach takes the tables and logs as they are in kept memory, instead of loading them. The cluster that
+	// left them had the same configuration.
+	Attach bool
 	// Part, if not nil, has only some of the members live in this process.
 	Part *Part
 }
@@ -64,6 +71,9 @@ func NewLocal(ctx context.Context, cfg LocalConfig) (*Cluster, error) {
 	if cfg.Protocol.OneThread && cfg.Threads > 1 {
 		return nil, fmt.Errorf("protocol %s runs on one thread only, not %d", cfg.Protocol.Name,
 			cfg.Threads)
+	}
+	if cfg.Attach && cfg.Keep == nil {
+		return nil, errors.New("LocalConfig.Attach without Keep: name the memory that the cluster has left")
 	}
 	if cfg.Provider == nil {
 		cfg.Provider = shm.New(shm.Options{})
@@ -113,12 +123,16 @@ func (c *Cluster) buildLocal(ctx context.Context, cfg *LocalConfig, t *threads,
 			return fmt.Errorf("node %d: %w", n, err)
 		}
 		dev.PreferGID(cfg.GID)
+		keep, err := c.keep(cfg, dev, n)
+		if err != nil {
+			return errors.Join(fmt.Errorf("node %d: %w", n, err), dev.Close())
+		}
 		m, err := NewMember(&c.Config, MemberConfig{ID: n, Context: dev,
 			NewWorker: func(i int, wc fiber.WorkerConfig) (*fiber.Worker, error) {
 				return t.list[(place*cfg.Workers+i)%len(t.list)].NewWorker(wc)
 			},
 			Clock: t.clock, ClockError: clockError, RecorderClock: t.clock,
-			Incarnation: randomIncarnation(), Recorder: recorder})
+			Incarnation: randomIncarnation(), Recorder: recorder, Keep: keep, Attach: cfg.Attach})
 		if err != nil {
 			return err
 		}
@@ -128,6 +142,22 @@ func (c *Cluster) buildLocal(ctx context.Context, cfg *LocalConfig, t *threads,
 		return c.connectPart(ctx, cfg.Part)
 	}
 	return c.connectAll(ctx)
+}
+
+// keep is the name of a member's memory, if it is kept.
+func (c *Cluster) keep(cfg *LocalConfig, dev *verbs.Context, n proto.NodeID) (string, error) {
+	if cfg.Keep == nil {
+		return "", nil
+	}
+	name := cfg.Keep(n)
+	if err := checkKept(dev); err != nil || cfg.Attach {
+		return name, err
+	}
+	left, err := giveUp(&c.Config, cfg.Provider, dev, name)
+	if err == nil && left.Regions > 0 {
+		c.Left = append(c.Left, left)
+	}
+	return name, err
 }
 
 // members are those that live in this process.

@@ -68,7 +68,7 @@ func (m *Member) makeLogs() error {
 	count := (c.Nodes - 1) * c.Workers
 	o := verbs.MROptions{}
 	if m.cfg.Keep != "" {
-		o.Keep = m.cfg.Keep + "-logs"
+		o.Keep = m.cfg.Keep + logsSuffix
 	}
 	if l.mr, err = m.pd.AllocMR(count*bytes, verbs.AccessAll, o); err != nil {
 		return fmt.Errorf("%d logs of %d bytes: %w", count, bytes, err)

@@ -69,12 +69,10 @@ func openKept(dir, name string, size int) (*kept, error) {
 
 // open locks the file, makes it whole if it is new, and maps it.
 func (k *kept) open(size int, fs *unix.Statfs_t) error {
-	fd := int(k.file.Fd())
-	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
-		return fmt.Errorf("%w: another process has it open: end it, or use another name", unix.EBUSY)
-	} else if err != nil {
+	if err := k.lock(); err != nil {
 		return err
 	}
+	fd := int(k.file.Fd())
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err
@@ -106,6 +104,15 @@ func (k *kept) open(size int, fs *unix.Statfs_t) error {
 	return unix.Madvise(k.mapping, unix.MADV_DONTFORK)
 }
 
+// lock makes the caller the owner.
+func (k *kept) lock() error {
+	err := unix.Flock(int(k.file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return fmt.Errorf("%w: another process has it open: end it, or use another name", unix.EBUSY)
+	}
+	return err
+}
+
 // close unlocks and unmaps the file, which stays.
 func (k *kept) close() error {
 	var err error
@@ -114,6 +121,43 @@ func (k *kept) close() error {
 		k.mapping = nil
 	}
 	return errors.Join(err, k.file.Close())
+}
+
+// Kept implements verbs.KeptMemory.
+func (p *provider) Kept() (names []string, err error) {
+	if p.keepDir == "" {
+		return nil, nil
+	}
+	list, err := os.ReadDir(p.keepDir)
+	if err != nil {
+		return nil, keptError(err)
+	}
+	for _, e := range list {
+		if e.Type().IsRegular() && checkKeepName(e.Name()) == nil {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
+// RemoveKept implements verbs.KeptMemory.
+func (p *provider) RemoveKept(name string) error {
+	if err := checkKeepName(name); err != nil {
+		return keptError(err)
+	}
+	path := filepath.Join(p.keepDir, name)
+	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return keptError(fmt.Errorf("%s: %w", path, err))
+	}
+	k := &kept{file: os.NewFile(uintptr(fd), path)}
+	if err = k.lock(); err == nil {
+		err = unix.Unlink(path)
+	}
+	if err = errors.Join(err, k.file.Close()); err != nil {
+		return keptError(fmt.Errorf("%s: %w", path, err))
+	}
+	return nil
 }
 
 // keptError makes what the layer reports.

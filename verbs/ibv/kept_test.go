@@ -64,6 +64,35 @@ func TestKeptMemoryHasItsContentWhenItIsOpenedAgain(t *testing.T) {
 	}
 }
 
+func TestKeptMemoryIsListedAndRemoved(t *testing.T) {
+	dir := keepDir(t)
+	p := NewWith(Options{KeepDir: dir}).(verbs.KeptMemory)
+	k, other := open(t, dir, "one.logs", 100), open(t, dir, "two", 100)
+	if err := os.WriteFile(filepath.Join(dir, ".hidden"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if names, err := p.Kept(); err != nil || strings.Join(names, " ") != "one.logs two" {
+		t.Errorf("%v, %v", names, err)
+	}
+	if err := p.RemoveKept("two"); !errors.Is(err, unix.EBUSY) {
+		t.Errorf("memory in use was removed: %v", err)
+	}
+	if err := errors.Join(k.close(), other.close(), p.RemoveKept("two")); err != nil {
+		t.Error(err)
+	}
+	if names, err := p.Kept(); err != nil || strings.Join(names, " ") != "one.logs" {
+		t.Errorf("%v, %v", names, err)
+	}
+	for name, want := range map[string]error{"two": unix.ENOENT, "../two": nil} {
+		if err := p.RemoveKept(name); err == nil || want != nil && !errors.Is(err, want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if names, err := New().(verbs.KeptMemory).Kept(); err != nil || names != nil {
+		t.Errorf("without a folder: %v, %v", names, err)
+	}
+}
+
 func TestKeptMemoryIsRefusedWhereItIsNotSafe(t *testing.T) {
 	dir := keepDir(t)
 	for _, name := range []string{"", ".hidden", "../up", "a/b", "spaced out", strings.Repeat("x", 129)} {

@@ -21,6 +21,8 @@ func NewWith(o Options) verbs.Provider {
 		inline: map[string]int{}}
 }
 
+var _ verbs.KeptMemory = (*provider)(nil)
+
 type provider struct {
 	sys   string // where sysfs has its classes
 	nodes string // where the nodes of devices are

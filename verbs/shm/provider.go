@@ -34,7 +34,10 @@ type Provider struct {
 	open map[fabric.ProcID]*device // guarded by mu: contexts of this process, reached directly
 }
 
-var _ verbs.Provider = (*Provider)(nil)
+var (
+	_ verbs.Provider   = (*Provider)(nil)
+	_ verbs.KeptMemory = (*Provider)(nil)
+)
 
 // New makes a provider. Nothing is touched before Open.
 func New(o Options) *Provider {

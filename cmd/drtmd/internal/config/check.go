@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -136,6 +137,9 @@ func (c *Config) problems() []Problem {
 	return all
 }
 
+// keepName is what data.keep may be.
+var keepName = regexp.MustCompile(`^[A-Za-z0-9_-]{0,64}$`)
+
 func (c *Config) checkData(bad func(path, format string, args ...any), with func(paths ...string),
 	within func(path string, v, low, high int)) {
 	if _, err := transport.New(c.Transport.Provider, transport.Options{}); err != nil {
@@ -174,7 +178,18 @@ func (c *Config) checkData(bad func(path, format string, args ...any), with func
 	if b := c.Data.Cache; b < 64<<10 || b > 1<<40 {
 		bad("data.cache", "expected 64KiB to 1024GiB, not %v", b)
 	}
-	if b := c.Data.Growth; b < 0 || b > 1<<40 {
+	switch ibv := c.Transport.Provider == "ibv"; {
+	case !keepName.MatchString(c.Data.Keep):
+		bad("data.keep", "expected at most 64 letters, digits, - and _, not %q", c.Data.Keep)
+	case c.Data.Keep != "" && ibv && c.Transport.KeepDir == "":
+		bad("data.keep", "the ibv transport keeps memory in files: name their folder with transport.keep_dir")
+		with("transport.keep_dir")
+	case c.Transport.KeepDir != "" && !ibv:
+		bad("transport.keep_dir", "expected nothing: the %s transport keeps memory in its run_dir",
+			c.Transport.Provider)
+		with("transport.provider")
+	}
+	if b := c.Data.Growth; b > 1<<40 {
 		bad("data.growth", "expected 0B to 1024GiB, not %v", b)
 	}
 	switch c.Log.Level {

@@ -72,6 +72,7 @@ type Transport struct {
 	Device   string `yaml:"device" short:"device" doc:"RDMA device; empty: the first device with an active port" example:"mlx5_0"`
 	GIDIndex int    `yaml:"gid_index" doc:"row of the port's GID table; -1: the row that drtmd devices marks"`
 	RunDir   string `yaml:"run_dir" doc:"shm: folder through which processes find each other; empty: the user's own, below /dev/shm"`
+	KeepDir  string `yaml:"keep_dir" doc:"ibv: folder of kept memory (data.keep), on tmpfs, hugetlbfs or a DAX file system; shm keeps it in its run_dir"`
 }
 
 // Data describes the tables that the cluster serves while no benchmark runs. All members should have
@@ -81,6 +82,7 @@ type Data struct {
 	Protocol string `yaml:"protocol" doc:"see drtmd bench --list"`
 	Replicas int    `yaml:"replicas" doc:"copies of each record on different nodes, for protocols that replicate; the nodes build nothing before there are that many"`
 	Growth   Bytes  `yaml:"growth" doc:"memory by which the tables of a node may grow beyond their first room, together, for protocols with such tables; 0B: they do not grow"`
+	Keep     string `yaml:"keep" doc:"name of memory for the tables and logs that outlives the process, another one for each node of a host; letters, digits, - and _; empty: memory that ends with the process" example:"node1"`
 	Workers  int    `yaml:"workers" doc:"workers per node"`
 	Threads  int    `yaml:"threads" doc:"OS threads that run the workers; 0: one per worker, at most one per CPU"`
 	Fibers   int    `yaml:"fibers" doc:"fibers per worker; each runs one transaction at a time"`

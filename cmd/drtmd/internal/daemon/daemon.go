@@ -83,6 +83,7 @@ type Daemon struct {
 	placed    atomic.Pointer[service.Placement] // of worker threads; nil before they were
 	draining  chan struct{}                     // closed by Drain: the daemon is to stop
 	drainOnce sync.Once                         // closes draining
+	left      sync.Once                         // tells what kept memory had of an earlier life
 }
 
 // New makes a daemon of a checked configuration. Nothing runs before Serve.
@@ -99,7 +100,7 @@ func New(cfg *config.Config, o Options) (*Daemon, error) {
 	var err error
 	if provider == nil {
 		provider, err = transport.New(cfg.Transport.Provider,
-			transport.Options{RunDir: cfg.Transport.RunDir})
+			transport.Options{RunDir: cfg.Transport.RunDir, KeepDir: cfg.Transport.KeepDir})
 	}
 	if err != nil {
 		return nil, err

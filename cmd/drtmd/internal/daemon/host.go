@@ -13,6 +13,7 @@ import (
 	"drtmd/cmd/drtmd/internal/service"
 	"drtmd/cmd/drtmd/internal/status"
 	"drtmd/cmd/drtmd/internal/transport"
+	"drtmd/proto"
 	"drtmd/proto/node"
 )
 
@@ -111,6 +112,16 @@ func (h describeHost) Describe(_ context.Context, n *status.Node) {
 // recordBytes is what all recorders of a node keep in memory, before they go on in a file.
 const recordBytes = 1 << 30
 
+// tellLeft says what was in kept memory of an earlier life: once, because the planes of this life leave
+// memory, too.
+func (d *Daemon) tellLeft(left []node.Left) {
+	d.left.Do(func() {
+		for i := range left {
+			d.board.Event(status.Info, left[i].String()+"; the tables are loaded anew")
+		}
+	})
+}
+
 // openPlane builds the node's part of a plane.
 func (d *Daemon) openPlane(ctx context.Context, r *load.Request, p *node.Part) (*node.Cluster,
 	*load.Options, error) {
@@ -126,15 +137,20 @@ func (d *Daemon) openPlane(ctx context.Context, r *load.Request, p *node.Part) (
 		cfg.Record = &node.Recording{SpillDir: d.tempDir, MemoryBytes: recordBytes / int64(cfg.Workers)}
 	}
 	place := d.place()
-	c, err := node.NewLocal(ctx, node.LocalConfig{Config: cfg, Provider: d.device.provider,
+	local := node.LocalConfig{Config: cfg, Provider: d.device.provider,
 		Device: d.cfg.Transport.Device, GID: d.device.gid(), Part: p,
-		Threads: d.threads(r.Plan.Threads, cfg.Workers), CPUs: place.Sets()})
+		Threads: d.threads(r.Plan.Threads, cfg.Workers), CPUs: place.Sets()}
+	if name := d.cfg.Data.Keep; name != "" {
+		local.Keep = func(proto.NodeID) string { return name } // the part has one member
+	}
+	c, err := node.NewLocal(ctx, local)
 	if err != nil {
 		if problems := service.LimitProblems(d.cfg.Transport.Provider, 0); len(problems) > 0 {
 			err = fmt.Errorf("%w; %s", err, strings.Join(problems, "; "))
 		}
 		return nil, nil, err
 	}
+	d.tellLeft(c.Left)
 	o := r.Plan.Options(cfg.Workload)
 	return c, &o, nil
 }

@@ -18,6 +18,8 @@ const Default = "shm"
 type Options struct {
 	// RunDir is where processes on the shm transport meet; "" is the user's own default.
 	RunDir string
+	// KeepDir is where ibv keeps memory that outlives its process; "": it keeps none.
+	KeepDir string
 }
 
 // Names lists the transports, the default first.
@@ -40,7 +42,7 @@ func New(name string, o Options) (verbs.Provider, error) {
 	case "shm":
 		return shm.New(shm.Options{Dir: o.RunDir}), nil
 	case "ibv":
-		return ibv.New(), nil
+		return ibv.NewWith(ibv.Options{KeepDir: o.KeepDir}), nil
 	}
 	return nil, &UnknownError{Name: name}
 }

@@ -17,13 +17,8 @@ import (
 	"drtmd/verbs/sim"
 )
 
-// logging is a protocol that takes replicas and has logs; only this test appends to them.
-func logging(t *testing.T) node.Protocol {
-	p := replicating(t)
-	p.Logs = true
-	p.Options = append(p.Options, description.LogBytes())
-	return p
-}
+// logging is a protocol that takes replicas and has logs. Without transactions, only the test appends to them.
+func logging(t *testing.T) node.Protocol { return protocol(t, "fasst") }
 
 func logged(t *testing.T, replicas int, bytes string) node.Config {
 	return node.Config{Protocol: logging(t), Workload: bank(t, 3), Nodes: 3, Workers: 2, Replicas: replicas,
@@ -104,7 +99,8 @@ func id(n proto.NodeID, worker int) uint64 { return uint64(n)<<8 | uint64(worker
 // TestWithoutBackupsThereAreNoLogs: nor for a protocol without them.
 func TestWithoutBackupsThereAreNoLogs(t *testing.T) {
 	plain := logged(t, 2, "")
-	plain.Protocol, plain.Options = replicating(t), nil
+	plain.Protocol, plain.Options = protocol(t, "twopl"), nil
+	plain.Protocol.Replicates = true
 	for name, cfg := range map[string]node.Config{"one replica": logged(t, 1, "1MiB"), "no logs": plain} {
 		t.Run(name, func(t *testing.T) {
 			c, err := node.NewSimulated(context.Background(), node.SimulatedConfig{Config: cfg})

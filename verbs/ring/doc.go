@@ -1,8 +1,8 @@
-// Package ring is messages between workers as FaRM sends them (HADES §II, Xenic §2.2.2): WRITTEN into a ring
-// in the receiver's registered memory, which the receiver polls, and answered in the same way. It is an
-// alternative to package rpc where a call is what travels: requests with handlers, answers that belong to one
-// request each. No receive is consumed and no datagram is lost; the NIC of the receiver does the work that
-// its CPU has with receives, and the CPU polls one ring for each peer.
+// Package ring carries messages between workers as FaRM does (HADES §II, Xenic §2.2.2): the sender WRITEs a
+// message into a ring in the receiver's registered memory, and the receiver polls the ring. Answers come the
+// same way. The package is an alternative to package rpc for calls, where each answer belongs to one request.
+// A call consumes no receive, and no datagram can be lost. The receiver's NIC places messages, which saves the
+// receiver's CPU the work of receives; in return the CPU polls one ring for each peer.
 //
 //	port.Handle(typeLock, func(c *ring.Caller, req, resp []byte) (int, error) { ... })
 //	l := port.Link(node)
@@ -11,20 +11,22 @@
 //
 // # Links
 //
-// A Link joins two workers of the same index. It has a ring in each direction, and lives as long as the RC
-// queue pair that carries it: when the owner of the port has another queue pair to the peer (Config.Conn), the
-// link is opened anew, with a new generation. The worker of the lower node opens it, by a call of package rpc
-// that tells where its ring is and is answered with where the peer's is; the other one asks for that. Calls
-// that were in flight when a link went end with ErrDown: they were executed once or not at all.
+// A Link joins two workers that have the same index. It has one ring in each direction, and lives as long as
+// the RC queue pair that carries it. When the owner of the port has another queue pair to the peer
+// (Config.Conn), the link is opened again, with a new generation. The worker of the node with the lower id
+// opens the link: it calls the peer by package rpc, says where its own ring is, and the answer says where the
+// peer's ring is. The other worker can only ask for that call. When a link ends, its calls in flight end with
+// ErrDown: each was executed once or not at all.
 //
-// A call has no retransmission and no timeout of its own, since RC has both. While calls are in flight and
-// nothing arrives the port WRITES a word to the peer now and then (Config.Probe), so that a peer that is gone
-// shows as a queue pair that fails.
+// Calls have no retransmission and no timeout of their own, because RC has both. If calls are in flight and
+// nothing arrives, the port WRITEs a word to the peer at intervals of Config.Probe. If the peer is gone, this
+// WRITE makes the queue pair fail.
 //
 // # Bytes
 //
-// All numbers are little endian. A message takes whole lines (package lines: where lines become visible in any
-// order each has a mark, elsewhere the last one has), one behind the other; the ring wraps.
+// All numbers are little endian. A message takes whole lines, and messages follow each other in the ring,
+// which wraps. Where lines may become visible in any order, each line ends with a mark; elsewhere only the
+// last line does (package lines).
 //
 //	 0  tag 32 | length of the body 16 | lines that are reserved for the answer 10 | kind 2 | flags 4
 //	 8  ID 32 | epoch 32
@@ -32,26 +34,27 @@
 //	24  the body, zero padded
 //	    mark, in the last 8 bytes of the last line
 //
-// The tag is a hash of position and generation and never 0; the receiver clears the first word of each line
-// that it has taken. So a first word that is not 0 begins a message, which is taken when all its marks are
-// there.
+// The tag is a hash of position and generation, and is never 0. The receiver clears the first word of each
+// line that it has read. So a first word other than 0 begins a message. The receiver takes the message once
+// all its marks are there.
 //
 // # Room
 //
-// A request takes room in the ring to the peer, and its answer will take room in the ring back: both are
-// reserved before it is sent, each in a share of three eighths of a ring, so that answers always find room and
-// two workers that call each other do not wait for each other. Who finds none waits. The receiver tells how far
-// it has read in every message that it sends, and by a WRITE of a word once it is a quarter of the ring ahead
-// of what it has told.
+// A request needs room in the ring to the peer, and its answer needs room in the ring back. The sender
+// reserves both before it sends. Requests and answers each may use three eighths of a ring: so there is always
+// room for answers, and two workers that call each other cannot deadlock. A sender without room waits. Every
+// message tells the peer how far its sender has read. When that is a quarter of the ring more than the peer was
+// told, the receiver WRITEs it to the peer as a word.
 //
 // # Epochs
 //
-// Every message carries the epoch of its sender's port. A request of an older epoch than the receiver's is not
-// executed, and answered so. Raising the epoch ends the calls in flight with ErrEpoch.
+// Every message carries the epoch of its sender's port. The receiver does not execute a request of an older
+// epoch than its own; it answers with a refusal. Raising the epoch ends the calls in flight with ErrEpoch.
 //
-// # Who may call what
+// # Concurrency
 //
-// Everything belongs to the worker's thread. Handlers run at once, in the pass that found the request; they
-// must not wait. Request and response of a call belong to the port until it has ended. The port is a fiber.Part:
-// the worker closes it; Free frees its memory when the worker is closed. In steady state nothing is allocated.
+// Everything belongs to the worker's thread. A handler runs at once, in the pass that found its request, and
+// must not wait. Until a call ends, the port owns the memory of its request and response. The port is a
+// fiber.Part: the worker closes it. Free releases its memory after the worker is closed. In steady state the
+// port allocates nothing.
 package ring

@@ -94,7 +94,9 @@ func (e *Engine) newBackups() error {
 // to is the log at a node. Its host is known when the first transaction begins.
 func (b *backups) to(n proto.NodeID) (*backup, error) {
 	if b.at[n] == nil {
-		w, err := log.NewWriter(b.e.Env.Peers[n].Log.Writer)
+		c := b.e.Env.Peers[n].Log.Writer
+		c.Unreserved = b.e.lacks(roomUnreserved)
+		w, err := log.NewWriter(c)
 		if err != nil {
 			return nil, err
 		}

@@ -49,6 +49,7 @@ const (
 	readLocksBack
 	// Logs (backup.go, apply.go, commit.go).
 	commitFirst
+	roomUnreserved
 	commitBeside
 	logUnawaited
 	ackIgnored
@@ -141,6 +142,8 @@ var mutations = [mutationEnd]mutation.Mutation{
 	commitFirst: {Of: ofLogs, Name: "commit-before-logs", Doc: "COMMIT comes before LOG"},
 	commitBeside: {Of: ofLogBeside, Name: "commit-overtakes-log",
 		Doc: "COMMIT is sent while LOG is under way; the client is told after both"},
+	roomUnreserved: {Of: ofLogs, Name: "log-space-not-reserved",
+		Doc: "records are appended to logs whether these have room or not"},
 	logUnawaited: {Of: ofLogs, Name: "log-completion-not-awaited",
 		Doc: "the client is told that a transaction is committed when LOG was sent"},
 	ackIgnored: {Of: ofLogs, Name: "one-log-ack-missing",

@@ -62,6 +62,9 @@ func All(own ...node.Protocol) (all []*scenario.Scenario) {
 		if _, index := p.Tables(); index == layout.HopscotchInline {
 			all = append(all, moves(p))
 		}
+		if p.Replicates {
+			all = append(all, fullLogs(p))
+		}
 		if p.Simulation.Queues {
 			all = append(all, queues(p))
 		}
@@ -90,6 +93,7 @@ type spec struct {
 	keys    int                 // of each table of a node, and mix, of micro; 0: those of all
 	mix     micro.Mix           //
 	drawnOf map[string][]string // what its seeds draw from, by dimension
+	fixed   option.Settings     // options of the protocol
 	// removal has the others remove the last machine in the middle of a run.
 	removal bool
 	// membership has the machines be members of a registry.
@@ -166,5 +170,6 @@ func (x spec) options(setting func(string) string) option.Settings {
 			}
 		}
 	}
+	maps.Copy(all, x.fixed)
 	return all
 }

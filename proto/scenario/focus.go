@@ -2,6 +2,8 @@ package scenario
 
 import (
 	"drtmd/proto/node"
+	"drtmd/proto/option"
+	"drtmd/proto/protocol"
 	"drtmd/proto/workload/micro"
 	"drtmd/verbs/scenario"
 )
@@ -181,6 +183,23 @@ func replicas(p node.Protocol) *scenario.Scenario {
 	return of(spec{name: "replicas", protocol: p, load: loadMicro, nodes: 3, drawn: []int{1, 2},
 		focus: "backups, and faults that only change the order", faults: orderFaults, keys: few,
 		replicated: true, drawnOf: map[string][]string{dimRemote: {"50", "10"}}})
+}
+
+// fullLogs are of logs that have room for one commit or two, and whose hosts lose the processor: commits wait for
+// room, and for nothing else.
+func fullLogs(p node.Protocol) *scenario.Scenario {
+	return of(spec{name: "full-logs", protocol: p, load: loadMicro, nodes: 3, drawn: []int{1},
+		focus: "logs at backups that are full most of the time", faults: holdFaults, fibers: 24,
+		mix: micro.Mix{45, 5, 5, 15, 0, 0, 0, 0, 30}, replicated: true,
+		fixed: option.Settings{protocol.OptLogBytes: "4KiB"},
+		drawnOf: map[string][]string{
+			dimSkew:     {"0"},
+			dimLines:    {"2", "5"},
+			dimRemote:   {"50"},
+			dimReads:    {"default"},
+			dimReuse:    {"no"},
+			dimPlans:    {"few"},
+			dimRollback: {"0"}}})
 }
 
 // removals are of a member that does not know that it was removed.

@@ -21,6 +21,7 @@ type Writer struct {
 	first    *Reservation
 	last     **Reservation // the end of the list of those that wait
 	header   [recordBytes]byte
+	lacks    bool // WriterConfig.Unreserved
 }
 
 // WriterStats of a writer, counted since its making.
@@ -36,6 +37,7 @@ type WriterConfig struct {
 	Generation uint64 // Log.Generation
 	Marks      bool   // Log.Marks
 	Head, Tail uint64 // both 0 for a new log; after a crash, Log.Head and Scan.End of Log.Recover
+	Unreserved bool   // a mutation: room is granted whether the log has it or not
 }
 
 // NewWriter makes the writer of a log.
@@ -46,7 +48,7 @@ func NewWriter(c WriterConfig) (*Writer, error) {
 			c.Capacity, c.Generation, c.Head, c.Tail)
 	}
 	w := &Writer{shape: shape{capacity: uint64(c.Capacity), generation: c.Generation, marks: c.Marks},
-		head: c.Head, tail: c.Tail}
+		head: c.Head, tail: c.Tail, lacks: c.Unreserved}
 	w.last = &w.first
 	return w, nil
 }
@@ -85,7 +87,7 @@ func (w *Writer) need(bodies []int) (uint64, error) {
 // wait for room.
 func (w *Writer) TryReserve(r *Reservation, bodies ...int) (bool, error) {
 	n, err := w.need(bodies)
-	if err != nil || w.first != nil || uint64(w.Room()) < n {
+	if err != nil || (w.first != nil || w.Room() < int(n)) && !w.lacks {
 		return false, err
 	}
 	w.reserved += n

@@ -9,7 +9,8 @@ import (
 
 // Decisions of the survivors of coordinators. The coordinator's own record, if there is one, says what its
 // transaction read and wrote, and what the client was told; the decision takes the place of an outcome
-// that is unknown. Without a record of the coordinator's the first survivor's counts, with its writes.
+// that is unknown. Without a record of the coordinator's that of the survivor counts which knew the most
+// writes, of several the first: who only heard of a decision knows none.
 
 // decision about one transaction.
 type decision struct {
@@ -57,6 +58,9 @@ func (d *decisions) add(r *history.Record) {
 		d.named[r.Name] = &decision{outcome: r.Outcome, by: r.ID, writes: append([]history.Op(nil), r.Ops...)}
 		d.order = append(d.order, r.Name)
 		return
+	}
+	if x.outcome == r.Outcome && len(r.Ops) > len(x.writes) {
+		x.by, x.writes = r.ID, append(x.writes[:0], r.Ops...)
 	}
 	if x.outcome != r.Outcome && x.clash == "" {
 		x.clash = fmt.Sprintf("%v says it was %v, and %v that it was %v", x.by, x.outcome, r.ID, r.Outcome)

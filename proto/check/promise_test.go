@@ -92,6 +92,15 @@ func TestDecisionsAndReplicasAreChecked(t *testing.T) {
 			load x 1
 			20-30 w x 2; recovered #7
 			final x 2`, LostWrite, ""},
+		{"a write of which one survivor knows, and another has heard, is lost", `
+			load x 1, y 1
+			20-30 w x 2; recovered #7
+			20-30 w x 2, w y 2; recovered #7
+			final x 2, y 1`, `
+			load x 1, y 1
+			20-30 w x 2; recovered #7
+			20-30 w x 2, w y 2; recovered #7
+			final x 2, y 2`, LostWrite, ""},
 		{"a write of which only survivors know was revoked", `
 			load x 1
 			20-30 w x 2; revoked #7

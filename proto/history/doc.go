@@ -26,5 +26,6 @@
 //
 // # What it does not do
 //
-// It gives no order and no verdict, and reads no clock. The recording of a killed process is lost.
+// It gives no order and no verdict, and reads no clock. The recording of a killed process is
+// lost, unless it was kept in a file (Options.Keep, Salvage).
 package history

@@ -14,9 +14,12 @@ type Segment struct {
 	worker  WorkerID
 	node    Node
 	spill   *os.File // the older blocks; nil if all are in memory
-	spilled int64    // bytes of spill
-	memory  [][]byte // the younger blocks
-	total   counts
+	spilled int64    // where the blocks in spill end
+	// spillStart is where they begin.
+	spillStart int64
+	borrowed   bool     // spill is not to be removed
+	memory     [][]byte // the younger blocks
+	total      counts
 	// decisions are those of the transactions with such an outcome.
 	decisions uint64
 }
@@ -32,6 +35,9 @@ func (s *Segment) Discard() error {
 	}
 	f := s.spill
 	s.spill = nil
+	if s.borrowed {
+		return f.Close()
+	}
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
@@ -129,7 +135,7 @@ func NewRun(r Run, segments ...*Segment) (*History, error) {
 		h.total.add(s.total)
 		h.header.Decisions += s.decisions
 		if s.spill != nil {
-			h.sources = append(h.sources, source{file: s.spill, end: s.spilled})
+			h.sources = append(h.sources, source{file: s.spill, start: s.spillStart, end: s.spilled})
 		}
 		h.sources = append(h.sources, source{blocks: s.memory})
 	}

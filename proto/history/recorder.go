@@ -20,27 +20,33 @@ type Options struct {
 	// SpillDir is where a file is made for what exceeds MemoryBytes. Without one the recording
 	// ends there with ErrMemoryFull.
 	SpillDir string
+	// Keep is an empty file in which each transaction is written when it ends, so that it outlives a process
+	// that is killed: see Salvage. The recorder owns it, and its history removes it. nil: none, and
+	// transactions stay in memory up to MemoryBytes.
+	Keep *os.File
 }
 
 // Recorder takes down the transactions of one worker.
 type Recorder struct {
-	options   Options
-	seq       uint64
-	open      []*Txn // between Begin and End, in no order
-	free      []*Txn
-	block     []byte // under construction, with room for its header
-	txns      uint32 // in block
-	ops       uint32 // in block
-	delta     delta
-	full      [][]byte // finished blocks, in memory
-	spare     [][]byte // emptied ones
-	bytes     int64    // of full
-	spill     *os.File // nil until it is needed
-	spilled   int64    // bytes in it
-	total     counts
-	decisions uint64
-	err       error // first one; from then on nothing is recorded
-	closed    bool
+	options Options
+	seq     uint64
+	open    []*Txn // between Begin and End, in no order
+	free    []*Txn
+	block   []byte // under construction, with room for its header
+	txns    uint32 // in block
+	ops     uint32 // in block
+	delta   delta
+	full    [][]byte // finished blocks, in memory
+	spare   [][]byte // emptied ones
+	bytes   int64    // of full
+	spill   *os.File // nil until it is needed
+	spilled int64    // where its finished blocks end
+	// spillStart is where they begin.
+	spillStart int64
+	total      counts
+	decisions  uint64
+	err        error // first one; from then on nothing is recorded
+	closed     bool
 }
 
 // counts of a recording or a file.
@@ -55,9 +61,13 @@ func (c *counts) add(o counts) {
 	c.ops += o.ops
 }
 
-// NewRecorder makes a Recorder; nothing is opened before it is needed.
+// NewRecorder makes a Recorder; nothing is opened before it is needed. What Err says then counts.
 func NewRecorder(o Options) *Recorder {
-	return &Recorder{options: o}
+	r := &Recorder{options: o}
+	if o.Keep != nil {
+		r.err = r.keep()
+	}
+	return r
 }
 
 // SetClockError says how wrong the clock has been, once that is known: before Close, and the same of
@@ -126,7 +136,9 @@ func (r *Recorder) append(t *Record) {
 	if len(r.block) == 0 {
 		r.begin()
 	}
+	from := len(r.block)
 	r.block = appendTxn(r.block, &r.delta, t)
+	r.keepTxn(from)
 	r.txns++
 	if t.Outcome.Decision() {
 		r.decisions++
@@ -160,6 +172,10 @@ func (r *Recorder) finish() {
 	r.total.blocks++
 	r.total.txns += uint64(r.txns)
 	r.total.ops += uint64(r.ops)
+	if r.options.Keep != nil {
+		r.keepBlock()
+		return
+	}
 	r.full = append(r.full, r.block)
 	r.bytes += int64(cap(r.block))
 	r.block = nil
@@ -213,7 +229,7 @@ func (r *Recorder) Close() (*Segment, error) {
 		r.finish()
 	}
 	s := &Segment{worker: r.options.Worker, node: Node{r.options.Node, r.options.Clock},
-		spill: r.spill, spilled: r.spilled, memory: r.full, total: r.total, decisions: r.decisions}
+		spill: r.spill, spillStart: r.spillStart, spilled: r.spilled, memory: r.full, total: r.total, decisions: r.decisions}
 	if r.err != nil {
 		return nil, errorsJoin(r.err, s.Discard())
 	}

@@ -166,6 +166,7 @@ func (c *Cluster) HistoryOwing(pending func(state uint64) bool) (*history.Histor
 	}
 	for _, m := range c.Members {
 		m.worstError()
+		m.kept = nil // the history's from here on
 	}
 	var segments []*history.Segment
 	for _, w := range c.Workers() {
@@ -175,7 +176,8 @@ func (c *Cluster) HistoryOwing(pending func(state uint64) bool) (*history.Histor
 		}
 		segments = append(segments, s)
 	}
-	run := history.Run{Names: Names(c.Config.Workload), Versions: history.Counting}
+	run := history.Run{Names: Names(c.Config.Workload), Versions: history.Counting,
+		Initial: []*history.Snapshot{}, Final: []*history.Snapshot{}} // known, of whatever is here
 	for shard, m := range c.primaries() {
 		if m != nil {
 			run.Initial = append(run.Initial, m.Loaded(proto.ShardID(shard)))

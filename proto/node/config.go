@@ -54,6 +54,8 @@ type Recording struct {
 	// in SpillDir.
 	MemoryBytes int64
 	SpillDir    string
+	// Keep has what workers record outlive the process in files in SpillDir (history.Options.Keep).
+	Keep bool
 }
 
 const (

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"drtmd/internal/invariant"
 	"drtmd/proto"
 	"drtmd/proto/history"
 	"drtmd/store/layout"
@@ -19,8 +20,23 @@ func (s *share) recordLoaded(t proto.TableID, k proto.Key, v []byte) {
 }
 
 // Loaded is what the tables of a shard that the member holds were loaded with; nil if nothing is
-// recorded, or if the member found them in kept memory.
-func (m *Member) Loaded(shard proto.ShardID) *history.Snapshot { return m.shares[shard].loaded }
+// recorded, or if the member found them in kept memory. A replica that was filled later has what the others
+// were loaded with.
+func (m *Member) Loaded(shard proto.ShardID) *history.Snapshot {
+	s := m.shares[shard]
+	if s.loaded == nil && s.filled && m.cluster.Record != nil {
+		s.loaded = history.NewSnapshot(history.NodeID(shard), history.Initial)
+		specs := m.cluster.Workload.Tables()
+		err := m.cluster.Workload.Load(proto.NodeID(shard), func(t proto.TableID, k proto.Key, v []byte) error {
+			if s.counts(&specs[t-1]) {
+				s.recordLoaded(t, k, v)
+			}
+			return nil
+		})
+		invariant.Assert(err == nil, "a workload that was loaded cannot be loaded again")
+	}
+	return s.loaded
+}
 
 // Holds is what the tables of a shard that the member holds have when nothing runs any more. pending, if
 // not nil, says of a state word that is locked whether its owner has died: the record's write may not

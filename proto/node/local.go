@@ -49,6 +49,8 @@ type Part struct {
 	// Clock is the time since the cluster's epoch, wrong by at most ClockError: see MemberConfig.
 	Clock      verbs.Clock
 	ClockError time.Duration
+	// Lease is Env.Lease of the members; nil: they hold it.
+	Lease func() bool
 }
 
 // NewLocal builds a cluster whose members all live in this process, connects and starts it, and
@@ -135,6 +137,11 @@ func (c *Cluster) buildLocal(ctx context.Context, cfg *LocalConfig, t *threads,
 			Incarnation: randomIncarnation(), Recorder: recorder, Keep: keep, Attach: cfg.Attach})
 		if err != nil {
 			return err
+		}
+		if p := cfg.Part; p != nil && p.Lease != nil {
+			for _, w := range m.Workers {
+				w.Lease = p.Lease
+			}
 		}
 		c.Members = append(c.Members, m)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -73,6 +74,7 @@ type Member struct {
 	placed     *placement.Placed
 	bound      *store.Bound // of what the tables grow by
 	serving    *protocol.Serving
+	kept       []string // files of the recorders
 
 	structure sync.Mutex // see Env.Structure
 }
@@ -140,6 +142,27 @@ func (m *Member) build() error {
 	return nil
 }
 
+// makeRecorder makes the recorder of a worker, if histories are recorded.
+func (m *Member) makeRecorder(e *Env) (err error) {
+	r := m.cluster.Record
+	if r == nil {
+		return nil
+	}
+	o := history.Options{Worker: history.WorkerID(m.worker(e.Index)), Node: history.NodeID(m.ID),
+		Clock: m.cfg.Recorder, MemoryBytes: r.MemoryBytes, SpillDir: r.SpillDir}
+	if r.Keep {
+		if o.Keep, err = os.CreateTemp(r.SpillDir, "drtmd-history-*.kept"); err != nil {
+			return fmt.Errorf("keep what worker %d records: %w", e.Index, err)
+		}
+		m.kept = append(m.kept, o.Keep.Name())
+	}
+	e.Recorder = history.NewRecorder(o)
+	return e.Recorder.Err()
+}
+
+// Kept are the files in which the member's workers record (Recording.Keep).
+func (m *Member) Kept() []string { return m.kept }
+
 // queueKey of a port that lives once: drawn anew with the incarnation, so that a stranger's datagrams
 // do not even arrive. The highest bit would make it privileged, and 0 stands for a default.
 func queueKey(incarnation uint64) uint32 {
@@ -182,10 +205,8 @@ func (m *Member) newWorker(i int) (*Worker, error) {
 	if p := m.cfg.Published; p != nil {
 		e.Region.Published = func(memory *htm.Memory, line int) { p(w.registered(memory), line) }
 	}
-	if r := c.Record; r != nil {
-		e.Recorder = history.NewRecorder(history.Options{Worker: history.WorkerID(m.worker(i)),
-			Node: history.NodeID(m.ID), Clock: m.cfg.Recorder, MemoryBytes: r.MemoryBytes,
-			SpillDir: r.SpillDir})
+	if err := m.makeRecorder(e); err != nil {
+		return nil, err
 	}
 	port := c.RPC
 	port.Incarnation = m.cfg.Incarnation + uint64(i)
@@ -340,6 +361,16 @@ func (m *Member) Close() error {
 		if w.Engine != nil {
 			errs = append(errs, w.Engine.Close())
 		}
+	}
+	if m.kept != nil { // nobody has asked for the history
+		for _, w := range m.Workers {
+			s, err := w.Recorder.Close()
+			if err == nil {
+				err = s.Discard()
+			}
+			errs = append(errs, err)
+		}
+		m.kept = nil
 	}
 	m.Workers = nil
 	return errors.Join(append(errs, m.cfg.Context.Close())...)

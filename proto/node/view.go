@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"drtmd/proto"
 	"drtmd/proto/placement"
@@ -28,6 +29,11 @@ type viewing struct {
 	adopted    uint64 // epoch of the placement in use
 	recovering bool
 	err        error // of a recovery that failed
+	// paused says since when a change is under way, if changing; took is how long the last one was, from the
+	// first Pause until nothing of the dead was left.
+	changing bool
+	paused   time.Duration
+	took     time.Duration
 }
 
 // recoverer is the engine, if it is one; nil: its transactions do not outlive nodes.
@@ -38,6 +44,9 @@ func (w *Worker) recoverer() proto.Recoverer {
 
 // Pause fences nodes that are gone, and returns when nothing of the worker's transactions is under way.
 func (w *Worker) Pause(f *fiber.Fiber, gone ...proto.NodeID) error {
+	if v := &w.viewing; !v.changing {
+		v.changing, v.paused = true, f.Now()
+	}
 	for _, n := range gone {
 		if err := w.Fence(n); err != nil {
 			return err
@@ -91,7 +100,11 @@ func (w *Worker) Adopt(f *fiber.Fiber, next *placement.Map) (bool, error) {
 		w.viewing.recovering = true
 		w.Worker.Go("recover", nil, func(f *fiber.Fiber) error {
 			err := r.Recover(f, next.Epoch, next.Lives)
-			w.viewing.recovering, w.viewing.err = false, errors.Join(w.viewing.err, err)
+			v := &w.viewing
+			v.recovering, v.err = false, errors.Join(v.err, err)
+			if !m.views.paused[w.Index].Load() { // else the next change has ended it
+				v.changing, v.took = false, f.Now()-v.paused
+			}
 			return nil
 		})
 	}
@@ -100,6 +113,10 @@ func (w *Worker) Adopt(f *fiber.Fiber, next *placement.Map) (bool, error) {
 
 // Recovering reports whether the recovery of the last Adopt runs, and why the last one failed.
 func (w *Worker) Recovering() (bool, error) { return w.viewing.recovering, w.viewing.err }
+
+// Took is how long the last change of the members was for the worker, from its Pause until its recovery
+// had ended; 0: there was none.
+func (w *Worker) Took() time.Duration { return w.viewing.took }
 
 // Adopted is the epoch of the placement in use.
 func (w *Worker) Adopted() uint64 { return w.viewing.adopted }
@@ -123,7 +140,7 @@ func (m *Member) place(next *placement.Map) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		s.empty = true
+		s.empty, s.filled = true, true
 		m.shares[shard] = s
 	}
 	m.placed.Use(next)

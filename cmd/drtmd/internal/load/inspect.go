@@ -67,6 +67,8 @@ type Info struct {
 	Links      map[proto.NodeID]bool // to other members: whether all queue pairs are good
 	Registered uint64                // bytes
 	Fenced     error
+	// Recovers: the part goes on when members go.
+	Recovers bool
 	// Lease and LeaseReadOnly are how long read leases last as a rule; 0: the protocol has none.
 	Lease, LeaseReadOnly time.Duration
 }
@@ -85,6 +87,7 @@ func (p *Part) Info() *Info {
 	}
 	c := p.site.cluster
 	i.QPs, i.Registered, i.Links = c.QueuePairs(), c.Registered(), map[proto.NodeID]bool{}
+	i.Recovers = c.Recovers()
 	i.Lease, i.LeaseReadOnly, _ = c.Leases()
 	own := map[proto.NodeID]bool{}
 	for _, m := range i.Members {

@@ -13,7 +13,7 @@ import (
 // that need its nodes, or records that its clients had locked, given up for that reason. In the
 // end the run fails with a LostError, and what the process knew is missing in the result: what it
 // had counted since the last look, its tables, and its part of the history, so that nothing can be
-// checked.
+// checked. Records that have replicas make a difference: see recovered.go.
 
 // LostError names the processes that were lost while clients ran.
 type LostError struct{ Processes []error }

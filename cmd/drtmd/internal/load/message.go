@@ -39,7 +39,7 @@ type Request struct {
 	Run       string         `json:"run,omitempty"`      // open: name of the run; "" serves only
 	All       [][]byte       `json:"all,omitempty"`      // connect: descriptors of every member
 	Reset     bool           `json:"reset,omitempty"`    // look: the measurement begins
-	Gone      []proto.NodeID `json:"gone,omitempty"`     // look: those whose process has died
+	Gone      []proto.NodeID `json:"gone,omitempty"`     // look, end: those whose process has died
 	Latencies bool           `json:"latencies,omitempty"`
 	History   string         `json:"history,omitempty"` // finish: where to save what was recorded
 	Owing     bool           `json:"owing,omitempty"`   // finish: some process could not settle
@@ -60,6 +60,10 @@ type Answer struct {
 	// RecordedBytes are those of the file with what was recorded.
 	RecordedBytes int64     `json:"recorded_bytes,omitempty"`
 	Unsettled     Unsettled `json:"unsettled"` // end
+	// Kept are the files in which the process records, if the leader is on the same machine: go.
+	Kept []string `json:"kept,omitempty"`
+	// Recovery is what the process has recovered: finish; nil: its records have no replicas.
+	Recovery *RecoveryTotals `json:"recovery,omitempty"`
 }
 
 // talk is one side of the conversation of a supervisor with a process: JSON, one value after the

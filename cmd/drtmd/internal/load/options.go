@@ -75,6 +75,9 @@ type Result struct {
 	Audit error
 	// Lost is nil, or a *LostError: then nothing is known of Conserved, and there is no History.
 	Lost error
+	// Recovered is nil, or which processes were lost, and that the run went on without them: nothing is known
+	// of the sums, which the clients of the lost ones changed, and everything else is.
+	Recovered *Recovered
 	// Unsettled is nil, or an *UnsettledError: then nothing is known of Conserved.
 	Unsettled error
 	// History of the whole run, warm-up included; nil if none was recorded. The caller closes it.

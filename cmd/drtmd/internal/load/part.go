@@ -24,6 +24,10 @@ type PartConfig struct {
 	Clock func(r *Request) (verbs.Clock, time.Duration, error)
 	// Silence of whoever leads a run after which its clients end by themselves; 0 is no bound.
 	Silence time.Duration
+	// Machine is of this process, as Request.Machine.
+	Machine string
+	// Lease is node.Part.Lease.
+	Lease func() bool
 }
 
 // ErrFenced: the part was taken out of service; the cause is wrapped beside it.
@@ -152,7 +156,7 @@ func (o *opening) build(ctx context.Context, cfg *PartConfig, r *Request) {
 	defer close(o.ended)
 	part := &node.Part{Members: r.Members, Exchange: func(own []node.Descriptor) ([]node.Descriptor, error) {
 		return o.exchange(ctx, own)
-	}, Connected: func() error { return o.connected(ctx) }}
+	}, Connected: func() error { return o.connected(ctx) }, Lease: cfg.Lease}
 	clock := cfg.Clock
 	if clock == nil {
 		clock = machineClock
@@ -256,7 +260,13 @@ func (p *Part) take(o *opening) (*Answer, error) {
 		return nil, errors.Join(p.fenced, s.fence())
 	}
 	device := s.device()
-	return &Answer{Device: &device}, nil
+	a := &Answer{Device: &device}
+	if p.request.Machine == p.cfg.Machine {
+		for _, m := range s.cluster.Members {
+			a.Kept = append(a.Kept, m.Kept()...)
+		}
+	}
+	return a, nil
 }
 
 // carryOut does a step of a part in service.
@@ -303,7 +313,7 @@ func (p *Part) carryOut(ctx context.Context, s *local, r *Request) (*Answer, err
 		p.span.ended = time.Now()
 		p.mu.Unlock()
 		var err error
-		a.Unsettled, err = s.end(ctx)
+		a.Unsettled, err = s.endWithout(ctx, r.Gone)
 		return a, err
 	case StepFinish:
 		if r.Owing {
@@ -320,7 +330,7 @@ func (s *local) answerTotals(ctx context.Context, file string) (*Answer, error) 
 	if err != nil {
 		return nil, err
 	}
-	a := &Answer{Tally: x.tally, Did: x.did}
+	a := &Answer{Tally: x.tally, Did: x.did, Recovery: s.recovered}
 	if x.orphans.Count > 0 {
 		a.Orphans = &x.orphans
 	}

@@ -88,6 +88,7 @@ type peer struct {
 	late    Snapshot      // what it counted from then until it took part
 	owes    chan *reply   // of a poll that it has not answered; nil: of none
 	since   time.Duration // on the site's clock, that it has not answered; 0: it has
+	kept    []*os.File    // in which it records
 }
 
 // RunPeers is Run on a cluster whose nodes live in several processes. A folder for histories that
@@ -172,11 +173,11 @@ func (s *peers) connect(ctx context.Context, epoch int64) error {
 	if err != nil {
 		return err
 	}
-	return s.all(ctx, openTimeout, &Request{Step: StepGo}, func(_ int, a *Answer) error {
+	return s.all(ctx, openTimeout, &Request{Step: StepGo}, func(i int, a *Answer) error {
 		if a.Device != nil {
 			s.attr = *a.Device
 		}
-		return nil
+		return s.list[i].hold(a.Kept)
 	})
 }
 
@@ -321,11 +322,16 @@ func (s *peers) look(ctx context.Context, sum *Snapshot, h histograms, reset boo
 }
 
 func (s *peers) end(ctx context.Context) (u Unsettled, err error) {
-	err = s.all(ctx, endTimeout+settleTimeout+endTimeout, &Request{Step: StepEnd},
-		func(_ int, a *Answer) error {
-			u = u.plus(a.Unsettled)
-			return nil
-		})
+	for more := true; more && err == nil; {
+		u = Unsettled{}
+		dead := len(s.dead)
+		err = s.all(ctx, endTimeout+settleTimeout+endTimeout, &Request{Step: StepEnd, Gone: s.gone()},
+			func(_ int, a *Answer) error {
+				u = u.plus(a.Unsettled)
+				return nil
+			})
+		more = len(s.dead) > dead // the others have it to recover, if they can
+	}
 	s.unsettled = u
 	return u, err
 }
@@ -333,6 +339,7 @@ func (s *peers) end(ctx context.Context) (u Unsettled, err error) {
 func (s *peers) finish(ctx context.Context) (t *totals, err error) {
 	t = &totals{}
 	var saved []string
+	var recovered *RecoveryTotals
 	file := func(i int) string { return filepath.Join(s.o.TempDir, fmt.Sprintf("%d.hist", i)) }
 	err = s.each(ctx, finishTimeout, func(i int) *Request {
 		return &Request{Step: StepFinish, History: file(i), Owing: s.unsettled != Unsettled{}}
@@ -348,9 +355,16 @@ func (s *peers) finish(ctx context.Context) (t *totals, err error) {
 		if a.Recorded {
 			saved = append(saved, file(i))
 		}
+		if a.Recovery != nil {
+			if recovered == nil {
+				recovered = &RecoveryTotals{}
+			}
+			recovered.add(a.Recovery)
+		}
 		return nil
 	})
-	if t.lost = s.loss(); err != nil || len(saved) == 0 || t.lost != nil {
+	saved = append(saved, s.recover(t, recovered)...)
+	if err != nil || len(saved) == 0 || t.lost != nil {
 		return t, err
 	}
 	// The files go with their folder, and stay open.
@@ -376,6 +390,9 @@ func (s *peers) close() error {
 
 // forget lets the peers be.
 func (s *peers) forget() {
+	for _, p := range slices.Concat(s.list, s.dead) {
+		_ = p.drop() // was only read
+	}
 	s.kill()
 	close(s.over)
 	s.wg.Wait()

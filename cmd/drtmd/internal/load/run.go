@@ -214,13 +214,16 @@ func (r *run) end(ctx context.Context, res *Result) error {
 	if err != nil {
 		return err
 	}
-	res.Did, res.History, res.Orphans = t.did, t.history, t.orphans
+	res.Did, res.History, res.Orphans, res.Recovered = t.did, t.history, t.orphans, t.recovered
 	if res.Lost = t.lost; t.lost == nil { // what is owed to a lost node says nothing new
 		res.Unsettled = unsettled.err()
 	}
 	if res.Lost == nil && res.Unsettled == nil {
 		res.Audit, res.Verified = t.audit, t.tally.Records
-		if res.Conserved = t.did.Explains(t.tally.Initial, t.tally.Final, r.o.Workload.Sums()...); t.tally.Wrong != "" {
+		if res.Recovered == nil { // else what the clients of the dead did is not known
+			res.Conserved = t.did.Explains(t.tally.Initial, t.tally.Final, r.o.Workload.Sums()...)
+		}
+		if t.tally.Wrong != "" {
 			res.Conserved = errors.New(t.tally.Wrong)
 		}
 	}

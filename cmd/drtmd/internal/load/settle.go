@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"drtmd/proto"
 )
 
 // endTimeout bounds the wait for the transactions under way at the end of a run, and settleTimeout,
@@ -54,7 +56,10 @@ func (e *UnsettledError) Error() string {
 }
 
 // end ends the transactions under way, and waits until nothing is owed.
-func (s *local) end(ctx context.Context) (u Unsettled, err error) {
+func (s *local) end(ctx context.Context) (Unsettled, error) { return s.endWithout(ctx, nil) }
+
+// endWithout is end when some nodes are gone. It may be called again when more are.
+func (s *local) endWithout(ctx context.Context, gone []proto.NodeID) (u Unsettled, err error) {
 	s.over.Store(true)
 	late, cancel := context.WithTimeout(ctx, endTimeout)
 	defer cancel()
@@ -71,18 +76,48 @@ func (s *local) end(ctx context.Context) (u Unsettled, err error) {
 	late, cancel = context.WithTimeout(ctx, patience)
 	defer cancel()
 	begin := time.Now()
-	u.Owed, err = s.cluster.Settle(late)
+	if u.Owed, err = s.settle(late, gone); err != nil && late.Err() == nil {
+		return u, err
+	}
 	if u.Owed > 0 {
 		u.Waited = min(patience, time.Since(begin).Round(10*time.Millisecond))
 	}
 	if u.Owed > 0 && err != nil {
 		err = nil // what is owed says it
 	}
+	if s.cluster.Recovers() {
+		r, err := s.recovery(ctx)
+		if err != nil {
+			return u, err
+		}
+		s.recovered = r.totals()
+	}
 	if u != (Unsettled{}) {
 		s.owes()
 	}
 	s.underWay = u.UnderWay
 	return u, err
+}
+
+// settle waits until nothing is owed. Where records have replicas, what nodes that are gone have left is
+// recovered then, and all replicas are complete.
+func (s *local) settle(ctx context.Context, gone []proto.NodeID) (owed int, err error) {
+	s.changes.Lock()
+	managed := s.adopted > 0
+	s.changes.Unlock()
+	if !managed || !s.cluster.Recovers() {
+		return s.cluster.Settle(ctx)
+	}
+	for { // what was waited for takes time in which more may go
+		before := s.cluster.Members[0].Map().Epoch
+		if err := s.awaitWhole(ctx, gone); err != nil {
+			return owed, err
+		}
+		owed, err = s.cluster.Settle(ctx)
+		if err != nil || ctx.Err() != nil || s.cluster.Members[0].Map().Epoch == before {
+			return owed, err
+		}
+	}
 }
 
 // owes has every record that is locked in the end count as one whose last write is owed.

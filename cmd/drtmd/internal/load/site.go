@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -46,7 +47,9 @@ type totals struct {
 	audit   error            // of the replicas
 	history *history.History // nil: none was recorded, or a part of it is lost
 	lost    error            // nil, or a *LostError
-	orphans Orphans          // of the parts that are left
+	// recovered is what the survivors of lost processes have recovered; nil: none was lost, or lost is why not.
+	recovered *Recovered
+	orphans   Orphans // of the parts that are left
 }
 
 // local is a site in this process.
@@ -61,6 +64,13 @@ type local struct {
 	// underWay: transactions have not ended. To stop their fibers may fail then, which close tells
 	// beside the result.
 	underWay bool
+
+	changes  sync.Mutex  // held while the members change; guards what follows
+	changing *node.Tasks // a step that has not ended in time; nil: none
+	adopted  uint64      // epoch of the placement
+	halted   bool        // no change begins any more
+	// recovered is as of the last end; nil: the records have no replicas.
+	recovered *RecoveryTotals
 }
 
 // worker is what a site knows of one worker. Its thread writes it.
@@ -148,6 +158,7 @@ func (s *local) glance(ctx context.Context, sum *Snapshot) (time.Duration, error
 }
 
 func (s *local) finish(context.Context) (*totals, error) {
+	s.halt()
 	if err := s.cluster.Stop(); err != nil && !s.underWay {
 		return nil, err
 	}
@@ -172,4 +183,7 @@ func (s *local) device() verbs.DeviceAttr {
 	return s.cluster.Members[0].Workers[0].Worker.PD().Context().Attr()
 }
 
-func (s *local) close() error { return errors.Join(s.cluster.Close()) }
+func (s *local) close() error {
+	s.halt()
+	return errors.Join(s.cluster.Close())
+}

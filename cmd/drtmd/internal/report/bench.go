@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"drtmd/cmd/drtmd/internal/load"
@@ -62,6 +61,9 @@ type Bench struct {
 	History string        `json:"history_file,omitempty"`
 	// Lost names the nodes that were lost during the run.
 	Lost string `json:"lost,omitempty"`
+	// Recovered says of which nodes the run was lost without harm: others had replicas of what they held. nil:
+	// of none.
+	Recovered *load.Recovered `json:"recovered,omitempty"`
 	// Orphans are the records that were still locked at the end of the run; nil: none.
 	Orphans     *load.Orphans `json:"orphans,omitempty"`
 	Environment Environment   `json:"environment"` // when the run began
@@ -174,14 +176,18 @@ func (b *Bench) Fill(kinds []string, verify string, r *load.Result) {
 		b.Unsettled = r.Unsettled.Error()
 		b.Conserved = "unknown: " + b.Unsettled
 	} else {
+		b.Recovered = r.Recovered
 		b.Verified = &Verified{What: verify, Records: r.Verified}
-		if r.Conserved != nil {
+		switch {
+		case r.Conserved != nil:
 			b.Conserved = r.Conserved.Error()
+		case r.Recovered != nil:
+			b.Conserved = "unknown: what the clients of the lost nodes paid in and out is gone with them"
 		}
 	}
 	switch {
 	case b.Replicas <= 1:
-	case strings.HasPrefix(b.Conserved, "unknown: "):
+	case r.Lost != nil || r.Unsettled != nil:
 		b.Audit = b.Conserved
 	case r.Audit != nil:
 		b.Audit = r.Audit.Error()

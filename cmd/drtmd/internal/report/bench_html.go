@@ -125,6 +125,9 @@ func (b *Bench) notices() []notice {
 	if b.Lost != "" {
 		add("bad", "lost", b.Lost)
 	}
+	if b.Recovered != nil {
+		add("note", "recovered", b.recoveredText())
+	}
 	if b.Orphans != nil {
 		add("bad", "orphans", b.orphansText())
 	}

@@ -27,6 +27,9 @@ func (b *Bench) WriteText(w io.Writer) error {
 	b.writeAborts(&s)
 	b.writePaths(&s)
 	b.writeOrphans(&s)
+	if b.Recovered != nil {
+		s.WriteString(b.recoveredText() + "\n")
+	}
 	if b.Interrupted {
 		s.WriteString("interrupted: the measurement is shorter than was asked for\n")
 	}
@@ -131,6 +134,19 @@ func (b *Bench) writeAborts(s *strings.Builder) {
 		parts = []string{"none"}
 	}
 	fmt.Fprintf(s, "aborted attempts per committed transaction: %s\n", strings.Join(parts, ", "))
+}
+
+// recoveredText says which nodes were lost, and what became of what they held.
+func (b *Bench) recoveredText() string {
+	r := b.Recovered
+	replicas := fmt.Sprintf("%s of each record again", count(r.Replicas, "replica"))
+	if len(r.Short) > 0 {
+		replicas = fmt.Sprintf("fewer than %s of each record in shards %v", count(r.Replicas, "complete replica"),
+			r.Short)
+	}
+	return fmt.Sprintf("nodes lost: %d; the run went on: recovered within %v, %d of their transactions committed "+
+		"and %d aborted; %s (%s copied)\n  %s", len(r.Processes), r.Took.Round(10*time.Microsecond), r.Committed,
+		r.Aborted, replicas, count(int(r.Filled), "record"), strings.Join(r.Processes, "\n  "))
 }
 
 // shownOrphans is how many records the text names; JSON has more.

@@ -77,6 +77,14 @@ func planeFacts(c *status.Cluster) []fact {
 		{"data plane", fmt.Sprintf("%s, shard map %d", countOf(p.Partitions, "partition"), p.Version)},
 		{"each node", fmt.Sprintf("%s of %s, on %s", countOf(p.Workers, "worker"),
 			countOf(p.Fibers, "fiber"), countOf(p.Threads, "thread"))}}
+	if r := c.Replicas(); r != "" {
+		all = append(all, fact{"replicas", r})
+	}
+	for i := range c.Nodes {
+		if r := c.Nodes[i].Recovery; r != nil && (r.Running || len(r.Fills) > 0 || r.TookS > 0 || r.Error != "") {
+			all = append(all, fact{fmt.Sprintf("recovery, node %d", c.Nodes[i].Member.Node), r.String()})
+		}
+	}
 	for _, t := range of.Tables {
 		entries, capacity := uint64(0), uint64(0)
 		for i := range c.Nodes {

@@ -108,6 +108,9 @@ func (s sink) membership(st *status.Cluster, n *status.Node) {
 	if n.Plane != nil {
 		s.count("shard_map_version", uint64(n.Plane.Version))
 	}
+	if r := n.Recovery; r != nil {
+		s.recovery(r)
+	}
 	if c := n.Clock; c != nil {
 		s.send("clock_error_seconds", c.Error)
 		if c.Lease > 0 {
@@ -115,6 +118,19 @@ func (s sink) membership(st *status.Cluster, n *status.Node) {
 			s.send("read_lease_seconds", c.LeaseReadOnly, "read-only")
 		}
 	}
+}
+
+func (s sink) recovery(r *status.Recovery) {
+	s.send("replicas", float64(len(r.Serves)), "primary")
+	s.send("replicas", float64(len(r.Backs)), "backup")
+	s.send("replicas", float64(len(r.Fills)), "filling")
+	s.send("recovery_running", oneIf(r.Running))
+	s.send("recovery_failed", oneIf(r.Error != ""))
+	s.send("recovery_seconds", r.TookS)
+	s.send("recovery_undecided_transactions", float64(r.Undecided))
+	s.count("recovered_transactions_total", r.Committed, "committed")
+	s.count("recovered_transactions_total", r.Aborted, "aborted")
+	s.count("filled_records_total", r.Filled)
 }
 
 func (s sink) plane(m *load.Metrics) {

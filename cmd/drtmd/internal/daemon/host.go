@@ -134,7 +134,8 @@ func (d *Daemon) openPlane(ctx context.Context, r *load.Request, p *node.Part) (
 	}
 	cfg.CacheBytes = int(d.cfg.Data.Cache)
 	if r.Plan.Record {
-		cfg.Record = &node.Recording{SpillDir: d.tempDir, MemoryBytes: recordBytes / int64(cfg.Workers)}
+		cfg.Record = &node.Recording{SpillDir: d.tempDir, MemoryBytes: recordBytes / int64(cfg.Workers),
+			Keep: cfg.Replicas > 1} // the run goes on if this process is killed, and is checked
 	}
 	place := d.place()
 	local := node.LocalConfig{Config: cfg, Provider: d.device.provider,

@@ -89,7 +89,8 @@ type Node struct {
 	Memory    Memory       `json:"memory"`
 	QPs       QPs          `json:"qps"`
 	Plane     *Plane       `json:"plane,omitempty"`
-	Clock     *Clock       `json:"clock,omitempty"` // of the plane
+	Clock     *Clock       `json:"clock,omitempty"`    // of the plane
+	Recovery  *Recovery    `json:"recovery,omitempty"` // nil: the plane's records have one replica
 	Load      *Load        `json:"load,omitempty"`
 	Tables    []Table      `json:"tables,omitempty"`
 	Links     []Link       `json:"links,omitempty"`

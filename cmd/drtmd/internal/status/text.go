@@ -24,6 +24,9 @@ func (c *Cluster) WriteText(w io.Writer) error {
 	if s.Run != "" {
 		fmt.Fprintf(&b, ", of run %s, led by node %d", s.Run, s.Leader.Node)
 	}
+	if r := c.Replicas(); r != "" {
+		fmt.Fprintf(&b, "\nreplicas   %s", r)
+	}
 	fmt.Fprintf(&b, "\nasked      node %d, %s\n\n", c.From, c.Date.Format(time.RFC3339))
 	t := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "node\tname\tphase\tincarnation\tepoch\tlease left\tdevice\tmemory\tQPs\tlinks\tcontrol\tadmin")
@@ -136,6 +139,9 @@ func (n *Node) details(b *strings.Builder) {
 	}
 	if c := n.Clock; c != nil {
 		line("clock", "%s", c)
+	}
+	if r := n.Recovery; r != nil {
+		line("replicas", "%s", r)
 	}
 	if l := n.Load; l != nil {
 		line("load", "run %s, %s %.1f of %.1f s, %d committed, %.0f committed/s, %.4f aborts/attempt",

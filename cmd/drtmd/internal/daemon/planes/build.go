@@ -11,6 +11,7 @@ import (
 	"drtmd/cmd/drtmd/internal/load"
 	"drtmd/cmd/drtmd/internal/status"
 	"drtmd/proto/member"
+	"drtmd/proto/placement"
 	"drtmd/proto/protocol"
 )
 
@@ -31,12 +32,24 @@ func (p *Planes) lead(ctx context.Context, s member.Session, st *member.State) {
 	p.mu.Lock()
 	rebuild := p.rebuild && mine || p.handedLocked(s, st) // its own last one was used up, or failed
 	busy := p.run != nil || p.building || p.draining
+	known := p.built == st.Shards.Version
 	begins := !busy && (rebuild || !running && leads && (!same || leaderGone))
-	if begins {
-		p.building = true
-	}
 	p.mu.Unlock()
+	goesOn := begins && !rebuild && p.outlives(st)
+	if goesOn && known {
+		begins = false
+	}
+	if begins {
+		p.mu.Lock()
+		p.building = true // only the steward begins
+		p.mu.Unlock()
+	}
 	switch {
+	case begins && goesOn:
+		p.calls.Go(func() {
+			p.takeOver(ctx, s, st)
+			p.Changed()
+		})
 	case begins:
 		p.calls.Go(func() {
 			p.tryBuild(ctx, s, st)
@@ -74,7 +87,7 @@ func (p *Planes) tryBuild(ctx context.Context, s member.Session, st *member.Stat
 	p.rebuild = err != nil
 	p.failures++
 	if err == nil {
-		p.failures = 0
+		p.failures, p.built = 0, p.claimed
 	}
 	wait := buildWait(p.failures, time.Since(begin))
 	p.mu.Unlock()
@@ -124,7 +137,8 @@ func (p *Planes) build(ctx context.Context, s member.Session, st *member.State) 
 			"then", want, n)
 	}
 	leader := st.Active.Members[0]
-	next := member.ShardMap{Version: st.Shards.Version + 1, Primary: st.Active.Members, Leader: leader}
+	next := member.ShardMap{Version: st.Shards.Version + 1, Primary: st.Active.Members, Leader: leader,
+		Placement: placed(len(st.Active.Members), p.o.Config.Data.Replicas)}
 	p.mu.Lock()
 	handed := p.handedLocked(s, st)
 	p.mu.Unlock()
@@ -142,6 +156,14 @@ func (p *Planes) build(ctx context.Context, s member.Session, st *member.State) 
 	control, tempDir := p.place()
 	return p.o.Build(ctx, load.PeerOptions{Nodes: plan.Nodes, Peers: list, Plan: plan,
 		Machine: p.o.Machine, Leader: control, TempDir: tempDir})
+}
+
+// placed is where the replicas of a new plane are; nil: there is only one of each record.
+func placed(nodes, replicas int) *placement.Map {
+	if replicas <= 1 {
+		return nil
+	}
+	return placement.Initial(nodes, replicas)
 }
 
 // ServingPlan is what a cluster of so many nodes holds while no benchmark runs.

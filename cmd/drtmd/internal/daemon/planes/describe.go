@@ -14,11 +14,36 @@ import (
 func (p *Planes) Describe(ctx context.Context, n *status.Node) {
 	p.mu.Lock()
 	n.Degraded, n.Orphans = slices.Clone(p.degraded), p.orphans
-	shards := p.shards
+	shards, recovery := p.shards, p.recovery
 	p.mu.Unlock()
 	if i := p.part.Info(); i != nil {
 		p.describePlane(ctx, n, i, &shards)
+		if recovery != nil && len(i.Members) > 0 {
+			n.Recovery = describeRecovery(recovery, i.Members[0])
+		}
 	}
+}
+
+// describeRecovery is what a node of the placement has of the replicas.
+func describeRecovery(r *load.Recovery, self proto.NodeID) *status.Recovery {
+	x := &status.Recovery{Epoch: r.Epoch, Running: r.Running, Serves: []proto.ShardID{},
+		Backs: []proto.ShardID{}, Fills: []proto.ShardID{}, Undecided: r.Undecided, Committed: r.Committed,
+		Aborted: r.Aborted, Filled: r.Filled, TookS: r.Took.Seconds()}
+	if r.Err != nil {
+		x.Error = r.Err.Error()
+	}
+	for i := range r.Map.Shards {
+		shard := proto.ShardID(i)
+		switch at := &r.Map.Shards[i]; {
+		case at.Primary == self:
+			x.Serves = append(x.Serves, shard)
+		case at.Complete(self):
+			x.Backs = append(x.Backs, shard)
+		case at.Holds(self):
+			x.Fills = append(x.Fills, shard)
+		}
+	}
+	return x
 }
 
 func (p *Planes) describePlane(ctx context.Context, n *status.Node, i *load.Info,

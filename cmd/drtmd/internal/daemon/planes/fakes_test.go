@@ -21,6 +21,7 @@ import (
 	"drtmd/cmd/drtmd/internal/status"
 	"drtmd/proto"
 	"drtmd/proto/member"
+	"drtmd/proto/placement"
 	"drtmd/verbs"
 )
 
@@ -117,7 +118,8 @@ func (c *cluster) Ask(_ context.Context, list []member.Member) (nodes []status.N
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, m := range list {
-		n := status.Node{Member: m, Phase: status.Ready, Reason: "as the test says"}
+		n := status.Node{Member: m, Phase: status.Ready, Reason: "as the test says",
+			Plane: &status.Plane{Version: c.state.Shards.Version}}
 		if p, ok := c.others[m.Node]; ok {
 			n.Phase = p
 		}
@@ -173,7 +175,10 @@ func (s *session) Fenced(member.Epoch) error  { return errors.New("not by the pl
 func (s *session) Remove(member.Member) error { return errors.New("not by the planes") }
 func (s *session) Leave() error               { return errors.New("not by the planes") }
 func (s *session) Return() error              { return errors.New("not by the planes") }
-func (s *session) Filled(proto.ShardID) error { return errors.New("not by the planes") }
+func (s *session) Filled(shard proto.ShardID) error {
+	s.c.add("filled %d", shard)
+	return nil
+}
 
 func (s *session) SetShards(m member.ShardMap) error {
 	s.c.add("write shard map %d in the name of node %d, run %q", m.Version, m.Leader.Node, m.Run)
@@ -192,6 +197,9 @@ type fakePart struct {
 	mu    sync.Mutex // guards what follows
 	info  *load.Info
 	wrong map[string]error // what fails, by the first word of the trace
+
+	adopted  *placement.Map // the steward's own
+	recovery load.Recovery  // what it is told
 }
 
 func (p *fakePart) err(what string) error {
@@ -247,6 +255,36 @@ func (p *fakePart) Info() *load.Info {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.info
+}
+
+func (p *fakePart) Pause(_ context.Context, gone ...proto.NodeID) error {
+	p.add("pause without %v", gone)
+	return p.err("pause")
+}
+
+func (p *fakePart) Adopt(_ context.Context, next *placement.Map) error {
+	if p.adopted == nil || p.adopted.Epoch < next.Epoch {
+		p.add("adopt epoch %d", next.Epoch)
+	}
+	if err := p.err("adopt"); err != nil {
+		return err
+	}
+	p.adopted = next
+	return nil
+}
+
+func (p *fakePart) Fill(_ context.Context, n proto.NodeID, shard proto.ShardID) error {
+	p.add("fill shard %d on %d", shard, n)
+	return p.err("fill")
+}
+
+func (p *fakePart) Recovery(context.Context) (*load.Recovery, error) {
+	if p.adopted == nil {
+		return nil, nil
+	}
+	r := p.recovery
+	r.Epoch, r.Map = p.adopted.Epoch, p.adopted
+	return &r, nil
 }
 
 func (p *fakePart) Alive(context.Context) error                     { return p.err("alive") }

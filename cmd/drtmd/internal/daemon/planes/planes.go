@@ -20,6 +20,7 @@ import (
 	"drtmd/proto"
 	"drtmd/proto/member"
 	"drtmd/proto/node"
+	"drtmd/proto/placement"
 	"drtmd/verbs"
 )
 
@@ -75,6 +76,10 @@ type Part interface {
 	Counters(ctx context.Context) (*load.Metrics, error)
 	Metrics(ctx context.Context) (*load.Metrics, error)
 	Orphans(ctx context.Context) (load.Orphans, error)
+	Pause(ctx context.Context, gone ...proto.NodeID) error
+	Adopt(ctx context.Context, next *placement.Map) error
+	Fill(ctx context.Context, n proto.NodeID, shard proto.ShardID) error
+	Recovery(ctx context.Context) (*load.Recovery, error)
 }
 
 // Options of New.
@@ -106,18 +111,25 @@ type Planes struct {
 	changed chan struct{}   // something that the steward reacts to; holds one
 	named   []member.Member // the steward's own: removed by the pending view, and an event has said so
 	turned  atomic.Int64    // when the steward last looked, on the clock
-	calls   sync.WaitGroup  // attempts to build
+	calls   sync.WaitGroup  // attempts to build, and fillings
+	views   sync.Mutex      // held while the plane follows a view, from the look at the state on
+	pausing time.Duration   // the steward's own: since when the plane is to pause; 0: it need not
+	told    told            // the steward's own
 
 	mu       sync.Mutex // guards what follows
 	control  string     // address of the node's control plane
 	tempDir  string     // for histories
 	version  member.ShardVersion
-	shards   member.ShardMap     // of version
-	run      *run                // led by this node
-	rebuild  bool                // the plane is used up, or was never built
-	claimed  member.ShardVersion // the last one that this node wrote as the leader
-	building bool                // or waits to try again
-	failures int                 // to build, one after the other
+	shards   member.ShardMap          // of version
+	run      *run                     // led by this node
+	rebuild  bool                     // the plane is used up, or was never built
+	claimed  member.ShardVersion      // the last one that this node wrote as the leader
+	building bool                     // or waits to try again
+	built    member.ShardVersion      // the last one that is known to have been built by all members
+	filling  bool                     // a replica here
+	filled   map[proto.ShardID]uint64 // replicas that were filled here, and the epoch for which
+	recovery *load.Recovery           // as of the last look; nil: the records have no replicas
+	failures int                      // to build, one after the other
 	draining bool
 	degraded []string
 	orphans  *status.Orphans // as of the last look
@@ -129,9 +141,11 @@ func New(o Options) *Planes {
 	if p.o.Build == nil {
 		p.o.Build = load.BuildPeers
 	}
+	p.filled = map[proto.ShardID]uint64{}
 	p.clocks = &clocks{p: p}
 	if p.part = o.Part; p.part == nil {
-		p.part = load.NewPart(load.PartConfig{Open: o.Open, Clock: p.clocks.open, Silence: silence})
+		p.part = load.NewPart(load.PartConfig{Open: o.Open, Clock: p.clocks.open, Silence: silence,
+			Machine: o.Machine, Lease: p.leased})
 	}
 	return p
 }

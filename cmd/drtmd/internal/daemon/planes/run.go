@@ -44,13 +44,17 @@ func (p *Planes) Run(ctx context.Context, q *pb.RunRequest, send func(*pb.RunEve
 	if err != nil {
 		return err
 	}
+	if n := len(s.State().Active.Members); plan.Replicas > n {
+		return fmt.Errorf("%d replicas of each record on %d nodes: ask for fewer, or start more nodes",
+			plan.Replicas, n)
+	}
 	ctx, r, err := p.beginRun(ctx)
 	if err != nil {
 		return err
 	}
 	defer r.cancel(nil)
 	defer p.endRun(r)
-	next, err := p.claim(s, r.name)
+	next, err := p.claim(s, r.name, plan.Replicas)
 	if err != nil {
 		return err
 	}
@@ -230,7 +234,7 @@ const claimTimeout = 30 * time.Second
 
 // claim writes a version of the shard map for a run. It waits while a plane is being built, and
 // while members come or go.
-func (p *Planes) claim(s member.Session, name string) (*member.ShardMap, error) {
+func (p *Planes) claim(s member.Session, name string, replicas int) (*member.ShardMap, error) {
 	deadline := time.Now().Add(claimTimeout)
 	for {
 		st := s.State()
@@ -245,7 +249,7 @@ func (p *Planes) claim(s member.Session, name string) (*member.ShardMap, error) 
 				other.Leader)
 		case st.Pending == nil && !building:
 			next := &member.ShardMap{Version: st.Shards.Version + 1, Primary: st.Active.Members,
-				Leader: s.Self(), Run: name}
+				Leader: s.Self(), Run: name, Placement: placed(len(st.Active.Members), replicas)}
 			if err = s.SetShards(*next); err == nil {
 				return next, nil
 			}

@@ -41,6 +41,9 @@ func (p *Planes) Do(ctx context.Context, v member.ShardVersion, request []byte) 
 	a, err := p.part.Do(ctx, r)
 	p.o.Log.Debug("carried out a step", zap.String("step", string(r.Step)), zap.Uint64("shard_map",
 		uint64(v)), zap.Duration("took", p.o.Clock.Now()-begin), zap.Error(err))
+	if err == nil && r.Step == load.StepGo {
+		err = p.adopt(ctx)
+	}
 	p.did(v, r, err)
 	if err != nil {
 		return nil, err
@@ -149,6 +152,7 @@ func (p *Planes) take(v member.ShardVersion, m *member.ShardMap) (now member.Sha
 	}
 	others = !slices.EqualFunc(p.shards.Primary, m.Primary, member.Member.Same)
 	p.version, p.shards, p.degraded = v, *m, nil
+	clear(p.filled)
 	return now, others
 }
 

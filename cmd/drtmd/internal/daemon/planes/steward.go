@@ -39,17 +39,21 @@ func (p *Planes) react(ctx context.Context) time.Duration {
 		return time.Second
 	}
 	if st.Pending != nil {
-		p.cutOff(s, &st)
+		p.cutOff(ctx, s, &st)
 		return retryWait / 5
 	}
 	p.loseLeader(&st)
+	busy := p.follow(ctx, s, &st)
 	p.lead(ctx, s, &st)
+	if busy {
+		return retryWait / 5
+	}
 	return time.Second
 }
 
 // cutOff moves the queue pairs to everybody who is not in the pending view to the error state, and
 // says so.
-func (p *Planes) cutOff(s member.Session, st *member.State) {
+func (p *Planes) cutOff(ctx context.Context, s member.Session, st *member.State) {
 	if !st.Pending.Has(s.Self()) {
 		return // this node is the one that goes
 	}
@@ -57,18 +61,21 @@ func (p *Planes) cutOff(s member.Session, st *member.State) {
 	p.named = slices.DeleteFunc(p.named, func(m member.Member) bool {
 		return !slices.ContainsFunc(removed, m.Same)
 	})
+	goesOn, fenced := p.goesOn(st), slices.Contains(st.Fenced, s.Self().Node)
+	var gone []proto.NodeID
 	for _, m := range removed {
 		for i, x := range p.partitions() {
 			if !x.Same(m) {
 				continue
 			}
+			gone = append(gone, proto.NodeID(i))
 			cause := fmt.Errorf("%v was removed from the cluster in epoch %d", m, st.Pending.Epoch)
 			if err := p.disconnect(proto.NodeID(i), cause); err != nil {
 				p.o.Log.Error("queue pairs were not moved to the error state", zap.Stringer("member", m),
 					zap.Error(err))
 				return // the epoch must not become active
 			}
-			if i := p.part.Info(); i != nil && i.Running {
+			if i := p.part.Info(); i != nil && i.Running && !goesOn {
 				p.degrade(m)
 			} else if !slices.ContainsFunc(p.named, m.Same) {
 				p.named = append(p.named, m)
@@ -76,8 +83,11 @@ func (p *Planes) cutOff(s member.Session, st *member.State) {
 			}
 		}
 	}
-	if slices.Contains(st.Fenced, s.Self().Node) {
+	if fenced {
 		return // it has said so: the others are waited for
+	}
+	if goesOn && !p.pausePart(ctx, st, gone) {
+		return
 	}
 	err := p.o.Members.Fenced(s, st.Pending.Epoch)
 	if err != nil && !errors.Is(err, member.ErrStale) {

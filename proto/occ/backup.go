@@ -249,6 +249,7 @@ func (t *tx) reserve() error {
 	if b == nil || !t.changes() || !t.plan() {
 		return nil
 	}
+	t.reserved = true // what was made before an error is given back, too
 	for n, bytes := range t.bodies {
 		if bytes == 0 {
 			continue
@@ -272,7 +273,6 @@ func (t *tx) reserve() error {
 			return err
 		}
 	}
-	t.reserved = true
 	return nil
 }
 
@@ -300,8 +300,8 @@ func (t *tx) unreserve() {
 	}
 	t.reserved = false
 	for n, bytes := range t.bodies {
-		if bytes != 0 {
-			t.e.backups.at[n].writer.Release(&t.rooms[n])
+		if x := t.e.backups.at[n]; bytes != 0 && x != nil {
+			x.writer.Release(&t.rooms[n])
 		}
 	}
 }

@@ -3,9 +3,12 @@
 package ibv
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -61,6 +64,43 @@ func TestKeptMemoryHasItsContentWhenItIsOpenedAgain(t *testing.T) {
 	}
 	if err := k.close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// keptBy in the environment makes TestKeptMemoryOutlivesAKilledProcess be the process that is killed.
+const keptBy = "DRTMD_TEST_KEPT_DIR"
+
+func TestKeptMemoryOutlivesAKilledProcess(t *testing.T) {
+	if dir := os.Getenv(keptBy); dir != "" {
+		copy(open(t, dir, "log", 8192).mapping[5000:], "written")
+		fmt.Println("has written")
+		select {}
+	}
+	dir := keepDir(t)
+	cmd := exec.Command(os.Args[0], "-test.run=^TestKeptMemoryOutlivesAKilledProcess$")
+	cmd.Env = append(os.Environ(), keptBy+"="+dir)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if _, busy := openKept(dir, "log", 8192); !errors.Is(busy, unix.EBUSY) {
+		t.Errorf("opened while its owner lives: %v", busy)
+	}
+	err = errors.Join(err, cmd.Process.Kill())
+	_ = cmd.Wait() // killed
+	if err != nil || line != "has written\n" {
+		t.Fatalf("the process said %q, %v", line, err)
+	}
+	k := open(t, dir, "log", 8192)
+	if got := string(k.mapping[5000:5007]); got != "written" {
+		t.Errorf("it holds %q", got)
+	}
+	if err := k.close(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -33,6 +33,9 @@ rounds() {
     measure drtm "${LOCAL[@]}" --protocol drtm
     measure twopl "${LOCAL[@]}" --protocol twopl
     measure twopl-local "${LOCAL[@]}" --protocol twopl-local
+    measure farm "${LOCAL[@]}" --protocol farm
+    measure farm-3-nodes --nodes 3 --threads 1 --protocol farm --accounts 33333
+    measure farm-3-replicas --nodes 3 --threads 1 --protocol farm --accounts 33333 --replicas 3
     measure drtm-recorded "${LOCAL[@]}" --protocol drtm --check
     measure drtm-timed "${LOCAL[@]}" --protocol drtm --sample-every 1
     measure drtm-3-nodes --nodes 3 --threads 1 --protocol drtm --distributed 0.01 --accounts 33333
@@ -52,6 +55,8 @@ table() {
     END { close_group()
       printf "%-46s %12s %12s %7s  %s\n", "SmallBank, transactions/s", "this", "that", "ratio", "goal"
       row("drtm against no concurrency control", "drtm", "nocc", "at least 0.5")
+      row("farm against no concurrency control", "farm", "nocc", "at least 0.5")
+      row("farm on 3 nodes, 3 replicas against 1", "farm-3-replicas", "farm-3-nodes", "")
       row("drtm against twopl by loopback", "drtm", "twopl", "at least 2")
       row("drtm against twopl with CPU locks", "drtm", "twopl-local", "")
       row("drtm, 3 nodes, 1 % distributed, against 1 node", "drtm-3-nodes", "drtm", "at least 0.8")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"drtmd/store/layout"
+	"drtmd/store/pool"
 )
 
 // Config describes a table. It is the same wherever the table is used.
@@ -47,8 +48,8 @@ func For(id uint16, name string, valueBytes, records int) Config {
 	return Config{
 		ID: id, Name: name, ValueBytes: valueBytes,
 		MainBuckets:     max(1, main),
-		IndirectBuckets: main/4 + 4*stripes,
-		Entries:         records + records/8 + 16*stripes,
+		IndirectBuckets: main/4 + 4*pool.Stripes,
+		Entries:         records + records/8 + 16*pool.Stripes,
 	}
 }
 

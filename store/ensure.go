@@ -3,6 +3,7 @@ package store
 import (
 	"drtmd/htm"
 	"drtmd/store/layout"
+	"drtmd/store/pool"
 )
 
 // EnsureIn finds the entry of key or makes an absent one, inside a region. The state word of a
@@ -65,28 +66,28 @@ func create[A access](t *Table, a A, key, state uint64, p *place, counter uint32
 	if v.Spent() && !t.lacks(NoSpent) {
 		return 0, 0, true, ErrSpent
 	}
-	entry, ok := find(t, a, t.entryPool())
+	entry, ok := pool.Find(a, t.entryPool())
 	if !ok {
 		return 0, 0, false, nil
 	}
-	if entry.off == 0 {
+	if entry.Off == 0 {
 		return 0, 0, true, ErrEntriesFull
 	}
-	var bucket spare
+	var bucket pool.Spare
 	if p.freeAt == 0 {
-		if bucket, ok = find(t, a, t.bucketPool()); !ok {
+		if bucket, ok = pool.Find(a, t.bucketPool()); !ok {
 			return 0, 0, false, nil
 		}
-		if bucket.off == 0 {
+		if bucket.Off == 0 {
 			return 0, 0, true, ErrIndirectFull
 		}
 	}
-	off = entry.off
+	off = entry.Off
 	slot := layout.MakeSlot(layout.Entry, v.Lossy(), uint64(off))
 	if t.lacks(SlotFirst) && p.freeAt != 0 && !setSlot(a, p.freeAt, slot, key) {
 		return 0, 0, false, nil
 	}
-	if !take(a, entry) || !a.Store(off+layout.KeyOffset, key) ||
+	if !pool.Take(a, entry) || !a.Store(off+layout.KeyOffset, key) ||
 		!a.Store(off+layout.VersionOffset, uint64(v)) {
 		return 0, 0, false, nil
 	}
@@ -96,7 +97,7 @@ func create[A access](t *Table, a A, key, state uint64, p *place, counter uint32
 	if p.freeAt != 0 {
 		return off, v, setSlot(a, p.freeAt, slot, key), nil
 	}
-	return off, v, take(a, bucket) && extend(t, a, p.last, bucket.off, slot, key), nil
+	return off, v, pool.Take(a, bucket) && extend(t, a, p.last, bucket.Off, slot, key), nil
 }
 
 // extend turns the last slot of a full bucket into a link to a new one, which receives that

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"drtmd/store/layout"
+	"drtmd/store/pool"
 )
 
 // The head of a table, little endian, at the table's offset:
@@ -18,30 +19,17 @@ import (
 //	1152  main buckets, indirect buckets, entries
 //	      of a table that grows, rounded up to a bucket: the directory of extents (layout.Extent)
 //
-// A stripe:
-//
-//	 0  first free one, as offset from the start of the region, 0: none 8
-//	 8  next one that was never used 8
-//	16  end of those that were never used 8
-//	24  number in the free list 8 | zero 32
-//
-// Free entries are chained by the first word of their value, free buckets by the key word of
-// their first slot.
+// Stripes are those of package pool. Free entries are chained by the first word of their value, free buckets
+// by the key word of their first slot.
 const (
-	stripes      = 8
 	headMagic    = 0x31_65_6c_62_61_54_52_64 // "dRTable1"
 	countersAt   = layout.CounterOffset
 	linksAt      = countersAt + 8
 	lockAt       = countersAt + 16
 	entryPoolAt  = 2 * layout.LineBytes
-	bucketPoolAt = entryPoolAt + stripes*layout.LineBytes
-	headEnd      = bucketPoolAt + stripes*layout.LineBytes
+	bucketPoolAt = entryPoolAt + pool.Bytes
+	headEnd      = bucketPoolAt + pool.Bytes
 	headBytes    = (headEnd + layout.BucketBytes - 1) &^ (layout.BucketBytes - 1)
-
-	stripeFree  = 0
-	stripeNext  = 8
-	stripeEnd   = 16
-	stripeCount = 24
 )
 
 // Peers know where the main buckets of an extent begin.
@@ -76,22 +64,14 @@ func (t *Table) checkHead() error {
 // format clears the table and writes its head, the magic last.
 func (t *Table) format() {
 	clear(t.m.Bytes[t.at : t.at+t.config.Bytes()])
-	t.formatPool(entryPoolAt, t.entriesAt, t.config.Entries, t.stride)
-	t.formatPool(bucketPoolAt, t.indirectAt, t.config.IndirectBuckets, layout.BucketBytes)
+	entries, buckets := t.entryPool(), t.bucketPool()
+	entries.Format(t.setWord)
+	buckets.Format(t.setWord)
 	if t.config.Grows {
 		t.setWord(t.at+t.config.tableBytes(), 1)
 	}
 	words := t.headWords()
 	for i := len(words) - 1; i >= 0; i-- {
 		t.setWord(t.at+8*i, words[i])
-	}
-}
-
-// formatPool deals n items out to the stripes.
-func (t *Table) formatPool(pool, first, n, size int) {
-	for i := range stripes {
-		s := t.at + pool + i*layout.LineBytes
-		t.setWord(s+stripeNext, uint64(first+i*n/stripes*size))
-		t.setWord(s+stripeEnd, uint64(first+(i+1)*n/stripes*size))
 	}
 }

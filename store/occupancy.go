@@ -16,10 +16,11 @@ type Occupancy struct {
 // Occupancy counts. It reads every main bucket outside of regions: exact for a table at rest, near
 // otherwise, and not for the hot path.
 func (t *Table) Occupancy() Occupancy {
+	entries, buckets := t.entryPool(), t.bucketPool()
 	o := Occupancy{
 		MainSlots:       t.config.MainBuckets * layout.BucketSlots,
-		IndirectBuckets: t.config.IndirectBuckets, Chained: t.used(t.bucketPool()),
-		Entries: t.config.Entries, Bound: t.used(t.entryPool()),
+		IndirectBuckets: t.config.IndirectBuckets, Chained: buckets.Used(t.word),
+		Entries: t.config.Entries, Bound: entries.Used(t.word),
 	}
 	for at := t.mainAt; at < t.indirectAt; at += layout.SlotBytes {
 		if layout.Slot(t.word(at)).Type() != layout.Free {

@@ -1,6 +1,9 @@
 package store
 
-import "drtmd/store/layout"
+import (
+	"drtmd/store/layout"
+	"drtmd/store/words"
+)
 
 // place is where a key stands in its chain, or could.
 type place struct {
@@ -35,7 +38,7 @@ func locate[A access](t *Table, a A, key uint64) (p place, ok bool) {
 				}
 				if k == key {
 					p.slot, p.slotAt, p.bucket = s, at, b
-					return p, checked(a, t.named(int(s.Offset())))
+					return p, words.Checked(a, t.named(int(s.Offset())))
 				}
 			default:
 				link = s
@@ -52,13 +55,5 @@ func locate[A access](t *Table, a A, key uint64) (p place, ok bool) {
 		p.linkAt = b + layout.LinkSlot*layout.SlotBytes
 		b = next
 	}
-	return place{}, checked(a, false)
-}
-
-// checked gives ok back; if it is false, memory is not as it can be.
-func checked[A access](a A, ok bool) bool {
-	if !ok {
-		a.Corrupt()
-	}
-	return ok
+	return place{}, words.Checked(a, false)
 }

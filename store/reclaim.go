@@ -3,6 +3,8 @@ package store
 import (
 	"drtmd/htm"
 	"drtmd/store/layout"
+	"drtmd/store/pool"
+	"drtmd/store/words"
 )
 
 // ReclaimIn gives the entry of an absent key back, inside a region, if its state word is exactly
@@ -91,7 +93,7 @@ func release[A access](t *Table, a A, off int, v layout.Version) bool {
 	if !t.lacks(NoUnbind) && !a.Store(off+layout.VersionOffset, uint64(v.Unbind())) {
 		return false
 	}
-	return giveBack(t, a, t.entryPool(), off)
+	return pool.GiveBack(a, t.entryPool(), off)
 }
 
 // unlink frees a slot, and its bucket if that is an indirect one which is empty then.
@@ -116,7 +118,7 @@ func unlink[A access](t *Table, a A, p *place) bool {
 			link = s
 		}
 	}
-	return bypass(t, a, p, link) && giveBack(t, a, t.bucketPool(), p.bucket)
+	return bypass(t, a, p, link) && pool.GiveBack(a, t.bucketPool(), p.bucket)
 }
 
 // bypass leads the link to an empty bucket to what comes after it, if anything.
@@ -125,6 +127,6 @@ func bypass[A access](t *Table, a A, p *place, link layout.Slot) bool {
 		return a.Store(p.linkAt, 0)
 	}
 	next, ok := t.linked(link)
-	return checked(a, ok) && setLink(t, a, p.linkAt, next) &&
+	return words.Checked(a, ok) && setLink(t, a, p.linkAt, next) &&
 		a.Store(p.bucket+layout.LinkSlot*layout.SlotBytes, 0)
 }

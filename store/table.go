@@ -6,6 +6,7 @@ import (
 
 	"drtmd/htm"
 	"drtmd/store/layout"
+	"drtmd/store/pool"
 	"drtmd/store/words"
 )
 
@@ -80,7 +81,7 @@ func open(c Config, m *htm.Memory, at int) (*Table, error) {
 		entriesAt: entriesAt, lastEntry: entriesAt + (c.Entries-1)*stride, stride: stride,
 		record: c.record(),
 		chain:  c.IndirectBuckets + 1,
-		stripe: int(m.Slot) % stripes, lineWords: m.Words != nil,
+		stripe: int(m.Slot) % pool.Stripes, lineWords: m.Words != nil,
 	}, nil
 }
 

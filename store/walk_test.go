@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"drtmd/store/layout"
+	"drtmd/store/pool"
 )
 
 // checkTable looks at every word of a table at rest and says what does not fit: each entry and
@@ -16,11 +17,11 @@ func checkTable(t *Table) error {
 			return err
 		}
 	}
-	for _, p := range []pool{t.entryPool(), t.bucketPool()} {
+	for _, p := range []pool.Pool{t.entryPool(), t.bucketPool()} {
 		if err := c.pool(p); err != nil {
 			return err
 		}
-		for off := p.first; off < p.end; off += p.size {
+		for off := p.First; off < p.End; off += p.Size {
 			if c.seen[off] == "" {
 				return fmt.Errorf("item at %d is lost", off)
 			}
@@ -107,27 +108,27 @@ func (c *checker) entry(off int, key uint64, main int, l layout.Lossy) error {
 	return c.meet(off, "bound")
 }
 
-func (c *checker) pool(p pool) error {
+func (c *checker) pool(p pool.Pool) error {
 	t := c.t
-	for i := range stripes {
-		stripe := p.at + i*layout.LineBytes
+	for i := range pool.Stripes {
+		stripe := p.At + i*layout.LineBytes
 		n := uint64(0)
-		for off := t.word(stripe + stripeFree); off != 0; off = t.word(int(off) + p.next) {
-			if !p.holds(off) {
+		for off := t.word(stripe + pool.StripeFree); off != 0; off = t.word(int(off) + p.Next) {
+			if !p.Holds(off) {
 				return fmt.Errorf("free list leads to %d", off)
 			}
 			if err := c.meet(int(off), "free"); err != nil {
 				return err
 			}
-			if p.state != 0 && !layout.Version(t.word(int(off)+layout.VersionOffset)).Unbound() {
+			if p.State != 0 && !layout.Version(t.word(int(off)+layout.VersionOffset)).Unbound() {
 				return fmt.Errorf("free entry at %d is bound", off)
 			}
 			n++
 		}
-		if count := t.word(stripe + stripeCount); count != n {
+		if count := t.word(stripe + pool.StripeCount); count != n {
 			return fmt.Errorf("stripe counts %d free items of %d", count, n)
 		}
-		for off := t.word(stripe + stripeNext); off < t.word(stripe+stripeEnd); off += uint64(p.size) {
+		for off := t.word(stripe + pool.StripeNext); off < t.word(stripe+pool.StripeEnd); off += uint64(p.Size) {
 			if err := c.meet(int(off), "unused"); err != nil {
 				return err
 			}

@@ -11,6 +11,7 @@ import (
 	"drtmd/htm"
 	"drtmd/proto/protocol"
 	"drtmd/store"
+	"drtmd/store/btree"
 	"drtmd/store/layout"
 )
 
@@ -18,6 +19,7 @@ var (
 	_ protocol.PointIndex   = (*store.Table)(nil)
 	_ protocol.PointIndex   = (*store.Growing)(nil)
 	_ protocol.OrderedIndex = (*sorted)(nil)
+	_ protocol.OrderedIndex = (*btree.Table)(nil)
 )
 
 // sorted is an OrderedIndex for tests: a hash table, and behind it in memory an array in ascending order

@@ -27,7 +27,8 @@ type Descriptor struct {
 	Index      Index
 	ValueBytes uint32 // of each value
 	// MainOffset is that of the first main bucket, in bytes from the start of the region; of a hopscotch
-	// table of its first slot. MainBuckets is the number of main buckets, or of homes.
+	// table of its first slot, of an ordered one of its first node. MainBuckets is the number of main buckets,
+	// of homes, or of nodes.
 	MainOffset  uint64
 	MainBuckets uint64
 	// End of the table, or of the first extent of one that grows: nothing of it lies at or beyond, but
@@ -38,15 +39,18 @@ type Descriptor struct {
 // Counter is where the incarnation counter stands, in bytes from the start of the region.
 func (d *Descriptor) Counter() uint64 {
 	head := uint64(TableHeadBytes)
-	if d.Index == HopscotchInline {
+	switch {
+	case d.Index == HopscotchInline:
 		head = HopscotchHeadBytes
+	case d.Index.Ordered():
+		head = TreeHeadBytes
 	}
 	return d.MainOffset - head + CounterOffset
 }
 
 // Reach is the end of everything that peers READ in the memory region.
 func (d *Descriptor) Reach() uint64 {
-	if d.Index == GrowingClusters {
+	if d.Index == GrowingClusters || d.Index == GrowingTrees {
 		return d.End + DirectoryBytes
 	}
 	return d.End
@@ -85,7 +89,11 @@ func (d *Descriptor) Entry(offset uint64) bool {
 		h := d.Hopscotch()
 		return offset < d.End && h.IsSlot(int(offset))
 	}
-	return offset%EntryAlignment == 0 && offset >= d.MainOffset+d.MainBuckets*BucketBytes &&
+	unit := uint64(BucketBytes)
+	if d.Index.Ordered() {
+		unit = NodeBytes
+	}
+	return offset%EntryAlignment == 0 && offset >= d.MainOffset+d.MainBuckets*unit &&
 		offset < d.End && d.End-offset >= uint64(Of(d.Layout).Bytes(int(d.ValueBytes)))
 }
 
@@ -162,6 +170,12 @@ func (d *Descriptor) check() error {
 		return fmt.Errorf("%w: from offset %d to %d", ErrDescriptor, d.MainOffset, d.End)
 	case d.Index == HopscotchInline:
 		return d.checkHopscotch()
+	case d.Index.Ordered():
+		if d.MainOffset < TreeHeadBytes || d.MainBuckets == 0 ||
+			d.MainBuckets > (d.End-d.MainOffset)/NodeBytes {
+			return fmt.Errorf("%w: %d nodes do not fit from offset %d to %d", ErrDescriptor, d.MainBuckets,
+				d.MainOffset, d.End)
+		}
 	case d.MainBuckets == 0 || d.MainBuckets > (d.End-d.MainOffset)/BucketBytes:
 		return fmt.Errorf("%w: %d main buckets do not fit in %d bytes", ErrDescriptor,
 			d.MainBuckets, d.End-d.MainOffset)

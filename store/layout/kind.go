@@ -25,6 +25,10 @@ const (
 	GrowingClusters
 	// HopscotchInline is FaRM's: records inside of the slots of their neighbourhood.
 	HopscotchInline
+	// BPlusTree is an ordered table: see NodeHead. Peers look nothing up in it by READs.
+	BPlusTree
+	// GrowingTrees is several of them, in extents that a directory names: see Extent.
+	GrowingTrees
 )
 
 // kind describes a Kind or an Index. The version is raised with every change of its bytes.
@@ -42,8 +46,13 @@ var (
 		ClusterChaining: {"cluster-chaining", 1},
 		GrowingClusters: {"growing-clusters", 1},
 		HopscotchInline: {"hopscotch", 1},
+		BPlusTree:       {"b+tree", 1},
+		GrowingTrees:    {"growing-b+trees", 1},
 	}
 )
+
+// Ordered reports whether the index knows the order of its keys.
+func (i Index) Ordered() bool { return i == BPlusTree || i == GrowingTrees }
 
 func (k Kind) String() string  { return named("layout", kinds[:], uint8(k)) }
 func (i Index) String() string { return named("index", indexes[:], uint8(i)) }

@@ -5,7 +5,20 @@ import (
 	"testing"
 
 	"drtmd/store/layout"
+	"drtmd/verbs"
 )
+
+// An ordered table is looked up by its own node: nothing is read of it.
+func TestOrderedTablesAreNotSearched(t *testing.T) {
+	d := layout.Descriptor{Table: 1, Layout: layout.KindOneVersion, Index: layout.BPlusTree, ValueBytes: 8,
+		MainOffset: layout.TreeHeadBytes, MainBuckets: 4, End: 1 << 16}
+	table := Open(d, verbs.RemoteMR{Length: 1 << 20})
+	var s Search
+	s.Start(table, nil, 1)
+	if s.reads != 0 || !errors.Is(s.err, ErrOrdered) || !errors.Is(table.Err(), ErrOrdered) {
+		t.Errorf("%d READs, %v, %v", s.reads, s.err, table.Err())
+	}
+}
 
 // A peer whose memory makes no sense ends a look-up; it cannot keep it busy or lead it out of the
 // table.

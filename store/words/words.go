@@ -32,6 +32,14 @@ type Access interface {
 	Corrupt() // says that memory is not as it can be
 }
 
+// Checked gives ok back; if it is false, memory is not as it can be.
+func Checked[A Access](a A, ok bool) bool {
+	if !ok {
+		a.Corrupt()
+	}
+	return ok
+}
+
 // Inside is access inside a region.
 type Inside struct {
 	R *htm.Region

@@ -1,0 +1,161 @@
+package btree
+
+import (
+	"fmt"
+	"unsafe"
+
+	"drtmd/htm"
+	"drtmd/store/layout"
+	"drtmd/store/pool"
+	"drtmd/store/words"
+)
+
+// Table is a table as one worker sees it. It belongs to that worker; the bytes are shared.
+type Table struct {
+	m         *htm.Memory
+	base      unsafe.Pointer // of the memory region
+	config    Config
+	at        int // offset of the head
+	nodesAt   int
+	entriesAt int
+	end       int // offset behind the last entry
+	stride    int // bytes from entry to entry
+	stripe    int // of the pools, where this worker begins
+	lineWords bool
+	record    layout.Record
+}
+
+// Format makes an empty table at an offset of memory that nobody uses, with Config.Bytes bytes
+// there. The offset is a multiple of layout.BucketBytes and not beyond layout.MaxOffset.
+func Format(c Config, m *htm.Memory, at int) (*Table, error) {
+	t, err := open(c, m, at)
+	if err != nil {
+		return nil, err
+	}
+	t.format()
+	return t, nil
+}
+
+// Attach opens a table that Format made: for a further worker, or after a restart that kept the
+// memory, once the commits that were under way have been finished (package htm). It fails with
+// store.ErrNotTable if the memory does not hold a table of this Config at this offset.
+func Attach(c Config, m *htm.Memory, at int) (*Table, error) {
+	t, err := open(c, m, at)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.checkHead(); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+func open(c Config, m *htm.Memory, at int) (*Table, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	n := c.Bytes()
+	switch {
+	case at < 0 || at%layout.BucketBytes != 0:
+		return nil, fmt.Errorf("table %q: offset %d is not a multiple of %d", c.Name, at,
+			layout.BucketBytes)
+	case len(m.Bytes) < n || at > len(m.Bytes)-n:
+		return nil, fmt.Errorf("table %q: %d bytes at offset %d do not fit in a region of %d",
+			c.Name, n, at, len(m.Bytes))
+	case uint64(at+n) > layout.MaxOffset:
+		return nil, fmt.Errorf("table %q: ends at offset %d, over the %d that an offset can be", c.Name, at+n,
+			uint64(layout.MaxOffset))
+	}
+	nodesAt := at + headBytes
+	entriesAt := nodesAt + c.Nodes*layout.NodeBytes
+	return &Table{m: m, base: unsafe.Pointer(unsafe.SliceData(m.Bytes)), config: c, at: at,
+		nodesAt: nodesAt, entriesAt: entriesAt, end: entriesAt + c.Entries*c.stride(), stride: c.stride(),
+		stripe: int(m.Slot) % pool.Stripes, lineWords: m.Words != nil, record: c.record()}, nil
+}
+
+// Config of the table.
+func (t *Table) Config() Config { return t.config }
+
+// At is the memory of a record, and the offset there.
+func (t *Table) At(off int) (*htm.Memory, int) { return t.m, off }
+
+// Record is how the table's records lie in memory.
+func (t *Table) Record() *layout.Record { return &t.record }
+
+// Describe gives what a peer must know of the table.
+func (t *Table) Describe() layout.Descriptor { return t.config.Descriptor(t.at) }
+
+func (t *Table) entryPool() pool.Pool {
+	return pool.Pool{At: t.at + entryPoolAt, First: t.entriesAt, End: t.end, Size: t.stride,
+		Next: layout.ValueOffset, State: layout.StateOffset, Stripe: t.stripe, TakeLocked: t.lacks(TakeLocked)}
+}
+
+func (t *Table) nodePool() pool.Pool {
+	return pool.Pool{At: t.at + nodePoolAt, First: t.nodesAt, End: t.entriesAt, Size: layout.NodeBytes,
+		Next: layout.ChildOffset, Stripe: t.stripe}
+}
+
+// isNode reports whether a node can stand at an offset that came from memory.
+func (t *Table) isNode(off uint64) bool {
+	return off >= uint64(t.nodesAt) && off < uint64(t.entriesAt) &&
+		(off-uint64(t.nodesAt))%layout.NodeBytes == 0
+}
+
+// isEntry reports whether an entry can stand at an offset that came from memory.
+func (t *Table) isEntry(off uint64) bool {
+	return off >= uint64(t.entriesAt) && off < uint64(t.end) && (off-uint64(t.entriesAt))%uint64(t.stride) == 0
+}
+
+// inside is access in a region.
+func (t *Table) inside(r *htm.Region) words.Inside { return words.Inside{R: r, M: t.m} }
+
+// direct is access by whoever holds the table's lock.
+func (t *Table) direct(r *htm.Region) words.Direct { return words.Direct{R: r, Base: t.base} }
+
+// plain is access to a table that nobody else uses.
+func (t *Table) plain() words.Plain { return words.Plain{Base: t.base} }
+
+// outside is access that reads the table outside of regions, while others may change it.
+type outside struct{ t *Table }
+
+func (a outside) Load(off int) (uint64, bool)                 { return a.t.word(off), true }
+func (a outside) Store(int, uint64) bool                      { return false }
+func (a outside) Swap(int, uint64, uint64) (swapped, ok bool) { return false, false }
+func (a outside) Corrupt()                                    {}
+
+// word reads a word outside of regions. The offset is inside the table.
+func (t *Table) word(off int) uint64 { return words.Now(t.m, t.base, off) }
+
+// setWord stores a word of a table that nobody else uses.
+func (t *Table) setWord(off int, v uint64) { *(*uint64)(unsafe.Add(t.base, off)) = v }
+
+// lock takes the table's lock, which serves memory without line words only.
+func (t *Table) lock(r *htm.Region) bool { return words.Lock(r, t.base, t.at+lockAt) }
+
+func (t *Table) unlock() { words.Unlock(t.base, t.at+lockAt) }
+
+// Each calls f with the places of all records in the order of their keys, absent ones included, until it
+// returns false. For tables at rest: what changes meanwhile may be missed or seen twice.
+func (t *Table) Each(f func(off int) bool) {
+	scan(t, outside{t}, 0, layout.NoKey, func(_ uint64, off int) bool { return f(off) })
+}
+
+// Occupancy says how full a table is.
+type Occupancy struct {
+	Height         int // levels of nodes, the leaves included
+	Nodes, InTree  int
+	Entries, Bound int // entries; those that are bound to a key, absent ones included
+}
+
+// Occupancy counts outside of regions: exact for a table at rest, near otherwise.
+func (t *Table) Occupancy() Occupancy {
+	entries, nodes := t.entryPool(), t.nodePool()
+	root := t.word(t.at + rootAt)
+	return Occupancy{Height: 1 + layout.NodeHead(t.word(int(root))).Level(), Nodes: t.config.Nodes,
+		InTree: nodes.Used(t.word), Entries: t.config.Entries, Bound: entries.Used(t.word)}
+}
+
+func (o Occupancy) String() string {
+	return fmt.Sprintf("%d levels, %d of %d nodes, %d of %d entries", o.Height, o.InTree, o.Nodes, o.Bound,
+		o.Entries)
+}

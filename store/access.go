@@ -11,7 +11,7 @@ import (
 // aborted.
 type access interface {
 	words.Access
-	grown() // says that a table has more extents than the worker knows
+	region() *htm.Region // nil: there is none
 }
 
 // elsewhere is access that can be had to the memory of another extent.
@@ -25,7 +25,7 @@ type inside struct{ words.Inside }
 
 func insideOf(r *htm.Region, m *htm.Memory) inside { return inside{words.Inside{R: r, M: m}} }
 
-func (a inside) grown() { a.R.Abort(AbortGrown) }
+func (a inside) region() *htm.Region { return a.R }
 
 func (a inside) at(t *Table) inside { return insideOf(a.R, t.m) }
 
@@ -36,7 +36,7 @@ func directOf(r *htm.Region, base unsafe.Pointer) direct {
 	return direct{words.Direct{R: r, Base: base}}
 }
 
-func (a direct) grown() { a.R.Abort(AbortGrown) }
+func (a direct) region() *htm.Region { return a.R }
 
 func (a direct) at(t *Table) direct { return directOf(a.R, t.base) }
 
@@ -45,7 +45,7 @@ type plain struct{ words.Plain }
 
 func plainOf(base unsafe.Pointer) plain { return plain{words.Plain{Base: base}} }
 
-func (a plain) grown() {}
+func (a plain) region() *htm.Region { return nil }
 
 func (a plain) at(t *Table) plain { return plainOf(t.base) }
 

@@ -214,7 +214,7 @@ func BenchmarkGrowingVsFixed(b *testing.B) {
 	b.ReportMetric(float64(spent[0])/float64(done), "ns/fixed")
 	b.ReportMetric(float64(spent[1])/float64(done), "ns/growing")
 	b.ReportMetric(float64(spent[1])/float64(spent[0]), "x-growing")
-	b.ReportMetric(float64(growing.g.Extents()), "extents")
+	b.ReportMetric(float64(growing.x.Growth.Extents()), "extents")
 	b.ReportMetric(0, "ns/op")
 	if sum == 0 {
 		b.Fatal("nothing was found")

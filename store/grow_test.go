@@ -125,8 +125,8 @@ func TestAGrowingTableIsAMapWithVersionsThatGrow(t *testing.T) {
 		if err := growth.Close(); err != nil {
 			rt.Error(err)
 		}
-		if growth.cfg.Bound.Used() != 0 {
-			rt.Errorf("%d bytes are still taken of the bound", growth.cfg.Bound.Used())
+		if growth.Bound().Used() != 0 {
+			rt.Errorf("%d bytes are still taken of the bound", growth.Bound().Used())
 		}
 	})
 }
@@ -148,7 +148,7 @@ func (m *growingModel) in(t *rapid.T, f func() bool) {
 	for range 10 {
 		m.region.Begin()
 		f()
-		if m.region.Commit(committerOf(m.x.tables[0])) {
+		if m.region.Commit(committerOf(m.x.x.Tables[0])) {
 			return
 		}
 	}
@@ -196,17 +196,17 @@ func (m *growingModel) insert(t *rapid.T) {
 		if !errors.Is(full, ErrFull) || m.entries[key] {
 			t.Fatalf("key %d, with an entry %v: %v", key, m.entries[key], full)
 		}
-		n := m.x.g.Extents()
+		n := m.x.x.Growth.Extents()
 		switch err := m.x.Grow(); {
 		case errors.Is(err, ErrFull) && strings.Contains(err.Error(), "tables.bytes"):
 			return
 		case err != nil:
 			t.Fatal(err)
-		case m.x.g.Extents() != n+1:
-			t.Fatalf("%d extents after %d", m.x.g.Extents(), n)
+		case m.x.x.Growth.Extents() != n+1:
+			t.Fatalf("%d extents after %d", m.x.x.Growth.Extents(), n)
 		}
 	}
-	t.Fatalf("key %d has no place in %d extents", key, m.x.g.Extents())
+	t.Fatalf("key %d has no place in %d extents", key, m.x.x.Growth.Extents())
 }
 
 func next(v layout.Version) layout.Version {
@@ -242,10 +242,10 @@ func (m *growingModel) delete(t *rapid.T) {
 }
 
 func (m *growingModel) check(t *rapid.T) {
-	if !m.x.sync() {
-		t.Fatal(m.x.broken)
+	if !m.x.x.Sync() {
+		t.Fatal(m.x.x.Broken)
 	}
-	for i, table := range m.x.tables {
+	for i, table := range m.x.x.Tables {
 		if err := checkTable(table); err != nil {
 			t.Fatalf("extent %d: %v", i, err)
 		}
@@ -290,7 +290,7 @@ func TestAGrowingTableKeepsToItsBoundInWords(t *testing.T) {
 	for ; err == nil; n++ {
 		err = x.Load(n, value(8, n))
 		if err != nil && strings.Contains(err.Error(), "no memory today") {
-			if used := growth.cfg.Bound.Used(); used != 0 || growth.Extents() != 1 {
+			if used := growth.Bound().Used(); used != 0 || growth.Extents() != 1 {
 				t.Fatalf("after %v, %d bytes are taken and there are %d extents", err, used, growth.Extents())
 			}
 			n, err = n-1, nil
@@ -304,7 +304,7 @@ func TestAGrowingTableKeepsToItsBoundInWords(t *testing.T) {
 			t.Errorf("%q lacks %q", err, part)
 		}
 	}
-	if used := growth.cfg.Bound.Used(); used > 100_000 || used != int64(growth.Bytes()) || growth.Extents() < 2 {
+	if used := growth.Bound().Used(); used > 100_000 || used != int64(growth.Bytes()) || growth.Extents() < 2 {
 		t.Errorf("%d bytes are taken, %d registered, in %d extents", used, growth.Bytes(), growth.Extents())
 	}
 	if err := growth.Close(); err != nil {
@@ -334,8 +334,8 @@ func TestKeptExtentsAreFoundAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, e := range growth.extents {
-		g.kept = append(g.kept, bytes.Clone(e.mr.Bytes()))
+	for i := 1; i < growth.Extents(); i++ {
+		g.kept = append(g.kept, bytes.Clone(growth.MR(i).Bytes()))
 	}
 	open := func(bound int64) (*Growing, error) {
 		first, err := Attach(c, g.first(b, make([]uint64, c.Bytes()/64), 1), 0)
@@ -348,8 +348,8 @@ func TestKeptExtentsAreFoundAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again.g.Extents() != growth.Extents() {
-		t.Errorf("%d extents, there were %d", again.g.Extents(), growth.Extents())
+	if again.x.Growth.Extents() != growth.Extents() {
+		t.Errorf("%d extents, there were %d", again.x.Growth.Extents(), growth.Extents())
 	}
 	for k := range uint64(keys) {
 		place, ok := again.Find(k)
@@ -360,19 +360,20 @@ func TestKeptExtentsAreFoundAgain(t *testing.T) {
 			t.Fatalf("key %d has another value", k)
 		}
 	}
-	for i, e := range again.g.extents {
+	for i := range again.x.Growth.Extents() - 1 {
+		mr := again.x.Growth.MR(i + 1)
 		var w layout.ExtentWords
 		for j := range w {
-			w[j] = again.tables[0].word(again.g.lineAt(i+1) + 8*j)
+			w[j] = again.x.Tables[0].word(again.x.Growth.LineAt(i+1) + 8*j)
 		}
-		if x, ok := w.Extent(i + 1); !ok || x.RKey != e.mr.RKey() || x.Addr != e.mr.Addr() {
+		if x, ok := w.Extent(i + 1); !ok || x.RKey != mr.RKey() || x.Addr != mr.Addr() {
 			t.Errorf("the directory says that extent %d is at %+v", i+1, x)
 		}
 	}
 	if _, err := open(1000); !errors.Is(err, ErrBound) {
 		t.Errorf("with a bound that has become less: %v", err)
 	}
-	b[again.g.lineAt(1)]++
+	b[again.x.Growth.LineAt(1)]++
 	if _, err := open(1 << 30); !errors.Is(err, ErrNotTable) || !strings.Contains(err.Error(), "extent 1") {
 		t.Errorf("with a damaged directory: %v", err)
 	}

@@ -20,6 +20,8 @@ var (
 	_ protocol.PointIndex   = (*store.Growing)(nil)
 	_ protocol.OrderedIndex = (*sorted)(nil)
 	_ protocol.OrderedIndex = (*btree.Table)(nil)
+	_ protocol.OrderedIndex = (*btree.Growing)(nil)
+	_ protocol.GrowingIndex = (*btree.Growing)(nil)
 )
 
 // sorted is an OrderedIndex for tests: a hash table, and behind it in memory an array in ascending order

@@ -41,6 +41,13 @@
 // versions of all entries that the scan gave, absent ones included. A death in the middle of a change leaves
 // the count odd, and the tree, if its memory is kept, must be loaded anew.
 //
+// # Growth
+//
+// A Table never grows: EnsureIn fails with store.ErrEntriesFull or ErrNodesFull and changes nothing. A Growing
+// consists of several Tables, each in a memory region of its own (package extent), and Grow adds one, up to the
+// bound that its setting names. Each extent has a tree, because a region writes to one memory: a key is in one
+// of them, and a scan merges them.
+//
 // # Concurrency and memory
 //
 // A Table is a worker's view, because its htm.Memory is; the bytes are shared. Find and regions run at the

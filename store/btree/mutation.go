@@ -18,6 +18,7 @@ const (
 	SplitUnlinked
 	Uncounted
 	NoSpent
+	ExtentsUnread
 	mutationEnd
 )
 
@@ -36,6 +37,8 @@ var mutations = [mutationEnd]mutation.Mutation{
 		Doc: "a leaf that was split does not lead to its new half, so that scans miss that"},
 	Uncounted: {Name: "btree-uncounted", Doc: "changes of the tree are not counted where memory has no line words"},
 	NoSpent:   {Name: "btree-no-spent", Doc: "an entry is made though the table's incarnations are used up"},
+	ExtentsUnread: {Name: "btree-extents-unread",
+		Doc: "a key or a range that is in no extent counts as absent though the table may have got another extent"},
 }
 
 func (m Mutation) String() string { return Mutations().Name(m) }

@@ -60,8 +60,9 @@ func TestEachMutationIsFound(t *testing.T) {
 			table.Each(func(int) bool { n++; return true })
 			return n == 90 && checkTable(table) == nil
 		},
-		Uncounted: func(t *testing.T, c Config) bool { return changesAreCounted(t, c) == nil },
-		NoSpent:   func(t *testing.T, c Config) bool { return spentIsRefused(newTable(t, c)) },
+		Uncounted:     func(t *testing.T, c Config) bool { return changesAreCounted(t, c) == nil },
+		ExtentsUnread: func(t *testing.T, c Config) bool { return extentsAreRead(t, c) },
+		NoSpent:       func(t *testing.T, c Config) bool { return spentIsRefused(newTable(t, c)) },
 	}
 	for m := Mutation(1); m < mutationEnd; m++ {
 		t.Run(m.String(), func(t *testing.T) {

@@ -60,61 +60,95 @@ func (t *Table) Next(r *htm.Region, key uint64) (next uint64, place int, found, 
 
 // Ends are the least and the greatest key from first to last, both included.
 func (t *Table) Ends(r *htm.Region, first, last uint64) (least, greatest uint64, found, ok bool) {
-	ok = t.Scan(r, first, last, func(k uint64, _ int) bool {
-		least, found = k, true
+	only := func(k uint64, _ int) bool {
+		greatest, found = k, true
 		return false
-	})
-	if !ok || !found || first == last {
-		return least, least, found, ok
 	}
-	ok = t.Scan(r, last, first, func(k uint64, _ int) bool {
-		greatest = k
-		return false
-	})
-	return min(least, greatest), max(least, greatest), true, ok
+	ok = t.Scan(r, first, last, only)
+	if least = greatest; ok && found && first != last {
+		ok = t.Scan(r, last, first, only)
+	}
+	return min(least, greatest), max(least, greatest), found, ok
 }
 
 // scan is Scan with any access.
 func scan[A words.Access](t *Table, a A, first, last uint64, f func(key uint64, off int) bool) (ok bool) {
-	var p path
-	if !descend(t, a, first, &p) {
-		return false
-	}
-	c := cursor{leaf: p.leaf, pair: p.pair, pairs: p.pairs}
-	if first > last && p.entry == 0 {
-		c.pair--
-	}
-	for range t.config.Nodes {
-		for ; c.pair >= 0 && c.pair < c.pairs; c.move(first > last) {
-			key, off, ok := current(t, a, &c)
-			if !ok {
-				return false
-			}
-			if first <= last && key > last || first > last && key < last {
-				return true
-			}
-			if !f(key, off) {
-				_, ok = a.Load(c.leaf)
-				return ok
-			}
+	down := first > last
+	c, ok := begin(t, a, first, down)
+	for ok && !c.over {
+		key, off, ok := current(t, a, &c)
+		if !ok {
+			return false
 		}
-		if more, ok := advance(t, a, &c, first > last); !more {
+		if key < min(first, last) || key > max(first, last) {
+			return true
+		}
+		if !f(key, off) {
+			_, ok = a.Load(c.leaf)
 			return ok
 		}
+		if !forward(t, a, &c, down) {
+			return false
+		}
 	}
-	a.Corrupt() // the leaves are a circle
-	return false
+	return ok
 }
 
 // cursor stands at a pair of a leaf.
-type cursor struct{ leaf, pair, pairs int }
+type cursor struct {
+	leaf, pair, pairs int
+	leaves            int // that it has gone to
+	over              bool
+}
 
-func (c *cursor) move(down bool) {
+// begin puts a cursor to the first key of a scan.
+func begin[A words.Access](t *Table, a A, first uint64, down bool) (c cursor, ok bool) {
+	var p path
+	if !descend(t, a, first, &p) {
+		return c, false
+	}
+	c = cursor{leaf: p.leaf, pair: p.pair, pairs: p.pairs}
+	if down && p.entry == 0 {
+		c.pair--
+	}
+	return c, settle(t, a, &c, down)
+}
+
+// forward moves a cursor to the next pair in a direction.
+func forward[A words.Access](t *Table, a A, c *cursor, down bool) (ok bool) {
 	if down {
 		c.pair--
 	} else {
 		c.pair++
 	}
+	return settle(t, a, c, down)
+}
+
+// settle moves a cursor that is outside of its leaf to the leaf that follows.
+func settle[A words.Access](t *Table, a A, c *cursor, down bool) (ok bool) {
+	for c.pair < 0 || c.pair >= c.pairs {
+		link := c.leaf + layout.LeafNextOffset
+		if down {
+			link = c.leaf + layout.LeafPrevOffset
+		}
+		next, ok := a.Load(link)
+		if !ok {
+			return false
+		}
+		if next == 0 {
+			c.over = true
+			return true
+		}
+		h, ok := head(t, a, next)
+		if c.leaves++; !ok || !words.Checked(a, h.Level() == 0 && c.leaves < t.config.Nodes) {
+			return false
+		}
+		c.leaf, c.pair, c.pairs = int(next), 0, h.Pairs()
+		if down {
+			c.pair = c.pairs - 1
+		}
+	}
+	return true
 }
 
 // current is the pair of a cursor.
@@ -126,25 +160,4 @@ func current[A words.Access](t *Table, a A, c *cursor) (key uint64, off int, ok 
 	}
 	place, ok := a.Load(pair + 8)
 	return key, int(place), ok && words.Checked(a, t.isEntry(place))
-}
-
-// advance goes to the next leaf in a direction.
-func advance[A words.Access](t *Table, a A, c *cursor, down bool) (more, ok bool) {
-	link := c.leaf + layout.LeafNextOffset
-	if down {
-		link = c.leaf + layout.LeafPrevOffset
-	}
-	next, ok := a.Load(link)
-	if !ok || next == 0 {
-		return false, ok
-	}
-	h, ok := head(t, a, next)
-	if !ok || !words.Checked(a, h.Level() == 0) {
-		return false, false
-	}
-	*c = cursor{leaf: int(next), pairs: h.Pairs()}
-	if down {
-		c.pair = c.pairs - 1
-	}
-	return true, true
 }

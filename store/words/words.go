@@ -71,6 +71,11 @@ type Direct struct {
 	Base unsafe.Pointer // of the memory region
 }
 
+// DirectOf is direct access to a memory.
+func DirectOf(r *htm.Region, m *htm.Memory) Direct {
+	return Direct{R: r, Base: unsafe.Pointer(unsafe.SliceData(m.Bytes))}
+}
+
 func (a Direct) word(off int) *uint64 { return (*uint64)(unsafe.Add(a.Base, off)) }
 
 // Load implements Access.

@@ -45,6 +45,7 @@ type backups struct {
 	// has not confirmed.
 	unfinished []*tx
 	owing      []owing
+	finishing  bool // records are sent again, to one host at a time: a transaction has one batch
 }
 
 // backup is the log at one node.
@@ -249,7 +250,7 @@ func (t *tx) reserve() error {
 	if b == nil || !t.changes() || !t.plan() {
 		return nil
 	}
-	t.reserved = true // what was made before an error is given back, too
+	t.reserved = !t.e.lacks(roomKept) // what was made before an error is given back, too
 	for n, bytes := range t.bodies {
 		if bytes == 0 {
 			continue
@@ -273,6 +274,7 @@ func (t *tx) reserve() error {
 			return err
 		}
 	}
+	t.reserved = true
 	return nil
 }
 
@@ -604,17 +606,22 @@ func (e *Engine) truncateAt(f *fiber.Fiber, x *backup) {
 // finish sends what did not get to a host's log, in order, and goes on with the transactions whose records are
 // all there then. It reports whether the host is reached.
 func (b *backups) finish(f *fiber.Fiber, peer proto.NodeID) {
-	x := b.at[peer]
-	if x == nil {
+	if b.finishing {
 		return
 	}
-	if x.stuck {
+	b.finishing = true
+	defer func() { b.finishing = false }()
+	if x := b.at[peer]; x != nil && x.stuck { // the own node has a queue pair too, but no log
 		for number := x.base; number < x.base+uint64(len(x.flights)); number++ {
 			if number < x.base {
 				continue // decided meanwhile
 			}
 			fl := &x.flights[number-x.base]
-			if !fl.arrived && fl.t != nil && !fl.t.placeAgain(f, x, number) {
+			switch {
+			case fl.arrived || fl.t == nil:
+			case !slices.Contains(b.unfinished, fl.t):
+				return // it is in LOG still, and is unfinished after that, or everybody has its record
+			case !fl.t.placeAgain(f, x, number):
 				return
 			}
 		}

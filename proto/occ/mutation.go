@@ -59,6 +59,7 @@ const (
 	anyOrder
 	tombsUnkept
 	gapAcknowledged
+	roomKept
 	// What is owed (commit.go).
 	noDebt
 	noDebtUpdate
@@ -160,6 +161,8 @@ var mutations = [mutationEnd]mutation.Mutation{
 		Doc: "a backup forgets a deleted record at once, though an older update may come"},
 	gapAcknowledged: {Of: ofLogCalls, Name: "log-gap-acknowledged",
 		Doc: "a host acknowledges a record though the one before it is not there"},
+	roomKept: {Of: ofLogs, Name: "log-room-kept",
+		Doc: "a transaction that cannot reserve room in all logs does not give back what it has reserved"},
 
 	noDebt: {Of: ofSkeleton, Name: "no-debt", Doc: "a lock that could not be given back is forgotten"},
 	noDebtUpdate: {Of: ofSkeleton, Name: "no-debt-update",

@@ -38,6 +38,7 @@ type Instance struct {
 // Protocol describes an instance.
 func (i Instance) Protocol() protocol.Protocol {
 	options, dimensions := i.lockOption()
+	dimensions = append(dimensions, logDimension())
 	if i.Strategy.uses(Ring, proto.Phases()...) {
 		options = append(options, ringBytes())
 	}
@@ -57,6 +58,14 @@ func (i Instance) Protocol() protocol.Protocol {
 		Mutations: i.mutations(),
 		Holder:    onesided.HolderOf,
 		New:       i.engine}
+}
+
+// logDimension: logs that are full again and again, in scenarios with backups.
+func logDimension() protocol.Dimension {
+	return protocol.Dimension{Name: "log", Doc: "logs at backups have room for few commits",
+		Values: []protocol.DimensionValue{{Name: "large"},
+			{Name: "small", Options: option.Settings{protocol.OptLogBytes: "8KiB"}}},
+		Drawn: []string{"large", "small"}, Only: []string{"replicas", "gaps"}}
 }
 
 // lockOption is option "lock", and the dimension of it.

@@ -47,7 +47,7 @@ func All(own ...node.Protocol) (all []*scenario.Scenario) {
 			// While a worker is paused only another one of its machine can do what its leases forbid.
 			of(spec{name: "micro", protocol: p, load: loadMicro, nodes: 2, drawn: []int{1, 2, 2, 3}}))
 		if p.Replicates {
-			all = append(all, replicas(p))
+			all = append(all, replicas(p), gaps(p))
 		}
 		if p.Family != "" {
 			continue

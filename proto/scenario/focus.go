@@ -202,6 +202,15 @@ func fullLogs(p node.Protocol) *scenario.Scenario {
 			dimRollback: {"0"}}})
 }
 
+// gaps are of logs at backups whose records do not arrive, or late, and are sent again.
+func gaps(p node.Protocol) *scenario.Scenario {
+	s := of(spec{name: "gaps", protocol: p, load: loadMicro, nodes: 3, drawn: []int{1, 2},
+		focus: "backups, and connections that break while requests are late", faults: lateFaults, keys: few,
+		replicated: true, drawnOf: map[string][]string{dimRemote: {"50", "10"}}})
+	s.EventLimit = eventLimit / 10 // a record that never arrives is asked for without end
+	return s
+}
+
 // removals are of a member that does not know that it was removed.
 func removals(p node.Protocol) *scenario.Scenario {
 	return of(spec{name: "removals", protocol: p, load: loadMicro, nodes: 3,

@@ -25,7 +25,7 @@ SOAK_TIME ?= 5m
 NATIVE ?=
 
 .PHONY: help demo build install uninstall test test-race test-rxe lint bench bench-redis bench-verbs
-.PHONY: conformance-diff bench-scaling test-browser verify-clone soak clean
+.PHONY: conformance-diff bench-replicas bench-scaling test-browser verify-clone soak clean
 
 help: ## print this table
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile
@@ -69,6 +69,9 @@ lint: ## check formatting, go vet, staticcheck, shellcheck and commit subjects
 
 bench: build ## compare the cost of transactions under every protocol
 	scripts/bench.sh
+
+bench-replicas: build ## compare three copies of each record with one, under every protocol that replicates
+	scripts/bench-replicas.sh
 
 bench-redis: build ## compare SmallBank with SmallBank on a local Redis (installs Redis)
 	scripts/bench-redis.sh

@@ -1,6 +1,7 @@
 package occ
 
 import (
+	"errors"
 	"slices"
 
 	"drtmd/internal/invariant"
@@ -47,31 +48,35 @@ func (e *Engine) host() error {
 	}
 	e.applier = e.words.Next()
 	e.Env.Port.HandleFrom(TypeLog, func(c *rpc.Caller, req, resp []byte) (int, error) {
-		return e.serveLog(c, resp, func(h *hosted) code { return h.place(c, req) })
+		return e.serveLog(c, resp, func(h *hosted) (code, error) { return h.place(uint32(c.Epoch), req) })
 	})
 	e.Env.Port.HandleFrom(TypeTruncate, func(c *rpc.Caller, req, resp []byte) (int, error) {
 		if len(req) != wordBytes {
 			return 0, errRequest
 		}
-		return e.serveLog(c, resp, func(h *hosted) code {
+		return e.serveLog(c, resp, func(h *hosted) (code, error) {
 			h.read()
 			h.decided = max(h.decided, le.Uint64(req))
 			h.apply()
 			e.bury()
-			return done
+			return done, nil
 		})
 	})
 	return nil
 }
 
 // serveLog serves a request of the worker whose log it is.
-func (e *Engine) serveLog(c *rpc.Caller, resp []byte, serve func(*hosted) code) (int, error) {
+func (e *Engine) serveLog(c *rpc.Caller, resp []byte, serve func(*hosted) (code, error)) (int, error) {
 	if int(c.Node) >= len(e.hosts) || e.hosts[c.Node] == nil || int(c.Worker) != e.Env.Index ||
 		len(resp) < headBytes {
 		return 0, errRequest
 	}
 	h := e.hosts[c.Node]
-	x := head{code: serve(h)}
+	answer, err := serve(h)
+	if err != nil {
+		return 0, err
+	}
+	x := head{code: answer}
 	h.apply()
 	x.off = h.Head()
 	x.put(resp)
@@ -79,22 +84,27 @@ func (e *Engine) serveLog(c *rpc.Caller, resp []byte, serve func(*hosted) code) 
 }
 
 // place takes a record that came as a message. It counts when all before it are there: who is told that it is
-// there relies on its being found.
-func (h *hosted) place(c *rpc.Caller, record []byte) code {
-	if len(record) < layout.LineBytes {
-		return codeEnd
-	}
-	position := le.Uint64(record[8:])
-	if position >= h.Position() {
-		if err := h.Place(log.Epoch(c.Epoch), record); err != nil {
-			return codeEnd
+// there relies on its being found. One that was read before has come twice; what is no whole record of this log
+// and epoch is an error.
+func (h *hosted) place(epoch uint32, record []byte) (code, error) {
+	err := h.Place(log.Epoch(epoch), record)
+	if err != nil {
+		if !errors.Is(err, log.ErrPlace) {
+			return 0, err
+		}
+		if broken := h.Whole(record); broken != nil {
+			return 0, broken
 		}
 	}
 	h.read()
-	if h.Position() < position+uint64(len(record)) && !h.e.lacks(gapAcknowledged) {
-		return busy
+	position, end := le.Uint64(record[8:]), h.Position()
+	switch {
+	case err != nil && position >= end:
+		return 0, err // beyond the ring
+	case position+uint64(len(record)) > end && !h.e.lacks(gapAcknowledged):
+		return busy, nil
 	}
-	return done
+	return done, nil
 }
 
 // read reads what has come.

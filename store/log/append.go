@@ -50,6 +50,18 @@ func (l *Log) Place(e Epoch, encoded []byte) error {
 	return nil
 }
 
+// Whole says why bytes are no whole record of this log, whatever its place and epoch.
+func (l *Log) Whole(encoded []byte) error {
+	if len(encoded) < lineBytes || len(encoded)%lineBytes != 0 {
+		return fmt.Errorf("%w: %d bytes are no record", ErrLength, len(encoded))
+	}
+	at, length := binary.LittleEndian.Uint64(encoded[8:]), binary.LittleEndian.Uint32(encoded[4:])
+	if length > MaxBody || l.span(int(length)) != len(encoded) {
+		return fmt.Errorf("%w: %d bytes for a body of %d", ErrLength, len(encoded), length)
+	}
+	return l.verify(at, encoded, int(length))
+}
+
 // verify checks marks and checksum of an encoded record with a body of n bytes.
 func (l *Log) verify(at uint64, encoded []byte, n int) error {
 	per := l.perLine()

@@ -33,16 +33,18 @@ const (
 	ReasonSystem                        // the region met what hardware would not run in it
 	ReasonStale                         // a cached location was out of date
 	ReasonPlan                          // a reconnaissance no longer holds
+	ReasonMoved                         // the members have changed, or a shard is not served yet after that
 	ReasonUnreachable                   // a node did not answer
 	ReasonOrphaned                      // a record stays locked by a node that is gone: see Orphan
 	ReasonFull                          // a table has no room
+	ReasonLost                          // a shard has lost all its replicas
 	ReasonEnd                           // one past the last
 )
 
 func (r Reason) String() string {
 	return name([]string{"?", "locked", "leased", "lease expired", "validation", "htm conflict",
-		"htm capacity", "htm system", "stale location", "plan outdated", "unreachable",
-		"orphaned lock", "table full"}, int(r))
+		"htm capacity", "htm system", "stale location", "plan outdated", "view changed", "unreachable",
+		"orphaned lock", "table full", "shard lost"}, int(r))
 }
 
 // Retry reports whether another attempt may succeed.

@@ -162,6 +162,9 @@ func (k *keeper) mend(f *fiber.Fiber, peer proto.NodeID) error {
 	}
 	switch {
 	case !broken && !k.told[peer]:
+		if w.viewing.adopted > 0 {
+			return w.learnShares(f, peer)
+		}
 		return nil
 	case w.Node < peer:
 		return k.reconnect(f, peer)

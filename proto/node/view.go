@@ -92,6 +92,8 @@ func (w *Worker) Adopt(f *fiber.Fiber, next *placement.Map) (bool, error) {
 			if err := m.openNew(w, s); err != nil {
 				return false, err
 			}
+			d := m.describeShare(s)
+			w.reachShare(w.Node, &d)
 		}
 	}
 	w.viewing.adopted = next.Epoch
@@ -109,6 +111,15 @@ func (w *Worker) Adopt(f *fiber.Fiber, next *placement.Map) (bool, error) {
 		})
 	}
 	return true, nil
+}
+
+// Follow raises the epoch of the worker's messages to a newer view's, before there is a placement to adopt: a
+// member that has just come can meet the others only so.
+func (w *Worker) Follow(epoch uint64) error {
+	if e := rpc.Epoch(epoch); w.viewing.adopted == 0 && w.Env.Port != nil && e > w.Env.Port.Epoch() {
+		return w.Env.Port.SetEpoch(e)
+	}
+	return nil
 }
 
 // Recovering reports whether the recovery of the last Adopt runs, and why the last one failed.
@@ -173,8 +184,8 @@ const typeShares rpc.Type = 0x22
 // sharesBytes is the longest response.
 const sharesBytes = 16 << 10
 
-// LearnShares asks a peer which shares it has, if a shard is said to be there and is not known.
-func (w *Worker) LearnShares(f *fiber.Fiber, peer proto.NodeID) error {
+// learnShares asks a peer which shares it has, if a shard is said to be there and is not known.
+func (w *Worker) learnShares(f *fiber.Fiber, peer proto.NodeID) error {
 	p := &w.Peers[peer]
 	unknown := false
 	for _, shard := range w.member.Map().Held(peer) {

@@ -22,8 +22,9 @@ import (
 type hosted struct {
 	*protocol.Log
 	e       *Engine
-	decided uint64   // everything before is
-	dropped []uint64 // IDs of updates that were taken back, and are not truncated yet
+	decided uint64        // everything before is
+	newest  recovery.Name // of the last record that was read
+	dropped []uint64      // IDs of updates that were taken back, and are not truncated yet
 	watch   *fiber.Watch
 }
 
@@ -114,9 +115,7 @@ func (h *hosted) read() {
 		if len(r.Body) < decidedBytes {
 			continue // nobody here has written that; it is freed when it is decided
 		}
-		if r.Type == recordDrop {
-			h.dropped = append(h.dropped, r.ID)
-		}
+		h.newest = max(h.newest, recovery.Name(r.ID))
 		h.decided = max(h.decided, le.Uint64(r.Body))
 	}
 }
@@ -142,7 +141,7 @@ func (h *hosted) apply() {
 	for at < min(h.decided, h.Position()) {
 		behind, err := h.ReadAt(at, &r)
 		invariant.Assert(err == nil, "a record of a log has changed since it was read")
-		if r.Type == recordUpdate && !h.forget(r.ID) && !h.e.applyRecord(&r) {
+		if !h.forget(r.ID) && r.Type == recordUpdate && !h.e.applyRecord(&r) {
 			break
 		}
 		at = behind
@@ -168,6 +167,9 @@ func (h *hosted) forget(id uint64) bool {
 
 // applyRecord applies a transaction's update to the replicas here, and reports whether that was possible now.
 func (e *Engine) applyRecord(r *log.Record) bool {
+	if v := e.view; v.known[recovery.Name(r.ID)] != nil {
+		return v.carriedOut(recovery.Name(r.ID))
+	}
 	body, err := recovery.ReadBody(r.Body[decidedBytes:])
 	if err != nil {
 		return true
@@ -184,9 +186,10 @@ func (e *Engine) applyRecord(r *log.Record) bool {
 	}
 }
 
-// replica is the own machine's of a shard; nil: there is none.
+// replica is the own machine's of a shard; nil: there is none. There may be memory for one that the placement
+// does not give it: of what a machine that is back had before.
 func (e *Engine) replica(s proto.ShardID) *share {
-	if int(s) >= len(e.Env.Shares) {
+	if int(s) >= len(e.Env.Shares) || !e.view.holds[s] {
 		return nil
 	}
 	return e.Env.Shares[s]
@@ -199,8 +202,8 @@ func (e *Engine) apply(s *share, w *recovery.Write) bool {
 	if w.Version.Live() && w.Value == nil {
 		return true // another holder has the value
 	}
-	at, err := proto.Locate(e.Env.Placement, w.Table, w.Key, len(e.Env.Peers))
-	if err != nil || at.Primary == e.Env.Node {
+	// By this worker's view: another worker of the machine may have taken the next placement into use.
+	if e.view.home[w.Shard] == e.Env.Node {
 		return true // a primary has the update since COMMIT, and may have forgotten since that there was a record
 	}
 	off, c := e.EnsureAt(s, w.Table, w.Key)
@@ -221,7 +224,7 @@ func (e *Engine) apply(s *share, w *recovery.Write) bool {
 		}
 		e.storeLine(s, int(off), layout.ValueOffset, nil,
 			lastWord{at: layout.VersionOffset, v: uint64(w.Version), ok: true})
-		e.tombs = append(e.tombs, tomb{s, w.Table, w.Key, w.Version})
+		e.tombs = append(e.tombs, tomb{s, w.Shard, w.Table, w.Key, w.Version})
 	}
 	e.unlockEntry(s, off)
 	return true
@@ -238,6 +241,7 @@ func newerThan(v, entry layout.Version) bool {
 // tell that it is older.
 type tomb struct {
 	share   *share
+	shard   proto.ShardID
 	table   proto.TableID
 	key     proto.Key
 	version layout.Version
@@ -252,10 +256,11 @@ func (e *Engine) bury() (any bool) {
 	if len(e.tombs) == 0 || !e.lookForOlder() && !e.lacks(tombsUnkept) {
 		return false
 	}
+	older := !e.Env.Serving.Settled() // what is not decided may be so, and is not in a log
 	kept := e.tombs[:0]
 	for i := range e.tombs {
 		switch x := &e.tombs[i]; {
-		case e.older[i] && !e.lacks(tombsUnkept):
+		case (e.older[i] || older || e.fills(x.shard)) && !e.lacks(tombsUnkept):
 			kept = append(kept, *x)
 		case e.unlinkTomb(x):
 			any = true
@@ -263,6 +268,11 @@ func (e *Engine) bury() (any bool) {
 	}
 	e.tombs = kept
 	return any
+}
+
+// fills reports whether the own replica of a shard is being filled: an older state of a record may be on its way.
+func (e *Engine) fills(s proto.ShardID) bool {
+	return slices.Contains(e.Env.Placed.Map().Shards[s].Filling, e.Env.Node)
 }
 
 // lookForOlder marks the tombs of which a log of this machine, of whichever worker, has an older update. It

@@ -23,8 +23,8 @@ import (
 const (
 	// recordUpdate is a transaction's update: from when it is there on survivors may commit it.
 	recordUpdate log.Type = 1
-	// recordDrop takes back the update of the same ID.
-	recordDrop log.Type = 2
+	// recordVoid stands in the place of an update that did not arrive, and was decided without it.
+	recordVoid log.Type = 2
 )
 
 // The body of a record: the position before which everything in the log is decided, 8 bytes, and of an update
@@ -41,6 +41,9 @@ type backups struct {
 	at    []*backup // by node; nil: none
 	names uint32
 	timer *fiber.Timer
+	// turn is held from a transaction's name to the posting of its last record: in each log the names rise.
+	turn    bool
+	waiting fiber.Cond
 	// unfinished are transactions whose records did not reach all holders, owing those whose update a primary
 	// has not confirmed.
 	unfinished []*tx
@@ -61,9 +64,10 @@ type backup struct {
 	asking  bool // the host is being told
 	// stuck: a record did not get there, so nothing behind it would be found; or the host did not answer.
 	stuck bool
-	// turn is held between the choice of a record's place and its posting.
-	turn    bool
-	waiting fiber.Cond
+	moved fiber.Cond // another record has arrived, or will not
+	// gone: the host is dead. Its next life has another log, of another generation.
+	gone       bool
+	generation uint64
 }
 
 // flight is a record that was appended.
@@ -92,18 +96,27 @@ func (e *Engine) newBackups() error {
 	return nil
 }
 
-// to is the log at a node. Its host is known when the first transaction begins.
+// errNotMet is the abort of a transaction that has to log at a node which was not reached yet.
+var errNotMet = &proto.Abort{Reason: proto.ReasonUnreachable,
+	Cause: errors.New("a backup of what the transaction writes was not reached yet")}
+
+// to is the log at a node.
 func (b *backups) to(n proto.NodeID) (*backup, error) {
-	if b.at[n] == nil {
+	if x := b.at[n]; x == nil || x.gone && x.generation != b.e.Env.Peers[n].Log.Writer.Generation {
+		if b.e.Env.Peers[n].Log.Writer.Capacity == 0 {
+			return nil, errNotMet
+		}
 		c := b.e.Env.Peers[n].Log.Writer
 		c.Unreserved = b.e.lacks(roomUnreserved)
 		w, err := log.NewWriter(c)
 		if err != nil {
 			return nil, err
 		}
-		x := &backup{node: n, writer: w, decided: w.Head()}
+		w.SetEpoch(log.Epoch(b.e.view.epoch))
+		x := &backup{node: n, writer: w, decided: w.Head(),
+			generation: b.e.Env.Peers[n].Log.Writer.Generation}
 		if w.Tail() > w.Head() {
-			x.flights = append(x.flights, flight{end: w.Tail()}) // of a former life: recovery's
+			x.flights = append(x.flights, flight{end: w.Tail(), arrived: true}) // of a former life: recovery's
 		}
 		b.at[n] = x
 	}
@@ -116,7 +129,7 @@ func (e *Engine) Untruncated() (n int) {
 		return 0
 	}
 	for _, x := range e.backups.at {
-		if x == nil {
+		if x == nil || x.gone {
 			continue
 		}
 		if n += len(x.flights); x.behind() {
@@ -138,6 +151,9 @@ func (x *backup) pressing() bool {
 
 // decide notes that a record is decided.
 func (x *backup) decide(number uint64) {
+	if x.gone || number < x.base {
+		return
+	}
 	x.flights[number-x.base].decided = true
 	n := 0
 	for n < len(x.flights) && x.flights[n].decided {
@@ -149,19 +165,19 @@ func (x *backup) decide(number uint64) {
 }
 
 // enter waits for the turn to append.
-func (x *backup) enter(f *fiber.Fiber) error {
-	for x.turn {
-		if err := x.waiting.Wait(f, 0); err != nil {
+func (b *backups) enter(f *fiber.Fiber) error {
+	for b.turn {
+		if err := b.waiting.Wait(f, 0); err != nil {
 			return err
 		}
 	}
-	x.turn = true
+	b.turn = true
 	return nil
 }
 
-func (x *backup) leave() {
-	x.turn = false
-	x.waiting.Broadcast()
+func (b *backups) leave() {
+	b.turn = false
+	b.waiting.Broadcast()
 }
 
 // arm has hosts be told later what is decided.
@@ -172,7 +188,7 @@ func (b *backups) flush() {
 	now, again := b.e.Env.Worker.Now(), false
 	for _, x := range b.at {
 		switch {
-		case x == nil || !x.behind() || x.asking || x.stuck:
+		case x == nil || x.gone || !x.behind() || x.asking || x.stuck:
 		case now-x.last < flushAfter:
 			again = true
 		default:
@@ -250,6 +266,7 @@ func (t *tx) reserve() error {
 	if b == nil || !t.changes() || !t.plan() {
 		return nil
 	}
+	clear(t.at)
 	t.reserved = !t.e.lacks(roomKept) // what was made before an error is given back, too
 	for n, bytes := range t.bodies {
 		if bytes == 0 {
@@ -262,6 +279,7 @@ func (t *tx) reserve() error {
 		if x.stuck {
 			return t.cutOff(x)
 		}
+		t.at[n] = x
 		ok, err := x.writer.TryReserve(&t.rooms[n], bytes, decidedBytes)
 		if err == nil && !ok {
 			b.tell(x) // the answer says what room there is
@@ -302,7 +320,7 @@ func (t *tx) unreserve() {
 	}
 	t.reserved = false
 	for n, bytes := range t.bodies {
-		if x := t.e.backups.at[n]; bytes != 0 && x != nil {
+		if x := t.at[n]; bytes != 0 && x != nil {
 			x.writer.Release(&t.rooms[n])
 		}
 	}
@@ -354,27 +372,31 @@ func (t *tx) log() (sent bool, err error) {
 			return false, t.cutOff(b.at[n])
 		}
 	}
+	if err := t.e.view.begin(t); err != nil {
+		return false, err
+	}
+	defer t.e.view.end()
 	if err := t.makeRoom(); err != nil {
 		return false, err
 	}
+	t.F.Step(stepLog)
+	if err := b.enter(t.F); err != nil {
+		return false, err // the node was killed
+	}
 	b.names++
 	t.name = recovery.MakeName(t.e.Env.Node, t.e.Env.Index, t.e.words.Life, b.names)
+	t.inLog = true
 	t.Name(uint64(t.name))
 	t.NoteWrites()
-	t.F.Step(stepLog)
 	t.asked = 0
 	at := 0
 	t.Batch.Reset()
 	for n, bytes := range t.bodies {
-		if bytes == 0 {
-			continue
+		if bytes != 0 {
+			at += t.append(b.at[n], at)
 		}
-		took, err := t.append(b.at[n], at)
-		if err != nil {
-			return true, err // the node was killed
-		}
-		at += took
 	}
+	b.leave()
 	t.send(proto.PhaseLog)
 	if t.e.lacks(logUnawaited) {
 		t.Told()
@@ -396,9 +418,33 @@ func (t *tx) log() (sent bool, err error) {
 			l.to.stuck = true
 			err = first(err, failed)
 		}
+		l.to.moved.Broadcast()
+	}
+	for i := range t.logs {
+		err = first(err, t.awaitOrder(&t.logs[i]))
 	}
 	t.F.Step(stepLogged)
 	return true, err
+}
+
+// awaitOrder waits until every record before one is there, too: WRITEs on a new queue pair may arrive though one on
+// the old one, of another transaction, has not. With a gap before it a record does not count.
+func (t *tx) awaitOrder(l *logged) error {
+	x := l.to
+	for {
+		n := int(l.number - x.base)
+		if x.gone || l.number < x.base || !x.flights[n].arrived ||
+			!slices.ContainsFunc(x.flights[:n], func(f flight) bool { return !f.arrived && !f.decided }) {
+			return nil
+		}
+		if x.stuck {
+			x.flights[n].arrived = false
+			return t.cutOff(x)
+		}
+		if err := x.moved.Wait(t.F, 0); err != nil {
+			return err
+		}
+	}
 }
 
 // cutOff is the abort of a transaction whose log cannot be reached.
@@ -436,10 +482,7 @@ func (t *tx) makeRoom() error {
 const minLogBuffer = 4 << 10
 
 // append appends the transaction's record to a log, from a place in the buffer on, and gives its bytes there.
-func (t *tx) append(x *backup, at int) (bytes int, err error) {
-	if err := x.enter(t.F); err != nil {
-		return 0, err
-	}
+func (t *tx) append(x *backup, at int) (bytes int) {
 	t.text = t.body(t.text[:0], x.node, x.decided)
 	rec := log.Record{Type: recordUpdate, ID: uint64(t.name), Body: t.text}
 	span := x.writer.Span(len(t.text))
@@ -452,8 +495,7 @@ func (t *tx) append(x *backup, at int) (bytes int, err error) {
 	if !x.stuck { // else it goes there with those before it
 		t.ship(&t.logs[len(t.logs)-1])
 	}
-	x.leave()
-	return span, nil
+	return span
 }
 
 // nowhere says that a record was not sent.
@@ -558,16 +600,16 @@ func (t *tx) truncate() {
 	}
 	b := t.e.backups
 	if t.unconfirmed() != nil && !t.e.lacks(truncateEarly) {
-		b.owing = append(b.owing, owing{uint64(t.word), slices.Clone(t.logs)})
+		b.owing = append(b.owing, owing{t.noteOwn(), slices.Clone(t.logs)})
 	} else {
 		b.decide(t.logs)
 	}
-	t.logs = t.logs[:0]
+	t.logs, t.inLog = t.logs[:0], false
 }
 
 // owing is a committed transaction of which a primary has not confirmed the update.
 type owing struct {
-	word uint64
+	*noted
 	logs []logged
 }
 
@@ -584,6 +626,11 @@ func (b *backups) decide(logs []logged) {
 
 // truncateAt tells a host what is decided in its log, and learns what room that has made.
 func (e *Engine) truncateAt(f *fiber.Fiber, x *backup) {
+	if e.view.await(f) != nil || x.gone {
+		return
+	}
+	e.view.busy++
+	defer e.view.end()
 	session := e.Env.Peers[x.node].Session
 	if session == nil {
 		x.stuck = true
@@ -606,28 +653,18 @@ func (e *Engine) truncateAt(f *fiber.Fiber, x *backup) {
 // finish sends what did not get to a host's log, in order, and goes on with the transactions whose records are
 // all there then. It reports whether the host is reached.
 func (b *backups) finish(f *fiber.Fiber, peer proto.NodeID) {
-	if b.finishing {
-		return
+	x, v := b.at[peer], b.e.view
+	if b.finishing || v.pausing || v.recovering {
+		return // what is left over when the view changes, Recover finishes
 	}
 	b.finishing = true
 	defer func() { b.finishing = false }()
-	if x := b.at[peer]; x != nil && x.stuck { // the own node has a queue pair too, but no log
-		for number := x.base; number < x.base+uint64(len(x.flights)); number++ {
-			if number < x.base {
-				continue // decided meanwhile
-			}
-			fl := &x.flights[number-x.base]
-			switch {
-			case fl.arrived || fl.t == nil:
-			case !slices.Contains(b.unfinished, fl.t):
-				return // it is in LOG still, and is unfinished after that, or everybody has its record
-			case !fl.t.placeAgain(f, x, number):
-				return
-			}
-		}
-		x.stuck = false
+	v.busy++
+	defer v.end()
+	if x != nil && !x.gone && x.stuck && !b.placeAgain(f, x) {
+		return
 	}
-	for i := 0; i < len(b.unfinished); {
+	for i := 0; i < len(b.unfinished) && !v.pausing; {
 		t := b.unfinished[i]
 		if !t.allArrived() {
 			i++
@@ -638,7 +675,7 @@ func (b *backups) finish(f *fiber.Fiber, peer proto.NodeID) {
 		t.carryOut()
 	}
 	for i := 0; i < len(b.owing); {
-		if o := b.owing[i]; b.e.owes(o.word) {
+		if o := b.owing[i]; b.e.owes(uint64(o.word)) {
 			i++
 		} else {
 			b.owing = slices.Delete(b.owing, i, i+1)
@@ -648,12 +685,36 @@ func (b *backups) finish(f *fiber.Fiber, peer proto.NodeID) {
 	b.arm()
 }
 
-// placeAgain sends one record again.
+// placeAgain sends what did not get to a log, in order, and reports whether all of it is there. Of a transaction
+// of an older view, which was decided without that record, something without meaning is sent.
+func (b *backups) placeAgain(f *fiber.Fiber, x *backup) bool {
+	for number := x.base; number < x.base+uint64(len(x.flights)); number++ {
+		if number < x.base {
+			continue // decided meanwhile
+		}
+		fl := &x.flights[number-x.base]
+		if !fl.arrived && fl.t != nil && !slices.Contains(b.unfinished, fl.t) {
+			return false // its transaction still waits for it
+		}
+		if !fl.arrived && fl.t != nil && !fl.t.placeAgain(f, x, number) || b.e.view.pausing {
+			return false
+		}
+	}
+	x.stuck = false
+	return true
+}
+
+// placeAgain sends one record again, or something in its place.
 func (t *tx) placeAgain(f *fiber.Fiber, x *backup, number uint64) bool {
 	t.F = f
 	i := slices.IndexFunc(t.logs, func(l logged) bool { return l.to == x && l.number == number })
 	invariant.Assert(i >= 0, "a record in flight is not its transaction's")
 	l := &t.logs[i]
+	if t.epoch < t.e.view.epoch {
+		t.text = append(t.text[:0], make([]byte, t.bodies[x.node])...)
+		le.PutUint64(t.text, x.decided)
+		x.writer.EncodeAgain(l.place, &log.Record{Type: recordVoid, ID: uint64(t.name), Body: t.text}, t.out.Bytes()[l.at:])
+	}
 	t.asked = 0
 	t.Batch.Reset()
 	t.ship(l)
@@ -667,6 +728,9 @@ func (t *tx) placeAgain(f *fiber.Fiber, x *backup, number uint64) bool {
 func (t *tx) allArrived() bool {
 	for i := range t.logs {
 		l := &t.logs[i]
+		if l.to.gone {
+			continue
+		}
 		if n := l.number - l.to.base; l.number >= l.to.base && !l.to.flights[n].arrived {
 			return false
 		}
@@ -674,9 +738,27 @@ func (t *tx) allArrived() bool {
 	return true
 }
 
-// debts is what the worker's logs owe a node.
+// arrivedAlive reports whether all records of the transaction are at those holders that live.
+func (t *tx) arrivedAlive() bool {
+	for i := range t.logs {
+		l := &t.logs[i]
+		if x := l.to; !x.gone && l.number >= x.base && !x.flights[l.number-x.base].arrived {
+			return false
+		}
+	}
+	return true
+}
+
+// bury ends a log whose host is dead: whoever waits for room in it finds that out by itself.
+func (x *backup) bury() {
+	x.gone, x.stuck, x.flights = true, false, nil
+	x.decided = x.writer.Tail()
+	_ = x.writer.Released(x.writer.Tail())
+}
+
+// debts is what there is to do for the worker's logs at a node.
 func (b *backups) debts(n proto.NodeID) int {
-	if b == nil || b.at[n] == nil || !b.at[n].stuck {
+	if b == nil || b.at[n] == nil || b.at[n].gone || !b.at[n].stuck && len(b.unfinished)+len(b.owing) == 0 {
 		return 0
 	}
 	return 1

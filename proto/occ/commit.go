@@ -1,12 +1,14 @@
 package occ
 
 import (
+	"errors"
 	"fmt"
 
 	"drtmd/proto"
 	"drtmd/proto/history"
 	"drtmd/proto/onesided"
 	"drtmd/proto/recovery"
+	"drtmd/verbs/rpc"
 )
 
 // Commit implements proto.Tx: LOCK, VALIDATE, LOG, COMMIT, TRUNCATE.
@@ -31,6 +33,9 @@ func (t *tx) Commit() error {
 	if err == nil {
 		err = t.validate()
 	}
+	if err == nil && !t.mayTell() {
+		err = t.UnreachableAt(t.e.Env.Node, rpc.ErrPeerGone)
+	}
 	sent := false
 	if err == nil && t.e.lacks(commitFirst) {
 		t.NoteWrites()
@@ -40,7 +45,7 @@ func (t *tx) Commit() error {
 		sent, err = t.log()
 	}
 	switch {
-	case err != nil && sent:
+	case err != nil && sent && t.F.Err() == nil:
 		t.e.Counters.Unknown++
 		t.End(history.Unknown)
 		t.e.backups.unfinished = append(t.e.backups.unfinished, t)
@@ -58,7 +63,15 @@ func (t *tx) carryOut() error {
 	t.NoteWrites()
 	logged := len(t.logs) > 0
 	if logged {
+		if err := t.e.view.await(t.F); err != nil {
+			return err
+		}
 		t.Told()
+		if t.epoch != t.e.view.epoch {
+			return t.carryOutAnew()
+		}
+		t.e.view.busy++
+		defer t.e.view.end()
 	}
 	if t.e.lacks(truncateEarly) {
 		t.truncate()
@@ -83,6 +96,61 @@ func (t *tx) carryOut() error {
 	t.End(history.Committed)
 	t.leave()
 	return nil
+}
+
+// mayTell reports whether the client may be told of what the transaction has seen: nobody serves in the place of
+// this node, which may hold the only copy of it.
+func (t *tx) mayTell() bool {
+	return t.e.view == nil || t.e.Env.Lease == nil || t.e.Env.Lease() || t.e.lacks(serveLeaseless)
+}
+
+// carryOutAnew is carryOut of a transaction whose records were complete when the view changed.
+func (t *tx) carryOutAnew() error {
+	v := t.e.view
+	n := t.noteOwn()
+	for {
+		if err := v.await(t.F); err != nil {
+			return err
+		}
+		r := v.run(t.F)
+		err := r.settle(n, true)
+		if err == nil {
+			t.letGo()
+			r.end()
+			break
+		}
+		r.end()
+		if !errors.Is(err, errStopped) {
+			return err
+		}
+	}
+	t.endLog()
+	t.e.Counters.Committed++
+	t.End(history.Committed)
+	t.leave()
+	return nil
+}
+
+// letGo forgets the locks of the updates of a transaction that was settled on all nodes, and gives those back of
+// what it has locked and not changed.
+func (t *tx) letGo() {
+	for i := range t.Records {
+		if r := &t.Records[i]; r.Changes() {
+			r.Own.Hold, r.Own.Stored = onesided.Nothing, true
+		}
+	}
+	v := t.e.view
+	v.forgetGone(t)
+	v.busy++
+	t.release(proto.PhaseCommit)
+	v.end()
+}
+
+// endLog ends the part in logs of a transaction that was settled on all nodes.
+func (t *tx) endLog() {
+	t.unreserve()
+	t.e.backups.decide(t.logs)
+	t.logs, t.inLog, t.verdict = t.logs[:0], false, 0
 }
 
 // applyOwn applies the update to the replicas of the own machine that are backups.
@@ -141,6 +209,9 @@ func (t *tx) Rollback() error {
 			err = t.validate()
 		}
 		t.F.Unshield(was)
+	}
+	if err == nil && !t.mayTell() {
+		err = t.UnreachableAt(t.e.Env.Node, rpc.ErrPeerGone)
 	}
 	if err != nil {
 		t.finish(history.Aborted)

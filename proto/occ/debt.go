@@ -11,7 +11,12 @@ import (
 // Finish implements proto.Debtor. Where CPUs lock, the host is asked once more, by the request that was not
 // answered. It does nothing where the lock is not there any more. What fails is owed on.
 func (e *Engine) Finish(f *fiber.Fiber, peer proto.NodeID) {
-	if e.backups != nil {
+	if v := e.view; v != nil {
+		if v.pausing || !v.lives[peer] {
+			return
+		}
+		v.busy++
+		defer v.end()
 		defer e.backups.finish(f, peer)
 	}
 	e.Base.Finish(f, peer)
@@ -59,4 +64,16 @@ func (e *Engine) pay(f *fiber.Fiber, d proto.Debt) bool {
 func (e *Engine) owes(word uint64) (owes bool) {
 	e.owed.Each(func(d *proto.Debt) { owes = owes || d.Word == word })
 	return owes || e.Owes(word)
+}
+
+// forgetDebts forgets what is owed at a node that is gone.
+func (e *Engine) forgetDebts(n proto.NodeID) {
+	e.owed.List = slices.DeleteFunc(e.owed.List, func(d proto.Debt) bool { return d.Node == n })
+	e.Base.ForgetDebts(func(d *proto.Debt) bool { return d.Node == n })
+}
+
+// forgetDebtsOf forgets what is owed of a transaction that was settled in another way.
+func (e *Engine) forgetDebtsOf(word uint64) {
+	e.owed.List = slices.DeleteFunc(e.owed.List, func(d proto.Debt) bool { return d.Word == word })
+	e.Base.ForgetDebts(func(d *proto.Debt) bool { return d.Word == word })
 }

@@ -112,12 +112,35 @@
 // update, and its outcome is unknown. The session is closed, so that nothing on it is carried out later;
 // Finish sends the same request on a new session, or its operations where NICs lock. The request names the
 // lock by a word that no other attempt has, so a request that arrives twice does nothing. Locks of a node that
-// died stay, and are named (proto.Orphan), until there is recovery.
+// died stay, and are named (proto.Orphan), unless records have backups.
 //
 // # Ownership
 //
 // An Engine belongs to its worker's thread, a transaction to the fiber that began it. Requests, answers and
 // the words that READs prove are in buffers of the transaction object; in steady state nothing is allocated.
 //
-// What it does not do yet: recovery. So nobody decides the transactions of a node that died.
+// # Recovery
+//
+// With backups the members may change (proto.Recoverer). Pause lets no phase begin and waits for those under way;
+// when all nodes have come so far, and who is gone is fenced, Recover takes the next placement into use:
+//
+//   - Each worker scans the logs that it hosts (known.go). Shards whose primary stays are served at once.
+//   - A promoted backup locks the records of every undecided transaction that writes to its shard, with that
+//     one's lock word: of those that it has a record of itself, and of those that any other node knows whose
+//     coordinator is dead, or says that it has not decided them. Then it serves the shard.
+//   - A live coordinator decides about its own transactions: commit if every holder that lives has acknowledged
+//     the record, else abort. Locks that went with a dead primary are forgotten.
+//   - The lowest node that lives collects what all others know of the transactions of the dead, and decides by
+//     recovery.Rule. A replica also votes that it has freed its record: then the transaction was committed.
+//   - A decision is carried out on all nodes, stage by stage (run.settle), by the worker of the index of the
+//     coordinator's. A second change begins it anew.
+//   - Then locks of the dead that belong to nothing are given back, and their logs are emptied.
+//
+// Attempts of the old view abort (proto.ReasonMoved), in LOG and before; a shard without a replica refuses them
+// (proto.ReasonLost). Fill copies a shard record by record from its primary, which serves it meanwhile; what is
+// written is logged to the new backup from the moment on in which all nodes know of it. A backup keeps the
+// tombstones of deleted records while it is filled, and while anything is undecided.
+//
+// A node that is back runs no transaction before the placement has it again. Instances whose messages come in
+// rings do not recover yet: messages in rings have no epoch.
 package occ

@@ -52,6 +52,7 @@ type Engine struct {
 	tombs      []tomb
 	older      []bool      // of bury
 	views      []*log.View // of the logs of all workers
+	view       *view       // nil: there are no backups
 	free       []*tx
 	made       []*tx
 }
@@ -103,17 +104,18 @@ func New(env *protocol.Env, s Strategy) (*Engine, error) {
 	if err := e.host(); err != nil {
 		return nil, err
 	}
+	e.newView()
 	if env.Port != nil {
 		e.serve()
 		e.Serve(onesided.TypeEnsure, func(t proto.TableID, k proto.Key, _ uint64) (uint64, onesided.Code) {
-			if s := e.shareOf(t, k); s != nil {
+			if s, serves := e.shareOf(t, k); s != nil && serves {
 				return e.EnsureAt(s, t, k)
 			}
 			return 0, onesided.Busy
 		})
 		e.Serve(onesided.TypeReclaim, func(t proto.TableID, k proto.Key, word uint64) (uint64,
 			onesided.Code) {
-			if s := e.shareOf(t, k); s != nil {
+			if s, _ := e.shareOf(t, k); s != nil {
 				return 0, e.UnlinkAt(s, t, k, word, onesided.HostTries)
 			}
 			return 0, onesided.Busy
@@ -156,9 +158,17 @@ func (e *Engine) Begin(f *fiber.Fiber, d *proto.Decl, attempt int) (proto.Tx, er
 	if err := f.Err(); err != nil {
 		return nil, err
 	}
+	if e.view != nil {
+		if err := e.view.await(f); err != nil {
+			return nil, err
+		}
+	}
 	t, err := e.take()
 	if err != nil {
 		return nil, err
+	}
+	if e.view != nil {
+		t.epoch = e.view.epoch
 	}
 	if attempt == 0 {
 		e.Counters.Begun++
@@ -197,6 +207,12 @@ func (e *Engine) Peek(f *fiber.Fiber, table proto.TableID, k proto.Key, dst []by
 		e.free = append(e.free, t)
 	}()
 	t.F, t.Records, t.peeks = f, t.Records[:0], true
+	if e.view != nil {
+		if err := e.view.await(f); err != nil {
+			return err
+		}
+		t.epoch = e.view.epoch
+	}
 	if err := t.Add(table, k, proto.ModeRead); err != nil {
 		return err
 	}
@@ -212,7 +228,10 @@ func (e *Engine) Peek(f *fiber.Fiber, table proto.TableID, k proto.Key, dst []by
 			return nil
 		case err == nil:
 			return proto.ErrNotFound
-		case reason != proto.ReasonLocked && reason != proto.ReasonConflict && reason != proto.ReasonStale:
+		case reason == proto.ReasonMoved && e.view != nil && t.epoch != e.view.epoch:
+			return err // the record may be elsewhere
+		case reason != proto.ReasonLocked && reason != proto.ReasonConflict && reason != proto.ReasonStale &&
+			reason != proto.ReasonMoved:
 			return err
 		}
 		if err := f.Yield(); err != nil {
@@ -241,7 +260,8 @@ func (e *Engine) newTx() *tx {
 	e.InitTx(&t.Tx, t)
 	t.looks.Init(e.Env.Worker.PD(), nil) // a line for each
 	if e.backups != nil {
-		t.bodies, t.rooms = make([]int, len(e.Env.Peers)), make([]log.Reservation, len(e.Env.Peers))
+		n := len(e.Env.Peers)
+		t.bodies, t.rooms, t.at = make([]int, n), make([]log.Reservation, n), make([]*backup, n)
 	}
 	t.word = e.words.Next()
 	return t

@@ -134,17 +134,19 @@ func (e *Engine) serveItems(typ rpc.Type, req, resp []byte) (int, error) {
 		if rest, ok = takeItem(rest, e.Env.Specs, &i); !ok {
 			return 0, errRequest
 		}
-		s := e.shareOf(i.table, i.key)
-		if s == nil {
+		s, serves := e.shareOf(i.table, i.key)
+		if s == nil && e.view == nil {
 			return 0, errRequest
 		}
 		var n int
 		var x found
 		var c code
-		switch typ {
-		case TypeAcquire:
+		switch {
+		case s == nil || !serves && typ != TypeRelease:
+			c = moved
+		case typ == TypeAcquire:
 			n, x, c = e.serveAcquire(s, &i, word, resp[at:])
-		case TypeValidate:
+		case typ == TypeValidate:
 			x, c = e.validateHere(s, &i)
 		default:
 			c = e.releaseHere(nil, s, &i, word)
@@ -173,7 +175,8 @@ func (e *Engine) takeBack(req []byte, items int, word onesided.Word) {
 		rest, _ = takeItem(rest, e.Env.Specs, &i)
 		if i.flags&flagLock != 0 {
 			i.flags = 0
-			e.releaseHere(nil, e.shareOf(i.table, i.key), &i, word)
+			s, _ := e.shareOf(i.table, i.key)
+			e.releaseHere(nil, s, &i, word)
 		}
 	}
 }

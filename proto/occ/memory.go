@@ -25,13 +25,13 @@ const recordLooks = 64
 // share is a replica of a shard on the own machine.
 type share = protocol.Share
 
-// shareOf is the replica that holds a record here; nil: there is none.
-func (e *Engine) shareOf(t proto.TableID, k proto.Key) *share {
+// shareOf is the replica that holds a record here, and whether it serves it now; nil: there is none.
+func (e *Engine) shareOf(t proto.TableID, k proto.Key) (s *share, serves bool) {
 	at, err := proto.Locate(e.Env.Placement, t, k, len(e.Env.Peers))
-	if err != nil {
-		return nil
+	if err != nil || int(at.Shard) >= len(e.Env.Shares) {
+		return nil, false
 	}
-	return e.Env.Shares[at.Shard]
+	return e.Env.Shares[at.Shard], e.view.serves(&at)
 }
 
 // found is a record of the own machine.
@@ -323,6 +323,17 @@ func (e *Engine) unlockEntry(s *share, off uint64) {
 	}
 	p, w := lockLine(s.Memory, int(off))
 	lineword.StoreUnlock(state, uint64(onesided.Unlocked), p, w)
+}
+
+// storeState stores the state word of an entry that is locked.
+func (e *Engine) storeState(s *share, off uint64, word onesided.Word) {
+	state := wordAt(s.Memory, int(off)+layout.StateOffset)
+	if !e.Worded() {
+		atomic.StoreUint64(state, uint64(word))
+		return
+	}
+	p, w := lockLine(s.Memory, int(off))
+	lineword.StoreUnlock(state, uint64(word), p, w)
 }
 
 // findHeld looks up a record that word has locked: its entry stays where it is, while others may change the

@@ -64,6 +64,12 @@ const (
 	noDebt
 	noDebtUpdate
 	noNewWord
+	// Recovery (view.go, recover.go).
+	oldEpoch
+	serveEarly
+	serveLeaseless
+	abortComplete
+	commitPartial
 	mutationEnd
 )
 
@@ -82,6 +88,7 @@ const (
 	// ofLogCalls: records that come as messages; ofLogBeside: and COMMITs that do.
 	ofLogCalls  = "occ/log-calls"
 	ofLogBeside = "occ/log-beside"
+	ofRecovery  = "occ/recovery" // what is done when members change
 )
 
 var mutations = [mutationEnd]mutation.Mutation{
@@ -168,6 +175,17 @@ var mutations = [mutationEnd]mutation.Mutation{
 	noDebtUpdate: {Of: ofSkeleton, Name: "no-debt-update",
 		Doc: "a lock that could not be given back is owed without its update"},
 	noNewWord: {Of: ofSkeleton, Name: "no-new-word", Doc: "a transaction that owes a lock passes its lock word on"},
+
+	oldEpoch: {Of: ofRecovery, Name: "old-epoch-accepted",
+		Doc: "requests of an older epoch are served, and transactions go on over a change of the view"},
+	serveEarly: {Of: ofRecovery, Name: "serve-before-lock-recovery",
+		Doc: "a promoted backup serves before it has locked what is undecided"},
+	serveLeaseless: {Of: ofRecovery, Name: "serve-without-lease",
+		Doc: "a node tells clients what it has read after its lease has ended"},
+	abortComplete: {Of: ofRecovery, Name: "decide-abort-with-complete-log",
+		Doc: "a transaction is aborted though every shard has its record"},
+	commitPartial: {Of: ofRecovery, Name: "decide-commit-with-partial-log",
+		Doc: "a transaction is committed though only one shard has its record"},
 }
 
 // skips are the mutations that leave out a step of package onesided.
@@ -208,7 +226,8 @@ func (i Instance) mutations() (list []mutation.Mutation) {
 		ofRegions:   s.Regions,
 		ofLogs:      true,
 		ofLogBeside: !s.uses(OneSided, proto.PhaseCommit),
-		ofLogCalls:  !s.uses(OneSided, proto.PhaseLog)}
+		ofLogCalls:  !s.uses(OneSided, proto.PhaseLog),
+		ofRecovery:  true}
 	for _, m := range mutations[1:] {
 		if relies[m.Of] {
 			list = append(list, m)

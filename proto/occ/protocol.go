@@ -47,6 +47,9 @@ func (i Instance) Protocol() protocol.Protocol {
 	if i.Strategy.Regions {
 		offers |= proto.OfferRegions
 	}
+	if !i.Strategy.uses(Ring, proto.Phases()...) { // messages in rings have no epoch yet
+		offers |= proto.OfferRecovery
+	}
 	needs := i.Needs
 	needs.Early = true // what is owed to a machine that restarts is asked of its engine
 	needs.Replicates, needs.Logs = true, true
@@ -94,8 +97,11 @@ func (i Instance) engine(env *protocol.Env) (proto.Engine, error) {
 		i.Tune(&s, env.Options)
 	}
 	e, err := New(env, s)
-	if err == nil && i.Strategy.Regions {
-		return regionEngine{e}, nil
+	switch {
+	case err != nil || i.Strategy.uses(Ring, proto.Phases()...):
+		return protocol.Engine(e, err)
+	case i.Strategy.Regions:
+		return regionEngine{recoverer{e}}, nil
 	}
-	return protocol.Engine(e, err)
+	return recoverer{e}, nil
 }

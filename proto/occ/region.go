@@ -16,7 +16,7 @@ import (
 const regionAttempts = 4
 
 // regionEngine is an engine that runs regions in transactions.
-type regionEngine struct{ *Engine }
+type regionEngine struct{ recoverer }
 
 // Regions implements proto.RegionCounter.
 func (e regionEngine) Regions() htm.Stats {
@@ -38,9 +38,10 @@ func (e *Engine) newCommits() {
 	e.commits = htm.NewRegion(c)
 }
 
-// regional reports whether a region at the commit is what protects a record.
+// regional reports whether a region at the commit is what protects a record: of one shard, as a region is of
+// one memory. Those of a shard that the node has got when another one died are locked.
 func (t *tx) regional(r *record) bool {
-	return t.regions && r.Node == t.e.Env.Node
+	return t.regions && r.Node == t.e.Env.Node && r.At.Shard == proto.ShardID(r.Node)
 }
 
 // commitRegion is LOCK and VALIDATE of the own node's records, and COMMIT if nothing has to be done between:

@@ -28,6 +28,12 @@ const (
 	stepAbort     = "occ: before release"
 	stepReleased  = "occ: after release" // of an attempt without effect
 	stepFinish    = "occ: before finish"
+	// Of recovery.
+	stepRecover  = "occ: view taken into use"
+	stepRestored = "occ: before a promoted shard is recovered"
+	stepDecide   = "occ: before a decision"
+	stepStage    = "occ: before a stage of a decision"
+	stepFill     = "occ: before records are copied"
 )
 
 // steps that engines mark for the simulator.
@@ -42,8 +48,9 @@ func (s *Strategy) steps() protocol.Steps {
 		all = append(all, stepEnsure)
 	}
 	steps := protocol.Steps{All: all, Logged: []string{stepLog, stepLogged, stepTruncate},
-		Critical: []string{stepExecuted, stepLocked, stepValidated, stepCommit, stepWritten},
-		Fine:     []string{stepFound, stepLine, stepValue, stepWritten, stepValidate, stepExecuted},
+		Recovering: []string{stepRecover, stepRestored, stepDecide, stepStage, stepFill},
+		Critical:   []string{stepExecuted, stepLocked, stepValidated, stepCommit, stepWritten},
+		Fine:       []string{stepFound, stepLine, stepValue, stepWritten, stepValidate, stepExecuted},
 		Held: []string{stepExecuted, stepLocked, stepValidate, stepValidated, stepCommit, stepWritten,
 			stepAbort, stepFinish}}
 	if s.Regions {

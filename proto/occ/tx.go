@@ -25,6 +25,11 @@ type tx struct {
 	looks txset.Buffers // what READs prove, by index of the record
 	peeks bool          // nothing is locked
 
+	epoch uint64 // of the view in which the attempt began
+	inLog bool   // it has begun LOG, and is not decided on all nodes
+	// verdict is what its coordinator has decided when the view changed; 0: nothing.
+	verdict recovery.Decision
+
 	regions bool // the own node's records are the commit's region's
 	settled bool // that region has committed
 
@@ -32,7 +37,8 @@ type tx struct {
 	name     recovery.Name
 	bodies   []int // bytes of the record for each node; 0: there is none
 	rooms    []log.Reservation
-	reserved bool // rooms has room
+	at       []*backup // whose rooms they are
+	reserved bool      // rooms has room
 	holders  []proto.NodeID
 	logs     []logged
 	out      *verbs.MR // the records, as they lie in logs
@@ -48,6 +54,13 @@ func (t *tx) Load(from, to int) error {
 	}
 	was := t.F.Shield()
 	defer t.F.Unshield(was)
+	if err := t.e.view.begin(t); err != nil {
+		return err
+	}
+	defer t.e.view.end()
+	if err := t.e.view.reaches(t, from, to); err != nil {
+		return err
+	}
 	t.F.Step(stepExecute)
 	err := t.acquire(proto.PhaseExecute, from, to, t.executed)
 	t.F.Step(stepExecuted)
@@ -185,6 +198,10 @@ func (t *tx) acquired(r *record, f flags, v layout.Version, off uint64) {
 
 // lockWrites is LOCK: what is written, and is not locked yet.
 func (t *tx) lockWrites() error {
+	if err := t.e.view.begin(t); err != nil {
+		return err
+	}
+	defer t.e.view.end()
 	t.F.Step(stepLock)
 	err := t.acquire(proto.PhaseLock, 0, len(t.Records), t.toBeLocked)
 	t.F.Step(stepLocked)
@@ -202,6 +219,10 @@ func (t *tx) validate() error {
 	if len(t.Records) == 1 && !t.Records[0].Changes() || t.e.lacks(noValidate) {
 		return nil
 	}
+	if err := t.e.view.begin(t); err != nil {
+		return err
+	}
+	defer t.e.view.end()
 	defer t.countTrips(proto.PhaseValidate)
 	t.F.Step(stepValidate)
 	t.asked = 0
@@ -354,7 +375,11 @@ func (t *tx) finish(o history.Outcome) {
 	}
 	f.Step(stepAbort)
 	t.unreserve()
+	if !t.e.view.beginRelease(t) {
+		return // the node was killed
+	}
 	t.release(proto.PhaseExecute)
+	t.e.view.end()
 	f.Step(stepReleased)
 	t.leave()
 }

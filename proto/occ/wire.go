@@ -65,11 +65,12 @@ const (
 	full         // no room for an entry
 	busy         // it was being changed, again and again
 	notHeld      // a lock to be given back is not there
+	moved        // the shard is not served here, or not yet
 	codeEnd
 )
 
 func (c code) String() string {
-	return [...]string{"?", "done", "locked", "changed", "table full", "busy", "not held", "?"}[min(c, codeEnd)]
+	return [...]string{"?", "done", "locked", "changed", "table full", "busy", "not held", "moved", "?"}[min(c, codeEnd)]
 }
 
 // err is what the code of a refusal means for the attempt; that of locked is Tx.Met's.
@@ -81,6 +82,8 @@ func (c code) err() error {
 		return proto.Aborting(proto.ReasonFull)
 	case busy:
 		return proto.Aborting(proto.ReasonConflict)
+	case moved:
+		return errMoved
 	}
 	return errAnswer
 }

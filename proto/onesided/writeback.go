@@ -1,6 +1,8 @@
 package onesided
 
 import (
+	"slices"
+
 	"drtmd/internal/invariant"
 	"drtmd/proto"
 	"drtmd/store/layout"
@@ -100,6 +102,11 @@ func (b *Base) Owe(d proto.Debt) {
 	if !b.Skips(Debt) {
 		b.debts.Owe(d)
 	}
+}
+
+// ForgetDebts forgets some of what is owed.
+func (b *Base) ForgetDebts(which func(*proto.Debt) bool) {
+	b.debts.List = slices.DeleteFunc(b.debts.List, func(d proto.Debt) bool { return which(&d) })
 }
 
 // Owes reports whether a lock with a word is owed anywhere.

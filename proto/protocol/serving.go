@@ -12,7 +12,14 @@ import (
 type Serving struct {
 	workers uint32
 	shards  []atomic.Uint64 // by shard: epoch 32 | workers that have recovered it for that 32
+	noted   atomic.Int64
 }
+
+// Noted adds to the number of transactions that the workers know and that are not decided, or takes from it.
+func (s *Serving) Noted(n int) { s.noted.Add(int64(n)) }
+
+// Settled reports whether no worker knows of a transaction that is not decided.
+func (s *Serving) Settled() bool { return s.noted.Load() == 0 }
 
 // NewServing is that of a member with so many workers, in a cluster with so many shards, which serves what
 // it serves from the beginning.

@@ -37,6 +37,16 @@ type Steps struct {
 	Inner []string
 	// Logged are marked where records have backups, and nowhere else.
 	Logged []string
+	// Recovering are marked when members of such a cluster change.
+	Recovering []string
+}
+
+// WithDeaths are the steps of a cluster whose records have backups, and whose members change.
+func (s Steps) WithDeaths() Steps {
+	s = s.WithBackups()
+	s.All = slices.Concat(s.All, s.Recovering)
+	s.Fine = slices.Concat(s.Fine, s.Recovering)
+	return s
 }
 
 // WithBackups are the steps of a cluster whose records have backups.

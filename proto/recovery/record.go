@@ -128,25 +128,34 @@ func (x *Body) Next(specs []proto.TableSpec, w *Write) (bool, error) {
 		}
 		return false, nil
 	}
-	le, b := binary.LittleEndian, x.rest
-	if len(b) < writeBytes {
+	rest, ok := TakeWrite(x.rest, specs, w)
+	if !ok {
 		return false, ErrRecord
+	}
+	x.rest = rest
+	x.left--
+	return true, nil
+}
+
+// TakeWrite decodes what AppendWrite has appended, and gives what follows. specs say how long values are.
+func TakeWrite(b []byte, specs []proto.TableSpec, w *Write) (rest []byte, ok bool) {
+	le := binary.LittleEndian
+	if len(b) < writeBytes {
+		return nil, false
 	}
 	*w = Write{Table: proto.TableID(le.Uint16(b)), Shard: proto.ShardID(le.Uint16(b[2:])),
 		Key: proto.Key(le.Uint64(b[8:])), Version: layout.Version(le.Uint64(b[16:]))}
 	flags := le.Uint32(b[4:])
 	if uint(w.Table)-1 >= uint(len(specs)) || flags > withValue {
-		return false, ErrRecord
+		return nil, false
 	}
 	b = b[writeBytes:]
 	if flags == withValue {
 		n := specs[w.Table-1].ValueBytes
 		if len(b) < ValueRoom(n) {
-			return false, ErrRecord
+			return nil, false
 		}
 		w.Value, b = b[:n:n], b[ValueRoom(n):]
 	}
-	x.rest = b
-	x.left--
-	return true, nil
+	return b, true
 }

@@ -48,9 +48,6 @@ type Rule struct {
 func (r Rule) Decide(written, lost []proto.ShardID, votes []Vote) Decision {
 	logged, complete, applied := false, true, false
 	for _, s := range written {
-		if slices.Contains(lost, s) {
-			continue
-		}
 		var seen Seen
 		for _, v := range votes {
 			if v.Shard == s {
@@ -59,7 +56,7 @@ func (r Rule) Decide(written, lost []proto.ShardID, votes []Vote) Decision {
 		}
 		applied = applied || seen&SeenApplied != 0
 		logged = logged || seen&SeenRecord != 0
-		complete = complete && seen&(SeenRecord|SeenLock) != 0
+		complete = complete && (seen&(SeenRecord|SeenLock) != 0 || slices.Contains(lost, s))
 	}
 	if applied || logged && (complete && !r.AbortComplete || r.CommitPartial) {
 		return Commit

@@ -21,6 +21,8 @@ const (
 	// shortSpan is that of the scenarios for crashes at every step.
 	shortSpan  = 80 * sim.Microsecond
 	eventLimit = 20e6
+	// deathLimit is that where nodes that wait for a dead one ask again and again.
+	deathLimit = 3e6
 	accounts   = 16
 	// delta bounds the error of a node's clock. Leases last some round trips only, so that many
 	// end in the middle of a transaction.
@@ -49,6 +51,9 @@ func All(own ...node.Protocol) (all []*scenario.Scenario) {
 		if p.Replicates {
 			all = append(all, replicas(p), gaps(p))
 		}
+		if p.Offers.Has(proto.OfferRecovery) {
+			all = append(all, recoveries(p))
+		}
 		if p.Family != "" {
 			continue
 		}
@@ -56,9 +61,6 @@ func All(own ...node.Protocol) (all []*scenario.Scenario) {
 			members(spec{protocol: p}),
 			of(spec{name: "smallbank", protocol: p, load: loadBank, short: true}),
 			of(spec{name: "micro", protocol: p, load: loadMicro, short: true}))
-		if p.Offers.Has(proto.OfferRecovery) {
-			all = append(all, recoveries(p))
-		}
 		if _, index := p.Tables(); index == layout.HopscotchInline {
 			all = append(all, moves(p))
 		}
@@ -134,6 +136,9 @@ func of(x spec) *scenario.Scenario {
 		Draw:  x.draw, Dimensions: x.dimensions()}
 	if x.nodes > 0 {
 		s.Nodes = x.nodes
+	}
+	if x.faults == deathFaults {
+		s.EventLimit = deathLimit
 	}
 	if x.fibers > 0 {
 		s.Fibers = x.fibers

@@ -40,6 +40,8 @@ type cluster struct {
 	// removed is the machine that the others remove from the cluster, at a time; nil: none.
 	removed  *site
 	removeAt sim.Time
+	placed   bool // a machine has asked for the first placement
+	ended    bool // the managers have nothing to do any more
 	// registry has the machines for its members, each by its access; nil: the managers know everything.
 	registry *membersim.Registry
 	access   []*membersim.Node
@@ -52,6 +54,7 @@ type site struct {
 	machine   *scenario.Machine
 	member    *node.Member // of the present life; that of the last one while the machine is down
 	loaded    bool         // the tables were loaded once
+	joins     bool         // the present life has come to a cluster with replicas that runs
 	initial   *history.Snapshot
 	lives     int
 	recorders []*history.Recorder
@@ -132,10 +135,16 @@ func (t trueTime) Now() time.Duration { return time.Duration(t.w.Now() / sim.Nan
 func (s *site) boot(m *scenario.Machine) error {
 	s.machine = m
 	life := s.lives
+	if s.registry != nil {
+		s.access[s.id].Die()
+	}
 	keep, attach := "tables", s.loaded
 	var joins *placement.Map
 	if s.replicated() && life > 0 {
-		keep, attach, joins = fmt.Sprintf("tables %d", life), false, placement.Initial(s.cfg.Nodes, s.cfg.Replicas)
+		keep, attach = fmt.Sprintf("tables %d", life), false
+		if s.joins = s.placed; s.joins {
+			joins = placement.Initial(s.cfg.Nodes, s.cfg.Replicas)
+		}
 	}
 	member, err := node.NewMember(&s.cfg, node.MemberConfig{ID: s.id, Context: m.Context, Placement: joins,
 		NewWorker: m.NewWorker, Clock: clock{m.Node.Clock()}, ClockError: s.set.clockError, WithoutLineWords: !s.set.words,
@@ -190,12 +199,13 @@ type manager struct {
 	// fencedLives are the newest lives of the other machines from which it was fenced off, by node.
 	fencedLives []member.Incarnation
 	filling     bool // a replica of the machine
+	connected   bool // to every machine that is up
 }
 
 // run is the manager's fiber.
 func (m *manager) run(f *fiber.Fiber) error {
 	m.met, m.tried = make([]int, len(m.sites)), make([]int, len(m.sites))
-	for {
+	for !m.ended {
 		m.fence()
 		all := true
 		follow := m.follow
@@ -222,6 +232,7 @@ func (m *manager) run(f *fiber.Fiber) error {
 				return err
 			}
 		}
+		m.connected = met
 		all = all && met
 		if all && !m.started && !m.e.Over() {
 			// Short of memory it tries again.
@@ -229,13 +240,21 @@ func (m *manager) run(f *fiber.Fiber) error {
 				return err
 			}
 		}
-		if m.e.Over() && (m.idle() && m.settled() || m.e.World.Now() > m.e.Until+grace) {
-			return nil
+		if done := m.idle() && m.settled(); m.e.Over() && (done || m.e.World.Now() > m.e.Until+grace) {
+			if !m.replicated() || m.registry == nil {
+				return nil
+			}
+			if !done {
+				m.e.Fail(checkRecovery, "something is left to recover so long after the end of the run")
+			}
+			m.registry.Close() // no view comes after the last one
+			m.ended = true
 		}
 		if err := f.Sleep(manageEvery); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 // connect sees to the way to a peer, and reports whether it works. Lives that have not met are joined

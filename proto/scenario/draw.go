@@ -45,7 +45,10 @@ const longestRestart = 300 * sim.Microsecond
 // steps are those that runs mark.
 func (x spec) steps() *protocol.Steps {
 	s := x.protocol.Simulation.Steps
-	if x.replicated {
+	switch {
+	case x.faults == deathFaults:
+		s = s.WithDeaths()
+	case x.replicated:
 		s = s.WithBackups()
 	}
 	return &s
@@ -72,7 +75,7 @@ func (x spec) draw(d *scenario.Drawing) sim.Schedule {
 	case memberFaults:
 		s = append(s, drawMembers(d)...)
 	case deathFaults:
-		s = append(append(s, drawDeaths(d, steps.All)...), drawBreaks(d, steps.All, drawnBreaks)...)
+		s = append(append(s, drawDeaths(d, steps)...), drawBreaks(d, steps.All, drawnBreaks)...)
 	case crashFaults:
 		s = append(append(s, drawCrashes(d, steps)...), drawBreaks(d, steps.All, drawnBreaks)...)
 	default:

@@ -75,8 +75,7 @@ func (s *site) belong() bool {
 	if s.seat == nil {
 		l := &seat{site: s}
 		node := s.access[s.id]
-		node.Die()
-		node.Asleep = func() bool { return s.machine.Up() && s.machine.Node.ReadyAt(0) > s.e.World.Now() }
+		node.Asleep = func() bool { return !s.machine.Up() || s.machine.Node.ReadyAt(0) > s.e.World.Now() }
 		session, err := node.Join(member.Candidate{Node: int(s.id), Name: s.machine.Node.Name(), Build: "sim",
 			Replaces: s.replaces}, l)
 		if err != nil {
@@ -196,7 +195,14 @@ func drawMembers(d *scenario.Drawing) (s sim.Schedule) {
 
 // settled reports whether no machine has anything left to do for a view.
 func (c *cluster) settled() bool {
+	now := c.finalPlacement()
+	if c.replicated() && c.registry != nil && now == nil {
+		return true // nothing has begun
+	}
 	for _, s := range c.sites {
+		if c.replicated() && c.registry != nil && !s.up() && now != nil && now.Lives(s.id) {
+			return false // the others have not noticed its death
+		}
 		if c.registry != nil && s.up() && (s.seat == nil || s.seat.lost || s.seat.state.Pending != nil) {
 			return false
 		}

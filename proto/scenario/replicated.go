@@ -9,6 +9,7 @@ import (
 	"drtmd/proto/member"
 	"drtmd/proto/node"
 	"drtmd/proto/placement"
+	"drtmd/proto/protocol"
 	"drtmd/proto/workload"
 	"drtmd/store/layout"
 	"drtmd/verbs/fiber"
@@ -34,8 +35,22 @@ func (m *manager) place() error {
 	if m.id != 0 || m.i != 0 || len(l.state.Active.Members) < m.e.Nodes || l.state.Shards.Version > 0 {
 		return nil
 	}
+	for _, s := range m.sites {
+		if !s.up() || s.seat == nil || s.seat.session == nil || !l.state.Active.Has(s.seat.session.Self()) {
+			return nil // not all members are those that were loaded
+		}
+	}
+	for _, s := range m.sites {
+		if s.joins { // it came when the placement could not be set
+			s.dismiss()
+			return nil
+		}
+	}
+	was := m.placed
+	m.placed = true
 	err := l.session.SetShards(member.ShardMap{Version: 1, Primary: l.state.Active.Members,
 		Leader: l.session.Self(), Placement: placement.Initial(m.e.Nodes, m.cfg.Replicas)})
+	m.placed = was || err == nil
 	return passing(err)
 }
 
@@ -62,10 +77,12 @@ func (m *manager) view(f *fiber.Fiber) (bool, error) {
 	if now == nil {
 		return false, m.place()
 	}
-	if m.w.Engine == nil {
-		return false, nil
+	if m.w.Engine == nil || m.joins && m.w.Adopted() == 0 && !m.connected {
+		// A machine that is back meets the others first.
+		return false, m.w.Follow(uint64(l.state.Active.Epoch))
 	}
-	if ok, err := m.w.Adopt(f, now); !ok || err != nil || m.i > 0 {
+	ok, err := m.w.Adopt(f, now)
+	if !ok || err != nil || m.i > 0 {
 		return ok, err
 	}
 	m.member.Replaced(now)
@@ -108,7 +125,7 @@ func (m *manager) pauseFor(f *fiber.Fiber, p *member.View) error {
 func (m *manager) fill(now *placement.Map) error {
 	l := m.seat
 	for _, o := range m.managers {
-		if o.w.Adopted() != now.Epoch || !o.started {
+		if o.w.Adopted() != now.Epoch {
 			return nil
 		}
 	}
@@ -144,7 +161,7 @@ func (m *manager) meets(peer *site) bool {
 	if !m.knowsLife(peer) || !peer.knowsLife(m.site) {
 		return false
 	}
-	if !m.replicated() || m.lives == 1 && peer.lives == 1 {
+	if !m.replicated() || !m.joins && !peer.joins {
 		return true
 	}
 	return m.recovered() && peer.managers[m.i].recovered()
@@ -157,7 +174,7 @@ func (m *manager) recovered() bool {
 	if l == nil || l.state.Pending != nil || l.state.Shards.Placement == nil {
 		return false
 	}
-	if m.life > 0 && m.w.Adopted() == 0 {
+	if m.joins && m.w.Adopted() == 0 {
 		return true // it has just come
 	}
 	running, _ := m.w.Recovering()
@@ -337,7 +354,7 @@ func recoveries(p node.Protocol) *scenario.Scenario {
 
 // drawDeaths has machines crash for good or for some time, at marked steps and between, one or two in a run;
 // half of the second ones come while the first is recovered. Some stand still for longer than a lease.
-func drawDeaths(d *scenario.Drawing, steps []string) (s sim.Schedule) {
+func drawDeaths(d *scenario.Drawing, steps *protocol.Steps) (s sim.Schedule) {
 	r := d.Stream("deaths")
 	first := upTo(r, d.Until/2)
 	for i := range 1 + r.IntN(2) {
@@ -350,7 +367,10 @@ func drawDeaths(d *scenario.Drawing, steps []string) (s sim.Schedule) {
 			f.For = upTo(r, 2*sim.Millisecond)
 		}
 		if r.IntN(2) == 0 {
-			f.At, f.Node, f.Step, f.Count = 0, "", steps[r.IntN(len(steps))], 1+r.IntN(4*pauseCounts)
+			f.At, f.Node, f.Step, f.Count = 0, "", steps.All[r.IntN(len(steps.All))], 1+r.IntN(4*pauseCounts)
+			if i > 0 && r.IntN(2) == 0 {
+				f.Step, f.Count = steps.Recovering[r.IntN(len(steps.Recovering))], 1+r.IntN(pauseCounts/8)
+			}
 		}
 		if f.Step == "" && r.IntN(4) == 0 {
 			f.Kind, f.Kept, f.For = sim.PauseNode, false, sim.Of(memberLease)+upTo(r, sim.Of(memberLease))

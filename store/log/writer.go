@@ -197,6 +197,14 @@ func (w *Writer) Encode(r *Reservation, rec *Record, buf []byte) (Place, error) 
 	return p, nil
 }
 
+// EncodeAgain turns another record with a body of the same length, of the present epoch, into bytes for a place
+// that Encode gave. It is for places whose record did not arrive.
+func (w *Writer) EncodeAgain(p Place, rec *Record, buf []byte) {
+	invariant.Assert(w.span(len(rec.Body)) == p.Bytes, "a record does not fit into the place of another one")
+	rec.Position, rec.Epoch = p.Position, w.epoch
+	w.encode(buf[:p.Bytes], &w.header, rec)
+}
+
 // take gives the next record its place.
 func (w *Writer) take(r *Reservation, rec *Record) (Place, error) {
 	n := w.span(len(rec.Body))

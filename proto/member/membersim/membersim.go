@@ -219,15 +219,21 @@ type session struct {
 
 func (s *session) over() bool { return s.lost != nil || s.left }
 
-// keepAlive sends a renewal each third of the lease.
-func (s *session) keepAlive() {
+// keepAlive sends a renewal each third of the lease; a node that sleeps then, soon after it has woken.
+func (s *session) keepAlive() { s.renewAfter(s.n.r.cfg.Lease / 3) }
+
+func (s *session) renewAfter(d time.Duration) {
 	r := s.n.r
-	r.world.After(r.cfg.Lease/3, func() {
+	r.world.After(d, func() {
 		if s.over() || r.closed {
 			return
 		}
+		if s.n.Asleep != nil && s.n.Asleep() {
+			s.renewAfter(r.cfg.Lease / 24)
+			return
+		}
 		sent := r.world.Now()
-		if s.n.reachable() == nil && (s.n.Asleep == nil || !s.n.Asleep()) {
+		if s.n.reachable() == nil {
 			r.world.After(r.cfg.Delay, func() { s.arrive(sent) })
 		}
 		s.keepAlive()

@@ -40,5 +40,5 @@
 //
 // Messages are served by the worker of the same index. A record that has moved
 // between EXECUTE and VALIDATE ends the attempt. What is decided travels in later log records, or, when there
-// are none, in a message by RPC. There is no recovery yet.
+// are none, in a message by RPC. There is no recovery.
 package farm

@@ -1,0 +1,350 @@
+package occ
+
+import (
+	"bytes"
+	"slices"
+
+	"drtmd/proto"
+	"drtmd/proto/onesided"
+	"drtmd/proto/recovery"
+	"drtmd/store/log"
+)
+
+// noted is a transaction that is not decided, as a node knows it.
+type noted struct {
+	name   recovery.Name
+	word   onesided.Word
+	writes []recovery.Write // all; with the values of shards that the node holds
+	// logged: the node has a record of it, and so the values for its replicas. Otherwise it has only locked
+	// records for it.
+	logged bool
+	// here: there is one in a log that is hosted here.
+	here  bool
+	epoch uint64 // of its LOG
+	dead  bool   // its coordinator is
+	own   bool   // its coordinator is this engine
+}
+
+// writes reports whether the transaction writes to a shard.
+func (n *noted) writesTo(s proto.ShardID) bool {
+	return slices.ContainsFunc(n.writes, func(w recovery.Write) bool { return w.Shard == s })
+}
+
+// shards are those that the transaction writes to, in order.
+func (n *noted) shards() (all []proto.ShardID) {
+	for i := range n.writes {
+		all = append(all, n.writes[i].Shard)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// hasValues reports whether the values for a shard are here.
+func (n *noted) hasValues(s proto.ShardID) bool {
+	for i := range n.writes {
+		if w := &n.writes[i]; w.Shard == s && w.Version.Live() && w.Value == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// merge takes values over that another node has.
+func (n *noted) merge(o *noted) {
+	for i := range n.writes {
+		w := &n.writes[i]
+		for j := range o.writes {
+			if x := &o.writes[j]; w.Value == nil && x.Value != nil && x.Table == w.Table && x.Key == w.Key {
+				w.Value = x.Value
+			}
+		}
+	}
+}
+
+// noteOf decodes the record of a transaction, with copies of the values.
+func (e *Engine) noteOf(name recovery.Name, body []byte) (*noted, error) {
+	b, err := recovery.ReadBody(body)
+	if err != nil {
+		return nil, err
+	}
+	n := &noted{name: name, word: onesided.Word(b.Word)}
+	var w recovery.Write
+	for {
+		ok, err := b.Next(e.Env.Specs, &w)
+		if err != nil || !ok {
+			return n, err
+		}
+		w.Value = bytes.Clone(w.Value)
+		n.writes = append(n.writes, w)
+	}
+}
+
+// noteOwn is a transaction of this engine, with all values.
+func (t *tx) noteOwn() *noted {
+	n := &noted{name: t.name, word: t.word, own: true, logged: true, epoch: t.epoch}
+	for i := range t.Records {
+		r := &t.Records[i]
+		if !r.Changes() {
+			continue
+		}
+		w := recovery.Write{Shard: r.At.Shard, Table: r.Table, Key: r.Key, Version: r.Next()}
+		if r.Is {
+			w.Value = bytes.Clone(r.Value)
+		}
+		n.writes = append(n.writes, w)
+	}
+	return n
+}
+
+// note takes a transaction among the known ones.
+func (v *view) note(n *noted) *noted {
+	if old := v.known[n.name]; old != nil {
+		old.merge(n)
+		old.logged, old.here = old.logged || n.logged, old.here || n.here
+		old.dead, old.own = old.dead || n.dead, old.own || n.own
+		return old
+	}
+	v.known[n.name] = n
+	v.e.Env.Serving.Noted(1)
+	i, _ := slices.BinarySearch(v.names, n.name)
+	v.names = slices.Insert(v.names, i, n.name)
+	return n
+}
+
+// forget takes a transaction from the known ones. Records stay locked for it until they are let go.
+func (v *view) forget(name recovery.Name) {
+	if v.known[name] == nil {
+		return
+	}
+	delete(v.known, name)
+	v.e.Env.Serving.Noted(-1)
+	if i, ok := slices.BinarySearch(v.names, name); ok {
+		v.names = slices.Delete(v.names, i, i+1)
+	}
+}
+
+// scan notes what is in the hosted logs and not decided, and the own transactions that have logged.
+func (v *view) scan() {
+	e := v.e
+	for c, h := range e.hosts {
+		if h != nil {
+			v.scanLog(proto.NodeID(c), h)
+		}
+	}
+	for _, t := range e.made {
+		if t.inLog {
+			v.note(t.noteOwn())
+		}
+	}
+	v.scanned = v.epoch
+}
+
+// scanLog notes the records of a log. That of a node that is gone is made fit for its next life.
+func (v *view) scanLog(c proto.NodeID, h *hosted) {
+	if !v.lives[c] {
+		// What is there in part is of no transaction: nobody was told that it had arrived.
+		_, err := h.Recover(func(*log.Record) error { return nil })
+		if err != nil {
+			return
+		}
+	}
+	var r log.Record
+	for at := max(h.Head(), 0); at < h.Position(); {
+		behind, err := h.ReadAt(at, &r)
+		if err != nil {
+			return
+		}
+		at = behind
+		if r.Type != recordUpdate || len(r.Body) < decidedBytes || slices.Contains(h.dropped, r.ID) {
+			continue
+		}
+		n, err := v.e.noteOf(recovery.Name(r.ID), r.Body[decidedBytes:])
+		if err != nil {
+			continue
+		}
+		n.logged, n.here, n.dead, n.epoch = true, true, !v.lives[c], uint64(r.Epoch)
+		v.note(n)
+	}
+}
+
+// keep locks the records of a shard for a transaction that writes to it, while it is not decided, and reports
+// false if that is not possible now.
+func (v *view) keep(n *noted, shard proto.ShardID) bool {
+	s := v.e.replica(shard)
+	for i := range n.writes {
+		w := &n.writes[i]
+		p := place{w.Shard, w.Table, w.Key}
+		if w.Shard != shard || s == nil || v.keptFor(p, n.name) >= 0 {
+			continue
+		}
+		if len(v.kept[p]) == 0 {
+			if !v.lock(s, w, n.word) {
+				return false
+			}
+			v.count.Locked++
+		}
+		v.kept[p] = append(v.kept[p], keeper{n.name, n.word})
+	}
+	return true
+}
+
+// keeper is a transaction for which a record stays locked.
+type keeper struct {
+	name recovery.Name
+	word onesided.Word
+}
+
+// keptFor is the index of a transaction among those for which a record stays locked; -1: it is none of them.
+func (v *view) keptFor(p place, name recovery.Name) int {
+	return slices.IndexFunc(v.kept[p], func(k keeper) bool { return k.name == name })
+}
+
+// lock locks a record of a replica here with a word, whether there is a record or not.
+func (v *view) lock(s *share, w *recovery.Write, word onesided.Word) bool {
+	e := v.e
+	off, c := e.EnsureAt(s, w.Table, w.Key)
+	if c != onesided.Done {
+		return false
+	}
+	x := found{off: off}
+	return e.lockRecord(s, &x, w.Key, word) == done || onesided.Word(x.head.State) == word
+}
+
+// let gives a record back that was locked for a transaction, to the next one for which it stays locked.
+func (v *view) let(p place, name recovery.Name) {
+	e := v.e
+	list := v.kept[p]
+	i := v.keptFor(p, name)
+	s := e.replica(p.shard)
+	if i < 0 || s == nil {
+		return
+	}
+	word := list[0].word // that the record is locked with
+	if list = slices.Delete(list, i, i+1); len(list) > 0 {
+		v.kept[p] = list
+		if off, there := e.findHeld(s, &item{table: p.table, key: p.key}, word); there && i == 0 {
+			e.storeState(s, uint64(off), list[0].word)
+		}
+		return
+	}
+	delete(v.kept, p)
+	x := item{table: p.table, key: p.key}
+	off, there := e.findHeld(s, &x, word)
+	if gone := onesided.VersionOf(s.Memory, uint64(off)); there && !gone.Live() && gone.Trace() != 0 {
+		// An older update may still be in a log here, of a transaction that another worker has not ended.
+		e.unlockEntry(s, uint64(off))
+		e.tombs = append(e.tombs, tomb{s, p.shard, p.table, p.key, gone})
+		return
+	}
+	e.releaseHere(nil, s, &x, word)
+}
+
+// commitHere writes an update at a shard's primary here, and gives the lock back. It reports false if that is not
+// possible now.
+func (v *view) commitHere(n *noted, w *recovery.Write) bool {
+	e := v.e
+	s := e.replica(w.Shard)
+	if s == nil {
+		return true
+	}
+	if v.freed(n, w.Shard) {
+		v.let(place{w.Shard, w.Table, w.Key}, n.name)
+		return true
+	}
+	if p := (place{w.Shard, w.Table, w.Key}); v.keptFor(p, n.name) >= 0 {
+		i := itemOf(w, flagKeep)
+		off, there := e.findHeld(s, &i, v.kept[p][0].word)
+		if there && newerThan(w.Version, onesided.VersionOf(s.Memory, uint64(off))) {
+			e.releaseHere(nil, s, &i, v.kept[p][0].word)
+		}
+		v.let(p, n.name)
+		return true
+	}
+	x, ok := e.find(s, &item{table: w.Table, key: w.Key})
+	switch newer := ok && newerThan(w.Version, x.head.Version); {
+	case !ok:
+		return false
+	case x.off != 0 && onesided.Word(x.head.State) == n.word && newer:
+		i := itemOf(w, 0)
+		return e.releaseHere(nil, s, &i, n.word) == done
+	case x.off != 0 && onesided.Word(x.head.State) == n.word && n.own:
+		e.releaseHere(nil, s, &item{table: w.Table, key: w.Key}, n.word)
+		return true
+	}
+	// It is there already. A lock with the word may be that of the coordinator's next attempt.
+	return true
+}
+
+// carriedOut writes a known transaction at all replicas here whose coordinator has told that it is decided. It
+// reports false if that is not possible now.
+func (v *view) carriedOut(name recovery.Name) bool {
+	n := v.known[name]
+	for i := range n.writes {
+		w := &n.writes[i]
+		s := v.e.replica(w.Shard)
+		switch {
+		case s == nil:
+		case v.home[w.Shard] != v.e.Env.Node:
+			if !v.e.apply(s, w) {
+				return false
+			}
+		case v.restoring[w.Shard]:
+			return false
+		case v.keptFor(place{w.Shard, w.Table, w.Key}, name) >= 0:
+			v.commitHere(n, w)
+		}
+	}
+	v.forget(name)
+	return true
+}
+
+// unlockHere gives the locks of a transaction back that is aborted.
+func (v *view) unlockHere(n *noted) {
+	e := v.e
+	for i := range n.writes {
+		w := &n.writes[i]
+		s, p := e.replica(w.Shard), place{w.Shard, w.Table, w.Key}
+		switch {
+		case s == nil || v.home[w.Shard] != e.Env.Node:
+		case v.keptFor(p, n.name) >= 0:
+			v.let(p, n.name)
+		default:
+			if x, ok := e.find(s, &item{table: w.Table, key: w.Key}); ok && x.off != 0 && onesided.Word(x.head.State) == n.word {
+				e.releaseHere(nil, s, &item{table: w.Table, key: w.Key}, n.word)
+			}
+		}
+	}
+}
+
+// freed reports whether this node had a record of the transaction in a log, for a shard, and has freed it: the
+// transaction was committed, and what it has written is in the replica here, or was deleted since, so that nothing
+// of it may be left. In each log the names rise, and there is no gap, so a later record proves it.
+func (v *view) freed(n *noted, s proto.ShardID) bool {
+	c := int(n.name.Node())
+	if n.here || c >= len(v.e.hosts) || v.e.hosts[c] == nil {
+		return false
+	}
+	return n.name < v.e.hosts[c].newest && v.holds[s] && v.backs[s].was(n.epoch)
+}
+
+// applied reports whether a replica here has a write of a transaction, or a newer one.
+func (v *view) applied(n *noted, w *recovery.Write) bool {
+	s := v.e.replica(w.Shard)
+	if s == nil {
+		return false
+	}
+	if v.freed(n, w.Shard) {
+		return true
+	}
+	x, ok := v.e.find(s, &item{table: w.Table, key: w.Key})
+	return ok && x.off != 0 && !newerThan(w.Version, x.head.Version)
+}
+
+// itemOf is the release of a record with a write.
+func itemOf(w *recovery.Write, more flags) item {
+	i := item{table: w.Table, key: w.Key, flags: flagWrite | more, version: w.Version}
+	if w.Value != nil {
+		i.flags, i.value = i.flags|flagValue, w.Value
+	}
+	return i
+}

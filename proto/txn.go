@@ -50,8 +50,10 @@ type Txn interface {
 	ReadMany(gets []Get) error
 	// GetForUpdate is Read of a record that the transaction is going to write.
 	GetForUpdate(t TableID, k Key, dst []byte) error
-	// Scan calls each with the records of keys in [from, to], in order, until it returns
-	// false. value is valid during the call. ErrUnsupported without an ordered store.
+	// Scan calls each with the records of keys in [from, to], in ascending order or, if from is above to, in
+	// descending order, until it returns false. That no other record is in the range, up to where each
+	// returned false, is protected like a value. value is valid during the call, and each does not use the
+	// transaction. The table is Ordered, and both ends are on one node: ErrUnsupported, ErrPlacement.
 	Scan(t TableID, from, to Key, each func(k Key, value []byte) bool) error
 	// Write replaces the value of an existing record: ErrNotFound if there is none.
 	Write(t TableID, k Key, value []byte) error

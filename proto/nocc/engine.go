@@ -7,6 +7,7 @@ import (
 	"drtmd/internal/invariant"
 	"drtmd/proto"
 	"drtmd/proto/history"
+	"drtmd/proto/protocol"
 	"drtmd/proto/txset"
 	"drtmd/store"
 	"drtmd/store/layout"
@@ -18,7 +19,7 @@ import (
 type Config struct {
 	Specs []proto.TableSpec
 	// Tables are those of each node, as this worker sees them: table t is Tables[n][t-1].
-	Tables    [][]*store.Table
+	Tables    [][]Table
 	Placement proto.Placement
 	Region    htm.Config // of the regions in which buckets are changed
 	// Recorder takes the history, with times of Clock; nil is off.
@@ -28,6 +29,31 @@ type Config struct {
 	ChargePs int64
 }
 
+// Table is a hash table or an ordered one: the other is nil.
+type Table struct {
+	Hash    *store.Table
+	Ordered protocol.OrderedIndex
+}
+
+// TableOf is a table as engines are given it.
+func TableOf(x protocol.PointIndex) (t Table, err error) {
+	if o, ok := x.(protocol.OrderedIndex); ok {
+		return Table{Ordered: o}, nil
+	}
+	list, err := protocol.Entries([]protocol.PointIndex{x})
+	if err != nil {
+		return t, err
+	}
+	return Table{Hash: list[0]}, nil
+}
+
+func (t *Table) index() protocol.PointIndex {
+	if t.Hash != nil {
+		return t.Hash
+	}
+	return t.Ordered
+}
+
 // Engine implements proto.Engine. It has one transaction at a time: none ever waits.
 type Engine struct {
 	cfg     Config
@@ -35,6 +61,7 @@ type Engine struct {
 	buffers txset.Buffers
 	stats   proto.Stats
 	region  *htm.Region
+	keys    keys // of a scan
 	tx      tx
 }
 
@@ -47,6 +74,7 @@ func New(cfg Config) *Engine {
 		e.set.Records = append(e.set.Records, layout.NewRecord(layout.KindOneVersion, s.ValueBytes))
 	}
 	e.buffers.Init(nil, e.set.Records)
+	e.keys.take = e.keys.add
 	e.tx.e = e
 	e.tx.Init(&e.set, &e.buffers, &e.tx)
 	return e
@@ -101,17 +129,29 @@ func (e *Engine) Peek(_ *fiber.Fiber, t proto.TableID, k proto.Key, dst []byte) 
 
 // place is where a record lies: an entry that was found, or none.
 type place struct {
-	table *store.Table
+	table *Table
 	entry unsafe.Pointer // nil: there is none
 }
 
 // find looks a record up in its node's table.
 func (e *Engine) find(n proto.NodeID, t proto.TableID, k proto.Key) place {
-	p := place{table: e.cfg.Tables[n][t-1]}
-	if off, ok := p.table.Find(uint64(k)); ok {
-		p.entry = unsafe.Pointer(&p.table.Memory().Bytes[off])
+	p := place{table: &e.cfg.Tables[n][t-1]}
+	if h := p.table.Hash; h != nil {
+		if off, ok := h.Find(uint64(k)); ok {
+			p.entry = unsafe.Pointer(&h.Memory().Bytes[off])
+		}
+		return p
+	}
+	if at, ok := p.table.Ordered.Find(uint64(k)); ok {
+		p.put(at)
 	}
 	return p
+}
+
+// put is where the record's entry is.
+func (p *place) put(at int) {
+	m, off := p.table.index().At(at)
+	p.entry = unsafe.Pointer(&m.Bytes[off])
 }
 
 func (p *place) setVersion(v layout.Version) {

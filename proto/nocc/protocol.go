@@ -12,15 +12,18 @@ const chargePs = 250_000
 func Protocol() protocol.Protocol {
 	return protocol.Protocol{Name: "nocc",
 		Doc:       "no concurrency control, on one thread: the limit to compare with",
-		Needs:     protocol.Needs{OneThread: true},
+		Needs:     protocol.Needs{OneThread: true, Scans: true},
 		Unmutated: "it has no concurrency control: it runs on one thread",
 		New: func(e *protocol.Env) (proto.Engine, error) {
 			c := Config{Specs: e.Specs, Placement: e.Placement, Region: e.Region,
 				Recorder: e.Recorder, Clock: e.RecorderClock, ChargePs: chargePs}
 			for _, all := range e.All {
-				tables, err := protocol.Entries(all)
-				if err != nil {
-					return nil, err
+				tables := make([]Table, len(all))
+				for i, x := range all {
+					var err error
+					if tables[i], err = TableOf(x); err != nil {
+						return nil, err
+					}
 				}
 				c.Tables = append(c.Tables, tables)
 			}

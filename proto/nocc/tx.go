@@ -1,8 +1,6 @@
 package nocc
 
 import (
-	"unsafe"
-
 	"drtmd/internal/invariant"
 	"drtmd/proto"
 	"drtmd/proto/history"
@@ -94,13 +92,14 @@ func (e *Engine) ensure(r *record) error {
 		if !e.region.Begin() {
 			continue
 		}
-		off, v, ok, err := p.table.EnsureIn(e.region, uint64(r.Key), 0)
+		at, v, ok, err := p.table.index().EnsureIn(e.region, uint64(r.Key), 0)
 		if ok && err != nil {
 			e.region.Abort(abortFull)
 			return proto.Aborting(proto.ReasonFull)
 		}
 		if ok && e.region.Commit(nil) {
-			p.entry, r.Version = unsafe.Pointer(&p.table.Memory().Bytes[off]), v
+			p.put(at)
+			r.Version = v
 			return nil
 		}
 	}
@@ -117,7 +116,7 @@ func (e *Engine) reclaim(r *record) {
 		if !e.region.Begin() {
 			continue
 		}
-		ok, err := r.Own.table.ReclaimIn(e.region, uint64(r.Key), 0)
+		ok, err := r.Own.table.index().ReclaimIn(e.region, uint64(r.Key), 0)
 		invariant.Assert(!ok || err == nil, "the entry of an absent key cannot be given back")
 		if ok && e.region.Commit(nil) {
 			r.Own.entry = nil

@@ -9,6 +9,7 @@ import (
 	"drtmd/proto/protocol"
 	"drtmd/proto/workload"
 	"drtmd/store"
+	"drtmd/store/btree"
 	"drtmd/store/hopscotch"
 	"drtmd/store/layout"
 	"drtmd/verbs"
@@ -75,6 +76,11 @@ func planTables(c *Config, lacks mutated) (tables []table, bytes int, err error)
 func planTable(cfg *Config, s *proto.TableSpec, lacks mutated) table {
 	p := &cfg.Protocol
 	kind, index := p.Tables()
+	if s.Ordered {
+		c := btree.For(uint16(s.ID), s.Name, s.ValueBytes, s.Capacity)
+		c.Layout = kind
+		return table{shape: c, open: opener(btree.Format, btree.Attach, c)}
+	}
 	if index == layout.HopscotchInline {
 		load := hopscotch.SlotLoad
 		if _, ok := p.Options.Find(protocol.OptSlotLoad); ok {

@@ -72,6 +72,8 @@ type Needs struct {
 	CPULocks bool
 	// Index by which keys lead to records; 0 is layout.ClusterChaining, DrTM's hash table.
 	Index layout.Index
+	// Scans: engines scan ordered tables, which are trees (layout.BPlusTree) whatever Index is.
+	Scans bool
 	// AnyWorker: workers call any worker of any node, also of their own (Env.Connect), and not only the
 	// one of their index.
 	AnyWorker bool
@@ -135,9 +137,9 @@ func (p *Protocol) CheckStore(ordered bool) error {
 	case i != layout.ClusterChaining && i != layout.HopscotchInline:
 		return fmt.Errorf("%w: protocol %s finds records by %v, and tables of a cluster have %v or %v",
 			ErrNeeds, p.Name, i, layout.ClusterChaining, layout.HopscotchInline)
-	case ordered:
-		return fmt.Errorf("%w: there is no ordered store, and index %v of protocol %s does not scan",
-			proto.ErrUnsupported, i, p.Name)
+	case ordered && !p.Scans:
+		return fmt.Errorf("%w: protocol %s does not scan ordered tables; use one that does, such as nocc",
+			proto.ErrUnsupported, p.Name)
 	}
 	return nil
 }

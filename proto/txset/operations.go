@@ -65,11 +65,6 @@ func (s *Set[Own]) discover(gets []proto.Get) error {
 	return s.Err
 }
 
-// Scan implements proto.Txn: there is no ordered store.
-func (s *Set[Own]) Scan(proto.TableID, proto.Key, proto.Key, func(proto.Key, []byte) bool) error {
-	return proto.ErrUnsupported
-}
-
 // Write implements proto.Txn.
 func (s *Set[Own]) Write(t proto.TableID, k proto.Key, value []byte) error {
 	r, err := s.access(t, k, len(value), proto.ModeWrite)

@@ -138,8 +138,10 @@ type Set[Own any] struct {
 	loader  Loader
 	buffers *Buffers
 	cursor  int
-	note    *history.Txn // nil unless a history is taken
-	noted   bool         // it has the writes
+	scan    scan                 // that runs
+	visit   func(proto.Key) bool // of scans: visitKey, made once
+	note    *history.Txn         // nil unless a history is taken
+	noted   bool                 // it has the writes
 }
 
 // Init prepares a set for its first attempt.

@@ -17,7 +17,15 @@ const (
 	OpPut       // without a look at what was there
 	OpUpdate    // get, then put
 	OpInsert
+	OpScan // of some records from a key on, those of its node
 )
+
+// operation of a transaction.
+type operation struct {
+	op     Op
+	key    proto.Key
+	length int // of a scan
+}
 
 // MaxOps of a transaction.
 const MaxOps = 32
@@ -30,8 +38,10 @@ type Client struct {
 	Draw func(c *Client)
 
 	decl     proto.Decl
-	accesses [MaxOps]proto.Access
-	ops      [MaxOps]Op
+	accesses [MaxOps]proto.Access // of all operations but scans
+	ops      [MaxOps]operation
+	n        int // operations
+	scan     scan
 	value    []byte
 	open     bool
 	delta    int64
@@ -41,7 +51,9 @@ type Client struct {
 
 // NewClient makes a client. It owns r from then on.
 func NewClient(s *Space, r *rand.Rand, draw func(c *Client)) *Client {
-	return &Client{Space: s, Rand: r, Draw: draw, value: make([]byte, s.recordBytes())}
+	c := &Client{Space: s, Rand: r, Draw: draw, value: make([]byte, s.recordBytes())}
+	c.scan.space, c.scan.take = s, c.scan.add
+	return c
 }
 
 // Next draws a transaction.
@@ -53,14 +65,19 @@ func (c *Client) Next() (*proto.Decl, proto.Program) {
 
 // Begin begins a transaction of a kind.
 func (c *Client) Begin(kind uint8) {
-	c.decl = proto.Decl{Kind: kind, ReadOnly: true, Accesses: c.accesses[:0]}
+	c.decl, c.n = proto.Decl{Kind: kind, ReadOnly: true, Accesses: c.accesses[:0]}, 0
+}
+
+// AddScan adds a scan of the records from a key on.
+func (c *Client) AddScan(from proto.Key, length int) {
+	c.ops[c.n] = operation{OpScan, from, length}
+	c.n++
 }
 
 // Add adds an operation on a record that the transaction does not have yet, and reports whether it
 // did not.
 func (c *Client) Add(op Op, k proto.Key) bool {
-	n := len(c.decl.Accesses)
-	for i := range n {
+	for i := range c.decl.Accesses {
 		if c.decl.Accesses[i].Key == k {
 			return false
 		}
@@ -73,7 +90,8 @@ func (c *Client) Add(op Op, k proto.Key) bool {
 		m = proto.ModeInsert
 	}
 	c.decl.ReadOnly = c.decl.ReadOnly && m == proto.ModeRead
-	c.ops[n] = op
+	c.ops[c.n] = operation{op: op, key: k}
+	c.n++
 	c.decl.Accesses = append(c.decl.Accesses, proto.Access{Table: Table, Mode: m, Key: k})
 	return true
 }
@@ -99,16 +117,19 @@ type program Client
 // Execute runs the operations in the order in which they were added.
 func (p *program) Execute(tx proto.Txn) error {
 	p.delta = 0
-	for i := range p.decl.Accesses {
-		if err := p.one(tx, p.ops[i], p.decl.Accesses[i].Key); err != nil {
+	for i := range p.ops[:p.n] {
+		if err := p.one(tx, &p.ops[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (p *program) one(tx proto.Txn, op Op, k proto.Key) error {
-	switch op {
+func (p *program) one(tx proto.Txn, o *operation) error {
+	k := o.key
+	switch o.op {
+	case OpScan:
+		return p.scan.run(tx, k, o.length)
 	case OpGet:
 		err := tx.Read(Table, k, p.value)
 		if errors.Is(err, proto.ErrNotFound) {

@@ -42,6 +42,7 @@ type Space struct {
 	Room        int // for further keys on each node
 	ValueBytes  int
 	KeyBytes    int        // 0 = MinKeyBytes
+	Ordered     bool       // the table is, for scans
 	zipf        *zipf.Zipf // nil: uniform
 }
 
@@ -114,7 +115,7 @@ func (s *Space) Rank(r *rand.Rand) int {
 // Tables is the one.
 func (s *Space) Tables() []proto.TableSpec {
 	return []proto.TableSpec{{ID: Table, Name: "records", ValueBytes: s.recordBytes(),
-		Capacity: s.Keys + s.Room}}
+		Capacity: s.Keys + s.Room, Ordered: s.Ordered}}
 }
 
 // recordBytes is what a record has beside the 8 bytes of its table's key.

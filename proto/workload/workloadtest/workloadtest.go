@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"drtmd/proto"
 	"drtmd/proto/workload"
@@ -233,8 +234,31 @@ func (x *txn) ReadMany(gets []proto.Get) error {
 	return nil
 }
 
-func (x *txn) Scan(proto.TableID, proto.Key, proto.Key, func(proto.Key, []byte) bool) error {
-	return proto.ErrUnsupported
+func (x *txn) Scan(t proto.TableID, from, to proto.Key, each func(proto.Key, []byte) bool) error {
+	spec, err := x.s.spec(t)
+	if err != nil {
+		return err
+	}
+	if !spec.Ordered {
+		return fmt.Errorf("scan of table %s: %w", spec.Name, proto.ErrUnsupported)
+	}
+	var keys []proto.Key
+	for p := range x.s.Records {
+		if p.Table == t && p.Key >= min(from, to) && p.Key <= max(from, to) {
+			keys = append(keys, p.Key)
+		}
+	}
+	slices.Sort(keys)
+	if from > to {
+		slices.Reverse(keys)
+	}
+	for _, k := range keys {
+		x.touched = append(x.touched, proto.Access{Table: t, Key: k, Mode: proto.ModeRead})
+		if !each(k, x.s.Records[Place{t, k}]) {
+			break
+		}
+	}
+	return nil
 }
 
 // keep remembers a record as it was.

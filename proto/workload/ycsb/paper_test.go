@@ -61,6 +61,39 @@ func TestMixOfEachWorkload(t *testing.T) {
 	}
 }
 
+// TestMixOfScans is E (SoCC 2010, Table 2): 95 % scans, of lengths that are drawn uniformly from 1 to 100.
+func TestMixOfScans(t *testing.T) {
+	o := options("E")
+	o.Keys = 300
+	w, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !w.Tables()[0].Ordered {
+		t.Error("the table has no order")
+	}
+	scans, all, records, longest := 0.0, 0.0, 0.0, 0
+	err = workloadtest.Check(w, 3, 2000, 1, func(x *workloadtest.Transaction) {
+		all++
+		if x.Decl.Kind != kindRead {
+			if len(x.Touched) != 1 || x.Touched[0].Mode != proto.ModeInsert {
+				t.Fatalf("an insertion touches %v", x.Touched)
+			}
+			return
+		}
+		scans++
+		records += float64(len(x.Touched))
+		longest = max(longest, len(x.Touched))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Scans that begin near the end of a node's records are shorter.
+	if share, mean := 100*scans/all, records/scans; math.Abs(share-95) > 1 || longest != 100 || mean < 40 || mean > 51 {
+		t.Errorf("%.1f %% scans, of %.1f records in the mean and %d at most", share, mean, longest)
+	}
+}
+
 // TestReadModifyWriteReadsFirst: F reads what it puts; A does not.
 func TestReadModifyWriteReadsFirst(t *testing.T) {
 	for letter, touches := range map[string]int{"A": 1, "F": 2} {
@@ -160,6 +193,8 @@ func TestOptionsThatCannotBeAreRefused(t *testing.T) {
 		"keys":       func(o *Options) { o.Keys = 0 },
 		"bytes":      func(o *Options) { o.ValueBytes = 4 },
 		"theta":      func(o *Options) { o.Theta = 0 },
+		"scans":      func(o *Options) { o.Letter, o.ScanLength = "E", 0 },
+		"long scans": func(o *Options) { o.Letter, o.ScanLength, o.Operations = "E", 501, 2 },
 		"nodes":      func(o *Options) { o.Nodes = 0 },
 		"few keys":   func(o *Options) { o.Keys, o.Operations = 1, 5 },
 	} {
@@ -169,16 +204,13 @@ func TestOptionsThatCannotBeAreRefused(t *testing.T) {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-	if _, err := New(options("E")); !errors.Is(err, proto.ErrUnsupported) {
-		t.Errorf("E: %v", err)
-	}
 	if _, err := ParseDistribution("pareto"); !errors.Is(err, ErrDistribution) {
 		t.Error(err)
 	}
 }
 
 func TestDrawingDoesNotAllocate(t *testing.T) {
-	for _, letter := range []string{"A", "D", "F"} {
+	for _, letter := range []string{"A", "D", "E", "F"} {
 		o := options(letter)
 		o.Operations = 5
 		w, err := New(o)

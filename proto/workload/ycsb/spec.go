@@ -15,6 +15,7 @@ const (
 	optDistribution = "distribution"
 	optReads        = "reads"
 	optRoom         = "room"
+	optScanLength   = "scan-length"
 )
 
 // mostRoom for inserted records on a command line.
@@ -28,17 +29,18 @@ func Spec() workload.Spec {
 		Doc:  "Yahoo! Cloud Serving Benchmark A to F, single operations or transactions of several",
 		Options: append(option.List{
 			option.Choice(optLetter, []string{"A", "B", "C", "D", "E", "F"}, "core workload `LETTER`: A 50 % reads, 50 % "+
-				"updates; B 95 and 5; C reads; D 95 % reads of the latest, 5 % insertions; E: scans, refused "+
-				"until a protocol has an ordered table; F 50 % reads, 50 % read-modify-writes"),
+				"updates; B 95 and 5; C reads; D 95 % reads of the latest, 5 % insertions; E 95 % "+
+				"scans, 5 % insertions, under protocols that scan; F 50 % reads, 50 % read-modify-writes"),
 			option.Int(optOperations, d.Operations, 1, keyvalue.MaxOps, "`N` operations per transaction; 5 in HADES"),
 			option.Choice(optDistribution, []string{"default", "zipfian", "uniform", "latest"}, "distribution `NAME` of the records: default "+
 				"(latest for D, else zipfian), zipfian (scrambled), uniform, latest"),
-			option.Int(optReads, 0, 0, 100, "`PERCENT` of reads, 90 in rTX's B; 0: that of the letter"),
-			option.Int(optRoom, d.Room, 0, mostRoom, "D can insert `N` records per node"),
+			option.Int(optReads, 0, 0, 100, "`PERCENT` of reads or scans, 90 in rTX's B; 0: that of the letter"),
+			option.Int(optRoom, d.Room, 0, mostRoom, "D and E can insert `N` records per node"),
+			option.Int(optScanLength, d.ScanLength, 1, mostScanned, "E scans 1 to `N` records"),
 		}, keyvalue.Options(d.Keys, d.ValueBytes, d.Theta)...),
 		Transactions: []workload.Transaction{
-			{Name: "read", Percent: 50, ReadOnly: true, Doc: "reads a record; with several operations: read-only"},
-			{Name: "update", Percent: 50, Doc: "writes a record (D: insert, F: read-modify-write); with several " +
+			{Name: "read", Percent: 50, ReadOnly: true, Doc: "reads a record (E: scans); with several operations: read-only"},
+			{Name: "update", Percent: 50, Doc: "writes a record (D, E: insert; F: read-modify-write); with several " +
 				"operations: read-write"},
 		},
 		Tables: []workload.Table{{Name: "records", Doc: "records on all nodes"}},
@@ -63,7 +65,7 @@ func optionsOf(nodes int, v option.Values) (Options, error) {
 	return Options{Nodes: nodes, Letter: v.Choice(optLetter), Keys: v.Int(keyvalue.OptKeys), Room: v.Int(optRoom),
 		ValueBytes: v.Int(keyvalue.OptValueBytes), KeyBytes: v.Int(keyvalue.OptKeyBytes),
 		Operations: v.Int(optOperations), Distribution: d, Theta: v.Float(keyvalue.OptTheta),
-		Reads: v.Int(optReads)}, err
+		Reads: v.Int(optReads), ScanLength: v.Int(optScanLength)}, err
 }
 
 func words(_ int, v option.Values) string {
@@ -83,6 +85,10 @@ func words(_ int, v option.Values) string {
 	if n := v.Int(optOperations); n > 1 {
 		unit = fmt.Sprintf("transactions of %d operations", n)
 	}
-	return fmt.Sprintf("%s, %s, %d %% reads, %s, %d records per node, keys of %d and values of %d bytes", letter,
-		unit, def.reads, skew, v.Int(keyvalue.OptKeys), v.Int(keyvalue.OptKeyBytes), v.Int(keyvalue.OptValueBytes))
+	reads := "reads"
+	if def.read == keyvalue.OpScan {
+		reads = fmt.Sprintf("scans of 1 to %d records", v.Int(optScanLength))
+	}
+	return fmt.Sprintf("%s, %s, %d %% %s, %s, %d records per node, keys of %d and values of %d bytes", letter,
+		unit, def.reads, reads, skew, v.Int(keyvalue.OptKeys), v.Int(keyvalue.OptKeyBytes), v.Int(keyvalue.OptValueBytes))
 }

@@ -18,7 +18,8 @@
 //     them. An update here writes the whole value, without a look at what was there.
 //   - An insert's key is the next one of its client's node; the original hashes a counter.
 //   - A read of a record whose insertion has not committed yet finds nothing, and counts as a read.
-//   - E needs a table with order, and is refused until a store has one.
+//   - A scan of E is of the records of one node, in the order of their numbers; the original's is of hashed
+//     keys. It runs under protocols that scan.
 //
 // # What is checked
 //
@@ -72,39 +73,46 @@ type Options struct {
 	Nodes        int
 	Letter       string // A to F
 	Keys         int    // per node, in the beginning
-	Room         int    // for inserted records per node; D only
+	Room         int    // for inserted records per node; D and E only
 	ValueBytes   int
 	KeyBytes     int          // 0 = 8; longer ones travel with their values
 	Operations   int          // of each transaction
 	Distribution Distribution // 0: the workload's own
 	Theta        float64
-	// Reads is the share of reads in percent; 0: the workload's own.
+	// Reads is the share of reads, or of scans, in percent; 0: the workload's own.
 	Reads int
+	// ScanLength is the most records of a scan, of which E draws from 1 on.
+	ScanLength int
 }
 
 // Default is A as single operations on 100,000 records of 1,000 bytes per node.
 func Default(nodes int) Options {
 	return Options{Nodes: nodes, Letter: "A", Keys: 100_000, Room: 100_000, ValueBytes: 1000,
-		Operations: 1, Theta: 0.99}
+		Operations: 1, Theta: 0.99, ScanLength: 100}
 }
 
 // definition of a core workload.
 type definition struct {
+	read         keyvalue.Op
 	reads        int // percent
 	other        keyvalue.Op
 	distribution Distribution
 }
 
 var definitions = map[string]definition{
-	"A": {50, keyvalue.OpPut, Zipfian},
-	"B": {95, keyvalue.OpPut, Zipfian},
-	"C": {100, keyvalue.OpPut, Zipfian},
-	"D": {95, keyvalue.OpInsert, Latest},
-	"F": {50, keyvalue.OpUpdate, Zipfian},
+	"A": {keyvalue.OpGet, 50, keyvalue.OpPut, Zipfian},
+	"B": {keyvalue.OpGet, 95, keyvalue.OpPut, Zipfian},
+	"C": {keyvalue.OpGet, 100, keyvalue.OpPut, Zipfian},
+	"D": {keyvalue.OpGet, 95, keyvalue.OpInsert, Latest},
+	"E": {keyvalue.OpScan, 95, keyvalue.OpInsert, Zipfian},
+	"F": {keyvalue.OpGet, 50, keyvalue.OpUpdate, Zipfian},
 }
 
 // Letters of the workloads that there are.
-const Letters = "A, B, C, D, F"
+const Letters = "A, B, C, D, E, F"
+
+// mostScanned is how many records all scans of a transaction may have: each is one of its records.
+const mostScanned = 1000
 
 // YCSB is the workload.
 type YCSB struct {
@@ -119,9 +127,6 @@ func New(o Options) (*YCSB, error) {
 	o.Letter = strings.ToUpper(o.Letter)
 	def, ok := definitions[o.Letter]
 	switch {
-	case o.Letter == "E":
-		return nil, fmt.Errorf("ycsb: workload E scans, which needs a table with order, and no protocol has one yet (%w); "+
-			"take one of %s", proto.ErrUnsupported, Letters)
 	case !ok:
 		return nil, fmt.Errorf("ycsb: unknown workload %q; known: %s", o.Letter, Letters)
 	case o.Operations < 1 || o.Operations > keyvalue.MaxOps:
@@ -129,6 +134,9 @@ func New(o Options) (*YCSB, error) {
 			keyvalue.MaxOps)
 	case o.Reads < 0 || o.Reads > 100:
 		return nil, fmt.Errorf("ycsb: %d %% of reads are not in 0..100", o.Reads)
+	case def.read == keyvalue.OpScan && (o.ScanLength < 1 || o.ScanLength*o.Operations > mostScanned):
+		return nil, fmt.Errorf("ycsb: %d scans of up to %d records in a transaction: there may be 1 to %d records "+
+			"in all", o.Operations, o.ScanLength, mostScanned)
 	case o.Distribution > Latest:
 		return nil, fmt.Errorf("ycsb: %w", ErrDistribution)
 	}
@@ -148,7 +156,8 @@ func New(o Options) (*YCSB, error) {
 		room = o.Room
 	}
 	s, err := keyvalue.NewSpace(keyvalue.Space{Nodes: o.Nodes, Keys: o.Keys, Room: room,
-		ValueBytes: o.ValueBytes, KeyBytes: o.KeyBytes}, theta)
+		ValueBytes: o.ValueBytes, KeyBytes: o.KeyBytes,
+		Ordered: def.read == keyvalue.OpScan}, theta)
 	if err == nil && s.Records() < 4*o.Operations {
 		err = fmt.Errorf("%d keys on all nodes are too few for %d different ones in a transaction",
 			s.Records(), o.Operations)
@@ -177,7 +186,7 @@ func (w *YCSB) Kinds() []string {
 	if w.o.Operations > 1 {
 		return []string{"read-only", "read-write"}
 	}
-	return []string{"read", map[keyvalue.Op]string{keyvalue.OpPut: "update",
+	return []string{map[bool]string{false: "read", true: "scan"}[w.def.read == keyvalue.OpScan], map[keyvalue.Op]string{keyvalue.OpPut: "update",
 		keyvalue.OpInsert: "insert", keyvalue.OpUpdate: "read-modify-write"}[w.def.other]}
 }
 
@@ -229,7 +238,7 @@ func (c *client) draw() {
 	var ops [keyvalue.MaxOps]keyvalue.Op
 	kind := kindRead
 	for i := range c.w.o.Operations {
-		ops[i] = keyvalue.OpGet
+		ops[i] = c.w.def.read
 		if c.Rand.IntN(100) >= c.w.def.reads {
 			ops[i], kind = c.w.def.other, kindOther
 		}
@@ -239,6 +248,8 @@ func (c *client) draw() {
 		switch {
 		case op == keyvalue.OpInsert:
 			c.Add(op, c.insertion())
+		case op == keyvalue.OpScan:
+			c.AddScan(c.start(), 1+c.Rand.IntN(c.w.o.ScanLength))
 		case c.w.def.distribution == Latest:
 			for range 64 {
 				if c.Add(op, c.latest()) {
@@ -249,6 +260,14 @@ func (c *client) draw() {
 			c.AddDrawn(op, 1)
 		}
 	}
+}
+
+// start is the first key of a scan.
+func (c *client) start() proto.Key {
+	if c.w.def.distribution == Latest {
+		return c.latest()
+	}
+	return c.w.Draw(c.Rand)
 }
 
 // insertion is the key of the next record of the client's node.

@@ -116,5 +116,10 @@ func (r *benchRun) checkWorkload(f *pflag.FlagSet, spec *workload.Spec) (err err
 	if err != nil {
 		return usagef("drtmd bench --workload "+spec.Name+" --help describes its options", "%v", err)
 	}
+	for _, t := range r.workload.Tables() {
+		if err := r.protocol.CheckStore(t.Ordered); err != nil {
+			return usagef("", "table %q of workload %s: %v", t.Name, spec.Name, err)
+		}
+	}
 	return nil
 }

@@ -117,7 +117,7 @@ func proved(t *testing.T, protocol, workload, where string) {
 // TestOptionsThatDoNotFitAreRefused: with what there is instead.
 func TestOptionsThatDoNotFitAreRefused(t *testing.T) {
 	for args, want := range map[string]string{
-		"--workload ycsb --letter E":                  "needs a table with order",
+		"--workload ycsb --letter E":                  "protocol drtm does not scan ordered tables",
 		"--workload ycsb --letter G":                  `expected A, B, C, D, E, F, not "G"`,
 		"--workload ycsb --accounts 5":                "workload ycsb has no --accounts; it is one of workload smallbank",
 		"--workload tatp --theta 0.5":                 "workload tatp has no --theta; it is one of workload smallbank, ycsb",

@@ -3,6 +3,7 @@
 #
 #   - a cluster of daemons that is disturbed for 10 minutes (DRTMD_SOAK_TIME) and must neither leak nor
 #     leave a run stuck
+#   - 50 runs with three replicas, in each of which a daemon is killed at a random moment (DRTMD_SOAK_KILLS)
 #   - 2,000 damaged files of etcd (DRTMD_SOAK_DAMAGES)
 #   - every fuzz target
 #   - the simulator's scenarios of protocols, with 100,000 seeds each (DRTMD_SOAK_SEEDS), and 1,000 for each
@@ -74,6 +75,13 @@ daemons() {
     -run '^TestSoakOfDaemons$' ./cmd/drtmd/internal/endtoend
 }
 
+# kills N: N runs with three replicas, each with a daemon that is killed; each is checked.
+kills() {
+  say "$1 daemons are killed in runs with three replicas"
+  DRTMD_SOAK_KILLS=$1 scripts/go test -v -count=1 -timeout 3h -run '^TestRunsOutliveKilledNodes$' \
+    ./cmd/drtmd/internal/endtoend
+}
+
 # damages N: N files of etcd's damaged at random, each of which must be said in one line or do no harm.
 damages() {
   say "$1 files of the embedded etcd are damaged"
@@ -93,6 +101,7 @@ main() {
   local time package name targets
   time=$(seconds "${1:-5m}")
   daemons "${DRTMD_SOAK_TIME:-10m}"
+  kills "${DRTMD_SOAK_KILLS:-50}"
   damages "${DRTMD_SOAK_DAMAGES:-2000}"
   targets=$(fuzz_targets)
   [[ -n $targets ]] || say "there is no fuzz target"

@@ -38,7 +38,8 @@ func (e Errors) Unwrap() []error { return e }
 // tests, whose further ones begin with testPrefix.
 var reserved = []string{"DRTMD_ADDRESS", "DRTMD_CONFIG", "DRTMD_REQUIRE", "DRTMD_TRANSPORT",
 	"DRTMD_UPDATE", "DRTMD_CHECK_SEEDS", "DRTMD_SOAK_SEEDS", "DRTMD_SOAK_SEED",
-	"DRTMD_SOAK_TIME", "DRTMD_SOAK_DAMAGES", "DRTMD_GUEST", "DRTMD_GUEST_PINNED", "DRTMD_TEST"}
+	"DRTMD_SOAK_TIME", "DRTMD_SOAK_DAMAGES", "DRTMD_SOAK_KILLS", "DRTMD_GUEST", "DRTMD_GUEST_PINNED",
+	"DRTMD_TEST"}
 
 const testPrefix = "DRTMD_TEST_"
 

@@ -39,10 +39,15 @@
 // # Data planes
 //
 // A data plane belongs to a version of the shard map: partition i, held by the i-th primary, is node i of a
-// cluster of proto/node. There is no durability, so a plane is never repaired. When the members change, the
+// cluster of proto/node. With one replica of each record a plane is never repaired: when the members change, the
 // leader writes the next version, and every member builds its part again and loads its tables. A benchmark
 // is a version of its own, led by the daemon that received the request; afterwards the serving plane is built
 // again. If two daemons want to lead, the registry accepts one.
+//
+// With more replicas a plane goes on without a member. The steward pauses the node's part before it
+// acknowledges a pending view, and has it adopt the placement of the active one (planes/view.go); the registry
+// changes that with the view. Recovery runs on the workers, and filling in a goroutine of the planes. Both are
+// ended by the next view.
 //
 // # Goroutines
 //

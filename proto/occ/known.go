@@ -39,16 +39,6 @@ func (n *noted) shards() (all []proto.ShardID) {
 	return slices.Compact(all)
 }
 
-// hasValues reports whether the values for a shard are here.
-func (n *noted) hasValues(s proto.ShardID) bool {
-	for i := range n.writes {
-		if w := &n.writes[i]; w.Shard == s && w.Version.Live() && w.Value == nil {
-			return false
-		}
-	}
-	return true
-}
-
 // merge takes values over that another node has.
 func (n *noted) merge(o *noted) {
 	for i := range n.writes {

@@ -58,6 +58,8 @@ func table(o option.Settings, s occtest.Shape) (x occtest.Traffic) {
 	if s.Reads+s.Writes > 1 && o[farm.OptLockReads] != "true" {
 		x.Count(proto.PhaseValidate, s.Reads, 24*s.Reads)
 	}
+	holders, records := s.Logs()
+	x.Count(proto.PhaseLog, holders, records)
 	if o[farm.OptSerialUnlock] == "true" {
 		w := messages(s.Writes)
 		x.Count(proto.PhaseCommit, w, 48*w+(24+v)*s.Writes)

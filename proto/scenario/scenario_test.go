@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"drtmd/verbs/scenario"
 )
@@ -26,13 +29,35 @@ func find(t *testing.T, name string) *scenario.Scenario {
 // search runs seeds from 1 until one fails.
 func search(t *testing.T, name, mutation string, seeds uint64) scenario.SearchResult {
 	t.Helper()
+	return searchFrom(t, name, mutation, 1, seeds)
+}
+
+func searchFrom(t *testing.T, name, mutation string, first, last uint64) scenario.SearchResult {
+	t.Helper()
 	r, err := scenario.Search(context.Background(), find(t, name), scenario.SearchOptions{
-		First: 1, Last: seeds, Jobs: runtime.NumCPU(),
+		First: first, Last: last, Jobs: runtime.NumCPU(),
 		Options: scenario.Options{Random: true, Mutation: mutation}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// A scenario without a number in seedsOf gets seedsAtOnce seeds more until they have taken cpuOfScenario, or
+// are one in fifty: protocols of one family have too many scenarios for more. make soak runs more of each.
+const (
+	cpuOfScenario = 2 * time.Second
+	seedsAtOnce   = 4
+)
+
+// cpuTime is what this process has used.
+func cpuTime(t *testing.T) time.Duration {
+	t.Helper()
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // replay is the command that makes a failed run again.
@@ -58,9 +83,13 @@ func TestRunsUnderFaultsAreStrictlySerializable(t *testing.T) {
 			if raceEnabled {
 				seeds = max(seeds/50, 1) // one goroutine at a time runs: there is little to see
 			}
-			if f := search(t, s.Name, "", seeds).Failure; f != nil {
-				t.Errorf("%v\n%s", f.Failure, replay(f))
+			begin, next := cpuTime(t), uint64(1)
+			for ; next <= seeds && (seedsOf[s.Name] != 0 || cpuTime(t)-begin < cpuOfScenario); next += seedsAtOnce {
+				if f := searchFrom(t, s.Name, "", next, min(next+seedsAtOnce-1, seeds)).Failure; f != nil {
+					t.Fatalf("%v\n%s", f.Failure, replay(f))
+				}
 			}
+			t.Logf("seeds 1..%d of %d", min(next-1, seeds), seeds)
 		})
 	}
 }

@@ -47,7 +47,7 @@ uninstall: ## remove what make install installed
 test: build ## run every test that needs no virtual machine (about 7 minutes on 2 cores)
 	scripts/lib/packages_selftest.sh
 	scripts/lib/install_selftest.sh
-	$(GO) test -count=1 ./...
+	$(GO) test -count=1 -timeout 20m ./...
 
 test-race: ## run the tests under the race detector
 	@$(BOOTSTRAP) build

@@ -293,7 +293,7 @@ func (e *Engine) storeLine(s *share, line, at int, b []byte, version lastWord) i
 		p, w := lockLine(m, line)
 		copy(m.Bytes[line+at:], b)
 		if version.ok {
-			*wordAt(m, line+version.at) = version.v
+			atomic.StoreUint64(wordAt(m, line+version.at), version.v) // others look at it without the line's lock
 		}
 		lineword.Unlock(p, w)
 		return len(b)

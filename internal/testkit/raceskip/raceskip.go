@@ -12,3 +12,12 @@ func Simulated(t testing.TB) {
 		t.Skip("simulated machines run in one goroutine: make test runs this, the race run has nothing to find")
 	}
 }
+
+// PolledLogs skips a test in builds with the race detector, in which nodes of one process WRITE into the logs that
+// others of it read: polling memory is a race in the terms of Go's memory model. Records have checksums.
+func PolledLogs(t testing.TB) {
+	t.Helper()
+	if enabled {
+		t.Skip("reading logs that nodes of this process WRITE is a race to the detector: make test runs this")
+	}
+}

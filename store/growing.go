@@ -50,28 +50,13 @@ func (x *Growing) Record() *layout.Record { return x.x.Tables[0].Record() }
 func (x *Growing) Describe() layout.Descriptor { return x.x.Tables[0].Describe() }
 
 // Find is Table.Find.
-func (x *Growing) Find(key uint64) (place int, ok bool) {
-	if !x.x.Sync() {
-		return 0, false
-	}
-	for i := len(x.x.Tables) - 1; i >= 0; i-- {
-		if off, ok := x.x.Tables[i].Find(key); ok {
-			return layout.MakePlace(i, off), true
-		}
-	}
-	return 0, false
-}
+func (x *Growing) Find(key uint64) (place int, ok bool) { return x.x.Find(key) }
 
 // FindIn is Table.FindIn. If there is no entry, the number of extents is in the read set too. It
 // aborts the region with AbortGrown if the table has grown since the region began.
 func (x *Growing) FindIn(r *htm.Region, key uint64) (place int, found, ok bool) {
-	if !x.x.Ready(r) {
-		return 0, false, false
-	}
-	for i := len(x.x.Tables) - 1; i >= 0; i-- {
-		if off, found, ok := x.x.Tables[i].FindIn(r, key); found || !ok {
-			return layout.MakePlace(i, off), found, ok
-		}
+	if place, found, ok := x.x.FindIn(r, key); found || !ok {
+		return place, found, ok
 	}
 	t := x.x.Tables[0]
 	if !t.lineWords {

@@ -2,8 +2,8 @@ package store
 
 import (
 	"errors"
-	"fmt"
 
+	"drtmd/store/internal/head"
 	"drtmd/store/layout"
 	"drtmd/store/pool"
 )
@@ -44,7 +44,7 @@ func (t *Table) headWords() [8]uint64 {
 	l, i := c.layout(), c.index()
 	return [8]uint64{headMagic, uint64(c.ID), uint64(c.ValueBytes), uint64(c.MainBuckets),
 		uint64(c.IndirectBuckets), uint64(c.Entries), uint64(t.at),
-		uint64(l) | uint64(l.Version())<<8 | uint64(i)<<16 | uint64(i.Version())<<24}
+		head.Kinds(l, i)}
 }
 
 var headNames = [8]string{"magic", "table id", "value bytes", "main buckets", "indirect buckets",
@@ -52,13 +52,9 @@ var headNames = [8]string{"magic", "table id", "value bytes", "main buckets", "i
 
 // checkHead compares the head in memory with the table's Config.
 func (t *Table) checkHead() error {
-	for i, want := range t.headWords() {
-		if got := t.word(t.at + 8*i); got != want {
-			return fmt.Errorf("table %q: %w: %s is %#x, not %#x", t.config.Name, ErrNotTable,
-				headNames[i], got, want)
-		}
-	}
-	return nil
+	words := t.headWords()
+	return head.Check(t.config.Name, func(i int) uint64 { return t.word(t.at + 8*i) }, words[:], headNames[:],
+		ErrNotTable)
 }
 
 // format clears the table and writes its head, the magic last.
@@ -71,7 +67,5 @@ func (t *Table) format() {
 		t.setWord(t.at+t.config.tableBytes(), 1)
 	}
 	words := t.headWords()
-	for i := len(words) - 1; i >= 0; i-- {
-		t.setWord(t.at+8*i, words[i])
-	}
+	head.Store(func(i int, w uint64) { t.setWord(t.at+8*i, w) }, words[:])
 }

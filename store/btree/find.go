@@ -55,7 +55,7 @@ func descend[A words.Access](t *Table, a A, key uint64, p *path) (ok bool) {
 	if !ok {
 		return false
 	}
-	h, ok := head(t, a, node)
+	h, ok := headOf(t, a, node)
 	if !ok || !words.Checked(a, h.Level() <= maxHeight) {
 		return false
 	}
@@ -70,7 +70,7 @@ func descend[A words.Access](t *Table, a A, key uint64, p *path) (ok bool) {
 			return false
 		}
 		below := h.Level() - 1
-		if h, ok = head(t, a, node); !ok || !words.Checked(a, h.Level() == below) {
+		if h, ok = headOf(t, a, node); !ok || !words.Checked(a, h.Level() == below) {
 			return false
 		}
 	}
@@ -98,8 +98,8 @@ func at[A words.Access](t *Table, a A, key uint64, p *path) (ok bool) {
 	return true
 }
 
-// head is the head of the node at an offset that came from memory.
-func head[A words.Access](t *Table, a A, node uint64) (h layout.NodeHead, ok bool) {
+// headOf is the head of the node at an offset that came from memory.
+func headOf[A words.Access](t *Table, a A, node uint64) (h layout.NodeHead, ok bool) {
 	if !words.Checked(a, t.isNode(node)) {
 		return 0, false
 	}

@@ -1,9 +1,8 @@
 package btree
 
 import (
-	"fmt"
-
 	"drtmd/store"
+	"drtmd/store/internal/head"
 	"drtmd/store/layout"
 	"drtmd/store/pool"
 )
@@ -40,7 +39,7 @@ func (t *Table) headWords() [7]uint64 {
 	c := &t.config
 	l, i := c.layout(), c.index()
 	return [7]uint64{headMagic, uint64(c.ID), uint64(c.ValueBytes), uint64(c.Nodes), uint64(c.Entries),
-		uint64(t.at), uint64(l) | uint64(l.Version())<<8 | uint64(i)<<16 | uint64(i.Version())<<24}
+		uint64(t.at), head.Kinds(l, i)}
 }
 
 var headNames = [7]string{"magic", "table id", "value bytes", "nodes", "entries", "offset",
@@ -48,13 +47,9 @@ var headNames = [7]string{"magic", "table id", "value bytes", "nodes", "entries"
 
 // checkHead compares the head in memory with the table's Config.
 func (t *Table) checkHead() error {
-	for i, want := range t.headWords() {
-		if got := t.word(t.at + 8*i); got != want {
-			return fmt.Errorf("table %q: %w: %s is %#x, not %#x", t.config.Name, store.ErrNotTable,
-				headNames[i], got, want)
-		}
-	}
-	return nil
+	words := t.headWords()
+	return head.Check(t.config.Name, func(i int) uint64 { return t.word(t.at + 8*i) }, words[:], headNames[:],
+		store.ErrNotTable)
 }
 
 // format clears the table, makes an empty leaf its root and writes its head, the magic last.
@@ -73,7 +68,5 @@ func (t *Table) format() {
 		t.setWord(t.at+t.config.tableBytes(), 1)
 	}
 	words := t.headWords()
-	for i := len(words) - 1; i >= 0; i-- {
-		t.setWord(t.at+8*i, words[i])
-	}
+	head.Store(func(i int, w uint64) { t.setWord(t.at+8*i, w) }, words[:])
 }

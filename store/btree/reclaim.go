@@ -134,7 +134,7 @@ func child[A words.Access](t *Table, a A, x *siblings, i int) (node, pairs int, 
 	if !ok {
 		return 0, 0, false
 	}
-	h, ok := head(t, a, w)
+	h, ok := headOf(t, a, w)
 	return int(w), h.Pairs(), ok && words.Checked(a, h.Level() == x.level)
 }
 

@@ -139,7 +139,7 @@ func settle[A words.Access](t *Table, a A, c *cursor, down bool) (ok bool) {
 			c.over = true
 			return true
 		}
-		h, ok := head(t, a, next)
+		h, ok := headOf(t, a, next)
 		if c.leaves++; !ok || !words.Checked(a, h.Level() == 0 && c.leaves < t.config.Nodes) {
 			return false
 		}

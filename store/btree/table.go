@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"drtmd/htm"
+	"drtmd/store/internal/head"
 	"drtmd/store/layout"
 	"drtmd/store/pool"
 	"drtmd/store/words"
@@ -54,17 +55,8 @@ func open(c Config, m *htm.Memory, at int) (*Table, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	n := c.Bytes()
-	switch {
-	case at < 0 || at%layout.BucketBytes != 0:
-		return nil, fmt.Errorf("table %q: offset %d is not a multiple of %d", c.Name, at,
-			layout.BucketBytes)
-	case len(m.Bytes) < n || at > len(m.Bytes)-n:
-		return nil, fmt.Errorf("table %q: %d bytes at offset %d do not fit in a region of %d",
-			c.Name, n, at, len(m.Bytes))
-	case uint64(at+n) > layout.MaxOffset:
-		return nil, fmt.Errorf("table %q: ends at offset %d, over the %d that an offset can be", c.Name, at+n,
-			uint64(layout.MaxOffset))
+	if err := head.Fits(c.Name, at, c.Bytes(), len(m.Bytes)); err != nil {
+		return nil, err
 	}
 	nodesAt := at + headBytes
 	entriesAt := nodesAt + c.Nodes*layout.NodeBytes

@@ -10,8 +10,14 @@ import (
 	"drtmd/verbs"
 )
 
+// Table is one extent as a worker sees it.
+type Table interface {
+	Find(key uint64) (off int, ok bool)
+	FindIn(r *htm.Region, key uint64) (off int, found, ok bool)
+}
+
 // Views are the extents of a table, of type T, as one worker sees them.
-type Views[C Config[C], T any] struct {
+type Views[C Config[C], T Table] struct {
 	Growth *Growth[C]
 	// Tables are the worker's views, by extent. Sync adds those that others have made.
 	Tables []T
@@ -25,7 +31,7 @@ type Views[C Config[C], T any] struct {
 }
 
 // Openers make a worker's view of a table.
-type Openers[C Config[C], T any] struct {
+type Openers[C Config[C], T Table] struct {
 	Format, Attach func(C, *htm.Memory, int) (T, error)
 	// View is the worker's view of an extent's memory.
 	View func(*verbs.MR) (*htm.Memory, error)
@@ -33,7 +39,7 @@ type Openers[C Config[C], T any] struct {
 
 // Open gives a worker its views. t is that of the first extent, and m its memory. The first worker of a node
 // whose memory has outlived a process says kept: it finds the extents that there were.
-func Open[C Config[C], T any](g *Growth[C], t T, m *htm.Memory, kept bool, o Openers[C, T]) (*Views[C, T], error) {
+func Open[C Config[C], T Table](g *Growth[C], t T, m *htm.Memory, kept bool, o Openers[C, T]) (*Views[C, T], error) {
 	x := &Views[C, T]{Growth: g, Tables: []T{t}, first: m, openers: o}
 	g.mu.Lock()
 	var err error
@@ -122,6 +128,32 @@ func (x *Views[C, T]) Grow() error {
 	return nil
 }
 
+// Find is T's Find, which the newest extent does first: it is the largest.
+func (x *Views[C, T]) Find(key uint64) (place int, ok bool) {
+	if !x.Sync() {
+		return 0, false
+	}
+	for i := len(x.Tables) - 1; i >= 0; i-- {
+		if off, ok := x.Tables[i].Find(key); ok {
+			return layout.MakePlace(i, off), true
+		}
+	}
+	return 0, false
+}
+
+// FindIn is T's FindIn in the same order. If no extent has the key, others may have been added: see Whole.
+func (x *Views[C, T]) FindIn(r *htm.Region, key uint64) (place int, found, ok bool) {
+	if !x.Ready(r) {
+		return 0, false, false
+	}
+	for i := len(x.Tables) - 1; i >= 0; i-- {
+		if off, found, ok := x.Tables[i].FindIn(r, key); found || !ok {
+			return layout.MakePlace(i, off), found, ok
+		}
+	}
+	return 0, false, true
+}
+
 // Resolve is the address of a place (layout.MakePlace) in an extent but the first, and the key to the memory
 // there.
 func (x *Views[C, T]) Resolve(place int) (addr uint64, rkey uint32) {
@@ -141,7 +173,7 @@ func (x *Views[C, T]) Ready(r *htm.Region) bool {
 
 // Whole reports whether the worker knows all extents that there are, and has that protected. first is access
 // to the first extent, in the region r; a region that began before the table grew is aborted.
-func Whole[C Config[C], T any, A words.Access](x *Views[C, T], r *htm.Region, first A) (ok bool) {
+func Whole[C Config[C], T Table, A words.Access](x *Views[C, T], r *htm.Region, first A) (ok bool) {
 	n, ok := first.Load(x.Growth.LineAt(0))
 	if ok && int(n) != len(x.Tables) {
 		if r != nil {

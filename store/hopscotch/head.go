@@ -1,9 +1,8 @@
 package hopscotch
 
 import (
-	"fmt"
-
 	"drtmd/store"
+	"drtmd/store/internal/head"
 	"drtmd/store/layout"
 )
 
@@ -36,7 +35,7 @@ func (t *Table) headWords() [7]uint64 {
 	c := &t.config
 	l, i := c.layout(), layout.HopscotchInline
 	return [7]uint64{headMagic, uint64(c.ID), uint64(c.ValueBytes), uint64(c.Homes), uint64(c.Blocks),
-		uint64(t.at), uint64(l) | uint64(l.Version())<<8 | uint64(i)<<16 | uint64(i.Version())<<24}
+		uint64(t.at), head.Kinds(l, i)}
 }
 
 var headNames = [7]string{"magic", "table id", "value bytes", "homes", "overflow blocks", "offset",
@@ -44,13 +43,9 @@ var headNames = [7]string{"magic", "table id", "value bytes", "homes", "overflow
 
 // checkHead compares the head in memory with the table's Config.
 func (t *Table) checkHead() error {
-	for i, want := range t.headWords() {
-		if got := t.word(t.at + 8*i); got != want {
-			return fmt.Errorf("table %q: %w: %s is %#x, not %#x", t.config.Name, store.ErrNotTable,
-				headNames[i], got, want)
-		}
-	}
-	return nil
+	words := t.headWords()
+	return head.Check(t.config.Name, func(i int) uint64 { return t.word(t.at + 8*i) }, words[:], headNames[:],
+		store.ErrNotTable)
 }
 
 // format clears the table and writes its head, the magic last.
@@ -61,7 +56,5 @@ func (t *Table) format() {
 		t.setWord(off+layout.VersionOffset, uint64(layout.Version(0).Unbind()))
 	}
 	words := t.headWords()
-	for i := len(words) - 1; i >= 0; i-- {
-		t.setWord(t.at+8*i, words[i])
-	}
+	head.Store(func(i int, w uint64) { t.setWord(t.at+8*i, w) }, words[:])
 }

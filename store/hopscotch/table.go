@@ -6,6 +6,7 @@ import (
 
 	"drtmd/htm"
 	"drtmd/store"
+	"drtmd/store/internal/head"
 	"drtmd/store/layout"
 	"drtmd/store/words"
 )
@@ -51,17 +52,8 @@ func open(c Config, m *htm.Memory, at int) (*Table, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	n := c.Bytes()
-	switch {
-	case at < 0 || at%layout.BucketBytes != 0:
-		return nil, fmt.Errorf("table %q: offset %d is not a multiple of %d", c.Name, at,
-			layout.BucketBytes)
-	case len(m.Bytes) < n || at > len(m.Bytes)-n:
-		return nil, fmt.Errorf("table %q: %d bytes at offset %d do not fit in a region of %d",
-			c.Name, n, at, len(m.Bytes))
-	case uint64(at+n) > layout.MaxOffset:
-		return nil, fmt.Errorf("table %q: ends at offset %d, over the %d that an offset can be", c.Name, at+n,
-			uint64(layout.MaxOffset))
+	if err := head.Fits(c.Name, at, c.Bytes(), len(m.Bytes)); err != nil {
+		return nil, err
 	}
 	return &Table{m: m, base: unsafe.Pointer(unsafe.SliceData(m.Bytes)), config: c, at: at, p: c.places(at),
 		lineWords: m.Words != nil, moveLimit: min(maxMoves, movedLines*layout.LineBytes/c.stride()),

@@ -6,7 +6,6 @@ import (
 	"drtmd/proto"
 	"drtmd/proto/protocol"
 	"drtmd/proto/recovery"
-	"drtmd/store/layout"
 	"drtmd/verbs/fiber"
 )
 
@@ -49,15 +48,12 @@ func (r *run) fillTable(s *share, shard proto.ShardID, t proto.TableID) error {
 		if err != nil {
 			return err
 		}
-		for len(b) >= 16 {
-			w := recovery.Write{Shard: shard, Table: t, Key: proto.Key(le.Uint64(b)),
-				Version: layout.Version(le.Uint64(b[8:]))}
-			if b = b[16:]; w.Version.Live() {
-				if len(b) < padded(size) {
-					return errAnswer
-				}
-				w.Value, b = b[:size], b[padded(size):]
+		for len(b) > 0 {
+			w, rest, ok := takeCopied(b, size)
+			if !ok {
+				return errAnswer
 			}
+			w.Shard, w.Table, b = shard, t, rest
 			for !v.e.apply(s, &w) {
 				if err := r.pause(); err != nil {
 					return err

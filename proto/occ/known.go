@@ -25,7 +25,7 @@ type noted struct {
 	own   bool   // its coordinator is this engine
 }
 
-// writes reports whether the transaction writes to a shard.
+// writesTo reports whether the transaction writes to a shard.
 func (n *noted) writesTo(s proto.ShardID) bool {
 	return slices.ContainsFunc(n.writes, func(w recovery.Write) bool { return w.Shard == s })
 }
@@ -139,7 +139,7 @@ func (v *view) scanLog(c proto.NodeID, h *hosted) {
 		}
 	}
 	var r log.Record
-	for at := max(h.Head(), 0); at < h.Position(); {
+	for at := h.Head(); at < h.Position(); {
 		behind, err := h.ReadAt(at, &r)
 		if err != nil {
 			return
@@ -299,8 +299,9 @@ func (v *view) unlockHere(n *noted) {
 		case v.keptFor(p, n.name) >= 0:
 			v.let(p, n.name)
 		default:
-			if x, ok := e.find(s, &item{table: w.Table, key: w.Key}); ok && x.off != 0 && onesided.Word(x.head.State) == n.word {
-				e.releaseHere(nil, s, &item{table: w.Table, key: w.Key}, n.word)
+			i := item{table: w.Table, key: w.Key}
+			if x, ok := e.find(s, &i); ok && x.off != 0 && onesided.Word(x.head.State) == n.word {
+				e.releaseHere(nil, s, &i, n.word)
 			}
 		}
 	}

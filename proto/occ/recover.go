@@ -291,7 +291,7 @@ func (r *run) finishOwn() error {
 	return nil
 }
 
-// told is a transaction of a node that is gone, as its replicas tell of it.
+// gone is a transaction of a node that is gone, as its replicas tell of it.
 type gone struct {
 	*noted
 	votes []recovery.Vote

@@ -271,9 +271,7 @@ func (v *view) sayCopies(a *ask, resp []byte) (int, error) {
 	}
 	b, next, waits := resp[:sayBytes], 0, false
 	value := make([]byte, e.Env.Specs[t-1].ValueBytes)
-	index := 0
 	eachFrom(s.Tables[t-1], int(a.index), func(i, off int) bool {
-		index = i
 		x, held := found{off: uint64(off)}, false
 		key := proto.Key(onesided.KeyOf(s.Memory, x.off))
 		if !e.copyOut(nil, s, &item{table: t, key: key}, &x, value) {
@@ -283,7 +281,7 @@ func (v *view) sayCopies(a *ask, resp []byte) (int, error) {
 				return true // it is another key's by now, which is logged
 			}
 		}
-		if held || onesided.Word(x.head.State) != onesided.Unlocked || len(resp)-len(b) < 16+padded(len(value)) {
+		if held || onesided.Word(x.head.State) != onesided.Unlocked || len(resp)-len(b) < copiedBytes(len(value)) {
 			next, waits = i, true
 			return false
 		}
@@ -295,11 +293,6 @@ func (v *view) sayCopies(a *ask, resp []byte) (int, error) {
 	if waits && len(b) == sayBytes {
 		say(resp, sayLater, 0, 0)
 		return sayBytes, nil
-	}
-	if !waits {
-		next = 0
-	} else if next == 0 {
-		next = index
 	}
 	say(resp, sayDone, uint64(next), recovery.Name(incarnations(s.Tables[t-1])))
 	return len(b), nil

@@ -183,9 +183,14 @@ func takePart(b []byte, specs []proto.TableSpec) (p piece, rest []byte, ok bool)
 	return p, b, true
 }
 
-// copied is a record that askCopy gives:
+// copiedHead is the part of a record that askCopy gives before its value:
 //
 //	0  key 8 | version 8 | value, if the version is live, padded to 8
+const copiedHead = 16
+
+// copiedBytes is what a record with a value of so many bytes takes.
+func copiedBytes(value int) int { return copiedHead + padded(value) }
+
 func appendCopied(b []byte, k proto.Key, v layout.Version, value []byte) []byte {
 	b = le.AppendUint64(b, uint64(k))
 	b = le.AppendUint64(b, uint64(v))
@@ -193,8 +198,21 @@ func appendCopied(b []byte, k proto.Key, v layout.Version, value []byte) []byte 
 		return b
 	}
 	b = append(b, value...)
-	for len(b)%8 != 0 {
-		b = append(b, 0)
+	return append(b, make([]byte, padded(len(value))-len(value))...)
+}
+
+// takeCopied takes a record of a table whose values have so many bytes; its value is in b.
+func takeCopied(b []byte, value int) (w recovery.Write, rest []byte, ok bool) {
+	if len(b) < copiedHead {
+		return w, nil, false
 	}
-	return b
+	w.Key, w.Version = proto.Key(le.Uint64(b)), layout.Version(le.Uint64(b[8:]))
+	if b = b[copiedHead:]; !w.Version.Live() {
+		return w, b, true
+	}
+	if len(b) < padded(value) {
+		return w, nil, false
+	}
+	w.Value = b[:value]
+	return w, b[padded(value):], true
 }

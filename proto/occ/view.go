@@ -88,7 +88,8 @@ func (e *Engine) newView() {
 		return
 	}
 	m := e.Env.Placed.Map()
-	v := &view{e: e, known: map[recovery.Name]*noted{}, over: map[recovery.Name]bool{}, coming: map[recovery.Name]*noted{}, kept: map[place][]keeper{}, restoring: make([]bool, m.Nodes()),
+	v := &view{e: e, known: map[recovery.Name]*noted{}, over: map[recovery.Name]bool{},
+		coming: map[recovery.Name]*noted{}, kept: map[place][]keeper{}, restoring: make([]bool, m.Nodes()),
 		lives: make([]bool, m.Nodes()), home: make([]proto.NodeID, m.Nodes()), moved: make([]uint64, m.Nodes()),
 		holds: make([]bool, m.Nodes()), backs: make([]span, m.Nodes()), ready: make([]bool, m.Nodes())}
 	for n := range v.lives {

@@ -104,9 +104,7 @@ func (p *Part) Info() *Info {
 // Alive waits until every worker's thread has come by, at most until ctx ends. A part that is not in
 // service is alive.
 func (p *Part) Alive(ctx context.Context) error {
-	p.mu.Lock()
 	s, release := p.inUse()
-	p.mu.Unlock()
 	defer release()
 	if s == nil {
 		return nil
@@ -125,7 +123,7 @@ func (p *Part) Metrics(ctx context.Context) (*Metrics, error) { return p.metrics
 
 func (p *Part) metrics(ctx context.Context, latencies bool) (*Metrics, error) {
 	p.mu.Lock()
-	s, release := p.inUse()
+	s, release := p.inUseLocked()
 	r, ran, opened, fenced, phase := p.request, p.ran, p.opened, p.fenced != nil, p.span
 	p.mu.Unlock()
 	defer release()

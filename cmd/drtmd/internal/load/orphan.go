@@ -53,9 +53,7 @@ func (o Orphans) Plus(b Orphans) Orphans {
 // Orphans are the records that stay locked, as far as the part's workers have met them. It may be called
 // at any time.
 func (p *Part) Orphans(ctx context.Context) (o Orphans, err error) {
-	p.mu.Lock()
 	s, release := p.inUse()
-	p.mu.Unlock()
 	defer release()
 	if s == nil {
 		return o, nil

@@ -366,7 +366,7 @@ func (p *Part) stopSilence() {
 func (p *Part) Disconnect(n proto.NodeID, cause error) error {
 	p.mu.Lock()
 	o := p.opening
-	s, release := p.inUse()
+	s, release := p.inUseLocked()
 	p.mu.Unlock()
 	defer release()
 	switch {
@@ -379,8 +379,14 @@ func (p *Part) Disconnect(n proto.NodeID, cause error) error {
 }
 
 // inUse is the part in service, which is not closed before release was called; nil if there is
-// none. Locked.
+// none.
 func (p *Part) inUse() (s *local, release func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.inUseLocked()
+}
+
+func (p *Part) inUseLocked() (s *local, release func()) {
 	if p.site == nil {
 		return nil, func() {}
 	}

@@ -35,9 +35,7 @@ type Recovery struct {
 // Pause disconnects members that are gone, and returns when nothing is under way in the part (nil), or when
 // ctx ends; it may be called again then. A part that is not in service is paused.
 func (p *Part) Pause(ctx context.Context, gone ...proto.NodeID) error {
-	p.mu.Lock()
 	s, release := p.inUse()
-	p.mu.Unlock()
 	defer release()
 	if s == nil {
 		return nil
@@ -58,9 +56,7 @@ func (p *Part) Pause(ctx context.Context, gone ...proto.NodeID) error {
 // Adopt has the part use a placement, unless it uses one of a later epoch. Of the same epoch it learns which
 // replicas are complete.
 func (p *Part) Adopt(ctx context.Context, next *placement.Map) error {
-	p.mu.Lock()
 	s, release := p.inUse()
-	p.mu.Unlock()
 	defer release()
 	if s == nil {
 		return nil
@@ -101,9 +97,7 @@ func (s *local) change(ctx context.Context, begin func() *node.Tasks) error {
 
 // Fill fills a replica here from the shard's primary. An error may be no more than that the members change.
 func (p *Part) Fill(ctx context.Context, n proto.NodeID, shard proto.ShardID) error {
-	p.mu.Lock()
 	s, release := p.inUse()
-	p.mu.Unlock()
 	if s == nil {
 		release()
 		return errors.New("the part is not in service")
@@ -140,9 +134,7 @@ func (s *local) halt() {
 
 // Recovery looks at every worker. nil: the part is not in service, or its records have no replicas.
 func (p *Part) Recovery(ctx context.Context) (*Recovery, error) {
-	p.mu.Lock()
 	s, release := p.inUse()
-	p.mu.Unlock()
 	defer release()
 	if s == nil || !s.cluster.Recovers() {
 		return nil, nil

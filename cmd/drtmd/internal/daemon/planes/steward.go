@@ -109,6 +109,11 @@ func (p *Planes) disconnect(n proto.NodeID, cause error) error {
 func (p *Planes) degrade(m member.Member) {
 	text := fmt.Sprintf("partition of %v is gone; records that its clients had locked stay locked until "+
 		"the tables are loaded again: recovery comes with durability", m)
+	p.lack(status.Warn, text)
+}
+
+// lack adds to what the plane lacks, and tells it once.
+func (p *Planes) lack(l status.Level, text string) {
 	p.mu.Lock()
 	known := slices.Contains(p.degraded, text)
 	if !known {
@@ -116,7 +121,7 @@ func (p *Planes) degrade(m member.Member) {
 	}
 	p.mu.Unlock()
 	if !known {
-		p.o.Board.Event(status.Warn, text)
+		p.o.Board.Event(l, text)
 	}
 }
 

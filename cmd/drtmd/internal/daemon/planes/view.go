@@ -142,17 +142,8 @@ func (p *Planes) tellRecovery(r *load.Recovery, st *member.State) {
 // tellLost names the shards without a replica.
 func (p *Planes) tellLost(m *placement.Map) {
 	for _, shard := range m.Lost() {
-		text := fmt.Sprintf("shard %d is lost: all its replicas are gone; transactions that need it are refused "+
-			"until the tables are loaded again", shard)
-		p.mu.Lock()
-		known := slices.Contains(p.degraded, text)
-		if !known {
-			p.degraded = append(p.degraded, text)
-		}
-		p.mu.Unlock()
-		if !known {
-			p.o.Board.Event(status.Error, text)
-		}
+		p.lack(status.Error, fmt.Sprintf("shard %d is lost: all its replicas are gone; transactions that need it "+
+			"are refused until the tables are loaded again", shard))
 	}
 }
 

@@ -25,8 +25,9 @@ every node is ready, prints their addresses and folders, and stops the cluster o
 Ctrl-C ends up at once; the nodes go on draining by themselves.
 
 With a command after --, up runs the command with DRTMD_ADDRESS set, stops the cluster when the
-command ends, and exits with the command's exit code. Such a cluster has a temporary folder, which
-up removes. With --detach, up leaves the cluster running; drtmd down stops it.
+command ends, and exits with the command's exit code, also if a node failed or was killed meanwhile.
+Such a cluster has a temporary folder, which up removes. With --detach, up leaves the cluster
+running; drtmd down stops it.
 
 If a node fails or is killed, up names it, and the other nodes go on. --restart N, from any
 terminal, starts it again; with --respawn, up does so by itself.
@@ -40,7 +41,8 @@ Exit codes:
   1    failed
   2    wrong command line
   130  interrupted before the cluster was ready
-With a command after --, the exit code is that of the command.`
+With a command after --, the exit code is that of the command; 1 if the cluster could not be started
+or stopped.`
 
 const upExample = `  drtmd up
   drtmd up --nodes 5 --detach; drtmd bench --cluster up --check; drtmd down
@@ -147,6 +149,8 @@ type cluster struct {
 	ends  chan *upNode
 	left  int            // watched nodes whose end attend has not taken
 	again map[string]int // starts in a row of a node that were in vain
+	// excused: a node whose failure was reported is no error of stop.
+	excused bool
 }
 
 func (a *app) up(ctx context.Context, p *upFlags, dir string, args []string) (err error) {
@@ -406,6 +410,14 @@ func (c *cluster) command(ctx context.Context, over <-chan struct{}, args []stri
 	go func() { defer close(done); err = cmd.Run() }()
 	attendErr := c.attend(ctx, over, done)
 	<-done
+	// The command has seen what became of nodes that failed meanwhile: they are named, and that is all.
+	for _, n := range c.nodes {
+		if livingNode(filepath.Join(c.dir, n.Name)) == 0 && n.endsWithin(killedTimeout) && n.err != nil &&
+			!n.reported {
+			c.reportEnd(n)
+		}
+	}
+	c.excused = true
 	stopErr := errors.Join(attendErr, c.stop())
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && stopErr == nil {
@@ -435,7 +447,7 @@ func (c *cluster) stop() error {
 		}
 		<-n.ended
 		switch {
-		case n.err == nil || replaced[n]:
+		case n.err == nil || replaced[n] || n.reported && c.excused:
 		case n.reported:
 			errs = append(errs, fmt.Errorf("%s had failed and was not started again", n.Name))
 		default:

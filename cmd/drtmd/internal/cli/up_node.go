@@ -83,6 +83,16 @@ func (n *upNode) hasEnded() bool {
 	}
 }
 
+// endsWithin waits for the end of a node.
+func (n *upNode) endsWithin(d time.Duration) bool {
+	select {
+	case <-n.ended:
+		return true
+	case <-time.After(d):
+		return false
+	}
+}
+
 // await waits until a node is ready.
 func (a *app) await(ctx context.Context, n *upNode) error {
 	deadline := time.After(readyTimeout)

@@ -138,6 +138,21 @@ func TestUpStartsNodesAgainByItself(t *testing.T) {
 	u.ends(0)
 }
 
+// TestUpExitsWithTheCodeOfItsCommand, also if a node is killed while the command runs.
+func TestUpExitsWithTheCodeOfItsCommand(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	dir := filepath.Join(l.dir, "up")
+	kill := "kill -9 $(cat " + filepath.Join(dir, "node1", "pid") + "); sleep 0.2; exit "
+	for _, code := range []int{0, 7} {
+		_, errs, got := l.run("up", "--nodes", "2", "--accounts", "100", "--lease", lease.String(), "--dir", dir, "--",
+			"sh", "-c", kill+strconv.Itoa(code))
+		if got != code || !strings.Contains(errs, "node1 has ended: signal: killed") {
+			t.Errorf("exit code %d of a command that ended with %d\n%s", got, code, errs)
+		}
+	}
+}
+
 // clusterOf runs the README's order of commands on a cluster, as a user who has others beside it.
 func clusterOf(run func(args ...string) (out, errs string, code int), name ...string) error {
 	say := append([]string{"up", "--nodes", "2", "--detach", "--accounts", "100", "--lease",

@@ -23,9 +23,11 @@ RACE_SEARCH := -run 'Search|Jobs' ./verbs/scenario
 SOAK_TIME ?= 5m
 # NATIVE=1 makes test-rxe use this machine's own rxe link instead of the virtual machine.
 NATIVE ?=
+# RXE=1 makes bench-replicas run in the virtual machine.
+RXE ?=
 
 .PHONY: help demo build install uninstall test test-race test-rxe lint bench bench-redis bench-verbs
-.PHONY: conformance-diff bench-replicas bench-scaling test-browser verify-clone soak clean
+.PHONY: conformance-diff bench-replicas bench-ford bench-scaling test-browser verify-clone soak clean
 
 help: ## print this table
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile
@@ -70,8 +72,11 @@ lint: ## check formatting, go vet, staticcheck, shellcheck and commit subjects
 bench: build ## compare the cost of transactions under every protocol
 	scripts/bench.sh
 
-bench-replicas: build ## compare three copies of each record with one, under every protocol that replicates
-	scripts/bench-replicas.sh
+bench-replicas: build ## all protocols, with one and three copies of each record, five workloads (RXE=1: in the guest)
+	scripts/bench-replicas.sh $(if $(RXE),--rxe)
+
+bench-ford: build ## SmallBank and TATP on Soft-RoCE, one transaction in flight, beside FORD
+	scripts/bench-replicas.sh --ford
 
 bench-redis: build ## compare SmallBank with SmallBank on a local Redis (installs Redis)
 	scripts/bench-redis.sh

@@ -1,68 +1,129 @@
 #!/usr/bin/env bash
-# bench-replicas.sh: cost of three replicas: SmallBank on shared memory under every protocol that replicates.
+# bench-replicas.sh: every protocol, with one copy of each record and with three: SmallBank, TATP, and YCSB A
+# to C as transactions of five operations, on three nodes. Every run is proved strictly serializable.
 #
-# Usage: scripts/bench-replicas.sh [ROUNDS]   default 5; about a minute each
+# Usage: scripts/bench-replicas.sh [--rxe] [ROUNDS] [WORKLOAD]...   about 6 minutes a round; default 3
+#        scripts/bench-replicas.sh --ford [ROUNDS]                  about 2 minutes a round; default 3 rounds
 #
-# Each round runs every protocol with one and with three copies of each record, one after the other, so that a
-# ratio compares runs of the same minute. A figure is the median of the rounds, in finished transactions per
-# second of three nodes: committed, or rolled back by their own rules. Keep the machine idle. On shared memory
-# the initiator's CPU executes one-sided operations, so the ratios say nothing about NICs.
+# Each round runs every protocol with one and with three copies, one after the other, so that a ratio compares
+# runs of the same minutes. A figure is the median of the rounds, in finished transactions per second of three
+# nodes: committed, or rolled back by their own rules. Keep the machine idle. The runs are on shared memory,
+# where the initiator's CPU executes one-sided operations; with --rxe they are on Soft-RoCE, in a virtual
+# machine, whose CPU is emulated, and a round takes about 15 minutes. So the ratios say nothing about NICs.
+# drtm and twopl do not replicate. WORKLOAD is smallbank, tatp, ycsb-a, ycsb-b or ycsb-c; default: all.
+#
+# --ford measures what FORD was measured at in the same kind of guest: SmallBank and TATP on Soft-RoCE, one
+# transaction in flight, one copy of each record; 1,200 and 1,800 committed transactions per second there. The
+# better one of farm and drtmh is compared.
+#
+# Files: bin/bench-replicas-TRANSPORT.json, schema drtmd.bench-replicas/1 (docs/BENCH.md), not with --ford.
+# Exit codes: 0 done, 1 a run failed its checks, 2 usage.
 set -euo pipefail
 
 # shellcheck source=scripts/lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
 cd "$REPO"
 
-RUN=(bin/drtmd bench --nodes 3 --accounts 33333 --warmup 500ms --duration 2s --log-level error)
+RUNS=scripts/rxe-vm/guest/replicas
 
-# protocols: those that replicate, in the order of the list.
-protocols() {
-  "${RUN[0]}" bench --list --json - | awk '
-    /"protocols": \[/ { on = 1 }
-    on && /^      "name":/ { gsub(/[",]/, ""); name = $2 }
-    on && /^      "replicates": true/ { print name }'
+# measured ROUNDS [WORKLOAD]...: the lines of the runs, on TRANSPORT.
+measured() {
+  if [[ $TRANSPORT == shm ]]; then
+    PATH="$REPO/bin:$PATH" "$RUNS" shm "$@"
+  else
+    in_guest $((300 + $1 * 1800)) ibv "$@"
+  fi
 }
 
-# rounds N: every protocol with one and three copies, N times.
-rounds() {
-  local i p r
-  for ((i = 1; i <= $1; i++)); do
-    say "round $i of $1"
-    for p in $(protocols); do
-      for r in 1 3; do
-        "${RUN[@]}" --protocol "$p" --replicas "$r" |
-          awk -v line="$p $r" '$1 == "all" { print line, $2 + $8; seen = 1 } END { exit !seen }'
-      done
-    done
-  done
+# in_guest SECONDS ARGUMENT...: RUNS in a virtual machine.
+in_guest() {
+  scripts/rxe-vm/run --timeout "$1" --memory 3072 --copy bin/drtmd --copy "$RUNS" -- bash replicas "${@:2}"
 }
 
-# table FILE: medians.
+# medians FILE: WORKLOAD PROTOCOL COPIES MEDIAN CHECKED RATE..., in the order of the runs.
+medians() {
+  awk 'NF == 5 && $3 ~ /^[13]$/ { print ++n, $0 }' "$1" | sort -k2,4 -k5,5g | awk '
+    function close_group() {
+      if (n) print first, group, n % 2 ? v[(n + 1) / 2] : (v[n / 2] + v[n / 2 + 1]) / 2, checked, rates }
+    { key = $2 " " $3 " " $4
+      if (key != group) { close_group(); group = key; n = checked = 0; first = $1; rates = "" }
+      if ($1 < first) first = $1
+      v[++n] = $5; checked += $6; rates = rates " " $5 }
+    END { close_group() }' | sort -n | cut -d ' ' -f 2-
+}
+
+# table FILE: of medians.
 table() {
-  sort -k1,1 -k2,2n -k3,3g "$1" | awk '
-    function close_group() { if (n) m[name, copies] = n % 2 ? v[(n + 1) / 2] : (v[n / 2] + v[n / 2 + 1]) / 2 }
-    $1 != name || $2 != copies {
-      close_group()
-      if ($1 != name) names[++count] = $1
-      name = $1; copies = $2; n = 0
-    }
-    { v[++n] = $3 }
+  awk '
+    $1 != workload { if (workload != "") print ""; workload = $1
+      printf "%-24s %12s %12s %7s %12s\n", workload ", transactions/s", "one copy", "three", "ratio", "proved" }
+    $3 == 1 { name = $2; one[$1, name] = $4; proved[$1, name] = $5
+      if (name ~ /^(drtm|twopl)$/) printf "%-24s %12.0f %12s %7s %12.0f\n", name, $4, "-", "-", $5 }
+    $3 == 3 { a = one[$1, $2]
+      printf "%-24s %12.0f %12.0f %7.2f %12.0f\n", $2, a, $4, a ? $4 / a : 0, $5 + proved[$1, $2] }' "$1"
+}
+
+# document FILE ROUNDS: the same as JSON.
+document() {
+  awk -v transport="$TRANSPORT" -v rounds="$2" -v machine="$(machine)" -v date="$(date -u +%FT%TZ)" '
+    BEGIN { printf "{\n  \"schema\": \"drtmd.bench-replicas/1\",\n  \"date\": \"%s\",\n  \"machine\": \"%s\",\n" \
+        "  \"transport\": \"%s\",\n  \"rounds\": %d,\n  \"runs\": [", date, machine, transport, rounds }
+    { printf "%s\n    {\"workload\": \"%s\", \"protocol\": \"%s\", \"replicas\": %d, \"finished_per_s\": %.0f, " \
+        "\"checked\": %.0f, \"rounds\": [", (NR > 1 ? "," : ""), $1, $2, $3, $4, $5
+      for (i = 6; i <= NF; i++) printf "%s%.0f", (i > 6 ? ", " : ""), $i
+      printf "]}" }
+    END { print "\n  ]\n}" }' "$1"
+}
+
+machine() { printf '%s, %s cores' "$(sed -n 's/^model name\t: //p' /proc/cpuinfo | head -n 1)" "$(nproc)"; }
+
+# ford ROUNDS: FORD's measurement in a guest, with the goals of both workloads.
+ford() {
+  local out=bin/bench-ford.txt
+  in_guest $((240 + $1 * 240)) one ibv "$1" >"$out"
+  printf 'in a guest on %s, medians of %s rounds, one transaction in flight, one copy of each record\n\n' \
+    "$(machine)" "$1"
+  sort -k2,4 -k5,5g "$out" | awk '
+    $1 != "one" { next }
+    function close_group() { if (n) m[group] = n % 2 ? v[(n + 1) / 2] : (v[n / 2] + v[n / 2 + 1]) / 2 }
+    { key = $2 " " $3 " " $4
+      if (key != group) { close_group(); group = key; n = 0 }
+      v[++n] = $5 }
+    function row(w, ford, nodes, what,    f, d, best) {
+      f = m[w " farm " nodes]; d = m[w " drtmh " nodes]; best = f > d ? f : d
+      printf "%-10s %-32s %9.0f %9.0f %9.0f %7.2f  %s\n", w, what, f, d, ford, best / ford, "at least 1.5" }
     END { close_group()
-      printf "%-24s %12s %12s %7s\n", "SmallBank, transactions/s", "one copy", "three", "ratio"
-      for (i = 1; i <= count; i++) {
-        a = m[names[i], 1]; b = m[names[i], 3]
-        printf "%-25s %12.0f %12.0f %7.2f\n", names[i], a, b, a ? b / a : 0
-      } }'
+      printf "%-10s %-32s %9s %9s %9s %7s  %s\n", "committed/s", "", "farm", "drtmh", "FORD", "ratio", "goal"
+      row("smallbank", 1200, 1, "one node, all records local")
+      row("smallbank", 1200, 2, "two nodes, half of them remote")
+      row("tatp", 1800, 1, "one node, all records local")
+      row("tatp", 1800, 2, "two nodes, half of them remote") }'
 }
 
 main() {
-  [[ ${1:-} != --help ]] || { print_help "$0" && exit 0; }
-  local n=${1:-5} out=bin/bench-replicas.txt
-  [[ $n =~ ^[1-9][0-9]{0,2}$ ]] || usage_error "ROUNDS is a number from 1 to 999"
-  rounds "$n" >"$out"
-  printf '%s, %s cores, medians of %s rounds\n\n' \
-    "$(sed -n 's/^model name\t: //p' /proc/cpuinfo | head -n 1)" "$(nproc)" "$n"
-  table "$out"
+  TRANSPORT=shm
+  local rounds out mode=all
+  case ${1:-} in
+    --help | -h) print_help "$0" && exit 0 ;;
+    --rxe) TRANSPORT=ibv && shift ;;
+    --ford) TRANSPORT=ibv mode=ford && shift ;;
+    -*) usage_error "unknown flag '$1'" ;;
+  esac
+  rounds=${1:-3}
+  [[ $rounds =~ ^[1-9][0-9]{0,2}$ ]] || usage_error "ROUNDS is a number from 1 to 999"
+  shift $(($# > 0))
+  mkdir -p bin
+  if [[ $mode == ford ]]; then
+    ford "$rounds"
+    return
+  fi
+  out=bin/bench-replicas-$TRANSPORT
+  measured "$rounds" "$@" | tee "$out.txt" | sed -n 's/^FAILED/failed its checks:/p' >&2
+  medians "$out.txt" >"$out.medians"
+  document "$out.medians" "$rounds" >"$out.json"
+  printf '%s, %s, medians of %s rounds\n\n' "$(machine)" "$TRANSPORT" "$rounds"
+  table "$out.medians"
+  ! grep -q ^FAILED "$out.txt" || die "a run failed its checks" "see above, and $out.txt"
 }
 
 main "$@"

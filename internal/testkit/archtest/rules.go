@@ -28,7 +28,7 @@ var layers = []layer{
 	{"proto/onesided", 83}, {"proto/protocol", 82},
 	{"proto/txset", 81}, {"proto/check", 81},
 	{"proto/history", 80}, {"proto/member", 80}, {"proto/placement", 79},
-	{"proto/recovery", 80},
+	{"proto/recovery", 80}, {"proto/memnode", 79},
 	{"proto", 70},
 	{"proto/option", 65},
 	{"store", 60},

@@ -2,10 +2,12 @@ package enginetest_test
 
 import (
 	"os"
+	"slices"
 	"testing"
 
 	"go.uber.org/goleak"
 
+	"drtmd/internal/testkit/raceskip"
 	"drtmd/proto/enginetest"
 	"drtmd/proto/node"
 	"drtmd/verbs/ibv"
@@ -26,6 +28,19 @@ var rdma = enginetest.Host{Name: "ibv", Provider: ibv.New(), Slow: true,
 		}
 	}}
 
+// replicated are the hosts with backups for a protocol. Under the race detector one protocol of each way in which
+// logs are carried is enough: drtmr, drtmr-verbs, drtmh-nc and drtm-occ share their threads' memory as drtmh does.
+func replicated(protocol string) []enginetest.Host {
+	hosts := enginetest.ReplicatedHosts()
+	if slices.Contains([]string{"farm", "fasst", "drtmh"}, protocol) {
+		return hosts
+	}
+	for i := range hosts {
+		hosts[i].Missing = func(t *testing.T) { raceskip.SameMemory(t) }
+	}
+	return hosts
+}
+
 // TestEngines runs the suite for every protocol on every host.
 func TestEngines(t *testing.T) {
 	hosts := append(enginetest.Hosts(), rdma)
@@ -36,7 +51,7 @@ func TestEngines(t *testing.T) {
 		t.Run(p.Name, func(t *testing.T) {
 			enginetest.Run(t, p, hosts...)
 			if p.Replicates && os.Getenv("DRTMD_REQUIRE") != "ibv" {
-				enginetest.Run(t, p, enginetest.ReplicatedHosts()...)
+				enginetest.Run(t, p, replicated(p.Name)...)
 			}
 		})
 	}

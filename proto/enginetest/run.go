@@ -51,8 +51,6 @@ func Run(t *testing.T, p node.Protocol, hosts ...Host) {
 			}
 			if h.Simulated {
 				raceskip.Simulated(t)
-			} else if h.Replicas > 1 {
-				raceskip.PolledLogs(t)
 			}
 			e := env{p, h}
 			for _, c := range cases {

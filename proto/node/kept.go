@@ -7,6 +7,7 @@ import (
 
 	"drtmd/store/log"
 	"drtmd/verbs"
+	"drtmd/verbs/lines"
 )
 
 // The kept memory of a member (MemberConfig.Keep) has these names:
@@ -99,7 +100,9 @@ func (l *Left) read(c *Config, dev *verbs.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, pd.Close()) }()
-	mr, err := pd.AllocMR(total, verbs.AccessAll, verbs.MROptions{Keep: l.Name + logsSuffix})
+	o := lines.Options // as makeLogs has it
+	o.Keep = l.Name + logsSuffix
+	mr, err := pd.AllocMR(total, verbs.AccessAll, o)
 	if err != nil {
 		return err
 	}

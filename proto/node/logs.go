@@ -9,6 +9,7 @@ import (
 	"drtmd/store/layout"
 	"drtmd/store/log"
 	"drtmd/verbs"
+	"drtmd/verbs/lines"
 )
 
 // logs are the rings that a member keeps for the workers of the other nodes, in one memory region: node by
@@ -66,16 +67,20 @@ func (m *Member) makeLogs() error {
 	l := &logs{node: m.ID, workers: c.Workers, bytes: bytes,
 		marks: !m.cfg.Context.Attr().Caps.AscendingWrites}
 	count := (c.Nodes - 1) * c.Workers
-	o := verbs.MROptions{}
+	o := lines.Options
 	if m.cfg.Keep != "" {
 		o.Keep = m.cfg.Keep + logsSuffix
 	}
 	if l.mr, err = m.pd.AllocMR(count*bytes, verbs.AccessAll, o); err != nil {
 		return fmt.Errorf("%d logs of %d bytes: %w", count, bytes, err)
 	}
+	shared, err := lines.MemoryOf(l.mr)
+	if err != nil {
+		return err
+	}
 	for i := range count {
 		mem := l.mr.Bytes()[i*bytes:][:bytes:bytes]
-		ring := &protocol.Log{MR: l.mr, Line: i * bytes / layout.LineBytes}
+		ring := &protocol.Log{MR: l.mr, Memory: shared, Line: i * bytes / layout.LineBytes}
 		if m.cfg.Attach {
 			ring.Log, ring.Tail, err = attachLog(mem)
 		} else {
@@ -85,6 +90,7 @@ func (m *Member) makeLogs() error {
 		if err != nil {
 			return fmt.Errorf("log of %s: %w", l.name(i), err)
 		}
+		ring.Share(shared.Part(i*bytes, bytes))
 		l.rings = append(l.rings, ring)
 	}
 	m.logs = l

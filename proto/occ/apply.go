@@ -297,8 +297,8 @@ func (e *Engine) openViews() bool {
 			continue
 		}
 		bytes := log.Bytes(h.Capacity())
-		for mem := h.MR.Bytes(); len(mem) >= bytes; mem = mem[bytes:] {
-			v, err := log.NewView(mem[:bytes])
+		for at := 0; at+bytes <= h.MR.Len(); at += bytes {
+			v, err := log.NewView(h.Memory.Part(at, bytes))
 			if err != nil {
 				e.views = nil
 				return false

@@ -14,6 +14,7 @@ import (
 	"drtmd/store/remote"
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
+	"drtmd/verbs/lines"
 	"drtmd/verbs/rpc"
 )
 
@@ -104,8 +105,10 @@ type Share struct {
 // Log is a ring of the own member, which a worker of another node appends to.
 type Log struct {
 	*log.Log
-	MR   *verbs.MR
-	Line int // of MR at which the log's memory begins
+	MR *verbs.MR
+	// Memory is that of MR, while others use it.
+	Memory lines.Memory
+	Line   int // of MR at which the log's memory begins
 	// Tail is where the writer began. Who gives the log to another life of the writer sets it.
 	Tail uint64
 }

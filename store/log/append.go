@@ -16,7 +16,8 @@ func (l *Log) Append(w *Writer, r *Reservation, rec *Record) error {
 	}
 	w.putHeader(&w.header, rec)
 	for i := range p.Bytes / lineBytes {
-		l.putLine(l.at(rec.Position+uint64(i)*lineBytes), i, &w.header, rec)
+		l.putLine(l.line[:], i, &w.header, rec)
+		l.shared.CopyIn(l.at(rec.Position+uint64(i)*lineBytes), l.line[:])
 	}
 	return nil
 }
@@ -45,7 +46,9 @@ func (l *Log) Place(e Epoch, encoded []byte) error {
 		return err
 	}
 	for _, p := range l.placeOf(at, len(encoded)).Pieces {
-		copy(l.mem[p.Offset:], encoded[p.From:p.To])
+		for at := p.From; at < p.To; at += lineBytes {
+			l.shared.CopyIn(p.Offset+at-p.From, encoded[at:at+lineBytes])
+		}
 	}
 	return nil
 }

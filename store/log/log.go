@@ -19,15 +19,17 @@ type Config struct {
 // Log is a ring in memory, as its host sees it.
 type Log struct {
 	shape
-	mem  []byte // header and ring
-	head uint64 // records before were truncated
-	slot int    // of the two heads, the next to write
-	next uint64 // of Next
+	mem    []byte       // header and ring
+	shared lines.Memory // the same, while others use it
+	head   uint64       // records before were truncated
+	slot   int          // of the two heads, the next to write
+	next   uint64       // of Next
 	// epoch is that of the record before next.
 	epoch Epoch
 	// present is the highest epoch that a record may have; 0 is any.
 	present Epoch
-	body    []byte // scratch
+	body    []byte          // scratch
+	line    [lineBytes]byte // scratch
 	header  [recordBytes]byte
 }
 
@@ -45,7 +47,7 @@ func Format(mem []byte, c Config) (*Log, error) {
 	case c.Generation == 0:
 		return nil, fmt.Errorf("the log's generation is zero: draw a random one each time it is formatted")
 	}
-	l := &Log{mem: mem, shape: shape{capacity: uint64(capacity), generation: c.Generation, marks: c.Marks}}
+	l := &Log{mem: mem, shared: lines.Plain(mem), shape: shape{capacity: uint64(capacity), generation: c.Generation, marks: c.Marks}}
 	clear(mem[:headBytes]) // no log at all until the checksum below is there
 	l.putHead(0)
 	l.putHead(0)
@@ -71,9 +73,14 @@ func sumOf(b []byte) uint64 {
 	return sum
 }
 
+// Share has the log use memory, which is that of Format or Open, while others WRITE into it or look at it.
+func (l *Log) Share(m lines.Memory) { l.shared = m }
+
 // Open begins to read the log that memory holds, at its head.
-func Open(mem []byte) (*Log, error) {
-	le := binary.LittleEndian
+func Open(mem []byte) (*Log, error) { return open(lines.Plain(mem)) }
+
+func open(m lines.Memory) (*Log, error) {
+	le, mem := binary.LittleEndian, m.Bytes()
 	switch {
 	case len(mem) < headBytes+minCapacity || string(mem[:len(magic)]) != magic:
 		return nil, fmt.Errorf("%w: format it", ErrNoLog)
@@ -86,7 +93,7 @@ func Open(mem []byte) (*Log, error) {
 		return nil, fmt.Errorf("%w: it has a ring of %d bytes, not of %d: open it with its own size",
 			ErrNoLog, le.Uint64(mem[8:]), len(mem)-headBytes)
 	}
-	l := &Log{mem: mem, shape: shape{capacity: le.Uint64(mem[8:]), generation: le.Uint64(mem[16:]),
+	l := &Log{mem: mem, shared: m, shape: shape{capacity: le.Uint64(mem[8:]), generation: le.Uint64(mem[16:]),
 		marks: mem[24] == 1}}
 	var ok bool
 	if l.head, ok = l.latestHead(); !ok {
@@ -101,16 +108,17 @@ func Open(mem []byte) (*Log, error) {
 
 // headAt reads one of the two heads.
 func (l *Log) headAt(i int) (uint64, bool) {
-	b := l.mem[lineBytes+16*i:]
+	b := l.shared.Line(lineBytes, &l.line)[16*i:]
 	head := binary.LittleEndian.Uint64(b)
 	return head, head%lineBytes == 0 && binary.LittleEndian.Uint64(b[8:]) == lines.Mix(head, ^l.generation)
 }
 
 // putHead writes one of the two heads, the older.
 func (l *Log) putHead(head uint64) {
-	b := l.mem[lineBytes+16*l.slot:]
-	binary.LittleEndian.PutUint64(b, head)
+	var b [16]byte
+	binary.LittleEndian.PutUint64(b[:], head)
 	binary.LittleEndian.PutUint64(b[8:], lines.Mix(head, ^l.generation))
+	l.shared.CopyIn(lineBytes+16*l.slot, b[:])
 	l.head, l.slot = head, 1-l.slot
 }
 
@@ -145,12 +153,12 @@ func (l *Log) Truncate(position uint64) error {
 	return nil
 }
 
-// at gives the line of a position.
-func (l *Log) at(position uint64) []byte {
-	i := headBytes + position%l.capacity
-	return l.mem[i : i+lineBytes : i+lineBytes]
-}
+// at is the offset of a position.
+func (l *Log) at(position uint64) int { return headBytes + int(position%l.capacity) }
+
+// lineAt is the line of a position, until the next call.
+func (l *Log) lineAt(position uint64) []byte { return l.shared.Line(l.at(position), &l.line) }
 
 // Line is the number of the 64-byte line of the memory at which a position is: that of Position is the one
 // to await (fiber.Watch).
-func (l *Log) Line(position uint64) int { return int(headBytes+position%l.capacity) / lineBytes }
+func (l *Log) Line(position uint64) int { return l.at(position) / lineBytes }

@@ -36,7 +36,7 @@ func (l *Log) ReadAt(position uint64, r *Record) (behind uint64, err error) {
 // AwaitedLine is the line of the memory whose change makes it worth to call Next again: the last one of the
 // record that has begun to come, or the first one of the next record.
 func (l *Log) AwaitedLine() int {
-	first := l.at(l.next)
+	first := l.lineAt(l.next)
 	at := l.next
 	if binary.LittleEndian.Uint64(first[8:]) == at {
 		if n := uint64(binary.LittleEndian.Uint32(first[4:])); n <= MaxBody {
@@ -51,7 +51,7 @@ func (l *Log) AwaitedLine() int {
 // look reads the record at a position, and says how much of the ring it takes.
 func (l *Log) look(at uint64, r *Record) (int, error) {
 	le := binary.LittleEndian
-	first := l.at(at)
+	first := l.lineAt(at)
 	if le.Uint64(first[8:]) != at || le.Uint16(first[22:]) == 0 {
 		return 0, ErrEnd
 	}
@@ -70,7 +70,7 @@ func (l *Log) look(at uint64, r *Record) (int, error) {
 	per := l.perLine()
 	for i := range n / lineBytes {
 		position := at + uint64(i)*lineBytes
-		line := l.at(position)
+		line := l.lineAt(position)
 		if l.marks && le.Uint64(line[per:]) != l.mark(position) {
 			return 0, fmt.Errorf("%w: line %d of %d at %d is missing", ErrCut, i+1, n/lineBytes, at)
 		}
@@ -130,8 +130,9 @@ func (l *Log) Recover(f func(*Record) error) (Scan, error) {
 
 // wipe clears what lies behind a position, up to the head of the next lap.
 func (l *Log) wipe(from uint64) {
+	clear(l.line[:])
 	for p := from; p < l.head+l.capacity; p += lineBytes {
-		clear(l.at(p))
+		l.shared.CopyIn(l.at(p), l.line[:])
 	}
 }
 

@@ -1,14 +1,18 @@
 package log
 
-import "fmt"
+import (
+	"fmt"
+
+	"drtmd/verbs/lines"
+)
 
 // View reads a log beside its host and its writer, on another thread of the host's process: everything that is
 // in it at a moment.
 type View struct{ l *Log }
 
-// NewView opens the log that memory holds.
-func NewView(mem []byte) (*View, error) {
-	l, err := Open(mem)
+// NewView opens the log that memory holds, while others use it.
+func NewView(mem lines.Memory) (*View, error) {
+	l, err := open(mem)
 	if err != nil {
 		return nil, fmt.Errorf("view of a log: %w", err)
 	}

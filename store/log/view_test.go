@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"testing"
+
+	"drtmd/verbs/lines"
 )
 
 func TestWhatWasReadCanBeReadAgainUntilItIsTruncated(t *testing.T) {
@@ -68,7 +70,7 @@ func TestAwaitedLineIsTheOneThatCompletesTheRecord(t *testing.T) {
 
 func TestAViewSeesWhatThereIsAtAMoment(t *testing.T) {
 	l, w := fresh(t, 16*lineBytes, false)
-	v, err := NewView(l.mem)
+	v, err := NewView(lines.Plain(l.mem))
 	must(t, err)
 	seen := func() (ids []uint64) {
 		if !v.Each(func(r *Record) { ids = append(ids, r.ID) }) {
@@ -99,7 +101,7 @@ func TestAViewSeesWhatThereIsAtAMoment(t *testing.T) {
 // A view that is overtaken by truncations looks again, and gives up when it is overtaken each time.
 func TestAViewThatIsOvertakenLooksAgain(t *testing.T) {
 	l, w := fresh(t, 16*lineBytes, false)
-	v, err := NewView(l.mem)
+	v, err := NewView(lines.Plain(l.mem))
 	must(t, err)
 	var r Record
 	overtake := func(id uint64) {
@@ -130,7 +132,7 @@ func TestAViewThatIsOvertakenLooksAgain(t *testing.T) {
 }
 
 func TestAViewOfWhatIsNoLogIsRefused(t *testing.T) {
-	if _, err := NewView(make([]byte, 1024)); err == nil {
+	if _, err := NewView(lines.Plain(make([]byte, 1024))); err == nil {
 		t.Fatal("a view of zeroed memory")
 	}
 }

@@ -59,7 +59,7 @@ type inRing struct {
 	next uint64 // position of the next message
 	told uint64 // how far the peer knows that the ring was read
 	tell uint64 // address of the word in which it is told, at the peer
-	mem  memory
+	mem  lines.Memory
 }
 
 // outRing is the ring to the peer, as it is written here before it is WRITTEN there.
@@ -89,7 +89,7 @@ func newLink(p *Port, node, at int) *Link {
 		l.slots[i].id = uint32(i)
 	}
 	b := p.mr.Bytes()
-	l.in.mem = p.memory.part(l.inAt(), p.cfg.Bytes)
+	l.in.mem = p.memory.Part(l.inAt(), p.cfg.Bytes)
 	l.out.mem = b[l.outAt() : l.outAt()+p.cfg.Bytes]
 	l.told = func(error) {
 		if l.telling = false; l.state == up && l.behind() {
@@ -116,7 +116,7 @@ func (l *Link) reset(generation uint64, conn *fiber.Conn) {
 	l.in = inRing{shape: s, mem: l.in.mem}
 	s.wipe(l.in.mem)
 	l.out = outRing{shape: s, mem: l.out.mem}
-	l.port.memory.store(l.creditAt(), 0)
+	l.port.memory.Store(l.creditAt(), 0)
 	l.free = l.free[:0]
 	for i := range l.slots {
 		invariant.Assert(!l.slots[i].busy, "a link is reset with calls in flight")
@@ -173,7 +173,7 @@ func (l *Link) check() {
 
 // room in the ring to the peer, as far as is known.
 func (l *Link) room() int {
-	l.learn(l.port.memory.load(l.creditAt()))
+	l.learn(l.port.memory.Load(l.creditAt()))
 	return int(l.out.capacity - (l.out.tail - l.out.head))
 }
 
@@ -333,7 +333,7 @@ func (l *Link) tell() (done bool, err error) {
 	if l.telling {
 		return true, nil
 	}
-	l.port.memory.store(l.tellAt(), l.in.next)
+	l.port.memory.Store(l.tellAt(), l.in.next)
 	ok, err := l.write(l.tellAt(), 8, l.in.tell, l.told)
 	if ok {
 		l.telling = true

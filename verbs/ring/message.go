@@ -114,9 +114,9 @@ var errGarbage = errors.New("the ring holds no message where one begins")
 
 // look says what is at a position of a ring: a message, of which h is the header, or nothing yet. Then watch is
 // the offset of the word that will change. early is a deliberate bug.
-func (s *shape) look(mem memory, position uint64, h *header, early bool) (ok bool, watch int, err error) {
+func (s *shape) look(mem lines.Memory, position uint64, h *header, early bool) (ok bool, watch int, err error) {
 	at := s.at(position)
-	first := mem.load(at)
+	first := mem.Load(at)
 	if first == 0 {
 		return false, at, nil
 	}
@@ -132,11 +132,11 @@ func (s *shape) look(mem memory, position uint64, h *header, early bool) (ok boo
 			continue
 		}
 		word := s.at(position+uint64(i)) + lines.Bytes - lines.MarkBytes
-		if mem.load(word) != s.mark(position+uint64(i)) {
+		if mem.Load(word) != s.mark(position+uint64(i)) {
 			return false, word, nil
 		}
 	}
-	second, third := mem.load(at+8), mem.load(at+16)
+	second, third := mem.Load(at+8), mem.Load(at+16)
 	h.id, h.epoch = uint32(second), uint32(second>>idBits)
 	h.head, h.typ = third&(1<<headBits-1)*lines.Bytes, uint8(third>>headBits)
 	return true, 0, nil
@@ -144,7 +144,7 @@ func (s *shape) look(mem memory, position uint64, h *header, early bool) (ok boo
 
 // take copies the body of the message at a position, which look has found, clears the lines' first words, and
 // gives the room that it took.
-func (s *shape) take(mem memory, position uint64, h *header, body []byte) int {
+func (s *shape) take(mem lines.Memory, position uint64, h *header, body []byte) int {
 	n, per, got := s.span(h.length), lines.Payload(s.marks), 0
 	for i := 0; i < n; i += lines.Bytes {
 		at, from := s.at(position+uint64(i)), 0
@@ -152,16 +152,16 @@ func (s *shape) take(mem memory, position uint64, h *header, body []byte) int {
 			from = headerBytes
 		}
 		k := min(h.length-got, per-from)
-		mem.copyOut(body[got:got+k], at+from)
+		mem.CopyOut(body[got:got+k], at+from)
 		got += k
-		mem.store(at, 0)
+		mem.Store(at, 0)
 	}
 	return n
 }
 
 // wipe clears the first words of all lines.
-func (s *shape) wipe(mem memory) {
+func (s *shape) wipe(mem lines.Memory) {
 	for at := 0; at < int(s.capacity); at += lines.Bytes {
-		mem.store(at, 0)
+		mem.Store(at, 0)
 	}
 }

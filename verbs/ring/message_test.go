@@ -23,7 +23,7 @@ func TestMessagesComeOutAsTheyWentIn(t *testing.T) {
 		for i := range b { // what was there before
 			b[i] = byte(random.Uint32())
 		}
-		to := testMemory(b)
+		to := lines.Plain(b)
 		s.wipe(to)
 		position := uint64(0)
 		for range rapid.IntRange(1, 60).Draw(t, "messages") {
@@ -41,7 +41,7 @@ func TestMessagesComeOutAsTheyWentIn(t *testing.T) {
 			var got header
 			for _, part := range arrival(random, &s, position, n) {
 				ok, watch, err := s.look(to, position, &got, false)
-				if ok || err != nil || to.load(watch) == binary.LittleEndian.Uint64(from[watch:]) {
+				if ok || err != nil || to.Load(watch) == binary.LittleEndian.Uint64(from[watch:]) {
 					t.Fatalf("before the message was there: %v, %v, word at %d", ok, err, watch)
 				}
 				copy(b[part[0]:part[1]], from[part[0]:part[1]])
@@ -94,7 +94,7 @@ func TestALaterLifeTakesNothingOfAnEarlierOne(t *testing.T) {
 		h := header{kind: answer}
 		s.put(mem, 0, &h, []byte("hello"))
 		s.generation = 6
-		if ok, _, err := s.look(testMemory(mem), 0, &h, false); ok || err == nil {
+		if ok, _, err := s.look(lines.Plain(mem), 0, &h, false); ok || err == nil {
 			t.Errorf("marks %v: %v, %v", marks, ok, err)
 		}
 	}
@@ -121,12 +121,12 @@ func FuzzLook(f *testing.F) {
 			}
 		}
 		var h header
-		ok, watch, err := s.look(testMemory(mem), position, &h, false)
+		ok, watch, err := s.look(lines.Plain(mem), position, &h, false)
 		switch {
 		case err != nil && ok, watch < 0 || watch > 1024-8 || watch%8 != 0:
 			t.Fatalf("%v, %v, word at %d", ok, err, watch)
 		case ok:
-			if n := s.take(testMemory(mem), position, &h, make([]byte, h.length)); n > 1024 || n < lineBytes {
+			if n := s.take(lines.Plain(mem), position, &h, make([]byte, h.length)); n > 1024 || n < lineBytes {
 				t.Fatalf("%d bytes are taken", n)
 			}
 		}

@@ -2,4 +2,4 @@
 
 package ring
 
-func testMemory(b []byte) memory { return memory{b} }
+const raceEnabled = false

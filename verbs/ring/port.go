@@ -31,8 +31,8 @@ type Port struct {
 	cfg      Config
 	marks    bool // lines become visible in any order
 	mr       *verbs.MR
-	memory   memory  // of mr
-	links    []*Link // by node; nil: the own one
+	memory   lines.Memory // of mr
+	links    []*Link      // by node; nil: the own one
 	handlers [math.MaxUint8 + 1]Handler
 	dirty    []*Link
 	idle     []*Link // the other half of dirty
@@ -60,9 +60,9 @@ func NewPort(w *fiber.Worker, r *rpc.Port, cfg Config) (*Port, error) {
 		return p, nil
 	}
 	var err error
-	p.mr, err = w.PD().AllocMR((cfg.Nodes-1)*cfg.linkBytes(), verbs.AccessAll, memoryOptions)
+	p.mr, err = w.PD().AllocMR((cfg.Nodes-1)*cfg.linkBytes(), verbs.AccessAll, lines.Options)
 	if err == nil {
-		p.memory, err = memoryOf(p.mr)
+		p.memory, err = lines.MemoryOf(p.mr)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("ring port of worker %s: %w", w.Name(), errors.Join(err, p.Free()))

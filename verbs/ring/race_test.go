@@ -2,4 +2,4 @@
 
 package ring
 
-func testMemory(b []byte) memory { return memory{b, make([]uint64, len(b)/lineBytes), 1} }
+const raceEnabled = true

@@ -13,11 +13,20 @@ func Simulated(t testing.TB) {
 	}
 }
 
-// PolledLogs skips a test in builds with the race detector, in which nodes of one process WRITE into the logs that
-// others of it read: polling memory is a race in the terms of Go's memory model. Records have checksums.
-func PolledLogs(t testing.TB) {
+// Counted skips a test in builds with the race detector that counts what a transaction costs: they are so slow
+// that timers of the background, which cost something of their own, end between any two transactions.
+func Counted(t testing.TB) {
 	t.Helper()
 	if enabled {
-		t.Skip("reading logs that nodes of this process WRITE is a race to the detector: make test runs this")
+		t.Skip("under the race detector timers end between any two transactions: make test counts")
+	}
+}
+
+// SameMemory skips a test in builds with the race detector whose threads share no memory but what another test's
+// threads share in the same way.
+func SameMemory(t testing.TB) {
+	t.Helper()
+	if enabled {
+		t.Skip("another test of the race run shares the same memory between threads in the same way")
 	}
 }

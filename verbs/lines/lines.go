@@ -1,5 +1,5 @@
 // Package lines is how bytes lie in a ring of 64-byte lines that another node WRITES: the log of package
-// store/log and the messages of package verbs/ring.
+// store/log and the messages of package verbs/ring. Memory is such lines where peers WRITE them.
 //
 // A position counts bytes since the ring was made and is never used again; it is at position mod capacity of
 // the ring, which is whole lines. Where a device makes lines visible in any order, or by halves (no

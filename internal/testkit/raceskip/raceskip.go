@@ -30,3 +30,12 @@ func SameMemory(t testing.TB) {
 		t.Skip("another test of the race run shares the same memory between threads in the same way")
 	}
 }
+
+// Processes skips a test in builds with the race detector whose processes share memory: these builds have it on the
+// Go heap, which no other process can map.
+func Processes(t testing.TB) {
+	t.Helper()
+	if enabled {
+		t.Skip("builds with the race detector share no memory with other processes: make test runs this")
+	}
+}

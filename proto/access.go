@@ -67,14 +67,14 @@ func Locate(p Placement, t TableID, k Key, nodes int) (Location, error) {
 		return Location{}, &AccessError{Table: t, Key: k, Err: ErrKey}
 	}
 	l := p.Locate(t, k)
-	if l.Primary == NoNode && l.Epoch > 0 {
+	if l.Primary == NoNode && l.Epoch() > 0 {
 		return Location{}, &Abort{Reason: ReasonLost,
 			Cause: fmt.Errorf("shard %d, to which key %d of table %d belongs, has no replica left", l.Shard, k, t)}
 	}
 	if int(l.Primary) >= nodes {
 		return Location{}, misplaced(t, k, l.Primary, nodes)
 	}
-	if l.Epoch == 0 {
+	if l.Epoch() == 0 {
 		l.Shard = ShardID(l.Primary)
 	}
 	return l, nil

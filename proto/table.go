@@ -50,11 +50,35 @@ type TableSpec struct {
 
 // Location is where a record lives. Placements of workloads say Primary only, which is the node that the
 // record is at home on; a cluster with replicas adds the rest (package placement).
+//
+// It is two words, because every access of a transaction gets one: a larger one would go through memory.
 type Location struct {
-	Shard   ShardID
-	Primary NodeID
-	Backups []NodeID // belongs to the placement
-	Epoch   uint64   // of the placement that says so
+	Shard    ShardID
+	Primary  NodeID
+	Replicas *Replicas // nil: a workload's placement says so
+}
+
+// Replicas is what a placement with replicas says of a shard beside its primary. It belongs to the placement and
+// does not change.
+type Replicas struct {
+	Backups []NodeID
+	Epoch   uint64 // of the placement
+}
+
+// Backups of the record; they belong to the placement.
+func (l Location) Backups() []NodeID {
+	if l.Replicas == nil {
+		return nil
+	}
+	return l.Replicas.Backups
+}
+
+// Epoch of the placement that says so; 0 where a workload's does.
+func (l Location) Epoch() uint64 {
+	if l.Replicas == nil {
+		return 0
+	}
+	return l.Replicas.Epoch
 }
 
 // Placement says where records live. It is called for each access and must be quick; its

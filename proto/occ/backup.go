@@ -256,7 +256,7 @@ func (t *tx) plan() (any bool) {
 
 // replicaAt reports whether a node has a replica.
 func replicaAt(l proto.Location, n proto.NodeID) bool {
-	return l.Primary == n || slices.Contains(l.Backups, n)
+	return l.Primary == n || slices.Contains(l.Backups(), n)
 }
 
 // reserve makes room in all logs that the transaction will use, in the order of nodes. It waits while a log is

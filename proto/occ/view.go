@@ -180,7 +180,7 @@ func (v *view) reaches(t *tx, from, to int) error {
 			return proto.Aborting(proto.ReasonLost)
 		case int(at.Shard) < len(v.ready) && !v.ready[at.Shard]:
 			return errMoved
-		case len(at.Backups) > 0 && !v.reached(at):
+		case len(at.Backups()) > 0 && !v.reached(at):
 			return errMoved // its memory is not known yet: it was made after the primary was met
 		}
 	}
@@ -198,7 +198,7 @@ func (v *view) serves(at *proto.Location) bool {
 	if v == nil || v.e.lacks(serveEarly) {
 		return true
 	}
-	return at.Primary == v.e.Env.Node && (len(at.Backups) == 0 || v.e.Env.Serving.Serves(at.Shard))
+	return at.Primary == v.e.Env.Node && (len(at.Backups()) == 0 || v.e.Env.Serving.Serves(at.Shard))
 }
 
 // Pause implements proto.Recoverer.

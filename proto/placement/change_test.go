@@ -93,7 +93,7 @@ func TestChangesKeepWhatMustHold(t *testing.T) {
 					t.Fatal(err)
 				}
 				if !next.Shards[f.Shard].Complete(f.Node) || !slices.Equal(
-					next.At(f.Shard).Backups, m.At(f.Shard).Backups) {
+					next.Shards[f.Shard].Backups, m.Shards[f.Shard].Backups) {
 					t.Fatalf("%+v is complete: %+v to %+v", f, m, next)
 				}
 				checkKept(t, m, next)

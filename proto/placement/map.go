@@ -55,7 +55,7 @@ func Initial(nodes, replicas int) *Map {
 // At is where a shard's records live.
 func (m *Map) At(s proto.ShardID) proto.Location {
 	x := &m.Shards[s]
-	return proto.Location{Shard: s, Primary: x.Primary, Backups: x.Backups, Epoch: m.Epoch}
+	return proto.Location{Shard: s, Primary: x.Primary, Replicas: &proto.Replicas{Backups: x.Backups, Epoch: m.Epoch}}
 }
 
 // Nodes is how many nodes the cluster has, dead ones included.

@@ -11,7 +11,23 @@ type Placed struct {
 	home       proto.Placement
 	everywhere []bool // by table, from 1
 	self       proto.NodeID
-	current    atomic.Pointer[Map]
+	current    atomic.Pointer[located]
+}
+
+// located is a map with what Locate says of each shard.
+type located struct {
+	*Map
+	at []proto.Location // by shard
+	// unplaced is all that is to be said of a record that is in no shard of the map, or in every one.
+	unplaced proto.Replicas
+}
+
+func locate(m *Map) *located {
+	l := &located{Map: m, at: make([]proto.Location, len(m.Shards)), unplaced: proto.Replicas{Epoch: m.Epoch}}
+	for s := range l.at {
+		l.at[s] = m.At(proto.ShardID(s))
+	}
+	return l
 }
 
 // Place puts a workload's placement on the replicas of a map, for a node: it finds the tables that are
@@ -28,7 +44,7 @@ func Place(home proto.Placement, specs []proto.TableSpec, self proto.NodeID, m *
 			p.everywhere[i+1] = true
 		}
 	}
-	p.current.Store(m)
+	p.current.Store(locate(m))
 	return p
 }
 
@@ -37,17 +53,17 @@ func Place(home proto.Placement, specs []proto.TableSpec, self proto.NodeID, m *
 func (p *Placed) Locate(t proto.TableID, k proto.Key) proto.Location {
 	m := p.current.Load()
 	if int(t) < len(p.everywhere) && p.everywhere[t] {
-		return proto.Location{Shard: proto.ShardID(p.self), Primary: p.self, Epoch: m.Epoch}
+		return proto.Location{Shard: proto.ShardID(p.self), Primary: p.self, Replicas: &m.unplaced}
 	}
 	home := p.home.Locate(t, k).Primary
-	if int(home) >= len(m.Shards) {
-		return proto.Location{Shard: proto.ShardID(home), Primary: home, Epoch: m.Epoch}
+	if int(home) >= len(m.at) {
+		return proto.Location{Shard: proto.ShardID(home), Primary: home, Replicas: &m.unplaced}
 	}
-	return m.At(proto.ShardID(home))
+	return m.at[home]
 }
 
 // Map is the one in use.
-func (p *Placed) Map() *Map { return p.current.Load() }
+func (p *Placed) Map() *Map { return p.current.Load().Map }
 
 // Use takes another map, of the same shards, into use.
-func (p *Placed) Use(m *Map) { p.current.Store(m) }
+func (p *Placed) Use(m *Map) { p.current.Store(locate(m)) }

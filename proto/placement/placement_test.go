@@ -19,7 +19,7 @@ func TestAnInitialMapSpreadsReplicas(t *testing.T) {
 		m := placement.Initial(nodes, replicas)
 		for s := range proto.ShardID(nodes) {
 			l := m.At(s)
-			on := append([]proto.NodeID{l.Primary}, l.Backups...)
+			on := append([]proto.NodeID{l.Primary}, l.Backups()...)
 			slices.Sort(on)
 			if l.Shard != s || l.Primary != proto.NodeID(s) || len(on) != replicas ||
 				len(slices.Compact(on)) != replicas || int(on[len(on)-1]) >= nodes {
@@ -45,24 +45,29 @@ func (parity) Locate(_ proto.TableID, k proto.Key) proto.Location {
 	return proto.Location{Primary: proto.NodeID(k % 2)}
 }
 
+// on is where a shard of an epoch is.
+func on(epoch uint64, s proto.ShardID, primary proto.NodeID, backups ...proto.NodeID) proto.Location {
+	return proto.Location{Shard: s, Primary: primary, Replicas: &proto.Replicas{Backups: backups, Epoch: epoch}}
+}
+
 func TestAPlacedAsksTheMapForTheReplicas(t *testing.T) {
 	specs := []proto.TableSpec{{ID: 1}, {ID: 2, Everywhere: true}}
 	p := placement.Place(parity{}, specs, 1, placement.Initial(3, 2))
 	check := func(t1 proto.TableID, k proto.Key, want proto.Location) {
 		t.Helper()
 		got := p.Locate(t1, k)
-		if got.Shard != want.Shard || got.Primary != want.Primary || got.Epoch != want.Epoch ||
-			!slices.Equal(got.Backups, want.Backups) {
+		if got.Shard != want.Shard || got.Primary != want.Primary || got.Epoch() != want.Epoch() ||
+			!slices.Equal(got.Backups(), want.Backups()) {
 			t.Errorf("table %d, key %d: %+v, want %+v", t1, k, got, want)
 		}
 	}
-	check(1, 4, proto.Location{Shard: 0, Primary: 0, Backups: []proto.NodeID{1}})
-	check(1, 5, proto.Location{Shard: 1, Primary: 1, Backups: []proto.NodeID{2}})
-	check(2, 4, proto.Location{Shard: 1, Primary: 1})
+	check(1, 4, on(0, 0, 0, 1))
+	check(1, 5, on(0, 1, 1, 2))
+	check(2, 4, on(0, 1, 1))
 	m := placement.Initial(3, 2)
 	m.Epoch, m.Shards[0] = 8, placement.Shard{Primary: 1}
 	p.Use(m)
-	check(1, 4, proto.Location{Shard: 0, Primary: 1, Epoch: 8})
+	check(1, 4, on(8, 0, 1))
 	if _, err := proto.Home(p, 1, 100, 3); err == nil {
 		t.Error("a home outside the cluster is taken")
 	}

@@ -148,10 +148,10 @@ func (x *setup) member(i, n int) bool {
 
 // location is that of a written shard in the present view.
 func (x *setup) location(s *state, i int) (l proto.Location) {
-	l.Primary = proto.NodeID(s.primary[i])
+	l.Primary, l.Replicas = proto.NodeID(s.primary[i]), new(proto.Replicas)
 	for n := range x.nodes {
 		if x.member(i, n) && s.view.has(n) && n != int(s.primary[i]) {
-			l.Backups = append(l.Backups, proto.NodeID(n))
+			l.Replicas.Backups = append(l.Replicas.Backups, proto.NodeID(n))
 		}
 	}
 	return l
@@ -162,7 +162,7 @@ func (x *setup) holds(s *state, i, n int) bool {
 	l := x.location(s, i)
 	holders := Holders(nil, l, proto.NodeID(x.coordinator))
 	if x.backupsOnly {
-		holders = l.Backups
+		holders = l.Backups()
 	}
 	for _, h := range holders {
 		if int(h) == n {

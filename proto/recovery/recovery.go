@@ -68,8 +68,8 @@ func (r Rule) Decide(written, lost []proto.ShardID, votes []Vote) Decision {
 // client is told: with the coordinator as many as there are replicas, so that one of them survives the
 // death of all others.
 func Holders(to []proto.NodeID, l proto.Location, coordinator proto.NodeID) []proto.NodeID {
-	to = append(to, l.Backups...)
-	if slices.Contains(l.Backups, coordinator) {
+	to = append(to, l.Backups()...)
+	if slices.Contains(l.Backups(), coordinator) {
 		to = append(to, l.Primary)
 	}
 	return to

@@ -204,8 +204,10 @@ func (s *Set[Own]) Add(t proto.TableID, k proto.Key, m proto.Mode) error {
 	if l.Room > 0 {
 		value = room[l.Bytes:]
 	}
-	s.Records[n] = Record[Own]{Key: k, Table: t, Mode: m, Node: at.Primary, At: at, Image: room[:l.Bytes:l.Bytes], SGE: sge,
-		Value: value, layout: l, apart: l.Room > 0}
+	r := &s.Records[n] // field by field: a literal is made aside, and its copy waits for all of it
+	*r = Record[Own]{}
+	r.Key, r.Table, r.Mode, r.Node, r.At = k, t, m, at.Primary, at
+	r.Image, r.SGE, r.Value, r.layout, r.apart = room[:l.Bytes:l.Bytes], sge, value, l, l.Room > 0
 	return nil
 }
 

@@ -15,7 +15,7 @@ import (
 
 // compositionRoots name protocols; everything else takes them as they describe themselves. The items of
 // a paper are of the protocol that it describes.
-var compositionRoots = []string{"proto/node/protocols.go", "cmd/drtmd/internal/reproduce/drtm.go"}
+var compositionRoots = []string{"proto/node/protocols.go", "cmd/drtmd/internal/reproduce/protocols.go"}
 
 // mayImportProtocols are files that use what a protocol's package has beside the protocol.
 var mayImportProtocols = []string{

@@ -23,6 +23,7 @@ type RecoveryTotals struct {
 	Committed uint64          `json:"committed"`
 	Aborted   uint64          `json:"aborted"`
 	Filled    uint64          `json:"records_filled"`
+	FillTook  time.Duration   `json:"fill_ns"`                // the longest filling of one replica
 	Lost      []proto.ShardID `json:"lost_shards,omitempty"`  // without a replica
 	Short     []proto.ShardID `json:"short_shards,omitempty"` // with fewer complete replicas than asked for
 	Failed    string          `json:"failed,omitempty"`
@@ -37,7 +38,7 @@ type Recovered struct {
 
 // totals of a part.
 func (r *Recovery) totals() *RecoveryTotals {
-	t := &RecoveryTotals{Took: r.Took, Committed: r.Committed, Aborted: r.Aborted, Filled: r.Filled,
+	t := &RecoveryTotals{Took: r.Took, Committed: r.Committed, Aborted: r.Aborted, Filled: r.Filled, FillTook: r.FillTook,
 		Lost: r.Map.Lost(), Short: short(r.Map)}
 	if r.Err != nil {
 		t.Failed = r.Err.Error()
@@ -66,6 +67,7 @@ func (t *RecoveryTotals) add(o *RecoveryTotals) {
 	t.Committed += o.Committed
 	t.Aborted += o.Aborted
 	t.Filled += o.Filled
+	t.FillTook = max(t.FillTook, o.FillTook)
 	t.Lost, t.Short = union(t.Lost, o.Lost), union(t.Short, o.Short)
 	if t.Failed == "" {
 		t.Failed = o.Failed

@@ -65,10 +65,11 @@ type local struct {
 	// beside the result.
 	underWay bool
 
-	changes  sync.Mutex  // held while the members change; guards what follows
-	changing *node.Tasks // a step that has not ended in time; nil: none
-	adopted  uint64      // epoch of the placement
-	halted   bool        // no change begins any more
+	changes  sync.Mutex    // held while the members change; guards what follows
+	changing *node.Tasks   // a step that has not ended in time; nil: none
+	adopted  uint64        // epoch of the placement
+	halted   bool          // no change begins any more
+	fillTook time.Duration // the longest filling of a replica
 	// recovered is as of the last end; nil: the records have no replicas.
 	recovered *RecoveryTotals
 }

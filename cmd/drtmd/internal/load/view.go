@@ -28,8 +28,9 @@ type Recovery struct {
 	// copied here.
 	Committed, Aborted, Filled uint64
 	// Took is how long the last change was, from the pause until nothing of the dead was left.
-	Took time.Duration
-	Err  error // of a recovery that failed: it is not tried again
+	Took     time.Duration
+	FillTook time.Duration // the longest filling of a replica here
+	Err      error         // of a recovery that failed: it is not tried again
 }
 
 // Pause disconnects members that are gone, and returns when nothing is under way in the part (nil), or when
@@ -108,10 +109,16 @@ func (p *Part) Fill(ctx context.Context, n proto.NodeID, shard proto.ShardID) er
 		release()
 		return errHalted
 	}
-	t := s.cluster.Fill(n, shard)
+	t, began := s.cluster.Fill(n, shard), time.Now()
 	s.changes.Unlock()
 	release() // a part that is closed ends its tasks
-	return t.Wait(ctx)
+	err := t.Wait(ctx)
+	if err == nil {
+		s.changes.Lock()
+		s.fillTook = max(s.fillTook, time.Since(began))
+		s.changes.Unlock()
+	}
+	return err
 }
 
 var errHalted = errors.New("the part is being closed")
@@ -145,6 +152,9 @@ func (p *Part) Recovery(ctx context.Context) (*Recovery, error) {
 func (s *local) recovery(ctx context.Context) (*Recovery, error) {
 	r := &Recovery{Map: s.cluster.Members[0].Map()}
 	r.Epoch = r.Map.Epoch
+	s.changes.Lock()
+	r.FillTook = s.fillTook
+	s.changes.Unlock()
 	err := s.cluster.Inspect(ctx, func(w *node.Worker) {
 		running, err := w.Recovering()
 		r.Running = r.Running || running || w.Adopted() < r.Epoch

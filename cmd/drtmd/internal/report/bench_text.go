@@ -145,8 +145,8 @@ func (b *Bench) recoveredText() string {
 			r.Short)
 	}
 	return fmt.Sprintf("nodes lost: %d; the run went on: recovered within %v, %d of their transactions committed "+
-		"and %d aborted; %s (%s copied)\n  %s", len(r.Processes), r.Took.Round(10*time.Microsecond), r.Committed,
-		r.Aborted, replicas, count(int(r.Filled), "record"), strings.Join(r.Processes, "\n  "))
+		"and %d aborted; %s (%s copied, a replica in %v at most)\n  %s", len(r.Processes), r.Took.Round(10*time.Microsecond), r.Committed,
+		r.Aborted, replicas, count(int(r.Filled), "record"), r.FillTook.Round(time.Millisecond), strings.Join(r.Processes, "\n  "))
 }
 
 // shownOrphans is how many records the text names; JSON has more.

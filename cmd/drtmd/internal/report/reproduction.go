@@ -59,6 +59,7 @@ type ComparedRow struct {
 	Deviation string   `json:"deviation,omitempty"`
 	Bound     string   `json:"bound,omitempty"` // on the deviation; "" if there is none
 	Exceeds   bool     `json:"exceeds_bound"`
+	Missed    string   `json:"missed,omitempty"`  // why it exceeds the bound, if that is known
 	Reading   string   `json:"reading,omitempty"` // under which the two are compared
 	Fitted    bool     `json:"fitted,omitempty"`  // the paper does not state the reading
 }
@@ -73,6 +74,9 @@ func (r *ComparedRow) Verdict() string {
 	}
 	return "ok"
 }
+
+// Unexplained reports whether the deviation is over the bound, and nobody knows why.
+func (r *ComparedRow) Unexplained() bool { return r.Exceeds && r.Missed == "" }
 
 // Chart is a plot with the axes of the paper's.
 type Chart struct {

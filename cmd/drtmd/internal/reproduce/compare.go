@@ -35,6 +35,8 @@ type number struct {
 	limit               limit
 	reading             string
 	fitted              bool
+	// missed is why the bound is exceeded, where that is known; it changes nothing in the verdict.
+	missed string
 }
 
 // seen are our values, one for each seed.
@@ -79,6 +81,9 @@ func (n *number) judge(row *report.ComparedRow, mean float64) {
 	// Where the numbers are binary fractions the last bit must not decide.
 	const rounding = 1e-9
 	row.Exceeds = !(math.Abs(off) <= n.limit.size+rounding) // NaN exceeds
+	if row.Exceeds {
+		row.Missed = n.missed
+	}
 }
 
 func fixed(v float64, digits int) string { return strconv.FormatFloat(v, 'f', digits, 64) }
@@ -91,4 +96,12 @@ func word(what, section, paper, ours, reading string) report.ComparedRow {
 		r.Deviation, r.Exceeds = "differs", true
 	}
 	return r
+}
+
+func mean(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values))
 }

@@ -5,10 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"drtmd/cmd/drtmd/internal/load"
 	"drtmd/cmd/drtmd/internal/report"
-	"drtmd/proto"
-	"drtmd/proto/node"
 	"drtmd/proto/workload/smallbank"
 	"drtmd/verbs/sim"
 )
@@ -26,6 +23,7 @@ const (
 
 // cluster is a model of DrTM's under SmallBank.
 type cluster struct {
+	protocol string
 	machines int
 	workers  int  // per machine
 	fibers   int  // per worker; the paper's threads wait for their own verbs, as one fiber does
@@ -39,10 +37,6 @@ type cluster struct {
 // rate is how many transactions end in a second of virtual time, committed or rolled back by their
 // own rules.
 func (c cluster) rate(ctx context.Context) (float64, error) {
-	p, err := node.FindProtocol(drtmName)
-	if err != nil {
-		return 0, err
-	}
 	o := smallbank.Default(c.machines)
 	if c.machines == 1 {
 		o.Distributed = 0 // one machine has no other to reach
@@ -51,29 +45,16 @@ func (c cluster) rate(ctx context.Context) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	cost, err := sim.Preset(cx3)
-	if err != nil {
-		return 0, err
-	}
+	m := model{protocol: c.protocol, workload: b, preset: cx3, nodes: c.machines, workers: c.workers,
+		fibers: c.fibers, mutation: c.mutation, seed: c.seed, warmup: c.warmup, measured: c.measured}
 	if c.quick {
-		cost.NIC.AtomicLatency = 0
+		m.tune = func(cost *sim.CostModel) { cost.NIC.AtomicLatency = 0 }
 	}
-	const clientPs = 25_000 // to draw a transaction, as in drtmd bench
-	r, err := load.Run(ctx, load.Options{Workload: b, Seed: c.seed, Virtual: true,
-		Warmup: c.warmup, Duration: c.measured, ChargePs: clientPs,
-		Open: func(ctx context.Context) (*node.Cluster, error) {
-			return node.NewSimulated(ctx, node.SimulatedConfig{Cost: cost, Config: node.Config{
-				Protocol: p, Workload: b, Nodes: c.machines, Workers: c.workers, Fibers: c.fibers,
-				Seed: c.seed, Mutation: c.mutation}})
-		}})
+	r, err := m.run(ctx)
 	if err != nil {
 		return 0, err
 	}
-	if r.Conserved != nil {
-		return 0, fmt.Errorf("the sums of SmallBank: %w", r.Conserved)
-	}
-	n := r.Sum.Outcomes(proto.Committed) + r.Sum.Outcomes(proto.RolledBack)
-	return float64(n) / r.Elapsed.Seconds(), nil
+	return finished(r), nil
 }
 
 // scaling are rates by number of machines or of workers, with a value for each seed.
@@ -110,40 +91,47 @@ func (s *scaling) curve(name string) report.ChartCurve {
 	return c
 }
 
+// sweeper runs models one after the other.
+type sweeper struct {
+	r           *Run
+	done, total int
+}
+
+// sweep runs a model at each place of s, with each seed.
+func (w *sweeper) sweep(s *scaling, base cluster, set func(c *cluster, n int)) error {
+	for _, n := range s.at {
+		var rates []float64
+		for seed := range w.r.Seeds {
+			if err := w.r.step(w.done, w.total); err != nil {
+				return err
+			}
+			c := base
+			c.seed = uint64(seed + 1)
+			set(&c, n)
+			rate, err := c.rate(w.r.ctx)
+			if err != nil {
+				return err
+			}
+			rates = append(rates, rate)
+			w.done++
+		}
+		s.rates = append(s.rates, rates)
+	}
+	return nil
+}
+
 // figure17 runs SmallBank on growing clusters.
 func figure17(r *Run) (*Outcome, error) {
-	base := cluster{fibers: 1, mutation: r.Mutation, machines: mostMachines, workers: pick(r, 8, 2),
+	base := cluster{protocol: drtmName, fibers: 1, mutation: r.Mutation, machines: mostMachines, workers: pick(r, 8, 2),
 		warmup:   pick(r, time.Millisecond, 500*time.Microsecond),
 		measured: pick(r, 5*time.Millisecond, 3*time.Millisecond)}
 	machines := &scaling{at: pick(r, []int{1, 2, 3, 4, 5, 6}, []int{1, 2, 6})}
 	threads := &scaling{at: pick(r, []int{1, 2, 4, 8, 16}, nil)}
-	total := (len(machines.at) + len(threads.at)) * r.Seeds
-	done := 0
-	sweep := func(s *scaling, set func(c *cluster, n int)) error {
-		for _, n := range s.at {
-			var rates []float64
-			for seed := range r.Seeds {
-				if err := r.step(done, total); err != nil {
-					return err
-				}
-				c := base
-				c.seed = uint64(seed + 1)
-				set(&c, n)
-				rate, err := c.rate(r.ctx)
-				if err != nil {
-					return err
-				}
-				rates = append(rates, rate)
-				done++
-			}
-			s.rates = append(s.rates, rates)
-		}
-		return nil
-	}
-	if err := sweep(machines, func(c *cluster, n int) { c.machines = n }); err != nil {
+	w := &sweeper{r: r, total: (len(machines.at) + len(threads.at)) * r.Seeds}
+	if err := w.sweep(machines, base, func(c *cluster, n int) { c.machines = n }); err != nil {
 		return nil, err
 	}
-	if err := sweep(threads, func(c *cluster, n int) { c.workers = n }); err != nil {
+	if err := w.sweep(threads, base, func(c *cluster, n int) { c.workers = n }); err != nil {
 		return nil, err
 	}
 	return scalingOutcome(r, base, machines, threads), nil
@@ -154,10 +142,7 @@ func scalingOutcome(r *Run, base cluster, machines, threads *scaling) *Outcome {
 		"machines vary, 1 %% distributed, %s after %s, %s", cx3, base.workers, base.measured, base.warmup, r.seedsText())}
 	const reading = "finished transactions: committed, or rolled back by their own rules"
 	for i, n := range machines.at {
-		size := fmt.Sprintf("%d machines", n)
-		if n == 1 {
-			size = "one machine"
-		}
+		size := machinesText(n)
 		row := number{what: "speed-up of " + size, digits: 2, reading: reading}
 		if n == mostMachines {
 			row.printed, row.paper, row.section = "4.52", speedUpMachines, eightThree
@@ -190,6 +175,13 @@ func scalingOutcome(r *Run, base cluster, machines, threads *scaling) *Outcome {
 	}
 	o.Charts = scalingCharts(machines, threads)
 	return o
+}
+
+func machinesText(n int) string {
+	if n == 1 {
+		return "one machine"
+	}
+	return fmt.Sprintf("%d machines", n)
 }
 
 // scalingCharts are the two halves. The paper prints ratios, so its points are ratios of our first.

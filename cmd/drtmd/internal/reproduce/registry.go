@@ -12,8 +12,8 @@ import (
 // All stands for the items of all papers.
 const All = "all"
 
-// Systems are the papers, the one that drtmd began with first.
-func Systems() []System { return []System{drtm(), hades(), xenic(), rtx(), dandelion()} }
+// Systems are the papers, the one that drtmd began with first, and what no paper has.
+func Systems() []System { return []System{drtm(), hades(), xenic(), rtx(), dandelion(), own()} }
 
 // UnknownError is a name that no item and no system has.
 type UnknownError struct {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,15 +32,16 @@ func runQuick(t *testing.T, name string) report.Reproduced {
 	return got[0]
 }
 
-// Every item that is done runs, and keeps its bounds. That of Figure 17, which takes seconds, is
-// TestScalingOfSmallBankIsThatOfDrTM.
+// Every item that is done runs, and keeps its bounds or names why it does not. Two take seconds:
+// TestScalingOfSmallBankIsThatOfDrTM is that of one, TestBaselinesAreJudged has what is judged of the other. The
+// third starts daemons of the program, which a test is not; TestRunsOutliveKilledNodes has such runs.
 func TestQuickRunsAreWithinTheirBounds(t *testing.T) {
 	items, err := Select(Systems(), []string{All})
 	if err != nil || len(items) == 0 {
 		t.Fatal(len(items), err)
 	}
 	for _, i := range items {
-		if i.Name() == "drtm/figure-17" {
+		if slices.Contains([]string{"drtm/figure-17", "xenic/figure-8", "drtmd/figure-1"}, i.Name()) {
 			continue
 		}
 		t.Run(i.Name(), func(t *testing.T) {
@@ -47,14 +49,15 @@ func TestQuickRunsAreWithinTheirBounds(t *testing.T) {
 				t.Skip("counts, in one goroutine")
 			}
 			got := runQuick(t, i.Name())
-			compared := 0
+			compared, missed := 0, false
 			for _, row := range got.Rows {
 				if row.Bound != "" {
 					compared++
 				}
-				if row.Exceeds {
+				if row.Unexplained() {
 					t.Errorf("%+v", row)
 				}
+				missed = missed || row.Exceeds
 				if (row.Paper == "") != (row.Deviation == "") {
 					t.Errorf("paper %q, deviation %q of %s", row.Paper, row.Deviation, row.What)
 				}
@@ -75,7 +78,7 @@ func TestQuickRunsAreWithinTheirBounds(t *testing.T) {
 				}
 			}
 			var b bytes.Buffer
-			if err := got.WriteText(&b); err != nil || strings.Contains(b.String(), "exceeds") {
+			if err := got.WriteText(&b); err != nil || strings.Contains(b.String(), "exceeds") != missed {
 				t.Errorf("%v\n%s", err, b.String())
 			}
 		})

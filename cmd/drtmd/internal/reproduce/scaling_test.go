@@ -10,7 +10,7 @@ import (
 
 // small is a model of DrTM's cluster at the size of quick runs.
 func small(machines, fibers int) cluster {
-	return cluster{machines: machines, workers: 2, fibers: fibers, seed: 1,
+	return cluster{protocol: drtmName, machines: machines, workers: 2, fibers: fibers, seed: 1,
 		warmup: 500 * time.Microsecond, measured: 3 * time.Millisecond}
 }
 

@@ -1,0 +1,12 @@
+package reproduce
+
+// The protocols that items run: those of the systems which the papers describe. Nothing else here names one.
+const (
+	drtmName   = "drtm"     // the system's, too
+	occName    = "drtm-occ" // DrTM §8.6
+	farmName   = "farm"     // the software protocol of HADES §III
+	drtmhName  = "drtmh"    // Xenic §5.1, and the following
+	drtmhNC    = "drtmh-nc"
+	fasstName  = "fasst"
+	drtmrVerbs = "drtmr-verbs" // DrTM+R as it is evaluated
+)

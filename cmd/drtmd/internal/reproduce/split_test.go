@@ -1,0 +1,110 @@
+package reproduce
+
+import (
+	"context"
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"drtmd/verbs/sim"
+)
+
+// The time between two marked steps belongs to what ends there, or to the sets.
+func TestStopwatchSplitsATransaction(t *testing.T) {
+	w := &stopwatch{reads: 0.25, nodes: map[string]*lap{}}
+	at := sim.Time(0)
+	for _, x := range []struct {
+		after sim.Time // since the step before
+		step  string
+	}{{5, "occ: after commit"}, {clientPs + 30, "occ: before execute"}, {7, "occ: record written"}, // another's request
+		{393, "occ: after execute"}, {50, "occ: before lock"}, {300, "occ: after lock"}, {0, "occ: before validate"},
+		{100, "occ: after validate"}, {0, "occ: before commit"}, {400, "occ: after commit"}} {
+		at += x.after
+		w.step(sim.Event{Kind: "step", Node: "n0", What: strconv.Quote(x.step), At: at})
+		w.step(sim.Event{Kind: "step", Node: "n1", What: strconv.Quote("occ: before lock"), At: at}) // one that stands still
+	}
+	want := [partEnd]sim.Time{readFirst: 300, otherTime: 100 + 400 + clientPs, conflicts: 400, manageSets: 80}
+	other := sim.Time(0) // n1 has nothing but the time of its sets
+	for _, p := range w.parts {
+		other += p
+	}
+	for p := range want {
+		got := w.parts[p]
+		if part(p) == manageSets {
+			got -= at - 5
+		}
+		if got != want[p] {
+			t.Errorf("%v: %d, want %d", part(p), got, want[p])
+		}
+	}
+}
+
+func TestBaselinesAreJudged(t *testing.T) {
+	fake := func(rate, median float64) *measuredAt {
+		return &measuredAt{rates: [][]float64{{1}, {rate}, {rate / 2}}, medians: [][]float64{{median}, {2 * median}, {9 * median}},
+			cached: []float64{99}}
+	}
+	for _, x := range []struct {
+		name    string
+		all     []*measuredAt
+		exceeds []string // rows
+	}{
+		{"as the paper", []*measuredAt{fake(5.4, 10), fake(3, 12), fake(5.3, 12.3), fake(4, 11)}, nil},
+		{"FaSST first, and quick", []*measuredAt{fake(5, 10), fake(3, 12), fake(8, 9), fake(4, 11)},
+			[]string{"highest peak", "least median of FaSST over"}},
+		{"slow", []*measuredAt{fake(2, 10), fake(1.5, 12), fake(1.9, 12), fake(1.2, 11)}, []string{"peak of DrTM+H ["}},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			found := map[string]bool{}
+			for _, title := range []string{"Retwis", "SmallBank"} {
+				s := study{title: title}
+				for _, row := range s.rows(&Run{Options: Options{Seeds: 1}}, x.all) {
+					if row.Exceeds && row.Missed == "" {
+						t.Errorf("no reason: %+v", row)
+					}
+					if row.Exceeds {
+						found[row.What+" ["] = true
+					}
+				}
+			}
+			for _, want := range x.exceeds {
+				seen := false
+				for what := range found {
+					seen = seen || strings.Contains(what, want)
+				}
+				if !seen {
+					t.Errorf("%q is within its bound", want)
+				}
+			}
+			if len(x.exceeds) == 0 && len(found) > 0 {
+				t.Errorf("over their bounds: %v", found)
+			}
+		})
+	}
+}
+
+// A model under a workload of the figure commits, and its caches are warm after the warm-up.
+func TestCachesAreWarmWhenBaselinesAreMeasured(t *testing.T) {
+	const keys = 100
+	p := pressure{2, 4}
+	for _, s := range baselineStudies(keys) {
+		w, err := s.make()
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := model{protocol: "drtmh", workload: w, preset: cx5, nodes: servers, workers: p.workers, fibers: p.fibers,
+			replicas: copies, seed: 1, warmup: p.warmup(keys), measured: 50 * time.Microsecond, every: 1}
+		r, err := m.run(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		cached := float64(r.Sum.Engine.CacheHits) / float64(r.Sum.Engine.Lookups)
+		t.Logf("%s: %.2f M/s, %.3f of the look-ups cached, median %.1f us", s.title, finished(r)/1e6, cached,
+			float64(r.Latency[0].P50Ns)/1e3)
+		if finished(r) == 0 || math.IsNaN(cached) || cached < 0.9 {
+			t.Errorf("%s: %.3f of the look-ups were answered by the cache", s.title, cached)
+		}
+	}
+}

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Every protocol that replicates runs on Soft-RoCE with three copies of each record, on three nodes: every run
+# is strictly serializable by its history, its sums are conserved, and the copies of each record are equal.
+# timeout: 300
+set -u
+# shellcheck source=scripts/rxe-vm/tests/lib/story.sh
+. /work/story.sh
+
+# serializable FLAG...: a bench with these flags is, commits something, and has equal replicas.
+serializable() {
+  local output status=0
+  output=$(drtmd bench --transport ibv --nodes 3 --replicas 3 --fibers 4 --warmup 200ms --check "$@" 2>&1) ||
+    status=$?
+  ((status == 0)) && [[ $output == *"sums conserved: yes"* && $output == *"replicas equal: yes"* ]] &&
+    [[ $output =~ "strictly serializable: yes ("[1-9] ]] && return 0
+  printf 'status %s\n%s\n' "$status" "$output"
+  return 1
+}
+
+check smallbank_on_farm serializable --protocol farm --accounts 1000 --anywhere --duration 3s
+check micro_on_drtmh serializable --protocol drtmh --workload micro --keys 64 --distributed 0.3 --duration 3s
+for protocol in fasst drtmh-nc drtm-occ drtmr drtmr-verbs; do
+  check "smallbank_on_$protocol" serializable --protocol "$protocol" --accounts 1000 --anywhere --duration 1s
+done
+story_ends

@@ -35,7 +35,7 @@ func (lonely) Unlock(bool)    {}
 // that records move all the time, overflow, and fill the table; some records are locked.
 func TestTableIsAMapWithVersionsThatGrow(t *testing.T) {
 	moved, overflowed, full := 0, 0, 0
-	rapid.Check(t, func(t *rapid.T) {
+	check := func(t *rapid.T) {
 		c := Config{ID: 1, Name: "model", ValueBytes: rapid.IntRange(1, 100).Draw(t, "value"),
 			Layout: rapid.SampledFrom([]layout.Kind{0, layout.KindOneVersion,
 				layout.KindLineVersions}).Draw(t, "layout"),
@@ -74,7 +74,11 @@ func TestTableIsAMapWithVersionsThatGrow(t *testing.T) {
 		moved += m.moved
 		overflowed += table.Occupancy().Overflowed
 		full += m.full
-	})
+	}
+	// Few tables are such that records move: one run in 25 has none.
+	for i := 0; i < 5 && (moved == 0 || overflowed == 0 || full == 0); i++ {
+		rapid.Check(t, check)
+	}
 	if moved == 0 || overflowed == 0 || full == 0 {
 		t.Errorf("not everything has happened: %d moves, %d overflowed, %d times full", moved, overflowed, full)
 	}

@@ -83,16 +83,6 @@ func (t *Table) lock(r *htm.Region) bool { return words.Lock(r, t.base, t.at+loc
 
 func (t *Table) unlock() { words.Unlock(t.base, t.at+lockAt) }
 
-// Each calls f with the places of all records, absent ones included, until it returns false. For tables
-// at rest: what changes meanwhile may be missed or seen twice.
-func (t *Table) Each(f func(off int) bool) {
-	for off := t.p.Slots; off < t.p.End(); off += t.p.Stride {
-		if !layout.Version(t.word(off+layout.VersionOffset)).Unbound() && !f(off) {
-			return
-		}
-	}
-}
-
 // Occupancy says how full a table is.
 type Occupancy struct {
 	Slots, Taken   int // outside of blocks

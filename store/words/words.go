@@ -127,6 +127,15 @@ const lockSpins = 20_000
 // Lock takes the lock of a table, which serves memory without line words only. No NIC touches it and
 // its holder waits for nothing. If it stays taken the region is aborted with AbortBusy.
 func Lock(r *htm.Region, base unsafe.Pointer, off int) bool {
+	ok := TryLock(base, off)
+	if !ok {
+		r.Abort(AbortBusy)
+	}
+	return ok
+}
+
+// TryLock is Lock outside of regions.
+func TryLock(base unsafe.Pointer, off int) bool {
 	p := (*uint32)(unsafe.Add(base, off))
 	for range lockSpins {
 		if atomic.CompareAndSwapUint32(p, 0, 1) {
@@ -134,7 +143,6 @@ func Lock(r *htm.Region, base unsafe.Pointer, off int) bool {
 		}
 		lineword.Pause()
 	}
-	r.Abort(AbortBusy)
 	return false
 }
 

@@ -521,8 +521,8 @@ func (r *run) release(shard proto.ShardID) error {
 					return false
 				}
 				word := onesided.Word(onesided.StateOf(s.Memory, uint64(off)))
-				if !word.Locked() || int(word.Node()) >= len(v.lives) || v.lives[word.Node()] ||
-					int(word.Worker()) != e.Env.Index {
+				if !word.Locked() || word == onesided.Moving || int(word.Node()) >= len(v.lives) ||
+					v.lives[word.Node()] || int(word.Worker()) != e.Env.Index {
 					return true
 				}
 				p := place{shard, proto.TableID(t + 1), proto.Key(onesided.KeyOf(s.Memory, uint64(off)))}

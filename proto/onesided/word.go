@@ -23,8 +23,12 @@ import (
 // carried out.
 type Word uint64
 
-// Unlocked is the word of a record that nobody holds.
-const Unlocked Word = 0
+// Unlocked is the word of a record that nobody holds, Moving that of one which its table moves (package
+// store/hopscotch). No attempt has it: lives of engines that have peers are not 0.
+const (
+	Unlocked Word = 0
+	Moving   Word = lockedBit
+)
 
 const (
 	lockedBit Word = 1
@@ -58,7 +62,7 @@ func MakeWord(n proto.NodeID, worker, tx, life uint32) Word {
 // lifeOf spreads the incarnation of a port, which no two lives of a worker share, over the bits of
 // a life (Fibonacci hashing).
 func lifeOf(incarnation uint64) uint32 {
-	return uint32(incarnation * 0x9e3779b97f4a7c15 >> (64 - lifeBits))
+	return max(1, uint32(incarnation*0x9e3779b97f4a7c15>>(64-lifeBits)))
 }
 
 // Locked reports whether somebody holds the record.

@@ -271,11 +271,10 @@ func (v *view) carriedOut(name recovery.Name) bool {
 	n := v.known[name]
 	for i := range n.writes {
 		w := &n.writes[i]
-		s := v.e.replica(w.Shard)
 		switch {
-		case s == nil:
+		case v.e.replica(w.Shard) == nil:
 		case v.home[w.Shard] != v.e.Env.Node:
-			if !v.e.apply(s, w) {
+			if !v.backUp(n, w) {
 				return false
 			}
 		case v.restoring[w.Shard]:
@@ -286,6 +285,14 @@ func (v *view) carriedOut(name recovery.Name) bool {
 	}
 	v.forget(name)
 	return true
+}
+
+// backUp writes an update that is decided at a backup here, and reports false if that is not possible now. A backup
+// that was made after LOG is filled from the primary, which had the record locked until it had the update. That may
+// be deleted and forgotten since: nothing of it may be left then.
+func (v *view) backUp(n *noted, w *recovery.Write) bool {
+	s := v.e.replica(w.Shard)
+	return s == nil || v.freed(n, w.Shard) || !v.backs[w.Shard].was(n.epoch) || v.e.apply(s, w)
 }
 
 // unlockHere gives the locks of a transaction back that is aborted.

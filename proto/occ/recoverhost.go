@@ -199,9 +199,7 @@ func (v *view) truncate(name recovery.Name) bool {
 		return true
 	}
 	for i := range n.writes {
-		w := &n.writes[i]
-		s := v.e.replica(w.Shard)
-		if s != nil && v.home[w.Shard] != v.e.Env.Node && !v.freed(n, w.Shard) && !v.e.apply(s, w) {
+		if w := &n.writes[i]; v.home[w.Shard] != v.e.Env.Node && !v.backUp(n, w) {
 			return false
 		}
 	}

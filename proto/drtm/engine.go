@@ -7,8 +7,6 @@ import (
 	"drtmd/proto"
 	"drtmd/proto/history"
 	"drtmd/proto/onesided"
-	"drtmd/proto/protocol"
-	"drtmd/store"
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
 )
@@ -17,10 +15,10 @@ import (
 type Engine struct {
 	onesided.Base
 	cfg       Config
-	tables    []*store.Table // of the own node
-	bounded   BoundedClock   // the clock, if that is one; else nil
-	soft      time.Duration  // softtime
-	softDelta time.Duration  // the clock's error then
+	tables    []table       // of the own node
+	bounded   BoundedClock  // the clock, if that is one; else nil
+	soft      time.Duration // softtime
+	softDelta time.Duration // the clock's error then
 	fixed     fixedLeases
 	glob      bool // CPU and NIC atomics exclude each other: line words
 	tickets   tickets
@@ -56,7 +54,7 @@ func New(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	var err error
-	if e.tables, err = protocol.Entries(c.Tables); err != nil {
+	if e.tables, err = tablesOf(c.Tables); err != nil {
 		return nil, err
 	}
 	e.glob = c.Memory.Words != nil
@@ -83,6 +81,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	if c.Port != nil {
 		e.ServeEnsure()
+		e.ServeRanges(e.OwnShare)
 		e.Serve(onesided.TypeForget, func(t proto.TableID, k proto.Key, _ uint64) (uint64,
 			onesided.Code) {
 			e.spare.forget(t, k, e.soft)
@@ -124,6 +123,7 @@ type tx struct {
 	aborts   int  // of regions, in this transaction's attempts so far
 	overflow bool // one of them was for capacity
 	late     bool // the fallback handler's leases ended before it was done
+	ranged   bool // one needed a range of another machine, which no region can ask for
 
 	end       time.Duration // common end of all leases; 0: there are none
 	leaseTo   time.Duration // end of those that are asked for now
@@ -181,17 +181,17 @@ func (e *Engine) newTx() *tx {
 func (t *tx) open(f *fiber.Fiber, d *proto.Decl, attempt int) {
 	e := t.e
 	if attempt == 0 || t.decl != d {
-		t.aborts, t.overflow, t.late = 0, false, false
+		t.aborts, t.overflow, t.late, t.ranged = 0, false, false, false
 	}
 	t.decl, t.ended, t.remote, t.inRegion = d, false, false, false
 	t.end, t.ticket, t.exclusive = 0, 0, false
 	t.Open(f, d)
 	switch {
 	case attempt >= e.cfg.Attempts,
-		!d.ReadOnly && (t.overflow || t.aborts >= e.cfg.RegionAborts):
+		!d.ReadOnly && (t.overflow || t.ranged || t.aborts >= e.cfg.RegionAborts):
 		t.way = &fallback
 		e.Counters.Fallbacks++
-	case d.ReadOnly && attempt < roundAttempts:
+	case d.ReadOnly && attempt < roundAttempts && !t.ranged:
 		t.way = &twoRounds
 	case d.ReadOnly:
 		t.way = &leaseAll

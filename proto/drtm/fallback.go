@@ -16,6 +16,9 @@ const (
 // fallback locks everything, and has no region.
 var fallback = way{byVerbs: true, start: (*tx).lockAll, commit: (*tx).confirmFallback,
 	rollback: func(t *tx) error {
+		if err := t.sameRanges(); err != nil {
+			return err
+		}
 		if !t.Confirm() {
 			return proto.Aborting(proto.ReasonLease)
 		}
@@ -90,6 +93,9 @@ func (t *tx) lockOne(i int) error {
 // update, since nothing can be undone afterwards.
 func (t *tx) confirmFallback() error {
 	if err := t.spent(true); err != nil {
+		return err
+	}
+	if err := t.sameRanges(); err != nil {
 		return err
 	}
 	if !t.confirmed(NoConfirmFallback) {

@@ -52,7 +52,7 @@ func (r *recordCommitter) Lock() bool {
 }
 
 // Validate looks at every local record again that was read: same key, same version, and no lock
-// but its own.
+// but its own; and at scanned ranges.
 func (r *recordCommitter) Validate() bool {
 	t := (*tx)(r)
 	for i := range t.Records {
@@ -67,7 +67,7 @@ func (r *recordCommitter) Validate() bool {
 			return false
 		}
 	}
-	return true
+	return t.CheckRanges() == nil
 }
 
 // Unlock gives the state words back, whether or not the commit has taken place.

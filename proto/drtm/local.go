@@ -44,12 +44,12 @@ func (t *tx) readLocal(r *record) error {
 
 // findLocal finds the entry of a record in the region.
 func (t *tx) findLocal(r *record) error {
-	table := t.e.tables[r.Table-1]
+	table := &t.e.tables[r.Table-1]
 	off, found, ok := 0, false, true
 	if t.e.lacks(AbsenceOutsideRegion) {
-		off, found = table.Find(uint64(r.Key))
+		off, found = table.find(r.Key)
 	} else {
-		off, found, ok = table.FindIn(t.region, uint64(r.Key))
+		off, found, ok = table.findIn(t.region, r.Key)
 	}
 	r.Own.Off, r.Own.Found = uint64(off), found
 	switch {
@@ -163,7 +163,7 @@ func (t *tx) storeLocal(r *record) bool {
 // makeLocal makes the entry of a record that has none, in the region that makes it live: nobody
 // sees it absent.
 func (t *tx) makeLocal(r *record) error {
-	off, v, ok, err := t.e.tables[r.Table-1].EnsureIn(t.region, uint64(r.Key), uint64(Init))
+	off, v, ok, err := t.e.tables[r.Table-1].ensureIn(t.region, r.Key, Init)
 	switch {
 	case !ok:
 		return t.regionOver()

@@ -82,6 +82,11 @@ const (
 	ReclaimUnjudged
 	ReclaimNoDebt
 	NoGrace
+	// Scans (scan.go, package onesided).
+	ScanOutsideRegion
+	DeleteUnprotected
+	RangesUnchecked
+	FoundUnchecked
 	// Peek (package onesided).
 	PeekNoSecondLook
 	PeekNoLock
@@ -191,6 +196,14 @@ var mutations = [mutationEnd]mutation.Mutation{
 	NoGrace: {Name: "no-grace", Doc: "an entry can be given back as soon as it was made",
 		Equivalent: "its key and state show a transaction that it now belongs to another key"},
 
+	ScanOutsideRegion: {Name: "scan-outside-region", Doc: "the keys of a range are found outside of the region"},
+	DeleteUnprotected: {Name: "delete-without-phantom-protection",
+		Doc: "a scan passes over deleted records that are still in the tree, and does not protect them"},
+	RangesUnchecked: {Name: "ranges-unchecked", Doc: "where no region protects scanned ranges, they are not looked at again"},
+
+	FoundUnchecked: {Name: "found-unchecked",
+		Doc: "records that a scan has read without leases are not looked at again"},
+
 	PeekNoSecondLook: {Name: "peek-no-second-look", Doc: "a record that is peeked at elsewhere is read once"},
 	PeekNoLock:       {Name: "peek-no-lock", Doc: "a peek does not check the lock"},
 	PeekNoKeyCheck:   {Name: "peek-no-key-check", Doc: "a peek does not check that the entry belongs to the key"},
@@ -210,6 +223,8 @@ var skips = [mutationEnd]onesided.Skip{
 	DebtUnlooked:          onesided.DebtLook,
 	NoSpent:               onesided.SpentCheck,
 	NoSecondLookRounds:    onesided.CopyTwice,
+	RangesUnchecked:       onesided.RangeCheck,
+	FoundUnchecked:        onesided.FoundCheck,
 	PeekNoSecondLook:      onesided.PeekTwice,
 	PeekNoLock:            onesided.PeekLock,
 	PeekNoKeyCheck:        onesided.PeekKey,

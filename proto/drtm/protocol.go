@@ -14,7 +14,7 @@ import (
 func Protocol() protocol.Protocol {
 	return protocol.Protocol{Name: "drtm",
 		Doc:      "DrTM: leases and locks over verbs between nodes, emulated HTM within one",
-		Needs:    protocol.Needs{Declared: true, Clocks: true, Early: true},
+		Needs:    protocol.Needs{Declared: true, Clocks: true, Early: true, Scans: true},
 		MaxNodes: MaxNodes, Options: options(),
 		Offers:     proto.OfferDebts | proto.OfferOrphans | proto.OfferRegions | proto.OfferLeases,
 		Simulation: simulation(),

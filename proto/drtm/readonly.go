@@ -41,7 +41,7 @@ func (t *tx) startRounds() error {
 func (t *tx) firstRound(r *record) error {
 	for range roundLooks {
 		if !r.Own.Found {
-			off, found := t.e.tables[r.Table-1].Find(uint64(r.Key))
+			off, found := t.e.tables[r.Table-1].find(r.Key)
 			if r.Own.Off, r.Own.Found = uint64(off), found; !found {
 				return t.absentRound(r)
 			}
@@ -79,11 +79,15 @@ func (t *tx) absentRound(r *record) error {
 		return proto.Aborting(proto.ReasonValidation)
 	}
 	if !t.inRegion {
+		if t.elsewhere() {
+			t.ranged = true // the second round calls, for which a region would have to end
+			return proto.Aborting(proto.ReasonSystem)
+		}
 		t.region.Begin()
 		t.inRegion = true
 		t.e.Counters.RegionRuns++
 	}
-	_, found, ok := t.e.tables[r.Table-1].FindIn(t.region, uint64(r.Key))
+	_, found, ok := t.e.tables[r.Table-1].findIn(t.region, r.Key)
 	switch {
 	case !ok:
 		return t.regionOver()
@@ -97,9 +101,14 @@ func (t *tx) absentRound(r *record) error {
 }
 
 // secondRound makes the second round, and confirms the leases after it.
+//
+// Scanned ranges are looked at again between the rounds: then their records are the same as at that moment.
 func (t *tx) secondRound() error {
 	t.F.Step("drtm: between rounds")
 	t.F.Charge(costCommit)
+	if err := t.sameRanges(); err != nil {
+		return err
+	}
 	for i := range t.Records {
 		r := &t.Records[i]
 		if !r.Own.Local || !r.Loaded || !r.Own.Found {
@@ -127,6 +136,9 @@ func (t *tx) secondRound() error {
 func (t *tx) confirmRounds() error {
 	t.F.Step("drtm: between rounds")
 	t.F.Charge(costCommit)
+	if err := t.sameRanges(); err != nil {
+		return err
+	}
 	return t.confirmLeases()
 }
 

@@ -123,7 +123,7 @@ func (t *tx) locate() (n int) {
 			continue
 		}
 		n++
-		off, found := e.tables[r.Table-1].Find(uint64(r.Key))
+		off, found := e.tables[r.Table-1].find(r.Key)
 		r.Own.Off, r.Own.Found = uint64(off), found
 		if !found && e.entryNeeded() {
 			// Without line words only an entry can say that there is no record.
@@ -143,9 +143,12 @@ func (t *tx) xbegin(records int) {
 	t.e.Counters.RegionRuns++
 }
 
-// Load implements txset.Loader, for a local record that the program touches. Those that are reached by
-// verbs were read by START.
-func (t *tx) Load(from, _ int) error {
+// Load implements txset.Loader, for a local record that the program touches, or for records that a scan has
+// found. Others that are reached by verbs were read by START.
+func (t *tx) Load(from, to int) error {
+	if !t.Records[from].Own.Local {
+		return t.loadFound(from, to)
+	}
 	t.F.Charge(costAccess)
 	t.F.Step("drtm: before access")
 	return t.way.load(t, &t.Records[from])

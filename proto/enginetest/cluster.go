@@ -183,10 +183,19 @@ func (c *cluster) record(id proto.TableID, k proto.Key) record {
 	m, off := tab.At(place)
 	l := tab.Record()
 	image := m.Bytes[off : off+l.Bytes]
+	r := c.header(image)
+	r.value = l.Value(image, make([]byte, l.Room))
+	return r
+}
+
+// header reads that of an entry.
+func (c *cluster) header(image []byte) record {
 	h := layout.HeadOf(image)
-	_, locked := c.protocol.Holder(h.State)
-	return record{entry: true, state: h.State, locked: locked, version: h.Version,
-		value: l.Value(image, make([]byte, l.Room))}
+	r := record{entry: true, state: h.State, version: h.Version}
+	if c.protocol.Holder != nil {
+		_, r.locked = c.protocol.Holder(h.State)
+	}
+	return r
 }
 
 // on runs a fiber on the first worker of a node.

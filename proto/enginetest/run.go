@@ -32,6 +32,7 @@ var cases = []testCase{
 	{name: "what an engine offers beside", run: offers},
 	{name: "places that went out of date are noticed", run: outdatedPlaces},
 	{name: "random transactions are strictly serializable", run: randomLoad},
+	{name: "scans of ordered tables", run: scans},
 	{name: "transactions do not allocate", run: allocations, real: true},
 	{name: "held records", run: heldRecords, concurrent: true},
 	{name: "a peek is of one moment", run: peeks, concurrent: true},

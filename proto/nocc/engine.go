@@ -127,6 +127,35 @@ func (e *Engine) Peek(_ *fiber.Fiber, t proto.TableID, k proto.Key, dst []byte) 
 	return nil
 }
 
+// PeekRange implements proto.RangePeeker.
+func (e *Engine) PeekRange(_ *fiber.Fiber, t proto.TableID, from, to proto.Key, keys []proto.Key) (n int,
+	err error) {
+	at, err := e.tx.Range(t, from, to)
+	if err != nil {
+		return 0, err
+	}
+	var some [16]proto.Key
+	table := &e.cfg.Tables[at.Primary][t-1]
+	for {
+		found, err := e.someKeys(table, from, to, some[:])
+		if err != nil {
+			return 0, err
+		}
+		for _, k := range some[:found] {
+			if p := e.find(at.Primary, t, k); p.version().Live() && n < len(keys) {
+				keys[n] = k
+				n++
+			}
+		}
+		if n == len(keys) || found < len(some) || some[found-1] == to {
+			return n, nil
+		}
+		if from = some[found-1] - 1; to > some[found-1] {
+			from = some[found-1] + 1
+		}
+	}
+}
+
 // place is where a record lies: an entry that was found, or none.
 type place struct {
 	table *Table

@@ -5,6 +5,7 @@ import (
 
 	"drtmd/htm"
 	"drtmd/store"
+	"drtmd/store/btree"
 	"drtmd/store/hopscotch"
 	"drtmd/store/layout"
 	"drtmd/store/remote"
@@ -15,6 +16,7 @@ const (
 	layerHTM       = "htm"
 	layerStore     = "store"
 	layerHopscotch = "store/hopscotch"
+	layerBTree     = "store/btree"
 	layerRemote    = "store/remote"
 )
 
@@ -25,6 +27,9 @@ func layers(p *Protocol) []Mutation {
 	table := store.Mutations().List(layerStore)
 	if inline {
 		table = hopscotch.Mutations().List(layerHopscotch)
+	}
+	if p.Scans && !p.OneThread {
+		table = append(table, btree.Mutations().List(layerBTree)...)
 	}
 	for _, m := range remote.Mutations().List(layerRemote) {
 		switch overflow := m.Name == remote.OverflowUnread.String(); {
@@ -43,6 +48,7 @@ type mutated struct {
 	htm       htm.Mutation
 	store     store.Mutation
 	hopscotch hopscotch.Mutation
+	btree     btree.Mutation
 	remote    remote.Mutation
 	protocol  string
 }
@@ -52,6 +58,7 @@ func (c *Config) mutation() (m mutated) {
 	m.htm, _ = htm.Mutations().Find(c.Mutation)
 	m.store, _ = store.Mutations().Find(c.Mutation)
 	m.hopscotch, _ = hopscotch.Mutations().Find(c.Mutation)
+	m.btree, _ = btree.Mutations().Find(c.Mutation)
 	m.remote, _ = remote.Mutations().Find(c.Mutation)
 	if m == (mutated{}) {
 		m.protocol = c.engineMutation()

@@ -78,7 +78,7 @@ func planTable(cfg *Config, s *proto.TableSpec, lacks mutated) table {
 	kind, index := p.Tables()
 	if s.Ordered {
 		c := btree.For(uint16(s.ID), s.Name, s.ValueBytes, s.Capacity)
-		c.Layout = kind
+		c.Layout, c.Mutation = kind, lacks.btree
 		return table{shape: c, open: opener(btree.Format, btree.Attach, c)}
 	}
 	if index == layout.HopscotchInline {

@@ -63,6 +63,7 @@ type Base struct {
 	records   txset.Config
 	client    *remote.Client
 	region    *htm.Region // of the host's functions
+	walk      walk
 	// full is the abort where a table has no room; with a bound of growth it names that.
 	full   *proto.Abort
 	allTxs []*Tx
@@ -89,6 +90,7 @@ func (b *Base) Init(e *protocol.Env, r Rules) (err error) {
 	region.Flag = e.Worker.RegionFlag()
 	region.Step, region.Spurious = nil, nil // they run in handlers, and again at once
 	b.region = htm.NewRegion(region)
+	b.walk.take, b.walk.hash = b.walk.add, b.walk.count
 	b.client, err = remote.NewClient(e.Worker, max(e.Fibers, 1))
 	return err
 }
@@ -108,7 +110,7 @@ func (b *Base) Worded() bool { return b.Env.Memory.Words != nil }
 func (b *Base) Close() error {
 	errs := []error{b.client.Close()}
 	for _, t := range b.allTxs {
-		errs = append(errs, t.buffers.Close())
+		errs = append(errs, t.buffers.Close(), t.heads.Close())
 	}
 	b.allTxs = nil
 	return errors.Join(errs...)
@@ -186,12 +188,17 @@ type Tx struct {
 	lookups *remote.Batch
 	calls   []*call
 	asked   int // of calls that are under way
+	// places are of the scan that runs.
+	places     places
+	heads      txset.Buffers // of records that ReadFound reads, by index
+	rangeCalls []*rangeCall
 }
 
 // InitTx prepares a transaction object, of which there are as many as run at the same time.
 func (b *Base) InitTx(t *Tx, l txset.Loader) {
 	t.base, t.lookups = b, b.client.NewBatch()
 	t.buffers.Init(b.Env.Worker.PD(), b.records.Records)
+	t.heads.Init(b.Env.Worker.PD(), nil) // a line for each
 	t.Set.Init(&b.records, &t.buffers, l)
 	b.allTxs = append(b.allTxs, t)
 }

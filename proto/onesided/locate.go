@@ -35,7 +35,7 @@ func (t *Tx) Ensure(from, to int) error { return t.ensure(from, to) }
 func (t *Tx) look(from, to int, marked bool) (missing int, err error) {
 	b := t.base
 	t.lookups.Reset()
-	t.Sent = proto.Traffic{}
+	t.asked, t.Sent = 0, proto.Traffic{}
 	cache := b.Env.Cache
 	if b.Uncached {
 		cache = nil
@@ -50,6 +50,13 @@ func (t *Tx) look(from, to int, marked bool) (missing int, err error) {
 		if err := p.Conn.Err(); err != nil { // nothing is asked of a broken queue pair
 			return 0, b.unreachableAt(r.Node, err)
 		}
+		ordered := b.Env.Specs[r.Table-1].Ordered
+		if ordered {
+			if off, ok := t.places.of(r); ok {
+				o.Off, o.Found = off, true
+				continue
+			}
+		}
 		switch {
 		case r.Node == b.Env.Node:
 			b.charge(t, b.Costs.Find)
@@ -59,19 +66,29 @@ func (t *Tx) look(from, to int, marked bool) (missing int, err error) {
 			}
 		case o.Ask:
 			missing++
+		case ordered:
+			t.ask(TypeFind, i, 0)
 		default:
 			o.Op = t.lookups.Add(p.Conn, b.There(r).Tables[r.Table-1], uint64(r.Key), cache)
 		}
 	}
 	n := t.lookups.Len()
-	if n == 0 {
+	if n == 0 && t.asked == 0 {
 		return missing, nil
 	}
 	if marked {
 		t.step(b.Steps.Lookup)
-		b.charge(t, b.Costs.Lookup*int64(n))
+		b.charge(t, b.Costs.Lookup*int64(n+t.asked))
+	}
+	asked, err := t.found()
+	missing += asked
+	if n == 0 {
+		return missing, err
 	}
 	_ = t.lookups.Await(t.F) // each has its own error
+	if err != nil {
+		return 0, err
+	}
 	for i := from; i < to; i++ {
 		r := &t.Records[i]
 		if r.Own.Op < 0 {
@@ -99,6 +116,29 @@ func (t *Tx) look(from, to int, marked bool) (missing int, err error) {
 		}
 	}
 	return missing, nil
+}
+
+// found takes the answers of hosts about records of ordered tables, and counts those that have no entry.
+func (t *Tx) found() (missing int, err error) {
+	was := t.F.Shield() // a call that is under way has to end before its buffers are used again
+	defer t.F.Unshield(was)
+	t.await()
+	for _, c := range t.calls[:t.asked] {
+		t.base.Counters.Lookups++
+		r := &t.Records[c.record]
+		off, code, failed := c.answer()
+		switch {
+		case failed != nil:
+			err = worse(err, t.Unreachable(r, failed))
+		case code == Kept:
+			missing++
+		case code == Done && t.base.There(r).Tables[r.Table-1].Entry(off):
+			r.Own.Off, r.Own.Found = off, true
+		default:
+			err = worse(err, proto.Aborting(proto.ReasonConflict))
+		}
+	}
+	return missing, err
 }
 
 // ensure has the hosts make entries for the records that have none. All answers are taken, also after
@@ -173,7 +213,12 @@ func (t *Tx) Forget(i int) {
 // Drop forgets a record's place, which was out of date.
 func (t *Tx) Drop(r *Record) {
 	r.Own.Found = false
-	if b := t.base; r.Node != b.Env.Node && !b.Skips(DropStale) {
+	b := t.base
+	if b.Env.Specs[r.Table-1].Ordered {
+		t.places.forget(r)
+		return
+	}
+	if r.Node != b.Env.Node && !b.Skips(DropStale) {
 		b.client.Invalidate(b.There(r).Tables[r.Table-1], uint64(r.Key), b.Env.Cache)
 	}
 }

@@ -35,6 +35,8 @@ type Part struct {
 	Fetched bool
 	// Local records are left alone: the protocol reaches them by the CPU.
 	Local bool
+	// Free: it was read without lock or lease (ReadFound).
+	Free bool
 	// Ask has the host say where the entry is, without a look-up before.
 	Ask bool
 	// Stale: the entry that was found is not the key's, or not to be judged.

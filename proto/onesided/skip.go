@@ -45,4 +45,10 @@ const (
 	PeekTwice
 	// PeekKey: and at the key.
 	PeekKey
+	// RangeCheck: the commit looks at scanned ranges again.
+	RangeCheck
+	// RangeStamp: and at the counters of their tables, where there are several.
+	RangeStamp
+	// FoundCheck: records that a scan has found and nothing protects are looked at again.
+	FoundCheck
 )

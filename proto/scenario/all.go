@@ -36,6 +36,7 @@ type load uint8
 const (
 	loadBank load = iota + 1
 	loadMicro
+	loadRanges
 )
 
 // All lists the scenarios of this package: those of each protocol that runs on several machines, and
@@ -50,6 +51,9 @@ func All(own ...node.Protocol) (all []*scenario.Scenario) {
 			of(spec{name: "micro", protocol: p, load: loadMicro, nodes: 2, drawn: []int{1, 2, 2, 3}}))
 		if p.Replicates {
 			all = append(all, replicas(p), gaps(p))
+		}
+		if p.Scans {
+			all = append(all, scans(p))
 		}
 		if p.Offers.Has(proto.OfferRecovery) {
 			all = append(all, recoveries(p))
@@ -119,7 +123,11 @@ func (x spec) fullName() string {
 func (x spec) doc() string {
 	doc := x.name + " on " + x.protocol.Name + ", history, sums and locks checked"
 	if x.focus != "" {
-		doc = "micro on " + x.protocol.Name + " with " + x.focus + "; history, sums and locks checked"
+		load := "micro"
+		if x.load == loadRanges {
+			load = "ranges"
+		}
+		doc = load + " on " + x.protocol.Name + " with " + x.focus + "; history, sums and locks checked"
 	}
 	if x.short {
 		doc += "; a short run, for --every-step"

@@ -8,6 +8,7 @@ import (
 
 	"drtmd/proto/workload"
 	"drtmd/proto/workload/micro"
+	"drtmd/proto/workload/ranges"
 	"drtmd/proto/workload/smallbank"
 	"drtmd/store/layout"
 	"drtmd/verbs/scenario"
@@ -85,6 +86,12 @@ func (x spec) dimensions() []scenario.Dimension {
 		dimension(dimReads, "percent of the transactions that only read; default: the workload's own",
 			[]string{"default", "50", "80"}, "default", "default", "50", "50", "80"),
 	}
+	if x.load == loadRanges {
+		list = slices.DeleteFunc(list, func(d scenario.Dimension) bool { return d.Name == dimSkew })
+		list = append(list,
+			dimension(dimLines, "lines of 64 bytes that a record takes", []string{"1", "2", "5"}, "1", "1", "2", "5"),
+			dimension(dimRollback, "percent of the scans that roll back in the end", []string{"0", "20"}, "0", "20"))
+	}
 	if x.load == loadMicro {
 		list = append(list,
 			dimension(dimLines, "lines of 64 bytes that a record takes",
@@ -136,11 +143,26 @@ func (x spec) dimensions() []scenario.Dimension {
 
 // workload makes the load of a run.
 func (x spec) workload(nodes int, s settings) (workload.Workload, error) {
-	if x.load == loadMicro {
-		kind, _ := x.protocol.Tables()
+	kind, _ := x.protocol.Tables()
+	switch x.load {
+	case loadRanges:
+		return rangesLoad(nodes, kind, s)
+	case loadMicro:
 		return microLoad(nodes, cmp.Or(x.keys, accounts), x.mix, kind, s)
 	}
 	return smallBank(nodes, s)
+}
+
+func rangesLoad(nodes int, kind layout.Kind, s settings) (workload.Workload, error) {
+	o := ranges.Default(nodes)
+	o.Distributed, o.RollBack = s.remote, s.rollback
+	o.ValueBytes = layout.Fit(kind, s.lines)
+	o.Mix = ranges.DefaultMix()
+	own := o.Mix[ranges.Scan-1] + o.Mix[ranges.Both-1]
+	o.Mix = ranges.Mix(share(o.Mix[:], s.reads, own, func(i int) bool {
+		return ranges.Kind(i+1) == ranges.Scan || ranges.Kind(i+1) == ranges.Both
+	}))
+	return ranges.New(o)
 }
 
 func smallBank(nodes int, s settings) (workload.Workload, error) {

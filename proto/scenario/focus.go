@@ -107,6 +107,15 @@ func places(p node.Protocol) *scenario.Scenario {
 			"fallback":  {"late"}}}) // of drtm
 }
 
+// scans are of ranges in which rows come and go, so that their tables split and merge.
+func scans(p node.Protocol) *scenario.Scenario {
+	return of(spec{name: "scans", protocol: p, load: loadRanges, nodes: 2, drawn: []int{1, 2, 2},
+		focus: "scans of ranges in which rows come and go", faults: orderFaults,
+		drawnOf: map[string][]string{
+			dimRemote: {"2", "10", "50"},
+			dimError:  {"3us"}}})
+}
+
 // holds are of locks that are held for long, by workers that have lost the processor.
 func holds(p node.Protocol) *scenario.Scenario {
 	return of(spec{name: "holds", protocol: p, load: loadMicro, nodes: 2, drawn: []int{2, 3},

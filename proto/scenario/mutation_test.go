@@ -50,6 +50,8 @@ var likeliest = map[string]string{
 	"htm htm-never-idle":        "crashes",
 	"store":                     "reuse",
 	"store/hopscotch":           "places-farm",
+	"store/btree":               "scans",
+	"twopl ranges-":             "scans-twopl",
 	"farm ":                     "breaks-farm",
 	"fasst ":                    "breaks-fasst",
 	"drtmh ":                    "breaks-drtmh",

@@ -17,6 +17,10 @@ func (t *tx) Commit() error {
 	}
 	was := t.F.Shield()
 	defer t.F.Unshield(was)
+	if err := t.CheckRanges(); err != nil {
+		t.finish(history.Aborted)
+		return err
+	}
 	t.NoteWrites()
 	t.F.Step(stepCommit)
 	err := t.writeBack()
@@ -36,8 +40,12 @@ func (t *tx) Commit() error {
 	return nil
 }
 
-// Rollback implements proto.Tx: everything read is locked, so the view is valid.
+// Rollback implements proto.Tx: everything read is locked, so the view is valid, but for scanned ranges.
 func (t *tx) Rollback() error {
+	if err := t.CheckRanges(); err != nil {
+		t.finish(history.Aborted)
+		return err
+	}
 	t.e.Counters.RolledBack++
 	t.finish(history.UserAborted)
 	return nil

@@ -44,6 +44,11 @@
 // entry shows whether it belongs to a key (layout.Match), so a transaction detects a stale location
 // under the lock, gives the lock back, and looks the key up again.
 //
+// # Scans
+//
+// The records of a range, absent ones included, are locked like others, and the commit checks that the range has
+// no others, when all locks are held (package onesided). A rollback does so too.
+//
 // # twopl-local
 //
 // In the variant twopl-local, records of the own node are locked, read, written and unlocked by the CPU,
@@ -74,6 +79,6 @@
 // object has registered memory for the copies, made when it is first needed, used again, and
 // freed by Engine.Close. In steady state a transaction allocates nothing.
 //
-// What it does not do: leases, clocks, shared locks, waiting, deadlock detection, scans,
+// What it does not do: leases, clocks, shared locks, waiting, deadlock detection,
 // replication, recovery.
 package twopl

@@ -85,6 +85,7 @@ func New(env *protocol.Env, cpuLocks bool) (*Engine, error) {
 		(env.Scope == verbs.AtomicGlob && e.Worded() || e.lacks(CPUAnywhere))
 	if env.Port != nil {
 		e.ServeEnsure()
+		e.ServeRanges(e.OwnShare)
 		e.Serve(onesided.TypeReclaim, func(t proto.TableID, k proto.Key, word uint64) (uint64,
 			onesided.Code) {
 			return 0, e.Unlink(t, k, word, onesided.HostTries)
@@ -134,6 +135,20 @@ func (e *Engine) Peek(f *fiber.Fiber, table proto.TableID, k proto.Key, dst []by
 	}
 	defer func() { e.free = append(e.free, t) }()
 	return t.Peek(f, table, k, dst)
+}
+
+// PeekRange implements proto.RangePeeker.
+func (e *Engine) PeekRange(f *fiber.Fiber, table proto.TableID, from, to proto.Key, keys []proto.Key) (int,
+	error) {
+	if err := f.Err(); err != nil {
+		return 0, err
+	}
+	t, err := e.take()
+	if err != nil {
+		return 0, err
+	}
+	defer func() { e.free = append(e.free, t) }()
+	return t.PeekRange(f, table, from, to, keys)
 }
 
 // take gives a transaction object that is free.

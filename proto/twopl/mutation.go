@@ -49,6 +49,9 @@ const (
 	CPUAsked
 	CPUNoLine
 	CPUHeaderFirst
+	// Scans (package onesided).
+	RangesUnchecked
+	RangesUnstamped
 	// Peek (package onesided).
 	PeekNoLock
 	PeekNoSecondLook
@@ -126,6 +129,12 @@ var mutations = [mutationEnd]mutation.Mutation{
 		Doc:        "the CPU writes a record's first line back before the others",
 		Equivalent: oneMoment + "who reads without a lock sees all lines of before or of after"},
 
+	RangesUnchecked: {Name: "ranges-unchecked", Doc: "the commit does not look at scanned ranges again"},
+	RangesUnstamped: {Name: "ranges-unstamped",
+		Doc: "a commit that has scanned several ranges does not see that records have come and gone in them",
+		Equivalent: "it takes looks at two ranges with two transactions between them, rarer than 1,000 seeds show; " +
+			"TestACommitSeesWhatHasChangedInItsRanges finds it"},
+
 	PeekNoLock:       {Name: "peek-no-lock", Doc: "a peek does not check the lock"},
 	PeekNoSecondLook: {Name: "peek-no-second-look", Doc: "a record that is peeked at is read once"},
 	PeekNoKeyCheck:   {Name: "peek-no-key-check", Doc: "a peek does not check that the entry belongs to the key"},
@@ -146,6 +155,8 @@ var skips = [mutationEnd]onesided.Skip{
 	NoDebtUpdate:      onesided.DebtUpdate,
 	DebtUnlooked:      onesided.DebtLook,
 	NoStructure:       onesided.StructureLock,
+	RangesUnchecked:   onesided.RangeCheck,
+	RangesUnstamped:   onesided.RangeStamp,
 	PeekNoLock:        onesided.PeekLock,
 	PeekNoSecondLook:  onesided.PeekTwice,
 	PeekNoKeyCheck:    onesided.PeekKey,

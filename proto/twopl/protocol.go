@@ -11,7 +11,7 @@ import (
 func Protocol() protocol.Protocol {
 	return protocol.Protocol{Name: "twopl",
 		Doc:     "no-wait two-phase locking over verbs, local records by loopback (DrTM §7.3)",
-		Needs:   protocol.Needs{Grows: true},
+		Needs:   protocol.Needs{Grows: true, Scans: true},
 		Options: option.List{protocol.OrphanAfter()},
 		Offers:  proto.OfferDebts | proto.OfferOrphans,
 		Simulation: protocol.Simulation{Steps: protocol.Steps{All: Steps(),

@@ -7,11 +7,27 @@ import (
 
 // Scanner is the Loader of a protocol that scans ordered tables.
 type Scanner interface {
-	// Keys calls visit with the keys of a table from from to to, in that order, which may have a record, until
-	// it returns false. Both ends are at a location. An own insertion has no entry yet, and need not be among
-	// them. visit loads the record.
-	Keys(t proto.TableID, at proto.Location, from, to proto.Key, visit func(proto.Key) bool) error
+	// Keys fills keys with the first keys from from to to, in that order, which may have a record; fewer than
+	// there is room for are all. Both ends are at a location. An own insertion that has no entry yet need not
+	// be among them. The protocol protects that there are no others, up to where the scan ends, or does so in
+	// the commit: Ranges.
+	Keys(t proto.TableID, at proto.Location, from, to proto.Key, keys []proto.Key) (n int, err error)
 }
+
+// Range is what a Scan has looked at, from Low to High, both included.
+type Range struct {
+	Table     proto.TableID
+	At        proto.Location
+	Low, High proto.Key
+	Stamp     uint64 // of Set.Stamp, when the scan began
+	// Seen is how many records the scan has seen that the transaction has not inserted itself. If the set has
+	// more in the range, one has come since.
+	Seen int
+}
+
+// chunkKeys is how many keys of a scan are loaded at once at most. A scan begins with one, since many end soon,
+// and doubles: what is loaded in vain is no more than what was asked for.
+const chunkKeys = 32
 
 // scan is a Scan that runs.
 type scan struct {
@@ -22,7 +38,7 @@ type scan struct {
 	spent    bool      // to was passed: next is none
 	last     proto.Key // shown last
 	stopped  bool      // by each
-	err      error
+	seen     int       // of Range
 }
 
 func (x *scan) down() bool { return x.from > x.to }
@@ -36,34 +52,17 @@ func (s *Set[Own]) Scan(t proto.TableID, from, to proto.Key, each func(proto.Key
 	if s.Err != nil {
 		return s.Err
 	}
-	c := s.config
-	if n := len(c.Specs); uint(t)-1 >= uint(n) {
-		return proto.UnknownTable(t, from, n)
-	}
 	scanner, ok := s.loader.(Scanner)
-	if !ok || !c.Specs[t-1].Ordered {
+	if !ok {
 		return proto.ErrUnsupported
 	}
-	at, err := proto.Locate(c.Placement, t, from, c.Nodes)
+	at, err := s.Range(t, from, to)
 	if err != nil {
 		return err
 	}
-	end, err := proto.Locate(c.Placement, t, to, c.Nodes)
-	if err != nil {
-		return err
-	}
-	if end.Primary != at.Primary {
-		return &proto.AccessError{Table: t, Key: from, Err: proto.ErrPlacement,
-			Why: "a range is scanned on one node, and its ends are on two; scan the part of each node"}
-	}
-	if s.visit == nil {
-		s.visit = s.visitKey
-	}
-	s.scan = scan{table: t, from: from, to: to, each: each, next: from}
-	if err = scanner.Keys(t, at, from, to, s.visit); err == nil {
-		err = s.scan.err
-	}
-	if err == nil && !s.scan.stopped {
+	s.scan, s.Stamp = scan{table: t, from: from, to: to, each: each, next: from}, 0
+	s.Ranges = append(s.Ranges, Range{Table: t, At: at, Low: min(from, to), High: max(from, to)})
+	if err = s.walk(scanner, at); err == nil && !s.scan.stopped {
 		err = s.showInserted(to, true)
 	}
 	s.scan.each = nil
@@ -71,17 +70,73 @@ func (s *Set[Own]) Scan(t proto.TableID, from, to proto.Key, each func(proto.Key
 		s.Err = err
 		return err
 	}
-	s.noteScan()
+	s.endScan()
 	return nil
 }
 
-// visitKey shows the record of a key that the protocol has found, and own insertions before it.
-func (s *Set[Own]) visitKey(k proto.Key) bool {
-	x := &s.scan
-	if x.err = s.showInserted(k, false); x.err == nil && !x.stopped {
-		x.err = s.showKey(k)
+// Range is where the records of a range are.
+func (s *Set[Own]) Range(t proto.TableID, from, to proto.Key) (at proto.Location, err error) {
+	c := s.config
+	if n := len(c.Specs); uint(t)-1 >= uint(n) {
+		return at, proto.UnknownTable(t, from, n)
 	}
-	return x.err == nil && !x.stopped
+	if !c.Specs[t-1].Ordered {
+		return at, proto.ErrUnsupported
+	}
+	if at, err = proto.Locate(c.Placement, t, from, c.Nodes); err != nil {
+		return at, err
+	}
+	end, err := proto.Locate(c.Placement, t, to, c.Nodes)
+	if err == nil && end.Primary != at.Primary {
+		err = &proto.AccessError{Table: t, Key: from, Err: proto.ErrPlacement,
+			Why: "a range is scanned on one node, and its ends are on two; scan the part of each node"}
+	}
+	return at, err
+}
+
+// walk goes through the keys of a scan.
+func (s *Set[Own]) walk(scanner Scanner, at proto.Location) error {
+	x := &s.scan
+	for from, chunk := x.from, 1; ; chunk = min(2*chunk, chunkKeys) {
+		keys := s.keys[:chunk]
+		n, err := scanner.Keys(x.table, at, from, x.to, keys)
+		if err == nil {
+			err = s.loadKeys(keys[:n])
+		}
+		if err != nil {
+			return err
+		}
+		for _, k := range keys[:n] {
+			if err = s.showInserted(k, false); err == nil && !x.stopped {
+				err = s.showKey(k)
+			}
+			if err != nil || x.stopped {
+				return err
+			}
+		}
+		if n < chunk || x.spent {
+			return nil
+		}
+		from = x.next
+	}
+}
+
+// loadKeys loads the records of some keys that the set does not have.
+func (s *Set[Own]) loadKeys(keys []proto.Key) error {
+	n := len(s.Records)
+	for _, k := range keys {
+		if s.index(s.scan.table, k) >= 0 {
+			continue
+		}
+		if err := s.Add(s.scan.table, k, proto.ModeRead); err != nil {
+			s.Records = s.Records[:n] // nothing was loaded of these
+			return err
+		}
+	}
+	if n == len(s.Records) {
+		return nil
+	}
+	return s.loader.Load(n, len(s.Records))
 }
 
 // showInserted shows own insertions from next on that come before a key, or are that key if included.
@@ -121,22 +176,24 @@ func (s *Set[Own]) showKey(k proto.Key) error {
 	} else {
 		x.next = k + 1
 	}
+	if r.Was {
+		x.seen++
+	}
 	if r.Is && !x.each(k, r.Value) {
 		x.stopped = true
 	}
 	return nil
 }
 
-// noteScan takes down the range, as far as it was looked at.
-func (s *Set[Own]) noteScan() {
-	if s.note == nil {
-		return
-	}
+// endScan takes down the range, as far as it was looked at.
+func (s *Set[Own]) endScan() {
 	x := &s.scan
-	end := x.to
+	r := &s.Ranges[len(s.Ranges)-1]
 	if x.stopped {
-		end = x.last
+		r.Low, r.High = min(x.from, x.last), max(x.from, x.last)
 	}
-	low, high := min(x.from, end), max(x.from, end)
-	s.note.Scan(history.Table(x.table), history.Key(low), history.Key(high))
+	r.Stamp, r.Seen = s.Stamp, x.seen
+	if s.note != nil {
+		s.note.Scan(history.Table(x.table), history.Key(r.Low), history.Key(r.High))
+	}
 }

@@ -133,15 +133,19 @@ type Set[Own any] struct {
 	// Err is why the attempt is over though it was not ended; operations repeat it.
 	Err error
 	F   *fiber.Fiber // that runs the attempt; nil: none
+	// Ranges are those of its scans. Stamp is that of the scan that runs, which the Scanner sets with its first
+	// keys; 0: it has not.
+	Ranges []Range
+	Stamp  uint64
 
 	config  *Config
 	loader  Loader
 	buffers *Buffers
 	cursor  int
-	scan    scan                 // that runs
-	visit   func(proto.Key) bool // of scans: visitKey, made once
-	note    *history.Txn         // nil unless a history is taken
-	noted   bool                 // it has the writes
+	scan    scan // that runs
+	keys    [chunkKeys]proto.Key
+	note    *history.Txn // nil unless a history is taken
+	noted   bool         // it has the writes
 }
 
 // Init prepares a set for its first attempt.
@@ -151,7 +155,7 @@ func (s *Set[Own]) Init(c *Config, b *Buffers, l Loader) {
 
 // Open begins an attempt of a transaction that d describes.
 func (s *Set[Own]) Open(f *fiber.Fiber, d *proto.Decl) {
-	s.F, s.Err, s.cursor, s.Records = f, nil, 0, s.Records[:0]
+	s.F, s.Err, s.cursor, s.Records, s.Ranges = f, nil, 0, s.Records[:0], s.Ranges[:0]
 	if s.config.Recorder != nil {
 		s.beginNote(d.Kind)
 	}

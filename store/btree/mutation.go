@@ -26,7 +26,8 @@ var mutations = [mutationEnd]mutation.Mutation{
 	{Name: "none", Doc: "correct tables"},
 	NoCounter: {Name: "btree-no-counter",
 		Doc: "the table forgets the incarnation of an entry that is given back, so that versions repeat"},
-	KeepState:       {Name: "btree-keep-state", Doc: "a new entry keeps the state word of its place"},
+	KeepState: {Name: "btree-keep-state", Doc: "a new entry keeps the state word of its place",
+		Equivalent: "a free place that is locked is passed over, and a lease in it is over before long"},
 	TakeLocked:      {Name: "btree-take-locked", Doc: "a free entry is used though it is locked"},
 	ReclaimLive:     {Name: "btree-reclaim-live", Doc: "an entry is given back though its key has a value"},
 	ReclaimAnyState: {Name: "btree-reclaim-any-state", Doc: "an entry is given back though it is locked or leased"},
@@ -35,10 +36,13 @@ var mutations = [mutationEnd]mutation.Mutation{
 		Doc: "only the first leaf of a scan is in the read set"},
 	SplitUnlinked: {Name: "btree-scan-misses-split",
 		Doc: "a leaf that was split does not lead to its new half, so that scans miss that"},
-	Uncounted: {Name: "btree-uncounted", Doc: "changes of the tree are not counted where memory has no line words"},
-	NoSpent:   {Name: "btree-no-spent", Doc: "an entry is made though the table's incarnations are used up"},
+	Uncounted: {Name: "btree-uncounted", Doc: "changes of the tree are not counted where memory has no line words",
+		Equivalent: "the CPU changes and reads the tree at one moment in a simulation; a test of package btree finds it"},
+	NoSpent: {Name: "btree-no-spent", Doc: "an entry is made though the table's incarnations are used up",
+		Equivalent: "no run makes 2^31 insertions; a test of package btree does as if"},
 	ExtentsUnread: {Name: "btree-extents-unread",
-		Doc: "a key or a range that is in no extent counts as absent though the table may have got another extent"},
+		Doc:        "a key or a range that is in no extent counts as absent though the table may have got another extent",
+		Equivalent: "no ordered table of a cluster grows; a test of package btree finds it"},
 }
 
 func (m Mutation) String() string { return Mutations().Name(m) }

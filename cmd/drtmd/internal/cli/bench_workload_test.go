@@ -29,6 +29,7 @@ var provedWorkloads = []string{
 	"ycsb --letter B --keys 200 --value-bytes 8 --operations 5 --distribution uniform",
 	"ycsb --letter C --keys 200 --value-bytes 64 --operations 5",
 	"ycsb --letter D --keys 200 --value-bytes 64 --operations 5",
+	"ycsb --letter E --keys 200 --value-bytes 64 --operations 2 --scan-length 30",
 	"ycsb --letter F --keys 200 --value-bytes 64 --operations 5 --distribution latest",
 	"ycsb --letter F --keys 200 --value-bytes 64",
 	"retwis --keys 200",
@@ -117,7 +118,7 @@ func proved(t *testing.T, protocol, workload, where string) {
 // TestOptionsThatDoNotFitAreRefused: with what there is instead.
 func TestOptionsThatDoNotFitAreRefused(t *testing.T) {
 	for args, want := range map[string]string{
-		"--workload ycsb --letter E":                  "protocol drtm does not scan ordered tables",
+		"--workload ycsb --letter E --protocol farm":  "protocol farm does not scan ordered tables; use one that does: drtm, twopl or nocc",
 		"--workload ycsb --letter G":                  `expected A, B, C, D, E, F, not "G"`,
 		"--workload ycsb --accounts 5":                "workload ycsb has no --accounts; it is one of workload smallbank",
 		"--workload tatp --theta 0.5":                 "workload tatp has no --theta; it is one of workload smallbank, ycsb",

@@ -1,0 +1,135 @@
+package drtm
+
+import (
+	"drtmd/htm"
+	"drtmd/proto"
+	"drtmd/proto/protocol"
+	"drtmd/store"
+	"drtmd/store/layout"
+	"drtmd/verbs/fiber"
+)
+
+// Scans of ordered tables (§6.5, §7.5). In a region, a range of the own machine is in the read set like a record.
+// The other ways have no region for all of the time: they read what a scan finds, without leases, and look at the
+// range and then at its records again before they confirm their leases (package onesided). A range of another machine
+// takes a call, for which a region would have to end: such a transaction has the fallback handler's way.
+
+// table is a hash table or an ordered one of the own machine: the other is nil.
+type table struct {
+	hash    *store.Table
+	ordered protocol.OrderedIndex
+}
+
+func tablesOf(all []protocol.PointIndex) (list []table, err error) {
+	for _, x := range all {
+		if o, ok := x.(protocol.OrderedIndex); ok && x.Record().Kind() == layout.KindOneVersion {
+			list = append(list, table{ordered: o})
+			continue
+		}
+		hash, err := protocol.Entries([]protocol.PointIndex{x})
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, table{hash: hash[0]})
+	}
+	return list, nil
+}
+
+func (t *table) find(k proto.Key) (off int, found bool) {
+	if t.hash != nil {
+		return t.hash.Find(uint64(k))
+	}
+	return t.ordered.Find(uint64(k))
+}
+
+func (t *table) findIn(r *htm.Region, k proto.Key) (off int, found, ok bool) {
+	if t.hash != nil {
+		return t.hash.FindIn(r, uint64(k))
+	}
+	return t.ordered.FindIn(r, uint64(k))
+}
+
+func (t *table) ensureIn(r *htm.Region, k proto.Key, s State) (off int, v layout.Version, ok bool, err error) {
+	if t.hash != nil {
+		return t.hash.EnsureIn(r, uint64(k), uint64(s))
+	}
+	return t.ordered.EnsureIn(r, uint64(k), uint64(s))
+}
+
+// Keys implements txset.Scanner.
+func (t *tx) Keys(table proto.TableID, at proto.Location, from, to proto.Key, keys []proto.Key) (n int, err error) {
+	t.F.Charge(costFind)
+	if at.Primary != t.e.Env.Node && (t.way == &regional || t.inRegion) {
+		t.ranged = true
+		return 0, t.leave(proto.ReasonSystem)
+	}
+	if t.way != &regional {
+		return t.Tx.Keys(table, at, from, to, keys)
+	}
+	if !t.inRegion {
+		t.xbegin(0)
+	}
+	t.F.Step("drtm: before access")
+	if t.e.lacks(ScanOutsideRegion) {
+		return t.Tx.Keys(table, at, from, to, keys)
+	}
+	n, ok := t.KeysIn(t.region, table, at, from, to, keys)
+	if !ok {
+		return 0, t.regionOver()
+	}
+	return n, nil
+}
+
+// loadFound loads records that a scan has found, from index from to before index to.
+func (t *tx) loadFound(from, to int) error {
+	t.F.Charge(costAccess * int64(to-from))
+	if t.way != &regional {
+		t.F.Step("drtm: before access")
+		return t.ReadFound(from, to)
+	}
+	for i := from; i < to; i++ {
+		r := &t.Records[i]
+		r.Own.Local = true
+		t.Place(r)
+		t.F.Step("drtm: before access")
+		if t.e.lacks(DeleteUnprotected) && r.Own.Found && !t.e.VersionNow(r.Own.Off).Live() {
+			r.Absent()
+			continue
+		}
+		if err := t.readLocal(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sameRanges is an abort if the ranges, or what was found there, have changed.
+func (t *tx) sameRanges() error {
+	if len(t.Ranges) == 0 {
+		return nil
+	}
+	if err := t.CheckRanges(); err != nil {
+		return err
+	}
+	t.F.Step("drtm: between rounds")
+	return t.SameFound()
+}
+
+// elsewhere reports whether a range of another machine was scanned.
+func (t *tx) elsewhere() bool {
+	for i := range t.Ranges {
+		if t.Ranges[i].At.Primary != t.e.Env.Node {
+			return true
+		}
+	}
+	return false
+}
+
+// PeekRange implements proto.RangePeeker.
+func (e *Engine) PeekRange(f *fiber.Fiber, table proto.TableID, from, to proto.Key, keys []proto.Key) (int,
+	error) {
+	t := e.take(nil, 0)
+	t.decl = nil
+	defer func() { e.free = append(e.free, t) }()
+	return t.PeekRange(f, table, from, to, keys)
+}

@@ -32,9 +32,8 @@ RXE ?=
 help: ## print this table
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile
 
-demo: build ## build, run transactions on a cluster of three processes, and check them
-	bin/drtmd up -- drtmd bench --cluster up --warmup 200ms --duration 2s --distributed 0.2 --check \
-	  --report bin/demo-report
+demo: build ## build, run transactions on four daemons with three replicas, kill one, and check the run
+	scripts/demo.sh
 
 build: ## build bin/drtmd
 	@$(BOOTSTRAP) build

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,6 +47,10 @@ func TestRunsOutliveKilledNodes(t *testing.T) {
 			if !regexp.MustCompile(want).MatchString(out) {
 				t.Fatalf("seed %d, kill %d, of %s after %v: no %q in\n%s\n%s", seed, i, victim.name, wait, want, out, errs)
 			}
+		}
+		if strings.Contains(out, "records that stay locked") {
+			t.Fatalf("seed %d, kill %d, of %s after %v: locks of the dead are named after the recovery\n%s", seed, i,
+				victim.name, wait, out)
 		}
 		victim.restart()
 		l.allReady(l.nodes[0], 4)

@@ -50,6 +50,12 @@ func (o Orphans) Plus(b Orphans) Orphans {
 	return Orphans{Count: n, List: all[:min(len(all), MostOrphans)]}
 }
 
+// without leaves out those that nodes have locked, as far as they are named.
+func (o Orphans) without(owners []proto.NodeID) Orphans {
+	left := slices.DeleteFunc(slices.Clone(o.List), func(x Orphan) bool { return slices.Contains(owners, x.Owner) })
+	return Orphans{Count: o.Count - len(o.List) + len(left), List: left}
+}
+
 // Orphans are the records that stay locked, as far as the part's workers have met them. It may be called
 // at any time.
 func (p *Part) Orphans(ctx context.Context) (o Orphans, err error) {

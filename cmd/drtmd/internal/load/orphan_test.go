@@ -123,3 +123,12 @@ func TestOrphansAreBoundedAndCounted(t *testing.T) {
 		t.Errorf("an orphan is %q", s)
 	}
 }
+
+// Those that a node has locked can be left out, and what is only counted stays.
+func TestOrphansWithoutAnOwner(t *testing.T) {
+	o := Orphans{Count: 5, List: []Orphan{{Node: 1, Key: 1, Owner: 2}, {Node: 1, Key: 2, Owner: 3}, {Node: 3, Key: 1, Owner: 2}}}
+	got := o.without([]proto.NodeID{2})
+	if got.Count != 3 || len(got.List) != 1 || got.List[0].Owner != 3 || len(o.List) != 3 || o.List[0].Owner != 2 {
+		t.Errorf("%+v of %+v", got, o)
+	}
+}

@@ -141,5 +141,9 @@ func (s *peers) recover(t *totals, sum *RecoveryTotals) (saved []string) {
 		saved = append(saved, name)
 	}
 	t.lost, t.recovered = nil, x
+	// Their locks are gone, also those that no transaction has met since: recovery has given them back.
+	for _, p := range s.dead {
+		t.orphans = t.orphans.without(p.members)
+	}
 	return saved
 }

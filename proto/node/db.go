@@ -108,7 +108,7 @@ func (db *DB) Run(ctx context.Context, program func(tx proto.Txn) error) error {
 // effect except through tx, its loops are bounded, it does not wait, and it returns errors of tx at once. If
 // program returns an error of its own, such as proto.ErrRollback, RunAt rolls the transaction back and returns
 // that error. RunAt returns a *proto.Abort if the transaction could not be committed, proto.ErrUnknownOutcome
-// if its outcome is unknown, and the error of ctx if that ended before.
+// if its outcome is unknown, and the error of ctx if that ended before: then the transaction ends where it waits.
 //
 // For protocols that need a transaction's records before it begins, RunAt finds them by a run of program on
 // unprotected reads (reconnaissance, DrTM §7.4).
@@ -124,11 +124,24 @@ func (db *DB) RunAt(ctx context.Context, n proto.NodeID, program func(tx proto.T
 	}
 	w := db.workers[n]
 	task := newTasks(db.cluster.host, 1)
+	var scope *fiber.Scope // of the worker's thread
 	var err error
 	w.Worker.Submit("transaction", func(f *fiber.Fiber) error {
-		err = runOne(ctx, f, w, db.cluster.Config.Protocol.Declared, program)
+		scope = w.Worker.NewScope()
+		t := w.Worker.Go("transaction", scope, func(f *fiber.Fiber) error {
+			return runOne(ctx, f, w, db.cluster.Config.Protocol.Declared, program)
+		})
+		err = f.Join(t, 0)
 		return nil
 	}, task.ended)
+	// When ctx ends, the transaction waits for nothing more. What it has begun to commit ends first.
+	stop := context.AfterFunc(ctx, func() {
+		w.Worker.Submit("cancel", func(*fiber.Fiber) error {
+			scope.Cancel(context.Cause(ctx))
+			return nil
+		}, nil)
+	})
+	defer stop()
 	// Wait even if ctx ends: program must not run after RunAt has returned.
 	if stopped := task.Wait(context.WithoutCancel(ctx)); stopped != nil {
 		return stopped

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"drtmd/proto"
 	"drtmd/proto/check"
@@ -17,7 +18,13 @@ import (
 // openBank opens a database of accounts, each with 100, on two nodes.
 func openBank(t *testing.T, protocol string, accounts int) *node.DB {
 	t.Helper()
-	db, err := node.Open(t.Context(), node.Options{Nodes: 2, Protocol: protocol, Fibers: 4, Record: true,
+	return openBankOn(t, 1, protocol, accounts)
+}
+
+// openBankOn is openBank on a number of threads.
+func openBankOn(t *testing.T, threads int, protocol string, accounts int) *node.DB {
+	t.Helper()
+	db, err := node.Open(t.Context(), node.Options{Nodes: 2, Protocol: protocol, Threads: threads, Fibers: 4, Record: true,
 		Tables: []proto.TableSpec{{Name: "accounts", ValueBytes: 8, Capacity: 4 * accounts}},
 		Load: func(put func(proto.TableID, proto.Key, []byte) error) error {
 			for k := range accounts {
@@ -224,6 +231,42 @@ func TestOperationsOfADatabase(t *testing.T) {
 		})
 	}
 }
+
+// A transaction that waits for a node whose thread hangs ends when its context does, long before the node is
+// taken for gone.
+func TestTransactionsEndWithTheirContext(t *testing.T) {
+	db := openBankOn(t, 2, "drtm", 6)
+	hangs, release := make(chan struct{}), make(chan struct{})
+	var all sync.WaitGroup
+	all.Go(func() {
+		first := sync.OnceFunc(func() { close(hangs); <-release })
+		if err := db.RunAt(t.Context(), 1, func(tx proto.Txn) error {
+			first()
+			return tx.Read(1, 1, money(0))
+		}); err != nil {
+			t.Error(err)
+		}
+	})
+	<-hangs
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 20*time.Millisecond, errLate)
+	defer cancel()
+	ended := make(chan error, 1)
+	all.Go(func() { // an insertion asks the node
+		ended <- db.RunAt(ctx, 0, func(tx proto.Txn) error { return tx.Insert(1, 101, money(1)) })
+	})
+	select {
+	case err := <-ended:
+		if !errors.Is(err, errLate) {
+			t.Errorf("%v, want %v", err, errLate)
+		}
+	case <-time.After(time.Second):
+		t.Error("it waits on")
+	}
+	close(release)
+	all.Wait()
+}
+
+var errLate = errors.New("too late")
 
 func TestDatabaseRefusesInWords(t *testing.T) {
 	if _, err := node.Open(t.Context(), node.Options{Protocol: "nope"}); err == nil {

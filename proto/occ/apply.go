@@ -115,7 +115,7 @@ func (h *hosted) read() {
 		if len(r.Body) < decidedBytes {
 			continue // nobody here has written that; it is freed when it is decided
 		}
-		h.newest = max(h.newest, recovery.Name(r.ID))
+		h.newest = recovery.Name(r.ID)
 		h.decided = max(h.decided, le.Uint64(r.Body))
 	}
 }

@@ -33,7 +33,7 @@ func (t *tx) Commit() error {
 	if err == nil {
 		err = t.validate()
 	}
-	if err == nil && !t.mayTell() {
+	if err == nil && !t.placed && !t.mayTell() {
 		err = t.UnreachableAt(t.e.Env.Node, rpc.ErrPeerGone)
 	}
 	sent := false
@@ -71,8 +71,10 @@ func (t *tx) carryOut() error {
 			return t.carryOutAnew()
 		}
 		t.e.view.busy++
-		defer t.e.view.end()
+	} else if !t.placed && !t.e.view.beginRelease(t) {
+		return t.F.Err()
 	}
+	defer t.e.view.end()
 	if t.e.lacks(truncateEarly) {
 		t.truncate()
 	}
@@ -85,10 +87,16 @@ func (t *tx) carryOut() error {
 	r := t.unconfirmed()
 	known := r == nil || logged
 	t.truncate()
-	if !known {
+	var err error
+	switch {
+	case !known:
+		err = fmt.Errorf("%w: node %d did not confirm an update", proto.ErrUnknownOutcome, r.Node)
+	case t.placed && !t.mayTell():
+		err = fmt.Errorf("%w: this node may be no member any more", proto.ErrUnknownOutcome)
+	}
+	if err != nil {
 		t.e.Counters.Unknown++
 		t.End(history.Unknown)
-		err := fmt.Errorf("%w: node %d did not confirm an update", proto.ErrUnknownOutcome, r.Node)
 		t.leave()
 		return err
 	}
@@ -252,6 +260,6 @@ func (t *tx) leave() {
 	if owes && !t.e.lacks(noNewWord) {
 		t.word = t.e.words.Next()
 	}
-	t.F = nil
+	t.F, t.placed = nil, false
 	t.e.free = append(t.e.free, t)
 }

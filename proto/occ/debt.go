@@ -12,8 +12,8 @@ import (
 // answered. It does nothing where the lock is not there any more. What fails is owed on.
 func (e *Engine) Finish(f *fiber.Fiber, peer proto.NodeID) {
 	if v := e.view; v != nil {
-		if v.pausing || !v.lives[peer] {
-			return
+		if v.pausing || v.recovering || !v.lives[peer] {
+			return // Recover settles transactions whose updates are owed: nobody else may write them meanwhile
 		}
 		v.busy++
 		defer v.end()

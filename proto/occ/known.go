@@ -251,18 +251,21 @@ func (v *view) commitHere(n *noted, w *recovery.Write) bool {
 		return true
 	}
 	x, ok := e.find(s, &item{table: w.Table, key: w.Key})
-	switch newer := ok && newerThan(w.Version, x.head.Version); {
-	case !ok:
+	if !ok {
 		return false
-	case x.off != 0 && onesided.Word(x.head.State) == n.word && newer:
-		i := itemOf(w, 0)
-		return e.releaseHere(nil, s, &i, n.word) == done
-	case x.off != 0 && onesided.Word(x.head.State) == n.word && n.own:
-		e.releaseHere(nil, s, &item{table: w.Table, key: w.Key}, n.word)
-		return true
 	}
-	// It is there already. A lock with the word may be that of the coordinator's next attempt.
-	return true
+	half := x.head.Version == w.Version
+	if x.off == 0 || onesided.Word(x.head.State) != n.word || !half && !newerThan(w.Version, x.head.Version) {
+		return true // it is there already
+	}
+	i := itemOf(w, 0)
+	if half && n.dead {
+		// A NIC writes the version before the value, and may have come no further. Or all was written, and this is
+		// the lock of the next attempt, with the same word, of the coordinator that is dead: that one's update needs
+		// it, or clean gives it back.
+		i.flags |= flagKeep
+	}
+	return e.releaseHere(nil, s, &i, n.word) == done
 }
 
 // carriedOut writes a known transaction at all replicas here whose coordinator has told that it is decided. It
@@ -316,13 +319,17 @@ func (v *view) unlockHere(n *noted) {
 
 // freed reports whether this node had a record of the transaction in a log, for a shard, and has freed it: the
 // transaction was committed, and what it has written is in the replica here, or was deleted since, so that nothing
-// of it may be left. In each log the names rise, and there is no gap, so a later record proves it.
+// of it may be left. In each log the names of one life rise, and there is no gap, so a later record proves it.
 func (v *view) freed(n *noted, s proto.ShardID) bool {
 	c := int(n.name.Node())
-	if n.here || c >= len(v.e.hosts) || v.e.hosts[c] == nil {
+	if c >= len(v.e.hosts) || v.e.hosts[c] == nil {
 		return false
 	}
-	return n.name < v.e.hosts[c].newest && v.holds[s] && v.backs[s].was(n.epoch)
+	h, k := v.e.hosts[c], v.known[n.name] // n may be what another node knows
+	if n.here || k != nil && k.here || slices.Contains(h.dropped, uint64(n.name)) {
+		return false
+	}
+	return n.name.SameLife(h.newest) && n.name < h.newest && v.holds[s] && v.backs[s].was(n.epoch)
 }
 
 // applied reports whether a replica here has a write of a transaction, or a newer one.
@@ -338,8 +345,12 @@ func (v *view) applied(n *noted, w *recovery.Write) bool {
 	return ok && x.off != 0 && !newerThan(w.Version, x.head.Version)
 }
 
-// itemOf is the release of a record with a write.
+// itemOf is the release of a record with a write. A value that no node has is lost: more nodes have died than may.
+// Then the record stays as it is.
 func itemOf(w *recovery.Write, more flags) item {
+	if w.Version.Live() && w.Value == nil {
+		return item{table: w.Table, key: w.Key, flags: more}
+	}
 	i := item{table: w.Table, key: w.Key, flags: flagWrite | more, version: w.Version}
 	if w.Value != nil {
 		i.flags, i.value = i.flags|flagValue, w.Value

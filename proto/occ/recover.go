@@ -280,6 +280,9 @@ func (r *run) finishOwn() error {
 	}
 	for len(b.owing) > 0 {
 		o := &b.owing[0]
+		if err := r.awaitWays(uint64(o.word)); err != nil {
+			return err
+		}
 		if err := r.settle(o.noted, true); err != nil {
 			return err
 		}
@@ -289,6 +292,25 @@ func (r *run) finishOwn() error {
 	}
 	b.arm()
 	return nil
+}
+
+// awaitWays waits until the nodes are reached at which a lock with a word is owed. WRITEs of its transaction may
+// still be under way on a queue pair that has failed at this end; a new one ends the old one at both.
+func (r *run) awaitWays(word uint64) error {
+	e := r.v.e
+	for {
+		cut := false
+		e.EachDebt(func(d *proto.Debt) {
+			c := e.Env.Peers[d.Node].Conn
+			cut = cut || d.Word == word && (c == nil || c.Err() != nil)
+		})
+		if !cut {
+			return nil
+		}
+		if err := r.pause(); err != nil {
+			return err
+		}
+	}
 }
 
 // gone is a transaction of a node that is gone, as its replicas tell of it.

@@ -47,6 +47,18 @@ func (t *tx) regional(r *record) bool {
 // commitRegion is LOCK and VALIDATE of the own node's records, and COMMIT if nothing has to be done between:
 // else it locks those that are written. It reports what was in the way.
 func (t *tx) commitRegion() error {
+	if err := t.e.view.begin(t); err != nil {
+		return err
+	}
+	err := t.runRegion()
+	if !t.placed {
+		t.e.view.end()
+	}
+	return err
+}
+
+// runRegion is commitRegion within its phase.
+func (t *tx) runRegion() error {
 	e := t.e
 	own, inserts := 0, false
 	for i := range t.Records {
@@ -179,7 +191,7 @@ func (t *tx) storeInRegion(r *record) bool {
 
 // regionCommitted takes down what has happened. Entries of deleted records go back to their tables.
 func (t *tx) regionCommitted() {
-	t.settled = true
+	t.settled, t.placed = true, !t.reserved
 	for i := range t.Records {
 		r := &t.Records[i]
 		if !r.Own.Local || !r.Changes() {

@@ -32,6 +32,9 @@ type tx struct {
 
 	regions bool // the own node's records are the commit's region's
 	settled bool // that region has committed
+	// placed: it has committed updates that are not logged. Only carryOut may end the transaction then, and the
+	// phase that commitRegion has begun.
+	placed bool
 
 	// Of LOG (backup.go).
 	name     recovery.Name

@@ -1,7 +1,9 @@
 package occ
 
 import (
+	"errors"
 	"fmt"
+	"time"
 
 	"drtmd/proto"
 	"drtmd/proto/onesided"
@@ -107,7 +109,11 @@ var errMoved = proto.Aborting(proto.ReasonMoved)
 // begin begins a phase of an attempt, when none is to wait for a change of the view. It is an abort if the view
 // is another one than the attempt's.
 func (v *view) begin(t *tx) error {
-	if v == nil {
+	switch {
+	case v == nil:
+		return nil
+	case t.placed: // in a phase that is not over
+		v.busy++
 		return nil
 	}
 	if err := v.await(t.F); err != nil {
@@ -210,7 +216,12 @@ func (e recoverer) Pause(f *fiber.Fiber) error {
 	v.pausing = true
 	v.turn++
 	for v.busy > 0 || v.running > 0 {
-		if err := v.idle.Wait(f, 0); err != nil {
+		switch err := v.idle.Wait(f, f.Now()+pausePatience); {
+		case errors.Is(err, fiber.ErrDeadline):
+			// A peer that has missed the epoch of these calls answers with an older one, which does not count, and
+			// gets no newer one before this node has paused.
+			v.cutCalls()
+		case err != nil:
 			return err
 		}
 	}
@@ -222,6 +233,18 @@ func (e recoverer) Pause(f *fiber.Fiber) error {
 		}
 	}
 	return nil
+}
+
+// pausePatience is how long Pause waits for calls to nodes that live: some round trips.
+const pausePatience = time.Millisecond
+
+// cutCalls ends the calls that are under way. What they have done is decided when the view has changed.
+func (v *view) cutCalls() {
+	for n := range v.e.Env.Peers {
+		if s := v.e.Env.Peers[n].Session; s != nil {
+			s.Close()
+		}
+	}
 }
 
 // Recovery implements proto.Recoverer.

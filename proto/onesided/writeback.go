@@ -109,6 +109,9 @@ func (b *Base) ForgetDebts(which func(*proto.Debt) bool) {
 	b.debts.List = slices.DeleteFunc(b.debts.List, func(d proto.Debt) bool { return which(&d) })
 }
 
+// EachDebt calls f with everything that is owed.
+func (b *Base) EachDebt(f func(*proto.Debt)) { b.debts.Each(f) }
+
 // Owes reports whether a lock with a word is owed anywhere.
 func (b *Base) Owes(word uint64) (owes bool) {
 	b.debts.Each(func(d *proto.Debt) { owes = owes || d.Word == word })

@@ -245,7 +245,7 @@ func (m *manager) run(f *fiber.Fiber) error {
 				return nil
 			}
 			if !done {
-				m.e.Fail(checkRecovery, "something is left to recover so long after the end of the run")
+				m.e.Fail(checkRecovery, "so long after the end of the run: %s", m.leftOver())
 			}
 			m.registry.Close() // no view comes after the last one
 			m.ended = true

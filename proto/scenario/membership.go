@@ -221,5 +221,31 @@ func (c *cluster) settled() bool {
 	return true
 }
 
+// leftOver says what is left to do when a run with replicas does not come to its end.
+func (c *cluster) leftOver() string {
+	now := c.finalPlacement()
+	for _, s := range c.sites {
+		switch {
+		case !s.up() && now != nil && now.Lives(s.id):
+			return fmt.Sprintf("node %d is down, and lives in epoch %d", s.id, now.Epoch)
+		case s.up() && (s.seat == nil || s.seat.lost):
+			return fmt.Sprintf("node %d is no member", s.id)
+		case s.up() && s.seat.state.Pending != nil:
+			return fmt.Sprintf("epoch %d is pending at node %d", s.seat.state.Pending.Epoch, s.id)
+		case s.up() && now != nil && !now.Lives(s.id):
+			return fmt.Sprintf("node %d has not come back", s.id)
+		}
+		for _, m := range s.managers {
+			if !s.up() || m.recovered() && !m.filling && m.running == 0 && !m.owes() && m.drained() {
+				continue
+			}
+			running, _ := m.w.Recovering()
+			return fmt.Sprintf("worker %d of node %d has epoch %d of %d; it recovers: %t, fills: %t, owes: %t, has told all: %t, "+
+				"clients: %d", m.i, s.id, m.w.Adopted(), now.Epoch, running, m.filling, m.owes(), m.drained(), m.running)
+		}
+	}
+	return "replicas are not filled"
+}
+
 // noLives are those from which a worker is fenced that has just begun.
 func (c *cluster) noLives() []member.Incarnation { return make([]member.Incarnation, c.e.Nodes) }

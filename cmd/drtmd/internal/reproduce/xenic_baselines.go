@@ -101,9 +101,9 @@ func baselineStudies(keys int) []study {
 
 // figure8 runs the four baselines under Retwis and SmallBank.
 func figure8(r *Run) (*Outcome, error) {
-	loads := pick(r, []pressure{{1, 1}, {4, 1}, {20, 1}, {20, 4}, {20, 8}},
+	loads := pick(r, []pressure{{1, 1}, {20, 1}, {20, 4}, {20, 8}},
 		[]pressure{{1, 1}, {2, 4}, {2, 16}})
-	keys := pick(r, 10_000, 500)
+	keys := pick(r, 5_000, 500)
 	studies := baselineStudies(keys)
 	span := pick(r, 400*time.Microsecond, 200*time.Microsecond)
 	o := &Outcome{Conditions: fmt.Sprintf("preset %s, %d servers, %d replicas, 1 to %d workers per server of 1 to %d "+

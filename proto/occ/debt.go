@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"drtmd/proto"
+	"drtmd/proto/recovery"
 	"drtmd/store/layout"
 	"drtmd/verbs/fiber"
 )
@@ -72,8 +73,14 @@ func (e *Engine) forgetDebts(n proto.NodeID) {
 	e.Base.ForgetDebts(func(d *proto.Debt) bool { return d.Node == n })
 }
 
-// forgetDebtsOf forgets what is owed of a transaction that was settled in another way.
-func (e *Engine) forgetDebtsOf(word uint64) {
-	e.owed.List = slices.DeleteFunc(e.owed.List, func(d proto.Debt) bool { return d.Word == word })
-	e.Base.ForgetDebts(func(d *proto.Debt) bool { return d.Word == word })
+// forgetDebtsOf forgets the updates that are owed of a transaction which was settled in another way. Locks on what
+// it has only read are owed on.
+func (e *Engine) forgetDebtsOf(n *noted) {
+	settled := func(d *proto.Debt) bool {
+		return d.Word == uint64(n.word) && slices.ContainsFunc(n.writes, func(w recovery.Write) bool {
+			return w.Table == d.Table && w.Key == d.Key
+		})
+	}
+	e.owed.List = slices.DeleteFunc(e.owed.List, func(d proto.Debt) bool { return settled(&d) })
+	e.Base.ForgetDebts(settled)
 }

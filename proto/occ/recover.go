@@ -286,7 +286,7 @@ func (r *run) finishOwn() error {
 		if err := r.settle(o.noted, true); err != nil {
 			return err
 		}
-		v.e.forgetDebtsOf(uint64(o.word))
+		v.e.forgetDebtsOf(o.noted)
 		b.decide(o.logs)
 		b.owing = slices.Delete(b.owing, 0, 1)
 	}

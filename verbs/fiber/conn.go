@@ -18,7 +18,8 @@ type Conn struct {
 	head, n  int
 	waiters  fiberList // fibers that wait for room
 	isDirty  bool
-	lastFail error // why the QP is in error
+	lastFail error          // why the QP is in error
+	peer     verbs.Endpoint // of the queue pair at the other end, from Connect on
 
 	// See Worker.giveUpStuck. patience is 0 before Connect.
 	completed, seen uint32 // completions so far, and those at the last look; they wrap
@@ -52,8 +53,12 @@ func (c *Conn) Endpoint() verbs.Endpoint { return c.qp.Endpoint() }
 // a.RTS.GivesUpIn are flushed: also those that wait for a receive of the peer.
 func (c *Conn) Connect(peer verbs.Endpoint, a verbs.ConnectAttr) error {
 	c.patience = patience(a.RTS.GivesUpIn())
+	c.peer = peer
 	return c.qp.Connect(&peer, a)
 }
+
+// Peer is the queue pair at the other end, from Connect on.
+func (c *Conn) Peer() verbs.Endpoint { return c.peer }
 
 // QP is the queue pair itself, for states and events; requests go through the Conn.
 func (c *Conn) QP() *verbs.QP { return c.qp }

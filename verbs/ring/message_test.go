@@ -135,7 +135,7 @@ func FuzzLook(f *testing.F) {
 
 // FuzzOpening: what is taken is what put would say.
 func FuzzOpening(f *testing.F) {
-	o := opening{marks: true, capacity: 1024, generation: 3, ring: 1 << 20, credit: 8, rkey: 5}
+	o := opening{marks: true, capacity: 1024, generation: 3, ring: 1 << 20, credit: 8, rkey: 5, qpn: 6, psn: 7}
 	b := make([]byte, openingBytes)
 	o.put(b)
 	f.Add(b)

@@ -22,7 +22,8 @@ const (
 //	 8  generation 8
 //	16  address of the ring 8
 //	24  address of the word that says how far the other ring was read 8
-//	32  rkey 4 | zero 4
+//	32  rkey 4 | number of the queue pair 4
+//	40  first packet number of the queue pair 4 | zero 4
 type opening struct {
 	marks      bool
 	capacity   int
@@ -30,11 +31,12 @@ type opening struct {
 	ring       uint64
 	credit     uint64
 	rkey       uint32
+	qpn, psn   uint32
 }
 
 const (
-	openingBytes   = 40
-	openingVersion = 1
+	openingBytes   = 48
+	openingVersion = 2
 	// askBytes is the generation of the asker's last link.
 	askBytes = 8
 )
@@ -43,6 +45,7 @@ var (
 	errOpening  = errors.New("malformed opening of a ring; peers must run the same version")
 	errReplaced = errors.New("the queue pair was replaced")
 	errNoWay    = errors.New("the peer was not met yet")
+	errOtherEnd = errors.New("the queue pair was replaced at one end and not yet at the other")
 )
 
 func (o *opening) put(b []byte) {
@@ -58,16 +61,19 @@ func (o *opening) put(b []byte) {
 	le.PutUint64(b[16:], o.ring)
 	le.PutUint64(b[24:], o.credit)
 	le.PutUint32(b[32:], o.rkey)
+	le.PutUint32(b[36:], o.qpn)
+	le.PutUint32(b[40:], o.psn)
 }
 
 // takeOpening decodes what a peer says, whose rings must have the capacity of this side's.
 func takeOpening(b []byte, capacity int, o *opening) error {
 	le := binary.LittleEndian
-	if len(b) != openingBytes || b[0] != openingVersion || b[1] > 1 || b[2]|b[3] != 0 || le.Uint32(b[36:]) != 0 {
+	if len(b) != openingBytes || b[0] != openingVersion || b[1] > 1 || b[2]|b[3] != 0 || le.Uint32(b[44:]) != 0 {
 		return errOpening
 	}
 	*o = opening{marks: b[1] == 1, capacity: int(le.Uint32(b[4:])), generation: le.Uint64(b[8:]),
-		ring: le.Uint64(b[16:]), credit: le.Uint64(b[24:]), rkey: le.Uint32(b[32:])}
+		ring: le.Uint64(b[16:]), credit: le.Uint64(b[24:]), rkey: le.Uint32(b[32:]), qpn: le.Uint32(b[36:]),
+		psn: le.Uint32(b[40:])}
 	if o.capacity != capacity {
 		return fmt.Errorf("the peer has rings of %d bytes, this side of %d: give all nodes the same", o.capacity,
 			capacity)
@@ -80,8 +86,8 @@ func takeOpening(b []byte, capacity int, o *opening) error {
 
 // opening of this side.
 func (l *Link) opening() opening {
-	mr := l.port.mr.Remote()
-	return opening{marks: l.port.marks, capacity: l.port.cfg.Bytes, generation: l.in.generation,
+	mr, end := l.port.mr.Remote(), l.conn.Endpoint()
+	return opening{qpn: end.QPN, psn: end.PSN, marks: l.port.marks, capacity: l.port.cfg.Bytes, generation: l.in.generation,
 		ring: mr.Addr + uint64(l.inAt()), credit: mr.Addr + uint64(l.creditAt()), rkey: mr.RKey}
 }
 
@@ -238,6 +244,10 @@ func (l *Link) accept(req, resp []byte) (int, error) {
 	}
 	if l.port.cfg.Node < l.node || len(resp) < openingBytes {
 		return 0, errOpening
+	}
+	// A link that the two sides have on different queue pairs would end at one of them only.
+	if end := conn.Peer(); end.QPN != o.qpn || end.PSN != o.psn {
+		return 0, errOtherEnd
 	}
 	l.fail(errReplaced)
 	l.reset(o.generation, conn)

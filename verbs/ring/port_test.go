@@ -320,6 +320,26 @@ func TestALinkComesBackWithItsQueuePair(t *testing.T) {
 	}
 }
 
+// TestALinkHasOneQueuePair: while one side has another queue pair than the other's no link is opened: the side
+// whose queue pair is replaced would end the link, and the other one call for ever.
+func TestALinkHasOneQueuePair(t *testing.T) {
+	for _, late := range []int{0, 1} {
+		c := newSimCluster(t, 1, 2, Config{Probe: 20 * time.Microsecond})
+		c.handle(typeEcho, echo)
+		was := c.nodes[late].conns[1-late]
+		c.join(1, 0)
+		now := c.nodes[late].conns[1-late]
+		c.nodes[late].conns[1-late] = was
+		c.run(func(f *fiber.Fiber) error {
+			if err := c.talk(f, 0, 1, 1); !errors.Is(err, ErrDown) {
+				return fmt.Errorf("a call on two queue pairs: %w", err)
+			}
+			c.nodes[late].conns[1-late] = now
+			return c.talk(f, 0, 3, 1)
+		}, func(*fiber.Fiber) error { return nil })
+	}
+}
+
 // TestCallsEndUnderFaults: a partition for a time, a peer that is paused, one that crashes. Whoever has called
 // gets the right answer or ErrDown.
 func TestCallsEndUnderFaults(t *testing.T) {

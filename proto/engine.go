@@ -73,6 +73,13 @@ type OrphanLister interface {
 	Orphans(to []Orphan) []Orphan
 }
 
+// Troubled is an engine that goes on when another node does what no correct one does: sends bytes that make no
+// sense, or gives away a lock that is held.
+type Troubled interface {
+	// Trouble is the first that happened; nil: nothing has.
+	Trouble() error
+}
+
 // RegionCounter is an engine that runs regions of package htm in transactions.
 type RegionCounter interface {
 	// Regions are the statistics of all regions of the engine.

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync"
@@ -122,8 +123,15 @@ func (w *Worker) Follow(epoch uint64) error {
 	return nil
 }
 
-// Recovering reports whether the recovery of the last Adopt runs, and why the last one failed.
-func (w *Worker) Recovering() (bool, error) { return w.viewing.recovering, w.viewing.err }
+// Recovering reports whether the recovery of the last Adopt runs, and why the last one failed, or what is wrong with
+// what another node has sent (proto.Troubled).
+func (w *Worker) Recovering() (bool, error) {
+	err := w.viewing.err
+	if e, ok := w.Engine.(proto.Troubled); ok {
+		err = cmp.Or(err, e.Trouble())
+	}
+	return w.viewing.recovering, err
+}
 
 // Took is how long the last change of the members was for the worker, from its Pause until its recovery
 // had ended; 0: there was none.

@@ -1,7 +1,9 @@
 package occ
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 
 	"drtmd/internal/invariant"
@@ -26,6 +28,31 @@ type hosted struct {
 	newest  recovery.Name // of the last record that was read
 	dropped []uint64      // IDs of updates that were taken back, and are not truncated yet
 	watch   *fiber.Watch
+	from    proto.NodeID // that appends
+	// broken is why nothing is applied any more: the log has what no correct node appends.
+	broken error
+}
+
+// errLog is of a log that has what no correct node appends.
+var errLog = errors.New("the log that a node keeps here is damaged; all nodes must run the same version")
+
+// fail ends the log: nothing that it has is applied, its writer is told so, and this node decides about no
+// transaction of the dead, as what it says of them may be wrong.
+func (h *hosted) fail(err error) {
+	if h.broken == nil {
+		h.broken = fmt.Errorf("log of node %d: %w: %w", h.from, errLog, err)
+		h.e.note(h.broken)
+	}
+}
+
+// brokenLog is the error of a log that has failed; nil: none has.
+func (e *Engine) brokenLog() error {
+	for _, h := range e.hosts {
+		if h != nil && h.broken != nil {
+			return h.broken
+		}
+	}
+	return nil
 }
 
 // host begins to read the logs that are kept here.
@@ -38,7 +65,7 @@ func (e *Engine) host() error {
 		if l == nil {
 			continue
 		}
-		h := &hosted{Log: l, e: e, decided: l.Head()}
+		h := &hosted{Log: l, e: e, decided: l.Head(), from: proto.NodeID(n)}
 		e.hosts[n] = h
 		if e.strategy.by(proto.PhaseLog) == OneSided {
 			h.watch = e.Env.Worker.NewWatch(h.look)
@@ -78,7 +105,9 @@ func (e *Engine) serveLog(c *rpc.Caller, resp []byte, serve func(*hosted) (code,
 		return 0, err
 	}
 	x := head{code: answer}
-	h.apply()
+	if h.apply(); h.broken != nil {
+		return 0, h.broken
+	}
 	x.off = h.Head()
 	x.put(resp)
 	return headBytes, nil
@@ -136,19 +165,32 @@ func (h *hosted) await() error { return h.watch.Set(h.MR, h.Line+h.AwaitedLine()
 // apply applies what is decided, in the order of the log, and frees its room. A record that another worker
 // applies an update of at this moment is left for the next time.
 func (h *hosted) apply() {
+	if h.broken != nil {
+		return
+	}
 	at := h.Head()
 	var r log.Record
 	for at < min(h.decided, h.Position()) {
 		behind, err := h.ReadAt(at, &r)
-		invariant.Assert(err == nil, "a record of a log has changed since it was read")
-		if !h.forget(r.ID) && r.Type == recordUpdate && !h.e.applyRecord(&r) {
+		if err != nil || behind > h.Position() { // it is another one than that which was read
+			h.fail(cmp.Or(err, log.ErrPlace))
 			break
+		}
+		if !h.forget(r.ID) && r.Type == recordUpdate {
+			applied, err := h.e.applyRecord(&r)
+			if err != nil {
+				h.fail(err)
+			}
+			if !applied {
+				break
+			}
 		}
 		at = behind
 	}
 	if at > h.Head() {
-		err := h.Truncate(at)
-		invariant.Assert(err == nil, "a log frees what was not read")
+		if err := h.Truncate(at); err != nil {
+			h.fail(err)
+		}
 	}
 	if len(h.e.tombs) >= manyTombs || h.e.lacks(tombsUnkept) {
 		h.e.bury()
@@ -166,24 +208,30 @@ func (h *hosted) forget(id uint64) bool {
 }
 
 // applyRecord applies a transaction's update to the replicas here, and reports whether that was possible now.
-func (e *Engine) applyRecord(r *log.Record) bool {
+func (e *Engine) applyRecord(r *log.Record) (bool, error) {
 	if v := e.view; v.known[recovery.Name(r.ID)] != nil {
-		return v.carriedOut(recovery.Name(r.ID))
-	}
-	body, err := recovery.ReadBody(r.Body[decidedBytes:])
-	if err != nil {
-		return true
+		return v.carriedOut(recovery.Name(r.ID)), nil
 	}
 	var w recovery.Write
-	for {
-		ok, err := body.Next(e.Env.Specs, &w)
-		if err != nil || !ok {
-			return true
+	body, err := recovery.ReadBody(updateOf(r))
+	for err == nil {
+		var more bool
+		if more, err = body.Next(e.Env.Specs, &w); err != nil || !more {
+			break
 		}
 		if s := e.replica(w.Shard); s != nil && !e.apply(s, &w) {
-			return false
+			return false, nil
 		}
 	}
+	return err == nil, err
+}
+
+// updateOf is what package recovery decodes of an update's record; nil: it is too short.
+func updateOf(r *log.Record) []byte {
+	if len(r.Body) < decidedBytes {
+		return nil
+	}
+	return r.Body[decidedBytes:]
 }
 
 // replica is the own machine's of a shard; nil: there is none. There may be memory for one that the placement

@@ -55,6 +55,7 @@ type Engine struct {
 	view       *view       // nil: there are no backups
 	free       []*tx
 	made       []*tx
+	trouble    error // see Trouble
 }
 
 var _ proto.Engine = (*Engine)(nil)
@@ -278,6 +279,16 @@ func (e *Engine) Debts() (n int) {
 // DebtsAt implements proto.Debtor.
 func (e *Engine) DebtsAt(peer proto.NodeID) int {
 	return e.owed.At(peer) + e.Base.DebtsAt(peer) + e.backups.debts(peer)
+}
+
+// Trouble implements proto.Troubled.
+func (e *Engine) Trouble() error { return e.trouble }
+
+// note takes down what no correct node does.
+func (e *Engine) note(err error) {
+	if e.trouble == nil {
+		e.trouble = err
+	}
 }
 
 // Orphans implements proto.OrphanLister.

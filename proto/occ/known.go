@@ -64,6 +64,9 @@ func (e *Engine) noteOf(name recovery.Name, body []byte) (*noted, error) {
 		if err != nil || !ok {
 			return n, err
 		}
+		if int(w.Shard) >= len(e.Env.Peers) {
+			return nil, recovery.ErrRecord
+		}
 		w.Value = bytes.Clone(w.Value)
 		n.writes = append(n.writes, w)
 	}
@@ -142,15 +145,17 @@ func (v *view) scanLog(c proto.NodeID, h *hosted) {
 	for at := h.Head(); at < h.Position(); {
 		behind, err := h.ReadAt(at, &r)
 		if err != nil {
+			h.fail(err)
 			return
 		}
 		at = behind
-		if r.Type != recordUpdate || len(r.Body) < decidedBytes || slices.Contains(h.dropped, r.ID) {
+		if r.Type != recordUpdate || slices.Contains(h.dropped, r.ID) {
 			continue
 		}
-		n, err := v.e.noteOf(recovery.Name(r.ID), r.Body[decidedBytes:])
+		n, err := v.e.noteOf(recovery.Name(r.ID), updateOf(&r))
 		if err != nil {
-			continue
+			h.fail(err)
+			return
 		}
 		n.logged, n.here, n.dead, n.epoch = true, true, !v.lives[c], uint64(r.Epoch)
 		v.note(n)

@@ -39,7 +39,9 @@ func (e recoverer) Recover(f *fiber.Fiber, epoch uint64, lives func(proto.NodeID
 	}
 	v.resume()
 	f.Step(stepRecover)
-	err = r.restore(promoted)
+	if err = e.brokenLog(); err == nil {
+		err = r.restore(promoted)
+	}
 	if err == nil {
 		err = r.finishOwn()
 	}
@@ -165,7 +167,7 @@ func (r *run) collect(n proto.NodeID, of uint32) (list []*noted, err error) {
 			return nil, err
 		}
 		for len(b) > 0 {
-			p, rest, ok := takePart(b, r.v.e.Env.Specs)
+			p, rest, ok := takePart(b, r.v.e.Env.Specs, len(r.v.home))
 			if !ok {
 				return nil, errAnswer
 			}
@@ -375,7 +377,7 @@ func (r *run) hear(n proto.NodeID, g *gone) error {
 			return err
 		}
 		if len(b) > 0 {
-			p, _, ok := takePart(b, r.v.e.Env.Specs)
+			p, _, ok := takePart(b, r.v.e.Env.Specs, len(r.v.home))
 			if !ok {
 				return errAnswer
 			}
@@ -505,7 +507,10 @@ func (r *run) clean() error {
 			continue
 		}
 		for h.decided = max(h.decided, h.Position()); ; {
-			if h.apply(); h.Head() == h.Position() {
+			if h.apply(); h.broken != nil {
+				return h.broken
+			}
+			if h.Head() == h.Position() {
 				break
 			}
 			if err := r.pause(); err != nil {

@@ -2,6 +2,7 @@ package occ
 
 import (
 	"bytes"
+	"math"
 	"slices"
 
 	"drtmd/proto"
@@ -91,7 +92,7 @@ func (v *view) sayKnown(a *ask, resp []byte) int {
 	var next recovery.Name
 	for ; i < len(v.names); i++ {
 		n := v.known[v.names[i]]
-		if n.name != a.name {
+		if n.name != a.name || uint64(from) > uint64(len(n.writes)) {
 			from = 0
 		}
 		// Of a transaction whose coordinator lives, that one knows whether it is decided; and who has to write it
@@ -119,7 +120,7 @@ func (v *view) sayKnown(a *ask, resp []byte) int {
 // sayValues answers askValues from an index of the writes on.
 func (v *view) sayValues(a *ask, resp []byte) int {
 	b, next := resp[:sayBytes], 0
-	if n := v.known[a.name]; n != nil && n.logged && int(a.index) <= len(n.writes) {
+	if n := v.known[a.name]; n != nil && n.logged && a.index <= uint64(len(n.writes)) {
 		b, next = appendPart(b, n, int(a.index), len(resp)-sayBytes, true, func(w *recovery.Write) bool {
 			return w.Value != nil || !w.Version.Live()
 		})
@@ -133,7 +134,7 @@ func (v *view) sayValues(a *ask, resp []byte) int {
 
 // sayApplied answers askApplied.
 func (v *view) sayApplied(b, resp []byte) (int, error) {
-	p, _, ok := takePart(b, v.e.Env.Specs)
+	p, _, ok := takePart(b, v.e.Env.Specs, len(v.home))
 	if !ok || len(p.writes) > len(resp)-sayBytes {
 		return 0, errRequest
 	}
@@ -149,7 +150,7 @@ func (v *view) sayApplied(b, resp []byte) (int, error) {
 
 // takeLog notes a part of a transaction, and the transaction when all parts are there.
 func (v *view) takeLog(b []byte) bool {
-	p, _, ok := takePart(b, v.e.Env.Specs)
+	p, _, ok := takePart(b, v.e.Env.Specs, len(v.home))
 	if !ok {
 		return false
 	}
@@ -223,7 +224,7 @@ func (v *view) drop(name recovery.Name) {
 
 // unlock gives locks of a transaction back that is aborted.
 func (v *view) unlock(b []byte) bool {
-	p, _, ok := takePart(b, v.e.Env.Specs)
+	p, _, ok := takePart(b, v.e.Env.Specs, len(v.home))
 	if !ok {
 		return false
 	}
@@ -258,7 +259,7 @@ func (v *view) record(n *noted, o history.Outcome, writes bool) {
 func (v *view) sayCopies(a *ask, resp []byte) (int, error) {
 	e := v.e
 	t := proto.TableID(a.name)
-	if int(a.of) >= len(v.home) || uint(t)-1 >= uint(len(e.Env.Specs)) {
+	if int(a.of) >= len(v.home) || uint(t)-1 >= uint(len(e.Env.Specs)) || a.index > math.MaxInt32 {
 		return 0, errRequest
 	}
 	shard := proto.ShardID(a.of)

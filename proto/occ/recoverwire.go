@@ -162,8 +162,8 @@ type piece struct {
 	total, from int
 }
 
-// takePart decodes a part, with references into b.
-func takePart(b []byte, specs []proto.TableSpec) (p piece, rest []byte, ok bool) {
+// takePart decodes a part of a transaction that writes to some of so many shards, with references into b.
+func takePart(b []byte, specs []proto.TableSpec, shards int) (p piece, rest []byte, ok bool) {
 	if len(b) < partBytes {
 		return p, nil, false
 	}
@@ -175,7 +175,7 @@ func takePart(b []byte, specs []proto.TableSpec) (p piece, rest []byte, ok bool)
 	b = b[partBytes:]
 	for range count {
 		var w recovery.Write
-		if b, ok = recovery.TakeWrite(b, specs, &w); !ok {
+		if b, ok = recovery.TakeWrite(b, specs, &w); !ok || int(w.Shard) >= shards {
 			return p, nil, false
 		}
 		p.writes = append(p.writes, w)

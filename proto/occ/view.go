@@ -266,7 +266,7 @@ var errStopped = fmt.Errorf("%w: another view has come", errConfig)
 func (v *view) adopt(epoch uint64, m *placement.Map, lives func(proto.NodeID) bool) (promoted []proto.ShardID,
 	err error) {
 	e := v.e
-	if !e.lacks(oldEpoch) {
+	if e.Env.Port != nil && !e.lacks(oldEpoch) {
 		if err := e.Env.Port.SetEpoch(rpc.Epoch(epoch)); err != nil {
 			return nil, err
 		}

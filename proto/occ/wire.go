@@ -130,7 +130,8 @@ func takeItem(b []byte, specs []proto.TableSpec, x *item) (rest []byte, ok bool)
 	x.key = proto.Key(le.Uint64(b[8:]))
 	x.version = layout.Version(le.Uint64(b[16:]))
 	x.value = nil
-	if uint(x.table)-1 >= uint(len(specs)) {
+	writes := x.flags&(flagWrite|flagValue) != 0
+	if uint(x.table)-1 >= uint(len(specs)) || writes && (x.flags&flagWrite == 0 || x.version.Live() != (x.flags&flagValue != 0)) {
 		return nil, false
 	}
 	b = b[itemBytes:]

@@ -19,11 +19,17 @@ const (
 	checkHistory = "strictly serializable"
 	checkSums    = "sums"
 	checkLocks   = "locks"
+	checkPeers   = "peers"
 )
 
 // check looks at everything when nothing more can happen.
 func (c *cluster) check() {
 	c.count()
+	for _, s := range c.sites {
+		for _, m := range s.managers {
+			m.checkTrouble()
+		}
+	}
 	c.checkHistory()
 	if c.replicated() {
 		c.checkReplicated()
@@ -36,6 +42,13 @@ func (c *cluster) check() {
 		}
 	}
 	c.checkSums()
+}
+
+// checkTrouble: no engine has met what no correct node does.
+func (m *manager) checkTrouble() {
+	if e, ok := m.w.Engine.(proto.Troubled); ok && e.Trouble() != nil {
+		m.e.Fail(checkPeers, "node %d, worker %d: %v", m.id, m.i, e.Trouble())
+	}
 }
 
 // count reports what became of the transactions.

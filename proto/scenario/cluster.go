@@ -207,6 +207,7 @@ func (m *manager) run(f *fiber.Fiber) error {
 	m.met, m.tried = make([]int, len(m.sites)), make([]int, len(m.sites))
 	for !m.ended {
 		m.fence()
+		m.checkTrouble()
 		all := true
 		follow := m.follow
 		if m.replicated() {

@@ -155,9 +155,17 @@ func (e *Engine) take(d *proto.Decl, attempt int) *tx {
 // Peek implements proto.Peeker.
 func (e *Engine) Peek(f *fiber.Fiber, table proto.TableID, k proto.Key, dst []byte) error {
 	t := e.take(nil, 0)
-	t.decl = nil
-	defer func() { e.free = append(e.free, t) }()
+	defer e.peeked(t, t.decl)
 	return t.Peek(f, table, k, dst)
+}
+
+// peeked gives an object back that was taken for a peek. A plan that peeks between two attempts of a transaction
+// does not forget that no region can do it.
+func (e *Engine) peeked(t *tx, decl *proto.Decl) {
+	if t.decl = nil; t.overflow || t.ranged {
+		t.decl = decl
+	}
+	e.free = append(e.free, t)
 }
 
 // newTx makes a transaction object; there are as many as transactions run at the same time.

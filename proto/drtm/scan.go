@@ -129,7 +129,6 @@ func (t *tx) elsewhere() bool {
 func (e *Engine) PeekRange(f *fiber.Fiber, table proto.TableID, from, to proto.Key, keys []proto.Key) (int,
 	error) {
 	t := e.take(nil, 0)
-	t.decl = nil
-	defer func() { e.free = append(e.free, t) }()
+	defer e.peeked(t, t.decl)
 	return t.PeekRange(f, table, from, to, keys)
 }

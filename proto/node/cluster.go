@@ -232,9 +232,7 @@ func (c *Cluster) Verify() (t workload.Tally) {
 		if m == nil {
 			continue
 		}
-		shard := proto.ShardID(s)
-		t = t.Plus(workload.Verify(c.Config.Workload, proto.NodeID(s),
-			func(t proto.TableID, k proto.Key, dst []byte) error { return m.Read(shard, t, k, dst) }))
+		t = t.Plus(workload.Verify(c.Config.Workload, proto.NodeID(s), contents{m, proto.ShardID(s)}))
 	}
 	return t
 }

@@ -79,3 +79,22 @@ func (m *Member) Holds(shard proto.ShardID, pending func(state uint64) bool) *hi
 	}
 	return s
 }
+
+// contents are those of a shard that the member holds, for its workload's check.
+type contents struct {
+	m     *Member
+	shard proto.ShardID
+}
+
+func (c contents) Read(t proto.TableID, k proto.Key, dst []byte) error {
+	return c.m.Read(c.shard, t, k, dst)
+}
+
+func (c contents) Each(visit func(t proto.TableID, k proto.Key, row []byte)) {
+	c.m.Entries(c.shard, func(t proto.TableID, h layout.Head, value []byte) bool {
+		if h.Version.Live() {
+			visit(t, proto.Key(h.Key), value)
+		}
+		return true
+	})
+}

@@ -25,6 +25,9 @@ type Spec struct {
 	// tables' ids.
 	Transactions []Transaction
 	Tables       []Table
+	// PerMinute is the transaction whose rate reports give per minute, as the workload's specification does; "":
+	// none.
+	PerMinute string
 	// Verify says in a line what Workload.Count checks after a run. Reports print it with the number of
 	// records that were read.
 	Verify string

@@ -25,13 +25,39 @@ func (t Tally) Plus(o Tally) Tally {
 	return t
 }
 
+// Inspector is a Workload that checks its tables by a look at all records, in place of Count.
+type Inspector interface {
+	// Inspect is as Workload.Count. each calls visit with every record of a node, those of a table together; row is
+	// valid during the call.
+	Inspect(node proto.NodeID, each func(visit func(t proto.TableID, k proto.Key, row []byte))) (initial,
+		final Quantities, err error)
+}
+
+// Contents are what a node holds at rest.
+type Contents interface {
+	// Read fails with proto.ErrNotFound for an absent record.
+	Read(t proto.TableID, k proto.Key, dst []byte) error
+	// Each calls visit with every record, those of a table together and of an ordered one in the order of keys. row
+	// is valid during the call.
+	Each(visit func(t proto.TableID, k proto.Key, row []byte))
+}
+
 // Verify has a workload check what a node holds, after the last transaction has ended.
-func Verify(w Workload, node proto.NodeID, read func(t proto.TableID, k proto.Key, dst []byte) error) (t Tally) {
+func Verify(w Workload, node proto.NodeID, c Contents) (t Tally) {
 	var err error
-	t.Initial, t.Final, err = w.Count(node, func(id proto.TableID, k proto.Key, dst []byte) error {
-		t.Records++
-		return read(id, k, dst)
-	})
+	if x, ok := w.(Inspector); ok {
+		t.Initial, t.Final, err = x.Inspect(node, func(visit func(proto.TableID, proto.Key, []byte)) {
+			c.Each(func(id proto.TableID, k proto.Key, row []byte) {
+				t.Records++
+				visit(id, k, row)
+			})
+		})
+	} else {
+		t.Initial, t.Final, err = w.Count(node, func(id proto.TableID, k proto.Key, dst []byte) error {
+			t.Records++
+			return c.Read(id, k, dst)
+		})
+	}
 	if err != nil {
 		t.Wrong = fmt.Sprintf("node %d: %v", node, err)
 	}

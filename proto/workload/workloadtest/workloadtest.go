@@ -28,15 +28,20 @@ type Store struct {
 	Records  map[Place][]byte
 	specs    []proto.TableSpec
 	held     map[proto.TableID]map[proto.NodeID]int // records by table and node
+	keys     map[proto.TableID][]proto.Key          // of ordered tables, in order
 }
 
 // Load makes the store of a cluster in the beginning.
 func Load(w workload.Workload, nodes int) (*Store, error) {
 	s := &Store{Workload: w, Records: map[Place][]byte{}, specs: w.Tables(),
-		held: map[proto.TableID]map[proto.NodeID]int{}}
+		held: map[proto.TableID]map[proto.NodeID]int{}, keys: map[proto.TableID][]proto.Key{}}
 	for n := range nodes {
 		err := w.Load(proto.NodeID(n), func(t proto.TableID, k proto.Key, v []byte) error {
-			if home := w.Placement().Locate(t, k).Primary; home != proto.NodeID(n) {
+			if t >= 1 && int(t) <= len(s.specs) && s.specs[t-1].Everywhere {
+				if n > 0 {
+					return nil // the same as that of node 0
+				}
+			} else if home := w.Placement().Locate(t, k).Primary; home != proto.NodeID(n) {
 				return fmt.Errorf("node %d loads key %#x of node %d", n, k, home)
 			}
 			return s.insert(t, k, v)
@@ -75,25 +80,78 @@ func (s *Store) insert(t proto.TableID, k proto.Key, v []byte) error {
 			spec.Capacity)
 	}
 	s.Records[Place{t, k}] = append([]byte(nil), v...)
+	s.order(t, k)
 	return nil
 }
 
-// Count is that of a workload over all nodes.
+// order keeps the key of a record of an ordered table. Keys of records that are gone stay.
+func (s *Store) order(t proto.TableID, k proto.Key) {
+	if !s.specs[t-1].Ordered {
+		return
+	}
+	if i, is := slices.BinarySearch(s.keys[t], k); !is {
+		s.keys[t] = slices.Insert(s.keys[t], i, k)
+	}
+}
+
+// scan calls each with the keys of a range that have a record, in its order, until it returns false.
+func (s *Store) scan(t proto.TableID, from, to proto.Key, each func(proto.Key) bool) {
+	keys := s.keys[t]
+	i, _ := slices.BinarySearch(keys, min(from, to))
+	j, is := slices.BinarySearch(keys, max(from, to))
+	if is {
+		j++
+	}
+	keys = keys[i:j]
+	for n := range keys {
+		k := keys[n]
+		if from > to {
+			k = keys[len(keys)-1-n]
+		}
+		if _, ok := s.Records[Place{t, k}]; ok && !each(k) {
+			return
+		}
+	}
+}
+
+// PeekRange implements proto.RangePeeker. There is no fiber.
+func (s *Store) PeekRange(_ *fiber.Fiber, t proto.TableID, from, to proto.Key, keys []proto.Key) (n int, err error) {
+	s.scan(t, from, to, func(k proto.Key) bool {
+		if n < len(keys) {
+			keys[n] = k
+			n++
+		}
+		return n < len(keys)
+	})
+	return n, nil
+}
+
+// contents are those of a node.
+type contents struct {
+	s    *Store
+	node proto.NodeID
+}
+
+func (c contents) Read(t proto.TableID, k proto.Key, dst []byte) error {
+	return c.s.Peek(nil, t, k, dst)
+}
+
+func (c contents) Each(visit func(t proto.TableID, k proto.Key, row []byte)) {
+	for p, row := range c.s.Records {
+		if c.s.specs[p.Table-1].Everywhere || c.s.Workload.Placement().Locate(p.Table, p.Key).Primary == c.node {
+			visit(p.Table, p.Key, row)
+		}
+	}
+}
+
+// Count is the check of a workload over all nodes.
 func (s *Store) Count(nodes int) (first, last workload.Quantities, err error) {
 	for n := range nodes {
-		i, f, err := s.Workload.Count(proto.NodeID(n), func(t proto.TableID, k proto.Key,
-			dst []byte) error {
-			v, ok := s.Records[Place{t, k}]
-			if !ok {
-				return proto.ErrNotFound
-			}
-			copy(dst, v)
-			return nil
-		})
-		if err != nil {
-			return first, last, err
+		t := workload.Verify(s.Workload, proto.NodeID(n), contents{s, proto.NodeID(n)})
+		if t.Wrong != "" {
+			return first, last, errors.New(t.Wrong)
 		}
-		first, last = first.Plus(i), last.Plus(f)
+		first, last = first.Plus(t.Initial), last.Plus(t.Final)
 	}
 	return first, last, nil
 }
@@ -242,22 +300,10 @@ func (x *txn) Scan(t proto.TableID, from, to proto.Key, each func(proto.Key, []b
 	if !spec.Ordered {
 		return fmt.Errorf("scan of table %s: %w", spec.Name, proto.ErrUnsupported)
 	}
-	var keys []proto.Key
-	for p := range x.s.Records {
-		if p.Table == t && p.Key >= min(from, to) && p.Key <= max(from, to) {
-			keys = append(keys, p.Key)
-		}
-	}
-	slices.Sort(keys)
-	if from > to {
-		slices.Reverse(keys)
-	}
-	for _, k := range keys {
+	x.s.scan(t, from, to, func(k proto.Key) bool {
 		x.touched = append(x.touched, proto.Access{Table: t, Key: k, Mode: proto.ModeRead})
-		if !each(k, x.s.Records[Place{t, k}]) {
-			break
-		}
-	}
+		return each(k, x.s.Records[Place{t, k}])
+	})
 	return nil
 }
 

@@ -39,6 +39,8 @@ type benchRun struct {
 	workload workload.Workload
 	settings string // of the workload, in words
 	verify   string // what the workload checks after the run, in words
+	// perMinute is the transaction whose rate per minute is reported; "": none.
+	perMinute string
 	// loadOptions are those of the workload's options that were given.
 	loadOptions option.Settings
 	allOptions  option.Settings // with those that were not
@@ -101,7 +103,28 @@ func (p *benchFlags) checked(c *cobra.Command, a *app) (*benchRun, error) {
 	} else if r.protocol.OneThread {
 		return nil, usagef("leave --cluster out", "protocol %s runs in one process", p.protocol)
 	}
+	if r.client == nil {
+		if err := r.checkTableMemory(); err != nil {
+			return nil, err
+		}
+	}
 	return r, r.checkTimes(given)
+}
+
+// checkTableMemory refuses tables for which there is no memory, before any is loaded.
+func (r *benchRun) checkTableMemory() error {
+	p := r.flags
+	bytes, err := node.TableBytes(r.workload, &r.protocol, p.options)
+	if err != nil {
+		return nil // whoever makes the cluster says it
+	}
+	need := uint64(bytes) * uint64(p.nodes) * uint64(p.replicas)
+	need += need / 8 // a word beside each line
+	if most := availableMemory(); need > most {
+		return usagef("make the workload smaller, or use fewer nodes", "the tables of %d nodes take %s of memory, and %s is "+
+			"available", p.nodes, memorySize(need), memorySize(most))
+	}
+	return nil
 }
 
 // checkCluster finds the daemons, and refuses what is theirs to decide.

@@ -69,6 +69,7 @@ func (r *benchRun) run(ctx context.Context) (err error) {
 		return r.withoutResult(r.wrongOptions(err))
 	}
 	doc.Fill(r.workload.Kinds(), r.verify, res)
+	doc.CountPerMinute(r.perMinute)
 	violated, checkErr := r.examine(ctx, doc, res)
 	if res.History != nil {
 		checkErr = errors.Join(checkErr, res.History.Close())

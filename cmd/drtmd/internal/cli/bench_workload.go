@@ -111,7 +111,7 @@ func (r *benchRun) checkWorkload(f *pflag.FlagSet, spec *workload.Spec) (err err
 			return usagef("give it --nodes 2 or more", "--%s %s needs two nodes", name, text)
 		}
 	}
-	r.verify = spec.Verify
+	r.verify, r.perMinute = spec.Verify, spec.PerMinute
 	r.workload, r.settings, err = spec.Make(p.nodes, r.loadOptions)
 	if err != nil {
 		return usagef("drtmd bench --workload "+spec.Name+" --help describes its options", "%v", err)

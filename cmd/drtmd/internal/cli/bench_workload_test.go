@@ -35,6 +35,7 @@ var provedWorkloads = []string{
 	"retwis --keys 200",
 	"opmix --keys 200 --gets 4 --puts 2",
 	"opmix --keys 200 --gets 0 --puts 1",
+	"tpcc --items 200 --customers 30 --orders 5000",
 }
 
 // TestEveryWorkloadIsProvedUnderEveryProtocol on shared memory and in the simulator, or on the transport
@@ -129,6 +130,11 @@ func TestOptionsThatDoNotFitAreRefused(t *testing.T) {
 		"--workload retwis --value-bytes 7":           "--value-bytes: expected 8 to 32768, not 7",
 		"--workload ycsb --theta 0 --keys 100":        "zipfian needs a theta above 0",
 		"--workload ycsb --distribution pareto":       "pareto",
+		"--workload tpcc --warehouses 0":              "--warehouses: expected 1 to 65536, not 0",
+		"--workload tpcc --warehouses 70000":          "--warehouses: expected 1 to 65536",
+		"--workload tpcc --warehouses 20000":          "of memory, and",
+		"--workload tpcc --customers 33":              "take a multiple of 10",
+		"--workload tpcc --protocol farm":             "protocol farm does not scan ordered tables",
 		"--workload lookup --keys 9":                  "workload lookup has no --keys",
 		"--workload micro --slots 1024":               "workload micro has no --slots; it is one of workload lookup",
 		"--workload smallbank --balance-keys 3":       "--balance-keys: expected 1 to 2, not 3",

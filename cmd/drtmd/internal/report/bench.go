@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"drtmd/cmd/drtmd/internal/load"
@@ -48,12 +49,14 @@ type Bench struct {
 	Interrupted bool            `json:"interrupted"`
 	Kinds       []KindRow       `json:"transactions"`
 	All         KindRow         `json:"all"`
-	Paths       PathRow         `json:"paths"`
-	Verbs       []VerbRow       `json:"verbs"`
-	Bytes       float64         `json:"payload_bytes_per_committed"`
-	Unsettled   string          `json:"unsettled,omitempty"` // why the run ended before all was settled
-	Conserved   string          `json:"conserved"`           // "yes", or what is wrong or unknown
-	Verified    *Verified       `json:"verified,omitempty"`  // nil: Conserved is unknown
+	// PerMinute is the rate of one type of transaction, where the workload's specification wants it.
+	PerMinute *PerMinute `json:"per_minute,omitempty"`
+	Paths     PathRow    `json:"paths"`
+	Verbs     []VerbRow  `json:"verbs"`
+	Bytes     float64    `json:"payload_bytes_per_committed"`
+	Unsettled string     `json:"unsettled,omitempty"` // why the run ended before all was settled
+	Conserved string     `json:"conserved"`           // "yes", or what is wrong or unknown
+	Verified  *Verified  `json:"verified,omitempty"`  // nil: Conserved is unknown
 	// Audit is "yes" if all replicas of each record are equal in the end and none is locked, or what is
 	// wrong or unknown; "" with one replica.
 	Audit   string        `json:"replicas_equal,omitempty"`
@@ -70,6 +73,32 @@ type Bench struct {
 	// Series is the run over time, Quantiles the curve of the latency of committed transactions.
 	Series    []load.Point    `json:"series"`
 	Quantiles []load.Quantile `json:"quantiles"`
+}
+
+// PerMinute is a rate of committed transactions of a type.
+type PerMinute struct {
+	Name string  `json:"name"`
+	Rate float64 `json:"committed_per_minute"`
+}
+
+// CountPerMinute adds the rate per minute of a type of transaction; "" is none.
+func (b *Bench) CountPerMinute(name string) {
+	for i := range b.Kinds {
+		if k := &b.Kinds[i]; k.Name == name {
+			b.PerMinute = &PerMinute{name, 60 * k.PerSecond}
+		}
+	}
+}
+
+// perMinuteText is the rate, with the shares of all types in what ended.
+func (b *Bench) perMinuteText() string {
+	ended := func(k *KindRow) uint64 { return k.Committed + k.RolledBack }
+	var shares []string
+	for i := range b.Kinds {
+		k := &b.Kinds[i]
+		shares = append(shares, fmt.Sprintf("%s %.1f %%", k.Name, 100*ratio(ended(k), ended(&b.All))))
+	}
+	return fmt.Sprintf("%s per minute: %.0f; mix: %s", b.PerMinute.Name, b.PerMinute.Rate, strings.Join(shares, ", "))
 }
 
 // Verified is the workload's check of its tables after the run.

@@ -117,6 +117,9 @@ func (b *Bench) notices() []notice {
 			add("bad", "violated", text)
 		}
 	}
+	if b.PerMinute != nil {
+		add("note", "rate", b.perMinuteText())
+	}
 	judge("sums conserved", b.Conserved)
 	if v := b.Verified; v != nil && b.Conserved == "yes" {
 		add("good", "checked", fmt.Sprintf("%s (%s read)", v.What, count(int(v.Records), "record")))

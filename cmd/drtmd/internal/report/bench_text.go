@@ -24,6 +24,9 @@ func (b *Bench) WriteText(w io.Writer) error {
 		return err
 	}
 	s.WriteString("\n")
+	if b.PerMinute != nil {
+		s.WriteString(b.perMinuteText() + "\n")
+	}
 	b.writeAborts(&s)
 	b.writePaths(&s)
 	b.writeOrphans(&s)

@@ -8,6 +8,7 @@ import (
 	"drtmd/proto/workload/retwis"
 	"drtmd/proto/workload/smallbank"
 	"drtmd/proto/workload/tatp"
+	"drtmd/proto/workload/tpcc"
 	"drtmd/proto/workload/ycsb"
 )
 
@@ -21,5 +22,6 @@ func Specs() []workload.Spec {
 		ycsb.Spec(),
 		retwis.Spec(),
 		opmix.Spec(),
+		tpcc.Spec(),
 	}
 }

@@ -15,6 +15,7 @@ var small = map[string]option.Settings{
 	"ycsb":      {"keys": "2000", "value-bytes": "64"},
 	"retwis":    {"keys": "2000"},
 	"opmix":     {"keys": "2000"},
+	"tpcc":      {"items": "100", "customers": "30", "orders": "5000"},
 }
 
 // TestEachWorkloadIsWhatItSays: names, tables, mix and what is verified.

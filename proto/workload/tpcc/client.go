@@ -1,0 +1,251 @@
+package tpcc
+
+import (
+	"math/rand/v2"
+	"slices"
+
+	"drtmd/proto"
+	"drtmd/proto/workload"
+	"drtmd/verbs/fiber"
+)
+
+// noClient stands in the keys of history rows that were loaded.
+const noClient = 0xffff
+
+// client draws the transactions of one fiber: a terminal.
+type client struct {
+	w                      *TPCC
+	r                      *rand.Rand
+	home                   int // warehouse
+	district               int // of stock-level
+	number                 uint16
+	payments               uint32 // history rows so far
+	date                   int64
+	items, customers, last nuRand
+	tx                     transaction
+}
+
+// NewClient makes a client. Those of a node take turns at its warehouses.
+func (w *TPCC) NewClient(home proto.NodeID, r *rand.Rand) workload.Client {
+	n := int(w.clients[home].Add(1) - 1)
+	c := &client{w: w, r: r, home: int(home)*w.o.Warehouses + n%w.o.Warehouses,
+		district: n / w.o.Warehouses % Districts, number: uint16(n % noClient), date: 1,
+		items:     newNURand(8191, constItem, SpecItems, w.o.Items),
+		customers: newNURand(1023, constCustomer, SpecCustomers, w.o.Customers),
+		last:      newNURand(255, constLast, 1000, w.names)}
+	t := &c.tx
+	t.w, t.decl.Accesses = w, t.accesses[:0]
+	t.newest, t.oldest, t.line, t.item = t.takeNewest, t.takeOldest, t.takeLine, t.takeItem
+	return c
+}
+
+// line of an order.
+type line struct {
+	item, supply, quantity int
+}
+
+// mostAccesses are those of a stock-level of 20 orders.
+const mostAccesses = 20*mostLines + 64
+
+// transaction is a proto.Program with its parameters, and what its plan has found.
+type transaction struct {
+	w        *TPCC
+	kind     Kind
+	decl     proto.Decl
+	accesses [mostAccesses]proto.Access // of decl
+
+	warehouse, district int
+	// The customer, and of which warehouse and district; by its last name if byName: then Plan finds it.
+	customer, ofWarehouse, ofDistrict int
+	byName                            bool
+	lastName                          int
+	amount                            int64
+	date                              int64
+	history                           proto.Key
+	lines                             [mostLines]line
+	count                             int  // of them
+	local                             bool // all supplied by the own warehouse
+	carrier, threshold                int
+
+	order   int // planned: the next or the newest one; 0: none
+	due     [Districts]due
+	stocked []uint32 // planned: the items of stock-level, in order
+	keys    [20*mostLines + 20]proto.Key
+
+	// Of the scan that runs.
+	newest, oldest, line, item func(proto.Key, []byte) bool // made once
+	found                      int
+	seen                       int
+	strange                    bool
+
+	row, other, third [customerBytes]byte
+}
+
+// due is the oldest order of a district, as it was planned.
+type due struct {
+	order, customer, lines int // order 0: none
+}
+
+// Next draws a transaction.
+func (c *client) Next() (*proto.Decl, proto.Program) {
+	t, r := &c.tx, c.r
+	t.kind = Kind(c.w.mix.Draw(r) + 1)
+	c.date++
+	t.decl = proto.Decl{Kind: uint8(t.kind), Accesses: t.accesses[:0]}
+	t.warehouse, t.district, t.date, t.byName = c.home, r.IntN(Districts), c.date, false
+	t.ofWarehouse, t.ofDistrict, t.customer = t.warehouse, t.district, c.customers.draw(r)
+	switch t.kind {
+	case NewOrder:
+		c.drawOrder()
+	case Payment:
+		t.amount = int64(100 + r.IntN(499_901))
+		if c.remote(c.w.o.RemotePayments) {
+			t.ofWarehouse, t.ofDistrict = c.other(), r.IntN(Districts)
+		}
+		c.drawName()
+		t.history = historyKey(t.warehouse, c.number, c.payments)
+		c.payments++
+		t.declarePayment()
+	case OrderStatus:
+		t.decl.ReadOnly = true
+		c.drawName()
+	case Delivery:
+		t.carrier = 1 + r.IntN(10)
+	case StockLevel:
+		t.decl.ReadOnly = true
+		t.district, t.threshold = c.district, 10+r.IntN(11)
+	}
+	if t.kind == Payment && !t.byName {
+		return &t.decl, t
+	}
+	return &t.decl, (*planned)(t)
+}
+
+// remote draws whether something is of another warehouse.
+func (c *client) remote(percent float64) bool { return c.w.all() > 1 && 100*c.r.Float64() < percent }
+
+// other draws another warehouse.
+func (c *client) other() int { return (c.home + 1 + c.r.IntN(c.w.all()-1)) % c.w.all() }
+
+// drawName has 60 % of the customers known by last name.
+func (c *client) drawName() {
+	if t := &c.tx; c.r.IntN(100) < 60 {
+		t.byName, t.lastName = true, c.last.draw(c.r)
+	}
+}
+
+// drawOrder draws the lines of a new order.
+func (c *client) drawOrder() {
+	t, r := &c.tx, c.r
+	t.count, t.local = leastLines+r.IntN(mostLines-leastLines+1), true
+	for i := range t.count {
+		l := &t.lines[i]
+		l.quantity, l.supply = 1+r.IntN(10), c.home
+		for l.item = c.items.draw(r); t.has(l.item, i); {
+			l.item = c.items.draw(r)
+		}
+		if c.remote(c.w.o.RemoteItems) {
+			l.supply, t.local = c.other(), false
+		}
+	}
+	if r.IntN(100) == 0 {
+		l := &t.lines[t.count-1]
+		l.item, l.supply = c.w.o.Items, c.home // that there is not
+	}
+}
+
+// has reports whether one of the first n lines is of an item.
+func (t *transaction) has(item, n int) bool {
+	return slices.ContainsFunc(t.lines[:n], func(l line) bool { return l.item == item })
+}
+
+func (t *transaction) declare(table proto.TableID, m proto.Mode, k proto.Key) {
+	t.decl.Accesses = append(t.decl.Accesses, proto.Access{Table: table, Mode: m, Key: k})
+}
+
+// planned is a transaction with a plan.
+type planned transaction
+
+// Plan finds what only the database knows, and declares all records.
+func (p *planned) Plan(f *fiber.Fiber, peek proto.Peeker, d *proto.Decl) error {
+	t := (*transaction)(p)
+	d.Accesses = t.accesses[:0]
+	if t.byName {
+		if err := t.findByName(f, peek); err != nil {
+			return err
+		}
+	}
+	switch t.kind {
+	case NewOrder:
+		return t.planOrder(f, peek)
+	case Payment:
+		t.declarePayment()
+		return nil
+	case OrderStatus:
+		return t.planStatus(f, peek)
+	case Delivery:
+		return t.planDelivery(f, peek)
+	}
+	return t.planStock(f, peek)
+}
+
+// Execute runs the transaction's code.
+func (p *planned) Execute(tx proto.Txn) error { return (*transaction)(p).Execute(tx) }
+
+// Execute runs the transaction's code.
+func (t *transaction) Execute(tx proto.Txn) error {
+	switch t.kind {
+	case NewOrder:
+		return t.newOrder(tx)
+	case Payment:
+		return t.payment(tx)
+	case OrderStatus:
+		return t.orderStatus(tx)
+	case Delivery:
+		return t.delivery(tx)
+	}
+	return t.stockLevel(tx)
+}
+
+// outdated is the abort of a plan that does not hold any more.
+func outdated() error { return proto.Aborting(proto.ReasonPlan) }
+
+// rangePeeker is what protocols with ordered tables have.
+func rangePeeker(peek proto.Peeker) (proto.RangePeeker, error) {
+	if x, ok := peek.(proto.RangePeeker); ok {
+		return x, nil
+	}
+	return nil, proto.ErrUnsupported
+}
+
+// findByName finds the customer: the one in the middle of those with the last name, by first name (clause 2.5.2.2).
+func (t *transaction) findByName(f *fiber.Fiber, peek proto.Peeker) error {
+	x, err := rangePeeker(peek)
+	if err != nil {
+		return err
+	}
+	from := nameKey(t.ofWarehouse, t.ofDistrict, t.lastName, 0, 0)
+	to := nameKey(t.ofWarehouse, t.ofDistrict, t.lastName, 1<<(nameShift-rankShift)-1, maxOrder)
+	n, err := x.PeekRange(f, CustomerName, from, to, t.keys[:])
+	switch {
+	case err != nil:
+		return err
+	case n == 0:
+		return outdated() // there is one of each last name
+	}
+	t.customer = namedOf(t.keys[(n+1)/2-1])
+	return nil
+}
+
+// peekNumber peeks at the next order number of the district.
+func (t *transaction) peekNumber(f *fiber.Fiber, peek proto.Peeker) (n int, err error) {
+	row := t.row[:nextBytes]
+	err = peek.Peek(f, DistrictNext, districtKey(t.warehouse, t.district), row)
+	return get32(row, 0), err
+}
+
+// Done is told the outcome: nothing is added up.
+func (c *client) Done(proto.Outcome) {}
+
+// AddTo adds nothing: see TPCC.Sums.
+func (c *client) AddTo(*workload.Ledger) {}

@@ -1,0 +1,183 @@
+package tpcc
+
+import (
+	"errors"
+	"slices"
+
+	"drtmd/proto"
+	"drtmd/verbs/fiber"
+)
+
+// planDelivery finds the oldest new order of each district, and whose it is.
+func (t *transaction) planDelivery(f *fiber.Fiber, peek proto.Peeker) error {
+	x, err := rangePeeker(peek)
+	if err != nil {
+		return err
+	}
+	w := t.warehouse
+	for d := range Districts {
+		t.due[d] = due{}
+		n, err := x.PeekRange(f, NewOrderTable, orderKey(w, d, 0), orderKey(w, d, maxOrder), t.keys[:1])
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			continue // clause 2.7.4.2: it is skipped
+		}
+		o, order := orderOf(t.keys[0]), t.row[:orderBytes]
+		if err := peek.Peek(f, Order, orderKey(w, d, o), order); err != nil {
+			if errors.Is(err, proto.ErrNotFound) {
+				return outdated()
+			}
+			return err
+		}
+		t.due[d] = due{o, get32(order, orderCustomer), int(order[orderLines])}
+		t.declare(NewOrderTable, proto.ModeDelete, t.keys[0])
+		t.declare(Order, proto.ModeWrite, orderKey(w, d, o))
+		for line := range t.due[d].lines {
+			t.declare(OrderLine, proto.ModeWrite, lineKey(w, d, o, line+1))
+		}
+		t.declare(Customer, proto.ModeWrite, customerKey(w, d, t.due[d].customer))
+	}
+	return nil
+}
+
+// delivery is clause 2.7.4.
+func (t *transaction) delivery(tx proto.Txn) error {
+	for d := range Districts {
+		if err := t.deliver(tx, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deliver delivers the oldest order of a district.
+func (t *transaction) deliver(tx proto.Txn, d int) error {
+	w, due := t.warehouse, &t.due[d]
+	t.found = 0
+	if err := tx.Scan(NewOrderTable, orderKey(w, d, 0), orderKey(w, d, maxOrder), t.oldest); err != nil {
+		return err
+	}
+	switch {
+	case t.found != due.order:
+		return outdated()
+	case due.order == 0:
+		return nil
+	}
+	if err := tx.Delete(NewOrderTable, orderKey(w, d, due.order)); err != nil {
+		return missing(err)
+	}
+	order := t.row[:orderBytes]
+	if err := tx.GetForUpdate(Order, orderKey(w, d, due.order), order); err != nil {
+		return missing(err)
+	}
+	if get32(order, orderCustomer) != due.customer || int(order[orderLines]) != due.lines {
+		return outdated()
+	}
+	order[orderCarrier] = byte(t.carrier)
+	if err := tx.Write(Order, orderKey(w, d, due.order), order); err != nil {
+		return err
+	}
+	sum, line := int64(0), t.row[:lineBytes]
+	for i := range due.lines {
+		k := lineKey(w, d, due.order, i+1)
+		if err := tx.GetForUpdate(OrderLine, k, line); err != nil {
+			return missing(err)
+		}
+		sum += get64(line, lineAmount)
+		put64(line, lineDelivered, t.date)
+		if err := tx.Write(OrderLine, k, line); err != nil {
+			return err
+		}
+	}
+	customer, k := t.row[:customerBytes], customerKey(w, d, due.customer)
+	if err := tx.GetForUpdate(Customer, k, customer); err != nil {
+		return err
+	}
+	add64(customer, customerBalance, sum)
+	add16(customer, customerDeliveries, 1)
+	return tx.Write(Customer, k, customer)
+}
+
+func (t *transaction) takeOldest(k proto.Key, _ []byte) bool {
+	t.found = orderOf(k)
+	return false
+}
+
+// levelOrders is of how many orders stock-level looks at the items.
+const levelOrders = 20
+
+// planStock finds the items of the last orders.
+func (t *transaction) planStock(f *fiber.Fiber, peek proto.Peeker) (err error) {
+	x, err := rangePeeker(peek)
+	if err != nil {
+		return err
+	}
+	if t.order, err = t.peekNumber(f, peek); err != nil {
+		return err
+	}
+	w, d := t.warehouse, t.district
+	from, to := t.lastOrders()
+	n, err := x.PeekRange(f, OrderLine, from, to, t.keys[:])
+	if err != nil {
+		return err
+	}
+	t.stocked = t.stocked[:0]
+	for _, k := range t.keys[:n] {
+		row := t.row[:lineBytes]
+		if err := peek.Peek(f, OrderLine, k, row); err != nil {
+			return missing(err)
+		}
+		t.stocked = append(t.stocked, uint32(get32(row, lineItem)))
+	}
+	slices.Sort(t.stocked)
+	t.stocked = slices.Compact(t.stocked)
+	t.declare(DistrictNext, proto.ModeRead, districtKey(w, d))
+	for _, i := range t.stocked {
+		t.declare(Stock, proto.ModeRead, stockKey(w, int(i)))
+	}
+	return nil
+}
+
+// lastOrders is the range of the lines of the last orders before the planned number.
+func (t *transaction) lastOrders() (from, to proto.Key) {
+	return lineKey(t.warehouse, t.district, max(t.order-levelOrders, 0), 0),
+		lineKey(t.warehouse, t.district, t.order-1, mostLines)
+}
+
+// stockLevel is clause 2.8.2.
+func (t *transaction) stockLevel(tx proto.Txn) error {
+	w, d, next := t.warehouse, t.district, t.row[:nextBytes]
+	if err := tx.Read(DistrictNext, districtKey(w, d), next); err != nil {
+		return err
+	}
+	if get32(next, 0) != t.order {
+		return outdated()
+	}
+	from, to := t.lastOrders()
+	t.strange = false
+	if err := tx.Scan(OrderLine, from, to, t.item); err != nil {
+		return err
+	}
+	if t.strange {
+		return outdated()
+	}
+	low, stock := 0, t.row[:stockBytes]
+	for _, i := range t.stocked {
+		if err := tx.Read(Stock, stockKey(w, int(i)), stock); err != nil {
+			return err
+		}
+		if quantityOf(stock) < t.threshold {
+			low++ // for the terminal
+		}
+	}
+	return nil
+}
+
+// takeItem looks whether a line's item was planned.
+func (t *transaction) takeItem(_ proto.Key, row []byte) bool {
+	_, planned := slices.BinarySearch(t.stocked, uint32(get32(row, lineItem)))
+	t.strange = t.strange || !planned
+	return true
+}

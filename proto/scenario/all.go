@@ -78,7 +78,7 @@ func All(own ...node.Protocol) (all []*scenario.Scenario) {
 			all = append(all, leases(p), ends(p))
 		}
 	}
-	return append(all, followedClocks())
+	return append(append(all, followedClocks()), allRepairs()...)
 }
 
 // spec says what a scenario is made of.

@@ -12,6 +12,7 @@ import (
 	"drtmd/proto/node"
 	"drtmd/proto/workload"
 	"drtmd/store/layout"
+	"drtmd/verbs/scenario"
 )
 
 // Names of the checks, beside those that every scenario has.
@@ -105,21 +106,25 @@ func (c *cluster) checkHistory() {
 		err = c.findBehind(h)
 	}
 	if err == nil {
-		var r *check.Result
-		r, err = check.History(context.Background(), h, check.Options{UserAborts: true})
-		err = errors.Join(err, h.Close())
-		if err == nil && r.Verdict != check.Serializable {
-			text := r.Verdict.String()
-			if len(r.Violations) > 0 {
-				text = r.Violations[0].Text
-			}
-			c.e.Fail(checkHistory, "%s", text)
-			return
-		}
+		err = judge(c.e, h)
 	}
 	if err != nil {
 		c.e.Fail(checkHistory, "%v", err)
 	}
+}
+
+// judge checks a history and closes it. A history that is not serializable fails the run.
+func judge(e *scenario.Env, h *history.History) error {
+	r, err := check.History(context.Background(), h, check.Options{UserAborts: true})
+	err = errors.Join(err, h.Close())
+	if err == nil && r.Verdict != check.Serializable {
+		text := r.Verdict.String()
+		if len(r.Violations) > 0 {
+			text = r.Violations[0].Text
+		}
+		e.Fail(checkHistory, "%s", text)
+	}
+	return err
 }
 
 // run is what the history says beside the transactions. A record that is locked by a node that has

@@ -1,0 +1,234 @@
+package rtx
+
+import (
+	"errors"
+	"fmt"
+
+	"drtmd/verbs/fiber"
+)
+
+// Attach makes the client of an owner: it checks the memory, and repairs what a former life of the owner has left,
+// which is fenced. An error of the transport, or ErrLayout: nothing was written before the check.
+func Attach(f *fiber.Fiber, cfg Config) (*Client, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	if cfg.Clock.Now() <= leaseEpoch {
+		return nil, fmt.Errorf("%w: the wall clock says %s since 1970, and leases count from 2020", ErrUsage, cfg.Clock.Now())
+	}
+	c := &Client{cfg: cfg}
+	m, err := bugs.Find(cfg.Mutation)
+	if err != nil {
+		return nil, err
+	}
+	c.bug = m
+	if c.l, err = fetchLayout(f, &cfg); err != nil {
+		return nil, err
+	}
+	if cfg.Owner < 0 || cfg.Owner >= c.l.Owners {
+		return nil, fmt.Errorf("%w: owner %d, and the memory has %d", ErrUsage, cfg.Owner, c.l.Owners)
+	}
+	classes := len(c.l.Classes)
+	c.slots, c.next = make([]uint64, c.l.Slots), make([]int, classes)
+	c.chunk, c.used = make([]int, classes), make([]int, classes)
+	for i := range c.chunk {
+		c.chunk[i] = -1
+	}
+	c.entries, c.found = make([]logEntry, 0, c.l.Slots), make([]logEntry, 0, c.l.Slots)
+	c.tx.set = make([]entry, 0, cfg.Objects)
+	if err := c.open(); err != nil {
+		return nil, err
+	}
+	if err := c.fix(f); err != nil {
+		c.closeLater(f)
+		return nil, err
+	}
+	return c, nil
+}
+
+// closeLater frees the memory of a client that could not be made, unless something of it is in flight.
+func (c *Client) closeLater(f *fiber.Fiber) {
+	if c.broken == nil && f.Err() == nil {
+		_ = c.mr.Close() // the first error is the one to tell
+	}
+}
+
+// fetchLayout reads the beginning of the memory and checks it.
+func fetchLayout(f *fiber.Fiber, cfg *Config) (*layout, error) {
+	if cfg.Memory.Length < headerBytes {
+		return decode(nil, int(cfg.Memory.Length))
+	}
+	probe := Client{cfg: *cfg, l: &layout{}}
+	probe.cfg.Bytes, probe.cfg.Objects = headerBytes, 0
+	if err := probe.open(); err != nil {
+		return nil, err
+	}
+	if err := probe.readNow(f, probe.arena, 0, headerBytes); err != nil {
+		return nil, err
+	}
+	l, err := decode(probe.mr.Bytes()[probe.arena:][:headerBytes], int(cfg.Memory.Length))
+	if closed := probe.mr.Close(); err == nil {
+		err = closed
+	}
+	return l, err
+}
+
+// fix repairs what the former life of the owner has left (section 4.4: after a reboot).
+func (c *Client) fix(f *fiber.Fiber) error {
+	log := c.l.ownerAt(c.cfg.Owner)
+	if err := c.readNow(f, c.logIn, log, c.l.ownerBytes); err != nil {
+		return err
+	}
+	c.header = c.word(c.logIn)
+	c.horizon = c.word(c.logIn + logHorizon)
+	c.last = c.horizon
+	for i := range c.slots {
+		c.slots[i] = c.word(c.logIn + c.l.logBytes + 8*i)
+	}
+	if err := c.fixLog(f, log); err != nil {
+		return err
+	}
+	for i := range c.slots {
+		if err := c.fixSlot(f, i); err != nil {
+			return err
+		}
+	}
+	for class := range c.l.Classes {
+		if err := c.fixChunks(f, class); err != nil {
+			return err
+		}
+		if err := c.provide(f, class, 0); err != nil && !errors.Is(err, ErrFull) {
+			return err
+		}
+	}
+	return nil
+}
+
+// fixLog ends the transaction of the log.
+func (c *Client) fixLog(f *fiber.Fiber, log int) error {
+	if stateOf(c.header) == stateDone || c.bug == bugAttachNoLog {
+		return nil
+	}
+	lock, whole := c.decodeLog()
+	if !whole || !sameTag(c.header, lock) || ownerOf(lock) != c.cfg.Owner {
+		return c.corrupt("the log of owner %d is in use and makes no sense", c.cfg.Owner)
+	}
+	c.entries = append(c.entries[:0], c.found...)
+	if stateOf(c.header) == stateInit {
+		abort := header(stateAbort, lock, 0)
+		old, err := c.casNow(f, log, c.header, abort)
+		if err != nil {
+			return err
+		}
+		c.header = abort
+		if old == header(stateInit, lock, 0) {
+			c.stats.Undone++
+		}
+	}
+	if stateOf(c.header) == stateAbort {
+		c.b.Reset()
+		for _, x := range c.entries {
+			c.cas(f, c.l.metaAt(refPtr(x.ref)), lock, unlocked(lock))
+		}
+		if err := c.await(f); err != nil {
+			return err
+		}
+		done := header(stateDone, lock, 0)
+		if _, err := c.casNow(f, log, c.header, done); err != nil {
+			return err
+		}
+		c.header = done
+		return nil
+	}
+	// DOING: what a repairer is doing meanwhile is the same.
+	state, err := c.settle(f, log, lock, c.header)
+	if err != nil {
+		return err
+	}
+	if stateOf(state) != stateDone {
+		return c.corrupt("the log of owner %d went from DOING to header %#x", c.cfg.Owner, state)
+	}
+	c.stats.Finished++
+	return nil
+}
+
+// fixSlot sees whether the block of a slot has become an object's, and gives back a lock without log. Repairers may
+// do the same meanwhile, so it looks at the slot again after it has looked at the object.
+func (c *Client) fixSlot(f *fiber.Fiber, i int) error {
+	at := c.l.slotAt(c.cfg.Owner*c.l.Slots + i)
+	if err := c.readNow(f, c.words, at, 8); err != nil { // fixLog may have changed it
+		return err
+	}
+	for {
+		d := c.word(c.words)
+		c.slots[i] = d
+		if isNil(d) {
+			return nil
+		}
+		if k := c.l.classOf(d); k < 0 || k != c.l.slotClass(i) {
+			return c.corrupt("slot %d of owner %d has data pointer %#x", i, c.cfg.Owner, d)
+		}
+		if err := c.fixBlock(f, c.cfg.Owner*c.l.Slots+i, d); err != nil {
+			return err
+		}
+		if err := c.readNow(f, c.words, at, 8); err != nil || c.word(c.words) == d {
+			return err
+		}
+	}
+}
+
+// fixBlock looks whether the block that a slot has was installed, and if so leaves in the slot what it replaced.
+func (c *Client) fixBlock(f *fiber.Fiber, slot int, d uint64) error {
+	if err := c.readNow(f, c.blockIn, int(offsetOf(d)), blockHeader); err != nil {
+		return err
+	}
+	r := c.word(c.blockIn)
+	if refSlot(r) != slot || !c.l.has(refPtr(r)) {
+		return nil // it was not used from this slot
+	}
+	meta := c.l.metaAt(refPtr(r))
+	if err := c.readNow(f, c.words, meta, metaBytes); err != nil {
+		return err
+	}
+	w := c.word(c.words)
+	if c.word(c.words+8) == d {
+		if _, err := c.casNow(f, c.l.slotAt(slot), d, c.retired(c.word(c.blockIn+8))); err != nil {
+			return err
+		}
+	}
+	if locked(w) && noLog(w) && ownerOf(w) == c.cfg.Owner {
+		return c.repairOne(f, refPtr(r), w)
+	}
+	return nil
+}
+
+// fixChunks finds the chunks of the owner, and stores what was on its way into slots.
+func (c *Client) fixChunks(f *fiber.Fiber, class int) error {
+	chunks := c.l.Classes[class].Blocks / ChunkBlocks
+	const step = wordBytes / 8
+	for at := 0; at < chunks; at += step {
+		n := min(step, chunks-at)
+		if err := c.readNow(f, c.words, c.l.chunkAt(class, at), 8*n); err != nil {
+			return err
+		}
+		for i := 0; i < n; i++ {
+			w := c.word(c.words + 8*i)
+			if w == 0 || chunkOwner(w) != c.cfg.Owner {
+				continue
+			}
+			stored, given := chunkStored(w), chunkGiven(w)
+			if given > ChunkBlocks || stored > given {
+				return c.corrupt("chunk %d of class %d has word %#x", at+i, class, w)
+			}
+			switch {
+			case stored < given:
+				if err := c.store(f, class, at+i, stored, given); err != nil {
+					return err
+				}
+			case given < ChunkBlocks:
+				c.chunk[class], c.used[class] = at+i, given
+			}
+		}
+	}
+	return nil
+}

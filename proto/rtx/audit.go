@@ -1,0 +1,164 @@
+package rtx
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Audit checks memory at rest, when no transaction runs and no lock of a dead client is left: every block is the
+// value of one object, or in one slot, or was not given out; every object that was ever allocated is reached by
+// the program, or in one list. reached are the allocated objects that the program reaches, without the roots.
+func Audit(memory []byte, reached []Ptr) error {
+	l, err := decode(memory[:min(len(memory), headerBytes)], len(memory))
+	if err != nil {
+		return err
+	}
+	a := &audit{l: l, memory: memory, owner: map[uint64]string{}}
+	for _, check := range []func() error{a.objects, a.slots, a.chunks, func() error { return a.lists(reached) }} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// audit is what an Audit has found. It is for tests and tools: it allocates.
+type audit struct {
+	l      *layout
+	memory []byte
+	owner  map[uint64]string // by offset of a block: whose it is. Looked up only
+}
+
+func (a *audit) word(at int) uint64 { return binary.LittleEndian.Uint64(a.memory[at:]) }
+
+// claim notes whose a block is.
+func (a *audit) claim(d uint64, who string) error {
+	if a.l.classOf(d) < 0 {
+		return fmt.Errorf("%w: %s has data pointer %#x", ErrCorrupt, who, d)
+	}
+	if other, ok := a.owner[offsetOf(d)]; ok {
+		return fmt.Errorf("the block at %#x belongs to %s and to %s", offsetOf(d), other, who)
+	}
+	a.owner[offsetOf(d)] = who
+	return nil
+}
+
+func (a *audit) objects() error {
+	for p := range Ptr(a.l.metaCount()) {
+		at := a.l.metaAt(p)
+		if w := a.word(at); locked(w) {
+			return fmt.Errorf("object %d is locked by owner %d, without log: %v, lease %d", p, ownerOf(w), noLog(w),
+				leaseOf(w))
+		}
+		if d := a.word(at + 8); !isNil(d) {
+			if err := a.claim(d, fmt.Sprintf("object %d", p)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (a *audit) slots() error {
+	for i := range a.l.Owners * a.l.Slots {
+		d := a.word(a.l.slotAt(i))
+		if isNil(d) {
+			continue
+		}
+		if err := a.claim(d, fmt.Sprintf("slot %d of owner %d", i%a.l.Slots, i/a.l.Slots)); err != nil {
+			return err
+		}
+		if a.l.classOf(d) != a.l.slotClass(i%a.l.Slots) {
+			return fmt.Errorf("%w: slot %d of owner %d has a block of class %d", ErrCorrupt, i%a.l.Slots, i/a.l.Slots,
+				a.l.classOf(d))
+		}
+	}
+	return nil
+}
+
+// chunks finds blocks that were given out and are nobody's, or the other way round.
+func (a *audit) chunks() error {
+	for class, k := range a.l.Classes {
+		for i := range k.Blocks {
+			w := a.word(a.l.chunkAt(class, i/ChunkBlocks))
+			stored, given := 0, 0
+			if w != 0 {
+				stored, given = chunkStored(w), chunkGiven(w)
+			}
+			who, used := a.owner[uint64(a.l.blocks[class]+i*k.Bytes)]
+			switch n := i % ChunkBlocks; {
+			case n < stored && !used:
+				return fmt.Errorf("block %d of class %d is leaked: no object has it and no slot", i, class)
+			case n >= given && used:
+				return fmt.Errorf("block %d of class %d was not given out, and belongs to %s", i, class, who)
+			}
+		}
+	}
+	return nil
+}
+
+// lists finds objects that are nobody's.
+func (a *audit) lists(reached []Ptr) error {
+	l, first := a.l, a.l.internal()+a.l.Roots
+	used := first
+	if b := a.value(poolPtr); b != nil {
+		used = max(used, int(binary.LittleEndian.Uint64(b)))
+	}
+	where := map[Ptr]string{}
+	claim := func(p Ptr, who string) error {
+		if int(p) < first || int(p) >= used {
+			return fmt.Errorf("%w: %s has object %d, of %d..%d", ErrCorrupt, who, p, first, used-1)
+		}
+		if other, ok := where[p]; ok {
+			return fmt.Errorf("object %d belongs to %s and to %s", p, other, who)
+		}
+		where[p] = who
+		return nil
+	}
+	for _, p := range reached {
+		if err := claim(p, "the program"); err != nil {
+			return err
+		}
+	}
+	for owner := range l.Owners {
+		b := a.value(listPtr(owner))
+		if b == nil {
+			continue
+		}
+		who := fmt.Sprintf("the list of owner %d", owner)
+		fresh := len(l.Classes) * 8
+		for p := binary.LittleEndian.Uint64(b[fresh:]); p < binary.LittleEndian.Uint64(b[fresh+8:]); p++ {
+			if err := claim(Ptr(p), who); err != nil {
+				return err
+			}
+		}
+		for class := range l.Classes {
+			for p := Ptr(binary.LittleEndian.Uint64(b[8*class:])); p != 0; {
+				if err := claim(p, who); err != nil {
+					return err
+				}
+				v := a.value(p)
+				if v == nil {
+					return fmt.Errorf("%w: free object %d has no block", ErrCorrupt, p)
+				}
+				p = Ptr(binary.LittleEndian.Uint64(v))
+			}
+		}
+	}
+	for p := first; p < used; p++ {
+		if _, ok := where[Ptr(p)]; !ok {
+			return fmt.Errorf("object %d is leaked: the program does not reach it, and it is in no list", p)
+		}
+	}
+	return nil
+}
+
+// value is that of an object; nil: it has none.
+func (a *audit) value(p Ptr) []byte {
+	d := a.word(a.l.metaAt(p) + 8)
+	class := a.l.classOf(d)
+	if isNil(d) || class < 0 {
+		return nil
+	}
+	return a.memory[offsetOf(d)+blockHeader:][:a.l.Classes[class].Payload()]
+}

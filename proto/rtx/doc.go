@@ -1,0 +1,73 @@
+// Package rtx has repairable transactions on disaggregated memory (003: "Transactional Indexes on Disaggregated
+// Memory with Repairable Transaction", sections 3 and 4).
+//
+// Clients share the memory of a passive node (package memnode) and nothing else. A transaction reads and writes
+// objects by one-sided operations alone. A client that dies in the middle leaves locks with a lease and a log;
+// whoever meets an expired lock finishes the transaction or undoes it, without a word to anybody:
+//
+//	err := c.Run(f, func(tx *rtx.Tx) error {
+//		node, err := tx.Update(root)
+//		...
+//		return nil
+//	})
+//
+// # Objects and locks (4.1, 4.2)
+//
+// An object is 16 bytes, a lock word and a data pointer, and a block elsewhere that the pointer names. An
+// update writes a new block and swings the pointer by CAS. word.go has the bits of all words, layout.go the
+// memory of the node.
+//
+// # Commit and repair (4.3)
+//
+// Figures 7 to 10 are tx.go, commit.go, trycommit.go and repair.go, with the slips of the printed code put right:
+// the metadata is read by mptr; one lease is computed before the first lock; an object in both sets finds its
+// own lock when it is validated; an abort sets the log to ABORT, then releases, then sets it to DONE; what the
+// paper calls Recovery is Repair; the lease of a commit is computed anew before each try.
+//
+// # Deviations
+//
+//   - Leases count units of 8 us from 2020 on, not milliseconds: leases of one owner strictly increase, and with
+//     milliseconds an owner could not commit more than 1,000 updates per second.
+//   - An unlocked word holds the last lock word without its lock bit: a version that never comes again. The paper
+//     keeps a version there and does not say where it survives while the word is locked.
+//   - "No log" (4.5, Opt1) is a bit beside the owner, not an invalid owner: so lock words of two clients without
+//     a log differ, and a late release cannot hit another one's lock.
+//   - Who repairs an update without log, or aborts an own one, renews the version in the data pointer before the
+//     lock is released. The paper has the repairer copy the value to a new block; the owner's abort needs it too,
+//     because a repairer that took it for dead may be about to swing the pointer.
+//   - The header of a log carries 15 bits of its transaction's lease, so that a late CAS on it misses the next
+//     transaction; its entries are covered by a hash beside the checksum of the paper.
+//   - The version in a data pointer counts the uses of its block, not the updates of an object.
+//   - Allocation: see below; the paper's bitmap would lose a batch with each crash until its client returns.
+//
+// # Memory without leaks (4.4)
+//
+// Each owner has a reclamation table of slots in the node's memory; a free block is in one slot. An update takes
+// the block of a slot and leaves the replaced block there, by a CAS between swing and release. The header of a
+// block names the slot that it came from and the block that it replaced, so whoever repairs can do that CAS for
+// a dead owner. Fresh blocks come in chunks from the allocation table. Objects are allocated by the transaction
+// itself, from lists that are objects. So after any crash every block is current in one object, in one slot, or
+// not given out yet. An owner keeps some blocks back for updates, which give one back each, so that memory that is
+// full can still be changed. Audit checks that. Attach under a number that was used before repairs what the former life
+// left: its log, its slots, its half-done refill. Package memnode has fenced that life before.
+//
+// # Clocks
+//
+// Safety never depends on a clock: a lease only says when others may try to repair. Clocks that differ by more
+// than Timing.Drift cause repairs of transactions that live, which abort them or do their work twice.
+//
+// # Who may call what
+//
+// A Client is one owner with one log. It belongs to one fiber at a time; a worker may have many. All buffers are
+// the client's, registered once: views that Read, Update and Write return are valid until the attempt ends.
+// In steady state nothing is allocated. After an error of the transport a client is broken: its last commit
+// may have an unknown outcome, and a new client must be attached in its place.
+//
+// A transaction's code may see a mixture of old and new objects, and must tolerate it (bounded loops, checked
+// indexes); the commit refuses what it made of that.
+//
+// # What it does not do
+//
+// One memory node for now; pointers have room for its number. Nothing is replicated: the memory node does not
+// fail (section 3).
+package rtx

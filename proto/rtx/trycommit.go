@@ -1,0 +1,113 @@
+package rtx
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"drtmd/verbs/fiber"
+)
+
+// encodeLog makes the log of the transaction with a lock word, from c.entries.
+func (c *Client) encodeLog(lock uint64) {
+	b := c.mr.Bytes()[c.logOut:]
+	le := binary.LittleEndian
+	for i, x := range c.entries {
+		e := b[logEntries+entryBytes*i:]
+		le.PutUint64(e, x.ref)
+		le.PutUint64(e[8:], x.old)
+		le.PutUint64(e[16:], x.new)
+	}
+	le.PutUint64(b[logBody:], lock)
+	le.PutUint64(b[logBody+16:], uint64(len(c.entries)))
+	le.PutUint64(b[logBody+8:], hashLog(b, len(c.entries)))
+}
+
+// hashLog is the hash over lock word, number and entries of a log.
+func hashLog(b []byte, n int) uint64 {
+	return hashBytes(b[logBody:logBody+8]) ^ hashBytes(b[logBody+16:logEntries+entryBytes*n])
+}
+
+// decodeLog reads the log at c.logIn into c.found: the lock word of who wrote it, and whether it is whole.
+func (c *Client) decodeLog() (lock uint64, whole bool) {
+	b := c.mr.Bytes()[c.logIn:]
+	le := binary.LittleEndian
+	lock = le.Uint64(b[logBody:])
+	c.found = c.found[:0]
+	n := le.Uint64(b[logBody+16:])
+	if n > uint64(c.l.Slots) || le.Uint64(b[logBody+8:]) != hashLog(b, int(n)) {
+		return lock, false
+	}
+	slots := c.l.Owners * c.l.Slots
+	for i := range int(n) {
+		e := b[logEntries+entryBytes*i:]
+		x := logEntry{le.Uint64(e), le.Uint64(e[8:]), le.Uint64(e[16:])}
+		if refSlot(x.ref) >= slots || !c.l.has(refPtr(x.ref)) {
+			return lock, false
+		}
+		c.found = append(c.found, x)
+	}
+	return lock, true
+}
+
+// tryCommit installs the updates of a log, if it can take the header from one state to DOING (Figure 9). Done
+// twice, or by two at once, it has the same effect. It returns the state that it found, or DONE.
+func (c *Client) tryCommit(f *fiber.Fiber, log int, from, doing, lock uint64, entries []logEntry) (uint64, error) {
+	old, err := c.casNow(f, log, from, doing)
+	if err != nil || old != from {
+		return old, err
+	}
+	f.Step(stepDoing)
+	done := header(stateDone, lock, 0)
+	if c.bug == bugDoneFirst {
+		if _, err := c.casNow(f, log, doing, done); err != nil {
+			return 0, err
+		}
+	}
+	c.b.Reset()
+	if c.bug == bugReleaseFirst {
+		c.releaseAll(f, lock, entries)
+		if err := c.phase(f, stepReleased); err != nil {
+			return 0, err
+		}
+	}
+	for _, x := range entries {
+		c.swing(f, x)
+	}
+	if err := c.phase(f, stepSwung); err != nil {
+		return 0, err
+	}
+	for _, x := range entries {
+		c.cas(f, c.l.slotAt(refSlot(x.ref)), x.new, c.retired(x.old))
+	}
+	if err := c.phase(f, stepSlots); err != nil {
+		return 0, err
+	}
+	c.releaseAll(f, lock, entries)
+	if err := c.await(f); err != nil {
+		return 0, err
+	}
+	f.Step(stepReleased)
+	if c.bug == bugDoneFirst {
+		return done, nil
+	}
+	if old, err = c.casNow(f, log, doing, done); err != nil {
+		return 0, err
+	}
+	f.Step(stepDone)
+	if old != doing {
+		c.stats.Unexpected++
+		return old, nil
+	}
+	return done, nil
+}
+
+// releaseAll adds the release of all locks of a log to the batch.
+func (c *Client) releaseAll(f *fiber.Fiber, lock uint64, entries []logEntry) {
+	for _, x := range entries {
+		c.release(f, c.l.metaAt(refPtr(x.ref)), lock)
+	}
+}
+
+func (c *Client) corrupt(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrCorrupt, fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,326 @@
+package rtx
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"drtmd/proto"
+	"drtmd/verbs/fiber"
+)
+
+// Tx is a running transaction: the execution phase (Figure 7).
+type Tx struct {
+	c    *Client
+	f    *fiber.Fiber
+	set  []entry // objects that were touched
+	free int     // in the arena
+}
+
+// entry is an object of the transaction.
+type entry struct {
+	ptr   Ptr
+	word  uint64 // lock word, unlocked, and pointer as they were read
+	dptr  uint64
+	data  int // offset of the block that was read; 0: not read, or there is none
+	out   int // offset of the new block; 0: not updated
+	class int // of the block
+	slot  int // of the new block
+	ndptr uint64
+	held  bool // the own lock is on it
+}
+
+// Run runs a transaction until it commits, its code returns an error of its own on a valid view, or it has used
+// up its attempts. body must return the errors of tx as they are. Nothing is left behind by an error but one of
+// the transport, after which the outcome may be unknown.
+func (c *Client) Run(f *fiber.Fiber, body func(tx *Tx) error) error {
+	t := &c.tx
+	for attempt := 0; ; attempt++ {
+		if c.broken != nil {
+			return fmt.Errorf("%w: %w", ErrBroken, c.broken)
+		}
+		t.c, t.f, t.set, t.free = c, f, t.set[:0], c.arena
+		err := t.end(body(t))
+		reason := proto.AbortReason(err)
+		if reason == 0 {
+			return err
+		}
+		c.stats.Aborts[reason]++
+		if attempt+1 >= c.cfg.Attempts || c.givesUp() {
+			return err
+		}
+		if err := c.pause(f, attempt); err != nil {
+			return err
+		}
+	}
+}
+
+// end ends an attempt whose code returned err.
+func (t *Tx) end(err error) error {
+	switch {
+	case t.c.broken != nil:
+		return t.c.broken
+	case proto.AbortReason(err) != 0:
+		return err
+	case err != nil:
+		if invalid := t.validate(); invalid != nil {
+			return invalid
+		}
+		return err
+	}
+	return t.commit()
+}
+
+// Read gives the value of an object, nil if it was never written.
+func (t *Tx) Read(p Ptr) ([]byte, error) {
+	e, err := t.entry(p)
+	if err != nil {
+		return nil, err
+	}
+	if e.out != 0 {
+		return t.payload(e.out, e.class), nil
+	}
+	if err := t.fetch(e); err != nil || isNil(e.dptr) {
+		return nil, err
+	}
+	return t.payload(e.data, e.class), nil
+}
+
+// Update gives a copy of an object's value that the commit installs, nil if it was never written: use Write then.
+func (t *Tx) Update(p Ptr) ([]byte, error) {
+	e, err := t.entry(p)
+	if err != nil {
+		return nil, err
+	}
+	if e.out == 0 {
+		if err := t.fetch(e); err != nil || isNil(e.dptr) {
+			return nil, err
+		}
+		if err := t.room(e, e.class); err != nil {
+			return nil, err
+		}
+		n := t.c.l.Classes[e.class].Bytes
+		copy(t.c.mr.Bytes()[e.out:e.out+n], t.c.mr.Bytes()[e.data:e.data+n])
+	}
+	return t.payload(e.out, e.class), nil
+}
+
+// Write gives room for a new value of an object, all zero, that the commit installs. class is that of its first
+// value, for ever.
+func (t *Tx) Write(p Ptr, class int) ([]byte, error) {
+	e, err := t.entry(p)
+	if err != nil {
+		return nil, err
+	}
+	if class < 0 || class >= len(t.c.l.Classes) || (!isNil(e.dptr) || e.out != 0) && class != e.class {
+		return nil, fmt.Errorf("%w: class %d for object %d, which has class %d", ErrUsage, class, p, e.class)
+	}
+	if e.out == 0 {
+		if err := t.room(e, class); err != nil {
+			return nil, err
+		}
+	}
+	b := t.payload(e.out, class)
+	clear(b)
+	return b, nil
+}
+
+// payload is the program's part of a block in the arena.
+func (t *Tx) payload(at, class int) []byte {
+	return t.c.mr.Bytes()[at+blockHeader : at+t.c.l.Classes[class].Bytes : at+t.c.l.Classes[class].Bytes]
+}
+
+// room takes room for the new block of an object.
+func (t *Tx) room(e *entry, class int) (err error) {
+	e.out, err = t.take(class)
+	if err == nil {
+		e.class = class
+	}
+	return err
+}
+
+// take takes room for a block.
+func (t *Tx) take(class int) (int, error) {
+	n := t.c.l.Classes[class].Bytes
+	if t.free+n > t.c.arenaEnd {
+		return 0, fmt.Errorf("%w: blocks of more than %d bytes: raise Config.Bytes", ErrTooLarge, t.c.cfg.Bytes)
+	}
+	at := t.free
+	t.free += n
+	return at, nil
+}
+
+// meta is where the metadata of the i-th object of the set is read to; the validation reads to the 16 bytes behind.
+func (t *Tx) meta(i int) int { return t.c.metas + 2*metaBytes*i }
+
+// entry is an object of the set, or makes it one: its metadata is read, when it is unlocked.
+func (t *Tx) entry(p Ptr) (*entry, error) {
+	c := t.c
+	for i := range t.set {
+		if t.set[i].ptr == p {
+			return &t.set[i], nil
+		}
+	}
+	if c.broken != nil {
+		return nil, c.broken
+	}
+	if !c.l.has(p) {
+		return nil, fmt.Errorf("%w: no object %d", ErrUsage, p)
+	}
+	i := len(t.set)
+	if i == c.cfg.Objects {
+		return nil, fmt.Errorf("%w: more than %d objects: raise Config.Objects", ErrTooLarge, i)
+	}
+	for n := 0; ; n++ {
+		if err := c.readNow(t.f, t.meta(i), c.l.metaAt(p), metaBytes); err != nil {
+			return nil, err
+		}
+		w := c.word(t.meta(i))
+		if !locked(w) {
+			e := entry{ptr: p, word: w, dptr: c.word(t.meta(i) + 8), class: -1}
+			if !isNil(e.dptr) {
+				if e.class = c.l.classOf(e.dptr); e.class < 0 {
+					return nil, fmt.Errorf("%w: object %d has data pointer %#x", ErrCorrupt, p, e.dptr)
+				}
+			}
+			t.set = append(t.set, e)
+			return &t.set[i], nil
+		}
+		if err := c.meet(t.f, p, w, n); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (c *Client) givesUp() bool { return c.cfg.GiveUp != nil && c.cfg.GiveUp() }
+
+// meet waits for a lock of another for a while, or repairs what it is of, if it has expired.
+func (c *Client) meet(f *fiber.Fiber, p Ptr, w uint64, n int) error {
+	c.waited(p, w)
+	if c.givesUp() {
+		return proto.Aborting(proto.ReasonLocked)
+	}
+	if c.expired(leaseOf(w)) {
+		return c.repair(f, p, w)
+	}
+	return c.pause(f, n)
+}
+
+// fetch reads the block of an object, once.
+func (t *Tx) fetch(e *entry) error {
+	if e.data != 0 || isNil(e.dptr) {
+		return nil
+	}
+	at, err := t.take(e.class)
+	if err != nil {
+		return err
+	}
+	if err := t.c.readNow(t.f, at, int(offsetOf(e.dptr)), t.c.l.Classes[e.class].Bytes); err != nil {
+		return err
+	}
+	e.data = at
+	return nil
+}
+
+// Objects that were freed are in a list of their class and owner; each names the next one in its first 8 bytes.
+// The list itself is an object, so whatever becomes of the transaction becomes of the list:
+//
+//	first free object of each class, 8 each | first and end of the objects that were never used, 8 each
+
+// freshBatch is how many objects an owner takes at a time that were never used.
+const freshBatch = 32
+
+// poolPtr is the object that says how many objects were used so far; listPtr is the list of an owner.
+const poolPtr Ptr = 0
+
+func listPtr(owner int) Ptr { return Ptr(1 + owner) }
+
+// updateOrWrite is Update, or Write if there is no value yet.
+func (t *Tx) updateOrWrite(p Ptr, class int) ([]byte, error) {
+	b, err := t.Update(p)
+	if b != nil || err != nil {
+		return b, err
+	}
+	return t.Write(p, class)
+}
+
+// Alloc makes an object of a class, with a value of zeros that the commit installs.
+func (t *Tx) Alloc(class int) (Ptr, []byte, error) {
+	l := t.c.l
+	if class < 0 || class >= len(l.Classes) {
+		return 0, nil, fmt.Errorf("%w: class %d, of 0..%d", ErrUsage, class, len(l.Classes)-1)
+	}
+	list, err := t.updateOrWrite(listPtr(t.c.cfg.Owner), l.lists)
+	if err != nil {
+		return 0, nil, err
+	}
+	le := binary.LittleEndian
+	first, fresh, end := list[8*class:], list[8*len(l.Classes):], list[8*len(l.Classes)+8:]
+	if p := Ptr(le.Uint64(first)); p != 0 {
+		b, err := t.Update(p)
+		if err != nil {
+			return 0, nil, err
+		}
+		if b == nil {
+			return 0, nil, proto.Aborting(proto.ReasonValidation) // the list was out of date
+		}
+		le.PutUint64(first, le.Uint64(b))
+		clear(b)
+		return p, b, nil
+	}
+	if le.Uint64(fresh) == le.Uint64(end) {
+		if err := t.takeFresh(fresh, end); err != nil {
+			return 0, nil, err
+		}
+	}
+	p := Ptr(le.Uint64(fresh))
+	le.PutUint64(fresh, uint64(p)+1)
+	b, err := t.Write(p, class)
+	return p, b, err
+}
+
+// takeFresh takes objects that were never used.
+func (t *Tx) takeFresh(fresh, end []byte) error {
+	l := t.c.l
+	pool, err := t.updateOrWrite(poolPtr, l.lists)
+	if err != nil {
+		return err
+	}
+	le := binary.LittleEndian
+	from := max(le.Uint64(pool), uint64(l.internal()+l.Roots))
+	to := min(from+freshBatch, uint64(l.metaCount()))
+	if from >= to {
+		return fmt.Errorf("%w: all %d objects are in use; start the memory node with more", ErrFull, l.Objects)
+	}
+	le.PutUint64(pool, to)
+	le.PutUint64(fresh, from)
+	le.PutUint64(end, to)
+	return nil
+}
+
+// Free gives an object back, which nobody may reach any more once the transaction has committed.
+func (t *Tx) Free(p Ptr) error {
+	l := t.c.l
+	if p < Ptr(l.internal()+l.Roots) {
+		return fmt.Errorf("%w: object %d is not allocated", ErrUsage, p)
+	}
+	list, err := t.updateOrWrite(listPtr(t.c.cfg.Owner), l.lists)
+	if err != nil {
+		return err
+	}
+	b, err := t.Update(p)
+	if err != nil {
+		return err
+	}
+	e, err := t.entry(p)
+	if err != nil {
+		return err
+	}
+	if b == nil {
+		return proto.Aborting(proto.ReasonValidation) // a view that is out of date
+	}
+	first := list[8*e.class:]
+	clear(b)
+	copy(b, first[:8])
+	binary.LittleEndian.PutUint64(first, uint64(p))
+	return nil
+}

@@ -1,0 +1,454 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"drtmd/proto"
+	"drtmd/proto/history"
+	"drtmd/proto/memnode"
+	"drtmd/proto/rtx"
+	"drtmd/verbs"
+	"drtmd/verbs/fiber"
+	"drtmd/verbs/scenario"
+	"drtmd/verbs/sim"
+)
+
+// Dimensions of the scenarios of repairable transactions.
+const (
+	dimPhases = "phases"
+	dimSpread = "spread"
+	dimLeases = "leases"
+)
+
+const (
+	repairRegisters = 5 // roots that hold a number; the next one is the head of a stack
+	repairStack     = repairRegisters
+	repairClients   = 3
+	// repairSlots are few, so that blocks are soon used again.
+	repairSlots = 12
+	// wallEpoch is the wall time on every clock at the beginning: 2026.
+	wallEpoch = 56 * 365 * 24 * time.Hour
+	// auditorWait is how often the auditor looks whether the clients have ended.
+	auditorWait = 50 * time.Microsecond
+)
+
+// repairShape has blocks of one line and of three.
+var repairShape = rtx.Shape{Slots: repairSlots, Roots: repairRegisters + 1, Objects: 128,
+	Classes: []rtx.Class{{Bytes: 64, Blocks: 256}, {Bytes: 192, Blocks: 256}}}
+
+// repairTiming has leases of some round trips.
+var repairTiming = rtx.Timing{Op: 8 * time.Microsecond, Drift: 24 * time.Microsecond,
+	Commit: 32 * time.Microsecond, Wait: time.Microsecond, MaxWait: 64 * time.Microsecond,
+	Horizon: 100 * time.Microsecond}
+
+// hastyTiming has leases that end before a commit does.
+var hastyTiming = rtx.Timing{Op: time.Microsecond, Drift: 0, Commit: 8 * time.Microsecond, Wait: time.Microsecond,
+	MaxWait: 64 * time.Microsecond, Horizon: 100 * time.Microsecond}
+
+// repairLimit bounds the events of a run: a lock that nobody can repair is asked for again and again.
+const repairLimit = 4e6
+
+// Checks of these scenarios, beside the history's.
+const (
+	checkTorn     = "whole values"
+	checkStack    = "stack"
+	checkMemory   = "memory"
+	checkOverlap  = "one repair at a time"
+	checkPatience = "patience"
+)
+
+// repairs is the scenario of repairable transactions on a passive memory node: n0 is the memory node, the last
+// machine has an auditor that no fault strikes, and the others have clients.
+func repairs(name, doc string, short bool) *scenario.Scenario {
+	s := &scenario.Scenario{Name: name, Doc: doc, Nodes: repairClients + 2, MinNodes: 3, MaxNodes: 16, Fibers: 2,
+		Until: 2 * sim.Millisecond, EventLimit: repairLimit, Mutations: rtx.Mutations(), Steps: rtx.Steps(),
+		Draw: drawRepairs,
+		Dimensions: []scenario.Dimension{
+			{Name: dimPhases, Doc: "phases of a commit share a doorbell, or are awaited", Values: []string{"chained", "awaited"},
+				Drawn: []string{"chained", "awaited"}},
+			{Name: dimClocks, Doc: "clocks that agree, or are up to a second apart", Values: []string{"near", "far"},
+				Drawn: []string{"near", "near", "far"}},
+			{Name: dimLeases, Doc: "leases of some round trips, or so short that live transactions are repaired all the time",
+				Values: []string{"long", "short"}, Drawn: []string{"long", "short"}},
+			{Name: dimSpread, Doc: "registers in use", Values: []string{"all", "two"}, Drawn: []string{"all", "two"}},
+		},
+		Build: func(e *scenario.Env) error { return buildRepairs(e, short) }}
+	if short {
+		s.Until, s.Nodes, s.Fibers, s.Draw = 250*sim.Microsecond, 4, 1, nil
+		for i := range s.Dimensions {
+			s.Dimensions[i].Drawn = nil
+		}
+	}
+	return s
+}
+
+// allRepairs lists the scenarios of repairable transactions.
+func allRepairs() []*scenario.Scenario {
+	return []*scenario.Scenario{
+		repairs("repairs", "repairable transactions: clients of a passive memory node under faults; history, blocks and "+
+			"locks checked", false),
+		repairs("repairs-steps", "repairable transactions; a short run, for --every-step", true)}
+}
+
+// repairRun is a run.
+type repairRun struct {
+	e         *scenario.Env
+	short     bool
+	shape     rtx.Shape
+	server    *memnode.Server
+	recorders []*history.Recorder
+	clients   []*repairClient // of all lives
+	stats     []*rtx.Stats
+	reached   []rtx.Ptr // objects of the stack, as the auditor found them
+	audited   bool
+	registers int
+}
+
+// wallClock is a node's clock as the time of day.
+type wallClock struct{ verbs.Clock }
+
+func (c wallClock) Now() time.Duration { return wallEpoch + c.Clock.Now() }
+
+func buildRepairs(e *scenario.Env, short bool) error {
+	r := &repairRun{e: e, short: short, shape: repairShape, registers: repairRegisters}
+	if e.Setting(dimSpread) == "two" {
+		r.registers = 2
+	}
+	// The auditor has the last number.
+	r.shape.Owners = (e.Nodes-2)*e.Fibers + 1
+	bytes, err := r.shape.Bytes()
+	if err != nil {
+		return err
+	}
+	_, err = e.AddMachine(scenario.MachineConfig{Bare: true, Boot: func(m *scenario.Machine) (err error) {
+		r.server, err = memnode.NewServer(m.Context, memnode.Config{Bytes: bytes, Clients: r.shape.Owners,
+			QueuePairs: 1, Connect: repairConnect, Format: r.shape.Format, Keep: "memory"})
+		return err
+	}})
+	if err != nil {
+		return err
+	}
+	for i := range e.Nodes - 1 {
+		fibers, body := e.Fibers, (*repairClient).work
+		if i == e.Nodes-2 {
+			fibers, body = 1, (*repairClient).audit
+		}
+		_, err := e.AddMachine(scenario.MachineConfig{Conns: 8 * fibers, Boot: func(m *scenario.Machine) error {
+			for j := range fibers {
+				r.start(m, i*e.Fibers+j, body)
+			}
+			return nil
+		}})
+		if err != nil {
+			return err
+		}
+	}
+	e.AtEnd(r.check)
+	return nil
+}
+
+// repairConnect gives up after some retries of 131 us each.
+var repairConnect = verbs.ConnectAttr{RTR: verbs.RTRAttr{MinRNRTimer: 1},
+	RTS: verbs.RTSAttr{Timeout: 5, RetryCount: 3, RNRRetry: 3}}
+
+// repairClient is a fiber with a client, through one life of its machine.
+type repairClient struct {
+	*repairRun
+	m        *scenario.Machine
+	owner    int
+	life     uint32
+	rand     *rand.Rand
+	recorder *history.Recorder
+	conn     *fiber.Conn
+	c        *rtx.Client
+	next     uint64 // value that is written next
+	torn     bool
+	ended    bool // its fiber
+}
+
+// start starts a client on its machine.
+func (r *repairRun) start(m *scenario.Machine, owner int, body func(*repairClient, *fiber.Fiber) error) {
+	life := m.Node.Incarnation()
+	source := r.e.World.Rand(fmt.Sprintf("client %d.%d", owner, life))
+	k := &repairClient{repairRun: r, m: m, owner: owner, life: life,
+		rand: rand.New(rand.NewPCG(source.Uint64(), source.Uint64()))}
+	k.recorder = history.NewRecorder(history.Options{Node: history.NodeID(m.Index()),
+		Worker: history.WorkerID(owner<<8 | int(life)), Clock: history.Clock{Name: "true time"}})
+	r.recorders, r.clients = append(r.recorders, k.recorder), append(r.clients, k)
+	k.next = uint64(owner+1)<<40 | uint64(life)<<32
+	m.Go(0, "client", func(f *fiber.Fiber) error {
+		defer func() { k.ended = true }()
+		if r.e.Over() && owner != r.shape.Owners-1 {
+			return k.finish(f)
+		}
+		return body(k, f)
+	})
+}
+
+// finish has a machine that comes back after the end of the run repair what it left.
+func (k *repairClient) finish(f *fiber.Fiber) error {
+	_, err := k.attach(f)
+	return err
+}
+
+// attach opens a session, which fences the former one, and makes the client; false if that failed for now.
+func (k *repairClient) attach(f *fiber.Fiber) (bool, error) {
+	if k.conn != nil {
+		old := k.conn
+		k.conn = nil
+		if err := old.Close(f); err != nil {
+			return false, err
+		}
+	}
+	id := memnode.ClientID(k.owner + 1)
+	if err := k.server.Leave(id); err != nil {
+		return false, nil // the memory node is down
+	}
+	way, err := memnode.Join(k.server.Admit, id, k.m.Workers[:1], repairConnect)
+	if err != nil {
+		return false, nil // or was, or memory is short: the next time
+	}
+	k.conn = way.Conns[0]
+	cfg := rtx.Config{Conn: k.conn, PD: k.m.PD, Memory: way.Memory, Owner: k.owner, Clock: wallClock{k.m.Node.Clock()},
+		Rand: k.rand, Timing: repairTiming, Objects: 32, Bytes: 16 << 10, Attempts: 1000,
+		Awaited: k.e.Setting(dimPhases) == "awaited", Mutation: k.e.Mutation}
+	if k.e.Setting(dimLeases) == "short" {
+		cfg.Timing = hastyTiming
+	}
+	if k.owner != k.shape.Owners-1 {
+		cfg.GiveUp = k.e.Over
+	} else {
+		cfg.Timing.MaxWait = time.Millisecond // for the lease of a client whose clock was a second ahead
+	}
+	c, err := rtx.Attach(f, cfg)
+	if errors.Is(err, rtx.ErrCorrupt) {
+		k.e.Fail(checkMemory, "owner %d does not come back: %v", k.owner, err)
+	}
+	if err != nil {
+		return false, f.Err()
+	}
+	k.c = c
+	k.stats = append(k.stats, c.Stats())
+	return true, nil
+}
+
+// work runs transactions until the run is over.
+func (k *repairClient) work(f *fiber.Fiber) error {
+	for !k.e.Over() {
+		ok, err := k.attach(f)
+		for err == nil && ok && !k.e.Over() {
+			ok, err = k.one(f)
+		}
+		if err != nil {
+			return err
+		}
+		if err := f.Sleep(20 * time.Microsecond); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// one runs a transaction; false says that the client is of no use any more.
+func (k *repairClient) one(f *fiber.Fiber) (bool, error) {
+	t := k.recorder.Begin(k.trueNow())
+	kind := k.rand.IntN(10)
+	body := k.program(kind, t)
+	err := k.c.Run(f, func(tx *rtx.Tx) error {
+		t.Reset()
+		k.torn = false
+		return body(tx)
+	})
+	switch {
+	case err == nil:
+		k.recorder.End(t, k.trueNow(), history.Committed)
+		if k.torn {
+			k.e.Fail(checkTorn, "owner %d committed a transaction of kind %d that saw parts of two values", k.owner, kind)
+		}
+	case proto.AbortReason(err) != 0 || errors.Is(err, errEmpty) || errors.Is(err, rtx.ErrFull):
+		k.recorder.End(t, k.trueNow(), history.Aborted)
+	case errors.Is(err, rtx.ErrCorrupt), errors.Is(err, rtx.ErrUsage), errors.Is(err, rtx.ErrTooLarge):
+		k.e.Fail(checkMemory, "owner %d: %v", k.owner, err)
+		return false, nil
+	default: // of the transport: whether it has committed is unknown
+		return false, f.Err()
+	}
+	if err := f.Sleep(time.Duration(k.rand.IntN(4)) * time.Microsecond); err != nil {
+		return false, err
+	}
+	return true, nil
+}
+
+func (k *repairClient) trueNow() int64 { return trueTime{k.e.World}.Now().Nanoseconds() }
+
+// others reports whether any other client still runs.
+func (k *repairClient) others() bool {
+	for _, x := range k.clients {
+		if x != k && !x.ended && x.m.Node.Up() && x.m.Node.Incarnation() == x.life {
+			return true
+		}
+	}
+	return false
+}
+
+// audit waits until all others have ended, and then looks at everything: whatever is still locked has a lease
+// that ends, and is repaired.
+func (k *repairClient) audit(f *fiber.Fiber) error {
+	for !k.e.Over() || k.others() {
+		if err := f.Sleep(auditorWait); err != nil {
+			return err
+		}
+	}
+	for {
+		if ok, err := k.attach(f); err != nil {
+			return err
+		} else if ok {
+			break
+		}
+		if err := f.Sleep(auditorWait); err != nil {
+			return err
+		}
+	}
+	t := k.recorder.Begin(k.trueNow())
+	err := k.c.Run(f, func(tx *rtx.Tx) error {
+		t.Reset()
+		k.torn = false
+		for i := range repairRegisters + 1 {
+			if _, err := k.register(tx, t, i); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil || k.torn {
+		k.e.Fail(checkLocks, "the auditor cannot read: %v, torn: %v", err, k.torn)
+		return nil
+	}
+	k.recorder.End(t, k.trueNow(), history.Committed)
+	// The rest, lists and free objects included, one at a time.
+	for p := range rtx.Ptr(1 + k.shape.Owners + k.shape.Roots + k.shape.Objects) {
+		if err := k.c.Run(f, func(tx *rtx.Tx) error { _, err := tx.Read(p); return err }); err != nil {
+			k.e.Fail(checkLocks, "the auditor cannot read object %d: %v", p, err)
+			return nil
+		}
+	}
+	k.audited = true
+	return k.walk(f)
+}
+
+// check looks at the memory and the history when nothing more can happen.
+func (r *repairRun) check() {
+	var sum rtx.Stats
+	for _, s := range r.stats {
+		sum.Commits += s.Commits
+		sum.Unlogged += s.Unlogged
+		sum.ReadOnly += s.ReadOnly
+		sum.Repairs += s.Repairs
+		sum.Finished += s.Finished
+		sum.Undone += s.Undone
+		sum.Overlaps += s.Overlaps
+		sum.LongestWait = max(sum.LongestWait, s.LongestWait)
+	}
+	r.e.Count("commits", sum.Commits)
+	r.e.Count("unlogged", sum.Unlogged)
+	r.e.Count("read-only", sum.ReadOnly)
+	r.e.Count("repairs", sum.Repairs)
+	r.e.Count("finished", sum.Finished)
+	r.e.Count("undone", sum.Undone)
+	if sum.Overlaps > 0 {
+		r.e.Fail(checkOverlap, "%d repairs began while another one's lease was valid", sum.Overlaps)
+	}
+	if !r.audited {
+		r.e.Fail(checkLocks, "the auditor has not come to its end")
+	}
+	// A lease, the lease of a commit, and the repair itself; and what retries of the transport take.
+	longest := 10*repairTiming.Op + repairTiming.Drift + 2*repairTiming.Commit + repairTiming.Horizon +
+		repairTiming.MaxWait + 100*time.Microsecond
+	if r.short && sum.LongestWait > longest {
+		r.e.Fail(checkPatience, "a client met one lock for %s, more than %s", sum.LongestWait, longest)
+	}
+	if err := rtx.Audit(r.server.Memory().Bytes(), r.reached); err != nil {
+		r.e.Fail(checkMemory, "%v", err)
+	}
+	r.checkHistory()
+}
+
+// checkHistory joins the recordings of all lives and checks them.
+func (r *repairRun) checkHistory() {
+	var segments []*history.Segment
+	for _, x := range r.recorders {
+		segment, err := x.Close()
+		if err != nil {
+			r.e.Fail(checkHistory, "%v", err)
+			return
+		}
+		segments = append(segments, segment)
+	}
+	h, err := history.NewRun(history.Run{Versions: history.Counting}, segments...)
+	if err == nil {
+		err = judge(r.e, h)
+	}
+	if err != nil {
+		r.e.Fail(checkHistory, "%v", err)
+	}
+}
+
+// drawRepairs draws faults of the clients and of their ways to the memory node.
+func drawRepairs(d *scenario.Drawing) (s sim.Schedule) {
+	memory, clients := d.Nodes[0], d.Nodes[1:len(d.Nodes)-1]
+	some := func() string { return clients[d.Rand.IntN(len(clients))] }
+	at := func() sim.Time { return upTo(d.Rand, d.Until*3/4) }
+	if d.Setting(dimClocks) == "far" {
+		for _, n := range clients {
+			shift := time.Duration(d.Rand.Int64N(int64(2*time.Second))) - time.Second
+			if d.Rand.IntN(2) == 0 {
+				shift /= 10_000 // some leases
+			}
+			s = append(s, sim.Fault{Kind: sim.StepClock, At: at(), Node: n, Shift: shift})
+		}
+	}
+	steps := rtx.Steps()
+	step := func() (string, int) { return steps[d.Rand.IntN(len(steps))], 1 + d.Rand.IntN(40>>d.Rand.IntN(4)) }
+	for range d.Rand.IntN(4) { // clients that die in the middle; some come back
+		name, count := step()
+		f := sim.Fault{Kind: sim.CrashNode, Step: name, Count: count, Kept: true}
+		if d.Rand.IntN(4) > 0 {
+			f.For = upTo(d.Rand, d.Until/4)
+		}
+		s = append(s, f)
+	}
+	for range d.Rand.IntN(8) { // clients that stop in the middle, and go on
+		name, count := step()
+		s = append(s, sim.Fault{Kind: sim.PauseWorker, Worker: sim.WorkerAtStep, Step: name, Count: count,
+			For: upTo(d.Rand, 300*sim.Microsecond)})
+	}
+	if d.Rand.IntN(2) == 0 { // repairs and commits that meet: both pause where the other can go on
+		for i := range 12 {
+			from := rtx.StepsOfRepairs()
+			if i%2 == 0 {
+				from = rtx.StepsWithLocks()
+			}
+			s = append(s, sim.Fault{Kind: sim.PauseWorker, Worker: sim.WorkerAtStep, Step: from[d.Rand.IntN(len(from))],
+				Count: 1 + d.Rand.IntN(40>>d.Rand.IntN(4)), For: upTo(d.Rand, 100*sim.Microsecond>>d.Rand.IntN(4))})
+		}
+	}
+	for range d.Rand.IntN(4) {
+		s = append(s, sim.Fault{Kind: sim.CrashNode, At: at(), Node: some(), Kept: true, For: upTo(d.Rand, d.Until/4)})
+	}
+	for range d.Rand.IntN(12) { // requests that fly
+		s = append(s, sim.Fault{Kind: sim.DelayRC, At: at(), From: some(), To: memory, By: upTo(d.Rand, 300*sim.Microsecond),
+			Times: 1 + d.Rand.IntN(4)})
+	}
+	for range d.Rand.IntN(2) {
+		s = append(s, sim.Fault{Kind: sim.BreakQPs, At: at(), Node: some(), To: "*"},
+			sim.Fault{Kind: sim.CutLink, At: at(), From: some(), To: memory, Both: true, For: upTo(d.Rand, d.Until/4)})
+	}
+	if d.Rand.IntN(2) == 0 { // lines of a READ are torn apart
+		s = append(s, sim.Fault{Kind: sim.StallMemory, Node: memory, PPM: 1 + d.Rand.IntN(stallPPM),
+			By: 1 + sim.Time(d.Rand.Int64N(int64(longestStall)))})
+	}
+	return s
+}

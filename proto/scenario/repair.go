@@ -33,6 +33,8 @@ const (
 	wallEpoch = 56 * 365 * 24 * time.Hour
 	// auditorWait is how often the auditor looks whether the clients have ended.
 	auditorWait = 50 * time.Microsecond
+	// auditorDown is how long it is away after a crash.
+	auditorDown = 20 * sim.Microsecond
 )
 
 // repairShape has blocks of one line and of three.
@@ -61,7 +63,7 @@ const (
 )
 
 // repairs is the scenario of repairable transactions on a passive memory node: n0 is the memory node, the last
-// machine has an auditor that no fault strikes, and the others have clients.
+// machine has an auditor that comes back after each crash, and the others have clients.
 func repairs(name, doc string, short bool) *scenario.Scenario {
 	s := &scenario.Scenario{Name: name, Doc: doc, Nodes: repairClients + 2, MinNodes: 3, MaxNodes: 16, Fibers: 2,
 		Until: 2 * sim.Millisecond, EventLimit: repairLimit, Mutations: rtx.Mutations(), Steps: rtx.Steps(),
@@ -136,7 +138,7 @@ func buildRepairs(e *scenario.Env, short bool) error {
 		if i == e.Nodes-2 {
 			fibers, body = 1, (*repairClient).audit
 		}
-		_, err := e.AddMachine(scenario.MachineConfig{Conns: 8 * fibers, Boot: func(m *scenario.Machine) error {
+		m, err := e.AddMachine(scenario.MachineConfig{Conns: 8 * fibers, Boot: func(m *scenario.Machine) error {
 			for j := range fibers {
 				r.start(m, i*e.Fibers+j, body)
 			}
@@ -144,6 +146,9 @@ func buildRepairs(e *scenario.Env, short bool) error {
 		}})
 		if err != nil {
 			return err
+		}
+		if i == e.Nodes-2 { // a fault at a step may strike the auditor, too
+			m.Node.OnCrash(func() { e.World.After(auditorDown, m.Node.Restart) })
 		}
 	}
 	e.AtEnd(r.check)

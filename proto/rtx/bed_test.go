@@ -2,6 +2,7 @@ package rtx_test
 
 import (
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -30,8 +31,8 @@ type wall struct{ verbs.Clock }
 func (w wall) Now() time.Duration { return 56*365*24*time.Hour + w.Clock.Now() }
 
 // testShape has small blocks, and blocks of 1 KB as the tree of the paper.
-var testShape = rtx.Shape{Owners: 4, Slots: 12, Roots: 4, Objects: 64,
-	Classes: []rtx.Class{{Bytes: 64, Blocks: 64}, {Bytes: 1024, Blocks: 64}}}
+var testShape = rtx.Shape{Owners: 4, Slots: 12, Roots: 4, Objects: 200,
+	Classes: []rtx.Class{{Bytes: 64, Blocks: 128}, {Bytes: 1024, Blocks: 128}}}
 
 // bed is a memory node with one client.
 type bed struct {
@@ -129,4 +130,9 @@ func newShmBed(t testing.TB) *bed {
 	return b
 }
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(clientVariable) != "" {
+		os.Exit(clientProcess())
+	}
+	goleak.VerifyTestMain(m)
+}

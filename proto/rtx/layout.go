@@ -28,7 +28,8 @@ func (c Class) Payload() int { return c.Bytes - blockHeader }
 
 const (
 	blockHeader = 16
-	// ChunkBlocks is how many blocks an owner takes out of the pool at a time.
+	// ChunkBlocks is how many blocks an owner takes out of the pool at a time: a class with fewer chunks than
+	// there are owners leaves some of them without.
 	ChunkBlocks = 32
 	maxClasses  = 8
 	maxSlots    = 32 // 2^20 slots of 2^15 owners

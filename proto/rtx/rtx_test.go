@@ -153,8 +153,8 @@ func TestMemoryIsUsedAgain(t *testing.T) {
 				}
 				held = append(held, p)
 			}
-			// The lists of the owner and of the pool, and the blocks of slots, take some of the 64 blocks.
-			if len(held) < 50 {
+			// The lists of the owner and of the pool, and the blocks of slots, take some of the 128 blocks.
+			if len(held) < 110 {
 				return fmt.Errorf("round %d: full with %d objects", round, len(held))
 			}
 			if err := rtx.Audit(b.server.Memory().Bytes(), held); err != nil {

@@ -40,8 +40,11 @@ type cluster struct {
 	// removed is the machine that the others remove from the cluster, at a time; nil: none.
 	removed  *site
 	removeAt sim.Time
-	placed   bool // a machine has asked for the first placement
-	ended    bool // the managers have nothing to do any more
+	// gone are the machines, by node, that have died since each shard had all its replicas, goneWithMany those that
+	// were so together with as many as there are replicas.
+	gone, goneWithMany []bool
+	placed             bool // a machine has asked for the first placement
+	ended              bool // the managers have nothing to do any more
 	// registry has the machines for its members, each by its access; nil: the managers know everything.
 	registry *membersim.Registry
 	access   []*membersim.Node
@@ -89,7 +92,8 @@ func (x spec) build(e *scenario.Env, w workload.Workload, set settings) error {
 		mutation = ""
 	}
 	c := &cluster{e: e, values: values{}, protocol: x.protocol, load: w, set: set,
-		atBoot: x.protocol.Early, hasty: x.faults == crashFaults, polls: x.polls}
+		atBoot: x.protocol.Early, hasty: x.faults == crashFaults, polls: x.polls,
+		gone: make([]bool, e.Nodes), goneWithMany: make([]bool, e.Nodes)}
 	c.cfg = node.Config{Protocol: x.protocol, Options: x.options(e.Setting), Workload: w,
 		Nodes: e.Nodes, Workers: e.Workers, Fibers: e.Fibers, CacheBytes: 1 << 12,
 		Replicas: set.replicas, Mutation: mutation, Record: &node.Recording{}, Keep: keepTimes,

@@ -394,7 +394,7 @@ func (r *repairRun) checkHistory() {
 	}
 	h, err := history.NewRun(history.Run{Versions: history.Counting}, segments...)
 	if err == nil {
-		err = judge(r.e, h)
+		err = judge(r.e, h, nil)
 	}
 	if err != nil {
 		r.e.Fail(checkHistory, "%v", err)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"drtmd/proto"
+	"drtmd/proto/check"
 	"drtmd/proto/history"
 	"drtmd/proto/member"
 	"drtmd/proto/node"
@@ -86,7 +87,41 @@ func (m *manager) view(f *fiber.Fiber) (bool, error) {
 		return ok, err
 	}
 	m.member.Replaced(now)
+	m.noteGone(now)
 	return true, m.fill(now)
+}
+
+// noteGone takes down who has died since the last placement in which each shard had all its replicas.
+func (c *cluster) noteGone(now *placement.Map) {
+	whole := true
+	for i := range now.Shards {
+		x := &now.Shards[i]
+		whole = whole && !x.Lost() && len(x.Filling) == 0 && 1+len(x.Backups) == c.cfg.Replicas
+	}
+	if whole {
+		clear(c.gone)
+		return
+	}
+	for _, s := range c.sites {
+		c.gone[s.id] = c.gone[s.id] || !now.Lives(s.id)
+	}
+	n := 0
+	for _, gone := range c.gone {
+		if gone {
+			n++
+		}
+	}
+	for i, gone := range c.gone {
+		c.goneWithMany[i] = c.goneWithMany[i] || gone && n >= c.cfg.Replicas
+	}
+}
+
+// tooManyDied reports whether a violation is no broken promise: a write of a coordinator is lost that died together
+// with as many nodes as there are replicas, all of whose records in logs may have died with it.
+func (c *cluster) tooManyDied(v *check.Violation) bool {
+	return v.Anomaly == check.LostWrite && len(v.Txns) > 0 && !slices.ContainsFunc(v.Txns, func(t check.Txn) bool {
+		return int(t.Node) >= len(c.goneWithMany) || !c.goneWithMany[t.Node]
+	})
 }
 
 // pauseFor fences the worker off from those who are not in a pending view, and says so when all workers of

@@ -141,6 +141,6 @@
 // written is logged to the new backup from the moment on in which all nodes know of it. A backup keeps the
 // tombstones of deleted records while it is filled, and while anything is undecided.
 //
-// A node that is back runs no transaction before the placement has it again. Instances whose messages come in
-// rings do not recover yet: messages in rings have no epoch.
+// A node that is back runs no transaction before the placement has it again. No instance has the values of an
+// update in its messages of LOCK, so a lock is no vote (package recovery).
 package occ

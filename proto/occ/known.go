@@ -18,11 +18,9 @@ type noted struct {
 	// logged: the node has a record of it, and so the values for its replicas. Otherwise it has only locked
 	// records for it.
 	logged bool
-	// here: there is one in a log that is hosted here.
-	here  bool
-	epoch uint64 // of its LOG
-	dead  bool   // its coordinator is
-	own   bool   // its coordinator is this engine
+	epoch  uint64 // of its LOG
+	dead   bool   // its coordinator is
+	own    bool   // its coordinator is this engine
 }
 
 // writesTo reports whether the transaction writes to a shard.
@@ -93,7 +91,7 @@ func (t *tx) noteOwn() *noted {
 func (v *view) note(n *noted) *noted {
 	if old := v.known[n.name]; old != nil {
 		old.merge(n)
-		old.logged, old.here = old.logged || n.logged, old.here || n.here
+		old.logged = old.logged || n.logged
 		old.dead, old.own = old.dead || n.dead, old.own || n.own
 		return old
 	}
@@ -157,7 +155,7 @@ func (v *view) scanLog(c proto.NodeID, h *hosted) {
 			h.fail(err)
 			return
 		}
-		n.logged, n.here, n.dead, n.epoch = true, true, !v.lives[c], uint64(r.Epoch)
+		n.logged, n.dead, n.epoch = true, !v.lives[c], uint64(r.Epoch)
 		v.note(n)
 	}
 }
@@ -300,7 +298,7 @@ func (v *view) carriedOut(name recovery.Name) bool {
 // be deleted and forgotten since: nothing of it may be left then.
 func (v *view) backUp(n *noted, w *recovery.Write) bool {
 	s := v.e.replica(w.Shard)
-	return s == nil || v.freed(n, w.Shard) || !v.backs[w.Shard].was(n.epoch) || v.e.apply(s, w)
+	return s == nil || v.freed(n, w.Shard) || !v.backed(w.Shard, n.epoch) || v.e.apply(s, w)
 }
 
 // unlockHere gives the locks of a transaction back that is aborted.
@@ -324,17 +322,25 @@ func (v *view) unlockHere(n *noted) {
 
 // freed reports whether this node had a record of the transaction in a log, for a shard, and has freed it: the
 // transaction was committed, and what it has written is in the replica here, or was deleted since, so that nothing
-// of it may be left. In each log the names of one life rise, and there is no gap, so a later record proves it.
+// of it may be left.
 func (v *view) freed(n *noted, s proto.ShardID) bool {
 	c := int(n.name.Node())
 	if c >= len(v.e.hosts) || v.e.hosts[c] == nil {
 		return false
 	}
-	h, k := v.e.hosts[c], v.known[n.name] // n may be what another node knows
-	if n.here || k != nil && k.here || slices.Contains(h.dropped, uint64(n.name)) {
-		return false
+	h := v.e.hosts[c]
+	return v.holds[s] && v.held(n, s) && h.passed(n.name) && !slices.Contains(h.dropped, uint64(n.name))
+}
+
+// passed reports whether the log's records go on behind that of a transaction, if there was one: the names of one
+// life rise, and there is no gap.
+func (h *hosted) passed(name recovery.Name) bool {
+	if !name.SameLife(h.newest) || name > h.newest || h.Head() == h.Position() {
+		return name.SameLife(h.newest) && name <= h.newest
 	}
-	return n.name.SameLife(h.newest) && n.name < h.newest && v.holds[s] && v.backs[s].was(n.epoch)
+	var oldest log.Record
+	_, err := h.ReadAt(h.Head(), &oldest)
+	return err == nil && name.SameLife(recovery.Name(oldest.ID)) && name < recovery.Name(oldest.ID)
 }
 
 // applied reports whether a replica here has a write of a transaction, or a newer one.

@@ -43,12 +43,9 @@ func (i Instance) Protocol() protocol.Protocol {
 		options = append(options, ringBytes())
 	}
 	options = append(append(options, protocol.OrphanAfter(), protocol.LogBytes()), i.Options...)
-	offers := proto.OfferDebts | proto.OfferOrphans | proto.OfferTruncations
+	offers := proto.OfferDebts | proto.OfferOrphans | proto.OfferTruncations | proto.OfferRecovery
 	if i.Strategy.Regions {
 		offers |= proto.OfferRegions
-	}
-	if !i.Strategy.uses(Ring, proto.Phases()...) { // messages in rings have no epoch yet
-		offers |= proto.OfferRecovery
 	}
 	needs := i.Needs
 	needs.Early = true // what is owed to a machine that restarts is asked of its engine
@@ -98,8 +95,8 @@ func (i Instance) engine(env *protocol.Env) (proto.Engine, error) {
 	}
 	e, err := New(env, s)
 	switch {
-	case err != nil || i.Strategy.uses(Ring, proto.Phases()...):
-		return protocol.Engine(e, err)
+	case err != nil:
+		return nil, err
 	case i.Strategy.Regions:
 		return regionEngine{recoverer{e}}, nil
 	}

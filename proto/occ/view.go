@@ -23,7 +23,7 @@ type view struct {
 	home  []proto.NodeID // by shard: its primary
 	moved []uint64       // by shard: the epoch in which that became its primary
 	holds []bool         // by shard: this node has a replica
-	backs []span         // by shard: the epochs in which this node was, or is, a backup
+	backs [][]span       // by shard and node: the epochs in which the node was, or is, a backup
 	ready []bool         // by shard: this worker may reach it at its primary
 	count proto.Recovery
 
@@ -93,14 +93,34 @@ func (e *Engine) newView() {
 	v := &view{e: e, known: map[recovery.Name]*noted{}, over: map[recovery.Name]bool{},
 		coming: map[recovery.Name]*noted{}, kept: map[place][]keeper{}, restoring: make([]bool, m.Nodes()),
 		lives: make([]bool, m.Nodes()), home: make([]proto.NodeID, m.Nodes()), moved: make([]uint64, m.Nodes()),
-		holds: make([]bool, m.Nodes()), backs: make([]span, m.Nodes()), ready: make([]bool, m.Nodes())}
+		holds: make([]bool, m.Nodes()), backs: make([][]span, m.Nodes()), ready: make([]bool, m.Nodes())}
 	for n := range v.lives {
 		v.lives[n], v.home[n], v.ready[n] = true, m.Shards[n].Primary, true
 		v.holds[n] = m.Holds(e.Env.Node, proto.ShardID(n))
-		v.backs[n].note(0, v.holds[n] && v.home[n] != e.Env.Node)
+		v.backs[n] = make([]span, m.Nodes())
+		v.noteBackups(0, m, proto.ShardID(n))
 	}
 	e.view = v
 	e.serveRecovery()
+}
+
+// noteBackups notes which nodes are backups of a shard in an epoch.
+func (v *view) noteBackups(epoch uint64, m *placement.Map, s proto.ShardID) {
+	for n := range v.backs[s] {
+		n := proto.NodeID(n)
+		v.backs[s][n].note(epoch, m.Holds(n, s) && m.Shards[s].Primary != n)
+	}
+}
+
+// backed reports whether this node was a backup of a shard in an epoch.
+func (v *view) backed(s proto.ShardID, epoch uint64) bool { return v.backs[s][v.e.Env.Node].was(epoch) }
+
+// held reports whether this node had to hold a record of a transaction that writes to a shard (recovery.Holders).
+func (v *view) held(n *noted, s proto.ShardID) bool {
+	if v.home[s] == v.e.Env.Node && v.moved[s] <= n.epoch {
+		return v.backs[s][n.name.Node()].was(n.epoch)
+	}
+	return v.backed(s, n.epoch)
 }
 
 // errMoved is the abort of an attempt that was begun in another view, or needs a shard that is not served yet.
@@ -267,7 +287,7 @@ func (v *view) adopt(epoch uint64, m *placement.Map, lives func(proto.NodeID) bo
 	err error) {
 	e := v.e
 	if e.Env.Port != nil && !e.lacks(oldEpoch) {
-		if err := e.Env.Port.SetEpoch(rpc.Epoch(epoch)); err != nil {
+		if err := e.setEpoch(rpc.Epoch(epoch)); err != nil {
 			return nil, err
 		}
 	}
@@ -283,7 +303,7 @@ func (v *view) adopt(epoch uint64, m *placement.Map, lives func(proto.NodeID) bo
 	for s := range m.Shards {
 		shard, to := proto.ShardID(s), m.Shards[s].Primary
 		v.holds[s] = m.Holds(e.Env.Node, shard)
-		v.backs[s].note(epoch, v.holds[s] && to != e.Env.Node)
+		v.noteBackups(epoch, m, shard)
 		if to != v.home[s] {
 			v.moved[s] = epoch
 		}
@@ -302,6 +322,14 @@ func (v *view) adopt(epoch uint64, m *placement.Map, lives func(proto.NodeID) bo
 	clear(v.over)
 	v.scan()
 	return promoted, nil
+}
+
+// setEpoch raises the epoch of all messages.
+func (e *Engine) setEpoch(epoch rpc.Epoch) error {
+	if err := e.Env.Port.SetEpoch(epoch); err != nil || e.rings == nil {
+		return err
+	}
+	return e.rings.SetEpoch(epoch)
 }
 
 // resume lets phases begin.
@@ -324,7 +352,7 @@ func (v *view) bury(n proto.NodeID) {
 	}
 }
 
-// recoverer is what engines have that recover. Those whose messages come in rings do not: these have no epoch.
+// recoverer is an engine that recovers.
 type recoverer struct{ *Engine }
 
 var _ proto.Recoverer = recoverer{}

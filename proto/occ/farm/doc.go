@@ -40,5 +40,5 @@
 //
 // Messages are served by the worker of the same index. A record that has moved
 // between EXECUTE and VALIDATE ends the attempt. What is decided travels in later log records, or, when there
-// are none, in a message by RPC. There is no recovery.
+// are none, in a message by RPC. LOCK carries no values, so the lock is no vote in a recovery (package recovery).
 package farm

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"drtmd/proto/chop"
 	"drtmd/proto/option"
 )
 
@@ -31,6 +32,8 @@ type Spec struct {
 	// Verify says in a line what Workload.Count checks after a run. Reports print it with the number of
 	// records that were read.
 	Verify string
+	// Pieces declares the operations of the transactions, for chopping; nil: the workload declares none.
+	Pieces *chop.Workload
 	// Words says in a line what the options make of the workload, for reports; nil: each option with
 	// its value.
 	Words func(nodes int, v option.Values) string

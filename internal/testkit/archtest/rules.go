@@ -30,7 +30,7 @@ var layers = []layer{
 	{"proto/history", 80}, {"proto/member", 80}, {"proto/placement", 79},
 	{"proto/recovery", 80}, {"proto/memnode", 79},
 	{"proto", 70},
-	{"proto/option", 65},
+	{"proto/option", 65}, {"proto/chop", 65},
 	{"store", 60},
 	{"htm", 55},
 	{"verbs/scenario", 54},

@@ -55,6 +55,7 @@ func Spec() workload.Spec {
 		Tables: []workload.Table{{Name: "savings", Doc: "balance of a customer"},
 			{Name: "checking", Doc: "balance of a customer"}},
 		Verify: "the money of all accounts is the initial money and what committed transactions paid in and out",
+		Pieces: pieces(),
 		Words:  words,
 		New: func(nodes int, v option.Values) (workload.Workload, error) {
 			if v.Bool(optAnywhere) && v.Given(optDistributed) {

@@ -60,6 +60,7 @@ func Spec() workload.Spec {
 			{Name: "stock", Doc: "one of an item and a warehouse"}},
 		PerMinute: NewOrder.String(),
 		Verify:    "the twelve consistency conditions of clause 3.3.2, and stock against order lines",
+		Pieces:    pieces(),
 		Words:     words,
 		New: func(nodes int, v option.Values) (workload.Workload, error) {
 			w, err := New(Options{Nodes: nodes, Warehouses: v.Int(optWarehouses), Items: v.Int(optItems),

@@ -113,10 +113,12 @@ func (t *Tx) validate() error {
 	if len(t.set) == 0 {
 		return nil
 	}
-	t.c.b.Reset()
-	t.addValidation()
-	if err := t.c.await(t.f); err != nil {
-		return err
+	if len(t.set) > 1 || !t.set[0].confirmed {
+		t.c.b.Reset()
+		t.addValidation()
+		if err := t.c.await(t.f); err != nil {
+			return err
+		}
 	}
 	err, expired := t.judge(0)
 	if err != nil {
@@ -128,7 +130,9 @@ func (t *Tx) validate() error {
 // addValidation adds the READs of the validation to the batch.
 func (t *Tx) addValidation() {
 	for i := range t.set {
-		t.c.read(t.f, t.meta(i)+metaBytes, t.c.l.metaAt(t.set[i].ptr), metaBytes)
+		if e := &t.set[i]; !e.forgotten {
+			t.c.read(t.f, t.meta(i)+metaBytes, t.c.l.metaAt(e.ptr), metaBytes)
+		}
 	}
 }
 
@@ -147,6 +151,8 @@ func (t *Tx) judge(lock uint64) (err error, expired met) {
 		w, d := c.word(t.meta(i)+metaBytes), c.word(t.meta(i)+metaBytes+8)
 		mine := e.out != 0 && lock != 0
 		switch {
+		case e.forgotten:
+			continue
 		case mine && w == lock && d == e.dptr:
 			continue
 		case mine:

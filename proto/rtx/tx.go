@@ -14,6 +14,7 @@ type Tx struct {
 	f    *fiber.Fiber
 	set  []entry // objects that were touched
 	free int     // in the arena
+	view bool    // it reads only
 }
 
 // entry is an object of the transaction.
@@ -27,18 +28,32 @@ type entry struct {
 	slot  int // of the new block
 	ndptr uint64
 	held  bool // the own lock is on it
+	// forgotten: it was only read, and is not validated.
+	forgotten bool
+	// confirmed: the metadata was read behind the block, to where the validation reads it.
+	confirmed bool
 }
 
 // Run runs a transaction until it commits, its code returns an error of its own on a valid view, or it has used
 // up its attempts. body must return the errors of tx as they are. Nothing is left behind by an error but one of
 // the transport, after which the outcome may be unknown.
 func (c *Client) Run(f *fiber.Fiber, body func(tx *Tx) error) error {
+	return c.run(f, body, false)
+}
+
+// View is Run of a transaction that reads only. If it reads one object, two round trips suffice: the validation
+// travels with the block.
+func (c *Client) View(f *fiber.Fiber, body func(tx *Tx) error) error {
+	return c.run(f, body, true)
+}
+
+func (c *Client) run(f *fiber.Fiber, body func(tx *Tx) error, view bool) error {
 	t := &c.tx
 	for attempt := 0; ; attempt++ {
 		if c.broken != nil {
 			return fmt.Errorf("%w: %w", ErrBroken, c.broken)
 		}
-		t.c, t.f, t.set, t.free = c, f, t.set[:0], c.arena
+		t.c, t.f, t.set, t.free, t.view = c, f, t.set[:0], c.arena, view
 		err := t.end(body(t))
 		reason := proto.AbortReason(err)
 		if reason == 0 {
@@ -124,6 +139,33 @@ func (t *Tx) Write(p Ptr, class int) ([]byte, error) {
 	return b, nil
 }
 
+// Callbacks of section 4.5 (Opt2): an index that knows better than the validation what conflicts.
+
+// Confirm reports whether what was read of an object is still its value, for copies that outlive the transaction:
+// an Abort if not, false if the transaction has updated it.
+func (t *Tx) Confirm(p Ptr) (bool, error) {
+	e, err := t.entry(p)
+	if err != nil || e.out != 0 {
+		return false, err
+	}
+	if err := t.c.readNow(t.f, t.c.words, t.c.l.metaAt(p), metaBytes); err != nil {
+		return false, err
+	}
+	if t.c.word(t.c.words) != e.word || t.c.word(t.c.words+8) != e.dptr {
+		return false, proto.Aborting(proto.ReasonValidation)
+	}
+	return true, nil
+}
+
+// Forget takes what was only read so far out of the validation, until it is read again.
+func (t *Tx) Forget() {
+	for i := range t.set {
+		if e := &t.set[i]; e.out == 0 {
+			e.forgotten = true
+		}
+	}
+}
+
 // payload is the program's part of a block in the arena.
 func (t *Tx) payload(at, class int) []byte {
 	return t.c.mr.Bytes()[at+blockHeader : at+t.c.l.Classes[class].Bytes : at+t.c.l.Classes[class].Bytes]
@@ -131,6 +173,9 @@ func (t *Tx) payload(at, class int) []byte {
 
 // room takes room for the new block of an object.
 func (t *Tx) room(e *entry, class int) (err error) {
+	if t.view {
+		return fmt.Errorf("%w: a view updates object %d", ErrUsage, e.ptr)
+	}
 	e.out, err = t.take(class)
 	if err == nil {
 		e.class = class
@@ -156,8 +201,9 @@ func (t *Tx) meta(i int) int { return t.c.metas + 2*metaBytes*i }
 func (t *Tx) entry(p Ptr) (*entry, error) {
 	c := t.c
 	for i := range t.set {
-		if t.set[i].ptr == p {
-			return &t.set[i], nil
+		if e := &t.set[i]; e.ptr == p {
+			e.forgotten = false
+			return e, nil
 		}
 	}
 	if c.broken != nil {
@@ -214,7 +260,12 @@ func (t *Tx) fetch(e *entry) error {
 	if err != nil {
 		return err
 	}
-	if err := t.c.readNow(t.f, at, int(offsetOf(e.dptr)), t.c.l.Classes[e.class].Bytes); err != nil {
+	t.c.b.Reset()
+	t.c.read(t.f, at, int(offsetOf(e.dptr)), t.c.l.Classes[e.class].Bytes)
+	if e.confirmed = t.view && len(t.set) == 1; e.confirmed {
+		t.addValidation()
+	}
+	if err := t.c.await(t.f); err != nil {
 		return err
 	}
 	e.data = at

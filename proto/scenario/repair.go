@@ -10,6 +10,7 @@ import (
 	"drtmd/proto/history"
 	"drtmd/proto/memnode"
 	"drtmd/proto/rtx"
+	"drtmd/proto/rtx/sherman"
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
 	"drtmd/verbs/scenario"
@@ -27,8 +28,6 @@ const (
 	repairRegisters = 5 // roots that hold a number; the next one is the head of a stack
 	repairStack     = repairRegisters
 	repairClients   = 3
-	// repairSlots are few, so that blocks are soon used again.
-	repairSlots = 12
 	// wallEpoch is the wall time on every clock at the beginning: 2026.
 	wallEpoch = 56 * 365 * 24 * time.Hour
 	// auditorWait is how often the auditor looks whether the clients have ended.
@@ -38,7 +37,7 @@ const (
 )
 
 // repairShape has blocks of one line and of three.
-var repairShape = rtx.Shape{Slots: repairSlots, Roots: repairRegisters + 1, Objects: 128,
+var repairShape = rtx.Shape{Roots: repairRegisters + 1, Objects: 128,
 	Classes: []rtx.Class{{Bytes: 64, Blocks: 256}, {Bytes: 192, Blocks: 256}}}
 
 // repairTiming has leases of some round trips.
@@ -64,9 +63,9 @@ const (
 
 // repairs is the scenario of repairable transactions on a passive memory node: n0 is the memory node, the last
 // machine has an auditor that comes back after each crash, and the others have clients.
-func repairs(name, doc string, short bool) *scenario.Scenario {
+func repairs(name, doc string, short bool, load repairLoad) *scenario.Scenario {
 	s := &scenario.Scenario{Name: name, Doc: doc, Nodes: repairClients + 2, MinNodes: 3, MaxNodes: 16, Fibers: 2,
-		Until: 2 * sim.Millisecond, EventLimit: repairLimit, Mutations: rtx.Mutations(), Steps: rtx.Steps(),
+		Until: 2 * sim.Millisecond, EventLimit: repairLimit, Steps: rtx.Steps(),
 		Draw: drawRepairs,
 		Dimensions: []scenario.Dimension{
 			{Name: dimPhases, Doc: "phases of a commit share a doorbell, or are awaited", Values: []string{"chained", "awaited"},
@@ -77,7 +76,8 @@ func repairs(name, doc string, short bool) *scenario.Scenario {
 				Values: []string{"long", "short"}, Drawn: []string{"long", "short"}},
 			{Name: dimSpread, Doc: "registers in use", Values: []string{"all", "two"}, Drawn: []string{"all", "two"}},
 		},
-		Build: func(e *scenario.Env) error { return buildRepairs(e, short) }}
+		Build: func(e *scenario.Env) error { return buildRepairs(e, short, load) }}
+	s.Mutations = load.mutations()
 	if short {
 		s.Until, s.Nodes, s.Fibers, s.Draw = 250*sim.Microsecond, 4, 1, nil
 		for i := range s.Dimensions {
@@ -91,13 +91,34 @@ func repairs(name, doc string, short bool) *scenario.Scenario {
 func allRepairs() []*scenario.Scenario {
 	return []*scenario.Scenario{
 		repairs("repairs", "repairable transactions: clients of a passive memory node under faults; history, blocks and "+
-			"locks checked", false),
-		repairs("repairs-steps", "repairable transactions; a short run, for --every-step", true)}
+			"locks checked", false, registers{}),
+		repairs("repairs-steps", "repairable transactions; a short run, for --every-step", true, registers{}),
+		repairs("trees", "a B-link tree on repairable transactions, under the faults of repairs; history and structure "+
+			"checked", false, trees{}),
+		repairs("trees-steps", "a B-link tree on repairable transactions; a short run, for --every-step", true, trees{})}
+}
+
+// repairLoad is what the clients of a run do. It has no state.
+type repairLoad interface {
+	mutations() []scenario.Mutation
+	// slots of a client are as few as suffice, so that blocks are soon used again.
+	slots() int
+	// open is called when a client was attached.
+	open(k *repairClient) error
+	// program draws a transaction of a kind below 10, which takes down what it does.
+	program(k *repairClient, kind int, t *history.Txn) func(*rtx.Tx) error
+	// reads reports whether transactions of a kind only read.
+	reads(kind int) bool
+	// all reads every key.
+	all(k *repairClient, tx *rtx.Tx, t *history.Txn) error
+	// walk has the auditor check the structure and find the objects that the program reaches.
+	walk(k *repairClient, f *fiber.Fiber)
 }
 
 // repairRun is a run.
 type repairRun struct {
 	e         *scenario.Env
+	load      repairLoad
 	short     bool
 	shape     rtx.Shape
 	server    *memnode.Server
@@ -114,13 +135,13 @@ type wallClock struct{ verbs.Clock }
 
 func (c wallClock) Now() time.Duration { return wallEpoch + c.Clock.Now() }
 
-func buildRepairs(e *scenario.Env, short bool) error {
-	r := &repairRun{e: e, short: short, shape: repairShape, registers: repairRegisters}
+func buildRepairs(e *scenario.Env, short bool, load repairLoad) error {
+	r := &repairRun{e: e, load: load, short: short, shape: repairShape, registers: repairRegisters}
 	if e.Setting(dimSpread) == "two" {
 		r.registers = 2
 	}
 	// The auditor has the last number.
-	r.shape.Owners = (e.Nodes-2)*e.Fibers + 1
+	r.shape.Slots, r.shape.Owners = load.slots(), (e.Nodes-2)*e.Fibers+1
 	bytes, err := r.shape.Bytes()
 	if err != nil {
 		return err
@@ -169,6 +190,7 @@ type repairClient struct {
 	recorder *history.Recorder
 	conn     *fiber.Conn
 	c        *rtx.Client
+	tree     *sherman.Tree
 	next     uint64 // value that is written next
 	torn     bool
 	ended    bool // its fiber
@@ -219,7 +241,7 @@ func (k *repairClient) attach(f *fiber.Fiber) (bool, error) {
 	k.conn = way.Conns[0]
 	cfg := rtx.Config{Conn: k.conn, PD: k.m.PD, Memory: way.Memory, Owner: k.owner, Clock: wallClock{k.m.Node.Clock()},
 		Rand: k.rand, Timing: repairTiming, Objects: 32, Bytes: 16 << 10, Attempts: 1000,
-		Awaited: k.e.Setting(dimPhases) == "awaited", Mutation: k.e.Mutation}
+		Awaited: k.e.Setting(dimPhases) == "awaited", Mutation: k.mutation(rtx.Mutations())}
 	if k.e.Setting(dimLeases) == "short" {
 		cfg.Timing = hastyTiming
 	}
@@ -237,7 +259,17 @@ func (k *repairClient) attach(f *fiber.Fiber) (bool, error) {
 	}
 	k.c = c
 	k.stats = append(k.stats, c.Stats())
-	return true, nil
+	return true, k.load.open(k)
+}
+
+// mutation is the one of the run, if it is in a list.
+func (k *repairClient) mutation(list []scenario.Mutation) string {
+	for _, m := range list {
+		if m.Name == k.e.Mutation {
+			return m.Name
+		}
+	}
+	return ""
 }
 
 // work runs transactions until the run is over.
@@ -261,8 +293,12 @@ func (k *repairClient) work(f *fiber.Fiber) error {
 func (k *repairClient) one(f *fiber.Fiber) (bool, error) {
 	t := k.recorder.Begin(k.trueNow())
 	kind := k.rand.IntN(10)
-	body := k.program(kind, t)
-	err := k.c.Run(f, func(tx *rtx.Tx) error {
+	body := k.load.program(k, kind, t)
+	run := k.c.Run
+	if k.load.reads(kind) {
+		run = k.c.View
+	}
+	err := run(f, func(tx *rtx.Tx) error {
 		t.Reset()
 		k.torn = false
 		return body(tx)
@@ -321,12 +357,7 @@ func (k *repairClient) audit(f *fiber.Fiber) error {
 	err := k.c.Run(f, func(tx *rtx.Tx) error {
 		t.Reset()
 		k.torn = false
-		for i := range repairRegisters + 1 {
-			if _, err := k.register(tx, t, i); err != nil {
-				return err
-			}
-		}
-		return nil
+		return k.load.all(k, tx, t)
 	})
 	if err != nil || k.torn {
 		k.e.Fail(checkLocks, "the auditor cannot read: %v, torn: %v", err, k.torn)
@@ -341,7 +372,8 @@ func (k *repairClient) audit(f *fiber.Fiber) error {
 		}
 	}
 	k.audited = true
-	return k.walk(f)
+	k.load.walk(k, f)
+	return nil
 }
 
 // check looks at the memory and the history when nothing more can happen.

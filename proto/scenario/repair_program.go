@@ -7,6 +7,7 @@ import (
 	"drtmd/proto/history"
 	"drtmd/proto/rtx"
 	"drtmd/verbs/fiber"
+	"drtmd/verbs/scenario"
 )
 
 // errEmpty rolls a transaction back that finds nothing to do.
@@ -85,9 +86,29 @@ func fill(b []byte, value uint64) {
 	}
 }
 
+// registers is the load of registers and a stack.
+type registers struct{}
+
+func (registers) mutations() []scenario.Mutation { return rtx.Mutations() }
+
+func (registers) slots() int { return 12 }
+
+func (registers) open(*repairClient) error { return nil }
+
+func (registers) reads(kind int) bool { return kind == 5 || kind == 6 }
+
+func (registers) all(k *repairClient, tx *rtx.Tx, t *history.Txn) error {
+	for i := range repairRegisters + 1 {
+		if _, err := k.register(tx, t, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // program draws a transaction: of one register, of two that it writes and one that it reads, of reads alone, or
 // of the stack.
-func (k *repairClient) program(kind int, t *history.Txn) func(*rtx.Tx) error {
+func (registers) program(k *repairClient, kind int, t *history.Txn) func(*rtx.Tx) error {
 	a, b, c := k.rand.IntN(k.registers), k.rand.IntN(k.registers), k.rand.IntN(k.registers)
 	class := k.rand.IntN(len(repairShape.Classes))
 	return func(tx *rtx.Tx) error {
@@ -108,7 +129,7 @@ func (k *repairClient) program(kind int, t *history.Txn) func(*rtx.Tx) error {
 			}
 			return k.change(tx, t, b)
 		case kind < 7:
-			for _, i := range []int{a, b, c} {
+			for _, i := range []int{a, b, c}[:1+2*(kind-5)] {
 				if _, err := k.register(tx, t, i); err != nil {
 					return err
 				}
@@ -188,7 +209,7 @@ func (k *repairClient) pop(tx *rtx.Tx, t *history.Txn) error {
 }
 
 // walk has the auditor find the objects of the stack.
-func (k *repairClient) walk(f *fiber.Fiber) error {
+func (registers) walk(k *repairClient, f *fiber.Fiber) {
 	le := binary.LittleEndian
 	err := k.c.Run(f, func(tx *rtx.Tx) error {
 		k.reached, k.torn = k.reached[:0], false
@@ -220,5 +241,4 @@ func (k *repairClient) walk(f *fiber.Fiber) error {
 	if err != nil || k.torn {
 		k.e.Fail(checkStack, "after %d objects: %v; broken: %v", len(k.reached), err, k.torn)
 	}
-	return nil
 }

@@ -14,16 +14,17 @@ func TestRepairsAfterACrashAtEveryStep(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector sees nothing here that the run without faults does not show")
 	}
-	for _, phases := range []string{"chained", "awaited"} {
-		r, err := scenario.Exhaust(context.Background(), find(t, "repairs-steps"),
+	for _, x := range []struct{ scenario, phases string }{
+		{"repairs-steps", "chained"}, {"repairs-steps", "awaited"}, {"trees-steps", "awaited"}} {
+		r, err := scenario.Exhaust(context.Background(), find(t, x.scenario),
 			scenario.ExhaustOptions{Options: scenario.Options{Seed: 1,
-				Settings: []scenario.Setting{{Name: dimPhases, Value: phases}}}, Jobs: runtime.NumCPU()})
+				Settings: []scenario.Setting{{Name: dimPhases, Value: x.phases}}}, Jobs: runtime.NumCPU()})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if r.Failure != nil {
 			t.Errorf("%v\n%s", r.Failure.Failure, replay(r.Failure))
 		}
-		t.Logf("%s: %d crashes, %d events; %v; %v", phases, r.Struck, r.Events, r.Base.Steps, r.Base.Counts)
+		t.Logf("%s, %s: %d crashes, %d events; %v; %v", x.scenario, x.phases, r.Struck, r.Events, r.Base.Steps, r.Base.Counts)
 	}
 }

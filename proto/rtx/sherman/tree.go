@@ -1,0 +1,272 @@
+package sherman
+
+import (
+	"errors"
+	"fmt"
+
+	"drtmd/internal/mutation"
+	"drtmd/proto"
+	"drtmd/proto/rtx"
+)
+
+// NoKey is above all keys, and is none.
+const NoKey = ^uint64(0)
+
+// Config of a Tree. All clients of a tree have the same but for CacheNodes.
+type Config struct {
+	Root  int // the root object of the memory that names the tree's root
+	Class int // of the nodes
+	// Versions: entries have versions.
+	Versions bool
+	// CacheNodes is how many internal nodes are kept; 0: DefaultCacheNodes.
+	CacheNodes int
+	// Mutation switches a deliberate bug on; "" is none.
+	Mutation string
+}
+
+// DefaultCacheNodes is the default of Config.CacheNodes.
+const DefaultCacheNodes = 256
+
+// bug is a deliberate one.
+type bug uint8
+
+const (
+	bugNone bug = iota
+	bugParentTrusted
+	bugNoRightLink
+	bugScanUnvalidated
+	bugParentApart
+)
+
+var bugs = mutation.Table[bug]{
+	{Name: "none", Doc: "correct"},
+	bugParentTrusted:   {Name: "cached-parent-trusted", Doc: "the leaf that a cached node names is not checked for the key"},
+	bugNoRightLink:     {Name: "right-link-not-followed", Doc: "a scan ends with its first leaf"},
+	bugScanUnvalidated: {Name: "scan-without-validation", Doc: "the leaves of a scan are validated one by one, not together"},
+	bugParentApart: {Name: "split-updates-parent-outside-rtx",
+		Doc: "a split leaves its parent to a later transaction, which never comes"},
+}
+
+// Mutations lists the deliberate bugs.
+func Mutations() []mutation.Mutation { return bugs.List("sherman") }
+
+// Entry is a key with its value. Version is 0 without Config.Versions.
+type Entry struct {
+	Key, Value, Version uint64
+}
+
+// Tree is one client's way to a tree.
+type Tree struct {
+	c     *rtx.Client
+	cfg   Config
+	bug   bug
+	root  rtx.Ptr // the object that names the root
+	f     format
+	cache cache
+}
+
+// Bounds of loops over nodes that a transaction sees while they change.
+const (
+	maxLevels = 16
+	maxRight  = 256
+)
+
+// Open makes a way to a tree, which need not have a root yet.
+func Open(c *rtx.Client, cfg Config) (*Tree, error) {
+	if cfg.CacheNodes == 0 {
+		cfg.CacheNodes = DefaultCacheNodes
+	}
+	bytes := c.Payload(cfg.Class)
+	t := &Tree{c: c, cfg: cfg, root: c.Root(cfg.Root), f: newFormat(bytes, cfg.Versions)}
+	if t.f.leaf < 4 || t.f.inner < 4 || t.f.leaf > 255 {
+		return nil, fmt.Errorf("%w: nodes of %d bytes have room for %d entries, of 4..255", rtx.ErrUsage, bytes, t.f.leaf)
+	}
+	var err error
+	if t.bug, err = bugs.Find(cfg.Mutation); err != nil {
+		return nil, err
+	}
+	t.cache = newCache(cfg.CacheNodes, bytes)
+	return t, nil
+}
+
+// doomed is what a transaction sees that does not fit together: its view is out of date.
+func doomed() error { return proto.Aborting(proto.ReasonValidation) }
+
+// Root object: root 8 | its level 8.
+
+// top is the root and its level; 0: there is none.
+func (t *Tree) top(tx *rtx.Tx) (rtx.Ptr, int, error) {
+	b, err := tx.Read(t.root)
+	if err != nil || b == nil {
+		return 0, 0, err
+	}
+	p, level := rtx.Ptr(word(b, 0)), int(word(b, 8))
+	if level >= maxLevels {
+		return 0, 0, doomed()
+	}
+	return p, level, nil
+}
+
+// find is the node of a level that has the key, read by the transaction; nil: there is no tree yet.
+func (t *Tree) find(tx *rtx.Tx, key uint64, level int) (rtx.Ptr, []byte, error) {
+	p, at, from := t.cache.root, t.cache.level, rtx.Ptr(0)
+	if p == 0 || at < level {
+		var err error
+		if p, at, err = t.top(tx); err != nil || p == 0 || at < level {
+			return 0, nil, err
+		}
+		ok, err := tx.Confirm(t.root)
+		if err != nil {
+			return 0, nil, err
+		}
+		if ok {
+			t.cache.root, t.cache.level = p, at
+		}
+	}
+	for range maxLevels + maxRight {
+		if at == level {
+			n, err := t.read(tx, p, at)
+			if err != nil {
+				return 0, nil, err
+			}
+			if key < high(n) || t.bug == bugParentTrusted && from != 0 {
+				return p, n, nil
+			}
+			t.forget(from)
+			p, from = right(n), 0
+			continue
+		}
+		n := t.cache.get(p)
+		if n == nil {
+			var err error
+			if n, err = t.read(tx, p, at); err != nil {
+				return 0, nil, err
+			}
+			ok, err := tx.Confirm(p)
+			if err != nil {
+				return 0, nil, err
+			}
+			if ok {
+				t.cache.put(p, n)
+			}
+		}
+		if key >= high(n) {
+			t.forget(from)
+			p, from = right(n), 0
+			continue
+		}
+		from = p
+		if p = t.f.child(n, key); p == 0 {
+			return 0, nil, doomed()
+		}
+		at--
+	}
+	t.cache.clear()
+	return 0, nil, doomed()
+}
+
+// forget drops what led too far to the left: a copy of a node, or of the root.
+func (t *Tree) forget(from rtx.Ptr) {
+	if from == 0 {
+		t.cache.root = 0
+		return
+	}
+	t.cache.drop(from)
+}
+
+// read reads a node that should be of a level.
+func (t *Tree) read(tx *rtx.Tx, p rtx.Ptr, level int) ([]byte, error) {
+	if p == 0 {
+		return nil, doomed()
+	}
+	n, err := tx.Read(p)
+	if err != nil {
+		if errors.Is(err, rtx.ErrUsage) {
+			return nil, doomed() // a pointer from a view that is out of date
+		}
+		return nil, err
+	}
+	if n == nil || levelOf(n) != level || count(n) > t.f.room(level) {
+		return nil, doomed()
+	}
+	return n, nil
+}
+
+// Get finds a key.
+func (t *Tree) Get(tx *rtx.Tx, key uint64) (Entry, bool, error) {
+	_, n, err := t.find(tx, key, 0)
+	if err != nil || n == nil {
+		return Entry{}, false, err
+	}
+	i, ok := t.f.search(n, key)
+	if !ok {
+		return Entry{}, false, nil
+	}
+	return t.f.entry(n, i), true, nil
+}
+
+// Update changes the value of a key; false: it is not there. It returns the entry as it will be.
+func (t *Tree) Update(tx *rtx.Tx, key, value uint64) (Entry, bool, error) {
+	p, n, err := t.find(tx, key, 0)
+	if err != nil || n == nil {
+		return Entry{}, false, err
+	}
+	i, ok := t.f.search(n, key)
+	if !ok {
+		return Entry{}, false, nil
+	}
+	if n, err = tx.Update(p); err != nil {
+		return Entry{}, false, err
+	}
+	e := t.f.entry(n, i)
+	e.Value, e.Version = value, e.Version+t.f.step()
+	t.f.set(n, i, e)
+	return e, true, nil
+}
+
+// Delete removes a key; false: it is not there. It returns the entry with the version of its absence.
+func (t *Tree) Delete(tx *rtx.Tx, key uint64) (Entry, bool, error) {
+	p, n, err := t.find(tx, key, 0)
+	if err != nil || n == nil {
+		return Entry{}, false, err
+	}
+	i, ok := t.f.search(n, key)
+	if !ok {
+		return Entry{}, false, nil
+	}
+	if n, err = tx.Update(p); err != nil {
+		return Entry{}, false, err
+	}
+	e := t.f.entry(n, i)
+	e.Version = t.f.remove(n, i)
+	return e, true, nil
+}
+
+// Scan calls each with the entries of keys from..to, both included, in ascending order, until it returns false. A
+// transaction may scan as many leaves as rtx.Config has objects for.
+func (t *Tree) Scan(tx *rtx.Tx, from, to uint64, each func(Entry) bool) error {
+	_, n, err := t.find(tx, from, 0)
+	if err != nil || n == nil {
+		return err
+	}
+	for range maxRight {
+		i, _ := t.f.search(n, from)
+		for ; i < count(n); i++ {
+			e := t.f.entry(n, i)
+			if e.Key > to || !each(e) {
+				return nil
+			}
+		}
+		if high(n) > to || high(n) == NoKey || t.bug == bugNoRightLink {
+			return nil
+		}
+		if t.bug == bugScanUnvalidated {
+			tx.Forget()
+		}
+		from = high(n)
+		if n, err = t.read(tx, right(n), 0); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: a scan of more than %d leaves", rtx.ErrTooLarge, maxRight)
+}

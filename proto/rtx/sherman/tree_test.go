@@ -1,0 +1,213 @@
+package sherman_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"drtmd/internal/testkit/raceskip"
+	"drtmd/proto/memnode"
+	"drtmd/proto/rtx"
+	"drtmd/proto/rtx/sherman"
+	"drtmd/verbs"
+	"drtmd/verbs/fiber"
+	"drtmd/verbs/sim"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// run runs a fiber with a client of a memory node in virtual time, with nodes of so many bytes.
+func run(t *testing.T, nodeBytes int, onEvent func(sim.Event), body func(*rtx.Client, *fiber.Fiber) error) []byte {
+	t.Helper()
+	raceskip.Simulated(t)
+	world, err := sim.New(sim.Config{Seed: 1, OnEvent: onEvent})
+	must(t, err)
+	shape := rtx.Shape{Owners: 1, Slots: 32, Roots: 2, Objects: 1 << 12,
+		Classes: []rtx.Class{{Bytes: 64, Blocks: 256}, {Bytes: nodeBytes, Blocks: 4096}}}
+	bytes, err := shape.Bytes()
+	must(t, err)
+	var contexts []*verbs.Context
+	var nodes []*sim.Node
+	for range 2 {
+		n, err := world.AddNode(sim.NodeConfig{ClockOffset: 56 * 365 * 24 * time.Hour})
+		must(t, err)
+		c, err := n.Open()
+		must(t, err)
+		nodes, contexts = append(nodes, n), append(contexts, c)
+	}
+	server, err := memnode.NewServer(contexts[0], memnode.Config{Bytes: bytes, Format: shape.Format})
+	must(t, err)
+	pd, err := contexts[1].AllocPD()
+	must(t, err)
+	core := fiber.NewCore(nodes[1].Timeline(0))
+	t.Cleanup(func() { must(t, core.Close()) })
+	w, err := core.NewWorker(fiber.WorkerConfig{PD: pd})
+	must(t, err)
+	way, err := memnode.Join(server.Admit, 1, []*fiber.Worker{w}, verbs.ConnectAttr{})
+	must(t, err)
+	var ended error
+	w.Submit("test", func(f *fiber.Fiber) error {
+		c, err := rtx.Attach(f, rtx.Config{Conn: way.Conns[0], PD: pd, Memory: way.Memory, Clock: nodes[1].Clock(),
+			Rand: rand.New(rand.NewPCG(1, 2))})
+		if err != nil {
+			return err
+		}
+		return body(c, f)
+	}, func(err error) { ended = err })
+	must(t, world.Run())
+	must(t, ended)
+	return server.Memory().Bytes()
+}
+
+// The tree is a sorted map, through splits of every level, and when it has been emptied.
+func TestATreeIsASortedMap(t *testing.T) {
+	for _, versions := range []bool{false, true} {
+		var reached []rtx.Ptr
+		memory := run(t, 192, nil, func(c *rtx.Client, f *fiber.Fiber) error {
+			tree, err := sherman.Open(c, sherman.Config{Class: 1, Versions: versions, CacheNodes: 16})
+			if err != nil {
+				return err
+			}
+			model, r := map[uint64]uint64{}, rand.New(rand.NewPCG(3, 4))
+			for i := range 6000 {
+				key, value := r.Uint64N(1000), r.Uint64()
+				if i > 4000 { // most deletions come late
+					key = uint64(i-4000) % 1000
+				}
+				err := c.Run(f, func(tx *rtx.Tx) error { return step(tx, tree, model, r.IntN(4), key, value, i > 4000) })
+				if err != nil {
+					return fmt.Errorf("step %d, key %d: %w", i, key, err)
+				}
+			}
+			reached, err = tree.Check(func(p rtx.Ptr) (value []byte, err error) {
+				err = c.View(f, func(tx *rtx.Tx) error {
+					b, err := tx.Read(p)
+					value = slices.Clone(b)
+					return err
+				})
+				return value, err
+			})
+			t.Logf("versions %v: %d nodes, %d keys", versions, len(reached), len(model))
+			return err
+		})
+		must(t, rtx.Audit(memory, reached))
+	}
+}
+
+// step is an operation on the tree and on its model.
+func step(tx *rtx.Tx, tree *sherman.Tree, model map[uint64]uint64, kind int, key, value uint64, deletes bool) error {
+	want, there := model[key]
+	wrong := func(what string, got any) error {
+		return fmt.Errorf("%s gives %v, the model has %d, %v", what, got, want, there)
+	}
+	e, ok, err := tree.Get(tx, key)
+	if err != nil || ok != there || ok && e.Value != want {
+		return wrong("Get", fmt.Sprint(e, ok, err))
+	}
+	switch {
+	case deletes && kind < 3:
+		_, ok, err = tree.Delete(tx, key)
+		if err != nil || ok != there {
+			return wrong("Delete", fmt.Sprint(ok, err))
+		}
+		delete(model, key)
+	case kind < 2:
+		if e, ok, err = tree.Insert(tx, key, value); err != nil || ok == there || !ok && e.Value != want {
+			return wrong("Insert", fmt.Sprint(e, ok, err))
+		}
+		if ok {
+			model[key] = value
+		}
+	case kind == 2:
+		if e, ok, err = tree.Update(tx, key, value); err != nil || ok != there {
+			return wrong("Update", fmt.Sprint(e, ok, err))
+		}
+		if ok {
+			model[key] = value
+		}
+	default:
+		to := key + value%30
+		var got, all []uint64
+		err := tree.Scan(tx, key, to, func(e sherman.Entry) bool {
+			got = append(got, e.Key)
+			return true
+		})
+		for _, k := range slices.Sorted(maps.Keys(model)) {
+			if k >= key && k <= to {
+				all = append(all, k)
+			}
+		}
+		if err != nil || !slices.Equal(got, all) {
+			return wrong("Scan", fmt.Sprint(got, err, " not ", all))
+		}
+	}
+	return nil
+}
+
+// Section 5, Table 2: nodes of 1 KB; 62 entries of 8 + 8 bytes, or 41 with versions; in ascending order a leaf splits
+// once in 31 insertions, as its upper half stays. A look-up whose way is cached READs one leaf and its metadata twice.
+func TestNodesAndLookupsOfSherman(t *testing.T) {
+	reads, bytes := 0, 0
+	count := func(e sim.Event) {
+		var n int
+		if e.Node == "n0" && e.Kind == "wire" {
+			if _, err := fmt.Sscanf(e.What, "RDMA_READ answer #%d, done, %d B", new(int), &n); err == nil {
+				reads++
+				bytes += n
+			}
+		}
+	}
+	run(t, 1024, count, func(c *rtx.Client, f *fiber.Fiber) error {
+		tree, err := sherman.Open(c, sherman.Config{Class: 1})
+		if err != nil {
+			return err
+		}
+		const keys = 62 * 20
+		logged := func() uint64 { return c.Stats().Commits - c.Stats().Unlogged }
+		for key := range uint64(keys) {
+			if key == 62 && logged() != 1 { // the root
+				t.Errorf("%d commits with a log for the first 62 keys", logged())
+			}
+			err := c.Run(f, func(tx *rtx.Tx) error { _, _, err := tree.Insert(tx, key, key); return err })
+			if err != nil {
+				return err
+			}
+		}
+		if n := logged(); n != 1+(keys-62+30)/31 {
+			t.Errorf("%d commits with a log for %d keys", n, keys)
+		}
+		look := func(key uint64) error {
+			return c.View(f, func(tx *rtx.Tx) error {
+				e, ok, err := tree.Get(tx, key)
+				if err == nil && (!ok || e.Value != key) {
+					t.Errorf("key %d: %v, %v", key, e, ok)
+				}
+				return err
+			})
+		}
+		if err := look(500); err != nil {
+			return err
+		}
+		reads, bytes = 0, 0
+		if err := look(500); err != nil {
+			return err
+		}
+		if reads != 3 || bytes != 1024+2*16 {
+			t.Errorf("a look-up takes %d READs of %d bytes", reads, bytes)
+		}
+		start := f.Now()
+		if err := look(500); err != nil {
+			return err
+		}
+		t.Logf("a cached look-up takes %s", f.Now()-start)
+		return nil
+	})
+}

@@ -43,12 +43,16 @@ func searchFrom(t *testing.T, name, mutation string, first, last uint64) scenari
 	return r
 }
 
-// A scenario without a number in seedsOf gets seedsAtOnce seeds more until they have taken cpuOfScenario, or
-// are one in fifty: protocols of one family have too many scenarios for more. make soak runs more of each.
+// A scenario gets seedsAtOnce seeds more until they have taken its CPU time, or are as many as seedsOf says: there
+// are too many scenarios for more in make test. make soak goes on from there.
 const (
-	cpuOfScenario = 2 * time.Second
+	cpuOfScenario = time.Second
+	cpuOfSeeds    = 5 * time.Second // of scenarios in seedsOf
 	seedsAtOnce   = 4
 )
+
+// cpuOf is the CPU time of the scenarios that find most.
+var cpuOf = map[string]time.Duration{"smallbank": 40 * time.Second, "micro": 20 * time.Second}
 
 // cpuTime is what this process has used.
 func cpuTime(t *testing.T) time.Duration {
@@ -63,7 +67,7 @@ func cpuTime(t *testing.T) time.Duration {
 // replay is the command that makes a failed run again.
 func replay(r *scenario.Result) string { return "drtmd " + r.ReplayArgs("") }
 
-// seedsOf are how many seeds a normal test runs of scenarios, where they are not one in fifty.
+// seedsOf are how many seeds a normal test runs of scenarios at most, where they are not one in fifty.
 var seedsOf = map[string]uint64{"smallbank": seedsOfTest, "micro": seedsOfTest / 4,
 	"races": seedsOfTest / 10, "views": seedsOfTest / 20, "leases": seedsOfTest / 20,
 	"reuse": seedsOfTest / 20, "crashes": seedsOfTest / 20, "crashes-twopl": seedsOfTest / 20,
@@ -83,8 +87,12 @@ func TestRunsUnderFaultsAreStrictlySerializable(t *testing.T) {
 			if raceEnabled {
 				seeds = max(seeds/50, 1) // one goroutine at a time runs: there is little to see
 			}
+			most := cpuOfScenario
+			if seedsOf[s.Name] > 0 {
+				most = cmp.Or(cpuOf[s.Name], cpuOfSeeds)
+			}
 			begin, next := cpuTime(t), uint64(1)
-			for ; next <= seeds && (seedsOf[s.Name] != 0 || cpuTime(t)-begin < cpuOfScenario); next += seedsAtOnce {
+			for ; next <= seeds && cpuTime(t)-begin < most; next += seedsAtOnce {
 				if f := searchFrom(t, s.Name, "", next, min(next+seedsAtOnce-1, seeds)).Failure; f != nil {
 					t.Fatalf("%v\n%s", f.Failure, replay(f))
 				}

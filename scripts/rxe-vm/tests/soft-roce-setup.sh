@@ -3,6 +3,7 @@
 # nothing behind when it fails.
 # nodes: 1
 # rxe: no
+# timeout: 300
 # copy: soft-roce-setup.sh
 set -u
 # shellcheck source=scripts/rxe-vm/tests/lib/story.sh

@@ -148,11 +148,13 @@ func first(err error) error {
 	return err
 }
 
+const scansPerFiber = 30
+
 // randomScans runs the workload on all fibers.
 func randomScans(t *testing.T, e env) {
-	shapes := []struct{ nodes, workers int }{{1, 2}, {2, 1}, {3, 2}}
+	shapes := []struct{ nodes, workers int }{{2, 2}}
 	if e.protocol.OneThread && e.host.Simulated {
-		shapes = shapes[:1]
+		shapes[0].nodes = 1
 	}
 	for _, x := range shapes {
 		t.Run(fmt.Sprintf("%d nodes, %d workers", x.nodes, x.workers), func(t *testing.T) {
@@ -162,7 +164,7 @@ func randomScans(t *testing.T, e env) {
 				r := rand.New(rand.NewPCG(uint64(worker.Node)<<8|uint64(worker.Index), uint64(i)))
 				client := w.NewClient(worker.Node, r)
 				run := proto.Runner{Engine: worker.Engine, Rand: r}
-				for range e.scale(loadPerFiber) {
+				for range e.scale(scansPerFiber) {
 					d, p := client.Next()
 					res, err := run.Run(f, d, p)
 					if err != nil {

@@ -21,6 +21,9 @@ func (t *tx) Commit() error {
 	was := f.Shield()
 	defer f.Unshield(was)
 	err := t.reserve()
+	if len(t.Ranges) > 0 {
+		t.regions = false // they are looked at again before anything is written
+	}
 	if err == nil {
 		err = t.lockWrites()
 	}
@@ -29,6 +32,9 @@ func (t *tx) Commit() error {
 	}
 	if err == nil && t.regions && t.changes() {
 		err = t.commitRegion()
+	}
+	if err == nil {
+		err = t.checkRanges()
 	}
 	if err == nil {
 		err = t.validate()
@@ -212,6 +218,9 @@ func (t *tx) Rollback() error {
 		was := t.F.Shield()
 		if t.e.strategy.by(proto.PhaseValidate) == 0 {
 			err = t.lockWrites() // locks take the place of VALIDATE
+		}
+		if err == nil {
+			err = t.checkRanges()
 		}
 		if err == nil {
 			err = t.validate()

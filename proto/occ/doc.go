@@ -119,6 +119,12 @@
 // An Engine belongs to its worker's thread, a transaction to the fiber that began it. Requests, answers and
 // the words that READs prove are in buffers of the transaction object; in steady state nothing is allocated.
 //
+// # Scans
+//
+// The records of a range, deleted ones included, are read like others. Between LOCK and VALIDATE the hosts look
+// whether the range has an entry for the same keys (scan.go, package onesided). A transaction with scans has no region
+// at its commit.
+//
 // # Recovery
 //
 // With backups the members may change (proto.Recoverer). Pause lets no phase begin and waits for those under way;

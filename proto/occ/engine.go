@@ -121,6 +121,7 @@ func New(env *protocol.Env, s Strategy) (*Engine, error) {
 			}
 			return 0, onesided.Busy
 		})
+		e.ServeRanges(e.servedShare)
 		if e.lacks(lockTwice) {
 			env.Port.ForgetServed()
 		}

@@ -20,6 +20,7 @@ const (
 	anyVersion
 	absentUnvalidated
 	absenceUndated
+	rangesUnchecked
 	rollbackUnvalidated
 	forgottenNode
 	// The host (memory.go, host.go).
@@ -104,6 +105,8 @@ var mutations = [mutationEnd]mutation.Mutation{
 		Doc: "what was not there is not looked for again at the commit"},
 	absenceUndated: {Of: ofSkeleton, Name: "absence-undated",
 		Doc: "an absence is taken for the one that was read, whatever was inserted and deleted in between"},
+	rangesUnchecked: {Of: ofSkeleton, Name: "ranges-unchecked",
+		Doc: "the commit does not look at scanned ranges again"},
 	rollbackUnvalidated: {Of: ofSkeleton, Name: "rollback-unvalidated",
 		Doc: "a transaction that rolls back does not validate what its program saw"},
 	unlockFirst: {Of: ofSkeleton, Name: "unlock-before-value", Doc: "a record is unlocked, then written"},
@@ -196,6 +199,7 @@ var skips = [mutationEnd]onesided.Skip{
 	unsureForgotten: onesided.OwnerOfUnsure,
 	noDebt:          onesided.Debt,
 	noDebtUpdate:    onesided.DebtUpdate,
+	rangesUnchecked: onesided.RangeCheck,
 }
 
 // ringBugs are the mutations that leave out a step of package ring.

@@ -221,7 +221,7 @@ func (t *tx) toBeLocked(r *record) (flags, bool) {
 // validate is VALIDATE: what was read, and is not locked. A transaction of one record needs none, for it
 // has read it at one moment.
 func (t *tx) validate() error {
-	if len(t.Records) == 1 && !t.Records[0].Changes() || t.e.lacks(noValidate) {
+	if len(t.Records) == 1 && len(t.Ranges) == 0 && !t.Records[0].Changes() || t.e.lacks(noValidate) {
 		return nil
 	}
 	if err := t.e.view.begin(t); err != nil {

@@ -213,6 +213,22 @@ func (v *view) reaches(t *tx, from, to int) error {
 	return nil
 }
 
+// reachesRange is the abort of a range that cannot be reached now.
+func (v *view) reachesRange(at *proto.Location) error {
+	if v == nil {
+		return nil
+	}
+	switch {
+	case at.Primary == proto.NoNode:
+		return proto.Aborting(proto.ReasonLost)
+	case int(at.Shard) < len(v.ready) && !v.ready[at.Shard],
+		at.Primary == v.e.Env.Node && !v.serves(at),
+		len(at.Backups()) > 0 && !v.reached(at):
+		return errMoved
+	}
+	return nil
+}
+
 // reached reports whether the memory of a shard's primary is known.
 func (v *view) reached(at *proto.Location) bool {
 	shares := v.e.Env.Peers[at.Primary].Shares

@@ -138,7 +138,7 @@ func (p *Protocol) CheckStore(ordered bool) error {
 		return fmt.Errorf("%w: protocol %s finds records by %v, and tables of a cluster have %v or %v",
 			ErrNeeds, p.Name, i, layout.ClusterChaining, layout.HopscotchInline)
 	case ordered && !p.Scans:
-		return fmt.Errorf("%w: protocol %s does not scan ordered tables; use one that does: drtm, twopl or nocc",
+		return fmt.Errorf("%w: protocol %s does not scan ordered tables; use one that does, such as drtm or twopl",
 			proto.ErrUnsupported, p.Name)
 	}
 	return nil

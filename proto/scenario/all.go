@@ -52,9 +52,6 @@ func All(own ...node.Protocol) (all []*scenario.Scenario) {
 		if p.Replicates {
 			all = append(all, replicas(p), gaps(p))
 		}
-		if p.Scans {
-			all = append(all, scans(p))
-		}
 		if p.Offers.Has(proto.OfferRecovery) {
 			all = append(all, recoveries(p))
 		}
@@ -65,6 +62,9 @@ func All(own ...node.Protocol) (all []*scenario.Scenario) {
 			members(spec{protocol: p}),
 			of(spec{name: "smallbank", protocol: p, load: loadBank, short: true}),
 			of(spec{name: "micro", protocol: p, load: loadMicro, short: true}))
+		if p.Scans {
+			all = append(all, scans(p))
+		}
 		if _, index := p.Tables(); index == layout.HopscotchInline {
 			all = append(all, moves(p))
 		}

@@ -73,7 +73,9 @@ var seedsOf = map[string]uint64{"smallbank": seedsOfTest, "micro": seedsOfTest /
 	"reuse": seedsOfTest / 20, "crashes": seedsOfTest / 20, "crashes-twopl": seedsOfTest / 20,
 	"smallbank-twopl": seedsOfTest / 20, "smallbank-twopl-local": seedsOfTest / 20,
 	"micro-twopl": seedsOfTest / 20, "micro-twopl-local": seedsOfTest / 20,
-	"followed-clocks": seedsOfTest / 10, "members": seedsOfTest / 20, "members-twopl": seedsOfTest / 20}
+	"scans": 8, "scans-twopl": 8, "scans-fasst": 2, "scans-farm": 2, "scans-drtmh": 2, "scans-drtmr": 2,
+	"scans-drtmr-verbs": 2,
+	"followed-clocks":   seedsOfTest / 10, "members": seedsOfTest / 20, "members-twopl": seedsOfTest / 20}
 
 // TestRunsUnderFaultsAreStrictlySerializable: every fault but the loss of memory, clocks that err
 // within DELTA, workers that lose the processor in a commit.

@@ -69,7 +69,14 @@ func raise[A words.Access](t *Table, a A, v layout.Version) (ok bool) {
 // While it stays the same, no key has been inserted, deleted and given back. ok is false if the region has
 // aborted.
 func (t *Table) AbsentIn(r *htm.Region) (v layout.Version, ok bool) {
-	counter, ok := t.inside(r).Load(t.at + countersAt)
+	if t.lineWords {
+		return absent(t, t.inside(r))
+	}
+	return absent(t, t.direct(r))
+}
+
+func absent[A words.Access](t *Table, a A) (v layout.Version, ok bool) {
+	counter, ok := a.Load(t.at + countersAt)
 	return layout.Fresh(uint32(counter)), ok
 }
 

@@ -30,7 +30,7 @@ func Spec() workload.Spec {
 	}
 	return workload.Spec{
 		Name: "tpcc",
-		Doc:  "TPC-C, all five transactions, under protocols that scan",
+		Doc:  "TPC-C, all five transactions",
 		Options: option.List{
 			option.Int(optWarehouses, d.Warehouses, 1, maxWarehouses, "`N` warehouses per node").Because(
 				"a key has 16 bits for the warehouse"),

@@ -30,7 +30,7 @@ func Spec() workload.Spec {
 		Options: append(option.List{
 			option.Choice(optLetter, []string{"A", "B", "C", "D", "E", "F"}, "core workload `LETTER`: A 50 % reads, 50 % "+
 				"updates; B 95 and 5; C reads; D 95 % reads of the latest, 5 % insertions; E 95 % "+
-				"scans, 5 % insertions, under protocols that scan; F 50 % reads, 50 % read-modify-writes"),
+				"scans, 5 % insertions; F 50 % reads, 50 % read-modify-writes"),
 			option.Int(optOperations, d.Operations, 1, keyvalue.MaxOps, "`N` operations per transaction; 5 in HADES"),
 			option.Choice(optDistribution, []string{"default", "zipfian", "uniform", "latest"}, "distribution `NAME` of the records: default "+
 				"(latest for D, else zipfian), zipfian (scrambled), uniform, latest"),

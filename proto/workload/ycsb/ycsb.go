@@ -19,7 +19,7 @@
 //   - An insert's key is the next one of its client's node; the original hashes a counter.
 //   - A read of a record whose insertion has not committed yet finds nothing, and counts as a read.
 //   - A scan of E is of the records of one node, in the order of their numbers; the original's is of hashed
-//     keys. It runs under protocols that scan.
+//     keys.
 //
 // # What is checked
 //

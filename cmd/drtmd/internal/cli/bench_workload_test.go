@@ -119,7 +119,6 @@ func proved(t *testing.T, protocol, workload, where string) {
 // TestOptionsThatDoNotFitAreRefused: with what there is instead.
 func TestOptionsThatDoNotFitAreRefused(t *testing.T) {
 	for args, want := range map[string]string{
-		"--workload ycsb --letter E --protocol farm":  "protocol farm does not scan ordered tables; use one that does: drtm, twopl or nocc",
 		"--workload ycsb --letter G":                  `expected A, B, C, D, E, F, not "G"`,
 		"--workload ycsb --accounts 5":                "workload ycsb has no --accounts; it is one of workload smallbank",
 		"--workload tatp --theta 0.5":                 "workload tatp has no --theta; it is one of workload smallbank, ycsb",
@@ -134,7 +133,6 @@ func TestOptionsThatDoNotFitAreRefused(t *testing.T) {
 		"--workload tpcc --warehouses 70000":          "--warehouses: expected 1 to 65536",
 		"--workload tpcc --warehouses 20000":          "of memory, and",
 		"--workload tpcc --customers 33":              "take a multiple of 10",
-		"--workload tpcc --protocol farm":             "protocol farm does not scan ordered tables",
 		"--workload lookup --keys 9":                  "workload lookup has no --keys",
 		"--workload micro --slots 1024":               "workload micro has no --slots; it is one of workload lookup",
 		"--workload smallbank --balance-keys 3":       "--balance-keys: expected 1 to 2, not 3",

@@ -143,7 +143,7 @@ func TestUpExitsWithTheCodeOfItsCommand(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	dir := filepath.Join(l.dir, "up")
-	kill := "kill -9 $(cat " + filepath.Join(dir, "node1", "pid") + "); sleep 0.2; exit "
+	kill := "id=$(cat " + filepath.Join(dir, "node1", "pid") + "); kill -9 $id; while kill -0 $id 2>&-; do sleep 0.1; done; exit "
 	for _, code := range []int{0, 7} {
 		_, errs, got := l.run("up", "--nodes", "2", "--accounts", "100", "--lease", lease.String(), "--dir", dir, "--",
 			"sh", "-c", kill+strconv.Itoa(code))

@@ -93,6 +93,7 @@ func allRepairs() []*scenario.Scenario {
 		repairs("repairs", "repairable transactions: clients of a passive memory node under faults; history, blocks and "+
 			"locks checked", false, registers{}),
 		repairs("repairs-steps", "repairable transactions; a short run, for --every-step", true, registers{}),
+		meetings(),
 		repairs("trees", "a B-link tree on repairable transactions, under the faults of repairs; history and structure "+
 			"checked", false, trees{}),
 		repairs("trees-steps", "a B-link tree on repairable transactions; a short run, for --every-step", true, trees{})}

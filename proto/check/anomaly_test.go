@@ -164,6 +164,33 @@ func TestAnomaliesAreCaughtByNameAndTheirRepairsAccepted(t *testing.T) {
 			1-9 s u z, w q 1`, `
 			0-10 s p t, r q 1, w x 1
 			1-9 s u z, w q 1`, Phantom},
+		{"phantom: at the first key of a range", `
+			0-10 s y z, r x 2
+			1-9 w x 2, w y 1`, `
+			0-10 s z z, r x 2
+			1-9 w x 2, w y 1`, Phantom},
+		{"phantom: at the last key of a range", `
+			0-10 s p y, r x 2
+			1-9 w x 2, w y 1`, `
+			0-10 s p u, r x 2
+			1-9 w x 2, w y 1`, Phantom},
+		{"phantom: beside an own insertion in the range", `
+			0-10 s p z, w y 1, r x 2
+			1-9 w x 2, w q 1`, `
+			0-10 s p z, w y 1, r x 2, r q 1
+			1-9 w x 2, w q 1`, Phantom},
+		{"phantom: of two ranges the second shows what came after the first", `
+			0-30 s p t, s u z, r y 1
+			1-9 w q 1
+			10-19 r q 1, w y 1`, `
+			0-30 s p t, s u z, r y 1, r q 1
+			1-9 w q 1
+			10-19 r q 1, w y 1`, Phantom},
+		{"phantom: a row that was moved within a range is seen nowhere", `
+			0-10 s p t, a q 2
+			1-9 r q 1, d q 2, w r 1`, `
+			0-10 s p t, a q 2, r r 1
+			1-9 r q 1, d q 2, w r 1`, Phantom},
 		{"write cycle", `
 			0-10 w x 2, w y 3
 			1-9 w x 3, w y 2`, `

@@ -57,7 +57,7 @@ func allocations(t *testing.T, e env) {
 	} {
 		for _, n := range attempts {
 			c.on(0, func(f *fiber.Fiber, eng proto.Engine) error {
-				least, err := leastAllocations(f, eng, x.d, n)
+				least, err := leastAllocations(f, eng, x.d, n, &toucher{d: x.d})
 				if err == nil && least > 0.2 {
 					err = fmt.Errorf("%s, attempt %d: at least %.2f allocations per transaction", x.name, n,
 						least)
@@ -74,9 +74,8 @@ func allocations(t *testing.T, e env) {
 // leastAllocations is the fewest allocations per transaction in some rounds. What else the process
 // does while the fiber waits may allocate as well, but not in every round; what a transaction
 // allocates shows in each.
-func leastAllocations(f *fiber.Fiber, e proto.Engine, d *proto.Decl, attempt int) (float64, error) {
+func leastAllocations(f *fiber.Fiber, e proto.Engine, d *proto.Decl, attempt int, p proto.Program) (float64, error) {
 	const n, rounds = 200, 5
-	p := &toucher{d: d}
 	var before, after runtime.MemStats
 	least := math.Inf(1)
 	for round := range 1 + rounds {

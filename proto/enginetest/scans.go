@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"drtmd/internal/testkit/raceskip"
 	"drtmd/proto"
 	"drtmd/proto/node"
 	"drtmd/proto/workload/ranges"
@@ -21,6 +22,9 @@ func scans(t *testing.T, e env) {
 		t.Skip("the protocol does not scan")
 	}
 	t.Run("a scan sees the transaction's own writes", func(t *testing.T) { ownScans(t, e) })
+	if !e.host.Simulated {
+		t.Run("scans do not allocate", func(t *testing.T) { scanAllocations(t, e) })
+	}
 	t.Run("random scans are strictly serializable", func(t *testing.T) { randomScans(t, e) })
 }
 
@@ -139,6 +143,41 @@ func ownScans(t *testing.T, e env) {
 		})
 	}
 }
+
+// scanAllocations tests that scans, of the own node and of another, allocate nothing in their steady state.
+func scanAllocations(t *testing.T, e env) {
+	if e.host.Replicas > 1 {
+		raceskip.Counted(t)
+	}
+	e.protocol.OneThread = true // all workers on one: nothing else allocates
+	w, err := ranges.New(ranges.Default(e.nodes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := e.start(t, func(cfg *node.Config) { cfg.Record, cfg.Workload = nil, w })
+	for _, home := range c.homes() {
+		rows := 0
+		x := &scanner{from: rowOn(home, 5), to: rowOn(home, 45), each: func(proto.Key, []byte) bool { rows++; return true }}
+		c.on(0, func(f *fiber.Fiber, eng proto.Engine) error {
+			least, err := leastAllocations(f, eng, &proto.Decl{Kind: 1, ReadOnly: true}, 1, x)
+			if err == nil && (least > 0.2 || rows == 0) {
+				err = fmt.Errorf("node %d: at least %.2f allocations per scan, %d rows", home, least, rows)
+			}
+			return err
+		})
+	}
+	if err := c.Stop(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// scanner is a program that scans a range.
+type scanner struct {
+	from, to proto.Key
+	each     func(proto.Key, []byte) bool
+}
+
+func (x *scanner) Execute(tx proto.Txn) error { return tx.Scan(ranges.Rows, x.from, x.to, x.each) }
 
 // first is the first of joined errors, as a program returns it.
 func first(err error) error {

@@ -61,7 +61,8 @@ type Engine struct {
 	buffers txset.Buffers
 	stats   proto.Stats
 	region  *htm.Region
-	keys    keys // of a scan
+	keys    keys          // of a scan
+	some    [16]proto.Key // of PeekRange
 	tx      tx
 }
 
@@ -134,10 +135,10 @@ func (e *Engine) PeekRange(_ *fiber.Fiber, t proto.TableID, from, to proto.Key, 
 	if err != nil {
 		return 0, err
 	}
-	var some [16]proto.Key
+	some := e.some[:]
 	table := &e.cfg.Tables[at.Primary][t-1]
 	for {
-		found, err := e.someKeys(table, from, to, some[:])
+		found, err := e.someKeys(table, from, to, some)
 		if err != nil {
 			return 0, err
 		}

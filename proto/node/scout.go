@@ -155,10 +155,6 @@ func (v *view) GetForUpdate(t proto.TableID, k proto.Key, dst []byte) error {
 	return v.read(t, k, dst, proto.ModeWrite)
 }
 
-func (v *view) Scan(proto.TableID, proto.Key, proto.Key, func(proto.Key, []byte) bool) error {
-	return proto.ErrUnsupported
-}
-
 func (v *view) Write(t proto.TableID, k proto.Key, value []byte) error {
 	return v.put(t, k, value, proto.ModeWrite)
 }

@@ -254,17 +254,11 @@ func (e *Engine) apply(s *share, w *recovery.Write) bool {
 	if e.view.home[w.Shard] == e.Env.Node {
 		return true // a primary has the update since COMMIT, and may have forgotten since that there was a record
 	}
-	off, c := e.EnsureAt(s, w.Table, w.Key)
-	if c == onesided.Full && e.bury() {
-		off, c = e.EnsureAt(s, w.Table, w.Key)
-	}
-	if c != onesided.Done {
+	x, ok := e.lockToApply(s, w)
+	if !ok {
 		return false
 	}
-	x := found{off: off}
-	if e.lockRecord(s, &x, w.Key, e.applier) != done {
-		return false
-	}
+	off := x.off
 	if newerThan(w.Version, x.head.Version) || e.lacks(anyOrder) {
 		if w.Version.Live() {
 			e.publish(nil, s, off, &item{table: w.Table, key: w.Key, version: w.Version, value: w.Value})
@@ -276,6 +270,26 @@ func (e *Engine) apply(s *share, w *recovery.Write) bool {
 	}
 	e.unlockEntry(s, off)
 	return true
+}
+
+// lockToApply locks the record of a replica that an update is for, and makes it if there is none. Most updates are of
+// records that are there: a look-up without a region finds them, and the lock tells whether that is the key's.
+func (e *Engine) lockToApply(s *share, w *recovery.Write) (x found, ok bool) {
+	if off, there := s.Tables[w.Table-1].Find(uint64(w.Key)); there {
+		x.off = uint64(off)
+		switch e.lockRecord(s, &x, w.Key, e.applier) {
+		case done:
+			return x, true
+		case locked:
+			return x, false
+		}
+	}
+	off, c := e.EnsureAt(s, w.Table, w.Key)
+	if c == onesided.Full && e.bury() {
+		off, c = e.EnsureAt(s, w.Table, w.Key)
+	}
+	x.off = off
+	return x, c == onesided.Done && e.lockRecord(s, &x, w.Key, e.applier) == done
 }
 
 // newerThan reports whether an update is newer than what an entry says. One that was made for its key says

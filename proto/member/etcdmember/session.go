@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -34,6 +35,9 @@ type session struct {
 	lost  error // why the lease has ended; nil while it is held
 	left  bool
 	news  bool // the listener has not seen state yet
+
+	// ends is until, while the lease is neither lost nor left; then 0. Transactions read it without a lock.
+	ends atomic.Int64
 }
 
 // Join implements member.Registry. It takes at most a few leases. The session's Leave has to be
@@ -62,7 +66,7 @@ func (s *session) join(c member.Candidate) error {
 		return s.r.unreachable(err)
 	}
 	s.lease = granted.ID
-	s.until = sent + s.r.cfg.Lease
+	s.holdUntil(sent + s.r.cfg.Lease)
 	var former *member.Member
 	s.state, err = s.r.change(ctx, func(old *stored) (member.State, error) {
 		// If everybody has died, there is nobody else to see it.
@@ -105,9 +109,19 @@ func (s *session) State() member.State {
 }
 
 func (s *session) Lease() (until time.Duration, held bool) {
+	if until = time.Duration(s.ends.Load()); until != 0 {
+		return until, s.r.cfg.Clock.Now() < until
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.until, s.lost == nil && !s.left && s.r.cfg.Clock.Now() < s.until
+	return s.until, false
+}
+
+// holdUntil takes a later end of the lease. Locked.
+func (s *session) holdUntil(t time.Duration) {
+	if s.until = t; s.lost == nil && !s.left {
+		s.ends.Store(int64(t))
+	}
 }
 
 // held is nil, or says that the membership is over.
@@ -167,6 +181,7 @@ func (s *session) Leave() error {
 	s.mu.Lock()
 	first, lost := !s.left, s.lost
 	s.left = true // what the watch says from here on is no loss
+	s.ends.Store(0)
 	s.wake.Broadcast()
 	s.mu.Unlock()
 	var err error
@@ -232,6 +247,7 @@ func filling(s *member.State) (n int) {
 func (s *session) lose(why error) {
 	if s.lost == nil && !s.left {
 		s.lost = why
+		s.ends.Store(0)
 		s.wake.Broadcast()
 		s.cancel()
 	}
@@ -264,7 +280,7 @@ func (s *session) keepAlive() {
 			// said that it is over.
 			last = err
 		case err == nil && a.TTL > 0:
-			s.until = sent + time.Duration(a.TTL)*time.Second
+			s.holdUntil(sent + time.Duration(a.TTL)*time.Second)
 			last = nil
 		case errors.Is(err, rpctypes.ErrLeaseNotFound):
 			s.lose(fmt.Errorf("%w: etcd has given it up", member.ErrLeaseLost))

@@ -140,6 +140,7 @@ func (m *Membership) stay(ctx context.Context, s member.Session, lost <-chan err
 	m.mu.Lock()
 	m.session = s
 	m.mu.Unlock()
+	m.serving.Store(&s)
 	m.o.Board.Connecting(status.Loading, "")
 	m.o.Board.Event(status.Info, fmt.Sprintf("joined as %v", s.Self()))
 	m.hear(s.State)
@@ -152,6 +153,7 @@ func (m *Membership) stay(ctx context.Context, s member.Session, lost <-chan err
 	case <-ctx.Done():
 		again = false
 	}
+	m.serving.Store(nil)
 	m.mu.Lock()
 	m.session = nil
 	m.mu.Unlock()

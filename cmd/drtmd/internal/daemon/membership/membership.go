@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -75,6 +76,9 @@ type Membership struct {
 	session  member.Session
 	state    member.State
 	watched  []*watch
+
+	// serving is the session, nil without one. Transactions read it without a lock.
+	serving atomic.Pointer[member.Session]
 }
 
 // watch is somebody who wants to know when a member is gone.
@@ -151,13 +155,12 @@ func (m *Membership) Self() (member.Member, bool) {
 
 // Serving is the session of a node that may serve, or why it may not.
 func (m *Membership) Serving() (member.Session, error) {
-	m.mu.Lock()
-	s := m.session
-	m.mu.Unlock()
-	if s == nil {
+	p := m.serving.Load()
+	if p == nil {
 		_, reason := m.o.Board.Phase()
 		return nil, fmt.Errorf("%w: this node is no member now (%s)", member.ErrLeaseLost, reason)
 	}
+	s := *p
 	if _, held := s.Lease(); !held {
 		return nil, fmt.Errorf("%w: this node refuses until it has joined again", member.ErrLeaseLost)
 	}

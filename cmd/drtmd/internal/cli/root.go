@@ -124,7 +124,7 @@ Exit codes (the help of each command lists its own):
 	c.SetVersionTemplate("{{.Version}}\n")
 	c.SetFlagErrorFunc(flagError)
 	c.CompletionOptions.HiddenDefaultCmd = true
-	c.AddCommand(a.benchCommand(), a.certsCommand(), a.checkCommand(), a.configCommand(),
+	c.AddCommand(a.benchCommand(), a.certsCommand(), a.checkCommand(), a.chopCommand(), a.configCommand(),
 		a.devicesCommand(), a.downCommand(), a.drainCommand(), a.etcdCommand(),
 		a.logCommand(), a.manualCommand(), a.perfCommand(),
 		a.reportCommand(), a.reproduceCommand(), a.serveCommand(), a.simCommand(), a.statusCommand(), a.upCommand(),

@@ -120,7 +120,7 @@ func (t *Tx) validate() error {
 			return err
 		}
 	}
-	err, expired := t.judge(0)
+	expired, err := t.judge(0)
 	if err != nil {
 		return t.c.abortThenRepair(t.f, err, expired)
 	}
@@ -144,7 +144,7 @@ type met struct {
 
 // judge says whether what the validation has read is what the execution read. An object that is updated shows
 // the own lock.
-func (t *Tx) judge(lock uint64) (err error, expired met) {
+func (t *Tx) judge(lock uint64) (expired met, err error) {
 	c := t.c
 	for i := range t.set {
 		e := &t.set[i]
@@ -162,14 +162,14 @@ func (t *Tx) judge(lock uint64) (err error, expired met) {
 		}
 		if locked(w) && w != lock {
 			if c.expired(leaseOf(w)) {
-				return proto.Aborting(proto.ReasonLocked), met{e.ptr, w}
+				return met{e.ptr, w}, proto.Aborting(proto.ReasonLocked)
 			}
 			err = proto.Aborting(proto.ReasonLocked)
 			continue
 		}
 		err = proto.Aborting(proto.ReasonValidation)
 	}
-	return err, met{}
+	return met{}, err
 }
 
 // abortThenRepair repairs what was found expired, after the own transaction has let go of everything.
@@ -196,7 +196,7 @@ func (t *Tx) addLocks(lock uint64) (first int) {
 }
 
 // judgeLocks notes what the CASes locked.
-func (t *Tx) judgeLocks(first int) (err error, expired met) {
+func (t *Tx) judgeLocks(first int) (expired met, err error) {
 	c := t.c
 	for i := range t.set {
 		e := &t.set[i]
@@ -216,7 +216,7 @@ func (t *Tx) judgeLocks(first int) (err error, expired met) {
 			}
 		}
 	}
-	return err, expired
+	return expired, err
 }
 
 // letGo gives the locks back that are held. The words become what they were: the values are the same. A lock
@@ -264,9 +264,9 @@ func (t *Tx) commitOne(lock uint64) error {
 		return err
 	}
 	f.Step(stepValid)
-	err, expired := t.judgeLocks(first)
+	expired, err := t.judgeLocks(first)
 	if err == nil {
-		err, expired = t.judge(lock)
+		expired, err = t.judge(lock)
 	}
 	if err != nil {
 		if c.bug != bugKeepOwnLocks || expired.w == 0 {
@@ -398,9 +398,9 @@ func (t *Tx) decide(log int, lock, init uint64, first int) error {
 		return err
 	}
 	f.Step(stepValid)
-	err, expired := t.judgeLocks(first)
+	expired, err := t.judgeLocks(first)
 	if err == nil {
-		err, expired = t.judge(lock)
+		expired, err = t.judge(lock)
 	}
 	if err != nil {
 		if c.bug == bugKeepOwnLocks && expired.w != 0 {

@@ -14,8 +14,8 @@ import (
 
 // treeTable is that of the tree's keys, in histories; treeKeys are as many as fill several leaves of 6 entries.
 const (
-	treeTable history.Table = 2
-	treeKeys                = 40
+	treeTable = history.Table(2)
+	treeKeys  = 40
 )
 
 const checkTree = "tree"

@@ -54,6 +54,11 @@ func meetings() *scenario.Scenario {
 			list = append(list, sim.Fault{Kind: sim.PauseWorker, Worker: sim.WorkerAtStep, Node: d.Nodes[1],
 				Step: steps[d.Rand.IntN(len(steps))], Count: 1 + d.Rand.IntN(60), For: upTo(d.Rand, long)})
 		}
+		for range 30 { // the one whose commit nobody repeats stops in the middle
+			held := rtx.StepsWithLocks()
+			list = append(list, sim.Fault{Kind: sim.PauseWorker, Worker: sim.WorkerAtStep, Node: d.Nodes[meetRoles],
+				Step: held[d.Rand.IntN(len(held))], Count: 1 + d.Rand.IntN(60), For: upTo(d.Rand, 40*sim.Microsecond)})
+		}
 		for range d.Rand.IntN(12) {
 			list = append(list, sim.Fault{Kind: sim.DelayRC, At: upTo(d.Rand, d.Until), From: d.Nodes[1], To: d.Nodes[0],
 				By: upTo(d.Rand, 100*sim.Microsecond), Times: 1 + d.Rand.IntN(3)})

@@ -63,7 +63,7 @@ scenarios() {
     done
   done
   say "each safety step is left out, and those that change nothing are run with 1,000 seeds"
-  scripts/go test -count=1 -timeout 6h -run '^(TestEachMutation|TestEquivalentMutations)' \
+  scripts/go test -count=1 -timeout 6h -run '^(TestEachMutation|TestEquivalentMutations|TestDeathsAtEveryStep)' \
     ./proto/scenario -args -whole
 }
 

@@ -35,7 +35,11 @@ type viewing struct {
 	changing bool
 	paused   time.Duration
 	took     time.Duration
+	unfenced []*fiber.Conn // to who is gone, with the mutation lateFence
 }
+
+// lateFence is a mutation: who is gone is fenced when the recovery has ended.
+const lateFence = "promote-before-fence"
 
 // recoverer is the engine, if it is one; nil: its transactions do not outlive nodes.
 func (w *Worker) recoverer() proto.Recoverer {
@@ -49,7 +53,10 @@ func (w *Worker) Pause(f *fiber.Fiber, gone ...proto.NodeID) error {
 		v.changing, v.paused = true, f.Now()
 	}
 	for _, n := range gone {
-		if err := w.Fence(n); err != nil {
+		if w.member.cluster.Mutation == lateFence {
+			w.fenced[n].Store(true)
+			w.viewing.unfenced = append(w.viewing.unfenced, w.conns[n])
+		} else if err := w.Fence(n); err != nil {
 			return err
 		}
 		if s := w.Peers[n].Session; s != nil {
@@ -104,6 +111,10 @@ func (w *Worker) Adopt(f *fiber.Fiber, next *placement.Map) (bool, error) {
 		w.Worker.Go("recover", nil, func(f *fiber.Fiber) error {
 			err := r.Recover(f, next.Epoch, next.Lives)
 			v := &w.viewing
+			for _, c := range v.unfenced {
+				_ = c.QP().ToError()
+			}
+			v.unfenced = nil
 			v.recovering, v.err = false, errors.Join(v.err, err)
 			if !m.views.paused[w.Index].Load() { // else the next change has ended it
 				v.changing, v.took = false, f.Now()-v.paused

@@ -65,7 +65,8 @@ const (
 	noDebt
 	noDebtUpdate
 	noNewWord
-	// Recovery (view.go, recover.go).
+	// Recovery (view.go, recover.go; package node has the fence).
+	lateFence
 	oldEpoch
 	serveEarly
 	serveLeaseless
@@ -90,6 +91,7 @@ const (
 	ofLogCalls  = "occ/log-calls"
 	ofLogBeside = "occ/log-beside"
 	ofRecovery  = "occ/recovery" // what is done when members change
+	ofFences    = "occ/fences"   // one-sided writes, which have no epoch
 )
 
 var mutations = [mutationEnd]mutation.Mutation{
@@ -179,6 +181,8 @@ var mutations = [mutationEnd]mutation.Mutation{
 		Doc: "a lock that could not be given back is owed without its update"},
 	noNewWord: {Of: ofSkeleton, Name: "no-new-word", Doc: "a transaction that owes a lock passes its lock word on"},
 
+	lateFence: {Of: ofFences, Name: "promote-before-fence",
+		Doc: "backups are promoted before the queue pairs to who is gone are in error"},
 	oldEpoch: {Of: ofRecovery, Name: "old-epoch-accepted",
 		Doc: "requests of an older epoch are served, and transactions go on over a change of the view"},
 	serveEarly: {Of: ofRecovery, Name: "serve-before-lock-recovery",
@@ -231,6 +235,7 @@ func (i Instance) mutations() (list []mutation.Mutation) {
 		ofLogs:      true,
 		ofLogBeside: !s.uses(OneSided, proto.PhaseCommit),
 		ofLogCalls:  !s.uses(OneSided, proto.PhaseLog),
+		ofFences:    s.uses(OneSided, proto.PhaseLog, proto.PhaseCommit),
 		ofRecovery:  true}
 	for _, m := range mutations[1:] {
 		if relies[m.Of] {

@@ -17,7 +17,7 @@ import (
 // that, not while it has the record, has dropped it, or has never had it.
 func TestARecordInTheLogIsNoVoteForApplied(t *testing.T) {
 	x := newKit(t)
-	const k = 2 // of shard 2, whose backup is here
+	k := proto.Key(2) // of shard 2, whose backup is here
 	votes := func(name recovery.Name, v int) bool {
 		t.Helper()
 		n := &noted{name: name, epoch: kitEpoch, writes: []recovery.Write{write(k, version(v), 1)}}
@@ -48,6 +48,22 @@ func TestARecordInTheLogIsNoVoteForApplied(t *testing.T) {
 		t.Error("the record was applied")
 	}
 	x.holds(k, version(4), 1, onesided.Unlocked)
+	if k = 5; !votes(ofNode1+3, 2) {
+		t.Error("the newest record was freed; what it wrote may be deleted since")
+	}
+	if k = 3; !votes(ofNode1+3, 2) {
+		t.Error("this node is the primary, and held the record because the coordinator was the backup")
+	}
+	x.append(1, ofNode1+4, 0, write(5, version(2), 1)) // after the scan
+	if k = 5; votes(ofNode1+4, 2) {
+		t.Error("the record is in the log, and was not noted")
+	}
+	k = 3
+	x.append(2, 2<<56|1<<32|1, x.hosts[2].Position(), write(k, version(2), 1))
+	x.hosts[2].decided = x.hosts[2].Position()
+	if x.hosts[2].apply(); votes(2<<56|1<<32|1, 2) {
+		t.Error("this node is the primary, and need not have held a record of another coordinator")
+	}
 }
 
 // TestAHalfWrittenRecordIsWritten: a NIC writes the version of a record before its value, and its coordinator may

@@ -19,7 +19,9 @@ import (
 const (
 	span = 3 * sim.Millisecond
 	// shortSpan is that of the scenarios for crashes at every step.
-	shortSpan  = 80 * sim.Microsecond
+	shortSpan = 80 * sim.Microsecond
+	// deathSpan is the same where machines become members of a registry first.
+	deathSpan  = 150 * sim.Microsecond
 	eventLimit = 20e6
 	// deathLimit is that where nodes that wait for a dead one ask again and again.
 	deathLimit = 3e6
@@ -53,7 +55,7 @@ func All(own ...node.Protocol) (all []*scenario.Scenario) {
 			all = append(all, replicas(p), gaps(p))
 		}
 		if p.Offers.Has(proto.OfferRecovery) {
-			all = append(all, recoveries(p))
+			all = append(all, recoveries(p), deaths(p))
 		}
 		if p.Family != "" {
 			continue
@@ -153,6 +155,9 @@ func of(x spec) *scenario.Scenario {
 	}
 	if x.short {
 		s.Fibers, s.Until = 2, shortSpan
+	}
+	if x.short && x.membership {
+		s.Until, s.Deaths = deathSpan, true
 	}
 	for _, m := range p.Mutations {
 		m.Of = cmp.Or(m.Of, p.FamilyName())

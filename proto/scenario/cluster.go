@@ -115,7 +115,11 @@ func (x spec) build(e *scenario.Env, w workload.Workload, set settings) error {
 		}
 	}
 	if x.membership {
-		c.makeRegistry()
+		cuts := drawnCuts
+		if x.short {
+			cuts = 0 // who loses its lease dies, too, and no more may than the crashes say
+		}
+		c.makeRegistry(cuts)
 	}
 	if x.removal {
 		c.removed = c.sites[len(c.sites)-1]

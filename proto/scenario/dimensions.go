@@ -126,16 +126,14 @@ func (x spec) dimensions() []scenario.Dimension {
 		short[d.Name] = d.Short
 	}
 	for i := range list {
-		if drawn := x.drawnOf[list[i].Name]; drawn != nil {
-			list[i].Drawn = drawn
-		}
-	}
-	if x.short {
-		for i := range list {
+		if x.short {
 			list[i].Drawn = nil
 			if value := short[list[i].Name]; value != "" {
 				list[i].Drawn = []string{value}
 			}
+		}
+		if drawn := x.drawnOf[list[i].Name]; drawn != nil {
+			list[i].Drawn = drawn
 		}
 	}
 	return list

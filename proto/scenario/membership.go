@@ -37,8 +37,8 @@ func (w simWorld) After(d time.Duration, f func()) {
 	w.w.After(sim.Of(d), f)
 }
 
-// makeRegistry makes the registry of a run, in which machines are cut off from it now and then.
-func (c *cluster) makeRegistry() {
+// makeRegistry makes the registry of a run, in which machines are cut off from it so often at most.
+func (c *cluster) makeRegistry(cuts int) {
 	w := c.e.World
 	c.registry = membersim.New(simWorld{w}, membersim.Config{Cluster: "sim", Lease: memberLease,
 		Delay: memberDelay})
@@ -46,7 +46,7 @@ func (c *cluster) makeRegistry() {
 		c.access = append(c.access, c.registry.Node())
 	}
 	r := w.Rand("registry")
-	for range r.IntN(drawnCuts + 1) {
+	for range r.IntN(cuts + 1) {
 		n := c.access[r.IntN(len(c.access))]
 		at, length := upTo(r, c.e.Until), upTo(r, mostCut)
 		w.After(at, n.Cut)

@@ -387,6 +387,14 @@ func recoveries(p node.Protocol) *scenario.Scenario {
 		drawnOf: map[string][]string{dimRemote: {"50", "50", "10"}}})
 }
 
+// deaths are of replicated clusters in which machines die at marked steps, one or two of them.
+func deaths(p node.Protocol) *scenario.Scenario {
+	return of(spec{name: "recovery", protocol: p, load: loadMicro, nodes: 4, short: true, keys: few,
+		focus:  "three replicas",
+		faults: deathFaults, membership: true, replicated: true,
+		drawnOf: map[string][]string{dimReplicas: {"3"}}})
+}
+
 // drawDeaths has machines crash for good or for some time, at marked steps and between, one or two in a run;
 // half of the second ones come while the first is recovered. Some stand still for longer than a lease.
 func drawDeaths(d *scenario.Drawing, steps *protocol.Steps) (s sim.Schedule) {

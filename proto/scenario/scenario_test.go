@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"drtmd/verbs/scenario"
+	"drtmd/verbs/sim"
 )
 
 // seedsOfTest is what the normal tests search; make soak goes on from there.
@@ -151,6 +152,37 @@ func TestCrashAtEveryStep(t *testing.T) {
 		if !taken[s] && !byMutation && s != "drtm: finish" {
 			t.Errorf("no run has taken the step %q", s)
 		}
+	}
+}
+
+// TestDeathsAtEveryStep lets machines of clusters with three replicas die at marked steps: with their memory and
+// without, two at once, and one while another is recovered. A normal test takes a share of the occurrences; -whole
+// takes all, as make soak does.
+func TestDeathsAtEveryStep(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector sees nothing here that the run without faults does not show")
+	}
+	most := 48
+	if *whole {
+		most = 0
+	}
+	for _, s := range All() {
+		if !s.Deaths {
+			continue
+		}
+		t.Run(s.Name, func(t *testing.T) {
+			for _, first := range []sim.Schedule{nil, {{Kind: sim.CrashNode, Node: "n3", At: s.Until / 2}}} {
+				r, err := scenario.Exhaust(context.Background(), s, scenario.ExhaustOptions{Most: most,
+					Options: scenario.Options{Seed: 1, Faults: first}, Jobs: runtime.NumCPU()})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if r.Failure != nil {
+					t.Errorf("%v\n%s", r.Failure.Failure, replay(r.Failure))
+				}
+				t.Logf("after %d other crashes: %d crashes, %d events; %v", len(first), r.Struck, r.Events, r.Base.Counts)
+			}
+		})
 	}
 }
 

@@ -29,6 +29,8 @@ type Scenario struct {
 	Mutations  []Mutation
 	// Steps are the steps that the programs mark. A fault at another one is refused.
 	Steps []string
+	// Deaths has Exhaust crash machines for good, too, without their memory, and two at once.
+	Deaths bool
 	// Draw draws the faults of a run without a script; nil draws none.
 	Draw func(d *Drawing) sim.Schedule
 	// Build adds the machines and registers the checks.

@@ -66,6 +66,7 @@ type transaction struct {
 	count                             int  // of them
 	local                             bool // all supplied by the own warehouse
 	carrier, threshold                int
+	shown                             int64 // to the terminal: the amount of an order, items that are low
 
 	order   int // planned: the next or the newest one; 0: none
 	due     [Districts]due

@@ -163,13 +163,14 @@ func (t *transaction) stockLevel(tx proto.Txn) error {
 	if t.strange {
 		return outdated()
 	}
-	low, stock := 0, t.row[:stockBytes]
+	t.shown = 0
+	stock := t.row[:stockBytes]
 	for _, i := range t.stocked {
 		if err := tx.Read(Stock, stockKey(w, int(i)), stock); err != nil {
 			return err
 		}
 		if quantityOf(stock) < t.threshold {
-			low++ // for the terminal
+			t.shown++
 		}
 	}
 	return nil

@@ -71,10 +71,8 @@ func historyKey(w int, client uint16, n uint32) proto.Key {
 func warehouseOf(k proto.Key) int { return int(k >> warehouseShift) }
 func districtOf(k proto.Key) int  { return int(k >> districtShift & 15) }
 func orderOf(k proto.Key) int     { return int(k >> orderShift & maxOrder) }
-func lineOf(k proto.Key) int      { return int(k >> lineShift & 15) }
 func namedOf(k proto.Key) int     { return int(k & maxOrder) } // of customer-name
 func newestOf(k proto.Key) int    { return int(k & maxOrder) } // of order-customer
-func itemOf(k proto.Key) int      { return int(k & (maxItems - 1)) }
 
 // placement has a warehouse's records on its node; items are everywhere.
 type placement struct{ perNode int }

@@ -54,15 +54,16 @@ func (t *transaction) newOrder(tx proto.Txn) error {
 	if err := tx.Read(Customer, customerKey(w, d, t.customer), customer); err != nil {
 		return err
 	}
-	discount, total := get32(customer, customerDiscount), int64(0)
+	discount := get32(customer, customerDiscount)
+	t.shown = 0
 	for i := range t.count {
 		amount, err := t.orderLine(tx, i)
 		if err != nil {
 			return err
 		}
-		total += amount
+		t.shown += amount
 	}
-	total = total * int64(10_000-discount) / 10_000 * int64(10_000+tax) / 10_000 // for the terminal
+	t.shown = t.shown * int64(10_000-discount) / 10_000 * int64(10_000+tax) / 10_000
 	return t.insertOrder(tx)
 }
 

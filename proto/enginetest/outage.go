@@ -96,8 +96,8 @@ func unlockedUnheard(t *testing.T, e env) {
 	c.verify()
 }
 
-// stolenLock takes a lock from its holder behind its back: that is no outage but a bug, and stops the
-// node.
+// stolenLock takes a lock from its holder behind its back: that is no outage but a bug. It stops the node, or the
+// engine names it.
 func stolenLock(t *testing.T, e env) {
 	if e.protocol.OneThread || e.protocol.LocksLate {
 		return // it has no locks, or none while its program runs
@@ -119,7 +119,15 @@ func stolenLock(t *testing.T, e env) {
 			return errors.New("enough")
 		})
 	}).Wait(t.Context())
-	if !strings.Contains(fmt.Sprint(err), "invariant violated") {
+	var trouble error
+	for _, m := range c.Members {
+		for _, w := range m.Workers {
+			if x, ok := w.Engine.(proto.Troubled); ok {
+				trouble = errors.Join(trouble, x.Trouble())
+			}
+		}
+	}
+	if trouble == nil && !strings.Contains(fmt.Sprint(err), "invariant violated") {
 		t.Errorf("ended with %v, want the violation", err)
 	}
 }

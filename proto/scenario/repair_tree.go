@@ -12,11 +12,11 @@ import (
 	"drtmd/verbs/scenario"
 )
 
-// treeTable is that of the tree's keys, in histories; treeKeys are as many as fill several leaves of 6 entries.
-const (
-	treeTable = history.Table(2)
-	treeKeys  = 40
-)
+// treeTable is that of the tree's keys, in histories.
+const treeTable history.Table = 2
+
+// treeKeys are as many as fill several leaves of 6 entries.
+const treeKeys = 40
 
 const checkTree = "tree"
 

@@ -259,11 +259,19 @@ func skeletons(text string) (lines []string) {
 	return lines
 }
 
-// documented FILE TEXT [excerpt]: the last command printed what the first code block behind the
-// text in a document shows: the same lines but for numbers. An excerpt may leave lines out.
+// untilTable is a report of bench up to the end of its table.
+func untilTable(report string) string {
+	before, behind, _ := strings.Cut(report, "\nall ")
+	row, _, _ := strings.Cut(behind, "\n")
+	return before + "\nall " + row
+}
+
+// documented FILE TEXT [excerpt|table]: the last command printed what the first code block behind the
+// text in a document shows: the same lines but for numbers. An excerpt may leave lines out. Of reports whose
+// last lines say what became of killed nodes, the lines up to the table are compared.
 func documented(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 || len(args) == 3 && args[2] != "excerpt" {
-		ts.Fatalf("usage: documented FILE TEXT [excerpt]")
+	if neg || len(args) < 2 || len(args) == 3 && args[2] != "excerpt" && args[2] != "table" {
+		ts.Fatalf("usage: documented FILE TEXT [excerpt|table]")
 	}
 	text := ts.ReadFile(filepath.Join(ts.Getenv("MODULE"), args[0]))
 	_, behind, found := strings.Cut(text, args[1])
@@ -271,16 +279,21 @@ func documented(ts *testscript.TestScript, neg bool, args []string) {
 	if !found || block == nil {
 		ts.Fatalf("%s has no %q with a code block behind it", args[0], args[1])
 	}
-	got := skeletons(ts.ReadFile("stdout"))
-	for _, want := range skeletons(block[1]) {
-		i := slices.Index(got, want)
-		if i < 0 || i > 0 && len(args) == 2 {
-			ts.Fatalf("%s, behind %q: the next line is documented as\n%s\nbut printed was\n%s",
-				args[0], args[1], want, strings.Join(got, "\n"))
-		}
-		got = got[i+1:]
+	got, shown := ts.ReadFile("stdout"), block[1]
+	if len(args) == 3 && args[2] == "table" {
+		got, shown = untilTable(got), untilTable(shown)
 	}
-	if len(got) > 0 && len(args) == 2 {
-		ts.Fatalf("%s, behind %q: not documented:\n%s", args[0], args[1], strings.Join(got, "\n"))
+	excerpt := len(args) == 3 && args[2] == "excerpt"
+	lines := skeletons(got)
+	for _, want := range skeletons(shown) {
+		i := slices.Index(lines, want)
+		if i < 0 || i > 0 && !excerpt {
+			ts.Fatalf("%s, behind %q: the next line is documented as\n%s\nbut printed was\n%s",
+				args[0], args[1], want, strings.Join(lines, "\n"))
+		}
+		lines = lines[i+1:]
+	}
+	if len(lines) > 0 && !excerpt {
+		ts.Fatalf("%s, behind %q: not documented:\n%s", args[0], args[1], strings.Join(lines, "\n"))
 	}
 }

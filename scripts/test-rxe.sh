@@ -112,7 +112,7 @@ record() {
 job_ends() {
   local status=0 pid name seconds
   wait -n -p pid "${!JOBS[@]}" || status=$?
-  name=${JOBS[$pid]} seconds=$((SECONDS - STARTED[pid]))
+  name=${JOBS[$pid]} seconds=$((SECONDS - ${STARTED[$pid]}))
   unset "JOBS[$pid]"
   echo "=== $name"
   cat "$BIN/output/$name"

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"drtmd/htm"
+	"drtmd/store/internal/tabletest"
 	"drtmd/store/layout"
 )
 
@@ -27,7 +28,7 @@ func newBenchTable(b testing.TB, n int) *benchTable {
 	}
 	x := &benchTable{table: table, model: make(map[uint64]uint64, n)}
 	for k := range uint64(n) {
-		if err := x.table.Load(k, value(8, k+1)); err != nil {
+		if err := x.table.Load(k, tabletest.Value(8, k+1)); err != nil {
 			b.Fatal(err)
 		}
 		x.model[k] = k + 1
@@ -179,19 +180,16 @@ func BenchmarkGrowingVsFixed(b *testing.B) {
 		n /= 1000
 	}
 	x := newBenchTable(b, n)
-	g := newGrowTest(b, true)
 	c := For(1, "grows", 8, n/100)
 	c.Grows = true
-	first, err := Format(c, mapped(b, c.Bytes()), 0)
+	workers, err := openGrowing(newGround(b, true), c, tabletest.Opening{BoundBytes: 1 << 40, Workers: 1,
+		Memory: mapped(b, c.Bytes()).Bytes})
 	if err != nil {
 		b.Fatal(err)
 	}
-	growing, err := g.growth(c, 1<<40).Open(first, false, g.view)
-	if err != nil {
-		b.Fatal(err)
-	}
+	growing := workers[0]
 	for k := range uint64(n) {
-		if err := growing.Load(k, value(8, k+1)); err != nil {
+		if err := growing.Load(k, tabletest.Value(8, k+1)); err != nil {
 			b.Fatal(err)
 		}
 	}

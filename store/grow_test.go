@@ -9,21 +9,13 @@ import (
 	"pgregory.net/rapid"
 
 	"drtmd/htm"
+	"drtmd/store/internal/tabletest"
 	"drtmd/store/layout"
-	"drtmd/verbs"
 	"drtmd/verbs/sim"
 )
 
-// growTest is what a table grows by: memory of a simulated device.
-type growTest struct {
-	t      testing.TB
-	pd     *verbs.PD
-	words  bool
-	kept   [][]byte // what extents held when their process died, from extent 1 on
-	failed error    // of the next Alloc
-}
-
-func newGrowTest(t testing.TB, words bool) *growTest {
+// newGround is memory of a simulated device.
+func newGround(t testing.TB, words bool) *tabletest.Ground {
 	t.Helper()
 	world, err := sim.New(sim.Config{Seed: 1})
 	if err != nil {
@@ -37,258 +29,61 @@ func newGrowTest(t testing.TB, words bool) *growTest {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := device.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	pd, err := device.AllocPD()
+	return tabletest.NewGround(t, device, words)
+}
+
+// openGrowing opens a table that grows on g.
+func openGrowing(g *tabletest.Ground, c Config, o tabletest.Opening) ([]*Growing, error) {
+	growth := NewGrowth(GrowthConfig{Table: c, Bound: o.Bound(), Alloc: g.Alloc})
+	return tabletest.Open(g, c, &o, tabletest.Openers[Config, *Table, *Growing]{Format: Format, Attach: Attach,
+		Open: growth.Open})
+}
+
+// newGrowing opens an empty table for some workers.
+func newGrowing(t rapid.TB, g *tabletest.Ground, c Config, bound int64, workers int) []*Growing {
+	t.Helper()
+	list, err := openGrowing(g, c, tabletest.Opening{BoundBytes: bound, Workers: workers})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &growTest{t: t, pd: pd, words: words}
+	return list
 }
 
-func (g *growTest) alloc(i, n int) (*verbs.MR, error) {
-	if err := g.failed; err != nil {
-		g.failed = nil
-		return nil, err
-	}
-	mr, err := g.pd.AllocMR(n, verbs.AccessAll, verbs.MROptions{LineOwners: 4})
-	if err == nil && i <= len(g.kept) {
-		copy(mr.Bytes(), g.kept[i-1])
-	}
-	return mr, err
-}
-
-func (g *growTest) view(mr *verbs.MR) (*htm.Memory, error) {
-	if !g.words {
-		return htm.NewMemory(mr.Bytes(), nil, 0, nil), nil
-	}
-	o, err := mr.ClaimLineOwner()
-	if err != nil {
-		return nil, err
-	}
-	return htm.NewMemory(mr.Bytes(), mr.Lines(), o.Slot, o.Journal), nil
-}
-
-// first is the memory of the first extent, for one more worker.
-func (g *growTest) first(b []byte, words []uint64, slot uint16) *htm.Memory {
-	if !g.words {
-		return htm.NewMemory(b, nil, 0, nil)
-	}
-	return htm.NewMemory(b, words, slot, nil)
-}
-
-func (g *growTest) growth(c Config, bound int64) *Growth {
-	return NewGrowth(GrowthConfig{Table: c, Bound: &Bound{Bytes: bound, Setting: "tables.bytes"},
-		Alloc: g.alloc})
-}
+// checkExtents is checkTable for all extents.
+func checkExtents(x *Growing) error { return tabletest.CheckExtents(x.x, checkTable) }
 
 // TestAGrowingTableIsAMapWithVersionsThatGrow is the model test of a table, for one that grows until
 // its bound, with two workers that take turns, on memory with line words and without.
 func TestAGrowingTableIsAMapWithVersionsThatGrow(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		g := newGrowTest(t, rapid.Bool().Draw(rt, "line words"))
+		g := newGround(t, rapid.Bool().Draw(rt, "line words"))
 		c := Config{ID: 1, Name: "grows", ValueBytes: rapid.SampledFrom([]int{8, 100}).Draw(rt, "value"),
 			MainBuckets: 1, IndirectBuckets: rapid.IntRange(0, 1).Draw(rt, "indirect"), Entries: 6, Grows: true,
 			Layout: rapid.SampledFrom([]layout.Kind{layout.KindOneVersion,
 				layout.KindLineVersions}).Draw(rt, "layout")}
-		b, words := aligned(c.Bytes()), make([]uint64, c.Bytes()/layout.LineBytes)
-		growth := g.growth(c, int64(rapid.IntRange(0, 200_000).Draw(rt, "bound")))
-		m := &growingModel{region: htm.NewRegion(htm.Config{}), live: map[uint64]byte{},
-			entries: map[uint64]bool{}, highest: map[uint64]layout.Version{}}
-		for i := range 2 {
-			open := Attach
-			if i == 0 {
-				open = Format
-			}
-			first, err := open(c, g.first(b, words, uint16(i+1)), 0)
-			if err != nil {
-				rt.Fatal(err)
-			}
-			w, err := growth.Open(first, false, g.view)
-			if err != nil {
-				rt.Fatal(err)
-			}
-			m.workers = append(m.workers, w)
-		}
-		rt.Repeat(map[string]func(*rapid.T){
-			"insert":  m.insert,
-			"insert2": m.insert,
-			"delete":  m.delete,
-			"": func(t *rapid.T) {
-				m.x = m.workers[rapid.IntRange(0, 1).Draw(t, "worker")]
-				m.check(t)
-			},
-		})
-		if err := growth.Close(); err != nil {
-			rt.Error(err)
-		}
-		if growth.Bound().Used() != 0 {
-			rt.Errorf("%d bytes are still taken of the bound", growth.Bound().Used())
-		}
+		workers := newGrowing(rt, g, c, int64(rapid.IntRange(0, 200_000).Draw(rt, "bound")), 2)
+		m := &tabletest.GrowingModel[*Growing]{Workers: workers, Growth: workers[0].x.Growth,
+			Keys: 400, Whole: checkExtents, Errors: tableErrors}
+		m.Start()
+		actions := m.Actions()
+		actions["insert2"] = actions["insert"]
+		rt.Repeat(actions)
+		m.Close(rt)
 	})
-}
-
-type growingModel struct {
-	workers []*Growing
-	x       *Growing // that acts
-	region  *htm.Region
-	live    map[uint64]byte
-	entries map[uint64]bool
-	highest map[uint64]layout.Version
-	last    byte
-}
-
-const growingKeys = 400
-
-// in runs f in a region of the worker, until the region commits.
-func (m *growingModel) in(t *rapid.T, f func() bool) {
-	for range 10 {
-		m.region.Begin()
-		f()
-		if m.region.Commit(committerOf(m.x.x.Tables[0])) {
-			return
-		}
-	}
-	code, n := m.region.Aborted()
-	t.Fatalf("the region does not commit: %v %#x", code, n)
-}
-
-func committerOf(t *Table) htm.Committer {
-	if t.lineWords {
-		return nil
-	}
-	return lonely{}
-}
-
-// store writes a record.
-func (m *growingModel) store(place int, v layout.Version, value byte) {
-	r := m.x.Record()
-	image := make([]byte, r.Bytes)
-	r.Put(image, v, bytes.Repeat([]byte{value}, r.ValueBytes))
-	memory, off := m.x.At(place)
-	m.region.Store64(memory, off+layout.VersionOffset, uint64(v))
-	m.region.Store(memory, off+layout.ValueOffset, image[layout.ValueOffset:])
-}
-
-func (m *growingModel) insert(t *rapid.T) {
-	key := rapid.Uint64Range(0, growingKeys-1).Draw(t, "key")
-	for range layout.MaxExtents {
-		var full error
-		m.in(t, func() bool {
-			place, v, ok, err := m.x.EnsureIn(m.region, key, 0)
-			if full = err; !ok || err != nil {
-				return ok
-			}
-			if _, live := m.live[key]; live != v.Live() || v < m.highest[key] {
-				t.Fatalf("key %d: live %v, its version %v after %v", key, live, v, m.highest[key])
-			}
-			m.last++
-			m.entries[key], m.live[key], m.highest[key] = true, m.last, next(v)
-			m.store(place, next(v), m.last)
-			return true
-		})
-		if full == nil {
-			return
-		}
-		if !errors.Is(full, ErrFull) || m.entries[key] {
-			t.Fatalf("key %d, with an entry %v: %v", key, m.entries[key], full)
-		}
-		n := m.x.x.Growth.Extents()
-		switch err := m.x.Grow(); {
-		case errors.Is(err, ErrFull) && strings.Contains(err.Error(), "tables.bytes"):
-			return
-		case err != nil:
-			t.Fatal(err)
-		case m.x.x.Growth.Extents() != n+1:
-			t.Fatalf("%d extents after %d", m.x.x.Growth.Extents(), n)
-		}
-	}
-	t.Fatalf("key %d has no place in %d extents", key, m.x.x.Growth.Extents())
-}
-
-func next(v layout.Version) layout.Version {
-	if v.Live() {
-		return v.Written()
-	}
-	return v.Inserted()
-}
-
-func (m *growingModel) delete(t *rapid.T) {
-	key := rapid.Uint64Range(0, growingKeys-1).Draw(t, "key")
-	m.in(t, func() bool {
-		place, found, ok := m.x.FindIn(m.region, key)
-		if ok && found != m.entries[key] {
-			t.Fatalf("key %d: found %v", key, found)
-		}
-		if ok && found && m.live[key] != 0 {
-			v := m.highest[key].Deleted()
-			m.store(place, v, 0)
-			m.highest[key] = v
-		}
-		return ok
-	})
-	delete(m.live, key)
-	m.in(t, func() bool {
-		ok, err := m.x.ReclaimIn(m.region, key, 0)
-		if ok && (err == nil) != m.entries[key] {
-			t.Fatalf("key %d: given back: %v", key, err)
-		}
-		return ok
-	})
-	delete(m.entries, key)
-}
-
-func (m *growingModel) check(t *rapid.T) {
-	if !m.x.x.Sync() {
-		t.Fatal(m.x.x.Broken)
-	}
-	for i, table := range m.x.x.Tables {
-		if err := checkTable(table); err != nil {
-			t.Fatalf("extent %d: %v", i, err)
-		}
-	}
-	n := 0
-	m.x.Each(func(int) bool { n++; return true })
-	if n != len(m.entries) {
-		t.Fatalf("%d entries, want %d", n, len(m.entries))
-	}
-	for key := range m.entries {
-		place, ok := m.x.Find(key)
-		if !ok {
-			t.Fatalf("key %d is not found", key)
-		}
-		memory, off := m.x.At(place)
-		r := m.x.Record()
-		image := memory.Bytes[off : off+r.Bytes]
-		want := bytes.Repeat([]byte{m.live[key]}, r.ValueBytes)
-		if h := layout.HeadOf(image); h.Key != key || h.Version != m.highest[key] ||
-			!bytes.Equal(r.Value(image, make([]byte, r.Room)), want) {
-			t.Fatalf("key %d: %+v, %x, want version %v, %x", key, h, image, m.highest[key], want)
-		}
-	}
 }
 
 // TestAGrowingTableKeepsToItsBoundInWords.
 func TestAGrowingTableKeepsToItsBoundInWords(t *testing.T) {
-	g := newGrowTest(t, true)
+	g := newGround(t, true)
 	c := For(3, "orders", 8, 10)
 	c.Grows = true
-	growth := g.growth(c, 100_000)
-	first, err := Format(c, g.first(aligned(c.Bytes()), make([]uint64, c.Bytes()/64), 1), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	x, err := growth.Open(first, false, g.view)
-	if err != nil {
-		t.Fatal(err)
-	}
-	g.failed = errors.New("no memory today")
+	x := newGrowing(t, g, c, 100_000, 1)[0]
+	growth := x.x.Growth
+	g.Failed = errors.New("no memory today")
+	var err error
 	n := uint64(0)
 	for ; err == nil; n++ {
-		err = x.Load(n, value(8, n))
+		err = x.Load(n, tabletest.Value(8, n))
 		if err != nil && strings.Contains(err.Error(), "no memory today") {
 			if used := growth.Bound().Used(); used != 0 || growth.Extents() != 1 {
 				t.Fatalf("after %v, %d bytes are taken and there are %d extents", err, used, growth.Extents())
@@ -318,45 +113,36 @@ func TestKeptExtentsAreFoundAgain(t *testing.T) {
 	const keys = 3000
 	c := For(3, "kept", 8, 10)
 	c.Grows = true
-	b := aligned(c.Bytes())
-	g := newGrowTest(t, true)
-	growth := g.growth(c, 1<<30)
-	first, err := Format(c, g.first(b, make([]uint64, c.Bytes()/64), 1), 0)
+	b := tabletest.Aligned(c.Bytes())
+	g, opening := newGround(t, true), tabletest.Opening{BoundBytes: 1 << 30, Workers: 1, Memory: b}
+	workers, err := openGrowing(g, c, opening)
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, err := growth.Open(first, false, g.view)
-	if err != nil {
-		t.Fatal(err)
-	}
+	x := workers[0]
 	for k := range uint64(keys) {
-		if err := x.Load(k, value(8, k)); err != nil {
+		if err := x.Load(k, tabletest.Value(8, k)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for i := 1; i < growth.Extents(); i++ {
-		g.kept = append(g.kept, bytes.Clone(growth.MR(i).Bytes()))
+	for i := 1; i < x.x.Growth.Extents(); i++ {
+		g.Kept = append(g.Kept, bytes.Clone(x.x.Growth.MR(i).Bytes()))
 	}
-	open := func(bound int64) (*Growing, error) {
-		first, err := Attach(c, g.first(b, make([]uint64, c.Bytes()/64), 1), 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return g.growth(c, bound).Open(first, true, g.view)
-	}
-	again, err := open(1 << 30)
+	opening.Kept = true
+	workers, err = openGrowing(g, c, opening)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again.x.Growth.Extents() != growth.Extents() {
-		t.Errorf("%d extents, there were %d", again.x.Growth.Extents(), growth.Extents())
+	again := workers[0]
+	if again.x.Growth.Extents() != x.x.Growth.Extents() {
+		t.Errorf("%d extents, there were %d", again.x.Growth.Extents(), x.x.Growth.Extents())
 	}
 	for k := range uint64(keys) {
 		place, ok := again.Find(k)
 		if !ok {
 			t.Fatalf("key %d is lost", k)
 		}
-		if m, off := again.At(place); !bytes.Equal(m.Bytes[off+layout.ValueOffset:off+32], value(8, k)) {
+		if m, off := again.At(place); !bytes.Equal(m.Bytes[off+layout.ValueOffset:off+32], tabletest.Value(8, k)) {
 			t.Fatalf("key %d has another value", k)
 		}
 	}
@@ -370,29 +156,25 @@ func TestKeptExtentsAreFoundAgain(t *testing.T) {
 			t.Errorf("the directory says that extent %d is at %+v", i+1, x)
 		}
 	}
-	if _, err := open(1000); !errors.Is(err, ErrBound) {
+	less := opening
+	less.BoundBytes = 1000
+	if _, err := openGrowing(g, c, less); !errors.Is(err, ErrBound) {
 		t.Errorf("with a bound that has become less: %v", err)
 	}
 	b[again.x.Growth.LineAt(1)]++
-	if _, err := open(1 << 30); !errors.Is(err, ErrNotTable) || !strings.Contains(err.Error(), "extent 1") {
+	_, err = openGrowing(g, c, opening)
+	if !errors.Is(err, ErrNotTable) || !strings.Contains(err.Error(), "extent 1") {
 		t.Errorf("with a damaged directory: %v", err)
 	}
 }
 
 func TestGrowingHotPathDoesNotAllocate(t *testing.T) {
-	g := newGrowTest(t, true)
+	g := newGround(t, true)
 	c := For(3, "alloc", 8, 10)
 	c.Grows = true
-	first, err := Format(c, g.first(aligned(c.Bytes()), make([]uint64, c.Bytes()/64), 1), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	x, err := g.growth(c, 1<<30).Open(first, false, g.view)
-	if err != nil {
-		t.Fatal(err)
-	}
+	x := newGrowing(t, g, c, 1<<30, 1)[0]
 	for k := range uint64(500) {
-		if err := x.Load(k, value(8, k)); err != nil {
+		if err := x.Load(k, tabletest.Value(8, k)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -425,21 +207,10 @@ func TestAnAbsenceIsOfAllExtents(t *testing.T) {
 }
 
 func absenceInExtents(t *testing.T, mutation Mutation) {
-	g := newGrowTest(t, true)
+	g := newGround(t, true)
 	c := For(3, "absent", 8, 10)
 	c.Grows, c.Mutation = true, mutation
-	b, words := aligned(c.Bytes()), make([]uint64, c.Bytes()/64)
-	growth := g.growth(c, 1<<30)
-	var w [2]*Growing
-	for i, open := range []func(Config, *htm.Memory, int) (*Table, error){Format, Attach} {
-		first, err := open(c, g.first(b, words, uint16(i+1)), 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if w[i], err = growth.Open(first, false, g.view); err != nil {
-			t.Fatal(err)
-		}
-	}
+	w := newGrowing(t, g, c, 1<<30, 2)
 	r, other := htm.NewRegion(htm.Config{}), htm.NewRegion(htm.Config{})
 	r.Begin()
 	if _, found, ok := w[0].FindIn(r, 77); found || !ok {

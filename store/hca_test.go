@@ -8,18 +8,11 @@ import (
 	"unsafe"
 
 	"drtmd/htm"
+	"drtmd/store/internal/tabletest"
 	"drtmd/store/layout"
 )
 
 func bytesAt(b []byte, off int) unsafe.Pointer { return unsafe.Pointer(&b[off]) }
-
-// lonely is a commit on memory without line words whose records nobody else touches.
-type lonely struct{}
-
-func (lonely) Lock() bool     { return true }
-func (lonely) Confirm() bool  { return true }
-func (lonely) Validate() bool { return true }
-func (lonely) Unlock(bool)    {}
 
 // TestWorkersWithoutLineWordsShareATable has several threads insert, delete and give back keys of
 // their own in one small table on memory without line words, where regions do not conflict.
@@ -31,7 +24,7 @@ func TestWorkersWithoutLineWordsShareATable(t *testing.T) {
 	}
 	c := Config{ID: 1, Name: "hca", ValueBytes: 8, MainBuckets: 2,
 		IndirectBuckets: workers * keys, Entries: workers * keys}
-	memory := htm.NewMemory(aligned(c.Bytes()), nil, 0, nil)
+	memory := htm.NewMemory(tabletest.Aligned(c.Bytes()), nil, 0, nil)
 	if _, err := Format(c, memory, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +85,7 @@ func (x *hcaWorker) toggle(key uint64) error {
 		if off, v, ok, err = x.table.EnsureIn(x.region, key, 0); ok || err != nil {
 			break
 		}
-		x.region.Commit(lonely{}) // the lock was busy
+		x.region.Commit(tabletest.Lonely{}) // the lock was busy
 	}
 	if err != nil {
 		return err
@@ -106,7 +99,7 @@ func (x *hcaWorker) toggle(key uint64) error {
 		v = v.Inserted()
 	}
 	x.region.Store64(x.table.m, x.table.VersionOffset(off), uint64(v))
-	if !x.region.Commit(lonely{}) {
+	if !x.region.Commit(tabletest.Lonely{}) {
 		return fmt.Errorf("key %d: no commit", key)
 	}
 	x.highest[key], x.live[key] = v, v.Live()
@@ -118,9 +111,9 @@ func (x *hcaWorker) toggle(key uint64) error {
 		if ok, err = x.table.ReclaimIn(x.region, key, 0); ok || err != nil {
 			break
 		}
-		x.region.Commit(lonely{})
+		x.region.Commit(tabletest.Lonely{})
 	}
-	if !ok || err != nil || !x.region.Commit(lonely{}) {
+	if !ok || err != nil || !x.region.Commit(tabletest.Lonely{}) {
 		return fmt.Errorf("key %d is not given back: %v, %w", key, ok, err)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"drtmd/htm"
+	"drtmd/store/internal/tabletest"
 	"drtmd/store/layout"
 )
 
@@ -46,7 +47,7 @@ func TestConfigRefusesByName(t *testing.T) {
 
 func TestFormatRefusesAPlaceThatDoesNotFit(t *testing.T) {
 	c := For(1, "t", 8, 10)
-	m := htm.NewMemory(aligned(c.Bytes()+128), make([]uint64, c.Bytes()/64+2), 1, nil)
+	m := htm.NewMemory(tabletest.Aligned(c.Bytes()+128), make([]uint64, c.Bytes()/64+2), 1, nil)
 	for _, x := range []struct {
 		name string
 		at   int
@@ -82,7 +83,7 @@ func TestFullTableIsAnErrorAndUnchanged(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			table := newTable(t, x.c)
 			for k := range x.loads {
-				if err := table.Load(k, value(8, k)); err != nil {
+				if err := table.Load(k, tabletest.Value(8, k)); err != nil {
 					t.Fatalf("key %d of %d: %v", k, x.loads, err)
 				}
 			}
@@ -93,7 +94,7 @@ func TestFullTableIsAnErrorAndUnchanged(t *testing.T) {
 					t.Errorf("%s changed the table", how)
 				}
 			}
-			if err := table.Load(x.loads, value(8, 0)); !errors.Is(err, x.want) {
+			if err := table.Load(x.loads, tabletest.Value(8, 0)); !errors.Is(err, x.want) {
 				t.Errorf("loading: %v", err)
 			}
 			unchanged("loading")
@@ -209,7 +210,7 @@ func TestSpentIncarnationsAreRefused(t *testing.T) {
 // TestAttachChecksTheHead attaches to memory that a table left, and to memory that it did not.
 func TestAttachChecksTheHead(t *testing.T) {
 	c := For(7, "t", 8, 100)
-	m := newMemory(t, c)
+	m := tabletest.Memory(c.Bytes(), true)
 	if _, err := Attach(c, m, 0); !errors.Is(err, ErrNotTable) {
 		t.Errorf("empty memory: %v", err)
 	}
@@ -218,7 +219,7 @@ func TestAttachChecksTheHead(t *testing.T) {
 		t.Fatal(err)
 	}
 	for k := range uint64(100) {
-		if err := table.Load(k, value(8, k)); err != nil {
+		if err := table.Load(k, tabletest.Value(8, k)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -234,25 +235,13 @@ func TestAttachChecksTheHead(t *testing.T) {
 	if err := checkTable(again); err != nil {
 		t.Error(err)
 	}
-	for _, x := range []struct {
-		name string
-		edit func(*Config)
-	}{
-		{"table id", func(c *Config) { c.ID++ }},
-		{"value bytes", func(c *Config) { c.ValueBytes = 9 }},
-		{"main buckets", func(c *Config) { c.MainBuckets--; c.IndirectBuckets++ }},
-		{"entries", func(c *Config) { c.Entries-- }},
-		{"layout", func(c *Config) { c.Layout = layout.KindLineVersions }},
-	} {
-		t.Run(x.name, func(t *testing.T) {
-			other := c
-			x.edit(&other)
-			_, err := Attach(other, m, 0)
-			if !errors.Is(err, ErrNotTable) || !strings.Contains(err.Error(), x.name) {
-				t.Errorf("got %v", err)
-			}
-		})
-	}
+	tabletest.AttachRefusesOthers(t, c, m, Attach, ErrNotTable, map[string]func(*Config){
+		"table id":     func(c *Config) { c.ID++ },
+		"value bytes":  func(c *Config) { c.ValueBytes = 9 },
+		"main buckets": func(c *Config) { c.MainBuckets--; c.IndirectBuckets++ },
+		"entries":      func(c *Config) { c.Entries-- },
+		"layout":       func(c *Config) { c.Layout = layout.KindLineVersions },
+	})
 }
 
 // Scribbled memory aborts a region by name; nothing panics or runs for ever.
@@ -303,7 +292,7 @@ func TestCorruptMemoryAbortsTheRegion(t *testing.T) {
 func TestHotPathDoesNotAllocate(t *testing.T) {
 	table := newTable(t, For(1, "t", 8, 1000))
 	for k := range uint64(1000) {
-		if err := table.Load(k, value(8, k)); err != nil {
+		if err := table.Load(k, tabletest.Value(8, k)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,24 +1,18 @@
 package store
 
 import (
-	"bytes"
-	"encoding/binary"
-	"errors"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"drtmd/htm"
+	"drtmd/store/internal/tabletest"
 	"drtmd/store/layout"
 )
 
-// tableModel is what a table should hold.
-type tableModel struct {
-	live    map[uint64]uint64         // key to value
-	entries map[uint64]bool           // keys with an entry
-	highest map[uint64]layout.Version // of what a key ever had
-	state   map[uint64]uint64         // of keys with an entry
-}
+// tableErrors are what the shared tests of tables expect.
+var tableErrors = tabletest.Errors{Full: ErrFull, Bound: ErrBound, Key: ErrKey, Exists: ErrExists,
+	ValueSize: ErrValueSize, NoEntry: ErrNoEntry, Live: ErrLive, State: ErrState}
 
 // TestTableIsAMapWithVersionsThatGrow runs random insertions, writes, deletions and reclaims of a
 // few keys, some of them in regions that are aborted, against a map. The tables are so small that
@@ -31,237 +25,16 @@ func TestTableIsAMapWithVersionsThatGrow(t *testing.T) {
 			MainBuckets:     rapid.IntRange(1, 3).Draw(t, "main"),
 			IndirectBuckets: rapid.IntRange(0, 4).Draw(t, "indirect"),
 			Entries:         rapid.IntRange(1, 60).Draw(t, "entries")}
-		memory := htm.NewMemory(aligned(c.Bytes()), make([]uint64, c.Bytes()/layout.LineBytes),
+		memory := htm.NewMemory(tabletest.Aligned(c.Bytes()), make([]uint64, c.Bytes()/layout.LineBytes),
 			uint16(rapid.IntRange(1, 20).Draw(t, "slot")), nil)
 		table, err := Format(c, memory, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := &modelRun{table: table, region: htm.NewRegion(htm.Config{}), model: tableModel{
-			live: map[uint64]uint64{}, entries: map[uint64]bool{},
-			highest: map[uint64]layout.Version{}, state: map[uint64]uint64{}}}
-		for key := range rapid.Uint64Range(0, modelKeys).Draw(t, "loaded") {
-			err := table.Load(key, bytes.Repeat([]byte{1}, c.ValueBytes))
-			if errors.Is(err, ErrFull) {
-				break
-			}
-			m.last, m.model.entries[key], m.model.live[key] = 1, true, 1
-			m.raise(t, key, layout.FirstVersion)
-		}
-		t.Repeat(map[string]func(*rapid.T){
-			"insert":  m.insert,
-			"write":   m.write,
-			"delete":  m.delete,
-			"reclaim": m.reclaim,
-			"attach": func(t *rapid.T) {
-				if m.table, err = Attach(c, memory, 0); err != nil {
-					t.Fatal(err)
-				}
-			},
-			"": m.check,
-		})
+		m := &tabletest.Model[*Table]{Table: table, Keys: 64, Whole: checkTable, Errors: tableErrors,
+			Attach: func() (*Table, error) { return Attach(c, memory, 0) }}
+		m.Start()
+		m.Load(t, rapid.Uint64Range(0, m.Keys).Draw(t, "loaded"), func(i uint64) uint64 { return i })
+		t.Repeat(m.Actions())
 	})
-}
-
-type modelRun struct {
-	table  *Table
-	region *htm.Region
-	model  tableModel
-	last   uint64
-}
-
-const modelKeys = 64
-
-func drawKey(t *rapid.T) uint64 { return rapid.Uint64Range(0, modelKeys-1).Draw(t, "key") }
-
-// commit ends the region, or aborts it if so drawn, and reports whether it has committed.
-func (m *modelRun) commit(t *rapid.T) bool {
-	if rapid.IntRange(0, 4).Draw(t, "abort") == 0 {
-		m.region.Abort(1)
-		return false
-	}
-	if !m.region.Commit(nil) {
-		code, n := m.region.Aborted()
-		t.Fatalf("a region that was alone did not commit: %s %d", code, n)
-	}
-	return true
-}
-
-// raise takes down a version that key has got.
-func (m *modelRun) raise(t *rapid.T, key uint64, v layout.Version) {
-	if was := m.model.highest[key]; v <= was {
-		t.Fatalf("version of key %d goes from %s to %s", key, was, v)
-	}
-	m.model.highest[key] = v
-}
-
-func (m *modelRun) insert(t *rapid.T) {
-	key, state := drawKey(t), rapid.Uint64Range(0, 2).Draw(t, "state")
-	before := bytes.Clone(m.table.m.Bytes)
-	m.region.Begin()
-	off, v, ok, err := m.table.EnsureIn(m.region, key, state)
-	if !ok {
-		t.Fatal("a region that was alone aborted")
-	}
-	if err != nil {
-		if !errors.Is(err, ErrFull) || m.model.entries[key] {
-			t.Fatalf("key %d, with an entry %v: %v", key, m.model.entries[key], err)
-		}
-		if !m.region.Commit(nil) || !bytes.Equal(before, m.table.m.Bytes) {
-			t.Fatalf("%v, and the table has changed", err)
-		}
-		return
-	}
-	if _, live := m.model.live[key]; live != v.Live() {
-		t.Fatalf("key %d is live: %v; its version is %s", key, live, v)
-	}
-	made := !m.model.entries[key]
-	if made && (v.Live() || v.Trace() != 0 || v < m.model.highest[key]) {
-		t.Fatalf("new entry of key %d has version %s after %s", key, v, m.model.highest[key])
-	}
-	insert := !v.Live() && rapid.Bool().Draw(t, "make live")
-	if insert {
-		m.last++
-		m.store(off, key, v.Inserted(), m.last)
-	}
-	if !m.commit(t) {
-		return
-	}
-	if m.model.entries[key] = true; made {
-		m.model.state[key] = state
-	}
-	if insert {
-		m.model.live[key] = m.last
-		m.raise(t, key, v.Inserted())
-	}
-}
-
-// store writes a record as a protocol does: its version, and all behind the header.
-func (m *modelRun) store(off int, key uint64, v layout.Version, value uint64) {
-	r := m.table.Record()
-	image := make([]byte, r.Bytes)
-	binary.LittleEndian.PutUint64(image, key)
-	r.Put(image, v, m.value(value))
-	m.region.Store64(m.table.m, m.table.VersionOffset(off), uint64(v))
-	m.region.Store(m.table.m, m.table.ValueOffset(off), image[layout.ValueOffset:])
-}
-
-func (m *modelRun) value(v uint64) []byte {
-	return bytes.Repeat([]byte{byte(v)}, m.table.ValueBytes())
-}
-
-// found begins a region and finds a key in it, or ends it.
-func (m *modelRun) found(t *rapid.T) (key uint64, off int, v layout.Version, ok bool) {
-	key = drawKey(t)
-	m.region.Begin()
-	off, ok, alive := m.table.FindIn(m.region, key)
-	if !alive || ok != m.model.entries[key] {
-		t.Fatalf("key %d: found %v, region runs %v", key, ok, alive)
-	}
-	if !ok {
-		if !m.region.Commit(nil) {
-			t.Fatal("an absent read did not commit")
-		}
-		return key, 0, 0, false
-	}
-	w, _ := m.region.Load64(m.table.m, m.table.VersionOffset(off))
-	return key, off, layout.Version(w), true
-}
-
-func (m *modelRun) write(t *rapid.T) {
-	key, off, v, ok := m.found(t)
-	if !ok {
-		return
-	}
-	if !v.Live() {
-		m.region.Commit(nil)
-		return
-	}
-	if rapid.IntRange(0, 9).Draw(t, "wrap") == 0 {
-		v |= 1<<32 - 1
-	}
-	m.last++
-	m.store(off, key, v.Written(), m.last)
-	if m.commit(t) {
-		m.model.live[key] = m.last
-		m.raise(t, key, v.Written())
-	}
-}
-
-func (m *modelRun) delete(t *rapid.T) {
-	key, off, v, ok := m.found(t)
-	if !ok {
-		return
-	}
-	if !v.Live() {
-		m.region.Commit(nil)
-		return
-	}
-	m.region.Store64(m.table.m, m.table.VersionOffset(off), uint64(v.Deleted()))
-	if m.commit(t) {
-		delete(m.model.live, key)
-		m.raise(t, key, v.Deleted())
-	}
-}
-
-func (m *modelRun) reclaim(t *rapid.T) {
-	key, state := drawKey(t), rapid.Uint64Range(0, 2).Draw(t, "state")
-	m.region.Begin()
-	ok, err := m.table.ReclaimIn(m.region, key, state)
-	if !ok {
-		t.Fatal("a region that was alone aborted")
-	}
-	_, live := m.model.live[key]
-	var want error
-	switch {
-	case !m.model.entries[key]:
-		want = ErrNoEntry
-	case live:
-		want = ErrLive
-	case m.model.state[key] != state:
-		want = ErrState
-	}
-	if !errors.Is(err, want) {
-		t.Fatalf("reclaiming key %d: %v, want %v", key, err, want)
-	}
-	if m.commit(t) && err == nil {
-		delete(m.model.entries, key)
-		delete(m.model.state, key)
-	}
-}
-
-func (m *modelRun) check(t *rapid.T) {
-	if err := checkTable(m.table); err != nil {
-		t.Fatal(err)
-	}
-	for key := range uint64(modelKeys) {
-		off, ok := m.table.Find(key)
-		if ok != m.model.entries[key] {
-			t.Fatalf("key %d: found %v", key, ok)
-		}
-		if !ok {
-			continue
-		}
-		v := layout.Version(m.table.word(m.table.VersionOffset(off)))
-		value, live := m.model.live[key]
-		want := layout.Absent
-		if live {
-			want = layout.Live
-		}
-		if p := layout.Match(key, m.table.KeyAt(off), v); p != want {
-			t.Fatalf("key %d is %s, want %s", key, p, want)
-		}
-		if s := m.table.word(m.table.StateOffset(off)); s != m.model.state[key] {
-			t.Fatalf("key %d has state %d, want %d", key, s, m.model.state[key])
-		}
-		r := m.table.Record()
-		image := m.table.m.Bytes[off : off+r.Bytes]
-		if b := r.Value(image, make([]byte, r.Room)); live && !bytes.Equal(b, m.value(value)) {
-			t.Fatalf("key %d has value %x, want %d", key, b, byte(value))
-		}
-		if live && r.Layout.Kind() == layout.KindLineVersions && r.Whole(image) == layout.Locked(m.model.state[key]) {
-			t.Fatalf("key %d, version %s, state %d: the lines of the record do not agree", key, v,
-				m.model.state[key])
-		}
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"drtmd/htm"
+	"drtmd/store/internal/tabletest"
 	"drtmd/store/layout"
 	"drtmd/store/remote"
 	"drtmd/verbs"
@@ -123,7 +124,7 @@ func TestTornReadsLeadNobodyAstray(t *testing.T) {
 // changed makes a table with keys that stay, and the record of some changes to others.
 func changed(t *testing.T, c Config, random *rand.Rand, stay, move uint64) *past {
 	t.Helper()
-	table, err := Format(c, htm.NewMemory(aligned(c.Bytes()), nil, 0, nil), 0)
+	table, err := Format(c, htm.NewMemory(tabletest.Aligned(c.Bytes()), nil, 0, nil), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +153,7 @@ func changed(t *testing.T, c Config, random *rand.Rand, stay, move uint64) *past
 		for range 10 {
 			toggle(false)
 		}
-		if err := table.Load(key, value(8, key)); err != nil {
+		if err := table.Load(key, tabletest.Value(8, key)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -232,7 +233,7 @@ func look(p *past, random *rand.Rand, cache *remote.Cache, key uint64,
 func TestOldAddressOfAnEntryProvesNothing(t *testing.T) {
 	const old, other = 5, 6
 	c := Config{ID: 1, Name: "old", ValueBytes: 8, MainBuckets: 1, Entries: 1}
-	table, err := Format(c, htm.NewMemory(aligned(c.Bytes()), nil, 0, nil), 0)
+	table, err := Format(c, htm.NewMemory(tabletest.Aligned(c.Bytes()), nil, 0, nil), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +273,7 @@ func TestOldAddressOfAnEntryProvesNothing(t *testing.T) {
 // TestNoTableHasTheKeyOfNoKey.
 func TestNoTableHasTheKeyOfNoKey(t *testing.T) {
 	c := Config{ID: 1, Name: "none", ValueBytes: 8, MainBuckets: 1, Entries: 1}
-	table, err := Format(c, htm.NewMemory(aligned(c.Bytes()), nil, 0, nil), 0)
+	table, err := Format(c, htm.NewMemory(tabletest.Aligned(c.Bytes()), nil, 0, nil), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

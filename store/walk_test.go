@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 
+	"drtmd/store/internal/tabletest"
 	"drtmd/store/layout"
 	"drtmd/store/pool"
 )
@@ -11,20 +12,15 @@ import (
 // each indirect bucket is either in the pool or reachable by exactly one way, what a slot names is
 // bound to the slot's key, and no key stands twice.
 func checkTable(t *Table) error {
-	c := &checker{t: t, seen: map[int]string{}, keys: map[uint64]bool{}}
+	c := &checker{t: t, seen: tabletest.Items{}, keys: map[uint64]bool{}}
 	for b := t.mainAt; b < t.indirectAt; b += layout.BucketBytes {
 		if err := c.chain(b); err != nil {
 			return err
 		}
 	}
 	for _, p := range []pool.Pool{t.entryPool(), t.bucketPool()} {
-		if err := c.pool(p); err != nil {
+		if err := c.seen.Pool(t.word, p); err != nil {
 			return err
-		}
-		for off := p.First; off < p.End; off += p.Size {
-			if c.seen[off] == "" {
-				return fmt.Errorf("item at %d is lost", off)
-			}
 		}
 	}
 	if o := t.Occupancy(); o.Bound != c.entries || o.Chained != c.buckets {
@@ -36,17 +32,9 @@ func checkTable(t *Table) error {
 
 type checker struct {
 	t                *Table
-	seen             map[int]string // what leads to the item at an offset
+	seen             tabletest.Items
 	keys             map[uint64]bool
 	entries, buckets int
-}
-
-func (c *checker) meet(off int, how string) error {
-	if was := c.seen[off]; was != "" {
-		return fmt.Errorf("item at %d is %s and %s", off, was, how)
-	}
-	c.seen[off] = how
-	return nil
 }
 
 func (c *checker) chain(main int) error {
@@ -81,7 +69,7 @@ func (c *checker) chain(main int) error {
 			return nil
 		}
 		c.buckets++
-		if err := c.meet(link, "linked"); err != nil {
+		if err := c.seen.Meet(link, "linked"); err != nil {
 			return err
 		}
 		b = link
@@ -105,34 +93,5 @@ func (c *checker) entry(off int, key uint64, main int, l layout.Lossy) error {
 		return fmt.Errorf("key %d at %s has a slot with lossy incarnation %d", key, v, l)
 	}
 	c.keys[key] = true
-	return c.meet(off, "bound")
-}
-
-func (c *checker) pool(p pool.Pool) error {
-	t := c.t
-	for i := range pool.Stripes {
-		stripe := p.At + i*layout.LineBytes
-		n := uint64(0)
-		for off := t.word(stripe + pool.StripeFree); off != 0; off = t.word(int(off) + p.Next) {
-			if !p.Holds(off) {
-				return fmt.Errorf("free list leads to %d", off)
-			}
-			if err := c.meet(int(off), "free"); err != nil {
-				return err
-			}
-			if p.State != 0 && !layout.Version(t.word(int(off)+layout.VersionOffset)).Unbound() {
-				return fmt.Errorf("free entry at %d is bound", off)
-			}
-			n++
-		}
-		if count := t.word(stripe + pool.StripeCount); count != n {
-			return fmt.Errorf("stripe counts %d free items of %d", count, n)
-		}
-		for off := t.word(stripe + pool.StripeNext); off < t.word(stripe+pool.StripeEnd); off += uint64(p.Size) {
-			if err := c.meet(int(off), "unused"); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return c.seen.Meet(off, "bound")
 }

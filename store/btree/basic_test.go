@@ -4,13 +4,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
-	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"drtmd/htm"
 	"drtmd/store"
+	"drtmd/store/internal/tabletest"
 	"drtmd/store/layout"
 )
 
@@ -18,52 +18,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func newTable(t testing.TB, c Config) *Table {
 	t.Helper()
-	table, err := Format(c, memoryFor(c, true), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return table
+	return tabletest.New(t, c, Format)
 }
 
 // TestLoadedKeysAreFoundAndOthersAreNot.
 func TestLoadedKeysAreFoundAndOthersAreNot(t *testing.T) {
-	table := newTable(t, For(1, "t", 8, 1000))
-	for k := range uint64(1000) {
-		if err := table.Load(k*7, value(8, k)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, c := range []struct {
-		key   uint64
-		value []byte
-		want  error
-	}{{7, value(8, 0), store.ErrExists}, {8, value(9, 0)[:7], store.ErrValueSize},
-		{layout.NoKey, value(8, 0), store.ErrKey}} {
-		if err := table.Load(c.key, c.value); !errors.Is(err, c.want) {
-			t.Errorf("loading key %d: %v, want %v", c.key, err, c.want)
-		}
-	}
-	r := htm.NewRegion(htm.Config{})
-	for k := range uint64(7001) {
-		if k == 7000 {
-			k = layout.NoKey
-		}
-		off, ok := table.Find(k)
-		if want := k%7 == 0 && k < 7000; ok != want {
-			t.Fatalf("key %d: found %v", k, ok)
-		}
-		r.Begin()
-		in, found, alive := table.FindIn(r, k)
-		if !alive || found != ok || in != off || !r.Commit(nil) {
-			t.Fatalf("key %d: %d %v %v inside, %d %v outside", k, in, found, alive, off, ok)
-		}
-		if ok && layout.HeadOf(table.m.Bytes[off:]) != (layout.Head{Key: k, Version: layout.FirstVersion}) {
-			t.Fatalf("key %d: %+v", k, layout.HeadOf(table.m.Bytes[off:]))
-		}
-	}
-	if err := checkTable(table); err != nil {
-		t.Error(err)
-	}
+	tabletest.LoadedKeysAreFound(t, newTable(t, For(1, "t", 8, 1000)), checkTable, tableErrors)
 }
 
 // orders are ways in which n keys come.
@@ -91,12 +51,12 @@ func TestNodesDoNotRunOutBeforeEntries(t *testing.T) {
 			c := For(1, "t", 8, n)
 			table := newTable(t, c)
 			for i := range c.Entries {
-				if err := table.Load(o.key(i, c.Entries, random), value(8, 0)); err != nil {
+				if err := table.Load(o.key(i, c.Entries, random), tabletest.Value(8, 0)); err != nil {
 					t.Fatalf("%s, key %d of %d: %v: %v", o.name, i, n, table.Occupancy(), err)
 				}
 			}
 			t.Logf("%d records, %s: %v", n, o.name, table.Occupancy())
-			if err := table.Load(1<<63, value(8, 0)); !errors.Is(err, store.ErrEntriesFull) {
+			if err := table.Load(1<<63, tabletest.Value(8, 0)); !errors.Is(err, store.ErrEntriesFull) {
 				t.Errorf("%s, a key too many: %v", o.name, err)
 			}
 			thin(t, table)
@@ -104,7 +64,7 @@ func TestNodesDoNotRunOutBeforeEntries(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i := 0; ; i++ {
-				err := table.Load(random.Uint64(), value(8, 0))
+				err := table.Load(random.Uint64(), tabletest.Value(8, 0))
 				if errors.Is(err, store.ErrEntriesFull) {
 					break
 				}
@@ -154,14 +114,7 @@ func TestConfigIsRefusedInWords(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			x := For(1, "orders", 8, 100)
 			c.edit(&x)
-			err := x.Check()
-			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.text) ||
-				!strings.Contains(err.Error(), `"orders"`) {
-				t.Errorf("got %v, want %v with %q", err, c.want, c.text)
-			}
-			if _, err := Format(x, nil, 0); !errors.Is(err, c.want) {
-				t.Errorf("formatting gives %v", err)
-			}
+			tabletest.ConfigIsRefused(t, x, Format, c.want, c.text, `"orders"`)
 		})
 	}
 }
@@ -169,28 +122,14 @@ func TestConfigIsRefusedInWords(t *testing.T) {
 // TestAttachRefusesAnotherTable.
 func TestAttachRefusesAnotherTable(t *testing.T) {
 	c := For(1, "t", 8, 100)
-	table := newTable(t, c)
-	if _, err := Attach(c, table.m, 0); err != nil {
-		t.Fatal(err)
-	}
-	for name, edit := range map[string]func(*Config){
+	m := newTable(t, c).m
+	tabletest.AttachRefusesOthers(t, c, m, Attach, store.ErrNotTable, map[string]func(*Config){
 		"id":          func(c *Config) { c.ID++ },
 		"value bytes": func(c *Config) { c.ValueBytes++ },
 		"nodes":       func(c *Config) { c.Nodes-- },
 		"entries":     func(c *Config) { c.Entries-- },
 		"layout":      func(c *Config) { c.Layout = layout.KindLineVersions },
-	} {
-		x := c
-		edit(&x)
-		if _, err := Attach(x, table.m, 0); !errors.Is(err, store.ErrNotTable) || !strings.Contains(err.Error(), name) {
-			t.Errorf("another %s: %v", name, err)
-		}
-	}
-	for _, at := range []int{-128, 64, c.Bytes()} {
-		if _, err := Attach(c, table.m, at); err == nil {
-			t.Errorf("a table at offset %d", at)
-		}
-	}
+	})
 }
 
 // TestTheDescriptorTellsAnOrderedTable.
@@ -256,7 +195,7 @@ func TestCorruptMemoryAbortsTheRegion(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			table := newTable(t, For(1, "t", 8, 100))
 			for k := range uint64(100) {
-				if err := table.Load(k, value(8, k)); err != nil {
+				if err := table.Load(k, tabletest.Value(8, k)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -279,22 +218,18 @@ func TestCorruptMemoryAbortsTheRegion(t *testing.T) {
 func TestTheHotPathAllocatesNothing(t *testing.T) {
 	for _, worded := range []bool{true, false} {
 		c := For(1, "t", 8, 2000)
-		table, err := Format(c, memoryFor(c, worded), 0)
+		table, err := Format(c, tabletest.Memory(c.Bytes(), worded), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for k := range uint64(1000) {
-			if err := table.Load(2*k, value(8, k)); err != nil {
+			if err := table.Load(2*k, tabletest.Value(8, k)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		r := htm.NewRegion(htm.Config{})
 		end := func() {
-			var x htm.RecordCommitter
-			if !worded {
-				x = lonely{}
-			}
-			if !r.Commit(x) {
+			if !r.Commit(tabletest.CommitterOf(table.m)) {
 				t.Fatal("a region that was alone aborted")
 			}
 		}

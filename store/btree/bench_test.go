@@ -8,6 +8,7 @@ import (
 
 	"drtmd/htm"
 	"drtmd/store"
+	"drtmd/store/internal/tabletest"
 	"drtmd/store/layout"
 )
 
@@ -29,16 +30,16 @@ func BenchmarkTree(b *testing.B) {
 func benchmarkTree(b *testing.B, n int) {
 	c, h := For(1, "tree", 8, n), store.For(1, "hash", 8, n)
 	tree := newTable(b, c)
-	bytes := aligned(h.Bytes())
+	bytes := tabletest.Aligned(h.Bytes())
 	hash, err := store.Format(h, htm.NewMemory(bytes, make([]uint64, len(bytes)/layout.LineBytes), 1, nil), 0)
 	if err != nil {
 		b.Fatal(err)
 	}
 	random := rand.New(rand.NewPCG(1, 1))
-	keys := make([]uint64, n)
+	keys, one := make([]uint64, n), tabletest.Value(8, 1)
 	for i := range keys {
 		keys[i] = random.Uint64() &^ 1
-		if tree.Load(keys[i], value(8, 1)) != nil || hash.Load(keys[i], value(8, 1)) != nil {
+		if tree.Load(keys[i], one) != nil || hash.Load(keys[i], one) != nil {
 			b.Fatal("loading key ", keys[i])
 		}
 	}

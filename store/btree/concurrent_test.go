@@ -12,6 +12,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"drtmd/htm"
+	"drtmd/store/internal/tabletest"
 	"drtmd/store/layout"
 )
 
@@ -61,7 +62,7 @@ func TestThreadsSeeOneOrder(t *testing.T) {
 	}
 	for round := range rounds {
 		c := For(1, "t", 8, setKeys)
-		memory := memoryFor(c, true)
+		memory := tabletest.Memory(c.Bytes(), true)
 		if _, err := Format(c, memory, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -185,13 +186,13 @@ func TestWithoutLineWordsScansSeeWhatStays(t *testing.T) {
 		rounds /= 10
 	}
 	c := For(1, "t", 8, keys)
-	memory := memoryFor(c, false)
+	memory := tabletest.Memory(c.Bytes(), false)
 	table, err := Format(c, memory, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for k := uint64(0); k < keys; k += 2 {
-		if err := table.Load(k, value(8, k)); err != nil {
+		if err := table.Load(k, tabletest.Value(8, k)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -249,7 +250,7 @@ func (x *setWorker) toggle(key uint64) error {
 		} else {
 			_, _, ok, err = x.table.EnsureIn(x.region, key, 0)
 		}
-		x.region.Commit(lonely{})
+		x.region.Commit(tabletest.Lonely{})
 		if ok {
 			return err
 		}
@@ -270,7 +271,7 @@ func (x *setWorker) even(first, last uint64) (n int, ok bool) {
 		}
 		return true
 	})
-	if !ok || !x.region.Commit(lonely{}) {
+	if !ok || !x.region.Commit(tabletest.Lonely{}) {
 		return 0, false
 	}
 	if !ordered {

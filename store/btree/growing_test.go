@@ -3,29 +3,20 @@ package btree
 import (
 	"bytes"
 	"errors"
-	"maps"
 	"slices"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"drtmd/htm"
 	"drtmd/store"
-	"drtmd/store/extent"
+	"drtmd/store/internal/tabletest"
 	"drtmd/store/layout"
-	"drtmd/verbs"
 	"drtmd/verbs/sim"
 )
 
-// grounds are what a table grows by: memory of a simulated device.
-type grounds struct {
-	pd    *verbs.PD
-	words bool
-	kept  [][]byte // what extents held when their process died, from extent 1 on
-}
-
-func newGrounds(t testing.TB, words bool) *grounds {
+// newGround is memory of a simulated device.
+func newGround(t testing.TB, words bool) *tabletest.Ground {
 	t.Helper()
 	world, err := sim.New(sim.Config{Seed: 1})
 	if err != nil {
@@ -39,99 +30,44 @@ func newGrounds(t testing.TB, words bool) *grounds {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := device.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	pd, err := device.AllocPD()
+	return tabletest.NewGround(t, device, words)
+}
+
+// openGrowing opens a table that grows on g.
+func openGrowing(g *tabletest.Ground, c Config, o tabletest.Opening) ([]*Growing, error) {
+	growth := NewGrowth(GrowthConfig{Table: c, Bound: o.Bound(), Alloc: g.Alloc})
+	return tabletest.Open(g, c, &o, tabletest.Openers[Config, *Table, *Growing]{Format: Format, Attach: Attach,
+		Open: growth.Open})
+}
+
+// newGrowing opens an empty table for some workers.
+func newGrowing(t rapid.TB, g *tabletest.Ground, c Config, bound int64, workers int) []*Growing {
+	t.Helper()
+	list, err := openGrowing(g, c, tabletest.Opening{BoundBytes: bound, Workers: workers})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &grounds{pd: pd, words: words}
+	return list
 }
 
-func (g *grounds) alloc(i, n int) (*verbs.MR, error) {
-	mr, err := g.pd.AllocMR(n, verbs.AccessAll, verbs.MROptions{LineOwners: 4})
-	if err == nil && i <= len(g.kept) {
-		copy(mr.Bytes(), g.kept[i-1])
-	}
-	return mr, err
-}
-
-func (g *grounds) view(mr *verbs.MR) (*htm.Memory, error) {
-	if !g.words {
-		return htm.NewMemory(mr.Bytes(), nil, 0, nil), nil
-	}
-	o, err := mr.ClaimLineOwner()
-	if err != nil {
-		return nil, err
-	}
-	return htm.NewMemory(mr.Bytes(), mr.Lines(), o.Slot, o.Journal), nil
-}
-
-// open opens a table for some workers. kept: its memory has outlived a process.
-func (g *grounds) open(t rapid.TB, c Config, bound int64, workers int, b []byte, kept bool) []*Growing {
-	t.Helper()
-	x, err := g.tryOpen(t, c, bound, workers, b, kept)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return x
-}
-
-func (g *grounds) tryOpen(t rapid.TB, c Config, bound int64, workers int, b []byte, kept bool) (list []*Growing,
-	err error) {
-	t.Helper()
-	growth := NewGrowth(GrowthConfig{Table: c, Bound: &extent.Bound{Bytes: bound, Setting: "tables.bytes"},
-		Alloc: g.alloc})
-	lines := make([]uint64, c.Bytes()/layout.LineBytes)
-	for i := range workers {
-		m := htm.NewMemory(b, nil, 0, nil)
-		if g.words {
-			m = htm.NewMemory(b, lines, uint16(i+1), nil)
-		}
-		first, err := Attach(c, m, 0)
-		if i == 0 && !kept {
-			first, err = Format(c, m, 0)
-		}
-		if err != nil {
-			return nil, err
-		}
-		x, err := growth.Open(first, kept && i == 0, g.view)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, x)
-	}
-	return list, nil
-}
+// checkExtents is checkTable for all extents.
+func checkExtents(x *Growing) error { return tabletest.CheckExtents(x.x, checkTable) }
 
 // TestAGrowingTableIsASortedMap is the model test of a table, for one that grows until its bound, with two
 // workers that take turns, on memory with line words and without.
 func TestAGrowingTableIsASortedMap(t *testing.T) {
 	extents, refused := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
-		g := newGrounds(t, rapid.Bool().Draw(rt, "line words"))
+		g := newGround(t, rapid.Bool().Draw(rt, "line words"))
 		c := Config{ID: 1, Name: "grows", ValueBytes: 8, Nodes: 4, Entries: 6, Grows: true}
 		bound := int64(rapid.SampledFrom([]int{0, 30_000, 100_000, 300_000}).Draw(rt, "bound"))
-		m := &growingModel{workers: g.open(rt, c, bound, 2, aligned(c.Bytes()), false),
-			region: htm.NewRegion(htm.Config{}), words: g.words, highest: map[uint64]layout.Version{},
-			there: map[uint64]bool{}}
-		rt.Repeat(map[string]func(*rapid.T){
-			"insert": m.insert,
-			"delete": m.delete,
-			"scan":   m.scan,
-			"": func(t *rapid.T) {
-				m.x = m.workers[rapid.IntRange(0, 1).Draw(t, "worker")]
-				m.check(t)
-			},
-		})
-		growth := m.x.x.Growth
-		extents, refused = max(extents, growth.Extents()), refused+m.refused
-		if err := growth.Close(); err != nil || growth.Bound().Used() != 0 {
-			rt.Errorf("%d bytes are still taken of the bound: %v", growth.Bound().Used(), err)
-		}
+		workers := newGrowing(rt, g, c, bound, 2)
+		m := &growingModel{GrowingModel: tabletest.GrowingModel[*Growing]{Workers: workers,
+			Growth: workers[0].x.Growth, Keys: 400, Whole: checkExtents, Errors: tableErrors}}
+		m.Start()
+		rt.Repeat(map[string]func(*rapid.T){"insert": m.insert, "delete": m.delete, "scan": m.scan, "": m.check})
+		extents, refused = max(extents, m.Growth.Extents()), refused+m.Refused
+		m.Close(rt)
 	})
 	if extents < 3 || refused == 0 {
 		t.Errorf("not everything has happened: %d extents, %d times refused", extents, refused)
@@ -139,122 +75,36 @@ func TestAGrowingTableIsASortedMap(t *testing.T) {
 }
 
 type growingModel struct {
-	workers []*Growing
-	x       *Growing // that acts
-	region  *htm.Region
-	words   bool
-	there   map[uint64]bool
-	highest map[uint64]layout.Version
-	refused int
-	steps   int
-}
-
-const growingKeys = 400
-
-// in runs f in a region of the worker, until the region commits.
-func (m *growingModel) in(t *rapid.T, f func() bool) {
-	var x htm.RecordCommitter
-	if !m.words {
-		x = lonely{}
-	}
-	for range 10 {
-		m.region.Begin()
-		f()
-		if m.region.Commit(x) {
-			return
-		}
-	}
-	code, n := m.region.Aborted()
-	t.Fatalf("the region does not commit: %v %#x", code, n)
+	tabletest.GrowingModel[*Growing]
+	steps int
 }
 
 func (m *growingModel) insert(t *rapid.T) {
-	from, n := rapid.Uint64Range(0, growingKeys-1).Draw(t, "key"), rapid.Uint64Range(1, 100).Draw(t, "keys")
-	for key := from; key < min(from+n, growingKeys); key++ {
-		m.insertKey(t, key)
+	from, n := m.Key(t, "key"), rapid.Uint64Range(1, 100).Draw(t, "keys")
+	for key := from; key < min(from+n, m.Keys); key++ {
+		m.InsertKey(t, key)
 	}
-}
-
-func (m *growingModel) insertKey(t *rapid.T, key uint64) {
-	for range layout.MaxExtents {
-		var full error
-		m.in(t, func() bool {
-			place, v, ok, err := m.x.EnsureIn(m.region, key, 0)
-			if full = err; !ok || err != nil {
-				return ok
-			}
-			if v < m.highest[key] {
-				t.Fatalf("key %d: version %v after %v", key, v, m.highest[key])
-			}
-			if !v.Live() {
-				v = v.Inserted()
-			}
-			m.there[key], m.highest[key] = true, v
-			memory, off := m.x.At(place)
-			return m.region.Store64(memory, off+layout.VersionOffset, uint64(v))
-		})
-		if full == nil {
-			return
-		}
-		if !errors.Is(full, store.ErrFull) || m.there[key] {
-			t.Fatalf("key %d, with an entry %v: %v", key, m.there[key], full)
-		}
-		switch err := m.x.Grow(); {
-		case errors.Is(err, store.ErrBound) && strings.Contains(err.Error(), "raise tables.bytes"):
-			m.refused++
-			return
-		case err != nil:
-			t.Fatal(err)
-		}
-	}
-	t.Fatalf("key %d has no place in %d extents", key, m.x.x.Growth.Extents())
 }
 
 func (m *growingModel) delete(t *rapid.T) {
-	from, n := rapid.Uint64Range(0, growingKeys-1).Draw(t, "key"), rapid.Uint64Range(1, 20).Draw(t, "keys")
-	for key := from; key < min(from+n, growingKeys); key++ {
-		m.deleteKey(t, key)
+	from, n := m.Key(t, "key"), rapid.Uint64Range(1, 20).Draw(t, "keys")
+	for key := from; key < min(from+n, m.Keys); key++ {
+		m.DeleteKey(t, key)
 	}
 }
 
-func (m *growingModel) deleteKey(t *rapid.T, key uint64) {
-	m.in(t, func() bool {
-		place, found, ok := m.x.FindIn(m.region, key)
-		if ok && found != m.there[key] {
-			t.Fatalf("key %d: found %v", key, found)
-		}
-		if !ok || !found {
-			return ok
-		}
-		memory, off := m.x.At(place)
-		v := m.highest[key]
-		if v.Live() {
-			v = v.Deleted()
-		}
-		m.highest[key] = v
-		return m.region.Store64(memory, off+layout.VersionOffset, uint64(v))
-	})
-	m.in(t, func() bool {
-		ok, err := m.x.ReclaimIn(m.region, key, 0)
-		if ok && (err == nil) != m.there[key] {
-			t.Fatalf("key %d: given back: %v", key, err)
-		}
-		return ok
-	})
-	delete(m.there, key)
-}
-
 func (m *growingModel) scan(t *rapid.T) {
-	first, last := rapid.Uint64Range(0, growingKeys).Draw(t, "first"), rapid.Uint64Range(0, growingKeys).Draw(t, "last")
-	limit := rapid.IntRange(1, growingKeys).Draw(t, "limit")
+	to := rapid.Uint64Range(0, m.Keys)
+	first, last := to.Draw(t, "first"), to.Draw(t, "last")
+	limit := rapid.IntRange(1, int(m.Keys)).Draw(t, "limit")
 	var want, got []uint64
-	for _, k := range slices.Sorted(maps.Keys(m.there)) {
+	for _, k := range m.Entries() {
 		if k >= min(first, last) && k <= max(first, last) {
 			want = append(want, k)
 		}
 	}
-	m.in(t, func() bool {
-		least, greatest, found, ok := m.x.Ends(m.region, min(first, last), max(first, last))
+	m.In(t, func(r *htm.Region) bool {
+		least, greatest, found, ok := m.Acts.Ends(r, min(first, last), max(first, last))
 		if ok && (found != (len(want) > 0) || found && (least != want[0] || greatest != want[len(want)-1])) {
 			t.Fatalf("ends %d and %d, %v, of %d", least, greatest, found, want)
 		}
@@ -264,11 +114,11 @@ func (m *growingModel) scan(t *rapid.T) {
 		slices.Reverse(want)
 	}
 	want = want[:min(limit, len(want))]
-	m.in(t, func() bool {
+	m.In(t, func(r *htm.Region) bool {
 		got = got[:0]
-		return m.x.Scan(m.region, first, last, func(key uint64, place int) bool {
-			memory, off := m.x.At(place)
-			if h := layout.HeadOf(memory.Bytes[off:]); h.Key != key || h.Version != m.highest[key] {
+		return m.Acts.Scan(r, first, last, func(key uint64, place int) bool {
+			memory, off := m.Acts.At(place)
+			if h := layout.HeadOf(memory.Bytes[off:]); h.Key != key || h.Version != m.Highest(key) {
 				t.Fatalf("key %d leads to %+v", key, h)
 			}
 			got = append(got, key)
@@ -281,27 +131,11 @@ func (m *growingModel) scan(t *rapid.T) {
 }
 
 func (m *growingModel) check(t *rapid.T) {
+	m.Turn(t)
 	if m.steps++; raceEnabled && m.steps%16 != 0 {
 		return
 	}
-	if !m.x.x.Sync() {
-		t.Fatal(m.x.x.Broken)
-	}
-	for i, table := range m.x.x.Tables {
-		if err := checkTable(table); err != nil {
-			t.Fatalf("extent %d: %v", i, err)
-		}
-	}
-	n := 0
-	m.x.Each(func(int) bool { n++; return true })
-	if n != len(m.there) {
-		t.Fatalf("%d entries, want %d", n, len(m.there))
-	}
-	for key := range m.there {
-		if _, ok := m.x.Find(key); !ok {
-			t.Fatalf("key %d is not found", key)
-		}
-	}
+	m.Check(t)
 }
 
 // TestKeptExtentsAreFoundAgain lets a process die, and another one open the memory that outlived it.
@@ -309,21 +143,29 @@ func TestKeptExtentsAreFoundAgain(t *testing.T) {
 	const keys = 3000
 	c := For(3, "kept", 8, 10)
 	c.Grows = true
-	b := aligned(c.Bytes())
-	g := newGrounds(t, true)
-	x := g.open(t, c, 1<<30, 1, b, false)[0]
+	b := tabletest.Aligned(c.Bytes())
+	g, opening := newGround(t, true), tabletest.Opening{BoundBytes: 1 << 30, Workers: 1, Memory: b}
+	workers, err := openGrowing(g, c, opening)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := workers[0]
 	for k := range uint64(keys) {
-		if err := x.Load(k*7919%keys, value(8, k)); err != nil {
+		if err := x.Load(k*7919%keys, tabletest.Value(8, k)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := x.Load(5, value(8, 5)); !errors.Is(err, store.ErrExists) {
+	if err := x.Load(5, tabletest.Value(8, 5)); !errors.Is(err, store.ErrExists) {
 		t.Errorf("a key that was loaded: %v", err)
 	}
 	for i := 1; i < x.x.Growth.Extents(); i++ {
-		g.kept = append(g.kept, bytes.Clone(x.x.Growth.MR(i).Bytes()))
+		g.Kept = append(g.Kept, bytes.Clone(x.x.Growth.MR(i).Bytes()))
 	}
-	again := g.open(t, c, 1<<30, 1, b, true)[0]
+	opening.Kept = true
+	if workers, err = openGrowing(g, c, opening); err != nil {
+		t.Fatal(err)
+	}
+	again := workers[0]
 	if n := again.x.Growth.Extents(); n != x.x.Growth.Extents() || n < 3 {
 		t.Errorf("%d extents, there were %d", n, x.x.Growth.Extents())
 	}
@@ -340,11 +182,13 @@ func TestKeptExtentsAreFoundAgain(t *testing.T) {
 	if next != keys {
 		t.Errorf("%d keys, want %d", next, keys)
 	}
-	if _, err := g.tryOpen(t, c, 1000, 1, b, true); !errors.Is(err, store.ErrBound) {
+	less := opening
+	less.BoundBytes = 1000
+	if _, err := openGrowing(g, c, less); !errors.Is(err, store.ErrBound) {
 		t.Errorf("with a bound that has become less: %v", err)
 	}
 	b[again.x.Growth.LineAt(1)]++
-	if _, err := g.tryOpen(t, c, 1<<30, 1, b, true); !errors.Is(err, store.ErrNotTable) {
+	if _, err := openGrowing(g, c, opening); !errors.Is(err, store.ErrNotTable) {
 		t.Errorf("with a damaged directory: %v", err)
 	}
 }
@@ -367,7 +211,7 @@ func extentsAreRead(t testing.TB, c Config) (holds bool) {
 		},
 		func(x *Growing, r *htm.Region) bool { _, found, ok := x.FindIn(r, 77); return ok && !found },
 	} {
-		w := newGrounds(t, true).open(t, c, 1<<30, 2, aligned(c.Bytes()), false)
+		w := newGrowing(t, newGround(t, true), c, 1<<30, 2)
 		r, other := htm.NewRegion(htm.Config{}), htm.NewRegion(htm.Config{})
 		r.Begin()
 		if !look(w[0], r) {
@@ -394,9 +238,9 @@ func extentsAreRead(t testing.TB, c Config) (holds bool) {
 func TestAGrowingTableAllocatesNothing(t *testing.T) {
 	c := For(3, "alloc", 8, 10)
 	c.Grows = true
-	x := newGrounds(t, true).open(t, c, 1<<30, 1, aligned(c.Bytes()), false)[0]
+	x := newGrowing(t, newGround(t, true), c, 1<<30, 1)[0]
 	for k := range uint64(500) {
-		if err := x.Load(2*k, value(8, k)); err != nil {
+		if err := x.Load(2*k, tabletest.Value(8, k)); err != nil {
 			t.Fatal(err)
 		}
 	}

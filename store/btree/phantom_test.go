@@ -7,6 +7,7 @@ import (
 
 	"drtmd/htm"
 	"drtmd/store"
+	"drtmd/store/internal/tabletest"
 	"drtmd/store/layout"
 )
 
@@ -15,7 +16,7 @@ func spread(t testing.TB, c Config, n uint64) *Table {
 	t.Helper()
 	table := newTable(t, c)
 	for k := range n {
-		if err := table.Load(10*(k+1), value(c.ValueBytes, k)); err != nil {
+		if err := table.Load(10*(k+1), tabletest.Value(c.ValueBytes, k)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -136,12 +137,12 @@ func TestWithoutLineWordsChangesAreCounted(t *testing.T) {
 
 func changesAreCounted(t testing.TB, c Config) error {
 	t.Helper()
-	table, err := Format(c, memoryFor(c, false), 0)
+	table, err := Format(c, tabletest.Memory(c.Bytes(), false), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for k := range uint64(30) {
-		if err := table.Load(k, value(8, k)); err != nil {
+		if err := table.Load(k, tabletest.Value(8, k)); err != nil {
 			t.Fatal(err)
 		}
 	}

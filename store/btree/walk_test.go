@@ -3,6 +3,7 @@ package btree
 import (
 	"fmt"
 
+	"drtmd/store/internal/tabletest"
 	"drtmd/store/layout"
 	"drtmd/store/pool"
 )
@@ -11,7 +12,7 @@ import (
 // either in its pool or in the tree, once; keys ascend and are within the bounds that the nodes above give;
 // no node but the root has too little; the leaves are linked in both directions, in order.
 func checkTable(t *Table) error {
-	c := &checker{t: t, seen: map[int]string{}}
+	c := &checker{t: t, seen: tabletest.Items{}}
 	root := int(t.word(t.at + rootAt))
 	h := layout.NodeHead(t.word(root))
 	if err := c.node(root, h.Level(), 0, layout.NoKey, true); err != nil {
@@ -33,7 +34,7 @@ func checkTable(t *Table) error {
 		return fmt.Errorf("%s, but %d nodes and %d entries were met", o, c.nodes, c.entries)
 	}
 	for _, p := range []pool.Pool{t.entryPool(), t.nodePool()} {
-		if err := c.pool(p); err != nil {
+		if err := c.seen.Pool(t.word, p); err != nil {
 			return err
 		}
 	}
@@ -42,24 +43,16 @@ func checkTable(t *Table) error {
 
 type checker struct {
 	t              *Table
-	seen           map[int]string // what leads to the item at an offset
+	seen           tabletest.Items
 	leaves         []int
 	nodes, entries int
-}
-
-func (c *checker) meet(off int, how string) error {
-	if was := c.seen[off]; was != "" {
-		return fmt.Errorf("item at %d is %s and %s", off, was, how)
-	}
-	c.seen[off] = how
-	return nil
 }
 
 // node checks a node and what is below it: keys are from low to high, both included.
 func (c *checker) node(node, level int, low, high uint64, root bool) error {
 	t := c.t
 	c.nodes++
-	if err := c.meet(node, "in the tree"); err != nil {
+	if err := c.seen.Meet(node, "in the tree"); err != nil {
 		return err
 	}
 	if !t.isNode(uint64(node)) {
@@ -116,39 +109,5 @@ func (c *checker) entry(off int, key uint64) error {
 	if k := c.t.word(off + layout.KeyOffset); k != key || v.Unbound() {
 		return fmt.Errorf("key %d leads to key %d at %s", key, k, v)
 	}
-	return c.meet(off, "bound")
-}
-
-func (c *checker) pool(p pool.Pool) error {
-	t := c.t
-	for i := range pool.Stripes {
-		stripe := p.At + i*layout.LineBytes
-		n := uint64(0)
-		for off := t.word(stripe + pool.StripeFree); off != 0; off = t.word(int(off) + p.Next) {
-			if !p.Holds(off) {
-				return fmt.Errorf("free list leads to %d", off)
-			}
-			if err := c.meet(int(off), "free"); err != nil {
-				return err
-			}
-			if p.State != 0 && !layout.Version(t.word(int(off)+layout.VersionOffset)).Unbound() {
-				return fmt.Errorf("free entry at %d is bound", off)
-			}
-			n++
-		}
-		if count := t.word(stripe + pool.StripeCount); count != n {
-			return fmt.Errorf("stripe counts %d free items of %d", count, n)
-		}
-		for off := t.word(stripe + pool.StripeNext); off < t.word(stripe+pool.StripeEnd); off += uint64(p.Size) {
-			if err := c.meet(int(off), "unused"); err != nil {
-				return err
-			}
-		}
-	}
-	for off := p.First; off < p.End; off += p.Size {
-		if c.seen[off] == "" {
-			return fmt.Errorf("item at %d is lost", off)
-		}
-	}
-	return nil
+	return c.seen.Meet(off, "bound")
 }

@@ -3,13 +3,13 @@ package hopscotch
 import (
 	"errors"
 	"math/rand/v2"
-	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"drtmd/htm"
 	"drtmd/store"
+	"drtmd/store/internal/tabletest"
 	"drtmd/store/layout"
 )
 
@@ -17,52 +17,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func newTable(t testing.TB, c Config) *Table {
 	t.Helper()
-	table, err := Format(c, memoryFor(c, true), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return table
+	return tabletest.New(t, c, Format)
 }
 
 // TestLoadedKeysAreFoundAndOthersAreNot.
 func TestLoadedKeysAreFoundAndOthersAreNot(t *testing.T) {
-	table := newTable(t, For(1, "t", 8, 1000))
-	for k := range uint64(1000) {
-		if err := table.Load(k*7, value(8, k)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, c := range []struct {
-		key   uint64
-		value []byte
-		want  error
-	}{{7, value(8, 0), store.ErrExists}, {8, value(9, 0), store.ErrValueSize},
-		{layout.NoKey, value(8, 0), store.ErrKey}} {
-		if err := table.Load(c.key, c.value); !errors.Is(err, c.want) {
-			t.Errorf("loading key %d: %v, want %v", c.key, err, c.want)
-		}
-	}
-	r := htm.NewRegion(htm.Config{})
-	for k := range uint64(7001) {
-		if k == 7000 {
-			k = layout.NoKey
-		}
-		off, ok := table.Find(k)
-		if want := k%7 == 0 && k < 7000; ok != want {
-			t.Fatalf("key %d: found %v", k, ok)
-		}
-		r.Begin()
-		in, found, alive := table.FindIn(r, k)
-		if !alive || found != ok || in != off || !r.Commit(nil) {
-			t.Fatalf("key %d: %d %v %v inside, %d %v outside", k, in, found, alive, off, ok)
-		}
-		if ok && layout.HeadOf(table.m.Bytes[off:]) != (layout.Head{Key: k, Version: layout.FirstVersion}) {
-			t.Fatalf("key %d: %+v", k, layout.HeadOf(table.m.Bytes[off:]))
-		}
-	}
-	if err := checkTable(table); err != nil {
-		t.Error(err)
-	}
+	tabletest.LoadedKeysAreFound(t, newTable(t, For(1, "t", 8, 1000)), checkTable, tableErrors)
 }
 
 // TestEveryTableHasTheRoomThatForPromises: dense and random keys, and tables of all sizes.
@@ -75,7 +35,7 @@ func TestEveryTableHasTheRoomThatForPromises(t *testing.T) {
 				if !dense {
 					k = random.Uint64()
 				}
-				if err := table.Load(k, value(8, k)); err != nil {
+				if err := table.Load(k, tabletest.Value(8, k)); err != nil {
 					t.Fatalf("key %d of %d, dense %v, %v: %v", k, n, dense, table.Occupancy(), err)
 				}
 			}
@@ -92,7 +52,7 @@ func TestOccupancyOfNinetyPercent(t *testing.T) {
 	c := Config{ID: 1, Name: "t", ValueBytes: 8, Homes: slots - layout.Neighbours + 1, Blocks: slots / 10}
 	table := newTable(t, c)
 	for k := range uint64(slots * 9 / 10) {
-		if err := table.Load(k, value(8, k)); err != nil {
+		if err := table.Load(k, tabletest.Value(8, k)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -123,14 +83,7 @@ func TestConfigIsRefusedInWords(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			x := For(1, "accounts", 8, 100)
 			c.edit(&x)
-			err := x.Check()
-			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.text) ||
-				!strings.Contains(err.Error(), `"accounts"`) {
-				t.Errorf("got %v, want %v with %q", err, c.want, c.text)
-			}
-			if _, err := Format(x, nil, 0); !errors.Is(err, c.want) {
-				t.Errorf("formatting gives %v", err)
-			}
+			tabletest.ConfigIsRefused(t, x, Format, c.want, c.text, `"accounts"`)
 		})
 	}
 }
@@ -138,28 +91,14 @@ func TestConfigIsRefusedInWords(t *testing.T) {
 // TestAttachRefusesAnotherTable.
 func TestAttachRefusesAnotherTable(t *testing.T) {
 	c := For(1, "t", 8, 100)
-	table := newTable(t, c)
-	if _, err := Attach(c, table.m, 0); err != nil {
-		t.Fatal(err)
-	}
-	for name, edit := range map[string]func(*Config){
+	m := newTable(t, c).m
+	tabletest.AttachRefusesOthers(t, c, m, Attach, store.ErrNotTable, map[string]func(*Config){
 		"id":          func(c *Config) { c.ID++ },
 		"value bytes": func(c *Config) { c.ValueBytes++ },
 		"homes":       func(c *Config) { c.Homes-- },
 		"blocks":      func(c *Config) { c.Blocks-- },
 		"layout":      func(c *Config) { c.Layout = layout.KindOneVersion },
-	} {
-		x := c
-		edit(&x)
-		if _, err := Attach(x, table.m, 0); !errors.Is(err, store.ErrNotTable) || !strings.Contains(err.Error(), name) {
-			t.Errorf("another %s: %v", name, err)
-		}
-	}
-	for _, at := range []int{-128, 64, c.Bytes()} {
-		if _, err := Attach(c, table.m, at); err == nil {
-			t.Errorf("a table at offset %d", at)
-		}
-	}
+	})
 }
 
 // TestSpentIncarnationsAreRefused.
@@ -185,7 +124,7 @@ func TestAnAbsenceIsProtected(t *testing.T) {
 				c := Config{ID: 1, Name: "t", ValueBytes: 8, Homes: 1, Blocks: 2, Mutation: m}
 				table := newTable(t, c)
 				for k := range x.loaded {
-					if err := table.Load(k, value(8, k)); err != nil {
+					if err := table.Load(k, tabletest.Value(8, k)); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -239,7 +178,7 @@ func TestCorruptMemoryAbortsTheRegion(t *testing.T) {
 func TestTheHotPathAllocatesNothing(t *testing.T) {
 	table := newTable(t, For(1, "t", 8, 100))
 	for k := range uint64(100) {
-		if err := table.Load(k, value(8, k)); err != nil {
+		if err := table.Load(k, tabletest.Value(8, k)); err != nil {
 			t.Fatal(err)
 		}
 	}

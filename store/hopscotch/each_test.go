@@ -7,6 +7,7 @@ import (
 
 	"drtmd/htm"
 	"drtmd/internal/invariant"
+	"drtmd/store/internal/tabletest"
 	"drtmd/store/layout"
 )
 
@@ -18,7 +19,7 @@ func TestAWalkMissesNoRecordThatStays(t *testing.T) {
 		t.Run(fmt.Sprintf("worded=%t", worded), func(t *testing.T) {
 			c := ForLoad(1, "t", 8, 400, 90)
 			c.CPULocks = true
-			table, err := Format(c, memoryFor(c, worded), 0)
+			table, err := Format(c, tabletest.Memory(c.Bytes(), worded), 0)
 			if err != nil {
 				t.Fatal(err)
 			}

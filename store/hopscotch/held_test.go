@@ -6,6 +6,7 @@ import (
 
 	"drtmd/htm"
 	"drtmd/store"
+	"drtmd/store/internal/tabletest"
 	"drtmd/store/layout"
 	"drtmd/store/words"
 )
@@ -30,7 +31,7 @@ func TestWhatSomebodyHoldsIsLeftAlone(t *testing.T) {
 			return errors.Is(reclaimed(t, table, key), store.ErrState)
 		}},
 		{"a record with a value", ReclaimLive, func(t *testing.T, table *Table) bool {
-			if err := table.Load(key, value(8, 1)); err != nil {
+			if err := table.Load(key, tabletest.Value(8, 1)); err != nil {
 				t.Fatal(err)
 			}
 			return errors.Is(reclaimed(t, table, key), store.ErrLive)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"drtmd/store/internal/tabletest"
 	"drtmd/store/layout"
 	"drtmd/store/remote"
 	"drtmd/store/words"
@@ -130,14 +131,14 @@ func (p *past) look(random *rand.Rand, key uint64) (value uint64, whole bool, er
 // stay are there all the while.
 func changed(t *testing.T, c Config, random *rand.Rand, stay, come uint64) *past {
 	t.Helper()
-	memory := memoryFor(c, false)
+	memory := tabletest.Memory(c.Bytes(), false)
 	table, err := Format(c, memory, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &past{history: map[int][]at{}, since: map[uint64]int{}}
 	for k := range stay {
-		if err := table.Load(k, value(c.ValueBytes, valueOf(k))); err != nil {
+		if err := table.Load(k, tabletest.Value(c.ValueBytes, valueOf(k))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -170,7 +171,7 @@ func changed(t *testing.T, c Config, random *rand.Rand, stay, come uint64) *past
 		a.Store(off+layout.StateOffset, 3)
 		image := make([]byte, table.record.Bytes+8)
 		binary.LittleEndian.PutUint64(image, key)
-		table.record.Put(image, v.Inserted(), value(c.ValueBytes, valueOf(key)))
+		table.record.Put(image, v.Inserted(), tabletest.Value(c.ValueBytes, valueOf(key)))
 		a.Store(off+layout.VersionOffset, uint64(v.Inserted()))
 		for line := 0; line < table.record.Bytes; line += layout.LineBytes {
 			end := min(line+layout.LineBytes, (table.record.Bytes+7)&^7)

@@ -98,7 +98,7 @@ func (s *Spec) plainWords(v option.Values) string {
 	return strings.Join(all, ", ")
 }
 
-// UnknownError is a workload that there is none of.
+// UnknownError names a workload that does not exist.
 type UnknownError struct {
 	Name  string
 	Known []string

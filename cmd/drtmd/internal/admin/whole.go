@@ -21,7 +21,7 @@ type wholeSample struct {
 // open.
 const wholeGap = 5 * time.Second
 
-// whole has the last samples of the whole cluster. Whoever makes views owns it.
+// whole has the last samples of the whole cluster. The maker of views owns it.
 type whole struct {
 	list []wholeSample
 	last map[proto.NodeID]status.Load

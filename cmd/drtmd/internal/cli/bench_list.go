@@ -187,6 +187,6 @@ func describe(out io.Writer, s *workload.Spec) {
 	if len(s.Remote) > 0 {
 		fmt.Fprintf(out, "\nOn one node --%s count as 0.\n", strings.Join(s.Remote, " and --"))
 	}
-	fmt.Fprintln(out, "\ndrtmd bench --help has what all workloads take. In a node's configuration an option is a key of\n"+
+	fmt.Fprintln(out, "\ndrtmd bench --help lists the flags that every workload takes. In a node's configuration an option is a key of\n"+
 		"the section data, with underscores.")
 }

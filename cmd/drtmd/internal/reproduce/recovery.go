@@ -57,7 +57,7 @@ func recoveryTimes(r *Run) (*Outcome, error) {
 	sweeps[1].set = func(t *trial, i int) { t.logs = fmt.Sprintf("%dKiB", int(sweeps[1].at[i])) }
 	sweeps[2].set = func(t *trial, i int) { t.keys = int(sweeps[2].at[i]) }
 	o := &Outcome{Conditions: fmt.Sprintf("%s on %d daemons on shared memory of this machine, one killed in a run, 3 "+
-		"replicas, YCSB A with %d operations, values of %d B; if nothing else is said %d records of each shard, %d "+
+		"replicas, YCSB A with %d operations, values of %d B; unless a row says otherwise, %d records of each shard, %d "+
 		"transactions under way at each node, logs of %s; %d runs each", trialProtocol, trialNodes, requests, trialBytes,
 		usual.keys, usual.fibers, usual.logs, r.Seeds)}
 	total, done := 0, 0

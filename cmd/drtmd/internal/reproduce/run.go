@@ -90,7 +90,7 @@ func (e *NotDoneError) Error() string {
 	if i.State() == Never {
 		return fmt.Sprintf("%s (%s) is not reproducible here: %s", i.Name(), i.Title, i.Note)
 	}
-	return fmt.Sprintf("%s (%s) waits for %s, which is not built yet; drtmd reproduce --list has "+
+	return fmt.Sprintf("%s (%s) waits for %s, which is not built yet or not whole; drtmd reproduce --list has "+
 		"what is done", i.Name(), i.Title, i.Waits)
 }
 

@@ -25,7 +25,7 @@ type Options struct {
 // Names lists the transports, the default first.
 func Names() []string { return []string{"shm", "ibv"} }
 
-// UnknownError is a transport that there is none of.
+// UnknownError names a transport that does not exist.
 type UnknownError struct{ Name string }
 
 func (e *UnknownError) Error() string {

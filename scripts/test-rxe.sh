@@ -14,7 +14,7 @@
 # --native        no virtual machine: the test binaries run on this machine, on its rxe device or
 #                 hardware (soft-roce-setup.sh up); no story, because stories change the network
 #
-# Exit codes: 0 all passed, 1 some failed, 2 usage, 130 interrupted, 143 terminated.
+# Exit codes: 0 all passed, 1 some failed, 2 usage.
 set -euo pipefail
 
 # shellcheck source=scripts/lib/common.sh
@@ -24,11 +24,8 @@ cd "$REPO"
 BIN=bin/rxe
 VM=scripts/rxe-vm/run
 STORIES=scripts/rxe-vm/tests
-GUEST_SECONDS=1200  # for all test binaries together, beside a story
+GUEST_SECONDS=900   # for all test binaries together
 RESULTS=()          # one line per package set and story: `ok NAME` or `FAIL NAME`
-# How many guests at a time: stories have their own time limits, which an emulated CPU that is shared breaks.
-AT_ONCE=1
-declare -A JOBS=() STARTED=() # by process
 
 # OTHERS: packages that link the provider, and whose tests are of something else: of settings and of
 # daemons on shared memory, whose leases are too short for an emulated CPU. The story of the cluster
@@ -96,38 +93,17 @@ test_binaries() {
   record "test binaries" "${command[@]}"
 }
 
-# record NAME COMMAND...: starts it as soon as fewer than AT_ONCE run. What it prints comes as a whole when it
-# ends, so that two do not mix.
+# record NAME COMMAND...: runs it and notes how it ended.
 record() {
-  local name=$1
+  local name=$1 status=0 started=$SECONDS
   shift
-  ((${#JOBS[@]} < AT_ONCE)) || job_ends
-  echo "=== $name begins"
-  mkdir -p "$BIN/output"
-  "$@" </dev/null >"$BIN/output/$name" 2>&1 &
-  JOBS[$!]=$name STARTED[$!]=$SECONDS
-}
-
-# job_ends waits for one that record has started, and notes how it ended.
-job_ends() {
-  local status=0 pid name seconds
-  wait -n -p pid "${!JOBS[@]}" || status=$?
-  name=${JOBS[$pid]} seconds=$((SECONDS - ${STARTED[$pid]}))
-  unset "JOBS[$pid]"
   echo "=== $name"
-  cat "$BIN/output/$name"
+  "$@" || status=$?
   if ((status == 0)); then
-    RESULTS+=("ok    $name  $seconds s")
+    RESULTS+=("ok    $name  $((SECONDS - started)) s")
   else
-    RESULTS+=("FAIL  $name  $seconds s, status $status")
+    RESULTS+=("FAIL  $name  $((SECONDS - started)) s, status $status")
   fi
-}
-
-# stop ends what runs: background jobs do not hear Ctrl-C.
-stop() {
-  trap - INT TERM
-  ((${#JOBS[@]} == 0)) || { kill -TERM "${!JOBS[@]}" && wait "${!JOBS[@]}"; } 2>/dev/null || true
-  exit "$1"
 }
 
 # header FILE KEY DEFAULT: the value of a line `# KEY: VALUE` of a story.
@@ -189,12 +165,9 @@ main() {
     shift
   done
   ((NATIVE)) || scripts/bootstrap.sh rxe
-  trap 'stop 130' INT
-  trap 'stop 143' TERM
   build_tests
   ((${#WANTED[@]} > 0)) || test_binaries
   ((STORIES_TOO == 0)) || stories
-  while ((${#JOBS[@]} > 0)); do job_ends; done
   summary
 }
 

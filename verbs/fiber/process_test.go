@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"drtmd/internal/testkit/raceskip"
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
 	"drtmd/verbs/shm"
@@ -69,9 +70,7 @@ func serveMemory(c *verbs.Context) error {
 
 // newProcessHost is a host whose passive node is another process.
 func newProcessHost(t *testing.T) *host {
-	if raceEnabled {
-		t.Skip("race builds keep memory on the Go heap, which no other process can map")
-	}
+	raceskip.Processes(t)
 	dir := filepath.Join(t.TempDir(), "fabric")
 	h := &host{t: t, unit: 2 * time.Millisecond}
 	thread, err := fiber.NewThread(fiber.ThreadConfig{Drain: 500 * time.Millisecond})

@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"drtmd/internal/testkit/raceskip"
 	"drtmd/verbs/fiber"
 	"drtmd/verbs/shm"
 )
@@ -107,9 +108,7 @@ func startServer(t *testing.T, dir string) *server {
 }
 
 func TestServerProcessThatIsKilledIsGoneAndAnotherServes(t *testing.T) {
-	if raceEnabled {
-		t.Skip("race builds keep memory on the Go heap, which no other process can map")
-	}
+	raceskip.Processes(t)
 	const timeout = 400 * time.Millisecond
 	dir := filepath.Join(t.TempDir(), "run")
 	c := newCluster(t, shm.New(shm.Options{Dir: dir}), 1, Config{PeerTimeout: timeout})

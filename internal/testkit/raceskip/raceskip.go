@@ -8,34 +8,33 @@ import "testing"
 // Simulated skips a test on simulated machines in builds with the race detector.
 func Simulated(t testing.TB) {
 	t.Helper()
-	if enabled {
-		t.Skip("simulated machines run in one goroutine: make test runs this, the race run has nothing to find")
-	}
+	skip(t, "simulated machines run in one goroutine: make test runs this, the race run has nothing to find")
 }
 
 // Counted skips a test in builds with the race detector that counts what a transaction costs: they are so slow
 // that timers of the background, which cost something of their own, end between any two transactions.
 func Counted(t testing.TB) {
 	t.Helper()
-	if enabled {
-		t.Skip("under the race detector timers end between any two transactions: make test counts")
-	}
+	skip(t, "under the race detector timers end between any two transactions: make test counts")
 }
 
 // SameMemory skips a test in builds with the race detector whose threads share no memory but what another test's
 // threads share in the same way.
 func SameMemory(t testing.TB) {
 	t.Helper()
-	if enabled {
-		t.Skip("another test of the race run shares the same memory between threads in the same way")
-	}
+	skip(t, "another test of the race run shares the same memory between threads in the same way")
 }
 
 // Processes skips a test in builds with the race detector whose processes share memory: these builds have it on the
 // Go heap, which no other process can map.
 func Processes(t testing.TB) {
 	t.Helper()
+	skip(t, "builds with the race detector share no memory with other processes: make test runs this")
+}
+
+func skip(t testing.TB, why string) {
+	t.Helper()
 	if enabled {
-		t.Skip("builds with the race detector share no memory with other processes: make test runs this")
+		t.Skip(why)
 	}
 }

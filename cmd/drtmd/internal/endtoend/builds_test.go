@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"drtmd/internal/testkit/raceskip"
 )
 
 // otherBuild builds drtmd as another version, and gives the program.
@@ -50,7 +52,7 @@ func otherBuild(t *testing.T, version string) string {
 // TestBuildsDoNotMix: a node of another build is not let in, and the command line of one is told so.
 func TestBuildsDoNotMix(t *testing.T) {
 	t.Parallel()
-	needsSharing(t)
+	raceskip.Processes(t)
 	const version = "9.9.9"
 	program := otherBuild(t, version)
 	l := newLab(t)

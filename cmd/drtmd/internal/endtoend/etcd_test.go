@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"drtmd/cmd/drtmd/internal/status"
+	"drtmd/internal/testkit/raceskip"
 	"drtmd/proto/member/etcdmember"
 )
 
@@ -14,7 +15,7 @@ import (
 // leases do, and not when each member has been waited for; with etcd back, the cluster is.
 func TestEtcdIsLostDuringARun(t *testing.T) {
 	t.Parallel()
-	needsSharing(t)
+	raceskip.Processes(t)
 	dir := t.TempDir()
 	etcd := func(listen string) *etcdmember.Server {
 		s, err := etcdmember.Start(context.Background(), etcdmember.ServerConfig{Dir: dir,

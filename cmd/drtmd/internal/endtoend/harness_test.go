@@ -25,6 +25,7 @@ import (
 	"drtmd/cmd/drtmd/internal/control"
 	"drtmd/cmd/drtmd/internal/report"
 	"drtmd/cmd/drtmd/internal/status"
+	"drtmd/internal/testkit/raceskip"
 )
 
 // asCommand in the environment makes the test binary be drtmd.
@@ -49,14 +50,6 @@ const (
 	lease = 2 * time.Second
 )
 
-// needsSharing skips what no race build can do.
-func needsSharing(t *testing.T) {
-	t.Helper()
-	if raceBuild {
-		t.Skip("race builds have the memory of shm on the Go heap: one process only")
-	}
-}
-
 // labs bounds those that live at the same time.
 var labs = make(chan struct{}, 3)
 
@@ -75,7 +68,7 @@ type lab struct {
 
 func newLab(t *testing.T, args ...string) *lab {
 	t.Helper()
-	needsSharing(t)
+	raceskip.Processes(t)
 	// Every worker spins: more labs than CPUs take turns with their leases at stake.
 	labs <- struct{}{}
 	t.Cleanup(func() { <-labs })

@@ -33,6 +33,22 @@ func (p part) String() string {
 	return [...]string{"?", "Manage RD/WR Sets", "RD before WR", "Conflict Detection", "Other Time"}[p]
 }
 
+// splitRecords are the records of a run. HADES says of this figure neither how long values are nor how skewed.
+type splitRecords struct {
+	bytes int
+	theta float64 // of Zipf; 0: uniform
+}
+
+// judged reports whether the paper's sums are compared with these records'.
+func (s splitRecords) judged() bool { return s.bytes == oneLineBytes }
+
+func (s splitRecords) String() string {
+	if s.theta > 0 {
+		return fmt.Sprintf("values of %d B, Zipf %g", s.bytes, s.theta)
+	}
+	return fmt.Sprintf("values of %d B, uniform", s.bytes)
+}
+
 // mixture is a workload of the figure.
 type mixture struct {
 	name    string
@@ -40,7 +56,7 @@ type mixture struct {
 	paper   float64 // sum of the overheads, in percent
 	reads   float64 // share of the records that are only read
 	missed  string
-	make    func(nodes, keys, valueBytes int) (workload.Workload, error)
+	make    func(nodes, keys int, records splitRecords) (workload.Workload, error)
 }
 
 const (
@@ -51,28 +67,33 @@ const (
 	cx4          = "cx4-100g"
 	oneLineBytes = 16
 	ycsbBytes    = 1000
+	ycsbTheta    = 0.99 // YCSB's own
 )
 
 // Why sums are not the paper's.
 const (
 	missesWR = "reading, locking and writing take a round trip each here, of nearly the same length, so two of three are " +
 		"overhead, and CPU time comes on top"
-	missesRD = "checking each line of a record and copying it take no time of their own in the model, which charges 10 " +
+	missesZipf = "a few records get most of the writes, and the time of the attempts that are aborted for that is overhead"
+	missesRD   = "checking each line of a record and copying it take no time of their own in the model, which charges 10 " +
 		"to 40 ns for a record in a phase: a read and its validation take a round trip each, so about half is overhead"
 )
 
 func mixtures() []mixture {
-	letter := func(l string) func(int, int, int) (workload.Workload, error) {
-		return func(nodes, keys, valueBytes int) (workload.Workload, error) {
+	letter := func(l string) func(int, int, splitRecords) (workload.Workload, error) {
+		return func(nodes, keys int, records splitRecords) (workload.Workload, error) {
 			o := ycsb.Default(nodes)
-			o.Letter, o.Keys, o.ValueBytes, o.Operations = l, keys, valueBytes, requests
-			o.Distribution = ycsb.Uniform
+			o.Letter, o.Keys, o.ValueBytes, o.Operations = l, keys, records.bytes, requests
+			if o.Distribution, o.Theta = ycsb.Uniform, records.theta; o.Theta > 0 {
+				o.Distribution = ycsb.Zipfian
+			}
 			return ycsb.New(o)
 		}
 	}
 	return []mixture{
-		{"100%WR", "59", 59, 0, missesWR, func(nodes, keys, valueBytes int) (workload.Workload, error) {
-			return opmix.New(opmix.Options{Nodes: nodes, Keys: keys, ValueBytes: valueBytes, Puts: requests})
+		{"100%WR", "59", 59, 0, missesWR, func(nodes, keys int, records splitRecords) (workload.Workload, error) {
+			return opmix.New(opmix.Options{Nodes: nodes, Keys: keys, ValueBytes: records.bytes, Theta: records.theta,
+				Puts: requests})
 		}},
 		{"50%WR-50%RD", "65", 65, 0.5, "", letter("A")},
 		{"100%RD", "71", 71, 1, missesRD, letter("C")},
@@ -164,12 +185,13 @@ func hadesFigure3(r *Run) (*Outcome, error) {
 	keys := pick(r, 10_000, 1_000)
 	warmup, measured := 50*time.Microsecond, pick(r, 2*time.Millisecond, 300*time.Microsecond)
 	o := &Outcome{Conditions: fmt.Sprintf("%s, preset %s, %d nodes of one worker with one transaction at a time, %d "+
-		"requests each, uniform over %d records per node, %s, %s", farmName, cx4, splitNodes, requests, keys, measured,
+		"requests each, %d records per node, %s, %s", farmName, cx4, splitNodes, requests, keys, measured,
 		r.seedsText())}
-	sizes := pick(r, []int{oneLineBytes, ycsbBytes}, []int{oneLineBytes})
-	done, total := 0, len(sizes)*len(mixtures())*r.Seeds
+	plain, skewed := splitRecords{bytes: oneLineBytes}, splitRecords{oneLineBytes, ycsbTheta}
+	kinds := pick(r, []splitRecords{plain, skewed, {bytes: ycsbBytes}}, []splitRecords{plain, skewed})
+	done, total := 0, len(kinds)*len(mixtures())*r.Seeds
 	charts := map[part]*report.ChartCurve{}
-	for _, size := range sizes {
+	for _, records := range kinds {
 		for _, m := range mixtures() {
 			var sums []float64
 			var parts [partEnd][]float64
@@ -177,7 +199,7 @@ func hadesFigure3(r *Run) (*Outcome, error) {
 				if err := r.step(done, total); err != nil {
 					return nil, err
 				}
-				b, err := m.make(splitNodes, keys, size)
+				b, err := m.make(splitNodes, keys, records)
 				if err != nil {
 					return nil, err
 				}
@@ -194,8 +216,8 @@ func hadesFigure3(r *Run) (*Outcome, error) {
 				sums = append(sums, 100-shares[otherTime])
 				done++
 			}
-			o.Rows = append(o.Rows, splitRows(m, size, sums, parts)...)
-			if size != oneLineBytes {
+			o.Rows = append(o.Rows, splitRows(m, records, sums, parts)...)
+			if records != plain {
 				continue
 			}
 			for p := manageSets; p < partEnd; p++ {
@@ -206,7 +228,7 @@ func hadesFigure3(r *Run) (*Outcome, error) {
 			}
 		}
 	}
-	c := report.Chart{Title: "parts of the execution time, values of 16 B", X: "requests that read [%]",
+	c := report.Chart{Title: "parts of the execution time, values of 16 B, uniform", X: "requests that read [%]",
 		Y: "share of the time [%]"}
 	sum := report.ChartCurve{Name: "all overheads, paper §III", Paper: true}
 	for _, m := range mixtures() {
@@ -221,14 +243,17 @@ func hadesFigure3(r *Run) (*Outcome, error) {
 }
 
 // splitRows are the rows of a workload.
-func splitRows(m mixture, size int, sums []float64, parts [partEnd][]float64) (rows []report.ComparedRow) {
-	name := fmt.Sprintf("%s, values of %d B", m.name, size)
+func splitRows(m mixture, records splitRecords, sums []float64, parts [partEnd][]float64) (rows []report.ComparedRow) {
+	name := fmt.Sprintf("%s, %v", m.name, records)
 	all := number{what: name + ": all overheads", unit: "%", section: threeHADES, printed: m.printed, paper: m.paper,
 		digits: 1, reading: "latency of a transaction between the marked steps of its phases; of EXECUTE the share of " +
 			"records that are written is RD before WR; the update and the unlocking, which travel together, are other time; " +
-			"no skew, as the figure is of overheads and not of aborted attempts",
+			"HADES does not say how skewed the records are: both are shown",
 		missed: m.missed}
-	if size == oneLineBytes {
+	if records.theta > 0 && m.reads < 1 {
+		all.missed = missesZipf
+	}
+	if records.judged() {
 		all.limit = within(splitBound)
 	} else {
 		all.reading += "; HADES does not say how long its values are: YCSB's are 1,000 B, of which FaRM's READs of " +

@@ -86,7 +86,7 @@ func (e *Engine) host() error {
 			h.read()
 			h.decided = max(h.decided, le.Uint64(req))
 			h.apply()
-			e.bury()
+			e.reclaimDeleted()
 			return done, nil
 		})
 	})
@@ -193,7 +193,7 @@ func (h *hosted) apply() {
 		}
 	}
 	if len(h.e.tombs) >= manyTombs || h.e.lacks(tombsUnkept) {
-		h.e.bury()
+		h.e.reclaimDeleted()
 	}
 }
 
@@ -285,7 +285,7 @@ func (e *Engine) lockToApply(s *share, w *recovery.Write) (x found, ok bool) {
 		}
 	}
 	off, c := e.EnsureAt(s, w.Table, w.Key)
-	if c == onesided.Full && e.bury() {
+	if c == onesided.Full && e.reclaimDeleted() {
 		off, c = e.EnsureAt(s, w.Table, w.Key)
 	}
 	x.off = off
@@ -312,9 +312,9 @@ type tomb struct {
 // manyTombs are buried at once.
 const manyTombs = 64
 
-// bury gives the entries of deleted records back that no log here names in an older update: all that was
+// reclaimDeleted gives the entries of deleted records back that no log here names in an older update: all that was
 // written before a deletion was logged at all backups before it. It reports whether it has given any.
-func (e *Engine) bury() (any bool) {
+func (e *Engine) reclaimDeleted() (any bool) {
 	if len(e.tombs) == 0 || !e.lookForOlder() && !e.lacks(tombsUnkept) {
 		return false
 	}

@@ -749,8 +749,8 @@ func (t *tx) arrivedAlive() bool {
 	return true
 }
 
-// bury ends a log whose host is dead: whoever waits for room in it finds that out by itself.
-func (x *backup) bury() {
+// hostDied ends a log whose host is dead: whoever waits for room in it finds that out by itself.
+func (x *backup) hostDied() {
 	x.gone, x.stuck, x.flights = true, false, nil
 	x.decided = x.writer.Tail()
 	_ = x.writer.Released(x.writer.Tail())

@@ -50,7 +50,7 @@ type Engine struct {
 	hosts      []*hosted     // by node; nil: it appends to no log here
 	applier    onesided.Word // locks records of backups
 	tombs      []tomb
-	older      []bool      // of bury
+	older      []bool      // of reclaimDeleted
 	views      []*log.View // of the logs of all workers
 	view       *view       // nil: there are no backups
 	free       []*tx

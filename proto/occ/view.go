@@ -310,7 +310,7 @@ func (v *view) adopt(epoch uint64, m *placement.Map, lives func(proto.NodeID) bo
 	for n := range v.lives {
 		was := v.lives[n]
 		if v.lives[n] = lives(proto.NodeID(n)); was && !v.lives[n] {
-			v.bury(proto.NodeID(n))
+			v.forgetDead(proto.NodeID(n))
 		}
 		if x := e.backups.at[n]; x != nil {
 			x.writer.SetEpoch(log.Epoch(epoch))
@@ -354,12 +354,12 @@ func (v *view) resume() {
 	v.resumed.Broadcast()
 }
 
-// bury forgets what a node that is gone would still have to do, or be told.
-func (v *view) bury(n proto.NodeID) {
+// forgetDead forgets what a node that is gone would still have to do, or be told.
+func (v *view) forgetDead(n proto.NodeID) {
 	e := v.e
 	e.forgetDebts(n)
 	if x := e.backups.at[n]; x != nil {
-		x.bury()
+		x.hostDied()
 	}
 	for _, name := range v.names {
 		if name.Node() == n {

@@ -15,8 +15,8 @@
 // the RC queue pair that carries it. When the owner of the port has another queue pair to the peer
 // (Config.Conn), the link is opened again, with a new generation. The worker of the node with the lower id
 // opens the link: it calls the peer by package rpc, says where its own ring is, and the answer says where the
-// peer's ring is. A peer whose queue pair is not the other end of the caller's refuses. The other worker can only ask for that call. When a link ends, its calls in flight end with
-// ErrDown: each was executed once or not at all.
+// peer's ring is. A peer whose queue pair is not the other end of the caller's refuses. The other worker can only
+// ask for that call. When a link ends, its calls in flight end with ErrDown: each was executed once or not at all.
 //
 // Calls have no retransmission and no timeout of their own, because RC has both. If calls are in flight and
 // nothing arrives, the port WRITEs a word to the peer at intervals of Config.Probe. If the peer is gone, this

@@ -126,11 +126,7 @@ func (c *Client) fixLog(f *fiber.Fiber, log int) error {
 		}
 	}
 	if stateOf(c.header) == stateAbort {
-		c.b.Reset()
-		for _, x := range c.entries {
-			c.cas(f, c.l.metaAt(refPtr(x.ref)), lock, unlocked(lock))
-		}
-		if err := c.await(f); err != nil {
+		if err := c.releaseAborted(f, lock, c.entries); err != nil {
 			return err
 		}
 		done := header(stateDone, lock, 0)

@@ -433,8 +433,7 @@ func (t *Tx) decide(log int, lock, init uint64, first int) error {
 // settle is lines 14 to 24: it tries to commit until the log says that it is done, by whomever, or aborted.
 func (c *Client) settle(f *fiber.Fiber, log int, lock, from uint64) (state uint64, err error) {
 	for n := 0; ; n++ {
-		lease := c.now() + units(c.cfg.Timing.Commit)
-		state, err = c.tryCommit(f, log, from, header(stateDoing, lock, max(lease, from&leaseMask+1)), lock, c.entries)
+		state, err = c.tryCommit(f, log, from, lock, c.entries)
 		if err != nil {
 			return 0, err
 		}

@@ -40,7 +40,7 @@ func (c *Client) repair(f *fiber.Fiber, p Ptr, w uint64) error {
 	switch stateOf(h) {
 	case stateInit:
 		if c.bug == bugInitCommits {
-			_, err := c.tryCommit(f, log, h, header(stateDoing, w, c.commitLease(h)), w, c.found)
+			_, err := c.tryCommit(f, log, h, w, c.found)
 			return err
 		}
 		old, err := c.casNow(f, log, h, header(stateAbort, w, 0))
@@ -49,11 +49,7 @@ func (c *Client) repair(f *fiber.Fiber, p Ptr, w uint64) error {
 		}
 		return err
 	case stateAbort:
-		c.b.Reset()
-		for _, x := range c.found {
-			c.cas(f, c.l.metaAt(refPtr(x.ref)), w, unlocked(w))
-		}
-		return c.await(f)
+		return c.releaseAborted(f, w, c.found)
 	case stateDoing:
 		if !c.expired(h&leaseMask) && c.bug != bugRepairLease {
 			return c.pause(f, 0)
@@ -64,18 +60,13 @@ func (c *Client) repair(f *fiber.Fiber, p Ptr, w uint64) error {
 		if c.cfg.Clock.Now()-start > wrapTime/4 {
 			return nil // too late to tell the log's pointers from those of later transactions
 		}
-		state, err := c.tryCommit(f, log, h, header(stateDoing, w, c.commitLease(h)), w, c.found)
+		state, err := c.tryCommit(f, log, h, w, c.found)
 		if err == nil && stateOf(state) == stateDone {
 			c.stats.Finished++
 		}
 		return err
 	}
 	return nil
-}
-
-// commitLease is the lease of a repairer: above that in the header that it takes over.
-func (c *Client) commitLease(h uint64) uint64 {
-	return max(c.now()+units(c.cfg.Timing.Commit), h&leaseMask+1)
 }
 
 // repairOne undoes an update without log, or finds that it was done (section 4.5): it gives the data pointer

@@ -49,9 +49,10 @@ func (c *Client) decodeLog() (lock uint64, whole bool) {
 	return lock, true
 }
 
-// tryCommit installs the updates of a log, if it can take the header from one state to DOING (Figure 9). Done
-// twice, or by two at once, it has the same effect. It returns the state that it found, or DONE.
-func (c *Client) tryCommit(f *fiber.Fiber, log int, from, doing, lock uint64, entries []logEntry) (uint64, error) {
+// tryCommit installs the updates of a log, if it can take the header from one state to DOING, under a new lease
+// (Figure 9). Done twice, or by two at once, it has the same effect. It returns the state that it found, or DONE.
+func (c *Client) tryCommit(f *fiber.Fiber, log int, from, lock uint64, entries []logEntry) (uint64, error) {
+	doing := header(stateDoing, lock, c.commitLease(from))
 	old, err := c.casNow(f, log, from, doing)
 	if err != nil || old != from {
 		return old, err
@@ -99,6 +100,20 @@ func (c *Client) tryCommit(f *fiber.Fiber, log int, from, doing, lock uint64, en
 		return old, nil
 	}
 	return done, nil
+}
+
+// commitLease is the lease of who takes a header over, an owner or a repairer: above the one in the header.
+func (c *Client) commitLease(from uint64) uint64 {
+	return max(c.now()+units(c.cfg.Timing.Commit), from&leaseMask+1)
+}
+
+// releaseAborted releases all locks of an aborted log.
+func (c *Client) releaseAborted(f *fiber.Fiber, lock uint64, entries []logEntry) error {
+	c.b.Reset()
+	for _, x := range entries {
+		c.cas(f, c.l.metaAt(refPtr(x.ref)), lock, unlocked(lock))
+	}
+	return c.await(f)
 }
 
 // releaseAll adds the release of all locks of a log to the batch.

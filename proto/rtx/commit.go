@@ -136,15 +136,15 @@ func (t *Tx) addValidation() {
 	}
 }
 
-// met is a lock of another that was found expired.
-type met struct {
+// expiredLock is a lock of another that was found expired; none if the word is 0.
+type expiredLock struct {
 	p Ptr
 	w uint64
 }
 
 // judge says whether what the validation has read is what the execution read. An object that is updated shows
 // the own lock.
-func (t *Tx) judge(lock uint64) (expired met, err error) {
+func (t *Tx) judge(lock uint64) (expired expiredLock, err error) {
 	c := t.c
 	for i := range t.set {
 		e := &t.set[i]
@@ -162,18 +162,18 @@ func (t *Tx) judge(lock uint64) (expired met, err error) {
 		}
 		if locked(w) && w != lock {
 			if c.expired(leaseOf(w)) {
-				return met{e.ptr, w}, proto.Aborting(proto.ReasonLocked)
+				return expiredLock{e.ptr, w}, proto.Aborting(proto.ReasonLocked)
 			}
 			err = proto.Aborting(proto.ReasonLocked)
 			continue
 		}
 		err = proto.Aborting(proto.ReasonValidation)
 	}
-	return met{}, err
+	return expiredLock{}, err
 }
 
 // abortThenRepair repairs what was found expired, after the own transaction has let go of everything.
-func (c *Client) abortThenRepair(f *fiber.Fiber, err error, expired met) error {
+func (c *Client) abortThenRepair(f *fiber.Fiber, err error, expired expiredLock) error {
 	if expired.w == 0 {
 		return err
 	}
@@ -196,7 +196,7 @@ func (t *Tx) addLocks(lock uint64) (first int) {
 }
 
 // judgeLocks notes what the CASes locked.
-func (t *Tx) judgeLocks(first int) (expired met, err error) {
+func (t *Tx) judgeLocks(first int) (expired expiredLock, err error) {
 	c := t.c
 	for i := range t.set {
 		e := &t.set[i]
@@ -212,11 +212,25 @@ func (t *Tx) judgeLocks(first int) (expired met, err error) {
 		if locked(old) {
 			err = proto.Aborting(proto.ReasonLocked)
 			if c.expired(leaseOf(old)) {
-				expired = met{e.ptr, old}
+				expired = expiredLock{e.ptr, old}
 			}
 		}
 	}
 	return expired, err
+}
+
+// validateLocked awaits the CASes of the locks, of which first is the first in the batch, with the validation behind
+// them. An Abort leaves to the caller what is held.
+func (t *Tx) validateLocked(first int, lock uint64) (expired expiredLock, err error) {
+	t.addValidation()
+	if err := t.c.await(t.f); err != nil {
+		return expiredLock{}, err
+	}
+	t.f.Step(stepValid)
+	if expired, err = t.judgeLocks(first); err != nil {
+		return expired, err
+	}
+	return t.judge(lock)
 }
 
 // letGo gives the locks back that are held. The words become what they were: the values are the same. A lock
@@ -259,14 +273,9 @@ func (t *Tx) commitOne(lock uint64) error {
 	if err := c.phase(f, stepLocked); err != nil {
 		return err
 	}
-	t.addValidation()
-	if err := c.await(f); err != nil {
+	expired, err := t.validateLocked(first, lock)
+	if c.broken != nil {
 		return err
-	}
-	f.Step(stepValid)
-	expired, err := t.judgeLocks(first)
-	if err == nil {
-		expired, err = t.judge(lock)
 	}
 	if err != nil {
 		if c.bug != bugKeepOwnLocks || expired.w == 0 {
@@ -393,14 +402,9 @@ func (t *Tx) commitLogged(lock uint64) error {
 // decide is TXEnd from the validation on. first is the CAS of the first lock in the batch.
 func (t *Tx) decide(log int, lock, init uint64, first int) error {
 	c, f := t.c, t.f
-	t.addValidation()
-	if err := c.await(f); err != nil {
+	expired, err := t.validateLocked(first, lock)
+	if c.broken != nil {
 		return err
-	}
-	f.Step(stepValid)
-	expired, err := t.judgeLocks(first)
-	if err == nil {
-		expired, err = t.judge(lock)
 	}
 	if err != nil {
 		if c.bug == bugKeepOwnLocks && expired.w != 0 {

@@ -205,17 +205,24 @@ func (t *Tree) Get(tx *rtx.Tx, key uint64) (Entry, bool, error) {
 	return t.f.entry(n, i), true, nil
 }
 
-// Update changes the value of a key; false: it is not there. It returns the entry as it will be.
-func (t *Tree) Update(tx *rtx.Tx, key, value uint64) (Entry, bool, error) {
+// change is the leaf that has a key, for the transaction to change, and the key's index in it; nil: it is not there.
+func (t *Tree) change(tx *rtx.Tx, key uint64) ([]byte, int, error) {
 	p, n, err := t.find(tx, key, 0)
 	if err != nil || n == nil {
-		return Entry{}, false, err
+		return nil, 0, err
 	}
 	i, ok := t.f.search(n, key)
 	if !ok {
-		return Entry{}, false, nil
+		return nil, 0, nil
 	}
-	if n, err = tx.Update(p); err != nil {
+	n, err = tx.Update(p)
+	return n, i, err
+}
+
+// Update changes the value of a key; false: it is not there. It returns the entry as it will be.
+func (t *Tree) Update(tx *rtx.Tx, key, value uint64) (Entry, bool, error) {
+	n, i, err := t.change(tx, key)
+	if err != nil || n == nil {
 		return Entry{}, false, err
 	}
 	e := t.f.entry(n, i)
@@ -226,15 +233,8 @@ func (t *Tree) Update(tx *rtx.Tx, key, value uint64) (Entry, bool, error) {
 
 // Delete removes a key; false: it is not there. It returns the entry with the version of its absence.
 func (t *Tree) Delete(tx *rtx.Tx, key uint64) (Entry, bool, error) {
-	p, n, err := t.find(tx, key, 0)
+	n, i, err := t.change(tx, key)
 	if err != nil || n == nil {
-		return Entry{}, false, err
-	}
-	i, ok := t.f.search(n, key)
-	if !ok {
-		return Entry{}, false, nil
-	}
-	if n, err = tx.Update(p); err != nil {
 		return Entry{}, false, err
 	}
 	e := t.f.entry(n, i)

@@ -93,28 +93,30 @@ func newHost(t *testing.T, p verbs.Provider) *host {
 		must(t, h.server.Close())
 		must(t, node.Close())
 	})
-	h.client = func() (*fiber.Worker, func(func(*fiber.Fiber) error) error) {
-		thread, err := fiber.NewThread(fiber.ThreadConfig{Drain: 500 * time.Millisecond})
-		must(t, err)
-		c := open(t, p)
-		t.Cleanup(func() {
-			must(t, thread.Close())
-			must(t, c.Close())
-		})
-		pd, err := c.AllocPD()
-		must(t, err)
-		w, err := thread.NewWorker(fiber.WorkerConfig{Name: "client", PD: pd})
-		must(t, err)
-		return w, func(body func(*fiber.Fiber) error) error {
-			var ended error
-			w.Submit("test", body, func(err error) {
-				ended = err
-				thread.Stop()
-			})
-			return errors.Join(fiber.Threads(t.Context(), thread), ended)
-		}
-	}
+	h.client = func() (*fiber.Worker, func(func(*fiber.Fiber) error) error) { return newClient(t, open(t, p)) }
 	return h
+}
+
+// newClient makes a worker on a thread, and what drives it. It closes c at the end of the test.
+func newClient(t *testing.T, c *verbs.Context) (*fiber.Worker, func(func(*fiber.Fiber) error) error) {
+	thread, err := fiber.NewThread(fiber.ThreadConfig{Drain: 500 * time.Millisecond})
+	must(t, err)
+	t.Cleanup(func() {
+		must(t, thread.Close())
+		must(t, c.Close())
+	})
+	pd, err := c.AllocPD()
+	must(t, err)
+	w, err := thread.NewWorker(fiber.WorkerConfig{Name: "client", PD: pd})
+	must(t, err)
+	return w, func(body func(*fiber.Fiber) error) error {
+		var ended error
+		w.Submit("test", body, func(err error) {
+			ended = err
+			thread.Stop()
+		})
+		return errors.Join(fiber.Threads(t.Context(), thread), ended)
+	}
 }
 
 // newSimHost is the same in virtual time. The memory node n0 has no core.

@@ -124,28 +124,16 @@ func TestAMemoryNodesProcessIsIdle(t *testing.T) {
 	// The clients' fabric is there before the memory node joins it.
 	c := open(t, p)
 	node := startMemoryNode(t, dir)
-	thread, err := fiber.NewThread(fiber.ThreadConfig{Drain: 500 * time.Millisecond})
-	must(t, err)
-	t.Cleanup(func() {
-		must(t, thread.Close())
-		must(t, c.Close())
-	})
-	pd, err := c.AllocPD()
-	must(t, err)
-	w, err := thread.NewWorker(fiber.WorkerConfig{Name: "client", PD: pd})
-	must(t, err)
+	w, drive := newClient(t, c)
 	var before result
-	way, err := memnode.Join(func(r memnode.Request) (memnode.Reply, error) {
+	way, err := memnode.Join(func(r memnode.Request) (_ memnode.Reply, err error) {
 		before, err = node.call(call{Request: r})
 		return before.Reply, err
 	}, 0, []*fiber.Worker{w}, verbs.ConnectAttr{})
 	must(t, err)
 	const operations = 500_000
-	var ended error
 	start := time.Now()
-	w.Submit("client", add(way, pd, operations), func(err error) { ended = err; thread.Stop() })
-	must(t, fiber.Threads(t.Context(), thread))
-	must(t, ended)
+	must(t, drive(add(way, w.PD(), operations)))
 	took := time.Since(start)
 	after, err := node.call(call{Leave: way.Client})
 	must(t, err)

@@ -71,7 +71,7 @@ const (
 var (
 	// ErrBroken: an earlier operation failed, and the client is of no use any more.
 	ErrBroken = errors.New("client broken; attach another one in its place")
-	// ErrTooLarge: the transaction touches more than Config, Shape.Slots or MaxOwners allow.
+	// ErrTooLarge: the transaction touches more than Config or Shape.Slots allows.
 	ErrTooLarge = errors.New("transaction too large")
 	// ErrFull: no block or no object is left.
 	ErrFull = errors.New("memory full")

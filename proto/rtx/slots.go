@@ -2,6 +2,7 @@ package rtx
 
 import (
 	"fmt"
+	"slices"
 
 	"drtmd/verbs/fiber"
 )
@@ -106,15 +107,11 @@ func (c *Client) refill(f *fiber.Fiber, class int) error {
 // store puts blocks that were given out into empty slots, those that are there already apart.
 func (c *Client) store(f *fiber.Fiber, class, chunk, stored, given int) error {
 	size := c.l.Classes[class].Bytes
-	slot := class * c.l.perClass
-	end := slot + c.l.perClass
+	first := class * c.l.perClass
+	slot, end := first, first+c.l.perClass
 	for k := stored; k < given; k++ {
 		d := uint64(c.l.blocks[class] + (chunk*ChunkBlocks+k)*size)
-		there := false
-		for i := class * c.l.perClass; i < end; i++ {
-			there = there || c.slots[i] == d
-		}
-		if there {
+		if slices.Contains(c.slots[first:end], d) {
 			continue
 		}
 		for slot < end && !isNil(c.slots[slot]) {

@@ -40,11 +40,12 @@ type Server struct {
 	seats []seat // of the client numbers, from 1
 }
 
-// seat is what a client number has.
+// seat is what a client number has: the passive ends of its session, none without one.
 type seat struct {
-	taken bool
-	qps   []*verbs.QP
+	qps []*verbs.QP
 }
+
+func (t *seat) taken() bool { return len(t.qps) > 0 }
 
 // NewServer registers the memory and lays it out. ctx stays the caller's.
 func NewServer(ctx *verbs.Context, cfg Config) (*Server, error) {
@@ -86,7 +87,7 @@ func (s *Server) Admit(r Request) (Reply, error) {
 	}
 	id := r.Client
 	for i := 0; id == 0 && i < len(s.seats); i++ {
-		if !s.seats[i].taken {
+		if !s.seats[i].taken() {
 			id = ClientID(i + 1)
 		}
 	}
@@ -94,7 +95,7 @@ func (s *Server) Admit(r Request) (Reply, error) {
 		return Reply{}, fmt.Errorf("%w: all %d client numbers are in use", ErrFull, len(s.seats))
 	}
 	seat := &s.seats[id-1]
-	if seat.taken {
+	if seat.taken() {
 		return Reply{}, fmt.Errorf("%w: client %d has a session; end it, or choose another number", ErrInUse, id)
 	}
 	reply := Reply{Client: id, Memory: s.mr.Remote()}
@@ -107,7 +108,6 @@ func (s *Server) Admit(r Request) (Reply, error) {
 		seat.qps = append(seat.qps, qp)
 		reply.Endpoints = append(reply.Endpoints, qp.Endpoint())
 	}
-	seat.taken = true
 	return reply, nil
 }
 
@@ -130,15 +130,13 @@ func (s *Server) Leave(id ClientID) error {
 	if id == 0 || int(id) > len(s.seats) {
 		return nil
 	}
-	seat := &s.seats[id-1]
-	seat.taken = false
-	return seat.close()
+	return s.seats[id-1].close()
 }
 
 // Sessions is how many clients have one.
 func (s *Server) Sessions() (n int) {
 	for i := range s.seats {
-		if s.seats[i].taken {
+		if s.seats[i].taken() {
 			n++
 		}
 	}

@@ -48,6 +48,7 @@ func (t *Tx) look(from, to int, marked bool) (missing int, err error) {
 			continue
 		}
 		if err := p.Conn.Err(); err != nil { // nothing is asked of a broken queue pair
+			_, _ = t.found() // calls to other hosts are under way
 			return 0, b.unreachableAt(r.Node, err)
 		}
 		ordered := b.Env.Specs[r.Table-1].Ordered

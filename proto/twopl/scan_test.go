@@ -90,3 +90,60 @@ func TestACommitSeesWhatHasChangedInItsRanges(t *testing.T) {
 		})
 	}
 }
+
+// TestALookUpAwaitsItsCallsBeforeABrokenLink: a look-up that has asked the host of one row, and finds the link to
+// another row's broken, leaves no call under way. The next look-up uses its buffers.
+func TestALookUpAwaitsItsCallsBeforeABrokenLink(t *testing.T) {
+	row := func(n proto.NodeID) proto.Key { return proto.Key(n)<<48 | 2 }
+	w, err := ranges.New(ranges.Default(3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := node.FindProtocol("twopl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	c, err := node.NewLocal(ctx, node.LocalConfig{Config: node.Config{Protocol: p, Workload: w, Nodes: 3}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = c.Start("test", 1, func(f *fiber.Fiber, w *node.Worker, _ int) error {
+		if w.Node != 0 {
+			return nil
+		}
+		read := func(nodes ...proto.NodeID) error {
+			tx, err := w.Engine.Begin(f, &proto.Decl{Kind: 1}, 0)
+			if err != nil {
+				return err
+			}
+			var gets []proto.Get
+			for _, n := range nodes {
+				gets = append(gets, proto.Get{Table: ranges.Rows, Key: row(n), Value: make([]byte, ranges.ValueBytes)})
+			}
+			if err := tx.ReadMany(gets); err != nil {
+				tx.Abort(err)
+				return err
+			}
+			return tx.Commit()
+		}
+		if err := w.BreakLink(2); err != nil {
+			return err
+		}
+		for range 3 {
+			for _, x := range []struct {
+				nodes []proto.NodeID
+				want  proto.Reason // 0: it commits
+			}{{[]proto.NodeID{2}, proto.ReasonUnreachable}, {[]proto.NodeID{1, 2}, proto.ReasonUnreachable},
+				{[]proto.NodeID{1}, 0}} {
+				if err := read(x.nodes...); proto.AbortReason(err) != x.want || x.want == 0 && err != nil {
+					t.Errorf("rows of nodes %d: %v, want %v", x.nodes, err, x.want)
+				}
+			}
+		}
+		return nil
+	}).Wait(ctx)
+	if err := errors.Join(err, c.Stop(), c.Close()); err != nil {
+		t.Error(err)
+	}
+}

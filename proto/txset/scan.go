@@ -34,7 +34,8 @@ type scan struct {
 	table    proto.TableID
 	from, to proto.Key
 	each     func(proto.Key, []byte) bool
-	next     proto.Key // no own insertion before it is left to be shown
+	own      int       // own insertions in the range that are left to be shown
+	next     proto.Key // none of them is before it
 	spent    bool      // to was passed: next is none
 	last     proto.Key // shown last
 	stopped  bool      // by each
@@ -61,7 +62,9 @@ func (s *Set[Own]) Scan(t proto.TableID, from, to proto.Key, each func(proto.Key
 		return err
 	}
 	s.scan, s.Stamp = scan{table: t, from: from, to: to, each: each, next: from}, 0
-	s.Ranges = append(s.Ranges, Range{Table: t, At: at, Low: min(from, to), High: max(from, to)})
+	low, high := min(from, to), max(from, to)
+	s.Ranges = append(s.Ranges, Range{Table: t, At: at, Low: low, High: high})
+	s.scan.own = s.insertedIn(t, low, high)
 	if err = s.walk(scanner, at); err == nil && !s.scan.stopped {
 		err = s.showInserted(to, true)
 	}
@@ -139,14 +142,24 @@ func (s *Set[Own]) loadKeys(keys []proto.Key) error {
 	return s.loader.Load(n, len(s.Records))
 }
 
+// insertedIn is how many records of a range the transaction has inserted itself.
+func (s *Set[Own]) insertedIn(t proto.TableID, low, high proto.Key) (n int) {
+	for i := range s.Records {
+		if r := &s.Records[i]; r.Table == t && r.inserted() && r.Key >= low && r.Key <= high {
+			n++
+		}
+	}
+	return n
+}
+
 // showInserted shows own insertions from next on that come before a key, or are that key if included.
 func (s *Set[Own]) showInserted(k proto.Key, included bool) error {
 	x := &s.scan
-	for !x.stopped && !x.spent {
+	for x.own > 0 && !x.stopped && !x.spent {
 		best := -1
 		for i := range s.Records {
 			r := &s.Records[i]
-			if r.Table == x.table && r.Is && !r.Was && !x.before(r.Key, x.next) &&
+			if r.Table == x.table && r.inserted() && !x.before(r.Key, x.next) &&
 				(x.before(r.Key, k) || included && r.Key == k) &&
 				(best < 0 || x.before(r.Key, s.Records[best].Key)) {
 				best = i
@@ -178,6 +191,8 @@ func (s *Set[Own]) showKey(k proto.Key) error {
 	}
 	if r.Was {
 		x.seen++
+	} else if r.Is {
+		x.own--
 	}
 	if r.Is && !x.each(k, r.Value) {
 		x.stopped = true

@@ -116,6 +116,9 @@ func (r *Record[Own]) Absent() { r.Accept(0, false) }
 // it does not.
 func (r *Record[Own]) Changes() bool { return r.Dirty && (r.Was || r.Is) }
 
+// inserted reports whether the transaction has inserted the record itself.
+func (r *Record[Own]) inserted() bool { return r.Is && !r.Was }
+
 // Next is the version that the transaction gives a record that it changes.
 func (r *Record[Own]) Next() layout.Version {
 	switch {

@@ -156,7 +156,7 @@ func (m *merging) reasons(group []int) (all []Merge) {
 func (m *merging) ordered() (pieces [][]int) {
 	n := len(m.group)
 	done := make([]bool, n)
-	for len(done) > 0 {
+	for {
 		best, bestRank := -1, [3]int{}
 		for i := range n {
 			if done[i] || m.group[i] != i || !m.ready(i, done) {
@@ -167,7 +167,7 @@ func (m *merging) ordered() (pieces [][]int) {
 			}
 		}
 		if best < 0 {
-			break
+			return pieces
 		}
 		var piece []int
 		for i := range n {
@@ -177,7 +177,6 @@ func (m *merging) ordered() (pieces [][]int) {
 		}
 		pieces = append(pieces, piece)
 	}
-	return pieces
 }
 
 // ready reports whether all that a piece needs is done.

@@ -27,8 +27,8 @@ func (t Tally) Plus(o Tally) Tally {
 
 // Inspector is a Workload that checks its tables by a look at all records, in place of Count.
 type Inspector interface {
-	// Inspect is as Workload.Count. each calls visit with every record of a node, those of a table together; row is
-	// valid during the call.
+	// Inspect is as Workload.Count. each calls visit with every record of a node, in any order; row is valid
+	// during the call.
 	Inspect(node proto.NodeID, each func(visit func(t proto.TableID, k proto.Key, row []byte))) (initial,
 		final Quantities, err error)
 }
@@ -37,8 +37,7 @@ type Inspector interface {
 type Contents interface {
 	// Read fails with proto.ErrNotFound for an absent record.
 	Read(t proto.TableID, k proto.Key, dst []byte) error
-	// Each calls visit with every record, those of a table together and of an ordered one in the order of keys. row
-	// is valid during the call.
+	// Each calls visit with every record, in any order. row is valid during the call.
 	Each(visit func(t proto.TableID, k proto.Key, row []byte))
 }
 

@@ -3,6 +3,8 @@ package workload
 import (
 	"fmt"
 	"slices"
+
+	"drtmd/proto"
 )
 
 // Quantities are sums that a workload's transactions change by known amounts, such as the money
@@ -22,6 +24,16 @@ type Ledger struct {
 func (l *Ledger) Add(o *Ledger) {
 	l.Committed = l.Committed.Plus(o.Committed)
 	l.Unknown = append(l.Unknown, o.Unknown...)
+}
+
+// Settle adds a transaction that has ended: all of it, nothing, or maybe all.
+func (l *Ledger) Settle(o proto.Outcome, q Quantities) {
+	switch o {
+	case proto.Committed:
+		l.Committed = l.Committed.Plus(q)
+	case proto.Unknown:
+		l.AddUnknown(q)
+	}
 }
 
 // AddUnknown adds a transaction whose outcome is unknown. One that changes nothing is left out.

@@ -166,12 +166,7 @@ func (p *program) blind() uint64 { return p.Rand.Uint64() >> 32 }
 // Done notes what the transaction did.
 func (c *Client) Done(o proto.Outcome) {
 	c.open = false
-	switch o {
-	case proto.Committed:
-		c.did.Committed[0] += c.delta
-	case proto.Unknown:
-		c.did.AddUnknown(workload.Quantities{c.delta})
-	}
+	c.did.Settle(o, workload.Quantities{c.delta})
 }
 
 // AddTo adds what the client's transactions did.

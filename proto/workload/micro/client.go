@@ -103,12 +103,7 @@ func (c *client) key(table proto.TableID) proto.Key {
 // Done notes what the transaction did.
 func (c *client) Done(o proto.Outcome) {
 	c.open = false
-	switch o {
-	case proto.Committed:
-		c.did.Committed = c.did.Committed.Plus(c.tx.did)
-	case proto.Unknown:
-		c.did.AddUnknown(c.tx.did)
-	}
+	c.did.Settle(o, c.tx.did)
 }
 
 // AddTo adds what the client's transactions did.

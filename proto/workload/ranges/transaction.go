@@ -275,12 +275,7 @@ func (p *popper) Execute(tx proto.Txn) error {
 // Done notes what the transaction did.
 func (c *client) Done(o proto.Outcome) {
 	c.open = false
-	switch o {
-	case proto.Committed:
-		c.did.Committed[0] += c.tx.did
-	case proto.Unknown:
-		c.did.AddUnknown(workload.Quantities{c.tx.did})
-	}
+	c.did.Settle(o, workload.Quantities{c.tx.did})
 }
 
 // AddTo adds what the client's transactions did.

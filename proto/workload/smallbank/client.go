@@ -110,12 +110,7 @@ func (c *client) second(draw uint32) proto.Key {
 // Done notes what the transaction did to the bank's money.
 func (c *client) Done(o proto.Outcome) {
 	c.open = false
-	switch o {
-	case proto.Committed:
-		c.did.Committed[0] += c.tx.delta
-	case proto.Unknown:
-		c.did.AddUnknown(workload.Quantities{c.tx.delta})
-	}
+	c.did.Settle(o, workload.Quantities{c.tx.delta})
 }
 
 // AddTo adds what the client's transactions did.

@@ -209,12 +209,7 @@ func (t *transaction) updateSubscriber(tx proto.Txn, rest []proto.Access) error 
 // Done notes what the transaction did.
 func (c *client) Done(o proto.Outcome) {
 	c.open = false
-	switch o {
-	case proto.Committed:
-		c.did.Committed[0] += c.tx.delta
-	case proto.Unknown:
-		c.did.AddUnknown(workload.Quantities{c.tx.delta})
-	}
+	c.did.Settle(o, workload.Quantities{c.tx.delta})
 }
 
 // AddTo adds what the client's transactions did.

@@ -160,8 +160,10 @@ func TestKilledProcessesAreRepaired(t *testing.T) {
 		must(t, thread.Close())
 		must(t, device.Close())
 	}
+	var account rtx.Ptr // the first one
+	var opened uint64   // lease of the transaction that opened it
 	own(func(c *rtx.Client, f *fiber.Fiber) error {
-		return c.Run(f, func(tx *rtx.Tx) error {
+		err := c.Run(f, func(tx *rtx.Tx) error {
 			for i := range accounts {
 				v, err := tx.Write(c.Root(i), 0)
 				if err != nil {
@@ -171,6 +173,11 @@ func TestKilledProcessesAreRepaired(t *testing.T) {
 			}
 			return nil
 		})
+		if err == nil {
+			account = c.Root(0)
+			opened, err = rtx.LastLease(server.Memory().Bytes(), account)
+		}
+		return err
 	})
 	type child struct {
 		cmd *exec.Cmd
@@ -205,6 +212,14 @@ func TestKilledProcessesAreRepaired(t *testing.T) {
 		*k = start() // under the same number, which is the only free one but the parent's
 	}
 	time.Sleep(50 * time.Millisecond)
+	last := opened
+	for until := time.Now().Add(10 * time.Second); last <= opened; time.Sleep(time.Millisecond) {
+		last, err = rtx.LastLease(server.Memory().Bytes(), account)
+		must(t, err)
+		if time.Now().After(until) {
+			t.Fatal("no client has changed the first account")
+		}
+	}
 	for _, k := range children {
 		must(t, k.in.Close())
 		must(t, k.cmd.Wait())

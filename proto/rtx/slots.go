@@ -47,8 +47,8 @@ func (c *Client) empty(class int) (n int) {
 	return n
 }
 
-// pick finds a slot of a class with a block that the transaction does not use yet, in turn: so a block rests for as long as
-// there are others. It gets blocks from the pool if there is none.
+// pick finds a slot of a class with a block that the transaction does not use yet, in turn: so a block rests for as
+// long as there are others. It gets blocks from the pool if there is none.
 func (c *Client) pick(f *fiber.Fiber, class int) (int, error) {
 	for {
 		for range c.l.perClass {

@@ -19,7 +19,8 @@ var tableErrors = tabletest.Errors{Full: store.ErrFull, Bound: store.ErrBound, K
 
 // TestTableIsASortedMapWithVersionsThatGrow runs random insertions, writes, deletions, reclaims and scans,
 // with line words some of them in regions that are aborted, against a sorted map. After each step every word
-// of the tree is checked. The tables are so small that nodes are split and merged all the time, and full.
+// of the tree is checked. The tables are so small that nodes are split and merged all the time, and full. In
+// the end every key is inserted, as far as there is room, and every key is reclaimed.
 func TestTableIsASortedMapWithVersionsThatGrow(t *testing.T) {
 	height, shrunk, entriesFull, nodesFull := 0, 0, 0, 0
 	sizes := []struct{ nodes, entries int }{{1, 10}, {2, 50}, {20, 50}, {60, 256}, {60, 256}}
@@ -50,6 +51,10 @@ func TestTableIsASortedMapWithVersionsThatGrow(t *testing.T) {
 		actions["insert some"], actions["reclaim some"] = m.insertSome, m.reclaimSome
 		actions["scan"], actions["next"], actions[""] = m.scan, m.next, m.check
 		t.Repeat(actions)
+		m.insert(t, 0, m.Keys)
+		m.check(t)
+		m.reclaim(t, 0, m.Keys)
+		m.check(t)
 		height = max(height, m.height)
 		shrunk += m.shrunk
 	})
@@ -76,15 +81,22 @@ func (m *modelRun) load(t *rapid.T) {
 }
 
 func (m *modelRun) insertSome(t *rapid.T) {
-	from, n := m.Key(t, "key"), rapid.Uint64Range(1, 40).Draw(t, "keys")
+	m.insert(t, m.Key(t, "key"), rapid.Uint64Range(1, 40).Draw(t, "keys"))
+}
+
+// insert inserts n keys from one on.
+func (m *modelRun) insert(t *rapid.T, from, n uint64) {
 	for key := from; key < min(from+n, m.Keys); key++ {
 		m.InsertKey(t, key)
 	}
 }
 
-// reclaimSome deletes and gives back many keys, so that nodes are merged.
 func (m *modelRun) reclaimSome(t *rapid.T) {
-	from, n := m.Key(t, "key"), rapid.Uint64Range(1, 100).Draw(t, "keys")
+	m.reclaim(t, m.Key(t, "key"), rapid.Uint64Range(1, 100).Draw(t, "keys"))
+}
+
+// reclaim deletes and gives back n keys from one on, so that nodes are merged.
+func (m *modelRun) reclaim(t *rapid.T, from, n uint64) {
 	for key := from; key < min(from+n, m.Keys); key++ {
 		if m.Live(key) {
 			m.DeleteKey(t, key)

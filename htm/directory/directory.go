@@ -1,0 +1,198 @@
+package directory
+
+import (
+	"drtmd/htm/bloom"
+	"drtmd/internal/invariant"
+)
+
+// Directory is that of one node.
+type Directory struct {
+	cfg     Config
+	buffers *Buffers
+	cores   []core
+	txs     []transaction
+	active  int
+	llc     shared
+	clock   uint64 // counts accesses: the order of uses
+	found   []bloom.Line
+	probed  []TX
+	stats   Stats
+}
+
+// core has the private caches.
+type core struct {
+	l1, l2     private
+	current    TX // whose access was the last; -1: nobody's
+	generation uint32
+}
+
+// nobody runs on a core.
+const nobody TX = -1
+
+// transaction is a pair of filters with the transaction that has it.
+type transaction struct {
+	active      bool
+	core        int
+	read, write *bloom.Filter
+	// reads are the lines in the read filter. Hardware does not have them: they tell false conflicts from
+	// real ones, and nothing else.
+	reads []bloom.Line
+}
+
+const shadowReads = 128
+
+// Stats count what a Directory did.
+type Stats struct {
+	Accesses       uint64 // of local transactions
+	Private        uint64 // of these, served by a private cache
+	Misses         uint64 // of these, served by memory
+	Remote         uint64 // accesses of NICs
+	WriteBacks     uint64 // dirty lines before a transaction's first write
+	Evictions      uint64 // of lines from the LLC
+	Checks         uint64 // of a line against one filter of a local transaction
+	FalseConflicts uint64 // of these, positive by mistake
+	Squashes       [reasonEnd]uint64
+}
+
+// New makes a Directory with empty caches.
+func New(c Config) (*Directory, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	buffers, err := NewBuffers(c.Buffers, c.Hooks.Unlocked, c.Mutation)
+	if err != nil {
+		return nil, err
+	}
+	sets := c.Cores * c.LLC.Sets
+	d := &Directory{cfg: c, buffers: buffers, cores: make([]core, c.Cores), txs: make([]transaction, c.Transactions()),
+		llc:    shared{sets: uint64(sets), ways: c.LLC.Ways, lines: make([]sharedLine, sets*c.LLC.Ways)},
+		probed: make([]TX, 0, c.Transactions())}
+	for i := range d.cores {
+		d.cores[i] = core{l1: newPrivate(c.L1), l2: newPrivate(c.L2), current: nobody}
+	}
+	for i := range d.txs {
+		t := &d.txs[i]
+		if t.read, err = bloom.New(c.Read); err != nil {
+			return nil, err
+		}
+		if t.write, err = bloom.New(c.Write); err != nil {
+			return nil, err
+		}
+		t.reads = make([]bloom.Line, 0, shadowReads)
+	}
+	return d, nil
+}
+
+// Buffers are the Locking Buffers.
+func (d *Directory) Buffers() *Buffers { return d.buffers }
+
+// Stats of the directory.
+func (d *Directory) Stats() Stats { return d.stats }
+
+// Begin takes a pair of filters for a transaction on a core. It reports false if all are taken: no transaction
+// begins until another one has ended (§VI).
+func (d *Directory) Begin(on int) (TX, bool) {
+	for i := range d.txs {
+		if t := &d.txs[i]; !t.active {
+			t.active, t.core = true, on
+			d.active++
+			return TX(i), true
+		}
+	}
+	return 0, false
+}
+
+// Active reports whether a transaction is under way.
+func (d *Directory) Active(tx TX) bool { return d.txs[tx].active }
+
+// Filters are those of a transaction. They are the directory's; Locking Buffers copy them.
+func (d *Directory) Filters(tx TX) (read, write *bloom.Filter) {
+	return d.txs[tx].read, d.txs[tx].write
+}
+
+// enter makes a transaction the one that runs on its core. A switch from another one clears the filter bits.
+func (d *Directory) enter(c *core, tx TX) {
+	if c.current != tx {
+		if c.current != nobody && d.cfg.Mutation != BitsKeptOverSwitch {
+			c.generation++
+		}
+		c.current = tx
+	}
+}
+
+// Find gives the lines that a transaction has written, by its write filter and the tags of the LLC, and the
+// cycles that it takes (Figure 8). The list is valid until the next Find, Commit or Squash.
+func (d *Directory) Find(tx TX) ([]bloom.Line, int) {
+	d.found = d.found[:0]
+	d.each(tx, func(w *sharedLine) { d.found = append(d.found, bloom.Line(w.stored)-1) })
+	f := d.cfg.Find
+	return d.found, min(f.Least+f.PerLine*len(d.found), f.Most)
+}
+
+// each calls for the ways that have a transaction's tag: those of the sets that its write filter enables.
+func (d *Directory) each(tx TX, do func(w *sharedLine)) {
+	filter := d.txs[tx].write
+	if filter.Lines() == 0 {
+		return
+	}
+	step := filter.Geometry().IndexBits
+	for group := filter.NextGroup(0); group >= 0; group = filter.NextGroup(group + 1) {
+		for number := group; number < int(d.llc.sets); number += step {
+			set := d.llc.set(number)
+			for i := range set {
+				if w := &set[i]; w.stored != 0 && w.tagged && w.tx == tx {
+					do(w)
+				}
+			}
+		}
+	}
+}
+
+// Commit ends a transaction that nothing can squash any more: its lines lose their tags and are everyone's,
+// and its pair of filters is free. It gives the cycles of finding the lines. Its Locking Buffer stays.
+func (d *Directory) Commit(tx TX) (cycles int) {
+	lines := 0
+	d.each(tx, func(w *sharedLine) {
+		w.tagged, w.dirty = false, true
+		lines++
+	})
+	d.end(tx)
+	f := d.cfg.Find
+	return min(f.Least+f.PerLine*lines, f.Most)
+}
+
+// Squash ends a transaction without an effect: the lines that it has written are dropped, and its pair of
+// filters is free. Its Locking Buffer stays. Squashing what is not active does nothing.
+func (d *Directory) Squash(tx TX, why Reason) {
+	t := &d.txs[tx]
+	if !t.active {
+		return
+	}
+	c := &d.cores[t.core]
+	d.each(tx, func(w *sharedLine) {
+		line := bloom.Line(w.stored) - 1
+		c.l1.drop(line)
+		c.l2.drop(line)
+		*w = sharedLine{}
+	})
+	d.end(tx)
+	d.stats.Squashes[why]++
+	if h := d.cfg.Hooks.Squashed; h != nil {
+		h(tx, why)
+	}
+}
+
+// end frees the pair of filters.
+func (d *Directory) end(tx TX) {
+	t := &d.txs[tx]
+	invariant.Assert(t.active, "directory: a transaction ends twice")
+	t.read.Clear()
+	t.write.Clear()
+	t.reads = t.reads[:0]
+	t.active = false
+	d.active--
+	if c := &d.cores[t.core]; c.current == tx {
+		c.current = nobody
+		c.generation++
+	}
+}

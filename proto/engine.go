@@ -51,6 +51,7 @@ const (
 	OfferLeases                        // Leaser
 	OfferRecovery                      // Recoverer
 	OfferTruncations                   // Truncator
+	OfferChains                        // Chainer
 	offerEnd
 )
 
@@ -148,6 +149,9 @@ func Offered(e Engine) (o Offer) {
 	if _, ok := e.(Truncator); ok {
 		o |= OfferTruncations
 	}
+	if _, ok := e.(Chainer); ok {
+		o |= OfferChains
+	}
 	return o
 }
 
@@ -158,7 +162,8 @@ func (o Offer) String() string {
 	var names []string
 	for x, n := Offer(1), 1; x < offerEnd; x, n = x<<1, n+1 {
 		if o.Has(x) {
-			names = append(names, name([]string{"?", "debts", "orphans", "regions", "leases", "recovery", "truncations"}, n))
+			names = append(names, name([]string{"?", "debts", "orphans", "regions", "leases", "recovery", "truncations",
+				"chains"}, n))
 		}
 	}
 	if len(names) == 0 {

@@ -45,17 +45,18 @@ type Result struct {
 // Aborted it is the last Abort, or the program's own error, or that of the fiber's cancellation;
 // for Unknown it is ErrUnknownOutcome or wraps it. Run does not allocate.
 func (r *Runner) Run(f *fiber.Fiber, d *Decl, p Program) (Result, error) {
+	if chain, ok := p.(Chain); ok {
+		if c := r.openChain(f, d, chain); c != nil {
+			return r.runChain(f, d, chain, c)
+		}
+	}
 	var res Result
 	for {
 		err := r.attempt(f, d, p, res.Attempts)
 		res.Attempts++
 		reason := AbortReason(err)
 		if reason != 0 {
-			res.Reason = reason
-			r.Engine.Stats().Aborts[reason]++
-			if r.Aborts != nil {
-				r.Aborts[reason]++
-			}
+			r.aborted(&res, reason)
 		}
 		switch {
 		case err == nil:
@@ -79,6 +80,15 @@ func (r *Runner) Run(f *fiber.Fiber, d *Decl, p Program) (Result, error) {
 	}
 }
 
+// aborted counts an attempt.
+func (r *Runner) aborted(res *Result, reason Reason) {
+	res.Reason = reason
+	r.Engine.Stats().Aborts[reason]++
+	if r.Aborts != nil {
+		r.Aborts[reason]++
+	}
+}
+
 // attempt runs the program once.
 func (r *Runner) attempt(f *fiber.Fiber, d *Decl, p Program, n int) error {
 	if dep, ok := p.(Dependent); ok {
@@ -90,13 +100,22 @@ func (r *Runner) attempt(f *fiber.Fiber, d *Decl, p Program, n int) error {
 	if err != nil {
 		return err
 	}
+	return execute(tx, p, nil, 0)
+}
+
+// execute runs the code of a program, or of a piece of a chain if that is not nil, and ends the attempt.
+func execute(tx Tx, p Program, chain Chain, piece int) (err error) {
 	executed := false
 	defer func() {
 		if !executed {
 			tx.Abort(errPanicked) // the program's panic goes on
 		}
 	}()
-	err = p.Execute(tx)
+	if chain != nil {
+		err = chain.ExecutePiece(tx, piece)
+	} else {
+		err = p.Execute(tx)
+	}
 	executed = true
 	switch {
 	case err == nil:

@@ -1,6 +1,10 @@
 package proto
 
-import "drtmd/verbs/fiber"
+import (
+	"encoding/binary"
+
+	"drtmd/verbs/fiber"
+)
 
 // Mode is what a transaction does to a record.
 type Mode uint8
@@ -29,6 +33,19 @@ type Decl struct {
 	Kind     uint8 // type of the transaction within its workload
 	ReadOnly bool  // all accesses are ModeRead
 	Accesses []Access
+	// Groups of records, as the workload numbers them: those that the pieces of a chain change, and those in which
+	// a read-only transaction must not see a chain between two of its pieces (DrTM §4.4).
+	Groups []uint32
+}
+
+// Changes reports whether the declaration has more than reads.
+func (d *Decl) Changes() bool {
+	for i := range d.Accesses {
+		if d.Accesses[i].Mode != ModeRead {
+			return true
+		}
+	}
+	return false
 }
 
 // Get is one read of ReadMany.
@@ -61,6 +78,26 @@ type Txn interface {
 	Insert(t TableID, k Key, value []byte) error
 	// Delete removes a record: ErrNotFound if there is none.
 	Delete(t TableID, k Key) error
+}
+
+// Adder is a Txn with additions to records of eight bytes. Most engines have it: see Add.
+type Adder interface {
+	// AddTo adds to the number in a record, which the transaction does not read: ErrNotFound if there is none. In a
+	// piece of a chain, additions of different transactions commute.
+	AddTo(t TableID, k Key, delta int64) error
+}
+
+// Add adds to the number in a record of eight bytes, little endian. The declaration has it as a write.
+func Add(tx Txn, t TableID, k Key, delta int64) error {
+	if a, ok := tx.(Adder); ok {
+		return a.AddTo(t, k, delta)
+	}
+	var b [8]byte
+	if err := tx.GetForUpdate(t, k, b[:]); err != nil {
+		return err
+	}
+	binary.LittleEndian.PutUint64(b[:], binary.LittleEndian.Uint64(b[:])+uint64(delta))
+	return tx.Write(t, k, b[:])
 }
 
 // Program is a transaction of a workload, with its parameters.

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"time"
 
+	"drtmd/proto"
 	"drtmd/proto/protocol"
 	"drtmd/verbs"
+	"drtmd/verbs/fiber"
 )
 
 // Config of New: what one worker of one machine has, and the protocol's options. The errors of the
@@ -29,6 +31,12 @@ type Config struct {
 	// OrphanAfter is how long one and the same lock must have been met again and again until it
 	// is called orphaned, if its holder does not live.
 	OrphanAfter time.Duration
+	// Chopped runs transactions in the pieces that their workload has for them (§4); else each runs as a whole.
+	Chopped bool
+	// ChainLog is called before each attempt of a piece takes a lock or begins its region. The link says which
+	// piece that is and what must be done behind it: nothing behind the last. What it returns ends the attempt.
+	// nil: nobody logs, and a crash between two pieces leaves half a transaction.
+	ChainLog func(f *fiber.Fiber, l *proto.Link) error
 
 	Mutation Mutation
 }
@@ -52,6 +60,9 @@ func (c *Config) defaults() {
 	}
 	if c.LeaseReadOnly == 0 {
 		c.LeaseReadOnly = readOnly
+	}
+	if c.Chains == nil {
+		c.Chains = &protocol.Chains{}
 	}
 }
 

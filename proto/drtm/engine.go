@@ -125,6 +125,8 @@ type tx struct {
 	late     bool // the fallback handler's leases ended before it was done
 	ranged   bool // one needed a range of another machine, which no region can ask for
 
+	chain chain // of which attempts are pieces
+
 	end       time.Duration // common end of all leases; 0: there are none
 	leaseTo   time.Duration // end of those that are asked for now
 	ticket    Ticket        // of this attempt's locks; 0: none was taken
@@ -186,14 +188,13 @@ func (e *Engine) newTx() *tx {
 }
 
 // open makes the object this attempt's, and chooses its way.
-func (t *tx) open(f *fiber.Fiber, d *proto.Decl, attempt int) {
+func (t *tx) open(d *proto.Decl, attempt int) {
 	e := t.e
 	if attempt == 0 || t.decl != d {
 		t.aborts, t.overflow, t.late, t.ranged = 0, false, false, false
 	}
 	t.decl, t.ended, t.remote, t.inRegion = d, false, false, false
 	t.end, t.ticket, t.exclusive = 0, 0, false
-	t.Open(f, d)
 	switch {
 	case attempt >= e.cfg.Attempts,
 		!d.ReadOnly && (t.overflow || t.ranged || t.aborts >= e.cfg.RegionAborts):
@@ -212,5 +213,7 @@ func (t *tx) open(f *fiber.Fiber, d *proto.Decl, attempt int) {
 func (t *tx) close(o history.Outcome) {
 	t.ended = true
 	t.Close(o)
-	t.e.free = append(t.e.free, t)
+	if !t.chain.open {
+		t.e.free = append(t.e.free, t)
+	}
 }

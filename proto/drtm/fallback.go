@@ -95,6 +95,9 @@ func (t *tx) confirmFallback() error {
 	if err := t.spent(true); err != nil {
 		return err
 	}
+	if err := t.atRest(); err != nil {
+		return err
+	}
 	if err := t.sameRanges(); err != nil {
 		return err
 	}

@@ -16,7 +16,8 @@ func Protocol() protocol.Protocol {
 		Doc:      "DrTM: leases and locks over verbs between nodes, emulated HTM within one",
 		Needs:    protocol.Needs{Declared: true, Clocks: true, Early: true, Scans: true},
 		MaxNodes: MaxNodes, Options: options(),
-		Offers:     proto.OfferDebts | proto.OfferOrphans | proto.OfferRegions | proto.OfferLeases,
+		Offers: proto.OfferDebts | proto.OfferOrphans | proto.OfferRegions | proto.OfferLeases |
+			proto.OfferChains,
 		Simulation: simulation(),
 		Mutations:  Mutations().List(""),
 		Holder: func(state uint64) (proto.NodeID, bool) {
@@ -38,6 +39,7 @@ const (
 	optRegionAborts  = "region-aborts"
 	optAttempts      = "fallback-after"
 	optLockWait      = "lock-wait"
+	optChopped       = "chopped"
 )
 
 func options() option.List {
@@ -56,6 +58,7 @@ func options() option.List {
 			"attempts of a transaction"),
 		option.Duration(optLockWait, DefaultLockWait, time.Microsecond, math.MaxInt64,
 			"`TIME` that the fallback handler waits for one lock"),
+		option.Bool(optChopped, false, "run transactions in the pieces that their workload has for them"),
 		protocol.OrphanAfter()}
 }
 
@@ -104,7 +107,7 @@ func ConfigOf(e *protocol.Env) (Config, error) {
 	return Config{Env: *e, Mutation: mutation, Lease: o.Duration(optLease),
 		LeaseReadOnly: o.Duration(optLeaseReadOnly), RegionAborts: o.Int(optRegionAborts),
 		Attempts: o.Int(optAttempts), LockWait: o.Duration(optLockWait),
-		OrphanAfter: o.Duration(protocol.OptOrphanAfter)}, nil
+		OrphanAfter: o.Duration(protocol.OptOrphanAfter), Chopped: o.Bool(optChopped)}, nil
 }
 
 // Steps are the steps that the engine marks for the simulator's nemesis, those of its regions
@@ -116,6 +119,7 @@ func Steps() []string {
 		"drtm: after commit", "drtm: before release", "drtm: after release",
 		"drtm: abort", "drtm: finish", "drtm: fallback", "drtm: fallback locked one",
 		"drtm: fallback confirmed", "drtm: between rounds", "drtm: after second round",
+		"drtm: before piece", "drtm: chain at rest",
 		"drtm: confirmed before XEND", "drtm: unlocked before write-back", // by mutations
 		htm.StepListed, htm.StepLocked, htm.StepConfirmed, htm.StepValidated, htm.StepCommitted,
 		htm.StepStored, htm.StepPublished}

@@ -106,6 +106,9 @@ func (t *tx) absentRound(r *record) error {
 func (t *tx) secondRound() error {
 	t.F.Step("drtm: between rounds")
 	t.F.Charge(costCommit)
+	if err := t.atRest(); err != nil {
+		return err
+	}
 	if err := t.sameRanges(); err != nil {
 		return err
 	}
@@ -136,6 +139,9 @@ func (t *tx) secondRound() error {
 func (t *tx) confirmRounds() error {
 	t.F.Step("drtm: between rounds")
 	t.F.Charge(costCommit)
+	if err := t.atRest(); err != nil {
+		return err
+	}
 	if err := t.sameRanges(); err != nil {
 		return err
 	}

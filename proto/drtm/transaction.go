@@ -38,10 +38,16 @@ func (e *Engine) Begin(f *fiber.Fiber, d *proto.Decl, attempt int) (proto.Tx, er
 		e.spare.sweep(f, 2, false)
 	}
 	t := e.take(d, attempt)
-	t.open(f, d, attempt)
+	t.open(d, attempt)
+	t.Open(f, d)
+	return t.begin(d)
+}
+
+// begin is START of an attempt that is open.
+func (t *tx) begin(d *proto.Decl) (proto.Tx, error) {
 	err := t.Declare(d)
 	if err == nil {
-		f.Charge(costBegin)
+		t.F.Charge(costBegin)
 		t.divide()
 		err = t.way.start(t)
 	}
@@ -172,7 +178,9 @@ func (t *tx) Commit() error {
 	if t.ticket != 0 {
 		t.release(true)
 	}
-	t.e.Counters.Committed++
+	if !t.pieceDone() {
+		t.e.Counters.Committed++
+	}
 	t.close(history.Committed)
 	return nil
 }

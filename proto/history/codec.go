@@ -8,8 +8,8 @@ import (
 // MaxOps is how many operations a transaction may have. A loader that records more splits them.
 const MaxOps = 1 << 16
 
-// maxOpBytes is the longest encoded operation: a scan of two 10-byte integers, or a write.
-const maxOpBytes = 1 + 3 + 10 + 10 + 8
+// maxOpBytes is the longest encoded operation: an addition.
+const maxOpBytes = 1 + 3 + 10 + 10 + 10 + 8
 
 // maxTxnBytes is the longest encoded transaction.
 const maxTxnBytes = 2 + 8 + 10 + 10 + 10 + 3 + MaxOps*maxOpBytes
@@ -57,8 +57,13 @@ func appendOp(b []byte, o *Op) []byte {
 	b = append(b, byte(o.Kind))
 	b = binary.AppendUvarint(b, uint64(o.Table))
 	b = binary.AppendUvarint(b, uint64(o.Key))
-	if o.Kind == OpScan {
+	switch o.Kind {
+	case OpScan, OpPiece:
 		return binary.AppendUvarint(b, uint64(o.High-o.Key))
+	case OpAdd:
+		b = binary.AppendUvarint(b, uint64(o.Version))
+		b = binary.AppendVarint(b, o.Delta)
+		return binary.LittleEndian.AppendUint64(b, o.Sum)
 	}
 	b = binary.AppendUvarint(b, uint64(o.Version))
 	if o.Kind == OpRead || o.Kind == OpWrite {
@@ -154,6 +159,12 @@ func (d *decoder) op() (Op, bool) {
 	case OpScan:
 		o.High = o.Key + Key(d.uvarint())
 		return o, !d.bad && table <= 0xffff && o.High >= o.Key
+	case OpPiece:
+		o.High = o.Key + Key(d.uvarint())
+		return o, !d.bad && table == 0 && o.High > o.Key
+	case OpAdd:
+		o.Version, o.Delta, o.Sum = Version(d.uvarint()), d.varint(), d.uint64()
+		o.Digest = DigestOfNumber(o.Sum)
 	case OpRead, OpWrite:
 		o.Version, o.Digest = Version(d.uvarint()), Digest(d.uint64())
 	case OpReadAbsent, OpDelete:

@@ -27,10 +27,11 @@ const (
 	preambleBytes = 16
 	formatOffset  = 8  // of the format, the first thing that may be damaged and still make sense
 	headerOffset  = 12 // of what says how long the header is; errors of both point there
-	// FormatVersion is that of the files that this package writes. It reads those of format 2 too, which
-	// knew neither names of transactions nor decisions nor replicas, and those of format 1, which knew
-	// neither the content of tables nor the succession of versions nor the resolution of clocks.
-	FormatVersion  = 3
+	// FormatVersion is that of the files that this package writes. It reads those of format 3 too, which knew
+	// neither additions nor pieces; of format 2, which knew neither names of transactions nor decisions nor
+	// replicas; and of format 1, which knew neither the content of tables nor the succession of versions nor the
+	// resolution of clocks.
+	FormatVersion  = 4
 	firstFormat    = 1
 	maxHeaderBytes = 1 << 20
 )

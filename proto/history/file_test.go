@@ -25,6 +25,8 @@ func saved(t testing.TB) (path string, content []byte) {
 			x.Write(1, 2, 4, 5)
 			x.Delete(1, 3, 9)
 			x.Scan(1, 5, 8)
+			x.Piece(0, 2)
+			x.Add(1, 4, 6, -7, 8)
 			r.End(x, int64(o)*100+50, o)
 		}
 		s, err := r.Close()
@@ -109,7 +111,7 @@ func TestEveryChangedByteIsRefused(t *testing.T) {
 func TestErrorSaysWhatToDo(t *testing.T) {
 	path, content := saved(t)
 	later := bytes.Clone(content)
-	later[8] = 4
+	later[8] = 5
 	for _, c := range []struct {
 		name    string
 		content []byte
@@ -117,7 +119,7 @@ func TestErrorSaysWhatToDo(t *testing.T) {
 	}{
 		{"another file", []byte("#!/bin/sh\n"), "at offset 0: not a history"},
 		{"an empty file", nil, "at offset 0: not a history"},
-		{"a later version", later, "at offset 8: format version 4, this program reads 1 to 3; use"},
+		{"a later version", later, "at offset 8: format version 5, this program reads 1 to 4; use"},
 		{"cut short", content[:len(content)-40], "cut short; copy the file again, or record again"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

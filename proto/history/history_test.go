@@ -1,6 +1,7 @@
 package history
 
 import (
+	"encoding/binary"
 	"errors"
 	"os"
 	"path/filepath"
@@ -75,7 +76,7 @@ func record(t *rapid.T, r *Recorder) (want []Record) {
 }
 
 func operate(t *rapid.T, x *Txn) Op {
-	o := Op{Kind: OpKind(rapid.IntRange(1, int(OpScan)).Draw(t, "op")),
+	o := Op{Kind: OpKind(rapid.IntRange(1, int(OpPiece)).Draw(t, "op")),
 		Table: Table(rapid.Uint16().Draw(t, "table")), Key: Key(rapid.Uint64().Draw(t, "key"))}
 	version := Version(rapid.Uint64Min(1).Draw(t, "version"))
 	digest := Digest(rapid.Uint64().Draw(t, "digest"))
@@ -95,6 +96,14 @@ func operate(t *rapid.T, x *Txn) Op {
 	case OpScan:
 		o.High = Key(rapid.Uint64Min(uint64(o.Key)).Draw(t, "high"))
 		x.Scan(o.Table, o.Key, o.High)
+	case OpAdd:
+		o.Version, o.Delta, o.Sum = version, rapid.Int64().Draw(t, "delta"), uint64(digest)
+		o.Digest = DigestOf(binary.LittleEndian.AppendUint64(nil, o.Sum))
+		x.Add(o.Table, o.Key, version, o.Delta, o.Sum)
+	case OpPiece:
+		count := rapid.IntRange(1, 64).Draw(t, "pieces")
+		o.Table, o.Key, o.High = 0, Key(rapid.IntRange(0, count-1).Draw(t, "piece")), Key(count)
+		x.Piece(int(o.Key), count)
 	}
 	return o
 }

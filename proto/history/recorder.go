@@ -294,8 +294,27 @@ func (t *Txn) Scan(table Table, low, high Key) {
 	t.add(Op{Kind: OpScan, Table: table, Key: low, High: high})
 }
 
+// Add takes down that delta is added to the number that the key has, which makes it sum at version v, if the
+// transaction commits. Additions of different transactions commute: nothing is said of what was there before.
+func (t *Txn) Add(table Table, key Key, v Version, delta int64, sum uint64) {
+	t.add(Op{Kind: OpAdd, Table: table, Key: key, Version: v, Digest: DigestOfNumber(sum), Delta: delta, Sum: sum})
+}
+
+// Piece takes down that a piece of the transaction begins, of so many, from 0. A transaction in pieces is one, and
+// needs all of them, in their order.
+func (t *Txn) Piece(index, count int) {
+	invariant.Assert(index >= 0 && index < count, "piece of a transaction that has fewer")
+	t.add(Op{Kind: OpPiece, Key: Key(index), High: Key(count)})
+}
+
+// Len is how many operations were taken down, for Truncate.
+func (t *Txn) Len() int { return len(t.record.Ops) }
+
+// Truncate forgets the operations behind the first n: an attempt of a piece starts over.
+func (t *Txn) Truncate(n int) { t.record.Ops = t.record.Ops[:n] }
+
 func (t *Txn) add(o Op) {
-	invariant.Assert(o.Version != 0 || o.Kind == OpReadAbsent || o.Kind == OpScan,
+	invariant.Assert(o.Version != 0 || o.Kind == OpReadAbsent || o.Kind == OpScan || o.Kind == OpPiece,
 		"operation without a version")
 	t.record.Ops = append(t.record.Ops, o)
 }

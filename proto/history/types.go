@@ -120,6 +120,8 @@ const (
 	OpWrite                        // installs Version with Digest: update or insert
 	OpDelete                       // installs the absence that Version numbers
 	OpScan                         // looked at every key from Key to High, both included
+	OpAdd                          // installs Version with Digest, by adding Delta to what was there, which makes Sum
+	OpPiece                        // begins piece Key of High pieces, from 0: what follows belongs to it
 )
 
 func (k OpKind) String() string {
@@ -134,6 +136,10 @@ func (k OpKind) String() string {
 		return "delete"
 	case OpScan:
 		return "scan"
+	case OpAdd:
+		return "addition"
+	case OpPiece:
+		return "piece"
 	}
 	return fmt.Sprintf("operation %d", uint8(k))
 }
@@ -143,10 +149,16 @@ type Op struct {
 	Kind    OpKind
 	Table   Table
 	Key     Key
-	High    Key // last key of a scan
+	High    Key // last key of a scan; how many pieces there are
 	Version Version
 	Digest  Digest
+	// Of an addition: the value is a number of eight bytes, little endian, and was Sum less Delta.
+	Delta int64
+	Sum   uint64
 }
+
+// DigestOfNumber is the digest of a value of eight bytes that is a number.
+func DigestOfNumber(n uint64) Digest { return Digest(mix(mix(8) ^ n)) }
 
 // Record is a recorded transaction.
 type Record struct {

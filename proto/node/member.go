@@ -74,6 +74,7 @@ type Member struct {
 	placed     *placement.Placed
 	bound      *store.Bound // of what the tables grow by
 	serving    *protocol.Serving
+	chains     protocol.Chains
 	kept       []string // files of the recorders
 
 	structure sync.Mutex // see Env.Structure
@@ -179,7 +180,7 @@ func (m *Member) newWorker(i int) (*Worker, error) {
 		ports:     make([][]rpc.Address, c.Nodes), lacks: c.mutation()}
 	e := &w.Env
 	*e = Env{Node: m.ID, Index: i, Fibers: c.Fibers, Specs: c.Workload.Tables(),
-		Cache: m.cache, Placement: m.placement(), Placed: m.placed, Serving: m.serving,
+		Cache: m.cache, Placement: m.placement(), Placed: m.placed, Serving: m.serving, Chains: &m.chains,
 		PeerLife: func(n proto.NodeID) uint64 { return w.addresses[n].Incarnation }, Clock: m.cfg.Clock,
 		ClockError: m.cfg.ClockError, WorstClockError: m.cfg.ClockError,
 		RecorderClock: m.cfg.RecorderClock,

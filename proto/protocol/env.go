@@ -58,6 +58,8 @@ type Env struct {
 	Placed *placement.Placed
 	// Serving is what the member's workers know together of the shards that it serves.
 	Serving *Serving
+	// Chains are those of all workers of the member.
+	Chains *Chains
 	// PeerLife is the incarnation of the RPC port of the worker of this index on a peer: it tells the
 	// peer's lives apart. 0: it was never met.
 	PeerLife func(n proto.NodeID) uint64

@@ -1,6 +1,9 @@
 package txset
 
 import (
+	"encoding/binary"
+
+	"drtmd/proto"
 	"drtmd/proto/history"
 )
 
@@ -9,6 +12,47 @@ func (s *Set[Own]) beginNote(kind uint8) {
 	s.noted = false
 	s.note = s.config.Recorder.Begin(s.config.Clock.Now().Nanoseconds())
 	s.note.SetKind(history.Kind(kind))
+}
+
+// beginPieceNote goes on with the entry of the attempt's chain, or opens it.
+func (s *Set[Own]) beginPieceNote(kind uint8) {
+	if s.chainNote == nil {
+		s.beginNote(kind)
+		s.chainNote, s.chainLen = s.note, 0
+	}
+	s.note, s.noted = s.chainNote, false
+	s.note.Piece(s.chain.Piece, s.chain.Pieces)
+}
+
+// endPiece ends an attempt of a piece for the history. The entry ends with the last piece, with a rollback, and with
+// an aborted attempt of the first piece.
+func (s *Set[Own]) endPiece(o history.Outcome) {
+	l := s.chain
+	switch {
+	case o == history.Committed && !l.Last():
+		s.NoteWrites()
+		s.chainLen = s.note.Len()
+	case o == history.Aborted && l.Piece > 0:
+		s.note.Truncate(s.chainLen)
+	default:
+		s.endNote(o)
+		s.chainNote = nil
+	}
+	s.note = nil
+}
+
+// EndChain ends a chain of which no attempt is under way. That it is committed or rolled back the history knows.
+func (s *Set[Own]) EndChain(o proto.Outcome) {
+	s.chain = nil
+	if s.chainNote == nil {
+		return
+	}
+	outcome := history.Unknown
+	if o == proto.Aborted {
+		outcome = history.Aborted
+	}
+	s.config.Recorder.End(s.chainNote, s.config.Clock.Now().Nanoseconds(), outcome)
+	s.chainNote = nil
 }
 
 // noteSeen takes down a record that the program sees, the first time and before it is written.
@@ -39,10 +83,13 @@ func (s *Set[Own]) NoteWrites() {
 			continue
 		}
 		table, key, v := history.Table(r.Table), history.Key(r.Key), history.Version(r.Next())
-		if r.Is {
-			s.note.Write(table, key, v, history.DigestOf(r.Value))
-		} else {
+		switch {
+		case !r.Is:
 			s.note.Delete(table, key, v)
+		case r.added:
+			s.note.Add(table, key, v, r.delta, binary.LittleEndian.Uint64(r.Value))
+		default:
+			s.note.Write(table, key, v, history.DigestOf(r.Value))
 		}
 	}
 }
@@ -69,9 +116,17 @@ func (s *Set[Own]) Close(o history.Outcome) {
 
 // End ends the attempt for the history, with the writes unless the program rolled back.
 func (s *Set[Own]) End(o history.Outcome) {
-	if s.note == nil {
-		return
+	switch {
+	case s.note == nil:
+	case s.chain != nil:
+		s.endPiece(o)
+	default:
+		s.endNote(o)
+		s.note = nil
 	}
+}
+
+func (s *Set[Own]) endNote(o history.Outcome) {
 	if o == history.Aborted {
 		s.note.Reset()
 		s.noted = false
@@ -80,5 +135,4 @@ func (s *Set[Own]) End(o history.Outcome) {
 		s.NoteWrites()
 	}
 	s.config.Recorder.End(s.note, s.config.Clock.Now().Nanoseconds(), o)
-	s.note = nil
 }

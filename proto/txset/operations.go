@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"drtmd/proto"
+	"drtmd/proto/history"
 )
 
 // Read implements proto.Txn.
@@ -23,6 +24,9 @@ func (s *Set[Own]) read(t proto.TableID, k proto.Key, dst []byte, least proto.Mo
 	}
 	if !r.Is {
 		return proto.ErrNotFound
+	}
+	if r.added {
+		s.readAdded(r)
 	}
 	CopyValue(dst, r.Value)
 	return nil
@@ -74,9 +78,51 @@ func (s *Set[Own]) Write(t proto.TableID, k proto.Key, value []byte) error {
 	if !r.Is {
 		return proto.ErrNotFound
 	}
+	if r.added {
+		s.readAdded(r)
+	}
 	CopyValue(r.Value, value)
 	r.Dirty = true
 	return nil
+}
+
+// AddTo implements proto.Adder. Only between pieces of a chain is an addition more than a read and a write.
+func (s *Set[Own]) AddTo(t proto.TableID, k proto.Key, delta int64) error {
+	note := s.note
+	if s.chain != nil {
+		s.note = nil // the program does not see what is there
+	}
+	r, err := s.access(t, k, numberBytes, proto.ModeWrite)
+	s.note = note
+	if err != nil {
+		return err
+	}
+	if !r.Is {
+		if s.note != nil {
+			s.noteSeen(r)
+		}
+		return proto.ErrNotFound
+	}
+	if s.chain != nil && !r.shown && !r.Dirty {
+		r.added = true
+	}
+	binary.LittleEndian.PutUint64(r.Value, binary.LittleEndian.Uint64(r.Value)+uint64(delta))
+	r.delta += delta
+	r.Dirty = true
+	return nil
+}
+
+// numberBytes is the size of a number that AddTo adds to.
+const numberBytes = 8
+
+// readAdded makes a read and a write of the additions to a record that the program looks at after all.
+func (s *Set[Own]) readAdded(r *Record[Own]) {
+	r.added = false
+	if s.note != nil && !r.shown {
+		r.shown = true
+		s.note.Read(history.Table(r.Table), history.Key(r.Key), history.Version(r.Version),
+			history.DigestOfNumber(binary.LittleEndian.Uint64(r.Value)-uint64(r.delta)))
+	}
 }
 
 // Insert implements proto.Txn.
@@ -105,6 +151,9 @@ func (s *Set[Own]) Delete(t proto.TableID, k proto.Key) error {
 	}
 	if !r.Is {
 		return proto.ErrNotFound
+	}
+	if r.added {
+		s.readAdded(r)
 	}
 	r.Is, r.Dirty = false, true
 	return nil

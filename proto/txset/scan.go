@@ -194,6 +194,9 @@ func (s *Set[Own]) showKey(k proto.Key) error {
 	} else if r.Is {
 		x.own--
 	}
+	if r.added {
+		s.readAdded(r)
+	}
 	if r.Is && !x.each(k, r.Value) {
 		x.stopped = true
 	}

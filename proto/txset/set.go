@@ -57,6 +57,8 @@ type Record[Own any] struct {
 	Dirty  bool // written, inserted or deleted by the program
 	shown  bool // the program has seen it: it is in the history
 	apart  bool // Value is no part of Image
+	added  bool // delta was added to the value, which the program has neither read nor written
+	delta  int64
 
 	Version layout.Version // as loaded
 	Value   []byte         // of the table's size; the transaction's view
@@ -149,6 +151,11 @@ type Set[Own any] struct {
 	keys    [chunkKeys]proto.Key
 	note    *history.Txn // nil unless a history is taken
 	noted   bool         // it has the writes
+	// chain is that of which the attempt is a piece; nil: none. Its note, or nil, and how much of that is of pieces
+	// that have committed.
+	chain     *proto.Link
+	chainNote *history.Txn
+	chainLen  int
 }
 
 // Init prepares a set for its first attempt.
@@ -159,8 +166,19 @@ func (s *Set[Own]) Init(c *Config, b *Buffers, l Loader) {
 // Open begins an attempt of a transaction that d describes.
 func (s *Set[Own]) Open(f *fiber.Fiber, d *proto.Decl) {
 	s.F, s.Err, s.cursor, s.Records, s.Ranges = f, nil, 0, s.Records[:0], s.Ranges[:0]
+	s.chain = nil
 	if s.config.Recorder != nil {
 		s.beginNote(d.Kind)
+	}
+}
+
+// OpenPiece is Open of an attempt of the piece at which a chain is. The set is the chain's, from its first piece to
+// EndChain.
+func (s *Set[Own]) OpenPiece(f *fiber.Fiber, d *proto.Decl, l *proto.Link) {
+	s.F, s.Err, s.cursor, s.Records, s.Ranges = f, nil, 0, s.Records[:0], s.Ranges[:0]
+	s.chain = l
+	if s.config.Recorder != nil {
+		s.beginPieceNote(d.Kind)
 	}
 }
 

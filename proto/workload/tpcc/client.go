@@ -39,9 +39,9 @@ func (w *TPCC) NewClient(home proto.NodeID, r *rand.Rand) workload.Client {
 	return c
 }
 
-// line of an order.
+// line of an order. The price is that of the item, once it was read.
 type line struct {
-	item, supply, quantity int
+	item, supply, quantity, price int
 }
 
 // mostAccesses are those of a stock-level of 20 orders.
@@ -67,6 +67,8 @@ type transaction struct {
 	local                             bool // all supplied by the own warehouse
 	carrier, threshold                int
 	shown                             int64 // to the terminal: the amount of an order, items that are low
+	tax                               int   // of warehouse and district
+	groups                            [Districts]uint32
 
 	order   int // planned: the next or the newest one; 0: none
 	due     [Districts]due
@@ -84,7 +86,8 @@ type transaction struct {
 
 // due is the oldest order of a district, as it was planned.
 type due struct {
-	order, customer, lines int // order 0: none
+	order, customer, lines int   // order 0: none
+	sum                    int64 // of the lines' amounts, which never change; only of a chain
 }
 
 // Next draws a transaction.
@@ -106,7 +109,6 @@ func (c *client) Next() (*proto.Decl, proto.Program) {
 		c.drawName()
 		t.history = historyKey(t.warehouse, c.number, c.payments)
 		c.payments++
-		t.declarePayment()
 	case OrderStatus:
 		t.decl.ReadOnly = true
 		c.drawName()
@@ -116,9 +118,7 @@ func (c *client) Next() (*proto.Decl, proto.Program) {
 		t.decl.ReadOnly = true
 		t.district, t.threshold = c.district, 10+r.IntN(11)
 	}
-	if t.kind == Payment && !t.byName {
-		return &t.decl, t
-	}
+	t.group()
 	return &t.decl, (*planned)(t)
 }
 
@@ -185,7 +185,12 @@ func (p *planned) Plan(f *fiber.Fiber, peek proto.Peeker, d *proto.Decl) error {
 	case OrderStatus:
 		return t.planStatus(f, peek)
 	case Delivery:
-		return t.planDelivery(f, peek)
+		err := t.planDelivery(f, peek, false)
+		for d := range Districts {
+			t.declareDue(d)
+			t.declareDelivered(d)
+		}
+		return err
 	}
 	return t.planStock(f, peek)
 }

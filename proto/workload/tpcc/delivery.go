@@ -1,15 +1,14 @@
 package tpcc
 
 import (
-	"errors"
 	"slices"
 
 	"drtmd/proto"
 	"drtmd/verbs/fiber"
 )
 
-// planDelivery finds the oldest new order of each district, and whose it is.
-func (t *transaction) planDelivery(f *fiber.Fiber, peek proto.Peeker) error {
+// planDelivery finds the oldest new order of each district, and whose it is; if sums, also what its lines amount to.
+func (t *transaction) planDelivery(f *fiber.Fiber, peek proto.Peeker, sums bool) error {
 	x, err := rangePeeker(peek)
 	if err != nil {
 		return err
@@ -26,34 +25,62 @@ func (t *transaction) planDelivery(f *fiber.Fiber, peek proto.Peeker) error {
 		}
 		o, order := orderOf(t.keys[0]), t.row[:orderBytes]
 		if err := peek.Peek(f, Order, orderKey(w, d, o), order); err != nil {
-			if errors.Is(err, proto.ErrNotFound) {
-				return outdated()
+			return missing(err)
+		}
+		t.due[d] = due{order: o, customer: get32(order, orderCustomer), lines: int(order[orderLines])}
+		for i := range t.due[d].lines {
+			if !sums {
+				break
 			}
-			return err
+			line := t.row[:lineBytes]
+			if err := peek.Peek(f, OrderLine, lineKey(w, d, o, i+1), line); err != nil {
+				return missing(err)
+			}
+			t.due[d].sum += get64(line, lineAmount)
 		}
-		t.due[d] = due{o, get32(order, orderCustomer), int(order[orderLines])}
-		t.declare(NewOrderTable, proto.ModeDelete, t.keys[0])
-		t.declare(Order, proto.ModeWrite, orderKey(w, d, o))
-		for line := range t.due[d].lines {
-			t.declare(OrderLine, proto.ModeWrite, lineKey(w, d, o, line+1))
-		}
-		t.declare(Customer, proto.ModeWrite, customerKey(w, d, t.due[d].customer))
 	}
 	return nil
+}
+
+// declareDue declares the oldest new order of a district and its customer: what decides which delivery it is of.
+func (t *transaction) declareDue(d int) {
+	if due := &t.due[d]; due.order > 0 {
+		t.declare(NewOrderTable, proto.ModeDelete, orderKey(t.warehouse, d, due.order))
+		t.declare(Customer, proto.ModeWrite, customerKey(t.warehouse, d, due.customer))
+	}
+}
+
+// declareDelivered declares the order and its lines.
+func (t *transaction) declareDelivered(d int) {
+	w, due := t.warehouse, &t.due[d]
+	if due.order == 0 {
+		return
+	}
+	t.declare(Order, proto.ModeWrite, orderKey(w, d, due.order))
+	for line := range due.lines {
+		t.declare(OrderLine, proto.ModeWrite, lineKey(w, d, due.order, line+1))
+	}
 }
 
 // delivery is clause 2.7.4.
 func (t *transaction) delivery(tx proto.Txn) error {
 	for d := range Districts {
-		if err := t.deliver(tx, d); err != nil {
+		if err := t.takeDue(tx, d); err != nil {
+			return err
+		}
+		sum, err := t.deliver(tx, d)
+		if err != nil {
+			return err
+		}
+		if err := t.charge(tx, d, sum); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// deliver delivers the oldest order of a district.
-func (t *transaction) deliver(tx proto.Txn, d int) error {
+// takeDue takes the oldest order of a district off those to be delivered.
+func (t *transaction) takeDue(tx proto.Txn, d int) error {
 	w, due := t.warehouse, &t.due[d]
 	t.found = 0
 	if err := tx.Scan(NewOrderTable, orderKey(w, d, 0), orderKey(w, d, maxOrder), t.oldest); err != nil {
@@ -65,33 +92,48 @@ func (t *transaction) deliver(tx proto.Txn, d int) error {
 	case due.order == 0:
 		return nil
 	}
-	if err := tx.Delete(NewOrderTable, orderKey(w, d, due.order)); err != nil {
-		return missing(err)
+	return missing(tx.Delete(NewOrderTable, orderKey(w, d, due.order)))
+}
+
+// deliver notes on an order and its lines that they are delivered. It returns what they amount to.
+func (t *transaction) deliver(tx proto.Txn, d int) (sum int64, err error) {
+	w, due := t.warehouse, &t.due[d]
+	if due.order == 0 {
+		return 0, nil
 	}
 	order := t.row[:orderBytes]
 	if err := tx.GetForUpdate(Order, orderKey(w, d, due.order), order); err != nil {
-		return missing(err)
+		return 0, missing(err)
 	}
 	if get32(order, orderCustomer) != due.customer || int(order[orderLines]) != due.lines {
-		return outdated()
+		return 0, outdated()
 	}
 	order[orderCarrier] = byte(t.carrier)
 	if err := tx.Write(Order, orderKey(w, d, due.order), order); err != nil {
-		return err
+		return 0, err
 	}
-	sum, line := int64(0), t.row[:lineBytes]
+	line := t.row[:lineBytes]
 	for i := range due.lines {
 		k := lineKey(w, d, due.order, i+1)
 		if err := tx.GetForUpdate(OrderLine, k, line); err != nil {
-			return missing(err)
+			return 0, missing(err)
 		}
 		sum += get64(line, lineAmount)
 		put64(line, lineDelivered, t.date)
 		if err := tx.Write(OrderLine, k, line); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	customer, k := t.row[:customerBytes], customerKey(w, d, due.customer)
+	return sum, nil
+}
+
+// charge adds what an order amounts to to its customer's balance.
+func (t *transaction) charge(tx proto.Txn, d int, sum int64) error {
+	due := &t.due[d]
+	if due.order == 0 {
+		return nil
+	}
+	customer, k := t.row[:customerBytes], customerKey(t.warehouse, d, due.customer)
 	if err := tx.GetForUpdate(Customer, k, customer); err != nil {
 		return err
 	}

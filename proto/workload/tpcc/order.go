@@ -10,37 +10,81 @@ func (t *transaction) planOrder(f *fiber.Fiber, peek proto.Peeker) (err error) {
 	if t.order, err = t.peekNumber(f, peek); err != nil {
 		return err
 	}
+	t.declareItems()
+	t.declareOrder()
+	t.declareIndex()
+	return nil
+}
+
+// declareItems declares what is never changed.
+func (t *transaction) declareItems() {
 	w, d := t.warehouse, t.district
 	t.declare(Warehouse, proto.ModeRead, warehouseKey(w))
 	t.declare(District, proto.ModeRead, districtKey(w, d))
+	for i := range t.count {
+		t.declare(Item, proto.ModeRead, itemKey(t.lines[i].item))
+	}
+}
+
+// declareOrder declares the order with all that others see at the same moment.
+func (t *transaction) declareOrder() {
+	w, d := t.warehouse, t.district
 	t.declare(DistrictNext, proto.ModeWrite, districtKey(w, d))
 	t.declare(Customer, proto.ModeRead, customerKey(w, d, t.customer))
 	for i := range t.count {
-		l := &t.lines[i]
-		t.declare(Item, proto.ModeRead, itemKey(l.item))
-		if l.item < t.w.o.Items {
+		if l := &t.lines[i]; l.item < t.w.o.Items {
 			t.declare(Stock, proto.ModeWrite, stockKey(l.supply, l.item))
 			t.declare(OrderLine, proto.ModeInsert, lineKey(w, d, t.order, i+1))
 		}
 	}
 	t.declare(Order, proto.ModeInsert, orderKey(w, d, t.order))
-	t.declare(OrderCustomer, proto.ModeInsert, ownerKey(w, d, t.customer, t.order))
 	t.declare(NewOrderTable, proto.ModeInsert, orderKey(w, d, t.order))
-	return nil
+}
+
+// declareIndex declares the order's record in the index of its customer.
+func (t *transaction) declareIndex() {
+	t.declare(OrderCustomer, proto.ModeInsert, ownerKey(t.warehouse, t.district, t.customer, t.order))
 }
 
 // newOrder is clause 2.4.2.
 func (t *transaction) newOrder(tx proto.Txn) error {
-	w, d := t.warehouse, t.district
-	place, next, customer := t.row[:placeBytes], t.other[:nextBytes], t.third[:customerBytes]
+	if err := t.readItems(tx); err != nil {
+		return err
+	}
+	if err := t.placeOrder(tx); err != nil {
+		return err
+	}
+	return t.indexOrder(tx)
+}
+
+// readItems reads the taxes and the prices of the items. An item that there is not rolls back.
+func (t *transaction) readItems(tx proto.Txn) error {
+	w, d, place, item := t.warehouse, t.district, t.row[:placeBytes], t.other[:itemBytes]
 	if err := tx.Read(Warehouse, warehouseKey(w), place); err != nil {
 		return err
 	}
-	tax := get16(place, placeTax)
+	t.tax = get16(place, placeTax)
 	if err := tx.Read(District, districtKey(w, d), place); err != nil {
 		return err
 	}
-	tax += get16(place, placeTax)
+	t.tax += get16(place, placeTax)
+	for i := range t.count {
+		l := &t.lines[i]
+		switch err := tx.Read(Item, itemKey(l.item), item); {
+		case err == proto.ErrNotFound:
+			return proto.ErrRollback
+		case err != nil:
+			return err
+		}
+		l.price = get32(item, itemPrice)
+	}
+	return nil
+}
+
+// placeOrder takes the next number, and adds the order with its lines.
+func (t *transaction) placeOrder(tx proto.Txn) error {
+	w, d := t.warehouse, t.district
+	next, customer := t.other[:nextBytes], t.third[:customerBytes]
 	if err := tx.GetForUpdate(DistrictNext, districtKey(w, d), next); err != nil {
 		return err
 	}
@@ -63,11 +107,11 @@ func (t *transaction) newOrder(tx proto.Txn) error {
 		}
 		t.shown += amount
 	}
-	t.shown = t.shown * int64(10_000-discount) / 10_000 * int64(10_000+tax) / 10_000
+	t.shown = t.shown * int64(10_000-discount) / 10_000 * int64(10_000+t.tax) / 10_000
 	return t.insertOrder(tx)
 }
 
-// insertOrder adds the order, and its records in the two indexes.
+// insertOrder adds the order, and that it is to be delivered.
 func (t *transaction) insertOrder(tx proto.Txn) error {
 	w, d, row := t.warehouse, t.district, t.row[:orderBytes]
 	clear(row)
@@ -80,14 +124,17 @@ func (t *transaction) insertOrder(tx proto.Txn) error {
 	if err := tx.Insert(Order, orderKey(w, d, t.order), row); err != nil {
 		return inserted(err)
 	}
-	owner, due := t.other[:ownerBytes], t.third[:newOrderBytes]
-	clear(owner)
-	if err := tx.Insert(OrderCustomer, ownerKey(w, d, t.customer, t.order), owner); err != nil {
-		return inserted(err)
-	}
+	due := t.third[:newOrderBytes]
 	clear(due)
 	putNewOrder(due, w, d, t.order)
 	return inserted(tx.Insert(NewOrderTable, orderKey(w, d, t.order), due))
+}
+
+// indexOrder adds the order to the index of its customer's.
+func (t *transaction) indexOrder(tx proto.Txn) error {
+	owner := t.other[:ownerBytes]
+	clear(owner)
+	return inserted(tx.Insert(OrderCustomer, ownerKey(t.warehouse, t.district, t.customer, t.order), owner))
 }
 
 // inserted is the error of an insertion: that a record is there shows a plan that does not hold, before the
@@ -99,16 +146,10 @@ func inserted(err error) error {
 	return err
 }
 
-// orderLine is one line of a new order. An item that there is not rolls back.
+// orderLine is one line of a new order.
 func (t *transaction) orderLine(tx proto.Txn, i int) (amount int64, err error) {
-	l, item := &t.lines[i], t.row[:itemBytes]
-	switch err := tx.Read(Item, itemKey(l.item), item); {
-	case err == proto.ErrNotFound:
-		return 0, proto.ErrRollback
-	case err != nil:
-		return 0, err
-	}
-	amount = int64(l.quantity) * int64(get32(item, itemPrice))
+	l := &t.lines[i]
+	amount = int64(l.quantity) * int64(l.price)
 	stock, k := t.other[:stockBytes], stockKey(l.supply, l.item)
 	if err := tx.GetForUpdate(Stock, k, stock); err != nil {
 		return 0, err

@@ -3,48 +3,46 @@ package tpcc
 import "drtmd/proto"
 
 func (t *transaction) declarePayment() {
+	t.declareSums()
+	t.declarePayer()
+}
+
+// declareSums declares what payments add up to, and the payment.
+func (t *transaction) declareSums() {
 	w, d := t.warehouse, t.district
 	t.declare(Warehouse, proto.ModeRead, warehouseKey(w))
 	t.declare(WarehouseYTD, proto.ModeWrite, warehouseKey(w))
 	t.declare(District, proto.ModeRead, districtKey(w, d))
 	t.declare(DistrictYTD, proto.ModeWrite, districtKey(w, d))
-	t.declare(Customer, proto.ModeWrite, customerKey(t.ofWarehouse, t.ofDistrict, t.customer))
 	t.declare(History, proto.ModeInsert, t.history)
+}
+
+func (t *transaction) declarePayer() {
+	t.declare(Customer, proto.ModeWrite, customerKey(t.ofWarehouse, t.ofDistrict, t.customer))
 }
 
 // payment is clause 2.5.2.
 func (t *transaction) payment(tx proto.Txn) error {
+	if err := t.receive(tx); err != nil {
+		return err
+	}
+	return t.pay(tx)
+}
+
+// receive adds the payment to the sums of warehouse and district, and to history.
+func (t *transaction) receive(tx proto.Txn) error {
 	w, d := t.warehouse, t.district
-	ytd, warehouse, district := t.row[:ytdBytes], t.other[:placeBytes], t.third[:placeBytes]
+	warehouse, district := t.other[:placeBytes], t.third[:placeBytes]
 	if err := tx.Read(Warehouse, warehouseKey(w), warehouse); err != nil {
+		return err
+	}
+	if err := proto.Add(tx, WarehouseYTD, warehouseKey(w), t.amount); err != nil {
 		return err
 	}
 	if err := tx.Read(District, districtKey(w, d), district); err != nil {
 		return err
 	}
-	for _, x := range [...]struct {
-		table proto.TableID
-		key   proto.Key
-	}{{WarehouseYTD, warehouseKey(w)}, {DistrictYTD, districtKey(w, d)}} {
-		if err := tx.GetForUpdate(x.table, x.key, ytd); err != nil {
-			return err
-		}
-		add64(ytd, 0, t.amount)
-		if err := tx.Write(x.table, x.key, ytd); err != nil {
-			return err
-		}
-	}
-	customer, k := t.row[:customerBytes], customerKey(t.ofWarehouse, t.ofDistrict, t.customer)
-	if err := tx.GetForUpdate(Customer, k, customer); err != nil {
-		return err
-	}
-	add64(customer, customerBalance, -t.amount)
-	add64(customer, customerYTD, t.amount)
-	add16(customer, customerPayments, 1)
-	if isBadCredit(customer) {
-		t.noteBadCredit(customer)
-	}
-	if err := tx.Write(Customer, k, customer); err != nil {
+	if err := proto.Add(tx, DistrictYTD, districtKey(w, d), t.amount); err != nil {
 		return err
 	}
 	// H_DATA is the names of both, with four blanks between them.
@@ -57,6 +55,21 @@ func (t *transaction) payment(tx proto.Txn) error {
 	copy(data[10:], "    ")
 	copy(data[14:], district[:10])
 	return inserted(tx.Insert(History, t.history, row))
+}
+
+// pay takes the payment off the customer's balance.
+func (t *transaction) pay(tx proto.Txn) error {
+	customer, k := t.row[:customerBytes], customerKey(t.ofWarehouse, t.ofDistrict, t.customer)
+	if err := tx.GetForUpdate(Customer, k, customer); err != nil {
+		return err
+	}
+	add64(customer, customerBalance, -t.amount)
+	add64(customer, customerYTD, t.amount)
+	add16(customer, customerPayments, 1)
+	if isBadCredit(customer) {
+		t.noteBadCredit(customer)
+	}
+	return tx.Write(Customer, k, customer)
 }
 
 // noteBadCredit puts the payment before the customer's data (clause 2.5.2.2).

@@ -53,7 +53,7 @@ func (tables) Placement() proto.Placement                         { return place
 func (tables) Kinds() []string                                    { return []string{"case"} }
 func (tables) Sums() []string                                     { return nil }
 func (tables) NewClient(proto.NodeID, *rand.Rand) workload.Client { return nil }
-func (tables) Count(proto.NodeID, func(proto.TableID, proto.Key, []byte) error) (a,
+func (tables) Check(proto.NodeID, workload.Contents) (a,
 	b workload.Quantities, err error) {
 	return a, b, nil
 }

@@ -232,7 +232,7 @@ func (c *Cluster) Verify() (t workload.Tally) {
 		if m == nil {
 			continue
 		}
-		t = t.Plus(workload.Verify(c.Config.Workload, proto.NodeID(s), contents{m, proto.ShardID(s)}))
+		t = t.Plus(workload.Verify(c.Config.Workload, proto.NodeID(s), m.Contents(proto.ShardID(s))))
 	}
 	return t
 }

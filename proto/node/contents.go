@@ -2,11 +2,15 @@ package node
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
+	"drtmd/htm"
 	"drtmd/internal/invariant"
 	"drtmd/proto"
 	"drtmd/proto/history"
+	"drtmd/proto/protocol"
+	"drtmd/proto/workload"
 	"drtmd/store/layout"
 )
 
@@ -80,7 +84,9 @@ func (m *Member) Holds(shard proto.ShardID, pending func(state uint64) bool) *hi
 	return s
 }
 
-// contents are those of a shard that the member holds, for its workload's check.
+// Contents are those of a shard that the member holds, for its workload's check: for members at rest.
+func (m *Member) Contents(shard proto.ShardID) workload.Contents { return contents{m, shard} }
+
 type contents struct {
 	m     *Member
 	shard proto.ShardID
@@ -90,11 +96,72 @@ func (c contents) Read(t proto.TableID, k proto.Key, dst []byte) error {
 	return c.m.Read(c.shard, t, k, dst)
 }
 
-func (c contents) Each(visit func(t proto.TableID, k proto.Key, row []byte)) {
-	c.m.Entries(c.shard, func(t proto.TableID, h layout.Head, value []byte) bool {
-		if h.Version.Live() {
-			visit(t, proto.Key(h.Key), value)
+func (c contents) table(t proto.TableID) protocol.PointIndex {
+	return c.m.Workers[0].Shares[c.shard].Tables[t-1]
+}
+
+func (c contents) Each(t proto.TableID, visit func(k proto.Key, row []byte)) {
+	table := c.table(t)
+	table.Each(func(place int) bool {
+		if h, value := entryAt(table, place); h.Version.Live() {
+			visit(proto.Key(h.Key), value)
 		}
 		return true
 	})
+}
+
+// Bounds of a scan at rest.
+const (
+	scanKeys = 32  // of a region
+	scanRuns = 100 // of a region that aborts, although nobody else runs
+)
+
+// Scan scans in regions, as transactions do.
+func (c contents) Scan(t proto.TableID, visit func(k proto.Key, row []byte) bool) error {
+	table, ordered := c.table(t).(protocol.OrderedIndex)
+	if !ordered {
+		return proto.ErrUnsupported
+	}
+	cfg := c.m.Workers[0].Env.Region
+	cfg.Flag = nil // no worker runs
+	s := scanner{table: table, region: htm.NewRegion(cfg)}
+	for from, more := uint64(0), true; more; {
+		if err := s.some(from); err != nil {
+			return err
+		}
+		for i, place := range s.places {
+			h, value := entryAt(table, place)
+			if from = s.keys[i] + 1; h.Version.Live() && !visit(proto.Key(s.keys[i]), value) {
+				return nil
+			}
+		}
+		more = len(s.places) == scanKeys && from != layout.NoKey
+	}
+	return nil
+}
+
+// scanner scans an ordered table from region to region.
+type scanner struct {
+	table  protocol.OrderedIndex
+	region *htm.Region
+	keys   []uint64 // those of the last region, absent ones included
+	places []int
+}
+
+// some finds the next keys from one on.
+func (s *scanner) some(from uint64) error {
+	for range scanRuns {
+		s.keys, s.places = s.keys[:0], s.places[:0]
+		if !s.region.Begin() {
+			continue
+		}
+		ok := s.table.Scan(s.region, from, layout.NoKey-1, func(key uint64, place int) bool {
+			s.keys, s.places = append(s.keys, key), append(s.places, place)
+			return len(s.keys) < scanKeys
+		})
+		if ok && s.region.Commit(nil) {
+			return nil
+		}
+	}
+	return fmt.Errorf("a scan from key %#x on was aborted %d times", from, scanRuns)
 }

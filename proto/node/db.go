@@ -223,8 +223,7 @@ func (e embedded) Load(n proto.NodeID, put func(t proto.TableID, k proto.Key, va
 
 func (embedded) NewClient(proto.NodeID, *rand.Rand) workload.Client { return idle{} }
 
-func (embedded) Count(proto.NodeID, func(proto.TableID, proto.Key, []byte) error) (
-	initial, final workload.Quantities, err error) {
+func (embedded) Check(proto.NodeID, workload.Contents) (initial, final workload.Quantities, err error) {
 	return initial, final, nil
 }
 

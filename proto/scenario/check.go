@@ -289,7 +289,7 @@ func (c *cluster) checkSums() {
 	}
 	var initial, final workload.Quantities
 	for _, s := range c.sites {
-		first, last, err := c.load.Count(s.id, c.reader(s))
+		first, last, err := c.load.Check(s.id, c.recovered(s))
 		if err != nil {
 			c.e.Fail(checkSums, "%v", err)
 			return
@@ -322,34 +322,65 @@ func (c *cluster) checkSums() {
 	}
 }
 
-// reader reads the records of a site, torn ones as recovery would leave them.
-func (c *cluster) reader(s *site) func(t proto.TableID, k proto.Key, dst []byte) error {
-	return func(t proto.TableID, k proto.Key, dst []byte) error {
-		for i := range c.behind {
-			if b := &c.behind[i]; b.torn && b.table == t && b.key == k {
-				copy(dst, b.value)
-				return nil
-			}
+// recovered are the records of a site, torn ones as recovery would leave them.
+func (c *cluster) recovered(s *site) changed {
+	r := changed{Contents: s.member.Contents(s.shard())}
+	for i := range c.behind {
+		if c.behind[i].torn {
+			r.as = append(r.as, &c.behind[i])
 		}
-		return s.member.Read(s.shard(), t, k, dst)
+	}
+	return r
+}
+
+// changed are contents with some records as their writes would have left them.
+type changed struct {
+	workload.Contents
+	as []*behind
+}
+
+// of is what a record is changed to; nil: it is not.
+func (x changed) of(t proto.TableID, k proto.Key) *behind {
+	for _, b := range x.as {
+		if b.table == t && b.key == k {
+			return b
+		}
+	}
+	return nil
+}
+
+func (x changed) Read(t proto.TableID, k proto.Key, dst []byte) error {
+	b := x.of(t, k)
+	switch {
+	case b == nil:
+		return x.Contents.Read(t, k, dst)
+	case b.value == nil:
+		return proto.ErrNotFound
+	}
+	copy(dst, b.value)
+	return nil
+}
+
+// Each gives records in the order of the memory, then changed ones that were not there.
+func (x changed) Each(t proto.TableID, visit func(k proto.Key, row []byte)) {
+	x.Contents.Each(t, func(k proto.Key, row []byte) {
+		if x.of(t, k) == nil {
+			visit(k, row)
+		}
+	})
+	for _, b := range x.as {
+		if b.table == t && b.value != nil && x.of(t, b.key) == b {
+			visit(b.key, b.value)
+		}
 	}
 }
 
 // lacks is the difference that a write which was left behind makes to the sums.
 func (c *cluster) lacks(b *behind) (q workload.Quantities, err error) {
 	home := c.sites[c.load.Placement().Locate(b.table, b.key).Primary]
-	read := c.reader(home)
-	_, with, err := c.load.Count(home.id, func(t proto.TableID, k proto.Key, dst []byte) error {
-		switch {
-		case t != b.table || k != b.key:
-			return read(t, k, dst)
-		case b.value == nil:
-			return proto.ErrNotFound
-		}
-		copy(dst, b.value)
-		return nil
-	})
-	_, without, err2 := c.load.Count(home.id, read)
+	is := c.recovered(home)
+	_, without, err := c.load.Check(home.id, is)
+	_, with, err2 := c.load.Check(home.id, changed{Contents: is, as: []*behind{b}})
 	for i := range q {
 		q[i] = without[i] - with[i]
 	}

@@ -352,10 +352,7 @@ func (c *cluster) checkReplicatedSums() {
 		if p == nil {
 			return // what it held is lost
 		}
-		first, last, err := c.load.Count(proto.NodeID(shard),
-			func(t proto.TableID, k proto.Key, dst []byte) error {
-				return p.member.Read(proto.ShardID(shard), t, k, dst)
-			})
+		first, last, err := c.load.Check(proto.NodeID(shard), p.member.Contents(proto.ShardID(shard)))
 		if err != nil {
 			c.e.Fail(checkSums, "%v", err)
 			return

@@ -29,7 +29,7 @@ type Spec struct {
 	// PerMinute is the transaction whose rate reports give per minute, as the workload's specification does; "":
 	// none.
 	PerMinute string
-	// Verify says in a line what Workload.Count checks after a run. Reports print it with the number of
+	// Verify says in a line what Workload.Check checks after a run. Reports print it with the number of
 	// records that were read.
 	Verify string
 	// Pieces declares the operations of the transactions, for chopping; nil: the workload declares none.

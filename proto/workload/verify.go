@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"bytes"
 	"fmt"
 
 	"drtmd/proto"
@@ -25,40 +26,80 @@ func (t Tally) Plus(o Tally) Tally {
 	return t
 }
 
-// Inspector is a Workload that checks its tables by a look at all records, in place of Count.
-type Inspector interface {
-	// Inspect is as Workload.Count. each calls visit with every record of a node, in any order; row is valid
-	// during the call.
-	Inspect(node proto.NodeID, each func(visit func(t proto.TableID, k proto.Key, row []byte))) (initial,
-		final Quantities, err error)
-}
-
 // Contents are what a node holds at rest.
 type Contents interface {
 	// Read fails with proto.ErrNotFound for an absent record.
 	Read(t proto.TableID, k proto.Key, dst []byte) error
-	// Each calls visit with every record, in any order. row is valid during the call.
-	Each(visit func(t proto.TableID, k proto.Key, row []byte))
+	// Each calls visit with every record of a table, in any order. row is valid during the call.
+	Each(t proto.TableID, visit func(k proto.Key, row []byte))
+	// Scan calls visit with every record of an ordered table, as a scan finds it: in ascending order, until
+	// visit returns false.
+	Scan(t proto.TableID, visit func(k proto.Key, row []byte) bool) error
 }
 
-// Verify has a workload check what a node holds, after the last transaction has ended.
+// Verify has a workload check what a node holds, after the last transaction has ended. It scans ordered tables,
+// and compares the result with look-ups of all their records.
 func Verify(w Workload, node proto.NodeID, c Contents) (t Tally) {
+	counted := &counting{Contents: c}
 	var err error
-	if x, ok := w.(Inspector); ok {
-		t.Initial, t.Final, err = x.Inspect(node, func(visit func(proto.TableID, proto.Key, []byte)) {
-			c.Each(func(id proto.TableID, k proto.Key, row []byte) {
-				t.Records++
-				visit(id, k, row)
-			})
-		})
-	} else {
-		t.Initial, t.Final, err = w.Count(node, func(id proto.TableID, k proto.Key, dst []byte) error {
-			t.Records++
-			return c.Read(id, k, dst)
-		})
+	t.Initial, t.Final, err = w.Check(node, counted)
+	for _, s := range w.Tables() {
+		if err == nil && s.Ordered {
+			err = compareScan(&s, counted)
+		}
 	}
 	if err != nil {
 		t.Wrong = fmt.Sprintf("node %d: %v", node, err)
 	}
+	t.Records = counted.records
 	return t
+}
+
+// counting counts the records that are looked for.
+type counting struct {
+	Contents
+	records uint64
+}
+
+func (c *counting) Read(t proto.TableID, k proto.Key, dst []byte) error {
+	c.records++
+	return c.Contents.Read(t, k, dst)
+}
+
+func (c *counting) Each(t proto.TableID, visit func(k proto.Key, row []byte)) {
+	c.Contents.Each(t, func(k proto.Key, row []byte) {
+		c.records++
+		visit(k, row)
+	})
+}
+
+// compareScan scans an ordered table: it gives all records, each once and in order, as look-ups find them.
+func compareScan(s *proto.TableSpec, c *counting) error {
+	var held, scanned int
+	c.Contents.Each(s.ID, func(proto.Key, []byte) { held++ })
+	looked := make([]byte, s.ValueBytes)
+	var last proto.Key
+	var wrong error
+	err := c.Scan(s.ID, func(k proto.Key, row []byte) bool {
+		switch err := c.Read(s.ID, k, looked); {
+		case scanned > 0 && k <= last:
+			wrong = fmt.Errorf("key %#x comes after key %#x", k, last)
+		case err != nil:
+			wrong = fmt.Errorf("a look-up of key %#x, which it gives: %w", k, err)
+		case !bytes.Equal(row, looked):
+			wrong = fmt.Errorf("a look-up of key %#x finds another value", k)
+		}
+		scanned, last = scanned+1, k
+		return wrong == nil
+	})
+	switch {
+	case err != nil:
+		wrong = err
+	case wrong == nil && scanned != held:
+		wrong = fmt.Errorf("it gives %d records, and the table has %d", scanned, held)
+	}
+	if wrong != nil {
+		return fmt.Errorf("scan of table %s: %w", s.Name, wrong)
+	}
+	return nil
 }

@@ -39,12 +39,10 @@ type Workload interface {
 	NewClient(home proto.NodeID, r *rand.Rand) Client
 	// Sums names the sums that the workload's transactions change by known amounts.
 	Sums() []string
-	// Count checks what a node holds at rest, after the last transaction has ended. It returns the sums of
+	// Check checks what a node holds at rest, after the last transaction has ended. It returns the sums of
 	// the beginning and those of now. A content that no transaction can have left, such as a value that was
-	// never written for its key, is an error. read fails with proto.ErrNotFound for an absent record. Call
-	// Verify.
-	Count(node proto.NodeID, read func(t proto.TableID, k proto.Key, dst []byte) error) (
-		initial, final Quantities, err error)
+	// never written for its key, is an error. Call Verify, which compares ordered tables with look-ups as well.
+	Check(node proto.NodeID, c Contents) (initial, final Quantities, err error)
 }
 
 // Client draws transactions, one after the other, without allocation.

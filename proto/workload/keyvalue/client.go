@@ -44,7 +44,7 @@ type Client struct {
 	scan     scan
 	value    []byte
 	open     bool
-	delta    int64
+	delta    int64 // updates and insertions
 	missed   uint64
 	did      workload.Ledger
 }
@@ -154,6 +154,7 @@ func (p *program) one(tx proto.Txn, o *operation) error {
 		return tx.Write(Table, k, p.value)
 	case OpInsert:
 		p.Space.set(p.value, k, 0)
+		p.delta++
 		return tx.Insert(Table, k, p.value)
 	}
 	p.Space.set(p.value, k, p.blind())

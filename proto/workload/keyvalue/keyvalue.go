@@ -16,10 +16,12 @@
 // # Checks
 //
 // A put of a record that was read before increments its count; the counts add up to the committed puts.
-// A blind put starts the count again, so a workload with blind puts has no sum.
+// A blind put starts the count again, so a workload with blind puts has no sum. Of insertions, the records
+// beyond the loaded ones are as many as the committed insertions.
 package keyvalue
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -165,23 +167,61 @@ func (s *Space) Load(node proto.NodeID,
 	return nil
 }
 
-// Count adds up how often the loaded records of a node were put.
-func (s *Space) Count(node proto.NodeID,
-	read func(t proto.TableID, k proto.Key, dst []byte) error) (first, last workload.Quantities,
-	err error) {
+// Held is what a node holds at rest.
+type Held struct {
+	Puts     int64 // of the loaded records
+	Inserted int64 // records that were not loaded
+}
+
+// Check checks every value of a node: all loaded records are there, and those that were inserted are as they
+// were inserted.
+func (s *Space) Check(node proto.NodeID, c workload.Contents) (h Held, err error) {
 	v := make([]byte, s.recordBytes())
 	for i := range s.Keys {
 		k := proto.Key(node)<<nodeShift | proto.Key(i)
-		if err := read(Table, k, v); err != nil {
-			return first, last, fmt.Errorf("record %#x: %w", k, err)
+		if err := c.Read(Table, k, v); err != nil {
+			return h, fmt.Errorf("record %#x: %w", k, err)
 		}
 		n, err := s.get(v, k)
 		if err != nil {
-			return first, last, err
+			return h, err
 		}
-		last[0] += int64(n)
+		h.Puts += int64(n)
 	}
-	return first, last, nil
+	if s.Room == 0 {
+		return h, nil
+	}
+	c.Each(Table, func(k proto.Key, row []byte) {
+		if err != nil || s.loaded(k) {
+			return
+		}
+		h.Inserted++
+		err = s.checkInserted(node, c, k, row, v)
+	})
+	return h, err
+}
+
+// loaded reports whether a key was there in the beginning: nothing is deleted.
+func (s *Space) loaded(k proto.Key) bool { return k&(1<<nodeShift-1) < proto.Key(s.Keys) }
+
+// checkInserted checks a record that was inserted, and looks it up. v is a buffer.
+func (s *Space) checkInserted(node proto.NodeID, c workload.Contents, k proto.Key, row, v []byte) error {
+	n, err := s.get(row, k)
+	switch {
+	case k>>nodeShift != proto.Key(node):
+		return fmt.Errorf("%w: node %d holds key %#x of another node", ErrCorrupt, node, k)
+	case err != nil:
+		return err
+	case n != 0:
+		return fmt.Errorf("%w: key %#x was inserted and then put %d times", ErrCorrupt, k, n)
+	}
+	if err := c.Read(Table, k, v); err != nil {
+		return fmt.Errorf("record %#x, which the table has: %w", k, err)
+	}
+	if !bytes.Equal(row, v) {
+		return fmt.Errorf("%w: a look-up of key %#x finds another value", ErrCorrupt, k)
+	}
+	return nil
 }
 
 // Set makes the value of a key that was put n times.

@@ -43,8 +43,7 @@ func (s *scan) add(k proto.Key, value []byte) bool {
 	return s.err == nil && s.left > 0
 }
 
-// loaded reports whether a key was there in the beginning: nothing is deleted.
-func (s *scan) loaded(k proto.Key) bool { return k&(1<<nodeShift-1) < proto.Key(s.space.Keys) }
+func (s *scan) loaded(k proto.Key) bool { return s.space.loaded(k) }
 
 func (s *scan) missing() error {
 	return fmt.Errorf("%w: a scan leaves out key %#x, which was loaded", ErrCorrupt, s.next)

@@ -84,7 +84,7 @@ type Mix [kindEnd - 1]int
 // DefaultMix is the one of the package comment.
 func DefaultMix() Mix { return Mix{15, 15, 10, 10, 10, 10, 10, 5, 15} }
 
-// Sums that Count gives.
+// Sums that Check gives.
 const (
 	sumIncrements = iota
 	sumItems
@@ -295,13 +295,11 @@ func (m *Micro) NewClient(home proto.NodeID, r *rand.Rand) workload.Client {
 	return c
 }
 
-// Sums names what Count adds up.
+// Sums names what Check adds up.
 func (m *Micro) Sums() []string { return []string{"increments", "items"} }
 
-// Count adds up the counters and counts the items of a node.
-func (m *Micro) Count(node proto.NodeID,
-	read func(t proto.TableID, k proto.Key, dst []byte) error) (first, last workload.Quantities,
-	err error) {
+// Check adds up the counters and counts the items of a node.
+func (m *Micro) Check(node proto.NodeID, c workload.Contents) (first, last workload.Quantities, err error) {
 	v := make(value, m.o.ValueBytes)
 	first[sumItems] = int64((m.o.Keys + 1) / 2)
 	for i := range m.o.Items {
@@ -310,7 +308,7 @@ func (m *Micro) Count(node proto.NodeID,
 			if i >= m.keys(t) {
 				continue
 			}
-			err := read(t, k, v)
+			err := c.Read(t, k, v)
 			if t == Items && errors.Is(err, proto.ErrNotFound) {
 				continue
 			}

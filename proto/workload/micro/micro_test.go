@@ -144,11 +144,19 @@ func (x *mapTx) read(t proto.TableID, k proto.Key, dst []byte) error {
 	return nil
 }
 
+// atRest are the map's records for the workload's check.
+type atRest struct {
+	workload.Contents
+	x *mapTx
+}
+
+func (c atRest) Read(t proto.TableID, k proto.Key, dst []byte) error { return c.x.read(t, k, dst) }
+
 // explains adds up what is in the tables.
 func (x *mapTx) explains(m *Micro, did *workload.Ledger) error {
 	var first, last workload.Quantities
 	for n := range m.o.Nodes {
-		i, f, err := m.Count(proto.NodeID(n), x.read)
+		i, f, err := m.Check(proto.NodeID(n), atRest{x: x})
 		if err != nil {
 			return err
 		}

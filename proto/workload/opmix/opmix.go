@@ -63,11 +63,9 @@ func (w *OpMix) Kinds() []string { return []string{name(w.o.Gets, w.o.Puts)} }
 // Sums is none: puts are blind.
 func (w *OpMix) Sums() []string { return nil }
 
-// Count checks every value of a node.
-func (w *OpMix) Count(node proto.NodeID,
-	read func(t proto.TableID, k proto.Key, dst []byte) error) (first, last workload.Quantities,
-	err error) {
-	_, _, err = w.Space.Count(node, read)
+// Check checks every value of a node.
+func (w *OpMix) Check(node proto.NodeID, c workload.Contents) (first, last workload.Quantities, err error) {
+	_, err = w.Space.Check(node, c)
 	return first, last, err
 }
 

@@ -177,17 +177,16 @@ func (w *Ranges) NewClient(home proto.NodeID, r *rand.Rand) workload.Client {
 	return c
 }
 
-// Sums names what Count adds up.
+// Sums names what Check adds up.
 func (w *Ranges) Sums() []string { return []string{"rows"} }
 
-// Count counts the rows of a node.
-func (w *Ranges) Count(node proto.NodeID, read func(t proto.TableID, k proto.Key, dst []byte) error) (first,
-	last workload.Quantities, err error) {
+// Check counts the rows of a node.
+func (w *Ranges) Check(node proto.NodeID, c workload.Contents) (first, last workload.Quantities, err error) {
 	v := make(value, w.o.ValueBytes)
 	first[0] = int64((w.o.Keys + 1) / 2)
 	for i := range w.o.Keys {
 		k := keyOf(node, i)
-		err := read(Rows, k, v)
+		err := c.Read(Rows, k, v)
 		if errors.Is(err, proto.ErrNotFound) {
 			continue
 		}

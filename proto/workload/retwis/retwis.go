@@ -95,11 +95,9 @@ func (w *Retwis) Kinds() (names []string) {
 // Sums is none.
 func (w *Retwis) Sums() []string { return nil }
 
-// Count checks every value of a node.
-func (w *Retwis) Count(node proto.NodeID,
-	read func(t proto.TableID, k proto.Key, dst []byte) error) (first, last workload.Quantities,
-	err error) {
-	_, _, err = w.Space.Count(node, read)
+// Check checks every value of a node.
+func (w *Retwis) Check(node proto.NodeID, c workload.Contents) (first, last workload.Quantities, err error) {
+	_, err = w.Space.Check(node, c)
 	return first, last, err
 }
 

@@ -263,15 +263,13 @@ func (b *Bank) NewClient(home proto.NodeID, r *rand.Rand) workload.Client {
 // Sums names the one sum.
 func (b *Bank) Sums() []string { return []string{"money in cents"} }
 
-// Count adds up the money of a node.
-func (b *Bank) Count(node proto.NodeID,
-	read func(t proto.TableID, k proto.Key, dst []byte) error) (first, last workload.Quantities,
-	err error) {
+// Check adds up the money of a node.
+func (b *Bank) Check(node proto.NodeID, at workload.Contents) (first, last workload.Quantities, err error) {
 	v := make([]byte, b.o.ValueBytes)
 	for c := range b.o.Accounts {
 		k := KeyOf(node, c)
 		for t := Savings; t <= Checking; t++ {
-			if err := read(t, k, v); err != nil {
+			if err := at.Read(t, k, v); err != nil {
 				return first, last, fmt.Errorf("account %d of node %d, table %d: %w", c, node, t, err)
 			}
 			first[0] += initial(t, k)

@@ -54,6 +54,17 @@ func (x *ledgerTx) Scan(proto.TableID, proto.Key, proto.Key, func(proto.Key, []b
 	return proto.ErrUnsupported
 }
 
+// atRest are the map's records for the workload's check.
+type atRest struct {
+	workload.Contents
+	x *ledgerTx
+}
+
+func (c atRest) Read(t proto.TableID, k proto.Key, dst []byte) error {
+	putBalance(dst, c.x.records[place{t, k}])
+	return nil
+}
+
 func TestTransactionsFollowTheRules(t *testing.T) {
 	const a, b proto.Key = 1, 2
 	type state struct{ savingsA, checkingA, savingsB, checkingB int64 }
@@ -216,14 +227,10 @@ func TestDeclarationsNameWhatIsTouched(t *testing.T) {
 	}
 	var did workload.Ledger
 	c.AddTo(&did)
-	read := func(t proto.TableID, k proto.Key, dst []byte) error {
-		putBalance(dst, x.records[place{t, k}])
-		return nil
-	}
 	check := func() error {
 		var first, last workload.Quantities
 		for n := range 3 {
-			i, f, err := b.Count(proto.NodeID(n), read)
+			i, f, err := b.Check(proto.NodeID(n), atRest{x: x})
 			must(t, err)
 			first, last = first.Plus(i), last.Plus(f)
 		}

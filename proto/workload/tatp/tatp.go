@@ -233,17 +233,15 @@ func (w *TATP) NewClient(_ proto.NodeID, r *rand.Rand) workload.Client { return 
 // Sums names the one sum.
 func (w *TATP) Sums() []string { return []string{"call-forwarding rows"} }
 
-// Count counts the call-forwarding rows of a node.
-func (w *TATP) Count(node proto.NodeID,
-	read func(t proto.TableID, k proto.Key, dst []byte) error) (first, last workload.Quantities,
-	err error) {
+// Check counts the call-forwarding rows of a node.
+func (w *TATP) Check(node proto.NodeID, c workload.Contents) (first, last workload.Quantities, err error) {
 	v := make([]byte, w.bytes(CallForwarding))
 	first[0] = int64(w.rows[CallForwarding])
 	for s := range w.o.Subscribers {
 		for f := range types {
 			for start := range starts {
 				k := keyOf(node, s, forwardingRow(f, start))
-				switch err := read(CallForwarding, k, v); err {
+				switch err := c.Read(CallForwarding, k, v); err {
 				case nil:
 					if err := checkForwarding(k, v); err != nil {
 						return first, last, err

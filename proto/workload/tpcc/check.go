@@ -19,7 +19,7 @@ func broken(condition, warehouse, district int, format string, args ...any) erro
 		district, fmt.Sprintf(format, args...))
 }
 
-// Sums that Inspect gives.
+// Sums that Check gives.
 const (
 	sumPayments = iota
 	sumStock
@@ -34,7 +34,7 @@ func weight(t proto.TableID, k proto.Key) int64 {
 	return int64(x ^ x>>31 | 1)
 }
 
-// books are what Inspect adds up of a warehouse.
+// books are what Check adds up of a warehouse.
 type books struct {
 	number    int
 	ytd, paid int64 // W_YTD; of history
@@ -70,9 +70,8 @@ type customer struct {
 	orders, indexed      int   // rows of order, and of order-customer
 }
 
-// Inspect checks the conditions of clause 3.3.2.
-func (w *TPCC) Inspect(node proto.NodeID, each func(visit func(t proto.TableID, k proto.Key, row []byte))) (initial,
-	final workload.Quantities, err error) {
+// Check checks the conditions of clause 3.3.2.
+func (w *TPCC) Check(node proto.NodeID, c workload.Contents) (initial, final workload.Quantities, err error) {
 	x := inspection{w: w, first: int(node) * w.o.Warehouses, all: make([]books, w.o.Warehouses)}
 	for i := range x.all {
 		x.all[i].number = x.first + i
@@ -80,7 +79,11 @@ func (w *TPCC) Inspect(node proto.NodeID, each func(visit func(t proto.TableID, 
 			x.all[i].districts[d].customers = make([]customer, w.o.Customers)
 		}
 	}
-	each(x.visit)
+	for t := Warehouse; t < tableEnd; t++ {
+		if t != Item {
+			c.Each(t, func(k proto.Key, row []byte) { x.visit(t, k, row) })
+		}
+	}
 	for i := range x.all {
 		if err == nil {
 			err = x.check(&x.all[i])
@@ -107,7 +110,7 @@ func (d *district) order(o int) *order {
 }
 
 func (x *inspection) visit(t proto.TableID, k proto.Key, row []byte) {
-	if t == Item || x.err != nil {
+	if x.err != nil {
 		return
 	}
 	i := warehouseOf(k) - x.first

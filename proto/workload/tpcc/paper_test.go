@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"drtmd/proto"
-	"drtmd/proto/workload"
 	"drtmd/proto/workload/workloadtest"
 )
 
@@ -255,12 +254,7 @@ func TestNewRefuses(t *testing.T) {
 			t.Errorf("%s: not refused", name)
 		}
 	}
-	if _, _, err := newTPCC(t, small(1)).Count(0, nil); err == nil {
-		t.Error("Count says nothing")
-	}
 	if !errors.Is(broken(1, 0, 0, ""), ErrInconsistent) {
 		t.Error("a broken condition is no ErrInconsistent")
 	}
 }
-
-var _ workload.Inspector = (*TPCC)(nil)

@@ -59,7 +59,7 @@ func Spec() workload.Spec {
 			{Name: "item", Doc: "the same on every node"},
 			{Name: "stock", Doc: "one of an item and a warehouse"}},
 		PerMinute: NewOrder.String(),
-		Verify:    "the twelve consistency conditions of clause 3.3.2, and stock against order lines",
+		Verify:    "the twelve consistency conditions of clause 3.3.2, stock against order lines, and scans against look-ups",
 		Pieces:    pieces(),
 		Words:     words,
 		New: func(nodes int, v option.Values) (workload.Workload, error) {

@@ -1,7 +1,6 @@
 package tpcc
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
@@ -145,10 +144,4 @@ func (w *TPCC) Placement() proto.Placement { return placement{w.o.Warehouses} }
 // Sums names what the nodes give that is 0 in all.
 func (w *TPCC) Sums() []string {
 	return []string{"payments of customers without their history (3.3.2.10)", "stock without its order lines"}
-}
-
-// Count is not for this workload: Inspect is.
-func (w *TPCC) Count(proto.NodeID, func(t proto.TableID, k proto.Key, dst []byte) error) (first,
-	last workload.Quantities, err error) {
-	return first, last, errors.New("tpcc is checked by a look at all records: Inspect")
 }

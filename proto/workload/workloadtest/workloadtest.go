@@ -8,6 +8,7 @@ package workloadtest
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -136,12 +137,24 @@ func (c contents) Read(t proto.TableID, k proto.Key, dst []byte) error {
 	return c.s.Peek(nil, t, k, dst)
 }
 
-func (c contents) Each(visit func(t proto.TableID, k proto.Key, row []byte)) {
+func (c contents) Each(t proto.TableID, visit func(k proto.Key, row []byte)) {
 	for p, row := range c.s.Records {
-		if c.s.specs[p.Table-1].Everywhere || c.s.Workload.Placement().Locate(p.Table, p.Key).Primary == c.node {
-			visit(p.Table, p.Key, row)
+		if p.Table == t && c.has(t, p.Key) {
+			visit(p.Key, row)
 		}
 	}
+}
+
+// has reports whether a record is one of the node's.
+func (c contents) has(t proto.TableID, k proto.Key) bool {
+	return c.s.specs[t-1].Everywhere || c.s.Workload.Placement().Locate(t, k).Primary == c.node
+}
+
+func (c contents) Scan(t proto.TableID, visit func(k proto.Key, row []byte) bool) error {
+	c.s.scan(t, 0, math.MaxUint64, func(k proto.Key) bool {
+		return !c.has(t, k) || visit(k, c.s.Records[Place{t, k}])
+	})
+	return nil
 }
 
 // Count is the check of a workload over all nodes.

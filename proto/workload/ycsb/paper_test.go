@@ -94,6 +94,43 @@ func TestMixOfScans(t *testing.T) {
 	}
 }
 
+// TestInsertedRecordsAreChecked: after a run of D and of E, one that is lost, has another value or belongs to
+// another node is noticed.
+func TestInsertedRecordsAreChecked(t *testing.T) {
+	for _, letter := range []string{"D", "E"} {
+		for name, damage := range map[string]func(s *workloadtest.Store, at workloadtest.Place){
+			"nothing": func(*workloadtest.Store, workloadtest.Place) {},
+			"lost":    func(s *workloadtest.Store, at workloadtest.Place) { delete(s.Records, at) },
+			"changed": func(s *workloadtest.Store, at workloadtest.Place) { s.Records[at][99]++ },
+			"put":     func(s *workloadtest.Store, at workloadtest.Place) { keyvalue.Set(s.Records[at], at.Key, 1) },
+		} {
+			o := options(letter)
+			o.Keys, o.ScanLength = 100, 5
+			w, err := New(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := workloadtest.Load(w, 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			did, err := s.Run(w.NewClient(1, rand.New(rand.NewPCG(1, 2))), 1000, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// The first record that the client has inserted.
+			damage(s, workloadtest.Place{Table: keyvalue.Table, Key: w.numbered(1, uint64(o.Keys))})
+			first, last, err := s.Count(3)
+			if err == nil {
+				err = did.Explains(first, last, w.Sums()...)
+			}
+			if good := name == "nothing"; good != (err == nil) || did.Committed[0] == 0 {
+				t.Errorf("%s, %s: %v, %d inserted", letter, name, err, did.Committed[0])
+			}
+		}
+	}
+}
+
 // TestReadModifyWriteReadsFirst: F reads what it puts; A does not.
 func TestReadModifyWriteReadsFirst(t *testing.T) {
 	for letter, touches := range map[string]int{"A": 1, "F": 2} {

@@ -44,8 +44,9 @@ func Spec() workload.Spec {
 				"operations: read-write"},
 		},
 		Tables: []workload.Table{{Name: "records", Doc: "records on all nodes"}},
-		Verify: "every record has a value that was written for its key; with F and one operation the records count all read-modify-writes",
-		Words:  words,
+		Verify: "every record has a value that was written for its key; committed insertions (D, E) and read-modify-writes " +
+			"(F) add up; a scan agrees with look-ups (E)",
+		Words: words,
 		New: func(nodes int, v option.Values) (workload.Workload, error) {
 			o, err := optionsOf(nodes, v)
 			if err != nil {

@@ -23,7 +23,9 @@
 //
 // # What is checked
 //
-// Every value, when it is read and in the end; with F and one operation, the number of puts.
+// Every value, when it is read and in the end, those of inserted records as well; with D and E the number of
+// inserted records, and with F that of puts. E's table is scanned in the end, and compared with
+// look-ups.
 package ycsb
 
 import (
@@ -190,24 +192,25 @@ func (w *YCSB) Kinds() []string {
 		keyvalue.OpInsert: "insert", keyvalue.OpUpdate: "read-modify-write"}[w.def.other]}
 }
 
-// summed reports whether puts count up.
-func (w *YCSB) summed() bool { return w.def.other == keyvalue.OpUpdate }
-
-// Sums is the number of puts, where they count up.
+// Sums is the number of updates that read before, or of insertions; blind puts have none.
 func (w *YCSB) Sums() []string {
-	if !w.summed() {
-		return nil
+	switch w.def.other {
+	case keyvalue.OpUpdate:
+		return []string{"read-modify-writes"}
+	case keyvalue.OpInsert:
+		return []string{"inserted records"}
 	}
-	return []string{"read-modify-writes"}
+	return nil
 }
 
-// Count checks every value of a node, and adds up the puts.
-func (w *YCSB) Count(node proto.NodeID,
-	read func(t proto.TableID, k proto.Key, dst []byte) error) (first, last workload.Quantities,
-	err error) {
-	first, last, err = w.Space.Count(node, read)
-	if !w.summed() {
-		first, last = workload.Quantities{}, workload.Quantities{}
+// Check checks every value of a node, and adds up what Sums names.
+func (w *YCSB) Check(node proto.NodeID, c workload.Contents) (first, last workload.Quantities, err error) {
+	h, err := w.Space.Check(node, c)
+	switch w.def.other {
+	case keyvalue.OpUpdate:
+		last[0] = h.Puts
+	case keyvalue.OpInsert:
+		last[0] = h.Inserted
 	}
 	return first, last, err
 }
@@ -228,7 +231,7 @@ func (w *YCSB) NewClient(home proto.NodeID, r *rand.Rand) workload.Client {
 
 // AddTo leaves the sum out where puts are blind.
 func (c *client) AddTo(l *workload.Ledger) {
-	if c.w.summed() {
+	if len(c.w.Sums()) > 0 {
 		c.Client.AddTo(l)
 	}
 }

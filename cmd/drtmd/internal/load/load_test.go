@@ -80,9 +80,8 @@ func TestRunMeasuresWhatHappensAfterTheWarmup(t *testing.T) {
 // damaged is a workload whose check finds a value that no transaction can have left.
 type damaged struct{ workload.Workload }
 
-func (d damaged) Count(n proto.NodeID, read func(proto.TableID, proto.Key, []byte) error) (
-	initial, final workload.Quantities, err error) {
-	initial, final, err = d.Workload.Count(n, read)
+func (d damaged) Check(n proto.NodeID, c workload.Contents) (initial, final workload.Quantities, err error) {
+	initial, final, err = d.Workload.Check(n, c)
 	return initial, final, errors.Join(err, errors.New("account 7 is damaged"))
 }
 

@@ -48,7 +48,7 @@ func (records) Load(n proto.NodeID, put func(proto.TableID, proto.Key, []byte) e
 		put(recordTable, otherRecord, valueOf(loadedValue)))
 }
 
-func (records) Count(proto.NodeID, func(proto.TableID, proto.Key, []byte) error) (a,
+func (records) Check(proto.NodeID, workload.Contents) (a,
 	b workload.Quantities, err error) {
 	return a, b, nil
 }

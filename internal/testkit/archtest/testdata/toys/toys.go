@@ -69,11 +69,10 @@ func (w *Toys) NewClient(_ proto.NodeID, r *rand.Rand) workload.Client {
 
 func (*Toys) Sums() []string { return []string{"toys"} }
 
-func (w *Toys) Count(n proto.NodeID, read func(proto.TableID, proto.Key, []byte) error) (initial,
-	final workload.Quantities, err error) {
+func (w *Toys) Check(n proto.NodeID, c workload.Contents) (initial, final workload.Quantities, err error) {
 	b := number(0)
 	for i := range w.perNode {
-		if err := read(table, proto.Key(uint64(n)*w.perNode+i), b); err != nil {
+		if err := c.Read(table, proto.Key(uint64(n)*w.perNode+i), b); err != nil {
 			return initial, final, err
 		}
 		final[0] += int64(binary.NativeEndian.Uint64(b))

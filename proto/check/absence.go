@@ -61,7 +61,7 @@ func (c *checker) timelineOf(key uint32) *timeline {
 	for i := range l.ops {
 		w := &l.ops[i]
 		switch s := c.sightOf(w); {
-		case w.class() != classWrite && w.class() != classDelete:
+		case w.class() != classWrite && w.class() != classDelete && w.class() != classAdd:
 		case s == sawUnknown && l.installedAlike(i):
 			// Somebody who counts has installed the version: this one never did.
 		case s == sawInstalled, s == sawUnknown && w.class() == classDelete:

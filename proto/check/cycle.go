@@ -54,7 +54,7 @@ func (c *checker) shortest() ([]uint32, error) {
 func (s *cycleSearch) starts(nodes []uint32) []uint32 {
 	var t []uint32
 	for _, v := range nodes {
-		if !s.isLink(v) {
+		if s.isTxn(v) {
 			t = append(t, v)
 		}
 	}
@@ -69,14 +69,14 @@ func (s *cycleSearch) starts(nodes []uint32) []uint32 {
 func (s *cycleSearch) pairs() bool {
 	for _, nodes := range s.components {
 		for _, v := range nodes {
-			if s.isLink(v) {
+			if !s.isTxn(v) {
 				continue
 			}
 			for _, w := range s.to[s.from[v]:s.from[v+1]] {
 				if s.budget--; s.budget <= 0 {
 					return false
 				}
-				if s.member[w] == s.member[v] && (s.precedes(w, v) || s.points(w, v)) {
+				if s.isTxn(w) && s.member[w] == s.member[v] && (s.precedes(w, v) || s.points(w, v)) {
 					s.best = []uint32{v, w}
 					return true
 				}
@@ -94,7 +94,7 @@ func (s *cycleSearch) points(from, to uint32) bool {
 }
 
 // through finds the shortest cycle through a transaction, and keeps it if it is shorter than the
-// best. Links of a chain cost nothing: any way over them is one edge of real time.
+// best. Links of a chain cost nothing: any way over them is one edge of real time. Neither do joints.
 func (s *cycleSearch) through(start uint32) {
 	s.searches++
 	s.now = append(s.now[:0], start)
@@ -134,7 +134,7 @@ func (s *cycleSearch) expand(v, start uint32, txns, links *[]uint32) bool {
 			continue
 		}
 		s.seen[w], s.parent[w] = s.searches, v
-		if s.isLink(w) {
+		if !s.isTxn(w) {
 			*links = append(*links, w)
 		} else {
 			*txns = append(*txns, w)
@@ -146,7 +146,7 @@ func (s *cycleSearch) expand(v, start uint32, txns, links *[]uint32) bool {
 func (s *cycleSearch) keep(start, last uint32) {
 	var cycle []uint32
 	for v := last; v != start; v = s.parent[v] {
-		if !s.isLink(v) {
+		if s.isTxn(v) {
 			cycle = append(cycle, v)
 		}
 	}

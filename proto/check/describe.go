@@ -28,6 +28,8 @@ func (c *checker) describe(a Anomaly, o, other *op) Violation {
 		fmt.Fprintf(&b, "T1 %s, %s, which replaced it before it committed", c.found(o), by(other, who))
 	case WrongAbsence:
 		fmt.Fprintf(&b, "T1 %s, but at no time that fits was it absent", c.found(o))
+	case LostAddition:
+		c.describeAddition(&b, o, other)
 	case LostUpdate:
 		if other == nil {
 			fmt.Fprintf(&b, "T1 %s, but the tables held a version as new before the first transaction",
@@ -49,6 +51,18 @@ func (c *checker) describe(a Anomaly, o, other *op) Violation {
 	return v
 }
 
+// describeAddition says to what an addition was not made.
+func (c *checker) describeAddition(b *strings.Builder, o, other *op) {
+	fmt.Fprintf(b, "T1 %s, but not to the number that was there before", c.didTo(o))
+	switch {
+	case other == nil:
+	case other.txn() == o.txn():
+		fmt.Fprintf(b, ", where T1 itself %s", did(other))
+	default:
+		fmt.Fprintf(b, ", where T2 %s", did(other))
+	}
+}
+
 func (c *checker) describeTorn(b *strings.Builder, o, other *op, who string) {
 	switch {
 	case other == nil:
@@ -59,7 +73,7 @@ func (c *checker) describeTorn(b *strings.Builder, o, other *op, who string) {
 	case other.class() >= classRead:
 		fmt.Fprintf(b, "T1 %s, and %s %s, but they saw different values (digests %016x and %016x)",
 			c.found(o), who, c.found(other), o.digest, other.digest)
-	case other.class() == classWrite && o.class() == classRead:
+	case (other.class() == classWrite || other.class() == classAdd) && o.class() == classRead:
 		fmt.Fprintf(b, "T1 %s, but not the value that %s wrote (digests %016x and %016x)",
 			c.found(o), who, o.digest, other.digest)
 	default:

@@ -35,6 +35,14 @@
 // Replicas of a shard must hold the same keys, versions and values in the end; what they hold is compared
 // with the last writes as above.
 //
+// # Chains and additions
+//
+// A transaction in pieces is one: it counts with all of its operations, and a piece that is missing or out of order is a
+// violation. Additions to a key between two of its reads and writes have no order among each other. They come after
+// what was read or written of the versions before, and before what was of those behind; where that would be an edge from
+// each of many to each of many, the edges lead through a node of its own. That each was made to the number which
+// was there before is looked at by itself.
+//
 // # Absence
 //
 // An absent read with a version names the delete that it saw. For one without a version, and for keys that a

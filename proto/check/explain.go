@@ -16,6 +16,8 @@ func (c *checker) explain(cycle []uint32) (Violation, error) {
 	for _, t := range cycle {
 		in[t] = true
 	}
+	c.pairs = in
+	defer func() { c.pairs = nil }()
 	if err := c.eachEdge(func(e edge) {
 		if !in[e.from] || !in[e.to] {
 			return
@@ -156,17 +158,22 @@ func (c *checker) found(r *op) string {
 
 // did says what a write did, after it was said to what key.
 func did(w *op) string {
-	if w.class() == classDelete {
+	switch w.class() {
+	case classDelete:
 		return fmt.Sprintf("deleted it with version %v", history.Version(w.version))
+	case classAdd:
+		return fmt.Sprintf("made version %v by an addition", history.Version(w.version))
 	}
 	return fmt.Sprintf("wrote version %v", history.Version(w.version))
 }
 
 // didTo says what a write did to its key.
 func (c *checker) didTo(w *op) string {
-	if w.class() == classDelete {
-		return fmt.Sprintf("deleted %s with version %v", c.keyName(w.key),
-			history.Version(w.version))
+	switch w.class() {
+	case classDelete:
+		return fmt.Sprintf("deleted %s with version %v", c.keyName(w.key), history.Version(w.version))
+	case classAdd:
+		return fmt.Sprintf("made version %v of %s by an addition", history.Version(w.version), c.keyName(w.key))
 	}
 	return fmt.Sprintf("wrote version %v of %s", history.Version(w.version), c.keyName(w.key))
 }

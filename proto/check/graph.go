@@ -16,13 +16,24 @@ type edge struct {
 // graph has two kinds of nodes: transactions, by their number, and links of the chains of real
 // time, numbered after them. The edges to and from links are implied by the order of ends and
 // starts.
+//
+// Where several additions and several reads of one key come before others of these, all edges lead through a joint,
+// so that there are no more of them than operations. Joints are numbered between transactions and links.
 type graph struct {
-	from   []uint64 // by transaction: where its edges begin in to; one more at the end
+	from   []uint64 // by transaction and joint: where its edges begin in to; one more at the end
 	to     []uint32
 	chains []chain
 	// links are, by transaction, the links that its end is: in the chain of its scale, and in that
 	// of its source; nobody for none. A kind without chains is nil.
 	links [linkKinds][]uint32
+
+	txnCount uint32 // joints begin there
+	joint    uint32 // next of eachEdge, from 0
+	// pairs, if not nil, has eachEdge emit no joints, but the edges between these transactions that they stand for.
+	pairs  []bool
+	levels [2]level
+	both   []uint32 // by transaction: the joint at which it was met last, and 1
+	meet   uint32
 
 	components [][]uint32 // strongly connected ones of more than one node
 	member     []uint32   // by node: number of its component, from 1; 0 for none
@@ -41,14 +52,23 @@ type chain struct {
 
 // build makes the graph of what is in it now.
 func (c *checker) build() error {
-	c.from = make([]uint64, len(c.txns)+1)
+	c.txnCount = uint32(len(c.txns))
+	joints := 0
+	if c.additions {
+		if err := c.eachEdge(func(edge) {}); err != nil {
+			return err
+		}
+		joints = int(c.joint)
+	}
+	nodes := len(c.txns) + joints
+	c.from = make([]uint64, nodes+1)
 	if err := c.eachEdge(func(e edge) { c.from[e.from+1]++ }); err != nil {
 		return err
 	}
-	for t := range c.txns {
+	for t := range nodes {
 		c.from[t+1] += c.from[t]
 	}
-	c.result.Edges = c.from[len(c.txns)]
+	c.result.Edges = c.from[nodes]
 	c.to = slices.Grow(c.to[:0], int(c.result.Edges))[:c.result.Edges]
 	// Filling moves each beginning to its end, which is the next one's beginning.
 	if err := c.eachEdge(func(e edge) {
@@ -57,7 +77,7 @@ func (c *checker) build() error {
 	}); err != nil {
 		return err
 	}
-	copy(c.from[1:], c.from[:len(c.txns)])
+	copy(c.from[1:], c.from[:nodes])
 	c.from[0] = 0
 	if c.chains == nil {
 		c.buildChains()
@@ -68,13 +88,18 @@ func (c *checker) build() error {
 // eachEdge emits every edge but those of real time, key by key.
 func (c *checker) eachEdge(emit func(edge)) error {
 	keys := len(c.keys.entries)
+	c.joint = 0
 	for k := range keys {
 		if k%tickEvery == 0 {
 			if err := c.tick(Linking, k, keys); err != nil {
 				return err
 			}
 		}
-		c.keyEdges(uint32(k), emit)
+		if c.additions && hasAdditions(c.of(uint32(k))) {
+			c.additionEdges(uint32(k), emit)
+		} else {
+			c.keyEdges(uint32(k), emit)
+		}
 		if hasAbsences(c.of(uint32(k))) {
 			c.timelineOf(uint32(k)).edges(uint32(k), emit)
 		}
@@ -138,7 +163,10 @@ func (g *graph) nodeCount() int {
 	return n
 }
 
-// isLink tells links from transactions.
+// isTxn tells transactions from joints and links.
+func (g *graph) isTxn(v uint32) bool { return v < g.txnCount }
+
+// isLink tells links from transactions and joints.
 func (g *graph) isLink(v uint32) bool { return int(v) >= len(g.from)-1 }
 
 // successor gives the i-th node that v comes before, from 0; false when there are no more.
@@ -150,7 +178,7 @@ func (g *graph) successor(v, i uint32) (uint32, bool) {
 		}
 		i -= edges
 		for _, links := range g.links {
-			if links == nil || links[v] == nobody {
+			if links == nil || !g.isTxn(v) || links[v] == nobody {
 				continue
 			}
 			if i == 0 {

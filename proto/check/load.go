@@ -22,10 +22,12 @@ type class uint32
 const (
 	classWrite        class = iota // the last write of its key by its transaction
 	classDelete                    // likewise
+	classAdd                       // an addition; each of its transaction's stays
 	classIntermediate              // a write or delete that its transaction overwrote
 	classRead
 	classAbsent  // with the version of a delete, or 0
 	classMissing // a key that a scan did not find; version 0
+	classBase    // what an addition was made to: the addition's version, and the digest before it
 	classBits    = 3
 )
 
@@ -73,6 +75,8 @@ type checker struct {
 	first []uint32 // first[k] is where the ops of key k begin; one more at the end
 	scans []scan
 
+	broken         []brokenChain
+	additions      bool // there are some
 	decisions      decisions
 	initial, final contents // of the tables
 	counting       bool     // versions leave none out (history.Counting)
@@ -129,6 +133,9 @@ func (c *checker) load() error {
 		if c.decided(r) {
 			c.addTxn(r)
 			lastWrite = c.addOps(r, lastWrite)
+		}
+		if len(c.ops) > maxOps {
+			return ErrTooLarge
 		}
 		return nil
 	})
@@ -201,10 +208,12 @@ func (c *checker) addOps(r *history.Record, lastWrite []uint32) []uint32 {
 			for int(key) >= len(lastWrite) {
 				lastWrite = append(lastWrite, 0)
 			}
-			if l := lastWrite[key]; l > uint32(begin) {
+			if l := lastWrite[key]; l > uint32(begin) && c.ops[l-1].class() != classAdd {
 				c.ops[l-1].packed = pack(t, classIntermediate)
 			}
 			lastWrite[key] = uint32(len(c.ops))
+		case history.OpAdd:
+			lastWrite = c.addAddition(o, t, lastWrite)
 		case history.OpScan:
 			if reads {
 				c.scans = append(c.scans, scan{txn: t, table: o.Table, low: o.Key, high: o.High,
@@ -212,6 +221,7 @@ func (c *checker) addOps(r *history.Record, lastWrite []uint32) []uint32 {
 			}
 		}
 	}
+	c.addPieces(r, t)
 	for i := len(c.scans) - 1; i >= 0 && c.scans[i].txn == t; i-- {
 		c.scans[i].end = uint32(len(c.ops))
 	}
@@ -226,7 +236,7 @@ func ownWrite(before []history.Op, r *history.Op) bool {
 		if w.Key != r.Key || w.Version != r.Version || w.Table != r.Table {
 			continue
 		}
-		if w.Kind == history.OpWrite && r.Kind == history.OpRead && w.Digest == r.Digest ||
+		if (w.Kind == history.OpWrite || w.Kind == history.OpAdd) && r.Kind == history.OpRead && w.Digest == r.Digest ||
 			w.Kind == history.OpDelete && r.Kind == history.OpReadAbsent {
 			return true
 		}

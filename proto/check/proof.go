@@ -65,7 +65,7 @@ func (o *observer) provenByFinal(key uint32, last standing) bool {
 	return o.mustBe(o.of(key), func(x *op) bool {
 		switch state {
 		case history.Present:
-			return x.class() == classWrite && x.version == f.version && x.digest == f.digest
+			return (x.class() == classWrite || x.class() == classAdd) && x.version == f.version && x.digest == f.digest
 		case history.Deleted:
 			return x.class() == classDelete && x.version == f.version
 		case history.Pending: // the version is written first

@@ -130,7 +130,7 @@ type moment struct {
 func (c *checker) buildChains() {
 	c.links = [linkKinds][]uint32{}
 	c.chains = []chain{}
-	base := uint32(len(c.txns))
+	base := uint32(len(c.from) - 1)
 	for n := range c.scales.count {
 		if in := c.scales.members(n); !c.bySourceAlone(in) {
 			base = c.addChain(ofScale, in, base, c.latestEnd, c.earliestStart)

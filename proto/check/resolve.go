@@ -38,7 +38,7 @@ func (c *checker) seen(writes []op, r *op) (best sight, at int) {
 // 0, and so has an absent read; for intermediate writes that is all that is left to compare.
 func sameValue(w, r *op) bool {
 	switch w.class() {
-	case classWrite:
+	case classWrite, classAdd:
 		return r.class() == classRead && w.digest == r.digest
 	case classDelete:
 		return r.class() != classRead
@@ -194,6 +194,7 @@ func (o *observer) scan() error {
 		}
 		for j := from; j < end; j++ {
 			switch t := o.ops[j].txn(); {
+			case o.ops[j].class() == classBase:
 			case o.txns[t].outcome == history.Unknown:
 				o.reads = append(o.reads, uint32(j))
 			case o.inGraph[t]:

@@ -39,7 +39,8 @@ func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil 
 // Anomaly is what a violation is called.
 type Anomaly uint8
 
-// Anomalies. The first five and the last two are read off single keys, the others off cycles.
+// Anomalies. The first five, and those from LostWrite on, are read off single keys or transactions, the others off
+// cycles.
 const (
 	AbortedRead        Anomaly = iota + 1 // of a write of a transaction that aborted (G1a)
 	DirtyRead                             // of a write that its own transaction overwrote (G1b)
@@ -61,6 +62,8 @@ const (
 	WrongContent                          // tables that hold in the end what nobody wrote
 	ReplicasDiffer                        // copies of a shard that do not hold the same in the end
 	BrokenPromise                         // survivors decided other than the client was told, or each other
+	LostAddition                          // an addition to another number than the one that was there
+	BrokenChain                           // a transaction that lacks a piece, or has them out of order
 )
 
 // anomalyNames are by Anomaly.
@@ -73,7 +76,7 @@ func (a Anomaly) String() string {
 		SerializationCycle: "serialization cycle", StaleRead: "stale read",
 		FutureRead: "read from the future", RealTimeOrder: "order against real time",
 		LostWrite: "lost write", WrongContent: "wrong content", ReplicasDiffer: "replicas differ",
-		BrokenPromise: "broken promise"}
+		BrokenPromise: "broken promise", LostAddition: "lost addition", BrokenChain: "broken chain"}
 	if a == 0 || int(a) >= len(names) {
 		return fmt.Sprintf("anomaly %d", uint8(a))
 	}

@@ -16,6 +16,8 @@ import (
 //	d x 6        deletes at version 6
 //	a x 6        finds it absent; a x 0 without a version
 //	s f t        scans from key f to key t
+//	+ x 5:3=8    adds 3 to the number in key x, which makes it 8 at version 5; w x 4:#5 writes the number 5
+//	p 0 3        begins piece 0 of 3
 //
 // Versions are numbers, or incarnation.number. Lines of another form say what the tables held:
 //
@@ -94,6 +96,27 @@ func operate(t testing.TB, x *history.Txn, f []string) {
 		x.Scan(0, key, history.Key(f[2][0]))
 		return
 	}
+	if f[0] == "p" {
+		index, err := strconv.Atoi(f[1])
+		count, err2 := strconv.Atoi(f[2])
+		if err != nil || err2 != nil {
+			t.Fatalf("%q", f)
+		}
+		x.Piece(index, count)
+		return
+	}
+	if f[0] == "+" {
+		what, sum, _ := strings.Cut(f[2], "=")
+		version, delta, _ := strings.Cut(what, ":")
+		v, _ := versionOf(t, version)
+		by, err := strconv.ParseInt(delta, 10, 64)
+		makes, err2 := strconv.ParseInt(sum, 10, 64)
+		if err != nil || err2 != nil {
+			t.Fatalf("%q", f)
+		}
+		x.Add(0, key, v, by, uint64(makes))
+		return
+	}
 	v, d := versionOf(t, f[2])
 	switch f[0] {
 	case "r":
@@ -124,7 +147,10 @@ func versionOf(t testing.TB, text string) (history.Version, history.Digest) {
 	}
 	v := history.NewVersion(uint32(i), uint32(n))
 	d := uint64(v)
-	if hasValue {
+	if n, ok := strings.CutPrefix(value, "#"); ok {
+		number, _ := strconv.ParseUint(n, 10, 64)
+		d = uint64(history.DigestOfNumber(number))
+	} else if hasValue {
 		d, _ = strconv.ParseUint(value, 10, 64)
 	}
 	return v, history.Digest(d)

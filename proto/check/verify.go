@@ -5,6 +5,7 @@ import "drtmd/proto/history"
 // verify reports what single operations prove: reads of what was never installed, and versions
 // that were installed twice.
 func (c *checker) verify() error {
+	c.verifyChains()
 	keys := len(c.keys.entries)
 	for k := range keys {
 		if k%tickEvery == 0 {
@@ -39,10 +40,11 @@ func (c *checker) verifyKey(key uint32) {
 				c.report(LostUpdate, &writes[w], &writes[w+1+again])
 			}
 		}
+		c.verifyBases(ops[from:end], writes, last)
 		before, last = c.verifyWrites(writes, before, last)
 		for j := from; j < end; j++ {
 			r := &ops[j]
-			if r.version == 0 || !c.inGraph[r.txn()] || c.sawLoaded(key, r) {
+			if r.version == 0 || r.class() == classBase || !c.inGraph[r.txn()] || c.sawLoaded(key, r) {
 				continue
 			}
 			s, at := c.seen(writes, r)

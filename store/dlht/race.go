@@ -1,0 +1,5 @@
+//go:build race
+
+package dlht
+
+const raceEnabled = true

@@ -65,6 +65,8 @@ scenarios() {
   say "each safety step is left out, and those that change nothing are run with 1,000 seeds"
   scripts/go test -count=1 -timeout 6h -run '^(TestEachMutation|TestEquivalentMutations|TestDeathsAtEveryStep)' \
     ./proto/scenario -args -whole
+  say "every order of two HADES transactions, for every pair of programs"
+  scripts/go test -count=1 -timeout 6h -run '^TestEveryOrder' ./proto/hades/hardware -args -whole
 }
 
 # daemons TIME: kills, stops and drains daemons of a cluster, with a line a round. The warm-up before

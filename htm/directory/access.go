@@ -173,24 +173,31 @@ func (d *Directory) dropCopies(line bloom.Line) {
 
 // RemoteRead is a READ by the NIC for an owner of Locking Buffers. It gets what memory has: a line that a
 // transaction has written is no different from one that nobody has written.
-func (d *Directory) RemoteRead(o Owner, line bloom.Line) Access { return d.remote(o, line, false) }
-
-// RemoteWrite is a WRITE by the NIC. It replaces the line in the LLC, if it is there, and ends private copies.
-func (d *Directory) RemoteWrite(o Owner, line bloom.Line) Access { return d.remote(o, line, true) }
-
-func (d *Directory) remote(o Owner, line bloom.Line, write bool) Access {
+func (d *Directory) RemoteRead(o Owner, line bloom.Line) Access {
 	d.stats.Remote++
-	if d.buffers.Denies(o, line, write) {
+	if d.buffers.Denies(o, line, false) {
 		return Access{Verdict: Denied, Cycles: d.cfg.LLC.Cycles}
 	}
+	return d.served(d.llc.find(line))
+}
+
+// Push is a WRITE by the NIC for a remote transaction that commits. It replaces the line in the LLC, if it is
+// there, and ends private copies. No buffer denies it: the line was compared with the older ones when its owner
+// locked, and an owner that locked later and has read it is being squashed.
+func (d *Directory) Push(line bloom.Line) Access {
+	d.stats.Remote++
+	d.dropCopies(line)
 	w := d.llc.find(line)
-	if write {
-		d.dropCopies(line)
+	if w != nil && !w.tagged {
+		w.dirty = true
 	}
+	return d.served(w)
+}
+
+func (d *Directory) served(w *sharedLine) Access {
 	if w == nil || w.tagged {
 		return Access{Granted, InMemory, d.cfg.LLC.Cycles + d.cfg.Memory}
 	}
-	w.dirty = w.dirty || write
 	return Access{Granted, InLLC, d.cfg.LLC.Cycles}
 }
 

@@ -27,7 +27,7 @@
 //   - A dirty line is written back to memory before the first write of a transaction to it, so that memory has
 //     what a remote READ must get. It costs the writer nothing (Stats.WriteBacks counts).
 //   - The LLC is inclusive. A remote access takes the LLC's latency, or the memory's on a miss, and brings no line
-//     into the cache; a remote WRITE updates or drops the copies.
+//     into the cache; an update changes the LLC's copy and drops private ones.
 //   - There are as many Locking Buffers as pairs of filters, if Config.Buffers does not say otherwise. A
 //     transaction for which none is free is squashed: if two waited in two nodes, each for the other's, they
 //     would wait for ever.

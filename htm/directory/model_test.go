@@ -61,14 +61,9 @@ func follow(t *testing.T, seed uint64, operations int, m directory.Mutation) (wr
 		case kind == 0: // a NIC's access
 			inTheWay, who := false, remote+directory.Owner(draw.IntN(2))
 			for o, x := range held {
-				inTheWay = inTheWay || o != who && x.meets(line, write)
+				inTheWay = inTheWay || o != who && x.meets(line, false)
 			}
-			var a directory.Access
-			if write {
-				a = d.RemoteWrite(who, line)
-			} else {
-				a = d.RemoteRead(who, line)
-			}
+			a := d.RemoteRead(who, line)
 			if inTheWay != (a.Verdict == directory.Denied) {
 				return fmt.Sprintf("operation %d: a NIC's access is %v", n, a.Verdict), d.Stats()
 			}
@@ -82,7 +77,10 @@ func follow(t *testing.T, seed uint64, operations int, m directory.Mutation) (wr
 				live[tx], on[tx] = newExact(), core
 			}
 		case kind == 2: // a remote transaction commits: it locks, and squashes who has what it writes
-			if held[remote] != nil {
+			if x := held[remote]; x != nil {
+				for l := range x.writes {
+					d.Push(l)
+				}
 				d.Buffers().Unlock(remote)
 				delete(held, remote)
 				continue

@@ -1,0 +1,321 @@
+package hardware
+
+import (
+	"slices"
+
+	"drtmd/htm/bloom"
+	"drtmd/htm/directory"
+	"drtmd/internal/invariant"
+)
+
+// phase of a local transaction; 0: there is none.
+type phase uint8
+
+const (
+	executing phase = iota + 1
+	committing
+)
+
+// transaction is a local one, with its part of module (4b).
+type transaction struct {
+	phase    phase
+	id       ID
+	last     End      // how the attempt before ended
+	requests uint32   // so far
+	open     []uint32 // of these, not answered
+	nodes    []NodeID // that it has read or written
+	acked    []bool   // one for each
+	missing  int      // Acks
+	remote   []remoteLine
+	local    []localLine
+}
+
+// remoteLine is the copy of a line of another node.
+type remoteLine struct {
+	node    NodeID
+	line    bloom.Line
+	written bool
+	data    Data
+}
+
+// localLine is what a transaction has written to a line of its own node: what the LLC has under its tag.
+type localLine struct {
+	line bloom.Line
+	data Data
+}
+
+// Begin starts a transaction on a core. It reports false if no pair of filters is free: try again when another
+// transaction has ended.
+func (n *Node) Begin(core int) (directory.TX, bool) {
+	tx, ok := n.dir.Begin(core)
+	if !ok {
+		return 0, false
+	}
+	t := &n.txs[tx]
+	invariant.Assert(t.phase == 0, "hardware: a transaction begins twice")
+	n.attempts++
+	t.phase, t.id = executing, ID{n.cfg.Node, tx, n.attempts}
+	return tx, true
+}
+
+// ID of the attempt that a local transaction is in.
+func (n *Node) ID(tx directory.TX) ID { return n.txs[tx].id }
+
+// running is the transaction, which executes.
+func (n *Node) running(tx directory.TX) *transaction {
+	t := &n.txs[tx]
+	invariant.Assert(t.phase == executing, "hardware: an access of a transaction that does not execute")
+	return t
+}
+
+// Read is a load of a line of the own node. After a conflict the transaction has ended.
+func (n *Node) Read(tx directory.TX, line bloom.Line, to *Data) directory.Access {
+	t := n.running(tx)
+	a := n.dir.Read(tx, line)
+	if a.Verdict == directory.Granted {
+		if own := t.wrote(line); own != nil {
+			*to = own.data
+		} else {
+			n.cfg.Memory.Load(line, to)
+		}
+	}
+	n.settle()
+	return a
+}
+
+// Write is a store to bytes of a line of the own node.
+func (n *Node) Write(tx directory.TX, line bloom.Line, offset int, bytes []byte) directory.Access {
+	t := n.running(tx)
+	a := n.dir.Write(tx, line)
+	if a.Verdict == directory.Granted {
+		own := t.wrote(line)
+		if own == nil {
+			t.local = append(t.local, localLine{line: line})
+			own = &t.local[len(t.local)-1]
+			n.cfg.Memory.Load(line, &own.data)
+		}
+		copy(own.data[offset:], bytes)
+	}
+	n.settle()
+	return a
+}
+
+func (t *transaction) wrote(line bloom.Line) *localLine {
+	for i := range t.local {
+		if t.local[i].line == line {
+			return &t.local[i]
+		}
+	}
+	return nil
+}
+
+// Fetch asks another node for lines: to be read, or to be written in part. The answer is Hooks.Fetched with the
+// number that Fetch returns, unless the transaction ends before.
+func (n *Node) Fetch(tx directory.TX, node NodeID, lines []bloom.Line, write bool) (request uint32) {
+	t := n.running(tx)
+	invariant.Assert(node != n.cfg.Node && len(lines) > 0, "hardware: a request to the own node, or for nothing")
+	t.touch(node)
+	t.requests++
+	t.open = append(t.open, t.requests)
+	kind := Read
+	if write {
+		kind = WriteFetch
+	}
+	m := n.message(kind, node, t.id)
+	m.Request = t.requests
+	m.Lines = append(m.Lines, lines...)
+	n.send(m, 0)
+	return t.requests
+}
+
+// touch puts a node on the list of those that the transaction has accessed.
+func (t *transaction) touch(node NodeID) {
+	if !slices.Contains(t.nodes, node) {
+		t.nodes = append(t.nodes, node)
+		t.acked = append(t.acked, false)
+	}
+}
+
+// Copy gives the transaction's copy of a line of another node, if it has one.
+func (n *Node) Copy(tx directory.TX, node NodeID, line bloom.Line, to *Data) bool {
+	r := n.running(tx).copyOf(node, line)
+	if r == nil {
+		return false
+	}
+	*to = r.data
+	return true
+}
+
+func (t *transaction) copyOf(node NodeID, line bloom.Line) *remoteLine {
+	for i := range t.remote {
+		if r := &t.remote[i]; r.line == line && r.node == node {
+			return r
+		}
+	}
+	return nil
+}
+
+// Update changes bytes of a line of another node in the transaction's copy. Of a line that was not fetched, all
+// bytes have to be written.
+func (n *Node) Update(tx directory.TX, node NodeID, line bloom.Line, offset int, bytes []byte) {
+	t := n.running(tx)
+	r := t.copyOf(node, line)
+	if r == nil {
+		invariant.Assert(offset == 0 && len(bytes) == len(Data{}), "hardware: part of a line that was not fetched")
+		t.touch(node)
+		t.remote = append(t.remote, remoteLine{node: node, line: line})
+		r = &t.remote[len(t.remote)-1]
+	}
+	r.written = true
+	copy(r.data[offset:], bytes)
+}
+
+// Abort ends a transaction without an effect.
+func (n *Node) Abort(tx directory.TX) {
+	n.running(tx)
+	n.drop(tx, ByProgram)
+	n.settle()
+}
+
+// Commit begins the commit of a transaction: steps 1 to 3 at its own node. The end is Hooks.Ended, perhaps before
+// Commit returns. If it is denied, an atomic read is in the way: try again when a Locking Buffer was given back.
+func (n *Node) Commit(tx directory.TX) directory.Verdict {
+	t := n.running(tx)
+	invariant.Assert(len(t.open) == 0, "hardware: a commit with lines on their way")
+	lines, cycles := n.dir.Find(tx)
+	read, write := n.dir.Filters(tx)
+	switch v := n.dir.Buffers().Lock(directory.Owner(tx), read, write, lines); v {
+	case directory.Denied:
+		return v
+	case directory.Conflict:
+		n.drop(tx, LockFailed)
+		n.settle()
+		return v
+	}
+	t.phase = committing
+	cycles += n.cfg.Cycles.Lock + n.cfg.Cycles.Line*len(lines)
+	n.squashRemote(t.id, lines, cycles)
+	if n.lacks(TagsClearedEarly) {
+		n.store(t)
+	}
+	t.missing = len(t.nodes)
+	for _, node := range t.nodes {
+		m := n.message(IntendToCommit, node, t.id)
+		for i := range t.remote {
+			if r := &t.remote[i]; r.written && r.node == node {
+				m.Lines = append(m.Lines, r.line)
+			}
+		}
+		n.send(m, cycles)
+	}
+	if t.missing == 0 {
+		n.finish(tx)
+	}
+	n.settle()
+	return directory.Granted
+}
+
+// store makes what a transaction has written to its own node the content of memory.
+func (n *Node) store(t *transaction) {
+	for i := range t.local {
+		n.cfg.Memory.Store(t.local[i].line, &t.local[i].data)
+	}
+}
+
+// finish has steps 4 to 6 at the own node: nothing can squash the transaction any more.
+func (n *Node) finish(tx directory.TX) {
+	t := &n.txs[tx]
+	n.store(t)
+	cycles := n.dir.Commit(tx)
+	for _, node := range t.nodes {
+		m := n.message(Validation, node, t.id)
+		for i := range t.remote {
+			if r := &t.remote[i]; r.written && r.node == node {
+				m.Lines, m.Data = append(m.Lines, r.line), append(m.Data, r.data)
+			}
+		}
+		n.send(m, cycles)
+	}
+	n.end(tx, Committed)
+}
+
+// drop ends a transaction without an effect.
+func (n *Node) drop(tx directory.TX, why End) {
+	t := &n.txs[tx]
+	for _, node := range t.nodes {
+		n.send(n.message(Abort, node, t.id), 0)
+	}
+	n.end(tx, why)
+	if n.dir.Active(tx) {
+		n.dir.Squash(tx, directory.Asked)
+		n.dropped = n.dropped[:len(n.dropped)-1] // this was it
+	}
+}
+
+// end forgets a transaction and gives its Locking Buffer back.
+func (n *Node) end(tx directory.TX, how End) {
+	t := &n.txs[tx]
+	*t = transaction{id: t.id, last: how, open: t.open[:0], nodes: t.nodes[:0], acked: t.acked[:0], remote: t.remote[:0],
+		local: t.local[:0]}
+	n.dir.Buffers().Unlock(directory.Owner(tx))
+	n.cfg.Hooks.Ended(tx, how)
+}
+
+// attempt is the local transaction that a message is of, or nil if that attempt is over.
+func (n *Node) attempt(id ID) *transaction {
+	if id.Node != n.cfg.Node || int(id.TX) >= len(n.txs) {
+		return nil
+	}
+	if t := &n.txs[id.TX]; t.phase != 0 && t.id == id {
+		return t
+	}
+	return nil
+}
+
+// fetched takes lines that the transaction has asked for.
+func (n *Node) fetched(m *Message) {
+	t := n.attempt(m.ID)
+	if t == nil {
+		return
+	}
+	at := slices.Index(t.open, m.Request)
+	if at < 0 {
+		return // a repetition
+	}
+	t.open = slices.Delete(t.open, at, at+1)
+	for i, line := range m.Lines {
+		if t.copyOf(m.From, line) == nil {
+			t.remote = append(t.remote, remoteLine{node: m.From, line: line, data: m.Data[i]})
+		}
+	}
+	n.cfg.Hooks.Fetched(m.ID.TX, m.Request)
+}
+
+// acknowledged counts an Ack. After the last one the transaction has committed.
+func (n *Node) acknowledged(m *Message) {
+	t := n.attempt(m.ID)
+	if t == nil || t.phase != committing {
+		return
+	}
+	at := slices.Index(t.nodes, m.From)
+	if at < 0 || t.acked[at] {
+		return // a repetition
+	}
+	t.acked[at] = true
+	if t.missing--; t.missing == 0 {
+		n.finish(m.ID.TX)
+	}
+}
+
+// squash ends the transaction that a Squash is for, unless it has ended.
+func (n *Node) squash(m *Message) {
+	t := n.attempt(m.ID)
+	late := &n.txs[m.ID.TX]
+	switch {
+	case t == nil && n.lacks(LateSquashHonoured) && late.id == m.ID && late.last == Committed:
+		n.cfg.Hooks.Ended(m.ID.TX, RemoteSquash)
+	case t == nil, t.phase == committing && n.lacks(SquashIgnored):
+	default:
+		n.drop(m.ID.TX, RemoteSquash)
+	}
+}

@@ -1,0 +1,48 @@
+// Package hardware models a node of HADES: its directory (package htm/directory) and its NIC with the modules
+// (4a) and (4b) of Figure 5. Together they run the steps of §V-A and Table II.
+//
+// # What it is
+//
+// A Node is a state machine without time. Cores call it (Begin, Read, Write, Fetch, Update, Commit, Abort),
+// messages reach it by Receive, and what it has to do a little later by Run. It hands out messages and later steps
+// by its Hooks, each with the cycles until then. Whoever drives it decides when they arrive: the simulator by a
+// model of the network, the test by trying every order.
+//
+//   - Module (4a): a pair of filters for each remote transaction that has accessed lines of this node.
+//   - Module (4b): for each local transaction, the lines of other nodes that it has written, with their values,
+//     and the nodes that it has read or written.
+//
+// The operations are Read, WriteFetch (of lines that are written in part), IntendToCommit, Ack, Validation with the
+// updates, Squash and Abort, and Fetched, the answer to the first two.
+//
+// # What the safety of a commit rests on
+//
+//   - Lines are inserted into a filter before they are read.
+//   - An IntendToCommit locks the directory and compares its lines with all filters in one step. A later
+//     committer's reads are not compared with locks that are held (§V-B); the earlier one's Squash alone
+//     saves it. So nothing may come between the lock and the comparison.
+//   - Messages from one node to another arrive in the order in which they were sent. So the Squash for a
+//     transaction precedes the Ack that the same node gives it later.
+//   - The lines of an IntendToCommit join the write filter before the lock takes a copy of it. Lines that are
+//     written as a whole are in no filter before (Table II), and a lock without them would let a reader in between the
+//     comparison and the update.
+//
+// TestEveryOrderIsStrictlySerializable tries every order of messages and steps for pairs of small transactions;
+// without one of these rules two of them commit that each read what the other one writes.
+//
+// # What HADES does not say
+//
+//   - A squashed transaction sends Abort to every node that it has accessed. Table II does not list this message,
+//     but without it lines stay locked at nodes that have acknowledged (§V-A says "the notification of it to all").
+//   - The update of a committer is not stopped by Locking Buffers: its lines were compared with the older ones, and
+//     who locked later and has read them is being squashed.
+//   - A request for which no pair of filters is free squashes its transaction.
+//   - A message twice in a row has the effect of one: requests of an attempt are numbered, and an attempt has a
+//     number in its node. A lost message has to be sent again before later ones, as reliable connections do.
+//   - The lines of one Read are read at one moment, as a Locking Buffer of readers would have it.
+//
+// # Ownership
+//
+// A Node and its Pool of messages belong to one goroutine. A message belongs to whoever has it: a Node gives it to
+// Hooks.Send, and Receive takes it. The package reads no clock, draws nothing at random and starts no goroutine.
+package hardware

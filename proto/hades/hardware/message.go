@@ -1,0 +1,75 @@
+package hardware
+
+import (
+	"fmt"
+
+	"drtmd/htm/bloom"
+	"drtmd/htm/directory"
+)
+
+// NodeID numbers the nodes of a cluster, from 0.
+type NodeID int32
+
+// Data is the content of a line.
+type Data [64]byte
+
+// ID is an attempt of a transaction: no two attempts of a node have the same number.
+type ID struct {
+	Node    NodeID
+	TX      directory.TX
+	Attempt uint32
+}
+
+// Kind of a message.
+type Kind uint8
+
+const (
+	Read           Kind = iota + 1 // lines to be read
+	WriteFetch                     // lines that will be written in part
+	Fetched                        // the answer: lines with their values
+	IntendToCommit                 // lines written: lock and compare
+	Ack                            // done
+	Validation                     // lines with their new values: the transaction is committed
+	Squash                         // another one has committed a conflict
+	Abort                          // the transaction is over without an effect
+	kindEnd
+)
+
+func (k Kind) String() string {
+	return [...]string{"?", "Read", "Write-fetch", "Fetched", "Intend-to-commit", "Ack", "Validation", "Squash",
+		"Abort"}[k]
+}
+
+// Message from one NIC to another.
+type Message struct {
+	Kind     Kind
+	From, To NodeID
+	ID       ID     // the transaction that it is of
+	Request  uint32 // number of a Read or WriteFetch in its attempt, and of its answer
+	Lines    []bloom.Line
+	Data     []Data // of Fetched and Validation: one for each of Lines
+}
+
+func (m *Message) String() string {
+	return fmt.Sprintf("%v of %v from %d to %d, lines %v", m.Kind, m.ID, m.From, m.To, m.Lines)
+}
+
+// Pool keeps messages for the next use. All nodes of a cluster may share one.
+type Pool struct{ free []*Message }
+
+// get takes an empty message.
+func (p *Pool) get() *Message {
+	n := len(p.free)
+	if n == 0 {
+		return &Message{}
+	}
+	m := p.free[n-1]
+	p.free = p.free[:n-1]
+	return m
+}
+
+// Put gives a message back that nobody will use again.
+func (p *Pool) Put(m *Message) {
+	*m = Message{Lines: m.Lines[:0], Data: m.Data[:0]}
+	p.free = append(p.free, m)
+}

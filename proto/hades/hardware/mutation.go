@@ -1,0 +1,69 @@
+package hardware
+
+import "drtmd/internal/mutation"
+
+// Mutation is a deliberate bug, for tests that show that the checks find it. The zero value is none.
+type Mutation uint8
+
+// Mutations.
+const (
+	ReadBeforeInsert Mutation = iota + 1
+	RemoteReadsNotProbed
+	LocalNotProbed
+	WritesNotProbed
+	NoLockAtReader
+	FullLinesUnlocked
+	LateSquashHonoured
+	SquashIgnored
+	AckBeforeProbe
+	ProbeAfterLock
+	TagsClearedEarly
+	SpeculativeVisible
+	UnlockBeforeUpdate
+	AnothersBitsCleared
+	WrongHash
+	mutationEnd
+)
+
+var mutations = [mutationEnd]mutation.Mutation{
+	{Name: "none", Doc: "correct hardware"},
+	ReadBeforeInsert: {Name: "read-data-before-filter-insert",
+		Doc: "lines for another node are read, then inserted into the transaction's filter"},
+	RemoteReadsNotProbed: {Name: "remote-read-filter-not-probed-at-local-commit",
+		Doc: "a commit does not compare its local lines with the read filters of remote transactions"},
+	LocalNotProbed: {Name: "local-filters-not-probed-at-remote",
+		Doc: "an Intend-to-commit is not compared with the filters of local transactions"},
+	WritesNotProbed: {Name: "write-write-not-probed",
+		Doc: "commits are not compared with the write filters of remote transactions"},
+	NoLockAtReader: {Name: "directory-lock-skipped-at-read-only-node",
+		Doc: "a node of which a transaction has only read does not lock its directory"},
+	FullLinesUnlocked: {Name: "full-lines-missing-in-lock",
+		Doc: "lines that are written as a whole do not join the filter that locks"},
+	LateSquashHonoured: {Name: "squash-honoured-after-validation",
+		Doc: "a transaction that has committed is squashed",
+		Equivalent: "a Squash for it precedes the last Ack: after the lock at a node, a commit that meets its filters " +
+			"is not granted there"},
+	SquashIgnored: {Name: "squash-ignored-before-the-last-ack",
+		Doc: "a transaction that waits for Acks ignores a Squash"},
+	AckBeforeProbe: {Name: "ack-before-probe",
+		Doc: "an Intend-to-commit is acknowledged, then compared with the filters"},
+	ProbeAfterLock: {Name: "probe-after-lock",
+		Doc: "other messages come between the lock of an Intend-to-commit and its comparison"},
+	TagsClearedEarly: {Name: "tags-cleared-before-acks",
+		Doc: "local lines are everyone's before all Acks are there"},
+	SpeculativeVisible: {Name: "speculative-line-visible-to-remote-read",
+		Doc: "another node reads what a local transaction has written and not committed"},
+	UnlockBeforeUpdate: {Name: "unlock-before-updates-pushed",
+		Doc: "a Validation unlocks the directory, then updates memory"},
+	AnothersBitsCleared: {Name: "another-filters-bits-cleared",
+		Doc: "the end of a remote transaction clears the filters of the next one, too"},
+	WrongHash: {Name: "wrong-hash-at-one-side",
+		Doc: "lines are inserted into read filters of the NIC by another hash than that of the comparison"},
+}
+
+func (m Mutation) String() string { return Mutations().Name(m) }
+
+// Mutations returns the table of the deliberate bugs.
+func Mutations() mutation.Table[Mutation] { return mutations[:] }
+
+func (n *Node) lacks(m Mutation) bool { return n.cfg.Mutation == m }

@@ -1,0 +1,225 @@
+package hardware
+
+import (
+	"errors"
+	"fmt"
+
+	"drtmd/htm/bloom"
+	"drtmd/htm/directory"
+)
+
+// ErrConfig refuses a node that cannot be built.
+var ErrConfig = errors.New("impossible HADES node")
+
+// Memory has the committed content of a node's lines.
+type Memory interface {
+	Load(line bloom.Line, to *Data)
+	Store(line bloom.Line, from *Data)
+}
+
+// Hooks of a node. They may not call it.
+type Hooks struct {
+	// Send hands a message over, to be sent after so many cycles; messages to one node stay in order.
+	Send func(m *Message, cycles int)
+	// Later asks for Run with the step, after so many cycles.
+	Later func(s Step, cycles int)
+	// Fetched: lines that a transaction has asked for are there.
+	Fetched func(tx directory.TX, request uint32)
+	// Ended: a transaction is over, and its number is free.
+	Ended func(tx directory.TX, end End)
+	// Unlocked: accesses and commits of cores that were denied may be tried again. May be nil.
+	Unlocked func()
+}
+
+// End of an attempt.
+type End uint8
+
+const (
+	Committed    End = iota + 1
+	LocalSquash      // a conflict with a local transaction, or an eviction
+	RemoteSquash     // a conflict that another node has found
+	LockFailed       // the directory of the own node is locked by a conflicting commit
+	ByProgram        // Abort
+)
+
+func (e End) String() string {
+	return [...]string{"?", "committed", "squashed by its own node", "squashed by another node", "not locked",
+		"aborted by its program"}[e]
+}
+
+// Cycles are costs of the NIC, in cycles of a core.
+type Cycles struct {
+	Line int // inserting a line, or comparing it with all filters
+	Lock int // taking or giving back a Locking Buffer
+}
+
+// Config of a Node.
+type Config struct {
+	Node  NodeID
+	Nodes int
+	// Directory: all nodes have the same. Its Hooks are the node's; 0 Buffers are one for each pair of filters.
+	Directory directory.Config
+	Pairs     int            // of filters of remote transactions; 0: one for each transaction of another node
+	Filter    bloom.Geometry // of these; the zero value is bloom.Plain
+	Cycles    Cycles
+	Memory    Memory
+	Pool      *Pool
+	Hooks     Hooks
+	Mutation  Mutation // leaves a step out; 0: none. For tests of checks
+}
+
+const maxNodes = 1 << 10
+
+// check says what is wrong, and fills in what is left to it.
+func (c *Config) check() error {
+	others := (c.Nodes - 1) * c.Directory.Transactions()
+	if c.Pairs == 0 {
+		c.Pairs = max(1, others)
+	}
+	if c.Filter == (bloom.Geometry{}) {
+		c.Filter = bloom.Plain()
+	}
+	if c.Directory.Buffers == 0 {
+		c.Directory.Buffers = c.Directory.Transactions() + c.Pairs
+	}
+	switch {
+	case c.Nodes < 1 || c.Nodes > maxNodes || c.Node < 0 || int(c.Node) >= c.Nodes:
+		return fmt.Errorf("%w: number %d of %d nodes; there are 1 to %d", ErrConfig, c.Node, c.Nodes, maxNodes)
+	case c.Pairs < 0:
+		return fmt.Errorf("%w: %d pairs of filters in the NIC", ErrConfig, c.Pairs)
+	case c.Cycles.Line < 0 || c.Cycles.Lock < 0:
+		return fmt.Errorf("%w: a NIC that takes %+v cycles", ErrConfig, c.Cycles)
+	case c.Memory == nil || c.Pool == nil || c.Hooks.Send == nil || c.Hooks.Later == nil || c.Hooks.Fetched == nil ||
+		c.Hooks.Ended == nil:
+		return fmt.Errorf("%w: it lacks its memory, its pool, or a hook other than Unlocked", ErrConfig)
+	}
+	if err := c.Filter.Check(); err != nil {
+		return fmt.Errorf("%w: filters of the NIC: %w", ErrConfig, err)
+	}
+	return nil
+}
+
+// Node is one of a cluster.
+type Node struct {
+	cfg      Config
+	dir      *directory.Directory
+	txs      []transaction // local ones: module (4b)
+	attempts uint32
+	pairs    []pair     // module (4a)
+	pairOf   []int32    // index of pairs by node and local number; -1: none
+	stalled  []*Message // denied by a Locking Buffer, in order of arrival
+	dropped  []squashed // by the directory, in the present call
+	unlocked bool       // a Locking Buffer was given back in the present call
+	stats    Stats
+}
+
+type squashed struct {
+	tx  directory.TX
+	why directory.Reason
+}
+
+// Stats of a node, beside those of its directory.
+type Stats struct {
+	Sent           [kindEnd]uint64
+	Checks         uint64 // of a line against a filter of a remote transaction
+	FalseConflicts uint64 // of these, positive by mistake
+	Exhausted      uint64 // requests that found no free pair of filters
+	Stalled        uint64 // requests that had to be tried again
+}
+
+// New makes a node without transactions.
+func New(c Config) (*Node, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	n := &Node{cfg: c}
+	c.Directory.Hooks = directory.Hooks{
+		Squashed: func(tx directory.TX, why directory.Reason) { n.dropped = append(n.dropped, squashed{tx, why}) },
+		Unlocked: func() { n.unlocked = true },
+	}
+	var err error
+	if n.dir, err = directory.New(c.Directory); err != nil {
+		return nil, err
+	}
+	n.txs = make([]transaction, c.Directory.Transactions())
+	n.pairs = make([]pair, c.Pairs)
+	for i := range n.pairs {
+		p := &n.pairs[i]
+		p.owner = directory.Owner(len(n.txs) + i)
+		if p.read, err = bloom.New(c.Filter); err != nil {
+			return nil, err
+		}
+		if p.write, err = bloom.New(c.Filter); err != nil {
+			return nil, err
+		}
+	}
+	n.pairOf = make([]int32, c.Nodes*len(n.txs))
+	for i := range n.pairOf {
+		n.pairOf[i] = -1
+	}
+	return n, nil
+}
+
+// Directory of the node, for its statistics.
+func (n *Node) Directory() *directory.Directory { return n.dir }
+
+// Stats of the node.
+func (n *Node) Stats() Stats { return n.stats }
+
+// Idle reports whether nothing of a transaction is left in the node.
+func (n *Node) Idle() bool {
+	for i := range n.txs {
+		if n.txs[i].phase != 0 {
+			return false
+		}
+	}
+	for i := range n.pairs {
+		if n.pairs[i].used {
+			return false
+		}
+	}
+	return len(n.stalled) == 0 && n.dir.Buffers().Held() == 0
+}
+
+// send hands a message over.
+func (n *Node) send(m *Message, cycles int) {
+	m.From = n.cfg.Node
+	n.stats.Sent[m.Kind]++
+	n.cfg.Hooks.Send(m, cycles)
+}
+
+// message takes an empty one.
+func (n *Node) message(k Kind, to NodeID, id ID) *Message {
+	m := n.cfg.Pool.get()
+	m.Kind, m.To, m.ID = k, to, id
+	return m
+}
+
+// settle does what a call has caused: it ends transactions that the directory has dropped, and tries again what
+// Locking Buffers have denied.
+func (n *Node) settle() {
+	told := false
+	for len(n.dropped) > 0 || n.unlocked {
+		for len(n.dropped) > 0 {
+			s := n.dropped[0]
+			n.dropped = n.dropped[:copy(n.dropped, n.dropped[1:])]
+			end := LocalSquash
+			if s.why == directory.Asked {
+				end = RemoteSquash
+			}
+			n.drop(s.tx, end)
+		}
+		if !n.unlocked {
+			continue
+		}
+		n.unlocked, told = false, true
+		for i, waiting := 0, len(n.stalled); i < waiting; i++ {
+			m := n.stalled[0]
+			n.stalled = n.stalled[:copy(n.stalled, n.stalled[1:])]
+			n.again(m) // joins the list's end if it is denied again
+		}
+	}
+	if told && n.cfg.Hooks.Unlocked != nil {
+		n.cfg.Hooks.Unlocked()
+	}
+}

@@ -68,7 +68,7 @@ func (c *Cluster) Sleep(ctx context.Context, d time.Duration) error { return c.h
 func (c *Cluster) Now() time.Duration { return c.host.now() }
 
 // Inspect calls look for every worker, one after the other, on the worker's thread and between
-// two of its fibers' steps.
+// two of its fibers' steps. An error says that it was not called for all; no call follows then.
 func (c *Cluster) Inspect(ctx context.Context, look func(w *Worker)) error {
 	for _, w := range c.Workers() {
 		if err := c.host.inspect(ctx, w, func() { look(w) }); err != nil {

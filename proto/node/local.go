@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"drtmd/proto"
@@ -291,10 +292,21 @@ func (t *threads) sleep(ctx context.Context, d time.Duration) error {
 
 func (t *threads) now() time.Duration { return t.clock.Now() }
 
+// inspect has f called before it returns, or never: f writes into what the caller goes on with.
 func (t *threads) inspect(ctx context.Context, w *Worker, f func()) error {
+	var decided atomic.Bool // f is called, or will not be
 	tasks := newTasks(t, 1)
-	w.Worker.Submit("inspect", func(*fiber.Fiber) error { f(); return nil }, tasks.ended)
-	return tasks.Wait(ctx)
+	w.Worker.Submit("inspect", func(*fiber.Fiber) error {
+		if decided.CompareAndSwap(false, true) {
+			f()
+		}
+		return nil
+	}, tasks.ended)
+	err := tasks.Wait(ctx)
+	if err == nil || decided.CompareAndSwap(false, true) {
+		return err
+	}
+	return tasks.Wait(context.Background()) // f is called at this moment
 }
 
 func (t *threads) stop() error {

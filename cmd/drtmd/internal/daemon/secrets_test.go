@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -28,36 +29,53 @@ import (
 )
 
 // tap is the control plane of a daemon with an ear: it keeps the descriptors of every member that a
-// leader sends.
+// leader sends. Steps may come at any time, as long as the daemon lives: under load a node may lose its
+// lease, and a plane is built again.
 type tap struct {
 	*Daemon
-	mu   sync.Mutex
-	seen []node.Descriptor
-	raw  []string // the same as they travel
+	mu    sync.Mutex // guards what follows
+	heard heard
+}
+
+// heard is what a tap has kept.
+type heard struct {
+	descriptors []node.Descriptor
+	raw         []string // the same as they travel
 }
 
 func (p *tap) Do(ctx context.Context, v member.ShardVersion, request []byte) ([]byte, error) {
-	var r load.Request
-	if json.Unmarshal(request, &r) == nil {
-		p.mu.Lock()
-		for _, b := range r.All {
-			var d node.Descriptor
-			if d.UnmarshalBinary(b) == nil {
-				p.seen = append(p.seen, d)
-				p.raw = append(p.raw, base64.StdEncoding.EncodeToString(b))
-			}
-		}
-		p.mu.Unlock()
-	}
+	p.hear(request)
 	return p.Daemon.Do(ctx, v, request)
 }
 
-// secrets are the rkeys and queue keys that were seen, by name.
-func (p *tap) secrets() map[string]uint32 {
+// hear keeps what is in a step.
+func (p *tap) hear(request []byte) {
+	var r load.Request
+	if json.Unmarshal(request, &r) != nil {
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	for _, b := range r.All {
+		var d node.Descriptor
+		if d.UnmarshalBinary(b) == nil {
+			p.heard.descriptors = append(p.heard.descriptors, d)
+			p.heard.raw = append(p.heard.raw, base64.StdEncoding.EncodeToString(b))
+		}
+	}
+}
+
+// soFar is what was heard until now. The caller owns it.
+func (p *tap) soFar() heard {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return heard{slices.Clone(p.heard.descriptors), slices.Clone(p.heard.raw)}
+}
+
+// secrets are the rkeys and queue keys, by name.
+func (h *heard) secrets() map[string]uint32 {
 	all := map[string]uint32{}
-	for i, d := range p.seen {
+	for i, d := range h.descriptors {
 		all[fmt.Sprintf("rkey %d of node %d", i, d.Node)] = d.Shares[0].Memory.RKey
 		for _, w := range d.Workers {
 			all[fmt.Sprintf("queue key %d of node %d", i, d.Node)] = w.Port.QKey
@@ -109,6 +127,44 @@ func (p worn) Open(name string) (*verbs.Context, error) {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
+}
+
+// TestATapIsReadWhileStepsCome: a race would be the test's own, and be told of tests that run beside it.
+func TestATapIsReadWhileStepsCome(t *testing.T) {
+	t.Parallel()
+	d := node.Descriptor{Shares: []node.ShareDescriptor{{}}}
+	b, err := d.MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	step, err := json.Marshal(&load.Request{Step: load.StepConnect, All: [][]byte{b, b}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, done := &tap{}, make(chan struct{})
+	const steps = 100
+	go func() {
+		defer close(done)
+		for range steps {
+			p.hear(step)
+		}
+	}()
+	for end := false; !end; {
+		select {
+		case <-done:
+			end = true
+		default:
+		}
+		told := p.soFar()
+		for i, raw := range told.raw {
+			if raw == "" || told.descriptors[i].Node != d.Node {
+				t.Fatalf("entry %d of %d was not heard in whole", i, len(told.raw))
+			}
+		}
+	}
+	if told := p.soFar(); len(told.raw) != 2*steps {
+		t.Errorf("heard %d descriptors, want %d", len(told.raw), 2*steps)
+	}
 }
 
 // TestKeysAreNowhereToBeRead: whoever has an rkey or a queue key has the memory. No log, at the most
@@ -164,7 +220,8 @@ func TestKeysAreNowhereToBeRead(t *testing.T) {
 	}, func() any { return nil })
 	w.settled(w.nodes...)
 	shown["log"] = log.String()
-	secrets := ear.secrets()
+	told := ear.soFar()
+	secrets := told.secrets()
 	if len(secrets) < 8 || len(shown["log"]) < 1000 || !strings.Contains(shown["log"], "ready: ") {
 		t.Fatalf("%d keys, %d bytes of log: too few to mean anything", len(secrets),
 			len(shown["log"]))
@@ -182,7 +239,7 @@ func TestKeysAreNowhereToBeRead(t *testing.T) {
 		}
 	}
 	for what, text := range shown {
-		for _, raw := range ear.raw {
+		for _, raw := range told.raw {
 			if strings.Contains(text, raw[:40]) {
 				t.Errorf("a descriptor is in %s", what)
 			}

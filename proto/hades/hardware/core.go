@@ -14,6 +14,7 @@ type phase uint8
 const (
 	executing phase = iota + 1
 	committing
+	validating // HADES-H: all Acks are there
 )
 
 // transaction is a local one, with its part of module (4b).
@@ -28,6 +29,9 @@ type transaction struct {
 	missing  int      // Acks
 	remote   []remoteLine
 	local    []localLine
+	// Of HADES-H: the local records that it has read, and their lines.
+	records   []localRecord
+	readLines []bloom.Line
 }
 
 // remoteLine is the copy of a line of another node.
@@ -47,7 +51,7 @@ type localLine struct {
 // Begin starts a transaction on a core. It reports false if no pair of filters is free: try again when another
 // transaction has ended.
 func (n *Node) Begin(core int) (directory.TX, bool) {
-	tx, ok := n.dir.Begin(core)
+	tx, ok := n.number(core)
 	if !ok {
 		return 0, false
 	}
@@ -56,6 +60,15 @@ func (n *Node) Begin(core int) (directory.TX, bool) {
 	n.attempts++
 	t.phase, t.id = executing, ID{n.cfg.Node, tx, n.attempts}
 	return tx, true
+}
+
+// number is a free one of a local transaction. HADES-H needs no filters of a core.
+func (n *Node) number(core int) (directory.TX, bool) {
+	if !n.cfg.Hybrid {
+		return n.dir.Begin(core)
+	}
+	i := slices.IndexFunc(n.txs, func(t transaction) bool { return t.phase == 0 })
+	return directory.TX(i), i >= 0
 }
 
 // ID of the attempt that a local transaction is in.
@@ -182,9 +195,8 @@ func (n *Node) Abort(tx directory.TX) {
 func (n *Node) Commit(tx directory.TX) directory.Verdict {
 	t := n.running(tx)
 	invariant.Assert(len(t.open) == 0, "hardware: a commit with lines on their way")
-	lines, cycles := n.dir.Find(tx)
-	read, write := n.dir.Filters(tx)
-	switch v := n.dir.Buffers().Lock(directory.Owner(tx), read, write, lines); v {
+	lines, cycles, v := n.lockLocal(tx)
+	switch v {
 	case directory.Denied:
 		return v
 	case directory.Conflict:
@@ -209,10 +221,30 @@ func (n *Node) Commit(tx directory.TX) directory.Verdict {
 		n.send(m, cycles)
 	}
 	if t.missing == 0 {
-		n.finish(tx)
+		n.acquired(tx)
 	}
 	n.settle()
 	return directory.Granted
+}
+
+// lockLocal locks the directory of the own node, and gives the lines that the transaction has written there.
+func (n *Node) lockLocal(tx directory.TX) (lines []bloom.Line, cycles int, v directory.Verdict) {
+	if n.cfg.Hybrid {
+		return n.lockRecords(tx)
+	}
+	lines, cycles = n.dir.Find(tx)
+	read, write := n.dir.Filters(tx)
+	return lines, cycles, n.dir.Buffers().Lock(directory.Owner(tx), read, write, lines)
+}
+
+// acquired: all Acks are there.
+func (n *Node) acquired(tx directory.TX) {
+	if n.cfg.Hybrid {
+		n.txs[tx].phase = validating
+		n.cfg.Hooks.Acked(tx)
+		return
+	}
+	n.finish(tx)
 }
 
 // store makes what a transaction has written to its own node the content of memory.
@@ -226,7 +258,10 @@ func (n *Node) store(t *transaction) {
 func (n *Node) finish(tx directory.TX) {
 	t := &n.txs[tx]
 	n.store(t)
-	cycles := n.dir.Commit(tx)
+	cycles := 0
+	if !n.cfg.Hybrid {
+		cycles = n.dir.Commit(tx)
+	}
 	for _, node := range t.nodes {
 		m := n.message(Validation, node, t.id)
 		for i := range t.remote {
@@ -246,7 +281,7 @@ func (n *Node) drop(tx directory.TX, why End) {
 		n.send(n.message(Abort, node, t.id), 0)
 	}
 	n.end(tx, why)
-	if n.dir.Active(tx) {
+	if !n.cfg.Hybrid && n.dir.Active(tx) {
 		n.dir.Squash(tx, directory.Asked)
 		n.dropped = n.dropped[:len(n.dropped)-1] // this was it
 	}
@@ -256,7 +291,7 @@ func (n *Node) drop(tx directory.TX, why End) {
 func (n *Node) end(tx directory.TX, how End) {
 	t := &n.txs[tx]
 	*t = transaction{id: t.id, last: how, open: t.open[:0], nodes: t.nodes[:0], acked: t.acked[:0], remote: t.remote[:0],
-		local: t.local[:0]}
+		local: t.local[:0], records: t.records[:0], readLines: t.readLines[:0]}
 	n.dir.Buffers().Unlock(directory.Owner(tx))
 	n.cfg.Hooks.Ended(tx, how)
 }
@@ -303,7 +338,7 @@ func (n *Node) acknowledged(m *Message) {
 	}
 	t.acked[at] = true
 	if t.missing--; t.missing == 0 {
-		n.finish(m.ID.TX)
+		n.acquired(m.ID.TX)
 	}
 }
 
@@ -314,7 +349,7 @@ func (n *Node) squash(m *Message) {
 	switch {
 	case t == nil && n.lacks(LateSquashHonoured) && late.id == m.ID && late.last == Committed:
 		n.cfg.Hooks.Ended(m.ID.TX, RemoteSquash)
-	case t == nil, t.phase == committing && n.lacks(SquashIgnored):
+	case t == nil, t.phase == committing && n.lacks(SquashIgnored), t.phase == validating:
 	default:
 		n.drop(m.ID.TX, RemoteSquash)
 	}

@@ -30,6 +30,19 @@
 // TestEveryOrderIsStrictlySerializable tries every order of messages and steps for pairs of small transactions;
 // without one of these rules two of them commit that each read what the other one writes.
 //
+// # HADES-H
+//
+// With Config.Hybrid a node is one of HADES-H (§V-D). Cores have no filters and caches no tags. A transaction reads
+// local records as a whole with their version, and buffers its writes (ReadRecord, WriteRecord). Its commit locks
+// their lines, as the NIC is told them. After the Acks software validates every local record that was read or written
+// (Validate): its version has not changed. Two things that the paper does not say have to hold:
+//
+//   - Who writes a record of another node writes its header line, too, with the next version (Advance). Otherwise local
+//     software does not notice.
+//   - The validation reads versions from the directory, where a Locking Buffer makes it wait for an update that is
+//     on its way, and not from a private cache. Private lines have no filter bits here that would tell. The small world
+//     with a third node shows two transactions that both commit otherwise.
+//
 // # What HADES does not say
 //
 //   - A squashed transaction sends Abort to every node that it has accessed. Table II does not list this message,

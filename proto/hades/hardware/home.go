@@ -270,6 +270,9 @@ func (n *Node) squashRemote(except ID, lines []bloom.Line, cycles int) {
 		return
 	}
 	local := except.Node == n.cfg.Node
+	if local && n.lacks(RemoteNotProbed) {
+		return
+	}
 	for i := range n.pairs {
 		p := &n.pairs[i]
 		if !p.used || p.id == except {

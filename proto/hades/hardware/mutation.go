@@ -22,6 +22,13 @@ const (
 	UnlockBeforeUpdate
 	AnothersBitsCleared
 	WrongHash
+	LocalLockMissing
+	LocalReadsUnlocked
+	RemoteNotProbed
+	ValidatedBeforeAcks
+	WritesNotValidated
+	VersionNotAdvanced
+	ValidatedInPrivateCache
 	mutationEnd
 )
 
@@ -59,6 +66,20 @@ var mutations = [mutationEnd]mutation.Mutation{
 		Doc: "the end of a remote transaction clears the filters of the next one, too"},
 	WrongHash: {Name: "wrong-hash-at-one-side",
 		Doc: "lines are inserted into read filters of the NIC by another hash than that of the comparison"},
+	LocalLockMissing: {Name: "local-lock-missing",
+		Doc: "HADES-H: a commit does not lock the directory of its own node"},
+	LocalReadsUnlocked: {Name: "local-filters-without-reads",
+		Doc: "HADES-H: what a commit has only read of its own node is not locked"},
+	RemoteNotProbed: {Name: "remote-filters-not-probed-at-local-commit",
+		Doc: "HADES-H: a commit does not compare its local records with the filters of remote transactions"},
+	ValidatedBeforeAcks: {Name: "local-validation-before-acks",
+		Doc: "HADES-H: local records are validated when the commit begins, not after the Acks"},
+	WritesNotValidated: {Name: "write-set-not-validated",
+		Doc: "HADES-H: local records that are written are not validated"},
+	VersionNotAdvanced: {Name: "header-not-advanced-by-remote-write",
+		Doc: "HADES-H: a transaction of another node leaves the version of a record that it writes"},
+	ValidatedInPrivateCache: {Name: "local-validation-in-private-cache",
+		Doc: "HADES-H: validation reads a version without asking the Locking Buffers"},
 }
 
 func (m Mutation) String() string { return Mutations().Name(m) }

@@ -27,6 +27,8 @@ type Hooks struct {
 	Fetched func(tx directory.TX, request uint32)
 	// Ended: a transaction is over, and its number is free.
 	Ended func(tx directory.TX, end End)
+	// Acked: call Validate for a transaction. Only with Config.Hybrid.
+	Acked func(tx directory.TX)
 	// Unlocked: accesses and commits of cores that were denied may be tried again. May be nil.
 	Unlocked func()
 }
@@ -40,11 +42,12 @@ const (
 	RemoteSquash     // a conflict that another node has found
 	LockFailed       // the directory of the own node is locked by a conflicting commit
 	ByProgram        // Abort
+	Invalid          // HADES-H: a local record has changed
 )
 
 func (e End) String() string {
 	return [...]string{"?", "committed", "squashed by its own node", "squashed by another node", "not locked",
-		"aborted by its program"}[e]
+		"aborted by its program", "a local record has changed"}[e]
 }
 
 // Cycles are costs of the NIC, in cycles of a core.
@@ -59,6 +62,9 @@ type Config struct {
 	Nodes int
 	// Directory: all nodes have the same. Its Hooks are the node's; 0 Buffers are one for each pair of filters.
 	Directory directory.Config
+	// Hybrid makes it a node of HADES-H: local records have versions and are validated by software.
+	Hybrid    bool
+	VersionAt int            // HADES-H: where the header line of a record has its version, of 8 bytes
 	Pairs     int            // of filters of remote transactions; 0: one for each transaction of another node
 	Filter    bloom.Geometry // of these; the zero value is bloom.Plain
 	Cycles    Cycles
@@ -92,6 +98,9 @@ func (c *Config) check() error {
 	case c.Memory == nil || c.Pool == nil || c.Hooks.Send == nil || c.Hooks.Later == nil || c.Hooks.Fetched == nil ||
 		c.Hooks.Ended == nil:
 		return fmt.Errorf("%w: it lacks its memory, its pool, or a hook other than Unlocked", ErrConfig)
+	case c.Hybrid && (c.Hooks.Acked == nil || c.VersionAt < 0 || c.VersionAt+8 > len(Data{})):
+		return fmt.Errorf("%w: a node of HADES-H with the version at byte %d of a header line, or without the hook Acked",
+			ErrConfig, c.VersionAt)
 	}
 	if err := c.Filter.Check(); err != nil {
 		return fmt.Errorf("%w: filters of the NIC: %w", ErrConfig, err)
@@ -110,7 +119,11 @@ type Node struct {
 	stalled  []*Message // denied by a Locking Buffer, in order of arrival
 	dropped  []squashed // by the directory, in the present call
 	unlocked bool       // a Locking Buffer was given back in the present call
-	stats    Stats
+	// Of HADES-H: filters and lines on their way to a Locking Buffer.
+	reads, writes *bloom.Filter
+	written       []bloom.Line
+	header        Data // of a record that is looked at
+	stats         Stats
 }
 
 type squashed struct {
@@ -152,6 +165,12 @@ func New(c Config) (*Node, error) {
 		if p.write, err = bloom.New(c.Filter); err != nil {
 			return nil, err
 		}
+	}
+	if n.reads, err = bloom.New(c.Filter); err != nil {
+		return nil, err
+	}
+	if n.writes, err = bloom.New(c.Filter); err != nil {
+		return nil, err
 	}
 	n.pairOf = make([]int32, c.Nodes*len(n.txs))
 	for i := range n.pairOf {

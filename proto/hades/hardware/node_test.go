@@ -21,6 +21,8 @@ func TestImpossibleNodesAreRefusedInWords(t *testing.T) {
 		{func(c *Config) { c.Filter.Bits = 1000 }, "filters of the NIC: impossible Bloom filter: 1000 bits"},
 		{func(c *Config) { c.Memory = nil }, "it lacks its memory"},
 		{func(c *Config) { c.Cycles.Line = -1 }, "a NIC that takes"},
+		{func(c *Config) { c.Hybrid = true }, "without the hook Acked"},
+		{func(c *Config) { c.Hybrid, c.VersionAt, c.Hooks.Acked = true, 57, func(directory.TX) {} }, "at byte 57"},
 		{func(c *Config) { c.Directory.TagBits = 1 }, "10 transactions and tags of 1 bits"},
 	} {
 		config := Config{Nodes: 2, Directory: directory.Hades(5, 2), Memory: lines{}, Pool: &Pool{}, Hooks: Hooks{
@@ -92,17 +94,26 @@ func TestMessagesCarryWhatTableIISays(t *testing.T) {
 
 // A node does not allocate once its lists have grown: transactions with local and remote lines, both ways.
 func TestTransactionsAllocateNothing(t *testing.T) {
+	for _, hybrid := range []bool{false, true} {
+		t.Run(map[bool]string{false: "HADES", true: "HADES-H"}[hybrid], func(t *testing.T) { allocateNothing(t, hybrid) })
+	}
+}
+
+func allocateNothing(t *testing.T, hybrid bool) {
+	t.Helper()
 	var queue []*Message
 	var steps []Step
 	var pool Pool
 	nodes := make([]*Node, 2)
 	var ended int
+	var acked directory.TX
 	for i := range nodes {
 		l := lines{}
 		n, err := New(Config{Node: NodeID(i), Nodes: 2, Directory: directory.Hades(2, 2), Memory: l, Pool: &pool,
+			Hybrid: hybrid,
 			Hooks: Hooks{Send: func(m *Message, _ int) { queue = append(queue, m) },
 				Later:   func(s Step, _ int) { steps = append(steps, s) },
-				Fetched: func(directory.TX, uint32) {},
+				Fetched: func(directory.TX, uint32) {}, Acked: func(tx directory.TX) { acked = tx },
 				Ended: func(_ directory.TX, e End) {
 					if e == Committed {
 						ended++
@@ -127,17 +138,27 @@ func TestTransactionsAllocateNothing(t *testing.T) {
 		}
 	}
 	bytes, wanted, d := make([]byte, 64), []bloom.Line{7, 8}, &Data{}
+	record, data := []bloom.Line{1, 2}, make([]Data, 2)
 	once := func() {
 		for i, n := range nodes {
 			tx, _ := n.Begin(0)
-			n.Read(tx, 1, d)
-			n.Write(tx, 2, 8, bytes[:8])
+			if hybrid {
+				n.ReadRecord(tx, record, data)
+				n.WriteRecord(tx, record[0], record[1], 8, bytes[:8])
+			} else {
+				n.Read(tx, 1, d)
+				n.Write(tx, 2, 8, bytes[:8])
+			}
 			n.Fetch(tx, NodeID(1-i), wanted, false)
 			settle()
 			n.Update(tx, NodeID(1-i), 7, 0, bytes[:8])
 			n.Update(tx, NodeID(1-i), 9, 0, bytes)
 			n.Commit(tx)
 			settle()
+			if hybrid {
+				n.Validate(acked)
+				settle()
+			}
 		}
 	}
 	once()

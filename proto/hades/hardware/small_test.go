@@ -22,16 +22,40 @@ func program(text string) (ops []op) {
 
 // Places of the small world. In the first one each line is on another node than its readers and writers: two data
 // nodes, and the two of the transactions.
-var (
-	apart    = place{name: "lines on other nodes", homes: []NodeID{0, 1}, cores: [2]NodeID{2, 3}, nodes: 4}
-	beside   = place{name: "each transaction beside a line", homes: []NodeID{0, 1}, cores: [2]NodeID{0, 1}, nodes: 2}
-	together = place{name: "both transactions beside a line", homes: []NodeID{0, 1}, cores: [2]NodeID{0, 0}, nodes: 2}
-)
+func apart() place {
+	return place{name: "lines on other nodes", homes: []NodeID{0, 1}, cores: [2]NodeID{2, 3}, nodes: 4}
+}
 
-// pairs of programs for a place: every pair of the telling ones, or those that take few states.
+func beside() place {
+	return place{name: "each transaction beside a line", homes: []NodeID{0, 1}, cores: [2]NodeID{0, 1}, nodes: 2}
+}
+
+func together() place {
+	return place{name: "both transactions beside a line", homes: []NodeID{0, 1}, cores: [2]NodeID{0, 0}, nodes: 2}
+}
+
+func between() place {
+	return place{name: "one transaction beside a line", homes: []NodeID{1, 2}, cores: [2]NodeID{0, 1}, nodes: 3}
+}
+
+// hybrid are the places as those of HADES-H.
+func hybrid(places ...place) []place {
+	for i := range places {
+		places[i].hybrid = true
+		places[i].name += ", HADES-H"
+	}
+	return places
+}
+
+// telling pairs of programs: each reads what the other one writes, or writes it, too.
+func telling() [][2]string {
+	return [][2]string{{"Ra Fb", "Rb Fa"}, {"Fa Fb", "Ra Rb"}, {"Ra Pb", "Rb Pa"}, {"Ra Rb", "Pb Fa"}, {"Pa Pb", "Pa Pb"}}
+}
+
+// pairs of programs for a place: all of a few programs where orders are few.
 func pairs(p place) (all [][2]string) {
-	if p.nodes == 4 && !*whole {
-		return [][2]string{{"Ra Fb", "Rb Fa"}, {"Fa Fb", "Ra Rb"}, {"Ra Pb", "Rb Pa"}, {"Ra Rb", "Pb Fa"}, {"Pa Pb", "Pa Pb"}}
+	if (p.nodes > 2 || p.hybrid) && !*whole {
+		return telling()
 	}
 	programs := []string{"Ra Rb", "Ra Pb", "Rb Pa", "Ra Fb", "Rb Fa", "Pa Pb", "Fa Fb", "Pb Fa"}
 	if *whole {
@@ -59,7 +83,7 @@ func pairs(p place) (all [][2]string) {
 // operations, the messages and the steps of the nodes can come. Whatever commits is as if it had run alone; both may
 // commit, and nothing stays behind.
 func TestEveryOrderIsStrictlySerializable(t *testing.T) {
-	for _, p := range []place{apart, beside, together} {
+	for _, p := range append(hybrid(beside(), together(), between()), apart(), beside(), together(), between()) {
 		t.Run(p.name, func(t *testing.T) {
 			states, ends, both := 0, 0, 0
 			for _, x := range pairs(p) {
@@ -79,7 +103,7 @@ func TestEveryOrderIsStrictlySerializable(t *testing.T) {
 
 // Every message twice in a row is as every message once.
 func TestRepeatedMessagesChangeNothing(t *testing.T) {
-	for _, p := range []place{beside, together} {
+	for _, p := range append(hybrid(beside()), beside(), together()) {
 		for _, x := range [][2]string{{"Ra Fb", "Rb Fa"}, {"Ra Rb", "Pb Fa"}, {"Pa Pb", "Pa Pb"}} {
 			p.twice = true
 			e := explore(t, p, [2][]op{program(x[0]), program(x[1])}, 0, 0)
@@ -102,7 +126,7 @@ func TestLockAndProbeAreOneStepAndASquashPrecedesTheAck(t *testing.T) {
 		{"an Ack overtakes the Squash", true, 0},
 		{"an Intend-to-commit comes between lock and probe", false, ProbeAfterLock},
 	} {
-		p := apart
+		p := apart()
 		p.lagging = c.lagging
 		e := explore(t, p, skew, c.mutation, 0)
 		if !strings.Contains(e.finding, "transaction 1 [Ra Fb] [committed] found [[0 0]]") ||
@@ -111,7 +135,7 @@ func TestLockAndProbeAreOneStepAndASquashPrecedesTheAck(t *testing.T) {
 		}
 		t.Logf("%s: found after %d states", c.name, len(e.seen))
 	}
-	e := explore(t, apart, skew, 0, 0)
+	e := explore(t, apart(), skew, 0, 0)
 	if e.finding != "" {
 		t.Error(e.finding)
 	}
@@ -125,9 +149,12 @@ var notHere = map[directory.Mutation]string{
 
 func TestTheSmallWorldFindsEachMutation(t *testing.T) {
 	search := func(m Mutation, dm directory.Mutation, reason string) {
-		places := []place{beside, together, apart}
-		if reason != "" {
+		places := []place{beside(), together(), apart()}
+		switch {
+		case reason != "":
 			places = places[:2] // in some seconds less
+		case m >= LocalLockMissing:
+			places = hybrid(beside(), together(), between())
 		}
 		name, found := fmt.Sprint(m, " ", dm), ""
 		for _, p := range places {

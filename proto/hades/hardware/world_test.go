@@ -38,6 +38,7 @@ type place struct {
 	nodes   int
 	lagging bool // an Ack may overtake a Squash
 	twice   bool // each message arrives twice in a row
+	hybrid  bool // nodes of HADES-H; each line belongs to a record, whose header is a line before it
 }
 
 // half is the content of a line: transaction k writes k to its half, or to both.
@@ -64,6 +65,7 @@ type world struct {
 	clients [2]*client
 	queues  [][]*Message // by from*nodes + to
 	steps   [][]Step     // by node
+	lines   []bloom.Line // the universe
 	pool    Pool
 }
 
@@ -73,8 +75,20 @@ type lines map[bloom.Line]Data
 func (l lines) Load(line bloom.Line, to *Data)    { *to = l[line] }
 func (l lines) Store(line bloom.Line, from *Data) { l[line] = *from }
 
-// lineOf is the address of a line of the world.
-func lineOf(i int) bloom.Line { return bloom.Line(3*i + 1) }
+// lineOf is the address of a line of the world, headerOf that of the header of its record.
+func lineOf(i int) bloom.Line   { return bloom.Line(3*i + 1) }
+func headerOf(i int) bloom.Line { return bloom.Line(3 * i) }
+
+// universe are all lines that there are.
+func (p *place) universe() (all []bloom.Line) {
+	for i := range p.homes {
+		all = append(all, lineOf(i))
+		if p.hybrid {
+			all = append(all, headerOf(i))
+		}
+	}
+	return all
+}
 
 // smallNode is a node with few and small parts, so that worlds are made quickly.
 func smallNode() directory.Config {
@@ -88,7 +102,8 @@ func smallNode() directory.Config {
 
 func newWorld(t *testing.T, p place, programs [2][]op, m Mutation, dm directory.Mutation) *world {
 	t.Helper()
-	w := &world{place: p, queues: make([][]*Message, p.nodes*p.nodes), steps: make([][]Step, p.nodes)}
+	w := &world{place: p, queues: make([][]*Message, p.nodes*p.nodes), steps: make([][]Step, p.nodes),
+		lines: p.universe()}
 	for i, program := range programs {
 		w.clients[i] = &client{node: p.cores[i], program: program}
 	}
@@ -97,7 +112,7 @@ func newWorld(t *testing.T, p place, programs [2][]op, m Mutation, dm directory.
 		d := smallNode()
 		d.Mutation = dm
 		n, err := New(Config{Node: id, Nodes: p.nodes, Directory: d, Pairs: 2, Mutation: m, Memory: l, Pool: &w.pool,
-			Filter: bloom.Geometry{Bits: 256, Hashes: 1},
+			Hybrid: p.hybrid, Filter: bloom.Geometry{Bits: 256, Hashes: 1},
 			Hooks: Hooks{
 				Send: func(m *Message, _ int) {
 					q := &w.queues[i*p.nodes+int(m.To)]
@@ -105,6 +120,7 @@ func newWorld(t *testing.T, p place, programs [2][]op, m Mutation, dm directory.
 				},
 				Later:   func(s Step, _ int) { w.steps[i] = append(w.steps[i], s) },
 				Fetched: func(tx directory.TX, _ uint32) { w.client(id, tx).waits = 0 },
+				Acked:   func(directory.TX) {},
 				Ended: func(tx directory.TX, end End) {
 					if c := w.client(id, tx); c != nil {
 						c.told = append(c.told, end)
@@ -161,7 +177,7 @@ func (w *world) choices(into []choice) []choice {
 		}
 	}
 	for i, c := range w.clients {
-		if len(c.told) == 0 && c.waits == 0 && (!c.begun || w.nodes[c.node].txs[c.tx].phase == executing) {
+		if len(c.told) == 0 && c.waits == 0 && (!c.begun || w.nodes[c.node].txs[c.tx].phase != committing) {
 			into = append(into, choice{'c', i, 0})
 		}
 	}
@@ -219,12 +235,20 @@ func (w *world) advance(i int) {
 		c.later = slices.Contains(other.told, Committed)
 	}
 	if c.next == len(c.program) {
-		n.Commit(c.tx)
+		if n.txs[c.tx].phase == validating {
+			n.Validate(c.tx)
+		} else {
+			n.Commit(c.tx)
+		}
 		return
 	}
 	o := c.program[c.next]
 	line, home := lineOf(o.line), w.place.homes[o.line]
 	mine := []byte{byte(i + 1)}
+	if w.place.hybrid {
+		w.software(c, i, o)
+		return
+	}
 	var d Data
 	if home == c.node {
 		var a directory.Access
@@ -254,6 +278,48 @@ func (w *world) advance(i int) {
 	c.finished(o, &d)
 }
 
+// software is an operation of HADES-H.
+func (w *world) software(c *client, i int, o op) {
+	n, home, mine := w.nodes[c.node], w.place.homes[o.line], byte(i+1)
+	line, header := lineOf(o.line), headerOf(o.line)
+	if home == c.node {
+		var d [2]Data
+		if n.ReadRecord(c.tx, []bloom.Line{header, line}, d[:]) != directory.Granted {
+			return
+		}
+		switch o.kind {
+		case partly:
+			n.WriteRecord(c.tx, header, line, i, []byte{mine})
+		case fully:
+			n.WriteRecord(c.tx, header, line, 0, []byte{mine, mine})
+		}
+		c.finished(o, &d[1])
+		return
+	}
+	wanted := []bloom.Line{line}
+	switch o.kind {
+	case partly:
+		wanted = []bloom.Line{header, line}
+	case fully:
+		wanted = []bloom.Line{header}
+	}
+	var d Data
+	if !n.Copy(c.tx, home, wanted[0], &d) {
+		c.waits = n.Fetch(c.tx, home, wanted, o.kind != reads)
+		return
+	}
+	switch o.kind {
+	case partly:
+		n.Update(c.tx, home, line, i, []byte{mine})
+	case fully:
+		n.Update(c.tx, home, line, 0, slices.Repeat([]byte{mine}, len(d)))
+	}
+	if o.kind != reads {
+		n.Advance(c.tx, home, header)
+	}
+	c.finished(o, &d)
+}
+
 func (c *client) finished(o op, d *Data) {
 	if o.kind == reads {
 		c.found = append(c.found, half{d[0], d[1]})
@@ -273,8 +339,8 @@ func (w *world) key(b []byte) []byte {
 	count := func(n int) { b = binary.AppendUvarint(b, uint64(n)) }
 	id := func(i ID) { b = append(b, byte(i.Node), byte(i.TX), byte(i.Attempt)) }
 	filter := func(f *bloom.Filter) {
-		for i := range w.place.homes {
-			flag(f.Contains(lineOf(i)))
+		for _, l := range w.lines {
+			flag(f.Contains(l))
 		}
 	}
 	message := func(m *Message) {
@@ -325,6 +391,12 @@ func (w *world) key(b []byte) []byte {
 			for _, l := range t.local {
 				b = append(b, byte(l.line), l.data[0], l.data[1])
 			}
+			count(len(t.records))
+			for _, r := range t.records {
+				b = append(b, byte(r.header), byte(r.version))
+				flag(r.written)
+			}
+			count(len(t.readLines))
 			count(len(t.nodes))
 			for x, node := range t.nodes {
 				b = append(b, byte(node))
@@ -336,13 +408,13 @@ func (w *world) key(b []byte) []byte {
 		}
 		for o := range len(n.txs) + len(n.pairs) {
 			flag(n.dir.Buffers().Holds(directory.Owner(o)))
-			for l := range w.place.homes {
-				flag(n.dir.Buffers().Denies(directory.Owner(o), lineOf(l), false))
-				flag(n.dir.Buffers().Denies(directory.Owner(o), lineOf(l), true))
+			for _, l := range w.lines {
+				flag(n.dir.Buffers().Denies(directory.Owner(o), l, false))
+				flag(n.dir.Buffers().Denies(directory.Owner(o), l, true))
 			}
 		}
-		for l := range w.place.homes {
-			d := (*w.memory[i])[lineOf(l)]
+		for _, l := range w.lines {
+			d := (*w.memory[i])[l]
 			b = append(b, d[:2]...)
 		}
 		count(len(n.stalled))

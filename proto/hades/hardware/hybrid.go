@@ -1,0 +1,161 @@
+package hardware
+
+import (
+	"encoding/binary"
+
+	"drtmd/htm/bloom"
+	"drtmd/htm/directory"
+	"drtmd/internal/invariant"
+)
+
+// localRecord is a record of the own node in the read or write set of HADES-H's software.
+type localRecord struct {
+	header  bloom.Line
+	version uint64 // when it was read
+	written bool
+}
+
+// ReadRecord is a read of a record of the own node by the software of HADES-H: of its header line, which comes first,
+// and others. If it is denied, try again when a Locking Buffer was given back.
+func (n *Node) ReadRecord(tx directory.TX, record []bloom.Line, to []Data) directory.Verdict {
+	t := n.running(tx)
+	for _, line := range record {
+		if n.dir.Buffers().Denies(directory.Owner(tx), line, false) {
+			return directory.Denied
+		}
+	}
+	for i, line := range record {
+		if own := t.wrote(line); own != nil {
+			to[i] = own.data
+		} else {
+			n.cfg.Memory.Load(line, &to[i])
+		}
+	}
+	if t.record(record[0]) == nil {
+		t.records = append(t.records, localRecord{header: record[0], version: n.committed(record[0])})
+	}
+	t.readLines = append(t.readLines, record...)
+	return directory.Granted
+}
+
+func (t *transaction) record(header bloom.Line) *localRecord {
+	for i := range t.records {
+		if t.records[i].header == header {
+			return &t.records[i]
+		}
+	}
+	return nil
+}
+
+// committed is the version that memory has of a record.
+func (n *Node) committed(header bloom.Line) uint64 {
+	n.cfg.Memory.Load(header, &n.header)
+	return n.version(&n.header)
+}
+
+func (n *Node) version(header *Data) uint64 {
+	return binary.LittleEndian.Uint64(header[n.cfg.VersionAt:])
+}
+
+func (n *Node) setVersion(header *Data, v uint64) {
+	binary.LittleEndian.PutUint64(header[n.cfg.VersionAt:], v)
+}
+
+// WriteRecord buffers a write to bytes of a line of a record of the own node. The record was read before.
+func (n *Node) WriteRecord(tx directory.TX, header, line bloom.Line, offset int, bytes []byte) {
+	t := n.running(tx)
+	r := t.record(header)
+	invariant.Assert(r != nil, "hardware: HADES-H reads a record before it writes it")
+	r.written = true
+	n.buffer(t, header)
+	copy(n.buffer(t, line).data[offset:], bytes)
+}
+
+// buffer is the transaction's copy of a line of the own node.
+func (n *Node) buffer(t *transaction, line bloom.Line) *localLine {
+	if own := t.wrote(line); own != nil {
+		return own
+	}
+	t.local = append(t.local, localLine{line: line})
+	own := &t.local[len(t.local)-1]
+	n.cfg.Memory.Load(line, &own.data)
+	return own
+}
+
+// Advance gives the next version to the transaction's copy of a header line of another node: once for each record
+// that it writes.
+func (n *Node) Advance(tx directory.TX, node NodeID, header bloom.Line) {
+	r := n.running(tx).copyOf(node, header)
+	invariant.Assert(r != nil, "hardware: a version is advanced that was not fetched")
+	r.written = true
+	if !n.lacks(VersionNotAdvanced) {
+		n.setVersion(&r.data, n.version(&r.data)+1)
+	}
+}
+
+// lockRecords has the NIC build filters of all local records that were read or written, and locks with them.
+func (n *Node) lockRecords(tx directory.TX) (lines []bloom.Line, cycles int, v directory.Verdict) {
+	t := &n.txs[tx]
+	n.reads.Clear()
+	n.writes.Clear()
+	n.written = n.written[:0]
+	for _, line := range t.readLines {
+		if !n.lacks(LocalReadsUnlocked) {
+			n.reads.Insert(line)
+		}
+	}
+	for i := range t.local {
+		n.writes.Insert(t.local[i].line)
+		n.written = append(n.written, t.local[i].line)
+	}
+	cycles = n.cfg.Cycles.Line * (len(t.readLines) + len(t.local))
+	if n.lacks(ValidatedBeforeAcks) && !n.unchanged(t) {
+		return nil, cycles, directory.Conflict
+	}
+	if n.lacks(LocalLockMissing) {
+		return n.written, cycles, directory.Granted
+	}
+	return n.written, cycles, n.dir.Buffers().Lock(directory.Owner(tx), n.reads, n.writes, n.written)
+}
+
+// Validate is the Local Validation of a transaction whose Acks are all there (§V-D). Granted: it has committed.
+// Conflict: it was squashed. Denied: an update of a record is on its way; try again when a Locking Buffer was given
+// back.
+func (n *Node) Validate(tx directory.TX) directory.Verdict {
+	t := &n.txs[tx]
+	invariant.Assert(t.phase == validating, "hardware: a validation before the Acks")
+	if !n.lacks(ValidatedBeforeAcks) {
+		for i := range t.records {
+			if !n.lacks(ValidatedInPrivateCache) && n.dir.Buffers().Denies(directory.Owner(tx), t.records[i].header, false) {
+				return directory.Denied
+			}
+		}
+		if !n.unchanged(t) {
+			n.drop(tx, Invalid)
+			n.settle()
+			return directory.Conflict
+		}
+	}
+	for i := range t.records {
+		if r := &t.records[i]; r.written {
+			n.setVersion(&t.wrote(r.header).data, r.version+1)
+		}
+	}
+	n.finish(tx)
+	n.settle()
+	return directory.Granted
+}
+
+// unchanged reports whether every local record has the version that it had when it was read.
+func (n *Node) unchanged(t *transaction) bool {
+	for i := range t.records {
+		r := &t.records[i]
+		if r.written && n.lacks(WritesNotValidated) {
+			continue
+		}
+		if n.committed(r.header) != r.version {
+			return false
+		}
+	}
+	return true
+}

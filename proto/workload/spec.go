@@ -34,6 +34,8 @@ type Spec struct {
 	Verify string
 	// Pieces declares the operations of the transactions, for chopping; nil: the workload declares none.
 	Pieces *chop.Workload
+	// Functions are the transactions that may be executed elsewhere than at their client; nil: none.
+	Functions []Function
 	// Words says in a line what the options make of the workload, for reports; nil: each option with
 	// its value.
 	Words func(nodes int, v option.Values) string

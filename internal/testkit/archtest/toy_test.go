@@ -130,7 +130,8 @@ func TestAToyProtocolAndAToyWorkloadNeedNoOtherEdit(t *testing.T) {
 		code       int
 		want       []string
 	}{
-		{"lists", "bench --list", 0, []string{"toys that are carried", "one transaction at a time", "toy-lie"}},
+		{"lists", "bench --list", 0, []string{"toys that are carried", "one transaction at a time"}},
+		{"describes", "bench --list toy", 0, []string{"one transaction at a time", "toy-lie", "--toy-turns"}},
 		{"help", "bench --help", 0, []string{"--toy-turns N", "toy: N times that a transaction lets",
 			"--boxes N", "toys: N boxes per node; default 64",
 			"fasst, toy: TIME for which"}},

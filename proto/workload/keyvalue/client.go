@@ -36,6 +36,8 @@ type Client struct {
 	Rand  *rand.Rand
 	// Draw draws a transaction: it calls Begin, then Add for each record.
 	Draw func(c *Client)
+	// Ships: the workload declares Functions, and each transaction's is that of the number of its kind.
+	Ships bool
 
 	decl     proto.Decl
 	accesses [MaxOps]proto.Access // of all operations but scans
@@ -44,7 +46,9 @@ type Client struct {
 	scan     scan
 	value    []byte
 	open     bool
-	delta    int64 // updates and insertions
+	delta    int64  // updates and insertions
+	lacking  uint32 // records that the last execution did not find
+	blind    uint64 // draws the counts of blind puts, anew for each execution
 	missed   uint64
 	did      workload.Ledger
 }
@@ -116,7 +120,23 @@ type program Client
 
 // Execute runs the operations in the order in which they were added.
 func (p *program) Execute(tx proto.Txn) error {
-	p.delta = 0
+	p.drawBlind()
+	return p.run(tx)
+}
+
+// drawBlind draws the counts of blind puts, if there are any.
+func (p *program) drawBlind() {
+	for i := range p.ops[:p.n] {
+		if p.ops[i].op == OpPut {
+			p.blind = p.Rand.Uint64()
+			return
+		}
+	}
+}
+
+// run is Execute with the counts that were drawn.
+func (p *program) run(tx proto.Txn) error {
+	p.delta, p.lacking = 0, 0
 	for i := range p.ops[:p.n] {
 		if err := p.one(tx, &p.ops[i]); err != nil {
 			return err
@@ -134,6 +154,7 @@ func (p *program) one(tx proto.Txn, o *operation) error {
 		err := tx.Read(Table, k, p.value)
 		if errors.Is(err, proto.ErrNotFound) {
 			p.missed++
+			p.lacking++
 			return nil
 		}
 		if err != nil {
@@ -157,12 +178,9 @@ func (p *program) one(tx proto.Txn, o *operation) error {
 		p.delta++
 		return tx.Insert(Table, k, p.value)
 	}
-	p.Space.set(p.value, k, p.blind())
+	p.Space.set(p.value, k, seed(k, p.blind)>>32) // any count
 	return tx.Write(Table, k, p.value)
 }
-
-// blind draws the count of a blind put: any.
-func (p *program) blind() uint64 { return p.Rand.Uint64() >> 32 }
 
 // Done notes what the transaction did.
 func (c *Client) Done(o proto.Outcome) {

@@ -72,6 +72,7 @@ func (r *run) add(row int, c Cell) {
 	for i, o := range occupancies {
 		if o == r.occupancy {
 			c.Paper = paper[row][i]
+			c.compare()
 		}
 	}
 	r.rows[row].Cells = append(r.rows[row].Cells, c)

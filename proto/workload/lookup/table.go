@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 )
 
@@ -32,6 +33,8 @@ type Cell struct {
 	OccupancyPercent int     `json:"occupancy_percent"`
 	Paper            string  `json:"paper"` // as printed; "" if the paper has no such figure
 	Ours             float64 `json:"ours"`  // reads per look-up
+	// Deviation is Ours less the paper's figure; nil if it has none.
+	Deviation *float64 `json:"deviation,omitempty"`
 	// Mean over many scramblings, of which ours is one, and standard deviation of one: Zipf rows
 	// without a cache only.
 	Mean  float64 `json:"mean,omitempty"`
@@ -45,19 +48,19 @@ func (t *Table) WriteJSON(w io.Writer) error {
 	return e.Encode(t)
 }
 
-// WriteText writes the table for people: paper and ours side by side, readings below.
+// WriteText writes the table for people: paper, ours and the deviation side by side, readings below.
 func (t *Table) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "READs per look-up (DrTM Table VI), %d slots, seed %d\n\n", t.Slots, t.Seed)
 	fmt.Fprintf(&b, "%-33s%-8s", "", "keys")
 	for _, o := range occupancies {
-		fmt.Fprintf(&b, "%14s", fmt.Sprintf("%d %% full", o))
+		fmt.Fprintf(&b, "%23s", fmt.Sprintf("%d %% full", o))
 	}
-	fmt.Fprintf(&b, "\n%-41s%s\n", "", strings.Repeat("   paper   ours", len(occupancies)))
+	fmt.Fprintf(&b, "\n%-41s%s\n", "", strings.Repeat("   paper   ours    dev.", len(occupancies)))
 	for i := range t.Rows {
 		t.writeRow(&b, i)
 	}
-	b.WriteString("\n")
+	b.WriteString("\ndev. is ours less the paper's; drtmd reproduce drtm/table-6 judges it by bounds.\n\n")
 	for i, r := range t.Rows {
 		label := ""
 		if r.Fitted {
@@ -76,14 +79,14 @@ func (t *Table) writeRow(b *strings.Builder, i int) {
 	for _, o := range occupancies {
 		c, ok := r.cell(o)
 		if !ok {
-			fmt.Fprintf(b, "%15s", "")
+			fmt.Fprintf(b, "%23s", "")
 			continue
 		}
 		paper := c.Paper
 		if paper == "" {
 			paper = "-"
 		}
-		fmt.Fprintf(b, "%8s%7.3f", paper, c.Ours)
+		fmt.Fprintf(b, "%8s%7.3f%8s", paper, c.Ours, c.deviation(c.Ours))
 		spread = spread || c.Sigma > 0
 	}
 	b.WriteString("\n")
@@ -93,9 +96,31 @@ func (t *Table) writeRow(b *strings.Builder, i int) {
 	fmt.Fprintf(b, "%41s", "mean, sigma of one run")
 	for _, o := range occupancies {
 		c, _ := r.cell(o)
-		fmt.Fprintf(b, "%8.3f%7.3f", c.Mean, c.Sigma)
+		fmt.Fprintf(b, "%8.3f%7.3f%8s", c.Mean, c.Sigma, c.deviation(c.Mean))
 	}
 	b.WriteString("\n")
+}
+
+// printed is the paper's figure; false: it has none.
+func (c *Cell) printed() (float64, bool) {
+	v, err := strconv.ParseFloat(strings.TrimPrefix(c.Paper, "~"), 64)
+	return v, err == nil
+}
+
+// compare fills in the deviation.
+func (c *Cell) compare() {
+	if v, ok := c.printed(); ok {
+		d := c.Ours - v
+		c.Deviation = &d
+	}
+}
+
+// deviation is that of a number from the paper's, as text.
+func (c *Cell) deviation(ours float64) string {
+	if v, ok := c.printed(); ok {
+		return fmt.Sprintf("%+.3f", ours-v)
+	}
+	return "-"
 }
 
 // cell is the figure at an occupancy.

@@ -103,7 +103,9 @@ func (w *Retwis) Check(node proto.NodeID, c workload.Contents) (first, last work
 
 // NewClient makes a client.
 func (w *Retwis) NewClient(_ proto.NodeID, r *rand.Rand) workload.Client {
-	return &client{keyvalue.NewClient(&w.Space, r, w.draw)}
+	c := keyvalue.NewClient(&w.Space, r, w.draw)
+	c.Ships = true
+	return &client{c}
 }
 
 // client leaves the sum out, which blind puts make meaningless.

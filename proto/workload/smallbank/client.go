@@ -55,7 +55,7 @@ func (c *client) Next() (*proto.Decl, proto.Program) {
 	k := c.bank.mix[scale(uint32(u), 100)]
 	t := &c.tx
 	d := &c.decls[k]
-	t.kind, t.delta, t.amount = k, 0, 0
+	t.kind, t.delta, t.shown, t.amount = k, 0, 0, 0
 	first := c.bank.pick.customer(c.rand)
 	t.a = KeyOf(c.firstHome(), first)
 	for i := range d.Accesses {

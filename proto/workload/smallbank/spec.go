@@ -54,9 +54,10 @@ func Spec() workload.Spec {
 		},
 		Tables: []workload.Table{{Name: "savings", Doc: "balance of a customer"},
 			{Name: "checking", Doc: "balance of a customer"}},
-		Verify: "the money of all accounts is the initial money and what committed transactions paid in and out",
-		Pieces: pieces(),
-		Words:  words,
+		Verify:    "the money of all accounts is the initial money and what committed transactions paid in and out",
+		Pieces:    pieces(),
+		Functions: functions(),
+		Words:     words,
 		New: func(nodes int, v option.Values) (workload.Workload, error) {
 			if v.Bool(optAnywhere) && v.Given(optDistributed) {
 				return nil, fmt.Errorf("smallbank: anywhere places both customers: leave distributed out")

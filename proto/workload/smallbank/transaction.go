@@ -7,8 +7,9 @@ type transaction struct {
 	kind   Kind
 	a, b   proto.Key
 	amount int64 // TransactSavings: what is added
-	// delta is what the last execution changed the bank's money by, if it is committed.
-	delta int64
+	// delta is what the last execution changed the bank's money by, if it is committed; shown is the customer's
+	// balance.
+	delta, shown int64
 	// v are the buffers of the balances, oneKey that a balance reads savings only.
 	v      [3][]byte
 	oneKey bool
@@ -94,10 +95,15 @@ func (t *transaction) balance(tx proto.Txn) error {
 	if err := tx.Read(Savings, t.a, t.v[0]); err != nil {
 		return err
 	}
+	t.shown = balance(t.v[0])
 	if t.oneKey {
 		return nil
 	}
-	return tx.Read(Checking, t.a, t.v[1])
+	if err := tx.Read(Checking, t.a, t.v[1]); err != nil {
+		return err
+	}
+	t.shown += balance(t.v[1])
+	return nil
 }
 
 // depositChecking adds 1.30.

@@ -61,6 +61,7 @@ func Spec() workload.Spec {
 		PerMinute: NewOrder.String(),
 		Verify:    "the twelve consistency conditions of clause 3.3.2, stock against order lines, and scans against look-ups",
 		Pieces:    pieces(),
+		Functions: functions(),
 		Words:     words,
 		New: func(nodes int, v option.Values) (workload.Workload, error) {
 			w, err := New(Options{Nodes: nodes, Warehouses: v.Int(optWarehouses), Items: v.Int(optItems),

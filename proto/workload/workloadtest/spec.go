@@ -12,8 +12,8 @@ import (
 const specTransactions = 8000
 
 // CheckSpec compares what a workload says of itself with what it does, on three nodes and on one: the
-// names of transactions and tables, the shares of the mix, which transactions read only, the declared pieces; and
-// that it keeps what it says that it verifies. given are options that make it small, and change neither
+// names of transactions and tables, the shares of the mix, which transactions read only, the declared pieces, the shipped
+// functions; and that it keeps what it says that it verifies. given are options that make it small, and change neither
 // transactions nor tables.
 func CheckSpec(s *workload.Spec, given option.Settings) error {
 	if s.Doc == "" || s.Verify == "" {
@@ -40,6 +40,9 @@ func CheckSpec(s *workload.Spec, given option.Settings) error {
 		}
 		if err := checkPieces(s, w, nodes); err != nil {
 			return fmt.Errorf("pieces of %s on %d nodes: %w", s.Name, nodes, err)
+		}
+		if err := checkFunctions(s, given, nodes); err != nil {
+			return fmt.Errorf("shipped functions of %s on %d nodes: %w", s.Name, nodes, err)
 		}
 	}
 	return nil

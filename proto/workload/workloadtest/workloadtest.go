@@ -192,29 +192,47 @@ func (s *Store) Run(client workload.Client, n int, each func(*Transaction)) (wor
 	var ledger workload.Ledger
 	tx := &txn{s: s, undo: map[Place][]byte{}}
 	for range n {
-		d, p := client.Next()
-		if dep, ok := p.(proto.Dependent); ok {
-			if err := dep.Plan(nil, s, d); err != nil {
-				return ledger, fmt.Errorf("plan of a transaction of kind %d: %w", d.Kind, err)
-			}
+		d, p, err := s.draw(client)
+		if err != nil {
+			return ledger, err
 		}
-		tx.begin(d)
-		err := p.Execute(tx)
-		x := Transaction{Decl: d, Outcome: proto.Committed, Touched: tx.touched}
-		switch {
-		case errors.Is(err, proto.ErrRollback):
-			x.Outcome = proto.RolledBack
-			tx.rollBack()
-		case err != nil:
-			return ledger, fmt.Errorf("transaction of kind %d: %w", d.Kind, err)
+		x, err := tx.run(d, p)
+		if err != nil {
+			return ledger, err
 		}
 		client.Done(x.Outcome)
 		if each != nil {
-			each(&x)
+			each(x)
 		}
 	}
 	client.AddTo(&ledger)
 	return ledger, nil
+}
+
+// draw draws a transaction, and plans it if it is dependent.
+func (s *Store) draw(client workload.Client) (*proto.Decl, proto.Program, error) {
+	d, p := client.Next()
+	if dep, ok := p.(proto.Dependent); ok {
+		if err := dep.Plan(nil, s, d); err != nil {
+			return nil, nil, fmt.Errorf("plan of a transaction of kind %d: %w", d.Kind, err)
+		}
+	}
+	return d, p, nil
+}
+
+// run runs a program that has a declaration.
+func (x *txn) run(d *proto.Decl, p proto.Program) (*Transaction, error) {
+	x.begin(d)
+	err := p.Execute(x)
+	t := &Transaction{Decl: d, Outcome: proto.Committed, Touched: x.touched}
+	switch {
+	case errors.Is(err, proto.ErrRollback):
+		t.Outcome = proto.RolledBack
+		x.rollBack()
+	case err != nil:
+		return nil, fmt.Errorf("transaction of kind %d: %w", d.Kind, err)
+	}
+	return t, nil
 }
 
 // Check runs n transactions of a client on each node, and that the sums add up afterwards.

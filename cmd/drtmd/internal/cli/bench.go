@@ -22,10 +22,11 @@ the transport, as separate machines do. Other places to run:
   --transport sim   the nodes run in the simulator, in virtual time
   --cluster ADDR    the nodes are the daemons (drtmd serve) of a cluster; every member runs clients
 
-Workloads, each with its own options (drtmd bench --workload NAME --help describes them):
+Workloads, each with its own options (drtmd bench --list NAME describes them):
 
 WORKLOADS
-drtmd bench --list lists workloads, protocols and their deliberate bugs, with --json - as JSON.
+drtmd bench --list lists workloads and protocols. --list NAME describes one, with the options and the
+deliberate bugs of a protocol. With --json they are JSON.
 
 Columns and lines of the report:
 
@@ -75,7 +76,8 @@ const benchExample = `
   drtmd bench --cluster up --check                     inside the daemons of drtmd up
   drtmd bench --cluster 10.0.0.1:7440 --ca ca.pem --cert me.pem --key me.key
   drtmd bench --list                                   what there is to run
-  drtmd bench --workload tatp --help                   a workload and its options`
+  drtmd bench --list tatp                              a workload and its options
+  drtmd bench --list farm                              a protocol, its options and deliberate bugs`
 
 // clusterFlag names a cluster of daemons.
 const clusterFlag = "cluster"
@@ -110,17 +112,32 @@ type benchFlags struct {
 func (a *app) benchCommand() *cobra.Command {
 	p := &benchFlags{}
 	c := &cobra.Command{
-		Use:     "bench",
+		Use:     "bench [flags] | --list [NAME...]",
 		Short:   "run transactions on a cluster, measure and check them",
 		Long:    strings.Replace(benchLong, "WORKLOADS", workloadLines(a.has), 1),
 		Example: benchExample[1:],
-		Args:    noArgs,
+		Args: func(c *cobra.Command, args []string) error {
+			if p.list {
+				return nil // names of what is to be described
+			}
+			return noArgs(c, args)
+		},
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			var names []string
+			for _, w := range benchWorkloads(a.has) {
+				names = append(names, w.Name)
+			}
+			for _, p := range a.has.Protocols {
+				names = append(names, p.Name)
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
 	}
 	a.wrong = p.register(c, a.has)
-	a.helpWithWorkload(c)
-	c.RunE = func(c *cobra.Command, _ []string) error {
+	a.helpWithNames(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
 		if p.list {
-			return a.benchList(p.json)
+			return a.benchList(args, p.json)
 		}
 		if p.workload == lookupName {
 			return a.lookup(c, p)
@@ -168,12 +185,12 @@ func (p *benchFlags) register(c *cobra.Command, has *composition.Composition) er
 	f.BoolVar(&p.check, "check", false, "record the run and check that it is strictly serializable")
 	f.Uint64Var(&p.checkMemory, "check-memory", 0, checkMemoryUsage)
 	f.StringVar(&p.history, "history", "", "record the run and save the record to `FILE`")
-	f.StringVar(&p.json, "json", "", "write the report as JSON (schema "+report.BenchSchema+
-		") to `FILE`; -: to standard output, instead of the text")
+	f.StringVar(&p.json, jsonFlag, "", "write the report as JSON (schema "+report.BenchSchema+
+		") to `FILE`; - or no FILE: to standard output, instead of the text")
 	f.StringVar(&p.report, "report", "", "write "+report.HTMLFile+", a page with plots, and "+
 		report.JSONFile+" to the folder `DIR`")
-	f.StringVar(&p.mutation, "mutation", "", "switch on the deliberate bug `NAME` of the protocol, see --list")
-	f.BoolVar(&p.list, "list", false, "list workloads, protocols and their deliberate bugs; with "+
+	f.StringVar(&p.mutation, "mutation", "", "switch on the deliberate bug `NAME` of the protocol, see --list PROTOCOL")
+	f.BoolVar(&p.list, "list", false, "list workloads and protocols, or describe those that are named; with "+
 		"--json as JSON (schema "+ListSchema+")")
 	p.remote.register(f, clusterFlag)
 	f.Lookup(clusterFlag).Usage = "run inside the daemons of a cluster: control address `ADDR` of " +

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"drtmd/proto/node"
 	"drtmd/proto/option"
 	"drtmd/proto/workload"
 )
@@ -28,7 +30,26 @@ type listWorkload struct {
 	Transactions []listTransaction `json:"transactions"`
 	Tables       []listNamed       `json:"tables"`
 	Verify       string            `json:"verify,omitempty"`
+	Functions    []listFunction    `json:"functions"`
 	Options      []listOption      `json:"options"`
+}
+
+// listFunction is a transaction that may be executed elsewhere than at its client.
+type listFunction struct {
+	Number uint16 `json:"number"`
+	listNamed
+	Records       []listRecords `json:"records"`
+	ArgumentBytes int           `json:"argument_bytes"`
+	ResultBytes   int           `json:"result_bytes"`
+}
+
+// listRecords are from Least to Most records of a table.
+type listRecords struct {
+	Table string `json:"table"`
+	Mode  string `json:"mode"`
+	Least int    `json:"least"`
+	Most  int    `json:"most"`
+	Doc   string `json:"doc"`
 }
 
 type listTransaction struct {
@@ -72,21 +93,60 @@ func listOptions(list option.List) []listOption {
 	return all
 }
 
-// listJSON describes workloads and protocols.
-func (a *app) listJSON(w io.Writer) error {
-	d := listDocument{Schema: ListSchema}
-	for _, s := range benchWorkloads(a.has) {
+// list is what drtmd bench --list shows: everything, or what has the names that were given.
+type list struct {
+	workloads []workload.Spec
+	protocols []node.Protocol
+}
+
+// listed finds what names stand for.
+func (a *app) listed(names []string) (l list, err error) {
+	all := list{benchWorkloads(a.has), a.has.Protocols}
+	if len(names) == 0 {
+		return all, nil
+	}
+	for _, name := range names {
+		found := false
+		for _, w := range all.workloads {
+			if w.Name == name {
+				l.workloads, found = append(l.workloads, w), true
+			}
+		}
+		for _, p := range all.protocols {
+			if p.Name == name {
+				l.protocols, found = append(l.protocols, p), true
+			}
+		}
+		if !found {
+			return l, usagef("drtmd bench --list names all", "there is no workload and no protocol %q", name)
+		}
+	}
+	return l, nil
+}
+
+// writeJSON describes them for programs.
+func (l *list) writeJSON(w io.Writer) error {
+	d := listDocument{Schema: ListSchema, Workloads: []listWorkload{}, Protocols: []listProtocol{}}
+	for _, s := range l.workloads {
 		x := listWorkload{Name: s.Name, Doc: s.Doc, Verify: s.Verify, Transactions: []listTransaction{},
-			Tables: []listNamed{}, Options: listOptions(s.Options)}
+			Tables: []listNamed{}, Functions: []listFunction{}, Options: listOptions(s.Options)}
 		for _, t := range s.Transactions {
 			x.Transactions = append(x.Transactions, listTransaction{listNamed{t.Name, t.Doc}, t.Percent, t.ReadOnly})
 		}
 		for _, t := range s.Tables {
 			x.Tables = append(x.Tables, listNamed(t))
 		}
+		for _, f := range s.Functions {
+			y := listFunction{Number: f.Number, listNamed: listNamed{f.Name, f.Doc}, ArgumentBytes: f.ArgumentBytes,
+				ResultBytes: f.ResultBytes}
+			for _, r := range f.Records {
+				y.Records = append(y.Records, listRecords{r.Table, r.Mode.String(), r.Least, r.Most, r.Doc})
+			}
+			x.Functions = append(x.Functions, y)
+		}
 		d.Workloads = append(d.Workloads, x)
 	}
-	for _, p := range a.has.Protocols {
+	for _, p := range l.protocols {
 		x := listProtocol{listNamed: listNamed{p.Name, p.Doc}, Options: listOptions(p.Options),
 			Replicates: p.Replicates, Grows: p.Grows, Mutations: []listNamed{}}
 		for _, m := range p.Mutations {
@@ -99,21 +159,37 @@ func (a *app) listJSON(w io.Writer) error {
 	return e.Encode(&d)
 }
 
-// benchList names what there is; with jsonFile it describes that as JSON.
-func (a *app) benchList(jsonFile string) error {
-	switch jsonFile {
-	case "":
-	case "-":
-		return a.listJSON(a.stdout)
-	default:
-		return writeFile(jsonFile, a.listJSON)
+// benchList lists what there is, or describes what is named; with jsonFile as JSON.
+func (a *app) benchList(names []string, jsonFile string) error {
+	l, err := a.listed(names)
+	switch {
+	case err != nil:
+		return err
+	case jsonFile == "-":
+		return l.writeJSON(a.stdout)
+	case jsonFile != "":
+		return errors.Join(writable("json", jsonFile), writeFile(jsonFile, l.writeJSON))
+	case len(names) == 0:
+		return l.writeOverview(a.stdout)
 	}
-	fmt.Fprintln(a.stdout, "workloads (drtmd bench --workload NAME --help describes one)")
-	for _, w := range benchWorkloads(a.has) {
-		fmt.Fprintf(a.stdout, "  %-12s %s\n", w.Name, w.Doc)
+	for i := range l.workloads {
+		describe(a.stdout, &l.workloads[i])
 	}
-	fmt.Fprintln(a.stdout, "\nprotocols")
-	for _, p := range a.has.Protocols {
+	for i := range l.protocols {
+		describeProtocol(a.stdout, &l.protocols[i])
+	}
+	return nil
+}
+
+// writeOverview has a line for each.
+func (l *list) writeOverview(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "workloads (--workload)")
+	for _, s := range l.workloads {
+		fmt.Fprintf(w, "  %s\t%s\n", s.Name, s.Doc)
+	}
+	fmt.Fprintln(w, "\nprotocols (--protocol)")
+	for _, p := range l.protocols {
 		doc := p.Doc
 		if p.Replicates {
 			doc += "; takes --replicas"
@@ -121,37 +197,30 @@ func (a *app) benchList(jsonFile string) error {
 		if p.Grows {
 			doc += "; takes --growth"
 		}
-		fmt.Fprintf(a.stdout, "  %-12s %s\n", p.Name, doc)
+		fmt.Fprintf(w, "  %s\t%s\n", p.Name, doc)
 	}
-	for _, p := range a.has.Protocols {
-		if len(p.Mutations) == 0 {
-			continue
-		}
-		fmt.Fprintf(a.stdout, "\ndeliberate bugs of %s (--mutation), which --check should find\n",
-			p.Name)
-		for _, m := range p.Mutations {
-			fmt.Fprintf(a.stdout, "  %-24s %s\n", m.Name, m.Doc)
-		}
-	}
-	return nil
+	fmt.Fprintln(w, "\ndrtmd bench --list NAME describes one: transactions, tables, options, deliberate bugs.")
+	return w.Flush()
 }
 
-// helpWithWorkload has help describe the workload that the command line names, and all of bench if it
+// helpWithNames has help describe the workloads and protocols that the command line names, and all of bench if it
 // names none.
-func (a *app) helpWithWorkload(c *cobra.Command) {
+func (a *app) helpWithNames(c *cobra.Command) {
 	usual := c.HelpFunc()
 	c.SetHelpFunc(func(c *cobra.Command, args []string) {
-		flag := c.Flags().Lookup("workload")
-		if !flag.Changed {
+		names := c.Flags().Args()
+		for _, name := range []string{"workload", "protocol"} {
+			if f := c.Flags().Lookup(name); f.Changed {
+				names = append(names, f.Value.String())
+			}
+		}
+		if len(names) == 0 {
 			usual(c, args)
 			return
 		}
-		w, err := findWorkload(a.has, flag.Value.String())
-		if err != nil {
+		if err := a.benchList(names, ""); err != nil {
 			fmt.Fprintf(a.stdout, "%v\n", err)
-			return
 		}
-		describe(a.stdout, w)
 	})
 }
 
@@ -177,16 +246,71 @@ func describe(out io.Writer, s *workload.Spec) {
 		fmt.Fprintf(w, "  %s\t%s\n", t.Name, t.Doc)
 	}
 	_ = w.Flush() // as above
+	describeFunctions(out, s)
 	if s.Verify != "" {
 		fmt.Fprintf(out, "\nChecked after the run: %s.\n", s.Verify)
 	}
-	fmt.Fprintln(out, "\nOptions:")
-	for _, o := range listOptions(s.Options) {
-		fmt.Fprintf(out, "  --%s\n        %s\n        takes: %s; default: %s\n", o.Name, o.Doc, o.Values, o.Default)
-	}
+	describeOptions(out, s.Options)
 	if len(s.Remote) > 0 {
 		fmt.Fprintf(out, "\nOn one node --%s count as 0.\n", strings.Join(s.Remote, " and --"))
 	}
 	fmt.Fprintln(out, "\ndrtmd bench --help lists the flags that every workload takes. In a node's configuration an option is a key of\n"+
 		"the section data, with underscores.")
+}
+
+func describeOptions(out io.Writer, options option.List) {
+	if len(options) == 0 {
+		return
+	}
+	fmt.Fprintln(out, "\nOptions:")
+	for _, o := range listOptions(options) {
+		fmt.Fprintf(out, "  --%s\n        %s\n        takes: %s; default: %s\n", o.Name, o.Doc, o.Values, o.Default)
+	}
+}
+
+// describeFunctions says what may be executed elsewhere.
+func describeFunctions(out io.Writer, s *workload.Spec) {
+	if len(s.Functions) == 0 {
+		return
+	}
+	fmt.Fprintln(out, "\nFunctions that a protocol may ship to another node or a NIC (Xenic §4.2.2), with the most bytes of\n"+
+		"argument and result. No protocol ships them yet.")
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, f := range s.Functions {
+		fmt.Fprintf(w, "  %d\t%s\targument %d B\tresult %d B\t%s\n", f.Number, f.Name, f.ArgumentBytes, f.ResultBytes, f.Doc)
+		for _, r := range f.Records {
+			many := fmt.Sprint(r.Most)
+			if r.Least != r.Most {
+				many = fmt.Sprintf("%d to %d", r.Least, r.Most)
+			}
+			fmt.Fprintf(w, "\t\t%v\t%s\t%s: %s\n", r.Mode, many, r.Table, r.Doc)
+		}
+	}
+	_ = w.Flush() // as in describe
+}
+
+// describeProtocol says all that a protocol says of itself.
+func describeProtocol(out io.Writer, p *node.Protocol) {
+	fmt.Fprintf(out, "%s: %s\n", p.Name, p.Doc)
+	var takes []string
+	if p.Replicates {
+		takes = append(takes, "--replicas")
+	}
+	if p.Grows {
+		takes = append(takes, "--growth")
+	}
+	if len(takes) > 0 {
+		fmt.Fprintf(out, "\nIt takes %s.\n", strings.Join(takes, " and "))
+	}
+	describeOptions(out, p.Options)
+	if len(p.Mutations) == 0 {
+		fmt.Fprintln(out, "\nIt has no deliberate bugs.")
+		return
+	}
+	fmt.Fprintln(out, "\nDeliberate bugs (--mutation), which --check should find:")
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, m := range p.Mutations {
+		fmt.Fprintf(w, "  %s\t%s\n", m.Name, m.Doc)
+	}
+	_ = w.Flush() // as in describe
 }

@@ -114,7 +114,7 @@ func (r *benchRun) checkWorkload(f *pflag.FlagSet, spec *workload.Spec) (err err
 	r.verify, r.perMinute = spec.Verify, spec.PerMinute
 	r.workload, r.settings, err = spec.Make(p.nodes, r.loadOptions)
 	if err != nil {
-		return usagef("drtmd bench --workload "+spec.Name+" --help describes its options", "%v", err)
+		return usagef("drtmd bench --list "+spec.Name+" describes its options", "%v", err)
 	}
 	for _, t := range r.workload.Tables() {
 		if err := r.protocol.CheckStore(t.Ordered); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -49,7 +50,7 @@ func run(ctx context.Context, has *composition.Composition, args []string, stdou
 		a.report(a.wrong, exitFailed)
 		return exitFailed
 	}
-	root.SetArgs(args)
+	root.SetArgs(withJSONFile(root, args))
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
@@ -59,6 +60,30 @@ func run(ctx context.Context, has *composition.Composition, args []string, stdou
 	}
 	_ = a.log.Sync() // stderr needs none; some systems refuse it
 	return code
+}
+
+// jsonFlag is that of commands which write JSON.
+const jsonFlag = "json"
+
+// withJSONFile gives --json its value, standard output, where a command line leaves it out.
+func withJSONFile(root *cobra.Command, args []string) []string {
+	c, _, err := root.Find(args)
+	if err != nil {
+		return args
+	}
+	if f := c.Flags().Lookup(jsonFlag); f == nil || f.Value.Type() != "string" {
+		return args // it takes none
+	}
+	args = slices.Clone(args)
+	for i, x := range args {
+		if x == "--" {
+			break
+		}
+		if x == "--"+jsonFlag && (i+1 == len(args) || strings.HasPrefix(args[i+1], "--")) {
+			args[i] += "=-"
+		}
+	}
+	return args
 }
 
 // report prints the error that ended the command.

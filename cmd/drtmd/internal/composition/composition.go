@@ -54,6 +54,9 @@ func New(protocols []node.Protocol, specs []workload.Spec) (*Composition, error)
 		if slices.ContainsFunc(c.Workloads[:i], func(q workload.Spec) bool { return q.Name == w.Name }) {
 			return nil, fmt.Errorf("there are two workloads %s: give one another name", w.Name)
 		}
+		if err := w.CheckFunctions(); err != nil {
+			return nil, err
+		}
 		ofWorkloads = append(ofWorkloads, option.Owner{Name: w.Name, Options: w.Options})
 	}
 	var err error

@@ -119,3 +119,18 @@ func mappings(t *testing.T) int {
 	check(t, err)
 	return bytes.Count(b, []byte("memfd:"))
 }
+
+// TestAPeerMayGoWhileAnotherIsConnected: whoever closes a context looks at the QPs of those that it was
+// connected to, which make others at that time. For the race detector.
+func TestAPeerMayGoWhileAnotherIsConnected(t *testing.T) {
+	goes, stays := newPair(t, nodeOptions{})
+	other := newNode(t, stays.prov, nodeOptions{})
+	qp, far := stays.second(t), other.qp.Endpoint()
+	connected := make(chan error, 1)
+	go func() { connected <- qp.Connect(&far, verbs.ConnectAttr{}) }()
+	time.Sleep(20 * time.Millisecond) // nothing but time between both, which orders no access to memory
+	check(t, goes.ctx.Close())
+	check(t, <-connected)
+	near := qp.Endpoint()
+	check(t, other.qp.Connect(&near, verbs.ConnectAttr{}))
+}

@@ -35,7 +35,7 @@ type qp struct {
 	recvCQ *cq
 	group  uint32 // of recvCQ
 
-	peer   *peer // RC
+	peer   *peer // RC; written once, under device.mu: see peerDied
 	target *qpEntry
 	rtr    verbs.RTRAttr
 	rts    verbs.RTSAttr
@@ -120,7 +120,9 @@ func (q *qp) ToRTR(peer *verbs.Endpoint, a verbs.RTRAttr) error {
 		if err != nil {
 			return err
 		}
+		q.dev.mu.Lock()
 		q.peer = p
+		q.dev.mu.Unlock()
 		q.target = &p.ctl.qps[peer.QPN&(maxQP-1)]
 		l := &q.send.lane
 		l.target, l.wordQPN = q.target, uint64(peer.QPN)

@@ -9,9 +9,10 @@ import (
 
 // Way is how a client reaches a memory node.
 type Way struct {
-	Client ClientID
-	Memory verbs.RemoteMR
-	Conns  []*fiber.Conn // one for each worker, in the order of Join
+	Client  ClientID
+	Clients int // how many numbers the memory node has
+	Memory  verbs.RemoteMR
+	Conns   []*fiber.Conn // one for each worker, in the order of Join
 }
 
 // Ask carries a request to the set-up service of a memory node and brings its reply.
@@ -34,15 +35,15 @@ func Join(ask Ask, client ClientID, workers []*fiber.Worker, a verbs.ConnectAttr
 	if err != nil {
 		return nil, err
 	}
-	if len(reply.Endpoints) != len(w.Conns) || reply.Client == 0 || client != 0 && reply.Client != client {
-		return nil, fmt.Errorf("the memory node answers client %d with client %d and %d queue pairs of %d",
-			client, reply.Client, len(reply.Endpoints), len(w.Conns))
+	if len(reply.Endpoints) != len(w.Conns) || reply.Client == 0 || int(reply.Client) > reply.Clients || client != 0 && reply.Client != client {
+		return nil, fmt.Errorf("the memory node answers client %d with client %d of %d and %d queue pairs of %d",
+			client, reply.Client, reply.Clients, len(reply.Endpoints), len(w.Conns))
 	}
 	for i, c := range w.Conns {
 		if err := c.Connect(reply.Endpoints[i], a); err != nil {
 			return nil, err
 		}
 	}
-	w.Client, w.Memory = reply.Client, reply.Memory
+	w.Client, w.Clients, w.Memory = reply.Client, reply.Clients, reply.Memory
 	return w, nil
 }

@@ -3,6 +3,7 @@ package memnode
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"drtmd/verbs"
 )
@@ -40,7 +41,8 @@ type Server struct {
 	seats []seat // of the client numbers, from 1
 }
 
-// seat is what a client number has: the passive ends of its session, none without one.
+// seat is what a client number has: the passive ends of its session, none without one. An end that could not be
+// closed stays, and so the number is taken: what the client has on its way may still arrive.
 type seat struct {
 	qps []*verbs.QP
 }
@@ -98,7 +100,7 @@ func (s *Server) Admit(r Request) (Reply, error) {
 	if seat.taken() {
 		return Reply{}, fmt.Errorf("%w: client %d has a session; end it, or choose another number", ErrInUse, id)
 	}
-	reply := Reply{Client: id, Memory: s.mr.Remote()}
+	reply := Reply{Client: id, Clients: len(s.seats), Memory: s.mr.Remote()}
 	for i := range r.Endpoints {
 		qp, err := s.connect(&r.Endpoints[i])
 		if err != nil {
@@ -125,7 +127,8 @@ func (s *Server) connect(peer *verbs.Endpoint) (*verbs.QP, error) {
 }
 
 // Leave ends the session of a client, if it has one: nothing of it reaches the memory any more. Whoever
-// carries requests calls it when the client has said so, or when its process is gone.
+// carries requests calls it when the client has said so, or when its process is gone. After an error the client
+// is not fenced, and its number stays taken: call it again.
 func (s *Server) Leave(id ClientID) error {
 	if id == 0 || int(id) > len(s.seats) {
 		return nil
@@ -143,13 +146,14 @@ func (s *Server) Sessions() (n int) {
 	return n
 }
 
-// close closes the passive ends.
+// close closes the passive ends, and keeps those that cannot be closed.
 func (t *seat) close() error {
 	var errs []error
-	for _, qp := range t.qps {
-		errs = append(errs, qp.Close())
-	}
-	t.qps = nil
+	t.qps = slices.DeleteFunc(t.qps, func(qp *verbs.QP) bool {
+		err := qp.Close()
+		errs = append(errs, err)
+		return err == nil
+	})
 	return errors.Join(errs...)
 }
 

@@ -23,6 +23,7 @@ type Request struct {
 // Reply is what the memory node gives it.
 type Reply struct {
 	Client    ClientID
+	Clients   int              // how many numbers there are
 	Endpoints []verbs.Endpoint // the other ends, in the order of the request
 	Memory    verbs.RemoteMR
 }

@@ -20,6 +20,7 @@ type Cluster struct {
 	Left []Left
 
 	host    host
+	clients *clients // of a memory node; nil: the members have the records
 	stopped bool
 	stopErr error
 	closed  bool
@@ -144,6 +145,9 @@ func (c *Cluster) Settle(ctx context.Context) (owed int, err error) {
 // is. It may be called twice.
 func (c *Cluster) Stop() error {
 	if !c.stopped {
+		if c.clients != nil {
+			c.rest()
+		}
 		c.stopped = true
 		for _, w := range c.Workers() {
 			w.over.Store(true)
@@ -178,6 +182,12 @@ func (c *Cluster) HistoryOwing(pending func(state uint64) bool) (*history.Histor
 	}
 	run := history.Run{Names: Names(c.Config.Workload), Versions: history.Counting,
 		Initial: []*history.Snapshot{}, Final: []*history.Snapshot{}} // known, of whatever is here
+	if c.clients != nil {
+		if err := c.snapshots(&run); err != nil {
+			return nil, errors.Join(append([]error{err}, discard(segments)...)...)
+		}
+		return history.NewRun(run, segments...)
+	}
 	for shard, m := range c.primaries() {
 		if m != nil {
 			run.Initial = append(run.Initial, m.Loaded(proto.ShardID(shard)))
@@ -191,6 +201,13 @@ func (c *Cluster) HistoryOwing(pending func(state uint64) bool) (*history.Histor
 		}
 	}
 	return history.NewRun(run, segments...)
+}
+
+func discard(segments []*history.Segment) (errs []error) {
+	for _, s := range segments {
+		errs = append(errs, s.Discard())
+	}
+	return errs
 }
 
 // Names are those of a workload's tables and transactions, for histories.
@@ -228,6 +245,9 @@ func (c *Cluster) Read(t proto.TableID, k proto.Key, dst []byte) error {
 // Verify has the workload check all shards of which the primary is in this process, after the last
 // transaction has ended.
 func (c *Cluster) Verify() (t workload.Tally) {
+	if c.clients != nil {
+		return c.verifyClients()
+	}
 	for s, m := range c.primaries() {
 		if m == nil {
 			continue
@@ -246,6 +266,9 @@ func (c *Cluster) Close() error {
 	errs := []error{c.Stop()}
 	for _, m := range c.Members {
 		errs = append(errs, m.Close())
+	}
+	if c.clients != nil {
+		errs = append(errs, c.clients.close())
 	}
 	return errors.Join(errs...)
 }

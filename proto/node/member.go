@@ -12,6 +12,7 @@ import (
 	"drtmd/htm"
 	"drtmd/proto"
 	"drtmd/proto/history"
+	"drtmd/proto/memnode"
 	"drtmd/proto/placement"
 	"drtmd/proto/protocol"
 	"drtmd/store"
@@ -96,6 +97,7 @@ type Worker struct {
 	extents   []extent      // that tables have grown by
 	fenced    []atomic.Bool // by node: it was removed
 	over      atomic.Bool   // the cluster stops: the keeper ends
+	way       *memnode.Way  // of a client of a memory node; nil: it is none
 
 	// mu guards conns and loop, which the worker's thread writes and any goroutine may look at, and
 	// orders the making of queue pairs against the fence.

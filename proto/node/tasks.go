@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 )
 
@@ -16,7 +17,7 @@ type Tasks struct {
 	errs []error
 }
 
-// maxErrors bounds the errors that are kept of a set of tasks.
+// maxErrors bounds the errors that are kept of a set of tasks, each once.
 const maxErrors = 8
 
 func newTasks(h host, n int) *Tasks {
@@ -31,7 +32,8 @@ func newTasks(h host, n int) *Tasks {
 func (t *Tasks) ended(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err != nil && len(t.errs) < maxErrors {
+	known := func(e error) bool { return e.Error() == err.Error() }
+	if err != nil && len(t.errs) < maxErrors && !slices.ContainsFunc(t.errs, known) {
 		t.errs = append(t.errs, err)
 	}
 	if t.left--; t.left == 0 {

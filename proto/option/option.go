@@ -3,7 +3,6 @@ package option
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -151,8 +150,10 @@ func (o Option) decode(text string) (any, error) {
 	case TypeBytes:
 		return ParseBytes(text)
 	case TypeChoice:
-		if slices.Contains(o.Choices, text) {
-			return text, nil
+		for _, c := range o.Choices {
+			if strings.EqualFold(c, text) {
+				return c, nil
+			}
 		}
 		return nil, fmt.Errorf("expected %s, not %q", strings.Join(o.Choices, ", "), text)
 	}

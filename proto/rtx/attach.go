@@ -3,7 +3,10 @@ package rtx
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
+	"drtmd/verbs"
 	"drtmd/verbs/fiber"
 )
 
@@ -227,4 +230,34 @@ func (c *Client) fixChunks(f *fiber.Fiber, class int) error {
 		}
 	}
 	return nil
+}
+
+// Describe reads the shape of memory on a way to it. Memory that was not laid out for transactions is ErrLayout.
+func Describe(f *fiber.Fiber, conn *fiber.Conn, pd *verbs.PD, memory verbs.RemoteMR) (Shape, error) {
+	l, err := fetchLayout(f, &Config{Conn: conn, PD: pd, Memory: memory})
+	if err != nil {
+		return Shape{}, err
+	}
+	return l.Shape, nil
+}
+
+// trips is how many READs measure a round trip.
+const trips = 11
+
+// RoundTrip is the median time of a READ of 8 bytes.
+func RoundTrip(f *fiber.Fiber, conn *fiber.Conn, pd *verbs.PD, memory verbs.RemoteMR) (trip time.Duration, err error) {
+	buffer, err := pd.AllocMR(8, verbs.AccessLocalWrite, verbs.MROptions{NoHuge: true})
+	if err != nil {
+		return 0, err
+	}
+	var times [trips]time.Duration
+	for i := range times {
+		begin := f.Now()
+		if err := conn.Read(f, buffer.SGE(0, 8), memory.Addr, memory.RKey); err != nil {
+			return 0, err // what is in flight may still use the buffer
+		}
+		times[i] = f.Now() - begin
+	}
+	slices.Sort(times[:])
+	return times[trips/2], buffer.Close()
 }

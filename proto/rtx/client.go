@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"drtmd/proto"
@@ -31,6 +32,15 @@ type Timing struct {
 func DefaultTiming() Timing {
 	return Timing{Op: 100 * time.Microsecond, Drift: 8 * time.Millisecond, Commit: 8 * time.Millisecond,
 		Wait: 2 * time.Microsecond, MaxWait: 256 * time.Microsecond, Horizon: 50 * time.Millisecond}
+}
+
+// TimingFor is DefaultTiming, made longer for a network with a slow round trip: the paper's has some microseconds.
+func TimingFor(trip time.Duration) Timing {
+	t := DefaultTiming()
+	t.Op, t.Drift, t.Commit = max(t.Op, 20*trip), max(t.Drift, 200*trip), max(t.Commit, 200*trip)
+	t.Wait, t.MaxWait = max(t.Wait, trip/2), max(t.MaxWait, 8*trip)
+	t.Horizon = max(t.Horizon, 10*t.Drift)
+	return t
 }
 
 // Config of a Client.
@@ -90,10 +100,27 @@ type Stats struct {
 	Finished          uint64 // transactions of others that this client committed
 	Undone            uint64 // that it aborted, those without a log included
 	Overlaps          uint64 // repairs begun while the lease of another one was valid
-	Refills           uint64
-	Unexpected        uint64 // releases of a log's locks that found DONE already
+	Refills           uint64 // of own slots from the pool
+	Unexpected        uint64 // commits of a log that somebody else finished first
 	// LongestWait is the longest time for which one lock of another was met.
 	LongestWait time.Duration
+}
+
+// Add adds another client's.
+func (s *Stats) Add(o *Stats) {
+	s.Commits += o.Commits
+	s.ReadOnly += o.ReadOnly
+	for i, n := range o.Aborts {
+		s.Aborts[i] += n
+	}
+	s.Unlogged += o.Unlogged
+	s.Repairs += o.Repairs
+	s.Finished += o.Finished
+	s.Undone += o.Undone
+	s.Overlaps += o.Overlaps
+	s.Refills += o.Refills
+	s.Unexpected += o.Unexpected
+	s.LongestWait = max(s.LongestWait, o.LongestWait)
 }
 
 // Client is an owner of transactions. See the package comment for who may use it.
@@ -133,6 +160,14 @@ type logEntry struct {
 
 // Stats of the client so far.
 func (c *Client) Stats() *Stats { return &c.stats }
+
+// Class is the class of blocks of a size; -1: there is none.
+func (c *Client) Class(bytes int) int {
+	return slices.IndexFunc(c.l.Classes, func(k Class) bool { return k.Bytes == bytes })
+}
+
+// Broken is why the client is of no use any more; nil: it is.
+func (c *Client) Broken() error { return c.broken }
 
 // Payload is how many bytes of a class's blocks are the program's.
 func (c *Client) Payload(class int) int { return c.l.Classes[class].Payload() }

@@ -48,18 +48,15 @@ func (c *Client) View(f *fiber.Fiber, body func(tx *Tx) error) error {
 }
 
 func (c *Client) run(f *fiber.Fiber, body func(tx *Tx) error, view bool) error {
-	t := &c.tx
 	for attempt := 0; ; attempt++ {
-		if c.broken != nil {
-			return fmt.Errorf("%w: %w", ErrBroken, c.broken)
-		}
-		t.c, t.f, t.set, t.free, t.view = c, f, t.set[:0], c.arena, view
-		err := t.end(body(t))
-		reason := proto.AbortReason(err)
-		if reason == 0 {
+		t, err := c.Begin(f, view)
+		if err != nil {
 			return err
 		}
-		c.stats.Aborts[reason]++
+		err = t.counted(t.end(body(t)))
+		if proto.AbortReason(err) == 0 {
+			return err
+		}
 		if attempt+1 >= c.cfg.Attempts || c.givesUp() {
 			return err
 		}
@@ -67,6 +64,33 @@ func (c *Client) run(f *fiber.Fiber, body func(tx *Tx) error, view bool) error {
 			return err
 		}
 	}
+}
+
+// Begin begins one attempt of a transaction, for who repeats it by itself; Run and View do all of that. Commit or
+// Rollback ends the attempt; one that is given up needs no end, since nothing is held before Commit. What Tx
+// returns is not to be used after the next Begin.
+func (c *Client) Begin(f *fiber.Fiber, view bool) (*Tx, error) {
+	if c.broken != nil {
+		return nil, fmt.Errorf("%w: %w", ErrBroken, c.broken)
+	}
+	t := &c.tx
+	t.c, t.f, t.set, t.free, t.view = c, f, t.set[:0], c.arena, view
+	return t, nil
+}
+
+// Commit makes what was updated take effect, if what was read is valid still; else it is an Abort. Any other
+// error says that the client is broken, and the outcome of an update may be unknown.
+func (t *Tx) Commit() error { return t.counted(t.end(nil)) }
+
+// Rollback ends the attempt without effect: nil if what was read is valid, or an Abort.
+func (t *Tx) Rollback() error { return t.counted(t.validate()) }
+
+// counted counts an Abort.
+func (t *Tx) counted(err error) error {
+	if reason := proto.AbortReason(err); reason != 0 {
+		t.c.stats.Aborts[reason]++
+	}
+	return err
 }
 
 // end ends an attempt whose code returned err.

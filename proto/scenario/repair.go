@@ -381,14 +381,7 @@ func (k *repairClient) audit(f *fiber.Fiber) error {
 func (r *repairRun) check() {
 	var sum rtx.Stats
 	for _, s := range r.stats {
-		sum.Commits += s.Commits
-		sum.Unlogged += s.Unlogged
-		sum.ReadOnly += s.ReadOnly
-		sum.Repairs += s.Repairs
-		sum.Finished += s.Finished
-		sum.Undone += s.Undone
-		sum.Overlaps += s.Overlaps
-		sum.LongestWait = max(sum.LongestWait, s.LongestWait)
+		sum.Add(s)
 	}
 	r.e.Count("commits", sum.Commits)
 	r.e.Count("unlogged", sum.Unlogged)
@@ -396,6 +389,8 @@ func (r *repairRun) check() {
 	r.e.Count("repairs", sum.Repairs)
 	r.e.Count("finished", sum.Finished)
 	r.e.Count("undone", sum.Undone)
+	r.e.Count("refills", sum.Refills)
+	r.e.Count("done by two", sum.Unexpected)
 	if sum.Overlaps > 0 {
 		r.e.Fail(checkOverlap, "%d repairs began while another one's lease was valid", sum.Overlaps)
 	}

@@ -28,7 +28,8 @@ func (trees) mutations() []scenario.Mutation { return sherman.Mutations() }
 func (trees) slots() int { return 24 }
 
 func (trees) open(k *repairClient) (err error) {
-	k.tree, err = sherman.Open(k.c, sherman.Config{Class: 1, Versions: true, CacheNodes: 8,
+	k.tree, err = sherman.Open(k.c, sherman.Config{Class: 1, Versions: true,
+		Cache:    sherman.NewCache(8, k.c.Payload(1)),
 		Mutation: k.mutation(sherman.Mutations())})
 	return err
 }

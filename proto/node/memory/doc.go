@@ -1,4 +1,4 @@
-// Package memory is the set-up service of a memory node (package memnode) over TCP.
+// Package memory is the set-up service of a memory node (package memnode) over TCP, or a unix socket on one host.
 //
 // A client dials the node, sends one request, and keeps the connection: that is its session. When the connection
 // ends, because the client closes it or its process is gone, the node fences the client and its number is free. A

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,6 +24,8 @@ const (
 	maxLine = 64 << 10
 	// maxConns bounds the connections at a time, those without a session yet included.
 	maxConns = 4096
+	// again is the pause before the service tries again what has failed for now.
+	again = time.Second
 )
 
 // keepAlive notices a host that is gone.
@@ -38,6 +41,7 @@ type request struct {
 type reply struct {
 	Error     string           `json:"error,omitempty"`
 	Client    memnode.ClientID `json:"client,omitempty"`
+	Clients   int              `json:"clients,omitempty"`
 	Endpoints [][]byte         `json:"endpoints,omitempty"`
 	Address   uint64           `json:"address,omitempty"`
 	Length    uint64           `json:"length,omitempty"`
@@ -53,11 +57,17 @@ func (e *RefusedError) Error() string { return "the memory node refuses: " + e.T
 type service struct {
 	mu     sync.Mutex // guards server
 	server *memnode.Server
+	notice func(string)
 }
 
-// Serve answers clients on a listener until ctx is done; then it closes the listener and all sessions.
-func Serve(ctx context.Context, l net.Listener, server *memnode.Server) error {
-	s := &service{server: server}
+// Serve answers clients on a listener until ctx is done; then it closes the listener and all sessions. notice, if
+// not nil, is told who comes and goes and what goes wrong meanwhile, on any goroutine. Only a listener that is
+// closed by others is an error: one that cannot accept for now, for want of file descriptors, is asked again.
+func Serve(ctx context.Context, l net.Listener, server *memnode.Server, notice func(string)) error {
+	if notice == nil {
+		notice = func(string) {}
+	}
+	s := &service{server: server, notice: notice}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	closed := make(chan struct{})
@@ -71,7 +81,12 @@ func Serve(ctx context.Context, l net.Listener, server *memnode.Server) error {
 	for {
 		var c net.Conn
 		if c, err = l.Accept(); err != nil {
-			break
+			if ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+				break
+			}
+			notice(err.Error() + "; new clients wait")
+			sleep(ctx, again)
+			continue
 		}
 		room <- struct{}{}
 		wait.Go(func() {
@@ -112,13 +127,25 @@ func (s *service) session(ctx context.Context, c net.Conn) {
 		answer = reply{Error: err.Error()}
 	}
 	if id != 0 {
-		defer s.leave(id)
+		defer s.leave(ctx, id)
 	}
 	if writeLine(c, answer) != nil || err != nil {
+		if err != nil {
+			s.notice(fmt.Sprintf("a client%s is refused: %v", from(c), err))
+		}
 		return
 	}
+	s.notice(fmt.Sprintf("client %d has come%s, with %d queue pairs", id, from(c), len(answer.Endpoints)))
 	_ = c.SetDeadline(time.Time{})
 	_, _ = io.Copy(io.Discard, c) // until the client is gone
+}
+
+// from says where a client is; "" on a socket without names.
+func from(c net.Conn) string {
+	if a := c.RemoteAddr().String(); a != "" && a != "@" {
+		return " from " + a
+	}
+	return ""
 }
 
 func (s *service) admit(q *request) (memnode.ClientID, reply, error) {
@@ -132,15 +159,37 @@ func (s *service) admit(q *request) (memnode.ClientID, reply, error) {
 	if err != nil {
 		return 0, reply{}, err
 	}
-	a := reply{Client: r.Client, Address: r.Memory.Addr, Length: r.Memory.Length, RKey: r.Memory.RKey}
+	a := reply{Client: r.Client, Clients: r.Clients, Address: r.Memory.Addr, Length: r.Memory.Length, RKey: r.Memory.RKey}
 	a.Endpoints, err = encodeEndpoints(r.Endpoints)
 	return r.Client, a, err
 }
 
-func (s *service) leave(id memnode.ClientID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_ = s.server.Leave(id) // the queue pairs are gone with the device, if they cannot be closed
+// leave fences a client, and tries until it has or the service ends: before, its number must not be free.
+func (s *service) leave(ctx context.Context, id memnode.ClientID) {
+	for {
+		s.mu.Lock()
+		err := s.server.Leave(id)
+		s.mu.Unlock()
+		if err == nil {
+			s.notice(fmt.Sprintf("client %d has left", id))
+			return
+		}
+		if ctx.Err() != nil {
+			return // closing the server tries once more, and tells
+		}
+		s.notice(fmt.Sprintf("client %d is gone and not fenced yet; its number stays in use: %v", id, err))
+		sleep(ctx, again)
+	}
+}
+
+// sleep waits for a time, or until ctx is done.
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
 }
 
 func encodeEndpoints(ends []verbs.Endpoint) (list [][]byte, err error) {
@@ -182,6 +231,17 @@ func readLine(r *bufio.Reader, v any) error {
 	return json.Unmarshal(b, v)
 }
 
+// split takes HOST:PORT or unix:PATH apart.
+func split(address string) (network, place string) {
+	if path, ok := strings.CutPrefix(address, "unix:"); ok {
+		return "unix", path
+	}
+	return "tcp", address
+}
+
+// Listen listens on HOST:PORT or unix:PATH.
+func Listen(address string) (net.Listener, error) { return net.Listen(split(address)) }
+
 // Session is a client's connection to a memory node.
 type Session struct{ conn net.Conn }
 
@@ -193,14 +253,15 @@ func (s *Session) Close() error {
 	return nil
 }
 
-// Join opens a session with the memory node at an address, under a client number or, with 0, any that is free, and
+// Join opens a session with the memory node at an address, HOST:PORT or unix:PATH, under a client number or, with 0, any that is free, and
 // connects one queue pair on each of the workers: see memnode.Join. A *RefusedError has the node's reason.
 func Join(ctx context.Context, address string, client memnode.ClientID, workers []*fiber.Worker,
 	a verbs.ConnectAttr) (*memnode.Way, *Session, error) {
 	d := net.Dialer{Timeout: patience, KeepAliveConfig: keepAlive}
-	c, err := d.DialContext(ctx, "tcp", address)
+	network, place := split(address)
+	c, err := d.DialContext(ctx, network, place)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("no memory node answers: %w; start one with drtmd serve --role memory", err)
 	}
 	s := &Session{conn: c}
 	way, err := memnode.Join(s.ask, client, workers, a)
@@ -223,12 +284,12 @@ func (s *Session) ask(r memnode.Request) (memnode.Reply, error) {
 	}
 	var got reply
 	if err := readLine(bufio.NewReader(io.LimitReader(s.conn, maxLine)), &got); err != nil {
-		return memnode.Reply{}, fmt.Errorf("the memory node at %s: %w", s.conn.RemoteAddr(), err)
+		return memnode.Reply{}, fmt.Errorf("no reply of a memory node: %w", err)
 	}
 	if got.Error != "" {
 		return memnode.Reply{}, &RefusedError{Text: got.Error}
 	}
-	x := memnode.Reply{Client: got.Client, Memory: verbs.RemoteMR{Addr: got.Address, Length: got.Length, RKey: got.RKey}}
+	x := memnode.Reply{Client: got.Client, Clients: got.Clients, Memory: verbs.RemoteMR{Addr: got.Address, Length: got.Length, RKey: got.RKey}}
 	if x.Endpoints, err = decodeEndpoints(got.Endpoints); err != nil {
 		return memnode.Reply{}, err
 	}

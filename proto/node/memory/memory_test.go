@@ -40,7 +40,7 @@ func serve(t *testing.T, p verbs.Provider) string {
 	must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
-	go func() { ended <- memory.Serve(ctx, l, server) }()
+	go func() { ended <- memory.Serve(ctx, l, server, nil) }()
 	t.Cleanup(func() {
 		cancel()
 		must(t, <-ended)

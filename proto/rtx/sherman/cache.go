@@ -2,8 +2,9 @@ package sherman
 
 import "drtmd/proto/rtx"
 
-// cache keeps copies of internal nodes, one for each place of a table: a newer one takes its place.
-type cache struct {
+// Cache keeps copies of internal nodes of one tree, one for each place of a table: a newer one takes its place. It
+// belongs to a thread.
+type Cache struct {
 	root  rtx.Ptr // 0: not known
 	level int
 	ptrs  []rtx.Ptr
@@ -11,16 +12,17 @@ type cache struct {
 	size  int
 }
 
-func newCache(nodes, size int) cache {
-	return cache{ptrs: make([]rtx.Ptr, nodes), nodes: make([]byte, nodes*size), size: size}
+// NewCache makes a cache of so many nodes of a size, which is rtx.Client.Payload of their class.
+func NewCache(nodes, size int) *Cache {
+	return &Cache{ptrs: make([]rtx.Ptr, nodes), nodes: make([]byte, nodes*size), size: size}
 }
 
-func (c *cache) place(p rtx.Ptr) int {
+func (c *Cache) place(p rtx.Ptr) int {
 	return int(uint64(p) * 0x9E3779B97F4A7C15 >> 20 % uint64(len(c.ptrs)))
 }
 
 // get is the copy of a node; nil: there is none.
-func (c *cache) get(p rtx.Ptr) []byte {
+func (c *Cache) get(p rtx.Ptr) []byte {
 	i := c.place(p)
 	if c.ptrs[i] != p || p == 0 {
 		return nil
@@ -28,19 +30,19 @@ func (c *cache) get(p rtx.Ptr) []byte {
 	return c.nodes[i*c.size:][:c.size]
 }
 
-func (c *cache) put(p rtx.Ptr, node []byte) {
+func (c *Cache) put(p rtx.Ptr, node []byte) {
 	i := c.place(p)
 	c.ptrs[i] = p
 	copy(c.nodes[i*c.size:][:c.size], node)
 }
 
-func (c *cache) drop(p rtx.Ptr) {
+func (c *Cache) drop(p rtx.Ptr) {
 	if i := c.place(p); c.ptrs[i] == p {
 		c.ptrs[i] = 0
 	}
 }
 
-func (c *cache) clear() {
+func (c *Cache) clear() {
 	c.root = 0
 	clear(c.ptrs)
 }

@@ -17,8 +17,8 @@
 //
 // A tree keeps copies of internal nodes, which were consistent when they were copied. They may be out of date: nodes
 // are never freed and never give up their lower keys, so a copy leads to the right leaf or to one on its left, and
-// the high keys tell. Whoever had to go right forgets the copy that was out of date. Leaves are read by the
-// transaction and validated by its commit.
+// the high keys tell. Whoever had to go right forgets the copy that was out of date. Trees on one thread may share
+// their copies. Leaves are read by the transaction and validated by its commit.
 //
 // # Deviations
 //

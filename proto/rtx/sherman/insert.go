@@ -56,6 +56,7 @@ func (t *Tree) setTop(tx *rtx.Tx, p rtx.Ptr, level int) error {
 	}
 	setWord(b, 0, uint64(p))
 	setWord(b, 8, uint64(level))
+	setWord(b, rootFormat, formatWord(t.f.versions))
 	t.cache.root = 0
 	return nil
 }

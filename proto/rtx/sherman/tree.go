@@ -12,19 +12,23 @@ import (
 // NoKey is above all keys, and is none.
 const NoKey = ^uint64(0)
 
-// Config of a Tree. All clients of a tree have the same but for CacheNodes.
+// NodeBytes is the size of the paper's nodes, as a class of blocks.
+const NodeBytes = 1024
+
+// Config of a Tree. All clients of a tree have the same but for Cache.
 type Config struct {
 	Root  int // the root object of the memory that names the tree's root
 	Class int // of the nodes
 	// Versions: entries have versions.
 	Versions bool
-	// CacheNodes is how many internal nodes are kept; 0: DefaultCacheNodes.
-	CacheNodes int
+	// Cache keeps internal nodes, for all trees on the thread's clients that are the same tree; nil: one of
+	// DefaultCacheNodes for this Tree.
+	Cache *Cache
 	// Mutation switches a deliberate bug on; "" is none.
 	Mutation string
 }
 
-// DefaultCacheNodes is the default of Config.CacheNodes.
+// DefaultCacheNodes is the size of a cache that Config does not give.
 const DefaultCacheNodes = 256
 
 // bug is a deliberate one.
@@ -62,22 +66,25 @@ type Tree struct {
 	bug   bug
 	root  rtx.Ptr // the object that names the root
 	f     format
-	cache cache
+	cache *Cache
 }
 
 // Bounds of loops over nodes that a transaction sees while they change.
 const (
 	maxLevels = 16
 	maxRight  = 256
+	// maxHops is how often find goes right: more often, the cache is so old that a way from the root is shorter,
+	// which needs no hop unless the view is out of date.
+	maxHops = 8
 )
 
 // Open makes a way to a tree, which need not have a root yet.
 func Open(c *rtx.Client, cfg Config) (*Tree, error) {
-	if cfg.CacheNodes == 0 {
-		cfg.CacheNodes = DefaultCacheNodes
-	}
 	bytes := c.Payload(cfg.Class)
-	t := &Tree{c: c, cfg: cfg, root: c.Root(cfg.Root), f: newFormat(bytes, cfg.Versions)}
+	if cfg.Cache == nil {
+		cfg.Cache = NewCache(DefaultCacheNodes, bytes)
+	}
+	t := &Tree{c: c, cfg: cfg, cache: cfg.Cache, root: c.Root(cfg.Root), f: newFormat(bytes, cfg.Versions)}
 	if t.f.leaf < 4 || t.f.inner < 4 || t.f.leaf > 255 {
 		return nil, fmt.Errorf("%w: nodes of %d bytes have room for %d entries, of 4..255", rtx.ErrUsage, bytes, t.f.leaf)
 	}
@@ -85,14 +92,40 @@ func Open(c *rtx.Client, cfg Config) (*Tree, error) {
 	if t.bug, err = bugs.Find(cfg.Mutation); err != nil {
 		return nil, err
 	}
-	t.cache = newCache(cfg.CacheNodes, bytes)
 	return t, nil
 }
 
 // doomed is what a transaction sees that does not fit together: its view is out of date.
 func doomed() error { return proto.Aborting(proto.ReasonValidation) }
 
-// Root object: root 8 | its level 8.
+// ErrFormat: a tree has entries of another form than its user expects.
+var ErrFormat = errors.New("wrong tree")
+
+// Root object: root 8 | its level 8 | mark, and 1 if entries have versions 8.
+const (
+	rootFormat = 16
+	formatMark = 0x5348_4552_4d41_4e00 // "SHERMAN", and a byte for the form
+)
+
+func formatWord(versions bool) uint64 {
+	if versions {
+		return formatMark | 1
+	}
+	return formatMark
+}
+
+// Versions reports whether the entries of a tree that is there have versions.
+func Versions(tx *rtx.Tx, root rtx.Ptr) (versions, there bool, err error) {
+	b, err := tx.Read(root)
+	if err != nil || b == nil {
+		return false, false, err
+	}
+	w := word(b, rootFormat)
+	if w&^1 != formatMark {
+		return false, false, fmt.Errorf("%w: its root says %#x, which is no tree's", ErrFormat, w)
+	}
+	return w&1 == 1, true, nil
+}
 
 // top is the root and its level; 0: there is none.
 func (t *Tree) top(tx *rtx.Tx) (rtx.Ptr, int, error) {
@@ -101,6 +134,9 @@ func (t *Tree) top(tx *rtx.Tx) (rtx.Ptr, int, error) {
 		return 0, 0, err
 	}
 	p, level := rtx.Ptr(word(b, 0)), int(word(b, 8))
+	if got, want := word(b, rootFormat), formatWord(t.f.versions); got != want {
+		return 0, 0, fmt.Errorf("%w: its root says %#x, not %#x: versions or none", ErrFormat, got, want)
+	}
 	if level >= maxLevels {
 		return 0, 0, doomed()
 	}
@@ -123,7 +159,7 @@ func (t *Tree) find(tx *rtx.Tx, key uint64, level int) (rtx.Ptr, []byte, error) 
 			t.cache.root, t.cache.level = p, at
 		}
 	}
-	for range maxLevels + maxRight {
+	for hops := 0; hops <= maxHops; {
 		if at == level {
 			n, err := t.read(tx, p, at)
 			if err != nil {
@@ -134,6 +170,7 @@ func (t *Tree) find(tx *rtx.Tx, key uint64, level int) (rtx.Ptr, []byte, error) 
 			}
 			t.forget(from)
 			p, from = right(n), 0
+			hops++
 			continue
 		}
 		n := t.cache.get(p)
@@ -153,6 +190,7 @@ func (t *Tree) find(tx *rtx.Tx, key uint64, level int) (rtx.Ptr, []byte, error) 
 		if key >= high(n) {
 			t.forget(from)
 			p, from = right(n), 0
+			hops++
 			continue
 		}
 		from = p
@@ -269,4 +307,17 @@ func (t *Tree) Scan(tx *rtx.Tx, from, to uint64, each func(Entry) bool) error {
 		}
 	}
 	return fmt.Errorf("%w: a scan of more than %d leaves", rtx.ErrTooLarge, maxRight)
+}
+
+// Leaf calls each with the entries of the leaf that has a key, and gives the first key of the next leaf; false: there
+// is none.
+func (t *Tree) Leaf(tx *rtx.Tx, key uint64, each func(Entry)) (next uint64, more bool, err error) {
+	_, n, err := t.find(tx, key, 0)
+	if err != nil || n == nil {
+		return 0, false, err
+	}
+	for i := range count(n) {
+		each(t.f.entry(n, i))
+	}
+	return high(n), high(n) != NoKey, nil
 }

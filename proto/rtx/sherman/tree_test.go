@@ -72,7 +72,8 @@ func TestATreeIsASortedMap(t *testing.T) {
 	for _, versions := range []bool{false, true} {
 		var reached []rtx.Ptr
 		memory := run(t, 192, nil, func(c *rtx.Client, f *fiber.Fiber) error {
-			tree, err := sherman.Open(c, sherman.Config{Class: 1, Versions: versions, CacheNodes: 16})
+			tree, err := sherman.Open(c, sherman.Config{Class: 1, Versions: versions,
+				Cache: sherman.NewCache(16, c.Payload(1))})
 			if err != nil {
 				return err
 			}

@@ -10,7 +10,7 @@ import (
 
 // Options by name.
 const (
-	optLetter       = "letter"
+	OptLetter       = "letter"
 	optOperations   = "operations"
 	optDistribution = "distribution"
 	optReads        = "reads"
@@ -28,7 +28,7 @@ func Spec() workload.Spec {
 		Name: "ycsb",
 		Doc:  "Yahoo! Cloud Serving Benchmark A to F, single operations or transactions of several",
 		Options: append(option.List{
-			option.Choice(optLetter, []string{"A", "B", "C", "D", "E", "F"}, "core workload `LETTER`: A 50 % reads, 50 % "+
+			option.Choice(OptLetter, []string{"A", "B", "C", "D", "E", "F"}, "core workload `LETTER`: A 50 % reads, 50 % "+
 				"updates; B 95 and 5; C reads; D 95 % reads of the latest, 5 % insertions; E 95 % "+
 				"scans, 5 % insertions; F 50 % reads, 50 % read-modify-writes"),
 			option.Int(optOperations, d.Operations, 1, keyvalue.MaxOps, "`N` operations per transaction; 5 in HADES"),
@@ -63,14 +63,14 @@ func Spec() workload.Spec {
 
 func optionsOf(nodes int, v option.Values) (Options, error) {
 	d, err := ParseDistribution(v.Choice(optDistribution))
-	return Options{Nodes: nodes, Letter: v.Choice(optLetter), Keys: v.Int(keyvalue.OptKeys), Room: v.Int(optRoom),
+	return Options{Nodes: nodes, Letter: v.Choice(OptLetter), Keys: v.Int(keyvalue.OptKeys), Room: v.Int(optRoom),
 		ValueBytes: v.Int(keyvalue.OptValueBytes), KeyBytes: v.Int(keyvalue.OptKeyBytes),
 		Operations: v.Int(optOperations), Distribution: d, Theta: v.Float(keyvalue.OptTheta),
 		Reads: v.Int(optReads), ScanLength: v.Int(optScanLength)}, err
 }
 
 func words(_ int, v option.Values) string {
-	letter := v.Choice(optLetter)
+	letter := v.Choice(OptLetter)
 	def := definitions[letter]
 	if r := v.Int(optReads); r > 0 {
 		def.reads = r

@@ -6,11 +6,13 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"drtmd/cmd/drtmd/internal/composition"
 	"drtmd/cmd/drtmd/internal/report"
 	"drtmd/cmd/drtmd/internal/transport"
 	"drtmd/proto/option"
+	"drtmd/proto/workload/ycsb"
 	"drtmd/verbs/sim"
 )
 
@@ -21,6 +23,8 @@ the transport, as separate machines do. Other places to run:
   --processes N     the nodes are spread over N processes
   --transport sim   the nodes run in the simulator, in virtual time
   --cluster ADDR    the nodes are the daemons (drtmd serve) of a cluster; every member runs clients
+  --memory ADDR     the nodes are clients of a memory node (drtmd serve --role memory), for the protocols
+                    of memory nodes (see --list): all records are there, and the clients share nothing else
 
 Workloads, each with its own options (drtmd bench --list NAME describes them):
 
@@ -75,12 +79,16 @@ const benchExample = `
   drtmd bench --transport sim --preset cx3-56g --nodes 6
   drtmd bench --cluster up --check                     inside the daemons of drtmd up
   drtmd bench --cluster 10.0.0.1:7440 --ca ca.pem --cert me.pem --key me.key
+  drtmd bench --memory 10.0.0.1:7480 --protocol rtx --workload ycsb --check
   drtmd bench --list                                   what there is to run
   drtmd bench --list tatp                              a workload and its options
   drtmd bench --list farm                              a protocol, its options and deliberate bugs`
 
 // clusterFlag names a cluster of daemons.
 const clusterFlag = "cluster"
+
+// mixFlag is another name of an option.
+const mixFlag = "mix"
 
 // joinFlag is given by a supervisor to the processes that it starts.
 const joinFlag = "join"
@@ -107,6 +115,8 @@ type benchFlags struct {
 	check, list                             bool
 	json, history, report                   string
 	remote                                  clientFlags
+	memory, index                           string
+	client                                  int
 }
 
 func (a *app) benchCommand() *cobra.Command {
@@ -133,6 +143,12 @@ func (a *app) benchCommand() *cobra.Command {
 			return names, cobra.ShellCompDirectiveNoFileComp
 		},
 	}
+	c.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == mixFlag { // YCSB's letters are mixes to some
+			name = ycsb.OptLetter
+		}
+		return pflag.NormalizedName(name)
+	})
 	a.wrong = p.register(c, a.has)
 	a.helpWithNames(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -195,6 +211,11 @@ func (p *benchFlags) register(c *cobra.Command, has *composition.Composition) er
 	p.remote.register(f, clusterFlag)
 	f.Lookup(clusterFlag).Usage = "run inside the daemons of a cluster: control address `ADDR` of " +
 		"any node, or several with commas; up or up:NAME: the nodes of drtmd up"
+	f.StringVar(&p.memory, memoryFlag, "", "protocols of memory nodes: address `ADDR` of the memory node (drtmd serve --role "+
+		"memory); default: one in this process, for this run")
+	f.StringVar(&p.index, indexFlag, "", "protocols of memory nodes: index `NAME` that tables are, see --list")
+	f.IntVar(&p.client, clientFlag, 0, "protocols of memory nodes: the first client has number `N`, the others those behind "+
+		"it; 0: any that are free")
 	f.IntVar(&p.join, joinFlag, 0, "run as one process of several; `FD` is the socket to their supervisor")
 	_ = f.MarkHidden(joinFlag) // cannot fail: the flag exists
 	return errors.Join(registerOptions(f, has.OfProtocols), registerOptions(f, workloadOptions(has)))

@@ -14,6 +14,7 @@ import (
 	"drtmd/proto/node"
 	"drtmd/proto/option"
 	"drtmd/proto/protocol"
+	"drtmd/proto/rtx/engine"
 	"drtmd/proto/workload"
 	"drtmd/verbs"
 	"drtmd/verbs/sim"
@@ -49,8 +50,9 @@ type benchRun struct {
 	provider    verbs.Provider // nil in the simulator
 	cost        *sim.CostModel // nil elsewhere
 	threads     int
-	client      *control.Client // of a cluster of daemons; nil elsewhere
-	scratch     string          // folder for what is recorded, while the run lasts; "" if nothing is
+	client      *control.Client   // of a cluster of daemons; nil elsewhere
+	scratch     string            // folder for what is recorded, while the run lasts; "" if nothing is
+	index       *engine.IndexSpec // of a protocol of memory nodes; nil: the nodes have the records
 }
 
 // checked turns the flags into a run, or says what is wrong with them.
@@ -66,6 +68,9 @@ func (p *benchFlags) checked(c *cobra.Command, a *app) (*benchRun, error) {
 			return nil, usagef("", "--%s %d is not positive", n.name, n.v)
 		}
 	}
+	if err := r.findProtocol(given); err != nil {
+		return nil, err
+	}
 	if given(clusterFlag) {
 		if err := r.checkCluster(c.Context(), given); err != nil {
 			return nil, err
@@ -74,9 +79,6 @@ func (p *benchFlags) checked(c *cobra.Command, a *app) (*benchRun, error) {
 	spec, err := findWorkload(r.has, p.workload)
 	if err != nil {
 		return nil, err
-	}
-	if r.protocol, err = r.has.Protocol(p.protocol); err != nil {
-		return nil, usagef("", "%v", err)
 	}
 	if err := errors.Join(r.protocol.CheckNodes(p.nodes), r.protocol.CheckReplicas(p.replicas, p.nodes)); err != nil {
 		return nil, usagef("", "%v", err)
@@ -103,7 +105,7 @@ func (p *benchFlags) checked(c *cobra.Command, a *app) (*benchRun, error) {
 	} else if r.protocol.OneThread {
 		return nil, usagef("leave --cluster out", "protocol %s runs in one process", p.protocol)
 	}
-	if r.client == nil {
+	if r.client == nil && r.index == nil {
 		if err := r.checkTableMemory(); err != nil {
 			return nil, err
 		}

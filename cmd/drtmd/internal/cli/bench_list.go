@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -12,6 +13,7 @@ import (
 
 	"drtmd/proto/node"
 	"drtmd/proto/option"
+	"drtmd/proto/rtx/engine"
 	"drtmd/proto/workload"
 )
 
@@ -69,6 +71,7 @@ type listProtocol struct {
 	Grows      bool         `json:"grows"`
 	Options    []listOption `json:"options"`
 	Mutations  []listNamed  `json:"mutations"`
+	Indexes    []listNamed  `json:"indexes,omitempty"` // of a protocol of memory nodes
 }
 
 // listOption has its values as texts, which the flag takes; Default is in words if it is chosen later.
@@ -78,6 +81,15 @@ type listOption struct {
 	Type    string `json:"type"`
 	Values  string `json:"values"`
 	Default string `json:"default"`
+}
+
+// benchProtocols are those of clusters, and those of memory nodes.
+func (a *app) benchProtocols() []node.Protocol {
+	return append(slices.Clip(a.has.Protocols), node.MemoryProtocols()...)
+}
+
+func isOfMemory(p *node.Protocol) bool {
+	return slices.ContainsFunc(node.MemoryProtocols(), func(m node.Protocol) bool { return m.Name == p.Name })
 }
 
 func listOptions(list option.List) []listOption {
@@ -101,7 +113,7 @@ type list struct {
 
 // listed finds what names stand for.
 func (a *app) listed(names []string) (l list, err error) {
-	all := list{benchWorkloads(a.has), a.has.Protocols}
+	all := list{benchWorkloads(a.has), a.benchProtocols()}
 	if len(names) == 0 {
 		return all, nil
 	}
@@ -152,6 +164,11 @@ func (l *list) writeJSON(w io.Writer) error {
 		for _, m := range p.Mutations {
 			x.Mutations = append(x.Mutations, listNamed{m.Name, m.Doc})
 		}
+		if isOfMemory(&p) {
+			for _, s := range engine.Indexes() {
+				x.Indexes = append(x.Indexes, listNamed{s.Name, s.Doc})
+			}
+		}
 		d.Protocols = append(d.Protocols, x)
 	}
 	e := json.NewEncoder(w)
@@ -196,6 +213,9 @@ func (l *list) writeOverview(out io.Writer) error {
 		}
 		if p.Grows {
 			doc += "; takes --growth"
+		}
+		if isOfMemory(&p) {
+			doc += "; takes --memory and --index"
 		}
 		fmt.Fprintf(w, "  %s\t%s\n", p.Name, doc)
 	}
@@ -299,8 +319,17 @@ func describeProtocol(out io.Writer, p *node.Protocol) {
 	if p.Grows {
 		takes = append(takes, "--growth")
 	}
+	if isOfMemory(p) {
+		takes = append(takes, "--memory", "--index", "--client")
+	}
 	if len(takes) > 0 {
 		fmt.Fprintf(out, "\nIt takes %s.\n", strings.Join(takes, " and "))
+	}
+	if isOfMemory(p) {
+		fmt.Fprintln(out, "\nIndexes (--index):")
+		for _, s := range engine.Indexes() {
+			fmt.Fprintf(out, "  %s  %s\n", s.Name, s.Doc)
+		}
 	}
 	describeOptions(out, p.Options)
 	if len(p.Mutations) == 0 {

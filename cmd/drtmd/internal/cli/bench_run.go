@@ -142,6 +142,9 @@ func (r *benchRun) openPart(ctx context.Context, part *node.Part) (*node.Cluster
 		cfg.Record = &node.Recording{SpillDir: r.spillDir(),
 			MemoryBytes: recordBytes / int64(p.nodes*p.workers)}
 	}
+	if r.index != nil {
+		return r.openClients(ctx, cfg, part)
+	}
 	if r.cost != nil {
 		return node.NewSimulated(ctx, node.SimulatedConfig{Config: cfg, Cost: r.cost})
 	}
@@ -187,6 +190,12 @@ func (r *benchRun) document() *report.Bench {
 		Recorded: r.recorded(), Environment: report.ThisEnvironment()}
 	if r.cost != nil {
 		doc.CostModel = r.cost.Name
+	}
+	if r.index != nil {
+		doc.Index = r.index.Name
+		if doc.Memory = p.memory; doc.Memory == "" {
+			doc.Memory = "own"
+		}
 	}
 	return doc
 }

@@ -101,6 +101,9 @@ func (r *benchRun) checkWorkload(f *pflag.FlagSet, spec *workload.Spec) (err err
 	if err != nil {
 		return err
 	}
+	if r.index != nil {
+		r.fitIndex(spec)
+	}
 	v, err := spec.Options.Values(r.loadOptions)
 	if err != nil {
 		return err
@@ -119,6 +122,12 @@ func (r *benchRun) checkWorkload(f *pflag.FlagSet, spec *workload.Spec) (err err
 	for _, t := range r.workload.Tables() {
 		if err := r.protocol.CheckStore(t.Ordered); err != nil {
 			return usagef("", "table %q of workload %s: %v", t.Name, spec.Name, err)
+		}
+		if r.index == nil {
+			continue
+		}
+		if err := r.index.Takes(t); err != nil {
+			return usagef("", "%v", err)
 		}
 	}
 	return nil

@@ -28,6 +28,12 @@ Every setting is a key of the file, an environment variable DRTMD_* and a flag; 
 earlier ones. drtmd config prints all settings with their sources; docs/configuration.md explains
 them.
 
+With --role memory, serve runs a memory node instead: memory that clients (drtmd bench --memory) read
+and write with one-sided operations alone. It needs no other node and no etcd; after the set-up of a
+client it does nothing for it. It is for a trusted network: whoever reaches its port may change the
+memory. When a client's process is gone, the node closes the client's queue pairs, and another
+client may take its number and repair what it left.
+
 SIGTERM or Ctrl-C drains the node, also before READY: the run in progress ends, the node leaves
 the cluster, and the process exits with 0. A second signal ends it at once. SIGHUP reads the log
 level and the certificates again, and logs which other settings have changed: those need a
@@ -42,6 +48,7 @@ const serveExample = `  drtmd serve                                         the 
   drtmd serve --join 127.0.0.1:7440 --control-listen 127.0.0.1:7450 --admin-listen off \
     --node-state-dir /tmp/second                      a second node, on the same host
   drtmd serve --config /etc/drtmd/drtmd.yaml          as a service
+  drtmd serve --role memory --memory-size 1GiB        a memory node, for drtmd bench --memory
   systemd-run --unit drtmd -p Type=notify -p LimitMEMLOCK=infinity -p StateDirectory=drtmd \
     drtmd serve --config /etc/drtmd/drtmd.yaml`
 
@@ -53,6 +60,7 @@ const (
 
 func (a *app) serveCommand() *cobra.Command {
 	file := ""
+	m := &memoryFlags{}
 	c := &cobra.Command{
 		Use:     "serve",
 		Short:   "run a cluster node",
@@ -62,7 +70,8 @@ func (a *app) serveCommand() *cobra.Command {
 	}
 	c.Flags().StringVar(&file, configFlag, "", configUsage)
 	config.RegisterFlags(a.has, c.Flags())
-	c.RunE = func(c *cobra.Command, _ []string) error { return a.serve(c, file) }
+	m.register(c.Flags())
+	c.RunE = func(c *cobra.Command, _ []string) error { return a.serve(c, file, m) }
 	return c
 }
 
@@ -81,10 +90,16 @@ func (a *app) loadConfig(c *cobra.Command, file string) (*config.Config, config.
 	return cfg, src, err
 }
 
-func (a *app) serve(c *cobra.Command, file string) error {
+func (a *app) serve(c *cobra.Command, file string, m *memoryFlags) error {
+	if err := m.check(c); err != nil {
+		return err
+	}
 	cfg, _, err := a.loadConfig(c, file)
 	if err != nil {
 		return err
+	}
+	if m.role == roleMemory {
+		return a.serveMemory(c.Context(), cfg, m)
 	}
 	log, level, err := service.NewLog(a.stderr, cfg.Log.Level, cfg.Log.Format)
 	if err != nil {

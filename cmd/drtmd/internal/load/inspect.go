@@ -150,7 +150,8 @@ func (p *Part) metrics(ctx context.Context, latencies bool) (*Metrics, error) {
 func (s *local) count(ctx context.Context, m *Metrics, ran bool) error {
 	specs, at := s.cluster.Config.Workload.Tables(), 0
 	return s.cluster.Inspect(ctx, func(w *node.Worker) {
-		x := Snapshot{Engine: *w.Engine.Stats(), Fiber: w.Worker.Stats}
+		x := Snapshot{Engine: *w.Engine.Stats(), Fiber: w.Worker.Stats,
+			Memory: memoryStats(w.Engine)}
 		if ran {
 			x.Counts = s.workers[at].counts
 			at++

@@ -143,7 +143,8 @@ func (s *local) look(ctx context.Context, sum *Snapshot, h histograms, reset boo
 	err := s.cluster.Inspect(ctx, func(w *node.Worker) {
 		x := s.workers[i]
 		i++
-		sum.add(&Snapshot{Counts: x.counts, Engine: *w.Engine.Stats(), Fiber: w.Worker.Stats})
+		sum.add(&Snapshot{Counts: x.counts, Engine: *w.Engine.Stats(), Fiber: w.Worker.Stats,
+			Memory: memoryStats(w.Engine)})
 		if h != nil {
 			h.merge(x.latency)
 		}

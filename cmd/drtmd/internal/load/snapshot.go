@@ -6,6 +6,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"drtmd/proto"
+	"drtmd/proto/rtx"
 	"drtmd/proto/workload"
 	"drtmd/verbs/fiber"
 )
@@ -15,6 +16,21 @@ type Snapshot struct {
 	Counts workload.Counts
 	Engine proto.Stats
 	Fiber  fiber.Stats
+	Memory MemoryStats
+}
+
+// MemoryStats are of clients of a memory node: see rtx.Stats.
+type MemoryStats struct {
+	Repairs, Finished, Undone uint64
+}
+
+// memoryStats are those of an engine, if it has any.
+func memoryStats(e proto.Engine) (m MemoryStats) {
+	if x, ok := e.(interface{ Transactions() rtx.Stats }); ok {
+		s := x.Transactions()
+		m = MemoryStats{Repairs: s.Repairs, Finished: s.Finished, Undone: s.Undone}
+	}
+	return m
 }
 
 // add sums up.

@@ -25,33 +25,39 @@ type Bench struct {
 	Workload string    `json:"workload"`
 	Settings string    `json:"workload_settings"`
 	// Options are all of the workload, with their values.
-	Options     option.Settings `json:"workload_options,omitempty"`
-	Protocol    string          `json:"protocol"`
-	Mutation    string          `json:"mutation,omitempty"` // a deliberate bug that was switched on
-	Transport   string          `json:"transport"`
-	Device      string          `json:"device,omitempty"`
-	CostModel   string          `json:"cost_model,omitempty"` // of the simulator
-	AtomicScope string          `json:"atomic_scope"`
-	Nodes       int             `json:"nodes"`
-	Replicas    int             `json:"replicas,omitempty"` // of each record, the primary included
-	Workers     int             `json:"workers_per_node"`
-	Fibers      int             `json:"fibers_per_worker"`
-	Threads     int             `json:"threads,omitempty"` // OS threads of a process; none in the simulator
-	Processes   int             `json:"processes"`
-	Seed        uint64          `json:"seed"`
-	WarmupNs    int64           `json:"warmup_ns"`
-	DurationNs  int64           `json:"duration_ns"`  // asked for
-	ElapsedNs   int64           `json:"elapsed_ns"`   // measured, on the cluster's clock
-	WallNs      int64           `json:"wall_ns"`      // the same in real time
-	Virtual     bool            `json:"virtual_time"` // the cluster's clock is the simulator's
-	SampleEvery int             `json:"latency_of_one_in"`
-	Recorded    bool            `json:"history_recorded"` // which costs throughput
-	Interrupted bool            `json:"interrupted"`
-	Kinds       []KindRow       `json:"transactions"`
-	All         KindRow         `json:"all"`
+	Options  option.Settings `json:"workload_options,omitempty"`
+	Protocol string          `json:"protocol"`
+	Mutation string          `json:"mutation,omitempty"` // a deliberate bug that was switched on
+	// Memory is the memory node of which the nodes are clients, and Index what tables are there; "own": one in the
+	// same process or simulation, and "": the nodes have the records.
+	Memory      string    `json:"memory,omitempty"`
+	Index       string    `json:"index,omitempty"`
+	Transport   string    `json:"transport"`
+	Device      string    `json:"device,omitempty"`
+	CostModel   string    `json:"cost_model,omitempty"` // of the simulator
+	AtomicScope string    `json:"atomic_scope"`
+	Nodes       int       `json:"nodes"`
+	Replicas    int       `json:"replicas,omitempty"` // of each record, the primary included
+	Workers     int       `json:"workers_per_node"`
+	Fibers      int       `json:"fibers_per_worker"`
+	Threads     int       `json:"threads,omitempty"` // OS threads of a process; none in the simulator
+	Processes   int       `json:"processes"`
+	Seed        uint64    `json:"seed"`
+	WarmupNs    int64     `json:"warmup_ns"`
+	DurationNs  int64     `json:"duration_ns"`  // asked for
+	ElapsedNs   int64     `json:"elapsed_ns"`   // measured, on the cluster's clock
+	WallNs      int64     `json:"wall_ns"`      // the same in real time
+	Virtual     bool      `json:"virtual_time"` // the cluster's clock is the simulator's
+	SampleEvery int       `json:"latency_of_one_in"`
+	Recorded    bool      `json:"history_recorded"` // which costs throughput
+	Interrupted bool      `json:"interrupted"`
+	Kinds       []KindRow `json:"transactions"`
+	All         KindRow   `json:"all"`
 	// PerMinute is the rate of one type of transaction, where the workload's specification wants it.
 	PerMinute *PerMinute `json:"per_minute,omitempty"`
 	Paths     PathRow    `json:"paths"`
+	// Repairs are those of clients of a memory node; nil: the nodes are none.
+	Repairs   *RepairRow `json:"repairs,omitempty"`
 	Verbs     []VerbRow  `json:"verbs"`
 	Bytes     float64    `json:"payload_bytes_per_committed"`
 	Unsettled string     `json:"unsettled,omitempty"` // why the run ended before all was settled
@@ -146,6 +152,13 @@ type PathRow struct {
 	CacheHits  uint64  `json:"remote_lookups_without_read"`
 }
 
+// RepairRow says what clients of a memory node did about the transactions of others that they took for dead.
+type RepairRow struct {
+	Met      uint64 `json:"expired_locks_met"`
+	Finished uint64 `json:"transactions_finished"`
+	Undone   uint64 `json:"transactions_undone"`
+}
+
 // VerbRow is an opcode, RPC included.
 type VerbRow struct {
 	Opcode       string  `json:"opcode"`
@@ -185,6 +198,10 @@ func (b *Bench) Fill(kinds []string, verify string, r *load.Result) {
 	e := &r.Sum.Engine
 	b.Paths = PathRow{Fallback: ratio(e.Fallbacks, e.Begun), Regions: ratio(e.RegionRuns, e.Begun),
 		LeaseWaits: ratio(e.LeaseWaits, e.Begun), Lookups: e.Lookups, CacheHits: e.CacheHits}
+	if b.Memory != "" {
+		m := &r.Sum.Memory
+		b.Repairs = &RepairRow{Met: m.Repairs, Finished: m.Finished, Undone: m.Undone}
+	}
 	b.Verbs = []VerbRow{}
 	for op, n := range r.Sum.Fiber.Ops {
 		if n > 0 {

@@ -15,6 +15,9 @@ func (b *Bench) WriteText(w io.Writer) error {
 	if b.Mutation != "" {
 		protocol += ", with the deliberate bug " + b.Mutation
 	}
+	if b.Index != "" {
+		protocol += ", index " + b.Index
+	}
 	fmt.Fprintf(&s, "protocol  %s\n", protocol)
 	fmt.Fprintf(&s, "cluster   %s\n", b.cluster())
 	fmt.Fprintf(&s, "machine   %s\n", b.Machine)
@@ -30,6 +33,10 @@ func (b *Bench) WriteText(w io.Writer) error {
 	b.writeAborts(&s)
 	b.writePaths(&s)
 	b.writeOrphans(&s)
+	if r := b.Repairs; r != nil {
+		fmt.Fprintf(&s, "repairs: %s met, %s of others finished and %d undone\n", count(int(r.Met), "expired lock"),
+			count(int(r.Finished), "transaction"), r.Undone)
+	}
 	if b.Recovered != nil {
 		s.WriteString(b.recoveredText() + "\n")
 	}
@@ -65,8 +72,15 @@ func answer(s string) string {
 }
 
 func (b *Bench) cluster() string {
-	s := fmt.Sprintf("%s, %s each, %s each, transport %s", count(b.Nodes, "node"),
-		count(b.Workers, "worker"), count(b.Fibers, "fiber"), b.Transport)
+	nodes := count(b.Nodes, "node")
+	switch b.Memory {
+	case "":
+	case "own":
+		nodes = count(b.Nodes, "client") + " of a memory node of their own"
+	default:
+		nodes = count(b.Nodes, "client") + " of the memory node " + b.Memory
+	}
+	s := fmt.Sprintf("%s, %s each, %s each, transport %s", nodes, count(b.Workers, "worker"), count(b.Fibers, "fiber"), b.Transport)
 	if b.Replicas > 1 {
 		s += fmt.Sprintf(", %d replicas", b.Replicas)
 	}

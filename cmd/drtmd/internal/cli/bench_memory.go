@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+
+	"drtmd/proto/node"
+	"drtmd/proto/node/memory"
+	"drtmd/proto/option"
+	"drtmd/proto/rtx"
+	"drtmd/proto/rtx/engine"
+	"drtmd/proto/workload"
+	"drtmd/proto/workload/keyvalue"
+)
+
+// Flags of runs on a memory node.
+const (
+	memoryFlag = "memory"
+	indexFlag  = "index"
+	clientFlag = "client"
+)
+
+// findProtocol finds the protocol, and refuses the flags that it has no use for.
+func (r *benchRun) findProtocol(given func(string) bool) (err error) {
+	p := r.flags
+	for _, m := range node.MemoryProtocols() {
+		if m.Name == p.protocol {
+			r.protocol = m
+			return r.checkMemory(given)
+		}
+	}
+	if r.protocol, err = r.has.Protocol(p.protocol); err != nil {
+		unknown := (*node.UnknownError)(nil)
+		if errors.As(err, &unknown) {
+			for _, m := range node.MemoryProtocols() {
+				unknown.Known += ", " + m.Name
+			}
+		}
+		return usagef("", "%v", err)
+	}
+	for _, f := range []string{memoryFlag, indexFlag, clientFlag} {
+		if given(f) {
+			return usagef("it is for protocols of memory nodes, see --list", "protocol %s has no --%s", p.protocol, f)
+		}
+	}
+	return nil
+}
+
+// checkMemory refuses what runs on a memory node do not have.
+func (r *benchRun) checkMemory(given func(string) bool) error {
+	p := r.flags
+	if given(clusterFlag) {
+		return usagef("start a memory node with drtmd serve --role memory, and use --memory",
+			"protocol %s does not run inside the daemons of a cluster", p.protocol)
+	}
+	var names []string
+	for _, s := range engine.Indexes() {
+		names = append(names, s.Name)
+		if s.Name == p.index || p.index == "" && r.index == nil {
+			r.index = &s
+		}
+	}
+	switch {
+	case r.index == nil:
+		return usagef("known: "+strings.Join(names, ", "), "unknown index %q", p.index)
+	case p.memory != "" && p.transport == simTransport:
+		return usagef("the memory node is simulated, too", "--transport sim has no --%s", memoryFlag)
+	case p.memory == "" && p.processes > 1:
+		return usagef("name the memory node that all of them reach, with --"+memoryFlag,
+			"protocol %s runs in several processes on a memory node of its own process only", p.protocol)
+	case p.client < 0:
+		return usagef("clients count from 1", "--%s %d is negative", clientFlag, p.client)
+	}
+	return nil
+}
+
+// fitIndex gives the workload values that the index takes, unless they were chosen.
+func (r *benchRun) fitIndex(spec *workload.Spec) {
+	for _, o := range spec.Options {
+		if _, given := r.loadOptions[o.Name]; o.Name == keyvalue.OptValueBytes && !given {
+			if r.loadOptions == nil {
+				r.loadOptions = option.Settings{}
+			}
+			r.loadOptions[o.Name] = strconv.Itoa(r.index.DefaultValue)
+		}
+	}
+}
+
+// openClients builds clients of a memory node, or this process's part of them.
+func (r *benchRun) openClients(ctx context.Context, cfg node.Config, part *node.Part) (*node.Cluster, error) {
+	p := r.flags
+	c := node.ClientsConfig{Config: cfg, Index: r.index.Name, Memory: p.memory, Client: p.client, Provider: r.provider,
+		Device: p.device, Threads: r.threads, Part: part}
+	if r.cost != nil {
+		return node.NewSimulatedClients(ctx, c, r.cost)
+	}
+	cluster, err := node.NewClients(ctx, c)
+	refused := (*memory.RefusedError)(nil)
+	switch {
+	case errors.As(err, &refused):
+		return nil, usagef("", "%s: %v", p.memory, err)
+	case errors.Is(err, rtx.ErrLayout), errors.Is(err, rtx.ErrShape), errors.Is(err, engine.ErrVersions):
+		return nil, usagef("", "memory node: %v", err)
+	}
+	return cluster, err
+}

@@ -1,0 +1,219 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"drtmd/proto"
+	"drtmd/proto/history"
+	"drtmd/proto/rtx"
+	"drtmd/proto/txset"
+	"drtmd/store/layout"
+	"drtmd/verbs"
+	"drtmd/verbs/fiber"
+)
+
+// Config of an Engine.
+type Config struct {
+	Worker *fiber.Worker
+	Conn   *fiber.Conn // of the worker, to the memory node
+	Memory verbs.RemoteMR
+	// Owner is the number of the engine's first client in the memory; there is one for each of the Fibers.
+	Owner  int
+	Fibers int
+	Clock  verbs.Clock // the time of day, for leases
+	Timing rtx.Timing
+	Rand   *rand.Rand
+
+	Index     string // of Indexes
+	Specs     []proto.TableSpec
+	Placement proto.Placement
+	Nodes     int // that the placement names
+	// Recorder takes the history, with times of RecorderClock; nil is off.
+	Recorder      *history.Recorder
+	RecorderClock verbs.Clock
+	// Mutation is a deliberate bug of rtx or of the index; "" is none.
+	Mutation string
+}
+
+// Engine implements proto.Engine.
+type Engine struct {
+	cfg     Config
+	set     txset.Config
+	stats   proto.Stats
+	clients []*client
+	free    []*client // those without a transaction
+}
+
+// ErrLost: the memory node is gone, or it has fenced this client; or the memory is corrupt.
+var ErrLost = errors.New("the memory node is lost")
+
+// client runs one transaction at a time.
+type client struct {
+	e       *Engine
+	c       *rtx.Client
+	tables  []Index
+	buffers txset.Buffers
+	tx      tx
+}
+
+// New attaches the clients to the memory, on a fiber of the worker: it repairs what former lives of them have left.
+func New(f *fiber.Fiber, cfg Config) (*Engine, error) {
+	i := slices.IndexFunc(Indexes(), func(s IndexSpec) bool { return s.Name == cfg.Index })
+	if i < 0 {
+		return nil, fmt.Errorf("%w: no index %q", rtx.ErrUsage, cfg.Index)
+	}
+	spec := Indexes()[i]
+	e := &Engine{cfg: cfg}
+	e.set = txset.Config{Specs: cfg.Specs, Placement: cfg.Placement, Nodes: cfg.Nodes, Recorder: cfg.Recorder,
+		Clock: cfg.RecorderClock}
+	for _, s := range cfg.Specs {
+		if err := spec.Takes(s); err != nil {
+			return nil, err
+		}
+		e.set.Records = append(e.set.Records, layout.NewRecord(layout.KindOneVersion, s.ValueBytes))
+	}
+	shared := make([]any, len(cfg.Specs))
+	for n := range cfg.Fibers {
+		k, err := e.attach(f, n, &spec, shared)
+		if err != nil {
+			return nil, err
+		}
+		e.clients, e.free = append(e.clients, k), append(e.free, k)
+	}
+	return e, nil
+}
+
+// Takes refuses a table that the index cannot have.
+func (s *IndexSpec) Takes(t proto.TableSpec) error {
+	switch {
+	case t.ValueBytes < s.MinValue || t.ValueBytes > s.MaxValue:
+		return fmt.Errorf("%w: table %s has values of %d bytes, and index %s takes %s: use --value-bytes %d",
+			proto.ErrValueSize, t.Name, t.ValueBytes, s.Name, s.values(), s.MaxValue)
+	case t.Ordered && !s.Ordered:
+		return fmt.Errorf("%w: table %s is scanned, and index %s has no order: use index sherman",
+			proto.ErrUnsupported, t.Name, s.Name)
+	}
+	return nil
+}
+
+func (s *IndexSpec) values() string {
+	if s.MinValue == s.MaxValue {
+		return fmt.Sprintf("those of %d", s.MaxValue)
+	}
+	return fmt.Sprintf("%d to %d", s.MinValue, s.MaxValue)
+}
+
+// attach makes the client of fiber n.
+func (e *Engine) attach(f *fiber.Fiber, n int, spec *IndexSpec, shared []any) (*client, error) {
+	cfg := &e.cfg
+	own := func(list []string) string {
+		if slices.Contains(list, cfg.Mutation) {
+			return cfg.Mutation
+		}
+		return ""
+	}
+	c, err := rtx.Attach(f, rtx.Config{Conn: cfg.Conn, PD: cfg.Worker.PD(), Memory: cfg.Memory, Owner: cfg.Owner + n,
+		Clock: cfg.Clock, Rand: rand.New(rand.NewPCG(cfg.Rand.Uint64(), uint64(n))), Timing: cfg.Timing,
+		Mutation: own(rtx.MutationNames())})
+	if err != nil {
+		return nil, err
+	}
+	k := &client{e: e, c: c}
+	for i := range cfg.Specs {
+		x, err := spec.open(f, c, &opening{table: i, cfg: cfg, shared: &shared[i], mutation: own(spec.mutations())})
+		if err != nil {
+			return nil, fmt.Errorf("table %s, index %s: %w", cfg.Specs[i].Name, spec.Name, err)
+		}
+		k.tables = append(k.tables, x)
+	}
+	k.buffers.Init(nil, e.set.Records)
+	k.tx.k = k
+	k.tx.Init(&e.set, &k.buffers, &k.tx)
+	return k, nil
+}
+
+func (s *IndexSpec) mutations() (names []string) {
+	for _, m := range s.Mutations {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
+// Stats of the engine.
+func (e *Engine) Stats() *proto.Stats { return &e.stats }
+
+// Transactions adds up what the clients of the engine have done.
+func (e *Engine) Transactions() (sum rtx.Stats) {
+	for _, k := range e.clients {
+		sum.Add(k.c.Stats())
+	}
+	return sum
+}
+
+// Close frees the memory of the clients.
+func (e *Engine) Close() error {
+	var first error
+	for _, k := range e.clients {
+		if err := k.c.Close(); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// Begin begins a transaction.
+func (e *Engine) Begin(f *fiber.Fiber, d *proto.Decl, _ int) (proto.Tx, error) {
+	k, err := e.take(f, d.ReadOnly)
+	if err != nil {
+		return nil, err
+	}
+	e.stats.Begun++
+	k.tx.Open(f, d)
+	if err := k.tx.Declare(d); err != nil {
+		k.tx.Abort(err)
+		return nil, err
+	}
+	return &k.tx, nil
+}
+
+// take takes a client that is free, with an attempt begun.
+func (e *Engine) take(f *fiber.Fiber, view bool) (*client, error) {
+	n := len(e.free)
+	if n == 0 {
+		return nil, fmt.Errorf("%w: more than %d transactions at a time", rtx.ErrUsage, len(e.clients))
+	}
+	k := e.free[n-1]
+	var err error
+	if k.tx.rtx, err = k.c.Begin(f, view); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrLost, k.c.Broken())
+	}
+	e.free = e.free[:n-1]
+	return k, nil
+}
+
+// Peek reads one record.
+func (e *Engine) Peek(f *fiber.Fiber, t proto.TableID, k proto.Key, dst []byte) error {
+	n := len(e.cfg.Specs)
+	if uint(t)-1 >= uint(n) {
+		return proto.UnknownTable(t, k, n)
+	}
+	if want := e.cfg.Specs[t-1].ValueBytes; len(dst) != want {
+		return proto.WrongSize(t, k, len(dst), want)
+	}
+	c, err := e.take(f, true)
+	if err != nil {
+		return err
+	}
+	defer e.give(c)
+	_, found, err := c.tables[t-1].Get(c.tx.rtx, uint64(k), dst)
+	if err == nil && !found {
+		err = proto.ErrNotFound
+	}
+	return err
+}
+
+// give gives a client back.
+func (e *Engine) give(k *client) { e.free = append(e.free, k) }

@@ -1,0 +1,154 @@
+package engine
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"drtmd/internal/mutation"
+	"drtmd/proto"
+	"drtmd/proto/rtx"
+	"drtmd/proto/rtx/sherman"
+	"drtmd/store/layout"
+	"drtmd/verbs/fiber"
+)
+
+// Index is a table's way to its records, for one client. Its operations are parts of a transaction; an Abort, or
+// any other error, ends that.
+type Index interface {
+	// Get copies the value of a key.
+	Get(tx *rtx.Tx, key uint64, value []byte) (v layout.Version, found bool, err error)
+	// Insert adds a key, Put changes its value, and Delete removes it, with the version from then on; false: it
+	// was there, or was not.
+	Insert(tx *rtx.Tx, key uint64, value []byte) (v layout.Version, done bool, err error)
+	Put(tx *rtx.Tx, key uint64, value []byte) (v layout.Version, done bool, err error)
+	Delete(tx *rtx.Tx, key uint64) (v layout.Version, done bool, err error)
+	// Walk visits some records, at the place at, in a transaction that reads only. It gives the place of the next
+	// ones; false: there are none. The first place is 0.
+	Walk(tx *rtx.Tx, at uint64, visit func(key uint64, v layout.Version, value []byte)) (next uint64, more bool,
+		err error)
+}
+
+// ordered is an Index that scans.
+type ordered interface {
+	// Keys fills keys with the first keys of a range, in ascending order.
+	Keys(tx *rtx.Tx, from, to uint64, keys []proto.Key) (n int, err error)
+}
+
+// IndexSpec describes an index to command lines.
+type IndexSpec struct {
+	Name, Doc string
+	Ordered   bool // it scans
+	// MinValue and MaxValue are the smallest and the largest value in bytes, DefaultValue what a workload has that
+	// was not told.
+	MinValue, MaxValue, DefaultValue int
+
+	Mutations []mutation.Mutation
+
+	open func(f *fiber.Fiber, c *rtx.Client, o *opening) (Index, error)
+}
+
+// opening is what indexes are made from.
+type opening struct {
+	table    int // from 0
+	cfg      *Config
+	shared   *any // by all clients of the worker: caches
+	mutation string
+}
+
+// Indexes lists what there is; the first is the default.
+func Indexes() []IndexSpec {
+	return []IndexSpec{{Name: "sherman", Doc: "a B-link tree with nodes of 1 KB (Sherman)", Ordered: true,
+		MinValue: 8, MaxValue: 8, DefaultValue: 8, Mutations: sherman.Mutations(), open: openTree}}
+}
+
+// ErrVersions: an index without versions, and a run that is recorded.
+var ErrVersions = errors.New("the index in this memory was made by a run that was not recorded, so that its entries " +
+	"have no versions; start the memory node anew, and record the first run on it")
+
+// tree is a sherman.Tree as an Index. Values are of 8 bytes.
+type tree struct {
+	*sherman.Tree
+	keys []proto.Key // of a scan
+	n    int
+	take func(sherman.Entry) bool // add, made once
+}
+
+// treeCacheBytes is what a worker caches of internal nodes of each table.
+const treeCacheBytes = 2 << 20
+
+func openTree(f *fiber.Fiber, c *rtx.Client, o *opening) (Index, error) {
+	class := c.Class(sherman.NodeBytes)
+	if class < 0 {
+		return nil, fmt.Errorf("%w: it has no blocks of %d bytes, for nodes of a tree", rtx.ErrLayout, sherman.NodeBytes)
+	}
+	versions, there := false, false
+	err := c.View(f, func(tx *rtx.Tx) (err error) {
+		versions, there, err = sherman.Versions(tx, c.Root(o.table))
+		return err
+	})
+	switch record := o.cfg.Recorder != nil; {
+	case err != nil:
+		return nil, err
+	case !there:
+		versions = record
+	case record && !versions:
+		return nil, ErrVersions
+	}
+	if *o.shared == nil {
+		*o.shared = sherman.NewCache(treeCacheBytes/sherman.NodeBytes, c.Payload(class))
+	}
+	x, err := sherman.Open(c, sherman.Config{Root: o.table, Class: class, Versions: versions,
+		Cache: (*o.shared).(*sherman.Cache), Mutation: o.mutation})
+	if err != nil {
+		return nil, err
+	}
+	t := &tree{Tree: x}
+	t.take = t.add
+	return t, nil
+}
+
+func (t *tree) Get(tx *rtx.Tx, key uint64, value []byte) (layout.Version, bool, error) {
+	e, found, err := t.Tree.Get(tx, key)
+	if found {
+		binary.LittleEndian.PutUint64(value, e.Value)
+	}
+	return layout.Version(e.Version), found, err
+}
+
+func (t *tree) Insert(tx *rtx.Tx, key uint64, value []byte) (layout.Version, bool, error) {
+	e, done, err := t.Tree.Insert(tx, key, binary.LittleEndian.Uint64(value))
+	return layout.Version(e.Version), done, err
+}
+
+func (t *tree) Put(tx *rtx.Tx, key uint64, value []byte) (layout.Version, bool, error) {
+	e, done, err := t.Update(tx, key, binary.LittleEndian.Uint64(value))
+	return layout.Version(e.Version), done, err
+}
+
+func (t *tree) Delete(tx *rtx.Tx, key uint64) (layout.Version, bool, error) {
+	e, done, err := t.Tree.Delete(tx, key)
+	return layout.Version(e.Version), done, err
+}
+
+// Keys implements ordered.
+func (t *tree) Keys(tx *rtx.Tx, from, to uint64, keys []proto.Key) (int, error) {
+	t.keys, t.n = keys, 0
+	err := t.Scan(tx, from, to, t.take)
+	return t.n, err
+}
+
+func (t *tree) add(e sherman.Entry) bool {
+	t.keys[t.n] = proto.Key(e.Key)
+	t.n++
+	return t.n < len(t.keys)
+}
+
+// Walk implements Index: places are keys, and each step is a leaf.
+func (t *tree) Walk(tx *rtx.Tx, at uint64, visit func(uint64, layout.Version, []byte)) (uint64, bool, error) {
+	var value [8]byte
+	return t.Leaf(tx, at, func(e sherman.Entry) {
+		binary.LittleEndian.PutUint64(value[:], e.Value)
+		visit(e.Key, layout.Version(e.Version), value[:])
+	})
+}

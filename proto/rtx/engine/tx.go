@@ -1,0 +1,132 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	"drtmd/proto"
+	"drtmd/proto/history"
+	"drtmd/proto/rtx"
+	"drtmd/proto/txset"
+	"drtmd/store/layout"
+)
+
+// tx is the one transaction of a client.
+type tx struct {
+	txset.Set[struct{}]
+	k   *client
+	rtx *rtx.Tx
+}
+
+// Load implements txset.Loader.
+func (x *tx) Load(from, to int) error {
+	for i := from; i < to; i++ {
+		r := &x.Records[i]
+		v, found, err := x.k.tables[r.Table-1].Get(x.rtx, uint64(r.Key), r.Value)
+		if err != nil {
+			return outcome(err)
+		}
+		r.Take(v, found)
+	}
+	return nil
+}
+
+// Keys implements txset.Scanner.
+func (x *tx) Keys(t proto.TableID, _ proto.Location, from, to proto.Key, keys []proto.Key) (int, error) {
+	o, ok := x.k.tables[t-1].(ordered)
+	if !ok || from > to {
+		return 0, proto.ErrUnsupported
+	}
+	n, err := o.Keys(x.rtx, uint64(from), uint64(to), keys)
+	return n, outcome(err)
+}
+
+// outcome is the error of an operation as programs know it.
+func outcome(err error) error {
+	if errors.Is(err, rtx.ErrFull) {
+		return proto.Aborting(proto.ReasonFull)
+	}
+	return err
+}
+
+// Commit changes the index, and commits.
+func (x *tx) Commit() error {
+	err := x.Err
+	for i := range x.Records {
+		if r := &x.Records[i]; err == nil && r.Changes() {
+			err = x.change(r)
+		}
+	}
+	writes := x.changes()
+	x.NoteWrites()
+	if err == nil {
+		err = outcome(x.rtx.Commit())
+	}
+	stats := &x.k.e.stats
+	switch {
+	case err == nil:
+		stats.Committed++
+		x.end(history.Committed)
+	case x.k.c.Broken() != nil && writes:
+		stats.Unknown++
+		err = fmt.Errorf("%w: %w", proto.ErrUnknownOutcome, err)
+		x.end(history.Unknown)
+	default:
+		x.end(history.Aborted)
+	}
+	return err
+}
+
+func (x *tx) changes() bool {
+	for i := range x.Records {
+		if x.Records[i].Changes() {
+			return true
+		}
+	}
+	return false
+}
+
+// change makes a record's change a part of the transaction. The index must find what the transaction has read: else
+// its view is out of date.
+func (x *tx) change(r *txset.Record[struct{}]) error {
+	t := x.k.tables[r.Table-1]
+	var v layout.Version
+	var done bool
+	var err error
+	switch {
+	case !r.Was:
+		if v, done, err = t.Insert(x.rtx, uint64(r.Key), r.Value); v != 0 {
+			r.Version = layout.Fresh(v.Incarnation() - 1)
+		}
+	case !r.Is:
+		_, done, err = t.Delete(x.rtx, uint64(r.Key))
+	default:
+		_, done, err = t.Put(x.rtx, uint64(r.Key), r.Value)
+	}
+	if err == nil && !done {
+		return proto.Aborting(proto.ReasonValidation)
+	}
+	return outcome(err)
+}
+
+// Rollback forgets what was written.
+func (x *tx) Rollback() error {
+	err := x.rtx.Rollback()
+	if err == nil {
+		x.k.e.stats.RolledBack++
+		x.end(history.UserAborted)
+		return nil
+	}
+	x.end(history.Aborted)
+	return err
+}
+
+// Abort forgets what was written.
+func (x *tx) Abort(error) { x.end(history.Aborted) }
+
+// end ends the attempt and frees the client.
+func (x *tx) end(o history.Outcome) {
+	x.Close(o)
+	x.rtx = nil
+	x.k.e.give(x.k)
+}

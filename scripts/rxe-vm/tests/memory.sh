@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# A memory node and clients in other processes, on Soft-RoCE: a B-link tree on repairable transactions (rTX) under
+# YCSB A, E and F, each run proved strictly serializable. Then a client process is killed in the middle of a run; the
+# next run repairs what it left, and is proved, too.
+# timeout: 240
+set -u
+# shellcheck source=scripts/rxe-vm/tests/lib/story.sh
+. /work/story.sh
+
+at=127.0.0.1:7480
+drtmd serve --role memory --transport ibv --memory-listen "$at" --memory-size 16MiB --memory-clients 4 \
+  --memory-fibers 4 >/tmp/serve.out 2>&1 &
+server=$!
+
+# clients FLAG...: a bench of two clients on the memory node.
+clients() {
+  drtmd bench --memory "$at" --transport ibv --protocol rtx --index sherman --workload ycsb --keys 200 --nodes 2 \
+    --fibers 4 --warmup 500ms "$@"
+}
+
+# proved FLAG...: a bench with these flags commits something, and is strictly serializable.
+proved() {
+  local output status=0
+  output=$(clients --duration 4s --check "$@" 2>&1) || status=$?
+  ((status == 0)) && [[ $output == *"sums conserved: yes"* ]] &&
+    [[ $output =~ "strictly serializable: yes ("([1-9][0-9]*) ]] && return 0
+  printf 'status %s\n%s\n' "$status" "$output"
+  return 1
+}
+
+# is_killed: a bench is killed while it measures.
+is_killed() {
+  local bench
+  clients --duration 60s >/tmp/killed.out 2>&1 &
+  bench=$!
+  eventually 60 says 'measuring, ' cat /tmp/killed.out || return 1
+  kill -9 "$bench"
+  wait "$bench" 2>/dev/null
+  return 0
+}
+
+# ends_on_sigint: the memory node ends with 0.
+ends_on_sigint() {
+  local status=0
+  kill -INT "$server"
+  wait "$server" || status=$?
+  ((status == 0)) && return 0
+  printf 'status %s\n' "$status"
+  cat /tmp/serve.out
+  return 1
+}
+
+check memory_node_is_ready eventually 30 says READY cat /tmp/serve.out
+for letter in A E F; do
+  check "ycsb_${letter}_is_strictly_serializable" proved --letter "$letter"
+done
+check two_processes_are_strictly_serializable proved --processes 2
+check client_is_killed is_killed
+check next_run_repairs_and_is_proved eventually 60 proved
+check memory_node_ends_on_sigint ends_on_sigint
+story_ends

@@ -220,5 +220,13 @@ func (d *Directory) Probe(lines []bloom.Line, except TX) []TX {
 	return d.probed
 }
 
+// Writer is the local transaction that has written a line and is not over.
+func (d *Directory) Writer(line bloom.Line) (TX, bool) {
+	if w := d.llc.find(line); w != nil && w.tagged {
+		return w.tx, true
+	}
+	return 0, false
+}
+
 // Nobody is no local transaction, for Probe.
 const Nobody = nobody

@@ -28,6 +28,7 @@ type buffer struct {
 	used        bool
 	owner       Owner
 	reader      bool // of several lines, not a commit
+	reserved    bool // before its owner executes
 	read, write *bloom.Filter
 }
 
@@ -118,11 +119,42 @@ func (b *Buffers) Lock(o Owner, read, write *bloom.Filter, writes []bloom.Line) 
 		b.stats.Exhausted++
 		return Conflict
 	}
-	x.owner, x.reader = o, false
+	*x = buffer{used: true, owner: o, read: x.read, write: x.write}
 	x.read.Take(read)
 	x.write.Take(write)
 	b.stats.Locks++
 	return Granted
+}
+
+// Reserve takes a buffer before its owner executes (§VI). What the owner will read is compared, too: it must not find
+// a line locked later, while it holds others. The answer is Granted, or Denied: try again when a buffer was given back.
+func (b *Buffers) Reserve(o Owner, read, write *bloom.Filter, reads, writes []bloom.Line) Verdict {
+	for _, line := range reads {
+		if b.Denies(o, line, false) {
+			return Denied
+		}
+	}
+	if b.Lock(o, read, write, writes) != Granted {
+		return Denied
+	}
+	b.of(o).reserved = true
+	return Granted
+}
+
+// Reserved reports whether another owner has reserved one of the lines to write it.
+func (b *Buffers) Reserved(o Owner, lines []bloom.Line) bool {
+	for i := range b.all {
+		x := &b.all[i]
+		if !x.used || !x.reserved || x.owner == o {
+			continue
+		}
+		for _, line := range lines {
+			if b.stops(x, line, false) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // LockReads takes a buffer so that nobody writes the lines before Unlock: a read of all of them is atomic. It
@@ -139,7 +171,7 @@ func (b *Buffers) LockReads(o Owner, lines []bloom.Line) Verdict {
 		b.stats.Denied++
 		return Denied
 	}
-	x.owner, x.reader = o, true
+	*x = buffer{used: true, owner: o, reader: true, read: x.read, write: x.write}
 	x.read.Take(b.plain)
 	x.write.Take(b.plain)
 	for _, line := range lines {

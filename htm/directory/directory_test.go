@@ -219,6 +219,39 @@ func TestAnAtomicReadKeepsWritersAway(t *testing.T) {
 	}
 }
 
+// What is reserved waits for commits with which its reads or its writes conflict, and nobody finds it locked later.
+func TestReservationsCompareReadsToo(t *testing.T) {
+	b, err := directory.NewBuffers(3, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, write := filters(t)
+	write.Insert(2)
+	if v := b.Lock(1, read, write, []bloom.Line{2}); v != directory.Granted {
+		t.Fatal(v)
+	}
+	r, w := filters(t)
+	r.Insert(2)
+	w.Insert(3)
+	if v := b.Reserve(2, r, w, []bloom.Line{2}, []bloom.Line{3}); v != directory.Denied || b.Holds(2) {
+		t.Errorf("a reservation of a read of what a commit writes is %v", v)
+	}
+	if b.Reserved(9, []bloom.Line{2}) {
+		t.Error("a commit is taken for a reservation")
+	}
+	b.Unlock(1)
+	if v := b.Reserve(2, r, w, []bloom.Line{2}, []bloom.Line{3}); v != directory.Granted {
+		t.Errorf("after the commit it is %v", v)
+	}
+	if !b.Reserved(9, []bloom.Line{3}) || b.Reserved(9, []bloom.Line{2}) || b.Reserved(2, []bloom.Line{3}) {
+		t.Error("only lines that are reserved to be written, by another owner, count")
+	}
+	b.Unlock(2)
+	if b.Reserved(9, []bloom.Line{3}) {
+		t.Error("a reservation outlives its lock")
+	}
+}
+
 func TestTheBuffersAreBounded(t *testing.T) {
 	b, err := directory.NewBuffers(1, nil, 0)
 	if err != nil {

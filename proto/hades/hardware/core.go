@@ -15,6 +15,7 @@ const (
 	executing phase = iota + 1
 	committing
 	validating // HADES-H: all Acks are there
+	reserving  // locks what it will need
 )
 
 // transaction is a local one, with its part of module (4b).
@@ -32,6 +33,21 @@ type transaction struct {
 	// Of HADES-H: the local records that it has read, and their lines.
 	records   []localRecord
 	readLines []bloom.Line
+	// Of the livelock rule: what it locks, the index of the node that is next, whether a commit of the own node is in
+	// the way, whether all is locked, which lines of the own node are, and whether it has accessed others there.
+	set                 []Reservation
+	at                  int
+	waits               bool
+	reserved            bool
+	ownReads, ownWrites []bloom.Line
+	outside             bool
+}
+
+// access notes one of a line of the own node.
+func (t *transaction) access(line bloom.Line, write bool) {
+	if t.reserved && !slices.Contains(t.ownWrites, line) && (write || !slices.Contains(t.ownReads, line)) {
+		t.outside = true
+	}
 }
 
 // remoteLine is the copy of a line of another node.
@@ -86,6 +102,7 @@ func (n *Node) Read(tx directory.TX, line bloom.Line, to *Data) directory.Access
 	t := n.running(tx)
 	a := n.dir.Read(tx, line)
 	if a.Verdict == directory.Granted {
+		t.access(line, false)
 		if own := t.wrote(line); own != nil {
 			*to = own.data
 		} else {
@@ -101,16 +118,22 @@ func (n *Node) Write(tx directory.TX, line bloom.Line, offset int, bytes []byte)
 	t := n.running(tx)
 	a := n.dir.Write(tx, line)
 	if a.Verdict == directory.Granted {
-		own := t.wrote(line)
-		if own == nil {
-			t.local = append(t.local, localLine{line: line})
-			own = &t.local[len(t.local)-1]
-			n.cfg.Memory.Load(line, &own.data)
-		}
-		copy(own.data[offset:], bytes)
+		t.access(line, true)
+		copy(n.buffer(t, line).data[offset:], bytes)
 	}
 	n.settle()
 	return a
+}
+
+// buffer is the transaction's copy of a line of the own node that it writes.
+func (n *Node) buffer(t *transaction, line bloom.Line) *localLine {
+	if own := t.wrote(line); own != nil {
+		return own
+	}
+	t.local = append(t.local, localLine{line: line})
+	own := &t.local[len(t.local)-1]
+	n.cfg.Memory.Load(line, &own.data)
+	return own
 }
 
 func (t *transaction) wrote(line bloom.Line) *localLine {
@@ -229,6 +252,12 @@ func (n *Node) Commit(tx directory.TX) directory.Verdict {
 
 // lockLocal locks the directory of the own node, and gives the lines that the transaction has written there.
 func (n *Node) lockLocal(tx directory.TX) (lines []bloom.Line, cycles int, v directory.Verdict) {
+	if t := &n.txs[tx]; t.reserved {
+		if !t.outside {
+			return nil, 0, directory.Granted // it is locked, and was compared
+		}
+		n.dir.Buffers().Unlock(directory.Owner(tx)) // and locked again in the same step
+	}
 	if n.cfg.Hybrid {
 		return n.lockRecords(tx)
 	}
@@ -291,7 +320,8 @@ func (n *Node) drop(tx directory.TX, why End) {
 func (n *Node) end(tx directory.TX, how End) {
 	t := &n.txs[tx]
 	*t = transaction{id: t.id, last: how, open: t.open[:0], nodes: t.nodes[:0], acked: t.acked[:0], remote: t.remote[:0],
-		local: t.local[:0], records: t.records[:0], readLines: t.readLines[:0]}
+		local: t.local[:0], records: t.records[:0], readLines: t.readLines[:0],
+		ownReads: t.ownReads[:0], ownWrites: t.ownWrites[:0]}
 	n.dir.Buffers().Unlock(directory.Owner(tx))
 	n.cfg.Hooks.Ended(tx, how)
 }

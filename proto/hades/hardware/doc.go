@@ -43,6 +43,14 @@
 //     on its way, and not from a private cache. Private lines have no filter bits here that would tell. The small world
 //     with a third node shows two transactions that both commit otherwise.
 //
+// # The rule against livelock
+//
+// A transaction that was squashed often locks all that its last attempts have accessed, then executes (§VI, Reserve).
+// It locks nodes in ascending order and waits where a commit is in the way. Here, unlike at a commit, what it will read
+// is compared with the locks of others, too: two transactions that reserve what the other one reads would otherwise wait
+// for each other. A commit of HADES-H that has read a line which is reserved to be written is squashed, as its
+// validation would wait. TestWhoHasLockedEverythingCommits: in every order it then commits.
+//
 // # What HADES does not say
 //
 //   - A squashed transaction sends Abort to every node that it has accessed. Table II does not list this message,
@@ -50,6 +58,7 @@
 //   - The update of a committer is not stopped by Locking Buffers: its lines were compared with the older ones, and
 //     who locked later and has read them is being squashed.
 //   - A request for which no pair of filters is free squashes its transaction.
+//   - A transaction whose local writes do not fit into the sets of the LLC never commits in HADES.
 //   - A message twice in a row has the effect of one: requests of an attempt are numbered, and an attempt has a
 //     number in its node. A lost message has to be sent again before later ones, as reliable connections do.
 //   - The lines of one Read are read at one moment, as a Locking Buffer of readers would have it.

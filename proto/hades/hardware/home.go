@@ -10,11 +10,16 @@ import (
 
 // pair of filters of a remote transaction: its part of module (4a).
 type pair struct {
-	used        bool
-	locked      bool
-	id          ID
-	owner       directory.Owner // of a Locking Buffer
-	read, write *bloom.Filter
+	used   bool
+	locked bool
+	// reserved: locked before the transaction executes. The first keptReads of reads and keptWrites of writes are what is
+	// locked. outside: it has read others.
+	reserved              bool
+	keptReads, keptWrites int
+	outside               bool
+	id                    ID
+	owner                 directory.Owner // of a Locking Buffer
+	read, write           *bloom.Filter
 	// reads and writes are what the filters have. Hardware does not have them: they tell false conflicts from real
 	// ones, and nothing else.
 	reads, writes []bloom.Line
@@ -73,6 +78,14 @@ func (n *Node) Receive(m *Message) {
 		n.intend(m)
 		n.settle()
 		return
+	case Reserve:
+		if p := n.take(m); p != nil {
+			n.reserve(p, m)
+		}
+		n.settle()
+		return
+	case Reserved:
+		n.reservedAt(m)
 	case Fetched:
 		n.fetched(m)
 	case Ack:
@@ -95,9 +108,12 @@ func (n *Node) Receive(m *Message) {
 func (n *Node) again(m *Message) {
 	p := n.pairFor(m.ID)
 	invariant.Assert(p != nil, "hardware: a stalled message of no transaction")
-	if m.Kind == IntendToCommit {
+	switch m.Kind {
+	case IntendToCommit:
 		n.lock(p, m)
-	} else {
+	case Reserve:
+		n.reserve(p, m)
+	default:
 		n.answer(p, m)
 	}
 }
@@ -122,7 +138,7 @@ func (n *Node) take(m *Message) *pair {
 	invariant.Assert(n.pairOf[n.slot(m.ID)] < 0, "hardware: an attempt begins before the end of the last one has arrived")
 	for i := range n.pairs {
 		if p := &n.pairs[i]; !p.used {
-			p.used, p.locked, p.id = true, false, m.ID
+			p.used, p.locked, p.reserved, p.id = true, false, false, m.ID
 			n.pairOf[n.slot(m.ID)] = int32(i)
 			return p
 		}
@@ -151,6 +167,9 @@ func (n *Node) insert(p *pair, m *Message) {
 			p.write.Insert(line)
 			p.writes = append(p.writes, line)
 			continue
+		}
+		if p.reserved && !slices.Contains(p.reads[:p.keptReads], line) && !slices.Contains(p.writes[:p.keptWrites], line) {
+			p.outside = true
 		}
 		p.reads = append(p.reads, line)
 		if n.lacks(WrongHash) {
@@ -210,7 +229,11 @@ func (n *Node) intend(m *Message) {
 	if p == nil {
 		return
 	}
-	if p.locked { // a repetition
+	if p.reserved && !p.keeps(m.Lines) {
+		n.dir.Buffers().Unlock(p.owner) // and locked again in the same step
+		p.locked, p.reserved = false, false
+	}
+	if p.locked { // by a reservation, or this is a repetition
 		n.send(n.message(Ack, m.From, m.ID), 0)
 		n.cfg.Pool.Put(m)
 		return
@@ -222,6 +245,16 @@ func (n *Node) intend(m *Message) {
 		}
 	}
 	n.lock(p, m)
+}
+
+// keeps reports whether what is reserved covers what was read, and lines that were written.
+func (p *pair) keeps(written []bloom.Line) bool {
+	for _, line := range written {
+		if !slices.Contains(p.writes[:p.keptWrites], line) {
+			return false
+		}
+	}
+	return !p.outside
 }
 
 // lock takes a Locking Buffer and compares the lines with all filters, in one step.
@@ -343,7 +376,7 @@ func (n *Node) free(p *pair) {
 	}
 	n.stalled = kept
 	n.pairOf[n.slot(p.id)] = -1
-	p.used, p.locked = false, false
+	p.used, p.locked, p.reserved = false, false, false
 	p.read.Clear()
 	p.write.Clear()
 	p.reads, p.writes = p.reads[:0], p.writes[:0]

@@ -34,6 +34,9 @@ func (n *Node) ReadRecord(tx directory.TX, record []bloom.Line, to []Data) direc
 	if t.record(record[0]) == nil {
 		t.records = append(t.records, localRecord{header: record[0], version: n.committed(record[0])})
 	}
+	for _, line := range record {
+		t.access(line, false)
+	}
 	t.readLines = append(t.readLines, record...)
 	return directory.Granted
 }
@@ -67,19 +70,10 @@ func (n *Node) WriteRecord(tx directory.TX, header, line bloom.Line, offset int,
 	r := t.record(header)
 	invariant.Assert(r != nil, "hardware: HADES-H reads a record before it writes it")
 	r.written = true
+	t.access(header, true)
+	t.access(line, true)
 	n.buffer(t, header)
 	copy(n.buffer(t, line).data[offset:], bytes)
-}
-
-// buffer is the transaction's copy of a line of the own node.
-func (n *Node) buffer(t *transaction, line bloom.Line) *localLine {
-	if own := t.wrote(line); own != nil {
-		return own
-	}
-	t.local = append(t.local, localLine{line: line})
-	own := &t.local[len(t.local)-1]
-	n.cfg.Memory.Load(line, &own.data)
-	return own
 }
 
 // Advance gives the next version to the transaction's copy of a header line of another node: once for each record
@@ -114,6 +108,10 @@ func (n *Node) lockRecords(tx directory.TX) (lines []bloom.Line, cycles int, v d
 	}
 	if n.lacks(LocalLockMissing) {
 		return n.written, cycles, directory.Granted
+	}
+	if n.dir.Buffers().Reserved(directory.Owner(tx), t.readLines) {
+		// The validation would wait for that transaction, which may wait for this one.
+		return nil, cycles, directory.Conflict
 	}
 	return n.written, cycles, n.dir.Buffers().Lock(directory.Owner(tx), n.reads, n.writes, n.written)
 }

@@ -32,12 +32,14 @@ const (
 	Validation                     // lines with their new values: the transaction is committed
 	Squash                         // another one has committed a conflict
 	Abort                          // the transaction is over without an effect
+	Reserve                        // lines that will be read and written: lock them before (§VI)
+	Reserved                       // done
 	kindEnd
 )
 
 func (k Kind) String() string {
 	return [...]string{"?", "Read", "Write-fetch", "Fetched", "Intend-to-commit", "Ack", "Validation", "Squash",
-		"Abort"}[k]
+		"Abort", "Reserve", "Reserved"}[k]
 }
 
 // Message from one NIC to another.
@@ -47,6 +49,7 @@ type Message struct {
 	ID       ID     // the transaction that it is of
 	Request  uint32 // number of a Read or WriteFetch in its attempt, and of its answer
 	Lines    []bloom.Line
+	Reads    int    // of Reserve: so many of Lines, the first ones, are only read
 	Data     []Data // of Fetched and Validation: one for each of Lines
 }
 

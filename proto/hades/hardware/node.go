@@ -27,6 +27,8 @@ type Hooks struct {
 	Fetched func(tx directory.TX, request uint32)
 	// Ended: a transaction is over, and its number is free.
 	Ended func(tx directory.TX, end End)
+	// Reserved: all that a transaction has reserved is locked, and it may execute. Only if Reserve is called.
+	Reserved func(tx directory.TX)
 	// Acked: call Validate for a transaction. Only with Config.Hybrid.
 	Acked func(tx directory.TX)
 	// Unlocked: accesses and commits of cores that were denied may be tried again. May be nil.
@@ -97,7 +99,7 @@ func (c *Config) check() error {
 		return fmt.Errorf("%w: a NIC that takes %+v cycles", ErrConfig, c.Cycles)
 	case c.Memory == nil || c.Pool == nil || c.Hooks.Send == nil || c.Hooks.Later == nil || c.Hooks.Fetched == nil ||
 		c.Hooks.Ended == nil:
-		return fmt.Errorf("%w: it lacks its memory, its pool, or a hook other than Unlocked", ErrConfig)
+		return fmt.Errorf("%w: it lacks its memory, its pool, or a hook that all nodes need", ErrConfig)
 	case c.Hybrid && (c.Hooks.Acked == nil || c.VersionAt < 0 || c.VersionAt+8 > len(Data{})):
 		return fmt.Errorf("%w: a node of HADES-H with the version at byte %d of a header line, or without the hook Acked",
 			ErrConfig, c.VersionAt)
@@ -236,6 +238,11 @@ func (n *Node) settle() {
 			m := n.stalled[0]
 			n.stalled = n.stalled[:copy(n.stalled, n.stalled[1:])]
 			n.again(m) // joins the list's end if it is denied again
+		}
+		for i := range n.txs {
+			if t := &n.txs[i]; t.phase == reserving && t.waits {
+				n.reserveNext(directory.TX(i))
+			}
 		}
 	}
 	if told && n.cfg.Hooks.Unlocked != nil {

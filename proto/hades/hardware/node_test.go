@@ -65,7 +65,7 @@ func TestARequestWithoutAFreePairSquashes(t *testing.T) {
 // Only lines that are written in part are fetched for a write, and only written lines travel at the commit.
 func TestMessagesCarryWhatTableIISays(t *testing.T) {
 	p := place{homes: []NodeID{1, 1, 1}, cores: [2]NodeID{0, 0}, nodes: 2}
-	w := newWorld(t, p, [2][]op{program("Ra Pb Fc"), nil}, 0, 0)
+	w := newWorld(t, p, [2][]op{program("Ra Pb Fc"), program("Ra")}, 0, 0)
 	var sent []string
 	for w.clients[0].told == nil {
 		for _, q := range w.queues {

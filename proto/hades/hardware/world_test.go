@@ -20,6 +20,7 @@ const (
 	reads  opKind = iota + 1
 	partly        // fetches the line, and writes its own half
 	fully         // writes both halves, without a fetch from another node
+	first         // locks all that the others need
 )
 
 // op of a transaction.
@@ -28,7 +29,12 @@ type op struct {
 	line int // of the world's lines
 }
 
-func (o op) String() string { return fmt.Sprintf("%c%c", "?RPF"[o.kind], 'a'+o.line) }
+func (o op) String() string {
+	if o.kind == first {
+		return "!"
+	}
+	return fmt.Sprintf("%c%c", "?RPF"[o.kind], 'a'+o.line)
+}
 
 // place says where lines and transactions are.
 type place struct {
@@ -120,7 +126,7 @@ func newWorld(t *testing.T, p place, programs [2][]op, m Mutation, dm directory.
 				},
 				Later:   func(s Step, _ int) { w.steps[i] = append(w.steps[i], s) },
 				Fetched: func(tx directory.TX, _ uint32) { w.client(id, tx).waits = 0 },
-				Acked:   func(directory.TX) {},
+				Acked:   func(directory.TX) {}, Reserved: func(directory.TX) {},
 				Ended: func(tx directory.TX, end End) {
 					if c := w.client(id, tx); c != nil {
 						c.told = append(c.told, end)
@@ -177,7 +183,10 @@ func (w *world) choices(into []choice) []choice {
 		}
 	}
 	for i, c := range w.clients {
-		if len(c.told) == 0 && c.waits == 0 && (!c.begun || w.nodes[c.node].txs[c.tx].phase != committing) {
+		if len(c.told) > 0 || c.waits > 0 {
+			continue
+		}
+		if p := w.nodes[c.node].txs[c.tx].phase; !c.begun || p == executing || p == validating {
 			into = append(into, choice{'c', i, 0})
 		}
 	}
@@ -243,6 +252,11 @@ func (w *world) advance(i int) {
 		return
 	}
 	o := c.program[c.next]
+	if o.kind == first {
+		c.next++
+		n.Reserve(c.tx, w.reservations(c.program[1:]))
+		return
+	}
 	line, home := lineOf(o.line), w.place.homes[o.line]
 	mine := []byte{byte(i + 1)}
 	if w.place.hybrid {
@@ -276,6 +290,31 @@ func (w *world) advance(i int) {
 		n.Update(c.tx, home, line, i, mine)
 	}
 	c.finished(o, &d)
+}
+
+// reservations are the lines of operations, by node.
+func (w *world) reservations(ops []op) (set []Reservation) {
+	for node := range NodeID(w.place.nodes) {
+		r := Reservation{Node: node}
+		for _, o := range ops {
+			if w.place.homes[o.line] != node {
+				continue
+			}
+			record := []bloom.Line{lineOf(o.line)}
+			if w.place.hybrid {
+				record = append(record, headerOf(o.line))
+			}
+			if o.kind == reads {
+				r.Reads = append(r.Reads, record...)
+			} else {
+				r.Writes = append(r.Writes, record...)
+			}
+		}
+		if len(r.Reads)+len(r.Writes) > 0 {
+			set = append(set, r)
+		}
+	}
+	return set
 }
 
 // software is an operation of HADES-H.
@@ -344,7 +383,7 @@ func (w *world) key(b []byte) []byte {
 		}
 	}
 	message := func(m *Message) {
-		b = append(b, byte(m.Kind), byte(m.From), byte(m.To), byte(m.Request))
+		b = append(b, byte(m.Kind), byte(m.From), byte(m.To), byte(m.Request), byte(m.Reads))
 		id(m.ID)
 		count(len(m.Lines))
 		for i, l := range m.Lines {
@@ -372,6 +411,8 @@ func (w *world) key(b []byte) []byte {
 			p := &n.pairs[x]
 			flag(p.used)
 			flag(p.locked)
+			flag(p.reserved)
+			flag(p.outside)
 			if p.used {
 				id(p.id)
 				filter(p.read)
@@ -380,7 +421,10 @@ func (w *world) key(b []byte) []byte {
 		}
 		for x := range n.txs {
 			t := &n.txs[x]
-			b = append(b, byte(t.phase))
+			b = append(b, byte(t.phase), byte(t.at))
+			flag(t.waits)
+			flag(t.reserved)
+			flag(t.outside)
 			id(t.id)
 			count(len(t.open))
 			for _, r := range t.remote {
@@ -441,6 +485,9 @@ func (w *world) verdict() string {
 	for i, c := range w.clients {
 		if len(c.told) != 1 {
 			return fmt.Sprintf("transaction %d was told %v", i+1, c.told)
+		}
+		if c.program[0].kind == first && c.told[0] != Committed {
+			return fmt.Sprintf("transaction %d has locked everything before, and was told %v", i+1, c.told)
 		}
 	}
 	for i, n := range w.nodes {

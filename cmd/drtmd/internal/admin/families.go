@@ -47,6 +47,7 @@ func specs() []spec {
 			gauge, []string{"transactions"}},
 		{"workers", "Workers of the data plane.", gauge, nil},
 		{"orphaned_records", "Orphaned records that this node has met: they stay locked.", gauge, nil},
+		{"troubled_workers", "Workers that have met what no correct node does, such as a damaged log.", gauge, nil},
 		{"replicas", "Replicas of shards on the node, by role; absent, like all of recovery, if records have one " +
 			"replica.", gauge, []string{"role"}},
 		{"recovery_running", "1 while transactions of nodes that are gone are decided, and backups promoted.",

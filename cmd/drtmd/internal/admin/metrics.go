@@ -139,6 +139,7 @@ func (s sink) plane(m *load.Metrics) {
 	s.send("plane_fenced", oneIf(m.Fenced))
 	s.send("workers", float64(m.Workers))
 	s.send("orphaned_records", float64(m.Orphans.Count))
+	s.send("troubled_workers", float64(m.Troubled))
 	s.send("queue_pairs", float64(m.QPs.RC), "rc")
 	s.send("queue_pairs", float64(m.QPs.UD), "ud")
 	s.send("queue_pairs_in_error", float64(m.QPs.InError))

@@ -44,6 +44,8 @@ type Metrics struct {
 	Tables []TableUse
 	// Orphans are the records that stay locked, as far as the workers have met them.
 	Orphans Orphans
+	// Troubled are the workers whose engines have met what no correct node does.
+	Troubled int
 }
 
 // TableUse is how full a table is.
@@ -159,6 +161,9 @@ func (s *local) count(ctx context.Context, m *Metrics, ran bool) error {
 		m.Snapshot.add(&x)
 		m.Workers++
 		m.Orphans = m.Orphans.Plus(orphansOf(w, specs))
+		if troubleOf(w) != nil {
+			m.Troubled++
+		}
 		if e, ok := w.Engine.(proto.RegionCounter); ok {
 			regions := e.Regions()
 			m.HTM.Add(&regions)

@@ -200,6 +200,7 @@ type fakePart struct {
 
 	adopted  *placement.Map // the steward's own
 	recovery load.Recovery  // what it is told
+	troubles []string       // what its engines say of peers
 }
 
 func (p *fakePart) err(what string) error {
@@ -291,6 +292,7 @@ func (p *fakePart) Alive(context.Context) error                     { return p.e
 func (p *fakePart) Counters(context.Context) (*load.Metrics, error) { return nil, nil }
 func (p *fakePart) Metrics(context.Context) (*load.Metrics, error)  { return nil, nil }
 func (p *fakePart) Orphans(context.Context) (load.Orphans, error)   { return load.Orphans{}, nil }
+func (p *fakePart) Troubles(context.Context) ([]string, error)      { return p.troubles, nil }
 
 // room is planes alone: their neighbours are fakes that note in one trace what they are asked.
 type room struct {

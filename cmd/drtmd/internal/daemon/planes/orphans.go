@@ -30,10 +30,15 @@ func (p *Planes) WatchOrphans(ctx context.Context) {
 }
 
 // lookForOrphans asks the workers, and tells of records that have come to stay locked: of the first
-// ones, and when none does any more.
+// ones, and when none does any more. It tells what peers have done that no correct node does, too.
 func (p *Planes) lookForOrphans(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
+	if list, err := p.part.Troubles(ctx); err == nil {
+		for _, text := range list {
+			p.lack(status.Error, "a peer does what no correct node does: "+text)
+		}
+	}
 	o, err := p.part.Orphans(ctx)
 	if err != nil {
 		return // a thread that does not answer is the watchdog's

@@ -35,3 +35,21 @@ func TestRecordsThatStayLockedAreNamedInTheStatusAndAnEvent(t *testing.T) {
 		t.Errorf("the status names %+v although there are none", p.orphans)
 	}
 }
+
+// TestWhatNoCorrectPeerDoesIsNamedInTheStatusAndAnEvent: once, and for as long as the plane serves.
+func TestWhatNoCorrectPeerDoesIsNamedInTheStatusAndAnEvent(t *testing.T) {
+	r := newRoom(t)
+	r.part.troubles = []string{"log of node 2: damaged"}
+	for range 3 {
+		r.p.lookForOrphans(t.Context())
+	}
+	r.part.troubles = nil
+	r.p.lookForOrphans(t.Context())
+	var n status.Node
+	r.p.Describe(t.Context(), &n)
+	list := r.p.o.Board.Events()
+	if len(n.Degraded) != 1 || !strings.HasSuffix(n.Degraded[0], "log of node 2: damaged") || len(list) != 1 ||
+		list[0].Level != status.Error || list[0].Text != n.Degraded[0] {
+		t.Errorf("degraded %q, events %+v", n.Degraded, list)
+	}
+}

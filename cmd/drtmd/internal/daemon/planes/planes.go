@@ -76,6 +76,7 @@ type Part interface {
 	Counters(ctx context.Context) (*load.Metrics, error)
 	Metrics(ctx context.Context) (*load.Metrics, error)
 	Orphans(ctx context.Context) (load.Orphans, error)
+	Troubles(ctx context.Context) ([]string, error)
 	Pause(ctx context.Context, gone ...proto.NodeID) error
 	Adopt(ctx context.Context, next *placement.Map) error
 	Fill(ctx context.Context, n proto.NodeID, shard proto.ShardID) error

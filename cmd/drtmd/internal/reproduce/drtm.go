@@ -59,8 +59,9 @@ func drtm() System {
 		waitsFor(waitsTPCC, Modelled, "TPC-C by logical nodes, and by cross-warehouse accesses"),
 		waitsFor(waitsTPCC, Modelled, "microbenchmarks with and without read leases"),
 		{Title: "TPC-C by machines and threads: DrTM, DrTM-OCC", Kind: Modelled,
-			Note: "TPC-C, which waits for " + waitsTPCC + " here: SmallBank stands in for it; and the half by threads",
-			run:  figure20, cost: cost{6 * time.Second, 60 * time.Second}},
+			Note: "TPC-C as the paper runs it, which waits for " + waitsTPCC + ": SmallBank stands in for it; and the half " +
+				"by threads",
+			run: figure20, cost: cost{6 * time.Second, 60 * time.Second}},
 	}
 	return System{Name: drtmName, Title: "DrTM",
 		Paper: "Chen et al., Fast In-Memory Transaction Processing Using RDMA and HTM, " +

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"drtmd/cmd/drtmd/internal/report"
+	"drtmd/proto/workload"
 	"drtmd/proto/workload/smallbank"
 	"drtmd/verbs/sim"
 )
@@ -21,8 +22,9 @@ const (
 	mostMachines    = 6
 )
 
-// cluster is a model of DrTM's under SmallBank.
+// cluster is a model of DrTM's.
 type cluster struct {
+	load     func(machines int) (workload.Workload, error) // nil: SmallBank
 	protocol string
 	machines int
 	workers  int  // per machine
@@ -37,11 +39,11 @@ type cluster struct {
 // rate is how many transactions end in a second of virtual time, committed or rolled back by their
 // own rules.
 func (c cluster) rate(ctx context.Context) (float64, error) {
-	o := smallbank.Default(c.machines)
-	if c.machines == 1 {
-		o.Distributed = 0 // one machine has no other to reach
+	load := c.load
+	if load == nil {
+		load = smallBank
 	}
-	b, err := smallbank.New(o)
+	b, err := load(c.machines)
 	if err != nil {
 		return 0, err
 	}
@@ -55,6 +57,15 @@ func (c cluster) rate(ctx context.Context) (float64, error) {
 		return 0, err
 	}
 	return finished(r), nil
+}
+
+// smallBank is SmallBank as DrTM runs it.
+func smallBank(machines int) (workload.Workload, error) {
+	o := smallbank.Default(machines)
+	if machines == 1 {
+		o.Distributed = 0 // one machine has no other to reach
+	}
+	return smallbank.New(o)
 }
 
 // scaling are rates by number of machines or of workers, with a value for each seed.

@@ -433,7 +433,7 @@ func (t *tx) awaitOrder(l *logged) error {
 	x := l.to
 	for {
 		n := int(l.number - x.base)
-		if x.gone || l.number < x.base || !x.flights[n].arrived ||
+		if x.gone || l.number < x.base || !x.flights[n].arrived || t.e.lacks(gapAcknowledged) ||
 			!slices.ContainsFunc(x.flights[:n], func(f flight) bool { return !f.arrived && !f.decided }) {
 			return nil
 		}

@@ -39,6 +39,8 @@ type messenger interface {
 	start(t *tx, c *call) error
 	// await gives the length of the answer, in c.resp.
 	await(t *tx, c *call) (n int, err error)
+	// ended reports whether await would return at once.
+	ended(c *call) bool
 	// end sees to it that a call with this error, whose request may be under way, is not carried out later
 	// than one that is sent from now on.
 	end(c *call, err error)
@@ -59,6 +61,8 @@ func (byRPC) start(t *tx, c *call) error {
 }
 
 func (byRPC) await(t *tx, c *call) (int, error) { return c.Await(t.F, 0) }
+
+func (byRPC) ended(c *call) bool { return c.Ended() }
 
 // end closes the session: with it all that is under way on it is over.
 func (byRPC) end(c *call, err error) {

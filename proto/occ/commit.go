@@ -80,7 +80,12 @@ func (t *tx) carryOut() error {
 	} else if !t.placed && !t.e.view.beginRelease(t) {
 		return t.F.Err()
 	}
-	defer t.e.view.end()
+	ended := true // else lookAtUnawaited ends the phase
+	defer func() {
+		if ended {
+			t.e.view.end()
+		}
+	}()
 	if t.e.lacks(truncateEarly) {
 		t.truncate()
 	}
@@ -88,7 +93,17 @@ func (t *tx) carryOut() error {
 	if logged {
 		t.applyOwn()
 	}
-	t.release(proto.PhaseCommit)
+	if logged && t.e.strategy.Unawaited && len(t.e.unawaited) < mostUnawaited {
+		t.writeFirst(proto.PhaseCommit)
+		if t.askRelease(proto.PhaseCommit, 0); t.asked > 0 {
+			t.F.Step(stepCommitted)
+			ended = false
+			t.leaveUnawaited()
+			return nil
+		}
+	} else {
+		t.release(proto.PhaseCommit)
+	}
 	t.F.Step(stepCommitted)
 	r := t.unconfirmed()
 	known := r == nil || logged

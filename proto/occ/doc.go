@@ -12,9 +12,9 @@
 //	COMMIT    release     writes the value, then the version, then unlocks
 //	TRUNCATE  truncate    lets backups apply the update and free its room in the log
 //
-// Every phase ends before the next begins. A phase reaches all nodes at once. For the records of its own node
-// it uses the CPU and no messages. The transaction takes place between LOCK and VALIDATE, when it holds all
-// its locks.
+// Every phase ends before the next begins, but for COMMIT of strategies that do not wait for it. A phase
+// reaches all nodes at once. For the records of its own node it uses the CPU and no messages. The
+// transaction takes place between LOCK and VALIDATE, when it holds all its locks.
 //
 // # Carriers
 //

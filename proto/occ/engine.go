@@ -55,7 +55,10 @@ type Engine struct {
 	view       *view       // nil: there are no backups
 	free       []*tx
 	made       []*tx
-	trouble    error // see Trouble
+	// unawaited are transactions whose programs go on while COMMIT is under way.
+	unawaited      []*tx
+	unawaitedTimer *fiber.Timer
+	trouble        error // see Trouble
 }
 
 var _ proto.Engine = (*Engine)(nil)
@@ -106,6 +109,7 @@ func New(env *protocol.Env, s Strategy) (*Engine, error) {
 		return nil, err
 	}
 	e.newView()
+	e.unawaitedTimer = env.Worker.NewTimer(e.lookAtUnawaited)
 	if env.Port != nil {
 		e.serve()
 		e.Serve(onesided.TypeEnsure, func(t proto.TableID, k proto.Key, _ uint64) (uint64, onesided.Code) {
@@ -164,6 +168,9 @@ func (e *Engine) Begin(f *fiber.Fiber, d *proto.Decl, attempt int) (proto.Tx, er
 		if err := e.view.await(f); err != nil {
 			return nil, err
 		}
+	}
+	if len(e.unawaited) > 0 {
+		e.lookAtUnawaited()
 	}
 	t, err := e.take()
 	if err != nil {

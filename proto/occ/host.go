@@ -17,6 +17,14 @@ func (e *Engine) acquireHere(f *fiber.Fiber, s *share, i *item, word onesided.Wo
 	if i.flags&flagLock == 0 {
 		return e.readHere(f, s, i, dst)
 	}
+	if i.at != 0 && i.flags&flagRead == 0 && e.Worded() {
+		// EXECUTE has found the place: the lock tells whether it is still the key's.
+		x.off = i.at
+		step(f, stepFound)
+		if c = e.lockRecord(s, &x, i.key, word); c != busy {
+			return e.lockedHere(s, i, x, c, word)
+		}
+	}
 	x, ok := e.find(s, i)
 	if !ok {
 		return x, busy
@@ -37,13 +45,8 @@ func (e *Engine) acquireHere(f *fiber.Fiber, s *share, i *item, word onesided.Wo
 		return x, busy
 	}
 	step(f, stepFound)
-	if c := e.lockRecord(s, &x, i.key, word); c != done {
+	if x, c = e.lockedHere(s, i, x, e.lockRecord(s, &x, i.key, word), word); c != done {
 		return x, c
-	}
-	if i.flags&flagCompare != 0 && !e.lacks(anyVersion) &&
-		!(e.dateAbsence(s, i.table, &x) && e.same(&x, i.version)) {
-		e.releaseHere(nil, s, &item{table: i.table, key: i.key}, word)
-		return x, changed
 	}
 	if i.flags&flagRead != 0 && x.present == layout.Live && !early {
 		e.copyHeld(s, i.table, &x, dst)
@@ -51,10 +54,23 @@ func (e *Engine) acquireHere(f *fiber.Fiber, s *share, i *item, word onesided.Wo
 	return x, done
 }
 
+// lockedHere compares the version of a record of which c says whether it was locked, if that is asked for.
+func (e *Engine) lockedHere(s *share, i *item, x found, c code, word onesided.Word) (found, code) {
+	if c == done && i.flags&flagCompare != 0 && !e.lacks(anyVersion) &&
+		!(e.dateAbsence(s, i.table, &x) && e.same(&x, i.version)) {
+		e.releaseHere(nil, s, &item{table: i.table, key: i.key}, word)
+		c = changed
+	}
+	return x, c
+}
+
 // readHere reads a record of the own machine that must not be locked.
 func (e *Engine) readHere(f *fiber.Fiber, s *share, i *item, dst []byte) (x found, c code) {
 	ok := true
-	off, there := s.Tables[i.table-1].Find(uint64(i.key))
+	off, there := int(i.at), i.at != 0 && onesided.KeyOf(s.Memory, i.at) == uint64(i.key)
+	if !there {
+		off, there = s.Tables[i.table-1].Find(uint64(i.key))
+	}
 	if there && onesided.VersionOf(s.Memory, uint64(off)).Live() {
 		x.off = uint64(off)
 	} else if x, ok = e.find(s, i); ok && x.off == 0 {

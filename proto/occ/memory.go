@@ -272,11 +272,30 @@ func (e *Engine) publish(f *fiber.Fiber, s *share, off uint64, x *item) {
 		step(f, stepValue)
 	}
 	head := lastWord{at: layout.VersionOffset, v: uint64(v), ok: !e.lacks(sameVersion)}
-	e.storeLine(s, int(off), layout.ValueOffset, value[:min(len(value), layout.LineBytes-layout.ValueOffset)], head)
+	value = value[:min(len(value), layout.LineBytes-layout.ValueOffset)]
+	unlock = unlock && !e.lacks(unlockFirst)
+	if unlock && e.Worded() { // others see the first line as it was, or with all of it
+		e.storeUnlocked(s, int(off), value, head)
+		step(f, stepWritten)
+		return
+	}
+	e.storeLine(s, int(off), layout.ValueOffset, value, head)
 	step(f, stepWritten)
-	if !e.lacks(unlockFirst) && unlock {
+	if unlock {
 		e.unlockEntry(s, off)
 	}
+}
+
+// storeUnlocked stores the first line's part of a value, the version and an unlocked state word, in this order: a CPU
+// looks at the words without the line's lock.
+func (e *Engine) storeUnlocked(s *share, off int, value []byte, version lastWord) {
+	m := s.Memory
+	p, w := lockLine(m, off)
+	copy(m.Bytes[off+layout.ValueOffset:], value)
+	if version.ok {
+		lineword.StoreRelease(wordAt(m, off+version.at), version.v)
+	}
+	lineword.StoreUnlock(wordAt(m, off+layout.StateOffset), uint64(onesided.Unlocked), p, w)
 }
 
 // lastWord is a word of a line that is stored behind the rest of it; none if ok is false.

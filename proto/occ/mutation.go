@@ -77,21 +77,19 @@ const (
 
 // Layers of this package that a mutation may belong to. An instance relies on those that it has.
 const (
-	ofSkeleton = "occ"
-	ofMessages = "occ/messages" // locks by the CPUs of hosts, and calls
-	ofRPC      = "occ/rpc"      // calls by RPC
-	ofRings    = "occ/rings"    // calls by ring messages
-	ofReads    = "occ/reads"    // EXECUTE and VALIDATE by READ
-	ofLooks    = "occ/looks"    // the same of records without a version in each line
-	ofLines    = "occ/lines"    // the same of records with one
-	ofAtomics  = "occ/atomics"  // locks by NICs
-	ofRegions  = "occ/regions"  // the own node's records in regions, all others locked
-	ofLogs     = "occ/logs"     // records of updates at backups
-	// ofLogCalls: records that come as messages; ofLogBeside: and COMMITs that do.
-	ofLogCalls  = "occ/log-calls"
-	ofLogBeside = "occ/log-beside"
-	ofRecovery  = "occ/recovery" // what is done when members change
-	ofFences    = "occ/fences"   // one-sided writes, which have no epoch
+	ofSkeleton  = "occ"
+	ofMessages  = "occ/messages"   // locks by the CPUs of hosts, and calls
+	ofRPC       = "occ/rpc"        // calls by RPC
+	ofRings     = "occ/rings"      // calls by ring messages
+	ofReads     = "occ/reads"      // EXECUTE and VALIDATE by READ
+	ofLooks     = "occ/looks"      // the same of records without a version in each line
+	ofLines     = "occ/lines"      // the same of records with one
+	ofAtomics   = "occ/atomics"    // locks by NICs
+	ofRegions   = "occ/regions"    // the own node's records in regions, all others locked
+	ofLogs      = "occ/logs"       // records of updates at backups
+	ofLogBeside = "occ/log-beside" // the same, and COMMITs that come as messages
+	ofRecovery  = "occ/recovery"   // what is done when members change
+	ofFences    = "occ/fences"     // one-sided writes, which have no epoch
 )
 
 var mutations = [mutationEnd]mutation.Mutation{
@@ -171,8 +169,8 @@ var mutations = [mutationEnd]mutation.Mutation{
 		Doc: "a backup applies an update whatever version it has"},
 	tombsUnkept: {Of: ofLogs, Name: "tombstone-not-kept",
 		Doc: "a backup forgets a deleted record at once, though an older update may come"},
-	gapAcknowledged: {Of: ofLogCalls, Name: "log-gap-acknowledged",
-		Doc: "a host acknowledges a record though the one before it is not there"},
+	gapAcknowledged: {Of: ofLogs, Name: "log-gap-acknowledged",
+		Doc: "a record counts though one before it is not there: its host acknowledges it, and nobody waits for that one"},
 	roomKept: {Of: ofLogs, Name: "log-room-kept",
 		Doc: "a transaction that cannot reserve room in all logs does not give back what it has reserved"},
 
@@ -234,7 +232,6 @@ func (i Instance) mutations() (list []mutation.Mutation) {
 		ofRegions:   s.Regions,
 		ofLogs:      true,
 		ofLogBeside: !s.uses(OneSided, proto.PhaseCommit),
-		ofLogCalls:  !s.uses(OneSided, proto.PhaseLog),
 		ofFences:    s.uses(OneSided, proto.PhaseLog, proto.PhaseCommit),
 		ofRecovery:  true}
 	for _, m := range mutations[1:] {

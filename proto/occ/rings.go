@@ -33,6 +33,8 @@ func (m byRing) start(t *tx, c *call) error {
 
 func (m byRing) await(t *tx, c *call) (int, error) { return c.ring.Await(t.F, 0) }
 
+func (m byRing) ended(c *call) bool { return c.ring.Ended() }
+
 // end has nothing to do. A request that its host has not taken yet is taken before every later one of the
 // link, or never: a link that is opened anew begins with empty rings.
 func (byRing) end(*call, error) {}

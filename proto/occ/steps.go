@@ -23,7 +23,7 @@ const (
 	stepTruncate  = "occ: before truncate"
 	stepCommit    = "occ: before commit"
 	stepValue     = "occ: part of a value written" // of the own node
-	stepWritten   = "occ: record written"          // of the own node, not unlocked yet
+	stepWritten   = "occ: record written"          // of the own node; not unlocked yet, unless by the same store
 	stepCommitted = "occ: after commit"
 	stepAbort     = "occ: before release"
 	stepReleased  = "occ: after release" // of an attempt without effect

@@ -64,6 +64,8 @@ type Strategy struct {
 	Single bool
 	// Serial: COMMIT writes, waits for that, and then unlocks, instead of both in one message.
 	Serial bool
+	// Unawaited: a transaction whose update is in the logs of all holders has ended when COMMIT is sent.
+	Unawaited bool
 	// LateOnly: records are locked in LOCK, and there is no option "lock".
 	LateOnly bool
 }
@@ -122,6 +124,10 @@ func (s *Strategy) check() error {
 	if s.Regions && !locksAll {
 		return errors.New("the strategy commits the own node's records in a region and does not lock all others: " +
 			"what happens between the region and the validation of others would go unnoticed")
+	}
+	if s.Unawaited && s.by(proto.PhaseCommit) == OneSided {
+		return errors.New("the strategy does not wait for COMMIT, and one-sided verbs carry it: only requests to hosts " +
+			"can be left under way")
 	}
 	if lock, unlock := s.by(proto.PhaseLock), s.by(proto.PhaseCommit); lock != unlock {
 		return fmt.Errorf("the strategy locks by %v and unlocks by %v: without line words a CPU's atomics and a "+

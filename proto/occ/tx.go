@@ -12,6 +12,7 @@ import (
 	"drtmd/store/layout"
 	"drtmd/store/log"
 	"drtmd/verbs"
+	"drtmd/verbs/lineword"
 )
 
 // tx implements proto.Tx. One fiber has it between Begin and the end. Part.Hold says of a record
@@ -95,6 +96,9 @@ func (t *tx) acquire(p proto.Phase, from, to int, which func(*record) (flags, bo
 	defer t.countTrips(p)
 	t.asked = 0
 	byVerbs := false
+	if p == proto.PhaseExecute && to-from > 1 {
+		t.lookAhead(from, to, which)
+	}
 	for i := from; i < to; i++ {
 		r := &t.Records[i]
 		f, ok := which(r)
@@ -134,6 +138,25 @@ func (t *tx) acquire(p proto.Phase, from, to int, which func(*record) (flags, bo
 		err = first(err, t.acquiredThere(c, which))
 	}
 	return err
+}
+
+// lookAhead finds the entries of records that the CPU is about to read, one look-up after the other: the processor
+// overlaps their cache misses. A place proves nothing: who reads there looks whose it is.
+func (t *tx) lookAhead(from, to int, which func(*record) (flags, bool)) {
+	for i := from; i < to; i++ {
+		r := &t.Records[i]
+		f, ok := which(r)
+		if !ok || !t.e.byCPU(r, f&flagLock != 0) {
+			continue
+		}
+		s := t.e.Here(r)
+		if off, there := s.Tables[r.Table-1].Find(uint64(r.Key)); there {
+			r.Own.Off = uint64(off)
+			if t.e.Worded() {
+				lineword.Load(&s.Memory.Words[off/layout.LineBytes])
+			}
+		}
+	}
 }
 
 // acquireHere is acquire for a record of the own node.
@@ -277,15 +300,27 @@ func (t *tx) release(p proto.Phase) {
 		t.releaseByVerbs(p)
 		return
 	}
+	t.writeFirst(p)
+	t.releaseThere(p, 0)
+}
+
+// writeFirst is the first round of a COMMIT that has two.
+func (t *tx) writeFirst(p proto.Phase) {
 	if t.e.strategy.Serial && p == proto.PhaseCommit {
 		t.releaseThere(p, flagKeep)
 		t.countTrips(p)
 	}
-	t.releaseThere(p, 0)
 }
 
 // releaseThere is a round of release: with flagKeep the updates are written, and what is locked stays so.
 func (t *tx) releaseThere(p proto.Phase, keep flags) {
+	t.askRelease(p, keep)
+	t.await(p)
+	t.releasedThere(keep)
+}
+
+// askRelease sends the requests of such a round.
+func (t *tx) askRelease(p proto.Phase, keep flags) {
 	t.asked = 0
 	skipped := t.e.Env.Node // of the mutation: the first node that is met
 	for i := range t.Records {
@@ -305,7 +340,10 @@ func (t *tx) releaseThere(p proto.Phase, keep flags) {
 	if keep == 0 {
 		t.releaseHere()
 	}
-	t.await(p)
+}
+
+// releasedThere takes the answers.
+func (t *tx) releasedThere(keep flags) {
 	for _, c := range t.calls[:t.asked] {
 		if c.err != nil {
 			continue

@@ -73,6 +73,9 @@ func All(own ...node.Protocol) (all []*scenario.Scenario) {
 		if p.Replicates {
 			all = append(all, fullLogs(p))
 		}
+		if p.Scans && p.Offers.Has(proto.OfferRecovery) {
+			all = append(all, orderedRecoveries(p))
+		}
 		if p.Simulation.Queues {
 			all = append(all, queues(p))
 		}

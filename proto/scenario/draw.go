@@ -26,6 +26,7 @@ const (
 	clockFaults                  // nothing at all, but clocks
 	orderFaults                  // nothing
 	holdFaults                   // nothing, and workers lose the processor for long, half of them with locks held
+	fullFaults                   // as holdFaults, and queue pairs that break
 	breakFaults                  // queue pairs that break, links that go away
 	lateFaults                   // queue pairs that break, requests that are late
 	crashFaults                  // machines that crash and restart, queue pairs that break
@@ -67,6 +68,9 @@ func (x spec) draw(d *scenario.Drawing) sim.Schedule {
 		preemptions, coarse = 3*preemptions, 8
 	case holdFaults:
 		return append(s, drawHolds(d, steps)...)
+	case fullFaults:
+		return append(append(append(s, drawHolds(d, steps)...), drawBreaks(d, steps.All, drawnBreaks)...),
+			drawAbsences(d, steps)...)
 	case breakFaults:
 		preemptions, coarse = 3*preemptions, 8
 		s = append(append(s, drawBreaks(d, steps.All, 3*drawnBreaks)...), drawOutages(d, steps.Held)...)
@@ -75,7 +79,8 @@ func (x spec) draw(d *scenario.Drawing) sim.Schedule {
 	case memberFaults:
 		s = append(s, drawMembers(d)...)
 	case deathFaults:
-		s = append(append(s, drawDeaths(d, steps)...), drawBreaks(d, steps.All, drawnBreaks)...)
+		s = append(append(append(s, drawDeaths(d, steps)...), drawBreaks(d, steps.All, drawnBreaks)...),
+			drawLosses(d)...)
 	case crashFaults:
 		s = append(append(s, drawCrashes(d, steps)...), drawBreaks(d, steps.All, drawnBreaks)...)
 	default:
@@ -122,6 +127,28 @@ func drawBreaks(d *scenario.Drawing, steps []string, count int) (s sim.Schedule)
 	}
 	return s
 }
+
+// drawLosses has datagrams get lost, come twice and come out of order in half of the runs.
+func drawLosses(d *scenario.Drawing) (s sim.Schedule) {
+	r := d.Stream("losses")
+	if r.IntN(2) == 0 {
+		return nil
+	}
+	for _, kind := range []sim.FaultKind{sim.DropDatagrams, sim.DuplicateDatagrams, sim.ReorderDatagrams} {
+		f := sim.Fault{Kind: kind, From: sim.AnyNode, To: sim.AnyNode, PPM: 1 + r.IntN(lossPPM), For: d.Until}
+		if kind != sim.DropDatagrams {
+			f.By = upTo(r, latestDatagram)
+		}
+		s = append(s, f)
+	}
+	return s
+}
+
+// Of datagrams that are lost, or come otherwise than they were sent.
+const (
+	lossPPM        = 60_000
+	latestDatagram = 30 * sim.Microsecond
+)
 
 // drawLate has requests come late.
 func drawLate(d *scenario.Drawing) (s sim.Schedule) {
@@ -204,9 +231,21 @@ func drawHolds(d *scenario.Drawing, steps *protocol.Steps) (s sim.Schedule) {
 	return s
 }
 
+// drawAbsences has workers lose the processor for so long that the others fill the logs that these host.
+func drawAbsences(d *scenario.Drawing, steps *protocol.Steps) (s sim.Schedule) {
+	for range drawnAbsences {
+		s = append(s, sim.Fault{Kind: sim.PauseWorker, Worker: sim.WorkerAtStep,
+			Step: steps.All[d.Rand.IntN(len(steps.All))], Count: 1 + d.Rand.IntN(4*pauseCounts),
+			For: longestAbsence/2 + upTo(d.Rand, longestAbsence/2)})
+	}
+	return s
+}
+
 const (
-	drawnHolds  = 200
-	drawnPauses = 24
+	drawnAbsences  = 6
+	longestAbsence = 400 * sim.Microsecond
+	drawnHolds     = 200
+	drawnPauses    = 24
 	// drawnPreemptions are short ones at steps of all kinds: what happens between two accesses, or
 	// two lines of one, takes some hundred nanoseconds otherwise.
 	drawnPreemptions  = 240

@@ -194,17 +194,17 @@ func replicas(p node.Protocol) *scenario.Scenario {
 		replicated: true, drawnOf: map[string][]string{dimRemote: {"50", "10"}}})
 }
 
-// fullLogs are of logs that have room for one commit or two, and whose hosts lose the processor: commits wait for
-// room, and for nothing else.
+// fullLogs are of logs that have room for one commit or two, and whose hosts lose the processor or cannot be
+// reached: commits wait for room.
 func fullLogs(p node.Protocol) *scenario.Scenario {
 	return of(spec{name: "full-logs", protocol: p, load: loadMicro, nodes: 3, drawn: []int{1},
-		focus: "logs at backups that are full most of the time", faults: holdFaults, fibers: 24,
+		focus: "logs at backups that are full most of the time", faults: fullFaults, fibers: 24,
 		mix: micro.Mix{45, 5, 5, 15, 0, 0, 0, 0, 30}, replicated: true,
 		fixed: option.Settings{protocol.OptLogBytes: "4KiB"},
 		drawnOf: map[string][]string{
 			dimSkew:     {"0"},
 			dimLines:    {"2", "5"},
-			dimRemote:   {"50"},
+			dimRemote:   {"50", "2"},
 			dimReads:    {"default"},
 			dimReuse:    {"no"},
 			dimPlans:    {"few"},

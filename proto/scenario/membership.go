@@ -110,8 +110,11 @@ func (s *site) dismiss() {
 	})
 }
 
-// holdsLease reports whether the present life holds its lease as a member.
+// holdsLease reports whether the present life holds its lease as a member, if there is a registry.
 func (s *site) holdsLease() bool {
+	if s.registry == nil {
+		return true
+	}
 	if s.seat == nil || s.seat.session == nil {
 		return false
 	}

@@ -98,6 +98,9 @@ func (c *Call) Await(f *fiber.Fiber, deadline time.Duration) (int, error) {
 	return c.n, c.err
 }
 
+// Ended reports whether the call has ended, or none was started.
+func (c *Call) Ended() bool { return !c.going }
+
 // Result is the answer's length and the error of a call that has ended.
 func (c *Call) Result() (int, error) { return c.n, c.err }
 

@@ -16,7 +16,7 @@
 //	LOG       h          1       log record, for each of h holders
 //	COMMIT    k          1       48 k + (24 + v) w
 //
-// Without backups there are no holders. A log record takes whole lines of 64 bytes: 56, and 24 w and the values
+// Without backups there are no holders. With backups nobody waits for COMMIT: it takes no trip. A log record takes whole lines of 64 bytes: 56, and 24 w and the values
 // that the holder has a replica of. It is one WRITE, or two where the log wraps, and its completion is the
 // acknowledgement: the CPU of the holder has no part in it.
 //
@@ -31,10 +31,11 @@
 //
 //	batch-locks    (1) LOCK and COMMIT have one message for each node, not for each record: k is w without it
 //	serial-unlock  (2) the update and what unlocks it travel together; with it COMMIT takes two trips
+//	await-unlock   (3) a transaction whose update is in the logs of all backups has ended when COMMIT is sent. Without
+//	               backups COMMIT is what tells that the update was made, and an attempt that aborts would meet its
+//	               own locks in the next one: both are waited for
 //	lock-reads     (4) what is only read is compared, not locked; with it LOCK is about r + w records, and VALIDATE
 //	               has nothing to do
-//
-// (3), which does not wait for the unlocking, is missing: a transaction ends when all primaries have its update.
 //
 // # Differs
 //

@@ -12,6 +12,7 @@ import (
 const (
 	OptBatchLocks   = "batch-locks"
 	OptSerialUnlock = "serial-unlock"
+	OptAwaitUnlock  = "await-unlock"
 	OptLockReads    = "lock-reads"
 )
 
@@ -26,6 +27,7 @@ func strategy() occ.Strategy {
 // tune is what the options change.
 func tune(s *occ.Strategy, o option.Values) {
 	s.Single, s.Serial = !o.Bool(OptBatchLocks), o.Bool(OptSerialUnlock)
+	s.Unawaited = !o.Bool(OptAwaitUnlock)
 	if o.Bool(OptLockReads) {
 		s.Steps[proto.PhaseLock].Records = occ.ReadSet | occ.WriteSet
 	}
@@ -43,13 +45,15 @@ func Protocol() protocol.Protocol {
 				"send the records of a node that are locked or unlocked in one message, instead of one message each"),
 			option.Bool(OptSerialUnlock, false,
 				"write what a transaction changes, wait for that, and then unlock, instead of both in one message"),
+			option.Bool(OptAwaitUnlock, false,
+				"wait for the unlocking, although the update is in the logs of all backups"),
 			option.Bool(OptLockReads, false,
 				"lock what a transaction only reads, instead of comparing its version at the commit")},
 		Dimensions: []protocol.Dimension{
 			{Name: "optimisations", Doc: "which optimisations of HADES §III are on: all, or none",
 				Values: []protocol.DimensionValue{{Name: "all"},
 					{Name: "none", Options: option.Settings{OptBatchLocks: "false", OptSerialUnlock: "true",
-						OptLockReads: "true"}}},
+						OptAwaitUnlock: "true", OptLockReads: "true"}}},
 				Drawn: []string{"all", "all", "all", "none"}, Short: "all"},
 			{Name: "rings", Doc: "rings that have room for many messages, or for few",
 				Values: []protocol.DimensionValue{{Name: "large"},

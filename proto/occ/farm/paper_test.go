@@ -22,8 +22,8 @@ const neighbourhood = layout.Neighbours * layout.LineBytes
 // of the optimisations of HADES §III.
 func TestMessages(t *testing.T) {
 	for _, o := range []option.Settings{nil, {farm.OptBatchLocks: "false"}, {farm.OptSerialUnlock: "true"},
-		{farm.OptLockReads: "true"}, {farm.OptBatchLocks: "false", farm.OptSerialUnlock: "true",
-			farm.OptLockReads: "true"}} {
+		{farm.OptAwaitUnlock: "true"}, {farm.OptLockReads: "true"}, {farm.OptBatchLocks: "false",
+			farm.OptSerialUnlock: "true", farm.OptAwaitUnlock: "true", farm.OptLockReads: "true"}} {
 		for _, s := range occtest.Shapes() {
 			t.Run(fmt.Sprintf("%v/%+v", o, s), func(t *testing.T) {
 				for i, got := range occtest.Measure(t, farm.Protocol(), o, s) {
@@ -60,17 +60,20 @@ func table(o option.Settings, s occtest.Shape) (x occtest.Traffic) {
 	}
 	holders, records := s.Logs()
 	x.Count(proto.PhaseLog, holders, records)
+	awaited := holders == 0 || o[farm.OptAwaitUnlock] == "true"
 	if o[farm.OptSerialUnlock] == "true" {
 		w := messages(s.Writes)
 		x.Count(proto.PhaseCommit, w, 48*w+(24+v)*s.Writes)
 		trips := x[proto.PhaseCommit].Trips
 		x.Count(proto.PhaseCommit, k, 48*k+24*locked)
-		if k > 0 {
-			x[proto.PhaseCommit].Trips = trips + 1
+		if x[proto.PhaseCommit].Trips = trips; k > 0 && awaited {
+			x[proto.PhaseCommit].Trips++
 		}
 		return x
 	}
-	x.Count(proto.PhaseCommit, k, 48*k+24*locked+v*s.Writes)
+	if x.Count(proto.PhaseCommit, k, 48*k+24*locked+v*s.Writes); !awaited {
+		x[proto.PhaseCommit].Trips = 0
+	}
 	return x
 }
 

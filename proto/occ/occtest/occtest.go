@@ -5,6 +5,7 @@ package occtest
 import (
 	"context"
 	"testing"
+	"time"
 
 	"drtmd/proto"
 	"drtmd/proto/node"
@@ -126,6 +127,9 @@ func measure(t *testing.T, p node.Protocol, o option.Settings, c node.Config, d 
 			if err := run(f, w.Engine, d); err != nil {
 				return err
 			}
+			if err := f.Sleep(answersCome); err != nil {
+				return err
+			}
 			now := Traffic(w.Engine.Stats().Phases)
 			got[i] = now.minus(before)
 			before = now
@@ -146,6 +150,10 @@ func (t Traffic) minus(o Traffic) Traffic {
 	}
 	return t
 }
+
+// answersCome is how long what no transaction waits for has to be answered: less than until a host is told what is
+// decided.
+const answersCome = 50 * time.Microsecond
 
 // access is one to a record of a shard that has a value.
 func access(shard, i int, writes bool) proto.Access {

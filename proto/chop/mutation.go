@@ -21,5 +21,8 @@ var mutations = mutation.Table[Mutation]{
 	{Name: "treat-read-as-commutative", Doc: "a read commutes with additions"},
 }
 
+// MutationNamed is the one with a name; "" and "none" are none.
+func MutationNamed(name string) (Mutation, error) { return mutations.Find(name) }
+
 // Mutations lists them.
 func Mutations() []mutation.Mutation { return mutations.List("") }

@@ -71,7 +71,8 @@ func (t *tx) BeginPiece(f *fiber.Fiber, d *proto.Decl, attempt int) (proto.Tx, e
 // enter enters the groups of a chain before its first piece that changes something, behind readers that wait for
 // chains.
 func (t *tx) enter(f *fiber.Fiber, d *proto.Decl) error {
-	if len(t.chain.entered) > 0 || len(d.Groups) == 0 || !d.Changes() {
+	late := t.e.lacks(ChainUnseen) && t.chain.Piece == 0
+	if len(t.chain.entered) > 0 || len(d.Groups) == 0 || !d.Changes() || late {
 		return nil
 	}
 	chains := t.e.Env.Chains
@@ -98,7 +99,10 @@ func (t *tx) pieceDone() bool {
 		return false
 	}
 	for i := range t.Records {
-		l.Binding = l.Binding || t.Records[i].Changes()
+		l.Binding = l.Binding || t.Records[i].Changes() && !t.e.lacks(ChainNotBinding)
+	}
+	if l.Piece == l.Pieces-2 && t.e.lacks(LeaveBeforeLast) {
+		t.leaveGroups()
 	}
 	return !l.Last()
 }
@@ -115,16 +119,24 @@ func (t *tx) CloseChain(o proto.Outcome) {
 // chain was under way in its groups. It waits a little, unless the transaction has a region.
 func (t *tx) atRest() error {
 	groups := t.decl.Groups
-	if !t.looks() {
+	if !t.looks() || t.e.lacks(RestBeforeReads) {
 		return nil
 	}
 	t.F.Step("drtm: chain at rest")
 	return t.waitForChains(groups)
 }
 
+// restEarly is the mutation RestBeforeReads: the order that the paper prints.
+func (t *tx) restEarly() error {
+	if !t.e.lacks(RestBeforeReads) || !t.looks() {
+		return nil
+	}
+	return t.waitForChains(t.decl.Groups)
+}
+
 // looks reports whether the transaction has to look for chains.
 func (t *tx) looks() bool {
-	return t.e.cfg.Chopped && len(t.decl.Groups) > 0 && t.decl.ReadOnly
+	return t.e.cfg.Chopped && len(t.decl.Groups) > 0 && t.decl.ReadOnly && !t.e.lacks(ReadersDoNotWait)
 }
 
 // waitForChains waits a little for such a moment.

@@ -82,6 +82,12 @@ const (
 	ReclaimUnjudged
 	ReclaimNoDebt
 	NoGrace
+	// Chains of pieces (chain.go).
+	ReadersDoNotWait
+	RestBeforeReads
+	ChainUnseen
+	LeaveBeforeLast
+	ChainNotBinding
 	// Scans (scan.go, package onesided).
 	ScanOutsideRegion
 	DeleteUnprotected
@@ -195,6 +201,14 @@ var mutations = [mutationEnd]mutation.Mutation{
 	ReclaimNoDebt: {Name: "reclaim-no-debt", Doc: "the lock of an entry that is given back is not owed"},
 	NoGrace: {Name: "no-grace", Doc: "an entry can be given back as soon as it was made",
 		Equivalent: "its key and state show a transaction that it now belongs to another key"},
+
+	ReadersDoNotWait: {Name: "read-only-does-not-wait-for-pieces",
+		Doc: "a read-only transaction does not look whether a chain is under way"},
+	RestBeforeReads: {Name: "rest-before-reads",
+		Doc: "a read-only transaction waits for chains before its first round, as printed, and not before the second"},
+	ChainUnseen:     {Name: "chain-unseen", Doc: "a chain is counted when its first piece has committed, not before"},
+	ChainNotBinding: {Name: "chain-not-binding", Doc: "a chain may be given up after a piece that changes something"},
+	LeaveBeforeLast: {Name: "chain-left-before-last-piece", Doc: "a chain counts as done before its last piece"},
 
 	ScanOutsideRegion: {Name: "scan-outside-region", Doc: "the keys of a range are found outside of the region"},
 	DeleteUnprotected: {Name: "delete-without-phantom-protection",

@@ -39,7 +39,6 @@ const (
 	optRegionAborts  = "region-aborts"
 	optAttempts      = "fallback-after"
 	optLockWait      = "lock-wait"
-	optChopped       = "chopped"
 )
 
 func options() option.List {
@@ -58,7 +57,7 @@ func options() option.List {
 			"attempts of a transaction"),
 		option.Duration(optLockWait, DefaultLockWait, time.Microsecond, math.MaxInt64,
 			"`TIME` that the fallback handler waits for one lock"),
-		option.Bool(optChopped, false, "run transactions in the pieces that their workload has for them"),
+		option.Bool(protocol.OptChopped, false, "run transactions in the pieces that their workload has for them"),
 		protocol.OrphanAfter()}
 }
 
@@ -80,6 +79,7 @@ func simulation() protocol.Simulation {
 				"drtm: before XBEGIN", "drtm: after lock", htm.StepLocked, htm.StepPublished},
 			Held: []string{"drtm: after lock", "drtm: before XBEGIN", "drtm: after commit",
 				"drtm: before release", "drtm: fallback locked one", "drtm: finish"},
+			Chained: []string{"drtm: before piece", "drtm: chain at rest"},
 			Inner: []string{htm.StepListed, htm.StepLocked, htm.StepCommitted, htm.StepStored,
 				htm.StepPublished}},
 		Options: option.Settings{optLease: "30us", optLeaseReadOnly: "40us", optLockWait: "200us",
@@ -107,7 +107,7 @@ func ConfigOf(e *protocol.Env) (Config, error) {
 	return Config{Env: *e, Mutation: mutation, Lease: o.Duration(optLease),
 		LeaseReadOnly: o.Duration(optLeaseReadOnly), RegionAborts: o.Int(optRegionAborts),
 		Attempts: o.Int(optAttempts), LockWait: o.Duration(optLockWait),
-		OrphanAfter: o.Duration(protocol.OptOrphanAfter), Chopped: o.Bool(optChopped)}, nil
+		OrphanAfter: o.Duration(protocol.OptOrphanAfter), Chopped: o.Bool(protocol.OptChopped)}, nil
 }
 
 // Steps are the steps that the engine marks for the simulator's nemesis, those of its regions
@@ -119,7 +119,6 @@ func Steps() []string {
 		"drtm: after commit", "drtm: before release", "drtm: after release",
 		"drtm: abort", "drtm: finish", "drtm: fallback", "drtm: fallback locked one",
 		"drtm: fallback confirmed", "drtm: between rounds", "drtm: after second round",
-		"drtm: before piece", "drtm: chain at rest",
 		"drtm: confirmed before XEND", "drtm: unlocked before write-back", // by mutations
 		htm.StepListed, htm.StepLocked, htm.StepConfirmed, htm.StepValidated, htm.StepCommitted,
 		htm.StepStored, htm.StepPublished}

@@ -30,6 +30,9 @@ var (
 
 // startRounds is START without a region.
 func (t *tx) startRounds() error {
+	if err := t.restEarly(); err != nil {
+		return err
+	}
 	err := t.lockRemote()
 	if err == nil {
 		t.locate()

@@ -19,6 +19,9 @@ func OrphanAfter() option.Option {
 			"holder is dead")
 }
 
+// OptChopped is an option of every protocol that runs transactions in pieces.
+const OptChopped = "chopped"
+
 // OptLogBytes is an option of every protocol that needs logs.
 const OptLogBytes = "log-bytes"
 

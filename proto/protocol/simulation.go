@@ -35,6 +35,8 @@ type Steps struct {
 	Held []string
 	// Inner steps are those of a commit that is half made in memory: a crash there must be mended.
 	Inner []string
+	// Chained are marked where transactions run in pieces, and nowhere else.
+	Chained []string
 	// Logged are marked where records have backups, and nowhere else.
 	Logged []string
 	// Recovering are marked when members of such a cluster change.
@@ -46,6 +48,13 @@ func (s Steps) WithDeaths() Steps {
 	s = s.WithBackups()
 	s.All = slices.Concat(s.All, s.Recovering)
 	s.Fine = slices.Concat(s.Fine, s.Recovering)
+	return s
+}
+
+// WithChains are the steps of a cluster whose transactions run in pieces.
+func (s Steps) WithChains() Steps {
+	s.All = slices.Concat(s.All, s.Chained)
+	s.Fine = slices.Concat(s.Fine, s.Chained)
 	return s
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drtmd/proto"
+	"drtmd/proto/chop"
 	"drtmd/proto/node"
 	"drtmd/proto/option"
 	"drtmd/proto/workload/micro"
@@ -39,7 +40,12 @@ const (
 	loadBank load = iota + 1
 	loadMicro
 	loadRanges
+	loadChained
+	loadTPCC
 )
+
+// chopLayer is whose the deliberate bugs of the analysis of pieces are.
+const chopLayer = "chop"
 
 // All lists the scenarios of this package: those of each protocol that runs on several machines, and
 // more for each that is no variant of another. A program may add its own protocols.
@@ -66,6 +72,9 @@ func All(own ...node.Protocol) (all []*scenario.Scenario) {
 			of(spec{name: "micro", protocol: p, load: loadMicro, short: true}))
 		if p.Scans {
 			all = append(all, scans(p))
+		}
+		if p.Offers.Has(proto.OfferChains) {
+			all = append(all, chains(p), tpccChains(p))
 		}
 		if _, index := p.Tables(); index == layout.HopscotchInline {
 			all = append(all, moves(p))
@@ -129,8 +138,13 @@ func (x spec) doc() string {
 	doc := x.name + " on " + x.protocol.Name + ", history, sums and locks checked"
 	if x.focus != "" {
 		load := "micro"
-		if x.load == loadRanges {
+		switch x.load {
+		case loadRanges:
 			load = "ranges"
+		case loadChained:
+			load = "chained"
+		case loadTPCC:
+			load = "tpcc"
 		}
 		doc = load + " on " + x.protocol.Name + " with " + x.focus + "; history, sums and locks checked"
 	}
@@ -166,17 +180,27 @@ func of(x spec) *scenario.Scenario {
 		m.Of = cmp.Or(m.Of, p.FamilyName())
 		s.Mutations = append(s.Mutations, m)
 	}
+	if x.load == loadChained {
+		s.Mutations = append(s.Mutations, chop.Mutations()...)
+		for i := range s.Mutations {
+			s.Mutations[i].Of = cmp.Or(s.Mutations[i].Of, chopLayer)
+		}
+	}
 	if p.Clocks {
 		s.Mutations = append(s.Mutations, scenario.Mutation{Name: mutationBeyondDelta, Of: p.FamilyName(),
 			Doc: "clocks err by much more than DELTA: not a bug of the code"})
 	}
 	s.Build = func(e *scenario.Env) error {
 		set := readSettings(e.Setting)
-		w, err := x.workload(e.Nodes, set)
+		chopping, err := chop.MutationNamed(e.Mutation)
+		if x.load != loadChained || err != nil {
+			chopping = 0
+		}
+		w, err := x.workload(e.Nodes, set, chopping)
 		if err != nil {
 			return err
 		}
-		return x.build(e, w, set)
+		return x.build(e, w, set, chopping)
 	}
 	return s
 }

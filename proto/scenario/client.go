@@ -23,7 +23,13 @@ type values map[history.Digest][]byte
 func (c *client) Next() (*proto.Decl, proto.Program) {
 	d, p := c.Client.Next()
 	c.open, c.program.inner = true, p
-	if dep, ok := p.(proto.Dependent); ok {
+	dep, depends := p.(proto.Dependent)
+	switch chain, ok := p.(proto.Chain); {
+	case ok && depends:
+		return d, &dependentChain{inPieces{&c.program, chain}, dep}
+	case ok:
+		return d, &inPieces{&c.program, chain}
+	case depends:
 		return d, &dependent{&c.program, dep}
 	}
 	return d, &c.program
@@ -53,6 +59,34 @@ func (d *dependent) Plan(f *fiber.Fiber, peek proto.Peeker, decl *proto.Decl) er
 	return d.inner.Plan(f, peek, decl)
 }
 
+// inPieces is a program in pieces.
+type inPieces struct {
+	*program
+	inner proto.Chain
+}
+
+func (c *inPieces) Pieces() int { return c.inner.Pieces() }
+
+func (c *inPieces) PlanPiece(f *fiber.Fiber, peek proto.Peeker, piece int, d *proto.Decl) error {
+	return c.inner.PlanPiece(f, peek, piece, d)
+}
+
+func (c *inPieces) ExecutePiece(tx proto.Txn, piece int) error {
+	return c.inner.ExecutePiece(noting{tx, c.values}, piece)
+}
+
+func (c *inPieces) AppendPieces(b []byte, from int) []byte { return c.inner.AppendPieces(b, from) }
+
+// dependentChain has a plan if it runs as a whole.
+type dependentChain struct {
+	inPieces
+	whole proto.Dependent
+}
+
+func (d *dependentChain) Plan(f *fiber.Fiber, peek proto.Peeker, decl *proto.Decl) error {
+	return d.whole.Plan(f, peek, decl)
+}
+
 // noting is a transaction whose values are noted.
 type noting struct {
 	proto.Txn
@@ -69,6 +103,10 @@ func (n noting) note(value []byte) {
 func (n noting) Write(t proto.TableID, k proto.Key, value []byte) error {
 	n.note(value)
 	return n.Txn.Write(t, k, value)
+}
+
+func (n noting) AddTo(t proto.TableID, k proto.Key, delta int64) error {
+	return proto.Add(n.Txn, t, k, delta)
 }
 
 func (n noting) Insert(t proto.TableID, k proto.Key, value []byte) error {

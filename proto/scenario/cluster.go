@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"drtmd/proto"
+	"drtmd/proto/chop"
 	"drtmd/proto/history"
 	"drtmd/proto/member"
 	"drtmd/proto/member/membersim"
@@ -86,9 +87,9 @@ var keepTimes = node.KeepTimes{Look: manageEvery, Retry: 20 * time.Microsecond,
 	Most: 160 * time.Microsecond, Patience: 400 * time.Microsecond}
 
 // build adds the machines.
-func (x spec) build(e *scenario.Env, w workload.Workload, set settings) error {
+func (x spec) build(e *scenario.Env, w workload.Workload, set settings, chopping chop.Mutation) error {
 	mutation := e.Mutation
-	if mutation == mutationBeyondDelta {
+	if mutation == mutationBeyondDelta || chopping != 0 {
 		mutation = ""
 	}
 	c := &cluster{e: e, values: values{}, protocol: x.protocol, load: w, set: set,

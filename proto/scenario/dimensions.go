@@ -6,10 +6,13 @@ import (
 	"strconv"
 	"time"
 
+	"drtmd/proto/chop"
 	"drtmd/proto/workload"
+	"drtmd/proto/workload/chained"
 	"drtmd/proto/workload/micro"
 	"drtmd/proto/workload/ranges"
 	"drtmd/proto/workload/smallbank"
+	"drtmd/proto/workload/tpcc"
 	"drtmd/store/layout"
 	"drtmd/verbs/scenario"
 )
@@ -86,6 +89,13 @@ func (x spec) dimensions() []scenario.Dimension {
 		dimension(dimReads, "percent of the transactions that only read; default: the workload's own",
 			[]string{"default", "50", "80"}, "default", "default", "50", "50", "80"),
 	}
+	if x.load == loadChained || x.load == loadTPCC {
+		list = slices.DeleteFunc(list, func(d scenario.Dimension) bool { return d.Name == dimSkew || d.Name == dimReads })
+	}
+	if x.load == loadChained {
+		list = append(list, dimension(dimRollback, "percent of the reserves that the user aborts",
+			[]string{"0", "20", "50"}, "20", "50"))
+	}
 	if x.load == loadRanges {
 		list = slices.DeleteFunc(list, func(d scenario.Dimension) bool { return d.Name == dimSkew })
 		list = append(list,
@@ -140,11 +150,16 @@ func (x spec) dimensions() []scenario.Dimension {
 }
 
 // workload makes the load of a run.
-func (x spec) workload(nodes int, s settings) (workload.Workload, error) {
+func (x spec) workload(nodes int, s settings, chopping chop.Mutation) (workload.Workload, error) {
 	kind, _ := x.protocol.Tables()
 	switch x.load {
 	case loadRanges:
 		return rangesLoad(nodes, kind, s)
+	case loadChained:
+		return chained.New(chained.Options{Nodes: nodes, Keys: few, Remote: s.remote, RollBack: s.rollback,
+			Mutation: chopping})
+	case loadTPCC:
+		return tpccLoad(nodes, s)
 	case loadMicro:
 		return microLoad(nodes, cmp.Or(x.keys, accounts), x.mix, kind, s)
 	}
@@ -161,6 +176,17 @@ func rangesLoad(nodes int, kind layout.Kind, s settings) (workload.Workload, err
 		return ranges.Kind(i+1) == ranges.Scan || ranges.Kind(i+1) == ranges.Both
 	}))
 	return ranges.New(o)
+}
+
+// tpccLoad is as small as the workload can be.
+func tpccLoad(nodes int, s settings) (workload.Workload, error) {
+	o := tpcc.Default(nodes)
+	o.Items, o.Customers, o.Orders = 100, 10, 1000
+	o.RemoteItems, o.RemotePayments = 0, 0
+	if nodes > 1 {
+		o.RemoteItems, o.RemotePayments = 100*s.remote, 100*s.remote
+	}
+	return tpcc.New(o)
 }
 
 func smallBank(nodes int, s settings) (workload.Workload, error) {

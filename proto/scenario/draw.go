@@ -51,6 +51,8 @@ func (x spec) steps() *protocol.Steps {
 		s = s.WithDeaths()
 	case x.replicated:
 		s = s.WithBackups()
+	case x.load == loadChained || x.load == loadTPCC:
+		s = s.WithChains()
 	}
 	return &s
 }

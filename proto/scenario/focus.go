@@ -116,6 +116,26 @@ func scans(p node.Protocol) *scenario.Scenario {
 			dimError:  {"3us"}}})
 }
 
+// chains are of transactions in pieces, and of readers that must not see half of one.
+func chains(p node.Protocol) *scenario.Scenario {
+	return of(spec{name: "chains", protocol: p, load: loadChained, nodes: 2, drawn: []int{1, 2, 2, 3},
+		focus: "transactions in pieces", faults: orderFaults,
+		fixed: option.Settings{protocol.OptChopped: "true"},
+		drawnOf: map[string][]string{
+			dimRemote: {"2", "10", "50"},
+			dimError:  {"3us"}}})
+}
+
+// tpccChains are those of TPC-C, with few records.
+func tpccChains(p node.Protocol) *scenario.Scenario {
+	return of(spec{name: "chains-tpcc", protocol: p, load: loadTPCC, nodes: 2, drawn: []int{2, 2, 3},
+		focus: "transactions in pieces", faults: orderFaults,
+		fixed: option.Settings{protocol.OptChopped: "true"},
+		drawnOf: map[string][]string{
+			dimRemote: {"2", "10"},
+			dimError:  {"3us"}}})
+}
+
 // holds are of locks that are held for long, by workers that have lost the processor.
 func holds(p node.Protocol) *scenario.Scenario {
 	return of(spec{name: "holds", protocol: p, load: loadMicro, nodes: 2, drawn: []int{2, 3},

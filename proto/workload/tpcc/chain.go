@@ -49,7 +49,7 @@ func (p *planned) Pieces() int {
 // PlanPiece implements proto.Chain.
 func (p *planned) PlanPiece(f *fiber.Fiber, peek proto.Peeker, piece int, d *proto.Decl) (err error) {
 	t := (*transaction)(p)
-	d.Accesses, d.Groups = t.accesses[:0], t.decl.Groups
+	t.decl.Accesses = t.accesses[:0]
 	switch {
 	case t.kind == NewOrder && piece == 0:
 		t.declareItems()
@@ -73,6 +73,7 @@ func (p *planned) PlanPiece(f *fiber.Fiber, peek proto.Peeker, piece int, d *pro
 	default:
 		t.declareDelivered(piece - 1)
 	}
+	d.Accesses, d.Groups = t.decl.Accesses, t.decl.Groups
 	return err
 }
 

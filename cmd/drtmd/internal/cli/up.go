@@ -32,6 +32,10 @@ running; drtmd down stops it.
 If a node fails or is killed, up names it, and the other nodes go on. --restart N, from any
 terminal, starts it again; with --respawn, up does so by itself.
 
+The nodes load SmallBank's tables by default. --data-KEY VALUE gives them any key of the section data of
+docs/configuration.md, such as the workload and its options: --data-workload ycsb --data-keys 1000.
+drtmd bench --cluster may run another workload: the nodes then load its tables.
+
 A user has one cluster by default, and one more for each --name. Other commands find it with
 --cluster up:NAME, drtmd down with --name. The nodes' control planes are unix sockets in the folder,
 which only this user can open. Their admin pages listen on free ports of loopback.
@@ -49,6 +53,7 @@ const upExample = `  drtmd up
   drtmd up --restart 1                        a node that was killed
   drtmd up --name two --detach; drtmd status --cluster up:two; drtmd down --name two
   drtmd up -- drtmd bench --cluster up --duration 2s --check
+  drtmd up --data-workload tatp --data-subscribers 5000
   drtmd up --transport ibv                    on RDMA hardware or Soft-RoCE`
 
 // Bounds of up and down.
@@ -72,7 +77,8 @@ type upFlags struct {
 	transport string
 	device    string
 	lease     time.Duration
-	accounts  int
+	accounts  string
+	data      []string // flags of drtmd serve
 	detach    bool
 	respawn   bool
 	restart   string
@@ -89,13 +95,16 @@ func (a *app) upCommand() *cobra.Command {
 	f.StringVar(&p.dir, "dir", "", "`FOLDER` for sockets, state and logs; default: the user's own folder")
 	f.StringVar(&p.name, "name", "", "`NAME` of the cluster, if the user has several")
 	f.DurationVar(&p.lease, "lease", 5*time.Second, "membership lease, `TIME` in whole seconds")
-	f.IntVar(&p.accounts, "accounts", 0, "SmallBank customers per node, `N`; default: that of "+
-		"drtmd serve")
+	f.StringVar(&p.accounts, "accounts", "", "SmallBank customers per node, `N`: same as --"+accountsKey)
+	config.RegisterHidden(a.has, dataSection, f)
 	f.BoolVar(&p.detach, "detach", false, "leave the cluster running")
 	f.BoolVar(&p.respawn, "respawn", false, "restart a node that fails or is killed")
 	f.StringVar(&p.restart, "restart", "", "restart node `N` of the running cluster")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := p.check(c, args); err != nil {
+			return err
+		}
+		if err := p.takeData(c, a); err != nil {
 			return err
 		}
 		dir, err := p.folder()
@@ -108,6 +117,37 @@ func (a *app) upCommand() *cobra.Command {
 		return a.up(c.Context(), p, dir, args)
 	}
 	return c
+}
+
+// dataSection of the configuration has the workload and its options; accountsKey is the flag of one of them.
+const (
+	dataSection = "data"
+	accountsKey = "data-accounts"
+)
+
+// takeData takes the flags of the section data, and refuses what the nodes would refuse.
+func (p *upFlags) takeData(c *cobra.Command, a *app) error {
+	f := c.Flags()
+	if f.Changed("accounts") {
+		if f.Changed(accountsKey) {
+			return usagef("they are the same", "--accounts and --%s: leave one of them out", accountsKey)
+		}
+		if err := f.Set(accountsKey, p.accounts); err != nil {
+			return usagef("", "--accounts: %v", err)
+		}
+	}
+	p.data = config.Given(a.has, dataSection, f)
+	if len(p.data) == 0 {
+		return nil
+	}
+	if p.restart != "" {
+		return usagef("the node is as up has started it", "--restart takes --dir or --name only")
+	}
+	_, _, err := config.Load(a.has, os.Getenv("DRTMD_CONFIG"), f, os.Environ())
+	if wrong := (config.Errors)(nil); errors.As(err, &wrong) {
+		return &usageError{text: "wrong configuration of the nodes:\n" + wrong.Error()}
+	}
+	return err
 }
 
 func (p *upFlags) check(c *cobra.Command, args []string) error {
@@ -365,9 +405,7 @@ func (c *cluster) args(i int) []string {
 	if c.p.device != "" {
 		args = append(args, "--transport-device", c.p.device)
 	}
-	if c.p.accounts > 0 {
-		args = append(args, "--data-accounts", fmt.Sprint(c.p.accounts))
-	}
+	args = append(args, c.p.data...)
 	if c.p.transport == transport.Default && os.Getenv(config.EnvPrefix+"TRANSPORT_RUN_DIR") == "" {
 		args = append(args, "--transport-run-dir", upRunDir(c.dir))
 	}

@@ -28,6 +28,12 @@ type Key struct {
 	kind   string
 }
 
+// Section of the file that the key is in.
+func (k Key) Section() string {
+	section, _, _ := strings.Cut(k.Path, ".")
+	return section
+}
+
 // Env is the name in the environment.
 func (k Key) Env() string {
 	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(k.Path, ".", "_"))

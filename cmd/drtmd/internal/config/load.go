@@ -14,6 +14,7 @@ import (
 
 	"drtmd/cmd/drtmd/internal/composition"
 	"drtmd/cmd/drtmd/internal/spelling"
+	"drtmd/proto/option"
 )
 
 // Sources says where each key's value comes from, by path: "default", "FILE:LINE", "DRTMD_X",
@@ -305,6 +306,30 @@ func RegisterFlags(has *composition.Composition, f *pflag.FlagSet) {
 			}
 		}
 	}
+}
+
+// RegisterHidden makes a flag of every key of a section, as RegisterFlags does, which help does not show.
+func RegisterHidden(has *composition.Composition, section string, f *pflag.FlagSet) {
+	for _, k := range Keys(has) {
+		if k.Section() != section {
+			continue
+		}
+		flag := f.VarPF(&flagValue{kind: k.Type()}, k.Flag(), "", k.Doc)
+		flag.Hidden = true
+		if k.Type() == option.TypeBool.String() {
+			flag.NoOptDefVal = "true"
+		}
+	}
+}
+
+// Given are the flags of a section that were given, as arguments of drtmd serve.
+func Given(has *composition.Composition, section string, f *pflag.FlagSet) (args []string) {
+	for _, k := range Keys(has) {
+		if flag := f.Lookup(k.Flag()); k.Section() == section && flag != nil && flag.Changed {
+			args = append(args, "--"+flag.Name+"="+flag.Value.String())
+		}
+	}
+	return args
 }
 
 func defaultNote(text string) string {

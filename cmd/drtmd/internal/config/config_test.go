@@ -55,6 +55,17 @@ func TestDocumentIsUpToDate(t *testing.T) {
 	}
 }
 
+// TestExampleHasTheDefaultOfEveryOwner of a key that workloads or protocols share.
+func TestExampleHasTheDefaultOfEveryOwner(t *testing.T) {
+	text := strings.Join(strings.Fields(strings.ReplaceAll(config.Example(composition.BuiltIn()), "\n  #", " ")), " ")
+	for _, want := range []string{"Default: 64 (micro), 100000 (ycsb, retwis, opmix). keys: 64",
+		"Default: 8 (smallbank), 0 (tatp), 1000 (ycsb), 64 (retwis), 16 (opmix). value_bytes: 8"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the example has no %q", want)
+		}
+	}
+}
+
 func TestExampleLoadsAsItIsAndWithEveryKeyPutIn(t *testing.T) {
 	ca, cert, key := certificates(t)
 	files := strings.NewReplacer("/etc/drtmd/ca.pem", ca, "/etc/drtmd/node.pem", cert,

@@ -11,7 +11,8 @@ import (
 const exampleColumns = 98
 
 // Example is a configuration file with every key, commented out, with its default or, if that is
-// empty, with an example. The file is valid as it is, and with any of its keys uncommented.
+// empty, with an example. Where several workloads or protocols share a key, the comment has the default of each.
+// The file is valid as it is, and with any of its keys uncommented.
 func Example(has *composition.Composition) string {
 	var b strings.Builder
 	b.WriteString("# The configuration of a drtmd node: every key, commented out, with its default\n" +
@@ -24,7 +25,11 @@ func Example(has *composition.Composition) string {
 			fmt.Fprintf(&b, "\n%s:\n", section)
 			last = section
 		}
-		for _, line := range wrap(sentence(k.Doc), exampleColumns-len("  # ")) {
+		doc := sentence(k.Doc)
+		if k.option != nil && len(k.option.Variants) > 1 {
+			doc += " Default: " + k.defaults("") + "."
+		}
+		for _, line := range wrap(doc, exampleColumns-len("  # ")) {
 			fmt.Fprintf(&b, "  # %s\n", line)
 		}
 		fmt.Fprintf(&b, "  #%s: %s\n", field, k.sample(&d))

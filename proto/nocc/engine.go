@@ -25,8 +25,6 @@ type Config struct {
 	// Recorder takes the history, with times of Clock; nil is off.
 	Recorder *history.Recorder
 	Clock    verbs.Clock
-	// ChargePs is the CPU time of a transaction in the simulator, in picoseconds.
-	ChargePs int64
 }
 
 // Table is a hash table or an ordered one: the other is nil.
@@ -89,9 +87,7 @@ func (e *Engine) Close() error { return nil }
 
 // Begin begins a transaction.
 func (e *Engine) Begin(f *fiber.Fiber, d *proto.Decl, _ int) (proto.Tx, error) {
-	if e.cfg.ChargePs > 0 {
-		f.Charge(e.cfg.ChargePs)
-	}
+	f.Charge(beginCostPs)
 	x := &e.tx
 	invariant.Assert(x.F == nil, "a transaction without concurrency control began inside another")
 	e.stats.Begun++
@@ -108,7 +104,7 @@ func (e *Engine) Begin(f *fiber.Fiber, d *proto.Decl, _ int) (proto.Tx, error) {
 }
 
 // Peek reads one record.
-func (e *Engine) Peek(_ *fiber.Fiber, t proto.TableID, k proto.Key, dst []byte) error {
+func (e *Engine) Peek(f *fiber.Fiber, t proto.TableID, k proto.Key, dst []byte) error {
 	n := len(e.cfg.Specs)
 	if uint(t)-1 >= uint(n) {
 		return proto.UnknownTable(t, k, n)
@@ -121,15 +117,19 @@ func (e *Engine) Peek(_ *fiber.Fiber, t proto.TableID, k proto.Key, dst []byte) 
 		return err
 	}
 	p := e.find(node, t, k)
-	if !p.version().Live() {
+	live := p.version().Live()
+	if live {
+		copy(dst, p.value(len(dst)))
+	}
+	f.Charge(recordCostPs)
+	if !live {
 		return proto.ErrNotFound
 	}
-	copy(dst, p.value(len(dst)))
 	return nil
 }
 
 // PeekRange implements proto.RangePeeker.
-func (e *Engine) PeekRange(_ *fiber.Fiber, t proto.TableID, from, to proto.Key, keys []proto.Key) (n int,
+func (e *Engine) PeekRange(f *fiber.Fiber, t proto.TableID, from, to proto.Key, keys []proto.Key) (n int,
 	err error) {
 	at, err := e.tx.Range(t, from, to)
 	if err != nil {
@@ -137,11 +137,14 @@ func (e *Engine) PeekRange(_ *fiber.Fiber, t proto.TableID, from, to proto.Key, 
 	}
 	some := e.some[:]
 	table := &e.cfg.Tables[at.Primary][t-1]
+	looked := 0
+	defer func() { f.Charge(recordCostPs * int64(looked)) }()
 	for {
 		found, err := e.someKeys(table, from, to, some)
 		if err != nil {
 			return 0, err
 		}
+		looked += found
 		for _, k := range some[:found] {
 			if p := e.find(at.Primary, t, k); p.version().Live() && n < len(keys) {
 				keys[n] = k

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -172,4 +173,50 @@ func TestWrongCallsAreRefusedByName(t *testing.T) {
 		want(t, "rollback", tx.Rollback(), nil)
 		return nil
 	})
+}
+
+// TestTheSimulatorChargesWhatATransactionDoes: more records, changes and new entries take more time.
+func TestTheSimulatorChargesWhatATransactionDoes(t *testing.T) {
+	p, err := node.FindProtocol("nocc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := micro.New(micro.Default(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.Background()
+	c, err := node.NewSimulated(ctx, node.SimulatedConfig{Config: node.Config{Protocol: p, Workload: m}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	buffer := make([]byte, micro.ValueBytes)
+	read := func(k proto.Key) func(proto.Tx) error {
+		return func(tx proto.Tx) error { return tx.Read(items, k, buffer) }
+	}
+	write := func(tx proto.Tx) error { return tx.Write(items, exists, value(1)) }
+	insert := func(tx proto.Tx) error { return tx.Insert(items, absent, value(1)) }
+	err = c.Start("test", 1, func(f *fiber.Fiber, w *node.Worker, _ int) error {
+		last := time.Duration(-1)
+		for i, ops := range [][]func(proto.Tx) error{{}, {read(exists)}, {write}, {insert}, {read(exists), read(2), insert}} {
+			if i == 4 { // it is there by now
+				ops[2] = func(tx proto.Tx) error { return tx.Delete(items, absent) }
+			}
+			began := f.Now()
+			tx := begin(t, f, w)
+			for _, op := range ops {
+				want(t, "operation", op(tx), nil)
+			}
+			want(t, "commit", tx.Commit(), nil)
+			if took := f.Now() - began; took <= last {
+				t.Errorf("transaction %d took %v, the one before %v", i, took, last)
+			} else {
+				last = took
+			}
+		}
+		return nil
+	}).Wait(ctx)
+	if err := errors.Join(err, c.Stop(), c.Close()); err != nil {
+		t.Error(err)
+	}
 }

@@ -5,8 +5,13 @@ import (
 	"drtmd/proto/protocol"
 )
 
-// chargePs is the CPU time of a transaction in the simulator: assumed, five cache misses of 50 ns.
-const chargePs = 250_000
+// CPU costs in picoseconds that the simulator charges: assumed, those of package twopl without its locks. A
+// transaction is charged for its records when it ends: nothing else may run in between.
+const (
+	beginCostPs  = 60_000 // of a transaction
+	recordCostPs = 40_000 // of a record, with its look-up; of an entry that is made or given back; of a peek
+	copyCostPs   = 10_000 // of a record that the program reads, and of one that it changes
+)
 
 // Protocol describes the limit to compare with.
 func Protocol() protocol.Protocol {
@@ -16,7 +21,7 @@ func Protocol() protocol.Protocol {
 		Unmutated: "it has no concurrency control: it runs on one thread",
 		New: func(e *protocol.Env) (proto.Engine, error) {
 			c := Config{Specs: e.Specs, Placement: e.Placement, Region: e.Region,
-				Recorder: e.Recorder, Clock: e.RecorderClock, ChargePs: chargePs}
+				Recorder: e.Recorder, Clock: e.RecorderClock}
 			for _, all := range e.All {
 				tables := make([]Table, len(all))
 				for i, x := range all {

@@ -53,10 +53,14 @@ func (x *tx) Commit() error {
 		}
 	}
 	x.NoteWrites()
+	changes, entries := 0, 0
 	for i := range x.Records {
 		r := &x.Records[i]
 		if !r.Changes() {
 			continue
+		}
+		if changes++; r.Is != r.Was {
+			entries++
 		}
 		r.Own.setVersion(r.Next())
 		if !r.Is {
@@ -66,19 +70,26 @@ func (x *tx) Commit() error {
 		txset.CopyValue(r.Own.value(len(r.Value)), r.Value)
 	}
 	x.e.stats.Committed++
-	x.Close(history.Committed)
+	x.end(history.Committed, copyCostPs*int64(changes)+recordCostPs*int64(entries))
 	return nil
+}
+
+// end closes the transaction, and charges its CPU time: more is that of its changes. Other fibers may run then.
+func (x *tx) end(o history.Outcome, more int64) {
+	f, records := x.F, int64(len(x.Records))
+	x.Close(o)
+	f.Charge((recordCostPs+copyCostPs)*records + more)
 }
 
 // Rollback forgets what was written.
 func (x *tx) Rollback() error {
 	x.e.stats.RolledBack++
-	x.Close(history.UserAborted)
+	x.end(history.UserAborted, 0)
 	return nil
 }
 
 // Abort forgets what was written.
-func (x *tx) Abort(error) { x.Close(history.Aborted) }
+func (x *tx) Abort(error) { x.end(history.Aborted, 0) }
 
 // maxRegions bounds the attempts of a region that nothing can conflict with: remote operations
 // on the same lines are all that can abort it.

@@ -31,8 +31,13 @@ func options(t *testing.T, name string, simulated bool) Options {
 
 func optionsOf(t *testing.T, p protocol.Protocol, simulated bool) Options {
 	t.Helper()
+	return optionsOfMix(t, p, simulated, smallbank.TableVII())
+}
+
+func optionsOfMix(t *testing.T, p protocol.Protocol, simulated bool, mix smallbank.Mix) Options {
+	t.Helper()
 	o := smallbank.Default(1)
-	o.Accounts, o.Distributed = 100, 0
+	o.Accounts, o.Distributed, o.Mix = 100, 0, mix
 	b, err := smallbank.New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +54,12 @@ func optionsOf(t *testing.T, p protocol.Protocol, simulated bool) Options {
 }
 
 func TestRunMeasuresWhatHappensAfterTheWarmup(t *testing.T) {
-	o := options(t, "nocc", true)
+	p, err := node.FindProtocol("nocc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Deposits alone, each of which takes the same virtual time.
+	o := optionsOfMix(t, p, true, smallbank.Mix{smallbank.DepositChecking - 1: 100})
 	o.ChargePs = 1000
 	long, err := Run(context.Background(), o)
 	if err != nil {

@@ -175,11 +175,7 @@ func (s *PaperSystem) listSection() section {
 	t := htmlTable{Caption: "Tables and figures of the paper",
 		Heads: heads("name", "kind", "state", "what")}
 	for _, i := range s.Items {
-		what := i.Title
-		if i.Note != "" {
-			what += "; " + i.Note
-		}
-		t.Rows = append(t.Rows, words(i.Name, i.Kind, i.stateText(), what))
+		t.Rows = append(t.Rows, words(i.Name, i.Kind, i.stateText(), i.what()))
 	}
 	return section{ID: "list", Title: "All tables and figures", Tables: []htmlTable{t}}
 }

@@ -18,7 +18,7 @@ func (l *PaperList) WriteText(w io.Writer) error {
 		fmt.Fprintf(&b, "%s: %s\n\n", s.Title, s.Paper)
 		t := newTable("NAME", "KIND", "STATE", "WHAT")
 		for _, i := range s.Items {
-			t.row(i.Name, i.Kind, i.stateText(), i.Title)
+			t.row(i.Name, i.Kind, i.stateText(), i.what())
 		}
 		if err := t.write(&b, "  "); err != nil {
 			return err
@@ -26,6 +26,17 @@ func (l *PaperList) WriteText(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// what is the title, with why the item is not reproducible, or what of it is missing.
+func (i *PaperItem) what() string {
+	switch {
+	case i.Note == "":
+		return i.Title
+	case i.State == "done":
+		return i.Title + "; not here: " + i.Note
+	}
+	return i.Title + "; " + i.Note
 }
 
 // stateText says what an item waits for.

@@ -3,6 +3,7 @@ package occ
 import (
 	"fmt"
 
+	"drtmd/internal/invariant"
 	"drtmd/proto"
 	"drtmd/proto/protocol"
 	"drtmd/proto/recovery"
@@ -61,48 +62,25 @@ func (r *run) fillTable(s *share, shard proto.ShardID, t proto.TableID) error {
 			}
 			v.count.Filled++
 		}
-		goOnFrom(s.Tables[t-1], uint32(count))
+		fillingOf(s.Tables[t-1]).GoOnFrom(uint32(count))
 		if a.index = next; next == 0 {
 			return nil
 		}
 	}
 }
 
-// Tables that can be walked piece by piece, and that number the lives of keys.
-type (
-	walked interface {
-		EachFrom(from int, f func(i, off int) bool)
-	}
-	counted interface {
-		Incarnations() uint32
-		GoOnFrom(uint32)
-	}
-)
-
-// eachFrom calls f with the places of a table from an index on. A table that changes meanwhile may leave out or
-// repeat what changes.
-func eachFrom(t protocol.PointIndex, from int, f func(i, off int) bool) {
-	if w, ok := t.(walked); ok {
-		w.EachFrom(from, f)
-		return
-	}
-	i := 0
-	t.Each(func(place int) bool {
-		i++
-		return i <= from || f(i-1, place)
-	})
+// filling is what tables have that are copied: they can be walked piece by piece while they are used, and number
+// the lives of keys.
+type filling interface {
+	EachFrom(from int, f func(i, off int) bool)
+	// Incarnations is the number from which the table goes on for keys that it does not know.
+	Incarnations() uint32
+	GoOnFrom(uint32)
 }
 
-// incarnations is the number from which a table goes on for keys that it does not know.
-func incarnations(t protocol.PointIndex) uint32 {
-	if c, ok := t.(counted); ok {
-		return c.Incarnations()
-	}
-	return 0
-}
-
-func goOnFrom(t protocol.PointIndex, n uint32) {
-	if c, ok := t.(counted); ok {
-		c.GoOnFrom(n)
-	}
+// fillingOf is a table of a share, of whatever index.
+func fillingOf(t protocol.PointIndex) filling {
+	f, ok := t.(filling)
+	invariant.Assert(ok, "a table with replicas cannot be copied")
+	return f
 }

@@ -542,7 +542,7 @@ func (r *run) release(shard proto.ShardID) error {
 		for from, more := 0, true; more; {
 			more = false
 			count := 0
-			eachFrom(s.Tables[t], from, func(i, off int) bool {
+			fillingOf(s.Tables[t]).EachFrom(from, func(i, off int) bool {
 				if count++; count > releaseAtOnce {
 					from, more = i, true
 					return false

@@ -132,6 +132,29 @@ func (t *Table) Each(f func(off int) bool) {
 	scan(t, outside{t}, 0, layout.NoKey, func(_ uint64, off int) bool { return f(off) })
 }
 
+// EachFrom calls f with the places of all records from the entry with an index on, in no order; f is told the index
+// of each. An entry that stays bound to its key keeps its place, whatever changes around it, so a table may be walked
+// piece by piece while it is used.
+func (t *Table) EachFrom(from int, f func(entry, off int) bool) {
+	for off := t.entriesAt + from*t.stride; off < t.end; off += t.stride {
+		v := layout.Version(t.word(off + layout.VersionOffset))
+		if v != 0 && !v.Unbound() && !f((off-t.entriesAt)/t.stride, off) { // 0: it was never bound
+			return
+		}
+	}
+}
+
+// Incarnations is the incarnation from which the table goes on for a key that it does not know.
+func (t *Table) Incarnations() uint32 { return uint32(t.word(t.at + countersAt)) }
+
+// GoOnFrom has the table go on from an incarnation at least, for keys that it does not know: those that were
+// given back elsewhere. Before the table is used by others than its filler.
+func (t *Table) GoOnFrom(n uint32) {
+	if n > t.Incarnations() {
+		t.setWord(t.at+countersAt, uint64(n))
+	}
+}
+
 // Occupancy says how full a table is.
 type Occupancy struct {
 	Height         int // levels of nodes, the leaves included

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"drtmd/cmd/drtmd/internal/composition"
+	"drtmd/internal/testkit/tempdir"
 	"drtmd/verbs"
 	"drtmd/verbs/ibv"
 )
@@ -39,7 +40,11 @@ func TestMain(m *testing.M) {
 type leakChecked struct{ m *testing.M }
 
 func (l leakChecked) Run() int {
-	code := l.m.Run()
+	remove, err := tempdir.Own()
+	if err != nil {
+		panic(err)
+	}
+	code := remove(l.m.Run())
 	if err := goleak.Find(); code == 0 && err != nil {
 		_, _ = os.Stderr.WriteString(err.Error() + "\n")
 		return 1

@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
+
+	"drtmd/cmd/drtmd/internal/daemon"
 )
 
 const downLong = `down stops the cluster that drtmd up started. Every node drains; down kills a
@@ -67,7 +69,19 @@ func (a *app) stopNodes(ctx context.Context, dir string) (int, error) {
 			return 0, fmt.Errorf("process %d: %w", id, err)
 		}
 	}
-	return len(ids), a.awaitEnd(ctx, ids)
+	if err := a.awaitEnd(ctx, ids); err != nil {
+		return len(ids), err
+	}
+	return len(ids), removeHistories(dir)
+}
+
+// removeHistories removes what nodes of a folder that were killed have left among the temporary files.
+func removeHistories(dir string) error {
+	states, err := filepath.Glob(filepath.Join(dir, "node*", "state"))
+	for _, state := range states {
+		err = errors.Join(err, daemon.RemoveHistories(state))
+	}
+	return err
 }
 
 // awaitEnd waits until processes have ended, and kills those that do not in time.

@@ -358,7 +358,9 @@ func (c *cluster) prepare() (unlock func() error, err error) {
 		return nil, err
 	}
 	// What a cluster before has left: a new one begins anew.
-	old, err := filepath.Glob(filepath.Join(c.dir, "node*"))
+	err = removeHistories(c.dir)
+	old, badPattern := filepath.Glob(filepath.Join(c.dir, "node*"))
+	err = errors.Join(err, badPattern)
 	for _, name := range append(old, filepath.Join(c.dir, upStateFile)) {
 		err = errors.Join(err, os.RemoveAll(name))
 	}

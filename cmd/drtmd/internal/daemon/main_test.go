@@ -2,11 +2,14 @@ package daemon
 
 import (
 	"flag"
+	"os"
 	"runtime"
 	"strconv"
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"drtmd/internal/testkit/tempdir"
 )
 
 // TestMain runs more tests at a time than there are CPUs: most of them wait for leases to end.
@@ -19,5 +22,9 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
-	goleak.VerifyTestMain(m)
+	remove, err := tempdir.Own()
+	if err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) { os.Exit(remove(code)) }))
 }

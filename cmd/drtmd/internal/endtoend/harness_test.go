@@ -26,6 +26,7 @@ import (
 	"drtmd/cmd/drtmd/internal/report"
 	"drtmd/cmd/drtmd/internal/status"
 	"drtmd/internal/testkit/raceskip"
+	"drtmd/internal/testkit/tempdir"
 )
 
 // asCommand in the environment makes the test binary be drtmd.
@@ -40,7 +41,11 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(cli.Main(composition.BuiltIn(), os.Args[1:], os.Stdout, os.Stderr))
 	}
-	goleak.VerifyTestMain(m)
+	remove, err := tempdir.Own()
+	if err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) { os.Exit(remove(code)) }))
 }
 
 const (

@@ -138,17 +138,24 @@ func TestUpStartsNodesAgainByItself(t *testing.T) {
 	u.ends(0)
 }
 
-// TestUpExitsWithTheCodeOfItsCommand, also if a node is killed while the command runs.
+// TestUpExitsWithTheCodeOfItsCommand, also if a node is killed while the command runs. Nothing of the node is left.
 func TestUpExitsWithTheCodeOfItsCommand(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	dir := filepath.Join(l.dir, "up")
-	kill := "id=$(cat " + filepath.Join(dir, "node1", "pid") + "); kill -9 $id; while kill -0 $id 2>&-; do sleep 0.1; done; exit "
+	temporary := filepath.Join(l.dir, "temporary")
+	kill := "cp " + filepath.Join(dir, "node1", "state", "temporary") + " " + temporary + "; id=$(cat " +
+		filepath.Join(dir, "node1", "pid") + "); kill -9 $id; while kill -0 $id 2>&-; do sleep 0.1; done; exit "
 	for _, code := range []int{0, 7} {
 		_, errs, got := l.run("up", "--nodes", "2", "--accounts", "100", "--lease", lease.String(), "--dir", dir, "--",
 			"sh", "-c", kill+strconv.Itoa(code))
 		if got != code || !strings.Contains(errs, "node1 has ended: signal: killed") {
 			t.Errorf("exit code %d of a command that ended with %d\n%s", got, code, errs)
+		}
+		of, err := os.ReadFile(temporary)
+		_, folder, ok := strings.Cut(string(of), " ")
+		if _, left := os.Stat(folder); err != nil || !ok || !errors.Is(left, os.ErrNotExist) {
+			t.Errorf("the killed node's folder %q: %v, %v", of, err, left)
 		}
 	}
 }

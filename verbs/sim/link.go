@@ -19,6 +19,9 @@ type path struct {
 	rules   []udRule
 
 	rcOutcome *Outcome // of the fault behind rcDelay
+
+	lastProgram Time       // arrival of the last message of a program
+	held        []*message // of programs, while the link is cut; in order
 }
 
 // udRule is what happens to datagrams on a path.
@@ -75,6 +78,8 @@ func (l *links) depart(m *message) {
 			q.lastArrival = head
 		}
 		w.post(head, evArrive, m)
+	case mkProgram:
+		w.post(p.ordered(head, w.now), evArrive, m)
 	default:
 		w.post(head, evArrive, m)
 	}
@@ -142,6 +147,9 @@ func (l *links) datagram(p *path, m *message, head Time) {
 // arrive is the head of a message at the switch's port to its destination.
 func (l *links) arrive(m *message) {
 	w, src, dst := l.w, m.here, m.dst
+	if m.kind == mkProgram && dst.up && l.blocked(m) {
+		return
+	}
 	if !dst.up || src.to(dst).cut > 0 {
 		w.drop(m)
 		return

@@ -14,6 +14,7 @@ const (
 	mkRequest  messageKind = iota + 1 // of an RC QP
 	mkResponse                        // answers it: data, an acknowledgement or a refusal
 	mkDatagram                        // of a UD QP
+	mkProgram                         // of a program on a NIC
 )
 
 func (k messageKind) String() string {
@@ -24,6 +25,8 @@ func (k messageKind) String() string {
 		return "answer"
 	case mkDatagram:
 		return "datagram"
+	case mkProgram:
+		return "message of a program"
 	}
 	return fmt.Sprintf("unknown message %d", uint8(k))
 }

@@ -46,6 +46,7 @@ type Node struct {
 	workers     []Time // paused until, by worker
 	onCrash     []func()
 	onRestart   []func()
+	program     *Program // on its NIC
 
 	kept   map[string]*memory // looked up only
 	mrs    []*mr              // by key index

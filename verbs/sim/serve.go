@@ -9,6 +9,10 @@ import (
 // exec is a message that the NIC of its destination has processed.
 func (n *Node) exec(m *message) {
 	w := n.world
+	if m.kind == mkProgram {
+		n.deliver(m)
+		return
+	}
 	q := n.qpAt(m.dstQPN)
 	if m.kind == mkResponse {
 		if q == nil || q.peer != m.src || !n.up {

@@ -63,6 +63,10 @@
 //     number in its node. A lost message has to be sent again before later ones, as reliable connections do.
 //   - The lines of one Read are read at one moment, as a Locking Buffer of readers would have it.
 //
+// # Over a network
+//
+// Carry puts a node on a smartnic.NIC: messages become bytes, and cycles become time. The simulator has such NICs.
+//
 // # Ownership
 //
 // A Node and its Pool of messages belong to one goroutine. A message belongs to whoever has it: a Node gives it to

@@ -11,6 +11,8 @@ import (
 	"drtmd/htm/directory"
 	"drtmd/proto/check"
 	"drtmd/proto/history"
+	"drtmd/verbs/sim"
+	"drtmd/verbs/smartnic"
 )
 
 // A storm: many transactions on few records, with whatever comes next drawn at random, and a check of the recorded
@@ -40,6 +42,9 @@ type stormOptions struct {
 	patience int
 
 	mutation Mutation
+	// schedule of faults of a simulated network with the cost model of HADES; "none": without faults. "": what comes
+	// next is drawn.
+	schedule string
 }
 
 // stormClient runs transactions one after the other, each until it commits.
@@ -71,6 +76,7 @@ type storm struct {
 	clients []*stormClient
 	queues  [][]*Message
 	steps   [][]Step
+	world   *sim.World // with a simulated network
 	now     int64
 	ends    [Invalid + 1]int
 }
@@ -80,6 +86,9 @@ func newStorm(t *testing.T, seed uint64, o stormOptions) *storm {
 	s := &storm{options: o, draw: rand.New(rand.NewPCG(seed, 11)), queues: make([][]*Message, stormNodes*stormNodes),
 		steps: make([][]Step, stormNodes)}
 	pool := &Pool{}
+	if o.schedule != "" {
+		s.simulate(t, seed)
+	}
 	for i := range stormNodes {
 		d := smallNode()
 		d.PerCore = stormClients
@@ -102,7 +111,7 @@ func newStorm(t *testing.T, seed uint64, o stormOptions) *storm {
 				},
 				Ended: func(tx directory.TX, e End) { s.client(NodeID(i), tx).ended = e },
 			}}
-		n, err := New(c)
+		n, err := s.node(c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,6 +127,47 @@ func newStorm(t *testing.T, seed uint64, o stormOptions) *storm {
 		}
 	}
 	return s
+}
+
+// simulate makes the world of a storm with a simulated network.
+func (s *storm) simulate(t *testing.T, seed uint64) {
+	t.Helper()
+	cost, err := sim.Preset("hades")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.world, err = sim.New(sim.Config{Seed: seed, Cost: cost, KeepEvents: -1, EventLimit: 20e6}); err != nil {
+		t.Fatal(err)
+	}
+	for range stormNodes {
+		if _, err := s.world.AddNode(sim.NodeConfig{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.options.schedule == "none" {
+		return
+	}
+	schedule, err := sim.ParseSchedule(s.options.schedule)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.world.Install(schedule); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// node makes one, on a NIC of the simulated network if there is one.
+func (s *storm) node(c Config) (*Node, error) {
+	if s.world == nil {
+		return New(c)
+	}
+	x, err := Carry(c, 500, func(r smartnic.Receiver) (smartnic.NIC, error) {
+		return s.world.Nodes()[c.Node].Attach(r)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return x.Node, nil
 }
 
 func (s *storm) client(node NodeID, tx directory.TX) *stormClient {
@@ -300,6 +350,10 @@ func (s *storm) local(c *stormClient, n *Node, r *stormRecord, write bool, d []D
 // run goes on until every client is done, and checks the history.
 func (s *storm) run(t *testing.T) *check.Result {
 	t.Helper()
+	if s.world != nil {
+		s.runSimulated(t)
+		return s.check(t)
+	}
 	const limit = 1_000_000
 	var options []func()
 	for {
@@ -339,6 +393,25 @@ func (s *storm) run(t *testing.T) *check.Result {
 	return s.check(t)
 }
 
+// runSimulated has each client look every 50 to 300 ns whether it can go on.
+func (s *storm) runSimulated(t *testing.T) {
+	t.Helper()
+	for _, c := range s.clients {
+		var turn func()
+		turn = func() {
+			s.now = int64(s.world.Now() / sim.Nanosecond)
+			s.advance(t, c)
+			if c.left > 0 || c.running {
+				s.world.After(sim.Time(50+s.draw.IntN(250))*sim.Nanosecond, turn)
+			}
+		}
+		s.world.After(0, turn)
+	}
+	if err := s.world.Run(); err != nil {
+		t.Fatalf("%v; ends: %v", err, s.ends)
+	}
+}
+
 func (s *storm) check(t *testing.T) *check.Result {
 	t.Helper()
 	for i, n := range s.nodes {
@@ -366,6 +439,11 @@ func (s *storm) check(t *testing.T) *check.Result {
 	return result
 }
 
+// faults of the simulated network: links that are cut, late messages, a slow NIC.
+const faults = "at 20us cut from=n0 to=n1 both=yes for=40us\nat 30us delay-rc from=* to=n2 by=7us times=40\n" +
+	"at 90us partition groups=n0,n1|n2 for=50us\nat 200us slow-nic node=n1 factor=20000 for=60us\n" +
+	"at 300us delay-rc from=n1 to=* by=3us times=200"
+
 // TestStormsAreStrictlySerializable: storms on one record, with filters of which half of the answers are wrong, with
 // lines that are evicted all the time, and with too few pairs of filters.
 func TestStormsAreStrictlySerializable(t *testing.T) {
@@ -386,6 +464,12 @@ func TestStormsAreStrictlySerializable(t *testing.T) {
 			[]End{RemoteSquash}},
 		{"HADES-H, patience, false positives", stormOptions{hybrid: true, records: 3, bits: 8, ways: 16, rounds: 40,
 			patience: 1}, []End{RemoteSquash}},
+		{"simulated", stormOptions{records: 3, bits: 1 << 12, ways: 16, rounds: 60, patience: 4, schedule: "none"},
+			[]End{LocalSquash, RemoteSquash}},
+		{"simulated, faults", stormOptions{records: 2, bits: 1 << 12, ways: 16, rounds: 60, patience: 4, schedule: faults},
+			[]End{LocalSquash, RemoteSquash}},
+		{"HADES-H, simulated, faults", stormOptions{hybrid: true, records: 2, bits: 1 << 12, ways: 16, rounds: 60,
+			patience: 4, schedule: faults}, []End{RemoteSquash}},
 		{"HADES-H", stormOptions{hybrid: true, records: 3, bits: 1 << 12, ways: 16, rounds: 60}, []End{RemoteSquash, Invalid}},
 		{"HADES-H, one record", stormOptions{hybrid: true, records: 1, bits: 1 << 12, ways: 16, rounds: 40},
 			[]End{RemoteSquash, LockFailed}},

@@ -1,0 +1,72 @@
+package hardware
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"drtmd/htm/bloom"
+	"drtmd/htm/directory"
+)
+
+// A message on the wire, little endian. Who carries it tells from where to where.
+//
+//	0      1      2          4          8          12     14     16      18      20
+//	+------+------+----------+----------+----------+------+------+-------+-------+
+//	| kind | zero | Reads    | Request  | Attempt  | Node | TX   | lines | data  |
+//	+------+------+----------+----------+----------+------+------+-------+-------+
+//	then 8 bytes for each line, then 64 bytes for each line's data: of all lines, or of none.
+const headerBytes = 20
+
+// ErrMessage refuses bytes that are no message.
+var ErrMessage = errors.New("no message of a HADES NIC")
+
+// encode appends a message.
+func (m *Message) encode(b []byte) []byte {
+	b = append(b, byte(m.Kind), 0)
+	b = binary.LittleEndian.AppendUint16(b, uint16(m.Reads))
+	b = binary.LittleEndian.AppendUint32(b, m.Request)
+	b = binary.LittleEndian.AppendUint32(b, m.ID.Attempt)
+	b = binary.LittleEndian.AppendUint16(b, uint16(m.ID.Node))
+	b = binary.LittleEndian.AppendUint16(b, uint16(m.ID.TX))
+	b = binary.LittleEndian.AppendUint16(b, uint16(len(m.Lines)))
+	b = binary.LittleEndian.AppendUint16(b, uint16(len(m.Data)))
+	for _, line := range m.Lines {
+		b = binary.LittleEndian.AppendUint64(b, uint64(line))
+	}
+	for i := range m.Data {
+		b = append(b, m.Data[i][:]...)
+	}
+	return b
+}
+
+// decode reads a message from a node into an empty one.
+func (m *Message) decode(b []byte) error {
+	if len(b) < headerBytes {
+		return fmt.Errorf("%w: %d bytes, a header has %d", ErrMessage, len(b), headerBytes)
+	}
+	m.Kind = Kind(b[0])
+	m.Reads = int(binary.LittleEndian.Uint16(b[2:]))
+	m.Request = binary.LittleEndian.Uint32(b[4:])
+	m.ID = ID{NodeID(binary.LittleEndian.Uint16(b[12:])), directory.TX(binary.LittleEndian.Uint16(b[14:])),
+		binary.LittleEndian.Uint32(b[8:])}
+	lines, data := int(binary.LittleEndian.Uint16(b[16:])), int(binary.LittleEndian.Uint16(b[18:]))
+	switch {
+	case m.Kind == 0 || m.Kind >= kindEnd || b[1] != 0:
+		return fmt.Errorf("%w: kind %d.%d", ErrMessage, b[0], b[1])
+	case m.Reads > lines || data != 0 && data != lines:
+		return fmt.Errorf("%w: %d lines, %d of them to be read, data of %d", ErrMessage, lines, m.Reads, data)
+	case len(b) != headerBytes+8*lines+len(Data{})*data:
+		return fmt.Errorf("%w: %d bytes for %d lines with data of %d", ErrMessage, len(b), lines, data)
+	}
+	b = b[headerBytes:]
+	for range lines {
+		m.Lines = append(m.Lines, bloom.Line(binary.LittleEndian.Uint64(b)))
+		b = b[8:]
+	}
+	for range data {
+		m.Data = append(m.Data, Data(b))
+		b = b[len(Data{}):]
+	}
+	return nil
+}

@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"drtmd/proto/history"
@@ -69,6 +70,9 @@ func (d *decisions) add(r *history.Record) {
 
 // decided applies the decisions to a record, and reports whether it counts as a transaction.
 func (c *checker) decided(r *history.Record) bool {
+	if r.Outcome == history.Committed && c.options.Void != nil && c.options.Void(r.Node) && writes(r) {
+		r.Outcome, r.EndNs = history.Unknown, history.Never
+	}
 	x := c.decisions.named[r.Name]
 	switch {
 	case r.Name == 0 || x == nil:
@@ -93,6 +97,13 @@ func (c *checker) decided(r *history.Record) bool {
 		x.contradict(history.Revoked, r)
 	}
 	return true
+}
+
+// writes reports whether a transaction has written anything.
+func writes(r *history.Record) bool {
+	return slices.ContainsFunc(r.Ops, func(o history.Op) bool {
+		return o.Kind == history.OpWrite || o.Kind == history.OpDelete || o.Kind == history.OpAdd
+	})
 }
 
 // contradict notes that the coordinator told what the survivors did not decide.

@@ -206,7 +206,7 @@ func (v *view) reaches(t *tx, from, to int) error {
 			return proto.Aborting(proto.ReasonLost)
 		case int(at.Shard) < len(v.ready) && !v.ready[at.Shard]:
 			return errMoved
-		case len(at.Backups()) > 0 && !v.reached(at):
+		case !v.reached(at):
 			return errMoved // its memory is not known yet: it was made after the primary was met
 		}
 	}
@@ -223,14 +223,17 @@ func (v *view) reachesRange(at *proto.Location) error {
 		return proto.Aborting(proto.ReasonLost)
 	case int(at.Shard) < len(v.ready) && !v.ready[at.Shard],
 		at.Primary == v.e.Env.Node && !v.serves(at),
-		len(at.Backups()) > 0 && !v.reached(at):
+		!v.reached(at):
 		return errMoved
 	}
 	return nil
 }
 
-// reached reports whether the memory of a shard's primary is known.
+// reached reports whether the memory of a shard's primary is known. Tables that are everywhere are in the own one.
 func (v *view) reached(at *proto.Location) bool {
+	if at.Primary == v.e.Env.Node && len(at.Backups()) == 0 {
+		return true
+	}
 	shares := v.e.Env.Peers[at.Primary].Shares
 	return int(at.Shard) < len(shares) && shares[at.Shard] != nil
 }

@@ -221,8 +221,10 @@ func (t *Tx) startRange(c *rangeCall, n proto.NodeID, typ rpc.Type, table proto.
 		le.PutUint64(c.req[8+8*i:], w)
 	}
 	size := 8 + 8*len(words)
-	c.node = n
-	c.err = t.base.Env.Peers[n].Session.Start(t.F, &c.Call, typ, c.req[:size], c.resp[:])
+	c.node, c.err = n, rpc.ErrClosed
+	if s := t.base.Env.Peers[n].Session; s != nil { // else it has not been met yet
+		c.err = s.Start(t.F, &c.Call, typ, c.req[:size], c.resp[:])
+	}
 }
 
 // awaitRange waits for the answer to a call, of at least so many bytes.

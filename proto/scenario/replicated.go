@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"drtmd/proto"
-	"drtmd/proto/check"
 	"drtmd/proto/history"
 	"drtmd/proto/member"
 	"drtmd/proto/node"
@@ -116,22 +115,10 @@ func (c *cluster) noteGone(now *placement.Map) {
 	}
 }
 
-// tooManyDied reports whether a violation is no broken promise: a write of a coordinator is lost that died together
-// with as many nodes as there are replicas, all of whose records in logs may have died with it. Later on another
-// transaction may give the version of that write out again.
-func (c *cluster) tooManyDied(v *check.Violation) bool {
-	survived := func(t check.Txn) bool { return int(t.Node) >= len(c.goneWithMany) || !c.goneWithMany[t.Node] }
-	switch {
-	case v.Anomaly == check.LostWrite:
-		return len(v.Txns) > 0 && !slices.ContainsFunc(v.Txns, survived)
-	case v.Anomaly == check.LostUpdate && len(v.Txns) == 2 && len(v.Steps) == 0:
-		first, second := v.Txns[0], v.Txns[1]
-		if first.StartNs > second.StartNs {
-			first, second = second, first
-		}
-		return first.EndNs != nil && *first.EndNs < second.StartNs && !survived(first)
-	}
-	return false
+// tooManyDied reports whether a node has died together with as many as there are replicas: all records in logs of a
+// transaction that it has told of may have died with it.
+func (c *cluster) tooManyDied(n history.NodeID) bool {
+	return int(n) < len(c.goneWithMany) && c.goneWithMany[n]
 }
 
 // pauseFor fences the worker off from those who are not in a pending view, and says so when all workers of

@@ -34,6 +34,15 @@ type FunctionRecords struct {
 	Doc         string // which keys
 }
 
+// String is such as "write 4 to 15 stock: of the items".
+func (r FunctionRecords) String() string {
+	many := fmt.Sprint(r.Most)
+	if r.Least != r.Most {
+		many = fmt.Sprintf("%d to %d", r.Least, r.Most)
+	}
+	return fmt.Sprintf("%v %s %s: %s", r.Mode, many, r.Table, r.Doc)
+}
+
 // Shippable is a client's program that a Function may stand for.
 type Shippable interface {
 	proto.Program

@@ -297,16 +297,15 @@ func describeFunctions(out io.Writer, s *workload.Spec) {
 		"argument and result. No protocol ships them yet.")
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, f := range s.Functions {
-		fmt.Fprintf(w, "  %d\t%s\targument %d B\tresult %d B\t%s\n", f.Number, f.Name, f.ArgumentBytes, f.ResultBytes, f.Doc)
-		for _, r := range f.Records {
-			many := fmt.Sprint(r.Most)
-			if r.Least != r.Most {
-				many = fmt.Sprintf("%d to %d", r.Least, r.Most)
-			}
-			fmt.Fprintf(w, "\t\t%v\t%s\t%s: %s\n", r.Mode, many, r.Table, r.Doc)
-		}
+		fmt.Fprintf(w, "  %d  %s\targument %d B\tresult %d B\t%s\n", f.Number, f.Name, f.ArgumentBytes, f.ResultBytes, f.Doc)
 	}
 	_ = w.Flush() // as in describe
+	for _, f := range s.Functions {
+		fmt.Fprintf(out, "  records of %s\n", f.Name)
+		for _, r := range f.Records {
+			fmt.Fprintf(out, "    %v\n", r)
+		}
+	}
 }
 
 // describeProtocol says all that a protocol says of itself.

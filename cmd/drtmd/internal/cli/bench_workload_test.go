@@ -48,7 +48,11 @@ func TestEveryWorkloadIsProvedUnderEveryProtocol(t *testing.T) {
 	}
 	const real = "--nodes 2 --fibers 4 --threads 1 --warmup 0s --duration "
 	if name := transportUnderTest(); name != "shm" {
-		for _, protocol := range []string{"drtm", "twopl"} {
+		for _, protocol := range []string{"drtm", "twopl", "nocc"} {
+			long := real + "500ms"
+			if protocol == "nocc" { // it waits for nothing
+				long = real + "60ms"
+			}
 			for _, w := range provedWorkloads {
 				if slowReading.MatchString(w) {
 					continue
@@ -56,7 +60,7 @@ func TestEveryWorkloadIsProvedUnderEveryProtocol(t *testing.T) {
 				w = ofSlowMachine(protocol, w)
 				t.Run(protocol+"/"+w, func(t *testing.T) {
 					t.Parallel() // a run in a guest waits most of the time
-					proved(t, protocol, w, real+"500ms --transport "+name)
+					proved(t, protocol, w, long+" --transport "+name)
 				})
 			}
 		}

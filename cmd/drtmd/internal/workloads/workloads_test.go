@@ -2,6 +2,9 @@ package workloads
 
 import (
 	"errors"
+	"flag"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"drtmd/proto/option"
@@ -27,6 +30,21 @@ func TestEachWorkloadIsWhatItSays(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+var update = flag.Bool("update", false, "write docs/WORKLOADS.md anew")
+
+func TestDocumentIsUpToDate(t *testing.T) {
+	name := filepath.Join("..", "..", "..", "..", "docs", "WORKLOADS.md")
+	want := Markdown(Specs())
+	if *update {
+		if err := os.WriteFile(name, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if b, err := os.ReadFile(name); err != nil || string(b) != want {
+		t.Errorf("%s is not what the workloads say (%v): go test ./cmd/drtmd/internal/workloads -update", name, err)
 	}
 }
 

@@ -64,6 +64,40 @@ func TestAccessesTakeTheCyclesOfTableIII(t *testing.T) {
 	check("read of what was committed", d.Read(third, 100), llc)
 }
 
+// Accesses of software: no tags, no filter bits. Who writes drops the copies of the other cores.
+func TestSoftwareTakesTheCyclesOfTableIII(t *testing.T) {
+	d := open(t, directory.Hades(2, 2))
+	for i, c := range []struct {
+		core   int
+		line   bloom.Line
+		write  bool
+		level  directory.Level
+		cycles int
+	}{
+		{0, 100, false, directory.InMemory, 240},
+		{0, 100, false, directory.InL1, 2},
+		{0, 100, true, directory.InL1, 2}, // no other core has it
+		{1, 100, false, directory.InLLC, 40},
+		{0, 100, true, directory.InLLC, 40}, // the other one has
+		{1, 100, false, directory.InLLC, 40},
+		{1, 100, true, directory.InLLC, 40},
+		{1, 100, true, directory.InL1, 2},
+		{0, 200, true, directory.InMemory, 240},
+	} {
+		want := directory.Access{Verdict: directory.Granted, Level: c.level, Cycles: c.cycles}
+		if got := d.Software(c.core, c.line, c.write); got != want {
+			t.Errorf("access %d: %v from %v in %d cycles, want %v in %d", i, got.Verdict, got.Level, got.Cycles, c.level,
+				c.cycles)
+		}
+	}
+	if a := d.Reread(100); a.Level != directory.InLLC || a.Cycles != 40 {
+		t.Errorf("a read of the directory is served by %v in %d cycles", a.Level, a.Cycles)
+	}
+	if a := d.Reread(300); a.Level != directory.InMemory || a.Cycles != 240 {
+		t.Errorf("a read of an absent line is served by %v in %d cycles", a.Level, a.Cycles)
+	}
+}
+
 // Each access of one transaction before each of another one, on the same core and on another one: Table II.
 func TestTheSecondConflictingAccessSquashesItself(t *testing.T) {
 	for _, second := range []int{0, 1} {

@@ -22,6 +22,8 @@
 // A line in the LLC that a transaction has written is not evicted while its set has another one. If all are
 // written, the least recently used one goes, and its writer is squashed (§V-A, §VIII-C).
 //
+// Software accesses (Software, Reread) are those of HADES-H: they take the time of the caches and know no transaction.
+//
 // # What HADES does not say
 //
 //   - A dirty line is written back to memory before the first write of a transaction to it, so that memory has

@@ -60,11 +60,11 @@ func newBench(b *testing.B) *bench {
 		if err != nil {
 			b.Fatal(err)
 		}
-		n, err := Carry(Config{Node: NodeID(i), Nodes: benchNodes, Directory: directory.Hades(benchCores, benchPerCore),
-			Cycles: Cycles{Line: 2, Lock: 40}, Memory: flat{}, Pool: pool, Hooks: Hooks{
-				Fetched: func(tx directory.TX, _ uint32) { x.clients[i][tx].wake(0) },
-				Ended:   func(tx directory.TX, e End) { x.clients[i][tx].ended(e) },
-			}}, 500, func(r smartnic.Receiver) (smartnic.NIC, error) { return node.Attach(r) })
+		c := TableIII(benchNodes, benchCores, benchPerCore)
+		c.Node, c.Memory, c.Pool = NodeID(i), flat{}, pool
+		c.Hooks.Fetched = func(tx directory.TX, _ uint32) { x.clients[i][tx].wake(0) }
+		c.Hooks.Ended = func(tx directory.TX, e End) { x.clients[i][tx].ended(e) }
+		n, err := Carry(c, CyclePs, func(r smartnic.Receiver) (smartnic.NIC, error) { return node.Attach(r) })
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -124,7 +124,7 @@ func (c *benchClient) advance() {
 				a = n.Write(c.tx, c.line[0], 0, c.content[:1])
 			}
 			if cycles += a.Cycles; a.Verdict != directory.Granted {
-				c.wake(sim.Time(cycles) * 500)
+				c.wake(sim.Time(cycles) * CyclePs)
 				return
 			}
 		case !n.Copy(c.tx, c.home, c.line[0], &c.content):

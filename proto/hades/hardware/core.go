@@ -22,6 +22,7 @@ const (
 type transaction struct {
 	phase    phase
 	id       ID
+	core     int
 	last     End      // how the attempt before ended
 	requests uint32   // so far
 	open     []uint32 // of these, not answered
@@ -74,7 +75,7 @@ func (n *Node) Begin(core int) (directory.TX, bool) {
 	t := &n.txs[tx]
 	invariant.Assert(t.phase == 0, "hardware: a transaction begins twice")
 	n.attempts++
-	t.phase, t.id = executing, ID{n.cfg.Node, tx, n.attempts}
+	t.phase, t.core, t.id = executing, core, ID{n.cfg.Node, tx, n.attempts}
 	return tx, true
 }
 

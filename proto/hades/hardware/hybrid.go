@@ -16,15 +16,20 @@ type localRecord struct {
 }
 
 // ReadRecord is a read of a record of the own node by the software of HADES-H: of its header line, which comes first,
-// and others. If it is denied, try again when a Locking Buffer was given back.
-func (n *Node) ReadRecord(tx directory.TX, record []bloom.Line, to []Data) directory.Verdict {
+// and others. If it is denied, try again when a Locking Buffer was given back. The lines are read in parallel: it takes
+// as long as the slowest.
+func (n *Node) ReadRecord(tx directory.TX, record []bloom.Line, to []Data) directory.Access {
 	t := n.running(tx)
 	for _, line := range record {
 		if n.dir.Buffers().Denies(directory.Owner(tx), line, false) {
-			return directory.Denied
+			return directory.Access{Verdict: directory.Denied, Cycles: n.cfg.Directory.LLC.Cycles}
 		}
 	}
+	slowest := directory.Access{Verdict: directory.Granted}
 	for i, line := range record {
+		if a := n.dir.Software(t.core, line, false); a.Cycles > slowest.Cycles {
+			slowest = a
+		}
 		if own := t.wrote(line); own != nil {
 			to[i] = own.data
 		} else {
@@ -38,7 +43,7 @@ func (n *Node) ReadRecord(tx directory.TX, record []bloom.Line, to []Data) direc
 		t.access(line, false)
 	}
 	t.readLines = append(t.readLines, record...)
-	return directory.Granted
+	return slowest
 }
 
 func (t *transaction) record(header bloom.Line) *localRecord {
@@ -118,22 +123,24 @@ func (n *Node) lockRecords(tx directory.TX) (lines []bloom.Line, cycles int, v d
 
 // Validate is the Local Validation of a transaction whose Acks are all there (§V-D). Granted: it has committed.
 // Conflict: it was squashed. Denied: an update of a record is on its way; try again when a Locking Buffer was given
-// back.
-func (n *Node) Validate(tx directory.TX) directory.Verdict {
+// back. Versions are read in parallel, and so are the updates stored.
+func (n *Node) Validate(tx directory.TX) directory.Access {
 	t := &n.txs[tx]
 	invariant.Assert(t.phase == validating, "hardware: a validation before the Acks")
 	if !n.lacks(ValidatedBeforeAcks) {
 		for i := range t.records {
 			if !n.lacks(ValidatedInPrivateCache) && n.dir.Buffers().Denies(directory.Owner(tx), t.records[i].header, false) {
-				return directory.Denied
+				return directory.Access{Verdict: directory.Denied, Cycles: n.cfg.Directory.LLC.Cycles}
 			}
 		}
 		if !n.unchanged(t) {
+			cycles := n.rereads(t)
 			n.drop(tx, Invalid)
 			n.settle()
-			return directory.Conflict
+			return directory.Access{Verdict: directory.Conflict, Cycles: cycles}
 		}
 	}
+	cycles := n.rereads(t) + n.stores(t)
 	for i := range t.records {
 		if r := &t.records[i]; r.written {
 			n.setVersion(&t.wrote(r.header).data, r.version+1)
@@ -141,7 +148,23 @@ func (n *Node) Validate(tx directory.TX) directory.Verdict {
 	}
 	n.finish(tx)
 	n.settle()
-	return directory.Granted
+	return directory.Access{Verdict: directory.Granted, Cycles: cycles}
+}
+
+// rereads is how long it takes to read the versions again.
+func (n *Node) rereads(t *transaction) (cycles int) {
+	for i := range t.records {
+		cycles = max(cycles, n.dir.Reread(t.records[i].header).Cycles)
+	}
+	return cycles
+}
+
+// stores is how long it takes to store what was written.
+func (n *Node) stores(t *transaction) (cycles int) {
+	for i := range t.local {
+		cycles = max(cycles, n.dir.Software(t.core, t.local[i].line, true).Cycles)
+	}
+	return cycles
 }
 
 // unchanged reports whether every local record has the version that it had when it was read.

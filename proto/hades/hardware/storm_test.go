@@ -161,7 +161,7 @@ func (s *storm) node(c Config) (*Node, error) {
 	if s.world == nil {
 		return New(c)
 	}
-	x, err := Carry(c, 500, func(r smartnic.Receiver) (smartnic.NIC, error) {
+	x, err := Carry(c, CyclePs, func(r smartnic.Receiver) (smartnic.NIC, error) {
 		return s.world.Nodes()[c.Node].Attach(r)
 	})
 	if err != nil {
@@ -337,7 +337,7 @@ func (s *storm) write(c *stormClient, n *Node, r *stormRecord) {
 // local reads a record of the own node, and reports whether that is done.
 func (s *storm) local(c *stormClient, n *Node, r *stormRecord, write bool, d []Data) bool {
 	if s.options.hybrid {
-		return n.ReadRecord(c.tx, r.lines, d) == directory.Granted
+		return n.ReadRecord(c.tx, r.lines, d).Verdict == directory.Granted
 	}
 	for i, line := range r.lines[1:] {
 		if n.Read(c.tx, line, &d[1+i]).Verdict != directory.Granted {

@@ -323,7 +323,7 @@ func (w *world) software(c *client, i int, o op) {
 	line, header := lineOf(o.line), headerOf(o.line)
 	if home == c.node {
 		var d [2]Data
-		if n.ReadRecord(c.tx, []bloom.Line{header, line}, d[:]) != directory.Granted {
+		if n.ReadRecord(c.tx, []bloom.Line{header, line}, d[:]).Verdict != directory.Granted {
 			return
 		}
 		switch o.kind {

@@ -33,8 +33,9 @@ type Debt struct {
 type Debts struct {
 	List     []Debt     // that nobody pays now
 	payments []*payment // under way; what they pay is owed until they have ended
-	// Unlooked is a mutation: debts are paid without a look whether the lock is there still.
-	Unlooked bool
+	// Unlooked is a mutation: debts are paid without a look whether the lock is there still. So is Unowned:
+	// whatever lock is there is given back.
+	Unlooked, Unowned bool
 }
 
 // debtBound is the number of debts that are kept. A transaction that meets a machine which is gone
@@ -109,7 +110,7 @@ func (ds *Debts) Finish(f *fiber.Fiber, w *fiber.Worker, peers []Peer, node Node
 		return
 	}
 	p := &payment{f: f, mr: mr, stride: bytes, peer: &peers[node], step: step,
-		unlooked: ds.Unlooked, due: due}
+		unlooked: ds.Unlooked, unowned: ds.Unowned, due: due}
 	ds.payments = append(ds.payments, p)
 	for len(p.due) > 0 {
 		n := min(len(p.due), payAtOnce)
@@ -133,8 +134,8 @@ type payment struct {
 	step   string
 	due    []Debt // not paid yet
 	batch  fiber.Batch
-	// unlooked is Debts.Unlooked.
-	unlooked bool
+	// unlooked and unowned are those of Debts.
+	unlooked, unowned bool
 }
 
 // table is the one in which a debt's record is.
@@ -163,7 +164,12 @@ func (p *payment) pay(due []Debt) (kept []Debt) {
 	for i := range due {
 		d := &due[i]
 		image := p.mr.Bytes()[i*p.stride : (i+1)*p.stride]
-		there := layout.HeadOf(image).State == d.Word
+		state := layout.HeadOf(image).State
+		there := state == d.Word
+		if p.unowned && !there && layout.Locked(state) {
+			at, rkey := p.table(d).Resolve(d.Off)
+			p.batch.CAS(f, conn, at+layout.StateOffset, rkey, state, d.Unlock)
+		}
 		if looked[i] != nil || !there && !p.unlooked {
 			continue
 		}

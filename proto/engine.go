@@ -40,7 +40,7 @@ type Tx interface {
 
 // Offer is a set of interfaces that some engines have beside Engine. A protocol names those of its
 // engines, so that one which is lost by a change of a method's signature is noticed.
-type Offer uint8
+type Offer uint16
 
 // Offers. The methods of their interfaces are called on the worker's thread, between two steps of its
 // fibers, or when the worker has stopped.
@@ -52,6 +52,7 @@ const (
 	OfferRecovery                      // Recoverer
 	OfferTruncations                   // Truncator
 	OfferChains                        // Chainer
+	OfferLogs                          // Logger
 	offerEnd
 )
 
@@ -129,6 +130,46 @@ type Truncator interface {
 	Untruncated() int
 }
 
+// Logger is an engine that keeps logs of its own transactions, from which its next life recovers.
+type Logger interface {
+	// LogStats is what its logs hold; all is 0 without them.
+	LogStats() LogStats
+}
+
+// LogStats are the logs of one worker.
+type LogStats struct {
+	Bytes   uint64 // of memory
+	Used    uint64 // of them
+	Slots   int    // for transactions
+	Taken   int    // by those under way, or that wait for a machine
+	Records uint64 // written
+	Waits   uint64 // transactions that have waited for a slot
+	TooLong uint64 // attempts whose records did not fit into a slot
+
+	// What the last recovery has found and done.
+	Found      uint64 // records
+	Torn       uint64 // records that were not whole, and not applied
+	Completed  uint64 // transactions that had taken place
+	Undone     uint64 // that had not
+	Recovering int    // of both, those of which something is left to do
+}
+
+// Add adds the figures of another worker.
+func (s *LogStats) Add(x *LogStats) {
+	s.Bytes += x.Bytes
+	s.Used += x.Used
+	s.Slots += x.Slots
+	s.Taken += x.Taken
+	s.Records += x.Records
+	s.Waits += x.Waits
+	s.TooLong += x.TooLong
+	s.Found += x.Found
+	s.Torn += x.Torn
+	s.Completed += x.Completed
+	s.Undone += x.Undone
+	s.Recovering += x.Recovering
+}
+
 // Offered are the interfaces that an engine has.
 func Offered(e Engine) (o Offer) {
 	if _, ok := e.(Debtor); ok {
@@ -152,6 +193,9 @@ func Offered(e Engine) (o Offer) {
 	if _, ok := e.(Chainer); ok {
 		o |= OfferChains
 	}
+	if _, ok := e.(Logger); ok {
+		o |= OfferLogs
+	}
 	return o
 }
 
@@ -163,7 +207,7 @@ func (o Offer) String() string {
 	for x, n := Offer(1), 1; x < offerEnd; x, n = x<<1, n+1 {
 		if o.Has(x) {
 			names = append(names, name([]string{"?", "debts", "orphans", "regions", "leases", "recovery", "truncations",
-				"chains"}, n))
+				"chains", "logs"}, n))
 		}
 	}
 	if len(names) == 0 {

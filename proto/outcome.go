@@ -34,6 +34,7 @@ const (
 	ReasonStale                         // a cached location was out of date
 	ReasonPlan                          // a reconnaissance no longer holds
 	ReasonMoved                         // the members have changed, or a shard is not served yet after that
+	ReasonLogFull                       // the worker's log has no room: transactions before wait for a machine
 	ReasonUnreachable                   // a node did not answer
 	ReasonOrphaned                      // a record stays locked by a node that is gone: see Orphan
 	ReasonFull                          // a table has no room
@@ -43,7 +44,7 @@ const (
 
 func (r Reason) String() string {
 	return name([]string{"?", "locked", "leased", "lease expired", "validation", "htm conflict",
-		"htm capacity", "htm system", "stale location", "plan outdated", "view changed", "unreachable",
+		"htm capacity", "htm system", "stale location", "plan outdated", "view changed", "log full", "unreachable",
 		"orphaned lock", "table full", "shard lost"}, int(r))
 }
 

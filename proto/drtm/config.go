@@ -38,6 +38,9 @@ type Config struct {
 	// nil: nobody logs, and a crash between two pieces leaves half a transaction.
 	ChainLog func(f *fiber.Fiber, l *proto.Link) error
 
+	// Durable has transactions logged, and those of an earlier life recovered (§5.6).
+	Durable bool
+
 	Mutation Mutation
 }
 
@@ -89,6 +92,9 @@ func (c *Config) check() error {
 		return tooShort("lease", c.Lease, c.WorstClockError)
 	case c.LeaseReadOnly <= 2*c.WorstClockError:
 		return tooShort("lease-read-only", c.LeaseReadOnly, c.WorstClockError)
+	case c.Durable && c.Chopped:
+		return fmt.Errorf("%w: %s and %s: pieces are not logged yet; leave one of them out", ErrConfig, optDurable,
+			protocol.OptChopped)
 	case c.Scope == verbs.AtomicNone:
 		return fmt.Errorf("%w: the device has no atomics: choose another", ErrConfig)
 	}

@@ -1,6 +1,8 @@
 package drtm
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"drtmd/htm"
@@ -26,6 +28,9 @@ type Engine struct {
 	allTxs    []*tx
 	spare     spare
 	hints     hints
+	logs      *logs // nil: the tables are not to outlive the process
+	// logTooLong is the abort of a transaction whose log records do not fit into a slot.
+	logTooLong *proto.Abort
 }
 
 // fixedLeases says which lengths the configuration has named.
@@ -42,6 +47,8 @@ const (
 	costAccess = 25_000
 	costCommit = 60_000
 	costPost   = 15_000 // beside the doorbell, which package fiber charges
+	// costLogLine is that of a line of the log, checksum included: emulated NVRAM (§8.7).
+	costLogLine = 15_000
 )
 
 // New makes the engine of a worker, on its thread and before any transaction runs anywhere. It
@@ -75,6 +82,13 @@ func New(cfg Config) (*Engine, error) {
 		Skip:  skips[c.Mutation]})
 	if err != nil {
 		return nil, err
+	}
+	if c.Durable {
+		if e.logs, err = e.openLogs(); err != nil {
+			return nil, errors.Join(err, e.Close())
+		}
+		e.logTooLong = &proto.Abort{Reason: proto.ReasonFull, Cause: fmt.Errorf("the transaction's log does not fit "+
+			"into its %d bytes: make %s larger", e.logs.bytes, optLogBytes)}
 	}
 	if _, err := c.Worker.AddPart(softTime{e}, 0); err != nil {
 		return nil, err
@@ -131,6 +145,11 @@ type tx struct {
 	leaseTo   time.Duration // end of those that are asked for now
 	ticket    Ticket        // of this attempt's locks; 0: none was taken
 	exclusive bool          // reads take the write lock too
+
+	stores bool // the region's commit makes the writes take effect
+	slot   int  // of the logs; noSlot: none
+	owed   bool // something that is logged there could not be done
+	lost   bool // and is not remembered otherwise
 }
 
 // take gives a transaction object: for another attempt the one that made the attempts before, if
@@ -194,7 +213,7 @@ func (t *tx) open(d *proto.Decl, attempt int) {
 		t.aborts, t.overflow, t.late, t.ranged = 0, false, false, false
 	}
 	t.decl, t.ended, t.remote, t.inRegion = d, false, false, false
-	t.end, t.ticket, t.exclusive = 0, 0, false
+	t.end, t.ticket, t.exclusive, t.slot = 0, 0, false, noSlot
 	switch {
 	case attempt >= e.cfg.Attempts,
 		!d.ReadOnly && (t.overflow || t.ranged || t.aborts >= e.cfg.RegionAborts):
@@ -212,6 +231,7 @@ func (t *tx) open(d *proto.Decl, attempt int) {
 // close gives the object back.
 func (t *tx) close(o history.Outcome) {
 	t.ended = true
+	t.leaveSlot()
 	t.Close(o)
 	if !t.chain.open {
 		t.e.free = append(t.e.free, t)

@@ -42,6 +42,9 @@ func (t *tx) lockAll() error {
 	if err := t.Locate(0, len(t.Records)); err != nil {
 		return err
 	}
+	if err := t.nameLocks(false); err != nil {
+		return err
+	}
 	for i := range t.Records {
 		if err := t.lockOne(i); err != nil {
 			return err
@@ -106,5 +109,8 @@ func (t *tx) confirmFallback() error {
 		return proto.Aborting(proto.ReasonLease)
 	}
 	t.F.Step("drtm: fallback confirmed")
-	return nil
+	if t.e.lacks(FallbackBeforeLog) {
+		return nil
+	}
+	return t.logWrites()
 }

@@ -21,6 +21,9 @@ func (r *recordCommitter) Lock() bool {
 	was := t.F.Shield()
 	defer t.F.Unshield(was)
 	t.Sort()
+	if !t.e.lacks(HCALocalUnnamed) && t.nameLocks(true) != nil {
+		return false
+	}
 	t.Batch.Reset()
 	for i := range t.Records {
 		if r := &t.Records[i]; r.Own.Local && r.Changes() {
@@ -67,12 +70,18 @@ func (r *recordCommitter) Validate() bool {
 			return false
 		}
 	}
-	return t.CheckRanges() == nil
+	if t.CheckRanges() != nil {
+		return false
+	}
+	return !t.stores || t.e.lacks(HCALogAfterStores) || t.logWrites() == nil
 }
 
 // Unlock gives the state words back, whether or not the commit has taken place.
-func (r *recordCommitter) Unlock(bool) {
+func (r *recordCommitter) Unlock(published bool) {
 	t := (*tx)(r)
+	if published && t.stores && t.e.lacks(HCALogAfterStores) {
+		_ = t.logWrites()
+	}
 	was := t.F.Shield()
 	defer t.F.Unshield(was)
 	t.Batch.Reset()
@@ -88,7 +97,7 @@ func (r *recordCommitter) Unlock(bool) {
 			continue
 		}
 		if t.Batch.Err(r.Own.Op) != nil && !t.e.lacks(HCANoDebt) {
-			t.Owe(r, false) // the region has published what was written
+			t.owe(r, false) // the region has published what was written
 		}
 		r.Own.Hold = onesided.Nothing
 	}

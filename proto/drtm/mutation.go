@@ -97,6 +97,22 @@ const (
 	PeekNoSecondLook
 	PeekNoLock
 	PeekNoKeyCheck
+	// Logs (logging.go).
+	LockBeforeLog
+	LogOutsideRegion
+	LogReclaimedEarly
+	FallbackBeforeLog
+	HCALocalUnnamed
+	HCALogAfterStores
+	ReclaimUnnamed
+	SlotOfDebtReused
+	// Recovery (recover.go).
+	ChecksumIgnored
+	UnlockAnyOwner
+	RedoUnversioned
+	LocksOfCommittedForgotten
+	ReuseBeforeRecovery
+	OrphanTaken
 	mutationEnd
 )
 
@@ -221,6 +237,31 @@ var mutations = [mutationEnd]mutation.Mutation{
 	PeekNoSecondLook: {Name: "peek-no-second-look", Doc: "a record that is peeked at elsewhere is read once"},
 	PeekNoLock:       {Name: "peek-no-lock", Doc: "a peek does not check the lock"},
 	PeekNoKeyCheck:   {Name: "peek-no-key-check", Doc: "a peek does not check that the entry belongs to the key"},
+
+	LockBeforeLog:     {Name: "lock-before-lock-ahead-log", Doc: "START locks remote records before it logs them"},
+	LogOutsideRegion:  {Name: "write-ahead-log-outside-region", Doc: "updates are logged before the region ends, outside of it"},
+	LogReclaimedEarly: {Name: "log-reclaimed-before-write-back", Doc: "the log is given up before the updates are written back"},
+	FallbackBeforeLog: {Name: "fallback-updates-before-log",
+		Doc: "the fallback handler makes its updates before it logs them"},
+	HCALocalUnnamed: {Name: "hca-local-locks-unlogged",
+		Doc: "without line words, a commit locks local records that it has not logged"},
+	HCALogAfterStores: {Name: "hca-log-after-stores",
+		Doc: "without line words, updates are logged after the region has published"},
+	ReclaimUnnamed: {Name: "reclaim-lock-unlogged",
+		Doc: "without line words, an entry that is given back is locked without a log record"},
+	SlotOfDebtReused: {Name: "log-of-debt-reused",
+		Doc: "the log of a transaction is given up though a machine that it owes an update is out of reach"},
+
+	ChecksumIgnored: {Name: "checksum-ignored", Doc: "recovery applies a log record that is torn"},
+	UnlockAnyOwner:  {Name: "unlock-without-owner-check", Doc: "recovery unlocks a record whoever has it locked"},
+	RedoUnversioned: {Name: "write-back-without-version-check",
+		Doc: "recovery makes an update of a local record that is newer"},
+	LocksOfCommittedForgotten: {Name: "locks-of-committed-forgotten",
+		Doc: "recovery of a transaction that took place leaves what it locked and did not change locked"},
+	ReuseBeforeRecovery: {Name: "log-reused-before-recovery",
+		Doc: "new transactions use the log of a former one before that is recovered"},
+	OrphanTaken: {Name: "orphan-unlocked-by-survivor-alone",
+		Doc: "START takes over a record that a machine which seems dead has locked"},
 }
 
 // skips are the mutations that leave out a step of package onesided.
@@ -235,6 +276,7 @@ var skips = [mutationEnd]onesided.Skip{
 	NoDebt:                onesided.Debt,
 	NoDebtUpdate:          onesided.DebtUpdate,
 	DebtUnlooked:          onesided.DebtLook,
+	UnlockAnyOwner:        onesided.DebtOwner,
 	NoSpent:               onesided.SpentCheck,
 	NoSecondLookRounds:    onesided.CopyTwice,
 	RangesUnchecked:       onesided.RangeCheck,

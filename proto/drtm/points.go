@@ -13,7 +13,18 @@ import (
 func (e *Engine) lacks(m Mutation) bool { return e.cfg.Mutation == m }
 
 // lockSeen: START sees another's lock.
-func (e *Engine) lockSeen(s State) bool { return s.Locked() && !e.lacks(NoLockSeen) }
+func (e *Engine) lockSeen(t *tx, r *record, s State) bool {
+	return s.Locked() && !e.lacks(NoLockSeen) &&
+		!(e.lacks(OrphanTaken) && proto.AbortReason(t.Met(r, uint64(s))) == proto.ReasonOrphaned)
+}
+
+// logLate is the mutation FallbackBeforeLog: the fallback handler logs its updates when it has made them.
+func (t *tx) logLate() error {
+	if t.e.lacks(FallbackBeforeLog) && t.way == &fallback {
+		return t.logWrites()
+	}
+	return nil
+}
 
 // leaseOver: START may take over a record whose lease has ended.
 func (e *Engine) leaseOver(s State, lock bool) bool {

@@ -14,10 +14,10 @@ import (
 func Protocol() protocol.Protocol {
 	return protocol.Protocol{Name: "drtm",
 		Doc:      "DrTM: leases and locks over verbs between nodes, emulated HTM within one",
-		Needs:    protocol.Needs{Declared: true, Clocks: true, Early: true, Scans: true},
+		Needs:    protocol.Needs{Declared: true, Clocks: true, Early: true, Scans: true, OwnLog: ownLog},
 		MaxNodes: MaxNodes, Options: options(),
 		Offers: proto.OfferDebts | proto.OfferOrphans | proto.OfferRegions | proto.OfferLeases |
-			proto.OfferChains,
+			proto.OfferChains | proto.OfferLogs,
 		Simulation: simulation(),
 		Mutations:  Mutations().List(""),
 		Holder: func(state uint64) (proto.NodeID, bool) {
@@ -39,6 +39,8 @@ const (
 	optRegionAborts  = "region-aborts"
 	optAttempts      = "fallback-after"
 	optLockWait      = "lock-wait"
+	optDurable       = "durable"
+	optLogBytes      = protocol.OptLogBytes
 )
 
 func options() option.List {
@@ -58,7 +60,21 @@ func options() option.List {
 		option.Duration(optLockWait, DefaultLockWait, time.Microsecond, math.MaxInt64,
 			"`TIME` that the fallback handler waits for one lock"),
 		option.Bool(protocol.OptChopped, false, "run transactions in the pieces that their workload has for them"),
+		option.Bool(optDurable, false, "log transactions in the memory of the tables, so that a killed node comes "+
+			"back with them (data.keep)"),
+		option.Size(optLogBytes, defaultLogBytes, 4<<10, 1<<30, "`SIZE` of each worker's log, which has two parts "+
+			"for each of its fibers; with durable").Because("a part has room for the updates of one transaction"),
 		protocol.OrphanAfter()}
+}
+
+const defaultLogBytes = 1 << 20
+
+// ownLog is the memory of each worker's log.
+func ownLog(o option.Values) int {
+	if !o.Bool(optDurable) {
+		return 0
+	}
+	return int(o.Size(optLogBytes))
 }
 
 // simulation has leases of some round trips only, so that many end in the middle of a transaction, and
@@ -80,6 +96,8 @@ func simulation() protocol.Simulation {
 			Held: []string{"drtm: after lock", "drtm: before XBEGIN", "drtm: after commit",
 				"drtm: before release", "drtm: fallback locked one", "drtm: finish"},
 			Chained: []string{"drtm: before piece", "drtm: chain at rest"},
+			Paying:  "drtm: finish",
+			Durable: []string{"drtm: locks logged", "drtm: writes logged", "drtm: log record half written"},
 			Inner: []string{htm.StepListed, htm.StepLocked, htm.StepCommitted, htm.StepStored,
 				htm.StepPublished}},
 		Options: option.Settings{optLease: "30us", optLeaseReadOnly: "40us", optLockWait: "200us",
@@ -107,7 +125,8 @@ func ConfigOf(e *protocol.Env) (Config, error) {
 	return Config{Env: *e, Mutation: mutation, Lease: o.Duration(optLease),
 		LeaseReadOnly: o.Duration(optLeaseReadOnly), RegionAborts: o.Int(optRegionAborts),
 		Attempts: o.Int(optAttempts), LockWait: o.Duration(optLockWait),
-		OrphanAfter: o.Duration(protocol.OptOrphanAfter), Chopped: o.Bool(protocol.OptChopped)}, nil
+		OrphanAfter: o.Duration(protocol.OptOrphanAfter), Chopped: o.Bool(protocol.OptChopped),
+		Durable: o.Bool(optDurable)}, nil
 }
 
 // Steps are the steps that the engine marks for the simulator's nemesis, those of its regions

@@ -57,7 +57,7 @@ func (t *tx) Judge(r *record, old uint64) onesided.Verdict {
 		e.hints.saw(r.Node, r.Own.Off, s)
 		t.lower(e.endOfOwn(s, t.leaseTo))
 		return onesided.Taken
-	case e.lockSeen(s):
+	case e.lockSeen(t, r, s):
 		return onesided.Refused // ABORT: write locked
 	case e.leaseOver(s, lock):
 		e.hints.saw(r.Node, r.Own.Off, s)

@@ -132,31 +132,63 @@ func (h *spare) reclaimLocked(f *fiber.Fiber, x forgotten, off uint64, s State) 
 	was := f.Shield()
 	defer f.Unshield(was)
 	lock := LockedBy(e.Env.Node, e.tickets.take())
+	slot, ok := h.nameLock(f, x, off, lock)
+	if !ok {
+		return onesided.Busy
+	}
+	done, owed, lost := h.reclaimNamed(f, x, off, s, lock)
+	switch {
+	case slot == noSlot:
+	case owed:
+		e.logs.keep(slot, uint64(lock), lost)
+	default:
+		e.logs.release(slot)
+	}
+	return done
+}
+
+// reclaimNamed is reclaimLocked when the lock is logged. owed: it may be there still; lost: nobody remembers.
+func (h *spare) reclaimNamed(f *fiber.Fiber, x forgotten, off uint64, s, lock State) (c onesided.Code, owed,
+	lost bool) {
+	e := h.e
 	f.Step("drtm: before reclaim")
 	if e.lacks(ReclaimUnlocked) {
-		return e.Unlink(x.table, x.key, e.StateNow(off), 1)
+		return e.Unlink(x.table, x.key, e.StateNow(off), 1), false, false
 	}
 	debt := e.DebtAt(e.Env.Node, x.table, x.key, off, uint64(lock))
 	old, err := e.CASState(f, off, uint64(s), uint64(lock))
 	switch {
 	case err != nil:
-		h.owe(debt) // the lock may have been taken all the same
-		return onesided.Busy
+		return onesided.Busy, true, !h.owe(debt) // the lock may have been taken all the same
 	case State(old) != s && !e.lacks(ReclaimUnjudged):
-		return onesided.Busy
+		return onesided.Busy, false, false
 	case State(old) != s:
-		return e.Unlink(x.table, x.key, old, 1)
+		return e.Unlink(x.table, x.key, old, 1), false, false
 	}
-	done := e.Unlink(x.table, x.key, uint64(lock), 1)
+	c = e.Unlink(x.table, x.key, uint64(lock), 1)
 	if _, err := e.CASState(f, off, uint64(lock), uint64(Init)); err != nil {
-		h.owe(debt)
+		return c, true, !h.owe(debt)
 	}
-	return done
+	return c, false, false
 }
 
-// owe keeps the lock of an entry.
-func (h *spare) owe(d proto.Debt) {
-	if !h.e.lacks(ReclaimNoDebt) {
-		h.e.Owe(d)
+// nameLock logs the lock of an entry that is about to be taken; false: the log has no room now.
+func (h *spare) nameLock(f *fiber.Fiber, x forgotten, off uint64, lock State) (slot int, ok bool) {
+	l := h.e.logs
+	switch {
+	case l == nil || h.e.lacks(ReclaimUnnamed):
+		return noSlot, true
+	case len(l.free) == 0:
+		return noSlot, false
 	}
+	slot, _ = l.take(f) // there is one: it does not wait
+	own := h.e.Env.Node
+	r := record{Key: x.key, Table: x.table, Node: own, At: proto.Location{Primary: own, Shard: proto.ShardID(own)}}
+	r.Own.Off = off
+	b := appendPlace(l.begin(), &r, 0)
+	l.store(f, l.seal(slot, b, lockAhead, 1, uint64(lock)), b)
+	return slot, true
 }
+
+// owe keeps the lock of an entry, and reports whether there was room for that.
+func (h *spare) owe(d proto.Debt) bool { return h.e.lacks(ReclaimNoDebt) || h.e.Owe(d) }

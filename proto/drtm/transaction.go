@@ -49,7 +49,9 @@ func (t *tx) begin(d *proto.Decl) (proto.Tx, error) {
 	if err == nil {
 		t.F.Charge(costBegin)
 		t.divide()
-		err = t.way.start(t)
+		if err = t.takeSlot(); err == nil {
+			err = t.way.start(t)
+		}
 	}
 	if err != nil {
 		t.Abort(err)
@@ -91,6 +93,11 @@ func (t *tx) lockRemote() error {
 	if err := t.Locate(0, len(t.Records)); err != nil {
 		return err
 	}
+	if !t.e.lacks(LockBeforeLog) {
+		if err := t.nameLocks(false); err != nil {
+			return err
+		}
+	}
 	t.leaseTo = t.leaseEnd()
 	for range startRounds + 1 {
 		was := t.F.Shield()
@@ -101,6 +108,11 @@ func (t *tx) lockRemote() error {
 			return err
 		case !again:
 			t.F.Step("drtm: after lock")
+			if t.e.lacks(LockBeforeLog) {
+				if err := t.nameLocks(false); err != nil {
+					return err
+				}
+			}
 			return t.usable()
 		}
 	}
@@ -176,7 +188,13 @@ func (t *tx) Commit() error {
 	t.NoteWrites()
 	t.F.Step("drtm: after commit")
 	if t.ticket != 0 {
+		if t.e.lacks(LogReclaimedEarly) {
+			t.leaveSlot()
+		}
 		t.release(true)
+		if err := t.logLate(); err != nil {
+			return err
+		}
 	}
 	if !t.pieceDone() {
 		t.e.Counters.Committed++
@@ -231,7 +249,10 @@ func (t *tx) xend(store bool) error {
 		if !t.confirmed(NoConfirmRemote) {
 			return proto.Aborting(proto.ReasonLease)
 		}
-		return t.spent(store)
+		if err := t.spent(store); err != nil || !store {
+			return err
+		}
+		return t.logWrites()
 	}
 	if store {
 		if err := t.writeLocal(); err != nil {
@@ -241,7 +262,11 @@ func (t *tx) xend(store bool) error {
 			return t.leave(proto.ReasonFull)
 		}
 		t.NoteWrites()
+		if err := t.logInRegion(); err != nil {
+			return err
+		}
 	}
+	t.stores = store
 	t.F.Charge(costCommit)
 	var c htm.Committer // of a region that has nothing to confirm: none
 	switch {
@@ -295,7 +320,7 @@ func (t *tx) release(commit bool) {
 			continue
 		}
 		if !t.Confirmed(r) {
-			t.Owe(r, commit && r.Changes())
+			t.owe(r, commit && r.Changes())
 		}
 		r.Own.Hold = onesided.Nothing
 	}

@@ -88,10 +88,7 @@ func (l *Left) read(c *Config, dev *verbs.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	total, err := c.LogBytes()
-	if err != nil {
-		return err
-	}
+	total := bytes * (c.Nodes - 1) * c.Workers
 	if total == 0 {
 		return errors.New("there are none in this configuration")
 	}

@@ -54,7 +54,16 @@ func (c *Config) logBytes() (int, error) {
 // LogBytes is the memory that a member's logs take.
 func (c *Config) LogBytes() (int, error) {
 	bytes, err := c.logBytes()
-	return bytes * (c.Nodes - 1) * c.Workers, err
+	return bytes*(c.Nodes-1)*c.Workers + c.ownLogBytes()*c.Workers, err
+}
+
+// ownLogBytes is the memory that each worker has beside its tables for a log of its own.
+func (c *Config) ownLogBytes() int {
+	if c.Protocol.OwnLog == nil {
+		return 0
+	}
+	const line = layout.LineBytes
+	return (c.Protocol.OwnLog(c.options) + line - 1) / line * line
 }
 
 // makeLogs registers and formats the rings of a member, or opens those that it finds in kept memory.

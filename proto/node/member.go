@@ -70,6 +70,7 @@ type Member struct {
 	logs       *logs
 	tables     []table
 	shareBytes int // of each share
+	logsAt     int // where the workers' own logs begin in a share
 	views      views
 	cache      *remote.Cache
 	placed     *placement.Placed

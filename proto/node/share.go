@@ -45,6 +45,8 @@ func (m *Member) makeShares() (err error) {
 	if m.tables, m.shareBytes, err = planTables(c, c.mutation()); err != nil {
 		return err
 	}
+	m.logsAt = m.shareBytes
+	m.shareBytes += c.ownLogBytes() * c.Workers
 	m.bound = &store.Bound{Bytes: c.Growth.Bytes, Setting: c.Growth.Setting}
 	m.shares = make([]*share, c.Nodes)
 	for _, shard := range held {
@@ -144,6 +146,8 @@ func (m *Member) openShare(w *Worker, s *share, fresh bool) (err error) {
 	e.Shares[s.shard] = x
 	if s.shard == proto.ShardID(m.ID) {
 		e.Memory, e.MR, e.Tables = x.Memory, x.MR, x.Tables
+		bytes := m.cluster.ownLogBytes()
+		e.Log = protocol.LogArea{At: m.logsAt + e.Index*bytes, Bytes: bytes, Kept: m.cfg.Attach}
 	}
 	return nil
 }

@@ -77,7 +77,7 @@ func (b *Base) Init(e *protocol.Env, r Rules) (err error) {
 	if r.OrphanAfter == 0 {
 		b.Sightings.After = proto.DefaultOrphanAfter
 	}
-	b.debts.Unlooked = r.Skip == DebtLook
+	b.debts.Unlooked, b.debts.Unowned = r.Skip == DebtLook, r.Skip == DebtOwner
 	b.gone = make([]*proto.Abort, len(e.Peers))
 	b.full = &proto.Abort{Reason: proto.ReasonFull, Cause: e.Growth.Refusal()}
 	b.records = txset.Config{Specs: e.Specs, Placement: e.Placement, Nodes: len(e.Peers),
@@ -97,6 +97,9 @@ func (b *Base) Init(e *protocol.Env, r Rules) (err error) {
 
 // Stats implements proto.Engine.
 func (b *Base) Stats() *proto.Stats { return &b.Counters }
+
+// HostRegion is that of functions which run at once.
+func (b *Base) HostRegion() *htm.Region { return b.region }
 
 // HostRegions are the statistics of the host's regions.
 func (b *Base) HostRegions() htm.Stats { return b.region.Stats }

@@ -33,6 +33,8 @@ const (
 	DebtUpdate
 	// DebtLook: a debt is paid if the lock is there still.
 	DebtLook
+	// DebtOwner: and if it is the lock that is owed.
+	DebtOwner
 	// SpentCheck: a key whose incarnations are used up is not inserted again.
 	SpentCheck
 	// StructureLock: without line words, workers change buckets one after the other.

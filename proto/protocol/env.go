@@ -49,6 +49,9 @@ type Env struct {
 	// Logs are the rings that this worker keeps for those of the same index on the other nodes, by node; the
 	// own node has none. nil unless the protocol needs logs, and there are backups.
 	Logs []*Log
+	// Log is the worker's part of Memory for a log of its own transactions, if the protocol has one
+	// (Needs.OwnLog).
+	Log LogArea
 	// Cache is the member's location cache of a peer's tables, shared by its workers.
 	Cache *remote.Cache
 
@@ -102,6 +105,12 @@ type Share struct {
 	Memory *htm.Memory
 	MR     *verbs.MR
 	Tables []PointIndex // table t is Tables[t-1]
+}
+
+// LogArea is a part of a worker's Memory.
+type LogArea struct {
+	At, Bytes int  // whole lines; 0 bytes: there is none
+	Kept      bool // it was left by an earlier life of the worker, with the tables; else it is zero
 }
 
 // Log is a ring of the own member, which a worker of another node appends to.

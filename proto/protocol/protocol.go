@@ -60,6 +60,9 @@ type Needs struct {
 	// Logs: with replicas, each worker has a ring in the memory of every other node (Env.Logs), and the
 	// protocol the option OptLogBytes.
 	Logs bool
+	// OwnLog says how many bytes beside its tables each worker has for a log of its own transactions
+	// (Env.Log); nil: none.
+	OwnLog func(option.Values) int
 	// Clocks: the nodes' clocks are compared, and their error is bounded (Env.ClockError).
 	Clocks bool
 	// Layout of the tables' records; 0 is layout.KindOneVersion, DrTM's entry. Records are little endian

@@ -39,6 +39,10 @@ type Steps struct {
 	Chained []string
 	// Logged are marked where records have backups, and nowhere else.
 	Logged []string
+	// Durable are marked where nodes log their own transactions, and nowhere else.
+	Durable []string
+	// Paying is marked where an engine does what it owes.
+	Paying string
 	// Recovering are marked when members of such a cluster change.
 	Recovering []string
 }
@@ -62,6 +66,13 @@ func (s Steps) WithChains() Steps {
 func (s Steps) WithBackups() Steps {
 	s.All = slices.Concat(s.All, s.Logged)
 	s.Fine = slices.Concat(s.Fine, s.Logged)
+	return s
+}
+
+// WithLogs are the steps of a cluster whose nodes log their own transactions.
+func (s Steps) WithLogs() Steps {
+	s.All = slices.Concat(s.All, s.Durable)
+	s.Inner = slices.Concat(s.Inner, s.Durable)
 	return s
 }
 

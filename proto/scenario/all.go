@@ -88,6 +88,9 @@ func All(own ...node.Protocol) (all []*scenario.Scenario) {
 		if p.Simulation.Queues {
 			all = append(all, queues(p))
 		}
+		if p.Offers.Has(proto.OfferLogs) {
+			all = append(all, recoveriesOfLogs(p), logSteps(p), fewLogs(p))
+		}
 		if p.Offers.Has(proto.OfferLeases) {
 			all = append(all, leases(p), ends(p))
 		}
@@ -118,6 +121,8 @@ type spec struct {
 	removal bool
 	// membership has the machines be members of a registry.
 	membership bool
+	// durable clusters have machines that log their transactions and recover by themselves.
+	durable bool
 	// replicated clusters have more than one replica of each record.
 	replicated bool
 }
@@ -147,6 +152,9 @@ func (x spec) doc() string {
 			load = "tpcc"
 		}
 		doc = load + " on " + x.protocol.Name + " with " + x.focus + "; history, sums and locks checked"
+	}
+	if x.durable {
+		doc += "; in the end all machines are up, nothing is locked, and no update is missing"
 	}
 	if x.short {
 		doc += "; a short run, for --every-step"

@@ -163,8 +163,11 @@ func (s *site) checkLocks() {
 	})
 }
 
-// crashed reports whether the machine has lost a life, or was removed: its locks stay.
+// crashed reports whether the machine has lost a life, or was removed, so that its locks stay.
 func (s *site) crashed() bool {
+	if s.durable {
+		return false // it has recovered
+	}
 	return s.lives > 1 || s.machine.Node.Incarnation() > 0 || !s.counts()
 }
 

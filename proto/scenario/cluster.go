@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"syscall"
 	"time"
 
@@ -35,9 +36,10 @@ type cluster struct {
 	// beginning; others are made when all are.
 	atBoot bool
 	// hasty lives try to reach the others before these know them.
-	hasty bool
-	polls bool // see spec
-	sites []*site
+	hasty   bool
+	polls   bool // see spec
+	durable bool // see spec
+	sites   []*site
 	// removed is the machine that the others remove from the cluster, at a time; nil: none.
 	removed  *site
 	removeAt sim.Time
@@ -94,7 +96,8 @@ func (x spec) build(e *scenario.Env, w workload.Workload, set settings, chopping
 	}
 	c := &cluster{e: e, values: values{}, protocol: x.protocol, load: w, set: set,
 		atBoot: x.protocol.Early, hasty: x.faults == crashFaults, polls: x.polls,
-		gone: make([]bool, e.Nodes), goneWithMany: make([]bool, e.Nodes)}
+		durable: x.durable,
+		gone:    make([]bool, e.Nodes), goneWithMany: make([]bool, e.Nodes)}
 	c.cfg = node.Config{Protocol: x.protocol, Options: x.options(e.Setting), Workload: w,
 		Nodes: e.Nodes, Workers: e.Workers, Fibers: e.Fibers, CacheBytes: 1 << 12,
 		Replicas: set.replicas, Mutation: mutation, Record: &node.Recording{}, Keep: keepTimes,
@@ -244,13 +247,16 @@ func (m *manager) run(f *fiber.Fiber) error {
 		}
 		m.connected = met
 		all = all && met
-		if all && !m.started && !m.e.Over() {
+		if all && !m.started && !m.e.Over() && m.restored() {
 			// Short of memory it tries again.
 			if err := m.start(); err != nil && !errors.Is(err, syscall.ENOMEM) {
 				return err
 			}
 		}
 		if done := m.idle() && m.settled(); m.e.Over() && (done || m.e.World.Now() > m.e.Until+grace) {
+			if m.durable && !done {
+				m.e.Fail(checkRecovery, "so long after the end of the run: %s", m.unsettled())
+			}
 			if !m.replicated() || m.registry == nil {
 				return nil
 			}
@@ -322,10 +328,44 @@ func (m *manager) join(f *fiber.Fiber, peer *site) (bool, error) {
 // peers that were out of reach: until then the others may need this manager.
 func (c *cluster) idle() bool {
 	for _, s := range c.sites {
+		if c.durable && (!s.up() || !s.restored()) {
+			return false
+		}
 		for _, m := range s.managers {
 			if s.up() && (m.running > 0 || m.owes() || !m.drained()) {
 				return false
 			}
+		}
+	}
+	return true
+}
+
+// unsettled says what idle waits for.
+func (c *cluster) unsettled() string {
+	var all []string
+	for _, s := range c.sites {
+		switch {
+		case !s.up():
+			all = append(all, fmt.Sprintf("node %d is down", s.id))
+			continue
+		case !s.restored():
+			all = append(all, fmt.Sprintf("node %d has not recovered", s.id))
+		}
+		for _, m := range s.managers {
+			if m.running > 0 || m.owes() {
+				all = append(all, fmt.Sprintf("node %d, worker %d runs %d clients, and owes something: %t", s.id, m.i,
+					m.running, m.owes()))
+			}
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+// restored reports whether nothing of an earlier life is left to do that the machine has logged.
+func (s *site) restored() bool {
+	for _, w := range s.member.Workers {
+		if e, ok := w.Engine.(proto.Logger); ok && e.LogStats().Recovering > 0 {
+			return false
 		}
 	}
 	return true

@@ -22,16 +22,17 @@ const drawnFaults = 6
 type faultSet uint8
 
 const (
-	everyFault   faultSet = iota // but the loss of memory
-	clockFaults                  // nothing at all, but clocks
-	orderFaults                  // nothing
-	holdFaults                   // nothing, and workers lose the processor for long, half of them with locks held
-	fullFaults                   // as holdFaults, and queue pairs that break
-	breakFaults                  // queue pairs that break, links that go away
-	lateFaults                   // queue pairs that break, requests that are late
-	crashFaults                  // machines that crash and restart, queue pairs that break
-	memberFaults                 // machines that crash for long, or stand still for long
-	deathFaults                  // machines that die, with their memory or without; queue pairs that break
+	everyFault    faultSet = iota // but the loss of memory
+	clockFaults                   // nothing at all, but clocks
+	orderFaults                   // nothing
+	holdFaults                    // nothing, and workers lose the processor for long, half of them with locks held
+	fullFaults                    // as holdFaults, and queue pairs that break
+	breakFaults                   // queue pairs that break, links that go away
+	lateFaults                    // queue pairs that break, requests that are late
+	crashFaults                   // machines that crash and restart, queue pairs that break
+	memberFaults                  // machines that crash for long, or stand still for long
+	durableFaults                 // machines that crash and restart, some twice, two at a time; queue pairs that break
+	deathFaults                   // machines that die, with their memory or without; queue pairs that break
 )
 
 // drawnDelays are how often requests are late, by so much at most.
@@ -51,6 +52,8 @@ func (x spec) steps() *protocol.Steps {
 		s = s.WithDeaths()
 	case x.replicated:
 		s = s.WithBackups()
+	case x.durable:
+		s = s.WithLogs()
 	case x.load == loadChained || x.load == loadTPCC:
 		s = s.WithChains()
 	}
@@ -83,6 +86,8 @@ func (x spec) draw(d *scenario.Drawing) sim.Schedule {
 	case deathFaults:
 		s = append(append(append(s, drawDeaths(d, steps)...), drawBreaks(d, steps.All, drawnBreaks)...),
 			drawLosses(d)...)
+	case durableFaults:
+		s = append(append(s, drawRecoveries(d, steps)...), drawBreaks(d, steps.All, drawnBreaks)...)
 	case crashFaults:
 		s = append(append(s, drawCrashes(d, steps)...), drawBreaks(d, steps.All, drawnBreaks)...)
 	default:
@@ -177,6 +182,29 @@ func drawCrashes(d *scenario.Drawing, steps *protocol.Steps) (s sim.Schedule) {
 		}
 		s = append(s, sim.Fault{Kind: sim.CrashNode, Kept: true, Step: from[d.Rand.IntN(len(from))],
 			Count: 1 + d.Rand.IntN(most), For: upTo(d.Rand, longestRestart)})
+	}
+	return s
+}
+
+// drawRecoveries has machines crash up to six times, most of them in the middle of a commit or where a log is
+// written. Some crash again while they recover, and several are down at the same time.
+func drawRecoveries(d *scenario.Drawing, steps *protocol.Steps) (s sim.Schedule) {
+	for range 1 + d.Rand.IntN(6) {
+		from, most := steps.All, pauseCounts
+		switch d.Rand.IntN(4) {
+		case 0:
+			from, most = steps.Inner, 60
+		case 1:
+			from, most = steps.Durable, 60
+		case 2:
+			from, most = steps.NoLineWords, 60
+		}
+		s = append(s, sim.Fault{Kind: sim.CrashNode, Kept: true, Step: from[d.Rand.IntN(len(from))],
+			Count: 1 + d.Rand.IntN(most), For: upTo(d.Rand, longestRestart)})
+	}
+	if d.Rand.IntN(2) == 0 {
+		s = append(s, sim.Fault{Kind: sim.CrashNode, Kept: true, Step: steps.Paying, Count: 1 + d.Rand.IntN(8),
+			For: upTo(d.Rand, longestRestart)})
 	}
 	return s
 }

@@ -159,6 +159,34 @@ func crashes(p node.Protocol) *scenario.Scenario {
 		faults: crashFaults, drawnOf: map[string][]string{dimRemote: {"10", "10", "50"}}})
 }
 
+// durableSettings have transactions logged, and locks of the dead called orphaned while these are down.
+func durableSettings(logBytes string) option.Settings {
+	return option.Settings{"durable": "true", protocol.OptLogBytes: logBytes, protocol.OptOrphanAfter: "60us"}
+}
+
+// recoveriesOfLogs are of machines that crash, come back with their memory, and recover from their own logs.
+func recoveriesOfLogs(p node.Protocol) *scenario.Scenario {
+	return of(spec{name: "durable", protocol: p, load: loadMicro, nodes: 3, drawn: []int{1, 1, 2},
+		focus:  "machines that log their transactions, crash at marked steps, and recover",
+		faults: durableFaults, durable: true, fixed: durableSettings("64KiB"),
+		drawnOf: map[string][]string{dimRemote: {"50", "50", "10"}, dimPlans: {"few"}}})
+}
+
+// fewLogs are the same with few records, where the fallback handler comes soon.
+func fewLogs(p node.Protocol) *scenario.Scenario {
+	return of(spec{name: "durable-few", protocol: p, load: loadMicro, nodes: 2, drawn: []int{1, 2},
+		focus:  "few records, and machines that log their transactions, crash, and recover",
+		faults: durableFaults, durable: true, keys: few, fixed: durableSettings("64KiB"),
+		drawnOf: map[string][]string{dimRemote: {"50"}, dimPlans: {"few"}, dimReads: {"default"},
+			"fallback": {"late", "soon", "soon"}}}) // of drtm
+}
+
+// logSteps is the same for a crash at every step.
+func logSteps(p node.Protocol) *scenario.Scenario {
+	return of(spec{name: "durable", protocol: p, load: loadMicro, nodes: 2, short: true,
+		faults: durableFaults, durable: true, fixed: durableSettings("64KiB")})
+}
+
 // breaks are of queue pairs with requests that are late: these must not take effect any more when what
 // they were for was done in another way.
 func breaks(p node.Protocol) *scenario.Scenario {

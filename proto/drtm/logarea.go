@@ -1,0 +1,291 @@
+package drtm
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"time"
+
+	"drtmd/htm"
+	"drtmd/proto"
+	"drtmd/store/layout"
+	"drtmd/verbs/fiber"
+)
+
+// The logs of §5.6. They lie in the memory of the tables, because a region writes to one memory only, and
+// outlive the process with them. Each worker has an area, which only it writes:
+//
+//	 0  magic "dRtmLogs" 8 | version 4 | slots 4 | bytes of a slot 8 | node 2 | worker 2 | checksum 4
+//	32  zero 32
+//	64  the slots
+//
+// A transaction that may lock or write has a slot to itself from before its first lock until nothing of it
+// is left to do. A full area makes transactions wait before they hold anything, so it cannot deadlock them.
+//
+//	 0  generation 8 | zero 56
+//	64  records, one behind the other, each from a multiple of 8 on
+//
+// A record belongs to the generation of its slot; a higher generation makes a slot empty. All of a record
+// is there, or its checksum is wrong:
+//
+//	 0  checksum 4 (CRC-32C of everything that follows) | bytes of the body 4
+//	 8  kind 2 | entries 2 | zero 4 | generation 8 | state word of the transaction's locks 8
+//	32  the body, a multiple of 8 bytes
+//
+// The body of a lock-ahead record has an entry for each record that is about to be locked:
+//
+//	0  node 2 | shard 2 | table 2 | zero 2 | key 8 | place 8
+//
+// and that of a write-ahead record has one for each update:
+//
+//	 0  node 2 | shard 2 | table 2 | flags 2 | key 8 | place 8 | version 8 | bytes of the value 4 | zero 4
+//	40  the value, zero padded to 8
+//
+// All numbers are little endian.
+const (
+	logMagic   = "dRtmLogs"
+	logVersion = 1
+
+	areaHeadBytes   = layout.LineBytes
+	slotHeadBytes   = layout.LineBytes
+	recordHeadBytes = 32
+	lockEntryBytes  = 24
+	writeEntryBytes = 40
+
+	minSlotBytes = slotHeadBytes + layout.LineBytes
+	maxEntries   = 1<<16 - 1
+)
+
+// recordKind tells what a log record is of.
+type recordKind uint16
+
+const (
+	lockAhead recordKind = iota + 1
+	writeAhead
+)
+
+func (k recordKind) String() string {
+	return [...]string{"?", "lock-ahead", "write-ahead"}[min(k, writeAhead)]
+}
+
+// Flags of an entry of a write-ahead record.
+const (
+	flagValue = 1 << iota // there is a value: it is no deletion
+	flagLocal             // a region has made the update: nothing is locked
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// ErrLog is wrapped by the refusal of logs that an engine finds in kept memory and cannot go on from.
+var ErrLog = errors.New("logs of transactions in kept memory")
+
+// noSlot is the slot of a transaction that has none.
+const noSlot = -1
+
+// logs are a worker's.
+type logs struct {
+	e      *Engine
+	memory *htm.Memory
+	at     int // of the area in memory
+	bytes  int // of a slot
+	slots  []slot
+	free   []int
+	owing  []int  // slots of transactions that have left something to do
+	record []byte // in which records are made
+	stats  proto.LogStats
+	kept   bool // it was found in kept memory
+	// recovering are the slots, among the owing ones, of transactions of an earlier life.
+	recovering int
+}
+
+// slot is what the engine knows of one.
+type slot struct {
+	generation uint64
+	used       int    // bytes, from the begin of the slot
+	word       uint64 // of the locks, if the slot is owing
+	stuck      bool   // what is owed was forgotten: the next life has to do it
+	former     bool   // of an earlier life
+}
+
+// slotsFor is how many slots a worker with so many fibers has: one for each, and as many for transactions
+// that could not end because a machine was out of reach.
+func slotsFor(fibers int) int { return 2 * max(fibers, 1) }
+
+// openLogs formats the area, or takes it as an earlier life has left it.
+func (e *Engine) openLogs() (*logs, error) {
+	a := e.Env.Log
+	n := slotsFor(e.Env.Fibers)
+	l := &logs{e: e, memory: e.Env.Memory, at: a.At, kept: a.Kept,
+		bytes: (a.Bytes - areaHeadBytes) / n &^ (layout.LineBytes - 1), slots: make([]slot, n)}
+	if l.bytes < minSlotBytes {
+		return nil, fmt.Errorf("%w: %s of %d bytes for %d transactions: give at least %d", ErrConfig, optLogBytes,
+			a.Bytes, n, areaHeadBytes+n*minSlotBytes)
+	}
+	l.record = make([]byte, l.bytes)
+	l.stats.Bytes, l.stats.Slots = uint64(a.Bytes), n
+	var head [areaHeadBytes]byte
+	l.head(head[:])
+	mem := l.memory.Bytes[a.At : a.At+areaHeadBytes]
+	if a.Kept {
+		if err := l.checkHead(mem, head[:]); err != nil {
+			return nil, err
+		}
+		if err := l.recover(); err != nil {
+			return nil, err
+		}
+	} else {
+		for i := range l.slots {
+			clear(l.slotBytes(i))
+		}
+		copy(mem, head[:])
+	}
+	for i := range l.slots {
+		if !l.slots[i].former {
+			l.free = append(l.free, i)
+		}
+	}
+	l.reap() // of many, nothing is left to do
+	return l, nil
+}
+
+// head is the head of the area.
+func (l *logs) head(b []byte) {
+	copy(b, logMagic)
+	binary.LittleEndian.PutUint32(b[8:], logVersion)
+	binary.LittleEndian.PutUint32(b[12:], uint32(len(l.slots)))
+	binary.LittleEndian.PutUint64(b[16:], uint64(l.bytes))
+	binary.LittleEndian.PutUint16(b[24:], uint16(l.e.Env.Node))
+	binary.LittleEndian.PutUint16(b[26:], uint16(l.e.Env.Index))
+	binary.LittleEndian.PutUint32(b[28:], crc32.Checksum(b[:28], castagnoli))
+}
+
+// checkHead refuses an area that this engine would not have made.
+func (l *logs) checkHead(b, want []byte) error {
+	who := fmt.Sprintf("node %d, worker %d", l.e.Env.Node, l.e.Env.Index)
+	switch {
+	case string(b[:8]) != logMagic:
+		return fmt.Errorf("%w: %s: there are none: the memory was kept without the option %s", ErrLog, who, optDurable)
+	case binary.LittleEndian.Uint32(b[8:]) != logVersion:
+		return fmt.Errorf("%w: %s: version %d, and this program reads version %d: start the program that wrote "+
+			"them", ErrLog, who, binary.LittleEndian.Uint32(b[8:]), logVersion)
+	case binary.LittleEndian.Uint32(b[28:]) != crc32.Checksum(b[:28], castagnoli):
+		return fmt.Errorf("%w: %s: their head has a wrong checksum", ErrLog, who)
+	case string(b[:32]) != string(want[:32]):
+		return fmt.Errorf("%w: %s: %d slots of %d bytes of node %d, worker %d; this configuration has %d of %d: "+
+			"start with the nodes, workers, fibers and %s of before", ErrLog, who,
+			binary.LittleEndian.Uint32(b[12:]), binary.LittleEndian.Uint64(b[16:]),
+			binary.LittleEndian.Uint16(b[24:]), binary.LittleEndian.Uint16(b[26:]), len(l.slots), l.bytes, optLogBytes)
+	}
+	return nil
+}
+
+// offset is where a slot begins in memory.
+func (l *logs) offset(i int) int { return l.at + areaHeadBytes + i*l.bytes }
+
+func (l *logs) slotBytes(i int) []byte {
+	at := l.offset(i)
+	return l.memory.Bytes[at : at+l.bytes : at+l.bytes]
+}
+
+// setGeneration makes a slot empty.
+func (l *logs) setGeneration(i int, g uint64) {
+	s := &l.slots[i]
+	*s = slot{generation: g, used: slotHeadBytes}
+	binary.LittleEndian.PutUint64(l.slotBytes(i), g)
+}
+
+// slotWait bounds how long a transaction waits for a slot before the attempt counts as aborted.
+const slotWait = 200 * time.Microsecond
+
+// take gives an empty slot. The caller holds nothing.
+func (l *logs) take(f *fiber.Fiber) (int, error) {
+	if len(l.free) == 0 {
+		if err := l.await(f); err != nil {
+			return noSlot, err
+		}
+	}
+	n := len(l.free) - 1
+	i := l.free[n]
+	l.free = l.free[:n]
+	l.setGeneration(i, l.slots[i].generation+1)
+	return i, nil
+}
+
+func (l *logs) await(f *fiber.Fiber) error {
+	l.stats.Waits++
+	pause := lockPauseFirst
+	for deadline := f.Now() + slotWait; ; {
+		if err := f.Sleep(pause); err != nil {
+			return err
+		}
+		switch l.reap(); {
+		case len(l.free) > 0:
+			return nil
+		case f.Now() > deadline:
+			return proto.Aborting(proto.ReasonLogFull)
+		}
+		pause = min(2*pause, lockPauseMost)
+	}
+}
+
+// release takes a slot back of which nothing is left to do.
+func (l *logs) release(i int) {
+	l.setGeneration(i, l.slots[i].generation+1)
+	l.free = append(l.free, i)
+}
+
+// keep leaves a slot as it is until what its transaction owes is done; with stuck, that is not known here.
+func (l *logs) keep(i int, word uint64, stuck bool) {
+	s := &l.slots[i]
+	s.word, s.stuck = word, stuck
+	l.owing = append(l.owing, i)
+}
+
+// reap takes the slots back of transactions that owe nothing any more.
+func (l *logs) reap() {
+	kept := l.owing[:0]
+	for _, i := range l.owing {
+		s := &l.slots[i]
+		if s.stuck || l.e.Owes(s.word) && !l.e.lacks(SlotOfDebtReused) {
+			kept = append(kept, i)
+			continue
+		}
+		if s.former {
+			l.recovering--
+		}
+		l.release(i)
+	}
+	l.owing = kept
+}
+
+// room reports whether a record with a body of so many bytes fits into a slot.
+func (l *logs) room(i, body int) bool { return l.slots[i].used+recordHeadBytes+body <= l.bytes }
+
+// begin starts a record for a slot in l.record, whose entries come behind the head.
+func (l *logs) begin() []byte { return l.record[:recordHeadBytes] }
+
+// seal completes a record that begin has started, and gives its place in memory.
+func (l *logs) seal(i int, b []byte, k recordKind, entries int, word uint64) (at int) {
+	s := &l.slots[i]
+	binary.LittleEndian.PutUint32(b[4:], uint32(len(b)-recordHeadBytes))
+	binary.LittleEndian.PutUint16(b[8:], uint16(k))
+	binary.LittleEndian.PutUint16(b[10:], uint16(entries))
+	binary.LittleEndian.PutUint32(b[12:], 0)
+	binary.LittleEndian.PutUint64(b[16:], s.generation)
+	binary.LittleEndian.PutUint64(b[24:], word)
+	binary.LittleEndian.PutUint32(b, crc32.Checksum(b[4:], castagnoli))
+	at = l.offset(i) + s.used
+	s.used += len(b)
+	l.stats.Records++
+	return at
+}
+
+// store writes a record outside of any region. Only its worker ever reads these lines.
+func (l *logs) store(f *fiber.Fiber, at int, b []byte) {
+	f.Charge(costLogLine * int64((len(b)+layout.LineBytes-1)/layout.LineBytes))
+	half := len(b) / 2 &^ 7
+	copy(l.memory.Bytes[at:], b[:half])
+	f.Step("drtm: log record half written")
+	copy(l.memory.Bytes[at+half:], b[half:])
+}

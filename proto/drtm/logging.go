@@ -1,0 +1,171 @@
+package drtm
+
+import (
+	"encoding/binary"
+
+	"drtmd/proto"
+)
+
+// What a transaction logs, and when (§5.6): the records that it is about to lock, before the first CAS; all
+// updates, in the region, so that they appear with XEND. Where there is no region, or memory has no line
+// words, the updates are logged when the transaction can no longer abort, before the first of them is made.
+
+// takeSlot gives the attempt a slot, if it needs one.
+func (t *tx) takeSlot() (err error) {
+	t.slot, t.owed, t.lost = noSlot, false, false
+	if t.e.logs == nil || t.decl.ReadOnly && !t.late {
+		return nil
+	}
+	t.slot, err = t.e.logs.take(t.F)
+	return err
+}
+
+// leaveSlot gives the slot back, or keeps it for what could not be done.
+func (t *tx) leaveSlot() {
+	if t.slot == noSlot {
+		return
+	}
+	if t.owed {
+		t.e.logs.keep(t.slot, uint64(t.lockWord()), t.lost)
+	} else {
+		t.e.logs.release(t.slot)
+	}
+	t.slot = noSlot
+}
+
+// owe is onesided's, and keeps the slot.
+func (t *tx) owe(r *record, update bool) {
+	t.owed = true
+	if !t.Owe(r, update) {
+		t.lost = true
+	}
+}
+
+// nameLocks logs the records that are about to be locked: those by verbs, or the local ones that a commit
+// without line words locks.
+func (t *tx) nameLocks(local bool) error {
+	if t.slot == noSlot {
+		return nil
+	}
+	l := t.e.logs
+	b, n := l.begin(), 0
+	for i := range t.Records {
+		r := &t.Records[i]
+		if r.Own.Local != local || !r.Own.Found || local && !r.Changes() || !local && !t.locks(r) {
+			continue
+		}
+		if n++; !l.room(t.slot, len(b)+lockEntryBytes-recordHeadBytes) {
+			return t.e.tooLong()
+		}
+		b = appendPlace(b, r, 0)
+	}
+	if n == 0 {
+		return nil
+	}
+	l.store(t.F, l.seal(t.slot, b, lockAhead, n, uint64(t.lockWord())), b)
+	t.F.Step("drtm: locks logged")
+	return nil
+}
+
+// appendPlace appends what entries of both kinds begin with.
+func appendPlace(b []byte, r *record, flags uint16) []byte {
+	b = binary.LittleEndian.AppendUint16(b, uint16(r.Node))
+	b = binary.LittleEndian.AppendUint16(b, uint16(r.At.Shard))
+	b = binary.LittleEndian.AppendUint16(b, uint16(r.Table))
+	b = binary.LittleEndian.AppendUint16(b, flags)
+	b = binary.LittleEndian.AppendUint64(b, uint64(r.Key))
+	return binary.LittleEndian.AppendUint64(b, r.Own.Off)
+}
+
+// encodeWrites makes the record of all updates in the scratch memory of the logs. nil: there are none.
+func (t *tx) encodeWrites() (b []byte, entries int, err error) {
+	l := t.e.logs
+	b = l.begin()
+	for i := range t.Records {
+		r := &t.Records[i]
+		if !r.Changes() {
+			continue
+		}
+		value := r.Value
+		var flags uint16
+		if r.Is {
+			flags |= flagValue
+		} else {
+			value = nil
+		}
+		if r.Own.Local && t.e.glob {
+			flags |= flagLocal
+		}
+		padded := (len(value) + 7) &^ 7
+		if !l.room(t.slot, len(b)-recordHeadBytes+writeEntryBytes+padded) {
+			return nil, 0, t.e.tooLong()
+		}
+		entries++
+		b = appendPlace(b, r, flags)
+		b = binary.LittleEndian.AppendUint64(b, uint64(r.Next()))
+		b = binary.LittleEndian.AppendUint32(b, uint32(len(value)))
+		b = binary.LittleEndian.AppendUint32(b, 0)
+		b = append(b, value...)
+		for range padded - len(value) {
+			b = append(b, 0)
+		}
+	}
+	if entries == 0 {
+		return nil, 0, nil
+	}
+	return b, entries, nil
+}
+
+// logInRegion writes the write-ahead log in the region.
+func (t *tx) logInRegion() error {
+	if t.slot == noSlot || !t.e.glob {
+		return nil
+	}
+	if t.e.lacks(LogOutsideRegion) {
+		return t.logWrites()
+	}
+	b, n, err := t.encodeWrites()
+	switch {
+	case err != nil:
+		t.leave(proto.ReasonFull)
+		return err
+	case n == 0:
+		return nil
+	}
+	lines := (len(b) + 63) / 64
+	t.F.Charge(costLogLine * int64(lines))
+	at := t.e.logs.seal(t.slot, b, writeAhead, n, t.wordIfAny())
+	if !t.region.Store(t.e.Env.Memory, at, b) {
+		return t.regionOver()
+	}
+	return nil
+}
+
+// wordIfAny is the state word of the attempt's locks; 0 if it takes none.
+func (t *tx) wordIfAny() uint64 {
+	if t.ticket == 0 {
+		return 0
+	}
+	return uint64(t.lockWord())
+}
+
+// logWrites writes the write-ahead log outside of any region: the transaction takes place when it is whole.
+func (t *tx) logWrites() error {
+	if t.slot == noSlot {
+		return nil
+	}
+	b, n, err := t.encodeWrites()
+	if err != nil || n == 0 {
+		return err
+	}
+	t.NoteWrites()
+	t.e.logs.store(t.F, t.e.logs.seal(t.slot, b, writeAhead, n, t.wordIfAny()), b)
+	t.F.Step("drtm: writes logged")
+	return nil
+}
+
+// tooLong is the abort of a transaction whose records do not fit into a slot.
+func (e *Engine) tooLong() error {
+	e.logs.stats.TooLong++
+	return e.logTooLong
+}

@@ -1,0 +1,250 @@
+package drtm
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+
+	"drtmd/proto"
+	"drtmd/proto/onesided"
+	"drtmd/store/layout"
+	"drtmd/verbs/fiber"
+)
+
+// Recovery of the own machine (§5.6, Figure 11), when its engines are made on kept memory:
+//
+//	(a) no write-ahead record: the transaction did not take place. The records named by its lock-ahead
+//	    records are unlocked, where they still have this very lock.
+//	(b) a write-ahead record: it did. Its updates are made and unlocked where its lock is still there, and
+//	    what it locked and did not change is unlocked.
+//
+// All of that is owed like what a living transaction could not do at a machine out of reach (proto.Debts): it
+// is done as soon as that machine is connected, which may be down, too, and have logs that name this one.
+// A debt is paid only if the record still has the lock, whose word is in no state word twice. So a second
+// recovery of the same logs, after a crash in the middle of one, does what the first has left. The slots stay
+// taken until then. Cases (c), (d) and (e), of the machines that live on, are their own debts.
+//
+// A record of a log that is cut, torn or damaged ends its slot: it is counted and never applied.
+
+// former is what a slot has of a transaction of an earlier life.
+type former struct {
+	word   uint64
+	locks  []proto.Debt // to be unlocked
+	writes []update     // to be made
+	took   bool         // it has a write-ahead record
+}
+
+// update is an entry of a write-ahead record.
+type update struct {
+	proto.Debt
+	version layout.Version
+	local   bool
+}
+
+// recover reads the slots of an earlier life, and owes what is left to do.
+func (l *logs) recover() error {
+	for i := range l.slots {
+		s := &l.slots[i]
+		s.generation, s.used = binary.LittleEndian.Uint64(l.slotBytes(i)), slotHeadBytes
+		x, records, err := l.read(i)
+		if err != nil {
+			return err
+		}
+		l.stats.Found += uint64(records)
+		if records == 0 {
+			continue
+		}
+		s.stuck = l.settle(x)
+		if l.e.lacks(ReuseBeforeRecovery) {
+			continue
+		}
+		s.former = true
+		s.word = x.word
+		l.owing = append(l.owing, i)
+		l.recovering++
+	}
+	return nil
+}
+
+// read collects the records of a slot. An error is that of a log that no life of this worker has written.
+func (l *logs) read(i int) (x former, records int, err error) {
+	b := l.slotBytes(i)
+	generation := l.slots[i].generation
+	for at := slotHeadBytes; ; records++ {
+		rest := b[at:]
+		if generation == 0 || len(rest) < recordHeadBytes || binary.LittleEndian.Uint64(rest[16:]) != generation {
+			return x, records, nil
+		}
+		n := int(binary.LittleEndian.Uint32(rest[4:]))
+		if n > len(rest)-recordHeadBytes ||
+			binary.LittleEndian.Uint32(rest) != crc32.Checksum(rest[4:recordHeadBytes+n], castagnoli) {
+			l.stats.Torn++
+			if n > len(rest)-recordHeadBytes || !l.e.lacks(ChecksumIgnored) {
+				return x, records, nil
+			}
+		}
+		body, entries := rest[recordHeadBytes:recordHeadBytes+n], int(binary.LittleEndian.Uint16(rest[10:]))
+		x.word = binary.LittleEndian.Uint64(rest[24:])
+		switch k := recordKind(binary.LittleEndian.Uint16(rest[8:])); k {
+		case lockAhead:
+			err = l.readLocks(&x, body, entries)
+		case writeAhead:
+			x.took = true
+			err = l.readWrites(&x, body, entries)
+		default:
+			err = fmt.Errorf("a record of kind %d", k)
+		}
+		if err != nil && l.e.lacks(ChecksumIgnored) {
+			return x, records + 1, nil
+		}
+		if err != nil {
+			return x, records, fmt.Errorf("%w: node %d, worker %d, slot %d: %w", ErrLog, l.e.Env.Node,
+				l.e.Env.Index, i, err)
+		}
+		at += recordHeadBytes + n
+	}
+}
+
+// debt reads what entries of both kinds begin with.
+func (l *logs) debt(b []byte, word uint64) (d proto.Debt, flags uint16, err error) {
+	e := l.e
+	d = proto.Debt{Node: proto.NodeID(binary.LittleEndian.Uint16(b)),
+		Shard: proto.ShardID(binary.LittleEndian.Uint16(b[2:])),
+		Table: proto.TableID(binary.LittleEndian.Uint16(b[4:])), Key: proto.Key(binary.LittleEndian.Uint64(b[8:])),
+		Off: binary.LittleEndian.Uint64(b[16:]), Word: word, Since: e.soft}
+	if int(d.Node) >= len(e.Env.Peers) || int(d.Shard) >= len(e.Env.Peers) || d.Table == 0 ||
+		int(d.Table) > len(e.Env.Specs) {
+		err = fmt.Errorf("an entry of table %d, shard %d, on node %d: this cluster has %d tables and %d nodes", d.Table,
+			d.Shard, d.Node, len(e.Env.Specs), len(e.Env.Peers))
+	}
+	return d, binary.LittleEndian.Uint16(b[6:]), err
+}
+
+func (l *logs) readLocks(x *former, b []byte, entries int) error {
+	if len(b) != entries*lockEntryBytes {
+		return fmt.Errorf("%d locks in %d bytes", entries, len(b))
+	}
+	for ; len(b) > 0; b = b[lockEntryBytes:] {
+		d, _, err := l.debt(b, x.word)
+		if err != nil {
+			return err
+		}
+		x.locks = append(x.locks, d)
+	}
+	return nil
+}
+
+func (l *logs) readWrites(x *former, b []byte, entries int) error {
+	for range entries {
+		if len(b) < writeEntryBytes {
+			return fmt.Errorf("%d updates do not fit into their record", entries)
+		}
+		d, flags, err := l.debt(b, x.word)
+		if err != nil {
+			return err
+		}
+		n := int(binary.LittleEndian.Uint32(b[32:]))
+		r := l.e.Env.Tables[d.Table-1].Record()
+		if n > len(b)-writeEntryBytes || n > r.ValueBytes || n != r.ValueBytes && flags&flagValue != 0 {
+			return fmt.Errorf("a value of %d bytes for table %d, whose values have %d", n, d.Table, r.ValueBytes)
+		}
+		u := update{Debt: d, version: layout.Version(binary.LittleEndian.Uint64(b[24:])),
+			local: flags&flagLocal != 0}
+		u.Value, u.Entry = flags&flagValue != 0, make([]byte, r.Bytes)
+		binary.LittleEndian.PutUint64(u.Entry[layout.KeyOffset:], uint64(d.Key))
+		r.Put(u.Entry, u.version, b[writeEntryBytes:writeEntryBytes+n])
+		x.writes = append(x.writes, u)
+		b = b[writeEntryBytes+(n+7)&^7:]
+	}
+	return nil
+}
+
+// settle owes what a former transaction has left, and makes the updates of its region if they are not there:
+// they are, unless memory and log are of different moments. stuck: there was no room for what it owes.
+func (l *logs) settle(x former) (stuck bool) {
+	e := l.e
+	owe := func(d proto.Debt) {
+		if !e.Owe(d) {
+			stuck = true
+		}
+	}
+	if x.took {
+		l.stats.Completed++
+	} else {
+		l.stats.Undone++
+	}
+	for i := range x.writes {
+		switch u := &x.writes[i]; {
+		case u.local:
+			e.redo(u)
+		case x.word != 0:
+			owe(u.Debt)
+		}
+	}
+	for i := range x.locks {
+		d := &x.locks[i]
+		if !x.writesTo(d) && !(x.took && e.lacks(LocksOfCommittedForgotten)) {
+			owe(*d)
+		}
+	}
+	return stuck
+}
+
+// writesTo reports whether an update is of the record, at the place, that a lock was named for.
+func (x *former) writesTo(d *proto.Debt) bool {
+	for i := range x.writes {
+		u := &x.writes[i]
+		if u.Node == d.Node && u.Shard == d.Shard && u.Off == d.Off && !u.local {
+			return true
+		}
+	}
+	return false
+}
+
+// redo makes an update of the own machine's record if the record is older. Nobody runs transactions yet.
+func (e *Engine) redo(u *update) {
+	table := &e.tables[u.Table-1]
+	region := e.HostRegion()
+	for range onesided.HostTries {
+		region.Begin()
+		off, found, ok := table.findIn(region, u.Key)
+		if ok && !found {
+			region.Abort(0) // it was deleted since, and given back
+			return
+		}
+		v, ok := region.Load64(e.Env.Memory, off+layout.VersionOffset)
+		if ok && layout.Version(v) >= u.version && !e.lacks(RedoUnversioned) {
+			region.Abort(0)
+			return
+		}
+		ok = ok && region.Store64(e.Env.Memory, off+layout.VersionOffset, uint64(u.version)) &&
+			(!u.Value || region.Store(e.Env.Memory, off+layout.ValueOffset, u.Entry[layout.ValueOffset:]))
+		if ok && region.Commit(nil) {
+			return
+		}
+	}
+}
+
+// LogStats implements proto.Logger.
+func (e *Engine) LogStats() (s proto.LogStats) {
+	l := e.logs
+	if l == nil {
+		return s
+	}
+	s = l.stats
+	s.Taken, s.Recovering = len(l.slots)-len(l.free), l.recovering
+	for i := range l.slots {
+		if x := &l.slots[i]; x.used > slotHeadBytes {
+			s.Used += uint64(x.used)
+		}
+	}
+	return s
+}
+
+// Finish implements proto.Debtor.
+func (e *Engine) Finish(f *fiber.Fiber, peer proto.NodeID) {
+	e.Base.Finish(f, peer)
+	if e.logs != nil {
+		e.logs.reap()
+	}
+}

@@ -82,6 +82,8 @@ kills() {
   say "$1 daemons are killed in runs with three replicas"
   DRTMD_SOAK_KILLS=$1 scripts/go test -v -count=1 -timeout 3h -run '^TestRunsOutliveKilledNodes$' \
     ./cmd/drtmd/internal/endtoend
+  say "a process with three nodes in kept memory is killed $1 times"
+  DRTMD_SOAK_KILLS=$1 scripts/go test -v -count=1 -run '^TestADurableClusterComesBack$' ./proto/node
 }
 
 # damages N: N files of etcd's damaged at random, each of which must be said in one line or do no harm.

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"drtmd/verbs"
 )
 
 // MachineClock is CLOCK_MONOTONIC, which all processes of a machine share, counted from an epoch.
@@ -46,3 +48,22 @@ func NewMachineClock(epoch time.Duration) (*MachineClock, time.Duration, error) 
 
 // Now is safe for concurrent use.
 func (c *MachineClock) Now() time.Duration { return c.offset + time.Since(c.base) }
+
+// lastingClock goes on over the lives of kept memory, so that read leases in it end, and no ticket of a lock is
+// used twice: it begins with the wall clock, which must not be set back between two lives, and goes on with
+// CLOCK_MONOTONIC.
+type lastingClock struct {
+	verbs.Clock
+	begun time.Duration
+}
+
+// lastingFrom is when lasting clocks read 0.
+var lastingFrom = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func newLastingClock() lastingClock {
+	c := verbs.NewMonotonicClock()
+	return lastingClock{Clock: c, begun: max(time.Since(lastingFrom), 0) - c.Now()}
+}
+
+// Now is safe for concurrent use.
+func (c lastingClock) Now() time.Duration { return c.begun + c.Clock.Now() }

@@ -109,6 +109,9 @@ func (c *Cluster) buildLocal(ctx context.Context, cfg *LocalConfig, t *threads,
 		t.list = append(t.list, th)
 	}
 	t.clock = verbs.NewMonotonicClock()
+	if cfg.Keep != nil && cfg.Part == nil {
+		t.clock = newLastingClock()
+	}
 	// One figure for leases and for the history: they read the same clock.
 	clockError := verbs.MonotonicError
 	if p := cfg.Part; p != nil {

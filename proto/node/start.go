@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"drtmd/proto"
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
 	"drtmd/verbs/rpc"
@@ -21,8 +22,27 @@ func (w *Worker) start(f *fiber.Fiber, p *Protocol) error {
 	if w.RoundTrip, err = w.measureRoundTrip(f); err != nil {
 		return err
 	}
-	w.Engine, err = p.Make(&w.Env)
-	return err
+	if w.Engine, err = p.Make(&w.Env); err != nil {
+		return err
+	}
+	return w.restore(f)
+}
+
+// restore has the engine do what its logs of an earlier life leave to do, before there are clients. All members
+// are connected.
+func (w *Worker) restore(f *fiber.Fiber) error {
+	e, ok := w.Engine.(proto.Logger)
+	for ok && e.LogStats().Recovering > 0 {
+		for n := range w.Peers {
+			if peer := proto.NodeID(n); w.Mend(f, peer) {
+				w.Pay(f, peer)
+			}
+		}
+		if err := f.Sleep(w.keeper.times.Retry); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (w *Worker) openSessions(f *fiber.Fiber) error {

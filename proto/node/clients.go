@@ -24,12 +24,21 @@ import (
 // MemoryProtocols lists what transactions can run on where records lie on a memory node, and clients share
 // nothing else. They run in the clusters that NewClients makes, and in no other.
 func MemoryProtocols() []Protocol {
-	p := Protocol{Name: "rtx", Doc: "repairable transactions of clients on the memory of a passive node (rTX)",
-		Needs: protocol.Needs{Scans: true}, Optimistic: true, LocksLate: true, Mutations: rtx.Mutations()}
-	for _, s := range engine.Indexes() {
-		p.Mutations = append(p.Mutations, s.Mutations...)
+	var list []Protocol
+	for _, x := range engine.Systems() {
+		p := Protocol{Name: x.Name, Doc: x.Doc, Needs: protocol.Needs{Scans: true}, Optimistic: true, LocksLate: true,
+			Mutations: x.Mutations}
+		if len(x.Mutations) == 0 {
+			p.Unmutated = "it is a baseline without failure tolerance"
+		}
+		for _, s := range engine.Indexes() {
+			if p.Unmutated == "" {
+				p.Mutations = append(p.Mutations, s.Mutations...)
+			}
+		}
+		list = append(list, p)
 	}
-	return []Protocol{p}
+	return list
 }
 
 // ClientsConfig of NewClients. Config.Nodes is the number of clients, Config.Protocol one of MemoryProtocols; each
@@ -54,6 +63,7 @@ type ClientsConfig struct {
 
 // clients are what a Cluster of clients has beside its members.
 type clients struct {
+	system   engine.System
 	index    string
 	sessions []*memory.Session
 	timing   rtx.Timing // zero: from the round trip
@@ -98,7 +108,7 @@ func NewClients(ctx context.Context, cfg ClientsConfig) (*Cluster, error) {
 	if cfg.Provider == nil {
 		cfg.Provider = shm.New(shm.Options{})
 	}
-	c := &Cluster{Config: cfg.Config, clients: &clients{index: cfg.Index, wall: timeOfDay{}}}
+	c := &Cluster{Config: cfg.Config, clients: &clients{system: cfg.system(), index: cfg.Index, wall: timeOfDay{}}}
 	t := &threads{}
 	c.host = t
 	if err := c.buildClients(ctx, &cfg, t, members); err != nil {
@@ -128,6 +138,9 @@ func (cfg *ClientsConfig) complete() error {
 	if err := cfg.Complete(); err != nil {
 		return err
 	}
+	if _, ok := engine.FindSystem(cfg.Protocol.Name); !ok {
+		return fmt.Errorf("protocol %s does not run on memory nodes", cfg.Protocol.Name)
+	}
 	var spec *engine.IndexSpec
 	known := []string{}
 	for _, s := range engine.Indexes() {
@@ -147,6 +160,11 @@ func (cfg *ClientsConfig) complete() error {
 		return errors.New("clients in several processes need a memory node that all of them reach: name one")
 	}
 	return nil
+}
+
+func (cfg *ClientsConfig) system() engine.System {
+	s, _ := engine.FindSystem(cfg.Protocol.Name)
+	return s
 }
 
 func (c *Cluster) buildClients(ctx context.Context, cfg *ClientsConfig, t *threads, members []proto.NodeID) error {
@@ -211,35 +229,33 @@ func (c *Cluster) buildClients(ctx context.Context, cfg *ClientsConfig, t *threa
 func (c *Cluster) serveOwn(device *verbs.Context) (err error) {
 	k := c.clients
 	k.ownDevice = device
-	shape, err := ownShape(&c.Config)
-	if err != nil {
-		return err
-	}
-	bytes, err := shape.Bytes()
+	bytes, owners := ownBytes(&c.Config)
+	format, err := k.system.Format(bytes, owners)
 	if err != nil {
 		return err
 	}
 	k.own, err = memnode.NewServer(device, memnode.Config{Bytes: bytes, Clients: c.Config.Nodes,
-		QueuePairs: c.Config.Workers, Connect: c.Config.Connect, Format: shape.Format})
+		QueuePairs: c.Config.Workers, Connect: c.Config.Connect, Format: format})
 	if err == nil {
 		k.ask = k.own.Admit
 	}
 	return err
 }
 
-// ownShape has room for all records twice, in leaves that are half full.
-func ownShape(c *Config) (rtx.Shape, error) {
+// ownBytes is room for all records, in leaves that are half full, and for the owners.
+func ownBytes(c *Config) (bytes, owners int) {
 	const (
-		leafEntries = 16      // of 41, with what splits leave behind
-		reserve     = 4 << 20 // for the owners
+		leafEntries = 16 // of 41, with what splits leave behind
+		leafBytes   = 1100
+		reserve     = 4 << 20
 		perOwner    = 96 << 10
 	)
 	records := 0
 	for _, t := range c.Workload.Tables() {
 		records += t.Capacity * c.Nodes
 	}
-	owners := c.Nodes * c.Workers * c.Fibers
-	return engine.Shape(reserve+owners*perOwner+records/leafEntries*1100, owners)
+	owners = c.Nodes * c.Workers * c.Fibers
+	return reserve + owners*perOwner + records/leafEntries*leafBytes, owners
 }
 
 // newClient makes a client's workers, which are not connected. The cluster owns it, and its device, from then on.
@@ -302,11 +318,11 @@ func (c *Cluster) joinMemory(ctx context.Context, cfg *ClientsConfig, m *Member)
 // startClient makes the engine of a worker, on its fiber.
 func (c *Cluster) startClient(f *fiber.Fiber, w *Worker, _ int) error {
 	k := c.clients
-	layout, err := rtx.Describe(f, w.conns[0], w.Worker.PD(), w.way.Memory)
+	owners, err := k.system.Owners(f, w.conns[0], w.Worker.PD(), w.way.Memory)
 	if err != nil {
 		return err
 	}
-	each := layout.Owners / w.way.Clients
+	each := owners / w.way.Clients
 	if need := c.Config.Workers * c.Config.Fibers; need > each {
 		return fmt.Errorf("%w: a client needs %d owners, for %d workers of %d fibers, and the memory node has %d for each: "+
 			"use fewer fibers, or start it with more", rtx.ErrShape, need, c.Config.Workers, c.Config.Fibers, each)
@@ -325,7 +341,7 @@ func (c *Cluster) startClient(f *fiber.Fiber, w *Worker, _ int) error {
 	}
 	e, err := engine.New(f, engine.Config{Worker: w.Worker, Conn: w.conns[0], Memory: w.way.Memory,
 		Owner: (int(w.way.Client)-1)*each + w.Index*c.Config.Fibers, Fibers: c.Config.Fibers, Clock: wall, Timing: timing,
-		Rand: w.Rand, Index: k.index, Specs: w.Specs, Placement: w.Placement, Nodes: c.Config.Nodes,
+		Rand: w.Rand, System: k.system.Name, Index: k.index, Specs: w.Specs, Placement: w.Placement, Nodes: c.Config.Nodes,
 		Recorder: w.Recorder, RecorderClock: w.RecorderClock, Mutation: w.Mutation})
 	if err != nil {
 		return err
@@ -344,7 +360,7 @@ func NewSimulatedClients(ctx context.Context, cfg ClientsConfig, cost *sim.CostM
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{Config: cfg.Config, clients: &clients{index: cfg.Index, timing: rtx.DefaultTiming()}}
+	c := &Cluster{Config: cfg.Config, clients: &clients{system: cfg.system(), index: cfg.Index, timing: rtx.DefaultTiming()}}
 	h := &cores{world: world}
 	c.host = h
 	if err := c.buildSimulatedClients(ctx, &cfg, h); err != nil {

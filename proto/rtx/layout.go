@@ -204,7 +204,7 @@ func decode(h []byte, bytes int) (*layout, error) {
 	case word(0) == 0:
 		return refuse("it was never initialised; start the memory node with a shape")
 	case word(0) != magic:
-		return refuse("it begins with %#x: not memory of rTX", word(0))
+		return refuse("it begins with %#x: not memory of rTX; start the memory node with --memory-for rtx", word(0))
 	case word(1) != layoutVersion:
 		return refuse("layout version %d, this side speaks %d: run the same release on both sides", word(1),
 			layoutVersion)

@@ -85,6 +85,9 @@ func (t *Tx) Commit() error { return t.counted(t.end(nil)) }
 // Rollback ends the attempt without effect: nil if what was read is valid, or an Abort.
 func (t *Tx) Rollback() error { return t.counted(t.validate()) }
 
+// Abort ends the attempt without effect: nothing is held before Commit.
+func (t *Tx) Abort() error { return nil }
+
 // counted counts an Abort.
 func (t *Tx) counted(err error) error {
 	if reason := proto.AbortReason(err); reason != 0 {
@@ -123,6 +126,9 @@ func (t *Tx) Read(p Ptr) ([]byte, error) {
 	}
 	return t.payload(e.data, e.class), nil
 }
+
+// ReadToUpdate is Read: what is to be updated is locked by the commit.
+func (t *Tx) ReadToUpdate(p Ptr) ([]byte, error) { return t.Read(p) }
 
 // Update gives a copy of an object's value that the commit installs, nil if it was never written: use Write then.
 func (t *Tx) Update(p Ptr) ([]byte, error) {

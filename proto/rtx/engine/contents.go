@@ -6,6 +6,7 @@ import (
 
 	"drtmd/proto"
 	"drtmd/proto/rtx"
+	"drtmd/proto/rtx/sherman"
 	"drtmd/store/layout"
 	"drtmd/verbs/fiber"
 )
@@ -22,7 +23,7 @@ func (e *Engine) Each(f *fiber.Fiber, t proto.TableID, visit func(k proto.Key, v
 	var values []byte
 	for at, more := uint64(0), true; more; {
 		var next uint64
-		err := c.c.View(f, func(tx *rtx.Tx) (err error) {
+		err := c.run(f, true, func(tx sherman.Tx) (err error) {
 			found, values = found[:0], values[:0]
 			next, more, err = c.tables[t-1].Walk(tx, at, func(key uint64, v layout.Version, value []byte) {
 				found, values = append(found, entry{key, v}), append(values, value...)
@@ -102,7 +103,7 @@ func (x *Filler) batch(from, to, n int) error {
 	c := x.e.clients[0]
 	table := c.tables[x.t-1]
 	x.found = slices.Grow(x.found[:0], len(x.keys))[:len(x.keys)]
-	return c.c.Run(x.f, func(tx *rtx.Tx) error {
+	return c.run(x.f, false, func(tx sherman.Tx) error {
 		for i := from; i < to; i++ {
 			key, value := uint64(x.keys[i]), x.values[n*i:n*i+n]
 			if x.gone[i] {

@@ -9,6 +9,11 @@
 // before that: a conflict shows in the commit, as an Abort. Placements of workloads mean nothing here: all records
 // lie on the memory node.
 //
+// # Systems
+//
+// An index is on the transactions of package rtx, or on those of a baseline with the same operations (System). The
+// code of the index is the same.
+//
 // # Fibers
 //
 // An rtx.Client runs one transaction at a time, so the engine has one for each fiber of its worker, with an owner

@@ -27,6 +27,7 @@ type Config struct {
 	Timing rtx.Timing
 	Rand   *rand.Rand
 
+	System    string // of Systems
 	Index     string // of Indexes
 	Specs     []proto.TableSpec
 	Placement proto.Placement
@@ -53,7 +54,7 @@ var ErrLost = errors.New("the memory node is lost")
 // client runs one transaction at a time.
 type client struct {
 	e       *Engine
-	c       *rtx.Client
+	memory  memory
 	tables  []Index
 	buffers txset.Buffers
 	tx      tx
@@ -115,15 +116,13 @@ func (e *Engine) attach(f *fiber.Fiber, n int, spec *IndexSpec, shared []any) (*
 		}
 		return ""
 	}
-	c, err := rtx.Attach(f, rtx.Config{Conn: cfg.Conn, PD: cfg.Worker.PD(), Memory: cfg.Memory, Owner: cfg.Owner + n,
-		Clock: cfg.Clock, Rand: rand.New(rand.NewPCG(cfg.Rand.Uint64(), uint64(n))), Timing: cfg.Timing,
-		Mutation: own(rtx.MutationNames())})
+	memory, err := cfg.system().attach(f, cfg, n, own(rtx.MutationNames()))
 	if err != nil {
 		return nil, err
 	}
-	k := &client{e: e, c: c}
+	k := &client{e: e, memory: memory}
 	for i := range cfg.Specs {
-		x, err := spec.open(f, c, &opening{table: i, cfg: cfg, shared: &shared[i], mutation: own(spec.mutations())})
+		x, err := spec.open(f, k, &opening{table: i, cfg: cfg, shared: &shared[i], mutation: own(spec.mutations())})
 		if err != nil {
 			return nil, fmt.Errorf("table %s, index %s: %w", cfg.Specs[i].Name, spec.Name, err)
 		}
@@ -148,7 +147,9 @@ func (e *Engine) Stats() *proto.Stats { return &e.stats }
 // Transactions adds up what the clients of the engine have done.
 func (e *Engine) Transactions() (sum rtx.Stats) {
 	for _, k := range e.clients {
-		sum.Add(k.c.Stats())
+		if r, ok := k.memory.(repairable); ok {
+			sum.Add(r.Stats())
+		}
 	}
 	return sum
 }
@@ -157,7 +158,7 @@ func (e *Engine) Transactions() (sum rtx.Stats) {
 func (e *Engine) Close() error {
 	var first error
 	for _, k := range e.clients {
-		if err := k.c.Close(); err != nil && first == nil {
+		if err := k.memory.Close(); err != nil && first == nil {
 			first = err
 		}
 	}
@@ -187,8 +188,8 @@ func (e *Engine) take(f *fiber.Fiber, view bool) (*client, error) {
 	}
 	k := e.free[n-1]
 	var err error
-	if k.tx.rtx, err = k.c.Begin(f, view); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrLost, k.c.Broken())
+	if k.tx.tx, err = k.memory.begin(f, view); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrLost, k.memory.Broken())
 	}
 	e.free = e.free[:n-1]
 	return k, nil
@@ -208,11 +209,11 @@ func (e *Engine) Peek(f *fiber.Fiber, t proto.TableID, k proto.Key, dst []byte) 
 		return err
 	}
 	defer e.give(c)
-	_, found, err := c.tables[t-1].Get(c.tx.rtx, uint64(k), dst)
+	_, found, err := c.tables[t-1].Get(c.tx.tx, uint64(k), false, dst)
 	if err == nil && !found {
 		err = proto.ErrNotFound
 	}
-	return err
+	return errors.Join(err, c.tx.tx.Abort())
 }
 
 // give gives a client back.

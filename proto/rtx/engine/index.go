@@ -16,23 +16,23 @@ import (
 // Index is a table's way to its records, for one client. Its operations are parts of a transaction; an Abort, or
 // any other error, ends that.
 type Index interface {
-	// Get copies the value of a key.
-	Get(tx *rtx.Tx, key uint64, value []byte) (v layout.Version, found bool, err error)
+	// Get copies the value of a key, which the transaction is going to change or not.
+	Get(tx sherman.Tx, key uint64, change bool, value []byte) (v layout.Version, found bool, err error)
 	// Insert adds a key, Put changes its value, and Delete removes it, with the version from then on; false: it
 	// was there, or was not.
-	Insert(tx *rtx.Tx, key uint64, value []byte) (v layout.Version, done bool, err error)
-	Put(tx *rtx.Tx, key uint64, value []byte) (v layout.Version, done bool, err error)
-	Delete(tx *rtx.Tx, key uint64) (v layout.Version, done bool, err error)
+	Insert(tx sherman.Tx, key uint64, value []byte) (v layout.Version, done bool, err error)
+	Put(tx sherman.Tx, key uint64, value []byte) (v layout.Version, done bool, err error)
+	Delete(tx sherman.Tx, key uint64) (v layout.Version, done bool, err error)
 	// Walk visits some records, at the place at, in a transaction that reads only. It gives the place of the next
 	// ones; false: there are none. The first place is 0.
-	Walk(tx *rtx.Tx, at uint64, visit func(key uint64, v layout.Version, value []byte)) (next uint64, more bool,
+	Walk(tx sherman.Tx, at uint64, visit func(key uint64, v layout.Version, value []byte)) (next uint64, more bool,
 		err error)
 }
 
 // ordered is an Index that scans.
 type ordered interface {
 	// Keys fills keys with the first keys of a range, in ascending order.
-	Keys(tx *rtx.Tx, from, to uint64, keys []proto.Key) (n int, err error)
+	Keys(tx sherman.Tx, from, to uint64, keys []proto.Key) (n int, err error)
 }
 
 // IndexSpec describes an index to command lines.
@@ -45,7 +45,7 @@ type IndexSpec struct {
 
 	Mutations []mutation.Mutation
 
-	open func(f *fiber.Fiber, c *rtx.Client, o *opening) (Index, error)
+	open func(f *fiber.Fiber, k *client, o *opening) (Index, error)
 }
 
 // opening is what indexes are made from.
@@ -77,13 +77,14 @@ type tree struct {
 // treeCacheBytes is what a worker caches of internal nodes of each table.
 const treeCacheBytes = 2 << 20
 
-func openTree(f *fiber.Fiber, c *rtx.Client, o *opening) (Index, error) {
+func openTree(f *fiber.Fiber, k *client, o *opening) (Index, error) {
+	c := k.memory
 	class := c.Class(sherman.NodeBytes)
 	if class < 0 {
 		return nil, fmt.Errorf("%w: it has no blocks of %d bytes, for nodes of a tree", rtx.ErrLayout, sherman.NodeBytes)
 	}
 	versions, there := false, false
-	err := c.View(f, func(tx *rtx.Tx) (err error) {
+	err := k.run(f, true, func(tx sherman.Tx) (err error) {
 		versions, there, err = sherman.Versions(tx, c.Root(o.table))
 		return err
 	})
@@ -108,31 +109,35 @@ func openTree(f *fiber.Fiber, c *rtx.Client, o *opening) (Index, error) {
 	return t, nil
 }
 
-func (t *tree) Get(tx *rtx.Tx, key uint64, value []byte) (layout.Version, bool, error) {
-	e, found, err := t.Tree.Get(tx, key)
+func (t *tree) Get(tx sherman.Tx, key uint64, change bool, value []byte) (layout.Version, bool, error) {
+	get := t.Tree.Get
+	if change {
+		get = t.GetToChange
+	}
+	e, found, err := get(tx, key)
 	if found {
 		binary.LittleEndian.PutUint64(value, e.Value)
 	}
 	return layout.Version(e.Version), found, err
 }
 
-func (t *tree) Insert(tx *rtx.Tx, key uint64, value []byte) (layout.Version, bool, error) {
+func (t *tree) Insert(tx sherman.Tx, key uint64, value []byte) (layout.Version, bool, error) {
 	e, done, err := t.Tree.Insert(tx, key, binary.LittleEndian.Uint64(value))
 	return layout.Version(e.Version), done, err
 }
 
-func (t *tree) Put(tx *rtx.Tx, key uint64, value []byte) (layout.Version, bool, error) {
+func (t *tree) Put(tx sherman.Tx, key uint64, value []byte) (layout.Version, bool, error) {
 	e, done, err := t.Update(tx, key, binary.LittleEndian.Uint64(value))
 	return layout.Version(e.Version), done, err
 }
 
-func (t *tree) Delete(tx *rtx.Tx, key uint64) (layout.Version, bool, error) {
+func (t *tree) Delete(tx sherman.Tx, key uint64) (layout.Version, bool, error) {
 	e, done, err := t.Tree.Delete(tx, key)
 	return layout.Version(e.Version), done, err
 }
 
 // Keys implements ordered.
-func (t *tree) Keys(tx *rtx.Tx, from, to uint64, keys []proto.Key) (int, error) {
+func (t *tree) Keys(tx sherman.Tx, from, to uint64, keys []proto.Key) (int, error) {
 	t.keys, t.n = keys, 0
 	err := t.Scan(tx, from, to, t.take)
 	return t.n, err
@@ -145,7 +150,7 @@ func (t *tree) add(e sherman.Entry) bool {
 }
 
 // Walk implements Index: places are keys, and each step is a leaf.
-func (t *tree) Walk(tx *rtx.Tx, at uint64, visit func(uint64, layout.Version, []byte)) (uint64, bool, error) {
+func (t *tree) Walk(tx sherman.Tx, at uint64, visit func(uint64, layout.Version, []byte)) (uint64, bool, error) {
 	var value [8]byte
 	return t.Leaf(tx, at, func(e sherman.Entry) {
 		binary.LittleEndian.PutUint64(value[:], e.Value)

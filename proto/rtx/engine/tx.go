@@ -14,15 +14,15 @@ import (
 // tx is the one transaction of a client.
 type tx struct {
 	txset.Set[struct{}]
-	k   *client
-	rtx *rtx.Tx
+	k  *client
+	tx transaction
 }
 
 // Load implements txset.Loader.
 func (x *tx) Load(from, to int) error {
 	for i := from; i < to; i++ {
 		r := &x.Records[i]
-		v, found, err := x.k.tables[r.Table-1].Get(x.rtx, uint64(r.Key), r.Value)
+		v, found, err := x.k.tables[r.Table-1].Get(x.tx, uint64(r.Key), r.Mode != proto.ModeRead, r.Value)
 		if err != nil {
 			return outcome(err)
 		}
@@ -37,7 +37,7 @@ func (x *tx) Keys(t proto.TableID, _ proto.Location, from, to proto.Key, keys []
 	if !ok || from > to {
 		return 0, proto.ErrUnsupported
 	}
-	n, err := o.Keys(x.rtx, uint64(from), uint64(to), keys)
+	n, err := o.Keys(x.tx, uint64(from), uint64(to), keys)
 	return n, outcome(err)
 }
 
@@ -60,14 +60,16 @@ func (x *tx) Commit() error {
 	writes := x.changes()
 	x.NoteWrites()
 	if err == nil {
-		err = outcome(x.rtx.Commit())
+		err = outcome(x.tx.Commit())
+	} else if failed := x.tx.Abort(); failed != nil {
+		err = failed
 	}
 	stats := &x.k.e.stats
 	switch {
 	case err == nil:
 		stats.Committed++
 		x.end(history.Committed)
-	case x.k.c.Broken() != nil && writes:
+	case x.k.memory.Broken() != nil && writes:
 		stats.Unknown++
 		err = fmt.Errorf("%w: %w", proto.ErrUnknownOutcome, err)
 		x.end(history.Unknown)
@@ -95,13 +97,13 @@ func (x *tx) change(r *txset.Record[struct{}]) error {
 	var err error
 	switch {
 	case !r.Was:
-		if v, done, err = t.Insert(x.rtx, uint64(r.Key), r.Value); v != 0 {
+		if v, done, err = t.Insert(x.tx, uint64(r.Key), r.Value); v != 0 {
 			r.Version = layout.Fresh(v.Incarnation() - 1)
 		}
 	case !r.Is:
-		_, done, err = t.Delete(x.rtx, uint64(r.Key))
+		_, done, err = t.Delete(x.tx, uint64(r.Key))
 	default:
-		_, done, err = t.Put(x.rtx, uint64(r.Key), r.Value)
+		_, done, err = t.Put(x.tx, uint64(r.Key), r.Value)
 	}
 	if err == nil && !done {
 		return proto.Aborting(proto.ReasonValidation)
@@ -111,7 +113,7 @@ func (x *tx) change(r *txset.Record[struct{}]) error {
 
 // Rollback forgets what was written.
 func (x *tx) Rollback() error {
-	err := x.rtx.Rollback()
+	err := x.tx.Rollback()
 	if err == nil {
 		x.k.e.stats.RolledBack++
 		x.end(history.UserAborted)
@@ -122,11 +124,14 @@ func (x *tx) Rollback() error {
 }
 
 // Abort forgets what was written.
-func (x *tx) Abort(error) { x.end(history.Aborted) }
+func (x *tx) Abort(error) {
+	_ = x.tx.Abort() // what fails shows in the next Begin: the client is broken
+	x.end(history.Aborted)
+}
 
 // end ends the attempt and frees the client.
 func (x *tx) end(o history.Outcome) {
 	x.Close(o)
-	x.rtx = nil
+	x.tx = nil
 	x.k.e.give(x.k)
 }

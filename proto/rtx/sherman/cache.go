@@ -18,7 +18,8 @@ func NewCache(nodes, size int) *Cache {
 }
 
 func (c *Cache) place(p rtx.Ptr) int {
-	return int(uint64(p) * 0x9E3779B97F4A7C15 >> 20 % uint64(len(c.ptrs)))
+	const golden = 0x9E3779B97F4A7C15 // its highest bits spread neighbours, and steps of any size
+	return int(uint64(p) * golden >> 32 * uint64(len(c.ptrs)) >> 32)
 }
 
 // get is the copy of a node; nil: there is none.

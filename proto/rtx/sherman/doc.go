@@ -3,7 +3,7 @@
 // Every node is an object of package rtx, 1 KB as a rule. An operation on the tree is part of a transaction, so
 // several may be one transaction, and a split with all that it changes is one, up to a new root:
 //
-//	err := c.Run(f, func(tx *rtx.Tx) error { return tree.Insert(tx, key, value) })
+//	err := c.Run(f, func(tx Tx) error { return tree.Insert(tx, key, value) })
 //
 // # Nodes
 //

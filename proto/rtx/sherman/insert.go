@@ -6,11 +6,11 @@ import "drtmd/proto/rtx"
 const rootClass = 0
 
 // Insert adds a key; false: it is there already, and has the entry that is returned.
-func (t *Tree) Insert(tx *rtx.Tx, key, value uint64) (Entry, bool, error) {
+func (t *Tree) Insert(tx Tx, key, value uint64) (Entry, bool, error) {
 	if key == NoKey {
 		return Entry{}, false, rtx.ErrUsage
 	}
-	p, n, err := t.find(tx, key, 0)
+	p, n, err := t.findTo(tx, key, 0, Tx.ReadToUpdate)
 	if err != nil {
 		return Entry{}, false, err
 	}
@@ -39,7 +39,7 @@ func (t *Tree) Insert(tx *rtx.Tx, key, value uint64) (Entry, bool, error) {
 }
 
 // plant makes the first leaf. Two that do so at once conflict on the object that names the root.
-func (t *Tree) plant(tx *rtx.Tx) (rtx.Ptr, []byte, error) {
+func (t *Tree) plant(tx Tx) (rtx.Ptr, []byte, error) {
 	p, n, err := tx.Alloc(t.cfg.Class)
 	if err != nil {
 		return 0, nil, err
@@ -49,7 +49,7 @@ func (t *Tree) plant(tx *rtx.Tx) (rtx.Ptr, []byte, error) {
 }
 
 // setTop makes a node the root.
-func (t *Tree) setTop(tx *rtx.Tx, p rtx.Ptr, level int) error {
+func (t *Tree) setTop(tx Tx, p rtx.Ptr, level int) error {
 	b, err := tx.Write(t.root, rootClass)
 	if err != nil {
 		return err
@@ -63,7 +63,7 @@ func (t *Tree) setTop(tx *rtx.Tx, p rtx.Ptr, level int) error {
 
 // split moves the upper half of a full node to a new one on its right, tells the parent, which may split too, and
 // returns the half that has the key.
-func (t *Tree) split(tx *rtx.Tx, p rtx.Ptr, level int, key uint64) (rtx.Ptr, error) {
+func (t *Tree) split(tx Tx, p rtx.Ptr, level int, key uint64) (rtx.Ptr, error) {
 	q, upper, err := tx.Alloc(t.cfg.Class)
 	if err != nil {
 		return 0, err
@@ -96,7 +96,7 @@ func (t *Tree) split(tx *rtx.Tx, p rtx.Ptr, level int, key uint64) (rtx.Ptr, err
 }
 
 // tellParent adds a node to the level above that of its left half.
-func (t *Tree) tellParent(tx *rtx.Tx, left, p rtx.Ptr, level int, key uint64) error {
+func (t *Tree) tellParent(tx Tx, left, p rtx.Ptr, level int, key uint64) error {
 	top, height, err := t.top(tx)
 	if err != nil {
 		return err

@@ -15,6 +15,24 @@ const NoKey = ^uint64(0)
 // NodeBytes is the size of the paper's nodes, as a class of blocks.
 const NodeBytes = 1024
 
+// Memory is a client of the memory that a tree is in: an rtx.Client, or one of another system.
+type Memory interface {
+	Payload(class int) int
+	Root(i int) rtx.Ptr
+}
+
+// Tx is a transaction that operations are part of: see rtx.Tx.
+type Tx interface {
+	Read(p rtx.Ptr) ([]byte, error)
+	// ReadToUpdate is Read of an object that an Update follows.
+	ReadToUpdate(p rtx.Ptr) ([]byte, error)
+	Update(p rtx.Ptr) ([]byte, error)
+	Write(p rtx.Ptr, class int) ([]byte, error)
+	Alloc(class int) (rtx.Ptr, []byte, error)
+	Confirm(p rtx.Ptr) (bool, error)
+	Forget()
+}
+
 // Config of a Tree. All clients of a tree have the same but for Cache.
 type Config struct {
 	Root  int // the root object of the memory that names the tree's root
@@ -61,7 +79,6 @@ type Entry struct {
 
 // Tree is one client's way to a tree.
 type Tree struct {
-	c     *rtx.Client
 	cfg   Config
 	bug   bug
 	root  rtx.Ptr // the object that names the root
@@ -79,12 +96,12 @@ const (
 )
 
 // Open makes a way to a tree, which need not have a root yet.
-func Open(c *rtx.Client, cfg Config) (*Tree, error) {
+func Open(c Memory, cfg Config) (*Tree, error) {
 	bytes := c.Payload(cfg.Class)
 	if cfg.Cache == nil {
 		cfg.Cache = NewCache(DefaultCacheNodes, bytes)
 	}
-	t := &Tree{c: c, cfg: cfg, cache: cfg.Cache, root: c.Root(cfg.Root), f: newFormat(bytes, cfg.Versions)}
+	t := &Tree{cfg: cfg, cache: cfg.Cache, root: c.Root(cfg.Root), f: newFormat(bytes, cfg.Versions)}
 	if t.f.leaf < 4 || t.f.inner < 4 || t.f.leaf > 255 {
 		return nil, fmt.Errorf("%w: nodes of %d bytes have room for %d entries, of 4..255", rtx.ErrUsage, bytes, t.f.leaf)
 	}
@@ -115,7 +132,7 @@ func formatWord(versions bool) uint64 {
 }
 
 // Versions reports whether the entries of a tree that is there have versions.
-func Versions(tx *rtx.Tx, root rtx.Ptr) (versions, there bool, err error) {
+func Versions(tx Tx, root rtx.Ptr) (versions, there bool, err error) {
 	b, err := tx.Read(root)
 	if err != nil || b == nil {
 		return false, false, err
@@ -128,7 +145,7 @@ func Versions(tx *rtx.Tx, root rtx.Ptr) (versions, there bool, err error) {
 }
 
 // top is the root and its level; 0: there is none.
-func (t *Tree) top(tx *rtx.Tx) (rtx.Ptr, int, error) {
+func (t *Tree) top(tx Tx) (rtx.Ptr, int, error) {
 	b, err := tx.Read(t.root)
 	if err != nil || b == nil {
 		return 0, 0, err
@@ -144,7 +161,12 @@ func (t *Tree) top(tx *rtx.Tx) (rtx.Ptr, int, error) {
 }
 
 // find is the node of a level that has the key, read by the transaction; nil: there is no tree yet.
-func (t *Tree) find(tx *rtx.Tx, key uint64, level int) (rtx.Ptr, []byte, error) {
+func (t *Tree) find(tx Tx, key uint64, level int) (rtx.Ptr, []byte, error) {
+	return t.findTo(tx, key, level, Tx.Read)
+}
+
+// findTo is find where the node is read in a certain way.
+func (t *Tree) findTo(tx Tx, key uint64, level int, read func(Tx, rtx.Ptr) ([]byte, error)) (rtx.Ptr, []byte, error) {
 	p, at, from := t.cache.root, t.cache.level, rtx.Ptr(0)
 	if p == 0 || at < level {
 		var err error
@@ -161,7 +183,7 @@ func (t *Tree) find(tx *rtx.Tx, key uint64, level int) (rtx.Ptr, []byte, error) 
 	}
 	for hops := 0; hops <= maxHops; {
 		if at == level {
-			n, err := t.read(tx, p, at)
+			n, err := t.readTo(tx, p, at, read)
 			if err != nil {
 				return 0, nil, err
 			}
@@ -213,11 +235,15 @@ func (t *Tree) forget(from rtx.Ptr) {
 }
 
 // read reads a node that should be of a level.
-func (t *Tree) read(tx *rtx.Tx, p rtx.Ptr, level int) ([]byte, error) {
+func (t *Tree) read(tx Tx, p rtx.Ptr, level int) ([]byte, error) {
+	return t.readTo(tx, p, level, Tx.Read)
+}
+
+func (t *Tree) readTo(tx Tx, p rtx.Ptr, level int, read func(Tx, rtx.Ptr) ([]byte, error)) ([]byte, error) {
 	if p == 0 {
 		return nil, doomed()
 	}
-	n, err := tx.Read(p)
+	n, err := read(tx, p)
 	if err != nil {
 		if errors.Is(err, rtx.ErrUsage) {
 			return nil, doomed() // a pointer from a view that is out of date
@@ -231,8 +257,15 @@ func (t *Tree) read(tx *rtx.Tx, p rtx.Ptr, level int) ([]byte, error) {
 }
 
 // Get finds a key.
-func (t *Tree) Get(tx *rtx.Tx, key uint64) (Entry, bool, error) {
-	_, n, err := t.find(tx, key, 0)
+func (t *Tree) Get(tx Tx, key uint64) (Entry, bool, error) { return t.get(tx, key, Tx.Read) }
+
+// GetToChange is Get of a key that the transaction is going to insert, update or delete.
+func (t *Tree) GetToChange(tx Tx, key uint64) (Entry, bool, error) {
+	return t.get(tx, key, Tx.ReadToUpdate)
+}
+
+func (t *Tree) get(tx Tx, key uint64, read func(Tx, rtx.Ptr) ([]byte, error)) (Entry, bool, error) {
+	_, n, err := t.findTo(tx, key, 0, read)
 	if err != nil || n == nil {
 		return Entry{}, false, err
 	}
@@ -244,8 +277,8 @@ func (t *Tree) Get(tx *rtx.Tx, key uint64) (Entry, bool, error) {
 }
 
 // change is the leaf that has a key, for the transaction to change, and the key's index in it; nil: it is not there.
-func (t *Tree) change(tx *rtx.Tx, key uint64) ([]byte, int, error) {
-	p, n, err := t.find(tx, key, 0)
+func (t *Tree) change(tx Tx, key uint64) ([]byte, int, error) {
+	p, n, err := t.findTo(tx, key, 0, Tx.ReadToUpdate)
 	if err != nil || n == nil {
 		return nil, 0, err
 	}
@@ -258,7 +291,7 @@ func (t *Tree) change(tx *rtx.Tx, key uint64) ([]byte, int, error) {
 }
 
 // Update changes the value of a key; false: it is not there. It returns the entry as it will be.
-func (t *Tree) Update(tx *rtx.Tx, key, value uint64) (Entry, bool, error) {
+func (t *Tree) Update(tx Tx, key, value uint64) (Entry, bool, error) {
 	n, i, err := t.change(tx, key)
 	if err != nil || n == nil {
 		return Entry{}, false, err
@@ -270,7 +303,7 @@ func (t *Tree) Update(tx *rtx.Tx, key, value uint64) (Entry, bool, error) {
 }
 
 // Delete removes a key; false: it is not there. It returns the entry with the version of its absence.
-func (t *Tree) Delete(tx *rtx.Tx, key uint64) (Entry, bool, error) {
+func (t *Tree) Delete(tx Tx, key uint64) (Entry, bool, error) {
 	n, i, err := t.change(tx, key)
 	if err != nil || n == nil {
 		return Entry{}, false, err
@@ -282,7 +315,7 @@ func (t *Tree) Delete(tx *rtx.Tx, key uint64) (Entry, bool, error) {
 
 // Scan calls each with the entries of keys from..to, both included, in ascending order, until it returns false. A
 // transaction may scan as many leaves as rtx.Config has objects for.
-func (t *Tree) Scan(tx *rtx.Tx, from, to uint64, each func(Entry) bool) error {
+func (t *Tree) Scan(tx Tx, from, to uint64, each func(Entry) bool) error {
 	_, n, err := t.find(tx, from, 0)
 	if err != nil || n == nil {
 		return err
@@ -311,7 +344,7 @@ func (t *Tree) Scan(tx *rtx.Tx, from, to uint64, each func(Entry) bool) error {
 
 // Leaf calls each with the entries of the leaf that has a key, and gives the first key of the next leaf; false: there
 // is none.
-func (t *Tree) Leaf(tx *rtx.Tx, key uint64, each func(Entry)) (next uint64, more bool, err error) {
+func (t *Tree) Leaf(tx Tx, key uint64, each func(Entry)) (next uint64, more bool, err error) {
 	_, n, err := t.find(tx, key, 0)
 	if err != nil || n == nil {
 		return 0, false, err

@@ -29,6 +29,7 @@ const (
 // memoryFlags are those of a memory node.
 type memoryFlags struct {
 	role, listen, size, keep string
+	system                   string // that the memory is laid out for
 	clients, fibers          int
 }
 
@@ -48,6 +49,8 @@ func (m *memoryFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&m.size, memoryPrefix+"size", memorySizeDef, "role memory: `SIZE` of the memory")
 	f.IntVar(&m.clients, memoryPrefix+"clients", memoryClients, "role memory: at most `N` clients at a time")
 	f.IntVar(&m.fibers, memoryPrefix+"fibers", memoryFibers, "role memory: each client may have `N` fibers on all its workers")
+	f.StringVar(&m.system, memoryPrefix+"for", engine.Systems()[0].Name, "role memory: `PROTOCOL` that the memory is laid out "+
+		"for, see drtmd bench --list")
 	f.StringVar(&m.keep, memoryPrefix+"keep", "", "role memory: `NAME` of memory that outlives the process: letters, digits, "+
 		"- and _")
 }
@@ -132,7 +135,11 @@ func (m *memoryFlags) open(cfg *config.Config) (*memnode.Server, *verbs.Context,
 		return nil, nil, usagef("take less", "--%ssize %v is more than the %s of memory that are available", memoryPrefix, bytes,
 			memorySize(most))
 	}
-	shape, err := engine.Shape(int(bytes), m.clients*m.fibers)
+	system, ok := engine.FindSystem(m.system)
+	if !ok {
+		return nil, nil, usagef("see drtmd bench --list", "no protocol of memory nodes has the name %q", m.system)
+	}
+	format, err := system.Format(int(bytes), m.clients*m.fibers)
 	if err != nil {
 		return nil, nil, usagef("", "--%ssize: %v", memoryPrefix, err)
 	}
@@ -149,7 +156,7 @@ func (m *memoryFlags) open(cfg *config.Config) (*memnode.Server, *verbs.Context,
 		device.PreferGID(verbs.GIDAt(cfg.Transport.GIDIndex))
 	}
 	server, err := memnode.NewServer(device, memnode.Config{Bytes: int(bytes), Keep: m.keep, Clients: m.clients,
-		QueuePairs: m.fibers, Format: shape.Format})
+		QueuePairs: m.fibers, Format: format})
 	if err != nil {
 		return nil, nil, errors.Join(err, device.Close())
 	}

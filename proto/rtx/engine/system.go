@@ -1,0 +1,158 @@
+package engine
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"drtmd/internal/mutation"
+	"drtmd/proto"
+	"drtmd/proto/rtx"
+	"drtmd/proto/rtx/optimal"
+	"drtmd/proto/rtx/sherman"
+	"drtmd/verbs"
+	"drtmd/verbs/fiber"
+)
+
+// System is what indexes are made on: the transactions of a memory node's clients.
+type System struct {
+	Name, Doc string
+	// Serializable transactions of several operations, and scans; otherwise operations on one key are linearizable.
+	Serializable bool
+	Mutations    []mutation.Mutation
+
+	format func(bytes, owners int) (Format, error)
+	owners func(f *fiber.Fiber, conn *fiber.Conn, pd *verbs.PD, memory verbs.RemoteMR) (int, error)
+	attach func(f *fiber.Fiber, cfg *Config, n int, mutation string) (memory, error)
+}
+
+// Format lays the memory of a memory node out.
+type Format func(memory []byte) error
+
+// Systems lists what there is; the first is the default.
+func Systems() []System {
+	return []System{
+		{Name: "rtx", Doc: "repairable transactions of clients on the memory of a passive node (rTX)", Serializable: true,
+			Mutations: rtx.Mutations(),
+			format: func(bytes, owners int) (Format, error) {
+				s, err := Shape(bytes, owners)
+				return s.Format, err
+			},
+			owners: func(f *fiber.Fiber, conn *fiber.Conn, pd *verbs.PD, memory verbs.RemoteMR) (int, error) {
+				s, err := rtx.Describe(f, conn, pd, memory)
+				return s.Owners, err
+			},
+			attach: attachRepairable},
+		{Name: "optimal", Doc: "the index's own locks on the memory of a passive node, without failure tolerance: the " +
+			"baseline of rTX; --check proves single operations, not scans",
+			format: func(bytes, owners int) (Format, error) {
+				s, err := optimal.ShapeFor(bytes, owners, shapeRoots)
+				return s.Format, err
+			},
+			owners: func(f *fiber.Fiber, conn *fiber.Conn, pd *verbs.PD, memory verbs.RemoteMR) (int, error) {
+				s, err := optimal.Describe(f, conn, pd, memory)
+				return s.Owners, err
+			},
+			attach: attachOptimal},
+	}
+}
+
+// FindSystem finds one by name.
+func FindSystem(name string) (System, bool) {
+	all := Systems()
+	i := slices.IndexFunc(all, func(s System) bool { return s.Name == name })
+	if i < 0 {
+		return System{}, false
+	}
+	return all[i], true
+}
+
+func (cfg *Config) system() *System {
+	s, _ := FindSystem(cfg.System)
+	return &s
+}
+
+// Format is the layout of a memory node of some bytes, with a number of owners: one for each fiber of each client.
+// Memory that is too small for them is refused.
+func (s *System) Format(bytes, owners int) (Format, error) { return s.format(bytes, owners) }
+
+// Owners is how many owners memory was laid out for. Memory of another system is rtx.ErrLayout.
+func (s *System) Owners(f *fiber.Fiber, conn *fiber.Conn, pd *verbs.PD, memory verbs.RemoteMR) (int, error) {
+	return s.owners(f, conn, pd, memory)
+}
+
+// memory is a client of a memory node.
+type memory interface {
+	sherman.Memory
+	begin(f *fiber.Fiber, view bool) (transaction, error)
+	Class(bytes int) int
+	Broken() error
+	Close() error
+}
+
+// transaction is an attempt.
+type transaction interface {
+	sherman.Tx
+	Commit() error
+	Rollback() error
+	Abort() error
+}
+
+// repairable is a client of repairable transactions.
+type repairable struct{ *rtx.Client }
+
+func (r repairable) begin(f *fiber.Fiber, view bool) (transaction, error) { return r.Begin(f, view) }
+
+func attachRepairable(f *fiber.Fiber, cfg *Config, n int, mutation string) (memory, error) {
+	c, err := rtx.Attach(f, rtx.Config{Conn: cfg.Conn, PD: cfg.Worker.PD(), Memory: cfg.Memory, Owner: cfg.Owner + n,
+		Clock: cfg.Clock, Rand: cfg.source(n), Timing: cfg.Timing, Mutation: mutation})
+	return repairable{c}, err
+}
+
+// source is a random source for a client.
+func (cfg *Config) source(n int) *rand.Rand {
+	return rand.New(rand.NewPCG(cfg.Rand.Uint64(), uint64(n)))
+}
+
+// locking is a client of package optimal.
+type locking struct{ *optimal.Client }
+
+func (l locking) begin(f *fiber.Fiber, _ bool) (transaction, error) { return l.Begin(f) }
+
+func attachOptimal(f *fiber.Fiber, cfg *Config, n int, _ string) (memory, error) {
+	c, err := optimal.Attach(f, optimal.Config{Conn: cfg.Conn, PD: cfg.Worker.PD(), Memory: cfg.Memory,
+		Owner: cfg.Owner + n, Rand: cfg.source(n), Wait: cfg.Timing.Wait, MaxWait: cfg.Timing.MaxWait})
+	return locking{c}, err
+}
+
+// again is the pause before run tries again.
+const again = 10 * time.Microsecond
+
+// run runs a transaction of the client until it commits.
+func (k *client) run(f *fiber.Fiber, view bool, body func(sherman.Tx) error) error {
+	for {
+		t, err := k.memory.begin(f, view)
+		if err != nil {
+			return err
+		}
+		err = body(t)
+		switch {
+		case err == nil:
+			err = t.Commit()
+		case proto.AbortReason(err) == 0:
+			if invalid := t.Rollback(); invalid != nil {
+				err = invalid
+			}
+		default:
+			if failed := t.Abort(); failed != nil {
+				err = failed
+			}
+		}
+		if proto.AbortReason(err) == 0 {
+			return err
+		}
+		if err := f.Sleep(again); err != nil {
+			return err
+		}
+	}
+}

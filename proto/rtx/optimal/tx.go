@@ -1,0 +1,273 @@
+package optimal
+
+import (
+	"bytes"
+	"fmt"
+
+	"drtmd/proto"
+	"drtmd/proto/rtx"
+	"drtmd/verbs/fiber"
+)
+
+// Tx is one operation of an index.
+type Tx struct {
+	c   *Client
+	f   *fiber.Fiber
+	set []entry
+}
+
+// entry is an object of the operation.
+type entry struct {
+	ptr   rtx.Ptr
+	at    int // of the block in the memory, and its size
+	bytes int
+	held  bool // its lock
+	fresh bool // nobody else knows it
+	dirty bool
+}
+
+// Begin begins an operation. Commit, Rollback or Abort ends it: locks are held meanwhile.
+func (c *Client) Begin(f *fiber.Fiber) (*Tx, error) {
+	if c.broken != nil {
+		return nil, fmt.Errorf("%w: %w", rtx.ErrBroken, c.broken)
+	}
+	t := &c.tx
+	t.c, t.f, t.set = c, f, t.set[:0]
+	return t, nil
+}
+
+// Room of entry i in the client's memory: what was read, and what it becomes.
+func was(i int) int { return 2 * NodeBytes * i }
+func is(i int) int  { return 2*NodeBytes*i + NodeBytes }
+
+// find is the index of an object in the set, which it becomes a part of; known: it was.
+func (t *Tx) find(p rtx.Ptr) (i int, known bool, err error) {
+	for i := range t.set {
+		if t.set[i].ptr == p {
+			return i, true, nil
+		}
+	}
+	if t.c.broken != nil {
+		return 0, false, t.c.broken
+	}
+	if !t.c.shape.has(p) {
+		return 0, false, fmt.Errorf("%w: no object %d", rtx.ErrUsage, p)
+	}
+	if len(t.set) == objects {
+		return 0, false, fmt.Errorf("%w: more than %d objects", rtx.ErrTooLarge, objects)
+	}
+	e := entry{ptr: p}
+	e.at, e.bytes = t.c.shape.place(p)
+	t.set = append(t.set, e)
+	return len(t.set) - 1, false, nil
+}
+
+// payload is what the operation sees of an object; nil: it was never written.
+func (t *Tx) payload(i int) []byte {
+	e := &t.set[i]
+	if t.c.word(was(i)) == 0 && !e.dirty {
+		return nil
+	}
+	at := was(i)
+	if e.dirty {
+		at = is(i)
+	}
+	return t.c.mr.Bytes()[at+edgeBytes : at+e.bytes-edgeBytes : at+e.bytes-edgeBytes]
+}
+
+// whole reports whether what was read is one version.
+func (t *Tx) whole(i int) bool {
+	return t.c.word(was(i)) == t.c.word(was(i)+t.set[i].bytes-edgeBytes)
+}
+
+// Read gives the value of an object, nil if it was never written.
+func (t *Tx) Read(p rtx.Ptr) ([]byte, error) {
+	i, known, err := t.find(p)
+	if err != nil {
+		return nil, err
+	}
+	for n := 0; !known; n++ {
+		t.c.b.Reset()
+		t.c.read(t.f, was(i), t.set[i].at, t.set[i].bytes)
+		if err := t.c.await(t.f); err != nil {
+			return nil, err
+		}
+		if known = t.whole(i); !known {
+			if err := t.c.pause(t.f, n); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return t.payload(i), nil
+}
+
+// ReadToUpdate is Read of an object with its lock.
+func (t *Tx) ReadToUpdate(p rtx.Ptr) ([]byte, error) {
+	i, err := t.lock(p)
+	if err != nil {
+		return nil, err
+	}
+	return t.payload(i), nil
+}
+
+// lock locks an object and reads it: an Abort if it has changed since it was read without.
+func (t *Tx) lock(p rtx.Ptr) (int, error) {
+	i, known, err := t.find(p)
+	if err != nil || t.set[i].held || t.set[i].fresh {
+		return i, err
+	}
+	before := t.c.word(was(i))
+	for n := 0; ; n++ {
+		t.c.b.Reset()
+		cas := t.c.cas(t.f, t.c.shape.lockAt(p), 0, t.c.own())
+		t.c.read(t.f, was(i), t.set[i].at, t.set[i].bytes)
+		if err := t.c.await(t.f); err != nil {
+			return 0, err
+		}
+		if t.c.b.Old(cas) == 0 {
+			break
+		}
+		if err := t.c.pause(t.f, n); err != nil {
+			return 0, err
+		}
+	}
+	t.set[i].held = true
+	if !t.whole(i) {
+		return 0, fmt.Errorf("%w: object %d has two versions, and its lock was free", rtx.ErrCorrupt, p)
+	}
+	if known && t.c.word(was(i)) != before {
+		return 0, proto.Aborting(proto.ReasonValidation)
+	}
+	return i, nil
+}
+
+// Update gives a copy of an object's value that the commit writes, nil if it was never written.
+func (t *Tx) Update(p rtx.Ptr) ([]byte, error) {
+	i, err := t.lock(p)
+	if err != nil || t.payload(i) == nil {
+		return nil, err
+	}
+	if e := &t.set[i]; !e.dirty {
+		b := t.c.mr.Bytes()
+		copy(b[is(i):is(i)+e.bytes], b[was(i):was(i)+e.bytes])
+		e.dirty = true
+	}
+	return t.payload(i), nil
+}
+
+// Write gives room for a new value of an object, all zero, that the commit writes.
+func (t *Tx) Write(p rtx.Ptr, class int) ([]byte, error) {
+	i, err := t.lock(p)
+	if err != nil {
+		return nil, err
+	}
+	if t.c.Class(t.set[i].bytes) != class {
+		return nil, fmt.Errorf("%w: class %d for object %d", rtx.ErrUsage, class, p)
+	}
+	t.set[i].dirty = true
+	clear(t.payload(i))
+	return t.payload(i), nil
+}
+
+// Alloc makes an object, with a value of zeros that the commit writes.
+func (t *Tx) Alloc(class int) (rtx.Ptr, []byte, error) {
+	if class != 1 {
+		return 0, nil, fmt.Errorf("%w: class %d is not that of nodes", rtx.ErrUsage, class)
+	}
+	p, err := t.c.take(t.f)
+	if err != nil {
+		return 0, nil, err
+	}
+	i, _, err := t.find(p)
+	if err != nil {
+		return 0, nil, err
+	}
+	t.set[i].fresh, t.set[i].dirty = true, true
+	clear(t.c.mr.Bytes()[was(i) : was(i)+2*NodeBytes])
+	return p, t.payload(i), nil
+}
+
+// Confirm is true: a block that was read is whole by itself.
+func (t *Tx) Confirm(p rtx.Ptr) (bool, error) {
+	i, known, err := t.find(p)
+	return err == nil && known && !t.set[i].dirty, err
+}
+
+// Forget does nothing: nothing is validated.
+func (t *Tx) Forget() {}
+
+// Commit writes what was updated, and unlocks, in one doorbell: objects that are new first, so that who finds a
+// pointer to one finds it.
+func (t *Tx) Commit() error {
+	t.c.b.Reset()
+	for _, fresh := range []bool{true, false} {
+		for i := range t.set {
+			if e := &t.set[i]; e.dirty && e.fresh == fresh {
+				t.writeBack(i)
+			}
+		}
+	}
+	return t.unlock()
+}
+
+// writeBack writes the bytes of an object that have changed between its versions.
+func (t *Tx) writeBack(i int) {
+	c, e := t.c, &t.set[i]
+	b := c.mr.Bytes()
+	next := c.word(was(i)) + 1
+	c.setWord(is(i), next)
+	c.setWord(is(i)+e.bytes-edgeBytes, next)
+	if e.fresh {
+		c.write(t.f, is(i), e.at, e.bytes)
+		return
+	}
+	old, now := b[was(i)+edgeBytes:was(i)+e.bytes-edgeBytes], b[is(i)+edgeBytes:is(i)+e.bytes-edgeBytes]
+	if bytes.Equal(old, now) {
+		return // then the versions stay, too
+	}
+	from, to := 0, len(now)
+	for old[from] == now[from] {
+		from++
+	}
+	for old[to-1] == now[to-1] {
+		to--
+	}
+	c.write(t.f, is(i)+e.bytes-edgeBytes, e.at+e.bytes-edgeBytes, edgeBytes)
+	c.write(t.f, is(i)+edgeBytes+from, e.at+edgeBytes+from, to-from)
+	c.write(t.f, is(i), e.at, edgeBytes)
+}
+
+// unlock gives the locks back, behind what is in the batch.
+func (t *Tx) unlock() error {
+	c, locks := t.c, 0
+	for i := range t.set {
+		if e := &t.set[i]; e.held {
+			c.cas(t.f, c.shape.lockAt(e.ptr), c.own(), 0)
+			locks++
+		}
+	}
+	if locks == 0 && c.b.Len() == 0 {
+		return nil
+	}
+	if err := c.await(t.f); err != nil {
+		return err
+	}
+	for i := range locks {
+		if old := c.b.Old(c.b.Len() - locks + i); old != c.own() {
+			return fmt.Errorf("%w: a lock of owner %d had word %#x", rtx.ErrCorrupt, c.cfg.Owner, old)
+		}
+	}
+	return nil
+}
+
+// Rollback ends the operation without effect.
+func (t *Tx) Rollback() error { return t.Abort() }
+
+// Abort is Rollback.
+func (t *Tx) Abort() error {
+	if t.c.broken != nil {
+		return t.c.broken
+	}
+	t.c.b.Reset()
+	return t.unlock()
+}

@@ -3,8 +3,9 @@
 //
 // An object is one block at a fixed place, with a version at both ends, and a lock word in a table of its own. A
 // reader READs the block, once: equal versions say that it is whole. A writer takes the lock by CAS with the READ
-// of the block behind it in one doorbell, and writes back in another one: the version at the end, the bytes that
-// have changed, the version at the beginning, and the CAS that unlocks.
+// of the block behind it in one doorbell, and writes back in another one: the version at the end, the
+// payload, the version at the beginning, and the CAS that unlocks. These are the operations of Table 2, but for that
+// CAS, which is a WRITE there.
 //
 //	0 version 8 | payload | version 8
 //
@@ -21,8 +22,9 @@
 // # Deviations
 //
 // Sherman unlocks by a WRITE behind the data; here it is a CAS, since a lock word is written by atomics alone (HCA
-// scope). Its hierarchical locks of one client's threads, and locks in the NIC's memory, are not here. Sherman does
-// not sort leaves; ours are sorted, and an insertion writes the entries that move.
+// scope). Its hierarchical locks of one client's threads, and locks in the NIC's memory, are not here. Sherman
+// does not sort leaves, and writes back one entry unless it splits; here, and in Table 2 of 003, a node is written as
+// a whole.
 //
 // # Who may call what
 //

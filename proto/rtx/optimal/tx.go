@@ -210,7 +210,7 @@ func (t *Tx) Commit() error {
 	return t.unlock()
 }
 
-// writeBack writes the bytes of an object that have changed between its versions.
+// writeBack writes an object that has changed: the version at its end, the payload, the version at its beginning.
 func (t *Tx) writeBack(i int) {
 	c, e := t.c, &t.set[i]
 	b := c.mr.Bytes()
@@ -225,15 +225,8 @@ func (t *Tx) writeBack(i int) {
 	if bytes.Equal(old, now) {
 		return // then the versions stay, too
 	}
-	from, to := 0, len(now)
-	for old[from] == now[from] {
-		from++
-	}
-	for old[to-1] == now[to-1] {
-		to--
-	}
 	c.write(t.f, is(i)+e.bytes-edgeBytes, e.at+e.bytes-edgeBytes, edgeBytes)
-	c.write(t.f, is(i)+edgeBytes+from, e.at+edgeBytes+from, to-from)
+	c.write(t.f, is(i)+edgeBytes, e.at+edgeBytes, len(now))
 	c.write(t.f, is(i), e.at, edgeBytes)
 }
 

@@ -9,4 +9,7 @@ const (
 	drtmhNC    = "drtmh-nc"
 	fasstName  = "fasst"
 	drtmrVerbs = "drtmr-verbs" // DrTM+R as it is evaluated
+
+	rtxName     = "rtx" // of clients of a memory node, as the next
+	optimalName = "optimal"
 )

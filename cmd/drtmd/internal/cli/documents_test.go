@@ -21,12 +21,14 @@ const moduleRoot = "../../../.."
 // in full, with where they are tested: a file of the module that must exist.
 var elsewhere = map[string]string{
 	"drtmd serve": "cmd/drtmd/internal/endtoend/cluster_test.go",
-	"drtmd serve --config /etc/drtmd/drtmd.yaml":        "scripts/rxe-vm/tests/cluster.sh",
-	"drtmd bench --transport ibv --check":               "scripts/test-rxe.sh",
-	"drtmd reproduce all --quick":                       "scripts/soak.sh",
-	"drtmd sim --scenario smallbank-steps --every-step": "proto/scenario/scenario_test.go",
-	"drtmd perf --listen # --transport ibv":             "scripts/test-rxe.sh",
-	"drtmd perf read --transport ibv --connect #":       "scripts/test-rxe.sh",
+	"drtmd serve --config /etc/drtmd/drtmd.yaml":                                            "scripts/rxe-vm/tests/cluster.sh",
+	"drtmd bench --transport ibv --check":                                                   "scripts/test-rxe.sh",
+	"drtmd bench --memory # --protocol rtx --index sherman --workload ycsb --mix a --check": "cmd/drtmd/internal/cli/testdata/script/memory.txt",
+	"drtmd serve --role memory --memory-size 1GiB":                                          "cmd/drtmd/internal/cli/testdata/script/memory.txt",
+	"drtmd reproduce all --quick":                                                           "scripts/soak.sh",
+	"drtmd sim --scenario smallbank-steps --every-step":                                     "proto/scenario/scenario_test.go",
+	"drtmd perf --listen # --transport ibv":                                                 "scripts/test-rxe.sh",
+	"drtmd perf read --transport ibv --connect #":                                           "scripts/test-rxe.sh",
 }
 
 // documentedCommand is a line of a code block that runs drtmd.

@@ -18,6 +18,14 @@ func (e *Engine) lockSeen(t *tx, r *record, s State) bool {
 		!(e.lacks(OrphanTaken) && proto.AbortReason(t.Met(r, uint64(s))) == proto.ReasonOrphaned)
 }
 
+// oneByOne is the mutation FallbackBeforeLog, which is in the middle of its updates for as long as each takes.
+func (t *tx) oneByOne() {
+	if t.e.lacks(FallbackBeforeLog) && t.way == &fallback {
+		_ = t.Batch.Await(t.F)
+		t.F.Step("drtm: after release")
+	}
+}
+
 // logLate is the mutation FallbackBeforeLog: the fallback handler logs its updates when it has made them.
 func (t *tx) logLate() error {
 	if t.e.lacks(FallbackBeforeLog) && t.way == &fallback {

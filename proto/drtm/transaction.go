@@ -310,6 +310,7 @@ func (t *tx) release(commit bool) {
 	for i := range t.Records {
 		if r := &t.Records[i]; held(r) {
 			t.Back(r, commit && r.Changes(), true)
+			t.oneByOne()
 		}
 	}
 	_ = t.Batch.Await(t.F) // each has its own error

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"drtmd/internal/testkit/raceskip"
 	"drtmd/proto"
 	"drtmd/proto/node"
 	"drtmd/proto/option"
@@ -215,9 +216,7 @@ func TestADurableClusterComesBack(t *testing.T) {
 		return
 	}
 	dir := filepath.Join(t.TempDir(), "run")
-	if !keeps(t, dir) {
-		t.Skip("this build keeps no memory: see TestKeptMemoryOutlivesAKilledProcess")
-	}
+	raceskip.Processes(t)
 	told := make([]uint64, durableNodes*durableClients)
 	r := rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))
 	kills := 5

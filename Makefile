@@ -28,7 +28,7 @@ NATIVE ?=
 RXE ?=
 
 .PHONY: help demo build install uninstall test test-race test-rxe lint bench bench-redis bench-verbs
-.PHONY: conformance-diff bench-replicas bench-ford bench-scaling test-browser verify-clone soak clean
+.PHONY: conformance-diff bench-replicas bench-ford bench-tpcc bench-scaling test-browser verify-clone soak clean
 
 help: ## print this table
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile
@@ -77,6 +77,10 @@ bench-replicas: build ## all protocols, with one and three copies of each record
 
 bench-ford: build ## SmallBank and TATP on Soft-RoCE, one transaction in flight, beside FORD
 	scripts/bench-replicas.sh --ford
+
+bench-tpcc: ## TPC-C under drtm on one thread, in pieces and whole, per CPU second, against its bars
+	DRTMD_TPCC_SECONDS=5 $(GO) test -pgo=$(CURDIR)/cmd/drtmd/default.pgo -run '^$$' -bench OneThread -benchtime 1x \
+	  -count 3 ./proto/workload/tpcc
 
 bench-redis: build ## compare SmallBank with SmallBank on a local Redis (installs Redis)
 	scripts/bench-redis.sh

@@ -1,6 +1,10 @@
 package htm
 
-import "drtmd/internal/invariant"
+import (
+	"bytes"
+
+	"drtmd/internal/invariant"
+)
 
 // Load64 reads the aligned word at off. false: the region has aborted, and so will all that
 // follows report.
@@ -78,6 +82,30 @@ func (r *Region) Store(m *Memory, off int, src []byte) bool {
 		}
 		copy(s.image.bytes()[at:at+n], src)
 		s.meta.dirty |= uint8(1<<(last+1) - 1<<first)
+		src, off = src[n:], off+n
+	}
+	return r.state == active
+}
+
+// Update is Store of what differs: lines that have the bytes of src already are read, and not written. Without line
+// words it is Store.
+func (r *Region) Update(m *Memory, off int, src []byte) bool {
+	if m.words == nil {
+		return r.Store(m, off, src)
+	}
+	m.check(off, len(src))
+	s := &r.lines
+	for len(src) > 0 {
+		if m.key(off) != s.last && !r.touch(m, off) {
+			return false
+		}
+		at := off % LineBytes
+		n := min(LineBytes-at, len(src))
+		if s.meta.dirty != 0 || !bytes.Equal(s.image.bytes()[at:at+n], src[:n]) {
+			if !r.Store(m, off, src[:n]) {
+				return false
+			}
+		}
 		src, off = src[n:], off+n
 	}
 	return r.state == active

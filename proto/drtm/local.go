@@ -157,7 +157,8 @@ func (t *tx) storeLocal(r *record) bool {
 	if !r.Is {
 		to = layout.ValueOffset
 	}
-	return t.region.Store(m, off+layout.VersionOffset, r.Image[layout.VersionOffset:to])
+	// Most columns of a long record stay as they are: the lines of these are read only.
+	return t.region.Update(m, off+layout.VersionOffset, r.Image[layout.VersionOffset:to])
 }
 
 // makeLocal makes the entry of a record that has none, in the region that makes it live: nobody

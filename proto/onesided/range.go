@@ -39,6 +39,8 @@ const (
 	pairBytes         = 16
 	// mostKeys of one request.
 	mostKeys = 32
+	// peekAhead is how many more entries than wanted a peek looks at: some may be of deleted records.
+	peekAhead = 3
 )
 
 // pair is a key of a range and the place of its entry.
@@ -347,7 +349,7 @@ func (t *Tx) fetch(table proto.TableID, at proto.Location, from, to proto.Key, m
 	b, p, c := t.base, &t.places, Done
 	p.table, p.at, p.to, p.n, p.next = table, at, to, 0, 0
 	if at.Primary == b.Env.Node {
-		b.charge(t, b.Costs.Find*int64(1+most/layout.LeafPairs))
+		b.charge(t, b.Costs.Find*int64(1+mostOf(most, lives)/layout.LeafPairs))
 		p.n, live, stamp, c = b.keysAt(b.Env.Shares[at.Shard], table, from, to, lives, p.list[:most])
 	} else if stamp, live, c, err = t.fetchThere(table, at, from, to, most, lives); err != nil {
 		return 0, 0, err
@@ -357,6 +359,14 @@ func (t *Tx) fetch(table proto.TableID, at proto.Location, from, to proto.Key, m
 		return 0, 0, proto.Aborting(proto.ReasonConflict)
 	}
 	return stamp, live, nil
+}
+
+// mostOf is of how many keys a look is charged: a peek always as for a call.
+func mostOf(most int, peeks bool) int {
+	if peeks {
+		return mostKeys
+	}
+	return most
 }
 
 func (t *Tx) fetchThere(table proto.TableID, at proto.Location, from, to proto.Key, most int, lives bool) (stamp,
@@ -482,7 +492,11 @@ func (t *Tx) PeekRange(f *fiber.Fiber, table proto.TableID, from, to proto.Key, 
 		return 0, err
 	}
 	for p := &t.places; n < len(keys); {
-		_, live, err := t.fetch(table, at, from, to, mostKeys, true)
+		most := mostKeys
+		if at.Primary == t.base.Env.Node { // each is looked at; a call gets them all at once
+			most = min(most, len(keys)-n+peekAhead)
+		}
+		_, live, err := t.fetch(table, at, from, to, most, true)
 		if err != nil {
 			return 0, err
 		}

@@ -6,18 +6,25 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"strings"
 	"testing"
 
 	"drtmd/proto"
 	"drtmd/proto/node"
+	"drtmd/proto/option"
 	"drtmd/proto/workload/tpcc"
 	"drtmd/verbs/fiber"
 )
 
 // TestTransactionsDoNotAllocate: the five transactions, in their mix, in the steady state.
 func TestTransactionsDoNotAllocate(t *testing.T) {
-	for _, name := range []string{"nocc", "drtm", "twopl"} {
-		t.Run(name, func(t *testing.T) {
+	for _, x := range []string{"nocc", "drtm", "drtm --chopped", "twopl"} {
+		t.Run(x, func(t *testing.T) {
+			name, flag, _ := strings.Cut(x, " --")
+			var options option.Settings
+			if flag != "" {
+				options = option.Settings{flag: "true"}
+			}
 			o := tpcc.Default(1)
 			o.Items, o.Customers, o.Orders = 500, 30, 10_000
 			w, err := tpcc.New(o)
@@ -29,7 +36,7 @@ func TestTransactionsDoNotAllocate(t *testing.T) {
 				t.Fatal(err)
 			}
 			ctx := context.Background()
-			c, err := node.NewLocal(ctx, node.LocalConfig{Config: node.Config{Protocol: p, Workload: w}})
+			c, err := node.NewLocal(ctx, node.LocalConfig{Config: node.Config{Protocol: p, Workload: w, Options: options}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -203,7 +203,7 @@ func (w *TPCC) Resume(kind uint8, from int, parameters []byte) (proto.Chain, err
 		}
 	}
 	t.decl.Kind = kind
-	t.newest, t.oldest, t.line, t.item = t.takeNewest, t.takeOldest, t.takeLine, t.takeItem
+	t.bind()
 	t.group()
 	return p, nil
 }

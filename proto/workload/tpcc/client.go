@@ -35,8 +35,14 @@ func (w *TPCC) NewClient(home proto.NodeID, r *rand.Rand) workload.Client {
 		last:      newNURand(255, constLast, 1000, w.names)}
 	t := &c.tx
 	t.w, t.decl.Accesses = w, t.accesses[:0]
-	t.newest, t.oldest, t.line, t.item = t.takeNewest, t.takeOldest, t.takeLine, t.takeItem
+	t.bind()
 	return c
+}
+
+// bind makes what scans and peeks call.
+func (t *transaction) bind() {
+	t.newest, t.oldest, t.line, t.item = t.takeNewest, t.takeOldest, t.takeLine, t.takeItem
+	t.sum, t.stock = t.addSum, t.addItem
 }
 
 // line of an order. The price is that of the item, once it was read.
@@ -76,7 +82,8 @@ type transaction struct {
 	keys    [20*mostLines + 20]proto.Key
 
 	// Of the scan that runs.
-	newest, oldest, line, item func(proto.Key, []byte) bool // made once
+	newest, oldest, line, item func(proto.Key, []byte) bool // made once, like sum and stock
+	sum, stock                 func(line []byte)
 	found                      int
 	seen                       int
 	strange                    bool

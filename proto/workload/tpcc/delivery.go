@@ -28,18 +28,47 @@ func (t *transaction) planDelivery(f *fiber.Fiber, peek proto.Peeker, sums bool)
 			return missing(err)
 		}
 		t.due[d] = due{order: o, customer: get32(order, orderCustomer), lines: int(order[orderLines])}
-		for i := range t.due[d].lines {
-			if !sums {
-				break
-			}
-			line := t.row[:lineBytes]
-			if err := peek.Peek(f, OrderLine, lineKey(w, d, o, i+1), line); err != nil {
-				return missing(err)
-			}
-			t.due[d].sum += get64(line, lineAmount)
+		if t.district = d; !sums {
+			continue
+		}
+		if err := t.peekLines(f, peek, lineKey(w, d, o, 0), lineKey(w, d, o, mostLines), t.sum); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// addSum adds what a line of the order of the district amounts to, and addItem the item of a line.
+func (t *transaction) addSum(line []byte) { t.due[t.district].sum += get64(line, lineAmount) }
+
+func (t *transaction) addItem(line []byte) { t.stocked = append(t.stocked, uint32(get32(line, lineItem))) }
+
+// peekChunk is how many keys of a range are looked for at once, before their records are: an engine then still knows
+// where these are.
+const peekChunk = 32
+
+// peekLines peeks at the order lines of a range.
+func (t *transaction) peekLines(f *fiber.Fiber, peek proto.Peeker, from, to proto.Key, each func(line []byte)) error {
+	x, err := rangePeeker(peek)
+	if err != nil {
+		return err
+	}
+	for keys, line := t.keys[:peekChunk], t.row[:lineBytes]; ; {
+		n, err := x.PeekRange(f, OrderLine, from, to, keys)
+		if err != nil {
+			return err
+		}
+		for _, k := range keys[:n] {
+			if err := peek.Peek(f, OrderLine, k, line); err != nil {
+				return missing(err)
+			}
+			each(line)
+		}
+		if n < len(keys) || keys[n-1] == to {
+			return nil
+		}
+		from = keys[n-1] + 1
+	}
 }
 
 // declareDue declares the oldest new order of a district and its customer: what decides which delivery it is of.
@@ -152,26 +181,14 @@ const levelOrders = 20
 
 // planStock finds the items of the last orders.
 func (t *transaction) planStock(f *fiber.Fiber, peek proto.Peeker) (err error) {
-	x, err := rangePeeker(peek)
-	if err != nil {
-		return err
-	}
 	if t.order, err = t.peekNumber(f, peek); err != nil {
 		return err
 	}
 	w, d := t.warehouse, t.district
 	from, to := t.lastOrders()
-	n, err := x.PeekRange(f, OrderLine, from, to, t.keys[:])
-	if err != nil {
-		return err
-	}
 	t.stocked = t.stocked[:0]
-	for _, k := range t.keys[:n] {
-		row := t.row[:lineBytes]
-		if err := peek.Peek(f, OrderLine, k, row); err != nil {
-			return missing(err)
-		}
-		t.stocked = append(t.stocked, uint32(get32(row, lineItem)))
+	if err := t.peekLines(f, peek, from, to, t.stock); err != nil {
+		return err
 	}
 	slices.Sort(t.stocked)
 	t.stocked = slices.Compact(t.stocked)

@@ -45,6 +45,8 @@ type Options struct {
 	// RemoteItems and RemotePayments are the shares of items and of customers of other warehouses, in percent.
 	RemoteItems    float64
 	RemotePayments float64
+	// Mix is the share of each kind, in percent; all 0: that of clause 5.2.3.
+	Mix [kindEnd - 1]int
 }
 
 // Default is one warehouse per node.
@@ -82,7 +84,10 @@ func New(o Options) (*TPCC, error) {
 	}
 	w := &TPCC{o: o, names: min(1000, o.Customers), clients: make([]atomic.Uint32, o.Nodes)}
 	var err error
-	if w.mix, err = workload.NewMix(mix[:]); err != nil {
+	if o.Mix == [kindEnd - 1]int{} {
+		o.Mix = mix
+	}
+	if w.mix, err = workload.NewMix(o.Mix[:]); err != nil {
 		return nil, err
 	}
 	r := rand.New(rand.NewPCG(1, 2))

@@ -219,7 +219,7 @@ func (t *tx) open(d *proto.Decl, attempt int) {
 		!d.ReadOnly && (t.overflow || t.ranged || t.aborts >= e.cfg.RegionAborts):
 		t.way = &fallback
 		e.Counters.Fallbacks++
-	case d.ReadOnly && attempt < roundAttempts && !t.ranged:
+	case d.ReadOnly && attempt < e.roundAttempts() && !t.ranged:
 		t.way = &twoRounds
 	case d.ReadOnly:
 		t.way = &leaseAll

@@ -14,11 +14,19 @@ import (
 // If the rounds disagree, the next attempts lease the local records as well (START_RO, Figure
 // 10(c)), and after Config.Attempts the fallback handler takes over, as for all others.
 const (
-	// roundAttempts is how many attempts read local records in two rounds.
-	roundAttempts = 2
+	// leastRounds is how many attempts read local records in two rounds. Where transactions run in pieces, most do
+	// (§4.4): leases on what a long one reads would stop all who write there.
+	leastRounds, mostRounds = 2, 16
 	// roundLooks bounds how often one round copies a record that changes meanwhile.
 	roundLooks = 16
 )
+
+func (e *Engine) roundAttempts() int {
+	if e.cfg.Chopped {
+		return mostRounds
+	}
+	return leastRounds
+}
 
 // Read-only transactions that find local records changed lease them as well (START_RO, Figure 10(c)).
 var (

@@ -348,3 +348,41 @@ func TestRegionsDoNotAllocate(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// TestUpdateWritesOnlyTheLinesThatDiffer: the others count as read, so that who changes them is a conflict.
+func TestUpdateWritesOnlyTheLinesThatDiffer(t *testing.T) {
+	bed := newBed(8, 2)
+	m, other := bed.memories[0], bed.memories[1]
+	g := Geometry{LineBytes: 64, Sets: 1, Ways: 2, ReadLines: 8}
+	r := NewRegion(Config{Geometry: g})
+	src := make([]byte, 4*LineBytes-8)
+	src[LineBytes] = 7 // in the second line of those from 8 on
+	r.Begin()
+	if !r.Update(m, 8, src) || !r.Commit(nil) {
+		code, _ := r.Aborted()
+		t.Fatalf("%s: more than one line was written", code)
+	}
+	if b := m.Bytes[8+LineBytes]; b != 7 {
+		t.Errorf("%d was stored", b)
+	}
+	r.Begin()
+	src[LineBytes] = 8
+	if !r.Update(m, 8, src) {
+		t.Fatal("aborted")
+	}
+	w := NewRegion(Config{Geometry: g})
+	w.Begin()
+	if !w.Store64(other, 3*LineBytes, 1) || !w.Commit(nil) {
+		t.Fatal("the other region aborted")
+	}
+	if r.Commit(nil) {
+		t.Error("committed over a change of a line that it has compared")
+	}
+	if b := m.Bytes[8+LineBytes]; b != 7 {
+		t.Errorf("%d was stored", b)
+	}
+	r.Begin()
+	if !r.Store64(m, 8, 9) || !r.Update(m, 8, make([]byte, 8)) || !r.Commit(nil) || m.Bytes[8] != 0 {
+		t.Error("what the region itself has written is compared with what was there before")
+	}
+}

@@ -41,7 +41,9 @@ func (t *transaction) planDelivery(f *fiber.Fiber, peek proto.Peeker, sums bool)
 // addSum adds what a line of the order of the district amounts to, and addItem the item of a line.
 func (t *transaction) addSum(line []byte) { t.due[t.district].sum += get64(line, lineAmount) }
 
-func (t *transaction) addItem(line []byte) { t.stocked = append(t.stocked, uint32(get32(line, lineItem))) }
+func (t *transaction) addItem(line []byte) {
+	t.stocked = append(t.stocked, uint32(get32(line, lineItem)))
+}
 
 // peekChunk is how many keys of a range are looked for at once, before their records are: an engine then still knows
 // where these are.

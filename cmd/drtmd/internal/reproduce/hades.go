@@ -10,9 +10,9 @@ func hades() System {
 		notReproducible("what a transaction does at each step", inWords),
 		{Title: "architectural parameters: storage of filters and tags", Kind: Exact,
 			Note: "its other parameters, which are input of the model and no result",
-			run:  hadesTable3, cost: cost{time.Millisecond, time.Millisecond}},
+			run:  hadesTable3, cost: cost{20 * time.Millisecond, 20 * time.Millisecond}},
 		{Title: "false positives of the Bloom filters by lines inserted", Kind: Exact,
-			run: hadesTable4, cost: cost{200 * time.Millisecond, 2 * time.Second}},
+			run: hadesTable4, cost: cost{230 * time.Millisecond, 2300 * time.Millisecond}},
 		waitsFor(name, Exact, "mixes of four workloads"),
 	}
 	figures := []Item{
@@ -20,7 +20,7 @@ func hades() System {
 		notReproducible("protocol of a distributed transaction", drawing),
 		{Title: "execution time of the software protocol by its overheads", Kind: Modelled, protocol: farmName,
 			Note: "Update Version and Read Atomicity, which have no cost of their own in the model",
-			run:  hadesFigure3, cost: cost{2 * time.Second, 30 * time.Second}},
+			run:  hadesFigure3, cost: cost{600 * time.Millisecond, 9 * time.Second}},
 		notReproducible("conflicts between transactions", drawing),
 		notReproducible("node with the hardware modules", drawing),
 		notReproducible("protocol in hardware", drawing),

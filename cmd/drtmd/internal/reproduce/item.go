@@ -60,7 +60,8 @@ type Item struct {
 	protocol string
 }
 
-// cost is how long a run takes on one core of the development machine, for estimates only.
+// cost is the CPU time of a run on the development machine, with the start of the program, for estimates only:
+// quick, and for each seed. What takes more than a few seconds for a seed is scaled from its quick run.
 type cost struct{ quick, seed time.Duration }
 
 // Outcome is what a run of an item gives.

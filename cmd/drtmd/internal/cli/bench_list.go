@@ -322,7 +322,12 @@ func describeProtocol(out io.Writer, p *node.Protocol) {
 		takes = append(takes, "--memory", "--index", "--client")
 	}
 	if len(takes) > 0 {
-		fmt.Fprintf(out, "\nIt takes %s.\n", strings.Join(takes, " and "))
+		last := len(takes) - 1
+		text := takes[last]
+		if last > 0 {
+			text = strings.Join(takes[:last], ", ") + " and " + text
+		}
+		fmt.Fprintf(out, "\nIt takes %s.\n", text)
 	}
 	if isOfMemory(p) {
 		fmt.Fprintln(out, "\nIndexes (--index):")

@@ -20,7 +20,7 @@ func hades() System {
 		notReproducible("protocol of a distributed transaction", drawing),
 		{Title: "execution time of the software protocol by its overheads", Kind: Modelled, protocol: farmName,
 			Note: "Update Version and Read Atomicity, which have no cost of their own in the model",
-			run:  hadesFigure3, cost: cost{600 * time.Millisecond, 9 * time.Second}},
+			run:  hadesFigure3, cost: cost{500 * time.Millisecond, 3 * time.Second}},
 		notReproducible("conflicts between transactions", drawing),
 		notReproducible("node with the hardware modules", drawing),
 		notReproducible("protocol in hardware", drawing),

@@ -10,6 +10,7 @@ import (
 	"drtmd/proto"
 	"drtmd/proto/drtm"
 	"drtmd/proto/node"
+	"drtmd/proto/option"
 	"drtmd/verbs/fiber"
 )
 
@@ -53,11 +54,23 @@ func (x *touch) Execute(tx proto.Txn) error {
 	return nil
 }
 
-// TestTransactionsDoNotAllocate in their steady state.
-func TestTransactionsDoNotAllocate(t *testing.T) {
-	c := start(t, host{make: func(ctx context.Context, c node.Config) (*node.Cluster, error) {
+// unrecorded is a cluster on one thread, whose transactions are logged or not, and not recorded.
+func unrecorded(t testing.TB, durable string) *cluster {
+	return start(t, host{make: func(ctx context.Context, c node.Config) (*node.Cluster, error) {
 		return node.NewLocal(ctx, node.LocalConfig{Config: c, Threads: 1})
-	}}, settings{node: func(cfg *node.Config) { cfg.Record = nil }})
+	}}, settings{node: func(cfg *node.Config) {
+		cfg.Record, cfg.Options = nil, option.Settings{"durable": durable}
+	}})
+}
+
+// TestTransactionsDoNotAllocate in their steady state.
+func TestTransactionsDoNotAllocate(t *testing.T) { doNotAllocate(t, "false") }
+
+// TestLoggedTransactionsDoNotAllocate in their steady state.
+func TestLoggedTransactionsDoNotAllocate(t *testing.T) { doNotAllocate(t, "true") }
+
+func doNotAllocate(t *testing.T, durable string) {
+	c := unrecorded(t, durable)
 	for _, x := range shapes {
 		c.on(0, func(f *fiber.Fiber, e *drtm.Engine) error {
 			p := &touch{d: x.d}
@@ -103,11 +116,13 @@ func TestTransactionsDoNotAllocate(t *testing.T) {
 
 // BenchmarkTransactions runs each shape on one fiber of one thread.
 func BenchmarkTransactions(b *testing.B) {
-	for _, x := range shapes {
-		b.Run(x.name, func(b *testing.B) {
-			c := start(b, host{make: func(ctx context.Context, c node.Config) (*node.Cluster, error) {
-				return node.NewLocal(ctx, node.LocalConfig{Config: c, Threads: 1})
-			}}, settings{node: func(cfg *node.Config) { cfg.Record = nil }})
+	for i := range 2 * len(shapes) {
+		x, durable, logged := shapes[i/2], "false", ""
+		if i%2 == 1 {
+			durable, logged = "true", ", logged"
+		}
+		b.Run(x.name+logged, func(b *testing.B) {
+			c := unrecorded(b, durable)
 			b.ReportAllocs()
 			c.on(0, func(f *fiber.Fiber, e *drtm.Engine) error {
 				p := &touch{d: x.d}

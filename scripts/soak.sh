@@ -4,6 +4,7 @@
 #   - a cluster of daemons that is disturbed for 10 minutes (DRTMD_SOAK_TIME) and must neither leak nor
 #     leave a run stuck
 #   - 50 runs with three replicas, in each of which a daemon is killed at a random moment (DRTMD_SOAK_KILLS)
+#   - as many kills of processes with clusters in kept memory, under DrTM with logs
 #   - 2,000 damaged files of etcd (DRTMD_SOAK_DAMAGES)
 #   - every fuzz target
 #   - the simulator's scenarios of protocols, with 100,000 seeds each (DRTMD_SOAK_SEEDS), and 1,000 for each
@@ -82,8 +83,8 @@ kills() {
   say "$1 daemons are killed in runs with three replicas"
   DRTMD_SOAK_KILLS=$1 scripts/go test -v -count=1 -timeout 3h -run '^TestRunsOutliveKilledNodes$' \
     ./cmd/drtmd/internal/endtoend
-  say "a process with three nodes in kept memory is killed $1 times"
-  DRTMD_SOAK_KILLS=$1 scripts/go test -v -count=1 -run '^TestADurableClusterComesBack$' ./proto/node
+  say "processes with clusters in kept memory are killed $1 times"
+  DRTMD_SOAK_KILLS=$1 scripts/go test -v -count=1 -run 'TestADurableCluster|TestTPCCKeeps' ./proto/node
 }
 
 # damages N: N files of etcd's damaged at random, each of which must be said in one line or do no harm.

@@ -33,6 +33,8 @@ type Steps struct {
 	Fine []string
 	// Held are those at which locks are held: an outage there leaves something to be done.
 	Held []string
+	// Leased are those at which a transaction counts on its leases, and has not begun to commit.
+	Leased []string
 	// Inner steps are those of a commit that is half made in memory: a crash there must be mended.
 	Inner []string
 	// Chained are marked where transactions run in pieces, and nowhere else.

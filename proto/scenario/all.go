@@ -94,6 +94,9 @@ func All(own ...node.Protocol) (all []*scenario.Scenario) {
 		if p.Offers.Has(proto.OfferLeases) {
 			all = append(all, leases(p), ends(p))
 		}
+		if len(p.Simulation.Steps.Leased) > 0 {
+			all = append(all, returns(p))
+		}
 	}
 	return append(append(all, followedClocks()), allRepairs()...)
 }

@@ -25,6 +25,7 @@ const (
 	everyFault    faultSet = iota // but the loss of memory
 	clockFaults                   // nothing at all, but clocks
 	orderFaults                   // nothing
+	stallFaults                   // nothing, and each access to memory may stall
 	holdFaults                    // nothing, and workers lose the processor for long, half of them with locks held
 	fullFaults                    // as holdFaults, and queue pairs that break
 	breakFaults                   // queue pairs that break, links that go away
@@ -71,6 +72,9 @@ func (x spec) draw(d *scenario.Drawing) sim.Schedule {
 	switch x.faults {
 	case orderFaults:
 		preemptions, coarse = 3*preemptions, 8
+	case stallFaults:
+		return append(append(drawClocks(d), drawLongStalls(d, steps)...),
+			drawPreemptions(d, steps, preemptions, 8)...)
 	case holdFaults:
 		return append(s, drawHolds(d, steps)...)
 	case fullFaults:
@@ -107,6 +111,23 @@ func drawStalls(d *scenario.Drawing) (s sim.Schedule) {
 	}
 	return s
 }
+
+// drawLongStalls has memory stall for long and often, and workers whose transactions count on leases lose the
+// processor for so long that another transaction comes and goes.
+func drawLongStalls(d *scenario.Drawing, steps *protocol.Steps) (s sim.Schedule) {
+	for _, n := range d.Nodes {
+		s = append(s, sim.Fault{Kind: sim.StallMemory, Node: n, PPM: 2 * stallPPM, By: longestStall})
+	}
+	for range drawnLongPauses {
+		s = append(s, sim.Fault{Kind: sim.PauseWorker, Worker: sim.WorkerAtStep,
+			Step: steps.Leased[0], Count: 1 + d.Rand.IntN(8*pauseCounts),
+			For: 1 + sim.Time(d.Rand.Int64N(int64(5*longestStall)))})
+	}
+	return s
+}
+
+// drawnLongPauses are how many of drawLongStalls there are.
+const drawnLongPauses = 100
 
 // drawFaults draws what comes and goes, and queue pairs that break at marked steps.
 func drawFaults(d *scenario.Drawing, steps []string) (s sim.Schedule) {

@@ -32,8 +32,8 @@ RESULTS=()          # one line per package set and story: `ok NAME` or `FAIL NAM
 # has daemons on Soft-RoCE.
 OTHERS='^drtmd/cmd/drtmd/internal/(admin|config|control|daemon(/.*)?|endtoend|service|status|workloads)$'
 
-# ELSEWHERE: tests of these packages that run in the simulator or on shared memory alone; `make test`
-# runs them.
+# ELSEWHERE: tests of these packages that run in the simulator, on shared memory alone, or without a device;
+# `make test` runs them.
 ELSEWHERE=(
   TestThousandsOfPeersShareOneQueuePair TestAtMostOnceAcrossBlackouts TestMeshInTheSimulator
   TestAtMostOnceUnderLossDuplicationAndReordering TestPortsOutlastAnOutageOfAnyLength
@@ -41,6 +41,10 @@ ELSEWHERE=(
   TestKilledAtAnyInstantIsAllOrNothing TestKilledCommitIsAllOrNothing
   TestCrashAtEveryStepIsAllOrNothing TestReplayCommandFailsInTheSameEvent
   TestSimHashIsThatOfEveryProcess TestFaultsThatDidNothingAreNamed
+  TestSimDocumentSaysWhatTheRunTook TestEveryStepDocumentSaysWhatTheRunsTook
+  TestInterruptedRunsReportAndExit130 TestValuesThatNoFlagTakes TestTimesAndNumbersOfSettings
+  TestCheckSaysTheVerdictAndExitsByIt TestFlowsExecuteAtMostOnce TestMutationsOfFlowsAreCaught
+  TestRandomWritesOverflowASetEarly
 )
 
 # skipped: ELSEWHERE as a regular expression; a test that is not there any more is an error.

@@ -14,16 +14,16 @@ import (
 // If the rounds disagree, the next attempts lease the local records as well (START_RO, Figure
 // 10(c)), and after Config.Attempts the fallback handler takes over, as for all others.
 const (
-	// leastRounds is how many attempts read local records in two rounds. Where transactions run in pieces, most do
-	// (§4.4): leases on what a long one reads would stop all who write there.
-	leastRounds, mostRounds = 2, 16
+	// leastRounds is how many attempts read local records in two rounds. Where transactions run in pieces, all do
+	// (§4.4), up to the fallback handler: leases on what a long one reads would stop all who write there.
+	leastRounds = 2
 	// roundLooks bounds how often one round copies a record that changes meanwhile.
 	roundLooks = 16
 )
 
 func (e *Engine) roundAttempts() int {
 	if e.cfg.Chopped {
-		return mostRounds
+		return e.cfg.Attempts
 	}
 	return leastRounds
 }

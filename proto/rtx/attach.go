@@ -92,6 +92,9 @@ func (c *Client) fix(f *fiber.Fiber) error {
 		return err
 	}
 	for i := range c.slots {
+		if c.bug == bugSlotNotFixed {
+			break
+		}
 		if err := c.fixSlot(f, i); err != nil {
 			return err
 		}

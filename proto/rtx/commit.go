@@ -241,7 +241,7 @@ func (t *Tx) letGo(lock uint64) error {
 	for i := range t.set {
 		if e := &t.set[i]; e.held {
 			if noLog(lock) && c.bug != bugAbortAlone {
-				c.cas(t.f, c.l.metaAt(e.ptr)+8, e.dptr, bump(e.dptr))
+				c.cas(t.f, c.l.metaAt(e.ptr)+8, e.dptr, renewed(e.dptr))
 			}
 			c.cas(t.f, c.l.metaAt(e.ptr), lock, e.word)
 			e.held = false
@@ -357,7 +357,7 @@ func (c *Client) retired(d uint64) uint64 {
 	if c.bug == bugPointerVersion {
 		return d
 	}
-	return bump(d)
+	return replaced(d)
 }
 
 // commitLogged commits several updates (Figure 8, from line 1 on).

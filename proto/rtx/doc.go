@@ -37,7 +37,11 @@
 //     because a repairer that took it for dead may be about to swing the pointer.
 //   - The header of a log carries 15 bits of its transaction's lease, so that a late CAS on it misses the next
 //     transaction; its entries are covered by a hash beside the checksum of the paper.
-//   - The version in a data pointer counts the uses of its block, not the updates of an object.
+//   - The version in a data pointer counts the uses of its block and its renewals, not the updates of an object. A
+//     commit with a log follows a pointer that was renewed: whoever repairs an update without log and is slow may renew
+//     the pointer when that update has ended and another transaction has locked, validated and committed. In the
+//     paper, where it installs a copy, the swing of that transaction would be lost. So locks are released in a round
+//     trip of their own.
 //   - Allocation: see below; the paper's bitmap would lose a batch with each crash until its client returns.
 //
 // # Memory without leaks (4.4)

@@ -46,7 +46,7 @@ const (
 //	192 hash of the above 8
 const (
 	magic         = 0x3158_5452_4d54_5244 // "DRTMRTX1"
-	layoutVersion = 1
+	layoutVersion = 2
 	hashAt        = 192
 )
 

@@ -25,6 +25,8 @@ const (
 	bugSlotForgotten
 	bugAttachNoLog
 	bugAbortAlone
+	bugSlotNotFixed
+	bugRenewalLost
 )
 
 var bugs = mutation.Table[bug]{
@@ -44,6 +46,10 @@ var bugs = mutation.Table[bug]{
 		Doc: "an update without log is repaired by releasing its lock alone: the pointer can still be swung"},
 	bugAbortAlone: {Name: "opt1-abort-releases-alone",
 		Doc: "an aborted update without log releases its lock alone, while a repairer may renew the pointer"},
+	bugRenewalLost: {Name: "renewed-pointer-not-swung",
+		Doc: "a commit does not swing a pointer that a late repair of an earlier update has renewed"},
+	bugSlotNotFixed: {Name: "return-without-slots",
+		Doc: "a client that returns takes its slots as they are: a block that was installed is used again"},
 	bugValidateNoLock:  {Name: "validate-ignores-lock", Doc: "validation accepts locked objects"},
 	bugRepairLease:     {Name: "repair-lease-ignored", Doc: "a repair does not wait for another one: work is done twice"},
 	bugValidateNothing: {Name: "no-validation", Doc: "what was only read is not validated"},

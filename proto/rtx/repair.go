@@ -103,7 +103,7 @@ func (c *Client) repairOne(f *fiber.Fiber, p Ptr, w uint64) error {
 		}
 	}
 	f.Step(stepCopied)
-	old, err := c.casNow(f, meta+8, d, bump(d))
+	old, err := c.casNow(f, meta+8, d, renewed(d))
 	if err != nil || old != d {
 		return err // it was swung meanwhile: what the new block has replaced comes first
 	}

@@ -71,10 +71,7 @@ func (c *Client) tryCommit(f *fiber.Fiber, log int, from, lock uint64, entries [
 			return 0, err
 		}
 	}
-	for _, x := range entries {
-		c.swing(f, x)
-	}
-	if err := c.phase(f, stepSwung); err != nil {
+	if err := c.swingAll(f, lock, entries); err != nil {
 		return 0, err
 	}
 	for _, x := range entries {
@@ -100,6 +97,60 @@ func (c *Client) tryCommit(f *fiber.Fiber, log int, from, lock uint64, entries [
 		return old, nil
 	}
 	return done, nil
+}
+
+// swingAll swings the pointers of a log. They are awaited before any lock is released: who repairs an earlier update
+// without log of an object, and was slow, may have renewed its pointer since this transaction has read it.
+func (c *Client) swingAll(f *fiber.Fiber, lock uint64, entries []logEntry) error {
+	first := c.b.Len()
+	for _, x := range entries {
+		c.swing(f, x)
+	}
+	if err := c.await(f); err != nil {
+		return err
+	}
+	if c.cfg.Awaited {
+		f.Step(stepSwung)
+	}
+	follow := false
+	for i, x := range entries {
+		old := uint64(0)
+		if c.bug != bugUpdateByWrite && c.bug != bugRenewalLost {
+			old = c.b.Old(first + i)
+		}
+		follow = follow || old != x.old && sameUse(old, x.old)
+	}
+	if follow {
+		for _, x := range entries {
+			if err := c.follow(f, lock, x); err != nil {
+				return err
+			}
+		}
+	}
+	c.b.Reset()
+	return nil
+}
+
+// mostRenewals bounds the repairs of earlier updates that one swing waits for.
+const mostRenewals = 1 << 12
+
+// follow swings a pointer from what it was renewed to. While the object has the transaction's lock, and its block is
+// in the place where the transaction has read it, nobody has swung it.
+func (c *Client) follow(f *fiber.Fiber, lock uint64, x logEntry) error {
+	meta := c.l.metaAt(refPtr(x.ref))
+	for range mostRenewals {
+		if err := c.readNow(f, c.words, meta, metaBytes); err != nil {
+			return err
+		}
+		d := c.word(c.words + 8)
+		if c.word(c.words) != lock || !sameUse(d, x.old) {
+			return nil
+		}
+		if old, err := c.casNow(f, meta+8, d, x.new); err != nil || old == d {
+			return err
+		}
+	}
+	return c.fail(c.corrupt("the pointer of object %d is renewed all the time", refPtr(x.ref)))
 }
 
 // commitLease is the lease of who takes a header over, an owner or a repairer: above the one in the header.

@@ -96,23 +96,33 @@ func stateOf(h uint64) uint64 { return h >> stateShift }
 // sameTag reports whether a header is of the transaction with a lock word, or of one 2^15 leases apart.
 func sameTag(h, lock uint64) bool { return h>>leaseBits&tagMask == lock&tagMask }
 
-// A data pointer (section 4.4). The version counts the uses of the block.
+// A data pointer (section 4.4). Blocks are multiples of 64 bytes, so that the offset leaves room for the use.
 //
-//	63         48 47     40 39                 0
-//	+------------+---------+--------------------+
-//	| version 16 | node 8  | offset in bytes    |
-//	+------------+---------+--------------------+
+//	63         48 47     40 39           6 5    0
+//	+------------+---------+--------------+------+
+//	| version 16 | node 8  | offset / 64  | use 6|
+//	+------------+---------+--------------+------+
+//
+// The use counts how often the block was replaced, and the version this and each renewal by a repair: a pointer with
+// the same use names the block in the same place, whoever has renewed it.
 const (
 	offsetBits   = 40
 	offsetMask   = 1<<offsetBits - 1
+	useMask      = 1<<6 - 1
 	pointerMask  = 1<<48 - 1
 	versionShift = 48
 )
 
-func offsetOf(d uint64) uint64 { return d & offsetMask }
+func offsetOf(d uint64) uint64 { return d & offsetMask &^ useMask }
 
 // isNil reports whether a data pointer names no block: of an object that was never written.
-func isNil(d uint64) bool { return d&pointerMask == 0 }
+func isNil(d uint64) bool { return d&pointerMask&^useMask == 0 }
 
-// bump is the pointer with which a retired block is used next.
-func bump(d uint64) uint64 { return d + 1<<versionShift }
+// renewed is the pointer to the same block in the same place, which nobody can swing from the one before.
+func renewed(d uint64) uint64 { return d + 1<<versionShift }
+
+// replaced is the pointer with which a block is used next.
+func replaced(d uint64) uint64 { return renewed(d)&^useMask | (d+1)&useMask }
+
+// sameUse reports whether two pointers name a block in the same place.
+func sameUse(a, b uint64) bool { return (a^b)&pointerMask == 0 }

@@ -58,6 +58,7 @@ const (
 	bugNoRightLink
 	bugScanUnvalidated
 	bugParentApart
+	bugCopyUnconfirmed
 )
 
 var bugs = mutation.Table[bug]{
@@ -65,6 +66,8 @@ var bugs = mutation.Table[bug]{
 	bugParentTrusted:   {Name: "cached-parent-trusted", Doc: "the leaf that a cached node names is not checked for the key"},
 	bugNoRightLink:     {Name: "right-link-not-followed", Doc: "a scan ends with its first leaf"},
 	bugScanUnvalidated: {Name: "scan-without-validation", Doc: "the leaves of a scan are validated one by one, not together"},
+	bugCopyUnconfirmed: {Name: "copy-not-confirmed",
+		Doc: "a copy of an internal node is kept that was read while it may have been changed"},
 	bugParentApart: {Name: "split-updates-parent-outside-rtx",
 		Doc: "a split leaves its parent to a later transaction, which never comes"},
 }
@@ -201,9 +204,11 @@ func (t *Tree) findTo(tx Tx, key uint64, level int, read func(Tx, rtx.Ptr) ([]by
 			if n, err = t.read(tx, p, at); err != nil {
 				return 0, nil, err
 			}
-			ok, err := tx.Confirm(p)
-			if err != nil {
-				return 0, nil, err
+			ok := t.bug == bugCopyUnconfirmed
+			if !ok {
+				if ok, err = tx.Confirm(p); err != nil {
+					return 0, nil, err
+				}
 			}
 			if ok {
 				t.cache.put(p, n)

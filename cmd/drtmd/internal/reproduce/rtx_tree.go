@@ -49,16 +49,25 @@ type clientsOf struct {
 
 // throughput is that of a system under a workload, in M/s.
 func (c *clientsOf) throughput(ctx context.Context, protocol string, l *treeLoad, seed uint64) (float64, error) {
+	r, err := c.run(ctx, protocol, l, seed)
+	if err != nil {
+		return 0, err
+	}
+	return float64(r.Sum.Outcomes(proto.Committed)) / r.Elapsed.Seconds() / 1e6, nil
+}
+
+// run runs a system under a workload.
+func (c *clientsOf) run(ctx context.Context, protocol string, l *treeLoad, seed uint64) (*load.Result, error) {
 	o := ycsb.Default(c.clients)
 	o.Letter, o.Reads, o.Distribution, o.Keys, o.ValueBytes = l.letter, l.reads, l.distribution, c.keys, valueBytes
 	o.Room = c.keys
 	w, err := ycsb.New(o)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	cost, err := sim.Preset(cx4)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	var p node.Protocol
 	for _, m := range node.MemoryProtocols() {
@@ -67,17 +76,17 @@ func (c *clientsOf) throughput(ctx context.Context, protocol string, l *treeLoad
 		}
 	}
 	r, err := load.Run(ctx, load.Options{Workload: w, Seed: seed, Virtual: true, Warmup: c.warmup, Duration: c.measured,
-		ChargePs: clientPs, Open: func(ctx context.Context) (*node.Cluster, error) {
+		ChargePs: clientPs, SampleEvery: 1, Open: func(ctx context.Context) (*node.Cluster, error) {
 			return node.NewSimulatedClients(ctx, node.ClientsConfig{Index: treeIndex, Config: node.Config{Protocol: p,
 				Workload: w, Nodes: c.clients, Workers: c.workers, Fibers: c.fibers, Seed: seed}}, cost)
 		}})
 	switch {
 	case err != nil:
-		return 0, fmt.Errorf("%s under %v: %w", protocol, l, err)
+		return nil, fmt.Errorf("%s under %v: %w", protocol, l, err)
 	case r.Conserved != nil:
-		return 0, fmt.Errorf("the records of %v under %s: %w", l, protocol, r.Conserved)
+		return nil, fmt.Errorf("the records of %v under %s: %w", l, protocol, r.Conserved)
 	}
-	return float64(r.Sum.Outcomes(proto.Committed)) / r.Elapsed.Seconds() / 1e6, nil
+	return r, nil
 }
 
 // Why ratios are not the paper's.
@@ -143,4 +152,62 @@ func (l *treeLoad) missed() string {
 		return missesScans
 	}
 	return missesUpdates
+}
+
+// treePressure are the sizes of a run of Figure 13, from one transaction at a time on.
+func treePressure(r *Run) (all []clientsOf) {
+	for _, x := range pick(r, [][3]int{{1, 1, 1}, {5, 2, 1}, {5, 4, 1}, {5, 4, 3}, {5, 4, 6}}, [][3]int{{1, 1, 1}, {2, 2, 3}}) {
+		all = append(all, clientsOf{clients: x[0], workers: x[1], fibers: x[2], keys: pick(r, 10_000, 500),
+			warmup: pick(r, 500*time.Microsecond, 200*time.Microsecond), measured: pick(r, time.Millisecond, 200*time.Microsecond)})
+	}
+	all[0].warmup, all[0].measured = 2*time.Millisecond, 3*time.Millisecond // it runs few transactions
+	return all
+}
+
+// meanOfKinds is the mean latency in microseconds with as many reads as updates, whatever was drawn.
+func meanOfKinds(r *load.Result) float64 { return (r.Latency[1].MeanNs + r.Latency[2].MeanNs) / 2e3 }
+
+// treeLatency is Figure 13: two of its three systems.
+func treeLatency(r *Run) (*Outcome, error) {
+	pressure := treePressure(r)
+	last := &pressure[len(pressure)-1]
+	o := &Outcome{Conditions: fmt.Sprintf("preset %s, one memory node, YCSB A, 1 to %d transactions at a time on %d clients, %d "+
+		"pairs of 8 + 8 bytes on each (the paper: 100 M in all), loaded in ascending order, %v measured, %s", cx4,
+		last.clients*last.workers*last.fibers, last.clients, last.keys, last.measured, r.seedsText())}
+	done := 0
+	for i, d := range []ycsb.Distribution{ycsb.Uniform, ycsb.Zipfian} {
+		l := &treeLoad{letter: "A", reads: 50, distribution: d}
+		chart := report.Chart{Title: fmt.Sprintf("(%c) %v", 'a'+i, d), X: "throughput [M/s]", Y: "mean latency [us]"}
+		alone := map[string][]float64{}
+		for _, s := range []string{rtxName, optimalName} {
+			curve := report.ChartCurve{Name: s + ", modelled"}
+			for j := range pressure {
+				var rates, times []float64
+				for seed := range r.Seeds {
+					if err := r.step(done, 4*len(pressure)*r.Seeds); err != nil {
+						return nil, err
+					}
+					got, err := pressure[j].run(r.ctx, s, l, uint64(seed+1))
+					if err != nil {
+						return nil, err
+					}
+					rates = append(rates, finished(got)/1e6)
+					times = append(times, meanOfKinds(got))
+					done++
+				}
+				if j == 0 {
+					alone[s] = times
+				}
+				curve.Points = append(curve.Points, [2]float64{mean(rates), mean(times)})
+			}
+			o.Rows = append(o.Rows, number{what: fmt.Sprintf("%v: one transaction at a time, %s", d, s), unit: "us", digits: 2}.
+				seen(alone[s]...))
+			chart.Curves = append(chart.Curves, curve)
+		}
+		o.Rows = append(o.Rows, number{what: fmt.Sprintf("%v: rTX over Optimal", d), section: sixOne, printed: "1.6 to 2", paper: 1.8,
+			digits: 2, limit: within(0.2).because("the paper's range"), reading: "on a single client; which of its workloads has " +
+				"which end is not said"}.seen(ratios(alone[rtxName], alone[optimalName])...))
+		o.Charts = append(o.Charts, chart)
+	}
+	return o, nil
 }

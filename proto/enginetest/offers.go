@@ -51,6 +51,11 @@ func offers(t *testing.T, e env) {
 					longestReadOnly, ok)
 			}
 		})
+		ask(t, asked, proto.OfferLogs, w, func(e proto.Logger) {
+			if s := e.LogStats(); s.Taken > s.Slots || s.Used > s.Bytes || s.Recovering > 0 {
+				t.Errorf("logs that cannot be, or that nobody recovers from: %+v", s)
+			}
+		})
 	}
 	if _, _, ok := c.Leases(); ok != c.protocol.Offers.Has(proto.OfferLeases) {
 		t.Errorf("the cluster has leases: %t", ok)

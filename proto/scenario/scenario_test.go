@@ -119,6 +119,7 @@ func TestCrashAtEveryStep(t *testing.T) {
 	}{
 		{"smallbank-steps", "yes", []uint64{1}}, {"smallbank-steps", "no", []uint64{1}},
 		{"micro-steps", "yes", []uint64{1}}, {"micro-steps", "no", []uint64{1, 3}},
+		{"durable-steps", "yes", []uint64{1}}, // without line words: drtmd sim --every-step
 	} {
 		t.Run(c.scenario+"/words="+c.words, func(t *testing.T) {
 			counts := map[string]uint64{}

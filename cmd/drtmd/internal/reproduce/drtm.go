@@ -55,13 +55,13 @@ func drtm() System {
 		waitsFor(waitsTPCC, Modelled, "TPC-C by machines and threads: Calvin, DrTM"),
 		{Title: "SmallBank by machines and threads", Kind: Modelled,
 			Note:     "the curves with more than 1 % distributed, of which the paper prints no number",
-			protocol: drtmName, run: figure17, cost: cost{4 * time.Second, 50 * time.Second}},
+			protocol: drtmName, run: figure17, cost: cost{4 * time.Second, 110 * time.Second}},
 		waitsFor(waitsTPCC, Modelled, "TPC-C by logical nodes, and by cross-warehouse accesses"),
 		waitsFor(waitsTPCC, Modelled, "microbenchmarks with and without read leases"),
 		{Title: "TPC-C by machines and threads: DrTM, DrTM-OCC", Kind: Modelled,
 			Note: "TPC-C as the paper runs it, which waits for " + waitsTPCC + ": SmallBank stands in for it; and the half " +
 				"by threads",
-			run: figure20, cost: cost{4 * time.Second, 40 * time.Second}},
+			run: figure20, cost: cost{4 * time.Second, 60 * time.Second}},
 	}
 	return System{Name: drtmName, Title: "DrTM",
 		Paper: "Chen et al., Fast In-Memory Transaction Processing Using RDMA and HTM, " +

@@ -61,7 +61,7 @@ type Item struct {
 }
 
 // cost is the CPU time of a run on the development machine, with the start of the program, for estimates only:
-// quick, and for each seed. What takes more than a few seconds for a seed is scaled from its quick run.
+// quick, and for each seed.
 type cost struct{ quick, seed time.Duration }
 
 // Outcome is what a run of an item gives.

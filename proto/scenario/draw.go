@@ -88,8 +88,10 @@ func (x spec) draw(d *scenario.Drawing) sim.Schedule {
 	case memberFaults:
 		s = append(s, drawMembers(d)...)
 	case deathFaults:
-		s = append(append(append(s, drawDeaths(d, steps)...), drawBreaks(d, steps.All, drawnBreaks)...),
-			drawLosses(d)...)
+		s = append(append(s, drawDeaths(d, steps)...), drawBreaks(d, steps.All, drawnBreaks)...)
+		if x.protocol.ByRPC { // else few messages are datagrams
+			s = append(s, drawLosses(d)...)
+		}
 	case durableFaults:
 		s = append(append(s, drawRecoveries(d, steps)...), drawBreaks(d, steps.All, drawnBreaks)...)
 	case crashFaults:

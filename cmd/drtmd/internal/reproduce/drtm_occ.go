@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"drtmd/cmd/drtmd/internal/report"
+	"drtmd/proto/option"
+	"drtmd/proto/protocol"
 	"drtmd/proto/workload"
 	"drtmd/proto/workload/opmix"
 	"drtmd/proto/workload/tpcc"
@@ -50,18 +52,22 @@ func figure20(r *Run) (*Outcome, error) {
 		paper: overOCC, digits: 2, limit: share(overOCCBound), missed: missesOCC,
 		reading: "transactions that read 8 and write 8 records, all local, as large as TPC-C's"}.seen(many...))
 	whole := base
-	whole.load, whole.machines = unchopped(base.workers), 1
+	whole.load, whole.machines = tpcC(base.workers), 1
 	one := map[string]*scaling{}
 	for _, name := range names {
 		one[name] = &scaling{at: []int{1}}
-		if err := w.sweep(one[name], whole, func(c *cluster, _ int) { c.protocol = name }); err != nil {
+		if err := w.sweep(one[name], whole, func(c *cluster, _ int) {
+			if c.protocol = name; name == drtmName {
+				c.settings = option.Settings{protocol.OptChopped: "true"}
+			}
+		}); err != nil {
 			return nil, err
 		}
 	}
-	o.Rows = append(o.Rows, number{what: "the same on one machine, TPC-C unchopped", section: eightSix,
+	o.Rows = append(o.Rows, number{what: "the same on one machine, TPC-C", section: eightSix,
 		printed: "around 1.5", paper: overOCC, digits: 2,
-		reading: "the paper's is chopped (drtm/figure-7), which no protocol here runs; with a tenth of the items and " +
-			"customers; not judged"}.seen(ratios(one[drtmName].rates[0], one[occName].rates[0])...))
+		reading: "DrTM's in pieces (drtm/figure-7), with a tenth of the items and customers; not judged, as why it is so " +
+			"far off was not examined"}.seen(ratios(one[drtmName].rates[0], one[occName].rates[0])...))
 	last := len(at) - 1
 	for _, x := range []struct {
 		name, printed string
@@ -82,8 +88,8 @@ func figure20(r *Run) (*Outcome, error) {
 	return o, nil
 }
 
-// unchopped is TPC-C with a warehouse for each worker.
-func unchopped(workers int) func(machines int) (workload.Workload, error) {
+// tpcC is TPC-C with a warehouse for each worker.
+func tpcC(workers int) func(machines int) (workload.Workload, error) {
 	return func(machines int) (workload.Workload, error) {
 		o := tpcc.Default(machines)
 		o.Warehouses, o.Items, o.Customers, o.Orders = workers, 10_000, 300, 500

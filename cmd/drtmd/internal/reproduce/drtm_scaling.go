@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"drtmd/cmd/drtmd/internal/report"
+	"drtmd/proto/option"
 	"drtmd/proto/workload"
 	"drtmd/proto/workload/smallbank"
 	"drtmd/verbs/sim"
@@ -26,6 +27,7 @@ const (
 type cluster struct {
 	load     func(machines int) (workload.Workload, error) // nil: SmallBank
 	protocol string
+	settings option.Settings // of it
 	machines int
 	workers  int  // per machine
 	fibers   int  // per worker; the paper's threads wait for their own verbs, as one fiber does
@@ -47,7 +49,7 @@ func (c cluster) rate(ctx context.Context) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	m := model{protocol: c.protocol, workload: b, preset: cx3, nodes: c.machines, workers: c.workers,
+	m := model{protocol: c.protocol, settings: c.settings, workload: b, preset: cx3, nodes: c.machines, workers: c.workers,
 		fibers: c.fibers, mutation: c.mutation, seed: c.seed, warmup: c.warmup, measured: c.measured}
 	if c.quick {
 		m.tune = func(cost *sim.CostModel) { cost.NIC.AtomicLatency = 0 }

@@ -56,6 +56,7 @@ var likeliest = map[string]string{
 	"fasst ":                    "breaks-fasst",
 	"drtmh ":                    "breaks-drtmh",
 	"twopl ":                    "micro-twopl",
+	"rtx ":                      "repairs",
 	"twopl cpu-":                "micro-twopl-local",
 }
 

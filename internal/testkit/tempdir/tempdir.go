@@ -10,7 +10,7 @@ import (
 // Own makes the folder, and has this process and those that it starts use it. remove removes it and passes the
 // code of the tests on; it is 1 if that fails. Call Own before anything asks for a temporary folder.
 func Own() (remove func(code int) int, err error) {
-	dir, err := os.MkdirTemp("", "drtmd-test-")
+	dir, err := os.MkdirTemp("", "dt") // short: names of sockets are
 	if err != nil {
 		return nil, err
 	}

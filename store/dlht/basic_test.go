@@ -235,6 +235,85 @@ func TestSlotsOfABin(t *testing.T) {
 	}
 }
 
+// TestACrowdedTableMoves: a bin of 12 records that becomes two bins, of 8 and of 4, takes a link bucket more than it
+// had, while the others of a small table are taken.
+func TestACrowdedTableMoves(t *testing.T) {
+	table := newTable(t, Config{})
+	keys := map[uint64][]uint64{} // by the last four bits of the hash
+	for k := range uint64(1000) {
+		at := table.hash(k) & 15
+		keys[at] = append(keys[at], k)
+	}
+	all := slices.Concat(keys[0][:8], keys[8][:4], keys[1][:4], keys[2][:3], keys[3][:4], keys[4][:4])
+	for _, k := range all {
+		if _, ok, err := table.Insert(k, k); !ok || err != nil {
+			t.Fatal(k, ok, err)
+		}
+	}
+	for _, k := range all {
+		if v, ok := table.Get(k); !ok || v != k {
+			t.Error(k, v, ok)
+		}
+	}
+}
+
+// TestAThreadThatIsLateDoesNotGrowTwice: it has seen a full bin of an index whose growth others have ended since.
+func TestAThreadThatIsLateDoesNotGrowTwice(t *testing.T) {
+	table := newTable(t, Config{})
+	x := table.index.Load()
+	const n = 1000
+	for k := range uint64(n) {
+		if _, ok, err := table.Insert(k, k); !ok || err != nil {
+			t.Fatal(k, ok, err)
+		}
+	}
+	if err := table.grow(x, true); err != nil {
+		t.Error(err)
+	}
+	for k := range uint64(n) {
+		if v, ok := table.Get(k); !ok || v != k {
+			t.Fatal(k, v, ok)
+		}
+	}
+}
+
+// TestABlockThatStoodInASlotWaits: an insertion that comes second has filled a slot. A reader of what was in the slot
+// before may have seen the block there, so it is not free at once.
+func TestABlockThatStoodInASlotWaits(t *testing.T) {
+	var m *Map
+	var first *Thread
+	var step func()
+	m, err := NewMap(MapConfig{Config: Config{step: func() { step() }}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, value := []byte("a key of many bytes"), []byte("a value of many bytes")
+	step = func() {
+		for i := range m.index.Load().bins {
+			if m.index.Load().bins[i].header()&claimedBits != 0 {
+				step = func() {}
+				if ok, err := first.Insert(key, value); !ok || err != nil {
+					t.Error(ok, err)
+				}
+				return
+			}
+		}
+	}
+	first, _ = m.Thread()
+	second, _ := m.Thread()
+	if ok, err := second.Insert(key, value); ok || err != nil {
+		t.Error("inserted twice: ", ok, err)
+	}
+	for class, free := range second.free {
+		if len(free) > 0 {
+			t.Errorf("class %d: %d blocks are free while a reader may look at them", class, len(free))
+		}
+	}
+	if len(second.limbo) != 1 {
+		t.Errorf("%d blocks wait", len(second.limbo))
+	}
+}
+
 func newTable(t testing.TB, c Config) *Table {
 	t.Helper()
 	table, err := New(c)

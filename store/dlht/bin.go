@@ -13,6 +13,7 @@ const (
 	ownSlots    = 3 // in the bin itself
 	bucketSlots = 4 // in a link bucket
 	binSlots    = ownSlots + bucketSlots + 2*bucketSlots
+	fullLinks   = 3 // link buckets of a full bin
 )
 
 // Header: two bits for each slot, two for the bin, and a version, which every change of taken slots counts up.
@@ -93,8 +94,8 @@ func makeIndex(bins int) *index {
 }
 
 // linksOf is the number of link buckets for so many bins. With random keys a quarter suffices for about 2.6
-// records per bin.
-func linksOf(bins int) int { return max(bins/4, bucketSlots) }
+// records per bin. Twice the bins have at least 4/3 of the link buckets, which moving there can take.
+func linksOf(bins int) int { return max(bins/4, fullLinks) }
 
 func indexBytes(bins int) int64 { return int64(bins+linksOf(bins)) * lineBytes }
 

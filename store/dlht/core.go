@@ -193,6 +193,7 @@ func (c *core) look(hash, key uint64, m *matcher) (s seen, found bool) {
 func (c *core) claim(s seen, key, value uint64) (slot int, ok bool, err error) {
 	i := s.h.free()
 	if i == binSlots || i >= ownSlots && !s.x.linkFor(s.b, i, true) {
+		c.step()
 		return 0, false, c.grow(s.x, i == binSlots)
 	}
 	c.step()

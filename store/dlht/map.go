@@ -168,7 +168,7 @@ func (t *Thread) change(key, value []byte, put bool) (done bool, err error) {
 		err = failed
 	}
 	if !done {
-		t.release(v) // nobody has seen it
+		t.retire(v) // it may have stood in a claimed slot, where a late reader of the slot has seen it
 	}
 	return done, err
 }

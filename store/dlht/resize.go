@@ -9,12 +9,13 @@ import (
 // are in chains that have become short. After nil the caller tries again: the index has grown, or another thread is
 // about to make it grow. crowded: what is full is a bin.
 func (c *core) grow(x *index, crowded bool) error {
-	if current := c.index.Load(); current != x {
+	current := c.index.Load()
+	if x.next.Load() != nil {
+		return nil // it has grown since the caller looked: current may be a later index
+	}
+	if current != x {
 		// x itself is still being filled. Two moves at once are never under way.
 		c.moveAll(current)
-		return nil
-	}
-	if x.next.Load() != nil {
 		return nil
 	}
 	records, links := x.contents()
@@ -33,7 +34,8 @@ func (c *core) grow(x *index, crowded bool) error {
 		return nil
 	}
 	next := makeIndex(bins)
-	next.reserved.Store(int64(len(x.links)))
+	// A bin with three link buckets that becomes two bins, of 8 or more records and of 4 or more, takes four there.
+	next.reserved.Store(int64(len(x.links) + len(x.links)/fullLinks))
 	x.next.Store(next)
 	return nil
 }

@@ -113,7 +113,7 @@ func (r *Runner) runChain(f *fiber.Fiber, d *Decl, p Chain, c ChainTx) (res Resu
 	res.Attempts++ // it has none of its own yet for the piece that ended the chain
 	switch {
 	case l.Binding:
-		res.Outcome, err = Unknown, errCut
+		res.Outcome, err = Unknown, fmt.Errorf("%w: %w", errCut, err)
 	case err == ErrRollback:
 		res.Outcome, err = RolledBack, nil
 	case errors.Is(err, ErrUnknownOutcome):

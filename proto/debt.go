@@ -47,9 +47,14 @@ func (ds *Debts) Owe(d Debt) bool {
 	if ds.Len() >= debtBound {
 		return false
 	}
+	ds.Restore(d)
+	return true
+}
+
+// Restore is Owe for a debt of an earlier life, without a bound: the logs that name it had room for all of them.
+func (ds *Debts) Restore(d Debt) {
 	d.Entry = append([]byte(nil), d.Entry...)
 	ds.List = append(ds.List, d)
-	return true
 }
 
 // Each calls f with every debt.

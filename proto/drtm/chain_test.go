@@ -81,7 +81,7 @@ func TestALogKnowsWhatIsLeftOfAChain(t *testing.T) {
 			}
 			told = told[:0]
 			res, err := run.Run(f, &proto.Decl{Kind: 1}, p)
-			if res.Outcome != proto.Unknown || !errors.Is(err, proto.ErrUnknownOutcome) {
+			if res.Outcome != proto.Unknown || !errors.Is(err, proto.ErrUnknownOutcome) || !errors.Is(err, broken) {
 				t.Errorf("a chain that was cut off is %v, %v", res.Outcome, err)
 			}
 			want := []string{"0 of 4, false, left []", "1 of 4, false, left [3 4]", "2 of 4, true, left [4]"}

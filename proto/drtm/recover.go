@@ -54,7 +54,7 @@ func (l *logs) recover() error {
 		if records == 0 {
 			continue
 		}
-		s.stuck = l.settle(x)
+		l.settle(x)
 		if l.e.lacks(ReuseBeforeRecovery) {
 			continue
 		}
@@ -144,8 +144,9 @@ func (l *logs) readWrites(x *former, b []byte, entries int) error {
 			return err
 		}
 		n := int(binary.LittleEndian.Uint32(b[32:]))
+		padded := (n + 7) &^ 7
 		r := l.e.Env.Tables[d.Table-1].Record()
-		if n > len(b)-writeEntryBytes || n > r.ValueBytes || n != r.ValueBytes && flags&flagValue != 0 {
+		if padded > len(b)-writeEntryBytes || n > r.ValueBytes || n != r.ValueBytes && flags&flagValue != 0 {
 			return fmt.Errorf("a value of %d bytes for table %d, whose values have %d", n, d.Table, r.ValueBytes)
 		}
 		u := update{Debt: d, version: layout.Version(binary.LittleEndian.Uint64(b[24:])),
@@ -154,20 +155,15 @@ func (l *logs) readWrites(x *former, b []byte, entries int) error {
 		binary.LittleEndian.PutUint64(u.Entry[layout.KeyOffset:], uint64(d.Key))
 		r.Put(u.Entry, u.version, b[writeEntryBytes:writeEntryBytes+n])
 		x.writes = append(x.writes, u)
-		b = b[writeEntryBytes+(n+7)&^7:]
+		b = b[writeEntryBytes+padded:]
 	}
 	return nil
 }
 
 // settle owes what a former transaction has left, and makes the updates of its region if they are not there:
-// they are, unless memory and log are of different moments. stuck: there was no room for what it owes.
-func (l *logs) settle(x former) (stuck bool) {
+// they are, unless memory and log are of different moments.
+func (l *logs) settle(x former) {
 	e := l.e
-	owe := func(d proto.Debt) {
-		if !e.Owe(d) {
-			stuck = true
-		}
-	}
 	if x.took {
 		l.stats.Completed++
 	} else {
@@ -178,16 +174,15 @@ func (l *logs) settle(x former) (stuck bool) {
 		case u.local:
 			e.redo(u)
 		case x.word != 0:
-			owe(u.Debt)
+			e.Restore(u.Debt)
 		}
 	}
 	for i := range x.locks {
 		d := &x.locks[i]
 		if !x.writesTo(d) && !(x.took && e.lacks(LocksOfCommittedForgotten)) {
-			owe(*d)
+			e.Restore(*d)
 		}
 	}
-	return stuck
 }
 
 // writesTo reports whether an update is of the record, at the place, that a lock was named for.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"drtmd/internal/testkit/raceskip"
 	"drtmd/proto"
@@ -74,6 +75,65 @@ func TestLogsThatAreNotTheClustersAreRefused(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// logRecord makes a record of the first generation of a slot, with its checksum, behind which the body follows.
+func logRecord(kind, entries uint16, word uint64, body []byte) []byte {
+	put := binary.LittleEndian
+	b := append(make([]byte, 32), body...)
+	put.PutUint32(b[4:], uint32(len(body)))
+	put.PutUint16(b[8:], kind)
+	put.PutUint16(b[10:], entries)
+	put.PutUint64(b[16:], 1)
+	put.PutUint64(b[24:], word)
+	put.PutUint32(b, crc32.Checksum(b[4:], crc32.MakeTable(crc32.Castagnoli)))
+	return b
+}
+
+// TestARecordThatIsCutWithItsChecksumIsRefused: of the value of its last update, the padding is missing.
+func TestARecordThatIsCutWithItsChecksumIsRefused(t *testing.T) {
+	raceskip.Processes(t)
+	dir := filepath.Join(t.TempDir(), "run")
+	leaveKept(t, dir, func(logs [][]byte) {
+		slot := logs[0][64:]
+		slot[0] = 1
+		body := make([]byte, 41)
+		body[4], body[32] = 1, 1 // table, bytes of the value
+		copy(slot[64:], logRecord(2, 1, 0, body))
+	})
+	_, err := node.NewLocal(context.Background(), durable(dir, true))
+	if !errors.Is(err, drtm.ErrLog) || !strings.Contains(err.Error(), "a value of 1 bytes") {
+		t.Error(err)
+	}
+}
+
+// TestMoreIsRecoveredThanAnEngineOwes: logs may name more records than living transactions can owe something at.
+// Nothing of that is left behind, for which the cluster would wait.
+func TestMoreIsRecoveredThanAnEngineOwes(t *testing.T) {
+	raceskip.Processes(t)
+	const entries, word = 5000, 1<<63 | 1 // a lock that is nowhere
+	dir := filepath.Join(t.TempDir(), "run")
+	leaveKept(t, dir, func(logs [][]byte) {
+		slot := logs[0][64:]
+		slot[0] = 1
+		body := make([]byte, 24*entries)
+		for i := range entries {
+			body[24*i+4], body[24*i+17] = 1, 16 // table, place
+		}
+		copy(slot[64:], logRecord(1, entries, word, body))
+	})
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	c, err := node.NewLocal(ctx, durable(dir, true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := recovery(c); s.Found != 1 || s.Undone != 1 || s.Recovering != 0 || s.Taken != 0 {
+		t.Errorf("%+v", s)
+	}
+	if err := errors.Join(c.Stop(), c.Close()); err != nil {
+		t.Error(err)
 	}
 }
 

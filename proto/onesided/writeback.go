@@ -102,6 +102,13 @@ func (b *Base) Owe(d proto.Debt) bool {
 	return b.Skips(Debt) || b.debts.Owe(d)
 }
 
+// Restore keeps a debt of an earlier life.
+func (b *Base) Restore(d proto.Debt) {
+	if !b.Skips(Debt) {
+		b.debts.Restore(d)
+	}
+}
+
 // ForgetDebts forgets some of what is owed.
 func (b *Base) ForgetDebts(which func(*proto.Debt) bool) {
 	b.debts.List = slices.DeleteFunc(b.debts.List, func(d proto.Debt) bool { return which(&d) })

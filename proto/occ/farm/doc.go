@@ -27,13 +27,15 @@
 //
 // # The optimisations of HADES §III
 //
-// Each has an option; all are on by default, as in the optimised implementation that HADES measures.
+// Each has an option. All but (3) are on by default, as in the optimised implementation that HADES measures: with
+// (3) a record is still locked for a moment after the program was told, and a worker takes further memory for
+// transactions that have not ended.
 //
 //	batch-locks    (1) LOCK and COMMIT have one message for each node, not for each record: k is w without it
 //	serial-unlock  (2) the update and what unlocks it travel together; with it COMMIT takes two trips
-//	await-unlock   (3) a transaction whose update is in the logs of all backups has ended when COMMIT is sent. Without
-//	               backups COMMIT is what tells that the update was made, and an attempt that aborts would meet its
-//	               own locks in the next one: both are waited for
+//	await-unlock   (3) without it a transaction whose update is in the logs of all backups has ended when COMMIT is
+//	               sent. Without backups COMMIT is what tells that the update was made, and an attempt that aborts
+//	               would meet its own locks in the next one: both are waited for
 //	lock-reads     (4) what is only read is compared, not locked; with it LOCK is about r + w records, and VALIDATE
 //	               has nothing to do
 //

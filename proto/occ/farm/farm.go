@@ -8,7 +8,7 @@ import (
 	"drtmd/store/layout"
 )
 
-// Options: the optimisations of HADES §III, which are on by default.
+// Options: the optimisations of HADES §III. All but the third are on by default.
 const (
 	OptBatchLocks   = "batch-locks"
 	OptSerialUnlock = "serial-unlock"
@@ -45,13 +45,13 @@ func Protocol() protocol.Protocol {
 				"send the records of a node that are locked or unlocked in one message, instead of one message each"),
 			option.Bool(OptSerialUnlock, false,
 				"write what a transaction changes, wait for that, and then unlock, instead of both in one message"),
-			option.Bool(OptAwaitUnlock, false,
+			option.Bool(OptAwaitUnlock, true,
 				"wait for the unlocking, although the update is in the logs of all backups"),
 			option.Bool(OptLockReads, false,
 				"lock what a transaction only reads, instead of comparing its version at the commit")},
 		Dimensions: []protocol.Dimension{
 			{Name: "optimisations", Doc: "which optimisations of HADES §III are on: all, or none",
-				Values: []protocol.DimensionValue{{Name: "all"},
+				Values: []protocol.DimensionValue{{Name: "all", Options: option.Settings{OptAwaitUnlock: "false"}},
 					{Name: "none", Options: option.Settings{OptBatchLocks: "false", OptSerialUnlock: "true",
 						OptAwaitUnlock: "true", OptLockReads: "true"}}},
 				Drawn: []string{"all", "all", "all", "none"}, Short: "all"},

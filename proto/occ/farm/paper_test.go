@@ -22,7 +22,7 @@ const neighbourhood = layout.Neighbours * layout.LineBytes
 // of the optimisations of HADES §III.
 func TestMessages(t *testing.T) {
 	for _, o := range []option.Settings{nil, {farm.OptBatchLocks: "false"}, {farm.OptSerialUnlock: "true"},
-		{farm.OptAwaitUnlock: "true"}, {farm.OptLockReads: "true"}, {farm.OptBatchLocks: "false",
+		{farm.OptAwaitUnlock: "false"}, {farm.OptLockReads: "true"}, {farm.OptBatchLocks: "false",
 			farm.OptSerialUnlock: "true", farm.OptAwaitUnlock: "true", farm.OptLockReads: "true"}} {
 		for _, s := range occtest.Shapes() {
 			t.Run(fmt.Sprintf("%v/%+v", o, s), func(t *testing.T) {
@@ -60,7 +60,7 @@ func table(o option.Settings, s occtest.Shape) (x occtest.Traffic) {
 	}
 	holders, records := s.Logs()
 	x.Count(proto.PhaseLog, holders, records)
-	awaited := holders == 0 || o[farm.OptAwaitUnlock] == "true"
+	awaited := holders == 0 || o[farm.OptAwaitUnlock] != "false"
 	if o[farm.OptSerialUnlock] == "true" {
 		w := messages(s.Writes)
 		x.Count(proto.PhaseCommit, w, 48*w+(24+v)*s.Writes)

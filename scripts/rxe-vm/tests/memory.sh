@@ -12,16 +12,14 @@ drtmd serve --role memory --transport ibv --memory-listen "$at" --memory-size 16
   --memory-fibers 4 >/tmp/serve.out 2>&1 &
 server=$!
 
-# clients FLAG...: a bench of two clients on the memory node.
-clients() {
-  drtmd bench --memory "$at" --transport ibv --protocol rtx --index sherman --workload ycsb --keys 200 --nodes 2 \
-    --fibers 4 --warmup 500ms "$@"
-}
+# A bench of two clients on the memory node.
+clients=(drtmd bench --memory "$at" --transport ibv --protocol rtx --index sherman --workload ycsb --keys 200 --nodes 2
+  --fibers 4 --warmup 500ms)
 
 # proved FLAG...: a bench with these flags commits something, and is strictly serializable.
 proved() {
   local output status=0
-  output=$(clients --duration 4s --check "$@" 2>&1) || status=$?
+  output=$("${clients[@]}" --duration 4s --check "$@" 2>&1) || status=$?
   ((status == 0)) && [[ $output == *"sums conserved: yes"* ]] &&
     [[ $output =~ "strictly serializable: yes ("([1-9][0-9]*) ]] && return 0
   printf 'status %s\n%s\n' "$status" "$output"
@@ -31,23 +29,12 @@ proved() {
 # is_killed: a bench is killed while it measures.
 is_killed() {
   local bench
-  clients --duration 60s >/tmp/killed.out 2>&1 &
+  "${clients[@]}" --duration 60s >/tmp/killed.out 2>&1 &
   bench=$!
   eventually 60 says 'measuring, ' cat /tmp/killed.out || return 1
   kill -9 "$bench"
   wait "$bench" 2>/dev/null
   return 0
-}
-
-# ends_on_sigterm: the memory node ends with 0. A process in the background of a script ignores SIGINT.
-ends_on_sigterm() {
-  local status=0
-  kill -TERM "$server"
-  wait "$server" || status=$?
-  ((status == 0)) && return 0
-  printf 'status %s\n' "$status"
-  cat /tmp/serve.out
-  return 1
 }
 
 check memory_node_is_ready eventually 30 says READY cat /tmp/serve.out
@@ -57,5 +44,9 @@ done
 check two_processes_are_strictly_serializable proved --processes 2
 check client_is_killed is_killed
 check next_run_repairs_and_is_proved eventually 60 proved
-check memory_node_ends_on_sigterm ends_on_sigterm
+# A process in the background of a script ignores SIGINT.
+kill -TERM "$server"
+wait "$server"
+status=$?
+check memory_node_ends_on_sigterm test "$status" = 0
 story_ends

@@ -47,11 +47,14 @@ func TestMessagesBeyondTheLimitAreRefused(t *testing.T) {
 		{"a byte more, compressed", fits + 1, []grpc.CallOption{grpc.UseCompressor("gzip")}, true},
 		{"a bomb", 64 * limit, []grpc.CallOption{grpc.UseCompressor("gzip")}, true},
 	} {
-		ctx, cancel := c.begin(context.Background())
+		// Long enough to compress the bomb under the race detector beside other tests.
+		long, end := context.WithTimeout(context.Background(), 2*time.Minute)
+		ctx, cancel := c.begin(long)
 		_, err := c.plane.Do(ctx, &pb.StepRequest{ShardVersion: 1, RequestJson: make([]byte, k.bytes)},
 			k.opts...)
 		err = c.words(ctx, err)
 		cancel()
+		end()
 		if (err != nil) != k.refused || err != nil && !strings.Contains(err.Error(),
 			"control.max_message") {
 			t.Errorf("%s: %v", k.name, err)

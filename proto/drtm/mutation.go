@@ -127,9 +127,7 @@ var mutations = [mutationEnd]mutation.Mutation{
 	UnsureForgotten: {Name: "unsure-forgotten", Doc: "a CAS that failed with its queue pair is treated as not executed"},
 	NoJoinedEnd:     {Name: "no-joined-end", Doc: "a lease that was joined is used until the end that START wanted"},
 	LastEnd:         {Name: "last-end", Doc: "the common end of the leases is that of the last one, not the earliest"},
-	NoReadError: {Name: "no-read-error", Doc: "the READ behind the CAS is treated as successful, even if it failed",
-		Equivalent: "what the buffer held before has another state word, or the same lease, under which " +
-			"nothing was written"},
+	NoReadError:     {Name: "no-read-error", Doc: "the READ behind the CAS is treated as successful, even if it failed"},
 	NoIncarnationCheck: {Name: "no-incarnation-check",
 		Doc: "a location is trusted without a check of its entry's key and version"},
 	NoStateBehindCAS: {Name: "no-state-behind-cas", Doc: "the state that the READ behind the CAS returns is not checked"},

@@ -36,7 +36,6 @@ const equivalentSeeds = 10
 // by a prefix of layer and name: the longest counts.
 var likeliest = map[string]string{
 	"drtm ":                     "micro",
-	"drtm no-read-error":        "reuse",
 	"drtm keep-stale":           "reuse",
 	"drtm no-key-in-rounds":     "reuse",
 	"drtm hca-no-key-in":        "reuse",

@@ -52,11 +52,11 @@ func (t *Table) WriteJSON(w io.Writer) error {
 func (t *Table) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "READs per look-up (DrTM Table VI), %d slots, seed %d\n\n", t.Slots, t.Seed)
-	fmt.Fprintf(&b, "%-33s%-8s", "", "keys")
+	fmt.Fprintf(&b, "%-32s %-7s", "", "keys")
 	for _, o := range occupancies {
-		fmt.Fprintf(&b, "%23s", fmt.Sprintf("%d %% full", o))
+		fmt.Fprintf(&b, "%20s", fmt.Sprintf("%d %% full", o))
 	}
-	fmt.Fprintf(&b, "\n%-41s%s\n", "", strings.Repeat("   paper   ours    dev.", len(occupancies)))
+	fmt.Fprintf(&b, "\n%-40s%s\n", "", strings.Repeat("  paper  ours   dev.", len(occupancies)))
 	for i := range t.Rows {
 		t.writeRow(&b, i)
 	}
@@ -74,29 +74,29 @@ func (t *Table) WriteText(w io.Writer) error {
 
 func (t *Table) writeRow(b *strings.Builder, i int) {
 	r := &t.Rows[i]
-	fmt.Fprintf(b, "%-33s%-8s", fmt.Sprintf("%s [%d]", r.Structure, i+1), r.Distribution)
+	fmt.Fprintf(b, "%-32s %-7s", fmt.Sprintf("%s [%d]", r.Structure, i+1), r.Distribution)
 	spread := false
 	for _, o := range occupancies {
 		c, ok := r.cell(o)
 		if !ok {
-			fmt.Fprintf(b, "%23s", "")
+			fmt.Fprintf(b, "%20s", "")
 			continue
 		}
 		paper := c.Paper
 		if paper == "" {
 			paper = "-"
 		}
-		fmt.Fprintf(b, "%8s%7.3f%8s", paper, c.Ours, c.deviation(c.Ours))
+		fmt.Fprintf(b, "%7s%6.3f%7s", paper, c.Ours, c.deviation(c.Ours))
 		spread = spread || c.Sigma > 0
 	}
 	b.WriteString("\n")
 	if !spread {
 		return
 	}
-	fmt.Fprintf(b, "%41s", "mean, sigma of one run")
+	fmt.Fprintf(b, "%40s", "mean, sigma of one run")
 	for _, o := range occupancies {
 		c, _ := r.cell(o)
-		fmt.Fprintf(b, "%8.3f%7.3f%8s", c.Mean, c.Sigma, c.deviation(c.Mean))
+		fmt.Fprintf(b, "%7.3f%6.3f%7s", c.Mean, c.Sigma, c.deviation(c.Mean))
 	}
 	b.WriteString("\n")
 }

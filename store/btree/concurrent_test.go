@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/anishathalye/porcupine"
 
@@ -66,40 +65,25 @@ func TestThreadsSeeOneOrder(t *testing.T) {
 		if _, err := Format(c, memory, 0); err != nil {
 			t.Fatal(err)
 		}
-		var clock atomic.Int64
-		var wg sync.WaitGroup
-		histories := make([][]porcupine.Operation, threads)
+		var all []func(do func(any, func() (any, error)) bool)
 		for i := range threads {
-			wg.Go(func() {
-				table, err := Attach(c, htm.NewMemory(memory.Bytes, memory.Words, uint16(i+1), nil), 0)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				x := &setWorker{table: table, region: htm.NewRegion(htm.Config{})}
-				random := rand.New(rand.NewPCG(uint64(round), uint64(i)))
+			table, err := Attach(c, htm.NewMemory(memory.Bytes, memory.Words, uint16(i+1), nil), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			x := &setWorker{table: table, region: htm.NewRegion(htm.Config{})}
+			random := rand.New(rand.NewPCG(uint64(round), uint64(i)))
+			all = append(all, func(do func(any, func() (any, error)) bool) {
 				for range operations {
 					o := operation{kind: uint8(random.IntN(opKinds)), key: random.Uint64N(setKeys),
 						other: random.Uint64N(setKeys)}
-					call := clock.Add(1)
-					out, err := x.run(o)
-					if err != nil {
-						t.Error(err)
+					if !do(o, func() (any, error) { return x.run(o) }) {
 						return
 					}
-					histories[i] = append(histories[i], porcupine.Operation{ClientId: i, Input: o, Call: call,
-						Output: out, Return: clock.Add(1)})
 				}
 			})
 		}
-		wg.Wait()
-		var all []porcupine.Operation
-		for _, h := range histories {
-			all = append(all, h...)
-		}
-		if r := porcupine.CheckOperationsTimeout(setModel, all, time.Minute); r != porcupine.Ok {
-			t.Fatalf("round %d: %v", round, r)
-		}
+		tabletest.OneOrder(t, round, setModel, all...)
 		table, err := Attach(c, memory, 0)
 		if err != nil {
 			t.Fatal(err)

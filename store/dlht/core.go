@@ -322,30 +322,42 @@ func (c *core) all(f func(key, value uint64) bool) {
 }
 
 func (c *core) allOf(x *index, i int, f func(key, value uint64) bool) bool {
-	b := &x.bins[i]
+	records, here := c.records(x, &x.bins[i])
+	if !here {
+		next := x.next.Load()
+		return c.allOf(next, i, f) && (len(next.bins) == len(x.bins) || c.allOf(next, i+len(x.bins), f))
+	}
+	for _, r := range records.slots[:records.n] {
+		if !f(r[0], r[1]) {
+			return false
+		}
+	}
+	return true
+}
+
+// binRecords are what a bin has at one moment.
+type binRecords struct {
+	slots [binSlots]slot
+	n     int
+}
+
+// records reads a bin; here is false if it has moved.
+func (c *core) records(x *index, b *line) (r binRecords, here bool) {
 	for {
-		var keys, values [binSlots]uint64
-		n := 0
 		c.step()
 		h := b.header()
 		if h&moved != 0 {
-			next := x.next.Load()
-			return c.allOf(next, i, f) && (len(next.bins) == len(x.bins) || c.allOf(next, i+len(x.bins), f))
+			return r, false
 		}
+		r.n = 0
 		for left := h.takenSlots(); left != 0; left &= left - 1 {
 			c.step()
-			keys[n], values[n] = x.slot(b, bits.TrailingZeros64(uint64(left))/2).load()
-			n++
+			r.slots[r.n][0], r.slots[r.n][1] = x.slot(b, bits.TrailingZeros64(uint64(left))/2).load()
+			r.n++
 		}
 		c.step()
-		if !b.header().sameAs(h) {
-			continue
+		if b.header().sameAs(h) {
+			return r, true
 		}
-		for j := range n {
-			if !f(keys[j], values[j]) {
-				return false
-			}
-		}
-		return true
 	}
 }

@@ -199,9 +199,6 @@ func (t *Thread) All() iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// Occupancy says how full the bins are. See Table.Occupancy.
-func (m *Map) Occupancy() Occupancy { return m.occupancy() }
-
 // BlockBytes is the memory that blocks have.
 func (m *Map) BlockBytes() int64 { return m.blocks.bytes.Load() }
 

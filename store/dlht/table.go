@@ -64,28 +64,20 @@ func (t *Table) DeleteValue(key, value uint64) bool {
 
 // Values appends the values that a key has at one moment.
 func (t *Table) Values(key uint64, to []uint64) []uint64 {
-	hash, n := t.hash(key), len(to)
+	hash := t.hash(key)
 	x := t.index.Load()
 	for {
-		t.step()
-		b := x.bin(hash)
-		h := b.header()
-		if h&moved != 0 {
+		records, here := t.records(x, x.bin(hash))
+		if !here {
 			x = x.next.Load()
 			continue
 		}
-		for left := h.takenSlots(); left != 0; left &= left - 1 {
-			t.step()
-			k, v := x.slot(b, bits.TrailingZeros64(uint64(left))/2).load()
-			if k == key {
-				to = append(to, v)
+		for _, r := range records.slots[:records.n] {
+			if r[0] == key {
+				to = append(to, r[1])
 			}
 		}
-		t.step()
-		if b.header().sameAs(h) {
-			return to
-		}
-		to = to[:n]
+		return to
 	}
 }
 
@@ -103,9 +95,7 @@ type Occupancy struct {
 
 // Occupancy counts. It reads the header of every bin: exact for a table at rest, near otherwise, and not for the
 // hot path.
-func (t *Table) Occupancy() Occupancy { return t.occupancy() }
-
-func (c *core) occupancy() Occupancy {
+func (c *core) Occupancy() Occupancy {
 	x := c.index.Load()
 	records, _ := x.contents()
 	return Occupancy{Bins: len(x.bins), Records: records, Links: len(x.links), LinksTaken: int(x.linked.Load()),

@@ -8,9 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
-	"github.com/anishathalye/porcupine"
+	"drtmd/store/internal/tabletest"
 )
 
 // TestRealThreadsSeeOneOrder is TestThreadsInEveryOrderSeeOneTable with threads of the machine.
@@ -21,29 +20,17 @@ func TestRealThreadsSeeOneOrder(t *testing.T) {
 	}
 	for round := range rounds {
 		table := newTable(t, Config{})
-		var clock atomic.Int64
-		var all sync.WaitGroup
-		histories := make([][]porcupine.Operation, 4)
-		for i := range histories {
-			all.Go(func() {
-				random := rand.New(rand.NewPCG(uint64(round), uint64(i)))
+		var threads []func(do func(any, func() (any, error)) bool)
+		for i := range uint64(4) {
+			threads = append(threads, func(do func(any, func() (any, error)) bool) {
+				random := rand.New(rand.NewPCG(uint64(round), i))
 				for n := range uint64(40) {
-					in := Request{Op: Op(1 + random.IntN(4)), Key: random.Uint64N(40), Value: n<<8 | uint64(i) + 1}
-					call := clock.Add(1)
-					out := one(table, in)
-					histories[i] = append(histories[i], porcupine.Operation{ClientId: i, Input: in, Call: call,
-						Output: out, Return: clock.Add(1)})
+					in := Request{Op: Op(1 + random.IntN(4)), Key: random.Uint64N(40), Value: n<<8 | i + 1}
+					do(in, func() (any, error) { return one(table, in), nil })
 				}
 			})
 		}
-		all.Wait()
-		var history []porcupine.Operation
-		for _, h := range histories {
-			history = append(history, h...)
-		}
-		if r := porcupine.CheckOperationsTimeout(wordModel, history, time.Minute); r != porcupine.Ok {
-			t.Fatalf("round %d: %v", round, r)
-		}
+		tabletest.OneOrder(t, round, wordModel, threads...)
 	}
 }
 

@@ -29,7 +29,11 @@ func (d *Directory) access(tx TX, line bloom.Line, write bool) Access {
 	d.enter(c, tx)
 	d.clock++
 	d.stats.Accesses++
-	if level, ok := c.serves(line, write, d.clock); ok {
+	bit, pass := recordedRead, recordedRead|recordedWrite // a written line may be read: its tag is the transaction's
+	if write {
+		bit, pass = recordedWrite, recordedWrite
+	}
+	if level, ok := c.serves(line, pass, d.clock); ok {
 		d.stats.Private++
 		return Access{Granted, level, c.cyclesOf(level)}
 	}
@@ -64,32 +68,25 @@ func (d *Directory) access(tx TX, line bloom.Line, write bool) Access {
 	if write {
 		d.tag(w, tx, line, t.core)
 	}
-	bit := recordedRead
-	if write {
-		bit = recordedWrite
-	}
 	c.l1.take(line).record(c.generation, bit, d.clock)
 	c.l2.take(line).record(c.generation, bit, d.clock)
 	return Access{Granted, level, cycles}
 }
 
-// serves reports whether a private cache has the line with a bit that lets the access pass: a written line
-// may be read, too, as its tag is the transaction's.
-func (c *core) serves(line bloom.Line, write bool, now uint64) (Level, bool) {
-	pass := recordedWrite
-	if !write {
-		pass |= recordedRead
-	}
-	if w := c.l1.find(line); w != nil && w.recorded(c.generation)&pass != 0 {
+// serves reports whether a private cache has the line with one of the bits that let the access pass; 0: with any or
+// none.
+func (c *core) serves(line bloom.Line, pass uint8, now uint64) (Level, bool) {
+	passes := func(w *privateLine) bool { return w != nil && (pass == 0 || w.recorded(c.generation)&pass != 0) }
+	if w := c.l1.find(line); passes(w) {
 		w.used = now
 		return InL1, true
 	}
 	w := c.l2.find(line)
-	if w == nil || w.recorded(c.generation)&pass == 0 {
+	if !passes(w) {
 		return 0, false
 	}
 	w.used = now
-	c.l1.take(line).record(c.generation, w.bits, now)
+	c.l1.take(line).record(c.generation, w.recorded(c.generation), now)
 	return InL2, true
 }
 
@@ -142,8 +139,7 @@ func (d *Directory) tag(w *sharedLine, tx TX, line bloom.Line, on int) {
 	}
 	for i := range d.cores {
 		if i != on {
-			d.cores[i].l1.drop(line)
-			d.cores[i].l2.drop(line)
+			d.cores[i].drop(line)
 		}
 	}
 }
@@ -166,9 +162,13 @@ func (d *Directory) fill(line bloom.Line) *sharedLine {
 
 func (d *Directory) dropCopies(line bloom.Line) {
 	for i := range d.cores {
-		d.cores[i].l1.drop(line)
-		d.cores[i].l2.drop(line)
+		d.cores[i].drop(line)
 	}
+}
+
+func (c *core) drop(line bloom.Line) {
+	c.l1.drop(line)
+	c.l2.drop(line)
 }
 
 // RemoteRead is a READ by the NIC for an owner of Locking Buffers. It gets what memory has: a line that a
@@ -227,6 +227,3 @@ func (d *Directory) Writer(line bloom.Line) (TX, bool) {
 	}
 	return 0, false
 }
-
-// Nobody is no local transaction, for Probe.
-const Nobody = nobody

@@ -12,8 +12,7 @@ import (
 type Owner int32
 
 // Buffers are the Locking Buffers of a directory (§V-B, Figure 7). Each holds a copy of the filters of a
-// transaction that commits, or the lines of an atomic read. They work without the rest of a Directory, too:
-// HADES-H keeps nothing else of it.
+// transaction that commits, or the lines of an atomic read. They know nothing of the rest of a Directory.
 type Buffers struct {
 	all      []buffer
 	held     int

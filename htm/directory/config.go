@@ -45,6 +45,8 @@ type Config struct {
 // FindCost is how long Find takes, in cycles.
 type FindCost struct{ Least, PerLine, Most int }
 
+func (f FindCost) of(lines int) int { return min(f.Least+f.PerLine*lines, f.Most) }
+
 // Hooks are called when something happens that is not the result of the call; each may be nil. They may not
 // call the Directory.
 type Hooks struct {
@@ -85,7 +87,7 @@ func (c *Config) check() error {
 			ErrConfig, c.Cores, c.PerCore, maxCores, maxTransactions)
 	case c.TagBits == 0:
 		c.TagBits = Tag(n)
-	case c.TagBits < 0 || c.TagBits < Tag(n):
+	case c.TagBits < Tag(n):
 		return fmt.Errorf("%w: %d transactions and tags of %d bits; %d bits name them all", ErrConfig, n, c.TagBits,
 			Tag(n))
 	}
@@ -104,9 +106,6 @@ func (c *Config) check() error {
 	}
 	if c.Buffers == 0 {
 		c.Buffers = c.Transactions()
-	}
-	if c.Buffers < 1 {
-		return fmt.Errorf("%w: %d Locking Buffers; without one, no transaction commits", ErrConfig, c.Buffers)
 	}
 	c.Write.Sets = c.Cores * c.LLC.Sets
 	if c.Write.IndexBits == 0 {

@@ -11,7 +11,6 @@ type Directory struct {
 	buffers *Buffers
 	cores   []core
 	txs     []transaction
-	active  int
 	llc     shared
 	clock   uint64 // counts accesses: the order of uses
 	found   []bloom.Line
@@ -22,12 +21,12 @@ type Directory struct {
 // core has the private caches.
 type core struct {
 	l1, l2     private
-	current    TX // whose access was the last; -1: nobody's
+	current    TX // whose access was the last, or Nobody
 	generation uint32
 }
 
-// nobody runs on a core.
-const nobody TX = -1
+// Nobody is no local transaction.
+const Nobody TX = -1
 
 // transaction is a pair of filters with the transaction that has it.
 type transaction struct {
@@ -68,7 +67,7 @@ func New(c Config) (*Directory, error) {
 		llc:    shared{sets: uint64(sets), ways: c.LLC.Ways, lines: make([]sharedLine, sets*c.LLC.Ways)},
 		probed: make([]TX, 0, c.Transactions())}
 	for i := range d.cores {
-		d.cores[i] = core{l1: newPrivate(c.L1), l2: newPrivate(c.L2), current: nobody}
+		d.cores[i] = core{l1: newPrivate(c.L1), l2: newPrivate(c.L2), current: Nobody}
 	}
 	for i := range d.txs {
 		t := &d.txs[i]
@@ -95,7 +94,6 @@ func (d *Directory) Begin(on int) (TX, bool) {
 	for i := range d.txs {
 		if t := &d.txs[i]; !t.active {
 			t.active, t.core = true, on
-			d.active++
 			return TX(i), true
 		}
 	}
@@ -113,7 +111,7 @@ func (d *Directory) Filters(tx TX) (read, write *bloom.Filter) {
 // enter makes a transaction the one that runs on its core. A switch from another one clears the filter bits.
 func (d *Directory) enter(c *core, tx TX) {
 	if c.current != tx {
-		if c.current != nobody && d.cfg.Mutation != BitsKeptOverSwitch {
+		if c.current != Nobody && d.cfg.Mutation != BitsKeptOverSwitch {
 			c.generation++
 		}
 		c.current = tx
@@ -125,8 +123,7 @@ func (d *Directory) enter(c *core, tx TX) {
 func (d *Directory) Find(tx TX) ([]bloom.Line, int) {
 	d.found = d.found[:0]
 	d.each(tx, func(w *sharedLine) { d.found = append(d.found, bloom.Line(w.stored)-1) })
-	f := d.cfg.Find
-	return d.found, min(f.Least+f.PerLine*len(d.found), f.Most)
+	return d.found, d.cfg.Find.of(len(d.found))
 }
 
 // each calls for the ways that have a transaction's tag: those of the sets that its write filter enables.
@@ -157,8 +154,7 @@ func (d *Directory) Commit(tx TX) (cycles int) {
 		lines++
 	})
 	d.end(tx)
-	f := d.cfg.Find
-	return min(f.Least+f.PerLine*lines, f.Most)
+	return d.cfg.Find.of(lines)
 }
 
 // Squash ends a transaction without an effect: the lines that it has written are dropped, and its pair of
@@ -170,9 +166,7 @@ func (d *Directory) Squash(tx TX, why Reason) {
 	}
 	c := &d.cores[t.core]
 	d.each(tx, func(w *sharedLine) {
-		line := bloom.Line(w.stored) - 1
-		c.l1.drop(line)
-		c.l2.drop(line)
+		c.drop(bloom.Line(w.stored) - 1)
 		*w = sharedLine{}
 	})
 	d.end(tx)
@@ -190,9 +184,8 @@ func (d *Directory) end(tx TX) {
 	t.write.Clear()
 	t.reads = t.reads[:0]
 	t.active = false
-	d.active--
 	if c := &d.cores[t.core]; c.current == tx {
-		c.current = nobody
+		c.current = Nobody
 		c.generation++
 	}
 }

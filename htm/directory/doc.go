@@ -43,5 +43,6 @@
 //
 // A Directory belongs to one node of the simulator and to one goroutine. It starts none, reads no clock, draws
 // nothing at random, and allocates nothing after New, unless a transaction reads more than 128 lines. Costs are
-// cycles of the core; the caller makes time of them. The NIC's part, and what a squash means to a transaction, are the caller's (Hooks).
+// cycles of the core; the caller makes time of them. The NIC's part, and what a squash means to a transaction, are the
+// caller's (Hooks).
 package directory

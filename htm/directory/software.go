@@ -12,7 +12,7 @@ func (d *Directory) Software(on int, line bloom.Line, write bool) Access {
 	d.clock++
 	d.stats.Accesses++
 	c := &d.cores[on]
-	if level, ok := c.has(line, d.clock); ok && !(write && d.shared(on, line)) {
+	if level, ok := c.serves(line, 0, d.clock); ok && !(write && d.shared(on, line)) {
 		d.stats.Private++
 		if write {
 			d.spoil(line)
@@ -34,21 +34,6 @@ func (d *Directory) Software(on int, line bloom.Line, write bool) Access {
 	c.l1.take(line).used = d.clock
 	c.l2.take(line).used = d.clock
 	return Access{Granted, level, cycles}
-}
-
-// has reports whether a private cache has a line, whatever its filter bits are.
-func (c *core) has(line bloom.Line, now uint64) (Level, bool) {
-	if w := c.l1.find(line); w != nil {
-		w.used = now
-		return InL1, true
-	}
-	w := c.l2.find(line)
-	if w == nil {
-		return 0, false
-	}
-	w.used = now
-	c.l1.take(line).used = now
-	return InL2, true
 }
 
 // shared reports whether another core has a copy of a line.

@@ -289,10 +289,17 @@ func (n *Node) lock(p *pair, m *Message) {
 // probe squashes every other transaction that has accessed lines which a remote one has written.
 func (n *Node) probe(m *Message) {
 	n.squashRemote(m.ID, m.Lines, n.cfg.Cycles.Line*len(m.Lines))
-	if n.lacks(LocalNotProbed) || len(m.Lines) == 0 {
+	if !n.lacks(LocalNotProbed) {
+		n.squashLocal(m.Lines, directory.Nobody)
+	}
+}
+
+// squashLocal squashes every local transaction, but for one, that has accessed one of the lines.
+func (n *Node) squashLocal(lines []bloom.Line, except directory.TX) {
+	if len(lines) == 0 {
 		return
 	}
-	for _, tx := range n.dir.Probe(m.Lines, directory.Nobody) {
+	for _, tx := range n.dir.Probe(lines, except) {
 		n.dir.Squash(tx, directory.Asked)
 	}
 }

@@ -69,11 +69,7 @@ func (n *Node) reserveLocal(tx directory.TX, r *Reservation) bool {
 		return false
 	}
 	n.squashRemote(n.txs[tx].id, r.Writes, n.cfg.Cycles.Lock+n.cfg.Cycles.Line*len(r.Writes))
-	if len(r.Writes) > 0 {
-		for _, other := range n.dir.Probe(r.Writes, tx) {
-			n.dir.Squash(other, directory.Asked)
-		}
-	}
+	n.squashLocal(r.Writes, tx)
 	for _, line := range r.Reads {
 		if other, ok := n.dir.Writer(line); ok {
 			n.dir.Squash(other, directory.Asked)
@@ -108,11 +104,7 @@ func (n *Node) reserve(p *pair, m *Message) {
 	p.keptReads, p.keptWrites = len(p.reads), len(p.writes)
 	cycles := n.cfg.Cycles.Lock + n.cfg.Cycles.Line*len(m.Lines)
 	n.squashRemote(m.ID, writes, cycles)
-	if len(writes) > 0 {
-		for _, tx := range n.dir.Probe(writes, directory.Nobody) {
-			n.dir.Squash(tx, directory.Asked)
-		}
-	}
+	n.squashLocal(writes, directory.Nobody)
 	n.send(n.message(Reserved, m.From, m.ID), cycles)
 	n.cfg.Pool.Put(m)
 }

@@ -96,8 +96,8 @@ func newStorm(t *testing.T, seed uint64, o stormOptions) *storm {
 		d.Read = bloom.Geometry{Bits: o.bits, Hashes: 1}
 		d.Write = bloom.Geometry{Bits: o.bits, Hashes: 1, IndexBits: 1}
 		l := lines{}
-		c := Config{Node: NodeID(i), Nodes: stormNodes, Directory: d, Pairs: o.pairs, Hybrid: o.hybrid, Mutation: o.mutation, Memory: l, Pool: pool,
-			Filter: bloom.Geometry{Bits: o.bits, Hashes: 1},
+		c := Config{Node: NodeID(i), Nodes: stormNodes, Directory: d, Pairs: o.pairs, Hybrid: o.hybrid,
+			Mutation: o.mutation, Memory: l, Pool: pool, Filter: bloom.Geometry{Bits: o.bits, Hashes: 1},
 			Hooks: Hooks{
 				Send: func(m *Message, _ int) {
 					q := &s.queues[i*stormNodes+int(m.To)]

@@ -17,7 +17,7 @@ BOOTSTRAP := scripts/bootstrap.sh
 RACE_PACKAGES ?= ./...
 RACE_NOT := drtmd/(cmd/drtmd/internal/(config|inventory|pace|report|reproduce|spelling|status|$\
 	transport|workloads)|$\
-	htm/(bloom|directory)|internal/(durable|testkit/archtest)|proto|proto/(check|hades/hardware|member|member/membersim|option|scenario)|$\
+	htm/(bloom|directory)|internal/(durable|hostmem|testkit/archtest)|proto|proto/(check|hades/hardware|member|member/membersim|option|scenario)|$\
 	proto/workload(/.*)?|store/layout|verbs/(scenario|sim))$$
 RACE_SEARCH := -run 'Search|Jobs' ./verbs/scenario
 # How long make soak searches, per fuzz target and per repeated stress test.

@@ -47,6 +47,7 @@ var layers = []layer{
 	{"verbs/internal/table", 10},
 	{"internal/testkit", 5},
 	{"internal/durable", 1},
+	{"internal/hostmem", 1},
 	{"internal/invariant", 1},
 	{"internal/mutation", 1},
 }

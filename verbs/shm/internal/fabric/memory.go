@@ -3,7 +3,6 @@
 package fabric
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"drtmd/internal/hostmem"
 )
 
 const (
@@ -80,33 +81,9 @@ func populateHuge(mem []byte) {
 }
 
 // checkAvailable refuses what the host cannot have free, instead of waking the kernel's
-// out-of-memory killer. A host whose /proc tells nothing is given the benefit of the doubt.
+// out-of-memory killer. A host that tells nothing is given the benefit of the doubt.
 func checkAvailable(size int) error {
-	file, err := os.Open("/proc/meminfo")
-	if err != nil {
-		return nil
-	}
-	defer file.Close()
-	var kib uint64
-	for lines := bufio.NewScanner(file); lines.Scan(); {
-		fields := strings.Fields(lines.Text())
-		if len(fields) >= 2 && (fields[0] == "MemAvailable:" || fields[0] == "SwapFree:") {
-			n, err := strconv.ParseUint(fields[1], 10, 54)
-			if err != nil {
-				return nil
-			}
-			kib += n
-		}
-	}
-	available := kib << 10
-	// A container sees its own control group at the root; on a host the file does not exist.
-	if b, err := os.ReadFile("/sys/fs/cgroup/memory.max"); err == nil {
-		limit, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 64)
-		if err == nil && limit != 0 { // otherwise "max"
-			available = min(available, limit)
-		}
-	}
-	if kib != 0 && uint64(size) > available {
+	if available, known := hostmem.Available(); known && uint64(size) > available {
 		return fmt.Errorf("%w: %d bytes asked for, %d available", ErrNoMemory, size, available)
 	}
 	return nil

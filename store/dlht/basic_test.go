@@ -73,6 +73,28 @@ func TestATableGrows(t *testing.T) {
 	}
 }
 
+// TestARequestWithoutAnOperationIsRefused, and has no answer of another batch.
+func TestARequestWithoutAnOperationIsRefused(t *testing.T) {
+	table := newTable(t, Config{})
+	requests := []Request{{Op: OpInsert, Key: 1, Value: 2}, {Op: OpGet, Key: 1}}
+	table.Batch(requests)
+	if !requests[0].Done || !requests[1].Done {
+		t.Fatalf("%+v", requests)
+	}
+	for _, op := range []Op{0, OpDelete + 1} {
+		requests[1].Op, requests[1].Done, requests[1].Value = op, true, 2
+		table.Batch(requests[1:])
+		if r := requests[1]; r.Done || r.Value != 0 || !errors.Is(r.Err, ErrOp) {
+			t.Errorf("%v: %+v", op, r)
+		}
+	}
+	requests[1].Op = OpGet
+	table.Batch(requests[1:])
+	if r := requests[1]; !r.Done || r.Value != 2 || r.Err != nil {
+		t.Errorf("afterwards: %+v", r)
+	}
+}
+
 // TestWhatDoesNotFitIsRefused by its reason, and changes nothing.
 func TestWhatDoesNotFitIsRefused(t *testing.T) {
 	table := newTable(t, Config{Duplicates: true})
@@ -120,6 +142,65 @@ func TestWhatDoesNotFitIsRefused(t *testing.T) {
 	}
 	if _, err := m.Thread(); err != nil {
 		t.Error("after Close: ", err)
+	}
+}
+
+// TestASecondCloseLeavesTheNextOwnerAlone: after Close another goroutine may have the thread.
+func TestASecondCloseLeavesTheNextOwnerAlone(t *testing.T) {
+	m, err := NewMap(MapConfig{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := m.Thread()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	next, err := m.Thread()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := m.Thread(); !errors.Is(err, ErrThreads) {
+		t.Error("a second thread of one: ", err)
+	}
+	if ok, err := next.Insert([]byte("key"), []byte("value")); !ok || err != nil {
+		t.Error("the next owner's Insert: ", ok, err)
+	}
+}
+
+// TestWhatTheHostHasNotIsRefused by New and by growth, in words: Go's runtime would end the process.
+func TestWhatTheHostHasNotIsRefused(t *testing.T) {
+	has := func(bytes uint64, known bool) func() (uint64, bool) {
+		return func() (uint64, bool) { return bytes, known }
+	}
+	for want, c := range map[string]Config{
+		"room for 17179869184 keys takes 687194767360 bytes, and the host has 5000000000 available": {Keys: MaxKeys,
+			available: has(5e9, true)},
+		"has 1 available": {Keys: 1 << 20, MaxBytes: 1 << 40, available: has(1, true)},
+	} {
+		if _, err := New(c); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%d keys: %v, want %q", c.Keys, err, want)
+		}
+	}
+	newTable(t, Config{Keys: 1 << 20, available: has(0, false)})
+	newTable(t, Config{Keys: 1000, available: has(1, true)})
+	table := newTable(t, Config{available: has(askBytes-1, true)})
+	n, err := uint64(0), error(nil)
+	for ; err == nil && n < 1<<22; n++ {
+		_, _, err = table.Insert(n, n)
+	}
+	if o := table.Occupancy(); !errors.Is(err, ErrMemory) || !errors.Is(err, store.ErrFull) || o.Bytes*2 < askBytes {
+		t.Errorf("%v with %+v", err, o)
+	}
+	for i := range n - 1 {
+		if v, ok := table.Get(i); !ok || v != i {
+			t.Fatal(i, v, ok)
+		}
 	}
 }
 

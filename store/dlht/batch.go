@@ -1,5 +1,10 @@
 package dlht
 
+import "errors"
+
+// ErrOp: a Request asks for none of the operations.
+var ErrOp = errors.New("dlht: a request without an operation: set Op to OpGet, OpInsert, OpPut or OpDelete")
+
 // Op is what a Request asks for.
 type Op uint8
 
@@ -33,10 +38,10 @@ type Request struct {
 	Value uint64
 	// Done: the operation alone would have returned true.
 	Done bool
-	// Err is a store.ErrFull, of Insert and Put.
+	// Err is a store.ErrFull, of Insert and Put, or ErrOp.
 	Err error
 
-	seen header // of the key's bin; what matters is that it was loaded
+	hash uint64 // of the key
 }
 
 // Batch executes requests in their order, and each by itself: others may see some done and some not. It looks at
@@ -45,23 +50,26 @@ func (t *Table) Batch(requests []Request) {
 	x := t.index.Load()
 	for i := range requests {
 		r := &requests[i]
-		r.seen = x.bin(t.hash(r.Key)).header()
+		r.hash = t.hash(r.Key)
+		x.bin(r.hash).header() // what matters is that it is loaded
 	}
 	for i := range requests {
 		r := &requests[i]
 		r.Err = nil
 		switch r.Op {
 		case OpGet:
-			r.Value, r.Done = t.Get(r.Key)
+			r.Value, r.Done = t.lookUp(r.hash, r.Key)
 		case OpInsert:
 			value := r.Value
-			if r.Value, r.Done, r.Err = t.Insert(r.Key, value); r.Done {
+			if r.Value, r.Done, r.Err = t.add(r.hash, r.Key, value); r.Done {
 				r.Value = value
 			}
 		case OpPut:
-			r.Value, r.Done, r.Err = t.Put(r.Key, r.Value)
+			r.Value, r.Done, r.Err = t.put(r.hash, r.Key, r.Value, nil)
 		case OpDelete:
-			r.Value, r.Done = t.Delete(r.Key)
+			r.Value, r.Done = t.remove(r.hash, r.Key, nil)
+		default:
+			r.Value, r.Done, r.Err = 0, false, ErrOp
 		}
 	}
 	if t.lacks(BatchAnswersSwapped) && len(requests) > 1 {

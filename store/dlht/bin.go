@@ -4,6 +4,8 @@ import (
 	"math/bits"
 	"sync/atomic"
 	"unsafe"
+
+	"drtmd/internal/hostmem"
 )
 
 // Geometry of bins.
@@ -101,10 +103,13 @@ func indexBytes(bins int) int64 { return int64(bins+linksOf(bins)) * lineBytes }
 
 func (x *index) bytes() int64 { return indexBytes(len(x.bins)) }
 
-// alignedLines returns lines that are cache lines.
+// alignedLines returns lines that are cache lines. Large ones are in huge pages, so that a look at a random line takes
+// no walk through page tables.
 func alignedLines(n int) []line {
 	words := make([]uint64, (n+1)*lineWords)
-	skip := -uintptr(unsafe.Pointer(unsafe.SliceData(words))) % lineBytes / 8
+	first := unsafe.SliceData(words)
+	hostmem.Huge(unsafe.Slice((*byte)(unsafe.Pointer(first)), 8*len(words)))
+	skip := -uintptr(unsafe.Pointer(first)) % lineBytes / 8
 	return unsafe.Slice((*line)(unsafe.Pointer(&words[skip])), n)
 }
 

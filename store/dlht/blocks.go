@@ -207,5 +207,7 @@ func (t *Thread) collect() {
 		t.release(inBlock<<60 | t.limbo[n].block)
 		n++
 	}
-	t.limbo = append(t.limbo[:0], t.limbo[n:]...)
+	if n > 0 {
+		t.limbo = append(t.limbo[:0], t.limbo[n:]...)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"sync/atomic"
 
+	"drtmd/internal/hostmem"
 	"drtmd/store"
 )
 
@@ -15,12 +16,16 @@ var ErrCrowded error = fmt.Errorf("%w: 15 values share a bin of a table that is 
 // ErrBound: the table is at Config.MaxBytes. It is a store.ErrFull.
 var ErrBound error = fmt.Errorf("%w: to grow it takes more than MaxBytes for the old bins and the new", store.ErrFull)
 
+// ErrMemory: the host has not the memory to grow. It is a store.ErrFull.
+var ErrMemory error = fmt.Errorf("%w: to grow it takes more memory than the host has available", store.ErrFull)
+
 // Limits of Config.
 const (
 	MaxKeys  = 1 << 34
 	minBins  = 8
 	perBin   = 2 // records that New makes room for in each bin
 	moveSome = 16
+	askBytes = 16 << 20 // for bins that take less the host is not asked what it has
 )
 
 // Config of a table.
@@ -37,7 +42,8 @@ type Config struct {
 	// Mutation is a deliberate bug, for tests.
 	Mutation Mutation
 
-	step func() // called before each look at shared memory, by tests that order threads
+	step      func()                // called before each look at shared memory, by tests that order threads
+	available func() (uint64, bool) // in the place of hostmem.Available, by tests
 }
 
 // Check names what is wrong with a configuration.
@@ -71,8 +77,26 @@ func (c *core) init(config Config) error {
 		return err
 	}
 	c.config = config
+	if c.config.available == nil {
+		c.config.available = hostmem.Available
+	}
+	size := indexBytes(config.bins())
+	if most, ok := c.hostHas(size); !ok {
+		return fmt.Errorf("dlht: room for %d keys takes %d bytes, and the host has %d available: give fewer keys",
+			config.Keys, size, most)
+	}
 	c.index.Store(makeIndex(config.bins()))
 	return nil
+}
+
+// hostHas reports whether the host has memory for bins of so many bytes, and how many bytes it has if not. Without
+// the question Go's runtime would end the process.
+func (c *core) hostHas(size int64) (most uint64, ok bool) {
+	if size < askBytes {
+		return 0, true
+	}
+	most, known := c.config.available()
+	return most, !known || uint64(size) <= most
 }
 
 // step lets tests order threads.

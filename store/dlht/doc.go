@@ -39,8 +39,9 @@
 // it waits for the copying of at most 15 slots. The memory of the old bins is left to the garbage collector
 // when all have moved. "Practically non-blocking" is what the paper says of the same property.
 //
-// A table does not grow beyond Config.MaxBytes, and not for one crowded bin while it is nearly empty, which is
-// what more than 15 values of one key lead to: ErrFull and ErrCrowded change nothing.
+// A table does not grow beyond Config.MaxBytes, nor beyond the memory that the host has available, and not for one
+// crowded bin while it is nearly empty, which is what more than 15 values of one key lead to: ErrBound, ErrMemory and
+// ErrCrowded change nothing.
 //
 // # Batches
 //
@@ -56,5 +57,5 @@
 // # Concurrency
 //
 // All methods of Table may be called by any number of goroutines. A Thread of a Map belongs to one at a time.
-// Nothing allocates but New, growth, and Map's first use of further memory for blocks.
+// Nothing allocates but New, growth, Map.Thread, and Map's first use of further memory for blocks.
 package dlht

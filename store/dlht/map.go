@@ -35,7 +35,7 @@ type Map struct {
 	core
 	blocks  blocks
 	epoch   atomic.Uint64 // of now: 1 or more
-	threads []Thread
+	threads []thread
 }
 
 // NewMap makes an empty map. Duplicates are for tables of words only.
@@ -50,7 +50,7 @@ func NewMap(config MapConfig) (*Map, error) {
 	case config.Threads == 0:
 		config.Threads = defaultThreads
 	}
-	m := &Map{threads: make([]Thread, config.Threads)}
+	m := &Map{threads: make([]thread, config.Threads)}
 	m.classes = true
 	m.blocks.most = config.MaxBlockBytes
 	m.epoch.Store(1)
@@ -89,9 +89,14 @@ func wordOf(key []byte) (word uint64, c class) {
 	return binary.LittleEndian.Uint64(b[:]), class(len(key)) << 56
 }
 
-// Thread is what one goroutine at a time uses a Map by.
+// Thread is what one goroutine at a time uses a Map by, until Close.
 type Thread struct {
-	m     *Map
+	m       *Map
+	*thread // nil after Close: its next owner has a Thread of its own
+}
+
+// thread is one of a map's places for Threads.
+type thread struct {
 	used  atomic.Bool
 	epoch atomic.Uint64 // in which the present operation began; 0: none is under way
 	limbo []limbo       // blocks that were replaced, oldest first
@@ -106,18 +111,17 @@ type limbo struct{ block, epoch uint64 }
 func (m *Map) Thread() (*Thread, error) {
 	for i := range m.threads {
 		if t := &m.threads[i]; t.used.CompareAndSwap(false, true) {
-			t.m = m
-			return t, nil
+			return &Thread{m, t}, nil
 		}
 	}
 	return nil, ErrThreads
 }
 
-// Close gives the thread back. Its blocks wait for the next user of it.
+// Close gives the thread back. Its blocks wait for the next user of it. A second Close does nothing.
 func (t *Thread) Close() error {
-	if t.m != nil {
-		t.m = nil
+	if t.thread != nil {
 		t.used.Store(false)
+		t.thread = nil
 	}
 	return nil
 }

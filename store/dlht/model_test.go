@@ -39,7 +39,7 @@ func TestTableIsAMap(t *testing.T) {
 					}
 				}
 				for i, r := range requests {
-					r.seen = 0
+					r.hash = 0
 					if r != want[i] {
 						t.Fatalf("request %d: %+v, want %+v", i, r, want[i])
 					}

@@ -18,6 +18,10 @@ func (c *core) grow(x *index, crowded bool) error {
 		c.moveAll(current)
 		return nil
 	}
+	if x.making.Load() {
+		c.yield()
+		return nil
+	}
 	records, links := x.contents()
 	if crowded && records < len(x.bins)/2 {
 		return ErrCrowded
@@ -28,6 +32,9 @@ func (c *core) grow(x *index, crowded bool) error {
 	}
 	if most := c.config.MaxBytes; most > 0 && x.bytes()+indexBytes(bins) > most {
 		return ErrBound
+	}
+	if _, ok := c.hostHas(indexBytes(bins)); !ok {
+		return ErrMemory
 	}
 	if !x.making.CompareAndSwap(false, true) {
 		c.yield()

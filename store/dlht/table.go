@@ -19,8 +19,9 @@ func New(config Config) (*Table, error) {
 }
 
 // Get is the value of a key; with Duplicates, one of its values.
-func (t *Table) Get(key uint64) (value uint64, found bool) {
-	hash := t.hash(key)
+func (t *Table) Get(key uint64) (value uint64, found bool) { return t.lookUp(t.hash(key), key) }
+
+func (t *Table) lookUp(hash, key uint64) (value uint64, found bool) {
 	if t.config.step == nil && t.config.Mutation == 0 {
 		// The usual case in one line of memory: the key is in its bin.
 		b := t.index.Load().bin(hash)
@@ -42,7 +43,11 @@ func (t *Table) Get(key uint64) (value uint64, found bool) {
 // Insert adds a key with a value. If the key has one, and not Duplicates are configured, it changes nothing and
 // returns that. The error is a store.ErrFull.
 func (t *Table) Insert(key, value uint64) (present uint64, inserted bool, err error) {
-	return t.insert(t.hash(key), key, value, nil, !t.config.Duplicates)
+	return t.add(t.hash(key), key, value)
+}
+
+func (t *Table) add(hash, key, value uint64) (present uint64, inserted bool, err error) {
+	return t.insert(hash, key, value, nil, !t.config.Duplicates)
 }
 
 // Put replaces the value of a key and returns the old one; with Duplicates, one of its values. found is false if

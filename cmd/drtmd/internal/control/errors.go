@@ -83,6 +83,16 @@ func (e *ConnectError) Error() string {
 
 func (e *ConnectError) Unwrap() error { return e.Err }
 
+// NobodyListens reports that a call was not sent: no process listened when the client last tried to
+// connect. That may be a second ago, and one may listen by now.
+func NobodyListens(err error) bool {
+	var e *ConnectError
+	return errors.As(err, &e) && e.Text == nobody
+}
+
+// nobody is the text of that.
+const nobody = "no process listens there"
+
 // startOne is the advice where nothing is known of who should listen.
 const startOne = "start a node with drtmd serve, or a cluster with drtmd up"
 
@@ -105,7 +115,7 @@ func fromWire(ctx context.Context, address string, secure bool, err error) error
 			"network cut; see drtmd status", Err: context.DeadlineExceeded}
 	case codes.Unavailable:
 		if absent(s.Message()) {
-			return &ConnectError{Address: address, Text: "no process listens there", Advice: startOne, Err: err}
+			return &ConnectError{Address: address, Text: nobody, Advice: startOne, Err: err}
 		}
 		return &ConnectError{Address: address, Text: explain(s.Message(), secure), Err: err}
 	case codes.ResourceExhausted:

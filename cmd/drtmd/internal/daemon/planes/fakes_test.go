@@ -61,6 +61,7 @@ type cluster struct {
 	held    bool // the lease
 	watched map[*func()]member.Member
 	others  map[proto.NodeID]status.Phase // what they answer; absent: ready
+	clients map[string]*control.Client    // by address
 }
 
 func (c *cluster) Self() member.Member {
@@ -140,6 +141,9 @@ func (c *cluster) OnGone(m member.Member, f func()) (stop func()) {
 }
 
 func (c *cluster) Client(address string) (*control.Client, error) {
+	if x := c.clients[address]; x != nil {
+		return x, nil
+	}
 	return nil, fmt.Errorf("no client of %s in this test", address)
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"drtmd/cmd/drtmd/internal/control"
 	"drtmd/cmd/drtmd/internal/load"
@@ -56,10 +57,7 @@ func (q *peer) Do(ctx context.Context, r *load.Request) (*load.Answer, error) {
 	if q.self {
 		b, err = q.p.Do(ctx, q.version, b)
 	} else {
-		var c *control.Client
-		if c, err = q.p.o.Members.Client(q.m.Control); err == nil {
-			b, err = c.Do(ctx, q.version, b)
-		}
+		b, err = q.ask(ctx, b)
 	}
 	if err != nil {
 		return nil, q.refusal(err)
@@ -72,6 +70,28 @@ func (q *peer) Do(ctx context.Context, r *load.Request) (*load.Answer, error) {
 		err = q.fetch(ctx, r.History, a.RecordedBytes)
 	}
 	return a, err
+}
+
+// ask has the member carry out a step. A client that failed to connect to the process before this one
+// fails for up to a second without a new attempt, although the member listens: it is asked again.
+func (q *peer) ask(ctx context.Context, step []byte) ([]byte, error) {
+	c, err := q.p.o.Members.Client(q.m.Control)
+	if err != nil {
+		return nil, err
+	}
+	for end := time.Now().Add(reconnectTimeout); ; {
+		answer, err := c.Do(ctx, q.version, step)
+		if !control.NobodyListens(err) || time.Now().After(end) {
+			return answer, err
+		}
+		select {
+		case <-q.gone:
+			return nil, err
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(leaseLook):
+		}
+	}
 }
 
 // refusal tells an answer in words from a member that may be gone, which the registry decides. Of a

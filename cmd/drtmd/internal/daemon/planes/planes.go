@@ -33,6 +33,8 @@ const (
 	retryWait = 500 * time.Millisecond
 	// longestWait is between two attempts at what has failed often.
 	longestWait = 10 * time.Second
+	// reconnectTimeout is how long a member of the newest view is asked again where nobody listens.
+	reconnectTimeout = 3 * time.Second
 	// askTimeout is what this node's workers get to say what they have counted.
 	askTimeout = 2 * time.Second
 	// aliveTimeout is how long a thread may take to come by.

@@ -3,8 +3,13 @@ package planes
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"go.uber.org/zap"
 
 	"drtmd/cmd/drtmd/internal/control"
 	pb "drtmd/cmd/drtmd/internal/control/controlpb"
@@ -177,5 +182,84 @@ func TestTheLeaderIsItsOwnPeer(t *testing.T) {
 	r.part.wrong["look"] = member.ErrLeaseLost
 	if _, err := list[0].Do(t.Context(), &load.Request{Step: load.StepLook}); errors.As(err, &refused) {
 		t.Errorf("%v is a refusal, of a member that may be gone", err)
+	}
+}
+
+// steps is a daemon that carries out every step.
+type steps struct{ control.Backend }
+
+func (steps) Check(control.Caller) error { return nil }
+func (steps) Do(context.Context, member.ShardVersion, []byte) ([]byte, error) {
+	return []byte("{}"), nil
+}
+
+// silent has the second member of the room be at an address where nobody listens, and gives it.
+func silent(t *testing.T, r *room) (address string, q load.Peer) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "dt") // short: names of sockets are
+	if err != nil {
+		t.Fatal(err)
+	}
+	address = "unix:" + filepath.Join(dir, "s")
+	c, err := control.Dial(address, control.DialOptions{Caller: func() control.Caller {
+		return control.Caller{}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.c.clients = map[string]*control.Client{address: c}
+	r.c.state.Shards.Primary[1].Control = address
+	list, stop := r.p.peersOf(r.c.state.Shards, nil)
+	t.Cleanup(func() {
+		stop()
+		if err := errors.Join(c.Close(), os.RemoveAll(dir)); err != nil {
+			t.Error(err)
+		}
+	})
+	return address, list[1]
+}
+
+// TestAMemberThatListensAgainIsAskedAgain: its process was started anew after the last attempt to
+// connect, and a client does not try again at once.
+func TestAMemberThatListensAgainIsAskedAgain(t *testing.T) {
+	address, q := silent(t, newRoom(t))
+	done := make(chan error, 1)
+	go func() {
+		_, err := q.Do(t.Context(), &load.Request{Step: load.StepLook})
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		t.Fatalf("gave up at once: %v", err)
+	case <-time.After(4 * leaseLook):
+	}
+	l, err := control.Listen(address, nil, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := control.NewServer(control.Options{Backend: steps{}, Log: zap.NewNop(),
+		Limits: control.Limits{MaxConnections: 4, MaxMessage: 1 << 20, RatePerPeer: 1000}})
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	if err := <-done; err != nil {
+		t.Errorf("the member listens: %v", err)
+	}
+	s.Stop(t.Context())
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAMemberThatIsGoneIsNotAskedAgain: one attempt is made, and its error is the answer.
+func TestAMemberThatIsGoneIsNotAskedAgain(t *testing.T) {
+	r := newRoom(t)
+	address, q := silent(t, r)
+	for f, m := range r.c.watched {
+		if m.Control == address {
+			(*f)()
+		}
+	}
+	if _, err := q.Do(t.Context(), &load.Request{Step: load.StepLook}); !control.NobodyListens(err) {
+		t.Errorf("%v", err)
 	}
 }

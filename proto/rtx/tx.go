@@ -83,7 +83,12 @@ func (c *Client) Begin(f *fiber.Fiber, view bool) (*Tx, error) {
 func (t *Tx) Commit() error { return t.counted(t.end(nil)) }
 
 // Rollback ends the attempt without effect: nil if what was read is valid, or an Abort.
-func (t *Tx) Rollback() error { return t.counted(t.validate()) }
+func (t *Tx) Rollback() error {
+	if t.c.broken != nil {
+		return t.c.broken
+	}
+	return t.counted(t.validate())
+}
 
 // Abort ends the attempt without effect: nothing is held before Commit.
 func (t *Tx) Abort() error { return nil }

@@ -195,7 +195,7 @@ func (e *Engine) take(f *fiber.Fiber, view bool) (*client, error) {
 	return k, nil
 }
 
-// Peek reads one record.
+// Peek implements proto.Peeker. A record that changes meanwhile is an Abort.
 func (e *Engine) Peek(f *fiber.Fiber, t proto.TableID, k proto.Key, dst []byte) error {
 	n := len(e.cfg.Specs)
 	if uint(t)-1 >= uint(n) {
@@ -210,10 +210,10 @@ func (e *Engine) Peek(f *fiber.Fiber, t proto.TableID, k proto.Key, dst []byte) 
 	}
 	defer e.give(c)
 	_, found, err := c.tables[t-1].Get(c.tx.tx, uint64(k), false, dst)
-	if err == nil && !found {
-		err = proto.ErrNotFound
+	if err = end(c.tx.tx, err); err == nil && !found {
+		return proto.ErrNotFound
 	}
-	return errors.Join(err, c.tx.tx.Abort())
+	return err
 }
 
 // give gives a client back.

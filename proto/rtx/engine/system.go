@@ -135,24 +135,28 @@ func (k *client) run(f *fiber.Fiber, view bool, body func(sherman.Tx) error) err
 		if err != nil {
 			return err
 		}
-		err = body(t)
-		switch {
-		case err == nil:
-			err = t.Commit()
-		case proto.AbortReason(err) == 0:
-			if invalid := t.Rollback(); invalid != nil {
-				err = invalid
-			}
-		default:
-			if failed := t.Abort(); failed != nil {
-				err = failed
-			}
-		}
-		if proto.AbortReason(err) == 0 {
+		if err = end(t, body(t)); proto.AbortReason(err) == 0 {
 			return err
 		}
 		if err := f.Sleep(again); err != nil {
 			return err
 		}
 	}
+}
+
+// end ends an attempt whose code returned err. An error that is no Abort counts only if what was read is valid.
+func end(t transaction, err error) error {
+	var failed error
+	switch {
+	case err == nil:
+		return t.Commit()
+	case proto.AbortReason(err) != 0:
+		failed = t.Abort()
+	default:
+		failed = t.Rollback()
+	}
+	if failed != nil {
+		return failed
+	}
+	return err
 }

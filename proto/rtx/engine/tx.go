@@ -24,7 +24,7 @@ func (x *tx) Load(from, to int) error {
 		r := &x.Records[i]
 		v, found, err := x.k.tables[r.Table-1].Get(x.tx, uint64(r.Key), r.Mode != proto.ModeRead, r.Value)
 		if err != nil {
-			return outcome(err)
+			return x.outcome(err)
 		}
 		r.Take(v, found)
 	}
@@ -38,11 +38,18 @@ func (x *tx) Keys(t proto.TableID, _ proto.Location, from, to proto.Key, keys []
 		return 0, proto.ErrUnsupported
 	}
 	n, err := o.Keys(x.tx, uint64(from), uint64(to), keys)
-	return n, outcome(err)
+	return n, x.outcome(err)
 }
 
-// outcome is the error of an operation as programs know it.
-func outcome(err error) error {
+// outcome is the error of an operation as programs know it. One that is no Abort counts only if what was read is
+// valid: a view that is out of date may be too large, or seem corrupt.
+func (x *tx) outcome(err error) error {
+	if err == nil || proto.AbortReason(err) != 0 {
+		return err
+	}
+	if invalid := x.tx.Rollback(); invalid != nil {
+		return invalid
+	}
 	if errors.Is(err, rtx.ErrFull) {
 		return proto.Aborting(proto.ReasonFull)
 	}
@@ -60,7 +67,7 @@ func (x *tx) Commit() error {
 	writes := x.changes()
 	x.NoteWrites()
 	if err == nil {
-		err = outcome(x.tx.Commit())
+		err = x.outcome(x.tx.Commit())
 	} else if failed := x.tx.Abort(); failed != nil {
 		err = failed
 	}
@@ -108,7 +115,7 @@ func (x *tx) change(r *txset.Record[struct{}]) error {
 	if err == nil && !done {
 		return proto.Aborting(proto.ReasonValidation)
 	}
-	return outcome(err)
+	return x.outcome(err)
 }
 
 // Rollback forgets what was written.

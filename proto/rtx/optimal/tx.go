@@ -26,7 +26,7 @@ type entry struct {
 	dirty bool
 }
 
-// Begin begins an operation. Commit, Rollback or Abort ends it: locks are held meanwhile.
+// Begin begins an operation. Commit, Rollback or Abort ends it: locks are held meanwhile. An Abort may follow either.
 func (c *Client) Begin(f *fiber.Fiber) (*Tx, error) {
 	if c.broken != nil {
 		return nil, fmt.Errorf("%w: %w", rtx.ErrBroken, c.broken)
@@ -236,6 +236,7 @@ func (t *Tx) unlock() error {
 	for i := range t.set {
 		if e := &t.set[i]; e.held {
 			c.cas(t.f, c.shape.lockAt(e.ptr), c.own(), 0)
+			e.held = false
 			locks++
 		}
 	}

@@ -41,11 +41,21 @@ func MemoryProtocols() []Protocol {
 	return list
 }
 
+// FindMemoryProtocol finds one of MemoryProtocols by name.
+func FindMemoryProtocol(name string) (Protocol, bool) {
+	for _, p := range MemoryProtocols() {
+		if p.Name == name {
+			return p, true
+		}
+	}
+	return Protocol{}, false
+}
+
 // ClientsConfig of NewClients. Config.Nodes is the number of clients, Config.Protocol one of MemoryProtocols; each
 // client loads what the workload places on the node of its number, through the index.
 type ClientsConfig struct {
 	Config
-	// Index that tables are: see engine.Indexes.
+	// Index that tables are: see engine.Indexes; "" is the first.
 	Index string
 	// Memory is the address of the memory node's set-up service; "": a memory node of their own in this process,
 	// as large as the workload needs.
@@ -132,27 +142,18 @@ func (c *Cluster) startClients(ctx context.Context) (*Cluster, error) {
 
 // complete fills in the defaults and checks the configuration.
 func (cfg *ClientsConfig) complete() error {
-	if cfg.Index == "" {
-		cfg.Index = engine.Indexes()[0].Name
-	}
 	if err := cfg.Complete(); err != nil {
 		return err
 	}
 	if _, ok := engine.FindSystem(cfg.Protocol.Name); !ok {
 		return fmt.Errorf("protocol %s does not run on memory nodes", cfg.Protocol.Name)
 	}
-	var spec *engine.IndexSpec
-	known := []string{}
-	for _, s := range engine.Indexes() {
-		if known = append(known, s.Name); s.Name == cfg.Index {
-			spec = &s
-		}
-	}
-	if spec == nil {
-		return &UnknownError{What: "index", Name: cfg.Index, Known: fmt.Sprint(known)}
+	index, ok := engine.FindIndex(cfg.Index)
+	if !ok {
+		return &UnknownError{What: "index", Name: cfg.Index, Known: engine.IndexNames()}
 	}
 	for _, t := range cfg.Workload.Tables() {
-		if err := spec.Takes(t); err != nil {
+		if err := index.Takes(t); err != nil {
 			return err
 		}
 	}

@@ -28,7 +28,7 @@ type Config struct {
 	Rand   *rand.Rand
 
 	System    string // of Systems
-	Index     string // of Indexes
+	Index     string // of Indexes; "" is the first
 	Specs     []proto.TableSpec
 	Placement proto.Placement
 	Nodes     int // that the placement names
@@ -42,6 +42,8 @@ type Config struct {
 // Engine implements proto.Engine.
 type Engine struct {
 	cfg     Config
+	system  System
+	index   IndexSpec
 	set     txset.Config
 	stats   proto.Stats
 	clients []*client
@@ -62,23 +64,26 @@ type client struct {
 
 // New attaches the clients to the memory, on a fiber of the worker: it repairs what former lives of them have left.
 func New(f *fiber.Fiber, cfg Config) (*Engine, error) {
-	i := slices.IndexFunc(Indexes(), func(s IndexSpec) bool { return s.Name == cfg.Index })
-	if i < 0 {
+	system, ok := FindSystem(cfg.System)
+	if !ok {
+		return nil, fmt.Errorf("%w: no system %q", rtx.ErrUsage, cfg.System)
+	}
+	index, ok := FindIndex(cfg.Index)
+	if !ok {
 		return nil, fmt.Errorf("%w: no index %q", rtx.ErrUsage, cfg.Index)
 	}
-	spec := Indexes()[i]
-	e := &Engine{cfg: cfg}
+	e := &Engine{cfg: cfg, system: system, index: index}
 	e.set = txset.Config{Specs: cfg.Specs, Placement: cfg.Placement, Nodes: cfg.Nodes, Recorder: cfg.Recorder,
 		Clock: cfg.RecorderClock}
 	for _, s := range cfg.Specs {
-		if err := spec.Takes(s); err != nil {
+		if err := index.Takes(s); err != nil {
 			return nil, err
 		}
 		e.set.Records = append(e.set.Records, layout.NewRecord(layout.KindOneVersion, s.ValueBytes))
 	}
 	shared := make([]any, len(cfg.Specs))
 	for n := range cfg.Fibers {
-		k, err := e.attach(f, n, &spec, shared)
+		k, err := e.attach(f, n, shared)
 		if err != nil {
 			return nil, err
 		}
@@ -108,7 +113,7 @@ func (s *IndexSpec) values() string {
 }
 
 // attach makes the client of fiber n.
-func (e *Engine) attach(f *fiber.Fiber, n int, spec *IndexSpec, shared []any) (*client, error) {
+func (e *Engine) attach(f *fiber.Fiber, n int, shared []any) (*client, error) {
 	cfg := &e.cfg
 	own := func(list []string) string {
 		if slices.Contains(list, cfg.Mutation) {
@@ -116,15 +121,16 @@ func (e *Engine) attach(f *fiber.Fiber, n int, spec *IndexSpec, shared []any) (*
 		}
 		return ""
 	}
-	memory, err := cfg.system().attach(f, cfg, n, own(rtx.MutationNames()))
+	memory, err := e.system.attach(f, cfg, n, own(rtx.MutationNames()))
 	if err != nil {
 		return nil, err
 	}
 	k := &client{e: e, memory: memory}
 	for i := range cfg.Specs {
-		x, err := spec.open(f, k, &opening{table: i, cfg: cfg, shared: &shared[i], mutation: own(spec.mutations())})
+		x, err := e.index.open(f, k, &opening{table: i, cfg: cfg, shared: &shared[i],
+			mutation: own(e.index.mutations())})
 		if err != nil {
-			return nil, fmt.Errorf("table %s, index %s: %w", cfg.Specs[i].Name, spec.Name, err)
+			return nil, fmt.Errorf("table %s, index %s: %w", cfg.Specs[i].Name, e.index.Name, err)
 		}
 		k.tables = append(k.tables, x)
 	}

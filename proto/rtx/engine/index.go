@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"drtmd/internal/mutation"
 	"drtmd/proto"
@@ -60,6 +62,28 @@ type opening struct {
 func Indexes() []IndexSpec {
 	return []IndexSpec{{Name: "sherman", Doc: "a B-link tree with nodes of 1 KB (Sherman)", Ordered: true,
 		MinValue: 8, MaxValue: 8, DefaultValue: 8, Mutations: sherman.Mutations(), open: openTree}}
+}
+
+// FindIndex finds one by name; "" is the default.
+func FindIndex(name string) (IndexSpec, bool) {
+	all := Indexes()
+	if name == "" {
+		return all[0], true
+	}
+	i := slices.IndexFunc(all, func(s IndexSpec) bool { return s.Name == name })
+	if i < 0 {
+		return IndexSpec{}, false
+	}
+	return all[i], true
+}
+
+// IndexNames are the names of Indexes, for messages.
+func IndexNames() string {
+	var names []string
+	for _, s := range Indexes() {
+		names = append(names, s.Name)
+	}
+	return strings.Join(names, ", ")
 }
 
 // ErrVersions: an index without versions, and a run that is recorded.

@@ -67,11 +67,6 @@ func FindSystem(name string) (System, bool) {
 	return all[i], true
 }
 
-func (cfg *Config) system() *System {
-	s, _ := FindSystem(cfg.System)
-	return &s
-}
-
 // Format is the layout of a memory node of some bytes, with a number of owners: one for each fiber of each client.
 // Memory that is too small for them is refused.
 func (s *System) Format(bytes, owners int) (Format, error) { return s.format(bytes, owners) }

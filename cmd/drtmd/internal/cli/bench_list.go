@@ -89,7 +89,8 @@ func (a *app) benchProtocols() []node.Protocol {
 }
 
 func isOfMemory(p *node.Protocol) bool {
-	return slices.ContainsFunc(node.MemoryProtocols(), func(m node.Protocol) bool { return m.Name == p.Name })
+	_, ok := node.FindMemoryProtocol(p.Name)
+	return ok
 }
 
 func listOptions(list option.List) []listOption {

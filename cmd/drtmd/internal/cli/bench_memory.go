@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strconv"
-	"strings"
 
 	"drtmd/proto/node"
 	"drtmd/proto/node/memory"
@@ -25,11 +24,9 @@ const (
 // findProtocol finds the protocol, and refuses the flags that it has no use for.
 func (r *benchRun) findProtocol(given func(string) bool) (err error) {
 	p := r.flags
-	for _, m := range node.MemoryProtocols() {
-		if m.Name == p.protocol {
-			r.protocol = m
-			return r.checkMemory(given)
-		}
+	if m, ok := node.FindMemoryProtocol(p.protocol); ok {
+		r.protocol = m
+		return r.checkMemory(given)
 	}
 	if r.protocol, err = r.has.Protocol(p.protocol); err != nil {
 		unknown := (*node.UnknownError)(nil)
@@ -55,16 +52,11 @@ func (r *benchRun) checkMemory(given func(string) bool) error {
 		return usagef("start a memory node with drtmd serve --role memory, and use --memory",
 			"protocol %s does not run inside the daemons of a cluster", p.protocol)
 	}
-	var names []string
-	for _, s := range engine.Indexes() {
-		names = append(names, s.Name)
-		if s.Name == p.index || p.index == "" && r.index == nil {
-			r.index = &s
-		}
-	}
+	index, ok := engine.FindIndex(p.index)
+	r.index = &index
 	switch {
-	case r.index == nil:
-		return usagef("known: "+strings.Join(names, ", "), "unknown index %q", p.index)
+	case !ok:
+		return usagef("known: "+engine.IndexNames(), "unknown index %q", p.index)
 	case p.memory != "" && p.transport == simTransport:
 		return usagef("the memory node is simulated, too", "--transport sim has no --%s", memoryFlag)
 	case p.memory == "" && p.processes > 1:

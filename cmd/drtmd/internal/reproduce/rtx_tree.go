@@ -69,11 +69,9 @@ func (c *clientsOf) run(ctx context.Context, protocol string, l *treeLoad, seed 
 	if err != nil {
 		return nil, err
 	}
-	var p node.Protocol
-	for _, m := range node.MemoryProtocols() {
-		if m.Name == protocol {
-			p = m
-		}
+	p, ok := node.FindMemoryProtocol(protocol)
+	if !ok {
+		return nil, fmt.Errorf("no protocol of memory nodes has the name %q", protocol)
 	}
 	r, err := load.Run(ctx, load.Options{Workload: w, Seed: seed, Virtual: true, Warmup: c.warmup, Duration: c.measured,
 		ChargePs: clientPs, SampleEvery: 1, Open: func(ctx context.Context) (*node.Cluster, error) {

@@ -85,7 +85,7 @@ func New(f *fiber.Fiber, cfg Config) (*Engine, error) {
 	for n := range cfg.Fibers {
 		k, err := e.attach(f, n, shared)
 		if err != nil {
-			return nil, err
+			return nil, errors.Join(err, e.Close()) // those before have nothing in flight
 		}
 		e.clients, e.free = append(e.clients, k), append(e.free, k)
 	}
@@ -130,6 +130,7 @@ func (e *Engine) attach(f *fiber.Fiber, n int, shared []any) (*client, error) {
 		x, err := e.index.open(f, k, &opening{table: i, cfg: cfg, shared: &shared[i],
 			mutation: own(e.index.mutations())})
 		if err != nil {
+			k.closeLater(f)
 			return nil, fmt.Errorf("table %s, index %s: %w", cfg.Specs[i].Name, e.index.Name, err)
 		}
 		k.tables = append(k.tables, x)
@@ -138,6 +139,13 @@ func (e *Engine) attach(f *fiber.Fiber, n int, shared []any) (*client, error) {
 	k.tx.k = k
 	k.tx.Init(&e.set, &k.buffers, &k.tx)
 	return k, nil
+}
+
+// closeLater frees the memory of a client that could not be made, unless something of it is in flight.
+func (k *client) closeLater(f *fiber.Fiber) {
+	if k.memory.Broken() == nil && f.Err() == nil {
+		_ = k.memory.Close() // the first error is the one to tell
+	}
 }
 
 func (s *IndexSpec) mutations() (names []string) {

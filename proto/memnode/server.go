@@ -13,7 +13,7 @@ type Config struct {
 	Bytes int
 	// Keep names the memory, so that it outlives the process (verbs.Caps.KeptMRs); "": it does not.
 	Keep string
-	// Clients is how many clients there may be; they have the numbers 1..Clients. 0: 64.
+	// Clients is how many clients there may be, up to MaxClient; they have the numbers 1..Clients. 0: 64.
 	Clients int
 	// QueuePairs is how many a client may have; 0: 16.
 	QueuePairs int
@@ -56,6 +56,9 @@ func NewServer(ctx *verbs.Context, cfg Config) (*Server, error) {
 	}
 	if cfg.QueuePairs == 0 {
 		cfg.QueuePairs = DefaultQueuePairs
+	}
+	if cfg.Clients < 1 || cfg.Clients > MaxClient {
+		return nil, fmt.Errorf("memory node: %d clients are not in 1..%d", cfg.Clients, MaxClient)
 	}
 	s := &Server{cfg: cfg, seats: make([]seat, cfg.Clients)}
 	err := s.open(ctx)

@@ -13,6 +13,9 @@ const Version = 1
 // ClientID is the number of a client, from 1. 0 in a Request asks for any that is free.
 type ClientID uint16
 
+// MaxClient is the largest.
+const MaxClient = 1<<16 - 1
+
 // Request is what a client says of itself.
 type Request struct {
 	Version   int

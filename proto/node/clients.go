@@ -157,6 +157,9 @@ func (cfg *ClientsConfig) complete() error {
 			return err
 		}
 	}
+	if first := memnode.MaxClient - cfg.Nodes + 1; cfg.Client < 0 || cfg.Client > first {
+		return &RangeError{What: "number of the first client", Value: cfg.Client, High: first}
+	}
 	if cfg.Part != nil && cfg.Memory == "" {
 		return errors.New("clients in several processes need a memory node that all of them reach: name one")
 	}

@@ -61,9 +61,7 @@ func (r *benchRun) checkMemory(given func(string) bool) error {
 		return usagef("the memory node is simulated, too", "--transport sim has no --%s", memoryFlag)
 	case p.memory == "" && p.processes > 1:
 		return usagef("name the memory node that all of them reach, with --"+memoryFlag,
-			"protocol %s runs in several processes on a memory node of its own process only", p.protocol)
-	case p.client < 0:
-		return usagef("clients count from 1", "--%s %d is negative", clientFlag, p.client)
+			"in several processes, protocol %s needs a memory node with a process of its own", p.protocol)
 	}
 	return nil
 }

@@ -233,7 +233,7 @@ func (c *Cluster) buildClients(ctx context.Context, cfg *ClientsConfig, t *threa
 func (c *Cluster) serveOwn(device *verbs.Context) (err error) {
 	k := c.clients
 	k.ownDevice = device
-	bytes, owners := ownBytes(&c.Config)
+	bytes, owners := OwnMemoryBytes(&c.Config)
 	format, err := k.system.Format(bytes, owners)
 	if err != nil {
 		return err
@@ -246,8 +246,9 @@ func (c *Cluster) serveOwn(device *verbs.Context) (err error) {
 	return err
 }
 
-// ownBytes is room for all records, in leaves that are half full, and for the owners.
-func ownBytes(c *Config) (bytes, owners int) {
+// OwnMemoryBytes is the size of the memory node that clients of a complete Config have of their own: room for all
+// records, in leaves that are half full, and for the owners.
+func OwnMemoryBytes(c *Config) (bytes, owners int) {
 	const (
 		leafEntries = 16 // of 41, with what splits leave behind
 		leafBytes   = 1100

@@ -105,7 +105,7 @@ func (p *benchFlags) checked(c *cobra.Command, a *app) (*benchRun, error) {
 	} else if r.protocol.OneThread {
 		return nil, usagef("leave --cluster out", "protocol %s runs in one process", p.protocol)
 	}
-	if r.client == nil && r.index == nil {
+	if r.client == nil && p.memory == "" {
 		if err := r.checkTableMemory(); err != nil {
 			return nil, err
 		}
@@ -116,11 +116,18 @@ func (p *benchFlags) checked(c *cobra.Command, a *app) (*benchRun, error) {
 // checkTableMemory refuses tables for which there is no memory, before any is loaded.
 func (r *benchRun) checkTableMemory() error {
 	p := r.flags
-	bytes, err := node.TableBytes(r.workload, &r.protocol, p.options)
-	if err != nil {
-		return nil // whoever makes the cluster says it
+	var need uint64
+	if r.index != nil {
+		bytes, _ := node.OwnMemoryBytes(&node.Config{Workload: r.workload, Nodes: p.nodes, Workers: p.workers,
+			Fibers: p.fibers})
+		need = uint64(bytes)
+	} else {
+		bytes, err := node.TableBytes(r.workload, &r.protocol, p.options)
+		if err != nil {
+			return nil // whoever makes the cluster says it
+		}
+		need = uint64(bytes) * uint64(p.nodes) * uint64(p.replicas)
 	}
-	need := uint64(bytes) * uint64(p.nodes) * uint64(p.replicas)
 	need += need / 8 // a word beside each line
 	if most := availableMemory(); need > most {
 		return usagef("make the workload smaller, or use fewer nodes", "the tables of %d nodes take %s of memory, and %s is "+

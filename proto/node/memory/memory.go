@@ -239,9 +239,6 @@ func split(address string) (network, place string) {
 	return "tcp", address
 }
 
-// Listen listens on HOST:PORT or unix:PATH.
-func Listen(address string) (net.Listener, error) { return net.Listen(split(address)) }
-
 // Session is a client's connection to a memory node.
 type Session struct{ conn net.Conn }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"drtmd/cmd/drtmd/internal/config"
+	"drtmd/cmd/drtmd/internal/control"
 	"drtmd/cmd/drtmd/internal/service"
 	"drtmd/cmd/drtmd/internal/transport"
 	"drtmd/proto/memnode"
@@ -90,7 +91,7 @@ func (a *app) serveMemory(ctx context.Context, cfg *config.Config, m *memoryFlag
 		return err
 	}
 	defer func() { err = errors.Join(err, server.Close(), device.Close()) }()
-	l, err := memory.Listen(m.listen)
+	l, err := control.Listen(m.listen, nil, true)
 	if err != nil {
 		return fmt.Errorf("--%slisten: %w", memoryPrefix, err)
 	}

@@ -35,7 +35,8 @@ func Join(ask Ask, client ClientID, workers []*fiber.Worker, a verbs.ConnectAttr
 	if err != nil {
 		return nil, err
 	}
-	if len(reply.Endpoints) != len(w.Conns) || reply.Client == 0 || int(reply.Client) > reply.Clients || client != 0 && reply.Client != client {
+	if len(reply.Endpoints) != len(w.Conns) || reply.Client == 0 || int(reply.Client) > reply.Clients ||
+		client != 0 && reply.Client != client {
 		return nil, fmt.Errorf("the memory node answers client %d with client %d of %d and %d queue pairs of %d",
 			client, reply.Client, reply.Clients, len(reply.Endpoints), len(w.Conns))
 	}

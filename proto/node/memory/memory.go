@@ -250,8 +250,9 @@ func (s *Session) Close() error {
 	return nil
 }
 
-// Join opens a session with the memory node at an address, HOST:PORT or unix:PATH, under a client number or, with 0, any that is free, and
-// connects one queue pair on each of the workers: see memnode.Join. A *RefusedError has the node's reason.
+// Join opens a session with the memory node at an address, HOST:PORT or unix:PATH, under a client number or, with 0,
+// any that is free, and connects one queue pair on each of the workers: see memnode.Join. A *RefusedError has the
+// node's reason.
 func Join(ctx context.Context, address string, client memnode.ClientID, workers []*fiber.Worker,
 	a verbs.ConnectAttr) (*memnode.Way, *Session, error) {
 	d := net.Dialer{Timeout: patience, KeepAliveConfig: keepAlive}
@@ -286,7 +287,8 @@ func (s *Session) ask(r memnode.Request) (memnode.Reply, error) {
 	if got.Error != "" {
 		return memnode.Reply{}, &RefusedError{Text: got.Error}
 	}
-	x := memnode.Reply{Client: got.Client, Clients: got.Clients, Memory: verbs.RemoteMR{Addr: got.Address, Length: got.Length, RKey: got.RKey}}
+	x := memnode.Reply{Client: got.Client, Clients: got.Clients,
+		Memory: verbs.RemoteMR{Addr: got.Address, Length: got.Length, RKey: got.RKey}}
 	if x.Endpoints, err = decodeEndpoints(got.Endpoints); err != nil {
 		return memnode.Reply{}, err
 	}

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"drtmd/proto"
@@ -29,30 +30,7 @@ type entry struct {
 // what earlier runs have left is changed back.
 func (c *Cluster) fill(ctx context.Context) error {
 	k := c.clients
-	want := map[proto.TableID]map[proto.Key]bool{}
-	for _, s := range c.Config.Workload.Tables() {
-		want[s.ID] = map[proto.Key]bool{}
-	}
-	for _, m := range c.Members {
-		err := c.Config.Workload.Load(m.ID, func(t proto.TableID, key proto.Key, _ []byte) error {
-			want[t][key] = true
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	clean := newTasks(c.host, 1)
-	first := c.Members[0].Workers[0]
-	first.Worker.Submit("clean", func(f *fiber.Fiber) error {
-		for _, s := range c.Config.Workload.Tables() {
-			if err := c.clean(f, first.Engine.(*engine.Engine), s.ID, want[s.ID]); err != nil {
-				return err
-			}
-		}
-		return nil
-	}, clean.ended)
-	if err := clean.Wait(ctx); err != nil {
+	if err := c.clean(ctx); err != nil {
 		return fmt.Errorf("clear the tables: %w", err)
 	}
 	for _, m := range c.Members {
@@ -71,24 +49,66 @@ func (c *Cluster) fill(ctx context.Context) error {
 	return nil
 }
 
-// clean removes the records of clients in this process that no workload loads.
-func (c *Cluster) clean(f *fiber.Fiber, e *engine.Engine, t proto.TableID, want map[proto.Key]bool) error {
-	var others []proto.Key
-	err := e.Each(f, t, func(key proto.Key, _ layout.Version, _ []byte) {
-		if !want[key] && c.here(t, key) != nil {
-			others = append(others, key)
-		}
-	})
-	if err != nil {
-		return err
-	}
-	x := e.Fill(f, t, func(proto.Key, layout.Version, []byte) {})
-	for _, key := range others {
-		if err := x.Put(key, nil); err != nil {
+// clean removes the records of clients in this process that the workload does not load.
+func (c *Cluster) clean(ctx context.Context) error {
+	first := c.Members[0].Workers[0]
+	tasks := newTasks(c.host, 1)
+	first.Worker.Submit("clean", func(f *fiber.Fiber) error {
+		e := first.Engine.(*engine.Engine)
+		left, err := c.left(f, e)
+		if err != nil {
 			return err
 		}
+		for i, keys := range left {
+			x := e.Fill(f, proto.TableID(i+1), func(proto.Key, layout.Version, []byte) {})
+			for _, key := range keys {
+				if err := x.Put(key, nil); err != nil {
+					return err
+				}
+			}
+			if err := x.Flush(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, tasks.ended)
+	return tasks.Wait(ctx)
+}
+
+// left are the keys that clean removes, by table.
+func (c *Cluster) left(f *fiber.Fiber, e *engine.Engine) ([][]proto.Key, error) {
+	specs := c.Config.Workload.Tables()
+	left, all := make([][]proto.Key, len(specs)), 0
+	for i, s := range specs {
+		err := e.Each(f, s.ID, func(key proto.Key, _ layout.Version, _ []byte) {
+			if c.here(s.ID, key) != nil {
+				left[i], all = append(left[i], key), all+1
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
 	}
-	return x.Flush()
+	if all == 0 {
+		return nil, nil // a new memory node
+	}
+	want := make([]map[proto.Key]bool, len(specs))
+	for i := range want {
+		want[i] = map[proto.Key]bool{}
+	}
+	for _, m := range c.Members {
+		err := c.Config.Workload.Load(m.ID, func(t proto.TableID, key proto.Key, _ []byte) error {
+			want[t-1][key] = true
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	for i := range left {
+		left[i] = slices.DeleteFunc(left[i], func(key proto.Key) bool { return want[i][key] })
+	}
+	return left, nil
 }
 
 // here is the client in this process whose share has a record; nil: it is another one's.

@@ -17,7 +17,6 @@ import (
 	"drtmd/proto/rtx/engine"
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
-	"drtmd/verbs/shm"
 	"drtmd/verbs/sim"
 )
 
@@ -107,21 +106,15 @@ func NewClients(ctx context.Context, cfg ClientsConfig) (*Cluster, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	l := LocalConfig{Config: cfg.Config, Part: cfg.Part}
-	members := l.members()
-	if cfg.Threads == 0 {
-		cfg.Threads = 1
-	}
-	if workers := len(members) * cfg.Workers; cfg.Threads < 1 || cfg.Threads > workers {
-		return nil, fmt.Errorf("%d threads for %d workers: not in 1..%d", cfg.Threads, workers, workers)
-	}
-	if cfg.Provider == nil {
-		cfg.Provider = shm.New(shm.Options{})
+	place := LocalConfig{Config: cfg.Config, Provider: cfg.Provider, Device: cfg.Device, GID: cfg.GID, Threads: cfg.Threads,
+		Part: cfg.Part}
+	if err := place.completePlace(); err != nil {
+		return nil, err
 	}
 	c := &Cluster{Config: cfg.Config, clients: &clients{system: cfg.system(), index: cfg.Index, wall: timeOfDay{}}}
 	t := &threads{}
 	c.host = t
-	if err := c.buildClients(ctx, &cfg, t, members); err != nil {
+	if err := c.buildClients(ctx, &cfg, &place, t); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	t.run()
@@ -171,44 +164,31 @@ func (cfg *ClientsConfig) system() engine.System {
 	return s
 }
 
-func (c *Cluster) buildClients(ctx context.Context, cfg *ClientsConfig, t *threads, members []proto.NodeID) error {
-	for range cfg.Threads {
-		th, err := fiber.NewThread(fiber.ThreadConfig{})
-		if err != nil {
-			return err
-		}
-		t.list = append(t.list, th)
+func (c *Cluster) buildClients(ctx context.Context, cfg *ClientsConfig, place *LocalConfig, t *threads) error {
+	clockError, err := t.open(place)
+	if err != nil {
+		return err
 	}
-	t.clock = verbs.NewMonotonicClock()
-	clockError := verbs.MonotonicError
-	if p := cfg.Part; p != nil {
-		t.clock, clockError = p.Clock, clockError+p.ClockError
-	}
-	recorder := history.Clock{Name: "machine", ErrorNs: int64(clockError),
-		ResolutionNs: int64(verbs.MonotonicError), Source: fmt.Sprintf("that of node %d", members[0])}
 	if cfg.Memory == "" {
-		device, err := cfg.Provider.Open(cfg.Device)
+		device, err := place.open()
 		if err == nil {
-			device.PreferGID(cfg.GID)
 			err = c.serveOwn(device)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	for place, n := range members {
+	members := place.members()
+	for i, n := range members {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		device, err := cfg.Provider.Open(cfg.Device)
+		device, err := place.open()
 		if err != nil {
 			return fmt.Errorf("client %d: %w", n, err)
 		}
-		device.PreferGID(cfg.GID)
-		m, err := c.newClient(MemberConfig{ID: n, Context: device, RecorderClock: t.clock, Recorder: recorder,
-			NewWorker: func(i int, wc fiber.WorkerConfig) (*fiber.Worker, error) {
-				return t.list[(place*cfg.Workers+i)%len(t.list)].NewWorker(wc)
-			}})
+		m, err := c.newClient(MemberConfig{ID: n, Context: device, RecorderClock: t.clock,
+			Recorder: place.recorderClock(clockError), NewWorker: t.newWorker(i * cfg.Workers)})
 		if err != nil {
 			return err
 		}

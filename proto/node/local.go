@@ -60,13 +60,8 @@ func NewLocal(ctx context.Context, cfg LocalConfig) (*Cluster, error) {
 	if err := cfg.Complete(); err != nil {
 		return nil, err
 	}
-	if cfg.Threads == 0 {
-		cfg.Threads = 1
-	}
-	members := cfg.members()
-	if workers := len(members) * cfg.Workers; cfg.Threads < 1 || cfg.Threads > workers {
-		return nil, fmt.Errorf("%d threads for %d workers: not in 1..%d", cfg.Threads, workers,
-			workers)
+	if err := cfg.completePlace(); err != nil {
+		return nil, err
 	}
 	if cfg.Protocol.OneThread && cfg.Part != nil {
 		return nil, fmt.Errorf("protocol %s runs in one process only", cfg.Protocol.Name)
@@ -78,13 +73,10 @@ func NewLocal(ctx context.Context, cfg LocalConfig) (*Cluster, error) {
 	if cfg.Attach && cfg.Keep == nil {
 		return nil, errors.New("LocalConfig.Attach without Keep: name the memory that the cluster has left")
 	}
-	if cfg.Provider == nil {
-		cfg.Provider = shm.New(shm.Options{})
-	}
 	c := &Cluster{Config: cfg.Config}
 	t := &threads{}
 	c.host = t
-	if err := c.buildLocal(ctx, &cfg, t, members); err != nil {
+	if err := c.buildLocal(ctx, &cfg, t); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	t.run()
@@ -95,50 +87,50 @@ func NewLocal(ctx context.Context, cfg LocalConfig) (*Cluster, error) {
 	return c, nil
 }
 
-func (c *Cluster) buildLocal(ctx context.Context, cfg *LocalConfig, t *threads,
-	members []proto.NodeID) error {
-	for i := range cfg.Threads {
-		tc := fiber.ThreadConfig{Spin: cfg.Spin}
-		if len(cfg.CPUs) > 0 {
-			tc.CPUs = cfg.CPUs[i%len(cfg.CPUs)]
-		}
-		th, err := fiber.NewThread(tc)
-		if err != nil {
-			return err
-		}
-		t.list = append(t.list, th)
+// completePlace fills in the defaults of where members live, and checks it.
+func (c *LocalConfig) completePlace() error {
+	if c.Threads == 0 {
+		c.Threads = 1
 	}
-	t.clock = verbs.NewMonotonicClock()
-	if cfg.Keep != nil && cfg.Part == nil {
-		t.clock = newLastingClock()
+	if workers := len(c.members()) * c.Workers; c.Threads < 1 || c.Threads > workers {
+		return fmt.Errorf("%d threads for %d workers: not in 1..%d", c.Threads, workers, workers)
 	}
-	// One figure for leases and for the history: they read the same clock.
-	clockError := verbs.MonotonicError
-	if p := cfg.Part; p != nil {
-		t.clock, clockError = p.Clock, clockError+p.ClockError
+	if c.Provider == nil {
+		c.Provider = shm.New(shm.Options{})
 	}
-	recorder := history.Clock{Name: "machine", ErrorNs: int64(clockError),
-		ResolutionNs: int64(verbs.MonotonicError),
-		Source:       fmt.Sprintf("that of node %d", members[0])} // of this process
-	for place, n := range members {
+	return nil
+}
+
+// open opens a device.
+func (c *LocalConfig) open() (*verbs.Context, error) {
+	dev, err := c.Provider.Open(c.Device)
+	if err == nil {
+		dev.PreferGID(c.GID)
+	}
+	return dev, err
+}
+
+func (c *Cluster) buildLocal(ctx context.Context, cfg *LocalConfig, t *threads) error {
+	clockError, err := t.open(cfg)
+	if err != nil {
+		return err
+	}
+	for place, n := range cfg.members() {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		dev, err := cfg.Provider.Open(cfg.Device)
+		dev, err := cfg.open()
 		if err != nil {
 			return fmt.Errorf("node %d: %w", n, err)
 		}
-		dev.PreferGID(cfg.GID)
 		keep, err := c.keep(cfg, dev, n)
 		if err != nil {
 			return errors.Join(fmt.Errorf("node %d: %w", n, err), dev.Close())
 		}
 		m, err := NewMember(&c.Config, MemberConfig{ID: n, Context: dev,
-			NewWorker: func(i int, wc fiber.WorkerConfig) (*fiber.Worker, error) {
-				return t.list[(place*cfg.Workers+i)%len(t.list)].NewWorker(wc)
-			},
-			Clock: t.clock, ClockError: clockError, RecorderClock: t.clock,
-			Incarnation: randomIncarnation(), Recorder: recorder, Keep: keep, Attach: cfg.Attach})
+			NewWorker: t.newWorker(place * cfg.Workers),
+			Clock:     t.clock, ClockError: clockError, RecorderClock: t.clock,
+			Incarnation: randomIncarnation(), Recorder: cfg.recorderClock(clockError), Keep: keep, Attach: cfg.Attach})
 		if err != nil {
 			return err
 		}
@@ -247,6 +239,45 @@ type threads struct {
 	cancel context.CancelFunc
 	ended  chan struct{} // closed when all threads have ended
 	err    error         // valid after that
+}
+
+// open makes the threads of a configuration and their clock. It says how far that may be off: one figure for leases
+// and for histories, which read the same clock.
+func (t *threads) open(cfg *LocalConfig) (clockError time.Duration, err error) {
+	for i := range cfg.Threads {
+		tc := fiber.ThreadConfig{Spin: cfg.Spin}
+		if len(cfg.CPUs) > 0 {
+			tc.CPUs = cfg.CPUs[i%len(cfg.CPUs)]
+		}
+		th, err := fiber.NewThread(tc)
+		if err != nil {
+			return 0, err
+		}
+		t.list = append(t.list, th)
+	}
+	switch p := cfg.Part; {
+	case p != nil:
+		t.clock = p.Clock
+		return verbs.MonotonicError + p.ClockError, nil
+	case cfg.Keep != nil:
+		t.clock = newLastingClock()
+	default:
+		t.clock = verbs.NewMonotonicClock()
+	}
+	return verbs.MonotonicError, nil
+}
+
+// newWorker makes the workers of a member on the threads in turn, of which the first is on the thread of that number.
+func (t *threads) newWorker(first int) func(int, fiber.WorkerConfig) (*fiber.Worker, error) {
+	return func(i int, wc fiber.WorkerConfig) (*fiber.Worker, error) {
+		return t.list[(first+i)%len(t.list)].NewWorker(wc)
+	}
+}
+
+// recorderClock describes the clock of histories.
+func (c *LocalConfig) recorderClock(clockError time.Duration) history.Clock {
+	return history.Clock{Name: "machine", ErrorNs: int64(clockError), ResolutionNs: int64(verbs.MonotonicError),
+		Source: fmt.Sprintf("that of node %d", c.members()[0])} // of this process
 }
 
 // run starts the threads. They close their workers when they end.

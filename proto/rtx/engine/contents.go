@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"drtmd/proto"
@@ -11,9 +12,21 @@ import (
 	"drtmd/verbs/fiber"
 )
 
+// idle is the first client, which walks and fillers use outside transactions. It refuses while any runs: a client
+// runs one at a time.
+func (e *Engine) idle() (*client, error) {
+	if n := len(e.clients) - len(e.free); n > 0 {
+		return nil, fmt.Errorf("%w: %d transactions are under way", rtx.ErrUsage, n)
+	}
+	return e.clients[0], nil
+}
+
 // Each visits all records of a table, when nobody changes any. value is valid during the call.
 func (e *Engine) Each(f *fiber.Fiber, t proto.TableID, visit func(k proto.Key, v layout.Version, value []byte)) error {
-	c := e.clients[0]
+	c, err := e.idle()
+	if err != nil {
+		return err
+	}
 	n := e.cfg.Specs[t-1].ValueBytes
 	type entry struct {
 		key uint64
@@ -100,7 +113,10 @@ func (x *Filler) Flush() error {
 
 // batch puts some records in one transaction.
 func (x *Filler) batch(from, to, n int) error {
-	c := x.e.clients[0]
+	c, err := x.e.idle()
+	if err != nil {
+		return err
+	}
 	table := c.tables[x.t-1]
 	x.found = slices.Grow(x.found[:0], len(x.keys))[:len(x.keys)]
 	return c.run(x.f, false, func(tx sherman.Tx) error {

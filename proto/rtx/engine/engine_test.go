@@ -51,6 +51,7 @@ type bed struct {
 	worker *fiber.Worker
 	thread *fiber.Thread
 	way    *memnode.Way
+	fibers int // of an engine
 }
 
 func newBed(t *testing.T, system engine.System) *bed {
@@ -64,7 +65,7 @@ func newBed(t *testing.T, system engine.System) *bed {
 	}
 	format, err := system.Format(4<<20, fibers)
 	must(t, err)
-	b := &bed{t: t}
+	b := &bed{t: t, fibers: fibers}
 	b.server, err = memnode.NewServer(contexts[0], memnode.Config{Bytes: 4 << 20, Clients: 1, Format: format})
 	must(t, err)
 	b.thread, err = fiber.NewThread(fiber.ThreadConfig{Drain: 500 * time.Millisecond})
@@ -83,7 +84,7 @@ func newBed(t *testing.T, system engine.System) *bed {
 func (b *bed) run(system string, body func(*engine.Engine, *fiber.Fiber) error) error {
 	var ended error
 	b.worker.Submit("test", func(f *fiber.Fiber) error {
-		e, err := engine.New(f, engine.Config{Worker: b.worker, Conn: b.way.Conns[0], Memory: b.way.Memory, Fibers: fibers,
+		e, err := engine.New(f, engine.Config{Worker: b.worker, Conn: b.way.Conns[0], Memory: b.way.Memory, Fibers: b.fibers,
 			Clock: realTime{}, Timing: rtx.DefaultTiming(), Rand: rand.New(rand.NewPCG(1, 2)), System: system,
 			Index: "sherman", Specs: []proto.TableSpec{{ID: 1, Name: "t", ValueBytes: 8, Capacity: 1000, Ordered: true}},
 			Placement: everywhere{}, Nodes: 1, RecorderClock: b.worker.PD().Context().Clock()})
@@ -198,7 +199,13 @@ func TestOperationsAllocateNothing(t *testing.T) {
 				for name, op := range map[string]func(){
 					"read":  func() { failed = errors.Join(failed, once(e, f, read, look)) },
 					"write": func() { value[0]++; failed = errors.Join(failed, once(e, f, write, put)) },
-					"scan":  func() { failed = errors.Join(failed, once(e, f, &proto.Decl{ReadOnly: true}, scan)) },
+					"peek":  func() { failed = errors.Join(failed, e.Peek(f, 1, 77, value)) },
+					"peek at the absent": func() {
+						if err := e.Peek(f, 1, 1000, value); err != proto.ErrNotFound {
+							failed = errors.Join(failed, fmt.Errorf("a peek at the absent: %w", err))
+						}
+					},
+					"scan": func() { failed = errors.Join(failed, once(e, f, &proto.Decl{ReadOnly: true}, scan)) },
 				} {
 					if n := testing.AllocsPerRun(100, op); n != 0 {
 						t.Errorf("%s: %v allocations", name, n)
@@ -219,6 +226,47 @@ func TestMemoryOfAnotherSystemIsRefused(t *testing.T) {
 		err := b.run(other, func(*engine.Engine, *fiber.Fiber) error { return nil })
 		if !errors.Is(err, rtx.ErrLayout) || !strings.Contains(err.Error(), "it begins with 0x") {
 			t.Errorf("%s on memory of %s: %v", other, system.Name, err)
+		}
+	}
+}
+
+// A walk would use a client in the middle of a transaction.
+func TestAWalkIsRefusedWhileTransactionsRun(t *testing.T) {
+	for _, system := range engine.Systems() {
+		b := newBed(t, system)
+		must(t, b.run(system.Name, func(e *engine.Engine, f *fiber.Fiber) error {
+			walk := func() error { return e.Each(f, 1, func(proto.Key, layout.Version, []byte) {}) }
+			fill := func() error {
+				x := e.Fill(f, 1, func(proto.Key, layout.Version, []byte) {})
+				return errors.Join(x.Put(1, make([]byte, 8)), x.Flush())
+			}
+			tx, err := e.Begin(f, &proto.Decl{ReadOnly: true}, 0)
+			if err != nil {
+				return err
+			}
+			if err := walk(); !errors.Is(err, rtx.ErrUsage) {
+				t.Errorf("%s: a walk in the middle of a transaction: %v", system.Name, err)
+			}
+			if err := fill(); !errors.Is(err, rtx.ErrUsage) {
+				t.Errorf("%s: a filler in the middle of a transaction: %v", system.Name, err)
+			}
+			return errors.Join(tx.Rollback(), fill(), walk())
+		}))
+	}
+}
+
+// What is registered for clients is freed when a later one cannot be attached.
+func TestAnEngineThatFailsLeavesNothing(t *testing.T) {
+	for _, system := range engine.Systems() {
+		b := newBed(t, system)
+		b.fibers = fibers + 1
+		err := b.run(system.Name, func(*engine.Engine, *fiber.Fiber) error { return nil })
+		if !errors.Is(err, rtx.ErrUsage) || !strings.Contains(err.Error(), "owner 2, and the memory has 2") {
+			t.Errorf("%s with more clients than the memory has owners: %v", system.Name, err)
+		}
+		must(t, b.thread.Close())
+		if err := b.worker.PD().Close(); err != nil {
+			t.Errorf("%s: memory is left: %v", system.Name, err)
 		}
 	}
 }

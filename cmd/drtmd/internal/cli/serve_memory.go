@@ -45,8 +45,8 @@ const (
 
 func (m *memoryFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&m.role, "role", roleNode, "`ROLE`: node, of a cluster, or memory, a memory node")
-	f.StringVar(&m.listen, memoryPrefix+"listen", memoryListen, "role memory: `HOST:PORT` or unix:PATH of the set-up service; whoever "+
-		"reaches it may change the memory")
+	f.StringVar(&m.listen, memoryPrefix+"listen", memoryListen, "role memory: `HOST:PORT` or unix:PATH of the set-up "+
+		"service; whoever reaches it may change the memory")
 	f.StringVar(&m.size, memoryPrefix+"size", memorySizeDef, "role memory: `SIZE` of the memory")
 	f.IntVar(&m.clients, memoryPrefix+"clients", memoryClients, "role memory: at most `N` clients at a time")
 	f.IntVar(&m.fibers, memoryPrefix+"fibers", memoryFibers, "role memory: each client may have `N` fibers on all its workers")

@@ -25,7 +25,7 @@ func Attach(f *fiber.Fiber, cfg Config) (*Client, error) {
 		return nil, err
 	}
 	c.bug = m
-	if c.l, err = fetchLayout(f, &cfg); err != nil {
+	if c.l, err = fetchLayout(f, cfg.Conn, cfg.PD, cfg.Memory); err != nil {
 		return nil, err
 	}
 	if cfg.Owner < 0 || cfg.Owner >= c.l.Owners {
@@ -57,23 +57,27 @@ func (c *Client) closeLater(f *fiber.Fiber) {
 }
 
 // fetchLayout reads the beginning of the memory and checks it.
-func fetchLayout(f *fiber.Fiber, cfg *Config) (*layout, error) {
-	if cfg.Memory.Length < headerBytes {
-		return decode(nil, int(cfg.Memory.Length))
+func fetchLayout(f *fiber.Fiber, conn *fiber.Conn, pd *verbs.PD, memory verbs.RemoteMR) (*layout, error) {
+	if memory.Length < headerBytes {
+		return decode(nil, int(memory.Length))
 	}
-	probe := Client{cfg: *cfg, l: &layout{}}
-	probe.cfg.Bytes, probe.cfg.Objects = headerBytes, 0
-	if err := probe.open(); err != nil {
+	h, err := ReadHeader(f, conn, pd, memory, headerBytes)
+	if err != nil {
 		return nil, err
 	}
-	if err := probe.readNow(f, probe.arena, 0, headerBytes); err != nil {
+	return decode(h, int(memory.Length))
+}
+
+// ReadHeader reads the first bytes of memory, where its layout is.
+func ReadHeader(f *fiber.Fiber, conn *fiber.Conn, pd *verbs.PD, memory verbs.RemoteMR, bytes int) ([]byte, error) {
+	mr, err := pd.AllocMR(bytes, verbs.AccessLocalWrite, verbs.MROptions{NoHuge: true})
+	if err != nil {
 		return nil, err
 	}
-	l, err := decode(probe.mr.Bytes()[probe.arena:][:headerBytes], int(cfg.Memory.Length))
-	if closed := probe.mr.Close(); err == nil {
-		err = closed
+	if err := conn.Read(f, mr.SGE(0, bytes), memory.Addr, memory.RKey); err != nil {
+		return nil, err // what is in flight may still use the buffer
 	}
-	return l, err
+	return slices.Clone(mr.Bytes()[:bytes]), mr.Close()
 }
 
 // fix repairs what the former life of the owner has left (section 4.4: after a reboot).
@@ -237,7 +241,7 @@ func (c *Client) fixChunks(f *fiber.Fiber, class int) error {
 
 // Describe reads the shape of memory on a way to it. Memory that was not laid out for transactions is ErrLayout.
 func Describe(f *fiber.Fiber, conn *fiber.Conn, pd *verbs.PD, memory verbs.RemoteMR) (Shape, error) {
-	l, err := fetchLayout(f, &Config{Conn: conn, PD: pd, Memory: memory})
+	l, err := fetchLayout(f, conn, pd, memory)
 	if err != nil {
 		return Shape{}, err
 	}

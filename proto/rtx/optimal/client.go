@@ -64,18 +64,11 @@ func Describe(f *fiber.Fiber, conn *fiber.Conn, pd *verbs.PD, memory verbs.Remot
 	if memory.Length < headerBytes {
 		return decode(nil, int(memory.Length))
 	}
-	mr, err := pd.AllocMR(headerBytes, verbs.AccessLocalWrite, verbs.MROptions{})
+	h, err := rtx.ReadHeader(f, conn, pd, memory, headerBytes)
 	if err != nil {
 		return Shape{}, err
 	}
-	if err := conn.Read(f, mr.SGE(0, headerBytes), memory.Addr, memory.RKey); err != nil {
-		return Shape{}, err // what is in flight may still use the memory
-	}
-	s, err := decode(mr.Bytes(), int(memory.Length))
-	if closed := mr.Close(); err == nil {
-		err = closed
-	}
-	return s, err
+	return decode(h, int(memory.Length))
 }
 
 // Payload is how many bytes of a class's objects are the program's.

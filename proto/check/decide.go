@@ -2,7 +2,6 @@ package check
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"drtmd/proto/history"
@@ -70,8 +69,8 @@ func (d *decisions) add(r *history.Record) {
 
 // decided applies the decisions to a record, and reports whether it counts as a transaction.
 func (c *checker) decided(r *history.Record) bool {
-	if r.Outcome == history.Committed && c.options.Void != nil && c.options.Void(r.Node) && writes(r) {
-		r.Outcome, r.EndNs = history.Unknown, history.Never
+	if r.Outcome == history.Committed && c.options.Void != nil && c.options.Void(r) {
+		r.Outcome = history.Unknown // and its end stays: if it took place, then before
 	}
 	x := c.decisions.named[r.Name]
 	switch {
@@ -97,13 +96,6 @@ func (c *checker) decided(r *history.Record) bool {
 		x.contradict(history.Revoked, r)
 	}
 	return true
-}
-
-// writes reports whether a transaction has written anything.
-func writes(r *history.Record) bool {
-	return slices.ContainsFunc(r.Ops, func(o history.Op) bool {
-		return o.Kind == history.OpWrite || o.Kind == history.OpDelete || o.Kind == history.OpAdd
-	})
 }
 
 // contradict notes that the coordinator told what the survivors did not decide.

@@ -232,9 +232,10 @@ func (p Phase) String() string {
 type Options struct {
 	// UserAborts takes what user-aborted transactions read into the check.
 	UserAborts bool
-	// Void, if not nil, says of which nodes the promises are void, because as many died together as there are
-	// replicas: what such a node told of a transaction that writes does not count, and its outcome is unknown.
-	Void func(history.NodeID) bool
+	// Void, if not nil, says of which committed transactions the promise is void, because as many nodes died with
+	// the coordinator as there are replicas: such a transaction need not have taken place. If it has, then before the
+	// client was told. The record may not be kept.
+	Void func(*history.Record) bool
 	// Progress, if not nil, is called now and then on the caller's goroutine.
 	Progress func(p Phase, done, total uint64)
 }

@@ -7,11 +7,12 @@ import (
 	"drtmd/proto/history"
 )
 
-// TestPromisesOfNodesThatDiedTogetherAreVoid: what they have told of may be lost, unless somebody has seen it.
+// TestPromisesOfNodesThatDiedTogetherAreVoid: what they have told of may be lost, unless somebody has seen it. What
+// took place, did so before it was told.
 func TestPromisesOfNodesThatDiedTogetherAreVoid(t *testing.T) {
 	for _, c := range []struct {
 		name, history string
-		want          bool // serializable, if the promises of node 1 are void
+		want          bool // serializable, if the promises of node 1 until 100 are void
 	}{
 		{"a write is lost, and its version given out again", `
 			counting
@@ -34,11 +35,28 @@ func TestPromisesOfNodesThatDiedTogetherAreVoid(t *testing.T) {
 			11-12 r x 1.0
 			20-30 a x 0
 			final`, false},
+		{"a write is seen later than it was told", `
+			counting
+			load
+			0-10@1 w x 1.0
+			20-30 a x 0
+			40-50 r x 1.0
+			final x 1.0`, false},
+		{"a write of a later life is lost", `
+			counting
+			load
+			0-10@1 w y 1.0
+			190-200@1 w x 1.0
+			220-230 a x 0
+			240-250 w x 1.0:7
+			final x 1.0:7`, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, void := range []bool{false, true} {
 				h := parse(t, c.history, history.Clock{Name: "true"}, history.Clock{Name: "true"})
-				r, err := History(context.Background(), h, Options{Void: func(n history.NodeID) bool { return void && n == 1 }})
+				r, err := History(context.Background(), h, Options{Void: func(r *history.Record) bool {
+					return void && r.Node == 1 && r.EndNs <= 100
+				}})
 				if err != nil {
 					t.Fatal(err)
 				}

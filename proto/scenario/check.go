@@ -106,16 +106,16 @@ func (c *cluster) checkHistory() {
 		err = c.findBehind(h)
 	}
 	if err == nil {
-		err = judge(c.e, h, c.tooManyDied)
+		err = judge(c.e, h, c.losses.allow)
 	}
 	if err != nil {
 		c.e.Fail(checkHistory, "%v", err)
 	}
 }
 
-// judge checks a history and closes it. A history that is not serializable fails the run. void says of which nodes
-// the promises are void; nil: of none.
-func judge(e *scenario.Env, h *history.History, void func(history.NodeID) bool) error {
+// judge checks a history and closes it. A history that is not serializable fails the run. void is that of
+// check.Options.
+func judge(e *scenario.Env, h *history.History, void func(*history.Record) bool) error {
 	r, err := check.History(context.Background(), h, check.Options{UserAborts: true, Void: void})
 	err = errors.Join(err, h.Close())
 	if err != nil || r.Verdict == check.Serializable {
@@ -185,10 +185,6 @@ type behind struct {
 // findBehind looks in the history for the writes that come after what locked records hold. There is
 // at most one for each: nobody but the lock's owner could make another.
 func (c *cluster) findBehind(h *history.History) error {
-	type place struct {
-		t history.Table
-		k history.Key
-	}
 	type content struct {
 		version history.Version
 		value   history.Digest

@@ -43,11 +43,9 @@ type cluster struct {
 	// removed is the machine that the others remove from the cluster, at a time; nil: none.
 	removed  *site
 	removeAt sim.Time
-	// gone are the machines, by node, that have died since each shard had all its replicas, goneWithMany those that
-	// were so together with as many as there are replicas.
-	gone, goneWithMany []bool
-	placed             bool // a machine has asked for the first placement
-	ended              bool // the managers have nothing to do any more
+	losses   losses // of runs with replicas
+	placed   bool   // a machine has asked for the first placement
+	ended    bool   // the managers have nothing to do any more
 	// registry has the machines for its members, each by its access; nil: the managers know everything.
 	registry *membersim.Registry
 	access   []*membersim.Node
@@ -96,8 +94,7 @@ func (x spec) build(e *scenario.Env, w workload.Workload, set settings, chopping
 	}
 	c := &cluster{e: e, values: values{}, protocol: x.protocol, load: w, set: set,
 		atBoot: x.protocol.Early, hasty: x.faults == crashFaults, polls: x.polls,
-		durable: x.durable,
-		gone:    make([]bool, e.Nodes), goneWithMany: make([]bool, e.Nodes)}
+		durable: x.durable, losses: newLosses(set.replicas)}
 	c.cfg = node.Config{Protocol: x.protocol, Options: x.options(e.Setting), Workload: w,
 		Nodes: e.Nodes, Workers: e.Workers, Fibers: e.Fibers, CacheBytes: 1 << 12,
 		Replicas: set.replicas, Mutation: mutation, Record: &node.Recording{}, Keep: keepTimes,
@@ -113,9 +110,12 @@ func (x spec) build(e *scenario.Env, w workload.Workload, set settings, chopping
 	for i := range e.Nodes {
 		s := &site{cluster: c, id: proto.NodeID(i)}
 		c.sites = append(c.sites, s)
-		_, err := e.AddMachine(scenario.MachineConfig{Bare: true, Workers: e.Workers, Boot: s.boot})
+		m, err := e.AddMachine(scenario.MachineConfig{Bare: true, Workers: e.Workers, Boot: s.boot})
 		if err != nil {
 			return err
+		}
+		if c.replicated() {
+			m.Node.OnCrash(s.noteDeath)
 		}
 	}
 	if x.membership {

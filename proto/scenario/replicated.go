@@ -86,39 +86,8 @@ func (m *manager) view(f *fiber.Fiber) (bool, error) {
 		return ok, err
 	}
 	m.member.Replaced(now)
-	m.noteGone(now)
+	m.losses.note(now)
 	return true, m.fill(now)
-}
-
-// noteGone takes down who has died since the last placement in which each shard had all its replicas.
-func (c *cluster) noteGone(now *placement.Map) {
-	whole := true
-	for i := range now.Shards {
-		x := &now.Shards[i]
-		whole = whole && !x.Lost() && len(x.Filling) == 0 && 1+len(x.Backups) == c.cfg.Replicas
-	}
-	if whole {
-		clear(c.gone)
-		return
-	}
-	for _, s := range c.sites {
-		c.gone[s.id] = c.gone[s.id] || !now.Lives(s.id)
-	}
-	n := 0
-	for _, gone := range c.gone {
-		if gone {
-			n++
-		}
-	}
-	for i, gone := range c.gone {
-		c.goneWithMany[i] = c.goneWithMany[i] || gone && n >= c.cfg.Replicas
-	}
-}
-
-// tooManyDied reports whether a node has died together with as many as there are replicas: all records in logs of a
-// transaction that it has told of may have died with it.
-func (c *cluster) tooManyDied(n history.NodeID) bool {
-	return int(n) < len(c.goneWithMany) && c.goneWithMany[n]
 }
 
 // pauseFor fences the worker off from those who are not in a pending view, and says so when all workers of

@@ -1,0 +1,82 @@
+package scenario
+
+import (
+	"testing"
+
+	"drtmd/proto"
+	"drtmd/proto/history"
+	"drtmd/proto/placement"
+)
+
+// TestOnlyWhatDiedWithManyMayBeLost: of what a coordinator has told, that which no replica was left with when it died
+// with as many as there are replicas.
+func TestOnlyWhatDiedWithManyMayBeLost(t *testing.T) {
+	const table, key = 1, 7
+	old, own := history.NewVersion(1, 4), history.NewVersion(1, 5)
+	die := func(n history.NodeID, atNs int64, left history.Version) *death {
+		return &death{node: n, atNs: atNs, left: map[place]history.Version{{table, key}: left}}
+	}
+	// Placements of an epoch: those who are dead, and whether each shard has all its replicas.
+	initial := placement.Initial(4, 2)
+	at := func(epoch uint64, filled bool, dead ...proto.NodeID) *placement.Map {
+		m, _, err := initial.Without(initial.Epoch+epoch, dead...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for s := range m.Shards {
+			if filled {
+				m.Shards[s].Filling = nil
+			}
+		}
+		return m
+	}
+	together := []any{die(1, 100, old), die(2, 100, old), at(1, false, 1, 2)}
+	for _, c := range []struct {
+		name  string
+		node  history.NodeID
+		endNs int64
+		kind  history.OpKind
+		steps []any // deaths, and placements that a machine gets
+		want  bool
+	}{
+		{"told before it died with another", 1, 90, history.OpWrite, together, true},
+		{"an addition", 1, 90, history.OpAdd, together, true},
+		{"a deletion", 1, 90, history.OpDelete, together, true},
+		{"a read", 1, 90, history.OpRead, together, false},
+		{"told by a node that lives", 3, 90, history.OpWrite, together, false},
+		{"a replica was left with it", 1, 20, history.OpWrite,
+			[]any{die(1, 100, own), die(2, 100, own), at(1, false, 1, 2)}, false},
+		{"the other died before", 1, 90, history.OpWrite,
+			[]any{die(2, 60, old), at(1, false, 2), die(1, 100, old), at(2, false, 1, 2)}, true},
+		{"the other died behind", 1, 90, history.OpWrite,
+			[]any{die(1, 100, old), at(1, false, 1), die(2, 140, old), at(2, false, 1, 2)}, true},
+		{"it died alone", 1, 90, history.OpWrite, []any{die(1, 100, old), at(1, false, 1)}, false},
+		{"replicas of the other were filled before", 1, 90, history.OpWrite,
+			[]any{die(2, 60, old), at(1, false, 2), at(1, true, 2), die(1, 100, old), at(2, false, 1, 2)}, false},
+		{"a machine hears late of the placement before", 1, 90, history.OpWrite,
+			[]any{die(1, 100, old), at(1, false, 1), initial, die(2, 140, old), at(2, false, 1, 2)}, true},
+		{"it stays away, and the other dies when replicas were filled", 2, 50, history.OpWrite,
+			[]any{die(2, 60, old), at(1, false, 2), at(1, true, 2), die(1, 100, old), at(2, false, 1, 2)}, true},
+		{"told in a later life", 1, 300, history.OpWrite, together, false},
+		{"told in a later life that ended alone", 1, 300, history.OpWrite,
+			append(together[:len(together):len(together)], at(2, true), die(1, 400, old), at(3, false, 1)), false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := newLosses(2)
+			for _, x := range append([]any{initial}, c.steps...) {
+				switch x := x.(type) {
+				case *death:
+					copied := *x
+					l.add(&copied)
+				case *placement.Map:
+					l.note(x)
+				}
+			}
+			told := &history.Record{Node: c.node, EndNs: c.endNs,
+				Ops: []history.Op{{Kind: c.kind, Table: table, Key: key, Version: own}}}
+			if got := l.allow(told); got != c.want {
+				t.Errorf("it may be lost: %t, want %t", got, c.want)
+			}
+		})
+	}
+}

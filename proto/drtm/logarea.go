@@ -54,7 +54,6 @@ const (
 	writeEntryBytes = 40
 
 	minSlotBytes = slotHeadBytes + layout.LineBytes
-	maxEntries   = 1<<16 - 1
 )
 
 // recordKind tells what a log record is of.

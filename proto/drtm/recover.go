@@ -24,7 +24,8 @@ import (
 // recovery of the same logs, after a crash in the middle of one, does what the first has left. The slots stay
 // taken until then. Cases (c), (d) and (e), of the machines that live on, are their own debts.
 //
-// A record of a log that is cut, torn or damaged ends its slot: it is counted and never applied.
+// A record of a log that is cut, torn or damaged ends its slot: it is counted and never applied. One that is whole and
+// names what cannot be, or cannot be carried out, is refused (ErrLog): the logs stay as they are.
 
 // former is what a slot has of a transaction of an earlier life.
 type former struct {
@@ -47,15 +48,16 @@ func (l *logs) recover() error {
 		s := &l.slots[i]
 		s.generation, s.used = binary.LittleEndian.Uint64(l.slotBytes(i)), slotHeadBytes
 		x, records, err := l.read(i)
+		if err == nil && records > 0 {
+			if err = l.settle(x); l.e.lacks(ChecksumIgnored) {
+				err = nil
+			}
+		}
 		if err != nil {
-			return err
+			return fmt.Errorf("%w: node %d, worker %d, slot %d: %w", ErrLog, l.e.Env.Node, l.e.Env.Index, i, err)
 		}
 		l.stats.Found += uint64(records)
-		if records == 0 {
-			continue
-		}
-		l.settle(x)
-		if l.e.lacks(ReuseBeforeRecovery) {
+		if records == 0 || l.e.lacks(ReuseBeforeRecovery) {
 			continue
 		}
 		s.former = true
@@ -98,8 +100,7 @@ func (l *logs) read(i int) (x former, records int, err error) {
 			return x, records + 1, nil
 		}
 		if err != nil {
-			return x, records, fmt.Errorf("%w: node %d, worker %d, slot %d: %w", ErrLog, l.e.Env.Node,
-				l.e.Env.Index, i, err)
+			return x, records, err
 		}
 		at += recordHeadBytes + n
 	}
@@ -162,7 +163,7 @@ func (l *logs) readWrites(x *former, b []byte, entries int) error {
 
 // settle owes what a former transaction has left, and makes the updates of its region if they are not there:
 // they are, unless memory and log are of different moments.
-func (l *logs) settle(x former) {
+func (l *logs) settle(x former) error {
 	e := l.e
 	if x.took {
 		l.stats.Completed++
@@ -170,19 +171,48 @@ func (l *logs) settle(x former) {
 		l.stats.Undone++
 	}
 	for i := range x.writes {
+		var err error
 		switch u := &x.writes[i]; {
 		case u.local:
-			e.redo(u)
+			err = e.redo(u)
 		case x.word != 0:
-			e.Restore(u.Debt)
+			err = e.restore(&u.Debt)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	for i := range x.locks {
 		d := &x.locks[i]
-		if !x.writesTo(d) && !(x.took && e.lacks(LocksOfCommittedForgotten)) {
-			e.Restore(*d)
+		if x.writesTo(d) || x.took && e.lacks(LocksOfCommittedForgotten) {
+			continue
+		}
+		if err := e.restore(d); err != nil {
+			return err
 		}
 	}
+	return nil
+}
+
+// restore owes a debt of an earlier life. It refuses one at a place that no debt can be paid at, which would be owed
+// for ever; what a machine holds that was not met yet is unknown, and so is what tables have grown by since.
+func (e *Engine) restore(d *proto.Debt) error {
+	if p := &e.Env.Peers[d.Node]; len(p.Tables) > 0 {
+		s := p.Shares[d.Shard]
+		switch {
+		case s == nil:
+			return fmt.Errorf("%s: node %d has no replica of shard %d", e.nameOf(d), d.Node, d.Shard)
+		case layout.InFirst(d.Off) && !s.Tables[d.Table-1].Entry(d.Off):
+			return fmt.Errorf("%s: no record can be at %#x on node %d", e.nameOf(d), d.Off, d.Node)
+		}
+	}
+	e.Restore(*d)
+	return nil
+}
+
+// nameOf names a record.
+func (e *Engine) nameOf(d *proto.Debt) string {
+	return fmt.Sprintf("table %q, key %d", e.Env.Specs[d.Table-1].Name, d.Key)
 }
 
 // writesTo reports whether an update is of the record, at the place, that a lock was named for.
@@ -197,7 +227,7 @@ func (x *former) writesTo(d *proto.Debt) bool {
 }
 
 // redo makes an update of the own machine's record if the record is older. Nobody runs transactions yet.
-func (e *Engine) redo(u *update) {
+func (e *Engine) redo(u *update) error {
 	table := &e.tables[u.Table-1]
 	region := e.HostRegion()
 	for range onesided.HostTries {
@@ -205,19 +235,22 @@ func (e *Engine) redo(u *update) {
 		off, found, ok := table.findIn(region, u.Key)
 		if ok && !found {
 			region.Abort(0) // it was deleted since, and given back
-			return
+			return nil
 		}
 		v, ok := region.Load64(e.Env.Memory, off+layout.VersionOffset)
 		if ok && layout.Version(v) >= u.version && !e.lacks(RedoUnversioned) {
 			region.Abort(0)
-			return
+			return nil
 		}
 		ok = ok && region.Store64(e.Env.Memory, off+layout.VersionOffset, uint64(u.version)) &&
 			(!u.Value || region.Store(e.Env.Memory, off+layout.ValueOffset, u.Entry[layout.ValueOffset:]))
 		if ok && region.Commit(nil) {
-			return
+			return nil
 		}
 	}
+	code, _ := region.Aborted()
+	return fmt.Errorf("%s: the update to version %v cannot be made: its region has aborted %d times, at last by %v",
+		e.nameOf(&u.Debt), u.version, onesided.HostTries, code)
 }
 
 // LogStats implements proto.Logger.

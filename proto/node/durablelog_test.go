@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"drtmd/htm"
 	"drtmd/internal/testkit/raceskip"
 	"drtmd/proto"
 	"drtmd/proto/drtm"
@@ -27,14 +29,14 @@ func logsOf(c *node.Cluster) (all [][]byte) {
 }
 
 // leaveKept makes a cluster in kept memory, changes its logs when it is at rest, and closes it.
-func leaveKept(t *testing.T, dir string, change func(logs [][]byte)) {
+func leaveKept(t *testing.T, dir string, change func(c *node.Cluster)) {
 	t.Helper()
 	c, err := node.NewLocal(context.Background(), durable(dir, false))
 	if err != nil {
 		t.Fatal(err)
 	}
 	err = c.Stop()
-	change(logsOf(c))
+	change(c)
 	if err := errors.Join(err, c.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -59,9 +61,9 @@ func TestLogsThatAreNotTheClustersAreRefused(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "run")
-			leaveKept(t, dir, func(logs [][]byte) {
+			leaveKept(t, dir, func(left *node.Cluster) {
 				if c.change != nil {
-					c.change(logs[0])
+					c.change(logsOf(left)[0])
 				}
 			})
 			cfg := durable(dir, true)
@@ -91,20 +93,99 @@ func logRecord(kind, entries uint16, word uint64, body []byte) []byte {
 	return b
 }
 
+// Flags of the update of a region, with a value, and of one that the transaction has locked.
+const (
+	valueInRegion = 3
+	valueLocked   = 1
+)
+
+// putRecord puts a record of logRecord into the first slot of node 0.
+func putRecord(c *node.Cluster, record []byte) {
+	slot := logsOf(c)[0][64:]
+	slot[0] = 1 // its generation
+	copy(slot[64:], record)
+}
+
+// lockEntry is an entry of a lock-ahead record, of table 1 and key 0.
+func lockEntry(n, shard uint16, place int) []byte {
+	b := make([]byte, 24)
+	put := binary.LittleEndian
+	put.PutUint16(b, n)
+	put.PutUint16(b[2:], shard)
+	put.PutUint16(b[4:], 1)
+	put.PutUint64(b[16:], uint64(place))
+	return b
+}
+
+// writeEntry is an entry of a write-ahead record with an update to 77 at a key of table 1 on node 0.
+func writeEntry(flags uint16, key, version uint64, place int) []byte {
+	b := append(lockEntry(0, 0, place), make([]byte, 24)...)
+	put := binary.LittleEndian
+	put.PutUint16(b[6:], flags)
+	put.PutUint64(b[8:], key)
+	put.PutUint64(b[24:], version)
+	put.PutUint32(b[32:], 8)
+	put.PutUint64(b[40:], 77)
+	return b
+}
+
 // TestARecordThatIsCutWithItsChecksumIsRefused: of the value of its last update, the padding is missing.
 func TestARecordThatIsCutWithItsChecksumIsRefused(t *testing.T) {
 	raceskip.Processes(t)
 	dir := filepath.Join(t.TempDir(), "run")
-	leaveKept(t, dir, func(logs [][]byte) {
-		slot := logs[0][64:]
-		slot[0] = 1
+	leaveKept(t, dir, func(c *node.Cluster) {
 		body := make([]byte, 41)
 		body[4], body[32] = 1, 1 // table, bytes of the value
-		copy(slot[64:], logRecord(2, 1, 0, body))
+		putRecord(c, logRecord(2, 1, 0, body))
 	})
 	_, err := node.NewLocal(context.Background(), durable(dir, true))
 	if !errors.Is(err, drtm.ErrLog) || !strings.Contains(err.Error(), "a value of 1 bytes") {
 		t.Error(err)
+	}
+}
+
+// TestARecordThatCannotBeCarriedOutIsRefused: it names the record, and the logs stay as they are.
+func TestARecordThatCannotBeCarriedOutIsRefused(t *testing.T) {
+	raceskip.Processes(t)
+	const word = 1<<63 | 1 // a lock that is nowhere
+	for _, c := range []struct {
+		name   string
+		record func(place int) []byte // place is that of key 0 of table 1 on node 0
+		config func(*node.LocalConfig)
+		want   string
+	}{
+		{"a lock in a shard that its node does not hold", func(place int) []byte {
+			return logRecord(1, 1, word, lockEntry(1, 2, place))
+		}, nil, `table "accounts", key 0: node 1 has no replica of shard 2`},
+		{"a lock where no record can be", func(place int) []byte {
+			return logRecord(1, 1, word, lockEntry(0, 0, place+8))
+		}, nil, `table "accounts", key 0: no record can be at `},
+		{"an update where no record can be", func(int) []byte {
+			return logRecord(2, 1, word, writeEntry(valueLocked, 0, 1<<32|1<<20, 1<<30))
+		}, nil, `table "accounts", key 0: no record can be at 0x40000000 on node 0`},
+		{"an update that no region can make", func(int) []byte {
+			return logRecord(2, 1, 0, writeEntry(valueInRegion, 1, 1<<32|1<<20, 0))
+		}, func(c *node.LocalConfig) { c.Geometry = htm.Geometry{LineBytes: 64, Sets: 1, Ways: 1, ReadLines: 1} },
+			`table "accounts", key 1: the update to version 1.1048576 cannot be made: its region has aborted 64 times, ` +
+				`at last by capacity`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "run")
+			leaveKept(t, dir, func(left *node.Cluster) {
+				place, _ := left.Members[0].Workers[0].Tables[0].Find(0)
+				putRecord(left, c.record(place))
+			})
+			cfg := durable(dir, true)
+			if c.config != nil {
+				c.config(&cfg)
+			}
+			for range 2 {
+				_, err := node.NewLocal(context.Background(), cfg)
+				if !errors.Is(err, drtm.ErrLog) || !strings.Contains(err.Error(), "node 0, worker 0, slot 0: "+c.want) {
+					t.Errorf("%v, want %q", err, c.want)
+				}
+			}
+		})
 	}
 }
 
@@ -114,14 +195,9 @@ func TestMoreIsRecoveredThanAnEngineOwes(t *testing.T) {
 	raceskip.Processes(t)
 	const entries, word = 5000, 1<<63 | 1 // a lock that is nowhere
 	dir := filepath.Join(t.TempDir(), "run")
-	leaveKept(t, dir, func(logs [][]byte) {
-		slot := logs[0][64:]
-		slot[0] = 1
-		body := make([]byte, 24*entries)
-		for i := range entries {
-			body[24*i+4], body[24*i+17] = 1, 16 // table, place
-		}
-		copy(slot[64:], logRecord(1, entries, word, body))
+	leaveKept(t, dir, func(c *node.Cluster) {
+		place, _ := c.Members[0].Workers[0].Tables[0].Find(0)
+		putRecord(c, logRecord(1, entries, word, bytes.Repeat(lockEntry(0, 0, place), entries)))
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -144,26 +220,12 @@ func TestATornLogRecordIsCountedAndNotApplied(t *testing.T) {
 	const key, version = 1, 1 << 20
 	for _, torn := range []bool{false, true} {
 		dir := filepath.Join(t.TempDir(), "run")
-		leaveKept(t, dir, func(logs [][]byte) {
-			slot := logs[0][64:]
-			slot[0] = 1                                 // its generation
-			b := append([]byte(nil), slot[64:][:80]...) // a record with one update of a region
-			put := binary.LittleEndian
-			put.PutUint32(b[4:], 48)
-			put.PutUint16(b[8:], 2)  // write-ahead
-			put.PutUint16(b[10:], 1) // update
-			put.PutUint64(b[16:], 1)
-			put.PutUint16(b[32+4:], 1) // table
-			put.PutUint16(b[32+6:], 3) // a value, of a region
-			put.PutUint64(b[32+8:], key)
-			put.PutUint64(b[32+24:], 1<<32|version)
-			put.PutUint32(b[32+32:], 8)
-			put.PutUint64(b[32+40:], 77)
-			put.PutUint32(b, crc32.Checksum(b[4:], crc32.MakeTable(crc32.Castagnoli)))
+		leaveKept(t, dir, func(c *node.Cluster) {
+			b := logRecord(2, 1, 0, writeEntry(valueInRegion, key, 1<<32|version, 0))
 			if torn {
 				clear(b[72:])
 			}
-			copy(slot[64:], b)
+			putRecord(c, b)
 		})
 		c, err := node.NewLocal(context.Background(), durable(dir, true))
 		if err != nil {

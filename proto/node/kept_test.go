@@ -162,6 +162,11 @@ func TestKeptMemoryThatCannotBeIsRefused(t *testing.T) {
 	if _, err := node.NewLocal(ctx, cfg); err == nil || !strings.Contains(err.Error(), "Attach without Keep") {
 		t.Errorf("%v", err)
 	}
+	cfg = durable(filepath.Join(t.TempDir(), "run"), true)
+	cfg.Part, cfg.Threads = &node.Part{Members: []proto.NodeID{0}}, 1
+	if _, err := node.NewLocal(ctx, cfg); err == nil || !strings.Contains(err.Error(), "Attach with Part") {
+		t.Errorf("%v", err)
+	}
 	if !keeps(t, filepath.Join(t.TempDir(), "run")) {
 		return
 	}

@@ -34,7 +34,7 @@ type LocalConfig struct {
 	// member at a time. What is there of an earlier life is deleted, unless Attach: see Cluster.Left.
 	Keep func(proto.NodeID) string
 	// Attach takes the tables and logs as they are in kept memory, instead of loading them. The cluster that
-	// left them had the same configuration.
+	// left them had the same configuration. Protocols that read clocks refuse it with Part.
 	Attach bool
 	// Part, if not nil, has only some of the members live in this process.
 	Part *Part
@@ -72,6 +72,11 @@ func NewLocal(ctx context.Context, cfg LocalConfig) (*Cluster, error) {
 	}
 	if cfg.Attach && cfg.Keep == nil {
 		return nil, errors.New("LocalConfig.Attach without Keep: name the memory that the cluster has left")
+	}
+	if cfg.Attach && cfg.Part != nil && cfg.Protocol.Clocks {
+		return nil, fmt.Errorf("LocalConfig.Attach with Part: the clock of a part begins anew, and kept memory of "+
+			"protocol %s has leases and locks of the clock before: run all members in one process, or load the tables "+
+			"anew", cfg.Protocol.Name)
 	}
 	c := &Cluster{Config: cfg.Config}
 	t := &threads{}

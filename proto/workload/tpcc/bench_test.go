@@ -18,8 +18,8 @@ import (
 	"drtmd/verbs/fiber"
 )
 
-// The bars that issue the order: Silo's TPC-C with all five transactions, and DBx1000's payments and new orders, both
-// of one thread and one warehouse on a machine like the one of docs/PERF.md.
+// Bars, in commits per second of one thread with one warehouse: those of Silo with all five transactions, and of
+// DBx1000 with payments and new orders alike. Both are cited (docs/BENCH.md).
 const (
 	barFull      = 53_000
 	barPayOrders = 89_000

@@ -3,6 +3,7 @@ package occ
 import (
 	"fmt"
 
+	"drtmd/htm"
 	"drtmd/internal/invariant"
 	"drtmd/proto"
 	"drtmd/proto/protocol"
@@ -62,11 +63,28 @@ func (r *run) fillTable(s *share, shard proto.ShardID, t proto.TableID) error {
 			}
 			v.count.Filled++
 		}
-		fillingOf(s.Tables[t-1]).GoOnFrom(uint32(count))
+		if err := r.goOn(fillingOf(s.Tables[t-1]), uint32(count)); err != nil {
+			return err
+		}
 		if a.index = next; next == 0 {
 			return nil
 		}
 	}
+}
+
+// goOn has a table continue the incarnations of another replica. Other workers of the machine use it meanwhile.
+func (r *run) goOn(t filling, n uint32) error {
+	region := r.v.e.HostRegion()
+	for t.Incarnations() < n {
+		region.Begin()
+		if t.RaiseIn(region, n) && region.Commit(nil) {
+			return nil
+		}
+		if err := r.pause(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // filling is what tables have that are copied: they can be walked piece by piece while they are used, and number
@@ -75,7 +93,8 @@ type filling interface {
 	EachFrom(from int, f func(i, off int) bool)
 	// Incarnations is the number from which the table goes on for keys that it does not know.
 	Incarnations() uint32
-	GoOnFrom(uint32)
+	// RaiseIn has that number be n at least, inside a region.
+	RaiseIn(r *htm.Region, n uint32) (ok bool)
 }
 
 // fillingOf is a table of a share, of whatever index.

@@ -4,7 +4,10 @@ import (
 	"testing"
 
 	"drtmd/htm"
+	"drtmd/internal/invariant"
+	"drtmd/store/internal/tabletest"
 	"drtmd/store/layout"
+	"drtmd/store/words"
 )
 
 // TestRecordsThatStayAreSeenWhileOthersComeAndGo: a table is walked in pieces, and between two of them keys in front
@@ -65,14 +68,12 @@ func ensured(t *testing.T, table *Table, r *htm.Region, key uint64) layout.Versi
 
 // TestCountersGoOn: a table goes on from the incarnation of another one, and never back.
 func TestCountersGoOn(t *testing.T) {
-	table := newTable(t, For(1, "t", 8, 10))
-	for _, n := range []uint32{6, 4} {
-		table.GoOnFrom(n)
-		if got := table.Incarnations(); got != 6 {
-			t.Errorf("after %d: %d", n, got)
-		}
-	}
-	if v := ensured(t, table, htm.NewRegion(htm.Config{}), 1); v.Incarnation() < 6 {
-		t.Errorf("a new record has version %v", v)
-	}
+	tabletest.CountersGoOn(t, For(1, "t", 8, 10), Format, Attach, holdLock)
+}
+
+// holdLock calls f while somebody has the table's lock.
+func holdLock(table *Table, f func()) {
+	invariant.Assert(words.TryLock(table.base, table.at+lockAt), "the table's lock")
+	defer table.unlock()
+	f()
 }

@@ -50,19 +50,33 @@ func reclaim[A words.Access](t *Table, a A, key, state uint64) (ok bool, err err
 	case seen != state && !t.lacks(ReclaimAnyState):
 		return true, store.ErrState
 	}
-	return raise(t, a, v) && change(t, a) && remove(t, a, &p) && change(t, a) &&
+	return raise(t, a, v.Incarnation()) && change(t, a) && remove(t, a, &p) && change(t, a) &&
 		release(t, a, p.entry, v), nil
 }
 
-// raise keeps the incarnation of an entry that is about to be given back. It comes before anything else: who
+// raise has the counter be n at least. Whoever gives an entry back keeps its incarnation so before anything else: who
 // sees that the key is absent, and then the counter as it was before, knows that no version was given back.
-func raise[A words.Access](t *Table, a A, v layout.Version) (ok bool) {
+func raise[A words.Access](t *Table, a A, n uint32) (ok bool) {
 	counter, ok := a.Load(t.at + countersAt)
 	if !ok {
 		return false
 	}
-	n := uint64(v.Incarnation())
-	return n <= counter || t.lacks(NoCounter) || a.Store(t.at+countersAt, n)
+	return uint64(n) <= counter || t.lacks(NoCounter) || a.Store(t.at+countersAt, uint64(n))
+}
+
+// RaiseIn has the table go on from an incarnation at least, for keys that it does not know, inside a region: the
+// keys were given back in another replica. Other workers may use the table. ok is false if the region has aborted.
+//
+// Where memory has no line words that is so at once, under the table's lock.
+func (t *Table) RaiseIn(r *htm.Region, n uint32) (ok bool) {
+	if t.lineWords {
+		return raise(t, t.inside(r), n)
+	}
+	if !r.Active() || !t.lock(r) {
+		return false
+	}
+	defer t.unlock()
+	return raise(t, t.direct(r), n)
 }
 
 // AbsentIn is the version that a key without an entry has, inside a region: Fresh, with the table's counter.

@@ -147,14 +147,6 @@ func (t *Table) EachFrom(from int, f func(entry, off int) bool) {
 // Incarnations is the incarnation from which the table goes on for a key that it does not know.
 func (t *Table) Incarnations() uint32 { return uint32(t.word(t.at + countersAt)) }
 
-// GoOnFrom has the table go on from an incarnation at least, for keys that it does not know: those that were
-// given back elsewhere. Before the table is used by others than its filler.
-func (t *Table) GoOnFrom(n uint32) {
-	if n > t.Incarnations() {
-		t.setWord(t.at+countersAt, uint64(n))
-	}
-}
-
 // Occupancy says how full a table is.
 type Occupancy struct {
 	Height         int // levels of nodes, the leaves included

@@ -9,6 +9,7 @@ import (
 	"drtmd/internal/invariant"
 	"drtmd/store/internal/tabletest"
 	"drtmd/store/layout"
+	"drtmd/store/words"
 )
 
 // TestAWalkMissesNoRecordThatStays: one worker walks a table piece by piece, again and again, while another one
@@ -105,14 +106,12 @@ func churn(table *Table, first int, at map[uint64]int, over *atomic.Bool) (moved
 
 // TestCountersGoOn: a table goes on from the incarnation of another one, and never back.
 func TestCountersGoOn(t *testing.T) {
-	table := newTable(t, For(1, "t", 8, 10))
-	for _, n := range []uint32{5, 3} {
-		table.GoOnFrom(n)
-		if got := table.Incarnations(); got != 5 {
-			t.Errorf("after %d: %d", n, got)
-		}
-	}
-	if v := layout.Version(table.word(inserted(t, table, 1) + layout.VersionOffset)); v.Incarnation() < 5 {
-		t.Errorf("a new record has version %v", v)
-	}
+	tabletest.CountersGoOn(t, For(1, "t", 8, 10), Format, Attach, holdLock)
+}
+
+// holdLock calls f while somebody has the table's lock.
+func holdLock(table *Table, f func()) {
+	invariant.Assert(words.TryLock(table.base, table.at+lockAt), "the table's lock")
+	defer table.unlock()
+	f()
 }

@@ -198,6 +198,31 @@ func (c *cluster) header(image []byte) record {
 	return r
 }
 
+// Of rest. On a real transport the peer's thread may have to wait for a CPU.
+const (
+	restLook      = 20 * time.Microsecond
+	restLooks     = 100
+	restRealLooks = 100_000
+)
+
+// rest waits, before a look at memory, until what a protocol does not wait for has been answered, or is owed.
+func (c *cluster) rest(f *fiber.Fiber, e proto.Engine) error {
+	logs, ok := e.(proto.Truncator)
+	looks := restLooks
+	if !c.host.Simulated {
+		looks = restRealLooks
+	}
+	for range looks {
+		if !c.host.Unawaited || !ok || logs.Untruncated() == 0 || e.(proto.Debtor).Debts() > 0 {
+			return nil
+		}
+		if err := f.Sleep(restLook); err != nil {
+			return err
+		}
+	}
+	return nil // a host that cannot be reached is not told what is decided
+}
+
 // on runs a fiber on the first worker of a node.
 func (c *cluster) on(n proto.NodeID, body func(f *fiber.Fiber, e proto.Engine) error) {
 	c.t.Helper()

@@ -20,6 +20,9 @@ type Host struct {
 	Replicas int
 	// Slow hosts take milliseconds for a transaction: cases repeat less.
 	Slow bool
+	// Unawaited: the protocol tells of a commit while records that it has written may stay locked for a moment. A
+	// case waits for that before it looks at memory.
+	Unawaited bool
 	// Missing says why this machine does not have the host; nil: it has.
 	Missing func(t *testing.T)
 }

@@ -31,6 +31,9 @@ func versionsGrow(t *testing.T, e env) {
 	c.on(0, func(f *fiber.Fiber, eng proto.Engine) error {
 		for _, home := range c.homes() {
 			k := keyOn(home, 1)
+			if err := c.rest(f, eng); err != nil {
+				return err
+			}
 			last := c.record(small, k).version
 			for i := range e.scale(20) {
 				if err := run(f, eng)(deletion(small, k)); err != nil {
@@ -45,6 +48,9 @@ func versionsGrow(t *testing.T, e env) {
 					}
 				}
 				if err := run(f, eng)(insertion(small, k, 5)); err != nil {
+					return err
+				}
+				if err := c.rest(f, eng); err != nil {
 					return err
 				}
 				v := c.record(small, k).version
@@ -312,7 +318,7 @@ func (c *cluster) cancelAfter(after time.Duration) (err error) {
 		}
 		s.Cancel(errors.New("enough"))
 		err = f.Join(task, 0)
-		return nil
+		return c.rest(f, eng)
 	})
 	return err
 }

@@ -32,6 +32,9 @@ func unlockedUnheard(t *testing.T, e env) {
 				err := attempt(f, w.Engine, declare(writing(small, k)), 0, func(tx proto.Txn) error {
 					return tx.Write(small, k, value(small, want+1))
 				})
+				if err := c.rest(f, w.Engine); err != nil {
+					return err
+				}
 				if n := w.Engine.(proto.Debtor).DebtsAt(0); n > 0 {
 					owed++
 					if err := f.Sleep(20 * time.Microsecond); err != nil { // what is on its way arrives

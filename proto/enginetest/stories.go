@@ -296,7 +296,7 @@ func endAbort(a *actor, _ *fiber.Fiber, _ proto.Engine) string {
 // operation is one of a transaction's: read a@1; write a@1 5; insert; delete; commit; rollback; abort.
 func (s *story) operation(name string, args []datadriven.CmdArg) step {
 	if slices.Contains([]string{"commit", "rollback", "abort"}, name) {
-		return ending(name)
+		return s.ending(name)
 	}
 	if len(args) == 0 {
 		s.t.Fatalf("%s of what?", name)
@@ -339,13 +339,16 @@ func (s *story) operation(name string, args []datadriven.CmdArg) step {
 	}
 }
 
-func ending(name string) step {
+func (s *story) ending(name string) step {
 	return func(a *actor, f *fiber.Fiber, e proto.Engine) string {
 		a.over = true
 		var err error
 		switch name {
 		case "commit":
 			if err = a.tx.Commit(); err == nil {
+				err = s.c.rest(f, e)
+			}
+			if err == nil {
 				return "committed"
 			}
 		case "rollback":

@@ -61,7 +61,10 @@ type backup struct {
 	decided uint64 // everything before is
 	told    uint64 // the host was told that everything before is decided
 	last    time.Duration
-	asking  bool // the host is being told
+	asking  bool // the host is being told, by task
+	task    *fiber.Task
+	request [wordBytes]byte // of task
+	answer  [headBytes]byte
 	// stuck: a record did not get there, so nothing behind it would be found; or the host did not answer.
 	stuck bool
 	moved fiber.Cond // another record has arrived, or will not
@@ -206,7 +209,11 @@ func (b *backups) tell(x *backup) {
 		return
 	}
 	x.asking = true
-	b.e.Env.Worker.Go("occ truncate", nil, func(f *fiber.Fiber) error {
+	if x.task != nil {
+		b.e.Env.Worker.Restart(x.task)
+		return
+	}
+	x.task = b.e.Env.Worker.Go("occ truncate", nil, func(f *fiber.Fiber) error {
 		for again := true; again; again = x.pressing() {
 			b.e.truncateAt(f, x)
 		}
@@ -624,7 +631,7 @@ func (b *backups) decide(logs []logged) {
 	b.arm()
 }
 
-// truncateAt tells a host what is decided in its log, and learns what room that has made.
+// truncateAt tells a host what is decided in its log, and learns what room that has made. Only x.task calls it.
 func (e *Engine) truncateAt(f *fiber.Fiber, x *backup) {
 	if e.view.await(f) != nil || x.gone {
 		return
@@ -636,15 +643,13 @@ func (e *Engine) truncateAt(f *fiber.Fiber, x *backup) {
 		x.stuck = true
 		return
 	}
-	var req [wordBytes]byte
-	var resp [headBytes]byte
 	x.told = x.decided
-	le.PutUint64(req[:], x.told)
+	le.PutUint64(x.request[:], x.told)
 	f.Step(stepTruncate)
-	n, err := session.Call(f, TypeTruncate, req[:], resp[:], 0)
+	n, err := session.Call(f, TypeTruncate, x.request[:], x.answer[:], 0)
 	p := &e.Counters.Phases[proto.PhaseTruncate]
 	p.Add(proto.Traffic{Requests: 1, Trips: 1, Bytes: wordBytes + uint64(n)})
-	h, _, ok := takeHead(resp[:n], 1)
+	h, _, ok := takeHead(x.answer[:n], 1)
 	if err != nil || !ok || h.code != done || x.writer.Released(h.off) != nil {
 		x.stuck = true // until the keeper has it reached again
 	}

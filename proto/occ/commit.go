@@ -80,12 +80,7 @@ func (t *tx) carryOut() error {
 	} else if !t.placed && !t.e.view.beginRelease(t) {
 		return t.F.Err()
 	}
-	ended := true // else lookAtUnawaited ends the phase
-	defer func() {
-		if ended {
-			t.e.view.end()
-		}
-	}()
+	defer t.e.view.end()
 	if t.e.lacks(truncateEarly) {
 		t.truncate()
 	}
@@ -97,7 +92,6 @@ func (t *tx) carryOut() error {
 		t.writeFirst(proto.PhaseCommit)
 		if t.askRelease(proto.PhaseCommit, 0); t.asked > 0 {
 			t.F.Step(stepCommitted)
-			ended = false
 			t.leaveUnawaited()
 			return nil
 		}

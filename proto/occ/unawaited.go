@@ -19,9 +19,10 @@ const (
 	mostUnawaited = 64
 )
 
-// leaveUnawaited ends a transaction whose COMMIT was sent, for its program.
+// leaveUnawaited ends a transaction whose COMMIT was sent, for its program. lookAtUnawaited ends the phase.
 func (t *tx) leaveUnawaited() {
 	e := t.e
+	e.view.busy++
 	e.Counters.Committed++
 	t.End(history.Committed)
 	t.F = nil

@@ -110,6 +110,41 @@ func TestMutexDeadlineLeavesItUsable(t *testing.T) {
 	})
 }
 
+// A task that has ended can be started again, and then allocates nothing.
+func TestATaskIsStartedAgain(t *testing.T) {
+	eachHost(t, func(t *testing.T, h *host) {
+		runs, perRun := 0, 0.0
+		h.run(func(f *fiber.Fiber) error {
+			errOdd := errors.New("odd")
+			task := f.Worker().Go("again", nil, func(*fiber.Fiber) error {
+				if runs++; runs%2 == 1 {
+					return errOdd
+				}
+				return nil
+			})
+			again := func() {
+				want := error(nil)
+				if runs%2 == 0 {
+					want = errOdd
+				}
+				if err := f.Join(task, 0); err != want {
+					t.Errorf("run %d ends with %v, want %v", runs, err, want)
+				}
+				f.Worker().Restart(task)
+			}
+			if h.virtual || raceEnabled {
+				again()
+			} else {
+				perRun = testing.AllocsPerRun(100, again)
+			}
+			return f.Join(task, 0)
+		})
+		if runs < 2 || perRun != 0 {
+			t.Errorf("%d runs, %.1f allocations per run", runs, perRun)
+		}
+	})
+}
+
 func TestSleepLastsAtLeastItsTime(t *testing.T) {
 	eachHost(t, func(t *testing.T, h *host) {
 		h.run(func(f *fiber.Fiber) error {

@@ -123,6 +123,13 @@ func (w *Worker) Go(name string, scope *Scope, body func(*Fiber) error) *Task {
 	return t
 }
 
+// Restart starts a task again, which has ended and has no scope. Unlike Go it allocates nothing.
+func (w *Worker) Restart(t *Task) {
+	invariant.Assert(t.done && t.scope == nil, "fiber: a task is restarted that runs, or has a scope")
+	t.done, t.err = false, nil
+	w.start(t)
+}
+
 func (w *Worker) start(t *Task) {
 	var f *Fiber
 	if n := len(w.idle); n > 0 {

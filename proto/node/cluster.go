@@ -110,8 +110,8 @@ func (c *Cluster) Disconnect(n proto.NodeID) error {
 const settleLook = 5 * time.Millisecond
 
 // Settle waits until no engine in this process owes anything to a peer that was not removed, and backups are
-// equal to primaries, with the clients at rest, or until ctx ends, and gives what is owed then: updates of committed transactions and
-// locks, those at removed peers included, for which it does not wait.
+// equal to primaries, with the clients at rest, or until ctx ends, and gives what is owed then: updates of
+// committed transactions and locks, those at removed peers included, for which it does not wait.
 func (c *Cluster) Settle(ctx context.Context) (owed int, err error) {
 	for {
 		owed = 0

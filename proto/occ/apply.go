@@ -309,7 +309,7 @@ type tomb struct {
 	version layout.Version
 }
 
-// manyTombs are buried at once.
+// manyTombs are as many as are reclaimed at once.
 const manyTombs = 64
 
 // reclaimDeleted gives the entries of deleted records back that no log here names in an older update: all that was

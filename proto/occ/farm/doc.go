@@ -16,9 +16,10 @@
 //	LOG       h          1       log record, for each of h holders
 //	COMMIT    k          1       48 k + (24 + v) w
 //
-// Without backups there are no holders. With backups nobody waits for COMMIT: it takes no trip. A log record takes whole lines of 64 bytes: 56, and 24 w and the values
-// that the holder has a replica of. It is one WRITE, or two where the log wraps, and its completion is the
-// acknowledgement: the CPU of the holder has no part in it.
+// Without backups there are no holders. With backups and without await-unlock nobody waits for COMMIT, which takes
+// no trip then. A log record takes whole lines of 64 bytes: 56, and 24 w and the values that the holder has a
+// replica of. It is one WRITE, or two where the log wraps, and its completion is the acknowledgement: the CPU of
+// the holder has no part in it.
 //
 // A record that overflows takes another READ and trip, of 128 bytes; one of l lines takes as many times more
 // bytes. A key that has no record takes two trips with three READs in EXECUTE, and again in VALIDATE: an absence

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -180,13 +179,16 @@ func (l *list) writeJSON(w io.Writer) error {
 // benchList lists what there is, or describes what is named; with jsonFile as JSON.
 func (a *app) benchList(names []string, jsonFile string) error {
 	l, err := a.listed(names)
+	if err == nil {
+		err = writable(jsonFlag, jsonFile)
+	}
 	switch {
 	case err != nil:
 		return err
 	case jsonFile == "-":
 		return l.writeJSON(a.stdout)
 	case jsonFile != "":
-		return errors.Join(writable("json", jsonFile), writeFile(jsonFile, l.writeJSON))
+		return writeFile(jsonFile, l.writeJSON)
 	case len(names) == 0:
 		return l.writeOverview(a.stdout)
 	}
@@ -294,8 +296,8 @@ func describeFunctions(out io.Writer, s *workload.Spec) {
 	if len(s.Functions) == 0 {
 		return
 	}
-	fmt.Fprintln(out, "\nFunctions that a protocol may ship to another node or a NIC (Xenic §4.2.2), with the most bytes of\n"+
-		"argument and result. No protocol ships them yet.")
+	fmt.Fprintln(out, "\nFunctions that a protocol may ship to another node or a NIC (Xenic §4.2.2); the sizes are the\n"+
+		"largest ones. No protocol ships them yet.")
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, f := range s.Functions {
 		fmt.Fprintf(w, "  %d  %s\targument %d B\tresult %d B\t%s\n", f.Number, f.Name, f.ArgumentBytes, f.ResultBytes, f.Doc)

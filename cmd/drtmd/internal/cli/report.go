@@ -57,8 +57,8 @@ func (a *app) reportCommand() *cobra.Command {
 	}
 	f := c.Flags()
 	f.StringVar(&p.html, "html", "", "write an HTML page with plots to `FILE`")
-	f.StringVar(&p.json, "json", "", "write JSON (schema "+report.CompareSchema+
-		") to `FILE`; -: to standard output, instead of the text")
+	f.StringVar(&p.json, jsonFlag, "", "write JSON (schema "+report.CompareSchema+
+		") to `FILE`; - or no FILE: to standard output, instead of the text")
 	f.IntVar(&p.base, "base", 1, "compute ratios to the `N`th file")
 	return c
 }

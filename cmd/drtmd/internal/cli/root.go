@@ -50,10 +50,13 @@ func run(ctx context.Context, has *composition.Composition, args []string, stdou
 		a.report(a.wrong, exitFailed)
 		return exitFailed
 	}
-	root.SetArgs(withJSONFile(root, args))
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	args, err := withValues(root, args)
+	if err == nil {
+		root.SetArgs(args)
+		err = root.ExecuteContext(ctx)
+	}
 	code := exitCode(ctx, err)
 	if err != nil {
 		a.report(err, code)
@@ -65,25 +68,42 @@ func run(ctx context.Context, has *composition.Composition, args []string, stdou
 // jsonFlag is that of commands which write JSON.
 const jsonFlag = "json"
 
-// withJSONFile gives --json its value, standard output, where a command line leaves it out.
-func withJSONFile(root *cobra.Command, args []string) []string {
+// withValues gives --json its value, standard output, where a command line leaves it out: at its end, and before
+// another flag. Other flags that take a value are refused without one: the next flag would be their value.
+func withValues(root *cobra.Command, args []string) ([]string, error) {
 	c, _, err := root.Find(args)
 	if err != nil {
-		return args
-	}
-	if f := c.Flags().Lookup(jsonFlag); f == nil || f.Value.Type() != "string" {
-		return args // it takes none
+		return args, nil // Execute says it
 	}
 	args = slices.Clone(args)
-	for i, x := range args {
-		if x == "--" {
-			break
+	for i := 0; i < len(args) && args[i] != "--"; i++ {
+		name, long := strings.CutPrefix(args[i], "--")
+		f := c.Flag(name)
+		if !long || f == nil || f.NoOptDefVal != "" {
+			continue // no flag, or one that takes no value from the next argument
 		}
-		if x == "--"+jsonFlag && (i+1 == len(args) || strings.HasPrefix(args[i+1], "--")) {
+		next := "--"
+		if i+1 < len(args) {
+			next = args[i+1]
+		}
+		switch {
+		case name == jsonFlag && len(next) > 1 && next[0] == '-':
 			args[i] += "=-"
+			continue
+		case isFlag(c, next):
+			return nil, usagef(fmt.Sprintf("give it one, or write --%s=%s", name, next), "--%s has no value: %s is a flag",
+				name, next)
 		}
+		i++
 	}
-	return args
+	return args, nil
+}
+
+// isFlag reports whether an argument is a flag of a command, --NAME or --NAME=VALUE.
+func isFlag(c *cobra.Command, arg string) bool {
+	name, long := strings.CutPrefix(arg, "--")
+	name, _, _ = strings.Cut(name, "=")
+	return long && c.Flag(name) != nil
 }
 
 // report prints the error that ended the command.

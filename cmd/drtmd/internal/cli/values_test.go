@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -85,6 +86,39 @@ func TestTimesAndNumbersOfSettings(t *testing.T) {
 		code := run(context.Background(), composition.BuiltIn(), []string{"config", args}, &stdout, &stderr)
 		if text := stderr.String(); code != exitUsage || !strings.Contains(text, want) {
 			t.Errorf("%s: exit code %d: %s, want %q", args, code, text, want)
+		}
+	}
+}
+
+// TestAFlagIsNoValueOfAnother: --json before a flag goes to standard output, others are refused.
+func TestAFlagIsNoValueOfAnother(t *testing.T) {
+	root := (&app{has: composition.BuiltIn()}).root()
+	for given, want := range map[string]string{
+		"bench --json":                          "bench --json=-",
+		"bench --json --list":                   "bench --json=- --list",
+		"bench --list --json -h":                "bench --list --json=- -h",
+		"bench --check --json":                  "bench --check --json=-",
+		"bench --duration=1s --json":            "bench --duration=1s --json=-",
+		"bench --duration 1s --json":            "bench --duration 1s --json=-",
+		"bench --history=--json --json":         "bench --history=--json --json=-",
+		"bench --history --json":                "",
+		"bench --history --duration=1s":         "",
+		"bench --history --no-flag":             "bench --history --no-flag",
+		"sim --seed --json":                     "",
+		"status --cluster --json":               "",
+		"bench --json - --check":                "bench --json - --check",
+		"bench --json file --json=-x":           "bench --json file --json=-x",
+		"bench -- --json":                       "bench -- --json",
+		"report a b --json":                     "report a b --json=-",
+		"--log-format json bench --json":        "--log-format json bench --json=-",
+		"--log-format --json bench":             "",
+		"status --json":                         "status --json",
+		"up -- drtmd bench --cluster up --json": "up -- drtmd bench --cluster up --json",
+		"bench --unknown --json":                "bench --unknown --json=-",
+	} {
+		got, err := withValues(root, strings.Fields(given))
+		if !slices.Equal(got, strings.Fields(want)) || wrongUse(err) != (want == "") {
+			t.Errorf("%s: %v, %v; want %s", given, got, err, want)
 		}
 	}
 }

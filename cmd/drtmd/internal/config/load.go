@@ -300,24 +300,25 @@ func RegisterFlags(has *composition.Composition, f *pflag.FlagSet) {
 			if i > 0 {
 				doc = "same as --" + k.Flag()
 			}
-			flag := f.VarPF(&flagValue{kind: k.Type()}, name, "", doc)
-			if _, ok := k.get(&d).(bool); ok {
-				flag.NoOptDefVal = "true"
-			}
+			k.register(f, name, doc)
 		}
 	}
+}
+
+// register makes a flag of the key.
+func (k Key) register(f *pflag.FlagSet, name, usage string) *pflag.Flag {
+	flag := f.VarPF(&flagValue{kind: k.Type()}, name, "", usage)
+	if k.Type() == option.TypeBool.String() {
+		flag.NoOptDefVal = "true"
+	}
+	return flag
 }
 
 // RegisterHidden makes a flag of every key of a section, as RegisterFlags does, which help does not show.
 func RegisterHidden(has *composition.Composition, section string, f *pflag.FlagSet) {
 	for _, k := range Keys(has) {
-		if k.Section() != section {
-			continue
-		}
-		flag := f.VarPF(&flagValue{kind: k.Type()}, k.Flag(), "", k.Doc)
-		flag.Hidden = true
-		if k.Type() == option.TypeBool.String() {
-			flag.NoOptDefVal = "true"
+		if k.Section() == section {
+			k.register(f, k.Flag(), k.Doc).Hidden = true
 		}
 	}
 }

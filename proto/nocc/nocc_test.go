@@ -25,8 +25,8 @@ const (
 	absent = proto.Key(1)
 )
 
-// run runs body on a cluster of one node.
-func run(t *testing.T, body func(f *fiber.Fiber, w *node.Worker) error) {
+// config is that of a cluster of one node.
+func config(t *testing.T) node.Config {
 	t.Helper()
 	p, err := node.FindProtocol("nocc")
 	if err != nil {
@@ -36,9 +36,16 @@ func run(t *testing.T, body func(f *fiber.Fiber, w *node.Worker) error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return node.Config{Protocol: p, Workload: m}
+}
+
+// run runs body on a cluster of one node, and records it.
+func run(t *testing.T, body func(f *fiber.Fiber, w *node.Worker) error) {
+	t.Helper()
 	ctx := context.Background()
-	c, err := node.NewLocal(ctx, node.LocalConfig{Config: node.Config{Protocol: p, Workload: m,
-		Record: &node.Recording{}}})
+	cfg := config(t)
+	cfg.Record = &node.Recording{}
+	c, err := node.NewLocal(ctx, node.LocalConfig{Config: cfg})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,16 +184,8 @@ func TestWrongCallsAreRefusedByName(t *testing.T) {
 
 // TestTheSimulatorChargesWhatATransactionDoes: more records, changes and new entries take more time.
 func TestTheSimulatorChargesWhatATransactionDoes(t *testing.T) {
-	p, err := node.FindProtocol("nocc")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := micro.New(micro.Default(1))
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx := context.Background()
-	c, err := node.NewSimulated(ctx, node.SimulatedConfig{Config: node.Config{Protocol: p, Workload: m}})
+	c, err := node.NewSimulated(ctx, node.SimulatedConfig{Config: config(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

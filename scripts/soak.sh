@@ -84,7 +84,8 @@ kills() {
   DRTMD_SOAK_KILLS=$1 scripts/go test -v -count=1 -timeout 3h -run '^TestRunsOutliveKilledNodes$' \
     ./cmd/drtmd/internal/endtoend
   say "processes with clusters in kept memory are killed $1 times"
-  DRTMD_SOAK_KILLS=$1 scripts/go test -v -count=1 -run 'TestADurableCluster|TestTPCCKeeps' ./proto/node
+  DRTMD_SOAK_KILLS=$1 scripts/go test -v -count=1 -timeout 3h -run 'TestADurableCluster|TestTPCCKeeps' \
+    ./proto/node
 }
 
 # damages N: N files of etcd's damaged at random, each of which must be said in one line or do no harm.

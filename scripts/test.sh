@@ -7,7 +7,7 @@
 # the lowest priority: they take what the others, which wait for leases and processes most of the
 # time, leave of the CPUs, and hold none of them up.
 #
-# Exit codes: 0 all passed, 1 some failed, 2 usage.
+# Exit codes: 0 all passed, 1 some failed, 2 usage, 130 interrupted, 143 terminated.
 set -euo pipefail
 
 # shellcheck source=scripts/lib/common.sh
@@ -33,9 +33,12 @@ set -m # a process group of its own, to end all of it
 nice -n 10 scripts/go test -vet=off -count=1 -timeout 40m "${computing[@]}" </dev/null &
 beside=$!
 set +m
-trap 'kill -- "-$beside" 2>/dev/null || true' EXIT
+trap 'kill -INT -- "-$beside" 2>/dev/null && wait "$beside" || true' EXIT
+# Ctrl-C makes go test end in order, with a status of its own, so bash would go on.
+trap 'exit 130' INT
+trap 'exit 143' TERM
 
 failed=0
 scripts/go test -vet=off -count=1 -timeout 20m "${others[@]}" || failed=1
 wait "$beside" || failed=1
-exit "$failed"
+((failed == 0)) || die "some tests failed" "look for FAIL above, in the output of both runs"

@@ -31,9 +31,9 @@ func functions() (all []workload.Function) {
 		one(checking, write, "second customer"))
 	add(Balance, 0, numberBytes, "the result is the balance", one(savings, read, "customer"), second)
 	add(DepositChecking, 0, numberBytes, "the result is what was paid in", one(checking, write, "customer"))
-	add(WriteCheck, 0, numberBytes, "the result is what was taken out, below 0", one(savings, read, "customer"),
+	add(WriteCheck, 0, numberBytes, "the result is the change of the balance, a negative amount", one(savings, read, "customer"),
 		one(checking, write, "customer"))
-	add(TransactSavings, numberBytes, numberBytes, "the argument is the amount, the result what the savings changed by",
+	add(TransactSavings, numberBytes, numberBytes, "the argument is the amount, the result the change of the savings",
 		one(savings, write, "customer"))
 	return all
 }

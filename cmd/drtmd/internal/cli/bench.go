@@ -23,14 +23,14 @@ the transport, as separate machines do. Other places to run:
   --processes N     the nodes are spread over N processes
   --transport sim   the nodes run in the simulator, in virtual time
   --cluster ADDR    the nodes are the daemons (drtmd serve) of a cluster; every member runs clients
-  --memory ADDR     the nodes are clients of a memory node (drtmd serve --role memory), for the protocols
-                    of memory nodes (see --list): all records are there, and the clients share nothing else
+  --memory ADDR     the nodes are clients of a memory node (drtmd serve --role memory), which has all
+                    records; only for protocols of memory nodes, see --list
 
 Workloads, each with its own options (drtmd bench --list NAME describes them):
 
 WORKLOADS
-drtmd bench --list lists workloads and protocols. --list NAME describes one, with the options and the
-deliberate bugs of a protocol. With --json they are JSON.
+drtmd bench --list lists workloads and protocols. --list NAME describes one, with its options, and with
+the deliberate bugs of a protocol. --json writes either as JSON.
 
 Columns and lines of the report:
 
@@ -87,7 +87,7 @@ const benchExample = `
 // clusterFlag names a cluster of daemons.
 const clusterFlag = "cluster"
 
-// mixFlag is another name of an option.
+// mixFlag is another name for YCSB's option letter.
 const mixFlag = "mix"
 
 // joinFlag is given by a supervisor to the processes that it starts.
@@ -137,14 +137,14 @@ func (a *app) benchCommand() *cobra.Command {
 			for _, w := range benchWorkloads(a.has) {
 				names = append(names, w.Name)
 			}
-			for _, p := range a.has.Protocols {
-				names = append(names, p.Name)
+			for _, x := range a.benchProtocols() {
+				names = append(names, x.Name)
 			}
 			return names, cobra.ShellCompDirectiveNoFileComp
 		},
 	}
 	c.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		if name == mixFlag { // YCSB's letters are mixes to some
+		if name == mixFlag {
 			name = ycsb.OptLetter
 		}
 		return pflag.NormalizedName(name)
@@ -213,9 +213,9 @@ func (p *benchFlags) register(c *cobra.Command, has *composition.Composition) er
 		"any node, or several with commas; up or up:NAME: the nodes of drtmd up"
 	f.StringVar(&p.memory, memoryFlag, "", "protocols of memory nodes: address `ADDR` of the memory node (drtmd serve --role "+
 		"memory); default: one in this process, for this run")
-	f.StringVar(&p.index, indexFlag, "", "protocols of memory nodes: index `NAME` that tables are, see --list")
-	f.IntVar(&p.client, clientFlag, 0, "protocols of memory nodes: the first client has number `N`, the others those behind "+
-		"it; 0: any that are free")
+	f.StringVar(&p.index, indexFlag, "", "protocols of memory nodes: store each table in the index `NAME`, see --list PROTOCOL")
+	f.IntVar(&p.client, clientFlag, 0, "protocols of memory nodes: number `N` of the first client, N+1 of the second, and so "+
+		"on; 0: free numbers")
 	f.IntVar(&p.join, joinFlag, 0, "run as one process of several; `FD` is the socket to their supervisor")
 	_ = f.MarkHidden(joinFlag) // cannot fail: the flag exists
 	return errors.Join(registerOptions(f, has.OfProtocols), registerOptions(f, workloadOptions(has)))

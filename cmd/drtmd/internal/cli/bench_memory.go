@@ -61,7 +61,7 @@ func (r *benchRun) checkMemory(given func(string) bool) error {
 		return usagef("the memory node is simulated, too", "--transport sim has no --%s", memoryFlag)
 	case p.memory == "" && p.processes > 1:
 		return usagef("name the memory node that all of them reach, with --"+memoryFlag,
-			"in several processes, protocol %s needs a memory node with a process of its own", p.protocol)
+			"--processes %d: the processes cannot share a memory node inside one of them", p.processes)
 	}
 	return nil
 }

@@ -28,11 +28,11 @@ Every setting is a key of the file, an environment variable DRTMD_* and a flag; 
 earlier ones. drtmd config prints all settings with their sources; docs/configuration.md explains
 them.
 
-With --role memory, serve runs a memory node instead: memory that clients (drtmd bench --memory) read
-and write with one-sided operations alone. It needs no other node and no etcd; after the set-up of a
-client it does nothing for it. It is for a trusted network: whoever reaches its port may change the
-memory. When a client's process is gone, the node closes the client's queue pairs, and another
-client may take its number and repair what it left.
+With --role memory, serve runs a memory node instead. Clients (drtmd bench --memory) read and write
+its memory by one-sided operations alone: the node sets a client up, and then does nothing for it. It
+needs no other node and no etcd. Use it in a trusted network only: whoever reaches its port can
+change the memory. When a client's process has ended, the node closes the client's queue pairs.
+Another client may then take its number, and repairs what it left.
 
 SIGTERM or Ctrl-C drains the node, also before READY: the run in progress ends, the node leaves
 the cluster, and the process exits with 0. A second signal ends it at once. SIGHUP reads the log

@@ -30,7 +30,7 @@ const (
 // memoryFlags are those of a memory node.
 type memoryFlags struct {
 	role, listen, size, keep string
-	system                   string // that the memory is laid out for
+	system                   string // decides the layout of the memory
 	clients, fibers          int
 }
 
@@ -44,16 +44,16 @@ const (
 )
 
 func (m *memoryFlags) register(f *pflag.FlagSet) {
-	f.StringVar(&m.role, "role", roleNode, "`ROLE`: node, of a cluster, or memory, a memory node")
+	f.StringVar(&m.role, "role", roleNode, "`ROLE`: node (of a cluster) or memory (a memory node)")
 	f.StringVar(&m.listen, memoryPrefix+"listen", memoryListen, "role memory: `HOST:PORT` or unix:PATH of the set-up "+
-		"service; whoever reaches it may change the memory")
+		"service; whoever reaches it can change the memory")
 	f.StringVar(&m.size, memoryPrefix+"size", memorySizeDef, "role memory: `SIZE` of the memory")
 	f.IntVar(&m.clients, memoryPrefix+"clients", memoryClients, "role memory: at most `N` clients at a time")
-	f.IntVar(&m.fibers, memoryPrefix+"fibers", memoryFibers, "role memory: each client may have `N` fibers on all its workers")
-	f.StringVar(&m.system, memoryPrefix+"for", engine.Systems()[0].Name, "role memory: `PROTOCOL` that the memory is laid out "+
-		"for, see drtmd bench --list")
-	f.StringVar(&m.keep, memoryPrefix+"keep", "", "role memory: `NAME` of memory that outlives the process: letters, digits, "+
-		"- and _")
+	f.IntVar(&m.fibers, memoryPrefix+"fibers", memoryFibers, "role memory: at most `N` fibers of a client, on all its workers together")
+	f.StringVar(&m.system, memoryPrefix+"for", engine.Systems()[0].Name, "role memory: `PROTOCOL` of the clients, which decides "+
+		"the layout of the memory; see drtmd bench --list")
+	f.StringVar(&m.keep, memoryPrefix+"keep", "", "role memory: keep the memory under `NAME` (letters, digits, - and _) when "+
+		"the process ends")
 }
 
 // taken are the flags that a memory node takes beside its own.

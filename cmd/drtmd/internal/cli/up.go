@@ -32,8 +32,8 @@ running; drtmd down stops it.
 If a node fails or is killed, up names it, and the other nodes go on. --restart N, from any
 terminal, starts it again; with --respawn, up does so by itself.
 
-The nodes load SmallBank's tables by default. --data-KEY VALUE gives them any key of the section data of
-docs/configuration.md, such as the workload and its options: --data-workload ycsb --data-keys 1000.
+The nodes load SmallBank's tables by default. --data-KEY VALUE sets any key of the section data, such as
+the workload and its options: --data-workload ycsb --data-keys 1000. docs/configuration.md lists the keys.
 drtmd bench --cluster may run another workload: the nodes then load its tables.
 
 A user has one cluster by default, and one more for each --name. Other commands find it with
@@ -125,6 +125,9 @@ const (
 	accountsKey = "data-accounts"
 )
 
+// restartHint is for flags that --restart does not take.
+const restartHint = "the node starts with the flags that up was given"
+
 // takeData takes the flags of the section data, and refuses what the nodes would refuse.
 func (p *upFlags) takeData(c *cobra.Command, a *app) error {
 	f := c.Flags()
@@ -141,7 +144,7 @@ func (p *upFlags) takeData(c *cobra.Command, a *app) error {
 		return nil
 	}
 	if p.restart != "" {
-		return usagef("the node is as up has started it", "--restart takes --dir or --name only")
+		return usagef(restartHint, "--restart takes --dir or --name only")
 	}
 	_, _, err := config.Load(a.has, os.Getenv("DRTMD_CONFIG"), f, os.Environ())
 	if wrong := (config.Errors)(nil); errors.As(err, &wrong) {
@@ -154,7 +157,7 @@ func (p *upFlags) check(c *cobra.Command, args []string) error {
 	given := c.Flags().Changed
 	for _, f := range []string{"nodes", "transport", "device", "lease", "accounts", "detach", "respawn"} {
 		if given("restart") && (given(f) || len(args) > 0) {
-			return usagef("the node is as up has started it", "--restart takes --dir or --name only")
+			return usagef(restartHint, "--restart takes --dir or --name only")
 		}
 	}
 	switch {

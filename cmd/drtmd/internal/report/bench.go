@@ -28,8 +28,8 @@ type Bench struct {
 	Options  option.Settings `json:"workload_options,omitempty"`
 	Protocol string          `json:"protocol"`
 	Mutation string          `json:"mutation,omitempty"` // a deliberate bug that was switched on
-	// Memory is the memory node of which the nodes are clients, and Index what tables are there; "own": one in the
-	// same process or simulation, and "": the nodes have the records.
+	// Memory is the address of the memory node whose clients the nodes are, or "own": it is in their process or
+	// simulation. Index stores the tables there. Both are "" if the nodes have the records.
 	Memory      string    `json:"memory,omitempty"`
 	Index       string    `json:"index,omitempty"`
 	Transport   string    `json:"transport"`
@@ -56,7 +56,7 @@ type Bench struct {
 	// PerMinute is the rate of one type of transaction, where the workload's specification wants it.
 	PerMinute *PerMinute `json:"per_minute,omitempty"`
 	Paths     PathRow    `json:"paths"`
-	// Repairs are those of clients of a memory node; nil: the nodes are none.
+	// Repairs are those of clients of a memory node; nil: the nodes have the records.
 	Repairs   *RepairRow `json:"repairs,omitempty"`
 	Verbs     []VerbRow  `json:"verbs"`
 	Bytes     float64    `json:"payload_bytes_per_committed"`
@@ -152,7 +152,7 @@ type PathRow struct {
 	CacheHits  uint64  `json:"remote_lookups_without_read"`
 }
 
-// RepairRow says what clients of a memory node did about the transactions of others that they took for dead.
+// RepairRow says what clients of a memory node did about the transactions of other clients, which they took for dead.
 type RepairRow struct {
 	Met      uint64 `json:"expired_locks_met"`
 	Finished uint64 `json:"transactions_finished"`

@@ -16,8 +16,8 @@ func Markdown(specs []workload.Spec) string {
 		"What `drtmd bench --list NAME` prints, for all workloads. An option is a flag of `drtmd bench`, and a key of the\n" +
 		"section `data` of a node's [configuration](configuration.md), with underscores. The mix is that of the default\n" +
 		"options. [BENCH.md](BENCH.md) has the command lines of the papers' runs.\n\n" +
-		"Shipped functions are transactions that a protocol may execute at another node or on a NIC (Xenic §4.2.2), with the\n" +
-		"most bytes of argument and result. No protocol ships them yet.\n")
+		"Shipped functions are transactions that a protocol may execute at another node or on a NIC (Xenic §4.2.2); the\n" +
+		"sizes are the largest ones. No protocol ships them yet.\n")
 	for i := range specs {
 		section(&b, &specs[i])
 	}

@@ -29,8 +29,12 @@ var (
 // the mutation is searched anew then, and -update writes what was found.
 var caughtFile = filepath.Join("testdata", "mutations.txt")
 
-// equivalentSeeds are run of each equivalent mutation, unless -whole asks for all.
-const equivalentSeeds = 10
+// equivalentSeeds are run of each equivalent mutation at most, seedsAtOnce until they have taken cpuOfEquivalent,
+// unless -whole asks for all.
+const (
+	equivalentSeeds = 10
+	cpuOfEquivalent = time.Second
+)
 
 // likeliest names the scenarios where equivalent mutations would show themselves, if they did anywhere,
 // by a prefix of layer and name: the longest counts.
@@ -232,9 +236,14 @@ func TestEquivalentMutationsAreNotCaught(t *testing.T) {
 			continue
 		}
 		t.Run(x.of+"/"+x.mutation, func(t *testing.T) {
-			if f := search(t, scenarioOf(t, x), x.mutation, seeds).Failure; f != nil {
-				t.Errorf("it is caught, so it is not equivalent: %v\n%s", f.Failure, replay(f))
+			name, begin, next := scenarioOf(t, x), cpuTime(t), uint64(1)
+			for ; next <= seeds && (*whole || cpuTime(t)-begin < cpuOfEquivalent); next += seedsAtOnce {
+				last := min(next+seedsAtOnce-1, seeds)
+				if f := searchFrom(t, name, x.mutation, next, last).Failure; f != nil {
+					t.Fatalf("it is caught, so it is not equivalent: %v\n%s", f.Failure, replay(f))
+				}
 			}
+			t.Logf("seeds 1..%d of %d of %s", min(next-1, seeds), seeds, name)
 		})
 	}
 }

@@ -15,76 +15,10 @@ import (
 	"drtmd/verbs"
 )
 
-// recorder is access that takes down every store, in order, beside carrying it out.
-type recorder struct {
-	words.Plain
-	log *[]stored
-}
-
-type stored struct {
-	off int
-	v   uint64
-}
-
-func (a recorder) Store(off int, v uint64) bool {
-	*a.log = append(*a.log, stored{off, v})
-	return a.Plain.Store(off, v)
-}
-
-func (a recorder) Swap(off int, expect, swap uint64) (swapped, ok bool) {
-	if v, _ := a.Load(off); v != expect {
-		return false, true
-	}
-	return true, a.Store(off, swap)
-}
-
-// past is memory as it was at each of a number of stores: what a NIC that makes no more than 8
-// bytes atomic may read while a host without line words works.
+// past is what a NIC may read of a table while its host works.
 type past struct {
-	log     []stored
-	initial []byte
-	history map[int][]at // of a word: what it became at which store
-	since   map[uint64]int
-	table   *remote.Table
-	torn    int // READs that gave what never stood there at once
-}
-
-type at struct {
-	store int
-	v     uint64
-}
-
-// word is what a word held after n stores.
-func (p *past) word(off, n int) uint64 {
-	v := binary.LittleEndian.Uint64(p.initial[off:])
-	for _, x := range p.history[off] {
-		if x.store > n {
-			break
-		}
-		v = x.v
-	}
-	return v
-}
-
-// read is a READ that lasts from after store from to after store to: its lines are of moments in between, in
-// any order, and their words of moments after one another.
-func (p *past) read(random *rand.Rand, off, bytes, from, to int) []byte {
-	b := make([]byte, bytes)
-	low, high := to, from
-	for i := 0; i < bytes; i += 8 {
-		if i == 0 || (off+i)%layout.LineBytes == 0 {
-			low = from + random.IntN(to-from+1)
-		}
-		if low += random.IntN(2); low > to {
-			low = to
-		}
-		high = max(high, low)
-		binary.LittleEndian.PutUint64(b[i:], p.word(off+i, low))
-	}
-	if low != high {
-		p.torn++
-	}
-	return b
+	tabletest.Past
+	table *remote.Table
 }
 
 // valueOf is the value that a key has in these tests.
@@ -94,10 +28,10 @@ func valueOf(key uint64) uint64 { return key*1000 + 7 }
 // record says it has, if its header is the same in a READ behind the first.
 func (p *past) look(random *rand.Rand, key uint64) (value uint64, whole bool, err error) {
 	const span = 12
-	now := random.IntN(len(p.log) + 1)
+	now := random.IntN(len(p.Log) + 1)
 	read := func(off, bytes int) []byte {
-		to := min(now+random.IntN(span), len(p.log))
-		b := p.read(random, off, bytes, now, to)
+		to := min(now+random.IntN(span), len(p.Log))
+		b := p.Read(random, off, bytes, now, to, false)
 		now = to
 		return b
 	}
@@ -136,15 +70,16 @@ func changed(t *testing.T, c Config, random *rand.Rand, stay, come uint64) *past
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &past{history: map[int][]at{}, since: map[uint64]int{}}
+	p := &past{}
 	for k := range stay {
 		if err := table.Load(k, tabletest.Value(c.ValueBytes, valueOf(k))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	p.initial = slices.Clone(memory.Bytes)
+	p.Initial = slices.Clone(memory.Bytes)
 	p.table = remote.Open(table.Describe(), verbs.RemoteMR{Addr: 0, Length: uint64(c.Bytes()), RKey: 1})
-	a := recorder{words.Plain{Base: unsafe.Pointer(unsafe.SliceData(memory.Bytes))}, &p.log}
+	a := tabletest.Recorder{Plain: words.Plain{Base: unsafe.Pointer(unsafe.SliceData(memory.Bytes))},
+		Log: &p.Log}
 	there := map[uint64]bool{}
 	for range 200 {
 		key := stay + random.Uint64N(come)
@@ -187,9 +122,7 @@ func changed(t *testing.T, c Config, random *rand.Rand, stay, come uint64) *past
 	if err := checkTable(table); err != nil {
 		t.Fatal(err)
 	}
-	for i, s := range p.log {
-		p.history[s.off] = append(p.history[s.off], at{i + 1, s.v})
-	}
+	p.Index()
 	return p
 }
 
@@ -231,7 +164,7 @@ func astray(t *testing.T, m remote.Mutation) (wrong int) {
 				wrong++
 			}
 		}
-		torn += p.torn
+		torn += p.Torn
 	}
 	if torn < int(seeds) || unstable > 10 {
 		t.Errorf("%d READs were torn; %d look-ups found no end", torn, unstable)

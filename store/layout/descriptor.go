@@ -27,8 +27,8 @@ type Descriptor struct {
 	Index      Index
 	ValueBytes uint32 // of each value
 	// MainOffset is that of the first main bucket, in bytes from the start of the region; of a hopscotch
-	// table of its first slot, of an ordered one of its first node. MainBuckets is the number of main buckets,
-	// of homes, or of nodes.
+	// table of its first slot, of an ordered one of its first node, of a Robinhood table of its first segment
+	// word. MainBuckets is the number of main buckets, of homes, or of nodes.
 	MainOffset  uint64
 	MainBuckets uint64
 	// End of the table, or of the first extent of one that grows: nothing of it lies at or beyond, but
@@ -44,6 +44,8 @@ func (d *Descriptor) Counter() uint64 {
 		head = HopscotchHeadBytes
 	case d.Index.Ordered():
 		head = TreeHeadBytes
+	case d.Index == Robinhoods:
+		head = RobinhoodHeadBytes
 	}
 	return d.MainOffset - head + CounterOffset
 }
@@ -85,9 +87,12 @@ func (d *Descriptor) Bucket(offset uint64) bool {
 
 // Entry reports whether an entry can stand at an offset, which came from memory.
 func (d *Descriptor) Entry(offset uint64) bool {
-	if d.Index == HopscotchInline {
+	switch d.Index {
+	case HopscotchInline:
 		h := d.Hopscotch()
 		return offset < d.End && h.IsSlot(int(offset))
+	case Robinhoods: // nobody reads there who needs to know
+		return false
 	}
 	unit := uint64(BucketBytes)
 	if d.Index.Ordered() {
@@ -174,6 +179,12 @@ func (d *Descriptor) check() error {
 		if d.MainOffset < TreeHeadBytes || d.MainBuckets == 0 ||
 			d.MainBuckets > (d.End-d.MainOffset)/NodeBytes {
 			return fmt.Errorf("%w: %d nodes do not fit from offset %d to %d", ErrDescriptor, d.MainBuckets,
+				d.MainOffset, d.End)
+		}
+	case d.Index == Robinhoods:
+		if d.MainOffset < RobinhoodHeadBytes || d.MainBuckets == 0 ||
+			d.MainBuckets > (d.End-d.MainOffset)/PointerSlotBytes {
+			return fmt.Errorf("%w: %d homes do not fit from offset %d to %d", ErrDescriptor, d.MainBuckets,
 				d.MainOffset, d.End)
 		}
 	case d.MainBuckets == 0 || d.MainBuckets > (d.End-d.MainOffset)/BucketBytes:

@@ -29,6 +29,8 @@ const (
 	BPlusTree
 	// GrowingTrees is several of them, in extents that a directory names: see Extent.
 	GrowingTrees
+	// Robinhoods is Xenic's host table: see Segment. NICs look keys up in it by DMA, other nodes do not.
+	Robinhoods
 )
 
 // kind describes a Kind or an Index. The version is raised with every change of its bytes.
@@ -48,6 +50,7 @@ var (
 		HopscotchInline: {"hopscotch", 1},
 		BPlusTree:       {"b+tree", 1},
 		GrowingTrees:    {"growing-b+trees", 1},
+		Robinhoods:      {"robinhood", 1},
 	}
 )
 

@@ -171,6 +171,48 @@ func goodHopscotch() Descriptor {
 		MainOffset: 1280, MainBuckets: 10, End: 1280 + 192*(17+6)}
 }
 
+// TestDescriptorOfRobinhoodIsRefused: with homes that do not fit, or no room for the head.
+func TestDescriptorOfRobinhoodIsRefused(t *testing.T) {
+	good := Descriptor{Table: 3, Layout: KindLineVersions, Index: Robinhoods, ValueBytes: 100,
+		MainOffset: RobinhoodHeadBytes, MainBuckets: 10, End: RobinhoodHeadBytes + 2000}
+	for _, c := range []struct {
+		name string
+		edit func(*Descriptor)
+		ok   bool
+	}{
+		{"unless it is good", func(*Descriptor) {}, true},
+		{"without homes", func(d *Descriptor) { d.MainBuckets = 0 }, false},
+		{"with more homes than fit", func(d *Descriptor) { d.MainBuckets = 126 }, false},
+		{"without a head", func(d *Descriptor) { d.MainOffset -= BucketBytes }, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := good
+			c.edit(&d)
+			var back Descriptor
+			if err := back.UnmarshalBinary(encode(t, d)); (err == nil) != c.ok {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestSegmentWordsCountWhatAReaderCanMiss: a displacement that falls is counted, one that rises and a new block are not.
+func TestSegmentWordsCountWhatAReaderCanMiss(t *testing.T) {
+	s := Segment(0).Displaced(9).Linked(MakeBlockLink(MaxOverflowBlocks - 1))
+	if n, ok := s.Block(); s.Count() != 0 || s.Displacement() != 9 || n != MaxOverflowBlocks-1 || !ok {
+		t.Errorf("%v", s)
+	}
+	if s = s.Displaced(3); s.Count() != 1 || s.Displacement() != 3 {
+		t.Errorf("%v", s)
+	}
+	for range 1<<24 - 2 {
+		s = s.Counted()
+	}
+	if n, _ := s.Block(); s.Count() != 1<<24-1 || s.Counted().Count() != 0 || n != MaxOverflowBlocks-1 {
+		t.Errorf("%v", s)
+	}
+}
+
 // TestDescriptorOfHopscotchIsRefused.
 func TestDescriptorOfHopscotchIsRefused(t *testing.T) {
 	for _, c := range []struct {
@@ -338,7 +380,7 @@ func FuzzDescriptor(f *testing.F) {
 				uint64(h.End()) != d.End {
 				t.Errorf("key %d has its home at %d of %+v", key, at, d)
 			}
-		} else if at := d.BucketOffset(key); !d.Bucket(at) {
+		} else if at := d.BucketOffset(key); d.Index != Robinhoods && !d.Bucket(at) {
 			t.Errorf("key %d has its bucket at %d of %+v", key, at, d)
 		}
 		r := d.Record()

@@ -15,7 +15,7 @@ func TestOrderedTablesAreNotSearched(t *testing.T) {
 	table := Open(d, verbs.RemoteMR{Length: 1 << 20})
 	var s Search
 	s.Start(table, nil, 1)
-	if s.reads != 0 || !errors.Is(s.err, ErrOrdered) || !errors.Is(table.Err(), ErrOrdered) {
+	if s.reads != 0 || !errors.Is(s.err, ErrHosted) || !errors.Is(table.Err(), ErrHosted) {
 		t.Errorf("%d READs, %v, %v", s.reads, s.err, table.Err())
 	}
 }

@@ -18,8 +18,8 @@ var (
 	// ErrBounds: the table does not fit in the memory that its node offers. Exchange
 	// descriptors anew.
 	ErrBounds = errors.New("table reaches beyond the memory region")
-	// ErrOrdered: the table is a tree, in which nothing is looked up by READs.
-	ErrOrdered = errors.New("ordered tables are looked up by their node: call it")
+	// ErrHosted: the table is a tree or a Robinhood table, in which nothing is looked up by READs.
+	ErrHosted = errors.New("the index is looked up by its node only: call it")
 )
 
 // Table is a peer's table, as a place to read from: of one that grows, the first extent.
@@ -42,7 +42,7 @@ type Table struct {
 }
 
 // Open describes the table d of the node that offers mr. If both do not fit together, each
-// look-up is an ErrBounds; of an ordered table it is an ErrOrdered.
+// look-up is an ErrBounds; of an ordered table it is an ErrHosted.
 func Open(d layout.Descriptor, mr verbs.RemoteMR) *Table { return OpenPeer(0, d, mr) }
 
 // OpenPeer is Open that tells the tables of peers apart in a cache, even if they are at the same
@@ -55,8 +55,8 @@ func OpenPeer(peer uint16, d layout.Descriptor, mr verbs.RemoteMR) *Table {
 		t.err = fmt.Errorf("%w: table %d ends at %d of %d", ErrBounds, d.Table, d.Reach(), mr.Length)
 	}
 	switch d.Index {
-	case layout.BPlusTree, layout.GrowingTrees:
-		t.err = fmt.Errorf("%w: table %d, of index %v", ErrOrdered, d.Table, d.Index)
+	case layout.BPlusTree, layout.GrowingTrees, layout.Robinhoods:
+		t.err = fmt.Errorf("%w: table %d, of index %v", ErrHosted, d.Table, d.Index)
 	case layout.HopscotchInline:
 		t.places = d.Hopscotch()
 	case layout.GrowingClusters:

@@ -1,7 +1,7 @@
-// Package tabletest has what the tests of packages store, hopscotch and btree share. Model runs random
+// Package tabletest has what the tests of packages store, hopscotch, robinhood and btree share. Model runs random
 // operations on a table against a map; GrowingModel does so on a table that grows. LoadedKeysAreFound,
-// ConfigIsRefused, AttachRefusesOthers and CountersGoOn are single tests. Items says which items of a pool are
-// lost.
+// ConfigIsRefused, AttachRefusesOthers and CountersGoOn are single tests. Items says which items of a pool are lost.
+// Recorder and Past are for look-ups that a host tears.
 //
 // A test brings what differs: the Config, the walk over every word of its table, the errors of a full table,
 // and the operations that only its table has, such as scans. The tests of package store import this package, so

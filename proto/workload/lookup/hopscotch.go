@@ -96,3 +96,20 @@ func (h *hopscotch) reads(key uint64) int {
 	}
 	return 0
 }
+
+// HopscotchReads is the average number of READs of a look-up in such a table whose slots are taken to so many percent
+// by keys from first on.
+func HopscotchReads(slots, percent int, first uint64) (float64, error) {
+	h := newHopscotch(slots)
+	keys := slots / 100 * percent
+	for k := range uint64(keys) {
+		if err := h.insert(first + k); err != nil {
+			return 0, err
+		}
+	}
+	sum := 0
+	for k := range uint64(keys) {
+		sum += h.reads(first + k)
+	}
+	return float64(sum) / float64(keys), nil
+}

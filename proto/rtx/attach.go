@@ -188,7 +188,14 @@ func (c *Client) fixBlock(f *fiber.Fiber, slot int, d uint64) error {
 	if err := c.readNow(f, c.blockIn, int(offsetOf(d)), blockHeader); err != nil {
 		return err
 	}
-	r := c.word(c.blockIn)
+	r, old := c.word(c.blockIn), c.word(c.blockIn+8)
+	if p := refPtr(r); refSlot(r) == slot && p&indexBit != 0 && c.l.has(p&^indexBit) && c.cfg.Installed != nil {
+		is, err := c.cfg.Installed(f, c, p&^indexBit, d)
+		if err == nil && is {
+			_, err = c.casNow(f, c.l.slotAt(slot), d, c.retired(old))
+		}
+		return err
+	}
 	if refSlot(r) != slot || !c.l.has(refPtr(r)) {
 		return nil // it was not used from this slot
 	}
@@ -198,7 +205,7 @@ func (c *Client) fixBlock(f *fiber.Fiber, slot int, d uint64) error {
 	}
 	w := c.word(c.words)
 	if c.word(c.words+8) == d {
-		if _, err := c.casNow(f, c.l.slotAt(slot), d, c.retired(c.word(c.blockIn+8))); err != nil {
+		if _, err := c.casNow(f, c.l.slotAt(slot), d, c.retired(old)); err != nil {
 			return err
 		}
 	}

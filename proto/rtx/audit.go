@@ -8,12 +8,20 @@ import (
 // Audit checks memory at rest, when no transaction runs and no lock of a dead client is left: every block is the
 // value of one object, or in one slot, or was not given out; every object that was ever allocated is reached by
 // the program, or in one list. reached are the allocated objects that the program reaches, without the roots.
-func Audit(memory []byte, reached []Ptr) error {
+func Audit(memory []byte, reached []Ptr) error { return AuditRecords(memory, reached, nil) }
+
+// AuditRecords is Audit of memory with indexes that have records: blocks that no object has.
+func AuditRecords(memory []byte, reached []Ptr, records []uint64) error {
 	l, err := decode(memory[:min(len(memory), headerBytes)], len(memory))
 	if err != nil {
 		return err
 	}
 	a := &audit{l: l, memory: memory, owner: map[uint64]string{}}
+	for _, d := range records {
+		if err := a.claim(d, "an index"); err != nil {
+			return err
+		}
+	}
 	for _, check := range []func() error{a.objects, a.slots, a.chunks, func() error { return a.lists(reached) }} {
 		if err := check(); err != nil {
 			return err

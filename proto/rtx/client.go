@@ -66,6 +66,9 @@ type Config struct {
 	// Awaited has each phase of a commit awaited before the next one is posted. Otherwise phases that the
 	// order of a queue pair keeps apart share a doorbell.
 	Awaited bool
+	// Installed reports whether a record of the index that p is the root of is in the index: block d of this
+	// owner, in its former life. nil: there are no such records.
+	Installed func(f *fiber.Fiber, c *Client, p Ptr, d uint64) (bool, error)
 	// Mutation switches a deliberate bug on; "" is none.
 	Mutation string
 }

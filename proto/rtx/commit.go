@@ -63,8 +63,9 @@ func (t *Tx) commit() error {
 	if err != nil {
 		return err
 	}
-	lock := lockWord(c.cfg.Owner, n == 1, lease)
-	if n == 1 {
+	alone := n == 1 && t.whenLocked == nil
+	lock := lockWord(c.cfg.Owner, alone, lease)
+	if alone {
 		return t.commitOne(lock)
 	}
 	return t.commitLogged(lock)
@@ -374,10 +375,8 @@ func (t *Tx) commitLogged(lock uint64) error {
 			return err
 		}
 	}
-	for i := range t.set {
-		if e := &t.set[i]; e.out != 0 {
-			c.write(f, e.out, int(offsetOf(e.ndptr)), c.l.Classes[e.class].Bytes)
-		}
+	if t.whenLocked == nil {
+		t.addBlocks()
 	}
 	c.write(f, c.logOut+logBody, log+logBody, logEntries-logBody+entryBytes*len(c.entries))
 	begin := c.cas(f, log, c.header, init)
@@ -399,10 +398,32 @@ func (t *Tx) commitLogged(lock uint64) error {
 	return t.decide(log, lock, init, first)
 }
 
+// addBlocks adds the WRITEs of all new blocks to the batch.
+func (t *Tx) addBlocks() {
+	for i := range t.set {
+		if e := &t.set[i]; e.out != 0 {
+			t.c.write(t.f, e.out, int(offsetOf(e.ndptr)), t.c.l.Classes[e.class].Bytes)
+		}
+	}
+}
+
+// fill has the program make the new blocks under the locks, and writes them.
+func (t *Tx) fill() error {
+	if err := t.whenLocked(); err != nil {
+		return err
+	}
+	t.c.b.Reset()
+	t.addBlocks()
+	return t.c.await(t.f)
+}
+
 // decide is TXEnd from the validation on. first is the CAS of the first lock in the batch.
 func (t *Tx) decide(log int, lock, init uint64, first int) error {
 	c, f := t.c, t.f
 	expired, err := t.validateLocked(first, lock)
+	if err == nil && t.whenLocked != nil {
+		err = t.fill()
+	}
 	if c.broken != nil {
 		return err
 	}

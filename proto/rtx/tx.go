@@ -15,6 +15,8 @@ type Tx struct {
 	set  []entry // objects that were touched
 	free int     // in the arena
 	view bool    // it reads only
+	// whenLocked is called before the decision; nil: nothing is.
+	whenLocked func() error
 }
 
 // entry is an object of the transaction.
@@ -74,7 +76,7 @@ func (c *Client) Begin(f *fiber.Fiber, view bool) (*Tx, error) {
 		return nil, fmt.Errorf("%w: %w", ErrBroken, c.broken)
 	}
 	t := &c.tx
-	t.c, t.f, t.set, t.free, t.view = c, f, t.set[:0], c.arena, view
+	t.c, t.f, t.set, t.free, t.view, t.whenLocked = c, f, t.set[:0], c.arena, view, nil
 	return t, nil
 }
 

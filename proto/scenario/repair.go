@@ -10,6 +10,7 @@ import (
 	"drtmd/proto/history"
 	"drtmd/proto/memnode"
 	"drtmd/proto/rtx"
+	"drtmd/proto/rtx/race"
 	"drtmd/proto/rtx/sherman"
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
@@ -65,7 +66,7 @@ const (
 // machine has an auditor that comes back after each crash, and the others have clients.
 func repairs(name, doc string, short bool, load repairLoad) *scenario.Scenario {
 	s := &scenario.Scenario{Name: name, Doc: doc, Nodes: repairClients + 2, MinNodes: 3, MaxNodes: 16, Fibers: 2,
-		Until: 2 * sim.Millisecond, EventLimit: repairLimit, Steps: rtx.Steps(),
+		Until: 2 * sim.Millisecond, EventLimit: repairLimit, Steps: append(rtx.Steps(), load.steps()...),
 		Draw: drawRepairs,
 		Dimensions: []scenario.Dimension{
 			{Name: dimPhases, Doc: "phases of a commit share a doorbell, or are awaited", Values: []string{"chained", "awaited"},
@@ -96,7 +97,11 @@ func allRepairs() []*scenario.Scenario {
 		meetings(),
 		repairs("trees", "a B-link tree on repairable transactions, under the faults of repairs; history and structure "+
 			"checked", false, trees{}),
-		repairs("trees-steps", "a B-link tree on repairable transactions; a short run, for --every-step", true, trees{})}
+		repairs("trees-steps", "a B-link tree on repairable transactions; a short run, for --every-step", true, trees{}),
+		repairs("tables", "a hash table (RACE) on repairable transactions, under the faults of repairs; history and "+
+			"structure checked", false, tables{}),
+		repairs("tables-steps", "a hash table (RACE) on repairable transactions; a short run, for --every-step", true,
+			tables{})}
 }
 
 // repairLoad is what the clients of a run do. It has no state.
@@ -104,8 +109,12 @@ type repairLoad interface {
 	mutations() []scenario.Mutation
 	// slots of a client are as few as suffice, so that blocks are soon used again.
 	slots() int
+	// steps are marked ones besides those of rtx.
+	steps() []string
+	// shape is that of the memory, but for owners and slots.
+	shape() rtx.Shape
 	// open is called when a client was attached.
-	open(k *repairClient) error
+	open(k *repairClient, f *fiber.Fiber) error
 	// program draws a transaction of a kind below 10, which takes down what it does.
 	program(k *repairClient, kind int, t *history.Txn) func(*rtx.Tx) error
 	// reads reports whether transactions of a kind only read.
@@ -127,6 +136,7 @@ type repairRun struct {
 	clients   []*repairClient // of all lives
 	stats     []*rtx.Stats
 	reached   []rtx.Ptr // objects of the stack, as the auditor found them
+	records   []uint64  // blocks of a table, likewise
 	audited   bool
 	registers int
 }
@@ -137,7 +147,7 @@ type wallClock struct{ verbs.Clock }
 func (c wallClock) Now() time.Duration { return wallEpoch + c.Clock.Now() }
 
 func buildRepairs(e *scenario.Env, short bool, load repairLoad) error {
-	r := &repairRun{e: e, load: load, short: short, shape: repairShape, registers: repairRegisters}
+	r := &repairRun{e: e, load: load, short: short, shape: load.shape(), registers: repairRegisters}
 	if e.Setting(dimSpread) == "two" {
 		r.registers = 2
 	}
@@ -192,6 +202,7 @@ type repairClient struct {
 	conn     *fiber.Conn
 	c        *rtx.Client
 	tree     *sherman.Tree
+	table    *race.Table
 	next     uint64 // value that is written next
 	torn     bool
 	ended    bool // its fiber
@@ -242,7 +253,7 @@ func (k *repairClient) attach(f *fiber.Fiber) (bool, error) {
 	k.conn = way.Conns[0]
 	cfg := rtx.Config{Conn: k.conn, PD: k.m.PD, Memory: way.Memory, Owner: k.owner, Clock: wallClock{k.m.Node.Clock()},
 		Rand: k.rand, Timing: repairTiming, Objects: 32, Bytes: 16 << 10, Attempts: 1000,
-		Awaited: k.e.Setting(dimPhases) == "awaited", Mutation: k.mutation(rtx.Mutations())}
+		Awaited: k.e.Setting(dimPhases) == "awaited", Installed: race.Installed, Mutation: k.mutation(rtx.Mutations())}
 	if k.e.Setting(dimLeases) == "short" {
 		cfg.Timing = hastyTiming
 	}
@@ -260,7 +271,24 @@ func (k *repairClient) attach(f *fiber.Fiber) (bool, error) {
 	}
 	k.c = c
 	k.stats = append(k.stats, c.Stats())
-	return true, k.load.open(k)
+	if err := k.load.open(k, f); err != nil {
+		return k.opened(f, err)
+	}
+	return true, nil
+}
+
+// opened says what becomes of an index that cannot be opened: the next time, unless the memory is corrupt.
+func (k *repairClient) opened(f *fiber.Fiber, err error) (bool, error) {
+	if errors.Is(err, rtx.ErrCorrupt) {
+		k.e.Fail(checkMemory, "owner %d cannot open its index: %v", k.owner, err)
+	}
+	if f.Err() != nil {
+		return false, f.Err()
+	}
+	if proto.AbortReason(err) == 0 && k.c.Broken() == nil {
+		return false, err
+	}
+	return false, nil
 }
 
 // mutation is the one of the run, if it is in a list.
@@ -403,7 +431,7 @@ func (r *repairRun) check() {
 	if r.short && sum.LongestWait > longest {
 		r.e.Fail(checkPatience, "a client met one lock for %s, more than %s", sum.LongestWait, longest)
 	}
-	if err := rtx.Audit(r.server.Memory().Bytes(), r.reached); err != nil {
+	if err := rtx.AuditRecords(r.server.Memory().Bytes(), r.reached, r.records); err != nil {
 		r.e.Fail(checkMemory, "%v", err)
 	}
 	r.checkHistory()

@@ -93,7 +93,11 @@ func (registers) mutations() []scenario.Mutation { return rtx.Mutations() }
 
 func (registers) slots() int { return 12 }
 
-func (registers) open(*repairClient) error { return nil }
+func (registers) steps() []string { return nil }
+
+func (registers) shape() rtx.Shape { return repairShape }
+
+func (registers) open(*repairClient, *fiber.Fiber) error { return nil }
 
 func (registers) reads(kind int) bool { return kind == 5 || kind == 6 }
 

@@ -27,7 +27,11 @@ func (trees) mutations() []scenario.Mutation { return sherman.Mutations() }
 
 func (trees) slots() int { return 24 }
 
-func (trees) open(k *repairClient) (err error) {
+func (trees) steps() []string { return nil }
+
+func (trees) shape() rtx.Shape { return repairShape }
+
+func (trees) open(k *repairClient, _ *fiber.Fiber) (err error) {
 	k.tree, err = sherman.Open(k.c, sherman.Config{Class: 1, Versions: true,
 		Cache:    sherman.NewCache(8, k.c.Payload(1)),
 		Mutation: k.mutation(sherman.Mutations())})

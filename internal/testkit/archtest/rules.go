@@ -59,9 +59,9 @@ var providers = []string{"verbs/ibv", "verbs/shm", "verbs/sim"}
 var mayNameProviders = []string{"cmd/drtmd/internal/transport", "proto/node"}
 
 // maySimulate: scenarios are programs of the simulator, and so are the commands that run them, and
-// modelled figures.
+// modelled figures, and what several packages' tests share.
 var maySimulate = []string{"verbs/scenario", "proto/scenario", "cmd/drtmd/internal/cli",
-	"cmd/drtmd/internal/reproduce"}
+	"cmd/drtmd/internal/reproduce", "proto/rtx/rtxtest"}
 
 // etcd is known to one package (design decision 11).
 const (

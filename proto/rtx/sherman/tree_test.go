@@ -6,13 +6,10 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
-	"drtmd/internal/testkit/raceskip"
-	"drtmd/proto/memnode"
 	"drtmd/proto/rtx"
+	"drtmd/proto/rtx/rtxtest"
 	"drtmd/proto/rtx/sherman"
-	"drtmd/verbs"
 	"drtmd/verbs/fiber"
 	"drtmd/verbs/sim"
 )
@@ -27,44 +24,8 @@ func must(t testing.TB, err error) {
 // run runs a fiber with a client of a memory node in virtual time, with nodes of so many bytes.
 func run(t *testing.T, nodeBytes int, onEvent func(sim.Event), body func(*rtx.Client, *fiber.Fiber) error) []byte {
 	t.Helper()
-	raceskip.Simulated(t)
-	world, err := sim.New(sim.Config{Seed: 1, OnEvent: onEvent})
-	must(t, err)
-	shape := rtx.Shape{Owners: 1, Slots: 32, Roots: 2, Objects: 1 << 12,
-		Classes: []rtx.Class{{Bytes: 64, Blocks: 256}, {Bytes: nodeBytes, Blocks: 4096}}}
-	bytes, err := shape.Bytes()
-	must(t, err)
-	var contexts []*verbs.Context
-	var nodes []*sim.Node
-	for range 2 {
-		n, err := world.AddNode(sim.NodeConfig{ClockOffset: 56 * 365 * 24 * time.Hour})
-		must(t, err)
-		c, err := n.Open()
-		must(t, err)
-		nodes, contexts = append(nodes, n), append(contexts, c)
-	}
-	server, err := memnode.NewServer(contexts[0], memnode.Config{Bytes: bytes, Format: shape.Format})
-	must(t, err)
-	pd, err := contexts[1].AllocPD()
-	must(t, err)
-	core := fiber.NewCore(nodes[1].Timeline(0))
-	t.Cleanup(func() { must(t, core.Close()) })
-	w, err := core.NewWorker(fiber.WorkerConfig{PD: pd})
-	must(t, err)
-	way, err := memnode.Join(server.Admit, 1, []*fiber.Worker{w}, verbs.ConnectAttr{})
-	must(t, err)
-	var ended error
-	w.Submit("test", func(f *fiber.Fiber) error {
-		c, err := rtx.Attach(f, rtx.Config{Conn: way.Conns[0], PD: pd, Memory: way.Memory, Clock: nodes[1].Clock(),
-			Rand: rand.New(rand.NewPCG(1, 2))})
-		if err != nil {
-			return err
-		}
-		return body(c, f)
-	}, func(err error) { ended = err })
-	must(t, world.Run())
-	must(t, ended)
-	return server.Memory().Bytes()
+	return rtxtest.Run(t, rtx.Shape{Owners: 1, Slots: 32, Roots: 2, Objects: 1 << 12,
+		Classes: []rtx.Class{{Bytes: 64, Blocks: 256}, {Bytes: nodeBytes, Blocks: 4096}}}, onEvent, body)
 }
 
 // The tree is a sorted map, through splits of every level, and when it has been emptied.

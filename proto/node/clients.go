@@ -145,6 +145,9 @@ func (cfg *ClientsConfig) complete() error {
 	if !ok {
 		return &UnknownError{What: "index", Name: cfg.Index, Known: engine.IndexNames()}
 	}
+	if !index.On(cfg.Protocol.Name) {
+		return fmt.Errorf("protocol %s has no index %s", cfg.Protocol.Name, index.Name)
+	}
 	for _, t := range cfg.Workload.Tables() {
 		if err := index.Takes(t); err != nil {
 			return err
@@ -213,8 +216,9 @@ func (c *Cluster) buildClients(ctx context.Context, cfg *ClientsConfig, place *L
 func (c *Cluster) serveOwn(device *verbs.Context) (err error) {
 	k := c.clients
 	k.ownDevice = device
-	bytes, owners := OwnMemoryBytes(&c.Config)
-	format, err := k.system.Format(bytes, owners)
+	index, _ := engine.FindIndex(k.index)
+	bytes, owners := OwnMemoryBytes(&c.Config, &index)
+	format, err := k.system.Format(bytes, owners, &index)
 	if err != nil {
 		return err
 	}
@@ -227,20 +231,18 @@ func (c *Cluster) serveOwn(device *verbs.Context) (err error) {
 }
 
 // OwnMemoryBytes is the size of the memory node that clients of a complete Config have of their own: room for all
-// records, in leaves that are half full, and for the owners.
-func OwnMemoryBytes(c *Config) (bytes, owners int) {
+// records in an index, and for the owners.
+func OwnMemoryBytes(c *Config, index *engine.IndexSpec) (bytes, owners int) {
 	const (
-		leafEntries = 16 // of 41, with what splits leave behind
-		leafBytes   = 1100
-		reserve     = 4 << 20
-		perOwner    = 96 << 10
+		reserve  = 4 << 20
+		perOwner = 96 << 10
 	)
-	records := 0
-	for _, t := range c.Workload.Tables() {
-		records += t.Capacity * c.Nodes
-	}
 	owners = c.Nodes * c.Workers * c.Fibers
-	return reserve + owners*perOwner + records/leafEntries*leafBytes, owners
+	bytes = reserve + owners*perOwner
+	for _, t := range c.Workload.Tables() {
+		bytes += t.Capacity * c.Nodes * index.BytesOf(t)
+	}
+	return bytes, owners
 }
 
 // newClient makes a client's workers, which are not connected. The cluster owns it, and its device, from then on.

@@ -72,6 +72,9 @@ func New(f *fiber.Fiber, cfg Config) (*Engine, error) {
 	if !ok {
 		return nil, fmt.Errorf("%w: no index %q", rtx.ErrUsage, cfg.Index)
 	}
+	if !index.On(system.Name) {
+		return nil, fmt.Errorf("%w: %s has no index %s", rtx.ErrUsage, system.Name, index.Name)
+	}
 	e := &Engine{cfg: cfg, system: system, index: index}
 	e.set = txset.Config{Specs: cfg.Specs, Placement: cfg.Placement, Nodes: cfg.Nodes, Recorder: cfg.Recorder,
 		Clock: cfg.RecorderClock}
@@ -144,8 +147,17 @@ func (e *Engine) attach(f *fiber.Fiber, n int, shared []any) (*client, error) {
 // closeLater frees the memory of a client that could not be made, unless something of it is in flight.
 func (k *client) closeLater(f *fiber.Fiber) {
 	if k.memory.Broken() == nil && f.Err() == nil {
-		_ = k.memory.Close() // the first error is the one to tell
+		_ = k.close() // the first error is the one to tell
 	}
+}
+
+// close frees the client's memory.
+func (k *client) close() error {
+	var errs []error
+	for _, x := range k.tables {
+		errs = append(errs, x.Close())
+	}
+	return errors.Join(append(errs, k.memory.Close())...)
 }
 
 func (s *IndexSpec) mutations() (names []string) {
@@ -170,13 +182,11 @@ func (e *Engine) Transactions() (sum rtx.Stats) {
 
 // Close frees the memory of the clients.
 func (e *Engine) Close() error {
-	var first error
+	var errs []error
 	for _, k := range e.clients {
-		if err := k.memory.Close(); err != nil && first == nil {
-			first = err
-		}
+		errs = append(errs, k.close())
 	}
-	return first
+	return errors.Join(errs...)
 }
 
 // Begin begins a transaction.

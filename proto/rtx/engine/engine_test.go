@@ -52,9 +52,21 @@ type bed struct {
 	thread *fiber.Thread
 	way    *memnode.Way
 	fibers int // of an engine
+	index  engine.IndexSpec
 }
 
-func newBed(t *testing.T, system engine.System) *bed {
+// each runs a test on every system with every index that it has.
+func each(t *testing.T, test func(t *testing.T, system engine.System, index engine.IndexSpec)) {
+	for _, system := range engine.Systems() {
+		for _, index := range engine.Indexes() {
+			if index.On(system.Name) {
+				t.Run(system.Name+"/"+index.Name, func(t *testing.T) { test(t, system, index) })
+			}
+		}
+	}
+}
+
+func newBed(t *testing.T, system engine.System, index engine.IndexSpec) *bed {
 	p := shm.New(shm.Options{Dir: filepath.Join(t.TempDir(), "fabric")})
 	var contexts []*verbs.Context
 	for range 2 {
@@ -63,9 +75,9 @@ func newBed(t *testing.T, system engine.System) *bed {
 		t.Cleanup(func() { must(t, c.Close()) })
 		contexts = append(contexts, c)
 	}
-	format, err := system.Format(4<<20, fibers)
+	format, err := system.Format(4<<20, fibers, &index)
 	must(t, err)
-	b := &bed{t: t, fibers: fibers}
+	b := &bed{t: t, fibers: fibers, index: index}
 	b.server, err = memnode.NewServer(contexts[0], memnode.Config{Bytes: 4 << 20, Clients: 1, Format: format})
 	must(t, err)
 	b.thread, err = fiber.NewThread(fiber.ThreadConfig{Drain: 500 * time.Millisecond})
@@ -86,7 +98,8 @@ func (b *bed) run(system string, body func(*engine.Engine, *fiber.Fiber) error) 
 	b.worker.Submit("test", func(f *fiber.Fiber) error {
 		e, err := engine.New(f, engine.Config{Worker: b.worker, Conn: b.way.Conns[0], Memory: b.way.Memory, Fibers: b.fibers,
 			Clock: realTime{}, Timing: rtx.DefaultTiming(), Rand: rand.New(rand.NewPCG(1, 2)), System: system,
-			Index: "sherman", Specs: []proto.TableSpec{{ID: 1, Name: "t", ValueBytes: 8, Capacity: 1000, Ordered: true}},
+			Index: b.index.Name, Specs: []proto.TableSpec{{ID: 1, Name: "t", ValueBytes: 8, Capacity: 1000,
+				Ordered: b.index.Ordered}},
 			Placement: everywhere{}, Nodes: 1, RecorderClock: b.worker.PD().Context().Clock()})
 		if err != nil {
 			return err
@@ -116,14 +129,12 @@ func once(e *engine.Engine, f *fiber.Fiber, d *proto.Decl, op func(proto.Tx) err
 
 // Every system gives what a map gives, and what a walk over the index gives.
 func TestTablesAreMaps(t *testing.T) {
-	for _, system := range engine.Systems() {
-		t.Run(system.Name, func(t *testing.T) {
-			b := newBed(t, system)
-			must(t, b.run(system.Name, func(e *engine.Engine, f *fiber.Fiber) error {
-				return operations(e, f, map[proto.Key]uint64{}, rand.New(rand.NewPCG(3, 4)))
-			}))
-		})
-	}
+	each(t, func(t *testing.T, system engine.System, index engine.IndexSpec) {
+		b := newBed(t, system, index)
+		must(t, b.run(system.Name, func(e *engine.Engine, f *fiber.Fiber) error {
+			return operations(e, f, map[proto.Key]uint64{}, rand.New(rand.NewPCG(3, 4)))
+		}))
+	})
 }
 
 func operations(e *engine.Engine, f *fiber.Fiber, model map[proto.Key]uint64, r *rand.Rand) error {
@@ -178,50 +189,52 @@ func operations(e *engine.Engine, f *fiber.Fiber, model map[proto.Key]uint64, r 
 
 func TestOperationsAllocateNothing(t *testing.T) {
 	raceskip.Counted(t)
-	for _, system := range engine.Systems() {
-		t.Run(system.Name, func(t *testing.T) {
-			b := newBed(t, system)
-			must(t, b.run(system.Name, func(e *engine.Engine, f *fiber.Fiber) error {
-				x := e.Fill(f, 1, func(proto.Key, layout.Version, []byte) {})
-				for k := range proto.Key(200) {
-					must(t, x.Put(k, make([]byte, 8)))
-				}
-				must(t, x.Flush())
-				read := &proto.Decl{ReadOnly: true, Accesses: []proto.Access{{Table: 1, Mode: proto.ModeRead, Key: 77}}}
-				write := &proto.Decl{Accesses: []proto.Access{{Table: 1, Mode: proto.ModeWrite, Key: 78}}}
-				value := make([]byte, 8)
-				look := func(tx proto.Tx) error { return tx.Read(1, 77, value) }
-				put := func(tx proto.Tx) error { return tx.Write(1, 78, value) }
-				scan := func(tx proto.Tx) error {
-					return tx.Scan(1, 10, 100, func(proto.Key, []byte) bool { return true })
-				}
-				var failed error
-				for name, op := range map[string]func(){
-					"read":  func() { failed = errors.Join(failed, once(e, f, read, look)) },
-					"write": func() { value[0]++; failed = errors.Join(failed, once(e, f, write, put)) },
-					"peek":  func() { failed = errors.Join(failed, e.Peek(f, 1, 77, value)) },
-					"peek at the absent": func() {
-						if err := e.Peek(f, 1, 1000, value); err != proto.ErrNotFound {
-							failed = errors.Join(failed, fmt.Errorf("a peek at the absent: %w", err))
-						}
-					},
-					"scan": func() { failed = errors.Join(failed, once(e, f, &proto.Decl{ReadOnly: true}, scan)) },
-				} {
-					if n := testing.AllocsPerRun(100, op); n != 0 {
-						t.Errorf("%s: %v allocations", name, n)
+	each(t, func(t *testing.T, system engine.System, index engine.IndexSpec) {
+		b := newBed(t, system, index)
+		must(t, b.run(system.Name, func(e *engine.Engine, f *fiber.Fiber) error {
+			x := e.Fill(f, 1, func(proto.Key, layout.Version, []byte) {})
+			for k := range proto.Key(200) {
+				must(t, x.Put(k, make([]byte, 8)))
+			}
+			must(t, x.Flush())
+			read := &proto.Decl{ReadOnly: true, Accesses: []proto.Access{{Table: 1, Mode: proto.ModeRead, Key: 77}}}
+			write := &proto.Decl{Accesses: []proto.Access{{Table: 1, Mode: proto.ModeWrite, Key: 78}}}
+			value := make([]byte, 8)
+			look := func(tx proto.Tx) error { return tx.Read(1, 77, value) }
+			put := func(tx proto.Tx) error { return tx.Write(1, 78, value) }
+			scan := func(tx proto.Tx) error {
+				return tx.Scan(1, 10, 100, func(proto.Key, []byte) bool { return true })
+			}
+			var failed error
+			for name, op := range map[string]func(){
+				"read":  func() { failed = errors.Join(failed, once(e, f, read, look)) },
+				"write": func() { value[0]++; failed = errors.Join(failed, once(e, f, write, put)) },
+				"peek":  func() { failed = errors.Join(failed, e.Peek(f, 1, 77, value)) },
+				"peek at the absent": func() {
+					if err := e.Peek(f, 1, 1000, value); err != proto.ErrNotFound {
+						failed = errors.Join(failed, fmt.Errorf("a peek at the absent: %w", err))
 					}
+				},
+				"scan": func() {
+					if index.Ordered {
+						failed = errors.Join(failed, once(e, f, &proto.Decl{ReadOnly: true}, scan))
+					}
+				},
+			} {
+				if n := testing.AllocsPerRun(100, op); n != 0 {
+					t.Errorf("%s: %v allocations", name, n)
 				}
-				return failed
-			}))
-		})
-	}
+			}
+			return failed
+		}))
+	})
 }
 
 // Memory that is laid out for another system, or not at all, is refused in words.
 func TestMemoryOfAnotherSystemIsRefused(t *testing.T) {
 	systems := engine.Systems()
 	for i, system := range systems {
-		b := newBed(t, system)
+		b := newBed(t, system, engine.Indexes()[0])
 		other := systems[(i+1)%len(systems)].Name
 		err := b.run(other, func(*engine.Engine, *fiber.Fiber) error { return nil })
 		if !errors.Is(err, rtx.ErrLayout) || !strings.Contains(err.Error(), "it begins with 0x") {
@@ -232,8 +245,8 @@ func TestMemoryOfAnotherSystemIsRefused(t *testing.T) {
 
 // A walk would use a client in the middle of a transaction.
 func TestAWalkIsRefusedWhileTransactionsRun(t *testing.T) {
-	for _, system := range engine.Systems() {
-		b := newBed(t, system)
+	each(t, func(t *testing.T, system engine.System, index engine.IndexSpec) {
+		b := newBed(t, system, index)
 		must(t, b.run(system.Name, func(e *engine.Engine, f *fiber.Fiber) error {
 			walk := func() error { return e.Each(f, 1, func(proto.Key, layout.Version, []byte) {}) }
 			fill := func() error {
@@ -252,13 +265,13 @@ func TestAWalkIsRefusedWhileTransactionsRun(t *testing.T) {
 			}
 			return errors.Join(tx.Rollback(), fill(), walk())
 		}))
-	}
+	})
 }
 
 // What is registered for clients is freed when a later one cannot be attached.
 func TestAnEngineThatFailsLeavesNothing(t *testing.T) {
-	for _, system := range engine.Systems() {
-		b := newBed(t, system)
+	each(t, func(t *testing.T, system engine.System, index engine.IndexSpec) {
+		b := newBed(t, system, index)
 		b.fibers = fibers + 1
 		err := b.run(system.Name, func(*engine.Engine, *fiber.Fiber) error { return nil })
 		if !errors.Is(err, rtx.ErrUsage) || !strings.Contains(err.Error(), "owner 2, and the memory has 2") {
@@ -268,5 +281,23 @@ func TestAnEngineThatFailsLeavesNothing(t *testing.T) {
 		if err := b.worker.PD().Close(); err != nil {
 			t.Errorf("%s: memory is left: %v", system.Name, err)
 		}
-	}
+	})
+}
+
+// An index whose operations are atomic by themselves has no transactions of several records.
+func TestSingleIndexesRefuseSeveralRecords(t *testing.T) {
+	each(t, func(t *testing.T, system engine.System, index engine.IndexSpec) {
+		b := newBed(t, system, index)
+		must(t, b.run(system.Name, func(e *engine.Engine, f *fiber.Fiber) error {
+			d := &proto.Decl{Accesses: []proto.Access{{Table: 1, Mode: proto.ModeInsert, Key: 1},
+				{Table: 1, Mode: proto.ModeInsert, Key: 2}}}
+			err := once(e, f, d, func(tx proto.Tx) error {
+				return errors.Join(tx.Insert(1, 1, make([]byte, 8)), tx.Insert(1, 2, make([]byte, 8)))
+			})
+			if errors.Is(err, proto.ErrUnsupported) != index.Single || !index.Single && err != nil {
+				t.Errorf("a transaction of two records: %v", err)
+			}
+			return nil
+		}))
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"drtmd/internal/mutation"
 	"drtmd/proto"
 	"drtmd/proto/rtx"
+	"drtmd/proto/rtx/race"
 	"drtmd/proto/rtx/sherman"
 	"drtmd/store/layout"
 	"drtmd/verbs/fiber"
@@ -29,6 +30,8 @@ type Index interface {
 	// ones; false: there are none. The first place is 0.
 	Walk(tx sherman.Tx, at uint64, visit func(key uint64, v layout.Version, value []byte)) (next uint64, more bool,
 		err error)
+	// Close frees what the index has registered, when nothing of it is in flight.
+	Close() error
 }
 
 // ordered is an Index that scans.
@@ -41,6 +44,12 @@ type ordered interface {
 type IndexSpec struct {
 	Name, Doc string
 	Ordered   bool // it scans
+	// Single: each of its operations is atomic by itself, whatever the transaction, which may touch one record.
+	Single bool
+	// Small: short records are small blocks.
+	Small bool
+	// Systems are those that have it; nil: all.
+	Systems []string
 	// MinValue and MaxValue are the smallest and the largest value in bytes, DefaultValue what a workload has that
 	// was not told.
 	MinValue, MaxValue, DefaultValue int
@@ -61,7 +70,31 @@ type opening struct {
 // Indexes lists what there is; the first is the default.
 func Indexes() []IndexSpec {
 	return []IndexSpec{{Name: "sherman", Doc: "a B-link tree with nodes of 1 KB (Sherman)", Ordered: true,
-		MinValue: 8, MaxValue: 8, DefaultValue: 8, Mutations: sherman.Mutations(), open: openTree}}
+		MinValue: 8, MaxValue: 8, DefaultValue: 8, Mutations: sherman.Mutations(), open: openTree},
+		{Name: "race", Doc: "a hash table with subtables of 1 KB (RACE); a transaction has one record", Single: true, Small: true,
+			Systems: []string{"rtx"}, MinValue: 1, MaxValue: sherman.NodeBytes - hashRecord(0), DefaultValue: 8,
+			Mutations: race.Mutations(), open: openHash}}
+}
+
+// On reports whether a system has the index.
+func (s *IndexSpec) On(system string) bool {
+	return s.Systems == nil || slices.Contains(s.Systems, system)
+}
+
+// BytesOf is how much memory a record of a table takes at most, with a share of what holds it.
+func (s *IndexSpec) BytesOf(t proto.TableSpec) int {
+	const (
+		node        = 1100 // of a node, its object, and what leads to it
+		leafEntries = 16   // of 41, with what splits leave behind
+		half        = 2    // of the memory is small blocks
+	)
+	switch {
+	case !s.Small:
+		return node / leafEntries
+	case hashRecord(t.ValueBytes) > recordBytes:
+		return half * (node + node/leafEntries)
+	}
+	return half * (recordBytes + recordBytes/8)
 }
 
 // FindIndex finds one by name; "" is the default.
@@ -132,6 +165,8 @@ func openTree(f *fiber.Fiber, k *client, o *opening) (Index, error) {
 	t.take = t.add
 	return t, nil
 }
+
+func (t *tree) Close() error { return nil }
 
 func (t *tree) Get(tx sherman.Tx, key uint64, change bool, value []byte) (layout.Version, bool, error) {
 	get := t.Tree.Get

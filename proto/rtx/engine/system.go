@@ -9,6 +9,7 @@ import (
 	"drtmd/proto"
 	"drtmd/proto/rtx"
 	"drtmd/proto/rtx/optimal"
+	"drtmd/proto/rtx/race"
 	"drtmd/proto/rtx/sherman"
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
@@ -21,7 +22,7 @@ type System struct {
 	Serializable bool
 	Mutations    []mutation.Mutation
 
-	format func(bytes, owners int) (Format, error)
+	format func(bytes, owners int, index *IndexSpec) (Format, error)
 	owners func(f *fiber.Fiber, conn *fiber.Conn, pd *verbs.PD, memory verbs.RemoteMR) (int, error)
 	attach func(f *fiber.Fiber, cfg *Config, n int, mutation string) (memory, error)
 }
@@ -34,8 +35,8 @@ func Systems() []System {
 	return []System{
 		{Name: "rtx", Doc: "repairable transactions of clients on the memory of a passive node (rTX)", Serializable: true,
 			Mutations: rtx.Mutations(),
-			format: func(bytes, owners int) (Format, error) {
-				s, err := Shape(bytes, owners)
+			format: func(bytes, owners int, index *IndexSpec) (Format, error) {
+				s, err := Shape(bytes, owners, index)
 				return s.Format, err
 			},
 			owners: func(f *fiber.Fiber, conn *fiber.Conn, pd *verbs.PD, memory verbs.RemoteMR) (int, error) {
@@ -45,7 +46,7 @@ func Systems() []System {
 			attach: attachRepairable},
 		{Name: "optimal", Doc: "the index's own locks on the memory of a passive node, without failure tolerance: the " +
 			"baseline of rTX; --check proves single operations, not scans",
-			format: func(bytes, owners int) (Format, error) {
+			format: func(bytes, owners int, _ *IndexSpec) (Format, error) {
 				s, err := optimal.ShapeFor(bytes, owners, shapeRoots)
 				return s.Format, err
 			},
@@ -67,9 +68,11 @@ func FindSystem(name string) (System, bool) {
 	return all[i], true
 }
 
-// Format is the layout of a memory node of some bytes, with a number of owners: one for each fiber of each client.
-// Memory that is too small for them is refused.
-func (s *System) Format(bytes, owners int) (Format, error) { return s.format(bytes, owners) }
+// Format is the layout of a memory node of some bytes, for an index, with a number of owners: one for each fiber of
+// each client. Memory that is too small for them is refused.
+func (s *System) Format(bytes, owners int, index *IndexSpec) (Format, error) {
+	return s.format(bytes, owners, index)
+}
 
 // Owners is how many owners memory was laid out for. Memory of another system is rtx.ErrLayout.
 func (s *System) Owners(f *fiber.Fiber, conn *fiber.Conn, pd *verbs.PD, memory verbs.RemoteMR) (int, error) {
@@ -100,7 +103,7 @@ func (r repairable) begin(f *fiber.Fiber, view bool) (transaction, error) { retu
 
 func attachRepairable(f *fiber.Fiber, cfg *Config, n int, mutation string) (memory, error) {
 	c, err := rtx.Attach(f, rtx.Config{Conn: cfg.Conn, PD: cfg.Worker.PD(), Memory: cfg.Memory, Owner: cfg.Owner + n,
-		Clock: cfg.Clock, Rand: cfg.source(n), Timing: cfg.Timing, Mutation: mutation})
+		Clock: cfg.Clock, Rand: cfg.source(n), Timing: cfg.Timing, Installed: race.Installed, Mutation: mutation})
 	return repairable{c}, err
 }
 

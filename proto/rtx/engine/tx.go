@@ -20,6 +20,9 @@ type tx struct {
 
 // Load implements txset.Loader.
 func (x *tx) Load(from, to int) error {
+	if x.k.e.index.Single && to > 1 {
+		return fmt.Errorf("%w: index %s has transactions of one record", proto.ErrUnsupported, x.k.e.index.Name)
+	}
 	for i := from; i < to; i++ {
 		r := &x.Records[i]
 		v, found, err := x.k.tables[r.Table-1].Get(x.tx, uint64(r.Key), r.Mode != proto.ModeRead, r.Value)

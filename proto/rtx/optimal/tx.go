@@ -193,6 +193,9 @@ func (t *Tx) Confirm(p rtx.Ptr) (bool, error) {
 	return err == nil && known && !t.set[i].dirty, err
 }
 
+// Fiber is the fiber that the operation runs on.
+func (t *Tx) Fiber() *fiber.Fiber { return t.f }
+
 // Forget does nothing: nothing is validated.
 func (t *Tx) Forget() {}
 

@@ -84,6 +84,9 @@ func (f format) keyAt() int {
 
 func (f format) bytes(key, value int) int { return f.keyAt() + align(key, 8) + align(value, 8) }
 
+// RecordBytes is the size of a record with a key and a value of some bytes.
+func RecordBytes(key, value int, versions bool) int { return format{versions}.bytes(key, value) }
+
 // record is what a block says.
 type record struct {
 	key, value []byte

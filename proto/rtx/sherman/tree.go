@@ -7,6 +7,7 @@ import (
 	"drtmd/internal/mutation"
 	"drtmd/proto"
 	"drtmd/proto/rtx"
+	"drtmd/verbs/fiber"
 )
 
 // NoKey is above all keys, and is none.
@@ -31,6 +32,7 @@ type Tx interface {
 	Alloc(class int) (rtx.Ptr, []byte, error)
 	Confirm(p rtx.Ptr) (bool, error)
 	Forget()
+	Fiber() *fiber.Fiber // that it runs on
 }
 
 // Config of a Tree. All clients of a tree have the same but for Cache.

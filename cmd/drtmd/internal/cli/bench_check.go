@@ -119,7 +119,7 @@ func (r *benchRun) checkTableMemory() error {
 	var need uint64
 	if r.index != nil {
 		bytes, _ := node.OwnMemoryBytes(&node.Config{Workload: r.workload, Nodes: p.nodes, Workers: p.workers,
-			Fibers: p.fibers})
+			Fibers: p.fibers}, r.index)
 		need = uint64(bytes)
 	} else {
 		bytes, err := node.TableBytes(r.workload, &r.protocol, p.options)

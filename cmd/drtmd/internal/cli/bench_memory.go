@@ -57,6 +57,8 @@ func (r *benchRun) checkMemory(given func(string) bool) error {
 	switch {
 	case !ok:
 		return usagef("known: "+engine.IndexNames(), "unknown index %q", p.index)
+	case !index.On(p.protocol):
+		return usagef("", "protocol %s has no index %s", p.protocol, index.Name)
 	case p.memory != "" && p.transport == simTransport:
 		return usagef("the memory node is simulated, too", "--transport sim has no --%s", memoryFlag)
 	case p.memory == "" && p.processes > 1:

@@ -30,7 +30,7 @@ const (
 // memoryFlags are those of a memory node.
 type memoryFlags struct {
 	role, listen, size, keep string
-	system                   string // decides the layout of the memory
+	system, index            string // decide the layout of the memory
 	clients, fibers          int
 }
 
@@ -52,6 +52,8 @@ func (m *memoryFlags) register(f *pflag.FlagSet) {
 	f.IntVar(&m.fibers, memoryPrefix+"fibers", memoryFibers, "role memory: at most `N` fibers of a client, on all its workers together")
 	f.StringVar(&m.system, memoryPrefix+"for", engine.Systems()[0].Name, "role memory: `PROTOCOL` of the clients, which decides "+
 		"the layout of the memory; see drtmd bench --list")
+	f.StringVar(&m.index, memoryPrefix+"index", "", "role memory: `INDEX` of the clients, which decides how large blocks are: "+
+		engine.IndexNames()+" (default "+engine.Indexes()[0].Name+")")
 	f.StringVar(&m.keep, memoryPrefix+"keep", "", "role memory: keep the memory under `NAME` (letters, digits, - and _) when "+
 		"the process ends")
 }
@@ -140,7 +142,14 @@ func (m *memoryFlags) open(cfg *config.Config) (*memnode.Server, *verbs.Context,
 	if !ok {
 		return nil, nil, usagef("see drtmd bench --list", "no protocol of memory nodes has the name %q", m.system)
 	}
-	format, err := system.Format(int(bytes), m.clients*m.fibers)
+	index, ok := engine.FindIndex(m.index)
+	if !ok {
+		return nil, nil, usagef("known: "+engine.IndexNames(), "unknown index %q", m.index)
+	}
+	if !index.On(system.Name) {
+		return nil, nil, usagef("", "protocol %s has no index %s", system.Name, index.Name)
+	}
+	format, err := system.Format(int(bytes), m.clients*m.fibers, &index)
 	if err != nil {
 		return nil, nil, usagef("", "--%ssize: %v", memoryPrefix, err)
 	}

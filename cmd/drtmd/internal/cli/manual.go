@@ -80,13 +80,31 @@ func writeManual(root *cobra.Command, folder string) error {
 	return nil
 }
 
-// unquoteHelp readies the texts of all commands for the page maker, which takes them for Markdown:
-// an indented block stays as it is, and a line that begins with a sign stays a line.
+// unquoteHelp readies the texts of all commands for the page maker, which takes them for Markdown.
 func unquoteHelp(c *cobra.Command) {
-	escape := func(s string) string { return strings.NewReplacer("<", `\<`, "*", `\*`).Replace(s) }
-	c.Long = strings.ReplaceAll(escape(c.Long), "\n  ", "\n      ")
-	c.Flags().VisitAll(func(f *pflag.Flag) { f.Usage = escape(f.Usage) })
+	c.Long = markdown(c.Long)
+	c.Flags().VisitAll(func(f *pflag.Flag) { f.Usage = escape.Replace(f.Usage) })
 	for _, sub := range c.Commands() {
 		unquoteHelp(sub)
 	}
+}
+
+// escape makes signs of Markdown plain.
+var escape = strings.NewReplacer("<", `\<`, "*", `\*`)
+
+// markdown is a help text in Markdown: an indented block stays as it is, line by line.
+func markdown(help string) string {
+	lines := strings.Split(help, "\n")
+	var b []string
+	for i, line := range lines {
+		switch {
+		case !strings.HasPrefix(line, "  "):
+			b = append(b, escape.Replace(line))
+			continue
+		case i > 0 && lines[i-1] != "" && !strings.HasPrefix(lines[i-1], "  "):
+			b = append(b, "") // else the block would be part of the paragraph
+		}
+		b = append(b, "    "+line)
+	}
+	return strings.Join(b, "\n")
 }

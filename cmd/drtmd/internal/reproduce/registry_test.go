@@ -94,7 +94,7 @@ func TestEveryTableAndFigureIsListed(t *testing.T) {
 }
 
 func TestItemsSayWhatTheyAre(t *testing.T) {
-	systems := map[string]bool{waitsTPCC: true, waitsHADES: true, waitsXenic: true,
+	systems := map[string]bool{waitsDrTM: true, waitsHADES: true, waitsXenic: true,
 		waitsRTX: true, waitsDandelion: true}
 	names := map[string]bool{}
 	for _, s := range Systems() {

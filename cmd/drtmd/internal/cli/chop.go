@@ -12,7 +12,7 @@ import (
 )
 
 const chopLong = `chop shows into which pieces the transactions of a workload may be chopped, and why not
-further (DrTM section 4). Each piece can commit by itself, in a small region, and the whole remains
+further (DrTM §4). Each piece can commit by itself, in a small region, and the whole remains
 serializable. Nothing is executed: the answer follows from what the workload declares.
 
   S-edge     connects the pieces of one transaction
@@ -23,11 +23,11 @@ serializable. Nothing is executed: the answer follows from what the workload dec
 Three things more make pieces larger: a user may abort in the first piece only; a piece cannot need
 another one that needs it; and pieces run in the order of what they need.
 
-The default chopping has additions that commute, and reordered pieces (4.1). The optimised one also
-  - searches indexes outside of regions, if no transaction inserts into them or deletes (4.3)
-  - defers additions to a barrier, for which their readers wait (4.2), if no other path of conflicts
+The default chopping has additions that commute, and reordered pieces (§4.1). The optimised one also
+  - searches indexes outside of regions, if no transaction inserts into them or deletes (§4.3)
+  - defers additions to a barrier, for which their readers wait (§4.2), if no other path of conflicts
     leads from publisher to subscriber
-  - runs read-only transactions in two rounds, outside of the graph (4.4)
+  - runs read-only transactions in two rounds, outside of the graph (§4.4)
 
 The workloads %s declare their pieces. docs/CHOP.md says how to declare them,
 and describes the JSON.

@@ -83,7 +83,7 @@ func (a *app) reproduceCommand() *cobra.Command {
 		"--quick %d", reproduce.DefaultSeeds, reproduce.QuickSeeds))
 	f.BoolVar(&p.json, "json", false, "print JSON (schema "+report.ReproduceSchema+") instead of text")
 	f.StringVar(&p.mutation, "mutation", "", "switch on the deliberate bug `NAME` of the protocol; "+
-		"bench --list names them")
+		"drtmd bench --list PROTOCOL lists them")
 	f.StringVar(&p.report, "report", "", "write a page for each paper into `DIR`: DIR/drtm.html")
 	return c
 }

@@ -192,6 +192,22 @@ func plain(doc string) string {
 	return before + word + after
 }
 
+// letter is the one that stands for the value in all lines of help; "" if there is none.
+func (k Key) letter() (letter string) {
+	if k.option == nil {
+		return ""
+	}
+	for _, v := range k.option.Variants {
+		_, rest, _ := strings.Cut(v.Doc, "`")
+		word, _, _ := strings.Cut(rest, "`")
+		if len(word) != 1 || letter != "" && word != letter {
+			return ""
+		}
+		letter = word
+	}
+	return letter
+}
+
 // Typed is the value of c as JSON has it: a string, a number, a bool or a list of strings. unit is that
 // of a number, "s" or "bytes"; "" has none.
 func (k Key) Typed(c *Config) (value any, unit string) {

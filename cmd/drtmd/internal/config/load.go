@@ -307,7 +307,7 @@ func RegisterFlags(has *composition.Composition, f *pflag.FlagSet) {
 
 // register makes a flag of the key.
 func (k Key) register(f *pflag.FlagSet, name, usage string) *pflag.Flag {
-	flag := f.VarPF(&flagValue{kind: k.Type()}, name, "", usage)
+	flag := f.VarPF(&flagValue{kind: k.Type(), letter: k.letter()}, name, "", usage)
 	if k.Type() == option.TypeBool.String() {
 		flag.NoOptDefVal = "true"
 	}
@@ -340,14 +340,17 @@ func defaultNote(text string) string {
 	return " (default " + text + ")"
 }
 
-// flagValue is a text that Load reads.
-type flagValue struct{ text, kind string }
+// flagValue is a text that Load reads. letter stands for it in the help, if there is one.
+type flagValue struct{ text, kind, letter string }
 
 func (v *flagValue) String() string     { return v.text }
 func (v *flagValue) Set(s string) error { v.text = s; return nil }
 
 // Type is what help shows.
 func (v *flagValue) Type() string {
+	if v.letter != "" {
+		return v.letter
+	}
 	switch word, _, _ := strings.Cut(v.kind, ","); word {
 	case "true or false":
 		return "bool"

@@ -116,13 +116,19 @@ func (c *checker) effective(writes []op) (w *op, deletes bool) {
 	return nil, false
 }
 
-// sawLoaded reports whether a read is of what the key was loaded with.
+// sawLoaded reports whether a read is of what the key was loaded with, or was deleted before.
 func (c *checker) sawLoaded(key uint32, r *op) bool {
-	if !c.initial.known || r.class() != classRead {
+	if !c.initial.known {
 		return false
 	}
 	i := c.initial.of(key)
-	return i.state == history.Present && i.version == r.version && i.digest == r.digest
+	switch r.class() {
+	case classRead:
+		return i.state == history.Present && i.version == r.version && i.digest == r.digest
+	case classAbsent:
+		return i.state == history.Deleted && i.version == r.version
+	}
+	return false
 }
 
 // tornFrom finds what to compare a torn read with: the write or the read of the same version.

@@ -60,6 +60,11 @@ type lastingClock struct {
 // lastingFrom is when lasting clocks read 0.
 var lastingFrom = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
+// LastingEpoch is an epoch for the MachineClocks of a plane that goes on over the lives of kept memory: at a reading of
+// CLOCK_MONOTONIC they read as much as has passed since 2026 by the wall clock, which must not be set back between two
+// lives.
+func LastingEpoch(now time.Duration) time.Duration { return now - max(time.Since(lastingFrom), 0) }
+
 func newLastingClock() lastingClock {
 	c := verbs.NewMonotonicClock()
 	return lastingClock{Clock: c, begun: max(time.Since(lastingFrom), 0) - c.Now()}

@@ -20,7 +20,8 @@ type Cluster struct {
 	Left []Left
 
 	host    host
-	clients *clients // of a memory node; nil: the members have the records
+	clients *clients        // of a memory node; nil: the members have the records
+	begun   *workload.Tally // by Begin
 	stopped bool
 	stopErr error
 	closed  bool
@@ -253,6 +254,11 @@ func (c *Cluster) Verify() (t workload.Tally) {
 			continue
 		}
 		t = t.Plus(workload.Verify(c.Config.Workload, proto.NodeID(s), m.Contents(proto.ShardID(s))))
+	}
+	if c.begun != nil {
+		if t.Initial = c.begun.Final; c.begun.Wrong != "" {
+			t.Wrong = "before the run: " + c.begun.Wrong
+		}
 	}
 	return t
 }

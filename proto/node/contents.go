@@ -2,6 +2,7 @@ package node
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 
@@ -24,8 +25,8 @@ func (s *share) recordLoaded(t proto.TableID, k proto.Key, v []byte) {
 }
 
 // Loaded is what the tables of a shard that the member holds were loaded with; nil if nothing is
-// recorded, or if the member found them in kept memory. A replica that was filled later has what the others
-// were loaded with.
+// recorded, or if the member found them in kept memory, unless Cluster.Begin was called. A replica that was filled
+// later has what the others were loaded with.
 func (m *Member) Loaded(shard proto.ShardID) *history.Snapshot {
 	s := m.shares[shard]
 	if s.loaded == nil && s.filled && m.cluster.Record != nil {
@@ -46,6 +47,17 @@ func (m *Member) Loaded(shard proto.ShardID) *history.Snapshot {
 // not nil, says of a state word that is locked whether its owner has died: the record's write may not
 // have been made then. Other records count as they are, locked or not.
 func (m *Member) Holds(shard proto.ShardID, pending func(state uint64) bool) *history.Snapshot {
+	s := history.NewSnapshot(history.NodeID(m.ID), history.Final)
+	if m.cluster.Replicas > 1 {
+		s = history.NewReplicaSnapshot(history.Replica{Shard: uint16(shard), Node: history.NodeID(m.ID)},
+			history.Final)
+	}
+	m.putContents(s, shard, pending)
+	return s
+}
+
+// putContents puts what the tables of a shard have into a snapshot.
+func (m *Member) putContents(s *history.Snapshot, shard proto.ShardID, pending func(state uint64) bool) {
 	specs := m.cluster.Workload.Tables()
 	var all []history.Content
 	m.Entries(shard, func(t proto.TableID, h layout.Head, value []byte) bool {
@@ -73,15 +85,33 @@ func (m *Member) Holds(shard proto.ShardID, pending func(state uint64) bool) *hi
 	slices.SortFunc(all, func(a, b history.Content) int { // neighbours are encoded shorter
 		return cmp.Or(cmp.Compare(a.Table, b.Table), cmp.Compare(a.Key, b.Key))
 	})
-	s := history.NewSnapshot(history.NodeID(m.ID), history.Final)
-	if m.cluster.Replicas > 1 {
-		s = history.NewReplicaSnapshot(history.Replica{Shard: uint16(shard), Node: history.NodeID(m.ID)},
-			history.Final)
-	}
 	for _, c := range all {
 		s.Put(c)
 	}
-	return s
+}
+
+// Begin takes down what the tables of the members in this process hold, as what a run begins with: for members that
+// were attached to kept memory. All members are recovered, and no transaction runs anywhere.
+func (c *Cluster) Begin(ctx context.Context) error {
+	var begun workload.Tally
+	err := c.Inspect(ctx, func(w *Worker) {
+		m := w.member
+		if w.Index > 0 {
+			return
+		}
+		for _, shard := range m.Map().Held(m.ID) {
+			if c.Config.Record != nil {
+				s := history.NewSnapshot(history.NodeID(shard), history.Initial)
+				m.putContents(s, shard, nil)
+				m.shares[shard].loaded = s
+			}
+			if m.Map().Shards[shard].Primary == m.ID {
+				begun = begun.Plus(workload.Verify(c.Config.Workload, proto.NodeID(shard), m.Contents(shard)))
+			}
+		}
+	})
+	c.begun = &begun
+	return err
 }
 
 // Contents are those of a shard that the member holds, for its workload's check: for members at rest.

@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"drtmd/store/log"
@@ -52,34 +53,56 @@ func checkKept(dev *verbs.Context) error {
 		Hint: "leave the name of kept memory out, or give the provider a folder to keep it in"}
 }
 
+// ErrNoKept: there is no memory of that name to attach to.
+var ErrNoKept = errors.New("there is no kept memory")
+
+// findKept refuses a name under which nothing was kept: it would be made, empty.
+func findKept(p verbs.Provider, name string) error {
+	all, err := keptBy(p)
+	if err == nil && !slices.Contains(all, name) {
+		err = fmt.Errorf("%w %s: it was removed, or the host has been started since", ErrNoKept, name)
+	}
+	return err
+}
+
+// keptBy lists what a provider keeps.
+func keptBy(p verbs.Provider) ([]string, error) {
+	store, ok := p.(verbs.KeptMemory)
+	if !ok {
+		return nil, fmt.Errorf("provider %s cannot list kept memory: %w", p.Name(), verbs.ErrUnsupported)
+	}
+	return store.Kept()
+}
+
 // giveUp reads what the logs of an earlier life hold in kept memory, and deletes all of that life's memory:
 // the member begins with empty memory, whose size may be another one.
 func giveUp(c *Config, p verbs.Provider, dev *verbs.Context, name string) (l Left, err error) {
 	l.Name = name
-	store, ok := p.(verbs.KeptMemory)
-	if !ok {
-		return l, fmt.Errorf("provider %s cannot list kept memory: %w", p.Name(), verbs.ErrUnsupported)
-	}
-	all, err := store.Kept()
+	all, err := keptBy(p)
 	if err != nil {
 		return l, err
 	}
-	var names []string
+	if slices.Contains(all, name+logsSuffix) {
+		l.Unread = l.read(c, dev)
+	}
+	l.Regions, err = RemoveKept(p, name)
+	return l, err
+}
+
+// RemoveKept deletes the memory that a member of that name has kept (MemberConfig.Keep), and says how many regions
+// these were. It refuses memory that a process has open.
+func RemoveKept(p verbs.Provider, name string) (regions int, err error) {
+	all, err := keptBy(p)
 	for _, n := range all {
-		if n == name || strings.HasPrefix(n, name+".") {
-			names = append(names, n)
+		if n != name && !strings.HasPrefix(n, name+".") {
+			continue
 		}
-		if n == name+logsSuffix {
-			l.Unread = l.read(c, dev)
+		if err := p.(verbs.KeptMemory).RemoveKept(n); err != nil {
+			return regions, fmt.Errorf("kept memory %s of an earlier life: %w", n, err)
 		}
+		regions++
 	}
-	l.Regions = len(names)
-	for _, n := range names {
-		if err := store.RemoveKept(n); err != nil {
-			return l, fmt.Errorf("kept memory %s of an earlier life: %w", n, err)
-		}
-	}
-	return l, nil
+	return regions, err
 }
 
 // read counts the records in the logs.

@@ -167,6 +167,10 @@ func TestKeptMemoryThatCannotBeIsRefused(t *testing.T) {
 	if _, err := node.NewLocal(ctx, cfg); err == nil || !strings.Contains(err.Error(), "Attach with Part") {
 		t.Errorf("%v", err)
 	}
+	cfg.Part.Lasting, cfg.Part.Clock = true, verbs.NewMonotonicClock()
+	if _, err := node.NewLocal(ctx, cfg); keeps(t, filepath.Join(t.TempDir(), "run")) && !errors.Is(err, node.ErrNoKept) {
+		t.Errorf("%v", err)
+	}
 	if !keeps(t, filepath.Join(t.TempDir(), "run")) {
 		return
 	}

@@ -34,7 +34,7 @@ type LocalConfig struct {
 	// member at a time. What is there of an earlier life is deleted, unless Attach: see Cluster.Left.
 	Keep func(proto.NodeID) string
 	// Attach takes the tables and logs as they are in kept memory, instead of loading them. The cluster that
-	// left them had the same configuration. Protocols that read clocks refuse it with Part.
+	// left them had the same configuration. With Part, protocols that read clocks need Part.Lasting.
 	Attach bool
 	// Part, if not nil, has only some of the members live in this process.
 	Part *Part
@@ -50,6 +50,8 @@ type Part struct {
 	// Clock is the time since the cluster's epoch, wrong by at most ClockError: see MemberConfig.
 	Clock      verbs.Clock
 	ClockError time.Duration
+	// Lasting: the clock goes on over the lives of kept memory, as LastingEpoch says.
+	Lasting bool
 	// Lease is Env.Lease of the members; nil: they hold it.
 	Lease func() bool
 }
@@ -73,10 +75,10 @@ func NewLocal(ctx context.Context, cfg LocalConfig) (*Cluster, error) {
 	if cfg.Attach && cfg.Keep == nil {
 		return nil, errors.New("LocalConfig.Attach without Keep: name the memory that the cluster has left")
 	}
-	if cfg.Attach && cfg.Part != nil && cfg.Protocol.Clocks {
-		return nil, fmt.Errorf("LocalConfig.Attach with Part: the clock of a part begins anew, and kept memory of "+
-			"protocol %s has leases and locks of the clock before: run all members in one process, or load the tables "+
-			"anew", cfg.Protocol.Name)
+	if cfg.Attach && cfg.Part != nil && !cfg.Part.Lasting && cfg.Protocol.Clocks {
+		return nil, fmt.Errorf("LocalConfig.Attach with Part: its clock begins anew, and kept memory of protocol %s has "+
+			"leases and locks of the clock before: give the parts a clock that goes on, and say so with Part.Lasting",
+			cfg.Protocol.Name)
 	}
 	c := &Cluster{Config: cfg.Config}
 	t := &threads{}
@@ -158,8 +160,11 @@ func (c *Cluster) keep(cfg *LocalConfig, dev *verbs.Context, n proto.NodeID) (st
 		return "", nil
 	}
 	name := cfg.Keep(n)
-	if err := checkKept(dev); err != nil || cfg.Attach {
+	if err := checkKept(dev); err != nil {
 		return name, err
+	}
+	if cfg.Attach {
+		return name, findKept(cfg.Provider, name)
 	}
 	left, err := giveUp(&c.Config, cfg.Provider, dev, name)
 	if err == nil && left.Regions > 0 {

@@ -57,6 +57,9 @@ func (c *Config) LogBytes() (int, error) {
 	return bytes*(c.Nodes-1)*c.Workers + c.ownLogBytes()*c.Workers, err
 }
 
+// Durable reports whether workers log their own transactions, so that they outlive the process in kept memory.
+func (c *Config) Durable() bool { return c.ownLogBytes() > 0 }
+
 // ownLogBytes is the memory that each worker has beside its tables for a log of its own.
 func (c *Config) ownLogBytes() int {
 	if c.Protocol.OwnLog == nil {

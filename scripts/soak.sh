@@ -5,6 +5,7 @@
 #     leave a run stuck
 #   - 50 runs with three replicas, in each of which a daemon is killed at a random moment (DRTMD_SOAK_KILLS)
 #   - as many kills of processes with clusters in kept memory, under DrTM with logs
+#   - as often, daemons that keep their tables are killed in the middle of TPC-C, all at once and one alone
 #   - 2,000 damaged files of etcd (DRTMD_SOAK_DAMAGES)
 #   - every fuzz target
 #   - the simulator's scenarios of protocols, with 100,000 seeds each (DRTMD_SOAK_SEEDS), and 1,000 for each
@@ -81,7 +82,7 @@ daemons() {
 # kills N: N runs with three replicas, each with a daemon that is killed; each is checked.
 kills() {
   say "$1 daemons are killed in runs with three replicas"
-  DRTMD_SOAK_KILLS=$1 scripts/go test -v -count=1 -timeout 3h -run '^TestRunsOutliveKilledNodes$' \
+  DRTMD_SOAK_KILLS=$1 scripts/go test -v -count=1 -timeout 3h -run '^(TestRunsOutliveKilledNodes|TestDaemonsComeBackWithTheirTables)$' \
     ./cmd/drtmd/internal/endtoend
   say "processes with clusters in kept memory are killed $1 times"
   DRTMD_SOAK_KILLS=$1 scripts/go test -v -count=1 -timeout 3h -run 'TestADurableCluster|TestTPCCKeeps' \

@@ -60,8 +60,8 @@ func options() option.List {
 		option.Duration(optLockWait, DefaultLockWait, time.Microsecond, math.MaxInt64,
 			"`TIME` that the fallback handler waits for one lock"),
 		option.Bool(protocol.OptChopped, false, "run transactions in the pieces that their workload has for them"),
-		option.Bool(optDurable, false, "log transactions in the memory of the tables, so that a program which "+
-			"attaches to kept memory recovers from them; a daemon loads its tables anew"),
+		option.Bool(optDurable, false, "log transactions in the memory of the tables, so that daemons, and programs "+
+			"that attach to kept memory, come back with them"),
 		option.Size(optLogBytes, defaultLogBytes, 4<<10, 1<<30, "`SIZE` of each worker's log, which has two parts "+
 			"for each of its fibers; with durable").Because("a part has room for the updates of one transaction"),
 		protocol.OrphanAfter()}

@@ -29,6 +29,9 @@ command ends, and exits with the command's exit code, also if a node failed or w
 Such a cluster has a temporary folder, which up removes. With --detach, up leaves the cluster
 running; drtmd down stops it.
 
+Nodes whose protocol logs its transactions (--data-durable) keep their tables when they stop or are
+killed. up with the same flags goes on with them, once a run has used them; --forget gives them up.
+
 If a node fails or is killed, up names it, and the other nodes go on. --restart N, from any
 terminal, starts it again; with --respawn, up does so by itself.
 
@@ -52,6 +55,7 @@ const upExample = `  drtmd up
   drtmd up --nodes 5 --detach; drtmd bench --cluster up --check; drtmd down
   drtmd up --restart 1                        a node that was killed
   drtmd up --name two --detach; drtmd status --cluster up:two; drtmd down --name two
+  drtmd up --data-workload tpcc --data-durable    tables that are there after a restart
   drtmd up -- drtmd bench --cluster up --duration 2s --check
   drtmd up --data-workload tatp --data-subscribers 5000
   drtmd up --transport ibv                    on RDMA hardware or Soft-RoCE`
@@ -71,6 +75,9 @@ const (
 	respawnTries   = 5
 )
 
+// runDirVariable in the environment names the run directory of the nodes.
+const runDirVariable = config.EnvPrefix + "TRANSPORT_RUN_DIR"
+
 type upFlags struct {
 	upPlace
 	nodes     int
@@ -79,6 +86,8 @@ type upFlags struct {
 	lease     time.Duration
 	accounts  string
 	data      []string // flags of drtmd serve
+	nodeCfg   *config.Config
+	forget    bool
 	detach    bool
 	respawn   bool
 	restart   string
@@ -97,6 +106,7 @@ func (a *app) upCommand() *cobra.Command {
 	f.DurationVar(&p.lease, "lease", 5*time.Second, "membership lease, `TIME` in whole seconds")
 	f.StringVar(&p.accounts, "accounts", "", "SmallBank customers per node, `N`: same as --"+accountsKey)
 	config.RegisterHidden(a.has, dataSection, f)
+	f.BoolVar(&p.forget, "forget", false, "give up the tables that an earlier cluster of this folder has kept")
 	f.BoolVar(&p.detach, "detach", false, "leave the cluster running")
 	f.BoolVar(&p.respawn, "respawn", false, "restart a node that fails or is killed")
 	f.StringVar(&p.restart, "restart", "", "restart node `N` of the running cluster")
@@ -140,13 +150,17 @@ func (p *upFlags) takeData(c *cobra.Command, a *app) error {
 		}
 	}
 	p.data = config.Given(a.has, dataSection, f)
-	if len(p.data) == 0 {
+	if p.restart != "" {
+		if len(p.data) > 0 {
+			return usagef(restartHint, "--restart takes --dir or --name only")
+		}
 		return nil
 	}
-	if p.restart != "" {
-		return usagef(restartHint, "--restart takes --dir or --name only")
+	cfg, _, err := config.Load(a.has, os.Getenv("DRTMD_CONFIG"), f, os.Environ())
+	p.nodeCfg = cfg
+	if len(p.data) == 0 {
+		return nil // the nodes say themselves what is wrong
 	}
-	_, _, err := config.Load(a.has, os.Getenv("DRTMD_CONFIG"), f, os.Environ())
 	if wrong := (config.Errors)(nil); errors.As(err, &wrong) {
 		return &usageError{text: "wrong configuration of the nodes:\n" + wrong.Error()}
 	}
@@ -155,7 +169,7 @@ func (p *upFlags) takeData(c *cobra.Command, a *app) error {
 
 func (p *upFlags) check(c *cobra.Command, args []string) error {
 	given := c.Flags().Changed
-	for _, f := range []string{"nodes", "transport", "device", "lease", "accounts", "detach", "respawn"} {
+	for _, f := range []string{"nodes", "transport", "device", "lease", "accounts", "forget", "detach", "respawn"} {
 		if given("restart") && (given(f) || len(args) > 0) {
 			return usagef(restartHint, "--restart takes --dir or --name only")
 		}
@@ -185,13 +199,14 @@ func (p *upFlags) check(c *cobra.Command, args []string) error {
 // cluster is what up has started.
 type cluster struct {
 	*app
-	p     *upFlags
-	dir   string
-	state upState
-	nodes []*upNode // by number; the newest life of each
-	ends  chan *upNode
-	left  int            // watched nodes whose end attend has not taken
-	again map[string]int // starts in a row of a node that were in vain
+	p      *upFlags
+	dir    string
+	state  upState
+	goesOn bool      // with tables that an earlier cluster of the folder has kept
+	nodes  []*upNode // by number; the newest life of each
+	ends   chan *upNode
+	left   int            // watched nodes whose end attend has not taken
+	again  map[string]int // starts in a row of a node that were in vain
 	// excused: a node whose failure was reported is no error of stop.
 	excused bool
 }
@@ -360,8 +375,14 @@ func (c *cluster) prepare() (unlock func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// What a cluster before has left: a new one begins anew.
+	// What a cluster before has left: a new one begins anew, unless it goes on with the tables.
+	if c.goesOn, err = c.keptTables(); err != nil {
+		return nil, errors.Join(err, unlock())
+	}
 	err = removeHistories(c.dir)
+	if c.goesOn {
+		return unlock, errors.Join(err, removeIfThere(filepath.Join(c.dir, upStateFile)))
+	}
 	old, badPattern := filepath.Glob(filepath.Join(c.dir, "node*"))
 	err = errors.Join(err, badPattern)
 	for _, name := range append(old, filepath.Join(c.dir, upStateFile)) {
@@ -384,15 +405,15 @@ func (c *cluster) start(ctx context.Context) error {
 		if n != nil {
 			c.nodes = append(c.nodes, n)
 		}
-		// The first one begins the cluster; the others join it together.
-		if err == nil && i == 0 {
+		// The first one begins the cluster; the others join it together. None is ready alone that goes on.
+		if err == nil && i == 0 && !c.goesOn {
 			err = c.await(ctx, n)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	for _, n := range c.nodes[1:] {
+	for _, n := range c.nodes {
 		if err := c.await(ctx, n); err != nil {
 			return err
 		}
@@ -411,7 +432,7 @@ func (c *cluster) args(i int) []string {
 		args = append(args, "--transport-device", c.p.device)
 	}
 	args = append(args, c.p.data...)
-	if c.p.transport == transport.Default && os.Getenv(config.EnvPrefix+"TRANSPORT_RUN_DIR") == "" {
+	if c.p.transport == transport.Default && os.Getenv(runDirVariable) == "" {
 		args = append(args, "--transport-run-dir", upRunDir(c.dir))
 	}
 	if i > 0 {

@@ -17,6 +17,7 @@ import (
 	"drtmd/cmd/drtmd/internal/transport"
 	"drtmd/proto/member/etcdmember"
 	"drtmd/proto/option"
+	"drtmd/proto/protocol"
 )
 
 // Default is the default configuration of a drtmd that has these protocols and workloads.
@@ -137,6 +138,21 @@ func (c *Config) problems() []Problem {
 	return all
 }
 
+// notKept are the characters of a node's name that a name of kept memory has not.
+var notKept = regexp.MustCompile(`[^A-Za-z0-9_-]`)
+
+// maxKept bounds the name of kept memory.
+const maxKept = 64
+
+// Kept is the name of the memory of tables that are kept: data.keep, else the node's name.
+func (c *Config) Kept() string {
+	if c.Data.Keep != "" {
+		return c.Data.Keep
+	}
+	name := notKept.ReplaceAllString(c.Node.Hostname(), "_")
+	return name[:min(len(name), maxKept)]
+}
+
 // keepName is what data.keep may be.
 var keepName = regexp.MustCompile(`^[A-Za-z0-9_-]{0,64}$`)
 
@@ -166,7 +182,9 @@ func (c *Config) checkData(bad func(path, format string, args ...any), with func
 			p.Name)
 		with("data.protocol")
 	default:
-		c.checkOptions("protocol", p.Name, p.Options, bad, with)
+		if c.checkOptions("protocol", p.Name, p.Options, bad, with) {
+			c.checkKeeping(&p, bad, with)
+		}
 	}
 	within("data.replicas", c.Data.Replicas, 1, 64)
 	within("data.workers", c.Data.Workers, 1, 64)
@@ -201,6 +219,16 @@ func (c *Config) checkData(bad func(path, format string, args ...any), with func
 	case "auto", "console", "json":
 	default:
 		bad("log.format", "expected auto, console or json, not %q", c.Log.Format)
+	}
+}
+
+// checkKeeping refuses workers that log their own transactions, for tables that are kept, where nothing can be kept.
+func (c *Config) checkKeeping(p *protocol.Protocol, bad func(path, format string, args ...any), with func(paths ...string)) {
+	v, err := p.Options.Values(c.Data.Options)
+	if err == nil && p.OwnLog != nil && p.OwnLog(v) > 0 && c.Transport.Provider == "ibv" && c.Transport.KeepDir == "" {
+		bad("transport.keep_dir", "expected a folder: the settings of protocol %s keep the tables over restarts, and the ibv "+
+			"transport keeps memory in files", p.Name)
+		with("data.protocol")
 	}
 }
 

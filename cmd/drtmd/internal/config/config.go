@@ -82,7 +82,7 @@ type Data struct {
 	Protocol string `yaml:"protocol" doc:"see drtmd bench --list"`
 	Replicas int    `yaml:"replicas" doc:"copies of each record on different nodes, for protocols that replicate; the nodes build nothing before there are that many"`
 	Growth   Bytes  `yaml:"growth" doc:"memory by which the tables of a node may grow beyond their first room, together, for protocols with such tables; 0B: they do not grow"`
-	Keep     string `yaml:"keep" doc:"name of memory for the tables and logs that outlives the process, another one for each node of a host; letters, digits, - and _; empty: memory that ends with the process" example:"node1"`
+	Keep     string `yaml:"keep" doc:"name of memory for the tables and logs that outlives the process, another one for each node of a host; letters, digits, - and _; empty: memory that ends with the process, or, if the protocol logs transactions (data.durable), that of the node's name" example:"node1"`
 	Workers  int    `yaml:"workers" doc:"workers per node"`
 	Threads  int    `yaml:"threads" doc:"OS threads that run the workers; 0: one per worker, at most one per CPU"`
 	Fibers   int    `yaml:"fibers" doc:"fibers per worker; each runs one transaction at a time"`

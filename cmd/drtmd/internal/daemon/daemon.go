@@ -16,6 +16,7 @@ import (
 	"drtmd/cmd/drtmd/internal/config"
 	"drtmd/cmd/drtmd/internal/control"
 	"drtmd/cmd/drtmd/internal/daemon/board"
+	"drtmd/cmd/drtmd/internal/daemon/data"
 	"drtmd/cmd/drtmd/internal/daemon/membership"
 	"drtmd/cmd/drtmd/internal/daemon/planes"
 	"drtmd/cmd/drtmd/internal/service"
@@ -79,6 +80,7 @@ type Daemon struct {
 	planes  *planes.Planes
 	report  *board.Report
 	device  *device
+	data    data.Store // the tables that the node keeps
 
 	placed    atomic.Pointer[service.Placement] // of worker threads; nil before they were
 	draining  chan struct{}                     // closed by Drain: the daemon is to stop
@@ -112,7 +114,7 @@ func New(cfg *config.Config, o Options) (*Daemon, error) {
 	d.members = membership.New(membership.Options{Log: o.Log, Config: cfg, Board: d.board,
 		Security: d.sec, Clock: clock, Build: o.Build, EtcdCommand: o.EtcdCommand})
 	d.planes = planes.New(planes.Options{Log: o.Log, Config: cfg, Board: d.board, Members: d.members,
-		Clock: clock, Machine: d.machine, Open: d.openPlane, Threads: d.threads,
+		Clock: clock, Machine: d.machine, Open: d.openPlane, Threads: d.threads, Data: &d.data,
 		BeforeAsk: o.test.beforeAsk, WrapClock: o.test.wrapClock})
 	d.device = &device{log: o.Log, cfg: cfg.Transport, provider: provider, board: d.board,
 		planes: d.planes, members: d.members}
@@ -263,6 +265,9 @@ func (d *Daemon) open(undo *cleanup) error {
 	}
 	undo.add(func() error { return os.RemoveAll(d.tempDir) })
 	undo.add(d.device.close)
+	if err := d.data.Load(d.stateDir); err != nil {
+		return err
+	}
 	if err := d.openTempDir(); err != nil {
 		return err
 	}

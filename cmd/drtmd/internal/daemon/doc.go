@@ -8,6 +8,7 @@
 //   - daemon/membership keeps the node a member: the registry, the session and its lease, the newest
 //     state, clients of the other members.
 //   - daemon/planes holds the node's part of a data plane: building, fencing, running.
+//   - daemon/data has the record of the tables that the node keeps over its lives.
 //   - daemon/board stores the node's phase, its reason, and events (Board), and collects a status from all
 //     rooms and the other members (Report).
 //
@@ -43,6 +44,10 @@
 // leader writes the next version, and every member builds its part again and loads its tables. A benchmark
 // is a version of its own, led by the daemon that received the request; afterwards the serving plane is built
 // again. If two daemons want to lead, the registry accepts one.
+//
+// Tables whose transactions are logged are kept over the lives of the nodes (planes/data.go). Their planes are of the
+// members that keep them, which attach to their memory and recover from their logs before a transaction runs; while one
+// is away, nothing is built. Such planes have a clock that goes on from one life to the next (node.LastingEpoch).
 //
 // With more replicas a plane goes on without a member. The steward pauses the node's part before it
 // acknowledges a pending view, and has it adopt the placement of the active one (planes/view.go); the registry

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"drtmd/cmd/drtmd/internal/config"
+	"drtmd/cmd/drtmd/internal/daemon/data"
 	"drtmd/cmd/drtmd/internal/daemon/planes"
 	"drtmd/cmd/drtmd/internal/load"
 	"drtmd/cmd/drtmd/internal/service"
@@ -135,14 +136,15 @@ func (d *Daemon) openPlane(ctx context.Context, r *load.Request, p *node.Part) (
 	cfg.CacheBytes = int(d.cfg.Data.Cache)
 	if r.Plan.Record {
 		cfg.Record = &node.Recording{SpillDir: d.tempDir, MemoryBytes: recordBytes / int64(cfg.Workers),
-			Keep: cfg.Replicas > 1} // the run goes on if this process is killed, and is checked
+			Keep: cfg.Replicas > 1 || r.Data != nil} // the tables outlive this process: so does what it has told
 	}
 	place := d.place()
 	local := node.LocalConfig{Config: cfg, Provider: d.device.provider,
 		Device: d.cfg.Transport.Device, GID: d.device.gid(), Part: p,
 		Threads: d.threads(r.Plan.Threads, cfg.Workers), CPUs: place.Sets()}
-	if name := d.cfg.Data.Keep; name != "" {
-		local.Keep = func(proto.NodeID) string { return name } // the part has one member
+	former, err := d.keepTables(r, p, &local)
+	if err != nil {
+		return nil, nil, err
 	}
 	c, err := node.NewLocal(ctx, local)
 	if err != nil {
@@ -153,5 +155,48 @@ func (d *Daemon) openPlane(ctx context.Context, r *load.Request, p *node.Part) (
 	}
 	d.tellLeft(c.Left)
 	o := r.Plan.Options(cfg.Workload)
+	o.FormerRuns = former
 	return c, &o, nil
+}
+
+// keepTables says where the node's tables are kept, and whether they are there. It gives the number of runs that have
+// used them.
+func (d *Daemon) keepTables(r *load.Request, p *node.Part, local *node.LocalConfig) (formerRuns int, err error) {
+	name := d.cfg.Data.Keep
+	if r.Data != nil {
+		h, err := d.heldTables(r, p)
+		if err != nil {
+			return 0, err
+		}
+		name, local.Attach, formerRuns = h.Memory, r.Data.Attach, h.Runs
+	}
+	if name != "" {
+		local.Keep = func(proto.NodeID) string { return name } // the part has one member
+	}
+	return formerRuns, nil
+}
+
+// heldTables is the record of the tables that the node goes on with, or is about to load. Those that it held before, and
+// that nobody has used, are deleted.
+func (d *Daemon) heldTables(r *load.Request, p *node.Part) (*data.Held, error) {
+	tables, err := r.Plan.Tables(d.cfg.Has)
+	if err != nil {
+		return nil, err
+	}
+	partition := int(p.Members[0])
+	if r.Data.Attach {
+		h, err := d.data.Attach(r.Data.ID, partition, p.Clock.Now())
+		if err == nil && h.Tables != tables {
+			err = fmt.Errorf("%w: it keeps %s with other settings: %s", data.ErrOther, h, load.TablesDiffer(h.Tables, tables))
+		}
+		return h, err
+	}
+	h := data.Held{ID: r.Data.ID, Partition: partition, Partitions: r.Plan.Nodes, Tables: tables,
+		Memory: d.cfg.Kept() + "-" + r.Data.ID, Workload: r.Plan.Workload, Protocol: r.Plan.Protocol,
+		ClockNs: int64(p.Clock.Now())}
+	before, err := d.data.Replace(h)
+	if err == nil && before != nil {
+		_, err = node.RemoveKept(d.device.provider, before.Memory)
+	}
+	return &h, err
 }

@@ -66,7 +66,9 @@ type lab struct {
 	env   []string
 	under []string // what a node that starts runs under, such as unshare with its flags
 	tls   []string // of clients
-	nodes []*node
+	// benchFlags say what a benchmark runs.
+	benchFlags []string
+	nodes      []*node
 	// inside, if not nil, calls f where clients are to run.
 	inside func(f func() error) error
 }
@@ -83,7 +85,7 @@ func newLab(t *testing.T, args ...string) *lab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &lab{t: t, dir: dir, args: append([]string{"--admin-listen", "127.0.0.1:0",
+	l := &lab{t: t, dir: dir, benchFlags: []string{"--accounts", "200", "--fibers", "4", "--distributed", "0.2"}, args: append([]string{"--admin-listen", "127.0.0.1:0",
 		"--transport-run-dir", filepath.Join(dir, "run"), "--data-accounts", "200"}, args...)}
 	t.Cleanup(func() {
 		for _, n := range l.nodes {
@@ -354,8 +356,7 @@ func (l *lab) bench(n *node, args ...string) (stdout, stderr string, code int) {
 }
 
 func (l *lab) benchArgs(n *node, args ...string) []string {
-	return append(append([]string{"--cluster", n.control, "--accounts", "200", "--warmup", "100ms",
-		"--fibers", "4", "--distributed", "0.2"}, l.tls...), args...)
+	return slices.Concat([]string{"--cluster", n.control, "--warmup", "100ms"}, l.benchFlags, l.tls, args)
 }
 
 // proved runs a short benchmark that must be strictly serializable.

@@ -14,12 +14,13 @@ import (
 type Step string
 
 // Steps, in their order; look and failed come as often as wanted, and quit at any time. Open builds
-// the process's members, connect connects them to all, go makes the engines, start lets clients
-// run.
+// the process's members, connect connects them to all, go makes the engines, begin takes down what kept tables hold
+// (only with Data.Attach), start lets clients run.
 const (
 	StepOpen    Step = "open"
 	StepConnect Step = "connect"
 	StepGo      Step = "go"
+	StepBegin   Step = "begin"
 	StepStart   Step = "start"
 	StepLook    Step = "look"
 	StepFailed  Step = "failed"
@@ -37,12 +38,20 @@ type Request struct {
 	Machine   string         `json:"machine,omitempty"`  // open: whose clock that is
 	Leader    string         `json:"leader,omitempty"`   // open: control address of the leader
 	Run       string         `json:"run,omitempty"`      // open: name of the run; "" serves only
+	Data      *Data          `json:"data,omitempty"`     // open: that is kept; nil: none is
 	All       [][]byte       `json:"all,omitempty"`      // connect: descriptors of every member
 	Reset     bool           `json:"reset,omitempty"`    // look: the measurement begins
 	Gone      []proto.NodeID `json:"gone,omitempty"`     // look, end: those whose process has died
 	Latencies bool           `json:"latencies,omitempty"`
 	History   string         `json:"history,omitempty"` // finish: where to save what was recorded
 	Owing     bool           `json:"owing,omitempty"`   // finish: some process could not settle
+}
+
+// Data is what the members keep of their tables over their lives.
+type Data struct {
+	ID string `json:"id"`
+	// Attach has the members go on with what they keep; else they load their tables, and keep them from then on.
+	Attach bool `json:"attach"`
 }
 
 // Answer answers a request.

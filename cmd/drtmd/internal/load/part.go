@@ -120,9 +120,9 @@ func (p *Part) Do(ctx context.Context, r *Request) (*Answer, error) {
 		return nil, fmt.Errorf("%s: the part is not open", r.Step)
 	case err != nil && r.Step != StepEnd && r.Step != StepFinish:
 		return nil, fmt.Errorf("%s: %w", r.Step, err)
-	case ran && r.Step == StepStart:
+	case ran && (r.Step == StepStart || r.Step == StepBegin):
 		return nil, fmt.Errorf("%s: a second time", r.Step)
-	case !ran && r.Step != StepStart:
+	case !ran && r.Step != StepStart && r.Step != StepBegin:
 		return nil, fmt.Errorf("%s: before start", r.Step)
 	}
 	return p.carryOut(ctx, s, r)
@@ -156,7 +156,7 @@ func (o *opening) build(ctx context.Context, cfg *PartConfig, r *Request) {
 	defer close(o.ended)
 	part := &node.Part{Members: r.Members, Exchange: func(own []node.Descriptor) ([]node.Descriptor, error) {
 		return o.exchange(ctx, own)
-	}, Connected: func() error { return o.connected(ctx) }, Lease: cfg.Lease}
+	}, Connected: func() error { return o.connected(ctx) }, Lease: cfg.Lease, Lasting: r.Data != nil}
 	clock := cfg.Clock
 	if clock == nil {
 		clock = machineClock
@@ -273,6 +273,8 @@ func (p *Part) take(o *opening) (*Answer, error) {
 func (p *Part) carryOut(ctx context.Context, s *local, r *Request) (*Answer, error) {
 	a := &Answer{}
 	switch r.Step {
+	case StepBegin:
+		return a, s.cluster.Begin(ctx)
 	case StepStart:
 		err := s.start()
 		p.mu.Lock()

@@ -38,6 +38,8 @@ type PeerOptions struct {
 	// Plan, if not nil, is sent to the peers; Run is the run's name.
 	Plan *Plan
 	Run  string
+	// Data is what the peers keep of their tables; nil: nothing.
+	Data *Data
 	// Machine and Leader are of Request.
 	Machine, Leader string
 	// Names are those of the workload, for histories.
@@ -143,6 +145,9 @@ func (s *peers) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if s.o.Data != nil {
+		epoch = node.LastingEpoch(epoch)
+	}
 	if s.clock, _, err = node.NewMachineClock(epoch); err != nil {
 		return err
 	}
@@ -154,7 +159,7 @@ func (s *peers) connect(ctx context.Context, epoch int64) error {
 	all := make([][]byte, s.o.Nodes)
 	err := s.each(ctx, openTimeout, func(i int) *Request {
 		return &Request{Step: StepOpen, Members: s.list[i].members, EpochNs: epoch, Plan: s.o.Plan,
-			Run: s.o.Run, Machine: s.o.Machine, Leader: s.o.Leader}
+			Run: s.o.Run, Machine: s.o.Machine, Leader: s.o.Leader, Data: s.o.Data}
 	}, func(i int, a *Answer) error {
 		members := s.list[i].members
 		if len(a.Own) != len(members) {
@@ -238,6 +243,11 @@ func (s *peers) ask(ctx context.Context, p *peer, timeout time.Duration, r *Requ
 }
 
 func (s *peers) start() error {
+	if d := s.o.Data; d != nil && d.Attach {
+		if err := s.all(context.Background(), openTimeout, &Request{Step: StepBegin}, nil); err != nil {
+			return err
+		}
+	}
 	s.runs = true
 	return s.all(context.Background(), lookTimeout, &Request{Step: StepStart}, nil)
 }

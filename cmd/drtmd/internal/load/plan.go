@@ -3,6 +3,11 @@ package load
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
 	"time"
 
 	"drtmd/cmd/drtmd/internal/composition"
@@ -60,6 +65,80 @@ func (p *Plan) Make(has *composition.Composition) (node.Config, error) {
 		Replicas: p.Replicas, Fibers: p.Fibers, Seed: p.Seed, Mutation: p.Mutation,
 		Options: p.ProtocolOptions, Growth: p.Growth}
 	return c, c.Complete()
+}
+
+// tables is the part of a Plan on which the tables depend, and what their logs hold.
+type tables struct {
+	Workload string          `json:"workload"`
+	Settings option.Settings `json:"settings"` // all
+	Protocol string          `json:"protocol"`
+	Options  option.Settings `json:"options"` // all
+	Nodes    int             `json:"nodes"`
+	Replicas int             `json:"replicas"`
+	Workers  int             `json:"workers"`
+	Fibers   int             `json:"fibers"`
+	Growth   int64           `json:"growth"`
+}
+
+// Tables describes the tables of a plan: two plans with the same description can use the same tables, one after the
+// other. "": they are not kept, because the workers log nothing of their own, or a deliberate bug is switched on.
+func (p *Plan) Tables(has *composition.Composition) (string, error) {
+	c, err := p.Make(has)
+	if err != nil || !c.Durable() || p.Mutation != "" {
+		return "", err
+	}
+	spec, err := has.Workload(p.Workload)
+	if err != nil {
+		return "", err
+	}
+	settings, err := spec.Options.Values(p.Settings)
+	if err != nil {
+		return "", err
+	}
+	options, err := c.Protocol.Options.Values(p.ProtocolOptions)
+	if err != nil {
+		return "", err
+	}
+	b, err := json.Marshal(tables{Workload: spec.Name, Settings: settings.Settings(), Protocol: c.Protocol.Name,
+		Options: options.Settings(), Nodes: c.Nodes, Replicas: c.Replicas, Workers: c.Workers, Fibers: c.Fibers,
+		Growth: c.Growth.Bytes})
+	return string(b), err
+}
+
+// TablesDiffer says in words what differs in two descriptions of tables; "": nothing.
+func TablesDiffer(a, b string) string {
+	if a == b {
+		return ""
+	}
+	var x, y map[string]any
+	if json.Unmarshal([]byte(a), &x) != nil || json.Unmarshal([]byte(b), &y) != nil {
+		return "one of them cannot be read"
+	}
+	var all []string
+	differ(&all, "", x, y)
+	return strings.Join(all, ", ")
+}
+
+// differ lists what differs in two values, by name.
+func differ(all *[]string, name string, a, b any) {
+	x, isMap := a.(map[string]any)
+	y, both := b.(map[string]any)
+	if !isMap || !both {
+		if !reflect.DeepEqual(a, b) {
+			*all = append(*all, fmt.Sprintf("%s %v, not %v", name, a, b))
+		}
+		return
+	}
+	names := map[string]bool{}
+	for n := range x {
+		names[n] = true
+	}
+	for n := range y {
+		names[n] = true
+	}
+	for _, n := range slices.Sorted(maps.Keys(names)) {
+		differ(all, n, x[n], y[n])
+	}
 }
 
 // Options of the clients.

@@ -91,6 +91,7 @@ type Node struct {
 	Plane     *Plane       `json:"plane,omitempty"`
 	Clock     *Clock       `json:"clock,omitempty"`    // of the plane
 	Recovery  *Recovery    `json:"recovery,omitempty"` // nil: the plane's records have one replica
+	Data      *Data        `json:"data,omitempty"`     // nil: it keeps no tables over its lives
 	Load      *Load        `json:"load,omitempty"`
 	Tables    []Table      `json:"tables,omitempty"`
 	Links     []Link       `json:"links,omitempty"`
@@ -149,6 +150,20 @@ type Plane struct {
 	Workers    int                 `json:"workers"`
 	Threads    int                 `json:"threads"`
 	Fibers     int                 `json:"fibers_per_worker"`
+}
+
+// Data is what a node keeps of tables over its lives.
+type Data struct {
+	ID         string `json:"id"` // of all partitions of the same data
+	Partition  int    `json:"partition"`
+	Partitions int    `json:"partitions"`
+	Memory     string `json:"memory"` // name of the kept memory
+	Workload   string `json:"workload"`
+	Protocol   string `json:"protocol"`
+	Tables     string `json:"tables"` // all settings on which the tables depend, as JSON
+	Loaded     bool   `json:"loaded"` // completely
+	Runs       int    `json:"runs"`   // that have used it
+	InUse      bool   `json:"in_use"` // the plane's tables are these
 }
 
 // Load is a benchmark under way, as this node sees it.

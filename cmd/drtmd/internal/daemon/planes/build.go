@@ -30,6 +30,7 @@ func (p *Planes) lead(ctx context.Context, s member.Session, st *member.State) {
 	leaderGone := st.Shards.Version == 0 || !st.Active.Has(st.Shards.Leader)
 	running := st.Shards.Run != "" && !leaderGone
 	p.mu.Lock()
+	same = same || p.built == st.Shards.Version && slices.EqualFunc(p.builtOf, st.Active.Members, member.Member.Same)
 	rebuild := p.rebuild && mine || p.handedLocked(s, st) // its own last one was used up, or failed
 	busy := p.run != nil || p.building || p.draining
 	known := p.built == st.Shards.Version
@@ -87,7 +88,7 @@ func (p *Planes) tryBuild(ctx context.Context, s member.Session, st *member.Stat
 	p.rebuild = err != nil
 	p.failures++
 	if err == nil {
-		p.failures, p.built = 0, p.claimed
+		p.failures, p.built, p.builtOf = 0, p.claimed, st.Active.Members
 	}
 	wait := buildWait(p.failures, time.Since(begin))
 	p.mu.Unlock()
@@ -137,8 +138,15 @@ func (p *Planes) build(ctx context.Context, s member.Session, st *member.State) 
 			"then", want, n)
 	}
 	leader := st.Active.Members[0]
-	next := member.ShardMap{Version: st.Shards.Version + 1, Primary: st.Active.Members, Leader: leader,
-		Placement: placed(len(st.Active.Members), p.o.Config.Data.Replicas)}
+	a := arrangement{primary: st.Active.Members}
+	if leader.Same(s.Self()) {
+		var err error
+		if a, err = p.arrange(ctx, s.Self(), st.Active.Members); err != nil {
+			return err
+		}
+	}
+	next := member.ShardMap{Version: st.Shards.Version + 1, Primary: a.primary, Leader: leader,
+		Placement: placed(len(a.primary), p.o.Config.Data.Replicas)}
 	p.mu.Lock()
 	handed := p.handedLocked(s, st)
 	p.mu.Unlock()
@@ -154,7 +162,7 @@ func (p *Planes) build(ctx context.Context, s member.Session, st *member.State) 
 	list, stop := p.peersOf(next, nil)
 	defer stop()
 	control, tempDir := p.place()
-	return p.o.Build(ctx, load.PeerOptions{Nodes: plan.Nodes, Peers: list, Plan: plan,
+	return p.o.Build(ctx, load.PeerOptions{Nodes: plan.Nodes, Peers: list, Plan: plan, Data: a.data,
 		Machine: p.o.Machine, Leader: control, TempDir: tempDir})
 }
 

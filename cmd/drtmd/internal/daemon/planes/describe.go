@@ -16,6 +16,7 @@ func (p *Planes) Describe(ctx context.Context, n *status.Node) {
 	n.Degraded, n.Orphans = slices.Clone(p.degraded), p.orphans
 	shards, recovery := p.shards, p.recovery
 	p.mu.Unlock()
+	n.Data = p.described()
 	if i := p.part.Info(); i != nil {
 		p.describePlane(ctx, n, i, &shards)
 		if recovery != nil && len(i.Members) > 0 {

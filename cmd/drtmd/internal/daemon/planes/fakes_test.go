@@ -62,6 +62,7 @@ type cluster struct {
 	watched map[*func()]member.Member
 	others  map[proto.NodeID]status.Phase // what they answer; absent: ready
 	clients map[string]*control.Client    // by address
+	kept    map[proto.NodeID]*status.Data // what they keep
 }
 
 func (c *cluster) Self() member.Member {
@@ -119,7 +120,7 @@ func (c *cluster) Ask(_ context.Context, list []member.Member) (nodes []status.N
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, m := range list {
-		n := status.Node{Member: m, Phase: status.Ready, Reason: "as the test says",
+		n := status.Node{Member: m, Phase: status.Ready, Reason: "as the test says", Data: c.kept[m.Node],
 			Plane: &status.Plane{Version: c.state.Shards.Version}}
 		if p, ok := c.others[m.Node]; ok {
 			n.Phase = p

@@ -15,6 +15,7 @@ import (
 	"drtmd/cmd/drtmd/internal/config"
 	"drtmd/cmd/drtmd/internal/control"
 	"drtmd/cmd/drtmd/internal/daemon/board"
+	"drtmd/cmd/drtmd/internal/daemon/data"
 	"drtmd/cmd/drtmd/internal/load"
 	"drtmd/cmd/drtmd/internal/status"
 	"drtmd/proto"
@@ -93,6 +94,7 @@ type Options struct {
 	Members Members
 	Clock   verbs.Clock // of this machine
 	Machine string      // names the clock that its processes share
+	Data    *data.Store // what the node keeps of its tables; nil: nothing
 	// Open builds the node's part of a plane.
 	Open func(ctx context.Context, r *load.Request, p *node.Part) (*node.Cluster, *load.Options, error)
 	// Threads is how many OS threads so many workers run on, of so many that were asked for; 0: none.
@@ -129,6 +131,8 @@ type Planes struct {
 	claimed  member.ShardVersion      // the last one that this node wrote as the leader
 	building bool                     // or waits to try again
 	built    member.ShardVersion      // the last one that is known to have been built by all members
+	builtOf  []member.Member          // the members of the view then; not all of them need be primaries
+	data     *load.Data               // of version; nil: none is kept
 	filling  bool                     // a replica here
 	filled   map[proto.ShardID]uint64 // replicas that were filled here, and the epoch for which
 	recovery *load.Recovery           // as of the last look; nil: the records have no replicas

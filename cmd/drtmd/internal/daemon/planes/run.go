@@ -54,7 +54,7 @@ func (p *Planes) Run(ctx context.Context, q *pb.RunRequest, send func(*pb.RunEve
 	}
 	defer r.cancel(nil)
 	defer p.endRun(r)
-	next, err := p.claim(s, r.name, plan.Replicas)
+	next, kept, note, err := p.claim(ctx, s, r.name, plan)
 	if err != nil {
 		return err
 	}
@@ -71,11 +71,14 @@ func (p *Planes) Run(ctx context.Context, q *pb.RunRequest, send func(*pb.RunEve
 	p.o.Board.Event(status.Info, fmt.Sprintf("leads run %s: %s, %s on %d nodes", r.name, plan.Workload,
 		plan.Protocol, plan.Nodes))
 	out := &sender{send: send}
+	if note != "" {
+		out.info(note)
+	}
 	list, stop := p.peersOf(*next, newTransfer("collecting what the nodes recorded", out.info))
 	defer stop()
 	leader, tempDir := p.place()
 	o := load.PeerOptions{Options: plan.Options(cfg.Workload), Nodes: plan.Nodes, Peers: list,
-		Plan: plan, Run: r.name, Machine: p.o.Machine, Leader: leader,
+		Plan: plan, Run: r.name, Machine: p.o.Machine, Leader: leader, Data: kept,
 		Names: node.Names(cfg.Workload), TempDir: tempDir,
 		GoneTimeout: 2*p.o.Members.Lease() + time.Second}
 	o.Lost = func(err error) {
@@ -232,9 +235,10 @@ func (p *Planes) awaitEnd(ctx context.Context) error {
 // claimTimeout is how long a run waits for a plane that is being built.
 const claimTimeout = 30 * time.Second
 
-// claim writes a version of the shard map for a run. It waits while a plane is being built, and
-// while members come or go.
-func (p *Planes) claim(s member.Session, name string, replicas int) (*member.ShardMap, error) {
+// claim writes a version of the shard map for a run, and says which data it uses, or why none. It waits while a plane
+// is being built, and while members come or go.
+func (p *Planes) claim(ctx context.Context, s member.Session, name string, plan *load.Plan) (next *member.ShardMap,
+	kept *load.Data, note string, err error) {
 	deadline := time.Now().Add(claimTimeout)
 	for {
 		st := s.State()
@@ -245,23 +249,27 @@ func (p *Planes) claim(s member.Session, name string, replicas int) (*member.Sha
 		err := fmt.Errorf("%w: a change of the cluster's view or shard map is in progress", member.ErrStale)
 		switch other := st.Shards; {
 		case other.Run != "" && !other.Leader.Same(s.Self()) && st.Active.Has(other.Leader):
-			return nil, fmt.Errorf("%w: %s, led by %v; drtmd status shows it", control.ErrBusy, other.Run,
+			return nil, nil, "", fmt.Errorf("%w: %s, led by %v; drtmd status shows it", control.ErrBusy, other.Run,
 				other.Leader)
 		case st.Pending == nil && !building:
-			next := &member.ShardMap{Version: st.Shards.Version + 1, Primary: st.Active.Members,
-				Leader: s.Self(), Run: name, Placement: placed(len(st.Active.Members), replicas)}
+			a, note, arranged := p.arrangeRun(ctx, s.Self(), st.Active.Members, plan)
+			if arranged != nil {
+				return nil, nil, "", arranged
+			}
+			next := &member.ShardMap{Version: st.Shards.Version + 1, Primary: a.primary,
+				Leader: s.Self(), Run: name, Placement: placed(len(a.primary), plan.Replicas)}
 			if err = s.SetShards(*next); err == nil {
-				return next, nil
+				return next, a.data, note, nil
 			}
 		}
 		if !errors.Is(err, member.ErrStale) || time.Now().After(deadline) {
 			if reason != "" {
 				err = fmt.Errorf("%w (%s)", err, reason)
 			}
-			return nil, err
+			return nil, nil, "", err
 		}
 		if _, held := s.Lease(); !held {
-			return nil, member.ErrLeaseLost
+			return nil, nil, "", member.ErrLeaseLost
 		}
 		time.Sleep(retryWait / 10)
 	}

@@ -37,12 +37,15 @@ func (p *Planes) Do(ctx context.Context, v member.ShardVersion, request []byte) 
 	if r.Step == load.StepFinish {
 		r.History = p.spill()
 	}
+	if err := p.useData(false, r.Step); err != nil {
+		return nil, err
+	}
 	begin := p.o.Clock.Now()
 	a, err := p.part.Do(ctx, r)
 	p.o.Log.Debug("carried out a step", zap.String("step", string(r.Step)), zap.Uint64("shard_map",
 		uint64(v)), zap.Duration("took", p.o.Clock.Now()-begin), zap.Error(err))
 	if err == nil && r.Step == load.StepGo {
-		err = p.adopt(ctx)
+		err = errors.Join(p.adopt(ctx), p.useData(true, r.Step))
 	}
 	p.did(v, r, err)
 	if err != nil {
@@ -130,7 +133,7 @@ func (p *Planes) enterNew(ctx context.Context, s member.Session, v member.ShardV
 	if err := p.part.Close(); err != nil {
 		return fmt.Errorf("closing the plane before: %w", err)
 	}
-	now, others := p.take(v, &st.Shards)
+	now, others := p.take(v, &st.Shards, r.Data)
 	if v <= now {
 		return fmt.Errorf("%w: open for shard map %d, the plane is of %d", member.ErrStale, v, now)
 	}
@@ -144,14 +147,15 @@ func (p *Planes) enterNew(ctx context.Context, s member.Session, v member.ShardV
 
 // take makes a version the plane's unless the plane is as new. It gives the version before, and whether
 // that had other members.
-func (p *Planes) take(v member.ShardVersion, m *member.ShardMap) (now member.ShardVersion, others bool) {
+func (p *Planes) take(v member.ShardVersion, m *member.ShardMap, d *load.Data) (now member.ShardVersion,
+	others bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if now = p.version; v <= now {
 		return now, false
 	}
 	others = !slices.EqualFunc(p.shards.Primary, m.Primary, member.Member.Same)
-	p.version, p.shards, p.degraded = v, *m, nil
+	p.version, p.shards, p.data, p.degraded = v, *m, d, nil
 	clear(p.filled)
 	return now, others
 }

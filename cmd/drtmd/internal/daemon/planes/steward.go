@@ -107,8 +107,13 @@ func (p *Planes) disconnect(n proto.NodeID, cause error) error {
 
 // degrade notes what is left of a member that is gone while clients run.
 func (p *Planes) degrade(m member.Member) {
-	text := fmt.Sprintf("partition of %v is gone; records that its clients had locked stay locked until "+
-		"the tables are loaded again: recovery comes with durability", m)
+	until := "the tables are loaded again"
+	p.mu.Lock()
+	if p.data != nil {
+		until = "it is back: the tables are kept, and recovered then"
+	}
+	p.mu.Unlock()
+	text := fmt.Sprintf("partition of %v is gone; records that its clients had locked stay locked until %s", m, until)
 	p.lack(status.Warn, text)
 }
 

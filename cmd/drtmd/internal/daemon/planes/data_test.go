@@ -1,0 +1,167 @@
+package planes
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"drtmd/cmd/drtmd/internal/daemon/data"
+	"drtmd/cmd/drtmd/internal/load"
+	"drtmd/cmd/drtmd/internal/status"
+	"drtmd/proto"
+	"drtmd/proto/member"
+	"drtmd/proto/option"
+)
+
+// keepers makes the node keep tables, and the others answer what they keep; by node.
+func keepers(t *testing.T, r *room, kept map[int]status.Data) (tables string) {
+	t.Helper()
+	r.p.o.Config.Data.Options = option.Settings{"durable": "true"}
+	tables, err := r.p.servingTables(3)
+	if err != nil || tables == "" {
+		t.Fatal(tables, err)
+	}
+	r.p.o.Data = &data.Store{}
+	if err := r.p.o.Data.Load(t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	r.c.kept = map[proto.NodeID]*status.Data{}
+	for n, d := range kept {
+		if d.Tables == "" {
+			d.Tables = tables
+		}
+		if n > 0 {
+			r.c.kept[proto.NodeID(n)] = &d
+			continue
+		}
+		h := data.Held{ID: d.ID, Partition: d.Partition, Partitions: d.Partitions, Tables: d.Tables}
+		if _, err := r.p.o.Data.Replace(h); err != nil {
+			t.Fatal(err)
+		}
+		if d.Loaded {
+			err = r.p.o.Data.Loaded(d.ID)
+		}
+		for range d.Runs {
+			err = r.p.o.Data.Use(d.ID)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return tables
+}
+
+// part is what a node keeps of data of three partitions.
+func part(id string, partition, runs int) status.Data {
+	return status.Data{ID: id, Partition: partition, Partitions: 3, Runs: runs, Loaded: true, Workload: "w", Protocol: "p"}
+}
+
+// TestWhoHoldsKeptTables: a plane goes on with what runs have used, or nothing is built.
+func TestWhoHoldsKeptTables(t *testing.T) {
+	unloaded := part("a", 2, 0)
+	unloaded.Loaded = false
+	other := func(d status.Data) status.Data { d.Tables = `{"nodes":3}`; return d }
+	for _, c := range []struct {
+		name  string
+		kept  map[int]status.Data
+		gone  bool   // node 2 does not answer
+		id    string // "": another one
+		order []int
+		wrong string
+	}{
+		{"nobody keeps anything", nil, false, "", []int{0, 1, 2}, ""},
+		{"as loaded", map[int]status.Data{0: part("a", 0, 0), 1: part("a", 1, 0), 2: part("a", 2, 0)}, false, "a", []int{0, 1, 2}, ""},
+		{"loaded in part", map[int]status.Data{0: part("a", 0, 0), 1: part("a", 1, 0), 2: unloaded}, false, "", []int{0, 1, 2}, ""},
+		{"as loaded, a node is new", map[int]status.Data{0: part("a", 0, 0), 1: part("a", 1, 0)}, false, "", []int{0, 1, 2}, ""},
+		{"as loaded, with other settings", map[int]status.Data{0: other(part("a", 0, 0)), 1: other(part("a", 1, 0)),
+			2: other(part("a", 2, 0))}, false, "", []int{0, 1, 2}, ""},
+		{"used, in another order", map[int]status.Data{0: part("a", 2, 1), 1: part("a", 0, 0), 2: part("a", 1, 1)}, false, "a",
+			[]int{1, 2, 0}, ""},
+		{"used, and a partition is missing", map[int]status.Data{0: part("a", 0, 1), 2: part("a", 2, 0)}, false, "", nil,
+			"the nodes that keep partition 1 are not there: start them"},
+		{"used, of another cluster beside it", map[int]status.Data{1: part("b", 1, 3), 2: part("a", 2, 0)}, false, "", nil,
+			"data b (w, p) has 3 partitions, and the nodes that keep partition 0, 2 are not there"},
+		{"used, with other settings", map[int]status.Data{0: other(part("a", 0, 1)), 1: other(part("a", 1, 1)),
+			2: other(part("a", 2, 1))}, false, "", nil, "the settings in the section data are others: "},
+		{"a copy", map[int]status.Data{0: part("a", 0, 1), 1: part("a", 1, 1), 2: part("a", 1, 1)}, false, "", nil,
+			"both keep partition 1 of data a: one of them is a copy"},
+		{"a node does not answer", map[int]status.Data{0: part("a", 0, 0), 1: part("a", 1, 0)}, true, "", nil,
+			"does not say which tables it keeps"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRoom(t)
+			keepers(t, r, c.kept)
+			if c.gone {
+				r.c.others[2] = status.Gone
+			}
+			a, err := r.p.arrange(context.Background(), lives(0)[0], lives(0, 1, 2))
+			if c.wrong != "" {
+				if err == nil || !strings.Contains(err.Error(), c.wrong) {
+					t.Errorf("%v, want %q", err, c.wrong)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.EqualFunc(a.primary, lives(c.order...), member.Member.Same) {
+				t.Errorf("primaries %v, want nodes %v", a.primary, c.order)
+			}
+			if a.data == nil || a.data.Attach != (c.id != "") || c.id != "" && a.data.ID != c.id || c.id == "" && a.data.ID == "a" {
+				t.Errorf("data %+v, want %q", a.data, c.id)
+			}
+		})
+	}
+}
+
+// TestARunUsesKeptTables if its plan has the same, and says else what differs.
+func TestARunUsesKeptTables(t *testing.T) {
+	r := newRoom(t)
+	keepers(t, r, map[int]status.Data{0: part("a", 0, 1), 1: part("a", 1, 1), 2: part("a", 2, 1)})
+	plan := func(change func(*load.Plan)) *load.Plan {
+		p := ServingPlan(r.p.o.Config, 3)
+		change(p)
+		return p
+	}
+	for _, c := range []struct {
+		name, note string
+		plan       *load.Plan
+		uses       bool
+	}{
+		{"the same", "", plan(func(p *load.Plan) { p.Seed, p.Duration = 7, 1 }), true},
+		{"more fibers", "with fibers 16, not 9 it would use data a", plan(func(p *load.Plan) { p.Fibers = 9 }), false},
+		{"nothing is logged", "those of data a (w, p) stay as they are", plan(func(p *load.Plan) { p.ProtocolOptions = nil }), false},
+	} {
+		a, note, err := r.p.arrangeRun(context.Background(), lives(0)[0], lives(0, 1, 2), c.plan)
+		if err != nil || (a.data != nil) != c.uses || !strings.Contains(note, c.note) {
+			t.Errorf("%s: %+v, %q, %v", c.name, a.data, note, err)
+		}
+	}
+}
+
+// TestAPlaneOfSomeMembersStays: one that has no part in the kept tables is no reason to build it again.
+func TestAPlaneOfSomeMembersStays(t *testing.T) {
+	r := newRoom(t)
+	d := func(partition int) status.Data { x := part("a", partition, 1); x.Partitions = 2; return x }
+	r.p.o.Config.Data.Options = option.Settings{"durable": "true"}
+	two, err := r.p.servingTables(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := map[int]status.Data{}
+	for n := range 2 {
+		x := d(n)
+		x.Tables = two
+		kept[n] = x
+	}
+	keepers(t, r, kept)
+	r.p.rebuild = true
+	r.react(nil)
+	r.did(`write shard map 4 in the name of node 0, run ""`, "build on 2 nodes")
+	if m := r.c.State().Shards.Primary; !slices.EqualFunc(m, lives(0, 1), member.Member.Same) {
+		t.Errorf("primaries %v", m)
+	}
+	r.react()
+	r.did()
+}

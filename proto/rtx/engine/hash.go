@@ -27,25 +27,22 @@ const (
 )
 
 func openHash(f *fiber.Fiber, k *client, o *opening) (Index, error) {
-	m, ok := k.memory.(repairable)
-	if !ok {
-		return nil, fmt.Errorf("%w: index race runs on rtx only", rtx.ErrUsage)
-	}
-	c := m.Client
-	cfg := race.Config{Root: o.table, Tables: c.Class(sherman.NodeBytes), Versions: o.cfg.Recorder != nil, Mutation: o.mutation}
-	if cfg.Records = c.Class(recordBytes); hashRecord(o.cfg.Specs[o.table].ValueBytes) > recordBytes {
+	cfg := race.Config{Root: o.table, Tables: k.memory.Class(sherman.NodeBytes), Versions: o.cfg.Recorder != nil,
+		Mutation: o.mutation}
+	cfg.Records = k.memory.Class(recordBytes)
+	if hashRecord(o.cfg.Specs[o.table].ValueBytes) > recordBytes {
 		cfg.Records = cfg.Tables
 	}
 	if cfg.Tables < 0 || cfg.Records < 0 {
 		return nil, fmt.Errorf("%w: it has no blocks of %d and %d bytes, for records and subtables", rtx.ErrLayout, recordBytes,
 			sherman.NodeBytes)
 	}
-	var was race.Config
-	there := false
-	err := c.View(f, func(tx *rtx.Tx) (err error) {
-		was, there, err = race.Describe(tx, c.Root(o.table))
-		return err
-	})
+	if *o.shared == nil {
+		*o.shared = race.NewCache()
+	}
+	cfg.Cache = (*o.shared).(*race.Cache)
+	var t *race.Table
+	was, there, err := describeHash(f, k, o.table)
 	switch {
 	case err != nil:
 		return nil, err
@@ -54,12 +51,25 @@ func openHash(f *fiber.Fiber, k *client, o *opening) (Index, error) {
 	case there:
 		cfg.Versions = was.Versions
 	}
-	if *o.shared == nil {
-		*o.shared = race.NewCache()
+	if plain, ok := k.memory.(race.Plain); ok {
+		t, err = race.OpenPlain(f, plain, cfg)
+	} else {
+		t, err = race.Open(f, k.memory.(repairable).Client, cfg)
 	}
-	cfg.Cache = (*o.shared).(*race.Cache)
-	t, err := race.Open(f, c, cfg)
 	return &hash{Table: t}, err
+}
+
+// describeHash reads what records a table that is there has.
+func describeHash(f *fiber.Fiber, k *client, table int) (was race.Config, there bool, err error) {
+	if plain, ok := k.memory.(race.Plain); ok {
+		return race.DescribePlain(f, plain, table)
+	}
+	c := k.memory.(repairable).Client
+	err = c.View(f, func(tx *rtx.Tx) (err error) {
+		was, there, err = race.Describe(tx, c.Root(table))
+		return err
+	})
+	return was, there, err
 }
 
 // hashRecord is the size of a record with a version and a value of some bytes.

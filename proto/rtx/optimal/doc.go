@@ -26,6 +26,9 @@
 // does not sort leaves, and writes back one entry unless it splits; here, and in Table 2 of 003, a node is written as
 // a whole.
 //
+// RACE (package race) has operations of its own: direct.go has locks and blocks for it. While a subtable is split,
+// operations on it wait, which those of the original do not.
+//
 // # Who may call what
 //
 // As in package rtx: a Client belongs to one fiber at a time, and what Tx returns is valid until the next Begin.

@@ -107,7 +107,11 @@ func (t *Table) prepare(f *fiber.Fiber, h, old uint64, r *record, more bool) (s 
 	if s, err = t.c.Spare(f, t.cfg.Records, t.root, more); err != nil {
 		return s, 0, 0, err
 	}
-	n = t.f.encode(t.mr.Bytes()[t.outAt:][:t.recordBytes], s.Ref, old, s.Block, r)
+	b := t.mr.Bytes()[t.outAt:][:t.recordBytes]
+	n = t.f.encode(b, s.Ref, old, s.Block, r)
+	if t.plain != nil {
+		setWord(b, recordSettled, s.Block)
+	}
 	_, off := t.c.BlockAt(s.Block)
 	return s, slotWord(h, s.Block, off, n), n, nil
 }
@@ -149,7 +153,7 @@ func (t *Table) swap(f *fiber.Fiber, p *Place, r *record) error {
 
 // help has the slot of a record's owner know that the record is installed: what it has replaced is there then.
 func (t *Table) help(f *fiber.Fiber, p *Place) error {
-	at := t.c.SlotOf(p.ref, t.root)
+	at := t.rx.SlotOf(p.ref, t.root)
 	if at == 0 {
 		return t.c.Fail(t.corrupt("the record of the slot at %#x has reference %#x", p.slot.at, p.ref))
 	}
@@ -166,6 +170,10 @@ func (t *Table) help(f *fiber.Fiber, p *Place) error {
 // settle leaves in the own slot the block of the record that was replaced, and says so in the new one.
 func (t *Table) settle(f *fiber.Fiber, s *rtx.Spare, old uint64) error {
 	retired := t.c.Retired(old)
+	if t.plain != nil {
+		t.c.Keep(*s, retired)
+		return nil
+	}
 	_, off := t.c.BlockAt(s.Block)
 	setWord(t.mr.Bytes(), t.wordAt, s.Block)
 	t.b.Reset()
@@ -255,7 +263,11 @@ func mainFirst(at int) bool { return (at-groupsAt)%groupBytes == 0 }
 func (t *Table) plant(f *fiber.Fiber, p *Place, r *record) error {
 	at := t.room(&p.in, p.hash)
 	if at == 0 {
-		if err := t.rehash(f, p.hash, &p.in); err != nil {
+		rehash := t.rehash
+		if t.plain != nil {
+			rehash = t.rehashPlain
+		}
+		if err := rehash(f, p.hash, &p.in); err != nil {
 			return err
 		}
 		return conflict()
@@ -298,7 +310,7 @@ func (t *Table) plant(f *fiber.Fiber, p *Place, r *record) error {
 // withdrawn it.
 func (t *Table) alone(f *fiber.Fiber, p *Place, key []byte, at int, w uint64) error {
 	for range attempts {
-		if !t.current(&p.in) {
+		if !t.valid(&p.in, p.hash) {
 			break
 		}
 		if t.bug == bugNoReread {

@@ -25,7 +25,8 @@ func (t *Table) Walk(f *fiber.Fiber, at uint64, visit func(key, value []byte, ve
 	return next, err == nil && next < 1<<32, err
 }
 
-// eachRecord visits all records of a subtable, tentative ones apart, and gives the subtable.
+// eachRecord visits all records of a subtable, tentative ones apart, and gives the subtable. If a record changes
+// meanwhile, it is an Abort.
 func (t *Table) eachRecord(f *fiber.Fiber, h uint64, visit func(s slot, r *record, b []byte) error) (known, error) {
 	for range mostStale {
 		k, err := t.look(f, h)
@@ -38,10 +39,9 @@ func (t *Table) eachRecord(f *fiber.Fiber, h uint64, visit func(s slot, r *recor
 		if err := t.await(f); err != nil {
 			return k, err
 		}
-		if !t.current(&k) {
+		if !t.current(&k) || !t.headedCopy(&k, h) {
 			continue
 		}
-		changed := false
 		for i := range 3 * t.groups {
 			for j := range bucketSlots {
 				at := groupsAt + i*bucketBytes + 8 + 8*j
@@ -55,19 +55,26 @@ func (t *Table) eachRecord(f *fiber.Fiber, h uint64, visit func(s slot, r *recor
 				}
 				r, b, ok := t.recordIn(0, s.word)
 				if !ok {
-					changed = true
-					continue
+					return k, doomed()
 				}
 				if err := visit(s, &r, b); err != nil {
 					return k, err
 				}
 			}
 		}
-		if !changed {
-			return k, nil
-		}
+		return k, nil
 	}
 	return known{}, proto.Aborting(proto.ReasonLocked)
+}
+
+// headedCopy is headed of the whole subtable, as eachRecord has read it.
+func (t *Table) headedCopy(k *known, h uint64) bool {
+	for i := range 3 * t.groups {
+		if t.word(t.copyAt+groupsAt+i*bucketBytes) != header(k.depth, h) {
+			return false
+		}
+	}
+	return true
 }
 
 // Contents is what Check has found.
@@ -220,7 +227,7 @@ func Installed(f *fiber.Fiber, c *rtx.Client, root rtx.Ptr, d uint64) (bool, err
 		return false, err
 	}
 	cfg.Root = int(root - c.Root(0))
-	t, err := open(c, cfg)
+	t, err := openOn(c, cfg)
 	if err != nil {
 		return false, err
 	}

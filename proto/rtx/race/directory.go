@@ -75,13 +75,13 @@ func Describe(tx *rtx.Tx, root rtx.Ptr) (cfg Config, there bool, err error) {
 
 // transact runs a transaction of the client. Whatever the caller had begun is begun anew: it was empty.
 func (t *Table) transact(f *fiber.Fiber, view bool, body func(tx *rtx.Tx) error) error {
-	run := t.c.Run
+	run := t.rx.Run
 	if view {
-		run = t.c.View
+		run = t.rx.View
 	}
 	err := run(f, body)
 	if t.c.Broken() == nil {
-		_, _ = t.c.Begin(f, true) // only a broken client refuses
+		_, _ = t.rx.Begin(f, true) // only a broken client refuses
 	}
 	return err
 }
@@ -170,6 +170,15 @@ func (t *Table) locate(f *fiber.Fiber, h uint64) (known, error) {
 		return *k, nil
 	}
 	var k known
+	if t.plain != nil {
+		s, err := t.walkPlain(f, h)
+		k.ptr, k.depth = entryPtr(s.entry), entryDepth(s.entry)
+		if err == nil {
+			k.at = t.plain.Place(k.ptr)
+			t.cache.put(h, k)
+		}
+		return k, err
+	}
 	err := t.transact(f, true, func(tx *rtx.Tx) error {
 		s, err := t.walk(tx, h)
 		k.ptr, k.depth = entryPtr(s.entry), entryDepth(s.entry)
@@ -180,7 +189,7 @@ func (t *Table) locate(f *fiber.Fiber, h uint64) (known, error) {
 	}
 	for n := 0; ; n++ {
 		t.b.Reset()
-		t.read(f, t.metaAt, t.c.MetaAt(k.ptr), 16)
+		t.read(f, t.metaAt, t.rx.MetaAt(k.ptr), 16)
 		if err := t.await(f); err != nil {
 			return known{}, err
 		}
@@ -188,7 +197,7 @@ func (t *Table) locate(f *fiber.Fiber, h uint64) (known, error) {
 		if !rtx.Locked(w) {
 			break
 		}
-		if err := t.c.Meet(f, k.ptr, w, n); err != nil {
+		if err := t.rx.Meet(f, k.ptr, w, n); err != nil {
 			return known{}, err
 		}
 	}

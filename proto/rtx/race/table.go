@@ -33,7 +33,9 @@ var (
 
 // Table is one client's way to a table.
 type Table struct {
-	c      *rtx.Client
+	c      Client
+	rx     *rtx.Client // c; nil: c is plain
+	plain  Plain       // c; nil: c is rx
 	cfg    Config
 	bug    bug
 	f      format
@@ -87,7 +89,7 @@ func (t *Table) Stats() *Stats { return &t.stats }
 
 // Open makes a way to a table, and the table if there is none.
 func Open(f *fiber.Fiber, c *rtx.Client, cfg Config) (*Table, error) {
-	t, err := open(c, cfg)
+	t, err := openOn(c, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +100,15 @@ func Open(f *fiber.Fiber, c *rtx.Client, cfg Config) (*Table, error) {
 	return t, nil
 }
 
-func open(c *rtx.Client, cfg Config) (*Table, error) {
+func openOn(c *rtx.Client, cfg Config) (*Table, error) {
+	t, err := open(c, cfg)
+	if err == nil {
+		t.rx = c
+	}
+	return t, err
+}
+
+func open(c Client, cfg Config) (*Table, error) {
 	t := &Table{c: c, cfg: cfg, f: format{cfg.Versions}, root: c.Root(cfg.Root), cache: cfg.Cache,
 		recordBytes: c.ClassBytes(cfg.Records), tableBytes: c.ClassBytes(cfg.Tables)}
 	var err error
@@ -198,11 +208,15 @@ func (t *Table) addLook(f *fiber.Fiber, k *known, h uint64) {
 }
 
 // addCheck adds the READ that tells whether what is before it in the batch was seen by all rehashes.
-func (t *Table) addCheck(f *fiber.Fiber, k *known) { t.read(f, t.metaAt, t.c.MetaAt(k.ptr), 16) }
+func (t *Table) addCheck(f *fiber.Fiber, k *known) {
+	if t.plain == nil {
+		t.read(f, t.metaAt, t.rx.MetaAt(k.ptr), 16)
+	}
+}
 
 // current reports whether the subtable was unlocked, and where it was.
 func (t *Table) current(k *known) bool {
-	if t.bug == bugNoLockCheck {
+	if t.bug == bugNoLockCheck || t.plain != nil {
 		return true
 	}
 	return !rtx.Locked(t.word(t.metaAt)) && (t.word(t.metaAt+8) == k.block || t.bug == bugOldDirectory)
@@ -210,6 +224,9 @@ func (t *Table) current(k *known) bool {
 
 // look reads a key's buckets in its subtable, when that is unlocked.
 func (t *Table) look(f *fiber.Fiber, h uint64) (known, error) {
+	if t.plain != nil {
+		return t.lookPlain(f, h)
+	}
 	for n, locked := 0, 0; ; n++ {
 		k, err := t.locate(f, h)
 		if err != nil {
@@ -223,7 +240,7 @@ func (t *Table) look(f *fiber.Fiber, h uint64) (known, error) {
 		w := t.word(t.metaAt)
 		switch {
 		case rtx.Locked(w):
-			if err := t.c.Meet(f, k.ptr, w, locked); err != nil {
+			if err := t.rx.Meet(f, k.ptr, w, locked); err != nil {
 				return known{}, err
 			}
 			locked++
@@ -239,10 +256,23 @@ func (t *Table) look(f *fiber.Fiber, h uint64) (known, error) {
 	}
 }
 
+// valid is current after addLook.
+func (t *Table) valid(k *known, h uint64) bool {
+	if t.plain != nil {
+		return t.headed(k, h)
+	}
+	return t.current(k)
+}
+
 // headed reports whether the buckets are of the subtable that has the hash.
 func (t *Table) headed(k *known, h uint64) bool {
 	want := header(k.depth, h)
-	return t.bug == bugOldDirectory || t.word(t.bucketsAt) == want && t.word(t.bucketsAt+combinedBytes) == want
+	for at := t.bucketsAt; at < t.bucketsAt+2*combinedBytes; at += bucketBytes {
+		if t.word(at) != want && t.bug != bugOldDirectory {
+			return false
+		}
+	}
+	return true
 }
 
 // slotOf is slot i of a key's buckets, as they were read: its offset in the memory, and its word.

@@ -1,0 +1,122 @@
+package optimal
+
+import (
+	"fmt"
+
+	"drtmd/proto/rtx"
+	"drtmd/verbs"
+	"drtmd/verbs/fiber"
+)
+
+// What an index uses that has operations of its own: race.Plain.
+
+// Way is what they travel on.
+func (c *Client) Way() (*fiber.Conn, *verbs.PD, verbs.RemoteMR) {
+	return c.cfg.Conn, c.cfg.PD, c.cfg.Memory
+}
+
+// ClassBytes is the size of a class's blocks.
+func (c *Client) ClassBytes(class int) int { return []int{rootBytes, NodeBytes}[class] }
+
+// Fail makes the client useless.
+func (c *Client) Fail(err error) error {
+	if c.broken == nil {
+		c.broken = err
+	}
+	return err
+}
+
+// Pause waits before something is tried again for the n-th time; an Abort if that was too often.
+func (c *Client) Pause(f *fiber.Fiber, n int) error { return c.pause(f, n) }
+
+// GivesUp is false: nothing ends waits early.
+func (c *Client) GivesUp() bool { return false }
+
+// Lock takes the lock of an object, Unlock gives it back.
+func (c *Client) Lock(f *fiber.Fiber, p rtx.Ptr) error {
+	for n := 0; ; n++ {
+		c.b.Reset()
+		i := c.cas(f, c.shape.lockAt(p), 0, c.own())
+		if err := c.await(f); err != nil || c.b.Old(i) == 0 {
+			return err
+		}
+		if err := c.pause(f, n); err != nil {
+			return err
+		}
+	}
+}
+
+// Unlock gives it back.
+func (c *Client) Unlock(f *fiber.Fiber, p rtx.Ptr) error {
+	c.b.Reset()
+	i := c.cas(f, c.shape.lockAt(p), c.own(), 0)
+	if err := c.await(f); err != nil {
+		return err
+	}
+	if old := c.b.Old(i); old != c.own() {
+		return c.Fail(fmt.Errorf("%w: the lock of object %d has word %#x", rtx.ErrCorrupt, p, old))
+	}
+	return nil
+}
+
+// Node gives an object that is nobody's.
+func (c *Client) Node(f *fiber.Fiber) (rtx.Ptr, error) { return c.take(f) }
+
+// Place is where an object is.
+func (c *Client) Place(p rtx.Ptr) int {
+	at, _ := c.shape.place(p)
+	return at
+}
+
+// Blocks of records are cut from nodes. Those that were replaced are used again by the client that has replaced them.
+// A data pointer has a version of 16 bits above its offset, as those of package rtx.
+const (
+	versionShift = 48
+	offsetMask   = 1<<versionShift - 1
+	// fewest is how many free blocks a client has at least, so that none is soon used again.
+	fewest = 8
+)
+
+// Spare gives a block of a class. It stays the client's until Keep.
+func (c *Client) Spare(f *fiber.Fiber, class int, _ rtx.Ptr, _ bool) (rtx.Spare, error) {
+	if class != c.blockClass && len(c.blocks) > 0 {
+		return rtx.Spare{}, fmt.Errorf("%w: a client has records of one class", rtx.ErrUsage)
+	}
+	c.blockClass = class
+	for len(c.blocks) < fewest {
+		p, err := c.take(f)
+		if err != nil {
+			return rtx.Spare{}, err
+		}
+		for off := 0; off < NodeBytes; off += c.ClassBytes(class) {
+			c.blocks = append(c.blocks, uint64(c.Place(p)+off))
+		}
+	}
+	c.nextBlock = (c.nextBlock + 1) % len(c.blocks)
+	return rtx.Spare{Block: c.blocks[c.nextBlock]}, nil
+}
+
+// Keep has the block of a Spare be used, and one that it has replaced be free; a pointer to none: nothing is.
+func (c *Client) Keep(s rtx.Spare, d uint64) {
+	last := len(c.blocks) - 1
+	if c.blocks[c.nextBlock] != s.Block {
+		return
+	}
+	if d&offsetMask == 0 {
+		c.blocks[c.nextBlock], c.blocks = c.blocks[last], c.blocks[:last]
+		c.nextBlock = 0
+		return
+	}
+	c.blocks[c.nextBlock] = d
+}
+
+// Retired is the pointer with which a block is used next.
+func (c *Client) Retired(d uint64) uint64 {
+	if d == 0 {
+		return 0
+	}
+	return d + 1<<versionShift
+}
+
+// BlockAt is the class and the offset of a block.
+func (c *Client) BlockAt(d uint64) (class, off int) { return c.blockClass, int(d & offsetMask) }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"drtmd/proto"
@@ -130,10 +131,13 @@ type spec struct {
 	replicated bool
 }
 
+// defaultName is the name of the default protocol, asked once: there are hundreds of scenarios.
+var defaultName = sync.OnceValue(func() string { return node.DefaultProtocol().Name })
+
 // fullName is the name of the scenario. That of the default protocol does not name it.
 func (x spec) fullName() string {
 	name := x.name
-	if x.protocol.Name != node.DefaultProtocol().Name {
+	if x.protocol.Name != defaultName() {
 		name += "-" + x.protocol.Name
 	}
 	if x.short {

@@ -130,31 +130,31 @@ func writeCaught(t *testing.T, list []caught) {
 
 // mutations lists all.
 func mutations() map[step]scenario.Mutation {
-	all := map[step]scenario.Mutation{}
-	for _, s := range All() {
+	list := map[step]scenario.Mutation{}
+	for _, s := range all() {
 		for _, m := range s.Mutations {
-			all[step{m.Of, m.Name}] = m
+			list[step{m.Of, m.Name}] = m
 		}
 	}
-	return all
+	return list
 }
 
 // TestEverySafetyStepHasAMutationThatIsCaught is the rule for each protocol, those to come included:
 // it names mutations, and each of them is caught by a scenario or says why it cannot be.
 // docs/SIM.md tells how to add one.
 func TestEverySafetyStepHasAMutationThatIsCaught(t *testing.T) {
-	all := mutations()
+	known := mutations()
 	lines := map[step]caught{}
 	for _, c := range readCaught(t) {
 		if _, twice := lines[c.step]; twice {
 			t.Errorf("%s: %s has two lines", caughtFile, c.step)
 		}
 		lines[c.step] = c
-		if m, ok := all[c.step]; !ok || m.Equivalent != "" {
+		if m, ok := known[c.step]; !ok || m.Equivalent != "" {
 			t.Errorf("%s: %s is no mutation that must be caught", caughtFile, c.step)
 		}
 	}
-	for x, m := range all {
+	for x, m := range known {
 		if _, ok := lines[x]; !ok && m.Equivalent == "" {
 			t.Errorf("%s is in no line of %s: add `%s SCENARIO 1` and run the test with -update, or say "+
 				"why it is equivalent", x, caughtFile, x)
@@ -172,7 +172,7 @@ func TestEverySafetyStepHasAMutationThatIsCaught(t *testing.T) {
 		}
 		for _, m := range p.Mutations {
 			of := cmp.Or(m.Of, p.FamilyName())
-			if _, ok := all[step{of, m.Name}]; !ok {
+			if _, ok := known[step{of, m.Name}]; !ok {
 				t.Errorf("mutation %s of protocol %s is in no scenario", m.Name, p.Name)
 			}
 		}
@@ -226,12 +226,12 @@ func TestEquivalentMutationsAreNotCaught(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector sees nothing here that the run without faults does not show")
 	}
-	all := mutations()
+	known := mutations()
 	seeds := uint64(equivalentSeeds)
 	if *whole {
 		seeds = seedsOfTest
 	}
-	for x, m := range all {
+	for x, m := range known {
 		if m.Equivalent == "" {
 			continue
 		}

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,9 +20,12 @@ import (
 // seedsOfTest is what the normal tests search; make soak goes on from there.
 const seedsOfTest = 1000
 
+// all are the scenarios of the built-in protocols, made once: tests look for one before each search.
+var all = sync.OnceValue(func() []*scenario.Scenario { return All() })
+
 func find(t *testing.T, name string) *scenario.Scenario {
 	t.Helper()
-	s, err := scenario.Find(All(), name)
+	s, err := scenario.Find(all(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +87,7 @@ var seedsOf = map[string]uint64{"smallbank": seedsOfTest, "micro": seedsOfTest /
 // TestRunsUnderFaultsAreStrictlySerializable: every fault but the loss of memory, clocks that err
 // within DELTA, workers that lose the processor in a commit.
 func TestRunsUnderFaultsAreStrictlySerializable(t *testing.T) {
-	for _, s := range All() {
+	for _, s := range all() {
 		if strings.HasSuffix(s.Name, "-steps") {
 			continue // for TestCrashAtEveryStep
 		}
@@ -169,7 +173,7 @@ func TestDeathsAtEveryStep(t *testing.T) {
 	if *whole {
 		most = 0
 	}
-	for _, s := range All() {
+	for _, s := range all() {
 		if !s.Deaths {
 			continue
 		}
@@ -191,7 +195,7 @@ func TestDeathsAtEveryStep(t *testing.T) {
 
 // TestSameSeedGivesTheSameRun, and a run of each scenario commits: else its checks hold whatever the code does.
 func TestSameSeedGivesTheSameRun(t *testing.T) {
-	for _, s := range All() {
+	for _, s := range all() {
 		t.Run(s.Name, func(t *testing.T) {
 			var hashes []uint64
 			for range 2 {

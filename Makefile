@@ -19,7 +19,7 @@ RACE_NOT := drtmd/(cmd/drtmd/internal/(config|inventory|pace|report|reproduce|sp
 	transport|workloads)|$\
 	htm/(bloom|directory)|internal/(durable|hostmem|testkit/archtest)|proto|$\
 	proto/(check|hades/hardware|member|member/membersim|option|rtx/(race|rtxtest)|scenario)|proto/workload(/.*)?|$\
-	store/(layout|nicindex|robinhood)|verbs/(scenario|sim))$$
+	store/(layout|nicindex|robinhood)|verbs/(scenario|sim|smartnic))$$
 RACE_SEARCH := -run 'Search|Jobs' ./verbs/scenario
 # How long make soak searches, per fuzz target and per repeated stress test.
 SOAK_TIME ?= 5m

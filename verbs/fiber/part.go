@@ -22,6 +22,13 @@ type Part interface {
 	Close() error
 }
 
+// Poller is a Part that has something to look at in each pass, before fibers run: packets that have arrived at a NIC
+// core (package smartnic). Poll reports whether it found anything. Worker.Wake has a pass made when it has.
+type Poller interface {
+	Part
+	Poll() bool
+}
+
 // partShift is where the number of the part stands in a request's ID.
 const partShift = 48
 
@@ -34,6 +41,9 @@ func (w *Worker) AddPart(p Part, completions int) (base uint64, err error) {
 	}
 	w.extra -= completions
 	w.parts = append(w.parts, p)
+	if x, ok := p.(Poller); ok {
+		w.pollers = append(w.pollers, x)
+	}
 	invariant.Assert(len(w.parts) < 1<<(64-partShift), "too many parts")
 	return uint64(len(w.parts)) << partShift, nil
 }
@@ -44,6 +54,16 @@ func (w *Worker) Rung(posted []verbs.WR) {
 	w.Stats.posted(posted)
 	if w.virtual != nil {
 		w.virtual.posted(len(posted))
+	}
+}
+
+// Wake has a pass made soon. Call it where the worker's parts get their work: in the simulator from an event.
+func (w *Worker) Wake() { w.wake() }
+
+// Spend accounts for CPU time of a part in the simulator, in picoseconds.
+func (w *Worker) Spend(ps int64) {
+	if w.virtual != nil && ps > 0 {
+		w.virtual.spent(ps)
 	}
 }
 

@@ -52,7 +52,8 @@ type Worker struct {
 	conns     []*Conn
 	dirty     []*Conn // have requests that were not rung in
 	parts     []Part
-	extra     int // completions of WorkerConfig.Extra that parts have not claimed
+	pollers   []Poller // those of the parts that are
+	extra     int      // completions of WorkerConfig.Extra that parts have not claimed
 	ops       []*Op
 	freeOps   *Op
 	wcs       [pollBatch]verbs.WC
@@ -232,6 +233,9 @@ func (w *Worker) step(glance bool) bool {
 	}
 	if len(w.watches) > 0 {
 		busy = w.pollWatches() || busy
+	}
+	for _, p := range w.pollers {
+		busy = p.Poll() || busy
 	}
 	if glance && !busy && w.readyList.empty() && w.resting.empty() {
 		return false

@@ -10,16 +10,39 @@ type (
 	Bandwidth int64
 	OpRate    int64
 	Bytes     int64
+	// Count is a number of things, Ratio one in thousandths, Capacity a size of memory.
+	Count    int64
+	Ratio    int64
+	Capacity int64
 )
 
-// CostModel says what time the hardware takes. Every field is required; a YAML file may name a
-// base whose values it changes. The keys in a file are the names in the tags.
+// CostModel says what time the hardware takes. Every field is required, but those of Cores, of which all or none are
+// there; a YAML file may name a base whose values it changes. The keys in a file are the names in the tags.
 type CostModel struct {
-	Name string
-	Link LinkCost `cost:"link"`
-	PCIe PCIeCost `cost:"pcie"`
-	NIC  NICCost  `cost:"nic"`
-	CPU  CPUCost  `cost:"cpu"`
+	Name  string
+	Link  LinkCost  `cost:"link"`
+	PCIe  PCIeCost  `cost:"pcie"`
+	NIC   NICCost   `cost:"nic"`
+	CPU   CPUCost   `cost:"cpu"`
+	Cores CoresCost `cost:"cores"`
+}
+
+// CoresCost is a NIC whose cores run programs (package smartnic). A model without NIC cores has a Count of 0.
+type CoresCost struct {
+	Count       Count    `cost:"count"`
+	Alone       Ratio    `cost:"alone"`        // how many times longer a core takes than one of the host, if others rest
+	Together    Ratio    `cost:"together"`     // if all work
+	Pass        Time     `cost:"pass"`         // of a core: one look at its queues
+	Receive     Time     `cost:"receive"`      // to take a packet
+	Send        Time     `cost:"send"`         // to send one
+	Message     Time     `cost:"message"`      // to take a message out of a packet
+	Memory      Capacity `cost:"memory"`       // of the NIC
+	QueueBurst  Time     `cost:"queue-burst"`  // host-NIC queues: each burst of packets, each direction
+	QueuePacket Time     `cost:"queue-packet"` // each packet of it
+	DMAQueues   Count    `cost:"dma-queues"`   // of the DMA engine
+	DMAVector   Count    `cost:"dma-vector"`   // elements of a vector, at most
+	DMASubmit   Time     `cost:"dma-submit"`   // of a core: to submit a vector
+	DMARate     OpRate   `cost:"dma-rate"`     // elements that a queue carries out
 }
 
 // LinkCost is the network: each node has a cable to one switch.
@@ -82,6 +105,12 @@ func (c *CostModel) RoundTrip() Time {
 // Check says what is wrong with the model, or nil. Values of a wrong size are named by key.
 func (c *CostModel) Check() error {
 	for _, f := range costFields(c) {
+		if c.Cores.Count == 0 && f.optional() {
+			if f.value.Int() != 0 {
+				return fmt.Errorf("cost model %q: %s is given, and cores.count is not", c.Name, f.path)
+			}
+			continue
+		}
 		if err := f.check(); err != nil {
 			return fmt.Errorf("cost model %q: %s: %w", c.Name, f.path, err)
 		}
@@ -98,6 +127,7 @@ func (c *CostModel) Check() error {
 type rates struct {
 	out, in     verbTimes
 	dmaRead     Time
+	element     Time // of a vector of the NIC's DMA engine
 	linkPerByte uint64
 	pciePerByte uint64
 }
@@ -117,7 +147,11 @@ func (c *CostModel) rates() rates {
 		return verbTimes{v.Read.each(), v.Write.each(), v.Send.each(), v.Datagram.each(),
 			v.Atomic.each()}
 	}
-	return rates{out: verbs(c.NIC.Out), in: verbs(c.NIC.In), dmaRead: c.PCIe.Reads.each(),
+	var element Time
+	if c.Cores.Count > 0 {
+		element = c.Cores.DMARate.each()
+	}
+	return rates{element: element, out: verbs(c.NIC.Out), in: verbs(c.NIC.In), dmaRead: c.PCIe.Reads.each(),
 		linkPerByte: perByte(c.Link.Rate), pciePerByte: perByte(c.PCIe.Rate)}
 }
 

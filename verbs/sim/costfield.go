@@ -12,6 +12,9 @@ type costField struct {
 	value reflect.Value
 }
 
+// optional reports whether a model may lack the field, with all others of its section.
+func (f costField) optional() bool { return strings.HasPrefix(f.path, "cores.") }
+
 // costFields lists the leaves of a model, in order.
 func costFields(c *CostModel) []costField {
 	var out []costField
@@ -43,6 +46,9 @@ var (
 	bandwidthUnits = []unit{{"Gbps", 1e9, 9}, {"Mbps", 1e6, 6}, {"Tbps", 1e12, 12}}
 	opRateUnits    = []unit{{"Mops", 1e6, 6}, {"Kops", 1e3, 3}, {"Gops", 1e9, 9}}
 	bytesUnits     = []unit{{"B", 1, 0}, {"KiB", 1 << 10, 0}}
+	countUnits     = []unit{{"units", 1, 0}}
+	ratioUnits     = []unit{{"x", 1000, 3}}
+	capacityUnits  = []unit{{"MiB", 1 << 20, 0}, {"GiB", 1 << 30, 0}}
 )
 
 // Bounds of what is not absurd.
@@ -53,6 +59,9 @@ const (
 	minOpRate    OpRate    = 1e3
 	maxOpRate    OpRate    = 1e12
 	maxBytes     Bytes     = 1 << 20
+	maxCount     Count     = 1 << 10
+	maxRatio     Ratio     = 1e6
+	maxCapacity  Capacity  = 1 << 44
 )
 
 func (f costField) parse(s string) error {
@@ -69,6 +78,12 @@ func (f costField) parse(s string) error {
 		v, err = parseUnit(s, opRateUnits)
 	case Bytes:
 		v, err = parseUnit(s, bytesUnits)
+	case Count:
+		v, err = parseUnit(s, countUnits)
+	case Ratio:
+		v, err = parseUnit(s, ratioUnits)
+	case Capacity:
+		v, err = parseUnit(s, capacityUnits)
 	default:
 		panic(fmt.Sprintf("cost model: the key %s has a type without units", f.path))
 	}
@@ -97,6 +112,18 @@ func (f costField) check() error {
 	case Bytes:
 		if v < 0 || v > int64(maxBytes) || v == 0 && f.path == "pcie.tlp" {
 			return fmt.Errorf("%d B is out of range: it must be in 0..%d B", v, maxBytes)
+		}
+	case Count:
+		if v < 1 || v > int64(maxCount) {
+			return fmt.Errorf("%d is out of range: it must be in 1..%d", v, maxCount)
+		}
+	case Ratio:
+		if v < 1 || v > int64(maxRatio) {
+			return fmt.Errorf("%d thousandths are out of range: it must be in 0.001x..%dx", v, maxRatio/1000)
+		}
+	case Capacity:
+		if v < 1 || v > int64(maxCapacity) {
+			return fmt.Errorf("%d B are out of range: it must be in 1 MiB..%d GiB", v, maxCapacity>>30)
 		}
 	}
 	return nil

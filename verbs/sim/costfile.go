@@ -92,8 +92,12 @@ func ParseCost(file string, b []byte) (*CostModel, error) {
 			}
 		}
 	}
+	cores := false
 	for _, f := range all {
-		if d.base == "" && d.seen[f.path] == 0 {
+		cores = cores || f.optional() && d.seen[f.path] != 0
+	}
+	for _, f := range all {
+		if d.base == "" && d.seen[f.path] == 0 && (cores || !f.optional()) {
 			return nil, fail(0, "the key %s is missing (or name a base)", f.path)
 		}
 	}

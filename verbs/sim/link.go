@@ -78,7 +78,7 @@ func (l *links) depart(m *message) {
 			q.lastArrival = head
 		}
 		w.post(head, evArrive, m)
-	case mkProgram:
+	case mkProgram, mkPacket:
 		w.post(p.ordered(head, w.now), evArrive, m)
 	default:
 		w.post(head, evArrive, m)
@@ -147,7 +147,7 @@ func (l *links) datagram(p *path, m *message, head Time) {
 // arrive is the head of a message at the switch's port to its destination.
 func (l *links) arrive(m *message) {
 	w, src, dst := l.w, m.here, m.dst
-	if m.kind == mkProgram && dst.up && l.blocked(m) {
+	if (m.kind == mkProgram || m.kind == mkPacket) && dst.up && l.blocked(m) {
 		return
 	}
 	if !dst.up || src.to(dst).cut > 0 {
@@ -160,7 +160,7 @@ func (l *links) arrive(m *message) {
 		d := span(w.cost.wireBytes(int(m.length)), w.rate.linkPerByte)
 		in = dst.downlink.take(w.now, dst.slow(d)) + w.cost.Link.Propagation
 	}
-	if m.kind != mkResponse {
+	if m.kind != mkResponse && m.kind != mkPacket {
 		in = dst.in.take(in, dst.slow(w.rate.in.of(m.op, m.kind)))
 	}
 	w.post(in+w.cost.NIC.Pipeline, evExec, m)

@@ -15,6 +15,7 @@ const (
 	mkResponse                        // answers it: data, an acknowledgement or a refusal
 	mkDatagram                        // of a UD QP
 	mkProgram                         // of a program on a NIC
+	mkPacket                          // of a NIC core
 )
 
 func (k messageKind) String() string {
@@ -27,6 +28,8 @@ func (k messageKind) String() string {
 		return "datagram"
 	case mkProgram:
 		return "message of a program"
+	case mkPacket:
+		return "packet of a NIC core"
 	}
 	return fmt.Sprintf("unknown message %d", uint8(k))
 }

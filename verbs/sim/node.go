@@ -47,6 +47,7 @@ type Node struct {
 	onCrash     []func()
 	onRestart   []func()
 	program     *Program // on its NIC
+	board       *Board   // its NIC's cores, if programs use them
 
 	kept   map[string]*memory // looked up only
 	mrs    []*mr              // by key index

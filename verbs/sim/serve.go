@@ -9,8 +9,12 @@ import (
 // exec is a message that the NIC of its destination has processed.
 func (n *Node) exec(m *message) {
 	w := n.world
-	if m.kind == mkProgram {
+	switch m.kind {
+	case mkProgram:
 		n.deliver(m)
+		return
+	case mkPacket:
+		n.deliverPacket(m)
 		return
 	}
 	q := n.qpAt(m.dstQPN)

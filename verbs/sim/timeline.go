@@ -7,6 +7,7 @@ type Timeline struct {
 	node        *Node
 	worker      int
 	incarnation uint32
+	board       *Board // whose core this is; nil: it is the host's CPU
 }
 
 // Timeline gives the event loop to a CPU of the node, in its present life. The index of the
@@ -32,7 +33,13 @@ func (t *Timeline) run(f func()) {
 	if !t.alive() {
 		return
 	}
-	if ready := t.node.ReadyAt(t.worker); ready > w.now {
+	ready := Time(0)
+	if t.board != nil {
+		ready = t.board.readyAt(t.worker)
+	} else {
+		ready = t.node.ReadyAt(t.worker)
+	}
+	if ready > w.now {
 		w.schedule(ready, event{kind: evCPU, cpu: t, call: f})
 		return
 	}
@@ -44,21 +51,36 @@ func (t *Timeline) Step(_, name string) { t.node.world.step(t.node, t.worker, na
 
 // PostCostPs is the CPU time of one doorbell with n requests, in picoseconds.
 func (t *Timeline) PostCostPs(n int) int64 {
+	if t.board != nil {
+		return 0 // it has no queue pairs
+	}
 	c := &t.node.world.cost.CPU
 	return int64(c.Doorbell + Time(n)*c.Post)
 }
 
 // PassCostPs is the CPU time of one look at the queues, in picoseconds.
-func (t *Timeline) PassCostPs() int64 { return int64(t.node.world.cost.CPU.PollEmpty) }
+func (t *Timeline) PassCostPs() int64 {
+	if t.board != nil {
+		return int64(t.node.slow(t.node.world.cost.Cores.Pass))
+	}
+	return int64(t.node.world.cost.CPU.PollEmpty)
+}
 
 // PollCostPs is the CPU time of n completions, in picoseconds.
 func (t *Timeline) PollCostPs(n int) int64 {
+	if t.board != nil { // messages in packets
+		return int64(t.node.slow(Time(n) * t.node.world.cost.Cores.Message))
+	}
 	return int64(Time(n) * t.node.world.cost.CPU.PollEntry)
 }
 
 // RPCCostPs is the CPU time of messages that an RPC layer sends and datagrams that it receives, in
 // picoseconds.
 func (t *Timeline) RPCCostPs(messages, datagrams int) int64 {
+	if t.board != nil { // packets
+		c := &t.node.world.cost.Cores
+		return int64(t.node.slow(Time(messages)*c.Send + Time(datagrams)*c.Receive))
+	}
 	c := &t.node.world.cost.CPU
 	return int64(Time(messages)*c.RPCSend + Time(datagrams)*c.RPCReceive)
 }

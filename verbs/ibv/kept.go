@@ -5,6 +5,7 @@ package ibv
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -142,6 +143,19 @@ func (p *provider) Kept() (names []string, err error) {
 
 // RemoveKept implements verbs.KeptMemory.
 func (p *provider) RemoveKept(name string) error {
+	return p.withKept(name, func(k *kept) error { return unix.Unlink(k.file.Name()) })
+}
+
+// CopyKept implements verbs.KeptCopier.
+func (p *provider) CopyKept(name string, w io.Writer) error {
+	return p.withKept(name, func(k *kept) error {
+		_, err := io.Copy(w, k.file)
+		return err
+	})
+}
+
+// withKept does something with a file while it is locked.
+func (p *provider) withKept(name string, do func(k *kept) error) error {
 	if err := checkKeepName(name); err != nil {
 		return keptError(err)
 	}
@@ -152,12 +166,59 @@ func (p *provider) RemoveKept(name string) error {
 	}
 	k := &kept{file: os.NewFile(uintptr(fd), path)}
 	if err = k.lock(); err == nil {
-		err = unix.Unlink(path)
+		err = do(k)
 	}
 	if err = errors.Join(err, k.file.Close()); err != nil {
 		return keptError(fmt.Errorf("%s: %w", path, err))
 	}
 	return nil
+}
+
+// PutKept implements verbs.KeptCopier. The file gets its name when it is whole; before, it has one that is none of
+// kept memory.
+func (p *provider) PutKept(name string, size int64, r io.Reader) error {
+	if err := checkKeepName(name); err != nil {
+		return keptError(err)
+	}
+	path, temp := filepath.Join(p.keepDir, name), filepath.Join(p.keepDir, ".new-"+name)
+	err := unix.Unlink(temp) // of a process that was killed
+	if errors.Is(err, unix.ENOENT) {
+		err = nil
+	}
+	if err == nil {
+		err = putKept(temp, size, r)
+	}
+	if err == nil {
+		err = unix.Renameat2(unix.AT_FDCWD, temp, unix.AT_FDCWD, path, unix.RENAME_NOREPLACE)
+	}
+	if err != nil {
+		_ = unix.Unlink(temp) // it may not be there
+		return keptError(fmt.Errorf("%s: %w", path, err))
+	}
+	return nil
+}
+
+// putKept makes a file with the content of r, by way of its mapping: hugetlbfs has no write.
+func putKept(path string, size int64, r io.Reader) error {
+	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if err := unix.Fallocate(fd, 0, 0, size); err != nil {
+		return fmt.Errorf("%d bytes: %w; df shows the free space of its file system", size, err)
+	}
+	b, err := unix.Mmap(fd, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return err
+	}
+	n, err := io.ReadFull(r, b)
+	if err != nil {
+		err = fmt.Errorf("the content ends after %d of %d bytes: %w", n, size, err)
+	} else if n, more := r.Read(make([]byte, 1)); n > 0 || more != nil && !errors.Is(more, io.EOF) {
+		err = errors.Join(fmt.Errorf("the content has more than %d bytes, or is damaged", size), more)
+	}
+	return errors.Join(err, unix.Munmap(b))
 }
 
 // keptError makes what the layer reports.

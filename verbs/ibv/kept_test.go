@@ -198,3 +198,38 @@ func TestDeviceKeepsMemory(t *testing.T) {
 		}
 	}
 }
+
+// TestKeptFilesAreCopiedAndPutBack, as a whole or not at all.
+func TestKeptFilesAreCopiedAndPutBack(t *testing.T) {
+	p := &provider{keepDir: keepDir(t)}
+	k := open(t, p.keepDir, "one", 10000)
+	copy(k.mapping[9990:], "0123456789")
+	want := bytes.Clone(k.mapping)
+	var b bytes.Buffer
+	if err := p.CopyKept("one", &b); !errors.Is(err, unix.EBUSY) {
+		t.Errorf("copied while it is open: %v", err)
+	}
+	if err := errors.Join(k.close(), p.CopyKept("one", &b)); err != nil || !bytes.Equal(b.Bytes(), want) {
+		t.Fatalf("%d bytes, %v", b.Len(), err)
+	}
+	for name, c := range map[string]struct {
+		name string
+		from []byte
+	}{"taken": {"one", want}, "short": {"two", want[1:]}, "long": {"two", append(want, 0)}} {
+		if err := p.PutKept(c.name, int64(len(want)), bytes.NewReader(c.from)); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	if left, err := os.ReadDir(p.keepDir); err != nil || len(left) != 1 {
+		t.Errorf("files left: %v, %v", left, err)
+	}
+	if err := p.PutKept("two", int64(len(want)), bytes.NewReader(want)); err != nil {
+		t.Fatal(err)
+	}
+	if k = open(t, p.keepDir, "two", 10000); !bytes.Equal(k.mapping, want) {
+		t.Error("another content")
+	}
+	if err := k.close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -2,7 +2,11 @@
 
 package shm
 
-import "drtmd/verbs"
+import (
+	"io"
+
+	"drtmd/verbs"
+)
 
 // Options of New.
 type Options struct{ Dir string }
@@ -35,3 +39,9 @@ func (*Provider) Kept() ([]string, error) { return nil, nil }
 
 // RemoveKept reports verbs.ErrNotBuilt.
 func (*Provider) RemoveKept(string) error { return verbs.ErrNotBuilt }
+
+// CopyKept reports verbs.ErrNotBuilt.
+func (*Provider) CopyKept(string, io.Writer) error { return verbs.ErrNotBuilt }
+
+// PutKept reports verbs.ErrNotBuilt.
+func (*Provider) PutKept(string, int64, io.Reader) error { return verbs.ErrNotBuilt }

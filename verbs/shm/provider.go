@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -84,6 +85,16 @@ func (p *Provider) Kept() ([]string, error) {
 // RemoveKept deletes a kept MR that no process has open.
 func (p *Provider) RemoveKept(name string) error {
 	return p.visit(func(f *fabric.Fabric) error { return f.RemoveKept(name) })
+}
+
+// CopyKept implements verbs.KeptCopier.
+func (p *Provider) CopyKept(name string, w io.Writer) error {
+	return p.visit(func(f *fabric.Fabric) error { return f.CopyKept(name, w) })
+}
+
+// PutKept implements verbs.KeptCopier.
+func (p *Provider) PutKept(name string, size int64, r io.Reader) error {
+	return p.visit(func(f *fabric.Fabric) error { return f.PutKept(name, size, r) })
 }
 
 // visit joins the fabric for a moment.

@@ -5,6 +5,7 @@ package fabric
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -65,7 +66,7 @@ func (d *runDir) lockKept(name string, size int) (int, error) {
 	for range keptRetries {
 		fd, err := d.open(keptName+"/"+name, unix.O_RDWR)
 		if errors.Is(err, unix.ENOENT) {
-			fd, err = d.createKept(name, size)
+			fd, err = d.createKept(name, size, nil)
 			if errors.Is(err, unix.EEXIST) {
 				continue // another process was faster
 			}
@@ -102,8 +103,9 @@ func lockFile(fd int) (st unix.Stat_t, err error) {
 }
 
 // createKept makes the file under a temporary name, allocated in full and locked, and then links
-// it: nobody ever sees one of the wrong size. EEXIST says that the name is taken meanwhile.
-func (d *runDir) createKept(name string, size int) (int, error) {
+// it: nobody ever sees one of the wrong size. EEXIST says that the name is taken meanwhile. from, if not nil, has its
+// content.
+func (d *runDir) createKept(name string, size int, from io.Reader) (int, error) {
 	if err := d.checkRoom(size); err != nil {
 		return -1, err
 	}
@@ -113,6 +115,9 @@ func (d *runDir) createKept(name string, size int) (int, error) {
 		return -1, err
 	}
 	err = allocate(fd, size)
+	if err == nil && from != nil {
+		err = fillKept(fd, size, from)
+	}
 	if err == nil {
 		err = unix.Linkat(d.fd, temp, d.fd, keptName+"/"+name, 0)
 	}
@@ -122,6 +127,34 @@ func (d *runDir) createKept(name string, size int) (int, error) {
 		return -1, err
 	}
 	return fd, nil
+}
+
+// copyBytes of kept memory are read or written at once.
+const copyBytes = 1 << 20
+
+// fillKept writes what r has into a file of that size, and reads r to its end.
+func fillKept(fd, size int, r io.Reader) error {
+	buffer := make([]byte, min(copyBytes, size))
+	for at := 0; at < size; {
+		n, err := io.ReadFull(r, buffer[:min(len(buffer), size-at)])
+		if err != nil {
+			return fmt.Errorf("the content ends after %d of %d bytes: %w", at+n, size, err)
+		}
+		for b := buffer[:n]; len(b) > 0; {
+			n, err := unix.Pwrite(fd, b, int64(at))
+			if err != nil {
+				return err
+			}
+			at, b = at+n, b[n:]
+		}
+	}
+	switch n, err := r.Read(make([]byte, 1)); {
+	case n > 0:
+		return fmt.Errorf("%w: the content has more than %d bytes", ErrKeptSize, size)
+	case err != nil && !errors.Is(err, io.EOF):
+		return err
+	}
+	return nil
 }
 
 // checkRoom refuses what the file system or, if that is memory, the host cannot have free.
@@ -201,18 +234,7 @@ func (d *runDir) checkKept(fd int, name string, size int) error {
 // ErrKeptBusy, ErrBadName, ErrUnsafeFile or an errno.
 func (f *Fabric) RemoveKept(name string) error {
 	const op = "remove kept memory"
-	release, err := f.holdDir()
-	if err == nil {
-		defer release()
-		err = checkKeptName(name)
-	}
-	if err == nil {
-		err = f.dir.removeKept(name)
-	}
-	if err != nil {
-		return fail(op, name, err, segmentHint(err, SegmentOptions{Keep: name}))
-	}
-	return nil
+	return f.withKept(op, name, func() error { return f.dir.removeKept(name) })
 }
 
 func (d *runDir) removeKept(name string) error {
@@ -231,6 +253,72 @@ func (d *runDir) removeKept(name string) error {
 		return ErrNotKept
 	}
 	return unix.Unlinkat(d.fd, keptName+"/"+name, 0)
+}
+
+// CopyKept writes kept memory that no live process has open to w.
+func (f *Fabric) CopyKept(name string, w io.Writer) error {
+	const op = "copy kept memory"
+	return f.withKept(op, name, func() error { return f.dir.copyKept(name, w) })
+}
+
+// PutKept makes kept memory with the content of r.
+func (f *Fabric) PutKept(name string, size int64, r io.Reader) error {
+	const op = "restore kept memory"
+	return f.withKept(op, name, func() error {
+		if size <= 0 || size > maxSegmentBytes {
+			return fmt.Errorf("%w: %d bytes", ErrSize, size)
+		}
+		fd, err := f.dir.createKept(name, int(size), r)
+		if err == nil {
+			closeFD(fd)
+		}
+		return err
+	})
+}
+
+// withKept does something with kept memory of a name.
+func (f *Fabric) withKept(op, name string, do func() error) error {
+	release, err := f.holdDir()
+	if err == nil {
+		defer release()
+		err = checkKeptName(name)
+	}
+	if err == nil {
+		err = do()
+	}
+	if err != nil {
+		return fail(op, name, err, segmentHint(err, SegmentOptions{Keep: name}))
+	}
+	return nil
+}
+
+func (d *runDir) copyKept(name string, w io.Writer) error {
+	fd, err := d.open(keptName+"/"+name, unix.O_RDWR)
+	if errors.Is(err, unix.ENOENT) {
+		return ErrNotKept
+	} else if err != nil {
+		return err
+	}
+	defer closeFD(fd)
+	st, err := lockFile(fd)
+	if err != nil {
+		return err
+	}
+	buffer := make([]byte, min(copyBytes, max(st.Size, 1)))
+	for at := int64(0); at < st.Size; {
+		n, err := unix.Pread(fd, buffer, at)
+		if err == nil && n == 0 {
+			err = io.ErrUnexpectedEOF
+		}
+		if err == nil {
+			_, err = w.Write(buffer[:n])
+		}
+		if err != nil {
+			return err
+		}
+		at += int64(n)
+	}
+	return nil
 }
 
 // ListKept lists the names of kept memory, sorted.

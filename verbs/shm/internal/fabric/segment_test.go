@@ -5,6 +5,7 @@ package fabric
 import (
 	"bytes"
 	"errors"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -190,6 +191,33 @@ func TestKeptMemorySurvivesAKill(t *testing.T) {
 	must(t, g.RemoveKept("log"))
 	wantErr(t, g.RemoveKept("log"), ErrNotKept)
 	wantErr(t, g.RemoveKept("../slots"), ErrBadName)
+}
+
+// TestKeptMemoryIsCopiedAndPutBack, as a whole or not at all.
+func TestKeptMemoryIsCopiedAndPutBack(t *testing.T) {
+	f := openTest(t, testDir(t))
+	const size = copyBytes + 77
+	s := newSegment(t, f, SegmentOptions{Size: size, Keep: "one"})
+	for i := range s.Bytes() {
+		s.Bytes()[i] = byte(i * 7)
+	}
+	want := bytes.Clone(s.Bytes())
+	var b bytes.Buffer
+	wantErr(t, f.CopyKept("one", &b), ErrKeptBusy, "another name")
+	must(t, s.Close())
+	must(t, f.CopyKept("one", &b))
+	wantErr(t, f.CopyKept("two", &b), ErrNotKept, "")
+	wantErr(t, f.PutKept("one", int64(b.Len()), bytes.NewReader(b.Bytes())), unix.EEXIST, "")
+	wantErr(t, f.PutKept("two", int64(b.Len()), bytes.NewReader(b.Bytes()[1:])), io.ErrUnexpectedEOF, "the content ends")
+	wantErr(t, f.PutKept("two", int64(b.Len()-1), bytes.NewReader(b.Bytes())), ErrKeptSize, "more than")
+	if left := dirNames(t, f.dir.join(keptName)); !slices.Equal(left, []string{"one"}) {
+		t.Errorf("files left: %v", left)
+	}
+	must(t, f.PutKept("two", int64(b.Len()), &b))
+	again := newSegment(t, f, SegmentOptions{Size: size, Keep: "two"})
+	if !bytes.Equal(again.Bytes(), want) {
+		t.Error("another content")
+	}
 }
 
 func TestKeptFileOfOthersIsRefused(t *testing.T) {

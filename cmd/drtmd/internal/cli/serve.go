@@ -34,6 +34,9 @@ needs no other node and no etcd. Use it in a trusted network only: whoever reach
 change the memory. When a client's process has ended, the node closes the client's queue pairs.
 Another client may then take its number, and repairs what it left.
 
+SIGPWR, by which a power supply says that it is about to fail, ends the node at once. Tables that the node
+keeps over restarts are saved in its state folder when it ends, and put back if the host was restarted.
+
 SIGTERM or Ctrl-C drains the node, also before READY: the run in progress ends, the node leaves
 the cluster, and the process exits with 0. A second signal ends it at once. SIGHUP reads the log
 level and the certificates again, and logs which other settings have changed: those need a
@@ -119,16 +122,18 @@ func (a *app) serve(c *cobra.Command, file string, m *memoryFlags) error {
 	if err != nil {
 		return err
 	}
-	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP)
+	told := make(chan os.Signal, 2)
+	signal.Notify(told, syscall.SIGHUP, syscall.SIGPWR)
 	done := make(chan struct{})
 	reloaded := make(chan struct{})
 	go func() {
 		defer close(reloaded)
 		for {
 			select {
-			case <-hup:
-				if err := d.Reload(); err != nil {
+			case s := <-told:
+				if s == syscall.SIGPWR {
+					d.PowerFails()
+				} else if err := d.Reload(); err != nil {
 					log.Error("reload", zap.Error(err))
 				}
 			case <-done:
@@ -137,7 +142,7 @@ func (a *app) serve(c *cobra.Command, file string, m *memoryFlags) error {
 		}
 	}()
 	err = d.Serve(c.Context())
-	signal.Stop(hup)
+	signal.Stop(told)
 	close(done)
 	<-reloaded
 	if err != nil {

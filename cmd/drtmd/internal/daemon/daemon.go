@@ -85,12 +85,16 @@ type Daemon struct {
 	placed    atomic.Pointer[service.Placement] // of worker threads; nil before they were
 	draining  chan struct{}                     // closed by Drain: the daemon is to stop
 	drainOnce sync.Once                         // closes draining
-	left      sync.Once                         // tells what kept memory had of an earlier life
+	// powerFails is closed when the power is about to fail: everything ends at once.
+	powerFails chan struct{}
+	powerOnce  sync.Once // closes powerFails
+	left       sync.Once // tells what kept memory had of an earlier life
 }
 
 // New makes a daemon of a checked configuration. Nothing runs before Serve.
 func New(cfg *config.Config, o Options) (*Daemon, error) {
-	d := &Daemon{cfg: cfg, o: o, log: o.Log, machine: o.test.machine, draining: make(chan struct{})}
+	d := &Daemon{cfg: cfg, o: o, log: o.Log, machine: o.test.machine, draining: make(chan struct{}),
+		powerFails: make(chan struct{})}
 	if d.machine == "" {
 		d.machine = machineName()
 	}
@@ -139,7 +143,7 @@ func (g *guard) Rest(ctx context.Context) {
 // which it cannot be fails. It returns when nothing of it runs any more.
 func (d *Daemon) Serve(ctx context.Context) (err error) {
 	undo := &cleanup{}
-	defer func() { err = errors.Join(err, undo.within(closeTimeout)) }()
+	defer func() { err = errors.Join(err, undo.within(closeTimeout+d.saveTime())) }()
 	// The control port is the last thing to go: whoever asks there until nobody answers knows that all
 	// else has ended.
 	stopServer := func() {}
@@ -147,6 +151,7 @@ func (d *Daemon) Serve(ctx context.Context) (err error) {
 	if err := d.open(undo); err != nil {
 		return err
 	}
+	undo.add(d.saveTables) // when all that uses them is closed
 	l, err := control.Listen(d.cfg.Control.Listen, d.sec, d.cfg.Control.Insecure)
 	if err != nil {
 		return fmt.Errorf("control plane: %w; set control.listen to another address", err)
@@ -193,6 +198,11 @@ func (d *Daemon) Serve(ctx context.Context) (err error) {
 	select {
 	case <-ctx.Done():
 	case <-d.draining:
+	case <-d.powerFails:
+		d.board.Event(status.Warn, errPower.Error())
+		d.planes.Drain()
+		d.planes.Fence(errPower)
+		return nil
 	case <-life.Done():
 		return context.Cause(life)
 	}
@@ -281,6 +291,9 @@ func (d *Daemon) open(undo *cleanup) error {
 	d.placed.Store(placed)
 	d.log.Info("worker threads are placed", zap.String("cpus", service.CPUList(placed.CPUs)),
 		zap.String("why", placed.Why))
+	if err := d.restoreTables(); err != nil {
+		return err
+	}
 	return d.lookAtMemory()
 }
 

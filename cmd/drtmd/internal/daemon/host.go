@@ -185,11 +185,15 @@ func (d *Daemon) heldTables(r *load.Request, p *node.Part) (*data.Held, error) {
 	}
 	partition := int(p.Members[0])
 	if r.Data.Attach {
-		h, err := d.data.Attach(r.Data.ID, partition, p.Clock.Now())
-		if err == nil && h.Tables != tables {
-			err = fmt.Errorf("%w: it keeps %s with other settings: %s", data.ErrOther, h, load.TablesDiffer(h.Tables, tables))
+		if h := d.data.Held(); h != nil && h.Tables != tables {
+			return nil, fmt.Errorf("%w: it keeps %s with other settings: %s", data.ErrOther, h,
+				load.TablesDiffer(h.Tables, tables))
 		}
-		return h, err
+		h, err := d.data.Attach(r.Data.ID, partition, p.Clock.Now())
+		if err != nil {
+			return nil, err
+		}
+		return h, d.data.Forget()
 	}
 	h := data.Held{ID: r.Data.ID, Partition: partition, Partitions: r.Plan.Nodes, Tables: tables,
 		Memory: d.cfg.Kept() + "-" + r.Data.ID, Workload: r.Plan.Workload, Protocol: r.Plan.Protocol,

@@ -6,12 +6,14 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"drtmd/cmd/drtmd/internal/status"
 	"drtmd/proto/history"
 )
 
@@ -212,6 +214,16 @@ func TestDaemonsComeBackWithTheirTables(t *testing.T) {
 		}
 		k.proved()
 	}
+	if kills > 1 { // as if the host had been started again
+		if _, errs, code := k.run("down", "--dir", k.dir); code != 0 {
+			t.Fatal(errs)
+		}
+		if err := os.RemoveAll(filepath.Join(k.lab.dir, "run")); err != nil {
+			t.Fatal(err)
+		}
+		k.starts()
+		k.proved()
+	}
 	// Other settings are refused, and nothing is overwritten.
 	if _, errs, code := k.run("down", "--dir", k.dir); code != 0 {
 		t.Fatal(errs)
@@ -232,28 +244,62 @@ func TestDaemonsComeBackWithTheirTables(t *testing.T) {
 	}
 }
 
-// TestNothingIsBuiltWhileAPartOfTheTablesIsAway: the others wait, and say for whom. A node with another's state folder
-// finds no memory, and overwrites none.
+// keptBy are the files of the memory that a node keeps.
+func (l *lab) keptBy(name string) []string {
+	l.t.Helper()
+	kept, err := filepath.Glob(filepath.Join(l.dir, "run", "kept", name+"-*"))
+	if err != nil || len(kept) == 0 {
+		l.t.Fatal(kept, err)
+	}
+	return kept
+}
+
+// TestNothingIsBuiltWhileAPartOfTheTablesIsAway: the others wait, and say for whom. Memory that is gone comes back from
+// the copy that a node has saved when it was told to stop, or that the power fails.
 func TestNothingIsBuiltWhileAPartOfTheTablesIsAway(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "--data-protocol", "drtm", "--data-durable", "--data-workers", "1", "--data-fibers", "4")
 	l.benchFlags = []string{"--accounts", "200", "--protocol", "drtm", "--durable", "--workers", "1", "--fibers", "4"}
 	l.cluster(2)
 	l.proved(l.nodes[0])
-	l.nodes[1].drains() // as by SIGKILL, nothing is lost
+	l.nodes[1].drains()
 	until(t, "the other one waits", func() bool {
 		n := l.self(l.nodes[0])
 		return n != nil && strings.Contains(n.Reason, "the nodes that keep partition 1 are not there: start them")
 	})
-	l.nodes[1].restart()
-	l.allReady(l.nodes[0], 2)
-	l.proved(l.nodes[0])
-	// The memory is gone, as after a restart of the host.
-	l.nodes[1].kill()
-	kept, err := filepath.Glob(filepath.Join(l.dir, "run", "kept", "n1-*"))
-	if err != nil || len(kept) == 0 {
-		t.Fatal(kept, err)
+	// The memory is gone, as after a restart of the host, and comes back from the state folder.
+	comesBack := func() {
+		t.Helper()
+		for _, name := range l.keptBy("n1") {
+			if err := os.Remove(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l.nodes[1].restart()
+		l.allReady(l.nodes[0], 2)
+		if !slices.ContainsFunc(l.self(l.nodes[1]).Events, func(e status.Event) bool {
+			return strings.HasPrefix(e.Text, "restored the tables that this node keeps: ")
+		}) {
+			t.Errorf("nothing was restored: %+v", l.self(l.nodes[1]).Events)
+		}
+		l.proved(l.nodes[0])
 	}
+	comesBack()
+	run := l.benching(l.nodes[0], "--duration", "60s")
+	l.nodes[1].signal(syscall.SIGPWR)
+	<-l.nodes[1].ended
+	if l.nodes[1].exit != nil {
+		t.Errorf("after SIGPWR: %v", l.nodes[1].exit)
+	}
+	run.says("running on: .* of the cluster has ended")
+	if err := run.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	<-run.ended
+	comesBack()
+	// Without a copy nothing is built.
+	l.nodes[1].kill()
+	kept := l.keptBy("n1")
 	for _, name := range kept {
 		if err := os.Rename(name, filepath.Join(l.dir, filepath.Base(name))); err != nil {
 			t.Fatal(err)

@@ -3,6 +3,9 @@
 // memory (verbs.MROptions.Keep), whose name has the id of the data in it. So another state folder finds no memory of
 // its own, and overwrites none.
 //
+// A node that stops copies that memory into its state folder (Save), with checksums. The copy counts until the memory
+// is opened again: it is put back (Restore) if the memory is gone, because the host has been started again.
+//
 // Data that no run has used yet is as loaded, and may be replaced. Data that was used is never replaced: who wants
 // that, removes data.json from the state folders of all nodes.
 //
@@ -42,6 +45,8 @@ type Held struct {
 	// Loaded: every member has loaded its partition. Runs that have used it since; with 0 it is as it was loaded.
 	Loaded bool `json:"loaded"`
 	Runs   int  `json:"runs"`
+	// Saved is the copy of the memory in the state folder, if it was not opened since; nil: there is none.
+	Saved *Saved `json:"saved,omitempty"`
 	// ClockNs is a reading of the planes' clock, which must not begin before it.
 	ClockNs int64 `json:"clock_ns"`
 }
@@ -111,7 +116,7 @@ func (s *Store) Replace(h Held) (before *Held, err error) {
 		return nil, fmt.Errorf("%w: %s", ErrUsed, s.held)
 	}
 	before = s.held
-	h.Format, h.Loaded, h.Runs = format, false, 0
+	h.Format, h.Loaded, h.Runs, h.Saved = format, false, 0, nil
 	return before, s.writeLocked(h)
 }
 
@@ -129,7 +134,7 @@ func (s *Store) Attach(id string, partition int, clock time.Duration) (*Held, er
 			"of a later time: set the clock right", ErrClock, time.Duration(h.ClockNs)-clock)
 	}
 	h := *s.held
-	h.ClockNs = int64(clock)
+	h.ClockNs, h.Saved = int64(clock), nil // the memory is newer from now on
 	if err := s.writeLocked(h); err != nil {
 		return nil, err
 	}

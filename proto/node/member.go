@@ -87,6 +87,8 @@ type Worker struct {
 	Env
 	// Engine is nil before the cluster has started.
 	Engine proto.Engine
+	// Restored is how long it took to make the engine, and to recover what its logs of an earlier life leave to do.
+	Restored time.Duration
 
 	member    *Member
 	viewing   viewing

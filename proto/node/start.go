@@ -22,10 +22,13 @@ func (w *Worker) start(f *fiber.Fiber, p *Protocol) error {
 	if w.RoundTrip, err = w.measureRoundTrip(f); err != nil {
 		return err
 	}
+	begin := f.Now()
 	if w.Engine, err = p.Make(&w.Env); err != nil {
 		return err
 	}
-	return w.restore(f)
+	err = w.restore(f)
+	w.Restored = f.Now() - begin
+	return err
 }
 
 // restore has the engine do what its logs of an earlier life leave to do, before there are clients. All members

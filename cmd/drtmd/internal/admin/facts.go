@@ -85,6 +85,14 @@ func planeFacts(c *status.Cluster) []fact {
 			all = append(all, fact{fmt.Sprintf("recovery, node %d", c.Nodes[i].Member.Node), r.String()})
 		}
 	}
+	for i := range c.Nodes {
+		if d := c.Nodes[i].Data; d != nil {
+			all = append(all, fact{fmt.Sprintf("kept by node %d", c.Nodes[i].Member.Node), d.String()})
+		}
+		if l := c.Nodes[i].Logs; l != nil {
+			all = append(all, fact{fmt.Sprintf("logs, node %d", c.Nodes[i].Member.Node), l.String()})
+		}
+	}
 	for _, t := range of.Tables {
 		entries, capacity := uint64(0), uint64(0)
 		for i := range c.Nodes {

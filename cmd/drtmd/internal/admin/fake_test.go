@@ -51,6 +51,9 @@ func newFake() *fake {
 			Clock: &status.Clock{Error: 0.0002, Bound: 0.0003, Lease: 0.001, LeaseReadOnly: 0.002},
 			Recovery: &status.Recovery{Epoch: 7, Serves: []proto.ShardID{proto.ShardID(n)}, Backs: []proto.ShardID{proto.ShardID(n+2) % 3},
 				Fills: []proto.ShardID{}, Committed: 3, TookS: 0.02},
+			Data: &status.Data{ID: "2d9bc9ed8a0d3da1", Partition: int(n), Partitions: 3, Workload: "smallbank", Protocol: "drtm",
+				Loaded: true, Runs: 2, InUse: true},
+			Logs:   &status.Logs{Bytes: 2 << 20, Used: 1 << 19, Slots: 32, Taken: 3, Records: 1000, Attached: true, Found: 7},
 			Tables: []status.Table{{Name: "savings", Entries: 50_000, Capacity: 200_000}},
 			Load:   &status.Load{Run: "run 3", Phase: "measuring", OfS: 60},
 			Events: []status.Event{{Time: time.Now().UTC(), Level: status.Info,
@@ -72,6 +75,7 @@ func emptyMetrics(opened uint64) *load.Metrics {
 		Kinds: []string{"send payment", "balance"}, Registered: 256 << 20,
 		Tables: []load.TableUse{{Name: "checking"}, {Name: "savings"}}}
 	m.Tables[0].Entries, m.Tables[0].Bound = 1000, 600
+	m.Logs = proto.LogStats{Bytes: 2 << 20, Used: 1 << 19, Slots: 32, Taken: 3, Records: 1000}
 	for range len(m.Kinds) + 1 {
 		m.Life = append(m.Life, hdrhistogram.New(1, 100_000_000_000, 3))
 	}

@@ -111,6 +111,9 @@ func (s sink) membership(st *status.Cluster, n *status.Node) {
 	if r := n.Recovery; r != nil {
 		s.recovery(r)
 	}
+	if d := n.Data; d != nil {
+		s.send("data_runs", float64(d.Runs))
+	}
 	if c := n.Clock; c != nil {
 		s.send("clock_error_seconds", c.Error)
 		if c.Lease > 0 {
@@ -133,6 +136,23 @@ func (s sink) recovery(r *status.Recovery) {
 	s.count("filled_records_total", r.Filled)
 }
 
+func (s sink) logs(m *load.Metrics) {
+	l := &m.Logs
+	s.count("log_bytes", l.Bytes)
+	s.count("log_used_bytes", l.Used)
+	s.send("log_slots", float64(l.Slots))
+	s.send("log_slots_taken", float64(l.Taken))
+	s.count("log_records_total", l.Records)
+	s.count("log_waits_total", l.Waits)
+	s.count("log_too_long_total", l.TooLong)
+	s.send("log_recovery_seconds", m.Restored.Seconds())
+	s.count("log_recovery_records", l.Found, "found")
+	s.count("log_recovery_records", l.Torn, "torn")
+	s.count("log_recovery_transactions", l.Completed, "completed")
+	s.count("log_recovery_transactions", l.Undone, "undone")
+	s.send("log_recovery_transactions", float64(l.Recovering), "unfinished")
+}
+
 func (s sink) plane(m *load.Metrics) {
 	s.count("plane_generation", m.Opened)
 	s.send("plane_info", 1, m.Workload, m.Protocol)
@@ -140,6 +160,9 @@ func (s sink) plane(m *load.Metrics) {
 	s.send("workers", float64(m.Workers))
 	s.send("orphaned_records", float64(m.Orphans.Count))
 	s.send("troubled_workers", float64(m.Troubled))
+	if m.Logs.Bytes > 0 {
+		s.logs(m)
+	}
 	s.send("queue_pairs", float64(m.QPs.RC), "rc")
 	s.send("queue_pairs", float64(m.QPs.UD), "ud")
 	s.send("queue_pairs_in_error", float64(m.QPs.InError))

@@ -191,6 +191,9 @@ func (k *keeping) proved() {
 		if d := n.Data; d == nil || !d.InUse || d.Runs != k.runs || d.Partitions != 3 {
 			k.t.Errorf("node %d keeps %+v, want that %d runs have used it", n.Member.Node, d, k.runs)
 		}
+		if l := n.Logs; l == nil || !l.Attached || l.Bytes == 0 || l.Recovering > 0 {
+			k.t.Errorf("node %d has the logs %+v", n.Member.Node, l)
+		}
 	}
 }
 

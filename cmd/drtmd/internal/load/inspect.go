@@ -44,6 +44,9 @@ type Metrics struct {
 	Tables []TableUse
 	// Orphans are the records that stay locked, as far as the workers have met them.
 	Orphans Orphans
+	// Logs are those that workers keep of their own transactions, and Restored the longest recovery from them.
+	Logs     proto.LogStats
+	Restored time.Duration
 	// Troubled are the workers whose engines have met what no correct node does.
 	Troubled int
 }
@@ -163,6 +166,11 @@ func (s *local) count(ctx context.Context, m *Metrics, ran bool) error {
 		m.Orphans = m.Orphans.Plus(orphansOf(w, specs))
 		if troubleOf(w) != nil {
 			m.Troubled++
+		}
+		if e, ok := w.Engine.(proto.Logger); ok {
+			logs := e.LogStats()
+			m.Logs.Add(&logs)
+			m.Restored = max(m.Restored, w.Restored)
 		}
 		if e, ok := w.Engine.(proto.RegionCounter); ok {
 			regions := e.Regions()

@@ -92,6 +92,7 @@ type Node struct {
 	Clock     *Clock       `json:"clock,omitempty"`    // of the plane
 	Recovery  *Recovery    `json:"recovery,omitempty"` // nil: the plane's records have one replica
 	Data      *Data        `json:"data,omitempty"`     // nil: it keeps no tables over its lives
+	Logs      *Logs        `json:"logs,omitempty"`     // nil: its workers do not log their transactions
 	Load      *Load        `json:"load,omitempty"`
 	Tables    []Table      `json:"tables,omitempty"`
 	Links     []Link       `json:"links,omitempty"`

@@ -143,6 +143,12 @@ func (n *Node) details(b *strings.Builder) {
 	if r := n.Recovery; r != nil {
 		line("replicas", "%s", r)
 	}
+	if d := n.Data; d != nil {
+		line("keeps", "%s", d)
+	}
+	if l := n.Logs; l != nil {
+		line("logs", "%s", l)
+	}
 	if l := n.Load; l != nil {
 		line("load", "run %s, %s %.1f of %.1f s, %d committed, %.0f committed/s, %.4f aborts/attempt",
 			l.Run, l.Phase, l.ElapsedS, l.OfS, l.Committed, l.PerSecond, l.AbortRate)

@@ -95,6 +95,14 @@ func (p *Planes) describeCounters(ctx context.Context, n *status.Node) {
 	if n.Load != nil {
 		rates(n.Load, m)
 	}
+	if x := &m.Logs; x.Bytes > 0 {
+		p.mu.Lock()
+		attached := p.data != nil && p.data.Attach
+		p.mu.Unlock()
+		n.Logs = &status.Logs{Bytes: x.Bytes, Used: x.Used, Slots: x.Slots, Taken: x.Taken, Records: x.Records,
+			Waits: x.Waits, TooLong: x.TooLong, Found: x.Found, Torn: x.Torn, Completed: x.Completed, Undone: x.Undone,
+			Recovering: x.Recovering, RestoredS: m.Restored.Seconds(), Attached: attached}
+	}
 	for _, t := range m.Tables {
 		n.Tables = append(n.Tables, status.Table{Name: t.Name, Entries: uint64(t.Bound),
 			Capacity: uint64(t.Entries), ValueBytes: t.ValueBytes, IndirectMax: uint64(t.IndirectBuckets),

@@ -21,7 +21,10 @@ type vector struct {
 	elements []element
 	done     func(ok bool)
 	failed   bool
-	at, pos  int // element, and byte of it, that come next
+	at, pos  int  // element, and byte of it, that come next
+	begun    bool // the queue has started with it
+	lines    int
+	bytes    int // with their headers on PCIe
 	pace     Time
 	ends     Time // not before
 	since    Time // of waiting for a locked line; 0 = not waiting
@@ -66,7 +69,7 @@ func (b *Board) Submit(core int, write bool, done func(ok bool)) {
 	v.write, v.done, v.next, v.failed, v.at, v.pos, v.since = write, done, nil, false, 0, 0, 0
 	v.elements = append(v.elements[:0], *staged...)
 	*staged = (*staged)[:0]
-	lines, bytes := 0, 0
+	v.lines, v.bytes, v.begun = 0, 0, false
 	for i := range v.elements {
 		e := &v.elements[i]
 		v.failed = v.failed || e.bad
@@ -74,28 +77,39 @@ func (b *Board) Submit(core int, write bool, done func(ok bool)) {
 			e.buf = nil
 			continue
 		}
-		lines += (e.off+len(e.buf)-1)/verbs.LineBytes - e.off/verbs.LineBytes + 1
-		bytes += w.cost.pcieBytes(len(e.buf))
+		v.lines += (e.off+len(e.buf)-1)/verbs.LineBytes - e.off/verbs.LineBytes + 1
+		v.bytes += w.cost.pcieBytes(len(e.buf))
 	}
 	queue := &b.queues[core%len(b.queues)]
 	start := max(w.now, queue.busy)
 	queue.take(w.now, n.slow(Time(len(v.elements))*w.rate.element))
-	link, latency := &n.toNIC, w.cost.PCIe.Read
-	if write {
-		link, latency = &n.toHost, w.cost.PCIe.Write
-	}
-	v.ends = max(start+n.slow(latency), link.take(start, n.slow(span(bytes, w.rate.pciePerByte))))
-	v.pace = span(w.cost.pcieBytes(verbs.LineBytes), w.rate.pciePerByte)
-	first := max(start, v.ends-Time(lines)*v.pace)
-	w.schedule(first, event{kind: evCall, call: v.run})
+	w.schedule(start, event{kind: evCall, call: v.run})
 }
 
-// step accesses a line, or ends the vector.
+// begin is when the queue starts with the vector: it takes its turn on PCIe.
+func (v *vector) begin() {
+	n := v.board.node
+	w := n.world
+	v.begun = true
+	link, latency := &n.toNIC, w.cost.PCIe.Read
+	if v.write {
+		link, latency = &n.toHost, w.cost.PCIe.Write
+	}
+	v.ends = max(w.now+n.slow(latency), link.take(w.now, n.slow(span(v.bytes, w.rate.pciePerByte))))
+	v.pace = span(w.cost.pcieBytes(verbs.LineBytes), w.rate.pciePerByte)
+	w.schedule(max(w.now, v.ends-Time(v.lines)*v.pace), event{kind: evCall, call: v.run})
+}
+
+// step begins the vector, accesses a line, or ends the vector.
 func (v *vector) step() {
 	b := v.board
 	w := b.node.world
 	if !b.alive() {
 		v.free()
+		return
+	}
+	if !v.begun {
+		v.begin()
 		return
 	}
 	for v.at < len(v.elements) && v.pos == len(v.elements[v.at].buf) {

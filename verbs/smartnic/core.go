@@ -2,6 +2,7 @@ package smartnic
 
 import (
 	"errors"
+	"fmt"
 
 	"drtmd/internal/invariant"
 	"drtmd/verbs"
@@ -15,8 +16,38 @@ var ErrDMA = errors.New("DMA to memory that is not there")
 type CoreConfig struct {
 	Node  int // of the board
 	Index int // of the core
-	// Separate is batching off: every message is a packet, and every DMA a vector.
-	Separate bool
+	// Batching is what is gathered; 0 = Gathered.
+	Batching Batching
+}
+
+// Batching is what a core or a port gathers in a pass.
+type Batching uint8
+
+// Kinds of batching.
+const (
+	// Gathered: messages share packets, packets cross PCIe in bursts, DMAs share vectors.
+	Gathered Batching = iota + 1
+	// Bursts: every message is a packet; packets cross PCIe in bursts, and DMAs share vectors.
+	Bursts
+	// Separate: every message is a packet that crosses PCIe alone, and every DMA is a vector.
+	Separate
+)
+
+var batchings = [...]string{Gathered: "gathered", Bursts: "bursts", Separate: "separate"}
+
+func (b Batching) String() string {
+	if b >= Gathered && b <= Separate {
+		return batchings[b]
+	}
+	return fmt.Sprintf("batching(%d)", uint8(b))
+}
+
+// or is b, or Gathered if b is 0.
+func (b Batching) or() Batching {
+	if b == 0 {
+		return Gathered
+	}
+	return b
 }
 
 // CoreStats counts what a core did.
@@ -69,6 +100,7 @@ type Transfer struct {
 
 // NewCore makes a worker a core of a NIC.
 func NewCore(w *fiber.Worker, b Board, cfg CoreConfig) (*Core, error) {
+	cfg.Batching = cfg.Batching.or()
 	c := &Core{w: w, b: b, cfg: cfg}
 	if _, err := w.AddPart(c, 0); err != nil {
 		return nil, err
@@ -103,7 +135,7 @@ func (c *Core) Send(node, core int, kind uint8, payload []byte) {
 		g.dirty = true
 		c.toNodes = append(c.toNodes, target{node, core})
 	}
-	g.add(c.b.MTU(), !c.cfg.Separate, kind, uint8(c.cfg.Index), payload)
+	g.add(c.b.MTU(), c.cfg.Batching == Gathered, kind, uint8(c.cfg.Index), payload)
 	if g.count > maxPackets {
 		c.transmit(target{node, core}, g)
 	}
@@ -120,7 +152,7 @@ func (c *Core) SendHost(thread int, kind uint8, payload []byte) {
 		g.dirty = true
 		c.toHosts = append(c.toHosts, thread)
 	}
-	g.add(c.b.MTU(), !c.cfg.Separate, kind, uint8(c.cfg.Index), payload)
+	g.add(c.b.MTU(), c.cfg.Batching == Gathered, kind, uint8(c.cfg.Index), payload)
 	if g.count > maxPackets {
 		c.raise(thread, g)
 	}
@@ -150,7 +182,7 @@ func (c *Core) raise(thread int, g *gather) {
 	packets := g.take()
 	c.Stats.Sent += uint64(len(packets))
 	c.w.RPCWork(len(packets), 0)
-	if !c.cfg.Separate {
+	if c.cfg.Batching != Separate {
 		c.b.ToHost(thread, packets)
 		return
 	}
@@ -223,7 +255,7 @@ func (c *Core) start(t *Transfer, s *staged, write bool, rkey uint32, off int, b
 	t.pending = true
 	c.b.Stage(c.cfg.Index, write, rkey, off, buf)
 	s.transfers = append(s.transfers, t)
-	if len(s.transfers) == c.b.MaxVector() || c.cfg.Separate {
+	if len(s.transfers) == c.b.MaxVector() || c.cfg.Batching == Separate {
 		c.submit(s, write)
 	}
 }

@@ -20,11 +20,11 @@ import (
 // batching off each message is a packet. Either way they arrive in order.
 func TestMessagesOfAPassShareAPacket(t *testing.T) {
 	for _, x := range []struct {
-		separate       bool
+		batching       smartnic.Batching
 		bytes, packets int
-	}{{false, 4, 1}, {true, 4, 20}, {false, 200, 4}, {false, 2000, 20}} {
-		t.Run(fmt.Sprintf("separate=%t,bytes=%d", x.separate, x.bytes), func(t *testing.T) {
-			r := newRig(t, rigConfig{nodes: 3, cores: 2, separate: x.separate})
+	}{{0, 4, 1}, {smartnic.Bursts, 4, 20}, {smartnic.Separate, 4, 20}, {0, 200, 4}, {0, 2000, 20}} {
+		t.Run(fmt.Sprintf("%v,bytes=%d", x.batching, x.bytes), func(t *testing.T) {
+			r := newRig(t, rigConfig{nodes: 3, cores: 2, batching: x.batching})
 			var got []uint32
 			r.machines[1].cores[1].Handle(ask, func(m *smartnic.Message) {
 				if m.From != 0 || m.Sender != 0 || m.Kind != ask || len(m.Payload) != x.bytes {
@@ -101,19 +101,19 @@ func TestDMAsOfAPassShareVectors(t *testing.T) {
 	for _, x := range []struct {
 		name     string
 		write    bool
-		separate bool
+		batching smartnic.Batching
 		n        int
 		vectors  uint64
 		least    time.Duration // the first completion
 	}{
-		{"one read", false, false, 1, 1, 1295 * time.Nanosecond},
-		{"one write", true, false, 1, 1, 570 * time.Nanosecond},
-		{"a vector", false, false, 15, 1, 1295 * time.Nanosecond},
-		{"three vectors", true, false, 31, 3, 570 * time.Nanosecond},
-		{"without batching", false, true, 15, 15, 1295 * time.Nanosecond},
+		{"one read", false, 0, 1, 1, 1295 * time.Nanosecond},
+		{"one write", true, 0, 1, 1, 570 * time.Nanosecond},
+		{"a vector", false, smartnic.Bursts, 15, 1, 1295 * time.Nanosecond},
+		{"three vectors", true, 0, 31, 3, 570 * time.Nanosecond},
+		{"without batching", false, smartnic.Separate, 15, 15, 1295 * time.Nanosecond},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			r := newRig(t, rigConfig{nodes: 1, cores: 1, separate: x.separate})
+			r := newRig(t, rigConfig{nodes: 1, cores: 1, batching: x.batching})
 			m := r.machines[0]
 			var errs []error
 			var took time.Duration

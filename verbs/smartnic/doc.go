@@ -13,8 +13,8 @@
 // await DMA, send to a third node and wait for locks like any fiber. A Core joins a worker as a part and runs its burst
 // loop (§4.3.2): in each pass it takes a burst of packets and DMA completions, gives every message to its handler, lets
 // fibers run, and at the end submits the vectors of DMAs (§4.3.1) and sends what was gathered for each destination in
-// as few packets as it fits in. A Port is the host's end of the queues between host and NIC. Without batching every
-// message is a packet, and every DMA a vector.
+// as few packets as it fits in. A Port is the host's end of the queues between host and NIC. Batching says
+// how much of that is on.
 //
 //	message in a packet   0 kind 1 | 1 sending core or thread 1 | 2 length 2 | 4 payload
 //

@@ -19,16 +19,16 @@ type Port struct {
 	w        *fiber.Worker
 	b        Board
 	thread   int
-	separate bool
+	batching Batching
 	handlers handlers
 	in       inbox
 	cores    []gather
 	toCores  []int // of which something was gathered, in the order of the first message
 }
 
-// NewPort opens the queues of a thread. separate is batching off: every message is a packet and a burst.
-func NewPort(w *fiber.Worker, b Board, thread int, separate bool) (*Port, error) {
-	p := &Port{w: w, b: b, thread: thread, separate: separate, cores: make([]gather, b.Cores())}
+// NewPort opens the queues of a thread. The batching is what is gathered; 0 = Gathered.
+func NewPort(w *fiber.Worker, b Board, thread int, batching Batching) (*Port, error) {
+	p := &Port{w: w, b: b, thread: thread, batching: batching.or(), cores: make([]gather, b.Cores())}
 	if _, err := w.AddPart(p, 0); err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (p *Port) Send(core int, kind uint8, payload []byte) {
 		g.dirty = true
 		p.toCores = append(p.toCores, core)
 	}
-	g.add(p.b.MTU(), !p.separate, kind, uint8(p.thread), payload)
+	g.add(p.b.MTU(), p.batching == Gathered, kind, uint8(p.thread), payload)
 	if g.count > maxPackets {
 		p.lower(core, g)
 	}
@@ -61,7 +61,7 @@ func (p *Port) lower(core int, g *gather) {
 	packets := g.take()
 	p.Stats.Sent += uint64(len(packets))
 	p.w.RPCWork(len(packets), 0)
-	if !p.separate {
+	if p.batching != Separate {
 		p.b.ToCore(core, packets)
 		return
 	}

@@ -47,7 +47,7 @@ type rig struct {
 
 type rigConfig struct {
 	nodes, cores int
-	separate     bool
+	batching     smartnic.Batching
 }
 
 func newRig(t *testing.T, c rigConfig) *rig {
@@ -95,12 +95,12 @@ func (r *rig) boot(m *machine, c rigConfig) {
 	}
 	for i := range c.cores {
 		core, err := smartnic.NewCore(worker("nic", m.board.Timeline(i)), m.board,
-			smartnic.CoreConfig{Node: m.node.Index(), Index: i, Separate: c.separate})
+			smartnic.CoreConfig{Node: m.node.Index(), Index: i, Batching: c.batching})
 		must(r.t, err)
 		m.cores = append(m.cores, core)
 	}
 	m.hosts = worker("host", m.node.Timeline(0))
-	m.port, err = smartnic.NewPort(m.hosts, m.board, 0, c.separate)
+	m.port, err = smartnic.NewPort(m.hosts, m.board, 0, c.batching)
 	must(r.t, err)
 }
 

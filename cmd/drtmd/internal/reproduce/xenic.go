@@ -16,9 +16,12 @@ func xenic() System {
 	}
 	figures := []Item{
 		notReproducible("on-path and off-path SmartNICs", drawing),
-		waitsFor(name, Modelled, "latency of remote operations from host and NIC"),
-		waitsFor(name, Modelled, "throughput of remote memory writes, with and without batching"),
-		waitsFor(name, Modelled, "throughput and latency of the DMA engine"),
+		{Title: "latency of remote operations from host and NIC", Kind: Modelled,
+			Note: "two-sided RPCs of the ConnectX-5", run: xenicFigure2, cost: cost{30 * time.Millisecond, 30 * time.Millisecond}},
+		{Title: "throughput of remote memory writes, with and without batching", Kind: Modelled, run: xenicFigure3,
+			cost: cost{400 * time.Millisecond, 600 * time.Millisecond}},
+		{Title: "throughput and latency of the DMA engine", Kind: Modelled, run: xenicFigure4,
+			cost: cost{150 * time.Millisecond, 250 * time.Millisecond}},
 		notReproducible("data store", drawing),
 		notReproducible("one server", drawing),
 		waitsFor(name, Exact, "commit messages of a transaction on a local and a remote shard"),

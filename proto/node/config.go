@@ -153,10 +153,6 @@ func (c *Config) checkTables() error {
 		if err := c.Protocol.CheckStore(s.Ordered); err != nil {
 			return fmt.Errorf("table %q of workload %s: %w", s.Name, c.Workload.Name(), err)
 		}
-		if s.Ordered && c.Growth.Bytes > 0 {
-			return fmt.Errorf("table %q of workload %s: %w: an ordered table of a cluster does not grow: leave %s out, "+
-				"and give the table room for all records", s.Name, c.Workload.Name(), protocol.ErrNeeds, c.Growth.Setting)
-		}
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ type share struct {
 	loaded *history.Snapshot // nil if nothing is recorded, or it was found in kept memory, or is to be filled
 	empty  bool              // it is not formatted yet
 	filled bool              // it was made after the cluster, to be filled
-	growth []*store.Growth   // of the tables; nil: they do not grow
+	growth []growth          // of the tables; nil: they do not grow
 }
 
 // extent is a worker's view of a region that a table has grown by.

@@ -22,6 +22,8 @@ type table struct {
 	offset int // in the memory of each share
 	// open gives a worker its view of a share's.
 	open func(o *opening) (protocol.PointIndex, error)
+	// grow prepares the growth of a share's; nil: it does not grow.
+	grow func(g growing) growth
 }
 
 // opening is how a worker opens a table of a share.
@@ -31,8 +33,18 @@ type opening struct {
 	fresh  bool        // it is not formatted yet
 	kept   bool        // it was in kept memory
 	// growth is that of the share's table, if it grows.
-	growth *store.Growth
+	growth growth
 	view   func(*verbs.MR) (*htm.Memory, error) // of further regions
+}
+
+// growth is by which regions a table has grown: a *store.Growth or *btree.Growth.
+type growth interface{ Bytes() int }
+
+// growing is what a table needs to grow.
+type growing struct {
+	at    int // where it is in the memory of its share
+	bound *store.Bound
+	alloc func(extent, bytes int) (*verbs.MR, error)
 }
 
 // shape is what the configurations of tables have in common, whatever their index.
@@ -79,6 +91,9 @@ func planTable(cfg *Config, s *proto.TableSpec, lacks mutated) table {
 	if s.Ordered {
 		c := btree.For(uint16(s.ID), s.Name, s.ValueBytes, s.Capacity)
 		c.Layout, c.Mutation = kind, lacks.btree
+		if c.Grows = cfg.Growth.Bytes > 0; c.Grows {
+			return growingTree(c)
+		}
 		return table{shape: c, open: opener(btree.Format, btree.Attach, c)}
 	}
 	if index == layout.HopscotchInline {
@@ -93,7 +108,7 @@ func planTable(cfg *Config, s *proto.TableSpec, lacks mutated) table {
 	c := store.For(uint16(s.ID), s.Name, s.ValueBytes, s.Capacity)
 	c.Layout, c.Mutation = kind, lacks.store
 	if c.Grows = cfg.Growth.Bytes > 0; c.Grows {
-		return table{shape: c, open: growingOpener(c)}
+		return growingTable(c)
 	}
 	return table{shape: c, open: opener(store.Format, store.Attach, c)}
 }
@@ -101,31 +116,49 @@ func planTable(cfg *Config, s *proto.TableSpec, lacks mutated) table {
 // opener is table.open for what the package of an index offers.
 func opener[C any, T protocol.PointIndex](format, attach func(C, *htm.Memory, int) (T, error),
 	c C) func(o *opening) (protocol.PointIndex, error) {
-	return func(o *opening) (protocol.PointIndex, error) {
-		if o.fresh {
-			return format(c, o.memory, o.at)
-		}
-		return attach(c, o.memory, o.at)
-	}
+	return func(o *opening) (protocol.PointIndex, error) { return opened(format, attach, c, o) }
 }
 
-// growingOpener is opener for a table that grows.
-func growingOpener(c store.Config) func(o *opening) (protocol.PointIndex, error) {
-	return func(o *opening) (protocol.PointIndex, error) {
-		open := store.Attach
-		if o.fresh {
-			open = store.Format
-		}
-		t, err := open(c, o.memory, o.at)
-		if err != nil {
-			return nil, err
-		}
-		return o.growth.Open(t, o.kept, o.view)
+func opened[C any, T protocol.PointIndex](format, attach func(C, *htm.Memory, int) (T, error), c C,
+	o *opening) (T, error) {
+	if o.fresh {
+		return format(c, o.memory, o.at)
 	}
+	return attach(c, o.memory, o.at)
+}
+
+// growingTable is a hash table that grows.
+func growingTable(c store.Config) table {
+	return table{shape: c,
+		open: func(o *opening) (protocol.PointIndex, error) {
+			t, err := opened(store.Format, store.Attach, c, o)
+			if err != nil {
+				return nil, err
+			}
+			return o.growth.(*store.Growth).Open(t, o.kept, o.view)
+		},
+		grow: func(g growing) growth {
+			return store.NewGrowth(store.GrowthConfig{Table: c, At: g.at, Bound: g.bound, Alloc: g.alloc})
+		}}
+}
+
+// growingTree is an ordered table that grows.
+func growingTree(c btree.Config) table {
+	return table{shape: c,
+		open: func(o *opening) (protocol.PointIndex, error) {
+			t, err := opened(btree.Format, btree.Attach, c, o)
+			if err != nil {
+				return nil, err
+			}
+			return o.growth.(*btree.Growth).Open(t, o.kept, o.view)
+		},
+		grow: func(g growing) growth {
+			return btree.NewGrowth(btree.GrowthConfig{Table: c, At: g.at, Bound: g.bound, Alloc: g.alloc})
+		}}
 }
 
 // growths prepare the growth of a share's tables; nil: they do not grow.
-func (m *Member) growths(s proto.ShardID) (list []*store.Growth) {
+func (m *Member) growths(s proto.ShardID) (list []growth) {
 	if m.cluster.Growth.Bytes == 0 {
 		return nil
 	}
@@ -135,8 +168,8 @@ func (m *Member) growths(s proto.ShardID) (list []*store.Growth) {
 		if keep != "" {
 			keep = fmt.Sprintf("%s.t%d", keep, i+1)
 		}
-		list = append(list, store.NewGrowth(store.GrowthConfig{Table: t.shape.(store.Config), At: t.offset,
-			Bound: m.bound, Alloc: func(extent, bytes int) (*verbs.MR, error) {
+		list = append(list, t.grow(growing{at: t.offset, bound: m.bound,
+			alloc: func(extent, bytes int) (*verbs.MR, error) {
 				name := keep
 				if name != "" {
 					name = fmt.Sprintf("%s.%d", keep, extent)

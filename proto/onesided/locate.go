@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"drtmd/proto"
+	"drtmd/store/layout"
 	"drtmd/store/remote"
 	"drtmd/verbs/rpc"
 )
@@ -133,13 +134,22 @@ func (t *Tx) found() (missing int, err error) {
 			err = worse(err, t.Unreachable(r, failed))
 		case code == Kept:
 			missing++
-		case code == Done && t.base.There(r).Tables[r.Table-1].Entry(off):
+		case code == Done && t.known(r, off):
 			r.Own.Off, r.Own.Found = off, true
 		default:
 			err = worse(err, proto.Aborting(proto.ReasonConflict))
 		}
 	}
 	return missing, err
+}
+
+// known reports whether a place that a host has named is one of the record's table. The table may have grown.
+func (t *Tx) known(r *Record, off uint64) bool {
+	there := t.base.There(r).Tables[r.Table-1]
+	if !there.Entry(off) && !layout.InFirst(off) && there.Grows() {
+		_, _, _ = t.base.client.Lookup(t.F, t.base.peer(r).Conn, there, uint64(r.Key), nil) // learns its extents
+	}
+	return there.Entry(off)
 }
 
 // ensure has the hosts make entries for the records that have none. All answers are taken, also after

@@ -1,11 +1,11 @@
 package layout
 
-// A table that grows consists of extents: hash tables with records of one layout, each in a memory
+// A table that grows consists of extents: hash tables or trees with records of one layout, each in a memory
 // region of its own. The first one is followed by the directory, which names the others. It is memory
 // that peers READ, 32 lines:
 //
 //	line 0    number of extents, the first included 8 | zero 56
-//	line i    extent i: address 8 | length 8 | rkey 4, zero 4 | main buckets 8 |
+//	line i    extent i: address 8 | length 8 | rkey 4, zero 4 | main buckets, or nodes 8 |
 //	          indirect buckets 8 | entries 8 | end 8 | check 8
 //
 // The line of an extent is complete before the number counts it, and does not change while peers are
@@ -55,7 +55,11 @@ func (w *ExtentWords) Extent(i int) (Extent, bool) {
 
 // Of is the descriptor of the table in the extent, of a table that grows; false if there can be none.
 func (e *Extent) Of(d Descriptor) (Descriptor, bool) {
+	ordered := d.Index.Ordered()
 	d.Index, d.MainOffset, d.MainBuckets, d.End = ClusterChaining, TableHeadBytes, e.MainBuckets, e.End
+	if ordered {
+		d.Index, d.MainOffset = BPlusTree, TreeHeadBytes
+	}
 	return d, e.End <= e.Length && d.check() == nil
 }
 

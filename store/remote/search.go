@@ -1,6 +1,10 @@
 package remote
 
-import "drtmd/store/layout"
+import (
+	"errors"
+
+	"drtmd/store/layout"
+)
 
 // Bounds of a look-up.
 const (
@@ -16,7 +20,7 @@ const (
 //
 // In a table that grows the extents that are known are searched from the newest on. Absence is
 // believed if the directory, read after all of them, names no other: a key has one entry at most, and
-// has none before it has one in another extent.
+// has none before it has one in another extent. Of an ordered table that grows only the directory is read.
 type Search struct {
 	root   *Table // that Start was given
 	table  *Table // of the extent that is read
@@ -63,11 +67,17 @@ const (
 func (s *Search) Start(t *Table, cache *Cache, key uint64) {
 	s.root, s.table, s.cache, s.key = t, t, cache, key
 	s.reads, s.result, s.err, s.known = 0, Entry{}, nil, nil
+	list := t.extents.Load()
 	if t.err != nil {
-		s.finish(Entry{}, t.err)
+		if s.rounds = 0; list == nil || !errors.Is(t.err, ErrHosted) {
+			s.finish(Entry{}, t.err)
+			return
+		}
+		s.known = *list
+		s.readLine(0)
 		return
 	}
-	if list := t.extents.Load(); list != nil {
+	if list != nil {
 		s.known, s.low, s.rounds = *list, 0, 0
 		if s.cached() {
 			return
@@ -143,7 +153,7 @@ func (s *Search) directory(w *layout.ExtentWords) {
 			s.line++
 		}
 	case w[0] == uint64(n):
-		s.finish(Entry{}, ErrNotFound)
+		s.finish(Entry{}, s.missing())
 		return
 	case w[0] < uint64(n) || w[0] > layout.MaxExtents:
 		s.finish(Entry{}, ErrBounds)
@@ -157,9 +167,21 @@ func (s *Search) directory(w *layout.ExtentWords) {
 	}
 	s.low = len(s.known)
 	s.known = *s.root.extents.Load()
+	if s.root.err != nil {
+		s.finish(Entry{}, s.root.err)
+		return
+	}
 	s.at = len(s.known) - 1
 	s.table = s.known[s.at]
 	s.begin()
+}
+
+// missing is why no entry is in any extent: there is none, or the table's host alone knows its trees.
+func (s *Search) missing() error {
+	if s.root.err != nil {
+		return s.root.err
+	}
+	return ErrNotFound
 }
 
 // Done reports whether the look-up has ended.

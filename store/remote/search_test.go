@@ -20,6 +20,38 @@ func TestOrderedTablesAreNotSearched(t *testing.T) {
 	}
 }
 
+// TestExtentsOfOrderedTablesAreLearned: a look-up reads the directory of an ordered table that grows, and from then
+// on the places that its host names are known.
+func TestExtentsOfOrderedTablesAreLearned(t *testing.T) {
+	d := layout.Descriptor{Table: 1, Layout: layout.KindOneVersion, Index: layout.GrowingTrees, ValueBytes: 8,
+		MainOffset: layout.TreeHeadBytes, MainBuckets: 4, End: 1 << 16}
+	table := Open(d, verbs.RemoteMR{Addr: 1 << 20, Length: d.Reach(), RKey: 7})
+	e := layout.Extent{Addr: 1 << 30, Length: 1 << 15, RKey: 99, MainBuckets: 2, Entries: 9, End: 1 << 15}
+	off := layout.TreeHeadBytes + 2*layout.NodeBytes
+	place := uint64(layout.MakePlace(1, off))
+	if !table.Grows() || table.Entry(place) || !table.Entry(d.End-256) {
+		t.Error("before, the places of the first extent are known, and no others")
+	}
+	get := func(line, _ int) layout.ExtentWords {
+		if line == 0 {
+			return layout.ExtentWords{2}
+		}
+		return e.Words(line)
+	}
+	for want := 2; want > 0; want-- {
+		var s Search
+		s.Start(table, nil, 1)
+		lines := feed(t, &s, get, nil)
+		if _, err := s.Result(); lines != want || !errors.Is(err, ErrHosted) {
+			t.Errorf("a look-up reads %d lines, want %d, and ends with %v", lines, want, err)
+		}
+	}
+	addr, rkey := table.Resolve(place)
+	if addr != e.Addr+uint64(off) || rkey != e.RKey || !table.Entry(place) || table.Entry(place-layout.EntryAlignment) {
+		t.Errorf("the place is at %#x under %d", addr, rkey)
+	}
+}
+
 // A peer whose memory makes no sense ends a look-up; it cannot keep it busy or lead it out of the
 // table.
 func TestSearchEndsOnAnyMemory(t *testing.T) {

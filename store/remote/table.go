@@ -42,7 +42,7 @@ type Table struct {
 }
 
 // Open describes the table d of the node that offers mr. If both do not fit together, each
-// look-up is an ErrBounds; of an ordered table it is an ErrHosted.
+// look-up is an ErrBounds; of an ordered table it is an ErrHosted, and only learns the extents of one that grows.
 func Open(d layout.Descriptor, mr verbs.RemoteMR) *Table { return OpenPeer(0, d, mr) }
 
 // OpenPeer is Open that tells the tables of peers apart in a cache, even if they are at the same
@@ -56,10 +56,13 @@ func OpenPeer(peer uint16, d layout.Descriptor, mr verbs.RemoteMR) *Table {
 	}
 	switch d.Index {
 	case layout.BPlusTree, layout.GrowingTrees, layout.Robinhoods:
-		t.err = fmt.Errorf("%w: table %d, of index %v", ErrHosted, d.Table, d.Index)
+		if t.err == nil {
+			t.err = fmt.Errorf("%w: table %d, of index %v", ErrHosted, d.Table, d.Index)
+		}
 	case layout.HopscotchInline:
 		t.places = d.Hopscotch()
-	case layout.GrowingClusters:
+	}
+	if d.Index == layout.GrowingClusters || d.Index == layout.GrowingTrees {
 		t.extents.Store(&[]*Table{t})
 	}
 	return t

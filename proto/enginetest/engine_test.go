@@ -10,6 +10,8 @@ import (
 	"drtmd/internal/testkit/raceskip"
 	"drtmd/proto/enginetest"
 	"drtmd/proto/node"
+	"drtmd/proto/occ/dandelion"
+	"drtmd/proto/option"
 	"drtmd/verbs/ibv"
 )
 
@@ -28,30 +30,41 @@ var rdma = enginetest.Host{Name: "ibv", Provider: ibv.New(), Slow: true,
 		}
 	}}
 
-// replicated are the hosts with backups for a protocol. Under the race detector one protocol of each way in which
+// hosts are those of a protocol, and those with backups. Under the race detector one protocol of each way in which
 // logs are carried is enough: drtmr, drtmr-verbs, drtmh-nc and drtm-occ share their threads' memory as drtmh does.
-func replicated(protocol string) []enginetest.Host {
-	hosts := enginetest.ReplicatedHosts()
-	if slices.Contains([]string{"farm", "fasst", "drtmh"}, protocol) {
-		return hosts
+// Dandelion's protocols are run where they differ from fasst.
+func hosts(protocol string) (single, replicated []enginetest.Host) {
+	single, replicated = append(enginetest.Hosts(), rdma), enginetest.ReplicatedHosts()
+	switch {
+	case protocol == "dnl4":
+		return nil, []enginetest.Host{replicated[0], replicated[2]}
+	case slices.Contains([]string{"dnl2", "dnl1"}, protocol):
+		return single[1:2], replicated[1:]
+	case slices.Contains([]string{"farm", "fasst", "drtmh"}, protocol):
+		return single, replicated
 	}
-	for i := range hosts {
-		hosts[i].Missing = func(t *testing.T) { raceskip.SameMemory(t) }
+	for i := range replicated {
+		replicated[i].Missing = func(t *testing.T) { raceskip.SameMemory(t) }
 	}
-	return hosts
+	return single, replicated
 }
 
 // TestEngines runs the suite for every protocol on every host.
 func TestEngines(t *testing.T) {
-	hosts := append(enginetest.Hosts(), rdma)
-	if os.Getenv("DRTMD_REQUIRE") == "ibv" {
-		hosts = []enginetest.Host{rdma} // the others were run outside of the guest
-	}
 	for _, p := range node.Protocols() {
 		t.Run(p.Name, func(t *testing.T) {
-			enginetest.Run(t, p, hosts...)
-			if p.Replicates && os.Getenv("DRTMD_REQUIRE") != "ibv" {
-				enginetest.Run(t, p, replicated(p.Name)...)
+			single, replicated := hosts(p.Name)
+			if i := slices.IndexFunc(p.Options, func(o option.Option) bool { return o.Name == dandelion.OptTold }); i >= 0 {
+				// Cases look at what is locked when a transaction has ended.
+				o := &p.Options[i]
+				*o = option.Choice(o.Name, []string{dandelion.ToldAcknowledged, dandelion.ToldSent}, o.Doc)
+			}
+			if os.Getenv("DRTMD_REQUIRE") == "ibv" { // the others were run outside of the guest
+				single, replicated = single[min(len(single), len(enginetest.Hosts())):], nil
+			}
+			enginetest.Run(t, p, single...)
+			if p.Replicates {
+				enginetest.Run(t, p, replicated...)
 			}
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"drtmd/proto"
 	"drtmd/proto/drtm"
 	"drtmd/proto/nocc"
+	"drtmd/proto/occ/dandelion"
 	"drtmd/proto/occ/drtmh"
 	"drtmd/proto/occ/drtmocc"
 	"drtmd/proto/occ/drtmr"
@@ -29,6 +30,8 @@ func Protocols(own ...Protocol) []Protocol {
 		drtmr.Evaluated(),
 		farm.Protocol(),
 		fasst.Protocol(),
+		dandelion.Dnl4(),
+		dandelion.Dnl2(),
 	}
 	list = append(list, own...)
 	for i := range list {

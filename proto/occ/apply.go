@@ -27,6 +27,8 @@ type hosted struct {
 	decided uint64        // everything before is
 	newest  recovery.Name // of the last record that was read
 	dropped []uint64      // IDs of updates that were taken back, and are not truncated yet
+	undos   []*undo       // what undecided updates have replaced, in the order of the log (undo.go)
+	spares  []*undo
 	watch   *fiber.Watch
 	from    proto.NodeID // that appends
 	// broken is why nothing is applied any more: the log has what no correct node appends.
@@ -133,6 +135,8 @@ func (h *hosted) place(epoch uint32, record []byte) (code, error) {
 		return 0, err // beyond the ring
 	case position+uint64(len(record)) > end && !h.e.lacks(gapAcknowledged):
 		return busy, nil
+	case !h.replaceAll():
+		return busy, nil
 	}
 	return done, nil
 }
@@ -140,12 +144,18 @@ func (h *hosted) place(epoch uint32, record []byte) (code, error) {
 // read reads what has come.
 func (h *hosted) read() {
 	var r log.Record
-	for h.Next(&r) == nil {
+	for at := h.Position(); h.Next(&r) == nil; at = h.Position() {
 		if len(r.Body) < decidedBytes {
 			continue // nobody here has written that; it is freed when it is decided
 		}
 		h.newest = recovery.Name(r.ID)
 		h.decided = max(h.decided, le.Uint64(r.Body))
+		if h.e.lacks(readableEarly) {
+			for _, u := range h.undos {
+				h.raiseFlags(u)
+			}
+		}
+		h.replace(&r, at)
 	}
 }
 
@@ -176,7 +186,7 @@ func (h *hosted) apply() {
 			h.fail(cmp.Or(err, log.ErrPlace))
 			break
 		}
-		if !h.forget(r.ID) && r.Type == recordUpdate {
+		if !h.forget(r.ID) && r.Type == recordUpdate && !h.raised(recovery.Name(r.ID)) {
 			applied, err := h.e.applyRecord(&r)
 			if err != nil {
 				h.fail(err)
@@ -184,6 +194,7 @@ func (h *hosted) apply() {
 			if !applied {
 				break
 			}
+			h.raise(recovery.Name(r.ID))
 		}
 		at = behind
 	}
@@ -254,7 +265,7 @@ func (e *Engine) apply(s *share, w *recovery.Write) bool {
 	if e.view.home[w.Shard] == e.Env.Node {
 		return true // a primary has the update since COMMIT, and may have forgotten since that there was a record
 	}
-	x, ok := e.lockToApply(s, w)
+	x, was, ok := e.lockToApply(s, w)
 	if !ok {
 		return false
 	}
@@ -267,29 +278,34 @@ func (e *Engine) apply(s *share, w *recovery.Write) bool {
 		e.storeLine(s, int(off), layout.ValueOffset, nil,
 			lastWord{at: layout.VersionOffset, v: uint64(w.Version), ok: true})
 		e.tombs = append(e.tombs, tomb{s, w.Shard, w.Table, w.Key, w.Version})
+		was = onesided.Unlocked
 	}
-	e.unlockEntry(s, off)
+	e.storeState(s, off, was)
 	return true
 }
 
 // lockToApply locks the record of a replica that an update is for, and makes it if there is none. Most updates are of
-// records that are there: a look-up without a region finds them, and the lock tells whether that is the key's.
-func (e *Engine) lockToApply(s *share, w *recovery.Write) (x found, ok bool) {
+// records that are there: a look-up without a region finds them, and the lock tells whether that is the key's. was is
+// the state that it had.
+func (e *Engine) lockToApply(s *share, w *recovery.Write) (x found, was onesided.Word, ok bool) {
 	if off, there := s.Tables[w.Table-1].Find(uint64(w.Key)); there {
 		x.off = uint64(off)
-		switch e.lockRecord(s, &x, w.Key, e.applier) {
+		switch state, c := e.lockReplica(s, &x, w.Key); c {
 		case done:
-			return x, true
+			return x, state, true
 		case locked:
-			return x, false
+			return x, state, false
 		}
 	}
 	off, c := e.EnsureAt(s, w.Table, w.Key)
 	if c == onesided.Full && e.reclaimDeleted() {
 		off, c = e.EnsureAt(s, w.Table, w.Key)
 	}
-	x.off = off
-	return x, c == onesided.Done && e.lockRecord(s, &x, w.Key, e.applier) == done
+	if x.off = off; c != onesided.Done {
+		return found{}, was, false
+	}
+	was, locks := e.lockReplica(s, &x, w.Key)
+	return x, was, locks == done
 }
 
 // newerThan reports whether an update is newer than what an entry says. One that was made for its key says
@@ -341,6 +357,9 @@ func (e *Engine) fills(s proto.ShardID) bool {
 // reports false if it could not look at all logs.
 func (e *Engine) lookForOlder() bool {
 	e.older = append(e.older[:0], make([]bool, len(e.tombs))...)
+	if e.strategy.Undo {
+		return true // what is in a log was applied when it came
+	}
 	if e.views == nil && !e.openViews() {
 		return false
 	}

@@ -84,6 +84,10 @@ type flight struct {
 // errTooLarge is a transaction whose log record does not fit.
 var errTooLarge = errors.New("the transaction's log record does not fit: split the transaction, or make log-bytes larger")
 
+// errLong is a transaction whose log record is longer than a message, where backups apply it at once.
+var errLong = fmt.Errorf("the transaction's log record is longer than the %d bytes of a message, which backups with "+
+	"undo logs apply at once: split the transaction", messageBytes)
+
 // newBackups makes the logs; nil if there are none.
 func (e *Engine) newBackups() error {
 	if e.Env.Logs == nil {
@@ -92,6 +96,9 @@ func (e *Engine) newBackups() error {
 	if len(e.Env.Peers) > recovery.MaxNodes || e.Env.Index >= recovery.MaxWorkers {
 		return fmt.Errorf("%w: with replicas there are at most %d nodes of %d workers", errConfig,
 			recovery.MaxNodes, recovery.MaxWorkers)
+	}
+	if e.strategy.Undo && e.Env.Index >= undoWorkers {
+		return fmt.Errorf("%w: with undo logs there are at most %d workers of a node", errConfig, undoWorkers)
 	}
 	b := &backups{e: e, at: make([]*backup, len(e.Env.Peers))}
 	b.timer = e.Env.Worker.NewTimer(b.flush)
@@ -240,6 +247,9 @@ func (t *tx) plan() (any bool) {
 			continue
 		}
 		t.holders = recovery.Holders(t.holders[:0], r.At, t.e.Env.Node)
+		if t.e.strategy.LogsPrimary && !t.e.lacks(primaryUnlogged) {
+			t.holders = append(t.holders, r.Node)
+		}
 		for _, n := range t.holders {
 			if n != t.e.Env.Node {
 				t.bodies[n], any = -1, true
@@ -287,6 +297,9 @@ func (t *tx) reserve() error {
 			return t.cutOff(x)
 		}
 		t.at[n] = x
+		if by := t.e.messengers[t.e.strategy.by(proto.PhaseLog)]; t.e.strategy.Undo && x.writer.Span(bytes) > by.longest() {
+			return errLong
+		}
 		ok, err := x.writer.TryReserve(&t.rooms[n], bytes, decidedBytes)
 		if err == nil && !ok {
 			b.tell(x) // the answer says what room there is
@@ -539,11 +552,17 @@ func (t *tx) commitMeanwhile() {
 const (
 	gapTries = 64
 	gapPause = 5 * time.Microsecond
+	// roomTries is how often a host with an undo log is asked again, whose table is full until deletions are decided.
+	roomTries = 64 * gapTries
 )
 
 // fillGaps sends messages again that came before the record in front of theirs.
 func (t *tx) fillGaps() {
-	for range gapTries {
+	tries := gapTries
+	if t.e.strategy.Undo {
+		tries = roomTries
+	}
+	for range tries {
 		again := false
 		for _, c := range t.calls[:t.asked] {
 			if c.err == nil && c.head.code == busy {

@@ -79,12 +79,12 @@ func (e *Engine) readHere(f *fiber.Fiber, s *share, i *item, dst []byte) (x foun
 	if !ok || !e.copyOut(f, s, i, &x, dst) || !e.dateAbsence(s, i.table, &x) {
 		return x, busy
 	}
-	return x, x.readable()
+	return x, e.readable(&x)
 }
 
 // readable says what becomes of a read that has found this.
-func (x *found) readable() code {
-	if onesided.Word(x.head.State) != onesided.Unlocked {
+func (e *Engine) readable(x *found) code {
+	if s := onesided.Word(x.head.State); s != onesided.Unlocked && (isLowered(s) || !e.lacks(lockIgnored)) {
 		return locked
 	}
 	return done

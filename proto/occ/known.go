@@ -247,7 +247,7 @@ func (v *view) commitHere(n *noted, w *recovery.Write) bool {
 	if p := (place{w.Shard, w.Table, w.Key}); v.keptFor(p, n.name) >= 0 {
 		i := itemOf(w, flagKeep)
 		off, there := e.findHeld(s, &i, v.kept[p][0].word)
-		if there && newerThan(w.Version, onesided.VersionOf(s.Memory, uint64(off))) {
+		if there && newerThan(w.Version, onesided.VersionOf(s.Memory, uint64(off))) && !v.replacedAll(n.name) {
 			e.releaseHere(nil, s, &i, v.kept[p][0].word)
 		}
 		v.let(p, n.name)
@@ -298,7 +298,7 @@ func (v *view) carriedOut(name recovery.Name) bool {
 // be deleted and forgotten since: nothing of it may be left then.
 func (v *view) backUp(n *noted, w *recovery.Write) bool {
 	s := v.e.replica(w.Shard)
-	return s == nil || v.freed(n, w.Shard) || !v.backed(w.Shard, n.epoch) || v.e.apply(s, w)
+	return s == nil || v.freed(n, w.Shard) || v.replacedAll(n.name) || !v.backed(w.Shard, n.epoch) || v.e.apply(s, w)
 }
 
 // unlockHere gives the locks of a transaction back that is aborted.
@@ -353,7 +353,7 @@ func (v *view) applied(n *noted, w *recovery.Write) bool {
 		return true
 	}
 	x, ok := v.e.find(s, &item{table: w.Table, key: w.Key})
-	return ok && x.off != 0 && !newerThan(w.Version, x.head.Version)
+	return ok && x.off != 0 && !newerThan(w.Version, x.head.Version) && !v.undecided(n.name, w, x.head.Version)
 }
 
 // itemOf is the release of a record with a write. A value that no node has is lost: more nodes have died than may.

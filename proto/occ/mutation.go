@@ -61,6 +61,20 @@ const (
 	tombsUnkept
 	gapAcknowledged
 	roomKept
+	// Undo logs, and reads at backups (undo.go, memory.go, tx.go).
+	noUndo
+	undoCommitted
+	readableNotLowered
+	readableEarly
+	readableIgnored
+	lockIgnored
+	validateAtBackup
+	backupUnvalidated
+	// Locks on all records, and records of updates at primaries (tx.go, backup.go).
+	readsUnlocked
+	readsAnyVersion
+	readLocksLeft
+	primaryUnlogged
 	// What is owed (commit.go).
 	noDebt
 	noDebtUpdate
@@ -87,6 +101,9 @@ const (
 	ofAtomics   = "occ/atomics"    // locks by NICs
 	ofRegions   = "occ/regions"    // the own node's records in regions, all others locked
 	ofLogs      = "occ/logs"       // records of updates at backups
+	ofUndo      = "occ/undo"       // updates that backups apply at once, and reads there
+	ofLocksAll  = "occ/locks-all"  // locks on all records, without validation
+	ofPrimary   = "occ/primary"    // records of updates at primaries
 	ofLogBeside = "occ/log-beside" // the same, and COMMITs that come as messages
 	ofRecovery  = "occ/recovery"   // what is done when members change
 	ofFences    = "occ/fences"     // one-sided writes, which have no epoch
@@ -174,6 +191,32 @@ var mutations = [mutationEnd]mutation.Mutation{
 	roomKept: {Of: ofLogs, Name: "log-room-kept",
 		Doc: "a transaction that cannot reserve room in all logs does not give back what it has reserved"},
 
+	noUndo: {Of: ofUndo, Name: "replicate-without-undo-log",
+		Doc: "a backup does not keep what an update replaces: an abort puts nothing back"},
+	undoCommitted: {Of: ofUndo, Name: "undo-of-committed",
+		Doc: "recovery puts back what a transaction has replaced that it commits"},
+	readableNotLowered: {Of: ofUndo, Name: "readable-not-lowered",
+		Doc: "a backup applies an update and leaves the record readable"},
+	readableEarly: {Of: ofUndo, Name: "readable-raised-early",
+		Doc: "a backup takes its coordinator's next message for a commit, and raises the flag"},
+	readableIgnored: {Of: ofUndo, Name: "getone-ignores-readable",
+		Doc: "a record is read at a backup whether it is readable or not"},
+	lockIgnored: {Of: ofUndo, Name: "getone-ignores-lock",
+		Doc: "a transaction of one read takes a record that is locked at its primary"},
+	validateAtBackup: {Of: ofUndo, Name: "validate-at-backup",
+		Doc: "what was read at a backup is compared with that backup at the commit"},
+	backupUnvalidated: {Of: ofUndo, Name: "backup-older-than-validated-version-accepted",
+		Doc: "what was read at a backup is not compared with the primary"},
+
+	readsUnlocked: {Of: ofLocksAll, Name: "read-set-not-locked",
+		Doc: "what a transaction only reads is neither locked nor validated"},
+	readsAnyVersion: {Of: ofLocksAll, Name: "read-locked-without-version-check",
+		Doc: "what a transaction only reads is locked at whatever version it has"},
+	readLocksLeft: {Of: ofLocksAll, Name: "abort-forgets-read-locks",
+		Doc: "an attempt without effect leaves its locks on what it has only read"},
+	primaryUnlogged: {Of: ofPrimary, Name: "primary-left-out-of-replicate",
+		Doc: "LOG does not give the update to the primaries, and COMMIT only unlocks"},
+
 	noDebt: {Of: ofSkeleton, Name: "no-debt", Doc: "a lock that could not be given back is forgotten"},
 	noDebtUpdate: {Of: ofSkeleton, Name: "no-debt-update",
 		Doc: "a lock that could not be given back is owed without its update"},
@@ -231,6 +274,9 @@ func (i Instance) mutations() (list []mutation.Mutation) {
 		ofAtomics:   s.uses(OneSided, proto.PhaseLock),
 		ofRegions:   s.Regions,
 		ofLogs:      true,
+		ofUndo:      s.Undo,
+		ofLocksAll:  s.LocksAll,
+		ofPrimary:   s.LogsPrimary,
 		ofLogBeside: !s.uses(OneSided, proto.PhaseCommit),
 		ofFences:    s.uses(OneSided, proto.PhaseLog, proto.PhaseCommit),
 		ofRecovery:  true}

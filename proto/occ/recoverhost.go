@@ -204,6 +204,9 @@ func (v *view) truncate(name recovery.Name) bool {
 			return false
 		}
 	}
+	if c := int(name.Node()); v.e.lacks(undoCommitted) && c < len(v.e.hosts) && v.e.hosts[c] != nil {
+		v.e.hosts[c].putBack(name)
+	}
 	v.forget(name)
 	return true
 }
@@ -216,6 +219,7 @@ func (v *view) drop(name recovery.Name) {
 	// The record may still come, if its coordinator lives.
 	if c := int(name.Node()); c < len(v.e.hosts) && v.e.hosts[c] != nil {
 		h := v.e.hosts[c]
+		h.putBack(name)
 		if !slices.Contains(h.dropped, uint64(name)) {
 			h.dropped = append(h.dropped, uint64(name))
 		}

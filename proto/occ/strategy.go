@@ -66,6 +66,14 @@ type Strategy struct {
 	Serial bool
 	// Unawaited: a transaction whose update is in the logs of all holders has ended when COMMIT is sent.
 	Unawaited bool
+	// Undo: backups apply an update in LOG, which is carried by RPC, and keep what it replaces until it is decided.
+	// Reads take place at the own machine's backups (Dandelion).
+	Undo bool
+	// LocksAll: a transaction that changes anything locks all its records in LOCK, those of the own node, too, and
+	// validates nothing. One that changes nothing locks nothing and validates (Dandelion's Dnl-RO).
+	LocksAll bool
+	// LogsPrimary: LOG gives the update to the primaries, too, which apply it at once; COMMIT only unlocks.
+	LogsPrimary bool
 	// LateOnly: records are locked in LOCK, and there is no option "lock".
 	LateOnly bool
 }
@@ -124,6 +132,14 @@ func (s *Strategy) check() error {
 	if s.Regions && !locksAll {
 		return errors.New("the strategy commits the own node's records in a region and does not lock all others: " +
 			"what happens between the region and the validation of others would go unnoticed")
+	}
+	if (s.LocksAll || s.LogsPrimary) && !s.Undo {
+		return errors.New("the strategy locks all records or logs at primaries, and has no undo logs: there is no such " +
+			"protocol")
+	}
+	if s.Undo && s.by(proto.PhaseLog) == OneSided {
+		return errors.New("the strategy has undo logs, and one-sided verbs carry LOG: only a backup's CPU can apply " +
+			"an update at once")
 	}
 	if s.Unawaited && s.by(proto.PhaseCommit) == OneSided {
 		return errors.New("the strategy does not wait for COMMIT, and one-sided verbs carry it: only requests to hosts " +

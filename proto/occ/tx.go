@@ -45,6 +45,7 @@ type tx struct {
 	rooms    []log.Reservation
 	at       []*backup // whose rooms they are
 	reserved bool      // rooms has room
+	locksAll bool      // this LOCK is about all records
 	holders  []proto.NodeID
 	logs     []logged
 	out      *verbs.MR // the records, as they lie in logs
@@ -87,6 +88,9 @@ func (t *tx) executed(r *record) (f flags, ok bool) {
 // locksRead reports whether a record is locked though it is only read: where LOCK is about all records, those
 // that the CPU does not lock.
 func (t *tx) locksRead(r *record) bool {
+	if t.e.strategy.LocksAll {
+		return t.locksAll && !t.e.lacks(readsUnlocked)
+	}
 	return t.e.strategy.Steps[proto.PhaseLock].Records&ReadSet != 0 && !t.e.byCPU(r, true)
 }
 
@@ -111,6 +115,7 @@ func (t *tx) acquire(p proto.Phase, from, to int, which func(*record) (flags, bo
 		}
 		x := item{table: r.Table, flags: f, key: r.Key, version: r.Version}
 		switch {
+		case f == flagRead && t.readBackup(r):
 		case t.e.byCPU(r, f&flagLock != 0):
 			if err := t.acquireHere(r, &x); err != nil {
 				return err
@@ -212,7 +217,7 @@ func (t *tx) acquiredThere(c *call, which func(*record) (flags, bool)) error {
 
 // acquired takes down what was read, or locked.
 func (t *tx) acquired(r *record, f flags, v layout.Version, off uint64) {
-	r.Own.Off, r.Own.Found = off, off != 0
+	r.Own.Off, r.Own.Found, r.Own.Elsewhere = off, off != 0, false
 	t.e.Sightings.Released(r.Node, off)
 	if f&flagLock != 0 {
 		r.Own.Hold = onesided.Locked
@@ -231,13 +236,18 @@ func (t *tx) lockWrites() error {
 	}
 	defer t.e.view.end()
 	t.F.Step(stepLock)
+	t.locksAll = t.e.strategy.LocksAll && t.changes()
 	err := t.acquire(proto.PhaseLock, 0, len(t.Records), t.toBeLocked)
 	t.F.Step(stepLocked)
 	return err
 }
 
 func (t *tx) toBeLocked(r *record) (flags, bool) {
-	return flagLock | flagCompare, (r.Changes() || r.Loaded && t.locksRead(r)) &&
+	f := flagLock | flagCompare
+	if !r.Changes() && t.e.lacks(readsAnyVersion) {
+		f = flagLock
+	}
+	return f, (r.Changes() || r.Loaded && t.locksRead(r)) &&
 		r.Own.Hold == onesided.Nothing && !t.regional(r)
 }
 
@@ -257,10 +267,24 @@ func (t *tx) validate() error {
 	by, byVerbs := t.e.strategy.by(proto.PhaseValidate), false
 	for i := range t.Records {
 		r := &t.Records[i]
+		if t.e.strategy.LocksAll && t.changes() {
+			break // all are locked
+		}
 		if r.Own.Local = true; !r.Loaded || r.Own.Hold != onesided.Nothing || t.settled && t.regional(r) {
 			continue
 		}
 		x := item{table: r.Table, key: r.Key, version: r.Version}
+		if r.Own.Elsewhere {
+			if t.e.lacks(backupUnvalidated) {
+				continue
+			}
+			if s := t.e.replica(r.At.Shard); t.e.lacks(validateAtBackup) && s != nil {
+				if there, c := t.e.validateHere(s, &x); c != done {
+					return t.refusedHere(r, c, &there)
+				}
+				continue
+			}
+		}
 		switch {
 		case t.e.byCPU(r, false):
 			t.F.Charge(recordCostPs)
@@ -332,6 +356,10 @@ func (t *tx) askRelease(p proto.Phase, keep flags) {
 			skipped, r.Own.Hold = r.Node, onesided.Nothing
 			continue
 		}
+		if t.e.lacks(readLocksLeft) && p != proto.PhaseCommit && r.Mode == proto.ModeRead {
+			r.Own.Hold = onesided.Nothing
+			continue
+		}
 		x := t.update(r)
 		x.flags |= keep
 		t.add(t.e.strategy.by(proto.PhaseCommit), TypeRelease, i, &x)
@@ -396,6 +424,9 @@ func (t *tx) update(r *record) item {
 	x := item{table: r.Table, key: r.Key}
 	if !r.Changes() || r.Own.Stored {
 		return x
+	}
+	if t.e.strategy.LogsPrimary && t.inLog && r.Node != t.e.Env.Node {
+		return x // the log has brought it there
 	}
 	x.flags, x.version = flagWrite, r.Next()
 	if r.Is {

@@ -23,6 +23,7 @@ type view struct {
 	home  []proto.NodeID // by shard: its primary
 	moved []uint64       // by shard: the epoch in which that became its primary
 	holds []bool         // by shard: this node has a replica
+	whole []bool         // by shard: this node has a complete one
 	backs [][]span       // by shard and node: the epochs in which the node was, or is, a backup
 	ready []bool         // by shard: this worker may reach it at its primary
 	count proto.Recovery
@@ -93,10 +94,11 @@ func (e *Engine) newView() {
 	v := &view{e: e, known: map[recovery.Name]*noted{}, over: map[recovery.Name]bool{},
 		coming: map[recovery.Name]*noted{}, kept: map[place][]keeper{}, restoring: make([]bool, m.Nodes()),
 		lives: make([]bool, m.Nodes()), home: make([]proto.NodeID, m.Nodes()), moved: make([]uint64, m.Nodes()),
-		holds: make([]bool, m.Nodes()), backs: make([][]span, m.Nodes()), ready: make([]bool, m.Nodes())}
+		holds: make([]bool, m.Nodes()), whole: make([]bool, m.Nodes()), backs: make([][]span, m.Nodes()), ready: make([]bool, m.Nodes())}
 	for n := range v.lives {
 		v.lives[n], v.home[n], v.ready[n] = true, m.Shards[n].Primary, true
 		v.holds[n] = m.Holds(e.Env.Node, proto.ShardID(n))
+		v.whole[n] = m.Shards[n].Complete(e.Env.Node)
 		v.backs[n] = make([]span, m.Nodes())
 		v.noteBackups(0, m, proto.ShardID(n))
 	}
@@ -117,6 +119,9 @@ func (v *view) backed(s proto.ShardID, epoch uint64) bool { return v.backs[s][v.
 
 // held reports whether this node had to hold a record of a transaction that writes to a shard (recovery.Holders).
 func (v *view) held(n *noted, s proto.ShardID) bool {
+	if v.e.strategy.LogsPrimary && v.home[s] == v.e.Env.Node && n.name.Node() != v.e.Env.Node {
+		return true
+	}
 	if v.home[s] == v.e.Env.Node && v.moved[s] <= n.epoch {
 		return v.backs[s][n.name.Node()].was(n.epoch)
 	}
@@ -321,7 +326,7 @@ func (v *view) adopt(epoch uint64, m *placement.Map, lives func(proto.NodeID) bo
 	}
 	for s := range m.Shards {
 		shard, to := proto.ShardID(s), m.Shards[s].Primary
-		v.holds[s] = m.Holds(e.Env.Node, shard)
+		v.holds[s], v.whole[s] = m.Holds(e.Env.Node, shard), m.Shards[s].Complete(e.Env.Node)
 		v.noteBackups(epoch, m, shard)
 		if to != v.home[s] {
 			v.moved[s] = epoch
@@ -339,6 +344,11 @@ func (v *view) adopt(epoch uint64, m *placement.Map, lives func(proto.NodeID) bo
 	v.epoch = epoch
 	clear(v.coming)
 	clear(v.over)
+	for _, h := range e.hosts {
+		if h != nil {
+			h.raisePromoted()
+		}
+	}
 	v.scan()
 	return promoted, nil
 }

@@ -30,6 +30,8 @@ type Part struct {
 	Op    int    // of its last request in the batch; negative: none
 	Hold  Hold
 	Found bool
+	// Elsewhere: it was read in another replica than the primary, where its place is not known.
+	Elsewhere bool
 	// Fetched: the look-up that has found the entry has READ it, too, into the record's image: its lines are
 	// of moments of their own.
 	Fetched bool

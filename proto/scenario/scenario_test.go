@@ -82,6 +82,8 @@ var seedsOf = map[string]uint64{"smallbank": seedsOfTest, "micro": seedsOfTest /
 	"scans": 8, "scans-twopl": 8, "scans-fasst": 2, "scans-farm": 2, "scans-drtmh": 2, "scans-drtmr": 2,
 	"scans-drtmr-verbs": 2, "recovery-scans-fasst": 2, "recovery-scans-farm": 2, "recovery-scans-drtmh": 2,
 	"recovery-scans-drtmr": 2, "recovery-scans-drtmr-verbs": 2,
+	"smallbank-dnl4": 1, "micro-dnl4": 1, "replicas-dnl4": 3, "gaps-dnl4": 3, "recovery-dnl4": 4, "smallbank-dnl2": 1,
+	"micro-dnl2": 1, "replicas-dnl2": 3, "gaps-dnl2": 3, "recovery-dnl2": 4,
 	"followed-clocks": seedsOfTest / 10, "members": seedsOfTest / 20, "members-twopl": seedsOfTest / 20}
 
 // TestRunsUnderFaultsAreStrictlySerializable: every fault but the loss of memory, clocks that err

@@ -23,7 +23,7 @@ var layers = []layer{
 	{"proto/workload", 85}, // and the protocols: see protocolHeight
 	{"proto/occ/occtest", 95},
 	{"proto/occ/fasst", 85}, {"proto/occ/drtmh", 85}, {"proto/occ/drtmr", 85},
-	{"proto/occ/drtmocc", 85}, {"proto/occ/farm", 85},
+	{"proto/occ/drtmocc", 85}, {"proto/occ/dandelion", 85}, {"proto/occ/farm", 85},
 	{"proto/occ", 84},
 	{"proto/onesided", 83}, {"proto/protocol", 82},
 	{"proto/txset", 81}, {"proto/check", 81},

@@ -88,6 +88,15 @@ func Figure7(t *testing.T, p node.Protocol, o option.Settings) Traffic {
 	return measure(t, p, o, node.Config{Nodes: 6, Replicas: 3}, d)[1]
 }
 
+// MeasureOf runs a transaction of node 0 twice on a cluster, and gives the traffic of the second.
+func MeasureOf(t *testing.T, p node.Protocol, c node.Config, d *proto.Decl) Traffic {
+	t.Helper()
+	return measure(t, p, nil, c, d)[1]
+}
+
+// Access is one to record i of a shard that has a value.
+func Access(shard, i int, writes bool) proto.Access { return access(shard, i, writes) }
+
 // Messages are all that a transaction has sent and been answered, and the delays until its client is told.
 func (t Traffic) Messages() (messages, delays uint64) {
 	for _, p := range proto.Phases() {

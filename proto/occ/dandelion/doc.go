@@ -1,0 +1,52 @@
+// Package dandelion is the transactional protocols of Dandelion (§4): Table 4's ways to fill in one skeleton, which is
+// that of package occ. It is declarations; package occ does the work, its undo.go what is only Dandelion's.
+//
+//	       LOCK               VALIDATE  LOG (replication)        COMMIT (unlocking)  trips
+//	dnl4   primaries, writes  reads     backups, writes          primaries, writes   4
+//	dnl2   primaries, all     -         all replicas, writes     primaries, all      2
+//
+// Every phase is carried by RPC. Trips are those from the commit to the moment when the client is told: Dnl-4 tells it
+// after the unlock messages are acknowledged, Dnl-2 after they are sent; option "told" has both ways. A transaction
+// that changes nothing locks nothing, and validates (Dnl-RO); one of one read does not even that (GetOne).
+//
+// # Undo logs and Readable
+//
+// A backup applies an update in LOG, keeps what it has replaced, and lowers the record's Readable flag. A commit raises
+// the flag; the host learns of it by what later messages of the coordinator say, or by TRUNCATE if none comes. Recovery
+// puts the old value back if it aborts the transaction. Dnl-2's primaries apply the update in LOG, too, under the
+// transaction's lock. Log records also have the new values, which recovery gives to replicas that lack them.
+//
+// # Reads at backups
+//
+// EXECUTE reads a record at the own machine if that has a complete replica (§4.3). VALIDATE, or LOCK with Dnl-2, compares
+// the version at the primary. The record is read at the primary instead while its Readable flag is lowered, if the
+// backup has no value of the key, and while the node knows of transactions that recovery has not decided.
+//
+// # Messages
+//
+// Of a transaction that reads r records and writes w, on n other nodes, without local replicas. A request and its answer
+// are two messages.
+//
+//	phase     requests        trips  bytes of requests and answers
+//	EXECUTE   n               1      48 n + 40 (r + w) + values of all
+//	LOCK      n               1      48 n + 40 w; dnl2: 40 (r + w)
+//	VALIDATE  n               1      48 n + 24 r; dnl2: only if w is 0
+//	LOG       h               1      (40 + log record) h, as of FaSST
+//	COMMIT    n               1      48 n + 24 w + values written; dnl2: 48 n + 24 (r + w), and nobody waits
+//
+// h are the backups, with Dnl-2 the primaries, too. TestTable4 holds the table.
+//
+// # Differs
+//
+//   - Where the coordinator is itself a backup of what it writes, Dnl-4 logs at the primary, too: otherwise no record
+//     could survive the death of the coordinator and the other backups (package recovery). In return the client could
+//     be told after LOG.
+//   - A record that is locked ends EXECUTE at once; the paper returns its value and has the commit fail. A read of a
+//     record whose Readable flag is lowered is not repeated, but goes to the primary.
+//   - A blind write reads its record before.
+//   - Answers to COMMIT are messages of their own. The paper's model counts none.
+//   - Messages have 16 bytes of metadata for each record, and versions 64 bits. Lock, Readable and the version are words
+//     of the record beside each other (package store/layout), not parts of one of 32 bits.
+//   - A log record of more than 8 KiB is refused.
+//   - A machine that died is replaced: see package occ.
+package dandelion

@@ -1,0 +1,145 @@
+package dandelion_test
+
+import (
+	"fmt"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"drtmd/proto"
+	"drtmd/proto/node"
+	"drtmd/proto/occ/dandelion"
+	"drtmd/proto/occ/occtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// row is a protocol's row of Table 4, and the trips before its client hears of a commit.
+type row struct {
+	protocol node.Protocol
+	locksAll bool // LOCK and COMMIT are about the read set, too, and VALIDATE is left out
+	primary  bool // LOG reaches primaries
+	trips    int
+}
+
+func rows() []row {
+	return []row{{protocol: dandelion.Dnl4(), trips: 4}, {protocol: dandelion.Dnl2(), locksAll: true, primary: true, trips: 2}}
+}
+
+// TestTable4: which phases reach which replicas, the bytes of their messages, and the trips (§4.2.3).
+func TestTable4(t *testing.T) {
+	for _, r := range rows() {
+		for _, s := range occtest.Shapes() {
+			t.Run(fmt.Sprintf("%s/%+v", r.protocol.Name, s), func(t *testing.T) {
+				got, want := occtest.Measure(t, r.protocol, nil, s)[1], r.table(s)
+				for _, p := range proto.Phases() {
+					if got[p] != want[p] {
+						t.Errorf("%v: %+v, want %+v", p, got[p], want[p])
+					}
+				}
+				trips := 0
+				for _, p := range []proto.Phase{proto.PhaseLock, proto.PhaseValidate, proto.PhaseLog, proto.PhaseCommit} {
+					trips += int(got[p].Trips)
+				}
+				if s.Writes > 0 && s.Reads > 0 && s.Replicas > 1 && trips != r.trips {
+					t.Errorf("%d trips before the client hears, want %d", trips, r.trips)
+				}
+			})
+		}
+	}
+}
+
+// table is that of the package comment.
+func (r row) table(s occtest.Shape) (x occtest.Traffic) {
+	const v = occtest.ValueBytes
+	n, records := s.Nodes, s.Reads+s.Writes
+	x.Count(proto.PhaseExecute, n, 48*n+(40+v)*records)
+	holders, bytes := s.Logs()
+	switch {
+	case s.Writes == 0:
+		if s.Reads > 1 {
+			x.Count(proto.PhaseValidate, n, 48*n+24*s.Reads)
+		}
+		return x
+	case r.locksAll:
+		x.Count(proto.PhaseLock, n, 48*n+40*records)
+	default:
+		x.Count(proto.PhaseLock, n, 48*n+40*s.Writes)
+		if s.Reads > 0 {
+			x.Count(proto.PhaseValidate, n, 48*n+24*s.Reads)
+		}
+	}
+	if s.Replicas == 1 {
+		locked := s.Writes
+		if r.locksAll {
+			locked = records
+		}
+		x.Count(proto.PhaseCommit, n, 48*n+24*locked+v*s.Writes)
+		return x
+	}
+	if r.primary {
+		bytes += bytes / holders * n
+		holders += n
+	}
+	x.Count(proto.PhaseLog, holders, 40*holders+bytes)
+	if r.locksAll {
+		x.Count(proto.PhaseCommit, n, 48*n+24*records)
+		x[proto.PhaseCommit].Trips = 0 // nobody waits
+	} else {
+		x.Count(proto.PhaseCommit, n, 48*n+(24+v)*s.Writes)
+	}
+	return x
+}
+
+// TestReadsAtBackups: of N nodes a share R/N of the reads takes no message (§4.3).
+func TestReadsAtBackups(t *testing.T) {
+	const replicas = 3
+	for _, nodes := range []int{3, 5, 10} {
+		var d proto.Decl
+		for s := range nodes {
+			d.Accesses = append(d.Accesses, occtest.Access(s, 0, false))
+		}
+		c := node.Config{Nodes: nodes, Replicas: replicas}
+		got := occtest.MeasureOf(t, dandelion.Dnl4(), c, &d)
+		if n := int(got[proto.PhaseExecute].Requests); n != nodes-replicas {
+			t.Errorf("%d nodes: %d of %d records are read at other nodes, want %d", nodes, n, nodes, nodes-replicas)
+		}
+		// VALIDATE goes to the primaries.
+		if n := int(got[proto.PhaseValidate].Requests); n != nodes-1 {
+			t.Errorf("%d nodes: %d records are validated at other nodes, want %d", nodes, n, nodes-1)
+		}
+	}
+}
+
+// TestMessagesOfAnUpdate: the requests that a transaction takes of one record that it reads and writes, summed over
+// all places of the record: with q = 1 - 1/N and e = 1 - R/N those of the paper's model, and one more of LOG where the
+// coordinator is a backup, which Dnl-4 sends to the primary (package recovery).
+func TestMessagesOfAnUpdate(t *testing.T) {
+	const replicas = 3
+	for _, r := range rows() {
+		for _, nodes := range []int{3, 5, 10} {
+			sum := map[proto.Phase]int{}
+			for s := range nodes {
+				d := proto.Decl{Accesses: []proto.Access{occtest.Access(s, 0, true)}}
+				got := occtest.MeasureOf(t, r.protocol, node.Config{Nodes: nodes, Replicas: replicas}, &d)
+				for _, p := range proto.Phases() {
+					sum[p] += int(got[p].Requests)
+				}
+			}
+			others := nodes - 1
+			log := others * (replicas - 1)
+			if r.primary {
+				log = others * replicas
+			} else {
+				log += replicas - 1
+			}
+			for p, want := range map[proto.Phase]int{proto.PhaseExecute: nodes - replicas, proto.PhaseLock: others,
+				proto.PhaseValidate: 0, proto.PhaseLog: log, proto.PhaseCommit: others} {
+				if sum[p] != want {
+					t.Errorf("%s, %d nodes, %v: %d requests for %d places, want %d", r.protocol.Name, nodes, p, sum[p],
+						nodes, want)
+				}
+			}
+		}
+	}
+}

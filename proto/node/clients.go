@@ -27,9 +27,7 @@ func MemoryProtocols() []Protocol {
 	for _, x := range engine.Systems() {
 		p := Protocol{Name: x.Name, Doc: x.Doc, Needs: protocol.Needs{Scans: true}, Optimistic: true, LocksLate: true,
 			Mutations: x.Mutations}
-		if len(x.Mutations) == 0 {
-			p.Unmutated = "it is a baseline without failure tolerance"
-		}
+		p.Unmutated = x.Unmutated
 		for _, s := range engine.Indexes() {
 			if p.Unmutated == "" {
 				p.Mutations = append(p.Mutations, s.Mutations...)

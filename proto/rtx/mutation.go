@@ -60,11 +60,3 @@ var bugs = mutation.Table[bug]{
 
 // Mutations lists the deliberate bugs.
 func Mutations() []mutation.Mutation { return bugs.List("rtx") }
-
-// MutationNames are the names of Mutations.
-func MutationNames() (names []string) {
-	for _, m := range Mutations() {
-		names = append(names, m.Name)
-	}
-	return names
-}

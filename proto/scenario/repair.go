@@ -69,8 +69,7 @@ func repairs(name, doc string, short bool, load repairLoad) *scenario.Scenario {
 		Until: 2 * sim.Millisecond, EventLimit: repairLimit, Steps: append(rtx.Steps(), load.steps()...),
 		Draw: drawRepairs,
 		Dimensions: []scenario.Dimension{
-			{Name: dimPhases, Doc: "phases of a commit share a doorbell, or are awaited", Values: []string{"chained", "awaited"},
-				Drawn: []string{"chained", "awaited"}},
+			phases(),
 			{Name: dimClocks, Doc: "clocks that agree, or are up to a second apart", Values: []string{"near", "far"},
 				Drawn: []string{"near", "near", "far"}},
 			{Name: dimLeases, Doc: "leases of some round trips, or so short that live transactions are repaired all the time",
@@ -88,6 +87,12 @@ func repairs(name, doc string, short bool, load repairLoad) *scenario.Scenario {
 	return s
 }
 
+// phases is whether phases of a commit are awaited.
+func phases() scenario.Dimension {
+	return scenario.Dimension{Name: dimPhases, Doc: "phases of a commit share a doorbell, or are awaited",
+		Values: []string{"chained", "awaited"}, Drawn: []string{"chained", "awaited"}}
+}
+
 // allRepairs lists the scenarios of repairable transactions.
 func allRepairs() []*scenario.Scenario {
 	return []*scenario.Scenario{
@@ -101,7 +106,10 @@ func allRepairs() []*scenario.Scenario {
 		repairs("tables", "a hash table (RACE) on repairable transactions, under the faults of repairs; history and "+
 			"structure checked", false, tables{}),
 		repairs("tables-steps", "a hash table (RACE) on repairable transactions; a short run, for --every-step", true,
-			tables{})}
+			tables{}),
+		distributed("distributed", "the baseline of rTX with a membership service: clients of a passive memory node die and "+
+			"are repaired; history and locks checked", false),
+		distributed("distributed-steps", "the baseline of rTX with a membership service; a short run, for --every-step", true)}
 }
 
 // repairLoad is what the clients of a run do. It has no state.
@@ -434,26 +442,26 @@ func (r *repairRun) check() {
 	if err := rtx.AuditRecords(r.server.Memory().Bytes(), r.reached, r.records); err != nil {
 		r.e.Fail(checkMemory, "%v", err)
 	}
-	r.checkHistory()
+	checkRecorders(r.e, r.recorders)
 }
 
-// checkHistory joins the recordings of all lives and checks them.
-func (r *repairRun) checkHistory() {
+// checkRecorders joins the recordings of all lives and checks them.
+func checkRecorders(e *scenario.Env, recorders []*history.Recorder) {
 	var segments []*history.Segment
-	for _, x := range r.recorders {
+	for _, x := range recorders {
 		segment, err := x.Close()
 		if err != nil {
-			r.e.Fail(checkHistory, "%v", err)
+			e.Fail(checkHistory, "%v", err)
 			return
 		}
 		segments = append(segments, segment)
 	}
 	h, err := history.NewRun(history.Run{Versions: history.Counting}, segments...)
 	if err == nil {
-		err = judge(r.e, h, nil)
+		err = judge(e, h, nil)
 	}
 	if err != nil {
-		r.e.Fail(checkHistory, "%v", err)
+		e.Fail(checkHistory, "%v", err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"drtmd/internal/mutation"
 	"drtmd/proto"
 	"drtmd/proto/history"
 	"drtmd/proto/rtx"
@@ -118,20 +119,20 @@ func (s *IndexSpec) values() string {
 // attach makes the client of fiber n.
 func (e *Engine) attach(f *fiber.Fiber, n int, shared []any) (*client, error) {
 	cfg := &e.cfg
-	own := func(list []string) string {
-		if slices.Contains(list, cfg.Mutation) {
+	own := func(list []mutation.Mutation) string {
+		if slices.ContainsFunc(list, func(m mutation.Mutation) bool { return m.Name == cfg.Mutation }) {
 			return cfg.Mutation
 		}
 		return ""
 	}
-	memory, err := e.system.attach(f, cfg, n, own(rtx.MutationNames()))
+	memory, err := e.system.attach(f, cfg, n, own(e.system.Mutations))
 	if err != nil {
 		return nil, err
 	}
 	k := &client{e: e, memory: memory}
 	for i := range cfg.Specs {
 		x, err := e.index.open(f, k, &opening{table: i, cfg: cfg, shared: &shared[i],
-			mutation: own(e.index.mutations())})
+			mutation: own(e.index.Mutations)})
 		if err != nil {
 			k.closeLater(f)
 			return nil, fmt.Errorf("table %s, index %s: %w", cfg.Specs[i].Name, e.index.Name, err)
@@ -158,13 +159,6 @@ func (k *client) close() error {
 		errs = append(errs, x.Close())
 	}
 	return errors.Join(append(errs, k.memory.Close())...)
-}
-
-func (s *IndexSpec) mutations() (names []string) {
-	for _, m := range s.Mutations {
-		names = append(names, m.Name)
-	}
-	return names
 }
 
 // Stats of the engine.

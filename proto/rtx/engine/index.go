@@ -72,7 +72,7 @@ func Indexes() []IndexSpec {
 	return []IndexSpec{{Name: "sherman", Doc: "a B-link tree with nodes of 1 KB (Sherman)", Ordered: true,
 		MinValue: 8, MaxValue: 8, DefaultValue: 8, Mutations: sherman.Mutations(), open: openTree},
 		{Name: "race", Doc: "a hash table with subtables of 1 KB (RACE); a transaction has one record", Single: true, Small: true,
-			MinValue: 1, MaxValue: sherman.NodeBytes - hashRecord(0), DefaultValue: 8,
+			Systems: []string{"rtx", "optimal"}, MinValue: 1, MaxValue: sherman.NodeBytes - hashRecord(0), DefaultValue: 8,
 			Mutations: race.Mutations(), open: openHash}}
 }
 

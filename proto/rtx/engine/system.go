@@ -8,6 +8,8 @@ import (
 	"drtmd/internal/mutation"
 	"drtmd/proto"
 	"drtmd/proto/rtx"
+	"drtmd/proto/rtx/dtx"
+	"drtmd/proto/rtx/inplace"
 	"drtmd/proto/rtx/optimal"
 	"drtmd/proto/rtx/race"
 	"drtmd/proto/rtx/sherman"
@@ -21,6 +23,7 @@ type System struct {
 	// Serializable transactions of several operations, and scans; otherwise operations on one key are linearizable.
 	Serializable bool
 	Mutations    []mutation.Mutation
+	Unmutated    string // why it has none
 
 	format func(bytes, owners int, index *IndexSpec) (Format, error)
 	owners func(f *fiber.Fiber, conn *fiber.Conn, pd *verbs.PD, memory verbs.RemoteMR) (int, error)
@@ -46,15 +49,29 @@ func Systems() []System {
 			attach: attachRepairable},
 		{Name: "optimal", Doc: "the index's own locks on the memory of a passive node, without failure tolerance: the " +
 			"baseline of rTX; --check proves single operations, not scans",
+			Unmutated: "it is a baseline without failure tolerance",
 			format: func(bytes, owners int, _ *IndexSpec) (Format, error) {
-				s, err := optimal.ShapeFor(bytes, owners, shapeRoots)
+				s, err := optimal.Kind.ShapeFor(bytes, owners, shapeRoots)
 				return s.Format, err
 			},
 			owners: func(f *fiber.Fiber, conn *fiber.Conn, pd *verbs.PD, memory verbs.RemoteMR) (int, error) {
-				s, err := optimal.Describe(f, conn, pd, memory)
+				s, err := optimal.Kind.Describe(f, conn, pd, memory)
 				return s.Owners, err
 			},
 			attach: attachOptimal},
+		{Name: "dtx", Doc: "distributed transactions in the manner of DrTM+H on the memory of a passive node: a baseline of " +
+			"rTX, whose clients need a membership service",
+			Serializable: true,
+			Mutations:    dtx.Mutations(),
+			format: func(bytes, owners int, _ *IndexSpec) (Format, error) {
+				s, err := dtx.Kind.ShapeFor(bytes, owners, shapeRoots)
+				return s.Format, err
+			},
+			owners: func(f *fiber.Fiber, conn *fiber.Conn, pd *verbs.PD, memory verbs.RemoteMR) (int, error) {
+				s, err := dtx.Kind.Describe(f, conn, pd, memory)
+				return s.Owners, err
+			},
+			attach: attachDistributed},
 	}
 }
 
@@ -118,9 +135,24 @@ type locking struct{ *optimal.Client }
 func (l locking) begin(f *fiber.Fiber, _ bool) (transaction, error) { return l.Begin(f) }
 
 func attachOptimal(f *fiber.Fiber, cfg *Config, n int, _ string) (memory, error) {
-	c, err := optimal.Attach(f, optimal.Config{Conn: cfg.Conn, PD: cfg.Worker.PD(), Memory: cfg.Memory,
-		Owner: cfg.Owner + n, Rand: cfg.source(n), Wait: cfg.Timing.Wait, MaxWait: cfg.Timing.MaxWait})
+	c, err := optimal.Attach(f, cfg.inplace(n))
 	return locking{c}, err
+}
+
+// distributed is a client of package dtx.
+type distributed struct{ *dtx.Client }
+
+func (d distributed) begin(f *fiber.Fiber, view bool) (transaction, error) { return d.Begin(f, view) }
+
+func attachDistributed(f *fiber.Fiber, cfg *Config, n int, mutation string) (memory, error) {
+	c, err := dtx.Attach(f, dtx.Config{Config: cfg.inplace(n), Mutation: mutation})
+	return distributed{c}, err
+}
+
+// inplace is the configuration of a baseline's client.
+func (cfg *Config) inplace(n int) inplace.Config {
+	return inplace.Config{Conn: cfg.Conn, PD: cfg.Worker.PD(), Memory: cfg.Memory, Owner: cfg.Owner + n, Rand: cfg.source(n),
+		Wait: cfg.Timing.Wait, MaxWait: cfg.Timing.MaxWait}
 }
 
 // again is the pause before run tries again.

@@ -12,22 +12,8 @@ import (
 
 // Way is what they travel on.
 func (c *Client) Way() (*fiber.Conn, *verbs.PD, verbs.RemoteMR) {
-	return c.cfg.Conn, c.cfg.PD, c.cfg.Memory
+	return c.Conn, c.PD, c.Memory
 }
-
-// ClassBytes is the size of a class's blocks.
-func (c *Client) ClassBytes(class int) int { return []int{rootBytes, NodeBytes}[class] }
-
-// Fail makes the client useless.
-func (c *Client) Fail(err error) error {
-	if c.broken == nil {
-		c.broken = err
-	}
-	return err
-}
-
-// Pause waits before something is tried again for the n-th time; an Abort if that was too often.
-func (c *Client) Pause(f *fiber.Fiber, n int) error { return c.pause(f, n) }
 
 // GivesUp is false: nothing ends waits early.
 func (c *Client) GivesUp() bool { return false }
@@ -35,12 +21,12 @@ func (c *Client) GivesUp() bool { return false }
 // Lock takes the lock of an object, Unlock gives it back.
 func (c *Client) Lock(f *fiber.Fiber, p rtx.Ptr) error {
 	for n := 0; ; n++ {
-		c.b.Reset()
-		i := c.cas(f, c.shape.lockAt(p), 0, c.own())
-		if err := c.await(f); err != nil || c.b.Old(i) == 0 {
+		c.B.Reset()
+		i := c.CAS(f, c.lockAt(p), 0, c.Own())
+		if err := c.Await(f); err != nil || c.B.Old(i) == 0 {
 			return err
 		}
-		if err := c.pause(f, n); err != nil {
+		if err := c.Pause(f, n); err != nil {
 			return err
 		}
 	}
@@ -48,23 +34,23 @@ func (c *Client) Lock(f *fiber.Fiber, p rtx.Ptr) error {
 
 // Unlock gives it back.
 func (c *Client) Unlock(f *fiber.Fiber, p rtx.Ptr) error {
-	c.b.Reset()
-	i := c.cas(f, c.shape.lockAt(p), c.own(), 0)
-	if err := c.await(f); err != nil {
+	c.B.Reset()
+	i := c.CAS(f, c.lockAt(p), c.Own(), 0)
+	if err := c.Await(f); err != nil {
 		return err
 	}
-	if old := c.b.Old(i); old != c.own() {
+	if old := c.B.Old(i); old != c.Own() {
 		return c.Fail(fmt.Errorf("%w: the lock of object %d has word %#x", rtx.ErrCorrupt, p, old))
 	}
 	return nil
 }
 
 // Node gives an object that is nobody's.
-func (c *Client) Node(f *fiber.Fiber) (rtx.Ptr, error) { return c.take(f) }
+func (c *Client) Node(f *fiber.Fiber) (rtx.Ptr, error) { return c.Take(f) }
 
 // Place is where an object is.
 func (c *Client) Place(p rtx.Ptr) int {
-	at, _ := c.shape.place(p)
+	at, _ := c.Shape.Place(p)
 	return at
 }
 
@@ -84,11 +70,11 @@ func (c *Client) Spare(f *fiber.Fiber, class int, _ rtx.Ptr, _ bool) (rtx.Spare,
 	}
 	c.blockClass = class
 	for len(c.blocks) < fewest {
-		p, err := c.take(f)
+		p, err := c.Take(f)
 		if err != nil {
 			return rtx.Spare{}, err
 		}
-		for off := 0; off < NodeBytes; off += c.ClassBytes(class) {
+		for off := 0; off < nodeBytes; off += c.ClassBytes(class) {
 			c.blocks = append(c.blocks, uint64(c.Place(p)+off))
 		}
 	}

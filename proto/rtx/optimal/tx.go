@@ -28,8 +28,8 @@ type entry struct {
 
 // Begin begins an operation. Commit, Rollback or Abort ends it: locks are held meanwhile. An Abort may follow either.
 func (c *Client) Begin(f *fiber.Fiber) (*Tx, error) {
-	if c.broken != nil {
-		return nil, fmt.Errorf("%w: %w", rtx.ErrBroken, c.broken)
+	if c.Broken() != nil {
+		return nil, fmt.Errorf("%w: %w", rtx.ErrBroken, c.Broken())
 	}
 	t := &c.tx
 	t.c, t.f, t.set = c, f, t.set[:0]
@@ -37,8 +37,8 @@ func (c *Client) Begin(f *fiber.Fiber) (*Tx, error) {
 }
 
 // Room of entry i in the client's memory: what was read, and what it becomes.
-func was(i int) int { return 2 * NodeBytes * i }
-func is(i int) int  { return 2*NodeBytes*i + NodeBytes }
+func was(i int) int { return 2 * nodeBytes * i }
+func is(i int) int  { return 2*nodeBytes*i + nodeBytes }
 
 // find is the index of an object in the set, which it becomes a part of; known: it was.
 func (t *Tx) find(p rtx.Ptr) (i int, known bool, err error) {
@@ -47,17 +47,17 @@ func (t *Tx) find(p rtx.Ptr) (i int, known bool, err error) {
 			return i, true, nil
 		}
 	}
-	if t.c.broken != nil {
-		return 0, false, t.c.broken
+	if t.c.Broken() != nil {
+		return 0, false, t.c.Broken()
 	}
-	if !t.c.shape.has(p) {
+	if !t.c.Shape.Has(p) {
 		return 0, false, fmt.Errorf("%w: no object %d", rtx.ErrUsage, p)
 	}
 	if len(t.set) == objects {
 		return 0, false, fmt.Errorf("%w: more than %d objects", rtx.ErrTooLarge, objects)
 	}
 	e := entry{ptr: p}
-	e.at, e.bytes = t.c.shape.place(p)
+	e.at, e.bytes = t.c.Shape.Place(p)
 	t.set = append(t.set, e)
 	return len(t.set) - 1, false, nil
 }
@@ -65,19 +65,19 @@ func (t *Tx) find(p rtx.Ptr) (i int, known bool, err error) {
 // payload is what the operation sees of an object; nil: it was never written.
 func (t *Tx) payload(i int) []byte {
 	e := &t.set[i]
-	if t.c.word(was(i)) == 0 && !e.dirty {
+	if t.c.Word(was(i)) == 0 && !e.dirty {
 		return nil
 	}
 	at := was(i)
 	if e.dirty {
 		at = is(i)
 	}
-	return t.c.mr.Bytes()[at+edgeBytes : at+e.bytes-edgeBytes : at+e.bytes-edgeBytes]
+	return t.c.MR.Bytes()[at+edgeBytes : at+e.bytes-edgeBytes : at+e.bytes-edgeBytes]
 }
 
 // whole reports whether what was read is one version.
 func (t *Tx) whole(i int) bool {
-	return t.c.word(was(i)) == t.c.word(was(i)+t.set[i].bytes-edgeBytes)
+	return t.c.Word(was(i)) == t.c.Word(was(i)+t.set[i].bytes-edgeBytes)
 }
 
 // Read gives the value of an object, nil if it was never written.
@@ -87,13 +87,13 @@ func (t *Tx) Read(p rtx.Ptr) ([]byte, error) {
 		return nil, err
 	}
 	for n := 0; !known; n++ {
-		t.c.b.Reset()
-		t.c.read(t.f, was(i), t.set[i].at, t.set[i].bytes)
-		if err := t.c.await(t.f); err != nil {
+		t.c.B.Reset()
+		t.c.Read(t.f, was(i), t.set[i].at, t.set[i].bytes)
+		if err := t.c.Await(t.f); err != nil {
 			return nil, err
 		}
 		if known = t.whole(i); !known {
-			if err := t.c.pause(t.f, n); err != nil {
+			if err := t.c.Pause(t.f, n); err != nil {
 				return nil, err
 			}
 		}
@@ -116,18 +116,18 @@ func (t *Tx) lock(p rtx.Ptr) (int, error) {
 	if err != nil || t.set[i].held || t.set[i].fresh {
 		return i, err
 	}
-	before := t.c.word(was(i))
+	before := t.c.Word(was(i))
 	for n := 0; ; n++ {
-		t.c.b.Reset()
-		cas := t.c.cas(t.f, t.c.shape.lockAt(p), 0, t.c.own())
-		t.c.read(t.f, was(i), t.set[i].at, t.set[i].bytes)
-		if err := t.c.await(t.f); err != nil {
+		t.c.B.Reset()
+		cas := t.c.CAS(t.f, t.c.lockAt(p), 0, t.c.Own())
+		t.c.Read(t.f, was(i), t.set[i].at, t.set[i].bytes)
+		if err := t.c.Await(t.f); err != nil {
 			return 0, err
 		}
-		if t.c.b.Old(cas) == 0 {
+		if t.c.B.Old(cas) == 0 {
 			break
 		}
-		if err := t.c.pause(t.f, n); err != nil {
+		if err := t.c.Pause(t.f, n); err != nil {
 			return 0, err
 		}
 	}
@@ -135,7 +135,7 @@ func (t *Tx) lock(p rtx.Ptr) (int, error) {
 	if !t.whole(i) {
 		return 0, fmt.Errorf("%w: object %d has two versions, and its lock was free", rtx.ErrCorrupt, p)
 	}
-	if known && t.c.word(was(i)) != before {
+	if known && t.c.Word(was(i)) != before {
 		return 0, proto.Aborting(proto.ReasonValidation)
 	}
 	return i, nil
@@ -148,7 +148,7 @@ func (t *Tx) Update(p rtx.Ptr) ([]byte, error) {
 		return nil, err
 	}
 	if e := &t.set[i]; !e.dirty {
-		b := t.c.mr.Bytes()
+		b := t.c.MR.Bytes()
 		copy(b[is(i):is(i)+e.bytes], b[was(i):was(i)+e.bytes])
 		e.dirty = true
 	}
@@ -174,7 +174,7 @@ func (t *Tx) Alloc(class int) (rtx.Ptr, []byte, error) {
 	if class != 1 {
 		return 0, nil, fmt.Errorf("%w: class %d is not that of nodes", rtx.ErrUsage, class)
 	}
-	p, err := t.c.take(t.f)
+	p, err := t.c.Take(t.f)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -183,7 +183,7 @@ func (t *Tx) Alloc(class int) (rtx.Ptr, []byte, error) {
 		return 0, nil, err
 	}
 	t.set[i].fresh, t.set[i].dirty = true, true
-	clear(t.c.mr.Bytes()[was(i) : was(i)+2*NodeBytes])
+	clear(t.c.MR.Bytes()[was(i) : was(i)+2*nodeBytes])
 	return p, t.payload(i), nil
 }
 
@@ -202,7 +202,7 @@ func (t *Tx) Forget() {}
 // Commit writes what was updated, and unlocks, in one doorbell: objects that are new first, so that who finds a
 // pointer to one finds it.
 func (t *Tx) Commit() error {
-	t.c.b.Reset()
+	t.c.B.Reset()
 	for _, fresh := range []bool{true, false} {
 		for i := range t.set {
 			if e := &t.set[i]; e.dirty && e.fresh == fresh {
@@ -216,21 +216,21 @@ func (t *Tx) Commit() error {
 // writeBack writes an object that has changed: the version at its end, the payload, the version at its beginning.
 func (t *Tx) writeBack(i int) {
 	c, e := t.c, &t.set[i]
-	b := c.mr.Bytes()
-	next := c.word(was(i)) + 1
-	c.setWord(is(i), next)
-	c.setWord(is(i)+e.bytes-edgeBytes, next)
+	b := c.MR.Bytes()
+	next := c.Word(was(i)) + 1
+	c.SetWord(is(i), next)
+	c.SetWord(is(i)+e.bytes-edgeBytes, next)
 	if e.fresh {
-		c.write(t.f, is(i), e.at, e.bytes)
+		c.Write(t.f, is(i), e.at, e.bytes)
 		return
 	}
 	old, now := b[was(i)+edgeBytes:was(i)+e.bytes-edgeBytes], b[is(i)+edgeBytes:is(i)+e.bytes-edgeBytes]
 	if bytes.Equal(old, now) {
 		return // then the versions stay, too
 	}
-	c.write(t.f, is(i)+e.bytes-edgeBytes, e.at+e.bytes-edgeBytes, edgeBytes)
-	c.write(t.f, is(i)+edgeBytes, e.at+edgeBytes, len(now))
-	c.write(t.f, is(i), e.at, edgeBytes)
+	c.Write(t.f, is(i)+e.bytes-edgeBytes, e.at+e.bytes-edgeBytes, edgeBytes)
+	c.Write(t.f, is(i)+edgeBytes, e.at+edgeBytes, len(now))
+	c.Write(t.f, is(i), e.at, edgeBytes)
 }
 
 // unlock gives the locks back, behind what is in the batch.
@@ -238,20 +238,20 @@ func (t *Tx) unlock() error {
 	c, locks := t.c, 0
 	for i := range t.set {
 		if e := &t.set[i]; e.held {
-			c.cas(t.f, c.shape.lockAt(e.ptr), c.own(), 0)
+			c.CAS(t.f, c.lockAt(e.ptr), c.Own(), 0)
 			e.held = false
 			locks++
 		}
 	}
-	if locks == 0 && c.b.Len() == 0 {
+	if locks == 0 && c.B.Len() == 0 {
 		return nil
 	}
-	if err := c.await(t.f); err != nil {
+	if err := c.Await(t.f); err != nil {
 		return err
 	}
 	for i := range locks {
-		if old := c.b.Old(c.b.Len() - locks + i); old != c.own() {
-			return fmt.Errorf("%w: a lock of owner %d had word %#x", rtx.ErrCorrupt, c.cfg.Owner, old)
+		if old := c.B.Old(c.B.Len() - locks + i); old != c.Own() {
+			return fmt.Errorf("%w: a lock of owner %d had word %#x", rtx.ErrCorrupt, c.Owner, old)
 		}
 	}
 	return nil
@@ -262,9 +262,9 @@ func (t *Tx) Rollback() error { return t.Abort() }
 
 // Abort is Rollback.
 func (t *Tx) Abort() error {
-	if t.c.broken != nil {
-		return t.c.broken
+	if t.c.Broken() != nil {
+		return t.c.Broken()
 	}
-	t.c.b.Reset()
+	t.c.B.Reset()
 	return t.unlock()
 }

@@ -9,6 +9,7 @@ import (
 
 	"drtmd/proto/memnode"
 	paper "drtmd/proto/rtx"
+	"drtmd/proto/rtx/inplace"
 	"drtmd/proto/rtx/optimal"
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
@@ -142,13 +143,13 @@ func repairableUpdates() ([]operations, error) {
 // optimalUpdates counts those of the baseline.
 func optimalUpdates() ([]operations, error) {
 	const bytes = 1 << 20
-	shape, err := optimal.ShapeFor(bytes, 1, 4)
+	shape, err := optimal.Kind.ShapeFor(bytes, 1, 4)
 	if err != nil {
 		return nil, err
 	}
 	return counted(bytes, shape.Format, func(f *fiber.Fiber, way *memnode.Way, w *fiber.Worker, _ verbs.Clock) (changes,
 		error) {
-		c, err := optimal.Attach(f, optimal.Config{Conn: way.Conns[0], PD: w.PD(), Memory: way.Memory,
+		c, err := optimal.Attach(f, inplace.Config{Conn: way.Conns[0], PD: w.PD(), Memory: way.Memory,
 			Rand: rand.New(rand.NewPCG(1, 2)), Wait: time.Microsecond, MaxWait: time.Millisecond})
 		if err != nil {
 			return nil, err

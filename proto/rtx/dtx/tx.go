@@ -1,0 +1,425 @@
+package dtx
+
+import (
+	"fmt"
+
+	"drtmd/proto"
+	"drtmd/proto/rtx"
+	"drtmd/proto/rtx/inplace"
+	"drtmd/verbs/fiber"
+)
+
+// Marked steps of a commit. The last two are there only if phases are awaited one by one.
+const (
+	stepLogged    = "dtx: log written"
+	stepLocked    = "dtx: locked"
+	stepDecided   = "dtx: decided"
+	stepInstalled = "dtx: value written"
+)
+
+// Steps lists the marked steps.
+func Steps() []string { return []string{stepLogged, stepLocked, stepDecided, stepInstalled} }
+
+// Tx is a running transaction.
+type Tx struct {
+	c    *Client
+	f    *fiber.Fiber
+	set  []entry
+	view bool // it reads only
+}
+
+// entry is an object of the transaction.
+type entry struct {
+	ptr       rtx.Ptr
+	at        int // of the block in the memory, and its size
+	bytes     int
+	held      bool // its lock
+	fresh     bool // nobody else knows it
+	dirty     bool
+	forgotten bool // it was only read, and is not validated
+	confirmed bool // its metadata was read behind the block
+}
+
+// Begin begins a transaction, or one that only reads. Commit or Rollback ends it; one that is given up needs no end.
+func (c *Client) Begin(f *fiber.Fiber, view bool) (*Tx, error) {
+	if err := c.Broken(); err != nil {
+		return nil, fmt.Errorf("%w: %w", rtx.ErrBroken, err)
+	}
+	t := &c.tx
+	t.c, t.f, t.set, t.view = c, f, t.set[:0], view
+	return t, nil
+}
+
+// Fiber is the fiber that the transaction runs on.
+func (t *Tx) Fiber() *fiber.Fiber { return t.f }
+
+// Room of entry i in the client's memory: what was read, what it becomes, and its metadata at the validation.
+func (c *Client) was(i int) int  { return c.blocks + 2*inplace.NodeBytes*i }
+func (c *Client) is(i int) int   { return c.was(i) + inplace.NodeBytes }
+func (c *Client) meta(i int) int { return c.metas + metaBytes*i }
+
+// find is the index of an object in the set, which it becomes a part of; known: it was.
+func (t *Tx) find(p rtx.Ptr) (i int, known bool, err error) {
+	for i := range t.set {
+		if t.set[i].ptr == p {
+			t.set[i].forgotten = false
+			return i, true, nil
+		}
+	}
+	switch {
+	case t.c.Broken() != nil:
+		return 0, false, t.c.Broken()
+	case !t.c.Shape.Has(p):
+		return 0, false, fmt.Errorf("%w: no object %d", rtx.ErrUsage, p)
+	case len(t.set) == objects:
+		return 0, false, fmt.Errorf("%w: more than %d objects", rtx.ErrTooLarge, objects)
+	}
+	e := entry{ptr: p}
+	e.at, e.bytes = t.c.Shape.Place(p)
+	t.set = append(t.set, e)
+	return len(t.set) - 1, false, nil
+}
+
+// payload is what the transaction sees of an object; nil: it was never written.
+func (t *Tx) payload(i int) []byte {
+	e := &t.set[i]
+	at := t.c.was(i)
+	switch {
+	case e.dirty:
+		at = t.c.is(i)
+	case t.c.Word(at+versionAt) == 0:
+		return nil
+	}
+	return t.c.MR.Bytes()[at+metaBytes : at+e.bytes : at+e.bytes]
+}
+
+// load makes an object a part of the set, as it is when it is unlocked. It may be torn: then a writer has taken the lock
+// since, and the validation finds another version.
+func (t *Tx) load(p rtx.Ptr) (int, error) {
+	i, known, err := t.find(p)
+	if err != nil {
+		return 0, err
+	}
+	for n := 0; !known; n++ {
+		e, at := &t.set[i], t.c.was(i)
+		t.c.B.Reset()
+		t.c.Read(t.f, at, e.at, e.bytes)
+		if e.confirmed = t.view && i == 0; e.confirmed {
+			t.c.Read(t.f, t.c.meta(i), e.at, metaBytes)
+		}
+		if err := t.c.Await(t.f); err != nil {
+			return 0, err
+		}
+		lock := t.c.Word(at + lockAt)
+		if known = lock == 0; !known {
+			if err := t.meet(lock, n); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return i, nil
+}
+
+// meet waits for a lock, or repairs what it is of, if its owner is dead.
+func (t *Tx) meet(lock uint64, n int) error {
+	if owner := int(lock) - 1; lock != 0 && t.c.members != nil && t.c.members.Removed(owner) {
+		if err := t.c.Repair(t.f, owner); err != nil {
+			return err
+		}
+		t.c.members.Repaired(owner)
+		return nil
+	}
+	return t.c.Pause(t.f, n)
+}
+
+// Read gives the value of an object, nil if it was never written.
+func (t *Tx) Read(p rtx.Ptr) ([]byte, error) {
+	i, err := t.load(p)
+	if err != nil {
+		return nil, err
+	}
+	return t.payload(i), nil
+}
+
+// ReadToUpdate is Read: what is to be updated is locked by the commit.
+func (t *Tx) ReadToUpdate(p rtx.Ptr) ([]byte, error) { return t.Read(p) }
+
+// Update gives a copy of an object's value that the commit writes, nil if it was never written.
+func (t *Tx) Update(p rtx.Ptr) ([]byte, error) {
+	i, err := t.load(p)
+	if err != nil || t.payload(i) == nil {
+		return nil, err
+	}
+	if e := &t.set[i]; !e.dirty {
+		if t.view {
+			return nil, fmt.Errorf("%w: a view updates object %d", rtx.ErrUsage, p)
+		}
+		b := t.c.MR.Bytes()
+		copy(b[t.c.is(i):][:e.bytes], b[t.c.was(i):][:e.bytes])
+		e.dirty = true
+	}
+	return t.payload(i), nil
+}
+
+// Write gives room for a new value of an object, all zero, that the commit writes.
+func (t *Tx) Write(p rtx.Ptr, class int) ([]byte, error) {
+	i, err := t.load(p)
+	if err != nil {
+		return nil, err
+	}
+	if t.view || t.c.Class(t.set[i].bytes) != class {
+		return nil, fmt.Errorf("%w: class %d for object %d, in a view: %v", rtx.ErrUsage, class, p, t.view)
+	}
+	t.set[i].dirty = true
+	clear(t.payload(i))
+	return t.payload(i), nil
+}
+
+// Alloc makes an object, with a value of zeros that the commit writes.
+func (t *Tx) Alloc(class int) (rtx.Ptr, []byte, error) {
+	if class != 1 || t.view {
+		return 0, nil, fmt.Errorf("%w: class %d is not that of nodes, or in a view: %v", rtx.ErrUsage, class, t.view)
+	}
+	p, err := t.c.Take(t.f)
+	if err != nil {
+		return 0, nil, err
+	}
+	i, _, err := t.find(p)
+	if err != nil {
+		return 0, nil, err
+	}
+	t.set[i].fresh, t.set[i].dirty = true, true
+	clear(t.c.MR.Bytes()[t.c.was(i):][:2*inplace.NodeBytes])
+	return p, t.payload(i), nil
+}
+
+// Confirm reports whether what was read of an object is still its value, for copies that outlive the transaction: an
+// Abort if not, false if the transaction has updated it.
+func (t *Tx) Confirm(p rtx.Ptr) (bool, error) {
+	i, known, err := t.find(p)
+	if err != nil || !known || t.set[i].dirty {
+		return false, err
+	}
+	t.c.B.Reset()
+	t.c.Read(t.f, t.c.meta(i), t.set[i].at, metaBytes)
+	if err := t.c.Await(t.f); err != nil {
+		return false, err
+	}
+	if t.c.Word(t.c.meta(i)+lockAt) != 0 || t.c.Word(t.c.meta(i)+versionAt) != t.c.Word(t.c.was(i)+versionAt) {
+		return false, proto.Aborting(proto.ReasonValidation)
+	}
+	return true, nil
+}
+
+// Forget takes what was only read so far out of the validation, until it is read again.
+func (t *Tx) Forget() {
+	for i := range t.set {
+		t.set[i].forgotten = !t.set[i].dirty
+	}
+}
+
+// Commit makes what was updated take effect, if what was read is valid still; else it is an Abort.
+func (t *Tx) Commit() error {
+	if err := t.c.Broken(); err != nil {
+		return err
+	}
+	logged := 0
+	for i := range t.set {
+		if e := &t.set[i]; e.dirty {
+			t.c.SetWord(t.c.is(i)+versionAt, t.c.Word(t.c.was(i)+versionAt)+1)
+			if !e.fresh {
+				logged++
+			}
+		}
+	}
+	switch {
+	case logged == 0:
+		return t.validate() // objects that are new cannot be reached
+	case logged > mostLogged:
+		return fmt.Errorf("%w: updates of %d objects, of up to %d", rtx.ErrTooLarge, logged, mostLogged)
+	}
+	if err := t.log(logged); err != nil {
+		return err
+	}
+	t.f.Step(stepLogged)
+	if err := t.lock(); err != nil {
+		return t.undo(err)
+	}
+	t.f.Step(stepLocked)
+	return t.install()
+}
+
+// log WRITEs the log, and the objects that are new.
+func (t *Tx) log(n int) error {
+	c := t.c
+	b := c.MR.Bytes()
+	c.number++
+	at := c.logOut + logEntries
+	c.B.Reset()
+	for i := range t.set {
+		e := &t.set[i]
+		switch {
+		case e.fresh:
+			c.Write(t.f, c.is(i), e.at, e.bytes)
+		case e.dirty:
+			c.SetWord(at, uint64(e.ptr))
+			c.SetWord(at+8, c.Word(c.is(i)+versionAt))
+			copy(b[at+entryHead:], b[c.is(i)+metaBytes:][:e.bytes-metaBytes])
+			at += entryHead + e.bytes - metaBytes
+		}
+	}
+	c.SetWord(c.logOut+logState, c.number<<2|stateLocked)
+	c.SetWord(c.logOut+logCount, uint64(n))
+	c.SetWord(c.logOut+logHash, rtx.Hash(b[c.logOut+logEntries:at]))
+	if c.bug == bugLogLate {
+		at = c.logOut + 8
+	}
+	c.Write(t.f, c.logOut, c.Shape.OwnerAt(c.Owner), at-c.logOut)
+	return c.Await(t.f)
+}
+
+// addValidation adds the READs of the metadata to the batch.
+func (t *Tx) addValidation() {
+	for i := range t.set {
+		if e := &t.set[i]; !e.fresh && !e.forgotten {
+			t.c.Read(t.f, t.c.meta(i), e.at, metaBytes)
+		}
+	}
+}
+
+// judge says whether the validation has read what the execution has.
+func (t *Tx) judge() error {
+	c := t.c
+	for i := range t.set {
+		e := &t.set[i]
+		if e.fresh || e.forgotten {
+			continue
+		}
+		want := uint64(0)
+		if e.held {
+			want = c.Own()
+		}
+		if c.Word(c.meta(i)+lockAt) != want {
+			return proto.Aborting(proto.ReasonLocked)
+		}
+		if c.Word(c.meta(i)+versionAt) != c.Word(c.was(i)+versionAt) && c.bug != bugNoValidation {
+			return proto.Aborting(proto.ReasonValidation)
+		}
+	}
+	return nil
+}
+
+// validate is for transactions that hold no lock.
+func (t *Tx) validate() error {
+	if len(t.set) != 1 || !t.set[0].confirmed {
+		t.c.B.Reset()
+		if t.addValidation(); t.c.B.Len() == 0 {
+			return nil
+		}
+		if err := t.c.Await(t.f); err != nil {
+			return err
+		}
+	}
+	return t.judge()
+}
+
+// lock locks what is updated, with the validation behind it. An Abort leaves the locks that it got.
+func (t *Tx) lock() error {
+	c := t.c
+	c.B.Reset()
+	for i := range t.set {
+		if e := &t.set[i]; e.dirty && !e.fresh {
+			c.CAS(t.f, e.at+lockAt, 0, c.Own())
+		}
+	}
+	t.addValidation()
+	if err := c.Await(t.f); err != nil {
+		return err
+	}
+	n, all := 0, true
+	for i := range t.set {
+		if e := &t.set[i]; e.dirty && !e.fresh {
+			e.held = c.B.Old(n) == 0
+			all = all && e.held
+			n++
+		}
+	}
+	if !all {
+		return proto.Aborting(proto.ReasonLocked)
+	}
+	return t.judge()
+}
+
+// addUnlocks adds the release of all locks to the batch.
+func (t *Tx) addUnlocks() {
+	for i := range t.set {
+		if e := &t.set[i]; e.held {
+			t.c.CAS(t.f, e.at+lockAt, t.c.Own(), 0)
+			e.held = false
+		}
+	}
+}
+
+// undo gives the locks back.
+func (t *Tx) undo(err error) error {
+	if t.c.Broken() != nil {
+		return err
+	}
+	t.c.B.Reset()
+	if t.addUnlocks(); t.c.B.Len() == 0 {
+		return err
+	}
+	if failed := t.c.Await(t.f); failed != nil {
+		return failed
+	}
+	return err
+}
+
+// install decides, writes the values in place, and unlocks, in one doorbell: what is behind the decision is seen only
+// with it.
+func (t *Tx) install() error {
+	c := t.c
+	c.SetWord(c.logOut+logState, c.number<<2|stateDecided)
+	c.B.Reset()
+	c.Write(t.f, c.logOut+logState, c.Shape.OwnerAt(c.Owner)+logState, 8)
+	if err := t.phase(stepDecided); err != nil {
+		return err
+	}
+	for i := range t.set {
+		if e := &t.set[i]; e.held {
+			if c.bug == bugLockAfterWrite {
+				c.CAS(t.f, e.at+lockAt, c.Own(), 0)
+			}
+			c.install(t.f, e.at, e.bytes, c.is(i)+versionAt)
+			if err := t.phase(stepInstalled); err != nil {
+				return err
+			}
+		}
+	}
+	t.addUnlocks()
+	return c.Await(t.f)
+}
+
+// phase ends a phase of a commit, if they are awaited one by one.
+func (t *Tx) phase(step string) error {
+	if !t.c.awaited {
+		return nil
+	}
+	if err := t.c.Await(t.f); err != nil {
+		return err
+	}
+	t.f.Step(step)
+	t.c.B.Reset()
+	return nil
+}
+
+// Rollback ends the transaction without effect: nil if what was read is valid, or an Abort.
+func (t *Tx) Rollback() error {
+	if err := t.c.Broken(); err != nil {
+		return err
+	}
+	return t.validate()
+}
+
+// Abort ends it without effect: nothing is held before Commit.
+func (t *Tx) Abort() error { return t.c.Broken() }

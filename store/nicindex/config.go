@@ -40,8 +40,8 @@ type sizes struct{ pages, values int }
 // valueStride is the memory of a value, with its place in the list.
 func (c *Config) valueStride() int { return (c.ValueBytes+7)&^7 + 4 }
 
-// least is the smallest budget.
-func (c *Config) least() int {
+// Least is the smallest budget.
+func (c *Config) Least() int {
 	return (c.Segments+leastObjects)*pageBytes + leastObjects*c.valueStride()
 }
 
@@ -51,10 +51,10 @@ func (c *Config) Check() error {
 	case c.Segments < 1 || c.Segments > maxPages/2 || c.ValueBytes < 1 || c.ValueBytes > layout.MaxValueBytes:
 		return fmt.Errorf("index of table %q: %w: %d segments and values of %d bytes; they are from 1 to %d, and from 1 "+
 			"to %d", c.Name, ErrConfig, c.Segments, c.ValueBytes, maxPages/2, layout.MaxValueBytes)
-	case c.Budget < c.least():
+	case c.Budget < c.Least():
 		return fmt.Errorf("index of table %q: %w: %d bytes; the entries of %d segments take %d, and %d objects %d more: "+
 			"give it %d or more", c.Name, ErrBudget, c.Budget, c.Segments, c.Segments*pageBytes, leastObjects,
-			c.least()-c.Segments*pageBytes, c.least())
+			c.Least()-c.Segments*pageBytes, c.Least())
 	}
 	return nil
 }
@@ -62,7 +62,7 @@ func (c *Config) Check() error {
 // sizes divides the budget: entries of segments, and of the rest as many values as there are positions in pages of
 // chains, because the segments' own positions may all be of one page's keys.
 func (c *Config) sizes() sizes {
-	rest := c.Budget - c.least()
+	rest := c.Budget - c.Least()
 	// Three objects share a page.
 	more := rest / (pageBytes + pagePositions*c.valueStride())
 	pages := min(c.Segments+leastObjects+more, maxPages)

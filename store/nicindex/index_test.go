@@ -138,7 +138,7 @@ const (
 func newWorld(t *testing.T, seed uint64, m Mutation) *world {
 	t.Helper()
 	c := Config{Name: "t", Segments: 5, ValueBytes: worldValue, Mutation: m}
-	c.Budget = c.least() + 300
+	c.Budget = c.Least() + 300
 	x, err := New(c)
 	if err != nil {
 		t.Fatal(err)
@@ -356,12 +356,12 @@ func TestATooSmallBudgetIsRefusedInWords(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, text := range []string{`"accounts"`, "128000 bytes", "1000 segments take 128000", "64 objects",
-		fmt.Sprintf("give it %d or more", c.least())} {
+		fmt.Sprintf("give it %d or more", c.Least())} {
 		if !strings.Contains(err.Error(), text) {
 			t.Errorf("%v does not say %q", err, text)
 		}
 	}
-	if c.Budget = c.least(); c.Check() != nil {
+	if c.Budget = c.Least(); c.Check() != nil {
 		t.Error(c.Check())
 	}
 	for _, c := range []Config{{Segments: 0, ValueBytes: 8}, {Segments: 1, ValueBytes: 0}, {Segments: 1, ValueBytes: 5000},
@@ -376,7 +376,7 @@ func TestATooSmallBudgetIsRefusedInWords(t *testing.T) {
 func TestABudgetIsUsed(t *testing.T) {
 	for _, budget := range []int{0, 1, 1000, 1 << 20} {
 		c := Config{Name: "t", Segments: 100, ValueBytes: 40}
-		c.Budget = c.least() + budget
+		c.Budget = c.Least() + budget
 		x, err := New(c)
 		if err != nil {
 			t.Fatal(err)
@@ -390,7 +390,7 @@ func TestABudgetIsUsed(t *testing.T) {
 // TestEverythingLockedIsFull: a lock without room is refused, and granted when one has gone.
 func TestEverythingLockedIsFull(t *testing.T) {
 	c := Config{Name: "t", Segments: 1, ValueBytes: 8}
-	c.Budget = c.least()
+	c.Budget = c.Least()
 	x, err := New(c)
 	if err != nil {
 		t.Fatal(err)
@@ -414,7 +414,7 @@ func TestEverythingLockedIsFull(t *testing.T) {
 // TestHintsAreNotLowered by a look-up that has seen an older word; a newer word of the host lowers them.
 func TestHintsAreNotLowered(t *testing.T) {
 	c := Config{Name: "t", Segments: 2, ValueBytes: 8}
-	c.Budget = c.least()
+	c.Budget = c.Least()
 	x, err := New(c)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,353 @@
+package nics
+
+import (
+	"slices"
+
+	"drtmd/verbs/fiber"
+)
+
+// coordination is a transaction at its coordinator's NIC (§4.2, steps 1 to 6).
+type coordination struct {
+	x        *core
+	tx       uint64
+	thread   int // of the host, that waits for it
+	list     []Access
+	function uint16
+	argument []byte
+
+	values  []Value // of list
+	updates []Update
+	result  []byte
+
+	awaited uint8 // kind of the answers that count
+	pending int
+	status  Status
+	logged  map[[2]int]bool // shard and backup whose LOG was answered; looked up only
+	told    fiber.Cond
+	ended   bool // the multi-hop call came to an end at the other node
+	finish  []byte
+}
+
+// onBegin is step 1: the host's request.
+func (x *core) onBegin(f *fiber.Fiber, _ int, d *decoder) {
+	t := &coordination{x: x, tx: d.u64(), thread: int(d.u8()), list: d.accesses(), function: d.u16(), argument: d.bytes(),
+		logged: map[[2]int]bool{}}
+	x.txs[t.tx] = t
+	status := t.run(f)
+	delete(x.txs, t.tx)
+	if status == Committed {
+		x.nic.Stats.Committed++
+	} else {
+		x.nic.Stats.Aborted++
+	}
+}
+
+// run executes and commits, and tells the host how it went before the locks are given back.
+func (t *coordination) run(f *fiber.Fiber) Status {
+	if t.hops() {
+		return t.hop(f)
+	}
+	status := t.execute(f)
+	if status == Committed {
+		if status = t.compute(f); status == Committed && !t.x.nic.lacks(ValidateSkipped) {
+			status = t.validate(f)
+		}
+		if status != Committed {
+			t.unlock(t.shards())
+		}
+	}
+	if status != Committed {
+		t.end(status)
+		return status
+	}
+	t.log(f)
+	t.end(Committed)
+	t.commit(f)
+	return Committed
+}
+
+// shards are those of the accesses, in order.
+func (t *coordination) shards() (list []int) {
+	for _, a := range t.list {
+		if s := t.x.nic.cfg.Shard(a.Ref); !slices.Contains(list, s) {
+			list = append(list, s)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// of are the accesses of a shard, and their places in the list.
+func (t *coordination) of(shard int) (list []Access, at []int) {
+	for i, a := range t.list {
+		if t.x.nic.cfg.Shard(a.Ref) == shard {
+			list, at = append(list, a), append(at, i)
+		}
+	}
+	return list, at
+}
+
+// expect begins to wait for answers of a kind.
+func (t *coordination) expect(kind uint8) {
+	t.awaited, t.pending, t.status, t.ended = kind, 0, Committed, false
+}
+
+// wait waits for all of them.
+func (t *coordination) wait(f *fiber.Fiber) Status {
+	for t.pending > 0 && !t.ended {
+		if t.told.Wait(f, 0) != nil {
+			return Unstable
+		}
+	}
+	return t.status
+}
+
+// answer takes an answer from a node.
+func (t *coordination) answer(kind uint8, from int, d *decoder) {
+	switch kind {
+	case msgRefused, msgReturned:
+		t.returned(kind, d)
+		return
+	case msgLogged:
+		t.acknowledged(from, d)
+		return
+	}
+	if kind != t.awaited {
+		return
+	}
+	switch kind {
+	case msgExecuted:
+		t.executed(from, Status(d.u8()), d.values())
+	case msgValidated:
+		t.fail(Status(d.u8()))
+	case msgFinish:
+		t.finish = d.b
+	}
+	t.pending--
+	t.told.Broadcast()
+}
+
+// fail keeps the first status that is not Committed.
+func (t *coordination) fail(s Status) {
+	if t.status == Committed {
+		t.status = s
+	}
+}
+
+// execute is step 2, at all primaries at once.
+func (t *coordination) execute(f *fiber.Fiber) Status {
+	n := t.x.nic
+	t.values = make([]Value, len(t.list))
+	t.expect(msgExecuted)
+	shards := t.shards()
+	for _, s := range shards {
+		if s != n.cfg.Node {
+			list, _ := t.of(s)
+			t.pending++
+			t.x.send(s, msgExecute, message(t.tx).accesses(list))
+		}
+	}
+	if slices.Contains(shards, n.cfg.Node) {
+		list, _ := t.of(n.cfg.Node)
+		t.pending++
+		status, values := t.x.execute(f, t.tx, list)
+		t.executed(n.cfg.Node, status, values)
+		t.pending--
+	}
+	status := t.wait(f)
+	if status != Committed {
+		t.unlock(shards) // where nothing was locked, that changes nothing
+	}
+	return status
+}
+
+func (t *coordination) executed(shard int, s Status, values []Value) {
+	if s != Committed {
+		t.fail(s)
+		return
+	}
+	_, at := t.of(shard)
+	for i, v := range values {
+		t.values[at[i]] = v
+	}
+}
+
+// compute is step 3: the host, or a shipped function, makes the new values.
+func (t *coordination) compute(f *fiber.Fiber) Status {
+	n := t.x.nic
+	var writes [][]byte
+	if fn, ok := n.cfg.Functions[t.function]; ok && n.cfg.Shipping {
+		t.x.c.Work(f, fn.HostPs)
+		writes, t.result = fn.Run(t.values, t.argument)
+	} else {
+		t.expect(msgFinish)
+		t.pending = 1
+		t.x.c.SendHost(t.thread, msgValues, message(t.tx).values(t.values).b)
+		t.wait(f)
+		d := &decoder{t.finish}
+		if d.u8() == 0 {
+			return Refused
+		}
+		for range d.u8() {
+			writes = append(writes, d.bytes())
+		}
+	}
+	t.updates = updatesOf(t.list, t.values, writes)
+	return Committed
+}
+
+// updatesOf are the new values with their versions.
+func updatesOf(list []Access, values []Value, writes [][]byte) (updates []Update) {
+	for i, a := range list {
+		if a.Write {
+			updates = append(updates, Update{a.Ref, Value{values[i].Version.Written(), writes[i]}})
+		}
+	}
+	return updates
+}
+
+// validate is step 4: what was read and is not locked, at its primaries. One record needs no second look.
+func (t *coordination) validate(f *fiber.Fiber) Status {
+	n := t.x.nic
+	if len(t.list) == 1 {
+		return Committed
+	}
+	t.expect(msgValidated)
+	var own []Update
+	for _, s := range t.shards() {
+		list, at := t.of(s)
+		var reads []Update
+		for i, a := range list {
+			if !a.Write {
+				reads = append(reads, Update{a.Ref, Value{Version: t.values[at[i]].Version}})
+			}
+		}
+		switch {
+		case len(reads) == 0:
+		case s == n.cfg.Node:
+			own = reads
+		default:
+			t.pending++
+			t.x.send(s, msgValidate, message(t.tx).updates(reads))
+		}
+	}
+	t.fail(t.x.validate(f, t.tx, own))
+	return t.wait(f)
+}
+
+// updatesAt are the updates of a shard.
+func (t *coordination) updatesAt(shard int) (list []Update) {
+	for _, u := range t.updates {
+		if t.x.nic.cfg.Shard(u.Ref) == shard {
+			list = append(list, u)
+		}
+	}
+	return list
+}
+
+// written are the shards with updates, in order.
+func (t *coordination) written() (shards []int) {
+	for _, s := range t.shards() {
+		if len(t.updatesAt(s)) > 0 {
+			shards = append(shards, s)
+		}
+	}
+	return shards
+}
+
+// log is step 5: the update to all backups of what is written.
+func (t *coordination) log(f *fiber.Fiber) {
+	n := t.x.nic
+	t.expect(msgLogged)
+	var own []int
+	for _, s := range t.written() {
+		for _, b := range n.backups(s) {
+			t.pending++
+			if b == n.cfg.Node {
+				own = append(own, s)
+				continue
+			}
+			t.x.send(b, msgLog, message(t.tx).u16(uint16(s)).u16(uint16(n.cfg.Node)).updates(t.updatesAt(s)).bytes(nil))
+		}
+	}
+	for _, s := range own {
+		t.x.append(f, t.tx, logBackup, s, t.updatesAt(s))
+		t.acknowledge(s, n.cfg.Node)
+	}
+	if !n.lacks(CommittedEarly) {
+		t.wait(f)
+	}
+}
+
+// acknowledged takes the answer to a LOG.
+func (t *coordination) acknowledged(from int, d *decoder) {
+	shard := int(d.u16())
+	if echo := d.bytes(); len(echo) > 0 {
+		e := &decoder{echo}
+		t.updates, t.result, t.values = e.updates(), e.bytes(), e.values()
+	}
+	t.acknowledge(shard, from)
+}
+
+// acknowledge counts a backup once.
+func (t *coordination) acknowledge(shard, backup int) {
+	if t.logged[[2]int{shard, backup}] || t.awaited != msgLogged {
+		return
+	}
+	t.logged[[2]int{shard, backup}] = true
+	t.pending--
+	t.told.Broadcast()
+}
+
+// end tells the host: step 6, or an abort.
+func (t *coordination) end(s Status) {
+	e := message(t.tx).u8(uint8(s)).bytes(t.result)
+	if s == Committed {
+		e.values(t.values).updates(t.updates)
+	}
+	t.x.c.SendHost(t.thread, msgEnd, e.b)
+}
+
+// commit is the rest of step 6, at all primaries of what is written.
+func (t *coordination) commit(f *fiber.Fiber) {
+	n := t.x.nic
+	t.expect(msgCommitted)
+	own := false
+	for _, s := range t.written() {
+		if s == n.cfg.Node {
+			own = true
+			continue
+		}
+		t.pending++
+		t.x.send(s, msgCommit, message(t.tx).updates(t.updatesAt(s)))
+	}
+	if own {
+		t.x.commit(f, t.tx, t.updatesAt(n.cfg.Node))
+	}
+	t.wait(f)
+	t.readUnlocked()
+}
+
+// readUnlocked gives back the locks of records that a multi-hop call has only read.
+func (t *coordination) readUnlocked() {
+	if !t.hops() {
+		return
+	}
+	list, _ := t.of(t.x.nic.cfg.Node)
+	t.x.nic.unlock(t.tx, refs(list))
+}
+
+// unlock gives all locks back; nobody answers.
+func (t *coordination) unlock(shards []int) {
+	for _, s := range shards {
+		list, _ := t.of(s)
+		if w := written(list); len(w) == 0 {
+			continue
+		}
+		if s == t.x.nic.cfg.Node {
+			t.x.nic.unlock(t.tx, written(list))
+			continue
+		}
+		t.x.send(s, msgUnlock, message(t.tx).accesses(list))
+	}
+}

@@ -1,0 +1,45 @@
+// Package nics is Xenic's transaction protocol (§4.2) as programs of NICs with cores (package smartnic), and the part of
+// their hosts. Locks and versions are in the NICs' indexes (package nicindex), records in the hosts' tables (package
+// robinhood), and what is committed goes to the tables through logs in the hosts' memory (package log).
+//
+// # The steps
+//
+//	1  Host.Run, onBegin       the host sends the transaction to a core of its NIC, which coordinates it in a fiber
+//	2  execute                 each primary's NIC locks what is written, and reads all: from its cache, or by DMA
+//	3  compute                 the host makes the new values, or the NIC by a registered function (§4.2.2)
+//	4  validate                each primary's NIC compares the versions of what was read and is not locked
+//	5  log, onLog              each backup's NIC appends the update to the log in its host's memory, and answers when
+//	                           that, and all before it in the log, is there
+//	6  end, commit             the host is told. Each primary's NIC appends to its own log, changes its cache, pins what
+//	                           has changed, and unlocks when the log has it
+//	7  Host.apply              the host applies its logs; its NIC frees their room and unpins
+//
+// multihop.go is §4.2.3: a call on one other shard, with the coordinator's own or without, is executed there.
+//
+// # Rules
+//
+//   - No-wait: a record that another transaction has locked ends the attempt; whoever wants it tries again.
+//   - EXECUTE locks everything of a NIC before it waits for anything, so all or nothing of it is locked.
+//   - A transaction of one record is not validated: it read the record at one moment.
+//   - Nobody validates what a multi-hop call reads of the coordinator's shard, because LOG is on its way before the
+//     coordinator hears again. So the coordinator locks those records, too. The paper does not say what it does.
+//   - The other node validates its own reads when all locks are held, and sends LOG in the coordinator's name. Backups
+//     answer the coordinator, who counts (shard, backup). The first LOG carries what was written, and its answer takes
+//     that to the coordinator: no message more than Figure 7(b) has.
+//   - Backups apply an update if it is newer than the record. Logs of several cores may have updates of one record in
+//     another order than that of their versions.
+//   - A LOG is answered when its record can be read, which takes all records before it in the log: their DMAs may take
+//     longer than its own.
+//
+// # What is not here
+//
+// Recovery (§4.2.1): a crash of a node leaves what it was in the middle of. Insertions and deletions: records are those
+// that were loaded. Further rounds of EXECUTE (multi-shot). Local transactions without messages to the NIC (§4.2.4): they
+// take the steps above, without packets. The engine of proto.Engine, and package node: no command runs this yet. It
+// allocates for each transaction.
+//
+// # Who may call what
+//
+// A NIC belongs to the event loop of its board; its cores share its memory, and change it between awaits only. A Host
+// belongs to its worker.
+package nics

@@ -1,0 +1,348 @@
+package nics
+
+import (
+	"slices"
+	"time"
+
+	"drtmd/internal/invariant"
+	"drtmd/store/layout"
+	"drtmd/store/log"
+	"drtmd/store/nicindex"
+	"drtmd/store/robinhood"
+	"drtmd/verbs/fiber"
+	"drtmd/verbs/smartnic"
+)
+
+// Status is what a request, or a transaction, came to.
+type Status uint8
+
+// Statuses.
+const (
+	Committed Status = iota + 1 // of a request: done
+	Locked                      // by another transaction
+	Changed                     // since it was read
+	Full                        // the NIC's memory has no room for another lock
+	Missing                     // there is no such record
+	Unstable                    // the host's table kept changing under the look-up
+	Refused                     // by the host's own rules
+)
+
+var statusNames = [...]string{Committed: "committed", Locked: "locked", Changed: "changed", Full: "full", Missing: "missing",
+	Unstable: "unstable", Refused: "refused"}
+
+func (s Status) String() string {
+	if s >= Committed && s <= Refused {
+		return statusNames[s]
+	}
+	return "unknown"
+}
+
+// This file is what a NIC does for the records of its own shard, and its log: steps 2, 4, 5 and 6 of §4.2.
+
+// execute locks what is written and reads all (step 2). Without Committed nothing is locked by it.
+func (x *core) execute(f *fiber.Fiber, tx uint64, list []Access) (Status, []Value) {
+	n := x.nic
+	owner := nicindex.Owner(tx)
+	if n.lacks(LockAfterRead) {
+		return x.executeLate(f, tx, list)
+	}
+	// No await until all is locked.
+	for _, a := range list {
+		if _, _, by := n.indexes[a.Table].Version(n.segment(a.Ref), a.Key); by != 0 && by != owner {
+			return Locked, nil
+		}
+	}
+	if s := n.lock(tx, list); s != Committed {
+		return s, nil
+	}
+	values := make([]Value, len(list))
+	for i, a := range list {
+		v, s := x.read(f, tx, a.Ref)
+		if s != Committed {
+			n.unlock(tx, written(list))
+			return s, nil
+		}
+		values[i] = v
+	}
+	return Committed, values
+}
+
+// executeLate is a deliberate bug: locks come behind the reads.
+func (x *core) executeLate(f *fiber.Fiber, tx uint64, list []Access) (Status, []Value) {
+	values := make([]Value, len(list))
+	for i, a := range list {
+		v, s := x.read(f, tx, a.Ref)
+		if s != Committed {
+			return s, nil
+		}
+		values[i] = v
+	}
+	_ = f.Sleep(20 * time.Microsecond)
+	return x.nic.lock(tx, list), values
+}
+
+// lock locks what is written, all or nothing.
+func (n *NIC) lock(tx uint64, list []Access) Status {
+	for i, a := range list {
+		if !a.Write {
+			continue
+		}
+		switch o := n.indexes[a.Table].Lock(n.segment(a.Ref), a.Key, nicindex.Owner(tx)); o {
+		case nicindex.Done:
+		case nicindex.Locked:
+			n.unlock(tx, written(list[:i]))
+			return Locked
+		default:
+			n.unlock(tx, written(list[:i]))
+			return Full
+		}
+	}
+	return Committed
+}
+
+// unlock gives locks of a transaction back; what it has not locked it leaves alone.
+func (n *NIC) unlock(tx uint64, list []Ref) {
+	for _, r := range list {
+		n.indexes[r.Table].Unlock(n.segment(r), r.Key, nicindex.Owner(tx))
+	}
+}
+
+func (n *NIC) segment(r Ref) int { return n.views[r.Table].Segment(r.Key) }
+
+func written(list []Access) (r []Ref) {
+	for _, a := range list {
+		if a.Write {
+			r = append(r, a.Ref)
+		}
+	}
+	return r
+}
+
+// read gives what a record of the own shard is, from the cache or by DMA (§4.1.3), unless another transaction has locked
+// it.
+func (x *core) read(f *fiber.Fiber, tx uint64, r Ref) (Value, Status) {
+	n := x.nic
+	index, s, owner := n.indexes[r.Table], n.segment(r), nicindex.Owner(tx)
+	cached := func() (Value, Status, bool) {
+		switch v, b, o := index.Read(s, r.Key, owner); o {
+		case nicindex.Done:
+			if !v.Live() {
+				return Value{}, Missing, true
+			}
+			return Value{v, append([]byte(nil), b...)}, Committed, true
+		case nicindex.Locked:
+			return Value{}, Locked, true
+		}
+		return Value{}, 0, false
+	}
+	if v, status, ok := cached(); ok {
+		return v, status
+	}
+	n.Stats.Lookups++
+	waits := index.BeginRead(s, r.Key) == nicindex.Done
+	v, status := x.lookUp(f, r, index, s)
+	if waits {
+		index.EndRead(s, r.Key, v.Version, v.Bytes, status == Committed && n.cfg.Caching)
+	}
+	// A commit may have come meanwhile: it is newer.
+	if v, status, ok := cached(); ok {
+		return v, status
+	}
+	return v, status
+}
+
+// lookUp reads a record of the host's table.
+func (x *core) lookUp(f *fiber.Fiber, r Ref, index *nicindex.Index, segment int) (Value, Status) {
+	view := &x.nic.views[r.Table]
+	var p robinhood.Probe
+	var piece []byte
+	hint, known := index.Hint(segment)
+	for p.Start(view, r.Key, hint, known); !p.Done(); {
+		off, bytes := p.Next()
+		piece = make([]byte, bytes)
+		var t smartnic.Transfer
+		x.c.StartRead(&t, x.nic.cfg.Memory.RKey(), off, piece)
+		if err := t.Await(f); err != nil {
+			return Value{}, Unstable
+		}
+		p.Feed(piece)
+	}
+	index.LearnHint(segment, p.Hint(), p.Distance())
+	switch {
+	case p.Err() == robinhood.ErrNotFound:
+		return Value{}, Missing
+	case p.Err() != nil:
+		return Value{}, Unstable
+	}
+	at, _ := p.Found()
+	record := view.Record()
+	image := piece[at : at+record.Bytes]
+	h := layout.HeadOf(image)
+	if !h.Version.Live() {
+		return Value{}, Missing
+	}
+	return Value{h.Version, append([]byte(nil), record.Value(image, make([]byte, record.Room))...)}, Committed
+}
+
+// validate checks that records of the own shard are as they were read, and that no other transaction has locked one
+// (step 4).
+func (x *core) validate(f *fiber.Fiber, tx uint64, list []Update) Status {
+	n := x.nic
+	owner := nicindex.Owner(tx)
+	for _, u := range list {
+		v, known, by := n.indexes[u.Table].Version(n.segment(u.Ref), u.Key)
+		if by != 0 && by != owner && !n.lacks(ValidateIgnoresLock) {
+			return Locked
+		}
+		if !known {
+			now, s := x.read(f, tx, u.Ref)
+			if s == Locked && n.lacks(ValidateIgnoresLock) {
+				continue
+			}
+			if s != Committed {
+				return s
+			}
+			v = now.Version
+		}
+		if v != u.Version {
+			return Changed
+		}
+	}
+	return Committed
+}
+
+// Kinds of log records: what the host does with them.
+const (
+	logBackup log.Type = iota + 1 // applies them to a backup
+	logCommit                     // applies them to the own shard, and tells the NIC
+)
+
+// append appends updates to the log in the host's memory, and waits until they are there.
+func (x *core) append(f *fiber.Fiber, tx uint64, kind log.Type, shard int, list []Update) {
+	a := x.begin(f, tx, kind, shard, list)
+	if x.nic.lacks(LogUnawaited) {
+		a.there = true
+		return
+	}
+	x.finish(f, a)
+}
+
+// appending is a record on its way into the log.
+type appending struct {
+	transfers []*smartnic.Transfer
+	there     bool // all of it
+	readable  bool // all before it are there, too
+}
+
+// finish waits until a record that begin has begun can be read. A log is read in order, so that takes all records before
+// it; their DMAs may take longer.
+func (x *core) finish(f *fiber.Fiber, a *appending) {
+	for _, t := range a.transfers {
+		err := t.Await(f)
+		invariant.Assert(err == nil, "xenic: the log is not in the host's memory")
+	}
+	a.there = true
+	n := 0
+	for n < len(x.appends) && (x.appends[n].there || x.nic.lacks(LogUnordered)) {
+		x.appends[n].readable = true
+		n++
+	}
+	if n > 0 {
+		x.appends = slices.Delete(x.appends, 0, n)
+		x.readable.Broadcast()
+	}
+	for !a.readable {
+		if x.readable.Wait(f, 0) != nil {
+			return
+		}
+	}
+}
+
+// begin begins to append; it waits only for room.
+func (x *core) begin(f *fiber.Fiber, tx uint64, kind log.Type, shard int, list []Update) (a *appending) {
+	body := (&encoder{}).u16(uint16(shard)).updates(list).b
+	var r log.Reservation
+	err := x.log.Reserve(f, &r, 0, len(body))
+	invariant.Assert(err == nil, "xenic: a record is longer than the log")
+	record := log.Record{Type: kind, ID: tx, Body: body}
+	buffer := make([]byte, x.log.Span(len(body)))
+	place, err := x.log.Encode(&r, &record, buffer)
+	invariant.Assert(err == nil, "xenic: a record without room")
+	a = &appending{}
+	x.appends = append(x.appends, a)
+	for _, p := range place.Pieces {
+		if p.To > p.From {
+			t := &smartnic.Transfer{}
+			x.c.StartWrite(t, x.nic.cfg.Memory.RKey(), x.at+p.Offset, buffer[p.From:p.To])
+			a.transfers = append(a.transfers, t)
+		}
+	}
+	return a
+}
+
+// commit makes updates of the own shard, whose records the transaction has locked, take effect (step 6): the host gets
+// them in its log, and applies them later. Until then they are pinned in the index.
+func (x *core) commit(f *fiber.Fiber, tx uint64, list []Update) {
+	n := x.nic
+	a := x.begin(f, tx, logCommit, n.cfg.Node, list)
+	var locks []Ref
+	for _, u := range list {
+		n.indexes[u.Table].Commit(n.segment(u.Ref), u.Key, nicindex.Owner(tx), u.Version, u.Bytes)
+		locks = append(locks, u.Ref)
+	}
+	x.finish(f, a)
+	n.unlock(tx, locks)
+}
+
+// onApplied takes what the host has applied: log room is free, and records may be evicted again (step 7).
+func (x *core) onApplied(m *smartnic.Message) {
+	d := &decoder{m.Payload}
+	err := x.log.Released(d.u64())
+	invariant.Assert(err == nil, "xenic: the host has freed what is not in the log")
+	for range d.u16() {
+		r := d.ref()
+		x.nic.indexes[r.Table].Unpin(x.nic.segment(r), r.Key)
+	}
+}
+
+func (x *core) onExecute(f *fiber.Fiber, from int, d *decoder) {
+	tx := d.u64()
+	status, values := x.execute(f, tx, d.accesses())
+	x.send(from, msgExecuted, message(tx).u8(uint8(status)).values(values))
+}
+
+func (x *core) onValidate(f *fiber.Fiber, from int, d *decoder) {
+	tx := d.u64()
+	status := x.validate(f, tx, d.updates())
+	x.send(from, msgValidated, message(tx).u8(uint8(status)))
+}
+
+// onLog appends to the log of a backup. The answer goes to the coordinator, who need not be the sender (§4.2.3).
+func (x *core) onLog(f *fiber.Fiber, from int, d *decoder) {
+	tx, shard, to := d.u64(), int(d.u16()), int(d.u16())
+	list := d.updates()
+	echo := d.bytes()
+	x.append(f, tx, logBackup, shard, list)
+	if x.nic.lacks(AnswerExecutor) {
+		to = from
+	}
+	answer := message(tx).u16(uint16(shard)).bytes(echo)
+	if to == x.nic.cfg.Node { // it is the coordinator itself
+		if t := x.txs[tx]; t != nil {
+			t.answer(msgLogged, to, &decoder{answer.b[8:]})
+		}
+		return
+	}
+	x.send(to, msgLogged, answer)
+}
+
+// onCommit: without updates they are those that this NIC has executed itself.
+func (x *core) onCommit(f *fiber.Fiber, from int, d *decoder) {
+	tx, list := d.u64(), d.updates()
+	if k := x.nic.shipped[tx]; k != nil {
+		delete(x.nic.shipped, tx)
+		list = k.updates
+	}
+	x.commit(f, tx, list)
+	x.send(from, msgCommitted, message(tx))
+}

@@ -1,0 +1,235 @@
+package nics
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"drtmd/htm"
+	"drtmd/internal/invariant"
+	"drtmd/store/layout"
+	"drtmd/store/log"
+	"drtmd/store/robinhood"
+	"drtmd/verbs"
+	"drtmd/verbs/fiber"
+	"drtmd/verbs/smartnic"
+)
+
+// HostConfig of NewHost.
+type HostConfig struct {
+	Node  int
+	Cores int // of the own NIC that take requests
+	// Tables are those of each shard that the host has a replica of; nil: it has none.
+	Tables    [][]*robinhood.Table
+	Functions map[uint16]Function
+	Options
+	Mutation Mutation
+
+	Port   *smartnic.Port
+	Worker *fiber.Worker
+	Memory *verbs.MR // that has the logs
+	Logs   []HostLog // of the NIC's cores
+}
+
+// HostLog is a log that the host reads.
+type HostLog struct {
+	*log.Log
+	At int // offset in Memory
+}
+
+// Call is a transaction as the host asks for it: a registered function with its argument, or a body that the host
+// executes.
+type Call struct {
+	Accesses []Access
+	Function uint16 // 0: Body
+	Argument []byte
+	// Body gives the new values of the records that are written, nil elsewhere; false: it aborts.
+	Body func(values []Value) (writes [][]byte, ok bool)
+}
+
+// Result is what became of it.
+type Result struct {
+	Status  Status
+	Values  []Value  // as they were read
+	Updates []Update // as they were written
+	Bytes   []byte   // of the function
+}
+
+// Host is a thread of a host: it asks its NIC for transactions (steps 1 and 3), and applies what NICs have put into its
+// logs (step 7).
+type Host struct {
+	cfg   HostConfig
+	next  uint64
+	calls map[uint64]*asked // looked up only
+	due   bool              // a log has got something
+	more  fiber.Cond
+	watch []*fiber.Watch
+	lines []func() int
+
+	Applied uint64 // log records
+}
+
+// asked is a call under way.
+type asked struct {
+	kind uint8
+	d    decoder
+	came fiber.Cond
+}
+
+// ErrCall: a function that is not registered, or a call without a body.
+var ErrCall = errors.New("not a call")
+
+// NewHost begins to apply.
+func NewHost(cfg HostConfig) *Host {
+	h := &Host{cfg: cfg, calls: map[uint64]*asked{}}
+	for _, kind := range []uint8{msgValues, msgEnd} {
+		cfg.Port.Handle(kind, func(m *smartnic.Message) {
+			if a := h.calls[binary.LittleEndian.Uint64(m.Payload)]; a != nil {
+				a.kind, a.d = m.Kind, decoder{append([]byte(nil), m.Payload[8:]...)}
+				a.came.Broadcast()
+			}
+		})
+	}
+	for range cfg.Logs {
+		h.watch = append(h.watch, cfg.Worker.NewWatch(func() bool {
+			h.due = true
+			h.more.Broadcast()
+			return true
+		}))
+	}
+	cfg.Worker.Submit("apply", h.apply, nil)
+	return h
+}
+
+// Run runs a transaction, and returns when its outcome is known.
+func (h *Host) Run(f *fiber.Fiber, c *Call) (Result, error) {
+	fn, registered := h.cfg.Functions[c.Function]
+	if c.Function != 0 && !registered {
+		return Result{}, fmt.Errorf("%w: function %d: %w", ErrCall, c.Function, ErrFunction)
+	}
+	if c.Function == 0 && c.Body == nil {
+		return Result{}, fmt.Errorf("%w: neither a function nor a body", ErrCall)
+	}
+	h.next++
+	tx := uint64(h.cfg.Node+1)<<48 | h.next
+	core := int(h.next) % h.cfg.Cores
+	a := &asked{}
+	h.calls[tx] = a
+	defer delete(h.calls, tx)
+	h.cfg.Port.Send(core, msgBegin, message(tx).u8(0).accesses(c.Accesses).u16(c.Function).bytes(c.Argument).b)
+	for {
+		a.kind = 0
+		for a.kind == 0 {
+			if err := a.came.Wait(f, 0); err != nil {
+				return Result{}, err
+			}
+		}
+		if a.kind == msgEnd {
+			r := Result{Status: Status(a.d.u8()), Bytes: a.d.bytes()}
+			if r.Status == Committed {
+				r.Values, r.Updates = a.d.values(), a.d.updates()
+			}
+			return r, nil
+		}
+		values := a.d.values()
+		var writes [][]byte
+		ok := true
+		if registered {
+			f.Charge(fn.HostPs)
+			writes, _ = fn.Run(values, c.Argument)
+		} else {
+			writes, ok = c.Body(values)
+		}
+		e := message(tx)
+		if !ok {
+			e.u8(0)
+		} else {
+			e.u8(1).u8(uint8(len(writes)))
+			for _, w := range writes {
+				e.bytes(w)
+			}
+		}
+		h.cfg.Port.Send(core, msgFinish, e.b)
+	}
+}
+
+// apply is the host's Robinhood worker (step 7).
+func (h *Host) apply(f *fiber.Fiber) error {
+	r := htm.NewRegion(htm.Config{Flag: h.cfg.Worker.RegionFlag()})
+	for {
+		h.due = false
+		found := false
+		for i, l := range h.cfg.Logs {
+			first := l.At / verbs.LineBytes
+			if err := h.watch[i].Set(h.cfg.Memory, first+l.AwaitedLine()); err != nil {
+				return err
+			}
+			var applied []Ref
+			var record log.Record
+			for l.Next(&record) == nil {
+				found = true
+				h.Applied++
+				applied = append(applied, h.applyRecord(f, r, &record)...)
+			}
+			if l.Position() == l.Head() {
+				continue
+			}
+			if err := l.Truncate(l.Position()); err != nil {
+				return err
+			}
+			e := (&encoder{}).u64(l.Head()).u16(uint16(len(applied)))
+			for _, x := range applied {
+				e.ref(x)
+			}
+			h.cfg.Port.Send(i, msgApplied, e.b)
+		}
+		if !found && !h.due {
+			if err := h.more.Wait(f, 0); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// applyPs is the CPU time of a record's application. Assumed.
+const applyPs = 100_000
+
+// applyRecord applies the updates of a log record that are newer than the table's, and gives the keys of a commit.
+func (h *Host) applyRecord(f *fiber.Fiber, r *htm.Region, record *log.Record) (commits []Ref) {
+	d := &decoder{record.Body}
+	shard := int(d.u16())
+	for _, u := range d.updates() {
+		f.Charge(applyPs)
+		t := h.cfg.Tables[shard][u.Table]
+		for !h.applyUpdate(r, t, &u) {
+		}
+		if record.Type == logCommit {
+			commits = append(commits, u.Ref)
+		}
+	}
+	return commits
+}
+
+// applyUpdate is one update in one region; false: try again.
+func (h *Host) applyUpdate(r *htm.Region, t *robinhood.Table, u *Update) bool {
+	r.Begin()
+	place, found, ok := t.FindIn(r, u.Key)
+	if !ok {
+		return false
+	}
+	invariant.Assert(found, "xenic: an update of a record that the table does not have")
+	m, off := t.At(place)
+	now, ok := r.Load64(m, off+layout.VersionOffset)
+	if !ok {
+		return false
+	}
+	if layout.Version(now) >= u.Version && h.cfg.Mutation != ApplyOlder {
+		return r.Commit(nil)
+	}
+	record := t.Record()
+	image := make([]byte, record.Bytes)
+	binary.LittleEndian.PutUint64(image, u.Key)
+	record.Put(image, u.Version, u.Bytes)
+	return r.Store64(m, off+layout.VersionOffset, uint64(u.Version)) &&
+		r.Store(m, off+layout.ValueOffset, image[layout.ValueOffset:]) && r.Commit(nil)
+}

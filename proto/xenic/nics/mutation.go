@@ -1,0 +1,40 @@
+package nics
+
+import "drtmd/internal/mutation"
+
+// Mutation is a deliberate bug, for tests that show that the checks find it: each leaves out one step that the protocol
+// rests on. The zero value is none.
+type Mutation uint8
+
+// Mutations.
+const (
+	ValidateSkipped Mutation = iota + 1
+	ValidateIgnoresLock
+	LockAfterRead
+	LogUnawaited
+	LogUnordered
+	CommittedEarly
+	ApplyOlder
+	AnswerExecutor
+	LocalUnlocked
+	mutationEnd
+)
+
+var mutations = [mutationEnd]mutation.Mutation{
+	{Name: "none", Doc: "the protocol as it should be"},
+	ValidateSkipped:     {Name: "xenic-validate-skipped", Doc: "what was read and is not locked is not validated (step 4)"},
+	ValidateIgnoresLock: {Name: "xenic-validate-ignores-lock", Doc: "validation does not look at locks"},
+	LockAfterRead:       {Name: "xenic-lock-after-read", Doc: "EXECUTE locks what is written behind the reads (step 2)"},
+	LogUnawaited:        {Name: "xenic-log-answered-before-dma", Doc: "LOG is answered before the record is in the host's memory (step 5)"},
+	LogUnordered: {Name: "xenic-log-answered-out-of-order",
+		Doc: "LOG is answered when its record is in the host's memory, though one before it is not: the log cannot be read"},
+	CommittedEarly: {Name: "xenic-committed-before-last-log", Doc: "the host is told before all backups have answered (step 6)"},
+	ApplyOlder:     {Name: "xenic-apply-older", Doc: "the host applies an update that is older than the record (step 7)"},
+	AnswerExecutor: {Name: "xenic-backup-answers-executor", Doc: "a backup answers the sender of LOG, not the coordinator (§4.2.3)"},
+	LocalUnlocked:  {Name: "xenic-local-key-unvalidated", Doc: "a multi-hop call does not lock the records of the own shard that it reads"},
+}
+
+func (m Mutation) String() string { return Mutations().Name(m) }
+
+// Mutations returns the table of the deliberate bugs.
+func Mutations() mutation.Table[Mutation] { return mutations[:] }

@@ -1,0 +1,234 @@
+package nics
+
+import (
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"drtmd/proto/check"
+	"drtmd/store/nicindex"
+	"drtmd/verbs/fiber"
+	"drtmd/verbs/sim"
+	"drtmd/verbs/smartnic"
+)
+
+// some draws a transaction of one to four records of any shard, of which about half are written: by a function, or by the
+// host.
+func (c *rigConfig) some(random *rand.Rand) *Call {
+	call := &Call{}
+	taken := map[Ref]bool{}
+	for range 1 + random.IntN(4) {
+		r := c.key(random.IntN(c.nodes), random.IntN(c.keys))
+		if !taken[r] {
+			taken[r] = true
+			call.Accesses = append(call.Accesses, Access{r, random.IntN(2) == 0})
+		}
+	}
+	call.Argument = binary.LittleEndian.AppendUint64(nil, random.Uint64())
+	if random.IntN(3) > 0 {
+		call.Function = 1
+		return call
+	}
+	refuse := random.IntN(8) == 0
+	call.Body = func(values []Value) ([][]byte, bool) {
+		writes, _ := mix(values, call.Argument)
+		return writes, !refuse
+	}
+	return call
+}
+
+// everything are the combinations of the four switches that the tests run.
+func everything() map[string]rigConfig {
+	all := Options{Caching: true, Shipping: true, MultiHop: true}
+	return map[string]rigConfig{
+		"everything on":         {options: all},
+		"nothing on":            {batching: smartnic.Separate},
+		"without caching":       {options: Options{Shipping: true, MultiHop: true}},
+		"without batching":      {options: all, batching: smartnic.Separate},
+		"without shipping":      {options: Options{Caching: true}},
+		"without multi-hop":     {options: Options{Caching: true, Shipping: true}},
+		"two replicas":          {options: all, replicas: 2, nodes: 4},
+		"one replica":           {options: all, replicas: 1, nodes: 2},
+		"little NIC memory":     {options: all, keys: 150},
+		"short logs":            {options: all, logBytes: 1024},
+		"large values":          {options: all, valueBytes: 300, logBytes: 1 << 14},
+		"late and cut networks": {options: all, schedule: "at 20us cut from=n0 to=n1 both=yes for=50us\nat 0ns delay-rc from=* to=n2 by=5us times=50"},
+		"slow NICs":             {options: all, schedule: "at 10us slow-nic node=n1 factor=9000 for=200us"},
+		"a host that stands still": {options: all, logBytes: 1024,
+			schedule: "at 15us pause node=n1 for=300us"},
+	}
+}
+
+func (r *rig) load(clients, transactions int) {
+	for node := range r.machines {
+		for range clients {
+			r.client(node, transactions, r.c.some)
+		}
+	}
+}
+
+// TestTransactionsAreStrictlySerializable: random transactions on records that many want, with each switch off, with
+// little room, and under faults; the history is checked, and the replicas are equal at the end.
+func TestTransactionsAreStrictlySerializable(t *testing.T) {
+	for name, c := range everything() {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(1) {
+				c.seed = seed
+				r := newRig(t, c)
+				r.load(4, 30)
+				result := r.run()
+				if result.Verdict != check.Serializable {
+					t.Fatalf("seed %d: %v", seed, result)
+				}
+				must(t, r.audit())
+				if r.ended[Committed] < 20 {
+					t.Errorf("seed %d: %v", seed, r.ended)
+				}
+			}
+		})
+	}
+}
+
+// skew draws a transaction that reads a record of the own shard and writes one of another.
+func (c *rigConfig) skew(node int) func(random *rand.Rand) *Call {
+	return func(random *rand.Rand) *Call {
+		other := (node + 1 + random.IntN(c.nodes-1)) % c.nodes
+		return &Call{Function: 1, Argument: binary.LittleEndian.AppendUint64(nil, random.Uint64()),
+			Accesses: []Access{{c.key(node, random.IntN(c.keys)), false}, {c.key(other, random.IntN(c.keys)), true}}}
+	}
+}
+
+// TestEachMutationIsFound by the check of the history, by the audit of replicas, or when a client is told too early.
+func TestEachMutationIsFound(t *testing.T) {
+	all := Options{Caching: true, Shipping: true, MultiHop: true}
+	shipped := Options{Caching: true, Shipping: true}
+	late := "at 10us pause node=n1 for=100us\nat 150us pause node=n2 for=100us"
+	// Seeds are the first that find a mutation.
+	for m, c := range map[Mutation]rigConfig{
+		ValidateSkipped:     {options: shipped, keys: 3, seed: 6},
+		ValidateIgnoresLock: {options: shipped, keys: 3, seed: 23},
+		LockAfterRead:       {options: shipped, keys: 3},
+		LogUnawaited:        {options: all, holds: true},
+		LogUnordered:        {options: all, holds: true},
+		CommittedEarly:      {options: shipped},
+		ApplyOlder:          {options: shipped, keys: 1, schedule: late, seed: 3},
+		AnswerExecutor:      {options: all},
+		LocalUnlocked:       {options: all, keys: 1},
+	} {
+		t.Run(m.String(), func(t *testing.T) {
+			for _, x := range []Mutation{0, m} {
+				c.mutation = x
+				what := ""
+				c := c
+				for first := c.seed; c.seed < first+60 && what == ""; c.seed++ {
+					if x == 0 && c.seed > first {
+						break // as it should be
+					}
+					r := newRig(t, c)
+					if m == LocalUnlocked {
+						for node := range r.machines {
+							r.client(node, 60, r.c.skew(node))
+						}
+					} else {
+						r.load(4, 30)
+					}
+					if result := r.run(); result.Verdict != check.Serializable {
+						what = result.Verdict.String()
+					} else if err := r.audit(); err != nil {
+						what = err.Error()
+					} else {
+						what = r.early
+					}
+					if what != "" && m == x {
+						t.Logf("seed %d: %v", c.seed, what)
+					}
+				}
+				if (what != "") != (x != 0) {
+					t.Errorf("with mutation %v: %q", x, what)
+				}
+			}
+		})
+	}
+}
+
+// TestMessagesOfACommit (Figure 7): a transaction that writes a record of the own shard and one of another, with three
+// replicas, takes 12 messages and four delays until the client knows; executed at the other node 11 and three.
+func TestMessagesOfACommit(t *testing.T) {
+	for _, x := range []struct {
+		name             string
+		hop              bool
+		messages, delays int
+	}{{"executed at the coordinator", false, 12, 4}, {"executed at the other node", true, 11, 3}} {
+		t.Run(x.name, func(t *testing.T) {
+			const far = 50 * sim.Microsecond // so that nothing else counts
+			r := newRig(t, rigConfig{nodes: 6, options: Options{Caching: true, Shipping: true, MultiHop: x.hop}, cable: far / 2})
+			var took sim.Time
+			m := r.machines[0]
+			m.worker.Submit("client", func(f *fiber.Fiber) error {
+				begin := r.world.Now()
+				result, err := m.host.Run(f, &Call{Function: 1, Argument: make([]byte, 8),
+					Accesses: []Access{{r.c.key(0, 0), true}, {r.c.key(3, 0), true}}})
+				took = r.world.Now() - begin
+				if result.Status != Committed {
+					t.Error(result.Status)
+				}
+				return err
+			}, nil)
+			must(t, r.world.Run())
+			messages := uint64(0)
+			for _, m := range r.machines {
+				messages += m.nic.Stats.Requests
+			}
+			if int(messages) != x.messages || int(took/far) != x.delays {
+				t.Errorf("%d messages, %v: %d delays", messages, took, took/far)
+			}
+			must(t, r.audit())
+		})
+	}
+}
+
+// TestWhatCannotBeCalledIsRefusedInWords.
+func TestWhatCannotBeCalledIsRefusedInWords(t *testing.T) {
+	r := newRig(t, rigConfig{})
+	m := r.machines[0]
+	m.worker.Submit("client", func(f *fiber.Fiber) error {
+		_, err := m.host.Run(f, &Call{Function: 9})
+		if !errors.Is(err, ErrFunction) || !strings.Contains(err.Error(), "function 9") {
+			t.Error(err)
+		}
+		if _, err := m.host.Run(f, &Call{}); !errors.Is(err, ErrCall) {
+			t.Error(err)
+		}
+		return nil
+	}, nil)
+	must(t, r.world.Run())
+	for _, c := range []Config{{Nodes: 3, Replicas: 4}, {Nodes: 3}} {
+		if _, err := New(c); !errors.Is(err, ErrReplicas) {
+			t.Error(err)
+		}
+	}
+	_, err := New(Config{Nodes: 1, Replicas: 1, Tables: []TableConfig{{Config: r.c.table(), Budget: 100}}})
+	if !errors.Is(err, nicindex.ErrBudget) {
+		t.Error(err)
+	}
+}
+
+// TestAMissingRecordIsSaid, and holds no lock.
+func TestAMissingRecordIsSaid(t *testing.T) {
+	for _, hop := range []bool{false, true} {
+		r := newRig(t, rigConfig{options: Options{Shipping: true, MultiHop: hop}})
+		m := r.machines[0]
+		m.worker.Submit("client", func(f *fiber.Fiber) error {
+			result, err := m.host.Run(f, &Call{Function: 1, Argument: make([]byte, 8),
+				Accesses: []Access{{r.c.key(0, 0), true}, {r.c.key(1, 1000), true}}})
+			if result.Status != Missing {
+				t.Error(result.Status)
+			}
+			return err
+		}, nil)
+		must(t, r.world.Run())
+		must(t, r.audit())
+	}
+}

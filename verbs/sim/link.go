@@ -21,6 +21,7 @@ type path struct {
 	rcOutcome *Outcome // of the fault behind rcDelay
 
 	lastProgram Time       // arrival of the last message of a program
+	sentProgram Time       // when it left the NIC
 	held        []*message // of programs, while the link is cut; in order
 }
 

@@ -56,7 +56,9 @@ func (p *Program) Send(to int, payload []byte, afterPs int64) {
 	m.buf = w.buffer(len(payload))
 	copy(m.buf, payload)
 	free := n.out.take(w.now.add(Time(afterPs)), n.slow(w.rate.out.send))
-	w.post(free+n.slow(w.cost.NIC.Pipeline), evWire, m)
+	path := n.to(m.dst) // a NIC that is no longer slow keeps the order, too
+	path.sentProgram = max(free+n.slow(w.cost.NIC.Pipeline), path.sentProgram)
+	w.post(path.sentProgram, evWire, m)
 }
 
 // AfterPs implements smartnic.NIC.

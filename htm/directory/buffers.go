@@ -140,15 +140,18 @@ func (b *Buffers) Reserve(o Owner, read, write *bloom.Filter, reads, writes []bl
 	return Granted
 }
 
-// Reserved reports whether another owner has reserved one of the lines to write it.
-func (b *Buffers) Reserved(o Owner, lines []bloom.Line) bool {
+// Reserved reports whether another owner has reserved one of the lines so that it denies an access.
+func (b *Buffers) Reserved(o Owner, lines []bloom.Line, write bool) bool {
+	if b.held == 0 {
+		return false
+	}
 	for i := range b.all {
 		x := &b.all[i]
 		if !x.used || !x.reserved || x.owner == o {
 			continue
 		}
 		for _, line := range lines {
-			if b.stops(x, line, false) {
+			if b.stops(x, line, write) {
 				return true
 			}
 		}

@@ -79,6 +79,9 @@ const (
 	maxLines        = 1<<32 - 1 // of a node: 256 GB
 )
 
+// Check says what is wrong.
+func (c Config) Check() error { return c.check() }
+
 // check says what is wrong, and fills in what is left to it.
 func (c *Config) check() error {
 	switch n := c.Transactions(); {

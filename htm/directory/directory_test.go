@@ -270,18 +270,18 @@ func TestReservationsCompareReadsToo(t *testing.T) {
 	if v := b.Reserve(2, r, w, []bloom.Line{2}, []bloom.Line{3}); v != directory.Denied || b.Holds(2) {
 		t.Errorf("a reservation of a read of what a commit writes is %v", v)
 	}
-	if b.Reserved(9, []bloom.Line{2}) {
+	if b.Reserved(9, []bloom.Line{2}, false) {
 		t.Error("a commit is taken for a reservation")
 	}
 	b.Unlock(1)
 	if v := b.Reserve(2, r, w, []bloom.Line{2}, []bloom.Line{3}); v != directory.Granted {
 		t.Errorf("after the commit it is %v", v)
 	}
-	if !b.Reserved(9, []bloom.Line{3}) || b.Reserved(9, []bloom.Line{2}) || b.Reserved(2, []bloom.Line{3}) {
+	if !b.Reserved(9, []bloom.Line{3}, false) || b.Reserved(9, []bloom.Line{2}, false) || b.Reserved(2, []bloom.Line{3}, false) {
 		t.Error("only lines that are reserved to be written, by another owner, count")
 	}
 	b.Unlock(2)
-	if b.Reserved(9, []bloom.Line{3}) {
+	if b.Reserved(9, []bloom.Line{3}, false) {
 		t.Error("a reservation outlives its lock")
 	}
 }

@@ -110,20 +110,34 @@ func (n *Node) Read(tx directory.TX, line bloom.Line, to *Data) directory.Access
 			n.cfg.Memory.Load(line, to)
 		}
 	}
+	if a.Verdict == directory.Denied {
+		a = n.denied(tx, n.one(line), false, a)
+	}
 	n.settle()
 	return a
 }
 
-// Write is a store to bytes of a line of the own node.
+// Write is a store to bytes of a line of the own node. No bytes only make the line the transaction's.
 func (n *Node) Write(tx directory.TX, line bloom.Line, offset int, bytes []byte) directory.Access {
 	t := n.running(tx)
 	a := n.dir.Write(tx, line)
 	if a.Verdict == directory.Granted {
 		t.access(line, true)
-		copy(n.buffer(t, line).data[offset:], bytes)
+		if len(bytes) > 0 {
+			copy(n.buffer(t, line).data[offset:], bytes)
+		}
+	}
+	if a.Verdict == directory.Denied {
+		a = n.denied(tx, n.one(line), true, a)
 	}
 	n.settle()
 	return a
+}
+
+// one is a list of one line.
+func (n *Node) one(line bloom.Line) []bloom.Line {
+	n.written = append(n.written[:0], line)
+	return n.written
 }
 
 // buffer is the transaction's copy of a line of the own node that it writes.
@@ -159,7 +173,7 @@ func (n *Node) Fetch(tx directory.TX, node NodeID, lines []bloom.Line, write boo
 		kind = WriteFetch
 	}
 	m := n.message(kind, node, t.id)
-	m.Request = t.requests
+	m.Request, m.Holds = t.requests, t.reserved
 	m.Lines = append(m.Lines, lines...)
 	n.send(m, 0)
 	return t.requests
@@ -207,6 +221,19 @@ func (n *Node) Update(tx directory.TX, node NodeID, line bloom.Line, offset int,
 	copy(r.data[offset:], bytes)
 }
 
+// Undo drops what a transaction has written: a Commit after it says whether what it has read is a valid view, and changes
+// nothing. Its lines stay tagged and in filters until then.
+func (n *Node) Undo(tx directory.TX) {
+	t := n.running(tx)
+	for i := range t.remote {
+		t.remote[i].written = false
+	}
+	t.local = t.local[:0]
+	for i := range t.records {
+		t.records[i].written = false
+	}
+}
+
 // Abort ends a transaction without an effect.
 func (n *Node) Abort(tx directory.TX) {
 	n.running(tx)
@@ -215,18 +242,19 @@ func (n *Node) Abort(tx directory.TX) {
 }
 
 // Commit begins the commit of a transaction: steps 1 to 3 at its own node. The end is Hooks.Ended, perhaps before
-// Commit returns. If it is denied, an atomic read is in the way: try again when a Locking Buffer was given back.
-func (n *Node) Commit(tx directory.TX) directory.Verdict {
+// Commit returns. If it is denied, an atomic read is in the way: try again when a Locking Buffer was given back. Cycles are
+// those of steps 1 to 3, after which the messages leave.
+func (n *Node) Commit(tx directory.TX) directory.Access {
 	t := n.running(tx)
 	invariant.Assert(len(t.open) == 0, "hardware: a commit with lines on their way")
 	lines, cycles, v := n.lockLocal(tx)
 	switch v {
 	case directory.Denied:
-		return v
+		return directory.Access{Verdict: v, Cycles: cycles}
 	case directory.Conflict:
 		n.drop(tx, LockFailed)
 		n.settle()
-		return v
+		return directory.Access{Verdict: v, Cycles: cycles}
 	}
 	t.phase = committing
 	cycles += n.cfg.Cycles.Lock + n.cfg.Cycles.Line*len(lines)
@@ -248,7 +276,7 @@ func (n *Node) Commit(tx directory.TX) directory.Verdict {
 		n.acquired(tx)
 	}
 	n.settle()
-	return directory.Granted
+	return directory.Access{Verdict: directory.Granted, Cycles: cycles}
 }
 
 // lockLocal locks the directory of the own node, and gives the lines that the transaction has written there.

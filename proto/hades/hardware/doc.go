@@ -39,17 +39,19 @@
 //
 //   - Who writes a record of another node writes its header line, too, with the next version (Advance). Otherwise local
 //     software does not notice.
-//   - The validation reads versions from the directory, where a Locking Buffer makes it wait for an update that is
-//     on its way, and not from a private cache. Private lines have no filter bits here that would tell. The small world
-//     with a third node shows two transactions that both commit otherwise.
+//   - The validation reads versions from the directory, where a Locking Buffer says that an update is on its way, and not
+//     from a private cache. Private lines have no filter bits here that would tell. The small world with a third node
+//     shows two transactions that both commit otherwise. A validation that meets such a buffer squashes its transaction:
+//     if it waited, two that have read at home what the other one writes from afar would wait for each other.
 //
 // # The rule against livelock
 //
 // A transaction that was squashed often locks all that its last attempts have accessed, then executes (§VI, Reserve).
-// It locks nodes in ascending order and waits where a commit is in the way. Here, unlike at a commit, what it will read
+// It locks nodes in ascending order and waits where a commit is in the way. An access outside of what it has locked, which
+// another one of its kind denies, squashes it. Here, unlike at a commit, what it will read
 // is compared with the locks of others, too: two transactions that reserve what the other one reads would otherwise wait
-// for each other. A commit of HADES-H that has read a line which is reserved to be written is squashed, as its
-// validation would wait. TestWhoHasLockedEverythingCommits: in every order it then commits.
+// for each other. A commit of HADES-H that has read a line which is reserved to be written is squashed.
+// TestWhoHasLockedEverythingCommits: in every order it then commits.
 //
 // # What HADES does not say
 //

@@ -185,6 +185,11 @@ func (n *Node) answer(p *pair, m *Message) {
 	for _, line := range m.Lines {
 		a := n.dir.RemoteRead(p.owner, line)
 		if a.Verdict == directory.Denied {
+			if m.Holds && n.dir.Buffers().Reserved(p.owner, m.Lines, false) { // see denied
+				n.send(n.message(Squash, m.From, m.ID), a.Cycles)
+				n.cfg.Pool.Put(m)
+				return
+			}
 			n.stall(m)
 			return
 		}

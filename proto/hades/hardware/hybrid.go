@@ -17,12 +17,12 @@ type localRecord struct {
 
 // ReadRecord is a read of a record of the own node by the software of HADES-H: of its header line, which comes first,
 // and others. If it is denied, try again when a Locking Buffer was given back. The lines are read in parallel: it takes
-// as long as the slowest.
+// as long as the slowest. After a conflict the transaction has ended.
 func (n *Node) ReadRecord(tx directory.TX, record []bloom.Line, to []Data) directory.Access {
 	t := n.running(tx)
 	for _, line := range record {
 		if n.dir.Buffers().Denies(directory.Owner(tx), line, false) {
-			return directory.Access{Verdict: directory.Denied, Cycles: n.cfg.Directory.LLC.Cycles}
+			return n.denied(tx, record, false, directory.Access{Verdict: directory.Denied, Cycles: n.cfg.Directory.LLC.Cycles})
 		}
 	}
 	slowest := directory.Access{Verdict: directory.Granted}
@@ -69,7 +69,8 @@ func (n *Node) setVersion(header *Data, v uint64) {
 	binary.LittleEndian.PutUint64(header[n.cfg.VersionAt:], v)
 }
 
-// WriteRecord buffers a write to bytes of a line of a record of the own node. The record was read before.
+// WriteRecord buffers a write to bytes of a line of a record of the own node. The record was read before. Its version will
+// be the one that follows, or what is written there if that is newer.
 func (n *Node) WriteRecord(tx directory.TX, header, line bloom.Line, offset int, bytes []byte) {
 	t := n.running(tx)
 	r := t.record(header)
@@ -82,13 +83,13 @@ func (n *Node) WriteRecord(tx directory.TX, header, line bloom.Line, offset int,
 }
 
 // Advance gives the next version to the transaction's copy of a header line of another node: once for each record
-// that it writes.
-func (n *Node) Advance(tx directory.TX, node NodeID, header bloom.Line) {
+// that it writes. It is the one that follows, or a newer one.
+func (n *Node) Advance(tx directory.TX, node NodeID, header bloom.Line, newer uint64) {
 	r := n.running(tx).copyOf(node, header)
 	invariant.Assert(r != nil, "hardware: a version is advanced that was not fetched")
 	r.written = true
 	if !n.lacks(VersionNotAdvanced) {
-		n.setVersion(&r.data, n.version(&r.data)+1)
+		n.setVersion(&r.data, max(newer, n.version(&r.data)+1))
 	}
 }
 
@@ -114,26 +115,21 @@ func (n *Node) lockRecords(tx directory.TX) (lines []bloom.Line, cycles int, v d
 	if n.lacks(LocalLockMissing) {
 		return n.written, cycles, directory.Granted
 	}
-	if n.dir.Buffers().Reserved(directory.Owner(tx), t.readLines) {
-		// The validation would wait for that transaction, which may wait for this one.
+	if n.dir.Buffers().Reserved(directory.Owner(tx), t.readLines, false) {
+		// Its validation would meet that transaction's lock.
 		return nil, cycles, directory.Conflict
 	}
 	return n.written, cycles, n.dir.Buffers().Lock(directory.Owner(tx), n.reads, n.writes, n.written)
 }
 
 // Validate is the Local Validation of a transaction whose Acks are all there (§V-D). Granted: it has committed.
-// Conflict: it was squashed. Denied: an update of a record is on its way; try again when a Locking Buffer was given
-// back. Versions are read in parallel, and so are the updates stored.
+// Conflict: it was squashed, because a version has changed or a Locking Buffer says that it will. Versions are read in
+// parallel, and so are the updates stored.
 func (n *Node) Validate(tx directory.TX) directory.Access {
 	t := &n.txs[tx]
 	invariant.Assert(t.phase == validating, "hardware: a validation before the Acks")
 	if !n.lacks(ValidatedBeforeAcks) {
-		for i := range t.records {
-			if !n.lacks(ValidatedInPrivateCache) && n.dir.Buffers().Denies(directory.Owner(tx), t.records[i].header, false) {
-				return directory.Access{Verdict: directory.Denied, Cycles: n.cfg.Directory.LLC.Cycles}
-			}
-		}
-		if !n.unchanged(t) {
+		if n.changing(tx) || !n.unchanged(t) {
 			cycles := n.rereads(t)
 			n.drop(tx, Invalid)
 			n.settle()
@@ -143,7 +139,8 @@ func (n *Node) Validate(tx directory.TX) directory.Access {
 	cycles := n.rereads(t) + n.stores(t)
 	for i := range t.records {
 		if r := &t.records[i]; r.written {
-			n.setVersion(&t.wrote(r.header).data, r.version+1)
+			header := &t.wrote(r.header).data
+			n.setVersion(header, max(n.version(header), r.version+1))
 		}
 	}
 	n.finish(tx)
@@ -165,6 +162,20 @@ func (n *Node) stores(t *transaction) (cycles int) {
 		cycles = max(cycles, n.dir.Software(t.core, t.local[i].line, true).Cycles)
 	}
 	return cycles
+}
+
+// changing reports whether an update of a local record that the transaction has read is on its way. To wait for it would
+// be a deadlock, if the one who updates has read what this transaction updates at another node, and waits as well.
+func (n *Node) changing(tx directory.TX) bool {
+	if n.lacks(ValidatedInPrivateCache) {
+		return false
+	}
+	for i := range n.txs[tx].records {
+		if n.dir.Buffers().Denies(directory.Owner(tx), n.txs[tx].records[i].header, false) {
+			return true
+		}
+	}
+	return false
 }
 
 // unchanged reports whether every local record has the version that it had when it was read.

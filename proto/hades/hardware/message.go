@@ -48,6 +48,7 @@ type Message struct {
 	From, To NodeID
 	ID       ID     // the transaction that it is of
 	Request  uint32 // number of a Read or WriteFetch in its attempt, and of its answer
+	Holds    bool   // of a Read or WriteFetch: its transaction has reserved lines
 	Lines    []bloom.Line
 	Reads    int    // of Reserve: so many of Lines, the first ones, are only read
 	Data     []Data // of Fetched and Validation: one for each of Lines

@@ -69,7 +69,9 @@ var mutations = [mutationEnd]mutation.Mutation{
 	LocalLockMissing: {Name: "local-lock-missing",
 		Doc: "HADES-H: a commit does not lock the directory of its own node"},
 	LocalReadsUnlocked: {Name: "local-filters-without-reads",
-		Doc: "HADES-H: what a commit has only read of its own node is not locked"},
+		Doc: "HADES-H: what a commit has only read of its own node is not locked",
+		Equivalent: "the validation reads the versions again and is squashed by an update on its way; the lock only spares " +
+			"it that"},
 	RemoteNotProbed: {Name: "remote-filters-not-probed-at-local-commit",
 		Doc: "HADES-H: a commit does not compare its local records with the filters of remote transactions"},
 	ValidatedBeforeAcks: {Name: "local-validation-before-acks",
@@ -80,6 +82,18 @@ var mutations = [mutationEnd]mutation.Mutation{
 		Doc: "HADES-H: a transaction of another node leaves the version of a record that it writes"},
 	ValidatedInPrivateCache: {Name: "local-validation-in-private-cache",
 		Doc: "HADES-H: validation reads a version without asking the Locking Buffers"},
+}
+
+// In reports whether nodes of HADES, or of HADES-H, have the step that is left out.
+func (m Mutation) In(hybrid bool) bool {
+	switch m {
+	case TagsClearedEarly, LocalNotProbed, SpeculativeVisible:
+		return !hybrid
+	case LocalLockMissing, LocalReadsUnlocked, ValidatedBeforeAcks, WritesNotValidated, VersionNotAdvanced,
+		ValidatedInPrivateCache:
+		return hybrid
+	}
+	return true
 }
 
 func (m Mutation) String() string { return Mutations().Name(m) }

@@ -97,15 +97,31 @@ func (c *Config) check() error {
 		return fmt.Errorf("%w: %d pairs of filters in the NIC", ErrConfig, c.Pairs)
 	case c.Cycles.Line < 0 || c.Cycles.Lock < 0:
 		return fmt.Errorf("%w: a NIC that takes %+v cycles", ErrConfig, c.Cycles)
-	case c.Memory == nil || c.Pool == nil || c.Hooks.Send == nil || c.Hooks.Later == nil || c.Hooks.Fetched == nil ||
-		c.Hooks.Ended == nil:
-		return fmt.Errorf("%w: it lacks its memory, its pool, or a hook that all nodes need", ErrConfig)
-	case c.Hybrid && (c.Hooks.Acked == nil || c.VersionAt < 0 || c.VersionAt+8 > len(Data{})):
-		return fmt.Errorf("%w: a node of HADES-H with the version at byte %d of a header line, or without the hook Acked",
-			ErrConfig, c.VersionAt)
+	case c.Hybrid && (c.VersionAt < 0 || c.VersionAt+8 > len(Data{})):
+		return fmt.Errorf("%w: a node of HADES-H with the version at byte %d of a header line", ErrConfig, c.VersionAt)
 	}
 	if err := c.Filter.Check(); err != nil {
 		return fmt.Errorf("%w: filters of the NIC: %w", ErrConfig, err)
+	}
+	return nil
+}
+
+// Check says what is wrong with the sizes of a node.
+func (c Config) Check() error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	return c.Directory.Check()
+}
+
+// complete says what a node lacks.
+func (c *Config) complete() error {
+	switch {
+	case c.Memory == nil || c.Pool == nil || c.Hooks.Send == nil || c.Hooks.Later == nil || c.Hooks.Fetched == nil ||
+		c.Hooks.Ended == nil:
+		return fmt.Errorf("%w: it lacks its memory, its pool, or a hook that all nodes need", ErrConfig)
+	case c.Hybrid && c.Hooks.Acked == nil:
+		return fmt.Errorf("%w: a node of HADES-H without the hook Acked", ErrConfig)
 	}
 	return nil
 }
@@ -145,6 +161,9 @@ type Stats struct {
 // New makes a node without transactions.
 func New(c Config) (*Node, error) {
 	if err := c.check(); err != nil {
+		return nil, err
+	}
+	if err := c.complete(); err != nil {
 		return nil, err
 	}
 	n := &Node{cfg: c}
@@ -200,6 +219,16 @@ func (n *Node) Idle() bool {
 		}
 	}
 	return len(n.stalled) == 0 && n.dir.Buffers().Held() == 0
+}
+
+// Unheard is how many transactions of another node have ended there, and have a pair of filters here.
+func (n *Node) Unheard(of *Node) (count int) {
+	for i := range n.pairs {
+		if p := &n.pairs[i]; p.used && p.id.Node == of.cfg.Node && of.attempt(p.id) == nil {
+			count++
+		}
+	}
+	return count
 }
 
 // send hands a message over.

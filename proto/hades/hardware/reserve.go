@@ -118,3 +118,14 @@ func (n *Node) reservedAt(m *Message) {
 	t.at++
 	n.reserveNext(m.ID.TX)
 }
+
+// denied is what becomes of an access that a Locking Buffer denies: it is tried again, or it ends the transaction, if that
+// has reserved others and the buffer is of one that has as well. Each might wait for the other one.
+func (n *Node) denied(tx directory.TX, lines []bloom.Line, write bool, a directory.Access) directory.Access {
+	if n.txs[tx].reserved && n.dir.Buffers().Reserved(directory.Owner(tx), lines, write) {
+		a.Verdict = directory.Conflict
+		n.drop(tx, LockFailed)
+		n.settle()
+	}
+	return a
+}

@@ -208,7 +208,7 @@ func (s *storm) advance(t *testing.T, c *stormClient) bool {
 	case n.txs[c.tx].phase == validating:
 		n.Validate(c.tx)
 	default:
-		if n.Commit(c.tx) == directory.Granted && c.ended == 0 {
+		if n.Commit(c.tx).Verdict == directory.Granted && c.ended == 0 {
 			c.waits = n.txs[c.tx].phase == committing
 		}
 	}
@@ -326,7 +326,7 @@ func (s *storm) write(c *stormClient, n *Node, r *stormRecord) {
 		c.lines++
 	}
 	if r.home != c.node && s.options.hybrid {
-		n.Advance(c.tx, r.home, r.lines[0])
+		n.Advance(c.tx, r.home, r.lines[0], 0)
 	}
 	version, digest := binary.LittleEndian.Uint64(c.value[:]), binary.LittleEndian.Uint64(c.value[8:])
 	c.txn.Write(0, history.Key(c.records[c.next]), history.NewVersion(1, uint32(version+1)), history.Digest(digest))

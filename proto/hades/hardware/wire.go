@@ -13,7 +13,7 @@ import (
 //
 //	0      1      2          4          8          12     14     16      18      20
 //	+------+------+----------+----------+----------+------+------+-------+-------+
-//	| kind | zero | Reads    | Request  | Attempt  | Node | TX   | lines | data  |
+//	| kind | Holds| Reads    | Request  | Attempt  | Node | TX   | lines | data  |
 //	+------+------+----------+----------+----------+------+------+-------+-------+
 //	then 8 bytes for each line, then 64 bytes for each line's data: of all lines, or of none.
 const headerBytes = 20
@@ -23,7 +23,11 @@ var ErrMessage = errors.New("no message of a HADES NIC")
 
 // encode appends a message.
 func (m *Message) encode(b []byte) []byte {
-	b = append(b, byte(m.Kind), 0)
+	holds := byte(0)
+	if m.Holds {
+		holds = 1
+	}
+	b = append(b, byte(m.Kind), holds)
 	b = binary.LittleEndian.AppendUint16(b, uint16(m.Reads))
 	b = binary.LittleEndian.AppendUint32(b, m.Request)
 	b = binary.LittleEndian.AppendUint32(b, m.ID.Attempt)
@@ -45,14 +49,14 @@ func (m *Message) decode(b []byte) error {
 	if len(b) < headerBytes {
 		return fmt.Errorf("%w: %d bytes, a header has %d", ErrMessage, len(b), headerBytes)
 	}
-	m.Kind = Kind(b[0])
+	m.Kind, m.Holds = Kind(b[0]), b[1] == 1
 	m.Reads = int(binary.LittleEndian.Uint16(b[2:]))
 	m.Request = binary.LittleEndian.Uint32(b[4:])
 	m.ID = ID{NodeID(binary.LittleEndian.Uint16(b[12:])), directory.TX(binary.LittleEndian.Uint16(b[14:])),
 		binary.LittleEndian.Uint32(b[8:])}
 	lines, data := int(binary.LittleEndian.Uint16(b[16:])), int(binary.LittleEndian.Uint16(b[18:]))
 	switch {
-	case m.Kind == 0 || m.Kind >= kindEnd || b[1] != 0:
+	case m.Kind == 0 || m.Kind >= kindEnd || b[1] > 1:
 		return fmt.Errorf("%w: kind %d.%d", ErrMessage, b[0], b[1])
 	case m.Reads > lines || data != 0 && data != lines:
 		return fmt.Errorf("%w: %d lines, %d of them to be read, data of %d", ErrMessage, lines, m.Reads, data)

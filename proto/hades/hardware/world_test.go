@@ -354,7 +354,7 @@ func (w *world) software(c *client, i int, o op) {
 		n.Update(c.tx, home, line, 0, slices.Repeat([]byte{mine}, len(d)))
 	}
 	if o.kind != reads {
-		n.Advance(c.tx, home, header)
+		n.Advance(c.tx, home, header, 0)
 	}
 	c.finished(o, &d)
 }

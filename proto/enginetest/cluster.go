@@ -96,10 +96,10 @@ func (c *cluster) verify() *check.Result {
 	return c.serializable()
 }
 
-// settle waits until backups have everything.
+// settle waits until backups have everything, and memory what NICs that are a model have on the way.
 func (c *cluster) settle() {
 	c.t.Helper()
-	if c.Config.Replicas == 1 {
+	if c.Config.Replicas == 1 && c.protocol.Chips == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -116,6 +116,17 @@ func (c *cluster) settle() {
 	}
 	if owed, err := c.Settle(ctx); err != nil || owed > 0 || ctx.Err() != nil {
 		c.t.Errorf("%d are owed when nothing runs: %v, %v", owed, err, ctx.Err())
+	}
+}
+
+// arrive waits for updates that NICs which are a model have on the way: transactions there are committed before.
+func (c *cluster) arrive() {
+	c.t.Helper()
+	if c.protocol.Chips == nil {
+		return
+	}
+	if _, err := c.Settle(context.Background()); err != nil {
+		c.t.Fatal(err)
 	}
 }
 
@@ -203,10 +214,14 @@ const (
 	restLook      = 20 * time.Microsecond
 	restLooks     = 100
 	restRealLooks = 100_000
+	restChips     = 20 * time.Microsecond // until the NICs of a model have delivered
 )
 
 // rest waits, before a look at memory, until what a protocol does not wait for has been answered, or is owed.
 func (c *cluster) rest(f *fiber.Fiber, e proto.Engine) error {
+	if c.protocol.Chips != nil {
+		return f.Sleep(restChips)
+	}
 	logs, ok := e.(proto.Truncator)
 	looks := restLooks
 	if !c.host.Simulated {

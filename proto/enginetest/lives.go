@@ -252,6 +252,7 @@ func cancelled(t *testing.T, e env) {
 		default:
 			t.Fatalf("cancelled after %v: %v", at, err)
 		}
+		c.arrive()
 		c.agree(want)
 		c.unlocked()
 		if t.Failed() {

@@ -8,6 +8,7 @@ import (
 
 	"drtmd/proto"
 	"drtmd/proto/node"
+	"drtmd/proto/protocol"
 	"drtmd/verbs/fiber"
 )
 
@@ -125,6 +126,18 @@ func oneThreadOnly(t *testing.T, e env) {
 	}
 	if !strings.Contains(err.Error(), e.protocol.Name) {
 		t.Errorf("%v does not name the protocol", err)
+	}
+}
+
+// withoutChips tests that a machine without the chips of the protocol is refused.
+func withoutChips(t *testing.T, e env) {
+	c, err := e.host.open(context.Background(), node.Config{Protocol: e.protocol, Workload: tables{}, Nodes: 2, Seed: 1})
+	if err == nil {
+		_ = c.Close() // the test has failed
+		t.Fatalf("protocol %s ran on a machine without its chips", e.protocol.Name)
+	}
+	if !errors.Is(err, protocol.ErrNeeds) || !strings.Contains(err.Error(), e.protocol.Name) {
+		t.Errorf("%v does not say that protocol %s lacks its chips", err, e.protocol.Name)
 	}
 }
 

@@ -53,7 +53,14 @@ func Run(t *testing.T, p node.Protocol, hosts ...Host) {
 			if h.Simulated {
 				raceskip.Simulated(t)
 			}
+			if p.Chips != nil && h.WithoutLineWords {
+				return // the memory of the model has none
+			}
 			e := env{p, h}
+			if p.Chips != nil && !h.Simulated {
+				t.Run("machines without its chips are refused", func(t *testing.T) { withoutChips(t, e) })
+				return
+			}
 			for _, c := range cases {
 				if c.simulated && !h.Simulated || c.real && h.Simulated {
 					continue // there is no such case on this host

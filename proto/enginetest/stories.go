@@ -251,6 +251,7 @@ func (s *story) key(name string) proto.Key {
 
 // memory says what lies in memory of a key.
 func (s *story) memory(k proto.Key) string {
+	s.c.arrive()
 	r := s.c.record(small, k)
 	switch {
 	case !r.entry:

@@ -149,6 +149,9 @@ func (c *Cluster) Stop() error {
 		if c.clients != nil {
 			c.rest()
 		}
+		if c.Config.Protocol.Chips != nil {
+			c.deliver()
+		}
 		c.stopped = true
 		for _, w := range c.Workers() {
 			w.over.Store(true)
@@ -157,6 +160,24 @@ func (c *Cluster) Stop() error {
 	}
 	return c.stopErr
 }
+
+// deliver lets what NICs have on the way arrive, where they are a model: transactions are committed before.
+func (c *Cluster) deliver() {
+	for range deliverLooks {
+		due := 0
+		for _, w := range c.Workers() {
+			if e, ok := w.Engine.(proto.Debtor); ok {
+				due += e.Debts()
+			}
+		}
+		if due == 0 || c.host.sleep(context.Background(), settleLook) != nil {
+			return
+		}
+	}
+}
+
+// deliverLooks bounds deliver.
+const deliverLooks = 1000
 
 // History is what was recorded, once the cluster has stopped, with what the tables of the members in
 // this process held before and hold now, all replicas of them. It may be asked for once; the caller

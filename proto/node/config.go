@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -59,7 +60,8 @@ type Recording struct {
 }
 
 const (
-	defaultFibers     = 16
+	// DefaultFibers of a worker, where the protocol says nothing else.
+	DefaultFibers     = 16
 	defaultCacheBytes = 16 << 20
 	maxFibers         = 1024
 	// depthPerFiber is the number of requests that a transaction has outstanding on one queue
@@ -89,7 +91,7 @@ func (c *Config) Complete() error {
 	}
 	set(&c.Nodes, 1)
 	set(&c.Workers, 1)
-	set(&c.Fibers, defaultFibers)
+	set(&c.Fibers, cmp.Or(c.Protocol.Fibers, DefaultFibers))
 	set(&c.Replicas, 1)
 	set(&c.CacheBytes, defaultCacheBytes)
 	if c.Geometry == (htm.Geometry{}) {
@@ -123,10 +125,19 @@ func (c *Config) Complete() error {
 	if c.options, err = c.Protocol.Options.Values(c.Options); err != nil {
 		return fmt.Errorf("protocol %s: %w", c.Protocol.Name, err)
 	}
+	if chips := c.Protocol.Chips; chips != nil {
+		if err := chips.Check(c.sizes(), c.options); err != nil {
+			return fmt.Errorf("protocol %s: %w", c.Protocol.Name, err)
+		}
+	}
 	if _, err = c.logBytes(); err != nil {
 		return err
 	}
 	return c.checkTables()
+}
+
+func (c *Config) sizes() protocol.Sizes {
+	return protocol.Sizes{Nodes: c.Nodes, Workers: c.Workers, Fibers: c.Fibers}
 }
 
 func (c *Config) checkTables() error {

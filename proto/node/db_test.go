@@ -95,6 +95,9 @@ func TestOpenRefusesAProtocolThatIsNotClear(t *testing.T) {
 func TestGoroutinesShareADatabase(t *testing.T) {
 	const goroutines, transfers, accounts = 8, 40, 6
 	for _, p := range node.Protocols() {
+		if p.Chips != nil {
+			continue // package enginetest tests that they are refused here
+		}
 		t.Run(p.Name, func(t *testing.T) {
 			db := openBank(t, p.Name, accounts)
 			var all sync.WaitGroup
@@ -145,6 +148,9 @@ func TestGoroutinesShareADatabase(t *testing.T) {
 // the reconnaissance and the attempt, and then it is made again.
 func TestRecordsOfAFunctionAreFoundOut(t *testing.T) {
 	for _, p := range node.Protocols() {
+		if p.Chips != nil {
+			continue // package enginetest tests that they are refused here
+		}
 		t.Run(p.Name, func(t *testing.T) {
 			db := openBank(t, p.Name, 4)
 			move := func(tx proto.Txn) error { // what account 0 holds names the next account
@@ -194,6 +200,9 @@ func TestRecordsOfAFunctionAreFoundOut(t *testing.T) {
 func TestOperationsOfADatabase(t *testing.T) {
 	own := errors.New("the program's own")
 	for _, p := range node.Protocols() {
+		if p.Chips != nil {
+			continue // package enginetest tests that they are refused here
+		}
 		t.Run(p.Name, func(t *testing.T) {
 			db := openBank(t, p.Name, 2)
 			run := func(program func(tx proto.Txn) error) error { return db.RunAt(t.Context(), 0, program) }

@@ -20,6 +20,7 @@ import (
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
 	"drtmd/verbs/rpc"
+	"drtmd/verbs/smartnic"
 )
 
 // MemberConfig describes one machine of a cluster.
@@ -49,6 +50,8 @@ type MemberConfig struct {
 	// Published is told of lines that a region has published (htm.Config); nil on real transports.
 	Published func(mr *verbs.MR, line int)
 	Simulated bool
+	// AttachNIC has the machine's NIC carry a program; nil: it carries none.
+	AttachNIC func(smartnic.Receiver) (smartnic.NIC, error)
 	// WithoutLineWords has the member take the device for one whose atomics do not exclude the
 	// CPU's, whatever it is: for tests of the commit of such devices (design decision 3).
 	WithoutLineWords bool
@@ -77,6 +80,7 @@ type Member struct {
 	bound      *store.Bound // of what the tables grow by
 	serving    *protocol.Serving
 	chains     protocol.Chains
+	chips      any      // see protocol.Chips
 	kept       []string // files of the recorders
 
 	structure sync.Mutex // see Env.Structure
@@ -125,6 +129,9 @@ func (m *Member) build() error {
 	if err != nil {
 		return err
 	}
+	if err := m.cluster.Protocol.CheckChips(device.Name, m.cfg.AttachNIC != nil); err != nil {
+		return err
+	}
 	if m.pd, err = m.cfg.Context.AllocPD(); err != nil {
 		return err
 	}
@@ -145,7 +152,30 @@ func (m *Member) build() error {
 		}
 		m.Workers = append(m.Workers, w)
 	}
-	return nil
+	return m.makeChips()
+}
+
+// makeChips makes the chips that the protocol needs beside cores, memory and an RDMA NIC.
+func (m *Member) makeChips() (err error) {
+	chips := m.cluster.Protocol.Chips
+	if chips == nil {
+		return nil
+	}
+	m.chips, err = chips.New(&protocol.ChipEnv{Sizes: m.cluster.sizes(), Node: m.ID, First: &m.Workers[0].Env,
+		Attach: m.cfg.AttachNIC})
+	return err
+}
+
+// ShareChips lets each worker of members that live in one process see the chips of all.
+func ShareChips(members []*Member) {
+	for _, m := range members {
+		for _, w := range m.Workers {
+			w.Chips = w.Chips[:0]
+			for _, x := range members {
+				w.Chips = append(w.Chips, x.chips)
+			}
+		}
+	}
 }
 
 // makeRecorder makes the recorder of a worker, if histories are recorded.

@@ -5,6 +5,7 @@ import (
 
 	"drtmd/proto"
 	"drtmd/proto/drtm"
+	"drtmd/proto/hades"
 	"drtmd/proto/nocc"
 	"drtmd/proto/occ/dandelion"
 	"drtmd/proto/occ/drtmh"
@@ -32,11 +33,13 @@ func Protocols(own ...Protocol) []Protocol {
 		fasst.Protocol(),
 		dandelion.Dnl4(),
 		dandelion.Dnl2(),
+		hades.Protocol(),
+		hades.Hybrid(),
 	}
 	list = append(list, own...)
 	for i := range list {
 		p := &list[i]
-		if p.Unmutated == "" {
+		if p.Unmutated == "" && p.Chips == nil {
 			p.Mutations = withKeeper(append(slices.Clip(p.Mutations), layers(p)...), p.ByRPC)
 		}
 		if p.Holder == nil {

@@ -11,6 +11,7 @@ import (
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
 	"drtmd/verbs/sim"
+	"drtmd/verbs/smartnic"
 )
 
 // SimulatedConfig of NewSimulated.
@@ -72,6 +73,7 @@ func (c *Cluster) buildSimulated(ctx context.Context, cfg *SimulatedConfig, h *c
 			Recorder:         history.Clock{Name: "simulator"},
 			Simulated:        true,
 			WithoutLineWords: cfg.WithoutLineWords,
+			AttachNIC:        func(r smartnic.Receiver) (smartnic.NIC, error) { return node.Attach(r) },
 			Incarnation:      uint64(n+1) << 32,
 			Published: func(mr *verbs.MR, line int) {
 				node.Touch(mr, line*verbs.LineBytes, verbs.LineBytes)
@@ -80,6 +82,9 @@ func (c *Cluster) buildSimulated(ctx context.Context, cfg *SimulatedConfig, h *c
 			return fmt.Errorf("node %d: %w", n, err)
 		}
 		c.Members = append(c.Members, m)
+	}
+	if c.Config.Protocol.Chips != nil {
+		ShareChips(c.Members)
 	}
 	return c.connectAll(ctx)
 }

@@ -44,6 +44,8 @@ type Env struct {
 	All    [][]PointIndex
 	Memory *htm.Memory
 	MR     *verbs.MR
+	// Chips are those of each node, for protocols that need some; nil otherwise.
+	Chips []any
 	// Growth bounds that of the member's tables.
 	Growth Growth
 	// Logs are the rings that this worker keeps for those of the same index on the other nodes, by node; the

@@ -20,6 +20,10 @@ type Protocol struct {
 	Needs
 	// MaxNodes is how many members the protocol can tell apart; 0 is as many as there may be.
 	MaxNodes int
+	// Fibers is how many a worker has if nobody says; 0: node.DefaultFibers.
+	Fibers int
+	// Preset is the simulator's cost model that its paper describes; "": none in particular.
+	Preset string
 	// Options of its engines; Env.Options has their values.
 	Options option.List
 	// Offers are the interfaces that its engines have beside proto.Engine; Make insists on them.
@@ -80,6 +84,8 @@ type Needs struct {
 	// AnyWorker: workers call any worker of any node, also of their own (Env.Connect), and not only the
 	// one of their index.
 	AnyWorker bool
+	// Chips is what machines have beside cores, memory and an RDMA NIC: a model that the simulator carries. nil: nothing.
+	Chips *Chips
 	// Early protocols have New called before the peers are connected, where the cluster can: their
 	// engines answer from the beginning.
 	Early bool

@@ -43,6 +43,7 @@ const (
 	loadRanges
 	loadChained
 	loadTPCC
+	loadSkews
 )
 
 // chopLayer is whose the deliberate bugs of the analysis of pieces are.
@@ -53,6 +54,10 @@ const chopLayer = "chop"
 func All(own ...node.Protocol) (all []*scenario.Scenario) {
 	for _, p := range node.Protocols(own...) {
 		if p.OneThread {
+			continue
+		}
+		if p.Chips != nil {
+			all = append(all, chips(p)...)
 			continue
 		}
 		all = append(all, of(spec{name: "smallbank", protocol: p, load: loadBank, drawn: []int{1, 1, 2}}),
@@ -157,6 +162,8 @@ func (x spec) doc() string {
 			load = "chained"
 		case loadTPCC:
 			load = "tpcc"
+		case loadSkews:
+			load = "opmix"
 		}
 		doc = load + " on " + x.protocol.Name + " with " + x.focus + "; history, sums and locks checked"
 	}

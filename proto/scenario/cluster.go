@@ -21,6 +21,7 @@ import (
 	"drtmd/verbs/rpc"
 	"drtmd/verbs/scenario"
 	"drtmd/verbs/sim"
+	"drtmd/verbs/smartnic"
 )
 
 // cluster is a run: sites, and what the checks know, which no crash takes away.
@@ -163,6 +164,7 @@ func (s *site) boot(m *scenario.Machine) error {
 		RecorderClock: trueTime{s.e.World}, Keep: keep, Attach: attach, Simulated: true,
 		Life:        uint32(life),
 		Incarnation: uint64(s.id+1)<<32 | uint64(m.Node.Incarnation())<<16 | 1,
+		AttachNIC:   func(r smartnic.Receiver) (smartnic.NIC, error) { return m.Node.Attach(r) },
 		Published: func(mr *verbs.MR, line int) {
 			m.Node.Touch(mr, line*verbs.LineBytes, verbs.LineBytes)
 		}})
@@ -384,6 +386,13 @@ func (m *manager) owes() bool {
 }
 
 func (m *manager) makeEngine() (err error) {
+	if m.protocol.Chips != nil { // no machine is ever another life
+		var members []*node.Member
+		for _, s := range m.sites {
+			members = append(members, s.member)
+		}
+		node.ShareChips(members)
+	}
 	m.w.Engine, err = m.protocol.Make(&m.w.Env)
 	return err
 }

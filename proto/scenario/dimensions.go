@@ -102,6 +102,9 @@ func (x spec) dimensions() []scenario.Dimension {
 			dimension(dimLines, "lines of 64 bytes that a record takes", []string{"1", "2", "5"}, "1", "1", "2", "5"),
 			dimension(dimRollback, "percent of the scans that roll back in the end", []string{"0", "20"}, "0", "20"))
 	}
+	if x.load == loadSkews {
+		list = append(list, dimension(dimLines, "lines of 64 bytes that a record takes", []string{"1", "2"}, "1", "1", "2"))
+	}
 	if x.load == loadMicro {
 		list = append(list,
 			dimension(dimLines, "lines of 64 bytes that a record takes",
@@ -160,6 +163,8 @@ func (x spec) workload(nodes int, s settings, chopping chop.Mutation) (workload.
 			Mutation: chopping})
 	case loadTPCC:
 		return tpccLoad(nodes, s)
+	case loadSkews:
+		return skewsLoad(nodes, kind, s)
 	case loadMicro:
 		return microLoad(nodes, cmp.Or(x.keys, accounts), x.mix, kind, s)
 	}

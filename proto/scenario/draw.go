@@ -22,18 +22,20 @@ const drawnFaults = 6
 type faultSet uint8
 
 const (
-	everyFault    faultSet = iota // but the loss of memory
-	clockFaults                   // nothing at all, but clocks
-	orderFaults                   // nothing
-	stallFaults                   // nothing, and each access to memory may stall
-	holdFaults                    // nothing, and workers lose the processor for long, half of them with locks held
-	fullFaults                    // as holdFaults, and queue pairs that break
-	breakFaults                   // queue pairs that break, links that go away
-	lateFaults                    // queue pairs that break, requests that are late
-	crashFaults                   // machines that crash and restart, queue pairs that break
-	memberFaults                  // machines that crash for long, or stand still for long
-	durableFaults                 // machines that crash and restart, some twice, two at a time; queue pairs that break
-	deathFaults                   // machines that die, with their memory or without; queue pairs that break
+	everyFault     faultSet = iota // but the loss of memory
+	clockFaults                    // nothing at all, but clocks
+	orderFaults                    // nothing
+	stallFaults                    // nothing, and each access to memory may stall
+	holdFaults                     // nothing, and workers lose the processor for long, half of them with locks held
+	fullFaults                     // as holdFaults, and queue pairs that break
+	breakFaults                    // queue pairs that break, links that go away
+	lateFaults                     // queue pairs that break, requests that are late
+	crashFaults                    // machines that crash and restart, queue pairs that break
+	memberFaults                   // machines that crash for long, or stand still for long
+	durableFaults                  // machines that crash and restart, some twice, two at a time; queue pairs that break
+	chipFaults                     // links that go away, late messages, slow NICs, machines and workers that pause
+	lateChipFaults                 // messages that are late by some microseconds, all the time
+	deathFaults                    // machines that die, with their memory or without; queue pairs that break
 )
 
 // drawnDelays are how often requests are late, by so much at most.
@@ -70,6 +72,10 @@ func (x spec) draw(d *scenario.Drawing) sim.Schedule {
 	s, steps := append(drawClocks(d), drawStalls(d)...), x.steps()
 	preemptions, coarse := drawnPreemptions, 2
 	switch x.faults {
+	case lateChipFaults:
+		s = append(s, drawSlowPaths(d)...)
+	case chipFaults:
+		s = append(append(s, drawChipFaults(d)...), drawOutages(d, steps.Held)...)
 	case orderFaults:
 		preemptions, coarse = 3*preemptions, 8
 	case stallFaults:

@@ -60,6 +60,8 @@ var likeliest = map[string]string{
 	"drtmh ":                    "breaks-drtmh",
 	"twopl ":                    "micro-twopl",
 	"rtx ":                      "repairs",
+	"hades ":                    "skews-hades",
+	"hades-h ":                  "skews-hades-h",
 	"twopl cpu-":                "micro-twopl-local",
 }
 

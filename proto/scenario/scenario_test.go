@@ -84,6 +84,9 @@ var seedsOf = map[string]uint64{"smallbank": seedsOfTest, "micro": seedsOfTest /
 	"recovery-scans-drtmr": 2, "recovery-scans-drtmr-verbs": 2,
 	"smallbank-dnl4": 1, "micro-dnl4": 1, "replicas-dnl4": 3, "gaps-dnl4": 3, "recovery-dnl4": 4, "smallbank-dnl2": 1,
 	"micro-dnl2": 1, "replicas-dnl2": 3, "gaps-dnl2": 3, "recovery-dnl2": 4,
+	"smallbank-hades": 2, "micro-hades": 2, "places-hades": 4, "races-hades": 2, "storms-hades": 4, "skews-hades": 4,
+	"scans-hades": 2, "smallbank-hades-h": 2, "micro-hades-h": 2, "places-hades-h": 4, "races-hades-h": 2,
+	"storms-hades-h": 4, "skews-hades-h": 4, "scans-hades-h": 2,
 	"followed-clocks": seedsOfTest / 10, "members": seedsOfTest / 20, "members-twopl": seedsOfTest / 20}
 
 // TestRunsUnderFaultsAreStrictlySerializable: every fault but the loss of memory, clocks that err

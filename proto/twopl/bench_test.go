@@ -108,6 +108,9 @@ func TestTransactionsDoNotAllocate(t *testing.T) {
 // protocols stand beside it, for comparison in one run.
 func BenchmarkTransfer(b *testing.B) {
 	for _, p := range node.Protocols() {
+		if p.Chips != nil {
+			continue // package enginetest tests that they are refused here
+		}
 		for _, r := range routes {
 			b.Run(p.Name+"/"+r.name, func(b *testing.B) {
 				c, err := oneThread(context.Background(), node.Config{Protocol: p,
@@ -144,6 +147,9 @@ func BenchmarkTransfer(b *testing.B) {
 // TestEveryProtocolTransfersTheSame runs the benchmark's transactions once, with equal results.
 func TestEveryProtocolTransfersTheSame(t *testing.T) {
 	for _, p := range node.Protocols() {
+		if p.Chips != nil {
+			continue // package enginetest tests that they are refused here
+		}
 		t.Run(p.Name, func(t *testing.T) {
 			c, err := oneThread(context.Background(), node.Config{Protocol: p, Workload: tables{},
 				Nodes: 2, Record: &node.Recording{}})

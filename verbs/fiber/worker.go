@@ -186,6 +186,10 @@ func (w *Worker) ready(f *Fiber) {
 	w.readyList.push(f)
 }
 
+// Kick has the worker make a pass: for who wakes fibers of it (Cond) from an event of the simulator, and not from a
+// fiber or a callback of the worker.
+func (w *Worker) Kick() { w.wake() }
+
 // Submit starts a fiber from any goroutine; onDone, which may be nil, is called on the worker
 // with its error, or with ErrStopped if the worker is closed.
 func (w *Worker) Submit(name string, body func(*Fiber) error, onDone func(error)) {

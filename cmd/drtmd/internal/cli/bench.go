@@ -180,7 +180,8 @@ func (p *benchFlags) register(c *cobra.Command, has *composition.Composition) er
 	f.IntVar(&p.threads, "threads", 0, "`N` OS threads per process; default: 2, but at most one per "+
 		"worker and CPU")
 	f.IntVar(&p.workers, "workers", 1, "`N` workers per node")
-	f.IntVar(&p.fibers, "fibers", 16, "`N` fibers per worker; each runs one transaction at a time")
+	f.IntVar(&p.fibers, "fibers", 16, "`N` fibers per worker; each runs one transaction at a time; some protocols have "+
+		"another default, see --list")
 	f.IntVar(&p.processes, "processes", 1, "spread the nodes over `N` processes")
 	f.DurationVar(&p.duration, "duration", 0, "measure for `TIME` of the cluster's clock; "+
 		"default 10s, in the simulator 20ms of virtual time")

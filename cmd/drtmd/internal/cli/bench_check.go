@@ -95,6 +95,9 @@ func (p *benchFlags) checked(c *cobra.Command, a *app) (*benchRun, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := r.checkChips(given); err != nil {
+		return nil, err
+	}
 	if err := r.checkWorkload(c.Flags(), spec); err != nil {
 		return nil, err
 	}
@@ -111,6 +114,30 @@ func (p *benchFlags) checked(c *cobra.Command, a *app) (*benchRun, error) {
 		}
 	}
 	return r, r.checkTimes(given)
+}
+
+// checkChips refuses machines that do not have the chips which the protocol runs on, and chips that cannot be. A worker
+// has as many fibers as the protocol says if the command line does not.
+func (r *benchRun) checkChips(given func(string) bool) error {
+	p, chips := r.flags, r.protocol.Chips
+	if n := r.protocol.Fibers; n > 0 && !given("fibers") {
+		p.fibers = n
+	}
+	if chips == nil {
+		return nil
+	}
+	if p.transport != simTransport || r.client != nil {
+		return usagef("use --transport sim, with --preset "+r.protocol.Preset, "protocol %s runs on chips that only the "+
+			"simulator has", p.protocol)
+	}
+	values, err := r.protocol.Options.Values(p.options)
+	if err == nil {
+		err = chips.Check(protocol.Sizes{Nodes: p.nodes, Workers: p.workers, Fibers: p.fibers}, values)
+	}
+	if err != nil {
+		return usagef("", "protocol %s: %v", p.protocol, err)
+	}
+	return nil
 }
 
 // checkTableMemory refuses tables for which there is no memory, before any is loaded.

@@ -174,6 +174,8 @@ func (c *Config) checkData(bad func(path, format string, args ...any), with func
 		bad("data.protocol", "%v", err)
 	case p.OneThread:
 		bad("data.protocol", "protocol %s runs in one process only", p.Name)
+	case p.Chips != nil:
+		bad("data.protocol", "protocol %s runs on chips that only the simulator has: drtmd bench --transport sim", p.Name)
 	case c.Data.Replicas > 1 && !p.Replicates:
 		bad("data.replicas", "expected 1, not %d: protocol %s keeps one copy of each record", c.Data.Replicas, p.Name)
 		with("data.protocol")

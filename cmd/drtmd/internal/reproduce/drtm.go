@@ -5,7 +5,7 @@ import "time"
 // The systems that items wait for, by the name of their paper.
 const (
 	waitsDrTM      = drtmName // runs of TPC-C in pieces and with logs on six machines, and without read leases
-	waitsHADES     = "hades"
+	waitsHADES     = hadesName
 	waitsXenic     = "xenic"
 	waitsRTX       = "rtx"
 	waitsDandelion = "dandelion"

@@ -5,6 +5,7 @@ const (
 	drtmName   = "drtm"     // the system's, too
 	occName    = "drtm-occ" // DrTM §8.6
 	farmName   = "farm"     // the software protocol of HADES §III
+	hadesName  = "hades"    // the system's, too
 	drtmhName  = "drtmh"    // Xenic §5.1, and the following
 	drtmhNC    = "drtmh-nc"
 	fasstName  = "fasst"

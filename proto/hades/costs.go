@@ -1,0 +1,10 @@
+package hades
+
+// CPU time in picoseconds that the model charges beside the cycles of caches and NICs. HADES does not count
+// instructions. All are assumed, from those of package occ, which runs the baseline: what Table I removes is left out.
+const (
+	beginPs   = 10_000 // of an attempt: its registers, and a pair of filters; occ: 60, with the sets that are emptied
+	findPs    = 20_000 // of a look-up of a local record; occ: 40, with the copy of its value and its entry in a set
+	requestPs = 10_000 // of a request to another node, as occ's
+	accessPs  = 10_000 // of an access by the program, as occ's
+)

@@ -1,0 +1,39 @@
+// Package hades runs the transactions of HADES (ISCA 2024) and HADES-H on the model of their hardware: package
+// hardware, which has the caches, Locking Buffers and NICs of a node as a state machine.
+//
+// # What it is
+//
+// A member has one Chip: the model of its node, on the NIC that the simulator gives it. Each worker is a core of that
+// node and each of its fibers a transaction; with more fibers than the cores have pairs of filters, Begin waits until a
+// transaction has ended (§VI). An engine turns the accesses of a program into those of lines. It waits where the model
+// denies an access or fetches lines, and spends the cycles that the model says. Package txset keeps the copies of records
+// and the history; hardware would have no such set, so it costs nothing.
+//
+// # Records
+//
+// A record is what a table of package store has: a header of 24 bytes and the value, from the beginning of a line. The
+// lines of the model are those of the member's memory. HADES has no versions (Table I). The version in the header is the
+// checker's: it travels with the first line, and the model of HADES neither compares it nor spends time on it. Software
+// of HADES-H validates it (§V-D).
+//
+// An access is to all lines of a record. HADES fetches and locks only those that are needed; proto.Txn has no accesses
+// to parts of values.
+//
+// # Indexes
+//
+// HADES does not say how keys lead to records. Here every node knows the places of all records, as FaRM's caches of
+// locations do: a look-up is an instruction cost and no access. What an absent key has instead of a record is a line of
+// its bucket, behind the lines of memory. Who finds no record reads it; who inserts a record writes it, too. The same
+// holds for pages of ordered tables: a page is a range of keys, fixed when the table is loaded. A scan reads the lines
+// of its pages. A place is looked up again when its lines have arrived: it may have been given to another key.
+//
+// # What it does not do
+//
+// It runs in the simulator alone: the model has no threads. Nodes do not die, and records have one copy: HADES outlines
+// replicas (§V-A), which are not built. A range of keys that is scanned lies on one node.
+//
+// # Ownership
+//
+// A Chip belongs to the event loop of the simulator, as do the engines of all workers. Hooks of the model wake fibers and
+// call nothing else.
+package hades

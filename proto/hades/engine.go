@@ -1,0 +1,259 @@
+package hades
+
+import (
+	"errors"
+	"fmt"
+
+	"drtmd/internal/invariant"
+	"drtmd/proto"
+	"drtmd/proto/protocol"
+	"drtmd/proto/txset"
+	"drtmd/store/layout"
+	"drtmd/verbs/fiber"
+)
+
+// ErrConfig is wrapped by everything that is refused.
+var ErrConfig = errors.New("hades: bad configuration")
+
+// Marked steps.
+const (
+	stepBegin     = "hades: before accesses"
+	stepAccessed  = "hades: after accesses"
+	stepCommit    = "hades: before commit"
+	stepCommitted = "hades: after commit"
+	stepValidate  = "hades: before validation"
+)
+
+// Steps are the steps that an engine marks for the simulator's nemesis.
+func Steps() []string {
+	return []string{stepBegin, stepAccessed, stepCommit, stepCommitted, stepValidate}
+}
+
+// Engine implements proto.Engine for one worker.
+type Engine struct {
+	env     *protocol.Env
+	chip    *Chip
+	set     txset.Config
+	buffers []*txset.Buffers
+	stats   proto.Stats
+	free    []*tx
+	// Of the Scan or PeekRange that looks for keys.
+	keys   []proto.Key
+	found  int
+	take   func(key uint64, place int) bool // takeKey, bound once
+	closed bool
+}
+
+// New makes the engine of a worker.
+func New(env *protocol.Env) (*Engine, error) {
+	if len(env.Chips) == 0 {
+		return nil, fmt.Errorf("%w: no node has chips", ErrConfig)
+	}
+	e := &Engine{env: env, chip: chipOf(env, env.Node)}
+	e.take = e.takeKey
+	e.set = txset.Config{Specs: env.Specs, Placement: env.Placement, Nodes: len(env.Chips), AccessPs: accessPs,
+		Recorder: env.Recorder, Clock: env.RecorderClock}
+	for _, s := range env.Specs {
+		e.set.Records = append(e.set.Records, layout.NewRecord(layout.KindOneVersion, s.ValueBytes))
+	}
+	return e, nil
+}
+
+// Stats of the engine.
+func (e *Engine) Stats() *proto.Stats { return &e.stats }
+
+// Close implements proto.Engine.
+func (e *Engine) Close() error {
+	if e.closed {
+		return nil
+	}
+	e.closed = true
+	var errs []error
+	for _, b := range e.buffers {
+		errs = append(errs, b.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Finish implements proto.Debtor: NICs repeat what is lost, and nothing is left to the engine.
+func (e *Engine) Finish(*fiber.Fiber, proto.NodeID) {}
+
+// Debts implements proto.Debtor.
+func (e *Engine) Debts() (all int) {
+	for n := range e.env.Chips {
+		all += e.DebtsAt(proto.NodeID(n))
+	}
+	return all
+}
+
+// DebtsAt implements proto.Debtor: transactions of the own node of whose end another one has not heard. The first worker
+// of a node owes them.
+func (e *Engine) DebtsAt(n proto.NodeID) int {
+	if e.env.Index > 0 || n == e.env.Node {
+		return 0
+	}
+	return chipOf(e.env, n).Unheard(e.chip.Node)
+}
+
+// takeTx gives a transaction object that is free: the one that the fiber had last, if it can be, as it knows what the
+// attempts before have accessed.
+func (e *Engine) takeTx(f *fiber.Fiber) *tx {
+	n := len(e.free)
+	if n == 0 {
+		x := &tx{e: e}
+		b := &txset.Buffers{}
+		b.Init(nil, e.set.Records)
+		e.buffers = append(e.buffers, b)
+		x.Init(&e.set, b, x)
+		x.last = f
+		return x
+	}
+	at := n - 1
+	for i, x := range e.free {
+		if x.last == f {
+			at = i
+		}
+	}
+	x := e.free[at]
+	e.free[at] = e.free[n-1]
+	e.free = e.free[:n-1]
+	if x.last != f {
+		x.last = f
+		x.forget()
+	}
+	return x
+}
+
+// Begin implements proto.Engine.
+func (e *Engine) Begin(f *fiber.Fiber, d *proto.Decl, attempt int) (proto.Tx, error) {
+	if err := f.Err(); err != nil {
+		return nil, err
+	}
+	if attempt == 0 {
+		e.stats.Begun++
+	}
+	x := e.takeTx(f)
+	if attempt == 0 {
+		x.forget()
+	}
+	if err := x.begin(f); err != nil {
+		x.F = nil
+		e.free = append(e.free, x)
+		return nil, err
+	}
+	x.Open(f, d)
+	f.Charge(beginPs)
+	err := x.reserve(attempt)
+	if err == nil {
+		err = x.Declare(d)
+	}
+	if err == nil {
+		err = x.Load(0, len(x.Records))
+	}
+	if err != nil {
+		x.Abort(err)
+		return nil, err
+	}
+	return x, nil
+}
+
+// Peek implements proto.Peeker: a transaction of one read, which is not committed.
+func (e *Engine) Peek(f *fiber.Fiber, t proto.TableID, k proto.Key, dst []byte) error {
+	return e.peek(f, func(x *tx) error {
+		if err := x.Add(t, k, proto.ModeRead); err != nil {
+			return err
+		}
+		r := &x.Records[0]
+		if len(dst) != len(r.Value) {
+			return proto.WrongSize(t, k, len(dst), len(r.Value))
+		}
+		if err := x.Load(0, 1); err != nil {
+			return err
+		}
+		if !r.Is {
+			return proto.ErrNotFound
+		}
+		copy(dst, r.Value)
+		return nil
+	})
+}
+
+// PeekRange implements proto.RangePeeker.
+func (e *Engine) PeekRange(f *fiber.Fiber, t proto.TableID, from, to proto.Key, keys []proto.Key) (n int, err error) {
+	err = e.peek(f, func(x *tx) error {
+		n = 0
+		at, err := x.Range(t, from, to)
+		for err == nil && n < len(keys) {
+			some, found := x.keys[:], 0
+			if found, err = x.Keys(t, at, from, to, some); err != nil {
+				return err
+			}
+			home := chipOf(e.env, at.Primary)
+			for _, k := range some[:found] {
+				place, ok := home.find(t, k)
+				if ok && n < len(keys) && home.head(&home.tables[t-1], place).Version.Live() {
+					keys[n] = k
+					n++
+				}
+			}
+			if found < len(some) || some[found-1] == to {
+				return nil
+			}
+			if from > to {
+				from = some[found-1] - 1
+			} else {
+				from = some[found-1] + 1
+			}
+		}
+		return err
+	})
+	return n, err
+}
+
+const (
+	peekKeys  = 16
+	peekTries = 64 // of a look that other transactions squash
+)
+
+func (e *Engine) peek(f *fiber.Fiber, look func(x *tx) error) (err error) {
+	for range peekTries {
+		if err = f.Err(); err != nil {
+			return err
+		}
+		x := e.takeTx(f)
+		if err = x.begin(f); err == nil {
+			x.Err, x.Records, x.Ranges = nil, x.Records[:0], x.Ranges[:0]
+			err = look(x)
+			x.drop()
+		}
+		x.F = nil
+		e.free = append(e.free, x)
+		if r := proto.AbortReason(err); r == 0 || !r.Retry() {
+			return err
+		}
+		if err := f.Yield(); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// takeKey takes one that a scan has found.
+func (e *Engine) takeKey(key uint64, _ int) bool {
+	e.keys[e.found] = proto.Key(key)
+	e.found++
+	return e.found < len(e.keys)
+}
+
+// keysOf finds the first keys of a range of a table.
+func (e *Engine) keysOf(c *Chip, t *table, from, to proto.Key, list []proto.Key) int {
+	if len(list) == 0 {
+		return 0
+	}
+	ok := c.inRegion(func() bool {
+		e.keys, e.found = list, 0
+		return t.ordered.Scan(c.region, uint64(from), uint64(to), e.take)
+	})
+	invariant.Assert(ok, "hades: the keys of a page do not fit into a region")
+	return e.found
+}

@@ -1,0 +1,39 @@
+package protocol
+
+import (
+	"fmt"
+
+	"drtmd/proto"
+	"drtmd/proto/option"
+	"drtmd/verbs/smartnic"
+)
+
+// Chips says how the hardware of a protocol is made that exists as a model only.
+type Chips struct {
+	// Check refuses sizes and options in words.
+	Check func(s Sizes, o option.Values) error
+	// New makes the chips of a member, once for all its workers. Env.Chips is what it returns, of all members.
+	New func(e *ChipEnv) (any, error)
+}
+
+// Sizes of a cluster.
+type Sizes struct{ Nodes, Workers, Fibers int }
+
+// ChipEnv is what the chips of a member are made from.
+type ChipEnv struct {
+	Sizes
+	Node proto.NodeID
+	// First is the member's first worker; its tables are those of the member.
+	First *Env
+	// Attach gives the chips the member's NIC, which hands messages to the Receiver.
+	Attach func(smartnic.Receiver) (smartnic.NIC, error)
+}
+
+// CheckChips refuses a machine without the chips that the protocol needs.
+func (p *Protocol) CheckChips(device string, attach bool) error {
+	if p.Chips == nil || attach {
+		return nil
+	}
+	return fmt.Errorf("%w: protocol %s runs on caches and NICs that exist as a model only, and device %s has none: use "+
+		"the simulator", ErrNeeds, p.Name, device)
+}

@@ -1,0 +1,74 @@
+package scenario
+
+import (
+	"drtmd/proto/node"
+	"drtmd/proto/workload"
+	"drtmd/proto/workload/micro"
+	"drtmd/proto/workload/opmix"
+	"drtmd/store/layout"
+	"drtmd/verbs/scenario"
+	"drtmd/verbs/sim"
+)
+
+// Scenarios of protocols that run on chips which are a model (protocol.Chips). Their machines do not crash, and their
+// messages do not use queue pairs: what is lost the NIC repeats, so that it is late.
+
+// chips are all of a protocol.
+func chips(p node.Protocol) []*scenario.Scenario {
+	places := spec{name: "places", protocol: p, load: loadMicro, nodes: 2, drawn: []int{1, 2, 3},
+		focus:  "items that are inserted, deleted, and looked for in vain",
+		faults: chipFaults, keys: few, mix: micro.Mix{0, 10, 5, 35, 25, 0, 0, 0, 25},
+		drawnOf: map[string][]string{dimRemote: {"10", "50"}, dimReads: {"default"}, dimReuse: {"yes"}}}
+	return []*scenario.Scenario{
+		of(spec{name: "smallbank", protocol: p, load: loadBank, drawn: []int{1, 1, 2}, faults: chipFaults}),
+		of(spec{name: "micro", protocol: p, load: loadMicro, nodes: 3, drawn: []int{1, 2, 2}, faults: chipFaults}),
+		of(places),
+		of(spec{name: "races", protocol: p, load: loadMicro, nodes: 3, drawn: []int{1, 2},
+			focus: "very few records, and faults that only change the order", faults: orderFaults, keys: few,
+			mix:     micro.Mix{40, 0, 0, 0, 0, 20, 0, 0, 40},
+			drawnOf: map[string][]string{dimRemote: {"50", "50", "10"}, dimReuse: {"no"}, dimPlans: {"few"}}}),
+		of(spec{name: "storms", protocol: p, load: loadMicro, nodes: 3, drawn: []int{1, 2},
+			focus:  "transactions that all want a few records, and late messages",
+			faults: chipFaults, keys: few, mix: micro.Mix{20, 0, 0, 0, 0, 20, 0, 0, 60},
+			drawnOf: map[string][]string{dimRemote: {"50"}, dimReads: {"default"}, dimReuse: {"no"}, dimPlans: {"few"}}}),
+		of(spec{name: "skews", protocol: p, load: loadSkews, nodes: 4, drawn: []int{1, 2},
+			focus:  "transactions that read one of very few records and write another, and late messages",
+			faults: lateChipFaults, drawnOf: map[string][]string{dimReads: {"default"},
+				"patience": {"usual"}, "nic": {"slow", "slow", "usual"}, "pairs": {"all"}, "cores": {"all"}, // of hades
+				"filters": {"usual"}, "cache": {"usual"}}}),
+		of(spec{name: "scans", protocol: p, load: loadRanges, nodes: 2, drawn: []int{1, 2, 2},
+			focus: "scans of ranges in which rows come and go", faults: chipFaults,
+			drawnOf: map[string][]string{dimRemote: {"2", "10", "50"}}}),
+	}
+}
+
+// skewsLoad has transactions that read one record and write another.
+func skewsLoad(nodes int, kind layout.Kind, s settings) (workload.Workload, error) {
+	return opmix.New(opmix.Options{Nodes: nodes, Keys: (8 + nodes - 1) / nodes, ValueBytes: layout.Fit(kind, s.lines),
+		Gets: 1, Puts: 1, Theta: s.skew})
+}
+
+// drawSlowPaths makes messages between some nodes late by as long as a transaction takes, in one direction, for a
+// while: what two nodes hear then does not come in the order in which it was sent.
+func drawSlowPaths(d *scenario.Drawing) (s sim.Schedule) {
+	for range drawnSlow {
+		i, j := d.Rand.IntN(len(d.Nodes)), 1+d.Rand.IntN(max(len(d.Nodes)-1, 1))
+		s = append(s, sim.Fault{Kind: sim.DelayRC, At: upTo(d.Rand, d.Until), From: d.Nodes[i],
+			To: d.Nodes[(i+j)%len(d.Nodes)], By: upTo(d.Rand, longestSlow), For: upTo(d.Rand, d.Until/4)})
+	}
+	return s
+}
+
+const (
+	drawnSlow   = 60
+	longestSlow = 20 * sim.Microsecond
+)
+
+// drawChipFaults draws what comes and goes.
+func drawChipFaults(d *scenario.Drawing) sim.Schedule {
+	return sim.RandomSchedule(d.Rand, sim.RandomOptions{Nodes: d.Nodes, Workers: d.Workers,
+		Faults: d.Rand.IntN(2*drawnFaults + 1), Horizon: d.Until * 3 / 4, Span: d.Until / 6,
+		Weights: []sim.Weight{
+			{Kind: sim.CutLink, Weight: 2}, {Kind: sim.DelayRC, Weight: 6}, {Kind: sim.PauseNode, Weight: 2},
+			{Kind: sim.PauseWorker, Weight: 3}, {Kind: sim.SlowNIC, Weight: 2}, {Kind: sim.Partition, Weight: 1}}})
+}

@@ -3,6 +3,7 @@ package node
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -90,10 +91,13 @@ func (m *Member) putContents(s *history.Snapshot, shard proto.ShardID, pending f
 	}
 }
 
-// Begin takes down what the tables of the members in this process hold, as what a run begins with: for members that
-// were attached to kept memory. All members are recovered, and no transaction runs anywhere.
+// Begin takes down what the tables of the members in this process hold, as what a run begins with, and has clients
+// number their records from there on: for members that were attached to kept memory, before clients are made. All members
+// are recovered, and no transaction runs anywhere.
 func (c *Cluster) Begin(ctx context.Context) error {
 	var begun workload.Tally
+	var errs []error
+	continuer, numbers := c.Config.Workload.(workload.Continuer)
 	err := c.Inspect(ctx, func(w *Worker) {
 		m := w.member
 		if w.Index > 0 {
@@ -108,10 +112,13 @@ func (c *Cluster) Begin(ctx context.Context) error {
 			if m.Map().Shards[shard].Primary == m.ID {
 				begun = begun.Plus(workload.Verify(c.Config.Workload, proto.NodeID(shard), m.Contents(shard)))
 			}
+			if numbers && shard == proto.ShardID(m.ID) {
+				errs = append(errs, continuer.GoOn(m.ID, m.Contents(shard)))
+			}
 		}
 	})
 	c.begun = &begun
-	return err
+	return errors.Join(append(errs, err)...)
 }
 
 // Contents are those of a shard that the member holds, for its workload's check: for members at rest.

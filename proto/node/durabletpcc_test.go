@@ -40,14 +40,14 @@ func runDurableTPCC(dir string, life int) error {
 	if err != nil {
 		return err
 	}
-	for n := range cfg.Nodes { // those of former lives have numbered records of theirs
-		for range life * durableClients {
-			cfg.Workload.NewClient(proto.NodeID(n), rand.New(rand.NewPCG(1, 1)))
-		}
-	}
 	c, err := node.NewLocal(ctx, cfg)
 	if err != nil {
 		return err
+	}
+	if life > 0 {
+		if err := c.Begin(ctx); err != nil {
+			return err
+		}
 	}
 	fmt.Println("clients run")
 	return c.Start("clients", durableClients, func(f *fiber.Fiber, w *node.Worker, i int) error {

@@ -45,6 +45,14 @@ type Workload interface {
 	Check(node proto.NodeID, c Contents) (initial, final Quantities, err error)
 }
 
+// Continuer is a workload whose clients number the records that they make. Programs that go on with tables of earlier
+// runs call GoOn for each node before they make its clients.
+type Continuer interface {
+	// GoOn has the clients of a node number from behind what the node holds at rest. An error is that no number is
+	// left.
+	GoOn(node proto.NodeID, c Contents) error
+}
+
 // Client draws transactions, one after the other, without allocation.
 type Client interface {
 	// Next draws a transaction. It is valid until the next call.

@@ -201,8 +201,11 @@ func (s *Space) Check(node proto.NodeID, c workload.Contents) (h Held, err error
 	return h, err
 }
 
+// NumberOf numbers the records of a node.
+func NumberOf(k proto.Key) uint64 { return uint64(k) & (1<<nodeShift - 1) }
+
 // loaded reports whether a key was there in the beginning: nothing is deleted.
-func (s *Space) loaded(k proto.Key) bool { return k&(1<<nodeShift-1) < proto.Key(s.Keys) }
+func (s *Space) loaded(k proto.Key) bool { return NumberOf(k) < uint64(s.Keys) }
 
 // checkInserted checks a record that was inserted, and looks it up. v is a buffer.
 func (s *Space) checkInserted(node proto.NodeID, c workload.Contents, k proto.Key, row, v []byte) error {

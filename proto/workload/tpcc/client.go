@@ -1,6 +1,7 @@
 package tpcc
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 
@@ -37,6 +38,22 @@ func (w *TPCC) NewClient(home proto.NodeID, r *rand.Rand) workload.Client {
 	t.w, t.decl.Accesses = w, t.accesses[:0]
 	t.bind()
 	return c
+}
+
+// GoOn implements workload.Continuer: history rows have the numbers of the clients that made them.
+func (w *TPCC) GoOn(home proto.NodeID, c workload.Contents) error {
+	next := uint32(0)
+	c.Each(History, func(k proto.Key, _ []byte) {
+		if n := uint32(clientOf(k)); n != noClient {
+			next = max(next, n+1)
+		}
+	})
+	if next >= noClient {
+		return fmt.Errorf("node %d: the keys of history rows tell %d clients apart, and so many have run: load the tables "+
+			"anew", home, noClient)
+	}
+	w.clients[home].Store(next)
+	return nil
 }
 
 // bind makes what scans and peeks call.

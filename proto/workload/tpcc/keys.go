@@ -71,6 +71,7 @@ func historyKey(w int, client uint16, n uint32) proto.Key {
 func warehouseOf(k proto.Key) int { return int(k >> warehouseShift) }
 func districtOf(k proto.Key) int  { return int(k >> districtShift & 15) }
 func orderOf(k proto.Key) int     { return int(k >> orderShift & maxOrder) }
+func clientOf(k proto.Key) uint16 { return uint16(k >> clientShift) }
 func namedOf(k proto.Key) int     { return int(k & maxOrder) } // of customer-name
 func newestOf(k proto.Key) int    { return int(k & maxOrder) } // of order-customer
 

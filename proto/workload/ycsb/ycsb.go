@@ -229,6 +229,17 @@ func (w *YCSB) NewClient(home proto.NodeID, r *rand.Rand) workload.Client {
 	return c
 }
 
+// GoOn implements workload.Continuer: each node numbers its records.
+func (w *YCSB) GoOn(node proto.NodeID, c workload.Contents) error {
+	if w.def.other != keyvalue.OpInsert {
+		return nil
+	}
+	next := uint64(w.Keys)
+	c.Each(keyvalue.Table, func(k proto.Key, _ []byte) { next = max(next, keyvalue.NumberOf(k)+1) })
+	w.next[node].Store(next)
+	return nil
+}
+
 // AddTo leaves the sum out where puts are blind.
 func (c *client) AddTo(l *workload.Ledger) {
 	if len(c.w.Sums()) > 0 {

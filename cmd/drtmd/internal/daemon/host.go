@@ -142,8 +142,7 @@ func (d *Daemon) openPlane(ctx context.Context, r *load.Request, p *node.Part) (
 	local := node.LocalConfig{Config: cfg, Provider: d.device.provider,
 		Device: d.cfg.Transport.Device, GID: d.device.gid(), Part: p,
 		Threads: d.threads(r.Plan.Threads, cfg.Workers), CPUs: place.Sets()}
-	former, err := d.keepTables(r, p, &local)
-	if err != nil {
+	if err := d.keepTables(r, p, &local); err != nil {
 		return nil, nil, err
 	}
 	c, err := node.NewLocal(ctx, local)
@@ -155,25 +154,23 @@ func (d *Daemon) openPlane(ctx context.Context, r *load.Request, p *node.Part) (
 	}
 	d.tellLeft(c.Left)
 	o := r.Plan.Options(cfg.Workload)
-	o.FormerRuns = former
 	return c, &o, nil
 }
 
-// keepTables says where the node's tables are kept, and whether they are there. It gives the number of runs that have
-// used them.
-func (d *Daemon) keepTables(r *load.Request, p *node.Part, local *node.LocalConfig) (formerRuns int, err error) {
+// keepTables says where the node's tables are kept, and whether they are there.
+func (d *Daemon) keepTables(r *load.Request, p *node.Part, local *node.LocalConfig) error {
 	name := d.cfg.Data.Keep
 	if r.Data != nil {
 		h, err := d.heldTables(r, p)
 		if err != nil {
-			return 0, err
+			return err
 		}
-		name, local.Attach, formerRuns = h.Memory, r.Data.Attach, h.Runs
+		name, local.Attach = h.Memory, r.Data.Attach
 	}
 	if name != "" {
 		local.Keep = func(proto.NodeID) string { return name } // the part has one member
 	}
-	return formerRuns, nil
+	return nil
 }
 
 // heldTables is the record of the tables that the node goes on with, or is about to load. Those that it held before, and

@@ -17,8 +17,6 @@ type Options struct {
 	Open func(ctx context.Context) (*node.Cluster, error)
 	// Seed of the clients.
 	Seed uint64
-	// FormerRuns of this workload have used the tables, with as many clients each.
-	FormerRuns int
 	// Warmup is not measured; Duration is. Both on the cluster's clock.
 	Warmup, Duration time.Duration
 	// SampleEvery has the latency of one transaction in so many measured; 0 = none.

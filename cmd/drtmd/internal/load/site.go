@@ -95,9 +95,6 @@ func (s *local) start() error {
 	for _, w := range s.cluster.Workers() {
 		kinds := len(cfg.Workload.Kinds())
 		x := &worker{w: w, latency: newHistograms(kinds), earlier: newHistograms(kinds)}
-		for range s.o.FormerRuns * cfg.Fibers { // clients number their records: none gets the number of a former one
-			cfg.Workload.NewClient(w.Node, rand.New(rand.NewPCG(0, 0)))
-		}
 		for i := range cfg.Fibers {
 			stream := uint64(int(w.Node)*cfg.Workers+w.Index)<<32 | uint64(i)
 			c := cfg.Workload.NewClient(w.Node, rand.New(rand.NewPCG(s.o.Seed, stream)))

@@ -21,8 +21,8 @@
 // # Keys, values, versions
 //
 // Keys are 64 bits, values have the fixed size of their table. Each committed write of a key has
-// a Version that grows with every write of that key, deletions and insertions included (design
-// decision 7).
+// a version that grows with every write of that key, deletions and insertions included (design
+// decision 7, layout.Version).
 //
 // # Concurrency
 //

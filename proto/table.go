@@ -1,7 +1,5 @@
 package proto
 
-import "fmt"
-
 // NodeID names a machine of the cluster, from 0.
 type NodeID uint16
 
@@ -17,22 +15,6 @@ type TableID uint16
 
 // Key of a record.
 type Key uint64
-
-// Version of a record: the incarnation of the key in the high half, the number of its writes
-// since then in the low half (DrTM §6.2). It grows with every committed write, also over
-// deletion and insertion. An even incarnation stands for an absent record.
-type Version uint64
-
-// Incarnation is the high half.
-func (v Version) Incarnation() uint32 { return uint32(v >> 32) }
-
-// Number is the low half.
-func (v Version) Number() uint32 { return uint32(v) }
-
-// Absent reports whether the record does not exist at this version.
-func (v Version) Absent() bool { return v.Incarnation()&1 == 0 }
-
-func (v Version) String() string { return fmt.Sprintf("%d.%d", v.Incarnation(), v.Number()) }
 
 // TableSpec describes a table; it is the same on all nodes.
 type TableSpec struct {

@@ -257,10 +257,10 @@ func (s *story) memory(k proto.Key) string {
 	case !r.entry:
 		return "no entry"
 	case !r.version.Live():
-		return fmt.Sprintf("absent, version %v%s", proto.Version(r.version), lockWord(r))
+		return fmt.Sprintf("absent, version %d.%d%s", r.version.Incarnation(), r.version.Number(), lockWord(r))
 	}
 	v, _ := number(r.value)
-	return fmt.Sprintf("%d, version %v%s", v, proto.Version(r.version), lockWord(r))
+	return fmt.Sprintf("%d, version %d.%d%s", v, r.version.Incarnation(), r.version.Number(), lockWord(r))
 }
 
 func lockWord(r record) string {

@@ -44,7 +44,7 @@ func TestSizes(t *testing.T) {
 	for _, c := range []struct{ value, stride int }{
 		{1, 64}, {8, 64}, {40, 64}, {41, 128}, {MaxValueBytes, 4160},
 	} {
-		if got := Stride(c.value); got != c.stride {
+		if got := NewRecord(KindOneVersion, c.value).Stride; got != c.stride {
 			t.Errorf("values of %d bytes are %d apart, want %d", c.value, got, c.stride)
 		}
 	}

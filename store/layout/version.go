@@ -135,6 +135,3 @@ func Match(key, keyWord uint64, v Version) Presence {
 
 // Locked reports whether a state word holds a write lock.
 func Locked(state uint64) bool { return state&1 == 1 }
-
-// Stride is the distance of entries with values of n bytes.
-func Stride(n int) int { return (HeaderBytes + n + EntryAlignment - 1) &^ (EntryAlignment - 1) }

@@ -195,7 +195,7 @@ func (m *mr) touched(first, last int) {
 	}
 }
 
-// changed is the condition of AwaitLine.
+// changed is the condition for which OnLineChange waits.
 func changed(word, seen uint64) bool {
 	return word != seen && !lineword.Word(word).Locked()
 }

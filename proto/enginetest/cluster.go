@@ -11,6 +11,7 @@ import (
 	"drtmd/internal/invariant"
 	"drtmd/proto"
 	"drtmd/proto/check"
+	"drtmd/proto/history"
 	"drtmd/proto/node"
 	"drtmd/store/layout"
 	"drtmd/verbs/fiber"
@@ -137,6 +138,12 @@ func (c *cluster) serializable() *check.Result {
 	if err != nil {
 		c.t.Fatal(err)
 	}
+	return c.judge(h)
+}
+
+// judge checks a history, and closes it.
+func (c *cluster) judge(h *history.History) *check.Result {
+	c.t.Helper()
 	defer h.Close()
 	res, err := check.History(context.Background(), h, check.Options{UserAborts: true})
 	if err != nil {

@@ -23,6 +23,6 @@
 //
 // # What it does not do
 //
-// It injects no faults except broken queue pairs. Package proto/scenario injects crashes, lost messages and
-// clock errors.
+// Its faults are broken queue pairs, and the death of a machine that holds locks. Package proto/scenario injects
+// crashes everywhere, recovery, lost messages and clock errors.
 package enginetest

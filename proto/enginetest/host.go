@@ -23,6 +23,8 @@ type Host struct {
 	// Unawaited: the protocol tells of a commit while records that it has written may stay locked for a moment. A
 	// case waits for that before it looks at memory.
 	Unawaited bool
+	// faults of simulated hosts: node.SimulatedConfig.
+	faults string
 	// Missing says why this machine does not have the host; nil: it has.
 	Missing func(t *testing.T)
 }
@@ -50,7 +52,7 @@ func ReplicatedHosts() (all []Host) {
 func (h Host) open(ctx context.Context, c node.Config) (*node.Cluster, error) {
 	if h.Simulated {
 		return node.NewSimulated(ctx, node.SimulatedConfig{Config: c,
-			WithoutLineWords: h.WithoutLineWords})
+			WithoutLineWords: h.WithoutLineWords, Faults: h.faults})
 	}
 	threads := 1
 	if !c.Protocol.OneThread {

@@ -20,6 +20,8 @@ type SimulatedConfig struct {
 	Cost *sim.CostModel // nil is the default preset
 	// WithoutLineWords is that of MemberConfig.
 	WithoutLineWords bool
+	// Faults of the world, as sim.ParseSchedule reads them. The nodes are n0, n1 and so on.
+	Faults string
 	// OnEvent is that of sim.Config: the trace, line by line; nil: nobody reads it.
 	OnEvent func(sim.Event)
 	// OnAccess is that of sim.Config: remote accesses to memory; nil: nobody looks at them.
@@ -47,7 +49,11 @@ func NewSimulated(ctx context.Context, cfg SimulatedConfig) (*Cluster, error) {
 	if err := c.buildSimulated(ctx, &cfg, h); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	if err := c.startWorkers(ctx); err != nil {
+	faults, err := sim.ParseSchedule(cfg.Faults)
+	if err == nil {
+		err = errors.Join(world.Install(faults), c.startWorkers(ctx))
+	}
+	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil

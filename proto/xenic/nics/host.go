@@ -64,7 +64,6 @@ type Host struct {
 	due   bool              // a log has got something
 	more  fiber.Cond
 	watch []*fiber.Watch
-	lines []func() int
 
 	Applied uint64 // log records
 }

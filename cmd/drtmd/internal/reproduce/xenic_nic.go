@@ -50,7 +50,12 @@ func newNICRig(nodes, cores, threads int, batching smartnic.Batching) (*nicRig, 
 	if err != nil {
 		return nil, err
 	}
-	r := &nicRig{cost: cost}
+	return newNICRigOf(cost, nodes, cores, threads, batching)
+}
+
+// newNICRigOf is newNICRig with another cost model.
+func newNICRigOf(cost *sim.CostModel, nodes, cores, threads int, batching smartnic.Batching) (r *nicRig, err error) {
+	r = &nicRig{cost: cost}
 	if r.world, err = sim.New(sim.Config{Seed: 1, Cost: cost, KeepEvents: -1}); err != nil {
 		return nil, err
 	}
@@ -76,7 +81,7 @@ func (m *nicNode) open(n *sim.Node, cores, threads int, batching smartnic.Batchi
 	if err != nil {
 		return err
 	}
-	if m.memory, err = pd.AllocMR(nicMemory, verbs.AccessLocalWrite, verbs.MROptions{}); err != nil {
+	if m.memory, err = pd.AllocMR(nicMemory, verbs.AccessLocalWrite, verbs.MROptions{LineOwners: 1}); err != nil {
 		return err
 	}
 	if m.board, err = n.AttachBoard(); err != nil {

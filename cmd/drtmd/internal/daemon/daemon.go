@@ -88,6 +88,7 @@ type Daemon struct {
 	// powerFails is closed when the power is about to fail: everything ends at once.
 	powerFails chan struct{}
 	powerOnce  sync.Once // closes powerFails
+	saving     atomic.Bool
 	left       sync.Once // tells what kept memory had of an earlier life
 }
 
@@ -143,7 +144,7 @@ func (g *guard) Rest(ctx context.Context) {
 // which it cannot be fails. It returns when nothing of it runs any more.
 func (d *Daemon) Serve(ctx context.Context) (err error) {
 	undo := &cleanup{}
-	defer func() { err = errors.Join(err, undo.within(closeTimeout+d.saveTime())) }()
+	defer func() { err = errors.Join(err, undo.within(closeTimeout, d.saving.Load)) }()
 	// The control port is the last thing to go: whoever asks there until nobody answers knows that all
 	// else has ended.
 	stopServer := func() {}
@@ -318,14 +319,19 @@ type cleanup struct{ list []func() error }
 
 func (c *cleanup) add(f func() error) { c.list = append(c.list, f) }
 
-// within runs it, but does not wait for longer than a bound: the process has to end.
-func (c *cleanup) within(bound time.Duration) error {
+// within runs it, but does not wait for longer than a bound: the process has to end. While tables are saved, it waits.
+func (c *cleanup) within(bound time.Duration, saving func() bool) error {
 	done := make(chan error, 1)
 	go func() { done <- c.run() }()
-	select {
-	case err := <-done:
-		return err
-	case <-time.After(bound):
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(bound):
+		}
+		if saving() {
+			continue
+		}
 		return fmt.Errorf("not everything was closed within %v: a worker thread or a disk may hang",
 			bound)
 	}

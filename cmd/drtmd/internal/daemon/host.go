@@ -193,7 +193,7 @@ func (d *Daemon) heldTables(r *load.Request, p *node.Part) (*data.Held, error) {
 		return h, d.data.Forget()
 	}
 	h := data.Held{ID: r.Data.ID, Partition: partition, Partitions: r.Plan.Nodes, Tables: tables,
-		Memory: d.cfg.Kept() + "-" + r.Data.ID, Workload: r.Plan.Workload, Protocol: r.Plan.Protocol,
+		Memory: fmt.Sprintf("%s-%s-%d", d.cfg.Kept(), r.Data.ID, partition), Workload: r.Plan.Workload, Protocol: r.Plan.Protocol,
 		ClockNs: int64(p.Clock.Now())}
 	before, err := d.data.Replace(h)
 	if err == nil && before != nil {

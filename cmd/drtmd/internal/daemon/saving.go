@@ -13,22 +13,11 @@ import (
 	"drtmd/verbs"
 )
 
-// saveTimeout bounds the copying of kept memory to the state folder.
-const saveTimeout = 10 * time.Minute
-
 // errPower is why a node stops that is told that the power is about to fail.
 var errPower = errors.New("the power is about to fail: the node stops at once, and saves the tables that it keeps")
 
 // PowerFails has the node stop at once: a run under way is lost, and the kept tables are saved. It may be called twice.
 func (d *Daemon) PowerFails() { d.powerOnce.Do(func() { close(d.powerFails) }) }
-
-// saveTime is what the end of the node may take for that.
-func (d *Daemon) saveTime() time.Duration {
-	if h := d.data.Held(); h != nil && h.Used() {
-		return saveTimeout
-	}
-	return 0
-}
 
 // saveTables copies the kept tables to the state folder. The memory itself stays: the copy is for a host that is started
 // again.
@@ -37,6 +26,8 @@ func (d *Daemon) saveTables() error {
 	if !ok {
 		return nil
 	}
+	d.saving.Store(true)
+	defer d.saving.Store(false)
 	begin := time.Now()
 	saved, err := d.data.Save(p, begin.UTC())
 	if err != nil {
@@ -49,11 +40,19 @@ func (d *Daemon) saveTables() error {
 	return nil
 }
 
-// restoreTables puts back what was saved and is gone.
+// restoreTables puts back what was saved and is gone. It tells of memory of tables that this node has no record of.
 func (d *Daemon) restoreTables() error {
 	p, ok := d.device.provider.(verbs.KeptCopier)
 	if !ok {
 		return nil
+	}
+	forgotten, err := d.data.Forgotten(p, d.cfg.Kept())
+	if err != nil {
+		return err
+	}
+	for _, name := range forgotten {
+		d.board.Event(status.Warn, fmt.Sprintf("kept memory %s is of tables that this node has no record of (%s): if no "+
+			"other node of this host has the same node.name, put the record back, or remove the memory", name, data.File))
 	}
 	restored, err := d.data.Restore(p)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -136,6 +137,20 @@ func (s *Store) Forget() error {
 		return nil
 	}
 	return os.RemoveAll(s.savedDir())
+}
+
+// ofData is the part of a name of memory behind that of the node: id and partition.
+var ofData = regexp.MustCompile(`^-[0-9a-f]{16}-[0-9]+$`)
+
+// Forgotten are the names of memory of tables under a node's name that it has no record of.
+func (s *Store) Forgotten(p verbs.KeptMemory, node string) ([]string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all, err := p.Kept()
+	return slices.DeleteFunc(all, func(n string) bool {
+		rest, own := strings.CutPrefix(n, node)
+		return !own || !ofData.MatchString(rest) || s.held != nil && s.held.Memory == n
+	}), err
 }
 
 func (s *Store) savedDir() string { return filepath.Join(filepath.Dir(s.file), savedDir) }

@@ -132,3 +132,19 @@ func TestWhatNobodyUsedIsNotSaved(t *testing.T) {
 		t.Errorf("%+v, %v", saved, err)
 	}
 }
+
+// TestMemoryWithoutARecordIsNamed: that of the node's name, and no other.
+func TestMemoryWithoutARecordIsNamed(t *testing.T) {
+	s := &Store{}
+	if err := s.Load(t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	const own, other = "n1-0123456789abcdef-0", "n1-fedcba9876543210-12"
+	if _, err := s.Replace(Held{ID: "0123456789abcdef", Memory: own}); err != nil {
+		t.Fatal(err)
+	}
+	m := memory{own: nil, other: nil, "n1": nil, "n1-logs": nil, "n10-fedcba9876543210-0": nil, "n1.2": nil}
+	if got, err := s.Forgotten(m, "n1"); err != nil || !slices.Equal(got, []string{other}) {
+		t.Errorf("%v, %v", got, err)
+	}
+}

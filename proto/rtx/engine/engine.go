@@ -10,6 +10,7 @@ import (
 	"drtmd/proto"
 	"drtmd/proto/history"
 	"drtmd/proto/rtx"
+	"drtmd/proto/rtx/dtx"
 	"drtmd/proto/txset"
 	"drtmd/store/layout"
 	"drtmd/verbs"
@@ -33,6 +34,8 @@ type Config struct {
 	Specs     []proto.TableSpec
 	Placement proto.Placement
 	Nodes     int // that the placement names
+	// Members says which clients of system dtx are dead; nil: nobody does.
+	Members dtx.Members
 	// Recorder takes the history, with times of RecorderClock; nil is off.
 	Recorder      *history.Recorder
 	RecorderClock verbs.Clock

@@ -145,7 +145,7 @@ type distributed struct{ *dtx.Client }
 func (d distributed) begin(f *fiber.Fiber, view bool) (transaction, error) { return d.Begin(f, view) }
 
 func attachDistributed(f *fiber.Fiber, cfg *Config, n int, mutation string) (memory, error) {
-	c, err := dtx.Attach(f, dtx.Config{Config: cfg.inplace(n), Mutation: mutation})
+	c, err := dtx.Attach(f, dtx.Config{Config: cfg.inplace(n), Members: cfg.Members, Mutation: mutation})
 	return distributed{c}, err
 }
 

@@ -13,4 +13,5 @@ const (
 
 	rtxName     = "rtx" // of clients of a memory node, as the next
 	optimalName = "optimal"
+	dtxName     = "dtx"
 )

@@ -9,6 +9,7 @@ import (
 
 	"drtmd/proto/memnode"
 	paper "drtmd/proto/rtx"
+	"drtmd/proto/rtx/dtx"
 	"drtmd/proto/rtx/inplace"
 	"drtmd/proto/rtx/optimal"
 	"drtmd/verbs"
@@ -178,6 +179,47 @@ func optimalUpdates() ([]operations, error) {
 	})
 }
 
+// distributedUpdates counts those of DTX.
+func distributedUpdates() ([]operations, error) {
+	const bytes = 1 << 20
+	shape, err := dtx.Kind.ShapeFor(bytes, 1, 4)
+	if err != nil {
+		return nil, err
+	}
+	return counted(bytes, shape.Format, func(f *fiber.Fiber, way *memnode.Way, w *fiber.Worker, _ verbs.Clock) (changes,
+		error) {
+		c, err := dtx.Attach(f, dtx.Config{Config: inplace.Config{Conn: way.Conns[0], PD: w.PD(), Memory: way.Memory,
+			Rand: rand.New(rand.NewPCG(1, 2)), Wait: time.Microsecond, MaxWait: time.Millisecond}})
+		if err != nil {
+			return nil, err
+		}
+		var nodes []paper.Ptr
+		return func(f *fiber.Fiber, n int) error {
+			tx, err := c.Begin(f, false)
+			if err == nil && len(nodes) == 0 { // what is new counts with something that leads to it
+				_, err = tx.Write(c.Root(0), 0)
+			}
+			for i := 0; i < n && err == nil; i++ {
+				var v []byte
+				if len(nodes) <= i {
+					var p paper.Ptr
+					p, v, err = tx.Alloc(1)
+					nodes = append(nodes, p)
+				} else {
+					v, err = tx.Update(nodes[i])
+				}
+				if err == nil {
+					v[0]++
+				}
+			}
+			if err != nil {
+				return err
+			}
+			return tx.Commit()
+		}, nil
+	})
+}
+
 // Table 2: what an insertion into so many nodes of 1 KB costs.
 func insertionBytes(r *Run) (*Outcome, error) {
 	o := &Outcome{Conditions: "updates of 1, 2 and 3 objects of 1 KB by one client of a simulated memory node, counted by class; " +
@@ -207,11 +249,15 @@ func insertionBytes(r *Run) (*Outcome, error) {
 				"and 24 before the entries",
 			"and 8 n more, for each block that may be used again; for n > 1, 24 more on the log's header, which the paper leaves " +
 				"out"}},
+		{"DTX", distributedUpdates, func(n int) operations { return operations{(1024 + 16) * n, 2*1024*n + 8, 8 * n} },
+			func(n int) operations { return operations{write: logBytes - wordBytes*n, cas: wordBytes * n} },
+			[3]string{"", "and 24 more, before the entries of the log, less 8 n: the lock word is not written with the data",
+				"and 8 n more: the CAS that unlocks"}},
 		{"Optimal", optimalUpdates, func(n int) operations { return operations{1024 * n, 1024 * n, 8 * n} },
 			func(n int) operations { return operations{cas: wordBytes * n} },
 			[3]string{"", "without the WRITE of 8 bytes that unlocks", "and 8 n more: the CAS that unlocks, a WRITE of 8 bytes there"}},
 	} {
-		if err := r.step(len(o.Rows), 18); err != nil {
+		if err := r.step(len(o.Rows), 27); err != nil {
 			return nil, err
 		}
 		got, err := s.run()

@@ -1,0 +1,309 @@
+package reproduce
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"drtmd/cmd/drtmd/internal/report"
+	"drtmd/proto"
+	"drtmd/proto/memnode"
+	paper "drtmd/proto/rtx"
+	"drtmd/proto/rtx/engine"
+	"drtmd/store/layout"
+	"drtmd/verbs"
+	"drtmd/verbs/fiber"
+	"drtmd/verbs/sim"
+)
+
+// Figure 14: clients insert into a B+ tree, and one of them dies.
+
+// failure is a run of it.
+type failure struct {
+	clients, workers, fibers, keys int
+	// lease is Timing.Drift and Timing.Commit, and what the membership service of DTX takes to find a death.
+	lease              time.Duration
+	warmup             time.Duration // until caches have what leads to leaves
+	before, after, bin time.Duration
+}
+
+// victim is the number of the client that dies.
+const victim = 1
+
+// clientsAt is the state of a run.
+type clientsAt struct {
+	*failure
+	world   *sim.World
+	server  *memnode.Server
+	workers [][]*fiber.Worker // by client
+	engines [][]*engine.Engine
+	cores   []*fiber.Core
+	begin   sim.Time
+	machine *sim.Node // of the victim
+	died    sim.Time  // 0: all live
+	claimed []bool    // by owner: somebody repairs it
+	counts  []uint64  // insertions by bin
+	failed  error
+}
+
+// Removed implements dtx.Members: the service fences the dead client, and has the first who asks repair an owner.
+func (c *clientsAt) Removed(owner int) bool {
+	if c.died == 0 || owner/(c.failure.workers*c.fibers) != victim || c.claimed[owner] ||
+		c.world.Now()-c.died < picoseconds(c.lease) {
+		return false
+	}
+	c.claimed[owner] = true
+	c.note(c.server.Leave(victim + 1))
+	return true
+}
+
+// Repaired implements dtx.Members.
+func (c *clientsAt) Repaired(int) {}
+
+func picoseconds(d time.Duration) sim.Time { return sim.Time(d.Nanoseconds()) * 1000 }
+
+func (c *clientsAt) note(err error) { c.failed = errors.Join(c.failed, err) }
+
+// allOnOne places all records on node 0.
+type allOnOne struct{}
+
+func (allOnOne) Locate(proto.TableID, proto.Key) proto.Location { return proto.Location{} }
+
+// simulatedTime is a machine's clock as the time of day.
+type simulatedTime struct{ verbs.Clock }
+
+func (c simulatedTime) Now() time.Duration { return 56*365*24*time.Hour + c.Clock.Now() }
+
+// run gives the insertions of each bin, in M/s.
+func (x *failure) run(system string, seed uint64) ([]float64, error) {
+	c := &clientsAt{failure: x, claimed: make([]bool, x.clients*x.workers*x.fibers),
+		counts: make([]uint64, int((x.before+x.after)/x.bin))}
+	defer func() {
+		for _, core := range c.cores {
+			core.Kill()
+		}
+	}()
+	if err := c.build(system, seed); err != nil {
+		return nil, err
+	}
+	c.workers[0][0].Submit("load", c.load, c.note)
+	if err := errors.Join(c.world.Run(), c.failed); err != nil {
+		return nil, err
+	}
+	c.begin = c.world.Now() + picoseconds(x.warmup)
+	end := c.begin + picoseconds(x.before+x.after)
+	c.world.At(c.begin+picoseconds(x.before), func() { c.machine.Crash(false) })
+	for i, workers := range c.workers {
+		for j, w := range workers {
+			for n := range x.fibers {
+				source := rand.New(rand.NewPCG(seed, uint64(i<<16|j<<8|n)))
+				w.Submit("insert", func(f *fiber.Fiber) error { return c.insert(f, c.engines[i][j], source, end) }, func(err error) {
+					if i != victim || c.died == 0 {
+						c.note(err)
+					}
+				})
+			}
+		}
+	}
+	if err := errors.Join(c.world.RunUntil(end), c.failed); err != nil {
+		return nil, err
+	}
+	rates := make([]float64, len(c.counts))
+	for i, n := range c.counts {
+		rates[i] = float64(n) / x.bin.Seconds() / 1e6
+	}
+	return rates, nil
+}
+
+// build makes the machines, with an engine on each worker.
+func (c *clientsAt) build(system string, seed uint64) error {
+	cost, err := sim.Preset(cx4)
+	if err != nil {
+		return err
+	}
+	if c.world, err = sim.New(sim.Config{Seed: seed, Cost: cost, KeepEvents: -1}); err != nil {
+		return err
+	}
+	s, ok := engine.FindSystem(system)
+	index, found := engine.FindIndex(treeIndex)
+	if !ok || !found {
+		return fmt.Errorf("no system %q with index %q", system, treeIndex)
+	}
+	owners := len(c.claimed)
+	bytes := 8<<20 + owners*128<<10 + c.keys*80
+	format, err := s.Format(bytes, owners, &index)
+	if err != nil {
+		return err
+	}
+	for n := range c.clients + 1 {
+		machine, err := c.world.AddNode(sim.NodeConfig{})
+		if err != nil {
+			return err
+		}
+		device, err := machine.Open()
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			c.server, err = memnode.NewServer(device, memnode.Config{Bytes: bytes, Clients: c.clients,
+				QueuePairs: c.failure.workers, Format: format})
+		} else {
+			err = c.addClient(s.Name, n-1, machine, device, seed)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return errors.Join(c.world.Run(), c.failed)
+}
+
+// addClient makes a client's workers and engines.
+func (c *clientsAt) addClient(system string, n int, machine *sim.Node, device *verbs.Context, seed uint64) error {
+	pd, err := device.AllocPD()
+	if err != nil {
+		return err
+	}
+	var workers []*fiber.Worker
+	var own []*fiber.Core
+	for i := range c.failure.workers {
+		core := fiber.NewCore(machine.Timeline(i))
+		own = append(own, core)
+		w, err := core.NewWorker(fiber.WorkerConfig{PD: pd})
+		if err != nil {
+			return err
+		}
+		workers = append(workers, w)
+	}
+	c.cores = append(c.cores, own...)
+	way, err := memnode.Join(c.server.Admit, memnode.ClientID(n+1), workers, verbs.ConnectAttr{})
+	if err != nil {
+		return err
+	}
+	engines := make([]*engine.Engine, len(workers))
+	c.workers, c.engines = append(c.workers, workers), append(c.engines, engines)
+	timing := paper.DefaultTiming()
+	timing.Drift, timing.Commit = c.lease, c.lease
+	for i, w := range workers {
+		w.Submit("attach", func(f *fiber.Fiber) (err error) {
+			engines[i], err = engine.New(f, engine.Config{Worker: w, Conn: way.Conns[i], Memory: way.Memory,
+				Owner: (n*len(workers) + i) * c.fibers, Fibers: c.fibers, Clock: simulatedTime{machine.Clock()}, Timing: timing,
+				Rand: rand.New(rand.NewPCG(seed, uint64(n<<8|i))), System: system, Index: treeIndex, Members: c,
+				Specs: []proto.TableSpec{{ID: 1, Name: "records", ValueBytes: valueBytes, Ordered: true}}, Placement: allOnOne{},
+				Nodes: 1, RecorderClock: device.Clock()})
+			return err
+		}, c.note)
+	}
+	if n == victim {
+		c.machine = machine
+		machine.OnCrash(func() {
+			c.died = c.world.Now()
+			for _, core := range own {
+				core.Kill()
+			}
+		})
+	}
+	return nil
+}
+
+// load inserts keys that are far apart, in ascending order.
+func (c *clientsAt) load(f *fiber.Fiber) error {
+	x := c.engines[0][0].Fill(f, 1, func(proto.Key, layout.Version, []byte) {})
+	var value [valueBytes]byte
+	for k := range c.keys {
+		if err := x.Put(proto.Key(uint64(k)*(1<<63/uint64(c.keys))), value[:]); err != nil {
+			return err
+		}
+	}
+	return x.Flush()
+}
+
+// insert inserts random keys until the end.
+func (c *clientsAt) insert(f *fiber.Fiber, e *engine.Engine, source *rand.Rand, end sim.Time) error {
+	var value [valueBytes]byte
+	access := []proto.Access{{Table: 1, Mode: proto.ModeInsert}}
+	d := proto.Decl{Accesses: access}
+	for c.world.Now() < end {
+		access[0].Key = proto.Key(source.Uint64N(1 << 63))
+		for attempt := 0; c.world.Now() < end; attempt++ {
+			tx, err := e.Begin(f, &d, attempt)
+			if err == nil {
+				if err = tx.Insert(1, access[0].Key, value[:]); err == nil {
+					err = tx.Commit()
+				} else {
+					tx.Abort(err)
+				}
+			}
+			if proto.AbortReason(err) == 0 {
+				if err != nil && !errors.Is(err, proto.ErrExists) {
+					return err
+				}
+				break
+			}
+			if err := f.Sleep(time.Duration(source.IntN(1000<<min(attempt, 4))) * time.Nanosecond); err != nil {
+				return err
+			}
+		}
+		if at := c.world.Now() - c.begin; at >= 0 && int(at/picoseconds(c.bin)) < len(c.counts) {
+			c.counts[at/picoseconds(c.bin)]++
+		}
+	}
+	return nil
+}
+
+// treeFailure is Figure 14.
+func treeFailure(r *Run) (*Outcome, error) {
+	// One insertion at a time on each worker: as in the paper, what limits is the clients, not the memory node. Bins
+	// are long enough that chance moves them by some percent only.
+	x := &failure{clients: 3, workers: pick(r, 6, 4), fibers: 1, keys: pick(r, 120_000, 6000),
+		lease:  pick(r, 800*time.Microsecond, 100*time.Microsecond),
+		warmup: pick(r, 12*time.Millisecond, 300*time.Microsecond),
+		before: pick(r, 2400*time.Microsecond, 200*time.Microsecond),
+		after:  pick(r, 4800*time.Microsecond, 400*time.Microsecond),
+		bin:    pick(r, 400*time.Microsecond, 50*time.Microsecond)}
+	o := &Outcome{Conditions: fmt.Sprintf("preset %s, one memory node, %d clients of %d insertions of random keys at a time, of "+
+		"which one is killed after %v; leases and the detection of DTX %v, and bins of %v (the paper: 8 ms and 1 ms), as the "+
+		"tree has %d keys (the paper: 100 M); %s", cx4, x.clients, x.workers*x.fibers, x.before, x.lease, x.bin, x.keys, r.seedsText())}
+	chart := report.Chart{Title: fmt.Sprintf("insertions over time; a client of %d is killed at %v", x.clients, x.before),
+		X: "time [ms]", Y: "throughput [M/s]"}
+	systems := []string{rtxName, dtxName, optimalName}
+	split := int(x.before / x.bin)
+	for i, s := range systems {
+		var before, after, lowest, last []float64
+		for seed := range r.Seeds {
+			if err := r.step(i*r.Seeds+seed, len(systems)*r.Seeds); err != nil {
+				return nil, err
+			}
+			bins, err := x.run(s, uint64(seed+1))
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", s, err)
+			}
+			level := mean(bins[len(bins)-(len(bins)-split)/2:])
+			before, after = append(before, mean(bins[:split])), append(after, level)
+			lowest, last = append(lowest, slices.Min(bins[split:])/level), append(last, mean(bins[split:split+2]))
+			if seed == 0 {
+				curve := report.ChartCurve{Name: s + ", modelled"}
+				for j, v := range bins {
+					curve.Points = append(curve.Points, [2]float64{(float64(j) + 0.5) * x.bin.Seconds() * 1e3, v})
+				}
+				chart.Curves = append(chart.Curves, curve)
+			}
+		}
+		o.Rows = append(o.Rows, number{what: s + ": before the kill", unit: "M/s", digits: 2}.seen(before...),
+			number{what: s + ": in the second half after it", unit: "M/s", digits: 2}.seen(after...))
+		ratio := number{what: s + ": after over before", section: "§6.2", digits: 3}
+		low := number{what: s + ": lowest bin over the level after the kill", section: "§6.2", digits: 2}
+		if s == rtxName {
+			ratio.printed, ratio.paper, ratio.limit = "2/3", 2.0/3, share(pick(r, 0.05, 0.2)).because("two clients of three")
+			low.printed, low.paper, low.limit = "no collapse", 1, within(pick(r, 0.1, 0.5))
+		}
+		o.Rows = append(o.Rows, ratio.seen(ratios(after, before)...), low.seen(lowest...))
+		if s == optimalName {
+			o.Rows = append(o.Rows, number{what: s + ": second half over the first bins after the kill", section: "§6.2", digits: 2,
+				reading: "the paper: it degrades gradually, as more and more insertions wait for locks of the dead"}.seen(ratios(after, last)...))
+		}
+	}
+	o.Charts = []report.Chart{chart}
+	return o, nil
+}

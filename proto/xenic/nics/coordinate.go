@@ -16,6 +16,7 @@ type coordination struct {
 	argument []byte
 
 	values  []Value // of list
+	first   int     // of those that EXECUTE is under way for
 	updates []Update
 	result  []byte
 
@@ -47,7 +48,7 @@ func (t *coordination) run(f *fiber.Fiber) Status {
 	if t.hops() {
 		return t.hop(f)
 	}
-	status := t.execute(f)
+	status := t.execute(f, 0)
 	if status == Committed {
 		if status = t.compute(f); status == Committed && !t.x.nic.lacks(ValidateSkipped) {
 			status = t.validate(f)
@@ -78,9 +79,12 @@ func (t *coordination) shards() (list []int) {
 }
 
 // of are the accesses of a shard, and their places in the list.
-func (t *coordination) of(shard int) (list []Access, at []int) {
+func (t *coordination) of(shard int) (list []Access, at []int) { return t.from(0, shard) }
+
+// from is of, for those from a place in the list on.
+func (t *coordination) from(first, shard int) (list []Access, at []int) {
 	for i, a := range t.list {
-		if t.x.nic.cfg.Shard(a.Ref) == shard {
+		if i >= first && t.x.nic.cfg.Shard(a.Ref) == shard {
 			list, at = append(list, a), append(at, i)
 		}
 	}
@@ -134,21 +138,20 @@ func (t *coordination) fail(s Status) {
 	}
 }
 
-// execute is step 2, at all primaries at once.
-func (t *coordination) execute(f *fiber.Fiber) Status {
+// execute is step 2, at all primaries at once, for the accesses from a place in the list on.
+func (t *coordination) execute(f *fiber.Fiber, first int) Status {
 	n := t.x.nic
-	t.values = make([]Value, len(t.list))
+	t.first = first
+	t.values = append(t.values, make([]Value, len(t.list)-first)...)
 	t.expect(msgExecuted)
 	shards := t.shards()
 	for _, s := range shards {
-		if s != n.cfg.Node {
-			list, _ := t.of(s)
+		if list, _ := t.from(first, s); s != n.cfg.Node && len(list) > 0 {
 			t.pending++
 			t.x.send(s, msgExecute, message(t.tx).accesses(list))
 		}
 	}
-	if slices.Contains(shards, n.cfg.Node) {
-		list, _ := t.of(n.cfg.Node)
+	if list, _ := t.from(first, n.cfg.Node); len(list) > 0 {
 		t.pending++
 		status, values := t.x.execute(f, t.tx, list)
 		t.executed(n.cfg.Node, status, values)
@@ -166,34 +169,44 @@ func (t *coordination) executed(shard int, s Status, values []Value) {
 		t.fail(s)
 		return
 	}
-	_, at := t.of(shard)
+	_, at := t.from(t.first, shard)
 	for i, v := range values {
 		t.values[at[i]] = v
 	}
 }
 
-// compute is step 3: the host, or a shipped function, makes the new values.
+// compute is step 3: the host, or a shipped function, makes the new values, in as many rounds as it wants.
 func (t *coordination) compute(f *fiber.Fiber) Status {
-	n := t.x.nic
-	var writes [][]byte
-	if fn, ok := n.cfg.Functions[t.function]; ok && n.cfg.Shipping {
-		t.x.c.Work(f, fn.HostPs)
-		writes, t.result = fn.Run(t.values, t.argument)
-	} else {
-		t.expect(msgFinish)
-		t.pending = 1
-		t.x.c.SendHost(t.thread, msgValues, message(t.tx).values(t.values).b)
-		t.wait(f)
-		d := &decoder{t.finish}
-		if d.u8() == 0 {
+	for {
+		s := t.step(f)
+		if s.Abort {
 			return Refused
 		}
-		for range d.u8() {
-			writes = append(writes, d.bytes())
+		if len(s.More) == 0 {
+			t.updates, t.result = updatesOf(t.list, t.values, s.Writes), s.Result
+			return Committed
+		}
+		first := len(t.list)
+		t.list = append(t.list, s.More...)
+		if status := t.execute(f, first); status != Committed {
+			return status
 		}
 	}
-	t.updates = updatesOf(t.list, t.values, writes)
-	return Committed
+}
+
+// step executes the program once.
+func (t *coordination) step(f *fiber.Fiber) Step {
+	n := t.x.nic
+	if fn, ok := n.cfg.Functions[t.function]; ok && n.cfg.Shipping {
+		t.x.c.Work(f, fn.HostPs)
+		return fn.Run(t.values, t.argument)
+	}
+	t.expect(msgFinish)
+	t.pending = 1
+	t.x.c.SendHost(t.thread, msgValues, message(t.tx).values(t.values).b)
+	t.wait(f)
+	d := &decoder{t.finish}
+	return d.step()
 }
 
 // updatesOf are the new values with their versions.
@@ -303,7 +316,7 @@ func (t *coordination) acknowledge(shard, backup int) {
 func (t *coordination) end(s Status) {
 	e := message(t.tx).u8(uint8(s)).bytes(t.result)
 	if s == Committed {
-		e.values(t.values).updates(t.updates)
+		e.accesses(t.list).values(t.values).updates(t.updates)
 	}
 	t.x.c.SendHost(t.thread, msgEnd, e.b)
 }

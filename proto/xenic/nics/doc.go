@@ -6,7 +6,8 @@
 //
 //	1  Host.Run, onBegin       the host sends the transaction to a core of its NIC, which coordinates it in a fiber
 //	2  execute                 each primary's NIC locks what is written, and reads all: from its cache, or by DMA
-//	3  compute                 the host makes the new values, or the NIC by a registered function (§4.2.2)
+//	3  compute                 the host makes the new values, or the NIC by a registered function (§4.2.2); either may ask
+//	                           for more records, which takes another EXECUTE
 //	4  validate                each primary's NIC compares the versions of what was read and is not locked
 //	5  log, onLog              each backup's NIC appends the update to the log in its host's memory, and answers when
 //	                           that, and all before it in the log, is there
@@ -34,8 +35,7 @@
 // # What is not here
 //
 // Recovery (§4.2.1): a crash of a node leaves what it was in the middle of. Insertions and deletions: records are those
-// that were loaded. Further rounds of EXECUTE (multi-shot). Local transactions without messages to the NIC (§4.2.4): they
-// take the steps above, without packets. The engine of proto.Engine, and package node: no command runs this yet. It
+// that were loaded. Local transactions without messages to the NIC (§4.2.4): they take the steps above, without packets. The engine of proto.Engine, and package node: no command runs this yet. It
 // allocates for each transaction.
 //
 // # Who may call what

@@ -43,16 +43,17 @@ type Call struct {
 	Accesses []Access
 	Function uint16 // 0: Body
 	Argument []byte
-	// Body gives the new values of the records that are written, nil elsewhere; false: it aborts.
-	Body func(values []Value) (writes [][]byte, ok bool)
+	// Body is executed with what the records are, in the order of the accesses: see Step.
+	Body func(values []Value) Step
 }
 
 // Result is what became of it.
 type Result struct {
-	Status  Status
-	Values  []Value  // as they were read
-	Updates []Update // as they were written
-	Bytes   []byte   // of the function
+	Status   Status
+	Accesses []Access // those of the call, and of further rounds
+	Values   []Value  // as they were read
+	Updates  []Update // as they were written
+	Bytes    []byte   // of the function
 }
 
 // Host is a thread of a host: it asks its NIC for transactions (steps 1 and 3), and applies what NICs have put into its
@@ -115,6 +116,7 @@ func (h *Host) Run(f *fiber.Fiber, c *Call) (Result, error) {
 	a := &asked{}
 	h.calls[tx] = a
 	defer delete(h.calls, tx)
+	var result []byte // of a function that the host executes
 	h.cfg.Port.Send(core, msgBegin, message(tx).u8(0).accesses(c.Accesses).u16(c.Function).bytes(c.Argument).b)
 	for {
 		a.kind = 0
@@ -126,29 +128,23 @@ func (h *Host) Run(f *fiber.Fiber, c *Call) (Result, error) {
 		if a.kind == msgEnd {
 			r := Result{Status: Status(a.d.u8()), Bytes: a.d.bytes()}
 			if r.Status == Committed {
-				r.Values, r.Updates = a.d.values(), a.d.updates()
+				r.Accesses, r.Values, r.Updates = a.d.accesses(), a.d.values(), a.d.updates()
+				if len(r.Bytes) == 0 {
+					r.Bytes = result
+				}
 			}
 			return r, nil
 		}
 		values := a.d.values()
-		var writes [][]byte
-		ok := true
+		var s Step
 		if registered {
 			f.Charge(fn.HostPs)
-			writes, _ = fn.Run(values, c.Argument)
+			s = fn.Run(values, c.Argument)
+			result = s.Result
 		} else {
-			writes, ok = c.Body(values)
+			s = c.Body(values)
 		}
-		e := message(tx)
-		if !ok {
-			e.u8(0)
-		} else {
-			e.u8(1).u8(uint8(len(writes)))
-			for _, w := range writes {
-				e.bytes(w)
-			}
-		}
-		h.cfg.Port.Send(core, msgFinish, e.b)
+		h.cfg.Port.Send(core, msgFinish, message(tx).step(&s).b)
 	}
 }
 

@@ -3,6 +3,7 @@ package nics
 import (
 	"slices"
 
+	"drtmd/internal/invariant"
 	"drtmd/verbs/fiber"
 )
 
@@ -12,8 +13,8 @@ import (
 // hops reports whether the transaction goes that way.
 func (t *coordination) hops() bool {
 	n := t.x.nic
-	_, registered := n.cfg.Functions[t.function]
-	return n.cfg.MultiHop && n.cfg.Shipping && registered && t.other() >= 0
+	fn, registered := n.cfg.Functions[t.function]
+	return n.cfg.MultiHop && n.cfg.Shipping && registered && !fn.Grows && t.other() >= 0
 }
 
 // other is the only other shard; -1: there is none, or several.
@@ -125,9 +126,15 @@ func (x *core) onShip(f *fiber.Fiber, from int, d *decoder) {
 	}
 	fn := n.cfg.Functions[function]
 	x.c.Work(f, fn.HostPs)
-	writes, result := fn.Run(values, argument)
-	updates := updatesOf(list, values, writes)
-	echo := (&encoder{}).updates(updates).bytes(result).values(values)
+	s := fn.Run(values, argument)
+	invariant.Assert(len(s.More) == 0, "xenic: a function that does not grow asks for more records")
+	if s.Abort {
+		n.unlock(tx, written(own))
+		x.send(from, msgRefused, message(tx).u8(uint8(Refused)))
+		return
+	}
+	updates := updatesOf(list, values, s.Writes)
+	echo := (&encoder{}).updates(updates).bytes(s.Result).values(values)
 	if len(written(own)) > 0 {
 		n.shipped[tx] = &kept{updates: n.mine(updates, n.cfg.Node)}
 	}

@@ -21,11 +21,24 @@ type TableConfig struct {
 }
 
 // Function is a program that NICs execute (§4.2.2): it is given what the records of a call are, in the order of its
-// accesses, and the argument; it gives the new values of those that are written, nil elsewhere, and a result. It
-// keeps nothing. hostPs is how long it takes on a core of the host, in picoseconds.
+// accesses, and the argument. It keeps nothing. HostPs is how long it takes on a core of the host, in picoseconds.
 type Function struct {
 	HostPs int64
-	Run    func(values []Value, argument []byte) (writes [][]byte, result []byte)
+	// Grows: Run may ask for more records. Such a call is executed at its coordinator only (§4.2.3).
+	Grows bool
+	Run   func(values []Value, argument []byte) Step
+}
+
+// Step is what a program comes to, once it knows some records.
+type Step struct {
+	// More are further accesses: their values are appended, and the program is executed again. A record that was read
+	// may be there once more, to be written.
+	More []Access
+	// Abort ends the transaction without effect.
+	Abort bool
+	// Writes are the new values of the records that are written, nil elsewhere; Result is a function's.
+	Writes [][]byte
+	Result []byte
 }
 
 // Options are the parts of the design that have a switch (§5.7).

@@ -100,16 +100,17 @@ func (c *rigConfig) key(shard, i int) Ref { return Ref{Key: uint64(i*c.nodes + s
 func (c *rigConfig) shard(r Ref) int { return int(r.Key) % c.nodes }
 
 // mix is what function 1 makes of a record: everything of it depends on what all records were.
-func mix(values []Value, argument []byte) (writes [][]byte, result []byte) {
+func mix(values []Value, argument []byte) (s Step) {
 	sum := layout.Hash(binary.LittleEndian.Uint64(argument))
 	for _, v := range values {
 		sum = layout.Hash(sum ^ binary.LittleEndian.Uint64(v.Bytes))
 	}
 	for i, v := range values {
 		w := bytes.Repeat(binary.LittleEndian.AppendUint64(nil, layout.Hash(sum+uint64(i))), len(v.Bytes)/8+1)
-		writes = append(writes, w[:len(v.Bytes)])
+		s.Writes = append(s.Writes, w[:len(v.Bytes)])
 	}
-	return writes, binary.LittleEndian.AppendUint64(nil, sum)
+	s.Result = binary.LittleEndian.AppendUint64(nil, sum)
+	return s
 }
 
 func newRig(t *testing.T, c rigConfig) *rig {
@@ -199,7 +200,7 @@ func (r *rig) boot(m *machine, n *sim.Node) {
 		must(t, err)
 		m.cores = append(m.cores, core)
 	}
-	functions := map[uint16]Function{1: {HostPs: 50_000, Run: mix}}
+	functions := map[uint16]Function{1: {HostPs: 50_000, Run: mix}, 2: {HostPs: 20_000, Grows: true, Run: c.follow}}
 	x := nicindex.Config{Name: "records", Segments: (config.Homes + 3) / 4, ValueBytes: c.valueBytes}
 	m.nic, err = New(Config{Node: n.Index(), Nodes: c.nodes, Replicas: c.replicas, Functions: functions,
 		Tables: []TableConfig{{Config: config, Budget: x.Least() + c.budget}}, Shard: c.shard, Options: c.options,
@@ -212,6 +213,22 @@ func (r *rig) boot(m *machine, n *sim.Node) {
 		Mutation: c.mutation, Port: port, Worker: m.worker, Memory: memory, Logs: logs})
 	m.record = history.NewRecorder(history.Options{Worker: history.WorkerID(n.Index()), Node: history.NodeID(n.Index()),
 		Clock: history.Clock{Name: "world"}})
+}
+
+// follow is function 2: it reads the record that the first one leads to, and then writes both.
+func (c *rigConfig) follow(values []Value, argument []byte) Step {
+	next := layout.Hash(binary.LittleEndian.Uint64(values[0].Bytes))
+	r := c.key(int(next%uint64(c.nodes)), int(next>>32%uint64(c.keys)))
+	switch len(values) {
+	case 1:
+		return Step{More: []Access{{r, false}}}
+	case 2:
+		if first := (Ref{Key: binary.LittleEndian.Uint64(argument[8:])}); r != first {
+			return Step{More: []Access{{first, true}, {r, true}}}
+		}
+		return Step{}
+	}
+	return mix(values, argument)
 }
 
 // initial is the value that a record is loaded with.
@@ -253,7 +270,7 @@ func (r *rig) client(node, transactions int, draw func(random *rand.Rand) *Call)
 			outcome := history.Aborted
 			if result.Status == Committed {
 				outcome = history.Committed
-				for i, a := range c.Accesses {
+				for i, a := range result.Accesses {
 					x.Read(history.Table(a.Table), history.Key(a.Key), history.Version(result.Values[i].Version),
 						history.DigestOf(result.Values[i].Bytes))
 				}

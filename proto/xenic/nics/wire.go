@@ -126,6 +126,27 @@ func (d *decoder) accesses() (list []Access) {
 	return list
 }
 
+// step is what a host says that its program came to.
+func (e *encoder) step(s *Step) *encoder {
+	abort := uint8(0)
+	if s.Abort {
+		abort = 1
+	}
+	e.u8(abort).accesses(s.More).u8(uint8(len(s.Writes)))
+	for _, w := range s.Writes {
+		e.bytes(w)
+	}
+	return e
+}
+
+func (d *decoder) step() (s Step) {
+	s.Abort, s.More = d.u8() == 1, d.accesses()
+	for range d.u8() {
+		s.Writes = append(s.Writes, d.bytes())
+	}
+	return s
+}
+
 func (d *decoder) values() (list []Value) {
 	for range d.u8() {
 		list = append(list, d.value())

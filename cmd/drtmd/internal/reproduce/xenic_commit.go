@@ -117,13 +117,13 @@ func (m *nicNode) commits(o nics.Options) (*nics.NIC, *nics.Host, error) {
 }
 
 // addOne is the function of the transaction.
-func addOne(values []nics.Value, _ []byte) (writes [][]byte, result []byte) {
+func addOne(values []nics.Value, _ []byte) (s nics.Step) {
 	for _, v := range values {
 		w := append([]byte(nil), v.Bytes...)
 		w[0]++
-		writes = append(writes, w)
+		s.Writes = append(s.Writes, w)
 	}
-	return writes, nil
+	return s
 }
 
 // xenicFigure7 counts messages and delays of the protocol.

@@ -134,7 +134,7 @@ func TestAToyProtocolAndAToyWorkloadNeedNoOtherEdit(t *testing.T) {
 		{"describes", "bench --list toy", 0, []string{"one transaction at a time", "toy-lie", "--toy-turns"}},
 		{"help", "bench --help", 0, []string{"--toy-turns N", "toy: N times that a transaction lets",
 			"--boxes N", "toys: N boxes per node; default 64",
-			"fasst, toy: TIME for which"}},
+			"fasst, toy"}},
 		{"shared memory", load + " --duration 200ms", 0, []string{"strictly serializable: yes", "64 boxes per node"}},
 		{"the workload's option", load + " --duration 100ms --boxes 32", 0, []string{"strictly serializable: yes",
 			"32 boxes per node"}},

@@ -72,11 +72,15 @@ func (t *tx) carryOut() error {
 		if err := t.e.view.await(t.F); err != nil {
 			return err
 		}
-		t.Told()
 		if t.epoch != t.e.view.epoch {
+			t.Told()
 			return t.carryOutAnew()
 		}
 		t.e.view.busy++
+		if t.e.strategy.Undo && !t.e.lacks(ownBackupLate) { // others read there when the client has been told
+			t.applyOwn()
+		}
+		t.Told()
 	} else if !t.placed && !t.e.view.beginRelease(t) {
 		return t.F.Err()
 	}
@@ -85,7 +89,7 @@ func (t *tx) carryOut() error {
 		t.truncate()
 	}
 	t.F.Step(stepCommit)
-	if logged {
+	if logged && (!t.e.strategy.Undo || t.e.lacks(ownBackupLate)) {
 		t.applyOwn()
 	}
 	if logged && t.e.strategy.Unawaited && len(t.e.unawaited) < mostUnawaited {

@@ -185,6 +185,7 @@ func (e *Engine) Begin(f *fiber.Fiber, d *proto.Decl, attempt int) (proto.Tx, er
 	f.Charge(beginCostPs)
 	t.Open(f, d)
 	regions := e.strategy.Regions && e.worded
+	t.locksAll = false
 	t.settled, t.regions = false, regions && attempt < regionAttempts
 	if regions && !t.regions {
 		e.Counters.Fallbacks++

@@ -70,6 +70,7 @@ const (
 	lockIgnored
 	validateAtBackup
 	backupUnvalidated
+	ownBackupLate
 	// Locks on all records, and records of updates at primaries (tx.go, backup.go).
 	readsUnlocked
 	readsAnyVersion
@@ -207,6 +208,8 @@ var mutations = [mutationEnd]mutation.Mutation{
 		Doc: "what was read at a backup is compared with that backup at the commit"},
 	backupUnvalidated: {Of: ofUndo, Name: "backup-older-than-validated-version-accepted",
 		Doc: "what was read at a backup is not compared with the primary"},
+	ownBackupLate: {Of: ofUndo, Name: "told-before-own-backup",
+		Doc: "the coordinator tells the client before its own backups have the update"},
 
 	readsUnlocked: {Of: ofLocksAll, Name: "read-set-not-locked",
 		Doc: "what a transaction only reads is neither locked nor validated"},

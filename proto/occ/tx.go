@@ -267,7 +267,7 @@ func (t *tx) validate() error {
 	by, byVerbs := t.e.strategy.by(proto.PhaseValidate), false
 	for i := range t.Records {
 		r := &t.Records[i]
-		if t.e.strategy.LocksAll && t.changes() {
+		if t.locksAll {
 			break // all are locked
 		}
 		if r.Own.Local = true; !r.Loaded || r.Own.Hold != onesided.Nothing || t.settled && t.regional(r) {

@@ -15,7 +15,7 @@ BOOTSTRAP := scripts/bootstrap.sh
 # Tests of other packages skip simulated machines (package raceskip). RACE_SEARCH are tests of searches on
 # several cores.
 RACE_PACKAGES ?= ./...
-RACE_NOT := drtmd/(cmd/drtmd/internal/(config|inventory|pace|report|reproduce|spelling|status|$\
+RACE_NOT := drtmd/(cmd/drtmd/internal/(config|daemon/data|inventory|pace|report|reproduce|spelling|status|$\
 	transport|workloads)|$\
 	htm/(bloom|directory)|internal/(durable|hostmem|testkit/archtest)|proto|$\
 	proto/(check|hades/hardware|member|member/membersim|option|rtx/(race|rtxtest)|scenario)|proto/(workload(/.*)?|xenic/nics)|$\

@@ -110,8 +110,8 @@ type Quantile struct {
 
 // Latency are quantiles in nanoseconds. Those without samples are 0.
 type Latency struct {
-	Samples                     int64
-	MeanNs                      float64
-	P50Ns, P90Ns, P99Ns, P999Ns int64
-	MaxNs                       int64
+	Samples                            int64
+	MeanNs                             float64
+	P50Ns, P90Ns, P95Ns, P99Ns, P999Ns int64
+	MaxNs                              int64
 }

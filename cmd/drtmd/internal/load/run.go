@@ -100,7 +100,7 @@ func (r *run) measure(ctx context.Context, res *Result) error {
 }
 
 func quantiles(h *hdrhistogram.Histogram) Latency {
-	return Latency{Samples: h.TotalCount(), MeanNs: h.Mean(), P50Ns: h.ValueAtQuantile(50),
+	return Latency{Samples: h.TotalCount(), MeanNs: h.Mean(), P50Ns: h.ValueAtQuantile(50), P95Ns: h.ValueAtQuantile(95),
 		P90Ns: h.ValueAtQuantile(90), P99Ns: h.ValueAtQuantile(99),
 		P999Ns: h.ValueAtQuantile(99.9), MaxNs: h.Max()}
 }

@@ -6,7 +6,8 @@ const (
 	occName    = "drtm-occ" // DrTM §8.6
 	farmName   = "farm"     // the software protocol of HADES §III
 	hadesName  = "hades"    // the system's, too
-	drtmhName  = "drtmh"    // Xenic §5.1, and the following
+	hybridName = "hades-h"
+	drtmhName  = "drtmh" // Xenic §5.1, and the following
 	drtmhNC    = "drtmh-nc"
 	fasstName  = "fasst"
 	drtmrVerbs = "drtmr-verbs" // DrTM+R as it is evaluated

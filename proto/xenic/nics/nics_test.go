@@ -67,6 +67,8 @@ func everything() map[string]rigConfig {
 		"large values":          {options: all, valueBytes: 300, logBytes: 1 << 14},
 		"late and cut networks": {options: all, schedule: "at 20us cut from=n0 to=n1 both=yes for=50us\nat 0ns delay-rc from=* to=n2 by=5us times=50"},
 		"slow NICs":             {options: all, schedule: "at 10us slow-nic node=n1 factor=9000 for=200us"},
+		"a NIC that pauses":     {options: all, pause: 150 * sim.Microsecond},
+		"a full cache of pins":  {options: all, keys: 150, schedule: "at 15us pause node=n1 for=300us"},
 		"a host that stands still": {options: all, logBytes: 1024,
 			schedule: "at 15us pause node=n1 for=300us"},
 	}
@@ -85,7 +87,7 @@ func (r *rig) load(clients, transactions int) {
 func TestTransactionsAreStrictlySerializable(t *testing.T) {
 	for name, c := range everything() {
 		t.Run(name, func(t *testing.T) {
-			for seed := range uint64(1) {
+			for seed := range uint64(3) {
 				c.seed = seed
 				r := newRig(t, c)
 				r.load(4, 30)

@@ -46,6 +46,7 @@ type rigConfig struct {
 	seed                   uint64
 	schedule               string
 	cable                  sim.Time // latency; 0: the preset's
+	pause                  sim.Time // of node 1's NIC
 	holds                  bool     // for a while somebody has the lines of node 1's logs locked
 }
 
@@ -135,6 +136,9 @@ func newRig(t *testing.T, c rigConfig) *rig {
 	schedule, err := sim.ParseSchedule(c.schedule)
 	must(t, err)
 	must(t, world.Install(schedule))
+	if c.pause > 0 {
+		world.At(12*sim.Microsecond, func() { r.machines[1].board.Pause(c.pause) })
+	}
 	if c.holds {
 		r.hold(r.machines[1])
 	}

@@ -86,16 +86,25 @@ func (s *Store) Save(p verbs.KeptCopier, now time.Time) (*Saved, error) {
 }
 
 // Restore puts memory back that is gone and was saved; nil: nothing had to be. Memory that is there stays as it is:
-// nobody has changed it since.
+// nobody has changed it since. Tables that no run has used are not saved: if they are gone, they count as not loaded,
+// and are loaded again.
 func (s *Store) Restore(p verbs.KeptCopier) (*Saved, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.held == nil || s.held.Saved == nil {
+	if s.held == nil || s.held.Saved == nil && (s.held.Used() || !s.held.Loaded) {
 		return nil, nil
 	}
 	there, err := regions(p, s.held.Memory)
 	if err != nil {
 		return nil, err
+	}
+	if !s.held.Used() {
+		if slices.Contains(there, s.held.Memory) {
+			return nil, nil
+		}
+		h := *s.held
+		h.Loaded = false
+		return nil, s.writeLocked(h)
 	}
 	restored := &Saved{At: s.held.Saved.At}
 	for _, r := range s.held.Saved.Regions {

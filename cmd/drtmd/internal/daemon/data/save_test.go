@@ -133,6 +133,29 @@ func TestWhatNobodyUsedIsNotSaved(t *testing.T) {
 	}
 }
 
+// TestWhatNobodyUsedIsLoadedAgainIfItIsGone: it was not saved, so no plane can go on with it.
+func TestWhatNobodyUsedIsLoadedAgainIfItIsGone(t *testing.T) {
+	s, dir := &Store{}, t.TempDir()
+	err := s.Load(dir)
+	if err == nil {
+		_, err = s.Replace(Held{ID: "1", Memory: "m-1"})
+	}
+	if err := errors.Join(err, s.Loaded("1")); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name   string
+		m      memory
+		loaded bool
+	}{{"there", memory{"m-1": {1}}, true}, {"gone", memory{"m-10": {1}, "m-1.t1.0": {1}}, false}} {
+		r, err := s.Restore(c.m)
+		later := &Store{}
+		if err := errors.Join(err, later.Load(dir)); err != nil || r != nil || later.Held().Loaded != c.loaded {
+			t.Errorf("%s: %+v, %+v, %v", c.name, later.Held(), r, err)
+		}
+	}
+}
+
 // TestMemoryWithoutARecordIsNamed: that of the node's name, and no other.
 func TestMemoryWithoutARecordIsNamed(t *testing.T) {
 	s := &Store{}

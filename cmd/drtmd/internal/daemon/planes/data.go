@@ -233,18 +233,20 @@ func (p *Planes) arrangeRun(ctx context.Context, self member.Member, active []me
 	return a, note, nil
 }
 
-// useData notes before a run's clients start that they are about to use the plane's data, and after the plane was
-// built that its tables are loaded.
-func (p *Planes) useData(after bool, step load.Step) error {
+// useData notes, after a step, what it says of the plane's data: when the plane was built, that its tables are loaded,
+// and before a run's clients start anywhere, that they are about to use the data. All nodes must have noted that before
+// the first client commits: one that has not would take the tables for unused, and neither save nor spare them. So it
+// is noted in begin, which all nodes have done before start.
+func (p *Planes) useData(step load.Step) error {
 	p.mu.Lock()
 	d := p.data
 	p.mu.Unlock()
 	switch {
 	case d == nil || p.o.Data == nil:
 		return nil
-	case !after && step == load.StepStart:
+	case step == load.StepBegin:
 		return p.o.Data.Use(d.ID)
-	case after && step == load.StepGo:
+	case step == load.StepGo:
 		return p.o.Data.Loaded(d.ID)
 	}
 	return nil

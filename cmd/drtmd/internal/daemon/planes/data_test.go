@@ -2,6 +2,7 @@ package planes
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -137,6 +138,26 @@ func TestARunUsesKeptTables(t *testing.T) {
 		if err != nil || (a.data != nil) != c.uses || !strings.Contains(note, c.note) {
 			t.Errorf("%s: %+v, %q, %v", c.name, a.data, note, err)
 		}
+	}
+}
+
+// TestDataIsUsedBeforeAnyClientStarts: in a step that all nodes have done before the next.
+func TestDataIsUsedBeforeAnyClientStarts(t *testing.T) {
+	r := newRoom(t)
+	keepers(t, r, map[int]status.Data{0: part("a", 0, 0)})
+	r.p.data = &load.Data{ID: "a", Attach: true}
+	r.part.wrong["begin"] = errors.New("it cannot")
+	for _, runs := range []int{0, 1} {
+		if err := r.step(3, load.StepBegin); (err == nil) != (runs == 1) {
+			t.Error(err)
+		}
+		if h := r.p.o.Data.Held(); h.Runs != runs {
+			t.Errorf("%d runs are noted, want %d", h.Runs, runs)
+		}
+		delete(r.part.wrong, "begin")
+	}
+	if err := r.step(3, load.StepStart); err != nil || r.p.o.Data.Held().Runs != 1 {
+		t.Errorf("%v, %d runs", err, r.p.o.Data.Held().Runs)
 	}
 }
 

@@ -37,15 +37,15 @@ func (p *Planes) Do(ctx context.Context, v member.ShardVersion, request []byte) 
 	if r.Step == load.StepFinish {
 		r.History = p.spill()
 	}
-	if err := p.useData(false, r.Step); err != nil {
-		return nil, err
-	}
 	begin := p.o.Clock.Now()
 	a, err := p.part.Do(ctx, r)
 	p.o.Log.Debug("carried out a step", zap.String("step", string(r.Step)), zap.Uint64("shard_map",
 		uint64(v)), zap.Duration("took", p.o.Clock.Now()-begin), zap.Error(err))
 	if err == nil && r.Step == load.StepGo {
-		err = errors.Join(p.adopt(ctx), p.useData(true, r.Step))
+		err = p.adopt(ctx)
+	}
+	if err == nil {
+		err = p.useData(r.Step)
 	}
 	p.did(v, r, err)
 	if err != nil {

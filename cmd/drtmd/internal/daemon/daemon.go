@@ -173,8 +173,10 @@ func (d *Daemon) Serve(ctx context.Context) (err error) {
 		return err
 	}
 	undo.add(d.members.Close)
-	if err := d.members.Open(ctx, end); err != nil {
-		if d.toldToStop(ctx) {
+	joining, joined := d.untilPowerFails(ctx)
+	defer joined()
+	if err := d.members.Open(joining, end); err != nil {
+		if d.toldToStop(joining) {
 			_ = d.o.Notifier.Stopping() // systemd may be gone
 			d.board.Event(status.Info, "stopped before it joined")
 			return nil

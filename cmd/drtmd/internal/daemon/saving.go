@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -19,6 +20,19 @@ var errPower = errors.New("the power is about to fail: the node stops at once, a
 // PowerFails has the node stop at once: a run under way is lost, and the kept tables are saved. It may be called twice.
 func (d *Daemon) PowerFails() { d.powerOnce.Do(func() { close(d.powerFails) }) }
 
+// untilPowerFails is ctx, which ends as well when the power is about to fail.
+func (d *Daemon) untilPowerFails(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-d.powerFails:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
 // saveTables copies the kept tables to the state folder. The memory itself stays: the copy is for a host that is started
 // again.
 func (d *Daemon) saveTables() error {
@@ -28,16 +42,18 @@ func (d *Daemon) saveTables() error {
 	}
 	d.saving.Store(true)
 	defer d.saving.Store(false)
+	// A step that was let in when the plane was being closed may have opened another one. No step is let in any more.
+	closed := d.planes.ClosePlane()
 	begin := time.Now()
 	saved, err := d.data.Save(p, begin.UTC())
 	if err != nil {
-		return fmt.Errorf("the tables that this node keeps were not saved in %s: %w", d.stateDir, err)
+		return errors.Join(closed, fmt.Errorf("the tables that this node keeps were not saved in %s: %w", d.stateDir, err))
 	}
 	if saved != nil {
 		d.log.Info("saved the tables that this node keeps", zap.Stringer("size", option.Bytes(saved.Bytes())),
 			zap.Duration("took", time.Since(begin)))
 	}
-	return nil
+	return closed
 }
 
 // restoreTables puts back what was saved and is gone. It tells of memory of tables that this node has no record of.

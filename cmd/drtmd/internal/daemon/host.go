@@ -193,8 +193,8 @@ func (d *Daemon) heldTables(r *load.Request, p *node.Part) (*data.Held, error) {
 		return h, d.data.Forget()
 	}
 	h := data.Held{ID: r.Data.ID, Partition: partition, Partitions: r.Plan.Nodes, Tables: tables,
-		Memory: fmt.Sprintf("%s-%s-%d", d.cfg.Kept(), r.Data.ID, partition), Workload: r.Plan.Workload, Protocol: r.Plan.Protocol,
-		ClockNs: int64(p.Clock.Now())}
+		Memory: fmt.Sprintf("%s-%s-%d", d.cfg.Kept(), r.Data.ID, partition), Where: d.keptIn(),
+		Workload: r.Plan.Workload, Protocol: r.Plan.Protocol, ClockNs: int64(p.Clock.Now())}
 	before, err := d.data.Replace(h)
 	if err == nil && before != nil {
 		_, err = node.RemoveKept(d.device.provider, before.Memory)

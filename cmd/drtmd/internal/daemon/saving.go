@@ -1,15 +1,18 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"go.uber.org/zap"
 
 	"drtmd/cmd/drtmd/internal/daemon/data"
 	"drtmd/cmd/drtmd/internal/status"
+	"drtmd/cmd/drtmd/internal/transport"
 	"drtmd/proto/option"
 	"drtmd/verbs"
 )
@@ -56,11 +59,27 @@ func (d *Daemon) saveTables() error {
 	return closed
 }
 
+// keptIn is where the provider keeps memory.
+func (d *Daemon) keptIn() string {
+	t := &d.cfg.Transport
+	folder := t.KeepDir
+	if t.Provider == transport.Default {
+		folder = cmp.Or(t.RunDir, transport.RunDir("default"))
+	}
+	if whole, err := filepath.Abs(folder); err == nil {
+		folder = whole
+	}
+	return t.Provider + " " + folder
+}
+
 // restoreTables puts back what was saved and is gone. It tells of memory of tables that this node has no record of.
 func (d *Daemon) restoreTables() error {
 	p, ok := d.device.provider.(verbs.KeptCopier)
 	if !ok {
 		return nil
+	}
+	if err := d.data.CheckPlace(d.keptIn()); err != nil {
+		return err
 	}
 	forgotten, err := d.data.Forgotten(p, d.cfg.Kept())
 	if err != nil {

@@ -38,6 +38,8 @@ type Held struct {
 	Partition  int    `json:"partition"`
 	Partitions int    `json:"partitions"`
 	Memory     string `json:"memory"` // its name
+	// Where the memory is: provider and folder. A record of an older drtmd does not say.
+	Where string `json:"where,omitempty"`
 	// Tables are those of load.Plan.Tables, Workload and Protocol for people.
 	Tables   string `json:"tables"`
 	Workload string `json:"workload"`
@@ -60,6 +62,8 @@ var (
 	ErrUsed = errors.New("this node keeps other data")
 	// ErrOther: the data asked for is not what the node keeps.
 	ErrOther = errors.New("this node does not keep that data")
+	// ErrPlace: the memory is elsewhere.
+	ErrPlace = errors.New("the tables that this node keeps are in another place")
 	// ErrClock: the clock would begin before leases and locks in kept memory.
 	ErrClock = errors.New("the wall clock was set back")
 )
@@ -105,6 +109,19 @@ func (s *Store) Held() *Held {
 	}
 	h := *s.held
 	return &h
+}
+
+// CheckPlace refuses another place than that of tables which runs have used. Memory of their name there would be of an
+// earlier time, and another provider has another layout.
+func (s *Store) CheckPlace(where string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h := s.held; h != nil && h.Used() && h.Where != "" && h.Where != where {
+		return fmt.Errorf("%w: in %s, and the settings say %s; set transport.provider, transport.run_dir and "+
+			"transport.keep_dir as they were, or, to give the tables up, remove %s from the state folders of all nodes",
+			ErrPlace, h.Where, where, File)
+	}
+	return nil
 }
 
 // Replace puts new data in the place of what the node keeps, and gives that: nil if it kept nothing. ErrUsed: it was

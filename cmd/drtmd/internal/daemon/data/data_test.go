@@ -74,6 +74,31 @@ func TestWhatIsNotKeptIsNotAttached(t *testing.T) {
 	}
 }
 
+// TestAnotherPlaceIsRefused for tables that runs have used: what is there is of another time.
+func TestAnotherPlaceIsRefused(t *testing.T) {
+	s := &Store{}
+	if err := s.Load(t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	check := func(where string, want error) {
+		t.Helper()
+		if err := s.CheckPlace(where); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", where, err, want)
+		}
+	}
+	check("shm /a", nil)
+	if _, err := s.Replace(Held{ID: "1", Where: "shm /a"}); err != nil {
+		t.Fatal(err)
+	}
+	check("shm /b", nil) // they are loaded again
+	if err := s.Use("1"); err != nil {
+		t.Fatal(err)
+	}
+	check("shm /a", nil)
+	check("shm /b", ErrPlace)
+	check("ibv /a", ErrPlace)
+}
+
 // TestARecordThatCannotBeReadIsRefused: it is kept as it is.
 func TestARecordThatCannotBeReadIsRefused(t *testing.T) {
 	for text, want := range map[string]string{"{": "cannot read", `{"format": 2}`: "of format 2, and this drtmd reads format 1"} {

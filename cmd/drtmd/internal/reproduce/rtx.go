@@ -29,7 +29,7 @@ func rtx() System {
 		{Title: "throughput against latency of the B+ tree, uniform and skewed", Kind: Modelled,
 			run: treeLatency, cost: cost{time.Second, 20 * time.Second}},
 		{Title: "throughput of the B+ tree over time while a client fails", Kind: Modelled,
-			run: treeFailure, cost: cost{2 * time.Second, 30 * time.Second}},
+			run: treeFailure, cost: cost{2 * time.Second, 35 * time.Second}},
 		waitsFor(name, Modelled, "insertions into the hash table over time while a rehash fails"),
 		waitsFor(name, Modelled, "peak throughput by part of the design"),
 		waitsFor(name, Modelled, "average latency by part of the design"),

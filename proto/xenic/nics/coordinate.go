@@ -50,8 +50,12 @@ func (t *coordination) run(f *fiber.Fiber) Status {
 	}
 	status := t.execute(f, 0)
 	if status == Committed {
-		if status = t.compute(f); status == Committed && !t.x.nic.lacks(ValidateSkipped) {
-			status = t.validate(f)
+		status = t.compute(f)
+		// A refusal is an answer, too: it must rest on what was there at one moment.
+		if (status == Committed || status == Refused) && !t.x.nic.lacks(ValidateSkipped) {
+			if valid := t.validate(f); valid != Committed {
+				status = valid
+			}
 		}
 		if status != Committed {
 			t.unlock(t.shards())
@@ -338,16 +342,6 @@ func (t *coordination) commit(f *fiber.Fiber) {
 		t.x.commit(f, t.tx, t.updatesAt(n.cfg.Node))
 	}
 	t.wait(f)
-	t.readUnlocked()
-}
-
-// readUnlocked gives back the locks of records that a multi-hop call has only read.
-func (t *coordination) readUnlocked() {
-	if !t.hops() {
-		return
-	}
-	list, _ := t.of(t.x.nic.cfg.Node)
-	t.x.nic.unlock(t.tx, refs(list))
 }
 
 // unlock gives all locks back; nobody answers.

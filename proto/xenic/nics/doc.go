@@ -21,7 +21,8 @@
 //
 //   - No-wait: a record that another transaction has locked ends the attempt; whoever wants it tries again.
 //   - EXECUTE locks everything of a NIC before it waits for anything, so all or nothing of it is locked.
-//   - A transaction of one record is not validated: it read the record at one moment.
+//   - A transaction of one record is not validated: it read the record at one moment. One that its program refuses is
+//     validated like others: the refusal is an answer.
 //   - Nobody validates what a multi-hop call reads of the coordinator's shard, because LOG is on its way before the
 //     coordinator hears again. So the coordinator locks those records, too. The paper does not say what it does.
 //   - The other node validates its own reads when all locks are held, and sends LOG in the coordinator's name. Backups

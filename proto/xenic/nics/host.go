@@ -76,7 +76,7 @@ type asked struct {
 	came fiber.Cond
 }
 
-// ErrCall: a function that is not registered, or a call without a body.
+// ErrCall: a function that is not registered, a call without a body, or one that fits in no message.
 var ErrCall = errors.New("not a call")
 
 // NewHost begins to apply.
@@ -109,6 +109,10 @@ func (h *Host) Run(f *fiber.Fiber, c *Call) (Result, error) {
 	}
 	if c.Function == 0 && c.Body == nil {
 		return Result{}, fmt.Errorf("%w: neither a function nor a body", ErrCall)
+	}
+	if len(c.Accesses) > MaxAccesses || len(c.Argument) > MaxBytes {
+		return Result{}, fmt.Errorf("%w: %d records and an argument of %d bytes, of up to %d and %d", ErrCall, len(c.Accesses),
+			len(c.Argument), MaxAccesses, MaxBytes)
 	}
 	h.next++
 	tx := uint64(h.cfg.Node+1)<<48 | h.next

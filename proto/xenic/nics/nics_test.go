@@ -113,6 +113,37 @@ func (c *rigConfig) skew(node int) func(random *rand.Rand) *Call {
 	}
 }
 
+// TestRefusalsAreOfOneMoment: who reads records one after the other, and then refuses, has read them at one moment, or is told
+// to try again.
+func TestRefusalsAreOfOneMoment(t *testing.T) {
+	const rounds = 6
+	for seed := range uint64(2) {
+		r := newRig(t, rigConfig{keys: rounds, seed: seed})
+		c := &r.c
+		last := c.key(1, rounds-1)
+		for node := range r.machines {
+			r.client(node, 100, func(random *rand.Rand) *Call {
+				if random.IntN(2) == 0 {
+					return &Call{Function: 1, Argument: make([]byte, 8), Accesses: []Access{{c.key(1, 0), true}, {last, true}}}
+				}
+				return &Call{Accesses: []Access{{c.key(1, 0), false}}, Body: func(values []Value) Step {
+					if n := len(values); n < rounds {
+						return Step{More: []Access{{c.key(1, n), false}}}
+					}
+					return Step{Abort: true}
+				}}
+			})
+		}
+		if result := r.run(); result.Verdict != check.Serializable {
+			t.Errorf("seed %d: %v", seed, result)
+		}
+		must(t, r.audit())
+		if r.ended[Refused] < 10 || r.ended[Committed] < 10 {
+			t.Errorf("seed %d: %v", seed, r.ended)
+		}
+	}
+}
+
 // TestEachMutationIsFound by the check of the history, by the audit of replicas, or when a client is told too early.
 func TestEachMutationIsFound(t *testing.T) {
 	all := Options{Caching: true, Shipping: true, MultiHop: true}
@@ -211,8 +242,11 @@ func TestWhatCannotBeCalledIsRefusedInWords(t *testing.T) {
 		if !errors.Is(err, ErrFunction) || !strings.Contains(err.Error(), "function 9") {
 			t.Error(err)
 		}
-		if _, err := m.host.Run(f, &Call{}); !errors.Is(err, ErrCall) {
-			t.Error(err)
+		for _, c := range []Call{{}, {Function: 1, Accesses: make([]Access, MaxAccesses+1)},
+			{Function: 1, Argument: make([]byte, MaxBytes+1)}} {
+			if _, err := m.host.Run(f, &c); !errors.Is(err, ErrCall) {
+				t.Error(err)
+			}
 		}
 		return nil
 	}, nil)

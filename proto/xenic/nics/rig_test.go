@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -265,6 +266,15 @@ func (r *rig) client(node, transactions int, draw func(random *rand.Rand) *Call)
 	m.worker.Submit("client", func(f *fiber.Fiber) error {
 		for range transactions {
 			c := draw(random)
+			var seen []Value // by the body, of these records
+			records := c.Accesses
+			if body := c.Body; body != nil {
+				c.Body = func(values []Value) Step {
+					s := body(values)
+					seen, records = values, slices.Concat(records, s.More)
+					return s
+				}
+			}
 			x := m.record.Begin(r.now())
 			result, err := m.host.Run(f, c)
 			if err != nil {
@@ -272,6 +282,13 @@ func (r *rig) client(node, transactions int, draw func(random *rand.Rand) *Call)
 			}
 			r.ended[result.Status]++
 			outcome := history.Aborted
+			if result.Status == Refused {
+				outcome = history.UserAborted
+				for i, v := range seen {
+					a := records[i]
+					x.Read(history.Table(a.Table), history.Key(a.Key), history.Version(v.Version), history.DigestOf(v.Bytes))
+				}
+			}
 			if result.Status == Committed {
 				outcome = history.Committed
 				for i, a := range result.Accesses {
@@ -311,7 +328,7 @@ func (r *rig) run() *check.Result {
 	}
 	h, err := history.New(history.Names{Tables: []string{"records"}}, segments...)
 	must(r.t, err)
-	result, err := check.History(r.t.Context(), h, check.Options{})
+	result, err := check.History(r.t.Context(), h, check.Options{UserAborts: true})
 	must(r.t, err)
 	must(r.t, h.Close())
 	return result

@@ -53,6 +53,12 @@ type Update struct {
 	Value
 }
 
+// Bounds of messages: records of a transaction, rounds included, and bytes of a value, an argument or a result.
+const (
+	MaxAccesses = 1<<8 - 1
+	MaxBytes    = 1<<16 - 1
+)
+
 // encoder appends.
 type encoder struct{ b []byte }
 
@@ -63,9 +69,15 @@ func (e *encoder) u16(v uint16) *encoder { e.b = binary.LittleEndian.AppendUint1
 func (e *encoder) u64(v uint64) *encoder { e.b = binary.LittleEndian.AppendUint64(e.b, v); return e }
 
 func (e *encoder) bytes(b []byte) *encoder {
+	invariant.Assert(len(b) <= MaxBytes, "xenic: bytes do not fit into a message")
 	e.u16(uint16(len(b)))
 	e.b = append(e.b, b...)
 	return e
+}
+
+func (e *encoder) count(n int) *encoder {
+	invariant.Assert(n <= MaxAccesses, "xenic: too many records in a transaction")
+	return e.u8(uint8(n))
 }
 
 func (e *encoder) ref(r Ref) *encoder { return e.u8(r.Table).u64(r.Key) }
@@ -73,7 +85,7 @@ func (e *encoder) ref(r Ref) *encoder { return e.u8(r.Table).u64(r.Key) }
 func (e *encoder) value(v Value) *encoder { return e.u64(uint64(v.Version)).bytes(v.Bytes) }
 
 func (e *encoder) accesses(list []Access) *encoder {
-	e.u8(uint8(len(list)))
+	e.count(len(list))
 	for _, a := range list {
 		write := uint8(0)
 		if a.Write {
@@ -85,7 +97,7 @@ func (e *encoder) accesses(list []Access) *encoder {
 }
 
 func (e *encoder) values(list []Value) *encoder {
-	e.u8(uint8(len(list)))
+	e.count(len(list))
 	for _, v := range list {
 		e.value(v)
 	}
@@ -93,7 +105,7 @@ func (e *encoder) values(list []Value) *encoder {
 }
 
 func (e *encoder) updates(list []Update) *encoder {
-	e.u8(uint8(len(list)))
+	e.count(len(list))
 	for _, u := range list {
 		e.ref(u.Ref).value(u.Value)
 	}
@@ -132,7 +144,7 @@ func (e *encoder) step(s *Step) *encoder {
 	if s.Abort {
 		abort = 1
 	}
-	e.u8(abort).accesses(s.More).u8(uint8(len(s.Writes)))
+	e.u8(abort).accesses(s.More).count(len(s.Writes))
 	for _, w := range s.Writes {
 		e.bytes(w)
 	}

@@ -77,6 +77,8 @@ type Client struct {
 	stats   Stats
 	tx      Tx
 	number  uint64 // of the last transaction in the log
+	// spare are nodes that attempts without a commit have allocated: nothing leads to them.
+	spare []rtx.Ptr
 
 	// Offsets of buffers: a log to write, one that was read, metadata, blocks as they were read and as they become.
 	logOut, logIn, metas, blocks int

@@ -26,6 +26,8 @@ type Tx struct {
 	f    *fiber.Fiber
 	set  []entry
 	view bool // it reads only
+	// committed: what it has allocated may be reached.
+	committed bool
 }
 
 // entry is an object of the transaction.
@@ -46,7 +48,12 @@ func (c *Client) Begin(f *fiber.Fiber, view bool) (*Tx, error) {
 		return nil, fmt.Errorf("%w: %w", rtx.ErrBroken, err)
 	}
 	t := &c.tx
-	t.c, t.f, t.set, t.view = c, f, t.set[:0], view
+	for i := range t.set {
+		if e := &t.set[i]; e.fresh && !t.committed {
+			c.spare = append(c.spare, e.ptr)
+		}
+	}
+	t.c, t.f, t.set, t.view, t.committed = c, f, t.set[:0], view, false
 	return t, nil
 }
 
@@ -180,14 +187,24 @@ func (t *Tx) Alloc(class int) (rtx.Ptr, []byte, error) {
 	if class != 1 || t.view {
 		return 0, nil, fmt.Errorf("%w: class %d is not that of nodes, or in a view: %v", rtx.ErrUsage, class, t.view)
 	}
-	p, err := t.c.Take(t.f)
-	if err != nil {
-		return 0, nil, err
+	c := t.c
+	if len(t.set) == objects {
+		return 0, nil, fmt.Errorf("%w: more than %d objects", rtx.ErrTooLarge, objects)
 	}
+	if len(c.spare) == 0 {
+		p, err := c.Take(t.f)
+		if err != nil {
+			return 0, nil, err
+		}
+		c.spare = append(c.spare, p)
+	}
+	last := len(c.spare) - 1
+	p := c.spare[last]
 	i, _, err := t.find(p)
 	if err != nil {
 		return 0, nil, err
 	}
+	c.spare = c.spare[:last]
 	t.set[i].fresh, t.set[i].dirty = true, true
 	clear(t.c.MR.Bytes()[t.c.was(i):][:2*inplace.NodeBytes])
 	return p, t.payload(i), nil
@@ -220,6 +237,12 @@ func (t *Tx) Forget() {
 
 // Commit makes what was updated take effect, if what was read is valid still; else it is an Abort.
 func (t *Tx) Commit() error {
+	err := t.commit()
+	t.committed = err == nil
+	return err
+}
+
+func (t *Tx) commit() error {
 	if err := t.c.Broken(); err != nil {
 		return err
 	}

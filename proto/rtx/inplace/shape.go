@@ -34,6 +34,7 @@ const (
 const (
 	headerBytes = 4096
 	maxOwners   = 1 << 20
+	maxObjects  = 1 << 36 // sums of sizes do not overflow
 	// chunk is how many nodes a client takes from the pool at a time.
 	chunk = 16
 )
@@ -106,7 +107,7 @@ func (k *Kind) decode(h []byte, bytes int) (Shape, error) {
 		return refuse("layout version %d, this side speaks %d: run the same release on both sides", word(1), k.Version)
 	}
 	s := Shape{Owners: word(3), Roots: word(4), Nodes: word(5), kind: k}
-	if s.Owners < 1 || s.Owners > maxOwners || s.Roots < 0 || s.Nodes < 0 || s.Roots+s.Nodes > 1<<36 ||
+	if s.Owners < 1 || s.Owners > maxOwners || uint(s.Roots) > maxObjects || uint(s.Nodes) > maxObjects ||
 		s.Bytes() != word(2) || s.Bytes() > bytes {
 		return refuse("its layout has %d bytes, the memory has %d", word(2), bytes)
 	}
@@ -114,7 +115,7 @@ func (k *Kind) decode(h []byte, bytes int) (Shape, error) {
 }
 
 // Has reports whether a pointer names an object: 1.. are roots, and nodes are behind them.
-func (s *Shape) Has(p rtx.Ptr) bool { return p >= 1 && int(p) <= s.Roots+s.Nodes }
+func (s *Shape) Has(p rtx.Ptr) bool { return p >= 1 && p <= rtx.Ptr(s.Roots+s.Nodes) }
 
 // Place is where an object is, and its size.
 func (s *Shape) Place(p rtx.Ptr) (at, bytes int) {

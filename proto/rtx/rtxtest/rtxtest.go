@@ -17,6 +17,32 @@ import (
 // Run runs a fiber with a client of a memory node of a shape, in virtual time, and returns the memory.
 func Run(t *testing.T, shape rtx.Shape, onEvent func(sim.Event), body func(*rtx.Client, *fiber.Fiber) error) []byte {
 	t.Helper()
+	bytes, err := shape.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return RunOn(t, bytes, shape.Format, onEvent, func(f *fiber.Fiber, m Machine) error {
+		c, err := rtx.Attach(f, rtx.Config{Conn: m.Conn, PD: m.PD, Memory: m.Memory, Clock: m.Clock, Rand: m.Rand})
+		if err != nil {
+			return err
+		}
+		return body(c, f)
+	})
+}
+
+// Machine is what a client runs on.
+type Machine struct {
+	Conn   *fiber.Conn
+	PD     *verbs.PD
+	Memory verbs.RemoteMR
+	Clock  verbs.Clock
+	Rand   *rand.Rand
+}
+
+// RunOn is Run with a client of any kind, on memory of some bytes.
+func RunOn(t *testing.T, bytes int, format func([]byte) error, onEvent func(sim.Event),
+	body func(*fiber.Fiber, Machine) error) []byte {
+	t.Helper()
 	raceskip.Simulated(t)
 	must := func(err error) {
 		t.Helper()
@@ -25,8 +51,6 @@ func Run(t *testing.T, shape rtx.Shape, onEvent func(sim.Event), body func(*rtx.
 		}
 	}
 	world, err := sim.New(sim.Config{Seed: 1, OnEvent: onEvent})
-	must(err)
-	bytes, err := shape.Bytes()
 	must(err)
 	var contexts []*verbs.Context
 	var nodes []*sim.Node
@@ -37,7 +61,7 @@ func Run(t *testing.T, shape rtx.Shape, onEvent func(sim.Event), body func(*rtx.
 		must(err)
 		nodes, contexts = append(nodes, n), append(contexts, c)
 	}
-	server, err := memnode.NewServer(contexts[0], memnode.Config{Bytes: bytes, Format: shape.Format})
+	server, err := memnode.NewServer(contexts[0], memnode.Config{Bytes: bytes, Format: format})
 	must(err)
 	pd, err := contexts[1].AllocPD()
 	must(err)
@@ -49,12 +73,8 @@ func Run(t *testing.T, shape rtx.Shape, onEvent func(sim.Event), body func(*rtx.
 	must(err)
 	var ended error
 	w.Submit("test", func(f *fiber.Fiber) error {
-		c, err := rtx.Attach(f, rtx.Config{Conn: way.Conns[0], PD: pd, Memory: way.Memory, Clock: nodes[1].Clock(),
+		return body(f, Machine{Conn: way.Conns[0], PD: pd, Memory: way.Memory, Clock: nodes[1].Clock(),
 			Rand: rand.New(rand.NewPCG(1, 2))})
-		if err != nil {
-			return err
-		}
-		return body(c, f)
 	}, func(err error) { ended = err })
 	must(world.Run())
 	must(ended)

@@ -36,8 +36,9 @@
 // # What is not here
 //
 // Recovery (§4.2.1): a crash of a node leaves what it was in the middle of. Insertions and deletions: records are those
-// that were loaded. Local transactions without messages to the NIC (§4.2.4): they take the steps above, without packets. The engine of proto.Engine, and package node: no command runs this yet. It
-// allocates for each transaction.
+// that were loaded. Local transactions without messages to the NIC (§4.2.4): they take the steps above, without
+// packets. The engine of proto.Engine, and package node: of the commands, only drtmd reproduce xenic/figure-7 runs this. It
+// allocates for each transaction. A node has one Host.
 //
 // # Who may call what
 //

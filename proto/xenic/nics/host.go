@@ -165,7 +165,7 @@ func (h *Host) apply(f *fiber.Fiber) error {
 			}
 			var applied []Ref
 			var record log.Record
-			for l.Next(&record) == nil {
+			for len(applied) < maxApplied && l.Next(&record) == nil {
 				found = true
 				h.Applied++
 				applied = append(applied, h.applyRecord(f, r, &record)...)
@@ -189,6 +189,12 @@ func (h *Host) apply(f *fiber.Fiber) error {
 		}
 	}
 }
+
+// maxApplied is how many updates of a log are applied before its NIC is told of them: with those of one more transaction, they fit
+// into a message.
+const maxApplied = 4096
+
+const _ = uint(smartnic.MaxPayload - 10 - (maxApplied+MaxAccesses)*refBytes)
 
 // applyPs is the CPU time of a record's application. Assumed.
 const applyPs = 100_000

@@ -233,6 +233,24 @@ func TestMessagesOfACommit(t *testing.T) {
 	}
 }
 
+// TestAHostThatStoodStillAppliesInParts: what it tells its NIC of fits into messages, however much its log has.
+func TestAHostThatStoodStillAppliesInParts(t *testing.T) {
+	const records, transactions = 200, 45
+	r := newRig(t, rigConfig{keys: records, cores: 1, valueBytes: 8, logBytes: 1 << 19, budget: 1 << 20,
+		options: Options{Shipping: true}, schedule: "at 1us pause node=n1 for=20ms"})
+	r.client(0, transactions, func(*rand.Rand) *Call {
+		c := &Call{Function: 1, Argument: make([]byte, 8)}
+		for i := range records {
+			c.Accesses = append(c.Accesses, Access{r.c.key(1, i), true})
+		}
+		return c
+	})
+	if result := r.run(); result.Verdict != check.Serializable || r.ended[Committed] != transactions {
+		t.Error(result, r.ended)
+	}
+	must(t, r.audit())
+}
+
 // TestWhatCannotBeCalledIsRefusedInWords.
 func TestWhatCannotBeCalledIsRefusedInWords(t *testing.T) {
 	r := newRig(t, rigConfig{})

@@ -80,6 +80,8 @@ func (e *encoder) count(n int) *encoder {
 	return e.u8(uint8(n))
 }
 
+const refBytes = 9
+
 func (e *encoder) ref(r Ref) *encoder { return e.u8(r.Table).u64(r.Key) }
 
 func (e *encoder) value(v Value) *encoder { return e.u64(uint64(v.Version)).bytes(v.Bytes) }

@@ -263,6 +263,9 @@ func mainFirst(at int) bool { return (at-groupsAt)%groupBytes == 0 }
 func (t *Table) plant(f *fiber.Fiber, p *Place, r *record) error {
 	at := t.room(&p.in, p.hash)
 	if at == 0 {
+		if p.in.depth == maxDepth {
+			return fmt.Errorf("%w: %d keys have %d bits of their hashes in common", rtx.ErrFull, t.groups*groupBytes/8, maxDepth)
+		}
 		rehash := t.rehash
 		if t.plain != nil {
 			rehash = t.rehashPlain

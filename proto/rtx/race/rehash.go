@@ -1,17 +1,12 @@
 package race
 
 import (
-	"fmt"
-
 	"drtmd/proto/rtx"
 	"drtmd/verbs/fiber"
 )
 
 // rehash splits the subtable of a hash in one transaction, unless somebody else has done so.
 func (t *Table) rehash(f *fiber.Fiber, h uint64, k *known) error {
-	if k.depth == maxDepth {
-		return fmt.Errorf("%w: %d keys have %d bits of their hashes in common", rtx.ErrFull, t.groups*groupBytes/8, maxDepth)
-	}
 	done := false
 	err := t.transact(f, false, func(tx *rtx.Tx) error {
 		done = false

@@ -92,12 +92,8 @@ func buildDistributed(e *scenario.Env) error {
 	if err != nil {
 		return err
 	}
-	_, err = e.AddMachine(scenario.MachineConfig{Bare: true, Boot: func(m *scenario.Machine) (err error) {
-		r.server, err = memnode.NewServer(m.Context, memnode.Config{Bytes: shape.Bytes(), Clients: r.owners, QueuePairs: 1,
-			Connect: repairConnect, Format: shape.Format, Keep: "memory"})
-		return err
-	}})
-	if err != nil {
+	if err := addMemoryNode(e, &r.server, memnode.Config{Bytes: shape.Bytes(), Clients: r.owners,
+		Format: shape.Format}); err != nil {
 		return err
 	}
 	for i := range e.Nodes - 1 {

@@ -165,12 +165,8 @@ func buildRepairs(e *scenario.Env, short bool, load repairLoad) error {
 	if err != nil {
 		return err
 	}
-	_, err = e.AddMachine(scenario.MachineConfig{Bare: true, Boot: func(m *scenario.Machine) (err error) {
-		r.server, err = memnode.NewServer(m.Context, memnode.Config{Bytes: bytes, Clients: r.shape.Owners,
-			QueuePairs: 1, Connect: repairConnect, Format: r.shape.Format, Keep: "memory"})
-		return err
-	}})
-	if err != nil {
+	if err := addMemoryNode(e, &r.server, memnode.Config{Bytes: bytes, Clients: r.shape.Owners,
+		Format: r.shape.Format}); err != nil {
 		return err
 	}
 	for i := range e.Nodes - 1 {
@@ -193,6 +189,16 @@ func buildRepairs(e *scenario.Env, short bool, load repairLoad) error {
 	}
 	e.AtEnd(r.check)
 	return nil
+}
+
+// addMemoryNode adds a machine that serves memory, with one queue pair for each client. Its memory outlives a crash.
+func addMemoryNode(e *scenario.Env, server **memnode.Server, c memnode.Config) error {
+	c.QueuePairs, c.Connect, c.Keep = 1, repairConnect, "memory"
+	_, err := e.AddMachine(scenario.MachineConfig{Bare: true, Boot: func(m *scenario.Machine) (err error) {
+		*server, err = memnode.NewServer(m.Context, c)
+		return err
+	}})
+	return err
 }
 
 // repairConnect gives up after some retries of 131 us each.

@@ -141,6 +141,32 @@ func repairableUpdates() ([]operations, error) {
 	})
 }
 
+// writing is what the baselines' transactions have in common.
+type writing interface {
+	Alloc(class int) (paper.Ptr, []byte, error)
+	Update(paper.Ptr) ([]byte, error)
+}
+
+// changeNodes changes the first n of the nodes, and makes those that are missing.
+func changeNodes(tx writing, nodes *[]paper.Ptr, n int) error {
+	for i := range n {
+		var v []byte
+		var err error
+		if len(*nodes) <= i {
+			var p paper.Ptr
+			p, v, err = tx.Alloc(1)
+			*nodes = append(*nodes, p)
+		} else {
+			v, err = tx.Update((*nodes)[i])
+		}
+		if err != nil {
+			return err
+		}
+		v[0]++
+	}
+	return nil
+}
+
 // optimalUpdates counts those of the baseline.
 func optimalUpdates() ([]operations, error) {
 	const bytes = 1 << 20
@@ -158,18 +184,8 @@ func optimalUpdates() ([]operations, error) {
 		var nodes []paper.Ptr
 		return func(f *fiber.Fiber, n int) error {
 			tx, err := c.Begin(f)
-			for i := 0; i < n && err == nil; i++ {
-				var v []byte
-				if len(nodes) <= i {
-					var p paper.Ptr
-					p, v, err = tx.Alloc(1)
-					nodes = append(nodes, p)
-				} else {
-					v, err = tx.Update(nodes[i])
-				}
-				if err == nil {
-					v[0]++
-				}
+			if err == nil {
+				err = changeNodes(tx, &nodes, n)
 			}
 			if err != nil {
 				return err
@@ -199,18 +215,8 @@ func distributedUpdates() ([]operations, error) {
 			if err == nil && len(nodes) == 0 { // what is new counts with something that leads to it
 				_, err = tx.Write(c.Root(0), 0)
 			}
-			for i := 0; i < n && err == nil; i++ {
-				var v []byte
-				if len(nodes) <= i {
-					var p paper.Ptr
-					p, v, err = tx.Alloc(1)
-					nodes = append(nodes, p)
-				} else {
-					v, err = tx.Update(nodes[i])
-				}
-				if err == nil {
-					v[0]++
-				}
+			if err == nil {
+				err = changeNodes(tx, &nodes, n)
 			}
 			if err != nil {
 				return err

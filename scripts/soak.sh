@@ -6,6 +6,7 @@
 #   - 50 runs with three replicas, in each of which a daemon is killed at a random moment (DRTMD_SOAK_KILLS)
 #   - as many kills of processes with clusters in kept memory, under DrTM with logs
 #   - as often, daemons that keep their tables are killed in the middle of TPC-C, all at once and one alone
+#   - as often, processes of a memory node's clients are killed and stopped
 #   - 2,000 damaged files of etcd (DRTMD_SOAK_DAMAGES)
 #   - every fuzz target
 #   - the simulator's scenarios of protocols, with 100,000 seeds each (DRTMD_SOAK_SEEDS), and 1,000 for each
@@ -87,6 +88,9 @@ kills() {
   say "processes with clusters in kept memory are killed $1 times"
   DRTMD_SOAK_KILLS=$1 scripts/go test -v -count=1 -timeout 3h -run 'TestADurableCluster|TestTPCCKeeps' \
     ./proto/node
+  say "clients of a memory node are killed and stopped $1 times"
+  DRTMD_SOAK_KILLS=$1 scripts/go test -v -count=1 -timeout 3h -run '^(TestKilledProcesses|TestClientsAreKilledAndStopped)' \
+    ./proto/rtx ./proto/rtx/engine
 }
 
 # damages N: N files of etcd's damaged at random, each of which must be said in one line or do no harm.

@@ -1,15 +1,10 @@
 package rtx_test
 
 import (
-	"context"
 	"encoding/binary"
-	"encoding/gob"
 	"errors"
-	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -17,7 +12,7 @@ import (
 	"drtmd/internal/testkit/raceskip"
 	"drtmd/proto/memnode"
 	"drtmd/proto/rtx"
-	"drtmd/verbs"
+	"drtmd/proto/rtx/rtxtest"
 	"drtmd/verbs/fiber"
 	"drtmd/verbs/shm"
 )
@@ -25,92 +20,23 @@ import (
 // clientVariable makes the test binary a client, on the fabric it names.
 const clientVariable = "DRTMD_RTX_CLIENT"
 
-// realTime counts from 1970.
-type realTime struct{}
-
-func (realTime) Now() time.Duration { return time.Duration(time.Now().UnixNano()) }
-
-// processTiming fits shared memory on a busy machine.
-var processTiming = rtx.Timing{Op: 200 * time.Microsecond, Drift: 8 * time.Millisecond, Commit: 8 * time.Millisecond,
-	Wait: 20 * time.Microsecond, MaxWait: time.Millisecond, Horizon: 50 * time.Millisecond}
-
-// askParent asks for a session over the standard input and output.
-func askParent(r memnode.Request) (reply memnode.Reply, err error) {
-	if err = gob.NewEncoder(os.Stdout).Encode(r); err == nil {
-		err = gob.NewDecoder(os.Stdin).Decode(&reply)
-	}
-	return reply, err
-}
-
-// clientProcess moves amounts between accounts until its standard input ends, or it is killed.
+// clientProcess moves amounts between accounts.
 func clientProcess() int {
-	err := func() error {
-		c, err := shm.New(shm.Options{Dir: os.Getenv(clientVariable)}).Open("")
-		if err != nil {
-			return err
-		}
-		thread, err := fiber.NewThread(fiber.ThreadConfig{Drain: 50 * time.Millisecond})
-		if err != nil {
-			return err
-		}
-		p := process{device: c, thread: thread, ask: askParent}
-		if err := p.join(0); err != nil {
-			return err
-		}
-		go func() {
-			_, _ = io.Copy(io.Discard, os.Stdin) // until the parent closes it
-			thread.Stop()
-		}()
-		return p.run(func(c *rtx.Client, f *fiber.Fiber) error {
-			source := rand.New(rand.NewPCG(uint64(os.Getpid()), 1))
-			for f.Err() == nil {
-				if err := transfer(c, f, source.IntN(accounts), source.IntN(accounts)); err != nil {
-					return err
-				}
+	return rtxtest.Child(shm.New(shm.Options{Dir: os.Getenv(clientVariable)}), func(p *rtxtest.Process, f *fiber.Fiber) error {
+		c, err := attachProcess(p, f)
+		source := rand.New(rand.NewPCG(uint64(os.Getpid()), 1))
+		for err == nil && f.Err() == nil {
+			if err = transfer(c, f, source.IntN(accounts), source.IntN(accounts)); err == nil {
+				err = f.Yield() // operations on shared memory end at once, and the end of the run is to be seen
 			}
-			return nil
-		})
-	}()
-	if err != nil && !errors.Is(err, fiber.ErrCancelled) {
-		fmt.Fprintln(os.Stderr, "client:", err)
-		return 1
-	}
-	return 0
-}
-
-// process is a client of a memory node in another process.
-type process struct {
-	device *verbs.Context
-	thread *fiber.Thread
-	ask    memnode.Ask
-	worker *fiber.Worker
-	way    *memnode.Way
-}
-
-func (p *process) join(id memnode.ClientID) error {
-	pd, err := p.device.AllocPD()
-	if err != nil {
-		return err
-	}
-	if p.worker, err = p.thread.NewWorker(fiber.WorkerConfig{Name: "client", PD: pd}); err != nil {
-		return err
-	}
-	p.way, err = memnode.Join(p.ask, id, []*fiber.Worker{p.worker}, verbs.ConnectAttr{})
-	return err
-}
-
-// run runs a fiber with a client to its end.
-func (p *process) run(body func(*rtx.Client, *fiber.Fiber) error) error {
-	var ended error
-	p.worker.Submit("client", func(f *fiber.Fiber) error {
-		c, err := rtx.Attach(f, rtx.Config{Conn: p.way.Conns[0], PD: p.worker.PD(), Memory: p.way.Memory,
-			Owner: int(p.way.Client) - 1, Clock: realTime{}, Timing: processTiming, Rand: rand.New(rand.NewPCG(1, 2))})
-		if err != nil {
-			return err
 		}
-		return body(c, f)
-	}, func(err error) { ended = err; p.thread.Stop() })
-	return errors.Join(fiber.Threads(context.Background(), p.thread), ended)
+		return err
+	})
+}
+
+func attachProcess(p *rtxtest.Process, f *fiber.Fiber) (*rtx.Client, error) {
+	return rtx.Attach(f, rtx.Config{Conn: p.Way.Conns[0], PD: p.Worker.PD(), Memory: p.Way.Memory, Owner: int(p.Way.Client) - 1,
+		Clock: rtxtest.RealTime{}, Timing: rtxtest.ProcessTiming, Rand: rand.New(rand.NewPCG(1, 2))})
 }
 
 const accounts, opening = 4, 1000
@@ -137,28 +63,20 @@ func transfer(c *rtx.Client, f *fiber.Fiber, from, to int) error {
 // what they left, and go on. No amount is lost, no block leaks, and nobody stays locked.
 func TestKilledProcessesAreRepaired(t *testing.T) {
 	raceskip.Processes(t)
-	dir := filepath.Join(t.TempDir(), "fabric")
-	p := shm.New(shm.Options{Dir: dir})
-	memory, err := p.Open("")
-	must(t, err)
-	t.Cleanup(func() { must(t, memory.Close()) })
 	bytes, err := testShape.Bytes()
 	must(t, err)
-	server, err := memnode.NewServer(memory, memnode.Config{Bytes: bytes, Format: testShape.Format, Clients: 4})
-	must(t, err)
-	t.Cleanup(func() { must(t, server.Close()) })
+	dir := filepath.Join(t.TempDir(), "fabric")
+	p := rtxtest.NewParent(t, shm.New(shm.Options{Dir: dir}), memnode.Config{Bytes: bytes, Format: testShape.Format, Clients: 4})
+	server := p.Server
 	own := func(body func(*rtx.Client, *fiber.Fiber) error) {
 		t.Helper()
-		device, err := p.Open("")
-		must(t, err)
-		thread, err := fiber.NewThread(fiber.ThreadConfig{Drain: 50 * time.Millisecond})
-		must(t, err)
-		x := process{device: device, thread: thread, ask: server.Admit}
-		must(t, x.join(4))
-		must(t, x.run(body))
-		must(t, server.Leave(4))
-		must(t, thread.Close())
-		must(t, device.Close())
+		p.Own(4, func(x *rtxtest.Process, f *fiber.Fiber) error {
+			c, err := attachProcess(x, f)
+			if err != nil {
+				return err
+			}
+			return body(c, f)
+		})
 	}
 	var account rtx.Ptr // the first one
 	var opened uint64   // lease of the transaction that opened it
@@ -179,37 +97,12 @@ func TestKilledProcessesAreRepaired(t *testing.T) {
 		}
 		return err
 	})
-	type child struct {
-		cmd *exec.Cmd
-		in  io.WriteCloser
-		id  memnode.ClientID
-	}
-	start := func() child {
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), clientVariable+"="+dir)
-		cmd.Stderr = os.Stderr
-		in, err := cmd.StdinPipe()
-		must(t, err)
-		out, err := cmd.StdoutPipe()
-		must(t, err)
-		must(t, cmd.Start())
-		var r memnode.Request
-		must(t, gob.NewDecoder(out).Decode(&r))
-		reply, err := server.Admit(r)
-		must(t, err)
-		must(t, gob.NewEncoder(in).Encode(reply))
-		return child{cmd, in, reply.Client}
-	}
-	children := []child{start(), start()}
+	env := clientVariable + "=" + dir
+	children := []*rtxtest.Client{p.Start(env), p.Start(env)}
 	source := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
-	const kills = 5
-	for i := range kills {
+	for i := range rtxtest.Kills(t) {
 		time.Sleep(time.Duration(20+source.IntN(60)) * time.Millisecond)
-		k := &children[i%len(children)]
-		must(t, k.cmd.Process.Kill())
-		_ = k.cmd.Wait()
-		must(t, server.Leave(k.id))
-		*k = start() // under the same number, which is the only free one but the parent's
+		children[i%len(children)].Kill() // another one has the same number, the only one that is free but the parent's
 	}
 	time.Sleep(50 * time.Millisecond)
 	last := opened
@@ -221,9 +114,7 @@ func TestKilledProcessesAreRepaired(t *testing.T) {
 		}
 	}
 	for _, k := range children {
-		must(t, k.in.Close())
-		must(t, k.cmd.Wait())
-		must(t, server.Leave(k.id))
+		k.End()
 	}
 	own(func(c *rtx.Client, f *fiber.Fiber) error {
 		sum := uint64(0)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,13 +18,19 @@ import (
 	"drtmd/proto/memnode"
 	"drtmd/proto/rtx"
 	"drtmd/proto/rtx/engine"
+	"drtmd/proto/rtx/rtxtest"
 	"drtmd/store/layout"
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
 	"drtmd/verbs/shm"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(clientVariable) != "" {
+		os.Exit(countingProcess())
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func must(t testing.TB, err error) {
 	t.Helper()
@@ -31,11 +38,6 @@ func must(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
-
-// realTime counts from 1970.
-type realTime struct{}
-
-func (realTime) Now() time.Duration { return time.Duration(time.Now().UnixNano()) }
 
 // everywhere places all records on node 0.
 type everywhere struct{}
@@ -97,7 +99,7 @@ func (b *bed) run(system string, body func(*engine.Engine, *fiber.Fiber) error) 
 	var ended error
 	b.worker.Submit("test", func(f *fiber.Fiber) error {
 		e, err := engine.New(f, engine.Config{Worker: b.worker, Conn: b.way.Conns[0], Memory: b.way.Memory, Fibers: b.fibers,
-			Clock: realTime{}, Timing: rtx.DefaultTiming(), Rand: rand.New(rand.NewPCG(1, 2)), System: system,
+			Clock: rtxtest.RealTime{}, Timing: rtx.DefaultTiming(), Rand: rand.New(rand.NewPCG(1, 2)), System: system,
 			Index: b.index.Name, Specs: []proto.TableSpec{{ID: 1, Name: "t", ValueBytes: 8, Capacity: 1000,
 				Ordered: b.index.Ordered}},
 			Placement: everywhere{}, Nodes: 1, RecorderClock: b.worker.PD().Context().Clock()})

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # A memory node and clients in other processes, on Soft-RoCE: a B-link tree on repairable transactions (rTX) under
 # YCSB A, E and F, each run proved strictly serializable. Then a client process is killed in the middle of a run; the
-# next run repairs what it left, and is proved, too.
+# next run repairs what it left, and is proved, too. RACE, and the baselines DTX and Optimal, run on memory nodes of
+# their own, in the process of their clients.
 # timeout: 240
 set -u
 # shellcheck source=scripts/rxe-vm/tests/lib/story.sh
@@ -17,9 +18,13 @@ clients=(drtmd bench --memory "$at" --transport ibv --protocol rtx --index sherm
   --fibers 4 --warmup 500ms)
 
 # proved FLAG...: a bench with these flags commits something, and is strictly serializable.
-proved() {
-  local output status=0
-  output=$("${clients[@]}" --duration 4s --check "$@" 2>&1) || status=$?
+proved() { proved_for 4s "$@"; }
+
+# proved_for TIME FLAG...: likewise, for a time.
+proved_for() {
+  local output status=0 time=$1
+  shift
+  output=$("${clients[@]}" --duration "$time" --check "$@" 2>&1) || status=$?
   ((status == 0)) && [[ $output == *"sums conserved: yes"* ]] &&
     [[ $output =~ "strictly serializable: yes ("([1-9][0-9]*) ]] && return 0
   printf 'status %s\n%s\n' "$status" "$output"
@@ -49,4 +54,10 @@ kill -TERM "$server"
 wait "$server"
 status=$?
 check memory_node_ends_on_sigterm test "$status" = 0
+for system in "rtx race A" "rtx race D" "dtx sherman A" "optimal race A"; do
+  read -r protocol index letter <<<"$system"
+  clients=(drtmd bench --transport ibv --protocol "$protocol" --index "$index" --workload ycsb --letter "$letter"
+    --keys 60 --nodes 2 --fibers 4 --warmup 100ms)
+  check "${protocol}_${index}_${letter}_is_strictly_serializable" proved_for 1500ms
+done
 story_ends

@@ -49,6 +49,11 @@ func (homes) Locate(_ proto.TableID, k proto.Key) proto.Location {
 
 func newKit(t *testing.T) *kit {
 	t.Helper()
+	return newKitOf(t, ByRPC())
+}
+
+func newKitOf(t *testing.T, strategy Strategy) *kit {
+	t.Helper()
 	world, err := sim.New(sim.Config{Seed: 1})
 	must(t, err)
 	node, err := world.AddNode(sim.NodeConfig{})
@@ -67,14 +72,14 @@ func newKit(t *testing.T) *kit {
 		Shares: make([]*protocol.Share, kitNodes), Serving: protocol.NewServing(kitNodes, 1),
 		Placed: placement.Place(homes{}, specs, 0, m), Clock: node.Clock(), Scope: verbs.AtomicGlob}
 	env.Placement = env.Placed
-	env.Options, err = Instance{Strategy: ByRPC()}.Protocol().Options.Values(nil)
+	env.Options, err = Instance{Strategy: strategy}.Protocol().Options.Values(nil)
 	must(t, err)
 	for _, shard := range m.Held(0) {
 		env.Shares[shard] = newShare(t)
 	}
 	env.Memory, env.Tables = env.Shares[0].Memory, env.Shares[0].Tables
 	x := &kit{t: t, world: world, logs: make([][]byte, kitNodes), writers: make([]*log.Writer, kitNodes), rooms: make([]log.Reservation, kitNodes)}
-	x.Engine, err = New(env, ByRPC())
+	x.Engine, err = New(env, strategy)
 	must(t, err)
 	x.backups = &backups{e: x.Engine, at: make([]*backup, kitNodes)}
 	x.newView()

@@ -186,8 +186,9 @@ func (e *Engine) keepOld(s *share, w *recovery.Write, u *undo, index int, x *fou
 }
 
 // applies reports whether a state word is that of a worker here which applies an update: it holds no lock for long.
+// An engine's applier has the first of its words.
 func (e *Engine) applies(state onesided.Word) bool {
-	return state.Locked() && !isLowered(state) && state.Node() == e.Env.Node
+	return state.Locked() && !isLowered(state) && state.Node() == e.Env.Node && state.Tx() == 0
 }
 
 // store writes a record of a replica that is locked, and keeps it so.
@@ -213,6 +214,22 @@ func (e *Engine) swapState(s *share, off uint64, from, to onesided.Word) bool {
 	}
 	lineword.StoreUnlock(state, uint64(to), p, w)
 	return true
+}
+
+// swapLowered changes the state word of a record whose Readable flag a transaction has lowered. A worker here that
+// applies another update, an older one or one of recovery, may have the record for a moment; then it puts the word back.
+func (e *Engine) swapLowered(s *share, x *item, name recovery.Name, to onesided.Word) (off uint64, ok bool) {
+	for range lineLooks {
+		at, there := e.findHeld(s, x, lowered(name))
+		if off = uint64(at); !there || e.swapState(s, off, lowered(name), to) {
+			return off, there
+		}
+		if !e.applies(onesided.Word(onesided.StateOf(s.Memory, off))) {
+			return off, false
+		}
+		lineword.Pause()
+	}
+	return off, false
 }
 
 // lockReplica is lockRecord by the applier. It takes a record over whose Readable flag is lowered; was is the state
@@ -262,11 +279,8 @@ func (e *Engine) raise(u *undo, o *replaced) {
 	if s == nil {
 		return
 	}
-	off, there := e.findHeld(s, &item{table: o.table, key: o.key}, lowered(u.name))
-	if !there || !e.swapState(s, uint64(off), lowered(u.name), onesided.Unlocked) {
-		return
-	}
-	if !o.now.Live() {
+	_, mine := e.swapLowered(s, &item{table: o.table, key: o.key}, u.name, onesided.Unlocked)
+	if mine && !o.now.Live() {
 		e.tombs = append(e.tombs, tomb{s, o.shard, o.table, o.key, o.now})
 	}
 }
@@ -297,9 +311,7 @@ func (h *hosted) raisePromoted() {
 			if s == nil || e.view.home[o.shard] != e.Env.Node {
 				continue
 			}
-			if off, there := e.findHeld(s, &item{table: o.table, key: o.key}, lowered(u.name)); there {
-				e.swapState(s, uint64(off), lowered(u.name), onesided.Unlocked)
-			}
+			e.swapLowered(s, &item{table: o.table, key: o.key}, u.name, onesided.Unlocked)
 		}
 	}
 }
@@ -323,23 +335,37 @@ func (e *Engine) putBack(u *undo, o *replaced) {
 	if s == nil {
 		return
 	}
-	off, there := e.findHeld(s, &item{table: o.table, key: o.key}, lowered(u.name))
-	if !there || onesided.VersionOf(s.Memory, uint64(off)) != o.now {
-		return // it is not of this transaction any more
+	x := item{table: o.table, key: o.key}
+	off, mine := e.swapLowered(s, &x, u.name, e.applier)
+	if !mine {
+		at, there := e.findHeld(s, &x, lowered(u.name))
+		if off = uint64(at); !there {
+			return
+		}
+		f := found{off: off}
+		mine = e.lockRecord(s, &f, o.key, e.applier) == done
+		for looks := 0; !mine && looks < lineLooks && e.applies(onesided.Word(f.head.State)); looks++ {
+			lineword.Pause()
+			mine = e.lockRecord(s, &f, o.key, e.applier) == done
+		}
 	}
-	x := found{off: uint64(off)}
-	mine := e.swapState(s, x.off, lowered(u.name), e.applier) || e.lockRecord(s, &x, o.key, e.applier) == done
+	if onesided.VersionOf(s.Memory, off) != o.now { // it is not of this transaction any more
+		if mine {
+			e.unlockEntry(s, off)
+		}
+		return
+	}
 	old := recovery.Write{Shard: o.shard, Table: o.table, Key: o.key, Version: o.old, Value: o.value}
-	e.store(s, x.off, &old)
+	e.store(s, off, &old)
 	switch {
 	case !mine:
 	case o.old.Live() || o.old.Trace() != 0:
-		e.unlockEntry(s, x.off)
+		e.unlockEntry(s, off)
 		if !o.old.Live() {
 			e.tombs = append(e.tombs, tomb{s, o.shard, o.table, o.key, o.old})
 		}
 	case e.UnlinkAt(s, o.table, o.key, uint64(e.applier), onesided.HostTries) != onesided.Done || !e.Worded():
-		e.unlockEntry(s, x.off)
+		e.unlockEntry(s, off)
 	}
 }
 

@@ -74,8 +74,8 @@ func (w Word) Node() proto.NodeID { return proto.NodeID(w >> nodeShift) }
 // Worker is the holder's worker within its node.
 func (w Word) Worker() uint32 { return uint32(w>>workerShift) & (MaxWorkers - 1) }
 
-// tx is the number of the holder's transaction.
-func (w Word) tx() uint32 { return uint32(w>>txShift) & (MaxTxs - 1) }
+// Tx is the number of the holder's transaction.
+func (w Word) Tx() uint32 { return uint32(w>>txShift) & (MaxTxs - 1) }
 
 // life is the life of the holder's engine.
 func (w Word) life() uint32 { return uint32(w >> lifeShift) }
@@ -85,7 +85,7 @@ func (w Word) String() string {
 		return "unlocked"
 	}
 	return fmt.Sprintf("locked by node %d worker %d transaction %d life %d",
-		w.Node(), w.Worker(), w.tx(), w.life())
+		w.Node(), w.Worker(), w.Tx(), w.life())
 }
 
 // OwnerOf is Rules.Owner, and HolderOf protocol.Protocol.Holder, where state words are Words.

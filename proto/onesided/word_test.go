@@ -29,7 +29,7 @@ func TestLockWordNamesItsHolder(t *testing.T) {
 			if !layout.Locked(uint64(w)) {
 				t.Error("the store does not take it for a lock")
 			}
-			if w.Node() != c.node || w.Worker() != c.worker || w.tx() != c.tx || w.life() != c.life {
+			if w.Node() != c.node || w.Worker() != c.worker || w.Tx() != c.tx || w.life() != c.life {
 				t.Errorf("read back as %v", w)
 			}
 		})

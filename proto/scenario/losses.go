@@ -63,13 +63,17 @@ func (s *site) noteDeath() {
 	s.losses.add(d)
 }
 
-// addVersions takes the versions in whole replicas of the machine that are newer than those before.
+// addVersions takes the versions in whole replicas of the machine that are newer than those before. What a backup has
+// under a lock was applied when it was logged, and may be put back (package occ): it is no more than a record in a log.
 func (s *site) addVersions(now *placement.Map, newest map[place]history.Version) {
 	for shard, share := range s.member.Workers[0].Shares {
 		if share == nil || !now.Shards[shard].Complete(s.id) {
 			continue
 		}
 		s.member.Entries(proto.ShardID(shard), func(t proto.TableID, h layout.Head, _ []byte) bool {
+			if _, locked := s.protocol.Holder(h.State); locked && now.Shards[shard].Primary != s.id {
+				return true
+			}
 			p := place{history.Table(t), history.Key(h.Key)}
 			newest[p] = max(newest[p], history.Version(h.Version))
 			return true

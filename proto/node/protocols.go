@@ -14,7 +14,6 @@ import (
 	"drtmd/proto/occ/farm"
 	"drtmd/proto/occ/fasst"
 	"drtmd/proto/twopl"
-	"drtmd/proto/xenic"
 )
 
 // Protocols lists what transactions can run on; the first is the default. A protocol is added here,
@@ -34,9 +33,9 @@ func Protocols(own ...Protocol) []Protocol {
 		fasst.Protocol(),
 		dandelion.Dnl4(),
 		dandelion.Dnl2(),
+		dandelion.Dnl1(),
 		hades.Protocol(),
 		hades.Hybrid(),
-		xenic.Protocol(),
 	}
 	list = append(list, own...)
 	for i := range list {

@@ -29,6 +29,8 @@ type hosted struct {
 	dropped []uint64      // IDs of updates that were taken back, and are not truncated yet
 	undos   []*undo       // what undecided updates have replaced, in the order of the log (undo.go)
 	spares  []*undo
+	refused recovery.Name // the last record that could not be locked (onetrip.go), and why
+	why     code
 	watch   *fiber.Watch
 	from    proto.NodeID // that appends
 	// broken is why nothing is applied any more: the log has what no correct node appends.
@@ -76,10 +78,11 @@ func (e *Engine) host() error {
 			}
 		}
 	}
-	e.applier = e.words.Next()
+	e.applier = e.words.Applier()
 	e.Env.Port.HandleFrom(TypeLog, func(c *rpc.Caller, req, resp []byte) (int, error) {
 		return e.serveLog(c, resp, func(h *hosted) (code, error) { return h.place(uint32(c.Epoch), req) })
 	})
+	e.serveEnds()
 	e.Env.Port.HandleFrom(TypeTruncate, func(c *rpc.Caller, req, resp []byte) (int, error) {
 		if len(req) != wordBytes {
 			return 0, errRequest
@@ -138,7 +141,7 @@ func (h *hosted) place(epoch uint32, record []byte) (code, error) {
 	case !h.replaceAll():
 		return busy, nil
 	}
-	return done, nil
+	return h.answerTo(recovery.Name(le.Uint64(record[24:]))), nil
 }
 
 // read reads what has come.
@@ -230,7 +233,7 @@ func (e *Engine) applyRecord(r *log.Record) (bool, error) {
 		if more, err = body.Next(e.Env.Specs, &w); err != nil || !more {
 			break
 		}
-		if s := e.replica(w.Shard); s != nil && !e.apply(s, &w) {
+		if s := e.replica(w.Shard); s != nil && !w.Read && !e.apply(s, &w) {
 			return false, nil
 		}
 	}

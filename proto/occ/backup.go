@@ -236,13 +236,15 @@ func (b *backups) tell(x *backup) {
 // there is any holder.
 func (t *tx) plan() (any bool) {
 	clear(t.bodies)
-	writes := 0
+	writes, was := 0, 0
 	for i := range t.Records {
 		r := &t.Records[i]
-		if !r.Changes() {
+		if !t.logsRecord(r) {
 			continue
 		}
-		writes++
+		if writes++; t.e.locksInLog() {
+			was += recovery.WasBytes
+		}
 		if r.Node == t.e.Env.Node && t.e.lacks(localUnlogged) {
 			continue
 		}
@@ -260,7 +262,7 @@ func (t *tx) plan() (any bool) {
 		if mark == 0 {
 			continue
 		}
-		bytes := decidedBytes + recovery.BodyBytes(writes)
+		bytes := decidedBytes + recovery.BodyBytes(writes) + was
 		for i := range t.Records {
 			if r := &t.Records[i]; r.Changes() && r.Is && replicaAt(r.At, proto.NodeID(n)) {
 				bytes += recovery.ValueRoom(len(r.Value))
@@ -350,19 +352,22 @@ func (t *tx) unreserve() {
 func (t *tx) body(b []byte, n proto.NodeID, decided uint64) []byte {
 	writes := 0
 	for i := range t.Records {
-		if t.Records[i].Changes() {
+		if t.logsRecord(&t.Records[i]) {
 			writes++
 		}
 	}
 	b = recovery.BeginBody(le.AppendUint64(b, decided), uint64(t.word), writes)
 	for i := range t.Records {
 		r := &t.Records[i]
-		if !r.Changes() {
+		if !t.logsRecord(r) {
 			continue
 		}
-		w := recovery.Write{Shard: r.At.Shard, Table: r.Table, Key: r.Key, Version: r.Next()}
-		if r.Is && replicaAt(r.At, n) {
-			w.Value = r.Value
+		w := t.write(r)
+		if t.e.locksInLog() {
+			w.Was = r.Version
+		}
+		if w.Read || !replicaAt(r.At, n) {
+			w.Value = nil
 		}
 		b = recovery.AppendWrite(b, &w)
 	}
@@ -405,6 +410,10 @@ func (t *tx) log() (sent bool, err error) {
 	}
 	b.names++
 	t.name = recovery.MakeName(t.e.Env.Node, t.e.Env.Index, t.e.words.Life, b.names)
+	if err := t.lockOwnBackups(); err != nil {
+		b.leave()
+		return false, err
+	}
 	t.inLog = true
 	t.Name(uint64(t.name))
 	t.NoteWrites()
@@ -596,7 +605,7 @@ func (t *tx) arrived(l *logged) error {
 		if c.err != nil {
 			return t.UnreachableAt(l.to.node, c.err)
 		}
-		if c.head.code != done {
+		if c.head.code != done && !t.refusedInLog(c) {
 			return errAnswer
 		}
 		if err := l.to.writer.Released(c.head.off); err != nil {
@@ -625,8 +634,8 @@ func (t *tx) truncate() {
 		return
 	}
 	b := t.e.backups
-	if t.unconfirmed() != nil && !t.e.lacks(truncateEarly) {
-		b.owing = append(b.owing, owing{t.noteOwn(), slices.Clone(t.logs)})
+	if (t.unconfirmed() != nil || len(t.unended) > 0) && !t.e.lacks(truncateEarly) {
+		b.owing = append(b.owing, owing{t.noteOwn(), slices.Clone(t.logs), slices.Clone(t.unended), true})
 	} else {
 		b.decide(t.logs)
 	}
@@ -637,6 +646,9 @@ func (t *tx) truncate() {
 type owing struct {
 	*noted
 	logs []logged
+	// ends are the nodes that have not confirmed how it ended (onetrip.go), and commit is how.
+	ends   []proto.NodeID
+	commit bool
 }
 
 // decide notes that the records of a transaction are decided.
@@ -695,15 +707,19 @@ func (b *backups) finish(f *fiber.Fiber, peer proto.NodeID) {
 			continue
 		}
 		b.unfinished = slices.Delete(b.unfinished, i, i+1)
-		t.F = f
-		t.carryOut()
+		if t.F = f; t.denied != nil {
+			t.abortLogged()
+		} else {
+			t.carryOut()
+		}
 	}
 	for i := 0; i < len(b.owing); {
-		if o := b.owing[i]; b.e.owes(uint64(o.word)) {
+		if o := &b.owing[i]; !b.end(f, o, peer) || b.e.owes(uint64(o.word)) {
 			i++
 		} else {
+			logs := o.logs
 			b.owing = slices.Delete(b.owing, i, i+1)
-			b.decide(o.logs)
+			b.decide(logs)
 		}
 	}
 	b.arm()

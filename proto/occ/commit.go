@@ -20,6 +20,9 @@ func (t *tx) Commit() error {
 	f := t.F
 	was := f.Shield()
 	defer f.Unshield(was)
+	if t.e.locksInLog() && t.changes() {
+		return t.commitInLog()
+	}
 	err := t.reserve()
 	if len(t.Ranges) > 0 {
 		t.regions = false // they are looked at again before anything is written
@@ -140,7 +143,7 @@ func (t *tx) carryOutAnew() error {
 			return err
 		}
 		r := v.run(t.F)
-		err := r.settle(n, true)
+		err := r.settle(n, !t.e.lacks(toldAborted))
 		if err == nil {
 			t.letGo()
 			r.end()
@@ -162,8 +165,8 @@ func (t *tx) carryOutAnew() error {
 // what it has locked and not changed.
 func (t *tx) letGo() {
 	for i := range t.Records {
-		if r := &t.Records[i]; r.Changes() {
-			r.Own.Hold, r.Own.Stored = onesided.Nothing, true
+		if r := &t.Records[i]; t.logsRecord(r) {
+			r.Own.Hold, r.Own.Stored = onesided.Nothing, r.Changes()
 		}
 	}
 	v := t.e.view
@@ -176,6 +179,7 @@ func (t *tx) letGo() {
 // endLog ends the part in logs of a transaction that was settled on all nodes.
 func (t *tx) endLog() {
 	t.unreserve()
+	t.raiseOwn() // if it was aborted, nothing is left of it
 	t.e.backups.decide(t.logs)
 	t.logs, t.inLog, t.verdict = t.logs[:0], false, 0
 }
@@ -183,6 +187,10 @@ func (t *tx) endLog() {
 // applyOwn applies the update to the replicas of the own machine that are backups.
 func (t *tx) applyOwn() {
 	if t.e.lacks(ownBackupForgotten) {
+		return
+	}
+	if t.e.locksInLog() {
+		t.raiseOwn()
 		return
 	}
 	for i := range t.Records {
@@ -258,7 +266,7 @@ func (t *tx) Abort(error) { t.finish(history.Aborted) }
 // leave gives the transaction object back. Locks that are left belong to nodes that cannot be reached;
 // they keep the transaction's word, so the object takes another.
 func (t *tx) leave() {
-	owes := false
+	owes := t.e.locksInLog() && t.name != 0 // its lock word is in logs, whose hosts unlock with it once more
 	for i := range t.Records {
 		r := &t.Records[i]
 		if r.Own.Hold == onesided.Nothing {

@@ -186,6 +186,7 @@ func (e *Engine) Begin(f *fiber.Fiber, d *proto.Decl, attempt int) (proto.Tx, er
 	t.Open(f, d)
 	regions := e.strategy.Regions && e.worded
 	t.locksAll = false
+	t.name, t.denied, t.unended, t.own.writes = 0, nil, t.unended[:0], t.own.writes[:0]
 	t.settled, t.regions = false, regions && attempt < regionAttempts
 	if regions && !t.regions {
 		e.Counters.Fallbacks++
@@ -258,8 +259,8 @@ func (e *Engine) take() (*tx, error) {
 		e.free = e.free[:n-1]
 		return t, nil
 	}
-	if len(e.made) == onesided.MaxTxs {
-		return nil, fmt.Errorf("%d transactions at the same time: use fewer fibers", onesided.MaxTxs)
+	if len(e.made) == onesided.MaxTxs-1 {
+		return nil, fmt.Errorf("%d transactions at the same time: use fewer fibers", onesided.MaxTxs-1)
 	}
 	return e.newTx(), nil
 }

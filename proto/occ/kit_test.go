@@ -83,7 +83,7 @@ func newKitOf(t *testing.T, strategy Strategy) *kit {
 	must(t, err)
 	x.backups = &backups{e: x.Engine, at: make([]*backup, kitNodes)}
 	x.newView()
-	x.view.epoch, x.applier = kitEpoch, x.words.Next()
+	x.view.epoch, x.applier = kitEpoch, x.words.Applier()
 	x.hosts = make([]*hosted, kitNodes)
 	for n := 1; n < kitNodes; n++ {
 		x.logs[n] = make([]byte, log.Bytes(kitLog))

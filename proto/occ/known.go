@@ -65,7 +65,7 @@ func (e *Engine) noteOf(name recovery.Name, body []byte) (*noted, error) {
 		if int(w.Shard) >= len(e.Env.Peers) {
 			return nil, recovery.ErrRecord
 		}
-		w.Value = bytes.Clone(w.Value)
+		w.Value, w.Was = bytes.Clone(w.Value), 0
 		n.writes = append(n.writes, w)
 	}
 }
@@ -75,13 +75,11 @@ func (t *tx) noteOwn() *noted {
 	n := &noted{name: t.name, word: t.word, own: true, logged: true, epoch: t.epoch}
 	for i := range t.Records {
 		r := &t.Records[i]
-		if !r.Changes() {
+		if !t.logsRecord(r) {
 			continue
 		}
-		w := recovery.Write{Shard: r.At.Shard, Table: r.Table, Key: r.Key, Version: r.Next()}
-		if r.Is {
-			w.Value = bytes.Clone(r.Value)
-		}
+		w := t.write(r)
+		w.Value = bytes.Clone(w.Value)
 		n.writes = append(n.writes, w)
 	}
 	return n
@@ -164,6 +162,9 @@ func (v *view) scanLog(c proto.NodeID, h *hosted) {
 // false if that is not possible now.
 func (v *view) keep(n *noted, shard proto.ShardID) bool {
 	s := v.e.replica(shard)
+	if v.ended(n.name) {
+		return true
+	}
 	for i := range n.writes {
 		w := &n.writes[i]
 		p := place{w.Shard, w.Table, w.Key}
@@ -247,7 +248,7 @@ func (v *view) commitHere(n *noted, w *recovery.Write) bool {
 	if p := (place{w.Shard, w.Table, w.Key}); v.keptFor(p, n.name) >= 0 {
 		i := itemOf(w, flagKeep)
 		off, there := e.findHeld(s, &i, v.kept[p][0].word)
-		if there && newerThan(w.Version, onesided.VersionOf(s.Memory, uint64(off))) && !v.replacedAll(n.name) {
+		if !w.Read && there && newerThan(w.Version, onesided.VersionOf(s.Memory, uint64(off))) && !v.replacedAll(n.name) {
 			e.releaseHere(nil, s, &i, v.kept[p][0].word)
 		}
 		v.let(p, n.name)
@@ -256,6 +257,10 @@ func (v *view) commitHere(n *noted, w *recovery.Write) bool {
 	x, ok := e.find(s, &item{table: w.Table, key: w.Key})
 	if !ok {
 		return false
+	}
+	if w.Read {
+		return x.off == 0 || onesided.Word(x.head.State) != n.word ||
+			e.releaseHere(nil, s, &item{table: w.Table, key: w.Key}, n.word) == done
 	}
 	half := x.head.Version == w.Version
 	if x.off == 0 || onesided.Word(x.head.State) != n.word || !half && !newerThan(w.Version, x.head.Version) {
@@ -298,7 +303,8 @@ func (v *view) carriedOut(name recovery.Name) bool {
 // be deleted and forgotten since: nothing of it may be left then.
 func (v *view) backUp(n *noted, w *recovery.Write) bool {
 	s := v.e.replica(w.Shard)
-	return s == nil || v.freed(n, w.Shard) || v.replacedAll(n.name) || !v.backed(w.Shard, n.epoch) || v.e.apply(s, w)
+	return w.Read || s == nil || v.freed(n, w.Shard) || v.replacedAll(n.name) || !v.backed(w.Shard, n.epoch) ||
+		v.e.apply(s, w)
 }
 
 // unlockHere gives the locks of a transaction back that is aborted.
@@ -351,6 +357,9 @@ func (v *view) applied(n *noted, w *recovery.Write) bool {
 	}
 	if v.freed(n, w.Shard) {
 		return true
+	}
+	if v.e.locksInLog() { // others apply updates before they know whether they can commit: versions say nothing
+		return v.ended(n.name)
 	}
 	x, ok := v.e.find(s, &item{table: w.Table, key: w.Key})
 	return ok && x.off != 0 && !newerThan(w.Version, x.head.Version) && !v.undecided(n.name, w, x.head.Version)

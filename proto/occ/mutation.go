@@ -76,6 +76,13 @@ const (
 	readsAnyVersion
 	readLocksLeft
 	primaryUnlogged
+	// Locks in LOG (onetrip.go).
+	refusalIgnored
+	backupAnyVersion
+	lockUnrecorded
+	endWithoutValue
+	endUnconfirmed
+	toldAborted
 	// What is owed (commit.go).
 	noDebt
 	noDebtUpdate
@@ -105,6 +112,7 @@ const (
 	ofUndo      = "occ/undo"       // updates that backups apply at once, and reads there
 	ofLocksAll  = "occ/locks-all"  // locks on all records, without validation
 	ofPrimary   = "occ/primary"    // records of updates at primaries
+	ofLogLocks  = "occ/log-locks"  // locks that come with records of updates
 	ofLogBeside = "occ/log-beside" // the same, and COMMITs that come as messages
 	ofRecovery  = "occ/recovery"   // what is done when members change
 	ofFences    = "occ/fences"     // one-sided writes, which have no epoch
@@ -220,6 +228,19 @@ var mutations = [mutationEnd]mutation.Mutation{
 	primaryUnlogged: {Of: ofPrimary, Name: "primary-left-out-of-replicate",
 		Doc: "LOG does not give the update to the primaries, and COMMIT only unlocks"},
 
+	refusalIgnored: {Of: ofLogLocks, Name: "one-backup-lock-not-awaited",
+		Doc: "a transaction commits though a backup could not lock what it needs"},
+	backupAnyVersion: {Of: ofLogLocks, Name: "backup-lock-ignores-version",
+		Doc: "a replica locks a record that was read at whatever version it has"},
+	lockUnrecorded: {Of: ofLogLocks, Name: "log-record-missing-at-lock",
+		Doc: "a backup locks without keeping the record: recovery hears nothing of it"},
+	endWithoutValue: {Of: ofLogLocks, Name: "unlock-without-value-at-backup",
+		Doc: "a backup unlocks what a committed transaction has written with the value from before"},
+	endUnconfirmed: {Of: ofLogLocks, Name: "truncate-before-all-unlock-acks",
+		Doc: "the record of an aborted transaction is decided though a replica has not confirmed the abort"},
+	toldAborted: {Of: ofLogLocks, Name: "abort-after-told",
+		Doc: "a transaction that all replicas have locked for is aborted when the view changes"},
+
 	noDebt: {Of: ofSkeleton, Name: "no-debt", Doc: "a lock that could not be given back is forgotten"},
 	noDebtUpdate: {Of: ofSkeleton, Name: "no-debt-update",
 		Doc: "a lock that could not be given back is owed without its update"},
@@ -280,6 +301,7 @@ func (i Instance) mutations() (list []mutation.Mutation) {
 		ofUndo:      s.Undo,
 		ofLocksAll:  s.LocksAll,
 		ofPrimary:   s.LogsPrimary,
+		ofLogLocks:  s.LocksInLog,
 		ofLogBeside: !s.uses(OneSided, proto.PhaseCommit),
 		ofFences:    s.uses(OneSided, proto.PhaseLog, proto.PhaseCommit),
 		ofRecovery:  true}

@@ -49,7 +49,8 @@ func (i Instance) Protocol() protocol.Protocol {
 	}
 	needs := i.Needs
 	needs.Early = true // what is owed to a machine that restarts is asked of its engine
-	needs.Replicates, needs.Logs, needs.Scans = true, true, true
+	needs.Replicates, needs.Logs = true, true
+	needs.Scans = !i.Strategy.LocksInLog // ranges are looked at again when all is locked, and before anything is written
 	return protocol.Protocol{Name: i.Name, Doc: i.Doc, Family: i.Family, Needs: needs, Options: options,
 		Offers: offers, Optimistic: true, LocksLate: i.Late || i.Strategy.LateOnly,
 		ByRPC: !i.Strategy.uses(OneSided, proto.PhaseCommit) && !i.Strategy.uses(Ring, proto.PhaseCommit),

@@ -251,7 +251,7 @@ func (r *run) finishOwn() error {
 	for _, t := range old {
 		if t.verdict == 0 { // the first one counts, in whichever view
 			t.verdict = recovery.Commit
-			if !t.arrivedAlive() {
+			if !t.arrivedAlive() || t.denied != nil {
 				t.verdict = recovery.Abort
 			}
 		}
@@ -285,7 +285,7 @@ func (r *run) finishOwn() error {
 		if err := r.awaitWays(uint64(o.word)); err != nil {
 			return err
 		}
-		if err := r.settle(o.noted, true); err != nil {
+		if err := r.settle(o.noted, o.commit); err != nil {
 			return err
 		}
 		v.e.forgetDebtsOf(o.noted)
@@ -354,6 +354,9 @@ func (r *run) decideAll() error {
 		}
 		r.f.Step(stepDecide)
 		commit := rule.Decide(g.shards(), m.Lost(), g.votes) == recovery.Commit
+		if v.e.locksInLog() && !v.e.lacks(commitPartial) {
+			commit = commit && (g.applied() || v.allVoted(g))
+		}
 		if err := r.settle(g.noted, commit); err != nil {
 			return err
 		}

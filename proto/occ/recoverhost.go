@@ -122,7 +122,7 @@ func (v *view) sayValues(a *ask, resp []byte) int {
 	b, next := resp[:sayBytes], 0
 	if n := v.known[a.name]; n != nil && n.logged && a.index <= uint64(len(n.writes)) {
 		b, next = appendPart(b, n, int(a.index), len(resp)-sayBytes, true, func(w *recovery.Write) bool {
-			return w.Value != nil || !w.Version.Live()
+			return w.Value != nil || !w.Version.Live() || w.Read
 		})
 		if next == len(n.writes) {
 			next = 0
@@ -215,6 +215,7 @@ func (v *view) truncate(name recovery.Name) bool {
 func (v *view) drop(name recovery.Name) {
 	delete(v.coming, name)
 	v.over[name] = true
+	v.putBackOwn(name)
 	v.forget(name)
 	// The record may still come, if its coordinator lives.
 	if c := int(name.Node()); c < len(v.e.hosts) && v.e.hosts[c] != nil {
@@ -249,6 +250,7 @@ func (v *view) record(n *noted, o history.Outcome, writes bool) {
 		w := &n.writes[i]
 		table, key, version := history.Table(w.Table), history.Key(w.Key), history.Version(w.Version)
 		switch {
+		case w.Read:
 		case !writes || w.Version.Live() && w.Value == nil:
 		case w.Version.Live():
 			x.Write(table, key, version, history.DigestOf(w.Value))

@@ -74,6 +74,10 @@ type Strategy struct {
 	LocksAll bool
 	// LogsPrimary: LOG gives the update to the primaries, too, which apply it at once; COMMIT only unlocks.
 	LogsPrimary bool
+	// LocksInLog: where there are backups, there is no LOCK at other nodes. LOG reaches every replica of every record,
+	// those that are only read included, and its host locks them, at the versions that were read; COMMIT tells each to
+	// unlock (Dandelion's Dnl-1).
+	LocksInLog bool
 	// LateOnly: records are locked in LOCK, and there is no option "lock".
 	LateOnly bool
 }
@@ -132,6 +136,10 @@ func (s *Strategy) check() error {
 	if s.Regions && !locksAll {
 		return errors.New("the strategy commits the own node's records in a region and does not lock all others: " +
 			"what happens between the region and the validation of others would go unnoticed")
+	}
+	if s.LocksInLog && !(s.LocksAll && s.LogsPrimary) {
+		return errors.New("the strategy locks in the log, and does not lock all records there or leaves primaries out: " +
+			"there is no such protocol")
 	}
 	if (s.LocksAll || s.LogsPrimary) && !s.Undo {
 		return errors.New("the strategy locks all records or logs at primaries, and has no undo logs: there is no such " +

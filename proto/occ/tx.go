@@ -48,8 +48,12 @@ type tx struct {
 	locksAll bool      // this LOCK is about all records
 	holders  []proto.NodeID
 	logs     []logged
-	out      *verbs.MR // the records, as they lie in logs
-	text     []byte
+	// Of LOG that locks (onetrip.go).
+	own     undo           // what is locked and replaced in backups on the own machine
+	denied  error          // a replica could not lock what the transaction needs
+	unended []proto.NodeID // that have not confirmed how it ended
+	out     *verbs.MR      // the records, as they lie in logs
+	text    []byte
 }
 
 // Load is EXECUTE for the records from index from to before index to: it reads them, and locks those
@@ -247,6 +251,9 @@ func (t *tx) toBeLocked(r *record) (flags, bool) {
 	if !r.Changes() && t.e.lacks(readsAnyVersion) {
 		f = flagLock
 	}
+	if t.e.locksInLog() && r.Node != t.e.Env.Node {
+		return 0, false // LOG locks it
+	}
 	return f, (r.Changes() || r.Loaded && t.locksRead(r)) &&
 		r.Own.Hold == onesided.Nothing && !t.regional(r)
 }
@@ -364,6 +371,9 @@ func (t *tx) askRelease(p proto.Phase, keep flags) {
 		x.flags |= keep
 		t.add(t.e.strategy.by(proto.PhaseCommit), TypeRelease, i, &x)
 	}
+	if t.sendsEnds() && keep == 0 {
+		t.askEnds(true)
+	}
 	t.send(p)
 	if keep == 0 {
 		t.releaseHere()
@@ -372,6 +382,9 @@ func (t *tx) askRelease(p proto.Phase, keep flags) {
 
 // releasedThere takes the answers.
 func (t *tx) releasedThere(keep flags) {
+	if t.sendsEnds() {
+		t.ended()
+	}
 	for _, c := range t.calls[:t.asked] {
 		if c.err != nil {
 			continue

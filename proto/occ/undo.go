@@ -48,6 +48,9 @@ type undo struct {
 	writes []replaced
 	// left are the writes that could not be applied yet: the table is full as long as deletions are not decided.
 	left int
+	// ended: the coordinator has said that it is committed, and nothing is locked for it any more.
+	ended bool
+	word  onesided.Word // its lock word
 }
 
 // replaced is a record that an update has replaced. It is of a replica that is a backup, or was one then.
@@ -56,6 +59,8 @@ type replaced struct {
 	index    int // of the write
 	old, now layout.Version
 	value    []byte // the old one; of a live version
+	read     bool   // it was only locked
+	primary  bool   // with the lock word of the transaction, not its Readable flag lowered
 }
 
 // replace applies a record of the log at once, and notes what that replaces.
@@ -64,8 +69,12 @@ func (h *hosted) replace(r *log.Record, at uint64) {
 		return
 	}
 	u := h.spare()
-	u.name, u.at = recovery.Name(r.ID), at
+	u.name, u.at, u.ended = recovery.Name(r.ID), at, false
 	h.undos = append(h.undos, u)
+	if h.e.strategy.LocksInLog {
+		h.lockRecords(u, r)
+		return
+	}
 	h.replaceWrites(u, r)
 }
 
@@ -178,6 +187,7 @@ func (e *Engine) replaceLocked(s *share, w *recovery.Write, u *undo, index int, 
 func (e *Engine) keepOld(s *share, w *recovery.Write, u *undo, index int, x *found) {
 	o := u.next()
 	o.place, o.index, o.old, o.now = place{w.Shard, w.Table, w.Key}, index, x.head.Version, w.Version
+	o.read, o.primary = false, false
 	if o.value = o.value[:0]; o.old.Live() {
 		o.value = slices.Grow(o.value, e.Env.Specs[w.Table-1].ValueBytes)[:e.Env.Specs[w.Table-1].ValueBytes]
 		e.copyHeld(s, w.Table, x, o.value)
@@ -186,7 +196,6 @@ func (e *Engine) keepOld(s *share, w *recovery.Write, u *undo, index int, x *fou
 }
 
 // applies reports whether a state word is that of a worker here which applies an update: it holds no lock for long.
-// An engine's applier has the first of its words.
 func (e *Engine) applies(state onesided.Word) bool {
 	return state.Locked() && !isLowered(state) && state.Node() == e.Env.Node && state.Tx() == 0
 }
@@ -276,7 +285,7 @@ func (h *hosted) raise(name recovery.Name) {
 // raise raises a Readable flag, unless a later transaction has lowered it anew.
 func (e *Engine) raise(u *undo, o *replaced) {
 	s := e.replica(o.shard)
-	if s == nil {
+	if s == nil || e.unlockTaken(s, u, o) {
 		return
 	}
 	_, mine := e.swapLowered(s, &item{table: o.table, key: o.key}, u.name, onesided.Unlocked)
@@ -294,8 +303,12 @@ func (h *hosted) raised(name recovery.Name) bool {
 	return true
 }
 
-// raiseFlags raises the Readable flags of a transaction.
+// raiseFlags raises the Readable flags of a transaction, unless that was done before: its coordinator may have passed
+// its lock word on.
 func (h *hosted) raiseFlags(u *undo) {
+	if u.ended {
+		return
+	}
 	for i := range u.writes {
 		h.e.raise(u, &u.writes[i])
 	}
@@ -305,14 +318,18 @@ func (h *hosted) raiseFlags(u *undo) {
 func (h *hosted) raisePromoted() {
 	e := h.e
 	for _, u := range h.undos {
-		for i := range u.writes {
-			o := &u.writes[i]
-			s := e.replica(o.shard)
-			if s == nil || e.view.home[o.shard] != e.Env.Node {
-				continue
-			}
-			e.swapLowered(s, &item{table: o.table, key: o.key}, u.name, onesided.Unlocked)
+		e.raisePromoted(u)
+	}
+}
+
+func (e *Engine) raisePromoted(u *undo) {
+	for i := range u.writes {
+		o := &u.writes[i]
+		s := e.replica(o.shard)
+		if s == nil || e.view.home[o.shard] != e.Env.Node {
+			continue
 		}
+		e.swapLowered(s, &item{table: o.table, key: o.key}, u.name, onesided.Unlocked)
 	}
 }
 
@@ -322,17 +339,24 @@ func (h *hosted) putBack(name recovery.Name) {
 	if i < 0 {
 		return
 	}
-	u := h.undos[i]
-	for j := len(u.writes) - 1; j >= 0 && !h.e.lacks(noUndo); j-- {
-		h.e.putBack(u, &u.writes[j])
-	}
+	h.e.putBackAll(h.undos[i])
 	h.forgetUndo(i)
+}
+
+// putBackAll puts back what was replaced, and gives back what was locked.
+func (e *Engine) putBackAll(u *undo) {
+	for j := len(u.writes) - 1; j >= 0 && !e.lacks(noUndo); j-- {
+		e.putBack(u, &u.writes[j])
+		if o := &u.writes[j]; o.primary && !o.read && e.replica(o.shard) != nil {
+			e.unlockTaken(e.replica(o.shard), u, o)
+		}
+	}
 }
 
 // putBack puts one record back. At a primary, which was promoted, it stays locked for the transaction.
 func (e *Engine) putBack(u *undo, o *replaced) {
 	s := e.replica(o.shard)
-	if s == nil {
+	if s == nil || o.read && e.unlockTaken(s, u, o) {
 		return
 	}
 	x := item{table: o.table, key: o.key}
@@ -378,8 +402,8 @@ func (v *view) undecided(name recovery.Name, w *recovery.Write, now layout.Versi
 	}
 	h := v.e.hosts[c]
 	i := h.undoOf(name)
-	return i >= 0 && slices.ContainsFunc(h.undos[i].writes, func(o replaced) bool {
-		return o.place == place{w.Shard, w.Table, w.Key}
+	return i >= 0 && !h.undos[i].ended && slices.ContainsFunc(h.undos[i].writes, func(o replaced) bool {
+		return !o.read && o.place == place{w.Shard, w.Table, w.Key}
 	})
 }
 
@@ -401,8 +425,8 @@ func (v *view) replacedAll(name recovery.Name) bool {
 func (t *tx) readBackup(r *record) bool {
 	e, v := t.e, t.e.view
 	shard := int(r.At.Shard)
-	if !e.strategy.Undo || v == nil || shard >= len(v.whole) || !v.whole[shard] || r.Node == e.Env.Node ||
-		!e.Env.Serving.Settled() {
+	if !e.strategy.Undo || v == nil || shard >= len(v.whole) || !v.whole[shard] ||
+		r.Node == e.Env.Node || !e.Env.Serving.Settled() {
 		return false
 	}
 	s := e.replica(r.At.Shard)

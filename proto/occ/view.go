@@ -349,6 +349,11 @@ func (v *view) adopt(epoch uint64, m *placement.Map, lives func(proto.NodeID) bo
 			h.raisePromoted()
 		}
 	}
+	for _, t := range e.made {
+		if t.inLog {
+			e.raisePromoted(&t.own)
+		}
+	}
 	v.scan()
 	return promoted, nil
 }

@@ -23,6 +23,9 @@ const (
 	// TypeTruncate says up to which position, 8 bytes, everything in the caller's log is decided. The answer is
 	// that to TypeLog.
 	TypeTruncate rpc.Type = 0x64
+	// TypeEnd says how the transaction ended that a log record of the caller's is of: name 8 | 1 if it is committed 8.
+	// What is locked for it is unlocked. The answer is that to TypeLog.
+	TypeEnd rpc.Type = 0x66
 )
 
 // A request is the lock word of the attempt, and items:

@@ -48,7 +48,7 @@ const (
 const (
 	MaxWorkers = 1 << workerBits // per node
 	MaxLives   = 1 << lifeBits   // of a worker, after which they repeat
-	MaxTxs     = 1 << txBits     // of a worker at the same time
+	MaxTxs     = 1 << txBits     // numbers of a worker's transactions; 0 is Applier's
 )
 
 // MakeWord is the word of a transaction. All parts are within their bits.
@@ -120,9 +120,12 @@ func NewWords(env *protocol.Env) (w Words, err error) {
 	return w, nil
 }
 
-// Next is a word that none of the worker's last MaxTxs-1 had.
+// Next is a word that none of the worker's last MaxTxs-2 had, and not Applier.
 func (w *Words) Next() Word {
-	word := MakeWord(w.node, w.worker, w.next%MaxTxs, w.Life)
+	word := MakeWord(w.node, w.worker, 1+w.next%(MaxTxs-1), w.Life)
 	w.next++
 	return word
 }
+
+// Applier is the word with which the worker locks records of backups for a moment; no attempt has it.
+func (w *Words) Applier() Word { return MakeWord(w.node, w.worker, 0, w.Life) }

@@ -48,6 +48,10 @@ type Write struct {
 	Table   proto.TableID
 	Key     proto.Key
 	Version layout.Version // that the record has from then on; one that is not live: it is deleted
+	// Read: the record is only read, at this version. It is named where locks are in the log (Dandelion's Dnl-1).
+	Read bool
+	// Was is the version before, where locks are in the log; 0 otherwise.
+	Was layout.Version
 	// Value is the new one; nil if it is deleted, or if this log record is not to have it.
 	Value []byte
 }
@@ -56,11 +60,15 @@ type Write struct {
 //
 //	0  lock word 8 | writes 2 | zero 6
 //	16 the writes, each
-//	   0  table 2 | shard 2 | flags 1, zero 3 | key 8 | version 8 | value, if flagged, padded to 8
+//	   0  table 2 | shard 2 | flags 1, zero 3 | key 8 | version 8 | version before 8, if flagged |
+//	      value, if flagged, padded to 8
 const (
 	bodyHeadBytes = 16
 	writeBytes    = 24
-	withValue     = 1
+	// Flags of a write.
+	withValue = 1
+	onlyRead  = 2
+	withWas   = 4 // eight bytes more, before the value
 )
 
 // ErrRecord: a log record's body is none of a transaction.
@@ -74,6 +82,9 @@ func BodyBytes(writes int, values ...int) int {
 	}
 	return n
 }
+
+// WasBytes is what Write.Was takes in a body.
+const WasBytes = 8
 
 // ValueRoom is what a value of n bytes takes in a body.
 func ValueRoom(n int) int { return (n + 7) &^ 7 }
@@ -91,11 +102,20 @@ func AppendWrite(b []byte, w *Write) []byte {
 	if w.Value != nil {
 		flags = withValue
 	}
+	if w.Read {
+		flags |= onlyRead
+	}
+	if w.Was != 0 {
+		flags |= withWas
+	}
 	b = le.AppendUint16(b, uint16(w.Table))
 	b = le.AppendUint16(b, uint16(w.Shard))
 	b = le.AppendUint32(b, flags)
 	b = le.AppendUint64(b, uint64(w.Key))
 	b = le.AppendUint64(b, uint64(w.Version))
+	if w.Was != 0 {
+		b = le.AppendUint64(b, uint64(w.Was))
+	}
 	b = append(b, w.Value...)
 	for n := len(w.Value); n%8 != 0; n++ {
 		b = append(b, 0)
@@ -149,11 +169,19 @@ func TakeWrite(b []byte, specs []proto.TableSpec, w *Write) (rest []byte, ok boo
 	*w = Write{Table: proto.TableID(le.Uint16(b)), Shard: proto.ShardID(le.Uint16(b[2:])),
 		Key: proto.Key(le.Uint64(b[8:])), Version: layout.Version(le.Uint64(b[16:]))}
 	flags := le.Uint32(b[4:])
-	if uint(w.Table)-1 >= uint(len(specs)) || flags > withValue {
+	if uint(w.Table)-1 >= uint(len(specs)) || flags > withValue|onlyRead|withWas {
 		return nil, false
 	}
 	b = b[writeBytes:]
-	if flags == withValue {
+	if w.Read = flags&onlyRead != 0; flags&withWas != 0 {
+		if len(b) < WasBytes {
+			return nil, false
+		}
+		if w.Was, b = layout.Version(le.Uint64(b)), b[WasBytes:]; w.Was == 0 {
+			return nil, false
+		}
+	}
+	if flags&withValue != 0 {
 		n := specs[w.Table-1].ValueBytes
 		if len(b) < ValueRoom(n) {
 			return nil, false

@@ -32,6 +32,7 @@ func TestBodiesComeBackAsTheyWere(t *testing.T) {
 		word := rapid.Uint64().Draw(t, "word")
 		var want []Write
 		var values []int
+		before := 0
 		for range rapid.IntRange(1, 9).Draw(t, "writes") {
 			w := Write{Shard: proto.ShardID(rapid.Uint16().Draw(t, "shard")),
 				Table: proto.TableID(rapid.IntRange(1, 2).Draw(t, "table")),
@@ -41,14 +42,18 @@ func TestBodiesComeBackAsTheyWere(t *testing.T) {
 				w.Value = rapid.SliceOfN(rapid.Byte(), n, n).Draw(t, "value")
 				values = append(values, n)
 			}
+			w.Read = rapid.Bool().Draw(t, "is only read")
+			if w.Was = layout.Version(rapid.Uint64().Draw(t, "version before")); w.Was != 0 {
+				before += WasBytes
+			}
 			want = append(want, w)
 		}
 		b := BeginBody(nil, word, len(want))
 		for i := range want {
 			b = AppendWrite(b, &want[i])
 		}
-		if len(b) != BodyBytes(len(want), values...) {
-			t.Fatalf("%d bytes, not %d", len(b), BodyBytes(len(want), values...))
+		if n := BodyBytes(len(want), values...) + before; len(b) != n {
+			t.Fatalf("%d bytes, not %d", len(b), n)
 		}
 		is, got, err := writesOf(b)
 		if err != nil || is != word || len(got) != len(want) {
@@ -59,7 +64,8 @@ func TestBodiesComeBackAsTheyWere(t *testing.T) {
 			if !bytes.Equal(a.Value, b.Value) || (a.Value == nil) != (b.Value == nil) {
 				t.Fatalf("%+v, want %+v", a, b)
 			}
-			if a.Shard != b.Shard || a.Table != b.Table || a.Key != b.Key || a.Version != b.Version {
+			if a.Shard != b.Shard || a.Table != b.Table || a.Key != b.Key || a.Version != b.Version || a.Read != b.Read ||
+				a.Was != b.Was {
 				t.Fatalf("%+v, want %+v", a, b)
 			}
 		}

@@ -158,8 +158,8 @@ func (e *Engine) take() (*tx, error) {
 		e.free = e.free[:n-1]
 		return t, nil
 	}
-	if e.txs == onesided.MaxTxs {
-		return nil, fmt.Errorf("twopl: %d transactions at the same time: use fewer fibers", onesided.MaxTxs)
+	if e.txs == onesided.MaxTxs-1 {
+		return nil, fmt.Errorf("twopl: %d transactions at the same time: use fewer fibers", onesided.MaxTxs-1)
 	}
 	e.txs++
 	t := &tx{e: e}

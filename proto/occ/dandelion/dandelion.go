@@ -34,6 +34,15 @@ func Dnl2() protocol.Protocol {
 		"(Table 4)", s, ToldSent)
 }
 
+// Dnl1 describes Dnl-1.
+func Dnl1() protocol.Protocol {
+	s := occ.ByRPC()
+	s.Steps[proto.PhaseLock].Records = occ.ReadSet | occ.WriteSet
+	s.LocksAll, s.LogsPrimary, s.LocksInLog = true, true, true
+	return instance("dnl1", "Dandelion's Dnl-1: locks and logs at all replicas in one round trip, and unlocks, by RPC "+
+		"(Table 4)", s, ToldSent)
+}
+
 // instance is a protocol of Table 4, in which the client is usually told at some time.
 func instance(name, doc string, s occ.Strategy, told string) protocol.Protocol {
 	s.LateOnly, s.Undo = true, true

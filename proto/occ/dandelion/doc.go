@@ -4,9 +4,10 @@
 //	       LOCK               VALIDATE  LOG (replication)        COMMIT (unlocking)  trips
 //	dnl4   primaries, writes  reads     backups, writes          primaries, writes   4
 //	dnl2   primaries, all     -         all replicas, writes     primaries, all      2
+//	dnl1   all replicas, all  -         with LOCK                all replicas, all   1
 //
 // Every phase is carried by RPC. Trips are those from the commit to the moment when the client is told: Dnl-4 tells it
-// after the unlock messages are acknowledged, Dnl-2 after they are sent; option "told" has both ways. A transaction
+// after the unlock messages are acknowledged, the others after they are sent; option "told" has both ways. A transaction
 // that changes nothing locks nothing, and validates (Dnl-RO); one of one read does not even that (GetOne).
 //
 // # Undo logs and Readable
@@ -15,6 +16,16 @@
 // the flag; the host learns of it by what later messages of the coordinator say, or by TRUNCATE if none comes. Recovery
 // puts the old value back if it aborts the transaction. Dnl-2's primaries apply the update in LOG, too, under the
 // transaction's lock. Log records also have the new values, which recovery gives to replicas that lack them.
+//
+// # Locks in the log
+//
+// With Dnl-1 the log record is the request to lock. It names all records of the transaction, with the versions that were
+// read. Each replica locks them, all or none, and applies the update with an undo log; a backup's lock is the lowered
+// Readable flag. When all have done so the transaction is committed. Otherwise it is aborted, and all replicas have put
+// back the old values when the client hears of it. One message for each replica says how the transaction ended. A record
+// stays in the logs until all replicas have confirmed that: a survivor without a record knows that nothing was locked.
+// Recovery commits a transaction of a dead coordinator if a replica knows that it was committed, or if each replica that
+// lives has its record. Updates that are applied and not decided say nothing.
 //
 // # Reads at backups
 //
@@ -34,7 +45,8 @@
 //	LOG       h               1      (40 + log record) h, as of FaSST
 //	COMMIT    n               1      48 n + 24 w + values written; dnl2: 48 n + 24 (r + w), and nobody waits
 //
-// h are the backups, with Dnl-2 the primaries, too. TestTable4 holds the table.
+// h are the backups, with Dnl-2 the primaries, too. Dnl-1 has EXECUTE as above, no LOCK, and LOG and COMMIT with all h
+// replicas: (40 + log record) h, which has 32 (r + w) for 24 w, and 56 h. TestTable4 holds the table.
 //
 // # Differs
 //
@@ -48,5 +60,8 @@
 //   - Messages have 16 bytes of metadata for each record, and versions 64 bits. Lock, Readable and the version are words
 //     of the record beside each other (package store/layout), not parts of one of 32 bits.
 //   - A log record of more than 8 KiB is refused.
+//   - Dnl-1 does not scan ordered tables, as the paper's protocols: it would look at a range again when it has already
+//     written. The others do.
+//   - Dnl-1 applies the update when it locks, and not when it unlocks: the message that unlocks has no values.
 //   - A machine that died is replaced: see package occ.
 package dandelion

@@ -19,11 +19,13 @@ type row struct {
 	protocol node.Protocol
 	locksAll bool // LOCK and COMMIT are about the read set, too, and VALIDATE is left out
 	primary  bool // LOG reaches primaries
+	inLog    bool // LOG locks, and is about the read set, too; COMMIT reaches all replicas
 	trips    int
 }
 
 func rows() []row {
-	return []row{{protocol: dandelion.Dnl4(), trips: 4}, {protocol: dandelion.Dnl2(), locksAll: true, primary: true, trips: 2}}
+	return []row{{protocol: dandelion.Dnl4(), trips: 4}, {protocol: dandelion.Dnl2(), locksAll: true, primary: true, trips: 2},
+		{protocol: dandelion.Dnl1(), locksAll: true, primary: true, inLog: true, trips: 1}}
 }
 
 // TestTable4: which phases reach which replicas, the bytes of their messages, and the trips (§4.2.3).
@@ -60,6 +62,12 @@ func (r row) table(s occtest.Shape) (x occtest.Traffic) {
 		if s.Reads > 1 {
 			x.Count(proto.PhaseValidate, n, 48*n+24*s.Reads)
 		}
+		return x
+	case r.inLog && s.Replicas > 1:
+		holders = n * s.Replicas
+		x.Count(proto.PhaseLog, holders, holders*(40+(56+32*records+v*s.Writes/n+63)/64*64))
+		x.Count(proto.PhaseCommit, holders, holders*(16+40))
+		x[proto.PhaseCommit].Trips = 0 // nobody waits
 		return x
 	case r.locksAll:
 		x.Count(proto.PhaseLock, n, 48*n+40*records)
@@ -127,14 +135,17 @@ func TestMessagesOfAnUpdate(t *testing.T) {
 				}
 			}
 			others := nodes - 1
-			log := others * (replicas - 1)
-			if r.primary {
+			lock, log, unlock := others, others*(replicas-1), others
+			switch {
+			case r.inLog:
+				lock, log, unlock = 0, others*replicas, others*replicas
+			case r.primary:
 				log = others * replicas
-			} else {
+			default:
 				log += replicas - 1
 			}
-			for p, want := range map[proto.Phase]int{proto.PhaseExecute: nodes - replicas, proto.PhaseLock: others,
-				proto.PhaseValidate: 0, proto.PhaseLog: log, proto.PhaseCommit: others} {
+			for p, want := range map[proto.Phase]int{proto.PhaseExecute: nodes - replicas, proto.PhaseLock: lock,
+				proto.PhaseValidate: 0, proto.PhaseLog: log, proto.PhaseCommit: unlock} {
 				if sum[p] != want {
 					t.Errorf("%s, %d nodes, %v: %d requests for %d places, want %d", r.protocol.Name, nodes, p, sum[p],
 						nodes, want)

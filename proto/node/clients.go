@@ -54,9 +54,11 @@ type ClientsConfig struct {
 	Config
 	// Index that tables are: see engine.Indexes; "" is the first.
 	Index string
-	// Memory is the address of the memory node's set-up service; "": a memory node of their own in this process,
-	// as large as the workload needs.
-	Memory string
+	// Memory are the addresses of the memory nodes' set-up services, in the order of their numbers; none: MemoryNodes
+	// of their own in this process, as large as the workload needs.
+	Memory []string
+	// MemoryNodes is how many they have of their own; 0: one.
+	MemoryNodes int
 	// Client is the number of the first client, and the others have those behind it; 0: any that are free.
 	Client int
 
@@ -75,9 +77,8 @@ type clients struct {
 	sessions []*memory.Session
 	timing   rtx.Timing // zero: from the round trip
 
-	own       *memnode.Server // a memory node of their own; nil: it is elsewhere
-	ownDevice *verbs.Context
-	ask       memnode.Ask // that of own
+	own        []*memnode.Server // memory nodes of their own; none: they are elsewhere
+	ownDevices []*verbs.Context
 
 	wall   verbs.Clock // in real time; nil: that of each member's machine
 	loaded []*history.Snapshot
@@ -154,7 +155,14 @@ func (cfg *ClientsConfig) complete() error {
 	if first := memnode.MaxClient - cfg.Nodes + 1; cfg.Client < 0 || cfg.Client > first {
 		return &RangeError{What: "number of the first client", Value: cfg.Client, High: first}
 	}
-	if cfg.Part != nil && cfg.Memory == "" {
+	cfg.MemoryNodes = max(cfg.MemoryNodes, len(cfg.Memory), 1)
+	switch system := cfg.system(); {
+	case cfg.MemoryNodes > 1 && !system.Spread:
+		return fmt.Errorf("protocol %s runs on one memory node, not on %d", system.Name, cfg.MemoryNodes)
+	case cfg.MemoryNodes > rtx.MaxNodes:
+		return &RangeError{What: "memory nodes", Value: cfg.MemoryNodes, High: rtx.MaxNodes}
+	}
+	if cfg.Part != nil && len(cfg.Memory) == 0 {
 		return errors.New("clients in several processes need a memory node that all of them reach: name one")
 	}
 	return nil
@@ -170,10 +178,10 @@ func (c *Cluster) buildClients(ctx context.Context, cfg *ClientsConfig, place *L
 	if err != nil {
 		return err
 	}
-	if cfg.Memory == "" {
+	for i := 0; len(cfg.Memory) == 0 && i < cfg.MemoryNodes; i++ {
 		device, err := place.open()
 		if err == nil {
-			err = c.serveOwn(device)
+			err = c.serveOwn(device, cfg)
 		}
 		if err != nil {
 			return err
@@ -210,27 +218,28 @@ func (c *Cluster) buildClients(ctx context.Context, cfg *ClientsConfig, place *L
 	return nil
 }
 
-// serveOwn makes a memory node that is large enough for the workload. The cluster owns the device from then on.
-func (c *Cluster) serveOwn(device *verbs.Context) (err error) {
+// serveOwn makes the next memory node, large enough for its share of the workload. The cluster owns the device from
+// then on.
+func (c *Cluster) serveOwn(device *verbs.Context, cfg *ClientsConfig) error {
 	k := c.clients
-	k.ownDevice = device
+	k.ownDevices = append(k.ownDevices, device)
 	index, _ := engine.FindIndex(k.index)
-	bytes, owners := OwnMemoryBytes(&c.Config, &index)
-	format, err := k.system.Format(bytes, owners, &index)
+	bytes, owners := OwnMemoryBytes(&c.Config, &index, cfg.MemoryNodes)
+	format, err := k.system.Format(bytes, owners, &index, engine.Number{Node: len(k.own), Nodes: cfg.MemoryNodes})
 	if err != nil {
 		return err
 	}
-	k.own, err = memnode.NewServer(device, memnode.Config{Bytes: bytes, Clients: c.Config.Nodes,
+	server, err := memnode.NewServer(device, memnode.Config{Bytes: bytes, Clients: c.Config.Nodes,
 		QueuePairs: c.Config.Workers, Connect: c.Config.Connect, Format: format})
 	if err == nil {
-		k.ask = k.own.Admit
+		k.own = append(k.own, server)
 	}
 	return err
 }
 
-// OwnMemoryBytes is the size of the memory node that clients of a complete Config have of their own: room for all
-// records in an index, and for the owners.
-func OwnMemoryBytes(c *Config, index *engine.IndexSpec) (bytes, owners int) {
+// OwnMemoryBytes is the size of each of the memory nodes that clients of a complete Config have of their own: room for
+// its share of all records in an index, and for the owners.
+func OwnMemoryBytes(c *Config, index *engine.IndexSpec, nodes int) (bytes, owners int) {
 	const (
 		reserve  = 4 << 20
 		perOwner = 96 << 10
@@ -238,7 +247,7 @@ func OwnMemoryBytes(c *Config, index *engine.IndexSpec) (bytes, owners int) {
 	owners = c.Nodes * c.Workers * c.Fibers
 	bytes = reserve + owners*perOwner
 	for _, t := range c.Workload.Tables() {
-		bytes += t.Capacity * c.Nodes * index.BytesOf(t)
+		bytes += (t.Capacity*c.Nodes*index.BytesOf(t) + nodes - 1) / nodes
 	}
 	return bytes, owners
 }
@@ -270,7 +279,7 @@ func (c *Cluster) newClient(cfg MemberConfig) (*Member, error) {
 	return m, nil
 }
 
-// joinMemory opens the session of a client.
+// joinMemory opens the sessions of a client: it has the same number with all memory nodes.
 func (c *Cluster) joinMemory(ctx context.Context, cfg *ClientsConfig, m *Member) error {
 	var workers []*fiber.Worker
 	for _, w := range m.Workers {
@@ -280,41 +289,57 @@ func (c *Cluster) joinMemory(ctx context.Context, cfg *ClientsConfig, m *Member)
 	if cfg.Client > 0 {
 		id = memnode.ClientID(cfg.Client + int(m.ID))
 	}
-	var way *memnode.Way
-	var err error
-	if k := c.clients; k.ask != nil {
-		way, err = memnode.Join(k.ask, id, workers, c.Config.Connect)
-	} else {
-		var s *memory.Session
-		if way, s, err = memory.Join(ctx, cfg.Memory, id, workers, c.Config.Connect); err == nil {
-			k.sessions = append(k.sessions, s)
+	k := c.clients
+	for n := range cfg.MemoryNodes {
+		var way *memnode.Way
+		var err error
+		if len(cfg.Memory) == 0 {
+			way, err = memnode.Join(k.own[n].Admit, id, workers, c.Config.Connect)
+		} else {
+			var s *memory.Session
+			if way, s, err = memory.Join(ctx, cfg.Memory[n], id, workers, c.Config.Connect); err == nil {
+				k.sessions = append(k.sessions, s)
+			}
+		}
+		if err != nil {
+			return cfg.of(n, err)
+		}
+		id = way.Client
+		for i, w := range m.Workers {
+			w.conns = append(w.conns, way.Conns[i])
+			w.ways = append(w.ways, way)
 		}
 	}
-	if err != nil {
-		return err
-	}
-	for i, w := range m.Workers {
-		w.conns = way.Conns[i : i+1]
-		w.way = way
-	}
 	return nil
+}
+
+// of says which of several memory nodes an error is of.
+func (cfg *ClientsConfig) of(n int, err error) error {
+	switch {
+	case cfg.MemoryNodes == 1:
+		return err
+	case len(cfg.Memory) > 0:
+		return fmt.Errorf("memory node %d of %d, %s: %w", n+1, cfg.MemoryNodes, cfg.Memory[n], err)
+	}
+	return fmt.Errorf("memory node %d of %d: %w", n+1, cfg.MemoryNodes, err)
 }
 
 // startClient makes the engine of a worker, on its fiber.
 func (c *Cluster) startClient(f *fiber.Fiber, w *Worker, _ int) error {
 	k := c.clients
-	owners, err := k.system.Owners(f, w.conns[0], w.Worker.PD(), w.way.Memory)
+	way := w.ways[0]
+	owners, err := k.system.Owners(f, w.conns[0], w.Worker.PD(), way.Memory)
 	if err != nil {
 		return err
 	}
-	each := owners / w.way.Clients
+	each := owners / way.Clients
 	if need := c.Config.Workers * c.Config.Fibers; need > each {
 		return fmt.Errorf("%w: a client needs %d owners, for %d workers of %d fibers, and the memory node has %d for each: "+
 			"use fewer fibers, or start it with more", rtx.ErrShape, need, c.Config.Workers, c.Config.Fibers, each)
 	}
 	timing := k.timing
 	if timing == (rtx.Timing{}) {
-		trip, err := rtx.RoundTrip(f, w.conns[0], w.Worker.PD(), w.way.Memory)
+		trip, err := rtx.RoundTrip(f, w.conns[0], w.Worker.PD(), way.Memory)
 		if err != nil {
 			return err
 		}
@@ -324,8 +349,12 @@ func (c *Cluster) startClient(f *fiber.Fiber, w *Worker, _ int) error {
 	if wall == nil {
 		wall = shifted{w.member.cfg.Clock}
 	}
-	e, err := engine.New(f, engine.Config{Worker: w.Worker, Conn: w.conns[0], Memory: w.way.Memory,
-		Owner: (int(w.way.Client)-1)*each + w.Index*c.Config.Fibers, Fibers: c.Config.Fibers, Clock: wall, Timing: timing,
+	var more []rtx.Remote
+	for i := 1; i < len(w.ways); i++ {
+		more = append(more, rtx.Remote{Conn: w.conns[i], Memory: w.ways[i].Memory})
+	}
+	e, err := engine.New(f, engine.Config{Worker: w.Worker, Conn: w.conns[0], Memory: way.Memory, More: more,
+		Owner: (int(way.Client)-1)*each + w.Index*c.Config.Fibers, Fibers: c.Config.Fibers, Clock: wall, Timing: timing,
 		Rand: w.Rand, System: k.system.Name, Index: k.index, Specs: w.Specs, Placement: w.Placement, Nodes: c.Config.Nodes,
 		Recorder: w.Recorder, RecorderClock: w.RecorderClock, Mutation: w.Mutation})
 	if err != nil {
@@ -355,7 +384,8 @@ func NewSimulatedClients(ctx context.Context, cfg ClientsConfig, cost *sim.CostM
 }
 
 func (c *Cluster) buildSimulatedClients(ctx context.Context, cfg *ClientsConfig, h *cores) error {
-	for n := range c.Config.Nodes + 1 {
+	memories := cfg.MemoryNodes
+	for n := range c.Config.Nodes + memories {
 		machine, err := h.world.AddNode(sim.NodeConfig{})
 		if err != nil {
 			return err
@@ -364,13 +394,13 @@ func (c *Cluster) buildSimulatedClients(ctx context.Context, cfg *ClientsConfig,
 		if err != nil {
 			return err
 		}
-		if n == 0 {
-			if err := c.serveOwn(device); err != nil {
+		if n < memories {
+			if err := c.serveOwn(device, cfg); err != nil {
 				return err
 			}
 			continue
 		}
-		m, err := c.newClient(MemberConfig{ID: proto.NodeID(n - 1), Context: device, Clock: machine.Clock(),
+		m, err := c.newClient(MemberConfig{ID: proto.NodeID(n - memories), Context: device, Clock: machine.Clock(),
 			RecorderClock: worldClock{h.world}, Recorder: history.Clock{Name: "simulator"}, Simulated: true,
 			NewWorker: func(i int, wc fiber.WorkerConfig) (*fiber.Worker, error) {
 				core := fiber.NewCore(machine.Timeline(i))
@@ -381,23 +411,23 @@ func (c *Cluster) buildSimulatedClients(ctx context.Context, cfg *ClientsConfig,
 			return err
 		}
 		if err := c.joinMemory(ctx, cfg, m); err != nil {
-			return fmt.Errorf("client %d: %w", n-1, err)
+			return fmt.Errorf("client %d: %w", n-memories, err)
 		}
 	}
 	return nil
 }
 
-// close ends the sessions, and the memory node if it is the clients' own. The workers are closed.
+// close ends the sessions, and the memory nodes if they are the clients' own. The workers are closed.
 func (k *clients) close() error {
 	var errs []error
 	for _, s := range k.sessions {
 		errs = append(errs, s.Close())
 	}
-	if k.own != nil {
-		errs = append(errs, k.own.Close())
+	for _, s := range k.own {
+		errs = append(errs, s.Close())
 	}
-	if k.ownDevice != nil {
-		errs = append(errs, k.ownDevice.Close())
+	for _, d := range k.ownDevices {
+		errs = append(errs, d.Close())
 	}
 	return errors.Join(errs...)
 }

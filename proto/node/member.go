@@ -101,10 +101,10 @@ type Worker struct {
 	ports     [][]rpc.Address // of all workers of all nodes, by node and worker
 	connect   verbs.ConnectAttr
 	keeper    keeper
-	extents   []extent      // that tables have grown by
-	fenced    []atomic.Bool // by node: it was removed
-	over      atomic.Bool   // the cluster stops: the keeper ends
-	way       *memnode.Way  // of a client of a memory node; nil: it is none
+	extents   []extent       // that tables have grown by
+	fenced    []atomic.Bool  // by node: it was removed
+	over      atomic.Bool    // the cluster stops: the keeper ends
+	ways      []*memnode.Way // of a client, to its memory nodes; nil: it is none
 
 	// mu guards conns and loop, which the worker's thread writes and any goroutine may look at, and
 	// orders the making of queue pairs against the fence.

@@ -25,13 +25,16 @@ func Attach(f *fiber.Fiber, cfg Config) (*Client, error) {
 		return nil, err
 	}
 	c.bug = m
-	if c.l, err = fetchLayout(f, cfg.Conn, cfg.PD, cfg.Memory); err != nil {
+	c.nodes = append([]Remote{{cfg.Conn, cfg.Memory}}, cfg.More...)
+	c.cfg.Awaited = cfg.Awaited || c.scattered()
+	if err := c.fetchLayouts(f); err != nil {
 		return nil, err
 	}
 	if cfg.Owner < 0 || cfg.Owner >= c.l.Owners {
 		return nil, fmt.Errorf("%w: owner %d, and the memory has %d", ErrUsage, cfg.Owner, c.l.Owners)
 	}
 	classes := len(c.l.Classes)
+	c.fresh = cfg.Owner
 	c.slots, c.next = make([]uint64, c.l.Slots), make([]int, classes)
 	c.chunk, c.used = make([]int, classes), make([]int, classes)
 	for i := range c.chunk {
@@ -54,6 +57,27 @@ func (c *Client) closeLater(f *fiber.Fiber) {
 	if c.broken == nil && f.Err() == nil {
 		_ = c.mr.Close() // the first error is the one to tell
 	}
+}
+
+// fetchLayouts reads the beginning of the memory of all nodes and checks that they belong together.
+func (c *Client) fetchLayouts(f *fiber.Fiber) error {
+	for i, n := range c.nodes {
+		l, err := fetchLayout(f, n.Conn, c.cfg.PD, n.Memory)
+		switch {
+		case err != nil && len(c.nodes) > 1:
+			return fmt.Errorf("memory node %d of %d: %w", i+1, len(c.nodes), err)
+		case err != nil:
+			return err
+		case l.Nodes != len(c.nodes) || l.Node != i:
+			return fmt.Errorf("%w: the memory node in place %d of %d is number %d of %d: name all of them, in their order",
+				ErrLayout, i+1, len(c.nodes), l.Node+1, l.Nodes)
+		case i > 0 && !l.likens(c.l):
+			return fmt.Errorf("%w: memory node %d has another shape than the first: %+v, %+v", ErrLayout, i+1, l.Shape, c.l.Shape)
+		case i == 0:
+			c.l = l
+		}
+	}
+	return nil
 }
 
 // fetchLayout reads the beginning of the memory and checks it.
@@ -217,10 +241,11 @@ func (c *Client) fixBlock(f *fiber.Fiber, slot int, d uint64) error {
 
 // fixChunks finds the chunks of the owner, and stores what was on its way into slots.
 func (c *Client) fixChunks(f *fiber.Fiber, class int) error {
-	chunks := c.l.Classes[class].Blocks / ChunkBlocks
+	each := c.l.chunkCount(class)
+	chunks := each * c.l.Nodes
 	const step = wordBytes / 8
-	for at := 0; at < chunks; at += step {
-		n := min(step, chunks-at)
+	for at, n := 0, 0; at < chunks; at += n {
+		n = min(step, each-at%each) // of one node
 		if err := c.readNow(f, c.words, c.l.chunkAt(class, at), 8*n); err != nil {
 			return err
 		}

@@ -12,11 +12,25 @@ func Audit(memory []byte, reached []Ptr) error { return AuditRecords(memory, rea
 
 // AuditRecords is Audit of memory with indexes that have records: blocks that no object has.
 func AuditRecords(memory []byte, reached []Ptr, records []uint64) error {
-	l, err := decode(memory[:min(len(memory), headerBytes)], len(memory))
-	if err != nil {
-		return err
+	return AuditNodes([][]byte{memory}, reached, records)
+}
+
+// AuditNodes is AuditRecords of several memory nodes, in the order of their numbers.
+func AuditNodes(nodes [][]byte, reached []Ptr, records []uint64) error {
+	var first *layout
+	for i, memory := range nodes {
+		l, err := decode(memory[:min(len(memory), headerBytes)], len(memory))
+		if err != nil {
+			return err
+		}
+		if l.Node != i || l.Nodes != len(nodes) || i > 0 && !l.likens(first) {
+			return fmt.Errorf("%w: memory node %d of %d in place %d of %d", ErrLayout, l.Node+1, l.Nodes, i+1, len(nodes))
+		}
+		if first == nil {
+			first = l
+		}
 	}
-	a := &audit{l: l, memory: memory, owner: map[uint64]string{}}
+	a := &audit{l: first, nodes: nodes, owner: map[uint64]string{}}
 	for _, d := range records {
 		if err := a.claim(d, "an index"); err != nil {
 			return err
@@ -30,14 +44,26 @@ func AuditRecords(memory []byte, reached []Ptr, records []uint64) error {
 	return nil
 }
 
-// audit is what an Audit has found. It is for tests and tools: it allocates.
-type audit struct {
-	l      *layout
-	memory []byte
-	owner  map[uint64]string // by offset of a block: whose it is. Looked up only
+// AllObjects are the objects of all memory nodes of a shape, internal ones included.
+func AllObjects(s Shape) (all []Ptr) {
+	for node := range max(s.Nodes, 1) {
+		for i := range s.metaCount() {
+			all = append(all, ptrTo(node, i))
+		}
+	}
+	return all
 }
 
-func (a *audit) word(at int) uint64 { return binary.LittleEndian.Uint64(a.memory[at:]) }
+// audit is what an Audit has found. It is for tests and tools: it allocates.
+type audit struct {
+	l     *layout
+	nodes [][]byte
+	owner map[uint64]string // by place of a block: whose it is. Looked up only
+}
+
+func (a *audit) at(place int) []byte { return a.nodes[PlaceNode(place)][PlaceOffset(place):] }
+
+func (a *audit) word(place int) uint64 { return binary.LittleEndian.Uint64(a.at(place)) }
 
 // claim notes whose a block is.
 func (a *audit) claim(d uint64, who string) error {
@@ -52,7 +78,8 @@ func (a *audit) claim(d uint64, who string) error {
 }
 
 func (a *audit) objects() error {
-	for p := range Ptr(a.l.metaCount()) {
+	for i := range a.l.Nodes * a.l.metaCount() {
+		p := ptrTo(i/a.l.metaCount(), i%a.l.metaCount())
 		at := a.l.metaAt(p)
 		if w := a.word(at); locked(w) {
 			return fmt.Errorf("object %d is locked by owner %d, without log: %v, lease %d", p, ownerOf(w), noLog(w),
@@ -87,13 +114,13 @@ func (a *audit) slots() error {
 // chunks finds blocks that were given out and are nobody's, or the other way round.
 func (a *audit) chunks() error {
 	for class, k := range a.l.Classes {
-		for i := range k.Blocks {
+		for i := range k.Blocks * a.l.Nodes {
 			w := a.word(a.l.chunkAt(class, i/ChunkBlocks))
 			stored, given := 0, 0
 			if w != 0 {
 				stored, given = chunkStored(w), chunkGiven(w)
 			}
-			who, used := a.owner[uint64(a.l.blocks[class]+i*k.Bytes)]
+			who, used := a.owner[a.l.blockOf(class, i/ChunkBlocks, i%ChunkBlocks)]
 			switch n := i % ChunkBlocks; {
 			case n < stored && !used:
 				return fmt.Errorf("block %d of class %d is leaked: no object has it and no slot", i, class)
@@ -108,14 +135,17 @@ func (a *audit) chunks() error {
 // lists finds objects that are nobody's.
 func (a *audit) lists(reached []Ptr) error {
 	l, first := a.l, a.l.internal()+a.l.Roots
-	used := first
-	if b := a.value(poolPtr); b != nil {
-		used = max(used, int(binary.LittleEndian.Uint64(b)))
+	used := make([]int, l.Nodes) // ends of the objects that were ever used
+	for node := range used {
+		used[node] = first
+		if b := a.value(poolPtr(node)); b != nil {
+			used[node] = max(first, indexOf(Ptr(binary.LittleEndian.Uint64(b))))
+		}
 	}
 	where := map[Ptr]string{}
 	claim := func(p Ptr, who string) error {
-		if int(p) < first || int(p) >= used {
-			return fmt.Errorf("%w: %s has object %d, of %d..%d", ErrCorrupt, who, p, first, used-1)
+		if !l.has(p) || indexOf(p) < first || indexOf(p) >= used[nodeOf(p)] {
+			return fmt.Errorf("%w: %s has object %d, and those of the nodes end at %v", ErrCorrupt, who, p, used)
 		}
 		if other, ok := where[p]; ok {
 			return fmt.Errorf("object %d belongs to %s and to %s", p, other, who)
@@ -129,7 +159,7 @@ func (a *audit) lists(reached []Ptr) error {
 		}
 	}
 	for owner := range l.Owners {
-		b := a.value(listPtr(owner))
+		b := a.value(l.listPtr(owner))
 		if b == nil {
 			continue
 		}
@@ -153,9 +183,11 @@ func (a *audit) lists(reached []Ptr) error {
 			}
 		}
 	}
-	for p := first; p < used; p++ {
-		if _, ok := where[Ptr(p)]; !ok {
-			return fmt.Errorf("object %d is leaked: the program does not reach it, and it is in no list", p)
+	for node := range used {
+		for i := first; i < used[node]; i++ {
+			if _, ok := where[ptrTo(node, i)]; !ok {
+				return fmt.Errorf("object %d is leaked: the program does not reach it, and it is in no list", ptrTo(node, i))
+			}
 		}
 	}
 	return nil
@@ -168,5 +200,5 @@ func (a *audit) value(p Ptr) []byte {
 	if isNil(d) || class < 0 {
 		return nil
 	}
-	return a.memory[offsetOf(d)+blockHeader:][:a.l.Classes[class].Payload()]
+	return a.at(int(offsetOf(d)))[blockHeader:][:a.l.Classes[class].Payload()]
 }

@@ -48,6 +48,9 @@ type Config struct {
 	Conn   *fiber.Conn
 	PD     *verbs.PD
 	Memory verbs.RemoteMR
+	// More are the memory nodes behind the first, in the order of their numbers. With them, phases are always awaited:
+	// queue pairs to different nodes keep no order.
+	More []Remote
 	// Owner is the client's number in the memory, below Shape.Owners: nobody else has it. It follows from
 	// the number in the memory node's session, by which a former life is fenced.
 	Owner int
@@ -71,6 +74,12 @@ type Config struct {
 	Installed func(f *fiber.Fiber, c *Client, p Ptr, d uint64) (bool, error)
 	// Mutation switches a deliberate bug on; "" is none.
 	Mutation string
+}
+
+// Remote is a way to the memory of a node.
+type Remote struct {
+	Conn   *fiber.Conn
+	Memory verbs.RemoteMR
 }
 
 // Defaults of Config.
@@ -143,6 +152,8 @@ type Client struct {
 	slots   []uint64 // as in the memory
 	next    []int    // by class: the slot to look at first
 	chunk   []int    // by class: the chunk with blocks left, -1: none
+	nodes   []Remote // memory nodes
+	fresh   int      // the node that gives objects next that were never used
 	used    []int    // ... how many were taken
 	entries []logEntry
 	found   []logEntry // of a log that is repaired
@@ -176,7 +187,13 @@ func (c *Client) Broken() error { return c.broken }
 func (c *Client) Payload(class int) int { return c.l.Classes[class].Payload() }
 
 // Root is the i-th object that has a fixed name.
-func (c *Client) Root(i int) Ptr { return Ptr(c.l.internal() + i) }
+func (c *Client) Root(i int) Ptr { return c.l.rootPtr(i) }
+
+// RootIndex is the number of a root.
+func (c *Client) RootIndex(p Ptr) int { return indexOf(p) - c.l.internal() }
+
+// Nodes is how many memory nodes the client uses.
+func (c *Client) Nodes() int { return len(c.nodes) }
 
 // wordBytes is scratch for single words and chunk words.
 const wordBytes = 1024
@@ -227,22 +244,41 @@ func (c *Client) fail(err error) error {
 	return err
 }
 
-// Shorthands for operations on the memory node. Offsets are in its memory, and in the client's.
-
-func (c *Client) addr(off int) uint64 { return c.cfg.Memory.Addr + uint64(off) }
-
-func (c *Client) read(f *fiber.Fiber, to, off, n int) {
-	c.b.Read(f, c.cfg.Conn, c.mr.SGE(to, n), c.addr(off), c.cfg.Memory.RKey)
+// Target is the way to a place, its address and key.
+func (c *Client) Target(place int) (conn *fiber.Conn, addr uint64, rkey uint32) {
+	n := &c.nodes[PlaceNode(place)]
+	return n.Conn, n.Memory.Addr + uint64(PlaceOffset(place)), n.Memory.RKey
 }
 
-func (c *Client) write(f *fiber.Fiber, from, off, n int) {
-	c.b.Write(f, c.cfg.Conn, c.mr.SGE(from, n), c.addr(off), c.cfg.Memory.RKey)
+// Shorthands for operations on memory nodes, by place and by offset in the client's memory.
+
+func (c *Client) read(f *fiber.Fiber, to, place, n int) {
+	conn, addr, rkey := c.Target(place)
+	c.b.Read(f, conn, c.mr.SGE(to, n), addr, rkey)
+}
+
+func (c *Client) write(f *fiber.Fiber, from, place, n int) {
+	conn, addr, rkey := c.Target(place)
+	c.b.Write(f, conn, c.mr.SGE(from, n), addr, rkey)
 }
 
 // cas adds a compare-and-swap to the batch and returns its index there.
-func (c *Client) cas(f *fiber.Fiber, off int, expect, swap uint64) int {
-	c.b.CAS(f, c.cfg.Conn, c.addr(off), c.cfg.Memory.RKey, expect, swap)
+func (c *Client) cas(f *fiber.Fiber, place int, expect, swap uint64) int {
+	conn, addr, rkey := c.Target(place)
+	c.b.CAS(f, conn, addr, rkey, expect, swap)
 	return c.b.Len() - 1
+}
+
+// scattered reports whether no queue pair keeps the order of operations: there are several.
+func (c *Client) scattered() bool { return len(c.nodes) > 1 && c.bug != bugNodesUnordered }
+
+// then has what is added to the batch from now on take effect after what is in it: on one node the queue pair keeps
+// that order.
+func (c *Client) then(f *fiber.Fiber) error {
+	if !c.scattered() {
+		return nil
+	}
+	return c.await(f)
 }
 
 // casNow is one that is awaited.

@@ -11,7 +11,7 @@ import (
 // transaction has replaced the block, and the next one sees the change.
 
 // indexBit marks the reference in the header of a block that is a record of an index. The pointer is the index's.
-const indexBit Ptr = 1 << (ptrBits - 1)
+const indexBit Ptr = 1 << (ptrBits - 1) // no node has so high a number
 
 // Locked reports whether a lock word is that of a locked object.
 func Locked(w uint64) bool { return locked(w) }
@@ -19,13 +19,27 @@ func Locked(w uint64) bool { return locked(w) }
 // Hash is the hash of whole words.
 func Hash(b []byte) uint64 { return hashBytes(b) }
 
-// Way is what direct operations travel on.
-func (c *Client) Way() (*fiber.Conn, *verbs.PD, verbs.RemoteMR) {
-	return c.cfg.Conn, c.cfg.PD, c.cfg.Memory
+// Extent says where buffers are registered, how many memory nodes there are, and how much memory one has.
+func (c *Client) Extent() (pd *verbs.PD, nodes, bytes int) { return c.cfg.PD, len(c.nodes), c.l.bytes }
+
+// Holds reports whether so many bytes are at a place.
+func (c *Client) Holds(place, bytes int) bool {
+	return PlaceNode(place) < len(c.nodes) && PlaceOffset(place)+bytes <= c.l.bytes
 }
 
 // Fail makes the client useless: what it has in flight may still happen.
 func (c *Client) Fail(err error) error { return c.fail(err) }
+
+// Then has what a batch gets from now on take effect after what is in it: with several memory nodes it is awaited.
+func (c *Client) Then(f *fiber.Fiber, b *fiber.Batch) error {
+	if !c.scattered() {
+		return nil
+	}
+	if err := b.Await(f); err != nil {
+		return c.fail(err)
+	}
+	return nil
+}
 
 // MetaAt is where the metadata of an object is: lock word 8 | data pointer 8.
 func (c *Client) MetaAt(p Ptr) int { return c.l.metaAt(p) }

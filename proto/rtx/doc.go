@@ -55,6 +55,14 @@
 // full can still be changed. Audit checks that. Attach under a number that was used before repairs what the former life
 // left: its log, its slots, its half-done refill. Package memnode has fenced that life before.
 //
+// # Several memory nodes
+//
+// The paper has one. Here pointers have the number of a node (PlaceNode), and all nodes have the same shape, so a place
+// is an offset with a number above. An owner's log, slots and list of free objects are on the node that its number
+// gives, and so are roots; it takes chunks and objects that were never used from all nodes. Queue pairs to different
+// nodes keep no order, so every phase is awaited, and so is a check behind what it checks. The memory says which
+// number its node has: clients that name the nodes in another order are refused.
+//
 // # Clocks
 //
 // Safety never depends on a clock: a lease only says when others may try to repair. Clocks that differ by more
@@ -72,6 +80,5 @@
 //
 // # What it does not do
 //
-// One memory node for now; pointers have room for its number. Nothing is replicated: the memory node does not
-// fail (section 3).
+// Nothing is replicated: memory nodes do not fail (section 3).
 package rtx

@@ -8,5 +8,5 @@ func LastLease(memory []byte, p Ptr) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return leaseOf(binary.LittleEndian.Uint64(memory[l.metaAt(p):])), nil
+	return leaseOf(binary.LittleEndian.Uint64(memory[PlaceOffset(l.metaAt(p)):])), nil
 }

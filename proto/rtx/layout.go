@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Shape is what a memory node's memory is laid out for. All clients read it there.
@@ -15,6 +16,9 @@ type Shape struct {
 	Roots   int // objects that programs name by Root
 	Objects int // all others that there may be
 	Classes []Class
+	// Node is the number of the memory node, from 0, among Nodes that clients use together; 0 of 0 is one alone. They
+	// have the same shape else. Each has room for what follows, and Objects and blocks of its own.
+	Node, Nodes int
 }
 
 // Class is a size of blocks, of which the first 16 bytes are the package's.
@@ -43,11 +47,12 @@ const (
 //
 //	  0 magic 8 | version 8 | bytes 8 | owners 8 | slots 8 | roots 8 | objects 8 | classes 8
 //	 64 bytes 8, blocks 8 of each class, 8 times
-//	192 hash of the above 8
+//	192 number of the node 8 | nodes that are used together 8 | hash of the above 8
 const (
 	magic         = 0x3158_5452_4d54_5244 // "DRTMRTX1"
-	layoutVersion = 2
-	hashAt        = 192
+	layoutVersion = 3
+	nodeAt        = 192
+	hashAt        = 208
 )
 
 // Errors of memory that a client refuses. It writes nothing before it has checked.
@@ -69,7 +74,7 @@ type layout struct {
 	metas      int
 	chunks     [maxClasses]int
 	blocks     [maxClasses]int
-	bytes      int
+	bytes      int // of one node
 	perClass   int // slots of a class
 	lists      int // class of the lists of free objects
 }
@@ -90,7 +95,7 @@ func align(n, to int) int { return (n + to - 1) / to * to }
 // internal objects: the pool of objects that were never used, and each owner's list of free ones.
 func (s *Shape) internal() int { return 1 + s.Owners }
 
-// metaCount is how many objects there are with the internal ones.
+// metaCount is how many objects a node has with the internal ones.
 func (s *Shape) metaCount() int { return s.internal() + s.Roots + s.Objects }
 
 // plan checks a shape and places everything.
@@ -99,7 +104,10 @@ func (s Shape) plan() (*layout, error) {
 		return nil, fmt.Errorf("%w: %s", ErrShape, fmt.Sprintf(format, args...))
 	}
 	n := len(s.Classes)
+	s.Nodes = max(s.Nodes, 1)
 	switch {
+	case s.Nodes > MaxNodes || s.Node < 0 || s.Node >= s.Nodes:
+		return bad("memory node %d of %d, of up to %d", s.Node+1, s.Nodes, MaxNodes)
 	case s.Owners < 1 || s.Owners > MaxOwners:
 		return bad("%d owners, of 1..%d", s.Owners, MaxOwners)
 	case n < 1 || n > maxClasses:
@@ -179,6 +187,12 @@ func (s Shape) Format(memory []byte) error {
 	return nil
 }
 
+// likens reports whether another node has the same shape.
+func (l *layout) likens(o *layout) bool {
+	return l.Owners == o.Owners && l.Slots == o.Slots && l.Roots == o.Roots && l.Objects == o.Objects &&
+		slices.Equal(l.Classes, o.Classes)
+}
+
 func (l *layout) encode(h []byte) {
 	le := binary.LittleEndian
 	for i, v := range []int{magic, layoutVersion, l.bytes, l.Owners, l.Slots, l.Roots, l.Objects, len(l.Classes)} {
@@ -188,6 +202,8 @@ func (l *layout) encode(h []byte) {
 		le.PutUint64(h[64+16*i:], uint64(c.Bytes))
 		le.PutUint64(h[72+16*i:], uint64(c.Blocks))
 	}
+	le.PutUint64(h[nodeAt:], uint64(l.Node))
+	le.PutUint64(h[nodeAt+8:], uint64(l.Nodes))
 	le.PutUint64(h[hashAt:], hashBytes(h[:hashAt]))
 }
 
@@ -211,7 +227,7 @@ func decode(h []byte, bytes int) (*layout, error) {
 	case le.Uint64(h[hashAt:]) != hashBytes(h[:hashAt]):
 		return refuse("the description of its layout is corrupt")
 	}
-	s := Shape{Owners: word(3), Slots: word(4), Roots: word(5), Objects: word(6)}
+	s := Shape{Owners: word(3), Slots: word(4), Roots: word(5), Objects: word(6), Node: word(nodeAt / 8), Nodes: word(nodeAt/8 + 1)}
 	for i := range min(word(7), maxClasses) {
 		s.Classes = append(s.Classes, Class{Bytes: word(8 + 2*i), Blocks: word(9 + 2*i)})
 	}
@@ -225,23 +241,46 @@ func decode(h []byte, bytes int) (*layout, error) {
 	return l, nil
 }
 
-// ownerAt, metaAt and the like are offsets in the memory.
-func (l *layout) ownerAt(owner int) int { return l.owners + owner*l.ownerBytes }
-func (l *layout) metaAt(p Ptr) int      { return l.metas + int(p)*metaBytes }
+// ownerAt, metaAt and the like are places. Owners are spread over the nodes, and roots.
+
+func (l *layout) ownerAt(owner int) int {
+	return PlaceAt(owner%l.Nodes, l.owners+owner*l.ownerBytes)
+}
+
+func (l *layout) metaAt(p Ptr) int { return PlaceAt(nodeOf(p), l.metas+indexOf(p)*metaBytes) }
+
+func (l *layout) rootPtr(i int) Ptr { return ptrTo(i%l.Nodes, l.internal()+i) }
 
 // slotAt is the place of a slot that is counted through all owners.
 func (l *layout) slotAt(slot int) int {
 	return l.ownerAt(slot/l.Slots) + l.logBytes + 8*(slot%l.Slots)
 }
 
-func (l *layout) chunkAt(class, chunk int) int { return l.chunks[class] + 8*chunk }
+// chunkCount is how many chunks of a class a node has. They are counted through all nodes.
+func (l *layout) chunkCount(class int) int { return l.Classes[class].Blocks / ChunkBlocks }
+
+func (l *layout) chunkAt(class, chunk int) int {
+	n := l.chunkCount(class)
+	return PlaceAt(chunk/n, l.chunks[class]+8*(chunk%n))
+}
+
+// blockOf is the data pointer of a block of a chunk that was never used.
+func (l *layout) blockOf(class, chunk, i int) uint64 {
+	n := l.chunkCount(class)
+	return uint64(PlaceAt(chunk/n, l.blocks[class]+(chunk%n*ChunkBlocks+i)*l.Classes[class].Bytes))
+}
 
 // has reports whether a pointer names an object.
-func (l *layout) has(p Ptr) bool { return p < Ptr(l.metaCount()) }
+func (l *layout) has(p Ptr) bool {
+	return p <= ptrMask && nodeOf(p) < l.Nodes && indexOf(p) < l.metaCount()
+}
 
 // classOf is the class of the block that a data pointer names; -1: none has it.
 func (l *layout) classOf(d uint64) int {
-	off := int(offsetOf(d))
+	off := PlaceOffset(int(offsetOf(d)))
+	if PlaceNode(int(offsetOf(d))) >= l.Nodes {
+		return -1
+	}
 	for i := len(l.Classes) - 1; i >= 0; i-- {
 		c := l.Classes[i]
 		if off >= l.blocks[i] {

@@ -27,6 +27,7 @@ const (
 	bugAbortAlone
 	bugSlotNotFixed
 	bugRenewalLost
+	bugNodesUnordered
 )
 
 var bugs = mutation.Table[bug]{
@@ -47,6 +48,8 @@ var bugs = mutation.Table[bug]{
 	bugAbortAlone: {Name: "opt1-abort-releases-alone",
 		Doc:        "an aborted update without log releases its lock alone, while a repairer may renew the pointer",
 		Equivalent: "a commit with a log follows a pointer that is renewed under its lock, and one without a log aborts"},
+	bugNodesUnordered: {Name: "order-across-nodes-assumed",
+		Doc: "phases share a doorbell, though they are on several memory nodes"},
 	bugRenewalLost: {Name: "renewed-pointer-not-swung",
 		Doc: "a commit does not swing a pointer that a late repair of an earlier update has renewed"},
 	bugSlotNotFixed: {Name: "return-without-slots",

@@ -91,6 +91,9 @@ func (c *Client) repairOne(f *fiber.Fiber, p Ptr, w uint64) error {
 		}
 		c.b.Reset()
 		c.read(f, c.blockIn, int(offsetOf(d)), blockHeader)
+		if err := c.then(f); err != nil {
+			return err
+		}
 		c.read(f, c.words, meta, metaBytes)
 		if err := c.await(f); err != nil {
 			return err

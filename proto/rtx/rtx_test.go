@@ -21,7 +21,7 @@ func TestWrongMemoryIsRefused(t *testing.T) {
 	}{
 		{"never initialised", "never initialised", func(b []byte) { clear(b[:4096]) }},
 		{"foreign", "not memory of rTX", func(b []byte) { copy(b, "something") }},
-		{"another version", "layout version 9, this side speaks 2", func(b []byte) { le.PutUint64(b[8:], 9) }},
+		{"another version", "layout version 9, this side speaks 3", func(b []byte) { le.PutUint64(b[8:], 9) }},
 		{"another shape", "description of its layout is corrupt", func(b []byte) { le.PutUint64(b[24:], 7) }},
 	} {
 		t.Run(x.name, func(t *testing.T) {

@@ -106,11 +106,10 @@ func (c *Client) refill(f *fiber.Fiber, class int) error {
 
 // store puts blocks that were given out into empty slots, those that are there already apart.
 func (c *Client) store(f *fiber.Fiber, class, chunk, stored, given int) error {
-	size := c.l.Classes[class].Bytes
 	first := class * c.l.perClass
 	slot, end := first, first+c.l.perClass
 	for k := stored; k < given; k++ {
-		d := uint64(c.l.blocks[class] + (chunk*ChunkBlocks+k)*size)
+		d := c.l.blockOf(class, chunk, k)
 		if slices.Contains(c.slots[first:end], d) {
 			continue
 		}
@@ -143,11 +142,13 @@ func (c *Client) store(f *fiber.Fiber, class, chunk, stored, given int) error {
 
 // takeChunk takes a chunk of a class that is nobody's.
 func (c *Client) takeChunk(f *fiber.Fiber, class int) error {
-	chunks := c.l.Classes[class].Blocks / ChunkBlocks
+	each := c.l.chunkCount(class)
+	chunks := each * c.l.Nodes
 	const step = wordBytes / 8
-	at := c.cfg.Rand.IntN(chunks) / step * step // owners do not all begin at the first
-	for looked := 0; looked < chunks+step; looked += step {
-		n := min(step, chunks-at)
+	at := c.cfg.Rand.IntN(chunks) // owners do not all begin at the first, nor on the same node
+	at -= at % each % step
+	for looked, n := 0, 0; looked < chunks+step; looked += n {
+		n = min(step, each-at%each)
 		if err := c.readNow(f, c.words, c.l.chunkAt(class, at), 8*n); err != nil {
 			return err
 		}

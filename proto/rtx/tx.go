@@ -299,8 +299,9 @@ func (t *Tx) fetch(e *entry) error {
 	}
 	t.c.b.Reset()
 	t.c.read(t.f, at, int(offsetOf(e.dptr)), t.c.l.Classes[e.class].Bytes)
-	if e.confirmed = t.view && len(t.set) == 1; e.confirmed {
-		t.addValidation()
+	if e.confirmed = t.view && len(t.set) == 1 && (!t.c.scattered() ||
+		PlaceNode(int(offsetOf(e.dptr))) == nodeOf(e.ptr)); e.confirmed {
+		t.addValidation() // behind the block, on its queue pair
 	}
 	if err := t.c.await(t.f); err != nil {
 		return err
@@ -317,10 +318,10 @@ func (t *Tx) fetch(e *entry) error {
 // freshBatch is how many objects an owner takes at a time that were never used.
 const freshBatch = 32
 
-// poolPtr is the object that says how many objects were used so far; listPtr is the list of an owner.
-const poolPtr Ptr = 0
+// poolPtr is the object that says which objects of a node were used so far; listPtr is the list of an owner.
+func poolPtr(node int) Ptr { return ptrTo(node, 0) }
 
-func listPtr(owner int) Ptr { return Ptr(1 + owner) }
+func (l *layout) listPtr(owner int) Ptr { return ptrTo(owner%l.Nodes, 1+owner) }
 
 // updateOrWrite is Update, or Write if there is no value yet.
 func (t *Tx) updateOrWrite(p Ptr, class int) ([]byte, error) {
@@ -337,7 +338,7 @@ func (t *Tx) Alloc(class int) (Ptr, []byte, error) {
 	if class < 0 || class >= len(l.Classes) {
 		return 0, nil, fmt.Errorf("%w: class %d, of 0..%d", ErrUsage, class, len(l.Classes)-1)
 	}
-	list, err := t.updateOrWrite(listPtr(t.c.cfg.Owner), l.lists)
+	list, err := t.updateOrWrite(l.listPtr(t.c.cfg.Owner), l.lists)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -366,32 +367,43 @@ func (t *Tx) Alloc(class int) (Ptr, []byte, error) {
 	return p, b, err
 }
 
-// takeFresh takes objects that were never used.
+// takeFresh takes objects that were never used, of the nodes in turn.
 func (t *Tx) takeFresh(fresh, end []byte) error {
 	l := t.c.l
-	pool, err := t.updateOrWrite(poolPtr, l.lists)
-	if err != nil {
-		return err
+	for range l.Nodes {
+		node := t.c.fresh % l.Nodes
+		t.c.fresh++
+		pool, err := t.Read(poolPtr(node))
+		if err != nil {
+			return err
+		}
+		le := binary.LittleEndian
+		from := uint64(ptrTo(node, l.internal()+l.Roots))
+		if pool != nil {
+			from = max(from, le.Uint64(pool))
+		}
+		to := min(from+freshBatch, uint64(ptrTo(node, l.metaCount())))
+		if from >= to {
+			continue
+		}
+		if pool, err = t.updateOrWrite(poolPtr(node), l.lists); err != nil {
+			return err
+		}
+		le.PutUint64(pool, to)
+		le.PutUint64(fresh, from)
+		le.PutUint64(end, to)
+		return nil
 	}
-	le := binary.LittleEndian
-	from := max(le.Uint64(pool), uint64(l.internal()+l.Roots))
-	to := min(from+freshBatch, uint64(l.metaCount()))
-	if from >= to {
-		return fmt.Errorf("%w: all %d objects are in use; start the memory node with more", ErrFull, l.Objects)
-	}
-	le.PutUint64(pool, to)
-	le.PutUint64(fresh, from)
-	le.PutUint64(end, to)
-	return nil
+	return fmt.Errorf("%w: all %d objects are in use; start the memory node with more", ErrFull, l.Objects*l.Nodes)
 }
 
 // Free gives an object back, which nobody may reach any more once the transaction has committed.
 func (t *Tx) Free(p Ptr) error {
 	l := t.c.l
-	if p < Ptr(l.internal()+l.Roots) {
+	if indexOf(p) < l.internal()+l.Roots {
 		return fmt.Errorf("%w: object %d is not allocated", ErrUsage, p)
 	}
-	list, err := t.updateOrWrite(listPtr(t.c.cfg.Owner), l.lists)
+	list, err := t.updateOrWrite(l.listPtr(t.c.cfg.Owner), l.lists)
 	if err != nil {
 		return err
 	}

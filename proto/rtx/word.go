@@ -4,17 +4,29 @@ import "time"
 
 // Ptr names an object for as long as the memory lasts. 0 is no object of a program.
 //
-//	63       44 43     36 35                   0
-//	+----------+---------+----------------------+
-//	| 0        | node 8  | index of the object  |
-//	+----------+---------+----------------------+
+//	63       44   43    42    36 35                   0
+//	+----------+-------+--------+----------------------+
+//	| 0        | index | node 7 | index of the object  |
+//	+----------+-------+--------+----------------------+
+//
+// The bit "index" is set in references of records alone: see indexBit.
 type Ptr uint64
 
 const (
-	ptrBits  = 44
-	ptrMask  = 1<<ptrBits - 1
-	slotBits = 20
+	ptrBits   = 44
+	ptrMask   = 1<<ptrBits - 1
+	slotBits  = 20
+	nodeShift = 36
+	indexMask = 1<<nodeShift - 1
 )
+
+// MaxNodes is how many memory nodes may be used together.
+const MaxNodes = 64
+
+func ptrTo(node, index int) Ptr { return Ptr(node)<<nodeShift | Ptr(index) }
+
+func nodeOf(p Ptr) int  { return int(p >> nodeShift) }
+func indexOf(p Ptr) int { return int(p & indexMask) }
 
 // ref is what the header of a block and an entry of a log begin with: the object, and above it the slot that
 // the block was taken from, counted through the tables of all owners.
@@ -105,6 +117,8 @@ func sameTag(h, lock uint64) bool { return h>>leaseBits&tagMask == lock&tagMask 
 //
 // The use counts how often the block was replaced, and the version this and each renewal by a repair: a pointer with
 // the same use names the block in the same place, whoever has renewed it.
+//
+// The offset with the node above it is a place.
 const (
 	offsetBits   = 40
 	offsetMask   = 1<<offsetBits - 1
@@ -113,7 +127,19 @@ const (
 	versionShift = 48
 )
 
-func offsetOf(d uint64) uint64 { return d & offsetMask &^ useMask }
+// offsetOf is the place of the block.
+func offsetOf(d uint64) uint64 { return d & pointerMask &^ useMask }
+
+// Places are offsets in the memory of all nodes: that of a node, and its number above.
+
+// PlaceAt is the place of an offset in the memory of a node.
+func PlaceAt(node, off int) int { return node<<offsetBits | off }
+
+// PlaceNode is the number of the memory node that a place is in.
+func PlaceNode(place int) int { return place >> offsetBits }
+
+// PlaceOffset is the offset of a place in its memory.
+func PlaceOffset(place int) int { return place & offsetMask }
 
 // isNil reports whether a data pointer names no block: of an object that was never written.
 func isNil(d uint64) bool { return d&pointerMask&^useMask == 0 }

@@ -65,9 +65,14 @@ const (
 // repairs is the scenario of repairable transactions on a passive memory node: n0 is the memory node, the last
 // machine has an auditor that comes back after each crash, and the others have clients.
 func repairs(name, doc string, short bool, load repairLoad) *scenario.Scenario {
-	s := &scenario.Scenario{Name: name, Doc: doc, Nodes: repairClients + 2, MinNodes: 3, MaxNodes: 16, Fibers: 2,
-		Until: 2 * sim.Millisecond, EventLimit: repairLimit, Steps: append(rtx.Steps(), load.steps()...),
-		Draw: drawRepairs,
+	return repairsOn(1, name, doc, short, load)
+}
+
+// repairsOn is repairs on several memory nodes, n0, n1 and so on.
+func repairsOn(memories int, name, doc string, short bool, load repairLoad) *scenario.Scenario {
+	s := &scenario.Scenario{Name: name, Doc: doc, Nodes: repairClients + 1 + memories, MinNodes: 2 + memories, MaxNodes: 16,
+		Fibers: 2, Until: 2 * sim.Millisecond, EventLimit: repairLimit, Steps: append(rtx.Steps(), load.steps()...),
+		Draw: func(d *scenario.Drawing) sim.Schedule { return drawRepairs(d, memories) },
 		Dimensions: []scenario.Dimension{
 			phases(),
 			{Name: dimClocks, Doc: "clocks that agree, or are up to a second apart", Values: []string{"near", "far"},
@@ -76,10 +81,12 @@ func repairs(name, doc string, short bool, load repairLoad) *scenario.Scenario {
 				Values: []string{"long", "short"}, Drawn: []string{"long", "short"}},
 			{Name: dimSpread, Doc: "registers in use", Values: []string{"all", "two"}, Drawn: []string{"all", "two"}},
 		},
-		Build: func(e *scenario.Env) error { return buildRepairs(e, short, load) }}
-	s.Mutations = load.mutations()
+		Build: func(e *scenario.Env) error { return buildRepairs(e, memories, short, load) }}
+	if s.Mutations = load.mutations(); memories > 1 {
+		s.Dimensions = s.Dimensions[1:] // phases are always awaited
+	}
 	if short {
-		s.Until, s.Nodes, s.Fibers, s.Draw = 250*sim.Microsecond, 4, 1, nil
+		s.Until, s.Nodes, s.Fibers, s.Draw = 250*sim.Microsecond, 3+memories, 1, nil
 		for i := range s.Dimensions {
 			s.Dimensions[i].Drawn = nil
 		}
@@ -107,6 +114,12 @@ func allRepairs() []*scenario.Scenario {
 			"structure checked", false, tables{}),
 		repairs("tables-steps", "a hash table (RACE) on repairable transactions; a short run, for --every-step", true,
 			tables{}),
+		repairsOn(2, "repairs-spread", "repairable transactions on two memory nodes, under the faults of repairs; history, "+
+			"blocks and locks checked", false, registers{}),
+		repairsOn(2, "trees-spread", "a B-link tree on two memory nodes, under the faults of repairs; history, structure and "+
+			"locks checked", false, trees{}),
+		repairsOn(2, "tables-spread", "a hash table (RACE) on two memory nodes, under the faults of repairs; history, "+
+			"structure and locks checked", false, tables{}),
 		distributed("distributed", "the baseline of rTX with a membership service: clients of a passive memory node die and "+
 			"are repaired; history and locks checked", false),
 		distributed("distributed-steps", "the baseline of rTX with a membership service; a short run, for --every-step", true)}
@@ -139,7 +152,7 @@ type repairRun struct {
 	load      repairLoad
 	short     bool
 	shape     rtx.Shape
-	server    *memnode.Server
+	servers   []*memnode.Server // by number of the memory node
 	recorders []*history.Recorder
 	clients   []*repairClient // of all lives
 	stats     []*rtx.Stats
@@ -154,24 +167,30 @@ type wallClock struct{ verbs.Clock }
 
 func (c wallClock) Now() time.Duration { return wallEpoch + c.Clock.Now() }
 
-func buildRepairs(e *scenario.Env, short bool, load repairLoad) error {
-	r := &repairRun{e: e, load: load, short: short, shape: load.shape(), registers: repairRegisters}
+func buildRepairs(e *scenario.Env, memories int, short bool, load repairLoad) error {
+	r := &repairRun{e: e, load: load, short: short, shape: load.shape(), registers: repairRegisters,
+		servers: make([]*memnode.Server, memories)}
 	if e.Setting(dimSpread) == "two" {
 		r.registers = 2
 	}
 	// The auditor has the last number.
-	r.shape.Slots, r.shape.Owners = load.slots(), (e.Nodes-2)*e.Fibers+1
+	r.shape.Slots, r.shape.Owners, r.shape.Nodes = load.slots(), (e.Nodes-1-memories)*e.Fibers+1, memories
 	bytes, err := r.shape.Bytes()
 	if err != nil {
 		return err
 	}
-	if err := addMemoryNode(e, &r.server, memnode.Config{Bytes: bytes, Clients: r.shape.Owners,
-		Format: r.shape.Format}); err != nil {
-		return err
+	for i := range memories {
+		shape := r.shape
+		shape.Node = i
+		if err := addMemoryNode(e, &r.servers[i], memnode.Config{Bytes: bytes, Clients: r.shape.Owners,
+			Format: shape.Format}); err != nil {
+			return err
+		}
 	}
-	for i := range e.Nodes - 1 {
+	machines := e.Nodes - memories
+	for i := range machines {
 		fibers, body := e.Fibers, (*repairClient).work
-		if i == e.Nodes-2 {
+		if i == machines-1 {
 			fibers, body = 1, (*repairClient).audit
 		}
 		m, err := e.AddMachine(scenario.MachineConfig{Conns: 8 * fibers, Boot: func(m *scenario.Machine) error {
@@ -183,7 +202,7 @@ func buildRepairs(e *scenario.Env, short bool, load repairLoad) error {
 		if err != nil {
 			return err
 		}
-		if i == e.Nodes-2 { // a fault at a step may strike the auditor, too
+		if i == machines-1 { // a fault at a step may strike the auditor, too
 			m.Node.OnCrash(func() { e.World.After(auditorDown, m.Node.Restart) })
 		}
 	}
@@ -213,7 +232,7 @@ type repairClient struct {
 	life     uint32
 	rand     *rand.Rand
 	recorder *history.Recorder
-	conn     *fiber.Conn
+	conns    []*fiber.Conn // to the memory nodes
 	c        *rtx.Client
 	tree     *sherman.Tree
 	table    *race.Table
@@ -249,25 +268,33 @@ func (k *repairClient) finish(f *fiber.Fiber) error {
 
 // attach opens a session, which fences the former one, and makes the client; false if that failed for now.
 func (k *repairClient) attach(f *fiber.Fiber) (bool, error) {
-	if k.conn != nil {
-		old := k.conn
-		k.conn = nil
+	for len(k.conns) > 0 {
+		last := len(k.conns) - 1
+		old := k.conns[last]
+		k.conns = k.conns[:last]
 		if err := old.Close(f); err != nil {
 			return false, err
 		}
 	}
 	id := memnode.ClientID(k.owner + 1)
-	if err := k.server.Leave(id); err != nil {
-		return false, nil // the memory node is down
+	for _, s := range k.servers {
+		if err := s.Leave(id); err != nil {
+			return false, nil // the memory node is down
+		}
 	}
-	way, err := memnode.Join(k.server.Admit, id, k.m.Workers[:1], repairConnect)
-	if err != nil {
-		return false, nil // or was, or memory is short: the next time
+	var remotes []rtx.Remote
+	for _, s := range k.servers {
+		way, err := memnode.Join(s.Admit, id, k.m.Workers[:1], repairConnect)
+		if err != nil {
+			return false, nil // or was, or memory is short: the next time
+		}
+		k.conns = append(k.conns, way.Conns[0])
+		remotes = append(remotes, rtx.Remote{Conn: way.Conns[0], Memory: way.Memory})
 	}
-	k.conn = way.Conns[0]
-	cfg := rtx.Config{Conn: k.conn, PD: k.m.PD, Memory: way.Memory, Owner: k.owner, Clock: wallClock{k.m.Node.Clock()},
-		Rand: k.rand, Timing: repairTiming, Objects: 32, Bytes: 16 << 10, Attempts: 1000,
-		Awaited: k.e.Setting(dimPhases) == "awaited", Installed: race.Installed, Mutation: k.mutation(rtx.Mutations())}
+	cfg := rtx.Config{Conn: remotes[0].Conn, PD: k.m.PD, Memory: remotes[0].Memory, More: remotes[1:], Owner: k.owner,
+		Clock: wallClock{k.m.Node.Clock()},
+		Rand:  k.rand, Timing: repairTiming, Objects: 32, Bytes: 16 << 10, Attempts: 1000,
+		Awaited: len(k.servers) == 1 && k.e.Setting(dimPhases) == "awaited", Installed: race.Installed, Mutation: k.mutation(rtx.Mutations())}
 	if k.e.Setting(dimLeases) == "short" {
 		cfg.Timing = hastyTiming
 	}
@@ -408,7 +435,7 @@ func (k *repairClient) audit(f *fiber.Fiber) error {
 	}
 	k.recorder.End(t, k.trueNow(), history.Committed)
 	// The rest, lists and free objects included, one at a time.
-	for p := range rtx.Ptr(1 + k.shape.Owners + k.shape.Roots + k.shape.Objects) {
+	for _, p := range rtx.AllObjects(k.shape) {
 		if err := k.c.Run(f, func(tx *rtx.Tx) error { _, err := tx.Read(p); return err }); err != nil {
 			k.e.Fail(checkLocks, "the auditor cannot read object %d: %v", p, err)
 			return nil
@@ -445,7 +472,11 @@ func (r *repairRun) check() {
 	if r.short && sum.LongestWait > longest {
 		r.e.Fail(checkPatience, "a client met one lock for %s, more than %s", sum.LongestWait, longest)
 	}
-	if err := rtx.AuditRecords(r.server.Memory().Bytes(), r.reached, r.records); err != nil {
+	var memories [][]byte
+	for _, s := range r.servers {
+		memories = append(memories, s.Memory().Bytes())
+	}
+	if err := rtx.AuditNodes(memories, r.reached, r.records); err != nil {
 		r.e.Fail(checkMemory, "%v", err)
 	}
 	checkRecorders(r.e, r.recorders)
@@ -472,8 +503,11 @@ func checkRecorders(e *scenario.Env, recorders []*history.Recorder) {
 }
 
 // drawRepairs draws faults of the clients and of their ways to the memory node.
-func drawRepairs(d *scenario.Drawing) (s sim.Schedule) {
-	memory, clients := d.Nodes[0], d.Nodes[1:len(d.Nodes)-1]
+func drawRepairs(d *scenario.Drawing, memories int) (s sim.Schedule) {
+	memory, clients := d.Nodes[0], d.Nodes[memories:len(d.Nodes)-1]
+	if memories > 1 {
+		memory = d.Nodes[d.Rand.IntN(memories)]
+	}
 	some := func() string { return clients[d.Rand.IntN(len(clients))] }
 	at := func() sim.Time { return upTo(d.Rand, d.Until*3/4) }
 	if d.Setting(dimClocks) == "far" {

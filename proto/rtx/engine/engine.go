@@ -22,6 +22,8 @@ type Config struct {
 	Worker *fiber.Worker
 	Conn   *fiber.Conn // of the worker, to the memory node
 	Memory verbs.RemoteMR
+	// More are the memory nodes behind the first: see rtx.Config. The baselines have one.
+	More []rtx.Remote
 	// Owner is the number of the engine's first client in the memory; there is one for each of the Fibers.
 	Owner  int
 	Fibers int
@@ -78,6 +80,9 @@ func New(f *fiber.Fiber, cfg Config) (*Engine, error) {
 	}
 	if !index.On(system.Name) {
 		return nil, fmt.Errorf("%w: %s has no index %s", rtx.ErrUsage, system.Name, index.Name)
+	}
+	if len(cfg.More) > 0 && !system.Spread {
+		return nil, fmt.Errorf("%w: %s runs on one memory node, not on %d", rtx.ErrUsage, system.Name, 1+len(cfg.More))
 	}
 	e := &Engine{cfg: cfg, system: system, index: index}
 	e.set = txset.Config{Specs: cfg.Specs, Placement: cfg.Placement, Nodes: cfg.Nodes, Recorder: cfg.Recorder,

@@ -77,7 +77,7 @@ func newBed(t *testing.T, system engine.System, index engine.IndexSpec) *bed {
 		t.Cleanup(func() { must(t, c.Close()) })
 		contexts = append(contexts, c)
 	}
-	format, err := system.Format(4<<20, fibers, &index)
+	format, err := system.Format(4<<20, fibers, &index, engine.Number{})
 	must(t, err)
 	b := &bed{t: t, fibers: fibers, index: index}
 	b.server, err = memnode.NewServer(contexts[0], memnode.Config{Bytes: 4 << 20, Clients: 1, Format: format})

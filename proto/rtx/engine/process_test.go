@@ -135,7 +135,7 @@ func TestClientsAreKilledAndStopped(t *testing.T) {
 	for _, index := range engine.Indexes() {
 		t.Run(index.Name, func(t *testing.T) {
 			const bytes, clients = 4 << 20, 4
-			format, err := system.Format(bytes, clients, &index)
+			format, err := system.Format(bytes, clients, &index, engine.Number{})
 			must(t, err)
 			dir := filepath.Join(t.TempDir(), "fabric")
 			p := rtxtest.NewParent(t, shm.New(shm.Options{Dir: dir}),

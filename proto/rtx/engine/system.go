@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -22,10 +23,12 @@ type System struct {
 	Name, Doc string
 	// Serializable transactions of several operations, and scans; otherwise operations on one key are linearizable.
 	Serializable bool
-	Mutations    []mutation.Mutation
-	Unmutated    string // why it has none
+	// Spread: it runs on several memory nodes.
+	Spread    bool
+	Mutations []mutation.Mutation
+	Unmutated string // why it has none
 
-	format func(bytes, owners int, index *IndexSpec) (Format, error)
+	format func(bytes, owners int, index *IndexSpec, n Number) (Format, error)
 	owners func(f *fiber.Fiber, conn *fiber.Conn, pd *verbs.PD, memory verbs.RemoteMR) (int, error)
 	attach func(f *fiber.Fiber, cfg *Config, n int, mutation string) (memory, error)
 }
@@ -37,9 +40,10 @@ type Format func(memory []byte) error
 func Systems() []System {
 	return []System{
 		{Name: "rtx", Doc: "repairable transactions of clients on the memory of a passive node (rTX)", Serializable: true,
-			Mutations: rtx.Mutations(),
-			format: func(bytes, owners int, index *IndexSpec) (Format, error) {
+			Spread: true, Mutations: rtx.Mutations(),
+			format: func(bytes, owners int, index *IndexSpec, n Number) (Format, error) {
 				s, err := Shape(bytes, owners, index)
+				s.Node, s.Nodes = n.Node, n.Nodes
 				return s.Format, err
 			},
 			owners: func(f *fiber.Fiber, conn *fiber.Conn, pd *verbs.PD, memory verbs.RemoteMR) (int, error) {
@@ -50,7 +54,7 @@ func Systems() []System {
 		{Name: "optimal", Doc: "the index's own locks on the memory of a passive node, without failure tolerance: the " +
 			"baseline of rTX; --check proves single operations, not scans",
 			Unmutated: "it is a baseline without failure tolerance",
-			format: func(bytes, owners int, _ *IndexSpec) (Format, error) {
+			format: func(bytes, owners int, _ *IndexSpec, _ Number) (Format, error) {
 				s, err := optimal.Kind.ShapeFor(bytes, owners, shapeRoots)
 				return s.Format, err
 			},
@@ -63,7 +67,7 @@ func Systems() []System {
 			"rTX, whose clients need a membership service",
 			Serializable: true,
 			Mutations:    dtx.Mutations(),
-			format: func(bytes, owners int, _ *IndexSpec) (Format, error) {
+			format: func(bytes, owners int, _ *IndexSpec, _ Number) (Format, error) {
 				s, err := dtx.Kind.ShapeFor(bytes, owners, shapeRoots)
 				return s.Format, err
 			},
@@ -85,10 +89,16 @@ func FindSystem(name string) (System, bool) {
 	return all[i], true
 }
 
+// Number is that of a memory node, from 0, among those that are used together; 0 of 0 is one alone.
+type Number struct{ Node, Nodes int }
+
 // Format is the layout of a memory node of some bytes, for an index, with a number of owners: one for each fiber of
 // each client. Memory that is too small for them is refused.
-func (s *System) Format(bytes, owners int, index *IndexSpec) (Format, error) {
-	return s.format(bytes, owners, index)
+func (s *System) Format(bytes, owners int, index *IndexSpec, n Number) (Format, error) {
+	if n.Nodes > 1 && !s.Spread {
+		return nil, fmt.Errorf("%w: %s runs on one memory node, not on %d", rtx.ErrShape, s.Name, n.Nodes)
+	}
+	return s.format(bytes, owners, index, n)
 }
 
 // Owners is how many owners memory was laid out for. Memory of another system is rtx.ErrLayout.
@@ -119,8 +129,8 @@ type repairable struct{ *rtx.Client }
 func (r repairable) begin(f *fiber.Fiber, view bool) (transaction, error) { return r.Begin(f, view) }
 
 func attachRepairable(f *fiber.Fiber, cfg *Config, n int, mutation string) (memory, error) {
-	c, err := rtx.Attach(f, rtx.Config{Conn: cfg.Conn, PD: cfg.Worker.PD(), Memory: cfg.Memory, Owner: cfg.Owner + n,
-		Clock: cfg.Clock, Rand: cfg.source(n), Timing: cfg.Timing, Installed: race.Installed, Mutation: mutation})
+	c, err := rtx.Attach(f, rtx.Config{Conn: cfg.Conn, PD: cfg.Worker.PD(), Memory: cfg.Memory, More: cfg.More,
+		Owner: cfg.Owner + n, Clock: cfg.Clock, Rand: cfg.source(n), Timing: cfg.Timing, Installed: race.Installed, Mutation: mutation})
 	return repairable{c}, err
 }
 

@@ -10,10 +10,16 @@ import (
 
 // What an index uses that has operations of its own: race.Plain.
 
-// Way is what they travel on.
-func (c *Client) Way() (*fiber.Conn, *verbs.PD, verbs.RemoteMR) {
-	return c.Conn, c.PD, c.Memory
+// Extent says where buffers are registered, how many memory nodes there are, and how much memory one has.
+func (c *Client) Extent() (pd *verbs.PD, nodes, bytes int) { return c.PD, 1, int(c.Memory.Length) }
+
+// Target is the way to an offset, its address and key.
+func (c *Client) Target(off int) (*fiber.Conn, uint64, uint32) {
+	return c.Conn, c.Memory.Addr + uint64(off), c.Memory.RKey
 }
+
+// Holds reports whether so many bytes are at an offset.
+func (c *Client) Holds(off, bytes int) bool { return off+bytes <= int(c.Memory.Length) }
 
 // GivesUp is false: nothing ends waits early.
 func (c *Client) GivesUp() bool { return false }

@@ -113,7 +113,7 @@ func (t *Table) prepare(f *fiber.Fiber, h, old uint64, r *record, more bool) (s 
 		setWord(b, recordSettled, s.Block)
 	}
 	_, off := t.c.BlockAt(s.Block)
-	return s, slotWord(h, s.Block, off, n), n, nil
+	return s, t.spread.slotWord(h, s.Block, off, n), n, nil
 }
 
 // conflict is the Abort of a change that another one has come in between.
@@ -131,14 +131,16 @@ func (t *Table) swap(f *fiber.Fiber, p *Place, r *record) error {
 		return err
 	}
 	t.b.Reset()
-	t.write(f, t.outAt, offset(w), n*lineBytes)
+	t.write(f, t.outAt, t.spread.offset(w), n*lineBytes)
+	if err := t.then(f); err != nil {
+		return err
+	}
 	i := t.cas(f, p.slot.at, p.slot.word, w)
 	if t.bug == bugDeleteBlind && r.deleted {
 		setWord(t.mr.Bytes(), t.wordAt, w)
 		t.write(f, t.wordAt, p.slot.at, 8)
 	}
-	t.addCheck(f, &p.in)
-	if err := t.await(f); err != nil {
+	if err := t.checkNow(f, &p.in); err != nil {
 		return err
 	}
 	f.Step(stepSwapped)
@@ -178,6 +180,9 @@ func (t *Table) settle(f *fiber.Fiber, s *rtx.Spare, old uint64) error {
 	setWord(t.mr.Bytes(), t.wordAt, s.Block)
 	t.b.Reset()
 	i := t.cas(f, s.Slot, s.Block, retired)
+	if err := t.then(f); err != nil {
+		return err
+	}
 	t.write(f, t.wordAt, off+recordSettled, 8)
 	if err := t.await(f); err != nil {
 		return err
@@ -280,10 +285,12 @@ func (t *Table) plant(f *fiber.Fiber, p *Place, r *record) error {
 		return err
 	}
 	t.b.Reset()
-	t.write(f, t.outAt, offset(w), n*lineBytes)
+	t.write(f, t.outAt, t.spread.offset(w), n*lineBytes)
+	if err := t.then(f); err != nil {
+		return err
+	}
 	i := t.cas(f, at, 0, w|tentativeBit)
-	t.addLook(f, &p.in, p.hash)
-	if err := t.await(f); err != nil {
+	if err := t.lookNow(f, &p.in, p.hash); err != nil {
 		return err
 	}
 	f.Step(stepTentative)
@@ -295,8 +302,7 @@ func (t *Table) plant(f *fiber.Fiber, p *Place, r *record) error {
 	}
 	t.b.Reset()
 	i = t.cas(f, at, w|tentativeBit, w)
-	t.addCheck(f, &p.in)
-	if err := t.await(f); err != nil {
+	if err := t.checkNow(f, &p.in); err != nil {
 		return err
 	}
 	f.Step(stepConfirmed)
@@ -334,8 +340,7 @@ func (t *Table) alone(f *fiber.Fiber, p *Place, key []byte, at int, w uint64) er
 			t.stats.Killed++
 			t.cas(f, other.slot.at, other.slot.word, 0)
 		}
-		t.addLook(f, &p.in, p.hash)
-		if err := t.await(f); err != nil {
+		if err := t.lookNow(f, &p.in, p.hash); err != nil {
 			return err
 		}
 	}

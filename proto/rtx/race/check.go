@@ -35,8 +35,7 @@ func (t *Table) eachRecord(f *fiber.Fiber, h uint64, visit func(s slot, r *recor
 		}
 		t.b.Reset()
 		t.read(f, t.copyAt, k.at, t.tableBytes)
-		t.addCheck(f, &k)
-		if err := t.await(f); err != nil {
+		if err := t.checkNow(f, &k); err != nil {
 			return k, err
 		}
 		if !t.current(&k) || !t.headedCopy(&k, h) {
@@ -226,7 +225,7 @@ func Installed(f *fiber.Fiber, c *rtx.Client, root rtx.Ptr, d uint64) (bool, err
 	if err != nil || !there {
 		return false, err
 	}
-	cfg.Root = int(root - c.Root(0))
+	cfg.Root = c.RootIndex(root)
 	t, err := openOn(c, cfg)
 	if err != nil {
 		return false, err
@@ -261,7 +260,7 @@ func (t *Table) installed(f *fiber.Fiber, d uint64) (bool, error) {
 		bucket, mine := combined(h, t.groups), slot{}
 		for i := range 2 * combinedSlots {
 			s := t.slotOf(&k, h, bucket, i)
-			if s.word&(1<<linesShift-1) == pointer(d, off) && s.word != 0 {
+			if s.word&(1<<linesShift-1) == t.spread.pointer(d, off) && s.word != 0 {
 				mine = s
 			}
 		}

@@ -30,7 +30,8 @@ const (
 //	| hash 8   | tentative | lines 7 | version 16| line 32  |
 //	+----------+-----------+---------+-----------+----------+
 //
-// Lines of 64 bytes are the record's length and place. The version is that of its data pointer.
+// Lines of 64 bytes are the record's length and place. The version is that of its data pointer. With several memory
+// nodes, the highest bits of the line are the node's number.
 const (
 	tentativeBit = 1 << 55
 	linesShift   = 48
@@ -41,16 +42,28 @@ const (
 
 func fingerprint(h uint64) uint64 { return h >> 56 << 56 }
 
-// pointer are the 48 bits of a slot that name the block of a data pointer.
-func pointer(d uint64, off int) uint64 { return d>>48<<versionShift | uint64(off/lineBytes) }
+// spread is how lines name places of several memory nodes: bits are those of a node's number.
+type spread struct{ bits int }
 
-func slotWord(h, d uint64, off, lines int) uint64 {
-	return fingerprint(h) | uint64(lines)<<linesShift | pointer(d, off)
+func (s spread) line(place int) uint64 {
+	return uint64(rtx.PlaceNode(place))<<(32-s.bits) | uint64(rtx.PlaceOffset(place)/lineBytes)
+}
+
+// offset is the place of a slot's record.
+func (s spread) offset(w uint64) int {
+	line := w & lineMask
+	return rtx.PlaceAt(int(line>>(32-s.bits)), int(line&(1<<(32-s.bits)-1))*lineBytes)
+}
+
+// pointer are the 48 bits of a slot that name the block of a data pointer.
+func (s spread) pointer(d uint64, place int) uint64 { return d>>48<<versionShift | s.line(place) }
+
+func (s spread) slotWord(h, d uint64, place, lines int) uint64 {
+	return fingerprint(h) | uint64(lines)<<linesShift | s.pointer(d, place)
 }
 
 func tentative(w uint64) bool { return w&tentativeBit != 0 }
 func lines(w uint64) int      { return int(w >> linesShift & maxLines) }
-func offset(w uint64) int     { return int(w&lineMask) * lineBytes }
 
 // A record:
 //

@@ -11,7 +11,11 @@ import (
 
 // Client is what a table needs of a memory node's client: an rtx.Client, or a Plain one.
 type Client interface {
-	Way() (*fiber.Conn, *verbs.PD, verbs.RemoteMR)
+	// Extent says where buffers are registered, how many memory nodes there are, and how much memory one has.
+	Extent() (pd *verbs.PD, nodes, bytes int)
+	// Target is the way to a place, its address and key; Holds reports whether so many bytes are there.
+	Target(place int) (*fiber.Conn, uint64, uint32)
+	Holds(place, bytes int) bool
 	Root(i int) rtx.Ptr
 	ClassBytes(class int) int
 	Broken() error
@@ -318,8 +322,7 @@ func (t *Table) lookPlain(f *fiber.Fiber, h uint64) (known, error) {
 			return known{}, err
 		}
 		t.b.Reset()
-		t.addLook(f, &k, h)
-		if err := t.await(f); err != nil {
+		if err := t.lookNow(f, &k, h); err != nil {
 			return known{}, err
 		}
 		if t.headed(&k, h) {

@@ -3,6 +3,7 @@ package race
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 
 	"drtmd/proto"
 	"drtmd/proto/rtx"
@@ -40,14 +41,13 @@ type Table struct {
 	bug    bug
 	f      format
 	root   rtx.Ptr
+	spread spread
 	groups int
 	cache  *Cache
 
-	conn   *fiber.Conn
-	memory verbs.RemoteMR
-	b      fiber.Batch
-	mr     *verbs.MR
-	stats  Stats
+	b     fiber.Batch
+	mr    *verbs.MR
+	stats Stats
 
 	// Offsets in mr: both combined buckets, metadata, a word, the block to write, blocks that were read.
 	bucketsAt, metaAt, wordAt, outAt, inAt, copyAt int
@@ -133,8 +133,12 @@ func open(c Client, cfg Config) (*Table, error) {
 	}
 	t.bucketsAt, t.metaAt, t.wordAt = take(2*combinedBytes), take(16), take(8)
 	t.outAt, t.inAt, t.copyAt = take(t.recordBytes), take(together*t.recordBytes), take(t.tableBytes)
-	var pd *verbs.PD
-	t.conn, pd, t.memory = c.Way()
+	pd, nodes, longest := c.Extent()
+	t.spread.bits = bits.Len(uint(nodes - 1))
+	if longest > lineBytes<<(32-t.spread.bits) {
+		return nil, fmt.Errorf("%w: slots reach %d bytes of a memory node, of %d", rtx.ErrUsage,
+			lineBytes<<(32-t.spread.bits), longest)
+	}
 	t.mr, err = pd.AllocMR(at, verbs.AccessLocalWrite, verbs.MROptions{NoHuge: true})
 	return t, err
 }
@@ -163,18 +167,29 @@ func (t *Table) corrupt(form string, args ...any) error {
 
 func (t *Table) word(at int) uint64 { return word(t.mr.Bytes(), at) }
 
-func (t *Table) read(f *fiber.Fiber, to, off, n int) {
-	t.b.Read(f, t.conn, t.mr.SGE(to, n), t.memory.Addr+uint64(off), t.memory.RKey)
+func (t *Table) read(f *fiber.Fiber, to, place, n int) {
+	conn, addr, rkey := t.c.Target(place)
+	t.b.Read(f, conn, t.mr.SGE(to, n), addr, rkey)
 }
 
-func (t *Table) write(f *fiber.Fiber, from, off, n int) {
-	t.b.Write(f, t.conn, t.mr.SGE(from, n), t.memory.Addr+uint64(off), t.memory.RKey)
+func (t *Table) write(f *fiber.Fiber, from, place, n int) {
+	conn, addr, rkey := t.c.Target(place)
+	t.b.Write(f, conn, t.mr.SGE(from, n), addr, rkey)
 }
 
 // cas adds a compare-and-swap and returns its index in the batch.
-func (t *Table) cas(f *fiber.Fiber, off int, expect, swap uint64) int {
-	t.b.CAS(f, t.conn, t.memory.Addr+uint64(off), t.memory.RKey, expect, swap)
+func (t *Table) cas(f *fiber.Fiber, place int, expect, swap uint64) int {
+	conn, addr, rkey := t.c.Target(place)
+	t.b.CAS(f, conn, addr, rkey, expect, swap)
 	return t.b.Len() - 1
+}
+
+// then has what is added to the batch from now on take effect after what is in it.
+func (t *Table) then(f *fiber.Fiber) error {
+	if t.plain != nil {
+		return nil // one memory node
+	}
+	return t.rx.Then(f, &t.b)
 }
 
 func (t *Table) await(f *fiber.Fiber) error {
@@ -200,18 +215,39 @@ type Place struct {
 }
 
 // addLook adds the READs of a key's buckets to the batch, with the metadata of the subtable behind them.
-func (t *Table) addLook(f *fiber.Fiber, k *known, h uint64) {
+func (t *Table) addLook(f *fiber.Fiber, k *known, h uint64) error {
 	for i, at := range combined(h, t.groups) {
 		t.read(f, t.bucketsAt+i*combinedBytes, k.at+at, combinedBytes)
 	}
-	t.addCheck(f, k)
+	return t.addCheck(f, k)
+}
+
+// lookNow is addLook, awaited.
+func (t *Table) lookNow(f *fiber.Fiber, k *known, h uint64) error {
+	if err := t.addLook(f, k, h); err != nil {
+		return err
+	}
+	return t.await(f)
 }
 
 // addCheck adds the READ that tells whether what is before it in the batch was seen by all rehashes.
-func (t *Table) addCheck(f *fiber.Fiber, k *known) {
-	if t.plain == nil {
-		t.read(f, t.metaAt, t.rx.MetaAt(k.ptr), 16)
+func (t *Table) addCheck(f *fiber.Fiber, k *known) error {
+	if t.plain != nil {
+		return nil
 	}
+	if err := t.then(f); err != nil {
+		return err
+	}
+	t.read(f, t.metaAt, t.rx.MetaAt(k.ptr), 16)
+	return nil
+}
+
+// checkNow is addCheck, awaited.
+func (t *Table) checkNow(f *fiber.Fiber, k *known) error {
+	if err := t.addCheck(f, k); err != nil {
+		return err
+	}
+	return t.await(f)
 }
 
 // current reports whether the subtable was unlocked, and where it was.
@@ -233,8 +269,7 @@ func (t *Table) look(f *fiber.Fiber, h uint64) (known, error) {
 			return known{}, err
 		}
 		t.b.Reset()
-		t.addLook(f, &k, h)
-		if err := t.await(f); err != nil {
+		if err := t.lookNow(f, &k, h); err != nil {
 			return known{}, err
 		}
 		w := t.word(t.metaAt)
@@ -333,10 +368,10 @@ func (t *Table) readRecords(f *fiber.Fiber, some []slot) error {
 	t.b.Reset()
 	for i, s := range some {
 		n := lines(s.word) * lineBytes
-		if n == 0 || n > t.recordBytes || offset(s.word)+n > int(t.memory.Length) {
+		if n == 0 || n > t.recordBytes || !t.c.Holds(t.spread.offset(s.word), n) {
 			return t.c.Fail(t.corrupt("a slot at %#x has word %#x", s.at, s.word))
 		}
-		t.read(f, t.inAt+i*t.recordBytes, offset(s.word), n)
+		t.read(f, t.inAt+i*t.recordBytes, t.spread.offset(s.word), n)
 	}
 	return t.await(f)
 }
@@ -352,7 +387,7 @@ func (t *Table) recordIn(i int, w uint64) (r record, b []byte, ok bool) {
 	}
 	self := word(b, recordSelf)
 	_, off := t.c.BlockAt(self)
-	return r, b, pointer(self, off) == w&(1<<linesShift-1) || t.bug == bugRecordTrusted
+	return r, b, t.spread.pointer(self, off) == w&(1<<linesShift-1) || t.bug == bugRecordTrusted
 }
 
 // Find looks a key up.

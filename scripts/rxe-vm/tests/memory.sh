@@ -2,7 +2,7 @@
 # A memory node and clients in other processes, on Soft-RoCE: a B-link tree on repairable transactions (rTX) under
 # YCSB A, E and F, each run proved strictly serializable. Then a client process is killed in the middle of a run; the
 # next run repairs what it left, and is proved, too. RACE, and the baselines DTX and Optimal, run on memory nodes of
-# their own, in the process of their clients.
+# their own, in the process of their clients. In the end, two memory nodes share the records.
 # timeout: 240
 set -u
 # shellcheck source=scripts/rxe-vm/tests/lib/story.sh
@@ -60,4 +60,23 @@ for system in "rtx race A" "rtx race D" "dtx sherman A" "optimal race A"; do
     --keys 60 --nodes 2 --fibers 4 --warmup 100ms)
   check "${protocol}_${index}_${letter}_is_strictly_serializable" proved_for 1500ms
 done
+
+servers=()
+for number in 1 2; do
+  drtmd serve --role memory --transport ibv --memory-listen "127.0.0.1:748$number" --memory-number "$number/2" \
+    --memory-size 8MiB --memory-clients 4 --memory-fibers 4 >"/tmp/serve-$number.out" 2>&1 &
+  servers+=($!)
+done
+clients=(drtmd bench --memory "127.0.0.1:7481,127.0.0.1:7482" --transport ibv --protocol rtx --index sherman
+  --workload ycsb --letter A --keys 60 --nodes 2 --fibers 4 --warmup 100ms)
+for number in 1 2; do
+  check "memory_node_${number}_of_2_is_ready" eventually 30 says READY cat "/tmp/serve-$number.out"
+done
+check two_memory_nodes_are_strictly_serializable proved_for 1500ms
+check client_of_two_memory_nodes_is_killed is_killed
+check next_run_on_two_is_proved eventually 60 proved_for 1500ms
+kill -TERM "${servers[@]}"
+wait "${servers[@]}"
+status=$?
+check memory_nodes_end_on_sigterm test "$status" = 0
 story_ends

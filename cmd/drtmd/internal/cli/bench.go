@@ -24,7 +24,8 @@ the transport, as separate machines do. Other places to run:
   --transport sim   the nodes run in the simulator, in virtual time
   --cluster ADDR    the nodes are the daemons (drtmd serve) of a cluster; every member runs clients
   --memory ADDR     the nodes are clients of a memory node (drtmd serve --role memory), which has all
-                    records; only for protocols of memory nodes, see --list
+                    records; ADDR,ADDR: of several that share them; only for protocols of memory nodes,
+                    see --list
 
 Workloads, each with its own options (drtmd bench --list NAME describes them):
 
@@ -116,7 +117,7 @@ type benchFlags struct {
 	json, history, report                   string
 	remote                                  clientFlags
 	memory, index                           string
-	client                                  int
+	client, memoryNodes                     int
 }
 
 func (a *app) benchCommand() *cobra.Command {
@@ -213,7 +214,9 @@ func (p *benchFlags) register(c *cobra.Command, has *composition.Composition) er
 	f.Lookup(clusterFlag).Usage = "run inside the daemons of a cluster: control address `ADDR` of " +
 		"any node, or several with commas; up or up:NAME: the nodes of drtmd up"
 	f.StringVar(&p.memory, memoryFlag, "", "protocols of memory nodes: address `ADDR` of the memory node (drtmd serve --role "+
-		"memory); default: one in this process, for this run")
+		"memory), or ADDR,ADDR of several, in the order of their numbers; default: in this process, for this run")
+	f.IntVar(&p.memoryNodes, memoryNodesFlag, 1, "protocols of memory nodes: `N` memory nodes in this process or in the "+
+		"simulator, which share the records")
 	f.StringVar(&p.index, indexFlag, "", "protocols of memory nodes: store each table in the index `NAME`, see --list PROTOCOL")
 	f.IntVar(&p.client, clientFlag, 0, "protocols of memory nodes: number `N` of the first client, N+1 of the second, and so "+
 		"on; 0: free numbers")

@@ -146,8 +146,8 @@ func (r *benchRun) checkTableMemory() error {
 	var need uint64
 	if r.index != nil {
 		bytes, _ := node.OwnMemoryBytes(&node.Config{Workload: r.workload, Nodes: p.nodes, Workers: p.workers,
-			Fibers: p.fibers}, r.index)
-		need = uint64(bytes)
+			Fibers: p.fibers}, r.index, p.memoryNodes)
+		need = uint64(bytes) * uint64(p.memoryNodes)
 	} else {
 		bytes, err := node.TableBytes(r.workload, &r.protocol, p.options)
 		if err != nil {

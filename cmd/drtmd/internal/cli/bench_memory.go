@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 
 	"drtmd/proto/node"
 	"drtmd/proto/node/memory"
@@ -16,9 +17,10 @@ import (
 
 // Flags of runs on a memory node.
 const (
-	memoryFlag = "memory"
-	indexFlag  = "index"
-	clientFlag = "client"
+	memoryFlag      = "memory"
+	memoryNodesFlag = "memory-nodes"
+	indexFlag       = "index"
+	clientFlag      = "client"
 )
 
 // findProtocol finds the protocol, and refuses the flags that it has no use for.
@@ -37,7 +39,7 @@ func (r *benchRun) findProtocol(given func(string) bool) (err error) {
 		}
 		return usagef("", "%v", err)
 	}
-	for _, f := range []string{memoryFlag, indexFlag, clientFlag} {
+	for _, f := range []string{memoryFlag, memoryNodesFlag, indexFlag, clientFlag} {
 		if given(f) {
 			return usagef("it is for protocols of memory nodes, see --list", "protocol %s has no --%s", p.protocol, f)
 		}
@@ -54,11 +56,19 @@ func (r *benchRun) checkMemory(given func(string) bool) error {
 	}
 	index, ok := engine.FindIndex(p.index)
 	r.index = &index
+	system, _ := engine.FindSystem(p.protocol)
+	memories := max(p.memoryNodes, len(memoryAddresses(p.memory)))
 	switch {
 	case !ok:
 		return usagef("known: "+engine.IndexNames(), "unknown index %q", p.index)
 	case !index.On(p.protocol):
 		return usagef("", "protocol %s has no index %s", p.protocol, index.Name)
+	case p.memory != "" && given(memoryNodesFlag):
+		return usagef("leave it out", "--%s names the memory nodes, so --%s has no meaning", memoryFlag, memoryNodesFlag)
+	case p.memoryNodes < 1 || p.memoryNodes > rtx.MaxNodes:
+		return usagef("", "--%s %d is not in 1..%d", memoryNodesFlag, p.memoryNodes, rtx.MaxNodes)
+	case memories > 1 && !system.Spread:
+		return usagef("", "protocol %s runs on one memory node, not on %d", p.protocol, memories)
 	case p.memory != "" && p.transport == simTransport:
 		return usagef("the memory node is simulated, too", "--transport sim has no --%s", memoryFlag)
 	case p.memory == "" && p.processes > 1:
@@ -80,10 +90,19 @@ func (r *benchRun) fitIndex(spec *workload.Spec) {
 	}
 }
 
+// memoryAddresses takes a list ADDR,ADDR apart.
+func memoryAddresses(list string) []string {
+	if list == "" {
+		return nil
+	}
+	return strings.Split(list, ",")
+}
+
 // openClients builds clients of a memory node, or this process's part of them.
 func (r *benchRun) openClients(ctx context.Context, cfg node.Config, part *node.Part) (*node.Cluster, error) {
 	p := r.flags
-	c := node.ClientsConfig{Config: cfg, Index: r.index.Name, Memory: p.memory, Client: p.client, Provider: r.provider,
+	c := node.ClientsConfig{Config: cfg, Index: r.index.Name, Memory: memoryAddresses(p.memory), MemoryNodes: p.memoryNodes,
+		Client: p.client, Provider: r.provider,
 		Device: p.device, Threads: r.threads, Part: part}
 	if r.cost != nil {
 		return node.NewSimulatedClients(ctx, c, r.cost)

@@ -196,6 +196,7 @@ func (r *benchRun) document() *report.Bench {
 		if doc.Memory = p.memory; doc.Memory == "" {
 			doc.Memory = "own"
 		}
+		doc.MemoryNodes = max(p.memoryNodes, len(memoryAddresses(p.memory)))
 	}
 	return doc
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,6 +18,7 @@ import (
 	"drtmd/proto/memnode"
 	"drtmd/proto/node/memory"
 	"drtmd/proto/option"
+	"drtmd/proto/rtx"
 	"drtmd/proto/rtx/engine"
 	"drtmd/verbs"
 )
@@ -31,6 +33,7 @@ const (
 type memoryFlags struct {
 	role, listen, size, keep string
 	system, index            string // decide the layout of the memory
+	number                   string // I/N
 	clients, fibers          int
 }
 
@@ -54,6 +57,8 @@ func (m *memoryFlags) register(f *pflag.FlagSet) {
 		"the layout of the memory; see drtmd bench --list")
 	f.StringVar(&m.index, memoryPrefix+"index", "", "role memory: `INDEX` of the clients, which decides how large blocks are: "+
 		engine.IndexNames()+" (default "+engine.Indexes()[0].Name+")")
+	f.StringVar(&m.number, memoryPrefix+"number", "1/1", "role memory: `I/N`, the number of the memory node among those that "+
+		"clients use together")
 	f.StringVar(&m.keep, memoryPrefix+"keep", "", "role memory: keep the memory under `NAME` (letters, digits, - and _) when "+
 		"the process ends")
 }
@@ -120,6 +125,17 @@ func (a *app) serveMemory(ctx context.Context, cfg *config.Config, m *memoryFlag
 	return errors.Join(notifier.Stopping())
 }
 
+// parseNumber reads I/N.
+func (m *memoryFlags) parseNumber() (n engine.Number, err error) {
+	i, of, ok := strings.Cut(m.number, "/")
+	first, err := strconv.Atoi(i)
+	all, err2 := strconv.Atoi(of)
+	if !ok || err != nil || err2 != nil || first < 1 || first > all || all > rtx.MaxNodes {
+		return n, usagef("", "--%snumber %q is no I/N with I in 1..N and N up to %d", memoryPrefix, m.number, rtx.MaxNodes)
+	}
+	return engine.Number{Node: first - 1, Nodes: all}, nil
+}
+
 // open makes the memory.
 func (m *memoryFlags) open(cfg *config.Config) (*memnode.Server, *verbs.Context, error) {
 	bytes, err := option.ParseBytes(m.size)
@@ -149,7 +165,11 @@ func (m *memoryFlags) open(cfg *config.Config) (*memnode.Server, *verbs.Context,
 	if !index.On(system.Name) {
 		return nil, nil, usagef("", "protocol %s has no index %s", system.Name, index.Name)
 	}
-	format, err := system.Format(int(bytes), m.clients*m.fibers, &index)
+	number, err := m.parseNumber()
+	if err != nil {
+		return nil, nil, err
+	}
+	format, err := system.Format(int(bytes), m.clients*m.fibers, &index, number)
 	if err != nil {
 		return nil, nil, usagef("", "--%ssize: %v", memoryPrefix, err)
 	}

@@ -31,6 +31,7 @@ type Bench struct {
 	// Memory is the address of the memory node whose clients the nodes are, or "own": it is in their process or
 	// simulation. Index stores the tables there. Both are "" if the nodes have the records.
 	Memory      string    `json:"memory,omitempty"`
+	MemoryNodes int       `json:"memory_nodes,omitempty"`
 	Index       string    `json:"index,omitempty"`
 	Transport   string    `json:"transport"`
 	Device      string    `json:"device,omitempty"`

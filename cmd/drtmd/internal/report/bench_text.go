@@ -76,9 +76,13 @@ func (b *Bench) cluster() string {
 	switch b.Memory {
 	case "":
 	case "own":
-		nodes = count(b.Nodes, "client") + " of a memory node of their own"
+		if nodes = count(b.Nodes, "client") + " of a memory node of their own"; b.MemoryNodes > 1 {
+			nodes = fmt.Sprintf("%s of %d memory nodes of their own", count(b.Nodes, "client"), b.MemoryNodes)
+		}
 	default:
-		nodes = count(b.Nodes, "client") + " of the memory node " + b.Memory
+		if nodes = count(b.Nodes, "client") + " of the memory node " + b.Memory; b.MemoryNodes > 1 {
+			nodes = fmt.Sprintf("%s of the memory nodes %s", count(b.Nodes, "client"), b.Memory)
+		}
 	}
 	s := fmt.Sprintf("%s, %s each, %s each, transport %s", nodes, count(b.Workers, "worker"), count(b.Fibers, "fiber"), b.Transport)
 	if b.Replicas > 1 {

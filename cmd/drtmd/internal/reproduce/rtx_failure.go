@@ -133,7 +133,7 @@ func (c *clientsAt) build(system string, seed uint64) error {
 	}
 	owners := len(c.claimed)
 	bytes := 8<<20 + owners*128<<10 + c.keys*80
-	format, err := s.Format(bytes, owners, &index)
+	format, err := s.Format(bytes, owners, &index, engine.Number{})
 	if err != nil {
 		return err
 	}

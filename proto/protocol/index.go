@@ -39,6 +39,13 @@ type PointIndex interface {
 	Each(f func(place int) bool)
 }
 
+// PrefetchingIndex is a PointIndex whose look-ups do not overlap their cache misses by themselves.
+type PrefetchingIndex interface {
+	PointIndex
+	// Prefetch asks for what Find of a key reads first.
+	Prefetch(key uint64)
+}
+
 // GrowingIndex is a PointIndex of several memory regions.
 type GrowingIndex interface {
 	PointIndex

@@ -35,6 +35,7 @@ func TestEveryTableHasTheRoomThatForPromises(t *testing.T) {
 				if !dense {
 					k = random.Uint64()
 				}
+				table.Prefetch(k)
 				if err := table.Load(k, tabletest.Value(8, k)); err != nil {
 					t.Fatalf("key %d of %d, dense %v, %v: %v", k, n, dense, table.Occupancy(), err)
 				}
@@ -184,6 +185,7 @@ func TestTheHotPathAllocatesNothing(t *testing.T) {
 	}
 	r := htm.NewRegion(htm.Config{})
 	if n := testing.AllocsPerRun(100, func() {
+		table.Prefetch(7)
 		table.Find(5)
 		r.Begin()
 		table.FindIn(r, 6)

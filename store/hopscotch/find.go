@@ -2,10 +2,12 @@ package hopscotch
 
 import (
 	"math/bits"
+	"unsafe"
 
 	"drtmd/htm"
 	"drtmd/store/layout"
 	"drtmd/store/words"
+	"drtmd/verbs/lineword"
 )
 
 // Find is the offset of the record of key, outside of any region; there the caller checks it
@@ -29,6 +31,17 @@ func (t *Table) Find(key uint64) (off int, ok bool) {
 		link, linked = layout.BlockLink(t.word(t.p.Trailer(block)))
 	}
 	return 0, false
+}
+
+// Prefetch asks for what Find of a key reads first: the home's slot, with the line word of that where there is one.
+// Where the key stands in its neighbourhood cannot be predicted, so one Find alone does not overlap the next.
+func (t *Table) Prefetch(key uint64) {
+	first := t.p.Slot(t.p.Home(key))
+	lineword.Prefetch((*uint64)(unsafe.Add(t.base, t.p.Trailer(first))))
+	lineword.Prefetch((*uint64)(unsafe.Add(t.base, first)))
+	if t.lineWords {
+		lineword.Prefetch(&t.m.Words[first/layout.LineBytes])
+	}
 }
 
 // FindIn is Find inside a region. The hop word, the records of the home and its chain join the read set, all

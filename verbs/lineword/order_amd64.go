@@ -29,3 +29,8 @@ func Pause()
 //
 //go:noescape
 func PrefetchWrite(p *uint64)
+
+// Prefetch asks for a line to be brought here for reading.
+//
+//go:noescape
+func Prefetch(p *uint64)

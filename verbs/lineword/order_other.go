@@ -28,3 +28,6 @@ func Pause() {}
 
 // PrefetchWrite asks for a line to be brought here for writing.
 func PrefetchWrite(*uint64) {}
+
+// Prefetch asks for a line to be brought here for reading.
+func Prefetch(*uint64) {}

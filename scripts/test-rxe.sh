@@ -6,8 +6,8 @@
 # First it runs the tests of every package below verbs, htm and cmd whose tests reach the provider over
 # libibverbs, in a guest (scripts/rxe-vm/run) on its rxe0, with DRTMD_REQUIRE=ibv, which turns skips into
 # failures, and DRTMD_TRANSPORT=ibv. Then it runs the stories of scripts/rxe-vm/tests, each in its own
-# guests: set-up, packet loss, several nodes. With names of stories it runs only those; with --run or
-# --package it runs no story.
+# guests: set-up, packet loss, several nodes. Two of all these run side by side. With names of stories it
+# runs only those; with --run or --package it runs no story.
 #
 # --run REGEXP    only tests that match, as for go test -run
 # --package PATH  only this package, such as ./verbs/ibv
@@ -25,7 +25,10 @@ BIN=bin/rxe
 VM=scripts/rxe-vm/run
 STORIES=scripts/rxe-vm/tests
 GUEST_SECONDS=900   # for all test binaries together
+AT_ONCE=2           # how many sets of guests run side by side: most of them wait most of the time
 RESULTS=()          # one line per package set and story: `ok NAME` or `FAIL NAME`
+NAMES=() STARTED=() # of all that was started, and when
+declare -A RUNNING  # of these the numbers, by process
 
 # OTHERS: packages that link the provider, and whose tests are of something else: of settings and of
 # daemons on shared memory, whose leases are too short for an emulated CPU. The story of the cluster
@@ -97,17 +100,40 @@ test_binaries() {
   record "test binaries" "${command[@]}"
 }
 
-# record NAME COMMAND...: runs it and notes how it ended.
+# record NAME COMMAND...: starts it when there is room, AT_ONCE at a time. If there is more than one, what
+# each prints is shown when it has ended, as a whole.
 record() {
-  local name=$1 status=0 started=$SECONDS
+  local name=$1 number=${#NAMES[@]} output=/dev/stdout
   shift
-  echo "=== $name"
-  "$@" || status=$?
+  ((${#RUNNING[@]} < AT_ONCE)) || one_ends
+  NAMES+=("$name") STARTED+=("$SECONDS")
+  echo "... $name"
+  ((AT_ONCE == 1)) || output=$OUTPUTS/$number
+  (exec "$@") >"$output" 2>&1 &
+  RUNNING[$!]=$number
+}
+
+# one_ends: waits until one that runs has ended, shows what it printed, and notes how it ended.
+one_ends() {
+  local pid status=0 number took
+  wait -n -p pid "${!RUNNING[@]}" || status=$?
+  number=${RUNNING[$pid]}
+  unset "RUNNING[$pid]"
+  took=$((SECONDS - STARTED[number]))
+  echo "=== ${NAMES[number]}"
+  ((AT_ONCE == 1)) || cat "$OUTPUTS/$number"
   if ((status == 0)); then
-    RESULTS+=("ok    $name  $((SECONDS - started)) s")
+    RESULTS+=("ok    ${NAMES[number]}  $took s")
   else
-    RESULTS+=("FAIL  $name  $((SECONDS - started)) s, status $status")
+    RESULTS+=("FAIL  ${NAMES[number]}  $took s, status $status")
   fi
+}
+
+# end_all: ends what runs; the guests end with it.
+end_all() {
+  ((${#RUNNING[@]} == 0)) || kill "${!RUNNING[@]}" 2>/dev/null || true
+  wait
+  rm -rf "$OUTPUTS"
 }
 
 # header FILE KEY DEFAULT: the value of a line `# KEY: VALUE` of a story.
@@ -170,8 +196,14 @@ main() {
   done
   ((NATIVE)) || scripts/bootstrap.sh rxe
   build_tests
+  ((STORIES_TOO && ${#WANTED[@]} != 1)) || AT_ONCE=1
+  OUTPUTS=$(mktemp -d)
+  trap end_all EXIT
+  trap 'exit 130' INT
+  trap 'exit 143' TERM HUP
   ((${#WANTED[@]} > 0)) || test_binaries
   ((STORIES_TOO == 0)) || stories
+  while ((${#RUNNING[@]} > 0)); do one_ends; done
   summary
 }
 

@@ -181,3 +181,14 @@ func (c *checker) firstWrite(key uint32) *op {
 	}
 	return nil
 }
+
+// writer is the write, whatever came of it, that has left this content of a key; nil if none is known.
+func (c *checker) writer(key uint32, f content) *op {
+	ops := c.of(key)
+	for i := range ops {
+		if w := &ops[i]; w.class() < classRead && w.version == f.version && f.state != 0 {
+			return w
+		}
+	}
+	return nil
+}

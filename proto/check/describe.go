@@ -130,6 +130,10 @@ func (c *checker) describeFinal(a Anomaly, key uint32, f content, last standing)
 		fmt.Fprintf(&b, ", but the last that counts is T1, which %s", c.didTo(last.write))
 		if f.version == last.version && !last.absent {
 			fmt.Fprintf(&b, " with another value (digests %016x and %016x)", f.digest, last.digest)
+		} else if w := c.writer(key, f); w != nil && w.txn() != txns[0] {
+			txns = append(txns, w.txn())
+			v.Txns = append(v.Txns, c.outside(w.txn()))
+			b.WriteString("; what they hold is T2's")
 		}
 	case !last.known:
 		b.WriteString(", which no transaction that counts wrote")

@@ -38,21 +38,10 @@ type Debts struct {
 	Unlooked, Unowned bool
 }
 
-// debtBound is the number of debts that are kept. A transaction that meets a machine which is gone
-// ends there, so that only those under way can leave one.
-const debtBound = 1 << 12
-
-// Owe keeps a debt, with a copy of its Entry, and reports whether there was room.
-func (ds *Debts) Owe(d Debt) bool {
-	if ds.Len() >= debtBound {
-		return false
-	}
-	ds.Restore(d)
-	return true
-}
-
-// Restore is Owe for a debt of an earlier life, without a bound: the logs that name it had room for all of them.
-func (ds *Debts) Restore(d Debt) {
+// Owe keeps a debt, with a copy of its Entry. None is ever refused, for it may be the update of a committed
+// transaction. Few come together: only transactions that had sent something when a machine was lost leave any;
+// those that come later send nothing on a queue pair that is broken.
+func (ds *Debts) Owe(d Debt) {
 	d.Entry = append([]byte(nil), d.Entry...)
 	ds.List = append(ds.List, d)
 }

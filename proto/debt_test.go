@@ -64,6 +64,25 @@ func TestADebtIsOwedUntilItWasPaid(t *testing.T) {
 	}
 }
 
+// TestNoDebtIsRefused owes more than an outage leaves: each may be the update of a committed transaction.
+func TestNoDebtIsRefused(t *testing.T) {
+	const many = 10_000
+	var debts proto.Debts
+	for i := range many {
+		debts.Owe(proto.Debt{Table: 1, Key: proto.Key(i), Entry: []byte{byte(i)}})
+	}
+	seen := 0
+	debts.Each(func(d *proto.Debt) {
+		if d.Key != proto.Key(seen) || len(d.Entry) != 1 || d.Entry[0] != byte(seen) {
+			t.Fatalf("debt %d is of key %d with entry %x", seen, d.Key, d.Entry)
+		}
+		seen++
+	})
+	if seen != many || debts.Len() != many {
+		t.Errorf("%d debts are left of %d", seen, many)
+	}
+}
+
 // oneWorker is a simulated worker with a way to memory of its own node.
 func oneWorker(t *testing.T) (*fiber.Conn, *fiber.Worker, *verbs.MR, func() error) {
 	t.Helper()

@@ -149,7 +149,6 @@ type tx struct {
 	stores bool // the region's commit makes the writes take effect
 	slot   int  // of the logs; noSlot: none
 	owed   bool // something that is logged there could not be done
-	lost   bool // and is not remembered otherwise
 }
 
 // take gives a transaction object: for another attempt the one that made the attempts before, if

@@ -39,7 +39,7 @@ func (r *recordCommitter) Lock() bool {
 		}
 		switch {
 		case t.Batch.Err(r.Own.Op) != nil:
-			r.Own.Word = uint64(t.lockWord())
+			_ = t.Unsure(r, t.Batch.Err(r.Own.Op)) // the region gives the abort
 			if t.e.lacks(HCAUnsureForgotten) {
 				r.Own.Hold = onesided.Nothing
 			}

@@ -103,7 +103,6 @@ type slot struct {
 	generation uint64
 	used       int    // bytes, from the begin of the slot
 	word       uint64 // of the locks, if the slot is owing
-	stuck      bool   // what is owed was forgotten: the next life has to do it
 	former     bool   // of an earlier life
 }
 
@@ -234,10 +233,10 @@ func (l *logs) release(i int) {
 	l.free = append(l.free, i)
 }
 
-// keep leaves a slot as it is until what its transaction owes is done; with stuck, that is not known here.
-func (l *logs) keep(i int, word uint64, stuck bool) {
+// keep leaves a slot as it is until what its transaction owes is done.
+func (l *logs) keep(i int, word uint64) {
 	s := &l.slots[i]
-	s.word, s.stuck = word, stuck
+	s.word = word
 	l.owing = append(l.owing, i)
 }
 
@@ -246,7 +245,7 @@ func (l *logs) reap() {
 	kept := l.owing[:0]
 	for _, i := range l.owing {
 		s := &l.slots[i]
-		if s.stuck || l.e.Owes(s.word) && !l.e.lacks(SlotOfDebtReused) {
+		if l.e.Owes(s.word) && !l.e.lacks(SlotOfDebtReused) {
 			kept = append(kept, i)
 			continue
 		}

@@ -12,7 +12,7 @@ import (
 
 // takeSlot gives the attempt a slot, if it needs one.
 func (t *tx) takeSlot() (err error) {
-	t.slot, t.owed, t.lost = noSlot, false, false
+	t.slot, t.owed = noSlot, false
 	if t.e.logs == nil || t.decl.ReadOnly && !t.late {
 		return nil
 	}
@@ -26,7 +26,7 @@ func (t *tx) leaveSlot() {
 		return
 	}
 	if t.owed {
-		t.e.logs.keep(t.slot, uint64(t.lockWord()), t.lost)
+		t.e.logs.keep(t.slot, uint64(t.lockWord()))
 	} else {
 		t.e.logs.release(t.slot)
 	}
@@ -36,9 +36,7 @@ func (t *tx) leaveSlot() {
 // owe is onesided's, and keeps the slot.
 func (t *tx) owe(r *record, update bool) {
 	t.owed = true
-	if !t.Owe(r, update) {
-		t.lost = true
-	}
+	t.Owe(r, update)
 }
 
 // nameLocks logs the records that are about to be locked: those by verbs, or the local ones that a commit

@@ -206,7 +206,7 @@ func (e *Engine) restore(d *proto.Debt) error {
 			return fmt.Errorf("%s: no record can be at %#x on node %d", e.nameOf(d), d.Off, d.Node)
 		}
 	}
-	e.Restore(*d)
+	e.Owe(*d)
 	return nil
 }
 

@@ -129,6 +129,9 @@ func (h *spare) reclaim(f *fiber.Fiber, x forgotten) onesided.Code {
 // back, is owed like a transaction's.
 func (h *spare) reclaimLocked(f *fiber.Fiber, x forgotten, off uint64, s State) onesided.Code {
 	e := h.e
+	if e.Env.Peers[e.Env.Node].Conn.Err() != nil {
+		return onesided.Busy
+	}
 	was := f.Shield()
 	defer f.Unshield(was)
 	lock := LockedBy(e.Env.Node, e.tickets.take())
@@ -136,40 +139,42 @@ func (h *spare) reclaimLocked(f *fiber.Fiber, x forgotten, off uint64, s State) 
 	if !ok {
 		return onesided.Busy
 	}
-	done, owed, lost := h.reclaimNamed(f, x, off, s, lock)
+	done, owed := h.reclaimNamed(f, x, off, s, lock)
 	switch {
 	case slot == noSlot:
 	case owed:
-		e.logs.keep(slot, uint64(lock), lost)
+		e.logs.keep(slot, uint64(lock))
 	default:
 		e.logs.release(slot)
 	}
 	return done
 }
 
-// reclaimNamed is reclaimLocked when the lock is logged. owed: it may be there still; lost: nobody remembers.
-func (h *spare) reclaimNamed(f *fiber.Fiber, x forgotten, off uint64, s, lock State) (c onesided.Code, owed,
-	lost bool) {
+// reclaimNamed is reclaimLocked when the lock is logged. owed: it may be there still.
+func (h *spare) reclaimNamed(f *fiber.Fiber, x forgotten, off uint64, s, lock State) (c onesided.Code,
+	owed bool) {
 	e := h.e
 	f.Step("drtm: before reclaim")
 	if e.lacks(ReclaimUnlocked) {
-		return e.Unlink(x.table, x.key, e.StateNow(off), 1), false, false
+		return e.Unlink(x.table, x.key, e.StateNow(off), 1), false
 	}
 	debt := e.DebtAt(e.Env.Node, x.table, x.key, off, uint64(lock))
 	old, err := e.CASState(f, off, uint64(s), uint64(lock))
 	switch {
 	case err != nil:
-		return onesided.Busy, true, !h.owe(debt) // the lock may have been taken all the same
+		h.owe(debt) // the lock may have been taken all the same
+		return onesided.Busy, true
 	case State(old) != s && !e.lacks(ReclaimUnjudged):
-		return onesided.Busy, false, false
+		return onesided.Busy, false
 	case State(old) != s:
-		return e.Unlink(x.table, x.key, old, 1), false, false
+		return e.Unlink(x.table, x.key, old, 1), false
 	}
 	c = e.Unlink(x.table, x.key, uint64(lock), 1)
 	if _, err := e.CASState(f, off, uint64(lock), uint64(Init)); err != nil {
-		return c, true, !h.owe(debt)
+		h.owe(debt)
+		return c, true
 	}
-	return c, false, false
+	return c, false
 }
 
 // nameLock logs the lock of an entry that is about to be taken; false: the log has no room now.
@@ -190,5 +195,9 @@ func (h *spare) nameLock(f *fiber.Fiber, x forgotten, off uint64, lock State) (s
 	return slot, true
 }
 
-// owe keeps the lock of an entry, and reports whether there was room for that.
-func (h *spare) owe(d proto.Debt) bool { return h.e.lacks(ReclaimNoDebt) || h.e.Owe(d) }
+// owe keeps the lock of an entry.
+func (h *spare) owe(d proto.Debt) {
+	if !h.e.lacks(ReclaimNoDebt) {
+		h.e.Owe(d)
+	}
+}

@@ -99,6 +99,92 @@ func unlockedUnheard(t *testing.T, e env) {
 	c.verify()
 }
 
+// brokenWayOwesNothing makes many attempts while the way to a record's node is broken: they send nothing, so that
+// they leave nothing to be done there. What an outage leaves is what the attempts owe that it has caught.
+func brokenWayOwesNothing(t *testing.T, e env) {
+	if e.protocol.OneThread || e.protocol.Chips != nil {
+		return // it has no locks, or NICs repeat what is lost
+	}
+	c := e.start(t)
+	k := keyOn(0, 1)
+	over, linked := false, 0
+	err := c.Start("case", 1, func(f *fiber.Fiber, w *node.Worker, _ int) error {
+		if w.Node == 1 {
+			err := attemptsByABrokenWay(f, w, c, k)
+			if over = true; err != nil {
+				return err
+			}
+		}
+		for is, tries := false, 0; linked < 2; tries++ {
+			if over && w.Mend(f, 1-w.Node) && !is {
+				is = true
+				linked++
+			}
+			w.Pay(f, 1-w.Node)
+			if tries == 10_000 {
+				return fmt.Errorf("node %d: not connected again", w.Node)
+			}
+			if err := f.Sleep(20 * time.Microsecond); err != nil {
+				return err
+			}
+		}
+		return nil
+	}).Wait(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = c.Start("case", 1, func(f *fiber.Fiber, w *node.Worker, _ int) error {
+		if w.Node != 1 {
+			return nil
+		}
+		return errors.Join(writeSmall(f, w, k, initial+2), c.rest(f, w.Engine))
+	}).Wait(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := c.record(small, k); r.locked {
+		t.Errorf("in the end the record is %s", r)
+	} else if v, _ := number(r.value); v != initial+2 {
+		t.Errorf("in the end the record holds %d, want %d", v, initial+2)
+	}
+	c.verify()
+}
+
+// attemptsByABrokenWay writes a record of node 0, whose place is known then, and breaks the way to it.
+func attemptsByABrokenWay(f *fiber.Fiber, w *node.Worker, c *cluster, k proto.Key) error {
+	if err := writeSmall(f, w, k, initial+1); err != nil {
+		return err
+	}
+	if err := c.rest(f, w.Engine); err != nil {
+		return err
+	}
+	if err := w.BreakLink(0); err != nil {
+		return err
+	}
+	w.Peers[0].Session.Close()
+	caught := 0
+	for i := range 100 {
+		if err := writeSmall(f, w, k, initial+2); proto.AbortReason(err) != proto.ReasonUnreachable {
+			return fmt.Errorf("by a broken way: %v, want an abort because it is unreachable", err)
+		}
+		n := w.Engine.(proto.Debtor).DebtsAt(0)
+		if i == 0 { // nobody has seen before that the way is broken
+			caught = n
+		}
+		if n > caught {
+			return fmt.Errorf("attempt %d, which could send nothing, owes something: %d", i, n)
+		}
+	}
+	return nil
+}
+
+// writeSmall is an attempt that writes one record.
+func writeSmall(f *fiber.Fiber, w *node.Worker, k proto.Key, v uint64) error {
+	return attempt(f, w.Engine, declare(writing(small, k)), 0, func(tx proto.Txn) error {
+		return tx.Write(small, k, value(small, v))
+	})
+}
+
 // stolenLock takes a lock from its holder behind its back: that is no outage but a bug. It stops the node, or the
 // engine names it.
 func stolenLock(t *testing.T, e env) {

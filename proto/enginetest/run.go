@@ -38,6 +38,7 @@ var cases = []testCase{
 	{name: "a peek is of one moment", run: peeks, concurrent: true},
 	{name: "a cancelled transaction leaves nothing", run: cancelled, simulated: true},
 	{name: "an unlock that nobody has heard of is done", run: unlockedUnheard, simulated: true},
+	{name: "attempts by a broken way owe nothing", run: brokenWayOwesNothing, simulated: true},
 	{name: "a peer dies while it holds locks", run: peerDies, simulated: true, concurrent: true},
 	{name: "a lock that was stolen is a bug", run: stolenLock, simulated: true},
 	{name: "the same seed is the same run", run: repeats, simulated: true},

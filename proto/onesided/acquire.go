@@ -97,7 +97,7 @@ func (t *Tx) AskLock(r *Record, word uint64) {
 func (t *Tx) askOn(r *Record, conn *fiber.Conn) {
 	o := &r.Own
 	addr, rkey := t.base.Address(r)
-	o.Hold, o.Op = Asked, t.Batch.Len()
+	o.Hold, o.Op, o.unsent = Asked, t.Batch.Len(), conn.Err() != nil
 	t.Batch.CAS(t.F, conn, addr+layout.StateOffset, rkey, o.Word, o.want)
 }
 
@@ -109,10 +109,10 @@ func (t *Tx) readErr(r *Record) error {
 	return t.Batch.Err(r.Own.Op + 1)
 }
 
-// Unsure takes a CAS that failed, and gives the abort. Its lock may be there.
+// Unsure takes a CAS that failed, and gives the abort. Its lock may be there, if it was sent.
 func (t *Tx) Unsure(r *Record, err error) error {
 	o := &r.Own
-	if layout.Locked(o.want) && !t.base.Skips(OwnerOfUnsure) {
+	if layout.Locked(o.want) && !o.unsent && !t.base.Skips(OwnerOfUnsure) {
 		o.Word = o.want
 	} else {
 		o.Hold = Nothing // a lease ends by itself

@@ -47,6 +47,7 @@ type Part struct {
 	Ensured bool
 	Stored  bool // an update is known to be in memory
 	unlocks bool // the last request is the unlocking CAS
+	unsent  bool // the last request for a lock was posted on a queue pair that had failed before
 }
 
 // Record is a record of a transaction.

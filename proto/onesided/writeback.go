@@ -82,14 +82,14 @@ func (t *Tx) Confirmed(r *Record) bool {
 	return true
 }
 
-// Owe keeps what could not be done at a record, and reports whether there was room for that.
-func (t *Tx) Owe(r *Record, update bool) bool {
+// Owe keeps what could not be done at a record.
+func (t *Tx) Owe(r *Record, update bool) {
 	d := t.base.DebtAt(r.Node, r.Table, r.Key, r.Own.Off, r.Own.Word)
 	d.Shard, d.Value = r.At.Shard, r.Is
 	if update && !t.base.Skips(DebtUpdate) {
 		d.Entry = r.Image
 	}
-	return t.base.Owe(d)
+	t.base.Owe(d)
 }
 
 // DebtAt is the debt of a lock in a machine's own shard.
@@ -97,15 +97,10 @@ func (b *Base) DebtAt(n proto.NodeID, t proto.TableID, k proto.Key, off, word ui
 	return proto.Debt{Node: n, Shard: proto.ShardID(n), Table: t, Key: k, Off: off, Word: word, Since: b.Now()}
 }
 
-// Owe keeps a debt, and reports whether there was room.
-func (b *Base) Owe(d proto.Debt) bool {
-	return b.Skips(Debt) || b.debts.Owe(d)
-}
-
-// Restore keeps a debt of an earlier life.
-func (b *Base) Restore(d proto.Debt) {
+// Owe keeps a debt.
+func (b *Base) Owe(d proto.Debt) {
 	if !b.Skips(Debt) {
-		b.debts.Restore(d)
+		b.debts.Owe(d)
 	}
 }
 

@@ -204,5 +204,6 @@ func (c *Conn) Close(f *Fiber) error {
 	return c.qp.Close()
 }
 
-// Err is the first failure of the queue pair; nil while it is good.
+// Err is the first failure of the queue pair that has completed; nil while it is good. Once there is one, what is
+// posted is flushed and never sent.
 func (c *Conn) Err() error { return c.lastFail }

@@ -18,7 +18,7 @@ RACE_PACKAGES ?= ./...
 RACE_NOT := drtmd/(cmd/drtmd/internal/(config|daemon/data|inventory|pace|report|reproduce|spelling|status|$\
 	transport|workloads)|$\
 	htm/(bloom|directory)|internal/(durable|hostmem|testkit/archtest)|proto|$\
-	proto/(check|hades/hardware|member|member/membersim|option|recovery|rtx/(dtx|inplace|race)|scenario)|proto/(workload(/.*)?|xenic/nics)|$\
+	proto/(check|hades/hardware|member|member/membersim|option|recovery|rtx/(dtx|inplace|race)|scenario)|proto/(workload(/.*)?|xenic(/nics)?)|$\
 	store/(layout|nicindex|robinhood)|verbs/(scenario|sim|smartnic))$$
 RACE_SEARCH := -run 'Search|Jobs' ./verbs/scenario
 # How long make soak searches, per fuzz target and per repeated stress test.

@@ -9,37 +9,48 @@ import (
 // Load64 reads the aligned word at off. false: the region has aborted, and so will all that
 // follows report.
 func (r *Region) Load64(m *Memory, off int) (uint64, bool) {
+	if m.wordKey(off) == r.lines.opaque {
+		return r.lines.image[wordOf(off)], true
+	}
+	return r.load64(m, off, true)
+}
+
+// Peek64 is Load64 without the comparison of the lines touched before: the value and those of other loads may
+// never have existed together. For searches that check and bound what they find; Validate, a Load or the
+// commit follows.
+func (r *Region) Peek64(m *Memory, off int) (uint64, bool) {
 	if m.wordKey(off) == r.lines.last {
 		return r.lines.image[wordOf(off)], true
 	}
-	return r.load64(m, off)
+	return r.load64(m, off, false)
 }
 
-func (r *Region) load64(m *Memory, off int) (uint64, bool) {
+func (r *Region) load64(m *Memory, off int, compare bool) (uint64, bool) {
 	if off%8 != 0 || uint(off) >= uint(len(m.Bytes)) {
 		m.badWord(off)
 	}
 	if m.words == nil {
 		return r.loadPlain(m, off)
 	}
-	if !r.touch(m, off) {
+	if !r.touch(m, off, compare) {
 		return 0, false
 	}
 	return r.lines.image[wordOf(off)], true
 }
 
-// Load reads len(dst) bytes from off on, which may span lines. false: the region has aborted, and
-// dst may hold anything.
+// Load reads len(dst) bytes from off on, which may span lines: they are compared together, after the last.
+// false: the region has aborted, and dst may hold anything.
 func (r *Region) Load(m *Memory, off int, dst []byte) bool {
 	m.check(off, len(dst))
 	if m.words == nil {
 		return r.loadPlainBytes(m, off, dst)
 	}
 	for len(dst) > 0 {
-		if m.key(off) != r.lines.last && !r.touch(m, off) {
+		at := uint(off) % LineBytes
+		if m.key(off) != r.lines.opaque && !r.touch(m, off, uint(len(dst)) <= LineBytes-at) {
 			return false
 		}
-		n := copy(dst, r.lines.image.bytes()[uint(off)%LineBytes:])
+		n := copy(dst, r.lines.image.bytes()[at:])
 		dst, off = dst[n:], off+n
 	}
 	return r.state == active
@@ -48,11 +59,11 @@ func (r *Region) Load(m *Memory, off int, dst []byte) bool {
 // Store64 writes the aligned word at off. false: the region has aborted.
 func (r *Region) Store64(m *Memory, off int, v uint64) bool {
 	s := &r.lines
-	if m.wordKey(off) != s.last || s.meta.dirty == 0 {
+	if m.wordKey(off) != s.opaque || s.meta.dirty == 0 {
 		if off%8 != 0 || uint(off) >= uint(len(m.Bytes)) {
 			m.badWord(off)
 		}
-		if !r.own(m, off) {
+		if !r.own(m, off, true) {
 			return false
 		}
 	}
@@ -60,7 +71,7 @@ func (r *Region) Store64(m *Memory, off int, v uint64) bool {
 	s.image[w] = v
 	s.meta.dirty |= 1 << w
 	if m.words == nil {
-		s.last = 0 // the image has dirty words only: loads must look
+		s.forget() // the image has dirty words only: loads must look
 	}
 	return true
 }
@@ -68,20 +79,12 @@ func (r *Region) Store64(m *Memory, off int, v uint64) bool {
 // Store writes src from off on, which may span lines. false: the region has aborted.
 func (r *Region) Store(m *Memory, off int, src []byte) bool {
 	m.check(off, len(src))
-	s := &r.lines
 	for len(src) > 0 {
-		if !r.own(m, off) {
+		n := min(LineBytes-off%LineBytes, len(src))
+		if !r.own(m, off, n == len(src)) {
 			return false
 		}
-		at := off % LineBytes
-		n := min(LineBytes-at, len(src))
-		first, last := at/8, (at+n-1)/8
-		if m.words == nil {
-			r.complete(m, off, n)
-			s.last = 0
-		}
-		copy(s.image.bytes()[at:at+n], src)
-		s.meta.dirty |= uint8(1<<(last+1) - 1<<first)
+		r.put(m, off, src[:n])
 		src, off = src[n:], off+n
 	}
 	return r.state == active
@@ -96,15 +99,16 @@ func (r *Region) Update(m *Memory, off int, src []byte) bool {
 	m.check(off, len(src))
 	s := &r.lines
 	for len(src) > 0 {
-		if m.key(off) != s.last && !r.touch(m, off) {
-			return false
-		}
 		at := off % LineBytes
 		n := min(LineBytes-at, len(src))
+		if m.key(off) != s.opaque && !r.touch(m, off, n == len(src)) {
+			return false
+		}
 		if s.meta.dirty != 0 || !bytes.Equal(s.image.bytes()[at:at+n], src[:n]) {
-			if !r.Store(m, off, src[:n]) {
+			if s.meta.dirty == 0 && !r.firstWrite(m) {
 				return false
 			}
+			r.put(m, off, src[:n])
 		}
 		src, off = src[n:], off+n
 	}
@@ -112,18 +116,30 @@ func (r *Region) Update(m *Memory, off int, src []byte) bool {
 }
 
 // own makes the line at off the one touched last and part of the write set; false if the region
-// has aborted.
-func (r *Region) own(m *Memory, off int) bool {
-	if m.key(off) != r.lines.last {
+// has aborted. With compare, all copies are a snapshot afterwards.
+func (r *Region) own(m *Memory, off int, compare bool) bool {
+	if m.key(off) != r.lines.opaque {
 		if m.words == nil {
 			if !r.touchPlain(m, off) {
 				return false
 			}
-		} else if !r.touch(m, off) {
+		} else if !r.touch(m, off, compare) {
 			return false
 		}
 	}
 	return r.lines.meta.dirty != 0 || r.firstWrite(m)
+}
+
+// put writes src, which ends in the line touched last, to the copy of that line.
+func (r *Region) put(m *Memory, off int, src []byte) {
+	s := &r.lines
+	at, n := off%LineBytes, len(src)
+	if m.words == nil {
+		r.complete(m, off, n)
+		s.forget()
+	}
+	copy(s.image.bytes()[at:at+n], src)
+	s.meta.dirty |= uint8(1<<((at+n-1)/8+1) - 1<<(at/8))
 }
 
 // firstWrite adds the line touched last to the write set.

@@ -51,14 +51,16 @@ type meta struct {
 // lineSet holds the lines of a region in the order of their first touch. keys, checks, images and
 // metas run in parallel; a few lines are found by looking at all keys, more by an index.
 type lineSet struct {
-	last   key    // the line touched last, 0 = none
-	image  *image // its copy
-	meta   *meta
-	n      int
-	keys   []key
-	checks []check
-	images []image
-	metas  []meta
+	last      key    // the line touched last, 0 = none
+	opaque    key    // last, or 0 while unchecked
+	image     *image // its copy
+	meta      *meta
+	n         int
+	unchecked bool // the copies were not yet compared with the line words after the last was made
+	keys      []key
+	checks    []check
+	images    []image
+	metas     []meta
 
 	index      []uint64 // open addressing: generation<<32 | position + 1; empty if of another
 	generation uint32
@@ -75,7 +77,7 @@ func (s *lineSet) init(limit int) {
 func (s *lineSet) grow() { s.resize(min(2*len(s.keys), s.max)) }
 
 func (s *lineSet) resize(n int) {
-	s.last = 0 // image and meta move
+	s.forget() // image and meta move
 	s.keys = resized(s.keys, n)
 	s.checks = resized(s.checks, n)
 	s.images = resized(s.images, n)
@@ -96,7 +98,13 @@ func resized[T any](old []T, n int) []T {
 	return s
 }
 
-func (s *lineSet) reset() { s.n, s.last, s.indexed = 0, 0, false }
+func (s *lineSet) reset() {
+	s.n, s.indexed, s.unchecked = 0, false, false
+	s.forget()
+}
+
+// forget makes the next access look for its line.
+func (s *lineSet) forget() { s.last, s.opaque = 0, 0 }
 
 // position is that of the line touched last.
 func (s *lineSet) position() int32 {
@@ -107,6 +115,9 @@ func (s *lineSet) position() int32 {
 // use makes line i the one touched last.
 func (s *lineSet) use(k key, i int) {
 	s.last, s.image, s.meta = k, &s.images[i], &s.metas[i]
+	if s.opaque = k; s.unchecked {
+		s.opaque = 0
+	}
 }
 
 // find gives the position of a line, -1 if it is new.

@@ -23,6 +23,7 @@ type runner struct {
 	own    []byte // memory as the region has to see it
 	stored []bool // bytes that it has stored
 	since  map[int]int
+	peeked bool // a line was added and not compared with the others since
 	c      *committed
 }
 
@@ -32,7 +33,7 @@ func (x *runner) begin(t *rapid.T) {
 	}
 	x.own = bytes.Clone(x.c.bytes)
 	x.stored = make([]bool, len(x.own))
-	x.since = map[int]int{}
+	x.since, x.peeked = map[int]int{}, false
 }
 
 // fresh reports whether no line that the region has touched, nor those of an access to come, was
@@ -68,10 +69,11 @@ func (x *runner) known(off, n int) bool {
 }
 
 // access checks the outcome of one: an access may fail exactly if a line was changed by another
-// and the region had to look at memory.
+// and the region had to look at memory, or has done so for Peek64 before.
 func (x *runner) access(t *rapid.T, what string, off, n int, ok bool) bool {
-	fresh, known := x.fresh(), x.known(off, n)
+	fresh, known := x.fresh(), x.known(off, n) && !x.peeked
 	x.touch(off, n)
+	x.peeked = false
 	if want := fresh || known; ok != want {
 		t.Fatalf("%s of %d bytes at %d: %v, want %v", what, n, off, ok, want)
 	}
@@ -113,6 +115,25 @@ func (x *runner) load64(t *rapid.T) {
 	}
 }
 
+// peek64 never fails, and shows what is in the line now, or was when the region saw it first.
+func (x *runner) peek64(t *rapid.T) {
+	off := 8 * rapid.IntRange(0, len(x.own)/8-1).Draw(t, "word")
+	x.peeked = x.peeked || !x.known(off, 8) && len(x.since) > 0
+	x.touch(off, 8)
+	v, ok := x.r.Peek64(x.m, off)
+	if b := bytesOf(v); !ok || !bytes.Equal(b[:], x.own[off:off+8]) {
+		t.Fatalf("peek64 at %d: %v, want %v", off, b, x.own[off:off+8])
+	}
+}
+
+// validate fails exactly if lines were peeked and one of the region has changed.
+func (x *runner) validate(t *rapid.T) {
+	if ok, want := x.r.Validate(), x.fresh() || !x.peeked; ok != want {
+		t.Fatalf("validate: %v, want %v", ok, want)
+	}
+	x.peeked = false
+}
+
 func (x *runner) store64(t *rapid.T) {
 	off := 8 * rapid.IntRange(0, len(x.own)/8-1).Draw(t, "word")
 	v := rapid.Uint64().Draw(t, "value")
@@ -148,7 +169,8 @@ func (x *runner) commit(t *rapid.T) {
 
 // TestRegionsAreAtomicAndOpaque interleaves the steps of several regions at random. Each load must
 // return what the commits so far have left there, all loads of a region together too; a commit
-// must succeed exactly if no line of the region has changed; an abort leaves nothing.
+// must succeed exactly if no line of the region has changed; an abort leaves nothing. Only Peek64 may show what
+// no moment had.
 func TestRegionsAreAtomicAndOpaque(t *testing.T) {
 	const lines, regions = 6, 3
 	rapid.Check(t, func(t *rapid.T) {
@@ -168,11 +190,13 @@ func TestRegionsAreAtomicAndOpaque(t *testing.T) {
 			}
 		}
 		t.Repeat(map[string]func(*rapid.T){
-			"load":    inside((*runner).load),
-			"store":   inside((*runner).store),
-			"load64":  inside((*runner).load64),
-			"store64": inside((*runner).store64),
-			"commit":  inside((*runner).commit),
+			"load":     inside((*runner).load),
+			"store":    inside((*runner).store),
+			"load64":   inside((*runner).load64),
+			"store64":  inside((*runner).store64),
+			"peek64":   inside((*runner).peek64),
+			"validate": inside((*runner).validate),
+			"commit":   inside((*runner).commit),
 			"abort": inside(func(x *runner, t *rapid.T) {
 				x.r.Abort(7)
 				if c, n := x.r.Aborted(); c != Explicit || n != 7 || x.r.Commit(nil) {

@@ -97,7 +97,7 @@ func (r *Region) abort(c Code, arg uint8) {
 
 func (r *Region) end(s state) {
 	r.state = s
-	r.lines.last = 0
+	r.lines.forget()
 	*r.flag = FlagIdle
 }
 
@@ -117,8 +117,9 @@ func (r *Region) disturbed() bool {
 }
 
 // touch makes the line at off the one touched last, copying it if it is new; false if the region
-// has aborted. It is written out in one piece because calls would double its cost.
-func (r *Region) touch(m *Memory, off int) bool {
+// has aborted. With compare, all copies are a snapshot afterwards. It is written out in one piece because calls
+// would double its cost.
+func (r *Region) touch(m *Memory, off int, compare bool) bool {
 	if r.state != active {
 		return false
 	}
@@ -131,7 +132,7 @@ func (r *Region) touch(m *Memory, off int) bool {
 	}
 	if i >= 0 {
 		s.use(k, i)
-		return true
+		return !compare || r.Validate()
 	}
 	if s.n == len(s.keys) || *r.flag != FlagActive || r.cfg.Spurious != nil {
 		if !r.room() {
@@ -158,9 +159,14 @@ func (r *Region) touch(m *Memory, off int) bool {
 		}
 	}
 	// With all lines touched before as they were, the copies are a snapshot of this moment.
-	if !r.valid() && !r.lacks(NoOpacity) {
-		r.abort(Conflict, 0)
-		return false
+	if compare {
+		if !r.valid() && !r.lacks(NoOpacity) {
+			r.abort(Conflict, 0)
+			return false
+		}
+		s.unchecked = false
+	} else if n > 0 {
+		s.unchecked = true
 	}
 	r.worded = true
 	s.checks[n] = check{p, w}
@@ -171,6 +177,28 @@ func (r *Region) touch(m *Memory, off int) bool {
 		s.addToIndex()
 	}
 	s.last, s.image, s.meta = k, to, l
+	if s.opaque = k; s.unchecked {
+		s.opaque = 0
+	}
+	return true
+}
+
+// Validate makes the values of all loads so far, those of Peek64 too, a snapshot: it compares the line words
+// if lines were added without that. false: the region has aborted, for instance because one has changed.
+// Without line words it compares nothing.
+func (r *Region) Validate() bool {
+	if r.state != active {
+		return false
+	}
+	s := &r.lines
+	if !s.unchecked {
+		return true
+	}
+	if !r.valid() && !r.lacks(NoOpacity) {
+		r.abort(Conflict, 0)
+		return false
+	}
+	s.unchecked, s.opaque = false, s.last
 	return true
 }
 

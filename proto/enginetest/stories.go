@@ -22,15 +22,18 @@ import (
 // storiesDir has a folder for all protocols, and one for each whose paper says more.
 const storiesDir = "testdata/stories"
 
-// stories tells those of the folder "all", of "early" or "late", which is when the protocol locks, and of
+// stories tells those of the folder "all", of "early" or "late", which is when the protocol locks, or of "nic", where NICs have locks, and of
 // the protocol's own, these with line words only.
 func stories(t *testing.T, e env) {
 	if _, err := os.Stat(storiesDir); err != nil {
 		t.Skipf("the stories are with the package's source: %v", err)
 	}
 	folders := []string{"all", "early", e.protocol.Name}
-	if e.protocol.LocksLate {
+	switch {
+	case e.protocol.LocksLate:
 		folders[1] = "late"
+	case e.protocol.Chips != nil:
+		folders[1] = "nic"
 	}
 	if e.host.WithoutLineWords {
 		folders = folders[:2]

@@ -10,6 +10,7 @@ import (
 	"drtmd/store"
 	"drtmd/store/hopscotch"
 	"drtmd/store/layout"
+	"drtmd/store/robinhood"
 )
 
 // The tables of the cases: a value that leaves room in the entry's first line, one that fills it,
@@ -105,6 +106,8 @@ func entries(t protocol.PointIndex) int {
 	case *hopscotch.Table:
 		o := t.Occupancy()
 		return o.Slots + layout.BlockSlots*o.Blocks
+	case *robinhood.Table:
+		return t.Config().Homes
 	}
 	panic("a table of an unknown index")
 }

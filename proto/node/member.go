@@ -52,6 +52,8 @@ type MemberConfig struct {
 	Simulated bool
 	// AttachNIC has the machine's NIC carry a program; nil: it carries none.
 	AttachNIC func(smartnic.Receiver) (smartnic.NIC, error)
+	// AttachBoard has the cores of the machine's NIC run programs; nil: it has none.
+	AttachBoard func() (protocol.Board, error)
 	// WithoutLineWords has the member take the device for one whose atomics do not exclude the
 	// CPU's, whatever it is: for tests of the commit of such devices (design decision 3).
 	WithoutLineWords bool
@@ -80,8 +82,9 @@ type Member struct {
 	bound      *store.Bound // of what the tables grow by
 	serving    *protocol.Serving
 	chains     protocol.Chains
-	chips      any      // see protocol.Chips
-	kept       []string // files of the recorders
+	chips      any             // see protocol.Chips
+	cores      []*fiber.Worker // of the NIC
+	kept       []string        // files of the recorders
 
 	structure sync.Mutex // see Env.Structure
 }
@@ -129,7 +132,7 @@ func (m *Member) build() error {
 	if err != nil {
 		return err
 	}
-	if err := m.cluster.Protocol.CheckChips(device.Name, m.cfg.AttachNIC != nil); err != nil {
+	if err := m.cluster.Protocol.CheckChips(device.Name, m.cfg.AttachNIC != nil, m.cfg.AttachBoard != nil); err != nil {
 		return err
 	}
 	if m.pd, err = m.cfg.Context.AllocPD(); err != nil {
@@ -162,8 +165,25 @@ func (m *Member) makeChips() (err error) {
 		return nil
 	}
 	m.chips, err = chips.New(&protocol.ChipEnv{Sizes: m.cluster.sizes(), Node: m.ID, First: &m.Workers[0].Env,
-		Attach: m.cfg.AttachNIC})
+		Attach: m.cfg.AttachNIC, Board: m.attachBoard, PD: m.pd})
 	return err
+}
+
+// attachBoard has the member close the workers of the NIC's cores.
+func (m *Member) attachBoard() (protocol.Board, error) {
+	b, err := m.cfg.AttachBoard()
+	if err != nil {
+		return b, err
+	}
+	newWorker := b.NewWorker
+	b.NewWorker = func(core int, cfg fiber.WorkerConfig) (*fiber.Worker, error) {
+		w, err := newWorker(core, cfg)
+		if err == nil {
+			m.cores = append(m.cores, w)
+		}
+		return w, err
+	}
+	return b, nil
 }
 
 // ShareChips lets each worker of members that live in one process see the chips of all.
@@ -398,6 +418,10 @@ func (m *Member) Close() error {
 			errs = append(errs, w.Engine.Close())
 		}
 	}
+	for _, w := range m.cores {
+		errs = append(errs, w.Close())
+	}
+	m.cores = nil
 	if m.kept != nil { // nobody has asked for the history
 		for _, w := range m.Workers {
 			s, err := w.Recorder.Close()

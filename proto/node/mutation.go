@@ -9,6 +9,7 @@ import (
 	"drtmd/store/hopscotch"
 	"drtmd/store/layout"
 	"drtmd/store/remote"
+	"drtmd/store/robinhood"
 )
 
 // Names of the layers whose safety steps every protocol with concurrency control relies on.
@@ -49,6 +50,7 @@ type mutated struct {
 	store     store.Mutation
 	hopscotch hopscotch.Mutation
 	btree     btree.Mutation
+	robinhood robinhood.Mutation
 	remote    remote.Mutation
 	protocol  string
 }
@@ -59,6 +61,7 @@ func (c *Config) mutation() (m mutated) {
 	m.store, _ = store.Mutations().Find(c.Mutation)
 	m.hopscotch, _ = hopscotch.Mutations().Find(c.Mutation)
 	m.btree, _ = btree.Mutations().Find(c.Mutation)
+	m.robinhood, _ = robinhood.Mutations().Find(c.Mutation)
 	m.remote, _ = remote.Mutations().Find(c.Mutation)
 	if m == (mutated{}) {
 		m.protocol = c.engineMutation()

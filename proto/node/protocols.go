@@ -14,6 +14,7 @@ import (
 	"drtmd/proto/occ/farm"
 	"drtmd/proto/occ/fasst"
 	"drtmd/proto/twopl"
+	"drtmd/proto/xenic"
 )
 
 // Protocols lists what transactions can run on; the first is the default. A protocol is added here,
@@ -36,6 +37,7 @@ func Protocols(own ...Protocol) []Protocol {
 		dandelion.Dnl1(),
 		hades.Protocol(),
 		hades.Hybrid(),
+		xenic.Protocol(),
 	}
 	list = append(list, own...)
 	for i := range list {

@@ -8,6 +8,7 @@ import (
 
 	"drtmd/proto"
 	"drtmd/proto/history"
+	"drtmd/proto/protocol"
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
 	"drtmd/verbs/sim"
@@ -17,7 +18,7 @@ import (
 // SimulatedConfig of NewSimulated.
 type SimulatedConfig struct {
 	Config
-	Cost *sim.CostModel // nil is the default preset
+	Cost *sim.CostModel // nil is the preset of the protocol's chips (protocol.Chips), or the default one
 	// WithoutLineWords is that of MemberConfig.
 	WithoutLineWords bool
 	// Faults of the world, as sim.ParseSchedule reads them. The nodes are n0, n1 and so on.
@@ -37,6 +38,12 @@ func NewSimulated(ctx context.Context, cfg SimulatedConfig) (*Cluster, error) {
 	if cfg.Protocol.OneThread && cfg.Nodes > 1 {
 		return nil, fmt.Errorf("protocol %s reaches other nodes by plain memory, which a simulated "+
 			"network does not have: it runs on one node there, not on %d", cfg.Protocol.Name, cfg.Nodes)
+	}
+	if chips := cfg.Protocol.Chips; cfg.Cost == nil && chips != nil && chips.Preset != "" {
+		var err error
+		if cfg.Cost, err = sim.Preset(chips.Preset); err != nil {
+			return nil, err
+		}
 	}
 	world, err := sim.New(sim.Config{Seed: cfg.Seed, Cost: cfg.Cost, KeepEvents: -1, OnEvent: cfg.OnEvent,
 		OnAccess: cfg.OnAccess})
@@ -80,7 +87,10 @@ func (c *Cluster) buildSimulated(ctx context.Context, cfg *SimulatedConfig, h *c
 			Simulated:        true,
 			WithoutLineWords: cfg.WithoutLineWords,
 			AttachNIC:        func(r smartnic.Receiver) (smartnic.NIC, error) { return node.Attach(r) },
-			Incarnation:      uint64(n+1) << 32,
+			AttachBoard: func() (protocol.Board, error) {
+				return Board(node, func(core *fiber.Core) { h.cores = append(h.cores, core) })
+			},
+			Incarnation: uint64(n+1) << 32,
 			Published: func(mr *verbs.MR, line int) {
 				node.Touch(mr, line*verbs.LineBytes, verbs.LineBytes)
 			}})
@@ -93,6 +103,19 @@ func (c *Cluster) buildSimulated(ctx context.Context, cfg *SimulatedConfig, h *c
 		ShareChips(c.Members)
 	}
 	return c.connectAll(ctx)
+}
+
+// Board is the NIC of a simulated node with its cores. made is told of each core that is made.
+func Board(n *sim.Node, made func(*fiber.Core)) (protocol.Board, error) {
+	b, err := n.AttachBoard()
+	if err != nil {
+		return protocol.Board{}, err
+	}
+	return protocol.Board{Board: b, NewWorker: func(i int, cfg fiber.WorkerConfig) (*fiber.Worker, error) {
+		core := fiber.NewCore(b.Timeline(i))
+		made(core)
+		return core.NewWorker(cfg)
+	}}, nil
 }
 
 // worldClock is true time.

@@ -12,6 +12,7 @@ import (
 	"drtmd/store/btree"
 	"drtmd/store/hopscotch"
 	"drtmd/store/layout"
+	"drtmd/store/robinhood"
 	"drtmd/verbs"
 )
 
@@ -104,6 +105,15 @@ func planTable(cfg *Config, s *proto.TableSpec, lacks mutated) table {
 		c := hopscotch.ForLoad(uint16(s.ID), s.Name, s.ValueBytes, s.Capacity, load)
 		c.Layout, c.CPULocks, c.Mutation = kind, p.CPULocks, lacks.hopscotch
 		return table{shape: c, open: opener(hopscotch.Format, hopscotch.Attach, c)}
+	}
+	if index == layout.Robinhoods {
+		limit := robinhood.DefaultLimit
+		if _, ok := p.Options.Find(protocol.OptDisplacement); ok {
+			limit = cfg.options.Int(protocol.OptDisplacement)
+		}
+		c := robinhood.ForLoad(uint16(s.ID), s.Name, s.ValueBytes, s.Capacity, robinhood.SlotLoad, limit)
+		c.Layout, c.Mutation = kind, lacks.robinhood
+		return table{shape: c, open: opener(robinhood.Format, robinhood.Attach, c)}
 	}
 	c := store.For(uint16(s.ID), s.Name, s.ValueBytes, s.Capacity)
 	c.Layout, c.Mutation = kind, lacks.store

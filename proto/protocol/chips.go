@@ -5,6 +5,8 @@ import (
 
 	"drtmd/proto"
 	"drtmd/proto/option"
+	"drtmd/verbs"
+	"drtmd/verbs/fiber"
 	"drtmd/verbs/smartnic"
 )
 
@@ -14,6 +16,11 @@ type Chips struct {
 	Check func(s Sizes, o option.Values) error
 	// New makes the chips of a member, once for all its workers. Env.Chips is what it returns, of all members.
 	New func(e *ChipEnv) (any, error)
+	// Cores: the chips are NICs with cores (smartnic.Board), and not NICs that carry one program.
+	Cores bool
+	// Preset is the cost model of the simulator if nobody names one; "": the simulator's default. One with cores, if
+	// Cores.
+	Preset string
 }
 
 // Sizes of a cluster.
@@ -27,11 +34,23 @@ type ChipEnv struct {
 	First *Env
 	// Attach gives the chips the member's NIC, which hands messages to the Receiver.
 	Attach func(smartnic.Receiver) (smartnic.NIC, error)
+	// Board gives the chips the cores of the member's NIC.
+	Board func() (Board, error)
+	// PD is the member's.
+	PD *verbs.PD
 }
 
-// CheckChips refuses a machine without the chips that the protocol needs.
-func (p *Protocol) CheckChips(device string, attach bool) error {
-	if p.Chips == nil || attach {
+// Board is a NIC with cores.
+type Board struct {
+	smartnic.Board
+	// NewWorker makes the worker of a core, which the member closes.
+	NewWorker func(core int, cfg fiber.WorkerConfig) (*fiber.Worker, error)
+}
+
+// CheckChips refuses a machine without the chips that the protocol needs: attach says whether its NIC carries a program,
+// and board whether it has cores.
+func (p *Protocol) CheckChips(device string, attach, board bool) error {
+	if p.Chips == nil || attach && !p.Chips.Cores || board && p.Chips.Cores {
 		return nil
 	}
 	return fmt.Errorf("%w: protocol %s runs on caches and NICs that exist as a model only, and device %s has none: use "+

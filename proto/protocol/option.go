@@ -7,6 +7,7 @@ import (
 	"drtmd/proto"
 	"drtmd/proto/option"
 	"drtmd/store/hopscotch"
+	"drtmd/store/robinhood"
 )
 
 // OptOrphanAfter is an option of every protocol that calls locks orphaned (proto.Orphan).
@@ -36,6 +37,15 @@ func LogBytes() option.Option {
 	return option.Size(OptLogBytes, defaultLogBytes, minLogBytes, maxLogBytes,
 		"`SIZE` of each log: with replicas, a node keeps one for each worker of the other nodes").Because(
 		"a log has room for several commits, and each node keeps one for each worker of the others")
+}
+
+// OptDisplacement is an option of protocols with Robinhood tables.
+const OptDisplacement = "displacement-limit"
+
+// Displacement is that option.
+func Displacement() option.Option {
+	return option.Int(OptDisplacement, robinhood.DefaultLimit, 1, robinhood.NoLimit,
+		"`N` slots beyond its home that a record of a Robinhood table may stand (D_m): the rest is in overflow blocks")
 }
 
 // OptSlotLoad is an option of protocols with hopscotch tables.

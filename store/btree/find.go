@@ -49,13 +49,14 @@ func (t *Table) FindIn(r *htm.Region, key uint64) (off int, found, ok bool) {
 	return p.entry, p.entry != 0, ok
 }
 
-// descend goes from the root to the leaf that has a key or would have it.
+// descend goes from the root to the leaf that has a key or would have it. It checks every word on the way, so in a
+// region the lines of all nodes are compared once, at the end.
 func descend[A words.Access](t *Table, a A, key uint64, p *path) (ok bool) {
-	node, ok := a.Load(t.at + rootAt)
+	node, ok := a.Peek(t.at + rootAt)
 	if !ok {
 		return false
 	}
-	h, ok := headOf(t, a, node)
+	h, ok := peekHead(t, a, node)
 	if !ok || !words.Checked(a, h.Level() <= maxHeight) {
 		return false
 	}
@@ -66,16 +67,16 @@ func descend[A words.Access](t *Table, a A, key uint64, p *path) (ok bool) {
 			return false
 		}
 		p.steps[p.height] = s
-		if node, ok = a.Load(s.childAt(s.child)); !ok {
+		if node, ok = a.Peek(s.childAt(s.child)); !ok {
 			return false
 		}
 		below := h.Level() - 1
-		if h, ok = headOf(t, a, node); !ok || !words.Checked(a, h.Level() == below) {
+		if h, ok = peekHead(t, a, node); !ok || !words.Checked(a, h.Level() == below) {
 			return false
 		}
 	}
 	p.leaf, p.pairs = int(node), h.Pairs()
-	return at(t, a, key, p)
+	return at(t, a, key, p) && a.Validate()
 }
 
 // at looks a key up in the leaf of a path.
@@ -86,11 +87,11 @@ func at[A words.Access](t *Table, a A, key uint64, p *path) (ok bool) {
 		return ok
 	}
 	pair := first + p.pair*layout.PairBytes
-	k, ok := a.Load(pair)
+	k, ok := a.Peek(pair)
 	if !ok || k != key {
 		return ok
 	}
-	off, ok := a.Load(pair + 8)
+	off, ok := a.Peek(pair + 8)
 	if !ok || !words.Checked(a, t.isEntry(off)) {
 		return false
 	}
@@ -100,10 +101,16 @@ func at[A words.Access](t *Table, a A, key uint64, p *path) (ok bool) {
 
 // headOf is the head of the node at an offset that came from memory.
 func headOf[A words.Access](t *Table, a A, node uint64) (h layout.NodeHead, ok bool) {
+	h, ok = peekHead(t, a, node)
+	return h, ok && a.Validate()
+}
+
+// peekHead is headOf for searches.
+func peekHead[A words.Access](t *Table, a A, node uint64) (h layout.NodeHead, ok bool) {
 	if !words.Checked(a, t.isNode(node)) {
 		return 0, false
 	}
-	w, ok := a.Load(int(node))
+	w, ok := a.Peek(int(node))
 	h = layout.NodeHead(w)
 	return h, ok && words.Checked(a, h.Possible())
 }
@@ -113,7 +120,7 @@ func search[A words.Access](a A, first, n int, key uint64, equal bool) (i int, o
 	low, high := 0, n
 	for low < high {
 		middle := (low + high) / 2
-		k, ok := a.Load(first + middle*layout.PairBytes)
+		k, ok := a.Peek(first + middle*layout.PairBytes)
 		if !ok {
 			return 0, false
 		}

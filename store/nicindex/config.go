@@ -45,6 +45,11 @@ func (c *Config) Least() int {
 	return (c.Segments+leastObjects)*pageBytes + leastObjects*c.valueStride()
 }
 
+// All is a budget with room for a number of objects with their values, beside what Least has.
+func (c *Config) All(objects int) int {
+	return c.Least() + (objects+pagePositions-1)/pagePositions*(pageBytes+pagePositions*c.valueStride())
+}
+
 // Check reports why there can be no such index.
 func (c *Config) Check() error {
 	switch {

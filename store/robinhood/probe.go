@@ -27,6 +27,9 @@ func MakeView(c Config, at int) View {
 	return View{p: p, record: c.record(), outside: c.outside(), first: p.End(), end: c.end(at), mutation: c.Mutation}
 }
 
+// Offset is where the table is in its memory.
+func (t *Table) Offset() int { return t.at }
+
 // Record is how the table's records lie in memory.
 func (v *View) Record() *layout.Record { return &v.record }
 

@@ -26,6 +26,10 @@ const (
 // Access reaches aligned words of a memory region. ok is false if the region has aborted.
 type Access interface {
 	Load(off int) (v uint64, ok bool)
+	// Peek is Load for searches, which check and bound what they find: in a region, the values may never have
+	// existed together until Load or Validate is ok.
+	Peek(off int) (v uint64, ok bool)
+	Validate() (ok bool)
 	Store(off int, v uint64) (ok bool)
 	// Swap stores swap in a word that holds expect, which others may change meanwhile.
 	Swap(off int, expect, swap uint64) (swapped, ok bool)
@@ -49,6 +53,12 @@ type Inside struct {
 // Load implements Access.
 func (a Inside) Load(off int) (uint64, bool) { return a.R.Load64(a.M, off) }
 
+// Peek implements Access.
+func (a Inside) Peek(off int) (uint64, bool) { return a.R.Peek64(a.M, off) }
+
+// Validate implements Access.
+func (a Inside) Validate() bool { return a.R.Validate() }
+
 // Store implements Access.
 func (a Inside) Store(off int, v uint64) bool { return a.R.Store64(a.M, off, v) }
 
@@ -61,8 +71,12 @@ func (a Inside) Swap(off int, expect, swap uint64) (swapped, ok bool) {
 	return true, a.Store(off, swap)
 }
 
-// Corrupt implements Access.
-func (a Inside) Corrupt() { a.R.Abort(AbortCorrupt) }
+// Corrupt implements Access. What was peeked may also have changed meanwhile, which is a conflict.
+func (a Inside) Corrupt() {
+	if a.R.Validate() {
+		a.R.Abort(AbortCorrupt)
+	}
+}
 
 // Direct is access to memory without line words, by whoever holds the table's lock: every store
 // takes effect at once and in the order of the program, for NICs too.
@@ -80,6 +94,12 @@ func (a Direct) word(off int) *uint64 { return (*uint64)(unsafe.Add(a.Base, off)
 
 // Load implements Access.
 func (a Direct) Load(off int) (uint64, bool) { return atomic.LoadUint64(a.word(off)), true }
+
+// Peek implements Access.
+func (a Direct) Peek(off int) (uint64, bool) { return a.Load(off) }
+
+// Validate implements Access.
+func (a Direct) Validate() bool { return true }
 
 // Store implements Access.
 func (a Direct) Store(off int, v uint64) bool {
@@ -102,6 +122,12 @@ func (a Plain) word(off int) *uint64 { return (*uint64)(unsafe.Add(a.Base, off))
 
 // Load implements Access.
 func (a Plain) Load(off int) (uint64, bool) { return *a.word(off), true }
+
+// Peek implements Access.
+func (a Plain) Peek(off int) (uint64, bool) { return *a.word(off), true }
+
+// Validate implements Access.
+func (a Plain) Validate() bool { return true }
 
 // Store implements Access.
 func (a Plain) Store(off int, v uint64) bool {

@@ -2,7 +2,9 @@ package nics
 
 import (
 	"slices"
+	"time"
 
+	"drtmd/store/layout"
 	"drtmd/verbs/fiber"
 )
 
@@ -10,7 +12,6 @@ import (
 type coordination struct {
 	x        *core
 	tx       uint64
-	thread   int // of the host, that waits for it
 	list     []Access
 	function uint16
 	argument []byte
@@ -25,22 +26,94 @@ type coordination struct {
 	status  Status
 	logged  map[[2]int]bool // shard and backup whose LOG was answered; looked up only
 	told    fiber.Cond
-	ended   bool // the multi-hop call came to an end at the other node
-	finish  []byte
+	ended   bool  // the multi-hop call came to an end at the other node
+	finish  *Step // what the host says; it may come before it is asked
+	dropped bool  // the host does not wait for the end
+	ends    bool  // the host was told
 }
 
 // onBegin is step 1: the host's request.
-func (x *core) onBegin(f *fiber.Fiber, _ int, d *decoder) {
-	t := &coordination{x: x, tx: d.u64(), thread: int(d.u8()), list: d.accesses(), function: d.u16(), argument: d.bytes(),
-		logged: map[[2]int]bool{}}
-	x.txs[t.tx] = t
-	status := t.run(f)
-	delete(x.txs, t.tx)
-	if status == Committed {
-		x.nic.Stats.Committed++
-	} else {
-		x.nic.Stats.Aborted++
+func (x *core) onBegin(d *decoder) {
+	t := &coordination{x: x, tx: d.u64(), list: d.accesses(), function: d.u16(), argument: d.bytes()}
+	if x.takes(d, t.list, nil) {
+		t.coordinate(t.run)
 	}
+}
+
+// onLocal is the request of a host that has executed a transaction on its own tables (§4.2.4).
+func (x *core) onLocal(d *decoder) {
+	t := &coordination{x: x, tx: d.u64(), list: d.accesses()}
+	for range t.list {
+		t.values = append(t.values, Value{Version: layout.Version(d.u64())})
+	}
+	t.updates = d.updates()
+	if x.takes(d, t.list, t.updates) {
+		x.nic.Stats.Local++
+		t.coordinate(t.local)
+	}
+}
+
+// threadOf is the thread of the host that waits for a transaction.
+func threadOf(tx uint64) int { return int(tx >> 40 & 0xff) }
+
+// coordinate runs a transaction to its end, in a fiber of its own. What the host says next may come before that runs.
+func (t *coordination) coordinate(run func(f *fiber.Fiber) Status) {
+	n := t.x.nic
+	t.logged = map[[2]int]bool{}
+	t.x.txs[t.tx] = t
+	t.x.c.Worker().Go("xenic", nil, func(f *fiber.Fiber) error {
+		status := run(f)
+		delete(t.x.txs, t.tx)
+		if t.ends {
+			t.x.ending--
+		}
+		if status == Committed {
+			n.Stats.Committed++
+		} else {
+			n.Stats.Aborted++
+		}
+		return nil
+	})
+}
+
+// local is §4.2.4: the host has executed the transaction. What it writes is locked here, and versions are compared, those
+// of what it writes as well: the host has read it before. What it reads is validated here, too, not at the host, whose
+// tables miss what is in its logs, and what is told and on its way there.
+func (t *coordination) local(f *fiber.Fiber) Status {
+	n := t.x.nic
+	status := Committed
+	if !n.lacks(LocalWriteUnlocked) {
+		status = n.lock(t.tx, t.list)
+	}
+	if status == Committed {
+		var seen []Update
+		for i, a := range t.list {
+			if a.Write && (n.lacks(LocalVersionsUnchecked) || n.lacks(LocalWriteUnlocked)) ||
+				!a.Write && n.lacks(LocalReadsUnvalidated) {
+				continue
+			}
+			seen = append(seen, Update{a.Ref, Value{Version: t.values[i].Version}})
+		}
+		if status = t.x.validate(f, t.tx, seen); status != Committed {
+			n.unlock(t.tx, written(t.list))
+		}
+	}
+	if status != Committed {
+		t.end(status)
+		return status
+	}
+	t.log(f)
+	t.end(Committed)
+	for n.lacks(LocalWriteUnlocked) && n.lock(t.tx, t.list) == Locked {
+		if f.Sleep(time.Microsecond) != nil {
+			break
+		}
+	}
+	if len(t.updates) > 0 {
+		t.x.commit(f, t.tx, t.updates)
+	}
+	n.unlock(t.tx, written(t.list))
+	return Committed
 }
 
 // run executes and commits, and tells the host how it went before the locks are given back.
@@ -62,13 +135,33 @@ func (t *coordination) run(f *fiber.Fiber) Status {
 		}
 	}
 	if status != Committed {
-		t.end(status)
+		if !t.dropped {
+			t.end(status)
+		}
 		return status
 	}
 	t.log(f)
 	t.end(Committed)
 	t.commit(f)
+	t.unlockKept()
 	return Committed
+}
+
+// unlockKept gives the locks of records back that the transaction has kept as they were; nobody answers.
+func (t *coordination) unlockKept() {
+	for _, s := range t.shards() {
+		list, _ := t.of(s)
+		list = slices.DeleteFunc(list, func(a Access) bool {
+			return !a.Write || slices.ContainsFunc(t.updates, func(u Update) bool { return u.Ref == a.Ref })
+		})
+		switch {
+		case len(list) == 0:
+		case s == t.x.nic.cfg.Node:
+			t.x.nic.unlock(t.tx, refs(list))
+		default:
+			t.x.send(s, msgUnlock, message(t.tx).accesses(list))
+		}
+	}
 }
 
 // shards are those of the accesses, in order.
@@ -119,17 +212,29 @@ func (t *coordination) answer(kind uint8, from int, d *decoder) {
 	case msgLogged:
 		t.acknowledged(from, d)
 		return
+	case msgFinish:
+		if s := d.step(); t.x.takes(d, s.More, nil) && len(t.list)+len(s.More) <= MaxAccesses {
+			t.finish = &s
+		} else {
+			t.finish = &Step{Ends: Aborts}
+		}
 	}
-	if kind != t.awaited {
+	if kind != t.awaited || t.pending == 0 {
 		return
 	}
 	switch kind {
 	case msgExecuted:
-		t.executed(from, Status(d.u8()), d.values())
+		if s, values := Status(d.u8()), d.values(); t.x.takes(d, nil, nil) {
+			t.executed(from, s, values)
+		} else {
+			t.fail(Unstable)
+		}
 	case msgValidated:
-		t.fail(Status(d.u8()))
-	case msgFinish:
-		t.finish = d.b
+		if s := Status(d.u8()); t.x.takes(d, nil, nil) {
+			t.fail(s)
+		} else {
+			t.fail(Unstable)
+		}
 	}
 	t.pending--
 	t.told.Broadcast()
@@ -174,6 +279,11 @@ func (t *coordination) executed(shard int, s Status, values []Value) {
 		return
 	}
 	_, at := t.from(t.first, shard)
+	if len(values) != len(at) {
+		t.x.nic.Stats.Malformed++
+		t.fail(Unstable)
+		return
+	}
 	for i, v := range values {
 		t.values[at[i]] = v
 	}
@@ -183,14 +293,25 @@ func (t *coordination) executed(shard int, s Status, values []Value) {
 func (t *coordination) compute(f *fiber.Fiber) Status {
 	for {
 		s := t.step(f)
-		if s.Abort {
+		switch s.Ends {
+		case Aborts:
 			return Refused
+		case Drops:
+			t.dropped = true
+			return Changed // nobody hears of it
 		}
 		if len(s.More) == 0 {
-			t.updates, t.result = updatesOf(t.list, t.values, s.Writes), s.Result
+			var ok bool
+			t.result = s.Result
+			if t.updates, ok = t.x.nic.updatesOf(t.list, t.values, s.Writes); !ok {
+				return Broken
+			}
 			return Committed
 		}
 		first := len(t.list)
+		if first+len(s.More) > MaxAccesses {
+			return Broken
+		}
 		t.list = append(t.list, s.More...)
 		if status := t.execute(f, first); status != Committed {
 			return status
@@ -205,22 +326,46 @@ func (t *coordination) step(f *fiber.Fiber) Step {
 		t.x.c.Work(f, fn.HostPs)
 		return fn.Run(t.values, t.argument)
 	}
-	t.expect(msgFinish)
-	t.pending = 1
-	t.x.c.SendHost(t.thread, msgValues, message(t.tx).values(t.values).b)
-	t.wait(f)
-	d := &decoder{t.finish}
-	return d.step()
+	if t.finish == nil {
+		t.expect(msgFinish)
+		t.pending = 1
+		t.x.c.SendHost(threadOf(t.tx), msgValues, message(t.tx).values(t.values[t.first:]).b)
+		t.wait(f)
+	}
+	s := t.finish
+	if t.finish = nil; s == nil {
+		return Step{Ends: Drops}
+	}
+	return *s
 }
 
-// updatesOf are the new values with their versions.
-func updatesOf(list []Access, values []Value, writes [][]byte) (updates []Update) {
+// updatesOf are the new values with their versions; false: what the program says is not possible.
+func (n *NIC) updatesOf(list []Access, values []Value, writes []Write) (updates []Update, ok bool) {
+	if len(writes) == 0 {
+		return nil, true
+	}
+	if len(writes) != len(list) {
+		return nil, false
+	}
 	for i, a := range list {
-		if a.Write {
-			updates = append(updates, Update{a.Ref, Value{values[i].Version.Written(), writes[i]}})
+		w, was := writes[i], values[i].Version
+		if !a.Write || w.Does == Keep || w.Does == Remove && !was.Live() {
+			continue
+		}
+		switch {
+		case w.Does == Put && len(w.Bytes) != n.cfg.Tables[a.Table].ValueBytes, w.Does > Remove:
+			return nil, false
+		case w.Does == Put && was.Live():
+			updates = append(updates, Update{a.Ref, Value{was.Written(), w.Bytes}})
+		case w.Does == Put && (was.Spent() || !a.Insert):
+			return nil, false
+		case w.Does == Put:
+			updates = append(updates, Update{a.Ref, Value{was.Inserted(), w.Bytes}})
+		default:
+			updates = append(updates, Update{a.Ref, Value{Version: was.Deleted()}})
 		}
 	}
-	return updates
+	return updates, true
 }
 
 // validate is step 4: what was read and is not locked, at its primaries. One record needs no second look.
@@ -298,12 +443,24 @@ func (t *coordination) log(f *fiber.Fiber) {
 
 // acknowledged takes the answer to a LOG.
 func (t *coordination) acknowledged(from int, d *decoder) {
-	shard := int(d.u16())
-	if echo := d.bytes(); len(echo) > 0 {
-		e := &decoder{echo}
-		t.updates, t.result, t.values = e.updates(), e.bytes(), e.values()
+	shard, echo := int(d.u16()), d.bytes()
+	if !t.x.takes(d, nil, nil) {
+		return
+	}
+	if len(echo) > 0 && !t.take(&decoder{b: echo}) {
+		return
 	}
 	t.acknowledge(shard, from)
+}
+
+// take takes what a call on another node has read and written.
+func (t *coordination) take(d *decoder) bool {
+	updates, result, values := d.updates(), d.bytes(), d.values()
+	if !t.x.takes(d, nil, updates) || len(values) != len(t.list) {
+		return false
+	}
+	t.updates, t.result, t.values = updates, result, values
+	return true
 }
 
 // acknowledge counts a backup once.
@@ -318,11 +475,13 @@ func (t *coordination) acknowledge(shard, backup int) {
 
 // end tells the host: step 6, or an abort.
 func (t *coordination) end(s Status) {
+	t.ends = true
+	t.x.ending++
 	e := message(t.tx).u8(uint8(s)).bytes(t.result)
-	if s == Committed {
+	if s == Committed && t.function != 0 {
 		e.accesses(t.list).values(t.values).updates(t.updates)
 	}
-	t.x.c.SendHost(t.thread, msgEnd, e.b)
+	t.x.c.SendHost(threadOf(t.tx), msgEnd, e.b)
 }
 
 // commit is the rest of step 6, at all primaries of what is written.

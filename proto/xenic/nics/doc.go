@@ -20,28 +20,41 @@
 // # Rules
 //
 //   - No-wait: a record that another transaction has locked ends the attempt; whoever wants it tries again.
+//
 //   - EXECUTE locks everything of a NIC before it waits for anything, so all or nothing of it is locked.
+//
 //   - A transaction of one record is not validated: it read the record at one moment. One that its program refuses is
 //     validated like others: the refusal is an answer.
+//
 //   - Nobody validates what a multi-hop call reads of the coordinator's shard, because LOG is on its way before the
 //     coordinator hears again. So the coordinator locks those records, too. The paper does not say what it does.
+//
 //   - The other node validates its own reads when all locks are held, and sends LOG in the coordinator's name. Backups
 //     answer the coordinator, who counts (shard, backup). The first LOG carries what was written, and its answer takes
 //     that to the coordinator: no message more than Figure 7(b) has.
+//
 //   - Backups apply an update if it is newer than the record. Logs of several cores may have updates of one record in
 //     another order than that of their versions.
+//
 //   - A LOG is answered when its record can be read, which takes all records before it in the log: their DMAs may take
 //     longer than its own.
 //
+//   - An absent record has a version, too: that of its deletion, or if it has no entry one with the incarnation of the last
+//     deletion that the NIC has committed in its table. So versions of a key grow. The host gives the entry of a deleted
+//     record back when nothing older can come any more: an older update is in a log, readable, before the deletion is.
+//
+//   - A local transaction (§4.2.4) locks what it writes at its NIC, which compares the versions of all that its host has
+//     read. The paper has no such comparison.
+//
+//   - Bytes that no NIC sends are counted, and nothing is done.
+//
 // # What is not here
 //
-// Recovery (§4.2.1): a crash of a node leaves what it was in the middle of. Insertions and deletions: records are those
-// that were loaded. Local transactions without messages to the NIC (§4.2.4): they take the steps above, without
-// packets. The engine of proto.Engine, and package node: of the commands, only drtmd reproduce xenic/figure-7 runs this. It
-// allocates for each transaction. A node has one Host.
+// Recovery (§4.2.1): a crash of a node leaves what it was in the middle of. It allocates for each transaction. An update
+// that a host's table does not take stops its host (ErrApply).
 //
 // # Who may call what
 //
 // A NIC belongs to the event loop of its board; its cores share its memory, and change it between awaits only. A Host
-// belongs to its worker.
+// belongs to its worker. The hosts of a node, one for each thread, share a Yard.
 package nics

@@ -18,20 +18,23 @@ type Status uint8
 
 // Statuses.
 const (
-	Committed Status = iota + 1 // of a request: done
-	Locked                      // by another transaction
-	Changed                     // since it was read
-	Full                        // the NIC's memory has no room for another lock
-	Missing                     // there is no such record
-	Unstable                    // the host's table kept changing under the look-up
-	Refused                     // by the host's own rules
+	Committed  Status = iota + 1 // of a request: done
+	Locked                       // by another transaction
+	Changed                      // since it was read
+	Full                         // the NIC's memory has no room for another lock
+	Unstable                     // the host's table kept changing under the look-up
+	Refused                      // by the host's own rules
+	NoRoom                       // the host's table takes no more records
+	NoFunction                   // the other node has no such function
+	Broken                       // the program has not said what becomes of its records
+	statusEnd
 )
 
-var statusNames = [...]string{Committed: "committed", Locked: "locked", Changed: "changed", Full: "full", Missing: "missing",
-	Unstable: "unstable", Refused: "refused"}
+var statusNames = [...]string{Committed: "committed", Locked: "locked", Changed: "changed", Full: "full",
+	Unstable: "unstable", Refused: "refused", NoRoom: "no room", NoFunction: "no function", Broken: "broken"}
 
 func (s Status) String() string {
-	if s >= Committed && s <= Refused {
+	if s >= Committed && s < statusEnd {
 		return statusNames[s]
 	}
 	return "unknown"
@@ -58,6 +61,9 @@ func (x *core) execute(f *fiber.Fiber, tx uint64, list []Access) (Status, []Valu
 	values := make([]Value, len(list))
 	for i, a := range list {
 		v, s := x.read(f, tx, a.Ref)
+		if s == Committed && a.Insert && !n.fits(a.Table, v.Version) {
+			s = NoRoom
+		}
 		if s != Committed {
 			n.unlock(tx, written(list))
 			return s, nil
@@ -65,6 +71,12 @@ func (x *core) execute(f *fiber.Fiber, tx uint64, list []Access) (Status, []Valu
 		values[i] = v
 	}
 	return Committed, values
+}
+
+// fits reports whether the host's table has room for a record, which it has already unless that is without an entry.
+func (n *NIC) fits(table uint8, v layout.Version) bool {
+	r := &n.records[table]
+	return v.Live() || v.Trace() != 0 || r.room == 0 || r.entries+r.inserted < r.room
 }
 
 // executeLate is a deliberate bug: locks come behind the reads.
@@ -126,9 +138,6 @@ func (x *core) read(f *fiber.Fiber, tx uint64, r Ref) (Value, Status) {
 	cached := func() (Value, Status, bool) {
 		switch v, b, o := index.Read(s, r.Key, owner); o {
 		case nicindex.Done:
-			if !v.Live() {
-				return Value{}, Missing, true
-			}
 			return Value{v, append([]byte(nil), b...)}, Committed, true
 		case nicindex.Locked:
 			return Value{}, Locked, true
@@ -170,7 +179,7 @@ func (x *core) lookUp(f *fiber.Fiber, r Ref, index *nicindex.Index, segment int)
 	index.LearnHint(segment, p.Hint(), p.Distance())
 	switch {
 	case p.Err() == robinhood.ErrNotFound:
-		return Value{}, Missing
+		return Value{Version: layout.Fresh(x.nic.records[r.Table].deleted)}, Committed
 	case p.Err() != nil:
 		return Value{}, Unstable
 	}
@@ -179,7 +188,7 @@ func (x *core) lookUp(f *fiber.Fiber, r Ref, index *nicindex.Index, segment int)
 	image := piece[at : at+record.Bytes]
 	h := layout.HeadOf(image)
 	if !h.Version.Live() {
-		return Value{}, Missing
+		return Value{Version: h.Version}, Committed
 	}
 	return Value{h.Version, append([]byte(nil), record.Value(image, make([]byte, record.Room))...)}, Committed
 }
@@ -263,7 +272,7 @@ func (x *core) begin(f *fiber.Fiber, tx uint64, kind log.Type, shard int, list [
 	body := (&encoder{}).u16(uint16(shard)).updates(list).b
 	var r log.Reservation
 	err := x.log.Reserve(f, &r, 0, len(body))
-	invariant.Assert(err == nil, "xenic: a record is longer than the log")
+	invariant.Assert(err == nil, "xenic: a record is longer than the log") // hosts check it
 	record := log.Record{Type: kind, ID: tx, Body: body}
 	buffer := make([]byte, x.log.Span(len(body)))
 	place, err := x.log.Encode(&r, &record, buffer)
@@ -273,7 +282,7 @@ func (x *core) begin(f *fiber.Fiber, tx uint64, kind log.Type, shard int, list [
 	for _, p := range place.Pieces {
 		if p.To > p.From {
 			t := &smartnic.Transfer{}
-			x.c.StartWrite(t, x.nic.cfg.Memory.RKey(), x.at+p.Offset, buffer[p.From:p.To])
+			x.c.StartWrite(t, x.nic.cfg.LogMemory.RKey(), x.at+p.Offset, buffer[p.From:p.To])
 			a.transfers = append(a.transfers, t)
 		}
 	}
@@ -283,37 +292,69 @@ func (x *core) begin(f *fiber.Fiber, tx uint64, kind log.Type, shard int, list [
 // commit makes updates of the own shard, whose records the transaction has locked, take effect (step 6): the host gets
 // them in its log, and applies them later. Until then they are pinned in the index.
 func (x *core) commit(f *fiber.Fiber, tx uint64, list []Update) {
-	n := x.nic
+	n, owner := x.nic, nicindex.Owner(tx)
+	if len(list) == 0 {
+		return
+	}
+	for _, u := range list {
+		if _, _, by := n.indexes[u.Table].Version(n.segment(u.Ref), u.Key); by != owner {
+			n.Stats.Malformed++ // it has committed already, or is none of ours
+			return
+		}
+	}
 	a := x.begin(f, tx, logCommit, n.cfg.Node, list)
 	var locks []Ref
 	for _, u := range list {
-		n.indexes[u.Table].Commit(n.segment(u.Ref), u.Key, nicindex.Owner(tx), u.Version, u.Bytes)
+		n.indexes[u.Table].Commit(n.segment(u.Ref), u.Key, owner, u.Version, u.Bytes)
 		locks = append(locks, u.Ref)
+		r := &n.records[u.Table]
+		if !u.Version.Live() {
+			r.deleted = max(r.deleted, u.Version.Incarnation())
+		} else if inserts(u.Version) {
+			r.inserted++
+		}
+	}
+	if n.lacks(UnlockBeforeLog) {
+		n.unlock(tx, locks)
 	}
 	x.finish(f, a)
 	n.unlock(tx, locks)
 }
 
+// inserts reports whether a version may be that of an insertion.
+func inserts(v layout.Version) bool { return v.Live() && v.Number() == 0 }
+
 // onApplied takes what the host has applied: log room is free, and records may be evicted again (step 7).
 func (x *core) onApplied(m *smartnic.Message) {
-	d := &decoder{m.Payload}
+	n, d := x.nic, &decoder{b: m.Payload}
 	err := x.log.Released(d.u64())
 	invariant.Assert(err == nil, "xenic: the host has freed what is not in the log")
+	for range d.u8() {
+		r := &n.records[d.u8()]
+		r.entries += int(int16(d.u16()))
+		r.inserted -= int(d.u16())
+	}
 	for range d.u16() {
 		r := d.ref()
-		x.nic.indexes[r.Table].Unpin(x.nic.segment(r), r.Key)
+		n.indexes[r.Table].Unpin(n.segment(r), r.Key)
 	}
 }
 
 func (x *core) onExecute(f *fiber.Fiber, from int, d *decoder) {
-	tx := d.u64()
-	status, values := x.execute(f, tx, d.accesses())
+	tx, list := d.u64(), d.accesses()
+	if !x.takes(d, list, nil) {
+		return
+	}
+	status, values := x.execute(f, tx, list)
 	x.send(from, msgExecuted, message(tx).u8(uint8(status)).values(values))
 }
 
 func (x *core) onValidate(f *fiber.Fiber, from int, d *decoder) {
-	tx := d.u64()
-	status := x.validate(f, tx, d.updates())
+	tx, list := d.u64(), d.updates()
+	if !x.takes(d, nil, list) {
+		return
+	}
+	status := x.validate(f, tx, list)
 	x.send(from, msgValidated, message(tx).u8(uint8(status)))
 }
 
@@ -322,6 +363,9 @@ func (x *core) onLog(f *fiber.Fiber, from int, d *decoder) {
 	tx, shard, to := d.u64(), int(d.u16()), int(d.u16())
 	list := d.updates()
 	echo := d.bytes()
+	if !x.takes(d, nil, list) || shard >= x.nic.cfg.Nodes || to >= x.nic.cfg.Nodes {
+		return
+	}
 	x.append(f, tx, logBackup, shard, list)
 	if x.nic.lacks(AnswerExecutor) {
 		to = from
@@ -329,7 +373,7 @@ func (x *core) onLog(f *fiber.Fiber, from int, d *decoder) {
 	answer := message(tx).u16(uint16(shard)).bytes(echo)
 	if to == x.nic.cfg.Node { // it is the coordinator itself
 		if t := x.txs[tx]; t != nil {
-			t.answer(msgLogged, to, &decoder{answer.b[8:]})
+			t.answer(msgLogged, to, &decoder{b: answer.b[8:]})
 		}
 		return
 	}
@@ -339,10 +383,15 @@ func (x *core) onLog(f *fiber.Fiber, from int, d *decoder) {
 // onCommit: without updates they are those that this NIC has executed itself.
 func (x *core) onCommit(f *fiber.Fiber, from int, d *decoder) {
 	tx, list := d.u64(), d.updates()
+	if !x.takes(d, nil, list) {
+		return
+	}
 	if k := x.nic.shipped[tx]; k != nil {
 		delete(x.nic.shipped, tx)
-		list = k.updates
+		x.commit(f, tx, k.updates)
+		x.nic.unlock(tx, k.locks)
+	} else {
+		x.commit(f, tx, list)
 	}
-	x.commit(f, tx, list)
 	x.send(from, msgCommitted, message(tx))
 }

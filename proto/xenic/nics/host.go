@@ -1,13 +1,10 @@
 package nics
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 
-	"drtmd/htm"
 	"drtmd/internal/invariant"
-	"drtmd/store/layout"
 	"drtmd/store/log"
 	"drtmd/store/robinhood"
 	"drtmd/verbs"
@@ -17,8 +14,9 @@ import (
 
 // HostConfig of NewHost.
 type HostConfig struct {
-	Node  int
-	Cores int // of the own NIC that take requests
+	Node   int
+	Thread int // of the host, from 0
+	Cores  int // of the own NIC that take requests
 	// Tables are those of each shard that the host has a replica of; nil: it has none.
 	Tables    [][]*robinhood.Table
 	Functions map[uint16]Function
@@ -28,13 +26,18 @@ type HostConfig struct {
 	Port   *smartnic.Port
 	Worker *fiber.Worker
 	Memory *verbs.MR // that has the logs
-	Logs   []HostLog // of the NIC's cores
+	Logs   []HostLog // of the NIC's cores, that this thread applies
+	// Most is how much the records of a transaction may take, as RecordBytes says; 0: MostBytes. A log's record has all.
+	Most int
+	// Yard is what the host's threads know together; nil: there is one thread.
+	Yard *Yard
 }
 
 // HostLog is a log that the host reads.
 type HostLog struct {
 	*log.Log
-	At int // offset in Memory
+	At   int // offset in Memory
+	Core int // of the NIC that writes it
 }
 
 // Call is a transaction as the host asks for it: a registered function with its argument, or a body that the host
@@ -61,19 +64,28 @@ type Result struct {
 type Host struct {
 	cfg   HostConfig
 	next  uint64
-	calls map[uint64]*asked // looked up only
-	due   bool              // a log has got something
-	more  fiber.Cond
-	watch []*fiber.Watch
+	calls map[uint64]*Open // looked up only
+	applier
 
 	Applied uint64 // log records
 }
 
-// asked is a call under way.
-type asked struct {
+// Open is a transaction that a host executes, under way at its NIC.
+type Open struct {
+	h        *Host
+	tx       uint64
+	core     int
+	function uint16
+	argument []byte
+	begun    bool
+	// What the NIC has said last; 0: nothing since.
 	kind uint8
 	d    decoder
 	came fiber.Cond
+
+	accesses []Access
+	values   []Value
+	bytes    int // of them, in messages
 }
 
 // ErrCall: a function that is not registered, a call without a body, or one that fits in no message.
@@ -81,24 +93,143 @@ var ErrCall = errors.New("not a call")
 
 // NewHost begins to apply.
 func NewHost(cfg HostConfig) *Host {
-	h := &Host{cfg: cfg, calls: map[uint64]*asked{}}
+	if cfg.Yard == nil {
+		cfg.Yard = &Yard{}
+	}
+	if cfg.Most == 0 {
+		cfg.Most = MostBytes
+	}
+	h := &Host{cfg: cfg, calls: map[uint64]*Open{}}
+	cfg.Yard.hosts = append(cfg.Yard.hosts, h)
 	for _, kind := range []uint8{msgValues, msgEnd} {
 		cfg.Port.Handle(kind, func(m *smartnic.Message) {
-			if a := h.calls[binary.LittleEndian.Uint64(m.Payload)]; a != nil {
-				a.kind, a.d = m.Kind, decoder{append([]byte(nil), m.Payload[8:]...)}
+			d := decoder{b: append([]byte(nil), m.Payload...)}
+			if a := h.calls[d.u64()]; a != nil {
+				a.kind, a.d = m.Kind, d
 				a.came.Broadcast()
 			}
 		})
 	}
-	for range cfg.Logs {
-		h.watch = append(h.watch, cfg.Worker.NewWatch(func() bool {
-			h.due = true
-			h.more.Broadcast()
-			return true
-		}))
-	}
-	cfg.Worker.Submit("apply", h.apply, nil)
+	h.beginApplying()
 	return h
+}
+
+// txOf is the ID of a transaction: its node and thread, and a number there.
+func txOf(node, thread int, number uint64) uint64 {
+	return uint64(node+1)<<48 | uint64(thread)<<40 | number&(1<<40-1)
+}
+
+// Open begins a transaction. Finish or Drop ends it.
+func (h *Host) Open() *Open {
+	h.next++
+	o := &Open{h: h, tx: txOf(h.cfg.Node, h.cfg.Thread, h.next),
+		core: int(h.next+uint64(h.cfg.Thread)) % h.cfg.Cores}
+	h.calls[o.tx] = o
+	return o
+}
+
+// wait waits for the NIC's next message.
+func (o *Open) wait(f *fiber.Fiber) error {
+	for o.kind == 0 {
+		if err := o.came.Wait(f, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// send asks the NIC.
+func (o *Open) send(kind uint8, e *encoder) {
+	o.kind = 0
+	o.h.cfg.Port.Send(o.core, kind, e.b)
+}
+
+// Execute has the NICs lock what is written of some records, and read all (step 2). Without Committed the transaction is
+// over, and nothing is locked.
+func (o *Open) Execute(f *fiber.Fiber, list []Access) ([]Value, Status, error) {
+	if err := o.add(list); err != nil {
+		o.Drop()
+		return nil, 0, err
+	}
+	if o.begun {
+		o.send(msgFinish, message(o.tx).step(&Step{More: list}))
+	} else {
+		o.begun = true
+		o.send(msgBegin, message(o.tx).accesses(list).u16(o.function).bytes(o.argument))
+	}
+	if err := o.wait(f); err != nil {
+		o.Drop()
+		return nil, 0, err
+	}
+	if o.kind == msgEnd {
+		delete(o.h.calls, o.tx)
+		return nil, Status(o.d.u8()), nil
+	}
+	values := o.d.values()
+	invariant.Assert(!o.d.bad && len(values) == len(list), "xenic: the own NIC gives other values than were asked for")
+	o.values = append(o.values, values...)
+	return values, Committed, nil
+}
+
+// add notes what the transaction accesses, unless that is more than fits.
+func (o *Open) add(list []Access) error {
+	h := &o.h.cfg
+	for _, a := range list {
+		if own := h.Tables[h.Node]; int(a.Table) < len(own) {
+			o.bytes += RecordBytes(own[a.Table].Config().ValueBytes)
+		}
+	}
+	o.accesses = append(o.accesses, list...)
+	if len(o.accesses) > MaxAccesses || o.bytes > h.Most {
+		return fmt.Errorf("%w: %d records of %d bytes, of up to %d of %d: a transaction fits into a message, and into a "+
+			"log: split it", ErrCall, len(o.accesses), o.bytes, MaxAccesses, h.Most)
+	}
+	return nil
+}
+
+// Accesses is how many records the transaction has accessed, those that it has accessed twice counted twice.
+func (o *Open) Accesses() int { return len(o.accesses) }
+
+// Finish ends the transaction: what it writes is in the order of all accesses.
+func (o *Open) Finish(f *fiber.Fiber, s *Step) (Status, error) {
+	o.send(msgFinish, message(o.tx).step(s))
+	return o.end(f)
+}
+
+func (o *Open) end(f *fiber.Fiber) (Status, error) {
+	defer delete(o.h.calls, o.tx)
+	if err := o.wait(f); err != nil {
+		return 0, err
+	}
+	invariant.Assert(o.kind == msgEnd, "xenic: the own NIC goes on with a transaction that is over")
+	return Status(o.d.u8()), nil
+}
+
+// Drop ends the transaction without effect. It waits for nothing.
+func (o *Open) Drop() {
+	if o.h.calls[o.tx] == nil {
+		return
+	}
+	delete(o.h.calls, o.tx)
+	if o.begun {
+		o.send(msgFinish, message(o.tx).step(&Step{Ends: Drops}))
+	}
+}
+
+// Local commits a transaction that the host has executed on its own tables (§4.2.4): list is what it has read, at the
+// versions of values.
+func (h *Host) Local(f *fiber.Fiber, list []Access, values []Value, updates []Update) (Status, error) {
+	o := h.Open()
+	if err := o.add(list); err != nil {
+		o.Drop()
+		return 0, err
+	}
+	e := message(o.tx).accesses(list)
+	for _, v := range values {
+		e.u64(uint64(v.Version))
+	}
+	o.send(msgLocal, e.updates(updates))
+	return o.end(f)
 }
 
 // Run runs a transaction, and returns when its outcome is known.
@@ -110,131 +241,74 @@ func (h *Host) Run(f *fiber.Fiber, c *Call) (Result, error) {
 	if c.Function == 0 && c.Body == nil {
 		return Result{}, fmt.Errorf("%w: neither a function nor a body", ErrCall)
 	}
-	if len(c.Accesses) > MaxAccesses || len(c.Argument) > MaxBytes {
-		return Result{}, fmt.Errorf("%w: %d records and an argument of %d bytes, of up to %d and %d", ErrCall, len(c.Accesses),
-			len(c.Argument), MaxAccesses, MaxBytes)
+	if len(c.Argument) > MaxBytes {
+		return Result{}, fmt.Errorf("%w: an argument of %d bytes, of up to %d", ErrCall, len(c.Argument), MaxBytes)
 	}
-	h.next++
-	tx := uint64(h.cfg.Node+1)<<48 | h.next
-	core := int(h.next) % h.cfg.Cores
-	a := &asked{}
-	h.calls[tx] = a
-	defer delete(h.calls, tx)
+	o := h.Open()
+	if o.function, o.argument = c.Function, c.Argument; c.Function != 0 && h.cfg.Shipping {
+		return o.ship(f, c.Accesses)
+	}
 	var result []byte // of a function that the host executes
-	h.cfg.Port.Send(core, msgBegin, message(tx).u8(0).accesses(c.Accesses).u16(c.Function).bytes(c.Argument).b)
-	for {
-		a.kind = 0
-		for a.kind == 0 {
-			if err := a.came.Wait(f, 0); err != nil {
-				return Result{}, err
-			}
+	for more := c.Accesses; ; {
+		_, status, err := o.Execute(f, more)
+		if err != nil || status != Committed {
+			return Result{Status: status}, err
 		}
-		if a.kind == msgEnd {
-			r := Result{Status: Status(a.d.u8()), Bytes: a.d.bytes()}
-			if r.Status == Committed {
-				r.Accesses, r.Values, r.Updates = a.d.accesses(), a.d.values(), a.d.updates()
-				if len(r.Bytes) == 0 {
-					r.Bytes = result
-				}
-			}
-			return r, nil
-		}
-		values := a.d.values()
 		var s Step
 		if registered {
 			f.Charge(fn.HostPs)
-			s = fn.Run(values, c.Argument)
+			s = fn.Run(o.values, c.Argument)
 			result = s.Result
 		} else {
-			s = c.Body(values)
+			s = c.Body(o.values)
 		}
-		h.cfg.Port.Send(core, msgFinish, message(tx).step(&s).b)
+		if s.Ends == Commits && len(s.Writes) != 0 && len(s.More) == 0 && len(s.Writes) != len(o.accesses) {
+			o.Drop()
+			return Result{}, fmt.Errorf("%w: the body says what becomes of %d records, and there are %d", ErrCall,
+				len(s.Writes), len(o.accesses))
+		}
+		if more = s.More; s.Ends == Commits && len(more) > 0 {
+			continue
+		}
+		status, err = o.Finish(f, &s)
+		r := Result{Status: status}
+		if err == nil && status == Committed {
+			r.Accesses, r.Values, r.Bytes = o.accesses, o.values, result
+			r.Updates = updatesFrom(o.accesses, o.values, s.Writes)
+		}
+		return r, err
 	}
 }
 
-// apply is the host's Robinhood worker (step 7).
-func (h *Host) apply(f *fiber.Fiber) error {
-	r := htm.NewRegion(htm.Config{Flag: h.cfg.Worker.RegionFlag()})
-	for {
-		h.due = false
-		found := false
-		for i, l := range h.cfg.Logs {
-			first := l.At / verbs.LineBytes
-			if err := h.watch[i].Set(h.cfg.Memory, first+l.AwaitedLine()); err != nil {
-				return err
-			}
-			var applied []Ref
-			var record log.Record
-			for len(applied) < maxApplied && l.Next(&record) == nil {
-				found = true
-				h.Applied++
-				applied = append(applied, h.applyRecord(f, r, &record)...)
-			}
-			if l.Position() == l.Head() {
-				continue
-			}
-			if err := l.Truncate(l.Position()); err != nil {
-				return err
-			}
-			e := (&encoder{}).u64(l.Head()).u16(uint16(len(applied)))
-			for _, x := range applied {
-				e.ref(x)
-			}
-			h.cfg.Port.Send(i, msgApplied, e.b)
-		}
-		if !found && !h.due {
-			if err := h.more.Wait(f, 0); err != nil {
-				return err
-			}
-		}
+// ship runs a transaction whose function NICs execute.
+func (o *Open) ship(f *fiber.Fiber, list []Access) (r Result, err error) {
+	if err := o.add(list); err != nil {
+		o.Drop()
+		return Result{}, err
 	}
+	o.begun = true
+	o.send(msgBegin, message(o.tx).accesses(list).u16(o.function).bytes(o.argument))
+	if r.Status, err = o.end(f); err != nil {
+		return Result{}, err
+	}
+	if r.Bytes = o.d.bytes(); r.Status == Committed {
+		r.Accesses, r.Values, r.Updates = o.d.accesses(), o.d.values(), o.d.updates()
+	}
+	return r, nil
 }
 
-// maxApplied is how many updates of a log are applied before its NIC is told of them: with those of one more transaction, they fit
-// into a message.
-const maxApplied = 4096
-
-const _ = uint(smartnic.MaxPayload - 10 - (maxApplied+MaxAccesses)*refBytes)
-
-// applyPs is the CPU time of a record's application. Assumed.
-const applyPs = 100_000
-
-// applyRecord applies the updates of a log record that are newer than the table's, and gives the keys of a commit.
-func (h *Host) applyRecord(f *fiber.Fiber, r *htm.Region, record *log.Record) (commits []Ref) {
-	d := &decoder{record.Body}
-	shard := int(d.u16())
-	for _, u := range d.updates() {
-		f.Charge(applyPs)
-		t := h.cfg.Tables[shard][u.Table]
-		for !h.applyUpdate(r, t, &u) {
-		}
-		if record.Type == logCommit {
-			commits = append(commits, u.Ref)
+// updatesFrom are the updates of a transaction that is committed.
+func updatesFrom(list []Access, values []Value, writes []Write) (updates []Update) {
+	for i, w := range writes {
+		switch was := values[i].Version; {
+		case !list[i].Write:
+		case w.Does == Put && was.Live():
+			updates = append(updates, Update{list[i].Ref, Value{was.Written(), w.Bytes}})
+		case w.Does == Put:
+			updates = append(updates, Update{list[i].Ref, Value{was.Inserted(), w.Bytes}})
+		case w.Does == Remove && was.Live():
+			updates = append(updates, Update{list[i].Ref, Value{Version: was.Deleted()}})
 		}
 	}
-	return commits
-}
-
-// applyUpdate is one update in one region; false: try again.
-func (h *Host) applyUpdate(r *htm.Region, t *robinhood.Table, u *Update) bool {
-	r.Begin()
-	place, found, ok := t.FindIn(r, u.Key)
-	if !ok {
-		return false
-	}
-	invariant.Assert(found, "xenic: an update of a record that the table does not have")
-	m, off := t.At(place)
-	now, ok := r.Load64(m, off+layout.VersionOffset)
-	if !ok {
-		return false
-	}
-	if layout.Version(now) >= u.Version && h.cfg.Mutation != ApplyOlder {
-		return r.Commit(nil)
-	}
-	record := t.Record()
-	image := make([]byte, record.Bytes)
-	binary.LittleEndian.PutUint64(image, u.Key)
-	record.Put(image, u.Version, u.Bytes)
-	return r.Store64(m, off+layout.VersionOffset, uint64(u.Version)) &&
-		r.Store(m, off+layout.ValueOffset, image[layout.ValueOffset:]) && r.Commit(nil)
+	return updates
 }

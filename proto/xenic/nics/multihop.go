@@ -3,7 +3,6 @@ package nics
 import (
 	"slices"
 
-	"drtmd/internal/invariant"
 	"drtmd/verbs/fiber"
 )
 
@@ -58,7 +57,7 @@ func (t *coordination) hop(f *fiber.Fiber) Status {
 	}
 	t.end(Committed)
 	t.expect(msgCommitted)
-	if len(t.updatesAt(other)) > 0 {
+	if list, _ := t.of(other); len(written(list)) > 0 {
 		t.pending++
 		t.x.send(other, msgCommit, message(t.tx).updates(nil))
 	}
@@ -84,11 +83,18 @@ func (n *NIC) acknowledgements(list []Access) (count int) {
 
 // returned ends a call that came to nothing, or wrote nothing that backups could answer for.
 func (t *coordination) returned(kind uint8, d *decoder) {
+	if t.awaited != msgLogged {
+		return
+	}
 	t.ended = true
-	if kind == msgRefused {
-		t.fail(Status(d.u8()))
+	if kind == msgReturned {
+		if !t.take(d) {
+			t.fail(Unstable)
+		}
+	} else if s := Status(d.u8()); d.bad || s == Committed {
+		t.fail(Unstable)
 	} else {
-		t.updates, t.result, t.values = d.updates(), d.bytes(), d.values()
+		t.fail(s)
 	}
 	t.told.Broadcast()
 }
@@ -97,6 +103,14 @@ func (t *coordination) returned(kind uint8, d *decoder) {
 func (x *core) onShip(f *fiber.Fiber, from int, d *decoder) {
 	n := x.nic
 	tx, function, argument, list, values := d.u64(), d.u16(), d.bytes(), d.accesses(), d.values()
+	fn, registered := n.cfg.Functions[function]
+	switch {
+	case !x.takes(d, list, nil) || len(values) != len(list):
+		return
+	case !registered:
+		x.send(from, msgRefused, message(tx).u8(uint8(NoFunction)))
+		return
+	}
 	var own []Access
 	var at []int
 	for i, a := range list {
@@ -124,25 +138,27 @@ func (x *core) onShip(f *fiber.Fiber, from int, d *decoder) {
 		x.send(from, msgRefused, message(tx).u8(uint8(status)))
 		return
 	}
-	fn := n.cfg.Functions[function]
 	x.c.Work(f, fn.HostPs)
 	s := fn.Run(values, argument)
-	invariant.Assert(len(s.More) == 0, "xenic: a function that does not grow asks for more records")
-	if s.Abort {
+	updates, ok := n.updatesOf(list, values, s.Writes)
+	if s.Ends != Commits || len(s.More) > 0 || !ok {
 		n.unlock(tx, written(own))
-		x.send(from, msgRefused, message(tx).u8(uint8(Refused)))
+		status := Broken
+		if s.Ends != Commits {
+			status = Refused
+		}
+		x.send(from, msgRefused, message(tx).u8(uint8(status)))
 		return
 	}
-	updates := updatesOf(list, values, s.Writes)
 	echo := (&encoder{}).updates(updates).bytes(s.Result).values(values)
 	if len(written(own)) > 0 {
-		n.shipped[tx] = &kept{updates: n.mine(updates, n.cfg.Node)}
+		n.shipped[tx] = &kept{updates: n.mine(updates, n.cfg.Node), locks: written(own)}
 	}
 	if n.acknowledgements(list) == 0 {
 		x.send(from, msgReturned, &encoder{append(message(tx).b, echo.b...)})
 		return
 	}
-	x.logFor(f, tx, from, updates, echo.b)
+	x.logFor(f, tx, from, list, updates, echo.b)
 }
 
 // mine are the updates of a shard.
@@ -155,14 +171,14 @@ func (n *NIC) mine(updates []Update, shard int) (list []Update) {
 	return list
 }
 
-// logFor sends LOG to all backups of both shards, in the name of the coordinator. The first of them passes on to it what
-// was written.
-func (x *core) logFor(f *fiber.Fiber, tx uint64, coordinator int, updates []Update, echo []byte) {
+// logFor sends LOG to all backups of both shards, in the name of the coordinator, who waits for those of shards that may
+// be written. The first of them passes on to it what was written.
+func (x *core) logFor(f *fiber.Fiber, tx uint64, coordinator int, accesses []Access, updates []Update, echo []byte) {
 	n := x.nic
 	var local []func()
 	for _, s := range []int{n.cfg.Node, coordinator} {
 		list := n.mine(updates, s)
-		if len(list) == 0 {
+		if !slices.ContainsFunc(accesses, func(a Access) bool { return a.Write && n.cfg.Shard(a.Ref) == s }) {
 			continue
 		}
 		for _, b := range n.backups(s) {

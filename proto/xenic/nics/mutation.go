@@ -17,6 +17,10 @@ const (
 	ApplyOlder
 	AnswerExecutor
 	LocalUnlocked
+	UnlockBeforeLog
+	LocalWriteUnlocked
+	LocalVersionsUnchecked
+	LocalReadsUnvalidated
 	mutationEnd
 )
 
@@ -28,10 +32,17 @@ var mutations = [mutationEnd]mutation.Mutation{
 	LogUnawaited:        {Name: "xenic-log-answered-before-dma", Doc: "LOG is answered before the record is in the host's memory (step 5)"},
 	LogUnordered: {Name: "xenic-log-answered-out-of-order",
 		Doc: "LOG is answered when its record is in the host's memory, though one before it is not: the log cannot be read"},
-	CommittedEarly: {Name: "xenic-committed-before-last-log", Doc: "the host is told before all backups have answered (step 6)"},
-	ApplyOlder:     {Name: "xenic-apply-older", Doc: "the host applies an update that is older than the record (step 7)"},
-	AnswerExecutor: {Name: "xenic-backup-answers-executor", Doc: "a backup answers the sender of LOG, not the coordinator (§4.2.3)"},
-	LocalUnlocked:  {Name: "xenic-local-key-unvalidated", Doc: "a multi-hop call does not lock the records of the own shard that it reads"},
+	CommittedEarly:  {Name: "xenic-committed-before-last-log", Doc: "the host is told before all backups have answered (step 6)"},
+	ApplyOlder:      {Name: "xenic-apply-older", Doc: "the host applies an update that is older than the record (step 7)"},
+	AnswerExecutor:  {Name: "xenic-backup-answers-executor", Doc: "a backup answers the sender of LOG, not the coordinator (§4.2.3)"},
+	UnlockBeforeLog: {Name: "xenic-unlock-before-dma", Doc: "COMMIT unlocks before its record is in the host's log (step 6)"},
+	LocalWriteUnlocked: {Name: "xenic-local-write-without-nic-lock",
+		Doc: "a local transaction locks what it writes behind LOG only (§4.2.4)"},
+	LocalVersionsUnchecked: {Name: "xenic-local-write-locked-without-version-check",
+		Doc: "a local transaction locks what it writes whatever has become of it since its host has read it"},
+	LocalReadsUnvalidated: {Name: "xenic-local-read-validated-at-its-own-copy",
+		Doc: "the NIC does not compare what a local transaction has read: its host's table misses what is in logs"},
+	LocalUnlocked: {Name: "xenic-local-key-unvalidated", Doc: "a multi-hop call does not lock the records of the own shard that it reads"},
 }
 
 func (m Mutation) String() string { return Mutations().Name(m) }

@@ -18,6 +18,9 @@ type TableConfig struct {
 	robinhood.Config
 	At     int // offset in the host's region, of the own shard's
 	Budget int // NIC memory of its index
+	// Room is how many records the own shard's table takes, and Loaded how many it has; Room 0: nothing is inserted.
+	Room, Loaded int
+	Index        nicindex.Mutation
 }
 
 // Function is a program that NICs execute (§4.2.2): it is given what the records of a call are, in the order of its
@@ -34,12 +37,22 @@ type Step struct {
 	// More are further accesses: their values are appended, and the program is executed again. A record that was read
 	// may be there once more, to be written.
 	More []Access
-	// Abort ends the transaction without effect.
-	Abort bool
-	// Writes are the new values of the records that are written, nil elsewhere; Result is a function's.
-	Writes [][]byte
+	Ends Ends
+	// Writes are what becomes of the records, in the order of the accesses; of those that are only read it is Keep. None
+	// at all: all are kept. Result is a function's.
+	Writes []Write
 	Result []byte
 }
+
+// Ends is how a transaction ends.
+type Ends uint8
+
+// Ends of a transaction.
+const (
+	Commits Ends = iota
+	Aborts       // without effect: it is told so if what it has read was there at one moment
+	Drops        // without effect, and nobody hears of it
+)
 
 // Options are the parts of the design that have a switch (§5.7).
 type Options struct {
@@ -60,9 +73,10 @@ type Config struct {
 	Mutation Mutation
 
 	Cores  []*smartnic.Core
-	Memory *verbs.MR // of the host: tables of the own shard, logs
-	// Logs are those of the NIC's cores in that memory: where each is, and what the host has formatted.
-	Logs []LogPlace
+	Memory *verbs.MR // of the host: tables of the own shard
+	// Logs are those of the NIC's cores in LogMemory: where each is, and what the host has formatted.
+	Logs      []LogPlace
+	LogMemory *verbs.MR
 }
 
 // LogPlace is a log that a core of the NIC appends to, and its host reads.
@@ -80,7 +94,15 @@ type NIC struct {
 	indexes []*nicindex.Index
 	views   []robinhood.View
 	cores   []*core
+	records []records
 	shipped map[uint64]*kept // calls that this NIC has executed and whose COMMIT has not come; looked up only
+}
+
+// records is what a NIC knows of how many records a table of the own shard has.
+type records struct {
+	room, entries int
+	inserted      int    // insertions that are committed and that the host has not reported
+	deleted       uint32 // no deletion had an incarnation above
 }
 
 // Stats counts what a NIC did.
@@ -90,6 +112,8 @@ type Stats struct {
 	Aborted   uint64
 	MultiHop  uint64 // calls that were executed at another node
 	Lookups   uint64 // of records that are not in the cache
+	Local     uint64 // transactions that their host has executed on its own tables (§4.2.4)
+	Malformed uint64 // messages that no NIC sends: nothing was done
 }
 
 // core is what a core has of its own.
@@ -101,11 +125,13 @@ type core struct {
 	appends  []*appending // that are not readable yet, in the order of the log
 	readable fiber.Cond
 	txs      map[uint64]*coordination
+	ending   int // of txs: their host has been told
 }
 
 // kept is what a NIC has executed for another coordinator.
 type kept struct {
 	updates []Update
+	locks   []Ref // also of what it keeps as it was
 }
 
 // Errors of New.
@@ -120,14 +146,18 @@ func New(cfg Config) (*NIC, error) {
 		return nil, fmt.Errorf("%w: %d replicas on %d nodes", ErrReplicas, cfg.Replicas, cfg.Nodes)
 	}
 	invariant.Assert(len(cfg.Logs) == len(cfg.Cores), "xenic: every core of a NIC has a log")
+	if cfg.LogMemory == nil {
+		cfg.LogMemory = cfg.Memory
+	}
 	n := &NIC{cfg: cfg, shipped: map[uint64]*kept{}}
 	for _, t := range cfg.Tables {
 		v := robinhood.MakeView(t.Config, t.At)
 		x, err := nicindex.New(nicindex.Config{Name: t.Name, Segments: v.Segments(), ValueBytes: t.ValueBytes,
-			Budget: t.Budget})
+			Budget: t.Budget, Mutation: t.Index})
 		if err != nil {
 			return nil, err
 		}
+		n.records = append(n.records, records{room: t.Room, entries: t.Loaded})
 		n.views, n.indexes = append(n.views, v), append(n.indexes, x)
 	}
 	for i, c := range cfg.Cores {
@@ -149,7 +179,7 @@ func (x *core) handle() {
 	// start takes a request in a fiber of its own.
 	start := func(kind uint8, serve func(f *fiber.Fiber, from int, d *decoder)) {
 		c.Handle(kind, func(m *smartnic.Message) {
-			from, d := m.From, &decoder{append([]byte(nil), m.Payload...)}
+			from, d := m.From, &decoder{b: append([]byte(nil), m.Payload...)}
 			c.Worker().Go("xenic", nil, func(f *fiber.Fiber) error { serve(f, from, d); return nil })
 		})
 	}
@@ -158,21 +188,54 @@ func (x *core) handle() {
 	start(msgLog, x.onLog)
 	start(msgCommit, x.onCommit)
 	start(msgShip, x.onShip)
-	start(msgBegin, x.onBegin)
+	c.Handle(msgBegin, func(m *smartnic.Message) { x.onBegin(&decoder{b: m.Payload}) })
+	c.Handle(msgLocal, func(m *smartnic.Message) { x.onLocal(&decoder{b: m.Payload}) })
 	c.Handle(msgUnlock, func(m *smartnic.Message) {
-		d := &decoder{m.Payload}
-		tx := d.u64()
-		x.nic.unlock(tx, refs(d.accesses()))
+		d := &decoder{b: m.Payload}
+		tx, list := d.u64(), d.accesses()
+		if x.takes(d, list, nil) {
+			x.nic.unlock(tx, refs(list))
+		}
 	})
 	for _, kind := range []uint8{msgExecuted, msgValidated, msgLogged, msgCommitted, msgRefused, msgReturned, msgFinish} {
 		c.Handle(kind, func(m *smartnic.Message) {
-			d := &decoder{append([]byte(nil), m.Payload...)}
+			d := &decoder{b: append([]byte(nil), m.Payload...)}
 			if t := x.txs[d.u64()]; t != nil {
 				t.answer(m.Kind, m.From, d)
 			}
 		})
 	}
 	c.Handle(msgApplied, x.onApplied)
+}
+
+// takes reports whether a message is one that a NIC or a host sends: it is whole, and its records can be.
+func (x *core) takes(d *decoder, list []Access, updates []Update) bool {
+	ok := !d.bad
+	for _, a := range list {
+		ok = ok && int(a.Table) < len(x.nic.indexes)
+	}
+	for _, u := range updates {
+		ok = ok && int(u.Table) < len(x.nic.indexes) &&
+			(len(u.Bytes) == 0 || u.Version.Live() && len(u.Bytes) == x.nic.cfg.Tables[u.Table].ValueBytes)
+	}
+	if !ok {
+		x.nic.Stats.Malformed++
+	}
+	return ok
+}
+
+// Owed is how much is left to do of transactions that have ended for their clients: at this NIC, and by its host.
+func (n *NIC) Owed() (owed int) {
+	for _, x := range n.cores {
+		owed += x.ending + len(x.appends)
+		if x.log.Tail() != x.log.Head() {
+			owed++
+		}
+	}
+	for _, i := range n.indexes {
+		owed += i.Stats.Pinned
+	}
+	return owed
 }
 
 // send sends a message to the core of the same index on another node's NIC.

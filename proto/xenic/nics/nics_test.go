@@ -23,12 +23,12 @@ func (c *rigConfig) some(random *rand.Rand) *Call {
 		r := c.key(random.IntN(c.nodes), random.IntN(c.keys))
 		if !taken[r] {
 			taken[r] = true
-			call.Accesses = append(call.Accesses, Access{r, random.IntN(2) == 0})
+			call.Accesses = append(call.Accesses, Access{Ref: r, Write: random.IntN(2) == 0})
 		}
 	}
 	call.Argument = binary.LittleEndian.AppendUint64(nil, random.Uint64())
 	if random.IntN(5) == 0 { // several rounds: by a function, or by the host
-		call.Accesses = []Access{{call.Accesses[0].Ref, false}}
+		call.Accesses = []Access{{Ref: call.Accesses[0].Ref, Write: false}}
 		call.Argument = binary.LittleEndian.AppendUint64(call.Argument, call.Accesses[0].Key)
 		if call.Function = 2; random.IntN(2) == 0 {
 			call.Function = 0
@@ -43,7 +43,7 @@ func (c *rigConfig) some(random *rand.Rand) *Call {
 	refuse := random.IntN(8) == 0
 	call.Body = func(values []Value) Step {
 		if refuse {
-			return Step{Abort: true}
+			return Step{Ends: Aborts}
 		}
 		return mix(values, call.Argument)
 	}
@@ -109,7 +109,7 @@ func (c *rigConfig) skew(node int) func(random *rand.Rand) *Call {
 	return func(random *rand.Rand) *Call {
 		other := (node + 1 + random.IntN(c.nodes-1)) % c.nodes
 		return &Call{Function: 1, Argument: binary.LittleEndian.AppendUint64(nil, random.Uint64()),
-			Accesses: []Access{{c.key(node, random.IntN(c.keys)), false}, {c.key(other, random.IntN(c.keys)), true}}}
+			Accesses: []Access{{Ref: c.key(node, random.IntN(c.keys)), Write: false}, {Ref: c.key(other, random.IntN(c.keys)), Write: true}}}
 	}
 }
 
@@ -124,13 +124,13 @@ func TestRefusalsAreOfOneMoment(t *testing.T) {
 		for node := range r.machines {
 			r.client(node, 100, func(random *rand.Rand) *Call {
 				if random.IntN(2) == 0 {
-					return &Call{Function: 1, Argument: make([]byte, 8), Accesses: []Access{{c.key(1, 0), true}, {last, true}}}
+					return &Call{Function: 1, Argument: make([]byte, 8), Accesses: []Access{{Ref: c.key(1, 0), Write: true}, {Ref: last, Write: true}}}
 				}
-				return &Call{Accesses: []Access{{c.key(1, 0), false}}, Body: func(values []Value) Step {
+				return &Call{Accesses: []Access{{Ref: c.key(1, 0), Write: false}}, Body: func(values []Value) Step {
 					if n := len(values); n < rounds {
-						return Step{More: []Access{{c.key(1, n), false}}}
+						return Step{More: []Access{{Ref: c.key(1, n), Write: false}}}
 					}
-					return Step{Abort: true}
+					return Step{Ends: Aborts}
 				}}
 			})
 		}
@@ -213,7 +213,7 @@ func TestMessagesOfACommit(t *testing.T) {
 			m.worker.Submit("client", func(f *fiber.Fiber) error {
 				begin := r.world.Now()
 				result, err := m.host.Run(f, &Call{Function: 1, Argument: make([]byte, 8),
-					Accesses: []Access{{r.c.key(0, 0), true}, {r.c.key(3, 0), true}}})
+					Accesses: []Access{{Ref: r.c.key(0, 0), Write: true}, {Ref: r.c.key(3, 0), Write: true}}})
 				took = r.world.Now() - begin
 				if result.Status != Committed {
 					t.Error(result.Status)
@@ -241,7 +241,7 @@ func TestAHostThatStoodStillAppliesInParts(t *testing.T) {
 	r.client(0, transactions, func(*rand.Rand) *Call {
 		c := &Call{Function: 1, Argument: make([]byte, 8)}
 		for i := range records {
-			c.Accesses = append(c.Accesses, Access{r.c.key(1, i), true})
+			c.Accesses = append(c.Accesses, Access{Ref: r.c.key(1, i), Write: true})
 		}
 		return c
 	})
@@ -280,20 +280,134 @@ func TestWhatCannotBeCalledIsRefusedInWords(t *testing.T) {
 	}
 }
 
-// TestAMissingRecordIsSaid, and holds no lock.
-func TestAMissingRecordIsSaid(t *testing.T) {
-	for _, hop := range []bool{false, true} {
-		r := newRig(t, rigConfig{options: Options{Shipping: true, MultiHop: hop}})
-		m := r.machines[0]
-		m.worker.Submit("client", func(f *fiber.Fiber) error {
-			result, err := m.host.Run(f, &Call{Function: 1, Argument: make([]byte, 8),
-				Accesses: []Access{{r.c.key(0, 0), true}, {r.c.key(1, 1000), true}}})
-			if result.Status != Missing {
+// TestRecordsComeAndGo: absent records are inserted, by a function or by the host, and a deletion leaves room: the same few records come and go
+// more often than the table has room for them.
+func TestRecordsComeAndGo(t *testing.T) {
+	for _, o := range []Options{{}, {Caching: true, Shipping: true, MultiHop: true}} {
+		r := newRig(t, rigConfig{options: o, keys: 6})
+		for node := range r.machines {
+			r.client(node, 150, func(random *rand.Rand) *Call {
+				k := r.c.key(random.IntN(r.c.nodes), r.c.keys+random.IntN(40))
+				other := r.c.key(random.IntN(r.c.nodes), random.IntN(r.c.keys))
+				c := &Call{Function: 3, Argument: binary.LittleEndian.AppendUint64(nil, random.Uint64()),
+					Accesses: []Access{{Ref: k, Write: true, Insert: true}, {Ref: other, Write: random.IntN(2) == 0}}}
+				if random.IntN(2) == 0 {
+					c.Function, c.Body = 0, func(values []Value) Step { return comeAndGo(values, c.Argument) }
+				}
+				return c
+			})
+		}
+		if result := r.run(); result.Verdict != check.Serializable || r.ended[Committed] < 50 {
+			t.Errorf("%v: %v, %v", o, result, r.ended)
+		}
+		must(t, r.audit())
+		for i, m := range r.machines {
+			entries := 0
+			m.tables[i].Each(func(int) bool { entries++; return true })
+			if n := m.nic.records[0]; n.inserted != 0 || entries != n.entries {
+				t.Errorf("node %d: its NIC knows %+v, and its table has %d entries", i, n, entries)
+			}
+		}
+	}
+}
+
+// TestAFullTableTakesNoMore, and says so.
+func TestAFullTableTakesNoMore(t *testing.T) {
+	const room = 20
+	r := newRig(t, rigConfig{keys: 8, room: room})
+	m := r.machines[0]
+	inserted := 0
+	m.worker.Submit("client", func(f *fiber.Fiber) error {
+		for i := range 3 * room {
+			result, err := m.host.Run(f, &Call{Accesses: []Access{{Ref: r.c.key(1, 100+i), Write: true, Insert: true}}, Body: func(v []Value) Step {
+				return Step{Writes: []Write{{Put, make([]byte, r.c.valueBytes)}}}
+			}})
+			if err != nil {
+				return err
+			}
+			if result.Status == Committed {
+				inserted++
+			} else if result.Status != NoRoom {
 				t.Error(result.Status)
 			}
-			return err
-		}, nil)
-		must(t, r.world.Run())
-		must(t, r.audit())
+		}
+		return nil
+	}, nil)
+	must(t, r.world.Run())
+	if inserted != room-8 {
+		t.Errorf("%d records were inserted", inserted)
+	}
+}
+
+// TestBytesOfAPeerAreNoPanic: messages that no NIC sends, or that come twice, are counted, and nothing is done; a body that
+// does not say what becomes of its records is refused in words, and leaves no lock.
+func TestBytesOfAPeerAreNoPanic(t *testing.T) {
+	r := newRig(t, rigConfig{options: Options{Caching: true, Shipping: true, MultiHop: true}})
+	c, ref := r.machines[0].cores[0], r.c.key(1, 500) // nobody else wants it
+	wrong := []Update{{Ref{200, 1}, Value{1 << 32, nil}}}
+	short := []Update{{ref, Value{1<<32 + 2, []byte{1}}}}
+	sent := 0
+	r.machines[0].cores[0].Worker().Go("peer", nil, func(*fiber.Fiber) error {
+		for kind := msgExecute; kind <= msgReturned; kind++ {
+			for _, e := range []*encoder{{}, message(1).u8(9), message(1).accesses([]Access{{Ref: Ref{77, 0}, Write: true}}),
+				message(1).updates(wrong), message(1).u16(9).u16(9).updates(nil).bytes(nil), message(1).updates(short)} {
+				sent++
+				c.Send(1, 0, kind, e.b)
+			}
+		}
+		c.Send(1, 0, msgCommit, message(1).updates([]Update{{ref, Value{1<<32 + 1, make([]byte, r.c.valueBytes)}}}).b)
+		c.Send(1, 0, msgShip, message(1).u16(77).bytes(nil).accesses(nil).values(nil).b)
+		return nil
+	})
+	m := r.machines[0]
+	m.worker.Submit("client", func(f *fiber.Fiber) error {
+		for _, w := range [][]Write{{{Put, make([]byte, r.c.valueBytes)}}, {{}, {}, {}}} {
+			_, err := m.host.Run(f, &Call{Accesses: []Access{{Ref: ref, Write: true, Insert: true}, {Ref: r.c.key(2, 500), Write: true, Insert: true}},
+				Body: func([]Value) Step { return Step{Writes: w} }})
+			if !errors.Is(err, ErrCall) {
+				t.Error(err)
+			}
+		}
+		for _, w := range [][]Write{{{Put, []byte{1}}, {}}, {{9, nil}, {}}} {
+			result := Result{Status: Locked} // for as long as the transaction before is given back
+			var err error
+			for err == nil && result.Status == Locked {
+				result, err = m.host.Run(f, &Call{Accesses: []Access{{Ref: ref, Write: true, Insert: true}, {Ref: r.c.key(2, 500), Write: true, Insert: true}},
+					Body: func([]Value) Step { return Step{Writes: w} }})
+			}
+			if err != nil || result.Status != Broken {
+				t.Error(result.Status, err)
+			}
+		}
+		return nil
+	}, nil)
+	r.load(2, 10)
+	if result := r.run(); result.Verdict != check.Serializable {
+		t.Error(result)
+	}
+	must(t, r.audit())
+	if n := r.machines[1].nic.Stats.Malformed; n < uint64(sent)/3 {
+		t.Errorf("%d of %d messages were malformed", n, sent)
+	}
+}
+
+// TestAnUpdateThatCannotBeAppliedStopsItsHost with an error that says why.
+func TestAnUpdateThatCannotBeAppliedStopsItsHost(t *testing.T) {
+	r := newRig(t, rigConfig{keys: 8, nodes: 2, replicas: 1, blocks: 1})
+	m := r.machines[0]
+	m.worker.Submit("client", func(f *fiber.Fiber) error {
+		for i := range 300 {
+			_, err := m.host.Run(f, &Call{Accesses: []Access{{Ref: r.c.key(1, 100+i), Write: true, Insert: true}}, Body: func(v []Value) Step {
+				return Step{Writes: []Write{{Put, make([]byte, r.c.valueBytes)}}}
+			}})
+			if err != nil || r.machines[1].host.Trouble() != nil {
+				return err
+			}
+		}
+		return nil
+	}, nil)
+	must(t, r.world.Run())
+	if err := r.machines[1].host.Trouble(); !errors.Is(err, ErrApply) || !strings.Contains(err.Error(), `table "records"`) {
+		t.Error(err)
 	}
 }

@@ -48,6 +48,8 @@ type rigConfig struct {
 	schedule               string
 	cable                  sim.Time // latency; 0: the preset's
 	pause                  sim.Time // of node 1's NIC
+	room                   int      // of a table
+	blocks                 int      // of a table, for what overflows; 0: enough
 	holds                  bool     // for a while somebody has the lines of node 1's logs locked
 }
 
@@ -93,7 +95,11 @@ type rig struct {
 }
 
 func (c *rigConfig) table() robinhood.Config {
-	return robinhood.ForLoad(1, "records", c.valueBytes, c.keys, 90, 4)
+	t := robinhood.ForLoad(1, "records", c.valueBytes, c.keys, 90, 4)
+	if c.blocks > 0 {
+		t.Blocks = c.blocks
+	}
+	return t
 }
 
 // key is record number i of a shard.
@@ -109,7 +115,7 @@ func mix(values []Value, argument []byte) (s Step) {
 	}
 	for i, v := range values {
 		w := bytes.Repeat(binary.LittleEndian.AppendUint64(nil, layout.Hash(sum+uint64(i))), len(v.Bytes)/8+1)
-		s.Writes = append(s.Writes, w[:len(v.Bytes)])
+		s.Writes = append(s.Writes, Write{Put, w[:len(v.Bytes)]})
 	}
 	s.Result = binary.LittleEndian.AppendUint64(nil, sum)
 	return s
@@ -195,7 +201,7 @@ func (r *rig) boot(m *machine, n *sim.Node) {
 		at := c.replicas*config.Bytes() + i*log.Bytes(c.logBytes)
 		l, err := log.Format(memory.Bytes()[at:at+log.Bytes(c.logBytes)], log.Config{Generation: 7})
 		must(t, err)
-		logs = append(logs, HostLog{l, at})
+		logs = append(logs, HostLog{l, at, i})
 		beside, err := log.NewView(lines.Plain(memory.Bytes()[at : at+log.Bytes(c.logBytes)]))
 		must(t, err)
 		m.views = append(m.views, beside)
@@ -205,10 +211,11 @@ func (r *rig) boot(m *machine, n *sim.Node) {
 		must(t, err)
 		m.cores = append(m.cores, core)
 	}
-	functions := map[uint16]Function{1: {HostPs: 50_000, Run: mix}, 2: {HostPs: 20_000, Grows: true, Run: c.follow}}
+	functions := map[uint16]Function{1: {HostPs: 50_000, Run: mix}, 2: {HostPs: 20_000, Grows: true, Run: c.follow},
+		3: {HostPs: 20_000, Run: comeAndGo}}
 	x := nicindex.Config{Name: "records", Segments: (config.Homes + 3) / 4, ValueBytes: c.valueBytes}
 	m.nic, err = New(Config{Node: n.Index(), Nodes: c.nodes, Replicas: c.replicas, Functions: functions,
-		Tables: []TableConfig{{Config: config, Budget: x.Least() + c.budget}}, Shard: c.shard, Options: c.options,
+		Tables: []TableConfig{{Config: config, Budget: x.Least() + c.budget, Room: c.room, Loaded: c.keys}}, Shard: c.shard, Options: c.options,
 		Mutation: c.mutation, Cores: m.cores, Memory: memory, Logs: places})
 	must(t, err)
 	m.worker = worker(n.Timeline(0))
@@ -220,16 +227,29 @@ func (r *rig) boot(m *machine, n *sim.Node) {
 		Clock: history.Clock{Name: "world"}})
 }
 
+// comeAndGo is function 3: it inserts the first record, or deletes it if it is there, and writes the others.
+func comeAndGo(values []Value, argument []byte) Step {
+	was := values[0]
+	if !was.Version.Live() {
+		values = append([]Value{{Bytes: make([]byte, len(values[1].Bytes))}}, values[1:]...)
+	}
+	s := mix(values, argument)
+	if was.Version.Live() {
+		s.Writes[0] = Write{Does: Remove}
+	}
+	return s
+}
+
 // follow is function 2: it reads the record that the first one leads to, and then writes both.
 func (c *rigConfig) follow(values []Value, argument []byte) Step {
 	next := layout.Hash(binary.LittleEndian.Uint64(values[0].Bytes))
 	r := c.key(int(next%uint64(c.nodes)), int(next>>32%uint64(c.keys)))
 	switch len(values) {
 	case 1:
-		return Step{More: []Access{{r, false}}}
+		return Step{More: []Access{{Ref: r}}}
 	case 2:
 		if first := (Ref{Key: binary.LittleEndian.Uint64(argument[8:])}); r != first {
-			return Step{More: []Access{{first, true}, {r, true}}}
+			return Step{More: []Access{{Ref: first, Write: true}, {Ref: r, Write: true}}}
 		}
 		return Step{}
 	}
@@ -285,19 +305,21 @@ func (r *rig) client(node, transactions int, draw func(random *rand.Rand) *Call)
 			if result.Status == Refused {
 				outcome = history.UserAborted
 				for i, v := range seen {
-					a := records[i]
-					x.Read(history.Table(a.Table), history.Key(a.Key), history.Version(v.Version), history.DigestOf(v.Bytes))
+					noteRead(x, records[i].Ref, v)
 				}
 			}
 			if result.Status == Committed {
 				outcome = history.Committed
 				for i, a := range result.Accesses {
-					x.Read(history.Table(a.Table), history.Key(a.Key), history.Version(result.Values[i].Version),
-						history.DigestOf(result.Values[i].Bytes))
+					noteRead(x, a.Ref, result.Values[i])
 				}
 				for _, u := range result.Updates {
 					r.told(&u)
-					x.Write(history.Table(u.Table), history.Key(u.Key), history.Version(u.Version), history.DigestOf(u.Bytes))
+					if u.Version.Live() {
+						x.Write(history.Table(u.Table), history.Key(u.Key), history.Version(u.Version), history.DigestOf(u.Bytes))
+					} else {
+						x.Delete(history.Table(u.Table), history.Key(u.Key), history.Version(u.Version))
+					}
 				}
 			}
 			m.record.End(x, r.now(), outcome)
@@ -308,6 +330,15 @@ func (r *rig) client(node, transactions int, draw func(random *rand.Rand) *Call)
 			r.t.Error(err)
 		}
 	})
+}
+
+// noteRead takes a read down for the history.
+func noteRead(x *history.Txn, ref Ref, v Value) {
+	if v.Version.Live() {
+		x.Read(history.Table(ref.Table), history.Key(ref.Key), history.Version(v.Version), history.DigestOf(v.Bytes))
+	} else {
+		x.ReadAbsent(history.Table(ref.Table), history.Key(ref.Key), history.Version(v.Version.Trace()))
+	}
 }
 
 func (r *rig) now() int64 { return r.world.Now().Duration().Nanoseconds() }
@@ -371,12 +402,14 @@ func (r *rig) told(u *Update) {
 	for i := 1; i < r.c.replicas; i++ {
 		m := r.machines[(shard+i)%r.c.nodes]
 		table := m.tables[shard]
-		off, _ := table.Find(u.Key)
-		memory, at := table.At(off)
-		there := layout.HeadOf(memory.Bytes[at:]).Version >= u.Version
+		there := false
+		if off, ok := table.Find(u.Key); ok {
+			memory, at := table.At(off)
+			there = layout.HeadOf(memory.Bytes[at:]).Version >= u.Version
+		}
 		for _, v := range m.views {
 			v.Each(func(record *log.Record) {
-				d := &decoder{record.Body}
+				d := &decoder{b: record.Body}
 				d.u16()
 				for _, x := range d.updates() {
 					there = there || x.Ref == u.Ref && x.Version == u.Version

@@ -5,6 +5,7 @@ import (
 
 	"drtmd/internal/invariant"
 	"drtmd/store/layout"
+	"drtmd/verbs/smartnic"
 )
 
 // Messages between NICs, and between a NIC and its host. Every one begins with the transaction's ID.
@@ -23,10 +24,11 @@ const (
 	msgReturned                   // a shipped call that writes nothing has this result
 
 	msgBegin   // from the host: a call
+	msgLocal   // from the host: what a local transaction has read, and its updates
 	msgValues  // to the host: the values of the call's accesses
 	msgFinish  // from the host: the new values, or an abort
 	msgEnd     // to the host: status, versions, result
-	msgApplied // from the host: where a log begins now, and keys whose commits are in the tables
+	msgApplied // from the host: where a log begins now, entries that were made, and keys whose commits are in the tables
 )
 
 // Ref names a record.
@@ -38,10 +40,17 @@ type Ref struct {
 // Access is what a transaction does to a record: it reads all of them.
 type Access struct {
 	Ref
-	Write bool
+	Write  bool
+	Insert bool // an absent one needs room in its table; Write, too
 }
 
-// Value is what a record was.
+// Flags of an access.
+const (
+	flagWrite  = 1
+	flagInsert = 2
+)
+
+// Value is what a record was. An absent record has no bytes, and a version that is not live.
 type Value struct {
 	Version layout.Version
 	Bytes   []byte
@@ -53,11 +62,32 @@ type Update struct {
 	Value
 }
 
+// Does is what a program does to a record that it has locked.
+type Does uint8
+
+// What a program does to a record.
+const (
+	Keep   Does = iota // it stays as it is
+	Put                // it has a new value; an absent one is inserted
+	Remove             // it is deleted
+)
+
+// Write is what becomes of a record.
+type Write struct {
+	Does  Does
+	Bytes []byte // of Put
+}
+
 // Bounds of messages: records of a transaction, rounds included, and bytes of a value, an argument or a result.
 const (
 	MaxAccesses = 1<<8 - 1
 	MaxBytes    = 1<<16 - 1
+	// MostBytes is how much the records of a transaction take in a message, each as RecordBytes says.
+	MostBytes = smartnic.MaxPayload - 64
 )
+
+// RecordBytes is what a record takes in a message, and in a log.
+func RecordBytes(valueBytes int) int { return refBytes + 8 + 2 + valueBytes }
 
 // encoder appends.
 type encoder struct{ b []byte }
@@ -89,11 +119,14 @@ func (e *encoder) value(v Value) *encoder { return e.u64(uint64(v.Version)).byte
 func (e *encoder) accesses(list []Access) *encoder {
 	e.count(len(list))
 	for _, a := range list {
-		write := uint8(0)
+		flags := uint8(0)
 		if a.Write {
-			write = 1
+			flags = flagWrite
 		}
-		e.ref(a.Ref).u8(write)
+		if a.Insert {
+			flags |= flagInsert
+		}
+		e.ref(a.Ref).u8(flags)
 	}
 	return e
 }
@@ -114,20 +147,45 @@ func (e *encoder) updates(list []Update) *encoder {
 	return e
 }
 
-// decoder takes apart what an encoder of another node has made. It copies what it gives. Bytes that are none of
-// ours end the program: NICs do not damage messages, so they are a bug.
-type decoder struct{ b []byte }
+// decoder takes apart what an encoder of another node has made. It copies what it gives. Bytes that are none of ours
+// make it bad: what it gives then is empty, and whoever asked for it does nothing.
+type decoder struct {
+	b   []byte
+	bad bool
+}
 
 func (d *decoder) take(n int) []byte {
-	invariant.Assert(len(d.b) >= n, "xenic: a message is cut")
+	if len(d.b) < n {
+		d.b, d.bad = nil, true
+	}
+	if d.bad {
+		return nil
+	}
 	b := d.b[:n]
 	d.b = d.b[n:]
 	return b
 }
 
-func (d *decoder) u8() uint8   { return d.take(1)[0] }
-func (d *decoder) u16() uint16 { return binary.LittleEndian.Uint16(d.take(2)) }
-func (d *decoder) u64() uint64 { return binary.LittleEndian.Uint64(d.take(8)) }
+func (d *decoder) u8() uint8 {
+	if b := d.take(1); !d.bad {
+		return b[0]
+	}
+	return 0
+}
+
+func (d *decoder) u16() uint16 {
+	if b := d.take(2); !d.bad {
+		return binary.LittleEndian.Uint16(b)
+	}
+	return 0
+}
+
+func (d *decoder) u64() uint64 {
+	if b := d.take(8); !d.bad {
+		return binary.LittleEndian.Uint64(b)
+	}
+	return 0
+}
 
 func (d *decoder) bytes() []byte { return append([]byte(nil), d.take(int(d.u16()))...) }
 func (d *decoder) ref() Ref      { return Ref{Table: d.u8(), Key: d.u64()} }
@@ -135,28 +193,25 @@ func (d *decoder) value() Value  { return Value{layout.Version(d.u64()), d.bytes
 
 func (d *decoder) accesses() (list []Access) {
 	for range d.u8() {
-		list = append(list, Access{d.ref(), d.u8() == 1})
+		r, flags := d.ref(), d.u8()
+		list = append(list, Access{r, flags&flagWrite != 0, flags&flagInsert != 0})
 	}
 	return list
 }
 
 // step is what a host says that its program came to.
 func (e *encoder) step(s *Step) *encoder {
-	abort := uint8(0)
-	if s.Abort {
-		abort = 1
-	}
-	e.u8(abort).accesses(s.More).count(len(s.Writes))
+	e.u8(uint8(s.Ends)).accesses(s.More).count(len(s.Writes))
 	for _, w := range s.Writes {
-		e.bytes(w)
+		e.u8(uint8(w.Does)).bytes(w.Bytes)
 	}
 	return e
 }
 
 func (d *decoder) step() (s Step) {
-	s.Abort, s.More = d.u8() == 1, d.accesses()
+	s.Ends, s.More = Ends(d.u8()), d.accesses()
 	for range d.u8() {
-		s.Writes = append(s.Writes, d.bytes())
+		s.Writes = append(s.Writes, Write{Does(d.u8()), d.bytes()})
 	}
 	return s
 }

@@ -198,7 +198,12 @@ func (r *benchRun) checkTransport(given func(string) bool) error {
 	}
 	if virtual {
 		s := &simRun{}
-		err := s.loadCost(&simFlags{preset: p.preset, cost: p.cost}, given)
+		flags, has := simFlags{preset: p.preset, cost: p.cost}, given
+		if chips := r.protocol.Chips; chips != nil && chips.Preset != "" && !given("preset") && !given("cost") {
+			flags.preset = chips.Preset
+			has = func(name string) bool { return name == "preset" || given(name) }
+		}
+		err := s.loadCost(&flags, has)
 		r.cost = s.options.Cost
 		return err
 	}

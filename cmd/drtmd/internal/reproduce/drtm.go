@@ -6,7 +6,7 @@ import "time"
 const (
 	waitsDrTM      = drtmName // runs of TPC-C in pieces and with logs on six machines, and without read leases
 	waitsHADES     = hadesName
-	waitsXenic     = "xenic"
+	waitsXenic     = xenicName
 	waitsRTX       = "rtx"
 	waitsDandelion = "dandelion"
 )

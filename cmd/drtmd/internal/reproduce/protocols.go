@@ -7,6 +7,7 @@ const (
 	farmName   = "farm"     // the software protocol of HADES §III
 	hadesName  = "hades"    // the system's, too
 	hybridName = "hades-h"
+	xenicName  = "xenic" // the system's, too
 	drtmhName  = "drtmh" // Xenic §5.1, and the following
 	drtmhNC    = "drtmh-nc"
 	fasstName  = "fasst"

@@ -121,7 +121,7 @@ func addOne(values []nics.Value, _ []byte) (s nics.Step) {
 	for _, v := range values {
 		w := append([]byte(nil), v.Bytes...)
 		w[0]++
-		s.Writes = append(s.Writes, w)
+		s.Writes = append(s.Writes, nics.Write{Does: nics.Put, Bytes: w})
 	}
 	return s
 }

@@ -68,7 +68,7 @@ func (p *Planes) Run(ctx context.Context, q *pb.RunRequest, send func(*pb.RunEve
 		return fmt.Errorf("protocol %s runs in one process only, not on a cluster of daemons",
 			cfg.Protocol.Name)
 	}
-	if err := cfg.Protocol.CheckChips("of the daemons", false); err != nil {
+	if err := cfg.Protocol.CheckChips("of the daemons", false, false); err != nil {
 		return err
 	}
 	p.o.Board.Event(status.Info, fmt.Sprintf("leads run %s: %s, %s on %d nodes", r.name, plan.Workload,

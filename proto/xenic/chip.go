@@ -1,0 +1,139 @@
+package xenic
+
+import (
+	"fmt"
+
+	"drtmd/proto"
+	"drtmd/proto/option"
+	"drtmd/proto/protocol"
+	"drtmd/proto/xenic/nics"
+	"drtmd/store/log"
+	"drtmd/store/nicindex"
+	"drtmd/store/robinhood"
+	"drtmd/verbs"
+	"drtmd/verbs/fiber"
+	"drtmd/verbs/smartnic"
+)
+
+// Chip is a member's NIC.
+type Chip struct {
+	board    smartnic.Board
+	nic      *nics.NIC
+	logs     []nics.HostLog // one for each core
+	memory   *verbs.MR      // that has them
+	yard     nics.Yard
+	mutation nics.Mutation
+	most     int // bytes of a transaction's records
+	threads  int // of the host, among which the logs are divided
+}
+
+// newChip makes that of a member.
+func newChip(e *protocol.ChipEnv) (*Chip, error) {
+	o := e.First.Options
+	b, err := e.Board()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", protocol.ErrNeeds, err)
+	}
+	c := &Chip{board: b, threads: e.Workers}
+	cores := o.Int(OptCores)
+	if cores > b.Cores() {
+		return nil, fmt.Errorf("%w: --%s %d: the NIC has %d cores", ErrConfig, OptCores, cores, b.Cores())
+	}
+	places, err := c.makeLogs(e, cores, int(o.Size(OptLogBytes)))
+	if err != nil {
+		return nil, err
+	}
+	var mutated nicindex.Mutation
+	if c.mutation, err = nics.Mutations().Find(e.First.Mutation); err != nil {
+		if mutated, err = nicindex.Mutations().Find(e.First.Mutation); err != nil {
+			return nil, fmt.Errorf("xenic: %w", err)
+		}
+	}
+	tables, err := c.tables(e.First, o.Size(OptMemory), mutated)
+	if err != nil {
+		return nil, err
+	}
+	cfg := nics.Config{Node: int(e.Node), Nodes: e.Nodes, Replicas: 1 + len(e.First.Placed.Map().Shards[e.Node].Backups),
+		Tables: tables, Shard: shardOf(e.First), Options: nics.Options{Caching: o.Bool(OptCaching)}, Mutation: c.mutation,
+		Memory: e.First.MR, Logs: places, LogMemory: c.memory}
+	for i := range cores {
+		w, err := b.NewWorker(i, fiber.WorkerConfig{Name: fmt.Sprintf("n%d/nic%d", e.Node, i), PD: e.PD})
+		if err != nil {
+			return nil, err
+		}
+		core, err := smartnic.NewCore(w, b, smartnic.CoreConfig{Node: int(e.Node), Index: i, Batching: batching(o)})
+		if err != nil {
+			return nil, err
+		}
+		cfg.Cores = append(cfg.Cores, core)
+	}
+	c.nic, err = nics.New(cfg)
+	return c, err
+}
+
+// shardOf says which node is the primary of a record, as the member knows it.
+func shardOf(e *protocol.Env) func(nics.Ref) int {
+	return func(r nics.Ref) int {
+		return int(e.Placement.Locate(proto.TableID(r.Table)+1, proto.Key(r.Key)).Primary)
+	}
+}
+
+// makeLogs makes the logs of the NIC's cores in the host's memory.
+func (c *Chip) makeLogs(e *protocol.ChipEnv, cores, capacity int) (places []nics.LogPlace, err error) {
+	bytes := (log.Bytes(capacity) + verbs.LineBytes - 1) &^ (verbs.LineBytes - 1)
+	if c.memory, err = e.PD.AllocMR(cores*bytes, verbs.AccessLocalWrite, verbs.MROptions{}); err != nil {
+		return nil, err
+	}
+	generation := uint64(e.First.Life) + 1
+	for i := range cores {
+		at := i * bytes
+		l, err := log.Format(c.memory.Bytes()[at:at+log.Bytes(capacity)], log.Config{Generation: generation})
+		if err != nil {
+			return nil, err
+		}
+		c.logs = append(c.logs, nics.HostLog{Log: l, At: at, Core: i})
+		places = append(places, nics.LogPlace{At: at, Capacity: capacity, Generation: generation})
+	}
+	// A record of a log has lines of 64 bytes, with a mark in each, and a header.
+	c.most = min(nics.MostBytes, capacity*3/4-logRecordBytes)
+	return places, nil
+}
+
+// logRecordBytes is more than a record of a log takes beside its updates.
+const logRecordBytes = 256
+
+// tables divides the NIC's memory among the indexes of the own shard's tables.
+func (c *Chip) tables(e *protocol.Env, memory option.Bytes, m nicindex.Mutation) (all []nics.TableConfig, err error) {
+	var least, more []int
+	sum, sumMore := 0, 0
+	for i := range e.Tables {
+		t := e.Tables[i].(*robinhood.Table)
+		x := nics.TableConfig{Config: t.Config(), At: t.Offset(), Room: t.Config().Homes, Index: m}
+		t.Each(func(int) bool { x.Loaded++; return true })
+		all = append(all, x)
+		index := indexOf(t)
+		least, more = append(least, index.Least()), append(more, index.All(x.Room)-index.Least())
+		sum, sumMore = sum+least[i], sumMore+more[i]
+	}
+	given := int(memory)
+	if given == 0 {
+		given = sum + sumMore
+	}
+	if given < sum {
+		return nil, fmt.Errorf("%w: --%s %v: the indexes of %d tables take %v at least", nicindex.ErrBudget, OptMemory, memory,
+			len(all), option.Bytes(sum))
+	}
+	if _, err := c.board.Alloc(given); err != nil {
+		return nil, err
+	}
+	for i := range all {
+		all[i].Budget = least[i] + int(min(1, float64(given-sum)/float64(max(sumMore, 1)))*float64(more[i]))
+	}
+	return all, nil
+}
+
+// indexOf is the index of a table, without a budget.
+func indexOf(t *robinhood.Table) *nicindex.Config {
+	v := robinhood.MakeView(t.Config(), t.Offset())
+	return &nicindex.Config{Segments: v.Segments(), ValueBytes: t.Config().ValueBytes}
+}

@@ -1,0 +1,33 @@
+// Package xenic runs the transactions of Xenic (SOSP 2021) on NICs with cores: package nics has the protocol between
+// them, and this package makes engines of it.
+//
+// # What it is
+//
+// A member has one Chip: the programs on the cores of its NIC, their logs in the host's memory, and the indexes in the
+// NIC's, one for each table of the own shard. Each worker is a thread of the host: it runs transactions, and applies the
+// logs of some cores to the member's tables, which are Robinhood tables (package robinhood), as the Robinhood workers of
+// the paper do (§4.2, step 7).
+//
+// An engine turns a transaction of package proto into the steps of §4.2. The records of the declaration are one EXECUTE
+// round; a record that the program touches later takes another one (multi-shot). The program runs on the host (step 3),
+// between EXECUTE and the commit. Package txset keeps the copies of records and the history.
+//
+// # Local transactions (§4.2.4)
+//
+// A transaction of which all records are of the own shard reads the host's tables. When it commits, its NIC locks what it
+// writes, compares the versions of what it has read, and replicates. The paper tests locks only, and validates read-only
+// transactions at the host. That is not strictly serializable: a commit is told when its LOGs are answered, and its COMMIT
+// may be on its way to the NIC then, or wait in the host's log. So the NIC compares here, also what is only read; that
+// takes a trip over PCIe and no message. Who meets an absent record leaves this way, because the NIC knows which version
+// an insertion gets.
+//
+// # What it does not do
+//
+// It runs in the simulator alone. Nodes do not die: recovery (§4.2.1) is not built. Programs run on the host: the
+// functions of workloads are not shipped, nor executed at another node, though package nics can do both. Ordered tables
+// are not scanned.
+//
+// # Ownership
+//
+// A Chip belongs to the event loop of the simulator, as do the engines of all workers. It allocates for each transaction.
+package xenic

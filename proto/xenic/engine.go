@@ -1,0 +1,198 @@
+package xenic
+
+import (
+	"errors"
+	"fmt"
+
+	"drtmd/htm"
+	"drtmd/proto"
+	"drtmd/proto/protocol"
+	"drtmd/proto/txset"
+	"drtmd/proto/xenic/nics"
+	"drtmd/store/layout"
+	"drtmd/store/robinhood"
+	"drtmd/verbs/fiber"
+	"drtmd/verbs/smartnic"
+)
+
+// Marked steps.
+const (
+	stepBegin     = "xenic: before EXECUTE"
+	stepExecuted  = "xenic: after EXECUTE"
+	stepCommit    = "xenic: before the commit"
+	stepCommitted = "xenic: after the commit"
+)
+
+// Steps are the steps that an engine marks for the simulator's nemesis.
+func Steps() []string { return []string{stepBegin, stepExecuted, stepCommit, stepCommitted} }
+
+// CPU time in picoseconds of the host, beside what ports take. The paper does not count instructions; all are assumed, as
+// those of package occ.
+const (
+	beginPs  = 60_000
+	findPs   = 40_000 // of a look-up of a local record
+	accessPs = 10_000 // of an access by the program
+)
+
+// Engine implements proto.Engine for one worker.
+type Engine struct {
+	env    *protocol.Env
+	chip   *Chip
+	host   *nics.Host
+	tables []*robinhood.Table // of the own shard
+	region *htm.Region
+	set    txset.Config
+	local  bool // transactions of the own shard run on the host
+	// image is room for a record of a table.
+	image   []byte
+	buffers []*txset.Buffers
+	stats   proto.Stats
+	free    []*tx
+	closed  bool
+}
+
+// New makes the engine of a worker, and begins to apply.
+func New(env *protocol.Env) (*Engine, error) {
+	if len(env.Chips) == 0 {
+		return nil, fmt.Errorf("%w: no node has a NIC with cores", ErrConfig)
+	}
+	c := env.Chips[env.Node].(*Chip)
+	e := &Engine{env: env, chip: c, local: env.Options.Bool(OptLocal)}
+	region := env.Region
+	region.Flag = env.Worker.RegionFlag()
+	e.region = htm.NewRegion(region)
+	e.set = txset.Config{Specs: env.Specs, Placement: env.Placement, Nodes: len(env.Chips), AccessPs: accessPs,
+		Recorder: env.Recorder, Clock: env.RecorderClock}
+	for _, s := range env.Specs {
+		r := layout.NewRecord(layout.KindLineVersions, s.ValueBytes)
+		e.set.Records = append(e.set.Records, r)
+		if len(e.image) < r.Bytes {
+			e.image = make([]byte, r.Bytes)
+		}
+	}
+	port, err := smartnic.NewPort(env.Worker, c.board, env.Index, batching(env.Options))
+	if err != nil {
+		return nil, err
+	}
+	cfg := nics.HostConfig{Node: int(env.Node), Thread: env.Index, Cores: len(c.logs), Mutation: c.mutation, Port: port,
+		Worker: env.Worker, Memory: c.memory, Yard: &c.yard, Most: c.most}
+	for _, s := range env.Shares {
+		var tables []*robinhood.Table
+		if s != nil {
+			for _, t := range s.Tables {
+				tables = append(tables, t.(*robinhood.Table))
+			}
+		}
+		cfg.Tables = append(cfg.Tables, tables)
+	}
+	e.tables = cfg.Tables[env.Node]
+	for i := env.Index; i < len(c.logs); i += c.threads {
+		cfg.Logs = append(cfg.Logs, c.logs[i])
+	}
+	e.host = nics.NewHost(cfg)
+	return e, nil
+}
+
+// Stats of the engine. Those of the NIC are the first worker's.
+func (e *Engine) Stats() *proto.Stats {
+	if e.env.Index == 0 {
+		e.stats.Lookups = e.chip.nic.Stats.Lookups
+	}
+	return &e.stats
+}
+
+// Trouble implements proto.Troubled.
+func (e *Engine) Trouble() error { return e.host.Trouble() }
+
+// Close implements proto.Engine.
+func (e *Engine) Close() error {
+	if e.closed {
+		return nil
+	}
+	e.closed = true
+	var errs []error
+	for _, b := range e.buffers {
+		errs = append(errs, b.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Finish implements proto.Debtor: NICs do what is left, and nothing is left to the engine.
+func (e *Engine) Finish(*fiber.Fiber, proto.NodeID) {}
+
+// Debts implements proto.Debtor: what the own NIC has under way, and what its host has not applied.
+func (e *Engine) Debts() int { return e.DebtsAt(e.env.Node) }
+
+// DebtsAt implements proto.Debtor. The first worker of a node owes what the NIC does.
+func (e *Engine) DebtsAt(n proto.NodeID) int {
+	if e.env.Index > 0 || n != e.env.Node {
+		return 0
+	}
+	return e.chip.nic.Owed() + e.chip.yard.Buried()
+}
+
+// Begin implements proto.Engine.
+func (e *Engine) Begin(f *fiber.Fiber, d *proto.Decl, attempt int) (proto.Tx, error) {
+	if err := f.Err(); err != nil {
+		return nil, err
+	}
+	if attempt == 0 {
+		e.stats.Begun++
+	}
+	x := e.take()
+	x.Open(f, d)
+	f.Charge(beginPs)
+	err := x.Declare(d)
+	if err == nil {
+		err = x.Load(0, len(x.Records))
+	}
+	if err != nil {
+		x.Abort(err)
+		return nil, err
+	}
+	return x, nil
+}
+
+// take gives a transaction object that is free.
+func (e *Engine) take() *tx {
+	n := len(e.free)
+	if n == 0 {
+		x := &tx{e: e}
+		b := &txset.Buffers{}
+		b.Init(nil, e.set.Records)
+		e.buffers = append(e.buffers, b)
+		x.Init(&e.set, b, x)
+		n, e.free = 1, append(e.free, x)
+	}
+	x := e.free[n-1]
+	e.free = e.free[:n-1]
+	x.open, x.host = nil, e.local
+	return x
+}
+
+// Peek implements proto.Peeker: a transaction of one read, which is not committed.
+func (e *Engine) Peek(f *fiber.Fiber, t proto.TableID, k proto.Key, dst []byte) error {
+	x := e.take()
+	x.F, x.Err, x.Records = f, nil, x.Records[:0]
+	defer func() {
+		x.drop()
+		x.F = nil
+		e.free = append(e.free, x)
+	}()
+	if err := x.Add(t, k, proto.ModeRead); err != nil {
+		return err
+	}
+	r := &x.Records[0]
+	if len(dst) != len(r.Value) {
+		return proto.WrongSize(t, k, len(dst), len(r.Value))
+	}
+	x.host = false // its table may miss what is in logs
+	if err := x.Load(0, 1); err != nil {
+		return err
+	}
+	if !r.Is {
+		return proto.ErrNotFound
+	}
+	copy(dst, r.Value)
+	return nil
+}

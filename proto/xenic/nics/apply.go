@@ -1,0 +1,344 @@
+package nics
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"drtmd/htm"
+	"drtmd/store"
+	"drtmd/store/layout"
+	"drtmd/store/log"
+	"drtmd/store/robinhood"
+	"drtmd/verbs"
+	"drtmd/verbs/fiber"
+	"drtmd/verbs/smartnic"
+)
+
+// This file is the host's Robinhood worker (step 7): it applies logs to tables.
+
+// applier is the part of a Host that applies.
+type applier struct {
+	due    bool // a log has got something
+	more   fiber.Cond
+	watch  []*fiber.Watch
+	region *htm.Region
+	passes uint64 // over all logs, each read to its end
+	graves []grave
+	tables []change // of the own shard, since the NIC was told
+	failed error
+}
+
+// change is how a table of the own shard has changed since the NIC was told.
+type change struct{ entries, inserted int }
+
+// Yard is what the threads of a host know together. They belong to one event loop.
+type Yard struct{ hosts []*Host }
+
+// Buried is how many deleted records have not been given back.
+func (y *Yard) Buried() (n int) {
+	for _, h := range y.hosts {
+		n += len(h.graves)
+	}
+	return n
+}
+
+// grave is a record that a deletion has left: it goes when nothing that is older can come any more. An older update was
+// in a log, readable, before the deletion was; so that is when every log has been read to its end since.
+type grave struct {
+	shard   int
+	ref     Ref
+	version layout.Version
+	since   []uint64 // passes of each thread, when the record was deleted
+}
+
+// Bounds of what is tried again.
+const (
+	// applyTries bounds the regions of one update: those of other workers, and DMAs, make them abort.
+	applyTries = 1000
+	// maxApplied is how many updates of a log are applied before its NIC is told of them: with those of one more
+	// transaction, they fit into a message.
+	maxApplied = 4096
+)
+
+const _ = uint(smartnic.MaxPayload - 11 - 256*5 - (maxApplied+MaxAccesses)*refBytes)
+
+// applyPs is the CPU time of a record's application. Assumed.
+const applyPs = 100_000
+
+// ErrApply: a committed update does not go into the host's table.
+var ErrApply = errors.New("a committed update cannot be applied")
+
+// Trouble is why the thread has stopped to apply; nil: it has not.
+func (h *Host) Trouble() error { return h.failed }
+
+func (h *Host) beginApplying() {
+	cfg := &h.cfg
+	h.region = htm.NewRegion(htm.Config{Flag: cfg.Worker.RegionFlag()})
+	if own := cfg.Tables[cfg.Node]; own != nil {
+		h.tables = make([]change, len(own))
+	}
+	for range cfg.Logs {
+		h.watch = append(h.watch, cfg.Worker.NewWatch(func() bool {
+			h.rouse()
+			return true
+		}))
+	}
+	cfg.Worker.Submit("apply", h.apply, func(err error) {
+		if errors.Is(err, ErrApply) {
+			h.failed = err
+		}
+	})
+}
+
+// rouse has the thread look at its logs.
+func (h *Host) rouse() {
+	h.due = true
+	h.more.Broadcast()
+}
+
+// apply applies until its fiber is cancelled.
+func (h *Host) apply(f *fiber.Fiber) error {
+	for {
+		h.due = false
+		found := false
+		for i := range h.cfg.Logs {
+			some, err := h.applyLog(f, i)
+			if err != nil {
+				return err
+			}
+			found = found || some
+		}
+		if !found {
+			h.passes++
+			if err := h.dig(f); err != nil {
+				return err
+			}
+			for _, x := range h.cfg.Yard.hosts {
+				if x != h && len(x.graves) > 0 {
+					x.more.Broadcast()
+					x.cfg.Worker.Kick()
+				}
+			}
+		}
+		if !found && !h.due {
+			if err := h.more.Wait(f, 0); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// applyLog applies what a log has, and tells the NIC.
+func (h *Host) applyLog(f *fiber.Fiber, i int) (found bool, err error) {
+	l := h.cfg.Logs[i]
+	if err := h.watch[i].Set(h.cfg.Memory, l.At/verbs.LineBytes+l.AwaitedLine()); err != nil {
+		return false, err
+	}
+	var applied []Ref
+	var record log.Record
+	for len(applied) < maxApplied && l.Next(&record) == nil {
+		found = true
+		h.Applied++
+		commits, err := h.applyRecord(f, &record)
+		if err != nil {
+			return true, err
+		}
+		applied = append(applied, commits...)
+	}
+	if l.Position() == l.Head() {
+		return found, nil
+	}
+	if err := l.Truncate(l.Position()); err != nil {
+		return found, err
+	}
+	h.tell(l.Core, l.Head(), applied)
+	return found, nil
+}
+
+// tell tells a core of the NIC what was applied of its log.
+func (h *Host) tell(core int, head uint64, applied []Ref) {
+	e := (&encoder{}).u64(head)
+	changed := 0
+	for _, c := range h.tables {
+		if c != (change{}) {
+			changed++
+		}
+	}
+	e.u8(uint8(changed))
+	for t := range h.tables {
+		if c := &h.tables[t]; *c != (change{}) {
+			e.u8(uint8(t)).u16(uint16(int16(c.entries))).u16(uint16(c.inserted))
+			*c = change{}
+		}
+	}
+	e.u16(uint16(len(applied)))
+	for _, x := range applied {
+		e.ref(x)
+	}
+	h.cfg.Port.Send(core, msgApplied, e.b)
+}
+
+// applyRecord applies the updates of a log record that are newer than the table's, and gives the keys of a commit.
+func (h *Host) applyRecord(f *fiber.Fiber, record *log.Record) (commits []Ref, err error) {
+	d := &decoder{b: record.Body}
+	shard := int(d.u16())
+	own := record.Type == logCommit
+	for _, u := range d.updates() {
+		f.Charge(applyPs)
+		t := h.cfg.Tables[shard][u.Table]
+		made, err := h.applyUpdate(f, t, &u)
+		if err != nil {
+			return nil, err
+		}
+		if own {
+			commits = append(commits, u.Ref)
+			if made {
+				h.tables[u.Table].entries++
+			}
+			if inserts(u.Version) {
+				h.tables[u.Table].inserted++
+			}
+		}
+		if !u.Version.Live() {
+			h.bury(shard, &u)
+		}
+	}
+	return commits, nil
+}
+
+// applyUpdate applies one update in one region, and says whether that has made an entry.
+func (h *Host) applyUpdate(f *fiber.Fiber, t *robinhood.Table, u *Update) (made bool, err error) {
+	for range applyTries {
+		made, ok, err := h.tryUpdate(t, u)
+		if err != nil {
+			return false, fmt.Errorf("%w: table %q, key %#x: %w", ErrApply, t.Config().Name, u.Key, err)
+		}
+		if ok {
+			return made, nil
+		}
+		if err := f.Yield(); err != nil {
+			return false, err
+		}
+	}
+	return false, fmt.Errorf("%w: table %q, key %#x: its region was aborted %d times", ErrApply, t.Config().Name, u.Key,
+		applyTries)
+}
+
+// tryUpdate is one region; false: try again. A record that has no entry has none of a later version: see grave.
+func (h *Host) tryUpdate(t *robinhood.Table, u *Update) (made, ok bool, err error) {
+	r := h.region
+	r.Begin()
+	place, found, ok := t.FindIn(r, u.Key)
+	if !ok {
+		return false, false, nil
+	}
+	if !found {
+		if place, _, ok, err = t.EnsureIn(r, u.Key, 0); err != nil || !ok {
+			if err != nil {
+				r.Abort(0)
+			}
+			return false, false, err
+		}
+	}
+	m, off := t.At(place)
+	now, ok := r.Load64(m, off+layout.VersionOffset)
+	if !ok {
+		return false, false, nil
+	}
+	if found && layout.Version(now) >= u.Version && h.cfg.Mutation != ApplyOlder {
+		return false, r.Commit(nil), nil
+	}
+	if !u.Version.Live() {
+		return !found, r.Store64(m, off+layout.VersionOffset, uint64(u.Version)) && r.Commit(nil), nil
+	}
+	record := t.Record()
+	image := make([]byte, record.Bytes)
+	binary.LittleEndian.PutUint64(image, u.Key)
+	record.Put(image, u.Version, u.Bytes)
+	return !found, r.Store64(m, off+layout.VersionOffset, uint64(u.Version)) &&
+		r.Store(m, off+layout.ValueOffset, image[layout.ValueOffset:]) && r.Commit(nil), nil
+}
+
+// bury notes a deletion, and has all threads read their logs to the end.
+func (h *Host) bury(shard int, u *Update) {
+	g := grave{shard: shard, ref: u.Ref, version: u.Version}
+	for _, x := range h.cfg.Yard.hosts {
+		g.since = append(g.since, x.passes)
+	}
+	h.graves = append(h.graves, g)
+}
+
+// past reports whether all threads have read their logs to the end since a deletion, in a pass that began later. It has
+// those read that have not.
+func (h *Host) past(g *grave) bool {
+	ok := true
+	for i, x := range h.cfg.Yard.hosts {
+		if x.passes < g.since[i]+2 {
+			ok = false
+			x.rouse()
+			if x != h {
+				x.cfg.Worker.Kick()
+			}
+		}
+	}
+	return ok
+}
+
+// dig gives the records of deletions back.
+func (h *Host) dig(f *fiber.Fiber) error {
+	for len(h.graves) > 0 && h.past(&h.graves[0]) {
+		g := h.graves[0]
+		h.graves = h.graves[1:]
+		t := h.cfg.Tables[g.shard][g.ref.Table]
+		gone, err := h.reclaim(f, t, &g)
+		if err != nil {
+			return err
+		}
+		if gone && g.shard == h.cfg.Node {
+			h.tables[g.ref.Table].entries--
+			if len(h.cfg.Logs) > 0 {
+				l := h.cfg.Logs[0]
+				h.tell(l.Core, l.Head(), nil)
+			}
+		}
+	}
+	return nil
+}
+
+// reclaim gives one back, unless the key has another version by now.
+func (h *Host) reclaim(f *fiber.Fiber, t *robinhood.Table, g *grave) (gone bool, err error) {
+	r := h.region
+	for range applyTries {
+		r.Begin()
+		place, found, ok := t.FindIn(r, g.ref.Key)
+		if ok && !found {
+			r.Abort(0)
+			return false, nil
+		}
+		if ok {
+			m, off := t.At(place)
+			var v uint64
+			if v, ok = r.Load64(m, off+layout.VersionOffset); ok && layout.Version(v) != g.version {
+				r.Abort(0)
+				return false, nil
+			}
+		}
+		if ok {
+			if ok, err = t.ReclaimIn(r, g.ref.Key, 0); err != nil {
+				r.Abort(0)
+				if errors.Is(err, store.ErrState) || errors.Is(err, store.ErrLive) || errors.Is(err, store.ErrNoEntry) {
+					return false, nil
+				}
+				return false, err
+			}
+		}
+		if ok && r.Commit(nil) {
+			return true, nil
+		}
+		if err := f.Yield(); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}

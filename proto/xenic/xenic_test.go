@@ -1,0 +1,220 @@
+package xenic_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"drtmd/internal/testkit/raceskip"
+	"drtmd/proto"
+	"drtmd/proto/check"
+	"drtmd/proto/node"
+	"drtmd/proto/option"
+	"drtmd/proto/protocol"
+	"drtmd/proto/workload"
+	"drtmd/proto/workload/micro"
+	"drtmd/proto/xenic"
+	"drtmd/store/nicindex"
+	"drtmd/verbs/fiber"
+	"drtmd/verbs/sim"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// cluster is three nodes with three replicas, and micro on few records.
+func cluster(t *testing.T, keys int, change func(*node.SimulatedConfig)) (*node.Cluster, error) {
+	t.Helper()
+	o := micro.Default(3)
+	o.Keys = keys
+	w, err := micro.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := node.SimulatedConfig{Config: node.Config{Protocol: xenic.Protocol(), Workload: w, Nodes: 3, Workers: 2, Fibers: 4,
+		Replicas: 3, Record: &node.Recording{}, Options: option.Settings{}}}
+	change(&c)
+	return node.NewSimulated(context.Background(), c)
+}
+
+// load runs transactions, and gives what the check of the history says.
+func load(t *testing.T, c *node.Cluster, each int) *check.Result {
+	t.Helper()
+	ctx := context.Background()
+	var counts workload.Counts
+	err := c.Start("client", 4, func(f *fiber.Fiber, w *node.Worker, i int) error {
+		r := rand.New(rand.NewPCG(uint64(w.Node), uint64(4*w.Index+i)))
+		left := each
+		d := workload.Driver{Client: c.Config.Workload.NewClient(w.Node, r), Counts: &counts,
+			Over: func() bool { left--; return left < 0 }, Runner: proto.Runner{Engine: w.Engine, Rand: r}}
+		return d.Run(f)
+	}).Wait(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if owed, err := c.Settle(ctx); err != nil || owed != 0 {
+		t.Fatal(owed, err)
+	}
+	if err := c.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Audit(); err != nil {
+		t.Error(err)
+	}
+	h, err := c.History()
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := check.History(ctx, h, check.Options{UserAborts: true})
+	if err = errors.Join(err, h.Close(), c.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+// TestEachSwitchLeavesItStrictlySerializable: each option off, little NIC memory, short logs, few cores, and late messages.
+func TestEachSwitchLeavesItStrictlySerializable(t *testing.T) {
+	raceskip.Simulated(t)
+	for name, x := range map[string]struct {
+		options option.Settings
+		faults  string
+	}{
+		"everything on":      {},
+		"without caching":    {options: option.Settings{xenic.OptCaching: "false"}},
+		"without batching":   {options: option.Settings{xenic.OptBatching: "false"}},
+		"all at NICs":        {options: option.Settings{xenic.OptLocal: "false"}},
+		"a core, short logs": {options: option.Settings{xenic.OptCores: "1", xenic.OptLogBytes: "4KiB"}},
+		"D_m of one":         {options: option.Settings{protocol.OptDisplacement: "1"}},
+		"late": {faults: "at 20us cut from=n0 to=n1 both=yes for=50us\nat 0ns delay-rc from=* to=n2 by=5us times=50\n" +
+			"at 30us pause node=n1 for=100us"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := cluster(t, 6, func(c *node.SimulatedConfig) { c.Options, c.Faults = x.options, x.faults })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if result := load(t, c, 25); result.Verdict != check.Serializable {
+				t.Error(result)
+			}
+		})
+	}
+}
+
+// TestLocalTransactionsSeeWhatIsTold (§4.2.4): what is read on the host was there at one moment, and nothing that was told
+// before is missing, though it may wait in a log, or be on its way there. Without the NIC's comparison the check finds
+// it.
+func TestLocalTransactionsSeeWhatIsTold(t *testing.T) {
+	raceskip.Simulated(t)
+	for _, mutation := range []string{"", "xenic-local-read-validated-at-its-own-copy",
+		"xenic-local-write-locked-without-version-check", "xenic-local-write-without-nic-lock"} {
+		t.Run(mutation, func(t *testing.T) {
+			for seed := range uint64(2) {
+				p := xenic.Protocol()
+				p.Mutations = []node.Mutation{{Name: mutation}}
+				c, err := cluster(t, 4, func(c *node.SimulatedConfig) {
+					c.Protocol, c.Mutation, c.Seed = p, mutation, seed+1
+					c.Faults = "at 20us pause-worker node=n1 worker=0 for=60us\nat 90us pause-worker node=n2 worker=1 for=60us"
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				switch result := load(t, c, 40); {
+				case mutation == "" && result.Verdict != check.Serializable:
+					t.Errorf("seed %d: %v", seed, result)
+				case mutation != "" && result.Verdict != check.Serializable:
+					t.Logf("seed %d: %v", seed, result.Verdict)
+					return
+				}
+			}
+			if mutation != "" {
+				t.Error("it is not found")
+			}
+		})
+	}
+}
+
+// TestWhatCannotBeIsRefusedInWords.
+func TestWhatCannotBeIsRefusedInWords(t *testing.T) {
+	plain, err := sim.Preset(sim.DefaultPreset)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		what   string
+		change func(*node.SimulatedConfig)
+		want   error
+		says   string
+	}{
+		{"too little NIC memory", func(c *node.SimulatedConfig) { c.Options[xenic.OptMemory] = "1KiB" }, nicindex.ErrBudget,
+			"--nic-memory 1KiB"},
+		{"more NIC memory than there is", func(c *node.SimulatedConfig) { c.Options[xenic.OptMemory] = "1000GiB" },
+			sim.ErrNICMemory, "in use"},
+		{"too many cores", func(c *node.SimulatedConfig) { c.Options[xenic.OptCores] = "25" }, xenic.ErrConfig,
+			"the NIC has 24 cores"},
+		{"no cores", func(c *node.SimulatedConfig) { c.Cost = plain }, protocol.ErrNeeds, "cx5-100g"},
+		{"a D_m of zero", func(c *node.SimulatedConfig) { c.Options[protocol.OptDisplacement] = "0" }, nil,
+			protocol.OptDisplacement},
+		{"a D_m that no table has", func(c *node.SimulatedConfig) { c.Options[protocol.OptDisplacement] = "100000" }, nil,
+			protocol.OptDisplacement},
+	} {
+		c, err := cluster(t, 6, x.change)
+		if err == nil {
+			err = errors.Join(errors.New("it is made"), c.Close())
+		}
+		if x.want != nil && !errors.Is(err, x.want) || !strings.Contains(err.Error(), x.says) {
+			t.Errorf("%s: %v", x.what, err)
+		}
+	}
+}
+
+// TestATransactionThatFitsIntoNoLogIsRefusedInWords, and leaves no lock.
+func TestATransactionThatFitsIntoNoLogIsRefusedInWords(t *testing.T) {
+	c, err := cluster(t, 200, func(c *node.SimulatedConfig) { c.Options[xenic.OptLogBytes] = "4KiB" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &proto.Decl{Kind: 1}
+	specs := c.Config.Workload.Tables()
+	for n := range c.Members {
+		err := c.Config.Workload.Load(proto.NodeID(n), func(t proto.TableID, k proto.Key, _ []byte) error {
+			d.Accesses = append(d.Accesses, proto.Access{Table: t, Key: k, Mode: proto.ModeWrite})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := d.Accesses
+	err = c.Start("client", 1, func(f *fiber.Fiber, w *node.Worker, _ int) error {
+		if w.Node != 0 || w.Index != 0 {
+			return nil
+		}
+		for _, n := range []int{len(all), 300} {
+			d.Accesses = all[:min(n, len(all))]
+			tx, err := w.Engine.Begin(f, d, 0)
+			if err == nil { // those of its own shard it reads itself
+				err = tx.Commit()
+			}
+			if err == nil || !strings.Contains(err.Error(), "split it") {
+				t.Errorf("%d records: %v", n, err)
+			}
+		}
+		d.Accesses = slices.Clone(all[:1])
+		tx, err := w.Engine.Begin(f, d, 0)
+		if err != nil {
+			return err
+		}
+		a := all[0]
+		if err := tx.Write(a.Table, a.Key, make([]byte, specs[a.Table-1].ValueBytes)); err != nil {
+			return err
+		}
+		return tx.Commit()
+	}).Wait(context.Background())
+	if err = errors.Join(err, c.Close()); err != nil {
+		t.Fatal(err)
+	}
+}

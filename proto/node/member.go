@@ -44,8 +44,8 @@ type MemberConfig struct {
 	// Attach takes the tables as they are in kept memory, instead of loading them.
 	Attach bool
 	// Placement, if not nil, is how the replicas of the running cluster are when the member joins it with
-	// nothing: it has memory for its own shard, formatted, and gets replicas to fill. Without, the member is
-	// there from the beginning and loads its shards.
+	// nothing: it has memory for its own shard, formatted, loads the tables that are everywhere, and gets
+	// replicas to fill. Without, the member is there from the beginning and loads its shards.
 	Placement *placement.Map
 	// Published is told of lines that a region has published (htm.Config); nil on real transports.
 	Published func(mr *verbs.MR, line int)

@@ -80,6 +80,9 @@ func (m *Member) view(mr *verbs.MR) (*htm.Memory, error) {
 	return memory, nil
 }
 
+// everywhere reports whether every node has all of a table.
+func everywhere(s proto.TableSpec) bool { return s.Everywhere }
+
 // keptAs is the name of the memory of a shard's replica, if it is kept.
 func (m *Member) keptAs(shard proto.ShardID) string {
 	if m.cfg.Keep == "" || shard == proto.ShardID(m.ID) {
@@ -90,7 +93,6 @@ func (m *Member) keptAs(shard proto.ShardID) string {
 
 // placement is what engines ask: the workload's own where that says all there is.
 func (m *Member) placement() proto.Placement {
-	everywhere := func(s proto.TableSpec) bool { return s.Everywhere }
 	if c := m.cluster; c.Protocol.Replicates || slices.ContainsFunc(c.Workload.Tables(), everywhere) {
 		return m.placed
 	}
@@ -111,7 +113,7 @@ func (m *Member) openShares(w *Worker) error {
 		}
 		fresh := e.Index == 0 && !m.cfg.Attach
 		err := m.openShare(w, s, fresh)
-		if err == nil && fresh && m.cfg.Placement == nil {
+		if err == nil && fresh {
 			err = m.load(s, e.Shares[s.shard].Tables)
 		}
 		if err != nil {
@@ -152,18 +154,26 @@ func (m *Member) openShare(w *Worker, s *share, fresh bool) (err error) {
 	return nil
 }
 
-// load fills the tables of a shard's replica. A workload must keep to what it says of them.
+// load fills the tables of a shard's replica. A workload must keep to what it says of them. A member that has come
+// back with nothing loads only the tables that are everywhere, which it reads before it may be filled with anything.
 func (m *Member) load(s *share, tables []protocol.PointIndex) error {
-	if m.cluster.Record != nil {
+	back := m.cfg.Placement != nil
+	if m.cluster.Record != nil && !back {
 		s.loaded = history.NewSnapshot(history.NodeID(s.shard), history.Initial)
 	}
 	specs := m.cluster.Workload.Tables()
+	if back && !slices.ContainsFunc(specs, everywhere) {
+		return nil
+	}
 	count := make([]int, len(tables))
 	return m.cluster.Workload.Load(proto.NodeID(s.shard), func(t proto.TableID, k proto.Key, v []byte) error {
 		if t == 0 || int(t) > len(tables) {
 			return proto.UnknownTable(t, k, len(tables))
 		}
 		spec := &specs[t-1]
+		if back && !spec.Everywhere {
+			return nil
+		}
 		if count[t-1]++; count[t-1] > spec.Capacity {
 			return fmt.Errorf("table %q: workload %s loads more than its Capacity of %d records on a node; "+
 				"make that larger", spec.Name, m.cluster.Workload.Name(), spec.Capacity)

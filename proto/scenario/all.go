@@ -92,7 +92,7 @@ func All(own ...node.Protocol) (all []*scenario.Scenario) {
 			all = append(all, fullLogs(p))
 		}
 		if p.Scans && p.Offers.Has(proto.OfferRecovery) {
-			all = append(all, orderedRecoveries(p))
+			all = append(all, orderedRecoveries(p), tpccRecoveries(p))
 		}
 		if p.Simulation.Queues {
 			all = append(all, queues(p))
@@ -137,6 +137,8 @@ type spec struct {
 	durable bool
 	// replicated clusters have more than one replica of each record.
 	replicated bool
+	// grace is how long managers go on after the end of the run; 0: grace.
+	grace sim.Time
 }
 
 // defaultName is the name of the default protocol, asked once: there are hundreds of scenarios.

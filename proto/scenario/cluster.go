@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -38,8 +39,9 @@ type cluster struct {
 	atBoot bool
 	// hasty lives try to reach the others before these know them.
 	hasty   bool
-	polls   bool // see spec
-	durable bool // see spec
+	polls   bool     // see spec
+	durable bool     // see spec
+	grace   sim.Time // see spec
 	sites   []*site
 	// removed is the machine that the others remove from the cluster, at a time; nil: none.
 	removed  *site
@@ -95,7 +97,7 @@ func (x spec) build(e *scenario.Env, w workload.Workload, set settings, chopping
 	}
 	c := &cluster{e: e, values: values{}, protocol: x.protocol, load: w, set: set,
 		atBoot: x.protocol.Early, hasty: x.faults == crashFaults, polls: x.polls,
-		durable: x.durable, losses: newLosses(set.replicas)}
+		durable: x.durable, losses: newLosses(set.replicas), grace: cmp.Or(x.grace, grace)}
 	c.cfg = node.Config{Protocol: x.protocol, Options: x.options(e.Setting), Workload: w,
 		Nodes: e.Nodes, Workers: e.Workers, Fibers: e.Fibers, CacheBytes: 1 << 12,
 		Replicas: set.replicas, Mutation: mutation, Record: &node.Recording{}, Keep: keepTimes,
@@ -255,7 +257,7 @@ func (m *manager) run(f *fiber.Fiber) error {
 				return err
 			}
 		}
-		if done := m.idle() && m.settled(); m.e.Over() && (done || m.e.World.Now() > m.e.Until+grace) {
+		if done := m.idle() && m.settled(); m.e.Over() && (done || m.e.World.Now() > m.e.Until+m.grace) {
 			if m.durable && !done {
 				m.e.Fail(checkRecovery, "so long after the end of the run: %s", m.unsettled())
 			}

@@ -52,7 +52,7 @@ func (c *cluster) makeRegistry(cuts int) {
 		w.After(at, n.Cut)
 		w.After(at+length, n.Mend)
 	}
-	w.After(c.e.Until+2*grace, c.registry.Close)
+	w.After(c.e.Until+2*c.grace, c.registry.Close)
 }
 
 // seat is what a machine's life is as a member. It implements member.Listener.

@@ -358,6 +358,15 @@ func orderedRecoveries(p node.Protocol) *scenario.Scenario {
 		drawnOf: map[string][]string{dimRemote: {"50", "10"}}})
 }
 
+// tpccRecoveries are recoveries of TPC-C: ordered tables with long transactions, and one table on all machines.
+func tpccRecoveries(p node.Protocol) *scenario.Scenario {
+	return of(spec{name: "recovery-tpcc", protocol: p, load: loadTPCC, nodes: 4, drawn: []int{1, 1, 2},
+		focus:  "three replicas, and machines that die and come back with nothing",
+		faults: deathFaults, membership: true, replicated: true,
+		grace:   12 * sim.Millisecond,                                                                 // to fill so many records
+		drawnOf: map[string][]string{dimReplicas: {"3"}, dimRemote: {"10", "2"}, "rings": {"large"}}}) // of farm
+}
+
 // deaths are of replicated clusters in which machines die at marked steps, one or two of them.
 func deaths(p node.Protocol) *scenario.Scenario {
 	return of(spec{name: "recovery", protocol: p, load: loadMicro, nodes: 4, short: true, keys: few,

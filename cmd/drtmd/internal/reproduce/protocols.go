@@ -12,6 +12,9 @@ const (
 	drtmhNC    = "drtmh-nc"
 	fasstName  = "fasst"
 	drtmrVerbs = "drtmr-verbs" // DrTM+R as it is evaluated
+	dnl4Name   = "dnl4"        // Dandelion §4.2.3, and the following
+	dnl2Name   = "dnl2"
+	dnl1Name   = "dnl1"
 
 	rtxName     = "rtx" // of clients of a memory node, as the next
 	optimalName = "optimal"

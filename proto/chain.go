@@ -47,6 +47,10 @@ type Link struct {
 	// attempt: what is left to do once it has committed. There are none if the chain is not binding then, and
 	// none behind the last piece.
 	Rest []byte
+	// Name is that of the chain in the engine's logs; 0: none. It outlives the process, and no other chain has it.
+	Name uint64
+	// Resumed: the pieces from the first one that runs here on were left by an earlier life of the engine.
+	Resumed bool
 }
 
 // Last reports whether no piece is left behind this one.
@@ -56,6 +60,19 @@ func (l *Link) Last() bool { return l.Piece == l.Pieces-1 }
 type Chainer interface {
 	// OpenChain begins a chain; nil: it is to be run as a whole.
 	OpenChain(f *fiber.Fiber, kind uint8, pieces int) ChainTx
+	// Cut are the chains that the engine has found in its logs, and of which nothing was run yet.
+	Cut() []Cut
+	// ReopenChain goes on with one of them.
+	ReopenChain(c *Cut) ChainTx
+}
+
+// Cut is a chain that was cut off by the end of a process, behind a piece that had bound it.
+type Cut struct {
+	Kind         uint8
+	From, Pieces int    // From is the first piece that is left
+	Parameters   []byte // as Chain.AppendPieces has written them
+	Name         uint64 // Link.Name
+	Slot         int    // of the engine's logs
 }
 
 // ChainTx is a chain under way, of an engine.
@@ -72,15 +89,30 @@ type ChainTx interface {
 // still be made by whoever knows it.
 var errCut = fmt.Errorf("%w: a chain of pieces was cut off", ErrUnknownOutcome)
 
-// Resume runs the pieces of a chain from one on, which was cut off when those before had committed. The error is
-// ErrUnsupported if the engine runs no chains.
-func (r *Runner) Resume(f *fiber.Fiber, d *Decl, p Chain, from int) (Result, error) {
-	c := r.openChain(f, d, p)
-	if c == nil {
-		return Result{}, ErrUnsupported
+// ErrResume is wrapped by the error of a chain whose rest could not be made or run.
+var ErrResume = errors.New("the rest of a chain of pieces that was cut off")
+
+// Resume runs the rest of every chain that an earlier life of the engine has left. They are binding, so that each
+// piece is run until it commits.
+func (r *Runner) Resume(f *fiber.Fiber, of Resumer) error {
+	e, ok := r.Engine.(Chainer)
+	if !ok {
+		return nil
 	}
-	c.Link().Piece, c.Link().Binding = from, true
-	return r.runChain(f, d, p, c)
+	for _, c := range e.Cut() {
+		p, err := of.Resume(c.Kind, c.From, c.Parameters)
+		if err == nil && p.Pieces() != c.Pieces {
+			err = fmt.Errorf("it has %d pieces now", p.Pieces())
+		}
+		if err == nil {
+			x := e.ReopenChain(&c)
+			_, err = r.runChain(f, &Decl{Kind: c.Kind}, p, x)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: a transaction of kind %d, from piece %d of %d on: %w", ErrResume, c.Kind, c.From, c.Pieces, err)
+		}
+	}
+	return nil
 }
 
 // openChain is nil if the engine runs no chains, or this one as a whole.

@@ -151,7 +151,8 @@ type LogStats struct {
 	Torn       uint64 // records that were not whole, and not applied
 	Completed  uint64 // transactions that had taken place
 	Undone     uint64 // that had not
-	Recovering int    // of both, those of which something is left to do
+	Resumed    uint64 // chains of pieces whose rest was run
+	Recovering int    // transactions and chains of which something is left to do
 }
 
 // Add adds the figures of another worker.
@@ -167,6 +168,7 @@ func (s *LogStats) Add(x *LogStats) {
 	s.Torn += x.Torn
 	s.Completed += x.Completed
 	s.Undone += x.Undone
+	s.Resumed += x.Resumed
 	s.Recovering += x.Recovering
 }
 

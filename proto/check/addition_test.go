@@ -42,6 +42,41 @@ func TestChainsAndAdditionsThatNoOrderExplainsAreRefused(t *testing.T) {
 			5-15 r x 2`, `
 			0-10 p 0 2, w x 2; unknown
 			5-15 r x 1`, BrokenChain},
+		{"the next life of a machine leaves a piece out of the rest of a chain", `
+			0-10  p 0 3, w x 2; unknown #7
+			20-30 p 2 3, w y 2; recovered #7`, `
+			0-10  p 0 3, w x 2; unknown #7
+			20-30 p 1 3, p 2 3, w y 2; recovered #7`, BrokenChain},
+		{"a reader between a chain and its rest", `
+			0-10  p 0 2, w x 2; unknown #7
+			12-15 r x 2, r y 1
+			20-30 p 1 2, w y 2; recovered #7`, `
+			0-10  p 0 2, w x 2; unknown #7
+			12-15 r x 1, r y 1
+			20-30 p 1 2, w y 2; recovered #7`, FracturedRead},
+		{"a piece that two lives have begun, and the third has done", `
+			load x 1, y 1
+			0-10  p 0 2, w x 2, p 1 2, w y 2; unknown #7
+			20-25 p 1 2, w y 2; unknown #7
+			30-40 p 1 2, w y 3; recovered #7
+			50-60 r y 2`, `
+			load x 1, y 1
+			0-10  p 0 2, w x 2, p 1 2, w y 2; unknown #7
+			20-25 p 1 2, w y 2; unknown #7
+			30-40 p 1 2, w y 3; recovered #7
+			50-60 r y 3`, TornRead},
+		{"the rest of a chain was done, and nobody said so", `
+			0-10  p 0 3, w x 2; unknown #7
+			20-25 p 1 3, w y 2; unknown #7
+			50-60 r x 2`, `
+			0-10  p 0 2, w x 2; unknown #7
+			20-25 p 1 2, w y 2; unknown #7
+			50-60 r x 2`, BrokenChain},
+		{"a piece of a chain that has ended is done again", `
+			0-10  p 0 2, w x 2, p 1 2, w y 2; committed #7
+			20-30 p 1 2, w y 3; recovered #7`, `
+			0-10  p 0 2, w x 2, p 1 2, w y 2; committed #7
+			20-30 w y 3`, BrokenPromise},
 		{"a reader between two pieces", `
 			0-10 p 0 2, w x 2, p 1 2, w y 2
 			2-8  r x 2, r y 1`, `

@@ -1,7 +1,9 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"drtmd/proto/history"
@@ -11,6 +13,10 @@ import (
 // transaction read and wrote, and what the client was told; the decision takes the place of an outcome
 // that is unknown. Without a record of the coordinator's that of the survivor counts which knew the most
 // writes, of several the first: who only heard of a decision knows none.
+//
+// A chain of pieces whose coordinator died is finished by its machine's next life, under the same name: by records that
+// begin with a later piece. One that ends decides that it was committed. What they say of pieces takes the place of what
+// was recorded before of these, which had not committed.
 
 // decision about one transaction.
 type decision struct {
@@ -19,6 +25,13 @@ type decision struct {
 	writes  []history.Op
 	clash   string // what contradicts it; "": nothing
 	own     bool   // there is a record of the coordinator's
+	rests   []rest // of a chain, in the order of time
+}
+
+// rest is what a later life has done of a chain.
+type rest struct {
+	start int64
+	ops   []history.Op // from its first piece on
 }
 
 // decisions by the name of the transaction, with the names in the order in which they were met.
@@ -37,6 +50,9 @@ func (c *checker) loadDecisions() error {
 	err := c.history.Each(func(r *history.Record) error {
 		if r.Outcome.Decision() {
 			d.add(r)
+		} else if r.Continues() && d.named[r.Name] == nil {
+			d.named[r.Name] = &decision{by: r.ID}
+			d.order = append(d.order, r.Name)
 		}
 		return nil
 	})
@@ -44,19 +60,41 @@ func (c *checker) loadDecisions() error {
 		return err
 	}
 	return c.history.Each(func(r *history.Record) error {
-		if x := d.named[r.Name]; x != nil && !r.Outcome.Decision() {
+		switch x := d.named[r.Name]; {
+		case x == nil:
+		case r.Continues():
+			x.rests = append(x.rests, rest{r.StartNs, append([]history.Op(nil), r.Ops...)})
+		case !r.Outcome.Decision():
 			x.own = true
 		}
 		return nil
 	})
 }
 
+// join puts what later lives have done of a chain behind what its coordinator has.
+func (x *decision) join(r *history.Record) {
+	slices.SortStableFunc(x.rests, func(a, b rest) int { return cmp.Compare(a.start, b.start) })
+	for _, rest := range x.rests {
+		from := rest.ops[0].Key
+		if i := slices.IndexFunc(r.Ops, func(o history.Op) bool {
+			return o.Kind == history.OpPiece && o.Key >= from
+		}); i >= 0 {
+			r.Ops = r.Ops[:i]
+		}
+		r.Ops = append(r.Ops, rest.ops...)
+	}
+}
+
 // add takes what one survivor says.
 func (d *decisions) add(r *history.Record) {
 	x := d.named[r.Name]
 	if x == nil {
-		d.named[r.Name] = &decision{outcome: r.Outcome, by: r.ID, writes: append([]history.Op(nil), r.Ops...)}
+		x = &decision{}
+		d.named[r.Name] = x
 		d.order = append(d.order, r.Name)
+	}
+	if x.outcome == 0 {
+		x.outcome, x.by, x.writes = r.Outcome, r.ID, append([]history.Op(nil), r.Ops...)
 		return
 	}
 	if x.outcome == r.Outcome && len(r.Ops) > len(x.writes) {
@@ -76,21 +114,27 @@ func (c *checker) decided(r *history.Record) bool {
 	switch {
 	case r.Name == 0 || x == nil:
 		return true
+	case r.Continues():
+		return false // of the coordinator's, or of one of which nothing else is known
 	case r.Outcome.Decision():
 		if r.ID != x.by || r.Outcome == history.Revoked {
 			return false
 		}
 		return !x.own
 	}
-	switch r.Outcome {
-	case history.Unknown:
-		if x.outcome == history.Recovered {
+	switch {
+	case r.Outcome == history.Unknown:
+		x.join(r)
+		switch x.outcome {
+		case history.Recovered:
 			r.Outcome = history.Recovered
-		} else {
+		case history.Revoked:
 			r.Outcome = history.Aborted
 			c.result.Revoked++
 		}
-	case history.Committed:
+	case len(x.rests) > 0 && x.clash == "":
+		x.clash = fmt.Sprintf("the coordinator of %v told that it was %v, and %v did pieces of it", r.ID, r.Outcome, x.by)
+	case r.Outcome == history.Committed:
 		x.contradict(history.Recovered, r)
 	default:
 		x.contradict(history.Revoked, r)

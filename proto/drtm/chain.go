@@ -19,10 +19,11 @@ import (
 // waits for all pieces of conflicting transactions too, and does not say how they are seen: the workers of a machine
 // count chains (protocol.Chains).
 
-// chain is the part of a transaction object that is about a chain. It is the log's, too: see Config.ChainLog.
+// chain is the part of a transaction object that is about a chain.
 type chain struct {
 	proto.Link
 	open    bool
+	slot    int      // of the logs: see chainlog.go; noSlot: none
 	entered []uint32 // groups
 }
 
@@ -37,10 +38,14 @@ func (e *Engine) OpenChain(_ *fiber.Fiber, kind uint8, pieces int) proto.ChainTx
 	if !e.cfg.Chopped {
 		return nil
 	}
+	return e.openChain(kind, pieces)
+}
+
+func (e *Engine) openChain(kind uint8, pieces int) *tx {
 	e.Counters.Begun++
 	t := e.take(nil, 0)
 	t.chain.Link = proto.Link{Kind: kind, Pieces: pieces, Rest: t.chain.Rest[:0]}
-	t.chain.open = true
+	t.chain.open, t.chain.slot = true, noSlot
 	return t
 }
 
@@ -57,11 +62,8 @@ func (t *tx) BeginPiece(f *fiber.Fiber, d *proto.Decl, attempt int) (proto.Tx, e
 	if err := t.enter(f, d); err != nil {
 		return nil, err
 	}
-	// What is left to do behind this piece is known before the piece takes a lock or begins its region (§5.6).
-	if log := e.cfg.ChainLog; log != nil {
-		if err := log(f, &t.chain.Link); err != nil {
-			return nil, err
-		}
+	if err := t.logRest(f, d.Changes()); err != nil {
+		return nil, err
 	}
 	t.open(d, attempt)
 	t.OpenPiece(f, d, &t.chain.Link)
@@ -101,6 +103,7 @@ func (t *tx) pieceDone() bool {
 	for i := range t.Records {
 		l.Binding = l.Binding || t.Records[i].Changes() && !t.e.lacks(ChainNotBinding)
 	}
+	t.logPiece()
 	if l.Piece == l.Pieces-2 && t.e.lacks(LeaveBeforeLast) {
 		t.leaveGroups()
 	}
@@ -110,6 +113,7 @@ func (t *tx) pieceDone() bool {
 // CloseChain implements proto.ChainTx.
 func (t *tx) CloseChain(o proto.Outcome) {
 	t.leaveGroups()
+	t.leaveChain(o)
 	t.EndChain(o)
 	t.chain.open = false
 	t.e.free = append(t.e.free, t)

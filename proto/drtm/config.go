@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"drtmd/proto"
 	"drtmd/proto/protocol"
 	"drtmd/verbs"
-	"drtmd/verbs/fiber"
 )
 
 // Config of New: what one worker of one machine has, and the protocol's options. The errors of the
@@ -33,11 +31,6 @@ type Config struct {
 	OrphanAfter time.Duration
 	// Chopped runs transactions in the pieces that their workload has for them (§4); else each runs as a whole.
 	Chopped bool
-	// ChainLog is called before each attempt of a piece takes a lock or begins its region. The link says which
-	// piece that is and what must be done behind it: nothing behind the last. What it returns ends the attempt.
-	// nil: nobody logs, and a crash between two pieces leaves half a transaction.
-	ChainLog func(f *fiber.Fiber, l *proto.Link) error
-
 	// Durable has transactions logged, and those of an earlier life recovered (§5.6).
 	Durable bool
 
@@ -92,9 +85,6 @@ func (c *Config) check() error {
 		return tooShort("lease", c.Lease, c.WorstClockError)
 	case c.LeaseReadOnly <= 2*c.WorstClockError:
 		return tooShort("lease-read-only", c.LeaseReadOnly, c.WorstClockError)
-	case c.Durable && c.Chopped:
-		return fmt.Errorf("%w: %s and %s: pieces are not logged yet; leave one of them out", ErrConfig, optDurable,
-			protocol.OptChopped)
 	case c.Scope == verbs.AtomicNone:
 		return fmt.Errorf("%w: the device has no atomics: choose another", ErrConfig)
 	}

@@ -59,7 +59,7 @@
 // # Durability
 //
 // With Config.Durable each worker logs its transactions (§5.6) in the memory of the tables, which may outlive the
-// process: logarea.go has the bytes, logging.go says what is logged when, recover.go what an engine does with the
+// process: logarea.go and chainlog.go have the bytes, logging.go says what is logged when, recover.go what an engine does with the
 // logs of an earlier life. It deviates from the paper in this:
 //
 //   - Recovery gives a lock back, and writes an update back, only where it finds the transaction's own lock, by its
@@ -67,8 +67,6 @@
 //   - Without line words a region is not atomic with its log: the updates are logged between its validation and its
 //     publication, with the local records locked. So their locks are logged ahead, too.
 //   - A whole transaction's logs lie in one slot, which is empty again as soon as its updates are confirmed.
-//
-// # What it does not do
-//
-// Logs of chopped transactions (§5.6): a crash between two pieces of a chain leaves half a transaction.
+//   - The paper does not say how a chopping log is ended. A chain has a slot of its own, which counts committed pieces
+//     (chainlog.go).
 package drtm

@@ -9,6 +9,7 @@ import (
 
 	"drtmd/htm"
 	"drtmd/proto"
+	"drtmd/proto/protocol"
 	"drtmd/store/layout"
 	"drtmd/verbs/fiber"
 )
@@ -18,7 +19,7 @@ import (
 //
 //	 0  magic "dRtmLogs" 8 | version 4 | slots 4 | bytes of a slot 8 | node 2 | worker 2 | checksum 4
 //	32  zero 32
-//	64  the slots
+//	64  the slots, behind those of transactions those of chains
 //
 // A transaction that may lock or write has a slot to itself from before its first lock until nothing of it
 // is left to do. A full area makes transactions wait before they hold anything, so it cannot deadlock them.
@@ -30,8 +31,9 @@ import (
 // is there, or its checksum is wrong:
 //
 //	 0  checksum 4 (CRC-32C of everything that follows) | bytes of the body 4
-//	 8  kind 2 | entries 2 | zero 4 | generation 8 | state word of the transaction's locks 8
-//	32  the body, a multiple of 8 bytes
+//	 8  kind 2 | entries 2 | piece 2 | zero 2 | generation 8 | state word of the transaction's locks 8
+//	32  name of the chain of which the transaction is a piece 8, or 0
+//	40  the body, a multiple of 8 bytes
 //
 // The body of a lock-ahead record has an entry for each record that is about to be locked:
 //
@@ -42,14 +44,16 @@ import (
 //	 0  node 2 | shard 2 | table 2 | flags 2 | key 8 | place 8 | version 8 | bytes of the value 4 | zero 4
 //	40  the value, zero padded to 8
 //
+// A chain of pieces has a slot of its own beside that of the piece which runs: see chainlog.go.
+//
 // All numbers are little endian.
 const (
 	logMagic   = "dRtmLogs"
-	logVersion = 1
+	logVersion = 2
 
 	areaHeadBytes   = layout.LineBytes
 	slotHeadBytes   = layout.LineBytes
-	recordHeadBytes = 32
+	recordHeadBytes = 40
 	lockEntryBytes  = 24
 	writeEntryBytes = 40
 
@@ -62,11 +66,8 @@ type recordKind uint16
 const (
 	lockAhead recordKind = iota + 1
 	writeAhead
+	chopping
 )
-
-func (k recordKind) String() string {
-	return [...]string{"?", "lock-ahead", "write-ahead"}[min(k, writeAhead)]
-}
 
 // Flags of an entry of a write-ahead record.
 const (
@@ -89,12 +90,16 @@ type logs struct {
 	at     int // of the area in memory
 	bytes  int // of a slot
 	slots  []slot
+	// pieces is how many slots are of transactions, or pieces of them: the others are of chains.
+	pieces int
 	free   []int
-	owing  []int  // slots of transactions that have left something to do
-	record []byte // in which records are made
+	chains []int       // free slots of chains
+	cut    []proto.Cut // of chains of an earlier life
+	owing  []int       // slots of transactions that have left something to do
+	record []byte      // in which records are made
 	stats  proto.LogStats
 	kept   bool // it was found in kept memory
-	// recovering are the slots, among the owing ones, of transactions of an earlier life.
+	// recovering are the slots of transactions and chains of an earlier life of which something is left to do.
 	recovering int
 }
 
@@ -113,11 +118,15 @@ func slotsFor(fibers int) int { return 2 * max(fibers, 1) }
 // openLogs formats the area, or takes it as an earlier life has left it.
 func (e *Engine) openLogs() (*logs, error) {
 	a := e.Env.Log
-	n := slotsFor(e.Env.Fibers)
-	l := &logs{e: e, memory: e.Env.Memory, at: a.At, kept: a.Kept,
+	pieces := slotsFor(e.Env.Fibers)
+	n := pieces
+	if e.cfg.Chopped {
+		n += max(e.Env.Fibers, 1)
+	}
+	l := &logs{e: e, memory: e.Env.Memory, at: a.At, kept: a.Kept, pieces: pieces,
 		bytes: (a.Bytes - areaHeadBytes) / n &^ (layout.LineBytes - 1), slots: make([]slot, n)}
 	if l.bytes < minSlotBytes {
-		return nil, fmt.Errorf("%w: %s of %d bytes for %d transactions: give at least %d", ErrConfig, optLogBytes,
+		return nil, fmt.Errorf("%w: %s of %d bytes for %d slots: give at least %d", ErrConfig, optLogBytes,
 			a.Bytes, n, areaHeadBytes+n*minSlotBytes)
 	}
 	l.record = make([]byte, l.bytes)
@@ -140,7 +149,7 @@ func (e *Engine) openLogs() (*logs, error) {
 	}
 	for i := range l.slots {
 		if !l.slots[i].former {
-			l.free = append(l.free, i)
+			l.giveBack(i)
 		}
 	}
 	l.reap() // of many, nothing is left to do
@@ -171,9 +180,10 @@ func (l *logs) checkHead(b, want []byte) error {
 		return fmt.Errorf("%w: %s: their head has a wrong checksum", ErrLog, who)
 	case string(b[:32]) != string(want[:32]):
 		return fmt.Errorf("%w: %s: %d slots of %d bytes of node %d, worker %d; this configuration has %d of %d: "+
-			"start with the nodes, workers, fibers and %s of before", ErrLog, who,
+			"start with the nodes, workers, fibers, %s and %s of before", ErrLog, who,
 			binary.LittleEndian.Uint32(b[12:]), binary.LittleEndian.Uint64(b[16:]),
-			binary.LittleEndian.Uint16(b[24:]), binary.LittleEndian.Uint16(b[26:]), len(l.slots), l.bytes, optLogBytes)
+			binary.LittleEndian.Uint16(b[24:]), binary.LittleEndian.Uint16(b[26:]), len(l.slots), l.bytes, optLogBytes,
+			protocol.OptChopped)
 	}
 	return nil
 }
@@ -196,21 +206,21 @@ func (l *logs) setGeneration(i int, g uint64) {
 // slotWait bounds how long a transaction waits for a slot before the attempt counts as aborted.
 const slotWait = 200 * time.Microsecond
 
-// take gives an empty slot. The caller holds nothing.
-func (l *logs) take(f *fiber.Fiber) (int, error) {
-	if len(l.free) == 0 {
-		if err := l.await(f); err != nil {
+// take gives an empty slot of a list. The caller holds no lock.
+func (l *logs) take(f *fiber.Fiber, free *[]int) (int, error) {
+	if len(*free) == 0 {
+		if err := l.await(f, free); err != nil {
 			return noSlot, err
 		}
 	}
-	n := len(l.free) - 1
-	i := l.free[n]
-	l.free = l.free[:n]
+	n := len(*free) - 1
+	i := (*free)[n]
+	*free = (*free)[:n]
 	l.setGeneration(i, l.slots[i].generation+1)
 	return i, nil
 }
 
-func (l *logs) await(f *fiber.Fiber) error {
+func (l *logs) await(f *fiber.Fiber, free *[]int) error {
 	l.stats.Waits++
 	pause := lockPauseFirst
 	for deadline := f.Now() + slotWait; ; {
@@ -218,7 +228,7 @@ func (l *logs) await(f *fiber.Fiber) error {
 			return err
 		}
 		switch l.reap(); {
-		case len(l.free) > 0:
+		case len(*free) > 0:
 			return nil
 		case f.Now() > deadline:
 			return proto.Aborting(proto.ReasonLogFull)
@@ -230,7 +240,16 @@ func (l *logs) await(f *fiber.Fiber) error {
 // release takes a slot back of which nothing is left to do.
 func (l *logs) release(i int) {
 	l.setGeneration(i, l.slots[i].generation+1)
-	l.free = append(l.free, i)
+	l.giveBack(i)
+}
+
+// giveBack adds an empty slot to its list.
+func (l *logs) giveBack(i int) {
+	if i < l.pieces {
+		l.free = append(l.free, i)
+	} else {
+		l.chains = append(l.chains, i)
+	}
 }
 
 // keep leaves a slot as it is until what its transaction owes is done.
@@ -263,15 +282,25 @@ func (l *logs) room(i, body int) bool { return l.slots[i].used+recordHeadBytes+b
 // begin starts a record for a slot in l.record, whose entries come behind the head.
 func (l *logs) begin() []byte { return l.record[:recordHeadBytes] }
 
+// sealed is what the head of a record says beside its length and checksum.
+type sealed struct {
+	kind    recordKind
+	entries int
+	word    uint64
+	chain   uint64 // of which the transaction is a piece; 0: none
+	piece   int
+}
+
 // seal completes a record that begin has started, and gives its place in memory.
-func (l *logs) seal(i int, b []byte, k recordKind, entries int, word uint64) (at int) {
+func (l *logs) seal(i int, b []byte, x sealed) (at int) {
 	s := &l.slots[i]
 	binary.LittleEndian.PutUint32(b[4:], uint32(len(b)-recordHeadBytes))
-	binary.LittleEndian.PutUint16(b[8:], uint16(k))
-	binary.LittleEndian.PutUint16(b[10:], uint16(entries))
-	binary.LittleEndian.PutUint32(b[12:], 0)
+	binary.LittleEndian.PutUint16(b[8:], uint16(x.kind))
+	binary.LittleEndian.PutUint16(b[10:], uint16(x.entries))
+	binary.LittleEndian.PutUint32(b[12:], uint32(x.piece))
 	binary.LittleEndian.PutUint64(b[16:], s.generation)
-	binary.LittleEndian.PutUint64(b[24:], word)
+	binary.LittleEndian.PutUint64(b[24:], x.word)
+	binary.LittleEndian.PutUint64(b[32:], x.chain)
 	binary.LittleEndian.PutUint32(b, crc32.Checksum(b[4:], castagnoli))
 	at = l.offset(i) + s.used
 	s.used += len(b)

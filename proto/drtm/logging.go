@@ -6,8 +6,8 @@ import (
 	"drtmd/proto"
 )
 
-// What a transaction logs, and when (§5.6): the records that it is about to lock, before the first CAS; all
-// updates, in the region, so that they appear with XEND. Where there is no region, or memory has no line
+// What a transaction logs, and when (§5.6): if it is a piece of a chain, what is left to do behind it, before all else
+// (chainlog.go); the records that it is about to lock, before the first CAS; all updates, in the region, so that they appear with XEND. Where there is no region, or memory has no line
 // words, the updates are logged when the transaction can no longer abort, before the first of them is made.
 
 // takeSlot gives the attempt a slot, if it needs one.
@@ -16,7 +16,7 @@ func (t *tx) takeSlot() (err error) {
 	if t.e.logs == nil || t.decl.ReadOnly && !t.late {
 		return nil
 	}
-	t.slot, err = t.e.logs.take(t.F)
+	t.slot, err = t.e.logs.take(t.F, &t.e.logs.free)
 	return err
 }
 
@@ -60,7 +60,7 @@ func (t *tx) nameLocks(local bool) error {
 	if n == 0 {
 		return nil
 	}
-	l.store(t.F, l.seal(t.slot, b, lockAhead, n, uint64(t.lockWord())), b)
+	l.store(t.F, l.seal(t.slot, b, t.sealed(lockAhead, n, uint64(t.lockWord()))), b)
 	t.F.Step("drtm: locks logged")
 	return nil
 }
@@ -132,11 +132,20 @@ func (t *tx) logInRegion() error {
 	}
 	lines := (len(b) + 63) / 64
 	t.F.Charge(costLogLine * int64(lines))
-	at := t.e.logs.seal(t.slot, b, writeAhead, n, t.wordIfAny())
+	at := t.e.logs.seal(t.slot, b, t.sealed(writeAhead, n, t.wordIfAny()))
 	if !t.region.Store(t.e.Env.Memory, at, b) {
 		return t.regionOver()
 	}
 	return nil
+}
+
+// sealed is the head of a record of the attempt.
+func (t *tx) sealed(k recordKind, entries int, word uint64) sealed {
+	x := sealed{kind: k, entries: entries, word: word}
+	if t.chain.open {
+		x.chain, x.piece = t.chain.Name, t.chain.Piece
+	}
+	return x
 }
 
 // wordIfAny is the state word of the attempt's locks; 0 if it takes none.
@@ -157,7 +166,7 @@ func (t *tx) logWrites() error {
 		return err
 	}
 	t.NoteWrites()
-	t.e.logs.store(t.F, t.e.logs.seal(t.slot, b, writeAhead, n, t.wordIfAny()), b)
+	t.e.logs.store(t.F, t.e.logs.seal(t.slot, b, t.sealed(writeAhead, n, t.wordIfAny())), b)
 	t.F.Step("drtm: writes logged")
 	return nil
 }

@@ -106,6 +106,11 @@ const (
 	HCALogAfterStores
 	ReclaimUnnamed
 	SlotOfDebtReused
+	// Logs of chains (chainlog.go).
+	ChoppingUnlogged
+	PieceRunTwice
+	CommittedForgotten
+	ServedBeforeChains
 	// Recovery (recover.go).
 	ChecksumIgnored
 	UnlockAnyOwner
@@ -249,6 +254,13 @@ var mutations = [mutationEnd]mutation.Mutation{
 		Doc: "without line words, an entry that is given back is locked without a log record"},
 	SlotOfDebtReused: {Name: "log-of-debt-reused",
 		Doc: "the log of a transaction is given up though a machine that it owes an update is out of reach"},
+
+	ChoppingUnlogged: {Name: "chopping-log-not-written", Doc: "what is left to do behind a piece is not logged"},
+	PieceRunTwice: {Name: "piece-run-twice",
+		Doc: "recovery does not see by its write-ahead record that a piece has committed"},
+	CommittedForgotten: {Name: "committed-pieces-forgotten",
+		Doc: "recovery does not take down which pieces it has found committed, for a recovery after it"},
+	ServedBeforeChains: {Name: "serve-before-recovery", Doc: "clients begin before what is left of chains was run"},
 
 	ChecksumIgnored: {Name: "checksum-ignored", Doc: "recovery applies a log record that is torn"},
 	UnlockAnyOwner:  {Name: "unlock-without-owner-check", Doc: "recovery unlocks a record whoever has it locked"},

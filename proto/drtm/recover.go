@@ -33,6 +33,9 @@ type former struct {
 	locks  []proto.Debt // to be unlocked
 	writes []update     // to be made
 	took   bool         // it has a write-ahead record
+	// chain is that of which it was a piece; 0: of none.
+	chain uint64
+	piece int
 }
 
 // update is an entry of a write-ahead record.
@@ -44,7 +47,8 @@ type update struct {
 
 // recover reads the slots of an earlier life, and owes what is left to do.
 func (l *logs) recover() error {
-	for i := range l.slots {
+	committed := map[uint64]int{} // of chains, by name: how many pieces have committed
+	for i := range l.pieces {
 		s := &l.slots[i]
 		s.generation, s.used = binary.LittleEndian.Uint64(l.slotBytes(i)), slotHeadBytes
 		x, records, err := l.read(i)
@@ -57,6 +61,9 @@ func (l *logs) recover() error {
 			return fmt.Errorf("%w: node %d, worker %d, slot %d: %w", ErrLog, l.e.Env.Node, l.e.Env.Index, i, err)
 		}
 		l.stats.Found += uint64(records)
+		if x.took && x.chain != 0 {
+			committed[x.chain] = max(committed[x.chain], x.piece+1)
+		}
 		if records == 0 || l.e.lacks(ReuseBeforeRecovery) {
 			continue
 		}
@@ -65,7 +72,7 @@ func (l *logs) recover() error {
 		l.owing = append(l.owing, i)
 		l.recovering++
 	}
-	return nil
+	return l.recoverChains(committed)
 }
 
 // read collects the records of a slot. An error is that of a log that no life of this worker has written.
@@ -73,28 +80,19 @@ func (l *logs) read(i int) (x former, records int, err error) {
 	b := l.slotBytes(i)
 	generation := l.slots[i].generation
 	for at := slotHeadBytes; ; records++ {
-		rest := b[at:]
-		if generation == 0 || len(rest) < recordHeadBytes || binary.LittleEndian.Uint64(rest[16:]) != generation {
+		r, body, next := l.readRecord(b, at, generation)
+		if next == 0 {
 			return x, records, nil
 		}
-		n := int(binary.LittleEndian.Uint32(rest[4:]))
-		if n > len(rest)-recordHeadBytes ||
-			binary.LittleEndian.Uint32(rest) != crc32.Checksum(rest[4:recordHeadBytes+n], castagnoli) {
-			l.stats.Torn++
-			if n > len(rest)-recordHeadBytes || !l.e.lacks(ChecksumIgnored) {
-				return x, records, nil
-			}
-		}
-		body, entries := rest[recordHeadBytes:recordHeadBytes+n], int(binary.LittleEndian.Uint16(rest[10:]))
-		x.word = binary.LittleEndian.Uint64(rest[24:])
-		switch k := recordKind(binary.LittleEndian.Uint16(rest[8:])); k {
+		x.word = r.word
+		switch r.kind {
 		case lockAhead:
-			err = l.readLocks(&x, body, entries)
+			err = l.readLocks(&x, body, r.entries)
 		case writeAhead:
-			x.took = true
-			err = l.readWrites(&x, body, entries)
+			x.took, x.chain, x.piece = true, r.chain, r.piece
+			err = l.readWrites(&x, body, r.entries)
 		default:
-			err = fmt.Errorf("a record of kind %d", k)
+			err = fmt.Errorf("a record of kind %d", r.kind)
 		}
 		if err != nil && l.e.lacks(ChecksumIgnored) {
 			return x, records + 1, nil
@@ -102,8 +100,28 @@ func (l *logs) read(i int) (x former, records int, err error) {
 		if err != nil {
 			return x, records, err
 		}
-		at += recordHeadBytes + n
+		at = next
 	}
+}
+
+// readRecord reads a record of a generation, and gives where the next one is. 0: there is none.
+func (l *logs) readRecord(b []byte, at int, generation uint64) (x sealed, body []byte, next int) {
+	rest := b[min(at, len(b)):]
+	if generation == 0 || len(rest) < recordHeadBytes || binary.LittleEndian.Uint64(rest[16:]) != generation {
+		return x, nil, 0
+	}
+	n := int(binary.LittleEndian.Uint32(rest[4:]))
+	if n > len(rest)-recordHeadBytes ||
+		binary.LittleEndian.Uint32(rest) != crc32.Checksum(rest[4:recordHeadBytes+n], castagnoli) {
+		l.stats.Torn++
+		if n > len(rest)-recordHeadBytes || !l.e.lacks(ChecksumIgnored) {
+			return x, nil, 0
+		}
+	}
+	x = sealed{kind: recordKind(binary.LittleEndian.Uint16(rest[8:])), entries: int(binary.LittleEndian.Uint16(rest[10:])),
+		piece: int(binary.LittleEndian.Uint16(rest[12:])), word: binary.LittleEndian.Uint64(rest[24:]),
+		chain: binary.LittleEndian.Uint64(rest[32:])}
+	return x, rest[recordHeadBytes : recordHeadBytes+n], at + recordHeadBytes + n
 }
 
 // debt reads what entries of both kinds begin with.

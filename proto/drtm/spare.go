@@ -186,12 +186,12 @@ func (h *spare) nameLock(f *fiber.Fiber, x forgotten, off uint64, lock State) (s
 	case len(l.free) == 0:
 		return noSlot, false
 	}
-	slot, _ = l.take(f) // there is one: it does not wait
+	slot, _ = l.take(f, &l.free) // there is one: it does not wait
 	own := h.e.Env.Node
 	r := record{Key: x.key, Table: x.table, Node: own, At: proto.Location{Primary: own, Shard: proto.ShardID(own)}}
 	r.Own.Off = off
 	b := appendPlace(l.begin(), &r, 0)
-	l.store(f, l.seal(slot, b, lockAhead, 1, uint64(lock)), b)
+	l.store(f, l.seal(slot, b, sealed{kind: lockAhead, entries: 1, word: uint64(lock)}), b)
 	return slot, true
 }
 

@@ -44,7 +44,7 @@ type header struct {
 	Initial  bool       `json:"initial,omitempty"`
 	Final    string     `json:"final,omitempty"`
 	Replicas []Replica  `json:"replicas,omitempty"`
-	// Decisions are how many transactions are decisions of survivors.
+	// Decisions are how many transactions are decisions of survivors, or continue chains.
 	Decisions uint64 `json:"decisions,omitempty"`
 }
 

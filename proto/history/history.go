@@ -20,7 +20,7 @@ type Segment struct {
 	borrowed   bool     // spill is not to be removed
 	memory     [][]byte // the younger blocks
 	total      counts
-	// decisions are those of the transactions with such an outcome.
+	// decisions are those of the transactions that say something about another record's.
 	decisions uint64
 }
 
@@ -174,7 +174,7 @@ func (h *History) Keys(m Moment) uint64 { return h.keys[m] }
 // Txns is how many transactions there are.
 func (h *History) Txns() uint64 { return h.total.txns }
 
-// Decisions is how many of these are decisions of survivors (Outcome.Decision).
+// Decisions is how many of these are decisions of survivors (Outcome.Decision), or continue chains (Record.Continues).
 func (h *History) Decisions() uint64 { return h.header.Decisions }
 
 // Ops is how many operations they have.

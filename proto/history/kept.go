@@ -101,7 +101,7 @@ func (s *Segment) salvage(size int64) error {
 	count := func(r *Record) error {
 		s.total.txns++
 		s.total.ops += uint64(len(r.Ops))
-		if r.Outcome.Decision() {
+		if r.decides() {
 			s.decisions++
 		}
 		return nil

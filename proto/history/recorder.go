@@ -140,7 +140,7 @@ func (r *Recorder) append(t *Record) {
 	r.block = appendTxn(r.block, &r.delta, t)
 	r.keepTxn(from)
 	r.txns++
-	if t.Outcome.Decision() {
+	if t.decides() {
 		r.decisions++
 	}
 	r.ops += uint32(len(t.Ops))

@@ -173,6 +173,15 @@ type Record struct {
 	Ops     []Op
 }
 
+// Continues reports whether the record is of the rest of a chain: the pieces that a later life of a node has run, under
+// the chain's name. The others are in a record of the life before, which does not know that they have committed.
+func (r *Record) Continues() bool {
+	return r.Name != 0 && len(r.Ops) > 0 && r.Ops[0].Kind == OpPiece && r.Ops[0].Key > 0
+}
+
+// decides reports whether the record says something about a transaction of another one.
+func (r *Record) decides() bool { return r.Outcome.Decision() || r.Continues() }
+
 // Clock is what a node's times are read from. Times of clocks with different names say nothing
 // about each other. The simulator records true time, with error 0.
 //

@@ -51,7 +51,7 @@ func TestLogsThatAreNotTheClustersAreRefused(t *testing.T) {
 		config func(*node.LocalConfig)
 		want   string
 	}{
-		{"another version", func(b []byte) { b[8] = 9 }, nil, "version 9, and this program reads version 1"},
+		{"another version", func(b []byte) { b[8] = 9 }, nil, "version 9, and this program reads version 2"},
 		{"a wrong checksum", func(b []byte) { b[16]++ }, nil, "a wrong checksum"},
 		{"none", func(b []byte) { clear(b[:64]) }, nil, "kept without the option durable"},
 		{"other fibers", nil, func(c *node.LocalConfig) { c.Fibers = 7 }, "8 slots of 131008 bytes"},
@@ -83,7 +83,7 @@ func TestLogsThatAreNotTheClustersAreRefused(t *testing.T) {
 // logRecord makes a record of the first generation of a slot, with its checksum, behind which the body follows.
 func logRecord(kind, entries uint16, word uint64, body []byte) []byte {
 	put := binary.LittleEndian
-	b := append(make([]byte, 32), body...)
+	b := append(make([]byte, 40), body...)
 	put.PutUint32(b[4:], uint32(len(body)))
 	put.PutUint16(b[8:], kind)
 	put.PutUint16(b[10:], entries)
@@ -223,7 +223,7 @@ func TestATornLogRecordIsCountedAndNotApplied(t *testing.T) {
 		leaveKept(t, dir, func(c *node.Cluster) {
 			b := logRecord(2, 1, 0, writeEntry(valueInRegion, key, 1<<32|version, 0))
 			if torn {
-				clear(b[72:])
+				clear(b[80:])
 			}
 			putRecord(c, b)
 		})
@@ -254,7 +254,7 @@ func TestALogWithoutRoomIsRefused(t *testing.T) {
 	cfg.Keep, cfg.Fibers = nil, 64
 	cfg.Options = option.Settings{"durable": "true", "log-bytes": "4KiB"}
 	_, err := node.NewLocal(context.Background(), cfg)
-	if !errors.Is(err, drtm.ErrConfig) || !strings.Contains(err.Error(), "log-bytes of 4096 bytes for 128 transactions") {
+	if !errors.Is(err, drtm.ErrConfig) || !strings.Contains(err.Error(), "log-bytes of 4096 bytes for 128 slots") {
 		t.Error(err)
 	}
 }

@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -32,10 +33,18 @@ func (w *Worker) start(f *fiber.Fiber, p *Protocol) error {
 }
 
 // restore has the engine do what its logs of an earlier life leave to do, before there are clients. All members
-// are connected.
+// are connected. The rest of chains is run by a fiber of its own, which may need what is owed to be done before.
 func (w *Worker) restore(f *fiber.Fiber) error {
 	e, ok := w.Engine.(proto.Logger)
-	for ok && e.LogStats().Recovering > 0 {
+	if !ok || e.LogStats().Recovering == 0 {
+		return nil
+	}
+	var failed error
+	w.Worker.Submit("rest of chains", w.resume, func(err error) { failed = err })
+	for e.LogStats().Recovering > 0 {
+		if failed != nil {
+			return failed
+		}
 		for n := range w.Peers {
 			if peer := proto.NodeID(n); w.Mend(f, peer) {
 				w.Pay(f, peer)
@@ -46,6 +55,23 @@ func (w *Worker) restore(f *fiber.Fiber) error {
 		}
 	}
 	return nil
+}
+
+// resume runs what is left of chains.
+func (w *Worker) resume(f *fiber.Fiber) error {
+	of, ok := w.member.cluster.Workload.(proto.Resumer)
+	if !ok {
+		of = noChains{w.member.cluster.Workload.Name()}
+	}
+	r := proto.Runner{Engine: w.Engine, Rand: rand.New(rand.NewPCG(uint64(w.Node), uint64(w.Index)))}
+	return r.Resume(f, of)
+}
+
+// noChains is a workload that has none.
+type noChains struct{ name string }
+
+func (n noChains) Resume(uint8, int, []byte) (proto.Chain, error) {
+	return nil, fmt.Errorf("workload %s does not run transactions in pieces: start with the workload of before", n.name)
 }
 
 func (w *Worker) openSessions(f *fiber.Fiber) error {

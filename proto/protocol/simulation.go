@@ -43,6 +43,8 @@ type Steps struct {
 	Logged []string
 	// Durable are marked where nodes log their own transactions, and nowhere else.
 	Durable []string
+	// DurableChains are marked where both are: nodes log, and transactions run in pieces.
+	DurableChains []string
 	// Paying is marked where an engine does what it owes.
 	Paying string
 	// Recovering are marked when members of such a cluster change.
@@ -76,6 +78,12 @@ func (s Steps) WithLogs() Steps {
 	s.All = slices.Concat(s.All, s.Durable)
 	s.Inner = slices.Concat(s.Inner, s.Durable)
 	return s
+}
+
+// WithChainLogs are the steps of a cluster whose nodes log transactions that run in pieces.
+func (s Steps) WithChainLogs() Steps {
+	s.Durable = slices.Concat(s.Durable, s.DurableChains)
+	return s.WithLogs().WithChains()
 }
 
 // Dimension is a choice of options that seeds draw, such as one that brings out a rare path.

@@ -100,6 +100,9 @@ func All(own ...node.Protocol) (all []*scenario.Scenario) {
 		if p.Offers.Has(proto.OfferLogs) {
 			all = append(all, recoveriesOfLogs(p), logSteps(p), fewLogs(p))
 		}
+		if p.Offers.Has(proto.OfferLogs | proto.OfferChains) {
+			all = append(all, chainedLogs(p), tpccLogs(p), chainSteps(p), tpccSteps(p))
+		}
 		if p.Offers.Has(proto.OfferLeases) {
 			all = append(all, leases(p), ends(p))
 		}

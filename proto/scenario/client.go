@@ -22,7 +22,7 @@ type values map[history.Digest][]byte
 // Next draws a transaction.
 func (c *client) Next() (*proto.Decl, proto.Program) {
 	d, p := c.Client.Next()
-	c.open, c.program.inner = true, p
+	c.open, c.program.inner, c.program.piece = true, p, 0
 	dep, depends := p.(proto.Dependent)
 	switch chain, ok := p.(proto.Chain); {
 	case ok && depends:
@@ -45,6 +45,7 @@ func (c *client) Done(o proto.Outcome) {
 type program struct {
 	inner  proto.Program
 	values values
+	piece  int // that runs
 }
 
 func (p *program) Execute(tx proto.Txn) error { return p.inner.Execute(noting{tx, p.values}) }
@@ -68,6 +69,7 @@ type inPieces struct {
 func (c *inPieces) Pieces() int { return c.inner.Pieces() }
 
 func (c *inPieces) PlanPiece(f *fiber.Fiber, peek proto.Peeker, piece int, d *proto.Decl) error {
+	c.piece = piece
 	return c.inner.PlanPiece(f, peek, piece, d)
 }
 

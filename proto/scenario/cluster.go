@@ -210,6 +210,7 @@ type manager struct {
 	tried   []int // by node: the life of the peer that it tried to reach before they were joined
 	running int   // clients
 	started bool
+	resumed bool // the rest of chains of an earlier life is run, or was
 	// fencedFor is the pending view for which the worker is fenced.
 	fencedFor member.Epoch
 	// fencedLives are the newest lives of the other machines from which it was fenced off, by node.
@@ -251,6 +252,9 @@ func (m *manager) run(f *fiber.Fiber) error {
 		}
 		m.connected = met
 		all = all && met
+		if all && m.durable && !m.resumed {
+			m.resume()
+		}
 		if all && !m.started && !m.e.Over() && m.restored() {
 			// Short of memory it tries again.
 			if err := m.start(); err != nil && !errors.Is(err, syscall.ENOMEM) {
@@ -421,6 +425,10 @@ func (m *manager) start() error {
 				ChargePs: drawChargePs}
 			d.Runner = proto.Runner{Engine: m.w.Engine, GiveUp: m.e.Over,
 				Rand: rand.New(rand.NewPCG(r.Uint64(), r.Uint64()))}
+			if _, chains := m.load.(proto.Resumer); m.durable && chains {
+				// What is cut off is finished by another life of the machine, of which there may be none.
+				d.Runner.GiveUp = func() bool { return m.e.Over() && c.program.piece == 0 }
+			}
 			defer func() { m.running-- }()
 			for {
 				err := d.Run(f)
@@ -435,6 +443,31 @@ func (m *manager) start() error {
 		})
 	}
 	return nil
+}
+
+// resume runs what an earlier life has left of chains.
+func (m *manager) resume() {
+	m.resumed = true
+	of, ok := m.load.(proto.Resumer)
+	if !ok {
+		return // it has none
+	}
+	r := m.e.World.Rand(fmt.Sprintf("rest of chains %d.%d.%d", m.id, m.i, m.life))
+	m.machine.Go(m.i, "rest of chains", func(f *fiber.Fiber) error {
+		run := proto.Runner{Engine: m.w.Engine, Rand: r}
+		return run.Resume(f, resumer{of, m.values})
+	})
+}
+
+// resumer makes the rest of chains, whose values are noted.
+type resumer struct {
+	of     proto.Resumer
+	values values
+}
+
+func (r resumer) Resume(kind uint8, from int, parameters []byte) (proto.Chain, error) {
+	c, err := r.of.Resume(kind, from, parameters)
+	return &inPieces{&program{inner: c, values: r.values}, c}, err
 }
 
 // poll keeps the worker looking for completions, so that softtime is not older than pollEvery. A simulated

@@ -55,6 +55,8 @@ func (x spec) steps() *protocol.Steps {
 		s = s.WithDeaths()
 	case x.replicated:
 		s = s.WithBackups()
+	case x.durable && (x.load == loadChained || x.load == loadTPCC):
+		s = s.WithChainLogs()
 	case x.durable:
 		s = s.WithLogs()
 	case x.load == loadChained || x.load == loadTPCC:

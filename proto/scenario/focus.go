@@ -208,6 +208,40 @@ func logSteps(p node.Protocol) *scenario.Scenario {
 		faults: durableFaults, durable: true, fixed: durableSettings("64KiB")})
 }
 
+// chainedLogs are of transactions in pieces, on machines that crash between and in these, and finish them.
+func chainedLogs(p node.Protocol) *scenario.Scenario {
+	return of(spec{name: "durable-chains", protocol: p, load: loadChained, nodes: 2, drawn: []int{1, 2},
+		focus:  "transactions in pieces, and machines that log them, crash, and recover",
+		faults: durableFaults, durable: true, fixed: chainedSettings("64KiB"),
+		drawnOf: map[string][]string{dimRemote: {"50", "10"}, dimError: {"3us"}}})
+}
+
+// tpccLogs are those of TPC-C, with few records.
+func tpccLogs(p node.Protocol) *scenario.Scenario {
+	return of(spec{name: "durable-tpcc", protocol: p, load: loadTPCC, nodes: 2, drawn: []int{1, 2},
+		focus:  "transactions in pieces, and machines that log them, crash, and recover",
+		faults: durableFaults, durable: true, fixed: chainedSettings("256KiB"),
+		drawnOf: map[string][]string{dimRemote: {"10", "50"}, dimError: {"3us"}}})
+}
+
+// chainSteps and tpccSteps are the same for a crash at every step.
+func chainSteps(p node.Protocol) *scenario.Scenario {
+	return of(spec{name: "durable-chains", protocol: p, load: loadChained, nodes: 2, short: true,
+		faults: durableFaults, durable: true, fixed: chainedSettings("64KiB")})
+}
+
+func tpccSteps(p node.Protocol) *scenario.Scenario {
+	return of(spec{name: "durable-tpcc", protocol: p, load: loadTPCC, nodes: 2, short: true,
+		faults: durableFaults, durable: true, fixed: chainedSettings("256KiB")})
+}
+
+// chainedSettings are durableSettings of transactions in pieces.
+func chainedSettings(logBytes string) option.Settings {
+	s := durableSettings(logBytes)
+	s[protocol.OptChopped] = "true"
+	return s
+}
+
 // breaks are of queue pairs with requests that are late: these must not take effect any more when what
 // they were for was done in another way.
 func breaks(p node.Protocol) *scenario.Scenario {

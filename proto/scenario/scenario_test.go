@@ -90,6 +90,7 @@ var seedsOf = map[string]uint64{"smallbank": seedsOfTest, "micro": seedsOfTest /
 	"smallbank-hades": 2, "micro-hades": 2, "places-hades": 4, "races-hades": 2, "storms-hades": 4, "skews-hades": 4,
 	"scans-hades": 2, "smallbank-hades-h": 2, "micro-hades-h": 2, "places-hades-h": 4, "races-hades-h": 2,
 	"storms-hades-h": 4, "skews-hades-h": 4, "scans-hades-h": 2,
+	"durable-chains": 4, "durable-tpcc": 3,
 	"followed-clocks": seedsOfTest / 10, "members": seedsOfTest / 20, "members-twopl": seedsOfTest / 20}
 
 // TestRunsUnderFaultsAreStrictlySerializable: every fault but the loss of memory, clocks that err
@@ -198,6 +199,34 @@ func TestDeathsAtEveryStep(t *testing.T) {
 				t.Logf("after %d other crashes: %d crashes, %d events; %v", len(first), r.Struck, r.Events, r.Base.Counts)
 			}
 		})
+	}
+}
+
+// TestCrashInEveryPiece crashes machines that log transactions in pieces at marked steps, and has them finish these. A
+// normal test takes a share of the occurrences; -whole takes all, as make soak does.
+func TestCrashInEveryPiece(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector sees nothing here that the run without faults does not show")
+	}
+	most := 24
+	if *whole {
+		most = 0
+	}
+	for _, name := range []string{"durable-chains-steps", "durable-tpcc-steps"} {
+		for _, words := range []string{"yes", "no"} {
+			t.Run(name+"/words="+words, func(t *testing.T) {
+				r, err := scenario.Exhaust(context.Background(), find(t, name), scenario.ExhaustOptions{Most: most,
+					Options: scenario.Options{Seed: 2, Settings: []scenario.Setting{{Name: dimWords, Value: words}}},
+					Jobs:    runtime.NumCPU()})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if r.Failure != nil {
+					t.Errorf("%v\n%s", r.Failure.Failure, replay(r.Failure))
+				}
+				t.Logf("%d crashes, %d events; %v", r.Struck, r.Events, r.Base.Counts)
+			})
+		}
 	}
 }
 

@@ -21,20 +21,27 @@ func (s *Set[Own]) beginPieceNote(kind uint8) {
 		s.chainNote, s.chainLen = s.note, 0
 	}
 	s.note, s.noted = s.chainNote, false
+	s.Name(s.chain.Name)
 	s.note.Piece(s.chain.Piece, s.chain.Pieces)
 }
 
 // endPiece ends an attempt of a piece for the history. The entry ends with the last piece, with a rollback, and with
-// an aborted attempt of the first piece.
+// an aborted attempt of the first piece that it has.
 func (s *Set[Own]) endPiece(o history.Outcome) {
 	l := s.chain
 	switch {
 	case o == history.Committed && !l.Last():
 		s.NoteWrites()
 		s.chainLen = s.note.Len()
-	case o == history.Aborted && l.Piece > 0:
+	case o == history.Aborted && s.chainLen > 0:
 		s.note.Truncate(s.chainLen)
 	default:
+		switch {
+		case o == history.Aborted:
+			s.Name(0) // the chain goes on with another entry
+		case o == history.Committed && l.Resumed:
+			o = history.Recovered // the client of an earlier life was not told
+		}
 		s.endNote(o)
 		s.chainNote = nil
 	}

@@ -257,14 +257,20 @@ func (c *client) Next() (*proto.Decl, proto.Program) {
 		t.keys[tableB] = keyOf(proto.NodeID(n), r.IntN(c.w.o.Keys))
 	}
 	t.amount, t.rollBack = 1+r.Int64N(100), t.kind == Reserve && r.Float64() < c.w.o.RollBack
-	t.groups[0] = uint32(i)
-	t.decl.Kind, t.decl.ReadOnly, t.decl.Groups = uint8(t.kind), t.kind == Audit, t.groups[:]
+	t.decl.Kind, t.decl.ReadOnly = uint8(t.kind), t.kind == Audit
+	t.group()
 	t.decl.Accesses = t.decl.Accesses[:0]
 	for p := range c.w.pieces[t.kind] {
 		t.declare(p)
 	}
 	c.open = true
 	return &t.decl, t
+}
+
+// group sets the group of records in which readers wait for chains: the number of most of its own.
+func (t *transaction) group() {
+	t.groups[0] = uint32(t.keys[tableA] & (1<<nodeShift - 1))
+	t.decl.Groups = t.groups[:]
 }
 
 func (t *transaction) declare(piece int) {
@@ -347,6 +353,7 @@ func (w *Chained) Resume(kind uint8, from int, parameters []byte) (proto.Chain, 
 		t.keys[1+i] = proto.Key(binary.LittleEndian.Uint64(parameters[8*(1+i):]))
 	}
 	t.decl.Kind = kind
+	t.group()
 	return t, nil
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"drtmd/proto"
 	"drtmd/proto/chop"
+	"drtmd/verbs/fiber"
 )
 
 // TestPiecesThatWereCutOffAreMadeAnew: by the same bytes, and with the same records.
@@ -144,5 +145,49 @@ func TestChainsArePiecesOfTheAnalysis(t *testing.T) {
 	}
 	if split < 3 {
 		t.Errorf("the analysis splits into %d pieces at most", split)
+	}
+}
+
+// halfWritten is an order in the middle of its write-back: it is there, and only some of its lines are.
+type halfWritten struct{ lines, there int }
+
+func (h halfWritten) Peek(_ *fiber.Fiber, table proto.TableID, _ proto.Key, dst []byte) error {
+	clear(dst)
+	switch table {
+	case Order:
+		dst[orderLines] = byte(h.lines)
+	case OrderLine:
+		put64(dst, lineAmount, 7)
+	}
+	return nil
+}
+
+func (h halfWritten) PeekRange(_ *fiber.Fiber, table proto.TableID, from, _ proto.Key, keys []proto.Key) (int, error) {
+	if table != OrderLine {
+		keys[0] = from | 5 // of order 5
+		return 1, nil
+	}
+	for i := range h.there {
+		keys[i] = from + 1 + proto.Key(i)
+	}
+	return h.there, nil
+}
+
+// TestADeliveryWaitsForAllLines of an order: its first piece adds up what they amount to, and no piece looks again.
+func TestADeliveryWaitsForAllLines(t *testing.T) {
+	w, err := New(Default(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &transaction{w: w, kind: Delivery}
+	x.bind()
+	for _, c := range []struct {
+		there int
+		want  proto.Reason
+	}{{4, proto.ReasonPlan}, {5, 0}} {
+		err := (*planned)(x).PlanPiece(nil, halfWritten{5, c.there}, 0, &proto.Decl{})
+		if proto.AbortReason(err) != c.want || c.want == 0 && x.due[0].sum != 35 {
+			t.Errorf("%d of 5 lines: %v, %d; want reason %v", c.there, err, x.due[0].sum, c.want)
+		}
 	}
 }

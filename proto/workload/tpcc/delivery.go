@@ -31,15 +31,22 @@ func (t *transaction) planDelivery(f *fiber.Fiber, peek proto.Peeker, sums bool)
 		if t.district = d; !sums {
 			continue
 		}
+		t.seen = 0
 		if err := t.peekLines(f, peek, lineKey(w, d, o, 0), lineKey(w, d, o, mostLines), t.sum); err != nil {
 			return err
+		}
+		if t.seen != t.due[d].lines {
+			return outdated() // the others are still written: no attempt looks at this again
 		}
 	}
 	return nil
 }
 
 // addSum adds what a line of the order of the district amounts to, and addItem the item of a line.
-func (t *transaction) addSum(line []byte) { t.due[t.district].sum += get64(line, lineAmount) }
+func (t *transaction) addSum(line []byte) {
+	t.seen++
+	t.due[t.district].sum += get64(line, lineAmount)
+}
 
 func (t *transaction) addItem(line []byte) {
 	t.stocked = append(t.stocked, uint32(get32(line, lineItem)))

@@ -150,6 +150,7 @@ func (s sink) logs(m *load.Metrics) {
 	s.count("log_recovery_records", l.Torn, "torn")
 	s.count("log_recovery_transactions", l.Completed, "completed")
 	s.count("log_recovery_transactions", l.Undone, "undone")
+	s.count("log_recovery_transactions", l.Resumed, "resumed")
 	s.send("log_recovery_transactions", float64(l.Recovering), "unfinished")
 }
 

@@ -20,7 +20,8 @@ type Logs struct {
 	Torn       uint64  `json:"records_torn"`      // not whole, and not applied
 	Completed  uint64  `json:"completed"`         // transactions that had taken place
 	Undone     uint64  `json:"undone"`            // that had not
-	Recovering int     `json:"recovering"`        // of both, those of which something is left to do
+	Resumed    uint64  `json:"resumed"`           // transactions in pieces that were finished
+	Recovering int     `json:"recovering"`        // of all, those of which something is left to do
 	RestoredS  float64 `json:"recovery_s"`        // how long it took the slowest worker
 	Attached   bool    `json:"recovery_attached"` // there was something to recover from: the plane goes on with kept tables
 }
@@ -40,6 +41,9 @@ func (l *Logs) String() string {
 	}
 	s += fmt.Sprintf("; last recovery: %d records in %v, %d transactions completed, %d undone", l.Found,
 		time.Duration(l.RestoredS*1e9).Round(10*time.Microsecond), l.Completed, l.Undone)
+	if l.Resumed > 0 {
+		s += fmt.Sprintf(", %d in pieces finished", l.Resumed)
+	}
 	if l.Torn > 0 {
 		s += fmt.Sprintf(", %d records torn", l.Torn)
 	}

@@ -101,6 +101,7 @@ func (p *Planes) describeCounters(ctx context.Context, n *status.Node) {
 		p.mu.Unlock()
 		n.Logs = &status.Logs{Bytes: x.Bytes, Used: x.Used, Slots: x.Slots, Taken: x.Taken, Records: x.Records,
 			Waits: x.Waits, TooLong: x.TooLong, Found: x.Found, Torn: x.Torn, Completed: x.Completed, Undone: x.Undone,
+			Resumed:    x.Resumed,
 			Recovering: x.Recovering, RestoredS: m.Restored.Seconds(), Attached: attached}
 	}
 	for _, t := range m.Tables {

@@ -32,6 +32,8 @@ type Runner struct {
 	// Aborts, if set, counts aborted attempts by reason, beside the engine's Stats: those of one
 	// type of transaction.
 	Aborts *[ReasonEnd]uint64
+
+	argument, result []byte // of calls
 }
 
 // Result of a transaction.
@@ -96,11 +98,31 @@ func (r *Runner) attempt(f *fiber.Fiber, d *Decl, p Program, n int) error {
 			return err
 		}
 	}
+	if call, ok := p.(Shippable); ok {
+		if shipper, ok := r.Engine.(Shipper); ok {
+			if shipped, err := r.ship(f, d, call, shipper, n); shipped {
+				return err
+			}
+		}
+	}
 	tx, err := r.Engine.Begin(f, d, n)
 	if err != nil {
 		return err
 	}
 	return execute(tx, p, nil, 0)
+}
+
+// ship runs an attempt of a program for which a function stands, if the engine ships that.
+func (r *Runner) ship(f *fiber.Fiber, d *Decl, p Shippable, s Shipper, n int) (shipped bool, err error) {
+	function, argument := p.Call(r.argument[:0])
+	r.argument = argument
+	if function == 0 || !s.Ships(function, d) {
+		return false, nil
+	}
+	if r.result, err = s.Ship(f, d, n, function, argument, r.result[:0]); err != nil {
+		return true, err
+	}
+	return true, p.Return(r.result)
 }
 
 // execute runs the code of a program, or of a piece of a chain if that is not nil, and ends the attempt.

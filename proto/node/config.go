@@ -22,9 +22,11 @@ import (
 type Config struct {
 	Protocol Protocol
 	Workload workload.Workload
-	Nodes    int // members; 0 = 1
-	Workers  int // per member; 0 = 1
-	Fibers   int // per worker that run transactions at the same time; 0 = 16
+	// Functions are those of the workload's Spec, for protocols that ship them; nil: none is shipped.
+	Functions []workload.Function
+	Nodes     int // members; 0 = 1
+	Workers   int // per member; 0 = 1
+	Fibers    int // per worker that run transactions at the same time; 0 = 16
 	// Replicas of each record, its primary included; 0 = 1.
 	Replicas int
 	Seed     uint64

@@ -246,6 +246,11 @@ func (m *Member) newWorker(i int) (*Worker, error) {
 		Structure: &m.structure,
 		Rand:      rand.New(rand.NewPCG(c.Seed, uint64(m.worker(i)))),
 		Peers:     make([]Peer, c.Nodes)}
+	for i := range c.Functions {
+		x := &c.Functions[i]
+		e.Functions = append(e.Functions, protocol.Function{Number: x.Number,
+			New: func() proto.Shipped { return x.New(c.Workload) }})
+	}
 	if !m.cfg.Simulated { // simulated machines come back as other lives: time alone decides there
 		e.HolderLives = func(owner proto.NodeID) bool {
 			return int(owner) < len(w.fenced) && !w.Fenced(owner)

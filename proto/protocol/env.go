@@ -44,6 +44,8 @@ type Env struct {
 	All    [][]PointIndex
 	Memory *htm.Memory
 	MR     *verbs.MR
+	// Functions are those that the workload declares, for protocols that ship them.
+	Functions []Function
 	// Chips are those of each node, for protocols that need some; nil otherwise.
 	Chips []any
 	// Growth bounds that of the member's tables.
@@ -100,6 +102,12 @@ type Env struct {
 	Mutation  string // "" is none
 	// Options are the values of Protocol.Options.
 	Options option.Values
+}
+
+// Function is a transaction that may be executed elsewhere than at its client (workload.Function).
+type Function struct {
+	Number uint16
+	New    func() proto.Shipped // for one fiber
 }
 
 // Share is a replica of a shard on the own member, through one worker's memory.

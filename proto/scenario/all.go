@@ -57,7 +57,8 @@ func All(own ...node.Protocol) (all []*scenario.Scenario) {
 			continue
 		}
 		if p.Chips != nil && p.Chips.Cores {
-			continue // its tests are its packages' own: no scenario has machines with such NICs yet
+			all = append(all, boards(p)...)
+			continue
 		}
 		if p.Chips != nil {
 			all = append(all, chips(p)...)
@@ -193,6 +194,9 @@ func of(x spec) *scenario.Scenario {
 		Draw:  x.draw, Dimensions: x.dimensions()}
 	if x.nodes > 0 {
 		s.Nodes = x.nodes
+	}
+	if p.Chips != nil {
+		s.Preset = p.Chips.Preset
 	}
 	if x.faults == deathFaults {
 		s.EventLimit = deathLimit

@@ -42,6 +42,29 @@ func chips(p node.Protocol) []*scenario.Scenario {
 	}
 }
 
+// boards are all of a protocol whose NICs have cores.
+func boards(p node.Protocol) []*scenario.Scenario {
+	busy := micro.Mix{40, 0, 0, 0, 0, 20, 0, 0, 40}
+	return []*scenario.Scenario{
+		of(spec{name: "smallbank", protocol: p, load: loadBank, drawn: []int{1, 1, 2}, faults: chipFaults, replicated: true}),
+		of(spec{name: "micro", protocol: p, load: loadMicro, nodes: 3, drawn: []int{1, 2, 2}, faults: chipFaults, replicated: true}),
+		of(spec{name: "places", protocol: p, load: loadMicro, nodes: 2, drawn: []int{1, 2, 3},
+			focus:  "items that are inserted, deleted, and looked for in vain",
+			faults: chipFaults, keys: few, mix: micro.Mix{0, 10, 5, 35, 25, 0, 0, 0, 25}, replicated: true,
+			drawnOf: map[string][]string{dimRemote: {"10", "50"}, dimReads: {"default"}, dimReuse: {"yes"}, dimReplicas: {"2"}}}),
+		of(spec{name: "races", protocol: p, load: loadMicro, nodes: 3, drawn: []int{1, 2},
+			focus: "very few records, and faults that only change the order", faults: orderFaults, keys: few, mix: busy,
+			drawnOf: map[string][]string{dimRemote: {"50", "50", "10"}, dimReuse: {"no"}, dimPlans: {"few"}}}),
+		of(spec{name: "locals", protocol: p, load: loadMicro, nodes: 2, drawn: []int{2, 3},
+			focus: "transactions of one shard beside those of two, and hosts that stand still", faults: chipFaults, keys: few,
+			mix: busy, replicated: true, drawnOf: map[string][]string{dimRemote: {"10", "2"}, dimReuse: {"no"},
+				dimReplicas: {"2"}, "local": {"yes"}}}),
+		of(spec{name: "skews", protocol: p, load: loadSkews, nodes: 4, drawn: []int{1, 2},
+			focus:  "transactions that read one of very few records and write another, and late messages",
+			faults: lateChipFaults, drawnOf: map[string][]string{dimReads: {"default"}}}),
+	}
+}
+
 // skewsLoad has transactions that read one record and write another.
 func skewsLoad(nodes int, kind layout.Kind, s settings) (workload.Workload, error) {
 	return opmix.New(opmix.Options{Nodes: nodes, Keys: (8 + nodes - 1) / nodes, ValueBytes: layout.Fit(kind, s.lines),

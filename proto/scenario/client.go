@@ -13,6 +13,7 @@ type client struct {
 	workload.Client
 	counts  workload.Counts
 	program program
+	ships   shippable
 	open    bool // a transaction was drawn and is not done
 }
 
@@ -32,6 +33,10 @@ func (c *client) Next() (*proto.Decl, proto.Program) {
 	case depends:
 		return d, &dependent{&c.program, dep}
 	}
+	if call, ok := p.(proto.Shippable); ok {
+		c.ships = shippable{&c.program, call}
+		return d, &c.ships
+	}
 	return d, &c.program
 }
 
@@ -49,6 +54,16 @@ type program struct {
 }
 
 func (p *program) Execute(tx proto.Txn) error { return p.inner.Execute(noting{tx, p.values}) }
+
+// shippable is a program for which a function may stand. What that writes is not noted.
+type shippable struct {
+	*program
+	call proto.Shippable
+}
+
+func (s *shippable) Call(dst []byte) (uint16, []byte) { return s.call.Call(dst) }
+func (s *shippable) Return(result []byte) error       { return s.call.Return(result) }
+func (s *shippable) Result(dst []byte) []byte         { return s.call.Result(dst) }
 
 // dependent is a program with a plan.
 type dependent struct {

@@ -16,7 +16,9 @@ import (
 	"drtmd/proto/member/membersim"
 	"drtmd/proto/node"
 	"drtmd/proto/placement"
+	"drtmd/proto/protocol"
 	"drtmd/proto/workload"
+	"drtmd/proto/workload/smallbank"
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
 	"drtmd/verbs/rpc"
@@ -107,6 +109,9 @@ func (x spec) build(e *scenario.Env, w workload.Workload, set settings, chopping
 		RPC: rpc.Config{RTOMin: 30 * time.Microsecond, RTOFirst: 60 * time.Microsecond,
 			RTOMax: 120 * time.Microsecond, PeerTimeout: 600 * time.Microsecond,
 			HealFirst: 20 * time.Microsecond, HealMost: 160 * time.Microsecond}}
+	if x.load == loadBank {
+		c.cfg.Functions = smallbank.Spec().Functions
+	}
 	if err := c.cfg.Complete(); err != nil {
 		return err
 	}
@@ -167,6 +172,7 @@ func (s *site) boot(m *scenario.Machine) error {
 		Life:        uint32(life),
 		Incarnation: uint64(s.id+1)<<32 | uint64(m.Node.Incarnation())<<16 | 1,
 		AttachNIC:   func(r smartnic.Receiver) (smartnic.NIC, error) { return m.Node.Attach(r) },
+		AttachBoard: func() (protocol.Board, error) { return node.Board(m.Node, m.Adopt) },
 		Published: func(mr *verbs.MR, line int) {
 			m.Node.Touch(mr, line*verbs.LineBytes, verbs.LineBytes)
 		}})

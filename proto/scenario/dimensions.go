@@ -89,6 +89,9 @@ func (x spec) dimensions() []scenario.Dimension {
 		dimension(dimReads, "percent of the transactions that only read; default: the workload's own",
 			[]string{"default", "50", "80"}, "default", "default", "50", "50", "80"),
 	}
+	if x.protocol.LineWords {
+		list = list[1:]
+	}
 	if x.load == loadChained || x.load == loadTPCC {
 		list = slices.DeleteFunc(list, func(d scenario.Dimension) bool { return d.Name == dimSkew || d.Name == dimReads })
 	}

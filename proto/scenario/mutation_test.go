@@ -62,6 +62,8 @@ var likeliest = map[string]string{
 	"rtx ":                      "repairs",
 	"hades ":                    "skews-hades",
 	"hades-h ":                  "skews-hades-h",
+	"xenic ":                    "micro-xenic",
+	"store/nicindex":            "micro-xenic",
 	"twopl cpu-":                "micro-twopl-local",
 }
 

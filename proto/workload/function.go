@@ -43,27 +43,11 @@ func (r FunctionRecords) String() string {
 	return fmt.Sprintf("%v %s %s: %s", r.Mode, many, r.Table, r.Doc)
 }
 
-// Shippable is a client's program that a Function may stand for.
-type Shippable interface {
-	proto.Program
-	// Call appends the argument of an execution to dst. Function 0: the transaction is executed by its client.
-	Call(dst []byte) (function uint16, argument []byte)
-	// Return takes the result of a call in place of an execution. It fails with ErrCall.
-	Return(result []byte) error
-	// Result appends the result of the last execution or call.
-	Result(dst []byte) []byte
-}
+// Shippable is a client's program that a Function may stand for. Return fails with ErrCall.
+type Shippable = proto.Shippable
 
-// Shipped executes calls of a function, one after the other. It belongs to one fiber, keeps nothing from one call
-// to the next, and does not allocate.
-type Shipped interface {
-	proto.Program
-	// Take is given a call, before Execute: the records in the order of the declaration, and the argument. It
-	// keeps neither. It fails with ErrCall.
-	Take(records []proto.Access, argument []byte) error
-	// Result appends the result of the last execution.
-	Result(dst []byte) []byte
-}
+// Shipped executes calls of a function. Take fails with ErrCall.
+type Shipped = proto.Shipped
 
 // ErrCall: records, argument or result are not those of the function.
 var ErrCall = errors.New("not a call of this function")

@@ -25,6 +25,9 @@ type Chip struct {
 	mutation nics.Mutation
 	most     int // bytes of a transaction's records
 	threads  int // of the host, among which the logs are divided
+	// functions are those that NICs execute; nil: none.
+	functions map[uint16]nics.Function
+	options   nics.Options
 }
 
 // newChip makes that of a member.
@@ -43,6 +46,10 @@ func newChip(e *protocol.ChipEnv) (*Chip, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.functions, err = functionsOf(e.First); err != nil {
+		return nil, err
+	}
+	c.options = nics.Options{Caching: o.Bool(OptCaching), Shipping: c.functions != nil, MultiHop: o.Bool(OptMultiHop)}
 	var mutated nicindex.Mutation
 	if c.mutation, err = nics.Mutations().Find(e.First.Mutation); err != nil {
 		if mutated, err = nicindex.Mutations().Find(e.First.Mutation); err != nil {
@@ -54,7 +61,7 @@ func newChip(e *protocol.ChipEnv) (*Chip, error) {
 		return nil, err
 	}
 	cfg := nics.Config{Node: int(e.Node), Nodes: e.Nodes, Replicas: 1 + len(e.First.Placed.Map().Shards[e.Node].Backups),
-		Tables: tables, Shard: shardOf(e.First), Options: nics.Options{Caching: o.Bool(OptCaching)}, Mutation: c.mutation,
+		Tables: tables, Shard: shardOf(e.First), Options: c.options, Functions: c.functions, Mutation: c.mutation,
 		Memory: e.First.MR, Logs: places, LogMemory: c.memory}
 	for i := range cores {
 		w, err := b.NewWorker(i, fiber.WorkerConfig{Name: fmt.Sprintf("n%d/nic%d", e.Node, i), PD: e.PD})
@@ -70,6 +77,9 @@ func newChip(e *protocol.ChipEnv) (*Chip, error) {
 	c.nic, err = nics.New(cfg)
 	return c, err
 }
+
+// Stats are those of the NIC.
+func (c *Chip) Stats() nics.Stats { return c.nic.Stats }
 
 // shardOf says which node is the primary of a record, as the member knows it.
 func shardOf(e *protocol.Env) func(nics.Ref) int {

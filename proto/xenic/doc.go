@@ -21,11 +21,16 @@
 // takes a trip over PCIe and no message. Who meets an absent record leaves this way, because the NIC knows which version
 // an insertion gets.
 //
+// # Functions (§4.2.2, §4.2.3)
+//
+// A transaction for which the workload declares a function (workload.Function) is executed by NICs: at the coordinator's,
+// or with multi-hop at that of the only other primary. The execution sees the declared records as proto.Txn; when the
+// outcome comes back, the engine replays reads and writes into its set, for the history. Transactions of the own shard are
+// left to the host if that is on. A cluster gets its functions from node.Config.
+//
 // # What it does not do
 //
-// It runs in the simulator alone. Nodes do not die: recovery (§4.2.1) is not built. Programs run on the host: the
-// functions of workloads are not shipped, nor executed at another node, though package nics can do both. Ordered tables
-// are not scanned.
+// It runs in the simulator alone. Nodes do not die: recovery (§4.2.1) is not built. Ordered tables are not scanned.
 //
 // # Ownership
 //

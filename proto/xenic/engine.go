@@ -75,6 +75,7 @@ func New(env *protocol.Env) (*Engine, error) {
 		return nil, err
 	}
 	cfg := nics.HostConfig{Node: int(env.Node), Thread: env.Index, Cores: len(c.logs), Mutation: c.mutation, Port: port,
+		Functions: c.functions, Options: c.options,
 		Worker: env.Worker, Memory: c.memory, Yard: &c.yard, Most: c.most}
 	for _, s := range env.Shares {
 		var tables []*robinhood.Table

@@ -3,10 +3,13 @@ package xenic
 import (
 	"errors"
 
+	"drtmd/internal/mutation"
 	"drtmd/proto"
 	"drtmd/proto/option"
 	"drtmd/proto/protocol"
+	"drtmd/proto/xenic/nics"
 	"drtmd/store/layout"
+	"drtmd/store/nicindex"
 	"drtmd/verbs/smartnic"
 )
 
@@ -18,6 +21,15 @@ const (
 	OptCaching  = "nic-caching"
 	OptBatching = "nic-batching"
 	OptLocal    = "local-transactions"
+	OptShipping = "function-shipping"
+	OptMultiHop = "multi-hop"
+)
+
+// Choices of OptShipping; the first is the default.
+const (
+	ShipDeclared = "declared"
+	ShipOn       = "on"
+	ShipOff      = "off"
 )
 
 const (
@@ -37,6 +49,10 @@ func options() option.List {
 			"a log has room for several commits, and each node keeps one for each core"),
 		option.Bool(OptCaching, true, "NICs keep the records that they have read from their hosts"),
 		option.Bool(OptBatching, true, "cores gather messages for one destination in a packet, packets and DMAs in bursts"),
+		option.Choice(OptShipping, []string{ShipDeclared, ShipOn, ShipOff}, "`WHICH` transactions NICs execute: those that the "+
+			"workload declares as functions (declared), the same and it must declare some (on), or none (off)"),
+		option.Bool(OptMultiHop, true, "functions on the records of one other node, or of one and the own, are executed there, "+
+			"and backups answer the coordinator"),
 		option.Bool(OptLocal, true, "hosts execute transactions whose records are all of their own shard"),
 		protocol.Displacement(),
 	}
@@ -64,11 +80,68 @@ func Protocol() protocol.Protocol {
 				Check: func(protocol.Sizes, option.Values) error { return nil },
 				New:   func(e *protocol.ChipEnv) (any, error) { return newChip(e) }}},
 		Offers: proto.OfferDebts, Optimistic: true, ByRPC: true,
-		Simulation: protocol.Simulation{Steps: protocol.Steps{All: Steps()}},
-		Unmutated:  "its deliberate bugs are found by the tests of packages nics, nicindex and robinhood",
+		Simulation: simulation(),
+		Mutations:  mutations(),
 		// Locks are in NIC memory, not in records.
 		Holder: func(uint64) (proto.NodeID, bool) { return 0, false },
 		New:    func(e *protocol.Env) (proto.Engine, error) { return protocol.Engine(New(e)) }}
 }
 
+// simulation is how scenarios run it: with two cores of each NIC, and what brings out its rules.
+func simulation() protocol.Simulation {
+	value := func(name string, settings ...string) protocol.DimensionValue {
+		o := option.Settings{}
+		for i := 0; i < len(settings); i += 2 {
+			o[settings[i]] = settings[i+1]
+		}
+		return protocol.DimensionValue{Name: name, Options: o}
+	}
+	return protocol.Simulation{Steps: protocol.Steps{All: Steps(), Fine: []string{stepExecuted}},
+		Options: option.Settings{OptCores: "2", OptLogBytes: "16KiB"},
+		Dimensions: []protocol.Dimension{
+			{Name: "local", Doc: "transactions of one shard run on its host, or all at NICs",
+				Values: []protocol.DimensionValue{value("yes"), value("no", OptLocal, "false")}, Drawn: []string{"yes", "yes", "no"}},
+			{Name: "nic", Doc: "a NIC's cores gather messages and keep what they have read, or neither, or there is one core",
+				Values: []protocol.DimensionValue{value("usual"), value("plain", OptBatching, "false", OptCaching, "false"),
+					value("single", OptCores, "1")}, Drawn: []string{"usual", "usual", "plain", "single"}},
+			{Name: "logs", Doc: "logs with room for many commits, or for a few",
+				Values: []protocol.DimensionValue{value("usual"), value("short", OptLogBytes, "4KiB")},
+				Drawn:  []string{"usual", "usual", "short"}},
+			{Name: "ship", Doc: "NICs execute the functions of SmallBank, at another primary too or at the coordinator only, or none",
+				Values: []protocol.DimensionValue{value("hop"), value("coordinator", OptMultiHop, "false"),
+					value("none", OptShipping, ShipOff)}, Drawn: []string{"hop", "hop", "coordinator", "none"}, Only: []string{"smallbank"}},
+			{Name: "limit", Doc: "records of a Robinhood table stand up to 16 slots from home, or one: the rest is in overflow blocks",
+				Values: []protocol.DimensionValue{value("16"), value("1", protocol.OptDisplacement, "1")},
+				Drawn:  []string{"16", "1"}},
+		}}
+}
+
 const preset = "liquidio3"
+
+// mutations are the deliberate bugs of the protocol and of the NIC's index. Those of Robinhood tables are found by the
+// tests of their package.
+func mutations() []mutation.Mutation {
+	list := append(nics.Mutations().List("xenic"), nicindex.Mutations().List("store/nicindex")...)
+	for i := range list {
+		list[i].Equivalent = unseen[list[i].Name]
+	}
+	return list
+}
+
+// unseen are mutations that no cluster of a scenario shows, and why.
+var unseen = map[string]string{
+	nics.LogUnawaited.String():    backupsUnseen,
+	nics.LogUnordered.String():    backupsUnseen,
+	nics.CommittedEarly.String():  backupsUnseen,
+	nics.UnlockBeforeLog.String(): "no node dies: until the host has the update the NIC has it, pinned",
+	nics.LocalUnlocked.String():   "no workload of scenarios ships a function that reads one shard and writes another: " + foundAlone,
+	nicindex.EvictPinned.String(): fewRecords,
+	nicindex.Unpinned.String():    fewRecords,
+	nicindex.StaleTaken.String():  "a scenario's few records all stay in the cache: the tests of package nicindex find it",
+}
+
+const (
+	foundAlone    = "TestEachMutationIsFound of package nics finds it"
+	backupsUnseen = "no node dies, and nobody looks at a backup before it has everything: " + foundAlone
+	fewRecords    = "a scenario's few records all stay in the cache: TestEachMutationOfTheIndexIsFound of package nics finds it"
+)

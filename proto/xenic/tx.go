@@ -27,6 +27,7 @@ type tx struct {
 	host bool       // so far all records were read on the host
 	open *nics.Open // at the NIC; nil: nothing is
 
+	value   []byte // room for one
 	list    []nics.Access
 	written []nics.Write
 	values  []nics.Value
@@ -44,6 +45,10 @@ func aborting(s nics.Status) error {
 		return proto.Aborting(proto.ReasonFull)
 	case nics.Unstable:
 		return proto.Aborting(proto.ReasonStale)
+	}
+	if s == nics.NoFunction {
+		return fmt.Errorf("xenic: a function is not registered at the node that is to execute it: run the same program with the " +
+			"same workload on all nodes")
 	}
 	return fmt.Errorf("xenic: the NIC refuses a transaction: %v", s)
 }

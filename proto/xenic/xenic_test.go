@@ -18,6 +18,7 @@ import (
 	"drtmd/proto/protocol"
 	"drtmd/proto/workload"
 	"drtmd/proto/workload/micro"
+	"drtmd/proto/workload/smallbank"
 	"drtmd/proto/xenic"
 	"drtmd/store/nicindex"
 	"drtmd/verbs/fiber"
@@ -65,6 +66,9 @@ func load(t *testing.T, c *node.Cluster, each int) *check.Result {
 	if err := c.Audit(); err != nil {
 		t.Error(err)
 	}
+	if tally := c.Verify(); tally.Wrong != "" {
+		t.Error(tally.Wrong)
+	}
 	h, err := c.History()
 	if err != nil {
 		t.Fatal(err)
@@ -101,6 +105,38 @@ func TestEachSwitchLeavesItStrictlySerializable(t *testing.T) {
 				t.Error(result)
 			}
 		})
+	}
+}
+
+// TestFunctionsAreShipped (§4.2.2, §4.2.3): SmallBank between nodes, executed by hosts, by the coordinator's NIC, or at the
+// other primary; each way is taken, the sums hold, and the history is strictly serializable.
+func TestFunctionsAreShipped(t *testing.T) {
+	raceskip.Simulated(t)
+	var hops, shipped [3]uint64
+	for i, o := range []option.Settings{{xenic.OptShipping: xenic.ShipOff}, {xenic.OptMultiHop: "false"}, {}} {
+		c, err := cluster(t, 6, func(c *node.SimulatedConfig) {
+			spec := smallbank.Spec()
+			w, _, err := spec.Make(3, option.Settings{"accounts": "40", "anywhere": "true"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Workload, c.Functions, c.Options = w, spec.Functions, o
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		chips := c.Workers()[0].Chips
+		if result := load(t, c, 30); result.Verdict != check.Serializable {
+			t.Errorf("%v: %v", o, result)
+		}
+		for _, x := range chips {
+			s := x.(*xenic.Chip).Stats()
+			hops[i] += s.MultiHop
+			shipped[i] += s.Shipped
+		}
+	}
+	if hops[0]+hops[1] != 0 || hops[2] == 0 || shipped[0] != 0 || shipped[1] == 0 {
+		t.Errorf("executed at another primary: %d; at the coordinator: %d", hops, shipped)
 	}
 }
 
@@ -156,6 +192,8 @@ func TestWhatCannotBeIsRefusedInWords(t *testing.T) {
 		{"too many cores", func(c *node.SimulatedConfig) { c.Options[xenic.OptCores] = "25" }, xenic.ErrConfig,
 			"the NIC has 24 cores"},
 		{"no cores", func(c *node.SimulatedConfig) { c.Cost = plain }, protocol.ErrNeeds, "cx5-100g"},
+		{"functions of a workload without", func(c *node.SimulatedConfig) { c.Options[xenic.OptShipping] = xenic.ShipOn },
+			xenic.ErrConfig, "the workload declares no functions"},
 		{"a D_m of zero", func(c *node.SimulatedConfig) { c.Options[protocol.OptDisplacement] = "0" }, nil,
 			protocol.OptDisplacement},
 		{"a D_m that no table has", func(c *node.SimulatedConfig) { c.Options[protocol.OptDisplacement] = "100000" }, nil,

@@ -143,6 +143,12 @@ func (m *Machine) NewWorker(i int, cfg fiber.WorkerConfig) (*fiber.Worker, error
 	return w, nil
 }
 
+// Adopt has a core, such as one of the machine's NIC, end with the present life.
+func (m *Machine) Adopt(c *fiber.Core) {
+	l := m.lives[len(m.lives)-1]
+	l.cores = append(l.cores, c)
+}
+
 // Go starts a fiber on a worker of the present life. An error that it returns fails the run,
 // unless the run is over or ErrOver is what it is.
 func (m *Machine) Go(worker int, name string, body func(*fiber.Fiber) error) {

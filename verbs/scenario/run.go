@@ -77,6 +77,12 @@ func prepare(s *Scenario, o *Options) (*Env, error) {
 	if err := o.fill(s); err != nil {
 		return nil, err
 	}
+	if o.Cost == nil && s.Preset != "" {
+		var err error
+		if o.Cost, err = sim.Preset(s.Preset); err != nil {
+			return nil, err
+		}
+	}
 	world, err := sim.New(sim.Config{Seed: o.Seed, Cost: o.Cost, KeepEvents: o.KeepEvents,
 		OnEvent: o.OnEvent})
 	if err != nil {

@@ -31,6 +31,8 @@ type Scenario struct {
 	Steps []string
 	// Deaths has Exhaust crash machines for good, too, without their memory, and two at once.
 	Deaths bool
+	// Preset is the cost model of runs that name none; "": the simulator's default.
+	Preset string
 	// Draw draws the faults of a run without a script; nil draws none.
 	Draw func(d *Drawing) sim.Schedule
 	// Build adds the machines and registers the checks.

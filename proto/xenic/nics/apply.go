@@ -20,7 +20,9 @@ import (
 // applier is the part of a Host that applies.
 type applier struct {
 	due    bool // a log has got something
-	more   fiber.Cond
+	busy   bool // its fiber runs
+	task   *fiber.Task
+	place  int // in Yard
 	watch  []*fiber.Watch
 	region *htm.Region
 	passes uint64 // over all logs, each read to its end
@@ -56,6 +58,8 @@ type grave struct {
 const (
 	// applyTries bounds the regions of one update: those of other workers, and DMAs, make them abort.
 	applyTries = 1000
+	// gravePasses are how many passes of a thread end, at most, until one has that began after a deletion.
+	gravePasses = 2
 	// maxApplied is how many updates of a log are applied before its NIC is told of them: with those of one more
 	// transaction, they fit into a message.
 	maxApplied = 4096
@@ -84,21 +88,30 @@ func (h *Host) beginApplying() {
 			return true
 		}))
 	}
-	cfg.Worker.Submit("apply", h.apply, func(err error) {
+	h.busy = true
+	cfg.Worker.Submit("apply", func(*fiber.Fiber) error {
+		h.task = cfg.Worker.Go("apply", nil, h.apply)
+		return nil
+	}, nil)
+}
+
+// rouse has the thread look at its logs. Call it on the thread, or from another thread of the event loop.
+func (h *Host) rouse() {
+	h.due = true
+	if !h.busy && h.failed == nil {
+		h.busy = true
+		h.cfg.Worker.Restart(h.task)
+	}
+}
+
+// apply applies until the logs are read to their ends.
+func (h *Host) apply(f *fiber.Fiber) (err error) {
+	defer func() {
+		h.busy = false
 		if errors.Is(err, ErrApply) {
 			h.failed = err
 		}
-	})
-}
-
-// rouse has the thread look at its logs.
-func (h *Host) rouse() {
-	h.due = true
-	h.more.Broadcast()
-}
-
-// apply applies until its fiber is cancelled.
-func (h *Host) apply(f *fiber.Fiber) error {
+	}()
 	for {
 		h.due = false
 		found := false
@@ -109,22 +122,26 @@ func (h *Host) apply(f *fiber.Fiber) error {
 			}
 			found = found || some
 		}
-		if !found {
-			h.passes++
-			if err := h.dig(f); err != nil {
-				return err
-			}
-			for _, x := range h.cfg.Yard.hosts {
-				if x != h && len(x.graves) > 0 {
-					x.more.Broadcast()
-					x.cfg.Worker.Kick()
-				}
-			}
+		if found {
+			continue
 		}
-		if !found && !h.due {
-			if err := h.more.Wait(f, 0); err != nil {
-				return err
-			}
+		h.passes++
+		if err := h.dig(f); err != nil {
+			return err
+		}
+		h.announce()
+		if !h.due {
+			return nil
+		}
+	}
+}
+
+// announce rouses threads that have waited for this one to read its logs to the end.
+func (h *Host) announce() {
+	for _, x := range h.cfg.Yard.hosts {
+		if x != h && len(x.graves) > 0 && x.graves[0].since[h.place]+gravePasses == h.passes {
+			x.rouse()
+			x.cfg.Worker.Kick()
 		}
 	}
 }
@@ -274,7 +291,7 @@ func (h *Host) bury(shard int, u *Update) {
 func (h *Host) past(g *grave) bool {
 	ok := true
 	for i, x := range h.cfg.Yard.hosts {
-		if x.passes < g.since[i]+2 {
+		if x.passes < g.since[i]+gravePasses {
 			ok = false
 			x.rouse()
 			if x != h {

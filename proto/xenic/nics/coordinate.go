@@ -323,8 +323,9 @@ func (t *coordination) compute(f *fiber.Fiber) Status {
 func (t *coordination) step(f *fiber.Fiber) Step {
 	n := t.x.nic
 	if fn, ok := n.cfg.Functions[t.function]; ok && n.cfg.Shipping {
-		t.x.c.Work(f, fn.HostPs)
-		return fn.Run(t.values, t.argument)
+		n.Stats.Shipped++
+		t.x.c.Work(f, fn.ps(len(t.list)))
+		return fn.Run(t.list, t.values, t.argument)
 	}
 	if t.finish == nil {
 		t.expect(msgFinish)

@@ -100,6 +100,7 @@ func NewHost(cfg HostConfig) *Host {
 		cfg.Most = MostBytes
 	}
 	h := &Host{cfg: cfg, calls: map[uint64]*Open{}}
+	h.place = len(cfg.Yard.hosts)
 	cfg.Yard.hosts = append(cfg.Yard.hosts, h)
 	for _, kind := range []uint8{msgValues, msgEnd} {
 		cfg.Port.Handle(kind, func(m *smartnic.Message) {
@@ -256,8 +257,8 @@ func (h *Host) Run(f *fiber.Fiber, c *Call) (Result, error) {
 		}
 		var s Step
 		if registered {
-			f.Charge(fn.HostPs)
-			s = fn.Run(o.values, c.Argument)
+			f.Charge(fn.ps(len(o.accesses)))
+			s = fn.Run(o.accesses, o.values, c.Argument)
 			result = s.Result
 		} else {
 			s = c.Body(o.values)

@@ -73,7 +73,7 @@ func (t *coordination) hop(f *fiber.Fiber) Status {
 func (n *NIC) acknowledgements(list []Access) (count int) {
 	var shards []int
 	for _, a := range list {
-		if s := n.cfg.Shard(a.Ref); a.Write && !slices.Contains(shards, s) {
+		if s := n.cfg.Shard(a.Ref); a.Write && !slices.Contains(shards, s) && (s != n.cfg.Node || !n.lacks(LogsOfOneShard)) {
 			shards = append(shards, s)
 			count += len(n.backups(s))
 		}
@@ -138,8 +138,8 @@ func (x *core) onShip(f *fiber.Fiber, from int, d *decoder) {
 		x.send(from, msgRefused, message(tx).u8(uint8(status)))
 		return
 	}
-	x.c.Work(f, fn.HostPs)
-	s := fn.Run(values, argument)
+	x.c.Work(f, fn.ps(len(list)))
+	s := fn.Run(list, values, argument)
 	updates, ok := n.updatesOf(list, values, s.Writes)
 	if s.Ends != Commits || len(s.More) > 0 || !ok {
 		n.unlock(tx, written(own))
@@ -177,6 +177,9 @@ func (x *core) logFor(f *fiber.Fiber, tx uint64, coordinator int, accesses []Acc
 	n := x.nic
 	var local []func()
 	for _, s := range []int{n.cfg.Node, coordinator} {
+		if s == coordinator && n.lacks(LogsOfOneShard) {
+			continue
+		}
 		list := n.mine(updates, s)
 		if !slices.ContainsFunc(accesses, func(a Access) bool { return a.Write && n.cfg.Shard(a.Ref) == s }) {
 			continue

@@ -17,6 +17,7 @@ const (
 	ApplyOlder
 	AnswerExecutor
 	LocalUnlocked
+	LogsOfOneShard
 	UnlockBeforeLog
 	LocalWriteUnlocked
 	LocalVersionsUnchecked
@@ -32,9 +33,11 @@ var mutations = [mutationEnd]mutation.Mutation{
 	LogUnawaited:        {Name: "xenic-log-answered-before-dma", Doc: "LOG is answered before the record is in the host's memory (step 5)"},
 	LogUnordered: {Name: "xenic-log-answered-out-of-order",
 		Doc: "LOG is answered when its record is in the host's memory, though one before it is not: the log cannot be read"},
-	CommittedEarly:  {Name: "xenic-committed-before-last-log", Doc: "the host is told before all backups have answered (step 6)"},
-	ApplyOlder:      {Name: "xenic-apply-older", Doc: "the host applies an update that is older than the record (step 7)"},
-	AnswerExecutor:  {Name: "xenic-backup-answers-executor", Doc: "a backup answers the sender of LOG, not the coordinator (§4.2.3)"},
+	CommittedEarly: {Name: "xenic-committed-before-last-log", Doc: "the host is told before all backups have answered (step 6)"},
+	ApplyOlder:     {Name: "xenic-apply-older", Doc: "the host applies an update that is older than the record (step 7)"},
+	AnswerExecutor: {Name: "xenic-backup-answers-executor", Doc: "a backup answers the sender of LOG, not the coordinator (§4.2.3)"},
+	LogsOfOneShard: {Name: "xenic-logs-of-one-shard-only",
+		Doc: "a multi-hop call sends LOG to the backups of the executing shard only"},
 	UnlockBeforeLog: {Name: "xenic-unlock-before-dma", Doc: "COMMIT unlocks before its record is in the host's log (step 6)"},
 	LocalWriteUnlocked: {Name: "xenic-local-write-without-nic-lock",
 		Doc: "a local transaction locks what it writes behind LOG only (§4.2.4)"},

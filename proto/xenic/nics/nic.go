@@ -23,14 +23,18 @@ type TableConfig struct {
 	Index        nicindex.Mutation
 }
 
-// Function is a program that NICs execute (§4.2.2): it is given what the records of a call are, in the order of its
-// accesses, and the argument. It keeps nothing. HostPs is how long it takes on a core of the host, in picoseconds.
+// Function is a program that NICs execute (§4.2.2): it is given the accesses of a call, what the records are, in the same
+// order, and the argument. It keeps nothing. HostPs is how long it takes on a core of the host, in picoseconds, and
+// RecordPs what each record adds.
 type Function struct {
-	HostPs int64
+	HostPs, RecordPs int64
 	// Grows: Run may ask for more records. Such a call is executed at its coordinator only (§4.2.3).
 	Grows bool
-	Run   func(values []Value, argument []byte) Step
+	Run   func(list []Access, values []Value, argument []byte) Step
 }
+
+// ps is the time of an execution on a core of the host.
+func (f *Function) ps(records int) int64 { return f.HostPs + int64(records)*f.RecordPs }
 
 // Step is what a program comes to, once it knows some records.
 type Step struct {
@@ -111,6 +115,7 @@ type Stats struct {
 	Committed uint64 // as coordinator
 	Aborted   uint64
 	MultiHop  uint64 // calls that were executed at another node
+	Shipped   uint64 // executions of functions at their coordinator
 	Lookups   uint64 // of records that are not in the cache
 	Local     uint64 // transactions that their host has executed on its own tables (§4.2.4)
 	Malformed uint64 // messages that no NIC sends: nothing was done

@@ -160,6 +160,7 @@ func TestEachMutationIsFound(t *testing.T) {
 		ApplyOlder:          {options: shipped, keys: 1, schedule: late, seed: 7},
 		AnswerExecutor:      {options: all},
 		LocalUnlocked:       {options: all, keys: 1},
+		LogsOfOneShard:      {options: all},
 	} {
 		t.Run(m.String(), func(t *testing.T) {
 			for _, x := range []Mutation{0, m} {
@@ -193,6 +194,28 @@ func TestEachMutationIsFound(t *testing.T) {
 					t.Errorf("with mutation %v: %q", x, what)
 				}
 			}
+		})
+	}
+}
+
+// TestEachMutationOfTheIndexIsFound where little NIC memory has records evicted while a host stands still.
+func TestEachMutationOfTheIndexIsFound(t *testing.T) {
+	all := Options{Caching: true, Shipping: true, MultiHop: true}
+	for m, first := range map[nicindex.Mutation]uint64{0: 10, nicindex.EvictPinned: 10, nicindex.Unpinned: 10} {
+		t.Run(m.String(), func(t *testing.T) {
+			for seed := first; seed < first+40; seed++ {
+				r := newRig(t, rigConfig{options: all, keys: 90, index: m, seed: seed, schedule: "at 15us pause node=n1 for=300us"})
+				r.load(4, 60)
+				found := r.run().Verdict != check.Serializable
+				if m == 0 && found {
+					t.Fatalf("seed %d: without a mutation", seed)
+				}
+				if m == 0 || found {
+					t.Logf("seed %d", seed)
+					return
+				}
+			}
+			t.Error("it is not found")
 		})
 	}
 }

@@ -44,6 +44,7 @@ type rigConfig struct {
 	options                Options
 	batching               smartnic.Batching
 	mutation               Mutation
+	index                  nicindex.Mutation
 	seed                   uint64
 	schedule               string
 	cable                  sim.Time // latency; 0: the preset's
@@ -211,11 +212,14 @@ func (r *rig) boot(m *machine, n *sim.Node) {
 		must(t, err)
 		m.cores = append(m.cores, core)
 	}
-	functions := map[uint16]Function{1: {HostPs: 50_000, Run: mix}, 2: {HostPs: 20_000, Grows: true, Run: c.follow},
-		3: {HostPs: 20_000, Run: comeAndGo}}
+	plain := func(run func([]Value, []byte) Step) func([]Access, []Value, []byte) Step {
+		return func(_ []Access, values []Value, argument []byte) Step { return run(values, argument) }
+	}
+	functions := map[uint16]Function{1: {HostPs: 50_000, Run: plain(mix)}, 2: {HostPs: 20_000, Grows: true, Run: plain(c.follow)},
+		3: {HostPs: 20_000, Run: plain(comeAndGo)}}
 	x := nicindex.Config{Name: "records", Segments: (config.Homes + 3) / 4, ValueBytes: c.valueBytes}
 	m.nic, err = New(Config{Node: n.Index(), Nodes: c.nodes, Replicas: c.replicas, Functions: functions,
-		Tables: []TableConfig{{Config: config, Budget: x.Least() + c.budget, Room: c.room, Loaded: c.keys}}, Shard: c.shard, Options: c.options,
+		Tables: []TableConfig{{Config: config, Budget: x.Least() + c.budget, Room: c.room, Loaded: c.keys, Index: c.index}}, Shard: c.shard, Options: c.options,
 		Mutation: c.mutation, Cores: m.cores, Memory: memory, Logs: places})
 	must(t, err)
 	m.worker = worker(n.Timeline(0))

@@ -50,8 +50,9 @@ type benchRun struct {
 	provider    verbs.Provider // nil in the simulator
 	cost        *sim.CostModel // nil elsewhere
 	threads     int
-	client      *control.Client   // of a cluster of daemons; nil elsewhere
-	scratch     string            // folder for what is recorded, while the run lasts; "" if nothing is
+	client      *control.Client // of a cluster of daemons; nil elsewhere
+	scratch     string          // folder for what is recorded, while the run lasts; "" if nothing is
+	functions   []workload.Function
 	index       *engine.IndexSpec // of a protocol of memory nodes; nil: the nodes have the records
 }
 
@@ -80,6 +81,7 @@ func (p *benchFlags) checked(c *cobra.Command, a *app) (*benchRun, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.functions = spec.Functions
 	if err := errors.Join(r.protocol.CheckNodes(p.nodes), r.protocol.CheckReplicas(p.replicas, p.nodes)); err != nil {
 		return nil, usagef("", "%v", err)
 	}

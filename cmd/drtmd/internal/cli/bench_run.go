@@ -137,7 +137,7 @@ func (r *benchRun) openPart(ctx context.Context, part *node.Part) (*node.Cluster
 	p := r.flags
 	cfg := node.Config{Protocol: r.protocol, Workload: r.workload, Nodes: p.nodes,
 		Replicas: p.replicas, Workers: p.workers, Fibers: p.fibers, Seed: p.seed, Mutation: p.mutation,
-		Options: p.options, Growth: r.growth}
+		Options: p.options, Growth: r.growth, Functions: r.functions}
 	if r.recorded() {
 		cfg.Record = &node.Recording{SpillDir: r.spillDir(),
 			MemoryBytes: recordBytes / int64(p.nodes*p.workers)}

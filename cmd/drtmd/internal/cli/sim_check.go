@@ -55,6 +55,11 @@ func (p *simFlags) check(c *cobra.Command, a *app) (*simRun, error) {
 	if r.scenario, err = scenario.Find(a.scenarios(), p.scenario); err != nil {
 		return nil, a.unknownScenario(p.scenario)
 	}
+	if preset := r.scenario.Preset; preset != "" && !given("preset") && !given("cost") {
+		if r.options.Cost, err = sim.Preset(preset); err != nil {
+			return nil, err
+		}
+	}
 	if r.search = given("seeds"); r.search {
 		if r.first, r.last, err = parseSeeds(p.seeds); err != nil {
 			return nil, err

@@ -117,7 +117,7 @@ func (m *nicNode) commits(o nics.Options) (*nics.NIC, *nics.Host, error) {
 }
 
 // addOne is the function of the transaction.
-func addOne(values []nics.Value, _ []byte) (s nics.Step) {
+func addOne(_ []nics.Access, values []nics.Value, _ []byte) (s nics.Step) {
 	for _, v := range values {
 		w := append([]byte(nil), v.Bytes...)
 		w[0]++

@@ -12,6 +12,9 @@ type Stats struct {
 	LeaseWaits uint64            // waits for a lease to expire
 	CacheHits  uint64            // of remote lookups that needed no READ
 	Lookups    uint64            // of remote records
+	// Of hardware that detects conflicts with filters: comparisons, those that were positive by mistake, and transactions
+	// squashed because a line that they had written left the cache.
+	Checks, FalseConflicts, Evicted uint64
 	// Phases is the traffic of each phase, of attempts that were aborted too.
 	Phases [PhaseEnd]Traffic
 }

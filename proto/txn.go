@@ -25,7 +25,22 @@ type Access struct {
 	Table TableID
 	Mode  Mode
 	Key   Key
+	// Fields are the parts of the value that are read and written; none: all of it. Protocols that access whole records
+	// ignore them.
+	Fields [MaxFields]Field
 }
+
+// MaxFields that a declaration names of one record.
+const MaxFields = 2
+
+// Field is a part of a value: so many bytes from an offset on. One of no bytes is none.
+type Field struct {
+	Offset, Bytes uint16
+	Write         bool // and not only read; in a record of ModeWrite
+}
+
+// InFields reports whether parts of the value are named.
+func (a *Access) InFields() bool { return a.Fields[0].Bytes > 0 }
 
 // Decl is what is known of a transaction before it begins. A record stands in it once, with its
 // strongest mode. The engine reads it until the transaction has ended.
@@ -98,6 +113,46 @@ func Add(tx Txn, t TableID, k Key, delta int64) error {
 	}
 	binary.LittleEndian.PutUint64(b[:], binary.LittleEndian.Uint64(b[:])+uint64(delta))
 	return tx.Write(t, k, b[:])
+}
+
+// Fielder is a Txn with access to parts of values: see ReadAt and WriteAt.
+type Fielder interface {
+	// ReadAt copies bytes of a record's value from an offset on to dst: ErrNotFound if there is none.
+	ReadAt(t TableID, k Key, offset int, dst []byte) error
+	// WriteAt replaces bytes of an existing record's value from an offset on: ErrNotFound if there is none.
+	WriteAt(t TableID, k Key, offset int, value []byte) error
+}
+
+// ReadAt reads a part of a value. An engine without fields reads the whole one into row, which has the table's size and
+// may be where dst is.
+func ReadAt(tx Txn, t TableID, k Key, offset int, dst, row []byte) error {
+	if f, ok := tx.(Fielder); ok {
+		return f.ReadAt(t, k, offset, dst)
+	}
+	if offset+len(dst) > len(row) {
+		return WrongSize(t, k, offset+len(dst), len(row))
+	}
+	if err := tx.Read(t, k, row); err != nil {
+		return err
+	}
+	copy(dst, row[offset:])
+	return nil
+}
+
+// WriteAt writes a part of a value. An engine without fields reads and writes the whole one by row, which has the
+// table's size and nothing of value.
+func WriteAt(tx Txn, t TableID, k Key, offset int, value, row []byte) error {
+	if f, ok := tx.(Fielder); ok {
+		return f.WriteAt(t, k, offset, value)
+	}
+	if offset+len(value) > len(row) {
+		return WrongSize(t, k, offset+len(value), len(row))
+	}
+	if err := tx.GetForUpdate(t, k, row); err != nil {
+		return err
+	}
+	copy(row[offset:], value)
+	return tx.Write(t, k, row)
 }
 
 // Program is a transaction of a workload, with its parameters.

@@ -88,10 +88,11 @@ func (d *Directory) Buffers() *Buffers { return d.buffers }
 // Stats of the directory.
 func (d *Directory) Stats() Stats { return d.stats }
 
-// Begin takes a pair of filters for a transaction on a core. It reports false if all are taken: no transaction
-// begins until another one has ended (§VI).
+// Begin takes a pair of filters for a transaction on a core. It reports false if the core's are all taken: no
+// transaction begins there until another one of that core has ended (§VI).
 func (d *Directory) Begin(on int) (TX, bool) {
-	for i := range d.txs {
+	m := d.cfg.PerCore
+	for i := on * m; i < (on+1)*m; i++ {
 		if t := &d.txs[i]; !t.active {
 			t.active, t.core = true, on
 			return TX(i), true

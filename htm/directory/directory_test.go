@@ -301,9 +301,10 @@ func TestTheBuffersAreBounded(t *testing.T) {
 	}
 }
 
-// §VI: a pair of filters for each transaction; who finds none waits for another's end.
+// §VI: a pair of filters for each transaction of a core; who finds none waits for the end of another one of that core.
 func TestTransactionsAreBoundedByPairsOfFilters(t *testing.T) {
-	d := open(t, directory.Hades(1, 2))
+	d := open(t, directory.Hades(2, 2))
+	begin(t, d, 1)
 	one := begin(t, d, 0)
 	begin(t, d, 0)
 	if _, ok := d.Begin(0); ok {

@@ -5,7 +5,7 @@
 //
 // A Directory has private L1 and L2 caches for each core, and an inclusive last-level cache (LLC) that all
 // cores share. It keeps no data: it says for each access whether it may go on, and how many cycles it takes.
-// A transaction begins on a core and takes a pair of Bloom filters; the number of the pair is its number, TX.
+// A transaction begins on a core and takes one of its pairs of Bloom filters; the number of the pair is its number, TX.
 //
 //   - Module 1: the filter bits Recorded RD and Recorded WR of private lines. An access whose bit is set goes
 //     no further. A context switch clears them, and so does the end of a transaction (§VI).
@@ -26,6 +26,7 @@
 //
 // # What HADES does not say
 //
+//   - Whether cores share the pairs of filters. Here each has m of its own: "if a core runs out" (§VI).
 //   - A dirty line is written back to memory before the first write of a transaction to it, so that memory has
 //     what a remote READ must get. It costs the writer nothing (Stats.WriteBacks counts).
 //   - The LLC is inclusive. A remote access takes the LLC's latency, or the memory's on a miss, and brings no line

@@ -20,8 +20,8 @@ type Chip struct {
 	patient int // squashes of a transaction before it locks all that it will need
 	// running are the transactions by their number; those of nobody are nil.
 	running []*tx
-	// idle are transactions that wait for a number, in order.
-	idle []*tx
+	// idle are transactions that wait for a number, by core, in order.
+	idle [][]*tx
 
 	memory *htm.Memory
 	lines  bloom.Line // of memory; those of buckets and pages come behind
@@ -56,6 +56,7 @@ func newChip(e *protocol.ChipEnv, hybrid bool) (*Chip, error) {
 	cfg.Hooks = hardware.Hooks{Fetched: c.fetched, Ended: c.ended, Reserved: c.woken, Acked: c.acked,
 		Unlocked: c.unlocked}
 	c.running = make([]*tx, cfg.Directory.Transactions())
+	c.idle = make([][]*tx, cfg.Directory.Cores)
 	c.Carried, err = hardware.Carry(cfg, hardware.CyclePs, e.Attach)
 	return c, err
 }
@@ -87,8 +88,8 @@ func (c *Chip) ended(n directory.TX, how hardware.End) {
 	c.running[n] = nil
 	x.end = how
 	x.wake()
-	if len(c.idle) > 0 {
-		c.idle[0].wake()
+	if waiting := c.idle[x.core()]; len(waiting) > 0 {
+		waiting[0].wake()
 	}
 }
 

@@ -137,12 +137,12 @@ func (x *tx) prepare(i int, r *record) error {
 	return nil
 }
 
-// fetchForWrite has the lines of a record, which were read, join the write filter of their node (Write-fetch, Table II).
+// fetchForWrite has the lines of a record which were read and will be written join the write filter of their node
+// (Write-fetch, Table II).
 func (x *tx) fetchForWrite(r *record) error {
 	r.Mode = proto.ModeWrite
-	x.open++
-	x.e.chip.Fetch(x.number, hardware.NodeID(r.Node), x.linesOf(r), true)
-	if err := x.spend(requestPs); err != nil {
+	r.Own.toWrite |= r.Own.dirty | headerLine
+	if err := x.request(r, r.Own.toWrite, true, nil); err != nil {
 		return err
 	}
 	return x.answered()
@@ -153,8 +153,11 @@ func (x *tx) store(r *record) error {
 	r.Seal(r.Next())
 	p, n := &r.Own, x.e.chip
 	invariant.Assert(p.count > 0, "hades: a record is written that has no lines")
-	here := r.Node == x.e.env.Node
+	here, lines := r.Node == x.e.env.Node, p.written(r)
 	for i := range p.count {
+		if i < maxLines && lines>>i&1 == 0 {
+			continue
+		}
 		line, at := p.first+bloom.Line(i), i*layout.LineBytes
 		bytes := r.Image[at:min(at+layout.LineBytes, len(r.Image))]
 		switch {
@@ -230,8 +233,18 @@ func (x *tx) remember() {
 		r := &x.Records[i]
 		p := &r.Own
 		if p.count > 0 {
+			write := p.dirty
+			if r.Mode >= proto.ModeWrite {
+				_, w := p.wanted(r.Mode)
+				write |= w
+			}
+			if r.Changes() {
+				write |= p.written(r)
+			}
 			for j := range p.count {
-				x.noteLine(r.Node, p.first+bloom.Line(j), r.Mode >= proto.ModeWrite)
+				if bit := lineSet(1) << j; j >= maxLines || (p.have|write)&bit != 0 {
+					x.noteLine(r.Node, p.first+bloom.Line(j), j < maxLines && write&bit != 0 || j >= maxLines && write != 0)
+				}
 			}
 		}
 		if p.guard {

@@ -4,8 +4,8 @@
 // # What it is
 //
 // A member has one Chip: the model of its node, on the NIC that the simulator gives it. Each worker is a core of that
-// node and each of its fibers a transaction; with more fibers than the cores have pairs of filters, Begin waits until a
-// transaction has ended (§VI). An engine turns the accesses of a program into those of lines. It waits where the model
+// node and each of its fibers a transaction; with more fibers than a core has pairs of filters, Begin waits until a
+// transaction of the core has ended (§VI). An engine turns the accesses of a program into those of lines. It waits where the model
 // denies an access or fetches lines, and spends the cycles that the model says. Package txset keeps the copies of records
 // and the history; hardware would have no such set, so it costs nothing.
 //
@@ -16,8 +16,15 @@
 // checker's: it travels with the first line, and the model of HADES neither compares it nor spends time on it. Software
 // of HADES-H validates it (§V-D).
 //
-// An access is to all lines of a record. HADES fetches and locks only those that are needed; proto.Txn has no accesses
-// to parts of values.
+// # Fields
+//
+// An access to a part of a value (proto.ReadAt, proto.WriteAt) is one to the lines of these bytes, and to the header's
+// line, which stands for the place and the version of the record. So fields of one record conflict, where in HADES those of
+// different lines do not. A write fetches the lines that are written in part, and not the others. An insertion fetches the
+// header's line. HADES-H accesses records of its own node as a whole (§V-D).
+//
+// The checker compares whole values. So the lines of a record that are not accessed come along (shadows): no filter, cache
+// or buffer has them, and 64 bytes on the wire are all that they cost.
 //
 // # Indexes
 //

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 
+	"drtmd/htm/directory"
 	"drtmd/internal/invariant"
 	"drtmd/proto"
+	"drtmd/proto/hades/hardware"
 	"drtmd/proto/protocol"
 	"drtmd/proto/txset"
 	"drtmd/store/layout"
@@ -59,8 +61,15 @@ func New(env *protocol.Env) (*Engine, error) {
 	return e, nil
 }
 
-// Stats of the engine.
-func (e *Engine) Stats() *proto.Stats { return &e.stats }
+// Stats of the engine. Those of the hardware are the first worker's.
+func (e *Engine) Stats() *proto.Stats {
+	if e.env.Index == 0 {
+		d, n := e.chip.Directory().Stats(), e.chip.Stats()
+		e.stats.Checks, e.stats.FalseConflicts = d.Checks+n.Checks, d.FalseConflicts+n.FalseConflicts
+		e.stats.Evicted = d.Squashes[directory.Evicted]
+	}
+	return &e.stats
+}
 
 // Close implements proto.Engine.
 func (e *Engine) Close() error {
@@ -148,6 +157,7 @@ func (e *Engine) Begin(f *fiber.Fiber, d *proto.Decl, attempt int) (proto.Tx, er
 		err = x.Declare(d)
 	}
 	if err == nil {
+		x.inFields(d)
 		err = x.Load(0, len(x.Records))
 	}
 	if err != nil {
@@ -257,3 +267,6 @@ func (e *Engine) keysOf(c *Chip, t *table, from, to proto.Key, list []proto.Key)
 	invariant.Assert(ok, "hades: the keys of a page do not fit into a region")
 	return e.found
 }
+
+// Hardware is the model of the worker's node, for its statistics.
+func (e *Engine) Hardware() *hardware.Node { return e.chip.Node }

@@ -41,7 +41,7 @@ func (x *tx) accessOnce(r *record) error {
 		}
 		return nil
 	}
-	if err := x.readLines(x.linesOf(r), r.Mode >= proto.ModeWrite, r.Image); err != nil {
+	if err := x.readRecord(r); err != nil {
 		return err
 	}
 	if place, ok := home.find(r.Table, r.Key); !ok || place != p.place {
@@ -50,25 +50,68 @@ func (x *tx) accessOnce(r *record) error {
 	return x.accept(r, func() error { return x.readGuard(x.guardOf(r), false) })
 }
 
-// readGuard reads the line of a bucket or page, and writes it for an insertion.
+// readGuard reads the line of a bucket or page, or writes it for an insertion.
 func (x *tx) readGuard(line bloom.Line, write bool) error {
 	x.lines = append(x.lines[:0], line)
-	return x.readLines(x.lines, write, nil)
+	if x.e.chip.hybrid {
+		return x.readSoftware(x.lines, write, nil)
+	}
+	if write {
+		return x.touchLines(x.lines, store)
+	}
+	return x.touchLines(x.lines, load)
 }
 
-// readLines loads lines of the own node. Lines that will be written are the transaction's from here on.
-func (x *tx) readLines(lines []bloom.Line, write bool, to []byte) error {
-	if x.e.chip.hybrid {
-		return x.readRecord(lines, write && to == nil, to)
+// readRecord loads a record of the own node. Of lines that the program does not access only the content is taken, for
+// the checker.
+func (x *tx) readRecord(r *record) error {
+	p, c := &r.Own, x.e.chip
+	if c.hybrid {
+		p.have = allLines(p.count)
+		return x.readSoftware(x.list(r, p.have), false, r.Image)
 	}
-	for i, line := range lines {
-		err := x.retry(func() directory.Access { return x.e.chip.Read(x.number, line, &x.line) })
-		if err == nil && to != nil {
-			copy(to[min(i*layout.LineBytes, len(to)):], x.line[:])
+	read, write := p.wanted(r.Mode)
+	p.have = read | write
+	how := load | store
+	if r.Mode == proto.ModeInsert {
+		how = store // what is there does not matter
+	}
+	if err := x.touchLines(x.list(r, write), how); err != nil {
+		return err
+	}
+	if err := x.touchLines(x.list(r, read), load); err != nil {
+		return err
+	}
+	for i := range p.count {
+		c.Load(p.first+bloom.Line(i), &x.line)
+		copy(r.Image[i*layout.LineBytes:], x.line[:])
+	}
+	return nil
+}
+
+// touch is what a program does to lines: it loads them, stores to them, or both.
+type touch uint8
+
+const (
+	load touch = 1 << iota
+	store
+)
+
+// touchLines accesses lines of the own node, all at once: it takes as long as the slowest. Lines that will be written are
+// the transaction's from here on.
+func (x *tx) touchLines(lines []bloom.Line, how touch) error {
+	earlier, slowest := x.cycles, 0
+	for _, line := range lines {
+		x.cycles = 0
+		var err error
+		if how&load != 0 {
+			err = x.retry(func() directory.Access { return x.e.chip.Read(x.number, line, &x.line) })
 		}
-		if err == nil && write {
+		if err == nil && how&store != 0 {
 			err = x.retry(func() directory.Access { return x.e.chip.Write(x.number, line, 0, nil) })
 		}
+		slowest = max(slowest, x.cycles)
+		x.cycles = earlier + slowest
 		if err != nil {
 			return err
 		}
@@ -76,8 +119,8 @@ func (x *tx) readLines(lines []bloom.Line, write bool, to []byte) error {
 	return nil
 }
 
-// readRecord is readLines of HADES-H's software.
-func (x *tx) readRecord(lines []bloom.Line, write bool, to []byte) error {
+// readSoftware is what HADES-H's software does to read lines of one record, or of a bucket or page.
+func (x *tx) readSoftware(lines []bloom.Line, write bool, to []byte) error {
 	for len(x.some) < len(lines) {
 		x.some = append(x.some, hardware.Data{})
 	}

@@ -138,8 +138,8 @@ func mutationsOf(hybrid bool) (list []mutation.Mutation) {
 		if m.In(hybrid) {
 			x := hardware.Mutations()[m]
 			if m == hardware.FullLinesUnlocked {
-				x.Equivalent = "engines fetch every line that they write, so that the filter has it: the small world of package " +
-					"hardware, which writes lines as a whole, finds it"
+				x.Equivalent = "engines fetch the header's line of every record that they write, so that the filter has it: the small " +
+					"world of package hardware, which writes lines as a whole, finds it"
 			}
 			list = append(list, x)
 		}

@@ -23,6 +23,9 @@ type part struct {
 	guard  bool // the line of its bucket or page was asked for
 	marked bool // and will be written
 	tries  int
+	// toRead and toWrite are the lines of the fields that the program has declared; none: it accesses the whole record.
+	// have are those that it has accessed, and dirty those that it has written.
+	toRead, toWrite, have, dirty lineSet
 }
 
 type record = txset.Record[part]
@@ -49,9 +52,11 @@ type tx struct {
 	line  hardware.Data
 	some  []hardware.Data // of a record of HADES-H
 	lines []bloom.Line
-	keys  [peekKeys]proto.Key
-	value []byte // of a record that is loaded again
-	pages []page // that its scans have read
+	// shadows are lines that only the checker needs.
+	shadows []bloom.Line
+	keys    [peekKeys]proto.Key
+	value   []byte // of a record that is loaded again
+	pages   []page // that its scans have read
 	// set is what the attempts before have accessed, by node.
 	set []hardware.Reservation
 }
@@ -86,17 +91,18 @@ func (x *tx) begin(f *fiber.Fiber) error {
 	x.F = f
 	x.pages = x.pages[:0]
 	x.end, x.on, x.open, x.denied, x.locked, x.acked, x.cycles = 0, false, 0, false, false, false, 0
+	waiting := &c.idle[x.core()]
 	for first := true; ; first = false {
-		if first && len(c.idle) > 0 {
+		if first && len(*waiting) > 0 {
 			// Others have waited longer.
-		} else if n, ok := c.Begin(x.e.env.Index); ok {
+		} else if n, ok := c.Begin(x.core()); ok {
 			x.number, x.on = n, true
 			c.running[n] = x
 			c.leave(x)
 			return nil
 		}
-		if !slices.Contains(c.idle, x) {
-			c.idle = append(c.idle, x)
+		if !slices.Contains(*waiting, x) {
+			*waiting = append(*waiting, x)
 		}
 		if err := x.wait(f); err != nil {
 			c.leave(x)
@@ -105,15 +111,19 @@ func (x *tx) begin(f *fiber.Fiber) error {
 	}
 }
 
-// leave takes a transaction from those that wait for a number, and lets the next one try.
+// leave takes a transaction from those that wait for a number, and lets the next one of its core try.
 func (c *Chip) leave(x *tx) {
-	if i := slices.Index(c.idle, x); i >= 0 {
-		c.idle = slices.Delete(c.idle, i, i+1)
-		if len(c.idle) > 0 {
-			c.idle[0].wake()
+	waiting := &c.idle[x.core()]
+	if i := slices.Index(*waiting, x); i >= 0 {
+		*waiting = slices.Delete(*waiting, i, i+1)
+		if len(*waiting) > 0 {
+			(*waiting)[0].wake()
 		}
 	}
 }
+
+// core is the number of the worker in its node.
+func (x *tx) core() int { return x.e.env.Index }
 
 // over is nil while the transaction is under way, or else an abort.
 func (x *tx) over() error {
@@ -220,15 +230,6 @@ func (x *tx) guardOf(r *record) bloom.Line {
 	return chipOf(x.e.env, r.Node).tables[r.Table-1].guard(r.Key)
 }
 
-// linesOf are those of a record.
-func (x *tx) linesOf(r *record) []bloom.Line {
-	x.lines = x.lines[:0]
-	for i := range r.Own.count {
-		x.lines = append(x.lines, r.Own.first+bloom.Line(i))
-	}
-	return x.lines
-}
-
 const maxTries = 8 // look-ups of one record whose place goes out of date
 
 // ask fetches what a record of another node needs.
@@ -239,12 +240,10 @@ func (x *tx) ask(r *record) error {
 	if err := x.locate(r); err != nil {
 		return err
 	}
-	p, n, node := &r.Own, x.e.chip, hardware.NodeID(r.Node)
+	p, node := &r.Own, hardware.NodeID(r.Node)
 	if p.count > 0 && !p.asked {
 		p.asked = true
-		x.open++
-		n.Fetch(x.number, node, x.linesOf(r), r.Mode >= proto.ModeWrite)
-		if err := x.spend(requestPs); err != nil {
+		if err := x.fetch(r); err != nil {
 			return err
 		}
 	}

@@ -86,6 +86,42 @@ func (s *Set[Own]) Write(t proto.TableID, k proto.Key, value []byte) error {
 	return nil
 }
 
+// ReadAt implements proto.Fielder: the record is protected as a whole.
+func (s *Set[Own]) ReadAt(t proto.TableID, k proto.Key, offset int, dst []byte) error {
+	r, err := s.part(t, k, offset, len(dst), proto.ModeRead)
+	if err == nil {
+		copy(dst, r.Value[offset:])
+	}
+	return err
+}
+
+// WriteAt implements proto.Fielder.
+func (s *Set[Own]) WriteAt(t proto.TableID, k proto.Key, offset int, value []byte) error {
+	r, err := s.part(t, k, offset, len(value), proto.ModeWrite)
+	if err == nil {
+		copy(r.Value[offset:], value)
+		r.Dirty = true
+	}
+	return err
+}
+
+// part is access of so many bytes from an offset on of a record that there is.
+func (s *Set[Own]) part(t proto.TableID, k proto.Key, offset, size int, least proto.Mode) (*Record[Own], error) {
+	r, err := s.access(t, k, noSize, least)
+	switch {
+	case err != nil:
+		return nil, err
+	case offset < 0 || offset+size > len(r.Value):
+		return nil, proto.WrongSize(t, k, offset+size, len(r.Value))
+	case !r.Is:
+		return nil, proto.ErrNotFound
+	}
+	if r.added {
+		s.readAdded(r)
+	}
+	return r, nil
+}
+
 // AddTo implements proto.Adder. Only between pieces of a chain is an addition more than a read and a write.
 func (s *Set[Own]) AddTo(t proto.TableID, k proto.Key, delta int64) error {
 	note := s.note

@@ -65,8 +65,8 @@ type localLine struct {
 	data Data
 }
 
-// Begin starts a transaction on a core. It reports false if no pair of filters is free: try again when another
-// transaction has ended.
+// Begin starts a transaction on a core. It reports false if no pair of filters of the core is free: try again when
+// another transaction of that core has ended.
 func (n *Node) Begin(core int) (directory.TX, bool) {
 	tx, ok := n.number(core)
 	if !ok {
@@ -84,8 +84,13 @@ func (n *Node) number(core int) (directory.TX, bool) {
 	if !n.cfg.Hybrid {
 		return n.dir.Begin(core)
 	}
-	i := slices.IndexFunc(n.txs, func(t transaction) bool { return t.phase == 0 })
-	return directory.TX(i), i >= 0
+	m := n.cfg.Directory.PerCore
+	for i := core * m; i < (core+1)*m; i++ {
+		if n.txs[i].phase == 0 {
+			return directory.TX(i), true
+		}
+	}
+	return 0, false
 }
 
 // ID of the attempt that a local transaction is in.
@@ -161,8 +166,9 @@ func (t *transaction) wrote(line bloom.Line) *localLine {
 }
 
 // Fetch asks another node for lines: to be read, or to be written in part. The answer is Hooks.Fetched with the
-// number that Fetch returns, unless the transaction ends before.
-func (n *Node) Fetch(tx directory.TX, node NodeID, lines []bloom.Line, write bool) (request uint32) {
+// number that Fetch returns, unless the transaction ends before. Shadows are lines that come along for a checker: no filter
+// has them, and their way over the wire is all that they cost.
+func (n *Node) Fetch(tx directory.TX, node NodeID, lines []bloom.Line, write bool, shadows ...bloom.Line) (request uint32) {
 	t := n.running(tx)
 	invariant.Assert(node != n.cfg.Node && len(lines) > 0, "hardware: a request to the own node, or for nothing")
 	t.touch(node)
@@ -174,7 +180,8 @@ func (n *Node) Fetch(tx directory.TX, node NodeID, lines []bloom.Line, write boo
 	}
 	m := n.message(kind, node, t.id)
 	m.Request, m.Holds = t.requests, t.reserved
-	m.Lines = append(m.Lines, lines...)
+	m.Lines = append(append(m.Lines, lines...), shadows...)
+	m.Shadows = len(shadows)
 	n.send(m, 0)
 	return t.requests
 }

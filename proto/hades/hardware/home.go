@@ -158,11 +158,11 @@ func (n *Node) request(m *Message) {
 	if !n.lacks(ReadBeforeInsert) {
 		n.insert(p, m)
 	}
-	n.cfg.Hooks.Later(Step{readLines, m}, n.cfg.Cycles.Line*len(m.Lines))
+	n.cfg.Hooks.Later(Step{readLines, m}, n.cfg.Cycles.Line*len(m.accessed()))
 }
 
 func (n *Node) insert(p *pair, m *Message) {
-	for _, line := range m.Lines {
+	for _, line := range m.accessed() {
 		if m.Kind == WriteFetch {
 			p.write.Insert(line)
 			p.writes = append(p.writes, line)
@@ -182,10 +182,10 @@ func (n *Node) insert(p *pair, m *Message) {
 // answer reads the lines and sends them, unless a Locking Buffer is in the way.
 func (n *Node) answer(p *pair, m *Message) {
 	cycles := 0
-	for _, line := range m.Lines {
+	for _, line := range m.accessed() {
 		a := n.dir.RemoteRead(p.owner, line)
 		if a.Verdict == directory.Denied {
-			if m.Holds && n.dir.Buffers().Reserved(p.owner, m.Lines, false) { // see denied
+			if m.Holds && n.dir.Buffers().Reserved(p.owner, m.accessed(), false) { // see denied
 				n.send(n.message(Squash, m.From, m.ID), a.Cycles)
 				n.cfg.Pool.Put(m)
 				return
@@ -196,7 +196,7 @@ func (n *Node) answer(p *pair, m *Message) {
 		cycles = max(cycles, a.Cycles)
 	}
 	r := n.message(Fetched, m.From, m.ID)
-	r.Request = m.Request
+	r.Request, r.Shadows = m.Request, m.Shadows
 	for _, line := range m.Lines {
 		r.Lines = append(r.Lines, line)
 		r.Data = append(r.Data, Data{})
@@ -204,7 +204,7 @@ func (n *Node) answer(p *pair, m *Message) {
 	}
 	n.send(r, cycles)
 	if n.lacks(ReadBeforeInsert) {
-		n.cfg.Hooks.Later(Step{insertLines, m}, n.cfg.Cycles.Line*len(m.Lines))
+		n.cfg.Hooks.Later(Step{insertLines, m}, n.cfg.Cycles.Line*len(m.accessed()))
 		return
 	}
 	n.cfg.Pool.Put(m)

@@ -51,8 +51,12 @@ type Message struct {
 	Holds    bool   // of a Read or WriteFetch: its transaction has reserved lines
 	Lines    []bloom.Line
 	Reads    int    // of Reserve: so many of Lines, the first ones, are only read
+	Shadows  int    // of Read, WriteFetch and Fetched: so many of Lines, the last ones, are for the checker alone
 	Data     []Data // of Fetched and Validation: one for each of Lines
 }
+
+// accessed are the lines of a Read or WriteFetch that filters and the directory see.
+func (m *Message) accessed() []bloom.Line { return m.Lines[:len(m.Lines)-m.Shadows] }
 
 func (m *Message) String() string {
 	return fmt.Sprintf("%v of %v from %d to %d, lines %v", m.Kind, m.ID, m.From, m.To, m.Lines)

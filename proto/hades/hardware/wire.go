@@ -11,12 +11,12 @@ import (
 
 // A message on the wire, little endian. Who carries it tells from where to where.
 //
-//	0      1      2          4          8          12     14     16      18      20
-//	+------+------+----------+----------+----------+------+------+-------+-------+
-//	| kind | Holds| Reads    | Request  | Attempt  | Node | TX   | lines | data  |
-//	+------+------+----------+----------+----------+------+------+-------+-------+
+//	0      1      2          4          8          12     14     16      18      20        22
+//	+------+------+----------+----------+----------+------+------+-------+-------+---------+
+//	| kind | Holds| Reads    | Request  | Attempt  | Node | TX   | lines | data  | Shadows |
+//	+------+------+----------+----------+----------+------+------+-------+-------+---------+
 //	then 8 bytes for each line, then 64 bytes for each line's data: of all lines, or of none.
-const headerBytes = 20
+const headerBytes = 22
 
 // ErrMessage refuses bytes that are no message.
 var ErrMessage = errors.New("no message of a HADES NIC")
@@ -35,6 +35,7 @@ func (m *Message) encode(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint16(b, uint16(m.ID.TX))
 	b = binary.LittleEndian.AppendUint16(b, uint16(len(m.Lines)))
 	b = binary.LittleEndian.AppendUint16(b, uint16(len(m.Data)))
+	b = binary.LittleEndian.AppendUint16(b, uint16(m.Shadows))
 	for _, line := range m.Lines {
 		b = binary.LittleEndian.AppendUint64(b, uint64(line))
 	}
@@ -54,12 +55,14 @@ func (m *Message) decode(b []byte) error {
 	m.Request = binary.LittleEndian.Uint32(b[4:])
 	m.ID = ID{NodeID(binary.LittleEndian.Uint16(b[12:])), directory.TX(binary.LittleEndian.Uint16(b[14:])),
 		binary.LittleEndian.Uint32(b[8:])}
+	m.Shadows = int(binary.LittleEndian.Uint16(b[20:]))
 	lines, data := int(binary.LittleEndian.Uint16(b[16:])), int(binary.LittleEndian.Uint16(b[18:]))
 	switch {
 	case m.Kind == 0 || m.Kind >= kindEnd || b[1] > 1:
 		return fmt.Errorf("%w: kind %d.%d", ErrMessage, b[0], b[1])
-	case m.Reads > lines || data != 0 && data != lines:
-		return fmt.Errorf("%w: %d lines, %d of them to be read, data of %d", ErrMessage, lines, m.Reads, data)
+	case m.Reads > lines || m.Shadows > lines || data != 0 && data != lines:
+		return fmt.Errorf("%w: %d lines, %d of them to be read, %d shadows, data of %d", ErrMessage, lines, m.Reads, m.Shadows,
+			data)
 	case len(b) != headerBytes+8*lines+len(Data{})*data:
 		return fmt.Errorf("%w: %d bytes for %d lines with data of %d", ErrMessage, len(b), lines, data)
 	}

@@ -12,6 +12,7 @@ func samples() []*Message {
 	return []*Message{
 		{Kind: Ack, ID: ID{3, 4, 5}},
 		{Kind: Read, ID: ID{1, 0, 1 << 31}, Request: 7, Lines: []bloom.Line{1, 1 << 40}},
+		{Kind: WriteFetch, ID: ID{1, 2, 3}, Request: 1, Lines: []bloom.Line{4, 5, 6}, Shadows: 2},
 		{Kind: Reserve, ID: ID{1023, 32767, 1}, Reads: 1, Lines: []bloom.Line{9, 8}},
 		{Kind: Validation, ID: ID{0, 0, 1}, Lines: []bloom.Line{2, 3}, Data: []Data{{1}, {63: 2}}},
 	}

@@ -188,6 +188,12 @@ func (t *transaction) declare(table proto.TableID, m proto.Mode, k proto.Key) {
 	t.decl.Accesses = append(t.decl.Accesses, proto.Access{Table: table, Mode: m, Key: k})
 }
 
+// declareFields declares a record of which only parts are accessed.
+func (t *transaction) declareFields(table proto.TableID, m proto.Mode, k proto.Key, fields ...proto.Field) {
+	t.declare(table, m, k)
+	copy(t.decl.Accesses[len(t.decl.Accesses)-1].Fields[:], fields)
+}
+
 // planned is a transaction with a plan.
 type planned transaction
 

@@ -84,7 +84,7 @@ func (t *transaction) peekLines(f *fiber.Fiber, peek proto.Peeker, from, to prot
 func (t *transaction) declareDue(d int) {
 	if due := &t.due[d]; due.order > 0 {
 		t.declare(NewOrderTable, proto.ModeDelete, orderKey(t.warehouse, d, due.order))
-		t.declare(Customer, proto.ModeWrite, customerKey(t.warehouse, d, due.customer))
+		t.declareFields(Customer, proto.ModeWrite, customerKey(t.warehouse, d, due.customer), balanceField)
 	}
 }
 
@@ -172,12 +172,12 @@ func (t *transaction) charge(tx proto.Txn, d int, sum int64) error {
 		return nil
 	}
 	customer, k := t.row[:customerBytes], customerKey(t.warehouse, d, due.customer)
-	if err := tx.GetForUpdate(Customer, k, customer); err != nil {
+	if err := read(tx, Customer, k, balanceField, customer); err != nil {
 		return err
 	}
 	add64(customer, customerBalance, sum)
 	add16(customer, customerDeliveries, 1)
-	return tx.Write(Customer, k, customer)
+	return write(tx, Customer, k, balanceField, customer, t.other[:customerBytes])
 }
 
 func (t *transaction) takeOldest(k proto.Key, _ []byte) bool {
@@ -203,7 +203,7 @@ func (t *transaction) planStock(f *fiber.Fiber, peek proto.Peeker) (err error) {
 	t.stocked = slices.Compact(t.stocked)
 	t.declare(DistrictNext, proto.ModeRead, districtKey(w, d))
 	for _, i := range t.stocked {
-		t.declare(Stock, proto.ModeRead, stockKey(w, int(i)))
+		t.declareFields(Stock, proto.ModeRead, stockKey(w, int(i)), levelField)
 	}
 	return nil
 }
@@ -234,7 +234,7 @@ func (t *transaction) stockLevel(tx proto.Txn) error {
 	t.shown = 0
 	stock := t.row[:stockBytes]
 	for _, i := range t.stocked {
-		if err := tx.Read(Stock, stockKey(w, int(i)), stock); err != nil {
+		if err := read(tx, Stock, stockKey(w, int(i)), levelField, stock); err != nil {
 			return err
 		}
 		if quantityOf(stock) < t.threshold {

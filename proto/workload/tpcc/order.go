@@ -19,10 +19,10 @@ func (t *transaction) planOrder(f *fiber.Fiber, peek proto.Peeker) (err error) {
 // declareItems declares what is never changed.
 func (t *transaction) declareItems() {
 	w, d := t.warehouse, t.district
-	t.declare(Warehouse, proto.ModeRead, warehouseKey(w))
-	t.declare(District, proto.ModeRead, districtKey(w, d))
+	t.declareFields(Warehouse, proto.ModeRead, warehouseKey(w), taxField)
+	t.declareFields(District, proto.ModeRead, districtKey(w, d), taxField)
 	for i := range t.count {
-		t.declare(Item, proto.ModeRead, itemKey(t.lines[i].item))
+		t.declareFields(Item, proto.ModeRead, itemKey(t.lines[i].item), priceField)
 	}
 }
 
@@ -30,10 +30,10 @@ func (t *transaction) declareItems() {
 func (t *transaction) declareOrder() {
 	w, d := t.warehouse, t.district
 	t.declare(DistrictNext, proto.ModeWrite, districtKey(w, d))
-	t.declare(Customer, proto.ModeRead, customerKey(w, d, t.customer))
+	t.declareFields(Customer, proto.ModeRead, customerKey(w, d, t.customer), discountField)
 	for i := range t.count {
 		if l := &t.lines[i]; l.item < t.w.o.Items {
-			t.declare(Stock, proto.ModeWrite, stockKey(l.supply, l.item))
+			t.declareFields(Stock, proto.ModeWrite, stockKey(l.supply, l.item), countsField, infoField(d))
 			t.declare(OrderLine, proto.ModeInsert, lineKey(w, d, t.order, i+1))
 		}
 	}
@@ -60,17 +60,17 @@ func (t *transaction) newOrder(tx proto.Txn) error {
 // readItems reads the taxes and the prices of the items. An item that there is not rolls back.
 func (t *transaction) readItems(tx proto.Txn) error {
 	w, d, place, item := t.warehouse, t.district, t.row[:placeBytes], t.other[:itemBytes]
-	if err := tx.Read(Warehouse, warehouseKey(w), place); err != nil {
+	if err := read(tx, Warehouse, warehouseKey(w), taxField, place); err != nil {
 		return err
 	}
 	t.tax = get16(place, placeTax)
-	if err := tx.Read(District, districtKey(w, d), place); err != nil {
+	if err := read(tx, District, districtKey(w, d), taxField, place); err != nil {
 		return err
 	}
 	t.tax += get16(place, placeTax)
 	for i := range t.count {
 		l := &t.lines[i]
-		switch err := tx.Read(Item, itemKey(l.item), item); {
+		switch err := read(tx, Item, itemKey(l.item), priceField, item); {
 		case err == proto.ErrNotFound:
 			return proto.ErrRollback
 		case err != nil:
@@ -95,7 +95,7 @@ func (t *transaction) placeOrder(tx proto.Txn) error {
 	if err := tx.Write(DistrictNext, districtKey(w, d), next); err != nil {
 		return err
 	}
-	if err := tx.Read(Customer, customerKey(w, d, t.customer), customer); err != nil {
+	if err := read(tx, Customer, customerKey(w, d, t.customer), discountField, customer); err != nil {
 		return err
 	}
 	discount := get32(customer, customerDiscount)
@@ -151,7 +151,10 @@ func (t *transaction) orderLine(tx proto.Txn, i int) (amount int64, err error) {
 	l := &t.lines[i]
 	amount = int64(l.quantity) * int64(l.price)
 	stock, k := t.other[:stockBytes], stockKey(l.supply, l.item)
-	if err := tx.GetForUpdate(Stock, k, stock); err != nil {
+	if err := read(tx, Stock, k, countsField, stock); err != nil {
+		return 0, err
+	}
+	if err := read(tx, Stock, k, infoField(t.district), stock); err != nil {
 		return 0, err
 	}
 	left := quantityOf(stock) - l.quantity
@@ -164,7 +167,7 @@ func (t *transaction) orderLine(tx proto.Txn, i int) (amount int64, err error) {
 	if l.supply != t.warehouse {
 		add16(stock, stockRemote, 1)
 	}
-	if err := tx.Write(Stock, k, stock); err != nil {
+	if err := write(tx, Stock, k, countsField, stock, t.third[:stockBytes]); err != nil {
 		return 0, err
 	}
 	row := t.row[:lineBytes]
@@ -189,7 +192,7 @@ func (t *transaction) planStatus(f *fiber.Fiber, peek proto.Peeker) error {
 		return err
 	}
 	t.order = 0
-	t.declare(Customer, proto.ModeRead, customerKey(w, d, c))
+	t.declareFields(Customer, proto.ModeRead, customerKey(w, d, c), statusField)
 	if n > 0 {
 		t.order = newestOf(t.keys[0])
 		t.declare(Order, proto.ModeRead, orderKey(w, d, t.order))
@@ -200,7 +203,7 @@ func (t *transaction) planStatus(f *fiber.Fiber, peek proto.Peeker) error {
 // orderStatus is clause 2.6.2.
 func (t *transaction) orderStatus(tx proto.Txn) error {
 	w, d, c := t.warehouse, t.district, t.customer
-	if err := tx.Read(Customer, customerKey(w, d, c), t.row[:customerBytes]); err != nil {
+	if err := read(tx, Customer, customerKey(w, d, c), statusField, t.row[:customerBytes]); err != nil {
 		return err
 	}
 	t.found = 0

@@ -10,15 +10,15 @@ func (t *transaction) declarePayment() {
 // declareSums declares what payments add up to, and the payment.
 func (t *transaction) declareSums() {
 	w, d := t.warehouse, t.district
-	t.declare(Warehouse, proto.ModeRead, warehouseKey(w))
+	t.declareFields(Warehouse, proto.ModeRead, warehouseKey(w), nameField)
 	t.declare(WarehouseYTD, proto.ModeWrite, warehouseKey(w))
-	t.declare(District, proto.ModeRead, districtKey(w, d))
+	t.declareFields(District, proto.ModeRead, districtKey(w, d), nameField)
 	t.declare(DistrictYTD, proto.ModeWrite, districtKey(w, d))
 	t.declare(History, proto.ModeInsert, t.history)
 }
 
 func (t *transaction) declarePayer() {
-	t.declare(Customer, proto.ModeWrite, customerKey(t.ofWarehouse, t.ofDistrict, t.customer))
+	t.declareFields(Customer, proto.ModeWrite, customerKey(t.ofWarehouse, t.ofDistrict, t.customer), balanceField)
 }
 
 // payment is clause 2.5.2.
@@ -33,13 +33,13 @@ func (t *transaction) payment(tx proto.Txn) error {
 func (t *transaction) receive(tx proto.Txn) error {
 	w, d := t.warehouse, t.district
 	warehouse, district := t.other[:placeBytes], t.third[:placeBytes]
-	if err := tx.Read(Warehouse, warehouseKey(w), warehouse); err != nil {
+	if err := read(tx, Warehouse, warehouseKey(w), nameField, warehouse); err != nil {
 		return err
 	}
 	if err := proto.Add(tx, WarehouseYTD, warehouseKey(w), t.amount); err != nil {
 		return err
 	}
-	if err := tx.Read(District, districtKey(w, d), district); err != nil {
+	if err := read(tx, District, districtKey(w, d), nameField, district); err != nil {
 		return err
 	}
 	if err := proto.Add(tx, DistrictYTD, districtKey(w, d), t.amount); err != nil {
@@ -60,16 +60,22 @@ func (t *transaction) receive(tx proto.Txn) error {
 // pay takes the payment off the customer's balance.
 func (t *transaction) pay(tx proto.Txn) error {
 	customer, k := t.row[:customerBytes], customerKey(t.ofWarehouse, t.ofDistrict, t.customer)
-	if err := tx.GetForUpdate(Customer, k, customer); err != nil {
+	if err := read(tx, Customer, k, balanceField, customer); err != nil {
 		return err
 	}
 	add64(customer, customerBalance, -t.amount)
 	add64(customer, customerYTD, t.amount)
 	add16(customer, customerPayments, 1)
-	if isBadCredit(customer) {
-		t.noteBadCredit(customer)
+	spare := t.other[:customerBytes]
+	if err := write(tx, Customer, k, balanceField, customer, spare); err != nil || !isBadCredit(customer) {
+		return err
 	}
-	return tx.Write(Customer, k, customer)
+	data := proto.Field{Offset: customerData, Bytes: customerBytes - customerData}
+	if err := read(tx, Customer, k, data, customer); err != nil {
+		return err
+	}
+	t.noteBadCredit(customer)
+	return write(tx, Customer, k, data, customer, spare)
 }
 
 // noteBadCredit puts the payment before the customer's data (clause 2.5.2.2).

@@ -1,6 +1,10 @@
 package tpcc
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"drtmd/proto"
+)
 
 // Rows, little endian; money is in cents, a rate in ten thousandths. The offsets of the columns that transactions
 // need; texts fill what is left.
@@ -83,6 +87,33 @@ const (
 	stockInfo     = 10
 	stockData     = 250
 )
+
+// Parts of rows that transactions access. The first of a customer has what a payment or a delivery changes, the first of
+// a stock what an order changes.
+var (
+	nameField     = proto.Field{Offset: 0, Bytes: 10} // of a warehouse or district
+	taxField      = proto.Field{Offset: placeTax, Bytes: 2}
+	priceField    = proto.Field{Offset: itemPrice, Bytes: 4}
+	discountField = proto.Field{Offset: customerDiscount, Bytes: 4}
+	balanceField  = proto.Field{Offset: customerBalance, Bytes: customerFirst, Write: true}
+	statusField   = proto.Field{Offset: customerBalance, Bytes: customerStreet} // balance and names
+	levelField    = proto.Field{Offset: stockQuantity, Bytes: 2}
+	countsField   = proto.Field{Offset: stockQuantity, Bytes: stockInfo, Write: true}
+)
+
+func infoField(district int) proto.Field {
+	return proto.Field{Offset: uint16(stockInfo + district*infoBytes), Bytes: infoBytes}
+}
+
+// read reads a field of a record into its place in row, which has the size of the table's rows.
+func read(tx proto.Txn, table proto.TableID, k proto.Key, f proto.Field, row []byte) error {
+	return proto.ReadAt(tx, table, k, int(f.Offset), text(row, int(f.Offset), int(f.Bytes)), row)
+}
+
+// write writes a field of a record from its place in row. spare has the same size.
+func write(tx proto.Txn, table proto.TableID, k proto.Key, f proto.Field, row, spare []byte) error {
+	return proto.WriteAt(tx, table, k, int(f.Offset), text(row, int(f.Offset), int(f.Bytes)), spare)
+}
 
 const (
 	_ = uint(customerData + 500 - customerBytes)

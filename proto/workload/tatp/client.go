@@ -15,6 +15,7 @@ const mostAccesses = 2 + starts
 // client draws the transactions of one fiber. Its one transaction is used again and again.
 type client struct {
 	w    *TATP
+	home proto.NodeID
 	rand *rand.Rand
 	tx   transaction
 	open bool // tx was drawn and is not done
@@ -36,8 +37,8 @@ type transaction struct {
 	v        [CallForwarding + 1][]byte
 }
 
-func newClient(w *TATP, r *rand.Rand) *client {
-	c := &client{w: w, rand: r}
+func newClient(w *TATP, home proto.NodeID, r *rand.Rand) *client {
+	c := &client{w: w, home: home, rand: r}
 	c.tx.w = w
 	for t := Subscriber; t <= CallForwarding; t++ {
 		c.tx.v[t] = make([]byte, w.bytes(t))
@@ -49,7 +50,13 @@ func newClient(w *TATP, r *rand.Rand) *client {
 func (c *client) subscriber() (proto.NodeID, int) {
 	all := uint64(c.w.o.Nodes) * uint64(c.w.o.Subscribers)
 	s := (c.rand.Uint64N(c.w.nu+1) | (1 + c.rand.Uint64N(all))) % all
-	return proto.NodeID(s % uint64(c.w.o.Nodes)), int(s / uint64(c.w.o.Nodes))
+	node := proto.NodeID(s % uint64(c.w.o.Nodes))
+	if c.w.o.Local > 0 {
+		if node = c.home; c.rand.Float64() >= c.w.o.Local {
+			node = (node + 1 + proto.NodeID(c.rand.IntN(c.w.o.Nodes-1))) % proto.NodeID(c.w.o.Nodes)
+		}
+	}
+	return node, int(s / uint64(c.w.o.Nodes))
 }
 
 // Next draws a transaction.

@@ -85,7 +85,7 @@ func TestSubscribersAreChosenNonUniformly(t *testing.T) {
 		}
 	}
 	w := small(t, func(o *Options) { o.Nodes, o.Subscribers = 4, 250_000 })
-	c := newClient(w, rand.New(rand.NewPCG(1, 1)))
+	c := newClient(w, 0, rand.New(rand.NewPCG(1, 1)))
 	var homes [4]float64
 	odd := 0.0
 	const n = 200_000
@@ -164,7 +164,7 @@ func TestOptionsThatCannotBeAreRefused(t *testing.T) {
 }
 
 func TestDrawingDoesNotAllocate(t *testing.T) {
-	c := newClient(small(t, nil), rand.New(rand.NewPCG(1, 1)))
+	c := newClient(small(t, nil), 0, rand.New(rand.NewPCG(1, 1)))
 	if n := testing.AllocsPerRun(1000, func() {
 		c.Next()
 		c.Done(proto.RolledBack)

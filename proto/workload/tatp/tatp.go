@@ -104,7 +104,9 @@ type Options struct {
 	NoNumbers bool
 	// FailedCommit has a transaction commit that did not find what it looked for.
 	FailedCommit bool
-	Mix          Mix // all 0 = SpecificationMix
+	// Local is the probability that the subscriber is one of the client's node, and else of another one; 0: of all alike.
+	Local float64
+	Mix   Mix // all 0 = SpecificationMix
 }
 
 // Default gives the options of the specification with 100,000 subscribers per node.
@@ -136,6 +138,9 @@ func New(o Options) (*TATP, error) {
 	case o.Subscribers < minSubscribers || o.Subscribers > maxSubscribers:
 		return nil, fmt.Errorf("tatp: %d subscribers per node are not in %d..%d", o.Subscribers,
 			minSubscribers, maxSubscribers)
+	case !(o.Local >= 0 && o.Local <= 1) || o.Local < 1 && o.Local > 0 && o.Nodes == 1:
+		return nil, fmt.Errorf("tatp: a share of %v of the subscribers on the client's node, of %d nodes, is not in 0..1",
+			o.Local, o.Nodes)
 	case o.ValueBytes < 0:
 		return nil, fmt.Errorf("tatp: values of %d bytes: take 0 for the schema's", o.ValueBytes)
 	}
@@ -228,7 +233,9 @@ func (placement) Locate(_ proto.TableID, k proto.Key) proto.Location {
 }
 
 // NewClient makes a client.
-func (w *TATP) NewClient(_ proto.NodeID, r *rand.Rand) workload.Client { return newClient(w, r) }
+func (w *TATP) NewClient(home proto.NodeID, r *rand.Rand) workload.Client {
+	return newClient(w, home, r)
+}
 
 // Sums names the one sum.
 func (w *TATP) Sums() []string { return []string{"call-forwarding rows"} }

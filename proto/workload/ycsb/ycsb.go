@@ -83,6 +83,9 @@ type Options struct {
 	Theta        float64
 	// Reads is the share of reads, or of scans, in percent; 0: the workload's own.
 	Reads int
+	// Local is the share of records that are drawn on the client's node, 0..1, others being on any other node; 0: those that
+	// the distribution draws, of all nodes alike. Reads and updates of zipfian or uniform only.
+	Local float64
 	// ScanLength is the most records of a scan, of which E draws from 1 on.
 	ScanLength int
 }
@@ -134,6 +137,9 @@ func New(o Options) (*YCSB, error) {
 	case o.Operations < 1 || o.Operations > keyvalue.MaxOps:
 		return nil, fmt.Errorf("ycsb: %d operations per transaction are not in 1..%d", o.Operations,
 			keyvalue.MaxOps)
+	case !(o.Local >= 0 && o.Local <= 1) || o.Local < 1 && o.Local > 0 && o.Nodes == 1:
+		return nil, fmt.Errorf("ycsb: a share of %v of the records on the client's node, of %d nodes, is not in 0..1", o.Local,
+			o.Nodes)
 	case o.Reads < 0 || o.Reads > 100:
 		return nil, fmt.Errorf("ycsb: %d %% of reads are not in 0..100", o.Reads)
 	case def.read == keyvalue.OpScan && (o.ScanLength < 1 || o.ScanLength*o.Operations > mostScanned):
@@ -270,10 +276,26 @@ func (c *client) draw() {
 					break
 				}
 			}
+		case c.w.o.Local > 0:
+			for range 64 {
+				if c.Add(op, c.near()) {
+					break
+				}
+			}
 		default:
 			c.AddDrawn(op, 1)
 		}
 	}
+}
+
+// near draws a record of the client's node with the probability Local, and one of another node else.
+func (c *client) near() proto.Key {
+	number, n := keyvalue.NumberOf(c.w.Draw(c.Rand)), c.w.Nodes
+	node := int(c.home)
+	if c.Rand.Float64() >= c.w.o.Local {
+		node = (node + 1 + c.Rand.IntN(n-1)) % n
+	}
+	return c.w.numbered(proto.NodeID(node), number)
 }
 
 // start is the first key of a scan.

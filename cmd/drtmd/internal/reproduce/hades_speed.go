@@ -11,6 +11,7 @@ import (
 	"drtmd/proto/workload/tatp"
 	"drtmd/proto/workload/tpcc"
 	"drtmd/proto/workload/ycsb"
+	"drtmd/verbs/sim"
 )
 
 // Figures 9 to 11 of HADES: throughput and latency of HADES and HADES-H relative to the software baseline, which is FaRM.
@@ -41,39 +42,55 @@ func hadesContenders() []contender {
 	}
 }
 
+// speedTrial is a cluster with its workloads.
+type speedTrial struct {
+	nodes, cores int
+	local        float64              // share of the requests to the own node; 0: as of all nodes
+	tune         func(*sim.CostModel) // nil: the preset
+}
+
+// paperCluster is the cluster of HADES §VII.
+func paperCluster() speedTrial { return speedTrial{nodes: hadesNodes, cores: hadesCores} }
+
 // application is a workload of the figures.
 type application struct {
 	name string
-	make func(scale int) (workload.Workload, error)
+	make func(t *speedTrial, scale int) (workload.Workload, error)
 }
 
 // hadesApplications are those of §VII that are there: of the four key-value stores the hash table. The last two differ
 // in their share of writes.
 func hadesApplications(r *Run) []application {
-	store := func(letter string) func(int) (workload.Workload, error) {
-		return func(scale int) (workload.Workload, error) {
-			o := ycsb.Default(hadesNodes)
+	store := func(letter string) func(*speedTrial, int) (workload.Workload, error) {
+		return func(t *speedTrial, scale int) (workload.Workload, error) {
+			o := ycsb.Default(t.nodes)
 			o.Letter, o.Keys, o.Operations, o.ValueBytes = letter, 20*scale, requests, oneLineBytes
-			o.Distribution, o.Theta = ycsb.Zipfian, hadesTheta
+			o.Distribution, o.Theta, o.Local = ycsb.Zipfian, hadesTheta, t.local
 			return ycsb.New(o)
 		}
 	}
 	all := []application{
-		{"TPC-C", func(scale int) (workload.Workload, error) {
-			o := tpcc.Default(hadesNodes)
-			o.Warehouses, o.Items, o.Customers, o.Orders = 20, scale, 30, 1000
+		{"TPC-C", func(t *speedTrial, scale int) (workload.Workload, error) {
+			o := tpcc.Default(t.nodes)
+			o.Warehouses, o.Items, o.Customers, o.Orders = 4*t.cores, scale, 30, 1000
 			o.RemoteItems, o.RemotePayments = 80, 80
+			if t.local > 0 {
+				o.RemoteItems, o.RemotePayments = 100*(1-t.local), 100*(1-t.local)
+			}
+			o.Mix = hadesMix()
 			return tpcc.New(o)
 		}},
-		{"TATP", func(scale int) (workload.Workload, error) {
-			o := tatp.Default(hadesNodes)
-			o.Subscribers = 5 * scale
+		{"TATP", func(t *speedTrial, scale int) (workload.Workload, error) {
+			o := tatp.Default(t.nodes)
+			o.Subscribers, o.Local = 5*scale, t.local
 			return tatp.New(o)
 		}},
-		{"Smallbank", func(scale int) (workload.Workload, error) {
-			o := smallbank.Default(hadesNodes)
+		{"Smallbank", func(t *speedTrial, scale int) (workload.Workload, error) {
+			o := smallbank.Default(t.nodes)
 			o.Accounts = 20 * scale
-			o.PlaceAnywhere()
+			if o.PlaceAnywhere(); t.local > 0 {
+				o.Anywhere, o.Distributed = 1-t.local, 1-t.local
+			}
 			return smallbank.New(o)
 		}},
 		{"HT-wA", store("A")},
@@ -81,6 +98,11 @@ func hadesApplications(r *Run) []application {
 	}
 	return pick(r, all, all[2:]) // the first two take a while to load
 }
+
+// hadesMix is that of TPC-C: the transactions that fit into what HADES says of its applications, at most 76 lines that are
+// read and 40 that are written (§VIII-C). A delivery of ten districts writes more than 100, a stock-level reads about 300,
+// and fills filters of 1,024 bits.
+func hadesMix() [5]int { return [5]int{49, 47, 4, 0, 0} }
 
 // gained is what a contender is, relative to the baseline, by application and seed.
 type gained [][]float64
@@ -97,61 +119,109 @@ func (g gained) means() (all []float64) {
 	return all
 }
 
+// sizes of the runs: of tables, and times.
+func hadesSizes(r *Run) (scale int, warmup, measured time.Duration) {
+	return pick(r, 1000, 100), 50 * time.Microsecond, pick(r, 1*time.Millisecond, 100*time.Microsecond)
+}
+
+// hadesConditions say what a run is made with.
+func hadesConditions(r *Run, t *speedTrial) string {
+	scale, _, measured := hadesSizes(r)
+	return fmt.Sprintf("baseline %s, preset %s, %d nodes of %d cores with %d transactions each, %d customers, %d "+
+		"keys, %d subscribers per node, %d warehouses of %d stock rows per node (the paper, in all: 5 M accounts, 4 M keys, 1 M "+
+		"subscribers, 10 M items), TPC-C of new-order, payment and order-status, 49, 47 and 4 %%, as the others do not fit into 76 "+
+		"lines read and 40 written (§VIII-C), Zipf %g for HT, values of %d B, %s, %s", farmName, speedPreset, t.nodes,
+		t.cores, hadesPerCore, 20*scale, 20*scale, 5*scale, 4*t.cores, scale, hadesTheta, oneLineBytes, measured, r.seedsText())
+}
+
+// runTrial runs a protocol under an application.
+func (r *Run) runTrial(t *speedTrial, app application, protocol string, seed int) (*load.Result, error) {
+	scale, warmup, measured := hadesSizes(r)
+	w, err := app.make(t, scale)
+	if err != nil {
+		return nil, err
+	}
+	x := model{protocol: protocol, workload: w, preset: speedPreset, tune: t.tune, nodes: t.nodes, workers: t.cores,
+		fibers: hadesPerCore, seed: uint64(seed + 1), warmup: warmup, measured: measured, every: 1}
+	return x.run(r.ctx)
+}
+
 // hadesRuns runs all protocols under all applications. measure takes a number of a run; what is given back is that of
 // each contender over the baseline's.
 func hadesRuns(r *Run, o *Outcome, measure func(*load.Result) float64) (all []gained, err error) {
-	scale := pick(r, 1000, 100)
-	warmup, measured := 50*time.Microsecond, pick(r, 1*time.Millisecond, 100*time.Microsecond)
-	apps, contenders := hadesApplications(r), hadesContenders()
-	o.Conditions = fmt.Sprintf("baseline %s, preset %s, %d nodes of %d cores with %d transactions each, %d customers, %d "+
-		"keys, %d subscribers per node, 20 warehouses of %d stock rows per node (the paper, in all: 5 M accounts, 4 M keys, 1 M "+
-		"subscribers, 10 M items), Zipf %g for HT, values of %d B, records on any node, %s, %s", farmName, speedPreset, hadesNodes,
-		hadesCores, hadesPerCore, 20*scale, 20*scale, 5*scale, scale, hadesTheta, oneLineBytes, measured, r.seedsText())
-	all = make([]gained, len(contenders))
-	done, total := 0, len(apps)*(1+len(contenders))*r.Seeds
-	for _, app := range apps {
-		ratios := make([][]float64, len(contenders))
-		for seed := range r.Seeds {
-			one := func(protocol string) (float64, error) {
-				if err := r.step(done, total); err != nil {
-					return 0, err
-				}
-				done++
-				w, err := app.make(scale)
-				if err != nil {
-					return 0, err
-				}
-				x := model{protocol: protocol, workload: w, preset: speedPreset, nodes: hadesNodes, workers: hadesCores,
-					fibers: hadesPerCore, seed: uint64(seed + 1), warmup: warmup, measured: measured, every: 1}
-				got, err := x.run(r.ctx)
-				if err != nil {
-					return 0, err
-				}
-				return measure(got), nil
+	t := paperCluster()
+	o.Conditions = hadesConditions(r, &t)
+	p := &progress{r: r, apps: hadesApplications(r)}
+	p.expect(1)
+	base, rates, err := p.rates(&t, measure)
+	for _, g := range rates {
+		all = append(all, g.over(base))
+	}
+	return all, err
+}
+
+// progress runs applications, and counts the runs.
+type progress struct {
+	r           *Run
+	apps        []application
+	done, total int
+}
+
+// expect says how many trials there will be.
+func (p *progress) expect(trials int) {
+	p.total = trials * len(p.apps) * (1 + len(hadesContenders())) * p.r.Seeds
+}
+
+// rates runs the baseline and the contenders. measure takes a number of a run.
+func (p *progress) rates(t *speedTrial, measure func(*load.Result) float64) (base gained, all []gained, err error) {
+	if base, err = p.ratesOf(t, farmName, measure); err != nil {
+		return nil, nil, err
+	}
+	for _, c := range hadesContenders() {
+		g, err := p.ratesOf(t, c.protocol, measure)
+		if err != nil {
+			return nil, nil, err
+		}
+		all = append(all, g)
+	}
+	return base, all, nil
+}
+
+func (p *progress) ratesOf(t *speedTrial, protocol string, measure func(*load.Result) float64) (g gained, err error) {
+	for _, app := range p.apps {
+		var list []float64
+		for seed := range p.r.Seeds {
+			if err := p.r.step(p.done, p.total); err != nil {
+				return nil, err
 			}
-			base, err := one(farmName)
+			p.done++
+			got, err := p.r.runTrial(t, app, protocol, seed)
 			if err != nil {
 				return nil, err
 			}
-			for i, c := range contenders {
-				v, err := one(c.protocol)
-				if err != nil {
-					return nil, err
-				}
-				ratios[i] = append(ratios[i], v/base)
-			}
+			list = append(list, measure(got))
 		}
-		for i := range contenders {
-			all[i] = append(all[i], ratios[i])
-		}
+		g = append(g, list)
 	}
-	return all, nil
+	return g, nil
+}
+
+// over are the ratios to those of another protocol, or of another trial.
+func (g gained) over(unit gained) (all gained) {
+	for app := range g {
+		var list []float64
+		for seed := range g[app] {
+			list = append(list, g[app][seed]/unit[app][seed])
+		}
+		all = append(all, list)
+	}
+	return all
 }
 
 // bars are the figure's, one for each application.
-func bars(r *Run, title, y string, all []gained) report.Chart {
+func bars(apps []application, title, y string, all []gained) report.Chart {
 	c := report.Chart{Title: title, X: "application:", Y: y}
-	for i, app := range hadesApplications(r) {
+	for i, app := range apps {
 		c.X += fmt.Sprintf(" %d %s", i+1, app.name)
 	}
 	for i, x := range hadesContenders() {
@@ -168,9 +238,8 @@ const missedSpeed = "the model charges the baseline 10 to 40 ns for a record in 
 	"own implementation: here the baseline waits for the network most of the time, as HADES does. HADES and HADES-H also pay " +
 	"for misses of caches, which the model of the baseline does not have"
 
-const missedOrder = "assumed, and not measured one by one: transactions access whole records here, not lines of fields, so that those which read one field and " +
-	"write another conflict; HADES squashes at the second local access, and an attempt waits before it is repeated. " +
-	"HADES-H's software is charged no more than HADES' cores"
+const missedOrder = "assumed, and not measured one by one: fields of one record conflict here, as the line of its header is " +
+	"accessed with each; HADES squashes at the second local access. HADES-H's software is charged no more than HADES' cores"
 
 // hadesFigure9 is throughput.
 func hadesFigure9(r *Run) (*Outcome, error) {
@@ -193,7 +262,7 @@ func hadesFigure9(r *Run) (*Outcome, error) {
 	o.Rows = append(o.Rows,
 		order("HADES gains more under wA than under wB", eightA, mean(h[n-2]) > mean(h[n-1]), "of the hash table"),
 		order("HADES gains more than HADES-H", eightA, mean(h.means()) > mean(all[0].means()), "mean"))
-	o.Charts = []report.Chart{bars(r, "throughput over the baseline's", "times", all)}
+	o.Charts = []report.Chart{bars(apps, "throughput over the baseline's", "times", all)}
 	return o, nil
 }
 
@@ -239,7 +308,7 @@ func latency(r *Run, what string, paper bool, measure func(load.Latency) float64
 	last := len(all) - 1
 	o.Rows = append(o.Rows, order("HADES reduces "+what+" more than HADES-H", eightB,
 		mean(all[last].means()) < mean(all[0].means()), "mean"))
-	o.Charts = []report.Chart{bars(r, what+" beside the baseline's", "%", all)}
+	o.Charts = []report.Chart{bars(apps, what+" beside the baseline's", "%", all)}
 	return o, nil
 }
 

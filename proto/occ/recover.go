@@ -92,12 +92,13 @@ func (r *run) end() {
 	}
 }
 
-// over is why the run must end; nil: it need not.
+// over is why the run must end; nil: it need not. One that has begun after Pause would otherwise ask nodes that wait
+// for the next view, while Pause waits for it.
 func (r *run) over() error {
 	if err := r.f.Err(); err != nil {
 		return err
 	}
-	if r.turn != r.v.turn {
+	if r.turn != r.v.turn || r.v.pausing {
 		return errStopped
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"drtmd/proto"
 	"drtmd/proto/onesided"
@@ -208,6 +209,25 @@ func (m notHeldMessenger) await(_ *tx, c *call) (int, error) {
 	return headBytes, nil
 }
 func (notHeldMessenger) longest() int { return messageBytes }
+
+// TestAFillThatBeginsWhileThePhasesPauseEnds: otherwise it would ask for ever, and the next Pause wait for it.
+func TestAFillThatBeginsWhileThePhasesPauseEnds(t *testing.T) {
+	x := newKit(t)
+	x.run(func(f *fiber.Fiber) error {
+		must(t, recoverer{x.Engine}.Pause(f))
+		const long = time.Millisecond
+		f.Worker().Go("the next view", nil, func(f *fiber.Fiber) error {
+			must(t, f.Sleep(long))
+			x.view.turn++
+			return nil
+		})
+		begin := f.Now()
+		if err := (recoverer{x.Engine}).Fill(f, 2); !errors.Is(err, errStopped) || f.Now()-begin >= long {
+			t.Errorf("after %v: %v", f.Now()-begin, err)
+		}
+		return nil
+	})
+}
 
 // TestALockThatANodeHasGivenAwayIsNamed: its update is not confirmed, those of others in the request are. A lock that
 // was asked for may not be there.

@@ -3,6 +3,7 @@ package enginetest
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"drtmd/proto"
@@ -202,6 +203,51 @@ func readMany(t *testing.T, e env) {
 			}
 			return nil
 		})
+	})
+	c.verify()
+}
+
+// singles: transactions of one record, by proto.Single.
+func singles(t *testing.T, e env) {
+	c := e.start(t)
+	c.on(0, func(f *fiber.Fiber, eng proto.Engine) error {
+		s := proto.Single{Runner: &proto.Runner{Engine: eng, Rand: rand.New(rand.NewPCG(1, 2))}}
+		for _, id := range tableIDs {
+			for _, home := range c.homes() {
+				k, dst := keyOn(home, loaded+1), value(id, 0)
+				gets := func(want uint64) func() (proto.Result, error) {
+					return func() (proto.Result, error) {
+						r, err := s.GetOne(f, id, k, dst)
+						if v, whole := number(dst); err == nil && (!whole || v != want) {
+							err = fmt.Errorf("it is %d, want %d", v, want)
+						}
+						return r, err
+					}
+				}
+				for i, x := range []struct {
+					run func() (proto.Result, error)
+					err error
+				}{
+					{gets(0), proto.ErrNotFound},
+					{func() (proto.Result, error) { return s.PutOne(f, id, k, value(id, 7)) }, proto.ErrNotFound},
+					{func() (proto.Result, error) { return s.DeleteOne(f, id, k) }, proto.ErrNotFound},
+					{func() (proto.Result, error) { return s.InsertOne(f, id, k, value(id, 8)) }, nil},
+					{gets(8), nil},
+					{func() (proto.Result, error) { return s.InsertOne(f, id, k, value(id, 9)) }, proto.ErrExists},
+					{func() (proto.Result, error) { return s.PutOne(f, id, k, value(id, 10)) }, nil},
+					{gets(10), nil},
+					{func() (proto.Result, error) { return s.DeleteOne(f, id, k) }, nil},
+					{gets(0), proto.ErrNotFound},
+				} {
+					r, err := x.run()
+					if !errors.Is(err, x.err) || x.err == nil && (err != nil || r.Outcome != proto.Committed) {
+						return fmt.Errorf("table %s, node %d, step %d: %v, %w; want error %v", tableNames[id], home, i,
+							r.Outcome, err, x.err)
+					}
+				}
+			}
+		}
+		return nil
 	})
 	c.verify()
 }

@@ -109,6 +109,8 @@ func (t *tx) abortLogged() error {
 			b.decide(t.logs)
 		}
 		t.logs, t.inLog = t.logs[:0], false
+		t.forgetWrites()
+		t.releaseHere() // before the view may change: recovery would give the locks of what is owing back
 		v.end()
 	}
 	t.finish(o)

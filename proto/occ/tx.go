@@ -468,6 +468,14 @@ func first(a, b error) error {
 	return b
 }
 
+// forgetWrites takes back what the program has written.
+func (t *tx) forgetWrites() {
+	for i := range t.Records {
+		r := &t.Records[i]
+		r.Dirty, r.Is = false, r.Was
+	}
+}
+
 // finish ends the attempt without effect.
 func (t *tx) finish(o history.Outcome) {
 	f := t.F
@@ -477,10 +485,7 @@ func (t *tx) finish(o history.Outcome) {
 		return // the node was killed: what is locked stays so
 	}
 	t.End(o)
-	for i := range t.Records {
-		r := &t.Records[i]
-		r.Dirty, r.Is = false, r.Was
-	}
+	t.forgetWrites()
 	f.Step(stepAbort)
 	t.unreserve()
 	if !t.e.view.beginRelease(t) {

@@ -48,6 +48,27 @@ func TestWrongMemoryIsRefused(t *testing.T) {
 	}
 }
 
+// A client whose log makes no sense is refused in words, and changes nothing; others go on.
+func TestACorruptLogIsRefused(t *testing.T) {
+	var was []byte
+	b := newSimBed(t, nil, func(memory []byte) error {
+		err := errors.Join(testShape.Format(memory), rtx.SpoilLog(memory, 1))
+		was = bytes.Clone(memory)
+		return err
+	})
+	b.drive(func(f *fiber.Fiber) error {
+		_, err := b.attach(f, 1)
+		if !errors.Is(err, rtx.ErrCorrupt) || !strings.Contains(err.Error(), "the log of owner 1 is in use and makes no sense") {
+			t.Errorf("%v", err)
+		}
+		return nil
+	})
+	if !bytes.Equal(was, b.server.Memory().Bytes()) {
+		t.Error("the memory has changed")
+	}
+	b.run(one)
+}
+
 func TestWrongShapesAreRefused(t *testing.T) {
 	small := rtx.Class{Bytes: 64, Blocks: 32}
 	for _, x := range []struct {

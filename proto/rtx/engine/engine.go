@@ -182,6 +182,18 @@ func (e *Engine) Transactions() (sum rtx.Stats) {
 	return sum
 }
 
+// Rehashes is how many subtables the clients of the engine have split.
+func (e *Engine) Rehashes() (sum uint64) {
+	for _, k := range e.clients {
+		for _, t := range k.tables {
+			if h, ok := t.(*hash); ok {
+				sum += h.Stats().Rehashes
+			}
+		}
+	}
+	return sum
+}
+
 // Close frees the memory of the clients.
 func (e *Engine) Close() error {
 	var errs []error

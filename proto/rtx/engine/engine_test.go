@@ -204,6 +204,10 @@ func TestOperationsAllocateNothing(t *testing.T) {
 			value := make([]byte, 8)
 			look := func(tx proto.Tx) error { return tx.Read(1, 77, value) }
 			put := func(tx proto.Tx) error { return tx.Write(1, 78, value) }
+			insert := &proto.Decl{Accesses: []proto.Access{{Table: 1, Mode: proto.ModeInsert, Key: 5000}}}
+			remove := &proto.Decl{Accesses: []proto.Access{{Table: 1, Mode: proto.ModeDelete, Key: 5000}}}
+			add := func(tx proto.Tx) error { return tx.Insert(1, 5000, value) }
+			gone := func(tx proto.Tx) error { return tx.Delete(1, 5000) }
 			scan := func(tx proto.Tx) error {
 				return tx.Scan(1, 10, 100, func(proto.Key, []byte) bool { return true })
 			}
@@ -211,7 +215,10 @@ func TestOperationsAllocateNothing(t *testing.T) {
 			for name, op := range map[string]func(){
 				"read":  func() { failed = errors.Join(failed, once(e, f, read, look)) },
 				"write": func() { value[0]++; failed = errors.Join(failed, once(e, f, write, put)) },
-				"peek":  func() { failed = errors.Join(failed, e.Peek(f, 1, 77, value)) },
+				"insert and delete": func() {
+					failed = errors.Join(failed, once(e, f, insert, add), once(e, f, remove, gone))
+				},
+				"peek": func() { failed = errors.Join(failed, e.Peek(f, 1, 77, value)) },
 				"peek at the absent": func() {
 					if err := e.Peek(f, 1, 1000, value); err != proto.ErrNotFound {
 						failed = errors.Join(failed, fmt.Errorf("a peek at the absent: %w", err))

@@ -19,6 +19,9 @@ const (
 	stepCopied    = "race: subtable copied"
 )
 
+// StepRehash is the marked step of a rehash, by a transaction or without: its subtable is locked.
+const StepRehash = stepRehash
+
 // Steps lists the marked steps.
 func Steps() []string {
 	return []string{stepTentative, stepConfirmed, stepSwapped, stepHelped, stepSettled, stepRehash, stepCopied}

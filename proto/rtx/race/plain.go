@@ -200,6 +200,7 @@ func (t *Table) rehashPlain(f *fiber.Fiber, h uint64, k *known) (err error) {
 	if err := t.setMarks(f, k.at, markBit|header(k.depth, suffix)); err != nil {
 		return err
 	}
+	f.Step(stepRehash)
 	if err := t.migrate(f, k, t.plain.Place(p)); err != nil {
 		return err
 	}

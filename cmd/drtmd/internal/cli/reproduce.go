@@ -52,6 +52,7 @@ type reproduceFlags struct {
 	list, quick, json bool
 	seeds             int
 	report, mutation  string
+	plots             string
 }
 
 func (a *app) reproduceCommand() *cobra.Command {
@@ -85,12 +86,13 @@ func (a *app) reproduceCommand() *cobra.Command {
 	f.StringVar(&p.mutation, "mutation", "", "switch on the deliberate bug `NAME` of the protocol; "+
 		"drtmd bench --list PROTOCOL lists them")
 	f.StringVar(&p.report, "report", "", "write a page for each paper into `DIR`: DIR/drtm.html")
+	f.StringVar(&p.plots, "plots", "", "write each plot into `DIR` as a drawing: DIR/rtx-figure-14.svg")
 	return c
 }
 
 // listPapers prints what there is.
 func (a *app) listPapers(args []string, p *reproduceFlags) error {
-	if p.quick || p.seeds != 0 || p.report != "" || p.mutation != "" {
+	if p.quick || p.seeds != 0 || p.report != "" || p.plots != "" || p.mutation != "" {
 		return usagef("it takes a SYSTEM and --json", "--list runs nothing")
 	}
 	l := report.PaperList{}
@@ -148,8 +150,11 @@ func (p *reproduceFlags) checked(c *cobra.Command, args []string) (*reproduceRun
 			r.options.Seeds = reproduce.QuickSeeds
 		}
 	}
-	if p.report != "" {
-		if err := report.PrepareReproduction(p.report); err != nil {
+	for _, dir := range []string{p.report, p.plots} {
+		if dir == "" {
+			continue
+		}
+		if err := report.PrepareReproduction(dir); err != nil {
 			return nil, err
 		}
 	}

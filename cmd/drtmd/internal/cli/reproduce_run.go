@@ -59,15 +59,19 @@ func (r *reproduceRun) run(ctx context.Context) error {
 }
 
 // pages writes those of the papers that have an item in the run.
-func (r *reproduceRun) pages() error {
-	if r.flags.report == "" {
-		return nil
+func (r *reproduceRun) pages() (err error) {
+	var files []string
+	if r.flags.report != "" {
+		var all []report.PaperSystem
+		for _, s := range reproduce.Systems() {
+			all = append(all, s.List())
+		}
+		files, err = r.doc.WritePages(r.flags.report, all)
 	}
-	var all []report.PaperSystem
-	for _, s := range reproduce.Systems() {
-		all = append(all, s.List())
+	if r.flags.plots != "" {
+		plots, failed := r.doc.WritePlots(r.flags.plots)
+		files, err = append(files, plots...), errors.Join(err, failed)
 	}
-	files, err := r.doc.WritePages(r.flags.report, all)
 	for _, f := range files {
 		r.log.Info("wrote", zap.String("file", f))
 	}

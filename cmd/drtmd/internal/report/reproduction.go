@@ -86,6 +86,13 @@ type Chart struct {
 	LogX   bool         `json:"log_x,omitempty"`
 	LogY   bool         `json:"log_y,omitempty"`
 	Curves []ChartCurve `json:"curves"`
+	Marks  []ChartMark  `json:"marks,omitempty"`
+}
+
+// ChartMark is a moment of a chart over time: something happens there.
+type ChartMark struct {
+	X    float64 `json:"x"`
+	Text string  `json:"text"`
 }
 
 // ChartCurve is one of its curves.

@@ -1,12 +1,17 @@
 package report
 
 import (
+	"errors"
 	"fmt"
+	"image/color"
+	"io"
 	"math"
+	"path/filepath"
 	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
 
@@ -31,7 +36,61 @@ func (c *Chart) drawn() (string, error) {
 	if c.LogY {
 		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, logTicks{short}
 	}
+	for i, m := range c.Marks {
+		if err := addMark(p, i, m); err != nil {
+			return "", fmt.Errorf("%s: %w", c.Title, err)
+		}
+	}
 	return svg(p, plotHeight, c.words())
+}
+
+// addMark adds a vertical line, with its text beside it: each further one is a line lower.
+func addMark(p *plot.Plot, i int, m ChartMark) error {
+	high := p.Y.Max * .62
+	line, err := plotter.NewLine(plotter.XYs{{X: m.X, Y: p.Y.Min}, {X: m.X, Y: high}})
+	if err != nil {
+		return err
+	}
+	line.Color, line.Dashes, line.Width = color.Gray{90}, []vg.Length{1, 2}, 1.2
+	p.Add(line)
+	text := " " + m.Text
+	return addNote(p, m.X, high*(1-.07*float64(i)), text)
+}
+
+// fileName is the name of the file of chart i of an item's.
+func (r *Reproduced) fileName(i int) string {
+	name := strings.ReplaceAll(r.Name, "/", "-")
+	if i > 0 {
+		name += fmt.Sprintf("-%d", i+1)
+	}
+	return name + ".svg"
+}
+
+// paper is a white ground, behind the end of an <svg tag.
+const paper = `><rect width="100%" height="100%" fill="white"/>`
+
+// WritePlots draws all charts into files of a folder, and names them.
+func (r *Reproduction) WritePlots(dir string) (files []string, err error) {
+	for i := range r.Items {
+		item := &r.Items[i]
+		for j := range item.Charts {
+			drawn, err := item.Charts[j].drawn()
+			if err != nil {
+				return files, err
+			}
+			path := filepath.Join(dir, item.fileName(j))
+			write := func(w io.Writer) error {
+				head, rest, _ := strings.Cut(drawn, ">")
+				_, err := fmt.Fprintln(w, head+paper+rest) // it may stand on a dark page
+				return err
+			}
+			if err := errors.Join(MayReplace(path), Replace(path, write)); err != nil {
+				return files, err
+			}
+			files = append(files, path)
+		}
+	}
+	return files, nil
 }
 
 // addChartCurve adds one, with its name in the legend.
@@ -89,6 +148,9 @@ func axis(b [2]float64, log bool, room float64) (low, high float64) {
 func (c *Chart) words() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s by %s.", c.Title, c.Y, c.X)
+	for _, m := range c.Marks {
+		fmt.Fprintf(&b, " At %s: %s.", short(m.X), m.Text)
+	}
 	const most = 8 // points of a curve that are said
 	for _, curve := range c.Curves {
 		fmt.Fprintf(&b, " %s:", curve.Name)

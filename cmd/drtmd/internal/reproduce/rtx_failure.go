@@ -1,6 +1,7 @@
 package reproduce
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -27,6 +28,10 @@ type failure struct {
 	lease              time.Duration
 	warmup             time.Duration // until caches have what leads to leaves
 	before, after, bin time.Duration
+	index              string // "" is the tree
+	// atStep: whoever takes the next marked step of this name after the time of the kill dies there; "": the victim dies
+	// at that time.
+	atStep string
 }
 
 // victim is the number of the client that dies.
@@ -43,6 +48,8 @@ type clientsAt struct {
 	begin   sim.Time
 	machine *sim.Node // of the victim
 	died    sim.Time  // 0: all live
+	dead    int       // the client that has died
+	mended  sim.Time  // when a survivor had first ended a transaction of the dead; 0: not yet
 	claimed []bool    // by owner: somebody repairs it
 	counts  []uint64  // insertions by bin
 	failed  error
@@ -50,12 +57,12 @@ type clientsAt struct {
 
 // Removed implements dtx.Members: the service fences the dead client, and has the first who asks repair an owner.
 func (c *clientsAt) Removed(owner int) bool {
-	if c.died == 0 || owner/(c.failure.workers*c.fibers) != victim || c.claimed[owner] ||
+	if c.died == 0 || owner/(c.failure.workers*c.fibers) != c.dead || c.claimed[owner] ||
 		c.world.Now()-c.died < picoseconds(c.lease) {
 		return false
 	}
 	c.claimed[owner] = true
-	c.note(c.server.Leave(victim + 1))
+	c.note(c.server.Leave(memnode.ClientID(c.dead + 1)))
 	return true
 }
 
@@ -78,6 +85,14 @@ func (c simulatedTime) Now() time.Duration { return 56*365*24*time.Hour + c.Cloc
 
 // run gives the insertions of each bin, in M/s.
 func (x *failure) run(system string, seed uint64) ([]float64, error) {
+	bins, _, err := x.watched(system, seed)
+	return bins, err
+}
+
+func (x *failure) indexName() string { return cmp.Or(x.index, treeIndex) }
+
+// watched is run; it gives the end of the run, too.
+func (x *failure) watched(system string, seed uint64) ([]float64, *clientsAt, error) {
 	c := &clientsAt{failure: x, claimed: make([]bool, x.clients*x.workers*x.fibers),
 		counts: make([]uint64, int((x.before+x.after)/x.bin))}
 	defer func() {
@@ -86,21 +101,21 @@ func (x *failure) run(system string, seed uint64) ([]float64, error) {
 		}
 	}()
 	if err := c.build(system, seed); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	c.workers[0][0].Submit("load", c.load, c.note)
 	if err := errors.Join(c.world.Run(), c.failed); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	c.begin = c.world.Now() + picoseconds(x.warmup)
 	end := c.begin + picoseconds(x.before+x.after)
-	c.world.At(c.begin+picoseconds(x.before), func() { c.machine.Crash(false) })
+	c.world.At(c.begin+picoseconds(x.before), func() { c.note(c.kill()) })
 	for i, workers := range c.workers {
 		for j, w := range workers {
 			for n := range x.fibers {
 				source := rand.New(rand.NewPCG(seed, uint64(i<<16|j<<8|n)))
 				w.Submit("insert", func(f *fiber.Fiber) error { return c.insert(f, c.engines[i][j], source, end) }, func(err error) {
-					if i != victim || c.died == 0 {
+					if i != c.dead || c.died == 0 {
 						c.note(err)
 					}
 				})
@@ -108,13 +123,28 @@ func (x *failure) run(system string, seed uint64) ([]float64, error) {
 		}
 	}
 	if err := errors.Join(c.world.RunUntil(end), c.failed); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	rates := make([]float64, len(c.counts))
 	for i, n := range c.counts {
 		rates[i] = float64(n) / x.bin.Seconds() / 1e6
 	}
-	return rates, nil
+	return rates, c, nil
+}
+
+// kill has the victim die, now or at its next step of a name.
+func (c *clientsAt) kill() error {
+	if c.atStep == "" {
+		c.machine.Crash(false)
+		return nil
+	}
+	next := 1
+	for _, s := range c.world.Steps() {
+		if s.Name == c.atStep {
+			next += s.Count
+		}
+	}
+	return c.world.Install(sim.Schedule{{Kind: sim.CrashNode, Step: c.atStep, Count: next}})
 }
 
 // build makes the machines, with an engine on each worker.
@@ -127,12 +157,15 @@ func (c *clientsAt) build(system string, seed uint64) error {
 		return err
 	}
 	s, ok := engine.FindSystem(system)
-	index, found := engine.FindIndex(treeIndex)
+	index, found := engine.FindIndex(c.indexName())
 	if !ok || !found {
-		return fmt.Errorf("no system %q with index %q", system, treeIndex)
+		return fmt.Errorf("no system %q with index %q", system, c.indexName())
 	}
 	owners := len(c.claimed)
 	bytes := 8<<20 + owners*128<<10 + c.keys*80
+	if index.Small {
+		bytes += 2 * c.keys * index.BytesOf(proto.TableSpec{ValueBytes: valueBytes})
+	}
 	format, err := s.Format(bytes, owners, &index, engine.Number{})
 	if err != nil {
 		return err
@@ -189,21 +222,21 @@ func (c *clientsAt) addClient(system string, n int, machine *sim.Node, device *v
 		w.Submit("attach", func(f *fiber.Fiber) (err error) {
 			engines[i], err = engine.New(f, engine.Config{Worker: w, Conn: way.Conns[i], Memory: way.Memory,
 				Owner: (n*len(workers) + i) * c.fibers, Fibers: c.fibers, Clock: simulatedTime{machine.Clock()}, Timing: timing,
-				Rand: rand.New(rand.NewPCG(seed, uint64(n<<8|i))), System: system, Index: treeIndex, Members: c,
-				Specs: []proto.TableSpec{{ID: 1, Name: "records", ValueBytes: valueBytes, Ordered: true}}, Placement: allOnOne{},
+				Rand: rand.New(rand.NewPCG(seed, uint64(n<<8|i))), System: system, Index: c.indexName(), Members: c,
+				Specs: []proto.TableSpec{{ID: 1, Name: "records", ValueBytes: valueBytes, Ordered: c.index == ""}}, Placement: allOnOne{},
 				Nodes: 1, RecorderClock: device.Clock()})
 			return err
 		}, c.note)
 	}
 	if n == victim {
 		c.machine = machine
-		machine.OnCrash(func() {
-			c.died = c.world.Now()
-			for _, core := range own {
-				core.Kill()
-			}
-		})
 	}
+	machine.OnCrash(func() {
+		c.died, c.dead = c.world.Now(), n
+		for _, core := range own {
+			core.Kill()
+		}
+	})
 	return nil
 }
 
@@ -243,6 +276,11 @@ func (c *clientsAt) insert(f *fiber.Fiber, e *engine.Engine, source *rand.Rand, 
 			}
 			if err := f.Sleep(time.Duration(source.IntN(1000<<min(attempt, 4))) * time.Nanosecond); err != nil {
 				return err
+			}
+		}
+		if c.died > 0 && c.mended == 0 {
+			if s := e.Transactions(); s.Finished+s.Undone > 0 {
+				c.mended = c.world.Now()
 			}
 		}
 		if at := c.world.Now() - c.begin; at >= 0 && int(at/picoseconds(c.bin)) < len(c.counts) {
@@ -285,7 +323,8 @@ func treeFailure(r *Run) (*Outcome, error) {
 		"and 1 ms), as the tree has %d keys (the paper: 100 M); %s", cx4, x.clients, x.workers*x.fibers, x.before, x.lease, x.bin,
 		x.keys, r.seedsText())}
 	chart := report.Chart{Title: fmt.Sprintf("insertions over time; a client of %d is killed at %v", x.clients, x.before),
-		X: "time [ms]", Y: "throughput [M/s]"}
+		X: "time [ms]", Y: "throughput [M/s]",
+		Marks: []report.ChartMark{{X: x.before.Seconds() * 1e3, Text: "a client is killed"}}}
 	systems := []string{rtxName, dtxName, optimalName}
 	total := (len(systems) + 2) * r.Seeds
 	for i, s := range systems {
@@ -311,8 +350,8 @@ func treeFailure(r *Run) (*Outcome, error) {
 		}
 		o.Rows = append(o.Rows, number{what: s + ": before the kill", unit: "M/s", digits: 2}.seen(before...),
 			number{what: s + ": in the second half after it", unit: "M/s", digits: 2}.seen(after...))
-		ratio := number{what: s + ": after over before", section: "§6.2", digits: 3}
-		low := number{what: s + ": lowest bin over the level after the kill", section: "§6.2", digits: 2}
+		ratio := number{what: s + ": after over before", section: sixTwo, digits: 3}
+		low := number{what: s + ": lowest bin over the level after the kill", section: sixTwo, digits: 2}
 		if s == rtxName {
 			ratio.printed, ratio.paper, ratio.limit = "2/3", 2.0/3, share(pick(r, 0.05, 0.2)).because("two clients of three")
 			ratio.reading, ratio.fitted = whyClientsLimit, true
@@ -322,7 +361,7 @@ func treeFailure(r *Run) (*Outcome, error) {
 		}
 		o.Rows = append(o.Rows, ratio.seen(ratios(after, before)...), low.seen(lowest...))
 		if s == optimalName {
-			o.Rows = append(o.Rows, number{what: s + ": second half over the first bins after the kill", section: "§6.2", digits: 2,
+			o.Rows = append(o.Rows, number{what: s + ": second half over the first bins after the kill", section: sixTwo, digits: 2,
 				reading: "the paper: it degrades gradually, as more and more insertions wait for locks of the dead"}.seen(ratios(after, first)...))
 		}
 	}
@@ -357,7 +396,7 @@ func treeFailureOthers(r *Run, x *failure, o *Outcome, total int) error {
 			}
 			seen = append(seen, y.of(y.levels(bins)))
 		}
-		o.Rows = append(o.Rows, number{what: y.what, section: "§6.2", digits: 3}.seen(seen...))
+		o.Rows = append(o.Rows, number{what: y.what, section: sixTwo, digits: 3}.seen(seen...))
 	}
 	return nil
 }

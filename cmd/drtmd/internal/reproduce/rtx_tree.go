@@ -24,6 +24,7 @@ const (
 	// treeBoundQuick is for clients that saturate nothing.
 	treeBoundQuick = 0.50
 	sixOne         = "§6.1"
+	sixTwo         = "§6.2"
 	valueBytes     = 8
 )
 

@@ -132,7 +132,6 @@ func mutations() []mutation.Mutation {
 var unseen = map[string]string{
 	nics.LogUnawaited.String():    backupsUnseen,
 	nics.LogUnordered.String():    backupsUnseen,
-	nics.CommittedEarly.String():  backupsUnseen,
 	nics.UnlockBeforeLog.String(): "no node dies: until the host has the update the NIC has it, pinned",
 	nics.LocalUnlocked.String():   "no workload of scenarios ships a function that reads one shard and writes another: " + foundAlone,
 	nicindex.EvictPinned.String(): fewRecords,

@@ -23,20 +23,24 @@ import (
 // durableLife in the environment counts the lives of the process that runs TPC-C.
 const durableLife = "DRTMD_TEST_DURABLE_LIFE"
 
+// durableChopped in the environment has it run in pieces: "true".
+const durableChopped = "DRTMD_TEST_DURABLE_CHOPPED"
+
 // durableTPCC is a warehouse on each of two nodes, in kept memory. Half of the items and payments are of the other.
-func durableTPCC(dir string, attach bool) (node.LocalConfig, error) {
+func durableTPCC(dir string, attach bool, chopped string) (node.LocalConfig, error) {
 	o := tpcc.Default(2)
 	o.Items, o.Customers, o.Orders, o.RemoteItems, o.RemotePayments = 200, 30, 20_000, 50, 50
 	w, err := tpcc.New(o)
 	cfg := durable(dir, attach)
 	cfg.Workload, cfg.Nodes, cfg.Threads = w, 2, 2
+	cfg.Options["chopped"] = chopped
 	return cfg, err
 }
 
 // runDurableTPCC is the process that is killed. It says when its clients run.
 func runDurableTPCC(dir string, life int) error {
 	ctx := context.Background()
-	cfg, err := durableTPCC(dir, life > 0)
+	cfg, err := durableTPCC(dir, life > 0, os.Getenv(durableChopped))
 	if err != nil {
 		return err
 	}
@@ -71,14 +75,22 @@ func TestTPCCKeepsItsConditions(t *testing.T) {
 		return
 	}
 	raceskip.Processes(t)
-	kills := 3
+	for _, c := range []struct {
+		name, chopped string
+		kills         int
+	}{{"whole", "false", 3}, {"in pieces", "true", 2}} {
+		t.Run(c.name, func(t *testing.T) { killTPCC(t, c.chopped, c.kills) })
+	}
+}
+
+func killTPCC(t *testing.T, chopped string, kills int) {
 	if n, err := strconv.Atoi(os.Getenv(soakKills)); err == nil {
 		kills = n
 	}
 	dir := filepath.Join(t.TempDir(), "run")
 	for life := range kills {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestTPCCKeepsItsConditions$")
-		cmd.Env = append(os.Environ(), durableDir+"="+dir, fmt.Sprintf("%s=%d", durableLife, life))
+		cmd.Env = append(os.Environ(), durableDir+"="+dir, durableChopped+"="+chopped, fmt.Sprintf("%s=%d", durableLife, life))
 		cmd.Stderr = os.Stderr
 		out, err := cmd.StdoutPipe()
 		if err != nil {
@@ -98,7 +110,7 @@ func TestTPCCKeepsItsConditions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cfg, err := durableTPCC(dir, true)
+	cfg, err := durableTPCC(dir, true, chopped)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,5 +137,6 @@ func TestTPCCKeepsItsConditions(t *testing.T) {
 	if tally.Wrong != "" || paid <= 0 || s.Recovering > 0 {
 		t.Errorf("%s; %d payments; %+v", tally.Wrong, paid, s)
 	}
-	t.Logf("%d payments; the last recovery: %d transactions completed, %d undone", paid, s.Completed, s.Undone)
+	t.Logf("%d payments; the last recovery: %d transactions completed, %d undone, %d chains finished", paid, s.Completed,
+		s.Undone, s.Resumed)
 }

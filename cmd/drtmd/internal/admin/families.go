@@ -69,7 +69,7 @@ func specs() []spec {
 		{"log_too_long_total", "Attempts whose records did not fit into a slot.", counter, nil},
 		{"log_recovery_seconds", "Duration of the last recovery from the logs, of the slowest worker.", gauge, nil},
 		{"log_recovery_records", "Records that it has found, by state.", gauge, []string{"state"}},
-		{"log_recovery_transactions", "Transactions that it has completed, undone, or not finished yet.", gauge,
+		{"log_recovery_transactions", "Transactions that it has completed, undone, finished piece by piece (resumed), or not finished yet.", gauge,
 			[]string{"decision"}},
 		{"queue_pairs", "Queue pairs by type.", gauge, []string{"type"}},
 		{"queue_pairs_in_error", "RC queue pairs in the error state.", gauge, nil},

@@ -17,7 +17,7 @@ import (
 	"drtmd/proto/history"
 )
 
-// keeping is a cluster of drtmd up that keeps TPC-C's tables.
+// keeping is a cluster of drtmd up that keeps TPC-C's tables. Its transactions run in pieces.
 type keeping struct {
 	*lab
 	dir, address string
@@ -39,7 +39,7 @@ func newKeeping(t *testing.T) *keeping {
 	dir := filepath.Join(l.dir, "up")
 	k := &keeping{lab: l, dir: dir, address: "up:" + dir, told: map[place]history.Version{},
 		deletes: map[history.Table]bool{}, tables: []string{"--workload", "tpcc", "--items", "200", "--customers", "30",
-			"--orders", "20000", "--remote-items", "20", "--protocol", "drtm", "--durable=true", "--workers", "1", "--fibers", "4"}}
+			"--orders", "20000", "--remote-items", "20", "--protocol", "drtm", "--durable=true", "--chopped=true", "--workers", "1", "--fibers", "4"}}
 	t.Cleanup(func() {
 		if t.Failed() {
 			logs, _ := filepath.Glob(filepath.Join(dir, "node*", "log"))

@@ -67,6 +67,8 @@ const (
 	Loading   Wait = "loading"   // its tables, and connections
 	Reloading Wait = "reloading" // the same, again after a run
 	OtherRun  Wait = "run"       // the end of a run without this node
+	// OtherTables: the others keep tables in which this node has no part, until they are loaded anew.
+	OtherTables Wait = "tables"
 )
 
 // Node is what a daemon says of itself.

@@ -152,6 +152,10 @@ func waitText(w status.Wait, run string) string {
 		return "the run has ended; the tables are being loaded again"
 	case status.OtherRun:
 		return "waits for the end of run " + run
+	case status.OtherTables:
+		return "has no part in the tables that the other nodes keep: it gets one when tables are loaded anew on all nodes, " +
+			"with it among them; if runs have used those, give them up for that: stop all nodes and remove data.json from " +
+			"their state folders, or start with drtmd up --forget"
 	}
 	return "the tables are being loaded, and the nodes connected"
 }

@@ -146,7 +146,7 @@ func (s *Store) Attach(id string, partition int, clock time.Duration) (*Held, er
 		return nil, fmt.Errorf("%w: data %s; it keeps none", ErrOther, id)
 	case h.ID != id || h.Partition != partition:
 		return nil, fmt.Errorf("%w: partition %d of data %s; it keeps %s", ErrOther, partition, id, h)
-	case int64(clock) < h.ClockNs:
+	case h.Used() && int64(clock) < h.ClockNs: // else there are no locks and leases
 		return nil, fmt.Errorf("%w: by at least %v since the tables were last opened; locks and leases in kept memory are "+
 			"of a later time: set the clock right", ErrClock, time.Duration(h.ClockNs)-clock)
 	}

@@ -54,6 +54,15 @@ func TestWhatIsNotKeptIsNotAttached(t *testing.T) {
 	if _, err := s.Replace(Held{ID: "1", Partition: 1, Partitions: 2, ClockNs: int64(time.Second)}); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := s.Attach("1", 1, time.Millisecond); err != nil {
+		t.Errorf("tables that no run has used have no locks of a later time: %v", err)
+	}
+	if _, err := s.Attach("1", 1, time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Use("1"); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		id        string
 		partition int

@@ -124,10 +124,24 @@ func (p *Planes) pause(ctx context.Context, wait time.Duration, e member.Epoch) 
 func (p *Planes) waiting(st *member.State, running bool) {
 	s, _ := p.o.Members.Now()
 	phase, _ := p.o.Board.Phase()
-	if phase == status.Connecting && s != nil && running &&
-		!slices.ContainsFunc(st.Shards.Primary, s.Self().Same) {
+	switch {
+	case phase != status.Connecting || s == nil || slices.ContainsFunc(st.Shards.Primary, s.Self().Same):
+	case running:
 		p.connecting(status.OtherRun)
+	case p.beside(st):
+		p.connecting(status.OtherTables)
 	}
+}
+
+// beside reports whether all the nodes of the plane are there, which keep their tables over their lives: a node that
+// comes in addition has no part in these once runs have used them.
+func (p *Planes) beside(st *member.State) bool {
+	n := len(st.Shards.Primary)
+	if p.o.Data == nil || n == 0 || slices.ContainsFunc(st.Shards.Primary, func(m member.Member) bool { return !st.Active.Has(m) }) {
+		return false
+	}
+	tables, err := p.servingTables(n)
+	return err == nil && tables != ""
 }
 
 // build writes the next version of the shard map, if it was not handed over, and has every member

@@ -193,6 +193,36 @@ func TestANodeWithoutAPartSaysWhatItWaitsFor(t *testing.T) {
 	}
 }
 
+// TestANodeBesideKeptTablesSaysSo: that it has no part in them, and what to do.
+func TestANodeBesideKeptTablesSaysSo(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		primary []member.Member
+		kept    bool
+		want    status.Wait
+	}{
+		{"all nodes that keep them are there", lives(1, 2), true, status.OtherTables},
+		{"one is away: the plane is about to be built anew", lives(1, 3), true, status.Loading},
+		{"nothing is kept", lives(1, 2), false, status.Loading},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRoom(t)
+			keepers(t, r, nil)
+			if !c.kept {
+				r.p.o.Data = nil
+			}
+			r.board.Connecting(status.Loading, "")
+			r.c.state.Shards = member.ShardMap{Version: 4, Primary: c.primary, Leader: lives(1)[0]}
+			r.p.waiting(&r.c.state, false)
+			var n status.Node
+			r.board.Describe(t.Context(), &n)
+			if n.Wait != c.want || (n.Wait == status.OtherTables) != strings.Contains(n.Reason, "drtmd up --forget") {
+				t.Errorf("%s (%s): %s", n.Phase, n.Wait, n.Reason)
+			}
+		})
+	}
+}
+
 // A plane is tried again within seconds of the network's return, however often that failed before: an
 // attempt that a silent peer ends after 2 s and its pause take at most 4.
 func TestPlanesAreTriedAgainWithinSeconds(t *testing.T) {

@@ -146,6 +146,12 @@ func (c *Config) checkTables() error {
 	if err := c.checkWorkload(); err != nil {
 		return err
 	}
+	if b, ok := c.Workload.(workload.Bounded); ok {
+		writes, bytes := b.MostWritten()
+		if err := c.Protocol.CheckWrites(c.Replicas, writes, bytes); err != nil {
+			return fmt.Errorf("workload %s: %w", c.Workload.Name(), err)
+		}
+	}
 	specs := c.Workload.Tables()
 	if len(specs) == 0 || len(specs) > maxTables {
 		return fmt.Errorf("workload %s has %d tables: not in 1..%d", c.Workload.Name(), len(specs),

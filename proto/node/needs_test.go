@@ -9,6 +9,7 @@ import (
 	"drtmd/proto"
 	"drtmd/proto/node"
 	described "drtmd/proto/protocol"
+	"drtmd/proto/workload"
 	"drtmd/store/layout"
 )
 
@@ -118,5 +119,26 @@ func TestMembersThatKeepRecordsOtherwiseAreRefused(t *testing.T) {
 				t.Errorf("%v, want %q", err, x.want)
 			}
 		})
+	}
+}
+
+// wide is a workload whose transactions write more than some backups take.
+type wide struct{ workload.Workload }
+
+func (wide) MostWritten() (records, valueBytes int) { return 180, 15_000 }
+
+// TestTransactionsThatBackupsCannotTakeAreRefused: before the first one ends the run.
+func TestTransactionsThatBackupsCannotTakeAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		protocol string
+		replicas int
+		want     string
+	}{{"dnl2", 3, "takes log records of up to 8192 bytes"}, {"dnl2", 1, ""}, {"farm", 3, ""}} {
+		cfg := node.Config{Protocol: protocol(t, c.protocol), Workload: wide{bank(t, 3)}, Nodes: 3, Replicas: c.replicas}
+		err := cfg.Complete()
+		if c.want == "" && err != nil ||
+			c.want != "" && (!errors.Is(err, described.ErrNeeds) || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s with %d replicas: %v, want %q", c.protocol, c.replicas, err, c.want)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"drtmd/proto/onesided"
 	"drtmd/proto/option"
 	"drtmd/proto/protocol"
+	"drtmd/proto/recovery"
 )
 
 // OptLock is the option of when records that are written are locked.
@@ -50,6 +51,10 @@ func (i Instance) Protocol() protocol.Protocol {
 	needs := i.Needs
 	needs.Early = true // what is owed to a machine that restarts is asked of its engine
 	needs.Replicates, needs.Logs = true, true
+	if i.Strategy.Undo { // backups apply a record at once, from the message in which it comes
+		needs.LongestLog = messageBytes
+		needs.LogBytes = func(writes, valueBytes int) int { return recovery.BodyBytes(writes) + valueBytes }
+	}
 	needs.Scans = !i.Strategy.LocksInLog // ranges are looked at again when all is locked, and before anything is written
 	return protocol.Protocol{Name: i.Name, Doc: i.Doc, Family: i.Family, Needs: needs, Options: options,
 		Offers: offers, Optimistic: true, LocksLate: i.Late || i.Strategy.LateOnly,

@@ -64,6 +64,10 @@ type Needs struct {
 	// Logs: with replicas, each worker has a ring in the memory of every other node (Env.Logs), and the
 	// protocol the option OptLogBytes.
 	Logs bool
+	// LongestLog is how long a record of a transaction in these rings may be, and LogBytes how long one of so many
+	// writes is at least, whose values have so many bytes; nil: as long as the rings have room.
+	LongestLog int
+	LogBytes   func(writes, valueBytes int) int
 	// OwnLog says how many bytes beside its tables each worker has for a log of its own transactions
 	// (Env.Log); nil: none.
 	OwnLog func(option.Values) int
@@ -168,6 +172,17 @@ func (p *Protocol) CheckReplicas(copies, nodes int) error {
 			"use a protocol that replicates", ErrNeeds, p.Name, copies)
 	}
 	return nil
+}
+
+// CheckWrites refuses transactions that write so many records, with so many bytes of values, where there are backups
+// and these take no log record of that length.
+func (p *Protocol) CheckWrites(copies, writes, valueBytes int) error {
+	if copies < 2 || p.LogBytes == nil || p.LogBytes(writes, valueBytes) <= p.LongestLog {
+		return nil
+	}
+	return fmt.Errorf("%w: protocol %s with %d copies of each record takes log records of up to %d bytes, and a transaction "+
+		"that writes %d records with %d bytes needs %d: run it with one replica, or use another protocol", ErrNeeds, p.Name,
+		copies, p.LongestLog, writes, valueBytes, p.LogBytes(writes, valueBytes))
 }
 
 // CheckGrowth refuses tables that grow where the protocol cannot have them.

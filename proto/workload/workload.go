@@ -53,6 +53,12 @@ type Continuer interface {
 	GoOn(node proto.NodeID, c Contents) error
 }
 
+// Bounded is a workload that says how much a transaction writes at most.
+type Bounded interface {
+	// MostWritten is how many records one transaction changes, and how many bytes their values have together.
+	MostWritten() (records, valueBytes int)
+}
+
 // Client draws transactions, one after the other, without allocation.
 type Client interface {
 	// Next draws a transaction. It is valid until the next call.

@@ -80,6 +80,11 @@ func (t *transaction) peekLines(f *fiber.Fiber, peek proto.Peeker, from, to prot
 	}
 }
 
+// MostWritten implements workload.Bounded: by a delivery as a whole, in each of whose districts an order is due.
+func (w *TPCC) MostWritten() (records, valueBytes int) {
+	return Districts * (3 + mostLines), Districts * (customerBytes + orderBytes + mostLines*lineBytes)
+}
+
 // declareDue declares the oldest new order of a district and its customer: what decides which delivery it is of.
 func (t *transaction) declareDue(d int) {
 	if due := &t.due[d]; due.order > 0 {

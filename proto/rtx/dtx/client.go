@@ -40,9 +40,6 @@ const (
 // Kind is the layout: a log for each owner.
 var Kind = &inplace.Kind{Protocol: "dtx", Magic: 0x3158_5444_4d54_5244, Version: 1, PerOwner: logBytes} // "DRTMDTX1"
 
-// objects of a transaction.
-const objects = 64
-
 // Members is a membership service.
 type Members interface {
 	// Removed reports whether an owner is dead and fenced, and this client is the one that repairs it. Repaired says
@@ -98,13 +95,13 @@ func Attach(f *fiber.Fiber, cfg Config) (*Client, error) {
 	}
 	c := &Client{members: cfg.Members, awaited: cfg.Awaited, bug: m}
 	c.logOut, c.logIn = take(logBytes), take(logBytes)
-	c.metas, c.blocks = take(objects*metaBytes), take(objects*2*inplace.NodeBytes)
+	c.metas, c.blocks = take(inplace.Objects*metaBytes), take(inplace.Objects*2*inplace.NodeBytes)
 	base, err := Kind.Attach(f, cfg.Config, at)
 	if err != nil {
 		return nil, err
 	}
 	c.Client = base
-	c.tx.set = make([]entry, 0, objects)
+	c.tx.set = make([]entry, 0, inplace.Objects)
 	if err := c.Repair(f, cfg.Owner); err != nil {
 		if c.Broken() == nil && f.Err() == nil {
 			_ = c.Close() // the first error is the one to tell

@@ -32,12 +32,7 @@ type Tx struct {
 
 // entry is an object of the transaction.
 type entry struct {
-	ptr       rtx.Ptr
-	at        int // of the block in the memory, and its size
-	bytes     int
-	held      bool // its lock
-	fresh     bool // nobody else knows it
-	dirty     bool
+	inplace.Object
 	forgotten bool // it was only read, and is not validated
 	confirmed bool // its metadata was read behind the block
 }
@@ -49,8 +44,8 @@ func (c *Client) Begin(f *fiber.Fiber, view bool) (*Tx, error) {
 	}
 	t := &c.tx
 	for i := range t.set {
-		if e := &t.set[i]; e.fresh && !t.committed {
-			c.spare = append(c.spare, e.ptr)
+		if e := &t.set[i]; e.Fresh && !t.committed {
+			c.spare = append(c.spare, e.Ptr)
 		}
 	}
 	t.c, t.f, t.set, t.view, t.committed = c, f, t.set[:0], view, false
@@ -68,22 +63,16 @@ func (c *Client) meta(i int) int { return c.metas + metaBytes*i }
 // find is the index of an object in the set, which it becomes a part of; known: it was.
 func (t *Tx) find(p rtx.Ptr) (i int, known bool, err error) {
 	for i := range t.set {
-		if t.set[i].ptr == p {
+		if t.set[i].Ptr == p {
 			t.set[i].forgotten = false
 			return i, true, nil
 		}
 	}
-	switch {
-	case t.c.Broken() != nil:
-		return 0, false, t.c.Broken()
-	case !t.c.Shape.Has(p):
-		return 0, false, fmt.Errorf("%w: no object %d", rtx.ErrUsage, p)
-	case len(t.set) == objects:
-		return 0, false, fmt.Errorf("%w: more than %d objects", rtx.ErrTooLarge, objects)
+	o, err := t.c.Object(p, len(t.set))
+	if err != nil {
+		return 0, false, err
 	}
-	e := entry{ptr: p}
-	e.at, e.bytes = t.c.Shape.Place(p)
-	t.set = append(t.set, e)
+	t.set = append(t.set, entry{Object: o})
 	return len(t.set) - 1, false, nil
 }
 
@@ -92,12 +81,12 @@ func (t *Tx) payload(i int) []byte {
 	e := &t.set[i]
 	at := t.c.was(i)
 	switch {
-	case e.dirty:
+	case e.Dirty:
 		at = t.c.is(i)
 	case t.c.Word(at+versionAt) == 0:
 		return nil
 	}
-	return t.c.MR.Bytes()[at+metaBytes : at+e.bytes : at+e.bytes]
+	return t.c.MR.Bytes()[at+metaBytes : at+e.Bytes : at+e.Bytes]
 }
 
 // load makes an object a part of the set, as it is when it is unlocked. It may be torn: then a writer has taken the lock
@@ -110,9 +99,9 @@ func (t *Tx) load(p rtx.Ptr) (int, error) {
 	for n := 0; !known; n++ {
 		e, at := &t.set[i], t.c.was(i)
 		t.c.B.Reset()
-		t.c.Read(t.f, at, e.at, e.bytes)
+		t.c.Read(t.f, at, e.At, e.Bytes)
 		if e.confirmed = t.view && i == 0; e.confirmed {
-			t.c.Read(t.f, t.c.meta(i), e.at, metaBytes)
+			t.c.Read(t.f, t.c.meta(i), e.At, metaBytes)
 		}
 		if err := t.c.Await(t.f); err != nil {
 			return 0, err
@@ -157,13 +146,13 @@ func (t *Tx) Update(p rtx.Ptr) ([]byte, error) {
 	if err != nil || t.payload(i) == nil {
 		return nil, err
 	}
-	if e := &t.set[i]; !e.dirty {
+	if e := &t.set[i]; !e.Dirty {
 		if t.view {
 			return nil, fmt.Errorf("%w: a view updates object %d", rtx.ErrUsage, p)
 		}
 		b := t.c.MR.Bytes()
-		copy(b[t.c.is(i):][:e.bytes], b[t.c.was(i):][:e.bytes])
-		e.dirty = true
+		copy(b[t.c.is(i):][:e.Bytes], b[t.c.was(i):][:e.Bytes])
+		e.Dirty = true
 	}
 	return t.payload(i), nil
 }
@@ -174,10 +163,10 @@ func (t *Tx) Write(p rtx.Ptr, class int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.view || t.c.Class(t.set[i].bytes) != class {
+	if t.view || t.c.Class(t.set[i].Bytes) != class {
 		return nil, fmt.Errorf("%w: class %d for object %d, in a view: %v", rtx.ErrUsage, class, p, t.view)
 	}
-	t.set[i].dirty = true
+	t.set[i].Dirty = true
 	clear(t.payload(i))
 	return t.payload(i), nil
 }
@@ -188,8 +177,8 @@ func (t *Tx) Alloc(class int) (rtx.Ptr, []byte, error) {
 		return 0, nil, fmt.Errorf("%w: class %d is not that of nodes, or in a view: %v", rtx.ErrUsage, class, t.view)
 	}
 	c := t.c
-	if len(t.set) == objects {
-		return 0, nil, fmt.Errorf("%w: more than %d objects", rtx.ErrTooLarge, objects)
+	if len(t.set) == inplace.Objects {
+		return 0, nil, fmt.Errorf("%w: more than %d objects", rtx.ErrTooLarge, inplace.Objects)
 	}
 	if len(c.spare) == 0 {
 		p, err := c.Take(t.f)
@@ -205,7 +194,7 @@ func (t *Tx) Alloc(class int) (rtx.Ptr, []byte, error) {
 		return 0, nil, err
 	}
 	c.spare = c.spare[:last]
-	t.set[i].fresh, t.set[i].dirty = true, true
+	t.set[i].Fresh, t.set[i].Dirty = true, true
 	clear(t.c.MR.Bytes()[t.c.was(i):][:2*inplace.NodeBytes])
 	return p, t.payload(i), nil
 }
@@ -214,11 +203,11 @@ func (t *Tx) Alloc(class int) (rtx.Ptr, []byte, error) {
 // Abort if not, false if the transaction has updated it.
 func (t *Tx) Confirm(p rtx.Ptr) (bool, error) {
 	i, known, err := t.find(p)
-	if err != nil || !known || t.set[i].dirty {
+	if err != nil || !known || t.set[i].Dirty {
 		return false, err
 	}
 	t.c.B.Reset()
-	t.c.Read(t.f, t.c.meta(i), t.set[i].at, metaBytes)
+	t.c.Read(t.f, t.c.meta(i), t.set[i].At, metaBytes)
 	if err := t.c.Await(t.f); err != nil {
 		return false, err
 	}
@@ -231,7 +220,7 @@ func (t *Tx) Confirm(p rtx.Ptr) (bool, error) {
 // Forget takes what was only read so far out of the validation, until it is read again.
 func (t *Tx) Forget() {
 	for i := range t.set {
-		t.set[i].forgotten = !t.set[i].dirty
+		t.set[i].forgotten = !t.set[i].Dirty
 	}
 }
 
@@ -248,9 +237,9 @@ func (t *Tx) commit() error {
 	}
 	logged := 0
 	for i := range t.set {
-		if e := &t.set[i]; e.dirty {
+		if e := &t.set[i]; e.Dirty {
 			t.c.SetWord(t.c.is(i)+versionAt, t.c.Word(t.c.was(i)+versionAt)+1)
-			if !e.fresh {
+			if !e.Fresh {
 				logged++
 			}
 		}
@@ -282,13 +271,13 @@ func (t *Tx) log(n int) error {
 	for i := range t.set {
 		e := &t.set[i]
 		switch {
-		case e.fresh:
-			c.Write(t.f, c.is(i), e.at, e.bytes)
-		case e.dirty:
-			c.SetWord(at, uint64(e.ptr))
+		case e.Fresh:
+			c.Write(t.f, c.is(i), e.At, e.Bytes)
+		case e.Dirty:
+			c.SetWord(at, uint64(e.Ptr))
 			c.SetWord(at+8, c.Word(c.is(i)+versionAt))
-			copy(b[at+entryHead:], b[c.is(i)+metaBytes:][:e.bytes-metaBytes])
-			at += entryHead + e.bytes - metaBytes
+			copy(b[at+entryHead:], b[c.is(i)+metaBytes:][:e.Bytes-metaBytes])
+			at += entryHead + e.Bytes - metaBytes
 		}
 	}
 	c.SetWord(c.logOut+logState, c.number<<2|stateLocked)
@@ -304,8 +293,8 @@ func (t *Tx) log(n int) error {
 // addValidation adds the READs of the metadata to the batch.
 func (t *Tx) addValidation() {
 	for i := range t.set {
-		if e := &t.set[i]; !e.fresh && !e.forgotten {
-			t.c.Read(t.f, t.c.meta(i), e.at, metaBytes)
+		if e := &t.set[i]; !e.Fresh && !e.forgotten {
+			t.c.Read(t.f, t.c.meta(i), e.At, metaBytes)
 		}
 	}
 }
@@ -315,11 +304,11 @@ func (t *Tx) judge() error {
 	c := t.c
 	for i := range t.set {
 		e := &t.set[i]
-		if e.fresh || e.forgotten {
+		if e.Fresh || e.forgotten {
 			continue
 		}
 		want := uint64(0)
-		if e.held {
+		if e.Held {
 			want = c.Own()
 		}
 		if c.Word(c.meta(i)+lockAt) != want {
@@ -351,8 +340,8 @@ func (t *Tx) lock() error {
 	c := t.c
 	c.B.Reset()
 	for i := range t.set {
-		if e := &t.set[i]; e.dirty && !e.fresh {
-			c.CAS(t.f, e.at+lockAt, 0, c.Own())
+		if e := &t.set[i]; e.Dirty && !e.Fresh {
+			c.CAS(t.f, e.At+lockAt, 0, c.Own())
 		}
 	}
 	t.addValidation()
@@ -361,9 +350,9 @@ func (t *Tx) lock() error {
 	}
 	n, all := 0, true
 	for i := range t.set {
-		if e := &t.set[i]; e.dirty && !e.fresh {
-			e.held = c.B.Old(n) == 0
-			all = all && e.held
+		if e := &t.set[i]; e.Dirty && !e.Fresh {
+			e.Held = c.B.Old(n) == 0
+			all = all && e.Held
 			n++
 		}
 	}
@@ -376,9 +365,9 @@ func (t *Tx) lock() error {
 // addUnlocks adds the release of all locks to the batch.
 func (t *Tx) addUnlocks() {
 	for i := range t.set {
-		if e := &t.set[i]; e.held {
-			t.c.CAS(t.f, e.at+lockAt, t.c.Own(), 0)
-			e.held = false
+		if e := &t.set[i]; e.Held {
+			t.c.CAS(t.f, e.At+lockAt, t.c.Own(), 0)
+			e.Held = false
 		}
 	}
 }
@@ -409,11 +398,11 @@ func (t *Tx) install() error {
 		return err
 	}
 	for i := range t.set {
-		if e := &t.set[i]; e.held {
+		if e := &t.set[i]; e.Held {
 			if c.bug == bugLockAfterWrite {
-				c.CAS(t.f, e.at+lockAt, c.Own(), 0)
+				c.CAS(t.f, e.At+lockAt, c.Own(), 0)
 			}
-			c.install(t.f, e.at, e.bytes, c.is(i)+versionAt)
+			c.install(t.f, e.At, e.Bytes, c.is(i)+versionAt)
 			if err := t.phase(stepInstalled); err != nil {
 				return err
 			}

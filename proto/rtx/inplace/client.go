@@ -38,6 +38,34 @@ type Client struct {
 	end    rtx.Ptr
 }
 
+// Objects is how many an operation, or a transaction, touches at most.
+const Objects = 64
+
+// Object is one that is touched: where it is, and what is to become of it.
+type Object struct {
+	Ptr   rtx.Ptr
+	At    int  // of its block in the memory
+	Bytes int  // of that
+	Held  bool // its lock
+	Fresh bool // nobody else knows it
+	Dirty bool
+}
+
+// Object finds one that is to be touched, behind n others.
+func (c *Client) Object(p rtx.Ptr, n int) (o Object, err error) {
+	switch {
+	case c.broken != nil:
+		return o, c.broken
+	case !c.Shape.Has(p):
+		return o, fmt.Errorf("%w: no object %d", rtx.ErrUsage, p)
+	case n == Objects:
+		return o, fmt.Errorf("%w: more than %d objects", rtx.ErrTooLarge, Objects)
+	}
+	o.Ptr = p
+	o.At, o.Bytes = c.Shape.Place(p)
+	return o, nil
+}
+
 // Attach checks the memory and makes a client with so many bytes of buffers.
 func (k *Kind) Attach(f *fiber.Fiber, cfg Config, bytes int) (Client, error) {
 	shape, err := k.Describe(f, cfg.Conn, cfg.PD, cfg.Memory)

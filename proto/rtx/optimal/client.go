@@ -5,9 +5,6 @@ import (
 	"drtmd/verbs/fiber"
 )
 
-// objects of a transaction.
-const objects = 64
-
 // Client is an owner of locks.
 type Client struct {
 	inplace.Client
@@ -21,12 +18,12 @@ type Client struct {
 // Attach checks the memory and makes a client.
 func Attach(f *fiber.Fiber, cfg inplace.Config) (*Client, error) {
 	// Each object has room for what was read, and for what it becomes.
-	base, err := Kind.Attach(f, cfg, objects*2*nodeBytes)
+	base, err := Kind.Attach(f, cfg, inplace.Objects*2*nodeBytes)
 	if err != nil {
 		return nil, err
 	}
 	c := &Client{Client: base}
-	c.tx.set = make([]entry, 0, objects)
+	c.tx.set = make([]inplace.Object, 0, inplace.Objects)
 	return c, nil
 }
 

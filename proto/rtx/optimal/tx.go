@@ -6,6 +6,7 @@ import (
 
 	"drtmd/proto"
 	"drtmd/proto/rtx"
+	"drtmd/proto/rtx/inplace"
 	"drtmd/verbs/fiber"
 )
 
@@ -13,17 +14,7 @@ import (
 type Tx struct {
 	c   *Client
 	f   *fiber.Fiber
-	set []entry
-}
-
-// entry is an object of the operation.
-type entry struct {
-	ptr   rtx.Ptr
-	at    int // of the block in the memory, and its size
-	bytes int
-	held  bool // its lock
-	fresh bool // nobody else knows it
-	dirty bool
+	set []inplace.Object
 }
 
 // Begin begins an operation. Commit, Rollback or Abort ends it: locks are held meanwhile. An Abort may follow either.
@@ -43,41 +34,34 @@ func is(i int) int  { return 2*nodeBytes*i + nodeBytes }
 // find is the index of an object in the set, which it becomes a part of; known: it was.
 func (t *Tx) find(p rtx.Ptr) (i int, known bool, err error) {
 	for i := range t.set {
-		if t.set[i].ptr == p {
+		if t.set[i].Ptr == p {
 			return i, true, nil
 		}
 	}
-	if t.c.Broken() != nil {
-		return 0, false, t.c.Broken()
+	o, err := t.c.Object(p, len(t.set))
+	if err != nil {
+		return 0, false, err
 	}
-	if !t.c.Shape.Has(p) {
-		return 0, false, fmt.Errorf("%w: no object %d", rtx.ErrUsage, p)
-	}
-	if len(t.set) == objects {
-		return 0, false, fmt.Errorf("%w: more than %d objects", rtx.ErrTooLarge, objects)
-	}
-	e := entry{ptr: p}
-	e.at, e.bytes = t.c.Shape.Place(p)
-	t.set = append(t.set, e)
+	t.set = append(t.set, o)
 	return len(t.set) - 1, false, nil
 }
 
 // payload is what the operation sees of an object; nil: it was never written.
 func (t *Tx) payload(i int) []byte {
 	e := &t.set[i]
-	if t.c.Word(was(i)) == 0 && !e.dirty {
+	if t.c.Word(was(i)) == 0 && !e.Dirty {
 		return nil
 	}
 	at := was(i)
-	if e.dirty {
+	if e.Dirty {
 		at = is(i)
 	}
-	return t.c.MR.Bytes()[at+edgeBytes : at+e.bytes-edgeBytes : at+e.bytes-edgeBytes]
+	return t.c.MR.Bytes()[at+edgeBytes : at+e.Bytes-edgeBytes : at+e.Bytes-edgeBytes]
 }
 
 // whole reports whether what was read is one version.
 func (t *Tx) whole(i int) bool {
-	return t.c.Word(was(i)) == t.c.Word(was(i)+t.set[i].bytes-edgeBytes)
+	return t.c.Word(was(i)) == t.c.Word(was(i)+t.set[i].Bytes-edgeBytes)
 }
 
 // Read gives the value of an object, nil if it was never written.
@@ -88,7 +72,7 @@ func (t *Tx) Read(p rtx.Ptr) ([]byte, error) {
 	}
 	for n := 0; !known; n++ {
 		t.c.B.Reset()
-		t.c.Read(t.f, was(i), t.set[i].at, t.set[i].bytes)
+		t.c.Read(t.f, was(i), t.set[i].At, t.set[i].Bytes)
 		if err := t.c.Await(t.f); err != nil {
 			return nil, err
 		}
@@ -113,14 +97,14 @@ func (t *Tx) ReadToUpdate(p rtx.Ptr) ([]byte, error) {
 // lock locks an object and reads it: an Abort if it has changed since it was read without.
 func (t *Tx) lock(p rtx.Ptr) (int, error) {
 	i, known, err := t.find(p)
-	if err != nil || t.set[i].held || t.set[i].fresh {
+	if err != nil || t.set[i].Held || t.set[i].Fresh {
 		return i, err
 	}
 	before := t.c.Word(was(i))
 	for n := 0; ; n++ {
 		t.c.B.Reset()
 		cas := t.c.CAS(t.f, t.c.lockAt(p), 0, t.c.Own())
-		t.c.Read(t.f, was(i), t.set[i].at, t.set[i].bytes)
+		t.c.Read(t.f, was(i), t.set[i].At, t.set[i].Bytes)
 		if err := t.c.Await(t.f); err != nil {
 			return 0, err
 		}
@@ -131,7 +115,7 @@ func (t *Tx) lock(p rtx.Ptr) (int, error) {
 			return 0, err
 		}
 	}
-	t.set[i].held = true
+	t.set[i].Held = true
 	if !t.whole(i) {
 		return 0, fmt.Errorf("%w: object %d has two versions, and its lock was free", rtx.ErrCorrupt, p)
 	}
@@ -147,10 +131,10 @@ func (t *Tx) Update(p rtx.Ptr) ([]byte, error) {
 	if err != nil || t.payload(i) == nil {
 		return nil, err
 	}
-	if e := &t.set[i]; !e.dirty {
+	if e := &t.set[i]; !e.Dirty {
 		b := t.c.MR.Bytes()
-		copy(b[is(i):is(i)+e.bytes], b[was(i):was(i)+e.bytes])
-		e.dirty = true
+		copy(b[is(i):is(i)+e.Bytes], b[was(i):was(i)+e.Bytes])
+		e.Dirty = true
 	}
 	return t.payload(i), nil
 }
@@ -161,10 +145,10 @@ func (t *Tx) Write(p rtx.Ptr, class int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.c.Class(t.set[i].bytes) != class {
+	if t.c.Class(t.set[i].Bytes) != class {
 		return nil, fmt.Errorf("%w: class %d for object %d", rtx.ErrUsage, class, p)
 	}
-	t.set[i].dirty = true
+	t.set[i].Dirty = true
 	clear(t.payload(i))
 	return t.payload(i), nil
 }
@@ -182,7 +166,7 @@ func (t *Tx) Alloc(class int) (rtx.Ptr, []byte, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	t.set[i].fresh, t.set[i].dirty = true, true
+	t.set[i].Fresh, t.set[i].Dirty = true, true
 	clear(t.c.MR.Bytes()[was(i) : was(i)+2*nodeBytes])
 	return p, t.payload(i), nil
 }
@@ -190,7 +174,7 @@ func (t *Tx) Alloc(class int) (rtx.Ptr, []byte, error) {
 // Confirm is true: a block that was read is whole by itself.
 func (t *Tx) Confirm(p rtx.Ptr) (bool, error) {
 	i, known, err := t.find(p)
-	return err == nil && known && !t.set[i].dirty, err
+	return err == nil && known && !t.set[i].Dirty, err
 }
 
 // Fiber is the fiber that the operation runs on.
@@ -205,7 +189,7 @@ func (t *Tx) Commit() error {
 	t.c.B.Reset()
 	for _, fresh := range []bool{true, false} {
 		for i := range t.set {
-			if e := &t.set[i]; e.dirty && e.fresh == fresh {
+			if e := &t.set[i]; e.Dirty && e.Fresh == fresh {
 				t.writeBack(i)
 			}
 		}
@@ -219,27 +203,27 @@ func (t *Tx) writeBack(i int) {
 	b := c.MR.Bytes()
 	next := c.Word(was(i)) + 1
 	c.SetWord(is(i), next)
-	c.SetWord(is(i)+e.bytes-edgeBytes, next)
-	if e.fresh {
-		c.Write(t.f, is(i), e.at, e.bytes)
+	c.SetWord(is(i)+e.Bytes-edgeBytes, next)
+	if e.Fresh {
+		c.Write(t.f, is(i), e.At, e.Bytes)
 		return
 	}
-	old, now := b[was(i)+edgeBytes:was(i)+e.bytes-edgeBytes], b[is(i)+edgeBytes:is(i)+e.bytes-edgeBytes]
+	old, now := b[was(i)+edgeBytes:was(i)+e.Bytes-edgeBytes], b[is(i)+edgeBytes:is(i)+e.Bytes-edgeBytes]
 	if bytes.Equal(old, now) {
 		return // then the versions stay, too
 	}
-	c.Write(t.f, is(i)+e.bytes-edgeBytes, e.at+e.bytes-edgeBytes, edgeBytes)
-	c.Write(t.f, is(i)+edgeBytes, e.at+edgeBytes, len(now))
-	c.Write(t.f, is(i), e.at, edgeBytes)
+	c.Write(t.f, is(i)+e.Bytes-edgeBytes, e.At+e.Bytes-edgeBytes, edgeBytes)
+	c.Write(t.f, is(i)+edgeBytes, e.At+edgeBytes, len(now))
+	c.Write(t.f, is(i), e.At, edgeBytes)
 }
 
 // unlock gives the locks back, behind what is in the batch.
 func (t *Tx) unlock() error {
 	c, locks := t.c, 0
 	for i := range t.set {
-		if e := &t.set[i]; e.held {
-			c.CAS(t.f, c.lockAt(e.ptr), c.Own(), 0)
-			e.held = false
+		if e := &t.set[i]; e.Held {
+			c.CAS(t.f, c.lockAt(e.Ptr), c.Own(), 0)
+			e.Held = false
 			locks++
 		}
 	}

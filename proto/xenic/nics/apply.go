@@ -136,10 +136,11 @@ func (h *Host) apply(f *fiber.Fiber) (err error) {
 	}
 }
 
-// announce rouses threads that have waited for this one to read its logs to the end.
+// announce rouses threads that wait for this one to read its logs to the end, also after the first of two passes: they
+// ask for the second.
 func (h *Host) announce() {
 	for _, x := range h.cfg.Yard.hosts {
-		if x != h && len(x.graves) > 0 && x.graves[0].since[h.place]+gravePasses == h.passes {
+		if x != h && len(x.graves) > 0 && h.passes <= x.graves[0].since[h.place]+gravePasses {
 			x.rouse()
 			x.cfg.Worker.Kick()
 		}

@@ -260,7 +260,10 @@ func (e *Engine) replica(s proto.ShardID) *share {
 // apply applies one write to a replica unless that has a newer version: updates of one record may come in any
 // order, by the logs of different coordinators. It reports false if another worker is at the record, or its
 // table is full for now.
-func (e *Engine) apply(s *share, w *recovery.Write) bool {
+func (e *Engine) apply(s *share, w *recovery.Write) bool { return e.applyTo(s, w, false) }
+
+// applyTo is apply. With waits it reports false, too, if the Readable flag of the record is lowered.
+func (e *Engine) applyTo(s *share, w *recovery.Write, waits bool) bool {
 	if w.Version.Live() && w.Value == nil {
 		return true // another holder has the value
 	}
@@ -273,6 +276,10 @@ func (e *Engine) apply(s *share, w *recovery.Write) bool {
 		return false
 	}
 	off := x.off
+	if waits && isLowered(was) {
+		e.storeState(s, off, was)
+		return false
+	}
 	if newerThan(w.Version, x.head.Version) || e.lacks(anyOrder) {
 		if w.Version.Live() {
 			e.publish(nil, s, off, &item{table: w.Table, key: w.Key, version: w.Version, value: w.Value})

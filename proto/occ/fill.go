@@ -56,7 +56,9 @@ func (r *run) fillTable(s *share, shard proto.ShardID, t proto.TableID) error {
 				return errAnswer
 			}
 			w.Shard, w.Table, b = shard, t, rest
-			for !v.e.apply(s, &w) {
+			// Where LOG locks, a transaction may have the record here and not at the primary: if it aborts, the old
+			// value comes back, which must be this one then.
+			for !v.e.applyTo(s, &w, v.e.locksInLog()) {
 				if err := r.pause(); err != nil {
 					return err
 				}

@@ -32,7 +32,7 @@ func hadesFigure12(r *Run) (*Outcome, error) {
 	two := paperCluster()
 	o := &Outcome{Conditions: hadesConditions(r, &two) + "; (a) the switch takes what the round trip is longer or shorter, (b) a " +
 		"share of the requests is to the own node, drawn one by one"}
-	p := &progress{r: r, apps: pick(r, hadesApplications(r), hadesApplications(r)[:1])}
+	p := &progress{r: r, apps: pick(r, hadesApplications(r), hadesApplications(r)[1:2])}
 	p.expect(len(roundTrips()) + len(localShares()))
 	var networks, shares []speedTrial
 	for _, us := range roundTrips() {
@@ -104,7 +104,7 @@ func (o *Outcome) lines(p *progress, trials []speedTrial, unit int, name string,
 func hadesFigure13(r *Run) (*Outcome, error) {
 	t := speedTrial{nodes: 10, cores: hadesCores}
 	o := &Outcome{Conditions: hadesConditions(r, &t)}
-	apps := pick(r, hadesApplications(r), hadesApplications(r)[:1])
+	apps := pick(r, hadesApplications(r), hadesApplications(r)[1:3])
 	p := &progress{r: r, apps: apps}
 	p.expect(1)
 	base, all, err := p.rates(&t, finished)

@@ -714,10 +714,10 @@ func (b *backups) finish(f *fiber.Fiber, peer proto.NodeID) {
 		}
 	}
 	for i := 0; i < len(b.owing); {
-		if o := &b.owing[i]; !b.end(f, o, peer) || b.e.owes(uint64(o.word)) {
+		if !b.end(f, i, peer) || b.e.owes(uint64(b.owing[i].word)) {
 			i++
 		} else {
-			logs := o.logs
+			logs := b.owing[i].logs
 			b.owing = slices.Delete(b.owing, i, i+1)
 			b.decide(logs)
 		}

@@ -111,7 +111,9 @@ func (t *tx) abortLogged() error {
 		t.logs, t.inLog = t.logs[:0], false
 		t.forgetWrites()
 		t.releaseHere() // before the view may change: recovery would give the locks of what is owing back
+		t.finishInPhase(o)
 		v.end()
+		return reason
 	}
 	t.finish(o)
 	return reason
@@ -161,8 +163,10 @@ func (t *tx) ended() {
 	}
 }
 
-// end tells a node that was not reached how a transaction ended, and reports whether all know it.
-func (b *backups) end(f *fiber.Fiber, o *owing, peer proto.NodeID) bool {
+// end tells a node that was not reached how a transaction ended, and reports whether all know it. While it waits,
+// others append to the list.
+func (b *backups) end(f *fiber.Fiber, at int, peer proto.NodeID) bool {
+	o := b.owing[at]
 	i := slices.Index(o.ends, peer)
 	if i < 0 {
 		return len(o.ends) == 0
@@ -177,6 +181,7 @@ func (b *backups) end(f *fiber.Fiber, o *owing, peer proto.NodeID) bool {
 		return false
 	}
 	o.ends = slices.Delete(o.ends, i, i+1)
+	b.owing[at].ends = o.ends
 	return len(o.ends) == 0
 }
 
@@ -372,9 +377,8 @@ func (e *Engine) unlockTaken(s *share, u *undo, o *replaced) bool {
 	case !o.read:
 		return false
 	}
-	off, there := e.findHeld(s, &item{table: o.table, key: o.key}, lowered(u.name))
-	if there && e.swapState(s, uint64(off), lowered(u.name), e.applier) {
-		e.giveBack(s, uint64(off), o.table, o.key, onesided.VersionOf(s.Memory, uint64(off)))
+	if off, mine := e.swapLowered(s, &item{table: o.table, key: o.key}, u.name, e.applier); mine {
+		e.giveBack(s, off, o.table, o.key, onesided.VersionOf(s.Memory, off))
 	}
 	return true
 }

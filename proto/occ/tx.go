@@ -484,10 +484,7 @@ func (t *tx) finish(o history.Outcome) {
 	if f.Err() != nil {
 		return // the node was killed: what is locked stays so
 	}
-	t.End(o)
-	t.forgetWrites()
-	f.Step(stepAbort)
-	t.unreserve()
+	t.endWithout(o)
 	if !t.e.view.beginRelease(t) {
 		return // the node was killed
 	}
@@ -495,4 +492,26 @@ func (t *tx) finish(o history.Outcome) {
 	t.e.view.end()
 	f.Step(stepReleased)
 	t.leave()
+}
+
+// finishInPhase is finish of whoever is in a phase: it does not wait for a change of the view, which waits for it.
+func (t *tx) finishInPhase(o history.Outcome) {
+	f := t.F
+	was := f.Shield()
+	defer f.Unshield(was)
+	if f.Err() != nil {
+		return // as in finish
+	}
+	t.endWithout(o)
+	t.release(proto.PhaseExecute)
+	f.Step(stepReleased)
+	t.leave()
+}
+
+// endWithout ends the attempt without effect, before its locks are given back.
+func (t *tx) endWithout(o history.Outcome) {
+	t.End(o)
+	t.forgetWrites()
+	t.F.Step(stepAbort)
+	t.unreserve()
 }

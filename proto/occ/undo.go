@@ -233,10 +233,10 @@ func (e *Engine) swapLowered(s *share, x *item, name recovery.Name, to onesided.
 		if off = uint64(at); !there || e.swapState(s, off, lowered(name), to) {
 			return off, there
 		}
-		if !e.applies(onesided.Word(onesided.StateOf(s.Memory, off))) {
+		if state := onesided.Word(onesided.StateOf(s.Memory, off)); state != lowered(name) && !e.applies(state) {
 			return off, false
 		}
-		lineword.Pause()
+		lineword.Pause() // it was put back since, or will be
 	}
 	return off, false
 }

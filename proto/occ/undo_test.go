@@ -63,6 +63,23 @@ func TestAFlagIsRaisedThoughAnotherWorkerHasTheRecord(t *testing.T) {
 	}
 }
 
+// TestARecordThatWasOnlyReadIsUnlockedThoughAnotherWorkerHasIt, when its transaction ends: with Dnl-1 backups lock it.
+func TestARecordThatWasOnlyReadIsUnlockedThoughAnotherWorkerHasIt(t *testing.T) {
+	strategy := ByRPC()
+	strategy.LateOnly, strategy.Undo, strategy.LocksInLog = true, true, true
+	strategy.LocksAll, strategy.LogsPrimary = true, true
+	x := newKitOf(t, strategy)
+	s := x.Env.Shares[2]
+	x.load(2, version(1), 1, onesided.Unlocked)
+	w := write(2, version(1), 1)
+	w.Read = true
+	x.append(1, ofNode1+1, 0, w)
+	x.holds(2, version(1), 1, lowered(ofNode1+1))
+	off, _ := s.Tables[0].Find(2)
+	x.meanwhile(s, uint64(off), ofNode1+1, func() { x.hosts[1].end(ofNode1+1, true) })
+	x.holds(2, version(1), 1, onesided.Unlocked)
+}
+
 // TestAPromotedRecordIsUnlockedThoughAnotherWorkerHasIt: its flag gives way to locks.
 func TestAPromotedRecordIsUnlockedThoughAnotherWorkerHasIt(t *testing.T) {
 	x := undoKit(t)

@@ -363,7 +363,12 @@ func (x *core) onLog(f *fiber.Fiber, from int, d *decoder) {
 	tx, shard, to := d.u64(), int(d.u16()), int(d.u16())
 	list := d.updates()
 	echo := d.bytes()
-	if !x.takes(d, nil, list) || shard >= x.nic.cfg.Nodes || to >= x.nic.cfg.Nodes {
+	if !x.takes(d, nil, list) {
+		return
+	}
+	if c := &x.nic.cfg; shard >= c.Nodes || to >= c.Nodes || (c.Node-shard+c.Nodes)%c.Nodes >= c.Replicas ||
+		slices.ContainsFunc(list, func(u Update) bool { return u.Version.Live() && len(u.Bytes) == 0 }) {
+		x.nic.Stats.Malformed++ // of a shard without a replica here, or without its value
 		return
 	}
 	x.append(f, tx, logBackup, shard, list)

@@ -104,6 +104,9 @@ func (x *tx) fetch(r *record) error {
 	read, write := p.wanted(r.Mode)
 	p.have = read | write
 	x.shadows = x.appendLines(x.shadows[:0], r, allLines(p.count)&^p.have)
+	for i := maxLines; i < p.count && p.have != allLines(maxLines); i++ { // lines that no set names
+		x.shadows = append(x.shadows, p.first+bloom.Line(i))
+	}
 	if write != 0 {
 		if err := x.request(r, write, true, x.shadows); err != nil || read == 0 {
 			return err
@@ -202,8 +205,19 @@ func (x *tx) WriteAt(t proto.TableID, k proto.Key, offset int, value []byte) err
 	if err := x.Set.WriteAt(t, k, offset, value); err != nil {
 		return err
 	}
-	x.Find(t, k).Own.dirty |= lines
+	r := x.Find(t, k)
+	if x.longer(r) {
+		lines = allLines(r.Own.count) // no set names all of its lines
+	}
+	r.Own.dirty |= lines
 	return nil
+}
+
+// Insert implements proto.Txn: all lines are written, also of a record that the transaction has changed and deleted.
+func (x *tx) Insert(t proto.TableID, k proto.Key, value []byte) error {
+	err := x.Set.Insert(t, k, value)
+	x.wrote(t, k, err)
+	return err
 }
 
 // Read implements proto.Txn.

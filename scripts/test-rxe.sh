@@ -28,7 +28,7 @@ GUEST_SECONDS=900   # for all test binaries together
 AT_ONCE=2           # how many sets of guests run side by side: most of them wait most of the time
 RESULTS=()          # one line per package set and story: `ok NAME` or `FAIL NAME`
 NAMES=() STARTED=() # of all that was started, and when
-declare -A RUNNING  # of these the numbers, by process
+declare -A RUNNING=() # of these the numbers, by process
 
 # OTHERS: packages that link the provider, and whose tests are of something else: of settings and of
 # daemons on shared memory, whose leases are too short for an emulated CPU. The story of the cluster
@@ -103,20 +103,31 @@ test_binaries() {
 # record NAME COMMAND...: starts it when there is room, AT_ONCE at a time. If there is more than one, what
 # each prints is shown when it has ended, as a whole.
 record() {
-  local name=$1 number=${#NAMES[@]} output=/dev/stdout
+  local name=$1 number=${#NAMES[@]}
   shift
   ((${#RUNNING[@]} < AT_ONCE)) || one_ends
   NAMES+=("$name") STARTED+=("$SECONDS")
   echo "... $name"
-  ((AT_ONCE == 1)) || output=$OUTPUTS/$number
-  (exec "$@") >"$output" 2>&1 &
+  if ((AT_ONCE == 1)); then
+    (exec setsid "$@") 2>&1 &
+  else
+    (exec setsid "$@") >"$OUTPUTS/$number" 2>&1 &
+  fi
   RUNNING[$!]=$number
 }
 
 # one_ends: waits until one that runs has ended, shows what it printed, and notes how it ended.
 one_ends() {
   local pid status=0 number took
-  wait -n -p pid "${!RUNNING[@]}" || status=$?
+  # wait -n does not see one that a signal has ended before.
+  for pid in "${!RUNNING[@]}" ""; do
+    [[ -z $pid ]] || kill -0 "$pid" 2>/dev/null || break
+  done
+  if [[ -n $pid ]]; then
+    wait "$pid" || status=$?
+  else
+    wait -n -p pid "${!RUNNING[@]}" || status=$?
+  fi
   number=${RUNNING[$pid]}
   unset "RUNNING[$pid]"
   took=$((SECONDS - STARTED[number]))
@@ -129,9 +140,10 @@ one_ends() {
   fi
 }
 
-# end_all: ends what runs; the guests end with it.
+# end_all: ends what runs, each with its process group; the guests end with it.
 end_all() {
-  ((${#RUNNING[@]} == 0)) || kill "${!RUNNING[@]}" 2>/dev/null || true
+  local pid
+  for pid in "${!RUNNING[@]}"; do kill -- "-$pid" 2>/dev/null || true; done
   wait
   rm -rf "$OUTPUTS"
 }

@@ -278,7 +278,7 @@ func (e *Engine) LogStats() (s proto.LogStats) {
 		return s
 	}
 	s = l.stats
-	s.Taken, s.Recovering = len(l.slots)-len(l.free), l.recovering
+	s.Taken, s.Recovering = len(l.slots)-len(l.free)-len(l.chains), l.recovering
 	for i := range l.slots {
 		if x := &l.slots[i]; x.used > slotHeadBytes {
 			s.Used += uint64(x.used)

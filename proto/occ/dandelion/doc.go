@@ -8,7 +8,8 @@
 //
 // Every phase is carried by RPC. Trips are those from the commit to the moment when the client is told: Dnl-4 tells it
 // after the unlock messages are acknowledged, the others after they are sent; option "told" has both ways. A transaction
-// that changes nothing locks nothing, and validates (Dnl-RO); one of one read does not even that (GetOne).
+// that changes nothing locks nothing, and validates (Dnl-RO); one of one read does not even that (GetOne), unless it
+// has read at a backup, with Dnl-4.
 //
 // # Undo logs and Readable
 //
@@ -50,6 +51,10 @@
 //
 // # Differs
 //
+//   - With Dnl-4, a transaction that reads one record at a backup validates it at the primary. The paper's GetOne does
+//     not, and is not strictly serializable: T1 reads A and writes B; it has validated A, and its LOG has not reached
+//     the backup of B; T2 changes A, and its client is told; T3 begins, and finds the B of before there. T1 comes
+//     before T2, T2 before T3, and T3 before T1. Dnl-2 and Dnl-1 lock A until the LOG is everywhere.
 //   - Where the coordinator is itself a backup of what it writes, Dnl-4 logs at the primary, too: otherwise no record
 //     could survive the death of the coordinator and the other backups (package recovery). In return the client could
 //     be told after LOG.

@@ -53,17 +53,23 @@ func (t *tx) Commit() error {
 	if err == nil {
 		sent, err = t.log()
 	}
-	switch {
-	case err != nil && sent && t.F.Err() == nil:
-		t.e.Counters.Unknown++
-		t.End(history.Unknown)
-		t.e.backups.unfinished = append(t.e.backups.unfinished, t)
-		return fmt.Errorf("%w: not all backups have the update: %w", proto.ErrUnknownOutcome, err)
-	case err != nil:
+	if err != nil {
+		return t.notLogged(sent, "backups", err)
+	}
+	return t.carryOut()
+}
+
+// notLogged ends an attempt that has not got behind LOG, with the error of Commit. If its records were sent, some of
+// the holders may have them, and nobody knows yet how it ends.
+func (t *tx) notLogged(sent bool, holders string, err error) error {
+	if !sent || t.F.Err() != nil {
 		t.finish(history.Aborted)
 		return err
 	}
-	return t.carryOut()
+	t.e.Counters.Unknown++
+	t.End(history.Unknown)
+	t.e.backups.unfinished = append(t.e.backups.unfinished, t)
+	return fmt.Errorf("%w: not all %s have the update: %w", proto.ErrUnknownOutcome, holders, err)
 }
 
 // carryOut is COMMIT and TRUNCATE, of a transaction that takes place. With backups it is committed already,

@@ -51,15 +51,8 @@ func (t *tx) commitInLog() error {
 	if err == nil {
 		sent, err = t.log()
 	}
-	switch {
-	case err != nil && sent && t.F.Err() == nil:
-		t.e.Counters.Unknown++
-		t.End(history.Unknown)
-		t.e.backups.unfinished = append(t.e.backups.unfinished, t)
-		return fmt.Errorf("%w: not all replicas have the update: %w", proto.ErrUnknownOutcome, err)
-	case err != nil:
-		t.finish(history.Aborted)
-		return err
+	if err != nil {
+		return t.notLogged(sent, "replicas", err)
 	}
 	if t.denied != nil {
 		return t.abortLogged()

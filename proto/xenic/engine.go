@@ -134,6 +134,22 @@ func (e *Engine) DebtsAt(n proto.NodeID) int {
 
 // Begin implements proto.Engine.
 func (e *Engine) Begin(f *fiber.Fiber, d *proto.Decl, attempt int) (proto.Tx, error) {
+	x, err := e.open(f, d, attempt)
+	if x == nil {
+		return nil, err
+	}
+	if err == nil {
+		err = x.Load(0, len(x.Records))
+	}
+	if err != nil {
+		x.Abort(err)
+		return nil, err
+	}
+	return x, nil
+}
+
+// open begins an attempt with the records that are declared. nil: the fiber has ended. With an error it is to be aborted.
+func (e *Engine) open(f *fiber.Fiber, d *proto.Decl, attempt int) (*tx, error) {
 	if err := f.Err(); err != nil {
 		return nil, err
 	}
@@ -143,15 +159,7 @@ func (e *Engine) Begin(f *fiber.Fiber, d *proto.Decl, attempt int) (proto.Tx, er
 	x := e.take()
 	x.Open(f, d)
 	f.Charge(beginPs)
-	err := x.Declare(d)
-	if err == nil {
-		err = x.Load(0, len(x.Records))
-	}
-	if err != nil {
-		x.Abort(err)
-		return nil, err
-	}
-	return x, nil
+	return x, x.Declare(d)
 }
 
 // take gives a transaction object that is free.

@@ -189,16 +189,10 @@ func (e *Engine) Ships(function uint16, d *proto.Decl) bool {
 
 // Ship implements proto.Shipper.
 func (e *Engine) Ship(f *fiber.Fiber, d *proto.Decl, attempt int, function uint16, argument, dst []byte) ([]byte, error) {
-	if err := f.Err(); err != nil {
+	x, err := e.open(f, d, attempt)
+	if x == nil {
 		return dst, err
 	}
-	if attempt == 0 {
-		e.stats.Begun++
-	}
-	x := e.take()
-	x.Open(f, d)
-	f.Charge(beginPs)
-	err := x.Declare(d)
 	var result nics.Result
 	if err == nil {
 		result, err = x.ship(function, argument)

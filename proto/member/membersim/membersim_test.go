@@ -74,6 +74,7 @@ func newEnv(m membersim.Mutation) *env {
 }
 
 func (e *env) Lease() time.Duration  { return lease }
+func (e *env) Lengthen()             {} // Stop and Restart take no time
 func (e *env) Node() membertest.Node { return e.Registry.Node() }
 func (e *env) Pass(d time.Duration) {
 	by := e.now + d

@@ -352,11 +352,16 @@ func outage(t TB, e Env) {
 }
 
 func shortOutage(t TB, e Env) {
+	e.Lengthen()
 	all := members(t, e, 2)
+	begin := e.Now()
 	e.Stop()
 	e.Pass(e.Lease() / 10)
 	e.Restart()
-	e.Pass(2 * e.Lease())
+	if took := e.Now() - begin; took > e.Lease()/2 {
+		t.Fatalf("stopped for %v, of a lease of %v: no short outage", took, e.Lease())
+	}
+	e.Pass(e.Lease() + e.Lease()/4) // who has not renewed its lease since has lost it
 	for i, l := range all {
 		if _, held := l.Lease(); !held || len(l.w.losses()) > 0 {
 			t.Errorf("member %d has lost its lease: %v", i, l.w.losses())

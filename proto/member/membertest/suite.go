@@ -28,6 +28,9 @@ type Env interface {
 	// Stop stops the registry; Restart lets it go on with what it has stored.
 	Stop()
 	Restart()
+	// Lengthen makes leases so long that Stop and Restart take a small part of one, on a busy machine
+	// too. It comes before Node.
+	Lengthen()
 }
 
 // Node is a way to the registry.

@@ -17,6 +17,7 @@ import (
 type Chip struct {
 	*hardware.Carried
 	hybrid  bool
+	bug     bug
 	patient int // squashes of a transaction before it locks all that it will need
 	// running are the transactions by their number; those of nobody are nil.
 	running []*tx
@@ -48,10 +49,8 @@ func newChip(e *protocol.ChipEnv, hybrid bool) (*Chip, error) {
 	}
 	cfg := s.config
 	cfg.Node, cfg.Memory, cfg.Pool = hardware.NodeID(e.Node), c, &hardware.Pool{}
-	if cfg.Mutation, err = hardware.Mutations().Find(e.First.Mutation); err != nil {
-		if cfg.Directory.Mutation, err = directory.Mutations().Find(e.First.Mutation); err != nil {
-			return nil, fmt.Errorf("hades: %w", err)
-		}
+	if err := c.mutate(&cfg, e.First.Mutation); err != nil {
+		return nil, err
 	}
 	cfg.Hooks = hardware.Hooks{Fetched: c.fetched, Ended: c.ended, Reserved: c.woken, Acked: c.acked,
 		Unlocked: c.unlocked}
@@ -59,6 +58,20 @@ func newChip(e *protocol.ChipEnv, hybrid bool) (*Chip, error) {
 	c.idle = make([][]*tx, cfg.Directory.Cores)
 	c.Carried, err = hardware.Carry(cfg, hardware.CyclePs, e.Attach)
 	return c, err
+}
+
+// mutate finds a deliberate bug of the engines or of their hardware.
+func (c *Chip) mutate(cfg *hardware.Config, name string) (err error) {
+	if c.bug, err = bugs.Find(name); err == nil {
+		return nil
+	}
+	if cfg.Mutation, err = hardware.Mutations().Find(name); err == nil {
+		return nil
+	}
+	if cfg.Directory.Mutation, err = directory.Mutations().Find(name); err != nil {
+		return fmt.Errorf("hades: %w", err)
+	}
+	return nil
 }
 
 // Hooks of the model.

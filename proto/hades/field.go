@@ -22,10 +22,14 @@ func allLines(count int) lineSet { return lineSet(1)<<min(count, maxLines) - 1 }
 
 // linesAt are the lines of some bytes of a value, with that of the header: it stands for the record's place and version,
 // so that fields of one record conflict. partly are those of which other bytes are left.
-func linesAt(offset, size int) (all, partly lineSet) {
+func (c *Chip) linesAt(offset, size int) (all, partly lineSet) {
 	first, end := layout.ValueOffset+offset, layout.ValueOffset+offset+size
 	if size == 0 || end > maxLines*layout.LineBytes {
 		return headerLine, headerLine
+	}
+	header := headerLine
+	if c.lacks(fieldWithoutHeader) {
+		header = 0
 	}
 	from, to := first/layout.LineBytes, (end-1)/layout.LineBytes
 	all = allLines(to+1) &^ allLines(from)
@@ -35,7 +39,7 @@ func linesAt(offset, size int) (all, partly lineSet) {
 	if end%layout.LineBytes > 0 {
 		partly |= 1 << to
 	}
-	return all | headerLine, partly | headerLine
+	return all | header, partly | header
 }
 
 // inFields notes which parts of its records a declaration names.
@@ -51,7 +55,7 @@ func (x *tx) inFields(d *proto.Decl) {
 		}
 		p := &r.Own
 		for _, f := range a.Fields {
-			lines, _ := linesAt(int(f.Offset), int(f.Bytes))
+			lines, _ := x.e.chip.linesAt(int(f.Offset), int(f.Bytes))
 			if f.Write && a.Mode == proto.ModeWrite {
 				p.toWrite |= lines
 			} else {
@@ -189,7 +193,7 @@ func (x *tx) partOf(t proto.TableID, k proto.Key, m proto.Mode, lines lineSet) e
 
 // ReadAt implements proto.Fielder: the lines of the bytes are accessed.
 func (x *tx) ReadAt(t proto.TableID, k proto.Key, offset int, dst []byte) error {
-	lines, _ := linesAt(offset, len(dst))
+	lines, _ := x.e.chip.linesAt(offset, len(dst))
 	if err := x.partOf(t, k, proto.ModeRead, lines); err != nil {
 		return err
 	}
@@ -198,7 +202,7 @@ func (x *tx) ReadAt(t proto.TableID, k proto.Key, offset int, dst []byte) error 
 
 // WriteAt implements proto.Fielder: lines that are written in part are fetched, the others are not (Table II).
 func (x *tx) WriteAt(t proto.TableID, k proto.Key, offset int, value []byte) error {
-	lines, partly := linesAt(offset, len(value))
+	lines, partly := x.e.chip.linesAt(offset, len(value))
 	if err := x.partOf(t, k, proto.ModeWrite, partly); err != nil {
 		return err
 	}
@@ -208,6 +212,9 @@ func (x *tx) WriteAt(t proto.TableID, k proto.Key, offset int, value []byte) err
 	r := x.Find(t, k)
 	if x.longer(r) {
 		lines = allLines(r.Own.count) // no set names all of its lines
+	}
+	if x.e.chip.lacks(fieldHalfWritten) {
+		lines &= headerLine | lineSet(1)<<((layout.ValueOffset+offset)/layout.LineBytes)
 	}
 	r.Own.dirty |= lines
 	return nil
@@ -249,7 +256,7 @@ func (x *tx) ReadMany(gets []proto.Get) error {
 // Write implements proto.Txn: of a record that the transaction does not know yet, only lines that are written in part are
 // fetched.
 func (x *tx) Write(t proto.TableID, k proto.Key, value []byte) error {
-	_, partly := linesAt(0, len(value))
+	_, partly := x.e.chip.linesAt(0, len(value))
 	if err := x.partOf(t, k, proto.ModeWrite, partly); err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"drtmd/proto/hades"
 	"drtmd/proto/hades/hardware"
 	"drtmd/proto/node"
+	"drtmd/proto/workload/rows"
 	"drtmd/verbs/fiber"
 	"drtmd/verbs/sim"
 )
@@ -58,7 +59,7 @@ func onThree(t *testing.T, p node.Protocol, run func(c *node.Cluster, f *fiber.F
 		t.Fatal(err)
 	}
 	ctx := context.Background()
-	c, err := node.NewSimulated(ctx, node.SimulatedConfig{Cost: cost, Config: node.Config{Protocol: p, Workload: &rowsLoad{3},
+	c, err := node.NewSimulated(ctx, node.SimulatedConfig{Cost: cost, Config: node.Config{Protocol: p, Workload: rowsOf(3),
 		Nodes: 3, Workers: 1, Fibers: 2}})
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +90,7 @@ func steps(f *fiber.Fiber, e proto.Engine, attempt int, run func(tx proto.Tx) er
 
 // Table II, §V-A: the messages of a transaction, and the lines that are read and pushed at the nodes that it accesses.
 func TestATransactionSendsTheMessagesOfTableII(t *testing.T) {
-	var row, spare [rowBytes]byte
+	var row, spare [rows.ValueBytes]byte
 	near := []byte("12345678")
 	for _, x := range []struct {
 		name  string
@@ -97,21 +98,21 @@ func TestATransactionSendsTheMessagesOfTableII(t *testing.T) {
 		want  sent
 		lines uint64 // that NICs read or push
 	}{
-		{"local: no message", func(tx proto.Tx) error { return tx.Write(rows, rowKey(0, 0), row[:]) }, sent{}, 0},
+		{"local: no message", func(tx proto.Tx) error { return tx.Write(rows.Rows, rowKey(0, 0), row[:]) }, sent{}, 0},
 		{"a node that was only read takes part in the commit", func(tx proto.Tx) error {
-			return tx.Read(rows, rowKey(1, 0), row[:])
+			return tx.Read(rows.Rows, rowKey(1, 0), row[:])
 		}, sent{hardware.Read: 1, hardware.Fetched: 1}.committing(1), 4},
 		{"of a field its line is read, and the header's", func(tx proto.Tx) error {
-			return proto.ReadAt(tx, rows, rowKey(1, 0), farField, row[:8], spare[:])
+			return proto.ReadAt(tx, rows.Rows, rowKey(1, 0), farField, row[:8], spare[:])
 		}, sent{hardware.Read: 1, hardware.Fetched: 1}.committing(1), 2},
 		{"of a write the lines are fetched that are written in part, and all are pushed", func(tx proto.Tx) error {
-			return tx.Write(rows, rowKey(1, 0), row[:])
+			return tx.Write(rows.Rows, rowKey(1, 0), row[:])
 		}, sent{hardware.WriteFetch: 1, hardware.Fetched: 1}.committing(1), 2 + 4},
 		{"of a field that is written its line is fetched and pushed, and the header's", func(tx proto.Tx) error {
-			return proto.WriteAt(tx, rows, rowKey(1, 0), farField, near, spare[:])
+			return proto.WriteAt(tx, rows.Rows, rowKey(1, 0), farField, near, spare[:])
 		}, sent{hardware.WriteFetch: 1, hardware.Fetched: 1}.committing(1), 2 + 2},
 		{"two nodes", func(tx proto.Tx) error {
-			return errors.Join(tx.Read(rows, rowKey(1, 0), row[:]), tx.Write(rows, rowKey(2, 0), row[:]))
+			return errors.Join(tx.Read(rows.Rows, rowKey(1, 0), row[:]), tx.Write(rows.Rows, rowKey(2, 0), row[:]))
 		}, sent{hardware.Read: 1, hardware.WriteFetch: 1, hardware.Fetched: 2}.committing(2), 4 + 2 + 4},
 	} {
 		t.Run(x.name, func(t *testing.T) {
@@ -144,8 +145,8 @@ func TestATransactionTakesTwoRoundTrips(t *testing.T) {
 	for _, p := range []node.Protocol{hades.Protocol(), hades.Hybrid()} {
 		t.Run(p.Name, func(t *testing.T) {
 			onThree(t, p, func(c *node.Cluster, f *fiber.Fiber, e proto.Engine) error {
-				d := proto.Decl{Accesses: []proto.Access{{Table: rows, Mode: proto.ModeRead, Key: rowKey(1, 0)},
-					{Table: rows, Mode: proto.ModeWrite, Key: rowKey(2, 0)}, {Table: rows, Mode: proto.ModeWrite, Key: rowKey(0, 0)}}}
+				d := proto.Decl{Accesses: []proto.Access{{Table: rows.Rows, Mode: proto.ModeRead, Key: rowKey(1, 0)},
+					{Table: rows.Rows, Mode: proto.ModeWrite, Key: rowKey(2, 0)}, {Table: rows.Rows, Mode: proto.ModeWrite, Key: rowKey(0, 0)}}}
 				begun := c.Now()
 				if err := once(f, e, &d, 0, &overwrite{d: &d}); err != nil {
 					return err
@@ -176,16 +177,16 @@ func once(f *fiber.Fiber, e proto.Engine, d *proto.Decl, attempt int, p proto.Pr
 // nodes that it has accessed.
 func TestTheFirstCommitSquashesTheOther(t *testing.T) {
 	onThree(t, hades.Protocol(), func(c *node.Cluster, f *fiber.Fiber, e proto.Engine) error {
-		var row [rowBytes]byte
+		var row [rows.ValueBytes]byte
 		tx, err := e.Begin(f, &proto.Decl{}, 0)
 		if err == nil {
-			err = errors.Join(tx.Read(rows, rowKey(1, 0), row[:]), tx.Read(rows, rowKey(2, 0), row[:]))
+			err = errors.Join(tx.Read(rows.Rows, rowKey(1, 0), row[:]), tx.Read(rows.Rows, rowKey(2, 0), row[:]))
 		}
 		if err != nil {
 			return err
 		}
 		before := sentBy(c)
-		if err := steps(f, e, 0, func(other proto.Tx) error { return other.Write(rows, rowKey(1, 0), row[:]) }); err != nil {
+		if err := steps(f, e, 0, func(other proto.Tx) error { return other.Write(rows.Rows, rowKey(1, 0), row[:]) }); err != nil {
 			return err
 		}
 		if err := tx.Commit(); proto.AbortReason(err) != proto.ReasonValidation {
@@ -202,15 +203,15 @@ func TestTheFirstCommitSquashesTheOther(t *testing.T) {
 // §IV-B: of two transactions on lines of their own node, the one that makes the second access squashes itself.
 func TestTheSecondLocalAccessSquashesItself(t *testing.T) {
 	onThree(t, hades.Protocol(), func(c *node.Cluster, f *fiber.Fiber, e proto.Engine) error {
-		var row [rowBytes]byte
+		var row [rows.ValueBytes]byte
 		tx, err := e.Begin(f, &proto.Decl{}, 0)
 		if err == nil {
-			err = tx.Read(rows, rowKey(0, 0), row[:])
+			err = tx.Read(rows.Rows, rowKey(0, 0), row[:])
 		}
 		if err != nil {
 			return err
 		}
-		err = steps(f, e, 0, func(other proto.Tx) error { return other.Write(rows, rowKey(0, 0), row[:]) })
+		err = steps(f, e, 0, func(other proto.Tx) error { return other.Write(rows.Rows, rowKey(0, 0), row[:]) })
 		if proto.AbortReason(err) != proto.ReasonConflict {
 			return fmt.Errorf("the second one: %v", err)
 		}
@@ -221,9 +222,9 @@ func TestTheSecondLocalAccessSquashesItself(t *testing.T) {
 // §VI: after so many squashes a transaction locks what it has accessed, node after node in ascending order, then executes.
 func TestASquashedTransactionLocksEverything(t *testing.T) {
 	onThree(t, hades.Protocol(), func(c *node.Cluster, f *fiber.Fiber, e proto.Engine) error {
-		var row [rowBytes]byte
+		var row [rows.ValueBytes]byte
 		run := func(tx proto.Tx) error {
-			return errors.Join(tx.Read(rows, rowKey(2, 0), row[:]), tx.Write(rows, rowKey(1, 0), row[:]))
+			return errors.Join(tx.Read(rows.Rows, rowKey(2, 0), row[:]), tx.Write(rows.Rows, rowKey(1, 0), row[:]))
 		}
 		tx, err := e.Begin(f, &proto.Decl{}, 0)
 		if err == nil {

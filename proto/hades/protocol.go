@@ -144,6 +144,7 @@ func mutationsOf(hybrid bool) (list []mutation.Mutation) {
 			list = append(list, x)
 		}
 	}
+	list = append(list, bugs.List("")...)
 	if !hybrid {
 		list = append(list, directory.Mutations().List("htm/directory")...)
 	}

@@ -44,6 +44,7 @@ const (
 	loadChained
 	loadTPCC
 	loadSkews
+	loadFields
 )
 
 // chopLayer is whose the deliberate bugs of the analysis of pieces are.
@@ -173,6 +174,8 @@ func (x spec) doc() string {
 			load = "tpcc"
 		case loadSkews:
 			load = "opmix"
+		case loadFields:
+			load = "rows"
 		}
 		doc = load + " on " + x.protocol.Name + " with " + x.focus + "; history, sums and locks checked"
 	}

@@ -36,6 +36,9 @@ func chips(p node.Protocol) []*scenario.Scenario {
 			faults: lateChipFaults, drawnOf: map[string][]string{dimReads: {"default"},
 				"patience": {"usual"}, "nic": {"slow", "slow", "usual"}, "pairs": {"all"}, "cores": {"all"}, // of hades
 				"filters": {"usual"}, "cache": {"usual"}}}),
+		of(spec{name: "fields", protocol: p, load: loadFields, nodes: 3, drawn: []int{1, 2},
+			focus: "parts of values that are read and written", faults: chipFaults,
+			drawnOf: map[string][]string{dimRemote: {"50", "10"}}}),
 		of(spec{name: "scans", protocol: p, load: loadRanges, nodes: 2, drawn: []int{1, 2, 2},
 			focus: "scans of ranges in which rows come and go", faults: chipFaults,
 			drawnOf: map[string][]string{dimRemote: {"2", "10", "50"}}}),

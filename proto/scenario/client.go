@@ -50,10 +50,25 @@ func (c *client) Done(o proto.Outcome) {
 type program struct {
 	inner  proto.Program
 	values values
-	piece  int // that runs
+	sizes  []int // of values, by table from 1; nil: of what is written in part nothing is noted
+	piece  int   // that runs
 }
 
-func (p *program) Execute(tx proto.Txn) error { return p.inner.Execute(noting{tx, p.values}) }
+// sizesOf are those of values, for programs of engines whose writes a crash may leave behind. Those on chips that are a
+// model leave none, and their transactions access no more of a record than their programs ask for.
+func (c *cluster) sizesOf() (all []int) {
+	if c.protocol.Chips != nil {
+		return nil
+	}
+	for _, t := range c.load.Tables() {
+		all = append(all, t.ValueBytes)
+	}
+	return all
+}
+
+func (p *program) Execute(tx proto.Txn) error { return p.inner.Execute(p.noting(tx)) }
+
+func (p *program) noting(tx proto.Txn) noting { return noting{tx, p.values, p.sizes} }
 
 // shippable is a program for which a function may stand. What that writes is not noted.
 type shippable struct {
@@ -89,7 +104,7 @@ func (c *inPieces) PlanPiece(f *fiber.Fiber, peek proto.Peeker, piece int, d *pr
 }
 
 func (c *inPieces) ExecutePiece(tx proto.Txn, piece int) error {
-	return c.inner.ExecutePiece(noting{tx, c.values}, piece)
+	return c.inner.ExecutePiece(c.noting(tx), piece)
 }
 
 func (c *inPieces) AppendPieces(b []byte, from int) []byte { return c.inner.AppendPieces(b, from) }
@@ -108,6 +123,7 @@ func (d *dependentChain) Plan(f *fiber.Fiber, peek proto.Peeker, decl *proto.Dec
 type noting struct {
 	proto.Txn
 	values values
+	sizes  []int // see program
 }
 
 func (n noting) note(value []byte) {
@@ -129,4 +145,28 @@ func (n noting) AddTo(t proto.TableID, k proto.Key, delta int64) error {
 func (n noting) Insert(t proto.TableID, k proto.Key, value []byte) error {
 	n.note(value)
 	return n.Txn.Insert(t, k, value)
+}
+
+// ReadAt implements proto.Fielder.
+func (n noting) ReadAt(t proto.TableID, k proto.Key, offset int, dst []byte) error {
+	if f, ok := n.Txn.(proto.Fielder); ok {
+		return f.ReadAt(t, k, offset, dst)
+	}
+	return proto.ReadAt(n.Txn, t, k, offset, dst, make([]byte, n.sizes[t-1]))
+}
+
+// WriteAt implements proto.Fielder. What is noted is the whole value that comes of it.
+func (n noting) WriteAt(t proto.TableID, k proto.Key, offset int, value []byte) error {
+	if n.sizes == nil {
+		return n.Txn.(proto.Fielder).WriteAt(t, k, offset, value)
+	}
+	row := make([]byte, n.sizes[t-1])
+	if err := proto.WriteAt(n.Txn, t, k, offset, value, row); err != nil {
+		return err
+	}
+	if err := n.Read(t, k, row); err != nil {
+		return err
+	}
+	n.note(row)
+	return nil
 }

@@ -35,6 +35,7 @@ type cluster struct {
 	load     workload.Workload
 	set      settings
 	values   values
+	sizes    []int    // see program
 	behind   []behind // found by the check of the history
 	// atBoot has engines made before their peers are connected, so that they answer from the
 	// beginning; others are made when all are.
@@ -100,6 +101,7 @@ func (x spec) build(e *scenario.Env, w workload.Workload, set settings, chopping
 	c := &cluster{e: e, values: values{}, protocol: x.protocol, load: w, set: set,
 		atBoot: x.protocol.Early, hasty: x.faults == crashFaults, polls: x.polls,
 		durable: x.durable, losses: newLosses(set.replicas), grace: cmp.Or(x.grace, grace)}
+	c.sizes = c.sizesOf()
 	c.cfg = node.Config{Protocol: x.protocol, Options: x.options(e.Setting), Workload: w,
 		Nodes: e.Nodes, Workers: e.Workers, Fibers: e.Fibers, CacheBytes: 1 << 12,
 		Replicas: set.replicas, Mutation: mutation, Record: &node.Recording{}, Keep: keepTimes,
@@ -422,7 +424,7 @@ func (m *manager) start() error {
 	}
 	for i := range m.e.Fibers {
 		r := m.e.World.Rand(fmt.Sprintf("client %d.%d.%d.%d", m.id, m.i, i, m.life))
-		c := &client{program: program{values: m.values},
+		c := &client{program: program{values: m.values, sizes: m.sizes},
 			Client: m.load.NewClient(m.id, rand.New(rand.NewPCG(r.Uint64(), r.Uint64())))}
 		m.clients = append(m.clients, c)
 		m.running++
@@ -461,7 +463,7 @@ func (m *manager) resume() {
 	r := m.e.World.Rand(fmt.Sprintf("rest of chains %d.%d.%d", m.id, m.i, m.life))
 	m.machine.Go(m.i, "rest of chains", func(f *fiber.Fiber) error {
 		run := proto.Runner{Engine: m.w.Engine, Rand: r}
-		return run.Resume(f, resumer{of, m.values})
+		return run.Resume(f, resumer{of, m.values, m.sizes})
 	})
 }
 
@@ -469,11 +471,12 @@ func (m *manager) resume() {
 type resumer struct {
 	of     proto.Resumer
 	values values
+	sizes  []int
 }
 
 func (r resumer) Resume(kind uint8, from int, parameters []byte) (proto.Chain, error) {
 	c, err := r.of.Resume(kind, from, parameters)
-	return &inPieces{&program{inner: c, values: r.values}, c}, err
+	return &inPieces{&program{inner: c, values: r.values, sizes: r.sizes}, c}, err
 }
 
 // poll keeps the worker looking for completions, so that softtime is not older than pollEvery. A simulated

@@ -11,6 +11,7 @@ import (
 	"drtmd/proto/workload/chained"
 	"drtmd/proto/workload/micro"
 	"drtmd/proto/workload/ranges"
+	"drtmd/proto/workload/rows"
 	"drtmd/proto/workload/smallbank"
 	"drtmd/proto/workload/tpcc"
 	"drtmd/store/layout"
@@ -92,7 +93,7 @@ func (x spec) dimensions() []scenario.Dimension {
 	if x.protocol.LineWords {
 		list = list[1:]
 	}
-	if x.load == loadChained || x.load == loadTPCC {
+	if x.load == loadChained || x.load == loadTPCC || x.load == loadFields {
 		list = slices.DeleteFunc(list, func(d scenario.Dimension) bool { return d.Name == dimSkew || d.Name == dimReads })
 	}
 	if x.load == loadChained {
@@ -168,6 +169,8 @@ func (x spec) workload(nodes int, s settings, chopping chop.Mutation) (workload.
 		return tpccLoad(nodes, s)
 	case loadSkews:
 		return skewsLoad(nodes, kind, s)
+	case loadFields:
+		return rows.New(rows.Options{Nodes: nodes, Rows: few, Distributed: s.remote})
 	case loadMicro:
 		return microLoad(nodes, cmp.Or(x.keys, accounts), x.mix, kind, s)
 	}

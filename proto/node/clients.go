@@ -54,6 +54,8 @@ type ClientsConfig struct {
 	Config
 	// Index that tables are: see engine.Indexes; "" is the first.
 	Index string
+	// Options switch off what makes system rtx faster.
+	Options engine.Options
 	// Memory are the addresses of the memory nodes' set-up services, in the order of their numbers; none: MemoryNodes
 	// of their own in this process, as large as the workload needs.
 	Memory []string
@@ -74,6 +76,7 @@ type ClientsConfig struct {
 type clients struct {
 	system   engine.System
 	index    string
+	options  engine.Options
 	sessions []*memory.Session
 	timing   rtx.Timing // zero: from the round trip
 
@@ -110,7 +113,8 @@ func NewClients(ctx context.Context, cfg ClientsConfig) (*Cluster, error) {
 	if err := place.completePlace(); err != nil {
 		return nil, err
 	}
-	c := &Cluster{Config: cfg.Config, clients: &clients{system: cfg.system(), index: cfg.Index, wall: timeOfDay{}}}
+	c := &Cluster{Config: cfg.Config, clients: &clients{system: cfg.system(), index: cfg.Index, options: cfg.Options,
+		wall: timeOfDay{}}}
 	t := &threads{}
 	c.host = t
 	if err := c.buildClients(ctx, &cfg, &place, t); err != nil {
@@ -356,7 +360,7 @@ func (c *Cluster) startClient(f *fiber.Fiber, w *Worker, _ int) error {
 	e, err := engine.New(f, engine.Config{Worker: w.Worker, Conn: w.conns[0], Memory: way.Memory, More: more,
 		Owner: (int(way.Client)-1)*each + w.Index*c.Config.Fibers, Fibers: c.Config.Fibers, Clock: wall, Timing: timing,
 		Rand: w.Rand, System: k.system.Name, Index: k.index, Specs: w.Specs, Placement: w.Placement, Nodes: c.Config.Nodes,
-		Recorder: w.Recorder, RecorderClock: w.RecorderClock, Mutation: w.Mutation})
+		Recorder: w.Recorder, RecorderClock: w.RecorderClock, Options: k.options, Mutation: w.Mutation})
 	if err != nil {
 		return err
 	}
@@ -374,7 +378,8 @@ func NewSimulatedClients(ctx context.Context, cfg ClientsConfig, cost *sim.CostM
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{Config: cfg.Config, clients: &clients{system: cfg.system(), index: cfg.Index, timing: rtx.DefaultTiming()}}
+	c := &Cluster{Config: cfg.Config, clients: &clients{system: cfg.system(), index: cfg.Index, options: cfg.Options,
+		timing: rtx.DefaultTiming()}}
 	h := &cores{world: world}
 	c.host = h
 	if err := c.buildSimulatedClients(ctx, &cfg, h); err != nil {

@@ -112,7 +112,7 @@ func (c *Client) fix(f *fiber.Fiber) error {
 	}
 	c.header = c.word(c.logIn)
 	c.horizon = c.word(c.logIn + logHorizon)
-	c.last = c.horizon
+	c.born, c.last = c.horizon, c.horizon
 	for i := range c.slots {
 		c.slots[i] = c.word(c.logIn + c.l.logBytes + 8*i)
 	}

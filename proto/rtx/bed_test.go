@@ -42,12 +42,17 @@ type bed struct {
 	way    *memnode.Way
 	clock  verbs.Clock
 	drive  func(body func(*fiber.Fiber) error)
+	early  bool // clients lock early and have hints
 }
 
 // attach makes a client of an owner.
 func (b *bed) attach(f *fiber.Fiber, owner int) (*rtx.Client, error) {
-	return rtx.Attach(f, rtx.Config{Conn: b.way.Conns[0], PD: b.worker.PD(), Memory: b.way.Memory, Owner: owner,
-		Clock: b.clock, Rand: rand.New(rand.NewPCG(1, uint64(owner)))})
+	cfg := rtx.Config{Conn: b.way.Conns[0], PD: b.worker.PD(), Memory: b.way.Memory, Owner: owner,
+		Clock: b.clock, Rand: rand.New(rand.NewPCG(1, uint64(owner)))}
+	if b.early {
+		cfg.EarlyLocks, cfg.Hints = true, rtx.NewHints(1<<10)
+	}
+	return rtx.Attach(f, cfg)
 }
 
 // run has a fiber run a body with a client, which must succeed.

@@ -69,6 +69,10 @@ type Config struct {
 	// Awaited has each phase of a commit awaited before the next one is posted. Otherwise phases that the
 	// order of a queue pair keeps apart share a doorbell.
 	Awaited bool
+	// EarlyLocks has Tx.ReadToUpdate lock the object (section 4.5, Opt2). Otherwise the commit locks what is updated.
+	EarlyLocks bool
+	// Hints has objects read together with their metadata; nil: in two round trips. Clients of a thread may share it.
+	Hints *Hints
 	// Installed reports whether a record of the index that p is the root of is in the index: block d of this
 	// owner, in its former life. nil: there are no such records.
 	Installed func(f *fiber.Fiber, c *Client, p Ptr, d uint64) (bool, error)
@@ -113,6 +117,8 @@ type Stats struct {
 	Undone            uint64 // that it aborted, those without a log included
 	Overlaps          uint64 // repairs begun while the lease of another one was valid
 	Refills           uint64 // of own slots from the pool
+	Early             uint64 // locks that were taken before the commit
+	Left              uint64 // own locks met, which no transaction has any more: 0 without a bug
 	Unexpected        uint64 // commits of a log that somebody else finished first
 	// LongestWait is the longest time for which one lock of another was met.
 	LongestWait time.Duration
@@ -131,6 +137,8 @@ func (s *Stats) Add(o *Stats) {
 	s.Undone += o.Undone
 	s.Overlaps += o.Overlaps
 	s.Refills += o.Refills
+	s.Early += o.Early
+	s.Left += o.Left
 	s.Unexpected += o.Unexpected
 	s.LongestWait = max(s.LongestWait, o.LongestWait)
 }
@@ -147,6 +155,7 @@ type Client struct {
 	broken error
 	header uint64 // of the own log
 
+	born    uint64   // leases of former lives are not above it
 	last    uint64   // lease
 	horizon uint64   // up to which leases may be used without a further WRITE
 	slots   []uint64 // as in the memory

@@ -59,16 +59,34 @@ func (t *Tx) commit() error {
 		c.stats.ReadOnly++
 		return nil
 	}
+	one := t.alone()
+	if one != nil && one.lock != 0 {
+		return t.commitOne(one, one.lock)
+	}
 	lease, err := c.lease(f, n)
 	if err != nil {
 		return err
 	}
-	alone := n == 1 && t.whenLocked == nil
-	lock := lockWord(c.cfg.Owner, alone, lease)
-	if alone {
-		return t.commitOne(lock)
+	lock := lockWord(c.cfg.Owner, one != nil, lease)
+	if one != nil {
+		return t.commitOne(one, lock)
 	}
 	return t.commitLogged(lock)
+}
+
+// alone is the one object that is updated, without a log; nil: there must be one.
+func (t *Tx) alone() (one *entry) {
+	for i := range t.set {
+		if e := &t.set[i]; e.out != 0 && one != nil {
+			return nil
+		} else if e.out != 0 {
+			one = e
+		}
+	}
+	if t.whenLocked != nil {
+		return nil
+	}
+	return one
 }
 
 // place gives each updated object the block of a slot, and its header.
@@ -123,7 +141,7 @@ func (t *Tx) validate() error {
 	}
 	expired, err := t.judge(0)
 	if err != nil {
-		return t.c.abortThenRepair(t.f, err, expired)
+		return t.abortThenRepair(err, expired)
 	}
 	return nil
 }
@@ -143,25 +161,25 @@ type expiredLock struct {
 	w uint64
 }
 
-// judge says whether what the validation has read is what the execution read. An object that is updated shows
-// the own lock.
+// judge says whether what the validation has read is what the execution read. An object that is held shows the own
+// lock. lock is that of the commit; 0: there is none.
 func (t *Tx) judge(lock uint64) (expired expiredLock, err error) {
 	c := t.c
 	for i := range t.set {
 		e := &t.set[i]
 		w, d := c.word(t.meta(i)+metaBytes), c.word(t.meta(i)+metaBytes+8)
-		mine := e.out != 0 && lock != 0
+		mine := e.lock != 0
 		switch {
 		case e.forgotten:
 			continue
-		case mine && w == lock && d == e.dptr:
+		case mine && w == e.lock && d == e.dptr:
 			continue
 		case mine:
 		case (w == e.word || c.bug == bugValidateNoLock && locked(w)) && d == e.dptr,
 			c.bug == bugValidateNothing && lock != 0:
 			continue
 		}
-		if locked(w) && w != lock {
+		if locked(w) && w != e.lock {
 			if c.expired(leaseOf(w)) {
 				return expiredLock{e.ptr, w}, proto.Aborting(proto.ReasonLocked)
 			}
@@ -174,30 +192,47 @@ func (t *Tx) judge(lock uint64) (expired expiredLock, err error) {
 }
 
 // abortThenRepair repairs what was found expired, after the own transaction has let go of everything.
-func (c *Client) abortThenRepair(f *fiber.Fiber, err error, expired expiredLock) error {
+func (t *Tx) abortThenRepair(err error, expired expiredLock) error {
 	if expired.w == 0 {
 		return err
 	}
-	if failed := c.repair(f, expired.p, expired.w); failed != nil {
+	if t.c.bug != bugKeepOwnLocks {
+		if failed := t.letGo(); failed != nil {
+			return failed
+		}
+	}
+	if failed := t.c.repair(t.f, expired.p, expired.w); failed != nil {
 		return failed
 	}
 	return err
 }
 
 // addLocks adds the CASes that lock all updated objects to the batch: each finds the word that the execution
-// read, so it validates the word too. It returns the index of the first.
+// read, or its early lock, so it validates the word too. It returns the index of the first.
 func (t *Tx) addLocks(lock uint64) (first int) {
 	first = t.c.b.Len()
 	for i := range t.set {
 		if e := &t.set[i]; e.out != 0 {
-			t.c.cas(t.f, t.c.l.metaAt(e.ptr), e.word, lock)
+			want := lock
+			if t.c.bug == bugEarlyUnlogged && e.lock != 0 {
+				want = e.lock
+			}
+			t.c.cas(t.f, t.c.l.metaAt(e.ptr), e.expected(), want)
 		}
 	}
 	return first
 }
 
-// judgeLocks notes what the CASes locked.
-func (t *Tx) judgeLocks(first int) (expired expiredLock, err error) {
+// expected is the word that the object has, if nobody else has changed it.
+func (e *entry) expected() uint64 {
+	if e.lock != 0 {
+		return e.lock
+	}
+	return e.word
+}
+
+// judgeLocks notes what the CASes have locked with a lock word.
+func (t *Tx) judgeLocks(first int, lock uint64) (expired expiredLock, err error) {
 	c := t.c
 	for i := range t.set {
 		e := &t.set[i]
@@ -206,9 +241,13 @@ func (t *Tx) judgeLocks(first int) (expired expiredLock, err error) {
 		}
 		old := c.b.Old(first)
 		first++
-		if e.held = old == e.word; e.held {
+		if old == e.expected() {
+			if t.c.bug != bugEarlyUnlogged || e.lock == 0 {
+				e.lock = lock
+			}
 			continue
 		}
+		e.lock = 0 // an early one was repaired
 		err = proto.Aborting(proto.ReasonValidation)
 		if locked(old) {
 			err = proto.Aborting(proto.ReasonLocked)
@@ -228,102 +267,10 @@ func (t *Tx) validateLocked(first int, lock uint64) (expired expiredLock, err er
 		return expiredLock{}, err
 	}
 	t.f.Step(stepValid)
-	if expired, err = t.judgeLocks(first); err != nil {
+	if expired, err = t.judgeLocks(first, lock); err != nil {
 		return expired, err
 	}
 	return t.judge(lock)
-}
-
-// letGo gives the locks back that are held. The words become what they were: the values are the same. A lock
-// without log may be under repair by who takes the owner for dead, so the pointer changes first.
-func (t *Tx) letGo(lock uint64) error {
-	c := t.c
-	c.b.Reset()
-	for i := range t.set {
-		if e := &t.set[i]; e.held {
-			if noLog(lock) && c.bug != bugAbortAlone {
-				c.cas(t.f, c.l.metaAt(e.ptr)+8, e.dptr, renewed(e.dptr))
-			}
-			c.cas(t.f, c.l.metaAt(e.ptr), lock, e.word)
-			e.held = false
-		}
-	}
-	if c.b.Len() == 0 {
-		return nil
-	}
-	return c.await(t.f)
-}
-
-// commitOne commits the update of one object without a log (section 4.5, Opt1). The pointer's CAS is the commit:
-// who repairs takes the pointer away first.
-func (t *Tx) commitOne(lock uint64) error {
-	c, f := t.c, t.f
-	x := c.entries[0]
-	var e *entry
-	for i := range t.set {
-		if t.set[i].out != 0 {
-			e = &t.set[i]
-		}
-	}
-	c.b.Reset()
-	c.write(f, e.out, int(offsetOf(e.ndptr)), c.l.Classes[e.class].Bytes)
-	if err := c.phase(f, stepLogged); err != nil {
-		return err
-	}
-	first := t.addLocks(lock)
-	if err := c.phase(f, stepLocked); err != nil {
-		return err
-	}
-	expired, err := t.validateLocked(first, lock)
-	if c.broken != nil {
-		return err
-	}
-	if err != nil {
-		if c.bug != bugKeepOwnLocks || expired.w == 0 {
-			if failed := t.letGo(lock); failed != nil {
-				return failed
-			}
-		}
-		return c.abortThenRepair(f, err, expired)
-	}
-	meta := c.l.metaAt(e.ptr)
-	c.b.Reset()
-	if c.bug == bugReleaseFirst {
-		c.cas(f, meta, lock, unlocked(lock))
-		if err := c.phase(f, stepReleased); err != nil {
-			return err
-		}
-	}
-	swing := c.b.Len()
-	c.swing(f, x)
-	if err := c.await(f); err != nil {
-		return err
-	}
-	f.Step(stepSwung)
-	if c.bug != bugUpdateByWrite && c.b.Old(swing) != x.old {
-		// Somebody has repaired it, and renewed the pointer. The lock is gone, or will be.
-		if _, err := c.casNow(f, meta, lock, unlocked(lock)); err != nil {
-			return err
-		}
-		return proto.Aborting(proto.ReasonLocked)
-	}
-	c.b.Reset()
-	kept := c.cas(f, c.l.slotAt(refSlot(x.ref)), x.new, c.retired(x.old))
-	if err := c.phase(f, stepSlots); err != nil {
-		return err
-	}
-	c.release(f, meta, lock)
-	if err := c.await(f); err != nil {
-		return err
-	}
-	f.Step(stepReleased)
-	if old := c.b.Old(kept); old != x.new && old != c.retired(x.old) {
-		return c.fail(c.corrupt("slot %d of owner %d has %#x, not %#x", e.slot, c.cfg.Owner, old, x.new))
-	}
-	c.slots[e.slot] = c.retired(x.old)
-	c.stats.Commits++
-	c.stats.Unlogged++
-	return nil
 }
 
 // swing adds the update of a pointer to the batch.
@@ -429,12 +376,12 @@ func (t *Tx) decide(log int, lock, init uint64, first int) error {
 	}
 	if err != nil {
 		if c.bug == bugKeepOwnLocks && expired.w != 0 {
-			return c.abortThenRepair(f, err, expired)
+			return t.abortThenRepair(err, expired)
 		}
 		if failed := t.undo(log, lock); failed != nil {
 			return failed
 		}
-		return c.abortThenRepair(f, err, expired)
+		return t.abortThenRepair(err, expired)
 	}
 	state, err := c.settle(f, log, lock, init)
 	if err != nil {
@@ -449,6 +396,8 @@ func (t *Tx) decide(log int, lock, init uint64, first int) error {
 	for i := range t.set {
 		if e := &t.set[i]; e.out != 0 {
 			c.slots[e.slot] = c.retired(e.dptr)
+			e.lock = 0
+			c.cfg.Hints.put(e.ptr, unlocked(lock), e.ndptr)
 		}
 	}
 	c.stats.Commits++
@@ -498,7 +447,7 @@ func (t *Tx) undo(log int, lock uint64) error {
 		return err
 	}
 	f.Step(stepAborting)
-	if err := t.letGo(lock); err != nil {
+	if err := t.letGo(); err != nil {
 		return err
 	}
 	f.Step(stepUndone)

@@ -109,7 +109,7 @@ func (t *Tx) Reread(p Ptr) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e.out == 0 || !e.held || isNil(e.dptr) {
+	if e.out == 0 || e.lock == 0 || isNil(e.dptr) {
 		return nil, ErrUsage
 	}
 	const head = blockHeader

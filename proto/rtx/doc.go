@@ -44,6 +44,13 @@
 //     trip of their own.
 //   - Allocation: see below; the paper's bitmap would lose a batch with each crash until its client returns.
 //
+// # Fewer round trips and aborts (4.5)
+//
+// An update of one object has no log (Opt1). What is going to be updated can be locked when it is read (Opt2,
+// Config.EarlyLocks): early.go has the rules. Config.Hints is ours: a client remembers the metadata of objects, and reads
+// block and metadata together, in one round trip instead of two. The metadata comes behind the block, so a block that
+// was replaced meanwhile is noticed, and read again.
+//
 // # Memory without leaks (4.4)
 //
 // Each owner has a reclamation table of slots in the node's memory; a free block is in one slot. An update takes

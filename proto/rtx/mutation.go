@@ -28,6 +28,10 @@ const (
 	bugSlotNotFixed
 	bugRenewalLost
 	bugNodesUnordered
+	bugEarlyKept
+	bugEarlyUnlogged
+	bugEarlyUnvalidated
+	bugHintTrusted
 )
 
 var bugs = mutation.Table[bug]{
@@ -50,6 +54,12 @@ var bugs = mutation.Table[bug]{
 		Equivalent: "a commit with a log follows a pointer that is renewed under its lock, and one without a log aborts"},
 	bugNodesUnordered: {Name: "order-across-nodes-assumed",
 		Doc: "phases share a doorbell, though they are on several memory nodes"},
+	bugEarlyKept: {Name: "leaf-lock-kept-on-abort", Doc: "an attempt that aborts keeps its early locks"},
+	bugEarlyUnlogged: {Name: "early-lock-not-in-log",
+		Doc: "a commit with a log leaves early locks as they are: who repairs the log does not find them"},
+	bugEarlyUnvalidated: {Name: "early-lock-without-validation",
+		Doc: "an update of one object that was locked early does not validate what else was read"},
+	bugHintTrusted: {Name: "hint-trusted", Doc: "a block that a hint names is taken for the value, whatever the metadata says"},
 	bugRenewalLost: {Name: "renewed-pointer-not-swung",
 		Doc: "a commit does not swing a pointer that a late repair of an earlier update has renewed"},
 	bugSlotNotFixed: {Name: "return-without-slots",

@@ -3,6 +3,7 @@ package rtx
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"drtmd/proto"
 	"drtmd/verbs/fiber"
@@ -15,6 +16,8 @@ type Tx struct {
 	set  []entry // objects that were touched
 	free int     // in the arena
 	view bool    // it reads only
+	// early is the lock word of its early locks; 0: none yet.
+	early uint64
 	// whenLocked is called before the decision; nil: nothing is.
 	whenLocked func() error
 }
@@ -29,10 +32,11 @@ type entry struct {
 	class int // of the block
 	slot  int // of the new block
 	ndptr uint64
-	held  bool // the own lock is on it
+	lock  uint64 // the own lock word that is on it; 0: none
 	// forgotten: it was only read, and is not validated.
 	forgotten bool
-	// confirmed: the metadata was read behind the block, to where the validation reads it.
+	// confirmed: the metadata was read behind the block, to where the validation reads it, and there was no lock or
+	// the own one.
 	confirmed bool
 }
 
@@ -68,15 +72,19 @@ func (c *Client) run(f *fiber.Fiber, body func(tx *Tx) error, view bool) error {
 	}
 }
 
-// Begin begins one attempt of a transaction, for who repeats it by itself; Run and View do all of that. Commit or
-// Rollback ends the attempt; one that is given up needs no end, since nothing is held before Commit. What Tx
-// returns is not to be used after the next Begin.
+// Begin begins one attempt of a transaction, for who repeats it by itself; Run and View do all of that. Commit,
+// Rollback or Abort ends the attempt; the next Begin does the same for one that was given up. What Tx returns is not
+// to be used after the next Begin.
 func (c *Client) Begin(f *fiber.Fiber, view bool) (*Tx, error) {
 	if c.broken != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBroken, c.broken)
 	}
 	t := &c.tx
-	t.c, t.f, t.set, t.free, t.view, t.whenLocked = c, f, t.set[:0], c.arena, view, nil
+	t.c, t.f = c, f
+	if err := t.close(nil); err != nil {
+		return nil, err
+	}
+	t.set, t.free, t.view, t.early, t.whenLocked = t.set[:0], c.arena, view, 0, nil
 	return t, nil
 }
 
@@ -89,11 +97,11 @@ func (t *Tx) Rollback() error {
 	if t.c.broken != nil {
 		return t.c.broken
 	}
-	return t.counted(t.validate())
+	return t.counted(t.close(t.validate()))
 }
 
-// Abort ends the attempt without effect: nothing is held before Commit.
-func (t *Tx) Abort() error { return nil }
+// Abort ends the attempt without effect. An error says that the client is broken.
+func (t *Tx) Abort() error { return t.close(nil) }
 
 // counted counts an Abort.
 func (t *Tx) counted(err error) error {
@@ -109,19 +117,19 @@ func (t *Tx) end(err error) error {
 	case t.c.broken != nil:
 		return t.c.broken
 	case proto.AbortReason(err) != 0:
-		return err
+		return t.close(err)
 	case err != nil:
 		if invalid := t.validate(); invalid != nil {
-			return invalid
+			return t.close(invalid)
 		}
-		return err
+		return t.close(err)
 	}
-	return t.commit()
+	return t.close(t.commit())
 }
 
 // Read gives the value of an object, nil if it was never written.
 func (t *Tx) Read(p Ptr) ([]byte, error) {
-	e, err := t.entry(p)
+	e, err := t.entryWith(p)
 	if err != nil {
 		return nil, err
 	}
@@ -134,12 +142,9 @@ func (t *Tx) Read(p Ptr) ([]byte, error) {
 	return t.payload(e.data, e.class), nil
 }
 
-// ReadToUpdate is Read: what is to be updated is locked by the commit.
-func (t *Tx) ReadToUpdate(p Ptr) ([]byte, error) { return t.Read(p) }
-
 // Update gives a copy of an object's value that the commit installs, nil if it was never written: use Write then.
 func (t *Tx) Update(p Ptr) ([]byte, error) {
-	e, err := t.entry(p)
+	e, err := t.entryWith(p)
 	if err != nil {
 		return nil, err
 	}
@@ -185,10 +190,13 @@ func (t *Tx) Confirm(p Ptr) (bool, error) {
 	if err != nil || e.out != 0 {
 		return false, err
 	}
-	if err := t.c.readNow(t.f, t.c.words, t.c.l.metaAt(p), metaBytes); err != nil {
+	at := t.c.words
+	if e.confirmed && t.c.cfg.Hints != nil {
+		at = t.meta(t.index(e)) + metaBytes
+	} else if err := t.c.readNow(t.f, at, t.c.l.metaAt(p), metaBytes); err != nil {
 		return false, err
 	}
-	if t.c.word(t.c.words) != e.word || t.c.word(t.c.words+8) != e.dptr {
+	if w := t.c.word(at); w != e.word && (w != e.lock || e.lock == 0) || t.c.word(at+8) != e.dptr {
 		return false, proto.Aborting(proto.ReasonValidation)
 	}
 	return true, nil
@@ -231,62 +239,42 @@ func (t *Tx) take(class int) (int, error) {
 	return at, nil
 }
 
+// index is where an entry is in the set.
+func (t *Tx) index(e *entry) int {
+	return slices.IndexFunc(t.set, func(x entry) bool { return x.ptr == e.ptr })
+}
+
 // meta is where the metadata of the i-th object of the set is read to; the validation reads to the 16 bytes behind.
 func (t *Tx) meta(i int) int { return t.c.metas + 2*metaBytes*i }
 
-// entry is an object of the set, or makes it one: its metadata is read, when it is unlocked.
-func (t *Tx) entry(p Ptr) (*entry, error) {
-	c := t.c
+// known is an object of the set; nil: it is none.
+func (t *Tx) known(p Ptr) *entry {
 	for i := range t.set {
 		if e := &t.set[i]; e.ptr == p {
 			e.forgotten = false
-			return e, nil
+			return e
 		}
 	}
-	if c.broken != nil {
-		return nil, c.broken
+	return nil
+}
+
+// entry is an object of the set, or makes it one: its metadata is read, when it is unlocked.
+func (t *Tx) entry(p Ptr) (*entry, error) {
+	if e := t.known(p); e != nil {
+		return e, nil
 	}
-	if !c.l.has(p) {
-		return nil, fmt.Errorf("%w: no object %d", ErrUsage, p)
+	return t.enter(p, false, false)
+}
+
+// entryWith is entry of an object whose value is asked for.
+func (t *Tx) entryWith(p Ptr) (*entry, error) {
+	if e := t.known(p); e != nil {
+		return e, nil
 	}
-	i := len(t.set)
-	if i == c.cfg.Objects {
-		return nil, fmt.Errorf("%w: more than %d objects: raise Config.Objects", ErrTooLarge, i)
-	}
-	for n := 0; ; n++ {
-		if err := c.readNow(t.f, t.meta(i), c.l.metaAt(p), metaBytes); err != nil {
-			return nil, err
-		}
-		w := c.word(t.meta(i))
-		if !locked(w) {
-			e := entry{ptr: p, word: w, dptr: c.word(t.meta(i) + 8), class: -1}
-			if !isNil(e.dptr) {
-				if e.class = c.l.classOf(e.dptr); e.class < 0 {
-					return nil, fmt.Errorf("%w: object %d has data pointer %#x", ErrCorrupt, p, e.dptr)
-				}
-			}
-			t.set = append(t.set, e)
-			return &t.set[i], nil
-		}
-		if err := c.meet(t.f, p, w, n); err != nil {
-			return nil, err
-		}
-	}
+	return t.enter(p, true, false)
 }
 
 func (c *Client) givesUp() bool { return c.cfg.GiveUp != nil && c.cfg.GiveUp() }
-
-// meet waits for a lock of another for a while, or repairs what it is of, if it has expired.
-func (c *Client) meet(f *fiber.Fiber, p Ptr, w uint64, n int) error {
-	c.waited(p, w)
-	if c.givesUp() {
-		return proto.Aborting(proto.ReasonLocked)
-	}
-	if c.expired(leaseOf(w)) {
-		return c.repair(f, p, w)
-	}
-	return c.pause(f, n)
-}
 
 // fetch reads the block of an object, once.
 func (t *Tx) fetch(e *entry) error {
@@ -299,8 +287,7 @@ func (t *Tx) fetch(e *entry) error {
 	}
 	t.c.b.Reset()
 	t.c.read(t.f, at, int(offsetOf(e.dptr)), t.c.l.Classes[e.class].Bytes)
-	if e.confirmed = t.view && len(t.set) == 1 && (!t.c.scattered() ||
-		PlaceNode(int(offsetOf(e.dptr))) == nodeOf(e.ptr)); e.confirmed {
+	if e.confirmed = t.view && len(t.set) == 1 && t.together(e.ptr, e.dptr); e.confirmed {
 		t.addValidation() // behind the block, on its queue pair
 	}
 	if err := t.c.await(t.f); err != nil {

@@ -72,7 +72,7 @@ func repairs(name, doc string, short bool, load repairLoad) *scenario.Scenario {
 func repairsOn(memories int, name, doc string, short bool, load repairLoad) *scenario.Scenario {
 	s := &scenario.Scenario{Name: name, Doc: doc, Nodes: repairClients + 1 + memories, MinNodes: 2 + memories, MaxNodes: 16,
 		Fibers: 2, Until: 2 * sim.Millisecond, EventLimit: repairLimit, Steps: append(rtx.Steps(), load.steps()...),
-		Draw: func(d *scenario.Drawing) sim.Schedule { return drawRepairs(d, memories) },
+		Draw: func(d *scenario.Drawing) sim.Schedule { return drawRepairs(d, memories, load.crashes()) },
 		Dimensions: []scenario.Dimension{
 			phases(),
 			{Name: dimClocks, Doc: "clocks that agree, or are up to a second apart", Values: []string{"near", "far"},
@@ -114,10 +114,16 @@ func allRepairs() []*scenario.Scenario {
 			"structure checked", false, tables{}),
 		repairs("tables-steps", "a hash table (RACE) on repairable transactions; a short run, for --every-step", true,
 			tables{}),
+		repairs("trees-early", "a B-link tree whose leaves are locked before the commit, and are read by hints, under the "+
+			"faults of repairs; history and structure checked", false, earlyTrees{}),
+		repairs("trees-early-steps", "a B-link tree whose leaves are locked before the commit, and are read by hints; a short "+
+			"run, for --every-step", true, earlyTrees{}),
 		repairsOn(2, "repairs-spread", "repairable transactions on two memory nodes, under the faults of repairs; history, "+
 			"blocks and locks checked", false, registers{}),
 		repairsOn(2, "trees-spread", "a B-link tree on two memory nodes, under the faults of repairs; history, structure and "+
 			"locks checked", false, trees{}),
+		repairsOn(2, "trees-early-spread", "a B-link tree on two memory nodes whose leaves are locked before the commit, and "+
+			"are read by hints, under the faults of repairs; history, structure and locks checked", false, earlyTrees{}),
 		repairsOn(2, "tables-spread", "a hash table (RACE) on two memory nodes, under the faults of repairs; history, "+
 			"structure and locks checked", false, tables{}),
 		distributed("distributed", "the baseline of rTX with a membership service: clients of a passive memory node die and "+
@@ -132,6 +138,10 @@ type repairLoad interface {
 	slots() int
 	// steps are marked ones besides those of rtx.
 	steps() []string
+	// crashes are steps at which clients die or pause.
+	crashes() []string
+	// configure completes the configuration of a client.
+	configure(cfg *rtx.Config)
 	// shape is that of the memory, but for owners and slots.
 	shape() rtx.Shape
 	// open is called when a client was attached.
@@ -303,6 +313,7 @@ func (k *repairClient) attach(f *fiber.Fiber) (bool, error) {
 	} else {
 		cfg.Timing.MaxWait = time.Millisecond // for the lease of a client whose clock was a second ahead
 	}
+	k.load.configure(&cfg)
 	c, err := rtx.Attach(f, cfg)
 	if errors.Is(err, rtx.ErrCorrupt) {
 		k.e.Fail(checkMemory, "owner %d does not come back: %v", k.owner, err)
@@ -460,6 +471,10 @@ func (r *repairRun) check() {
 	r.e.Count("undone", sum.Undone)
 	r.e.Count("refills", sum.Refills)
 	r.e.Count("done by two", sum.Unexpected)
+	r.e.Count("early locks", sum.Early)
+	if sum.Left > 0 {
+		r.e.Fail(checkLocks, "clients met locks that they have left themselves, %d times", sum.Left)
+	}
 	if sum.Overlaps > 0 {
 		r.e.Fail(checkOverlap, "%d repairs began while another one's lease was valid", sum.Overlaps)
 	}
@@ -500,64 +515,4 @@ func checkRecorders(e *scenario.Env, recorders []*history.Recorder) {
 	if err != nil {
 		e.Fail(checkHistory, "%v", err)
 	}
-}
-
-// drawRepairs draws faults of the clients and of their ways to the memory node.
-func drawRepairs(d *scenario.Drawing, memories int) (s sim.Schedule) {
-	memory, clients := d.Nodes[0], d.Nodes[memories:len(d.Nodes)-1]
-	if memories > 1 {
-		memory = d.Nodes[d.Rand.IntN(memories)]
-	}
-	some := func() string { return clients[d.Rand.IntN(len(clients))] }
-	at := func() sim.Time { return upTo(d.Rand, d.Until*3/4) }
-	if d.Setting(dimClocks) == "far" {
-		for _, n := range clients {
-			shift := time.Duration(d.Rand.Int64N(int64(2*time.Second))) - time.Second
-			if d.Rand.IntN(2) == 0 {
-				shift /= 10_000 // some leases
-			}
-			s = append(s, sim.Fault{Kind: sim.StepClock, At: at(), Node: n, Shift: shift})
-		}
-	}
-	steps := rtx.Steps()
-	step := func() (string, int) { return steps[d.Rand.IntN(len(steps))], 1 + d.Rand.IntN(40>>d.Rand.IntN(4)) }
-	for range d.Rand.IntN(4) { // clients that die in the middle; some come back
-		name, count := step()
-		f := sim.Fault{Kind: sim.CrashNode, Step: name, Count: count, Kept: true}
-		if d.Rand.IntN(4) > 0 {
-			f.For = upTo(d.Rand, d.Until/4)
-		}
-		s = append(s, f)
-	}
-	for range d.Rand.IntN(8) { // clients that stop in the middle, and go on
-		name, count := step()
-		s = append(s, sim.Fault{Kind: sim.PauseWorker, Worker: sim.WorkerAtStep, Step: name, Count: count,
-			For: upTo(d.Rand, 300*sim.Microsecond)})
-	}
-	if d.Rand.IntN(2) == 0 { // repairs and commits that meet: both pause where the other can go on
-		for i := range 12 {
-			from := rtx.StepsOfRepairs()
-			if i%2 == 0 {
-				from = rtx.StepsWithLocks()
-			}
-			s = append(s, sim.Fault{Kind: sim.PauseWorker, Worker: sim.WorkerAtStep, Step: from[d.Rand.IntN(len(from))],
-				Count: 1 + d.Rand.IntN(40>>d.Rand.IntN(4)), For: upTo(d.Rand, 100*sim.Microsecond>>d.Rand.IntN(4))})
-		}
-	}
-	for range d.Rand.IntN(4) {
-		s = append(s, sim.Fault{Kind: sim.CrashNode, At: at(), Node: some(), Kept: true, For: upTo(d.Rand, d.Until/4)})
-	}
-	for range d.Rand.IntN(12) { // requests that fly
-		s = append(s, sim.Fault{Kind: sim.DelayRC, At: at(), From: some(), To: memory, By: upTo(d.Rand, 300*sim.Microsecond),
-			Times: 1 + d.Rand.IntN(4)})
-	}
-	for range d.Rand.IntN(2) {
-		s = append(s, sim.Fault{Kind: sim.BreakQPs, At: at(), Node: some(), To: "*"},
-			sim.Fault{Kind: sim.CutLink, At: at(), From: some(), To: memory, Both: true, For: upTo(d.Rand, d.Until/4)})
-	}
-	if d.Rand.IntN(2) == 0 { // lines of a READ are torn apart
-		s = append(s, sim.Fault{Kind: sim.StallMemory, Node: memory, PPM: 1 + d.Rand.IntN(stallPPM),
-			By: 1 + sim.Time(d.Rand.Int64N(int64(longestStall)))})
-	}
-	return s
 }

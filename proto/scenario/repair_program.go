@@ -95,6 +95,10 @@ func (registers) slots() int { return 12 }
 
 func (registers) steps() []string { return nil }
 
+func (registers) crashes() []string { return rtx.Steps() }
+
+func (registers) configure(*rtx.Config) {}
+
 func (registers) shape() rtx.Shape { return repairShape }
 
 func (registers) open(*repairClient, *fiber.Fiber) error { return nil }

@@ -24,6 +24,10 @@ func (tables) slots() int { return 24 }
 
 func (tables) steps() []string { return race.Steps() }
 
+func (tables) crashes() []string { return rtx.Steps() }
+
+func (tables) configure(*rtx.Config) {}
+
 func (tables) shape() rtx.Shape {
 	s := repairShape
 	s.Classes = []rtx.Class{{Bytes: 64, Blocks: 512}, {Bytes: 576, Blocks: 256}}

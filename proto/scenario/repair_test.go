@@ -15,7 +15,8 @@ func TestRepairsAfterACrashAtEveryStep(t *testing.T) {
 		t.Skip("the race detector sees nothing here that the run without faults does not show")
 	}
 	for _, x := range []struct{ scenario, phases string }{
-		{"repairs-steps", "chained"}, {"repairs-steps", "awaited"}, {"trees-steps", "awaited"}, {"tables-steps", "awaited"},
+		{"repairs-steps", "chained"}, {"repairs-steps", "awaited"}, {"trees-steps", "awaited"}, {"trees-early-steps", "chained"},
+		{"tables-steps", "awaited"},
 		{"distributed-steps", "awaited"}} {
 		r, err := scenario.Exhaust(context.Background(), find(t, x.scenario),
 			scenario.ExhaustOptions{Options: scenario.Options{Seed: 1,

@@ -29,6 +29,10 @@ func (trees) slots() int { return 24 }
 
 func (trees) steps() []string { return nil }
 
+func (trees) crashes() []string { return rtx.Steps() }
+
+func (trees) configure(*rtx.Config) {}
+
 func (trees) shape() rtx.Shape { return repairShape }
 
 func (trees) open(k *repairClient, _ *fiber.Fiber) (err error) {
@@ -57,7 +61,17 @@ func found(t *history.Txn, e sherman.Entry) error {
 
 // look reads a key.
 func (k *repairClient) look(tx *rtx.Tx, t *history.Txn, key uint64) (sherman.Entry, bool, error) {
-	e, ok, err := k.tree.Get(tx, key)
+	return k.lookWith(k.tree.Get, tx, t, key)
+}
+
+// lookToChange reads a key that is going to be changed.
+func (k *repairClient) lookToChange(tx *rtx.Tx, t *history.Txn, key uint64) (sherman.Entry, bool, error) {
+	return k.lookWith(k.tree.GetToChange, tx, t, key)
+}
+
+func (k *repairClient) lookWith(get func(sherman.Tx, uint64) (sherman.Entry, bool, error), tx *rtx.Tx, t *history.Txn,
+	key uint64) (sherman.Entry, bool, error) {
+	e, ok, err := get(tx, key)
 	switch {
 	case err != nil:
 	case ok:
@@ -87,7 +101,7 @@ func (trees) program(k *repairClient, kind int, t *history.Txn) func(*rtx.Tx) er
 			}
 			return k.upsert(tx, t, b, value)
 		case kind < 8:
-			_, ok, err := k.look(tx, t, a)
+			_, ok, err := k.lookToChange(tx, t, a)
 			if err != nil || !ok {
 				return err
 			}
@@ -103,7 +117,7 @@ func (trees) program(k *repairClient, kind int, t *history.Txn) func(*rtx.Tx) er
 
 // upsert updates a key, or inserts it.
 func (k *repairClient) upsert(tx *rtx.Tx, t *history.Txn, key, value uint64) error {
-	_, ok, err := k.look(tx, t, key)
+	_, ok, err := k.lookToChange(tx, t, key)
 	if err != nil {
 		return err
 	}
@@ -155,4 +169,40 @@ func (trees) walk(k *repairClient, f *fiber.Fiber) {
 	}
 	k.reached = nodes
 	k.e.Count("nodes", uint64(len(nodes)))
+}
+
+// earlyTrees is the load of a tree whose leaves are locked before the commit, and are read by hints. Every operation of
+// the tree may meet a lock that a transaction took while it runs.
+type earlyTrees struct{ trees }
+
+// program draws a transaction as that of trees does, and one that reads a key and changes another one: what it has read
+// must still be so when it commits.
+func (earlyTrees) program(k *repairClient, kind int, t *history.Txn) func(*rtx.Tx) error {
+	if kind != 9 {
+		return trees{}.program(k, kind, t)
+	}
+	a, b := k.key(), k.key()
+	k.next++
+	value := k.next
+	return func(tx *rtx.Tx) error {
+		if _, _, err := k.look(tx, t, b); err != nil || a == b {
+			return err
+		}
+		return k.upsert(tx, t, a, value)
+	}
+}
+
+func (earlyTrees) reads(kind int) bool { return kind != 9 && trees{}.reads(kind) }
+
+func (earlyTrees) mutations() []scenario.Mutation { return rtx.Mutations() }
+
+func (earlyTrees) steps() []string { return rtx.StepsOfEarlyLocks() }
+
+func (earlyTrees) crashes() []string { return append(rtx.Steps(), rtx.StepsOfEarlyLocks()...) }
+
+// earlyHints is room for some places, so that objects share them.
+const earlyHints = 16 * 24
+
+func (earlyTrees) configure(cfg *rtx.Config) {
+	cfg.EarlyLocks, cfg.Hints = true, rtx.NewHints(earlyHints)
 }

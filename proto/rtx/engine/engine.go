@@ -41,9 +41,23 @@ type Config struct {
 	// Recorder takes the history, with times of RecorderClock; nil is off.
 	Recorder      *history.Recorder
 	RecorderClock verbs.Clock
+	Options       Options
 	// Mutation is a deliberate bug of rtx or of the index; "" is none.
 	Mutation string
+
+	hints *rtx.Hints // of all clients
 }
+
+// Options switch off what makes system rtx faster; the zero value has all.
+type Options struct {
+	// LateLocks: what is updated is locked by the commit alone, without Opt2 (section 4.5).
+	LateLocks bool
+	// NoHints: an object's metadata is read before its block, as in the paper, not together with it.
+	NoHints bool
+}
+
+// hintBytes is what a worker remembers of where blocks of objects are.
+const hintBytes = 2 << 20
 
 // Engine implements proto.Engine.
 type Engine struct {
@@ -92,6 +106,9 @@ func New(f *fiber.Fiber, cfg Config) (*Engine, error) {
 			return nil, err
 		}
 		e.set.Records = append(e.set.Records, layout.NewRecord(layout.KindOneVersion, s.ValueBytes))
+	}
+	if !cfg.Options.NoHints {
+		e.cfg.hints = rtx.NewHints(hintBytes)
 	}
 	shared := make([]any, len(cfg.Specs))
 	for n := range cfg.Fibers {

@@ -130,7 +130,8 @@ func (r repairable) begin(f *fiber.Fiber, view bool) (transaction, error) { retu
 
 func attachRepairable(f *fiber.Fiber, cfg *Config, n int, mutation string) (memory, error) {
 	c, err := rtx.Attach(f, rtx.Config{Conn: cfg.Conn, PD: cfg.Worker.PD(), Memory: cfg.Memory, More: cfg.More,
-		Owner: cfg.Owner + n, Clock: cfg.Clock, Rand: cfg.source(n), Timing: cfg.Timing, Installed: race.Installed, Mutation: mutation})
+		Owner: cfg.Owner + n, Clock: cfg.Clock, Rand: cfg.source(n), Timing: cfg.Timing, EarlyLocks: !cfg.Options.LateLocks,
+		Hints: cfg.hints, Installed: race.Installed, Mutation: mutation})
 	return repairable{c}, err
 }
 

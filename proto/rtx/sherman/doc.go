@@ -22,8 +22,9 @@
 //
 // # Deviations
 //
-// Section 5 locks a leaf before it is updated (Opt2); here the commit does, and conflicts abort. A leaf that is
-// emptied by deletions stays. Sherman's own optimisations of its verbs (combined commands, on-chip locks) are not
+// Section 5 locks a leaf before it is updated (Opt2): here Tx.ReadToUpdate does, if rtx.Config.EarlyLocks says so. A leaf
+// that a look-up has read before in the same transaction is locked by the commit. A leaf that is emptied by deletions
+// stays. Sherman's own optimisations of its verbs (combined commands, on-chip locks) are not
 // here.
 //
 // # Who may call what

@@ -10,6 +10,7 @@ import (
 	"drtmd/proto/rtx"
 	"drtmd/proto/rtx/rtxtest"
 	"drtmd/proto/rtx/sherman"
+	"drtmd/verbs"
 	"drtmd/verbs/fiber"
 	"drtmd/verbs/sim"
 )
@@ -171,5 +172,71 @@ func TestNodesAndLookupsOfSherman(t *testing.T) {
 		}
 		t.Logf("a cached look-up takes %s", f.Now()-start)
 		return nil
+	})
+}
+
+// With a hint a cached look-up is one round trip: the leaf and its metadata, read together. It takes at most 1.3 times
+// as long as a READ of as many bytes.
+func TestACachedLookUpIsOneRoundTrip(t *testing.T) {
+	const bytes = 1024
+	reads, total := 0, 0
+	count := func(e sim.Event) {
+		var n int
+		if e.Node == "n0" && e.Kind == "wire" {
+			if _, err := fmt.Sscanf(e.What, "RDMA_READ answer #%d, done, %d B", new(int), &n); err == nil {
+				reads, total = reads+1, total+n
+			}
+		}
+	}
+	shape := rtx.Shape{Owners: 1, Slots: 32, Roots: 2, Objects: 1 << 8,
+		Classes: []rtx.Class{{Bytes: 64, Blocks: 256}, {Bytes: bytes, Blocks: 256}}}
+	size, err := shape.Bytes()
+	must(t, err)
+	rtxtest.RunOn(t, size, shape.Format, count, func(f *fiber.Fiber, m rtxtest.Machine) error {
+		c, err := rtx.Attach(f, rtx.Config{Conn: m.Conn, PD: m.PD, Memory: m.Memory, Clock: m.Clock, Rand: m.Rand,
+			EarlyLocks: true, Hints: rtx.NewHints(1 << 10)})
+		if err != nil {
+			return err
+		}
+		tree, err := sherman.Open(c, sherman.Config{Class: 1})
+		if err != nil {
+			return err
+		}
+		for key := range uint64(200) {
+			if err := c.Run(f, func(tx *rtx.Tx) error { _, _, err := tree.Insert(tx, key, key); return err }); err != nil {
+				return err
+			}
+		}
+		look := func() error {
+			return c.View(f, func(tx *rtx.Tx) error {
+				e, ok, err := tree.Get(tx, 77)
+				if err == nil && (!ok || e.Value != 77) {
+					t.Errorf("%v, %v", e, ok)
+				}
+				return err
+			})
+		}
+		buffer, err := m.PD.AllocMR(bytes, verbs.AccessLocalWrite, verbs.MROptions{NoHuge: true})
+		if err == nil {
+			err = look()
+		}
+		if err != nil {
+			return err
+		}
+		start := f.Now()
+		if err := m.Conn.Read(f, buffer.SGE(0, bytes), m.Memory.Addr, m.Memory.RKey); err != nil {
+			return err
+		}
+		one := f.Now() - start
+		reads, total, start = 0, 0, f.Now()
+		if err := look(); err != nil {
+			return err
+		}
+		if took := f.Now() - start; reads != 2 || total != bytes+16 || took > one*13/10 {
+			t.Errorf("a look-up takes %d READs of %d bytes, and %s; a READ of %d bytes takes %s", reads, total, took, bytes, one)
+		} else {
+			t.Logf("a cached look-up takes %s, a READ %s", took, one)
+		}
+		return buffer.Close()
 	})
 }

@@ -224,7 +224,7 @@ func (c *clientsAt) addClient(system string, n int, machine *sim.Node, device *v
 				Owner: (n*len(workers) + i) * c.fibers, Fibers: c.fibers, Clock: simulatedTime{machine.Clock()}, Timing: timing,
 				Rand: rand.New(rand.NewPCG(seed, uint64(n<<8|i))), System: system, Index: c.indexName(), Members: c,
 				Specs: []proto.TableSpec{{ID: 1, Name: "records", ValueBytes: valueBytes, Ordered: c.index == ""}}, Placement: allOnOne{},
-				Nodes: 1, RecorderClock: device.Clock()})
+				Nodes: 1, RecorderClock: device.Clock(), Options: asPrinted})
 			return err
 		}, c.note)
 	}
@@ -316,7 +316,7 @@ func treeFailure(r *Run) (*Outcome, error) {
 		lease:  pick(r, 800*time.Microsecond, 100*time.Microsecond),
 		warmup: pick(r, 12*time.Millisecond, 300*time.Microsecond),
 		before: pick(r, 2400*time.Microsecond, 200*time.Microsecond),
-		after:  pick(r, 4800*time.Microsecond, 400*time.Microsecond),
+		after:  pick(r, 4800*time.Microsecond, 600*time.Microsecond),
 		bin:    pick(r, 400*time.Microsecond, 50*time.Microsecond)}
 	o := &Outcome{Conditions: fmt.Sprintf("preset %s, one memory node, %d clients of %d insertions of random keys at a time (the "+
 		"paper: 24 threads), of which one is killed after %v; leases and the detection of DTX %v, and bins of %v (the paper: 8 ms "+

@@ -10,6 +10,7 @@ import (
 	"drtmd/cmd/drtmd/internal/report"
 	"drtmd/proto"
 	"drtmd/proto/node"
+	"drtmd/proto/rtx/engine"
 	"drtmd/proto/workload/ycsb"
 	"drtmd/verbs"
 	"drtmd/verbs/sim"
@@ -36,6 +37,9 @@ type treeLoad struct {
 	ratio        float64
 	dtx          float64 // rTX over DTX; 0: none
 }
+
+// asPrinted is rTX as the paper has it: objects are read behind their metadata.
+var asPrinted = engine.Options{NoHints: true}
 
 // fromOneToTwo stands for "1.2-2x" over DTX: the middle, which is judged by the range.
 const fromOneToTwo = 1.6
@@ -84,8 +88,9 @@ func (c *clientsOf) run(ctx context.Context, protocol string, l *treeLoad, seed 
 	}
 	r, err := load.Run(ctx, load.Options{Workload: w, Seed: seed, Virtual: true, Warmup: c.warmup, Duration: c.measured,
 		ChargePs: clientPs, SampleEvery: 1, Open: func(ctx context.Context) (*node.Cluster, error) {
-			return node.NewSimulatedClients(ctx, node.ClientsConfig{Index: cmp.Or(c.index, treeIndex), Config: node.Config{Protocol: p,
-				Workload: w, Nodes: c.clients, Workers: c.workers, Fibers: c.fibers, Seed: seed}}, cost)
+			return node.NewSimulatedClients(ctx, node.ClientsConfig{Index: cmp.Or(c.index, treeIndex),
+				Options: asPrinted, Config: node.Config{Protocol: p,
+					Workload: w, Nodes: c.clients, Workers: c.workers, Fibers: c.fibers, Seed: seed}}, cost)
 		}})
 	switch {
 	case err != nil:

@@ -67,10 +67,10 @@ func (b *bed) run(body func(*rtx.Client, *fiber.Fiber) error) {
 	})
 }
 
-func newBed(t testing.TB, memory, client *verbs.Context, format func([]byte) error,
+func newBed(t testing.TB, shape rtx.Shape, memory, client *verbs.Context, format func([]byte) error,
 	newWorker func(fiber.WorkerConfig) (*fiber.Worker, error)) *bed {
 	b := &bed{t: t, clock: wall{client.Clock()}}
-	bytes, err := testShape.Bytes()
+	bytes, err := shape.Bytes()
 	must(t, err)
 	b.server, err = memnode.NewServer(memory, memnode.Config{Bytes: bytes, Format: format})
 	must(t, err)
@@ -85,6 +85,15 @@ func newBed(t testing.TB, memory, client *verbs.Context, format func([]byte) err
 
 // newSimBed is in virtual time. n0 is the memory node.
 func newSimBed(t testing.TB, onEvent func(sim.Event), format func([]byte) error) *bed {
+	return newSimBedOf(t, testShape, onEvent, format)
+}
+
+// newShapedBed is in virtual time, with memory of a shape.
+func newShapedBed(t testing.TB, shape rtx.Shape) *bed {
+	return newSimBedOf(t, shape, nil, shape.Format)
+}
+
+func newSimBedOf(t testing.TB, shape rtx.Shape, onEvent func(sim.Event), format func([]byte) error) *bed {
 	raceskip.Simulated(t)
 	world, err := sim.New(sim.Config{Seed: 1, EventLimit: 10_000_000, OnEvent: onEvent})
 	must(t, err)
@@ -100,7 +109,7 @@ func newSimBed(t testing.TB, onEvent func(sim.Event), format func([]byte) error)
 	}
 	core := fiber.NewCore(nodes[1].Timeline(0))
 	t.Cleanup(func() { must(t, core.Close()) })
-	b := newBed(t, contexts[0], contexts[1], format, core.NewWorker)
+	b := newBed(t, shape, contexts[0], contexts[1], format, core.NewWorker)
 	b.drive = func(body func(*fiber.Fiber) error) {
 		t.Helper()
 		var ended error
@@ -124,7 +133,7 @@ func newShmBed(t testing.TB) *bed {
 	thread, err := fiber.NewThread(fiber.ThreadConfig{Drain: 500 * time.Millisecond})
 	must(t, err)
 	t.Cleanup(func() { must(t, thread.Close()) })
-	b := newBed(t, contexts[0], contexts[1], testShape.Format, thread.NewWorker)
+	b := newBed(t, testShape, contexts[0], contexts[1], testShape.Format, thread.NewWorker)
 	b.drive = func(body func(*fiber.Fiber) error) {
 		t.Helper()
 		var ended error

@@ -15,8 +15,9 @@ import (
 
 // Timing is what leases and waits are made of (sections 4.3 and 6.4). On slow networks it has to be longer.
 type Timing struct {
-	// Op is what the commit of one object takes at most, as a rule; Drift how far clocks may differ before
-	// transactions are repaired that live.
+	// Op is what the commit of one object takes at most, as a rule: leases are longer by it for each object that is
+	// updated. 0: all are equally long, and transactions of many objects are repaired that live ("without regulation",
+	// section 6.4). Drift is how far clocks may differ before that happens.
 	Op, Drift time.Duration
 	// Commit is the lease of who installs the updates of a log, an owner or a repairer.
 	Commit time.Duration
@@ -76,6 +77,9 @@ type Config struct {
 	// Installed reports whether a record of the index that p is the root of is in the index: block d of this
 	// owner, in its former life. nil: there are no such records.
 	Installed func(f *fiber.Fiber, c *Client, p Ptr, d uint64) (bool, error)
+	// OnExpired, if set, is told of each expired lock that is met, by its word, which is the same for all objects of a
+	// transaction and for no other transaction. It may be told of one several times.
+	OnExpired func(word uint64)
 	// Mutation switches a deliberate bug on; "" is none.
 	Mutation string
 }
@@ -394,7 +398,7 @@ func (cfg *Config) complete() error {
 		cfg.Attempts = DefaultAttempts
 	}
 	t := cfg.Timing
-	if t.Op <= 0 || t.Drift < 0 || t.Commit <= 0 || t.Wait <= 0 || t.MaxWait < t.Wait || t.Horizon <= 0 {
+	if t.Op < 0 || t.Drift < 0 || t.Commit <= 0 || t.Wait <= 0 || t.MaxWait < t.Wait || t.Horizon <= 0 {
 		return fmt.Errorf("%w: %+v", ErrUsage, t)
 	}
 	return nil

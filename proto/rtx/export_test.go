@@ -1,6 +1,9 @@
 package rtx
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"time"
+)
 
 // SpoilLog has the log of an owner say that a transaction is under way, and nothing that makes sense.
 func SpoilLog(memory []byte, owner int) error {
@@ -18,4 +21,18 @@ func LastLease(memory []byte, p Ptr) (uint64, error) {
 		return 0, err
 	}
 	return leaseOf(binary.LittleEndian.Uint64(memory[PlaceOffset(l.metaAt(p)):])), nil
+}
+
+// LeaseTime is when a lease ends, since 1970.
+func LeaseTime(lease uint64) time.Duration { return leaseEpoch + time.Duration(lease)*leaseUnit }
+
+// LockRoot has an object locked without a log, by its last owner, under a lease that is over. It returns the word.
+func LockRoot(memory []byte, p Ptr) (uint64, error) {
+	l, err := decode(memory[:headerBytes], len(memory))
+	if err != nil {
+		return 0, err
+	}
+	word := lockWord(0, true, 1)
+	binary.LittleEndian.PutUint64(memory[PlaceOffset(l.metaAt(p)):], word)
+	return word, nil
 }

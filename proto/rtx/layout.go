@@ -36,8 +36,8 @@ const (
 	// there are owners leaves some of them without.
 	ChunkBlocks = 32
 	maxClasses  = 8
-	maxSlots    = 32 // 2^20 slots of 2^15 owners
-	minSlots    = 2  // of a class: a transaction may need one for a repair
+	maxSlots    = 1024 // of one owner, so that logs stay small; all owners together have up to 2^slotBits
+	minSlots    = 2    // of a class: a transaction may need one for a repair
 	headerBytes = 4096
 	metaBytes   = 16
 	lineBytes   = 64
@@ -112,8 +112,9 @@ func (s Shape) plan() (*layout, error) {
 		return bad("%d owners, of 1..%d", s.Owners, MaxOwners)
 	case n < 1 || n > maxClasses:
 		return bad("%d classes of blocks, of 1..%d", n, maxClasses)
-	case s.Slots < minSlots*n || s.Slots > maxSlots:
-		return bad("%d slots, of %d..%d with %d classes", s.Slots, minSlots*n, maxSlots, n)
+	case s.Slots < minSlots*n || s.Slots > maxSlots || s.Owners*s.Slots > 1<<slotBits:
+		return bad("%d slots, of %d..%d with %d classes and %d owners", s.Slots, minSlots*n,
+			min(maxSlots, 1<<slotBits/s.Owners), n, s.Owners)
 	case s.Roots < 0 || s.Objects < 0 || s.metaCount() >= 1<<36:
 		return bad("%d roots and %d objects", s.Roots, s.Objects)
 	}

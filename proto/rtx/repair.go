@@ -14,6 +14,9 @@ const wrapTime = (1 << 16) * 2 * time.Microsecond
 // is to be looked at again. The caller holds no lock.
 func (c *Client) repair(f *fiber.Fiber, p Ptr, w uint64) error {
 	c.stats.Repairs++
+	if c.cfg.OnExpired != nil {
+		c.cfg.OnExpired(w)
+	}
 	f.Step(stepRepair)
 	if noLog(w) {
 		return c.repairOne(f, p, w)

@@ -77,6 +77,8 @@ func TestWrongShapesAreRefused(t *testing.T) {
 	}{
 		{"0 owners", rtx.Shape{Slots: 2, Classes: []rtx.Class{small}}},
 		{"0 classes", rtx.Shape{Owners: 1, Slots: 2}},
+		{"of 2..32 with 1 classes and 32768 owners", rtx.Shape{Owners: rtx.MaxOwners, Slots: 33, Classes: []rtx.Class{small}}},
+		{"1025 slots", rtx.Shape{Owners: 1, Slots: 1025, Classes: []rtx.Class{small}}},
 		{"1 slots", rtx.Shape{Owners: 1, Slots: 1, Classes: []rtx.Class{small}}},
 		{"blocks of 65 bytes", rtx.Shape{Owners: 1, Slots: 2, Classes: []rtx.Class{{Bytes: 65, Blocks: 32}}}},
 		{"7 blocks", rtx.Shape{Owners: 1, Slots: 2, Classes: []rtx.Class{{Bytes: 64, Blocks: 7}}}},

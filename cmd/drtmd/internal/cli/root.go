@@ -170,7 +170,7 @@ Exit codes (the help of each command lists its own):
 	c.SetFlagErrorFunc(flagError)
 	c.CompletionOptions.HiddenDefaultCmd = true
 	c.AddCommand(a.benchCommand(), a.certsCommand(), a.checkCommand(), a.chopCommand(), a.configCommand(),
-		a.devicesCommand(), a.downCommand(), a.drainCommand(), a.etcdCommand(),
+		a.devicesCommand(), a.downCommand(), a.drainCommand(), a.etcdCommand(), a.inserterCommand(),
 		a.logCommand(), a.manualCommand(), a.perfCommand(),
 		a.reportCommand(), a.reproduceCommand(), a.serveCommand(), a.simCommand(), a.statusCommand(), a.upCommand(),
 		a.versionCommand())

@@ -2,6 +2,8 @@ package reproduce
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,9 +48,12 @@ type Item struct {
 	System string // System.Name
 	Table  bool   // otherwise a figure
 	Number int
-	Roman  bool   // the paper writes the numbers of its tables in Roman digits
-	Title  string // what it shows
-	Kind   Kind
+	Roman  bool // the paper writes the numbers of its tables in Roman digits
+	// Wall says that it is a modelled figure, measured by the wall clock: an item of its own, since the two kinds of
+	// numbers share no table.
+	Wall  bool
+	Title string // what it shows
+	Kind  Kind
 	// Waits names the system that a run needs and that is not built yet; "" if there is none.
 	Waits string
 	// Why it is not reproducible here, of kind NotHere; otherwise what of it is missing, or "".
@@ -91,12 +96,18 @@ func (i *Item) Part() string {
 	if i.Table {
 		what = "table"
 	}
-	return fmt.Sprintf("%s-%d", what, i.Number)
+	part := fmt.Sprintf("%s-%d", what, i.Number)
+	if i.Wall {
+		part += "-wall"
+	}
+	return part
 }
 
 // Label is what the paper calls it: Table VI, Figure 3.
 func (i *Item) Label() string {
 	switch {
+	case i.Wall:
+		return fmt.Sprintf("Figure %d by the wall clock", i.Number)
 	case !i.Table:
 		return fmt.Sprintf("Figure %d", i.Number)
 	case i.Roman:
@@ -138,6 +149,16 @@ func numbered(system string, roman bool, tables, figures []Item) []Item {
 		}
 	}
 	return all
+}
+
+// byTheWallClock adds figures that are measured beside those that are modelled, by their numbers.
+func byTheWallClock(system string, items []Item, figures map[int]Item) []Item {
+	for _, n := range slices.Sorted(maps.Keys(figures)) {
+		i := figures[n]
+		i.System, i.Number, i.Wall, i.Kind = system, n, true, Measured
+		items = append(items, i)
+	}
+	return items
 }
 
 // Reasons that several items share.

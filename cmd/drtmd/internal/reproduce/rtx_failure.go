@@ -192,22 +192,31 @@ func (c *clientsAt) build(system string, seed uint64) error {
 	return errors.Join(c.world.Run(), c.failed)
 }
 
-// addClient makes a client's workers and engines.
-func (c *clientsAt) addClient(system string, n int, machine *sim.Node, device *verbs.Context, seed uint64) error {
+// workersOn makes workers, each on a core of its own.
+func workersOn(machine *sim.Node, device *verbs.Context, n int) ([]*fiber.Worker, []*fiber.Core, error) {
 	pd, err := device.AllocPD()
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	var workers []*fiber.Worker
-	var own []*fiber.Core
-	for i := range c.failure.workers {
+	var cores []*fiber.Core
+	for i := range n {
 		core := fiber.NewCore(machine.Timeline(i))
-		own = append(own, core)
+		cores = append(cores, core)
 		w, err := core.NewWorker(fiber.WorkerConfig{PD: pd})
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
 		workers = append(workers, w)
+	}
+	return workers, cores, nil
+}
+
+// addClient makes a client's workers and engines.
+func (c *clientsAt) addClient(system string, n int, machine *sim.Node, device *verbs.Context, seed uint64) error {
+	workers, own, err := workersOn(machine, device, c.failure.workers)
+	if err != nil {
+		return err
 	}
 	c.cores = append(c.cores, own...)
 	way, err := memnode.Join(c.server.Admit, memnode.ClientID(n+1), workers, verbs.ConnectAttr{})
@@ -223,8 +232,8 @@ func (c *clientsAt) addClient(system string, n int, machine *sim.Node, device *v
 			engines[i], err = engine.New(f, engine.Config{Worker: w, Conn: way.Conns[i], Memory: way.Memory,
 				Owner: (n*len(workers) + i) * c.fibers, Fibers: c.fibers, Clock: simulatedTime{machine.Clock()}, Timing: timing,
 				Rand: rand.New(rand.NewPCG(seed, uint64(n<<8|i))), System: system, Index: c.indexName(), Members: c,
-				Specs: []proto.TableSpec{{ID: 1, Name: "records", ValueBytes: valueBytes, Ordered: c.index == ""}}, Placement: allOnOne{},
-				Nodes: 1, RecorderClock: device.Clock(), Options: asPrinted})
+				Specs: treeSpecs(c.indexName()), Placement: allOnOne{}, Nodes: 1, RecorderClock: device.Clock(),
+				Options: asPrinted})
 			return err
 		}, c.note)
 	}
@@ -241,42 +250,63 @@ func (c *clientsAt) addClient(system string, n int, machine *sim.Node, device *v
 }
 
 // load inserts keys that are far apart, in ascending order.
-func (c *clientsAt) load(f *fiber.Fiber) error {
-	x := c.engines[0][0].Fill(f, 1, func(proto.Key, layout.Version, []byte) {})
+func (c *clientsAt) load(f *fiber.Fiber) error { return loadKeys(c.engines[0][0], f, c.keys) }
+
+// treeSpecs is the table of the figures, in an index.
+func treeSpecs(index string) []proto.TableSpec {
+	return []proto.TableSpec{{ID: 1, Name: "records", ValueBytes: valueBytes, Ordered: index == treeIndex}}
+}
+
+// loadKeys inserts keys that are far apart, in ascending order.
+func loadKeys(e *engine.Engine, f *fiber.Fiber, keys int) error {
+	x := e.Fill(f, 1, func(proto.Key, layout.Version, []byte) {})
 	var value [valueBytes]byte
-	for k := range c.keys {
-		if err := x.Put(proto.Key(uint64(k)*(1<<63/uint64(c.keys))), value[:]); err != nil {
+	for k := range keys {
+		if err := x.Put(proto.Key(uint64(k)*(1<<63/uint64(keys))), value[:]); err != nil {
 			return err
 		}
 	}
 	return x.Flush()
 }
 
+// insertUntil inserts a key, again after each abort, until time is up.
+func insertUntil(f *fiber.Fiber, e *engine.Engine, k proto.Key, source *rand.Rand, over func() bool) error {
+	for attempt := 0; !over(); attempt++ {
+		err := attemptInsert(f, e, k, attempt)
+		if proto.AbortReason(err) == 0 {
+			if errors.Is(err, proto.ErrExists) {
+				return nil
+			}
+			return err
+		}
+		if err := f.Sleep(time.Duration(source.IntN(1000<<min(attempt, 4))) * time.Nanosecond); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// attemptInsert inserts a key, or is an Abort.
+func attemptInsert(f *fiber.Fiber, e *engine.Engine, k proto.Key, attempt int) error {
+	var value [valueBytes]byte
+	d := proto.Decl{Accesses: []proto.Access{{Table: 1, Mode: proto.ModeInsert, Key: k}}}
+	tx, err := e.Begin(f, &d, attempt)
+	if err != nil {
+		return err
+	}
+	if err := tx.Insert(1, k, value[:]); err != nil {
+		tx.Abort(err)
+		return err
+	}
+	return tx.Commit()
+}
+
 // insert inserts random keys until the end.
 func (c *clientsAt) insert(f *fiber.Fiber, e *engine.Engine, source *rand.Rand, end sim.Time) error {
-	var value [valueBytes]byte
-	access := []proto.Access{{Table: 1, Mode: proto.ModeInsert}}
-	d := proto.Decl{Accesses: access}
-	for c.world.Now() < end {
-		access[0].Key = proto.Key(source.Uint64N(1 << 63))
-		for attempt := 0; c.world.Now() < end; attempt++ {
-			tx, err := e.Begin(f, &d, attempt)
-			if err == nil {
-				if err = tx.Insert(1, access[0].Key, value[:]); err == nil {
-					err = tx.Commit()
-				} else {
-					tx.Abort(err)
-				}
-			}
-			if proto.AbortReason(err) == 0 {
-				if err != nil && !errors.Is(err, proto.ErrExists) {
-					return err
-				}
-				break
-			}
-			if err := f.Sleep(time.Duration(source.IntN(1000<<min(attempt, 4))) * time.Nanosecond); err != nil {
-				return err
-			}
+	over := func() bool { return c.world.Now() >= end }
+	for !over() {
+		if err := insertUntil(f, e, proto.Key(source.Uint64N(1<<63)), source, over); err != nil {
+			return err
 		}
 		if c.died > 0 && c.mended == 0 {
 			if s := e.Transactions(); s.Finished+s.Undone > 0 {

@@ -68,18 +68,8 @@ func (x *failure) rehashTime(system string, seed uint64, insertions int) (float6
 
 // insertOne inserts a key, when nobody else does anything.
 func insertOne(e *engine.Engine, f *fiber.Fiber, k proto.Key) error {
-	var value [valueBytes]byte
-	d := proto.Decl{Accesses: []proto.Access{{Table: 1, Mode: proto.ModeInsert, Key: k}}}
 	for attempt := 0; ; attempt++ {
-		tx, err := e.Begin(f, &d, attempt)
-		if err == nil {
-			if err = tx.Insert(1, k, value[:]); err == nil {
-				err = tx.Commit()
-			} else {
-				tx.Abort(err)
-			}
-		}
-		if proto.AbortReason(err) == 0 {
+		if err := attemptInsert(f, e, k, attempt); proto.AbortReason(err) == 0 {
 			return err
 		}
 	}

@@ -30,3 +30,9 @@ func do(t testing.TB, r *htm.Region, f func()) {
 func TestLoadedKeysAreFoundAndOthersAreNot(t *testing.T) {
 	tabletest.LoadedKeysAreFound(t, newTable(t, For(1, "t", 8, 1000)), checkTable, tableErrors)
 }
+
+func TestLoadLeavesEvenRoom(t *testing.T) {
+	table := newTable(t, For(1, "t", 8, 12_000))
+	tabletest.LoadLeavesEvenRoom(t, 10_000, func(k uint64) error { return table.Load(k, tabletest.Value(8, k)) },
+		table.word, table.entryPool())
+}

@@ -153,7 +153,10 @@ func (t *Table) Load(key uint64, value []byte) error {
 		return ErrExists
 	}
 	counter, _ := a.Load(t.at + countersAt)
+	own := t.stripe
+	t.stripe = pool.Loading(own, t.loads)
 	off, _, ok, err := create(t, a, key, 0, &p, uint32(counter))
+	t.stripe, t.loads = own, t.loads+1
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ type Table struct {
 	stride     int // bytes from entry to entry
 	chain      int // most buckets of a chain
 	stripe     int // of the pools, where this worker begins
+	loads      int // records loaded so far
 	lineWords  bool
 	record     layout.Record
 }

@@ -276,3 +276,9 @@ func in(t testing.TB, r *htm.Region, f func() bool) {
 }
 
 func wordIn(table *Table, off int) uint64 { return binary.LittleEndian.Uint64(table.m.Bytes[off:]) }
+
+func TestLoadLeavesEvenRoom(t *testing.T) {
+	table := newTable(t, For(1, "t", 8, 12_000))
+	tabletest.LoadLeavesEvenRoom(t, 10_000, func(k uint64) error { return table.Load(k, tabletest.Value(8, k)) },
+		table.word, table.entryPool())
+}

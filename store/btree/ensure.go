@@ -94,7 +94,10 @@ func (t *Table) Load(key uint64, value []byte) error {
 	if len(value) != t.config.ValueBytes {
 		return store.ErrValueSize
 	}
+	own := t.stripe
+	t.stripe = pool.Loading(own, t.loads)
 	off, v, ok, err := ensure(t, t.plain(), key, 0)
+	t.stripe, t.loads = own, t.loads+1
 	switch {
 	case err != nil:
 		return err

@@ -22,6 +22,7 @@ type Table struct {
 	end       int // offset behind the last entry
 	stride    int // bytes from entry to entry
 	stripe    int // of the pools, where this worker begins
+	loads     int // records loaded so far
 	lineWords bool
 	record    layout.Record
 }

@@ -62,6 +62,14 @@ type Spare struct {
 	stripe int  // offset of its stripe
 }
 
+// LoadRun is how many records in a row are loaded into one stripe, so that they lie side by side.
+const LoadRun = 64
+
+// Loading is the stripe for a record that is loaded behind n others by a worker whose own stripe is own. They take turns,
+// so that a table that was loaded has the same room left in each: workers would meet in one stripe if the others were
+// used up.
+func Loading(own, n int) int { return (own + n/LoadRun) % Stripes }
+
 // maxStrays bounds how many locked entries of a free list are passed over: locked for a moment by
 // someone with an out-of-date address, or for ever by one who died then.
 const maxStrays = 64

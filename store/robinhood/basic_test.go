@@ -305,3 +305,9 @@ func TestGarbageEndsALookUp(t *testing.T) {
 		}
 	})
 }
+
+func TestLoadLeavesEvenRoom(t *testing.T) {
+	table := newTable(t, For(1, "t", 300, 12_000)) // records are outside of slots
+	tabletest.LoadLeavesEvenRoom(t, 10_000, func(k uint64) error { return table.Load(k, tabletest.Value(300, k)) },
+		table.word, table.recordPool())
+}

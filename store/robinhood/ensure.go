@@ -264,7 +264,10 @@ func (t *Table) Load(key uint64, value []byte) error {
 	} else if p.off != 0 {
 		return store.ErrExists
 	}
+	own := t.stripe
+	t.stripe = pool.Loading(own, t.loads)
 	off, _, ok, err := ensure(t, a, key, 0, len(t.path))
+	t.stripe, t.loads = own, t.loads+1
 	switch {
 	case err != nil:
 		return err

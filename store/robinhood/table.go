@@ -23,6 +23,7 @@ type Table struct {
 	outside   bool // records stand outside of slots
 	lineWords bool
 	stripe    int   // of the pools, where this worker begins
+	loads     int   // records loaded so far
 	path      []int // slots of the records that an insertion moves
 }
 

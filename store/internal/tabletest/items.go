@@ -2,6 +2,7 @@ package tabletest
 
 import (
 	"fmt"
+	"testing"
 
 	"drtmd/store/layout"
 	"drtmd/store/pool"
@@ -52,4 +53,24 @@ func (s Items) Pool(word func(off int) uint64, p pool.Pool) error {
 		}
 	}
 	return nil
+}
+
+// LoadLeavesEvenRoom loads n records and fails if a stripe of a pool has much less room left than another: workers would
+// meet in those that are left. A stripe may have the records of two runs more.
+func LoadLeavesEvenRoom(t testing.TB, n int, load func(key uint64) error, word func(off int) uint64, p pool.Pool) {
+	t.Helper()
+	for key := range n {
+		if err := load(uint64(key + 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	least, most := p.End-p.First, 0
+	for i := range pool.Stripes {
+		stripe := p.At + i*layout.LineBytes
+		room := int(word(stripe+pool.StripeEnd)-word(stripe+pool.StripeNext)) / p.Size
+		least, most = min(least, room), max(most, room)
+	}
+	if most-least > 2*pool.LoadRun {
+		t.Errorf("stripes have room for %d to %d items after %d records were loaded", least, most, n)
+	}
 }

@@ -19,6 +19,9 @@ import (
 type SimulatedConfig struct {
 	Config
 	Cost *sim.CostModel // nil is the preset of the protocol's chips (protocol.Chips), or the default one
+	// PerNIC is how many nodes share a NIC, those with the lowest numbers the first: logical nodes of one machine
+	// (DrTM §8.3). 0 = 1.
+	PerNIC int
 	// WithoutLineWords is that of MemberConfig.
 	WithoutLineWords bool
 	// Faults of the world, as sim.ParseSchedule reads them. The nodes are n0, n1 and so on.
@@ -67,10 +70,17 @@ func NewSimulated(ctx context.Context, cfg SimulatedConfig) (*Cluster, error) {
 }
 
 func (c *Cluster) buildSimulated(ctx context.Context, cfg *SimulatedConfig, h *cores) error {
+	var first *sim.Node // of its machine
 	for n := range c.Config.Nodes {
-		node, err := h.world.AddNode(sim.NodeConfig{})
+		if n%max(cfg.PerNIC, 1) == 0 {
+			first = nil
+		}
+		node, err := h.world.AddNode(sim.NodeConfig{Beside: first})
 		if err != nil {
 			return err
+		}
+		if first == nil {
+			first = node
 		}
 		dev, err := node.Open()
 		if err != nil {

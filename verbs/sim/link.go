@@ -52,7 +52,7 @@ func (l *links) depart(m *message) {
 		return
 	}
 	w.stats.Messages++
-	if m.dst == src {
+	if m.dst.adapter == src.adapter {
 		w.stats.Bytes += uint64(m.length)
 		l.sent(m, w.now)
 		w.post(w.now+w.cost.NIC.Pipeline, evArrive, m)
@@ -157,7 +157,7 @@ func (l *links) arrive(m *message) {
 	}
 	m.here = dst
 	in := w.now
-	if src != dst {
+	if src.adapter != dst.adapter {
 		d := span(w.cost.wireBytes(int(m.length)), w.rate.linkPerByte)
 		in = dst.downlink.take(w.now, dst.slow(d)) + w.cost.Link.Propagation
 	}

@@ -17,6 +17,10 @@ type NodeConfig struct {
 	// nanoseconds per second. The clock never shows less than 0.
 	ClockOffset time.Duration
 	ClockDrift  int64
+	// Beside, if not nil, is a node whose NIC this one uses: both are parts of one machine (DrTM §8.3, logical nodes).
+	// They reach each other by the NIC's loopback, and its engines, cable and bus are busy with what either does. A
+	// crash of one leaves the NIC as it is.
+	Beside *Node
 }
 
 // MaxClockDrift bounds a clock's drift, in nanoseconds per second: 10 %.
@@ -55,15 +59,20 @@ type Node struct {
 	freeMR []uint32
 	qps    []*qp // by number - firstQPN
 
-	// Resources, by the time until which they are busy.
-	uplink, downlink    server
-	out, in             server
-	toHost, toNIC, read server
-	atomics             [atomicUnits]server
+	*adapter
+	shares bool // the adapter is that of several nodes
 
 	clockBase  Time // of the world, when the clock was last set
 	clockLocal time.Duration
 	clockDrift int64
+}
+
+// adapter is what a NIC has, by the time until which it is busy.
+type adapter struct {
+	uplink, downlink    server
+	out, in             server
+	toHost, toNIC, read server
+	atomics             [atomicUnits]server
 }
 
 var nodeName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
@@ -85,7 +94,13 @@ func (w *World) AddNode(cfg NodeConfig) (*Node, error) {
 	}
 	n := &Node{world: w, name: cfg.Name, index: len(w.nodes), up: true, slowness: 1000,
 		kept: map[string]*memory{}, clockLocal: cfg.ClockOffset, clockDrift: cfg.ClockDrift,
-		clockBase: w.now}
+		clockBase: w.now, adapter: &adapter{}}
+	if b := cfg.Beside; b != nil {
+		if b.world != w {
+			return nil, fmt.Errorf("node %q is of another world: it has no NIC for %q", b.name, cfg.Name)
+		}
+		n.adapter, n.shares, b.shares = b.adapter, true, true
+	}
 	n.gid[0] = 0xfd
 	binary.BigEndian.PutUint32(n.gid[12:], uint32(n.index+1))
 	w.nodes = append(w.nodes, n)
@@ -167,9 +182,9 @@ func (n *Node) Restart() {
 }
 
 func (n *Node) resetResources() {
-	n.uplink, n.downlink, n.out, n.in = server{}, server{}, server{}, server{}
-	n.toHost, n.toNIC, n.read = server{}, server{}, server{}
-	n.atomics = [atomicUnits]server{}
+	if !n.shares {
+		*n.adapter = adapter{}
+	}
 }
 
 // Pause stops the CPU of the node for a span; its NIC works on. It is the layer above that runs

@@ -15,6 +15,23 @@ type Stats struct {
 	// Of hardware that detects conflicts with filters: comparisons, those that were positive by mistake, and transactions
 	// squashed because a line that they had written left the cache.
 	Checks, FalseConflicts, Evicted uint64
+	// FallbackKinds are Fallbacks by Decl.Kind, where a protocol tells them apart; the last one has all kinds from it on.
+	FallbackKinds [StatsKinds]FallbackStats
 	// Phases is the traffic of each phase, of attempts that were aborted too.
 	Phases [PhaseEnd]Traffic
+}
+
+// StatsKinds bounds the kinds of Stats.FallbackKinds.
+const StatsKinds = 8
+
+// FallbackStats are attempts on a fallback path, and those among them that an abort for capacity led to.
+type FallbackStats struct{ All, Capacity uint64 }
+
+// FellBack counts an attempt on a fallback path.
+func (s *Stats) FellBack(kind uint8, capacity bool) {
+	s.Fallbacks++
+	k := &s.FallbackKinds[min(kind, StatsKinds-1)]
+	if k.All++; capacity {
+		k.Capacity++
+	}
 }

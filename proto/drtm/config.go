@@ -31,6 +31,9 @@ type Config struct {
 	OrphanAfter time.Duration
 	// Chopped runs transactions in the pieces that their workload has for them (§4); else each runs as a whole.
 	Chopped bool
+	// LockReads has records of other machines locked that are only read, where others lease them: DrTM without
+	// read leases (§8.5). Read-only transactions need leases.
+	LockReads bool
 	// Durable has transactions logged, and those of an earlier life recovered (§5.6).
 	Durable bool
 

@@ -212,12 +212,13 @@ func (t *tx) open(d *proto.Decl, attempt int) {
 		t.aborts, t.overflow, t.late, t.ranged = 0, false, false, false
 	}
 	t.decl, t.ended, t.remote, t.inRegion = d, false, false, false
-	t.end, t.ticket, t.exclusive, t.slot = 0, 0, false, noSlot
+	t.end, t.ticket, t.slot = 0, 0, noSlot
+	t.exclusive = e.cfg.LockReads && !d.ReadOnly
 	switch {
 	case attempt >= e.cfg.Attempts,
 		!d.ReadOnly && (t.overflow || t.ranged || t.aborts >= e.cfg.RegionAborts):
 		t.way = &fallback
-		e.Counters.Fallbacks++
+		e.Counters.FellBack(d.Kind, t.overflow)
 	case d.ReadOnly && attempt < e.roundAttempts() && !t.ranged:
 		t.way = &twoRounds
 	case d.ReadOnly:

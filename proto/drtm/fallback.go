@@ -38,7 +38,7 @@ func (t *tx) lockAll() error {
 	if !t.e.lacks(NoOrder) {
 		t.Sort()
 	}
-	t.exclusive = t.late
+	t.exclusive = t.exclusive || t.late
 	if err := t.Locate(0, len(t.Records)); err != nil {
 		return err
 	}

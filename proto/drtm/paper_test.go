@@ -429,3 +429,27 @@ func TestFallbackWaitsForALock(t *testing.T) {
 	})
 	c.verify()
 }
+
+// TestReadsAreLockedWithoutReadLeases (§8.5): without read leases START locks what is only read, too, so that two
+// readers of a remote record are in each other's way; with them it leases.
+func TestReadsAreLockedWithoutReadLeases(t *testing.T) {
+	for _, leases := range []bool{true, false} {
+		c := start(t, onSim, settings{drtm: func(cfg *drtm.Config) { cfg.LockReads = !leases }})
+		read, write := keyOn(1, 1), keyOn(0, 1)
+		c.on(0, func(f *fiber.Fiber, e *drtm.Engine) error {
+			d := declare(reading(small, read), writing(small, write))
+			tx, err := e.Begin(f, d, 0)
+			if err != nil {
+				return err
+			}
+			if s, _, _ := c.entry(small, read); s.Locked() == leases || leases && s.End() == 0 {
+				return fmt.Errorf("read leases %v: the state of what is read is %v", leases, s)
+			}
+			if err := tx.Write(small, write, value(small, 5)); err != nil {
+				return err
+			}
+			return tx.Commit()
+		})
+		c.verify()
+	}
+}

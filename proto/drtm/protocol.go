@@ -39,6 +39,7 @@ const (
 	optRegionAborts  = "region-aborts"
 	optAttempts      = "fallback-after"
 	optLockWait      = "lock-wait"
+	optReadLeases    = "read-leases"
 	optDurable       = "durable"
 	optLogBytes      = protocol.OptLogBytes
 )
@@ -59,6 +60,8 @@ func options() option.List {
 			"attempts of a transaction"),
 		option.Duration(optLockWait, DefaultLockWait, time.Microsecond, math.MaxInt64,
 			"`TIME` that the fallback handler waits for one lock"),
+		option.Bool(optReadLeases, true, "lease records of other nodes that are only read; else lock them (DrTM §8.5). "+
+			"Read-only transactions lease them in any case"),
 		option.Bool(protocol.OptChopped, false, "run transactions in the pieces that their workload has for them"),
 		option.Bool(optDurable, false, "log transactions in the memory of the tables, so that daemons, and programs "+
 			"that attach to kept memory, come back with them"),
@@ -130,7 +133,7 @@ func ConfigOf(e *protocol.Env) (Config, error) {
 		LeaseReadOnly: o.Duration(optLeaseReadOnly), RegionAborts: o.Int(optRegionAborts),
 		Attempts: o.Int(optAttempts), LockWait: o.Duration(optLockWait),
 		OrphanAfter: o.Duration(protocol.OptOrphanAfter), Chopped: o.Bool(protocol.OptChopped),
-		Durable: o.Bool(optDurable)}, nil
+		LockReads: !o.Bool(optReadLeases), Durable: o.Bool(optDurable)}, nil
 }
 
 // Steps are the steps that the engine marks for the simulator's nemesis, those of its regions

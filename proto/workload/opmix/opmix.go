@@ -4,6 +4,10 @@
 //
 // Gets and puts are of different records: only then do the paper's counts of messages for O(4,2) come
 // out. Puts are blind.
+//
+// Options draw the records as the microbenchmarks of DrTM §8.5 do, which share with TPC-C's new-order that most records
+// are of the own node: some of the records are of other nodes (Remote), and one get is of a few hot records, which all
+// nodes have the same number of (Hot).
 package opmix
 
 import (
@@ -23,7 +27,13 @@ type Options struct {
 	KeyBytes   int // 0 = 8
 	Gets, Puts int // of each transaction
 	Theta      float64
+	// Remote is the share of records of another node than the client's, in percent; Uniform: they are of any node.
+	Remote float64
+	Hot    int // records of all nodes of which the first get takes one, and nothing else does; 0: none
 }
+
+// Uniform is Options.Remote of records that are drawn from all nodes alike.
+const Uniform = 0
 
 // Default is O(4,2) with 100,000 keys per node.
 func Default(nodes int) Options {
@@ -47,6 +57,14 @@ func New(o Options) (*OpMix, error) {
 	case s.Records() < 4*(o.Gets+o.Puts):
 		err = fmt.Errorf("%d keys on all nodes are too few for %d different ones in a transaction",
 			s.Records(), o.Gets+o.Puts)
+	case !(o.Remote >= 0 && o.Remote <= 100):
+		err = fmt.Errorf("%v %% of the records of another node: take up to 100, or 0 for records of any node", o.Remote)
+	case o.Hot < 0 || o.Hot%o.Nodes != 0 || o.Hot > 0 && (o.Gets == 0 || o.Remote == Uniform):
+		err = fmt.Errorf("%d hot records: take as many of each of %d nodes, a get for them, and a share of records of another "+
+			"node", o.Hot, o.Nodes)
+	case o.Remote != Uniform && (o.Theta != 0 || s.Keys-o.Hot/o.Nodes < 4*(o.Gets+o.Puts)):
+		err = fmt.Errorf("a share of records of another node: it needs %d records of each node that are not hot, without Zipf",
+			4*(o.Gets+o.Puts))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("opmix: %w", err)
@@ -70,8 +88,8 @@ func (w *OpMix) Check(node proto.NodeID, c workload.Contents) (first, last workl
 }
 
 // NewClient makes a client.
-func (w *OpMix) NewClient(_ proto.NodeID, r *rand.Rand) workload.Client {
-	return &client{keyvalue.NewClient(&w.Space, r, w.draw)}
+func (w *OpMix) NewClient(home proto.NodeID, r *rand.Rand) workload.Client {
+	return &client{keyvalue.NewClient(&w.Space, r, func(c *keyvalue.Client) { w.draw(c, int(home)) })}
 }
 
 // client leaves the sum out.
@@ -79,8 +97,30 @@ type client struct{ *keyvalue.Client }
 
 func (c *client) AddTo(*workload.Ledger) {}
 
-func (w *OpMix) draw(c *keyvalue.Client) {
+func (w *OpMix) draw(c *keyvalue.Client, home int) {
 	c.Begin(1)
-	c.AddDrawn(keyvalue.OpGet, w.o.Gets)
-	c.AddDrawn(keyvalue.OpPut, w.o.Puts)
+	gets := w.o.Gets
+	if w.o.Hot > 0 {
+		c.Add(keyvalue.OpGet, w.Key(c.Rand.IntN(w.o.Hot))) // records take turns at the nodes
+		gets--
+	}
+	w.add(c, keyvalue.OpGet, gets, home)
+	w.add(c, keyvalue.OpPut, w.o.Puts, home)
+}
+
+// add adds an operation on n records.
+func (w *OpMix) add(c *keyvalue.Client, op keyvalue.Op, n, home int) {
+	if w.o.Remote == Uniform {
+		c.AddDrawn(op, n)
+		return
+	}
+	for range n {
+		of := home
+		if w.o.Nodes > 1 && 100*c.Rand.Float64() < w.o.Remote {
+			of = (home + 1 + c.Rand.IntN(w.o.Nodes-1)) % w.o.Nodes
+		}
+		hot := w.o.Hot / w.o.Nodes
+		for !c.Add(op, w.Key(of+w.o.Nodes*(hot+c.Rand.IntN(w.Keys-hot)))) {
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package opmix
 
 import (
+	"math/rand/v2"
 	"testing"
 
 	"drtmd/proto"
@@ -59,11 +60,56 @@ func TestOptionsThatCannotBeAreRefused(t *testing.T) {
 		"nothing to do": func(o *Options) { o.Gets, o.Puts = 0, 0 },
 		"too much":      func(o *Options) { o.Gets = 100 },
 		"few keys":      func(o *Options) { o.Keys = 2 },
+		"too far":       func(o *Options) { o.Remote = 101 },
+		"far and Zipf":  func(o *Options) { o.Remote, o.Theta = 10, 0.9 },
+		"uneven":        func(o *Options) { o.Hot, o.Remote = 121, 10 },
+		"no get":        func(o *Options) { o.Hot, o.Gets, o.Remote = 120, 0, 10 },
+		"hot, uniform":  func(o *Options) { o.Hot = 120 },
 	} {
 		o := Default(2)
 		change(&o)
 		if _, err := New(o); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
+	}
+}
+
+// TestRecordsOfOtherNodesAndHotOnes (DrTM §8.5): ten records, 10 % of another node, and one of ten of 120 hot ones.
+func TestRecordsOfOtherNodesAndHotOnes(t *testing.T) {
+	const nodes, hot = 6, 120
+	o := Default(nodes)
+	o.Keys, o.Gets, o.Puts, o.Remote, o.Hot = 1000, 4, 6, 10, hot
+	w, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transactions, records, far := 0.0, 0.0, 0.0
+	seen := map[proto.Key]bool{}
+	c := w.NewClient(2, rand.New(rand.NewPCG(1, 2)))
+	for range 5000 {
+		d, _ := c.Next()
+		transactions++
+		if len(d.Accesses) != o.Gets+o.Puts || d.Accesses[0].Mode != proto.ModeRead {
+			t.Fatalf("%d records, the first in mode %v", len(d.Accesses), d.Accesses[0].Mode)
+		}
+		seen[d.Accesses[0].Key] = true
+		for _, a := range d.Accesses[1:] {
+			if records++; a.Key<<16>>16 < hot/nodes {
+				t.Fatalf("key %#x is hot", a.Key)
+			}
+			if w.Placement().Locate(a.Table, a.Key).Primary != 2 {
+				far++
+			}
+		}
+	}
+	perNode := map[proto.NodeID]int{}
+	for k := range seen {
+		perNode[w.Placement().Locate(1, k).Primary]++
+	}
+	if len(seen) != hot || len(perNode) != nodes || perNode[0] != hot/nodes {
+		t.Errorf("%d hot records on nodes %v, want %d of each", len(seen), perNode, hot/nodes)
+	}
+	if share := 100 * far / records; share < 9 || share > 11 {
+		t.Errorf("%.1f %% of the records are of another node, want 10 %%", share)
 	}
 }

@@ -194,13 +194,29 @@ func (k *Client) start() {
 	k.in, k.id = in, reply.Client
 }
 
-// Kill kills the client, wherever it is, and starts another one.
+// Kill kills the client, wherever it is, and starts another one. It may have lost its way and ended before; any other
+// end fails the test.
 func (k *Client) Kill() {
 	k.p.t.Helper()
 	k.p.must(k.cmd.Process.Kill())
-	_ = k.cmd.Wait() // killed
+	_ = k.cmd.Wait() // its state says the same
+	if err := ended(k.cmd.ProcessState); err != nil {
+		k.p.t.Errorf("a client that was to be killed: %v", err)
+	}
 	k.p.must(k.p.Server.Leave(k.id))
 	k.start()
+}
+
+// errEnded is the end of a client that nobody has told to end.
+var errEnded = errors.New("it had ended by itself")
+
+// ended refuses the end of a process that was killed, if it had ended before the kill, but for the loss of its way.
+func ended(s *os.ProcessState) error {
+	status, ok := s.Sys().(syscall.WaitStatus)
+	if ok && status.Signaled() && status.Signal() == syscall.SIGKILL || s.ExitCode() == lostStatus {
+		return nil
+	}
+	return fmt.Errorf("%w: %v", errEnded, s)
 }
 
 // Pause stops the client for a while, wherever it is. Then it goes on.

@@ -119,5 +119,21 @@ func (t *Tx) Reread(p Ptr) ([]byte, error) {
 	return t.payload(e.out, e.class), nil
 }
 
+// Overwrite changes the value of an object in its block, by a WRITE, at once, whatever becomes of the transaction. It is
+// for mutations of indexes: nothing protects it.
+func (t *Tx) Overwrite(p Ptr, change func(value []byte)) error {
+	e, err := t.entryWith(p)
+	if err != nil {
+		return err
+	}
+	if err := t.fetch(e); err != nil || e.data == 0 {
+		return err
+	}
+	change(t.payload(e.data, e.class))
+	t.c.b.Reset()
+	t.c.write(t.f, e.data, int(offsetOf(e.dptr)), t.c.l.Classes[e.class].Bytes)
+	return t.c.await(t.f)
+}
+
 // Fiber is the fiber that the transaction runs on.
 func (t *Tx) Fiber() *fiber.Fiber { return t.f }

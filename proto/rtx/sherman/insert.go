@@ -50,15 +50,36 @@ func (t *Tree) plant(tx Tx) (rtx.Ptr, []byte, error) {
 
 // setTop makes a node the root.
 func (t *Tree) setTop(tx Tx, p rtx.Ptr, level int) error {
+	if t.bug == bugRootByWrite && level > 0 {
+		return t.setTopAtOnce(tx, p, level)
+	}
 	b, err := tx.Write(t.root, rootClass)
 	if err != nil {
 		return err
 	}
+	t.putTop(b, p, level)
+	return nil
+}
+
+func (t *Tree) putTop(b []byte, p rtx.Ptr, level int) {
 	setWord(b, 0, uint64(p))
 	setWord(b, 8, uint64(level))
 	setWord(b, rootFormat, formatWord(t.f.versions))
 	t.cache.root = 0
-	return nil
+}
+
+// overwriter is a transaction that can change an object outside itself.
+type overwriter interface {
+	Overwrite(p rtx.Ptr, change func(value []byte)) error
+}
+
+// setTopAtOnce is setTop of a mutation.
+func (t *Tree) setTopAtOnce(tx Tx, p rtx.Ptr, level int) error {
+	o, ok := tx.(overwriter)
+	if !ok {
+		return rtx.ErrUsage
+	}
+	return o.Overwrite(t.root, func(value []byte) { t.putTop(value, p, level) })
 }
 
 // split moves the upper half of a full node to a new one on its right, tells the parent, which may split too, and

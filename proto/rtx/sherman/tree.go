@@ -61,6 +61,7 @@ const (
 	bugScanUnvalidated
 	bugParentApart
 	bugCopyUnconfirmed
+	bugRootByWrite
 )
 
 var bugs = mutation.Table[bug]{
@@ -70,6 +71,8 @@ var bugs = mutation.Table[bug]{
 	bugScanUnvalidated: {Name: "scan-without-validation", Doc: "the leaves of a scan are validated one by one, not together"},
 	bugCopyUnconfirmed: {Name: "copy-not-confirmed",
 		Doc: "a copy of an internal node is kept that was read while it may have been changed"},
+	bugRootByWrite: {Name: "root-pointer-by-write",
+		Doc: "a new root is named by a WRITE at once, not by the transaction that makes it"},
 	bugParentApart: {Name: "split-updates-parent-outside-rtx",
 		Doc: "a split leaves its parent to a later transaction, which never comes"},
 }

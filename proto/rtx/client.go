@@ -377,10 +377,13 @@ func (c *Client) waited(p Ptr, w uint64) {
 }
 
 // pause waits before something is tried again for the n-th time.
-func (c *Client) pause(f *fiber.Fiber, n int) error {
+func (c *Client) pause(f *fiber.Fiber, n int) error { return f.Sleep(c.wait(n)) }
+
+// wait draws a pause.
+func (c *Client) wait(n int) time.Duration {
 	d := c.cfg.Timing.Wait << min(n, 20)
 	d = min(d, c.cfg.Timing.MaxWait)
-	return f.Sleep(d/2 + time.Duration(c.cfg.Rand.Int64N(int64(d/2)+1)))
+	return d/2 + time.Duration(c.cfg.Rand.Int64N(int64(d/2)+1))
 }
 
 // complete fills in the defaults.

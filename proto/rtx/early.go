@@ -2,6 +2,7 @@ package rtx
 
 import (
 	"fmt"
+	"time"
 
 	"drtmd/proto"
 	"drtmd/verbs/fiber"
@@ -181,8 +182,13 @@ func (c *Client) meet(f *fiber.Fiber, p Ptr, w uint64, n int) error {
 	if c.givesUp() {
 		return proto.Aborting(proto.ReasonLocked)
 	}
-	if c.expired(leaseOf(w)) {
+	now, lease := c.now(), leaseOf(w)
+	if now >= lease {
 		return c.repair(f, p, w)
 	}
-	return c.pause(f, n)
+	d := c.wait(n)
+	if c.cfg.EarlyLocks { // many may wait for one: a dead one's holds them up no longer than its lease
+		d = min(d, time.Duration(min(lease-now, units(d)))*leaseUnit)
+	}
+	return f.Sleep(d)
 }

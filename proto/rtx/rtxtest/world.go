@@ -22,20 +22,25 @@ type World struct {
 
 // NewWorld makes the memory node.
 func NewWorld(shape rtx.Shape) (*World, error) {
-	x := &World{}
-	var err error
-	if x.world, err = sim.New(sim.Config{Seed: 1}); err != nil {
-		return nil, err
-	}
 	bytes, err := shape.Bytes()
 	if err != nil {
+		return nil, err
+	}
+	return NewWorldOf(1, bytes, shape.Format)
+}
+
+// NewWorldOf makes a memory node with memory of a format, in a simulation with a seed.
+func NewWorldOf(seed uint64, bytes int, format func([]byte) error) (*World, error) {
+	x := &World{}
+	var err error
+	if x.world, err = sim.New(sim.Config{Seed: seed}); err != nil {
 		return nil, err
 	}
 	_, device, err := x.machine()
 	if err != nil {
 		return nil, err
 	}
-	x.server, err = memnode.NewServer(device, memnode.Config{Bytes: bytes, Format: shape.Format})
+	x.server, err = memnode.NewServer(device, memnode.Config{Bytes: bytes, Format: format})
 	return x, err
 }
 
@@ -50,6 +55,25 @@ func (x *World) machine() (*sim.Node, *verbs.Context, error) {
 
 // Client runs a fiber with a client on a machine of its own, under the next number.
 func (x *World) Client(body func(*rtx.Client, *fiber.Fiber) error) error {
+	return x.Machine(func(f *fiber.Fiber, m Seat) error {
+		c, err := rtx.Attach(f, rtx.Config{Conn: m.Way.Conns[0], PD: m.Worker.PD(), Memory: m.Way.Memory,
+			Owner: int(m.Way.Client) - 1, Clock: m.Clock, Rand: rand.New(rand.NewPCG(1, uint64(m.Way.Client)))})
+		if err != nil {
+			return err
+		}
+		return body(c, f)
+	})
+}
+
+// Seat is a machine's worker with its way to the memory node.
+type Seat struct {
+	Worker *fiber.Worker
+	Way    *memnode.Way
+	Clock  verbs.Clock // the time of day
+}
+
+// Machine runs a fiber on a machine of its own, with a session under the next number.
+func (x *World) Machine(body func(*fiber.Fiber, Seat) error) error {
 	machine, device, err := x.machine()
 	if err != nil {
 		return err
@@ -69,20 +93,19 @@ func (x *World) Client(body func(*rtx.Client, *fiber.Fiber) error) error {
 	if err != nil {
 		return err
 	}
-	w.Submit("client", func(f *fiber.Fiber) error {
-		c, err := rtx.Attach(f, rtx.Config{Conn: way.Conns[0], PD: pd, Memory: way.Memory, Owner: int(way.Client) - 1,
-			Clock: machine.Clock(), Rand: rand.New(rand.NewPCG(1, uint64(way.Client)))})
-		if err != nil {
-			return err
-		}
-		return body(c, f)
-	}, func(err error) { x.failed = errors.Join(x.failed, err) })
+	w.Submit("client", func(f *fiber.Fiber) error { return body(f, Seat{w, way, machine.Clock()}) },
+		func(err error) { x.failed = errors.Join(x.failed, err) })
 	return nil
 }
 
 // Run runs all clients to their end. The machine of that name dies when the marked step is taken so many times.
 func (x *World) Run(dies, step string, count int) error {
-	err := x.world.Install(sim.Schedule{{Kind: sim.CrashNode, Node: dies, Step: step, Count: count}})
+	return x.RunUnder(sim.Schedule{{Kind: sim.CrashNode, Node: dies, Step: step, Count: count}})
+}
+
+// RunUnder runs all clients to their end, under faults.
+func (x *World) RunUnder(faults sim.Schedule) error {
+	err := x.world.Install(faults)
 	if err == nil {
 		err = x.world.Run()
 	}

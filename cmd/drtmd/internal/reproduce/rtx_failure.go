@@ -342,7 +342,7 @@ const (
 // treeFailure is Figure 14.
 func treeFailure(r *Run) (*Outcome, error) {
 	// Bins are long enough that chance moves them by some percent only.
-	x := &failure{clients: 3, workers: pick(r, 6, 4), fibers: 1, keys: pick(r, 120_000, 6000),
+	x := &failure{clients: 3, workers: pick(r, 6, 4), fibers: 1, keys: pick(r, 120_000, 12_000),
 		lease:  pick(r, 800*time.Microsecond, 100*time.Microsecond),
 		warmup: pick(r, 12*time.Millisecond, 300*time.Microsecond),
 		before: pick(r, 2400*time.Microsecond, 200*time.Microsecond),

@@ -10,8 +10,7 @@ set -euo pipefail
 cd "$REPO"
 
 FAILED=0
-# No check depends on the profile of cmd/drtmd, and with it go compiles twice all that drtmd links.
-export GOFLAGS="${GOFLAGS:-} -pgo=off"
+compile_once
 
 # check NAME COMMAND...: runs one checker and remembers whether it complained.
 check() {
@@ -50,6 +49,34 @@ shells_clean() {
   local files
   mapfile -t files < <(shell_scripts)
   shellcheck "${files[@]}"
+}
+
+# with_cgo 0|1: each package of drtmd, of its tests and of what it links, and its files, without or with cgo.
+with_cgo() {
+  CGO_ENABLED=$1 scripts/go list -deps -f '{{.ImportPath}} {{.GoFiles}} {{.CgoFiles}} {{.TestGoFiles}} {{
+    .XTestGoFiles}}{{if .Standard}} standard{{end}}' ./... | grep -v ' standard$' | sort
+}
+
+# imports: a line `IMPORTED PACKAGE` for each import of a package of drtmd, its tests' included.
+imports() {
+  scripts/go list -f '{{range .Imports}}{{.}} {{$.ImportPath}}
+{{end}}{{range .TestImports}}{{.}} {{$.ImportPath}}
+{{end}}{{range .XTestImports}}{{.}} {{$.ImportPath}}
+{{end}}' ./...
+}
+
+# vet_without_cgo: go vet of packages that have other files without cgo, and of those that import one. All others
+# are the same with cgo, and go vet looks at all with it.
+vet_without_cgo() {
+  local differing packages
+  differing=$(comm -3 <(with_cgo 0) <(with_cgo 1) | awk '{ print $1 }' | sort -u)
+  [[ -n $differing ]] || { echo 'no package has other files without cgo, not even verbs/ibv' && return 1; }
+  mapfile -t packages < <({
+    grep '^drtmd/' <<<"$differing"
+    imports | awk 'NR == FNR { differs[$1]; next } $1 in differs { print $2 }' <(printf '%s\n' "$differing") -
+  } | sort -u)
+  say "go vet, without cgo, of ${packages[*]}"
+  CGO_ENABLED=0 scripts/go vet "${packages[@]}"
 }
 
 # The code in the repository is what its definitions give.
@@ -93,7 +120,7 @@ reaches_vulndb() {
 
 check gofmt formatted
 check "go vet" scripts/go vet ./...
-check "go vet, without cgo" env CGO_ENABLED=0 scripts/go vet ./...
+check "go vet, without cgo" vet_without_cgo
 check "go vet, browser" scripts/go vet -tags browser ./cmd/drtmd/internal/admin
 check staticcheck scripts/go tool staticcheck ./...
 check shellcheck shells_clean

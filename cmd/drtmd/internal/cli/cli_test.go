@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"drtmd/cmd/drtmd/internal/composition"
+	"drtmd/cmd/drtmd/internal/transport"
 	"drtmd/internal/testkit/tempdir"
 	"drtmd/verbs"
-	"drtmd/verbs/ibv"
 )
 
 // asCommand in the environment makes the test binary be drtmd.
@@ -84,10 +84,10 @@ func TestScripts(t *testing.T) {
 		Condition: func(cond string) (bool, error) {
 			switch cond {
 			case "rdma": // this machine has a device that can be used
-				infos, err := ibv.New().Devices()
+				infos, err := devices()
 				return err == nil && len(infos) > 0 && infos[0].Err == nil, nil
 			case "built":
-				_, err := ibv.New().Devices()
+				_, err := devices()
 				return !errors.Is(err, verbs.ErrNotBuilt), nil
 			case "race":
 				return raceBuild, nil
@@ -97,6 +97,15 @@ func TestScripts(t *testing.T) {
 			return false, errors.New("unknown condition")
 		},
 	})
+}
+
+// devices lists what RDMA devices this machine has.
+func devices() ([]verbs.DeviceInfo, error) {
+	p, err := transport.New("ibv", transport.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return p.Devices()
 }
 
 // exits CODE COMMAND...: the command ends with this exit code.

@@ -63,8 +63,8 @@ test-rxe: ## run tests on Soft-RoCE, in a virtual machine (NATIVE=1: on this mac
 
 test-browser: ## test the pages in a real browser (installs Chromium)
 	@$(BOOTSTRAP) browser
-	$(GO) test -count=1 -tags browser -run 'LivePage|PaperPage' ./cmd/drtmd/internal/admin \
-	  ./cmd/drtmd/internal/reproduce
+	$(GO) test -pgo="$(CURDIR)/cmd/drtmd/default.pgo" -count=1 -tags browser \
+	  -run "LivePage|PaperPage" ./cmd/drtmd/internal/admin ./cmd/drtmd/internal/reproduce
 
 lint: ## check formatting, go vet, staticcheck, shellcheck and commit subjects
 	@$(BOOTSTRAP) lint

@@ -207,6 +207,7 @@ main() {
     shift
   done
   ((NATIVE)) || scripts/bootstrap.sh rxe
+  compile_once
   build_tests
   ((STORIES_TOO && ${#WANTED[@]} != 1)) || AT_ONCE=1
   OUTPUTS=$(mktemp -d)

@@ -26,8 +26,9 @@ all=$(scripts/go list ./...)
 mapfile -t computing < <(grep -E "$1" <<<"$all" | grep -vE "$DAEMONS")
 mapfile -t others < <(grep -vE "$1" <<<"$all"; grep -E "$DAEMONS" <<<"$all")
 ((${#computing[@]} > 0)) || usage_error "no package matches $1"
-# Once, or both would compile the same. make lint has go vet look at all packages, and their tests.
-scripts/go build -pgo=off ./...
+compile_once
+# Before both, or each would compile the same. make lint has go vet look at all packages, and their tests.
+scripts/go build ./...
 
 set -m # a process group of its own, to end all of it
 # Simulations make much garbage in little memory: they collect it less often.

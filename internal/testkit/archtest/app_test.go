@@ -64,7 +64,7 @@ func TestAProgramBringsItsOwnProtocolAndWorkload(t *testing.T) {
 	}
 	build := exec.Command(goTool, "build", "-ldflags=-s -w", "-o", "mydrtmd", ".")
 	build.Dir = dir
-	build.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off")
+	build.Env = append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=mod", "GOPROXY=off", "GOWORK=off")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -64,8 +64,10 @@ func (c *Client) fetchLayouts(f *fiber.Fiber) error {
 	for i, n := range c.nodes {
 		l, err := fetchLayout(f, n.Conn, c.cfg.PD, n.Memory)
 		switch {
-		case err != nil && len(c.nodes) > 1:
+		case err != nil && len(c.nodes) > 1 && errors.Is(err, ErrLayout):
 			return fmt.Errorf("memory node %d of %d: %w", i+1, len(c.nodes), err)
+		case err != nil && len(c.nodes) > 1:
+			return &LostError{Node: i, Nodes: len(c.nodes), Err: err}
 		case err != nil:
 			return err
 		case l.Nodes != len(c.nodes) || l.Node != i:

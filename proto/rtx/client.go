@@ -157,7 +157,11 @@ type Client struct {
 	b      fiber.Batch
 	tx     Tx
 	broken error
-	header uint64 // of the own log
+	// committing: something of the client's own is under way that must not be left half done.
+	committing bool
+	lost       uint64  // memory nodes that did not answer, by bit
+	aimed      []uint8 // the memory node of each operation of the batch
+	header     uint64  // of the own log
 
 	born    uint64   // leases of former lives are not above it
 	last    uint64   // lease
@@ -267,17 +271,20 @@ func (c *Client) Target(place int) (conn *fiber.Conn, addr uint64, rkey uint32) 
 
 func (c *Client) read(f *fiber.Fiber, to, place, n int) {
 	conn, addr, rkey := c.Target(place)
+	c.aims(place)
 	c.b.Read(f, conn, c.mr.SGE(to, n), addr, rkey)
 }
 
 func (c *Client) write(f *fiber.Fiber, from, place, n int) {
 	conn, addr, rkey := c.Target(place)
+	c.aims(place)
 	c.b.Write(f, conn, c.mr.SGE(from, n), addr, rkey)
 }
 
 // cas adds a compare-and-swap to the batch and returns its index there.
 func (c *Client) cas(f *fiber.Fiber, place int, expect, swap uint64) int {
 	conn, addr, rkey := c.Target(place)
+	c.aims(place)
 	c.b.CAS(f, conn, addr, rkey, expect, swap)
 	return c.b.Len() - 1
 }
@@ -311,10 +318,10 @@ func (c *Client) readNow(f *fiber.Fiber, to, off, n int) error {
 	return c.await(f)
 }
 
-// await awaits the batch. Any error breaks the client.
+// await awaits the batch. An error breaks the client, unless it is the loss of one of several memory nodes.
 func (c *Client) await(f *fiber.Fiber) error {
 	if err := c.b.Await(f); err != nil {
-		return c.fail(err)
+		return c.failed(f, err)
 	}
 	return nil
 }

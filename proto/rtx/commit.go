@@ -46,6 +46,12 @@ func Steps() []string {
 
 // commit is TXEnd (Figure 8). An error that is no Abort says that the client is broken, or what cannot be.
 func (t *Tx) commit() error {
+	err := t.tryToCommit()
+	t.c.committing = false
+	return err
+}
+
+func (t *Tx) tryToCommit() error {
 	c, f := t.c, t.f
 	c.entries = c.entries[:0]
 	if err := t.place(); err != nil {
@@ -58,6 +64,10 @@ func (t *Tx) commit() error {
 		}
 		c.stats.ReadOnly++
 		return nil
+	}
+	if c.lostAt(c.l.ownerAt(c.cfg.Owner)) {
+		node := PlaceNode(c.l.ownerAt(c.cfg.Owner))
+		return &LostError{Node: node, Nodes: len(c.nodes), Err: fmt.Errorf("owner %d has its log there", c.cfg.Owner)}
 	}
 	one := t.alone()
 	if one != nil && one.lock != 0 {
@@ -201,6 +211,7 @@ func (t *Tx) abortThenRepair(err error, expired expiredLock) error {
 			return failed
 		}
 	}
+	t.c.committing = false // the own attempt is over
 	if failed := t.c.repair(t.f, expired.p, expired.w); failed != nil {
 		return failed
 	}
@@ -328,8 +339,9 @@ func (t *Tx) commitLogged(lock uint64) error {
 	c.write(f, c.logOut+logBody, log+logBody, logEntries-logBody+entryBytes*len(c.entries))
 	begin := c.cas(f, log, c.header, init)
 	if err := c.await(f); err != nil {
-		return err
+		return t.withoutBlocks(err, begin, log, lock)
 	}
+	c.committing = true
 	if old := c.b.Old(begin); old != c.header {
 		return c.fail(c.corrupt("log of owner %d has header %#x, not %#x", c.cfg.Owner, old, c.header))
 	}
@@ -343,6 +355,20 @@ func (t *Tx) commitLogged(lock uint64) error {
 		}
 	}
 	return t.decide(log, lock, init, first)
+}
+
+// withoutBlocks gives up a commit with a log whose blocks were not all written, before anything was locked for it. begin
+// is the CAS of the log's header in the batch.
+func (t *Tx) withoutBlocks(err error, begin, log int, lock uint64) error {
+	c := t.c
+	if c.broken != nil || c.b.Err(begin) != nil || c.b.Old(begin) != c.header || c.bug == bugLockBeforeLog {
+		return c.fail(err)
+	}
+	c.header, c.committing = header(stateInit, lock, 0), true
+	if failed := t.undo(log, lock); failed != nil {
+		return failed
+	}
+	return err
 }
 
 // addBlocks adds the WRITEs of all new blocks to the batch.

@@ -80,12 +80,14 @@
 // A Client is one owner with one log. It belongs to one fiber at a time; a worker may have many. All buffers are
 // the client's, registered once: views that Read, Update and Write return are valid until the attempt ends.
 // In steady state nothing is allocated. After an error of the transport a client is broken: its last commit
-// may have an unknown outcome, and a new client must be attached in its place.
+// may have an unknown outcome, and a new client must be attached in its place. The loss of one of several memory nodes
+// breaks only clients in the middle of a commit that needs it.
 //
 // A transaction's code may see a mixture of old and new objects, and must tolerate it (bounded loops, checked
 // indexes); the commit refuses what it made of that.
 //
 // # What it does not do
 //
-// Nothing is replicated: memory nodes do not fail (section 3).
+// Nothing is replicated: in the paper memory nodes do not fail (section 3). Of several nodes one may be lost here: what
+// needs it fails with a LostError, and the rest goes on (lost.go). No client can attach while a node is lost.
 package rtx

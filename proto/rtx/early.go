@@ -105,6 +105,9 @@ func (t *Tx) look(p Ptr, h hint, block, early bool) (e entry, err error) {
 	}
 	c.read(t.f, meta, c.l.metaAt(p), metaBytes)
 	if err := c.await(t.f); err != nil {
+		if early && c.b.Err(0) == nil && c.b.Old(0) == h.word { // what was read with the lock is lost
+			t.set = append(t.set, entry{ptr: p, word: h.word, dptr: h.dptr, lock: t.early, class: -1, forgotten: true})
+		}
 		return e, err
 	}
 	e = entry{ptr: p, word: c.word(meta), dptr: c.word(meta + 8), class: -1}
@@ -167,8 +170,8 @@ func (t *Tx) close(err error) error {
 	if t.c.broken != nil || !t.holds() || t.c.bug == bugEarlyKept || t.c.bug == bugKeepOwnLocks {
 		return err
 	}
-	if failed := t.letGo(); failed != nil {
-		return failed
+	if failed := t.letGo(); failed != nil && (err != nil || t.c.broken != nil) {
+		return failed // else what was done is done; whoever meets a lock on a lost node repairs it
 	}
 	return err
 }

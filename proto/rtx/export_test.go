@@ -36,3 +36,17 @@ func LockRoot(memory []byte, p Ptr) (uint64, error) {
 	binary.LittleEndian.PutUint64(memory[PlaceOffset(l.metaAt(p)):], word)
 	return word, nil
 }
+
+// BlockNode is the memory node that an object's block is on; -1: it has none. nodes are the memories by number.
+func BlockNode(nodes [][]byte, p Ptr) (int, error) {
+	l, err := decode(nodes[0][:headerBytes], len(nodes[0]))
+	if err != nil {
+		return 0, err
+	}
+	at := l.metaAt(p)
+	d := binary.LittleEndian.Uint64(nodes[PlaceNode(at)][PlaceOffset(at)+8:])
+	if isNil(d) {
+		return -1, nil
+	}
+	return PlaceNode(int(offsetOf(d))), nil
+}

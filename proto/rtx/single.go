@@ -36,6 +36,7 @@ func (t *Tx) commitOne(e *entry, lock uint64) error {
 	if err := c.phase(f, stepLogged); err != nil {
 		return err
 	}
+	c.committing = true
 	expired, err := t.lockOne(e, lock)
 	if c.broken != nil {
 		return err

@@ -57,7 +57,7 @@ func (c *Client) pick(f *fiber.Fiber, class int) (int, error) {
 				c.next[class] = 0
 			}
 			slot := class*c.l.perClass + i
-			if !isNil(c.slots[slot]) && !c.uses(slot) {
+			if d := c.slots[slot]; !isNil(d) && !c.uses(slot) && !c.lostAt(int(offsetOf(d))) {
 				return slot, nil
 			}
 		}
@@ -81,14 +81,37 @@ func (c *Client) uses(slot int) bool {
 func (c *Client) refill(f *fiber.Fiber, class int) error {
 	empty := c.empty(class)
 	if empty == 0 {
-		return fmt.Errorf("%w: it updates more than %d objects of class %d; the memory's Shape.Slots says so",
-			ErrTooLarge, c.l.perClass, class)
+		return c.noBlocks(class)
+	}
+	if k := c.chunk[class]; k >= 0 && c.lostAt(c.l.chunkAt(class, k)) {
+		c.chunk[class] = -1 // it stays the owner's
 	}
 	if c.chunk[class] < 0 {
 		if err := c.takeChunk(f, class); err != nil {
 			return err
 		}
 	}
+	was := c.committing
+	c.committing = true
+	err := c.fillSlots(f, class, empty)
+	c.committing = was
+	return err
+}
+
+// noBlocks says why no block of a class can be had, with blocks in all slots.
+func (c *Client) noBlocks(class int) error {
+	for i := range c.l.perClass {
+		if at := int(offsetOf(c.slots[class*c.l.perClass+i])); c.lostAt(at) {
+			return &LostError{Node: PlaceNode(at), Nodes: len(c.nodes),
+				Err: fmt.Errorf("owner %d has no other block of class %d", c.cfg.Owner, class)}
+		}
+	}
+	return fmt.Errorf("%w: it updates more than %d objects of class %d; the memory's Shape.Slots says so", ErrTooLarge,
+		c.l.perClass, class)
+}
+
+// fillSlots puts blocks of the chunk in use into empty slots.
+func (c *Client) fillSlots(f *fiber.Fiber, class, empty int) error {
 	chunk, given := c.chunk[class], c.used[class]
 	n := min(empty, ChunkBlocks-given)
 	old, err := c.casNow(f, c.l.chunkAt(class, chunk), chunkWord(c.cfg.Owner, given, given),
@@ -149,6 +172,12 @@ func (c *Client) takeChunk(f *fiber.Fiber, class int) error {
 	at -= at % each % step
 	for looked, n := 0, 0; looked < chunks+step; looked += n {
 		n = min(step, each-at%each)
+		if c.lostAt(c.l.chunkAt(class, at)) {
+			if at += n; at >= chunks {
+				at = 0
+			}
+			continue
+		}
 		if err := c.readNow(f, c.words, c.l.chunkAt(class, at), 8*n); err != nil {
 			return err
 		}

@@ -331,7 +331,7 @@ func (t *Tx) Alloc(class int) (Ptr, []byte, error) {
 	}
 	le := binary.LittleEndian
 	first, fresh, end := list[8*class:], list[8*len(l.Classes):], list[8*len(l.Classes)+8:]
-	if p := Ptr(le.Uint64(first)); p != 0 {
+	if p := Ptr(le.Uint64(first)); p != 0 && !t.c.Lost(nodeOf(p)) {
 		b, err := t.Update(p)
 		if err != nil {
 			return 0, nil, err
@@ -359,7 +359,9 @@ func (t *Tx) takeFresh(fresh, end []byte) error {
 	l := t.c.l
 	for range l.Nodes {
 		node := t.c.fresh % l.Nodes
-		t.c.fresh++
+		if t.c.fresh++; t.c.Lost(node) {
+			continue
+		}
 		pool, err := t.Read(poolPtr(node))
 		if err != nil {
 			return err

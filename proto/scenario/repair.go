@@ -81,7 +81,7 @@ func repairsOn(memories int, name, doc string, short bool, load repairLoad) *sce
 				Values: []string{"long", "short"}, Drawn: []string{"long", "short"}},
 			{Name: dimSpread, Doc: "registers in use", Values: []string{"all", "two"}, Drawn: []string{"all", "two"}},
 		},
-		Build: func(e *scenario.Env) error { return buildRepairs(e, memories, short, load) }}
+		Build: func(e *scenario.Env) error { return buildRepairs(e, memories, short, load, false) }}
 	if s.Mutations = load.mutations(); memories > 1 {
 		s.Dimensions = s.Dimensions[1:] // phases are always awaited
 	}
@@ -120,6 +120,7 @@ func allRepairs() []*scenario.Scenario {
 			"run, for --every-step", true, earlyTrees{}),
 		repairsOn(2, "repairs-spread", "repairable transactions on two memory nodes, under the faults of repairs; history, "+
 			"blocks and locks checked", false, registers{}),
+		losing(),
 		repairsOn(2, "trees-spread", "a B-link tree on two memory nodes, under the faults of repairs; history, structure and "+
 			"locks checked", false, trees{}),
 		repairsOn(2, "trees-early-spread", "a B-link tree on two memory nodes whose leaves are locked before the commit, and "+
@@ -169,6 +170,7 @@ type repairRun struct {
 	reached   []rtx.Ptr // objects of the stack, as the auditor found them
 	records   []uint64  // blocks of a table, likewise
 	audited   bool
+	loses     bool // a memory node, n1, is lost for ever
 	registers int
 }
 
@@ -177,9 +179,9 @@ type wallClock struct{ verbs.Clock }
 
 func (c wallClock) Now() time.Duration { return wallEpoch + c.Clock.Now() }
 
-func buildRepairs(e *scenario.Env, memories int, short bool, load repairLoad) error {
+func buildRepairs(e *scenario.Env, memories int, short bool, load repairLoad, loses bool) error {
 	r := &repairRun{e: e, load: load, short: short, shape: load.shape(), registers: repairRegisters,
-		servers: make([]*memnode.Server, memories)}
+		loses: loses, servers: make([]*memnode.Server, memories)}
 	if e.Setting(dimSpread) == "two" {
 		r.registers = 2
 	}
@@ -395,6 +397,8 @@ func (k *repairClient) one(f *fiber.Fiber) (bool, error) {
 	case errors.Is(err, rtx.ErrCorrupt), errors.Is(err, rtx.ErrUsage), errors.Is(err, rtx.ErrTooLarge):
 		k.e.Fail(checkMemory, "owner %d: %v", k.owner, err)
 		return false, nil
+	case errors.Is(err, rtx.ErrNodeLost) && k.c.Broken() == nil:
+		k.recorder.End(t, k.trueNow(), history.Aborted)
 	default: // of the transport: whether it has committed is unknown
 		return false, f.Err()
 	}
@@ -419,6 +423,9 @@ func (k *repairClient) others() bool {
 // audit waits until all others have ended, and then looks at everything: whatever is still locked has a lease
 // that ends, and is repaired.
 func (k *repairClient) audit(f *fiber.Fiber) error {
+	if k.loses {
+		return k.auditSurvivors(f)
+	}
 	for !k.e.Over() || k.others() {
 		if err := f.Sleep(auditorWait); err != nil {
 			return err
@@ -478,7 +485,7 @@ func (r *repairRun) check() {
 	if sum.Overlaps > 0 {
 		r.e.Fail(checkOverlap, "%d repairs began while another one's lease was valid", sum.Overlaps)
 	}
-	if !r.audited {
+	if !r.audited && !r.loses {
 		r.e.Fail(checkLocks, "the auditor has not come to its end")
 	}
 	// A lease, the lease of a commit, and the repair itself; and what retries of the transport take.
@@ -487,12 +494,8 @@ func (r *repairRun) check() {
 	if r.short && sum.LongestWait > longest {
 		r.e.Fail(checkPatience, "a client met one lock for %s, more than %s", sum.LongestWait, longest)
 	}
-	var memories [][]byte
-	for _, s := range r.servers {
-		memories = append(memories, s.Memory().Bytes())
-	}
-	if err := rtx.AuditNodes(memories, r.reached, r.records); err != nil {
-		r.e.Fail(checkMemory, "%v", err)
+	if unaudited, err := rtx.AuditSurvivors(r.memories(), r.reached, r.records); err != nil || (len(unaudited) > 0) != r.loses {
+		r.e.Fail(checkMemory, "%v; not audited: %q", err, unaudited)
 	}
 	checkRecorders(r.e, r.recorders)
 }

@@ -68,6 +68,8 @@ scenarios() {
   say "each safety step is left out, and those that change nothing are run with 1,000 seeds"
   scripts/go test -count=1 -timeout 6h -run '^(TestEachMutation|TestEquivalentMutations|TestDeathsAtEveryStep)' \
     ./proto/scenario -args -whole
+  say "small worlds of transactions in every order of their messages, 20,000 runs of each at most, with every mutation"
+  scripts/go test -v -count=1 -timeout 6h -run '^TestSmallWorlds' ./proto/scenario -args -whole
   say "every order of two HADES transactions, for every pair of programs"
   scripts/go test -count=1 -timeout 6h -run '^TestEveryOrder' ./proto/hades/hardware -args -whole
 }

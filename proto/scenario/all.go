@@ -45,6 +45,7 @@ const (
 	loadTPCC
 	loadSkews
 	loadFields
+	loadScript
 )
 
 // chopLayer is whose the deliberate bugs of the analysis of pieces are.
@@ -68,6 +69,7 @@ func All(own ...node.Protocol) (all []*scenario.Scenario) {
 		all = append(all, of(spec{name: "smallbank", protocol: p, load: loadBank, drawn: []int{1, 1, 2}}),
 			// While a worker is paused only another one of its machine can do what its leases forbid.
 			of(spec{name: "micro", protocol: p, load: loadMicro, nodes: 2, drawn: []int{1, 2, 2, 3}}))
+		all = append(all, small(p))
 		if p.Replicates {
 			all = append(all, replicas(p), gaps(p))
 		}
@@ -142,6 +144,8 @@ type spec struct {
 	durable bool
 	// replicated clusters have more than one replica of each record.
 	replicated bool
+	// small worlds have one transaction of each node.
+	small bool
 	// grace is how long managers go on after the end of the run; 0: grace.
 	grace sim.Time
 }
@@ -166,6 +170,8 @@ func (x spec) doc() string {
 	if x.focus != "" {
 		load := "micro"
 		switch x.load {
+		case loadScript:
+			load = "script"
 		case loadRanges:
 			load = "ranges"
 		case loadChained:
@@ -182,7 +188,10 @@ func (x spec) doc() string {
 	if x.durable {
 		doc += "; in the end all machines are up, nothing is locked, and no update is missing"
 	}
-	if x.short {
+	switch {
+	case x.small:
+		doc += "; for --every-order"
+	case x.short:
 		doc += "; a short run, for --every-step"
 	}
 	return doc

@@ -14,7 +14,9 @@ type client struct {
 	counts  workload.Counts
 	program program
 	ships   shippable
-	open    bool // a transaction was drawn and is not done
+	open    bool   // a transaction was drawn and is not done
+	dones   int    // transactions that are done
+	told    func() // called when one is; may be nil
 }
 
 // values are what transactions wrote or tried to, by digest.
@@ -43,7 +45,11 @@ func (c *client) Next() (*proto.Decl, proto.Program) {
 // Done is told the outcome.
 func (c *client) Done(o proto.Outcome) {
 	c.open = false
+	c.dones++
 	c.Client.Done(o)
+	if c.told != nil {
+		c.told()
+	}
 }
 
 // program notes the values that it writes.

@@ -49,9 +49,12 @@ type cluster struct {
 	// removed is the machine that the others remove from the cluster, at a time; nil: none.
 	removed  *site
 	removeAt sim.Time
-	losses   losses // of runs with replicas
-	placed   bool   // a machine has asked for the first placement
-	ended    bool   // the managers have nothing to do any more
+	losses   losses   // of runs with replicas
+	small    bool     // see spec
+	begins   []func() // of the clients of a small world, until all are ready
+	begun    bool     // they were called
+	placed   bool     // a machine has asked for the first placement
+	ended    bool     // the managers have nothing to do any more
 	// registry has the machines for its members, each by its access; nil: the managers know everything.
 	registry *membersim.Registry
 	access   []*membersim.Node
@@ -100,7 +103,7 @@ func (x spec) build(e *scenario.Env, w workload.Workload, set settings, chopping
 	}
 	c := &cluster{e: e, values: values{}, protocol: x.protocol, load: w, set: set,
 		atBoot: x.protocol.Early, hasty: x.faults == crashFaults, polls: x.polls,
-		durable: x.durable, losses: newLosses(set.replicas), grace: cmp.Or(x.grace, grace)}
+		durable: x.durable, small: x.small, losses: newLosses(set.replicas), grace: cmp.Or(x.grace, grace)}
 	c.sizes = c.sizesOf()
 	c.cfg = node.Config{Protocol: x.protocol, Options: x.options(e.Setting), Workload: w,
 		Nodes: e.Nodes, Workers: e.Workers, Fibers: e.Fibers, CacheBytes: 1 << 12,
@@ -111,6 +114,9 @@ func (x spec) build(e *scenario.Env, w workload.Workload, set settings, chopping
 		RPC: rpc.Config{RTOMin: 30 * time.Microsecond, RTOFirst: 60 * time.Microsecond,
 			RTOMax: 120 * time.Microsecond, PeerTimeout: 600 * time.Microsecond,
 			HealFirst: 20 * time.Microsecond, HealMost: 160 * time.Microsecond}}
+	if x.small {
+		smallTimes(&c.cfg)
+	}
 	if x.load == loadBank {
 		c.cfg.Functions = smallbank.Spec().Functions
 	}
@@ -231,6 +237,9 @@ type manager struct {
 func (m *manager) run(f *fiber.Fiber) error {
 	m.met, m.tried = make([]int, len(m.sites)), make([]int, len(m.sites))
 	for !m.ended {
+		if m.small {
+			m.lookSmall()
+		}
 		m.fence()
 		m.checkTrouble()
 		all := true
@@ -427,8 +436,7 @@ func (m *manager) start() error {
 		c := &client{program: program{values: m.values, sizes: m.sizes},
 			Client: m.load.NewClient(m.id, rand.New(rand.NewPCG(r.Uint64(), r.Uint64())))}
 		m.clients = append(m.clients, c)
-		m.running++
-		m.machine.Go(m.i, "client", func(f *fiber.Fiber) error {
+		run := func(f *fiber.Fiber) error {
 			d := workload.Driver{Client: c, Counts: &c.counts, Over: m.e.Over, YieldEvery: 4,
 				ChargePs: drawChargePs}
 			d.Runner = proto.Runner{Engine: m.w.Engine, GiveUp: m.e.Over,
@@ -436,6 +444,9 @@ func (m *manager) start() error {
 			if _, chains := m.load.(proto.Resumer); m.durable && chains {
 				// What is cut off is finished by another life of the machine, of which there may be none.
 				d.Runner.GiveUp = func() bool { return m.e.Over() && c.program.piece == 0 }
+			}
+			if m.small {
+				d.Over, d.Runner.GiveUp = func() bool { return m.played(c) }, func() bool { return true }
 			}
 			defer func() { m.running-- }()
 			for {
@@ -448,35 +459,15 @@ func (m *manager) start() error {
 					return err
 				}
 			}
-		})
+		}
+		if m.small {
+			m.startSmall(c, run)
+			continue
+		}
+		m.running++
+		m.machine.Go(m.i, "client", run)
 	}
 	return nil
-}
-
-// resume runs what an earlier life has left of chains.
-func (m *manager) resume() {
-	m.resumed = true
-	of, ok := m.load.(proto.Resumer)
-	if !ok {
-		return // it has none
-	}
-	r := m.e.World.Rand(fmt.Sprintf("rest of chains %d.%d.%d", m.id, m.i, m.life))
-	m.machine.Go(m.i, "rest of chains", func(f *fiber.Fiber) error {
-		run := proto.Runner{Engine: m.w.Engine, Rand: r}
-		return run.Resume(f, resumer{of, m.values, m.sizes})
-	})
-}
-
-// resumer makes the rest of chains, whose values are noted.
-type resumer struct {
-	of     proto.Resumer
-	values values
-	sizes  []int
-}
-
-func (r resumer) Resume(kind uint8, from int, parameters []byte) (proto.Chain, error) {
-	c, err := r.of.Resume(kind, from, parameters)
-	return &inPieces{&program{inner: c, values: r.values, sizes: r.sizes}, c}, err
 }
 
 // poll keeps the worker looking for completions, so that softtime is not older than pollEvery. A simulated

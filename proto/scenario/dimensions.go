@@ -46,13 +46,14 @@ type settings struct {
 	clockError time.Duration
 	edge       bool // each clock errs by all of that
 	replicas   int
+	script     string // of a small world
 }
 
 // readSettings takes the drawn values; those that the scenario does not have are plain.
 func readSettings(setting func(string) string) settings {
 	s := settings{words: setting(dimWords) != "no", reuse: setting(dimReuse) == "yes",
 		plans: setting(dimPlans) == "many",
-		edge:  setting(dimClocks) == "edge", clockError: delta, lines: 1}
+		edge:  setting(dimClocks) == "edge", clockError: delta, lines: 1, script: setting(dimScript)}
 	if percent, err := strconv.Atoi(setting(dimRemote)); err == nil {
 		s.remote = float64(percent) / 100
 	}
@@ -93,6 +94,9 @@ func (x spec) dimensions() []scenario.Dimension {
 	if x.protocol.LineWords {
 		list = list[1:]
 	}
+	if x.small {
+		list = x.smallDimensions()
+	}
 	if x.load == loadChained || x.load == loadTPCC || x.load == loadFields {
 		list = slices.DeleteFunc(list, func(d scenario.Dimension) bool { return d.Name == dimSkew || d.Name == dimReads })
 	}
@@ -120,10 +124,10 @@ func (x spec) dimensions() []scenario.Dimension {
 			dimension(dimPlans, "how many transactions peek at a record to learn which one they need",
 				[]string{"few", "many"}, "few", "few", "many"))
 	}
-	if x.replicated {
+	if x.replicated && !x.small {
 		list = append(list, dimension(dimReplicas, "replicas of each record", []string{"2", "3"}, "2", "3", "3"))
 	}
-	if x.protocol.Clocks {
+	if x.protocol.Clocks && !x.small {
 		list = append(list,
 			dimension(dimError, "bound of a clock's error, DELTA; leases last 30 us and 40 us",
 				[]string{"3us", "12us", "100ns"}, "3us", "12us"),
@@ -171,6 +175,8 @@ func (x spec) workload(nodes int, s settings, chopping chop.Mutation) (workload.
 		return skewsLoad(nodes, kind, s)
 	case loadFields:
 		return rows.New(rows.Options{Nodes: nodes, Rows: few, Distributed: s.remote})
+	case loadScript:
+		return &script{nodes, scriptNamed(s.script)}, nil
 	case loadMicro:
 		return microLoad(nodes, cmp.Or(x.keys, accounts), x.mix, kind, s)
 	}

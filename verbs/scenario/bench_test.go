@@ -39,7 +39,7 @@ func BenchmarkFibers(b *testing.B) {
 	var used time.Duration
 	for b.Loop() {
 		b.StopTimer()
-		e, err := prepare(crowd(), &Options{Seed: 1})
+		e, err := prepare(crowd(), &Options{Seed: 1}, nil)
 		must(b, err)
 		must(b, e.World.RunUntil(100*sim.Microsecond)) // every fiber and connection is made
 		start, before := e.World.Stats().Events, cpuTime(b)

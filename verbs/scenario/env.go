@@ -20,7 +20,12 @@ type Env struct {
 	atEnd    []func()
 	counts   []Count
 	failure  *Failure
-	ended    sim.Time // when the last fiber ended
+	ordering *ordering // nil: messages arrive at their times
+	// Of crashes in a chosen order: see Scenario.
+	crashKept bool
+	crashFor  sim.Time
+	cut       bool     // the run goes as another one has gone: it is of no further interest
+	ended     sim.Time // when the last fiber ended
 }
 
 // Over reports whether the programs should come to their end.

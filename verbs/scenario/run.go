@@ -23,6 +23,9 @@ type Result struct {
 	Schedule sim.Schedule
 	Outcomes []sim.Outcome // of the schedule's faults
 	Failure  *Failure      // nil: every check held
+
+	arrivals []arrival // of a run in a chosen order
+	cut      bool      // it was given up: it repeats another run
 }
 
 // Count is a figure of a scenario, such as the operations that it completed.
@@ -48,6 +51,7 @@ func (f *Failure) Error() string {
 const (
 	CheckProgram   = "program"   // a fiber panicked or returned an error
 	CheckEnded     = "ended"     // the run, and every fiber, comes to its end
+	CheckOrder     = "order"     // a chosen order is possible
 	CheckInvariant = "invariant" // a panic below the programs, a fenced worker
 )
 
@@ -55,7 +59,16 @@ const (
 // a *FaultsError. A check that fails is in the Result. When ctx ends the run, the error is its
 // cause.
 func Run(ctx context.Context, s *Scenario, o Options) (*Result, error) {
-	e, err := prepare(s, &o)
+	var d director
+	if o.Order != nil {
+		d = &follower{turns: slices.Clone(o.Order)}
+	}
+	return runAs(ctx, s, o, d)
+}
+
+// runAs is Run, in an order that d chooses; nil: messages arrive at their times.
+func runAs(ctx context.Context, s *Scenario, o Options, d director) (*Result, error) {
+	e, err := prepare(s, &o, d)
 	if err != nil {
 		return nil, err
 	}
@@ -63,17 +76,22 @@ func Run(ctx context.Context, s *Scenario, o Options) (*Result, error) {
 	if err := e.run(ctx, o.EventLimit); err != nil {
 		return nil, err
 	}
-	e.finish()
+	if !e.cut {
+		e.finish()
+	}
 	r := &Result{Scenario: s.Name, Options: o, Schedule: e.schedule, Hash: e.World.Hash(),
 		Stats: e.World.Stats(), Steps: e.World.Steps(), Counts: e.counts, Failure: e.failure,
 		Outcomes: e.outcomes()}
 	r.Resumes, r.Fibers = e.fiberStats()
+	if e.ordering != nil {
+		r.Options.Order, r.arrivals, r.cut = e.ordering.turns, e.ordering.arrivals, e.cut
+	}
 	return r, nil
 }
 
-// prepare builds a run and installs its faults; it completes the options. The Env is to be
+// prepare builds a run, in an order that d chooses if it is not nil, and installs its faults; it completes the options. The Env is to be
 // killed.
-func prepare(s *Scenario, o *Options) (*Env, error) {
+func prepare(s *Scenario, o *Options, d director) (*Env, error) {
 	if err := o.fill(s); err != nil {
 		return nil, err
 	}
@@ -90,7 +108,11 @@ func prepare(s *Scenario, o *Options) (*Env, error) {
 	}
 	s.drawDimensions(o, world.Rand("dimensions"))
 	e := &Env{World: world, settings: o.Settings, Nodes: o.Nodes, Workers: o.Workers,
-		Fibers: o.Fibers, Until: s.Until, Mutation: o.Mutation, schedule: o.Faults}
+		Fibers: o.Fibers, Until: s.Until, Mutation: o.Mutation, schedule: o.Faults,
+		crashKept: s.CrashKept, crashFor: s.CrashFor}
+	if d != nil {
+		e.ordering = &ordering{director: d}
+	}
 	if err := s.Build(e); err != nil {
 		e.kill()
 		return nil, fmt.Errorf("scenario %s: %w", s.Name, err)
@@ -160,7 +182,7 @@ func (e *Env) run(ctx context.Context, limit uint64) (err error) {
 			return context.Cause(ctx)
 		}
 		for range min(runBatch, limit-done) {
-			if !e.World.RunOne(sim.Forever) || e.failure != nil {
+			if !e.World.RunOne(sim.Forever) || e.failure != nil || e.cut {
 				return nil
 			}
 		}

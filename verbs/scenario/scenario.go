@@ -31,6 +31,11 @@ type Scenario struct {
 	Steps []string
 	// Deaths has Exhaust crash machines for good, too, without their memory, and two at once.
 	Deaths bool
+	// Ordered scenarios are small enough for all orders of their messages: their programs begin by Env.Begin.
+	Ordered bool
+	// CrashKept has machines that crash in a chosen order keep their memory, and come back after CrashFor; 0: never.
+	CrashKept bool
+	CrashFor  sim.Time
 	// Preset is the cost model of runs that name none; "": the simulator's default.
 	Preset string
 	// Draw draws the faults of a run without a script; nil draws none.
@@ -133,6 +138,9 @@ type Options struct {
 	Faults sim.Schedule
 	// Mutation switches a deliberate bug on; "" is none.
 	Mutation string
+	// Order, if not nil, chooses the order in which messages arrive, of a scenario that is Ordered. Behind its end
+	// the first that is possible arrives. Completed: all turns of the run.
+	Order []Turn
 	// EventLimit bounds the events of the world; past it the run has failed. 0 = the scenario's.
 	EventLimit uint64
 	// KeepEvents is how many events before a failure are kept; 0 = 24.

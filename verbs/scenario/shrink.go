@@ -89,6 +89,9 @@ func (r *Result) ReplayArgs(cost string) string {
 	if cost != "" {
 		b.WriteString(" " + cost)
 	}
+	if o.Order != nil {
+		b.WriteString(" --order " + FormatOrder(o.Order))
+	}
 	switch {
 	case o.Random:
 		b.WriteString(" --faults random")

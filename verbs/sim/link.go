@@ -78,11 +78,11 @@ func (l *links) depart(m *message) {
 			head = max(head, q.lastArrival)
 			q.lastArrival = head
 		}
-		w.post(head, evArrive, m)
+		w.fly(m, head)
 	case mkProgram, mkPacket:
-		w.post(p.ordered(head, w.now), evArrive, m)
+		w.fly(m, p.ordered(head, w.now))
 	default:
-		w.post(head, evArrive, m)
+		w.fly(m, head)
 	}
 }
 
@@ -140,9 +140,9 @@ func (l *links) datagram(p *path, m *message, head Time) {
 		return
 	}
 	if twice >= 0 {
-		w.post(head.add(twice), evArrive, w.clone(m))
+		w.fly(w.clone(m), head.add(twice))
 	}
-	w.post(head, evArrive, m)
+	w.fly(m, head)
 }
 
 // arrive is the head of a message at the switch's port to its destination.

@@ -69,6 +69,7 @@ type World struct {
 	arms   map[string][]*Outcome // of faults that wait for a step, by its name; looked up only
 	pool   pool
 	inFire bool
+	order  *order // nil: messages arrive at their times
 
 	outcomes []*Outcome // of the schedule, in its order
 }
@@ -238,6 +239,9 @@ func (w *World) release(slot uint32) {
 func (w *World) RunOne(limit Time) bool {
 	invariant.Assert(!w.inFire, "the event loop was entered from inside an event")
 	for {
+		if w.order != nil && w.letArrive() {
+			continue
+		}
 		e, ok := w.take(limit)
 		if !ok {
 			return false

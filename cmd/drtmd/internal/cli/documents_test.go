@@ -27,6 +27,8 @@ var elsewhere = map[string]string{
 	"drtmd serve --role memory --memory-size 1GiB":                                          "cmd/drtmd/internal/cli/testdata/script/memory.txt",
 	"drtmd reproduce all --quick":                                                           "scripts/soak.sh",
 	"drtmd sim --scenario smallbank-steps --every-step":                                     "proto/scenario/scenario_test.go",
+	"drtmd sim --scenario small-dnl4 --set script=skew --every-order":                       "proto/scenario/small_test.go",
+	"drtmd sim --scenario small-dnl4 --set script=cross,replicas=2 --every-order":           "proto/scenario/small_test.go",
 	"drtmd perf --listen # --transport ibv":                                                 "scripts/test-rxe.sh",
 	"drtmd perf read --transport ibv --connect #":                                           "scripts/test-rxe.sh",
 }

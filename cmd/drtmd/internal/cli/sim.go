@@ -45,6 +45,12 @@ Nodes are n0, n1 and so on. docs/SIM.md describes the kinds of fault and their a
 
 const simLongEnd = `
 
+--every-order runs a small scenario, one transaction of each node, in every order of its messages: one
+run of those that differ only in the order of messages that do not depend on each other. Each such run
+is repeated with a crash of each node behind each message that it has received, alone and with a loss of
+the messages that it has sent since. --runs bounds the runs; --crashes=false leaves the crashes out.
+A run that fails is printed with --order, which repeats it.
+
 --mutation switches on a deliberate bug of a scenario, to test that the checks find it.
 --scenario saturation runs no program: it prints throughput that follows from the cost model.
 
@@ -68,16 +74,18 @@ const simExample = `  drtmd sim --list
   drtmd sim --scenario smallbank --seeds 1..1000                              DrTM under faults
   drtmd sim --scenario micro --seeds 1..1000 --mutation no-confirm            must fail
   drtmd sim --scenario smallbank-steps --every-step
+  drtmd sim --scenario small-dnl4 --set script=skew --every-order             every order of messages
   drtmd sim --scenario crowd --nodes 90 --workers 16                          23,040 fibers
   drtmd sim --scenario saturation --preset cx3-56g`
 
 // simFlags are the flags as given.
 type simFlags struct {
 	scenario, seeds, preset, cost, faults, mutation string
-	set                                             string
+	set, order                                      string
 	seed, events                                    uint64
-	nodes, workers, fibers, jobs                    int
+	nodes, workers, fibers, jobs, runs              int
 	shrink, everyStep, json, list, trace            bool
+	everyOrder, crashes                             bool
 }
 
 func (a *app) simCommand() *cobra.Command {
@@ -105,6 +113,11 @@ func (a *app) simCommand() *cobra.Command {
 	f.StringVar(&p.mutation, "mutation", "", "switch on the deliberate bug `NAME`, see --list")
 	f.BoolVar(&p.shrink, "shrink", false, "after a failure, search for the simplest run that fails")
 	f.BoolVar(&p.everyStep, "every-step", false, "crash each node at each marked step, one run each")
+	f.BoolVar(&p.everyOrder, "every-order", false, "run every order of messages, of a small scenario")
+	f.BoolVar(&p.crashes, "crashes", true, "with --every-order, crash each node at every point as well")
+	f.IntVar(&p.runs, "runs", 0, "with --every-order, make `N` runs at most; 0: all")
+	f.StringVar(&p.order, "order", "", "run the one order `TURNS`, such as 0,2,x1,0: numbers of the possible "+
+		"arrivals, x and a node for a crash")
 	f.IntVar(&p.jobs, "jobs", runtime.NumCPU(), "run `N` seeds at a time")
 	f.Uint64Var(&p.events, "events", 0, "a run of more than `N` events fails; default: the scenario's "+
 		"own bound")

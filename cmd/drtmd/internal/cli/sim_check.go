@@ -43,7 +43,7 @@ func (p *simFlags) check(c *cobra.Command, a *app) (*simRun, error) {
 	}
 	if p.scenario == saturationName {
 		for _, name := range []string{"seed", "seeds", "nodes", "workers", "fibers", "faults",
-			"set", "mutation", "shrink", "every-step", "trace", "events"} {
+			"set", "mutation", "shrink", "every-step", "every-order", "order", "trace", "events"} {
 			if given(name) {
 				return nil, usagef("it takes --preset or --cost, and --json",
 					"--scenario %s has no --%s", saturationName, name)
@@ -77,8 +77,16 @@ func (p *simFlags) check(c *cobra.Command, a *app) (*simRun, error) {
 		return nil, usagef("write --set NAME=VALUE,NAME=VALUE; --list names the dimensions", "--set: %v",
 			err)
 	}
+	if given("order") {
+		if !r.scenario.Ordered {
+			return nil, a.wrongOptions(&scenario.NoOrderError{Scenario: p.scenario})
+		}
+		if r.options.Order, err = scenario.ParseOrder(p.order); err != nil {
+			return nil, usagef("", "--order: %v", err)
+		}
+	}
 	faults := p.faults
-	if p.everyStep && !given("faults") {
+	if (p.everyStep || p.everyOrder) && !given("faults") {
 		faults = "none" // the crashes at the steps are faults enough
 	}
 	return r, r.parseFaults(faults)
@@ -87,10 +95,20 @@ func (p *simFlags) check(c *cobra.Command, a *app) (*simRun, error) {
 // checkModes refuses flags that exclude each other.
 func (p *simFlags) checkModes(given func(string) bool) error {
 	for _, pair := range [][2]string{{"seed", "seeds"}, {"seeds", "every-step"}, {"seeds", "trace"},
-		{"every-step", "trace"}, {"preset", "cost"}, {"json", "trace"}} {
+		{"every-step", "trace"}, {"preset", "cost"}, {"json", "trace"}, {"every-order", "seeds"},
+		{"every-order", "every-step"}, {"every-order", "order"}, {"every-order", "trace"}, {"every-order", "shrink"},
+		{"order", "seeds"}, {"order", "every-step"}, {"order", "shrink"}} {
 		if given(pair[0]) && given(pair[1]) {
 			return usagef("", "--%s and --%s exclude each other", pair[0], pair[1])
 		}
+	}
+	for _, name := range []string{"runs", "crashes"} {
+		if given(name) && !p.everyOrder {
+			return usagef("", "--%s needs --every-order", name)
+		}
+	}
+	if p.runs < 0 {
+		return usagef("", "--runs %d is negative", p.runs)
 	}
 	if p.jobs < 1 || p.jobs > maxJobs {
 		return usagef("", "--jobs %d is not in 1..%d", p.jobs, maxJobs)
@@ -193,6 +211,7 @@ func (a *app) wrongOptions(err error) error {
 	var outside *scenario.RangeError
 	var faults *scenario.FaultsError
 	var noSteps *scenario.NoStepsError
+	var noOrder *scenario.NoOrderError
 	switch {
 	case errors.As(err, &unknown):
 		if len(unknown.Known) == 0 {
@@ -204,15 +223,24 @@ func (a *app) wrongOptions(err error) error {
 	case errors.As(err, &faults):
 		return usagef("see docs/SIM.md", "--faults: %v", err)
 	case errors.As(err, &noSteps):
-		var names []string
-		for _, s := range a.scenarios() {
-			if len(s.Steps) > 0 {
-				names = append(names, s.Name)
-			}
-		}
-		return usagef("those that do: "+strings.Join(names, ", "), "--every-step: %v", err)
+		return usagef("those that do: "+a.scenariosThat(func(s *scenario.Scenario) bool { return len(s.Steps) > 0 }),
+			"--every-step: %v", err)
+	case errors.As(err, &noOrder):
+		return usagef("those that are small enough: "+
+			a.scenariosThat(func(s *scenario.Scenario) bool { return s.Ordered }), "%v", err)
 	}
 	return err
+}
+
+// scenariosThat names the scenarios that have something.
+func (a *app) scenariosThat(have func(*scenario.Scenario) bool) string {
+	var names []string
+	for _, s := range a.scenarios() {
+		if have(s) {
+			names = append(names, s.Name)
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // shellQuote quotes a word for a shell if it needs that.

@@ -30,6 +30,7 @@ type simDocument struct {
 	Planned   int         `json:"crashes_planned,omitempty"`
 	Crashes   int         `json:"crashes,omitempty"`
 	Struck    int         `json:"crashes_that_struck,omitempty"`
+	Orders    *simOrders  `json:"orders,omitempty"` // of --every-order
 	Steps     []simStep   `json:"steps,omitempty"`
 	Schedule  []string    `json:"schedule,omitempty"`
 	NotStruck []string    `json:"never_struck,omitempty"`
@@ -52,6 +53,17 @@ type simDocument struct {
 	took         spent
 	virtual      string
 	notTriggered *notTriggeredError
+}
+
+// simOrders is what --every-order has run.
+type simOrders struct {
+	Orders   int  `json:"orders"`
+	Cut      int  `json:"repeated_and_cut"`
+	Missed   int  `json:"not_found_again"`
+	Crashes  int  `json:"with_a_crash"`
+	Arrivals int  `json:"arrivals_of_the_longest"`
+	States   int  `json:"states"`
+	Whole    bool `json:"whole"`
 }
 
 type simStep struct {
@@ -227,6 +239,19 @@ func (d *simDocument) write(b *strings.Builder) {
 	}
 	if d.EveryStep {
 		line("crashes", "%d of %d, each in its own run; %d triggered", d.Crashes, d.Planned, d.Struck)
+	}
+	if o := d.Orders; o != nil {
+		line("orders", "%s that differ, of up to %d arrivals; %s more were cut, as they repeat one", thousands(uint64(o.Orders)),
+			o.Arrivals, thousands(uint64(o.Cut)))
+		line("crashes", "%s, each in its own run", thousands(uint64(o.Crashes)))
+		if o.Missed > 0 {
+			line("missed", "%s, as what was to arrive is sent by a timer", thousands(uint64(o.Missed)))
+		}
+		whole := "; there are no others"
+		if !o.Whole {
+			whole = "; there are more"
+		}
+		line("states", "%s%s", thousands(uint64(o.States)), whole)
 	}
 	for _, f := range d.NotStruck {
 		line("fault", "never triggered: %s", f)

@@ -70,6 +70,8 @@ func (r *simRun) run(ctx context.Context) error {
 		return r.runSearch(ctx)
 	case r.flags.everyStep:
 		return r.runEveryStep(ctx)
+	case r.flags.everyOrder:
+		return r.runEveryOrder(ctx)
 	}
 	return r.runOne(ctx)
 }
@@ -134,6 +136,33 @@ func (r *simRun) runEveryStep(ctx context.Context) error {
 	d.EveryStep, d.Planned, d.Crashes, d.Struck = true, x.Planned, x.Runs, x.Struck
 	d.addSteps(x.Base)
 	d.addOutcomes(r, x.Base.Outcomes)
+	if err != nil && x.Failure == nil {
+		d.Interrupted = true
+		return firstError(r.print(d), err)
+	}
+	return r.conclude(ctx, d, x.Failure)
+}
+
+// runEveryOrder makes every order of messages.
+func (r *simRun) runEveryOrder(ctx context.Context) error {
+	show, finish := r.showProgress("orders")
+	took := stopwatch()
+	x, err := scenario.Orders(ctx, r.scenario, scenario.OrdersOptions{Options: r.options, Crashes: r.flags.crashes,
+		Most: r.flags.runs, Progress: func(runs int) { show(uint64(runs), uint64(r.flags.runs)) }})
+	finish()
+	if err != nil && (ctx.Err() == nil || x.Example == nil) {
+		return r.app.wrongOptions(err)
+	}
+	result := x.Example
+	if result == nil {
+		result = x.Failure
+	}
+	d := newSimDocument(r, result, took())
+	d.addRun(result)
+	d.Runs, d.Hash = uint64(x.Orders+x.Cut+x.Crashes), fmt.Sprintf("%016x", x.Hash)
+	d.virtual = ""
+	d.setEvents(x.Events, x.Resumes)
+	d.Orders = &simOrders{x.Orders, x.Cut, x.Missed, x.Crashes, x.Arrivals, x.States, x.Whole}
 	if err != nil && x.Failure == nil {
 		d.Interrupted = true
 		return firstError(r.print(d), err)

@@ -50,6 +50,33 @@ func TestSimDocumentSaysWhatTheRunTook(t *testing.T) {
 	}
 }
 
+// Every order of a small world: a bounded number of runs, and the order of one that fails, which fails again.
+func TestSimRunsEveryOrder(t *testing.T) {
+	d := document(t, exitDone, "--scenario", "small-dnl2", "--set", "script=skew,replicas=2", "--every-order",
+		"--runs", "6", "--crashes=false")
+	if o := d.Orders; o == nil || o.Orders != 6 || o.Crashes != 0 || o.States < 6 || o.Whole || d.Runs != 6 {
+		t.Errorf("%+v", d.Orders)
+	}
+	d = document(t, exitViolation, "--scenario", "small-dnl2", "--set", "script=ones,replicas=3", "--every-order",
+		"--mutation", "getone-ignores-readable")
+	f := d.Failure
+	if f == nil || !strings.Contains(f.Replay, " --order ") {
+		t.Fatalf("%+v", f)
+	}
+	again := document(t, exitViolation, strings.Fields(f.Replay)[2:]...)
+	if again.Failure == nil || again.Failure.Text != f.Text || again.Failure.Event != f.Event {
+		t.Errorf("%+v, not %+v", again.Failure, f)
+	}
+	for _, args := range [][]string{{"--scenario", "storm", "--every-order"}, {"--scenario", "small-dnl2", "--order", "a"},
+		{"--scenario", "storm", "--order", "0"}, {"--scenario", "small-dnl2", "--runs", "3"},
+		{"--scenario", "small-dnl2", "--every-order", "--order", "0"},
+		{"--scenario", "small-dnl2", "--every-order", "--runs", "-1"}} {
+		if code, out, errs := runSim(t, args...); code != exitUsage || errs == "" {
+			t.Errorf("%q: exit code %d: %s%s", args, code, out, errs)
+		}
+	}
+}
+
 // The command that a failure prints is the same run: it fails in the same event.
 func TestReplayCommandFailsInTheSameEvent(t *testing.T) {
 	for _, more := range [][]string{nil, {"--shrink"}} {

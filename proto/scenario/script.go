@@ -1,0 +1,194 @@
+package scenario
+
+import (
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"drtmd/proto"
+	"drtmd/proto/workload"
+)
+
+// A script is a workload of a few written transactions of each node, on a few records: what small worlds run. A
+// transaction is a list of operations, each a letter and a record: r reads, w writes without a look, u reads and
+// writes, i inserts, d deletes. A and B are there, on nodes 0 and 1; C is of node 0 and is not there.
+type script struct {
+	nodes        int
+	transactions []string // of node 0, 1, ...; see of. Fewer than nodes: others run none
+}
+
+const (
+	scriptTable proto.TableID = 1
+	scriptBytes               = 8
+	scriptShift               = 48
+)
+
+// scripts are those that small worlds run, by name.
+var scripts = []struct {
+	name, doc    string
+	transactions []string
+}{
+	{"cross", "two that write both records", []string{"uA uB", "uB uA"}},
+	{"skew", "each reads what the other writes", []string{"rA wB", "rB wA"}},
+	{"look", "one writes both records, the other reads them", []string{"uA uB", "rB rA"}},
+	{"ones", "one writes a record that two others read alone", []string{"uA", "rA", "rA"}},
+	{"back", "one writes a record of another node that all hold; it and a third read that alone",
+		[]string{"rB", "rB", "uB"}},
+	{"own", "one writes a record that its node backs up and then reads it alone, as another does", []string{"uB;rB|rB", "rB"}},
+	{"chain", "each of three reads what the next one writes", []string{"rA wB", "rB uA", "rA rB"}},
+	{"absent", "two look for a record in vain and insert another, or insert it", []string{"iC", "rC wB", "rB rC"}},
+	{"gone", "one deletes a record that the others read and write", []string{"dA wB", "rB uA", "rA rB"}},
+}
+
+// scriptNamed finds the transactions of a script; an unknown name is a bug.
+func scriptNamed(name string) []string {
+	for i := range scripts {
+		if scripts[i].name == name {
+			return scripts[i].transactions
+		}
+	}
+	panic("no script is called " + name)
+}
+
+func (s *script) Name() string    { return "script" }
+func (s *script) Kinds() []string { return []string{"script"} }
+func (s *script) Sums() []string  { return nil }
+func (s *script) Tables() []proto.TableSpec {
+	return []proto.TableSpec{{ID: scriptTable, Name: "records", ValueBytes: scriptBytes, Capacity: 8}}
+}
+
+// Locate implements proto.Placement.
+func (s *script) Locate(_ proto.TableID, k proto.Key) proto.Location {
+	return proto.Location{Primary: proto.NodeID(k >> scriptShift)}
+}
+
+func (s *script) Placement() proto.Placement { return s }
+
+// keyOf is the key of a record's letter.
+func keyOf(letter byte) proto.Key {
+	switch letter {
+	case 'A':
+		return 1
+	case 'B':
+		return 1<<scriptShift | 1
+	}
+	return 2
+}
+
+// Load gives each of the first two nodes its record.
+func (s *script) Load(node proto.NodeID, put func(t proto.TableID, k proto.Key, value []byte) error) error {
+	if node > 1 {
+		return nil
+	}
+	return put(scriptTable, keyOf("AB"[node]), make([]byte, scriptBytes))
+}
+
+// Check has nothing to compare: the history does.
+func (s *script) Check(proto.NodeID, workload.Contents) (initial, final workload.Quantities, err error) {
+	return initial, final, nil
+}
+
+func (s *script) NewClient(home proto.NodeID, _ *rand.Rand) workload.Client {
+	return &scripted{mark: uint64(home) + 1}
+}
+
+// of is what a worker of a node runs: the node's workers have a | between them, and the transactions that one runs one
+// behind the other a ;.
+func (s *script) of(node proto.NodeID, worker int) (programs []*scriptedProgram) {
+	if int(node) >= min(len(s.transactions), s.nodes) {
+		return nil
+	}
+	workers := strings.Split(s.transactions[node], "|")
+	if worker >= len(workers) {
+		return nil
+	}
+	for text := range strings.SplitSeq(workers[worker], ";") {
+		programs = append(programs, newProgram(text))
+	}
+	return programs
+}
+
+// newProgram reads a transaction.
+func newProgram(text string) *scriptedProgram {
+	c := &scriptedProgram{ops: strings.Fields(text), value: make([]byte, scriptBytes)}
+	c.decl = proto.Decl{Kind: 1, ReadOnly: true}
+	for _, op := range c.ops {
+		a := proto.Access{Table: scriptTable, Key: keyOf(op[1]), Mode: proto.ModeWrite}
+		switch op[0] {
+		case 'r':
+			a.Mode = proto.ModeRead
+		case 'i':
+			a.Mode = proto.ModeInsert
+		case 'd':
+			a.Mode = proto.ModeDelete
+		}
+		c.decl.ReadOnly = c.decl.ReadOnly && a.Mode == proto.ModeRead
+		c.decl.Accesses = append(c.decl.Accesses, a)
+	}
+	return c
+}
+
+// scripted is the client of one worker, which has its programs from startSmall.
+type scripted struct {
+	all  []*scriptedProgram
+	next int
+	mark uint64
+}
+
+func (c *scripted) Next() (*proto.Decl, proto.Program) {
+	p := c.all[c.next%len(c.all)]
+	c.next++
+	p.mark = c.mark<<8 | uint64(c.next)
+	return &p.decl, p
+}
+
+func (c *scripted) Done(proto.Outcome)     {}
+func (c *scripted) AddTo(*workload.Ledger) {}
+
+// scriptedProgram is a transaction.
+type scriptedProgram struct {
+	ops   []string
+	decl  proto.Decl
+	value []byte
+	mark  uint64
+}
+
+// Execute implements proto.Program.
+func (c *scriptedProgram) Execute(tx proto.Txn) error {
+	for i, op := range c.ops {
+		if err := c.one(tx, op[0], keyOf(op[1]), uint64(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// absences are the answers that a program goes on with.
+var absences = []error{proto.ErrNotFound, proto.ErrExists}
+
+func (c *scriptedProgram) one(tx proto.Txn, op byte, k proto.Key, number uint64) (err error) {
+	next := func() []byte {
+		binary.LittleEndian.PutUint64(c.value, c.mark<<8|number)
+		return c.value
+	}
+	switch op {
+	case 'r':
+		err = tx.Read(scriptTable, k, c.value)
+	case 'w':
+		err = tx.Write(scriptTable, k, next())
+	case 'u':
+		if err = tx.GetForUpdate(scriptTable, k, c.value); err == nil {
+			err = tx.Write(scriptTable, k, next())
+		}
+	case 'i':
+		err = tx.Insert(scriptTable, k, next())
+	case 'd':
+		err = tx.Delete(scriptTable, k)
+	}
+	if slices.ContainsFunc(absences, func(e error) bool { return errors.Is(err, e) }) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,155 @@
+package scenario
+
+import (
+	"errors"
+	"testing"
+
+	"drtmd/verbs"
+	"drtmd/verbs/fiber"
+)
+
+// adders is a small world: clients add one to a word of node 0, each by a READ and a WRITE, or by one FAA. seen counts
+// what the word was in the end, by run.
+func adders(clients int, atomic bool, seen map[uint64]int) *Scenario {
+	return &Scenario{Name: "adders", Nodes: clients + 1, MinNodes: 2, MaxNodes: 8, Ordered: true,
+		Until: 1e9, EventLimit: 1e6, Build: func(e *Env) error { return buildAdders(e, atomic, seen) }}
+}
+
+func buildAdders(e *Env, atomic bool, seen map[uint64]int) error {
+	var counter *verbs.MR
+	var all []*Machine
+	for i := range e.Nodes {
+		m, err := e.AddMachine(MachineConfig{Conns: 1, Boot: func(m *Machine) (err error) {
+			if i == 0 {
+				counter, err = m.Kept("counter", verbs.LineBytes)
+			}
+			return err
+		}})
+		if err != nil {
+			return err
+		}
+		all = append(all, m)
+	}
+	for _, m := range all[1:] {
+		buf, err := m.Memory(verbs.LineBytes)
+		if err != nil {
+			return err
+		}
+		e.Begin(m, 1, func() {
+			m.Go(0, "adder", func(f *fiber.Fiber) error {
+				defer e.Told(m)
+				return add(f, m.NewLink(0, all[0]), buf, counter, atomic)
+			})
+		})
+	}
+	e.AtEnd(func() {
+		n := word(counter, 0)
+		if seen[n]++; n != uint64(len(all)-1) {
+			e.Fail("sum", "%d of %d additions are there", n, len(all)-1)
+		}
+	})
+	return nil
+}
+
+func add(f *fiber.Fiber, l *Link, buf, counter *verbs.MR, atomic bool) error {
+	c, err := l.Conn(f)
+	if err != nil {
+		return err
+	}
+	at := counter.Remote()
+	if atomic {
+		_, err := c.FAA(f, at.Addr, at.RKey, 1)
+		return err
+	}
+	if err := c.Read(f, buf.SGE(0, 8), at.Addr, at.RKey); err != nil {
+		return err
+	}
+	setWord(buf, 0, word(buf, 0)+1)
+	return c.Write(f, buf.SGE(0, 8), at.Addr, at.RKey)
+}
+
+// The messages of n clients reach node 0 in every order that each client's own allows, and each order is run once:
+// what only other nodes receive, the answers, multiplies nothing but by when a client is told.
+func TestOrdersMakesEachOrderOnce(t *testing.T) {
+	// Of two clients either is first at node 0, and the other begins before that one is told or behind it. Of three
+	// there are 6 orders at node 0; with begins and ends there are 42.
+	for clients, orders := range map[int]int{2: 4, 3: 42} {
+		seen := map[uint64]int{}
+		x, err := Orders(t.Context(), adders(clients, true, seen), OrdersOptions{})
+		must(t, err)
+		held(t, x.Failure)
+		if !x.Whole || x.Missed > 0 || x.Cut > 0 || x.Orders != orders || seen[uint64(clients)] != orders {
+			t.Errorf("%d clients: %d orders of %d, %d missed, %d cut, whole: %t; %v", clients, x.Orders, orders, x.Missed,
+				x.Cut, x.Whole, seen)
+		}
+	}
+}
+
+// An addition that another one overwrites is found in some order, and the order that is printed shows it again.
+func TestOrdersFindsALostAddition(t *testing.T) {
+	s := adders(2, false, map[uint64]int{})
+	x, err := Orders(t.Context(), s, OrdersOptions{})
+	must(t, err)
+	if x.Failure == nil || x.Failure.Failure.Check != "sum" {
+		t.Fatalf("%d orders find nothing: %+v", x.Orders, x.Failure)
+	}
+	turns, err := ParseOrder(FormatOrder(x.Failure.Options.Order))
+	must(t, err)
+	again := run(t, s, Options{Order: turns})
+	if again.Failure == nil || again.Failure.Text != x.Failure.Failure.Text || again.Hash != x.Failure.Hash {
+		t.Errorf("order %s: %v, not %v", FormatOrder(turns), again.Failure, x.Failure.Failure)
+	}
+}
+
+// With a crash behind each arrival and each loss of messages, a lost client loses at most its own addition.
+func TestOrdersCrashesAtEveryPoint(t *testing.T) {
+	seen := map[uint64]int{}
+	s := adders(2, true, seen)
+	build := s.Build
+	s.Build = func(e *Env) error {
+		err := build(e)
+		e.atEnd = nil // a client that has died has not added, or has
+		return err
+	}
+	x, err := Orders(t.Context(), s, OrdersOptions{Crashes: true})
+	must(t, err)
+	if x.Failure != nil && x.Failure.Failure.Check != CheckProgram { // a client of a counter that is gone
+		t.Fatal(x.Failure.Failure)
+	}
+	if x.Crashes == 0 {
+		t.Errorf("%d orders, no crash", x.Orders)
+	}
+}
+
+func TestOrdersAreWrittenAsTheyAreRead(t *testing.T) {
+	for _, text := range []string{"0", "0,2,1", "3,x1,2", "x0-", "1,x2-1", "0,w12,1"} {
+		turns, err := ParseOrder(text)
+		must(t, err)
+		if got := FormatOrder(turns); got != text {
+			t.Errorf("%q is written %q", text, got)
+		}
+	}
+	for _, text := range []string{"", "-1", "x", "1,,2", "y3", "99999999"} {
+		if turns, err := ParseOrder(text); err == nil {
+			t.Errorf("%q is read as %v", text, turns)
+		}
+	}
+	if got := FormatOrder([]Turn{{Arrival: 2}, {}, {}}); got != "2" {
+		t.Errorf("zeros at the end are written: %q", got)
+	}
+}
+
+// An order that a run cannot follow is a failure of its own, and a scenario that is too large is refused.
+func TestOrdersThatCannotBeAreRefused(t *testing.T) {
+	s := adders(2, true, map[uint64]int{})
+	for _, turns := range [][]Turn{{{Arrival: 9}}, {{Crash: true, Node: 7}}} {
+		if r := run(t, s, Options{Order: turns}); r.Failure == nil || r.Failure.Check != CheckOrder {
+			t.Errorf("%v: %v", turns, r.Failure)
+		}
+	}
+	_, err := Orders(t.Context(), named(t, "storm"), OrdersOptions{})
+	var large *NoOrderError
+	if !errors.As(err, &large) {
+		t.Errorf("every order of storm: %v", err)
+	}
+}

@@ -129,10 +129,8 @@ func (w *World) Install(s Schedule) error {
 		o := &Outcome{Fault: f}
 		w.outcomes = append(w.outcomes, o)
 		if f.Step != "" {
-			if w.arms == nil {
-				w.arms = map[string][]*Outcome{}
-			}
-			w.arms[f.Step] = append(w.arms[f.Step], o)
+			s := w.steps.of(f.Step)
+			s.armed = append(s.armed, o)
 		} else {
 			w.At(f.At, func() { w.strike(f, o) })
 		}

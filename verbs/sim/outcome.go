@@ -27,7 +27,7 @@ func (w *World) Outcomes() []Outcome {
 	out := make([]Outcome, len(w.outcomes))
 	for i, o := range w.outcomes {
 		out[i] = *o
-		out[i].StepsTaken = w.steps.count[o.Fault.Step]
+		out[i].StepsTaken = w.steps.count(o.Fault.Step)
 	}
 	return out
 }

@@ -64,19 +64,23 @@ const (
 	hashPrime2 = 0xC2B2AE3D27D4EB4F
 )
 
-func (t *trace) mix(v uint64) {
-	t.hash = bits.RotateLeft64(t.hash+v*hashPrime2, 31) * hashPrime1
+func mixed(hash, v uint64) uint64 {
+	return bits.RotateLeft64(hash+v*hashPrime2, 31) * hashPrime1
 }
 
-func (t *trace) add(r record) {
-	t.mix(uint64(r.at))
-	t.mix(uint64(r.kind)<<56 ^ uint64(uint32(r.node))<<24 ^ uint64(r.qpn))
-	t.mix(r.arg)
+func (t *trace) mix(v uint64) { t.hash = mixed(t.hash, v) }
+
+// add keeps the hash in a register: most of what it costs are the bytes of the text, one after the other.
+func (t *trace) add(r *record) {
+	h := mixed(t.hash, uint64(r.at))
+	h = mixed(h, uint64(r.kind)<<56^uint64(uint32(r.node))<<24^uint64(r.qpn))
+	h = mixed(h, r.arg)
 	for i := range len(r.text) {
-		t.mix(uint64(r.text[i]))
+		h = mixed(h, uint64(r.text[i]))
 	}
+	t.hash = h
 	if len(t.ring) > 0 {
-		t.ring[t.next] = r
+		t.ring[t.next] = *r
 		if t.next++; t.next == len(t.ring) {
 			t.next = 0
 		}
@@ -84,10 +88,10 @@ func (t *trace) add(r record) {
 }
 
 // write adds a line to the trace.
-func (w *World) write(r record) {
+func (w *World) write(r *record) {
 	w.trace.add(r)
 	if w.cfg.OnEvent != nil {
-		w.cfg.OnEvent(w.event(&r))
+		w.cfg.OnEvent(w.event(r))
 	}
 }
 

@@ -66,7 +66,6 @@ type World struct {
 
 	links  links
 	steps  steps
-	arms   map[string][]*Outcome // of faults that wait for a step, by its name; looked up only
 	pool   pool
 	inFire bool
 	order  *order // nil: messages arrive at their times
@@ -331,5 +330,5 @@ func (w *World) record(ev *event) {
 		r.number, r.length = uint32(m.seq), m.length
 		r.arg ^= m.seq<<16 ^ uint64(m.kind)<<8 ^ uint64(m.op) ^ uint64(m.length)<<32
 	}
-	w.write(r)
+	w.write(&r)
 }

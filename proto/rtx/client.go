@@ -70,6 +70,8 @@ type Config struct {
 	// Awaited has each phase of a commit awaited before the next one is posted. Otherwise phases that the
 	// order of a queue pair keeps apart share a doorbell.
 	Awaited bool
+	// Logged has each update write a log, those of one object, too: without Opt1 (section 4.5).
+	Logged bool
 	// EarlyLocks has Tx.ReadToUpdate lock the object (section 4.5, Opt2). Otherwise the commit locks what is updated.
 	EarlyLocks bool
 	// Hints has objects read together with their metadata; nil: in two round trips. Clients of a thread may share it.

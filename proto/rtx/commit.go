@@ -93,7 +93,7 @@ func (t *Tx) alone() (one *entry) {
 			one = e
 		}
 	}
-	if t.whenLocked != nil {
+	if t.whenLocked != nil || t.c.cfg.Logged {
 		return nil
 	}
 	return one

@@ -26,10 +26,10 @@ const (
 )
 
 // distributed is the scenario of package dtx: n0 is the memory node, and the others are clients of a membership service
-// that knows which of them are dead. The last one looks at everything in the end.
-func distributed(name, doc string, short bool) *scenario.Scenario {
+// that knows which of them are dead. The last one looks at everything in the end. idempotent is dtx.Config.Idempotent.
+func distributed(name, doc string, short, idempotent bool) *scenario.Scenario {
 	s := &scenario.Scenario{Name: name, Doc: doc, Nodes: repairClients + 2, MinNodes: 3, MaxNodes: 16, Fibers: 2,
-		Until: sim.Millisecond, EventLimit: repairLimit, Steps: dtx.Steps(), Build: buildDistributed, Mutations: dtx.Mutations(),
+		Until: sim.Millisecond, EventLimit: repairLimit, Steps: dtx.Steps(), Build: buildDistributed(idempotent), Mutations: dtx.Mutations(),
 		Dimensions: []scenario.Dimension{phases()},
 		Draw: func(d *scenario.Drawing) (list sim.Schedule) {
 			some := func() string { return d.Nodes[1+d.Rand.IntN(len(d.Nodes)-2)] }
@@ -60,14 +60,16 @@ func distributed(name, doc string, short bool) *scenario.Scenario {
 
 // dtxRun is a run, and the membership service.
 type dtxRun struct {
-	e         *scenario.Env
-	server    *memnode.Server
-	owners    int
-	recorders []*history.Recorder
-	now       []*dtxClient // by owner: its present life
-	ended     []*dtxClient // lives that are over, and not repaired yet
-	stats     []*dtx.Stats
-	audited   bool
+	e      *scenario.Env
+	server *memnode.Server
+	owners int
+	// idempotent is dtx.Config.Idempotent.
+	idempotent bool
+	recorders  []*history.Recorder
+	now        []*dtxClient // by owner: its present life
+	ended      []*dtxClient // lives that are over, and not repaired yet
+	stats      []*dtx.Stats
+	audited    bool
 }
 
 // dtxClient is a fiber with a client, through one life of its machine.
@@ -85,8 +87,13 @@ type dtxClient struct {
 	by       *dtxClient // who repairs it
 }
 
-func buildDistributed(e *scenario.Env) error {
-	r := &dtxRun{e: e, owners: (e.Nodes-2)*e.Fibers + 1}
+func buildDistributed(idempotent bool) func(*scenario.Env) error {
+	return func(e *scenario.Env) error { return (&dtxRun{e: e, idempotent: idempotent}).build() }
+}
+
+func (r *dtxRun) build() error {
+	e := r.e
+	r.owners = (e.Nodes-2)*e.Fibers + 1
 	r.now = make([]*dtxClient, r.owners)
 	shape, err := dtx.Kind.ShapeFor(dtxBytes+r.owners*64<<10, r.owners, dtxRegisters)
 	if err != nil {
@@ -201,7 +208,8 @@ func (k *dtxClient) attach(f *fiber.Fiber) (bool, error) {
 		return false, nil
 	}
 	k.c, err = dtx.Attach(f, dtx.Config{Config: inplace.Config{Conn: way.Conns[0], PD: k.m.PD, Memory: way.Memory,
-		Owner: k.owner, Rand: k.rand, Wait: time.Microsecond, MaxWait: 16 * time.Microsecond}, Members: k, Awaited: k.e.Setting(dimPhases) == "awaited",
+		Owner: k.owner, Rand: k.rand, Wait: time.Microsecond, MaxWait: 16 * time.Microsecond}, Members: k, Idempotent: k.idempotent,
+		Awaited:  k.e.Setting(dimPhases) == "awaited",
 		Mutation: k.e.Mutation})
 	if err != nil {
 		return false, f.Err()

@@ -128,8 +128,9 @@ func allRepairs() []*scenario.Scenario {
 		repairsOn(2, "tables-spread", "a hash table (RACE) on two memory nodes, under the faults of repairs; history, "+
 			"structure and locks checked", false, tables{}),
 		distributed("distributed", "the baseline of rTX with a membership service: clients of a passive memory node die and "+
-			"are repaired; history and locks checked", false),
-		distributed("distributed-steps", "the baseline of rTX with a membership service; a short run, for --every-step", true)}
+			"are repaired; history and locks checked", false, false),
+		distributed("distributed-steps", "the baseline of rTX with a membership service; a short run, for --every-step", true, false),
+		distributed("distributed-idempotent", "the baseline of rTX, which changes versions by CAS; as distributed", false, true)}
 }
 
 // repairLoad is what the clients of a run do. It has no state.

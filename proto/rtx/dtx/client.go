@@ -53,6 +53,9 @@ type Config struct {
 	inplace.Config
 	// Members says who is dead; nil: nobody does.
 	Members Members
+	// Idempotent: the commit changes an object's version by CAS, behind the WRITE of the value. It is a part of rTX, for the
+	// factor analysis (section 6.3).
+	Idempotent bool
 	// Awaited has each phase of a commit awaited before the next one is posted. Otherwise phases that the order of a
 	// queue pair keeps apart share a doorbell.
 	Awaited bool
@@ -70,10 +73,12 @@ type Client struct {
 	inplace.Client
 	members Members
 	awaited bool
-	bug     bug
-	stats   Stats
-	tx      Tx
-	number  uint64 // of the last transaction in the log
+	// idempotent is Config.Idempotent.
+	idempotent bool
+	bug        bug
+	stats      Stats
+	tx         Tx
+	number     uint64 // of the last transaction in the log
 	// spare are nodes that attempts without a commit have allocated: nothing leads to them.
 	spare []rtx.Ptr
 
@@ -93,7 +98,7 @@ func Attach(f *fiber.Fiber, cfg Config) (*Client, error) {
 		at += (n + 63) / 64 * 64
 		return was
 	}
-	c := &Client{members: cfg.Members, awaited: cfg.Awaited, bug: m}
+	c := &Client{members: cfg.Members, awaited: cfg.Awaited, idempotent: cfg.Idempotent, bug: m}
 	c.logOut, c.logIn = take(logBytes), take(logBytes)
 	c.metas, c.blocks = take(inplace.Objects*metaBytes), take(inplace.Objects*2*inplace.NodeBytes)
 	base, err := Kind.Attach(f, cfg.Config, at)

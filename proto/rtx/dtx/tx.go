@@ -402,7 +402,12 @@ func (t *Tx) install() error {
 			if c.bug == bugLockAfterWrite {
 				c.CAS(t.f, e.At+lockAt, c.Own(), 0)
 			}
-			c.install(t.f, e.At, e.Bytes, c.is(i)+versionAt)
+			if c.idempotent {
+				c.Write(t.f, c.is(i)+metaBytes, e.At+metaBytes, e.Bytes-metaBytes)
+				c.CAS(t.f, e.At+versionAt, c.Word(c.was(i)+versionAt), c.Word(c.is(i)+versionAt))
+			} else {
+				c.install(t.f, e.At, e.Bytes, c.is(i)+versionAt)
+			}
 			if err := t.phase(stepInstalled); err != nil {
 				return err
 			}

@@ -48,8 +48,13 @@ type Config struct {
 	hints *rtx.Hints // of all clients
 }
 
-// Options switch off what makes system rtx faster; the zero value has all.
+// Options switch parts of rTX off and on; in the zero value system rtx has all, and the baselines have none.
 type Options struct {
+	// Logged: an update of one object has a log, too, without Opt1 (section 4.5).
+	Logged bool
+	// Optimistic and Idempotent are parts of rTX that system optimal has, and the second one dtx, for the factor analysis
+	// (section 6.3): see optimal.Parts.
+	Optimistic, Idempotent bool
 	// LateLocks: what is updated is locked by the commit alone, without Opt2 (section 4.5).
 	LateLocks bool
 	// NoHints: an object's metadata is read before its block, as in the paper, not together with it.

@@ -55,6 +55,7 @@ type bed struct {
 	way    *memnode.Way
 	fibers int // of an engine
 	index  engine.IndexSpec
+	parts  engine.Options
 }
 
 // each runs a test on every system with every index that it has.
@@ -102,7 +103,7 @@ func (b *bed) run(system string, body func(*engine.Engine, *fiber.Fiber) error) 
 			Clock: rtxtest.RealTime{}, Timing: rtx.DefaultTiming(), Rand: rand.New(rand.NewPCG(1, 2)), System: system,
 			Index: b.index.Name, Specs: []proto.TableSpec{{ID: 1, Name: "t", ValueBytes: 8, Capacity: 1000,
 				Ordered: b.index.Ordered}},
-			Placement: everywhere{}, Nodes: 1, RecorderClock: b.worker.PD().Context().Clock()})
+			Placement: everywhere{}, Nodes: 1, Options: b.parts, RecorderClock: b.worker.PD().Context().Clock()})
 		if err != nil {
 			return err
 		}
@@ -137,6 +138,34 @@ func TestTablesAreMaps(t *testing.T) {
 			return operations(e, f, map[proto.Key]uint64{}, rand.New(rand.NewPCG(3, 4)))
 		}))
 	})
+}
+
+// Parts of rTX that are switched off, or that a baseline has, change what operations cost, and nothing else.
+func TestTablesAreMapsWithPartsOfRTX(t *testing.T) {
+	for name, x := range map[string]struct {
+		system string
+		parts  engine.Options
+	}{
+		"optimal, optimistic":         {"optimal", engine.Options{Optimistic: true}},
+		"optimal, idempotent":         {"optimal", engine.Options{Optimistic: true, Idempotent: true}},
+		"dtx, idempotent":             {"dtx", engine.Options{Idempotent: true}},
+		"rtx, logged":                 {"rtx", engine.Options{Logged: true}},
+		"rtx, logged, late, no hints": {"rtx", engine.Options{Logged: true, LateLocks: true, NoHints: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			system, _ := engine.FindSystem(x.system)
+			index, _ := engine.FindIndex("sherman")
+			b := newBed(t, system, index)
+			b.parts = x.parts
+			must(t, b.run(system.Name, func(e *engine.Engine, f *fiber.Fiber) error {
+				err := operations(e, f, map[proto.Key]uint64{}, rand.New(rand.NewPCG(3, 4)))
+				if s := e.Transactions(); x.parts.Logged && (s.Unlogged != 0 || s.Commits == 0) {
+					t.Errorf("%d of %d commits had no log", s.Unlogged, s.Commits)
+				}
+				return err
+			}))
+		})
+	}
 }
 
 func operations(e *engine.Engine, f *fiber.Fiber, model map[proto.Key]uint64, r *rand.Rand) error {

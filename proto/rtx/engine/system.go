@@ -130,8 +130,9 @@ func (r repairable) begin(f *fiber.Fiber, view bool) (transaction, error) { retu
 
 func attachRepairable(f *fiber.Fiber, cfg *Config, n int, mutation string) (memory, error) {
 	c, err := rtx.Attach(f, rtx.Config{Conn: cfg.Conn, PD: cfg.Worker.PD(), Memory: cfg.Memory, More: cfg.More,
-		Owner: cfg.Owner + n, Clock: cfg.Clock, Rand: cfg.source(n), Timing: cfg.Timing, EarlyLocks: !cfg.Options.LateLocks,
-		Hints: cfg.hints, Installed: race.Installed, Mutation: mutation})
+		Owner: cfg.Owner + n, Clock: cfg.Clock, Rand: cfg.source(n), Timing: cfg.Timing, Logged: cfg.Options.Logged,
+		EarlyLocks: !cfg.Options.LateLocks,
+		Hints:      cfg.hints, Installed: race.Installed, Mutation: mutation})
 	return repairable{c}, err
 }
 
@@ -146,7 +147,8 @@ type locking struct{ *optimal.Client }
 func (l locking) begin(f *fiber.Fiber, _ bool) (transaction, error) { return l.Begin(f) }
 
 func attachOptimal(f *fiber.Fiber, cfg *Config, n int, _ string) (memory, error) {
-	c, err := optimal.Attach(f, cfg.inplace(n))
+	c, err := optimal.Attach(f, cfg.inplace(n), optimal.Parts{Optimistic: cfg.Options.Optimistic,
+		Idempotent: cfg.Options.Idempotent})
 	return locking{c}, err
 }
 
@@ -156,7 +158,7 @@ type distributed struct{ *dtx.Client }
 func (d distributed) begin(f *fiber.Fiber, view bool) (transaction, error) { return d.Begin(f, view) }
 
 func attachDistributed(f *fiber.Fiber, cfg *Config, n int, mutation string) (memory, error) {
-	c, err := dtx.Attach(f, dtx.Config{Config: cfg.inplace(n), Members: cfg.Members, Mutation: mutation})
+	c, err := dtx.Attach(f, dtx.Config{Config: cfg.inplace(n), Members: cfg.Members, Idempotent: cfg.Options.Idempotent, Mutation: mutation})
 	return distributed{c}, err
 }
 

@@ -31,6 +31,14 @@ func (c *Client) Begin(f *fiber.Fiber) (*Tx, error) {
 func was(i int) int { return 2 * nodeBytes * i }
 func is(i int) int  { return 2*nodeBytes*i + nodeBytes }
 
+// check is where the validation of entry i reads its first 16 bytes to, as in Table 2, and its lock word behind them.
+func check(i int) int { return 2*nodeBytes*inplace.Objects + checkBytes*i }
+
+const (
+	validated  = 16
+	checkBytes = validated + 8
+)
+
 // find is the index of an object in the set, which it becomes a part of; known: it was.
 func (t *Tx) find(p rtx.Ptr) (i int, known bool, err error) {
 	for i := range t.set {
@@ -87,11 +95,23 @@ func (t *Tx) Read(p rtx.Ptr) ([]byte, error) {
 
 // ReadToUpdate is Read of an object with its lock.
 func (t *Tx) ReadToUpdate(p rtx.Ptr) ([]byte, error) {
-	i, err := t.lock(p)
+	i, err := t.claim(p)
 	if err != nil {
 		return nil, err
 	}
 	return t.payload(i), nil
+}
+
+// claim makes an object one that may be updated: with its lock, unless the commit takes that.
+func (t *Tx) claim(p rtx.Ptr) (int, error) {
+	if !t.c.parts.Optimistic {
+		return t.lock(p)
+	}
+	if _, err := t.Read(p); err != nil {
+		return 0, err
+	}
+	i, _, err := t.find(p)
+	return i, err
 }
 
 // lock locks an object and reads it: an Abort if it has changed since it was read without.
@@ -127,7 +147,7 @@ func (t *Tx) lock(p rtx.Ptr) (int, error) {
 
 // Update gives a copy of an object's value that the commit writes, nil if it was never written.
 func (t *Tx) Update(p rtx.Ptr) ([]byte, error) {
-	i, err := t.lock(p)
+	i, err := t.claim(p)
 	if err != nil || t.payload(i) == nil {
 		return nil, err
 	}
@@ -141,7 +161,7 @@ func (t *Tx) Update(p rtx.Ptr) ([]byte, error) {
 
 // Write gives room for a new value of an object, all zero, that the commit writes.
 func (t *Tx) Write(p rtx.Ptr, class int) ([]byte, error) {
-	i, err := t.lock(p)
+	i, err := t.claim(p)
 	if err != nil {
 		return nil, err
 	}
@@ -186,6 +206,11 @@ func (t *Tx) Forget() {}
 // Commit writes what was updated, and unlocks, in one doorbell: objects that are new first, so that who finds a
 // pointer to one finds it.
 func (t *Tx) Commit() error {
+	if t.c.parts.Optimistic {
+		if err := t.validate(); err != nil {
+			return err
+		}
+	}
 	t.c.B.Reset()
 	for _, fresh := range []bool{true, false} {
 		for i := range t.set {
@@ -195,6 +220,56 @@ func (t *Tx) Commit() error {
 		}
 	}
 	return t.unlock()
+}
+
+// validate locks what is updated, and reads the beginning of all objects behind that, and the locks of those that were
+// only read. An Abort holds nothing. Operations that update nothing are not validated: what each has read is whole.
+func (t *Tx) validate() error {
+	c := t.c
+	c.B.Reset()
+	for i := range t.set {
+		if e := &t.set[i]; e.Dirty && !e.Fresh {
+			c.CAS(t.f, c.lockAt(e.Ptr), 0, c.Own())
+		}
+	}
+	locks := c.B.Len()
+	if locks == 0 {
+		return nil
+	}
+	for i := range t.set {
+		e := &t.set[i]
+		if !e.Fresh {
+			c.Read(t.f, check(i), e.At, validated)
+		}
+		if !e.Dirty {
+			c.Read(t.f, check(i)+validated, c.lockAt(e.Ptr), 8)
+		}
+	}
+	if err := c.Await(t.f); err != nil {
+		return err
+	}
+	reason, n := proto.Reason(0), 0
+	for i := range t.set {
+		e := &t.set[i]
+		if e.Dirty && !e.Fresh {
+			e.Held = c.B.Old(n) == 0
+			n++
+		}
+		switch {
+		case e.Fresh:
+		case e.Dirty != e.Held, !e.Dirty && c.Word(check(i)+validated) != 0:
+			reason = proto.ReasonLocked
+		case c.Word(check(i)) != c.Word(was(i)) && reason == 0:
+			reason = proto.ReasonValidation
+		}
+	}
+	if reason == 0 {
+		return nil
+	}
+	if err := t.Abort(); err != nil {
+		return err
+	}
+	return proto.Aborting(reason)
 }
 
 // writeBack writes an object that has changed: the version at its end, the payload, the version at its beginning.
@@ -214,6 +289,10 @@ func (t *Tx) writeBack(i int) {
 	}
 	c.Write(t.f, is(i)+e.Bytes-edgeBytes, e.At+e.Bytes-edgeBytes, edgeBytes)
 	c.Write(t.f, is(i)+edgeBytes, e.At+edgeBytes, len(now))
+	if c.parts.Idempotent {
+		c.CAS(t.f, e.At, next-1, next)
+		return
+	}
 	c.Write(t.f, is(i), e.At, edgeBytes)
 }
 

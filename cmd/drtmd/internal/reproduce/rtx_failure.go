@@ -29,6 +29,9 @@ type failure struct {
 	warmup             time.Duration // until caches have what leads to leaves
 	before, after, bin time.Duration
 	index              string // "" is the tree
+	// options of all clients; the zero value is asPrinted.
+	options engine.Options
+	spared  bool // nobody dies
 	// atStep: whoever takes the next marked step of this name after the time of the kill dies there; "": the victim dies
 	// at that time.
 	atStep string
@@ -52,6 +55,8 @@ type clientsAt struct {
 	mended  sim.Time  // when a survivor had first ended a transaction of the dead; 0: not yet
 	claimed []bool    // by owner: somebody repairs it
 	counts  []uint64  // insertions by bin
+	present int       // keys that are in the index
+	took    sim.Time  // by the insertions in bins
 	failed  error
 }
 
@@ -89,6 +94,13 @@ func (x *failure) run(system string, seed uint64) ([]float64, error) {
 	return bins, err
 }
 
+// printed are the options, without what is ours alone.
+func (x *failure) printed() engine.Options {
+	o := x.options
+	o.NoHints = asPrinted.NoHints
+	return o
+}
+
 func (x *failure) indexName() string { return cmp.Or(x.index, treeIndex) }
 
 // watched is run; it gives the end of the run, too.
@@ -109,7 +121,9 @@ func (x *failure) watched(system string, seed uint64) ([]float64, *clientsAt, er
 	}
 	c.begin = c.world.Now() + picoseconds(x.warmup)
 	end := c.begin + picoseconds(x.before+x.after)
-	c.world.At(c.begin+picoseconds(x.before), func() { c.note(c.kill()) })
+	if !x.spared {
+		c.world.At(c.begin+picoseconds(x.before), func() { c.note(c.kill()) })
+	}
 	for i, workers := range c.workers {
 		for j, w := range workers {
 			for n := range x.fibers {
@@ -124,6 +138,14 @@ func (x *failure) watched(system string, seed uint64) ([]float64, *clientsAt, er
 	}
 	if err := errors.Join(c.world.RunUntil(end), c.failed); err != nil {
 		return nil, nil, err
+	}
+	if x.spared {
+		if err := errors.Join(c.world.Run(), c.failed); err != nil {
+			return nil, nil, err
+		}
+		if err := c.verify(); err != nil {
+			return nil, nil, err
+		}
 	}
 	rates := make([]float64, len(c.counts))
 	for i, n := range c.counts {
@@ -233,7 +255,7 @@ func (c *clientsAt) addClient(system string, n int, machine *sim.Node, device *v
 				Owner: (n*len(workers) + i) * c.fibers, Fibers: c.fibers, Clock: simulatedTime{machine.Clock()}, Timing: timing,
 				Rand: rand.New(rand.NewPCG(seed, uint64(n<<8|i))), System: system, Index: c.indexName(), Members: c,
 				Specs: treeSpecs(c.indexName()), Placement: allOnOne{}, Nodes: 1, RecorderClock: device.Clock(),
-				Options: asPrinted})
+				Options: c.printed()})
 			return err
 		}, c.note)
 	}
@@ -269,21 +291,21 @@ func loadKeys(e *engine.Engine, f *fiber.Fiber, keys int) error {
 	return x.Flush()
 }
 
-// insertUntil inserts a key, again after each abort, until time is up.
-func insertUntil(f *fiber.Fiber, e *engine.Engine, k proto.Key, source *rand.Rand, over func() bool) error {
+// insertUntil inserts a key, again after each abort, until time is up; false: it has not, or the key was there.
+func insertUntil(f *fiber.Fiber, e *engine.Engine, k proto.Key, source *rand.Rand, over func() bool) (bool, error) {
 	for attempt := 0; !over(); attempt++ {
 		err := attemptInsert(f, e, k, attempt)
 		if proto.AbortReason(err) == 0 {
 			if errors.Is(err, proto.ErrExists) {
-				return nil
+				return false, nil
 			}
-			return err
+			return err == nil, err
 		}
 		if err := f.Sleep(time.Duration(source.IntN(1000<<min(attempt, 4))) * time.Nanosecond); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return nil
+	return false, nil
 }
 
 // attemptInsert inserts a key, or is an Abort.
@@ -305,8 +327,13 @@ func attemptInsert(f *fiber.Fiber, e *engine.Engine, k proto.Key, attempt int) e
 func (c *clientsAt) insert(f *fiber.Fiber, e *engine.Engine, source *rand.Rand, end sim.Time) error {
 	over := func() bool { return c.world.Now() >= end }
 	for !over() {
-		if err := insertUntil(f, e, proto.Key(source.Uint64N(1<<63)), source, over); err != nil {
+		begin := c.world.Now()
+		done, err := insertUntil(f, e, proto.Key(source.Uint64N(1<<63)), source, over)
+		if err != nil {
 			return err
+		}
+		if done {
+			c.present++
 		}
 		if c.died > 0 && c.mended == 0 {
 			if s := e.Transactions(); s.Finished+s.Undone > 0 {
@@ -315,6 +342,7 @@ func (c *clientsAt) insert(f *fiber.Fiber, e *engine.Engine, source *rand.Rand, 
 		}
 		if at := c.world.Now() - c.begin; at >= 0 && int(at/picoseconds(c.bin)) < len(c.counts) {
 			c.counts[at/picoseconds(c.bin)]++
+			c.took += c.world.Now() - begin
 		}
 	}
 	return nil

@@ -195,7 +195,7 @@ func (t *tally) insert(f *fiber.Fiber, e *engine.Engine, n int, source *rand.Ran
 			}
 		}
 		raise(&t.late, int64(timeOfDay{}.Now()-next))
-		if err := insertUntil(f, e, proto.Key(source.Uint64N(1<<63)), source, over); err != nil {
+		if _, err := insertUntil(f, e, proto.Key(source.Uint64N(1<<63)), source, over); err != nil {
 			return err
 		}
 		if i := int((timeOfDay{}.Now() - begin) / wallBin); i >= 0 && i < mostBins && !over() {

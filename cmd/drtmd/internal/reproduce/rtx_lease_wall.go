@@ -39,7 +39,6 @@ type wallClients struct {
 	clients []*paper.Client
 	length  time.Duration
 
-	filled  atomic.Bool
 	ready   atomic.Int32 // clients that are attached
 	until   atomic.Int64 // the end, since 1970; 0: not all are ready
 	mu      sync.Mutex

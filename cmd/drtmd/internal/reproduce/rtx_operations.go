@@ -177,7 +177,7 @@ func optimalUpdates() ([]operations, error) {
 	return counted(bytes, shape.Format, func(f *fiber.Fiber, way *memnode.Way, w *fiber.Worker, _ verbs.Clock) (changes,
 		error) {
 		c, err := optimal.Attach(f, inplace.Config{Conn: way.Conns[0], PD: w.PD(), Memory: way.Memory,
-			Rand: rand.New(rand.NewPCG(1, 2)), Wait: time.Microsecond, MaxWait: time.Millisecond})
+			Rand: rand.New(rand.NewPCG(1, 2)), Wait: time.Microsecond, MaxWait: time.Millisecond}, optimal.Parts{})
 		if err != nil {
 			return nil, err
 		}

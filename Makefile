@@ -29,7 +29,7 @@ NATIVE ?=
 RXE ?=
 
 .PHONY: help demo build install uninstall test test-race test-rxe lint bench bench-redis bench-verbs
-.PHONY: conformance-diff bench-replicas bench-ford bench-tpcc bench-scaling test-browser verify-clone soak clean
+.PHONY: conformance-diff bench-replicas bench-ford bench-memory bench-tpcc bench-scaling test-browser verify-clone soak clean
 
 help: ## print this table
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile
@@ -75,6 +75,9 @@ bench: build ## compare the cost of transactions under every protocol
 
 bench-replicas: build ## all protocols, with one and three copies of each record, five workloads (RXE=1: in the guest)
 	scripts/bench-replicas.sh $(if $(RXE),--rxe)
+
+bench-memory: build ## YCSB C on Soft-RoCE, rTX and its baselines on a memory node
+	scripts/bench-replicas.sh --memory
 
 bench-ford: build ## SmallBank and TATP on Soft-RoCE, one transaction in flight, beside FORD
 	scripts/bench-replicas.sh --ford

@@ -4,6 +4,7 @@
 #
 # Usage: scripts/bench-replicas.sh [--rxe] [ROUNDS] [WORKLOAD]...   about 6 minutes a round; default 3
 #        scripts/bench-replicas.sh --ford [ROUNDS]                  about 2 minutes a round; default 3 rounds
+#        scripts/bench-replicas.sh --memory [ROUNDS]                about 1 minute a round; default 3 rounds
 #
 # Each round runs every protocol with one and with three copies, one after the other, so that a ratio compares
 # runs of the same minutes. A figure is the median of the rounds, in finished transactions per second of three
@@ -16,7 +17,10 @@
 # transaction in flight, one copy of each record; 1,200 and 1,800 committed transactions per second there. The
 # better one of farm and drtmh is compared.
 #
-# Files: bin/bench-replicas-TRANSPORT.json, schema drtmd.bench-replicas/1 (docs/BENCH.md), not with --ford.
+# --memory measures rTX and its baselines on a memory node, on Soft-RoCE: YCSB C on B-link trees, with 8 look-ups in
+# flight and with one. The goal is the paper's order: rTX is at least 0.9 times as fast as Optimal.
+#
+# Files: bin/bench-replicas-TRANSPORT.json, schema drtmd.bench-replicas/1 (docs/BENCH.md), not with --ford or --memory.
 # Exit codes: 0 done, 1 a run failed its checks, 2 usage.
 set -euo pipefail
 
@@ -100,6 +104,26 @@ ford() {
       row("tatp", 1800, 2, "two nodes, half of them remote") }'
 }
 
+# memory ROUNDS: the systems of memory nodes in a guest.
+memory() {
+  local out=bin/bench-memory.txt
+  in_guest $((240 + $1 * 120)) memory ibv "$1" >"$out"
+  printf 'in a guest on %s, medians of %s rounds, YCSB C on a B-link tree, one client of a memory node\n\n' \
+    "$(machine)" "$1"
+  sort -k2,4 -k5,5g "$out" | awk '
+    $1 != "memory" { next }
+    function close_group() { if (n) m[group] = n % 2 ? v[(n + 1) / 2] : (v[n / 2] + v[n / 2 + 1]) / 2 }
+    { key = $2 " " $3
+      if (key != group) { close_group(); group = key; n = 0 }
+      v[++n] = $5 }
+    function row(fibers,    o, d, r) {
+      o = m["optimal " fibers]; d = m["dtx " fibers]; r = m["rtx " fibers]
+      printf "%-12s %9.0f %9.0f %9.0f %12.2f %8.2f  %s\n", fibers " in flight", o, d, r, r / o, r / d, "at least 0.9" }
+    END { close_group()
+      printf "%-12s %9s %9s %9s %12s %8s  %s\n", "look-ups/s", "optimal", "dtx", "rtx", "rtx/optimal", "rtx/dtx", "goal"
+      row(8); row(1) }'
+}
+
 main() {
   TRANSPORT=shm
   local rounds out mode=all
@@ -107,14 +131,15 @@ main() {
     --help | -h) print_help "$0" && exit 0 ;;
     --rxe) TRANSPORT=ibv && shift ;;
     --ford) TRANSPORT=ibv mode=ford && shift ;;
+    --memory) TRANSPORT=ibv mode=memory && shift ;;
     -*) usage_error "unknown flag '$1'" ;;
   esac
   rounds=${1:-3}
   [[ $rounds =~ ^[1-9][0-9]{0,2}$ ]] || usage_error "ROUNDS is a number from 1 to 999"
   shift $(($# > 0))
   mkdir -p bin
-  if [[ $mode == ford ]]; then
-    ford "$rounds"
+  if [[ $mode != all ]]; then
+    "$mode" "$rounds"
     return
   fi
   out=bin/bench-replicas-$TRANSPORT

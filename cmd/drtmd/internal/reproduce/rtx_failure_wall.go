@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"drtmd/cmd/drtmd/internal/report"
 )
 
@@ -117,6 +119,9 @@ func (x *killed) watch(ctx context.Context, t *tally, clients []*exec.Cmd) (*kil
 	if err := pauseFor(ctx, begin+x.before-timeOfDay{}.Now()); err != nil {
 		return nil, err
 	}
+	if err := t.stopInside(clients[victim].Process.Pid); err != nil {
+		return nil, err
+	}
 	if err := clients[victim].Process.Kill(); err != nil {
 		return nil, err
 	}
@@ -134,6 +139,29 @@ func (x *killed) watch(ctx context.Context, t *tally, clients []*exec.Cmd) (*kil
 	}
 	r.repairs, r.waited, r.late = t.repairs.Load(), time.Duration(t.waited.Load()), time.Duration(t.late.Load())
 	return r, nil
+}
+
+// mostStops bounds the attempts to stop the victim in the middle of an insertion.
+const mostStops = 1000
+
+// stopInside stops the victim in the middle of an insertion, so that it is likely to have a lock when it is killed.
+func (t *tally) stopInside(pid int) error {
+	for range mostStops {
+		if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
+			return err
+		}
+		if _, err := unix.Wait4(pid, nil, unix.WUNTRACED, nil); err != nil {
+			return err
+		}
+		if t.inside.Load() > 0 {
+			return nil
+		}
+		if err := unix.Kill(pid, unix.SIGCONT); err != nil {
+			return err
+		}
+		time.Sleep(wallPeriod / wallFibers / 3)
+	}
+	return fmt.Errorf("the client was never in the middle of an insertion, in %d attempts to stop it there", mostStops)
 }
 
 func pauseFor(ctx context.Context, d time.Duration) error {
@@ -174,7 +202,7 @@ func treeFailureMeasured(r *Run) (*Outcome, error) {
 	x := &killed{keys: pick(r, 100_000, 5_000), before: pick(r, 500*time.Millisecond, 100*time.Millisecond),
 		after: pick(r, time.Second, 200*time.Millisecond)}
 	o := &Outcome{Conditions: fmt.Sprintf("a memory node and %d client processes on shared memory of this machine, each with %d "+
-		"fibers that insert a random key every %v; one process gets SIGKILL after %v; leases 8 ms; bins of %v; %d keys; %s",
+		"fibers that insert a random key every %v; one process gets SIGKILL in the middle of an insertion after %v; leases 8 ms; bins of %v; %d keys; %s",
 		wallClientCount, wallFibers, wallPeriod, x.before, wallBin, x.keys, r.seedsText())}
 	chart := report.Chart{Title: fmt.Sprintf("insertions over time; a process of %d is killed", wallClientCount), X: "time [ms]",
 		Y: "throughput [k/s]"}

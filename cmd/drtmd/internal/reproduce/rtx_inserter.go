@@ -30,6 +30,7 @@ type tally struct {
 	ready      atomic.Int32
 	begin, end atomic.Int64                             // since 1970; 0: not all are ready
 	late       atomic.Int64                             // how late an insertion has begun at most, in ns
+	inside     atomic.Int32                             // fibers of the victim that are in the middle of an insertion
 	repairs    atomic.Uint64                            // expired locks that clients have met
 	waited     atomic.Int64                             // the longest time for which one met a lock of another, in ns
 	bins       [wallClientCount][mostBins]atomic.Uint64 // insertions
@@ -195,8 +196,14 @@ func (t *tally) insert(f *fiber.Fiber, e *engine.Engine, n int, source *rand.Ran
 			}
 		}
 		raise(&t.late, int64(timeOfDay{}.Now()-next))
+		if n == victim {
+			t.inside.Add(1)
+		}
 		if _, err := insertUntil(f, e, proto.Key(source.Uint64N(1<<63)), source, over); err != nil {
 			return err
+		}
+		if n == victim {
+			t.inside.Add(-1)
 		}
 		if i := int((timeOfDay{}.Now() - begin) / wallBin); i >= 0 && i < mostBins && !over() {
 			t.bins[n][i].Add(1)

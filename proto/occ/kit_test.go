@@ -29,6 +29,8 @@ type kit struct {
 	rooms   []log.Reservation
 	logs    [][]byte // by node, their memory
 	world   *sim.World
+	core    *fiber.Core
+	pd      *verbs.PD
 }
 
 const (
@@ -78,13 +80,8 @@ func newKitOf(t *testing.T, strategy Strategy) *kit {
 		env.Shares[shard] = newShare(t)
 	}
 	env.Memory, env.Tables = env.Shares[0].Memory, env.Shares[0].Tables
-	x := &kit{t: t, world: world, logs: make([][]byte, kitNodes), writers: make([]*log.Writer, kitNodes), rooms: make([]log.Reservation, kitNodes)}
-	x.Engine, err = New(env, strategy)
-	must(t, err)
-	x.backups = &backups{e: x.Engine, at: make([]*backup, kitNodes)}
-	x.newView()
-	x.view.epoch, x.applier = kitEpoch, x.words.Applier()
-	x.hosts = make([]*hosted, kitNodes)
+	x := &kit{t: t, world: world, core: core, pd: pd, logs: make([][]byte, kitNodes), writers: make([]*log.Writer, kitNodes), rooms: make([]log.Reservation, kitNodes)}
+	x.open(env, strategy)
 	for n := 1; n < kitNodes; n++ {
 		x.logs[n] = make([]byte, log.Bytes(kitLog))
 		l, err := log.Format(x.logs[n], log.Config{Generation: 1})
@@ -100,6 +97,18 @@ func newKitOf(t *testing.T, strategy Strategy) *kit {
 		must(t, context.Close())
 	})
 	return x
+}
+
+// open makes the engine, without a log of its own at other nodes.
+func (x *kit) open(env *protocol.Env, strategy Strategy) {
+	x.t.Helper()
+	var err error
+	x.Engine, err = New(env, strategy)
+	must(x.t, err)
+	x.backups = &backups{e: x.Engine, at: make([]*backup, kitNodes)}
+	x.newView()
+	x.view.epoch, x.applier = kitEpoch, x.words.Applier()
+	x.hosts = make([]*hosted, kitNodes)
 }
 
 // run runs a function on a fiber of the engine's worker.

@@ -166,31 +166,42 @@ func (v *view) keep(n *noted, shard proto.ShardID) bool {
 		return true
 	}
 	for i := range n.writes {
-		w := &n.writes[i]
-		p := place{w.Shard, w.Table, w.Key}
-		if w.Shard != shard || s == nil || v.keptFor(p, n.name) >= 0 {
-			continue
+		if w := &n.writes[i]; w.Shard == shard && s != nil && !v.keepOne(s, w, n) {
+			return false
 		}
-		if len(v.kept[p]) == 0 {
-			if !v.lock(s, w, n.word) {
-				return false
-			}
-			v.count.Locked++
-		}
-		v.kept[p] = append(v.kept[p], keeper{n.name, n.word})
 	}
 	return true
 }
 
-// keeper is a transaction for which a record stays locked.
-type keeper struct {
-	name recovery.Name
-	word onesided.Word
+// keepOne locks a record of a replica for a transaction, or lets the lock that it has for others last for it as well.
+func (v *view) keepOne(s *share, w *recovery.Write, n *noted) bool {
+	k, p := v.lockKept(), place{Shard: w.Shard, Table: w.Table, Key: w.Key}
+	defer k.Unlock()
+	if k.Index(p, n.name) >= 0 {
+		return true
+	}
+	if len(k.Of(p)) == 0 {
+		if !v.lock(s, w, n.word) {
+			return false
+		}
+		v.count.Locked++
+	}
+	k.Add(p, recovery.Keeper{Name: n.name, Word: uint64(n.word)})
+	return true
 }
 
-// keptFor is the index of a transaction among those for which a record stays locked; -1: it is none of them.
-func (v *view) keptFor(p place, name recovery.Name) int {
-	return slices.IndexFunc(v.kept[p], func(k keeper) bool { return k.name == name })
+// lockKept gives the records that are kept locked, for a moment.
+func (v *view) lockKept() *recovery.Kept {
+	k := &v.e.Env.Serving.Kept
+	k.Lock()
+	return k
+}
+
+// keeps reports whether a record that a transaction writes is kept locked for it.
+func (v *view) keeps(n recovery.Name, w *recovery.Write) bool {
+	k := v.lockKept()
+	defer k.Unlock()
+	return k.Index(place{Shard: w.Shard, Table: w.Table, Key: w.Key}, n) >= 0
 }
 
 // lock locks a record of a replica here with a word, whether there is a record or not.
@@ -206,31 +217,53 @@ func (v *view) lock(s *share, w *recovery.Write, word onesided.Word) bool {
 
 // let gives a record back that was locked for a transaction, to the next one for which it stays locked.
 func (v *view) let(p place, name recovery.Name) {
+	k := v.lockKept()
+	defer k.Unlock()
+	v.letLocked(k, p, name)
+}
+
+// letLocked is let.
+func (v *view) letLocked(k *recovery.Kept, p place, name recovery.Name) {
 	e := v.e
-	list := v.kept[p]
-	i := v.keptFor(p, name)
-	s := e.replica(p.shard)
+	i := k.Index(p, name)
+	s := e.replica(p.Shard)
 	if i < 0 || s == nil {
 		return
 	}
-	word := list[0].word // that the record is locked with
-	if list = slices.Delete(list, i, i+1); len(list) > 0 {
-		v.kept[p] = list
-		if off, there := e.findHeld(s, &item{table: p.table, key: p.key}, word); there && i == 0 {
-			e.storeState(s, uint64(off), list[0].word)
+	word := onesided.Word(k.Of(p)[0].Word) // that the record is locked with
+	x := item{table: p.Table, key: p.Key}
+	if left := k.Remove(p, i); len(left) > 0 {
+		if off, there := e.findHeld(s, &x, word); there && i == 0 {
+			e.storeState(s, uint64(off), onesided.Word(left[0].Word))
 		}
 		return
 	}
-	delete(v.kept, p)
-	x := item{table: p.table, key: p.key}
 	off, there := e.findHeld(s, &x, word)
 	if gone := onesided.VersionOf(s.Memory, uint64(off)); there && !gone.Live() && gone.Trace() != 0 {
 		// An older update may still be in a log here, of a transaction that another worker has not ended.
 		e.unlockEntry(s, uint64(off))
-		e.tombs = append(e.tombs, tomb{s, p.shard, p.table, p.key, gone})
+		e.tombs = append(e.tombs, tomb{s, p.Shard, p.Table, p.Key, gone})
 		return
 	}
 	e.releaseHere(nil, s, &x, word)
+}
+
+// commitKept writes an update at a shard's primary here whose record is kept locked for its transaction, and gives
+// the lock back. It reports false if the record is not kept for it.
+func (v *view) commitKept(s *share, n *noted, w *recovery.Write) bool {
+	e, k, p := v.e, v.lockKept(), place{Shard: w.Shard, Table: w.Table, Key: w.Key}
+	defer k.Unlock()
+	if k.Index(p, n.name) < 0 {
+		return false
+	}
+	word := onesided.Word(k.Of(p)[0].Word)
+	i := itemOf(w, flagKeep)
+	off, there := e.findHeld(s, &i, word)
+	if !w.Read && there && newerThan(w.Version, onesided.VersionOf(s.Memory, uint64(off))) && !v.replacedAll(n.name) {
+		e.releaseHere(nil, s, &i, word)
+	}
+	v.letLocked(k, p, n.name)
+	return true
 }
 
 // commitHere writes an update at a shard's primary here, and gives the lock back. It reports false if that is not
@@ -242,16 +275,10 @@ func (v *view) commitHere(n *noted, w *recovery.Write) bool {
 		return true
 	}
 	if v.freed(n, w.Shard) {
-		v.let(place{w.Shard, w.Table, w.Key}, n.name)
+		v.let(place{Shard: w.Shard, Table: w.Table, Key: w.Key}, n.name)
 		return true
 	}
-	if p := (place{w.Shard, w.Table, w.Key}); v.keptFor(p, n.name) >= 0 {
-		i := itemOf(w, flagKeep)
-		off, there := e.findHeld(s, &i, v.kept[p][0].word)
-		if !w.Read && there && newerThan(w.Version, onesided.VersionOf(s.Memory, uint64(off))) && !v.replacedAll(n.name) {
-			e.releaseHere(nil, s, &i, v.kept[p][0].word)
-		}
-		v.let(p, n.name)
+	if v.commitKept(s, n, w) {
 		return true
 	}
 	x, ok := e.find(s, &item{table: w.Table, key: w.Key})
@@ -290,7 +317,7 @@ func (v *view) carriedOut(name recovery.Name) bool {
 			}
 		case v.restoring[w.Shard]:
 			return false
-		case v.keptFor(place{w.Shard, w.Table, w.Key}, name) >= 0:
+		case v.keeps(name, w):
 			v.commitHere(n, w)
 		}
 	}
@@ -312,11 +339,10 @@ func (v *view) unlockHere(n *noted) {
 	e := v.e
 	for i := range n.writes {
 		w := &n.writes[i]
-		s, p := e.replica(w.Shard), place{w.Shard, w.Table, w.Key}
-		switch {
+		switch s := e.replica(w.Shard); {
 		case s == nil || v.home[w.Shard] != e.Env.Node:
-		case v.keptFor(p, n.name) >= 0:
-			v.let(p, n.name)
+		case v.keeps(n.name, w):
+			v.let(place{Shard: w.Shard, Table: w.Table, Key: w.Key}, n.name)
 		default:
 			i := item{table: w.Table, key: w.Key}
 			if x, ok := e.find(s, &i); ok && x.off != 0 && onesided.Word(x.head.State) == n.word {

@@ -348,7 +348,7 @@ func (e *Engine) taken(s *share, w *recovery.Write, u *undo, index int, x *found
 		return
 	}
 	o := u.next()
-	o.place, o.index, o.value = place{w.Shard, w.Table, w.Key}, index, o.value[:0]
+	o.place, o.index, o.value = place{Shard: w.Shard, Table: w.Table, Key: w.Key}, index, o.value[:0]
 	o.old, o.now = x.head.Version, x.head.Version
 	o.read, o.primary = true, false
 }
@@ -365,13 +365,13 @@ func (e *Engine) giveBack(s *share, off uint64, t proto.TableID, k proto.Key, no
 func (e *Engine) unlockTaken(s *share, u *undo, o *replaced) bool {
 	switch {
 	case o.primary:
-		e.releaseHere(nil, s, &item{table: o.table, key: o.key}, u.word)
+		e.releaseHere(nil, s, &item{table: o.Table, key: o.Key}, u.word)
 		return true
 	case !o.read:
 		return false
 	}
-	if off, mine := e.swapLowered(s, &item{table: o.table, key: o.key}, u.name, e.applier); mine {
-		e.giveBack(s, off, o.table, o.key, onesided.VersionOf(s.Memory, off))
+	if off, mine := e.swapLowered(s, &item{table: o.Table, key: o.Key}, u.name, e.applier); mine {
+		e.giveBack(s, off, o.Table, o.Key, onesided.VersionOf(s.Memory, off))
 	}
 	return true
 }

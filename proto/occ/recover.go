@@ -542,6 +542,7 @@ func (r *run) release(shard proto.ShardID) error {
 	v := r.v
 	e := v.e
 	s := e.replica(shard)
+	v.letOfDead(shard)
 	for t := range s.Tables {
 		for from, more := 0, true; more; {
 			more = false
@@ -556,18 +557,13 @@ func (r *run) release(shard proto.ShardID) error {
 					v.lives[word.Node()] || int(word.Worker()) != e.Env.Index {
 					return true
 				}
-				p := place{shard, proto.TableID(t + 1), proto.Key(onesided.KeyOf(s.Memory, uint64(off)))}
-				if len(v.kept[p]) > 0 {
-					for _, k := range slices.Clone(v.kept[p]) {
-						if v.known[k.name] == nil {
-							v.let(p, k.name)
-							v.count.Released++
-						}
-					}
-					return true
+				k, p := v.lockKept(), place{Shard: shard, Table: proto.TableID(t + 1),
+					Key: proto.Key(onesided.KeyOf(s.Memory, uint64(off)))}
+				if len(k.Of(p)) == 0 {
+					e.releaseHere(nil, s, &item{table: p.Table, key: p.Key}, word)
+					v.count.Released++
 				}
-				e.releaseHere(nil, s, &item{table: p.table, key: p.key}, word)
-				v.count.Released++
+				k.Unlock()
 				return true
 			})
 			if err := r.f.Yield(); err != nil {
@@ -579,4 +575,19 @@ func (r *run) release(shard proto.ShardID) error {
 		}
 	}
 	return nil
+}
+
+// letOfDead gives the records of a shard back that are still kept locked for transactions of nodes that are gone, of
+// workers of this one's index.
+func (v *view) letOfDead(shard proto.ShardID) {
+	k := v.lockKept()
+	defer k.Unlock()
+	places, names := k.Where(shard, func(n recovery.Name) bool {
+		return n.Worker() == v.e.Env.Index && int(n.Node()) < len(v.lives) && !v.lives[n.Node()] &&
+			v.known[n] == nil
+	})
+	for i, p := range places {
+		v.letLocked(k, p, names[i])
+		v.count.Released++
+	}
 }

@@ -148,13 +148,17 @@ func (v *view) sayApplied(b, resp []byte) (int, error) {
 	return sayBytes + len(p.writes), nil
 }
 
-// takeLog notes a part of a transaction, and the transaction when all parts are there.
+// takeLog notes a part of a transaction, and the transaction when all parts are there. A part comes again when its
+// answer is lost, the last one as well.
 func (v *view) takeLog(b []byte) bool {
 	p, _, ok := takePart(b, v.e.Env.Specs, len(v.home))
 	if !ok {
 		return false
 	}
 	n := v.coming[p.name]
+	if known := v.known[p.name]; n == nil && p.from > 0 && known != nil && known.logged {
+		return true
+	}
 	if n == nil {
 		n = &noted{name: p.name, word: p.word, dead: p.dead, logged: true, epoch: p.epoch}
 		v.coming[p.name] = n
@@ -162,7 +166,7 @@ func (v *view) takeLog(b []byte) bool {
 	if p.from > len(n.writes) {
 		return false
 	}
-	n.writes = n.writes[:p.from] // a part may come again
+	n.writes = n.writes[:p.from]
 	for _, w := range p.writes {
 		w.Value = bytes.Clone(w.Value)
 		n.writes = append(n.writes, w)

@@ -186,7 +186,7 @@ func (e *Engine) replaceLocked(s *share, w *recovery.Write, u *undo, index int, 
 // keepOld applies a write to a record that is locked, and keeps what it replaces.
 func (e *Engine) keepOld(s *share, w *recovery.Write, u *undo, index int, x *found) {
 	o := u.next()
-	o.place, o.index, o.old, o.now = place{w.Shard, w.Table, w.Key}, index, x.head.Version, w.Version
+	o.place, o.index, o.old, o.now = place{Shard: w.Shard, Table: w.Table, Key: w.Key}, index, x.head.Version, w.Version
 	o.read, o.primary = false, false
 	if o.value = o.value[:0]; o.old.Live() {
 		o.value = slices.Grow(o.value, e.Env.Specs[w.Table-1].ValueBytes)[:e.Env.Specs[w.Table-1].ValueBytes]
@@ -284,13 +284,13 @@ func (h *hosted) raise(name recovery.Name) {
 
 // raise raises a Readable flag, unless a later transaction has lowered it anew.
 func (e *Engine) raise(u *undo, o *replaced) {
-	s := e.replica(o.shard)
+	s := e.replica(o.Shard)
 	if s == nil || e.unlockTaken(s, u, o) {
 		return
 	}
-	_, mine := e.swapLowered(s, &item{table: o.table, key: o.key}, u.name, onesided.Unlocked)
+	_, mine := e.swapLowered(s, &item{table: o.Table, key: o.Key}, u.name, onesided.Unlocked)
 	if mine && !o.now.Live() {
-		e.tombs = append(e.tombs, tomb{s, o.shard, o.table, o.key, o.now})
+		e.tombs = append(e.tombs, tomb{s, o.Shard, o.Table, o.Key, o.now})
 	}
 }
 
@@ -325,11 +325,11 @@ func (h *hosted) raisePromoted() {
 func (e *Engine) raisePromoted(u *undo) {
 	for i := range u.writes {
 		o := &u.writes[i]
-		s := e.replica(o.shard)
-		if s == nil || e.view.home[o.shard] != e.Env.Node {
+		s := e.replica(o.Shard)
+		if s == nil || e.view.home[o.Shard] != e.Env.Node {
 			continue
 		}
-		e.swapLowered(s, &item{table: o.table, key: o.key}, u.name, onesided.Unlocked)
+		e.swapLowered(s, &item{table: o.Table, key: o.Key}, u.name, onesided.Unlocked)
 	}
 }
 
@@ -347,19 +347,19 @@ func (h *hosted) putBack(name recovery.Name) {
 func (e *Engine) putBackAll(u *undo) {
 	for j := len(u.writes) - 1; j >= 0 && !e.lacks(noUndo); j-- {
 		e.putBack(u, &u.writes[j])
-		if o := &u.writes[j]; o.primary && !o.read && e.replica(o.shard) != nil {
-			e.unlockTaken(e.replica(o.shard), u, o)
+		if o := &u.writes[j]; o.primary && !o.read && e.replica(o.Shard) != nil {
+			e.unlockTaken(e.replica(o.Shard), u, o)
 		}
 	}
 }
 
 // putBack puts one record back. At a primary, which was promoted, it stays locked for the transaction.
 func (e *Engine) putBack(u *undo, o *replaced) {
-	s := e.replica(o.shard)
+	s := e.replica(o.Shard)
 	if s == nil || o.read && e.unlockTaken(s, u, o) {
 		return
 	}
-	x := item{table: o.table, key: o.key}
+	x := item{table: o.Table, key: o.Key}
 	off, mine := e.swapLowered(s, &x, u.name, e.applier)
 	if !mine {
 		at, there := e.findHeld(s, &x, lowered(u.name))
@@ -367,10 +367,10 @@ func (e *Engine) putBack(u *undo, o *replaced) {
 			return
 		}
 		f := found{off: off}
-		mine = e.lockRecord(s, &f, o.key, e.applier) == done
+		mine = e.lockRecord(s, &f, o.Key, e.applier) == done
 		for looks := 0; !mine && looks < lineLooks && e.applies(onesided.Word(f.head.State)); looks++ {
 			lineword.Pause()
-			mine = e.lockRecord(s, &f, o.key, e.applier) == done
+			mine = e.lockRecord(s, &f, o.Key, e.applier) == done
 		}
 	}
 	if onesided.VersionOf(s.Memory, off) != o.now { // it is not of this transaction any more
@@ -379,16 +379,16 @@ func (e *Engine) putBack(u *undo, o *replaced) {
 		}
 		return
 	}
-	old := recovery.Write{Shard: o.shard, Table: o.table, Key: o.key, Version: o.old, Value: o.value}
+	old := recovery.Write{Shard: o.Shard, Table: o.Table, Key: o.Key, Version: o.old, Value: o.value}
 	e.store(s, off, &old)
 	switch {
 	case !mine:
 	case o.old.Live() || o.old.Trace() != 0:
 		e.unlockEntry(s, off)
 		if !o.old.Live() {
-			e.tombs = append(e.tombs, tomb{s, o.shard, o.table, o.key, o.old})
+			e.tombs = append(e.tombs, tomb{s, o.Shard, o.Table, o.Key, o.old})
 		}
-	case e.UnlinkAt(s, o.table, o.key, uint64(e.applier), onesided.HostTries) != onesided.Done || !e.Worded():
+	case e.UnlinkAt(s, o.Table, o.Key, uint64(e.applier), onesided.HostTries) != onesided.Done || !e.Worded():
 		e.unlockEntry(s, off)
 	}
 }
@@ -403,7 +403,7 @@ func (v *view) undecided(name recovery.Name, w *recovery.Write, now layout.Versi
 	h := v.e.hosts[c]
 	i := h.undoOf(name)
 	return i >= 0 && !h.undos[i].ended && slices.ContainsFunc(h.undos[i].writes, func(o replaced) bool {
-		return !o.read && o.place == place{w.Shard, w.Table, w.Key}
+		return !o.read && o.place == place{Shard: w.Shard, Table: w.Table, Key: w.Key}
 	})
 }
 

@@ -41,9 +41,6 @@ type view struct {
 	// records for them, by name, with the names in order.
 	known map[recovery.Name]*noted
 	names []recovery.Name
-	// kept are the records of promoted replicas that are locked for transactions, the first of which has its
-	// word in the record.
-	kept map[place][]keeper
 	// restoring are the shards, by id, whose primary this node has become, and for which this worker has not
 	// locked yet what is undecided.
 	restoring []bool
@@ -59,11 +56,7 @@ type view struct {
 }
 
 // place names a record of a replica here.
-type place struct {
-	shard proto.ShardID
-	table proto.TableID
-	key   proto.Key
-}
+type place = recovery.Place
 
 // span is the last epochs in which something was so.
 type span struct {
@@ -92,7 +85,7 @@ func (e *Engine) newView() {
 	}
 	m := e.Env.Placed.Map()
 	v := &view{e: e, known: map[recovery.Name]*noted{}, over: map[recovery.Name]bool{},
-		coming: map[recovery.Name]*noted{}, kept: map[place][]keeper{}, restoring: make([]bool, m.Nodes()),
+		coming: map[recovery.Name]*noted{}, restoring: make([]bool, m.Nodes()),
 		lives: make([]bool, m.Nodes()), home: make([]proto.NodeID, m.Nodes()), moved: make([]uint64, m.Nodes()),
 		holds: make([]bool, m.Nodes()), whole: make([]bool, m.Nodes()), backs: make([][]span, m.Nodes()), ready: make([]bool, m.Nodes())}
 	for n := range v.lives {

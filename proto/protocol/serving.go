@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"drtmd/proto"
+	"drtmd/proto/recovery"
 )
 
 // Serving is what the workers of a member know together of the shards that it is the primary of. Each worker
@@ -13,6 +14,8 @@ type Serving struct {
 	workers uint32
 	shards  []atomic.Uint64 // by shard: epoch 32 | workers that have recovered it for that 32
 	noted   atomic.Int64
+	// Kept are the records that are locked for transactions that are not decided.
+	Kept recovery.Kept
 }
 
 // Noted adds to the number of transactions that the workers know and that are not decided, or takes from it.

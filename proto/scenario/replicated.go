@@ -363,7 +363,7 @@ func tpccRecoveries(p node.Protocol) *scenario.Scenario {
 	return of(spec{name: "recovery-tpcc", protocol: p, load: loadTPCC, nodes: 4, drawn: []int{1, 1, 2},
 		focus:  "three replicas, and machines that die and come back with nothing",
 		faults: deathFaults, membership: true, replicated: true,
-		grace:   12 * sim.Millisecond,                                                                 // to fill so many records
+		grace:   60 * sim.Millisecond,                                                                 // to fill so many records, one shard after another
 		drawnOf: map[string][]string{dimReplicas: {"3"}, dimRemote: {"10", "2"}, "rings": {"large"}}}) // of farm
 }
 

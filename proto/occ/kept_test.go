@@ -1,0 +1,118 @@
+package occ
+
+import (
+	"testing"
+
+	"drtmd/proto"
+	"drtmd/proto/onesided"
+	"drtmd/proto/recovery"
+	"drtmd/verbs/fiber"
+)
+
+// another is the engine of a second worker of the machine.
+func (x *kit) another(strategy Strategy) *kit {
+	x.t.Helper()
+	env := *x.Env
+	env.Index = 1
+	var err error
+	env.Worker, err = x.core.NewWorker(fiber.WorkerConfig{Name: "worker 1 of node 0", PD: x.pd})
+	must(x.t, err)
+	y := &kit{t: x.t, world: x.world}
+	y.open(&env, strategy)
+	x.t.Cleanup(func() { must(x.t, y.Close()) })
+	return y
+}
+
+// deadsWords are locks of two workers of node 1.
+var deadsWords = [2]onesided.Word{deadsWord, deadsWord | 1<<17}
+
+// TestWorkersOfAMachineKeepRecordsTogether: two transactions of a dead node, of two workers, wrote the same two
+// records one after the other, and neither is decided. Each worker locks the records for its own transaction, in
+// orders that would have them wait for one another; the records end with the newer update, whichever is decided
+// first.
+func TestWorkersOfAMachineKeepRecordsTogether(t *testing.T) {
+	const a, b = 2, 5 // of shard 2
+	for first := range 2 {
+		x := newKit(t)
+		workers := [2]*kit{x, x.another(ByRPC())}
+		var all [2]*noted
+		for i, w := range workers {
+			w.view.home[2] = 0
+			all[i] = w.view.note(&noted{name: recovery.MakeName(1, i, 1, 1), word: deadsWords[i], dead: true, logged: true,
+				epoch: kitEpoch})
+		}
+		x.load(a, version(1), 1, onesided.Unlocked)
+		x.load(b, version(1), 1, onesided.Unlocked)
+		for _, k := range [][2]proto.Key{{a, b}, {b, a}} {
+			for i, w := range workers {
+				all[i].writes = append(all[i].writes, write(k[i], version(i+2), byte(i+2)))
+				if !w.view.keep(all[i], 2) {
+					t.Fatalf("worker %d cannot keep key %d", i, k[i])
+				}
+			}
+		}
+		for i := range workers {
+			n := (first + i) % 2
+			if !workers[n].view.commit(all[n].name) {
+				t.Fatalf("worker %d cannot commit", n)
+			}
+			if i == 0 {
+				v := version(n + 2)
+				x.holds(a, v, byte(n+2), deadsWords[1-n])
+				x.holds(b, v, byte(n+2), deadsWords[1-n])
+			}
+		}
+		x.holds(a, version(3), 3, onesided.Unlocked)
+		x.holds(b, version(3), 3, onesided.Unlocked)
+	}
+}
+
+// TestRecordsKeptForTheDeadAreGivenBack: when all transactions of nodes that are gone are decided, each worker gives
+// back what is still locked for those of its index, and what another one keeps stays locked.
+func TestRecordsKeptForTheDeadAreGivenBack(t *testing.T) {
+	x := newKit(t)
+	y := x.another(ByRPC())
+	x.load(2, version(1), 1, onesided.Unlocked)
+	var names [2]recovery.Name
+	for i, w := range []*kit{x, y} {
+		w.view.home[2], w.view.lives[1] = 0, false
+		n := &noted{name: recovery.MakeName(1, i, 1, 1), word: deadsWords[i],
+			dead: true, writes: []recovery.Write{write(2, version(2), 2)}}
+		names[i] = n.name
+		w.view.note(n)
+		if !w.view.keep(n, 2) {
+			t.Fatalf("worker %d cannot keep the record", i)
+		}
+	}
+	y.view.letOfDead(2)
+	x.holds(2, version(1), 1, deadsWords[0]) // both are undecided
+	x.view.forget(names[0])
+	y.view.letOfDead(2)
+	x.view.letOfDead(2)
+	x.holds(2, version(1), 1, deadsWords[1])
+	y.view.forget(names[1])
+	x.view.letOfDead(2)
+	x.holds(2, version(1), 1, deadsWords[1])
+	y.view.letOfDead(2)
+	x.holds(2, version(1), 1, onesided.Unlocked)
+}
+
+// TestTheLastPartOfATransactionMayComeAgain: its answer was lost, and who asks waits for one.
+func TestTheLastPartOfATransactionMayComeAgain(t *testing.T) {
+	x := newKit(t)
+	n := &noted{name: ofNode1 + 1, word: deadsWord, epoch: kitEpoch,
+		writes: []recovery.Write{write(2, version(2), 2), write(5, version(2), 2)}}
+	first, next := appendPart(nil, n, 0, partBytes+writeBytes(&n.writes[0], true), true, nil)
+	if next != 1 {
+		t.Fatalf("the first part ends at write %d", next)
+	}
+	second, _ := appendPart(nil, n, next, partMost, true, nil)
+	for i, part := range [][]byte{first, first, second, second} {
+		if !x.view.takeLog(part) {
+			t.Fatalf("part %d was refused", i)
+		}
+	}
+	if all := x.view.known[n.name]; all == nil || len(all.writes) != 2 || !all.logged {
+		t.Fatalf("known: %+v", all)
+	}
+}

@@ -9,6 +9,7 @@ import (
 
 	"drtmd/htm"
 	"drtmd/proto"
+	"drtmd/proto/option"
 	"drtmd/proto/protocol"
 	"drtmd/store/layout"
 	"drtmd/verbs/fiber"
@@ -111,23 +112,28 @@ type slot struct {
 	former     bool   // of an earlier life
 }
 
-// slotsFor is how many slots a worker with so many fibers has: one for each, and as many for transactions
-// that could not end because a machine was out of reach.
-func slotsFor(fibers int) int { return 2 * max(fibers, 1) }
+// piecesFor is how many slots of transactions a worker with so many fibers has: one for each, and as many for
+// transactions that could not end because a machine was out of reach.
+func piecesFor(fibers int) int { return 2 * max(fibers, 1) }
+
+// slotsFor is how many slots there are with those of chains, which each fiber has one of.
+func slotsFor(fibers int, chopped bool) int {
+	n := piecesFor(fibers)
+	if chopped {
+		n += max(fibers, 1)
+	}
+	return n
+}
 
 // openLogs formats the area, or takes it as an earlier life has left it.
 func (e *Engine) openLogs() (*logs, error) {
 	a := e.Env.Log
-	pieces := slotsFor(e.Env.Fibers)
-	n := pieces
-	if e.cfg.Chopped {
-		n += max(e.Env.Fibers, 1)
-	}
+	pieces, n := piecesFor(e.Env.Fibers), slotsFor(e.Env.Fibers, e.cfg.Chopped)
 	l := &logs{e: e, memory: e.Env.Memory, at: a.At, kept: a.Kept, pieces: pieces,
 		bytes: (a.Bytes - areaHeadBytes) / n &^ (layout.LineBytes - 1), slots: make([]slot, n)}
 	if l.bytes < minSlotBytes {
-		return nil, fmt.Errorf("%w: %s of %d bytes for %d slots: give at least %d", ErrConfig, optLogBytes,
-			a.Bytes, n, areaHeadBytes+n*minSlotBytes)
+		return nil, fmt.Errorf("%w: %s of %v for %d slots: give at least %v", ErrConfig, optLogBytes,
+			option.Bytes(a.Bytes), n, inKiB(areaHeadBytes+n*minSlotBytes))
 	}
 	l.record = make([]byte, l.bytes)
 	l.stats.Bytes, l.stats.Slots = uint64(a.Bytes), n

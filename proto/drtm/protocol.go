@@ -1,6 +1,7 @@
 package drtm
 
 import (
+	"fmt"
 	"math"
 	"time"
 
@@ -8,13 +9,14 @@ import (
 	"drtmd/proto"
 	"drtmd/proto/option"
 	"drtmd/proto/protocol"
+	"drtmd/store/layout"
 )
 
 // Protocol describes DrTM.
 func Protocol() protocol.Protocol {
 	return protocol.Protocol{Name: "drtm",
 		Doc:      "DrTM: leases and locks over verbs between nodes, emulated HTM within one",
-		Needs:    protocol.Needs{Declared: true, Clocks: true, Early: true, Scans: true, OwnLog: ownLog},
+		Needs:    protocol.Needs{Declared: true, Clocks: true, Early: true, Scans: true, OwnLog: ownLog, CheckOwnLog: checkOwnLog},
 		MaxNodes: MaxNodes, Options: options(),
 		Offers: proto.OfferDebts | proto.OfferOrphans | proto.OfferRegions | proto.OfferLeases |
 			proto.OfferChains | proto.OfferLogs,
@@ -66,7 +68,7 @@ func options() option.List {
 		option.Bool(optDurable, false, "log transactions in the memory of the tables, so that daemons, and programs "+
 			"that attach to kept memory, come back with them"),
 		option.Size(optLogBytes, defaultLogBytes, 4<<10, 1<<30, "`SIZE` of each worker's log, which has two parts "+
-			"for each of its fibers; with durable").Because("a part has room for the updates of one transaction"),
+			"for each of its fibers, and a third one with chopped; with durable").Because("a part has room for the updates of one transaction"),
 		protocol.OrphanAfter()}
 }
 
@@ -78,6 +80,25 @@ func ownLog(o option.Values) int {
 		return 0
 	}
 	return int(o.Size(optLogBytes))
+}
+
+// inKiB is a size in whole KiB.
+func inKiB(bytes int) option.Bytes { return option.Bytes(bytes+1<<10-1) &^ (1<<10 - 1) }
+
+// checkOwnLog refuses logs whose slots a transaction of the workload would not fit into: it would never commit.
+func checkOwnLog(o option.Values, s protocol.Sizes, writes, valueBytes int) error {
+	if !o.Bool(optDurable) {
+		return nil
+	}
+	n := slotsFor(s.Fibers, o.Bool(protocol.OptChopped))
+	slot := slotHeadBytes + 2*recordHeadBytes + writes*(lockEntryBytes+writeEntryBytes+7) + valueBytes
+	slot = (slot + layout.LineBytes - 1) &^ (layout.LineBytes - 1)
+	if log := o.Size(optLogBytes); (int(log)-areaHeadBytes)/n < slot {
+		return fmt.Errorf("%w: %s of %v has %d slots, for %d fibers, and a transaction that writes %d records with %d bytes "+
+			"needs one of %d bytes: give at least %s %v", ErrConfig, optLogBytes, log, n, s.Fibers, writes, valueBytes, slot,
+			optLogBytes, inKiB(areaHeadBytes+n*slot))
+	}
+	return nil
 }
 
 // simulation has leases of some round trips only, so that many end in the middle of a transaction, and

@@ -147,8 +147,13 @@ func (c *Config) checkTables() error {
 		return err
 	}
 	if b, ok := c.Workload.(workload.Bounded); ok {
-		writes, bytes := b.MostWritten()
-		if err := c.Protocol.CheckWrites(c.Replicas, writes, bytes); err != nil {
+		_, pieces := c.Protocol.Options.Find(protocol.OptChopped)
+		writes, bytes := b.MostWritten(pieces && c.options.Bool(protocol.OptChopped))
+		err := c.Protocol.CheckWrites(c.Replicas, writes, bytes)
+		if err == nil && c.Protocol.CheckOwnLog != nil {
+			err = c.Protocol.CheckOwnLog(c.options, c.sizes(), writes, bytes)
+		}
+		if err != nil {
 			return fmt.Errorf("workload %s: %w", c.Workload.Name(), err)
 		}
 	}

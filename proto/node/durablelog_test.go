@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -254,7 +256,37 @@ func TestALogWithoutRoomIsRefused(t *testing.T) {
 	cfg.Keep, cfg.Fibers = nil, 64
 	cfg.Options = option.Settings{"durable": "true", "log-bytes": "4KiB"}
 	_, err := node.NewLocal(context.Background(), cfg)
-	if !errors.Is(err, drtm.ErrConfig) || !strings.Contains(err.Error(), "log-bytes of 4096 bytes for 128 slots") {
+	if !errors.Is(err, drtm.ErrConfig) || !strings.Contains(err.Error(), "log-bytes of 4KiB for 128 slots: give at least 17KiB") {
 		t.Error(err)
+	}
+}
+
+// TestALogWithoutRoomForTheLongestTransactionIsRefused, with the size that is enough: it would be tried for ever.
+func TestALogWithoutRoomForTheLongestTransactionIsRefused(t *testing.T) {
+	for _, chopped := range []string{"false", "true"} {
+		cfg := durable(filepath.Join(t.TempDir(), "run"), false)
+		cfg.Keep, cfg.Fibers, cfg.Workload = nil, 3, wide{cfg.Workload}
+		cfg.Options = option.Settings{"durable": "true", "chopped": chopped, "log-bytes": "64KiB"}
+		complete := func() error {
+			c := cfg
+			return c.Complete()
+		}
+		err := complete()
+		_, least, told := strings.Cut(fmt.Sprint(err), "give at least log-bytes ")
+		if !errors.Is(err, drtm.ErrConfig) || !told {
+			t.Fatalf("chopped %s: %v", chopped, err)
+		}
+		cfg.Options["log-bytes"] = least
+		if err := complete(); err != nil {
+			t.Errorf("chopped %s, log-bytes %s: %v", chopped, least, err)
+		}
+		n, err := strconv.Atoi(strings.TrimSuffix(least, "KiB"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.Options["log-bytes"] = fmt.Sprintf("%dKiB", n-1)
+		if err := complete(); !errors.Is(err, drtm.ErrConfig) {
+			t.Errorf("chopped %s, log-bytes %dKiB: %v", chopped, n-1, err)
+		}
 	}
 }

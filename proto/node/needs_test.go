@@ -125,7 +125,7 @@ func TestMembersThatKeepRecordsOtherwiseAreRefused(t *testing.T) {
 // wide is a workload whose transactions write more than some backups take.
 type wide struct{ workload.Workload }
 
-func (wide) MostWritten() (records, valueBytes int) { return 180, 15_000 }
+func (wide) MostWritten(bool) (records, valueBytes int) { return 180, 15_000 }
 
 // TestTransactionsThatBackupsCannotTakeAreRefused: before the first one ends the run.
 func TestTransactionsThatBackupsCannotTakeAreRefused(t *testing.T) {

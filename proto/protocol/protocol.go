@@ -71,6 +71,9 @@ type Needs struct {
 	// OwnLog says how many bytes beside its tables each worker has for a log of its own transactions
 	// (Env.Log); nil: none.
 	OwnLog func(option.Values) int
+	// CheckOwnLog refuses such a log if it has no room for a transaction that writes so many records, with so many
+	// bytes of values; nil: it has.
+	CheckOwnLog func(o option.Values, s Sizes, writes, valueBytes int) error
 	// Clocks: the nodes' clocks are compared, and their error is bounded (Env.ClockError).
 	Clocks bool
 	// Layout of the tables' records; 0 is layout.KindOneVersion, DrTM's entry. Records are little endian

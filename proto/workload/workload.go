@@ -55,8 +55,9 @@ type Continuer interface {
 
 // Bounded is a workload that says how much a transaction writes at most.
 type Bounded interface {
-	// MostWritten is how many records one transaction changes, and how many bytes their values have together.
-	MostWritten() (records, valueBytes int)
+	// MostWritten is how many records one transaction changes, and how many bytes their values have together. With
+	// chopped it is of those that run in pieces the longest piece.
+	MostWritten(chopped bool) (records, valueBytes int)
 }
 
 // Client draws transactions, one after the other, without allocation.

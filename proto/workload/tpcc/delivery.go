@@ -80,8 +80,12 @@ func (t *transaction) peekLines(f *fiber.Fiber, peek proto.Peeker, from, to prot
 	}
 }
 
-// MostWritten implements workload.Bounded: by a delivery as a whole, in each of whose districts an order is due.
-func (w *TPCC) MostWritten() (records, valueBytes int) {
+// MostWritten implements workload.Bounded: by a delivery as a whole, in each of whose districts an order is due, or by
+// all pieces of a new order, which are together more than any piece of a delivery.
+func (w *TPCC) MostWritten(chopped bool) (records, valueBytes int) {
+	if chopped {
+		return 3 + 2*mostLines, placeBytes + ytdBytes + nextBytes + orderBytes + newOrderBytes + mostLines*(stockBytes+lineBytes)
+	}
 	return Districts * (3 + mostLines), Districts * (customerBytes + orderBytes + mostLines*lineBytes)
 }
 

@@ -251,8 +251,13 @@ func (t *Tx) ask(typ rpc.Type, i int, word uint64) {
 	c, r := t.calls[t.asked], &t.Records[i]
 	c.record = i
 	n := encodeRequest(&c.req, typ, r.Table, r.Key, word)
-	c.err = t.base.peer(r).Session.Start(t.F, &c.Call, typ, c.req[:n], c.resp[:])
 	t.asked++
+	s := t.base.peer(r).Session
+	if s == nil { // it has not been met yet
+		c.err = rpc.ErrClosed
+		return
+	}
+	c.err = s.Start(t.F, &c.Call, typ, c.req[:n], c.resp[:])
 	t.Sent.Add(proto.Traffic{Requests: 1, Bytes: uint64(n) + responseBytes})
 	t.Sent.Trips = 1
 }

@@ -400,5 +400,17 @@ func drawDeaths(d *scenario.Drawing, steps *protocol.Steps) (s sim.Schedule) {
 		}
 		s = append(s, f)
 	}
-	return s
+	return append(s, drawFlying(d, &s[0])...)
+}
+
+// drawFlying has, in some runs, the last requests of a machine fly for longer than it takes until it is a member no
+// more: they arrive in the middle of the recovery, or behind it.
+func drawFlying(d *scenario.Drawing, death *sim.Fault) sim.Schedule {
+	r := d.Stream("flying")
+	if r.IntN(3) > 0 || death.Node == "" {
+		return nil
+	}
+	at := death.At - min(death.At, upTo(r, 20*sim.Microsecond))
+	return sim.Schedule{{Kind: sim.DelayRC, At: at, From: death.Node, To: "*", Times: 1 + r.IntN(4),
+		By: sim.Of(memberLease) + upTo(r, sim.Of(memberLease))}}
 }

@@ -10,6 +10,7 @@ import (
 
 	"drtmd/proto"
 	"drtmd/proto/node"
+	"drtmd/proto/workload"
 	"drtmd/store/layout"
 	"drtmd/verbs/fiber"
 )
@@ -105,7 +106,14 @@ func brokenWayOwesNothing(t *testing.T, e env) {
 	if e.protocol.OneThread || e.protocol.Chips != nil {
 		return // it has no locks, or NICs repeat what is lost
 	}
-	c := e.start(t)
+	t.Run("hash tables", func(t *testing.T) { brokenWay(t, e, tables{}) })
+	if e.protocol.Scans {
+		t.Run("ordered tables", func(t *testing.T) { brokenWay(t, e, orderedTables{}) })
+	}
+}
+
+func brokenWay(t *testing.T, e env, tables workload.Workload) {
+	c := e.start(t, func(c *node.Config) { c.Workload = tables })
 	k := keyOn(0, 1)
 	over, linked := false, 0
 	err := c.Start("case", 1, func(f *fiber.Fiber, w *node.Worker, _ int) error {
@@ -164,6 +172,9 @@ func attemptsByABrokenWay(f *fiber.Fiber, w *node.Worker, c *cluster, k proto.Ke
 	w.Peers[0].Session.Close()
 	caught := 0
 	for i := range 100 {
+		if i == 50 {
+			w.Peers[0].Session, k = nil, keyOn(0, 2) // as that of a machine which died before it was met
+		}
 		if err := writeSmall(f, w, k, initial+2); proto.AbortReason(err) != proto.ReasonUnreachable {
 			return fmt.Errorf("by a broken way: %v, want an abort because it is unreachable", err)
 		}

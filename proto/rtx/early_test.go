@@ -9,8 +9,8 @@ import (
 	"drtmd/internal/testkit/raceskip"
 	"drtmd/proto"
 	"drtmd/proto/rtx"
+	"drtmd/proto/rtx/rtxtest"
 	"drtmd/verbs/fiber"
-	"drtmd/verbs/sim"
 )
 
 // plant writes the first values of roots 0 to n-1, of class 1.
@@ -44,8 +44,8 @@ func TestAnEarlyLockSavesRoundTrips(t *testing.T) {
 	var times [2]time.Duration
 	var trip time.Duration
 	for i, early := range []bool{true, false} {
-		var seen traffic
-		b := newSimBed(t, func(e sim.Event) { seen.note(e) }, testShape.Format)
+		var seen rtxtest.Traffic
+		b := newSimBed(t, seen.Note, testShape.Format)
 		b.early = early
 		b.run(func(c *rtx.Client, f *fiber.Fiber) error {
 			update := func() error {
@@ -58,13 +58,13 @@ func TestAnEarlyLockSavesRoundTrips(t *testing.T) {
 			if trip, err = rtx.RoundTrip(f, b.way.Conns[0], b.worker.PD(), b.way.Memory); err != nil {
 				return err
 			}
-			before, start := seen, f.Now()
+			before, start := seen.Bytes, f.Now()
 			if err := update(); err != nil {
 				return err
 			}
-			got, want := seen.minus(before), traffic{read: 1024 + 2*16, write: 1024, cas: 4 * 8}
+			got, want := seen.Bytes.Minus(before), rtxtest.Bytes{Read: 1024 + 2*16, Write: 1024, CAS: 4 * 8}
 			if times[i] = f.Now() - start; early {
-				want.read = 1024 + 16
+				want.Read = 1024 + 16
 			}
 			if got != want {
 				t.Errorf("early %v: %+v, want %+v", early, got, want)

@@ -2,42 +2,14 @@ package rtx_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
 	"drtmd/internal/testkit/raceskip"
 	"drtmd/proto/rtx"
+	"drtmd/proto/rtx/rtxtest"
 	"drtmd/verbs/fiber"
-	"drtmd/verbs/sim"
 )
-
-// traffic is what reached a memory node, by class, in bytes.
-type traffic struct{ read, write, cas int }
-
-func (x traffic) minus(y traffic) traffic {
-	return traffic{x.read - y.read, x.write - y.write, x.cas - y.cas}
-}
-
-// note counts an event of the memory node n0.
-func (x *traffic) note(e sim.Event) {
-	var n int
-	i := strings.LastIndex(e.What, ", ")
-	if e.Node != "n0" || i < 0 {
-		return
-	}
-	if _, err := fmt.Sscanf(e.What[i:], ", %d B", &n); err != nil {
-		return
-	}
-	switch {
-	case e.Kind == "wire" && strings.HasPrefix(e.What, "RDMA_READ answer"):
-		x.read += n
-	case e.Kind == "exec" && strings.HasPrefix(e.What, "RDMA_WRITE request"):
-		x.write += n
-	case e.Kind == "wire" && strings.HasPrefix(e.What, "ATOMIC_CMP_AND_SWP answer"):
-		x.cas += n
-	}
-}
 
 // Table 2: the operations of an update of n objects of 1 KB. The paper has
 //
@@ -47,8 +19,8 @@ func (x *traffic) note(e sim.Event) {
 // 16n; in a log, 24 bytes for each entry and 24 before them; a CAS for each block that is reclaimed; three CASes
 // on the header of a log. Nobody could find what the "+ 8" is for: ours has no such WRITE.
 func TestTable2(t *testing.T) {
-	var seen traffic
-	b := newSimBed(t, func(e sim.Event) { seen.note(e) }, testShape.Format)
+	var seen rtxtest.Traffic
+	b := newSimBed(t, seen.Note, testShape.Format)
 	b.run(func(c *rtx.Client, f *fiber.Fiber) error {
 		update := func(n int) error {
 			return c.Run(f, func(tx *rtx.Tx) error {
@@ -71,18 +43,18 @@ func TestTable2(t *testing.T) {
 			}
 		}
 		for n := 1; n <= 3; n++ {
-			before := seen
+			before := seen.Bytes
 			if err := update(n); err != nil {
 				return err
 			}
-			got := seen.minus(before)
-			paper := traffic{read: (1024 + 16) * n, write: 1024 * n, cas: 3 * 8 * n}
-			extra := traffic{read: 16 * n, cas: 8 * n}
+			got := seen.Bytes.Minus(before)
+			paper := rtxtest.Bytes{Read: (1024 + 16) * n, Write: 1024 * n, CAS: 3 * 8 * n}
+			extra := rtxtest.Bytes{Read: 16 * n, CAS: 8 * n}
 			if n > 1 {
-				extra.write = 24*n + 24
-				extra.cas += 3 * 8
+				extra.Write = 24*n + 24
+				extra.CAS += 3 * 8
 			}
-			want := traffic{paper.read + extra.read, paper.write + extra.write, paper.cas + extra.cas}
+			want := rtxtest.Bytes{Read: paper.Read + extra.Read, Write: paper.Write + extra.Write, CAS: paper.CAS + extra.CAS}
 			if got != want {
 				t.Errorf("%d objects: %+v, want %+v", n, got, want)
 			}

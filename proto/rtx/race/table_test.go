@@ -6,14 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"testing"
 
 	"drtmd/proto/rtx"
 	"drtmd/proto/rtx/race"
 	"drtmd/proto/rtx/rtxtest"
 	"drtmd/verbs/fiber"
-	"drtmd/verbs/sim"
 )
 
 func must(t testing.TB, err error) {
@@ -135,8 +133,8 @@ func step(f *fiber.Fiber, table *race.Table, model map[string]string, kind int, 
 // it checks, and then the record; an update WRITEs a record and changes one slot by CAS; an insertion confirms its
 // slot by another one. Blocks that were replaced take a CAS and a WRITE of 8 bytes besides.
 func TestOperationsOfRACE(t *testing.T) {
-	var now counts
-	rtxtest.Run(t, shape(64, 1024), now.note, func(c *rtx.Client, f *fiber.Fiber) error {
+	var now rtxtest.Traffic
+	rtxtest.Run(t, shape(64, 1024), now.Note, func(c *rtx.Client, f *fiber.Fiber) error {
 		table, err := race.Open(f, c, race.Config{Records: 0, Tables: 1})
 		if err != nil {
 			return err
@@ -148,16 +146,16 @@ func TestOperationsOfRACE(t *testing.T) {
 		}
 		for _, x := range []struct {
 			name string
-			want counts
+			want rtxtest.Traffic
 			op   func() error
 		}{
-			{"a look-up", counts{reads: 4, read: 2*128 + 16 + 64}, func() error { _, err := table.Find(f, key(9)); return err }},
-			{"an update", counts{reads: 5, read: 2*128 + 16 + 64 + 16, writes: 2, written: 64 + 8, cas: 2},
+			{"a look-up", traffic(4, 2*128+16+64, 0, 0, 0), func() error { _, err := table.Find(f, key(9)); return err }},
+			{"an update", traffic(5, 2*128+16+64+16, 2, 64+8, 2),
 				func() error { _, _, err := table.Update(f, nil, key(9), key(8)); return err }},
-			{"an insertion", counts{reads: 7, read: 2*(2*128+16) + 16, writes: 2, written: 64 + 8, cas: 3},
+			{"an insertion", traffic(7, 2*(2*128+16)+16, 2, 64+8, 3),
 				func() error { _, _, err := table.Insert(f, nil, key(77), key(8)); return err }},
 		} {
-			now = counts{}
+			now = rtxtest.Traffic{}
 			start := f.Now()
 			if err := x.op(); err != nil {
 				return err
@@ -171,26 +169,9 @@ func TestOperationsOfRACE(t *testing.T) {
 	})
 }
 
-// counts are operations at the memory node.
-type counts struct{ reads, read, writes, written, cas int }
-
-func (c *counts) note(e sim.Event) {
-	var n int
-	i := strings.LastIndex(e.What, ", ")
-	if e.Node != "n0" || i < 0 {
-		return
-	}
-	if _, err := fmt.Sscanf(e.What[i:], ", %d B", &n); err != nil {
-		return
-	}
-	switch {
-	case e.Kind == "wire" && strings.HasPrefix(e.What, "RDMA_READ answer"):
-		c.reads, c.read = c.reads+1, c.read+n
-	case e.Kind == "exec" && strings.HasPrefix(e.What, "RDMA_WRITE request"):
-		c.writes, c.written = c.writes+1, c.written+n
-	case e.Kind == "wire" && strings.HasPrefix(e.What, "ATOMIC_CMP_AND_SWP answer"):
-		c.cas++
-	}
+// traffic is so many operations, with so many bytes.
+func traffic(reads, read, writes, written, cas int) rtxtest.Traffic {
+	return rtxtest.Traffic{Reads: reads, Writes: writes, Bytes: rtxtest.Bytes{Read: read, Write: written, CAS: 8 * cas}}
 }
 
 func TestRecordsOverTheBoundAreRefused(t *testing.T) {

@@ -118,17 +118,9 @@ func step(tx *rtx.Tx, tree *sherman.Tree, model map[uint64]uint64, kind int, key
 // Section 5, Table 2: nodes of 1 KB; 62 entries of 8 + 8 bytes, or 41 with versions; in ascending order a leaf splits
 // once in 31 insertions, as its upper half stays. A look-up whose way is cached READs one leaf and its metadata twice.
 func TestNodesAndLookupsOfSherman(t *testing.T) {
-	reads, bytes := 0, 0
-	count := func(e sim.Event) {
-		var n int
-		if e.Node == "n0" && e.Kind == "wire" {
-			if _, err := fmt.Sscanf(e.What, "RDMA_READ answer #%d, done, %d B", new(int), &n); err == nil {
-				reads++
-				bytes += n
-			}
-		}
-	}
-	run(t, 1024, count, func(c *rtx.Client, f *fiber.Fiber) error {
+	var seen rtxtest.Traffic
+
+	run(t, 1024, seen.Note, func(c *rtx.Client, f *fiber.Fiber) error {
 		tree, err := sherman.Open(c, sherman.Config{Class: 1})
 		if err != nil {
 			return err
@@ -159,12 +151,12 @@ func TestNodesAndLookupsOfSherman(t *testing.T) {
 		if err := look(500); err != nil {
 			return err
 		}
-		reads, bytes = 0, 0
+		seen = rtxtest.Traffic{}
 		if err := look(500); err != nil {
 			return err
 		}
-		if reads != 3 || bytes != 1024+2*16 {
-			t.Errorf("a look-up takes %d READs of %d bytes", reads, bytes)
+		if seen.Reads != 3 || seen.Bytes.Read != 1024+2*16 {
+			t.Errorf("a look-up takes %d READs of %d bytes", seen.Reads, seen.Bytes.Read)
 		}
 		start := f.Now()
 		if err := look(500); err != nil {
@@ -179,20 +171,13 @@ func TestNodesAndLookupsOfSherman(t *testing.T) {
 // as long as a READ of as many bytes.
 func TestACachedLookUpIsOneRoundTrip(t *testing.T) {
 	const bytes = 1024
-	reads, total := 0, 0
-	count := func(e sim.Event) {
-		var n int
-		if e.Node == "n0" && e.Kind == "wire" {
-			if _, err := fmt.Sscanf(e.What, "RDMA_READ answer #%d, done, %d B", new(int), &n); err == nil {
-				reads, total = reads+1, total+n
-			}
-		}
-	}
+	var seen rtxtest.Traffic
+
 	shape := rtx.Shape{Owners: 1, Slots: 32, Roots: 2, Objects: 1 << 8,
 		Classes: []rtx.Class{{Bytes: 64, Blocks: 256}, {Bytes: bytes, Blocks: 256}}}
 	size, err := shape.Bytes()
 	must(t, err)
-	rtxtest.RunOn(t, size, shape.Format, count, func(f *fiber.Fiber, m rtxtest.Machine) error {
+	rtxtest.RunOn(t, size, shape.Format, seen.Note, func(f *fiber.Fiber, m rtxtest.Machine) error {
 		c, err := rtx.Attach(f, rtx.Config{Conn: m.Conn, PD: m.PD, Memory: m.Memory, Clock: m.Clock, Rand: m.Rand,
 			EarlyLocks: true, Hints: rtx.NewHints(1 << 10)})
 		if err != nil {
@@ -228,12 +213,13 @@ func TestACachedLookUpIsOneRoundTrip(t *testing.T) {
 			return err
 		}
 		one := f.Now() - start
-		reads, total, start = 0, 0, f.Now()
+		seen, start = rtxtest.Traffic{}, f.Now()
 		if err := look(); err != nil {
 			return err
 		}
-		if took := f.Now() - start; reads != 2 || total != bytes+16 || took > one*13/10 {
-			t.Errorf("a look-up takes %d READs of %d bytes, and %s; a READ of %d bytes takes %s", reads, total, took, bytes, one)
+		if took := f.Now() - start; seen.Reads != 2 || seen.Bytes.Read != bytes+16 || took > one*13/10 {
+			t.Errorf("a look-up takes %d READs of %d bytes, and %s; a READ of %d bytes takes %s", seen.Reads, seen.Bytes.Read, took,
+				bytes, one)
 		} else {
 			t.Logf("a cached look-up takes %s, a READ %s", took, one)
 		}

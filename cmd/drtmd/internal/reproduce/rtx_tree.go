@@ -106,10 +106,10 @@ const (
 	missesUpdates = "requests limit, not payload: the model's NIC serves eight for an update, the baseline's six, and the rate " +
 		"stays the same with half and with twice as many transactions at a time; one of the eight is ours, the CAS for the " +
 		"block that is used again"
-	missesLatest = "all insertions of a client go to one leaf, at the end of its keys, and abort each other and who reads there: " +
-		"leaves are locked by the commit, not before (Opt2 in part)"
-	missesOverDTX = "our tree locks its leaves in the commit on both systems (Opt2 in part), so that they abort equally often, and " +
-		"eight requests of an update stand against seven"
+	missesLatest = "all insertions of a client go to one leaf, at the end of its keys, and wait for each other there; who reads " +
+		"the leaf meanwhile waits, too"
+	missesOverDTX = "an update of rTX locks its leaf before and waits, one of DTX aborts in the commit; but eight requests of an " +
+		"update stand against seven, and requests limit"
 	missesScans = "each leaf of a scan takes three READs, the baseline's one"
 )
 

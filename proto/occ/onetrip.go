@@ -377,17 +377,21 @@ func (e *Engine) unlockTaken(s *share, u *undo, o *replaced) bool {
 }
 
 // serveEnds has transactions end whose records are in logs here.
-func (e *Engine) serveEnds() {
-	e.Env.Port.HandleFrom(TypeEnd, func(c *rpc.Caller, req, resp []byte) (int, error) {
-		if len(req) != 2*wordBytes || !e.strategy.LocksInLog {
-			return 0, errRequest
-		}
-		name, commit := recovery.Name(le.Uint64(req)), le.Uint64(req[8:]) != 0
-		return e.serveLog(c, resp, func(h *hosted) (code, error) {
-			h.read()
-			h.end(name, commit)
-			return done, nil
-		})
+func (e *Engine) serveEnds() { e.Env.Port.HandleFrom(TypeEnd, e.serveEnd) }
+
+// serveEnd has a transaction of the caller end. It refuses to end one of another coordinator.
+func (e *Engine) serveEnd(c *rpc.Caller, req, resp []byte) (int, error) {
+	if len(req) != 2*wordBytes || !e.strategy.LocksInLog {
+		return 0, errRequest
+	}
+	name, commit := recovery.Name(le.Uint64(req)), le.Uint64(req[8:]) != 0
+	if name.Node() != proto.NodeID(c.Node) || name.Worker() != int(c.Worker) {
+		return 0, errRequest
+	}
+	return e.serveLog(c, resp, func(h *hosted) (code, error) {
+		h.read()
+		h.end(name, commit)
+		return done, nil
 	})
 }
 

@@ -1,6 +1,7 @@
 package occ
 
 import (
+	"errors"
 	"runtime"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	"drtmd/proto/recovery"
 	"drtmd/store/log"
 	"drtmd/verbs/fiber"
+	"drtmd/verbs/rpc"
 )
 
 // undoKit is a kit whose backups apply an update at once.
@@ -78,6 +80,28 @@ func TestARecordThatWasOnlyReadIsUnlockedThoughAnotherWorkerHasIt(t *testing.T) 
 	off, _ := s.Tables[0].Find(2)
 	x.meanwhile(s, uint64(off), ofNode1+1, func() { x.hosts[1].end(ofNode1+1, true) })
 	x.holds(2, version(1), 1, onesided.Unlocked)
+}
+
+// TestNobodyEndsTheTransactionOfAnotherCoordinator: the name says whose it is, and the session who calls.
+func TestNobodyEndsTheTransactionOfAnotherCoordinator(t *testing.T) {
+	strategy := ByRPC()
+	strategy.LateOnly, strategy.Undo, strategy.LocksInLog = true, true, true
+	strategy.LocksAll, strategy.LogsPrimary = true, true
+	x := newKitOf(t, strategy)
+	x.load(2, version(1), 1, onesided.Unlocked)
+	name := recovery.Name(ofNode1 + 1)
+	x.append(1, name, 0, write(2, version(2), 2))
+	request, resp := appendEnd(nil, name, true), make([]byte, messageBytes)
+	for _, from := range []rpc.Identity{{Node: 2}, {Node: 1, Worker: 1}} {
+		_, err := x.serveEnd(&rpc.Caller{Identity: from, Epoch: kitEpoch}, request, resp)
+		if !errors.Is(err, errRequest) {
+			t.Errorf("node %d, worker %d: %v, want %v", from.Node, from.Worker, err, errRequest)
+		}
+		x.holds(2, version(2), 2, lowered(name))
+	}
+	_, err := x.serveEnd(&rpc.Caller{Identity: rpc.Identity{Node: 1}, Epoch: kitEpoch}, request, resp)
+	must(t, err)
+	x.holds(2, version(2), 2, onesided.Unlocked)
 }
 
 // TestAPromotedRecordIsUnlockedThoughAnotherWorkerHasIt: its flag gives way to locks.

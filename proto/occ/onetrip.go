@@ -333,7 +333,7 @@ func (e *Engine) takeBackup(s *share, w *recovery.Write, u *undo, index int) cod
 	stale := !w.Read && !newerThan(w.Version, now) ||
 		w.Read && (now.Live() && now > w.Version || w.Version.Live() && now.Trace() > w.Version)
 	if stale && !e.lacks(backupAnyVersion) {
-		e.giveBack(s, x.off, w.Table, w.Key, now)
+		e.giveBack(s, x.off, place{Shard: w.Shard, Table: w.Table, Key: w.Key}, now)
 		return changed
 	}
 	e.taken(s, w, u, index, &x)
@@ -353,11 +353,16 @@ func (e *Engine) taken(s *share, w *recovery.Write, u *undo, index int, x *found
 	o.read, o.primary = true, false
 }
 
-// giveBack unlocks an entry of a backup that the applier has locked.
-func (e *Engine) giveBack(s *share, off uint64, t proto.TableID, k proto.Key, now layout.Version) {
-	if now.Live() || now.Trace() != 0 ||
-		e.UnlinkAt(s, t, k, uint64(e.applier), onesided.HostTries) != onesided.Done || !e.Worded() {
-		e.unlockEntry(s, off)
+// giveBack unlocks an entry of a backup that the applier has locked. One that says nothing but that its key is absent
+// goes. A tombstone may have been passed over while it was locked, when deleted records were reclaimed: it is noted anew.
+func (e *Engine) giveBack(s *share, off uint64, p place, now layout.Version) {
+	if !now.Live() && now.Trace() == 0 &&
+		e.UnlinkAt(s, p.Table, p.Key, uint64(e.applier), onesided.HostTries) == onesided.Done && e.Worded() {
+		return
+	}
+	e.unlockEntry(s, off)
+	if !now.Live() && now.Trace() != 0 {
+		e.tombs = append(e.tombs, tomb{s, p.Shard, p.Table, p.Key, now})
 	}
 }
 
@@ -371,7 +376,7 @@ func (e *Engine) unlockTaken(s *share, u *undo, o *replaced) bool {
 		return false
 	}
 	if off, mine := e.swapLowered(s, &item{table: o.Table, key: o.Key}, u.name, e.applier); mine {
-		e.giveBack(s, off, o.Table, o.Key, onesided.VersionOf(s.Memory, off))
+		e.giveBack(s, off, o.place, onesided.VersionOf(s.Memory, off))
 	}
 	return true
 }

@@ -20,6 +20,14 @@ func undoKit(t *testing.T) *kit {
 	return newKitOf(t, s)
 }
 
+// oneTripKit is a kit whose log records lock, as those of Dnl-1.
+func oneTripKit(t *testing.T) *kit {
+	s := ByRPC()
+	s.LateOnly, s.Undo, s.LocksInLog = true, true, true
+	s.LocksAll, s.LogsPrimary = true, true
+	return newKitOf(t, s)
+}
+
 // meanwhile has another worker of the machine, which applies an update of recovery, hold a record that a transaction
 // has lowered the Readable flag of, and put it back after f was called, if f waits for that.
 func (x *kit) meanwhile(s *share, off uint64, name recovery.Name, f func()) {
@@ -67,10 +75,7 @@ func TestAFlagIsRaisedThoughAnotherWorkerHasTheRecord(t *testing.T) {
 
 // TestARecordThatWasOnlyReadIsUnlockedThoughAnotherWorkerHasIt, when its transaction ends: with Dnl-1 backups lock it.
 func TestARecordThatWasOnlyReadIsUnlockedThoughAnotherWorkerHasIt(t *testing.T) {
-	strategy := ByRPC()
-	strategy.LateOnly, strategy.Undo, strategy.LocksInLog = true, true, true
-	strategy.LocksAll, strategy.LogsPrimary = true, true
-	x := newKitOf(t, strategy)
+	x := oneTripKit(t)
 	s := x.Env.Shares[2]
 	x.load(2, version(1), 1, onesided.Unlocked)
 	w := write(2, version(1), 1)
@@ -82,12 +87,30 @@ func TestARecordThatWasOnlyReadIsUnlockedThoughAnotherWorkerHasIt(t *testing.T) 
 	x.holds(2, version(1), 1, onesided.Unlocked)
 }
 
+// TestATombstoneThatWasReadIsReclaimedLater: it is locked when deleted records are reclaimed, and not lost by that.
+func TestATombstoneThatWasReadIsReclaimedLater(t *testing.T) {
+	x := oneTripKit(t)
+	s, gone := x.Env.Shares[2], version(1).Deleted()
+	x.load(2, gone, 1, onesided.Unlocked)
+	x.tombs = append(x.tombs, tomb{s, 2, kitTable, 2, gone})
+	w := write(2, gone, 1)
+	w.Read = true
+	x.append(1, ofNode1+1, 0, w)
+	if x.reclaimDeleted(); len(x.tombs) > 0 {
+		t.Fatalf("a locked tombstone is reclaimed, or kept: %v", x.tombs)
+	}
+	x.hosts[1].end(ofNode1+1, true)
+	if _, there := s.Tables[0].Find(2); !there || !x.reclaimDeleted() {
+		t.Error("the tombstone is not reclaimed when its reader has ended")
+	}
+	if _, there := s.Tables[0].Find(2); there {
+		t.Error("the tombstone stays")
+	}
+}
+
 // TestNobodyEndsTheTransactionOfAnotherCoordinator: the name says whose it is, and the session who calls.
 func TestNobodyEndsTheTransactionOfAnotherCoordinator(t *testing.T) {
-	strategy := ByRPC()
-	strategy.LateOnly, strategy.Undo, strategy.LocksInLog = true, true, true
-	strategy.LocksAll, strategy.LogsPrimary = true, true
-	x := newKitOf(t, strategy)
+	x := oneTripKit(t)
 	x.load(2, version(1), 1, onesided.Unlocked)
 	name := recovery.Name(ofNode1 + 1)
 	x.append(1, name, 0, write(2, version(2), 2))

@@ -21,9 +21,10 @@ const (
 	killedRun = 3*lease + time.Second
 )
 
-// TestRunsOutliveKilledNodes: records have three replicas on four nodes, under DrTM+H and FaRM by turns. A run in which one is killed, at a
-// random moment, goes on; its history is strictly serializable with what the killed node had recorded, and
-// all records have three equal replicas again. The node comes back, and is part of the next run.
+// TestRunsOutliveKilledNodes: records have three replicas on four nodes, under DrTM+H, FaRM and Dandelion's Dnl-1 by
+// turns. A run in which one is killed, at a random moment, goes on; its history is strictly serializable with what the
+// killed node had recorded, and all records have three equal replicas again. The node comes back, and is part of the
+// next run.
 func TestRunsOutliveKilledNodes(t *testing.T) {
 	t.Parallel()
 	kills, err := strconv.Atoi(os.Getenv(killsOf))
@@ -36,8 +37,8 @@ func TestRunsOutliveKilledNodes(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	for i := range kills {
 		victim := l.nodes[1+r.IntN(3)] // node 0 leads the run, and has etcd
-		b := l.benching(l.nodes[0], "--protocol", []string{"drtmh", "farm"}[i%2], "--replicas", "3", "--duration", killedRun.String(),
-			"--check")
+		b := l.benching(l.nodes[0], "--protocol", []string{"drtmh", "farm", "dnl1"}[i%3], "--replicas", "3",
+			"--duration", killedRun.String(), "--check")
 		wait := time.Duration(r.Int64N(int64(lease / 2)))
 		time.Sleep(wait)
 		victim.kill()

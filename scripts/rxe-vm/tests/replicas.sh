@@ -19,7 +19,7 @@ serializable() {
 
 check smallbank_on_farm serializable --protocol farm --accounts 1000 --anywhere --duration 3s
 check micro_on_drtmh serializable --protocol drtmh --workload micro --keys 64 --distributed 0.3 --duration 3s
-for protocol in fasst drtmh-nc drtm-occ drtmr drtmr-verbs; do
+for protocol in fasst drtmh-nc drtm-occ drtmr drtmr-verbs dnl4 dnl2 dnl1; do
   check "smallbank_on_$protocol" serializable --protocol "$protocol" --accounts 1000 --anywhere --duration 1s
 done
 story_ends

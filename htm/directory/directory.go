@@ -149,12 +149,19 @@ func (d *Directory) each(tx TX, do func(w *sharedLine)) {
 // Commit ends a transaction that nothing can squash any more: its lines lose their tags and are everyone's,
 // and its pair of filters is free. It gives the cycles of finding the lines. Its Locking Buffer stays.
 func (d *Directory) Commit(tx TX) (cycles int) {
+	cycles = d.Untag(tx)
+	d.end(tx)
+	return cycles
+}
+
+// Untag makes the lines that a transaction has written everyone's, and keeps its pair of filters until Commit: nothing can
+// squash it any more.
+func (d *Directory) Untag(tx TX) (cycles int) {
 	lines := 0
 	d.each(tx, func(w *sharedLine) {
 		w.tagged, w.dirty = false, true
 		lines++
 	})
-	d.end(tx)
 	return d.cfg.Find.of(lines)
 }
 

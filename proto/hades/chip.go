@@ -24,15 +24,13 @@ type Chip struct {
 	// idle are transactions that wait for a number, by core, in order.
 	idle [][]*tx
 
-	memory *htm.Memory
-	lines  bloom.Line // of memory; those of buckets and pages come behind
-	tables []table
-	// versions are those of the buckets' and pages' lines, for HADES-H.
-	versions []uint64
+	first *protocol.Env // of the member's first worker
+	banks []*bank       // by shard; nil: the node does not serve it. The own shard's has the first lines
+	// bankBits is how many bits of a line's number are of its place in a bank.
+	bankBits int
 	region   *htm.Region // in which tables are changed
-	// users counts, by place, the transactions that insert or delete a record: its entry stays.
-	users map[int]int
-	held  []held // of those that have ended
+	held     []held      // of transactions that have ended
+	view     *view       // nil: records have one copy
 }
 
 // newChip makes that of a member.
@@ -41,12 +39,9 @@ func newChip(e *protocol.ChipEnv, hybrid bool) (*Chip, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Chip{hybrid: hybrid, patient: s.patience, memory: e.First.Memory, users: map[int]int{},
+	c := &Chip{hybrid: hybrid, patient: s.patience, first: e.First, banks: make([]*bank, e.Nodes), bankBits: bankBits(e.First),
 		region: htm.NewRegion(htm.Config{Spins: -1})}
-	c.lines = bloom.Line((len(c.memory.Bytes) + layout.LineBytes - 1) / layout.LineBytes)
-	if err := c.openTables(e.First); err != nil {
-		return nil, err
-	}
+	c.open(proto.ShardID(e.Node))
 	cfg := s.config
 	cfg.Node, cfg.Memory, cfg.Pool = hardware.NodeID(e.Node), c, &hardware.Pool{}
 	if err := c.mutate(&cfg, e.First.Mutation); err != nil {
@@ -54,9 +49,19 @@ func newChip(e *protocol.ChipEnv, hybrid bool) (*Chip, error) {
 	}
 	cfg.Hooks = hardware.Hooks{Fetched: c.fetched, Ended: c.ended, Reserved: c.woken, Acked: c.acked,
 		Unlocked: c.unlocked}
+	cfg.Life = e.First.Life
+	if e.First.Placed.Map().Replicas > 1 {
+		c.newView(e)
+		cfg.Replicas = c.view
+		cfg.Hooks.Mail, cfg.Hooks.Settled, cfg.Hooks.Marked = c.view.mail, c.view.settledOwn, c.view.marked
+	}
 	c.running = make([]*tx, cfg.Directory.Transactions())
 	c.idle = make([][]*tx, cfg.Directory.Cores)
-	c.Carried, err = hardware.Carry(cfg, hardware.CyclePs, e.Attach)
+	if c.Carried, err = hardware.Carry(cfg, hardware.CyclePs, e.Attach); err == nil && c.view != nil && e.First.Life > 0 {
+		for n := range e.Nodes { // a node that is back hears of others when it has a placement
+			c.Fence(hardware.NodeID(n), n != int(e.Node), 0)
+		}
+	}
 	return c, err
 }
 
@@ -116,22 +121,24 @@ func (c *Chip) unlocked() {
 
 // Load implements hardware.Memory.
 func (c *Chip) Load(line bloom.Line, to *hardware.Data) {
-	if line < c.lines {
-		n := copy(to[:], c.memory.Bytes[int(line)*layout.LineBytes:])
+	b, line := c.bankAt(line)
+	if line < b.lines {
+		n := copy(to[:], b.memory.Bytes[int(line)*layout.LineBytes:])
 		clear(to[n:])
 		return
 	}
 	*to = hardware.Data{}
-	putVersion(to[:], c.versions[line-c.lines])
+	putVersion(to[:], b.versions[line-b.lines])
 }
 
 // Store implements hardware.Memory.
 func (c *Chip) Store(line bloom.Line, from *hardware.Data) {
-	if line < c.lines {
-		copy(c.memory.Bytes[int(line)*layout.LineBytes:], from[:])
+	b, line := c.bankAt(line)
+	if line < b.lines {
+		copy(b.memory.Bytes[int(line)*layout.LineBytes:], from[:])
 		return
 	}
-	c.versions[line-c.lines] = versionOf(from[:])
+	b.versions[line-b.lines] = versionOf(from[:])
 }
 
 // chipOf is the chip of a node.

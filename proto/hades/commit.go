@@ -1,6 +1,9 @@
 package hades
 
 import (
+	"errors"
+	"fmt"
+
 	"drtmd/htm/bloom"
 	"drtmd/htm/directory"
 	"drtmd/internal/invariant"
@@ -31,9 +34,14 @@ func (x *tx) Commit() error {
 		}
 	}
 	if err == nil {
+		x.replicate()
 		err = x.commit()
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, proto.ErrUnknownOutcome):
+		x.finish(history.Unknown) // the others decide
+		return err
+	case err != nil:
 		x.Abort(err)
 		return err
 	}
@@ -92,7 +100,7 @@ func (x *tx) finish(o history.Outcome) {
 			v = r.Next()
 		}
 		r.Own.held = false
-		chipOf(x.e.env, r.Node).release(r.Table, r.Key, r.Own.place, v)
+		r.Own.home.release(held{r.At.Shard, x.e.env.Node, r.Table, r.Key, r.Own.place, v})
 	}
 	x.Close(o)
 	x.e.free = append(x.e.free, x)
@@ -110,11 +118,15 @@ func (x *tx) prepare(i int, r *record) error {
 	case r.Was && (r.Is || p.held):
 		return nil
 	case r.Was: // a deletion: its entry is given back later
-		place, err := chipOf(x.e.env, r.Node).ensure(r.Table, r.Key)
+		home, b, err := x.home(r.Node, r.At.Shard)
 		if err != nil {
 			return err
 		}
-		p.held = true
+		place, err := home.ensure(b, r.Table, r.Key, x.e.env.Node)
+		if err != nil {
+			return err
+		}
+		p.held, p.home = true, home
 		if place != p.place {
 			p.place = place // it is on its way to be squashed
 			return proto.Aborting(proto.ReasonConflict)
@@ -208,8 +220,8 @@ func (x *tx) commit() error {
 			x.validate()
 			continue
 		}
-		if err := x.wait(f); err != nil {
-			return err
+		if err := x.wait(f); err != nil { // the node was killed
+			return fmt.Errorf("%w: %w", proto.ErrUnknownOutcome, err)
 		}
 	}
 	if x.end != hardware.Committed {
@@ -217,18 +229,28 @@ func (x *tx) commit() error {
 	}
 	f.Charge(int64(x.cycles) * hardware.CyclePs)
 	x.cycles = 0
+	if len(x.copies) > 0 {
+		x.Told()
+	}
 	f.Step(stepCommitted)
 	return nil
 }
 
 // validate is the Local Validation of HADES-H.
 func (x *tx) validate() {
-	x.F.Step(stepValidate)
+	x.acked = false
+	if x.F.Step(stepValidate); x.over() != nil {
+		return // the members have changed
+	}
 	x.cycles += x.e.chip.Validate(x.number).Cycles
 }
 
-// remember notes the lines of an attempt, for one that locks them before.
+// remember notes the lines of an attempt, for one that locks them before. Another placement has others.
 func (x *tx) remember() {
+	if v := x.e.chip.view; v != nil && x.epoch != v.epoch {
+		x.forget()
+		return
+	}
 	for i := range x.Records {
 		r := &x.Records[i]
 		p := &r.Own

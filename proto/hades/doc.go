@@ -34,10 +34,18 @@
 // holds for pages of ordered tables: a page is a range of keys, fixed when the table is loaded. A scan reads the lines
 // of its pages. A place is looked up again when its lines have arrived: it may have been given to another key.
 //
+// # Replicas
+//
+// HADES outlines them (§V-A): nodes with replicas persist what a transaction writes at its Intend-to-commit, and move it to
+// its place at the Validation. Here they do so after the Acks, in a round of its own (Persist), because a record has to
+// prove that all nodes have locked, and that no Squash is on its way. So a record decides as in package recovery: a
+// transaction of a node that is gone is committed if every shard that it writes has its record. A change of the members
+// ends all transactions that have not begun to persist, and none runs until the dead have nothing left: see recover.go. The
+// records are durable in memory; a node that comes back has nothing.
+//
 // # What it does not do
 //
-// It runs in the simulator alone: the model has no threads. Nodes do not die, and records have one copy: HADES outlines
-// replicas (§V-A), which are not built. A range of keys that is scanned lies on one node.
+// It runs in the simulator alone: the model has no threads. A range of keys that is scanned lies on one node.
 //
 // # Ownership
 //

@@ -24,11 +24,26 @@ const (
 	stepCommit    = "hades: before commit"
 	stepCommitted = "hades: after commit"
 	stepValidate  = "hades: before validation"
+	// Marked where records have replicas. markedAt is at a node of which another one's transaction has accessed lines, or
+	// that keeps its record, before the kind of the message that it has taken.
+	markedAt    = "hades: at a node, "
+	stepRecover = "hades: a placement is in use"
+	stepListed  = "hades: records of the dead are known"
+	stepDecided = "hades: transactions of the dead are decided"
+	stepKept    = "hades: every replica has the records of the dead"
+	stepEnded   = "hades: transactions of the dead are over"
+	stepFill    = "hades: a replica is filled"
 )
 
 // Steps are the steps that an engine marks for the simulator's nemesis.
-func Steps() []string {
-	return []string{stepBegin, stepAccessed, stepCommit, stepCommitted, stepValidate}
+func Steps() protocol.Steps {
+	s := protocol.Steps{All: []string{stepBegin, stepAccessed, stepCommit, stepCommitted, stepValidate},
+		Fine:       []string{stepAccessed},
+		Recovering: []string{stepRecover, stepListed, stepDecided, stepKept, stepEnded, stepFill}}
+	for _, k := range []hardware.Kind{hardware.IntendToCommit, hardware.Persist, hardware.Validation, hardware.Truncate} {
+		s.Logged = append(s.Logged, markedAt+k.String())
+	}
+	return s
 }
 
 // Engine implements proto.Engine for one worker.
@@ -44,6 +59,11 @@ type Engine struct {
 	found  int
 	take   func(key uint64, place int) bool // takeKey, bound once
 	closed bool
+	// Of clusters with replicas: the epoch of the placement that the worker has taken into use, and fibers that wait for the
+	// chip's view.
+	adopted uint64
+	moved   fiber.Cond
+	running int // Recover and Fill
 }
 
 // New makes the engine of a worker.
@@ -53,6 +73,9 @@ func New(env *protocol.Env) (*Engine, error) {
 	}
 	e := &Engine{env: env, chip: chipOf(env, env.Node)}
 	e.take = e.takeKey
+	if v := e.chip.view; v != nil {
+		v.engines = append(v.engines, e)
+	}
 	e.set = txset.Config{Specs: env.Specs, Placement: env.Placement, Nodes: len(env.Chips), AccessPs: accessPs,
 		Recorder: env.Recorder, Clock: env.RecorderClock}
 	for _, s := range env.Specs {
@@ -101,7 +124,11 @@ func (e *Engine) DebtsAt(n proto.NodeID) int {
 	if e.env.Index > 0 || n == e.env.Node {
 		return 0
 	}
-	return chipOf(e.env, n).Unheard(e.chip.Node)
+	c := chipOf(e.env, n)
+	if !c.Alive() {
+		return 0 // the others decide
+	}
+	return c.Unheard(e.chip.Node)
 }
 
 // takeTx gives a transaction object that is free: the one that the fiber had last, if it can be, as it knows what the
@@ -198,10 +225,13 @@ func (e *Engine) PeekRange(f *fiber.Fiber, t proto.TableID, from, to proto.Key, 
 			if found, err = x.Keys(t, at, from, to, some); err != nil {
 				return err
 			}
-			home := chipOf(e.env, at.Primary)
+			_, b, err := x.home(at.Primary, at.Shard)
+			if err != nil {
+				return err
+			}
 			for _, k := range some[:found] {
-				place, ok := home.find(t, k)
-				if ok && n < len(keys) && home.head(&home.tables[t-1], place).Version.Live() {
+				place, ok := b.find(t, k)
+				if ok && n < len(keys) && b.tables[t-1].head(place).Version.Live() {
 					keys[n] = k
 					n++
 				}

@@ -28,7 +28,7 @@ func (x *tx) access(r *record) error {
 }
 
 func (x *tx) accessOnce(r *record) error {
-	p, home := &r.Own, x.e.chip
+	p, b := &r.Own, x.e.chip.banks[r.At.Shard]
 	if write := r.Mode >= proto.ModeInsert; write && !p.marked || p.count == 0 && !p.guard {
 		p.guard, p.marked = true, write
 		if err := x.readGuard(x.guardOf(r), write); err != nil {
@@ -36,7 +36,7 @@ func (x *tx) accessOnce(r *record) error {
 		}
 	}
 	if p.count == 0 {
-		if _, ok := home.find(r.Table, r.Key); !ok {
+		if _, ok := b.find(r.Table, r.Key); !ok {
 			r.Absent()
 		}
 		return nil
@@ -44,7 +44,7 @@ func (x *tx) accessOnce(r *record) error {
 	if err := x.readRecord(r); err != nil {
 		return err
 	}
-	if place, ok := home.find(r.Table, r.Key); !ok || place != p.place {
+	if place, ok := b.find(r.Table, r.Key); !ok || place != p.place {
 		return nil // while a Locking Buffer was in the way
 	}
 	return x.accept(r, func() error { return x.readGuard(x.guardOf(r), false) })

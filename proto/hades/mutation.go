@@ -8,6 +8,9 @@ type bug uint8
 const (
 	fieldWithoutHeader bug = iota + 1
 	fieldHalfWritten
+	replicaAnyOrder
+	decidedUnquiet
+	completeAborted
 )
 
 var bugs = mutation.Table[bug]{
@@ -16,6 +19,12 @@ var bugs = mutation.Table[bug]{
 		Doc: "an access to a field leaves out the header's line, which stands for the record's version"},
 	fieldHalfWritten: {Name: "field-half-written",
 		Doc: "a commit writes the first line of a field, and not the others"},
+	replicaAnyOrder: {Name: "replica-applies-in-any-order",
+		Doc: "a replica applies a record though it has a newer version"},
+	decidedUnquiet: {Name: "decided-before-all-are-quiet",
+		Doc: "transactions go on while a survivor has committed ones that are not applied"},
+	completeAborted: {Name: "recovery-aborts-complete",
+		Doc: "a transaction of the dead is aborted though all shards have its record"},
 }
 
 func (c *Chip) lacks(b bug) bool { return c.bug == b }

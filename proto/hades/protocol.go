@@ -25,6 +25,7 @@ const (
 	OptPatience    = "squashes-before-lock"
 	OptLineCycles  = "nic-line-cycles"
 	OptLockCycles  = "nic-lock-cycles"
+	OptKeepCycles  = "persist-cycles"
 	perCore        = 2 // m (cited: Table III)
 	defaultSquash  = 16
 	mostFilterBits = 1 << 20
@@ -48,6 +49,7 @@ func options() option.List {
 		option.Int(OptLineCycles, 2, 0, 1<<20, "`N` cycles of a core in which a NIC inserts a line into a filter, or compares it "+
 			"with all"),
 		option.Int(OptLockCycles, 40, 0, 1<<20, "`N` cycles of a core in which a NIC takes a Locking Buffer or gives it back"),
+		option.Int(OptKeepCycles, 600, 0, 1<<30, "`N` cycles of a core in which a replica makes a record durable"),
 	}
 }
 
@@ -64,7 +66,8 @@ func settingsOf(s protocol.Sizes, o option.Values, hybrid bool) (settings, error
 	d.TagBits, d.Buffers = o.Int(OptTagBits), o.Int(OptBuffers)
 	d.Read.Bits, d.Write.Bits, d.Write.IndexBits = o.Int(OptReadBits), o.Int(OptWriteBits), o.Int(OptIndexBits)
 	d.LLC.Sets, d.LLC.Ways = o.Int(OptSets), o.Int(OptWays)
-	c.Cycles = hardware.Cycles{Line: o.Int(OptLineCycles), Lock: o.Int(OptLockCycles)}
+	c.Cycles = hardware.Cycles{Line: o.Int(OptLineCycles), Lock: o.Int(OptLockCycles),
+		Keep: o.Int(OptKeepCycles)}
 	c.Filter.Bits, c.Pairs = o.Int(OptNICBits), o.Int(OptNICPairs)
 	return settings{c, o.Int(OptPatience)}, c.Check()
 }
@@ -82,13 +85,13 @@ func Hybrid() protocol.Protocol {
 
 func describe(name, doc string, hybrid bool) protocol.Protocol {
 	return protocol.Protocol{Name: name, Doc: doc, Fibers: perCore, Preset: "hades", Options: options(),
-		Needs: protocol.Needs{Scans: true, Chips: &protocol.Chips{
+		Needs: protocol.Needs{Scans: true, Replicates: true, Chips: &protocol.Chips{
 			Check: func(s protocol.Sizes, o option.Values) error {
 				_, err := settingsOf(s, o, hybrid)
 				return err
 			},
 			New: func(e *protocol.ChipEnv) (any, error) { return newChip(e, hybrid) }}},
-		Offers: proto.OfferDebts, Optimistic: true, LocksLate: true,
+		Offers: proto.OfferDebts | proto.OfferRecovery | proto.OfferTruncations, Optimistic: true, LocksLate: true,
 		Simulation: simulation(hybrid),
 		Mutations:  mutationsOf(hybrid),
 		New:        func(e *protocol.Env) (proto.Engine, error) { return protocol.Engine(New(e)) }}
@@ -121,7 +124,7 @@ func simulation(hybrid bool) protocol.Simulation {
 			Values: []protocol.DimensionValue{value("usual"), value("one", OptPatience, "1")},
 			Drawn:  []string{"usual", "one"}},
 	}
-	s := protocol.Simulation{Steps: protocol.Steps{All: Steps(), Fine: []string{stepAccessed}},
+	s := protocol.Simulation{Steps: Steps(),
 		Options: option.Settings{OptSets: "256", OptIndexBits: "256"}, Dimensions: list}
 	if !hybrid {
 		s.Dimensions = append(s.Dimensions, protocol.Dimension{Name: "cache", Doc: "last-level cache of 256 sets of 16 ways, or of one " +

@@ -49,6 +49,10 @@ func (x *tx) noteLine(n proto.NodeID, line bloom.Line, write bool) {
 // reserve locks what the attempts before have accessed, after so many of them (§VI).
 func (x *tx) reserve(attempt int) error {
 	c := x.e.chip
+	if c.view != nil && x.setEpoch != c.view.epoch {
+		x.forget()
+		x.setEpoch = c.view.epoch
+	}
 	if attempt < c.patient || len(x.set) == 0 {
 		return x.over()
 	}

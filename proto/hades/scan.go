@@ -7,11 +7,17 @@ import (
 
 // Keys implements txset.Scanner: the lines of pages are read, then their keys.
 func (x *tx) Keys(t proto.TableID, at proto.Location, from, to proto.Key, list []proto.Key) (n int, err error) {
-	home := chipOf(x.e.env, at.Primary)
-	table := &home.tables[t-1]
 	for {
+		home, b, err := x.home(at.Primary, at.Shard)
+		if err != nil {
+			return 0, err
+		}
+		table := &b.tables[t-1]
 		if err := x.readPage(at.Primary, table, from); err != nil {
 			return 0, err
+		}
+		if !home.Alive() {
+			continue // it waits
 		}
 		end, last := table.span(from, to)
 		n += x.e.keysOf(home, table, from, end, list[n:])

@@ -2,8 +2,11 @@ package hades
 
 import (
 	"encoding/binary"
+	"math/bits"
+	"slices"
 	"sort"
 
+	"drtmd/htm"
 	"drtmd/htm/bloom"
 	"drtmd/internal/invariant"
 	"drtmd/proto"
@@ -30,33 +33,73 @@ type table struct {
 	ends    []proto.Key
 }
 
-// held is the entry of a record that a transaction inserts or deletes, after its end.
+// held is the entry of a record that a transaction of a node inserts or deletes, after its end.
 type held struct {
+	shard   proto.ShardID
+	node    proto.NodeID
 	table   proto.TableID
 	key     proto.Key
 	place   int
 	version layout.Version // that memory will have
 }
 
-// openTables takes the tables of a member as they were loaded.
-func (c *Chip) openTables(e *protocol.Env) error {
-	next := c.lines
-	for i, x := range e.Tables {
+// bank is a replica that its node serves, with the lines that stand for it.
+type bank struct {
+	memory *htm.Memory
+	base   bloom.Line // of its first line
+	lines  bloom.Line // of memory; those of buckets and pages come behind
+	tables []table
+	// versions are those of the buckets' and pages' lines, for HADES-H.
+	versions []uint64
+	// users are the nodes of transactions that insert or delete a record, by place: its entry stays.
+	users map[int][]proto.NodeID
+}
+
+// bankBits is how many bits of a line's number are of its place in a bank.
+func bankBits(e *protocol.Env) int {
+	lines := len(e.Memory.Bytes)/layout.LineBytes + 1
+	for i := range e.Specs {
+		lines += 2*e.Specs[i].Capacity + 1 // more than there are pages or buckets
+	}
+	return bits.Len(uint(lines))
+}
+
+// open makes the bank of a shard that the node serves from now on.
+func (c *Chip) open(shard proto.ShardID) {
+	if c.banks[shard] != nil {
+		return
+	}
+	first, nodes := c.first, len(c.banks)
+	m, indexes := first.Memory, first.Tables
+	if int(shard) < len(first.Shares) && first.Shares[shard] != nil {
+		m, indexes = first.Shares[shard].Memory, first.Shares[shard].Tables
+	}
+	at := (int(shard) + nodes - int(first.Node)) % nodes
+	b := &bank{memory: m, base: bloom.Line(at) << c.bankBits, users: map[int][]proto.NodeID{}}
+	b.lines = bloom.Line((len(m.Bytes) + layout.LineBytes - 1) / layout.LineBytes)
+	next := b.base + b.lines
+	for i, x := range indexes {
 		t := table{index: x, record: x.Record(), first: next, buckets: 1}
 		if o, ok := x.(protocol.OrderedIndex); ok {
 			t.ordered = o
 			c.paginate(&t)
 			next += bloom.Line(len(t.ends) + 1)
 		} else {
-			for t.buckets*bucketKeys < uint64(e.Specs[i].Capacity) {
+			for t.buckets*bucketKeys < uint64(first.Specs[i].Capacity) {
 				t.buckets *= 2
 			}
 			next += bloom.Line(t.buckets)
 		}
-		c.tables = append(c.tables, t)
+		b.tables = append(b.tables, t)
 	}
-	c.versions = make([]uint64, next-c.lines)
-	return nil
+	b.versions = make([]uint64, next-b.base-b.lines)
+	c.banks[shard] = b
+}
+
+// bankAt is the bank of a line, and the line from its beginning.
+func (c *Chip) bankAt(line bloom.Line) (*bank, bloom.Line) {
+	b := c.banks[(int(line>>c.bankBits)+int(c.first.Node))%len(c.banks)]
+	return b, line - b.base
 }
 
 // paginate cuts the keys of an ordered table into pages.
@@ -92,27 +135,34 @@ func (c *Chip) inRegion(do func() bool) bool {
 }
 
 // find is the place of a record's entry.
-func (c *Chip) find(t proto.TableID, k proto.Key) (place int, ok bool) {
-	return c.tables[t-1].index.Find(uint64(k))
+func (b *bank) find(t proto.TableID, k proto.Key) (place int, ok bool) {
+	return b.tables[t-1].index.Find(uint64(k))
 }
 
-// ensure finds or makes an entry, and holds it.
-func (c *Chip) ensure(t proto.TableID, k proto.Key) (place int, err error) {
-	if place, ok := c.find(t, k); ok {
-		c.users[place]++
+// ensure finds or makes an entry, and holds it for a transaction of a node.
+func (c *Chip) ensure(b *bank, t proto.TableID, k proto.Key, node proto.NodeID) (place int, err error) {
+	place, err = c.entry(b.tables[t-1].index, k)
+	if err == nil {
+		b.users[place] = append(b.users[place], node)
+	}
+	return place, err
+}
+
+// entry finds or makes one in a table.
+func (c *Chip) entry(t protocol.PointIndex, k proto.Key) (place int, err error) {
+	if place, ok := t.Find(uint64(k)); ok {
 		return place, nil
 	}
 	for range 2 {
 		var full error
 		ok := c.inRegion(func() (ok bool) {
-			place, _, ok, full = c.tables[t-1].index.EnsureIn(c.region, uint64(k), 0)
+			place, _, ok, full = t.EnsureIn(c.region, uint64(k), 0)
 			if ok && full != nil {
 				c.region.Abort(1)
 			}
 			return ok && full == nil
 		})
 		if ok {
-			c.users[place]++
 			return place, nil
 		}
 		if full == nil {
@@ -123,48 +173,68 @@ func (c *Chip) ensure(t proto.TableID, k proto.Key) (place int, err error) {
 	return 0, proto.Aborting(proto.ReasonFull)
 }
 
+// giveBack gives the entry of an absent key back.
+func (c *Chip) giveBack(t protocol.PointIndex, k proto.Key) {
+	c.inRegion(func() bool {
+		ok, err := t.ReclaimIn(c.region, uint64(k), 0)
+		invariant.Assert(!ok || err == nil, "hades: the entry of an absent key cannot be given back")
+		return ok
+	})
+}
+
 // release ends a hold, when memory has the record at a version or a newer one: an update may be on its way.
-func (c *Chip) release(t proto.TableID, k proto.Key, place int, v layout.Version) {
-	c.held = append(c.held, held{t, k, place, v})
+// Of a node that is gone nothing is held any more, though it may not know that yet.
+func (c *Chip) release(h held) {
+	if c.view == nil || c.view.lives[h.node] {
+		c.held = append(c.held, h)
+	}
 }
 
 // sweep ends what holds can be ended, and gives entries of absent keys back that nobody holds any more.
 func (c *Chip) sweep() {
 	kept := c.held[:0]
 	for _, x := range c.held {
-		t := &c.tables[x.table-1]
-		v := c.head(t, x.place).Version
+		b := c.banks[x.shard]
+		t := &b.tables[x.table-1]
+		v := t.head(x.place).Version
 		if v < x.version {
 			kept = append(kept, x)
 			continue
 		}
-		if c.users[x.place]--; c.users[x.place] > 0 {
+		if !b.drop(x.place, x.node) || v.Live() {
 			continue
 		}
-		delete(c.users, x.place)
-		if v.Live() {
-			continue
-		}
-		c.inRegion(func() bool {
-			ok, err := t.index.ReclaimIn(c.region, uint64(x.key), 0)
-			invariant.Assert(!ok || err == nil, "hades: the entry of an absent key cannot be given back")
-			return ok
-		})
+		c.giveBack(t.index, x.key)
 	}
 	c.held = kept
+	c.reclaim()
+}
+
+// drop ends one use of an entry by a node, and reports whether it was the last one.
+func (b *bank) drop(place int, node proto.NodeID) bool {
+	list := b.users[place]
+	if at := slices.Index(list, node); at >= 0 {
+		list = slices.Delete(list, at, at+1)
+	}
+	if len(list) > 0 {
+		b.users[place] = list
+		return false
+	}
+	delete(b.users, place)
+	return true
 }
 
 // head is what memory has of the header of an entry.
-func (c *Chip) head(t *table, place int) layout.Head {
+func (t *table) head(place int) layout.Head {
 	m, off := t.index.At(place)
 	return layout.HeadOf(m.Bytes[off : off+t.record.Bytes])
 }
 
 // lineOf is the line at which an entry begins.
-func (c *Chip) lineOf(t *table, place int) bloom.Line {
+func (b *bank) lineOf(t *table, place int) bloom.Line {
 	m, off := t.index.At(place)
-	invariant.Assert(m == c.memory && off%layout.LineBytes == 0, "hades: a record that begins within a line")
-	return bloom.Line(off / layout.LineBytes)
+	invariant.Assert(m == b.memory && off%layout.LineBytes == 0, "hades: a record that begins within a line")
+	return b.base + bloom.Line(off/layout.LineBytes)
 }
 
 // guard is the line of the bucket or page of a key, which stands for its absence.

@@ -17,11 +17,12 @@ import (
 type part struct {
 	place  int
 	first  bloom.Line
-	count  int  // of its lines; 0: it has no entry
-	held   bool // the place: release
-	asked  bool // for its lines, at another node
-	guard  bool // the line of its bucket or page was asked for
-	marked bool // and will be written
+	count  int   // of its lines; 0: it has no entry
+	held   bool  // the place: release
+	home   *Chip // of the entry that is held
+	asked  bool  // for its lines, at another node
+	guard  bool  // the line of its bucket or page was asked for
+	marked bool  // and will be written
 	tries  int
 	// toRead and toWrite are the lines of the fields that the program has declared; none: it accesses the whole record.
 	// have are those that it has accessed, and dirty those that it has written.
@@ -59,6 +60,11 @@ type tx struct {
 	pages   []page // that its scans have read
 	// set is what the attempts before have accessed, by node.
 	set []hardware.Reservation
+	// epoch is that in which the attempt has begun, and setEpoch that of set.
+	epoch, setEpoch uint64
+	// copies are the records that nodes keep of what it writes.
+	copies []hardware.Copy
+	bodies []byte
 }
 
 // page is the line of one.
@@ -89,14 +95,16 @@ func (x *tx) begin(f *fiber.Fiber) error {
 	c := x.e.chip
 	c.sweep()
 	x.F = f
-	x.pages = x.pages[:0]
+	x.pages, x.copies = x.pages[:0], x.copies[:0]
 	x.end, x.on, x.open, x.denied, x.locked, x.acked, x.cycles = 0, false, 0, false, false, false, 0
 	waiting := &c.idle[x.core()]
 	for first := true; ; first = false {
-		if first && len(*waiting) > 0 {
+		if c.view.paused() || first && len(*waiting) > 0 {
 			// Others have waited longer.
 		} else if n, ok := c.Begin(x.core()); ok {
-			x.number, x.on = n, true
+			if x.number, x.on = n, true; c.view != nil {
+				x.epoch = c.view.epoch
+			}
 			c.running[n] = x
 			c.leave(x)
 			return nil
@@ -132,6 +140,8 @@ func (x *tx) over() error {
 		return nil
 	case hardware.LockFailed:
 		return proto.Aborting(proto.ReasonLocked)
+	case hardware.Moved:
+		return proto.Aborting(proto.ReasonMoved)
 	case hardware.Invalid, hardware.RemoteSquash:
 		return proto.Aborting(proto.ReasonValidation)
 	}
@@ -202,32 +212,50 @@ func (x *tx) answered() error {
 
 // locate finds the lines of a record; an insertion makes an entry for them.
 func (x *tx) locate(r *record) error {
-	home, p := chipOf(x.e.env, r.Node), &r.Own
-	t := &home.tables[r.Table-1]
+	p := &r.Own
+	home, b, err := x.home(r.Node, r.At.Shard)
+	if err != nil {
+		return err
+	}
+	t := &b.tables[r.Table-1]
 	place, ok := 0, true
 	switch {
 	case p.held:
 		return nil
 	case r.Mode >= proto.ModeInsert:
-		var err error
-		if place, err = home.ensure(r.Table, r.Key); err != nil {
+		if place, err = home.ensure(b, r.Table, r.Key, x.e.env.Node); err != nil {
 			return err
 		}
-		p.held = true
+		p.held, p.home = true, home
 	default:
-		place, ok = home.find(r.Table, r.Key)
+		place, ok = b.find(r.Table, r.Key)
 	}
 	if p.asked = p.asked && ok && p.count > 0 && place == p.place; !ok {
 		p.count = 0
 		return nil
 	}
-	p.place, p.first, p.count = place, home.lineOf(t, place), (t.record.Bytes+layout.LineBytes-1)/layout.LineBytes
+	p.place, p.first, p.count = place, b.lineOf(t, place), (t.record.Bytes+layout.LineBytes-1)/layout.LineBytes
 	return nil
 }
 
 // guardOf is the line of a record's bucket or page.
 func (x *tx) guardOf(r *record) bloom.Line {
-	return chipOf(x.e.env, r.Node).tables[r.Table-1].guard(r.Key)
+	return chipOf(x.e.env, r.Node).banks[r.At.Shard].tables[r.Table-1].guard(r.Key)
+}
+
+// home is the chip that serves a shard, with its bank. While a node that is dead does, the attempt waits until the members
+// change, which ends it.
+func (x *tx) home(n proto.NodeID, shard proto.ShardID) (*Chip, *bank, error) {
+	c := chipOf(x.e.env, n)
+	for !c.Alive() || c.banks[shard] == nil || c.view != nil && !c.view.lives[x.e.env.Node] {
+		if err := x.over(); err != nil {
+			return nil, nil, err
+		}
+		if err := x.wait(x.F); err != nil {
+			return nil, nil, err
+		}
+	}
+	return c, c.banks[shard], nil
 }
 
 const maxTries = 8 // look-ups of one record whose place goes out of date
@@ -264,8 +292,11 @@ func (x *tx) fetchGuard(node hardware.NodeID, line bloom.Line, write bool) error
 // arrived takes a record whose lines have come.
 func (x *tx) arrived(r *record) error {
 	p, n, node := &r.Own, x.e.chip, hardware.NodeID(r.Node)
-	home := chipOf(x.e.env, r.Node)
-	place, ok := home.find(r.Table, r.Key)
+	_, b, err := x.home(r.Node, r.At.Shard)
+	if err != nil {
+		return err
+	}
+	place, ok := b.find(r.Table, r.Key)
 	if p.count == 0 {
 		if !ok && p.guard {
 			r.Absent()
@@ -297,8 +328,11 @@ func (x *tx) accept(r *record, guard func() error) error {
 	}
 	if r.Own.guard {
 		// The entry may have been given back and made again since: its version is the table's, and no content.
-		home := chipOf(x.e.env, r.Node)
-		if v := home.head(&home.tables[r.Table-1], r.Own.place).Version; !v.Live() {
+		_, b, err := x.home(r.Node, r.At.Shard)
+		if err != nil {
+			return err
+		}
+		if v := b.tables[r.Table-1].head(r.Own.place).Version; !v.Live() {
 			h.Version = v
 		}
 		r.Accept(h.Version, false)

@@ -52,6 +52,8 @@ type MemberConfig struct {
 	Simulated bool
 	// AttachNIC has the machine's NIC carry a program; nil: it carries none.
 	AttachNIC func(smartnic.Receiver) (smartnic.NIC, error)
+	// Step marks a step of the machine's chips (protocol.ChipEnv); nil: nobody wants to know.
+	Step func(name string)
 	// AttachBoard has the cores of the machine's NIC run programs; nil: it has none.
 	AttachBoard func() (protocol.Board, error)
 	// WithoutLineWords has the member take the device for one whose atomics do not exclude the
@@ -165,7 +167,7 @@ func (m *Member) makeChips() (err error) {
 		return nil
 	}
 	m.chips, err = chips.New(&protocol.ChipEnv{Sizes: m.cluster.sizes(), Node: m.ID, First: &m.Workers[0].Env,
-		Attach: m.cfg.AttachNIC, Board: m.attachBoard, PD: m.pd})
+		Attach: m.cfg.AttachNIC, Board: m.attachBoard, PD: m.pd, Step: m.cfg.Step})
 	return err
 }
 

@@ -3,8 +3,6 @@ package occ
 import (
 	"fmt"
 
-	"drtmd/htm"
-	"drtmd/internal/invariant"
 	"drtmd/proto"
 	"drtmd/proto/protocol"
 	"drtmd/proto/recovery"
@@ -65,7 +63,7 @@ func (r *run) fillTable(s *share, shard proto.ShardID, t proto.TableID) error {
 			}
 			v.count.Filled++
 		}
-		if err := r.goOn(fillingOf(s.Tables[t-1]), uint32(count)); err != nil {
+		if err := r.goOn(protocol.Copied(s.Tables[t-1]), uint32(count)); err != nil {
 			return err
 		}
 		if a.index = next; next == 0 {
@@ -75,7 +73,7 @@ func (r *run) fillTable(s *share, shard proto.ShardID, t proto.TableID) error {
 }
 
 // goOn has a table continue the incarnations of another replica. Other workers of the machine use it meanwhile.
-func (r *run) goOn(t filling, n uint32) error {
+func (r *run) goOn(t protocol.CopiedIndex, n uint32) error {
 	region := r.v.e.HostRegion()
 	for t.Incarnations() < n {
 		region.Begin()
@@ -87,21 +85,4 @@ func (r *run) goOn(t filling, n uint32) error {
 		}
 	}
 	return nil
-}
-
-// filling is what tables have that are copied: they can be walked piece by piece while they are used, and number
-// the lives of keys.
-type filling interface {
-	EachFrom(from int, f func(i, off int) bool)
-	// Incarnations is the number from which the table goes on for keys that it does not know.
-	Incarnations() uint32
-	// RaiseIn has that number be n at least, inside a region.
-	RaiseIn(r *htm.Region, n uint32) (ok bool)
-}
-
-// fillingOf is a table of a share, of whatever index.
-func fillingOf(t protocol.PointIndex) filling {
-	f, ok := t.(filling)
-	invariant.Assert(ok, "a table with replicas cannot be copied")
-	return f
 }

@@ -9,6 +9,7 @@ import (
 	"drtmd/proto"
 	"drtmd/proto/history"
 	"drtmd/proto/onesided"
+	"drtmd/proto/protocol"
 	"drtmd/proto/recovery"
 	"drtmd/verbs/fiber"
 )
@@ -547,7 +548,7 @@ func (r *run) release(shard proto.ShardID) error {
 		for from, more := 0, true; more; {
 			more = false
 			count := 0
-			fillingOf(s.Tables[t]).EachFrom(from, func(i, off int) bool {
+			protocol.Copied(s.Tables[t]).EachFrom(from, func(i, off int) bool {
 				if count++; count > releaseAtOnce {
 					from, more = i, true
 					return false

@@ -8,6 +8,7 @@ import (
 	"drtmd/proto"
 	"drtmd/proto/history"
 	"drtmd/proto/onesided"
+	"drtmd/proto/protocol"
 	"drtmd/proto/recovery"
 	"drtmd/store/layout"
 )
@@ -280,7 +281,7 @@ func (v *view) sayCopies(a *ask, resp []byte) (int, error) {
 	}
 	b, next, waits := resp[:sayBytes], 0, false
 	value := make([]byte, e.Env.Specs[t-1].ValueBytes)
-	fillingOf(s.Tables[t-1]).EachFrom(int(a.index), func(i, off int) bool {
+	protocol.Copied(s.Tables[t-1]).EachFrom(int(a.index), func(i, off int) bool {
 		x, held := found{off: uint64(off)}, false
 		key := proto.Key(onesided.KeyOf(s.Memory, x.off))
 		if !e.copyOut(nil, s, &item{table: t, key: key}, &x, value) {
@@ -303,6 +304,6 @@ func (v *view) sayCopies(a *ask, resp []byte) (int, error) {
 		say(resp, sayLater, 0, 0)
 		return sayBytes, nil
 	}
-	say(resp, sayDone, uint64(next), recovery.Name(fillingOf(s.Tables[t-1]).Incarnations()))
+	say(resp, sayDone, uint64(next), recovery.Name(protocol.Copied(s.Tables[t-1]).Incarnations()))
 	return len(b), nil
 }

@@ -38,6 +38,8 @@ type ChipEnv struct {
 	Board func() (Board, error)
 	// PD is the member's.
 	PD *verbs.PD
+	// Step marks a step that the chips take by themselves, for the simulator's faults; nil: nobody wants to know.
+	Step func(name string)
 }
 
 // Board is a NIC with cores.

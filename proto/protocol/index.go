@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"drtmd/htm"
+	"drtmd/internal/invariant"
 	"drtmd/proto/option"
 	"drtmd/store"
 	"drtmd/store/layout"
@@ -81,6 +82,23 @@ type OrderedIndex interface {
 	Next(r *htm.Region, key uint64) (next uint64, place int, found, ok bool)
 	// Ends are the least and the greatest key from first to last, both included.
 	Ends(r *htm.Region, first, last uint64) (least, greatest uint64, found, ok bool)
+}
+
+// CopiedIndex is a table that can be copied piece by piece while it is used, and numbers the lives of keys.
+type CopiedIndex interface {
+	// EachFrom calls f with the entries from one on, until it returns false.
+	EachFrom(from int, f func(i, off int) bool)
+	// Incarnations is the number from which the table goes on for keys that it does not know.
+	Incarnations() uint32
+	// RaiseIn has that number be n at least, inside a region.
+	RaiseIn(r *htm.Region, n uint32) (ok bool)
+}
+
+// Copied is a table as one that can be copied. All tables of shards with replicas can.
+func Copied(t PointIndex) CopiedIndex {
+	c, ok := t.(CopiedIndex)
+	invariant.Assert(ok, "a table with replicas cannot be copied")
+	return c
 }
 
 // Entries are tables of DrTM's entries (§6.2), chained in clusters: for protocols that know the bytes of

@@ -63,7 +63,7 @@ func All(own ...node.Protocol) (all []*scenario.Scenario) {
 			continue
 		}
 		if p.Chips != nil {
-			all = append(all, chips(p)...)
+			all = append(append(all, chips(p)...), chipRecoveries(p)...)
 			continue
 		}
 		all = append(all, of(spec{name: "smallbank", protocol: p, load: loadBank, drawn: []int{1, 1, 2}}),

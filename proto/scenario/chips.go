@@ -45,6 +45,15 @@ func chips(p node.Protocol) []*scenario.Scenario {
 	}
 }
 
+// chipRecoveries are of clusters with replicas in which machines die.
+func chipRecoveries(p node.Protocol) []*scenario.Scenario {
+	return []*scenario.Scenario{
+		of(spec{name: "replicas", protocol: p, load: loadMicro, nodes: 3, drawn: []int{1, 2},
+			focus: "replicas of each record, and late messages", faults: chipFaults, replicated: true,
+			drawnOf: map[string][]string{dimRemote: {"50", "10"}}}),
+		recoveries(p), deaths(p), orderedRecoveries(p)}
+}
+
 // boards are all of a protocol whose NICs have cores.
 func boards(p node.Protocol) []*scenario.Scenario {
 	busy := micro.Mix{40, 0, 0, 0, 0, 20, 0, 0, 40}

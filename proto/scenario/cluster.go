@@ -181,6 +181,7 @@ func (s *site) boot(m *scenario.Machine) error {
 		Incarnation: uint64(s.id+1)<<32 | uint64(m.Node.Incarnation())<<16 | 1,
 		AttachNIC:   func(r smartnic.Receiver) (smartnic.NIC, error) { return m.Node.Attach(r) },
 		AttachBoard: func() (protocol.Board, error) { return node.Board(m.Node, m.Adopt) },
+		Step:        func(name string) { s.e.World.Step(m.Node, name) },
 		Published: func(mr *verbs.MR, line int) {
 			m.Node.Touch(mr, line*verbs.LineBytes, verbs.LineBytes)
 		}})

@@ -39,6 +39,9 @@ func (n *Node) Attach(receive func(from int, payload []byte)) (*Program, error) 
 	return n.program, nil
 }
 
+// Alive implements smartnic.NIC.
+func (p *Program) Alive() bool { return p.alive() }
+
 // alive reports whether the life that the program belongs to goes on.
 func (p *Program) alive() bool { return p.node.up && p.node.incarnation == p.incarnation }
 

@@ -7,6 +7,8 @@ type NIC interface {
 	Send(to int, payload []byte, afterPs int64)
 	// AfterPs has f called after a span in picoseconds, unless the node dies.
 	AfterPs(ps int64, f func())
+	// Alive reports whether that life of the node goes on.
+	Alive() bool
 }
 
 // Receiver is what a program does with a message. The bytes are the carrier's after the call.

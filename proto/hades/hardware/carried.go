@@ -38,6 +38,9 @@ func Carry(c Config, cyclePs int64, attach func(smartnic.Receiver) (smartnic.NIC
 	return x, nil
 }
 
+// Alive reports whether the life goes on in which the node was made.
+func (c *Carried) Alive() bool { return c.nic.Alive() }
+
 func (c *Carried) send(m *Message, cycles int) {
 	c.buffer = m.encode(c.buffer[:0])
 	c.nic.Send(int(m.To), c.buffer, int64(cycles)*c.cyclePs)

@@ -16,6 +16,7 @@ const (
 	committing
 	validating // HADES-H: all Acks are there
 	reserving  // locks what it will need
+	persisting // its replicas keep what it writes
 )
 
 // transaction is a local one, with its part of module (4b).
@@ -42,6 +43,7 @@ type transaction struct {
 	reserved            bool
 	ownReads, ownWrites []bloom.Line
 	outside             bool
+	copies              []Copy // see Replicate
 }
 
 // access notes one of a line of the own node.
@@ -309,7 +311,7 @@ func (n *Node) acquired(tx directory.TX) {
 		n.cfg.Hooks.Acked(tx)
 		return
 	}
-	n.finish(tx)
+	n.persist(tx)
 }
 
 // store makes what a transaction has written to its own node the content of memory.
@@ -322,10 +324,14 @@ func (n *Node) store(t *transaction) {
 // finish has steps 4 to 6 at the own node: nothing can squash the transaction any more.
 func (n *Node) finish(tx directory.TX) {
 	t := &n.txs[tx]
-	n.store(t)
-	cycles := 0
+	cycles, stored := 0, t.phase == persisting
+	if n.trail(t); !stored {
+		n.store(t)
+	}
 	if !n.cfg.Hybrid {
-		cycles = n.dir.Commit(tx)
+		if cycles = n.dir.Commit(tx); stored {
+			cycles = 0
+		}
 	}
 	for _, node := range t.nodes {
 		m := n.message(Validation, node, t.id)
@@ -342,6 +348,7 @@ func (n *Node) finish(tx directory.TX) {
 // drop ends a transaction without an effect.
 func (n *Node) drop(tx directory.TX, why End) {
 	t := &n.txs[tx]
+	invariant.Assert(t.phase != persisting, "hardware: a transaction is dropped that persists")
 	for _, node := range t.nodes {
 		n.send(n.message(Abort, node, t.id), 0)
 	}
@@ -357,7 +364,7 @@ func (n *Node) end(tx directory.TX, how End) {
 	t := &n.txs[tx]
 	*t = transaction{id: t.id, last: how, open: t.open[:0], nodes: t.nodes[:0], acked: t.acked[:0], remote: t.remote[:0],
 		local: t.local[:0], records: t.records[:0], readLines: t.readLines[:0],
-		ownReads: t.ownReads[:0], ownWrites: t.ownWrites[:0]}
+		ownReads: t.ownReads[:0], ownWrites: t.ownWrites[:0], copies: t.copies[:0]}
 	n.dir.Buffers().Unlock(directory.Owner(tx))
 	n.cfg.Hooks.Ended(tx, how)
 }
@@ -403,7 +410,7 @@ func (n *Node) acknowledged(m *Message) {
 		return // a repetition
 	}
 	t.acked[at] = true
-	if t.missing--; t.missing == 0 {
+	if t.missing--; t.missing == 0 || t.missing == 1 && len(t.copies) > 0 && n.lacks(AckMissing) {
 		n.acquired(m.ID.TX)
 	}
 }
@@ -415,7 +422,7 @@ func (n *Node) squash(m *Message) {
 	switch {
 	case t == nil && n.lacks(LateSquashHonoured) && late.id == m.ID && late.last == Committed:
 		n.cfg.Hooks.Ended(m.ID.TX, RemoteSquash)
-	case t == nil, t.phase == committing && n.lacks(SquashIgnored), t.phase == validating:
+	case t == nil, t.phase == committing && n.lacks(SquashIgnored), t.phase == validating, t.phase == persisting:
 	default:
 		n.drop(m.ID.TX, RemoteSquash)
 	}

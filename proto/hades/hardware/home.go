@@ -39,11 +39,18 @@ const (
 	probeLines           // by mutations, after the lock
 	probeAndAck
 	pushLines // by a mutation, after the unlock
+	keepCopy
+	applyLate // records that could not be applied before
 )
 
 // Run does a step that the node has asked for.
 func (n *Node) Run(s Step) {
 	m := s.m
+	if s.kind == keepCopy || s.kind == applyLate {
+		n.runReplica(s)
+		n.settle()
+		return
+	}
 	p := n.pairFor(m.ID)
 	switch {
 	case s.kind == pushLines:
@@ -69,7 +76,15 @@ func (n *Node) Run(s Step) {
 // Receive takes a message from another node.
 func (n *Node) Receive(m *Message) {
 	invariant.Assert(m.To == n.cfg.Node && m.From != n.cfg.Node, "hardware: a message for another node")
+	if n.fenced(m) {
+		n.cfg.Pool.Put(m)
+		return
+	}
 	switch m.Kind {
+	case Persist, Truncate, Done, Mail:
+		n.receiveReplica(m)
+		n.settle()
+		return
 	case Read, WriteFetch:
 		n.request(m)
 		n.settle()
@@ -277,6 +292,9 @@ func (n *Node) lock(p *pair, m *Message) {
 		}
 	}
 	p.locked = true
+	if n.cfg.Replicas != nil {
+		n.cfg.Hooks.Marked(IntendToCommit)
+	}
 	switch {
 	case n.lacks(AckBeforeProbe):
 		n.send(n.message(Ack, m.From, m.ID), cycles)
@@ -305,7 +323,9 @@ func (n *Node) squashLocal(lines []bloom.Line, except directory.TX) {
 		return
 	}
 	for _, tx := range n.dir.Probe(lines, except) {
-		n.dir.Squash(tx, directory.Asked)
+		if n.txs[tx].phase != persisting { // its lock keeps real conflicts away
+			n.dir.Squash(tx, directory.Asked)
+		}
 	}
 }
 
@@ -352,6 +372,9 @@ func (n *Node) validate(m *Message) bool {
 	if p == nil {
 		return false // a repetition
 	}
+	if n.cfg.Replicas != nil {
+		n.cfg.Hooks.Marked(Validation)
+	}
 	if n.lacks(UnlockBeforeUpdate) {
 		n.free(p)
 		n.cfg.Hooks.Later(Step{pushLines, m}, n.cfg.Cycles.Line*len(m.Lines))
@@ -359,6 +382,7 @@ func (n *Node) validate(m *Message) bool {
 	}
 	n.push(m)
 	n.free(p)
+	n.done(m)
 	return false
 }
 

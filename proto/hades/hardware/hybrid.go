@@ -143,7 +143,7 @@ func (n *Node) Validate(tx directory.TX) directory.Access {
 			n.setVersion(header, max(n.version(header), r.version+1))
 		}
 	}
-	n.finish(tx)
+	n.persist(tx)
 	n.settle()
 	return directory.Access{Verdict: directory.Granted, Cycles: cycles}
 }

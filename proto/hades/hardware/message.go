@@ -20,6 +20,18 @@ type ID struct {
 	Attempt uint32
 }
 
+// An Attempt has the life of its node in its highest bits.
+const (
+	lifeShift = 26
+	lifeMask  = 1<<(32-lifeShift) - 1
+)
+
+// Life is that of the node, modulo 64.
+func (id ID) Life() uint32 { return id.Attempt >> lifeShift }
+
+// Number is the attempt's in the life of its node, from 1.
+func (id ID) Number() uint32 { return id.Attempt & (1<<lifeShift - 1) }
+
 // Kind of a message.
 type Kind uint8
 
@@ -34,12 +46,16 @@ const (
 	Abort                          // the transaction is over without an effect
 	Reserve                        // lines that will be read and written: lock them before (§VI)
 	Reserved                       // done
+	Persist                        // a record of what the transaction writes: keep it
+	Truncate                       // the transaction is committed everywhere: apply the record
+	Done                           // with a Persist, a Truncate, or the Validation of a transaction with replicas
+	Mail                           // of who recovers, to his like (Node.Mail)
 	kindEnd
 )
 
 func (k Kind) String() string {
 	return [...]string{"?", "Read", "Write-fetch", "Fetched", "Intend-to-commit", "Ack", "Validation", "Squash",
-		"Abort", "Reserve", "Reserved"}[k]
+		"Abort", "Reserve", "Reserved", "Persist", "Truncate", "Done", "Mail"}[k]
 }
 
 // Message from one NIC to another.
@@ -47,12 +63,13 @@ type Message struct {
 	Kind     Kind
 	From, To NodeID
 	ID       ID     // the transaction that it is of
-	Request  uint32 // number of a Read or WriteFetch in its attempt, and of its answer
+	Request  uint32 // number of a Read or WriteFetch in its attempt, and of its answer; of Done: the kind that is done
 	Holds    bool   // of a Read or WriteFetch: its transaction has reserved lines
 	Lines    []bloom.Line
 	Reads    int    // of Reserve: so many of Lines, the first ones, are only read
 	Shadows  int    // of Read, WriteFetch and Fetched: so many of Lines, the last ones, are for the checker alone
 	Data     []Data // of Fetched and Validation: one for each of Lines
+	Body     []byte // of Persist and Mail: opaque to nodes
 }
 
 // accessed are the lines of a Read or WriteFetch that filters and the directory see.
@@ -78,6 +95,6 @@ func (p *Pool) get() *Message {
 
 // Put gives a message back that nobody will use again.
 func (p *Pool) Put(m *Message) {
-	*m = Message{Lines: m.Lines[:0], Data: m.Data[:0]}
+	*m = Message{Lines: m.Lines[:0], Data: m.Data[:0], Body: m.Body[:0]}
 	p.free = append(p.free, m)
 }

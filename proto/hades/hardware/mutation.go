@@ -29,6 +29,9 @@ const (
 	WritesNotValidated
 	VersionNotAdvanced
 	ValidatedInPrivateCache
+	AckBeforePersist
+	AckMissing
+	ValidationForgotten
 	mutationEnd
 )
 
@@ -82,6 +85,12 @@ var mutations = [mutationEnd]mutation.Mutation{
 		Doc: "HADES-H: a transaction of another node leaves the version of a record that it writes"},
 	ValidatedInPrivateCache: {Name: "local-validation-in-private-cache",
 		Doc: "HADES-H: validation reads a version without asking the Locking Buffers"},
+	AckBeforePersist: {Name: "ack-before-persist",
+		Doc: "a replica says that it keeps a record, and does not"},
+	AckMissing: {Name: "commit-with-one-ack-missing",
+		Doc: "a transaction with replicas has them persist when all Acks but one are there"},
+	ValidationForgotten: {Name: "validation-lost-and-forgotten",
+		Doc: "when the members change, nobody makes good a Validation that was lost with a node"},
 }
 
 // In reports whether nodes of HADES, or of HADES-H, have the step that is left out.
@@ -95,6 +104,9 @@ func (m Mutation) In(hybrid bool) bool {
 	}
 	return true
 }
+
+// Replicated reports whether only transactions with replicas have the step.
+func (m Mutation) Replicated() bool { return m >= AckBeforePersist }
 
 func (m Mutation) String() string { return Mutations().Name(m) }
 

@@ -33,6 +33,11 @@ type Hooks struct {
 	Acked func(tx directory.TX)
 	// Unlocked: accesses and commits of cores that were denied may be tried again. May be nil.
 	Unlocked func()
+	// Of nodes with replicas. Mail: another node's Mail has come; the bytes are the node's. Settled: Node.Unsettled has come
+	// to 0. Marked: a step was taken at this node, for faults.
+	Mail    func(from NodeID, body []byte)
+	Settled func()
+	Marked  func(k Kind)
 }
 
 // End of an attempt.
@@ -45,17 +50,19 @@ const (
 	LockFailed       // the directory of the own node is locked by a conflicting commit
 	ByProgram        // Abort
 	Invalid          // HADES-H: a local record has changed
+	Moved            // the members of the cluster change
 )
 
 func (e End) String() string {
 	return [...]string{"?", "committed", "squashed by its own node", "squashed by another node", "not locked",
-		"aborted by its program", "a local record has changed"}[e]
+		"aborted by its program", "a local record has changed", "ended by a change of the members"}[e]
 }
 
 // Cycles are costs of the NIC, in cycles of a core.
 type Cycles struct {
 	Line int // inserting a line, or comparing it with all filters
 	Lock int // taking or giving back a Locking Buffer
+	Keep int // making a record durable at a replica
 }
 
 // Config of a Node.
@@ -73,7 +80,10 @@ type Config struct {
 	Memory    Memory
 	Pool      *Pool
 	Hooks     Hooks
-	Mutation  Mutation // leaves a step out; 0: none. For tests of checks
+	// Replicas has the replicas of the node; nil: there are none. Life of the node counts from 0.
+	Replicas Replicas
+	Life     uint32
+	Mutation Mutation // leaves a step out; 0: none. For tests of checks
 }
 
 const maxNodes = 1 << 10
@@ -95,7 +105,7 @@ func (c *Config) check() error {
 		return fmt.Errorf("%w: number %d of %d nodes; there are 1 to %d", ErrConfig, c.Node, c.Nodes, maxNodes)
 	case c.Pairs < 0:
 		return fmt.Errorf("%w: %d pairs of filters in the NIC", ErrConfig, c.Pairs)
-	case c.Cycles.Line < 0 || c.Cycles.Lock < 0:
+	case c.Cycles.Line < 0 || c.Cycles.Lock < 0 || c.Cycles.Keep < 0:
 		return fmt.Errorf("%w: a NIC that takes %+v cycles", ErrConfig, c.Cycles)
 	case c.Hybrid && (c.VersionAt < 0 || c.VersionAt+8 > len(Data{})):
 		return fmt.Errorf("%w: a node of HADES-H with the version at byte %d of a header line", ErrConfig, c.VersionAt)
@@ -120,6 +130,8 @@ func (c *Config) complete() error {
 	case c.Memory == nil || c.Pool == nil || c.Hooks.Send == nil || c.Hooks.Later == nil || c.Hooks.Fetched == nil ||
 		c.Hooks.Ended == nil:
 		return fmt.Errorf("%w: it lacks its memory, its pool, or a hook that all nodes need", ErrConfig)
+	case c.Replicas != nil && (c.Hooks.Mail == nil || c.Hooks.Settled == nil || c.Hooks.Marked == nil):
+		return fmt.Errorf("%w: a node with replicas without the hooks Mail, Settled and Marked", ErrConfig)
 	case c.Hybrid && c.Hooks.Acked == nil:
 		return fmt.Errorf("%w: a node of HADES-H without the hook Acked", ErrConfig)
 	}
@@ -142,6 +154,11 @@ type Node struct {
 	written       []bloom.Line
 	header        Data // of a record that is looked at
 	stats         Stats
+	// Of transactions with replicas: see replica.go.
+	tails  []*tail
+	spares []*tail
+	late   []*Message // Truncates whose records could not be applied
+	fence  []fenced   // by node
 }
 
 type squashed struct {
@@ -166,7 +183,7 @@ func New(c Config) (*Node, error) {
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: c}
+	n := &Node{cfg: c, attempts: (c.Life & lifeMask) << lifeShift, fence: make([]fenced, c.Nodes)}
 	c.Directory.Hooks = directory.Hooks{
 		Squashed: func(tx directory.TX, why directory.Reason) { n.dropped = append(n.dropped, squashed{tx, why}) },
 		Unlocked: func() { n.unlocked = true },

@@ -15,7 +15,8 @@ import (
 //	+------+------+----------+----------+----------+------+------+-------+-------+---------+
 //	| kind | Holds| Reads    | Request  | Attempt  | Node | TX   | lines | data  | Shadows |
 //	+------+------+----------+----------+----------+------+------+-------+-------+---------+
-//	then 8 bytes for each line, then 64 bytes for each line's data: of all lines, or of none.
+//	then 8 bytes for each line, then 64 bytes for each line's data: of all lines, or of none. Behind the header of a Persist
+//	or Mail follows its body, of Request bytes.
 const headerBytes = 22
 
 // ErrMessage refuses bytes that are no message.
@@ -29,7 +30,11 @@ func (m *Message) encode(b []byte) []byte {
 	}
 	b = append(b, byte(m.Kind), holds)
 	b = binary.LittleEndian.AppendUint16(b, uint16(m.Reads))
-	b = binary.LittleEndian.AppendUint32(b, m.Request)
+	request := m.Request
+	if m.bodied() {
+		request = uint32(len(m.Body))
+	}
+	b = binary.LittleEndian.AppendUint32(b, request)
 	b = binary.LittleEndian.AppendUint32(b, m.ID.Attempt)
 	b = binary.LittleEndian.AppendUint16(b, uint16(m.ID.Node))
 	b = binary.LittleEndian.AppendUint16(b, uint16(m.ID.TX))
@@ -42,8 +47,11 @@ func (m *Message) encode(b []byte) []byte {
 	for i := range m.Data {
 		b = append(b, m.Data[i][:]...)
 	}
-	return b
+	return append(b, m.Body...)
 }
+
+// bodied reports whether messages of the kind have a body, and no lines.
+func (m *Message) bodied() bool { return m.Kind == Persist || m.Kind == Mail }
 
 // decode reads a message from a node into an empty one.
 func (m *Message) decode(b []byte) error {
@@ -63,6 +71,12 @@ func (m *Message) decode(b []byte) error {
 	case m.Reads > lines || m.Shadows > lines || data != 0 && data != lines:
 		return fmt.Errorf("%w: %d lines, %d of them to be read, %d shadows, data of %d", ErrMessage, lines, m.Reads, m.Shadows,
 			data)
+	case m.bodied():
+		if lines+data > 0 || uint64(len(b)-headerBytes) != uint64(m.Request) {
+			return fmt.Errorf("%w: %d bytes for a body of %d", ErrMessage, len(b), m.Request)
+		}
+		m.Body, m.Request = append(m.Body, b[headerBytes:]...), 0
+		return nil
 	case len(b) != headerBytes+8*lines+len(Data{})*data:
 		return fmt.Errorf("%w: %d bytes for %d lines with data of %d", ErrMessage, len(b), lines, data)
 	}

@@ -14,6 +14,8 @@ func samples() []*Message {
 		{Kind: Read, ID: ID{1, 0, 1 << 31}, Request: 7, Lines: []bloom.Line{1, 1 << 40}},
 		{Kind: WriteFetch, ID: ID{1, 2, 3}, Request: 1, Lines: []bloom.Line{4, 5, 6}, Shadows: 2},
 		{Kind: Reserve, ID: ID{1023, 32767, 1}, Reads: 1, Lines: []bloom.Line{9, 8}},
+		{Kind: Persist, ID: ID{1, 2, 3}, Body: []byte("a record")},
+		{Kind: Done, ID: ID{1, 2, 3}, Request: uint32(Persist)},
 		{Kind: Validation, ID: ID{0, 0, 1}, Lines: []bloom.Line{2, 3}, Data: []Data{{1}, {63: 2}}},
 	}
 }

@@ -21,6 +21,9 @@ type Config struct {
 	// the fallback handler (§7.2). One abort for capacity is enough; those in favour of another's lock
 	// or lease do not count.
 	RegionAborts int
+	// RegionWrites is how many lines a transaction's region may write, whichever sets of the cache they fall into (§2.1,
+	// Figure 2(b)); 0: what the cache holds. Other regions, that change tables for other machines, have no such bound.
+	RegionWrites int
 	// Attempts of any outcome after which a transaction takes the fallback handler, so that it
 	// cannot starve.
 	Attempts int

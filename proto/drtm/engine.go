@@ -194,6 +194,9 @@ func (e *Engine) newTx() *tx {
 	e.InitTx(&t.Tx, t)
 	cfg := e.cfg.Region
 	cfg.Flag = e.Env.Worker.RegionFlag()
+	if n := e.cfg.RegionWrites; n > 0 {
+		cfg.Geometry.Sets, cfg.Geometry.Ways = 1, n
+	}
 	if e.cfg.Simulated {
 		cfg.Step = func(name string) {
 			t.F.Step(name)

@@ -367,10 +367,7 @@ func TestReadOnlyTransactionsSeeAChangeBetweenTheRounds(t *testing.T) {
 // locking everything, local records included, and updates them.
 func TestCapacityLeadsToTheFallbackHandler(t *testing.T) {
 	each(t, func(t *testing.T, h host) {
-		c := start(t, h, settings{node: func(cfg *node.Config) {
-			cfg.Geometry.LineBytes, cfg.Geometry.Sets = 64, 1
-			cfg.Geometry.Ways, cfg.Geometry.ReadLines = 2, 64
-		}})
+		c := start(t, h, settings{drtm: func(cfg *drtm.Config) { cfg.RegionWrites = 2 }})
 		d := declare(writing(small, keyOn(0, 3)), writing(full, keyOn(0, 2)),
 			writing(large, keyOn(0, 1)), writing(large, keyOn(1, 1)))
 		c.on(0, func(f *fiber.Fiber, e *drtm.Engine) error {

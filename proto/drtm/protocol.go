@@ -39,6 +39,7 @@ const (
 	optLease         = "lease"
 	optLeaseReadOnly = "lease-read-only"
 	optRegionAborts  = "region-aborts"
+	optRegionWrites  = "region-writes"
 	optAttempts      = "fallback-after"
 	optLockWait      = "lock-wait"
 	optReadLeases    = "read-leases"
@@ -58,6 +59,8 @@ func options() option.List {
 			DefaultLeaseReadOnly),
 		option.Int(optRegionAborts, DefaultRegionAborts, 1, math.MaxInt, "run the fallback handler after "+
 			"`N` aborted regions of a transaction"),
+		option.Int(optRegionWrites, 0, 0, 255, "a transaction's region may write `N` lines of 64 bytes, wherever they lie, as "+
+			"DrTM §2.1 has 768 bytes; 0: as many as the cache holds"),
 		option.Int(optAttempts, DefaultAttempts, 1, math.MaxInt, "run the fallback handler after `N` "+
 			"attempts of a transaction"),
 		option.Duration(optLockWait, DefaultLockWait, time.Microsecond, math.MaxInt64,
@@ -152,7 +155,8 @@ func ConfigOf(e *protocol.Env) (Config, error) {
 	o := e.Options
 	return Config{Env: *e, Mutation: mutation, Lease: o.Duration(optLease),
 		LeaseReadOnly: o.Duration(optLeaseReadOnly), RegionAborts: o.Int(optRegionAborts),
-		Attempts: o.Int(optAttempts), LockWait: o.Duration(optLockWait),
+		RegionWrites: o.Int(optRegionWrites),
+		Attempts:     o.Int(optAttempts), LockWait: o.Duration(optLockWait),
 		OrphanAfter: o.Duration(protocol.OptOrphanAfter), Chopped: o.Bool(protocol.OptChopped),
 		LockReads: !o.Bool(optReadLeases), Durable: o.Bool(optDurable)}, nil
 }

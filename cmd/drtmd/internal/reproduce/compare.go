@@ -13,12 +13,18 @@ type limit struct {
 	bounds   bool
 	size     float64
 	relative bool // size is a share of the paper's number
+	times    bool // size is a factor that neither is larger by
 	why      string
 }
 
 // within bounds by a difference, share by a share of the paper's number.
 func within(size float64) limit { return limit{bounds: true, size: size} }
 func share(size float64) limit  { return limit{bounds: true, size: size, relative: true} }
+
+// withinTimes bounds by how many times one number may be the other.
+func withinTimes(size float64) limit {
+	return limit{bounds: true, size: size, relative: true, times: true}
+}
 
 // because says where the size of a limit comes from.
 func (l limit) because(why string) limit {
@@ -75,12 +81,18 @@ func (n *number) judge(row *report.ComparedRow, mean float64) {
 	if share {
 		row.Bound = fmt.Sprintf("%g %%", 100*n.limit.size)
 	}
+	if n.limit.times {
+		row.Bound = fmt.Sprintf("%g times", n.limit.size)
+	}
 	if n.limit.why != "" {
 		row.Bound += " (" + n.limit.why + ")"
 	}
 	// Where the numbers are binary fractions the last bit must not decide.
 	const rounding = 1e-9
 	row.Exceeds = !(math.Abs(off) <= n.limit.size+rounding) // NaN exceeds
+	if n.limit.times {
+		row.Exceeds = !(mean <= n.paper*n.limit.size && n.paper <= mean*n.limit.size)
+	}
 	if row.Exceeds {
 		row.Missed = n.missed
 	}

@@ -17,18 +17,20 @@ const regionBytes = 32 << 20
 
 // bed is memory of regions, with the region that works on it.
 type bed struct {
-	memory *htm.Memory
-	region *htm.Region
-	lines  int
+	memory   *htm.Memory
+	region   *htm.Region
+	geometry htm.Geometry
+	lines    int
 }
 
-func newBed() *bed {
-	g := htm.DefaultGeometry()
+func newBed() *bed { return newBedOf(htm.DefaultGeometry()) }
+
+func newBedOf(g htm.Geometry) *bed {
 	lines := regionBytes / htm.LineBytes
 	raw := make([]uint64, (lines+1)*htm.LineBytes/8)
 	skip := int(-uintptr(unsafe.Pointer(&raw[0])) & (htm.LineBytes - 1))
 	all := unsafe.Slice((*byte)(unsafe.Pointer(&raw[0])), len(raw)*8)
-	return &bed{lines: lines, region: htm.NewRegion(htm.Config{Geometry: g}),
+	return &bed{lines: lines, geometry: g, region: htm.NewRegion(htm.Config{Geometry: g}),
 		memory: htm.NewMemory(all[skip:skip+regionBytes], make([]uint64, lines), 1,
 			make([]uint64, lineword.JournalWords(g.Sets*g.Ways)))}
 }
@@ -52,6 +54,27 @@ func (b *bed) fits(next func(i int) int, access func(off int)) (int, error) {
 			len(seen))
 	}
 	return len(seen), nil
+}
+
+// overflows reports whether a region aborts for want of capacity that reads and writes so many bytes, in lines that are
+// all different.
+func (b *bed) overflows(read, written int) (bool, error) {
+	linesOf := func(bytes int) int { return (bytes + htm.LineBytes - 1) / htm.LineBytes }
+	b.region.Begin()
+	n := linesOf(written)
+	for i := range n {
+		b.write(i * htm.LineBytes)
+	}
+	for i := range max(0, linesOf(read)-n) { // what is written was read, too
+		b.read((n + i) * htm.LineBytes)
+	}
+	if b.region.Commit(nil) {
+		return false, nil
+	}
+	if code, _ := b.region.Aborted(); code != htm.Capacity {
+		return false, fmt.Errorf("the region ended with %v, not for want of capacity", code)
+	}
+	return true, nil
 }
 
 func (b *bed) write(off int) { b.region.Store64(b.memory, off, 1) }

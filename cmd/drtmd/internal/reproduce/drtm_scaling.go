@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"drtmd/cmd/drtmd/internal/load"
 	"drtmd/cmd/drtmd/internal/report"
 	"drtmd/proto/option"
 	"drtmd/proto/workload"
@@ -29,8 +30,10 @@ type cluster struct {
 	protocol string
 	settings option.Settings // of it
 	machines int
+	perNIC   int  // machines that share a NIC: they are logical nodes of one; 0 = 1
 	workers  int  // per machine
 	fibers   int  // per worker; the paper's threads wait for their own verbs, as one fiber does
+	every    int  // transactions of which one is timed; 0 = none
 	quick    bool // atomics take no longer than READs
 	mutation string
 	seed     uint64
@@ -38,27 +41,33 @@ type cluster struct {
 	measured time.Duration
 }
 
-// rate is how many transactions end in a second of virtual time, committed or rolled back by their
-// own rules.
-func (c cluster) rate(ctx context.Context) (float64, error) {
-	load := c.load
-	if load == nil {
-		load = smallBank
+// run runs it.
+func (c cluster) run(ctx context.Context) (*load.Result, error) {
+	make := c.load
+	if make == nil {
+		make = smallBank
 	}
-	b, err := load(c.machines)
+	b, err := make(c.machines)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	m := model{protocol: c.protocol, settings: c.settings, workload: b, preset: cx3, nodes: c.machines, workers: c.workers,
-		fibers: c.fibers, mutation: c.mutation, seed: c.seed, warmup: c.warmup, measured: c.measured}
+	m := model{protocol: c.protocol, settings: c.settings, workload: b, preset: cx3, nodes: c.machines, perNIC: c.perNIC,
+		workers: c.workers, fibers: c.fibers, mutation: c.mutation, seed: c.seed, warmup: c.warmup,
+		measured: c.measured, every: c.every}
 	if c.quick {
 		m.tune = func(cost *sim.CostModel) { cost.NIC.AtomicLatency = 0 }
 	}
-	r, err := m.run(ctx)
+	return m.run(ctx)
+}
+
+// rate is how many transactions end in a second of virtual time, committed or rolled back by their
+// own rules.
+func (c cluster) rate(ctx context.Context) (float64, error) {
+	x, err := c.run(ctx)
 	if err != nil {
 		return 0, err
 	}
-	return finished(r), nil
+	return finished(x), nil
 }
 
 // smallBank is SmallBank as DrTM runs it.

@@ -21,6 +21,7 @@ type model struct {
 	preset   string
 	tune     func(*sim.CostModel) // what differs from the preset; nil: nothing
 	nodes    int
+	perNIC   int // nodes that share a NIC; 0 = 1
 	workers  int // per node
 	fibers   int // per worker
 	replicas int // 0 = 1
@@ -51,7 +52,7 @@ func (m *model) run(ctx context.Context) (*load.Result, error) {
 	r, err := load.Run(ctx, load.Options{Workload: m.workload, Seed: m.seed, Virtual: true,
 		Warmup: m.warmup, Duration: m.measured, ChargePs: clientPs, SampleEvery: m.every,
 		Open: func(ctx context.Context) (*node.Cluster, error) {
-			return node.NewSimulated(ctx, node.SimulatedConfig{Cost: cost, OnEvent: m.onEvent, Config: node.Config{
+			return node.NewSimulated(ctx, node.SimulatedConfig{Cost: cost, OnEvent: m.onEvent, PerNIC: m.perNIC, Config: node.Config{
 				Protocol: p, Options: m.settings, Workload: m.workload, Nodes: m.nodes, Workers: m.workers,
 				Fibers: m.fibers, Replicas: m.replicas, Seed: m.seed, Mutation: m.mutation}})
 		}})

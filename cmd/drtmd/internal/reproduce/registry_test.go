@@ -134,8 +134,9 @@ func TestSelectTakesItemsSystemsAndAll(t *testing.T) {
 		{"drtm/figure-3 drtm/table-6 drtm/table-6", "drtm/table-6 drtm/figure-3"},
 		{"hades/figure-9", "hades/figure-9"}, {"hades", "hades/table-3 hades/table-4 hades/figure-3 hades/figure-9 hades/figure-10 hades/figure-11 hades/figure-12 hades/figure-13"},
 		{"xenic", "xenic/table-2 xenic/table-3 xenic/figure-2 xenic/figure-3 xenic/figure-4 xenic/figure-7 xenic/figure-8"}, {"rtx", "rtx/table-1 rtx/table-2 rtx/figure-11 rtx/figure-12 rtx/figure-13 rtx/figure-14 rtx/figure-15 rtx/figure-16 rtx/figure-17 rtx/figure-18 rtx/figure-14-wall rtx/figure-18-wall"},
-		{"drtm", "drtm/table-3 drtm/table-4 drtm/table-6 drtm/table-7 drtm/figure-2 drtm/figure-3 " +
-			"drtm/figure-7 drtm/figure-17 drtm/figure-20"},
+		{"drtm", "drtm/table-1 drtm/table-3 drtm/table-4 drtm/table-6 drtm/table-7 drtm/table-8 drtm/figure-1 " +
+			"drtm/figure-2 drtm/figure-3 drtm/figure-7 drtm/figure-15 drtm/figure-16 drtm/figure-17 drtm/figure-18 " +
+			"drtm/figure-19 drtm/figure-20"},
 	} {
 		items, err := Select(Systems(), strings.Fields(x.names))
 		if got := strings.Join(name(items), " "); err != nil || got != x.want {

@@ -51,10 +51,16 @@ func TestQuickRunsAreWithinTheirBounds(t *testing.T) {
 				t.Skip("counts, in one goroutine")
 			}
 			got := runQuick(t, i.Name())
-			compared, missed := 0, false
+			compared, missed, claims := 0, false, signs(i.Name())
 			for _, row := range got.Rows {
 				if row.Bound != "" {
 					compared++
+				}
+				if says := claims[row.What]; says != nil {
+					delete(claims, row.What)
+					if !says(*row.OursValue) {
+						t.Errorf("%s is %v: not what the paper claims", row.What, *row.OursValue)
+					}
 				}
 				if row.Unexplained() {
 					t.Errorf("%+v", row)
@@ -63,6 +69,9 @@ func TestQuickRunsAreWithinTheirBounds(t *testing.T) {
 				if (row.Paper == "") != (row.Deviation == "") {
 					t.Errorf("paper %q, deviation %q of %s", row.Paper, row.Deviation, row.What)
 				}
+			}
+			if len(claims) > 0 {
+				t.Errorf("no row for %d signs of claims", len(claims))
 			}
 			if compared == 0 || got.Conditions == "" {
 				t.Errorf("%d rows of %d have a bound; conditions: %s", compared, len(got.Rows),
@@ -85,6 +94,29 @@ func TestQuickRunsAreWithinTheirBounds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// signs are the directions of claims, by row of an item: a row may miss its bound for a reason that is known, but not these.
+func signs(item string) map[string]func(v float64) bool {
+	between := func(low, high float64) func(float64) bool {
+		return func(v float64) bool { return low < v && v < high }
+	}
+	switch item {
+	case "drtm/table-8":
+		return map[string]func(float64) bool{"standard mix, change by logs": between(-60, 0)}
+	case "drtm/figure-16":
+		return map[string]func(float64) bool{"speed-up of 6 machines": between(2, 6)}
+	case "drtm/figure-18":
+		return map[string]func(float64) bool{"speed-up of 24 logical nodes": between(2, 4),
+			"new orders at 5 % cross-warehouse, of those at 1 %":   between(0.5, 1),
+			"new orders at 100 % cross-warehouse, of those at 1 %": between(0.1, 0.5)}
+	case "drtm/figure-19":
+		return map[string]func(float64) bool{"(b) gain of read leases, hotspot, 6 machines": between(5, 60)}
+	case "drtm/figure-20":
+		return map[string]func(float64) bool{"speed-up of 6 machines, drtm": between(2, 6),
+			"speed-up of 6 machines, drtm-occ": between(2, 6)}
+	}
+	return nil
 }
 
 // A protocol without a safety step does not have the papers' tables.

@@ -1,7 +1,7 @@
 package reproduce
 
-// Why figures with TPC-C miss their bounds. docs/PAPERS.md has the runs that show it: the cost in question was left out of
-// one, or changed.
+// Why figures with TPC-C miss their bounds, as far as it is known. That of missedLogs is shown by runs without the cost in
+// question (docs/PAPERS.md); the others follow from what the model has and the paper's machines have not, or the reverse.
 const (
 	missedScaling = "costs of local work are assumed for records of one line, and those of TPC-C are longer: one machine does " +
 		"twice the paper's 0.7 M/s, while a distributed transaction waits as long as the paper's, so that it costs a larger part"

@@ -20,9 +20,9 @@ type script struct {
 }
 
 const (
-	scriptTable proto.TableID = 1
-	scriptBytes               = 8
-	scriptShift               = 48
+	scriptTable = proto.TableID(1)
+	scriptBytes = 8
+	scriptShift = 48
 )
 
 // scripts are those that small worlds run, by name.

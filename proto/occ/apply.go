@@ -294,38 +294,28 @@ func (e *Engine) applyTo(s *share, w *recovery.Write, waits bool) bool {
 	return true
 }
 
-// lockToApply locks the record of a replica that an update is for, also one whose Readable flag is lowered. was is the
-// state that it had.
+// lockToApply locks the record of a replica that an update is for, and makes it if there is none. Most updates are of
+// records that are there: a look-up without a region finds them, and the lock tells whether that is the key's. was is
+// the state that it had.
 func (e *Engine) lockToApply(s *share, w *recovery.Write) (x found, was onesided.Word, ok bool) {
-	x, c := e.lockOrMake(s, w, func(x *found) (c code) {
-		was, c = e.lockReplica(s, x, w.Key)
-		return c
-	})
-	return x, was, c == done
-}
-
-// lockOrMake locks the record of a replica that a write is of, and makes it if there is none: full if there is no room,
-// changed if the table could not be changed now. Most writes are of records that are there: a look-up without a region
-// finds them, and the lock tells whether that is the key's.
-func (e *Engine) lockOrMake(s *share, w *recovery.Write, lock func(x *found) code) (x found, c code) {
 	if off, there := s.Tables[w.Table-1].Find(uint64(w.Key)); there {
 		x.off = uint64(off)
-		if c = lock(&x); c != busy {
-			return x, c
+		switch state, c := e.lockReplica(s, &x, w.Key); c {
+		case done:
+			return x, state, true
+		case locked:
+			return x, state, false
 		}
 	}
-	off, made := e.EnsureAt(s, w.Table, w.Key)
-	if made == onesided.Full && e.reclaimDeleted() {
-		off, made = e.EnsureAt(s, w.Table, w.Key)
+	off, c := e.EnsureAt(s, w.Table, w.Key)
+	if c == onesided.Full && e.reclaimDeleted() {
+		off, c = e.EnsureAt(s, w.Table, w.Key)
 	}
-	switch made {
-	case onesided.Done:
-		x.off = off
-		return x, lock(&x)
-	case onesided.Full:
-		return found{}, full
+	if x.off = off; c != onesided.Done {
+		return found{}, was, false
 	}
-	return found{}, changed
+	was, locks := e.lockReplica(s, &x, w.Key)
+	return x, was, locks == done
 }
 
 // newerThan reports whether an update is newer than what an entry says. One that was made for its key says

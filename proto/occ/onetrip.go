@@ -306,12 +306,27 @@ func (e *Engine) takePrimary(s *share, w *recovery.Write, u *undo, index int) co
 
 // takeBackup locks a record of a backup, unless it is newer than what was read: it may be older while it is filled.
 func (e *Engine) takeBackup(s *share, w *recovery.Write, u *undo, index int) code {
-	x, c := e.lockOrMake(s, w, func(x *found) code { return e.lockRecord(s, x, w.Key, e.applier) })
-	switch c {
-	case done:
-	case full, changed:
-		return c
-	default:
+	var x found
+	c := busy
+	if off, there := s.Tables[w.Table-1].Find(uint64(w.Key)); there {
+		x.off = uint64(off)
+		c = e.lockRecord(s, &x, w.Key, e.applier)
+	}
+	if c == busy {
+		off, made := e.EnsureAt(s, w.Table, w.Key)
+		if made == onesided.Full && e.reclaimDeleted() {
+			off, made = e.EnsureAt(s, w.Table, w.Key)
+		}
+		if made == onesided.Full {
+			return full
+		}
+		if made != onesided.Done {
+			return changed
+		}
+		x.off = uint64(off)
+		c = e.lockRecord(s, &x, w.Key, e.applier)
+	}
+	if c != done {
 		return locked
 	}
 	now := x.head.Version

@@ -37,6 +37,10 @@ func (x *tx) Commit() error {
 		x.replicate()
 		err = x.commit()
 	}
+	if err == nil && len(x.copies) == 0 && !x.mayTell() {
+		x.finish(history.Aborted)
+		return proto.Aborting(proto.ReasonMoved)
+	}
 	switch {
 	case errors.Is(err, proto.ErrUnknownOutcome):
 		x.finish(history.Unknown) // the others decide
@@ -60,6 +64,10 @@ func (x *tx) Rollback() error {
 		x.e.chip.Undo(x.number)
 		err = x.commit()
 	}
+	if err == nil && !x.mayTell() {
+		x.finish(history.Aborted)
+		return proto.Aborting(proto.ReasonMoved)
+	}
 	if err != nil {
 		x.Abort(err)
 		return err
@@ -70,6 +78,13 @@ func (x *tx) Rollback() error {
 	x.e.stats.RolledBack++
 	x.finish(history.UserAborted)
 	return nil
+}
+
+// mayTell reports whether the client may be told of what was read in the own memory alone: nobody serves in the place of
+// this node. What was written has records that other nodes keep, and these know who is a member.
+func (x *tx) mayTell() bool {
+	c := x.e.chip
+	return c.view == nil || x.e.env.Lease == nil || x.e.env.Lease() || c.lacks(serveLeaseless)
 }
 
 // Abort implements proto.Tx.

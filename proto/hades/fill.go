@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"drtmd/htm/bloom"
 	"drtmd/proto"
 	"drtmd/proto/protocol"
 	"drtmd/proto/recovery"
@@ -91,7 +92,12 @@ func sayCopy(number uint32, shard proto.ShardID, t proto.TableID, at int) []byte
 	return le.AppendUint64(b, uint64(at))
 }
 
-// sayCopies answers with records of a table.
+// persists reports whether a transaction of this node has stored a record that it may not commit yet.
+func (c *Chip) persists(shard proto.ShardID, off int) bool {
+	return c.Persists(c.banks[shard].base+bloom.Line(off/layout.LineBytes))
+}
+
+// sayCopies answers with records of a table, without those that are not committed.
 func (v *view) sayCopies(to proto.NodeID, says []byte) {
 	shard, table, from := proto.ShardID(le.Uint16(says[4:])), proto.TableID(le.Uint16(says[6:])), int(le.Uint64(says[8:]))
 	t := v.c.first.Shares[shard].Tables[table-1]
@@ -103,6 +109,9 @@ func (v *view) sayCopies(to proto.NodeID, says []byte) {
 			return false
 		}
 		m, off := t.At(place)
+		if v.c.persists(shard, off) {
+			return true // it gets a record of that, or this node dies and the replica is filled anew
+		}
 		image := m.Bytes[off : off+record.Bytes]
 		h := layout.HeadOf(image)
 		w := recovery.Write{Shard: shard, Table: table, Key: proto.Key(h.Key), Version: h.Version}

@@ -11,6 +11,7 @@ const (
 	replicaAnyOrder
 	decidedUnquiet
 	completeAborted
+	serveLeaseless
 )
 
 var bugs = mutation.Table[bug]{
@@ -25,6 +26,8 @@ var bugs = mutation.Table[bug]{
 		Doc: "transactions go on while a survivor has committed ones that are not applied"},
 	completeAborted: {Name: "recovery-aborts-complete",
 		Doc: "a transaction of the dead is aborted though all shards have its record"},
+	serveLeaseless: {Name: "serve-without-lease",
+		Doc: "a node tells clients what it has read in its memory after its lease has ended"},
 }
 
 func (c *Chip) lacks(b bug) bool { return c.bug == b }

@@ -347,6 +347,7 @@ func recoveries(p node.Protocol) *scenario.Scenario {
 	return of(spec{name: "recovery", protocol: p, load: loadMicro, nodes: 4, drawn: []int{1, 1, 2},
 		focus:  "replicas, machines that die and come back with nothing, and others that recover",
 		faults: deathFaults, membership: true, replicated: true,
+		grace:   30 * sim.Millisecond, // HADES tells nodes what is decided again and again while messages are lost
 		drawnOf: map[string][]string{dimRemote: {"50", "50", "10"}}})
 }
 
@@ -355,7 +356,7 @@ func orderedRecoveries(p node.Protocol) *scenario.Scenario {
 	return of(spec{name: "recovery-scans", protocol: p, load: loadRanges, nodes: 4, drawn: []int{1, 1, 2},
 		focus:  "replicas of ordered tables, and machines that die and come back with nothing",
 		faults: deathFaults, membership: true, replicated: true,
-		grace:   15 * sim.Millisecond, // HADES tells nodes what is decided again and again while messages are lost
+		grace:   30 * sim.Millisecond, // as above
 		drawnOf: map[string][]string{dimRemote: {"50", "10"}}})
 }
 

@@ -3,6 +3,7 @@ package hardware
 import (
 	"slices"
 
+	"drtmd/htm/bloom"
 	"drtmd/htm/directory"
 	"drtmd/internal/invariant"
 )
@@ -77,6 +78,17 @@ func (n *Node) persist(tx directory.TX) {
 		n.send(m, cycles)
 	}
 	n.persisted(tx)
+}
+
+// Persists reports whether a transaction that writes a line of the own node has stored it, and waits until its records
+// are kept.
+func (n *Node) Persists(line bloom.Line) bool {
+	for i := range n.txs {
+		if t := &n.txs[i]; t.phase == persisting && slices.ContainsFunc(t.local, func(l localLine) bool { return l.line == line }) {
+			return true
+		}
+	}
+	return false
 }
 
 // persisted commits a transaction if its records are all kept.

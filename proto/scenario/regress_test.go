@@ -1,0 +1,45 @@
+package scenario
+
+import (
+	"context"
+	"testing"
+
+	"drtmd/verbs/scenario"
+)
+
+// TestRunsThatFailedOnce: faults that were drawn too rarely, or never, and that showed what is mended since.
+func TestRunsThatFailedOnce(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector sees nothing here that the run without faults does not show")
+	}
+	for _, x := range []struct {
+		what, scenario string
+		seed           uint64
+		set, faults    string
+	}{
+		{"a node reads its memory after its lease has ended, and tells its clients", "recovery-hades", 4,
+			"skew=0,remote=2,reads=50,reuse=no", "at 137us pause node=n0 for=1.166ms"},
+		{"a replica is filled with what a coordinator has stored that dies before its records are kept", "recovery-hades", 3,
+			"words=no,skew=0,remote=2,reads=default,lines=4,rollback=20,reuse=yes,plans=few,replicas=3,filters=usual,pairs=all," +
+				"cores=all,nic=usual,patience=one,cache=usual",
+			"at 786.437us cut from=n2 to=n3 for=3ms; at 795.437us crash node=n2 dram=lost for=3ms"},
+	} {
+		t.Run(x.what, func(t *testing.T) {
+			o := scenario.Options{Seed: x.seed, Nodes: 4, Workers: 2, Fibers: 3}
+			var err error
+			if o.Settings, err = scenario.ParseSettings(x.set); err != nil {
+				t.Fatal(err)
+			}
+			if o.Faults, err = scenario.ParseFaults(x.faults); err != nil {
+				t.Fatal(err)
+			}
+			r, err := scenario.Run(context.Background(), find(t, x.scenario), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Failure != nil {
+				t.Error(r.Failure)
+			}
+		})
+	}
+}

@@ -120,7 +120,7 @@ func btoi(b bool) uint64 {
 // look counts the states of a run.
 func (x *explorer) look(e *events) {
 	for _, h := range e.histories(x.nodes()) {
-		x.states[hashOf(h)] = true
+		x.states.add(hashOf(h))
 	}
 }
 
@@ -161,10 +161,13 @@ func (x *explorer) crash(r *Result, e *events) error {
 				t.Lost, t.LostTo = LoseOne, loss
 			}
 			key := foldHash(base, uint64(loss))
-			if x.crashes[key] || x.full() {
+			if x.full() {
+				x.short = true
 				continue
 			}
-			x.crashes[key] = true
+			if !x.crashes.add(key) {
+				continue
+			}
 			d := &survivor{follower: follower{turns: append(slices.Clone(r.Options.Order[:e.all[k].turns]), t)}}
 			for _, a := range e.all[k+1:] {
 				d.rest = append(d.rest, a.Channel)

@@ -1,7 +1,9 @@
 package scenario
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -49,10 +51,12 @@ func (t Turn) String() string {
 	return fmt.Sprintf("x%d", t.Node)
 }
 
-// FormatOrder writes an order in one word, without the zeros at its end.
+// FormatOrder writes an order in one word, without the zeros at its end. Behind a crash zeros count: the end of the
+// turns ends the order there.
 func FormatOrder(turns []Turn) string {
 	n := len(turns)
-	for n > 1 && turns[n-1] == (Turn{}) {
+	crashes := slices.ContainsFunc(turns, func(t Turn) bool { return t.Crash })
+	for n > 1 && !crashes && turns[n-1] == (Turn{}) {
 		n--
 	}
 	var words []string
@@ -77,7 +81,9 @@ func ParseOrder(text string) ([]Turn, error) {
 			return n
 		}
 		if rest, wait := strings.CutPrefix(word, "w"); wait {
-			t.Waits = max(number(rest), 1)
+			if t.Waits = number(rest); err == nil && t.Waits == 0 {
+				err = errors.New("no event")
+			}
 		} else if rest, crash := strings.CutPrefix(word, "x"); crash {
 			node, to, lost := strings.Cut(rest, "-")
 			t.Crash, t.Node = true, number(node)
@@ -91,8 +97,9 @@ func ParseOrder(text string) ([]Turn, error) {
 			t.Arrival = number(word)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%q is no turn: write the number of an arrival, or x and that of a node that "+
-				"crashes, such as 0,2,x1,0", word)
+			return nil, fmt.Errorf("%q is no turn: write the number of an arrival; x and that of a node that crashes, "+
+				"with - if it loses its messages in flight, or - and the node to which; or w and how many events to wait "+
+				"for: such as 0,2,w9,x1-2", word)
 		}
 		turns = append(turns, t)
 	}
@@ -216,7 +223,8 @@ func (f *follower) next(e *Env, possible []sim.Arrival) (Turn, bool) {
 	}
 	t := f.turns.take()
 	f.crashed = f.crashed || t.Crash
-	if t.Crash && t.Node >= len(e.machines) || !t.Crash && t.Arrival >= len(possible) {
+	nowhere := t.Lost == LoseOne && (t.LostTo >= len(e.machines) || t.LostTo == t.Node)
+	if t.Crash && (t.Node >= len(e.machines) || nowhere) || !t.Crash && t.Arrival >= len(possible) {
 		e.Fail(CheckOrder, "turn %q is not possible: there are %d arrivals and %d nodes", t, len(possible),
 			len(e.machines))
 		return t, false

@@ -51,7 +51,7 @@ func Orders(ctx context.Context, s *Scenario, o OrdersOptions) (OrdersResult, er
 	if !s.Ordered {
 		return OrdersResult{}, &NoOrderError{s.Name}
 	}
-	x := explorer{ctx: ctx, scenario: s, o: o, states: map[uint64]bool{}, crashes: map[uint64]bool{}}
+	x := explorer{ctx: ctx, scenario: s, o: o}
 	err := x.explore()
 	x.result.States = len(x.states)
 	return x.result, err
@@ -63,9 +63,22 @@ type explorer struct {
 	scenario *Scenario
 	o        OrdersOptions
 	path     []choice
-	states   map[uint64]bool // seen
-	crashes  map[uint64]bool // made
+	states   hashes // seen
+	crashes  hashes // made
+	short    bool   // some crash was not made, because of o.Most
 	result   OrdersResult
+}
+
+// hashes is a set, in order.
+type hashes []uint64
+
+// add adds a hash, and reports whether it was not there.
+func (s *hashes) add(x uint64) bool {
+	i, there := slices.BinarySearch(*s, x)
+	if !there {
+		*s = slices.Insert(*s, i, x)
+	}
+	return !there
 }
 
 // choice is a state of the path, and what is chosen there.
@@ -119,13 +132,18 @@ func (x *explorer) explore() error {
 			}
 		}
 	}
-	x.result.Whole = x.result.Missed == 0
+	x.result.Whole = x.result.Missed == 0 && !x.short
 	return nil
+}
+
+// made is how many runs were made.
+func (x *explorer) made() int {
+	return x.result.Orders + x.result.Cut + x.result.Missed + x.result.Crashes
 }
 
 // full reports whether as many runs were made as may be.
 func (x *explorer) full() bool {
-	return x.o.Most > 0 && x.result.Orders+x.result.Cut+x.result.Crashes >= x.o.Most
+	return x.o.Most > 0 && x.made() >= x.o.Most
 }
 
 // run makes one run.
@@ -141,7 +159,7 @@ func (x *explorer) run(d director) (*Result, error) {
 		x.result.Failure = r
 	}
 	if x.o.Progress != nil {
-		x.o.Progress(x.result.Orders + x.result.Cut + x.result.Crashes + 1)
+		x.o.Progress(x.made() + 1)
 	}
 	return r, nil
 }
@@ -192,10 +210,14 @@ func (w *walker) next(e *Env, possible []sim.Arrival) (Turn, bool) {
 			}
 		}
 		at := slices.IndexFunc(c.possible, func(p sim.Channel) bool { return !contains(c.sleep, p) })
-		if at < 0 {
+		if at < 0 { // what a timer sends may still come before all of these
+			if w.waits(e) {
+				return Turn{Waits: 1}, true
+			}
 			e.cut = true
 			return Turn{}, false
 		}
+		w.since = 0
 		c.chosen = c.possible[at]
 		c.todo = append(c.todo, c.chosen)
 		x.path = append(x.path, c)
@@ -211,16 +233,23 @@ func (w *walker) next(e *Env, possible []sim.Arrival) (Turn, bool) {
 
 // wait lets time pass until a timer of the sender has sent what is to arrive.
 func (w *walker) wait(e *Env) (Turn, bool) {
+	if w.waits(e) {
+		return Turn{Waits: 1}, true
+	}
+	c := &w.x.path[w.step]
+	c.done = append(c.done, effect{c.chosen, false}) // it is not tried again
+	w.x.result.Missed++
+	e.cut = true
+	return Turn{}, false
+}
+
+// waits reports whether to wait for a timer any longer.
+func (w *walker) waits(e *Env) bool {
 	now := e.World.Now()
 	if w.since == 0 {
 		w.since = now
 	}
-	if now < w.since+walkerPatience {
-		return Turn{Waits: 1}, true
-	}
-	w.x.result.Missed++
-	e.cut = true
-	return Turn{}, false
+	return now < w.since+walkerPatience
 }
 
 // race looks for arrivals that could have come in the other order, and has the path try that.

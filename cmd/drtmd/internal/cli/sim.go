@@ -114,7 +114,7 @@ func (a *app) simCommand() *cobra.Command {
 	f.BoolVar(&p.shrink, "shrink", false, "after a failure, search for the simplest run that fails")
 	f.BoolVar(&p.everyStep, "every-step", false, "crash each node at each marked step, one run each")
 	f.BoolVar(&p.everyOrder, "every-order", false, "run every order of messages, of a small scenario")
-	f.BoolVar(&p.crashes, "crashes", true, "with --every-order, crash each node at every point as well")
+	f.BoolVar(&p.crashes, "crashes", true, "with --every-order, crash each node behind each of its arrivals as well")
 	f.IntVar(&p.runs, "runs", 0, "with --every-order, make `N` runs at most; 0: all")
 	f.StringVar(&p.order, "order", "", "run the one order `TURNS`, such as 0,2,x1,0: numbers of the possible "+
 		"arrivals, x and a node for a crash")

@@ -241,17 +241,17 @@ func (d *simDocument) write(b *strings.Builder) {
 		line("crashes", "%d of %d, each in its own run; %d triggered", d.Crashes, d.Planned, d.Struck)
 	}
 	if o := d.Orders; o != nil {
-		line("orders", "%s that differ, of up to %d arrivals; %s more were cut, as they repeat one", thousands(uint64(o.Orders)),
-			o.Arrivals, thousands(uint64(o.Cut)))
+		whole := "there are no others"
+		if !o.Whole {
+			whole = "there are more"
+		}
+		line("orders", "%s that differ, of up to %d arrivals; %s; %s repeat one and were cut", thousands(uint64(o.Orders)),
+			o.Arrivals, whole, thousands(uint64(o.Cut)))
 		line("crashes", "%s, each in its own run", thousands(uint64(o.Crashes)))
 		if o.Missed > 0 {
 			line("missed", "%s, as what was to arrive is sent by a timer", thousands(uint64(o.Missed)))
 		}
-		whole := "; there are no others"
-		if !o.Whole {
-			whole = "; there are more"
-		}
-		line("states", "%s%s", thousands(uint64(o.States)), whole)
+		line("states", "%s seen by these orders", thousands(uint64(o.States)))
 	}
 	for _, f := range d.NotStruck {
 		line("fault", "never triggered: %s", f)

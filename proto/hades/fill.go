@@ -94,7 +94,7 @@ func sayCopy(number uint32, shard proto.ShardID, t proto.TableID, at int) []byte
 
 // persists reports whether a transaction of this node has stored a record that it may not commit yet.
 func (c *Chip) persists(shard proto.ShardID, off int) bool {
-	return c.Persists(c.banks[shard].base+bloom.Line(off/layout.LineBytes))
+	return c.Persists(c.banks[shard].base + bloom.Line(off/layout.LineBytes))
 }
 
 // sayCopies answers with records of a table, without those that are not committed.

@@ -39,6 +39,9 @@ func (n Name) Node() proto.NodeID { return proto.NodeID(n >> 56) }
 // Worker is that of the coordinator within its node.
 func (n Name) Worker() int { return int(n>>44) % MaxWorkers }
 
+// Life is that of the engine, modulo MaxLives.
+func (n Name) Life() uint32 { return uint32(n>>32) % MaxLives }
+
 // SameLife reports whether two names are of one engine.
 func (n Name) SameLife(o Name) bool { return n>>32 == o>>32 }
 

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"drtmd/proto/node"
+	"drtmd/proto/option"
 	"drtmd/proto/workload"
 	"drtmd/proto/workload/micro"
 	"drtmd/proto/workload/opmix"
@@ -74,7 +75,34 @@ func boards(p node.Protocol) []*scenario.Scenario {
 		of(spec{name: "skews", protocol: p, load: loadSkews, nodes: 4, drawn: []int{1, 2},
 			focus:  "transactions that read one of very few records and write another, and late messages",
 			faults: lateChipFaults, drawnOf: map[string][]string{dimReads: {"default"}}}),
+		recoveries(p), deaths(p),
+		of(spec{name: "recovery-bank", protocol: p, load: loadBank, nodes: 4, drawn: []int{1, 2},
+			focus:  "functions that NICs execute, short logs, and machines that die and come back with nothing",
+			faults: deathFaults, membership: true, replicated: true,
+			drawnOf: map[string][]string{dimRemote: {"50"}, "logs": {"short"}, "ship": {"hop", "hop", "coordinator"}}}),
+		of(spec{name: "recovery-pins", protocol: p, load: loadMicro, nodes: 4, drawn: []int{1}, keys: pinnedKeys, fibers: 12,
+			focus:  "NICs whose memory is full of what their hosts have not applied, and machines that die",
+			faults: deathFaults, membership: true, replicated: true,
+			drawnOf: map[string][]string{dimRemote: {"50"}, dimSkew: {"0"}, dimLines: {"1"}, dimReads: {"default"},
+				dimReuse: {"no"}, dimPlans: {"few"}},
+			fixed: option.Settings{"nic-memory": pinnedMemory}}),
 	}
+}
+
+// pinnedKeys are more records of a table of a node than pinnedMemory lets a NIC hold.
+const (
+	pinnedKeys   = 150
+	pinnedMemory = "50KiB"
+)
+
+// drawNICPauses has the cores of NICs stand still, for less than a lease.
+func drawNICPauses(d *scenario.Drawing) (s sim.Schedule) {
+	r := d.Stream("nics")
+	for range r.IntN(4) {
+		s = append(s, sim.Fault{Kind: sim.PauseNIC, At: upTo(r, d.Until), Node: d.Nodes[r.IntN(len(d.Nodes))],
+			For: upTo(r, sim.Of(memberLease)/2)})
+	}
+	return s
 }
 
 // skewsLoad has transactions that read one record and write another.

@@ -15,6 +15,7 @@ type client struct {
 	program program
 	ships   shippable
 	open    bool   // a transaction was drawn and is not done
+	shipped bool   // of the one that was drawn NICs may execute a function: what it does the client hears in the end
 	dones   int    // transactions that are done
 	told    func() // called when one is; may be nil
 }
@@ -25,7 +26,7 @@ type values map[history.Digest][]byte
 // Next draws a transaction.
 func (c *client) Next() (*proto.Decl, proto.Program) {
 	d, p := c.Client.Next()
-	c.open, c.program.inner, c.program.piece = true, p, 0
+	c.open, c.shipped, c.program.inner, c.program.piece = true, false, p, 0
 	dep, depends := p.(proto.Dependent)
 	switch chain, ok := p.(proto.Chain); {
 	case ok && depends:
@@ -36,7 +37,7 @@ func (c *client) Next() (*proto.Decl, proto.Program) {
 		return d, &dependent{&c.program, dep}
 	}
 	if call, ok := p.(proto.Shippable); ok {
-		c.ships = shippable{&c.program, call}
+		c.ships, c.shipped = shippable{&c.program, call}, true
 		return d, &c.ships
 	}
 	return d, &c.program

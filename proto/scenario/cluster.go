@@ -410,7 +410,7 @@ func (m *manager) owes() bool {
 }
 
 func (m *manager) makeEngine() (err error) {
-	if m.protocol.Chips != nil { // no machine is ever another life
+	if m.protocol.Chips != nil {
 		var members []*node.Member
 		for _, s := range m.sites {
 			members = append(members, s.member)

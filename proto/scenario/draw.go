@@ -97,6 +97,9 @@ func (x spec) draw(d *scenario.Drawing) sim.Schedule {
 		s = append(s, drawMembers(d)...)
 	case deathFaults:
 		s = append(append(s, drawDeaths(d, steps)...), drawBreaks(d, steps.All, drawnBreaks)...)
+		if c := x.protocol.Chips; c != nil && c.Cores {
+			s = append(s, drawNICPauses(d)...)
+		}
 		if x.protocol.ByRPC { // else few messages are datagrams
 			s = append(s, drawLosses(d)...)
 		}

@@ -5,6 +5,7 @@ import (
 
 	"drtmd/proto"
 	"drtmd/proto/history"
+	"drtmd/store/layout"
 )
 
 // beginNote opens the attempt's entry in the history.
@@ -98,6 +99,19 @@ func (s *Set[Own]) NoteWrites() {
 		default:
 			s.note.Write(table, key, v, history.DigestOf(r.Value))
 		}
+	}
+}
+
+// NoteWrite takes down what somebody else has written for the attempt; nil: deleted. NoteWrites does nothing then.
+func (s *Set[Own]) NoteWrite(t proto.TableID, k proto.Key, v layout.Version, value []byte) {
+	s.noted = true
+	if s.note == nil {
+		return
+	}
+	if value == nil {
+		s.note.Delete(history.Table(t), history.Key(k), history.Version(v))
+	} else {
+		s.note.Write(history.Table(t), history.Key(k), history.Version(v), history.DigestOf(value))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"drtmd/proto/option"
 	"drtmd/proto/protocol"
 	"drtmd/proto/xenic/nics"
+	"drtmd/store/layout"
 	"drtmd/store/log"
 	"drtmd/store/nicindex"
 	"drtmd/store/robinhood"
@@ -28,6 +29,13 @@ type Chip struct {
 	// functions are those that NICs execute; nil: none.
 	functions map[uint16]nics.Function
 	options   nics.Options
+	// of the NIC's memory, by table: what an index gets.
+	budgets []int
+	index   nicindex.Mutation
+	first   *protocol.Env
+	view    chipView
+	// shipped are the transactions of the member that NICs execute, by name; looked up only.
+	shipped map[uint64]*tx
 }
 
 // newChip makes that of a member.
@@ -37,7 +45,7 @@ func newChip(e *protocol.ChipEnv) (*Chip, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", protocol.ErrNeeds, err)
 	}
-	c := &Chip{board: b, threads: e.Workers}
+	c := &Chip{board: b, threads: e.Workers, first: e.First, shipped: map[uint64]*tx{}, view: chipView{fills: map[int]int{}, arrived: map[int]uint64{}}}
 	cores := o.Int(OptCores)
 	if cores > b.Cores() {
 		return nil, fmt.Errorf("%w: --%s %d: the NIC has %d cores", ErrConfig, OptCores, cores, b.Cores())
@@ -50,17 +58,21 @@ func newChip(e *protocol.ChipEnv) (*Chip, error) {
 		return nil, err
 	}
 	c.options = nics.Options{Caching: o.Bool(OptCaching), Shipping: c.functions != nil, MultiHop: o.Bool(OptMultiHop)}
-	var mutated nicindex.Mutation
 	if c.mutation, err = nics.Mutations().Find(e.First.Mutation); err != nil {
-		if mutated, err = nicindex.Mutations().Find(e.First.Mutation); err != nil {
+		if c.index, err = nicindex.Mutations().Find(e.First.Mutation); err != nil {
 			return nil, fmt.Errorf("xenic: %w", err)
 		}
 	}
-	tables, err := c.tables(e.First, o.Size(OptMemory), mutated)
+	tables, err := c.tables(e.First, o.Size(OptMemory))
 	if err != nil {
 		return nil, err
 	}
-	cfg := nics.Config{Node: int(e.Node), Nodes: e.Nodes, Replicas: 1 + len(e.First.Placed.Map().Shards[e.Node].Backups),
+	c.yard.Filling = func(shard int) bool {
+		s := &e.First.Placed.Map().Shards[shard]
+		return c.view.fills[shard] > 0 || s.Holds(e.Node) && !s.Complete(e.Node)
+	}
+	cfg := nics.Config{Node: int(e.Node), Nodes: e.Nodes, Replicas: e.First.Placed.Map().Replicas, Yard: &c.yard,
+		Take: c.take, Decided: c.decided, Ended: c.ended,
 		Tables: tables, Shard: shardOf(e.First), Options: c.options, Functions: c.functions, Mutation: c.mutation,
 		Memory: e.First.MR, Logs: places, LogMemory: c.memory}
 	for i := range cores {
@@ -81,10 +93,14 @@ func newChip(e *protocol.ChipEnv) (*Chip, error) {
 // Stats are those of the NIC.
 func (c *Chip) Stats() nics.Stats { return c.nic.Stats }
 
-// shardOf says which node is the primary of a record, as the member knows it.
+// shardOf says of which shard a record is.
 func shardOf(e *protocol.Env) func(nics.Ref) int {
 	return func(r nics.Ref) int {
-		return int(e.Placement.Locate(proto.TableID(r.Table)+1, proto.Key(r.Key)).Primary)
+		at := e.Placement.Locate(proto.TableID(r.Table)+1, proto.Key(r.Key))
+		if at.Replicas == nil {
+			return int(at.Primary)
+		}
+		return int(at.Shard)
 	}
 }
 
@@ -113,13 +129,12 @@ func (c *Chip) makeLogs(e *protocol.ChipEnv, cores, capacity int) (places []nics
 const logRecordBytes = 256
 
 // tables divides the NIC's memory among the indexes of the own shard's tables.
-func (c *Chip) tables(e *protocol.Env, memory option.Bytes, m nicindex.Mutation) (all []nics.TableConfig, err error) {
+func (c *Chip) tables(e *protocol.Env, memory option.Bytes) (all []nics.TableConfig, err error) {
 	var least, more []int
 	sum, sumMore := 0, 0
 	for i := range e.Tables {
 		t := e.Tables[i].(*robinhood.Table)
-		x := nics.TableConfig{Config: t.Config(), At: t.Offset(), Room: t.Config().Homes, Index: m}
-		t.Each(func(int) bool { x.Loaded++; return true })
+		x, _ := c.table(t)
 		all = append(all, x)
 		index := indexOf(t)
 		least, more = append(least, index.Least()), append(more, index.All(x.Room)-index.Least())
@@ -138,8 +153,24 @@ func (c *Chip) tables(e *protocol.Env, memory option.Bytes, m nicindex.Mutation)
 	}
 	for i := range all {
 		all[i].Budget = least[i] + int(min(1, float64(given-sum)/float64(max(sumMore, 1)))*float64(more[i]))
+		c.budgets = append(c.budgets, all[i].Budget)
 	}
 	return all, nil
+}
+
+// table is one as the NIC knows it, without a budget, and an incarnation above which none of its deletions was.
+func (c *Chip) table(t *robinhood.Table) (x nics.TableConfig, deleted uint32) {
+	x = nics.TableConfig{Config: t.Config(), At: t.Offset(), Room: t.Config().Homes, Index: c.index}
+	deleted = t.Incarnations()
+	t.Each(func(place int) bool {
+		m, off := t.At(place)
+		if v := layout.HeadOf(m.Bytes[off:]).Version; !v.Live() {
+			deleted = max(deleted, v.Incarnation())
+		}
+		x.Loaded++
+		return true
+	})
+	return x, deleted
 }
 
 // indexOf is the index of a table, without a budget.

@@ -30,7 +30,13 @@
 //
 // # What it does not do
 //
-// It runs in the simulator alone. Nodes do not die: recovery (§4.2.1) is not built. Ordered tables are not scanned.
+// It runs in the simulator alone. Ordered tables are not scanned.
+//
+// # Recovery (§4.2.1)
+//
+// NICs decide what nodes that died were in the middle of (package nics, recover.go). The hosts begin that when all threads
+// of a member are paused, and fill new replicas: they ask the primary's host for its records by RPC, and what is written
+// meanwhile is logged to the new replica.
 //
 // # Ownership
 //

@@ -21,6 +21,7 @@ const (
 	stepExecuted  = "xenic: after EXECUTE"
 	stepCommit    = "xenic: before the commit"
 	stepCommitted = "xenic: after the commit"
+	stepFill      = "xenic: records are copied to a new replica"
 )
 
 // Steps are the steps that an engine marks for the simulator's nemesis.
@@ -77,20 +78,15 @@ func New(env *protocol.Env) (*Engine, error) {
 	cfg := nics.HostConfig{Node: int(env.Node), Thread: env.Index, Cores: len(c.logs), Mutation: c.mutation, Port: port,
 		Functions: c.functions, Options: c.options,
 		Worker: env.Worker, Memory: c.memory, Yard: &c.yard, Most: c.most}
-	for _, s := range env.Shares {
-		var tables []*robinhood.Table
-		if s != nil {
-			for _, t := range s.Tables {
-				tables = append(tables, t.(*robinhood.Table))
-			}
-		}
-		cfg.Tables = append(cfg.Tables, tables)
-	}
+	cfg.Tables = e.replicas()
 	e.tables = cfg.Tables[env.Node]
 	for i := env.Index; i < len(c.logs); i += c.threads {
 		cfg.Logs = append(cfg.Logs, c.logs[i])
 	}
 	e.host = nics.NewHost(cfg)
+	if env.Port != nil {
+		env.Port.Handle(typeCopy, e.serveCopies)
+	}
 	return e, nil
 }
 
@@ -153,6 +149,9 @@ func (e *Engine) open(f *fiber.Fiber, d *proto.Decl, attempt int) (*tx, error) {
 	if err := f.Err(); err != nil {
 		return nil, err
 	}
+	if err := e.awaitView(f); err != nil {
+		return nil, err
+	}
 	if attempt == 0 {
 		e.stats.Begun++
 	}
@@ -160,6 +159,19 @@ func (e *Engine) open(f *fiber.Fiber, d *proto.Decl, attempt int) (*tx, error) {
 	x.Open(f, d)
 	f.Charge(beginPs)
 	return x, x.Declare(d)
+}
+
+// awaitView waits until the NIC is in a view, and takes transactions in it. A node that is back takes none before the
+// placement has it.
+func (e *Engine) awaitView(f *fiber.Fiber) error {
+	for {
+		if _, serves := e.chip.nic.Epoch(); serves {
+			return nil
+		}
+		if err := f.Sleep(lookEvery); err != nil {
+			return err
+		}
+	}
 }
 
 // take gives a transaction object that is free.

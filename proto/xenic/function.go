@@ -219,7 +219,10 @@ func (x *tx) ship(function uint16, argument []byte) (result nics.Result, err err
 	was := x.F.Shield()
 	defer x.F.Unshield(was)
 	x.F.Step(stepBegin)
+	name := x.e.host.Next()
+	x.e.chip.shipped[name] = x
 	result, err = x.e.host.Run(x.F, &nics.Call{Accesses: x.list, Function: function, Argument: argument})
+	delete(x.e.chip.shipped, name)
 	switch {
 	case err != nil:
 		return result, err
@@ -230,6 +233,23 @@ func (x *tx) ship(function uint16, argument []byte) (result nics.Result, err err
 	}
 	x.F.Step(stepCommitted)
 	return result, x.replay(&result)
+}
+
+// ended takes down what a function has written. The attempt has no name before: if the node dies earlier, only survivors
+// know what it has written.
+func (c *Chip) ended(name uint64, updates []nics.Update) {
+	x := c.shipped[name]
+	if x == nil {
+		return // its fiber is gone
+	}
+	x.Name(name)
+	for _, u := range updates {
+		var value []byte
+		if u.Version.Live() {
+			value = u.Bytes
+		}
+		x.NoteWrite(proto.TableID(u.Table)+1, proto.Key(u.Key), u.Version, value)
+	}
 }
 
 // replay takes what a call has done for what the program did.

@@ -44,7 +44,7 @@ func options() option.List {
 	return option.List{
 		option.Int(OptCores, defaultCores, 1, 1024, "`N` cores of each NIC that run the protocol"),
 		option.Size(OptMemory, 0, 0, mostMemory, "`SIZE` of each NIC's memory for indexes and cached records; 0: enough for all "+
-			"records of its node"),
+			"records of its node. A shard that a backup takes over gets as much again"),
 		option.Size(OptLogBytes, defaultLog, leastLog, mostLog, "`SIZE` of each log: a node keeps one for each core of its NIC").Because(
 			"a log has room for several commits, and each node keeps one for each core"),
 		option.Bool(OptCaching, true, "NICs keep the records that they have read from their hosts"),
@@ -79,7 +79,7 @@ func Protocol() protocol.Protocol {
 				// What depends on tables and on the NIC, New refuses.
 				Check: func(protocol.Sizes, option.Values) error { return nil },
 				New:   func(e *protocol.ChipEnv) (any, error) { return newChip(e) }}},
-		Offers: proto.OfferDebts, Optimistic: true, ByRPC: true,
+		Offers: proto.OfferDebts | proto.OfferRecovery, Optimistic: true, ByRPC: true,
 		Simulation: simulation(),
 		Mutations:  mutations(),
 		// Locks are in NIC memory, not in records.
@@ -96,7 +96,9 @@ func simulation() protocol.Simulation {
 		}
 		return protocol.DimensionValue{Name: name, Options: o}
 	}
-	return protocol.Simulation{Steps: protocol.Steps{All: Steps(), Fine: []string{stepExecuted}},
+	return protocol.Simulation{Steps: protocol.Steps{All: Steps(), Fine: []string{stepExecuted},
+		Logged:     []string{nics.StepSubmitted, nics.StepAnswered, nics.StepShipped, nics.StepApply},
+		Recovering: []string{nics.StepRecover, nics.StepRestored, nics.StepDecide, nics.StepSettle, stepFill}},
 		Options: option.Settings{OptCores: "2", OptLogBytes: "16KiB"},
 		Dimensions: []protocol.Dimension{
 			{Name: "local", Doc: "transactions of one shard run on its host, or all at NICs",
@@ -132,7 +134,7 @@ func mutations() []mutation.Mutation {
 var unseen = map[string]string{
 	nics.LogUnawaited.String():    backupsUnseen,
 	nics.LogUnordered.String():    backupsUnseen,
-	nics.UnlockBeforeLog.String(): "no node dies: until the host has the update the NIC has it, pinned",
+	nics.UnlockBeforeLog.String(): "until the host has the update the NIC has it, pinned, and a crash takes both: the backups have the LOG",
 	nics.LocalUnlocked.String():   "no workload of scenarios ships a function that reads one shard and writes another: " + foundAlone,
 	nicindex.EvictPinned.String(): fewRecords,
 	nicindex.Unpinned.String():    fewRecords,
@@ -141,6 +143,6 @@ var unseen = map[string]string{
 
 const (
 	foundAlone    = "TestEachMutationIsFound of package nics finds it"
-	backupsUnseen = "no node dies, and nobody looks at a backup before it has everything: " + foundAlone
+	backupsUnseen = "nobody looks at a backup in the nanoseconds before its log has everything, but for a crash at that moment: " + foundAlone
 	fewRecords    = "a scenario's few records all stay in the cache: TestEachMutationOfTheIndexIsFound of package nics finds it"
 )

@@ -45,6 +45,8 @@ func aborting(s nics.Status) error {
 		return proto.Aborting(proto.ReasonFull)
 	case nics.Unstable:
 		return proto.Aborting(proto.ReasonStale)
+	case nics.Moved:
+		return proto.Aborting(proto.ReasonMoved)
 	}
 	if s == nics.NoFunction {
 		return fmt.Errorf("xenic: a function is not registered at the node that is to execute it: run the same program with the " +
@@ -82,6 +84,7 @@ func (x *tx) execute(from, to int) error {
 	next := 0
 	if x.open == nil {
 		x.open = x.e.host.Open()
+		x.Name(x.open.Name())
 	} else {
 		next = x.open.Accesses()
 	}
@@ -144,7 +147,7 @@ const maxReads = 32 // regions of one look-up that abort
 func (x *tx) readHere(from, to int) (ok bool, err error) {
 	e := x.e
 	for i := from; i < to; i++ {
-		if x.Records[i].Node != e.env.Node {
+		if r := &x.Records[i]; r.Node != e.env.Node || r.At.Shard != proto.ShardID(e.env.Node) {
 			return false, nil
 		}
 	}
@@ -365,5 +368,6 @@ func (x *tx) endHere(ends nics.Ends) (nics.Status, error) {
 	if len(x.list) == 0 {
 		return nics.Committed, nil
 	}
+	x.Name(x.e.host.Next())
 	return x.e.host.Local(x.F, x.list, x.values, x.updates)
 }

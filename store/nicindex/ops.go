@@ -124,6 +124,27 @@ func (x *Index) Lock(segment int, key uint64, by Owner) Outcome {
 	return Done
 }
 
+// EachLocked calls f with all keys that are locked, in the order of segments. f must not change the index.
+func (x *Index) EachLocked(f func(segment int, key uint64, by Owner)) {
+	if x.Stats.Locked == 0 {
+		return
+	}
+	for s := range x.config.Segments {
+		for i := int32(s); ; {
+			p := &x.pages[i]
+			for j := range p.at {
+				if o := &p.at[j]; o.key != layout.NoKey && o.owner != 0 {
+					f(s, o.key, o.owner)
+				}
+			}
+			if p.next == 0 {
+				break
+			}
+			i = p.next - 1
+		}
+	}
+}
+
 // Unlock releases the lock of a transaction; false: it has none.
 func (x *Index) Unlock(segment int, key uint64, by Owner) bool {
 	n, ok := x.find(segment, key)

@@ -29,6 +29,7 @@ const (
 	FailAllocs         // Node, Times
 	DownInterface      // Node, For: as Soft-RoCE with its interface down: what is posted fails at once
 	StallMemory        // Node, PPM, By, For: its NIC waits before it accesses a line
+	PauseNIC           // Node, For: the cores of its NIC, if they run programs; its DMA engine works on
 	faultKinds
 )
 
@@ -58,6 +59,7 @@ var faultSpecs = [faultKinds]faultSpec{
 	SlowNIC:            {"slow-nic", "node factor for", "for"},
 	FailAllocs:         {"fail-allocs", "node times", ""},
 	DownInterface:      {"down", "node for", "for"},
+	PauseNIC:           {"pause-nic", "node for", ""},
 	StallMemory:        {"stall-memory", "node ppm by for", "for"},
 }
 
@@ -231,6 +233,11 @@ func (w *World) strike(f Fault, o *Outcome) {
 		n.SlowNIC(f.Factor)
 		if f.For > 0 {
 			w.After(f.For, func() { n.SlowNIC(1000) })
+		}
+	case PauseNIC:
+		if b := n.board; b != nil && b.alive() {
+			o.hit(true)
+			b.Pause(f.For)
 		}
 	case StallMemory:
 		n.stall = stall{ppm: f.PPM, by: f.By, until: w.until(f.For), outcome: o}

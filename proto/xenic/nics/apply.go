@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"drtmd/htm"
 	"drtmd/store"
@@ -19,31 +21,21 @@ import (
 
 // applier is the part of a Host that applies.
 type applier struct {
-	due    bool // a log has got something
-	busy   bool // its fiber runs
-	task   *fiber.Task
-	place  int // in Yard
-	watch  []*fiber.Watch
-	region *htm.Region
-	passes uint64 // over all logs, each read to its end
-	graves []grave
-	tables []change // of the own shard, since the NIC was told
-	failed error
+	due     bool // a log has got something
+	busy    bool // its fiber runs
+	task    *fiber.Task
+	place   int // in Yard
+	watch   []*fiber.Watch
+	region  *htm.Region
+	passes  uint64 // over all logs, each read to its end
+	graves  []grave
+	tables  [][]change // by shard and table, of what the NIC serves, since it was told
+	failed  error
+	copying map[int]copying // by node
 }
 
 // change is how a table of the own shard has changed since the NIC was told.
 type change struct{ entries, inserted int }
-
-// Yard is what the threads of a host know together. They belong to one event loop.
-type Yard struct{ hosts []*Host }
-
-// Buried is how many deleted records have not been given back.
-func (y *Yard) Buried() (n int) {
-	for _, h := range y.hosts {
-		n += len(h.graves)
-	}
-	return n
-}
 
 // grave is a record that a deletion has left: it goes when nothing that is older can come any more. An older update was
 // in a log, readable, before the deletion was; so that is when every log has been read to its end since.
@@ -51,6 +43,7 @@ type grave struct {
 	shard   int
 	ref     Ref
 	version layout.Version
+	serves  bool     // the NIC serves the shard
 	since   []uint64 // passes of each thread, when the record was deleted
 }
 
@@ -65,7 +58,13 @@ const (
 	maxApplied = 4096
 )
 
-const _ = uint(smartnic.MaxPayload - 11 - 256*5 - (maxApplied+MaxAccesses)*refBytes)
+// mostChanges bounds how many tables the NIC is told of at once.
+const mostChanges = 512
+
+const _ = uint(smartnic.MaxPayload - 12 - mostChanges*7 - (maxApplied+MaxAccesses)*refBytes)
+
+// fillLook is how often a thread looks whether a replica is filled.
+const fillLook = 50 * time.Microsecond
 
 // applyPs is the CPU time of a record's application. Assumed.
 const applyPs = 100_000
@@ -79,9 +78,7 @@ func (h *Host) Trouble() error { return h.failed }
 func (h *Host) beginApplying() {
 	cfg := &h.cfg
 	h.region = htm.NewRegion(htm.Config{Flag: cfg.Worker.RegionFlag()})
-	if own := cfg.Tables[cfg.Node]; own != nil {
-		h.tables = make([]change, len(own))
-	}
+	h.resize()
 	for range cfg.Logs {
 		h.watch = append(h.watch, cfg.Worker.NewWatch(func() bool {
 			h.rouse()
@@ -93,6 +90,14 @@ func (h *Host) beginApplying() {
 		h.task = cfg.Worker.Go("apply", nil, h.apply)
 		return nil
 	}, nil)
+}
+
+// resize makes room for the changes of all tables.
+func (h *Host) resize() {
+	h.tables = make([][]change, len(h.cfg.Tables))
+	for s, t := range h.cfg.Tables {
+		h.tables[s] = make([]change, len(t))
+	}
 }
 
 // rouse has the thread look at its logs. Call it on the thread, or from another thread of the event loop.
@@ -125,13 +130,27 @@ func (h *Host) apply(f *fiber.Fiber) (err error) {
 		if found {
 			continue
 		}
+		for len(h.cfg.Yard.due) > 0 {
+			tx := h.cfg.Yard.due[0]
+			if err := h.decide(f, tx); err != nil {
+				return err
+			}
+			// Another thread may have taken it meanwhile.
+			h.cfg.Yard.due = slices.DeleteFunc(h.cfg.Yard.due, func(x uint64) bool { return x == tx })
+		}
 		h.passes++
 		if err := h.dig(f); err != nil {
 			return err
 		}
 		h.announce()
-		if !h.due {
+		if h.due {
+			continue
+		}
+		if len(h.graves) == 0 || !h.fills(&h.graves[0]) {
 			return nil
+		}
+		if err := f.Sleep(fillLook); err != nil {
+			return err
 		}
 	}
 }
@@ -176,20 +195,18 @@ func (h *Host) applyLog(f *fiber.Fiber, i int) (found bool, err error) {
 
 // tell tells a core of the NIC what was applied of its log.
 func (h *Host) tell(core int, head uint64, applied []Ref) {
-	e := (&encoder{}).u64(head)
-	changed := 0
-	for _, c := range h.tables {
-		if c != (change{}) {
-			changed++
+	changes, changed := &encoder{}, 0
+	for shard := range h.tables {
+		for t := range h.tables[shard] {
+			if c := &h.tables[shard][t]; *c != (change{}) && changed < mostChanges {
+				changes.u16(uint16(shard)).u8(uint8(t)).u16(uint16(int16(c.entries))).u16(uint16(c.inserted))
+				*c = change{}
+				changed++
+			}
 		}
 	}
-	e.u8(uint8(changed))
-	for t := range h.tables {
-		if c := &h.tables[t]; *c != (change{}) {
-			e.u8(uint8(t)).u16(uint16(int16(c.entries))).u16(uint16(c.inserted))
-			*c = change{}
-		}
-	}
+	e := (&encoder{}).u64(head).u16(uint16(changed))
+	e.b = append(e.b, changes.b...)
 	e.u16(uint16(len(applied)))
 	for _, x := range applied {
 		e.ref(x)
@@ -197,32 +214,76 @@ func (h *Host) tell(core int, head uint64, applied []Ref) {
 	h.cfg.Port.Send(core, msgApplied, e.b)
 }
 
-// applyRecord applies the updates of a log record that are newer than the table's, and gives the keys of a commit.
+// applyRecord does what a log record says, and gives the keys of a commit.
 func (h *Host) applyRecord(f *fiber.Fiber, record *log.Record) (commits []Ref, err error) {
 	d := &decoder{b: record.Body}
-	shard := int(d.u16())
-	own := record.Type == logCommit
-	for _, u := range d.updates() {
-		f.Charge(applyPs)
-		t := h.cfg.Tables[shard][u.Table]
-		made, err := h.applyUpdate(f, t, &u)
-		if err != nil {
+	shard, y := int(d.u16()), h.cfg.Yard
+	told, written, updates := d.news(), d.shards(), d.updates()
+	for _, tx := range told.decided {
+		if err := h.decide(f, tx); err != nil {
+			return nil, err
+		}
+	}
+	for _, tx := range told.forget {
+		delete(y.gone, tx)
+	}
+	switch {
+	case record.Type == logSettle:
+	case record.Type == logBackup && h.cfg.Mutation != ForgetEarly:
+		y.hold(record.ID, written, part{shard, updates})
+	default:
+		own := record.Type == logCommit
+		if err := h.applyAll(f, shard, own, updates); err != nil {
 			return nil, err
 		}
 		if own {
-			commits = append(commits, u.Ref)
-			if made {
-				h.tables[u.Table].entries++
+			for _, u := range updates {
+				commits = append(commits, u.Ref)
 			}
-			if inserts(u.Version) {
-				h.tables[u.Table].inserted++
-			}
-		}
-		if !u.Version.Live() {
-			h.bury(shard, &u)
 		}
 	}
 	return commits, nil
+}
+
+// decide applies what is held of a transaction that is decided.
+func (h *Host) decide(f *fiber.Fiber, tx uint64) error {
+	y := h.cfg.Yard
+	x := y.held[tx]
+	if x == nil {
+		return nil
+	}
+	for _, p := range x.parts {
+		if err := h.applyAll(f, p.shard, false, p.updates); err != nil {
+			return err
+		}
+	}
+	delete(y.held, tx)
+	y.gone[tx] = true
+	return nil
+}
+
+// applyAll applies updates of a shard that are newer than the table's; serves: the NIC serves the shard.
+func (h *Host) applyAll(f *fiber.Fiber, shard int, serves bool, updates []Update) error {
+	for _, u := range updates {
+		f.Step(StepApply)
+		f.Charge(applyPs)
+		made, err := h.applyUpdate(f, h.cfg.Tables[shard][u.Table], &u)
+		if err != nil {
+			return err
+		}
+		if c := &h.tables[shard][u.Table]; serves {
+			if made {
+				c.entries++
+			}
+			if inserts(u.Version) {
+				c.inserted++
+			}
+		}
+		if !u.Version.Live() {
+			h.bury(shard, &u, serves)
+		}
+	}
+	return nil
 }
 
 // applyUpdate applies one update in one region, and says whether that has made an entry.
@@ -279,17 +340,26 @@ func (h *Host) tryUpdate(t *robinhood.Table, u *Update) (made, ok bool, err erro
 }
 
 // bury notes a deletion, and has all threads read their logs to the end.
-func (h *Host) bury(shard int, u *Update) {
-	g := grave{shard: shard, ref: u.Ref, version: u.Version}
+func (h *Host) bury(shard int, u *Update, serves bool) {
+	g := grave{shard: shard, serves: serves, ref: u.Ref, version: u.Version}
 	for _, x := range h.cfg.Yard.hosts {
 		g.since = append(g.since, x.passes)
 	}
 	h.graves = append(h.graves, g)
 }
 
+// fills reports whether the replica of a grave is being filled: a copy of the record may still come.
+func (h *Host) fills(g *grave) bool {
+	y := h.cfg.Yard
+	return y.Filling != nil && y.Filling(g.shard)
+}
+
 // past reports whether all threads have read their logs to the end since a deletion, in a pass that began later. It has
 // those read that have not.
 func (h *Host) past(g *grave) bool {
+	if h.fills(g) || h.cfg.Yard.older(g.shard, g.ref, g.version) {
+		return false
+	}
 	ok := true
 	for i, x := range h.cfg.Yard.hosts {
 		if x.passes < g.since[i]+gravePasses {
@@ -313,8 +383,8 @@ func (h *Host) dig(f *fiber.Fiber) error {
 		if err != nil {
 			return err
 		}
-		if gone && g.shard == h.cfg.Node {
-			h.tables[g.ref.Table].entries--
+		if gone && g.serves {
+			h.tables[g.shard][g.ref.Table].entries--
 			if len(h.cfg.Logs) > 0 {
 				l := h.cfg.Logs[0]
 				h.tell(l.Core, l.Head(), nil)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"drtmd/proto/recovery"
 	"drtmd/store/layout"
 	"drtmd/verbs/fiber"
 )
@@ -30,6 +31,20 @@ type coordination struct {
 	finish  *Step // what the host says; it may come before it is asked
 	dropped bool  // the host does not wait for the end
 	ends    bool  // the host was told
+
+	turn     uint64 // of the NIC's view
+	halted   bool   // the view has changed: recovery goes on with it
+	logging  bool   // LOG has begun
+	known    bool   // updates are all that is written
+	expected [][2]int
+	carried  []carried // what LOGs have told
+	verdict  recovery.Decision
+}
+
+// carried is what a LOG has told a node.
+type carried struct {
+	shard, node int
+	decided     []uint64
 }
 
 // onBegin is step 1: the host's request.
@@ -38,6 +53,16 @@ func (x *core) onBegin(d *decoder) {
 	if x.takes(d, t.list, nil) {
 		t.coordinate(t.run)
 	}
+}
+
+// refuses ends a transaction that its host has begun in another view than the present one.
+func (t *coordination) refuses() bool {
+	n := t.x.nic
+	if !n.paused && n.views(t.tx) == 0 && !slices.ContainsFunc(t.list, func(a Access) bool { return n.node(a.Ref) < 0 }) {
+		return false
+	}
+	t.x.c.SendHost(threadOf(t.tx), msgEnd, message(t.tx).u8(uint8(Moved)).bytes(nil).b)
+	return true
 }
 
 // onLocal is the request of a host that has executed a transaction on its own tables (§4.2.4).
@@ -54,16 +79,24 @@ func (x *core) onLocal(d *decoder) {
 }
 
 // threadOf is the thread of the host that waits for a transaction.
-func threadOf(tx uint64) int { return int(tx >> 40 & 0xff) }
+func threadOf(tx uint64) int { return recovery.Name(tx).Worker() }
 
-// coordinate runs a transaction to its end, in a fiber of its own. What the host says next may come before that runs.
+// coordinate runs a transaction to its end, in a fiber of its own. What the host says next may come before that runs. If
+// the view changes it is left to recovery.
 func (t *coordination) coordinate(run func(f *fiber.Fiber) Status) {
 	n := t.x.nic
-	t.logged = map[[2]int]bool{}
+	if t.refuses() {
+		return
+	}
+	t.logged, t.turn = map[[2]int]bool{}, n.turn
 	t.x.txs[t.tx] = t
-	t.x.c.Worker().Go("xenic", nil, func(f *fiber.Fiber) error {
+	n.run(t.x, func(f *fiber.Fiber) {
 		status := run(f)
 		delete(t.x.txs, t.tx)
+		if t.halted {
+			n.left = append(n.left, t)
+			return
+		}
 		if t.ends {
 			t.x.ending--
 		}
@@ -72,7 +105,6 @@ func (t *coordination) coordinate(run func(f *fiber.Fiber) Status) {
 		} else {
 			n.Stats.Aborted++
 		}
-		return nil
 	})
 }
 
@@ -81,6 +113,10 @@ func (t *coordination) coordinate(run func(f *fiber.Fiber) Status) {
 // tables miss what is in its logs, and what is told and on its way there.
 func (t *coordination) local(f *fiber.Fiber) Status {
 	n := t.x.nic
+	if !n.serves(t.list) {
+		t.end(Moved)
+		return Moved
+	}
 	status := Committed
 	if !n.lacks(LocalWriteUnlocked) {
 		status = n.lock(t.tx, t.list)
@@ -102,7 +138,9 @@ func (t *coordination) local(f *fiber.Fiber) Status {
 		t.end(status)
 		return status
 	}
-	t.log(f)
+	if t.known = true; t.log(f) == Moved {
+		return Moved
+	}
 	t.end(Committed)
 	for n.lacks(LocalWriteUnlocked) && n.lock(t.tx, t.list) == Locked {
 		if f.Sleep(time.Microsecond) != nil {
@@ -113,7 +151,19 @@ func (t *coordination) local(f *fiber.Fiber) Status {
 		t.x.commit(f, t.tx, t.updates)
 	}
 	n.unlock(t.tx, written(t.list))
+	t.decided()
 	return Committed
+}
+
+// decided has the holders told that the transaction is decided.
+func (t *coordination) decided() {
+	var nodes []int
+	for _, k := range t.expected {
+		if !slices.Contains(nodes, k[1]) {
+			nodes = append(nodes, k[1])
+		}
+	}
+	t.x.settle(t.tx, nodes)
 }
 
 // run executes and commits, and tells the host how it went before the locks are given back.
@@ -130,9 +180,12 @@ func (t *coordination) run(f *fiber.Fiber) Status {
 				status = valid
 			}
 		}
-		if status != Committed {
+		if status != Committed && !t.halted {
 			t.unlock(t.shards())
 		}
+	}
+	if t.halted {
+		return Moved
 	}
 	if status != Committed {
 		if !t.dropped {
@@ -140,10 +193,15 @@ func (t *coordination) run(f *fiber.Fiber) Status {
 		}
 		return status
 	}
-	t.log(f)
+	if t.known = true; t.log(f) == Moved {
+		return Moved
+	}
 	t.end(Committed)
-	t.commit(f)
+	if t.commit(f) == Moved {
+		return Moved
+	}
 	t.unlockKept()
+	t.decided()
 	return Committed
 }
 
@@ -164,10 +222,10 @@ func (t *coordination) unlockKept() {
 	}
 }
 
-// shards are those of the accesses, in order.
+// shards are the nodes that are the primaries of the accesses, in order.
 func (t *coordination) shards() (list []int) {
 	for _, a := range t.list {
-		if s := t.x.nic.cfg.Shard(a.Ref); !slices.Contains(list, s) {
+		if s := t.x.nic.node(a.Ref); !slices.Contains(list, s) {
 			list = append(list, s)
 		}
 	}
@@ -175,13 +233,13 @@ func (t *coordination) shards() (list []int) {
 	return list
 }
 
-// of are the accesses of a shard, and their places in the list.
+// of are the accesses of records of a primary, and their places in the list.
 func (t *coordination) of(shard int) (list []Access, at []int) { return t.from(0, shard) }
 
 // from is of, for those from a place in the list on.
 func (t *coordination) from(first, shard int) (list []Access, at []int) {
 	for i, a := range t.list {
-		if i >= first && t.x.nic.cfg.Shard(a.Ref) == shard {
+		if i >= first && t.x.nic.node(a.Ref) == shard {
 			list, at = append(list, a), append(at, i)
 		}
 	}
@@ -196,8 +254,15 @@ func (t *coordination) expect(kind uint8) {
 // wait waits for all of them.
 func (t *coordination) wait(f *fiber.Fiber) Status {
 	for t.pending > 0 && !t.ended {
+		if t.turn != t.x.nic.turn {
+			t.halted = true
+			return Moved
+		}
 		if t.told.Wait(f, 0) != nil {
 			return Unstable
+		}
+		if t.awaited == msgLogged && t.pending > 0 {
+			f.Step(StepAnswered)
 		}
 	}
 	return t.status
@@ -267,7 +332,7 @@ func (t *coordination) execute(f *fiber.Fiber, first int) Status {
 		t.pending--
 	}
 	status := t.wait(f)
-	if status != Committed {
+	if status != Committed && !t.halted {
 		t.unlock(shards) // where nothing was locked, that changes nothing
 	}
 	return status
@@ -297,7 +362,7 @@ func (t *coordination) compute(f *fiber.Fiber) Status {
 		case Aborts:
 			return Refused
 		case Drops:
-			t.dropped = true
+			t.dropped = !t.halted
 			return Changed // nobody hears of it
 		}
 		if len(s.More) == 0 {
@@ -311,6 +376,9 @@ func (t *coordination) compute(f *fiber.Fiber) Status {
 		first := len(t.list)
 		if first+len(s.More) > MaxAccesses {
 			return Broken
+		}
+		if slices.ContainsFunc(s.More, func(a Access) bool { return t.x.nic.node(a.Ref) < 0 }) {
+			return Moved
 		}
 		t.list = append(t.list, s.More...)
 		if status := t.execute(f, first); status != Committed {
@@ -334,7 +402,7 @@ func (t *coordination) step(f *fiber.Fiber) Step {
 		t.wait(f)
 	}
 	s := t.finish
-	if t.finish = nil; s == nil {
+	if t.finish = nil; s == nil || t.halted {
 		return Step{Ends: Drops}
 	}
 	return *s
@@ -398,48 +466,37 @@ func (t *coordination) validate(f *fiber.Fiber) Status {
 	return t.wait(f)
 }
 
-// updatesAt are the updates of a shard.
-func (t *coordination) updatesAt(shard int) (list []Update) {
-	for _, u := range t.updates {
-		if t.x.nic.cfg.Shard(u.Ref) == shard {
-			list = append(list, u)
-		}
-	}
-	return list
-}
-
-// written are the shards with updates, in order.
-func (t *coordination) written() (shards []int) {
-	for _, s := range t.shards() {
-		if len(t.updatesAt(s)) > 0 {
-			shards = append(shards, s)
-		}
-	}
-	return shards
-}
-
 // log is step 5: the update to all backups of what is written.
-func (t *coordination) log(f *fiber.Fiber) {
+func (t *coordination) log(f *fiber.Fiber) Status {
 	n := t.x.nic
+	t.logging = true
 	t.expect(msgLogged)
+	shards := n.shardsOf(t.updates)
 	var own []int
-	for _, s := range t.written() {
-		for _, b := range n.backups(s) {
+	for _, s := range shards {
+		for _, b := range n.holders(s, n.cfg.Node) {
 			t.pending++
+			t.expected = append(t.expected, [2]int{s, b})
 			if b == n.cfg.Node {
 				own = append(own, s)
 				continue
 			}
-			t.x.send(b, msgLog, message(t.tx).u16(uint16(s)).u16(uint16(n.cfg.Node)).updates(t.updatesAt(s)).bytes(nil))
+			w := t.x.takeNews(b)
+			t.carried = append(t.carried, carried{s, b, w.decided})
+			t.x.send(b, msgLog, message(t.tx).u16(uint16(s)).u16(uint16(n.cfg.Node)).news(&w).shards(shards).
+				updates(n.ofShard(t.updates, s)).bytes(nil))
 		}
 	}
 	for _, s := range own {
-		t.x.append(f, t.tx, logBackup, s, t.updatesAt(s))
+		w := t.x.takeNews(n.cfg.Node)
+		t.carried = append(t.carried, carried{s, n.cfg.Node, w.decided})
+		t.x.append(f, &entry{tx: t.tx, kind: logBackup, shard: s, written: shards, updates: n.ofShard(t.updates, s), news: w})
 		t.acknowledge(s, n.cfg.Node)
 	}
 	if !n.lacks(CommittedEarly) {
-		t.wait(f)
+		return t.wait(f)
 	}
+	return Committed
 }
 
 // acknowledged takes the answer to a LOG.
@@ -460,6 +517,7 @@ func (t *coordination) take(d *decoder) bool {
 	if !t.x.takes(d, nil, updates) || len(values) != len(t.list) {
 		return false
 	}
+	t.known = true
 	t.updates, t.result, t.values = updates, result, values
 	return true
 }
@@ -470,6 +528,11 @@ func (t *coordination) acknowledge(shard, backup int) {
 		return
 	}
 	t.logged[[2]int{shard, backup}] = true
+	for _, c := range t.carried {
+		if c.shard == shard && c.node == backup {
+			t.x.confirmed(backup, c.decided)
+		}
+	}
 	t.pending--
 	t.told.Broadcast()
 }
@@ -480,28 +543,34 @@ func (t *coordination) end(s Status) {
 	t.x.ending++
 	e := message(t.tx).u8(uint8(s)).bytes(t.result)
 	if s == Committed && t.function != 0 {
+		if ended := t.x.nic.cfg.Ended; ended != nil {
+			ended(t.tx, t.updates)
+		}
 		e.accesses(t.list).values(t.values).updates(t.updates)
 	}
 	t.x.c.SendHost(threadOf(t.tx), msgEnd, e.b)
 }
 
 // commit is the rest of step 6, at all primaries of what is written.
-func (t *coordination) commit(f *fiber.Fiber) {
+func (t *coordination) commit(f *fiber.Fiber) Status {
 	n := t.x.nic
 	t.expect(msgCommitted)
 	own := false
-	for _, s := range t.written() {
-		if s == n.cfg.Node {
+	for _, s := range t.shards() {
+		list := n.ofNode(t.updates, s)
+		switch {
+		case len(list) == 0:
+		case s == n.cfg.Node:
 			own = true
-			continue
+		default:
+			t.pending++
+			t.x.send(s, msgCommit, message(t.tx).updates(list))
 		}
-		t.pending++
-		t.x.send(s, msgCommit, message(t.tx).updates(t.updatesAt(s)))
 	}
 	if own {
-		t.x.commit(f, t.tx, t.updatesAt(n.cfg.Node))
+		t.x.commit(f, t.tx, n.ofNode(t.updates, n.cfg.Node))
 	}
-	t.wait(f)
+	return t.wait(f)
 }
 
 // unlock gives all locks back; nobody answers.

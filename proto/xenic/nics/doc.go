@@ -33,8 +33,14 @@
 //     answer the coordinator, who counts (shard, backup). The first LOG carries what was written, and its answer takes
 //     that to the coordinator: no message more than Figure 7(b) has.
 //
-//   - Backups apply an update if it is newer than the record. Logs of several cores may have updates of one record in
-//     another order than that of their versions.
+//   - Backups apply an update when its transaction is decided, that is when all primaries have it, and if it is newer than
+//     the record. Until then the host holds it (Yard). News of what is decided rides on LOGs (settle.go). The paper has
+//     hosts apply LOGs as they come; but FaRM, whose recovery it takes over, truncates then.
+//
+//   - A coordinator that is a backup of what it writes has the primary hold a record, too (recovery.Holders).
+//
+//   - A transaction's ID is a recovery.Name with the epoch of its view. A NIC drops messages of older views, and keeps
+//     those of newer ones until it is in them.
 //
 //   - A LOG is answered when its record can be read, which takes all records before it in the log: their DMAs may take
 //     longer than its own.
@@ -48,10 +54,16 @@
 //
 //   - Bytes that no NIC sends are counted, and nothing is done.
 //
+// # Recovery (§4.2.1)
+//
+// Package recovery says what is decided, and view.go and recover.go how NICs come to it. A change of the members stops all
+// transactions where they wait. Shards whose primary stays are served at once after it; a new primary makes its index anew,
+// and first locks what undecided transactions write.
+//
 // # What is not here
 //
-// Recovery (§4.2.1): a crash of a node leaves what it was in the middle of. It allocates for each transaction. An update
-// that a host's table does not take stops its host (ErrApply).
+// It allocates for each transaction. An update that a host's table does not take stops its host (ErrApply). In a
+// recovery NICs look at what their host holds without a model of PCIe, and take no time for that.
 //
 // # Who may call what
 //

@@ -26,12 +26,14 @@ const (
 	Refused                      // by the host's own rules
 	NoRoom                       // the host's table takes no more records
 	NoFunction                   // the other node has no such function
+	Moved                        // the members have changed, or the shard is not served yet after that
 	Broken                       // the program has not said what becomes of its records
 	statusEnd
 )
 
 var statusNames = [...]string{Committed: "committed", Locked: "locked", Changed: "changed", Full: "full",
-	Unstable: "unstable", Refused: "refused", NoRoom: "no room", NoFunction: "no function", Broken: "broken"}
+	Unstable: "unstable", Refused: "refused", NoRoom: "no room", NoFunction: "no function",
+	Moved: "view changed", Broken: "broken"}
 
 func (s Status) String() string {
 	if s >= Committed && s < statusEnd {
@@ -46,12 +48,15 @@ func (s Status) String() string {
 func (x *core) execute(f *fiber.Fiber, tx uint64, list []Access) (Status, []Value) {
 	n := x.nic
 	owner := nicindex.Owner(tx)
+	if !n.serves(list) {
+		return Moved, nil
+	}
 	if n.lacks(LockAfterRead) {
 		return x.executeLate(f, tx, list)
 	}
 	// No await until all is locked.
 	for _, a := range list {
-		if _, _, by := n.indexes[a.Table].Version(n.segment(a.Ref), a.Key); by != 0 && by != owner {
+		if _, _, by := n.index(a.Ref).Version(n.segment(a.Ref), a.Key); by != 0 && by != owner {
 			return Locked, nil
 		}
 	}
@@ -61,7 +66,7 @@ func (x *core) execute(f *fiber.Fiber, tx uint64, list []Access) (Status, []Valu
 	values := make([]Value, len(list))
 	for i, a := range list {
 		v, s := x.read(f, tx, a.Ref)
-		if s == Committed && a.Insert && !n.fits(a.Table, v.Version) {
+		if s == Committed && a.Insert && !n.fits(a.Ref, v.Version) {
 			s = NoRoom
 		}
 		if s != Committed {
@@ -74,8 +79,8 @@ func (x *core) execute(f *fiber.Fiber, tx uint64, list []Access) (Status, []Valu
 }
 
 // fits reports whether the host's table has room for a record, which it has already unless that is without an entry.
-func (n *NIC) fits(table uint8, v layout.Version) bool {
-	r := &n.records[table]
+func (n *NIC) fits(ref Ref, v layout.Version) bool {
+	r := n.recordsOf(ref)
 	return v.Live() || v.Trace() != 0 || r.room == 0 || r.entries+r.inserted < r.room
 }
 
@@ -99,7 +104,7 @@ func (n *NIC) lock(tx uint64, list []Access) Status {
 		if !a.Write {
 			continue
 		}
-		switch o := n.indexes[a.Table].Lock(n.segment(a.Ref), a.Key, nicindex.Owner(tx)); o {
+		switch o := n.index(a.Ref).Lock(n.segment(a.Ref), a.Key, nicindex.Owner(tx)); o {
 		case nicindex.Done:
 		case nicindex.Locked:
 			n.unlock(tx, written(list[:i]))
@@ -115,11 +120,16 @@ func (n *NIC) lock(tx uint64, list []Access) Status {
 // unlock gives locks of a transaction back; what it has not locked it leaves alone.
 func (n *NIC) unlock(tx uint64, list []Ref) {
 	for _, r := range list {
-		n.indexes[r.Table].Unlock(n.segment(r), r.Key, nicindex.Owner(tx))
+		if n.shards[n.cfg.Shard(r)] != nil {
+			n.index(r).Unlock(n.segment(r), r.Key, nicindex.Owner(tx))
+		}
 	}
 }
 
-func (n *NIC) segment(r Ref) int { return n.views[r.Table].Segment(r.Key) }
+// index, segment and recordsOf are of a record whose shard is served here.
+func (n *NIC) index(r Ref) *nicindex.Index { return n.shards[n.cfg.Shard(r)].indexes[r.Table] }
+func (n *NIC) segment(r Ref) int           { return n.shards[n.cfg.Shard(r)].views[r.Table].Segment(r.Key) }
+func (n *NIC) recordsOf(r Ref) *records    { return &n.shards[n.cfg.Shard(r)].records[r.Table] }
 
 func written(list []Access) (r []Ref) {
 	for _, a := range list {
@@ -134,7 +144,7 @@ func written(list []Access) (r []Ref) {
 // it.
 func (x *core) read(f *fiber.Fiber, tx uint64, r Ref) (Value, Status) {
 	n := x.nic
-	index, s, owner := n.indexes[r.Table], n.segment(r), nicindex.Owner(tx)
+	index, s, owner := n.index(r), n.segment(r), nicindex.Owner(tx)
 	cached := func() (Value, Status, bool) {
 		switch v, b, o := index.Read(s, r.Key, owner); o {
 		case nicindex.Done:
@@ -162,7 +172,8 @@ func (x *core) read(f *fiber.Fiber, tx uint64, r Ref) (Value, Status) {
 
 // lookUp reads a record of the host's table.
 func (x *core) lookUp(f *fiber.Fiber, r Ref, index *nicindex.Index, segment int) (Value, Status) {
-	view := &x.nic.views[r.Table]
+	here := x.nic.shards[x.nic.cfg.Shard(r)]
+	view := &here.views[r.Table]
 	var p robinhood.Probe
 	var piece []byte
 	hint, known := index.Hint(segment)
@@ -170,7 +181,7 @@ func (x *core) lookUp(f *fiber.Fiber, r Ref, index *nicindex.Index, segment int)
 		off, bytes := p.Next()
 		piece = make([]byte, bytes)
 		var t smartnic.Transfer
-		x.c.StartRead(&t, x.nic.cfg.Memory.RKey(), off, piece)
+		x.c.StartRead(&t, here.memory.RKey(), off, piece)
 		if err := t.Await(f); err != nil {
 			return Value{}, Unstable
 		}
@@ -179,7 +190,7 @@ func (x *core) lookUp(f *fiber.Fiber, r Ref, index *nicindex.Index, segment int)
 	index.LearnHint(segment, p.Hint(), p.Distance())
 	switch {
 	case p.Err() == robinhood.ErrNotFound:
-		return Value{Version: layout.Fresh(x.nic.records[r.Table].deleted)}, Committed
+		return Value{Version: layout.Fresh(here.records[r.Table].deleted)}, Committed
 	case p.Err() != nil:
 		return Value{}, Unstable
 	}
@@ -199,7 +210,10 @@ func (x *core) validate(f *fiber.Fiber, tx uint64, list []Update) Status {
 	n := x.nic
 	owner := nicindex.Owner(tx)
 	for _, u := range list {
-		v, known, by := n.indexes[u.Table].Version(n.segment(u.Ref), u.Key)
+		if n.node(u.Ref) != n.cfg.Node || n.at(u.Ref) == nil {
+			return Moved
+		}
+		v, known, by := n.index(u.Ref).Version(n.segment(u.Ref), u.Key)
 		if by != 0 && by != owner && !n.lacks(ValidateIgnoresLock) {
 			return Locked
 		}
@@ -222,15 +236,29 @@ func (x *core) validate(f *fiber.Fiber, tx uint64, list []Update) Status {
 
 // Kinds of log records: what the host does with them.
 const (
-	logBackup log.Type = iota + 1 // applies them to a backup
-	logCommit                     // applies them to the own shard, and tells the NIC
+	logBackup log.Type = iota + 1 // keeps them until the transaction is decided, and applies them to a backup then
+	logCommit                     // applies them to the primary's tables, and tells the NIC
+	logSettle                     // has no updates: what is decided is in it
 )
 
-// append appends updates to the log in the host's memory, and waits until they are there.
-func (x *core) append(f *fiber.Fiber, tx uint64, kind log.Type, shard int, list []Update) {
-	a := x.begin(f, tx, kind, shard, list)
+// entry is a record of the log in the host's memory.
+//
+//	body   0 shard 2 | news: see news | written: count 1, shards of 2 each | updates
+type entry struct {
+	tx    uint64
+	kind  log.Type
+	shard int
+	// written are all shards that the transaction writes.
+	written []int
+	updates []Update
+	news
+}
+
+// append appends an entry to the log in the host's memory, and waits until it is there.
+func (x *core) append(f *fiber.Fiber, e *entry) {
+	a := x.begin(f, e)
 	if x.nic.lacks(LogUnawaited) {
-		a.there = true
+		x.nic.run(x, func(f *fiber.Fiber) { x.finish(f, a) })
 		return
 	}
 	x.finish(f, a)
@@ -246,6 +274,7 @@ type appending struct {
 // finish waits until a record that begin has begun can be read. A log is read in order, so that takes all records before
 // it; their DMAs may take longer.
 func (x *core) finish(f *fiber.Fiber, a *appending) {
+	f.Step(StepSubmitted)
 	for _, t := range a.transfers {
 		err := t.Await(f)
 		invariant.Assert(err == nil, "xenic: the log is not in the host's memory")
@@ -268,12 +297,12 @@ func (x *core) finish(f *fiber.Fiber, a *appending) {
 }
 
 // begin begins to append; it waits only for room.
-func (x *core) begin(f *fiber.Fiber, tx uint64, kind log.Type, shard int, list []Update) (a *appending) {
-	body := (&encoder{}).u16(uint16(shard)).updates(list).b
+func (x *core) begin(f *fiber.Fiber, e *entry) (a *appending) {
+	body := (&encoder{}).u16(uint16(e.shard)).news(&e.news).shards(e.written).updates(e.updates).b
 	var r log.Reservation
 	err := x.log.Reserve(f, &r, 0, len(body))
 	invariant.Assert(err == nil, "xenic: a record is longer than the log") // hosts check it
-	record := log.Record{Type: kind, ID: tx, Body: body}
+	record := log.Record{Type: e.kind, ID: e.tx, Body: body}
 	buffer := make([]byte, x.log.Span(len(body)))
 	place, err := x.log.Encode(&r, &record, buffer)
 	invariant.Assert(err == nil, "xenic: a record without room")
@@ -289,36 +318,48 @@ func (x *core) begin(f *fiber.Fiber, tx uint64, kind log.Type, shard int, list [
 	return a
 }
 
-// commit makes updates of the own shard, whose records the transaction has locked, take effect (step 6): the host gets
-// them in its log, and applies them later. Until then they are pinned in the index.
-func (x *core) commit(f *fiber.Fiber, tx uint64, list []Update) {
+// commit makes updates of shards that are served here, whose records the transaction has locked, take effect (step 6):
+// the host gets them in its log, and applies them later. Until then they are pinned in the index. It is false if the
+// transaction has no such locks: it has committed already, or is none of ours.
+func (x *core) commit(f *fiber.Fiber, tx uint64, list []Update) bool {
 	n, owner := x.nic, nicindex.Owner(tx)
-	if len(list) == 0 {
-		return
-	}
 	for _, u := range list {
-		if _, _, by := n.indexes[u.Table].Version(n.segment(u.Ref), u.Key); by != owner {
-			n.Stats.Malformed++ // it has committed already, or is none of ours
-			return
+		if n.shards[n.cfg.Shard(u.Ref)] == nil {
+			return false
+		}
+		if _, _, by := n.index(u.Ref).Version(n.segment(u.Ref), u.Key); by != owner {
+			return false
 		}
 	}
-	a := x.begin(f, tx, logCommit, n.cfg.Node, list)
-	var locks []Ref
-	for _, u := range list {
-		n.indexes[u.Table].Commit(n.segment(u.Ref), u.Key, owner, u.Version, u.Bytes)
-		locks = append(locks, u.Ref)
-		r := &n.records[u.Table]
-		if !u.Version.Live() {
-			r.deleted = max(r.deleted, u.Version.Incarnation())
-		} else if inserts(u.Version) {
-			r.inserted++
+	var appends []*appending
+	for _, s := range n.shardsOf(list) {
+		mine := n.ofShard(list, s)
+		appends = append(appends, x.begin(f, &entry{tx: tx, kind: logCommit, shard: s, updates: mine}))
+		for _, u := range mine {
+			n.index(u.Ref).Commit(n.segment(u.Ref), u.Key, owner, u.Version, u.Bytes)
+			r := n.recordsOf(u.Ref)
+			if !u.Version.Live() {
+				r.deleted = max(r.deleted, u.Version.Incarnation())
+			} else if inserts(u.Version) {
+				r.inserted++
+			}
+		}
+		if n.lacks(UnlockBeforeLog) {
+			n.unlock(tx, refsOf(mine))
 		}
 	}
-	if n.lacks(UnlockBeforeLog) {
-		n.unlock(tx, locks)
+	for _, a := range appends {
+		x.finish(f, a)
 	}
-	x.finish(f, a)
-	n.unlock(tx, locks)
+	n.unlock(tx, refsOf(list))
+	return true
+}
+
+func refsOf(list []Update) (r []Ref) {
+	for _, u := range list {
+		r = append(r, u.Ref)
+	}
+	return r
 }
 
 // inserts reports whether a version may be that of an insertion.
@@ -329,14 +370,17 @@ func (x *core) onApplied(m *smartnic.Message) {
 	n, d := x.nic, &decoder{b: m.Payload}
 	err := x.log.Released(d.u64())
 	invariant.Assert(err == nil, "xenic: the host has freed what is not in the log")
-	for range d.u8() {
-		r := &n.records[d.u8()]
-		r.entries += int(int16(d.u16()))
-		r.inserted -= int(d.u16())
+	for range d.u16() {
+		s, t, entries, inserted := n.shards[d.u16()], d.u8(), int(int16(d.u16())), int(d.u16())
+		if s != nil {
+			s.records[t].entries += entries
+			s.records[t].inserted -= inserted
+		}
 	}
 	for range d.u16() {
-		r := d.ref()
-		n.indexes[r.Table].Unpin(n.segment(r), r.Key)
+		if r := d.ref(); n.shards[n.cfg.Shard(r)] != nil {
+			n.index(r).Unpin(n.segment(r), r.Key)
+		}
 	}
 }
 
@@ -360,24 +404,25 @@ func (x *core) onValidate(f *fiber.Fiber, from int, d *decoder) {
 
 // onLog appends to the log of a backup. The answer goes to the coordinator, who need not be the sender (§4.2.3).
 func (x *core) onLog(f *fiber.Fiber, from int, d *decoder) {
-	tx, shard, to := d.u64(), int(d.u16()), int(d.u16())
-	list := d.updates()
+	e := entry{tx: d.u64(), kind: logBackup, shard: int(d.u16())}
+	to := int(d.u16())
+	e.news, e.written, e.updates = d.news(), d.shards(), d.updates()
 	echo := d.bytes()
-	if !x.takes(d, nil, list) {
+	if !x.takes(d, nil, e.updates) {
 		return
 	}
-	if c := &x.nic.cfg; shard >= c.Nodes || to >= c.Nodes || (c.Node-shard+c.Nodes)%c.Nodes >= c.Replicas ||
-		slices.ContainsFunc(list, func(u Update) bool { return u.Version.Live() && len(u.Bytes) == 0 }) {
-		x.nic.Stats.Malformed++ // of a shard without a replica here, or without its value
+	if n := x.nic; e.shard >= n.cfg.Nodes || to >= n.cfg.Nodes || !n.holds[e.shard] ||
+		slices.ContainsFunc(e.updates, func(u Update) bool { return u.Version.Live() && len(u.Bytes) == 0 }) {
+		n.Stats.Malformed++ // of a shard without a replica here, or without its value
 		return
 	}
-	x.append(f, tx, logBackup, shard, list)
+	x.append(f, &e)
 	if x.nic.lacks(AnswerExecutor) {
 		to = from
 	}
-	answer := message(tx).u16(uint16(shard)).bytes(echo)
+	answer := message(e.tx).u16(uint16(e.shard)).bytes(echo)
 	if to == x.nic.cfg.Node { // it is the coordinator itself
-		if t := x.txs[tx]; t != nil {
+		if t := x.txs[e.tx]; t != nil {
 			t.answer(msgLogged, to, &decoder{b: answer.b[8:]})
 		}
 		return
@@ -391,12 +436,16 @@ func (x *core) onCommit(f *fiber.Fiber, from int, d *decoder) {
 	if !x.takes(d, nil, list) {
 		return
 	}
-	if k := x.nic.shipped[tx]; k != nil {
+	k := x.nic.shipped[tx]
+	if k != nil {
 		delete(x.nic.shipped, tx)
-		x.commit(f, tx, k.updates)
+		list = k.updates
+	}
+	if !x.commit(f, tx, list) {
+		x.nic.Stats.Malformed++
+	}
+	if k != nil {
 		x.nic.unlock(tx, k.locks)
-	} else {
-		x.commit(f, tx, list)
 	}
 	x.send(from, msgCommitted, message(tx))
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"drtmd/internal/invariant"
+	"drtmd/proto"
+	"drtmd/proto/recovery"
 	"drtmd/store/log"
 	"drtmd/store/robinhood"
 	"drtmd/verbs"
@@ -63,6 +65,7 @@ type Result struct {
 // logs (step 7).
 type Host struct {
 	cfg   HostConfig
+	epoch uint64 // of the view
 	next  uint64
 	calls map[uint64]*Open // looked up only
 	applier
@@ -78,6 +81,7 @@ type Open struct {
 	function uint16
 	argument []byte
 	begun    bool
+	over     bool // the NIC has ended it
 	// What the NIC has said last; 0: nothing since.
 	kind uint8
 	d    decoder
@@ -106,7 +110,7 @@ func NewHost(cfg HostConfig) *Host {
 		cfg.Port.Handle(kind, func(m *smartnic.Message) {
 			d := decoder{b: append([]byte(nil), m.Payload...)}
 			if a := h.calls[d.u64()]; a != nil {
-				a.kind, a.d = m.Kind, d
+				a.kind, a.d, a.over = m.Kind, d, m.Kind == msgEnd
 				a.came.Broadcast()
 			}
 		})
@@ -115,15 +119,28 @@ func NewHost(cfg HostConfig) *Host {
 	return h
 }
 
-// txOf is the ID of a transaction: its node and thread, and a number there.
-func txOf(node, thread int, number uint64) uint64 {
-	return uint64(node+1)<<48 | uint64(thread)<<40 | number&(1<<40-1)
+// txOf is the ID of a transaction: its node and thread, the epoch of its view, and a number there.
+func txOf(node, thread int, epoch, number uint64) uint64 {
+	return uint64(recovery.MakeName(proto.NodeID(node), thread, uint32(epoch%recovery.MaxLives), uint32(number)))
 }
+
+// Adopt has transactions begin in a view, with the tables of each shard that the host has a replica of.
+func (h *Host) Adopt(epoch uint64, tables [][]*robinhood.Table) {
+	h.epoch, h.cfg.Tables = epoch, tables
+	h.resize()
+}
+
+// Next is the ID of the transaction that is begun next.
+func (h *Host) Next() uint64 { return txOf(h.cfg.Node, h.cfg.Thread, h.epoch, h.following()) }
+
+// following is the number of the next transaction; 0 is none.
+func (h *Host) following() uint64 { return max(h.next+1&(1<<32-1), 1) }
 
 // Open begins a transaction. Finish or Drop ends it.
 func (h *Host) Open() *Open {
-	h.next++
-	o := &Open{h: h, tx: txOf(h.cfg.Node, h.cfg.Thread, h.next),
+	tx := h.Next()
+	h.next = h.following()
+	o := &Open{h: h, tx: tx,
 		core: int(h.next+uint64(h.cfg.Thread)) % h.cfg.Cores}
 	h.calls[o.tx] = o
 	return o
@@ -141,6 +158,9 @@ func (o *Open) wait(f *fiber.Fiber) error {
 
 // send asks the NIC.
 func (o *Open) send(kind uint8, e *encoder) {
+	if o.over {
+		return // its end has not been looked at
+	}
 	o.kind = 0
 	o.h.cfg.Port.Send(o.core, kind, e.b)
 }
@@ -187,6 +207,9 @@ func (o *Open) add(list []Access) error {
 	}
 	return nil
 }
+
+// Name is the transaction's ID.
+func (o *Open) Name() uint64 { return o.tx }
 
 // Accesses is how many records the transaction has accessed, those that it has accessed twice counted twice.
 func (o *Open) Accesses() int { return len(o.accesses) }

@@ -47,10 +47,13 @@ func (t *coordination) hop(f *fiber.Fiber) Status {
 	}
 	other := t.other()
 	t.expect(msgLogged)
-	t.pending = n.acknowledgements(t.list)
-	t.pending = max(t.pending, 1) // or the result
+	t.logging = true
+	t.expected = n.acknowledgements(t.list, n.cfg.Node)
+	t.pending = max(len(t.expected), 1) // or the result
 	t.x.send(other, msgShip, message(t.tx).u16(t.function).bytes(t.argument).accesses(t.list).values(t.values))
-	if status = t.wait(f); status != Committed {
+	if status = t.wait(f); t.halted {
+		return Moved
+	} else if status != Committed {
 		n.unlock(t.tx, refs(own))
 		t.end(status)
 		return status
@@ -61,24 +64,39 @@ func (t *coordination) hop(f *fiber.Fiber) Status {
 		t.pending++
 		t.x.send(other, msgCommit, message(t.tx).updates(nil))
 	}
-	if u := t.updatesAt(n.cfg.Node); len(u) > 0 {
+	if u := n.ofNode(t.updates, n.cfg.Node); len(u) > 0 {
 		t.x.commit(f, t.tx, u)
 	}
 	n.unlock(t.tx, refs(own))
-	t.wait(f)
+	if t.wait(f); t.halted {
+		return Moved
+	}
+	t.decided()
 	return Committed
 }
 
-// acknowledgements are how many backups answer a call with such accesses.
-func (n *NIC) acknowledgements(list []Access) (count int) {
-	var shards []int
-	for _, a := range list {
-		if s := n.cfg.Shard(a.Ref); a.Write && !slices.Contains(shards, s) && (s != n.cfg.Node || !n.lacks(LogsOfOneShard)) {
-			shards = append(shards, s)
-			count += len(n.backups(s))
+// acknowledgements are those that a coordinator awaits for a call with such accesses: shards and holders.
+func (n *NIC) acknowledgements(list []Access, coordinator int) (all [][2]int) {
+	for _, s := range n.writtenShards(list) {
+		if n.primary[s] == coordinator && n.lacks(LogsOfOneShard) {
+			continue
+		}
+		for _, b := range n.holders(s, coordinator) {
+			all = append(all, [2]int{s, b})
 		}
 	}
-	return count
+	return all
+}
+
+// writtenShards are those that accesses may write, in order.
+func (n *NIC) writtenShards(list []Access) (shards []int) {
+	for _, a := range list {
+		if s := n.cfg.Shard(a.Ref); a.Write && !slices.Contains(shards, s) {
+			shards = append(shards, s)
+		}
+	}
+	slices.Sort(shards)
+	return shards
 }
 
 // returned ends a call that came to nothing, or wrote nothing that backups could answer for.
@@ -114,7 +132,7 @@ func (x *core) onShip(f *fiber.Fiber, from int, d *decoder) {
 	var own []Access
 	var at []int
 	for i, a := range list {
-		if n.cfg.Shard(a.Ref) == n.cfg.Node {
+		if n.node(a.Ref) == n.cfg.Node {
 			own, at = append(own, a), append(at, i)
 		}
 	}
@@ -152,50 +170,34 @@ func (x *core) onShip(f *fiber.Fiber, from int, d *decoder) {
 	}
 	echo := (&encoder{}).updates(updates).bytes(s.Result).values(values)
 	if len(written(own)) > 0 {
-		n.shipped[tx] = &kept{updates: n.mine(updates, n.cfg.Node), locks: written(own)}
+		n.shipped[tx] = &kept{updates: n.ofNode(updates, n.cfg.Node), locks: written(own)}
 	}
-	if n.acknowledgements(list) == 0 {
+	f.Step(StepShipped)
+	if len(n.acknowledgements(list, from)) == 0 {
 		x.send(from, msgReturned, &encoder{append(message(tx).b, echo.b...)})
 		return
 	}
 	x.logFor(f, tx, from, list, updates, echo.b)
 }
 
-// mine are the updates of a shard.
-func (n *NIC) mine(updates []Update, shard int) (list []Update) {
-	for _, u := range updates {
-		if n.cfg.Shard(u.Ref) == shard {
-			list = append(list, u)
-		}
-	}
-	return list
-}
-
 // logFor sends LOG to all backups of both shards, in the name of the coordinator, who waits for those of shards that may
 // be written. The first of them passes on to it what was written.
 func (x *core) logFor(f *fiber.Fiber, tx uint64, coordinator int, accesses []Access, updates []Update, echo []byte) {
 	n := x.nic
+	shards := n.writtenShards(accesses)
 	var local []func()
-	for _, s := range []int{n.cfg.Node, coordinator} {
-		if s == coordinator && n.lacks(LogsOfOneShard) {
+	for _, k := range n.acknowledgements(accesses, coordinator) {
+		s, b, list, passed := k[0], k[1], n.ofShard(updates, k[0]), echo
+		echo = nil
+		if b == n.cfg.Node {
+			local = append(local, func() {
+				x.append(f, &entry{tx: tx, kind: logBackup, shard: s, written: shards, updates: list})
+				x.send(coordinator, msgLogged, message(tx).u16(uint16(s)).bytes(passed))
+			})
 			continue
 		}
-		list := n.mine(updates, s)
-		if !slices.ContainsFunc(accesses, func(a Access) bool { return a.Write && n.cfg.Shard(a.Ref) == s }) {
-			continue
-		}
-		for _, b := range n.backups(s) {
-			passed := echo
-			echo = nil
-			if b == n.cfg.Node {
-				local = append(local, func() {
-					x.append(f, tx, logBackup, s, list)
-					x.send(coordinator, msgLogged, message(tx).u16(uint16(s)).bytes(passed))
-				})
-				continue
-			}
-			x.send(b, msgLog, message(tx).u16(uint16(s)).u16(uint16(coordinator)).updates(list).bytes(passed))
-		}
+		x.send(b, msgLog, message(tx).u16(uint16(s)).u16(uint16(coordinator)).news(&news{}).shards(shards).updates(list).
+			bytes(passed))
 	}
 	for _, l := range local {
 		l()

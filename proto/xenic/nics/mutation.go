@@ -22,6 +22,10 @@ const (
 	LocalWriteUnlocked
 	LocalVersionsUnchecked
 	LocalReadsUnvalidated
+	ServeEarly
+	ForgetEarly
+	OldEpoch
+	AbortComplete
 	mutationEnd
 )
 
@@ -45,6 +49,12 @@ var mutations = [mutationEnd]mutation.Mutation{
 		Doc: "a local transaction locks what it writes whatever has become of it since its host has read it"},
 	LocalReadsUnvalidated: {Name: "xenic-local-read-validated-at-its-own-copy",
 		Doc: "the NIC does not compare what a local transaction has read: its host's table misses what is in logs"},
+	ServeEarly: {Name: "xenic-serve-before-locks-rebuilt",
+		Doc: "a new primary serves before it has locked what undecided transactions write (§4.2.1)"},
+	ForgetEarly: {Name: "xenic-log-acknowledged-too-early",
+		Doc: "a backup applies a LOG and acknowledges it to its log before the transaction is decided (step 7)"},
+	OldEpoch:      {Name: "xenic-old-epoch-packet", Doc: "a NIC takes messages of transactions that were begun in an older view"},
+	AbortComplete: {Name: "xenic-abort-complete", Doc: "survivors abort a transaction of which every shard has a record"},
 	LocalUnlocked: {Name: "xenic-local-key-unvalidated", Doc: "a multi-hop call does not lock the records of the own shard that it reads"},
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"drtmd/internal/invariant"
+	"drtmd/proto/placement"
+	"drtmd/proto/recovery"
 	"drtmd/store/log"
 	"drtmd/store/nicindex"
 	"drtmd/store/robinhood"
@@ -71,7 +73,8 @@ type Config struct {
 	Replicas    int
 	Tables      []TableConfig
 	Functions   map[uint16]Function
-	// Shard is the node whose NIC has the locks of a record: its primary. Backups are the nodes behind it, in a ring.
+	// Shard is that of a record. The NIC of its primary has the locks; where that is, and where backups are, the
+	// placement says: at first placement.Initial.
 	Shard func(Ref) int
 	Options
 	Mutation Mutation
@@ -81,6 +84,23 @@ type Config struct {
 	// Logs are those of the NIC's cores in LogMemory: where each is, and what the host has formatted.
 	Logs      []LogPlace
 	LogMemory *verbs.MR
+	// Yard is what the host's threads know together; nil: nothing recovers.
+	Yard *Yard
+	// Take gives the tables of a shard whose primary the node has become, for Adopt. Decided is told what was decided
+	// about a transaction of a node that is gone, with what it writes. nil: nodes do not die.
+	Take    func(shard int) (Served, error)
+	Decided func(tx uint64, d recovery.Decision, updates []Update)
+	// Ended is told of a function that is committed, before the host is: of nodes that die nobody else knows what their
+	// functions have written. nil: nobody wants to know.
+	Ended func(tx uint64, updates []Update)
+}
+
+// Served is what a NIC needs to serve a shard: its tables, and the host's memory that has them.
+type Served struct {
+	Tables []TableConfig
+	Memory *verbs.MR
+	// Deleted is an incarnation, by table, above which no deletion of the shard has been.
+	Deleted []uint32
 }
 
 // LogPlace is a log that a core of the NIC appends to, and its host reads.
@@ -95,11 +115,19 @@ type NIC struct {
 	Stats Stats
 
 	cfg     Config
-	indexes []*nicindex.Index
-	views   []robinhood.View
+	shards  []*shard // by id; nil: not served here
 	cores   []*core
-	records []records
 	shipped map[uint64]*kept // calls that this NIC has executed and whose COMMIT has not come; looked up only
+	members
+}
+
+// shard is what a NIC has of a shard that it serves.
+type shard struct {
+	indexes   []*nicindex.Index
+	views     []robinhood.View
+	records   []records
+	memory    *verbs.MR
+	restoring bool // locks of undecided transactions are not all taken yet: nobody else may lock
 }
 
 // records is what a NIC knows of how many records a table of the own shard has.
@@ -118,6 +146,7 @@ type Stats struct {
 	Shipped   uint64 // executions of functions at their coordinator
 	Lookups   uint64 // of records that are not in the cache
 	Local     uint64 // transactions that their host has executed on its own tables (§4.2.4)
+	News      uint64 // messages to other NICs of what is decided, beside Requests: when no LOG could take that
 	Malformed uint64 // messages that no NIC sends: nothing was done
 }
 
@@ -131,6 +160,8 @@ type core struct {
 	readable fiber.Cond
 	txs      map[uint64]*coordination
 	ending   int // of txs: their host has been told
+	kinds    map[uint8]smartnic.Handler
+	settling
 }
 
 // kept is what a NIC has executed for another coordinator.
@@ -154,16 +185,14 @@ func New(cfg Config) (*NIC, error) {
 	if cfg.LogMemory == nil {
 		cfg.LogMemory = cfg.Memory
 	}
-	n := &NIC{cfg: cfg, shipped: map[uint64]*kept{}}
-	for _, t := range cfg.Tables {
-		v := robinhood.MakeView(t.Config, t.At)
-		x, err := nicindex.New(nicindex.Config{Name: t.Name, Segments: v.Segments(), ValueBytes: t.ValueBytes,
-			Budget: t.Budget, Mutation: t.Index})
-		if err != nil {
-			return nil, err
-		}
-		n.records = append(n.records, records{room: t.Room, entries: t.Loaded})
-		n.views, n.indexes = append(n.views, v), append(n.indexes, x)
+	if cfg.Yard == nil {
+		cfg.Yard = &Yard{}
+	}
+	n := &NIC{cfg: cfg, shipped: map[uint64]*kept{}, shards: make([]*shard, cfg.Nodes)}
+	n.begin(placement.Initial(cfg.Nodes, cfg.Replicas))
+	var err error
+	if n.shards[cfg.Node], err = serve(Served{Tables: cfg.Tables, Memory: cfg.Memory}); err != nil {
+		return nil, err
 	}
 	for i, c := range cfg.Cores {
 		l := cfg.Logs[i]
@@ -171,21 +200,70 @@ func New(cfg Config) (*NIC, error) {
 		if err != nil {
 			return nil, err
 		}
-		x := &core{nic: n, c: c, log: w, at: l.At, txs: map[uint64]*coordination{}}
+		x := &core{nic: n, c: c, log: w, at: l.At, txs: map[uint64]*coordination{}, kinds: map[uint8]smartnic.Handler{}}
 		n.cores = append(n.cores, x)
 		x.handle()
 	}
 	return n, nil
 }
 
+// serve makes the indexes of a shard, with nothing in them.
+func serve(d Served) (*shard, error) {
+	s := &shard{memory: d.Memory}
+	for i, t := range d.Tables {
+		v := robinhood.MakeView(t.Config, t.At)
+		x, err := nicindex.New(nicindex.Config{Name: t.Name, Segments: v.Segments(), ValueBytes: t.ValueBytes,
+			Budget: t.Budget, Mutation: t.Index})
+		if err != nil {
+			return nil, err
+		}
+		r := records{room: t.Room, entries: t.Loaded}
+		if d.Deleted != nil {
+			r.deleted = d.Deleted[i]
+		}
+		s.records, s.views, s.indexes = append(s.records, r), append(s.views, v), append(s.indexes, x)
+	}
+	return s, nil
+}
+
+// at is a shard that the NIC serves, and that a transaction may reach; nil: it does not.
+func (n *NIC) at(r Ref) *shard {
+	if s := n.shards[n.cfg.Shard(r)]; s != nil && (!s.restoring || n.lacks(ServeEarly)) {
+		return s
+	}
+	return nil
+}
+
+// node is the node of a record's primary; -1: its shard is lost.
+func (n *NIC) node(r Ref) int { return n.primary[n.cfg.Shard(r)] }
+
+// serves reports whether the node is the primary of some records, and may lock them.
+func (n *NIC) serves(list []Access) bool {
+	for _, a := range list {
+		if n.node(a.Ref) != n.cfg.Node || n.at(a.Ref) == nil {
+			return false
+		}
+	}
+	return true
+}
+
 // handle registers who takes which message.
 func (x *core) handle() {
-	c := x.c
+	c, n := x.c, x.nic
+	// take has a message of the present view handled; one of a later view waits for that, and one of an older is dropped.
+	take := func(kind uint8, serve func(m *smartnic.Message)) {
+		x.kinds[kind] = func(m *smartnic.Message) {
+			if n.admits(x, m) {
+				serve(m)
+			}
+		}
+		c.Handle(kind, x.kinds[kind])
+	}
 	// start takes a request in a fiber of its own.
 	start := func(kind uint8, serve func(f *fiber.Fiber, from int, d *decoder)) {
-		c.Handle(kind, func(m *smartnic.Message) {
+		take(kind, func(m *smartnic.Message) {
 			from, d := m.From, &decoder{b: append([]byte(nil), m.Payload...)}
-			c.Worker().Go("xenic", nil, func(f *fiber.Fiber) error { serve(f, from, d); return nil })
+			n.run(x, func(f *fiber.Fiber) { serve(f, from, d) })
 		})
 	}
 	start(msgExecute, x.onExecute)
@@ -193,17 +271,19 @@ func (x *core) handle() {
 	start(msgLog, x.onLog)
 	start(msgCommit, x.onCommit)
 	start(msgShip, x.onShip)
+	start(msgSettle, x.onSettle)
 	c.Handle(msgBegin, func(m *smartnic.Message) { x.onBegin(&decoder{b: m.Payload}) })
 	c.Handle(msgLocal, func(m *smartnic.Message) { x.onLocal(&decoder{b: m.Payload}) })
-	c.Handle(msgUnlock, func(m *smartnic.Message) {
+	take(msgUnlock, func(m *smartnic.Message) {
 		d := &decoder{b: m.Payload}
 		tx, list := d.u64(), d.accesses()
 		if x.takes(d, list, nil) {
-			x.nic.unlock(tx, refs(list))
+			n.unlock(tx, refs(list))
 		}
 	})
+	take(msgSettled, func(m *smartnic.Message) { x.onSettled(m.From, &decoder{b: m.Payload}) })
 	for _, kind := range []uint8{msgExecuted, msgValidated, msgLogged, msgCommitted, msgRefused, msgReturned, msgFinish} {
-		c.Handle(kind, func(m *smartnic.Message) {
+		take(kind, func(m *smartnic.Message) {
 			d := &decoder{b: append([]byte(nil), m.Payload...)}
 			if t := x.txs[d.u64()]; t != nil {
 				t.answer(m.Kind, m.From, d)
@@ -211,16 +291,28 @@ func (x *core) handle() {
 		})
 	}
 	c.Handle(msgApplied, x.onApplied)
+	c.Handle(msgAsk, func(m *smartnic.Message) { n.onAsk(m.From, append([]byte(nil), m.Payload...)) })
+	c.Handle(msgSay, func(m *smartnic.Message) { n.onSay(m.From, append([]byte(nil), m.Payload...)) })
+}
+
+// run runs something in a fiber of a core. A change of the members waits for its end.
+func (n *NIC) run(x *core, body func(f *fiber.Fiber)) {
+	n.busy++
+	x.c.Worker().Go("xenic", nil, func(f *fiber.Fiber) error {
+		defer func() { n.busy-- }()
+		body(f)
+		return nil
+	})
 }
 
 // takes reports whether a message is one that a NIC or a host sends: it is whole, and its records can be.
 func (x *core) takes(d *decoder, list []Access, updates []Update) bool {
 	ok := !d.bad
 	for _, a := range list {
-		ok = ok && int(a.Table) < len(x.nic.indexes)
+		ok = ok && int(a.Table) < len(x.nic.cfg.Tables)
 	}
 	for _, u := range updates {
-		ok = ok && int(u.Table) < len(x.nic.indexes) &&
+		ok = ok && int(u.Table) < len(x.nic.cfg.Tables) &&
 			(len(u.Bytes) == 0 || u.Version.Live() && len(u.Bytes) == x.nic.cfg.Tables[u.Table].ValueBytes)
 	}
 	if !ok {
@@ -232,29 +324,33 @@ func (x *core) takes(d *decoder, list []Access, updates []Update) bool {
 // Owed is how much is left to do of transactions that have ended for their clients: at this NIC, and by its host.
 func (n *NIC) Owed() (owed int) {
 	for _, x := range n.cores {
-		owed += x.ending + len(x.appends)
+		owed += x.ending + len(x.appends) + len(x.untold)
+		for i := range x.nodes {
+			owed += len(x.nodes[i].forget) + len(x.nodes[i].sent)
+		}
 		if x.log.Tail() != x.log.Head() {
 			owed++
 		}
 	}
-	for _, i := range n.indexes {
-		owed += i.Stats.Pinned
+	for _, s := range n.shards {
+		if s != nil {
+			for _, i := range s.indexes {
+				owed += i.Stats.Pinned
+				i.EachLocked(func(_ int, _ uint64, by nicindex.Owner) {
+					if n.views(uint64(by)) < 0 {
+						owed++ // others are of transactions under way
+					}
+				})
+			}
+		}
 	}
-	return owed
+	return owed + len(n.cfg.Yard.held) + len(n.left) + len(n.owed)
 }
 
 // send sends a message to the core of the same index on another node's NIC.
 func (x *core) send(node int, kind uint8, e *encoder) {
 	x.nic.Stats.Requests++
 	x.c.Send(node, x.c.Index(), kind, e.b)
-}
-
-// backups are the nodes that have a replica of a shard, beside its primary.
-func (n *NIC) backups(shard int) (nodes []int) {
-	for i := 1; i < n.cfg.Replicas; i++ {
-		nodes = append(nodes, (shard+i)%n.cfg.Nodes)
-	}
-	return nodes
 }
 
 func refs(list []Access) (r []Ref) {

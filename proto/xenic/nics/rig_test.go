@@ -83,6 +83,7 @@ type machine struct {
 	ctx    *verbs.Context
 	memory *verbs.MR
 	logsAt int
+	yard   Yard
 }
 
 type rig struct {
@@ -220,13 +221,14 @@ func (r *rig) boot(m *machine, n *sim.Node) {
 	x := nicindex.Config{Name: "records", Segments: (config.Homes + 3) / 4, ValueBytes: c.valueBytes}
 	m.nic, err = New(Config{Node: n.Index(), Nodes: c.nodes, Replicas: c.replicas, Functions: functions,
 		Tables: []TableConfig{{Config: config, Budget: x.Least() + c.budget, Room: c.room, Loaded: c.keys, Index: c.index}}, Shard: c.shard, Options: c.options,
-		Mutation: c.mutation, Cores: m.cores, Memory: memory, Logs: places})
+		Mutation: c.mutation, Cores: m.cores, Memory: memory, Logs: places, Yard: &m.yard})
 	must(t, err)
 	m.worker = worker(n.Timeline(0))
 	port, err := smartnic.NewPort(m.worker, m.board, 0, c.batching)
 	must(t, err)
 	m.host = NewHost(HostConfig{Node: n.Index(), Cores: c.cores, Tables: tables, Functions: functions, Options: c.options,
-		Mutation: c.mutation, Port: port, Worker: m.worker, Memory: memory, Logs: logs})
+		Mutation: c.mutation, Port: port, Worker: m.worker, Memory: memory, Logs: logs,
+		Yard: &m.yard})
 	m.record = history.NewRecorder(history.Options{Worker: history.WorkerID(n.Index()), Node: history.NodeID(n.Index()),
 		Clock: history.Clock{Name: "world"}})
 }
@@ -393,7 +395,7 @@ func (r *rig) audit() error {
 		}
 	}
 	for i, m := range r.machines {
-		if s := m.nic.indexes[0].Stats; s.Locked != 0 || s.Pinned != 0 {
+		if s := m.nic.shards[i].indexes[0].Stats; s.Locked != 0 || s.Pinned != 0 {
 			return fmt.Errorf("node %d: %d locks and %d pins have stayed", i, s.Locked, s.Pinned)
 		}
 	}
@@ -415,10 +417,17 @@ func (r *rig) told(u *Update) {
 			v.Each(func(record *log.Record) {
 				d := &decoder{b: record.Body}
 				d.u16()
+				d.news()
+				d.shards()
 				for _, x := range d.updates() {
 					there = there || x.Ref == u.Ref && x.Version == u.Version
 				}
 			})
+		}
+		for _, h := range m.yard.held {
+			if p := h.part(shard); p != nil {
+				there = there || slices.ContainsFunc(p.updates, func(x Update) bool { return x.Ref == u.Ref && x.Version == u.Version })
+			}
 		}
 		if !there {
 			r.early = fmt.Sprintf("record %d at %v is not at node %d when its client is told", u.Key, u.Version, (shard+i)%r.c.nodes)

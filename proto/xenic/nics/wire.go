@@ -14,7 +14,7 @@ const (
 	msgExecuted                   // status, values
 	msgValidate                   // keys and versions
 	msgValidated                  // status
-	msgLog                        // shard, who gets the answer, updates, echo
+	msgLog                        // shard, who gets the answer, news, shards that are written, updates, echo
 	msgLogged                     // shard, backup, echo
 	msgCommit                     // updates, or none: those that the NIC keeps
 	msgCommitted                  //
@@ -22,6 +22,10 @@ const (
 	msgShip                       // a call with the values of the coordinator's shard
 	msgRefused                    // status: a shipped call came to nothing
 	msgReturned                   // a shipped call that writes nothing has this result
+	msgSettle                     // news of transactions of this sender, where there is no LOG to take them
+	msgSettled                    // its answer
+	msgAsk                        // of the recovery: see recover.go
+	msgSay                        // its answer
 
 	msgBegin   // from the host: a call
 	msgLocal   // from the host: what a local transaction has read, and its updates
@@ -83,11 +87,14 @@ const (
 	MaxAccesses = 1<<8 - 1
 	MaxBytes    = 1<<16 - 1
 	// MostBytes is how much the records of a transaction take in a message, each as RecordBytes says.
-	MostBytes = smartnic.MaxPayload - 64
+	MostBytes = smartnic.MaxPayload - newsBytes - 2*MaxAccesses
 )
 
 // RecordBytes is what a record takes in a message, and in a log.
 func RecordBytes(valueBytes int) int { return refBytes + 8 + 2 + valueBytes }
+
+// newsBytes is how much a LOG takes beside its updates, with news of as many transactions as it takes.
+const newsBytes = 64 + 2*(2+8*mostNews)
 
 // encoder appends.
 type encoder struct{ b []byte }
@@ -137,6 +144,40 @@ func (e *encoder) values(list []Value) *encoder {
 		e.value(v)
 	}
 	return e
+}
+
+// shards are those that a transaction writes.
+func (e *encoder) shards(list []int) *encoder {
+	e.count(len(list))
+	for _, s := range list {
+		e.u16(uint16(s))
+	}
+	return e
+}
+
+func (d *decoder) shards() (list []int) {
+	for range d.u8() {
+		list = append(list, int(d.u16()))
+	}
+	return list
+}
+
+func (e *encoder) names(list []uint64) *encoder {
+	e.u16(uint16(len(list)))
+	for _, tx := range list {
+		e.u64(tx)
+	}
+	return e
+}
+
+func (d *decoder) names() (list []uint64) {
+	for range d.u16() {
+		if d.bad {
+			return nil
+		}
+		list = append(list, d.u64())
+	}
+	return list
 }
 
 func (e *encoder) updates(list []Update) *encoder {

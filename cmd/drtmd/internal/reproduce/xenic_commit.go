@@ -104,14 +104,16 @@ func (m *nicNode) commits(o nics.Options) (*nics.NIC, *nics.Host, error) {
 	v := robinhood.MakeView(config, 0)
 	index := nicindex.Config{Segments: v.Segments(), ValueBytes: 8}
 	functions := map[uint16]nics.Function{addFunction: {Run: addOne}}
+	yard := &nics.Yard{}
 	program, err := nics.New(nics.Config{Node: m.index, Nodes: servers, Replicas: copies, Functions: functions, Options: o,
 		Tables: []nics.TableConfig{{Config: config, Budget: index.Least()}}, Cores: m.cores, Memory: m.memory,
 		Shard: func(r nics.Ref) int { return int(r.Key) % servers },
+		Yard:  yard,
 		Logs:  []nics.LogPlace{{At: at, Capacity: commitLog, Generation: 1}}})
 	if err != nil {
 		return nil, nil, err
 	}
-	host := nics.NewHost(nics.HostConfig{Node: m.index, Cores: 1, Tables: tables, Functions: functions, Options: o,
+	host := nics.NewHost(nics.HostConfig{Yard: yard, Node: m.index, Cores: 1, Tables: tables, Functions: functions, Options: o,
 		Port: m.ports[0], Worker: m.hosts[0], Memory: m.memory, Logs: []nics.HostLog{{Log: l, At: at}}})
 	return program, host, nil
 }

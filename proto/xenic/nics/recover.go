@@ -265,7 +265,9 @@ func (n *NIC) answer(f *fiber.Fiber, turn uint64, what ask, d *decoder) (*encode
 			}
 		}
 	case askDrop:
-		delete(y.held, d.u64())
+		tx := d.u64()
+		n.dropped[tx] = true
+		delete(y.held, tx)
 	case askDone:
 		for n.done != n.epoch {
 			if turn != n.turn {
@@ -371,6 +373,7 @@ func (r *recovering) restore(shard int) error {
 	if err != nil {
 		return err
 	}
+	all = slices.DeleteFunc(all, func(h *held) bool { return n.dropped[h.tx] })
 	// Of several transactions that write a record, only the newest can be undecided: it has locked what those before have
 	// unlocked.
 	type newest struct {
@@ -383,6 +386,10 @@ func (r *recovering) restore(shard int) error {
 		p := h.part(shard)
 		n.note(&held{tx: h.tx, written: h.written, parts: []part{*p}})
 		for _, u := range p.updates {
+			if !u.Version.Live() { // the host may apply it, and forget the key, after it has told how far it was
+				c := &n.shards[shard].records[u.Table]
+				c.deleted = max(c.deleted, u.Version.Incarnation())
+			}
 			x, seen := best[u.Ref]
 			if !seen {
 				refs = append(refs, u.Ref)

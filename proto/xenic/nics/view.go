@@ -34,20 +34,22 @@ type members struct {
 	left   []*coordination // transactions of earlier views that are not decided
 	// overtaken are the records of new primaries here that a transaction has not locked, because one after it has.
 	overtaken map[uint64][]Ref
-	owed      []uint64 // transactions of earlier views that are decided, as some holder may not know
-	asks      map[uint64]*asked
-	asked     uint64 // number of the last
-	told      fiber.Cond
-	done      uint64 // the epoch for which this node has decided what it decides
-	settled   uint64 // the epoch for which nothing of earlier views is left
-	trouble   error
-	counts    proto.Recovery
+	// dropped are the transactions that were aborted in this view: who was asked what it holds may have answered before.
+	dropped map[uint64]bool
+	owed    []uint64 // transactions of earlier views that are decided, as some holder may not know
+	asks    map[uint64]*asked
+	asked   uint64 // number of the last
+	told    fiber.Cond
+	done    uint64 // the epoch for which this node has decided what it decides
+	settled uint64 // the epoch for which nothing of earlier views is left
+	trouble error
+	counts  proto.Recovery
 }
 
 // begin takes the first placement.
 func (n *NIC) begin(m *placement.Map) {
 	n.moved, n.joined, n.lives = make([]uint64, m.Nodes()), make([]uint64, m.Nodes()), make([]bool, m.Nodes())
-	n.asks = map[uint64]*asked{}
+	n.asks, n.dropped = map[uint64]*asked{}, map[uint64]bool{}
 	for i := range n.lives {
 		n.lives[i] = true
 	}
@@ -199,6 +201,7 @@ func (n *NIC) Adopt(m *placement.Map) error {
 		}
 	}
 	n.use(m)
+	n.dropped = map[uint64]bool{}
 	for s, primary := range n.primary {
 		if primary != old[s] {
 			n.moved[s] = m.Epoch

@@ -226,6 +226,12 @@ func serve(d Served) (*shard, error) {
 	return s, nil
 }
 
+// raise notes the incarnation of a deletion.
+func (s *shard) raise(table uint8, incarnation uint32) {
+	r := &s.records[table]
+	r.deleted = max(r.deleted, incarnation)
+}
+
 // at is a shard that the NIC serves, and that a transaction may reach; nil: it does not.
 func (n *NIC) at(r Ref) *shard {
 	if s := n.shards[n.cfg.Shard(r)]; s != nil && (!s.restoring || n.lacks(ServeEarly)) {

@@ -197,6 +197,9 @@ func (e *Engine) Ship(f *fiber.Fiber, d *proto.Decl, attempt int, function uint1
 	if err == nil {
 		result, err = x.ship(function, argument)
 	}
+	if (err == nil && len(result.Updates) == 0 || err == proto.ErrRollback) && !x.mayTell() {
+		err = aborting(nics.Moved)
+	}
 	switch {
 	case err == proto.ErrRollback:
 		e.stats.RolledBack++

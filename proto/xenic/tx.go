@@ -220,9 +220,20 @@ func (x *tx) Commit() error {
 		return err
 	}
 	x.F.Step(stepCommitted)
+	if !x.changes() && !x.mayTell() {
+		x.finish(history.Aborted)
+		return aborting(nics.Moved)
+	}
 	x.e.stats.Committed++
 	x.finish(history.Committed)
 	return nil
+}
+
+// mayTell reports whether the client may be told of what was read in the own memory alone: nobody serves in the place of
+// this node. What was written has records that other nodes hold, and these know who is a member.
+func (x *tx) mayTell() bool {
+	lease := x.e.env.Lease
+	return lease == nil || lease() || x.e.chip.mutation == nics.ServeLeaseless
 }
 
 // Rollback implements proto.Tx: the NIC confirms that what was read was there at one moment.
@@ -239,6 +250,10 @@ func (x *tx) Rollback() error {
 	if err != nil {
 		x.Abort(err)
 		return err
+	}
+	if !x.mayTell() {
+		x.finish(history.Aborted)
+		return aborting(nics.Moved)
 	}
 	for i := range x.Records {
 		x.Records[i].Dirty = false

@@ -26,6 +26,7 @@ const (
 	ForgetEarly
 	OldEpoch
 	AbortComplete
+	ServeLeaseless
 	mutationEnd
 )
 
@@ -55,6 +56,8 @@ var mutations = [mutationEnd]mutation.Mutation{
 		Doc: "a backup applies a LOG and acknowledges it to its log before the transaction is decided (step 7)"},
 	OldEpoch:      {Name: "xenic-old-epoch-packet", Doc: "a NIC takes messages of transactions that were begun in an older view"},
 	AbortComplete: {Name: "xenic-abort-complete", Doc: "survivors abort a transaction of which every shard has a record"},
+	ServeLeaseless: {Name: "xenic-serve-without-lease",
+		Doc: "a node tells clients what it has read in its memory after its lease has ended"},
 	LocalUnlocked: {Name: "xenic-local-key-unvalidated", Doc: "a multi-hop call does not lock the records of the own shard that it reads"},
 }
 

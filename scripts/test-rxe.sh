@@ -47,7 +47,7 @@ ELSEWHERE=(
   TestSimDocumentSaysWhatTheRunTook TestEveryStepDocumentSaysWhatTheRunsTook
   TestInterruptedRunsReportAndExit130 TestValuesThatNoFlagTakes TestTimesAndNumbersOfSettings
   TestCheckSaysTheVerdictAndExitsByIt TestFlowsExecuteAtMostOnce TestMutationsOfFlowsAreCaught
-  TestRandomWritesOverflowASetEarly
+  TestRandomWritesOverflowASetEarly TestQuickRunsAreWithinTheirBounds
 )
 
 # skipped: ELSEWHERE as a regular expression; a test that is not there any more is an error.

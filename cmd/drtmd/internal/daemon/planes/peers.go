@@ -57,7 +57,7 @@ func (q *peer) Do(ctx context.Context, r *load.Request) (*load.Answer, error) {
 	if q.self {
 		b, err = q.p.Do(ctx, q.version, b)
 	} else {
-		b, err = q.ask(ctx, b)
+		b, err = q.ask(ctx, b, r.Step == load.StepOpen)
 	}
 	if err != nil {
 		return nil, q.refusal(err)
@@ -73,15 +73,17 @@ func (q *peer) Do(ctx context.Context, r *load.Request) (*load.Answer, error) {
 }
 
 // ask has the member carry out a step. A client that failed to connect to the process before this one
-// fails for up to a second without a new attempt, although the member listens: it is asked again.
-func (q *peer) ask(ctx context.Context, step []byte) ([]byte, error) {
+// fails for up to a second without a new attempt, although the member listens: it is asked again. So is, by the first
+// step of a plane, a member that the registry has told of before it knows of that itself.
+func (q *peer) ask(ctx context.Context, step []byte, first bool) ([]byte, error) {
 	c, err := q.p.o.Members.Client(q.m.Control)
 	if err != nil {
 		return nil, err
 	}
 	for end := time.Now().Add(reconnectTimeout); ; {
 		answer, err := c.Do(ctx, q.version, step)
-		if !control.NobodyListens(err) || time.Now().After(end) {
+		joins := first && errors.Is(err, member.ErrLeaseLost)
+		if !joins && !control.NobodyListens(err) || time.Now().After(end) {
 			return answer, err
 		}
 		select {

@@ -106,7 +106,8 @@ func (t *Tx) look(p Ptr, h hint, block, early bool) (e entry, err error) {
 	c.read(t.f, meta, c.l.metaAt(p), metaBytes)
 	if err := c.await(t.f); err != nil {
 		if early && c.b.Err(0) == nil && c.b.Old(0) == h.word { // what was read with the lock is lost
-			t.set = append(t.set, entry{ptr: p, word: h.word, dptr: h.dptr, lock: t.early, class: -1, forgotten: true})
+			t.set = append(t.set, entry{ptr: p, word: h.word, dptr: h.dptr, lock: t.early, forgotten: true,
+				class: c.l.classOf(h.dptr)})
 		}
 		return e, err
 	}

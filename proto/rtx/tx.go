@@ -287,13 +287,14 @@ func (t *Tx) fetch(e *entry) error {
 	}
 	t.c.b.Reset()
 	t.c.read(t.f, at, int(offsetOf(e.dptr)), t.c.l.Classes[e.class].Bytes)
-	if e.confirmed = t.view && len(t.set) == 1 && t.together(e.ptr, e.dptr); e.confirmed {
+	confirmed := t.view && len(t.set) == 1 && t.together(e.ptr, e.dptr)
+	if confirmed {
 		t.addValidation() // behind the block, on its queue pair
 	}
 	if err := t.c.await(t.f); err != nil {
 		return err
 	}
-	e.data = at
+	e.data, e.confirmed = at, confirmed
 	return nil
 }
 

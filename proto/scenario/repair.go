@@ -340,7 +340,8 @@ func (k *repairClient) opened(f *fiber.Fiber, err error) (bool, error) {
 	if f.Err() != nil {
 		return false, f.Err()
 	}
-	if proto.AbortReason(err) == 0 && k.c.Broken() == nil {
+	// A queue pair that has failed may leave one of several memory nodes out of the client's reach.
+	if proto.AbortReason(err) == 0 && k.c.Broken() == nil && !errors.Is(err, rtx.ErrNodeLost) {
 		return false, err
 	}
 	return false, nil

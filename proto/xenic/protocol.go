@@ -96,8 +96,8 @@ func simulation() protocol.Simulation {
 		}
 		return protocol.DimensionValue{Name: name, Options: o}
 	}
-	return protocol.Simulation{Steps: protocol.Steps{All: Steps(), Fine: []string{stepExecuted},
-		Logged:     []string{nics.StepSubmitted, nics.StepAnswered, nics.StepShipped, nics.StepApply},
+	return protocol.Simulation{Steps: protocol.Steps{All: append(Steps(), nics.StepSubmitted, nics.StepApply), Fine: []string{stepExecuted},
+		Logged:     []string{nics.StepAnswered, nics.StepShipped},
 		Recovering: []string{nics.StepRecover, nics.StepRestored, nics.StepDecide, nics.StepSettle, stepFill}},
 		Options: option.Settings{OptCores: "2", OptLogBytes: "16KiB"},
 		Dimensions: []protocol.Dimension{

@@ -84,7 +84,7 @@ func (x *tx) Rollback() error {
 // this node. What was written has records that other nodes keep, and these know who is a member.
 func (x *tx) mayTell() bool {
 	c := x.e.chip
-	return c.view == nil || x.e.env.Lease == nil || x.e.env.Lease() || c.lacks(serveLeaseless)
+	return c.view == nil || x.e.env.MayServe() || c.lacks(serveLeaseless)
 }
 
 // Abort implements proto.Tx.

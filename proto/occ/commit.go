@@ -137,7 +137,7 @@ func (t *tx) carryOut() error {
 // mayTell reports whether the client may be told of what the transaction has seen: nobody serves in the place of
 // this node, which may hold the only copy of it.
 func (t *tx) mayTell() bool {
-	return t.e.view == nil || t.e.Env.Lease == nil || t.e.Env.Lease() || t.e.lacks(serveLeaseless)
+	return t.e.view == nil || t.e.Env.MayServe() || t.e.lacks(serveLeaseless)
 }
 
 // carryOutAnew is carryOut of a transaction whose records were complete when the view changed.

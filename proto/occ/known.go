@@ -175,7 +175,7 @@ func (v *view) keep(n *noted, shard proto.ShardID) bool {
 
 // keepOne locks a record of a replica for a transaction, or lets the lock that it has for others last for it as well.
 func (v *view) keepOne(s *share, w *recovery.Write, n *noted) bool {
-	k, p := v.lockKept(), place{Shard: w.Shard, Table: w.Table, Key: w.Key}
+	k, p := v.lockKept(), w.Place()
 	defer k.Unlock()
 	if k.Index(p, n.name) >= 0 {
 		return true
@@ -201,7 +201,7 @@ func (v *view) lockKept() *recovery.Kept {
 func (v *view) keeps(n recovery.Name, w *recovery.Write) bool {
 	k := v.lockKept()
 	defer k.Unlock()
-	return k.Index(place{Shard: w.Shard, Table: w.Table, Key: w.Key}, n) >= 0
+	return k.Index(w.Place(), n) >= 0
 }
 
 // lock locks a record of a replica here with a word, whether there is a record or not.
@@ -251,7 +251,7 @@ func (v *view) letLocked(k *recovery.Kept, p place, name recovery.Name) {
 // commitKept writes an update at a shard's primary here whose record is kept locked for its transaction, and gives
 // the lock back. It reports false if the record is not kept for it.
 func (v *view) commitKept(s *share, n *noted, w *recovery.Write) bool {
-	e, k, p := v.e, v.lockKept(), place{Shard: w.Shard, Table: w.Table, Key: w.Key}
+	e, k, p := v.e, v.lockKept(), w.Place()
 	defer k.Unlock()
 	if k.Index(p, n.name) < 0 {
 		return false
@@ -275,7 +275,7 @@ func (v *view) commitHere(n *noted, w *recovery.Write) bool {
 		return true
 	}
 	if v.freed(n, w.Shard) {
-		v.let(place{Shard: w.Shard, Table: w.Table, Key: w.Key}, n.name)
+		v.let(w.Place(), n.name)
 		return true
 	}
 	if v.commitKept(s, n, w) {
@@ -342,7 +342,7 @@ func (v *view) unlockHere(n *noted) {
 		switch s := e.replica(w.Shard); {
 		case s == nil || v.home[w.Shard] != e.Env.Node:
 		case v.keeps(n.name, w):
-			v.let(place{Shard: w.Shard, Table: w.Table, Key: w.Key}, n.name)
+			v.let(w.Place(), n.name)
 		default:
 			i := item{table: w.Table, key: w.Key}
 			if x, ok := e.find(s, &i); ok && x.off != 0 && onesided.Word(x.head.State) == n.word {

@@ -333,7 +333,7 @@ func (e *Engine) takeBackup(s *share, w *recovery.Write, u *undo, index int) cod
 	stale := !w.Read && !newerThan(w.Version, now) ||
 		w.Read && (now.Live() && now > w.Version || w.Version.Live() && now.Trace() > w.Version)
 	if stale && !e.lacks(backupAnyVersion) {
-		e.giveBack(s, x.off, place{Shard: w.Shard, Table: w.Table, Key: w.Key}, now)
+		e.giveBack(s, x.off, w.Place(), now)
 		return changed
 	}
 	e.taken(s, w, u, index, &x)
@@ -348,7 +348,7 @@ func (e *Engine) taken(s *share, w *recovery.Write, u *undo, index int, x *found
 		return
 	}
 	o := u.next()
-	o.place, o.index, o.value = place{Shard: w.Shard, Table: w.Table, Key: w.Key}, index, o.value[:0]
+	o.place, o.index, o.value = w.Place(), index, o.value[:0]
 	o.old, o.now = x.head.Version, x.head.Version
 	o.read, o.primary = true, false
 }

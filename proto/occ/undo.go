@@ -186,7 +186,7 @@ func (e *Engine) replaceLocked(s *share, w *recovery.Write, u *undo, index int, 
 // keepOld applies a write to a record that is locked, and keeps what it replaces.
 func (e *Engine) keepOld(s *share, w *recovery.Write, u *undo, index int, x *found) {
 	o := u.next()
-	o.place, o.index, o.old, o.now = place{Shard: w.Shard, Table: w.Table, Key: w.Key}, index, x.head.Version, w.Version
+	o.place, o.index, o.old, o.now = w.Place(), index, x.head.Version, w.Version
 	o.read, o.primary = false, false
 	if o.value = o.value[:0]; o.old.Live() {
 		o.value = slices.Grow(o.value, e.Env.Specs[w.Table-1].ValueBytes)[:e.Env.Specs[w.Table-1].ValueBytes]
@@ -403,7 +403,7 @@ func (v *view) undecided(name recovery.Name, w *recovery.Write, now layout.Versi
 	h := v.e.hosts[c]
 	i := h.undoOf(name)
 	return i >= 0 && !h.undos[i].ended && slices.ContainsFunc(h.undos[i].writes, func(o replaced) bool {
-		return !o.read && o.place == place{Shard: w.Shard, Table: w.Table, Key: w.Key}
+		return !o.read && o.place == w.Place()
 	})
 }
 

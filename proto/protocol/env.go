@@ -133,3 +133,6 @@ type Log struct {
 	// Tail is where the writer began. Who gives the log to another life of the writer sets it.
 	Tail uint64
 }
+
+// MayServe reports whether nobody can serve in the place of the member yet: see Lease.
+func (e *Env) MayServe() bool { return e.Lease == nil || e.Lease() }

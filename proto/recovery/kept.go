@@ -15,6 +15,9 @@ type Place struct {
 	Key   proto.Key
 }
 
+// Place is that of the record that is written.
+func (w *Write) Place() Place { return Place{Shard: w.Shard, Table: w.Table, Key: w.Key} }
+
 // Keeper is a transaction for which a record stays locked, with its lock word.
 type Keeper struct {
 	Name Name

@@ -9,8 +9,8 @@ import (
 	"drtmd/internal/testkit/raceskip"
 	"drtmd/proto"
 	"drtmd/proto/rtx"
-	"drtmd/proto/rtx/rtxtest"
 	"drtmd/verbs/fiber"
+	"drtmd/verbs/sim"
 )
 
 // plant writes the first values of roots 0 to n-1, of class 1.
@@ -44,7 +44,7 @@ func TestAnEarlyLockSavesRoundTrips(t *testing.T) {
 	var times [2]time.Duration
 	var trip time.Duration
 	for i, early := range []bool{true, false} {
-		var seen rtxtest.Traffic
+		seen := sim.Traffic{Node: "n0"}
 		b := newSimBed(t, seen.Note, testShape.Format)
 		b.early = early
 		b.run(func(c *rtx.Client, f *fiber.Fiber) error {
@@ -62,7 +62,7 @@ func TestAnEarlyLockSavesRoundTrips(t *testing.T) {
 			if err := update(); err != nil {
 				return err
 			}
-			got, want := seen.Bytes.Minus(before), rtxtest.Bytes{Read: 1024 + 2*16, Write: 1024, CAS: 4 * 8}
+			got, want := seen.Bytes.Minus(before), sim.TrafficBytes{Read: 1024 + 2*16, Write: 1024, CAS: 4 * 8}
 			if times[i] = f.Now() - start; early {
 				want.Read = 1024 + 16
 			}

@@ -7,8 +7,8 @@ import (
 
 	"drtmd/internal/testkit/raceskip"
 	"drtmd/proto/rtx"
-	"drtmd/proto/rtx/rtxtest"
 	"drtmd/verbs/fiber"
+	"drtmd/verbs/sim"
 )
 
 // Table 2: the operations of an update of n objects of 1 KB. The paper has
@@ -19,7 +19,7 @@ import (
 // 16n; in a log, 24 bytes for each entry and 24 before them; a CAS for each block that is reclaimed; three CASes
 // on the header of a log. Nobody could find what the "+ 8" is for: ours has no such WRITE.
 func TestTable2(t *testing.T) {
-	var seen rtxtest.Traffic
+	seen := sim.Traffic{Node: "n0"}
 	b := newSimBed(t, seen.Note, testShape.Format)
 	b.run(func(c *rtx.Client, f *fiber.Fiber) error {
 		update := func(n int) error {
@@ -48,13 +48,13 @@ func TestTable2(t *testing.T) {
 				return err
 			}
 			got := seen.Bytes.Minus(before)
-			paper := rtxtest.Bytes{Read: (1024 + 16) * n, Write: 1024 * n, CAS: 3 * 8 * n}
-			extra := rtxtest.Bytes{Read: 16 * n, CAS: 8 * n}
+			paper := sim.TrafficBytes{Read: (1024 + 16) * n, Write: 1024 * n, CAS: 3 * 8 * n}
+			extra := sim.TrafficBytes{Read: 16 * n, CAS: 8 * n}
 			if n > 1 {
 				extra.Write = 24*n + 24
 				extra.CAS += 3 * 8
 			}
-			want := rtxtest.Bytes{Read: paper.Read + extra.Read, Write: paper.Write + extra.Write, CAS: paper.CAS + extra.CAS}
+			want := sim.TrafficBytes{Read: paper.Read + extra.Read, Write: paper.Write + extra.Write, CAS: paper.CAS + extra.CAS}
 			if got != want {
 				t.Errorf("%d objects: %+v, want %+v", n, got, want)
 			}

@@ -95,19 +95,30 @@ type caught struct {
 	seed     uint64
 }
 
-func readCaught(t *testing.T) (list []caught) {
+// linesOf are those of a file of testdata, without comments.
+func linesOf(t *testing.T, file string) (list []string) {
 	t.Helper()
-	f, err := os.Open(caughtFile)
+	f, err := os.Open(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		var c caught
-		line := lines.Text()
-		if strings.HasPrefix(line, "#") {
-			continue
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		if line := lines.Text(); !strings.HasPrefix(line, "#") {
+			list = append(list, line)
 		}
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return list
+}
+
+func readCaught(t *testing.T) (list []caught) {
+	t.Helper()
+	for _, line := range linesOf(t, caughtFile) {
+		var c caught
 		if _, err := fmt.Sscan(line, &c.of, &c.mutation, &c.scenario, &c.seed); err != nil {
 			t.Fatalf("%s: %q: %v", caughtFile, line, err)
 		}

@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os"
@@ -138,16 +137,7 @@ type shown struct {
 
 func readShown(t *testing.T) (list []shown) {
 	t.Helper()
-	f, err := os.Open(ordersFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		line := lines.Text()
-		if strings.HasPrefix(line, "#") {
-			continue
-		}
+	for _, line := range linesOf(t, ordersFile) {
 		var s shown
 		head, faults, _ := strings.Cut(line, " faults ")
 		if _, err := fmt.Sscan(head, &s.of, &s.mutation, &s.scenario, &s.nodes, &s.workers, &s.set, &s.order); err != nil {

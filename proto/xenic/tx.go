@@ -232,8 +232,7 @@ func (x *tx) Commit() error {
 // mayTell reports whether the client may be told of what was read in the own memory alone: nobody serves in the place of
 // this node. What was written has records that other nodes hold, and these know who is a member.
 func (x *tx) mayTell() bool {
-	lease := x.e.env.Lease
-	return lease == nil || lease() || x.e.chip.mutation == nics.ServeLeaseless
+	return x.e.env.MayServe() || x.e.chip.mutation == nics.ServeLeaseless
 }
 
 // Rollback implements proto.Tx: the NIC confirms that what was read was there at one moment.

@@ -12,6 +12,7 @@ import (
 	"drtmd/proto/rtx/race"
 	"drtmd/proto/rtx/rtxtest"
 	"drtmd/verbs/fiber"
+	"drtmd/verbs/sim"
 )
 
 func must(t testing.TB, err error) {
@@ -133,7 +134,7 @@ func step(f *fiber.Fiber, table *race.Table, model map[string]string, kind int, 
 // it checks, and then the record; an update WRITEs a record and changes one slot by CAS; an insertion confirms its
 // slot by another one. Blocks that were replaced take a CAS and a WRITE of 8 bytes besides.
 func TestOperationsOfRACE(t *testing.T) {
-	var now rtxtest.Traffic
+	now := sim.Traffic{Node: "n0"}
 	rtxtest.Run(t, shape(64, 1024), now.Note, func(c *rtx.Client, f *fiber.Fiber) error {
 		table, err := race.Open(f, c, race.Config{Records: 0, Tables: 1})
 		if err != nil {
@@ -146,7 +147,7 @@ func TestOperationsOfRACE(t *testing.T) {
 		}
 		for _, x := range []struct {
 			name string
-			want rtxtest.Traffic
+			want sim.Traffic
 			op   func() error
 		}{
 			{"a look-up", traffic(4, 2*128+16+64, 0, 0, 0), func() error { _, err := table.Find(f, key(9)); return err }},
@@ -155,7 +156,7 @@ func TestOperationsOfRACE(t *testing.T) {
 			{"an insertion", traffic(7, 2*(2*128+16)+16, 2, 64+8, 3),
 				func() error { _, _, err := table.Insert(f, nil, key(77), key(8)); return err }},
 		} {
-			now = rtxtest.Traffic{}
+			now = sim.Traffic{Node: "n0"}
 			start := f.Now()
 			if err := x.op(); err != nil {
 				return err
@@ -170,8 +171,8 @@ func TestOperationsOfRACE(t *testing.T) {
 }
 
 // traffic is so many operations, with so many bytes.
-func traffic(reads, read, writes, written, cas int) rtxtest.Traffic {
-	return rtxtest.Traffic{Reads: reads, Writes: writes, Bytes: rtxtest.Bytes{Read: read, Write: written, CAS: 8 * cas}}
+func traffic(reads, read, writes, written, cas int) sim.Traffic {
+	return sim.Traffic{Node: "n0", Reads: reads, Writes: writes, Bytes: sim.TrafficBytes{Read: read, Write: written, CAS: 8 * cas}}
 }
 
 func TestRecordsOverTheBoundAreRefused(t *testing.T) {

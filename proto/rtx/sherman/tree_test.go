@@ -118,7 +118,7 @@ func step(tx *rtx.Tx, tree *sherman.Tree, model map[uint64]uint64, kind int, key
 // Section 5, Table 2: nodes of 1 KB; 62 entries of 8 + 8 bytes, or 41 with versions; in ascending order a leaf splits
 // once in 31 insertions, as its upper half stays. A look-up whose way is cached READs one leaf and its metadata twice.
 func TestNodesAndLookupsOfSherman(t *testing.T) {
-	var seen rtxtest.Traffic
+	seen := sim.Traffic{Node: "n0"}
 
 	run(t, 1024, seen.Note, func(c *rtx.Client, f *fiber.Fiber) error {
 		tree, err := sherman.Open(c, sherman.Config{Class: 1})
@@ -151,7 +151,7 @@ func TestNodesAndLookupsOfSherman(t *testing.T) {
 		if err := look(500); err != nil {
 			return err
 		}
-		seen = rtxtest.Traffic{}
+		seen = sim.Traffic{Node: "n0"}
 		if err := look(500); err != nil {
 			return err
 		}
@@ -171,7 +171,7 @@ func TestNodesAndLookupsOfSherman(t *testing.T) {
 // as long as a READ of as many bytes.
 func TestACachedLookUpIsOneRoundTrip(t *testing.T) {
 	const bytes = 1024
-	var seen rtxtest.Traffic
+	seen := sim.Traffic{Node: "n0"}
 
 	shape := rtx.Shape{Owners: 1, Slots: 32, Roots: 2, Objects: 1 << 8,
 		Classes: []rtx.Class{{Bytes: 64, Blocks: 256}, {Bytes: bytes, Blocks: 256}}}
@@ -213,7 +213,7 @@ func TestACachedLookUpIsOneRoundTrip(t *testing.T) {
 			return err
 		}
 		one := f.Now() - start
-		seen, start = rtxtest.Traffic{}, f.Now()
+		seen, start = sim.Traffic{Node: "n0"}, f.Now()
 		if err := look(); err != nil {
 			return err
 		}

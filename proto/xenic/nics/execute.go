@@ -339,7 +339,7 @@ func (x *core) commit(f *fiber.Fiber, tx uint64, list []Update) bool {
 			n.index(u.Ref).Commit(n.segment(u.Ref), u.Key, owner, u.Version, u.Bytes)
 			r := n.recordsOf(u.Ref)
 			if !u.Version.Live() {
-				r.deleted = max(r.deleted, u.Version.Incarnation())
+				r.raise(u.Version.Incarnation())
 			} else if inserts(u.Version) {
 				r.inserted++
 			}

@@ -87,16 +87,16 @@ func (y *Yard) Buried() (n int) {
 	return n
 }
 
-// deleted gives incarnations that deletions in the tables of a shard have had, by table.
-func (y *Yard) deleted(shard int, f func(table uint8, incarnation uint32)) {
+// deleted notes the incarnations that deletions in the tables of a shard have had, by table.
+func (y *Yard) deleted(shard int, tables []records) {
 	for _, h := range y.hosts {
 		for i := range h.graves {
 			if g := &h.graves[i]; g.shard == shard {
-				f(g.ref.Table, g.version.Incarnation())
+				tables[g.ref.Table].raise(g.version.Incarnation())
 			}
 		}
 		for t, table := range h.cfg.Tables[shard] {
-			f(uint8(t), table.Incarnations())
+			tables[t].raise(table.Incarnations())
 		}
 	}
 }

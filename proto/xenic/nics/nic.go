@@ -227,10 +227,7 @@ func serve(d Served) (*shard, error) {
 }
 
 // raise notes the incarnation of a deletion.
-func (s *shard) raise(table uint8, incarnation uint32) {
-	r := &s.records[table]
-	r.deleted = max(r.deleted, incarnation)
-}
+func (r *records) raise(incarnation uint32) { r.deleted = max(r.deleted, incarnation) }
 
 // at is a shard that the NIC serves, and that a transaction may reach; nil: it does not.
 func (n *NIC) at(r Ref) *shard {

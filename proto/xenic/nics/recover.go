@@ -387,7 +387,7 @@ func (r *recovering) restore(shard int) error {
 		n.note(&held{tx: h.tx, written: h.written, parts: []part{*p}})
 		for _, u := range p.updates {
 			if !u.Version.Live() { // the host may apply it, and forget the key, after it has told how far it was
-				n.shards[shard].raise(u.Table, u.Version.Incarnation())
+				n.shards[shard].records[u.Table].raise(u.Version.Incarnation())
 			}
 			x, seen := best[u.Ref]
 			if !seen {
@@ -398,7 +398,7 @@ func (r *recovering) restore(shard int) error {
 			}
 		}
 	}
-	n.cfg.Yard.deleted(shard, n.shards[shard].raise) // what was applied since then is held no more
+	n.cfg.Yard.deleted(shard, n.shards[shard].records) // what was applied since then is held no more
 	applied := map[Ref]bool{}
 	for _, ref := range refs {
 		over, err := r.applied(best[ref].Update)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"drtmd/proto/memnode"
@@ -17,42 +16,15 @@ import (
 	"drtmd/verbs/sim"
 )
 
-// operations are bytes that reached a memory node, by class.
-type operations struct{ read, write, cas int }
-
-func (o operations) minus(p operations) operations {
-	return operations{o.read - p.read, o.write - p.write, o.cas - p.cas}
-}
-
-// note counts an event of the simulator at the memory node n0.
-func (o *operations) note(e sim.Event) {
-	var n int
-	i := strings.LastIndex(e.What, ", ")
-	if e.Node != "n0" || i < 0 {
-		return
-	}
-	if _, err := fmt.Sscanf(e.What[i:], ", %d B", &n); err != nil {
-		return
-	}
-	switch {
-	case e.Kind == "wire" && strings.HasPrefix(e.What, "RDMA_READ answer"):
-		o.read += n
-	case e.Kind == "exec" && strings.HasPrefix(e.What, "RDMA_WRITE request"):
-		o.write += n
-	case e.Kind == "wire" && strings.HasPrefix(e.What, "ATOMIC_CMP_AND_SWP answer"):
-		o.cas += n
-	}
-}
-
 // changes updates some objects in one transaction.
 type changes func(f *fiber.Fiber, objects int) error
 
 // counted counts what updates of 1, 2 and 3 objects of 1 KB are, on memory of a format. attach gives what makes
 // the updates.
 func counted(bytes int, format func([]byte) error,
-	attach func(f *fiber.Fiber, way *memnode.Way, w *fiber.Worker, clock verbs.Clock) (changes, error)) ([]operations, error) {
-	var seen operations
-	world, err := sim.New(sim.Config{Seed: 1, OnEvent: func(e sim.Event) { seen.note(e) }})
+	attach func(f *fiber.Fiber, way *memnode.Way, w *fiber.Worker, clock verbs.Clock) (changes, error)) ([]sim.TrafficBytes, error) {
+	seen := sim.Traffic{Node: "n0"}
+	world, err := sim.New(sim.Config{Seed: 1, OnEvent: seen.Note})
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +59,7 @@ func counted(bytes int, format func([]byte) error,
 	if err != nil {
 		return nil, err
 	}
-	var all []operations
+	var all []sim.TrafficBytes
 	var ended error
 	w.Submit("updates", func(f *fiber.Fiber) error {
 		update, err := attach(f, way, w, machines[1].Clock())
@@ -100,11 +72,11 @@ func counted(bytes int, format func([]byte) error,
 			}
 		}
 		for n := 1; n <= 3; n++ {
-			before := seen
+			before := seen.Bytes
 			if err := update(f, n); err != nil {
 				return err
 			}
-			all = append(all, seen.minus(before))
+			all = append(all, seen.Bytes.Minus(before))
 		}
 		return nil
 	}, func(err error) { ended = err })
@@ -112,7 +84,7 @@ func counted(bytes int, format func([]byte) error,
 }
 
 // repairableUpdates counts those of rTX.
-func repairableUpdates() ([]operations, error) {
+func repairableUpdates() ([]sim.TrafficBytes, error) {
 	shape := paper.Shape{Owners: 1, Slots: 12, Roots: 4, Objects: 32,
 		Classes: []paper.Class{{Bytes: 64, Blocks: 64}, {Bytes: 1024, Blocks: 64}}}
 	bytes, err := shape.Bytes()
@@ -168,7 +140,7 @@ func changeNodes(tx writing, nodes *[]paper.Ptr, n int) error {
 }
 
 // optimalUpdates counts those of the baseline.
-func optimalUpdates() ([]operations, error) {
+func optimalUpdates() ([]sim.TrafficBytes, error) {
 	const bytes = 1 << 20
 	shape, err := optimal.Kind.ShapeFor(bytes, 1, 4)
 	if err != nil {
@@ -196,7 +168,7 @@ func optimalUpdates() ([]operations, error) {
 }
 
 // distributedUpdates counts those of DTX.
-func distributedUpdates() ([]operations, error) {
+func distributedUpdates() ([]sim.TrafficBytes, error) {
 	const bytes = 1 << 20
 	shape, err := dtx.Kind.ShapeFor(bytes, 1, 4)
 	if err != nil {
@@ -233,21 +205,21 @@ func insertionBytes(r *Run) (*Outcome, error) {
 	const metaBytes, logBytes, wordBytes = 16, 24, 8
 	for _, s := range []struct {
 		name  string
-		run   func() ([]operations, error)
-		paper func(n int) operations
-		extra func(n int) operations // what ours has besides
+		run   func() ([]sim.TrafficBytes, error)
+		paper func(n int) sim.TrafficBytes
+		extra func(n int) sim.TrafficBytes // what ours has besides
 		why   [3]string
 	}{
-		{"rTX", repairableUpdates, func(n int) operations {
-			x := operations{(1024 + 16) * n, 1024 * n, 3 * 8 * n}
+		{"rTX", repairableUpdates, func(n int) sim.TrafficBytes {
+			x := sim.TrafficBytes{Read: (1024 + 16) * n, Write: 1024 * n, CAS: 3 * 8 * n}
 			if n > 1 {
-				x.write += 16 * n
+				x.Write += 16 * n
 			}
 			return x
-		}, func(n int) operations {
-			x := operations{read: metaBytes * n, cas: wordBytes * n}
+		}, func(n int) sim.TrafficBytes {
+			x := sim.TrafficBytes{Read: metaBytes * n, CAS: wordBytes * n}
 			if n > 1 {
-				x.write, x.cas = (logBytes-16)*n+logBytes, x.cas+3*wordBytes
+				x.Write, x.CAS = (logBytes-16)*n+logBytes, x.CAS+3*wordBytes
 			}
 			return x
 		}, [3]string{"and 16 n more: the metadata, READ before the data, which the paper leaves out",
@@ -255,12 +227,16 @@ func insertionBytes(r *Run) (*Outcome, error) {
 				"and 24 before the entries",
 			"and 8 n more, for each block that may be used again; for n > 1, 24 more on the log's header, which the paper leaves " +
 				"out"}},
-		{"DTX", distributedUpdates, func(n int) operations { return operations{(1024 + 16) * n, 2*1024*n + 8, 8 * n} },
-			func(n int) operations { return operations{write: logBytes - wordBytes*n, cas: wordBytes * n} },
+		{"DTX", distributedUpdates, func(n int) sim.TrafficBytes {
+			return sim.TrafficBytes{Read: (1024 + 16) * n, Write: 2*1024*n + 8, CAS: 8 * n}
+		},
+			func(n int) sim.TrafficBytes {
+				return sim.TrafficBytes{Write: logBytes - wordBytes*n, CAS: wordBytes * n}
+			},
 			[3]string{"", "and 24 more, before the entries of the log, less 8 n: the lock word is not written with the data",
 				"and 8 n more: the CAS that unlocks"}},
-		{"Optimal", optimalUpdates, func(n int) operations { return operations{1024 * n, 1024 * n, 8 * n} },
-			func(n int) operations { return operations{cas: wordBytes * n} },
+		{"Optimal", optimalUpdates, func(n int) sim.TrafficBytes { return sim.TrafficBytes{Read: 1024 * n, Write: 1024 * n, CAS: 8 * n} },
+			func(n int) sim.TrafficBytes { return sim.TrafficBytes{CAS: wordBytes * n} },
 			[3]string{"", "without the WRITE of 8 bytes that unlocks", "and 8 n more: the CAS that unlocks, a WRITE of 8 bytes there"}},
 	} {
 		if err := r.step(len(o.Rows), 27); err != nil {
@@ -272,11 +248,11 @@ func insertionBytes(r *Run) (*Outcome, error) {
 		}
 		for i, g := range got {
 			n := i + 1
-			want, net := s.paper(n), g.minus(s.extra(n))
+			want, net := s.paper(n), g.Minus(s.extra(n))
 			for j, x := range []struct {
 				class       string
 				paper, ours int
-			}{{"READ", want.read, net.read}, {"WRITE", want.write, net.write}, {"CAS", want.cas, net.cas}} {
+			}{{"READ", want.Read, net.Read}, {"WRITE", want.Write, net.Write}, {"CAS", want.CAS, net.CAS}} {
 				o.Rows = append(o.Rows, number{what: fmt.Sprintf("%s, n = %d: %s", s.name, n, x.class), unit: "B", section: "Table 2",
 					printed: fmt.Sprint(x.paper), paper: float64(x.paper), limit: within(0), reading: s.why[j]}.seen(float64(x.ours)))
 			}

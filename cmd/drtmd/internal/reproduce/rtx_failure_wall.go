@@ -113,8 +113,6 @@ func (x *killed) watch(ctx context.Context, t *tally, clients []*exec.Cmd) (*kil
 		}
 	}
 	begin := timeOfDay{}.Now() + wallBin
-	end := begin + x.before + x.after
-	t.end.Store(int64(end))
 	t.begin.Store(int64(begin))
 	if err := pauseFor(ctx, begin+x.before-timeOfDay{}.Now()); err != nil {
 		return nil, err
@@ -126,12 +124,14 @@ func (x *killed) watch(ctx context.Context, t *tally, clients []*exec.Cmd) (*kil
 		return nil, err
 	}
 	r := &killedRun{at: timeOfDay{}.Now() - begin}
+	// The end follows the kill: on a busy machine that is late, and a victim that has ended could not be killed.
+	t.end.Store(int64(begin + r.at + x.after))
 	for n, c := range clients {
 		if err := c.Wait(); err != nil && n != victim {
 			return nil, fmt.Errorf("client %d: %w", n, err)
 		}
 	}
-	r.bins = make([]float64, int((x.before+x.after)/wallBin))
+	r.bins = make([]float64, min(int((r.at+x.after)/wallBin), mostBins))
 	for i := range r.bins {
 		for n := range wallClientCount {
 			r.bins[i] += float64(t.bins[n][i].Load()) / wallBin.Seconds() / 1e3
@@ -148,10 +148,14 @@ const mostStops = 1000
 func (t *tally) stopInside(pid int) error {
 	for range mostStops {
 		if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
-			return err
+			return fmt.Errorf("stop the client that is to be killed: %w", err)
 		}
-		if _, err := unix.Wait4(pid, nil, unix.WUNTRACED, nil); err != nil {
-			return err
+		status := unix.WaitStatus(0)
+		if _, err := unix.Wait4(pid, &status, unix.WUNTRACED, nil); err != nil {
+			return fmt.Errorf("wait for the stop of the client that is to be killed: %w", err)
+		}
+		if !status.Stopped() {
+			return fmt.Errorf("the client that was to be killed has ended by itself: status %#x", uint32(status))
 		}
 		if t.inside.Load() > 0 {
 			return nil

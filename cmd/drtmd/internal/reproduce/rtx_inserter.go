@@ -22,13 +22,16 @@ import (
 	"drtmd/verbs/fiber"
 )
 
-// mostBins bounds those of a tally.
-const mostBins = 512
+// Bounds of a run: the bins of a tally, and the time for which clients insert whose end nobody sets.
+const (
+	longestRun = 2 * wallDeadline
+	mostBins   = int(longestRun / wallBin)
+)
 
 // tally is shared by all processes of a run, and outlives them: a file that each maps.
 type tally struct {
 	ready      atomic.Int32
-	begin, end atomic.Int64                             // since 1970; 0: not all are ready
+	begin, end atomic.Int64                             // since 1970; 0: not all are ready, nobody was killed yet
 	late       atomic.Int64                             // how late an insertion has begun at most, in ns
 	inside     atomic.Int32                             // fibers of the victim that are in the middle of an insertion
 	repairs    atomic.Uint64                            // expired locks that clients have met
@@ -186,10 +189,16 @@ func Insert(ctx context.Context, dir, system string, n int, seed uint64, keys in
 
 // insert is a fiber of a client.
 func (t *tally) insert(f *fiber.Fiber, e *engine.Engine, n int, source *rand.Rand) error {
-	begin, end := time.Duration(t.begin.Load()), time.Duration(t.end.Load())
-	over := func() bool { return timeOfDay{}.Now() >= end }
+	begin := time.Duration(t.begin.Load())
+	end := func() time.Duration {
+		if end := t.end.Load(); end != 0 {
+			return time.Duration(end)
+		}
+		return begin + longestRun
+	}
+	over := func() bool { return timeOfDay{}.Now() >= end() }
 	next := begin + time.Duration(source.Int64N(int64(wallPeriod))) // fibers of a client take turns
-	for ; next < end; next += wallPeriod {
+	for ; next < end(); next += wallPeriod {
 		if early := next - (timeOfDay{}).Now(); early > 0 {
 			if err := f.Sleep(early); err != nil {
 				return err

@@ -15,17 +15,21 @@ func TestRunsThatFailedOnce(t *testing.T) {
 	for _, x := range []struct {
 		what, scenario string
 		seed           uint64
+		workers        int
 		set, faults    string
 	}{
-		{"a node reads its memory after its lease has ended, and tells its clients", "recovery-hades", 4,
+		{"a node reads its memory after its lease has ended, and tells its clients", "recovery-hades", 4, 2,
 			"skew=0,remote=2,reads=50,reuse=no", "at 137us pause node=n0 for=1.166ms"},
-		{"a replica is filled with what a coordinator has stored that dies before its records are kept", "recovery-hades", 3,
+		{"a replica is filled with what a coordinator has stored that dies before its records are kept", "recovery-hades", 3, 2,
 			"words=no,skew=0,remote=2,reads=default,lines=4,rollback=20,reuse=yes,plans=few,replicas=3,filters=usual,pairs=all," +
 				"cores=all,nic=usual,patience=one,cache=usual",
 			"at 786.437us cut from=n2 to=n3 for=3ms; at 795.437us crash node=n2 dram=lost for=3ms"},
+		{"a machine stands still until it is removed, before the first engines are made", "recovery-hades", 446, 1,
+			"words=yes,skew=0,remote=50,reads=default,lines=1,rollback=0,reuse=no,plans=few,replicas=2",
+			"at 29.354694us pause node=n1 for=849.868966us"},
 	} {
 		t.Run(x.what, func(t *testing.T) {
-			o := scenario.Options{Seed: x.seed, Nodes: 4, Workers: 2, Fibers: 3}
+			o := scenario.Options{Seed: x.seed, Nodes: 4, Workers: x.workers, Fibers: 3}
 			var err error
 			if o.Settings, err = scenario.ParseSettings(x.set); err != nil {
 				t.Fatal(err)

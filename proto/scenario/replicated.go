@@ -165,8 +165,12 @@ func (m *manager) meets(peer *site) bool {
 	if !m.replicated() || !m.joins && !peer.joins {
 		return true
 	}
-	return m.recovered() && peer.managers[m.i].recovered()
+	return m.clean() && peer.managers[m.i].clean()
 }
+
+// clean reports whether the worker has nothing to recover: it has recovered, or has no engine yet, which a cluster never
+// had whose machines die before all have met.
+func (m *manager) clean() bool { return m.w.Engine == nil || m.recovered() }
 
 // recovered reports whether the worker has the newest placement that its machine knows, and nothing is left of
 // the dead.

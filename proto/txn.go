@@ -115,6 +115,12 @@ func Add(tx Txn, t TableID, k Key, delta int64) error {
 	return tx.Write(t, k, b[:])
 }
 
+// Charger is a Txn that spends CPU time of the program in the simulator.
+type Charger interface {
+	// Charge spends picoseconds; on real transports it is free.
+	Charge(ps int64)
+}
+
 // Fielder is a Txn with access to parts of values: see ReadAt and WriteAt.
 type Fielder interface {
 	// ReadAt copies bytes of a record's value from an offset on to dst: ErrNotFound if there is none.

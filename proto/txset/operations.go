@@ -122,6 +122,9 @@ func (s *Set[Own]) part(t proto.TableID, k proto.Key, offset, size int, least pr
 	return r, nil
 }
 
+// Charge implements proto.Charger.
+func (s *Set[Own]) Charge(ps int64) { s.F.Charge(ps) }
+
 // AddTo implements proto.Adder. Only between pieces of a chain is an addition more than a read and a write.
 func (s *Set[Own]) AddTo(t proto.TableID, k proto.Key, delta int64) error {
 	note := s.note

@@ -147,6 +147,9 @@ func (p *program) run(tx proto.Txn) error {
 
 func (p *program) one(tx proto.Txn, o *operation) error {
 	k := o.key
+	if err := p.Space.lookUp(tx, k); err != nil {
+		return err
+	}
 	switch o.op {
 	case OpScan:
 		return p.scan.run(tx, k, o.length)

@@ -45,7 +45,9 @@ type Space struct {
 	ValueBytes  int
 	KeyBytes    int        // 0 = MinKeyBytes
 	Ordered     bool       // the table is, for scans
+	Store       Store      // finds the records that are loaded
 	zipf        *zipf.Zipf // nil: uniform
+	index       *index     // of Store; nil: there is none
 }
 
 // Limits.
@@ -77,6 +79,15 @@ func NewSpace(s Space, theta float64) (Space, error) {
 		return s, fmt.Errorf("values of %d bytes: take %d or more", s.ValueBytes, MinValueBytes)
 	case s.KeyBytes < MinKeyBytes:
 		return s, fmt.Errorf("keys of %d bytes: take %d or more", s.KeyBytes, MinKeyBytes)
+	case s.Store >= storeEnd:
+		return s, fmt.Errorf("%v is none of %v", s.Store, StoreNames())
+	case s.Store != NoStore && s.Room > 0:
+		return s, fmt.Errorf("store %v has what was loaded, and nothing is inserted: take store %v", s.Store, NoStore)
+	case s.Store != NoStore && s.Records() > maxStored:
+		return s, fmt.Errorf("store %v of %d records on all nodes: take at most %d", s.Store, s.Records(), maxStored)
+	}
+	if s.Store != NoStore {
+		s.index = newIndex(s.Store, s.Records())
 	}
 	if theta != 0 {
 		var err error

@@ -16,6 +16,7 @@ const (
 	optReads        = "reads"
 	optRoom         = "room"
 	optScanLength   = "scan-length"
+	optStore        = "store"
 )
 
 // mostRoom for inserted records on a command line.
@@ -36,6 +37,8 @@ func Spec() workload.Spec {
 				"(latest for D, else zipfian), zipfian (scrambled), uniform, latest"),
 			option.Int(optReads, 0, 0, 100, "`PERCENT` of reads or scans, 90 in rTX's B; 0: that of the letter"),
 			option.Int(optRoom, d.Room, 0, mostRoom, "D and E can insert `N` records per node"),
+			option.Choice(optStore, keyvalue.StoreNames(), "index `NAME` by which clients find records, for A, B, C and F (HADES "+
+				"§VII): table (none: the protocol finds them), hash, map (a binary tree), btree, bplustree"),
 			option.Int(optScanLength, d.ScanLength, 1, mostScanned, "E scans 1 to `N` records"),
 		}, keyvalue.Options(d.Keys, d.ValueBytes, d.Theta)...),
 		Transactions: []workload.Transaction{
@@ -63,10 +66,14 @@ func Spec() workload.Spec {
 
 func optionsOf(nodes int, v option.Values) (Options, error) {
 	d, err := ParseDistribution(v.Choice(optDistribution))
+	if err != nil {
+		return Options{}, err
+	}
+	s, err := keyvalue.ParseStore(v.Choice(optStore))
 	return Options{Nodes: nodes, Letter: v.Choice(OptLetter), Keys: v.Int(keyvalue.OptKeys), Room: v.Int(optRoom),
 		ValueBytes: v.Int(keyvalue.OptValueBytes), KeyBytes: v.Int(keyvalue.OptKeyBytes),
 		Operations: v.Int(optOperations), Distribution: d, Theta: v.Float(keyvalue.OptTheta),
-		Reads: v.Int(optReads), ScanLength: v.Int(optScanLength)}, err
+		Reads: v.Int(optReads), Store: s, ScanLength: v.Int(optScanLength)}, err
 }
 
 func words(_ int, v option.Values) string {
@@ -90,6 +97,10 @@ func words(_ int, v option.Values) string {
 	if def.read == keyvalue.OpScan {
 		reads = fmt.Sprintf("scans of 1 to %d records", v.Int(optScanLength))
 	}
-	return fmt.Sprintf("%s, %s, %d %% %s, %s, %d records per node, keys of %d and values of %d bytes", letter,
+	text := fmt.Sprintf("%s, %s, %d %% %s, %s, %d records per node, keys of %d and values of %d bytes", letter,
 		unit, def.reads, reads, skew, v.Int(keyvalue.OptKeys), v.Int(keyvalue.OptKeyBytes), v.Int(keyvalue.OptValueBytes))
+	if s := v.Choice(optStore); s != keyvalue.NoStore.String() {
+		text += ", store " + s
+	}
+	return text
 }

@@ -21,6 +21,12 @@
 //   - A scan of E is of the records of one node, in the order of their numbers; the original's is of hashed
 //     keys.
 //
+// # Stores
+//
+// HADES (§VII) runs A and B on four key-value stores. Options.Store is the index by which a client finds the place of a record:
+// keyvalue.HashTable, Map, BTree or BPlusTree, over the keys of all nodes. HADES does not say where indexes are; here each
+// node has its own copy, which nobody changes, and a look-up is CPU time and no access of the transaction.
+//
 // # What is checked
 //
 // Every value, when it is read and in the end, those of inserted records as well; with D and E the number of
@@ -86,6 +92,8 @@ type Options struct {
 	// Local is the share of records that are drawn on the client's node, 0..1, others being on any other node; 0: those that
 	// the distribution draws, of all nodes alike. Reads and updates of zipfian or uniform only.
 	Local float64
+	// Store finds the records, for A, B, C and F.
+	Store keyvalue.Store
 	// ScanLength is the most records of a scan, of which E draws from 1 on.
 	ScanLength int
 }
@@ -145,6 +153,9 @@ func New(o Options) (*YCSB, error) {
 	case def.read == keyvalue.OpScan && (o.ScanLength < 1 || o.ScanLength*o.Operations > mostScanned):
 		return nil, fmt.Errorf("ycsb: %d scans of up to %d records in a transaction: there may be 1 to %d records "+
 			"in all", o.Operations, o.ScanLength, mostScanned)
+	case def.other == keyvalue.OpInsert && o.Store != keyvalue.NoStore:
+		return nil, fmt.Errorf("ycsb: store %v has what was loaded, and %s inserts: take A, B, C or F, or store %v", o.Store,
+			o.Letter, keyvalue.NoStore)
 	case o.Distribution > Latest:
 		return nil, fmt.Errorf("ycsb: %w", ErrDistribution)
 	}
@@ -164,7 +175,7 @@ func New(o Options) (*YCSB, error) {
 		room = o.Room
 	}
 	s, err := keyvalue.NewSpace(keyvalue.Space{Nodes: o.Nodes, Keys: o.Keys, Room: room,
-		ValueBytes: o.ValueBytes, KeyBytes: o.KeyBytes,
+		ValueBytes: o.ValueBytes, KeyBytes: o.KeyBytes, Store: o.Store,
 		Ordered: def.read == keyvalue.OpScan}, theta)
 	if err == nil && s.Records() < 4*o.Operations {
 		err = fmt.Errorf("%d keys on all nodes are too few for %d different ones in a transaction",

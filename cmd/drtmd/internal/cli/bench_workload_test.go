@@ -31,7 +31,7 @@ var provedWorkloads = []string{
 	"ycsb --letter D --keys 200 --value-bytes 64 --operations 5",
 	"ycsb --letter E --keys 200 --value-bytes 64 --operations 2 --scan-length 30",
 	"ycsb --letter F --keys 200 --value-bytes 64 --operations 5 --distribution latest",
-	"ycsb --letter F --keys 200 --value-bytes 64",
+	"ycsb --letter F --keys 200 --value-bytes 64 --store bplustree",
 	"retwis --keys 200",
 	"opmix --keys 200 --gets 4 --puts 2",
 	"opmix --keys 200 --gets 0 --puts 1",
@@ -84,6 +84,24 @@ func TestEveryWorkloadIsProvedUnderEveryProtocol(t *testing.T) {
 				proved(t, protocol, alone.Replace(w), virtual)
 			}
 		})
+	}
+}
+
+// TestHADESWorkloadsAreProved under the protocols that HADES compares (§VII): its applications, and each of its stores with
+// YCSB's A and B.
+func TestHADESWorkloadsAreProved(t *testing.T) {
+	raceskip.Simulated(t)
+	list := []string{"smallbank --accounts 200 --anywhere", "tatp --subscribers 100",
+		"tpcc --items 100 --customers 10 --orders 1000"}
+	for _, store := range []string{"hash", "map", "btree", "bplustree"} {
+		for _, letter := range []string{"A", "B"} {
+			list = append(list, "ycsb --keys 200 --value-bytes 100 --operations 5 --letter "+letter+" --store "+store)
+		}
+	}
+	for _, protocol := range []string{"farm", "hades", "hades-h"} {
+		for _, w := range list {
+			proved(t, protocol, w, "--transport sim --preset hades --nodes 3 --fibers 2 --warmup 0s --duration 40us")
+		}
 	}
 }
 

@@ -28,6 +28,7 @@ const (
 	sameVersion
 	valueFirst
 	newerVersion
+	answersSwapped
 	lockTwice
 	// Ring messages (rings.go, and package ring).
 	overwritesUnread
@@ -144,6 +145,8 @@ var mutations = [mutationEnd]mutation.Mutation{
 		Doc: "EXECUTE copies a value, then locks its record"},
 	newerVersion: {Of: ofMessages, Name: "version-newer-than-the-value-returned",
 		Doc: "EXECUTE gives the version that a record has after its value was copied"},
+	answersSwapped: {Of: ofMessages, Name: "batch-answers-swapped",
+		Doc: "of a request for several records, the first two answers are taken for each other's"},
 	lockTwice: {Of: ofRPC, Name: "lock-granted-twice-to-retry",
 		Doc: "a request that was answered and comes again is executed again"},
 

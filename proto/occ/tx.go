@@ -205,6 +205,9 @@ func (t *tx) acquiredThere(c *call, which func(*record) (flags, bool)) error {
 	}
 	err := t.refused(c)
 	rest := c.rest
+	if t.e.lacks(answersSwapped) && len(c.records) > 1 && err == nil {
+		t.swapAnswers(c, which)
+	}
 	for _, i := range c.records {
 		r := &t.Records[i]
 		f, _ := which(r)
@@ -225,6 +228,15 @@ func (t *tx) acquiredThere(c *call, which func(*record) (flags, bool)) error {
 		t.acquired(r, f, v, off)
 	}
 	return err
+}
+
+// swapAnswers is the mutation answersSwapped, where both answers are of one length.
+func (t *tx) swapAnswers(c *call, which func(*record) (flags, bool)) {
+	a, b := &t.Records[c.records[0]], &t.Records[c.records[1]]
+	f, _ := which(a)
+	if g, _ := which(b); a.Table == b.Table && f == g && f&flagRead != 0 {
+		c.records[0], c.records[1] = c.records[1], c.records[0]
+	}
 }
 
 // acquired takes down what was read, or locked.

@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"drtmd/internal/testkit/raceskip"
 )
 
 // checkFailed is the exit status of drtmd reproduce where a row exceeds its bound: on a machine that others use the time of
@@ -13,6 +15,7 @@ const checkFailed = 3
 
 // A client process of a memory node gets SIGKILL, and the others insert until the end: no lock of the dead keeps them.
 func TestClientsOutliveAKilledOne(t *testing.T) {
+	raceskip.Processes(t)
 	c := command(t.Context(), nil, "reproduce", "rtx/figure-14-wall", "--quick")
 	text, err := c.CombinedOutput()
 	failed := (*exec.ExitError)(nil)

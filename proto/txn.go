@@ -51,7 +51,21 @@ type Decl struct {
 	// Groups of records, as the workload numbers them: those that the pieces of a chain change, and those in which
 	// a read-only transaction must not see a chain between two of its pieces (DrTM §4.4).
 	Groups []uint32
+	// AtBarrier is what the transaction has to do with the barrier of its node, if it runs on an engine of chains.
+	AtBarrier AtBarrier
 }
+
+// AtBarrier says what a transaction has to do with the barrier at which results are published (DrTM §4.2). 0: nothing.
+// The barrier is that of one node: all pieces of publishers, and subscribers, access records of their own node only.
+type AtBarrier uint8
+
+// Values of AtBarrier.
+const (
+	// Publishes: a chain whose last piece is deferred to the barrier. It only adds.
+	Publishes AtBarrier = iota + 1
+	// Subscribes: a transaction that accesses what publishers add.
+	Subscribes
+)
 
 // Changes reports whether the declaration has more than reads.
 func (d *Decl) Changes() bool {

@@ -28,7 +28,6 @@ func Analyse(declared *Workload, o Options) (*Result, error) {
 		w = splitSearches(declared, notes)
 	}
 	g := newGraph(w, o)
-	deferred := map[[2]int]bool{}
 	subscribes := map[int][]string{}
 	if o.Optimised {
 		for i := range w.Transactions {
@@ -42,7 +41,7 @@ func Analyse(declared *Workload, o Options) (*Result, error) {
 				continue
 			}
 			g.cut(t, op)
-			deferred[[2]int{t, op}] = true
+			g.later[[2]int{t, op}] = true
 			for _, s := range d.Subscribers {
 				subscribes[w.index(s)] = append(subscribes[w.index(s)], d.Publisher)
 			}
@@ -60,7 +59,7 @@ func Analyse(declared *Workload, o Options) (*Result, error) {
 				p.Ops = append(p.Ops, x.Name)
 				p.Aborts = p.Aborts || x.Aborts
 				p.Outside = p.Outside || isSearch(x)
-				p.Deferred = p.Deferred || deferred[[2]int{t, op}]
+				p.Deferred = p.Deferred || g.later[[2]int{t, op}]
 				p.Conflicts = p.Conflicts || len(g.of(t, op)) > 0
 			}
 			c.Pieces = append(c.Pieces, p)

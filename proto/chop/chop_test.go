@@ -260,6 +260,41 @@ func TestDeferralNeedsItsPremises(t *testing.T) {
 	}
 }
 
+// TestWhoSeesAPublisherAtOnceIsNamed: who only reads waits; another publisher takes place at the same barrier; anybody
+// else may be answered before, which costs strictness.
+func TestWhoSeesAPublisherAtOnceIsNamed(t *testing.T) {
+	w := publishing()
+	strictly := "T (write q) sees A of P at once: it may be answered before D takes place: serializable, not strictly"
+	notes := func() []string {
+		r, err := Analyse(w, Options{Optimised: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Find("P").Notes
+	}
+	if got := notes(); !slices.Contains(got, strictly) {
+		t.Errorf("%q, want %q", got, strictly)
+	}
+	w.Transactions[2].Ops[1].Accesses[0] = Access{Of: "y", Mode: Add}
+	w.Deferrals = append(w.Deferrals, Deferral{"T", "E", nil})
+	if got := notes(); slices.Contains(got, strictly) {
+		t.Errorf("%q, though T is a publisher", got)
+	}
+}
+
+// TestDeferredPiecesComeLast, also if they conflict with nobody any more.
+func TestDeferredPiecesComeLast(t *testing.T) {
+	w := publishing()
+	w.Transactions[0].Ops[1].After = nil
+	r, err := Analyse(w, Options{Optimised: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := names(r.Find("P")); got != "A | D" {
+		t.Errorf("%s; what is deferred runs last", got)
+	}
+}
+
 // TestSearchesOfStationaryIndexesAreOutside (§4.3): one insertion anywhere keeps the search in its piece.
 func TestSearchesOfStationaryIndexesAreOutside(t *testing.T) {
 	w := &Workload{Transactions: []Transaction{{Name: "T", Ops: []Op{

@@ -15,7 +15,8 @@ type graph struct {
 	options Options
 	first   []int // number of a transaction's first operation
 	edges   [][]edge
-	out     []bool // transactions that are not in the graph
+	out     []bool          // transactions that are not in the graph
+	later   map[[2]int]bool // transaction and operation: deferred
 }
 
 // edge leads to an operation of another instance.
@@ -25,7 +26,7 @@ type edge struct {
 }
 
 func newGraph(w *Workload, o Options) *graph {
-	g := &graph{w: w, options: o, out: make([]bool, len(w.Transactions))}
+	g := &graph{w: w, options: o, out: make([]bool, len(w.Transactions)), later: map[[2]int]bool{}}
 	n := 0
 	for i := range w.Transactions {
 		g.first = append(g.first, n)

@@ -152,7 +152,8 @@ func (m *merging) reasons(group []int) (all []Merge) {
 }
 
 // ordered are the pieces in the order of their execution: the one with user aborts first, then as declared, with
-// those that conflict with nobody as early as they can be, and a search right before the piece that needs it.
+// those that conflict with nobody as early as they can be, deferred ones last, and a search right before the piece that
+// needs it.
 func (m *merging) ordered() (pieces [][]int) {
 	n := len(m.group)
 	done := make([]bool, n)
@@ -191,13 +192,14 @@ func (m *merging) ready(piece int, done []bool) bool {
 
 // rank orders pieces that are ready.
 func (m *merging) rank(piece int) [3]int {
-	r := [3]int{2, piece, 0} // free pieces: 1; the one with aborts: 0; those with conflicts: 2
-	conflicts, aborts, searches := false, false, true
+	r := [3]int{2, piece, 0} // free pieces: 1; the one with aborts: 0; those with conflicts: 2; deferred ones: 3
+	conflicts, aborts, deferred, searches := false, false, false, true
 	for i := range m.group {
 		if m.group[i] == piece {
 			o := &m.ops()[i]
 			conflicts = conflicts || len(m.g.of(m.t, i)) > 0
 			aborts = aborts || o.Aborts
+			deferred = deferred || m.g.later[[2]int{m.t, i}]
 			searches = searches && isSearch(o)
 		}
 	}
@@ -212,6 +214,8 @@ func (m *merging) rank(piece int) [3]int {
 			}
 		}
 		r[2] = -1
+	case deferred: // the others are shown at once
+		r[0] = 3
 	case !conflicts:
 		r[0] = 1
 	}

@@ -59,6 +59,9 @@ func (t *tx) BeginPiece(f *fiber.Fiber, d *proto.Decl, attempt int) (proto.Tx, e
 		e.spare.sweep(f, 2, false)
 	}
 	f.Step("drtm: before piece")
+	if err := t.meet(f, d); err != nil {
+		return nil, err
+	}
 	if err := t.enter(f, d); err != nil {
 		return nil, err
 	}
@@ -113,6 +116,7 @@ func (t *tx) pieceDone() bool {
 // CloseChain implements proto.ChainTx.
 func (t *tx) CloseChain(o proto.Outcome) {
 	t.leaveGroups()
+	t.leaveBarrier()
 	t.leaveChain(o)
 	t.EndChain(o)
 	t.chain.open = false

@@ -140,3 +140,29 @@ func (r *resumed) Resume(kind uint8, from int, parameters []byte) (proto.Chain, 
 	r.pieces += len(parameters) / 8
 	return (*links)(nil).Resume(kind, from, parameters)
 }
+
+// TestTheBarrierIsOfOneMachine (§4.2): a subscriber that accesses a record of another one is refused, and one that does
+// not is let in, and leaves.
+func TestTheBarrierIsOfOneMachine(t *testing.T) {
+	var e *drtm.Engine
+	c := start(t, onSim, settings{drtm: func(cfg *drtm.Config) { cfg.Chopped = true }})
+	c.on(0, func(f *fiber.Fiber, engine *drtm.Engine) error {
+		e = engine
+		for _, x := range []struct {
+			node proto.NodeID
+			want error
+		}{{1, drtm.ErrElsewhere}, {0, nil}, {0, nil}} {
+			d := declare(writing(small, keyOn(x.node, 1)))
+			d.AtBarrier = proto.Subscribes
+			err := attempt(f, e, d, 0, func(tx proto.Txn) error { return tx.Write(small, keyOn(x.node, 1), value(small, 7)) })
+			if !errors.Is(err, x.want) {
+				t.Errorf("a record of node %d: %v, want %v", x.node, err, x.want)
+			}
+		}
+		return nil
+	})
+	if !e.Env.Barrier.Idle() {
+		t.Error("somebody is still at the barrier")
+	}
+	c.verify()
+}

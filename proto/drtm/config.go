@@ -34,6 +34,8 @@ type Config struct {
 	OrphanAfter time.Duration
 	// Chopped runs transactions in the pieces that their workload has for them (§4); else each runs as a whole.
 	Chopped bool
+	// PublishEvery is how long an epoch lasts, at whose end deferred pieces run (§4.2).
+	PublishEvery time.Duration
 	// LockReads has records of other machines locked that are only read, where others lease them: DrTM without
 	// read leases (§8.5). Read-only transactions need leases.
 	LockReads bool
@@ -48,6 +50,7 @@ const (
 	DefaultRegionAborts = 4
 	DefaultAttempts     = 24
 	DefaultLockWait     = 20 * time.Millisecond
+	DefaultPublishEvery = 20 * time.Millisecond
 )
 
 // ErrConfig: the configuration cannot work.
@@ -65,6 +68,12 @@ func (c *Config) defaults() {
 	}
 	if c.Chains == nil {
 		c.Chains = &protocol.Chains{}
+	}
+	if c.Barrier == nil {
+		c.Barrier = &protocol.Barrier{}
+	}
+	if c.PublishEvery == 0 {
+		c.PublishEvery = DefaultPublishEvery
 	}
 }
 

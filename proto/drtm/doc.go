@@ -18,12 +18,14 @@
 // devices whose atomics do not exclude the CPU's (design decision 3). spare.go gives unneeded entries
 // back. A transaction without remote records posts nothing, waits for nothing and reads no clock.
 //
-// chain.go runs a transaction in pieces (§4), each of which is one of the above.
+// chain.go runs a transaction in pieces (§4), each of which is one of the above, and barrier.go publishes the last one of
+// some (§4.2).
 //
 // # Deviations from the paper, and why
 //
 //   - Read-only transactions look for chains between their rounds; the paper waits for pieces before the first,
 //     after which another chain can begin. A delivery of TPC-C defers nothing: see docs/CHOP.md.
+//     Who defers is answered at the barrier, and applies its results itself: see barrier.go.
 //   - The leases are confirmed inside the commit of the region, after its lines are locked and
 //     before its reads are validated. The paper confirms, then executes XEND. Hardware aborts a thread
 //     that sleeps in between; the emulation would commit on expired leases (design decision 6). The

@@ -9,6 +9,7 @@ import (
 	"drtmd/proto"
 	"drtmd/proto/history"
 	"drtmd/proto/onesided"
+	"drtmd/proto/protocol"
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
 )
@@ -139,7 +140,8 @@ type tx struct {
 	late     bool // the fallback handler's leases ended before it was done
 	ranged   bool // one needed a range of another machine, which no region can ask for
 
-	chain chain // of which attempts are pieces
+	chain chain         // of which attempts are pieces
+	part  protocol.Part // at the barrier; 0: none
 
 	end       time.Duration // common end of all leases; 0: there are none
 	leaseTo   time.Duration // end of those that are asked for now
@@ -236,6 +238,9 @@ func (t *tx) close(o history.Outcome) {
 	t.ended = true
 	t.leaveSlot()
 	t.Close(o)
+	if !t.chain.open || o == history.Aborted && !t.chain.Binding {
+		t.leaveBarrier()
+	}
 	if !t.chain.open {
 		t.e.free = append(t.e.free, t)
 	}

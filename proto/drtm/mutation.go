@@ -87,6 +87,11 @@ const (
 	RestBeforeReads
 	ChainUnseen
 	LeaveBeforeLast
+	// The barrier (barrier.go).
+	NoBarrier
+	SubscriberUnaware
+	BarrierIgnoresPublishers
+	BarrierIgnoresSubscribers
 	ChainNotBinding
 	// Scans (scan.go, package onesided).
 	ScanOutsideRegion
@@ -228,6 +233,14 @@ var mutations = [mutationEnd]mutation.Mutation{
 	ChainUnseen:     {Name: "chain-unseen", Doc: "a chain is counted when its first piece has committed, not before"},
 	ChainNotBinding: {Name: "chain-not-binding", Doc: "a chain may be given up after a piece that changes something"},
 	LeaveBeforeLast: {Name: "chain-left-before-last-piece", Doc: "a chain counts as done before its last piece"},
+
+	NoBarrier: {Name: "no-barrier-at-publish", Doc: "a deferred piece runs as soon as those before it have committed"},
+	SubscriberUnaware: {Name: "subscriber-does-not-apply",
+		Doc: "a subscriber begins though results of the epoch before are not applied yet"},
+	BarrierIgnoresPublishers: {Name: "barrier-ignores-publishers",
+		Doc: "results are published while a publisher of the epoch is in the middle of its other pieces"},
+	BarrierIgnoresSubscribers: {Name: "barrier-ignores-subscribers",
+		Doc: "results are published while a subscriber of the epoch runs"},
 
 	ScanOutsideRegion: {Name: "scan-outside-region", Doc: "the keys of a range are found outside of the region"},
 	DeleteUnprotected: {Name: "delete-without-phantom-protection",

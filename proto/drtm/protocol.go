@@ -43,6 +43,7 @@ const (
 	optAttempts      = "fallback-after"
 	optLockWait      = "lock-wait"
 	optReadLeases    = "read-leases"
+	optPublishEvery  = "publish-every"
 	optDurable       = "durable"
 	optLogBytes      = protocol.OptLogBytes
 )
@@ -68,6 +69,8 @@ func options() option.List {
 		option.Bool(optReadLeases, true, "lease records of other nodes that are only read; else lock them (DrTM §8.5). "+
 			"Read-only transactions lease them in any case"),
 		option.Bool(protocol.OptChopped, false, "run transactions in the pieces that their workload has for them"),
+		option.Duration(optPublishEvery, DefaultPublishEvery, time.Microsecond, math.MaxInt64, "`TIME` between two barriers "+
+			"at which pieces that a workload defers are published (DrTM §4.2); with chopped"),
 		option.Bool(optDurable, false, "log transactions in the memory of the tables, so that daemons, and programs "+
 			"that attach to kept memory, come back with them"),
 		option.Size(optLogBytes, defaultLogBytes, 4<<10, 1<<30, "`SIZE` of each worker's log, which has two parts "+
@@ -124,13 +127,15 @@ func simulation() protocol.Simulation {
 				"drtm: before release", "drtm: fallback locked one", "drtm: finish"},
 			Leased:        []string{"drtm: before XBEGIN"},
 			Chained:       []string{"drtm: before piece", "drtm: chain at rest"},
+			Deferred:      []string{"drtm: at barrier", "drtm: before publishing"},
 			Paying:        "drtm: finish",
 			Durable:       []string{"drtm: locks logged", "drtm: writes logged", "drtm: log record half written"},
 			DurableChains: []string{"drtm: rest of the chain logged", "drtm: piece taken down"},
 			Inner: []string{htm.StepListed, htm.StepLocked, htm.StepCommitted, htm.StepStored,
 				htm.StepPublished}},
 		Options: option.Settings{optLease: "30us", optLeaseReadOnly: "40us", optLockWait: "200us",
-			protocol.OptOrphanAfter: "2ms"},
+			protocol.OptOrphanAfter: "2ms",
+			optPublishEvery:         "60us"},
 		Dimensions: []protocol.Dimension{
 			{Name: "fallback", Doc: "the fallback handler comes soon: after one abort of a region",
 				Values: []protocol.DimensionValue{{Name: "late"},
@@ -158,7 +163,8 @@ func ConfigOf(e *protocol.Env) (Config, error) {
 		RegionWrites: o.Int(optRegionWrites),
 		Attempts:     o.Int(optAttempts), LockWait: o.Duration(optLockWait),
 		OrphanAfter: o.Duration(protocol.OptOrphanAfter), Chopped: o.Bool(protocol.OptChopped),
-		LockReads: !o.Bool(optReadLeases), Durable: o.Bool(optDurable)}, nil
+		PublishEvery: o.Duration(optPublishEvery),
+		LockReads:    !o.Bool(optReadLeases), Durable: o.Bool(optDurable)}, nil
 }
 
 // Steps are the steps that the engine marks for the simulator's nemesis, those of its regions

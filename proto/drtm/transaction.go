@@ -37,8 +37,13 @@ func (e *Engine) Begin(f *fiber.Fiber, d *proto.Decl, attempt int) (proto.Tx, er
 	if e.spare.n > 0 {
 		e.spare.sweep(f, 2, false)
 	}
+	part, err := e.subscribe(f, d)
+	if err != nil {
+		return nil, err
+	}
 	t := e.take(d, attempt)
 	t.open(d, attempt)
+	t.part = part
 	t.Open(f, d)
 	return t.begin(d)
 }
@@ -46,6 +51,9 @@ func (e *Engine) Begin(f *fiber.Fiber, d *proto.Decl, attempt int) (proto.Tx, er
 // begin is START of an attempt that is open.
 func (t *tx) begin(d *proto.Decl) (proto.Tx, error) {
 	err := t.Declare(d)
+	if err == nil {
+		err = t.athome(d)
+	}
 	if err == nil {
 		t.F.Charge(costBegin)
 		t.divide()

@@ -84,6 +84,7 @@ type Member struct {
 	bound      *store.Bound // of what the tables grow by
 	serving    *protocol.Serving
 	chains     protocol.Chains
+	barrier    protocol.Barrier
 	chips      any             // see protocol.Chips
 	cores      []*fiber.Worker // of the NIC
 	kept       []string        // files of the recorders
@@ -237,7 +238,7 @@ func (m *Member) newWorker(i int) (*Worker, error) {
 		ports:     make([][]rpc.Address, c.Nodes), lacks: c.mutation()}
 	e := &w.Env
 	*e = Env{Node: m.ID, Index: i, Fibers: c.Fibers, Specs: c.Workload.Tables(),
-		Cache: m.cache, Placement: m.placement(), Placed: m.placed, Serving: m.serving, Chains: &m.chains,
+		Cache: m.cache, Placement: m.placement(), Placed: m.placed, Serving: m.serving, Chains: &m.chains, Barrier: &m.barrier,
 		PeerLife: func(n proto.NodeID) uint64 { return w.addresses[n].Incarnation }, Clock: m.cfg.Clock,
 		ClockError: m.cfg.ClockError, WorstClockError: m.cfg.ClockError,
 		RecorderClock: m.cfg.RecorderClock,

@@ -67,6 +67,8 @@ type Env struct {
 	Serving *Serving
 	// Chains are those of all workers of the member.
 	Chains *Chains
+	// Barrier is that of all workers of the member.
+	Barrier *Barrier
 	// PeerLife is the incarnation of the RPC port of the worker of this index on a peer: it tells the
 	// peer's lives apart. 0: it was never met.
 	PeerLife func(n proto.NodeID) uint64

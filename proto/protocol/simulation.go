@@ -39,6 +39,8 @@ type Steps struct {
 	Inner []string
 	// Chained are marked where transactions run in pieces, and nowhere else.
 	Chained []string
+	// Deferred are marked where pieces are deferred to a barrier, and nowhere else.
+	Deferred []string
 	// Logged are marked where records have backups, and nowhere else.
 	Logged []string
 	// Durable are marked where nodes log their own transactions, and nowhere else.
@@ -63,6 +65,13 @@ func (s Steps) WithDeaths() Steps {
 func (s Steps) WithChains() Steps {
 	s.All = slices.Concat(s.All, s.Chained)
 	s.Fine = slices.Concat(s.Fine, s.Chained)
+	return s
+}
+
+// WithBarrier are the steps of a cluster whose transactions run in pieces, some of which are deferred.
+func (s Steps) WithBarrier() Steps {
+	s.All = slices.Concat(s.All, s.Deferred)
+	s.Fine = slices.Concat(s.Fine, s.Deferred)
 	return s
 }
 

@@ -87,7 +87,7 @@ func All(own ...node.Protocol) (all []*scenario.Scenario) {
 			all = append(all, scans(p))
 		}
 		if p.Offers.Has(proto.OfferChains) {
-			all = append(all, chains(p), tpccChains(p))
+			all = append(all, chains(p), barriers(p), tpccChains(p))
 		}
 		if _, index := p.Tables(); index == layout.HopscotchInline {
 			all = append(all, moves(p))
@@ -105,7 +105,7 @@ func All(own ...node.Protocol) (all []*scenario.Scenario) {
 			all = append(all, recoveriesOfLogs(p), logSteps(p), fewLogs(p))
 		}
 		if p.Offers.Has(proto.OfferLogs | proto.OfferChains) {
-			all = append(all, chainedLogs(p), tpccLogs(p), chainSteps(p), tpccSteps(p))
+			all = append(all, chainedLogs(p), barrierLogs(p), tpccLogs(p), chainSteps(p), tpccSteps(p))
 		}
 		if p.Offers.Has(proto.OfferLeases) {
 			all = append(all, leases(p), ends(p))
@@ -142,6 +142,8 @@ type spec struct {
 	membership bool
 	// durable clusters have machines that log their transactions and recover by themselves.
 	durable bool
+	// deferred has transactions of chained whose last piece waits at a barrier.
+	deferred bool
 	// replicated clusters have more than one replica of each record.
 	replicated bool
 	// small worlds have one transaction of each node.

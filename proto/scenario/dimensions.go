@@ -168,7 +168,7 @@ func (x spec) workload(nodes int, s settings, chopping chop.Mutation) (workload.
 		return rangesLoad(nodes, kind, s)
 	case loadChained:
 		return chained.New(chained.Options{Nodes: nodes, Keys: few, Remote: s.remote, RollBack: s.rollback,
-			Mutation: chopping})
+			Deferred: x.deferred, Mutation: chopping})
 	case loadTPCC:
 		return tpccLoad(nodes, s)
 	case loadSkews:

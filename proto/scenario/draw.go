@@ -55,6 +55,10 @@ func (x spec) steps() *protocol.Steps {
 		s = s.WithDeaths()
 	case x.replicated:
 		s = s.WithBackups()
+	case x.durable && x.deferred:
+		s = s.WithChainLogs().WithBarrier()
+	case x.deferred:
+		s = s.WithChains().WithBarrier()
 	case x.durable && (x.load == loadChained || x.load == loadTPCC):
 		s = s.WithChainLogs()
 	case x.durable:

@@ -147,6 +147,22 @@ func chains(p node.Protocol) *scenario.Scenario {
 			dimError:  {"3us"}}})
 }
 
+// barriers are of pieces that are deferred to a barrier, and of transactions that subscribe to them.
+func barriers(p node.Protocol) *scenario.Scenario {
+	return of(spec{name: "barriers", protocol: p, load: loadChained, nodes: 2, drawn: []int{1, 2, 2, 3}, deferred: true,
+		focus: "pieces that are deferred to a barrier, and subscribers", faults: orderFaults,
+		fixed:   option.Settings{protocol.OptChopped: "true"},
+		drawnOf: map[string][]string{dimRemote: {"2"}, dimError: {"3us"}}})
+}
+
+// barrierLogs are the same on machines that crash, and publish what was deferred when they come back.
+func barrierLogs(p node.Protocol) *scenario.Scenario {
+	return of(spec{name: "durable-barriers", protocol: p, load: loadChained, nodes: 2, drawn: []int{1, 2}, deferred: true,
+		focus:  "pieces that are deferred to a barrier, and machines that log them, crash, and recover",
+		faults: durableFaults, durable: true, fixed: chainedSettings("64KiB"),
+		drawnOf: map[string][]string{dimRemote: {"2"}, dimError: {"3us"}}})
+}
+
 // tpccChains are those of TPC-C, with few records.
 func tpccChains(p node.Protocol) *scenario.Scenario {
 	return of(spec{name: "chains-tpcc", protocol: p, load: loadTPCC, nodes: 2, drawn: []int{2, 2, 3},

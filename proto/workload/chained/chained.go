@@ -19,16 +19,26 @@
 // that sees the two halves of it would be on an SC-cycle; if reads commuted with additions it were two. Of reserve,
 // the abort comes first.
 //
+// # With deferred pieces
+//
+// Options.Deferred adds three tables, filed, owed and billed, and has other transactions, all on their own node:
+//
+//	ship 45      changes filed, and adds to owed; the addition is deferred to a barrier (DrTM §4.2)
+//	bill 35      moves what is owed to billed: it subscribes to what is shipped
+//	inspect 20   reads a record of filed, owed and billed
+//
+// Two ships come in one order by filed. A bill between their additions to owed must not see the other one.
+//
 // # What is checked
 //
-// What is in a and b together stays, and received grows by what committed transactions have added.
+// What is in a and b together stays, and received grows by what committed transactions have added, as does what is in
+// owed and billed together.
 package chained
 
 import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 
 	"drtmd/proto"
 	"drtmd/proto/chop"
@@ -45,10 +55,13 @@ const (
 	tableE
 	tableReceived
 	tableSent
+	tableFiled // from here on with deferred pieces only
+	tableOwed
+	tableBilled
 	tableEnd
 )
 
-var tableNames = [tableEnd - 1]string{"a", "b", "c", "d", "e", "received", "sent"}
+var tableNames = [tableEnd - 1]string{"a", "b", "c", "d", "e", "received", "sent", "filed", "owed", "billed"}
 
 // Kind is the type of a transaction: Decl.Kind.
 type Kind uint8
@@ -60,14 +73,22 @@ const (
 	Post
 	Tally
 	Audit
+	Ship // from here on with deferred pieces only
+	Bill
+	Inspect
 	kindEnd
 )
 
 func (k Kind) String() string {
-	return [...]string{"transfer", "reserve", "post", "tally", "audit"}[k-1]
+	return [...]string{"transfer", "reserve", "post", "tally", "audit", "ship", "bill", "inspect"}[k-1]
 }
 
-var mix = [kindEnd - 1]int{30, 15, 20, 15, 20}
+var (
+	mix         = []int{30, 15, 20, 15, 20}
+	deferredMix = []int{0, 0, 0, 0, 0, 45, 35, 20}
+)
+
+func (k Kind) readOnly() bool { return k == Audit || k == Inspect }
 
 // Options of New.
 type Options struct {
@@ -75,6 +96,8 @@ type Options struct {
 	Keys     int     // of each table on each node
 	Remote   float64 // probability that the b of a transfer is on another node
 	RollBack float64 // probability that the user aborts a reserve
+	// Deferred adds transactions with deferred pieces, and those that see them, in place of the others.
+	Deferred bool
 	// Mutation of the analysis.
 	Mutation chop.Mutation
 }
@@ -83,7 +106,10 @@ type Options struct {
 type Chained struct {
 	o      Options
 	mix    workload.Mix
+	kinds  Kind          // the first that it does not have
+	tables proto.TableID // likewise
 	pieces [kindEnd][][]operation
+	at     [kindEnd]proto.AtBarrier
 }
 
 // operation is one access of a transaction.
@@ -104,17 +130,33 @@ var operations = [kindEnd]map[string]operation{
 		"W": {chop.Write, tableC, 1, false}},
 	Audit: {"A": {chop.Read, tableA, 0, false}, "B": {chop.Read, tableB, 0, false}, "D": {chop.Read, tableD, 0, false},
 		"S": {chop.Read, tableReceived, 0, false}, "T": {chop.Read, tableSent, 0, false}},
+	Ship: {"F": {chop.Write, tableFiled, 1, false}, "C": {chop.Add, tableOwed, 1, false}},
+	Bill: {"O": {chop.Write, tableOwed, 0, false}, "B": {chop.Write, tableBilled, 0, false}},
+	Inspect: {"F": {chop.Read, tableFiled, 0, false}, "O": {chop.Read, tableOwed, 0, false},
+		"B": {chop.Read, tableBilled, 0, false}},
 }
 
 // order of the operations in the whole program.
 var order = [kindEnd][]string{Transfer: {"A", "B", "S"}, Reserve: {"L", "Y"}, Post: {"P", "Q"}, Tally: {"R", "T", "W"},
-	Audit: {"A", "B", "D", "S", "T"}}
+	Audit: {"A", "B", "D", "S", "T"}, Ship: {"F", "C"}, Bill: {"O", "B"}, Inspect: {"F", "O", "B"}}
+
+// kindsOf is the first kind that a workload does not have.
+func kindsOf(deferred bool) Kind {
+	if deferred {
+		return kindEnd
+	}
+	return Ship
+}
 
 // Pieces is the declaration.
-func Pieces() *chop.Workload {
+func Pieces(deferred bool) *chop.Workload {
 	w := &chop.Workload{}
-	for k := Transfer; k < kindEnd; k++ {
-		t := chop.Transaction{Name: k.String(), Short: k.String(), ReadOnly: k == Audit}
+	if deferred {
+		w.Deferrals = []chop.Deferral{{Publisher: Ship.String(), Op: "C", Subscribers: []string{Bill.String(),
+			Inspect.String()}}}
+	}
+	for k := Transfer; k < kindsOf(deferred); k++ {
+		t := chop.Transaction{Name: k.String(), Short: k.String(), ReadOnly: k.readOnly()}
 		for _, name := range order[k] {
 			o := operations[k][name]
 			t.Ops = append(t.Ops, chop.Op{Name: name, Aborts: o.aborts,
@@ -130,17 +172,28 @@ func New(o Options) (*Chained, error) {
 	if o.Nodes < 1 || o.Keys < 1 || o.Nodes == 1 && o.Remote > 0 {
 		return nil, fmt.Errorf("chained: %d nodes with %d keys each, and %v of them elsewhere", o.Nodes, o.Keys, o.Remote)
 	}
-	w := &Chained{o: o}
+	w := &Chained{o: o, kinds: kindsOf(o.Deferred), tables: tableFiled}
+	shares := mix
+	if o.Deferred {
+		w.tables, shares = tableEnd, deferredMix
+	}
 	var err error
-	if w.mix, err = workload.NewMix(mix[:]); err != nil {
+	if w.mix, err = workload.NewMix(shares); err != nil {
 		return nil, err
 	}
-	r, err := chop.Analyse(Pieces(), chop.Options{Optimised: true, Mutation: o.Mutation})
+	r, err := chop.Analyse(Pieces(o.Deferred), chop.Options{Optimised: true, Mutation: o.Mutation})
 	if err != nil {
 		return nil, err
 	}
-	for k := Transfer; k < kindEnd; k++ {
-		for _, p := range r.Find(k.String()).Pieces {
+	for k := Transfer; k < w.kinds; k++ {
+		c := r.Find(k.String())
+		switch {
+		case c.Pieces[len(c.Pieces)-1].Deferred:
+			w.at[k] = proto.Publishes
+		case len(c.Subscribes) > 0 && !k.readOnly(): // who only reads waits for chains
+			w.at[k] = proto.Subscribes
+		}
+		for _, p := range c.Pieces {
 			var piece []operation
 			for _, name := range p.Ops {
 				piece = append(piece, operations[k][name])
@@ -156,7 +209,7 @@ func (w *Chained) Name() string { return "chained" }
 
 // Kinds names the transactions.
 func (w *Chained) Kinds() (names []string) {
-	for k := Transfer; k < kindEnd; k++ {
+	for k := Transfer; k < w.kinds; k++ {
 		names = append(names, k.String())
 	}
 	return names
@@ -164,7 +217,7 @@ func (w *Chained) Kinds() (names []string) {
 
 // Tables are those of the package comment.
 func (w *Chained) Tables() (specs []proto.TableSpec) {
-	for i, name := range tableNames {
+	for i, name := range tableNames[:w.tables-1] {
 		specs = append(specs, proto.TableSpec{ID: proto.TableID(i + 1), Name: name, ValueBytes: 8, Capacity: w.o.Keys})
 	}
 	return specs
@@ -186,7 +239,7 @@ func (w *Chained) Placement() proto.Placement { return placement{} }
 // Load has all numbers 0.
 func (w *Chained) Load(node proto.NodeID, put func(t proto.TableID, k proto.Key, value []byte) error) error {
 	var zero [8]byte
-	for t := tableA; t < tableEnd; t++ {
+	for t := tableA; t < w.tables; t++ {
 		for i := range w.o.Keys {
 			if err := put(t, keyOf(node, i), zero[:]); err != nil {
 				return err
@@ -197,13 +250,21 @@ func (w *Chained) Load(node proto.NodeID, put func(t proto.TableID, k proto.Key,
 }
 
 // Sums are those of the package comment.
-func (w *Chained) Sums() []string { return []string{"what is in a and b", "received"} }
+func (w *Chained) Sums() []string {
+	if w.o.Deferred {
+		return []string{"what is in a and b", "received, owed and billed"}
+	}
+	return []string{"what is in a and b", "received"}
+}
 
 // Check adds them up.
 func (w *Chained) Check(node proto.NodeID, c workload.Contents) (initial, final workload.Quantities, err error) {
 	var b [8]byte
-	for i, tables := range [...][]proto.TableID{{tableA, tableB}, {tableReceived}} {
+	for i, tables := range [...][]proto.TableID{{tableA, tableB}, {tableReceived, tableOwed, tableBilled}} {
 		for _, t := range tables {
+			if t >= w.tables {
+				continue
+			}
 			for k := range w.o.Keys {
 				if err := c.Read(t, keyOf(node, k), b[:]); err != nil {
 					return initial, final, err
@@ -240,8 +301,9 @@ type transaction struct {
 	keys     [tableEnd]proto.Key // by table
 	amount   int64
 	rollBack bool
-	groups   [1]uint32
+	groups   [2]uint32
 	value    [8]byte
+	due      int64 // what a bill has found owed
 }
 
 // Next draws a transaction. Its records have one number, but for the b of a transfer to another node.
@@ -252,12 +314,13 @@ func (c *client) Next() (*proto.Decl, proto.Program) {
 	for table := range t.keys {
 		t.keys[table] = keyOf(c.home, i)
 	}
+	t.keys[tableFiled] = keyOf(c.home, 0) // by which all ships come in one order
 	if t.kind == Transfer && c.w.o.Nodes > 1 && r.Float64() < c.w.o.Remote {
 		n := (int(c.home) + 1 + r.IntN(c.w.o.Nodes-1)) % c.w.o.Nodes
 		t.keys[tableB] = keyOf(proto.NodeID(n), r.IntN(c.w.o.Keys))
 	}
 	t.amount, t.rollBack = 1+r.Int64N(100), t.kind == Reserve && r.Float64() < c.w.o.RollBack
-	t.decl.Kind, t.decl.ReadOnly = uint8(t.kind), t.kind == Audit
+	t.decl.Kind, t.decl.ReadOnly, t.decl.AtBarrier = uint8(t.kind), t.kind.readOnly(), c.w.at[t.kind]
 	t.group()
 	t.decl.Accesses = t.decl.Accesses[:0]
 	for p := range c.w.pieces[t.kind] {
@@ -267,10 +330,15 @@ func (c *client) Next() (*proto.Decl, proto.Program) {
 	return &t.decl, t
 }
 
-// group sets the group of records in which readers wait for chains: the number of most of its own.
+// group sets the groups of records in which readers wait for chains: the number of most of its own, and that of what is
+// filed.
 func (t *transaction) group() {
-	t.groups[0] = uint32(t.keys[tableA] & (1<<nodeShift - 1))
+	number := func(k proto.Key) uint32 { return uint32(k & (1<<nodeShift - 1)) }
+	t.groups = [2]uint32{number(t.keys[tableA]), number(t.keys[tableFiled])}
 	t.decl.Groups = t.groups[:]
+	if t.kind < Ship || t.groups[0] == t.groups[1] {
+		t.decl.Groups = t.groups[:1]
+	}
 }
 
 func (t *transaction) declare(piece int) {
@@ -329,6 +397,12 @@ func (t *transaction) operate(tx proto.Txn, o operation) error {
 		return proto.ErrRollback
 	}
 	n := int64(binary.LittleEndian.Uint64(t.value[:])) + o.sign*t.amount
+	switch {
+	case t.kind == Bill && o.table == tableOwed:
+		t.due, n = n, 0
+	case t.kind == Bill:
+		n += t.due
+	}
 	binary.LittleEndian.PutUint64(t.value[:], uint64(n))
 	return tx.Write(o.table, k, t.value[:])
 }
@@ -336,7 +410,7 @@ func (t *transaction) operate(tx proto.Txn, o operation) error {
 // AppendPieces implements proto.Chain: amount 8 | key of each table 8.
 func (t *transaction) AppendPieces(b []byte, _ int) []byte {
 	b = binary.LittleEndian.AppendUint64(b, uint64(t.amount))
-	for _, k := range t.keys[1:] {
+	for _, k := range t.keys[1:t.w.tables] {
 		b = binary.LittleEndian.AppendUint64(b, uint64(k))
 	}
 	return b
@@ -344,12 +418,12 @@ func (t *transaction) AppendPieces(b []byte, _ int) []byte {
 
 // Resume implements proto.Resumer.
 func (w *Chained) Resume(kind uint8, from int, parameters []byte) (proto.Chain, error) {
-	if kind == 0 || Kind(kind) >= kindEnd || from < 1 || from >= len(w.pieces[kind]) ||
-		len(parameters) != 8*int(tableEnd) {
+	if kind == 0 || Kind(kind) >= w.kinds || from < 1 || from >= len(w.pieces[kind]) ||
+		len(parameters) != 8*int(w.tables) {
 		return nil, fmt.Errorf("chained: %d bytes for piece %d of kind %d", len(parameters), from, kind)
 	}
 	t := &transaction{w: w, kind: Kind(kind), amount: int64(binary.LittleEndian.Uint64(parameters))}
-	for i := range t.keys[1:] {
+	for i := range t.keys[1:w.tables] {
 		t.keys[1+i] = proto.Key(binary.LittleEndian.Uint64(parameters[8*(1+i):]))
 	}
 	t.decl.Kind = kind
@@ -359,8 +433,7 @@ func (w *Chained) Resume(kind uint8, from int, parameters []byte) (proto.Chain, 
 
 // changed is what the transaction does to the sums.
 func (t *transaction) changed() (q workload.Quantities) {
-	if slices.ContainsFunc(order[t.kind], func(name string) bool { return operations[t.kind][name].table == tableReceived }) &&
-		t.kind != Audit {
+	if t.kind == Transfer || t.kind == Reserve || t.kind == Ship {
 		q[1] = t.amount
 	}
 	return q

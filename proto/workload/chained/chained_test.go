@@ -10,8 +10,8 @@ import (
 
 // TestPiecesAreThoseOfTheAnalysis, and each bug of the analysis makes others.
 func TestPiecesAreThoseOfTheAnalysis(t *testing.T) {
-	pieces := func(m chop.Mutation) (lines []string) {
-		r, err := chop.Analyse(Pieces(), chop.Options{Optimised: true, Mutation: m})
+	pieces := func(deferred bool, m chop.Mutation) (lines []string) {
+		r, err := chop.Analyse(Pieces(deferred), chop.Options{Optimised: true, Mutation: m})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -26,12 +26,16 @@ func TestPiecesAreThoseOfTheAnalysis(t *testing.T) {
 		return lines
 	}
 	want := []string{"transfer [S] [A B]", "reserve [Y] [L]", "post [P Q]", "tally [R T W]", "audit [A B D S T]"}
-	got := pieces(0)
+	got := pieces(false, 0)
 	if !slices.Equal(got, want) {
 		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
+	want = append(want, "ship [F] [C]", "bill [O B]", "inspect [F O B]")
+	if got := pieces(true, 0); !slices.Equal(got, want) {
+		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
 	for m := chop.SkipMerge; m <= chop.ReadCommutes; m++ {
-		if slices.Equal(pieces(m), got) {
+		if slices.Equal(pieces(false, m), got) {
 			t.Errorf("%v changes nothing", m)
 		}
 	}

@@ -11,15 +11,20 @@ BOOTSTRAP := scripts/bootstrap.sh
 
 # RACE_PACKAGES run under the race detector, e.g. make test-race RACE_PACKAGES=./verbs/shm/... Packages of
 # RACE_NOT do not: they and their tests start no goroutine (archtest checks that), so make test covers them,
-# beside all others. The race run needs no profile (-pgo=off): with one, all that drtmd links is compiled twice.
-# Tests of other packages skip simulated machines (package raceskip). RACE_SEARCH are tests of searches on
-# several cores.
+# beside all others; daemons of endtoend are processes that share memory, which race builds cannot. The race run
+# needs no profile (-pgo=off): with one, all that drtmd links is compiled twice. Tests of other packages skip
+# simulated machines (package raceskip). RACE_SEARCH are tests of searches on several cores. RACE_AT_ONCE
+# packages run at a time: their tests wait for leases and time limits more than they compute, those of RACE_FIRST
+# for the longest.
 RACE_PACKAGES ?= ./...
-RACE_NOT := drtmd/(cmd/drtmd/internal/(config|daemon/data|inventory|pace|report|reproduce|spelling|status|$\
-	transport|workloads)|$\
-	htm/(bloom|directory)|internal/(durable|hostmem|testkit/archtest)|proto|$\
-	proto/(check|hades/hardware|member|member/membersim|option|recovery|rtx/(dtx|inplace|race)|scenario)|proto/(workload(/.*)?|xenic(/nics)?)|$\
-	store/(layout|nicindex|robinhood)|verbs/(scenario|sim|smartnic))$$
+RACE_NOT := drtmd/(cmd/drtmd/internal/(composition|config|daemon/data|endtoend|inventory|pace|report|reproduce|$\
+	spelling|status|transport|workloads)|$\
+	htm/(bloom|directory)|internal/(durable|hostmem|mutation|testkit/archtest)|proto|$\
+	proto/(check|chop|hades(/hardware)?|member|member/membersim|occ/(dandelion|drtmh|drtmocc|drtmr)|onesided|option|$\
+	placement|protocol|recovery|rtx/(dtx|inplace|race)|scenario)|proto/(workload(/.*)?|xenic(/nics)?)|$\
+	scripts/rxe-vm/hosts|store/(layout|nicindex|robinhood)|verbs/(internal/table|scenario|sim|smartnic))$$
+RACE_FIRST := proto/member/etcdmember|proto/enginetest|internal/(cli|daemon)$$
+RACE_AT_ONCE := 4
 RACE_SEARCH := -run 'Search|Jobs' ./verbs/scenario
 # How long make soak searches, per fuzz target and per repeated stress test.
 SOAK_TIME ?= 5m
@@ -54,7 +59,8 @@ test: build ## run every test that needs no virtual machine (12 to 13 minutes on
 
 test-race: ## run the tests under the race detector
 	@$(BOOTSTRAP) build
-	$(GO) test -race -pgo=off -vet=off -count=1 $$($(GO) list $(RACE_PACKAGES) | grep -vE '$(RACE_NOT)')
+	$(GO) test -race -pgo=off -vet=off -count=1 -p $(RACE_AT_ONCE) $$($(GO) list $(RACE_PACKAGES) | \
+	  grep -vE '$(RACE_NOT)' | awk '{ print /$(subst /,\/,$(RACE_FIRST))/ ? 1 : 2, $$1 }' | sort -sn -k1,1 | cut -d' ' -f2)
 	$(GO) test -race -pgo=off -vet=off -count=1 $(RACE_SEARCH)
 
 test-rxe: ## run tests on Soft-RoCE, in a virtual machine (NATIVE=1: on this machine)

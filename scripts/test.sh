@@ -19,8 +19,8 @@ case ${1:-} in
 esac
 (($# == 1)) || usage_error "name the packages whose tests wait for nothing"
 
-# These start no goroutine either, but daemons, which have leases.
-DAEMONS='/archtest$'
+# These have nothing for the race run either, but daemons, which have leases.
+DAEMONS='/(archtest|endtoend)$'
 
 all=$(scripts/go list ./...)
 mapfile -t computing < <(grep -E "$1" <<<"$all" | grep -vE "$DAEMONS")

@@ -68,6 +68,9 @@ func TestEveryWorkloadIsProvedUnderEveryProtocol(t *testing.T) {
 	}
 	for _, protocol := range []string{"drtm", "twopl", "nocc"} {
 		t.Run("shm/"+protocol, func(t *testing.T) {
+			if protocol != "drtm" {
+				raceskip.SameMemory(t) // one thread runs all fibers, under any protocol
+			}
 			for _, w := range provedWorkloads {
 				proved(t, protocol, ofSlowMachine(protocol, w), real+"60ms --transport shm")
 			}

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"drtmd/cmd/drtmd/internal/composition"
+	"drtmd/internal/testkit/raceskip"
 	"drtmd/proto/check"
 	"drtmd/proto/history"
 )
@@ -44,6 +45,7 @@ func TestACheckThatNeedsMoreMemoryThanThereIsIsRefused(t *testing.T) {
 
 // A run whose check is refused keeps its history, and says where.
 func TestARunThatIsTooLargeToBeCheckedKeepsItsHistory(t *testing.T) {
+	raceskip.SameMemory(t) // any other bench
 	t.Setenv("TMPDIR", t.TempDir())
 	var stdout, stderr bytes.Buffer
 	code := run(t.Context(), composition.BuiltIn(), []string{"bench", "--duration", "300ms", "--warmup", "10ms", "--check",

@@ -175,14 +175,15 @@ func TestDocumentedCommandsParse(t *testing.T) {
 // A command that a sentence names is there, with its flags.
 func TestCommandsNamedInSentencesExist(t *testing.T) {
 	named := regexp.MustCompile("`(drtmd [a-z][^`]*)`")
+	a := &app{has: composition.BuiltIn(), stdout: io.Discard, stderr: io.Discard}
+	root := a.root() // Find parses nothing into it
 	documents(t, func(place, text string) {
 		for _, m := range named.FindAllStringSubmatch(text, -1) {
 			words := strings.Fields(m[1])
 			if i := slices.Index(words, "--"); i > 0 {
 				words = words[:i] // behind it is another command
 			}
-			a := &app{has: composition.BuiltIn(), stdout: io.Discard, stderr: io.Discard}
-			c, _, err := a.root().Find(words[1:])
+			c, _, err := root.Find(words[1:])
 			if err != nil {
 				t.Errorf("%s: %s: %v", place, m[1], err)
 				continue

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"drtmd/cmd/drtmd/internal/composition"
+	"drtmd/internal/testkit/raceskip"
 )
 
 // runSim runs a command line in this process.
@@ -40,6 +41,7 @@ func document(t *testing.T, wantCode int, args ...string) simDocument {
 }
 
 func TestSimDocumentSaysWhatTheRunTook(t *testing.T) {
+	raceskip.Simulated(t)
 	d := document(t, exitDone, "--scenario", "crowd", "--nodes", "3", "--workers", "2",
 		"--fibers", "4", "--preset", "cx4-100g")
 	if d.Schema != SimSchema || d.Scenario != "crowd" || d.CostModel != "cx4-100g" ||
@@ -52,6 +54,7 @@ func TestSimDocumentSaysWhatTheRunTook(t *testing.T) {
 
 // Every order of a small world: a bounded number of runs, and the order of one that fails, which fails again.
 func TestSimRunsEveryOrder(t *testing.T) {
+	raceskip.Simulated(t)
 	d := document(t, exitDone, "--scenario", "small-dnl2", "--set", "script=skew,replicas=2", "--every-order",
 		"--runs", "6", "--crashes=false")
 	if o := d.Orders; o == nil || o.Orders != 6 || o.Crashes != 0 || o.States < 6 || o.Whole || d.Runs != 6 {
@@ -79,6 +82,7 @@ func TestSimRunsEveryOrder(t *testing.T) {
 
 // The command that a failure prints is the same run: it fails in the same event.
 func TestReplayCommandFailsInTheSameEvent(t *testing.T) {
+	raceskip.Simulated(t)
 	for _, more := range [][]string{nil, {"--shrink"}} {
 		found := document(t, exitViolation, append([]string{"--scenario", "storm", "--seeds",
 			"1..50", "--mutation", "blind-retry", "--preset", "cx3-56g"}, more...)...)
@@ -115,6 +119,7 @@ func shellWords(t *testing.T, line string) []string {
 
 // Processes with other numbers of threads make the same run.
 func TestSimHashIsThatOfEveryProcess(t *testing.T) {
+	raceskip.Simulated(t)
 	args := []string{"sim", "--scenario", "rpc-echo", "--seed", "3", "--json"}
 	want := document(t, exitDone, args[1:len(args)-1]...).Hash
 	for _, procs := range []int{1, 4} {
@@ -164,6 +169,7 @@ func TestInterruptedRunsReportAndExit130(t *testing.T) {
 
 // A crash at every step says which seed it was, and counts the events of all runs.
 func TestEveryStepDocumentSaysWhatTheRunsTook(t *testing.T) {
+	raceskip.Simulated(t)
 	args := []string{"--scenario", "exchange", "--every-step", "--seed", "9"}
 	d := document(t, exitDone, args...)
 	steps := 0
@@ -190,6 +196,7 @@ func TestEveryStepDocumentSaysWhatTheRunsTook(t *testing.T) {
 
 // A fault without effect is named; one that was never triggered has an exit code.
 func TestFaultsThatDidNothingAreNamed(t *testing.T) {
+	raceskip.Simulated(t)
 	const never = `at step "exchange: after lock" #900 crash node=n0 dram=lost`
 	const inVain = `at 1us drop from=n0 to=n1 ppm=5`
 	for _, c := range []struct {

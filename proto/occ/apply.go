@@ -79,7 +79,7 @@ func (e *Engine) host() error {
 		}
 	}
 	e.applier = e.words.Applier()
-	e.Env.Port.HandleFrom(TypeLog, func(c *rpc.Caller, req, resp []byte) (int, error) {
+	e.handle(TypeLog, func(c *rpc.Caller, req, resp []byte) (int, error) {
 		return e.serveLog(c, resp, func(h *hosted) (code, error) { return h.place(uint32(c.Epoch), req) })
 	})
 	e.serveEnds()
@@ -100,11 +100,10 @@ func (e *Engine) host() error {
 
 // serveLog serves a request of the worker whose log it is.
 func (e *Engine) serveLog(c *rpc.Caller, resp []byte, serve func(*hosted) (code, error)) (int, error) {
-	if int(c.Node) >= len(e.hosts) || e.hosts[c.Node] == nil || int(c.Worker) != e.Env.Index ||
-		len(resp) < headBytes {
+	h := e.logOf(c)
+	if h == nil || len(resp) < headBytes {
 		return 0, errRequest
 	}
-	h := e.hosts[c.Node]
 	answer, err := serve(h)
 	if err != nil {
 		return 0, err
@@ -116,6 +115,14 @@ func (e *Engine) serveLog(c *rpc.Caller, resp []byte, serve func(*hosted) (code,
 	x.off = h.Head()
 	x.put(resp)
 	return headBytes, nil
+}
+
+// logOf is the log that a caller appends to here; nil: there is none.
+func (e *Engine) logOf(c *rpc.Caller) *hosted {
+	if int(c.Node) >= len(e.hosts) || int(c.Worker) != e.Env.Index {
+		return nil
+	}
+	return e.hosts[c.Node]
 }
 
 // place takes a record that came as a message. It counts when all before it are there: who is told that it is

@@ -583,8 +583,7 @@ func (t *tx) fillGaps() {
 		}
 		for _, c := range t.calls[:t.asked] {
 			if c.err == nil && c.head.code == busy {
-				t.count(proto.PhaseLog, c.node, 1, len(c.req))
-				c.err = c.by.start(t, c)
+				t.begin(proto.PhaseLog, c)
 			}
 		}
 		t.trips++

@@ -31,6 +31,10 @@ type call struct {
 	head    head
 	rest    []byte // of the answer, behind the head
 	err     error
+	// Of a flow: the compact request and answer, whether they are used, and the bytes of either on the wire.
+	wire, back []byte
+	packed     bool
+	sent, came int
 }
 
 // messenger is a carrier of calls: it takes a call's request to its node, where serveItems answers it, and
@@ -57,10 +61,15 @@ func (byRPC) start(t *tx, c *call) error {
 	if c.session = t.e.Env.Peers[c.node].Session; c.session == nil {
 		return rpc.ErrClosed // it has not been met yet
 	}
+	c.sent = len(c.req)
 	return c.session.Start(t.F, &c.Call, c.typ, c.req, c.resp[:c.answer])
 }
 
-func (byRPC) await(t *tx, c *call) (int, error) { return c.Await(t.F, 0) }
+func (byRPC) await(t *tx, c *call) (n int, err error) {
+	n, err = c.Await(t.F, 0)
+	c.came = n
+	return n, err
+}
 
 func (byRPC) ended(c *call) bool { return c.Ended() }
 
@@ -84,6 +93,8 @@ func (m byRPC) ask(f *fiber.Fiber, n proto.NodeID, typ rpc.Type, req, resp []byt
 // messengerOf is that of a carrier; nil: there is none.
 func (e *Engine) messengerOf(c Carrier) messenger {
 	switch {
+	case c == RPC && e.strategy.Flows:
+		return byFlow{byRPC{e}}
 	case c == RPC:
 		return byRPC{e}
 	case c == Ring && e.rings != nil:
@@ -116,6 +127,7 @@ func (t *tx) newCall(by messenger, typ rpc.Type, node proto.NodeID) *call {
 	c := t.calls[t.asked]
 	t.asked++
 	c.by, c.node, c.typ, c.answer, c.records, c.err = by, node, typ, headBytes, c.records[:0], nil
+	c.sent, c.came = 0, 0
 	c.req = c.req[:0]
 	return c
 }
@@ -141,9 +153,14 @@ func (t *tx) add(by Carrier, typ rpc.Type, i int, x *item) {
 // send starts the calls of a round.
 func (t *tx) send(p proto.Phase) {
 	for _, c := range t.calls[:t.asked] {
-		t.count(p, c.node, 1, len(c.req))
-		c.err = c.by.start(t, c)
+		t.begin(p, c)
 	}
+}
+
+// begin starts a call.
+func (t *tx) begin(p proto.Phase, c *call) {
+	c.err = c.by.start(t, c)
+	t.count(p, c.node, 1, c.sent)
 }
 
 // await waits for the answers of a round. Each call has its own error. The fiber is shielded: what was
@@ -163,7 +180,7 @@ func (t *tx) await(p proto.Phase) {
 func (t *tx) answer(p proto.Phase, c *call) {
 	var n int
 	n, c.err = c.by.await(t, c)
-	t.count(p, c.node, 0, n)
+	t.count(p, c.node, 0, c.came)
 	if c.err == nil {
 		var ok bool
 		if c.head, c.rest, ok = takeHead(c.resp[:n], max(len(c.records), 1)); !ok {

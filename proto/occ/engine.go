@@ -59,6 +59,9 @@ type Engine struct {
 	unawaited      []*tx
 	unawaitedTimer *fiber.Timer
 	trouble        error // see Trouble
+	// Of compact messages: a request and its answer as in wire.go, and the body of a record.
+	unpacked, text []byte
+	answer         [messageBytes]byte
 }
 
 var _ proto.Engine = (*Engine)(nil)

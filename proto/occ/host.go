@@ -128,7 +128,7 @@ func (e *Engine) validateHere(s *share, i *item) (x found, c code) {
 // serve registers what the host does for others. It runs at once, on whichever worker the peer calls.
 func (e *Engine) serve() {
 	for _, typ := range [...]rpc.Type{TypeAcquire, TypeValidate, TypeRelease} {
-		e.Env.Port.Handle(typ, func(req, resp []byte) (int, error) { return e.serveItems(typ, req, resp) })
+		e.handle(typ, func(_ *rpc.Caller, req, resp []byte) (int, error) { return e.serveItems(typ, req, resp) })
 		if e.rings != nil {
 			e.rings.Handle(typ, func(_ *ring.Caller, req, resp []byte) (int, error) {
 				return e.serveItems(typ, req, resp)

@@ -382,7 +382,7 @@ func (e *Engine) unlockTaken(s *share, u *undo, o *replaced) bool {
 }
 
 // serveEnds has transactions end whose records are in logs here.
-func (e *Engine) serveEnds() { e.Env.Port.HandleFrom(TypeEnd, e.serveEnd) }
+func (e *Engine) serveEnds() { e.handle(TypeEnd, e.serveEnd) }
 
 // serveEnd has a transaction of the caller end. It refuses to end one of another coordinator.
 func (e *Engine) serveEnd(c *rpc.Caller, req, resp []byte) (int, error) {

@@ -28,10 +28,15 @@ func ringBytes() option.Option {
 type byRing struct{ port *ring.Port }
 
 func (m byRing) start(t *tx, c *call) error {
+	c.sent = len(c.req)
 	return m.port.Link(int(c.node)).Start(t.F, &c.ring, c.typ, c.req, c.resp[:c.answer])
 }
 
-func (m byRing) await(t *tx, c *call) (int, error) { return c.ring.Await(t.F, 0) }
+func (m byRing) await(t *tx, c *call) (n int, err error) {
+	n, err = c.ring.Await(t.F, 0)
+	c.came = n
+	return n, err
+}
 
 func (m byRing) ended(c *call) bool { return c.ring.Ended() }
 

@@ -78,6 +78,8 @@ type Strategy struct {
 	// those that are only read included, and its host locks them, at the versions that were read; COMMIT tells each to
 	// unlock (Dandelion's Dnl-1).
 	LocksInLog bool
+	// Flows: messages are compact, and travel on a flow for each phase (Dandelion §5).
+	Flows bool
 	// LateOnly: records are locked in LOCK, and there is no option "lock".
 	LateOnly bool
 }

@@ -6,6 +6,7 @@ import (
 	"drtmd/internal/invariant"
 	"drtmd/proto"
 	"drtmd/proto/protocol"
+	"drtmd/verbs/rpc"
 )
 
 // Word is a value of a record's state word, for protocols whose locks are exclusive: 0 is unlocked,
@@ -125,6 +126,23 @@ func (w *Words) Next() Word {
 	word := MakeWord(w.node, w.worker, 1+w.next%(MaxTxs-1), w.Life)
 	w.next++
 	return word
+}
+
+// Of is the word of one of the worker's transactions, by its number.
+func (w *Words) Of(tx uint32) Word { return MakeWord(w.node, w.worker, tx, w.Life) }
+
+// WordOf is the word of a transaction of a caller, by its number, which has txBits. The caller's worker is below
+// MaxWorkers.
+func WordOf(c *rpc.Caller, tx uint32) Word {
+	return MakeWord(proto.NodeID(c.Node), uint32(c.Worker), tx, LifeOf(c))
+}
+
+// LifeOf is the life of a caller's engine.
+func LifeOf(c *rpc.Caller) uint32 {
+	if c.Life == 0 {
+		return lifeOf(c.Incarnation)
+	}
+	return c.Life % MaxLives
 }
 
 // Applier is the word with which the worker locks records of backups for a moment; no attempt has it.

@@ -98,6 +98,11 @@ func BeginBody(b []byte, word uint64, writes int) []byte {
 	return binary.LittleEndian.AppendUint64(b, uint64(uint16(writes)))
 }
 
+// SetWrites says how many writes a body has that BeginBody began.
+func SetWrites(body []byte, writes int) {
+	binary.LittleEndian.PutUint64(body[8:], uint64(uint16(writes)))
+}
+
 // AppendWrite appends the next write.
 func AppendWrite(b []byte, w *Write) []byte {
 	le := binary.LittleEndian

@@ -45,7 +45,7 @@ func Dnl1() protocol.Protocol {
 
 // instance is a protocol of Table 4, in which the client is usually told at some time.
 func instance(name, doc string, s occ.Strategy, told string) protocol.Protocol {
-	s.LateOnly, s.Undo = true, true
+	s.LateOnly, s.Undo, s.Flows = true, true, true
 	times := []string{told, ToldSent}
 	if told == ToldSent {
 		times[1] = ToldAcknowledged

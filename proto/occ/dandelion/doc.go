@@ -39,15 +39,29 @@
 // Of a transaction that reads r records and writes w, on n other nodes, without local replicas. A request and its answer
 // are two messages.
 //
-//	phase     requests        trips  bytes of requests and answers
-//	EXECUTE   n               1      48 n + 40 (r + w) + values of all
-//	LOCK      n               1      48 n + 40 w; dnl2: 40 (r + w)
-//	VALIDATE  n               1      48 n + 24 r; dnl2: only if w is 0
-//	LOG       h               1      (40 + log record) h, as of FaSST
-//	COMMIT    n               1      48 n + 24 w + values written; dnl2: 48 n + 24 (r + w), and nobody waits
+//	phase     requests  trips
+//	EXECUTE   n         1
+//	LOCK      n         1
+//	VALIDATE  n         1; dnl2: only if w is 0
+//	LOG       h         1
+//	COMMIT    n         1; dnl2: nobody waits
 //
 // h are the backups, with Dnl-2 the primaries, too. Dnl-1 has EXECUTE as above, no LOCK, and LOG and COMMIT with all h
-// replicas: (40 + log record) h, which has 32 (r + w) for 24 w, and 56 h. TestTable4 holds the table.
+// replicas. TestTable4 holds the table.
+//
+// Messages are compact (§5; package occ, compact.go), and travel on the flows of their phase (package rpc): EXECUTE on
+// the first, LOCK to COMMIT on the second, what recovery sends on the third. Without the 26 bytes of a datagram, and of
+// one record, a request and its answer take 3 and 2 bytes of header and
+//
+//	EXECUTE   3 + key + version       1 + version + place + value
+//	LOCK      3 + key + version       1 + version + place
+//	VALIDATE  3 + key + version       1
+//	LOG       8 to 14 + 2 + key + version + value       2 to 5
+//	COMMIT    3 + key + version + value       1
+//
+// A key has up to 6 bytes where nodes have 67 million records, a version up to 4 where each was written 134 million
+// times, a place up to 5. So a request to lock takes 16 bytes at most (TestALockRequestTakesSixteenBytes). The exact
+// bytes of some transactions are in testdata/bytes.txt.
 //
 // # Differs
 //
@@ -62,7 +76,7 @@
 //     record whose Readable flag is lowered is not repeated, but goes to the primary.
 //   - A blind write reads its record before.
 //   - Answers to COMMIT are messages of their own. The paper's model counts none.
-//   - Messages have 16 bytes of metadata for each record, and versions 64 bits. Lock, Readable and the version are words
+//   - Versions have 64 bits. Lock, Readable and the version are words
 //     of the record beside each other (package store/layout), not parts of one of 32 bits.
 //   - A log record of more than 8 KiB is refused.
 //   - Dnl-1 does not scan ordered tables, as the paper's protocols: it would look at a range again when it has already

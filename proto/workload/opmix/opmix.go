@@ -59,9 +59,16 @@ func New(o Options) (*OpMix, error) {
 			s.Records(), o.Gets+o.Puts)
 	case !(o.Remote >= 0 && o.Remote <= 100):
 		err = fmt.Errorf("%v %% of the records of another node: take up to 100, or 0 for records of any node", o.Remote)
-	case o.Hot < 0 || o.Hot%o.Nodes != 0 || o.Hot > 0 && (o.Gets == 0 || o.Remote == Uniform):
-		err = fmt.Errorf("%d hot records: take as many of each of %d nodes, a get for them, and a share of records of another "+
-			"node", o.Hot, o.Nodes)
+	case o.Remote != Uniform && o.Nodes == 1:
+		err = fmt.Errorf("%v %% of the records of another node, and there is one node: take 0, or more nodes", o.Remote)
+	case o.Hot < 0 || o.Hot%o.Nodes != 0:
+		err = fmt.Errorf("%d hot records on %d nodes: each node has as many, so take a multiple of %d", o.Hot, o.Nodes, o.Nodes)
+	case o.Hot > 0 && o.Gets == 0:
+		err = fmt.Errorf("%d hot records and no get: the first get of a transaction is of a hot record, so take a get at least",
+			o.Hot)
+	case o.Hot > 0 && o.Remote == Uniform:
+		err = fmt.Errorf("%d hot records and no share of records of another node (far): hot records go with a share, so take "+
+			"one above 0", o.Hot)
 	case o.Remote != Uniform && (o.Theta != 0 || s.Keys-o.Hot/o.Nodes < 4*(o.Gets+o.Puts)):
 		err = fmt.Errorf("a share of records of another node: it needs %d records of each node that are not hot, without Zipf",
 			4*(o.Gets+o.Puts))

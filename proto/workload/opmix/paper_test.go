@@ -2,6 +2,7 @@ package opmix
 
 import (
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"drtmd/proto"
@@ -56,20 +57,21 @@ func TestEachMixHasItsOperations(t *testing.T) {
 }
 
 func TestOptionsThatCannotBeAreRefused(t *testing.T) {
-	for name, change := range map[string]func(*Options){
-		"nothing to do": func(o *Options) { o.Gets, o.Puts = 0, 0 },
-		"too much":      func(o *Options) { o.Gets = 100 },
-		"few keys":      func(o *Options) { o.Keys = 2 },
-		"too far":       func(o *Options) { o.Remote = 101 },
-		"far and Zipf":  func(o *Options) { o.Remote, o.Theta = 10, 0.9 },
-		"uneven":        func(o *Options) { o.Hot, o.Remote = 121, 10 },
-		"no get":        func(o *Options) { o.Hot, o.Gets, o.Remote = 120, 0, 10 },
-		"hot, uniform":  func(o *Options) { o.Hot = 120 },
+	for why, change := range map[string]func(*Options){
+		"0 gets and 0 puts":            func(o *Options) { o.Gets, o.Puts = 0, 0 },
+		"100 gets":                     func(o *Options) { o.Gets = 100 },
+		"too few":                      func(o *Options) { o.Keys = 2 },
+		"take up to 100":               func(o *Options) { o.Remote = 101 },
+		"without Zipf":                 func(o *Options) { o.Remote, o.Theta = 10, 0.9 },
+		"multiple of 2":                func(o *Options) { o.Hot, o.Remote = 121, 10 },
+		"120 hot records and no get":   func(o *Options) { o.Hot, o.Gets, o.Remote = 120, 0, 10 },
+		"120 hot records and no share": func(o *Options) { o.Hot = 120 },
+		"there is one node":            func(o *Options) { o.Nodes, o.Remote = 1, 10 },
 	} {
 		o := Default(2)
 		change(&o)
-		if _, err := New(o); err == nil {
-			t.Errorf("%s: accepted", name)
+		if _, err := New(o); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%v, want one with %q", err, why)
 		}
 	}
 }

@@ -107,6 +107,16 @@ func (p *simFlags) checkModes(given func(string) bool) error {
 			return usagef("", "--%s needs --every-order", name)
 		}
 	}
+	if mode := firstGiven(given, "every-order", "order"); mode != "" {
+		switch {
+		case p.fibers > 1:
+			return usagef("--workers adds clients", "--%s: a worker of a small scenario has one client, and --fibers %d "+
+				"asks for more", mode, p.fibers)
+		case given("faults") && p.faults == "random":
+			return usagef("leave it out, or write faults: see docs/SIM.md", "--%s has an order in place of a seed, and "+
+				"--faults random needs one", mode)
+		}
+	}
 	if p.runs < 0 {
 		return usagef("", "--runs %d is negative", p.runs)
 	}
@@ -114,6 +124,16 @@ func (p *simFlags) checkModes(given func(string) bool) error {
 		return usagef("", "--jobs %d is not in 1..%d", p.jobs, maxJobs)
 	}
 	return nil
+}
+
+// firstGiven is the first of some flags that is given; "": none is.
+func firstGiven(given func(string) bool, names ...string) string {
+	for _, name := range names {
+		if given(name) {
+			return name
+		}
+	}
+	return ""
 }
 
 func (a *app) unknownScenario(name string) error {

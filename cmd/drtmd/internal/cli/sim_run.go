@@ -178,6 +178,10 @@ func (r *simRun) conclude(ctx context.Context, d *simDocument, result *scenario.
 		}
 		return r.print(d)
 	}
+	if r.flags.order != "" && result.Failure.Check == scenario.CheckOrder {
+		return usagef("--every-order prints the order of what it finds", "--order %s cannot be: %s", r.flags.order,
+			result.Failure.Text)
+	}
 	if r.flags.shrink {
 		r.log.Info("looking for fewer faults that fail", zap.Int("faults", len(result.Schedule)))
 		result.Options.OnEvent = nil

@@ -73,7 +73,11 @@ func TestSimRunsEveryOrder(t *testing.T) {
 	for _, args := range [][]string{{"--scenario", "storm", "--every-order"}, {"--scenario", "small-dnl2", "--order", "a"},
 		{"--scenario", "storm", "--order", "0"}, {"--scenario", "small-dnl2", "--runs", "3"},
 		{"--scenario", "small-dnl2", "--every-order", "--order", "0"},
-		{"--scenario", "small-dnl2", "--every-order", "--runs", "-1"}} {
+		{"--scenario", "small-dnl2", "--every-order", "--runs", "-1"},
+		{"--scenario", "small-dnl2", "--every-order", "--fibers", "3"},
+		{"--scenario", "small-dnl2", "--order", "0", "--fibers", "3"},
+		{"--scenario", "small-dnl2", "--every-order", "--faults", "random"},
+		{"--scenario", "small-dnl2", "--order", "99"}, {"--scenario", "small-dnl2", "--order", "0,x7"}} {
 		if code, out, errs := runSim(t, args...); code != exitUsage || errs == "" {
 			t.Errorf("%q: exit code %d: %s%s", args, code, out, errs)
 		}

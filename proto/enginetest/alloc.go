@@ -39,9 +39,7 @@ func (x *toucher) Execute(tx proto.Txn) error {
 
 // allocations tests that transactions allocate nothing in their steady state.
 func allocations(t *testing.T, e env) {
-	if e.host.Replicas > 1 {
-		raceskip.Counted(t)
-	}
+	raceskip.Counted(t)
 	e.protocol.OneThread = true // all workers on one: nothing else allocates
 	c := e.start(t, func(cfg *node.Config) { cfg.Record = nil })
 	last := proto.NodeID(c.Config.Nodes - 1)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"drtmd/internal/testkit/raceskip"
 	"drtmd/proto"
 	"drtmd/proto/node"
 	"drtmd/store"
@@ -68,6 +69,7 @@ func versionsGrow(t *testing.T, e env) {
 // spaceReused inserts and deletes more keys than a table has entries, and looks as many up that
 // have no record.
 func spaceReused(t *testing.T, e env) {
+	raceskip.SameMemory(t) // one transaction at a time
 	c := e.start(t)
 	most := 2 * entries(c.Members[0].Workers[0].Tables[0])
 	if e.host.Slow {
@@ -98,6 +100,7 @@ func spaceReused(t *testing.T, e env) {
 // refused one has room after the first deletion, or, if not every place can hold every key, after as many as it
 // takes.
 func fullTable(t *testing.T, e env) {
+	raceskip.SameMemory(t) // one transaction at a time
 	c := e.start(t)
 	_, anyPlace := c.Members[0].Workers[0].Tables[small-1].(*store.Table)
 	for _, home := range c.homes() {

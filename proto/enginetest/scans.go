@@ -146,9 +146,7 @@ func ownScans(t *testing.T, e env) {
 
 // scanAllocations tests that scans, of the own node and of another, allocate nothing in their steady state.
 func scanAllocations(t *testing.T, e env) {
-	if e.host.Replicas > 1 {
-		raceskip.Counted(t)
-	}
+	raceskip.Counted(t)
 	e.protocol.OneThread = true // all workers on one: nothing else allocates
 	w, err := ranges.New(ranges.Default(e.nodes()))
 	if err != nil {

@@ -76,6 +76,9 @@ type Config struct {
 	EarlyLocks bool
 	// Hints has objects read together with their metadata; nil: in two round trips. Clients of a thread may share it.
 	Hints *Hints
+	// Copies keeps blocks, with Hints: of an object with a copy the metadata alone is read; nil: nothing is kept. Clients of
+	// a thread may share it.
+	Copies *Copies
 	// Installed reports whether a record of the index that p is the root of is in the index: block d of this
 	// owner, in its former life. nil: there are no such records.
 	Installed func(f *fiber.Fiber, c *Client, p Ptr, d uint64) (bool, error)
@@ -124,6 +127,7 @@ type Stats struct {
 	Overlaps          uint64 // repairs begun while the lease of another one was valid
 	Refills           uint64 // of own slots from the pool
 	Early             uint64 // locks that were taken before the commit
+	Copied            uint64 // blocks that were taken from Copies, and not read
 	Left              uint64 // own locks met, which no transaction has any more: 0 without a bug
 	Unexpected        uint64 // commits of a log that somebody else finished first
 	// LongestWait is the longest time for which one lock of another was met.
@@ -144,6 +148,7 @@ func (s *Stats) Add(o *Stats) {
 	s.Overlaps += o.Overlaps
 	s.Refills += o.Refills
 	s.Early += o.Early
+	s.Copied += o.Copied
 	s.Left += o.Left
 	s.Unexpected += o.Unexpected
 	s.LongestWait = max(s.LongestWait, o.LongestWait)

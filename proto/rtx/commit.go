@@ -423,7 +423,7 @@ func (t *Tx) decide(log int, lock, init uint64, first int) error {
 		if e := &t.set[i]; e.out != 0 {
 			c.slots[e.slot] = c.retired(e.dptr)
 			e.lock = 0
-			c.cfg.Hints.put(e.ptr, unlocked(lock), e.ndptr)
+			t.learn(e, lock)
 		}
 	}
 	c.stats.Commits++

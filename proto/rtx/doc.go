@@ -49,7 +49,8 @@
 // An update of one object has no log (Opt1). What is going to be updated can be locked when it is read (Opt2,
 // Config.EarlyLocks): early.go has the rules. Config.Hints is ours: a client remembers the metadata of objects, and reads
 // block and metadata together, in one round trip instead of two. The metadata comes behind the block, so a block that
-// was replaced meanwhile is noticed, and read again.
+// was replaced meanwhile is noticed, and read again. Config.Copies is ours, too: with a copy of the block, the metadata is
+// all that is read.
 //
 // # Memory without leaks (4.4)
 //

@@ -51,7 +51,7 @@ func (t *Tx) enter(p Ptr, block, early bool) (*entry, error) {
 	}
 	h, hinted := c.cfg.Hints.get(p)
 	for n := 0; ; n++ {
-		e, err := t.look(p, h, hinted && block, hinted && early)
+		e, err := t.look(p, h, want{hint: hinted, block: block, lock: hinted && early})
 		if err != nil {
 			return nil, err
 		}
@@ -79,12 +79,21 @@ func (t *Tx) enter(p Ptr, block, early bool) (*entry, error) {
 	}
 }
 
+// want is what look does besides reading the metadata.
+type want struct {
+	hint  bool // there is one
+	block bool // get the block, if that is no further round trip
+	lock  bool // lock the object, if the hint is right
+}
+
 // look reads the metadata of an object. If it is what a hint says, or has the same block, its value was read too; with
-// early, it was locked then. The metadata comes behind the block, to where the validation reads it, too.
-func (t *Tx) look(p Ptr, h hint, block, early bool) (e entry, err error) {
+// lock, it was locked then. The metadata comes behind the block, to where the validation reads it, too. If there is a
+// copy of the block, the metadata is all that is read.
+func (t *Tx) look(p Ptr, h hint, w want) (e entry, err error) {
 	c := t.c
 	meta := t.meta(len(t.set))
 	free, at := t.free, 0
+	early := w.lock
 	if early && t.early == 0 {
 		lease, err := c.lease(t.f, 1)
 		if err != nil {
@@ -96,7 +105,7 @@ func (t *Tx) look(p Ptr, h hint, block, early bool) (e entry, err error) {
 	if early {
 		c.cas(t.f, c.l.metaAt(p), h.word, t.early)
 	}
-	if block {
+	if w.hint && w.block && c.cfg.Copies.get(p, h.word, h.dptr, c.bug) == nil {
 		class := c.l.classOf(h.dptr)
 		if at, err = t.take(class); err != nil {
 			return e, err
@@ -105,10 +114,7 @@ func (t *Tx) look(p Ptr, h hint, block, early bool) (e entry, err error) {
 	}
 	c.read(t.f, meta, c.l.metaAt(p), metaBytes)
 	if err := c.await(t.f); err != nil {
-		if early && c.b.Err(0) == nil && c.b.Old(0) == h.word { // what was read with the lock is lost
-			t.set = append(t.set, entry{ptr: p, word: h.word, dptr: h.dptr, lock: t.early, forgotten: true,
-				class: c.l.classOf(h.dptr)})
-		}
+		t.keepLocked(p, h, early)
 		return e, err
 	}
 	e = entry{ptr: p, word: c.word(meta), dptr: c.word(meta + 8), class: -1}
@@ -124,12 +130,62 @@ func (t *Tx) look(p Ptr, h hint, block, early bool) (e entry, err error) {
 	// A pointer that was renewed names the same block in the same place.
 	if at != 0 && (e.word == h.word && sameUse(e.dptr, h.dptr) || c.bug == bugHintTrusted && !locked(e.word)) {
 		e.data = at
-		e.confirmed = t.together(p, h.dptr)
-		copy(c.mr.Bytes()[meta+metaBytes:][:metaBytes], c.mr.Bytes()[meta:][:metaBytes])
+		t.confirm(&e, meta, t.together(p, h.dptr))
+		if e.confirmed && c.bug != bugHintTrusted {
+			c.cfg.Copies.put(p, e.word, e.dptr, c.mr.Bytes()[at:t.free])
+		}
 		return e, nil
 	}
 	t.free = free
+	if w.block && (!locked(e.word) || e.lock != 0) {
+		return e, t.takeCopy(&e, meta)
+	}
 	return e, nil
+}
+
+// keepLocked makes an object one of the set that was locked early, though what was to be read with it is lost.
+func (t *Tx) keepLocked(p Ptr, h hint, early bool) {
+	c := t.c
+	if !early || c.b.Err(0) != nil || c.b.Old(0) != h.word {
+		return
+	}
+	e := entry{ptr: p, word: h.word, dptr: h.dptr, lock: t.early, forgotten: true, class: c.l.classOf(h.dptr)}
+	if last := c.b.Len() - 1; c.b.Err(last) == nil { // the pointer may have been renewed since the hint
+		e.dptr = c.word(t.meta(len(t.set)) + 8)
+	}
+	t.set = append(t.set, e)
+}
+
+// confirm notes that the metadata which was read to an offset says what the value is, and hence is its validation, too.
+func (t *Tx) confirm(e *entry, meta int, so bool) {
+	e.confirmed = so
+	b := t.c.mr.Bytes()
+	copy(b[meta+metaBytes:][:metaBytes], b[meta:][:metaBytes])
+}
+
+// takeCopy takes the block of an object from the copies, if its metadata is that of a copy.
+func (t *Tx) takeCopy(e *entry, meta int) error {
+	c := t.c
+	b, class := c.cfg.Copies.get(e.ptr, e.word, e.dptr, c.bug), c.l.classOf(e.dptr)
+	if b == nil || isNil(e.dptr) || class < 0 || c.l.Classes[class].Bytes != len(b) {
+		return nil
+	}
+	at, err := t.take(class)
+	if err != nil {
+		return err
+	}
+	copy(c.mr.Bytes()[at:], b)
+	e.data = at
+	c.stats.Copied++
+	t.confirm(e, meta, true)
+	return nil
+}
+
+// learn remembers the metadata and the block that a commit under a lock word has given an object.
+func (t *Tx) learn(e *entry, lock uint64) {
+	c := t.c
+	c.cfg.Hints.put(e.ptr, unlocked(lock), e.ndptr)
+	c.cfg.Copies.put(e.ptr, unlocked(lock), e.ndptr, c.mr.Bytes()[e.out:][:c.l.Classes[e.class].Bytes])
 }
 
 // together reports whether one queue pair leads to an object's metadata and to its block, so that what is read of the

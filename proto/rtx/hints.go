@@ -20,9 +20,10 @@ const hintBytes = 24
 // NewHints makes a table of so many bytes.
 func NewHints(bytes int) *Hints { return &Hints{places: make([]hint, max(1, bytes/hintBytes))} }
 
-func (h *Hints) place(p Ptr) *hint {
+// placeOf is the place of an object in a table of so many.
+func placeOf(p Ptr, places int) int {
 	const golden = 0x9E3779B97F4A7C15 // its highest bits spread neighbours, and steps of any size
-	return &h.places[uint64(p)*golden>>32*uint64(len(h.places))>>32]
+	return int(uint64(p) * golden >> 32 * uint64(places) >> 32)
 }
 
 // get gives what was seen of an object; false: nothing, or it had no block.
@@ -30,13 +31,13 @@ func (h *Hints) get(p Ptr) (hint, bool) {
 	if h == nil {
 		return hint{}, false
 	}
-	x := *h.place(p)
+	x := h.places[placeOf(p, len(h.places))]
 	return x, x.ptr == p && !isNil(x.dptr)
 }
 
 // put notes the metadata of an object, unlocked.
 func (h *Hints) put(p Ptr, word, dptr uint64) {
 	if h != nil {
-		*h.place(p) = hint{p, word, dptr}
+		h.places[placeOf(p, len(h.places))] = hint{p, word, dptr}
 	}
 }

@@ -26,6 +26,7 @@ type pair struct {
 	worker  *fiber.Worker
 	clock   verbs.Clock
 	shape   rtx.Shape
+	copies  *rtx.Copies // of all clients
 }
 
 func newPair(t *testing.T) *pair {
@@ -72,7 +73,8 @@ func (p *pair) attach(f *fiber.Fiber, owner int) (*rtx.Client, error) {
 		ways = append(ways, rtx.Remote{Conn: w.Conns[0], Memory: w.Memory})
 	}
 	return rtx.Attach(f, rtx.Config{Conn: ways[0].Conn, Memory: ways[0].Memory, More: ways[1:], PD: p.worker.PD(), Owner: owner,
-		Clock: p.clock, Rand: rand.New(rand.NewPCG(1, uint64(owner))), EarlyLocks: owner == 0, Hints: rtx.NewHints(1 << 10)})
+		Clock: p.clock, Rand: rand.New(rand.NewPCG(1, uint64(owner))), EarlyLocks: owner == 0, Hints: rtx.NewHints(1 << 10),
+		Copies: p.copies, Attempts: 100})
 }
 
 const lostRoots = 16
@@ -126,6 +128,17 @@ func TestALostMemoryNodeLeavesTheRest(t *testing.T) {
 				}
 			}
 		}
+		for i := 0; i < lostRoots; i += 2 { // a program that goes on in the same attempt is told again
+			for name, c := range map[string]*rtx.Client{"first": first, "second": second} {
+				block, err := rtx.BlockNode(memories, c.Root(i))
+				if err != nil {
+					return err
+				}
+				if err := again(f, c, i); told(err) != (block == 1) || block != 1 && err != nil {
+					t.Errorf("%s asks twice for root %d, with its block on node %d: %v", name, i, block+1, err)
+				}
+			}
+		}
 		both := first.Run(f, func(tx *rtx.Tx) error {
 			_, _, err := tx.Alloc(0)
 			return errors.Join(err, bump(first, tx, 0))
@@ -155,6 +168,76 @@ func TestALostMemoryNodeLeavesTheRest(t *testing.T) {
 	if _, err := rtx.AuditSurvivors([][]byte{nil, nil}, nil, nil); !errors.Is(err, rtx.ErrNodeLost) {
 		t.Errorf("without any node, the audit says %v", err)
 	}
+}
+
+// again reads an object to update it, and asks for it once more whatever the first answer was.
+func again(f *fiber.Fiber, c *rtx.Client, root int) error {
+	given := errors.New("given up")
+	err := c.Run(f, func(tx *rtx.Tx) error {
+		_, first := tx.ReadToUpdate(c.Root(root))
+		_, second := tx.Update(c.Root(root))
+		if (first == nil) != (second == nil) {
+			return fmt.Errorf("first %v, then %v", first, second)
+		}
+		return errors.Join(first, second, given)
+	})
+	if told(err) {
+		return err
+	}
+	if errors.Is(err, given) {
+		return nil
+	}
+	return fmt.Errorf("neither done nor told: %w", err)
+}
+
+// Copies are kept of blocks that were read before their metadata by one queue pair: of what is on two memory nodes, a
+// block may be newer than the metadata says.
+func TestCopiesAreOfWhatWasConfirmed(t *testing.T) {
+	p := newPair(t)
+	var ended error
+	p.worker.Submit("test", func(f *fiber.Fiber) error {
+		writer, err := p.attach(f, 1)
+		if err != nil {
+			return err
+		}
+		for i := range lostRoots {
+			err := writer.Run(f, func(tx *rtx.Tx) error { _, err := tx.Write(writer.Root(i), 1); return err })
+			if err != nil {
+				return err
+			}
+		}
+		p.copies = rtx.NewCopies(64, p.shape.Classes[1].Bytes)
+		reader, err := p.attach(f, 0)
+		if err != nil {
+			return err
+		}
+		memories := [][]byte{p.servers[0].Memory().Bytes(), p.servers[1].Memory().Bytes()}
+		together := uint64(0)
+		for i := range lostRoots {
+			block, err := rtx.BlockNode(memories, reader.Root(i))
+			if err != nil {
+				return err
+			}
+			before := reader.Stats().Copied
+			for range 3 { // a hint, a copy, and its use
+				if err := reader.View(f, func(tx *rtx.Tx) error { _, err := tx.Read(reader.Root(i)); return err }); err != nil {
+					return err
+				}
+			}
+			used := reader.Stats().Copied - before
+			if block == i%2 {
+				together += used
+			} else if used > 0 {
+				t.Errorf("root %d has a copy of its block, which is on the other node", i)
+			}
+		}
+		if together == 0 || together == lostRoots {
+			t.Errorf("%d of %d roots had a copy", together, lostRoots)
+		}
+		return nil
+	}, func(err error) { ended = err })
+	must(t, p.world.Run())
+	must(t, ended)
 }
 
 // told reports whether an error names the node that was lost.

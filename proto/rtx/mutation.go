@@ -32,6 +32,7 @@ const (
 	bugEarlyUnlogged
 	bugEarlyUnvalidated
 	bugHintTrusted
+	bugCopyTrusted
 )
 
 var bugs = mutation.Table[bug]{
@@ -59,6 +60,7 @@ var bugs = mutation.Table[bug]{
 		Doc: "a commit with a log leaves early locks as they are: who repairs the log does not find them"},
 	bugEarlyUnvalidated: {Name: "early-lock-without-validation",
 		Doc: "an update of one object that was locked early does not validate what else was read"},
+	bugCopyTrusted: {Name: "copy-trusted", Doc: "a copy of an object's block is taken for the value, whatever the metadata says"},
 	bugHintTrusted: {Name: "hint-trusted", Doc: "a block that a hint names is taken for the value, whatever the metadata says"},
 	bugRenewalLost: {Name: "renewed-pointer-not-swung",
 		Doc: "a commit does not swing a pointer that a late repair of an earlier update has renewed"},

@@ -116,7 +116,7 @@ func (t *Tx) installOne(e *entry, lock uint64) error {
 	}
 	c.slots[e.slot] = c.retired(x.old)
 	e.lock = 0
-	c.cfg.Hints.put(e.ptr, unlocked(lock), x.new)
+	t.learn(e, lock)
 	c.stats.Commits++
 	c.stats.Unlogged++
 	return nil

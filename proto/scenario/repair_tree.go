@@ -203,6 +203,10 @@ func (earlyTrees) crashes() []string { return append(rtx.Steps(), rtx.StepsOfEar
 // earlyHints is room for some places, so that objects share them.
 const earlyHints = 16 * 24
 
+// earlyCopies is room for some blocks, fewer than there are nodes.
+const earlyCopies = 12
+
 func (earlyTrees) configure(cfg *rtx.Config) {
 	cfg.EarlyLocks, cfg.Hints = true, rtx.NewHints(earlyHints)
+	cfg.Copies = rtx.NewCopies(earlyCopies, repairShape.Classes[1].Bytes)
 }

@@ -7,8 +7,8 @@
 // A transaction keeps the records that it touches in a txset.Set, as those of other protocols do, and the index
 // reads and changes them as parts of an rtx.Tx. What is written reaches the index at the commit. System rtx locks the
 // leaves of a tree that are going to be updated when they are read (Options.LateLocks: at the commit); what else conflicts
-// shows in the commit, as an Abort. Placements of workloads mean nothing here: all records
-// lie on the memory node.
+// shows in the commit, as an Abort. A worker keeps copies of a tree's nodes (Options.Copies). Placements of workloads mean
+// nothing here: all records lie on the memory node.
 //
 // # Systems
 //

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -11,6 +12,7 @@ import (
 	"drtmd/proto/history"
 	"drtmd/proto/rtx"
 	"drtmd/proto/rtx/dtx"
+	"drtmd/proto/rtx/sherman"
 	"drtmd/proto/txset"
 	"drtmd/store/layout"
 	"drtmd/verbs"
@@ -45,7 +47,8 @@ type Config struct {
 	// Mutation is a deliberate bug of rtx or of the index; "" is none.
 	Mutation string
 
-	hints *rtx.Hints // of all clients
+	hints  *rtx.Hints // of all clients
+	copies *rtx.Copies
 }
 
 // Options switch parts of rTX off and on; in the zero value system rtx has all, and the baselines have none.
@@ -59,10 +62,16 @@ type Options struct {
 	LateLocks bool
 	// NoHints: an object's metadata is read before its block, as in the paper, not together with it.
 	NoHints bool
+	// Copies is how many nodes of a tree a worker keeps copies of, with hints; 0: DefaultCopies, negative: none.
+	Copies int
 }
 
-// hintBytes is what a worker remembers of where blocks of objects are.
-const hintBytes = 2 << 20
+const (
+	// hintBytes is what a worker remembers of where blocks of objects are.
+	hintBytes = 2 << 20
+	// DefaultCopies is 4 MiB of nodes.
+	DefaultCopies = 4096
+)
 
 // Engine implements proto.Engine.
 type Engine struct {
@@ -114,6 +123,9 @@ func New(f *fiber.Fiber, cfg Config) (*Engine, error) {
 	}
 	if !cfg.Options.NoHints {
 		e.cfg.hints = rtx.NewHints(hintBytes)
+		if n := cfg.Options.Copies; n >= 0 && system.Copies && index.Copies {
+			e.cfg.copies = rtx.NewCopies(cmp.Or(n, DefaultCopies), sherman.NodeBytes)
+		}
 	}
 	shared := make([]any, len(cfg.Specs))
 	for n := range cfg.Fibers {

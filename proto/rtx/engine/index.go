@@ -48,6 +48,8 @@ type IndexSpec struct {
 	Single bool
 	// Small: short records are small blocks.
 	Small bool
+	// Copies: it changes objects by transactions alone, never in their blocks, so clients may keep copies of these.
+	Copies bool
 	// Systems are those that have it; nil: all.
 	Systems []string
 	// MinValue and MaxValue are the smallest and the largest value in bytes, DefaultValue what a workload has that
@@ -69,7 +71,7 @@ type opening struct {
 
 // Indexes lists what there is; the first is the default.
 func Indexes() []IndexSpec {
-	return []IndexSpec{{Name: "sherman", Doc: "a B-link tree with nodes of 1 KB (Sherman)", Ordered: true,
+	return []IndexSpec{{Name: "sherman", Doc: "a B-link tree with nodes of 1 KB (Sherman)", Ordered: true, Copies: true,
 		MinValue: 8, MaxValue: 8, DefaultValue: 8, Mutations: sherman.Mutations(), open: openTree},
 		{Name: "race", Doc: "a hash table with subtables of 1 KB (RACE); a transaction has one record", Single: true, Small: true,
 			Systems: []string{"rtx", "optimal"}, MinValue: 1, MaxValue: sherman.NodeBytes - hashRecord(0), DefaultValue: 8,

@@ -24,7 +24,9 @@ type System struct {
 	// Serializable transactions of several operations, and scans; otherwise operations on one key are linearizable.
 	Serializable bool
 	// Spread: it runs on several memory nodes.
-	Spread    bool
+	Spread bool
+	// Copies: clients may keep copies of the nodes of an index that allows it, as blocks of objects never change.
+	Copies    bool
 	Mutations []mutation.Mutation
 	Unmutated string // why it has none
 
@@ -40,7 +42,7 @@ type Format func(memory []byte) error
 func Systems() []System {
 	return []System{
 		{Name: "rtx", Doc: "repairable transactions of clients on the memory of a passive node (rTX)", Serializable: true,
-			Spread: true, Mutations: rtx.Mutations(),
+			Spread: true, Copies: true, Mutations: rtx.Mutations(),
 			format: func(bytes, owners int, index *IndexSpec, n Number) (Format, error) {
 				s, err := Shape(bytes, owners, index)
 				s.Node, s.Nodes = n.Node, n.Nodes
@@ -132,7 +134,7 @@ func attachRepairable(f *fiber.Fiber, cfg *Config, n int, mutation string) (memo
 	c, err := rtx.Attach(f, rtx.Config{Conn: cfg.Conn, PD: cfg.Worker.PD(), Memory: cfg.Memory, More: cfg.More,
 		Owner: cfg.Owner + n, Clock: cfg.Clock, Rand: cfg.source(n), Timing: cfg.Timing, Logged: cfg.Options.Logged,
 		EarlyLocks: !cfg.Options.LateLocks,
-		Hints:      cfg.hints, Installed: race.Installed, Mutation: mutation})
+		Hints:      cfg.hints, Copies: cfg.copies, Installed: race.Installed, Mutation: mutation})
 	return repairable{c}, err
 }
 

@@ -12,6 +12,7 @@ import (
 	"drtmd/cmd/drtmd/internal/report"
 	"drtmd/cmd/drtmd/internal/transport"
 	"drtmd/proto/option"
+	"drtmd/proto/rtx/engine"
 	"drtmd/proto/workload/ycsb"
 	"drtmd/verbs/sim"
 )
@@ -117,7 +118,7 @@ type benchFlags struct {
 	json, history, report                   string
 	remote                                  clientFlags
 	memory, index                           string
-	client, memoryNodes                     int
+	client, memoryNodes, leafCopies         int
 }
 
 func (a *app) benchCommand() *cobra.Command {
@@ -218,6 +219,8 @@ func (p *benchFlags) register(c *cobra.Command, has *composition.Composition) er
 	f.IntVar(&p.memoryNodes, memoryNodesFlag, 1, "protocols of memory nodes: `N` memory nodes in this process or in the "+
 		"simulator, which share the records")
 	f.StringVar(&p.index, indexFlag, "", "protocols of memory nodes: store each table in the index `NAME`, see --list PROTOCOL")
+	f.IntVar(&p.leafCopies, leafCopiesFlag, engine.DefaultCopies, "protocol rtx, index sherman: each worker keeps copies of up to "+
+		"`N` nodes of 1 KB, and reads 16 bytes to see whether one is still right; 0: it reads the nodes")
 	f.IntVar(&p.client, clientFlag, 0, "protocols of memory nodes: number `N` of the first client, N+1 of the second, and so "+
 		"on; 0: free numbers")
 	f.IntVar(&p.join, joinFlag, 0, "run as one process of several; `FD` is the socket to their supervisor")

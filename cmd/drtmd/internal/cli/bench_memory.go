@@ -20,8 +20,12 @@ const (
 	memoryFlag      = "memory"
 	memoryNodesFlag = "memory-nodes"
 	indexFlag       = "index"
+	leafCopiesFlag  = "leaf-copies"
 	clientFlag      = "client"
 )
+
+// mostLeafCopies is 16 GiB of them.
+const mostLeafCopies = 1 << 24
 
 // findProtocol finds the protocol, and refuses the flags that it has no use for.
 func (r *benchRun) findProtocol(given func(string) bool) (err error) {
@@ -39,7 +43,7 @@ func (r *benchRun) findProtocol(given func(string) bool) (err error) {
 		}
 		return usagef("", "%v", err)
 	}
-	for _, f := range []string{memoryFlag, memoryNodesFlag, indexFlag, clientFlag} {
+	for _, f := range []string{memoryFlag, memoryNodesFlag, indexFlag, leafCopiesFlag, clientFlag} {
 		if given(f) {
 			return usagef("it is for protocols of memory nodes, see --list", "protocol %s has no --%s", p.protocol, f)
 		}
@@ -63,6 +67,10 @@ func (r *benchRun) checkMemory(given func(string) bool) error {
 		return usagef("known: "+engine.IndexNames(), "unknown index %q", p.index)
 	case !index.On(p.protocol):
 		return usagef("", "protocol %s has no index %s", p.protocol, index.Name)
+	case given(leafCopiesFlag) && (!index.Copies || !system.Copies):
+		return usagef("leave it out", "protocol %s with index %s has no --%s: clients keep no copies", p.protocol, index.Name, leafCopiesFlag)
+	case p.leafCopies < 0 || p.leafCopies > mostLeafCopies:
+		return usagef("", "--%s %d is not in 0..%d", leafCopiesFlag, p.leafCopies, mostLeafCopies)
 	case p.memory != "" && given(memoryNodesFlag):
 		return usagef("leave it out", "--%s names the memory nodes, so --%s has no meaning", memoryFlag, memoryNodesFlag)
 	case p.memoryNodes < 1 || p.memoryNodes > rtx.MaxNodes:
@@ -102,8 +110,11 @@ func memoryAddresses(list string) []string {
 func (r *benchRun) openClients(ctx context.Context, cfg node.Config, part *node.Part) (*node.Cluster, error) {
 	p := r.flags
 	c := node.ClientsConfig{Config: cfg, Index: r.index.Name, Memory: memoryAddresses(p.memory), MemoryNodes: p.memoryNodes,
-		Client: p.client, Provider: r.provider,
+		Client: p.client, Provider: r.provider, Options: engine.Options{Copies: p.leafCopies},
 		Device: p.device, Threads: r.threads, Part: part}
+	if p.leafCopies == 0 {
+		c.Options.Copies = -1 // none
+	}
 	if r.cost != nil {
 		return node.NewSimulatedClients(ctx, c, r.cost)
 	}

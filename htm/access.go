@@ -27,7 +27,7 @@ func (r *Region) Peek64(m *Memory, off int) (uint64, bool) {
 
 func (r *Region) load64(m *Memory, off int, compare bool) (uint64, bool) {
 	if off%8 != 0 || uint(off) >= uint(len(m.Bytes)) {
-		m.badWord(off)
+		return 0, r.badWord(m, off)
 	}
 	if m.words == nil {
 		return r.loadPlain(m, off)
@@ -41,7 +41,9 @@ func (r *Region) load64(m *Memory, off int, compare bool) (uint64, bool) {
 // Load reads len(dst) bytes from off on, which may span lines: they are compared together, after the last.
 // false: the region has aborted, and dst may hold anything.
 func (r *Region) Load(m *Memory, off int, dst []byte) bool {
-	m.check(off, len(dst))
+	if !m.has(off, len(dst)) {
+		return r.outside(m, off, len(dst))
+	}
 	if m.words == nil {
 		return r.loadPlainBytes(m, off, dst)
 	}
@@ -61,7 +63,7 @@ func (r *Region) Store64(m *Memory, off int, v uint64) bool {
 	s := &r.lines
 	if m.wordKey(off) != s.opaque || s.meta.dirty == 0 {
 		if off%8 != 0 || uint(off) >= uint(len(m.Bytes)) {
-			m.badWord(off)
+			return r.badWord(m, off)
 		}
 		if !r.own(m, off, true) {
 			return false
@@ -78,7 +80,9 @@ func (r *Region) Store64(m *Memory, off int, v uint64) bool {
 
 // Store writes src from off on, which may span lines. false: the region has aborted.
 func (r *Region) Store(m *Memory, off int, src []byte) bool {
-	m.check(off, len(src))
+	if !m.has(off, len(src)) {
+		return r.outside(m, off, len(src))
+	}
 	for len(src) > 0 {
 		n := min(LineBytes-off%LineBytes, len(src))
 		if !r.own(m, off, n == len(src)) {
@@ -96,7 +100,9 @@ func (r *Region) Update(m *Memory, off int, src []byte) bool {
 	if m.words == nil {
 		return r.Store(m, off, src)
 	}
-	m.check(off, len(src))
+	if !m.has(off, len(src)) {
+		return r.outside(m, off, len(src))
+	}
 	s := &r.lines
 	for len(src) > 0 {
 		at := off % LineBytes

@@ -18,7 +18,7 @@
 //
 // Unlike hardware, a region is opaque: the values that its loads return have existed together at one
 // moment, even if the region will abort. The code inside needs no protection against inconsistent
-// values. (Peek64, and memory without line words, are the exceptions, see below.)
+// values. (Peek64, loads after Hurry, and memory without line words, are the exceptions, see below.)
 //
 // # Line words
 //
@@ -28,7 +28,8 @@
 // stores work on the copies. There is no global clock, because a remote operation would have to
 // advance it. So a region of n lines that are accessed one by one costs n²/2 comparisons: negligible for a
 // transaction of 10 lines, 1 ms for one of 2,000. An access to several lines compares once, after the last.
-// Peek64 does not compare: a search that checks what it finds ends with one Validate.
+// Peek64 does not compare: a search that checks what it finds ends with one Validate. After Hurry nothing is compared
+// before the commit: for the stores of a transaction whose program has ended.
 //
 // # Commit, and why in this order
 //

@@ -1,6 +1,7 @@
 package htm
 
 import (
+	"math/bits"
 	"sync/atomic"
 	"unsafe"
 
@@ -58,21 +59,45 @@ func (m *Memory) line64(line int) *image {
 	return (*image)(unsafe.Add(m.base, line*LineBytes))
 }
 
-// check panics if n bytes at off are not inside: a bug, not a doomed view, where there are line
-// words. Without them the caller checks what it computes from memory.
-func (m *Memory) check(off, n int) {
-	if uint(off) > uint(len(m.Bytes)) || uint(n) > uint(len(m.Bytes)-off) {
-		outside(off, n, len(m.Bytes))
+// Prefetch asks for lines from a number on, and their words: bit i of set is line + i. All are inside.
+func (m *Memory) Prefetch(line int, set uint64) {
+	lineword.Prefetch(m.word(line))
+	for ; set != 0; set &= set - 1 {
+		lineword.Prefetch((*uint64)(unsafe.Pointer(m.line(line + bits.TrailingZeros64(set)))))
 	}
 }
 
-// badWord panics for a word that is misaligned or outside.
+// has reports whether n bytes at off are inside.
+func (m *Memory) has(off, n int) bool {
+	return uint(off) <= uint(len(m.Bytes)) && uint(n) <= uint(len(m.Bytes)-off)
+}
+
+// outside ends an access outside of memory: a bug, not a doomed view, where there are line words. Without them, and
+// with Peek64, the caller checks what it computes from memory. In a hurry the view may be doomed.
 //
 //go:noinline
-func (m *Memory) badWord(off int) {
+func (r *Region) outside(m *Memory, off, n int) bool {
+	if r.doomedView() {
+		return false
+	}
+	outside(off, n, len(m.Bytes))
+	return false
+}
+
+// badWord is outside for a word, which may be misaligned, too.
+//
+//go:noinline
+func (r *Region) badWord(m *Memory, off int) bool {
+	if r.doomedView() {
+		return false
+	}
 	invariant.Assertf(off%8 == 0, "htm access to a word at offset %d, which is not aligned", off)
 	outside(off, 8, len(m.Bytes))
+	return false
 }
+
+// doomedView reports whether the region hurries and its loads were of different moments, or it has aborted for that.
+func (r *Region) doomedView() bool { return r.hurried && !r.Consistent() }
 
 //go:noinline
 func outside(off, n, size int) {
@@ -82,7 +107,9 @@ func outside(off, n, size int) {
 // Peek copies a line outside of any region, all of it at one moment, and reports false if it was
 // being changed: look again. Without line words each of its words is whole, the line may not be.
 func (m *Memory) Peek(line int, dst *[LineBytes]byte) bool {
-	m.check(line*LineBytes, 1)
+	if !m.has(line*LineBytes, 1) {
+		outside(line*LineBytes, 1, len(m.Bytes))
+	}
 	if m.words == nil {
 		m.readPlain(line, dst)
 		return true

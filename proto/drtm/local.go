@@ -102,6 +102,9 @@ func (t *tx) copyLocal(r *record) (layout.Presence, error) {
 // loadLines copies an entry in the region. The simulator shows what comes between two lines of it.
 func (t *tx) loadLines(r *record) bool {
 	m, off := t.e.Env.Memory, int(r.Own.Off)
+	if r.Lines != 0 {
+		return t.loadSome(r, r.Lines)
+	}
 	if !t.e.Env.Simulated || t.e.glob {
 		return t.region.Load(m, off, r.Image)
 	}
@@ -117,6 +120,7 @@ func (t *tx) loadLines(r *record) bool {
 
 // writeLocal is LOCAL_WRITE of everything that was written, and the making of entries for insertions.
 func (t *tx) writeLocal() error {
+	t.region.Hurry() // the program has seen all that it will
 	for i := range t.Records {
 		r := &t.Records[i]
 		if !r.Own.Local || !r.Changes() {
@@ -156,6 +160,8 @@ func (t *tx) storeLocal(r *record) bool {
 	to := len(r.Image)
 	if !r.Is {
 		to = layout.ValueOffset
+	} else if r.Lines != 0 {
+		return t.storeSome(r, r.Lines)
 	}
 	// Most columns of a long record stay as they are: the lines of these are read only.
 	return t.region.Update(m, off+layout.VersionOffset, r.Image[layout.VersionOffset:to])
@@ -167,6 +173,8 @@ func (t *tx) makeLocal(r *record) error {
 	off, v, ok, err := t.e.tables[r.Table-1].ensureIn(t.region, r.Key, Init)
 	switch {
 	case !ok:
+		return t.regionOver()
+	case err != nil && !t.region.Consistent():
 		return t.regionOver()
 	case err != nil:
 		return t.leave(proto.ReasonFull)

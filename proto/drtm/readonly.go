@@ -30,7 +30,8 @@ func (e *Engine) roundAttempts() int {
 
 // Read-only transactions that find local records changed lease them as well (START_RO, Figure 10(c)).
 var (
-	twoRounds = way{start: (*tx).startRounds, load: (*tx).firstRound, commit: (*tx).secondRound,
+	twoRounds = way{start: (*tx).startRounds, load: (*tx).firstRound,
+		complete: (*tx).completeRound, commit: (*tx).secondRound,
 		rollback: (*tx).secondRound}
 	leaseAll = way{byVerbs: true, start: (*tx).lockRemote, commit: (*tx).confirmRounds,
 		rollback: (*tx).confirmRounds}

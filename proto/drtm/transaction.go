@@ -18,14 +18,16 @@ type way struct {
 	// start is START, up to where the program runs. load gives the program a local record. commit
 	// takes the attempt to the point at which the transaction has taken place, if what it saw holds;
 	// rollback only says whether it does.
-	start    func(*tx) error
-	load     func(*tx, *record) error
+	start func(*tx) error
+	load  func(*tx, *record) error
+	// complete loads more lines of a local record that was loaded in part; nil: all are loaded as a whole.
+	complete func(*tx, *record, lineSet) error
 	commit   func(*tx) error
 	rollback func(*tx) error
 }
 
 // regional is Figure 8(a): local records in a region, others locked and leased before.
-var regional = way{start: (*tx).startRegion, load: (*tx).readLocal,
+var regional = way{start: (*tx).startRegion, load: (*tx).readLocal, complete: (*tx).completeLocal,
 	commit:   func(t *tx) error { return t.xend(true) },
 	rollback: func(t *tx) error { return t.xend(false) }}
 
@@ -72,11 +74,15 @@ func (t *tx) begin(d *proto.Decl) (proto.Tx, error) {
 // and without line words those to be inserted, whose entries have to be made.
 func (t *tx) divide() {
 	e := t.e
+	parts := t.way.complete != nil && e.glob && e.logs == nil
 	for i := range t.Records {
 		r := &t.Records[i]
 		here, inserted := r.Node == e.Env.Node, r.Mode == proto.ModeInsert
 		r.Own.Local = here && !t.way.byVerbs && (e.glob || !inserted)
 		r.Own.Ask = inserted && !here // its machine finds the entry if there is one
+		if parts && here {
+			r.Lines = partOf(&t.decl.Accesses[i], len(r.Image))
+		}
 		t.remote = t.remote || !r.Own.Local
 	}
 }
@@ -154,6 +160,9 @@ func (t *tx) locate() (n int) {
 		}
 		off, found := e.tables[r.Table-1].find(r.Key)
 		r.Own.Off, r.Own.Found = uint64(off), found
+		if found && e.glob {
+			t.prefetch(r)
+		}
 		if !found && e.entryNeeded() {
 			// Without line words only an entry can say that there is no record.
 			off, c := e.Ensure(r.Table, r.Key)

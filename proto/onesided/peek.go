@@ -107,7 +107,7 @@ func (t *Tx) peek(r *Record) (whole bool, err error) {
 		!layout.Locked(s) || b.Skips(PeekTwice), nil
 }
 
-// CopyHere copies an entry of the own machine without a region, all of it as of one moment, and
+// CopyHere copies an entry of the own machine without a region, all of it or its Lines as of one moment, and
 // reports false if it was being written. A line is copied at one moment. Whoever writes several lines of
 // an entry, a region or a remote transaction, has the first one locked, by its word or by its state,
 // before it writes any and until it has written all, and changes the version; so the copy is whole if
@@ -115,14 +115,18 @@ func (t *Tx) peek(r *Record) (whole bool, err error) {
 func (t *Tx) CopyHere(r *Record, twice bool) bool {
 	m, off := t.base.Memory(r)
 	var line [layout.LineBytes]byte
+	single := len(r.Image) <= layout.LineBytes || r.Lines == 1
 	for at := 0; at < len(r.Image); at += layout.LineBytes {
+		if r.Lines != 0 && r.Lines>>(at/layout.LineBytes)&1 == 0 {
+			continue
+		}
 		if !m.Peek((off+at)/layout.LineBytes, &line) {
 			return false
 		}
 		copy(r.Image[at:], line[:])
 		t.step(t.base.Steps.Lines)
 	}
-	if len(r.Image) <= layout.LineBytes && t.base.Worded() || !twice || t.base.Skips(CopyTwice) {
+	if single && t.base.Worded() || !twice || t.base.Skips(CopyTwice) {
 		return true
 	}
 	if !m.Peek(off/layout.LineBytes, &line) {

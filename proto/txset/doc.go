@@ -17,6 +17,9 @@
 // Config.Declared forbids that. In both cases the first access has the protocol load the records that are
 // not loaded yet. After a failed load, every operation returns its error.
 //
+// A protocol may load records of several lines in part: Lines says which, and Complete brings others when the program
+// accesses them, or all if a history is taken, which has digests of whole values.
+//
 // # The history
 //
 // A transaction's reads are the records that its program saw, including the record that an Insert, a

@@ -108,6 +108,9 @@ func (s *Set[Own]) WriteAt(t proto.TableID, k proto.Key, offset int, value []byt
 // part is access of so many bytes from an offset on of a record that there is.
 func (s *Set[Own]) part(t proto.TableID, k proto.Key, offset, size int, least proto.Mode) (*Record[Own], error) {
 	r, err := s.access(t, k, noSize, least)
+	if err == nil && r.Lines != 0 {
+		err = s.complete(r, offset, size)
+	}
 	switch {
 	case err != nil:
 		return nil, err
@@ -233,10 +236,23 @@ func (s *Set[Own]) access(t proto.TableID, k proto.Key, size int, least proto.Mo
 			return nil, s.Err
 		}
 	}
+	if r.Lines != 0 && (size != noSize || s.note != nil) {
+		if err := s.complete(r, 0, len(r.Value)); err != nil {
+			return nil, err
+		}
+	}
 	if s.note != nil {
 		s.noteSeen(r)
 	}
 	return r, nil
+}
+
+// complete loads what is missing of some bytes of a record that was loaded in part.
+func (s *Set[Own]) complete(r *Record[Own], offset, size int) error {
+	if offset >= 0 && offset+size <= len(r.Value) {
+		s.Err = s.parts.Complete(r, offset, size)
+	}
+	return s.Err
 }
 
 func (s *Set[Own]) undeclared(t proto.TableID, k proto.Key, m proto.Mode) error {

@@ -179,6 +179,9 @@ func (s *Set[Own]) showInserted(k proto.Key, included bool) error {
 func (s *Set[Own]) showKey(k proto.Key) error {
 	x := &s.scan
 	r, err := s.access(x.table, k, noSize, proto.ModeRead)
+	if err == nil && r.Lines != 0 {
+		err = s.complete(r, 0, len(r.Value))
+	}
 	if err != nil {
 		return err
 	}

@@ -43,6 +43,13 @@ type Loader interface {
 	Load(from, to int) error
 }
 
+// Completer is the Loader of a protocol that loads records in part (Record.Lines).
+type Completer[Own any] interface {
+	// Complete loads what is missing of some bytes of the record's value, of the same version. The error ends the
+	// attempt.
+	Complete(r *Record[Own], offset, size int) error
+}
+
 // Record is a record of an attempt. Own is the protocol's part of it.
 type Record[Own any] struct {
 	Key   proto.Key
@@ -64,7 +71,10 @@ type Record[Own any] struct {
 	Value   []byte         // of the table's size; the transaction's view
 	Image   []byte         // the record as it lies in tables, in the memory of Buffers
 	SGE     verbs.SGE      // of Image
-	layout  *layout.Record
+	// Lines are those of Image that the protocol loads before the program sees the record, and those that it has
+	// loaded after: bit i is line i, from the beginning of Image on. 0: all of them.
+	Lines  uint64
+	layout *layout.Record
 
 	Own Own
 }
@@ -145,6 +155,7 @@ type Set[Own any] struct {
 
 	config  *Config
 	loader  Loader
+	parts   Completer[Own] // loader, or nil
 	buffers *Buffers
 	cursor  int
 	scan    scan // that runs
@@ -161,6 +172,7 @@ type Set[Own any] struct {
 // Init prepares a set for its first attempt.
 func (s *Set[Own]) Init(c *Config, b *Buffers, l Loader) {
 	s.config, s.buffers, s.loader = c, b, l
+	s.parts, _ = l.(Completer[Own])
 }
 
 // Open begins an attempt of a transaction that d describes.

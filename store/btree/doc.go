@@ -17,6 +17,9 @@
 // and nodes come from pools (package pool). A tree that For has sized does not run out of nodes before it runs
 // out of entries.
 //
+// In a region, the way to a key is not taken again while keys of the same leaf follow (finger): the lines of the order
+// that a transaction inserts are neighbours.
+//
 // # What a region sees
 //
 // All accesses to nodes are the region's, so its read set finds conflicts: FindIn reads the nodes from the

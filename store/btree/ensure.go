@@ -18,8 +18,15 @@ import (
 // Where memory has no line words an entry is made at once, under the table's lock, whatever
 // becomes of the region: an absent entry that nobody has locked changes nothing.
 func (t *Table) EnsureIn(r *htm.Region, key, state uint64) (off int, v layout.Version, ok bool, err error) {
+	if key == layout.NoKey {
+		return 0, 0, true, store.ErrKey
+	}
 	if t.lineWords {
-		return ensure(t, t.inside(r), key, state)
+		p, ok := t.descendIn(r, key)
+		if !ok {
+			return 0, 0, false, nil
+		}
+		return ensureAt(t, t.inside(r), key, state, p)
 	}
 	if !r.Active() || !t.lock(r) {
 		return 0, 0, false, nil
@@ -36,6 +43,12 @@ func ensure[A words.Access](t *Table, a A, key, state uint64) (off int, v layout
 	if !descend(t, a, key, &p) {
 		return 0, 0, false, nil
 	}
+	return ensureAt(t, a, key, state, &p)
+}
+
+// ensureAt is EnsureIn at the end of the path to the key.
+func ensureAt[A words.Access](t *Table, a A, key, state uint64, p *path) (off int, v layout.Version, ok bool,
+	err error) {
 	if p.entry != 0 {
 		w, ok := a.Load(p.entry + layout.VersionOffset)
 		return p.entry, layout.Version(w), ok, nil
@@ -44,7 +57,7 @@ func ensure[A words.Access](t *Table, a A, key, state uint64) (off int, v layout
 	if !ok {
 		return 0, 0, false, nil
 	}
-	return create(t, a, key, state, &p, uint32(counter))
+	return create(t, a, key, state, p, uint32(counter))
 }
 
 // create makes an entry for a key that has none, and then what leads to it. In the entry the key comes before

@@ -25,6 +25,8 @@ type path struct {
 	pairs  int // of the leaf
 	pair   int // number of the first pair whose key is not below the key
 	entry  int // offset of the key's entry; 0: it has none
+	// The leaf is that of the keys from low to high, both included.
+	low, high uint64
 }
 
 // Find is the offset of the entry of key, outside of any region; there the caller checks it
@@ -44,9 +46,42 @@ func (t *Table) FindIn(r *htm.Region, key uint64) (off int, found, ok bool) {
 			return 0, false, r.Active()
 		}
 	}
-	var p path
-	ok = descend(t, t.inside(r), key, &p)
+	p, ok := t.descendIn(r, key)
 	return p.entry, p.entry != 0, ok
+}
+
+// finger is the path that a region has taken last. Keys of the same leaf begin there: the way to it is in the region's
+// read set, and is the same until the region itself splits or merges nodes.
+type finger struct {
+	region *htm.Region // nil: none
+	run    uint64      // which of the region's runs
+	path   path
+}
+
+// descendIn is descend in a region. The path is the table's, and good until its next use in a region.
+func (t *Table) descendIn(r *htm.Region, key uint64) (p *path, ok bool) {
+	f, a := &t.finger, t.inside(r)
+	p = &f.path
+	if f.region != r || f.run != r.Stats.Begun || key < p.low || key > p.high {
+		f.region = nil
+		if ok = descend(t, a, key, p); ok && t.lineWords {
+			f.region, f.run = r, r.Stats.Begun
+		}
+		return p, ok
+	}
+	h, ok := peekHead(t, a, uint64(p.leaf))
+	if !ok || !words.Checked(a, h.Level() == 0) {
+		return p, false
+	}
+	p.pairs = h.Pairs()
+	return p, at(t, a, key, p) && a.Validate()
+}
+
+// reshaped forgets the finger, since nodes are about to be split or merged.
+func (t *Table) reshaped() {
+	if !t.lacks(FingerKept) {
+		t.finger.region = nil
+	}
 }
 
 // descend goes from the root to the leaf that has a key or would have it. It checks every word on the way, so in a
@@ -60,9 +95,10 @@ func descend[A words.Access](t *Table, a A, key uint64, p *path) (ok bool) {
 	if !ok || !words.Checked(a, h.Level() <= maxHeight) {
 		return false
 	}
+	p.low, p.high = 0, layout.NoKey
 	for p.height = 0; h.Level() > 0; p.height++ {
 		s := step{node: int(node), pairs: h.Pairs()}
-		s.child, ok = search(a, s.node+layout.InnerPairOffset, s.pairs, key, true)
+		s.child, p.low, p.high, ok = bounds(a, s.node+layout.InnerPairOffset, s.pairs, key, p.low, p.high)
 		if !ok {
 			return false
 		}
@@ -83,7 +119,7 @@ func descend[A words.Access](t *Table, a A, key uint64, p *path) (ok bool) {
 func at[A words.Access](t *Table, a A, key uint64, p *path) (ok bool) {
 	first := p.leaf + layout.LeafPairOffset
 	p.entry = 0
-	if p.pair, ok = search(a, first, p.pairs, key, false); !ok || p.pair == p.pairs {
+	if p.pair, ok = search(a, first, p.pairs, key); !ok || p.pair == p.pairs {
 		return ok
 	}
 	pair := first + p.pair*layout.PairBytes
@@ -115,8 +151,8 @@ func peekHead[A words.Access](t *Table, a A, node uint64) (h layout.NodeHead, ok
 	return h, ok && words.Checked(a, h.Possible())
 }
 
-// search is the number of pairs, of n from an offset on, whose key is below key, or not above it if equal.
-func search[A words.Access](a A, first, n int, key uint64, equal bool) (i int, ok bool) {
+// search is the number of pairs, of n from an offset on, whose key is below key.
+func search[A words.Access](a A, first, n int, key uint64) (i int, ok bool) {
 	low, high := 0, n
 	for low < high {
 		middle := (low + high) / 2
@@ -124,13 +160,32 @@ func search[A words.Access](a A, first, n int, key uint64, equal bool) (i int, o
 		if !ok {
 			return 0, false
 		}
-		if k < key || equal && k == key {
+		if k < key {
 			low = middle + 1
 		} else {
 			high = middle
 		}
 	}
 	return low, true
+}
+
+// bounds is search for the keys that are not above key, with the ends of the range that the child there has: within low
+// to high, which are those of the node.
+func bounds[A words.Access](a A, first, n int, key, low, high uint64) (i int, least, most uint64, ok bool) {
+	from, to := 0, n
+	for from < to {
+		middle := (from + to) / 2
+		k, ok := a.Peek(first + middle*layout.PairBytes)
+		if !ok {
+			return 0, 0, 0, false
+		}
+		if k <= key {
+			from, low = middle+1, k
+		} else {
+			to, high = middle, k-1
+		}
+	}
+	return from, low, high, true
 }
 
 // childAt is where child i of the node stands, and keyAt where key i does.

@@ -34,6 +34,7 @@ func insert[A words.Access](t *Table, a A, p *path, x pair) (ok bool) {
 	if p.pairs < layout.LeafPairs {
 		return addPair(a, p.leaf, 0, p.pairs, p.pair, x)
 	}
+	t.reshaped()
 	var all [layout.LeafPairs + 1]pair
 	if !loadWith(a, p.leaf+layout.LeafPairOffset, all[:], p.pair, x) {
 		return false

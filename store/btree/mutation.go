@@ -19,6 +19,7 @@ const (
 	Uncounted
 	NoSpent
 	ExtentsUnread
+	FingerKept
 	mutationEnd
 )
 
@@ -43,6 +44,8 @@ var mutations = [mutationEnd]mutation.Mutation{
 	ExtentsUnread: {Name: "btree-extents-unread",
 		Doc:        "a key or a range that is in no extent counts as absent though the table may have got another extent",
 		Equivalent: "no ordered table of a cluster grows; a test of package btree finds it"},
+	FingerKept: {Name: "btree-finger-kept",
+		Doc: "a region that has split a leaf takes the way from before to keys that have moved"},
 }
 
 func (m Mutation) String() string { return Mutations().Name(m) }

@@ -63,6 +63,7 @@ func TestEachMutationIsFound(t *testing.T) {
 		Uncounted:     func(t *testing.T, c Config) bool { return changesAreCounted(t, c) == nil },
 		ExtentsUnread: func(t *testing.T, c Config) bool { return extentsAreRead(t, c) },
 		NoSpent:       func(t *testing.T, c Config) bool { return spentIsRefused(newTable(t, c)) },
+		FingerKept:    manyKeysInARegion,
 	}
 	for m := Mutation(1); m < mutationEnd; m++ {
 		t.Run(m.String(), func(t *testing.T) {

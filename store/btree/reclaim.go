@@ -105,6 +105,7 @@ func release[A words.Access](t *Table, a A, off int, v layout.Version) (ok bool)
 
 // remove takes the key at the end of a path out of the tree.
 func remove[A words.Access](t *Table, a A, p *path) (ok bool) {
+	t.reshaped()
 	if !dropPair(a, p.leaf, 0, p.pairs, p.pair) {
 		return false
 	}

@@ -25,6 +25,7 @@ type Table struct {
 	loads     int // records loaded so far
 	lineWords bool
 	record    layout.Record
+	finger    finger
 }
 
 // Format makes an empty table at an offset of memory that nobody uses, with Config.Bytes bytes

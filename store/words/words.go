@@ -73,7 +73,7 @@ func (a Inside) Swap(off int, expect, swap uint64) (swapped, ok bool) {
 
 // Corrupt implements Access. What was peeked may also have changed meanwhile, which is a conflict.
 func (a Inside) Corrupt() {
-	if a.R.Validate() {
+	if a.R.Consistent() {
 		a.R.Abort(AbortCorrupt)
 	}
 }

@@ -1,0 +1,86 @@
+package btree
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"drtmd/htm"
+)
+
+// manyKeysInARegion makes, looks up and takes out keys of the same leaves in one region, in orders that take turns: up,
+// as the lines of an order come, and at random. It reports whether each is found where it was put, and no other.
+func manyKeysInARegion(t *testing.T, c Config) bool {
+	for seed := range uint64(8) {
+		table, r := newTable(t, c), htm.NewRegion(htm.Config{})
+		random := rand.New(rand.NewPCG(seed, 1))
+		keys := random.Perm(60)
+		if seed%2 == 0 {
+			for i := range keys {
+				keys[i] = i
+			}
+		}
+		places := map[uint64]int{}
+		agrees := func(k uint64) bool {
+			off, found, ok := table.FindIn(r, k)
+			return ok && off == places[k] && found == (places[k] != 0)
+		}
+		right := true
+		in(t, r, func() bool {
+			for i, k := range keys {
+				key := uint64(k)
+				right = right && agrees(key) && agrees(key+1)
+				off, _, ok, err := table.EnsureIn(r, key, 0)
+				if right = right && ok && err == nil && off != 0; !right {
+					return r.Active()
+				}
+				places[key] = off
+				old := uint64(keys[i/2])
+				right = agrees(key) && agrees(old)
+				if i%5 == 4 && places[old] != 0 {
+					// A new entry is absent.
+					ok, err := table.ReclaimIn(r, old, 0)
+					right = right && ok && err == nil
+					delete(places, old)
+					right = right && agrees(old) && agrees(key)
+				}
+			}
+			return r.Active()
+		})
+		if !right || checkTable(table) != nil {
+			return false
+		}
+		for k := range uint64(len(keys)) {
+			if off, found := table.Find(k); off != places[k] || found != (places[k] != 0) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// TestAFingerIsOfItsRegion: another region, and another run of the same one, see what others have changed meanwhile.
+func TestAFingerIsOfItsRegion(t *testing.T) {
+	table := spread(t, For(1, "t", 8, 300), 90)
+	mine, others := htm.NewRegion(htm.Config{}), htm.NewRegion(htm.Config{})
+	for key := uint64(1); key < 900; key += 2 {
+		mine.Begin()
+		if _, found, ok := table.FindIn(mine, key); found || !ok {
+			t.Fatalf("key %d is there before it was made", key)
+		}
+		var place int
+		if key%3 == 0 {
+			in(t, others, func() (ok bool) { place, _, ok, _ = table.EnsureIn(others, key, 0); return ok })
+		}
+		mine.Abort(1)
+		in(t, mine, func() bool {
+			off, found, ok := table.FindIn(mine, key)
+			if found != (place != 0) || off != place {
+				t.Fatalf("key %d: %d, %t; it was put to %d", key, off, found, place)
+			}
+			return ok
+		})
+	}
+	if err := checkTable(table); err != nil {
+		t.Error(err)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"drtmd/internal/testkit/raceskip"
 	"drtmd/proto"
 	"drtmd/proto/node"
 	"drtmd/verbs/fiber"
@@ -71,6 +72,7 @@ func oneThread(ctx context.Context, c node.Config) (*node.Cluster, error) {
 }
 
 func TestTransactionsDoNotAllocate(t *testing.T) {
+	raceskip.Counted(t)
 	for _, p := range protocols {
 		for _, r := range routes {
 			for _, recorded := range []bool{false, true} {

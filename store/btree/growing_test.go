@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"drtmd/htm"
+	"drtmd/internal/testkit/raceskip"
 	"drtmd/store"
 	"drtmd/store/internal/tabletest"
 	"drtmd/store/layout"
@@ -56,6 +57,7 @@ func checkExtents(x *Growing) error { return tabletest.CheckExtents(x.x, checkTa
 // TestAGrowingTableIsASortedMap is the model test of a table, for one that grows until its bound, with two
 // workers that take turns, on memory with line words and without.
 func TestAGrowingTableIsASortedMap(t *testing.T) {
+	raceskip.OneGoroutine(t)
 	extents, refused := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
 		g := newGround(t, rapid.Bool().Draw(rt, "line words"))

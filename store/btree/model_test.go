@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"drtmd/internal/testkit/raceskip"
 	"drtmd/store"
 	"drtmd/store/internal/tabletest"
 	"drtmd/store/layout"
@@ -22,6 +23,7 @@ var tableErrors = tabletest.Errors{Full: store.ErrFull, Bound: store.ErrBound, K
 // of the tree is checked. The tables are so small that nodes are split and merged all the time, and full. In
 // the end every key is inserted, as far as there is room, and every key is reclaimed.
 func TestTableIsASortedMapWithVersionsThatGrow(t *testing.T) {
+	raceskip.OneGoroutine(t)
 	height, shrunk, entriesFull, nodesFull := 0, 0, 0, 0
 	sizes := []struct{ nodes, entries int }{{1, 10}, {2, 50}, {20, 50}, {60, 256}, {60, 256}}
 	full := func(err error) {

@@ -5,6 +5,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"drtmd/internal/testkit/raceskip"
 	"drtmd/store"
 	"drtmd/store/internal/tabletest"
 	"drtmd/store/layout"
@@ -18,6 +19,7 @@ var tableErrors = tabletest.Errors{Full: store.ErrFull, Key: store.ErrKey, Exist
 // few keys, with line words some of them in regions that are aborted, against a map. The tables are so small
 // that records move all the time, overflow, and fill the table; some records are locked.
 func TestTableIsAMapWithVersionsThatGrow(t *testing.T) {
+	raceskip.OneGoroutine(t)
 	moved, overflowed, full := 0, 0, 0
 	check := func(t *rapid.T) {
 		c := Config{ID: 1, Name: "model", ValueBytes: rapid.IntRange(1, 100).Draw(t, "value"),

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"drtmd/internal/testkit/raceskip"
 	"drtmd/store/internal/tabletest"
 	"drtmd/store/layout"
 	"drtmd/store/remote"
@@ -130,6 +131,7 @@ func changed(t *testing.T, c Config, random *rand.Rand, stay, come uint64) *past
 // inserts keys, moves records and gives them back. A key that is there all the while is found, with its value;
 // one that never was there is not.
 func TestTornReadsLeadNobodyAstray(t *testing.T) {
+	raceskip.OneGoroutine(t)
 	if n := astray(t, 0); n != 0 {
 		t.Errorf("%d look-ups went astray", n)
 	}

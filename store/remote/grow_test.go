@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"drtmd/htm"
+	"drtmd/internal/testkit/raceskip"
 	"drtmd/store"
 	"drtmd/store/layout"
 	"drtmd/store/remote"
@@ -122,6 +123,7 @@ func TestATableGrowsWhileOthersLookUp(t *testing.T) {
 		x.must(<-ended)
 	})
 	t.Run("sim", func(t *testing.T) {
+		raceskip.Simulated(t)
 		x := newSimHost(t, c).growing(c)
 		// A fiber of its own inserts while READs are in flight.
 		x.watch(func(f *fiber.Fiber) error {

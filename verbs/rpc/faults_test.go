@@ -6,10 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"drtmd/internal/testkit/raceskip"
 	"drtmd/verbs/fiber"
 )
 
 func TestWindowBoundsWhatIsInFlightToASlowReceiver(t *testing.T) {
+	raceskip.Simulated(t)
 	n := newFakeNet(t, 1)
 	server := n.node(Config{Window: 4, Peers: 8})
 	server.port.Handle(typeEcho, echo)

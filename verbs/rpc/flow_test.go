@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"drtmd/internal/testkit/raceskip"
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
 	"drtmd/verbs/sim"
@@ -303,6 +304,7 @@ func (x *flowNet) sent() (sum Stats) {
 }
 
 func TestFlowsExecuteAtMostOnce(t *testing.T) {
+	raceskip.Simulated(t)
 	for _, c := range []struct {
 		name      string
 		drop, dup float64
@@ -344,6 +346,7 @@ func TestFlowsExecuteAtMostOnce(t *testing.T) {
 }
 
 func TestMutationsOfFlowsAreCaught(t *testing.T) {
+	raceskip.Simulated(t)
 	for _, m := range []Mutation{OneWayTwice, AnyResponse, AnyTicket} {
 		caught := 0
 		for seed := range uint64(6) {

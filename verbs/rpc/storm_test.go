@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"drtmd/internal/testkit/raceskip"
 	"drtmd/verbs/fiber"
 )
 
@@ -113,6 +114,7 @@ func storm(n *fakeNet, ls []*ledger, fibers, calls int, deadline time.Duration) 
 }
 
 func TestAtMostOnceUnderLossDuplicationAndReordering(t *testing.T) {
+	raceskip.Simulated(t)
 	const nodes = 3
 	for _, c := range []struct {
 		name      string
@@ -171,6 +173,7 @@ func TestAtMostOnceUnderLossDuplicationAndReordering(t *testing.T) {
 // Peers take each other for gone and open sessions anew, while requests, responses and resets of
 // before are under way.
 func TestAtMostOnceAcrossBlackouts(t *testing.T) {
+	raceskip.Simulated(t)
 	for seed := range seeds(10) {
 		n := newFakeNet(t, seed)
 		n.drop, n.dup, n.jitter = 0.02, 0.05, 3*time.Millisecond

@@ -11,6 +11,12 @@ func Simulated(t testing.TB) {
 	skip(t, "simulated machines run in one goroutine: make test runs this, the race run has nothing to find")
 }
 
+// OneGoroutine skips a test in builds with the race detector that has nothing else than one goroutine.
+func OneGoroutine(t testing.TB) {
+	t.Helper()
+	skip(t, "it runs in one goroutine: make test runs this, the race run has nothing to find")
+}
+
 // Counted skips a test in builds with the race detector that counts what a transaction costs: they are so slow
 // that timers of the background, which cost something of their own, end between any two transactions.
 func Counted(t testing.TB) {

@@ -88,6 +88,7 @@ func TestQuickRunsAreWithinTheirBounds(t *testing.T) {
 					t.Errorf("chart %q has %d points of ours", c.Title, ours)
 				}
 			}
+			checkPictures(t, &got)
 			var b bytes.Buffer
 			if err := got.WriteText(&b); err != nil || strings.Contains(b.String(), "exceeds") != missed {
 				t.Errorf("%v\n%s", err, b.String())

@@ -48,12 +48,14 @@ func Steps() protocol.Steps {
 
 // Engine implements proto.Engine for one worker.
 type Engine struct {
-	env     *protocol.Env
-	chip    *Chip
-	set     txset.Config
-	buffers []*txset.Buffers
-	stats   proto.Stats
-	free    []*tx
+	env  *protocol.Env
+	chip *Chip
+	set  txset.Config
+	// software is charged for records of the own node.
+	software protocol.Software
+	buffers  []*txset.Buffers
+	stats    proto.Stats
+	free     []*tx
 	// Of the Scan or PeekRange that looks for keys.
 	keys   []proto.Key
 	found  int
@@ -72,11 +74,11 @@ func New(env *protocol.Env) (*Engine, error) {
 		return nil, fmt.Errorf("%w: no node has chips", ErrConfig)
 	}
 	e := &Engine{env: env, chip: chipOf(env, env.Node)}
-	e.take = e.takeKey
+	e.take, e.software = e.takeKey, e.chip.software()
 	if v := e.chip.view; v != nil {
 		v.engines = append(v.engines, e)
 	}
-	e.set = txset.Config{Specs: env.Specs, Placement: env.Placement, Nodes: len(env.Chips), AccessPs: accessPs,
+	e.set = txset.Config{Specs: env.Specs, Placement: env.Placement, Nodes: len(env.Chips), AccessPs: accessPs + protocol.HADESSoftware().AccessPs,
 		Recorder: env.Recorder, Clock: env.RecorderClock}
 	for _, s := range env.Specs {
 		e.set.Records = append(e.set.Records, layout.NewRecord(layout.KindOneVersion, s.ValueBytes))

@@ -10,7 +10,7 @@ import (
 
 // access loads a record of the own node.
 func (x *tx) access(r *record) error {
-	if err := x.spend(findPs); err != nil {
+	if err := x.spend(findPs + x.e.software.Record(r.Mode > proto.ModeRead)); err != nil {
 		return err
 	}
 	for !r.Loaded {

@@ -82,7 +82,7 @@ func New(env *protocol.Env, s Strategy) (*Engine, error) {
 	e := &Engine{words: words, mutation: m, strategy: s, early: s.early(env)}
 	err = e.Init(env, onesided.Rules{
 		Owner: onesided.OwnerOf, Now: env.Clock.Now, OrphanAfter: env.Options.Duration(protocol.OptOrphanAfter),
-		AccessPs: copyCostPs, Uncached: s.Uncached, Skip: skips[m],
+		AccessPs: copyCostPs + s.Software.AccessPs, Uncached: s.Uncached, Skip: skips[m],
 		Steps: onesided.Steps{Lookup: stepLookup, Ensure: stepEnsure, Finish: stepFinish, Unlocked: stepValue},
 		Costs: onesided.Costs{Find: recordCostPs}})
 	if err != nil {

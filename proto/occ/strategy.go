@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"drtmd/proto"
+	"drtmd/proto/protocol"
 )
 
 // Set is which records of a transaction a phase is about.
@@ -82,6 +83,8 @@ type Strategy struct {
 	Flows bool
 	// LateOnly: records are locked in LOCK, and there is no option "lock".
 	LateOnly bool
+	// Software is charged for records beside the costs of package occ, in the simulator.
+	Software protocol.Software
 }
 
 // ByRPC is the strategy of which every phase is carried by RPC (Xenic §2.2.2, FaSST). Others begin with it.

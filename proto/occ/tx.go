@@ -76,7 +76,19 @@ func (t *tx) Load(from, to int) error {
 	t.F.Step(stepExecute)
 	err := t.acquire(proto.PhaseExecute, from, to, t.executed)
 	t.F.Step(stepExecuted)
+	if err == nil {
+		t.manage(from, to)
+	}
 	return err
+}
+
+// manage charges what software does to the records that EXECUTE has brought.
+func (t *tx) manage(from, to int) {
+	ps := int64(0)
+	for i := from; i < to; i++ {
+		ps += t.e.strategy.Software.Record(t.Records[i].Mode > proto.ModeRead)
+	}
+	t.F.Charge(ps)
 }
 
 // executed is what EXECUTE does to a record.

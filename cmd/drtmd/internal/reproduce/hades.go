@@ -2,9 +2,6 @@ package reproduce
 
 import "time"
 
-// missingStores is what figures of all applications lack.
-const missingStores = "the key-value stores Map, B-Tree and B+Tree"
-
 // hades are the tables and figures of the HADES paper.
 func hades() System {
 	const name = waitsHADES
@@ -15,7 +12,7 @@ func hades() System {
 			Note: "its other parameters, which are input of the model and no result",
 			run:  hadesTable3, cost: cost{20 * time.Millisecond, 20 * time.Millisecond}},
 		{Title: "false positives of the Bloom filters by lines inserted; false conflicts and evictions of runs", Kind: Exact,
-			Note: "evictions and false conflicts of Map, B-Tree and B+Tree; with --quick those of all runs",
+			Note: "with --quick evictions and false conflicts of runs",
 			run:  hadesTable4, cost: cost{230 * time.Millisecond, 40 * time.Second}},
 		waitsFor(name, Exact, "mixes of four workloads"),
 	}
@@ -23,23 +20,22 @@ func hades() System {
 		notReproducible("record with the fields that transactions need", drawing),
 		notReproducible("protocol of a distributed transaction", drawing),
 		{Title: "execution time of the software protocol by its overheads", Kind: Modelled, protocol: farmName,
-			Note: "Update Version and Read Atomicity, which have no cost of their own in the model",
-			run:  hadesFigure3, cost: cost{500 * time.Millisecond, 3 * time.Second}},
+			run: hadesFigure3, cost: cost{500 * time.Millisecond, 3 * time.Second}},
 		notReproducible("conflicts between transactions", drawing),
 		notReproducible("node with the hardware modules", drawing),
 		notReproducible("protocol in hardware", drawing),
 		notReproducible("directory locked in part by Bloom filters", drawing),
 		notReproducible("write filter that finds a transaction's lines in the cache", drawing),
-		{Title: "throughput relative to the software baseline", Kind: Modelled, protocol: hadesName, Note: missingStores,
+		{Title: "throughput relative to the software baseline", Kind: Modelled, protocol: hadesName,
 			run: hadesFigure9, cost: cost{4 * time.Second, 30 * time.Second}},
 		{Title: "mean latency relative to the baseline", Kind: Modelled, protocol: hadesName,
-			Note: "the parts by phase; " + missingStores,
+			Note: "the parts by phase",
 			run:  hadesFigure10, cost: cost{4 * time.Second, 30 * time.Second}},
 		{Title: "95th percentile of latency relative to the baseline", Kind: Modelled, protocol: hadesName,
-			Note: missingStores, run: hadesFigure11, cost: cost{4 * time.Second, 30 * time.Second}},
+			run: hadesFigure11, cost: cost{4 * time.Second, 30 * time.Second}},
 		{Title: "throughput by network latency, and by share of local requests", Kind: Modelled, protocol: hadesName,
-			Note: missingStores, run: hadesFigure12, cost: cost{5 * time.Second, 3 * time.Minute}},
-		{Title: "throughput on ten nodes of five cores", Kind: Modelled, protocol: hadesName, Note: missingStores,
+			run: hadesFigure12, cost: cost{5 * time.Second, 3 * time.Minute}},
+		{Title: "throughput on ten nodes of five cores", Kind: Modelled, protocol: hadesName,
 			run: hadesFigure13, cost: cost{5 * time.Second, time.Minute}},
 		waitsFor(name, Modelled, "throughput of mixes of two workloads on five nodes of ten cores"),
 		waitsFor(name, Modelled, "throughput of mixes of four workloads on eight nodes of 25 cores"),

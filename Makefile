@@ -52,7 +52,7 @@ install: build ## install drtmd, units, man pages and completions (PREFIX=/usr/l
 uninstall: ## remove what make install installed
 	PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" scripts/install.sh --remove
 
-test: build ## run every test that needs no virtual machine (12 to 13 minutes on 2 cores)
+test: build ## run every test that needs no virtual machine (9 to 10 minutes on 2 cores)
 	scripts/lib/packages_selftest.sh
 	scripts/lib/install_selftest.sh
 	scripts/test.sh '$(RACE_NOT)'

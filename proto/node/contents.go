@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"drtmd/htm"
@@ -157,7 +158,7 @@ const (
 func (c contents) Scan(t proto.TableID, visit func(k proto.Key, row []byte) bool) error {
 	table, ordered := c.table(t).(protocol.OrderedIndex)
 	if !ordered {
-		return proto.ErrUnsupported
+		return c.sorted(t, visit)
 	}
 	cfg := c.m.Workers[0].Env.Region
 	cfg.Flag = nil // no worker runs
@@ -173,6 +174,27 @@ func (c contents) Scan(t proto.TableID, visit func(k proto.Key, row []byte) bool
 			}
 		}
 		more = len(s.places) == scanKeys && from != layout.NoKey
+	}
+	return nil
+}
+
+// sorted visits the records of a table without an order, in the order of their keys.
+func (c contents) sorted(t proto.TableID, visit func(k proto.Key, row []byte) bool) error {
+	table, ok := c.table(t).(interface{ Each(f func(place int) bool) })
+	if !ok || !c.m.Workers[0].Env.Specs[t-1].Ordered {
+		return proto.ErrUnsupported
+	}
+	places := map[uint64]int{}
+	table.Each(func(place int) bool {
+		if h, _ := entryAt(c.table(t), place); h.Version.Live() {
+			places[h.Key] = place
+		}
+		return true
+	})
+	for _, k := range slices.Sorted(maps.Keys(places)) {
+		if _, value := entryAt(c.table(t), places[k]); !visit(proto.Key(k), value) {
+			break
+		}
 	}
 	return nil
 }

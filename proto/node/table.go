@@ -89,7 +89,7 @@ func planTables(c *Config, lacks mutated) (tables []table, bytes int, err error)
 func planTable(cfg *Config, s *proto.TableSpec, lacks mutated) table {
 	p := &cfg.Protocol
 	kind, index := p.Tables()
-	if s.Ordered {
+	if s.Ordered && index != layout.Robinhoods {
 		c := btree.For(uint16(s.ID), s.Name, s.ValueBytes, s.Capacity)
 		c.Layout, c.Mutation = kind, lacks.btree
 		if c.Grows = cfg.Growth.Bytes > 0; c.Grows {

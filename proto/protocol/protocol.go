@@ -86,7 +86,8 @@ type Needs struct {
 	CPULocks bool
 	// Index by which keys lead to records; 0 is layout.ClusterChaining, DrTM's hash table.
 	Index layout.Index
-	// Scans: engines scan ordered tables, which are trees (layout.BPlusTree) whatever Index is.
+	// Scans: engines scan ordered tables, which are trees (layout.BPlusTree), unless Index is layout.Robinhoods, where NICs
+	// know the order.
 	Scans bool
 	// AnyWorker: workers call any worker of any node, also of their own (Env.Connect), and not only the
 	// one of their index.

@@ -75,7 +75,10 @@ func boards(p node.Protocol) []*scenario.Scenario {
 		of(spec{name: "skews", protocol: p, load: loadSkews, nodes: 4, drawn: []int{1, 2},
 			focus:  "transactions that read one of very few records and write another, and late messages",
 			faults: lateChipFaults, drawnOf: map[string][]string{dimReads: {"default"}}}),
-		recoveries(p), deaths(p),
+		of(spec{name: "scans", protocol: p, load: loadRanges, nodes: 3, drawn: []int{1, 2},
+			focus: "scans of ranges in which rows come and go", faults: chipFaults, replicated: true,
+			drawnOf: map[string][]string{dimRemote: {"2", "10", "50"}}}),
+		recoveries(p), deaths(p), orderedRecoveries(p), roomyTPCC(p),
 		of(spec{name: "recovery-bank", protocol: p, load: loadBank, nodes: 4, drawn: []int{1, 2},
 			focus:  "functions that NICs execute, short logs, and machines that die and come back with nothing",
 			faults: deathFaults, membership: true, replicated: true,
@@ -87,6 +90,16 @@ func boards(p node.Protocol) []*scenario.Scenario {
 				dimReuse: {"no"}, dimPlans: {"few"}},
 			fixed: option.Settings{"nic-memory": pinnedMemory}}),
 	}
+}
+
+// roomyTPCC is tpccRecoveries with logs that have room for what a delivery writes.
+func roomyTPCC(p node.Protocol) *scenario.Scenario {
+	return of(spec{name: "recovery-tpcc", protocol: p, load: loadTPCC, nodes: 4, drawn: []int{1, 1, 2},
+		focus:  "three replicas, functions that NICs execute, and machines that die and come back with nothing",
+		faults: deathFaults, membership: true, replicated: true,
+		grace:   60 * sim.Millisecond, // to fill so many records, one shard after another
+		drawnOf: map[string][]string{dimReplicas: {"3"}, dimRemote: {"10", "2"}, "logs": {"usual"}},
+		fixed:   option.Settings{"nic-log-bytes": "64KiB"}})
 }
 
 // pinnedKeys are more records of a table of a node than pinnedMemory lets a NIC hold.

@@ -19,6 +19,7 @@ import (
 	"drtmd/proto/protocol"
 	"drtmd/proto/workload"
 	"drtmd/proto/workload/smallbank"
+	"drtmd/proto/workload/tpcc"
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
 	"drtmd/verbs/rpc"
@@ -117,8 +118,11 @@ func (x spec) build(e *scenario.Env, w workload.Workload, set settings, chopping
 	if x.small {
 		smallTimes(&c.cfg)
 	}
-	if x.load == loadBank {
+	switch x.load {
+	case loadBank:
 		c.cfg.Functions = smallbank.Spec().Functions
+	case loadTPCC:
+		c.cfg.Functions = tpcc.Spec().Functions
 	}
 	if err := c.cfg.Complete(); err != nil {
 		return err

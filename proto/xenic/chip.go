@@ -57,7 +57,8 @@ func newChip(e *protocol.ChipEnv) (*Chip, error) {
 	if c.functions, err = functionsOf(e.First); err != nil {
 		return nil, err
 	}
-	c.options = nics.Options{Caching: o.Bool(OptCaching), Shipping: c.functions != nil, MultiHop: o.Bool(OptMultiHop)}
+	c.options = nics.Options{Caching: o.Bool(OptCaching), Shipping: c.functions != nil, MultiHop: o.Bool(OptMultiHop),
+		Separate: o.Choice(OptRequests) == RequestsSeparate}
 	if c.mutation, err = nics.Mutations().Find(e.First.Mutation); err != nil {
 		if c.index, err = nicindex.Mutations().Find(e.First.Mutation); err != nil {
 			return nil, fmt.Errorf("xenic: %w", err)
@@ -72,7 +73,7 @@ func newChip(e *protocol.ChipEnv) (*Chip, error) {
 		return c.view.fills[shard] > 0 || s.Holds(e.Node) && !s.Complete(e.Node)
 	}
 	cfg := nics.Config{Node: int(e.Node), Nodes: e.Nodes, Replicas: e.First.Placed.Map().Replicas, Yard: &c.yard,
-		Take: c.take, Decided: c.decided, Ended: c.ended,
+		Take: c.take, Keys: c.keys, Decided: c.decided, Ended: c.ended,
 		Tables: tables, Shard: shardOf(e.First), Options: c.options, Functions: c.functions, Mutation: c.mutation,
 		Memory: e.First.MR, Logs: places, LogMemory: c.memory}
 	for i := range cores {
@@ -80,7 +81,8 @@ func newChip(e *protocol.ChipEnv) (*Chip, error) {
 		if err != nil {
 			return nil, err
 		}
-		core, err := smartnic.NewCore(w, b, smartnic.CoreConfig{Node: int(e.Node), Index: i, Batching: batching(o)})
+		core, err := smartnic.NewCore(w, b, smartnic.CoreConfig{Node: int(e.Node), Index: i, Batching: batching(o),
+			Blocking: o.Choice(OptDMA) == DMABlocking})
 		if err != nil {
 			return nil, err
 		}
@@ -130,14 +132,19 @@ const logRecordBytes = 256
 
 // tables divides the NIC's memory among the indexes of the own shard's tables.
 func (c *Chip) tables(e *protocol.Env, memory option.Bytes) (all []nics.TableConfig, err error) {
-	var least, more []int
+	var least, more, orders []int
 	sum, sumMore := 0, 0
 	for i := range e.Tables {
 		t := e.Tables[i].(*robinhood.Table)
 		x, _ := c.table(t)
+		x.Ordered, x.Everywhere = e.Specs[i].Ordered, e.Specs[i].Everywhere
 		all = append(all, x)
 		index := indexOf(t)
-		least, more = append(least, index.Least()), append(more, index.All(x.Room)-index.Least())
+		orders = append(orders, 0)
+		if x.Ordered {
+			orders[i] = nicindex.OrderBytes(x.Room)
+		}
+		least, more = append(least, index.Least()+orders[i]), append(more, index.All(x.Room)-index.Least())
 		sum, sumMore = sum+least[i], sumMore+more[i]
 	}
 	given := int(memory)
@@ -154,8 +161,25 @@ func (c *Chip) tables(e *protocol.Env, memory option.Bytes) (all []nics.TableCon
 	for i := range all {
 		all[i].Budget = least[i] + int(min(1, float64(given-sum)/float64(max(sumMore, 1)))*float64(more[i]))
 		c.budgets = append(c.budgets, all[i].Budget)
+		all[i].Budget -= orders[i]
 	}
 	return all, nil
+}
+
+// keys are those that have a record in a table of a shard; false: somebody is changing it.
+func (c *Chip) keys(shard, table int) (keys []uint64, ok bool) {
+	t := c.first.Shares[shard].Tables[table].(*robinhood.Table)
+	if _, ok := t.Keys(); !ok {
+		return nil, false
+	}
+	t.Each(func(place int) bool {
+		m, off := t.At(place)
+		if h := layout.HeadOf(m.Bytes[off:]); h.Version.Live() {
+			keys = append(keys, h.Key)
+		}
+		return true
+	})
+	return keys, true
 }
 
 // table is one as the NIC knows it, without a budget, and an incarnation above which none of its deletions was.

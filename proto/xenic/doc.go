@@ -28,9 +28,15 @@
 // outcome comes back, the engine replays reads and writes into its set, for the history. Transactions of the own shard are
 // left to the host if that is on. A cluster gets its functions from node.Config.
 //
+// # Ordered tables
+//
+// A scan asks the primary's NIC for keys, reads their records like others, and has the range validated (package nics,
+// ranges.go). So records of an ordered table are in a Robinhood table, too, and the NIC has the order of their keys. The
+// paper has local B+ trees on hosts (§5.2), which miss what waits in a host's logs.
+//
 // # What it does not do
 //
-// It runs in the simulator alone. Ordered tables are not scanned.
+// It runs in the simulator alone.
 //
 // # Recovery (§4.2.1)
 //

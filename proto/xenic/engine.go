@@ -191,6 +191,29 @@ func (e *Engine) take() *tx {
 	return x
 }
 
+// PeekRange implements proto.RangePeeker: a transaction that looks at a range, and is not committed.
+func (e *Engine) PeekRange(f *fiber.Fiber, t proto.TableID, from, to proto.Key, keys []proto.Key) (n int, err error) {
+	if err := f.Err(); err != nil {
+		return 0, err
+	}
+	if err := e.awaitView(f); err != nil {
+		return 0, err
+	}
+	x := e.take()
+	x.F, x.Err, x.Records = f, nil, x.Records[:0]
+	defer func() {
+		x.drop()
+		x.F = nil
+		e.free = append(e.free, x)
+	}()
+	at, err := x.Range(t, from, to)
+	if err != nil {
+		return 0, err
+	}
+	x.host = false
+	return x.Keys(t, at, from, to, keys)
+}
+
 // Peek implements proto.Peeker: a transaction of one read, which is not committed.
 func (e *Engine) Peek(f *fiber.Fiber, t proto.TableID, k proto.Key, dst []byte) error {
 	x := e.take()

@@ -23,6 +23,16 @@ const (
 	OptLocal    = "local-transactions"
 	OptShipping = "function-shipping"
 	OptMultiHop = "multi-hop"
+	OptRequests = "nic-requests"
+	OptDMA      = "nic-dma"
+)
+
+// Choices of OptRequests and OptDMA; the first is the default.
+const (
+	RequestsCombined = "combined"
+	RequestsSeparate = "separate"
+	DMAVectors       = "vectors"
+	DMABlocking      = "blocking"
 )
 
 // Choices of OptShipping; the first is the default.
@@ -53,6 +63,11 @@ func options() option.List {
 			"workload declares as functions (declared), the same and it must declare some (on), or none (off)"),
 		option.Bool(OptMultiHop, true, "functions on the records of one other node, or of one and the own, are executed there, "+
 			"and backups answer the coordinator"),
+		option.Choice(OptRequests, []string{RequestsCombined, RequestsSeparate}, "`HOW` NICs ask each other: one request locks and "+
+			"reads all records of a node (combined), or each record is read and validated by a request of its own and locked "+
+			"behind the program, as DrTM+H does (separate)"),
+		option.Choice(OptDMA, []string{DMAVectors, DMABlocking}, "`HOW` a core accesses its host: programs await DMAs that share "+
+			"vectors (vectors), or the core waits for each one (blocking)"),
 		option.Bool(OptLocal, true, "hosts execute transactions whose records are all of their own shard"),
 		protocol.Displacement(),
 	}
@@ -74,7 +89,7 @@ func Protocol() protocol.Protocol {
 	return protocol.Protocol{Name: "xenic",
 		Doc:    "optimistic transactions on NICs with cores, modelled: locks and a cache in NIC memory, logs by DMA (SOSP 2021)",
 		Preset: preset, Options: options(),
-		Needs: protocol.Needs{LineWords: true, Replicates: true, Index: layout.Robinhoods, Layout: layout.KindLineVersions,
+		Needs: protocol.Needs{LineWords: true, Replicates: true, Scans: true, Index: layout.Robinhoods, Layout: layout.KindLineVersions,
 			Chips: &protocol.Chips{Cores: true, Preset: preset,
 				// What depends on tables and on the NIC, New refuses.
 				Check: func(protocol.Sizes, option.Values) error { return nil },
@@ -103,8 +118,9 @@ func simulation() protocol.Simulation {
 		Dimensions: []protocol.Dimension{
 			{Name: "local", Doc: "transactions of one shard run on its host, or all at NICs",
 				Values: []protocol.DimensionValue{value("yes"), value("no", OptLocal, "false")}, Drawn: []string{"yes", "yes", "no"}},
-			{Name: "nic", Doc: "a NIC's cores gather messages and keep what they have read, or neither, or there is one core",
-				Values: []protocol.DimensionValue{value("usual"), value("plain", OptBatching, "false", OptCaching, "false"),
+			{Name: "nic", Doc: "a NIC's cores gather messages and keep what they have read; or neither, with a request for each record and a " +
+				"core that waits for each DMA; or there is one core",
+				Values: []protocol.DimensionValue{value("usual"), value("plain", OptBatching, "false", OptCaching, "false", OptRequests, RequestsSeparate, OptDMA, DMABlocking),
 					value("single", OptCores, "1")}, Drawn: []string{"usual", "usual", "plain", "single"}},
 			{Name: "logs", Doc: "logs with room for many commits, or for a few",
 				Values: []protocol.DimensionValue{value("usual"), value("short", OptLogBytes, "4KiB")},

@@ -10,6 +10,7 @@ import (
 	"drtmd/proto/history"
 	"drtmd/proto/recovery"
 	"drtmd/proto/xenic/nics"
+	"drtmd/store/nicindex"
 	"drtmd/store/robinhood"
 	"drtmd/verbs/fiber"
 	"drtmd/verbs/rpc"
@@ -123,6 +124,9 @@ func (c *Chip) take(shard int) (d nics.Served, err error) {
 		x, deleted := c.table(s.Tables[i].(*robinhood.Table))
 		x.Budget = c.budgets[i]
 		sum += x.Budget
+		if x.Ordered = c.first.Specs[i].Ordered; x.Ordered {
+			x.Budget -= nicindex.OrderBytes(x.Room)
+		}
 		d.Tables, d.Deleted = append(d.Tables, x), append(d.Deleted, deleted)
 	}
 	if _, err := c.board.Alloc(sum); err != nil {

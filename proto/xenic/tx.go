@@ -105,6 +105,45 @@ func (x *tx) execute(from, to int) error {
 	return nil
 }
 
+// Keys implements txset.Scanner: the primary's NIC knows them, and the commit validates that there are no others.
+func (x *tx) Keys(t proto.TableID, _ proto.Location, from, to proto.Key, keys []proto.Key) (n int, err error) {
+	if err := x.F.Err(); err != nil {
+		return 0, err
+	}
+	if x.host { // what it has read in its own tables, the NIC reads again
+		x.host = false
+		if err := x.execute(0, len(x.Records)); err != nil {
+			return 0, err
+		}
+	}
+	if x.open == nil {
+		x.open = x.e.host.Open()
+		x.Name(x.open.Name())
+	}
+	for n < len(keys) {
+		r := nics.Range{Table: uint8(t - 1), From: uint64(from), To: uint64(to), Most: min(len(keys)-n, nics.MaxKeys)}
+		some, status, err := x.open.Keys(x.F, &r)
+		if err != nil || status != nics.Committed {
+			x.open = nil
+			if err == nil {
+				err = aborting(status)
+			}
+			return 0, err
+		}
+		for _, k := range some {
+			keys[n] = proto.Key(k)
+			n++
+		}
+		if len(some) < r.Most || keys[n-1] == to {
+			break
+		}
+		if from = keys[n-1] + 1; r.From > r.To {
+			from = keys[n-1] - 1
+		}
+	}
+	return n, nil
+}
+
 // round has the NIC execute the accesses of x.list.
 func (x *tx) round() ([]nics.Value, error) {
 	values, status, err := x.open.Execute(x.F, x.list)

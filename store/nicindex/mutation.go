@@ -13,6 +13,7 @@ const (
 	StaleTaken
 	LockTaken
 	VersionKept
+	OrderUnstamped
 	mutationEnd
 )
 
@@ -24,6 +25,8 @@ var mutations = [mutationEnd]mutation.Mutation{
 	StaleTaken:  {Name: "nicindex-stale-taken", Doc: "a value that a DMA brings replaces one that was committed meanwhile"},
 	LockTaken:   {Name: "nicindex-lock-taken", Doc: "a lock that another transaction has is granted"},
 	VersionKept: {Name: "nicindex-version-not-raised", Doc: "a commit changes the value of an object and not its version"},
+	OrderUnstamped: {Name: "nicindex-order-unstamped",
+		Doc: "keys come and go in an order, and its stamp does not say so: ranges are validated in vain"},
 }
 
 func (m Mutation) String() string { return Mutations().Name(m) }

@@ -127,6 +127,15 @@ func (b *Board) WorkPs(hostPs int64) int64 {
 // SubmitPs implements smartnic.Board.
 func (b *Board) SubmitPs() int64 { return int64(b.node.slow(b.node.world.cost.Cores.DMASubmit)) }
 
+// TransferPs implements smartnic.Board.
+func (b *Board) TransferPs(write bool) int64 {
+	p := &b.node.world.cost.PCIe
+	if write {
+		return int64(b.node.slow(p.Write))
+	}
+	return int64(b.node.slow(p.Read))
+}
+
 // Alloc implements smartnic.Board.
 func (b *Board) Alloc(n int) ([]byte, error) {
 	limit := int64(b.node.world.cost.Cores.Memory)

@@ -19,9 +19,11 @@ type Board interface {
 	Stage(core int, write bool, rkey uint32, off int, buf []byte)
 	Submit(core int, write bool, done func(ok bool))
 	MaxVector() int
-	// SubmitPs is the time of a core that a submission takes. WorkPs is that of work which takes so long on a core of the
-	// host. In picoseconds; 0 where work takes the time that it takes.
+	// SubmitPs is the time of a core that a submission takes, TransferPs how long a DMA takes that nothing delays, and
+	// WorkPs the time of work which takes so long on a core of the host. In picoseconds; 0 where work takes the time that
+	// it takes.
 	SubmitPs() int64
+	TransferPs(write bool) int64
 	WorkPs(hostPs int64) int64
 	// Alloc gives memory of the NIC, which goes with the life of the node. It fails if the NIC has no more.
 	Alloc(n int) ([]byte, error)

@@ -18,6 +18,8 @@ type CoreConfig struct {
 	Index int // of the core
 	// Batching is what is gathered; 0 = Gathered.
 	Batching Batching
+	// Blocking: every DMA is a vector, and the core does nothing else until it is done. Otherwise programs await DMAs.
+	Blocking bool
 }
 
 // Batching is what a core or a port gathers in a pass.
@@ -255,8 +257,11 @@ func (c *Core) start(t *Transfer, s *staged, write bool, rkey uint32, off int, b
 	t.pending = true
 	c.b.Stage(c.cfg.Index, write, rkey, off, buf)
 	s.transfers = append(s.transfers, t)
-	if len(s.transfers) == c.b.MaxVector() || c.cfg.Batching == Separate {
+	if len(s.transfers) == c.b.MaxVector() || c.cfg.Batching == Separate || c.cfg.Blocking {
 		c.submit(s, write)
+	}
+	if c.cfg.Blocking {
+		c.w.Spend(c.b.TransferPs(write))
 	}
 }
 

@@ -18,7 +18,9 @@ type coordination struct {
 	argument []byte
 
 	values  []Value // of list
-	first   int     // of those that EXECUTE is under way for
+	looks   []looked
+	found   *encoder // keys of a range that the host has not been told
+	first   int      // of those that EXECUTE is under way for
 	updates []Update
 	result  []byte
 
@@ -155,17 +157,6 @@ func (t *coordination) local(f *fiber.Fiber) Status {
 	return Committed
 }
 
-// decided has the holders told that the transaction is decided.
-func (t *coordination) decided() {
-	var nodes []int
-	for _, k := range t.expected {
-		if !slices.Contains(nodes, k[1]) {
-			nodes = append(nodes, k[1])
-		}
-	}
-	t.x.settle(t.tx, nodes)
-}
-
 // run executes and commits, and tells the host how it went before the locks are given back.
 func (t *coordination) run(f *fiber.Fiber) Status {
 	if t.hops() {
@@ -174,6 +165,9 @@ func (t *coordination) run(f *fiber.Fiber) Status {
 	status := t.execute(f, 0)
 	if status == Committed {
 		status = t.compute(f)
+		if status == Committed && t.x.nic.cfg.Separate {
+			status = t.lockWritten(f)
+		}
 		// A refusal is an answer, too: it must rest on what was there at one moment.
 		if (status == Committed || status == Refused) && !t.x.nic.lacks(ValidateSkipped) {
 			if valid := t.validate(f); valid != Committed {
@@ -203,23 +197,6 @@ func (t *coordination) run(f *fiber.Fiber) Status {
 	t.unlockKept()
 	t.decided()
 	return Committed
-}
-
-// unlockKept gives the locks of records back that the transaction has kept as they were; nobody answers.
-func (t *coordination) unlockKept() {
-	for _, s := range t.shards() {
-		list, _ := t.of(s)
-		list = slices.DeleteFunc(list, func(a Access) bool {
-			return !a.Write || slices.ContainsFunc(t.updates, func(u Update) bool { return u.Ref == a.Ref })
-		})
-		switch {
-		case len(list) == 0:
-		case s == t.x.nic.cfg.Node:
-			t.x.nic.unlock(t.tx, refs(list))
-		default:
-			t.x.send(s, msgUnlock, message(t.tx).accesses(list))
-		}
-	}
 }
 
 // shards are the nodes that are the primaries of the accesses, in order.
@@ -278,7 +255,7 @@ func (t *coordination) answer(kind uint8, from int, d *decoder) {
 		t.acknowledged(from, d)
 		return
 	case msgFinish:
-		if s := d.step(); t.x.takes(d, s.More, nil) && len(t.list)+len(s.More) <= MaxAccesses {
+		if s := d.step(); t.x.takes(d, s.More, nil) && (s.Range == nil || t.x.takesRange(s.Range)) && len(t.list)+len(s.More) <= MaxAccesses {
 			t.finish = &s
 		} else {
 			t.finish = &Step{Ends: Aborts}
@@ -294,7 +271,11 @@ func (t *coordination) answer(kind uint8, from int, d *decoder) {
 		} else {
 			t.fail(Unstable)
 		}
-	case msgValidated:
+	case msgHas:
+		t.has(d)
+	case msgFound:
+		t.foundThere(d)
+	case msgValidated, msgHeld:
 		if s := Status(d.u8()); t.x.takes(d, nil, nil) {
 			t.fail(s)
 		} else {
@@ -315,6 +296,9 @@ func (t *coordination) fail(s Status) {
 // execute is step 2, at all primaries at once, for the accesses from a place in the list on.
 func (t *coordination) execute(f *fiber.Fiber, first int) Status {
 	n := t.x.nic
+	if n.cfg.Separate {
+		return t.readEach(f, first)
+	}
 	t.first = first
 	t.values = append(t.values, make([]Value, len(t.list)-first)...)
 	t.expect(msgExecuted)
@@ -365,6 +349,12 @@ func (t *coordination) compute(f *fiber.Fiber) Status {
 			t.dropped = !t.halted
 			return Changed // nobody hears of it
 		}
+		if s.Range != nil {
+			if status := t.look(f, s.Range); status != Committed {
+				return status
+			}
+			continue
+		}
 		if len(s.More) == 0 {
 			var ok bool
 			t.result = s.Result
@@ -398,7 +388,12 @@ func (t *coordination) step(f *fiber.Fiber) Step {
 	if t.finish == nil {
 		t.expect(msgFinish)
 		t.pending = 1
-		t.x.c.SendHost(threadOf(t.tx), msgValues, message(t.tx).values(t.values[t.first:]).b)
+		if t.found != nil {
+			t.x.c.SendHost(threadOf(t.tx), msgRange, t.found.b)
+			t.found = nil
+		} else {
+			t.x.c.SendHost(threadOf(t.tx), msgValues, message(t.tx).values(t.values[t.first:]).b)
+		}
 		t.wait(f)
 	}
 	s := t.finish
@@ -406,184 +401,4 @@ func (t *coordination) step(f *fiber.Fiber) Step {
 		return Step{Ends: Drops}
 	}
 	return *s
-}
-
-// updatesOf are the new values with their versions; false: what the program says is not possible.
-func (n *NIC) updatesOf(list []Access, values []Value, writes []Write) (updates []Update, ok bool) {
-	if len(writes) == 0 {
-		return nil, true
-	}
-	if len(writes) != len(list) {
-		return nil, false
-	}
-	for i, a := range list {
-		w, was := writes[i], values[i].Version
-		if !a.Write || w.Does == Keep || w.Does == Remove && !was.Live() {
-			continue
-		}
-		switch {
-		case w.Does == Put && len(w.Bytes) != n.cfg.Tables[a.Table].ValueBytes, w.Does > Remove:
-			return nil, false
-		case w.Does == Put && was.Live():
-			updates = append(updates, Update{a.Ref, Value{was.Written(), w.Bytes}})
-		case w.Does == Put && (was.Spent() || !a.Insert):
-			return nil, false
-		case w.Does == Put:
-			updates = append(updates, Update{a.Ref, Value{was.Inserted(), w.Bytes}})
-		default:
-			updates = append(updates, Update{a.Ref, Value{Version: was.Deleted()}})
-		}
-	}
-	return updates, true
-}
-
-// validate is step 4: what was read and is not locked, at its primaries. One record needs no second look.
-func (t *coordination) validate(f *fiber.Fiber) Status {
-	n := t.x.nic
-	if len(t.list) == 1 {
-		return Committed
-	}
-	t.expect(msgValidated)
-	var own []Update
-	for _, s := range t.shards() {
-		list, at := t.of(s)
-		var reads []Update
-		for i, a := range list {
-			if !a.Write {
-				reads = append(reads, Update{a.Ref, Value{Version: t.values[at[i]].Version}})
-			}
-		}
-		switch {
-		case len(reads) == 0:
-		case s == n.cfg.Node:
-			own = reads
-		default:
-			t.pending++
-			t.x.send(s, msgValidate, message(t.tx).updates(reads))
-		}
-	}
-	t.fail(t.x.validate(f, t.tx, own))
-	return t.wait(f)
-}
-
-// log is step 5: the update to all backups of what is written.
-func (t *coordination) log(f *fiber.Fiber) Status {
-	n := t.x.nic
-	t.logging = true
-	t.expect(msgLogged)
-	shards := n.shardsOf(t.updates)
-	var own []int
-	for _, s := range shards {
-		for _, b := range n.holders(s, n.cfg.Node) {
-			t.pending++
-			t.expected = append(t.expected, [2]int{s, b})
-			if b == n.cfg.Node {
-				own = append(own, s)
-				continue
-			}
-			w := t.x.takeNews(b)
-			t.carried = append(t.carried, carried{s, b, w.decided})
-			t.x.send(b, msgLog, message(t.tx).u16(uint16(s)).u16(uint16(n.cfg.Node)).news(&w).shards(shards).
-				updates(n.ofShard(t.updates, s)).bytes(nil))
-		}
-	}
-	for _, s := range own {
-		w := t.x.takeNews(n.cfg.Node)
-		t.carried = append(t.carried, carried{s, n.cfg.Node, w.decided})
-		t.x.append(f, &entry{tx: t.tx, kind: logBackup, shard: s, written: shards, updates: n.ofShard(t.updates, s), news: w})
-		t.acknowledge(s, n.cfg.Node)
-	}
-	if !n.lacks(CommittedEarly) {
-		return t.wait(f)
-	}
-	return Committed
-}
-
-// acknowledged takes the answer to a LOG.
-func (t *coordination) acknowledged(from int, d *decoder) {
-	shard, echo := int(d.u16()), d.bytes()
-	if !t.x.takes(d, nil, nil) {
-		return
-	}
-	if len(echo) > 0 && !t.take(&decoder{b: echo}) {
-		return
-	}
-	t.acknowledge(shard, from)
-}
-
-// take takes what a call on another node has read and written.
-func (t *coordination) take(d *decoder) bool {
-	updates, result, values := d.updates(), d.bytes(), d.values()
-	if !t.x.takes(d, nil, updates) || len(values) != len(t.list) {
-		return false
-	}
-	t.known = true
-	t.updates, t.result, t.values = updates, result, values
-	return true
-}
-
-// acknowledge counts a backup once.
-func (t *coordination) acknowledge(shard, backup int) {
-	if t.logged[[2]int{shard, backup}] || t.awaited != msgLogged {
-		return
-	}
-	t.logged[[2]int{shard, backup}] = true
-	for _, c := range t.carried {
-		if c.shard == shard && c.node == backup {
-			t.x.confirmed(backup, c.decided)
-		}
-	}
-	t.pending--
-	t.told.Broadcast()
-}
-
-// end tells the host: step 6, or an abort.
-func (t *coordination) end(s Status) {
-	t.ends = true
-	t.x.ending++
-	e := message(t.tx).u8(uint8(s)).bytes(t.result)
-	if s == Committed && t.function != 0 {
-		if ended := t.x.nic.cfg.Ended; ended != nil {
-			ended(t.tx, t.updates)
-		}
-		e.accesses(t.list).values(t.values).updates(t.updates)
-	}
-	t.x.c.SendHost(threadOf(t.tx), msgEnd, e.b)
-}
-
-// commit is the rest of step 6, at all primaries of what is written.
-func (t *coordination) commit(f *fiber.Fiber) Status {
-	n := t.x.nic
-	t.expect(msgCommitted)
-	own := false
-	for _, s := range t.shards() {
-		list := n.ofNode(t.updates, s)
-		switch {
-		case len(list) == 0:
-		case s == n.cfg.Node:
-			own = true
-		default:
-			t.pending++
-			t.x.send(s, msgCommit, message(t.tx).updates(list))
-		}
-	}
-	if own {
-		t.x.commit(f, t.tx, n.ofNode(t.updates, n.cfg.Node))
-	}
-	return t.wait(f)
-}
-
-// unlock gives all locks back; nobody answers.
-func (t *coordination) unlock(shards []int) {
-	for _, s := range shards {
-		list, _ := t.of(s)
-		if w := written(list); len(w) == 0 {
-			continue
-		}
-		if s == t.x.nic.cfg.Node {
-			t.x.nic.unlock(t.tx, written(list))
-			continue
-		}
-		t.x.send(s, msgUnlock, message(t.tx).accesses(list))
-	}
 }

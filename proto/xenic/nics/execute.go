@@ -63,19 +63,65 @@ func (x *core) execute(f *fiber.Fiber, tx uint64, list []Access) (Status, []Valu
 	if s := n.lock(tx, list); s != Committed {
 		return s, nil
 	}
-	values := make([]Value, len(list))
-	for i, a := range list {
-		v, s := x.read(f, tx, a.Ref)
-		if s == Committed && a.Insert && !n.fits(a.Ref, v.Version) {
-			s = NoRoom
-		}
-		if s != Committed {
-			n.unlock(tx, written(list))
-			return s, nil
-		}
-		values[i] = v
+	values, s := x.readAll(f, tx, list)
+	if s != Committed {
+		n.unlock(tx, written(list))
+		return s, nil
 	}
 	return Committed, values
+}
+
+// readAll reads records, those that are not in the cache at the same time: their DMAs share vectors (§4.3.1).
+func (x *core) readAll(f *fiber.Fiber, tx uint64, list []Access) ([]Value, Status) {
+	n := x.nic
+	values, status, pending := make([]Value, len(list)), Committed, 0
+	var done fiber.Cond
+	take := func(i int, v Value, s Status) {
+		if s == Committed && list[i].Insert && !n.fits(list[i].Ref, v.Version) {
+			s = NoRoom
+		}
+		if values[i] = v; status == Committed {
+			status = s
+		}
+	}
+	last := -1 // not in the cache
+	for i, a := range list {
+		switch v, s, known := x.cached(tx, a.Ref); {
+		case known:
+			take(i, v, s)
+		case last >= 0:
+			pending++
+			n.run(x, func(f *fiber.Fiber) {
+				v, s := x.read(f, tx, a.Ref)
+				take(i, v, s)
+				pending--
+				done.Broadcast()
+			})
+		default:
+			last = i
+		}
+	}
+	if last >= 0 {
+		v, s := x.read(f, tx, list[last].Ref)
+		take(last, v, s)
+	}
+	for pending > 0 {
+		if done.Wait(f, 0) != nil {
+			return nil, Unstable
+		}
+	}
+	return values, status
+}
+
+// cached gives what the NIC knows of a record, or that another transaction has locked it; false: nothing.
+func (x *core) cached(tx uint64, r Ref) (Value, Status, bool) {
+	switch v, b, o := x.nic.index(r).Read(x.nic.segment(r), r.Key, nicindex.Owner(tx)); o {
+	case nicindex.Done:
+		return Value{v, append([]byte(nil), b...)}, Committed, true
+	case nicindex.Locked:
+		return Value{}, Locked, true
+	}
+	return Value{}, 0, false
 }
 
 // fits reports whether the host's table has room for a record, which it has already unless that is without an entry.
@@ -106,6 +152,7 @@ func (n *NIC) lock(tx uint64, list []Access) Status {
 		}
 		switch o := n.index(a.Ref).Lock(n.segment(a.Ref), a.Key, nicindex.Owner(tx)); o {
 		case nicindex.Done:
+			n.claim(tx, a)
 		case nicindex.Locked:
 			n.unlock(tx, written(list[:i]))
 			return Locked
@@ -122,6 +169,7 @@ func (n *NIC) unlock(tx uint64, list []Ref) {
 	for _, r := range list {
 		if n.shards[n.cfg.Shard(r)] != nil {
 			n.index(r).Unlock(n.segment(r), r.Key, nicindex.Owner(tx))
+			n.release(tx, r)
 		}
 	}
 }
@@ -144,17 +192,8 @@ func written(list []Access) (r []Ref) {
 // it.
 func (x *core) read(f *fiber.Fiber, tx uint64, r Ref) (Value, Status) {
 	n := x.nic
-	index, s, owner := n.index(r), n.segment(r), nicindex.Owner(tx)
-	cached := func() (Value, Status, bool) {
-		switch v, b, o := index.Read(s, r.Key, owner); o {
-		case nicindex.Done:
-			return Value{v, append([]byte(nil), b...)}, Committed, true
-		case nicindex.Locked:
-			return Value{}, Locked, true
-		}
-		return Value{}, 0, false
-	}
-	if v, status, ok := cached(); ok {
+	index, s := n.index(r), n.segment(r)
+	if v, status, ok := x.cached(tx, r); ok {
 		return v, status
 	}
 	n.Stats.Lookups++
@@ -164,7 +203,7 @@ func (x *core) read(f *fiber.Fiber, tx uint64, r Ref) (Value, Status) {
 		index.EndRead(s, r.Key, v.Version, v.Bytes, status == Committed && n.cfg.Caching)
 	}
 	// A commit may have come meanwhile: it is newer.
-	if v, status, ok := cached(); ok {
+	if v, status, ok := x.cached(tx, r); ok {
 		return v, status
 	}
 	return v, status
@@ -337,6 +376,9 @@ func (x *core) commit(f *fiber.Fiber, tx uint64, list []Update) bool {
 		appends = append(appends, x.begin(f, &entry{tx: tx, kind: logCommit, shard: s, updates: mine}))
 		for _, u := range mine {
 			n.index(u.Ref).Commit(n.segment(u.Ref), u.Key, owner, u.Version, u.Bytes)
+			if o := n.orderOf(u.Ref); o != nil {
+				o.Set(u.Key, u.Version.Live())
+			}
 			r := n.recordsOf(u.Ref)
 			if !u.Version.Live() {
 				r.raise(u.Version.Incarnation())
@@ -394,11 +436,14 @@ func (x *core) onExecute(f *fiber.Fiber, from int, d *decoder) {
 }
 
 func (x *core) onValidate(f *fiber.Fiber, from int, d *decoder) {
-	tx, list := d.u64(), d.updates()
-	if !x.takes(d, nil, list) {
+	tx, list, ranges := d.u64(), d.updates(), d.ranges()
+	if !x.takes(d, nil, list) || !x.takesRanges(ranges) {
 		return
 	}
 	status := x.validate(f, tx, list)
+	if status == Committed {
+		status = x.unchanged(tx, ranges)
+	}
 	x.send(from, msgValidated, message(tx).u8(uint8(status)))
 }
 

@@ -89,7 +89,7 @@ type Open struct {
 
 	accesses []Access
 	values   []Value
-	bytes    int // of them, in messages
+	written  int // bytes of those that may be written, in messages
 }
 
 // ErrCall: a function that is not registered, a call without a body, or one that fits in no message.
@@ -106,7 +106,7 @@ func NewHost(cfg HostConfig) *Host {
 	h := &Host{cfg: cfg, calls: map[uint64]*Open{}}
 	h.place = len(cfg.Yard.hosts)
 	cfg.Yard.hosts = append(cfg.Yard.hosts, h)
-	for _, kind := range []uint8{msgValues, msgEnd} {
+	for _, kind := range []uint8{msgValues, msgRange, msgEnd} {
 		cfg.Port.Handle(kind, func(m *smartnic.Message) {
 			d := decoder{b: append([]byte(nil), m.Payload...)}
 			if a := h.calls[d.u64()]; a != nil {
@@ -192,18 +192,29 @@ func (o *Open) Execute(f *fiber.Fiber, list []Access) ([]Value, Status, error) {
 	return values, Committed, nil
 }
 
-// add notes what the transaction accesses, unless that is more than fits.
+// add notes what the transaction accesses, unless that is more than fits: a round into a message, and what is written into
+// a log.
 func (o *Open) add(list []Access) error {
 	h := &o.h.cfg
+	round := 0
 	for _, a := range list {
 		if own := h.Tables[h.Node]; int(a.Table) < len(own) {
-			o.bytes += RecordBytes(own[a.Table].Config().ValueBytes)
+			bytes := RecordBytes(own[a.Table].Config().ValueBytes)
+			if round += bytes; a.Write {
+				o.written += bytes
+			}
 		}
 	}
 	o.accesses = append(o.accesses, list...)
-	if len(o.accesses) > MaxAccesses || o.bytes > h.Most {
-		return fmt.Errorf("%w: %d records of %d bytes, of up to %d of %d: a transaction fits into a message, and into a "+
-			"log: split it", ErrCall, len(o.accesses), o.bytes, MaxAccesses, h.Most)
+	switch {
+	case len(o.accesses) > MaxAccesses:
+		return fmt.Errorf("%w: %d records, of up to %d: split the transaction", ErrCall, len(o.accesses), MaxAccesses)
+	case round > MostBytes:
+		return fmt.Errorf("%w: records of %d bytes at once, of up to %d: a round fits into a message: split the transaction",
+			ErrCall, round, MostBytes)
+	case o.written > h.Most:
+		return fmt.Errorf("%w: %d bytes of records that are written, of up to %d: they fit into a log: split the transaction, "+
+			"or give the logs more room", ErrCall, o.written, h.Most)
 	}
 	return nil
 }

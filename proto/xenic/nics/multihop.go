@@ -13,7 +13,7 @@ import (
 func (t *coordination) hops() bool {
 	n := t.x.nic
 	fn, registered := n.cfg.Functions[t.function]
-	return n.cfg.MultiHop && n.cfg.Shipping && registered && !fn.Grows && t.other() >= 0
+	return n.cfg.MultiHop && !n.cfg.Separate && n.cfg.Shipping && registered && !fn.Grows && t.other() >= 0
 }
 
 // other is the only other shard; -1: there is none, or several.
@@ -33,7 +33,7 @@ func (t *coordination) hop(f *fiber.Fiber) Status {
 	own, at := t.of(n.cfg.Node)
 	if !n.lacks(LocalUnlocked) {
 		for i := range own {
-			own[i].Write = true
+			own[i].Write = own[i].Write || !n.cfg.Tables[own[i].Table].Everywhere
 		}
 	}
 	t.values = make([]Value, len(t.list))

@@ -27,6 +27,9 @@ const (
 	OldEpoch
 	AbortComplete
 	ServeLeaseless
+	LockIgnoresVersion
+	RangesUnvalidated
+	ClaimsIgnored
 	mutationEnd
 )
 
@@ -58,6 +61,11 @@ var mutations = [mutationEnd]mutation.Mutation{
 	AbortComplete: {Name: "xenic-abort-complete", Doc: "survivors abort a transaction of which every shard has a record"},
 	ServeLeaseless: {Name: "xenic-serve-without-lease",
 		Doc: "a node tells clients what it has read in its memory after its lease has ended"},
+	LockIgnoresVersion: {Name: "xenic-lock-ignores-version",
+		Doc: "with separate requests, LOCK does not compare the version that was read (§5.7)"},
+	RangesUnvalidated: {Name: "xenic-range-unvalidated", Doc: "VALIDATE does not look at the ranges that were scanned"},
+	ClaimsIgnored: {Name: "xenic-range-ignores-locks",
+		Doc: "VALIDATE of a range does not see that another transaction has locked a key to insert it"},
 	LocalUnlocked: {Name: "xenic-local-key-unvalidated", Doc: "a multi-hop call does not lock the records of the own shard that it reads"},
 }
 

@@ -22,7 +22,10 @@ type TableConfig struct {
 	Budget int // NIC memory of its index
 	// Room is how many records the own shard's table takes, and Loaded how many it has; Room 0: nothing is inserted.
 	Room, Loaded int
-	Index        nicindex.Mutation
+	// Ordered tables are scanned: the NIC has the order of their keys. Everywhere: nobody writes to the table, and every
+	// node has all of it.
+	Ordered, Everywhere bool
+	Index               nicindex.Mutation
 }
 
 // Function is a program that NICs execute (§4.2.2): it is given the accesses of a call, what the records are, in the same
@@ -48,6 +51,8 @@ type Step struct {
 	// at all: all are kept. Result is a function's.
 	Writes []Write
 	Result []byte
+	// Range, of a host's program: it wants keys of an ordered table, and goes on when it has them. nil: none.
+	Range *Range
 }
 
 // Ends is how a transaction ends.
@@ -65,6 +70,9 @@ type Options struct {
 	Caching  bool // values that DMAs bring stay in the NIC's memory
 	Shipping bool // functions are executed on NICs, otherwise by the host of the coordinator
 	MultiHop bool // a call on one other shard is executed there, and backups answer the coordinator (§4.2.3)
+	// Separate: every record is read by a request of its own and validated by another one, and what is written is locked
+	// behind the program (§5.7: the baseline). Nothing is executed at another node then.
+	Separate bool
 }
 
 // Config of New. It is the same on all nodes, but for Node and what is the node's own.
@@ -88,7 +96,10 @@ type Config struct {
 	Yard *Yard
 	// Take gives the tables of a shard whose primary the node has become, for Adopt. Decided is told what was decided
 	// about a transaction of a node that is gone, with what it writes. nil: nodes do not die.
-	Take    func(shard int) (Served, error)
+	Take func(shard int) (Served, error)
+	// Keys are those of a table of a shard that have a record in the host's memory now; false: somebody is changing it. nil:
+	// no table is ordered.
+	Keys    func(shard, table int) ([]uint64, bool)
 	Decided func(tx uint64, d recovery.Decision, updates []Update)
 	// Ended is told of a function that is committed, before the host is: of nodes that die nobody else knows what their
 	// functions have written. nil: nobody wants to know.
@@ -126,6 +137,8 @@ type shard struct {
 	indexes   []*nicindex.Index
 	views     []robinhood.View
 	records   []records
+	orders    []*nicindex.Order // by table; nil: it is not ordered
+	claims    []claim
 	memory    *verbs.MR
 	restoring bool // locks of undecided transactions are not all taken yet: nobody else may lock
 }
@@ -194,6 +207,9 @@ func New(cfg Config) (*NIC, error) {
 	if n.shards[cfg.Node], err = serve(Served{Tables: cfg.Tables, Memory: cfg.Memory}); err != nil {
 		return nil, err
 	}
+	if !n.order(cfg.Node) {
+		return nil, errors.New("xenic: tables are changed while a NIC looks at them")
+	}
 	for i, c := range cfg.Cores {
 		l := cfg.Logs[i]
 		w, err := log.NewWriter(log.WriterConfig{Capacity: l.Capacity, Generation: l.Generation})
@@ -217,6 +233,7 @@ func serve(d Served) (*shard, error) {
 		if err != nil {
 			return nil, err
 		}
+		s.orders = append(s.orders, nil)
 		r := records{room: t.Room, entries: t.Loaded}
 		if d.Deleted != nil {
 			r.deleted = d.Deleted[i]
@@ -271,6 +288,9 @@ func (x *core) handle() {
 	}
 	start(msgExecute, x.onExecute)
 	start(msgValidate, x.onValidate)
+	start(msgRead, x.onRead)
+	start(msgLock, x.onLock)
+	start(msgKeys, x.onKeys)
 	start(msgLog, x.onLog)
 	start(msgCommit, x.onCommit)
 	start(msgShip, x.onShip)
@@ -285,7 +305,7 @@ func (x *core) handle() {
 		}
 	})
 	take(msgSettled, func(m *smartnic.Message) { x.onSettled(m.From, &decoder{b: m.Payload}) })
-	for _, kind := range []uint8{msgExecuted, msgValidated, msgLogged, msgCommitted, msgRefused, msgReturned, msgFinish} {
+	for _, kind := range []uint8{msgExecuted, msgHas, msgFound, msgValidated, msgHeld, msgLogged, msgCommitted, msgRefused, msgReturned, msgFinish} {
 		take(kind, func(m *smartnic.Message) {
 			d := &decoder{b: append([]byte(nil), m.Payload...)}
 			if t := x.txs[d.u64()]; t != nil {

@@ -60,6 +60,7 @@ func everything() map[string]rigConfig {
 		"without batching":      {options: all, batching: smartnic.Separate},
 		"without shipping":      {options: Options{Caching: true}},
 		"without multi-hop":     {options: Options{Caching: true, Shipping: true}},
+		"separate requests":     {options: Options{Caching: true, Shipping: true, MultiHop: true, Separate: true}, blocking: true},
 		"two replicas":          {options: all, replicas: 2, nodes: 4},
 		"one replica":           {options: all, replicas: 1, nodes: 2},
 		"little NIC memory":     {options: all, keys: 150},
@@ -161,6 +162,7 @@ func TestEachMutationIsFound(t *testing.T) {
 		AnswerExecutor:      {options: all},
 		LocalUnlocked:       {options: all, keys: 1},
 		LogsOfOneShard:      {options: all},
+		LockIgnoresVersion:  {options: Options{Caching: true, Shipping: true, Separate: true}, keys: 3},
 	} {
 		t.Run(m.String(), func(t *testing.T) {
 			for _, x := range []Mutation{0, m} {

@@ -43,6 +43,7 @@ type rigConfig struct {
 	budget                 int // of NIC memory beyond the least
 	options                Options
 	batching               smartnic.Batching
+	blocking               bool // DMAs
 	mutation               Mutation
 	index                  nicindex.Mutation
 	seed                   uint64
@@ -209,7 +210,7 @@ func (r *rig) boot(m *machine, n *sim.Node) {
 		m.views = append(m.views, beside)
 		places = append(places, LogPlace{at, c.logBytes, 7})
 		core, err := smartnic.NewCore(worker(m.board.Timeline(i)), m.board,
-			smartnic.CoreConfig{Node: n.Index(), Index: i, Batching: c.batching})
+			smartnic.CoreConfig{Node: n.Index(), Index: i, Batching: c.batching, Blocking: c.blocking})
 		must(t, err)
 		m.cores = append(m.cores, core)
 	}

@@ -12,7 +12,7 @@ import (
 const (
 	msgExecute   uint8 = iota + 1 // accesses
 	msgExecuted                   // status, values
-	msgValidate                   // keys and versions
+	msgValidate                   // keys and versions, and ranges
 	msgValidated                  // status
 	msgLog                        // shard, who gets the answer, news, shards that are written, updates, echo
 	msgLogged                     // shard, backup, echo
@@ -26,11 +26,18 @@ const (
 	msgSettled                    // its answer
 	msgAsk                        // of the recovery: see recover.go
 	msgSay                        // its answer
+	msgRead                       // place in the list, an access: the record is read, and not locked (separate.go)
+	msgHas                        // place, status, value
+	msgLock                       // keys and versions that are locked if they are still so
+	msgHeld                       // status
+	msgKeys                       // a range, of which the keys are wanted (ranges.go)
+	msgFound                      // status, stamp, keys
 
 	msgBegin   // from the host: a call
 	msgLocal   // from the host: what a local transaction has read, and its updates
 	msgValues  // to the host: the values of the call's accesses
 	msgFinish  // from the host: the new values, or an abort
+	msgRange   // to the host: keys of a range
 	msgEnd     // to the host: status, versions, result
 	msgApplied // from the host: where a log begins now, entries that were made, and keys whose commits are in the tables
 )
@@ -84,7 +91,7 @@ type Write struct {
 
 // Bounds of messages: records of a transaction, rounds included, and bytes of a value, an argument or a result.
 const (
-	MaxAccesses = 1<<8 - 1
+	MaxAccesses = 1<<10 - 1
 	MaxBytes    = 1<<16 - 1
 	// MostBytes is how much the records of a transaction take in a message, each as RecordBytes says.
 	MostBytes = smartnic.MaxPayload - newsBytes - 2*MaxAccesses
@@ -114,7 +121,7 @@ func (e *encoder) bytes(b []byte) *encoder {
 
 func (e *encoder) count(n int) *encoder {
 	invariant.Assert(n <= MaxAccesses, "xenic: too many records in a transaction")
-	return e.u8(uint8(n))
+	return e.u16(uint16(n))
 }
 
 const refBytes = 9
@@ -156,10 +163,22 @@ func (e *encoder) shards(list []int) *encoder {
 }
 
 func (d *decoder) shards() (list []int) {
-	for range d.u8() {
+	for range d.count() {
 		list = append(list, int(d.u16()))
 	}
 	return list
+}
+
+// count is how many records come; 0 if that is more than a transaction has.
+func (d *decoder) count() int {
+	n := int(d.u16())
+	if n > MaxAccesses {
+		d.bad = true
+	}
+	if d.bad {
+		return 0
+	}
+	return n
 }
 
 func (e *encoder) names(list []uint64) *encoder {
@@ -233,7 +252,7 @@ func (d *decoder) ref() Ref      { return Ref{Table: d.u8(), Key: d.u64()} }
 func (d *decoder) value() Value  { return Value{layout.Version(d.u64()), d.bytes()} }
 
 func (d *decoder) accesses() (list []Access) {
-	for range d.u8() {
+	for range d.count() {
 		r, flags := d.ref(), d.u8()
 		list = append(list, Access{r, flags&flagWrite != 0, flags&flagInsert != 0})
 	}
@@ -246,26 +265,33 @@ func (e *encoder) step(s *Step) *encoder {
 	for _, w := range s.Writes {
 		e.u8(uint8(w.Does)).bytes(w.Bytes)
 	}
-	return e
+	if s.Range == nil {
+		return e.u8(0)
+	}
+	return e.u8(1).keyRange(s.Range)
 }
 
 func (d *decoder) step() (s Step) {
 	s.Ends, s.More = Ends(d.u8()), d.accesses()
-	for range d.u8() {
+	for range d.count() {
 		s.Writes = append(s.Writes, Write{Does(d.u8()), d.bytes()})
+	}
+	if d.u8() != 0 {
+		r := d.keyRange()
+		s.Range = &r
 	}
 	return s
 }
 
 func (d *decoder) values() (list []Value) {
-	for range d.u8() {
+	for range d.count() {
 		list = append(list, d.value())
 	}
 	return list
 }
 
 func (d *decoder) updates() (list []Update) {
-	for range d.u8() {
+	for range d.count() {
 		list = append(list, Update{d.ref(), d.value()})
 	}
 	return list

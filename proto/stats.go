@@ -24,8 +24,9 @@ type Stats struct {
 // StatsKinds bounds the kinds of Stats.FallbackKinds.
 const StatsKinds = 8
 
-// FallbackStats are attempts on a fallback path, and those among them that an abort for capacity led to.
-type FallbackStats struct{ All, Capacity uint64 }
+// FallbackStats are attempts on a fallback path, those among them that an abort for capacity led to, and those that have
+// committed.
+type FallbackStats struct{ All, Capacity, Committed uint64 }
 
 // FellBack counts an attempt on a fallback path.
 func (s *Stats) FellBack(kind uint8, capacity bool) {
@@ -35,3 +36,6 @@ func (s *Stats) FellBack(kind uint8, capacity bool) {
 		k.Capacity++
 	}
 }
+
+// CommittedFallen counts an attempt on a fallback path that has committed.
+func (s *Stats) CommittedFallen(kind uint8) { s.FallbackKinds[min(kind, StatsKinds-1)].Committed++ }

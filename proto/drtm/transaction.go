@@ -216,6 +216,9 @@ func (t *tx) Commit() error {
 			return err
 		}
 	}
+	if t.way == &fallback {
+		t.e.Counters.CommittedFallen(t.decl.Kind)
+	}
 	if !t.pieceDone() {
 		t.e.Counters.Committed++
 	}

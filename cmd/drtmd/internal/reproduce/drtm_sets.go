@@ -116,9 +116,9 @@ func figure1Outcome(r *Run, size tpccScale, base *cluster, last []*load.Result, 
 		paper  float64
 	}{{tpcc.NewOrder, "NEW", true, "97.2", 97.2}, {tpcc.Payment, "PAY", false, "58.2", 58.2},
 		{tpcc.Delivery, "DLY", true, "100.0", 100}} {
-		path, capacity := each(last, fallbackShare(x.kind)), mean(each(last, capacityShare(x.kind)))
+		path, capacity := each(last, fallenShare(x.kind)), mean(each(last, capacityShare(x.kind)))
 		o.Rows = append(o.Rows, number{what: x.name + ", whole, on the fallback path", unit: "%", section: "Table I",
-			printed: x.path, paper: x.paper, digits: 1, reading: "working sets of an unpublished build: not judged"}.
+			printed: x.path, paper: x.paper, digits: 1, reading: "transactions that have committed there; working sets of an unpublished build: not judged"}.
 			seen(path...))
 		ours := word(x.name+", whole: falls back mostly for want of capacity", "Table I", yes(x.mostly), yes(capacity > mostly),
 			fmt.Sprintf("%.1f %% of ours", capacity))

@@ -6,6 +6,15 @@ import (
 	"drtmd/proto/workload/tpcc"
 )
 
+// fallenShare is how many of the committed transactions of a kind, each of one piece, have committed on the fallback path,
+// in percent.
+func fallenShare(k tpcc.Kind) func(*load.Result) float64 {
+	return func(r *load.Result) float64 {
+		return 100 * float64(r.Sum.Engine.FallbackKinds[k].Committed) /
+			float64(max(1, r.Sum.Counts.Kinds[k].Outcomes[proto.Committed]))
+	}
+}
+
 // fallbackShare is how many attempts of a kind took the fallback path, in percent of those that were committed.
 func fallbackShare(k tpcc.Kind) func(*load.Result) float64 {
 	return func(r *load.Result) float64 {

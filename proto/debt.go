@@ -26,6 +26,7 @@ type Debt struct {
 	// Entry is the entry with the update, as layout has it; nil: there is none to write.
 	Entry []byte
 	Value bool          // the value belongs to the update; not so for a deletion
+	Part  layout.Span   // of Entry, if the update is of a part of the value only; the rest of Entry is unknown then
 	Since time.Duration // it is owed; on the engine's clock
 }
 
@@ -177,7 +178,10 @@ func (p *payment) pay(due []Debt) (kept []Debt) {
 				p.batch.Write(f, conn, p.mr.SGE(i*p.stride+part.From, part.Len()), at+uint64(part.From), rkey)
 			}
 			write(t.Record().VersionPart)
-			if d.Value {
+			switch {
+			case d.Part.Len() > 0:
+				write(d.Part)
+			case d.Value:
 				write(t.Record().ValuePart)
 			}
 		}

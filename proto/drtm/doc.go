@@ -68,6 +68,7 @@
 //     ticket. The paper compares versions. Here they decide about updates of regions only, which hold no lock.
 //   - Without line words a region is not atomic with its log: the updates are logged between its validation and its
 //     publication, with the local records locked. So their locks are logged ahead, too.
+//   - Of an update of parts of a value (proto.WriteAt) only these are logged; memory has the rest.
 //   - A whole transaction's logs lie in one slot, which is empty again as soon as its updates are confirmed.
 //   - The paper does not say how a chopping log is ended. A chain has a slot of its own, which counts committed pieces
 //     (chainlog.go).

@@ -42,15 +42,19 @@ import (
 //
 // and that of a write-ahead record has one for each update:
 //
-//	 0  node 2 | shard 2 | table 2 | flags 2 | key 8 | place 8 | version 8 | bytes of the value 4 | zero 4
-//	40  the value, zero padded to 8
+//	 0  node 2 | shard 2 | table 2 | flags 2 | key 8 | place 8 | version 8 | bytes that follow 4 | from 4
+//	40  the value from there on, zero padded to 8
+//
+// Of a record that was there before, only what was written by proto.WriteAt is logged, from the first byte to the last
+// one, in whole words: flag 4. The rest of the value is in memory, in the version before or in this one, for nobody else
+// has changed the record.
 //
 // A chain of pieces has a slot of its own beside that of the piece which runs: see chainlog.go.
 //
 // All numbers are little endian.
 const (
 	logMagic   = "dRtmLogs"
-	logVersion = 2
+	logVersion = 3
 
 	areaHeadBytes   = layout.LineBytes
 	slotHeadBytes   = layout.LineBytes
@@ -74,6 +78,7 @@ const (
 const (
 	flagValue = 1 << iota // there is a value: it is no deletion
 	flagLocal             // a region has made the update: nothing is locked
+	flagPart              // the value is a part of it
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -84,12 +84,16 @@ func (t *tx) encodeWrites() (b []byte, entries int, err error) {
 		if !r.Changes() {
 			continue
 		}
-		value := r.Value
+		var value []byte
 		var flags uint16
+		from := 0
 		if r.Is {
 			flags |= flagValue
-		} else {
-			value = nil
+			var to int
+			if from, to = t.written(r); to-from < len(r.Value) {
+				flags |= flagPart
+			}
+			value = r.Value[from:to]
 		}
 		if r.Own.Local && t.e.glob {
 			flags |= flagLocal
@@ -102,7 +106,7 @@ func (t *tx) encodeWrites() (b []byte, entries int, err error) {
 		b = appendPlace(b, r, flags)
 		b = binary.LittleEndian.AppendUint64(b, uint64(r.Next()))
 		b = binary.LittleEndian.AppendUint32(b, uint32(len(value)))
-		b = binary.LittleEndian.AppendUint32(b, 0)
+		b = binary.LittleEndian.AppendUint32(b, uint32(from))
 		b = append(b, value...)
 		for range padded - len(value) {
 			b = append(b, 0)
@@ -112,6 +116,19 @@ func (t *tx) encodeWrites() (b []byte, entries int, err error) {
 		return nil, 0, nil
 	}
 	return b, entries, nil
+}
+
+// written is the part of a record's value that is logged: what the transaction has written of one that was there, in whole
+// words. The rest is what memory has, as long as the record is locked, or protected by the region.
+func (t *tx) written(r *record) (from, to int) {
+	if !r.Was {
+		return 0, len(r.Value)
+	}
+	from, to = r.Written()
+	if t.e.lacks(PartCut) {
+		to = min(to, from+1)
+	}
+	return from &^ 7, min((to+7)&^7, len(r.Value))
 }
 
 // logInRegion writes the write-ahead log in the region.

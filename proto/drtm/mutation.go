@@ -111,6 +111,8 @@ const (
 	HCALogAfterStores
 	ReclaimUnnamed
 	SlotOfDebtReused
+	PartCut
+	PartMisplaced
 	// Logs of chains (chainlog.go).
 	ChoppingUnlogged
 	PieceRunTwice
@@ -267,6 +269,9 @@ var mutations = [mutationEnd]mutation.Mutation{
 		Doc: "without line words, an entry that is given back is locked without a log record"},
 	SlotOfDebtReused: {Name: "log-of-debt-reused",
 		Doc: "the log of a transaction is given up though a machine that it owes an update is out of reach"},
+	PartCut: {Name: "log-part-cut", Doc: "of an update of parts of a value only the first word is logged"},
+	PartMisplaced: {Name: "log-part-misplaced",
+		Doc: "recovery writes a part of a value to the value's beginning"},
 
 	ChoppingUnlogged: {Name: "chopping-log-not-written", Doc: "what is left to do behind a piece is not logged"},
 	PieceRunTwice: {Name: "piece-run-twice",

@@ -162,17 +162,28 @@ func (l *logs) readWrites(x *former, b []byte, entries int) error {
 		if err != nil {
 			return err
 		}
-		n := int(binary.LittleEndian.Uint32(b[32:]))
+		n, from := int(binary.LittleEndian.Uint32(b[32:])), int(binary.LittleEndian.Uint32(b[36:]))
 		padded := (n + 7) &^ 7
 		r := l.e.Env.Tables[d.Table-1].Record()
-		if padded > len(b)-writeEntryBytes || n > r.ValueBytes || n != r.ValueBytes && flags&flagValue != 0 {
-			return fmt.Errorf("a value of %d bytes for table %d, whose values have %d", n, d.Table, r.ValueBytes)
+		part := flags&flagPart != 0
+		whole := !part && from == 0 && (n == r.ValueBytes || flags&flagValue == 0)
+		if padded > len(b)-writeEntryBytes || from+n > r.ValueBytes || !whole && !(part && n > 0 && flags&flagValue != 0) {
+			return fmt.Errorf("a value of %d bytes from %d on for table %d, whose values have %d", n, from, d.Table, r.ValueBytes)
 		}
 		u := update{Debt: d, version: layout.Version(binary.LittleEndian.Uint64(b[24:])),
 			local: flags&flagLocal != 0}
 		u.Value, u.Entry = flags&flagValue != 0, make([]byte, r.Bytes)
+		if part && l.e.lacks(PartMisplaced) {
+			from = 0
+		}
+		value := make([]byte, from+n, r.ValueBytes)
+		copy(value[from:], b[writeEntryBytes:])
+		if part {
+			value = value[:r.ValueBytes]
+			u.Part = layout.Span{From: layout.ValueOffset + from, To: layout.ValueOffset + from + n}
+		}
 		binary.LittleEndian.PutUint64(u.Entry[layout.KeyOffset:], uint64(d.Key))
-		r.Put(u.Entry, u.version, b[writeEntryBytes:writeEntryBytes+n])
+		r.Put(u.Entry, u.version, value)
 		x.writes = append(x.writes, u)
 		b = b[writeEntryBytes+padded:]
 	}
@@ -260,8 +271,16 @@ func (e *Engine) redo(u *update) error {
 			region.Abort(0)
 			return nil
 		}
+		part := layout.Span{From: layout.ValueOffset, To: len(u.Entry)}
+		if u.Part.Len() > 0 {
+			if part = u.Part; ok && layout.Version(v).Written() != u.version && !e.lacks(RedoUnversioned) {
+				region.Abort(0)
+				return fmt.Errorf("%s: it is at version %v, and the log has a part of version %v", e.nameOf(&u.Debt),
+					layout.Version(v), u.version)
+			}
+		}
 		ok = ok && region.Store64(e.Env.Memory, off+layout.VersionOffset, uint64(u.version)) &&
-			(!u.Value || region.Store(e.Env.Memory, off+layout.ValueOffset, u.Entry[layout.ValueOffset:]))
+			(!u.Value || region.Store(e.Env.Memory, off+part.From, u.Entry[part.From:part.To]))
 		if ok && region.Commit(nil) {
 			return nil
 		}

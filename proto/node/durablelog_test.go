@@ -53,7 +53,7 @@ func TestLogsThatAreNotTheClustersAreRefused(t *testing.T) {
 		config func(*node.LocalConfig)
 		want   string
 	}{
-		{"another version", func(b []byte) { b[8] = 9 }, nil, "version 9, and this program reads version 2"},
+		{"another version", func(b []byte) { b[8] = 9 }, nil, "version 9, and this program reads version 3"},
 		{"a wrong checksum", func(b []byte) { b[16]++ }, nil, "a wrong checksum"},
 		{"none", func(b []byte) { clear(b[:64]) }, nil, "kept without the option durable"},
 		{"other fibers", nil, func(c *node.LocalConfig) { c.Fibers = 7 }, "8 slots of 131008 bytes"},
@@ -95,10 +95,11 @@ func logRecord(kind, entries uint16, word uint64, body []byte) []byte {
 	return b
 }
 
-// Flags of the update of a region, with a value, and of one that the transaction has locked.
+// Flags of the update of a region, with a value, and of one that the transaction has locked; of a part of a value.
 const (
 	valueInRegion = 3
 	valueLocked   = 1
+	part          = 4
 )
 
 // putRecord puts a record of logRecord into the first slot of node 0.
@@ -165,6 +166,17 @@ func TestARecordThatCannotBeCarriedOutIsRefused(t *testing.T) {
 		{"an update where no record can be", func(int) []byte {
 			return logRecord(2, 1, word, writeEntry(valueLocked, 0, 1<<32|1<<20, 1<<30))
 		}, nil, `table "accounts", key 0: no record can be at 0x40000000 on node 0`},
+		{"a part of a value, of another version than the next one", func(int) []byte {
+			return logRecord(2, 1, 0, writeEntry(valueInRegion|part, 1, 1<<32|1<<20, 0))
+		}, nil, `table "accounts", key 1: it is at version 1.0, and the log has a part of version 1.1048576`},
+		{"a part that ends behind the value", func(int) []byte {
+			b := writeEntry(valueInRegion|part, 1, 1<<32|1, 0)
+			b[36] = 8
+			return logRecord(2, 1, 0, b)
+		}, nil, "a value of 8 bytes from 8 on for table 1, whose values have "},
+		{"a part of no value", func(int) []byte {
+			return logRecord(2, 1, 0, writeEntry(part, 1, 1<<32|1, 0))
+		}, nil, "a value of 8 bytes from 0 on for table 1, whose values have "},
 		{"an update that no region can make", func(int) []byte {
 			return logRecord(2, 1, 0, writeEntry(valueInRegion, 1, 1<<32|1<<20, 0))
 		}, func(c *node.LocalConfig) { c.Geometry = htm.Geometry{LineBytes: 64, Sets: 1, Ways: 1, ReadLines: 1} },

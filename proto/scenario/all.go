@@ -102,7 +102,7 @@ func All(own ...node.Protocol) (all []*scenario.Scenario) {
 			all = append(all, queues(p))
 		}
 		if p.Offers.Has(proto.OfferLogs) {
-			all = append(all, recoveriesOfLogs(p), logSteps(p), fewLogs(p))
+			all = append(all, recoveriesOfLogs(p), logSteps(p), fewLogs(p), fieldLogs(p))
 		}
 		if p.Offers.Has(proto.OfferLogs | proto.OfferChains) {
 			all = append(all, chainedLogs(p), barrierLogs(p), tpccLogs(p), chainSteps(p), tpccSteps(p))

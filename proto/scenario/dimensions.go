@@ -174,7 +174,8 @@ func (x spec) workload(nodes int, s settings, chopping chop.Mutation) (workload.
 	case loadSkews:
 		return skewsLoad(nodes, kind, s)
 	case loadFields:
-		return rows.New(rows.Options{Nodes: nodes, Rows: few, Distributed: s.remote})
+		return rows.New(rows.Options{Nodes: nodes, Rows: few, Distributed: s.remote,
+			Declared: x.protocol.Declared})
 	case loadScript:
 		return &script{nodes, scriptNamed(s.script)}, nil
 	case loadMicro:

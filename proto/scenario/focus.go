@@ -224,6 +224,14 @@ func logSteps(p node.Protocol) *scenario.Scenario {
 		faults: durableFaults, durable: true, fixed: durableSettings("64KiB")})
 }
 
+// fieldLogs are of updates of parts of values, of which the logs have no more.
+func fieldLogs(p node.Protocol) *scenario.Scenario {
+	return of(spec{name: "durable-fields", protocol: p, load: loadFields, nodes: 2, drawn: []int{1, 2},
+		focus:  "updates of parts of values, and machines that log them, crash, and recover",
+		faults: durableFaults, durable: true, fixed: durableSettings("64KiB"),
+		drawnOf: map[string][]string{dimRemote: {"50", "50", "10"}, "fallback": {"late", "soon"}}}) // of drtm
+}
+
 // chainedLogs are of transactions in pieces, on machines that crash between and in these, and finish them.
 func chainedLogs(p node.Protocol) *scenario.Scenario {
 	return of(spec{name: "durable-chains", protocol: p, load: loadChained, nodes: 2, drawn: []int{1, 2},

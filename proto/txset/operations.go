@@ -82,7 +82,7 @@ func (s *Set[Own]) Write(t proto.TableID, k proto.Key, value []byte) error {
 		s.readAdded(r)
 	}
 	CopyValue(r.Value, value)
-	r.Dirty = true
+	r.Dirty, r.partly = true, false
 	return nil
 }
 
@@ -100,7 +100,7 @@ func (s *Set[Own]) WriteAt(t proto.TableID, k proto.Key, offset int, value []byt
 	r, err := s.part(t, k, offset, len(value), proto.ModeWrite)
 	if err == nil {
 		copy(r.Value[offset:], value)
-		r.Dirty = true
+		r.wrote(offset, offset+len(value))
 	}
 	return err
 }
@@ -150,7 +150,7 @@ func (s *Set[Own]) AddTo(t proto.TableID, k proto.Key, delta int64) error {
 	}
 	binary.LittleEndian.PutUint64(r.Value, binary.LittleEndian.Uint64(r.Value)+uint64(delta))
 	r.delta += delta
-	r.Dirty = true
+	r.Dirty, r.partly = true, false
 	return nil
 }
 
@@ -181,7 +181,7 @@ func (s *Set[Own]) Insert(t proto.TableID, k proto.Key, value []byte) error {
 		return s.Err
 	}
 	CopyValue(r.Value, value)
-	r.Is, r.Dirty = true, true
+	r.Is, r.Dirty, r.partly = true, true, false
 	return nil
 }
 
@@ -197,7 +197,7 @@ func (s *Set[Own]) Delete(t proto.TableID, k proto.Key) error {
 	if r.added {
 		s.readAdded(r)
 	}
-	r.Is, r.Dirty = false, true
+	r.Is, r.Dirty, r.partly = false, true, false
 	return nil
 }
 

@@ -66,6 +66,9 @@ type Record[Own any] struct {
 	apart  bool // Value is no part of Image
 	added  bool // delta was added to the value, which the program has neither read nor written
 	delta  int64
+	// Of Value, what was written, if that is not all: from and to are a range that has all of it.
+	partly   bool
+	from, to int
 
 	Version layout.Version // as loaded
 	Value   []byte         // of the table's size; the transaction's view
@@ -127,6 +130,25 @@ func (r *Record[Own]) Absent() { r.Accept(0, false) }
 // Changes reports whether the transaction changes the record: one that it inserts and deletes again
 // it does not.
 func (r *Record[Own]) Changes() bool { return r.Dirty && (r.Was || r.Is) }
+
+// Written is the part of Value that the transaction has written: all, unless WriteAt alone did.
+func (r *Record[Own]) Written() (from, to int) {
+	if r.partly {
+		return r.from, r.to
+	}
+	return 0, len(r.Value)
+}
+
+// wrote notes that the bytes from one offset to another were written.
+func (r *Record[Own]) wrote(from, to int) {
+	switch {
+	case !r.Dirty:
+		r.partly, r.from, r.to = true, from, to
+	case r.partly:
+		r.from, r.to = min(r.from, from), max(r.to, to)
+	}
+	r.Dirty = true
+}
 
 // inserted reports whether the transaction has inserted the record itself.
 func (r *Record[Own]) inserted() bool { return r.Is && !r.Was }

@@ -16,7 +16,7 @@
 //	whole 15   adds 1 to all fields of a row, which it reads and writes as a whole, and reads a field of another
 //	look 35    reads fields of three rows
 //
-// Half of them declare their fields, the others no record.
+// Half of them declare their fields, the others no record; all do with Options.Declared.
 //
 // # What is checked
 //
@@ -73,6 +73,7 @@ type Options struct {
 	Nodes       int
 	Rows        int     // of each node
 	Distributed float64 // probability that a row is on another node than its transaction
+	Declared    bool    // all transactions declare their records, for protocols that need that
 }
 
 // Workload is the workload.
@@ -191,7 +192,7 @@ func (c *client) Next() (*proto.Decl, proto.Program) {
 		t.fields[i] = [...]int{near, cross, far}[c.rand.IntN(3)]
 	}
 	t.decl = proto.Decl{Kind: uint8(t.kind), ReadOnly: t.kind == Look}
-	if c.rand.IntN(2) == 0 {
+	if c.rand.IntN(2) == 0 || c.w.o.Declared {
 		t.declare()
 	}
 	c.open = true

@@ -32,8 +32,7 @@ const (
 	missedFallback = "a region of the model aborts for conflicts and for its own lines only: it does not share the cache with " +
 		"anything, and nothing interrupts it"
 	missedLogs = "beside 15 ns for a line of the log, each line that a region writes is charged 25 ns at each of three steps of the " +
-		"emulated commit, which hardware does not have: without them logs cost 19.5 %; and whole values are logged, of a stock " +
-		"306 B for four columns"
+		"emulated commit, which hardware does not have: without them, logs of whole values cost 19.5 % instead of 41"
 	missedPaths = "pieces fit into a region of 512 written lines with logs and without; the paper's rates of 39 and 10 % without " +
 		"logs contradict its §8.2, where 0.6, 0.1 and 1.8 % take the fallback path"
 	missedSets = "a region of ours writes other lines than the paper's, whose build is not published"

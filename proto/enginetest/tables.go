@@ -10,6 +10,7 @@ import (
 	"drtmd/store"
 	"drtmd/store/hopscotch"
 	"drtmd/store/layout"
+	"drtmd/store/records"
 	"drtmd/store/robinhood"
 )
 
@@ -106,6 +107,8 @@ func entries(t protocol.PointIndex) int {
 	case *hopscotch.Table:
 		o := t.Occupancy()
 		return o.Slots + layout.BlockSlots*o.Blocks
+	case *records.Table:
+		return t.Config().Entries
 	case *robinhood.Table:
 		return t.Config().Homes
 	}

@@ -8,6 +8,7 @@ import (
 	"drtmd/store/btree"
 	"drtmd/store/hopscotch"
 	"drtmd/store/layout"
+	"drtmd/store/records"
 	"drtmd/store/remote"
 	"drtmd/store/robinhood"
 )
@@ -17,6 +18,7 @@ const (
 	layerHTM       = "htm"
 	layerStore     = "store"
 	layerHopscotch = "store/hopscotch"
+	layerRecords   = "store/records"
 	layerBTree     = "store/btree"
 	layerRemote    = "store/remote"
 )
@@ -26,8 +28,11 @@ func layers(p *Protocol) []Mutation {
 	_, index := p.Tables()
 	inline := index == layout.HopscotchInline
 	table := store.Mutations().List(layerStore)
-	if inline {
+	switch index {
+	case layout.HopscotchInline:
 		table = hopscotch.Mutations().List(layerHopscotch)
+	case layout.DLHT:
+		table = records.Mutations().List(layerRecords)
 	}
 	if p.Scans && !p.OneThread {
 		table = append(table, btree.Mutations().List(layerBTree)...)
@@ -49,6 +54,7 @@ type mutated struct {
 	htm       htm.Mutation
 	store     store.Mutation
 	hopscotch hopscotch.Mutation
+	records   records.Mutation
 	btree     btree.Mutation
 	robinhood robinhood.Mutation
 	remote    remote.Mutation
@@ -60,6 +66,7 @@ func (c *Config) mutation() (m mutated) {
 	m.htm, _ = htm.Mutations().Find(c.Mutation)
 	m.store, _ = store.Mutations().Find(c.Mutation)
 	m.hopscotch, _ = hopscotch.Mutations().Find(c.Mutation)
+	m.records, _ = records.Mutations().Find(c.Mutation)
 	m.btree, _ = btree.Mutations().Find(c.Mutation)
 	m.robinhood, _ = robinhood.Mutations().Find(c.Mutation)
 	m.remote, _ = remote.Mutations().Find(c.Mutation)

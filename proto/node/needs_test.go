@@ -30,7 +30,7 @@ func TestClustersThatLackWhatAProtocolNeedsAreRefused(t *testing.T) {
 		{"a layout that nobody knows", func(p *node.Protocol) { p.Layout = 77 }, true,
 			"protocol twopl keeps records in layout(77), which this program does not know"},
 		{"an index that tables do not have", func(p *node.Protocol) { p.Index = layout.GrowingClusters }, true,
-			"protocol twopl finds records by growing-clusters, and tables of a cluster have cluster-chaining, hopscotch or robinhood"},
+			"protocol twopl finds records by growing-clusters, and tables of a cluster have cluster-chaining, hopscotch, robinhood or dlht"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := protocol(t, "twopl")

@@ -24,6 +24,8 @@ type share struct {
 	empty  bool              // it is not formatted yet
 	filled bool              // it was made after the cluster, to be filled
 	growth []growth          // of the tables; nil: they do not grow
+	// first are the tables as the first worker has opened them. Workers open them one after the other.
+	first []protocol.PointIndex
 }
 
 // extent is a worker's view of a region that a table has grown by.
@@ -139,11 +141,17 @@ func (m *Member) openShare(w *Worker, s *share, fresh bool) (err error) {
 		if o.at = m.tables[i].offset; s.growth != nil {
 			o.growth = s.growth[i]
 		}
+		if s.first != nil {
+			o.first = s.first[i]
+		}
 		t, err := m.tables[i].open(o)
 		if err != nil {
 			return err
 		}
 		x.Tables = append(x.Tables, t)
+	}
+	if s.first == nil {
+		s.first = x.Tables
 	}
 	e.Shares[s.shard] = x
 	if s.shard == proto.ShardID(m.ID) {

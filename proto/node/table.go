@@ -12,6 +12,7 @@ import (
 	"drtmd/store/btree"
 	"drtmd/store/hopscotch"
 	"drtmd/store/layout"
+	"drtmd/store/records"
 	"drtmd/store/robinhood"
 	"drtmd/verbs"
 )
@@ -35,7 +36,9 @@ type opening struct {
 	kept   bool        // it was in kept memory
 	// growth is that of the share's table, if it grows.
 	growth growth
-	view   func(*verbs.MR) (*htm.Memory, error) // of further regions
+	// first is the table as the first worker of this life has opened it; nil: this is the first.
+	first protocol.PointIndex
+	view  func(*verbs.MR) (*htm.Memory, error) // of further regions
 }
 
 // growth is by which regions a table has grown: a *store.Growth or *btree.Growth.
@@ -115,6 +118,14 @@ func planTable(cfg *Config, s *proto.TableSpec, lacks mutated) table {
 		c.Layout, c.Mutation = kind, lacks.robinhood
 		return table{shape: c, open: opener(robinhood.Format, robinhood.Attach, c)}
 	}
+	if index == layout.DLHT {
+		c := records.For(uint16(s.ID), s.Name, s.ValueBytes, s.Capacity)
+		c.Layout, c.Mutation = kind, lacks.records
+		if _, ok := p.Options.Find(protocol.OptIndexKeys); ok {
+			c.Keys = cfg.options.Int(protocol.OptIndexKeys)
+		}
+		return table{shape: c, open: func(o *opening) (protocol.PointIndex, error) { return openRecords(c, o) }}
+	}
 	c := store.For(uint16(s.ID), s.Name, s.ValueBytes, s.Capacity)
 	c.Layout, c.Mutation = kind, lacks.store
 	if c.Grows = cfg.Growth.Bytes > 0; c.Grows {
@@ -135,6 +146,14 @@ func opened[C any, T protocol.PointIndex](format, attach func(C, *htm.Memory, in
 		return format(c, o.memory, o.at)
 	}
 	return attach(c, o.memory, o.at)
+}
+
+// openRecords opens a table whose index is in the memory of the process: the first worker makes it, the others share it.
+func openRecords(c records.Config, o *opening) (protocol.PointIndex, error) {
+	if first, ok := o.first.(*records.Table); ok {
+		return first.View(o.memory)
+	}
+	return opened(records.Format, records.Attach, c, o)
 }
 
 // growingTable is a hash table that grows.

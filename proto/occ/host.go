@@ -5,6 +5,7 @@ import (
 
 	"drtmd/proto"
 	"drtmd/proto/onesided"
+	"drtmd/proto/protocol"
 	"drtmd/store/layout"
 	"drtmd/verbs/fiber"
 	"drtmd/verbs/ring"
@@ -144,6 +145,7 @@ func (e *Engine) serveItems(typ rpc.Type, req, resp []byte) (int, error) {
 	}
 	word := onesided.Word(binary.LittleEndian.Uint64(req))
 	at, h := headBytes, head{code: done}
+	e.prefetchItems(req[wordBytes:])
 	var i item
 	for rest, index := req[wordBytes:], 0; len(rest) > 0; index++ {
 		var ok bool
@@ -181,6 +183,22 @@ func (e *Engine) serveItems(typ rpc.Type, req, resp []byte) (int, error) {
 	}
 	h.put(resp)
 	return at, nil
+}
+
+// prefetchItems asks for what the look-ups of a request's items read first, before the first is served: the processor
+// overlaps their cache misses (Dandelion §6).
+func (e *Engine) prefetchItems(rest []byte) {
+	var i item
+	for ok := len(rest) > itemBytes; ok && len(rest) > 0; {
+		if rest, ok = takeItem(rest, e.Env.Specs, &i); !ok {
+			return
+		}
+		if s, _ := e.shareOf(i.table, i.key); s != nil {
+			if x, prefetches := s.Tables[i.table-1].(protocol.PrefetchingIndex); prefetches {
+				x.Prefetch(uint64(i.key))
+			}
+		}
+	}
 }
 
 // takeBack unlocks what a request has locked before it was refused an item.

@@ -11,13 +11,13 @@ import (
 	"drtmd/proto/onesided"
 	"drtmd/proto/protocol"
 	"drtmd/store/layout"
+	"drtmd/store/words"
 	"drtmd/verbs/fiber"
 	"drtmd/verbs/lineword"
 )
 
-// lineLooks bounds how often the CPU looks at a line that somebody has locked. A worker of the same
-// machine that loses the processor may keep it for long.
-const lineLooks = 1 << 22
+// lineLooks bounds how often the CPU looks at a line that somebody has locked.
+const lineLooks = words.LineLooks
 
 // recordLooks bounds how often a record is copied, or looked up, that others change meanwhile.
 const recordLooks = 64
@@ -224,7 +224,7 @@ func (e *Engine) lockRecord(s *share, x *found, k proto.Key, word onesided.Word)
 		}
 		return done
 	}
-	p, w := lockLine(m, off)
+	p, w := words.LockLine(m, off)
 	x.head = layout.HeadOf(m.Bytes[off : off+layout.HeaderBytes])
 	x.present = x.head.Match(uint64(k))
 	switch {
@@ -237,22 +237,6 @@ func (e *Engine) lockRecord(s *share, x *found, k proto.Key, word onesided.Word)
 	}
 	lineword.StoreUnlock(state, uint64(word), p, w)
 	return done
-}
-
-// lockLine takes a line's lock as a remote operation does, and gives the word it had.
-func lockLine(m *htm.Memory, off int) (p *uint64, w lineword.Word) {
-	p = &m.Words[off/lineword.LineBytes]
-	for i := range lineLooks {
-		if w = lineword.Load(p); !w.Locked() && lineword.TryLock(p, w, m.Slot) {
-			return p, w
-		}
-		if i%recordLooks == recordLooks-1 && m.Rescue != nil {
-			m.Rescue(off / lineword.LineBytes)
-		}
-		lineword.Pause()
-	}
-	invariant.Assert(false, "a line of the own machine's memory stays locked")
-	return nil, 0
 }
 
 // publish writes a record that is locked: the lines behind the first one, then the first one's part of
@@ -290,7 +274,7 @@ func (e *Engine) publish(f *fiber.Fiber, s *share, off uint64, x *item) {
 // looks at the words without the line's lock.
 func (e *Engine) storeUnlocked(s *share, off int, value []byte, version lastWord) {
 	m := s.Memory
-	p, w := lockLine(m, off)
+	p, w := words.LockLine(m, off)
 	copy(m.Bytes[off+layout.ValueOffset:], value)
 	if version.ok {
 		lineword.StoreRelease(wordAt(m, off+version.at), version.v)
@@ -309,7 +293,7 @@ type lastWord struct {
 func (e *Engine) storeLine(s *share, line, at int, b []byte, version lastWord) int {
 	m := s.Memory
 	if e.Worded() {
-		p, w := lockLine(m, line)
+		p, w := words.LockLine(m, line)
 		copy(m.Bytes[line+at:], b)
 		if version.ok {
 			atomic.StoreUint64(wordAt(m, line+version.at), version.v) // others look at it without the line's lock
@@ -340,7 +324,7 @@ func (e *Engine) unlockEntry(s *share, off uint64) {
 		atomic.StoreUint64(state, uint64(onesided.Unlocked))
 		return
 	}
-	p, w := lockLine(s.Memory, int(off))
+	p, w := words.LockLine(s.Memory, int(off))
 	lineword.StoreUnlock(state, uint64(onesided.Unlocked), p, w)
 }
 
@@ -351,7 +335,7 @@ func (e *Engine) storeState(s *share, off uint64, word onesided.Word) {
 		atomic.StoreUint64(state, uint64(word))
 		return
 	}
-	p, w := lockLine(s.Memory, int(off))
+	p, w := words.LockLine(s.Memory, int(off))
 	lineword.StoreUnlock(state, uint64(word), p, w)
 }
 

@@ -9,6 +9,7 @@ import (
 	"drtmd/proto/recovery"
 	"drtmd/store/layout"
 	"drtmd/store/log"
+	"drtmd/store/words"
 	"drtmd/verbs/lineword"
 )
 
@@ -216,7 +217,7 @@ func (e *Engine) swapState(s *share, off uint64, from, to onesided.Word) bool {
 	if !e.Worded() {
 		return atomic.CompareAndSwapUint64(state, uint64(from), uint64(to))
 	}
-	p, w := lockLine(s.Memory, int(off))
+	p, w := words.LockLine(s.Memory, int(off))
 	if onesided.Word(*state) != from {
 		lineword.Restore(p, w)
 		return false

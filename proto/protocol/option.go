@@ -6,6 +6,7 @@ import (
 
 	"drtmd/proto"
 	"drtmd/proto/option"
+	"drtmd/store/dlht"
 	"drtmd/store/hopscotch"
 	"drtmd/store/robinhood"
 )
@@ -56,4 +57,14 @@ func SlotLoad() option.Option {
 	return option.Int(OptSlotLoad, hopscotch.SlotLoad, 10, 1000,
 		"`PERCENT` of the slots of a hopscotch table that are taken when it has as many records as it has room "+
 			"for; the more, the less memory, and the more records in overflow blocks, which take another READ")
+}
+
+// OptIndexKeys is an option of protocols with tables of DLHT.
+const OptIndexKeys = "index-keys"
+
+// IndexKeys is that option.
+func IndexKeys() option.Option {
+	return option.Int(OptIndexKeys, 0, 0, dlht.MaxKeys,
+		"`N` records that the index of a table (DLHT) has room for before it grows for the first time; 0: all that the "+
+			"table has room for, so that it never grows")
 }

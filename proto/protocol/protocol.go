@@ -151,9 +151,9 @@ func (p *Protocol) CheckStore(ordered bool) error {
 	case l.Version() == 0:
 		return fmt.Errorf("%w: protocol %s keeps records in %v, which this program does not know", ErrNeeds,
 			p.Name, l)
-	case i != layout.ClusterChaining && i != layout.HopscotchInline && i != layout.Robinhoods:
-		return fmt.Errorf("%w: protocol %s finds records by %v, and tables of a cluster have %v, %v or %v",
-			ErrNeeds, p.Name, i, layout.ClusterChaining, layout.HopscotchInline, layout.Robinhoods)
+	case i != layout.ClusterChaining && i != layout.HopscotchInline && i != layout.Robinhoods && i != layout.DLHT:
+		return fmt.Errorf("%w: protocol %s finds records by %v, and tables of a cluster have %v, %v, %v or %v", ErrNeeds,
+			p.Name, i, layout.ClusterChaining, layout.HopscotchInline, layout.Robinhoods, layout.DLHT)
 	case ordered && !p.Scans:
 		return fmt.Errorf("%w: protocol %s does not scan ordered tables; use one that does, such as drtm or twopl",
 			proto.ErrUnsupported, p.Name)

@@ -53,6 +53,7 @@ var likeliest = map[string]string{
 	"htm htm-never-idle":        "crashes",
 	"store":                     "reuse",
 	"store/hopscotch":           "places-farm",
+	"store/records":             "micro-dnl4",
 	"store/btree":               "scans",
 	"twopl ranges-":             "scans-twopl",
 	"farm ":                     "breaks-farm",

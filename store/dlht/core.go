@@ -65,6 +65,9 @@ func (c Config) bins() int {
 	return 1 << bits.Len(uint(max((c.Keys+perBin-1)/perBin, minBins)-1))
 }
 
+// Bytes is what the bins take before the table grows.
+func (c Config) Bytes() int64 { return indexBytes(c.bins()) }
+
 // core is what Table and Map share: records with a word as key.
 type core struct {
 	config  Config

@@ -1,7 +1,7 @@
 // Package dlht is the hash table of Dandelion (§6), DLHT: closed addressing, bounded chains of cache lines,
 // operations without locks, deletions that free their slot at once, batches that overlap the latencies of
 // memory, and resizing by all threads. It is a table of its process: it needs no registered memory, and knows
-// nothing of transactions.
+// nothing of transactions. Package records has tables of the protocols with it as their index.
 //
 // Table holds 64-bit keys and values in its slots. Map holds keys and values of any size in one table; keys of
 // up to 8 bytes and values of up to 7 lie in the slots, the others in blocks.

@@ -4,6 +4,8 @@ import (
 	"iter"
 	"math/bits"
 	"sync/atomic"
+
+	"drtmd/verbs/lineword"
 )
 
 // Table is a hash table with 64-bit keys and values. Any number of goroutines may use it at once.
@@ -20,6 +22,9 @@ func New(config Config) (*Table, error) {
 
 // Get is the value of a key; with Duplicates, one of its values.
 func (t *Table) Get(key uint64) (value uint64, found bool) { return t.lookUp(t.hash(key), key) }
+
+// Prefetch asks for the line of memory that an operation on a key looks at first. It changes nothing.
+func (t *Table) Prefetch(key uint64) { lineword.Prefetch(&t.index.Load().bin(t.hash(key))[0]) }
 
 func (t *Table) lookUp(hash, key uint64) (value uint64, found bool) {
 	if t.config.step == nil && t.config.Mutation == 0 {

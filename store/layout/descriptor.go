@@ -28,7 +28,8 @@ type Descriptor struct {
 	ValueBytes uint32 // of each value
 	// MainOffset is that of the first main bucket, in bytes from the start of the region; of a hopscotch
 	// table of its first slot, of an ordered one of its first node, of a Robinhood table of its first segment
-	// word. MainBuckets is the number of main buckets, of homes, or of nodes.
+	// word, of a table of index DLHT of its first record. MainBuckets is the number of main buckets, of homes, of
+	// nodes, or of records.
 	MainOffset  uint64
 	MainBuckets uint64
 	// End of the table, or of the first extent of one that grows: nothing of it lies at or beyond, but
@@ -46,6 +47,8 @@ func (d *Descriptor) Counter() uint64 {
 		head = TreeHeadBytes
 	case d.Index == Robinhoods:
 		head = RobinhoodHeadBytes
+	case d.Index == DLHT:
+		head = RecordsHeadBytes
 	}
 	return d.MainOffset - head + CounterOffset
 }
@@ -93,6 +96,8 @@ func (d *Descriptor) Entry(offset uint64) bool {
 		return offset < d.End && h.IsSlot(int(offset))
 	case Robinhoods: // nobody reads there who needs to know
 		return false
+	case DLHT:
+		return offset >= d.MainOffset && offset < d.End && (offset-d.MainOffset)%d.stride() == 0
 	}
 	unit := uint64(BucketBytes)
 	if d.Index.Ordered() {
@@ -100,6 +105,12 @@ func (d *Descriptor) Entry(offset uint64) bool {
 	}
 	return offset%EntryAlignment == 0 && offset >= d.MainOffset+d.MainBuckets*unit &&
 		offset < d.End && d.End-offset >= uint64(Of(d.Layout).Bytes(int(d.ValueBytes)))
+}
+
+// stride is what the records of a table of index DLHT are apart.
+func (d *Descriptor) stride() uint64 {
+	r := d.Record()
+	return uint64(r.Stride)
 }
 
 // Record describes the table's records.
@@ -185,6 +196,12 @@ func (d *Descriptor) check() error {
 		if d.MainOffset < RobinhoodHeadBytes || d.MainBuckets == 0 ||
 			d.MainBuckets > (d.End-d.MainOffset)/PointerSlotBytes {
 			return fmt.Errorf("%w: %d homes do not fit from offset %d to %d", ErrDescriptor, d.MainBuckets,
+				d.MainOffset, d.End)
+		}
+	case d.Index == DLHT:
+		if d.MainOffset < RecordsHeadBytes || d.MainBuckets == 0 ||
+			d.MainBuckets > (d.End-d.MainOffset)/d.stride() {
+			return fmt.Errorf("%w: %d records do not fit from offset %d to %d", ErrDescriptor, d.MainBuckets,
 				d.MainOffset, d.End)
 		}
 	case d.MainBuckets == 0 || d.MainBuckets > (d.End-d.MainOffset)/BucketBytes:

@@ -31,6 +31,9 @@ const (
 	GrowingTrees
 	// Robinhoods is Xenic's host table: see Segment. NICs look keys up in it by DMA, other nodes do not.
 	Robinhoods
+	// DLHT is Dandelion's hash table, in the memory of its process, with the records in registered memory (package
+	// records). Peers look nothing up in it by READs.
+	DLHT
 )
 
 // kind describes a Kind or an Index. The version is raised with every change of its bytes.
@@ -51,6 +54,7 @@ var (
 		BPlusTree:       {"b+tree", 1},
 		GrowingTrees:    {"growing-b+trees", 1},
 		Robinhoods:      {"robinhood", 1},
+		DLHT:            {"dlht", 1},
 	}
 )
 

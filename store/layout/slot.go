@@ -27,6 +27,8 @@ const (
 	CounterOffset = LineBytes
 	// HopscotchHeadBytes stand before the slots of a hopscotch table (package hopscotch).
 	HopscotchHeadBytes = 4 * LineBytes
+	// RecordsHeadBytes stand before the records of a table of index DLHT (package records).
+	RecordsHeadBytes = 2 * LineBytes
 	// TableHeadBytes stand before the main buckets of a table (package store).
 	TableHeadBytes = 1152
 )

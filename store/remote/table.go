@@ -18,7 +18,7 @@ var (
 	// ErrBounds: the table does not fit in the memory that its node offers. Exchange
 	// descriptors anew.
 	ErrBounds = errors.New("table reaches beyond the memory region")
-	// ErrHosted: the table is a tree or a Robinhood table, in which nothing is looked up by READs.
+	// ErrHosted: the table is a tree, a Robinhood table or one of DLHT, in which nothing is looked up by READs.
 	ErrHosted = errors.New("the index is looked up by its node only: call it")
 )
 
@@ -55,7 +55,7 @@ func OpenPeer(peer uint16, d layout.Descriptor, mr verbs.RemoteMR) *Table {
 		t.err = fmt.Errorf("%w: table %d ends at %d of %d", ErrBounds, d.Table, d.Reach(), mr.Length)
 	}
 	switch d.Index {
-	case layout.BPlusTree, layout.GrowingTrees, layout.Robinhoods:
+	case layout.BPlusTree, layout.GrowingTrees, layout.Robinhoods, layout.DLHT:
 		if t.err == nil {
 			t.err = fmt.Errorf("%w: table %d, of index %v", ErrHosted, d.Table, d.Index)
 		}

@@ -198,3 +198,27 @@ func nowLocked(m *htm.Memory, off int) uint64 {
 	invariant.Assert(false, "a line of the table stays locked")
 	return 0
 }
+
+// LineLooks bounds how often LockLine looks at a line that somebody has locked. A worker of the same machine that
+// loses the processor may keep it for long.
+const LineLooks = 1 << 22
+
+// rescueEvery is after how many looks the provider is asked whether the line's owner is dead.
+const rescueEvery = 64
+
+// LockLine takes the lock of the line of an offset as a remote operation does, outside of regions, and gives the word
+// that it had, for lineword.Unlock, StoreUnlock or Restore. The memory has line words.
+func LockLine(m *htm.Memory, off int) (p *uint64, w lineword.Word) {
+	p = &m.Words[off/lineword.LineBytes]
+	for i := range LineLooks {
+		if w = lineword.Load(p); !w.Locked() && lineword.TryLock(p, w, m.Slot) {
+			return p, w
+		}
+		if i%rescueEvery == rescueEvery-1 && m.Rescue != nil {
+			m.Rescue(off / lineword.LineBytes)
+		}
+		lineword.Pause()
+	}
+	invariant.Assert(false, "a line of the own machine's memory stays locked")
+	return nil, 0
+}

@@ -5,6 +5,7 @@ import (
 	"drtmd/proto/occ"
 	"drtmd/proto/option"
 	"drtmd/proto/protocol"
+	"drtmd/store/layout"
 )
 
 // OptTold is the option of when the client is told that its transaction is committed (§4.2.2).
@@ -51,10 +52,14 @@ func instance(name, doc string, s occ.Strategy, told string) protocol.Protocol {
 		times[1] = ToldAcknowledged
 	}
 	return occ.Instance{Name: name, Doc: doc, Family: family, Strategy: s,
-		Options: option.List{option.Choice(OptTold, times,
+		Needs: protocol.Needs{Index: layout.DLHT, CPULocks: true},
+		Options: option.List{protocol.IndexKeys(), option.Choice(OptTold, times,
 			"`WHEN` the client is told of a commit: when the unlock messages are sent, or acknowledged")},
 		Tune: func(s *occ.Strategy, o option.Values) { s.Unawaited = o.Choice(OptTold) == ToldSent },
-		Dimensions: []protocol.Dimension{{Name: OptTold, Doc: "when the client is told of a commit", Drawn: times,
+		Dimensions: []protocol.Dimension{{Name: "index", Doc: "an index with room for all records, or one that grows",
+			Values: []protocol.DimensionValue{{Name: "large"},
+				{Name: "small", Options: option.Settings{protocol.OptIndexKeys: "1"}}},
+			Drawn: []string{"large", "small"}, Only: []string{"smallbank", "micro", "replicas", "gaps"}}, {Name: OptTold, Doc: "when the client is told of a commit", Drawn: times,
 			Values: []protocol.DimensionValue{
 				{Name: times[0], Options: option.Settings{OptTold: times[0]}},
 				{Name: times[1], Options: option.Settings{OptTold: times[1]}}}}},

@@ -21,6 +21,8 @@ type Model[T Table] struct {
 	Attach func() (T, error)
 	Whole  func(table T) error // says what does not fit of the words of a table at rest
 	Full   func(err error)     // is told of each refusal; may be nil
+	// AtOnce: entries are made and given back at once where memory has line words, too, whatever becomes of the region.
+	AtOnce bool
 	Errors Errors
 
 	Region *htm.Region // of all operations
@@ -91,6 +93,8 @@ func (m *Model[T]) Live(key uint64) bool { _, live := m.live[key]; return live }
 // State is the state word of a key's entry.
 func (m *Model[T]) State(key uint64) uint64 { return m.state[key] }
 
+func (m *Model[T]) atOnce() bool { return m.AtOnce || !m.worded }
+
 // commit ends the region, or aborts it if so drawn, and reports whether it has committed.
 func (m *Model[T]) commit(t *rapid.T) bool {
 	if m.worded && rapid.IntRange(0, 4).Draw(t, "abort") == 0 {
@@ -152,8 +156,11 @@ func (m *Model[T]) InsertKey(t *rapid.T, key uint64) {
 		m.last++
 		m.store(off, key, v.Inserted(), m.last)
 	}
-	if !m.worded && made { // whatever becomes of the region
-		m.entries[key], m.state[key] = true, 0
+	if m.atOnce() && made { // whatever becomes of the region
+		if m.entries[key] = true; !m.worded {
+			state = 0
+		}
+		m.state[key] = state
 	}
 	if !m.commit(t) {
 		return
@@ -257,7 +264,7 @@ func (m *Model[T]) ReclaimKey(t *rapid.T, key, state uint64) {
 	if !errors.Is(err, want) {
 		t.Fatalf("reclaiming key %d: %v, want %v", key, err, want)
 	}
-	if (m.commit(t) || !m.worded) && err == nil {
+	if (m.commit(t) || m.atOnce()) && err == nil {
 		delete(m.entries, key)
 		delete(m.state, key)
 	}

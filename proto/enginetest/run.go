@@ -20,6 +20,7 @@ type testCase struct {
 var cases = []testCase{
 	{name: "every operation on one record", run: operations},
 	{name: "transactions of one record", run: singles},
+	{name: "a client with several transactions", run: clients, concurrent: true},
 	{name: "ReadMany sees absence and the same key twice", run: readMany},
 	{name: "a transaction sees its own writes", run: ownWrites},
 	{name: "what cannot be done is refused in words", run: refusals},

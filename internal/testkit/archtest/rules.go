@@ -29,6 +29,7 @@ var layers = []layer{
 	{"proto/txset", 81}, {"proto/check", 81},
 	{"proto/history", 80}, {"proto/member", 80}, {"proto/placement", 79},
 	{"proto/recovery", 80}, {"proto/memnode", 79},
+	{"proto/txctx", 75},
 	{"proto", 70},
 	{"proto/option", 65}, {"proto/chop", 65},
 	{"store", 60},

@@ -1,6 +1,7 @@
 package dandelion_test
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -13,6 +14,8 @@ import (
 	"drtmd/proto/node"
 	"drtmd/proto/occ/dandelion"
 	"drtmd/proto/occ/occtest"
+	"drtmd/proto/txctx"
+	"drtmd/proto/workload/micro"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -165,6 +168,49 @@ func TestMessagesOfAnUpdate(t *testing.T) {
 						nodes, want)
 				}
 			}
+		}
+	}
+}
+
+// TestAsynchronousGetsShareATrip (§3): a client that asks for four records and then polls waits for one round trip, and
+// its hosts get one message each; one that waits for each record waits for four.
+func TestAsynchronousGetsShareATrip(t *testing.T) {
+	var all []proto.Access
+	for i := range 4 {
+		all = append(all, occtest.Access(1+i%2, i, false))
+	}
+	w, err := micro.New(micro.Default(3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	context := txctx.New(w.Tables())
+	for _, x := range []struct {
+		name            string
+		program         func(tx proto.Txn) error
+		requests, trips uint64
+	}{
+		{"asynchronous", func(tx proto.Txn) error {
+			context.Init(tx)
+			for _, a := range all {
+				if _, err := context.Get(a.Table, a.Key); err != nil {
+					return err
+				}
+			}
+			return errors.Join(context.PollAll(), context.Flush())
+		}, 2, 1},
+		{"synchronous", func(tx proto.Txn) error {
+			value := make([]byte, occtest.ValueBytes)
+			for _, a := range all {
+				if err := tx.Read(a.Table, a.Key, value); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, 4, 4},
+	} {
+		got := occtest.MeasureProgram(t, dandelion.Dnl4(), node.Config{Nodes: 3}, x.program)[proto.PhaseExecute]
+		if got.Requests != x.requests || got.Trips != x.trips {
+			t.Errorf("%s: %d requests in %d trips, want %d in %d", x.name, got.Requests, got.Trips, x.requests, x.trips)
 		}
 	}
 }

@@ -108,15 +108,38 @@ func (t Traffic) Messages() (messages, delays uint64) {
 	return messages, delays
 }
 
+// MeasureProgram runs a program of node 0 twice on a cluster, whose transactions declare nothing, and gives the traffic of
+// the second.
+func MeasureProgram(t *testing.T, p node.Protocol, c node.Config, program func(tx proto.Txn) error) Traffic {
+	t.Helper()
+	return measureRuns(t, p, nil, c, func(f *fiber.Fiber, e proto.Engine) error {
+		tx, err := e.Begin(f, &proto.Decl{Kind: 1}, 0)
+		if err != nil {
+			return err
+		}
+		if err := program(tx); err != nil {
+			return err
+		}
+		return tx.Commit()
+	})[1]
+}
+
 // measure runs a transaction twice on node 0.
-func measure(t *testing.T, p node.Protocol, o option.Settings, c node.Config, d *proto.Decl) (got [2]Traffic) {
+func measure(t *testing.T, p node.Protocol, o option.Settings, c node.Config, d *proto.Decl) [2]Traffic {
+	t.Helper()
+	d.Kind = 1
+	return measureRuns(t, p, o, c, func(f *fiber.Fiber, e proto.Engine) error { return run(f, e, d) })
+}
+
+// measureRuns runs a function twice on node 0.
+func measureRuns(t *testing.T, p node.Protocol, o option.Settings, c node.Config,
+	run func(*fiber.Fiber, proto.Engine) error) (got [2]Traffic) {
 	t.Helper()
 	m, err := micro.New(micro.Default(c.Nodes))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx := context.Background()
-	d.Kind = 1
 	c.Protocol, c.Workload, c.Options = p, m, o
 	cluster, err := node.NewSimulated(ctx, node.SimulatedConfig{Config: c})
 	if err != nil {
@@ -133,7 +156,7 @@ func measure(t *testing.T, p node.Protocol, o option.Settings, c node.Config, d 
 		}
 		var before Traffic
 		for i := range got {
-			if err := run(f, w.Engine, d); err != nil {
+			if err := run(f, w.Engine); err != nil {
 				return err
 			}
 			if err := f.Sleep(answersCome); err != nil {

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"drtmd/proto"
+	"drtmd/proto/txctx"
 	"drtmd/proto/workload"
 )
 
@@ -38,7 +39,10 @@ type Client struct {
 	Draw func(c *Client)
 	// Ships: the workload declares Functions, and each transaction's is that of the number of its kind.
 	Ships bool
+	// Interactive transactions do not declare their records: see package txctx. They get, put, update and insert.
+	Interactive bool
 
+	context  *txctx.Ctx // of interactive transactions
 	decl     proto.Decl
 	accesses [MaxOps]proto.Access // of all operations but scans
 	ops      [MaxOps]operation
@@ -64,6 +68,9 @@ func NewClient(s *Space, r *rand.Rand, draw func(c *Client)) *Client {
 func (c *Client) Next() (*proto.Decl, proto.Program) {
 	c.Draw(c)
 	c.open, c.delta = true, 0
+	if c.Interactive {
+		c.decl.Accesses = nil
+	}
 	return &c.decl, (*program)(c)
 }
 
@@ -137,6 +144,9 @@ func (p *program) drawBlind() {
 // run is Execute with the counts that were drawn.
 func (p *program) run(tx proto.Txn) error {
 	p.delta, p.lacking = 0, 0
+	if p.Interactive {
+		return p.interact(tx)
+	}
 	for i := range p.ops[:p.n] {
 		if err := p.one(tx, &p.ops[i]); err != nil {
 			return err

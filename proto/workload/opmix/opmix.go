@@ -30,6 +30,8 @@ type Options struct {
 	// Remote is the share of records of another node than the client's, in percent; Uniform: they are of any node.
 	Remote float64
 	Hot    int // records of all nodes of which the first get takes one, and nothing else does; 0: none
+	// Interactive transactions do not declare their records, and get them all before they look at the first.
+	Interactive bool
 }
 
 // Uniform is Options.Remote of records that are drawn from all nodes alike.
@@ -96,7 +98,9 @@ func (w *OpMix) Check(node proto.NodeID, c workload.Contents) (first, last workl
 
 // NewClient makes a client.
 func (w *OpMix) NewClient(home proto.NodeID, r *rand.Rand) workload.Client {
-	return &client{keyvalue.NewClient(&w.Space, r, func(c *keyvalue.Client) { w.draw(c, int(home)) })}
+	c := keyvalue.NewClient(&w.Space, r, func(c *keyvalue.Client) { w.draw(c, int(home)) })
+	c.Interactive = w.o.Interactive
+	return &client{c}
 }
 
 // client leaves the sum out.

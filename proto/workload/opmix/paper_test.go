@@ -1,6 +1,8 @@
 package opmix
 
 import (
+	"errors"
+	"maps"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -114,4 +116,71 @@ func TestRecordsOfOtherNodesAndHotOnes(t *testing.T) {
 	if share := 100 * far / records; share < 9 || share > 11 {
 		t.Errorf("%.1f %% of the records are of another node, want 10 %%", share)
 	}
+}
+
+// TestInteractiveTransactionsDoTheSame (Dandelion §3): without declarations the same client reads and writes the same.
+func TestInteractiveTransactionsDoTheSame(t *testing.T) {
+	var contents []map[proto.Key]string
+	for _, interactive := range []bool{false, true} {
+		o := Default(2)
+		o.Keys, o.Interactive = 50, interactive
+		w, err := New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &mapTxn{records: map[proto.Key]string{}}
+		for n := range proto.NodeID(2) {
+			err = errors.Join(err, w.Load(n, func(_ proto.TableID, k proto.Key, v []byte) error {
+				s.records[k] = string(v)
+				return nil
+			}))
+		}
+		c := w.NewClient(0, rand.New(rand.NewPCG(1, 2)))
+		for range 300 {
+			d, p := c.Next()
+			if declared := len(d.Accesses) > 0; declared == interactive {
+				t.Fatalf("interactive %v: %d records are declared", interactive, len(d.Accesses))
+			}
+			err = errors.Join(err, p.Execute(s))
+			c.Done(proto.Committed)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		contents = append(contents, s.records)
+		if s.reads != 300*o.Gets {
+			t.Errorf("interactive %v: %d records are read, want %d", interactive, s.reads, 300*o.Gets)
+		}
+	}
+	if !maps.Equal(contents[0], contents[1]) {
+		t.Error("the records differ in the end")
+	}
+}
+
+// mapTxn is a transaction on a map.
+type mapTxn struct {
+	proto.Txn
+	records map[proto.Key]string
+	reads   int // of records that the client looks at
+}
+
+func (x *mapTxn) Read(_ proto.TableID, k proto.Key, dst []byte) error {
+	copy(dst, x.records[k])
+	x.reads++
+	return nil
+}
+
+func (x *mapTxn) ReadMany(gets []proto.Get) error {
+	for i := range gets {
+		copy(gets[i].Value, x.records[gets[i].Key])
+	}
+	if len(gets) == 4 { // the others are read before they are put blindly
+		x.reads += len(gets)
+	}
+	return nil
+}
+
+func (x *mapTxn) Write(_ proto.TableID, k proto.Key, v []byte) error {
+	x.records[k] = string(v)
+	return nil
 }

@@ -28,6 +28,8 @@ func Spec() workload.Spec {
 			option.Float(optFar, d.Remote, Uniform, 100, "`PERCENT` of the records are of another node than the client; 0: "+
 				"records are of any node"),
 			option.Int(optHot, d.Hot, 0, 1<<20, "one get is of `N` hot records, as many of each node; 0: of none"),
+			option.Bool(keyvalue.OptInteractive, d.Interactive, "transactions do not declare their records: a client asks for all "+
+				"that it gets, polls, and puts into the transaction's cache (Dandelion §3); for protocols without declarations"),
 		}, keyvalue.Options(d.Keys, d.ValueBytes, d.Theta)...),
 		Transactions: []workload.Transaction{{Name: name(d.Gets, d.Puts), Percent: 100,
 			Doc: "gets G records, and puts P others without a look at them"}},
@@ -41,12 +43,16 @@ func Spec() workload.Spec {
 			if hot := v.Int(optHot); hot > 0 {
 				text += fmt.Sprintf(", one of %d hot ones", hot)
 			}
+			if v.Bool(keyvalue.OptInteractive) {
+				text += ", interactive"
+			}
 			return text
 		},
 		New: func(nodes int, v option.Values) (workload.Workload, error) {
 			w, err := New(Options{Nodes: nodes, Keys: v.Int(keyvalue.OptKeys), KeyBytes: v.Int(keyvalue.OptKeyBytes),
 				ValueBytes: v.Int(keyvalue.OptValueBytes), Theta: v.Float(keyvalue.OptTheta),
-				Gets: v.Int(optGets), Puts: v.Int(optPuts), Remote: v.Float(optFar), Hot: v.Int(optHot)})
+				Gets: v.Int(optGets), Puts: v.Int(optPuts), Remote: v.Float(optFar), Hot: v.Int(optHot),
+				Interactive: v.Bool(keyvalue.OptInteractive)})
 			if err != nil {
 				return nil, err
 			}

@@ -8,6 +8,7 @@ import (
 	"drtmd/htm"
 	"drtmd/store/layout"
 	"drtmd/store/words"
+	"drtmd/verbs/lineword"
 )
 
 // Codes with which this package aborts regions: those of package words.
@@ -36,6 +37,14 @@ func (t *Table) Find(key uint64) (off int, ok bool) {
 		}
 	}
 	return t.findSlowly(b, key)
+}
+
+// Prefetch asks for what Find of a key reads first: its main bucket.
+func (t *Table) Prefetch(key uint64) {
+	i, _ := bits.Mul64(layout.Hash(key), t.mainCount)
+	b := (*layout.Bucket)(unsafe.Add(t.main, uintptr(i)*layout.BucketBytes))
+	lineword.Prefetch(&b[0])
+	lineword.Prefetch(&b[layout.BucketWords/2])
 }
 
 // equal has bit i set if the key word of slot i is key. It compiles to a comparison that sets a

@@ -7,7 +7,6 @@ import (
 	"drtmd/proto"
 	"drtmd/proto/history"
 	"drtmd/proto/onesided"
-	"drtmd/proto/protocol"
 	"drtmd/proto/recovery"
 	"drtmd/proto/txset"
 	"drtmd/store/layout"
@@ -165,13 +164,6 @@ func (t *tx) acquire(p proto.Phase, from, to int, which func(*record) (flags, bo
 // lookAhead finds the entries of records that the CPU is about to read, one look-up after the other: the processor
 // overlaps their cache misses. A place proves nothing: who reads there looks whose it is.
 func (t *tx) lookAhead(from, to int, which func(*record) (flags, bool)) {
-	for i := from; i < to; i++ {
-		if r := &t.Records[i]; r.Node == t.e.Env.Node {
-			if x, ok := t.e.Here(r).Tables[r.Table-1].(protocol.PrefetchingIndex); ok {
-				x.Prefetch(uint64(r.Key))
-			}
-		}
-	}
 	for i := from; i < to; i++ {
 		r := &t.Records[i]
 		f, ok := which(r)

@@ -5,6 +5,7 @@ import (
 
 	"drtmd/htm"
 	"drtmd/internal/invariant"
+	"drtmd/proto"
 	"drtmd/proto/option"
 	"drtmd/store"
 	"drtmd/store/layout"
@@ -40,11 +41,34 @@ type PointIndex interface {
 	Each(f func(place int) bool)
 }
 
-// PrefetchingIndex is a PointIndex whose look-ups do not overlap their cache misses by themselves.
+// PrefetchingIndex is a PointIndex that can bring what a look-up reads first into the caches.
 type PrefetchingIndex interface {
 	PointIndex
 	// Prefetch asks for what Find of a key reads first.
 	Prefetch(key uint64)
+}
+
+// Prefetcher asks for what look-ups of declared records will read: by table, nil where its index cannot.
+type Prefetcher []PrefetchingIndex
+
+// PrefetcherOf makes the Prefetcher of the own machine's tables.
+func PrefetcherOf(tables []PointIndex) Prefetcher {
+	p := make(Prefetcher, len(tables))
+	for i, t := range tables {
+		p[i], _ = t.(PrefetchingIndex)
+	}
+	return p
+}
+
+// Prefetch asks for all that a transaction declares, so that its cache misses overlap with each other and with what
+// comes before the first look-up. Records of other machines are asked for, too: that costs less than to tell them apart.
+func (p Prefetcher) Prefetch(d *proto.Decl) {
+	for i := range d.Accesses {
+		a := &d.Accesses[i]
+		if n := uint(a.Table) - 1; n < uint(len(p)) && p[n] != nil {
+			p[n].Prefetch(uint64(a.Key))
+		}
+	}
 }
 
 // GrowingIndex is a PointIndex of several memory regions.

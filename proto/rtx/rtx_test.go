@@ -15,6 +15,12 @@ import (
 // A client refuses memory that was not laid out for it, in words, and has written nothing to it.
 func TestWrongMemoryIsRefused(t *testing.T) {
 	le := binary.LittleEndian
+	larger := testShape
+	larger.Objects *= 2
+	size, err := larger.Bytes()
+	must(t, err)
+	ofLarger := make([]byte, size)
+	must(t, larger.Format(ofLarger))
 	for _, x := range []struct {
 		name, text string
 		damage     func(memory []byte)
@@ -22,6 +28,7 @@ func TestWrongMemoryIsRefused(t *testing.T) {
 		{"never initialised", "never initialised", func(b []byte) { clear(b[:4096]) }},
 		{"foreign", "not memory of rTX", func(b []byte) { copy(b, "something") }},
 		{"another version", "layout version 9, this side speaks 3", func(b []byte) { le.PutUint64(b[8:], 9) }},
+		{"too small", "bytes, the memory has", func(b []byte) { copy(b, ofLarger[:4096]) }},
 		{"another shape", "description of its layout is corrupt", func(b []byte) { le.PutUint64(b[24:], 7) }},
 	} {
 		t.Run(x.name, func(t *testing.T) {

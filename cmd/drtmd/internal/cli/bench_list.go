@@ -323,6 +323,9 @@ func describeProtocol(out io.Writer, p *node.Protocol) {
 	}
 	if isOfMemory(p) {
 		takes = append(takes, "--memory", "--index", "--client")
+		if s, ok := engine.FindSystem(p.Name); ok && s.Copies {
+			takes = append(takes, "--leaf-copies (index sherman)")
+		}
 	}
 	if len(takes) > 0 {
 		last := len(takes) - 1

@@ -372,9 +372,9 @@ const (
 // treeFailure is Figure 14.
 func treeFailure(r *Run) (*Outcome, error) {
 	// Bins are long enough that chance moves them by some percent only.
-	x := &failure{clients: 3, workers: pick(r, 6, 4), fibers: 1, keys: pick(r, 120_000, 12_000),
+	x := &failure{clients: 3, workers: pick(r, 6, 4), fibers: 1, keys: pick(r, 600_000, 12_000),
 		lease:  pick(r, 800*time.Microsecond, 100*time.Microsecond),
-		warmup: pick(r, 12*time.Millisecond, 300*time.Microsecond),
+		warmup: pick(r, 30*time.Millisecond, 300*time.Microsecond),
 		before: pick(r, 2400*time.Microsecond, 200*time.Microsecond),
 		after:  pick(r, 4800*time.Microsecond, 600*time.Microsecond),
 		bin:    pick(r, 400*time.Microsecond, 50*time.Microsecond)}
@@ -432,6 +432,8 @@ func treeFailure(r *Run) (*Outcome, error) {
 // treeFailureOthers adds what rTX comes to with the paper's threads, and with its leases and bins.
 func treeFailureOthers(r *Run, x *failure, o *Outcome, total int) error {
 	threads, leases := *x, *x
+	threads.keys = pick(r, 120_000, x.keys)
+	leases.keys, leases.warmup = threads.keys, pick(r, 12*time.Millisecond, x.warmup)
 	threads.workers, threads.warmup = pick(r, 24, 8), pick(r, 6*time.Millisecond, x.warmup)
 	leases.lease, leases.bin = pick(r, 8*time.Millisecond, 4*x.lease), pick(r, time.Millisecond, x.bin)
 	leases.before, leases.after = pick(r, 4*time.Millisecond, x.before), pick(r, 20*time.Millisecond, 2*x.after)
@@ -440,10 +442,11 @@ func treeFailureOthers(r *Run, x *failure, o *Outcome, total int) error {
 		what string
 		of   func(levels) float64
 	}{
-		{&threads, fmt.Sprintf("%s, %d insertions at a time on each client: after over before", rtxName, threads.workers),
+		{&threads, fmt.Sprintf("%s, %d insertions at a time on each client, %d keys: after over before", rtxName, threads.workers,
+			threads.keys),
 			func(l levels) float64 { return l.after / l.before }},
-		{&leases, fmt.Sprintf("%s, leases of %v and bins of %v: lowest bin over the level after the kill", rtxName, leases.lease,
-			leases.bin), func(l levels) float64 { return l.lowest }},
+		{&leases, fmt.Sprintf("%s, leases of %v and bins of %v, %d keys: lowest bin over the level after the kill", rtxName,
+			leases.lease, leases.bin, leases.keys), func(l levels) float64 { return l.lowest }},
 	} {
 		var seen []float64
 		for seed := range r.Seeds {

@@ -11,6 +11,7 @@ import (
 	"drtmd/proto/chop"
 	"drtmd/proto/node"
 	"drtmd/proto/option"
+	"drtmd/proto/protocol"
 	"drtmd/proto/workload/micro"
 	"drtmd/store/layout"
 	"drtmd/verbs/scenario"
@@ -264,5 +265,8 @@ func (x spec) options(setting func(string) string) option.Settings {
 		}
 	}
 	maps.Copy(all, x.fixed)
+	if setting(dimPieces) == "no" {
+		delete(all, protocol.OptChopped)
+	}
 	return all
 }

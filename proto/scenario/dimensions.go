@@ -31,6 +31,7 @@ const (
 	dimError    = "error"
 	dimClocks   = "clocks"
 	dimReplicas = "replicas"
+	dimPieces   = "pieces"
 )
 
 // settings are the dimensions of a run.
@@ -103,6 +104,10 @@ func (x spec) dimensions() []scenario.Dimension {
 	if x.load == loadChained {
 		list = append(list, dimension(dimRollback, "percent of the reserves that the user aborts",
 			[]string{"0", "20", "50"}, "20", "50"))
+	}
+	if x.load == loadTPCC && x.durable {
+		list = append(list, dimension(dimPieces, "transactions run in pieces, or as a whole", []string{"yes", "no"},
+			"yes", "yes", "no"))
 	}
 	if x.load == loadRanges {
 		list = slices.DeleteFunc(list, func(d scenario.Dimension) bool { return d.Name == dimSkew })

@@ -3,6 +3,7 @@ package scenario
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"runtime"
 	"slices"
 	"strings"
@@ -204,8 +205,9 @@ func TestDeathsAtEveryStep(t *testing.T) {
 	}
 }
 
-// TestCrashInEveryPiece crashes machines that log transactions in pieces at marked steps, and has them finish these. A
-// normal test takes a share of the occurrences; -whole takes all, as make soak does.
+// TestCrashInEveryPiece crashes machines that log transactions in pieces at marked steps, and has them finish these; and
+// machines that log those of TPC-C as a whole. A normal test takes a share of the occurrences; -whole takes all, as make
+// soak does. The seeds have each type of transaction, together.
 func TestCrashInEveryPiece(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector sees nothing here that the run without faults does not show")
@@ -214,20 +216,44 @@ func TestCrashInEveryPiece(t *testing.T) {
 	if *whole {
 		most = 0
 	}
-	for _, name := range []string{"durable-chains-steps", "durable-tpcc-steps"} {
-		for _, words := range []string{"yes", "no"} {
-			t.Run(name+"/words="+words, func(t *testing.T) {
-				r, err := scenario.Exhaust(context.Background(), find(t, name), scenario.ExhaustOptions{Most: most,
-					Options: scenario.Options{Seed: 2, Settings: []scenario.Setting{{Name: dimWords, Value: words}}},
-					Jobs:    runtime.NumCPU()})
-				if err != nil {
-					t.Fatal(err)
-				}
-				if r.Failure != nil {
-					t.Errorf("%v\n%s", r.Failure.Failure, replay(r.Failure))
-				}
-				t.Logf("%d crashes, %d events; %v", r.Struck, r.Events, r.Base.Counts)
-			})
+	kinds := map[string]map[string]uint64{} // by scenario: how many transactions of each type
+	for _, c := range []struct {
+		scenario, words, pieces string
+		seed                    uint64
+	}{
+		{"durable-chains-steps", "yes", "", 2}, {"durable-chains-steps", "no", "", 2},
+		{"durable-tpcc-steps", "yes", "yes", 7}, {"durable-tpcc-steps", "no", "yes", 7},
+		{"durable-tpcc-steps", "yes", "no", 7}, {"durable-tpcc-steps", "no", "no", 7},
+	} {
+		settings := []scenario.Setting{{Name: dimWords, Value: c.words}}
+		if c.pieces != "" {
+			settings = append(settings, scenario.Setting{Name: dimPieces, Value: c.pieces})
+		}
+		t.Run(fmt.Sprintf("%s/words=%s,pieces=%s", c.scenario, c.words, c.pieces), func(t *testing.T) {
+			r, err := scenario.Exhaust(context.Background(), find(t, c.scenario), scenario.ExhaustOptions{Most: most,
+				Options: scenario.Options{Seed: c.seed, Settings: settings}, Jobs: runtime.NumCPU()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Failure != nil {
+				t.Errorf("%v\n%s", r.Failure.Failure, replay(r.Failure))
+			}
+			t.Logf("%d crashes, %d events; %v", r.Struck, r.Events, r.Base.Counts)
+			all := kinds[c.scenario+c.pieces]
+			if all == nil {
+				all = map[string]uint64{}
+				kinds[c.scenario+c.pieces] = all
+			}
+			for _, n := range r.Base.Counts {
+				all[n.Name] += n.Value
+			}
+		})
+	}
+	for name, counts := range kinds {
+		for _, kind := range []string{"new-order", "payment", "order-status", "delivery", "stock-level"} {
+			if n, there := counts[kind]; there && n == 0 {
+				t.Errorf("%s: no %s", name, kind)
+			}
 		}
 	}
 }

@@ -5,7 +5,6 @@ import "time"
 // The systems that items wait for, by the name of their paper.
 const (
 	waitsDrTM      = drtmName
-	waitsHADES     = hadesName
 	waitsXenic     = xenicName
 	waitsRTX       = "rtx"
 	waitsDandelion = "dandelion"

@@ -24,7 +24,7 @@ set -euo pipefail
 BUILD_PACKAGES=(gcc libc6-dev libibverbs-dev ibverbs-providers)
 LINT_PACKAGES=(shellcheck protobuf-compiler)
 BROWSER_PACKAGES=(chromium)
-RXE_PACKAGES=(qemu-system-x86 busybox-static cpio kmod iproute2 util-linux ibverbs-providers
+RXE_PACKAGES=(qemu-system-x86 busybox-static cpio xz-utils kmod iproute2 util-linux ibverbs-providers
   ibverbs-utils perftest)
 
 need_go() { find_go >/dev/null || fetch_go; }

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # guests.sh: starts a run's guests, waits for their exit status, ends them. Sourced by run.
 #
-# In: RUN (the run's own folder), BASE, KERNEL_DIR, NODES, TIMEOUT, MEMORY, APPEND. Guests touch
+# In: RUN (the run's own folder), BASE, KERNEL_IMAGE, NODES, TIMEOUT, MEMORY, APPEND. Guests touch
 # nothing outside RUN, so any number of runs can go on at once.
 
 # Exit statuses of our own, chosen as timeout(1) and env(1) do.
@@ -53,7 +53,7 @@ start_guest() {
   # The guest ends with this script, whatever ends it.
   setpriv --pdeathsig KILL -- qemu-system-x86_64 -nodefaults -no-user-config -display none \
     -machine q35 -accel tcg,thread=multi -cpu max -smp 2 -m "$MEMORY" -no-reboot \
-    -kernel "$KERNEL_DIR/vmlinuz" -initrd "$files.initrd" \
+    -kernel "$KERNEL_IMAGE" -initrd "$files.initrd" \
     -append "console=ttyS0 quiet panic=-1 oops=panic mitigations=off tsc=reliable no_timer_check $APPEND" \
     -chardev "file,id=console,path=$files.console" -serial chardev:console \
     -chardev "pipe,id=monitor,path=$files.monitor" -mon chardev=monitor,mode=readline \

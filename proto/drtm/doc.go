@@ -41,6 +41,10 @@
 //     bound to the key only between the two.
 //   - After LeaseAll or fallback attempts whose leases ended too early, reads take write locks.
 //   - A joined lease that is no longer valid aborts START at once.
+//   - The fallback handler locks records of ordered tables one by one, and looks at the ranges that were scanned a second
+//     time (mutation RangesUnchecked). The paper's takes one lock of a warehouse for its order lines (§7.4).
+//   - A transaction that needs a range of another machine asks for it by RPC. The paper sends a payment by name there as a
+//     whole (§7.5).
 //
 // # Lost machines
 //

@@ -85,7 +85,7 @@ bench-replicas: build ## all protocols, with one and three copies of each record
 bench-memory: build ## YCSB C on Soft-RoCE, rTX and its baselines on a memory node
 	scripts/bench-replicas.sh --memory
 
-bench-ford: build ## SmallBank and TATP on Soft-RoCE, one transaction in flight, beside FORD
+bench-ford: build ## SmallBank, TATP and TPC-C on Soft-RoCE, one transaction in flight, beside FORD
 	scripts/bench-replicas.sh --ford
 
 bench-tpcc: ## TPC-C under drtm on one thread, in pieces and whole, beside Silo and DBx1000

@@ -26,6 +26,8 @@ type LocalConfig struct {
 	// Threads are the OS threads that the workers of all members are spread over; 0 = 1.
 	Threads int
 	Spin    time.Duration // fiber.ThreadConfig
+	// WithoutLineWords is that of MemberConfig.
+	WithoutLineWords bool
 	// CPUs[i] are those that thread i may run on; where there are fewer entries than threads, they
 	// go around. None: those of the process.
 	CPUs [][]int
@@ -135,8 +137,8 @@ func (c *Cluster) buildLocal(ctx context.Context, cfg *LocalConfig, t *threads) 
 			return errors.Join(fmt.Errorf("node %d: %w", n, err), dev.Close())
 		}
 		m, err := NewMember(&c.Config, MemberConfig{ID: n, Context: dev,
-			NewWorker: t.newWorker(place * cfg.Workers),
-			Clock:     t.clock, ClockError: clockError, RecorderClock: t.clock,
+			NewWorker: t.newWorker(place * cfg.Workers), PlaysNIC: cfg.Part == nil, WithoutLineWords: cfg.WithoutLineWords,
+			Clock: t.clock, ClockError: clockError, RecorderClock: t.clock,
 			Incarnation: randomIncarnation(), Recorder: cfg.recorderClock(clockError), Keep: keep, Attach: cfg.Attach})
 		if err != nil {
 			return err
@@ -147,6 +149,9 @@ func (c *Cluster) buildLocal(ctx context.Context, cfg *LocalConfig, t *threads) 
 			}
 		}
 		c.Members = append(c.Members, m)
+	}
+	if c.Config.Protocol.Chips != nil {
+		ShareChips(c.Members)
 	}
 	if cfg.Part != nil {
 		return c.connectPart(ctx, cfg.Part)

@@ -56,6 +56,8 @@ type MemberConfig struct {
 	Step func(name string)
 	// AttachBoard has the cores of the machine's NIC run programs; nil: it has none.
 	AttachBoard func() (protocol.Board, error)
+	// PlaysNIC: the machine's only worker plays the cores of its NIC, if the protocol needs some (playedNIC).
+	PlaysNIC bool
 	// WithoutLineWords has the member take the device for one whose atomics do not exclude the
 	// CPU's, whatever it is: for tests of the commit of such devices (design decision 3).
 	WithoutLineWords bool
@@ -131,7 +133,12 @@ func NewMember(cluster *Config, cfg MemberConfig) (*Member, error) {
 
 func (m *Member) build() error {
 	device := m.cfg.Context.Attr()
-	err := m.cluster.Protocol.CheckDevice(device.Name, device.Caps.LineWords && !m.cfg.WithoutLineWords)
+	// A NIC that is played needs no line words: one thread has the memory.
+	played := m.cfg.PlaysNIC && m.cluster.Protocol.Chips != nil && m.cluster.Protocol.Chips.Cores
+	if played {
+		m.cfg.AttachBoard = m.playNIC
+	}
+	err := m.cluster.Protocol.CheckDevice(device.Name, played || device.Caps.LineWords && !m.cfg.WithoutLineWords)
 	if err != nil {
 		return err
 	}
@@ -177,6 +184,9 @@ func (m *Member) attachBoard() (protocol.Board, error) {
 	b, err := m.cfg.AttachBoard()
 	if err != nil {
 		return b, err
+	}
+	if b.Played {
+		return b, nil
 	}
 	newWorker := b.NewWorker
 	b.NewWorker = func(core int, cfg fiber.WorkerConfig) (*fiber.Worker, error) {

@@ -47,6 +47,10 @@ type Board struct {
 	smartnic.Board
 	// NewWorker makes the worker of a core, which the member closes.
 	NewWorker func(core int, cfg fiber.WorkerConfig) (*fiber.Worker, error)
+	// Register tells it of memory of the host that DMA may access, beside that of tables; nil: it knows all.
+	Register func(*verbs.MR)
+	// Played: the member's only worker plays the NIC, which is then an emulation (package node).
+	Played bool
 }
 
 // CheckChips refuses a machine without the chips that the protocol needs: attach says whether its NIC carries a program,

@@ -45,12 +45,12 @@ func newChip(e *protocol.ChipEnv) (*Chip, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", protocol.ErrNeeds, err)
 	}
-	c := &Chip{board: b, threads: e.Workers, first: e.First, shipped: map[uint64]*tx{}, view: chipView{fills: map[int]int{}, arrived: map[int]uint64{}}}
+	c := &Chip{board: b.Board, threads: e.Workers, first: e.First, shipped: map[uint64]*tx{}, view: chipView{fills: map[int]int{}, arrived: map[int]uint64{}}}
 	cores := o.Int(OptCores)
 	if cores > b.Cores() {
 		return nil, fmt.Errorf("%w: --%s %d: the NIC has %d cores", ErrConfig, OptCores, cores, b.Cores())
 	}
-	places, err := c.makeLogs(e, cores, int(o.Size(OptLogBytes)))
+	places, err := c.makeLogs(e, b.Register, cores, int(o.Size(OptLogBytes)))
 	if err != nil {
 		return nil, err
 	}
@@ -107,10 +107,13 @@ func shardOf(e *protocol.Env) func(nics.Ref) int {
 }
 
 // makeLogs makes the logs of the NIC's cores in the host's memory.
-func (c *Chip) makeLogs(e *protocol.ChipEnv, cores, capacity int) (places []nics.LogPlace, err error) {
+func (c *Chip) makeLogs(e *protocol.ChipEnv, register func(*verbs.MR), cores, capacity int) (places []nics.LogPlace, err error) {
 	bytes := (log.Bytes(capacity) + verbs.LineBytes - 1) &^ (verbs.LineBytes - 1)
 	if c.memory, err = e.PD.AllocMR(cores*bytes, verbs.AccessLocalWrite, verbs.MROptions{}); err != nil {
 		return nil, err
+	}
+	if register != nil {
+		register(c.memory)
 	}
 	generation := uint64(e.First.Life) + 1
 	for i := range cores {

@@ -36,7 +36,7 @@
 //
 // # What it does not do
 //
-// It runs in the simulator alone.
+// Outside of the simulator a node's only worker plays its NIC (package node); nothing recovers there.
 //
 // # Recovery (§4.2.1)
 //

@@ -77,7 +77,7 @@ func New(env *protocol.Env) (*Engine, error) {
 	}
 	cfg := nics.HostConfig{Node: int(env.Node), Thread: env.Index, Cores: len(c.logs), Mutation: c.mutation, Port: port,
 		Functions: c.functions, Options: c.options,
-		Worker: env.Worker, Memory: c.memory, Yard: &c.yard, Most: c.most}
+		Worker: env.Worker, Polled: !env.Simulated, Memory: c.memory, Yard: &c.yard, Most: c.most}
 	cfg.Tables = e.replicas()
 	e.tables = cfg.Tables[env.Node]
 	for i := env.Index; i < len(c.logs); i += c.threads {

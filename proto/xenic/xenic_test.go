@@ -109,6 +109,46 @@ func TestEachSwitchLeavesItStrictlySerializable(t *testing.T) {
 	}
 }
 
+// TestAWorkerPlaysTheNIC: the same programs on threads and shared memory, with line words and without, as on Soft-RoCE.
+func TestAWorkerPlaysTheNIC(t *testing.T) {
+	for name, x := range map[string]struct {
+		options  option.Settings
+		wordless bool
+	}{
+		"everything on": {}, "without batching and multi-hop": {options: option.Settings{xenic.OptBatching: "false",
+			xenic.OptMultiHop: "false"}},
+		"separate requests, all at NICs": {options: option.Settings{xenic.OptRequests: xenic.RequestsSeparate, xenic.OptLocal: "false"}},
+		"without line words":             {wordless: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := smallbank.Spec()
+			w, _, err := spec.Make(3, option.Settings{"accounts": "40", "anywhere": "true"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := node.NewLocal(context.Background(), node.LocalConfig{Threads: 3, WithoutLineWords: x.wordless, Config: node.Config{
+				Protocol: xenic.Protocol(), Workload: w, Functions: spec.Functions, Nodes: 3, Workers: 1, Fibers: 4, Replicas: 3,
+				Record: &node.Recording{}, Options: x.options}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if result := load(t, c, 10); result.Verdict != check.Serializable {
+				t.Error(result)
+			}
+		})
+	}
+	spec := smallbank.Spec()
+	w, _, err := spec.Make(3, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = node.NewLocal(context.Background(), node.LocalConfig{Config: node.Config{Protocol: xenic.Protocol(), Workload: w,
+		Nodes: 3, Workers: 2, Fibers: 4, Replicas: 3}})
+	if err == nil || !strings.Contains(err.Error(), "--workers 1") {
+		t.Errorf("two workers play a NIC: %v", err)
+	}
+}
+
 // TestFunctionsAreShipped (§4.2.2, §4.2.3): SmallBank between nodes, executed by hosts, by the coordinator's NIC, or at the
 // other primary; each way is taken, the sums hold, and the history is strictly serializable.
 func TestFunctionsAreShipped(t *testing.T) {

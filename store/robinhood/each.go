@@ -24,6 +24,9 @@ func (t *Table) Keys() (keys []uint64, ok bool) {
 		keys = append(keys, t.word(slot+layout.KeyOffset))
 		return true
 	})
+	if t.m.Words == nil { // one thread has the memory
+		return keys, true
+	}
 	lines := t.m.Words[t.at/layout.LineBytes : (t.at+t.config.Bytes()+layout.LineBytes-1)/layout.LineBytes]
 	for i := range lines {
 		ok = ok && !lineword.Load(&lines[i]).Locked()

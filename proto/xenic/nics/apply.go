@@ -1,6 +1,7 @@
 package nics
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -26,12 +27,19 @@ type applier struct {
 	task    *fiber.Task
 	place   int // in Yard
 	watch   []*fiber.Watch
+	seen    []awaited // by log, if they are polled
 	region  *htm.Region
 	passes  uint64 // over all logs, each read to its end
 	graves  []grave
 	tables  [][]change // by shard and table, of what the NIC serves, since it was told
 	failed  error
 	copying map[int]copying // by node
+}
+
+// awaited is the line of a log that is watched, as it was.
+type awaited struct {
+	at   int
+	line [verbs.LineBytes]byte
 }
 
 // change is how a table of the own shard has changed since the NIC was told.
@@ -79,8 +87,12 @@ func (h *Host) beginApplying() {
 	cfg := &h.cfg
 	h.region = htm.NewRegion(htm.Config{Flag: cfg.Worker.RegionFlag()})
 	h.resize()
-	for range cfg.Logs {
+	h.seen = make([]awaited, len(cfg.Logs))
+	for i := range cfg.Logs {
 		h.watch = append(h.watch, cfg.Worker.NewWatch(func() bool {
+			if s := &h.seen[i]; cfg.Polled && bytes.Equal(s.line[:], cfg.Memory.Bytes()[s.at:s.at+verbs.LineBytes]) {
+				return false
+			}
 			h.rouse()
 			return true
 		}))
@@ -169,7 +181,12 @@ func (h *Host) announce() {
 // applyLog applies what a log has, and tells the NIC.
 func (h *Host) applyLog(f *fiber.Fiber, i int) (found bool, err error) {
 	l := h.cfg.Logs[i]
-	if err := h.watch[i].Set(h.cfg.Memory, l.At/verbs.LineBytes+l.AwaitedLine()); err != nil {
+	line := l.At/verbs.LineBytes + l.AwaitedLine()
+	if s := &h.seen[i]; h.cfg.Polled {
+		s.at = line * verbs.LineBytes
+		copy(s.line[:], h.cfg.Memory.Bytes()[s.at:])
+	}
+	if err := h.watch[i].Set(h.cfg.Memory, line); err != nil {
 		return false, err
 	}
 	var applied []Ref

@@ -33,6 +33,8 @@ type HostConfig struct {
 	Most int
 	// Yard is what the host's threads know together; nil: there is one thread.
 	Yard *Yard
+	// Polled: the worker looks at the logs in every pass, not only when they change.
+	Polled bool
 }
 
 // HostLog is a log that the host reads.

@@ -128,7 +128,12 @@ func (r *benchRun) checkChips(given func(string) bool) error {
 	if chips == nil {
 		return nil
 	}
-	if p.transport != simTransport || r.client != nil {
+	switch played := chips.Cores && r.client == nil; {
+	case p.transport == simTransport && r.client == nil:
+	case played && p.workers > 1:
+		return usagef("use --workers 1, or --transport sim with --preset "+r.protocol.Preset, "the only worker of a node plays the "+
+			"NIC of protocol %s without the simulator, and there are %d", p.protocol, p.workers)
+	case !played:
 		return usagef("use --transport sim, with --preset "+r.protocol.Preset, "protocol %s runs on chips that only the "+
 			"simulator has", p.protocol)
 	}

@@ -2,7 +2,9 @@ package scenario
 
 import (
 	"errors"
+	"strings"
 	"testing"
+	"time"
 
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
@@ -12,10 +14,11 @@ import (
 // what the word was in the end, by run.
 func adders(clients int, atomic bool, seen map[uint64]int) *Scenario {
 	return &Scenario{Name: "adders", Nodes: clients + 1, MinNodes: 2, MaxNodes: 8, Ordered: true,
-		Until: 1e9, EventLimit: 1e6, Build: func(e *Env) error { return buildAdders(e, atomic, seen) }}
+		Until: 1e9, EventLimit: 1e6, Build: func(e *Env) error { return buildAdders(e, atomic, seen, 0) }}
 }
 
-func buildAdders(e *Env, atomic bool, seen map[uint64]int) error {
+// buildAdders is Scenario.Build. Node 1 sleeps before it adds.
+func buildAdders(e *Env, atomic bool, seen map[uint64]int, sleep time.Duration) error {
 	var counter *verbs.MR
 	var all []*Machine
 	for i := range e.Nodes {
@@ -38,6 +41,11 @@ func buildAdders(e *Env, atomic bool, seen map[uint64]int) error {
 		e.Begin(m, 1, func() {
 			m.Go(0, "adder", func(f *fiber.Fiber) error {
 				defer e.Told(m)
+				if m == all[1] && sleep > 0 {
+					if err := f.Sleep(sleep); err != nil {
+						return err
+					}
+				}
 				return add(f, m.NewLink(0, all[0]), buf, counter, atomic)
 			})
 		})
@@ -81,6 +89,44 @@ func TestOrdersMakesEachOrderOnce(t *testing.T) {
 		if !x.Whole || x.Missed > 0 || x.Cut > 0 || x.Orders != orders || seen[uint64(clients)] != orders {
 			t.Errorf("%d clients: %d orders of %d, %d missed, %d cut, whole: %t; %v", clients, x.Orders, orders, x.Missed,
 				x.Cut, x.Whole, seen)
+		}
+	}
+}
+
+// A timer fires in an order: what it sends arrives before or behind what others have sent, and an addition that is lost
+// meanwhile is found. The order that is printed waits for a timer that fires late (w). What such a timer sends
+// cannot be put before what arrived while it ran: that order is missed, and the orders are not said to be whole.
+func TestOrdersWaitForTimers(t *testing.T) {
+	for _, c := range []struct {
+		sleep          time.Duration
+		orders, missed int
+		late           bool
+	}{{5 * time.Microsecond, 4, 0, false}, {30 * time.Microsecond, 3, 1, true}, {100 * time.Microsecond, 3, 1, true}} {
+		sleepers := func(atomic bool) *Scenario {
+			seen := map[uint64]int{}
+			s := adders(2, atomic, seen)
+			s.Build = func(e *Env) error { return buildAdders(e, atomic, seen, c.sleep) }
+			return s
+		}
+		x, err := Orders(t.Context(), sleepers(true), OrdersOptions{})
+		must(t, err)
+		held(t, x.Failure)
+		if x.Orders != c.orders || x.Missed != c.missed || x.Whole != (c.missed == 0) {
+			t.Errorf("a client sleeps %v: %d orders, %d missed, whole: %t", c.sleep, x.Orders, x.Missed, x.Whole)
+		}
+		s := sleepers(false)
+		x, err = Orders(t.Context(), s, OrdersOptions{})
+		must(t, err)
+		if x.Failure == nil || x.Failure.Failure.Check != "sum" {
+			t.Fatalf("a client sleeps %v: %d orders find nothing: %+v", c.sleep, x.Orders, x.Failure)
+		}
+		turns := x.Failure.Options.Order
+		if text := FormatOrder(turns); strings.Contains(text, "w") != c.late {
+			t.Errorf("a client sleeps %v: order %s", c.sleep, text)
+		}
+		again := run(t, s, Options{Order: turns})
+		if again.Failure == nil || again.Failure.Text != x.Failure.Failure.Text || again.Hash != x.Failure.Hash {
+			t.Errorf("order %s: %v, not %v", FormatOrder(turns), again.Failure, x.Failure.Failure)
 		}
 	}
 }

@@ -1,0 +1,204 @@
+package occ
+
+import (
+	"drtmd/proto"
+	"drtmd/proto/protocol"
+	"drtmd/store/layout"
+	"drtmd/verbs/lineword"
+	"drtmd/verbs/rpc"
+)
+
+// Look-ups in batches (Dandelion §6, Strategy.Gathers). The look-ups of one pass of the worker, and those of the requests
+// of one datagram, are made twice: first one behind the other, so that the processor overlaps their cache misses, and
+// then each by whoever needs it. In the simulator misses cost what the cost model says: those of a batch overlap, others
+// are one after the other. A look-up misses the bucket's line, and then the lines of the entry, unless the worker has
+// touched them lately.
+
+// lookUp is a record that is going to be looked up here.
+type lookUp struct {
+	s     *share
+	table proto.TableID
+	key   proto.Key
+}
+
+// lookUps are those of a worker.
+type lookUps struct {
+	gathered []lookUp
+	round    uint64 // batches that were made
+	// touched has, in the simulator, which lines the worker's cache has; nil: misses cost nothing.
+	touched []uint64
+}
+
+// cachedLines is half of the L2 cache of a core, which two threads share: 1 MB (Dandelion Table 2).
+const cachedLines = 1 << 20 / layout.LineBytes / 2
+
+func (e *Engine) newLookUps() {
+	if e.Env.Worker.CountsMisses() {
+		e.ahead.touched = make([]uint64, cachedLines)
+	}
+	if e.strategy.Gathers && e.Env.Port != nil {
+		e.Env.Port.Ahead(e.lookUpRequests)
+	}
+}
+
+// gather makes the look-ups of the records that a transaction is about to read here, with those of all transactions of
+// the pass.
+func (t *tx) gather(from, to int) error {
+	e := t.e
+	any := false
+	for i := from; i < to; i++ {
+		r := &t.Records[i]
+		if s := t.placeHere(r); s != nil && !r.Loaded {
+			e.ahead.gathered = append(e.ahead.gathered, lookUp{s, r.Table, r.Key})
+			any = true
+		}
+	}
+	if !any {
+		return nil
+	}
+	round := e.ahead.round
+	if err := t.F.Yield(); err != nil {
+		return err
+	}
+	if e.ahead.round == round {
+		e.lookUpAll()
+	}
+	return nil
+}
+
+// placeHere is the replica of a record that is read here; nil: it is read elsewhere.
+func (t *tx) placeHere(r *record) *share {
+	switch {
+	case r.Node == t.e.Env.Node:
+		return t.e.Here(r)
+	case t.e.strategy.Undo && !t.e.strategy.RemoteBackups && t.e.view != nil:
+		return t.e.replica(r.At.Shard)
+	}
+	return nil
+}
+
+// lookUpAll makes a batch of what was gathered.
+func (e *Engine) lookUpAll() {
+	a := &e.ahead
+	all := a.gathered
+	a.gathered, a.round = a.gathered[:0], a.round+1
+	if len(all) == 0 {
+		return
+	}
+	e.Counters.LookAheads++
+	e.Counters.LookedAhead += uint64(len(all))
+	buckets, entries := 0, 0
+	for i := range all {
+		x := &all[i]
+		if p, ok := x.s.Tables[x.table-1].(protocol.PrefetchingIndex); ok {
+			p.Prefetch(uint64(x.key))
+		}
+	}
+	for i := range all {
+		x := &all[i]
+		off, there := x.s.Tables[x.table-1].Find(uint64(x.key))
+		if there && e.Worded() {
+			lineword.Load(&x.s.Memory.Words[off/layout.LineBytes])
+		}
+		b, l := e.misses(x)
+		buckets, entries = buckets+b, entries+l
+	}
+	e.Env.Worker.Missed(buckets)
+	e.Env.Worker.Missed(entries)
+}
+
+// lookedUp accounts for a look-up that is made alone, unless its lines were touched before.
+func (e *Engine) lookedUp(s *share, table proto.TableID, key proto.Key) {
+	if e.ahead.touched == nil || s == nil {
+		return
+	}
+	x := lookUp{s, table, key}
+	buckets, entries := e.misses(&x)
+	e.Env.Worker.Missed(buckets)
+	e.Env.Worker.Missed(min(entries, 1)) // the lines of an entry follow each other: they are loaded together
+}
+
+// misses is how many lines of the bucket and of the entry of a record no cache has, which has them from now on.
+func (e *Engine) misses(x *lookUp) (buckets, entries int) {
+	if e.ahead.touched == nil {
+		return 0, 0
+	}
+	first := (uint64(x.key)*0x9e3779b97f4a7c15 ^ uint64(x.table)) * 0xff51afd7ed558ccd
+	if e.touch(first) {
+		buckets = 1
+	}
+	lines := (layout.ValueOffset + e.Env.Specs[x.table-1].ValueBytes + layout.LineBytes - 1) / layout.LineBytes
+	for i := range lines {
+		if e.touch(first + uint64(i+1)*0x9e3779b97f4a7c15) {
+			entries++
+		}
+	}
+	return buckets, entries
+}
+
+// touch reports whether the cache lacks a line, and puts it there.
+func (e *Engine) touch(line uint64) bool {
+	line ^= line >> 32
+	at := &e.ahead.touched[line%uint64(len(e.ahead.touched))]
+	was := *at
+	*at = line
+	return was != line
+}
+
+// lookUpRequests makes the look-ups of the compact requests of a datagram.
+func (e *Engine) lookUpRequests(n int, request func(i int) (rpc.Type, []byte)) {
+	held := len(e.ahead.gathered)
+	for i := range n {
+		typ, body := request(i)
+		s := scan{b: body, ok: true}
+		switch typ {
+		case TypeAcquire + compactType, TypeValidate + compactType, TypeRelease + compactType:
+			s.short()
+			for s.ok && len(s.b) > 0 {
+				f, t := s.table(itemShift)
+				key := s.key()
+				s.version()
+				e.lookUpLater(&s, t, key, flags(f)&flagValue != 0)
+			}
+		case TypeLog + compactType:
+			s.number()
+			s.half()
+			s.half()
+			s.number()
+			s.short()
+			for s.ok && len(s.b) > 0 {
+				f, t := s.table(writeShift)
+				s.half()
+				key := s.key()
+				if s.version(); f&writeWas != 0 {
+					s.version()
+				}
+				e.lookUpLater(&s, t, key, f&writeValue != 0)
+			}
+		}
+	}
+	if len(e.ahead.gathered) == held {
+		return
+	}
+	mine := e.ahead.gathered[:held]
+	e.ahead.gathered = e.ahead.gathered[held:]
+	e.lookUpAll()
+	e.ahead.gathered, e.ahead.round = mine, e.ahead.round-1
+}
+
+// lookUpLater gathers a record of a request, and skips its value. What makes no sense its handler refuses.
+func (e *Engine) lookUpLater(s *scan, t proto.TableID, k proto.Key, valued bool) {
+	if uint(t)-1 >= uint(len(e.Env.Specs)) {
+		s.b, s.ok = nil, false
+		return
+	}
+	if valued {
+		s.bytes(e.Env.Specs[t-1].ValueBytes)
+	}
+	if !s.ok {
+		return
+	}
+	if share, _ := e.shareOf(t, k); share != nil {
+		e.ahead.gathered = append(e.ahead.gathered, lookUp{share, t, k})
+	}
+}

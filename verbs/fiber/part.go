@@ -67,6 +67,16 @@ func (w *Worker) Spend(ps int64) {
 	}
 }
 
+// Missed accounts for n lines of memory that no cache has and that are loaded together: it costs time in the simulator.
+func (w *Worker) Missed(n int) {
+	if w.virtual != nil && n > 0 {
+		w.virtual.missed(n)
+	}
+}
+
+// CountsMisses reports whether Missed costs anything.
+func (w *Worker) CountsMisses() bool { return w.virtual != nil && w.virtual.core.tl.MissCostPs(1) > 0 }
+
 // RPCWork accounts for messages that a part sends and datagrams that it receives: they cost CPU
 // time in the simulator.
 func (w *Worker) RPCWork(messages, datagrams int) {

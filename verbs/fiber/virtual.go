@@ -20,6 +20,10 @@ type Timeline interface {
 	// RPCCostPs is the CPU time that an RPC layer takes for messages that it sends and datagrams
 	// that it receives.
 	RPCCostPs(messages, datagrams int) int64
+	// MissCostPs is the time of n lines of memory that no cache has and that are loaded together. ThreadPs is the
+	// time of CPU work that takes ps where a thread has its core alone; waiting for memory is no such work.
+	MissCostPs(n int) int64
+	ThreadPs(ps int64) int64
 }
 
 // Core is a thread of the simulator: one core that runs workers in virtual time. While a fiber
@@ -116,7 +120,7 @@ func (c *Core) run() {
 	}
 	again := false
 	if c.holder == nil {
-		c.busyUntil = max(c.busyUntil, c.tl.NowPs()) + c.tl.PassCostPs()
+		c.busyUntil = max(c.busyUntil, c.tl.NowPs()) + c.tl.ThreadPs(c.tl.PassCostPs())
 	}
 	for _, w := range c.workers {
 		if c.holder != nil || c.dead {
@@ -155,7 +159,7 @@ func (v *virtualWorker) held() bool { return v.core.holder != nil || v.core.dead
 // charge holds the core for a time.
 func (v *virtualWorker) charge(f *Fiber, ps int64) {
 	c := v.core
-	c.busyUntil = max(c.busyUntil, c.tl.NowPs()) + ps
+	c.busyUntil = max(c.busyUntil, c.tl.NowPs()) + c.tl.ThreadPs(ps)
 	v.hold(f)
 }
 
@@ -174,7 +178,13 @@ func (v *virtualWorker) hold(f *Fiber) {
 // busy until the sum is over.
 func (v *virtualWorker) spent(ps int64) {
 	c := v.core
-	c.busyUntil = max(c.busyUntil, c.tl.NowPs()) + ps
+	c.busyUntil = max(c.busyUntil, c.tl.NowPs()) + c.tl.ThreadPs(ps)
+}
+
+// missed accounts for lines that are loaded together.
+func (v *virtualWorker) missed(n int) {
+	c := v.core
+	c.busyUntil = max(c.busyUntil, c.tl.NowPs()) + c.tl.MissCostPs(n)
 }
 
 // posted accounts for the CPU time of a doorbell, polled for that of completions.

@@ -79,6 +79,8 @@ func (n *fakeNet) PassCostPs() int64      { return 100_000 }
 func (n *fakeNet) PollCostPs(int) int64   { return 0 }
 
 func (n *fakeNet) RPCCostPs(_, _ int) int64 { return 0 }
+func (n *fakeNet) MissCostPs(int) int64     { return 0 }
+func (n *fakeNet) ThreadPs(ps int64) int64  { return ps }
 
 // run lets time pass until done, or for at most limit.
 func (n *fakeNet) run(limit time.Duration, done func() bool) bool {

@@ -95,6 +95,10 @@ type CPUCost struct {
 	PollEntry  Time `cost:"poll-entry"`  // take one completion
 	RPCSend    Time `cost:"rpc-send"`    // hand a message to the RPC layer
 	RPCReceive Time `cost:"rpc-receive"` // per datagram: repost and dispatch
+
+	Memory   Time  `cost:"memory"`   // latency of a line that no cache has
+	Overlap  Count `cost:"overlap"`  // such lines of a thread that are under way together, at most
+	Hardware Ratio `cost:"hardware"` // how many times longer a thread takes than one that has its core alone
 }
 
 // RoundTrip is the unloaded time from NIC to NIC and back: pipelines, cables and switch.

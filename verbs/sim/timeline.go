@@ -58,6 +58,23 @@ func (t *Timeline) PostCostPs(n int) int64 {
 	return int64(c.Doorbell + Time(n)*c.Post)
 }
 
+// MissCostPs is the time of n lines that no cache has and that are loaded together, in picoseconds.
+func (t *Timeline) MissCostPs(n int) int64 {
+	if t.board != nil {
+		return 0
+	}
+	c := &t.node.world.cost.CPU
+	return int64(Time((int64(n)+int64(c.Overlap)-1)/int64(c.Overlap)) * c.Memory)
+}
+
+// ThreadPs is the time that CPU work takes which takes ps on a core that nothing else uses, in picoseconds.
+func (t *Timeline) ThreadPs(ps int64) int64 {
+	if t.board != nil {
+		return ps
+	}
+	return ps * int64(t.node.world.cost.CPU.Hardware) / 1000
+}
+
 // PassCostPs is the CPU time of one look at the queues, in picoseconds.
 func (t *Timeline) PassCostPs() int64 {
 	if t.board != nil {

@@ -32,7 +32,11 @@ func TestATimelineWaitsForPausesAndEndsWithItsLife(t *testing.T) {
 	c := w.Cost().CPU
 	if tl.PostCostPs(3) != int64(c.Doorbell+3*c.Post) || tl.NowPs() != int64(w.Now()) ||
 		tl.PassCostPs() != int64(c.PollEmpty) || tl.PollCostPs(5) != int64(5*c.PollEntry) ||
-		tl.RPCCostPs(7, 2) != int64(7*c.RPCSend+2*c.RPCReceive) {
+		tl.RPCCostPs(7, 2) != int64(7*c.RPCSend+2*c.RPCReceive) || tl.ThreadPs(5) != 5 || tl.MissCostPs(5) != 0 {
 		t.Error("costs")
+	}
+	w.cost.CPU.Memory, w.cost.CPU.Overlap, w.cost.CPU.Hardware = 90*Nanosecond, 10, 1500
+	if tl.MissCostPs(10) != int64(90*Nanosecond) || tl.MissCostPs(11) != int64(180*Nanosecond) || tl.ThreadPs(100) != 150 {
+		t.Error("costs of memory and of threads that share a core")
 	}
 }

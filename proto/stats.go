@@ -15,6 +15,8 @@ type Stats struct {
 	// Of hardware that detects conflicts with filters: comparisons, those that were positive by mistake, and transactions
 	// squashed because a line that they had written left the cache.
 	Checks, FalseConflicts, Evicted uint64
+	// Look-ups of records of the own machine that were made ahead, and the batches in which they were (Dandelion §6).
+	LookAheads, LookedAhead uint64
 	// FallbackKinds are Fallbacks by Decl.Kind, where a protocol tells them apart; the last one has all kinds from it on.
 	FallbackKinds [StatsKinds]FallbackStats
 	// Phases is the traffic of each phase, of attempts that were aborted too.

@@ -34,7 +34,7 @@ const cachedLines = 1 << 20 / layout.LineBytes / 2
 
 func (e *Engine) newLookUps() {
 	if e.Env.Worker.CountsMisses() {
-		e.ahead.touched = make([]uint64, cachedLines)
+		e.lookUps.touched = make([]uint64, cachedLines)
 	}
 	if e.strategy.Gathers && e.Env.Port != nil {
 		e.Env.Port.Ahead(e.lookUpRequests)
@@ -49,18 +49,18 @@ func (t *tx) gather(from, to int) error {
 	for i := from; i < to; i++ {
 		r := &t.Records[i]
 		if s := t.placeHere(r); s != nil && !r.Loaded {
-			e.ahead.gathered = append(e.ahead.gathered, lookUp{s, r.Table, r.Key})
+			e.lookUps.gathered = append(e.lookUps.gathered, lookUp{s, r.Table, r.Key})
 			any = true
 		}
 	}
 	if !any {
 		return nil
 	}
-	round := e.ahead.round
+	round := e.lookUps.round
 	if err := t.F.Yield(); err != nil {
 		return err
 	}
-	if e.ahead.round == round {
+	if e.lookUps.round == round {
 		e.lookUpAll()
 	}
 	return nil
@@ -79,7 +79,7 @@ func (t *tx) placeHere(r *record) *share {
 
 // lookUpAll makes a batch of what was gathered.
 func (e *Engine) lookUpAll() {
-	a := &e.ahead
+	a := &e.lookUps
 	all := a.gathered
 	a.gathered, a.round = a.gathered[:0], a.round+1
 	if len(all) == 0 {
@@ -109,7 +109,7 @@ func (e *Engine) lookUpAll() {
 
 // lookedUp accounts for a look-up that is made alone, unless its lines were touched before.
 func (e *Engine) lookedUp(s *share, table proto.TableID, key proto.Key) {
-	if e.ahead.touched == nil || s == nil {
+	if e.lookUps.touched == nil || s == nil {
 		return
 	}
 	x := lookUp{s, table, key}
@@ -118,9 +118,18 @@ func (e *Engine) lookedUp(s *share, table proto.TableID, key proto.Key) {
 	e.Env.Worker.Missed(min(entries, 1)) // the lines of an entry follow each other: they are loaded together
 }
 
+// servedLookUp is lookedUp for a record of a request: where misses cost time, what the host does with a record costs as
+// much as what a transaction does with one of its own node.
+func (e *Engine) servedLookUp(s *share, table proto.TableID, key proto.Key) {
+	if e.lookUps.touched != nil {
+		e.Env.Worker.Spend(recordCostPs)
+		e.lookedUp(s, table, key)
+	}
+}
+
 // misses is how many lines of the bucket and of the entry of a record no cache has, which has them from now on.
 func (e *Engine) misses(x *lookUp) (buckets, entries int) {
-	if e.ahead.touched == nil {
+	if e.lookUps.touched == nil {
 		return 0, 0
 	}
 	first := (uint64(x.key)*0x9e3779b97f4a7c15 ^ uint64(x.table)) * 0xff51afd7ed558ccd
@@ -139,7 +148,7 @@ func (e *Engine) misses(x *lookUp) (buckets, entries int) {
 // touch reports whether the cache lacks a line, and puts it there.
 func (e *Engine) touch(line uint64) bool {
 	line ^= line >> 32
-	at := &e.ahead.touched[line%uint64(len(e.ahead.touched))]
+	at := &e.lookUps.touched[line%uint64(len(e.lookUps.touched))]
 	was := *at
 	*at = line
 	return was != line
@@ -147,7 +156,7 @@ func (e *Engine) touch(line uint64) bool {
 
 // lookUpRequests makes the look-ups of the compact requests of a datagram.
 func (e *Engine) lookUpRequests(n int, request func(i int) (rpc.Type, []byte)) {
-	held := len(e.ahead.gathered)
+	held := len(e.lookUps.gathered)
 	for i := range n {
 		typ, body := request(i)
 		s := scan{b: body, ok: true}
@@ -177,13 +186,13 @@ func (e *Engine) lookUpRequests(n int, request func(i int) (rpc.Type, []byte)) {
 			}
 		}
 	}
-	if len(e.ahead.gathered) == held {
+	if len(e.lookUps.gathered) == held {
 		return
 	}
-	mine := e.ahead.gathered[:held]
-	e.ahead.gathered = e.ahead.gathered[held:]
+	mine := e.lookUps.gathered[:held]
+	e.lookUps.gathered = e.lookUps.gathered[held:]
 	e.lookUpAll()
-	e.ahead.gathered, e.ahead.round = mine, e.ahead.round-1
+	e.lookUps.gathered, e.lookUps.round = mine, e.lookUps.round-1
 }
 
 // lookUpLater gathers a record of a request, and skips its value. What makes no sense its handler refuses.
@@ -199,6 +208,6 @@ func (e *Engine) lookUpLater(s *scan, t proto.TableID, k proto.Key, valued bool)
 		return
 	}
 	if share, _ := e.shareOf(t, k); share != nil {
-		e.ahead.gathered = append(e.ahead.gathered, lookUp{share, t, k})
+		e.lookUps.gathered = append(e.lookUps.gathered, lookUp{share, t, k})
 	}
 }

@@ -60,6 +60,7 @@ type Engine struct {
 	unawaitedTimer *fiber.Timer
 	ahead          protocol.Prefetcher
 	trouble        error // see Trouble
+	lookUps        lookUps
 	// Of compact messages: a request and its answer as in wire.go, and the body of a record.
 	unpacked, text []byte
 	answer         [messageBytes]byte
@@ -106,6 +107,7 @@ func New(env *protocol.Env, s Strategy) (*Engine, error) {
 	if s.Regions {
 		e.newCommits()
 	}
+	e.newLookUps()
 	if err := e.newBackups(); err != nil {
 		return nil, err
 	}

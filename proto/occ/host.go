@@ -156,6 +156,7 @@ func (e *Engine) serveItems(typ rpc.Type, req, resp []byte) (int, error) {
 		if s == nil && e.view == nil {
 			return 0, errRequest
 		}
+		e.servedLookUp(s, i.table, i.key)
 		var n int
 		var x found
 		var c code

@@ -81,6 +81,10 @@ type Strategy struct {
 	LocksInLog bool
 	// Flows: messages are compact, and travel on a flow for each phase (Dandelion §5).
 	Flows bool
+	// Gathers: look-ups of records of the own machine are made in batches (Dandelion §6).
+	Gathers bool
+	// RemoteBackups: with Undo, records are read at their primary though the own machine has a backup.
+	RemoteBackups bool
 	// LateOnly: records are locked in LOCK, and there is no option "lock".
 	LateOnly bool
 	// Software is charged for records beside the costs of package occ, in the simulator.

@@ -116,7 +116,11 @@ func (t *tx) acquire(p proto.Phase, from, to int, which func(*record) (flags, bo
 	defer t.countTrips(p)
 	t.asked = 0
 	byVerbs := false
-	if p == proto.PhaseExecute && to-from > 1 {
+	if p == proto.PhaseExecute && t.e.strategy.Gathers {
+		if err := t.gather(from, to); err != nil {
+			return err
+		}
+	} else if p == proto.PhaseExecute && to-from > 1 {
 		t.lookAhead(from, to, which)
 	}
 	for i := from; i < to; i++ {
@@ -188,6 +192,7 @@ func (t *tx) acquireHere(r *record, x *item) error {
 		dst = r.Value
 	}
 	x.at = r.Own.Off
+	t.e.lookedUp(t.e.Here(r), r.Table, r.Key)
 	there, c := t.e.acquireHere(t.F, t.e.Here(r), x, t.word, dst)
 	if c != done {
 		return t.refusedHere(r, c, &there)
@@ -320,6 +325,7 @@ func (t *tx) validate() error {
 		case t.e.byCPU(r, false):
 			t.F.Charge(recordCostPs)
 			x.at = r.Own.Off
+			t.e.lookedUp(t.e.Here(r), r.Table, r.Key)
 			if there, c := t.e.validateHere(t.e.Here(r), &x); c != done {
 				return t.refusedHere(r, c, &there)
 			}

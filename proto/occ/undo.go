@@ -93,6 +93,7 @@ func (h *hosted) replaceWrites(u *undo, r *log.Record) {
 		if s == nil || w.Version.Live() && w.Value == nil || u.has(i) {
 			continue
 		}
+		h.e.servedLookUp(s, w.Table, w.Key)
 		switch primary := h.e.view.home[w.Shard] == h.e.Env.Node; {
 		case primary && h.e.strategy.LogsPrimary:
 			h.e.replaceLocked(s, &w, u, i, onesided.Word(body.Word))
@@ -426,7 +427,7 @@ func (v *view) replacedAll(name recovery.Name) bool {
 func (t *tx) readBackup(r *record) bool {
 	e, v := t.e, t.e.view
 	shard := int(r.At.Shard)
-	if !e.strategy.Undo || v == nil || shard >= len(v.whole) || !v.whole[shard] ||
+	if !e.strategy.Undo || e.strategy.RemoteBackups || v == nil || shard >= len(v.whole) || !v.whole[shard] ||
 		r.Node == e.Env.Node || !e.Env.Serving.Settled() {
 		return false
 	}
@@ -435,6 +436,7 @@ func (t *tx) readBackup(r *record) bool {
 		return false
 	}
 	t.F.Charge(recordCostPs)
+	e.lookedUp(s, r.Table, r.Key)
 	x, c := e.readHere(t.F, s, &item{table: r.Table, flags: flagRead, key: r.Key}, r.Value)
 	if x.off == 0 || x.present != layout.Live || c != done && (c != locked || !e.lacks(readableIgnored)) {
 		return false

@@ -76,6 +76,8 @@ type Port struct {
 	compact     compactHeader // the same of compact datagrams
 	compactMsgs [maxMessages]compactMessage
 	batch       []request
+	ahead       func(n int, request func(i int) (Type, []byte))
+	inBatch     func(i int) (Type, []byte)
 	reposts     []verbs.RecvWR
 	wrs         []verbs.WR // datagrams that are complete and not rung in
 	sendHead    uint32     // oldest send buffer in use; both count up and wrap

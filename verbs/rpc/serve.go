@@ -151,11 +151,21 @@ func (s *Session) gotWant(m *message) {
 	}
 }
 
+// Ahead has a function called with the requests of each datagram that has several, before any of their handlers runs.
+// request gives the i-th of n; its bytes are valid during the call.
+func (p *Port) Ahead(f func(n int, request func(i int) (Type, []byte))) {
+	p.ahead = f
+	p.inBatch = func(i int) (Type, []byte) { return p.batch[i].Type, p.batch[i].Body }
+}
+
 // runBatch runs the handlers of a datagram's requests.
 func (s *Session) runBatch() {
 	p := s.port
 	if len(p.batch) == 0 {
 		return
+	}
+	if p.ahead != nil && len(p.batch) > 1 {
+		p.ahead(len(p.batch), p.inBatch)
 	}
 	for i := range p.batch {
 		r := &p.batch[i]

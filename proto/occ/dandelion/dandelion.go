@@ -11,6 +11,12 @@ import (
 // OptTold is the option of when the client is told that its transaction is committed (§4.2.2).
 const OptTold = "told"
 
+// Options of Dandelion's optimisations (§8.1).
+const (
+	OptGather      = "hashtable-batching"
+	OptBackupReads = "backup-reads"
+)
+
 // Values of OptTold.
 const (
 	ToldSent         = "sent"         // after the unlock messages were sent
@@ -54,8 +60,14 @@ func instance(name, doc string, s occ.Strategy, told string) protocol.Protocol {
 	return occ.Instance{Name: name, Doc: doc, Family: family, Strategy: s,
 		Needs: protocol.Needs{Index: layout.DLHT, CPULocks: true},
 		Options: option.List{protocol.IndexKeys(), option.Choice(OptTold, times,
-			"`WHEN` the client is told of a commit: when the unlock messages are sent, or acknowledged")},
-		Tune: func(s *occ.Strategy, o option.Values) { s.Unawaited = o.Choice(OptTold) == ToldSent },
+			"`WHEN` the client is told of a commit: when the unlock messages are sent, or acknowledged"),
+			option.Bool(OptGather, true, "look records up in batches: those of all transactions of a pass, and those of the "+
+				"messages of a datagram"),
+			option.Bool(OptBackupReads, true, "read records at the own machine's backups")},
+		Tune: func(s *occ.Strategy, o option.Values) {
+			s.Unawaited = o.Choice(OptTold) == ToldSent
+			s.Gathers, s.RemoteBackups = o.Bool(OptGather), !o.Bool(OptBackupReads)
+		},
 		Dimensions: []protocol.Dimension{{Name: "index", Doc: "an index with room for all records, or one that grows",
 			Values: []protocol.DimensionValue{{Name: "large"},
 				{Name: "small", Options: option.Settings{protocol.OptIndexKeys: "1"}}},

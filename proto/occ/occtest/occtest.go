@@ -91,7 +91,7 @@ func Figure7(t *testing.T, p node.Protocol, o option.Settings) Traffic {
 // MeasureOf runs a transaction of node 0 twice on a cluster, and gives the traffic of the second.
 func MeasureOf(t *testing.T, p node.Protocol, c node.Config, d *proto.Decl) Traffic {
 	t.Helper()
-	return measure(t, p, nil, c, d)[1]
+	return measure(t, p, c.Options, c, d)[1]
 }
 
 // Access is one to record i of a shard that has a value.

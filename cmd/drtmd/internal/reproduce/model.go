@@ -10,6 +10,7 @@ import (
 	"drtmd/proto/node"
 	"drtmd/proto/option"
 	"drtmd/proto/workload"
+	"drtmd/verbs/rpc"
 	"drtmd/verbs/sim"
 )
 
@@ -21,10 +22,11 @@ type model struct {
 	preset   string
 	tune     func(*sim.CostModel) // what differs from the preset; nil: nothing
 	nodes    int
-	perNIC   int // nodes that share a NIC; 0 = 1
-	workers  int // per node
-	fibers   int // per worker
-	replicas int // 0 = 1
+	perNIC   int        // nodes that share a NIC; 0 = 1
+	workers  int        // per node
+	rpc      rpc.Config // what is not 0 of it; see node.Config.RPC
+	fibers   int        // per worker
+	replicas int        // 0 = 1
 	mutation string
 	seed     uint64
 	warmup   time.Duration
@@ -54,7 +56,7 @@ func (m *model) run(ctx context.Context) (*load.Result, error) {
 		Open: func(ctx context.Context) (*node.Cluster, error) {
 			return node.NewSimulated(ctx, node.SimulatedConfig{Cost: cost, OnEvent: m.onEvent, PerNIC: m.perNIC, Config: node.Config{
 				Protocol: p, Options: m.settings, Workload: m.workload, Nodes: m.nodes, Workers: m.workers,
-				Fibers: m.fibers, Replicas: m.replicas, Seed: m.seed, Mutation: m.mutation}})
+				Fibers: m.fibers, Replicas: m.replicas, Seed: m.seed, Mutation: m.mutation, RPC: m.rpc}})
 		}})
 	switch {
 	case err != nil:

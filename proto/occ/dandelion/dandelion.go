@@ -71,9 +71,10 @@ func instance(name, doc string, s occ.Strategy, told string) protocol.Protocol {
 		Dimensions: []protocol.Dimension{{Name: "index", Doc: "an index with room for all records, or one that grows",
 			Values: []protocol.DimensionValue{{Name: "large"},
 				{Name: "small", Options: option.Settings{protocol.OptIndexKeys: "1"}}},
-			Drawn: []string{"large", "small"}, Only: []string{"smallbank", "micro", "replicas", "gaps"}}, {Name: OptTold, Doc: "when the client is told of a commit", Drawn: times,
-			Values: []protocol.DimensionValue{
-				{Name: times[0], Options: option.Settings{OptTold: times[0]}},
-				{Name: times[1], Options: option.Settings{OptTold: times[1]}}}}},
+			Drawn: []string{"large", "small"}, Only: []string{"smallbank", "micro", "replicas", "gaps"}},
+			{Name: OptTold, Doc: "when the client is told of a commit", Drawn: times,
+				Values: []protocol.DimensionValue{
+					{Name: times[0], Options: option.Settings{OptTold: times[0]}},
+					{Name: times[1], Options: option.Settings{OptTold: times[1]}}}}},
 	}.Protocol()
 }

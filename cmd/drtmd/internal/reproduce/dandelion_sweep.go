@@ -103,7 +103,7 @@ const (
 		"where each message has a packet, that bounds the rate"
 	cheaperCPU = "a transaction takes less CPU time here than theirs, so the NIC limits first: 21.3 M packets a second, of which 15.6 M " +
 		"may exceed 188 B"
-	fewerKeys  = "tables are smaller than the paper's, so more attempts abort"
+	fewerKeys = "tables are smaller than the paper's, so more attempts abort"
 )
 
 // rate is a row of a rate.

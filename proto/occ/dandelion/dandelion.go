@@ -61,7 +61,7 @@ func instance(name, doc string, s occ.Strategy, told string) protocol.Protocol {
 		Needs: protocol.Needs{Index: layout.DLHT, CPULocks: true},
 		Options: option.List{protocol.IndexKeys(), option.Choice(OptTold, times,
 			"`WHEN` the client is told of a commit: when the unlock messages are sent, or acknowledged"),
-			option.Bool(OptGather, true, "look records up in batches: those of all transactions of a pass, and those of the "+
+			option.Bool(OptGather, false, "look records up in batches: those of all transactions of a pass, and those of the "+
 				"messages of a datagram"),
 			option.Bool(OptBackupReads, true, "read records at the own machine's backups")},
 		Tune: func(s *occ.Strategy, o option.Values) {

@@ -74,8 +74,8 @@ func lookUps(t *testing.T, clients int, o option.Settings) (l look) {
 // together. Their cache misses overlap; without batches each waits for its own.
 func TestLookUpsAreBatched(t *testing.T) {
 	const clients = 8
-	with := lookUps(t, clients, nil)
-	without := lookUps(t, clients, option.Settings{dandelion.OptGather: "false"})
+	with := lookUps(t, clients, option.Settings{dandelion.OptGather: "true"})
+	without := lookUps(t, clients, nil)
 	if with.batches == 0 || with.records < 4*with.batches {
 		t.Errorf("%d records in %d batches, want several in each", with.records, with.batches)
 	}

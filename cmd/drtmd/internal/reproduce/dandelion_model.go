@@ -57,9 +57,9 @@ type dandelionSystem struct {
 
 // Systems of the figures; steps are Dnl-4 with one optimisation more each.
 var (
-	dnl4System  = dandelionSystem{name: "Dnl-4", protocol: dnl4Name}
-	dnl2System  = dandelionSystem{name: "Dnl-2", protocol: dnl2Name}
-	dnl1System  = dandelionSystem{name: "Dnl-1", protocol: dnl1Name}
+	dnl4System  = dandelionSystem{name: "Dnl-4", protocol: dnl4Name, settings: gathers()}
+	dnl2System  = dandelionSystem{name: "Dnl-2", protocol: dnl2Name, settings: gathers()}
+	dnl1System  = dandelionSystem{name: "Dnl-1", protocol: dnl1Name, settings: gathers()}
 	fasstSystem = dandelionSystem{name: "FaSST", protocol: fasstName, fasst: true, alone: true}
 
 	noOpts = dandelionSystem{name: "no-opts", protocol: dnl4Name, alone: true,
@@ -67,11 +67,13 @@ var (
 	nwBatch = dandelionSystem{name: "nw-batch", protocol: dnl4Name,
 		settings: option.Settings{optGather: "false", optBackupReads: "false"}}
 	htBatch = dandelionSystem{name: "ht-batch", protocol: dnl4Name,
-		settings: option.Settings{optBackupReads: "false"}}
-	localReads = dandelionSystem{name: "local-reads", protocol: dnl4Name}
+		settings: option.Settings{optGather: "true", optBackupReads: "false"}}
+	localReads = dandelionSystem{name: "local-reads", protocol: dnl4Name, settings: gathers()}
 	noHTBatch  = dandelionSystem{name: "-ht-batch", protocol: dnl4Name,
 		settings: option.Settings{optGather: "false"}}
 )
+
+func gathers() option.Settings { return option.Settings{optGather: "true"} }
 
 // benchmark is one of the paper's six (§7), with so many keys of a node.
 type benchmark struct {

@@ -109,7 +109,7 @@ func (v *view) sayCopies(to proto.NodeID, says []byte) {
 			return false
 		}
 		m, off := t.At(place)
-		if v.c.persists(shard, off) {
+		if v.c.persists(shard, off) && !v.c.lacks(fillUnkept) {
 			return true // it gets a record of that, or this node dies and the replica is filled anew
 		}
 		image := m.Bytes[off : off+record.Bytes]

@@ -12,6 +12,7 @@ const (
 	decidedUnquiet
 	completeAborted
 	serveLeaseless
+	fillUnkept
 )
 
 var bugs = mutation.Table[bug]{
@@ -28,6 +29,8 @@ var bugs = mutation.Table[bug]{
 		Doc: "a transaction of the dead is aborted though all shards have its record"},
 	serveLeaseless: {Name: "serve-without-lease",
 		Doc: "a node tells clients what it has read in its memory after its lease has ended"},
+	fillUnkept: {Name: "fill-copies-unkept",
+		Doc: "a replica is filled with what a transaction has stored whose records are not kept yet"},
 }
 
 func (c *Chip) lacks(b bug) bool { return c.bug == b }

@@ -147,7 +147,11 @@ func mutationsOf(hybrid bool) (list []mutation.Mutation) {
 			list = append(list, x)
 		}
 	}
-	list = append(list, bugs.List("")...)
+	for _, m := range bugs.List("") {
+		if !hybrid || m.Name != bugs[fillUnkept].Name { // the code is the same, and its directed run is of HADES
+			list = append(list, m)
+		}
+	}
 	if !hybrid {
 		list = append(list, directory.Mutations().List("htm/directory")...)
 	}

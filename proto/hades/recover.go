@@ -2,6 +2,8 @@ package hades
 
 import (
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"slices"
 
 	"drtmd/htm/directory"
@@ -101,7 +103,9 @@ func (v *view) mail(from hardware.NodeID, b []byte) {
 	case mailCopied:
 		v.takeCopies(says)
 	default:
-		v.send(n, mailAnswer, append([]byte{byte(k)}, v.serve(k, says)...))
+		if answer := v.serve(k, says); v.trouble == nil {
+			v.send(n, mailAnswer, append([]byte{byte(k)}, answer...))
+		}
 	}
 }
 
@@ -141,6 +145,9 @@ func (e *Engine) lead(f *fiber.Fiber, turn uint64) error {
 			}
 		}
 		v.answered(v.self(), v.serve(next.round, says))
+		if v.trouble != nil {
+			return v.trouble
+		}
 		if err := e.awaitView(f, turn, func() bool { return r.missing == 0 }); err != nil || v.turn != turn {
 			return err
 		}
@@ -198,11 +205,11 @@ func (v *view) serve(k mail, says []byte) (answer []byte) {
 			v.Keep(id, v.asked(id).body)
 		}
 	case mailEnd:
-		for len(says) > 0 {
+		for len(says) > 0 && v.trouble == nil {
 			var id hardware.ID
 			var decision []byte
 			id, decision, says = takeItem(says)
-			v.end(v.asked(id), recovery.Decision(decision[0]))
+			v.trouble = v.end(v.asked(id), recovery.Decision(decision[0]))
 		}
 	case mailGo:
 		v.c.Forget()
@@ -266,19 +273,26 @@ func (x *found) shards() (all []proto.ShardID) {
 	return all
 }
 
-// end carries a decision out.
-func (v *view) end(x *found, d recovery.Decision) {
-	if d == recovery.Abort {
+// errNoRoom: a replica cannot take what was committed.
+var errNoRoom = errors.New("a replica has no room for a record that was committed: its table is too small")
+
+// end carries a decision out. An error is the node's trouble: it keeps the record, and says nothing more in this recovery,
+// so that no transaction begins on a replica that lacks it.
+func (v *view) end(x *found, d recovery.Decision) error {
+	if d == recovery.Abort || slices.Contains(v.applied[x.id.Node], x.id) {
 		v.forget(x.id)
-		return
-	}
-	if slices.Contains(v.applied[x.id.Node], x.id) {
-		v.forget(x.id)
-		return
+		return nil
 	}
 	holds := v.c.Holds(x.id)
-	ok := v.applyAll(x.id, x.writes, func(s proto.ShardID) bool { return holds || !v.serves(s, x.epoch) })
-	invariant.Assert(ok, "hades: a replica has no room for what was committed")
+	due := func(s proto.ShardID) bool { return holds || !v.serves(s, x.epoch) }
+	if v.applyAll(x.id, x.writes, due) {
+		return nil
+	}
+	v.reclaim() // entries of deleted records
+	if v.applyAll(x.id, x.writes, due) {
+		return nil
+	}
+	return fmt.Errorf("hades: node %d, transaction %d of node %d: %w", v.self(), x.id.Number(), x.id.Node, errNoRoom)
 }
 
 // answered takes the answer to a round.

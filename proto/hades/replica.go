@@ -30,9 +30,6 @@ type tomb struct {
 	version layout.Version
 }
 
-// rememberedIDs of applied records, of each coordinator.
-const rememberedIDs = 1024
-
 // replicate has the nodes that are to hold a record of what the transaction writes get one (recovery.Holders).
 func (x *tx) replicate() {
 	x.copies, x.bodies = x.copies[:0], x.bodies[:0]
@@ -110,7 +107,8 @@ func (v *view) Keep(id hardware.ID, body []byte) {
 }
 
 // Apply implements hardware.Replicas. What the node has served since before the transaction is there by its Validation.
-func (v *view) Apply(id hardware.ID) bool {
+func (v *view) Apply(id hardware.ID, oldest uint32) bool {
+	v.settled(id.Node, oldest)
 	k := v.find(id)
 	if k == nil {
 		return true
@@ -128,13 +126,16 @@ func (v *view) applyAll(id hardware.ID, writes []recovery.Write, due func(proto.
 		}
 	}
 	v.forget(id)
-	of := &v.applied[id.Node]
-	if len(*of) == rememberedIDs {
-		*of = slices.Delete(*of, 0, 1)
-	}
-	*of = append(*of, id)
+	v.applied[id.Node] = append(v.applied[id.Node], id)
 	v.reclaim()
 	return true
+}
+
+// settled drops what is remembered of attempts of a node before oldest: their records are applied everywhere, so nobody
+// will ask. A record that another node has not applied yet keeps all later ones remembered, however many they are: without
+// them recovery would abort what is applied here.
+func (v *view) settled(node hardware.NodeID, oldest uint32) {
+	v.applied[node] = slices.DeleteFunc(v.applied[node], func(id hardware.ID) bool { return id.Attempt < oldest })
 }
 
 // forget drops a record.

@@ -1,6 +1,7 @@
 package hades
 
 import (
+	"fmt"
 	"slices"
 
 	"drtmd/htm/bloom"
@@ -99,6 +100,11 @@ func (x *tx) begin(f *fiber.Fiber) error {
 	x.end, x.on, x.open, x.denied, x.locked, x.acked, x.cycles = 0, false, 0, false, false, false, 0
 	waiting := &c.idle[x.core()]
 	for first := true; ; first = false {
+		if c.Spent() {
+			c.leave(x)
+			return fmt.Errorf("hades: node %d has begun %d attempts in this life, which is all that it can count: restart it",
+				c.first.Node, hardware.MaxAttempts)
+		}
 		if c.view.paused() || first && len(*waiting) > 0 {
 			// Others have waited longer.
 		} else if n, ok := c.Begin(x.core()); ok {

@@ -35,6 +35,7 @@ type view struct {
 	recovery recovering
 	copies   []*copying // of replicas that are filled
 	asks     uint32     // counts them
+	trouble  error      // what ends the node's part in recovery
 }
 
 // newView makes that of a chip which is about to be made.
@@ -147,6 +148,14 @@ func (e *Engine) Pause(f *fiber.Fiber) error {
 		if err := e.moved.Wait(f, 0); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// Trouble implements proto.Troubled.
+func (e *Engine) Trouble() error {
+	if v := e.chip.view; v != nil {
+		return v.trouble
 	}
 	return nil
 }

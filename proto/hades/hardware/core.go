@@ -70,6 +70,9 @@ type localLine struct {
 // Begin starts a transaction on a core. It reports false if no pair of filters of the core is free: try again when
 // another transaction of that core has ended.
 func (n *Node) Begin(core int) (directory.TX, bool) {
+	if n.Spent() {
+		return 0, false
+	}
 	tx, ok := n.number(core)
 	if !ok {
 		return 0, false
@@ -80,6 +83,9 @@ func (n *Node) Begin(core int) (directory.TX, bool) {
 	t.phase, t.core, t.id = executing, core, ID{n.cfg.Node, tx, n.attempts}
 	return tx, true
 }
+
+// Spent reports whether the node has begun as many attempts as an ID can count: no transaction begins in this life.
+func (n *Node) Spent() bool { return n.attempts&MaxAttempts == MaxAttempts }
 
 // number is a free one of a local transaction. HADES-H needs no filters of a core.
 func (n *Node) number(core int) (directory.TX, bool) {

@@ -26,11 +26,19 @@ const (
 	lifeMask  = 1<<(32-lifeShift) - 1
 )
 
-// Life is that of the node, modulo 64.
+// Bounds of what an ID has room for.
+const (
+	// MaxLife of a node: Config.Check refuses a later one, since Fence compares lives.
+	MaxLife = lifeMask
+	// MaxAttempts of a life: after them no transaction begins (Node.Spent).
+	MaxAttempts = 1<<lifeShift - 1
+)
+
+// Life is that of the node.
 func (id ID) Life() uint32 { return id.Attempt >> lifeShift }
 
 // Number is the attempt's in the life of its node, from 1.
-func (id ID) Number() uint32 { return id.Attempt & (1<<lifeShift - 1) }
+func (id ID) Number() uint32 { return id.Attempt & MaxAttempts }
 
 // Kind of a message.
 type Kind uint8
@@ -63,7 +71,7 @@ type Message struct {
 	Kind     Kind
 	From, To NodeID
 	ID       ID     // the transaction that it is of
-	Request  uint32 // number of a Read or WriteFetch in its attempt, and of its answer; of Done: the kind that is done
+	Request  uint32 // number of a Read or WriteFetch in its attempt, and of its answer; of Done: the kind that is done; of Truncate: see Replicas.Apply
 	Holds    bool   // of a Read or WriteFetch: its transaction has reserved lines
 	Lines    []bloom.Line
 	Reads    int    // of Reserve: so many of Lines, the first ones, are only read

@@ -103,6 +103,9 @@ func (c *Config) check() error {
 	switch {
 	case c.Nodes < 1 || c.Nodes > maxNodes || c.Node < 0 || int(c.Node) >= c.Nodes:
 		return fmt.Errorf("%w: number %d of %d nodes; there are 1 to %d", ErrConfig, c.Node, c.Nodes, maxNodes)
+	case c.Life > MaxLife:
+		return fmt.Errorf("%w: life %d of node %d, where messages tell lives 0 to %d apart: start the cluster anew", ErrConfig,
+			c.Life, c.Node, MaxLife)
 	case c.Pairs < 0:
 		return fmt.Errorf("%w: %d pairs of filters in the NIC", ErrConfig, c.Pairs)
 	case c.Cycles.Line < 0 || c.Cycles.Lock < 0 || c.Cycles.Keep < 0:
@@ -183,7 +186,7 @@ func New(c Config) (*Node, error) {
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: c, attempts: (c.Life & lifeMask) << lifeShift, fence: make([]fenced, c.Nodes)}
+	n := &Node{cfg: c, attempts: c.Life << lifeShift, fence: make([]fenced, c.Nodes)}
 	c.Directory.Hooks = directory.Hooks{
 		Squashed: func(tx directory.TX, why directory.Reason) { n.dropped = append(n.dropped, squashed{tx, why}) },
 		Unlocked: func() { n.unlocked = true },

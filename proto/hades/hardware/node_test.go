@@ -10,6 +10,13 @@ import (
 	"drtmd/htm/directory"
 )
 
+// deafNode is one of two, which nobody hears.
+func deafNode() Config {
+	return Config{Nodes: 2, Directory: directory.Hades(5, 2), Memory: lines{}, Pool: &Pool{}, Hooks: Hooks{
+		Send: func(*Message, int) {}, Later: func(Step, int) {}, Fetched: func(directory.TX, uint32) {},
+		Ended: func(directory.TX, End) {}}, Filter: bloom.Plain()}
+}
+
 func TestImpossibleNodesAreRefusedInWords(t *testing.T) {
 	for _, c := range []struct {
 		change func(*Config)
@@ -25,9 +32,7 @@ func TestImpossibleNodesAreRefusedInWords(t *testing.T) {
 		{func(c *Config) { c.Hybrid, c.VersionAt, c.Hooks.Acked = true, 57, func(directory.TX) {} }, "at byte 57"},
 		{func(c *Config) { c.Directory.TagBits = 1 }, "10 transactions and tags of 1 bits"},
 	} {
-		config := Config{Nodes: 2, Directory: directory.Hades(5, 2), Memory: lines{}, Pool: &Pool{}, Hooks: Hooks{
-			Send: func(*Message, int) {}, Later: func(Step, int) {}, Fetched: func(directory.TX, uint32) {},
-			Ended: func(directory.TX, End) {}}, Filter: bloom.Plain()}
+		config := deafNode()
 		c.change(&config)
 		n, err := New(config)
 		if n != nil || err == nil || !strings.Contains(err.Error(), c.want) {
@@ -167,5 +172,83 @@ func allocateNothing(t *testing.T, hybrid bool) {
 	}
 	if ended != 2*52 || !nodes[0].Idle() || !nodes[1].Idle() {
 		t.Errorf("%d of %d have committed", ended, 2*52)
+	}
+}
+
+// TestLivesAndAttemptsAreBounded: an ID counts 64 lives and 67,108,863 attempts of each. More are refused: they would be
+// taken for those of another life.
+func TestLivesAndAttemptsAreBounded(t *testing.T) {
+	config := deafNode()
+	config.Life = MaxLife + 1
+	if _, err := New(config); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "life 64 of node 0") {
+		t.Errorf("%v", err)
+	}
+	config.Life = MaxLife
+	last, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last.attempts += MaxAttempts - 1
+	tx, ok := last.Begin(0)
+	if id := last.ID(tx); !ok || id.Life() != MaxLife || id.Number() != MaxAttempts {
+		t.Errorf("%v, %+v of life %d, number %d", ok, id, id.Life(), id.Number())
+	}
+	last.Abort(tx)
+	if _, ok := last.Begin(0); ok || !last.Spent() {
+		t.Error("an attempt begins whose number is another life's")
+	}
+}
+
+// replicas keeps nothing; it notes what it is told of the oldest attempt.
+type replicas struct{ oldest []uint32 }
+
+func (r *replicas) Keep(ID, []byte)                {}
+func (r *replicas) Apply(_ ID, oldest uint32) bool { r.oldest = append(r.oldest, oldest); return true }
+
+// TestATruncateNamesTheOldestRecord: of transactions whose records are kept or not applied everywhere, and what begins next
+// if there is none.
+func TestATruncateNamesTheOldestRecord(t *testing.T) {
+	config := deafNode()
+	var sent []*Message
+	config.Hooks.Send = func(m *Message, _ int) { sent = append(sent, m) }
+	config.Hooks.Mail, config.Hooks.Settled, config.Hooks.Marked = func(NodeID, []byte) {}, func() {}, func(Kind) {}
+	config.Replicas = &replicas{}
+	n, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []ID
+	for core := range 2 {
+		tx, ok := n.Begin(core)
+		if !ok {
+			t.Fatal("no transaction begins")
+		}
+		ids = append(ids, n.ID(tx))
+		n.Replicate(tx, []Copy{{Node: 1, Body: []byte{1}}})
+		n.Commit(tx)
+	}
+	done := func(id ID, k Kind) {
+		n.Receive(&Message{Kind: Done, From: 1, To: 0, ID: id, Request: uint32(k)})
+	}
+	truncates := func() (list []uint32) {
+		for _, m := range sent {
+			if m.Kind == Truncate {
+				list = append(list, m.Request)
+			}
+		}
+		return list
+	}
+	done(ids[1], Persist) // the second is kept first
+	done(ids[0], Persist)
+	if got, want := truncates(), []uint32{ids[0].Attempt, ids[0].Attempt}; !slices.Equal(got, want) {
+		t.Fatalf("%v, want %v", got, want)
+	}
+	done(ids[0], Truncate)
+	if got := n.oldest(); got != ids[1].Attempt {
+		t.Errorf("the oldest is %d, want %d", got, ids[1].Attempt)
+	}
+	done(ids[1], Truncate)
+	if got := n.oldest(); got != ids[1].Attempt+1 {
+		t.Errorf("the oldest is %d, want %d", got, ids[1].Attempt+1)
 	}
 }

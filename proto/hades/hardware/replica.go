@@ -19,8 +19,8 @@ type Replicas interface {
 	// Keep keeps a record of a transaction that is not over.
 	Keep(id ID, body []byte)
 	// Apply applies the record of a committed transaction, if there is one, and forgets it. It reports false if that is to
-	// be tried again.
-	Apply(id ID) bool
+	// be tried again. Of the transaction's node nobody has a record any more of attempts before oldest.
+	Apply(id ID, oldest uint32) bool
 }
 
 // Copy is the record of a transaction that a node keeps. It may be the own node.
@@ -124,14 +124,19 @@ func (n *Node) trail(t *transaction) {
 func (n *Node) goOn(x *tail) {
 	if len(x.waits) == 0 && x.stage == Validation {
 		x.stage = Truncate
+		oldest := n.oldest()
 		for _, node := range x.holders {
-			switch {
-			case node == n.cfg.Node:
-				n.truncate(n.message(Truncate, node, x.id))
-			case !n.fence[node].out:
-				x.waits = append(x.waits, node)
-				n.send(n.message(Truncate, node, x.id), 0)
+			own := node == n.cfg.Node
+			if !own && n.fence[node].out {
+				continue
 			}
+			m := n.message(Truncate, node, x.id)
+			if m.Request = oldest; own {
+				n.truncate(m)
+				continue
+			}
+			x.waits = append(x.waits, node)
+			n.send(m, 0)
 		}
 	}
 	if len(x.waits) > 0 {
@@ -143,6 +148,20 @@ func (n *Node) goOn(x *tail) {
 	if n.Unsettled() == 0 {
 		n.cfg.Hooks.Settled()
 	}
+}
+
+// oldest is the number of the oldest attempt of the node, with its life, that may have a record anywhere.
+func (n *Node) oldest() uint32 {
+	least := n.attempts + 1
+	for i := range n.txs {
+		if t := &n.txs[i]; t.phase == persisting {
+			least = min(least, t.id.Attempt)
+		}
+	}
+	for _, x := range n.tails {
+		least = min(least, x.id.Attempt)
+	}
+	return least
 }
 
 // Unsettled is how many transactions of the node are committed, or about to be, and not applied everywhere.
@@ -199,7 +218,7 @@ func (n *Node) runReplica(s Step) {
 
 // truncate applies a record, or will.
 func (n *Node) truncate(m *Message) {
-	if !n.cfg.Replicas.Apply(m.ID) {
+	if !n.cfg.Replicas.Apply(m.ID, m.Request) {
 		if n.late = append(n.late, m); len(n.late) == 1 {
 			n.cfg.Hooks.Later(Step{applyLate, nil}, retryCycles)
 		}
@@ -261,7 +280,7 @@ func (n *Node) isGone(x *tail, node NodeID) {
 
 // Mail sends bytes to the hook of another node.
 func (n *Node) Mail(to NodeID, body []byte) {
-	m := n.message(Mail, to, ID{Node: n.cfg.Node, Attempt: (n.cfg.Life & lifeMask) << lifeShift})
+	m := n.message(Mail, to, ID{Node: n.cfg.Node, Attempt: n.cfg.Life << lifeShift})
 	m.Body = append(m.Body, body...)
 	n.send(m, 0)
 }
@@ -279,7 +298,7 @@ func (n *Node) Stop() {
 
 // Fence has the node hear nothing of another one that is out, or only what that sends in a life or a later one.
 func (n *Node) Fence(node NodeID, out bool, life uint32) {
-	n.fence[node] = fenced{out, life & lifeMask}
+	n.fence[node] = fenced{out, life}
 }
 
 // fenced reports whether a message is one that the node does not hear. Mail says by itself of which view it is: who is back

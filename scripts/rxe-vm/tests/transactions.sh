@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Every protocol that runs on several threads runs both workloads on Soft-RoCE, on three nodes:
 # every run is strictly serializable by its history, and its sums are conserved. TPC-C runs whole and in
-# pieces, and its twelve conditions hold.
-# timeout: 300
+# pieces, and its twelve conditions hold. Then three daemons that keep TPC-C's tables in files are killed all
+# at once in the middle of a run: they come back with their tables, and the same holds.
+# timeout: 420
 set -u
 # shellcheck source=scripts/rxe-vm/tests/lib/story.sh
 . /work/story.sh
@@ -41,4 +42,30 @@ for chopped in false true; do
   check "tpcc_on_drtm_chopped_$chopped" conditions drtmd bench --transport ibv --nodes 3 --fibers 4 \
     --warmup 500ms --duration 4s --check "${tpcc[@]}" --chopped="$chopped"
 done
+
+# Kept tables, in files of tmpfs.
+kept=("${tpcc[@]}" --durable=true --chopped=true --workers 1 --fibers 2)
+DRTMD_TRANSPORT_KEEP_DIR=/tmp/kept
+export DRTMD_TRANSPORT_KEEP_DIR
+mkdir -p /tmp/kept
+up() { drtmd up --nodes 3 --transport ibv --dir /tmp/up --lease 20s --detach "${kept[@]/#--/--data-}"; }
+run() { drtmd bench --cluster up:/tmp/up --warmup 300ms --check "${kept[@]}" "$@"; }
+
+# is_killed: all daemons at once, in the middle of a run.
+is_killed() {
+  local pids
+  run --duration 60s >/tmp/run 2>&1 &
+  eventually 120 says "measuring, " cat /tmp/run || return 1
+  sleep 1
+  mapfile -t pids < <(cat /tmp/up/node*/pid)
+  kill -9 "${pids[@]}"
+  wait $! || true
+}
+
+check daemons_with_kept_tables_start up
+check all_are_killed is_killed
+check all_come_back up
+check their_tables_came_back conditions run --duration 2s
+check their_logs_were_read says "last recovery" drtmd status --cluster up:/tmp/up
+check cluster_stops drtmd down --dir /tmp/up
 story_ends

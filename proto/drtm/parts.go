@@ -30,10 +30,10 @@ func linesAt(offset, size int) lineSet {
 	return 1 | (lineSet(1)<<end-1)&^(lineSet(1)<<first-1)
 }
 
-// partOf are the lines that a declared access needs of an entry of some bytes; 0: all.
+// partOf are the lines that an access to fields needs of an entry of some bytes; 0: all.
 func partOf(a *proto.Access, bytes int) lineSet {
 	lines := (bytes + layout.LineBytes - 1) / layout.LineBytes
-	if !a.InFields() || lines > maxLines {
+	if lines > maxLines {
 		return 0
 	}
 	part := lineSet(1)

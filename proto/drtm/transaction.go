@@ -81,8 +81,8 @@ func (t *tx) divide() {
 		here, inserted := r.Node == e.Env.Node, r.Mode == proto.ModeInsert
 		r.Own.Local = here && !t.way.byVerbs && (e.glob || !inserted)
 		r.Own.Ask = inserted && !here // its machine finds the entry if there is one
-		if parts && here {
-			r.Lines = partOf(&t.decl.Accesses[i], len(r.Image))
+		if a := &t.decl.Accesses[i]; parts && here && a.InFields() {
+			r.Lines = partOf(a, len(r.Image))
 		}
 		t.remote = t.remote || !r.Own.Local
 	}

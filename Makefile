@@ -30,11 +30,11 @@ RACE_SEARCH := -run 'Search|Jobs' ./verbs/scenario
 SOAK_TIME ?= 5m
 # NATIVE=1 makes test-rxe use this machine's own rxe link instead of the virtual machine.
 NATIVE ?=
-# RXE=1 makes bench-replicas run in the virtual machine.
+# RXE=1 makes bench-replicas and bench-dandelion run in the virtual machine.
 RXE ?=
 
 .PHONY: help demo build install uninstall test test-race test-rxe lint bench bench-redis bench-verbs
-.PHONY: conformance-diff bench-replicas bench-ford bench-memory bench-tpcc bench-scaling test-browser verify-clone soak clean
+.PHONY: conformance-diff bench-replicas bench-dandelion bench-dlht bench-ford bench-memory bench-tpcc bench-scaling test-browser verify-clone soak clean
 
 help: ## print this table
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile
@@ -87,6 +87,13 @@ bench-memory: build ## YCSB C on Soft-RoCE, rTX and its baselines on a memory no
 
 bench-ford: build ## SmallBank, TATP and TPC-C on Soft-RoCE, one transaction in flight, beside FORD
 	scripts/bench-replicas.sh --ford
+
+bench-dandelion: build ## Dnl-4 beside FaSST, three copies of each record (RXE=1: in the guest)
+	scripts/bench-replicas.sh --dandelion $(if $(RXE),--rxe)
+
+bench-dlht: ## DLHT beside Go's map, sync.Map and xsync.Map, two threads (DLHT_KEYS=N: other than 10 million keys)
+	@$(BOOTSTRAP) build
+	DLHT_KEYS=$(or $(DLHT_KEYS),10000000) $(GO) test -pgo=off -run '^$$' -bench Against -benchtime 50x ./store/dlht
 
 bench-tpcc: ## TPC-C under drtm on one thread, in pieces and whole, beside Silo and DBx1000
 	@$(BOOTSTRAP) build

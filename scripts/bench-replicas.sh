@@ -5,6 +5,7 @@
 # Usage: scripts/bench-replicas.sh [--rxe] [ROUNDS] [WORKLOAD]...   about 6 minutes a round; default 3
 #        scripts/bench-replicas.sh --ford [ROUNDS]                  about 2 minutes a round; default 3 rounds
 #        scripts/bench-replicas.sh --memory [ROUNDS]                about 1 minute a round; default 3 rounds
+#        scripts/bench-replicas.sh --dandelion [--rxe] [ROUNDS]     about 10 seconds a round, more in a guest; default 3
 #
 # Each round runs every protocol with one and with three copies, one after the other, so that a ratio compares
 # runs of the same minutes. A figure is the median of the rounds, in finished transactions per second of three
@@ -21,7 +22,11 @@
 # flight and with one; rTX also without copies of leaves. The goal is the paper's order: rTX is at least 0.9 times as fast
 # as Optimal.
 #
-# Files: bin/bench-replicas-TRANSPORT.json, schema drtmd.bench-replicas/1 (docs/BENCH.md), not with --ford or --memory.
+# --dandelion measures Dnl-4 beside FaSST: SmallBank and TATP as Dandelion §7 has them, three copies of each record. The ratio is
+# the median of those of the rounds; the goal is 1 or more.
+#
+# Files: bin/bench-replicas-TRANSPORT.json, schema drtmd.bench-replicas/1 (docs/BENCH.md), not with --ford, --memory or
+# --dandelion.
 # Exit codes: 0 done, 1 a run failed its checks, 2 usage.
 set -euo pipefail
 
@@ -134,6 +139,34 @@ memory() {
       row(8); row(1) }'
 }
 
+# dandelion ROUNDS: Dnl-4 beside FaSST, with the goal.
+dandelion() {
+  local out=bin/bench-dandelion-$TRANSPORT
+  measured_dandelion "$1" | tee "$out.txt" | sed -n 's/^FAILED/failed its checks:/p' >&2
+  printf '%s, %s, medians of %s rounds, three copies of each record\n\n' "$(machine)" "$TRANSPORT" "$1"
+  awk '
+    function median(v, n,    i, j, x) {
+      for (i = 2; i <= n; i++) { x = v[i]; for (j = i - 1; j > 0 && v[j] > x; j--) v[j + 1] = v[j]; v[j + 1] = x }
+      return n % 2 ? v[(n + 1) / 2] : (v[n / 2] + v[n / 2 + 1]) / 2 }
+    BEGIN { printf "%-20s %9s %9s %7s  %s\n", "transactions/s", "fasst", "dnl4", "ratio", "goal" }
+    NF == 5 && $2 == "fasst" { if (!($1 in n)) order[++workloads] = $1; fasst[$1, ++n[$1]] = $4 }
+    NF == 5 && $2 == "dnl4" { dnl4[$1, n[$1]] = $4 }
+    END { for (i = 1; i <= workloads; i++) { w = order[i]
+      for (j = 1; j <= n[w]; j++) { f[j] = fasst[w, j]; d[j] = dnl4[w, j]; r[j] = d[j] / f[j] }
+      printf "%-20s %9.0f %9.0f %7.2f  %s\n", substr(w, 11), median(f, n[w]), median(d, n[w]), median(r, n[w]),
+        "at least 1" } }' "$out.txt"
+  ! grep -q ^FAILED "$out.txt" || die "a run failed its checks" "see above, and $out.txt"
+}
+
+# measured_dandelion ROUNDS: the lines of the runs, on TRANSPORT.
+measured_dandelion() {
+  if [[ $TRANSPORT == shm ]]; then
+    PATH="$REPO/bin:$PATH" "$RUNS" dandelion shm "$1"
+  else
+    in_guest $((240 + $1 * 120)) dandelion ibv "$1"
+  fi
+}
+
 main() {
   TRANSPORT=shm
   local rounds out mode=all
@@ -142,6 +175,10 @@ main() {
     --rxe) TRANSPORT=ibv && shift ;;
     --ford) TRANSPORT=ibv mode=ford && shift ;;
     --memory) TRANSPORT=ibv mode=memory && shift ;;
+    --dandelion)
+      mode=dandelion && shift
+      [[ ${1:-} != --rxe ]] || { TRANSPORT=ibv && shift; }
+      ;;
     -*) usage_error "unknown flag '$1'" ;;
   esac
   rounds=${1:-3}

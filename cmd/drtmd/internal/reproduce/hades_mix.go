@@ -63,7 +63,7 @@ func (r *Run) mixes(c *mixed) (*Outcome, error) {
 	all, nodes, cores, scale := c.mixes, c.nodes, c.cores, 1000
 	measured := 300 * time.Microsecond
 	if r.Quick {
-		all, nodes, cores, scale, measured = [][]string{{"HT-wA", "Smallbank"}}, 2, 4, 100, 100*time.Microsecond
+		all, nodes, cores, scale, measured = [][]string{{"HT-wA", "Smallbank"}, {"Map-wB", "HT-wB"}}, 2, 4, 100, 100*time.Microsecond
 	}
 	cluster := speedTrial{nodes: nodes, cores: cores / len(all[0])}
 	o := &Outcome{Conditions: fmt.Sprintf("%d nodes of %d cores, of which each application has as many; sizes as those of a cluster "+

@@ -79,6 +79,8 @@ func (x *execution) run(list []nics.Access, values []nics.Value, argument []byte
 	switch {
 	case errors.Is(err, proto.ErrRollback):
 		return nics.Step{Ends: nics.Aborts}
+	case proto.AbortReason(err) != 0:
+		return nics.Step{Ends: nics.Outdated}
 	case err != nil:
 		return nics.Step{More: list, Writes: make([]nics.Write, len(list)+1)} // it is broken
 	}

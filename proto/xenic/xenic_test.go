@@ -19,6 +19,7 @@ import (
 	"drtmd/proto/workload"
 	"drtmd/proto/workload/micro"
 	"drtmd/proto/workload/smallbank"
+	"drtmd/proto/workload/tpcc"
 	"drtmd/proto/xenic"
 	"drtmd/store/nicindex"
 	"drtmd/verbs/fiber"
@@ -146,6 +147,26 @@ func TestAWorkerPlaysTheNIC(t *testing.T) {
 		Nodes: 3, Workers: 2, Fibers: 4, Replicas: 3}})
 	if err == nil || !strings.Contains(err.Error(), "--workers 1") {
 		t.Errorf("two workers play a NIC: %v", err)
+	}
+}
+
+// TestNewOrdersAreShipped: new orders of few districts, executed at the coordinator's NIC and at another one.
+func TestNewOrdersAreShipped(t *testing.T) {
+	raceskip.Simulated(t)
+	c, err := cluster(t, 6, func(c *node.SimulatedConfig) {
+		o := tpcc.Default(3)
+		o.Items, o.Customers, o.Orders, o.Mix, o.RemoteItems = 100, 10, 1000, [5]int{100, 0, 0, 0, 0}, 5
+		w, err := tpcc.New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Workload, c.Functions, c.Options[xenic.OptLocal] = w, tpcc.Spec().Functions, "false"
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result := load(t, c, 12); result.Verdict != check.Serializable {
+		t.Error(result)
 	}
 }
 

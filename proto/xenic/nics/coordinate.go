@@ -345,6 +345,8 @@ func (t *coordination) compute(f *fiber.Fiber) Status {
 		switch s.Ends {
 		case Aborts:
 			return Refused
+		case Outdated:
+			return Changed
 		case Drops:
 			t.dropped = !t.halted
 			return Changed // nobody hears of it

@@ -162,7 +162,11 @@ func (x *core) onShip(f *fiber.Fiber, from int, d *decoder) {
 	if s.Ends != Commits || len(s.More) > 0 || !ok {
 		n.unlock(tx, written(own))
 		status := Broken
-		if s.Ends != Commits {
+		switch s.Ends {
+		case Commits:
+		case Outdated:
+			status = Changed
+		default:
 			status = Refused
 		}
 		x.send(from, msgRefused, message(tx).u8(uint8(status)))

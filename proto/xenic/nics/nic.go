@@ -60,9 +60,10 @@ type Ends uint8
 
 // Ends of a transaction.
 const (
-	Commits Ends = iota
-	Aborts       // without effect: it is told so if what it has read was there at one moment
-	Drops        // without effect, and nobody hears of it
+	Commits  Ends = iota
+	Aborts        // without effect: it is told so if what it has read was there at one moment
+	Drops         // without effect, and nobody hears of it
+	Outdated      // without effect: the program's plan does not hold any more, and it is to be tried again
 )
 
 // Options are the parts of the design that have a switch (§5.7).

@@ -19,20 +19,22 @@ type model struct {
 	protocol string
 	settings option.Settings // of the protocol
 	workload workload.Workload
-	preset   string
-	tune     func(*sim.CostModel) // what differs from the preset; nil: nothing
-	nodes    int
-	perNIC   int        // nodes that share a NIC; 0 = 1
-	workers  int        // per node
-	rpc      rpc.Config // what is not 0 of it; see node.Config.RPC
-	fibers   int        // per worker
-	replicas int        // 0 = 1
-	mutation string
-	seed     uint64
-	warmup   time.Duration
-	measured time.Duration
-	every    int // transactions of which one is timed; 0 = none
-	onEvent  func(sim.Event)
+	// functions are those that NICs may execute; nil: none.
+	functions []workload.Function
+	preset    string
+	tune      func(*sim.CostModel) // what differs from the preset; nil: nothing
+	nodes     int
+	perNIC    int        // nodes that share a NIC; 0 = 1
+	workers   int        // per node
+	rpc       rpc.Config // what is not 0 of it; see node.Config.RPC
+	fibers    int        // per worker
+	replicas  int        // 0 = 1
+	mutation  string
+	seed      uint64
+	warmup    time.Duration
+	measured  time.Duration
+	every     int // transactions of which one is timed; 0 = none
+	onEvent   func(sim.Event)
 }
 
 // clientPs is the CPU time in picoseconds that drawing a transaction takes, as in drtmd bench.
@@ -55,7 +57,7 @@ func (m *model) run(ctx context.Context) (*load.Result, error) {
 		Warmup: m.warmup, Duration: m.measured, ChargePs: clientPs, SampleEvery: m.every,
 		Open: func(ctx context.Context) (*node.Cluster, error) {
 			return node.NewSimulated(ctx, node.SimulatedConfig{Cost: cost, OnEvent: m.onEvent, PerNIC: m.perNIC, Config: node.Config{
-				Protocol: p, Options: m.settings, Workload: m.workload, Nodes: m.nodes, Workers: m.workers,
+				Protocol: p, Options: m.settings, Workload: m.workload, Functions: m.functions, Nodes: m.nodes, Workers: m.workers,
 				Fibers: m.fibers, Replicas: m.replicas, Seed: m.seed, Mutation: m.mutation, RPC: m.rpc}})
 		}})
 	switch {

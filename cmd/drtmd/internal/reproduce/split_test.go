@@ -53,14 +53,14 @@ func TestBaselinesAreJudged(t *testing.T) {
 	}{
 		{"as the paper", []*measuredAt{fake(5.4, 10), fake(3, 12), fake(5.3, 12.3), fake(4, 11)}, nil},
 		{"FaSST first, and quick", []*measuredAt{fake(5, 10), fake(3, 12), fake(8, 9), fake(4, 11)},
-			[]string{"highest peak", "least median of FaSST over"}},
+			[]string{"highest peak of the four", "least median of FaSST over"}},
 		{"slow", []*measuredAt{fake(2, 10), fake(1.5, 12), fake(1.9, 12), fake(1.2, 11)}, []string{"peak of DrTM+H ["}},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			found := map[string]bool{}
 			for _, title := range []string{"Retwis", "SmallBank"} {
 				s := study{title: title}
-				for _, row := range s.rows(&Run{Options: Options{Seeds: 1}}, x.all) {
+				for _, row := range s.baselineRows(&Run{Options: Options{Seeds: 1}}, x.all) {
 					if row.Exceeds && row.Missed == "" {
 						t.Errorf("no reason: %+v", row)
 					}
@@ -82,6 +82,61 @@ func TestBaselinesAreJudged(t *testing.T) {
 				t.Errorf("over their bounds: %v", found)
 			}
 		})
+	}
+}
+
+// TestXenicIsJudged: numbers as the paper's are within their bounds, others exceed them, and say why.
+func TestXenicIsJudged(t *testing.T) {
+	at := func(rate, median float64) *measuredAt {
+		return &measuredAt{rates: [][]float64{{1e-3}, {rate}}, medians: [][]float64{{median}, {2 * median}}, cached: []float64{99}}
+	}
+	r := &Run{Options: Options{Seeds: 1}}
+	for _, x := range []struct {
+		title   string
+		all     []*measuredAt
+		itself  *measuredAt
+		exceeds int
+	}{
+		{"TPC-C, new orders", []*measuredAt{at(1.19/2.42, 50), at(1.19/3.81, 60), at(0.232, 80), at(0.3, 70)}, at(1.19, 50*0.41), 0},
+		{"Retwis", []*measuredAt{at(1, 20), at(0.8, 22), at(1, 24.6), at(0.9, 23)}, at(2.07, 20*0.58), 0},
+		{"SmallBank", []*measuredAt{at(5.43, 10), at(4, 12), at(4.2, 15), at(4, 14)}, at(12.0, 7.85), 0},
+		{"SmallBank", []*measuredAt{at(5.43, 10), at(4, 12), at(4.2, 15), at(4, 14)}, at(6, 9.9), 3},
+		{"TPC-C, new orders", []*measuredAt{at(0.2, 20), at(0.1, 60), at(0.3, 80), at(0.3, 70)}, at(0.1, 30), 5},
+	} {
+		s := study{title: x.title}
+		n := 0
+		for _, row := range s.xenicRows(r, x.all, x.itself) {
+			if row.Exceeds {
+				n++
+			}
+			if row.Unexplained() {
+				t.Errorf("no reason: %+v", row)
+			}
+		}
+		if n != x.exceeds {
+			t.Errorf("%s: %d rows exceed their bounds, not %d", x.title, n, x.exceeds)
+		}
+	}
+	n := 0
+	for _, row := range mixRows(r, at(1.19, 20), at(0.541, 25), at(0.322, 25)) {
+		if row.Exceeds {
+			n++
+		}
+	}
+	if n != 0 {
+		t.Errorf("%d rows of the mix exceed their bounds", n)
+	}
+}
+
+// TestEachStageOfXenicCommits: every competitor of Figures 8 and 9 runs, at the smallest size.
+func TestEachStageOfXenicCommits(t *testing.T) {
+	r := &Run{Options: Options{Seeds: 1, Quick: true}, ctx: context.Background(), progress: func(int, int) {}}
+	x := &figure{r: r, span: 20 * time.Microsecond}
+	s := baselineStudies(100)[0]
+	for _, g := range append(throughputStages(), latencyStages()[1:3]...) {
+		if m, err := x.measure(&s, &g.xenic, []pressure{{1, 2}}); err != nil || m.peak()[0] <= 0 {
+			t.Errorf("%s: %v", g.xenic.name, err)
+		}
 	}
 }
 

@@ -1,16 +1,12 @@
 package reproduce
 
 import (
-	"fmt"
 	"time"
 
 	"drtmd/cmd/drtmd/internal/report"
-	"drtmd/proto/workload"
-	"drtmd/proto/workload/retwis"
-	"drtmd/proto/workload/smallbank"
 )
 
-// Figure 8(c) and (d) of Xenic: throughput and median latency of the systems that it is compared with.
+// The systems of Figure 8 of Xenic (xenic_figure8.go), and what the paper says of the four that Xenic is compared with.
 
 // What the paper prints of them.
 const (
@@ -25,10 +21,6 @@ const (
 	cx5       = "cx5-100g"
 )
 
-// baselines are the protocols, by the paper's names.
-var baselines = []struct{ name, protocol string }{{"DrTM+H", drtmhName}, {"DrTM+H NC", drtmhNC},
-	{"FaSST", fasstName}, {"DrTM+R", drtmrVerbs}}
-
 // pressure is how many transactions a server has under way.
 type pressure struct{ workers, fibers int }
 
@@ -42,12 +34,6 @@ func (p pressure) warmup(keys int) time.Duration {
 // span of a measurement is longer where few transactions are under way: their median needs some hundred.
 func (p pressure) span(least time.Duration) time.Duration {
 	return max(least, 5*time.Millisecond/time.Duration(p.workers*p.fibers))
-}
-
-// study is a half of the figure.
-type study struct {
-	title string
-	make  func() (workload.Workload, error)
 }
 
 // measuredAt is a protocol under growing pressure; rates and latencies by seed.
@@ -83,76 +69,6 @@ func (m *measuredAt) curve(name string) report.ChartCurve {
 	return c
 }
 
-// baselineStudies are both halves with so many keys or customers per server.
-func baselineStudies(keys int) []study {
-	return []study{
-		{"Retwis", func() (workload.Workload, error) {
-			o := retwis.Default(servers)
-			o.Keys = keys
-			return retwis.New(o)
-		}},
-		{"SmallBank", func() (workload.Workload, error) {
-			o := smallbank.Default(servers)
-			o.Accounts, o.ValueBytes = keys, 4
-			o.PlaceAnywhere()
-			return smallbank.New(o)
-		}}}
-}
-
-// figure8 runs the four baselines under Retwis and SmallBank.
-func figure8(r *Run) (*Outcome, error) {
-	loads := pick(r, []pressure{{1, 1}, {20, 1}, {20, 4}, {20, 8}},
-		[]pressure{{1, 1}, {2, 4}, {2, 16}})
-	keys := pick(r, 5_000, 500)
-	studies := baselineStudies(keys)
-	span := pick(r, 400*time.Microsecond, 200*time.Microsecond)
-	o := &Outcome{Conditions: fmt.Sprintf("preset %s, %d servers, %d replicas, 1 to %d workers per server of 1 to %d "+
-		"transactions at a time, %d keys or customers per server (the paper: 1 M and 2.4 M), anywhere, %s with warm caches, %s",
-		cx5, servers, copies, loads[len(loads)-1].workers, loads[len(loads)-1].fibers, keys, span, r.seedsText())}
-	done, total := 0, len(studies)*len(baselines)*len(loads)*r.Seeds
-	for n, s := range studies {
-		var all []*measuredAt
-		for _, b := range baselines {
-			m := &measuredAt{}
-			for _, l := range loads {
-				var rates, medians, cached []float64
-				for seed := range r.Seeds {
-					if err := r.step(done, total); err != nil {
-						return nil, err
-					}
-					w, err := s.make()
-					if err != nil {
-						return nil, err
-					}
-					x := model{protocol: b.protocol, workload: w, preset: cx5, nodes: servers, workers: l.workers,
-						fibers: l.fibers, replicas: copies, seed: uint64(seed + 1), warmup: l.warmup(keys), measured: l.span(span), every: 1}
-					got, err := x.run(r.ctx)
-					if err != nil {
-						return nil, err
-					}
-					rates = append(rates, finished(got)/1e6/servers)
-					medians = append(medians, float64(got.Latency[0].P50Ns)/1e3)
-					cached = append(cached, 100*float64(got.Sum.Engine.CacheHits)/float64(max(got.Sum.Engine.Lookups, 1)))
-					done++
-				}
-				m.rates, m.medians = append(m.rates, rates), append(m.medians, medians)
-				if m.cached == nil {
-					m.cached = cached
-				}
-			}
-			all = append(all, m)
-		}
-		o.Rows = append(o.Rows, s.rows(r, all)...)
-		c := report.Chart{Title: fmt.Sprintf("(%c) %s", 'c'+n, s.title), X: "throughput per server [M/s]",
-			Y: "median latency [us]"}
-		for i, b := range baselines {
-			c.Curves = append(c.Curves, all[i].curve(b.name))
-		}
-		o.Charts = append(o.Charts, c)
-	}
-	return o, nil
-}
-
 // Why numbers are not the paper's.
 const (
 	missesPeak = "the model's NIC carries out 15 M READs and WRITEs, or 21.3 M datagrams, a second, as measured without " +
@@ -164,8 +80,8 @@ const (
 		"spent after its message was sent (docs/SIM.md); FaSST reads and locks in one trip, DrTM+H in two"
 )
 
-// rows of a half of the figure.
-func (s *study) rows(r *Run, all []*measuredAt) (rows []report.ComparedRow) {
+// baselineRows are of the four systems that Xenic is compared with, under Retwis or SmallBank.
+func (s *study) baselineRows(r *Run, all []*measuredAt) (rows []report.ComparedRow) {
 	first := 0
 	for i, m := range all {
 		if mean(m.peak()) > mean(all[first].peak()) {
@@ -174,13 +90,13 @@ func (s *study) rows(r *Run, all []*measuredAt) (rows []report.ComparedRow) {
 	}
 	section := map[string]string{"Retwis": fiveFour, "SmallBank": fiveFive}[s.title]
 	if !r.Quick { // few workers saturate nothing
-		row := word(s.title+": highest peak", section, baselines[0].name, baselines[first].name, "")
+		row := word(s.title+": highest peak of the four", section, baselines()[0].name, baselines()[first].name, "")
 		if row.Exceeds {
 			row.Missed = missesBest
 		}
 		rows = append(rows, row)
 	}
-	for i, b := range baselines {
+	for i, b := range baselines() {
 		peak := number{what: s.title + ": peak of " + b.name, unit: "M/s per server", digits: 2}
 		if s.title == "SmallBank" && i == 0 {
 			peak.printed, peak.paper, peak.section = "5.43", peakOfH, fiveFive

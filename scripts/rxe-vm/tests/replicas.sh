@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Every protocol that replicates runs on Soft-RoCE with three copies of each record, on three nodes: every run
 # is strictly serializable by its history, its sums are conserved, and the copies of each record are equal.
-# timeout: 300
+# timeout: 420
 set -u
 # shellcheck source=scripts/rxe-vm/tests/lib/story.sh
 . /work/story.sh
@@ -21,5 +21,9 @@ check smallbank_on_farm serializable --protocol farm --accounts 1000 --anywhere 
 check micro_on_drtmh serializable --protocol drtmh --workload micro --keys 64 --distributed 0.3 --duration 3s
 for protocol in fasst drtmh-nc drtm-occ drtmr drtmr-verbs dnl4 dnl2 dnl1; do
   check "smallbank_on_$protocol" serializable --protocol "$protocol" --accounts 1000 --anywhere --duration 1s
+done
+for protocol in dnl4 dnl2 dnl1; do
+  check "tatp_on_$protocol" serializable --protocol "$protocol" --workload tatp --subscribers 500 --duration 1s
+  check "ycsb_on_$protocol" serializable --protocol "$protocol" --workload ycsb --keys 1000 --duration 1s
 done
 story_ends

@@ -26,4 +26,7 @@ for protocol in dnl4 dnl2 dnl1; do
   check "tatp_on_$protocol" serializable --protocol "$protocol" --workload tatp --subscribers 500 --duration 1s
   check "ycsb_on_$protocol" serializable --protocol "$protocol" --workload ycsb --keys 1000 --duration 1s
 done
+# A worker of each node plays its NIC.
+check smallbank_on_xenic serializable --protocol xenic --accounts 500 --anywhere --duration 1s
+check retwis_on_xenic serializable --protocol xenic --workload retwis --keys 1000 --duration 1s
 story_ends

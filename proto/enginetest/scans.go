@@ -22,7 +22,7 @@ func scans(t *testing.T, e env) {
 		t.Skip("the protocol does not scan")
 	}
 	t.Run("a scan sees the transaction's own writes", func(t *testing.T) { ownScans(t, e) })
-	if !e.host.Simulated {
+	if !e.host.Simulated && !e.played() {
 		t.Run("scans do not allocate", func(t *testing.T) { scanAllocations(t, e) })
 	}
 	t.Run("random scans are strictly serializable", func(t *testing.T) { randomScans(t, e) })
@@ -192,6 +192,9 @@ func randomScans(t *testing.T, e env) {
 	shapes := []struct{ nodes, workers int }{{2, 2}}
 	if e.protocol.OneThread && e.host.Simulated {
 		shapes[0].nodes = 1
+	}
+	if e.played() {
+		shapes[0].workers = 1
 	}
 	for _, x := range shapes {
 		t.Run(fmt.Sprintf("%d nodes, %d workers", x.nodes, x.workers), func(t *testing.T) {

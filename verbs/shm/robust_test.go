@@ -105,8 +105,8 @@ func (r *role) claimSlot() {
 		r.tb.Fatal("no target:", out)
 	}
 	s, w := t.claim(&q.dev.stats)
-	if s == nil {
-		r.tb.Fatal("no slot")
+	for ; s == nil; s, w = t.claim(&q.dev.stats) { // the parent has not posted its buffers yet
+		time.Sleep(time.Millisecond)
 	}
 	r.tell("claimed")
 	r.stop()

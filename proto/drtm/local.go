@@ -133,6 +133,9 @@ func (t *tx) writeLocal() error {
 		}
 		t.F.Charge(costAccess)
 		if t.e.usedUp(r) {
+			if !t.region.Consistent() {
+				return t.regionOver()
+			}
 			return t.leave(proto.ReasonFull)
 		}
 		if !t.storeLocal(r) {

@@ -1,6 +1,8 @@
 package drtm
 
 import (
+	"fmt"
+
 	"drtmd/htm"
 	"drtmd/proto"
 	"drtmd/proto/protocol"
@@ -59,6 +61,10 @@ func (t *table) ensureIn(r *htm.Region, k proto.Key, s State) (off int, v layout
 // Keys implements txset.Scanner.
 func (t *tx) Keys(table proto.TableID, at proto.Location, from, to proto.Key, keys []proto.Key) (n int, err error) {
 	t.F.Charge(costFind)
+	if t.decl.AtBarrier != 0 && t.e.cfg.Chopped && at.Primary != t.e.Env.Node {
+		return 0, fmt.Errorf("%w: node %d, a range of table %q, of node %d", ErrElsewhere, t.e.Env.Node,
+			t.e.Env.Specs[table-1].Name, at.Primary)
+	}
 	if at.Primary != t.e.Env.Node && (t.way == &regional || t.inRegion) {
 		t.ranged = true
 		return 0, t.leave(proto.ReasonSystem)

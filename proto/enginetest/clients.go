@@ -178,5 +178,57 @@ func (x *clientRun) others() error {
 	if _, err := tx.Commit(); !errors.Is(err, txctx.ErrOver) {
 		return fmt.Errorf("a second commit: %w", err)
 	}
-	return tx.Poll(x.f, commit)
+	if err := tx.Poll(x.f, commit); err != nil {
+		return err
+	}
+	return x.lateAbort()
+}
+
+// lateAbort: a Poll of one transaction has all execute what waits, so that the commit of another may be under way, or done,
+// when its client aborts it.
+func (x *clientRun) lateAbort() error {
+	k := x.own(0)
+	read := func() (v uint64, err error) {
+		tx, err := x.client.Init(1)
+		if err != nil {
+			return 0, err
+		}
+		e, err := tx.Get(small, k)
+		if err = errors.Join(err, tx.PollAll(x.f)); err == nil {
+			v, _ = number(e.Value())
+		}
+		return v, errors.Join(err, tx.Abort(x.f))
+	}
+	before, err := read()
+	if err != nil {
+		return err
+	}
+	tx, err := x.client.Init(1)
+	if err != nil {
+		return err
+	}
+	other, err := x.client.Init(1)
+	if err != nil {
+		return err
+	}
+	err = tx.Put(x.f, small, k, value(small, before+1))
+	_, failed := tx.Commit()
+	if err = errors.Join(err, failed); err != nil {
+		return err
+	}
+	if _, err = other.Get(small, x.shared); err == nil {
+		err = other.PollAll(x.f)
+	}
+	over := tx.Abort(x.f)
+	if err = errors.Join(err, other.Abort(x.f)); err != nil {
+		return err
+	}
+	after, err := read()
+	switch {
+	case err != nil:
+		return err
+	case over == nil && after != before, errors.Is(over, txctx.ErrOver) && after != before+1:
+		return fmt.Errorf("an Abort behind a Commit says %v, and the record went from %d to %d", over, before, after)
+	}
+	return nil
 }

@@ -72,14 +72,14 @@ func (v *view) wake() {
 // settledOwn is the hook of the model: all that the node's transactions have committed is applied.
 func (v *view) settledOwn() { v.wake() }
 
-// stop ends the node's transactions: the members change.
+// stop ends the node's transactions: the members change. It is of each worker, and also ends what another one has begun
+// since the first one stopped: a fill, or a part of the recovery.
 func (v *view) stop() {
-	if v.stops {
-		return
-	}
-	v.stops, v.halted = true, true
 	v.turn++
-	v.c.Stop()
+	if !v.stops {
+		v.stops, v.halted = true, true
+		v.c.Stop()
+	}
 	v.wake()
 }
 

@@ -34,6 +34,7 @@ type playedNIC struct {
 type playedWay struct {
 	out  []byte
 	busy bool   // a fiber sends
+	lost bool   // a part of what was sent: what would follow is dropped, or the member would take it for something else
 	in   []byte // the beginning of a packet
 }
 
@@ -118,6 +119,9 @@ func (b *playedNIC) ToCore(core int, packets [][]byte) {
 // Transmit implements smartnic.Board.
 func (b *playedNIC) Transmit(node, core int, packet []byte) {
 	w := &b.ways[node]
+	if w.lost {
+		return
+	}
 	w.out = binary.LittleEndian.AppendUint16(w.out, uint16(core))
 	w.out = binary.LittleEndian.AppendUint32(w.out, uint32(len(packet)))
 	if w.out = append(w.out, packet...); w.busy {
@@ -125,8 +129,9 @@ func (b *playedNIC) Transmit(node, core int, packet []byte) {
 	}
 	w.busy = true
 	b.worker.Worker.Go("packets", nil, func(f *fiber.Fiber) error {
-		defer func() { w.busy = false }()
-		return b.send(f, proto.NodeID(node))
+		err := b.send(f, proto.NodeID(node))
+		w.busy, w.lost, w.out = false, err != nil, w.out[:0]
+		return err
 	})
 	b.worker.Worker.Wake()
 }
@@ -161,6 +166,9 @@ func (b *playedNIC) take(req, _ []byte) (int, error) {
 	at := 0
 	for len(w.in)-at >= playedPacket {
 		core, n := int(binary.LittleEndian.Uint16(w.in[at:])), int(binary.LittleEndian.Uint32(w.in[at+2:]))
+		if n > playedMTU {
+			return 0, errPackets
+		}
 		if len(w.in)-at-playedPacket < n {
 			break
 		}

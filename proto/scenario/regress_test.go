@@ -13,9 +13,12 @@ type directed struct {
 	what, scenario string
 	seed           uint64
 	workers        int
-	set, faults    string
+	set, faults    string // faults: a schedule, or asDrawn
 	mutation       string
 }
+
+// asDrawn stands for the faults that the seed draws.
+const asDrawn = "random"
 
 // fillUnkept is of hades. Drawn faults do not show it within 150 seeds.
 const fillUnkept = "fill-copies-unkept"
@@ -32,6 +35,13 @@ func failedOnce() []directed {
 		{"a machine stands still until it is removed, before the first engines are made", "recovery-hades", 446, 1,
 			"words=yes,skew=0,remote=50,reads=default,lines=1,rollback=0,reuse=no,plans=few,replicas=2",
 			"at 29.354694us pause node=n1 for=849.868966us", ""},
+		{"a worker begins to fill a replica when another one has stopped for the next view", "recovery-scans-hades", 30066, 2,
+			"words=yes,remote=10,reads=50,lines=1,rollback=20,replicas=2,filters=usual,pairs=all,cores=all,nic=usual," +
+				"patience=usual,cache=tiny", asDrawn, ""},
+		{"two threads of a host apply what one transaction holds", "recovery-scans-xenic", 3030, 2,
+			"remote=50,reads=default,lines=1,rollback=0,replicas=2,local=yes,nic=usual,logs=usual,limit=1", asDrawn, ""},
+		{"a refusal rests on records that were read, and not locked", "recovery-scans-xenic", 98, 2,
+			"remote=50,reads=default,lines=1,rollback=0,replicas=3,local=no,nic=plain,logs=usual,limit=1", asDrawn, ""},
 	}
 }
 
@@ -47,7 +57,9 @@ func TestRunsThatFailedOnce(t *testing.T) {
 			if o.Settings, err = scenario.ParseSettings(x.set); err != nil {
 				t.Fatal(err)
 			}
-			if o.Faults, err = scenario.ParseFaults(x.faults); err != nil {
+			if x.faults == asDrawn {
+				o.Random = true
+			} else if o.Faults, err = scenario.ParseFaults(x.faults); err != nil {
 				t.Fatal(err)
 			}
 			for _, o.Mutation = range slices.Compact([]string{"", x.mutation}) {

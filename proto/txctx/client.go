@@ -141,7 +141,8 @@ func (t *Tx) Commit() (*Entry, error) {
 	return &t.commit, nil
 }
 
-// Abort ends the transaction without effect, and returns when nothing of it is held.
+// Abort ends the transaction without effect, and returns when nothing of it is held. ErrOver: it has committed, before this
+// or meanwhile.
 func (t *Tx) Abort(f *fiber.Fiber) error {
 	for t.abort = true; !t.over; {
 		if !t.runs {
@@ -153,6 +154,9 @@ func (t *Tx) Abort(f *fiber.Fiber) error {
 		if err := t.came.Wait(f, 0); err != nil {
 			return err
 		}
+	}
+	if t.err == nil {
+		return ErrOver
 	}
 	return nil
 }

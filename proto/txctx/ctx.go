@@ -40,7 +40,7 @@ func (c *Ctx) Get(t proto.TableID, k proto.Key) (*Entry, error) {
 // Put replaces a record's value. proto.ErrNotFound if the transaction knows that there is none; of a record that it has
 // not read, the commit finds out. Other errors are proto.ErrUnknownTable, proto.ErrValueSize, and those of Poll.
 func (c *Ctx) Put(t proto.TableID, k proto.Key, value []byte) error {
-	e, err := c.change(t, k, value)
+	e, err := c.change(t, k, len(value))
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (c *Ctx) Put(t proto.TableID, k proto.Key, value []byte) error {
 
 // Insert adds a record. proto.ErrExists if the transaction knows that there is one; else as Put.
 func (c *Ctx) Insert(t proto.TableID, k proto.Key, value []byte) error {
-	e, err := c.change(t, k, value)
+	e, err := c.change(t, k, len(value))
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (c *Ctx) Insert(t proto.TableID, k proto.Key, value []byte) error {
 
 // Delete removes a record. proto.ErrNotFound if the transaction knows that there is none; else as Put.
 func (c *Ctx) Delete(t proto.TableID, k proto.Key) error {
-	e, err := c.change(t, k, nil)
+	e, err := c.change(t, k, noValue)
 	if err != nil {
 		return err
 	}
@@ -168,10 +168,13 @@ func (c *Ctx) at(i int) *Entry {
 	return c.more[i-Height]
 }
 
-// change is the entry of a record that is to be changed, to a value unless that is nil. Its op is 0 if it is new.
-func (c *Ctx) change(t proto.TableID, k proto.Key, value []byte) (*Entry, error) {
-	if uint(t)-1 < uint(len(c.specs)) && value != nil && len(value) != c.specs[t-1].ValueBytes {
-		return nil, proto.WrongSize(t, k, len(value), c.specs[t-1].ValueBytes)
+// noValue is the size of the value of a deletion.
+const noValue = -1
+
+// change is the entry of a record that is to be changed, to a value of some bytes. Its op is 0 if it is new.
+func (c *Ctx) change(t proto.TableID, k proto.Key, size int) (*Entry, error) {
+	if uint(t)-1 < uint(len(c.specs)) && size != noValue && size != c.specs[t-1].ValueBytes {
+		return nil, proto.WrongSize(t, k, size, c.specs[t-1].ValueBytes)
 	}
 	e, _, err := c.entry(t, k)
 	if err == nil {

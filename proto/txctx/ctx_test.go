@@ -162,6 +162,8 @@ func TestRefusals(t *testing.T) {
 		"an unknown table":                  {func(c *txctx.Ctx) error { _, err := c.Get(3, 1); return err }, proto.ErrUnknownTable},
 		"a put to an unknown table":         {func(c *txctx.Ctx) error { return c.Put(0, 1, nil) }, proto.ErrUnknownTable},
 		"a value of another size":           {func(c *txctx.Ctx) error { return c.Put(1, 1, make([]byte, 9)) }, proto.ErrValueSize},
+		"no value":                          {func(c *txctx.Ctx) error { return c.Put(1, 1, nil) }, proto.ErrValueSize},
+		"an insertion without a value":      {func(c *txctx.Ctx) error { return c.Insert(1, 2, nil) }, proto.ErrValueSize},
 		"a put to a record that is absent":  {after(2, func(c *txctx.Ctx) error { return c.Put(1, 2, value(1, 1)) }), proto.ErrNotFound},
 		"an insertion of one that is there": {after(1, func(c *txctx.Ctx) error { return c.Insert(1, 1, value(1, 1)) }), proto.ErrExists},
 		"a deletion of one that is absent":  {after(2, func(c *txctx.Ctx) error { return c.Delete(1, 2) }), proto.ErrNotFound},

@@ -131,9 +131,9 @@ func (r *Record[Own]) Absent() { r.Accept(0, false) }
 // it does not.
 func (r *Record[Own]) Changes() bool { return r.Dirty && (r.Was || r.Is) }
 
-// Written is the part of Value that the transaction has written: all, unless WriteAt alone did.
+// Written is the part of Value that the transaction has written: all, unless WriteAt alone did. It is never empty.
 func (r *Record[Own]) Written() (from, to int) {
-	if r.partly {
+	if r.partly && r.from < r.to {
 		return r.from, r.to
 	}
 	return 0, len(r.Value)

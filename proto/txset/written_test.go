@@ -12,6 +12,9 @@ func TestWhatIsWrittenOfAValue(t *testing.T) {
 		}
 	}
 	check(0, 100)
+	r.wrote(8, 8) // of no bytes
+	check(0, 100)
+	r = Record[struct{}]{Value: r.Value}
 	r.wrote(40, 48)
 	check(40, 48)
 	r.wrote(60, 64)

@@ -57,14 +57,15 @@ func (c Config) Bytes() int {
 	return (headBytes + c.Entries*c.stride() + layout.BucketBytes - 1) &^ (layout.BucketBytes - 1)
 }
 
-// index is the configuration of the index. Old and new bins are there together while it grows.
+// index is the configuration of the index. Old and new bins are there together while it grows, or is made anew at twice
+// the size of a full one, because links are used up.
 func (c Config) index() dlht.Config {
 	full := dlht.Config{Keys: c.Entries}
 	keys := c.Keys
 	if keys == 0 || keys > c.Entries {
 		keys = c.Entries
 	}
-	return dlht.Config{Keys: keys, MaxBytes: 3 * full.Bytes()}
+	return dlht.Config{Keys: keys, MaxBytes: 4 * full.Bytes()}
 }
 
 // IndexBytes is what the index takes of the process's memory when it does not grow.

@@ -158,6 +158,16 @@ func (p *Port) Ahead(f func(n int, request func(i int) (Type, []byte))) {
 	p.inBatch = func(i int) (Type, []byte) { return p.batch[i].Type, p.batch[i].Body }
 }
 
+// lookAhead calls the function of Ahead. What it panics with, a handler of one of the requests says, too.
+func (p *Port) lookAhead() {
+	defer func() {
+		if v, violated := recover().(invariant.Violation); violated {
+			p.w.Fence(v)
+		}
+	}()
+	p.ahead(len(p.batch), p.inBatch)
+}
+
 // runBatch runs the handlers of a datagram's requests.
 func (s *Session) runBatch() {
 	p := s.port
@@ -165,7 +175,7 @@ func (s *Session) runBatch() {
 		return
 	}
 	if p.ahead != nil && len(p.batch) > 1 {
-		p.ahead(len(p.batch), p.inBatch)
+		p.lookAhead()
 	}
 	for i := range p.batch {
 		r := &p.batch[i]

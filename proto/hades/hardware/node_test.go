@@ -252,3 +252,22 @@ func TestATruncateNamesTheOldestRecord(t *testing.T) {
 		t.Errorf("the oldest is %d, want %d", got, ids[1].Attempt+1)
 	}
 }
+
+// TestTheOldestMayStillPersist: a Truncate may arrive late, when what executes now has a record somewhere.
+func TestTheOldestMayStillPersist(t *testing.T) {
+	config := deafNode()
+	config.Hooks.Mail, config.Hooks.Settled, config.Hooks.Marked = func(NodeID, []byte) {}, func() {}, func(Kind) {}
+	config.Replicas = &replicas{}
+	n, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slow, _ := n.Begin(0)
+	fast, _ := n.Begin(1)
+	id := n.ID(slow)
+	n.Replicate(fast, []Copy{{Node: 1, Body: []byte{1}}})
+	n.Commit(fast)
+	if got := n.oldest(); got > id.Attempt {
+		t.Errorf("the oldest is %d, and attempt %d, which may still persist, is older", got, id.Attempt)
+	}
+}

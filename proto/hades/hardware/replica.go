@@ -150,11 +150,12 @@ func (n *Node) goOn(x *tail) {
 	}
 }
 
-// oldest is the number of the oldest attempt of the node, with its life, that may have a record anywhere.
+// oldest is the number of the oldest attempt of the node, with its life, that may have a record anywhere, now or when
+// this number arrives somewhere, however late: one that still executes may persist until then.
 func (n *Node) oldest() uint32 {
 	least := n.attempts + 1
 	for i := range n.txs {
-		if t := &n.txs[i]; t.phase == persisting {
+		if t := &n.txs[i]; t.phase != 0 {
 			least = min(least, t.id.Attempt)
 		}
 	}

@@ -109,7 +109,7 @@ func (m *Mix) Load(node proto.NodeID, put func(t proto.TableID, k proto.Key, val
 	return nil
 }
 
-// MostWritten implements workload.Bounded, if all parts do; of others nothing is known.
+// MostWritten implements workload.Bounded by the parts that do: a lower bound, if others do not.
 func (m *Mix) MostWritten(chopped bool) (records, valueBytes int) {
 	for _, w := range m.o.Parts {
 		if b, ok := w.(workload.Bounded); ok {

@@ -266,9 +266,11 @@ func (h *Host) applyRecord(f *fiber.Fiber, record *log.Record) (commits []Ref, e
 func (h *Host) decide(f *fiber.Fiber, tx uint64) error {
 	y := h.cfg.Yard
 	x := y.held[tx]
-	if x == nil {
-		return nil
+	if x == nil || x.applying {
+		return nil // another thread does
 	}
+	x.applying = true
+	defer func() { x.applying = false }()
 	for _, p := range x.parts {
 		if err := h.applyAll(f, p.shard, false, p.updates); err != nil {
 			return err

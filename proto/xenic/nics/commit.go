@@ -65,9 +65,11 @@ func (n *NIC) updatesOf(list []Access, values []Value, writes []Write) (updates 
 	return updates, true
 }
 
-// validate is step 4: what was read and is not locked, at its primaries. One record needs no second look.
-func (t *coordination) validate(f *fiber.Fiber) Status {
+// validate is step 4: what was read and is not locked, at its primaries. One record needs no second look. With Separate,
+// a transaction that refuses has locked nothing.
+func (t *coordination) validate(f *fiber.Fiber, status Status) Status {
 	n := t.x.nic
+	unlocked := n.cfg.Separate && status == Refused
 	if len(t.list) == 1 && len(t.looks) == 0 {
 		return Committed
 	}
@@ -79,7 +81,7 @@ func (t *coordination) validate(f *fiber.Fiber) Status {
 		ranges := t.looksAt(s)
 		var reads []Update
 		for i, a := range list {
-			if !a.Write {
+			if !a.Write || unlocked {
 				reads = append(reads, Update{a.Ref, Value{Version: t.values[at[i]].Version}})
 			}
 		}

@@ -170,7 +170,7 @@ func (t *coordination) run(f *fiber.Fiber) Status {
 		}
 		// A refusal is an answer, too: it must rest on what was there at one moment.
 		if (status == Committed || status == Refused) && !t.x.nic.lacks(ValidateSkipped) {
-			if valid := t.validate(f); valid != Committed {
+			if valid := t.validate(f, status); valid != Committed {
 				status = valid
 			}
 		}

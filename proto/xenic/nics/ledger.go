@@ -22,9 +22,10 @@ type Yard struct {
 
 // held is a transaction that is not decided, as far as this node holds records of it.
 type held struct {
-	tx      uint64
-	written []int // shards
-	parts   []part
+	tx       uint64
+	written  []int // shards
+	parts    []part
+	applying bool // by a thread of the host
 }
 
 // part is a record of one shard.

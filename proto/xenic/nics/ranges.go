@@ -263,13 +263,18 @@ func (r *recovering) order(shard int) error {
 // reorder releases a claim whose transaction was decided: the host may have applied it already.
 func (r *recovering) reorder(c claim) error {
 	n := r.n
-	v, status := n.cores[0].read(r.f, c.tx, c.ref)
-	if err := r.over(); err != nil {
-		return err
+	for {
+		v, status := n.cores[0].read(r.f, c.tx, c.ref)
+		if err := r.over(); err != nil {
+			return err
+		}
+		if status == Committed {
+			n.orderOf(c.ref).Set(c.ref.Key, v.Version.Live())
+			n.release(c.tx, c.ref)
+			return nil
+		}
+		if err := r.f.Sleep(unlockedWait); err != nil { // the host changes the table
+			return err
+		}
 	}
-	if status == Committed {
-		n.orderOf(c.ref).Set(c.ref.Key, v.Version.Live())
-	}
-	n.release(c.tx, c.ref)
-	return nil
 }

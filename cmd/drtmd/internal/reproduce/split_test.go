@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"drtmd/proto/protocol"
 	"drtmd/verbs/sim"
 )
 
@@ -15,17 +16,20 @@ import (
 func TestStopwatchSplitsATransaction(t *testing.T) {
 	w := &stopwatch{reads: 0.25, nodes: map[string]*lap{}}
 	at := sim.Time(0)
+	c := protocol.HADESSoftware()
+	accesses, atomic, version := sim.Time(requests*c.AccessPs), sim.Time(requests*c.AtomicPs)/4, sim.Time(requests*c.VersionPs)*3/4
 	for _, x := range []struct {
 		after sim.Time // since the step before
 		step  string
 	}{{5, "occ: after commit"}, {clientPs + 30, "occ: before execute"}, {7, "occ: record written"}, // another's request
-		{393, "occ: after execute"}, {50, "occ: before lock"}, {300, "occ: after lock"}, {0, "occ: before validate"},
+		{393, "occ: after execute"}, {50 + accesses + atomic + version, "occ: before lock"}, {300, "occ: after lock"}, {0, "occ: before validate"},
 		{100, "occ: after validate"}, {0, "occ: before commit"}, {400, "occ: after commit"}} {
 		at += x.after
 		w.step(sim.Event{Kind: "step", Node: "n0", What: strconv.Quote(x.step), At: at})
 		w.step(sim.Event{Kind: "step", Node: "n1", What: strconv.Quote("occ: before lock"), At: at}) // one that stands still
 	}
-	want := [partEnd]sim.Time{readFirst: 300, otherTime: 100 + 400 + clientPs, conflicts: 400, manageSets: 80}
+	want := [partEnd]sim.Time{readFirst: 300, otherTime: 100 + 400 + clientPs + accesses, conflicts: 400, manageSets: 80,
+		atomicRead: atomic, newVersion: version}
 	other := sim.Time(0) // n1 has nothing but the time of its sets
 	for _, p := range w.parts {
 		other += p

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -261,7 +262,13 @@ func (w *world) settled(nodes ...*testNode) member.ShardMap {
 		state = c.State
 		return state.Shards.Version == version && len(state.Shards.Primary) == len(nodes) &&
 			state.Shards.Run == ""
-	}, func() any { return state })
+	}, func() any {
+		var nodes []string
+		for _, n := range w.nodes {
+			nodes = append(nodes, fmt.Sprintf("%+v", n.self()))
+		}
+		return fmt.Sprintf("%+v; nodes %s", state, strings.Join(nodes, "; "))
+	})
 	return state.Shards
 }
 

@@ -158,14 +158,25 @@ func (p *Port) Ahead(f func(n int, request func(i int) (Type, []byte))) {
 	p.inBatch = func(i int) (Type, []byte) { return p.batch[i].Type, p.batch[i].Body }
 }
 
-// lookAhead calls the function of Ahead. What it panics with, a handler of one of the requests says, too.
-func (p *Port) lookAhead() {
-	defer func() {
-		if v, violated := recover().(invariant.Violation); violated {
-			p.w.Fence(v)
-		}
-	}()
+// lookAhead calls the function of Ahead. The error of a panic is not answered: the handler of the request that it comes
+// from meets the same.
+func (p *Port) lookAhead() (err error) {
+	defer func() { err = p.caught(recover()) }()
 	p.ahead(len(p.batch), p.inBatch)
+	return nil
+}
+
+// caught is the error that a panic is for who has called: a bug of the program fences the worker.
+func (p *Port) caught(v any) error {
+	switch v := v.(type) {
+	case nil:
+		return nil
+	case invariant.Violation:
+		p.w.Fence(v)
+		return v
+	default:
+		return fmt.Errorf("handler panicked: %v", v)
+	}
 }
 
 // runBatch runs the handlers of a datagram's requests.
@@ -175,7 +186,7 @@ func (s *Session) runBatch() {
 		return
 	}
 	if p.ahead != nil && len(p.batch) > 1 {
-		p.lookAhead()
+		_ = p.lookAhead()
 	}
 	for i := range p.batch {
 		r := &p.batch[i]
@@ -222,13 +233,8 @@ func (r *request) respond(resp []byte, n int, err error) {
 // invariant of ours fences the node.
 func (p *Port) runInline(h *handler, r *request) (n int, err error) {
 	defer func() {
-		switch v := recover().(type) {
-		case nil:
-		case invariant.Violation:
-			p.w.Fence(v)
-			err = v
-		default:
-			err = fmt.Errorf("handler panicked: %v", v)
+		if v := recover(); v != nil {
+			err = p.caught(v)
 		}
 	}()
 	if h.inline != nil {

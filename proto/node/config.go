@@ -195,6 +195,19 @@ func (c *Config) checkWorkload() error {
 		return fmt.Errorf("workload %s has %d kinds of transactions: at most %d", c.Workload.Name(),
 			kinds, workload.MaxKinds-1)
 	}
+	return CheckDeclared(&c.Protocol, c.Workload)
+}
+
+// CheckDeclared refuses a workload whose transactions do not declare what they access, where the protocol needs that.
+func CheckDeclared(p *Protocol, w workload.Workload) error {
+	u, ok := w.(workload.Undeclared)
+	if !ok || !p.Declared {
+		return nil
+	}
+	if name, is := u.Undeclared(); is {
+		return fmt.Errorf("%w: protocol %s has to know what a transaction accesses before it begins, and those of workload %s "+
+			"do not declare it with %s: leave %[4]s out, or use another protocol", protocol.ErrNeeds, p.Name, w.Name(), name)
+	}
 	return nil
 }
 

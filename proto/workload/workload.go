@@ -60,6 +60,12 @@ type Bounded interface {
 	MostWritten(chopped bool) (records, valueBytes int)
 }
 
+// Undeclared is a workload whose transactions may not declare what they access.
+type Undeclared interface {
+	// Undeclared reports whether they do not, and by which option.
+	Undeclared() (option string, is bool)
+}
+
 // Client draws transactions, one after the other, without allocation.
 type Client interface {
 	// Next draws a transaction. It is valid until the next call.

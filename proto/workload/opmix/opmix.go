@@ -96,6 +96,11 @@ func (w *OpMix) Check(node proto.NodeID, c workload.Contents) (first, last workl
 	return first, last, err
 }
 
+// Undeclared implements workload.Undeclared.
+func (w *OpMix) Undeclared() (option string, is bool) {
+	return keyvalue.OptInteractive, w.o.Interactive
+}
+
 // NewClient makes a client.
 func (w *OpMix) NewClient(home proto.NodeID, r *rand.Rand) workload.Client {
 	c := keyvalue.NewClient(&w.Space, r, func(c *keyvalue.Client) { w.draw(c, int(home)) })

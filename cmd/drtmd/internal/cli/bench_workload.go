@@ -10,6 +10,7 @@ import (
 
 	"drtmd/cmd/drtmd/internal/composition"
 	"drtmd/internal/invariant"
+	"drtmd/proto/node"
 	"drtmd/proto/option"
 	"drtmd/proto/workload"
 	"drtmd/proto/workload/lookup"
@@ -118,6 +119,9 @@ func (r *benchRun) checkWorkload(f *pflag.FlagSet, spec *workload.Spec) (err err
 	r.workload, r.settings, err = spec.Make(p.nodes, r.loadOptions)
 	if err != nil {
 		return usagef("drtmd bench --list "+spec.Name+" describes its options", "%v", err)
+	}
+	if err := node.CheckDeclared(&r.protocol, r.workload); err != nil {
+		return usagef("", "%v", err)
 	}
 	for _, t := range r.workload.Tables() {
 		if err := r.protocol.CheckStore(t.Ordered); err != nil {

@@ -79,6 +79,14 @@ vet_without_cgo() {
   CGO_ENABLED=0 scripts/go vet "${packages[@]}"
 }
 
+# vet_tagged TAG: go vet with a build tag, of the packages that have files for it.
+vet_tagged() {
+  local packages
+  mapfile -t packages < <(sources '*.go' | xargs grep -l "^//go:build $1\$" | xargs -r -n 1 dirname | sort -u)
+  ((${#packages[@]} > 0)) || { echo "no file is built for the tag $1" && return 1; }
+  scripts/go vet -tags "$1" "${packages[@]/#/./}"
+}
+
 # The code in the repository is what its definitions give.
 generated() {
   local out
@@ -121,7 +129,7 @@ reaches_vulndb() {
 check gofmt formatted
 check "go vet" scripts/go vet ./...
 check "go vet, without cgo" vet_without_cgo
-check "go vet, browser" scripts/go vet -tags browser ./cmd/drtmd/internal/admin
+check "go vet, browser" vet_tagged browser
 check staticcheck scripts/go tool staticcheck ./...
 check shellcheck shells_clean
 check "generated code" generated

@@ -33,7 +33,7 @@ func TestPaperPageInABrowser(t *testing.T) {
 	ctx := openBrowser(t)
 	var mu sync.Mutex // guards what follows
 	var complaints, asked []string
-	check(t, chromedp.Listen(ctx, func(e any) {
+	must(t, chromedp.Listen(ctx, func(e any) {
 		mu.Lock()
 		defer mu.Unlock()
 		switch e := e.(type) {
@@ -44,20 +44,20 @@ func TestPaperPageInABrowser(t *testing.T) {
 		}
 	}))
 	_, err := chromedp.Call(ctx, network.Enable, network.EnableParams{})
-	check(t, err)
+	must(t, err)
 	_, err = chromedp.Call(ctx, cdplog.Enable, cdp.Empty{})
-	check(t, err)
+	must(t, err)
 	for _, width := range []int64{1280, 390} {
 		for _, scheme := range []string{"light", "dark"} {
 			_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 				Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
-			check(t, err)
+			must(t, err)
 			var options []chromedp.EmulateViewportOption
 			if width < 600 {
 				options = append(options, chromedp.EmulateMobile)
 			}
-			check(t, chromedp.Do(ctx, chromedp.EmulateViewport(width, 900, options...)))
-			check(t, chromedp.Do(ctx, chromedp.Navigate("file://"+file)))
+			must(t, chromedp.Do(ctx, chromedp.EmulateViewport(width, 900, options...)))
+			must(t, chromedp.Do(ctx, chromedp.Navigate("file://"+file)))
 			holds(t, ctx, fmt.Sprintf(`window.innerWidth === %d &&
 				document.documentElement.scrollWidth <= %[1]d`, width))
 			// Plots are as wide as the column, and their texts stay inside and can be read.
@@ -69,17 +69,17 @@ func TestPaperPageInABrowser(t *testing.T) {
 					return b.left < at.left - 4 || b.right > at.right + 1 || b.height < 6;
 				}).map((x) => x.textContent); }).join(", ")`
 			found, err := chromedp.Run(ctx, chromedp.Evaluate[string](outside))
-			check(t, err)
+			must(t, err)
 			if found != "" {
 				t.Errorf("at %d pixels, outside or too small: %s", width, found)
 			}
 			holds(t, ctx, `document.querySelectorAll("figure svg").length >= 4 &&
 				document.body.innerText.includes("no deviation exceeds its bound")`)
 			png, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
-			check(t, err)
-			check(t, os.MkdirAll(pictures, 0o755))
+			must(t, err)
+			must(t, os.MkdirAll(pictures, 0o755))
 			name := fmt.Sprintf("paper-%d-%s.png", width, scheme)
-			check(t, os.WriteFile(filepath.Join(pictures, name), png, 0o644))
+			must(t, os.WriteFile(filepath.Join(pictures, name), png, 0o644))
 		}
 	}
 	mu.Lock()
@@ -101,7 +101,7 @@ func writePaperPage(t *testing.T) string {
 	s := drtm()
 	list := s.List()
 	file := filepath.Join(t.TempDir(), "drtm.html")
-	check(t, report.Replace(file, func(w io.Writer) error { return r.WriteHTML(w, &list) }))
+	must(t, report.Replace(file, func(w io.Writer) error { return r.WriteHTML(w, &list) }))
 	return file
 }
 
@@ -124,7 +124,7 @@ func openBrowser(t *testing.T) context.Context {
 	return nil
 }
 
-func check(t *testing.T, err error) {
+func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +135,7 @@ func check(t *testing.T, err error) {
 func holds(t *testing.T, ctx context.Context, expression string) {
 	t.Helper()
 	ok, err := chromedp.Run(ctx, chromedp.Evaluate[bool](expression))
-	check(t, err)
+	must(t, err)
 	if !ok {
 		t.Errorf("does not hold: %s", expression)
 	}

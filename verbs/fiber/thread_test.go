@@ -156,7 +156,7 @@ func TestStopDrainsThenCancels(t *testing.T) {
 	h.worker.Submit("works", func(f *fiber.Fiber) error {
 		h.stop()
 		r := h.remote
-		for range 100 {
+		for range 10 { // within the grace on a starved machine, too
 			if _, worked = h.conn.FAA(f, r.Addr, r.RKey, 1); worked != nil {
 				return worked
 			}

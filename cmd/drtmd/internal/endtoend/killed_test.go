@@ -23,6 +23,7 @@ func TestClientsOutliveAKilledOne(t *testing.T) {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	for _, row := range []string{"rtx: in the second half after it", "rtx: expired locks that the survivors met",
+		"rtx: lowest bin over the level after the client has ended by itself",
 		"optimal: in the second half after it"} {
 		if !strings.Contains(string(text), row) {
 			t.Errorf("no row %q:\n%s", row, text)

@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"drtmd/cmd/drtmd/internal/report"
 )
 
 // Figure 14 by the wall clock: the clients are processes on shared memory, and one of them gets SIGKILL.
@@ -34,6 +32,7 @@ const (
 // killed is a run of it.
 type killed struct {
 	system        string
+	leaves        bool // the victim is not killed: it ends by itself
 	keys          int
 	before, after time.Duration
 	seed          uint64
@@ -46,6 +45,16 @@ type killedRun struct {
 	repairs uint64        // expired locks that the survivors met
 	waited  time.Duration // the longest time for which a survivor met one lock
 	late    time.Duration // how late an insertion began at most
+
+	preferred bool // all clients ran before other programs
+}
+
+// levels: after is that in the second half after the kill; lowest is the lowest bin after it and before it, as a share of it and
+// of the level before.
+func (r *killedRun) levels() (before, after, lowest, quiet float64) {
+	split := int(r.at / wallBin) // the bin of the kill counts as after it
+	before, after = mean(r.bins[:split]), mean(r.bins[len(r.bins)-(len(r.bins)-split)/2:])
+	return before, after, over(slices.Min(r.bins[split:]), after), over(slices.Min(r.bins[:split]), before)
 }
 
 // run runs a memory node and its clients.
@@ -105,7 +114,7 @@ func (x *killed) run(ctx context.Context) (_ *killedRun, err error) {
 	return x.watch(ctx, t, processes[1:])
 }
 
-// watch kills the victim and waits for the others.
+// watch kills the victim, or has it end, and waits for the others.
 func (x *killed) watch(ctx context.Context, t *tally, clients []*exec.Cmd) (*killedRun, error) {
 	for t.ready.Load() < wallClientCount {
 		if err := pauseFor(ctx, time.Millisecond); err != nil {
@@ -117,17 +126,16 @@ func (x *killed) watch(ctx context.Context, t *tally, clients []*exec.Cmd) (*kil
 	if err := pauseFor(ctx, begin+x.before-timeOfDay{}.Now()); err != nil {
 		return nil, err
 	}
-	if err := t.stopInside(clients[victim].Process.Pid); err != nil {
-		return nil, err
-	}
-	if err := clients[victim].Process.Kill(); err != nil {
+	if x.leaves {
+		t.leave.Store(int64(timeOfDay{}.Now()))
+	} else if err := t.kill(clients[victim].Process); err != nil {
 		return nil, err
 	}
 	r := &killedRun{at: timeOfDay{}.Now() - begin}
 	// The end follows the kill: on a busy machine that is late, and a victim that has ended could not be killed.
 	t.end.Store(int64(begin + r.at + x.after))
 	for n, c := range clients {
-		if err := c.Wait(); err != nil && n != victim {
+		if err := c.Wait(); err != nil && (n != victim || x.leaves) {
 			return nil, fmt.Errorf("client %d: %w", n, err)
 		}
 	}
@@ -138,7 +146,16 @@ func (x *killed) watch(ctx context.Context, t *tally, clients []*exec.Cmd) (*kil
 		}
 	}
 	r.repairs, r.waited, r.late = t.repairs.Load(), time.Duration(t.waited.Load()), time.Duration(t.late.Load())
+	r.preferred = t.preferred.Load() == wallClientCount
 	return r, nil
+}
+
+// kill kills the victim in the middle of an insertion.
+func (t *tally) kill(victim *os.Process) error {
+	if err := t.stopInside(victim.Pid); err != nil {
+		return err
+	}
+	return victim.Kill()
 }
 
 // mostStops bounds the attempts to stop the victim in the middle of an insertion.
@@ -193,68 +210,4 @@ func over(v, level float64) float64 {
 		return 0
 	}
 	return v / level
-}
-
-// missesBins is why a bin is low that no lock of the dead has made so.
-func missesBins(low float64, late time.Duration) string {
-	return fmt.Sprintf("what else runs on the machine stops clients, too: before the kill the lowest bin is %.2f of the level there; "+
-		"an insertion began up to %v late", low, late.Round(100*time.Microsecond))
-}
-
-// treeFailureMeasured is Figure 14 by the wall clock.
-func treeFailureMeasured(r *Run) (*Outcome, error) {
-	x := &killed{keys: pick(r, 100_000, 5_000), before: pick(r, 500*time.Millisecond, 100*time.Millisecond),
-		after: pick(r, time.Second, 200*time.Millisecond)}
-	o := &Outcome{Conditions: fmt.Sprintf("a memory node and %d client processes on shared memory of this machine, each with %d "+
-		"fibers that insert a random key every %v; one process gets SIGKILL in the middle of an insertion after %v; leases 8 ms; bins of %v; %d keys; %s",
-		wallClientCount, wallFibers, wallPeriod, x.before, wallBin, x.keys, r.seedsText())}
-	chart := report.Chart{Title: fmt.Sprintf("insertions over time; a process of %d is killed", wallClientCount), X: "time [ms]",
-		Y: "throughput [k/s]"}
-	for i, s := range killSystems {
-		var before, after, lowest, quiet, repairs, waited []float64
-		late := time.Duration(0)
-		for seed := range r.Seeds {
-			if err := r.step(i*r.Seeds+seed, len(killSystems)*r.Seeds); err != nil {
-				return nil, err
-			}
-			x.system, x.seed = s, uint64(seed+1)
-			got, err := x.run(r.ctx)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", s, err)
-			}
-			split := int(got.at / wallBin) // the bin of the kill counts as after it
-			old := mean(got.bins[:split])
-			now := mean(got.bins[len(got.bins)-(len(got.bins)-split)/2:])
-			before, after = append(before, old), append(after, now)
-			lowest, quiet = append(lowest, over(slices.Min(got.bins[split:]), now)), append(quiet, over(slices.Min(got.bins[:split]), old))
-			repairs, waited = append(repairs, float64(got.repairs)), append(waited, got.waited.Seconds()*1e3)
-			late = max(late, got.late)
-			if seed == 0 {
-				curve := report.ChartCurve{Name: s + ", measured"}
-				for j, v := range got.bins {
-					curve.Points = append(curve.Points, [2]float64{(float64(j) + 0.5) * wallBin.Seconds() * 1e3, v})
-				}
-				chart.Curves = append(chart.Curves, curve)
-				chart.Marks = append(chart.Marks, report.ChartMark{X: got.at.Seconds() * 1e3, Text: "SIGKILL of a client of " + s})
-			}
-		}
-		low := number{what: s + ": lowest bin over the level after the kill", section: sixTwo, digits: 2}
-		if s == rtxName {
-			low.printed, low.paper, low.limit = "no collapse", 1, within(0.1).because("no bin below 90 % of the level")
-			low.missed = missesBins(slices.Min(quiet), late)
-			lowest = []float64{slices.Min(lowest)}
-			low.reading = "of the worst run"
-		}
-		o.Rows = append(o.Rows, number{what: s + ": before the kill", unit: "k/s", digits: 1}.seen(before...),
-			number{what: s + ": in the second half after it", unit: "k/s", digits: 1}.seen(after...),
-			number{what: s + ": after over before", section: sixTwo, digits: 3}.seen(over(mean(after), mean(before))), low.seen(lowest...),
-			number{what: s + ": lowest bin over the level before the kill", digits: 2}.seen(quiet...))
-		if s == rtxName {
-			o.Rows = append(o.Rows, number{what: s + ": expired locks that the survivors met", digits: 1}.seen(repairs...),
-				number{what: s + ": longest wait of a survivor for a lock", unit: "ms", digits: 2,
-					reading: "a lease of 8.1 ms, and a repair, unless the waiting thread itself was stopped"}.seen(waited...))
-		}
-	}
-	o.Charts = []report.Chart{chart}
-	return o, nil
 }

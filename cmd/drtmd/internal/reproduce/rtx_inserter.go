@@ -32,6 +32,8 @@ const (
 type tally struct {
 	ready      atomic.Int32
 	begin, end atomic.Int64                             // since 1970; 0: not all are ready, nobody was killed yet
+	leave      atomic.Int64                             // since 1970: when the victim ends by itself; 0: it does not
+	preferred  atomic.Int32                             // clients that run before other programs
 	late       atomic.Int64                             // how late an insertion has begun at most, in ns
 	inside     atomic.Int32                             // fibers of the victim that are in the middle of an insertion
 	repairs    atomic.Uint64                            // expired locks that clients have met
@@ -67,8 +69,8 @@ type clientThread struct {
 	worker *fiber.Worker
 }
 
-// joinOnThread makes one.
-func joinOnThread(over verbs.Provider, join func([]*fiber.Worker) (*memnode.Way, error)) (_ *clientThread, _ *memnode.Way,
+// joinOnThread makes one. spin is that of fiber.ThreadConfig.
+func joinOnThread(over verbs.Provider, spin time.Duration, join func([]*fiber.Worker) (*memnode.Way, error)) (_ *clientThread, _ *memnode.Way,
 	err error) {
 	t := &clientThread{}
 	if t.device, err = over.Open(""); err != nil {
@@ -79,7 +81,7 @@ func joinOnThread(over verbs.Provider, join func([]*fiber.Worker) (*memnode.Way,
 			err = errors.Join(err, t.close())
 		}
 	}()
-	if t.thread, err = fiber.NewThread(fiber.ThreadConfig{}); err != nil {
+	if t.thread, err = fiber.NewThread(fiber.ThreadConfig{Spin: spin}); err != nil {
 		return nil, nil, err
 	}
 	pd, err := t.device.AllocPD()
@@ -142,7 +144,7 @@ func Insert(ctx context.Context, dir, system string, n int, seed uint64, keys in
 	if err != nil {
 		return err
 	}
-	t, way, err := joinOnThread(over, func(w []*fiber.Worker) (way *memnode.Way, err error) {
+	t, way, err := joinOnThread(over, -1, func(w []*fiber.Worker) (way *memnode.Way, err error) {
 		way, session, err = memory.Join(ctx, "unix:"+filepath.Join(dir, setUpName), memnode.ClientID(n+1), w, verbs.ConnectAttr{})
 		return way, err
 	})
@@ -160,6 +162,9 @@ func Insert(ctx context.Context, dir, system string, n int, seed uint64, keys in
 				}
 				if err != nil {
 					return err
+				}
+				if preferSelf() {
+					tally.preferred.Add(1)
 				}
 				tally.ready.Add(1)
 			}
@@ -191,6 +196,9 @@ func Insert(ctx context.Context, dir, system string, n int, seed uint64, keys in
 func (t *tally) insert(f *fiber.Fiber, e *engine.Engine, n int, source *rand.Rand) error {
 	begin := time.Duration(t.begin.Load())
 	end := func() time.Duration {
+		if leave := t.leave.Load(); n == victim && leave != 0 {
+			return time.Duration(leave)
+		}
 		if end := t.end.Load(); end != 0 {
 			return time.Duration(end)
 		}

@@ -129,7 +129,7 @@ func (l *leaseLoad) measured(ctx context.Context, length time.Duration, seed uin
 
 // addThread makes a thread with its share of the clients.
 func (x *wallClients) addThread(over verbs.Provider, server *memnode.Server, n int, seed uint64) error {
-	c, way, err := joinOnThread(over, func(w []*fiber.Worker) (*memnode.Way, error) {
+	c, way, err := joinOnThread(over, 0, func(w []*fiber.Worker) (*memnode.Way, error) {
 		return memnode.Join(server.Admit, 0, w, verbs.ConnectAttr{})
 	})
 	if err != nil {

@@ -115,7 +115,9 @@ func newRealHost(t *testing.T, p verbs.Provider) *host {
 
 func newHostOn(t *testing.T, p verbs.Provider, cfg fiber.ThreadConfig) *host {
 	h := &host{t: t, unit: 2 * time.Millisecond}
-	cfg.Drain = 500 * time.Millisecond
+	if cfg.Drain == 0 {
+		cfg.Drain = 500 * time.Millisecond
+	}
 	thread, err := fiber.NewThread(cfg)
 	h.must(err)
 	active, passive := h.open(p), h.open(p)

@@ -33,7 +33,8 @@ NATIVE ?=
 # RXE=1 makes bench-replicas and bench-dandelion run in the virtual machine.
 RXE ?=
 
-.PHONY: help demo build install uninstall test test-race test-rxe lint bench bench-redis bench-verbs
+.PHONY: help demo build install uninstall test test-waiting test-computing test-race test-rxe lint bench bench-redis
+.PHONY: bench-verbs
 .PHONY: conformance-diff bench-replicas bench-dandelion bench-dlht bench-ford bench-memory bench-tpcc bench-scaling test-browser verify-clone soak clean
 
 help: ## print this table
@@ -56,6 +57,14 @@ test: build ## run every test that needs no virtual machine (9 to 10 minutes on 
 	scripts/lib/packages_selftest.sh
 	scripts/lib/install_selftest.sh
 	scripts/test.sh '$(RACE_NOT)'
+
+test-waiting: build ## the part of make test that waits for leases and processes
+	scripts/lib/packages_selftest.sh
+	scripts/lib/install_selftest.sh
+	scripts/test.sh '$(RACE_NOT)' waiting
+
+test-computing: build ## the part of make test that computes
+	scripts/test.sh '$(RACE_NOT)' computing
 
 test-race: ## run the tests under the race detector
 	@$(BOOTSTRAP) build

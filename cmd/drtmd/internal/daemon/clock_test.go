@@ -19,10 +19,15 @@ type faultyClock struct {
 	verbs.Clock
 	ahead atomic.Int64 // ns
 	ppm   int64
+	until atomic.Int64 // whoever reads it waits for this time of the wrapped clock, in ns
 }
 
 func (c *faultyClock) Now() time.Duration {
 	now := c.Clock.Now()
+	if wait := time.Duration(c.until.Load()) - now; wait > 0 {
+		time.Sleep(wait)
+		now = c.Clock.Now()
+	}
 	return now + now*time.Duration(c.ppm)/1_000_000 + time.Duration(c.ahead.Load())
 }
 
@@ -141,6 +146,27 @@ func TestClockThatStoodStillStartsItsNodeAnew(t *testing.T) {
 			w.settled(w.nodes...)
 			w.nodes[0].mustRun(bench(200 * time.Millisecond))
 		})
+	}
+}
+
+// TestALeaderThatAnswersLateKeepsNoPlaneFromBeingBuilt: a busy machine takes more than a second now and then.
+func TestALeaderThatAnswersLateKeepsNoPlaneFromBeingBuilt(t *testing.T) {
+	t.Parallel()
+	var leader atomic.Pointer[faultyClock]
+	var late atomic.Int32 // so many more answers take 1.5 s; the clock of the plane before may ask for the first
+	w, clocks := apart(t, 2, func(o *testOptions) {
+		o.beforeAsk = func() error {
+			if c := leader.Load(); c != nil && late.Add(-1) >= 0 {
+				c.until.Store(int64(c.Clock.Now() + 1500*time.Millisecond))
+			}
+			return nil
+		}
+	})
+	late.Store(3)
+	leader.Store(clocks[0])
+	w.nodes[0].mustRun(bench(100 * time.Millisecond))
+	if n := late.Load(); n > 1 {
+		t.Errorf("%d answers were not late", n)
 	}
 }
 

@@ -20,8 +20,9 @@ type PartConfig struct {
 	// Open builds the part that a request asks for, with the settings of its clients. It calls
 	// p.Exchange and p.Connected.
 	Open func(ctx context.Context, r *Request, p *node.Part) (*node.Cluster, *Options, error)
-	// Clock is the time since the cluster's epoch and its error; nil: the leader is on this machine.
-	Clock func(r *Request) (verbs.Clock, time.Duration, error)
+	// Clock is the time since the cluster's epoch and its error; nil: the leader is on this machine. ctx ends with the
+	// part that is being opened.
+	Clock func(ctx context.Context, r *Request) (verbs.Clock, time.Duration, error)
 	// Silence of whoever leads a run after which its clients end by themselves; 0 is no bound.
 	Silence time.Duration
 	// Machine is of this process, as Request.Machine.
@@ -161,14 +162,14 @@ func (o *opening) build(ctx context.Context, cfg *PartConfig, r *Request) {
 	if clock == nil {
 		clock = machineClock
 	}
-	if part.Clock, part.ClockError, o.err = clock(r); o.err != nil {
+	if part.Clock, part.ClockError, o.err = clock(ctx, r); o.err != nil {
 		return
 	}
 	o.cluster, o.o, o.err = cfg.Open(ctx, r, part)
 }
 
 // machineClock is for processes of one machine.
-func machineClock(r *Request) (verbs.Clock, time.Duration, error) {
+func machineClock(_ context.Context, r *Request) (verbs.Clock, time.Duration, error) {
 	return node.NewMachineClock(time.Duration(r.EpochNs))
 }
 

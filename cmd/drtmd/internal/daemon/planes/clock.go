@@ -21,6 +21,10 @@ const (
 	// than it should be, up to clockAsks times: the best answer counts.
 	clockEvery = 100 * time.Millisecond
 	clockAsks  = 6
+	// clockAnswer is how long is waited for an answer. The first samples of a clock may take clockPatience each: a
+	// leader that is slow for once must not keep a plane from being built.
+	clockAnswer   = time.Second
+	clockPatience = 10 * time.Second
 	// clockLate is how many times its bound the error must be until the node says so.
 	clockLate = 4
 	// calm is how long a clock must have been without fault until its next one is the first again.
@@ -49,9 +53,9 @@ type clockSync struct {
 }
 
 // open gives the clock of the plane that a leader asks for, in place of the one before, and its error.
-func (c *clocks) open(r *load.Request) (verbs.Clock, time.Duration, error) {
+func (c *clocks) open(ctx context.Context, r *load.Request) (verbs.Clock, time.Duration, error) {
 	c.stop()
-	clock, bound, err := c.make(r)
+	clock, bound, err := c.make(ctx, r)
 	if wrap := c.p.o.WrapClock; err == nil && wrap != nil {
 		clock = wrap(clock)
 	}
@@ -65,7 +69,7 @@ func (c *clocks) open(r *load.Request) (verbs.Clock, time.Duration, error) {
 // stands still while a host is suspended, and while a virtual machine is paused. CLOCK_BOOTTIME
 // would count the former only, and costs a system call. Either way the clock then contradicts the
 // leader's, and the node starts anew. A process that is merely stopped has a clock that goes on.
-func (c *clocks) make(r *load.Request) (verbs.Clock, time.Duration, error) {
+func (c *clocks) make(ctx context.Context, r *load.Request) (verbs.Clock, time.Duration, error) {
 	if r.Machine == c.p.o.Machine {
 		clock, bound, err := node.NewMachineClock(time.Duration(r.EpochNs))
 		if err == nil {
@@ -79,7 +83,7 @@ func (c *clocks) make(r *load.Request) (verbs.Clock, time.Duration, error) {
 	}
 	var samples []node.ClockSample
 	for range clockSamples {
-		s, machine, err := c.ask(client)
+		s, machine, err := c.ask(ctx, client, clockPatience)
 		if err != nil {
 			return nil, 0, fmt.Errorf("the leader's clock: %w", err)
 		}
@@ -92,11 +96,11 @@ func (c *clocks) make(r *load.Request) (verbs.Clock, time.Duration, error) {
 	if err != nil {
 		return nil, 0, fmt.Errorf("the clock of the leader at %s: %w", r.Leader, err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	life, cancel := context.WithCancel(context.Background())
 	s := &clockSync{bound: synced.Bound(), leader: r.Leader, clock: synced, stop: cancel,
 		ended: make(chan struct{})}
 	c.set(s)
-	go c.keep(ctx, s, client)
+	go c.keep(life, s, client)
 	return synced, synced.Bound(), nil
 }
 
@@ -148,7 +152,7 @@ var errClock = errors.New("this node's clock contradicts that")
 func (c *clocks) refresh(ctx context.Context, s *clockSync, client *control.Client) (unanswered,
 	wrong error) {
 	for range clockAsks {
-		sample, _, err := c.ask(client)
+		sample, _, err := c.ask(ctx, client, clockAnswer)
 		if err != nil || ctx.Err() != nil {
 			return err, nil
 		}
@@ -196,14 +200,14 @@ func (c *clocks) rest(ctx context.Context) {
 	}
 }
 
-// ask asks another daemon for its clock, once.
-func (c *clocks) ask(client *control.Client) (node.ClockSample, string, error) {
+// ask asks another daemon for its clock, once, and waits for so long.
+func (c *clocks) ask(ctx context.Context, client *control.Client, wait time.Duration) (node.ClockSample, string, error) {
 	if before := c.p.o.BeforeAsk; before != nil {
 		if err := before(); err != nil {
 			return node.ClockSample{}, "", err
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	s := node.ClockSample{Sent: c.p.o.Clock.Now()}
 	now, machine, err := client.Time(ctx)

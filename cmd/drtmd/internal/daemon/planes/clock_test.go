@@ -43,14 +43,14 @@ func TestANodeRestsWhoseClockFailsAgainAndAgain(t *testing.T) {
 // TestAPlaneOfThisMachineNeedsNobodysClock, and one of another machine its leader's.
 func TestAPlaneOfThisMachineNeedsNobodysClock(t *testing.T) {
 	r := newRoom(t)
-	c, bound, err := r.p.clocks.open(&load.Request{Machine: "here"})
+	c, bound, err := r.p.clocks.open(t.Context(), &load.Request{Machine: "here"})
 	if err != nil || c == nil || bound < 0 {
 		t.Fatalf("%v, %v, %v", c, bound, err)
 	}
 	if s := r.p.clocks.describe(&load.Info{}, 0); s == nil || s.Follows != nil {
 		t.Errorf("%+v", s)
 	}
-	_, _, err = r.p.clocks.open(&load.Request{Machine: "there", Leader: "there:1"})
+	_, _, err = r.p.clocks.open(t.Context(), &load.Request{Machine: "there", Leader: "there:1"})
 	if err == nil || !strings.Contains(err.Error(), "no client of there:1") {
 		t.Errorf("%v", err)
 	}

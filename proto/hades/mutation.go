@@ -13,6 +13,8 @@ const (
 	completeAborted
 	serveLeaseless
 	fillUnkept
+	appliedForgotten
+	runOn
 )
 
 var bugs = mutation.Table[bug]{
@@ -31,6 +33,10 @@ var bugs = mutation.Table[bug]{
 		Doc: "a node tells clients what it has read in its memory after its lease has ended"},
 	fillUnkept: {Name: "fill-copies-unkept",
 		Doc: "a replica is filled with what a transaction has stored whose records are not kept yet"},
+	appliedForgotten: {Name: "applied-records-forgotten",
+		Doc: "a node that has applied a record forgets so at once, though other nodes still keep theirs"},
+	runOn: {Name: "transactions-run-on-in-a-change",
+		Doc: "a change of the members does not end the transactions that have not begun to persist"},
 }
 
 func (c *Chip) lacks(b bug) bool { return c.bug == b }

@@ -148,7 +148,8 @@ func mutationsOf(hybrid bool) (list []mutation.Mutation) {
 		}
 	}
 	for _, m := range bugs.List("") {
-		if !hybrid || m.Name != bugs[fillUnkept].Name { // the code is the same, and its directed run is of HADES
+		directed := m.Name == bugs[fillUnkept].Name || m.Name == bugs[appliedForgotten].Name
+		if !hybrid || !directed { // the code is the same, and its directed run is of HADES
 			list = append(list, m)
 		}
 	}

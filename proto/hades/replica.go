@@ -126,7 +126,9 @@ func (v *view) applyAll(id hardware.ID, writes []recovery.Write, due func(proto.
 		}
 	}
 	v.forget(id)
-	v.applied[id.Node] = append(v.applied[id.Node], id)
+	if !v.c.lacks(appliedForgotten) {
+		v.applied[id.Node] = append(v.applied[id.Node], id)
+	}
 	v.reclaim()
 	return true
 }

@@ -78,7 +78,9 @@ func (v *view) stop() {
 	v.turn++
 	if !v.stops {
 		v.stops, v.halted = true, true
-		v.c.Stop()
+		if !v.c.lacks(runOn) {
+			v.c.Stop()
+		}
 	}
 	v.wake()
 }

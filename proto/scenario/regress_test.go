@@ -20,8 +20,11 @@ type directed struct {
 // asDrawn stands for the faults that the seed draws.
 const asDrawn = "random"
 
-// fillUnkept is of hades. Drawn faults do not show it within 150 seeds.
-const fillUnkept = "fill-copies-unkept"
+// Of hades. Drawn faults do not show them within 150 seeds.
+const (
+	fillUnkept       = "fill-copies-unkept"
+	appliedForgotten = "applied-records-forgotten"
+)
 
 // failedOnce are the runs of TestRunsThatFailedOnce.
 func failedOnce() []directed {
@@ -32,6 +35,10 @@ func failedOnce() []directed {
 			"words=no,skew=0,remote=2,reads=default,lines=4,rollback=20,reuse=yes,plans=few,replicas=3,filters=usual,pairs=all," +
 				"cores=all,nic=usual,patience=one,cache=usual",
 			"at 786.437us cut from=n2 to=n3 for=3ms; at 795.437us crash node=n2 dram=lost for=3ms", fillUnkept},
+		{"a coordinator dies when one replica has applied a record, and another one has not heard that it may", "recovery-hades",
+			3, 2, "words=no,skew=0,remote=50,reads=default,lines=4,rollback=20,reuse=yes,plans=few,replicas=2,filters=usual," +
+				"pairs=all,cores=all,nic=usual,patience=one,cache=usual",
+			"at 307.8us cut from=n2 to=n1 for=3ms; at 311.8us crash node=n2 dram=lost for=3ms", appliedForgotten},
 		{"a machine stands still until it is removed, before the first engines are made", "recovery-hades", 446, 1,
 			"words=yes,skew=0,remote=50,reads=default,lines=1,rollback=0,reuse=no,plans=few,replicas=2",
 			"at 29.354694us pause node=n1 for=849.868966us", ""},

@@ -17,7 +17,10 @@ import (
 //	+------+------+----------+----------+----------+------+------+-------+-------+---------+
 //	then 8 bytes for each line, then 64 bytes for each line's data: of all lines, or of none. Behind the header of a Persist
 //	or Mail follows its body, of Request bytes.
-const headerBytes = 22
+const (
+	HeaderBytes  = 22
+	AddressBytes = 8 // of a line
+)
 
 // ErrMessage refuses bytes that are no message.
 var ErrMessage = errors.New("no message of a HADES NIC")
@@ -55,8 +58,8 @@ func (m *Message) bodied() bool { return m.Kind == Persist || m.Kind == Mail }
 
 // decode reads a message from a node into an empty one.
 func (m *Message) decode(b []byte) error {
-	if len(b) < headerBytes {
-		return fmt.Errorf("%w: %d bytes, a header has %d", ErrMessage, len(b), headerBytes)
+	if len(b) < HeaderBytes {
+		return fmt.Errorf("%w: %d bytes, a header has %d", ErrMessage, len(b), HeaderBytes)
 	}
 	m.Kind, m.Holds = Kind(b[0]), b[1] == 1
 	m.Reads = int(binary.LittleEndian.Uint16(b[2:]))
@@ -72,18 +75,18 @@ func (m *Message) decode(b []byte) error {
 		return fmt.Errorf("%w: %d lines, %d of them to be read, %d shadows, data of %d", ErrMessage, lines, m.Reads, m.Shadows,
 			data)
 	case m.bodied():
-		if lines+data > 0 || uint64(len(b)-headerBytes) != uint64(m.Request) {
+		if lines+data > 0 || uint64(len(b)-HeaderBytes) != uint64(m.Request) {
 			return fmt.Errorf("%w: %d bytes for a body of %d", ErrMessage, len(b), m.Request)
 		}
-		m.Body, m.Request = append(m.Body, b[headerBytes:]...), 0
+		m.Body, m.Request = append(m.Body, b[HeaderBytes:]...), 0
 		return nil
-	case len(b) != headerBytes+8*lines+len(Data{})*data:
+	case len(b) != HeaderBytes+AddressBytes*lines+len(Data{})*data:
 		return fmt.Errorf("%w: %d bytes for %d lines with data of %d", ErrMessage, len(b), lines, data)
 	}
-	b = b[headerBytes:]
+	b = b[HeaderBytes:]
 	for range lines {
 		m.Lines = append(m.Lines, bloom.Line(binary.LittleEndian.Uint64(b)))
-		b = b[8:]
+		b = b[AddressBytes:]
 	}
 	for range data {
 		m.Data = append(m.Data, Data(b))

@@ -1,6 +1,9 @@
 package keyvalue
 
 import (
+	"fmt"
+	"os"
+	"strings"
 	"testing"
 
 	"drtmd/proto"
@@ -101,5 +104,18 @@ func TestAWrongPlaceIsNoticed(t *testing.T) {
 	}
 	if wrong != 2 {
 		t.Errorf("%d of two wrong places were noticed", wrong)
+	}
+}
+
+// TestTheManualHasTheTimeOfALine: docs/SIM.md says what a line of an index takes.
+func TestTheManualHasTheTimeOfALine(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/SIM.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := fmt.Sprintf("| a line of a store's index (`--store`) | %d, %d, %d or %d ns |", linePs(firstBytes)/1000,
+		linePs(secondBytes)/1000, linePs(lastBytes)/1000, linePs(lastBytes+1)/1000)
+	if !strings.Contains(string(text), row) {
+		t.Errorf("docs/SIM.md does not have the row %q", row)
 	}
 }

@@ -31,6 +31,9 @@ type Traffic struct {
 	// Requests are messages and one-sided operations. Each has an answer or a completion, which comes as
 	// another message.
 	Requests uint64
+	// Records are those that the messages among the requests are about: so many messages would they be if each record
+	// had its own. One-sided operations count none.
+	Records uint64
 	// Trips are rounds in which at least one answer was waited for: two message delays each.
 	Trips uint64
 	// Bytes of the requests and of their answers, without headers of the transport: of a READ and a WRITE
@@ -41,6 +44,7 @@ type Traffic struct {
 // Add counts another's traffic too.
 func (t *Traffic) Add(o Traffic) {
 	t.Requests += o.Requests
+	t.Records += o.Records
 	t.Trips += o.Trips
 	t.Bytes += o.Bytes
 }

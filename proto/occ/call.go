@@ -161,6 +161,7 @@ func (t *tx) send(p proto.Phase) {
 func (t *tx) begin(p proto.Phase, c *call) {
 	c.err = c.by.start(t, c)
 	t.count(p, c.node, 1, c.sent)
+	t.countRecords(p, c)
 }
 
 // await waits for the answers of a round. Each call has its own error. The fiber is shielded: what was

@@ -1,6 +1,11 @@
 package occ
 
-import "drtmd/proto"
+import (
+	"slices"
+
+	"drtmd/proto"
+	"drtmd/proto/recovery"
+)
 
 // count notes what is sent to a node, and the bytes that come back. What goes through the own node's NIC is
 // no message.
@@ -11,6 +16,29 @@ func (t *tx) count(p proto.Phase, node proto.NodeID, requests, bytes int) {
 	x := &t.e.Counters.Phases[p]
 	x.Requests += uint64(requests)
 	x.Bytes += uint64(bytes)
+}
+
+// countRecords notes the records that a message is about. A log record, and what says how it ended, names all of the
+// transaction and is about those that its node has to hold.
+func (t *tx) countRecords(p proto.Phase, c *call) {
+	n := len(c.records)
+	if c.typ == TypeLog || c.typ == TypeEnd {
+		for i := range t.Records {
+			if r := &t.Records[i]; t.logsRecord(r) && t.holds(r, c.node) {
+				n++
+			}
+		}
+	}
+	t.e.Counters.Phases[p].Records += uint64(n)
+}
+
+// holds reports whether a node has to hold the log record of a transaction because of one of its records.
+func (t *tx) holds(r *record, n proto.NodeID) bool {
+	if t.e.strategy.LogsPrimary && r.Node == n {
+		return true
+	}
+	t.holders = recovery.Holders(t.holders[:0], r.At, t.e.Env.Node)
+	return slices.Contains(t.holders, n)
 }
 
 // countSent notes what package onesided has sent: rounds that came one after the other.

@@ -52,9 +52,11 @@ func dandelion() System {
 		{Title: "throughput per machine of large deployments, by a formula", Kind: Exact, run: dandelionFigure25,
 			cost: cost{time.Second, time.Second}},
 	}
+	messages := Item{System: name, Named: "messages", Title: "messages of a transaction, three protocols, six workloads",
+		Kind: Exact, run: dandelionMessages, cost: cost{3 * time.Second, 3 * time.Second}}
 	return System{Name: name, Title: "Dandelion",
 		Paper: "Gavrielatos et al., Dandelion: Smaller Clusters, Bigger Speeds, PVLDB 18(5), 2025",
-		Items: numbered(name, false, tables, figures)}
+		Items: append(numbered(name, false, tables, figures), messages)}
 }
 
 // Tables 5 and 6: ht-batch, nw-batch, nw-bw, goodput and packet rate with 3 to 9 machines.

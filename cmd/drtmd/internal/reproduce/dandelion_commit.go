@@ -7,6 +7,7 @@ import (
 
 	"drtmd/proto"
 	"drtmd/proto/node"
+	"drtmd/proto/workload"
 	"drtmd/proto/workload/micro"
 	"drtmd/verbs/fiber"
 )
@@ -29,7 +30,9 @@ type phases [proto.PhaseEnd]proto.Traffic
 func (p phases) minus(o phases) phases {
 	for i := range p {
 		p[i].Requests -= o[i].Requests
+		p[i].Records -= o[i].Records
 		p[i].Trips -= o[i].Trips
+		p[i].Bytes -= o[i].Bytes
 	}
 	return p
 }
@@ -43,12 +46,18 @@ func (p phases) commitTrips() (n uint64) {
 }
 
 // onCluster runs a program on node 0 of a simulated cluster with replicas.
-func (r *Run) onCluster(protocol string, nodes int, program func(f *fiber.Fiber, w *node.Worker) error) (err error) {
-	p, err := node.FindProtocol(protocol)
+func (r *Run) onCluster(protocol string, nodes int, program func(f *fiber.Fiber, w *node.Worker) error) error {
+	m, err := micro.New(micro.Default(nodes))
 	if err != nil {
 		return err
 	}
-	m, err := micro.New(micro.Default(nodes))
+	return r.onClusterOf(m, protocol, nodes, program)
+}
+
+// onClusterOf is onCluster with the tables of a workload.
+func (r *Run) onClusterOf(m workload.Workload, protocol string, nodes int,
+	program func(f *fiber.Fiber, w *node.Worker) error) (err error) {
+	p, err := node.FindProtocol(protocol)
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,10 @@ type Item struct {
 	Roman  bool // the paper writes the numbers of its tables in Roman digits
 	// Wall says that it is a modelled figure, measured by the wall clock: an item of its own, since the two kinds of
 	// numbers share no table.
-	Wall  bool
+	Wall bool
+	// Named is the name of an item that is of no table and no figure: numbers that the paper's text has, or that follow
+	// from its tables.
+	Named string
 	Title string // what it shows
 	Kind  Kind
 	// Waits names the system that a run needs and that is not built yet; "" if there is none.
@@ -92,6 +95,9 @@ func (i *Item) Name() string { return i.System + "/" + i.Part() }
 
 // Part is the name within the paper: table-6.
 func (i *Item) Part() string {
+	if i.Named != "" {
+		return i.Named
+	}
 	what := "figure"
 	if i.Table {
 		what = "table"
@@ -106,6 +112,8 @@ func (i *Item) Part() string {
 // Label is what the paper calls it: Table VI, Figure 3.
 func (i *Item) Label() string {
 	switch {
+	case i.Named != "":
+		return strings.ToUpper(i.Named[:1]) + i.Named[1:]
 	case i.Wall:
 		return fmt.Sprintf("Figure %d by the wall clock", i.Number)
 	case !i.Table:

@@ -18,11 +18,12 @@ import (
 const (
 	batchKeys  = 100_000_000
 	fewestKeys = 1_000_000
+	quickKeys  = 1 << 20
 	getsOfTurn = 1 << 14
 )
 
-// batchSizes are those of the figure, and the ratio that the paper prints for one of them. A quick run, whose table fits
-// into caches, is not judged.
+// batchSizes are those of the figure, and the ratio that the paper prints for one of them. A quick run, of whose table
+// caches have a part, has to gain anything at all.
 func batchSizes(r *Run) []number {
 	sizes := make([]number, 6)
 	for i := range sizes {
@@ -30,9 +31,8 @@ func batchSizes(r *Run) []number {
 			digits: 2}
 	}
 	sizes[4].printed, sizes[4].paper = "more than 3", 3
-	if !r.Quick {
-		sizes[4].limit = withinTimes(1.5).because("2 times at least")
-	}
+	sizes[4].missed = "other programs had the machine's caches and memory meanwhile"
+	sizes[4].limit = pick(r, withinTimes(1.5).because("2 times at least"), withinTimes(3).because("once at least"))
 	return sizes
 }
 
@@ -52,7 +52,7 @@ func batchKey(i uint64) uint64 { return (i + 1) * 0x9e3779b97f4a7c15 }
 
 // dandelionBatches is Figure 7.
 func dandelionBatches(r *Run) (*Outcome, error) {
-	keys := pick(r, keysThatFit(batchKeys), 100_000)
+	keys := pick(r, keysThatFit(batchKeys), quickKeys)
 	table, err := dlht.New(dlht.Config{Keys: keys})
 	if err != nil {
 		return nil, err
@@ -67,8 +67,8 @@ func dandelionBatches(r *Run) (*Outcome, error) {
 			}
 		}
 	}
-	o := &Outcome{Conditions: fmt.Sprintf("%d keys of 8 bytes with values of 8 bytes, uniform; one thread; turns of %d Gets; %s",
-		keys, getsOfTurn, r.seedsText())}
+	o := &Outcome{Conditions: fmt.Sprintf("%d keys of 8 bytes with values of 8 bytes, uniform, in bins of %d MB; one thread; "+
+		"turns of %d Gets; %s", keys, (dlht.Config{Keys: keys}).Bytes()/1e6, getsOfTurn, r.seedsText())}
 	for i, n := range batchSizes(r) {
 		if err := r.step(i, len(batchSizes(r))); err != nil {
 			return nil, err

@@ -2,14 +2,6 @@ package reproduce
 
 import "time"
 
-// The systems that items wait for, by the name of their paper.
-const (
-	waitsDrTM      = drtmName
-	waitsXenic     = xenicName
-	waitsRTX       = "rtx"
-	waitsDandelion = "dandelion"
-)
-
 // drtm are the tables and figures of the DrTM paper.
 func drtm() System {
 	tables := []Item{

@@ -136,11 +136,6 @@ func (i *Item) Entry() report.PaperItem {
 		State: i.State().String(), WaitsFor: i.Waits, Note: i.Note}
 }
 
-// waitsFor makes an item that needs a system which is not built yet.
-func waitsFor(system string, kind Kind, title string) Item {
-	return Item{Title: title, Kind: kind, Waits: system}
-}
-
 // notReproducible makes an item that cannot be reproduced here.
 func notReproducible(title, why string) Item { return Item{Title: title, Kind: NotHere, Note: why} }
 

@@ -4,7 +4,7 @@ import "time"
 
 // xenic are the tables and figures of the Xenic paper.
 func xenic() System {
-	const name = waitsXenic
+	const name = xenicName
 	tables := []Item{
 		notReproducible("speed of NIC cores and host cores", "the authors' NIC and host: input of the model, "+
 			"not a result"),

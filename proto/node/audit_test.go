@@ -75,3 +75,35 @@ func TestADamagedReplicaIsFoundAndNamed(t *testing.T) {
 		})
 	}
 }
+
+// TestReplicasOfARunThatIsNotSettledAreNotJudged: a backup that has not applied its log is no lost write.
+func TestReplicasOfARunThatIsNotSettledAreNotJudged(t *testing.T) {
+	const nodes, shard, checking = 3, 1, 2
+	key := int64(shard) << 48
+	c, err := node.NewSimulated(context.Background(), node.SimulatedConfig{Config: node.Config{Protocol: replicating(t),
+		Workload: bank(t, nodes), Nodes: nodes, Replicas: 2, Record: &node.Recording{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	s := c.Members[2].Workers[0].Shares[shard]
+	at, ok := s.Tables[checking-1].Find(uint64(key))
+	if !ok {
+		t.Fatal("no such record")
+	}
+	s.Memory.Bytes[at+layout.VersionOffset]++
+	h, err := c.HistoryUnsettled()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := check.History(context.Background(), h, check.Options{})
+	if err = errors.Join(err, h.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if r.Verdict != check.Serializable || r.FinalKeys != nil || r.InitialKeys == nil || *r.InitialKeys == 0 {
+		t.Errorf("%v, final %v, initial %v", r.Verdict, r.FinalKeys, r.InitialKeys)
+	}
+}

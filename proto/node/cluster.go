@@ -187,6 +187,17 @@ func (c *Cluster) History() (*history.History, error) { return c.HistoryOwing(ni
 // HistoryOwing is History where something may be owed: a record whose state word is locked and for
 // which pending says yes may still lack its last write (Member.Holds).
 func (c *Cluster) HistoryOwing(pending func(state uint64) bool) (*history.History, error) {
+	return c.history(true, pending)
+}
+
+// HistoryUnsettled is History where anything may be owed. What the tables hold in the end is left out if the protocol
+// replicates: no lock marks what a backup, or a host whose NIC has committed, still has to apply.
+func (c *Cluster) HistoryUnsettled() (*history.History, error) {
+	return c.history(!c.Config.Protocol.Replicates, func(uint64) bool { return true })
+}
+
+// history is what was recorded, with what the tables hold if final.
+func (c *Cluster) history(final bool, pending func(state uint64) bool) (*history.History, error) {
 	if c.Config.Record == nil {
 		return nil, nil
 	}
@@ -214,6 +225,10 @@ func (c *Cluster) HistoryOwing(pending func(state uint64) bool) (*history.Histor
 		if m != nil {
 			run.Initial = append(run.Initial, m.Loaded(proto.ShardID(shard)))
 		}
+	}
+	if !final {
+		run.Final = nil
+		return history.NewRun(run, segments...)
 	}
 	for _, m := range c.Members {
 		for _, shard := range m.Map().Held(m.ID) {

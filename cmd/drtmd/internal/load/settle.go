@@ -120,5 +120,5 @@ func (s *local) settle(ctx context.Context, gone []proto.NodeID) (owed int, err 
 	}
 }
 
-// owes has every record that is locked in the end count as one whose last write is owed.
-func (s *local) owes() { s.owing = func(uint64) bool { return true } }
+// owes has every record that is locked in the end count as one whose last write is owed, and no replica be judged.
+func (s *local) owes() { s.owing = true }

@@ -59,8 +59,7 @@ type local struct {
 	workers []*worker
 	over    atomic.Bool
 	tasks   *node.Tasks
-	// owing says which locked records may lack their last write; nil: none, all was settled.
-	owing func(state uint64) bool
+	owing   bool // some process could not settle: records may lack their last write
 	// underWay: transactions have not ended. To stop their fibers may fail then, which close tells
 	// beside the result.
 	underWay bool
@@ -174,10 +173,12 @@ func (s *local) finish(context.Context) (*totals, error) {
 	}
 	t.tally = s.cluster.Verify()
 	var err error
-	if s.owing == nil {
-		t.audit = s.cluster.Audit()
+	if s.owing {
+		t.history, err = s.cluster.HistoryUnsettled()
+		return t, err
 	}
-	t.history, err = s.cluster.HistoryOwing(s.owing)
+	t.audit = s.cluster.Audit()
+	t.history, err = s.cluster.History()
 	return t, err
 }
 

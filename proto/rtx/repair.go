@@ -7,7 +7,8 @@ import (
 )
 
 // wrapTime is the shortest time in which a data pointer can repeat: its block is used 2^16 times, once in a
-// transaction each. A repair that takes a quarter of it looks at the log again (section 4.4).
+// transaction each. A repair or a commit that was stopped for a quarter of it looks at the log again, or at its lock,
+// before it swings a pointer (section 4.4).
 const wrapTime = (1 << 16) * 2 * time.Microsecond
 
 // repair finishes or undoes the transaction whose expired lock was met at an object (Figure 10). Then the object

@@ -87,6 +87,11 @@ func (t *Tx) installOne(e *entry, lock uint64) error {
 			return err
 		}
 	}
+	if c.now() > leaseOf(lock)+units(wrapTime/4) {
+		if err := t.stillLocked(e, lock); err != nil {
+			return err
+		}
+	}
 	swing := c.b.Len()
 	c.swing(f, x)
 	if err := c.await(f); err != nil {
@@ -120,4 +125,21 @@ func (t *Tx) installOne(e *entry, lock uint64) error {
 	c.stats.Commits++
 	c.stats.Unlogged++
 	return nil
+}
+
+// stillLocked awaits the batch, and is an Abort if the object has not the lock of this client any more: it was stopped for
+// so long that others may have repaired and updated the object until its pointer was the same again.
+func (t *Tx) stillLocked(e *entry, lock uint64) error {
+	c := t.c
+	c.read(t.f, c.words, c.l.metaAt(e.ptr), 8)
+	if err := c.await(t.f); err != nil {
+		return err
+	}
+	c.b.Reset()
+	if c.word(c.words) == lock {
+		return nil
+	}
+	e.lock = 0
+	c.stats.Overtaken++
+	return proto.Aborting(proto.ReasonLocked)
 }

@@ -3,6 +3,7 @@ package rtx
 import (
 	"encoding/binary"
 	"fmt"
+	"time"
 
 	"drtmd/verbs/fiber"
 )
@@ -53,6 +54,7 @@ func (c *Client) decodeLog() (lock uint64, whole bool) {
 // (Figure 9). Done twice, or by two at once, it has the same effect. It returns the state that it found, or DONE.
 func (c *Client) tryCommit(f *fiber.Fiber, log int, from, lock uint64, entries []logEntry) (uint64, error) {
 	doing := header(stateDoing, lock, c.commitLease(from))
+	begin := c.cfg.Clock.Now()
 	old, err := c.casNow(f, log, from, doing)
 	if err != nil || old != from {
 		return old, err
@@ -71,8 +73,14 @@ func (c *Client) tryCommit(f *fiber.Fiber, log int, from, lock uint64, entries [
 			return 0, err
 		}
 	}
+	if h, err := c.stillDoing(f, log, doing, &begin); err != nil || h != doing {
+		return h, err
+	}
 	if err := c.swingAll(f, lock, entries); err != nil {
 		return 0, err
+	}
+	if h, err := c.stillDoing(f, log, doing, &begin); err != nil || h != doing {
+		return h, err
 	}
 	for _, x := range entries {
 		c.cas(f, c.l.slotAt(refSlot(x.ref)), x.new, c.retired(x.old))
@@ -97,6 +105,25 @@ func (c *Client) tryCommit(f *fiber.Fiber, log int, from, lock uint64, entries [
 		return old, nil
 	}
 	return done, nil
+}
+
+// stillDoing is the header of a log that this client has taken over, looked at again if it has been stopped since: others
+// may have finished the transaction, and once the log is DONE, blocks and in the end whole pointers of it are used again
+// (section 4.4). begin is when the header was known to be this one; then it is later.
+func (c *Client) stillDoing(f *fiber.Fiber, log int, doing uint64, begin *time.Duration) (uint64, error) {
+	now := c.cfg.Clock.Now()
+	if past := now - *begin; past >= 0 && past < wrapTime/4 || c.bug == bugDoneFirst {
+		return doing, nil
+	}
+	*begin = now
+	if err := c.readNow(f, c.words, log, 8); err != nil {
+		return 0, err
+	}
+	h := c.word(c.words)
+	if h != doing {
+		c.stats.Overtaken++
+	}
+	return h, nil
 }
 
 // swingAll swings the pointers of a log. They are awaited before any lock is released: who repairs an earlier update

@@ -55,8 +55,17 @@ func (x *World) machine() (*sim.Node, *verbs.Context, error) {
 
 // Client runs a fiber with a client on a machine of its own, under the next number.
 func (x *World) Client(body func(*rtx.Client, *fiber.Fiber) error) error {
+	return x.client(false, body)
+}
+
+// ClientAwaited is Client, which awaits each phase of a commit: all marked steps are there.
+func (x *World) ClientAwaited(body func(*rtx.Client, *fiber.Fiber) error) error {
+	return x.client(true, body)
+}
+
+func (x *World) client(awaited bool, body func(*rtx.Client, *fiber.Fiber) error) error {
 	return x.Machine(func(f *fiber.Fiber, m Seat) error {
-		c, err := rtx.Attach(f, rtx.Config{Conn: m.Way.Conns[0], PD: m.Worker.PD(), Memory: m.Way.Memory,
+		c, err := rtx.Attach(f, rtx.Config{Conn: m.Way.Conns[0], PD: m.Worker.PD(), Memory: m.Way.Memory, Awaited: awaited,
 			Owner: int(m.Way.Client) - 1, Clock: m.Clock, Rand: rand.New(rand.NewPCG(1, uint64(m.Way.Client)))})
 		if err != nil {
 			return err

@@ -1,0 +1,74 @@
+package rtx_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"drtmd/internal/testkit/raceskip"
+	"drtmd/proto/rtx"
+	"drtmd/proto/rtx/rtxtest"
+	"drtmd/verbs/fiber"
+	"drtmd/verbs/sim"
+)
+
+// 4.4: pointers have 16 bits of version, so who has been stopped for long between its locks and its swings, and goes on
+// when others have finished or undone its commit, looks again, and swings nothing.
+func TestWhoWasStoppedSwingsNothing(t *testing.T) {
+	raceskip.Simulated(t)
+	const stop = 300 * time.Millisecond
+	for _, x := range []struct {
+		step      string
+		roots     int
+		overtaken uint64
+		sum       byte // of a root at the end
+	}{
+		{"rtx: log DOING", 2, 1, 3},
+		{"rtx: pointers swung", 2, 1, 3},
+		{"rtx: validated", 1, 1, 3},
+	} {
+		t.Run(fmt.Sprintf("%s, %d", x.step, x.roots), func(t *testing.T) {
+			world, err := rtxtest.NewWorld(testShape)
+			must(t, err)
+			var stats rtx.Stats
+			add := func(c *rtx.Client, f *fiber.Fiber) error {
+				return c.Run(f, func(tx *rtx.Tx) error {
+					for i := range x.roots {
+						v, err := tx.Update(c.Root(i))
+						if v == nil && err == nil {
+							v, err = tx.Write(c.Root(i), 0)
+						}
+						if err != nil {
+							return err
+						}
+						v[0]++
+					}
+					return nil
+				})
+			}
+			stopped := world.ClientAwaited(func(c *rtx.Client, f *fiber.Fiber) error {
+				err := add(c, f)
+				stats = *c.Stats()
+				return err
+			})
+			other := world.Client(func(c *rtx.Client, f *fiber.Fiber) error {
+				if err := errors.Join(f.Sleep(50*time.Millisecond), add(c, f), add(c, f), f.Sleep(2*stop)); err != nil {
+					return err
+				}
+				return c.Run(f, func(tx *rtx.Tx) error {
+					v, err := tx.Read(c.Root(0))
+					if err == nil && v[0] != x.sum {
+						t.Errorf("the root is %d, want %d", v[0], x.sum)
+					}
+					return err
+				})
+			})
+			must(t, errors.Join(stopped, other, world.RunUnder(sim.Schedule{{Kind: sim.PauseWorker, Worker: sim.WorkerAtStep,
+				Node: "n1", Step: x.step, Count: 1, For: sim.Time(stop.Nanoseconds()) * sim.Nanosecond}})))
+			if stats.Overtaken != x.overtaken {
+				t.Errorf("overtaken %d times: %+v", stats.Overtaken, stats)
+			}
+		})
+	}
+}

@@ -2,6 +2,7 @@ package htm
 
 import (
 	"math/bits"
+	"slices"
 	"sync/atomic"
 
 	"drtmd/internal/invariant"
@@ -165,9 +166,13 @@ func (r *Region) idle() {
 	}
 }
 
-// sortWritten orders the write set by line number. It is short, and often in order already.
+// sortWritten orders the write set by line number. It is mostly short, and often in order already.
 func (r *Region) sortWritten() {
 	a, of := r.written, r.lines.metas
+	if len(a) > fewWritten {
+		r.sortMany()
+		return
+	}
 	for i := 1; i < len(a); i++ {
 		x := a[i]
 		j := i
@@ -175,6 +180,22 @@ func (r *Region) sortWritten() {
 			a[j] = a[j-1]
 		}
 		a[j] = x
+	}
+}
+
+// fewWritten is up to how many lines are sorted by insertion.
+const fewWritten = 16
+
+// sortMany is sortWritten for many lines: their numbers are sorted together with their positions, which are below
+// maxLines.
+func (r *Region) sortMany() {
+	r.order = r.order[:0]
+	for _, at := range r.written {
+		r.order = append(r.order, uint64(r.lines.metas[at].number)*maxLines|uint64(at))
+	}
+	slices.Sort(r.order)
+	for i, x := range r.order {
+		r.written[i] = int32(x % maxLines)
 	}
 }
 

@@ -26,12 +26,13 @@ type Region struct {
 	arg   uint8
 
 	lines   lineSet
-	written []int32 // indexes of the lines that were written, in the order of the first write
-	target  *Memory // which they belong to
-	ways    []uint8 // written lines in each set
-	worded  bool    // memory with line words was touched
-	plain   bool    // memory without was
-	hurried bool    // see Hurry
+	written []int32  // indexes of the lines that were written, in the order of the first write
+	order   []uint64 // scratch of sortMany
+	target  *Memory  // which they belong to
+	ways    []uint8  // written lines in each set
+	worded  bool     // memory with line words was touched
+	plain   bool     // memory without was
+	hurried bool     // see Hurry
 
 	unused uint32 // what Config.Flag is if nobody looks
 }

@@ -282,3 +282,39 @@ func TestLoadLeavesEvenRoom(t *testing.T) {
 	tabletest.LoadLeavesEvenRoom(t, 10_000, func(k uint64) error { return table.Load(k, tabletest.Value(8, k)) },
 		table.word, table.entryPool())
 }
+
+// TestKeysInOrderAmongOthersFillLeaves: what is added in ascending order between keys that are there, as the orders of a
+// district of TPC-C are, fills leaves to two thirds, and puts each key behind all of its leaf.
+func TestKeysInOrderAmongOthersFillLeaves(t *testing.T) {
+	const among, added = 40, 1000
+	table := newTable(t, For(1, "t", 8, among+added))
+	for i := range uint64(among) {
+		if err := table.Load(i<<32, tabletest.Value(8, i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before, moved := table.Occupancy().InTree, 0
+	for i := range uint64(added) {
+		key := among/2<<32 + 1 + i
+		if err := table.Load(key, tabletest.Value(8, key)); err != nil {
+			t.Fatal(err)
+		}
+		var p path
+		if !descend(table, outside{table}, key, &p) {
+			t.Fatal("the table is corrupt")
+		}
+		if p.pair != p.pairs-1 {
+			moved++
+		}
+	}
+	const most = added/(layout.LeafPairs-minPairs+1)*12/10 + 3 // a fifth for inner nodes
+	if n := table.Occupancy().InTree - before; n > most {
+		t.Errorf("%d keys took %d nodes, want at most %d", added, n, most)
+	}
+	if moved > layout.LeafPairs {
+		t.Errorf("%d keys were put before others of their leaf", moved)
+	}
+	if err := checkTable(table); err != nil {
+		t.Error(err)
+	}
+}

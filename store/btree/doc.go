@@ -11,8 +11,8 @@
 // lines of each node, and an insertion writes the lines of one leaf from its pair on. Leaves are linked in both
 // directions. Entries do not move, and have the layouts and the header of the hash table's.
 //
-// A full leaf is split in half, or where the last key of all was added so that most stays: keys that arrive
-// in order fill leaves to two thirds at least. A node that gets below a third is merged with the one beside it,
+// A full leaf is split behind the key that is added, with a third at least on each side: keys that arrive in order, at
+// the end of all or in the middle of others, fill leaves to two thirds at least. A node that gets below a third is merged with the one beside it,
 // if both together fill at most two thirds of one, and shares with it otherwise. Inner nodes likewise. Entries
 // and nodes come from pools (package pool). A tree that For has sized does not run out of nodes before it runs
 // out of entries.

@@ -85,6 +85,7 @@ func create[A words.Access](t *Table, a A, key, state uint64, p *path, counter u
 		}
 	}
 	off = entry.Off
+	t.prefetch(off + t.stride)
 	ok = pool.Take(a, entry) && a.Store(off+layout.KeyOffset, key) &&
 		a.Store(off+layout.VersionOffset, uint64(v)) &&
 		(!t.lineWords || t.lacks(KeepState) || a.Store(off+layout.StateOffset, state)) &&

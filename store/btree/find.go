@@ -73,8 +73,9 @@ func (t *Table) descendIn(r *htm.Region, key uint64) (p *path, ok bool) {
 	if !ok || !words.Checked(a, h.Level() == 0) {
 		return p, false
 	}
+	hint := p.pair
 	p.pairs = h.Pairs()
-	return p, at(t, a, key, p) && a.Validate()
+	return p, at(t, a, key, p, hint) && a.Validate()
 }
 
 // reshaped forgets the finger, since nodes are about to be split or merged.
@@ -112,27 +113,52 @@ func descend[A words.Access](t *Table, a A, key uint64, p *path) (ok bool) {
 		}
 	}
 	p.leaf, p.pairs = int(node), h.Pairs()
-	return at(t, a, key, p) && a.Validate()
+	return at(t, a, key, p, noHint) && a.Validate()
 }
 
-// at looks a key up in the leaf of a path.
-func at[A words.Access](t *Table, a A, key uint64, p *path) (ok bool) {
+// noHint is no number of a pair.
+const noHint = -1
+
+// at looks a key up in the leaf of a path. It may be at the pair with a number, hint, or at the one behind that.
+func at[A words.Access](t *Table, a A, key uint64, p *path, hint int) (ok bool) {
 	first := p.leaf + layout.LeafPairOffset
 	p.entry = 0
-	if p.pair, ok = search(a, first, p.pairs, key); !ok || p.pair == p.pairs {
+	k, there, ok := near(a, first, p, key, hint)
+	if ok && !there {
+		p.pair, ok = search(a, first, p.pairs, key)
+		if ok && p.pair < p.pairs {
+			k, ok = a.Peek(first + p.pair*layout.PairBytes)
+		}
+	}
+	if !ok || p.pair == p.pairs || k != key {
 		return ok
 	}
 	pair := first + p.pair*layout.PairBytes
-	k, ok := a.Peek(pair)
-	if !ok || k != key {
-		return ok
-	}
 	off, ok := a.Peek(pair + 8)
 	if !ok || !words.Checked(a, t.isEntry(off)) {
 		return false
 	}
 	p.entry = int(off)
 	return true
+}
+
+// near tries a pair and the one behind it: where a key stands, or would, if it follows the one that was looked up
+// before. It gives the key there, if there is one.
+func near[A words.Access](a A, first int, p *path, key uint64, hint int) (k uint64, there, ok bool) {
+	if hint < 0 || hint > p.pairs {
+		return 0, false, true
+	}
+	if hint > 0 {
+		if k, ok = a.Peek(first + (hint-1)*layout.PairBytes); !ok || k >= key {
+			return 0, false, ok
+		}
+	}
+	for p.pair = hint; p.pair < min(hint+2, p.pairs); p.pair++ {
+		if k, ok = a.Peek(first + p.pair*layout.PairBytes); !ok || k >= key {
+			return k, true, ok
+		}
+	}
+	return 0, p.pair == p.pairs, true
 }
 
 // headOf is the head of the node at an offset that came from memory.

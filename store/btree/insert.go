@@ -43,7 +43,7 @@ func insert[A words.Access](t *Table, a A, p *path, x pair) (ok bool) {
 	if !ok {
 		return false
 	}
-	left := cut(len(all), p.pair, next == 0)
+	left := cut(len(all), p.pair)
 	right, ok := takeNode(t, a)
 	if !ok {
 		return false
@@ -62,14 +62,9 @@ func link[A words.Access](a A, leaf int, right, next uint64) (ok bool) {
 		a.Store(leaf+layout.LeafNextOffset, right)
 }
 
-// cut is how many of some pairs stay in a node that is split: half of them, but most where keys arrive in
-// ascending order.
-func cut(all, at int, last bool) int {
-	if last && at == all-1 {
-		return all - minPairs
-	}
-	return all / 2
-}
+// cut is how many of some pairs stay in a node that is split: those up to the one that was added. Keys that follow it
+// in ascending order, at the end of all or in the middle of others, then move no pair, and fill the node.
+func cut(all, at int) int { return min(max(at+1, minPairs), all-minPairs) }
 
 // addChild puts a new node into the inner nodes of a path, beside the one that was split.
 func addChild[A words.Access](t *Table, a A, p *path, x pair) (ok bool) {
@@ -83,7 +78,7 @@ func addChild[A words.Access](t *Table, a A, p *path, x pair) (ok bool) {
 		if !loadWith(a, s.node+layout.InnerPairOffset, all[:], s.child, x) {
 			return false
 		}
-		left := cut(len(all), s.child, true)
+		left := cut(len(all), s.child)
 		right, ok := takeNode(t, a)
 		if !ok || !fill(a, right, level, all[left].to, all[left+1:]) ||
 			s.child < left && !storePairs(a, s.node+layout.InnerPairOffset, s.child, all[:left]) ||

@@ -100,6 +100,16 @@ func (t *Table) isEntry(off uint64) bool {
 	return off >= uint64(t.entriesAt) && off < uint64(t.end) && (off-uint64(t.entriesAt))%uint64(t.stride) == 0
 }
 
+// prefetch asks for the lines of an entry that is likely to be taken next: those of a pool follow one another.
+func (t *Table) prefetch(off int) {
+	if t.lineWords && off < t.end {
+		t.m.Prefetch(off/layout.LineBytes, 1<<min(t.stride/layout.LineBytes, prefetchLines)-1)
+	}
+}
+
+// prefetchLines bounds how much of an entry is asked for.
+const prefetchLines = 4
+
 // inside is access in a region.
 func (t *Table) inside(r *htm.Region) words.Inside { return words.Inside{R: r, M: t.m} }
 

@@ -93,6 +93,9 @@ func (t *tx) encodeWrites() (b []byte, entries int, err error) {
 			if from, to = t.written(r); to-from < len(r.Value) {
 				flags |= flagPart
 			}
+			if err := t.loadLogged(r, from, to); err != nil {
+				return nil, 0, err
+			}
 			value = r.Value[from:to]
 		}
 		if r.Own.Local && t.e.glob {
@@ -118,6 +121,15 @@ func (t *tx) encodeWrites() (b []byte, entries int, err error) {
 	return b, entries, nil
 }
 
+// loadLogged loads what a log has of a record that was loaded in part: the lines between those that the program has
+// written. The commit of the region compares them.
+func (t *tx) loadLogged(r *record, from, to int) error {
+	if r.Lines == 0 {
+		return nil
+	}
+	return t.Complete(r, from, to-from)
+}
+
 // written is the part of a record's value that is logged: what the transaction has written of one that was there, in whole
 // words. The rest is what memory has, as long as the record is locked, or protected by the region.
 func (t *tx) written(r *record) (from, to int) {
@@ -141,9 +153,11 @@ func (t *tx) logInRegion() error {
 	}
 	b, n, err := t.encodeWrites()
 	switch {
-	case err != nil:
+	case err != nil && t.inRegion:
 		t.leave(proto.ReasonFull)
 		return err
+	case err != nil:
+		return err // the region has aborted
 	case n == 0:
 		return nil
 	}

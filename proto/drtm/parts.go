@@ -11,8 +11,8 @@ import (
 // and those of the fields, others when the program accesses them. DrTM's transactions access fields in place, too
 // (§5.2). Protected is the record as a whole: the header has its state and its version.
 //
-// Only memory with line words does so. A log has all from the first byte that was written to the last one, which may be
-// lines apart, so transactions that are logged load whole records.
+// Only memory with line words does so. A log has all from the first byte that was written to the last one. What lies
+// between is loaded for it, if the program has not (loadLogged).
 
 // lineSet is some lines of an entry: bit i is line i.
 type lineSet = uint64

@@ -1,6 +1,7 @@
 package drtm_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"testing"
@@ -134,6 +135,37 @@ func afterwards(tx proto.Txn, k proto.Key, want map[int]uint64, gone bool) error
 		err = word(b, at, v)
 	}
 	return err
+}
+
+// TestALogHasTheLinesBetweenTwoFields of a record that was loaded in part, though the program has not seen them.
+func TestALogHasTheLinesBetweenTwoFields(t *testing.T) {
+	const first, last = 0, 192
+	k := keyOn(0, 3)
+	d := declare(field(writing(large, k), first, 8, true))
+	d.Accesses[0].Fields[1] = proto.Field{Offset: last, Bytes: 8, Write: true}
+	want := value(large, initial)
+	for _, at := range []int{first, last} {
+		copy(want[at:], value(small, initial+1))
+	}
+	c := unrecorded(t, "true")
+	c.on(0, func(f *fiber.Fiber, e *drtm.Engine) error {
+		loaded := 0
+		err := attempt(f, e, d, 0, func(tx proto.Txn) error {
+			err := errors.Join(add(tx, k, first, first), add(tx, k, last, last))
+			loaded = drtm.LoadedLines(tx)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if loaded != 2 {
+			return fmt.Errorf("the program has had %d lines loaded, want 2", loaded)
+		}
+		if n := bytes.Count(e.Env.Memory.Bytes, want[:last+8]); n != 2 { // the record and its log
+			return fmt.Errorf("memory has the record's new value %d times, want 2", n)
+		}
+		return nil
+	})
 }
 
 // TestAFieldOfAnotherMomentIsRefused: the line of a read-only transaction that comes later is of the same version.

@@ -75,7 +75,7 @@ func (t *tx) begin(d *proto.Decl) (proto.Tx, error) {
 // and without line words those to be inserted, whose entries have to be made.
 func (t *tx) divide() {
 	e := t.e
-	parts := t.way.complete != nil && e.glob && e.logs == nil
+	parts := t.way.complete != nil && e.glob
 	for i := range t.Records {
 		r := &t.Records[i]
 		here, inserted := r.Node == e.Env.Node, r.Mode == proto.ModeInsert

@@ -33,9 +33,11 @@ type playedNIC struct {
 // playedWay is what is on its way to another member, and what has come from there.
 type playedWay struct {
 	out  []byte
+	sent uint64 // bytes of the stream that the member has taken
 	busy bool   // a fiber sends
-	lost bool   // a part of what was sent: what would follow is dropped, or the member would take it for something else
+	lost bool   // the member was removed, or refuses the stream: what would follow is dropped
 	in   []byte // the beginning of a packet
+	seen uint64 // bytes of the stream that have come
 }
 
 type playedElement struct {
@@ -49,10 +51,10 @@ const (
 	playedMTU    = 1024
 	playedVector = 15
 	playedMemory = 16 << 30
-	// typePackets carries bytes of packets from one member to another: the sender's number 2, and a part of the stream of
-	// packets, each as core 2 | length 4 | bytes.
+	// typePackets carries bytes of packets from one member to another: the sender's number 2, how many bytes of the stream
+	// came before 8, and a part of the stream of packets, each as core 2 | length 4 | bytes.
 	typePackets    rpc.Type = 0x67
-	playedHead              = 2
+	playedHead              = 10
 	playedPacket            = 6
 	playedRequests          = 8 << 10 // bytes of a call
 )
@@ -136,23 +138,48 @@ func (b *playedNIC) Transmit(node, core int, packet []byte) {
 	b.worker.Worker.Wake()
 }
 
-// send sends what there is for a member, one call after the other, so that nothing overtakes.
+// send sends what there is for a member, one call after the other, so that nothing overtakes. A call that ended without
+// an answer may have arrived: it is made again, on the session that the keeper opens, and the member skips what it has.
 func (b *playedNIC) send(f *fiber.Fiber, node proto.NodeID) error {
 	w := &b.ways[node]
 	for len(w.out) > 0 {
 		n := min(len(w.out), playedRequests)
 		req := binary.LittleEndian.AppendUint16(make([]byte, 0, playedHead+n), uint16(b.worker.Node))
+		req = binary.LittleEndian.AppendUint64(req, w.sent)
 		req = append(req, w.out[:n]...)
 		w.out = append(w.out[:0], w.out[n:]...)
-		s := b.worker.Peers[node].Session
-		if s == nil {
-			return rpc.ErrClosed
+		if err := b.call(f, node, req); err != nil {
+			return err
 		}
-		if _, err := s.Call(f, typePackets, req, nil, 0); err != nil {
-			return err // the member is gone, or we are
-		}
+		w.sent += uint64(n)
 	}
 	return nil
+}
+
+// call has a member take a request, however long the network is away; an error is that the member is gone, or we are.
+func (b *playedNIC) call(f *fiber.Fiber, node proto.NodeID, req []byte) error {
+	for {
+		err := rpc.ErrClosed
+		if s := b.worker.Peers[node].Session; s != nil {
+			_, err = s.Call(f, typePackets, req, nil, 0)
+		}
+		if err == nil || !unanswered(err) || b.worker.Fenced(node) || b.worker.over.Load() {
+			return err
+		}
+		if err := f.Sleep(b.worker.keeper.times.Look); err != nil {
+			return err
+		}
+	}
+}
+
+// unanswered: the session has failed, and whether the request was executed is not known.
+func unanswered(err error) bool {
+	for _, e := range []error{rpc.ErrPeerGone, rpc.ErrPeerReset, rpc.ErrUnanswered, rpc.ErrClosed, rpc.ErrRefused, rpc.ErrFull} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }
 
 // take takes bytes of packets, and gives whole ones to their cores.
@@ -162,7 +189,16 @@ func (b *playedNIC) take(req, _ []byte) (int, error) {
 	}
 	from := int(binary.LittleEndian.Uint16(req))
 	w := &b.ways[from]
-	w.in = append(w.in, req[playedHead:]...)
+	before, part := binary.LittleEndian.Uint64(req[2:]), req[playedHead:]
+	switch {
+	case before > w.seen:
+		return 0, errPackets
+	case w.seen-before >= uint64(len(part)):
+		return 0, nil // it came before
+	}
+	part = part[w.seen-before:]
+	w.seen += uint64(len(part))
+	w.in = append(w.in, part...)
 	at := 0
 	for len(w.in)-at >= playedPacket {
 		core, n := int(binary.LittleEndian.Uint16(w.in[at:])), int(binary.LittleEndian.Uint32(w.in[at+2:]))

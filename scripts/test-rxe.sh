@@ -6,8 +6,11 @@
 # First it runs the tests of every package below verbs, htm and cmd whose tests reach the provider over
 # libibverbs, in a guest (scripts/rxe-vm/run) on its rxe0, with DRTMD_REQUIRE=ibv, which turns skips into
 # failures, and DRTMD_TRANSPORT=ibv. Then it runs the stories of scripts/rxe-vm/tests, each in its own
-# guests: set-up, packet loss, several nodes. Two of all these run side by side. With names of stories it
-# runs only those; with --run or --package it runs no story.
+# guests: set-up, packet loss, several nodes. Three of all these run side by side, or two where memory is
+# short. With names of stories it runs only those; with --run or --package it runs no story. The last lines
+# give the seconds that each took, and those of a CPU.
+#
+# RXE_AT_ONCE=N, in the environment: so many side by side, not three.
 #
 # --run REGEXP    only tests that match, as for go test -run
 # --package PATH  only this package, such as ./verbs/ibv
@@ -24,8 +27,12 @@ cd "$REPO"
 BIN=bin/rxe
 VM=scripts/rxe-vm/run
 STORIES=scripts/rxe-vm/tests
-GUEST_SECONDS=900   # for all test binaries together
-AT_ONCE=2           # how many sets of guests run side by side: most of them wait most of the time
+GUEST_SECONDS=1800  # for all test binaries together
+# How many sets of guests run side by side: most of them wait most of the time.
+AT_ONCE=${RXE_AT_ONCE:-3}
+AT_ONCE_MIB=8192    # memory of as many: three guests of 1 GiB, two of them, and the test binaries'
+# Stories that take longest begin first, so that none is alone in the end.
+LONGEST=(transactions link-outage-daemons cluster memory)
 RESULTS=()          # one line per package set and story: `ok NAME` or `FAIL NAME`
 NAMES=() STARTED=() # of all that was started, and when
 declare -A RUNNING=() # of these the numbers, by process
@@ -49,16 +56,19 @@ ELSEWHERE=(
   TestCheckSaysTheVerdictAndExitsByIt TestFlowsExecuteAtMostOnce TestMutationsOfFlowsAreCaught
   TestRandomWritesOverflowASetEarly TestSimRunsEveryOrder
   TestRunThatCannotSettleReportsAndExitsWith1 TestARunThatIsTooLargeToBeCheckedKeepsItsHistory
+  TestHADESWorkloadsAreProved
 )
+# Parts of tests that are named after another transport, too.
+OTHER_TRANSPORTS='^(shm|sim)$'
 
-# skipped: ELSEWHERE as a regular expression; a test that is not there any more is an error.
+# skipped: all these as a regular expression; a test that is not there any more is an error.
 skipped() {
   local name
   for name in "${ELSEWHERE[@]}"; do
     grep -rqs --include='*_test.go' "^func $name(" verbs htm cmd ||
       die "no test is named $name" "mend ELSEWHERE in scripts/test-rxe.sh"
   done
-  (IFS='|' && printf '^(%s)$\n' "${ELSEWHERE[*]}")
+  (IFS='|' && printf '^(%s)$|./%s|././%s\n' "${ELSEWHERE[*]}" "$OTHER_TRANSPORTS" "$OTHER_TRANSPORTS")
 }
 
 # packages: import paths below verbs, htm and cmd whose tests depend on verbs/ibv, one a line.
@@ -120,9 +130,18 @@ record() {
   RUNNING[$!]=$number
 }
 
+# cpu_seconds: sets CPU to what all children that were waited for have used. (`times` in a pipe would tell of
+# the pipe's children.)
+cpu_seconds() {
+  times >"$OUTPUTS/times"
+  CPU=$(awk -F '[ms ]+' 'NR == 2 { printf "%d", 60 * ($1 + $3) + $2 + $4 }' "$OUTPUTS/times")
+}
+
 # one_ends: waits until one that runs has ended, shows what it printed, and notes how it ended.
 one_ends() {
-  local pid status=0 number took
+  local pid status=0 number took before
+  cpu_seconds
+  before=$CPU
   # wait -n does not see one that a signal has ended before.
   for pid in "${!RUNNING[@]}" ""; do
     [[ -z $pid ]] || kill -0 "$pid" 2>/dev/null || break
@@ -134,13 +153,14 @@ one_ends() {
   fi
   number=${RUNNING[$pid]}
   unset "RUNNING[$pid]"
-  took=$((SECONDS - STARTED[number]))
+  cpu_seconds
+  took="$((SECONDS - STARTED[number])) s, CPU $((CPU - before)) s"
   echo "=== ${NAMES[number]}"
   ((AT_ONCE == 1)) || cat "$OUTPUTS/$number"
   if ((status == 0)); then
-    RESULTS+=("ok    ${NAMES[number]}  $took s")
+    RESULTS+=("ok    ${NAMES[number]}  $took")
   else
-    RESULTS+=("FAIL  ${NAMES[number]}  $took s, status $status")
+    RESULTS+=("FAIL  ${NAMES[number]}  $took, status $status")
   fi
 }
 
@@ -174,13 +194,24 @@ story() {
   record "story $(basename "$file" .sh)" "$VM" "${flags[@]}" -- bash /work/story
 }
 
-stories() {
+# in_order: the names of all stories, those of LONGEST first.
+in_order() {
   local file
-  ((${#WANTED[@]} > 0)) || record "self-test of the guest" scripts/rxe-vm/selftest.sh
-  for file in "$STORIES"/*.sh; do
-    ((${#WANTED[@]} == 0)) || [[ " ${WANTED[*]} " == *" $(basename "$file" .sh) "* ]] || continue
-    story "$file"
+  { printf '%s\n' "${LONGEST[@]}"; for file in "$STORIES"/*.sh; do basename "$file" .sh; done; } | awk '!seen[$0]++'
+}
+
+stories() {
+  local name
+  for name in $(in_order); do
+    ((${#WANTED[@]} == 0)) || [[ " ${WANTED[*]} " == *" $name "* ]] || continue
+    story "$STORIES/$name.sh"
   done
+  ((${#WANTED[@]} > 0)) || record "self-test of the guest" scripts/rxe-vm/selftest.sh
+}
+
+# fewer_at_once: AT_ONCE is 2 where there is no memory for three sets of guests.
+fewer_at_once() {
+  awk -v want="$AT_ONCE_MIB" '$1 == "MemAvailable:" { exit $2 < 1024 * want }' /proc/meminfo || AT_ONCE=2
 }
 
 # summary: one line per result, then the count.
@@ -213,6 +244,7 @@ main() {
   ((NATIVE)) || scripts/bootstrap.sh rxe
   compile_once
   build_tests
+  [[ -n ${RXE_AT_ONCE:-} ]] || fewer_at_once
   ((STORIES_TOO && ${#WANTED[@]} != 1)) || AT_ONCE=1
   OUTPUTS=$(mktemp -d)
   trap end_all EXIT

@@ -54,7 +54,7 @@ start_guest() {
   setpriv --pdeathsig KILL -- qemu-system-x86_64 -nodefaults -no-user-config -display none \
     -machine q35 -accel tcg,thread=multi -cpu max -smp 2 -m "$MEMORY" -no-reboot \
     -kernel "$KERNEL_IMAGE" -initrd "$files.initrd" \
-    -append "console=ttyS0 quiet panic=-1 oops=panic mitigations=off tsc=reliable no_timer_check $APPEND" \
+    -append "console=ttyS0 quiet panic=-1 oops=panic mitigations=off tsc=reliable no_timer_check cryptomgr.notests $APPEND" \
     -chardev "file,id=console,path=$files.console" -serial chardev:console \
     -chardev "pipe,id=monitor,path=$files.monitor" -mon chardev=monitor,mode=readline \
     -device virtio-serial-pci "${args[@]}" </dev/null >"$files.qemu" 2>&1 &
@@ -72,8 +72,9 @@ start_guests() {
 # wait_for_hub: until node 1 listens; a node that comes too early would not try again.
 wait_for_hub() {
   local tries
-  for ((tries = 0; tries < 100; tries++)); do
+  for ((tries = 0; tries < 1200; tries++)); do
     [[ ! -S $RUN/net-$NODES ]] || return 0
+    kill -0 "${PIDS[0]}" 2>/dev/null || break
     sleep 0.05
   done
   cat "$RUN/1.qemu" >&2

@@ -37,7 +37,7 @@ loses_node_3() {
 
 case $NODE in
   1)
-    check smallbank_is_strictly_serializable shown proved --duration 5s
+    check smallbank_is_strictly_serializable shown proved --duration 3s
     check ready_after_the_run shown eventually 90 ready 3
     rm /tmp/bench
     left run bench --duration 20s &

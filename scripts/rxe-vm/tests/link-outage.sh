@@ -40,7 +40,7 @@ outlives() {
     grep -q "strictly serializable: yes" "$OUTPUT"
 }
 
-check "drtm_outlives_an_outage_of_2_s" outlives drtm 8s 2
-check "twopl_outlives_an_outage_of_2_s" outlives twopl 8s 2
-check "drtm_outlives_short_and_long_outages" outlives drtm 16s 0.2 4 1
+check "drtm_outlives_an_outage_of_2_s" outlives drtm 6s 2
+check "twopl_outlives_an_outage_of_2_s" outlives twopl 6s 2
+check "drtm_outlives_short_and_long_outages" outlives drtm 12s 0.2 4 1
 story_ends

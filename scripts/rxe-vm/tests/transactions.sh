@@ -19,7 +19,7 @@ proved() {
 
 # serializable FLAG...: a bench of three nodes in one process with these flags is.
 serializable() {
-  proved drtmd bench --transport ibv --nodes 3 --fibers 4 --warmup 500ms --duration 4s --check "$@"
+  proved drtmd bench --transport ibv --nodes 3 --fibers 4 --warmup 300ms --duration 2s --check "$@"
 }
 
 # conditions COMMAND...: a bench of TPC-C is, and the conditions hold.
@@ -40,7 +40,7 @@ for protocol in drtm twopl twopl-local; do
 done
 for chopped in false true; do
   check "tpcc_on_drtm_chopped_$chopped" conditions drtmd bench --transport ibv --nodes 3 --fibers 4 \
-    --warmup 500ms --duration 4s --check "${tpcc[@]}" --chopped="$chopped"
+    --warmup 300ms --duration 2s --check "${tpcc[@]}" --chopped="$chopped"
 done
 
 # Kept tables, in files of tmpfs.

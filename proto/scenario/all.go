@@ -47,6 +47,7 @@ const (
 	loadSkews
 	loadFields
 	loadScript
+	loadClients
 )
 
 // chopLayer is whose the deliberate bugs of the analysis of pieces are.
@@ -76,6 +77,9 @@ func All(own ...node.Protocol) (all []*scenario.Scenario) {
 		}
 		if p.Offers.Has(proto.OfferRecovery) {
 			all = append(all, recoveries(p), deaths(p))
+			if !p.Declared {
+				all = append(all, clients(p))
+			}
 		}
 		if p.Family != "" {
 			continue
@@ -181,7 +185,7 @@ func (x spec) doc() string {
 			load = "chained"
 		case loadTPCC:
 			load = "tpcc"
-		case loadSkews:
+		case loadSkews, loadClients:
 			load = "opmix"
 		case loadFields:
 			load = "rows"

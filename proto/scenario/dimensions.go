@@ -10,6 +10,7 @@ import (
 	"drtmd/proto/workload"
 	"drtmd/proto/workload/chained"
 	"drtmd/proto/workload/micro"
+	"drtmd/proto/workload/opmix"
 	"drtmd/proto/workload/ranges"
 	"drtmd/proto/workload/rows"
 	"drtmd/proto/workload/smallbank"
@@ -80,11 +81,12 @@ func dimension(name, doc string, values []string, drawn ...string) scenario.Dime
 	return scenario.Dimension{Name: name, Doc: doc, Values: values, Drawn: drawn}
 }
 
+const wordsDoc = "the device has line words, so that its atomics exclude the CPU's"
+
 // dimensions of a scenario; those of a short run are plain unless they are set.
 func (x spec) dimensions() []scenario.Dimension {
 	list := []scenario.Dimension{
-		dimension(dimWords, "the device has line words, so that its atomics exclude the CPU's",
-			[]string{"yes", "no"}, "yes", "no"),
+		dimension(dimWords, wordsDoc, []string{"yes", "no"}, "yes", "no"),
 		dimension(dimSkew, "theta of Zipf with which records are drawn; 0: micro has none, "+
 			"SmallBank its hot set", []string{"0", "0.7", "0.99"}, "0", "0.7", "0.99"),
 		dimension(dimRemote, "percent of the records, or of SmallBank's customers, that are elsewhere",
@@ -115,7 +117,10 @@ func (x spec) dimensions() []scenario.Dimension {
 			dimension(dimLines, "lines of 64 bytes that a record takes", []string{"1", "2", "5"}, "1", "1", "2", "5"),
 			dimension(dimRollback, "percent of the scans that roll back in the end", []string{"0", "20"}, "0", "20"))
 	}
-	if x.load == loadSkews {
+	if x.load == loadClients {
+		list = slices.DeleteFunc(list, func(d scenario.Dimension) bool { return d.Name == dimReads || d.Name == dimRemote })
+	}
+	if x.load == loadSkews || x.load == loadClients {
 		list = append(list, dimension(dimLines, "lines of 64 bytes that a record takes", []string{"1", "2"}, "1", "1", "2"))
 	}
 	if x.load == loadMicro {
@@ -178,6 +183,8 @@ func (x spec) workload(nodes int, s settings, chopping chop.Mutation) (workload.
 		return tpccLoad(nodes, s)
 	case loadSkews:
 		return skewsLoad(nodes, kind, s)
+	case loadClients:
+		return clientsLoad(nodes, kind, s)
 	case loadFields:
 		return rows.New(rows.Options{Nodes: nodes, Rows: few, Distributed: s.remote,
 			Declared: x.protocol.Declared})
@@ -199,6 +206,12 @@ func rangesLoad(nodes int, kind layout.Kind, s settings) (workload.Workload, err
 		return ranges.Kind(i+1) == ranges.Scan || ranges.Kind(i+1) == ranges.Both
 	}))
 	return ranges.New(o)
+}
+
+// clientsLoad has transactions that declare nothing: they ask for two records at once, and put another one blindly.
+func clientsLoad(nodes int, kind layout.Kind, s settings) (workload.Workload, error) {
+	return opmix.New(opmix.Options{Nodes: nodes, Keys: 6, ValueBytes: layout.Fit(kind, s.lines), Gets: 2, Puts: 1,
+		Theta: s.skew, Interactive: true})
 }
 
 // tpccLoad is as small as the workload can be.

@@ -358,6 +358,14 @@ func recoveries(p node.Protocol) *scenario.Scenario {
 		drawnOf: map[string][]string{dimRemote: {"50", "50", "10"}}})
 }
 
+// clients are recoveries of transactions whose records nobody declares: their clients ask for several at once, poll, and
+// put (Dandelion §3). Up to three workers of a machine share what it knows of the others.
+func clients(p node.Protocol) *scenario.Scenario {
+	return of(spec{name: "clients", protocol: p, load: loadClients, nodes: 4, drawn: []int{1, 2, 3},
+		focus:  "clients that ask for records without a declaration, replicas, and machines that die and come back with nothing",
+		faults: deathFaults, membership: true, replicated: true, grace: 30 * sim.Millisecond}) // as above
+}
+
 // orderedRecoveries are recoveries of ordered tables: rows come and go in the ranges that others scan.
 func orderedRecoveries(p node.Protocol) *scenario.Scenario {
 	return of(spec{name: "recovery-scans", protocol: p, load: loadRanges, nodes: 4, drawn: []int{1, 1, 2},

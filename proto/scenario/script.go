@@ -40,6 +40,7 @@ var scripts = []struct {
 	{"chain", "each of three reads what the next one writes", []string{"rA wB", "rB uA", "rA rB"}},
 	{"absent", "two look for a record in vain and insert another, or insert it", []string{"iC", "rC wB", "rB rC"}},
 	{"gone", "one deletes a record that the others read and write", []string{"dA wB", "rB uA", "rA rB"}},
+	{"far", "two write a record of a third node, which runs nothing", []string{"", "uA", "uA"}},
 }
 
 // scriptNamed finds the transactions of a script; an unknown name is a bug.
@@ -105,7 +106,9 @@ func (s *script) of(node proto.NodeID, worker int) (programs []*scriptedProgram)
 		return nil
 	}
 	for text := range strings.SplitSeq(workers[worker], ";") {
-		programs = append(programs, newProgram(text))
+		if text != "" {
+			programs = append(programs, newProgram(text))
+		}
 	}
 	return programs
 }

@@ -53,6 +53,9 @@ func (x spec) smallDimensions() (list []scenario.Dimension) {
 		names = append(names, scripts[i].name)
 	}
 	list = append(list, dimension(dimScript, "what the transactions do", names))
+	if !x.protocol.LineWords {
+		list = append(list, dimension(dimWords, wordsDoc, []string{"yes", "no"}))
+	}
 	if x.replicated {
 		list = append(list, dimension(dimReplicas, "replicas of each record", []string{"2", "3"}))
 	}

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -15,12 +16,14 @@ import (
 // smallProtocols are those whose small worlds are run in every order.
 var smallProtocols = []string{"small-dnl4", "small-dnl2", "small-dnl1", "small-farm", "small"}
 
-// Runs of each small world in a normal test, with -whole, and in search of a mutation.
+// Runs of each small world in a normal test, and with -whole.
 const (
-	mostOrders       = 12
-	mostOrdersWhole  = 20_000
-	mostOrdersSearch = 300
+	mostOrders      = 12
+	mostOrdersWhole = 20_000
 )
+
+// searchSizes are the runs of each small world in search of a mutation: first few of each, then more.
+var searchSizes = []int{12, 40, 300}
 
 // world is a small world: a scenario with its script, size and faults.
 type world struct {
@@ -49,20 +52,27 @@ func (w world) options(t *testing.T, mutation string) scenario.Options {
 	return o
 }
 
-// worlds are those of a scenario: every script with two and three replicas.
+// worlds are those of a scenario: every script with two and three replicas, or on devices with line words and without.
 func worlds(t *testing.T, name string) (all []world) {
 	t.Helper()
-	var replicas []string
+	var replicas, words []string
 	for _, d := range find(t, name).Dimensions {
-		if d.Name == dimReplicas {
+		switch d.Name {
+		case dimReplicas:
 			replicas = []string{",replicas=3", ",replicas=2"}
+		case dimWords:
+			words = []string{",words=yes", ",words=no"}
 		}
 	}
-	if replicas == nil {
-		replicas = []string{""}
+	sizes := replicas
+	switch {
+	case replicas == nil && words == nil:
+		sizes = []string{""}
+	case replicas == nil:
+		sizes = words
 	}
 	for i := range scripts {
-		for _, r := range replicas {
+		for _, r := range sizes {
 			all = append(all, world{name, 3, 1, "script=" + scripts[i].name + r, ""})
 		}
 	}
@@ -125,7 +135,7 @@ func TestSmallWorldsHoldInEveryOrder(t *testing.T) {
 	}
 }
 
-// ordersFile has a line for each mutation that a small world finds, with the order that shows it.
+// ordersFile has a line for each mutation and each protocol whose small worlds find it, with the order that shows it.
 var ordersFile = filepath.Join("testdata", "orders.txt")
 
 // shown is a line of ordersFile.
@@ -160,7 +170,9 @@ func (s shown) line() string {
 
 func writeShown(t *testing.T, list []shown) {
 	t.Helper()
-	slices.SortFunc(list, func(a, b shown) int { return strings.Compare(a.step.String(), b.step.String()) })
+	slices.SortFunc(list, func(a, b shown) int {
+		return cmp.Or(strings.Compare(a.step.String(), b.step.String()), strings.Compare(a.scenario, b.scenario))
+	})
 	text := "# whose, mutation, small world that shows it (scenario, nodes, workers, dimensions), order, faults; written by\n" +
 		"#   go test ./proto/scenario -run TestSmallWorldsFindMutations -args -whole -update\n"
 	for _, s := range list {
@@ -171,38 +183,37 @@ func writeShown(t *testing.T, list []shown) {
 	}
 }
 
+// seenIn is a mutation in small worlds of one scenario.
+type seenIn struct {
+	step
+	scenario string
+}
+
 // TestSmallWorldsFindMutations: the orders that ordersFile names show its mutations. -whole searches all mutations of
-// the small worlds' protocols anew, and names those that no world shows.
+// each protocol in its small worlds anew, and names those that no world of it shows.
 func TestSmallWorldsFindMutations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector sees nothing here that the run without faults does not show")
 	}
-	known := map[step]shown{}
+	known := map[seenIn]shown{}
 	for _, s := range readShown(t) {
-		known[s.step] = s
+		known[seenIn{s.step, s.scenario}] = s
 	}
 	for _, name := range smallProtocols {
+		found, searched := 0, 0
 		for _, m := range find(t, name).Mutations {
-			x := step{m.Of, m.Name}
-			if s, ok := known[x]; m.Equivalent != "" || !*whole && !ok || ok && s.scenario != name {
+			x := seenIn{step{m.Of, m.Name}, name}
+			if _, ok := known[x]; m.Equivalent != "" || !*whole && !ok {
 				continue
 			}
+			searched++
 			t.Run(name+"/"+strings.ReplaceAll(x.of, "/", "-")+"/"+x.mutation, func(t *testing.T) {
-				s, ok := known[x]
-				if ok && shows(t, s) {
-					return
-				}
-				found, is := searchOrders(t, name, x)
-				switch {
-				case is:
-					known[x] = found
-				case ok:
-					t.Errorf("no small world shows it any more")
-				default:
-					t.Logf("no small world shows it within %d runs of each", mostOrdersSearch)
+				if lookFor(t, known, x) {
+					found++
 				}
 			})
 		}
+		t.Logf("%s: %d of %d mutations are found", name, found, searched)
 	}
 	if *update && !t.Failed() {
 		var list []shown
@@ -211,6 +222,25 @@ func TestSmallWorldsFindMutations(t *testing.T) {
 		}
 		writeShown(t, list)
 	}
+}
+
+// lookFor runs the order that shows a mutation, or searches one.
+func lookFor(t *testing.T, known map[seenIn]shown, x seenIn) bool {
+	t.Helper()
+	s, ok := known[x]
+	if ok && shows(t, s) {
+		return true
+	}
+	found, is := searchOrders(t, x)
+	switch {
+	case is:
+		known[x] = found
+	case ok:
+		t.Errorf("no small world shows it any more")
+	default:
+		t.Logf("no small world shows it within %d runs of each", searchSizes[len(searchSizes)-1])
+	}
+	return is
 }
 
 // shows reports whether the one run of a line fails.
@@ -232,19 +262,21 @@ func shows(t *testing.T, s shown) bool {
 	return true
 }
 
-// searchOrders looks for an order that shows a mutation: without crashes first.
-func searchOrders(t *testing.T, name string, x step) (shown, bool) {
+// searchOrders looks for an order that shows a mutation, in few runs of each world first, and without crashes first.
+func searchOrders(t *testing.T, x seenIn) (shown, bool) {
 	t.Helper()
-	for _, crashes := range []bool{false, true} {
-		for _, w := range worlds(t, name) {
-			most := mostOrdersSearch
-			if !crashes {
-				most /= 4
-			}
-			if r := orders(t, w, x.mutation, crashes, most); r.Failure != nil {
-				s := shown{x, w, scenario.FormatOrder(r.Failure.Options.Order)}
-				t.Logf("run %d: %v\n%s", r.Orders+r.Crashes, r.Failure.Failure, s.line())
-				return s, true
+	for _, most := range searchSizes {
+		for _, crashes := range []bool{false, true} {
+			for _, w := range worlds(t, x.scenario) {
+				runs := most
+				if !crashes {
+					runs /= 4
+				}
+				if r := orders(t, w, x.mutation, crashes, runs); r.Failure != nil {
+					s := shown{x.step, w, scenario.FormatOrder(r.Failure.Options.Order)}
+					t.Logf("run %d: %v\n%s", r.Orders+r.Crashes, r.Failure.Failure, s.line())
+					return s, true
+				}
 			}
 		}
 	}

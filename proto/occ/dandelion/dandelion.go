@@ -71,7 +71,11 @@ func instance(name, doc string, s occ.Strategy, told string) protocol.Protocol {
 		Dimensions: []protocol.Dimension{{Name: "index", Doc: "an index with room for all records, or one that grows",
 			Values: []protocol.DimensionValue{{Name: "large"},
 				{Name: "small", Options: option.Settings{protocol.OptIndexKeys: "1"}}},
-			Drawn: []string{"large", "small"}, Only: []string{"smallbank", "micro", "replicas", "gaps"}},
+			Drawn: []string{"large", "small"}, Only: []string{"smallbank", "micro", "replicas", "gaps", "recovery"}},
+			{Name: OptGather, Doc: "look-ups one by one, or in batches", Drawn: []string{"no", "yes"},
+				Only: []string{"smallbank", "micro", "replicas", "gaps", "recovery"},
+				Values: []protocol.DimensionValue{{Name: "no"},
+					{Name: "yes", Options: option.Settings{OptGather: "true"}}}},
 			{Name: OptTold, Doc: "when the client is told of a commit", Drawn: times,
 				Values: []protocol.DimensionValue{
 					{Name: times[0], Options: option.Settings{OptTold: times[0]}},

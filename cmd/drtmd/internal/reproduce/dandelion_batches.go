@@ -22,19 +22,20 @@ const (
 	getsOfTurn = 1 << 14
 )
 
-// batchSizes are those of the figure, and the ratio that the paper prints for one of them. A quick run, of whose table
-// caches have a part, has to gain anything at all.
-func batchSizes(r *Run) []number {
+// batchSizes are those of the figure.
+func batchSizes() []number {
 	sizes := make([]number, 6)
 	for i := range sizes {
 		sizes[i] = number{what: fmt.Sprintf("Gets in batches of %d, over Gets one by one", batchOf(i)), unit: "x", section: "§6",
 			digits: 2}
 	}
-	sizes[4].printed, sizes[4].paper = "more than 3", 3
-	sizes[4].missed = "other programs had the machine's caches and memory meanwhile"
-	sizes[4].limit = pick(r, withinTimes(1.5).because("2 times at least"), withinTimes(3).because("once at least"))
+	sizes[judgedSize].printed, sizes[judgedSize].paper = "more than 3", 3
 	return sizes
 }
+
+// judgedSize is the index of the size that the paper has a number for: the goal is more than 2 times, and with a quick
+// run, of whose table caches have a part, any gain.
+const judgedSize = 4
 
 func batchOf(i int) int { return [...]int{2, 4, 8, 16, 24, 32}[i] }
 
@@ -62,15 +63,15 @@ func dandelionBatches(r *Run) (*Outcome, error) {
 			return nil, err
 		}
 		if i%(1<<22) == 0 {
-			if err := r.step(0, len(batchSizes(r))); err != nil {
+			if err := r.step(0, len(batchSizes())); err != nil {
 				return nil, err
 			}
 		}
 	}
 	o := &Outcome{Conditions: fmt.Sprintf("%d keys of 8 bytes with values of 8 bytes, uniform, in bins of %d MB; one thread; "+
 		"turns of %d Gets; %s", keys, (dlht.Config{Keys: keys}).Bytes()/1e6, getsOfTurn, r.seedsText())}
-	for i, n := range batchSizes(r) {
-		if err := r.step(i, len(batchSizes(r))); err != nil {
+	for i, n := range batchSizes() {
+		if err := r.step(i, len(batchSizes())); err != nil {
 			return nil, err
 		}
 		var values []float64
@@ -83,6 +84,11 @@ func dandelionBatches(r *Run) (*Outcome, error) {
 			values = append(values, value)
 		}
 		o.Rows = append(o.Rows, n.seen(values...))
+		if i == judgedSize {
+			least := pick(r, 2.0, 1.0)
+			o.Rows = append(o.Rows, textSays(fmt.Sprintf("more than %g times with batches of %d", least, batchOf(i)), "§6",
+				"other programs had the machine's caches and memory meanwhile", mean(values) > least))
+		}
 	}
 	return o, nil
 }

@@ -113,6 +113,9 @@ const (
 	SlotOfDebtReused
 	PartCut
 	PartMisplaced
+	// Records that are loaded in part (parts.go).
+	PartNotCompleted
+	PartOfAnotherVersion
 	// Logs of chains (chainlog.go).
 	ChoppingUnlogged
 	PieceRunTwice
@@ -272,6 +275,11 @@ var mutations = [mutationEnd]mutation.Mutation{
 	PartCut: {Name: "log-part-cut", Doc: "of an update of parts of a value only the first word is logged"},
 	PartMisplaced: {Name: "log-part-misplaced",
 		Doc: "recovery writes a part of a value to the value's beginning"},
+
+	PartNotCompleted: {Name: "part-not-completed",
+		Doc: "of a record that was loaded in part, an access to other lines does not load these"},
+	PartOfAnotherVersion: {Name: "part-of-another-version",
+		Doc: "a read-only transaction that loads more lines of a record does not compare the version with that of the first ones"},
 
 	ChoppingUnlogged: {Name: "chopping-log-not-written", Doc: "what is left to do behind a piece is not logged"},
 	PieceRunTwice: {Name: "piece-run-twice",

@@ -11,8 +11,9 @@ import (
 // and those of the fields, others when the program accesses them. DrTM's transactions access fields in place, too
 // (§5.2). Protected is the record as a whole: the header has its state and its version.
 //
-// Only memory with line words does so. A log has all from the first byte that was written to the last one. What lies
-// between is loaded for it, if the program has not (loadLogged).
+// Only memory with line words does so, and only without a history, which has whole values (scenario fields of
+// proto/scenario). A log has all from the first byte that was written to the last one. What lies between is loaded for
+// it, if the program has not (loadLogged).
 
 // lineSet is some lines of an entry: bit i is line i.
 type lineSet = uint64
@@ -68,6 +69,10 @@ func (t *tx) Complete(r *record, offset, size int) error {
 		r.Lines = 0
 		return nil
 	}
+	if t.e.lacks(PartNotCompleted) {
+		r.Lines |= missing
+		return nil
+	}
 	return t.way.complete(t, r, missing)
 }
 
@@ -115,7 +120,7 @@ func (t *tx) completeRound(r *record, _ lineSet) error {
 	if err := t.firstRound(r); err != nil {
 		return err
 	}
-	if r.Version != v {
+	if r.Version != v && !t.e.lacks(PartOfAnotherVersion) {
 		return proto.Aborting(proto.ReasonValidation)
 	}
 	return nil

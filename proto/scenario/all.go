@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -107,7 +108,7 @@ func All(own ...node.Protocol) (all []*scenario.Scenario) {
 			all = append(all, queues(p))
 		}
 		if p.Offers.Has(proto.OfferLogs) {
-			all = append(all, recoveriesOfLogs(p), logSteps(p), fewLogs(p), fieldLogs(p))
+			all = append(all, fields(p), recoveriesOfLogs(p), logSteps(p), fewLogs(p), fieldLogs(p))
 		}
 		if p.Offers.Has(proto.OfferLogs | proto.OfferChains) {
 			all = append(all, chainedLogs(p), barrierLogs(p), tpccLogs(p), chainSteps(p), tpccSteps(p))
@@ -151,6 +152,8 @@ type spec struct {
 	deferred bool
 	// replicated clusters have more than one replica of each record.
 	replicated bool
+	// unrecorded runs take no history, whose records are loaded as a whole: what the load checks is all.
+	unrecorded bool
 	// small worlds have one transaction of each node.
 	small bool
 	// grace is how long managers go on after the end of the run; 0: grace.
@@ -191,6 +194,9 @@ func (x spec) doc() string {
 			load = "rows"
 		}
 		doc = load + " on " + x.protocol.Name + " with " + x.focus + "; history, sums and locks checked"
+	}
+	if x.unrecorded {
+		doc = strings.Replace(doc, "history, sums", "content, sums", 1)
 	}
 	if x.durable {
 		doc += "; in the end all machines are up, nothing is locked, and no update is missing"

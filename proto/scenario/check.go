@@ -31,7 +31,9 @@ func (c *cluster) check() {
 			m.checkTrouble()
 		}
 	}
-	c.checkHistory()
+	if !c.unrecorded {
+		c.checkHistory()
+	}
 	if c.replicated() {
 		c.checkReplicated()
 		c.checkReplicatedSums()

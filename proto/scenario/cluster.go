@@ -42,11 +42,12 @@ type cluster struct {
 	// beginning; others are made when all are.
 	atBoot bool
 	// hasty lives try to reach the others before these know them.
-	hasty   bool
-	polls   bool     // see spec
-	durable bool     // see spec
-	grace   sim.Time // see spec
-	sites   []*site
+	hasty      bool
+	polls      bool     // see spec
+	durable    bool     // see spec
+	unrecorded bool     // see spec
+	grace      sim.Time // see spec
+	sites      []*site
 	// removed is the machine that the others remove from the cluster, at a time; nil: none.
 	removed  *site
 	removeAt sim.Time
@@ -104,17 +105,22 @@ func (x spec) build(e *scenario.Env, w workload.Workload, set settings, chopping
 	}
 	c := &cluster{e: e, values: values{}, protocol: x.protocol, load: w, set: set,
 		atBoot: x.protocol.Early, hasty: x.faults == crashFaults, polls: x.polls,
-		durable: x.durable, small: x.small, losses: newLosses(set.replicas), grace: cmp.Or(x.grace, grace)}
-	c.sizes = c.sizesOf()
+		durable: x.durable, unrecorded: x.unrecorded, small: x.small, losses: newLosses(set.replicas), grace: cmp.Or(x.grace, grace)}
+	if !x.unrecorded {
+		c.sizes = c.sizesOf()
+	}
 	c.cfg = node.Config{Protocol: x.protocol, Options: x.options(e.Setting), Workload: w,
 		Nodes: e.Nodes, Workers: e.Workers, Fibers: e.Fibers, CacheBytes: 1 << 12,
-		Replicas: set.replicas, Mutation: mutation, Record: &node.Recording{}, Keep: keepTimes,
+		Replicas: set.replicas, Mutation: mutation, Keep: keepTimes,
 		// 4 retries after 131 us each.
 		Connect: verbs.ConnectAttr{RTR: verbs.RTRAttr{MinRNRTimer: 1},
 			RTS: verbs.RTSAttr{Timeout: 5, RetryCount: 4, RNRRetry: 3}},
 		RPC: rpc.Config{RTOMin: 30 * time.Microsecond, RTOFirst: 60 * time.Microsecond,
 			RTOMax: 120 * time.Microsecond, PeerTimeout: 600 * time.Microsecond,
 			HealFirst: 20 * time.Microsecond, HealMost: 160 * time.Microsecond}}
+	if !x.unrecorded {
+		c.cfg.Record = &node.Recording{}
+	}
 	if x.small {
 		smallTimes(&c.cfg)
 	}
@@ -198,10 +204,12 @@ func (s *site) boot(m *scenario.Machine) error {
 	s.member, s.loaded, s.managers, s.seat = member, true, nil, nil
 	s.lives++
 	for i, w := range member.Workers {
-		w.Recorder = history.NewRecorder(history.Options{Node: history.NodeID(s.id),
-			Worker: history.WorkerID((int(s.id)*s.cfg.Workers+i)<<8 | life),
-			Clock:  history.Clock{Name: "true time"}})
-		s.recorders = append(s.recorders, w.Recorder)
+		if !s.unrecorded {
+			w.Recorder = history.NewRecorder(history.Options{Node: history.NodeID(s.id),
+				Worker: history.WorkerID((int(s.id)*s.cfg.Workers+i)<<8 | life),
+				Clock:  history.Clock{Name: "true time"}})
+			s.recorders = append(s.recorders, w.Recorder)
+		}
 		if s.replicated() {
 			w.Lease = s.holdsLease
 		}

@@ -224,6 +224,13 @@ func logSteps(p node.Protocol) *scenario.Scenario {
 		faults: durableFaults, durable: true, fixed: durableSettings("64KiB")})
 }
 
+// fields are of records that are loaded in part, which they are only where nobody takes a history.
+func fields(p node.Protocol) *scenario.Scenario {
+	return of(spec{name: "fields", protocol: p, load: loadFields, nodes: 2, drawn: []int{2, 2, 3},
+		focus:  "accesses to parts of values, without a history",
+		faults: orderFaults, unrecorded: true, drawnOf: map[string][]string{dimWords: {"yes"}, dimRemote: {"2", "10", "50"}}})
+}
+
 // fieldLogs are of updates of parts of values, of which the logs have no more.
 func fieldLogs(p node.Protocol) *scenario.Scenario {
 	return of(spec{name: "durable-fields", protocol: p, load: loadFields, nodes: 2, drawn: []int{1, 2},

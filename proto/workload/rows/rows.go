@@ -3,24 +3,26 @@
 //
 // # Table
 //
-// Rows of 200 bytes. Keys are node 16 bits | number 48 bits. A row has three counters, and bytes that are always 0:
+// Rows of 200 bytes. Keys are node 16 bits | number 48 bits. A row has three counters, two edges, and bytes that are
+// always 0:
 //
-//	+0 near 8 | zero | +32 cross 8, the same again 8 | zero | +150 far 8 | zero
+//	+0 near 8 | zero | +16 first edge 8 | zero | +32 cross 8, the same again 8 | zero | +150 far 8 | zero | +184 last edge 8 | zero
 //
-// With a header of 24 bytes, near is in the first line of 64 bytes, the two words of cross are in the first and the second,
-// and far is in the third.
+// With a header of 24 bytes, near and the first edge are in the first line of 64 bytes, the two words of cross are in the
+// first and the second, far is in the third, and the last edge in the fourth.
 //
 // # Transactions, in percent of the mix
 //
 //	add 50     adds 1 to a field of each of two rows, and reads fields of the first and of a third row
-//	whole 15   adds 1 to all fields of a row, which it reads and writes as a whole, and reads a field of another
-//	look 35    reads fields of three rows
+//	whole 15   adds 1 to all fields and edges of a row, which it reads and writes as a whole, and reads a field of another
+//	look 35    reads fields of three rows, then both edges of the first, the last one although it has not declared it
 //
 // Half of them declare their fields, the others no record; all do with Options.Declared.
 //
 // # What is checked
 //
-// The two words of cross are equal, whoever reads them. The fields add up to the additions that were committed.
+// The two words of cross are equal, and the two edges, whoever reads them. The fields add up to the additions that were
+// committed.
 package rows
 
 import (
@@ -45,6 +47,9 @@ const (
 	near  = 0
 	cross = 32
 	far   = 150
+	// Edges.
+	firstEdge = 16
+	lastEdge  = 184
 
 	wordBytes = 8
 )
@@ -150,7 +155,12 @@ func (w *Workload) Check(n proto.NodeID, c workload.Contents) (first, last workl
 
 func word(row []byte, at int) uint64 { return binary.LittleEndian.Uint64(row[at:]) }
 
-func whole(row []byte) bool { return word(row, cross) == word(row, cross+wordBytes) }
+// whole reports whether a row is one of a moment.
+func whole(row []byte) bool { return crossed(row) && framed(row) }
+
+func crossed(row []byte) bool { return word(row, cross) == word(row, cross+wordBytes) }
+
+func framed(row []byte) bool { return word(row, firstEdge) == word(row, lastEdge) }
 
 // bytesOf is how long the field at an offset is.
 func bytesOf(at int) int {

@@ -69,7 +69,7 @@ func (t *transaction) Execute(tx proto.Txn) error {
 				return err
 			}
 		}
-		return nil
+		return t.lookAtEdges(tx, t.keys[0])
 	}
 	if err := t.add(tx, t.keys[0], t.fields[0]); err != nil {
 		return err
@@ -87,10 +87,23 @@ func (t *transaction) Execute(tx proto.Txn) error {
 func (t *transaction) read(tx proto.Txn, k proto.Key, at int) error {
 	end := at + bytesOf(at)
 	err := proto.ReadAt(tx, Rows, k, at, t.row[at:end], t.row[:])
-	if err == nil && at == cross && !whole(t.row[:]) {
+	if err == nil && at == cross && !crossed(t.row[:]) {
 		return ErrCorrupt
 	}
 	return err
+}
+
+// lookAtEdges compares the edges of a row.
+func (t *transaction) lookAtEdges(tx proto.Txn, k proto.Key) error {
+	for _, at := range [...]int{firstEdge, lastEdge} {
+		if err := t.read(tx, k, at); err != nil {
+			return err
+		}
+	}
+	if !framed(t.row[:]) {
+		return ErrCorrupt
+	}
+	return nil
 }
 
 // add adds 1 to a field.
@@ -118,7 +131,7 @@ func (t *transaction) addAll(tx proto.Txn, k proto.Key) error {
 	if !whole(t.row[:]) {
 		return ErrCorrupt
 	}
-	for _, at := range [...]int{near, cross, far} {
+	for _, at := range [...]int{near, firstEdge, cross, far, lastEdge} {
 		t.raise(at)
 	}
 	return tx.Write(Rows, k, t.row[:])

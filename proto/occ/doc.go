@@ -95,7 +95,7 @@
 //     state; key and version again. If the state is unlocked, a writer who began before the copy ended has
 //     changed the version before the last READ. A CPU writes the version last, so the first READ shows whether
 //     it was done before the copy began. Where NICs write the version first, a READ of the state after the
-//     first one shows that.
+//     first one shows that. Where the look-up has READ the entry, too (FaRM), that was the first READ.
 //   - VALIDATE reads the state, then the version: if the state is unlocked and the version is the old one,
 //     both held when the state was read. In the other order a writer could come between.
 //

@@ -37,6 +37,7 @@ const (
 	// READs (verbs.go).
 	staleAddress
 	oldAddress
+	copyUnproved
 	readOnce
 	linesIgnored
 	// Locks by NICs (verbs.go, back.go, and package onesided).
@@ -158,6 +159,8 @@ var mutations = [mutationEnd]mutation.Mutation{
 		Doc: "EXECUTE takes an entry that was READ for the key's, whatever key it says"},
 	oldAddress: {Of: ofReads, Name: "validation-at-old-address",
 		Doc: "VALIDATE compares the version at the place where a record was, whatever key is there"},
+	copyUnproved: {Of: ofReads, Name: "copy-unproved",
+		Doc: "without line words, the version behind a copy is not compared with that before it"},
 	readOnce: {Of: ofLooks, Name: "read-once", Doc: "a record of several lines is READ without a second look"},
 	linesIgnored: {Of: ofLines, Name: "ignore-line-versions",
 		Doc: "a record of several lines is taken for whole, whatever versions its lines have"},

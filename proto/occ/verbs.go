@@ -202,9 +202,8 @@ func part(s verbs.SGE, from, n int) verbs.SGE {
 func (t *tx) postRead(p proto.Phase, i int) {
 	r := &t.Records[i]
 	r.Own.Op = t.Batch.Len()
-	_, before := t.look(i, lookBefore)
+	head, before := t.look(i, lookBefore)
 	_, behind := t.look(i, lookBehind)
-	r.Own.Fetched = false
 	switch {
 	case t.e.Worded():
 		t.read(p, r, r.SGE, 0)
@@ -212,7 +211,11 @@ func (t *tx) postRead(p proto.Phase, i int) {
 			t.read(p, r, behind, 0)
 		}
 	default:
-		t.read(p, r, part(before, 0, layout.StateOffset), 0)
+		if r.Own.Fetched {
+			copy(head, r.Image[:layout.StateOffset]) // the look-up has READ it, before the copy
+		} else {
+			t.read(p, r, part(before, 0, layout.StateOffset), 0)
+		}
 		if t.e.strategy.by(proto.PhaseCommit) == OneSided {
 			t.read(p, r, part(before, layout.StateOffset, 8), layout.StateOffset)
 		}
@@ -266,13 +269,14 @@ func (t *tx) tookRead(i int) (whole bool, err error) {
 	behind, _ := t.look(i, lookBehind)
 	switch {
 	case !t.e.Worded():
-		n = 4
+		n += 3
 		checked := t.e.strategy.by(proto.PhaseCommit) == OneSided
 		if checked {
 			n++
 		}
 		b, a := layout.HeadOf(before), layout.HeadOf(behind)
-		whole = b.Version == a.Version && b.Key == a.Key && !(checked && layout.Locked(b.State))
+		whole = (b.Version == a.Version && b.Key == a.Key || t.e.lacks(copyUnproved)) &&
+			!(checked && layout.Locked(b.State))
 		h = a
 	case twoLooks(r) && !t.e.lacks(readOnce) && n > 0:
 		n = 2

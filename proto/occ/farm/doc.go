@@ -24,7 +24,7 @@
 // A record that overflows takes another READ and trip, of 128 bytes; one of l lines takes as many times more
 // bytes. A key that has no record takes two trips with three READs in EXECUTE, and again in VALIDATE: an absence
 // is proved (package store/remote). On devices without line words a READ proves nothing by itself: there the
-// record is READ again in its place, by four READs in a second trip (package occ, Reads).
+// record is READ again in its place, by three READs in a second trip (package occ, Reads).
 //
 // # The optimisations of HADES §III
 //

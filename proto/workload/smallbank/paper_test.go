@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"drtmd/proto"
+	"drtmd/proto/option"
 	"drtmd/proto/workload/workloadtest"
 )
 
@@ -86,6 +87,21 @@ func TestCustomersAnywhereAreOnAllNodesAlike(t *testing.T) {
 		near(t, "share of a node's records", c/sum, 0.2, 0.01)
 		if n >= 5 {
 			t.Errorf("node %d", n)
+		}
+	}
+}
+
+// TestCustomersOfOtherNodes: with the probability of option far, first customers included.
+func TestCustomersOfOtherNodes(t *testing.T) {
+	for percent, share := range map[string]float64{"20": 0.2, "100": 1} {
+		spec := Spec()
+		w, _, err := spec.Make(5, option.Settings{optAccounts: "1000", optFar: percent})
+		if err != nil {
+			t.Fatal(err)
+		}
+		by, _ := measure(t, w.(*Bank))
+		for k := SendPayment; k < kindEnd; k++ {
+			near(t, percent+" % of "+k.String(), by[k].remote/by[k].all, share, 0.02*(1-share))
 		}
 	}
 }

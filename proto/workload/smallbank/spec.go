@@ -16,6 +16,7 @@ const (
 	optTheta       = "theta"
 	optDistributed = "distributed"
 	optAnywhere    = "anywhere"
+	optFar         = "far"
 	optValueBytes  = "value-bytes"
 	optBalanceKeys = "balance-keys"
 )
@@ -38,10 +39,12 @@ func Spec() workload.Spec {
 				"lives on another node; with one node: 0"),
 			option.Bool(optAnywhere, false, "both customers of a transaction live on any node, with equal "+
 				"probability, as in Xenic, HADES and Dandelion"),
+			option.Float(optFar, 0, 0, 100, "`PERCENT` of the customers, the first ones of transactions included, live on "+
+				"another node than the client; 0: see anywhere and distributed"),
 			option.Int(optValueBytes, ValueBytes, ShortBytes, mostBytes, "`N` bytes per balance: 8 in DrTM and Dandelion, 4 in Xenic"),
 			option.Int(optBalanceKeys, 2, 1, 2, "a balance reads `N` keys: 2, or 1 as in Dandelion"),
 		},
-		Remote: []string{optDistributed, optAnywhere},
+		Remote: []string{optDistributed, optAnywhere, optFar},
 		Transactions: []workload.Transaction{
 			{Name: SendPayment.String(), Percent: 25, Doc: "moves 5.00 between two checking accounts"},
 			{Name: Amalgamate.String(), Percent: 15, Doc: "moves all of a customer's money to another's " +
@@ -62,6 +65,9 @@ func Spec() workload.Spec {
 			if v.Bool(optAnywhere) && v.Given(optDistributed) {
 				return nil, fmt.Errorf("smallbank: anywhere places both customers: leave distributed out")
 			}
+			if v.Float(optFar) > 0 && (v.Bool(optAnywhere) || v.Given(optDistributed)) {
+				return nil, fmt.Errorf("smallbank: far places both customers: leave anywhere and distributed out")
+			}
 			b, err := New(optionsOf(nodes, v))
 			if err != nil {
 				return nil, err
@@ -79,6 +85,9 @@ func optionsOf(nodes int, v option.Values) Options {
 	if v.Bool(optAnywhere) {
 		o.PlaceAnywhere()
 	}
+	if far := v.Float(optFar); far > 0 {
+		o.Anywhere, o.Distributed = far/100, far/100
+	}
 	return o
 }
 
@@ -91,6 +100,9 @@ func words(nodes int, v option.Values) string {
 	where := fmt.Sprintf("%g %% of payments and amalgamations distributed", 100*o.Distributed)
 	if v.Bool(optAnywhere) {
 		where = "customers on any node"
+	}
+	if far := v.Float(optFar); far > 0 {
+		where = fmt.Sprintf("%g %% of the customers on another node", far)
 	}
 	text := fmt.Sprintf("%d customers per node, %s, %s", o.Accounts, skew, where)
 	if o.ValueBytes != ValueBytes {

@@ -51,8 +51,8 @@ func (c *client) subscriber() (proto.NodeID, int) {
 	all := uint64(c.w.o.Nodes) * uint64(c.w.o.Subscribers)
 	s := (c.rand.Uint64N(c.w.nu+1) | (1 + c.rand.Uint64N(all))) % all
 	node := proto.NodeID(s % uint64(c.w.o.Nodes))
-	if c.w.o.Local > 0 {
-		if node = c.home; c.rand.Float64() >= c.w.o.Local {
+	if c.w.o.Far > 0 {
+		if node = c.home; c.rand.Float64() >= 1-c.w.o.Far {
 			node = (node + 1 + proto.NodeID(c.rand.IntN(c.w.o.Nodes-1))) % proto.NodeID(c.w.o.Nodes)
 		}
 	}

@@ -103,6 +103,23 @@ func TestSubscribersAreChosenNonUniformly(t *testing.T) {
 	}
 }
 
+// TestSubscribersOfOtherNodes: with the probability that is asked for; all of them, where a client of another
+// machine than the server's is measured.
+func TestSubscribersOfOtherNodes(t *testing.T) {
+	for _, share := range []float64{0.2, 1} {
+		w := small(t, func(o *Options) { o.Nodes, o.Far = 4, share })
+		const n, home = 20_000, 2
+		c := newClient(w, home, rand.New(rand.NewPCG(1, 1)))
+		far := 0.0
+		for range n {
+			if node, _ := c.subscriber(); node != home {
+				far++
+			}
+		}
+		near(t, "subscribers of other nodes", far/n, share, 0.01*(1-share))
+	}
+}
+
 // TestAccessesByKind: what each transaction touches, with the numbers' look-ups and, as Dandelion's
 // counts of messages need it, without.
 func TestAccessesByKind(t *testing.T) {
@@ -155,6 +172,8 @@ func TestOptionsThatCannotBeAreRefused(t *testing.T) {
 		"no subscriber":  {Nodes: 1},
 		"too many":       {Nodes: 1, Subscribers: 1 << 40},
 		"negative bytes": {Nodes: 1, Subscribers: 100, ValueBytes: -1},
+		"share":          {Nodes: 2, Subscribers: 100, Far: 1.1},
+		"far, one node":  {Nodes: 1, Subscribers: 100, Far: 1},
 		"mix":            {Nodes: 1, Subscribers: 100, Mix: Mix{99}},
 	} {
 		if _, err := New(o); err == nil {

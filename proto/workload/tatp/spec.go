@@ -13,6 +13,7 @@ const (
 	optValueBytes  = "value-bytes"
 	optNumbers     = "numbers"
 	optFailed      = "failed-commit"
+	optFar         = "far"
 )
 
 // mostBytes of a value on a command line.
@@ -31,7 +32,10 @@ func Spec() workload.Spec {
 			option.Bool(optNumbers, true, "look up subscribers by number, as in the specification; not in Dandelion"),
 			option.Bool(optFailed, false, "commit transactions that do not find their record, as FaSST and "+
 				"Dandelion do; else roll them back"),
+			option.Float(optFar, 0, 0, 100, "`PERCENT` of the subscribers are of another node than the client; 0: all nodes' "+
+				"are alike"),
 		},
+		Remote: []string{optFar},
 		Transactions: []workload.Transaction{
 			{Name: GetSubscriberData.String(), Percent: 35, ReadOnly: true, Doc: "reads a subscriber"},
 			{Name: GetNewDestination.String(), Percent: 10, ReadOnly: true, Doc: "reads a facility and one to three " +
@@ -53,7 +57,7 @@ func Spec() workload.Spec {
 		Words: words,
 		New: func(nodes int, v option.Values) (workload.Workload, error) {
 			w, err := New(Options{Nodes: nodes, Subscribers: v.Int(optSubscribers), ValueBytes: v.Int(optValueBytes),
-				NoNumbers: !v.Bool(optNumbers), FailedCommit: v.Bool(optFailed)})
+				NoNumbers: !v.Bool(optNumbers), FailedCommit: v.Bool(optFailed), Far: v.Float(optFar) / 100})
 			if err != nil {
 				return nil, err
 			}
@@ -71,6 +75,9 @@ func words(_ int, v option.Values) string {
 	}
 	if !v.Bool(optNumbers) {
 		text += ", no look-ups of numbers"
+	}
+	if far := v.Float(optFar); far > 0 {
+		text += fmt.Sprintf(", %g %% of the subscribers on another node", far)
 	}
 	if v.Bool(optFailed) {
 		return text + ", failed look-ups commit"

@@ -104,9 +104,9 @@ type Options struct {
 	NoNumbers bool
 	// FailedCommit has a transaction commit that did not find what it looked for.
 	FailedCommit bool
-	// Local is the probability that the subscriber is one of the client's node, and else of another one; 0: of all alike.
-	Local float64
-	Mix   Mix // all 0 = SpecificationMix
+	// Far is the probability that the subscriber is one of another node than the client's; 0: of all alike.
+	Far float64
+	Mix Mix // all 0 = SpecificationMix
 }
 
 // Default gives the options of the specification with 100,000 subscribers per node.
@@ -138,9 +138,10 @@ func New(o Options) (*TATP, error) {
 	case o.Subscribers < minSubscribers || o.Subscribers > maxSubscribers:
 		return nil, fmt.Errorf("tatp: %d subscribers per node are not in %d..%d", o.Subscribers,
 			minSubscribers, maxSubscribers)
-	case !(o.Local >= 0 && o.Local <= 1) || o.Local < 1 && o.Local > 0 && o.Nodes == 1:
-		return nil, fmt.Errorf("tatp: a share of %v of the subscribers on the client's node, of %d nodes, is not in 0..1",
-			o.Local, o.Nodes)
+	case !(o.Far >= 0 && o.Far <= 1):
+		return nil, fmt.Errorf("tatp: a share of %v of the subscribers on other nodes than the client's is not in 0..1", o.Far)
+	case o.Far > 0 && o.Nodes == 1:
+		return nil, fmt.Errorf("tatp: subscribers on another node than the client need two nodes; with one, the share must be 0")
 	case o.ValueBytes < 0:
 		return nil, fmt.Errorf("tatp: values of %d bytes: take 0 for the schema's", o.ValueBytes)
 	}

@@ -107,6 +107,7 @@ type benchFlags struct {
 	workload, protocol, mutation            string
 	options                                 option.Settings // of the protocol
 	nodes, threads, workers, fibers         int
+	clientNodes                             int
 	replicas                                int
 	growth                                  string
 	processes, join                         int
@@ -175,6 +176,8 @@ func (p *benchFlags) register(c *cobra.Command, has *composition.Composition) er
 	f.StringVar(&p.workload, "workload", has.DefaultWorkload().Name, "workload `NAME`, see --list")
 	f.StringVar(&p.protocol, "protocol", has.DefaultProtocol().Name, "protocol `NAME`, see --list")
 	f.IntVar(&p.nodes, "nodes", 3, "`N` nodes in the cluster")
+	f.IntVar(&p.clientNodes, "client-nodes", 0, "only the first `N` nodes have clients, as machines for clients do; the "+
+		"others hold records and serve; 0: all have")
 	f.IntVar(&p.replicas, "replicas", 1, "`R` copies of each record on different nodes, for protocols that "+
 		"replicate (see --list)")
 	f.StringVar(&p.growth, "growth", "0B", "the tables of a node may grow by `SIZE` together beyond their first "+

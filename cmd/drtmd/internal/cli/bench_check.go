@@ -77,6 +77,9 @@ func (p *benchFlags) checked(c *cobra.Command, a *app) (*benchRun, error) {
 			return nil, err
 		}
 	}
+	if p.clientNodes < 0 || p.clientNodes > p.nodes {
+		return nil, usagef("", "--client-nodes %d is not in 0..%d: the cluster has %d nodes", p.clientNodes, p.nodes, p.nodes)
+	}
 	spec, err := findWorkload(r.has, p.workload)
 	if err != nil {
 		return nil, err

@@ -24,7 +24,7 @@ func (r *benchRun) plan() *load.Plan {
 	p := r.flags
 	return &load.Plan{Workload: p.workload, Settings: r.loadOptions, Protocol: p.protocol,
 		Mutation: p.mutation, Nodes: p.nodes, Replicas: p.replicas, Workers: p.workers, Threads: p.threads, Fibers: p.fibers,
-		Growth: r.growth, ProtocolOptions: p.options, Seed: p.seed, Warmup: p.warmup,
+		ClientNodes: p.clientNodes, Growth: r.growth, ProtocolOptions: p.options, Seed: p.seed, Warmup: p.warmup,
 		Duration: p.duration, SampleEvery: p.sampleEvery, YieldEvery: p.yieldEvery,
 		Record: r.recorded()}
 }

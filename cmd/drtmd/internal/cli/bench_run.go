@@ -34,7 +34,7 @@ func (e *checkError) Error() string { return "check failed: " + e.what }
 func (r *benchRun) run(ctx context.Context) (err error) {
 	p := r.flags
 	progress, finish := r.progress()
-	o := load.Options{Workload: r.workload, Open: r.open, Seed: p.seed, Warmup: p.warmup, Duration: p.duration,
+	o := load.Options{Workload: r.workload, Open: r.open, ClientNodes: p.clientNodes, Seed: p.seed, Warmup: p.warmup, Duration: p.duration,
 		SampleEvery: p.sampleEvery, YieldEvery: p.yieldEvery, Progress: progress,
 		Interval: r.interval()}
 	if r.cost != nil {
@@ -184,8 +184,8 @@ func (r *benchRun) document() *report.Bench {
 	p := r.flags
 	doc := &report.Bench{Date: time.Now().UTC(), Command: r.args,
 		Workload: p.workload, Settings: r.settings, Options: r.allOptions, Protocol: p.protocol,
-		Mutation: p.mutation, Transport: p.transport, Nodes: p.nodes, Replicas: p.replicas, Workers: p.workers,
-		Fibers: p.fibers, Threads: r.threads, Processes: p.processes, Seed: p.seed, WarmupNs: int64(p.warmup),
+		Mutation: p.mutation, Transport: p.transport, Nodes: p.nodes, ClientNodes: p.clientNodes, Replicas: p.replicas,
+		Workers: p.workers, Fibers: p.fibers, Threads: r.threads, Processes: p.processes, Seed: p.seed, WarmupNs: int64(p.warmup),
 		DurationNs: int64(p.duration), Virtual: r.cost != nil, SampleEvery: p.sampleEvery,
 		Recorded: r.recorded(), Environment: report.ThisEnvironment()}
 	if r.cost != nil {

@@ -152,6 +152,7 @@ func TestOptionsThatDoNotFitAreRefused(t *testing.T) {
 		"--workload tapt":                       `unknown workload "tapt"; known: smallbank, micro, tatp`,
 		"--anywhere --nodes 1":                  "--anywhere true needs two nodes",
 		"--anywhere --distributed 0.5":          "leave distributed out",
+		"--anywhere --far 100":                  "leave anywhere and distributed out",
 		"--workload retwis --value-bytes 7":     "--value-bytes: expected 8 to 32768, not 7",
 		"--workload ycsb --theta 0 --keys 100":  "zipfian needs a theta above 0",
 		"--workload ycsb --distribution pareto": "pareto",

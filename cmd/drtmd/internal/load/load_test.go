@@ -53,6 +53,36 @@ func optionsOfMix(t *testing.T, p protocol.Protocol, simulated bool, mix smallba
 		}}
 }
 
+// TestOnlySomeNodesHaveClients: the others serve what these ask for.
+func TestOnlySomeNodesHaveClients(t *testing.T) {
+	p, err := node.FindProtocol("farm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bank := smallbank.Default(3)
+	bank.Accounts, bank.Anywhere, bank.Distributed = 100, 1, 1
+	b, err := smallbank.New(bank)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cluster *node.Cluster
+	o := Options{Workload: b, ClientNodes: 2, Seed: 3, Duration: time.Millisecond, SampleEvery: 1,
+		Open: func(ctx context.Context) (*node.Cluster, error) {
+			cfg := node.Config{Protocol: p, Workload: b, Nodes: 3, Fibers: 2, Seed: 3}
+			cluster, err = node.NewSimulated(ctx, node.SimulatedConfig{Config: cfg})
+			return cluster, err
+		}}
+	r, err := Run(context.Background(), o)
+	if err != nil || r.Conserved != nil {
+		t.Fatal(err, r.Conserved)
+	}
+	for _, w := range cluster.Workers() {
+		if has := w.Engine.Stats().Committed > 0; has != (w.Node < 2) {
+			t.Errorf("node %d has committed transactions: %t", w.Node, has)
+		}
+	}
+}
+
 func TestRunMeasuresWhatHappensAfterTheWarmup(t *testing.T) {
 	p, err := node.FindProtocol("nocc")
 	if err != nil {

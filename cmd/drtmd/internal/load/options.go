@@ -15,6 +15,9 @@ type Options struct {
 	Workload workload.Workload
 	// Open builds and starts the cluster, or this process's part of it.
 	Open func(ctx context.Context) (*node.Cluster, error)
+	// ClientNodes is how many nodes have clients, those with the lowest numbers; the others only hold records and
+	// serve. 0 = all.
+	ClientNodes int
 	// Seed of the clients.
 	Seed uint64
 	// Warmup is not measured; Duration is. Both on the cluster's clock.

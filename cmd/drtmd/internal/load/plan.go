@@ -29,7 +29,8 @@ type Plan struct {
 	Workers         int             `json:"workers"`
 	Threads         int             `json:"threads"` // OS threads of each member; 0: its own choice
 	Fibers          int             `json:"fibers"`
-	Growth          protocol.Growth `json:"growth,omitzero"` // of the tables of a node
+	ClientNodes     int             `json:"client_nodes,omitempty"` // Options.ClientNodes
+	Growth          protocol.Growth `json:"growth,omitzero"`        // of the tables of a node
 	ProtocolOptions option.Settings `json:"protocol_options,omitempty"`
 	Seed            uint64          `json:"seed"`
 	Warmup          time.Duration   `json:"warmup_ns"`
@@ -143,7 +144,7 @@ func differ(all *[]string, name string, a, b any) {
 
 // Options of the clients.
 func (p *Plan) Options(w workload.Workload) Options {
-	return Options{Workload: w, Seed: p.Seed, Warmup: p.Warmup, Duration: p.Duration,
+	return Options{Workload: w, ClientNodes: p.ClientNodes, Seed: p.Seed, Warmup: p.Warmup, Duration: p.Duration,
 		SampleEvery: p.SampleEvery, YieldEvery: p.YieldEvery}
 }
 

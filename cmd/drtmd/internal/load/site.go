@@ -94,7 +94,7 @@ func (s *local) start() error {
 	for _, w := range s.cluster.Workers() {
 		kinds := len(cfg.Workload.Kinds())
 		x := &worker{w: w, latency: newHistograms(kinds), earlier: newHistograms(kinds)}
-		for i := range cfg.Fibers {
+		for i := range s.clients(w.Node) {
 			stream := uint64(int(w.Node)*cfg.Workers+w.Index)<<32 | uint64(i)
 			c := cfg.Workload.NewClient(w.Node, rand.New(rand.NewPCG(s.o.Seed, stream)))
 			if c == nil {
@@ -109,6 +109,9 @@ func (s *local) start() error {
 	s.tasks = s.cluster.Start("load", cfg.Fibers,
 		func(f *fiber.Fiber, w *node.Worker, i int) error {
 			x := byWorker[w]
+			if i >= len(x.clients) {
+				return nil // the node has no clients
+			}
 			d := workload.Driver{Client: x.clients[i], Counts: &x.counts, Over: s.over.Load,
 				Runner:     proto.Runner{Engine: w.Engine, Rand: w.Rand, GiveUp: s.over.Load},
 				YieldEvery: s.o.YieldEvery, SampleEvery: s.o.SampleEvery, Latency: x.sample,
@@ -116,6 +119,14 @@ func (s *local) start() error {
 			return d.Run(f)
 		})
 	return nil
+}
+
+// clients is how many each worker of a node has.
+func (s *local) clients(n proto.NodeID) int {
+	if s.o.ClientNodes > 0 && int(n) >= s.o.ClientNodes {
+		return 0
+	}
+	return s.cluster.Config.Fibers
 }
 
 // sample takes the latency of a committed transaction.

@@ -30,14 +30,16 @@ type Bench struct {
 	Mutation string          `json:"mutation,omitempty"` // a deliberate bug that was switched on
 	// Memory is the address of the memory node whose clients the nodes are, or "own": it is in their process or
 	// simulation. Index stores the tables there. Both are "" if the nodes have the records.
-	Memory      string    `json:"memory,omitempty"`
-	MemoryNodes int       `json:"memory_nodes,omitempty"`
-	Index       string    `json:"index,omitempty"`
-	Transport   string    `json:"transport"`
-	Device      string    `json:"device,omitempty"`
-	CostModel   string    `json:"cost_model,omitempty"` // of the simulator
-	AtomicScope string    `json:"atomic_scope"`
-	Nodes       int       `json:"nodes"`
+	Memory      string `json:"memory,omitempty"`
+	MemoryNodes int    `json:"memory_nodes,omitempty"`
+	Index       string `json:"index,omitempty"`
+	Transport   string `json:"transport"`
+	Device      string `json:"device,omitempty"`
+	CostModel   string `json:"cost_model,omitempty"` // of the simulator
+	AtomicScope string `json:"atomic_scope"`
+	Nodes       int    `json:"nodes"`
+	// ClientNodes is how many nodes have clients, the first ones; 0: all.
+	ClientNodes int       `json:"client_nodes,omitempty"`
 	Replicas    int       `json:"replicas,omitempty"` // of each record, the primary included
 	Workers     int       `json:"workers_per_node"`
 	Fibers      int       `json:"fibers_per_worker"`

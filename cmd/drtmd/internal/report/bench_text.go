@@ -85,6 +85,9 @@ func (b *Bench) cluster() string {
 		}
 	}
 	s := fmt.Sprintf("%s, %s each, %s each, transport %s", nodes, count(b.Workers, "worker"), count(b.Fibers, "fiber"), b.Transport)
+	if b.ClientNodes > 0 {
+		s += fmt.Sprintf(", clients on %s", count(b.ClientNodes, "node"))
+	}
 	if b.Replicas > 1 {
 		s += fmt.Sprintf(", %d replicas", b.Replicas)
 	}

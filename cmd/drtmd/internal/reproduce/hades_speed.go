@@ -89,7 +89,9 @@ func hadesApplications(r *Run) []application {
 		}},
 		{"TATP", func(t *speedTrial, scale int) (workload.Workload, error) {
 			o := tatp.Default(t.nodes)
-			o.Subscribers, o.Local = 5*scale, t.local
+			if o.Subscribers = 5 * scale; t.local > 0 {
+				o.Far = 1 - t.local
+			}
 			return tatp.New(o)
 		}},
 		{"Smallbank", func(t *speedTrial, scale int) (workload.Workload, error) {

@@ -109,6 +109,9 @@ func (d *Directory) Filters(tx TX) (read, write *bloom.Filter) {
 	return d.txs[tx].read, d.txs[tx].write
 }
 
+// Geometries are those of the filters of a local transaction.
+func (d *Directory) Geometries() (read, write bloom.Geometry) { return d.cfg.Read, d.cfg.Write }
+
 // enter makes a transaction the one that runs on its core. A switch from another one clears the filter bits.
 func (d *Directory) enter(c *core, tx TX) {
 	if c.current != tx {

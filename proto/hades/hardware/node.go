@@ -152,7 +152,8 @@ type Node struct {
 	stalled  []*Message // denied by a Locking Buffer, in order of arrival
 	dropped  []squashed // by the directory, in the present call
 	unlocked bool       // a Locking Buffer was given back in the present call
-	// Of HADES-H: filters and lines on their way to a Locking Buffer.
+	// Filters and lines of the own node on their way to a Locking Buffer, where no transaction has them: of HADES-H, and of a
+	// transaction that reserves. Those of HADES-H are the equivalent of a core's pair (§V-D), and as large.
 	reads, writes *bloom.Filter
 	written       []bloom.Line
 	header        Data // of a record that is looked at
@@ -207,10 +208,14 @@ func New(c Config) (*Node, error) {
 			return nil, err
 		}
 	}
-	if n.reads, err = bloom.New(c.Filter); err != nil {
+	read, write := c.Filter, c.Filter
+	if c.Hybrid {
+		read, write = n.dir.Geometries()
+	}
+	if n.reads, err = bloom.New(read); err != nil {
 		return nil, err
 	}
-	if n.writes, err = bloom.New(c.Filter); err != nil {
+	if n.writes, err = bloom.New(write); err != nil {
 		return nil, err
 	}
 	n.pairOf = make([]int32, c.Nodes*len(n.txs))

@@ -17,7 +17,8 @@ const noClient = 0xffff
 type client struct {
 	w                      *TPCC
 	r                      *rand.Rand
-	home                   int // warehouse
+	node                   int
+	home                   int // warehouse; drawn for each transaction with Options.Anywhere
 	district               int // of stock-level
 	number                 uint16
 	payments               uint32 // history rows so far
@@ -29,8 +30,12 @@ type client struct {
 // NewClient makes a client. Those of a node take turns at its warehouses.
 func (w *TPCC) NewClient(home proto.NodeID, r *rand.Rand) workload.Client {
 	n := int(w.clients[home].Add(1) - 1)
-	c := &client{w: w, r: r, home: int(home)*w.o.Warehouses + n%w.o.Warehouses,
-		district: n / w.o.Warehouses % Districts, number: uint16(n % noClient), date: 1,
+	number := n
+	if w.o.Anywhere {
+		number = n*w.o.Nodes + int(home) // clients of all nodes pay at a warehouse
+	}
+	c := &client{w: w, r: r, node: int(home), home: int(home)*w.o.Warehouses + n%w.o.Warehouses,
+		district: n / w.o.Warehouses % Districts, number: uint16(number % noClient), date: 1,
 		items:     newNURand(8191, constItem, SpecItems, w.o.Items),
 		customers: newNURand(1023, constCustomer, SpecCustomers, w.o.Customers),
 		last:      newNURand(255, constLast, 1000, w.names)}
@@ -42,6 +47,10 @@ func (w *TPCC) NewClient(home proto.NodeID, r *rand.Rand) workload.Client {
 
 // GoOn implements workload.Continuer: history rows have the numbers of the clients that made them.
 func (w *TPCC) GoOn(home proto.NodeID, c workload.Contents) error {
+	if w.o.Anywhere {
+		return fmt.Errorf("node %d: its clients have paid at warehouses of all nodes, so that its own history does not tell "+
+			"their numbers: load the tables anew", home)
+	}
 	next := uint32(0)
 	c.Each(History, func(k proto.Key, _ []byte) {
 		if n := uint32(clientOf(k)); n != noClient {
@@ -119,6 +128,9 @@ func (c *client) Next() (*proto.Decl, proto.Program) {
 	t, r := &c.tx, c.r
 	t.kind = Kind(c.w.mix.Draw(r) + 1)
 	c.date++
+	if c.w.o.Anywhere {
+		c.home = c.anywhere()
+	}
 	t.decl = proto.Decl{Kind: uint8(t.kind), Accesses: t.accesses[:0]}
 	t.warehouse, t.district, t.date, t.byName = c.home, r.IntN(Districts), c.date, false
 	t.ofWarehouse, t.ofDistrict, t.customer = t.warehouse, t.district, c.customers.draw(r)
@@ -127,8 +139,8 @@ func (c *client) Next() (*proto.Decl, proto.Program) {
 		c.drawOrder()
 	case Payment:
 		t.amount = int64(100 + r.IntN(499_901))
-		if c.remote(c.w.o.RemotePayments) {
-			t.ofWarehouse, t.ofDistrict = c.other(), r.IntN(Districts)
+		if of := c.supplier(c.w.o.RemotePayments); of != c.home {
+			t.ofWarehouse, t.ofDistrict = of, r.IntN(Districts)
 		}
 		c.drawName()
 		t.history = historyKey(t.warehouse, c.number, c.payments)
@@ -152,6 +164,46 @@ func (c *client) remote(percent float64) bool { return c.w.all() > 1 && 100*c.r.
 // other draws another warehouse.
 func (c *client) other() int { return (c.home + 1 + c.r.IntN(c.w.all()-1)) % c.w.all() }
 
+// anywhere draws a warehouse of the cluster (Options.Anywhere).
+func (c *client) anywhere() int {
+	o := &c.w.o
+	if o.Local == 0 {
+		return c.r.IntN(c.w.all())
+	}
+	return c.anyNode()*o.Warehouses + c.r.IntN(o.Warehouses)
+}
+
+// anyNode draws the own node with the probability Local, or another one.
+func (c *client) anyNode() int {
+	nodes := c.w.o.Nodes
+	if nodes == 1 || c.r.Float64() < c.w.o.Local {
+		return c.node
+	}
+	return (c.node + 1 + c.r.IntN(nodes-1)) % nodes
+}
+
+// supplier draws the warehouse of an item or of a paying customer, of which so many percent are of another one.
+func (c *client) supplier(percent float64) int {
+	switch {
+	case c.w.o.Anywhere:
+		return c.anywhere()
+	case c.remote(percent):
+		return c.other()
+	}
+	return c.home
+}
+
+// drawItem draws an item.
+func (c *client) drawItem() int {
+	i, o := c.items.draw(c.r), &c.w.o
+	if o.Local > 0 {
+		if i += c.anyNode() - itemNode(itemKey(i), o.Nodes); i >= o.Items {
+			i -= o.Nodes
+		}
+	}
+	return i
+}
+
 // drawName has 60 % of the customers known by last name.
 func (c *client) drawName() {
 	if t := &c.tx; c.r.IntN(100) < 60 {
@@ -165,13 +217,12 @@ func (c *client) drawOrder() {
 	t.count, t.local = leastLines+r.IntN(mostLines-leastLines+1), true
 	for i := range t.count {
 		l := &t.lines[i]
-		l.quantity, l.supply = 1+r.IntN(10), c.home
-		for l.item = c.items.draw(r); t.has(l.item, i); {
-			l.item = c.items.draw(r)
+		l.quantity = 1 + r.IntN(10)
+		for l.item = c.drawItem(); t.has(l.item, i); {
+			l.item = c.drawItem()
 		}
-		if c.remote(c.w.o.RemoteItems) {
-			l.supply, t.local = c.other(), false
-		}
+		l.supply = c.supplier(c.w.o.RemoteItems)
+		t.local = t.local && l.supply == c.home
 	}
 	if r.IntN(100) == 0 {
 		l := &t.lines[t.count-1]

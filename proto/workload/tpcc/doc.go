@@ -51,6 +51,9 @@
 //
 // # Deviations
 //
+//   - With Options.Anywhere no transaction has a home: its warehouse, and those of its items and of its paying customer, are
+//     any of the cluster's, and an item is a record of one node. So are the records of HADES, distributed uniformly over
+//     all nodes (§VII there).
 //   - Items of an order differ, so that a record stands in a declaration once.
 //   - A client has one warehouse, and the district of its stock-level, as a terminal has. Dates are numbers.
 //   - Delivery is executed at once, and all districts in one transaction (clause 2.7.2 would defer it).

@@ -75,12 +75,20 @@ func clientOf(k proto.Key) uint16 { return uint16(k >> clientShift) }
 func namedOf(k proto.Key) int     { return int(k & maxOrder) } // of customer-name
 func newestOf(k proto.Key) int    { return int(k & maxOrder) } // of order-customer
 
-// placement has a warehouse's records on its node; items are everywhere.
-type placement struct{ perNode int }
+// itemNode is where an item is, of so many nodes; 0 nodes: everywhere.
+func itemNode(k proto.Key, nodes int) int {
+	if nodes == 0 {
+		return 0
+	}
+	return int(k % proto.Key(nodes))
+}
+
+// placement has a warehouse's records on its node. Items are everywhere, or each on one of itemNodes.
+type placement struct{ perNode, itemNodes int }
 
 func (p placement) Locate(t proto.TableID, k proto.Key) proto.Location {
 	if t == Item {
-		return proto.Location{}
+		return proto.Location{Primary: proto.NodeID(itemNode(k, p.itemNodes))}
 	}
 	return proto.Location{Primary: proto.NodeID(warehouseOf(k) / p.perNode)}
 }

@@ -76,7 +76,9 @@ func (w *TPCC) Load(node proto.NodeID, put func(t proto.TableID, k proto.Key, va
 		put32(row, itemImage, 1+l.r.IntN(10_000))
 		l.letters(text(row, itemName, 24))
 		l.original(text(row, itemName+24, 50))
-		l.store(Item, itemKey(i), row)
+		if !w.o.Anywhere || itemNode(itemKey(i), w.o.Nodes) == int(node) {
+			l.store(Item, itemKey(i), row)
+		}
 	}
 	for i := range w.o.Warehouses {
 		n := int(node)*w.o.Warehouses + i

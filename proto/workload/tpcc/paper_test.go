@@ -247,6 +247,9 @@ func TestNewRefuses(t *testing.T) {
 		"too many orders":     func(o *Options) { o.Orders = 1 << 30 },
 		"percent of items":    func(o *Options) { o.RemoteItems = 101 },
 		"percent of payments": func(o *Options) { o.RemotePayments = math.NaN() },
+		"local warehouses":    func(o *Options) { o.Local = 0.5 },
+		"all too local":       func(o *Options) { o.Anywhere, o.Local = true, 1.1 },
+		"too few items":       func(o *Options) { o.Anywhere, o.Items, o.Nodes = true, 100, 7 },
 	} {
 		o := small(1)
 		change(&o)

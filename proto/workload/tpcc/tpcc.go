@@ -45,6 +45,12 @@ type Options struct {
 	// RemoteItems and RemotePayments are the shares of items and of customers of other warehouses, in percent.
 	RemoteItems    float64
 	RemotePayments float64
+	// Anywhere has each transaction at any warehouse of the cluster, instead of those of its client's node. The warehouses
+	// of its items and of its paying customer are drawn in the same way, and each item is a record of one node. Local is
+	// the probability of one of the client's node; 0: all are equally probable. RemoteItems and RemotePayments are not
+	// used then.
+	Anywhere bool
+	Local    float64
 	// Mix is the share of each kind, in percent; all 0: that of clause 5.2.3.
 	Mix [kindEnd - 1]int
 }
@@ -81,6 +87,12 @@ func New(o Options) (*TPCC, error) {
 	case !(o.RemoteItems >= 0 && o.RemoteItems <= 100) || !(o.RemotePayments >= 0 && o.RemotePayments <= 100):
 		return nil, fmt.Errorf("tpcc: %v %% of items and %v %% of payments of other warehouses are not in 0..100",
 			o.RemoteItems, o.RemotePayments)
+	case !(o.Local >= 0 && o.Local <= 1) || o.Local > 0 && !o.Anywhere:
+		return nil, fmt.Errorf("tpcc: a share %v of local warehouses: it is from 0 to 1, and more than 0 only with Anywhere",
+			o.Local)
+	case o.Anywhere && o.Items < mostLines*o.Nodes:
+		return nil, fmt.Errorf("tpcc: %d items on %d nodes: with Anywhere there are at least %d on each, as many as an order has "+
+			"lines", o.Items, o.Nodes, mostLines)
 	}
 	w := &TPCC{o: o, names: min(1000, o.Customers), clients: make([]atomic.Uint32, o.Nodes)}
 	var err error
@@ -134,7 +146,7 @@ func (w *TPCC) Tables() []proto.TableSpec {
 		{Name: "order-customer", ValueBytes: ownerBytes, Capacity: orders, Ordered: true},
 		{Name: "new-order", ValueBytes: newOrderBytes, Capacity: orders, Ordered: true},
 		{Name: "order-line", ValueBytes: lineBytes, Capacity: lines, Ordered: true},
-		{Name: "item", ValueBytes: itemBytes, Capacity: w.o.Items, Everywhere: true},
+		{Name: "item", ValueBytes: itemBytes, Capacity: w.o.Items, Everywhere: !w.o.Anywhere},
 		{Name: "stock", ValueBytes: stockBytes, Capacity: n * w.o.Items},
 	}
 	for i := range specs {
@@ -144,7 +156,13 @@ func (w *TPCC) Tables() []proto.TableSpec {
 }
 
 // Placement has the records of a warehouse on its node.
-func (w *TPCC) Placement() proto.Placement { return placement{w.o.Warehouses} }
+func (w *TPCC) Placement() proto.Placement {
+	p := placement{perNode: w.o.Warehouses}
+	if w.o.Anywhere {
+		p.itemNodes = w.o.Nodes
+	}
+	return p
+}
 
 // Sums names what the nodes give that is 0 in all.
 func (w *TPCC) Sums() []string {

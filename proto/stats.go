@@ -12,9 +12,10 @@ type Stats struct {
 	LeaseWaits uint64            // waits for a lease to expire
 	CacheHits  uint64            // of remote lookups that needed no READ
 	Lookups    uint64            // of remote records
-	// Of hardware that detects conflicts with filters: comparisons, those that were positive by mistake, and transactions
-	// squashed because a line that they had written left the cache.
-	Checks, FalseConflicts, Evicted uint64
+	// Of hardware that detects conflicts with filters: comparisons of an address with one filter, those that were positive
+	// by mistake, addresses that were compared with all filters at once, and transactions squashed because a line that they
+	// had written left the cache.
+	Checks, FalseConflicts, Compared, Evicted uint64
 	// Look-ups of records of the own machine that were made ahead, and the batches in which they were (Dandelion §6).
 	LookAheads, LookedAhead uint64
 	// FallbackKinds are Fallbacks by Decl.Kind, where a protocol tells them apart; the last one has all kinds from it on.

@@ -99,6 +99,7 @@ func (c *core) cyclesOf(l Level) int {
 
 // readByAnother looks for a line in the read filters of the other local transactions.
 func (d *Directory) readByAnother(tx TX, line bloom.Line) bool {
+	d.stats.Compared++
 	for i := range d.txs {
 		if t := &d.txs[i]; t.active && TX(i) != tx && d.hasRead(t, line) {
 			return true
@@ -205,6 +206,7 @@ func (d *Directory) served(w *sharedLine) Access {
 // valid until the next Probe.
 func (d *Directory) Probe(lines []bloom.Line, except TX) []TX {
 	d.probed = d.probed[:0]
+	d.stats.Compared += uint64(len(lines))
 	for i := range d.txs {
 		t := &d.txs[i]
 		if !t.active || TX(i) == except {

@@ -50,6 +50,7 @@ type Stats struct {
 	Evictions      uint64 // of lines from the LLC
 	Checks         uint64 // of a line against one filter of a local transaction
 	FalseConflicts uint64 // of these, positive by mistake
+	Compared       uint64 // lines, each with all filters of local transactions at once
 	Squashes       [reasonEnd]uint64
 }
 

@@ -91,6 +91,7 @@ func (e *Engine) Stats() *proto.Stats {
 	if e.env.Index == 0 {
 		d, n := e.chip.Directory().Stats(), e.chip.Stats()
 		e.stats.Checks, e.stats.FalseConflicts = d.Checks+n.Checks, d.FalseConflicts+n.FalseConflicts
+		e.stats.Compared = d.Compared + n.Compared
 		e.stats.Evicted = d.Squashes[directory.Evicted]
 	}
 	return &e.stats

@@ -28,6 +28,8 @@ type SimulatedConfig struct {
 	Faults string
 	// OnEvent is that of sim.Config: the trace, line by line; nil: nobody reads it.
 	OnEvent func(sim.Event)
+	// OnStep is that of fiber.WorkerConfig, of all workers; nil: nobody looks.
+	OnStep func(f *fiber.Fiber, name string)
 	// OnAccess is that of sim.Config: remote accesses to memory; nil: nobody looks at them.
 	OnAccess func(sim.Access)
 }
@@ -90,6 +92,7 @@ func (c *Cluster) buildSimulated(ctx context.Context, cfg *SimulatedConfig, h *c
 			NewWorker: func(i int, wc fiber.WorkerConfig) (*fiber.Worker, error) {
 				core := fiber.NewCore(node.Timeline(i))
 				h.cores = append(h.cores, core)
+				wc.OnStep = cfg.OnStep
 				return core.NewWorker(wc)
 			},
 			Clock: node.Clock(), RecorderClock: worldClock{h.world},

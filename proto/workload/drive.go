@@ -29,6 +29,13 @@ type KindCounts struct {
 var ErrNoClient = errors.New("no client to draw transactions: the workload's NewClient returned nil, " +
 	"which it must not")
 
+// Watch follows the transactions of fibers; it is called on their threads.
+type Watch interface {
+	// Begun: a transaction that was drawn begins. Ended: it has its outcome, after all of its attempts.
+	Begun(f *fiber.Fiber)
+	Ended(f *fiber.Fiber, o proto.Outcome)
+}
+
 // Driver runs a client's transactions on a fiber. All of it belongs to the fiber's worker.
 type Driver struct {
 	Runner proto.Runner
@@ -46,6 +53,8 @@ type Driver struct {
 	Latency func(kind uint8, d time.Duration)
 	// ChargePs is the CPU time in picoseconds that drawing a transaction takes in the simulator.
 	ChargePs int64
+	// Watch, if not nil, follows each transaction.
+	Watch Watch
 
 	yieldIn, sampleIn int
 }
@@ -95,7 +104,13 @@ func (d *Driver) one(f *fiber.Fiber) error {
 			begin = f.Now()
 		}
 	}
+	if d.Watch != nil {
+		d.Watch.Begun(f)
+	}
 	result, err := d.Runner.Run(f, decl, program)
+	if d.Watch != nil {
+		d.Watch.Ended(f, result.Outcome)
+	}
 	d.Client.Done(result.Outcome)
 	kind.Outcomes[result.Outcome]++
 	kind.Attempts += uint64(result.Attempts)

@@ -165,6 +165,9 @@ func (v *virtualWorker) charge(f *Fiber, ps int64) {
 
 // step lets other events run at a marked step; the nemesis may crash the node here.
 func (v *virtualWorker) step(f *Fiber, name string) {
+	if on := v.w.cfg.OnStep; on != nil {
+		on(f, name)
+	}
 	v.core.tl.Step(v.w.cfg.Name, name)
 	v.hold(f)
 }

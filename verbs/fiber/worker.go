@@ -24,6 +24,9 @@ type WorkerConfig struct {
 	Depth int // requests outstanding per Conn; 0 = 64
 	Conns int // most Conns that will be made; sizes the CQ; 0 = 16
 	Extra int // further completions that may be outstanding: receives, UD sends (package rpc)
+	// OnStep, if set, is told of each marked step in the simulator, before a fault may strike there. It must not call the
+	// fiber, but for Now.
+	OnStep func(f *Fiber, name string)
 }
 
 // Worker runs fibers of one node on one thread.

@@ -338,6 +338,7 @@ func (n *Node) squashRemote(except ID, lines []bloom.Line, cycles int) {
 	if local && n.lacks(RemoteNotProbed) {
 		return
 	}
+	n.stats.Compared += uint64(len(lines))
 	for i := range n.pairs {
 		p := &n.pairs[i]
 		if !p.used || p.id == except {

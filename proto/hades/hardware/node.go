@@ -175,6 +175,7 @@ type Stats struct {
 	Sent           [kindEnd]uint64
 	Checks         uint64 // of a line against a filter of a remote transaction
 	FalseConflicts uint64 // of these, positive by mistake
+	Compared       uint64 // lines, each with all filters of remote transactions at once
 	Exhausted      uint64 // requests that found no free pair of filters
 	Stalled        uint64 // requests that had to be tried again
 }

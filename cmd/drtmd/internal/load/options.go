@@ -25,6 +25,8 @@ type Options struct {
 	// SampleEvery has the latency of one transaction in so many measured; 0 = none.
 	SampleEvery int
 	YieldEvery  int // workload.Driver; 0 = its default
+	// Watch, if not nil, follows each transaction, of the warm-up, too. Of one process in virtual time.
+	Watch workload.Watch
 	// Virtual: the cluster's clock is the simulator's.
 	Virtual bool
 	// ChargePs is the CPU time of drawing a transaction in the simulator.

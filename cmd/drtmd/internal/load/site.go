@@ -115,7 +115,7 @@ func (s *local) start() error {
 			d := workload.Driver{Client: x.clients[i], Counts: &x.counts, Over: s.over.Load,
 				Runner:     proto.Runner{Engine: w.Engine, Rand: w.Rand, GiveUp: s.over.Load},
 				YieldEvery: s.o.YieldEvery, SampleEvery: s.o.SampleEvery, Latency: x.sample,
-				ChargePs: s.o.ChargePs}
+				ChargePs: s.o.ChargePs, Watch: s.o.Watch}
 			return d.Run(f)
 		})
 	return nil

@@ -15,7 +15,6 @@ import (
 	"drtmd/proto/workload/tatp"
 	"drtmd/proto/workload/tpcc"
 	"drtmd/proto/workload/ycsb"
-	"drtmd/verbs/sim"
 )
 
 // Figures 9 to 11 of HADES: throughput and latency of HADES and HADES-H relative to the software baseline, which is FaRM.
@@ -49,9 +48,9 @@ func hadesContenders() []contender {
 // speedTrial is a cluster with its workloads.
 type speedTrial struct {
 	nodes, cores int
-	local        float64              // share of the requests to the own node; 0: as of all nodes
-	tune         func(*sim.CostModel) // nil: the preset
-	lean         bool                 // the baseline's software takes no time of its own
+	local        float64 // share of the requests to the own node; 0: as of all nodes
+	roundTrip    int     // between NICs, in microseconds; 0: the preset's
+	lean         bool    // the baseline's software takes no time of its own
 }
 
 // baselineSettings make farm HADES' baseline: its software takes what HADES Figure 3 was calibrated to.
@@ -80,10 +79,7 @@ func hadesApplications(r *Run) []application {
 		{"TPC-C", func(t *speedTrial, scale int) (workload.Workload, error) {
 			o := tpcc.Default(t.nodes)
 			o.Warehouses, o.Items, o.Customers, o.Orders = 4*t.cores, scale, 30, 1000
-			o.RemoteItems, o.RemotePayments = 80, 80
-			if t.local > 0 {
-				o.RemoteItems, o.RemotePayments = 100*(1-t.local), 100*(1-t.local)
-			}
+			o.Anywhere, o.Local = true, t.local
 			o.Mix = hadesMix()
 			return tpcc.New(o)
 		}},
@@ -166,24 +162,9 @@ func hadesConditions(r *Run, t *speedTrial) string {
 		4*t.cores*n, 10_000_000/(4*t.cores*scale*n), hadesTheta, oneLineBytes, measured, r.seedsText())
 }
 
-// runTrial runs a protocol under an application.
-func (r *Run) runTrial(t *speedTrial, app application, protocol string, seed int) (*load.Result, error) {
-	scale, warmup, measured := hadesSizes(r)
-	w, err := app.make(t, scale)
-	if err != nil {
-		return nil, err
-	}
-	x := model{protocol: protocol, workload: w, preset: speedPreset, tune: t.tune, nodes: t.nodes, workers: t.cores,
-		fibers: hadesPerCore, seed: uint64(seed + 1), warmup: warmup, measured: measured, every: 1}
-	if protocol == farmName && !t.lean {
-		x.settings = baselineSettings()
-	}
-	return x.run(r.ctx)
-}
-
 // hadesRuns runs all protocols under all applications. measure takes a number of a run; what is given back is that of
 // each contender over the baseline's, and over that of a baseline whose software takes no time of its own, if ablate.
-func hadesRuns(r *Run, o *Outcome, ablate bool, measure func(*load.Result) float64) (all, overLean []gained, err error) {
+func hadesRuns(r *Run, o *Outcome, ablate bool, measure func(*trialResult) float64) (all, overLean []gained, err error) {
 	t := paperCluster()
 	o.Conditions = hadesConditions(r, &t)
 	p := &progress{r: r, apps: hadesApplications(r)}
@@ -221,7 +202,7 @@ func (p *progress) expect(trials int) {
 }
 
 // rates runs the baseline and the contenders. measure takes a number of a run.
-func (p *progress) rates(t *speedTrial, measure func(*load.Result) float64) (base gained, all []gained, err error) {
+func (p *progress) rates(t *speedTrial, measure func(*trialResult) float64) (base gained, all []gained, err error) {
 	if base, err = p.ratesOf(t, farmName, measure); err != nil {
 		return nil, nil, err
 	}
@@ -235,7 +216,7 @@ func (p *progress) rates(t *speedTrial, measure func(*load.Result) float64) (bas
 	return base, all, nil
 }
 
-func (p *progress) ratesOf(t *speedTrial, protocol string, measure func(*load.Result) float64) (g gained, err error) {
+func (p *progress) ratesOf(t *speedTrial, protocol string, measure func(*trialResult) float64) (g gained, err error) {
 	for _, app := range p.apps {
 		var list []float64
 		for seed := range p.r.Seeds {
@@ -266,12 +247,18 @@ func (g gained) over(unit gained) (all gained) {
 	return all
 }
 
+// applicationsAxis numbers the applications.
+func applicationsAxis(apps []application) string {
+	x := "application:"
+	for i, app := range apps {
+		x += fmt.Sprintf(" %d %s", i+1, app.name)
+	}
+	return x
+}
+
 // bars are the figure's, one for each application.
 func bars(apps []application, title, y string, all []gained) report.Chart {
-	c := report.Chart{Title: title, X: "application:", Y: y}
-	for i, app := range apps {
-		c.X += fmt.Sprintf(" %d %s", i+1, app.name)
-	}
+	c := report.Chart{Title: title, X: applicationsAxis(apps), Y: y}
 	for i, x := range hadesContenders() {
 		curve := report.ChartCurve{Name: x.name + ", modelled"}
 		for j, app := range all[i] {
@@ -291,7 +278,7 @@ const missedOrder = "assumed, and not measured one by one: fields of one record 
 // hadesFigure9 is throughput.
 func hadesFigure9(r *Run) (*Outcome, error) {
 	o := &Outcome{}
-	all, overLean, err := hadesRuns(r, o, !r.Quick, finished)
+	all, overLean, err := hadesRuns(r, o, !r.Quick, throughput)
 	if err != nil {
 		return nil, err
 	}
@@ -333,7 +320,7 @@ func order(what, section string, is bool, reading string) report.ComparedRow {
 // latency is the rows and the chart of a figure of latency. paper: the means are compared with §VIII-B's.
 func latency(r *Run, what string, paper bool, measure func(load.Latency) float64) (*Outcome, error) {
 	o := &Outcome{}
-	all, _, err := hadesRuns(r, o, false, func(got *load.Result) float64 { return measure(got.Latency[0]) })
+	all, _, err := hadesRuns(r, o, false, func(got *trialResult) float64 { return measure(got.latency) })
 	if err != nil {
 		return nil, err
 	}
@@ -365,7 +352,11 @@ func latency(r *Run, what string, paper bool, measure func(load.Latency) float64
 
 // hadesFigure10 is mean latency, hadesFigure11 the 95th percentile.
 func hadesFigure10(r *Run) (*Outcome, error) {
-	return latency(r, "mean latency", true, func(l load.Latency) float64 { return l.MeanNs })
+	o, err := latency(r, "mean latency", true, func(l load.Latency) float64 { return l.MeanNs })
+	if err == nil {
+		err = o.byPhase(r)
+	}
+	return o, err
 }
 
 func hadesFigure11(r *Run) (*Outcome, error) {

@@ -10,6 +10,7 @@ import (
 	"drtmd/proto/node"
 	"drtmd/proto/option"
 	"drtmd/proto/workload"
+	"drtmd/verbs/fiber"
 	"drtmd/verbs/rpc"
 	"drtmd/verbs/sim"
 )
@@ -35,6 +36,8 @@ type model struct {
 	measured  time.Duration
 	every     int // transactions of which one is timed; 0 = none
 	onEvent   func(sim.Event)
+	watch     workload.Watch // follows transactions; nil: nobody does
+	onStep    func(f *fiber.Fiber, name string)
 }
 
 // clientPs is the CPU time in picoseconds that drawing a transaction takes, as in drtmd bench.
@@ -54,9 +57,9 @@ func (m *model) run(ctx context.Context) (*load.Result, error) {
 		m.tune(cost)
 	}
 	r, err := load.Run(ctx, load.Options{Workload: m.workload, Seed: m.seed, Virtual: true,
-		Warmup: m.warmup, Duration: m.measured, ChargePs: clientPs, SampleEvery: m.every,
+		Warmup: m.warmup, Duration: m.measured, ChargePs: clientPs, SampleEvery: m.every, Watch: m.watch,
 		Open: func(ctx context.Context) (*node.Cluster, error) {
-			return node.NewSimulated(ctx, node.SimulatedConfig{Cost: cost, OnEvent: m.onEvent, PerNIC: m.perNIC, Config: node.Config{
+			return node.NewSimulated(ctx, node.SimulatedConfig{Cost: cost, OnEvent: m.onEvent, OnStep: m.onStep, PerNIC: m.perNIC, Config: node.Config{
 				Protocol: p, Options: m.settings, Workload: m.workload, Functions: m.functions, Nodes: m.nodes, Workers: m.workers,
 				Fibers: m.fibers, Replicas: m.replicas, Seed: m.seed, Mutation: m.mutation, RPC: m.rpc}})
 		}})

@@ -43,6 +43,7 @@ type Run struct {
 	Options
 	ctx      context.Context
 	progress func(done, total int)
+	trials   trials // of HADES' figures; nil: none is kept
 }
 
 // step says that so many of all steps are done, and ends the run if it was interrupted.
@@ -139,9 +140,10 @@ func RunAll(ctx context.Context, items []Item, o Options,
 		return fmt.Errorf("%d seeds are not in 1..%d", o.Seeds, MaxSeeds)
 	}
 	c := &clock{begun: time.Now(), all: Estimate(items, o)}
+	kept := trials{}
 	for n := range items {
 		i := &items[n]
-		r := &Run{Options: o, ctx: ctx, progress: c.reporter(i, n, len(items), &o)}
+		r := &Run{Options: o, ctx: ctx, progress: c.reporter(i, n, len(items), &o), trials: kept}
 		began := time.Now()
 		r.progress(0, 1)
 		out, err := i.run(r)

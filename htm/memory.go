@@ -59,11 +59,12 @@ func (m *Memory) line64(line int) *image {
 	return (*image)(unsafe.Add(m.base, line*LineBytes))
 }
 
-// Prefetch asks for lines from a number on, and their words: bit i of set is line + i. All are inside.
+// Prefetch asks for lines from a number on, and their words: bit i of set is line + i, and one is set. All are inside.
 func (m *Memory) Prefetch(line int, set uint64) {
-	lineword.Prefetch(m.word(line))
-	for ; set != 0; set &= set - 1 {
-		lineword.Prefetch((*uint64)(unsafe.Pointer(m.line(line + bits.TrailingZeros64(set)))))
+	first := line + bits.TrailingZeros64(set)
+	lineword.Prefetch2(m.word(line), &m.line64(first)[0])
+	for set &= set - 1; set != 0; set &= set - 1 {
+		lineword.Prefetch(&m.line64(line + bits.TrailingZeros64(set))[0])
 	}
 }
 

@@ -43,8 +43,7 @@ func (t *Table) Find(key uint64) (off int, ok bool) {
 func (t *Table) Prefetch(key uint64) {
 	i, _ := bits.Mul64(layout.Hash(key), t.mainCount)
 	b := (*layout.Bucket)(unsafe.Add(t.main, uintptr(i)*layout.BucketBytes))
-	lineword.Prefetch(&b[0])
-	lineword.Prefetch(&b[layout.BucketWords/2])
+	lineword.Prefetch2(&b[0], &b[layout.BucketWords/2])
 }
 
 // equal has bit i set if the key word of slot i is key. It compiles to a comparison that sets a

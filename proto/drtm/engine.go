@@ -18,8 +18,7 @@ import (
 type Engine struct {
 	onesided.Base
 	cfg       Config
-	tables    []table // of the own node
-	ahead     protocol.Prefetcher
+	tables    []table       // of the own node
 	bounded   BoundedClock  // the clock, if that is one; else nil
 	soft      time.Duration // softtime
 	softDelta time.Duration // the clock's error then
@@ -66,7 +65,6 @@ func New(cfg Config) (*Engine, error) {
 	if e.tables, err = tablesOf(c.Tables); err != nil {
 		return nil, err
 	}
-	e.ahead = protocol.PrefetcherOf(c.Tables)
 	e.glob = c.Memory.Words != nil
 	e.tickets = newTickets(uint16(c.Index), c.Clock.Now())
 	e.tickets.same = c.Mutation == SameTicket

@@ -52,7 +52,7 @@ func (e *Engine) Begin(f *fiber.Fiber, d *proto.Decl, attempt int) (proto.Tx, er
 
 // begin is START of an attempt that is open.
 func (t *tx) begin(d *proto.Decl) (proto.Tx, error) {
-	t.e.ahead.Prefetch(d)
+	t.e.Ahead.Prefetch(d)
 	err := t.Declare(d)
 	if err == nil {
 		err = t.athome(d)

@@ -58,7 +58,6 @@ type Engine struct {
 	// unawaited are transactions whose programs go on while COMMIT is under way.
 	unawaited      []*tx
 	unawaitedTimer *fiber.Timer
-	ahead          protocol.Prefetcher
 	trouble        error // see Trouble
 	lookUps        lookUps
 	// Of compact messages: a request and its answer as in wire.go, and the body of a record.
@@ -115,7 +114,6 @@ func New(env *protocol.Env, s Strategy) (*Engine, error) {
 		return nil, err
 	}
 	e.newView()
-	e.ahead = protocol.PrefetcherOf(env.Tables)
 	e.unawaitedTimer = env.Worker.NewTimer(e.lookAtUnawaited)
 	if env.Port != nil {
 		e.serve()
@@ -198,7 +196,7 @@ func (e *Engine) Begin(f *fiber.Fiber, d *proto.Decl, attempt int) (proto.Tx, er
 	if regions && !t.regions {
 		e.Counters.Fallbacks++
 	}
-	e.ahead.Prefetch(d)
+	e.Ahead.Prefetch(d)
 	if err = t.Declare(d); err == nil {
 		err = t.Load(0, len(t.Records))
 	}

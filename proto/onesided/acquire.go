@@ -72,31 +72,27 @@ func Round[L Locks](t *Tx, l L, from, to int) (again bool, err error) {
 // post asks for one record, and for its content.
 func (t *Tx) post(r *Record) {
 	conn := t.base.peer(r).Conn // both on one queue pair: the READ comes after the CAS
+	addr, rkey := t.base.Address(r)
 	if t.base.Skips(ReadBehind) {
-		t.read(r, conn)
+		t.Batch.Read(t.F, conn, r.SGE, addr, rkey)
 	}
-	t.askOn(r, conn)
+	t.askOn(r, conn, addr, rkey)
 	if !t.base.Skips(ReadBehind) {
-		t.read(r, conn)
+		t.Batch.Read(t.F, conn, r.SGE, addr, rkey)
 	}
 	t.base.charge(t, t.base.Costs.Ask)
-}
-
-func (t *Tx) read(r *Record, conn *fiber.Conn) {
-	addr, rkey := t.base.Address(r)
-	t.Batch.Read(t.F, conn, r.SGE, addr, rkey)
 }
 
 // AskLock posts the CAS of a record's state word from Part.Word to a lock, alone. It is on record before
 // its answer, so that whatever fails later gives it back.
 func (t *Tx) AskLock(r *Record, word uint64) {
 	r.Own.want = word
-	t.askOn(r, t.base.peer(r).Conn)
+	addr, rkey := t.base.Address(r)
+	t.askOn(r, t.base.peer(r).Conn, addr, rkey)
 }
 
-func (t *Tx) askOn(r *Record, conn *fiber.Conn) {
+func (t *Tx) askOn(r *Record, conn *fiber.Conn, addr uint64, rkey uint32) {
 	o := &r.Own
-	addr, rkey := t.base.Address(r)
 	o.Hold, o.Op, o.unsent = Asked, t.Batch.Len(), conn.Err() != nil
 	t.Batch.CAS(t.F, conn, addr+layout.StateOffset, rkey, o.Word, o.want)
 }

@@ -60,10 +60,12 @@ type Base struct {
 	Counters  proto.Stats
 	Sightings proto.Sightings
 	debts     proto.Debts
-	records   txset.Config
-	client    *remote.Client
-	region    *htm.Region // of the host's functions
-	walk      walk
+	// Ahead brings what look-ups in the own machine's tables read first into the caches.
+	Ahead   protocol.Prefetcher
+	records txset.Config
+	client  *remote.Client
+	region  *htm.Region // of the host's functions
+	walk    walk
 	// full is the abort where a table has no room; with a bound of growth it names that.
 	full   *proto.Abort
 	allTxs []*Tx
@@ -83,6 +85,7 @@ func (b *Base) Init(e *protocol.Env, r Rules) (err error) {
 	b.records = txset.Config{Specs: e.Specs, Placement: e.Placement, Nodes: len(e.Peers),
 		Declared: r.Declared, AccessPs: r.AccessPs, Recorder: e.Recorder, Clock: e.RecorderClock,
 		SpentAllowed: r.Skip == SpentCheck}
+	b.Ahead = protocol.PrefetcherOf(e.Tables)
 	for _, t := range e.Tables {
 		b.records.Records = append(b.records.Records, *t.Record())
 	}

@@ -110,6 +110,7 @@ func (e *Engine) Begin(f *fiber.Fiber, d *proto.Decl, attempt int) (proto.Tx, er
 		e.Counters.Begun++
 	}
 	f.Charge(beginCostPs)
+	e.Ahead.Prefetch(d)
 	t.Open(f, d)
 	if err = t.Declare(d); err == nil {
 		err = t.Load(0, len(t.Records))

@@ -20,6 +20,7 @@ type Buffers struct {
 // chunk is room for chunkImages.
 type chunk struct {
 	bytes []byte
+	sge   verbs.SGE // of all of them
 	mr    *verbs.MR // nil: plain memory
 }
 
@@ -41,9 +42,7 @@ func (b *Buffers) At(i, bytes int) (image []byte, sge verbs.SGE, err error) {
 		}
 	}
 	c, at := &b.chunks[i/chunkImages], i%chunkImages*b.stride
-	if c.mr != nil {
-		sge = c.mr.SGE(at, bytes)
-	}
+	sge = verbs.SGE{Addr: c.sge.Addr + uint64(at), Length: uint32(bytes), LKey: c.sge.LKey}
 	return c.bytes[at : at+bytes : at+bytes], sge, nil
 }
 
@@ -55,7 +54,7 @@ func (b *Buffers) grow() error {
 	mr, err := b.pd.AllocMR(chunkImages*b.stride, verbs.AccessLocalWrite,
 		verbs.MROptions{NoHuge: true})
 	if err == nil {
-		b.chunks = append(b.chunks, chunk{mr.Bytes(), mr})
+		b.chunks = append(b.chunks, chunk{mr.Bytes(), mr.SGE(0, mr.Len()), mr})
 	}
 	return err
 }

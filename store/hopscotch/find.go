@@ -37,8 +37,7 @@ func (t *Table) Find(key uint64) (off int, ok bool) {
 // Where the key stands in its neighbourhood cannot be predicted, so one Find alone does not overlap the next.
 func (t *Table) Prefetch(key uint64) {
 	first := t.p.Slot(t.p.Home(key))
-	lineword.Prefetch((*uint64)(unsafe.Add(t.base, t.p.Trailer(first))))
-	lineword.Prefetch((*uint64)(unsafe.Add(t.base, first)))
+	lineword.Prefetch2((*uint64)(unsafe.Add(t.base, t.p.Trailer(first))), (*uint64)(unsafe.Add(t.base, first)))
 	if t.lineWords {
 		lineword.Prefetch(&t.m.Words[first/layout.LineBytes])
 	}

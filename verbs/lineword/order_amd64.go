@@ -34,3 +34,8 @@ func PrefetchWrite(p *uint64)
 //
 //go:noescape
 func Prefetch(p *uint64)
+
+// Prefetch2 is Prefetch of two lines. Calls into assembly are not inlined: one costs less than two.
+//
+//go:noescape
+func Prefetch2(p, q *uint64)

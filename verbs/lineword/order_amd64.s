@@ -70,3 +70,11 @@ TEXT ·Prefetch(SB), NOSPLIT, $0-8
 	MOVQ p+0(FP), AX
 	PREFETCHT0 (AX)
 	RET
+
+// func Prefetch2(p, q *uint64)
+TEXT ·Prefetch2(SB), NOSPLIT, $0-16
+	MOVQ p+0(FP), AX
+	MOVQ q+8(FP), BX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (BX)
+	RET

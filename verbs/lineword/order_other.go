@@ -31,3 +31,6 @@ func PrefetchWrite(*uint64) {}
 
 // Prefetch asks for a line to be brought here for reading.
 func Prefetch(*uint64) {}
+
+// Prefetch2 is Prefetch of two lines.
+func Prefetch2(_, _ *uint64) {}

@@ -132,6 +132,7 @@ func (t *tx) writeLocal() error {
 			}
 		}
 		t.F.Charge(costAccess)
+		t.deletes = t.deletes || !r.Is
 		if t.e.usedUp(r) {
 			if !t.region.Consistent() {
 				return t.regionOver()
@@ -165,6 +166,9 @@ func (t *tx) storeLocal(r *record) bool {
 		to = layout.ValueOffset
 	} else if r.Lines != 0 {
 		return t.storeSome(r, r.Lines)
+	}
+	if to <= layout.LineBytes { // entries begin lines, and the version always changes
+		return t.region.Store(m, off+layout.VersionOffset, r.Image[layout.VersionOffset:to])
 	}
 	// Most columns of a long record stay as they are: the lines of these are read only.
 	return t.region.Update(m, off+layout.VersionOffset, r.Image[layout.VersionOffset:to])

@@ -303,7 +303,7 @@ func (t *tx) xend(store bool) error {
 		return t.regionOver()
 	}
 	t.inRegion = false
-	if store {
+	if t.deletes {
 		t.forgetDeleted(true)
 	}
 	return nil
@@ -315,8 +315,11 @@ func (t *tx) Confirm() bool { return t.end == 0 || t.e.confirmUnjudged() || t.va
 
 // spent aborts if a remote record's incarnations are used up, while that is still possible.
 func (t *tx) spent(store bool) error {
+	if !store || !t.remote {
+		return nil
+	}
 	for i := range t.Records {
-		if r := &t.Records[i]; store && !r.Own.Local && t.e.usedUp(r) {
+		if r := &t.Records[i]; !r.Own.Local && t.e.usedUp(r) {
 			return proto.Aborting(proto.ReasonFull)
 		}
 	}

@@ -8,25 +8,25 @@ import (
 
 // Batch collects operations, on one or several conns, that are in flight together. It is reused
 // with Reset and does not allocate in steady state. Not to be shared by fibers.
-type Batch struct {
-	ops   []*Op
-	errs  []error
-	olds  []uint64
-	first error // of posting
+type Batch struct{ ops []batched }
+
+// batched is an operation of a batch.
+type batched struct {
+	op  *Op    // nil: it is done, or was never posted
+	err error  // of posting, then of the operation
+	old uint64 // what an atomic found
 }
 
 // Reset forgets the results. Every operation must have been awaited.
-func (b *Batch) Reset() {
-	b.ops, b.errs, b.olds, b.first = b.ops[:0], b.errs[:0], b.olds[:0], nil
-}
+func (b *Batch) Reset() { b.ops = b.ops[:0] }
 
 // Len is the number of operations.
-func (b *Batch) Len() int { return len(b.errs) }
+func (b *Batch) Len() int { return len(b.ops) }
 
 // Post adds a request. When it cannot be posted, its error shows in Await like any other.
 func (b *Batch) Post(f *Fiber, c *Conn, wr *verbs.WR) {
 	o, err := c.Post(f, wr)
-	b.ops, b.errs, b.olds = append(b.ops, o), append(b.errs, err), append(b.olds, 0)
+	b.ops = append(b.ops, batched{op: o, err: err})
 }
 
 // Read adds a READ into sge.
@@ -62,16 +62,18 @@ func (b *Batch) Await(f *Fiber) error { return b.AwaitUntil(f, 0) }
 
 // AwaitUntil is Await with a deadline; what is not done by then has ErrDeadline as its error.
 func (b *Batch) AwaitUntil(f *Fiber, deadline time.Duration) error {
-	for _, o := range b.ops {
-		if o != nil && !o.done {
+	for i := range b.ops {
+		if o := b.ops[i].op; o != nil && !o.done {
 			o.conn.flush()
 		}
 	}
 	var first error
-	for i, o := range b.ops {
+	for i := range b.ops {
+		x := &b.ops[i]
+		o := x.op
 		if o == nil {
 			if first == nil {
-				first = b.errs[i]
+				first = x.err
 			}
 			continue
 		}
@@ -81,11 +83,11 @@ func (b *Batch) AwaitUntil(f *Fiber, deadline time.Duration) error {
 		} else {
 			err = o.err
 			if err == nil {
-				b.olds[i] = o.old()
+				x.old = o.old()
 			}
 			o.release()
 		}
-		b.errs[i], b.ops[i] = err, nil
+		x.err, x.op = err, nil
 		if first == nil {
 			first = err
 		}
@@ -94,7 +96,7 @@ func (b *Batch) AwaitUntil(f *Fiber, deadline time.Duration) error {
 }
 
 // Err is the error of operation i after it was awaited.
-func (b *Batch) Err(i int) error { return b.errs[i] }
+func (b *Batch) Err(i int) error { return b.ops[i].err }
 
 // Old is what operation i, an atomic, found.
-func (b *Batch) Old(i int) uint64 { return b.olds[i] }
+func (b *Batch) Old(i int) uint64 { return b.ops[i].old }

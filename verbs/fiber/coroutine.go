@@ -12,10 +12,11 @@ import (
 
 // Fiber is a coroutine of a worker. Its methods are called from inside it only.
 type Fiber struct {
-	w      *Worker
-	resume func() (struct{}, bool)
-	stop   func()
-	yield  func(struct{}) bool
+	w       *Worker
+	virtual *virtualWorker // the worker's: Charge and Step, of which a transaction has many, look at it
+	resume  func() (struct{}, bool)
+	stop    func()
+	yield   func(struct{}) bool
 
 	task *Task
 	next *Fiber // in the ready list or a wait list
@@ -57,7 +58,7 @@ var errKilled = errors.New("fiber killed")
 // resumed in, so this is only ever called from the worker's loop. The coroutine is reused for
 // one task after another.
 func newFiber(w *Worker) *Fiber {
-	f := &Fiber{w: w}
+	f := &Fiber{w: w, virtual: w.virtual}
 	w.fibers = append(w.fibers, f)
 	f.timer.fire = func() {
 		f.expired = true
@@ -192,7 +193,7 @@ func (f *Fiber) Sleep(d time.Duration) error {
 // Charge spends CPU time of the simulator's core, in picoseconds; on real transports it is free.
 // In the simulator everything else may happen meanwhile, the worker's other fibers excepted.
 func (f *Fiber) Charge(ps int64) {
-	if v := f.w.virtual; v != nil && ps > 0 {
+	if v := f.virtual; v != nil && ps > 0 {
 		v.charge(f, ps)
 	}
 }
@@ -200,7 +201,7 @@ func (f *Fiber) Charge(ps int64) {
 // Step marks a named step of a protocol for the simulator's nemesis, as in
 // "drtm: after lock". Free on real transports; in the simulator a crash may end the node here.
 func (f *Fiber) Step(name string) {
-	if v := f.w.virtual; v != nil {
+	if v := f.virtual; v != nil {
 		v.step(f, name)
 	}
 }

@@ -172,7 +172,6 @@ func furtherLines(s *share, t proto.TableID) (at int, versions bool) {
 // marks steps.
 func (e *Engine) copyOut(f *fiber.Fiber, s *share, i *item, x *found, dst []byte) (ok bool) {
 	m, off := s.Memory, int(x.off)
-	skip, _ := furtherLines(s, i.table)
 	var line [layout.LineBytes]byte
 	for range recordLooks {
 		if !m.Peek(off/layout.LineBytes, &line) {
@@ -182,7 +181,10 @@ func (e *Engine) copyOut(f *fiber.Fiber, s *share, i *item, x *found, dst []byte
 		before := layout.HeadOf(line[:])
 		at := copy(dst, line[layout.ValueOffset:])
 		step(f, stepLine)
-		several := at < len(dst)
+		several, skip := at < len(dst), 0
+		if several {
+			skip, _ = furtherLines(s, i.table)
+		}
 		ok = true
 		for from := off + layout.LineBytes; at < len(dst) && ok; from += layout.LineBytes {
 			ok = m.Peek(from/layout.LineBytes, &line)
@@ -248,8 +250,10 @@ func (e *Engine) publish(f *fiber.Fiber, s *share, off uint64, x *item) {
 		step(f, stepValue)
 	}
 	v, value := x.version, x.value
-	skip, versions := furtherLines(s, x.table)
-	n := min(len(value), layout.LineBytes-layout.ValueOffset)
+	n, skip, versions := min(len(value), layout.LineBytes-layout.ValueOffset), 0, false
+	if n < len(value) {
+		skip, versions = furtherLines(s, x.table)
+	}
 	for at := int(off) + layout.LineBytes; n < len(value); at += layout.LineBytes {
 		word := lastWord{at: 0, v: layout.LineVersion(uint64(x.key), v), ok: versions}
 		n += e.storeLine(s, at, skip, value[n:min(n+layout.LineBytes-skip, len(value))], word)

@@ -178,7 +178,7 @@ func (t *tx) lookAhead(from, to int, which func(*record) (flags, bool)) {
 		if off, there := s.Tables[r.Table-1].Find(uint64(r.Key)); there {
 			r.Own.Off = uint64(off)
 			if t.e.Worded() {
-				lineword.Load(&s.Memory.Words[off/layout.LineBytes])
+				lineword.Prefetch(&s.Memory.Words[off/layout.LineBytes])
 			}
 		}
 	}

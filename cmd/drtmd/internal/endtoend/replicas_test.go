@@ -21,7 +21,10 @@ const (
 	killedRun = 3*lease + time.Second
 )
 
-// TestRunsOutliveKilledNodes: records have three replicas on four nodes, under DrTM+H, FaRM and Dandelion's Dnl-1 by
+// killedProtocols are those that it runs, by turns: each once.
+var killedProtocols = [mostKills]string{"drtmh", "farm", "dnl1", "dnl4", "dnl2"}
+
+// TestRunsOutliveKilledNodes: records have three replicas on four nodes, under DrTM+H, FaRM and Dandelion's protocols by
 // turns. A run in which one is killed, at a random moment, goes on; its history is strictly serializable with what the
 // killed node had recorded, and all records have three equal replicas again. The node comes back, and is part of the
 // next run.
@@ -37,7 +40,7 @@ func TestRunsOutliveKilledNodes(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	for i := range kills {
 		victim := l.nodes[1+r.IntN(3)] // node 0 leads the run, and has etcd
-		b := l.benching(l.nodes[0], "--protocol", []string{"drtmh", "farm", "dnl1"}[i%3], "--replicas", "3",
+		b := l.benching(l.nodes[0], "--protocol", killedProtocols[i%len(killedProtocols)], "--replicas", "3",
 			"--duration", killedRun.String(), "--check")
 		wait := time.Duration(r.Int64N(int64(lease / 2)))
 		time.Sleep(wait)

@@ -130,9 +130,6 @@ func randomLoad(t *testing.T, e env) {
 		shapes = shapes[:1]
 	}
 	for _, x := range shapes {
-		if e.played() {
-			x.workers = 1
-		}
 		for _, undeclared := range []bool{false, true} {
 			if undeclared && e.protocol.Declared {
 				continue // accesses that were not declared is the case of the refusal

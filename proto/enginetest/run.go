@@ -49,7 +49,7 @@ var cases = []testCase{
 	{name: "stories", run: stories, simulated: true, concurrent: true},
 }
 
-// played reports whether a node's only worker plays the cores of its NIC.
+// played reports whether a worker of each node plays the cores of its NIC.
 func (e env) played() bool {
 	return e.protocol.Chips != nil && e.protocol.Chips.Cores && !e.host.Simulated
 }

@@ -193,9 +193,6 @@ func randomScans(t *testing.T, e env) {
 	if e.protocol.OneThread && e.host.Simulated {
 		shapes[0].nodes = 1
 	}
-	if e.played() {
-		shapes[0].workers = 1
-	}
 	for _, x := range shapes {
 		t.Run(fmt.Sprintf("%d nodes, %d workers", x.nodes, x.workers), func(t *testing.T) {
 			c, w := e.startRanges(t, x.nodes, x.workers)

@@ -201,7 +201,7 @@ func (c *Cluster) buildClients(ctx context.Context, cfg *ClientsConfig, place *L
 			return fmt.Errorf("client %d: %w", n, err)
 		}
 		m, err := c.newClient(MemberConfig{ID: n, Context: device, RecorderClock: t.clock,
-			Recorder: place.recorderClock(clockError), NewWorker: t.newWorker(i * cfg.Workers)})
+			Recorder: place.recorderClock(clockError), NewWorker: t.newWorker(i, &cfg.Config)})
 		if err != nil {
 			return err
 		}

@@ -101,8 +101,12 @@ func (c *LocalConfig) completePlace() error {
 	if c.Threads == 0 {
 		c.Threads = 1
 	}
-	if workers := len(c.members()) * c.Workers; c.Threads < 1 || c.Threads > workers {
-		return fmt.Errorf("%d threads for %d workers: not in 1..%d", c.Threads, workers, workers)
+	most, of := len(c.members())*c.Workers, "workers"
+	if playsNICs(&c.Protocol) {
+		most, of = len(c.members()), "nodes, whose NICs are played by a worker on the thread of all others of the node"
+	}
+	if c.Threads < 1 || c.Threads > most {
+		return fmt.Errorf("%d threads for %d %s: not in 1..%d", c.Threads, most, of, most)
 	}
 	if c.Provider == nil {
 		c.Provider = shm.New(shm.Options{})
@@ -137,7 +141,7 @@ func (c *Cluster) buildLocal(ctx context.Context, cfg *LocalConfig, t *threads) 
 			return errors.Join(fmt.Errorf("node %d: %w", n, err), dev.Close())
 		}
 		m, err := NewMember(&c.Config, MemberConfig{ID: n, Context: dev,
-			NewWorker: t.newWorker(place * cfg.Workers), PlaysNIC: cfg.Part == nil, WithoutLineWords: cfg.WithoutLineWords,
+			NewWorker: t.newWorker(place, &c.Config), PlaysNIC: cfg.Part == nil, WithoutLineWords: cfg.WithoutLineWords,
 			Clock: t.clock, ClockError: clockError, RecorderClock: t.clock,
 			Incarnation: randomIncarnation(), Recorder: cfg.recorderClock(clockError), Keep: keep, Attach: cfg.Attach})
 		if err != nil {
@@ -282,10 +286,15 @@ func (t *threads) open(cfg *LocalConfig) (clockError time.Duration, err error) {
 	return verbs.MonotonicError, nil
 }
 
-// newWorker makes the workers of a member on the threads in turn, of which the first is on the thread of that number.
-func (t *threads) newWorker(first int) func(int, fiber.WorkerConfig) (*fiber.Worker, error) {
+// newWorker makes the workers of a member, which is one of several of the process, on the threads in turn; all on one
+// thread if one of them plays a NIC.
+func (t *threads) newWorker(place int, c *Config) func(int, fiber.WorkerConfig) (*fiber.Worker, error) {
 	return func(i int, wc fiber.WorkerConfig) (*fiber.Worker, error) {
-		return t.list[(first+i)%len(t.list)].NewWorker(wc)
+		n := place*c.Workers + i
+		if playsNICs(&c.Protocol) {
+			n = place
+		}
+		return t.list[n%len(t.list)].NewWorker(wc)
 	}
 }
 

@@ -56,7 +56,8 @@ type MemberConfig struct {
 	Step func(name string)
 	// AttachBoard has the cores of the machine's NIC run programs; nil: it has none.
 	AttachBoard func() (protocol.Board, error)
-	// PlaysNIC: the machine's only worker plays the cores of its NIC, if the protocol needs some (playedNIC).
+	// PlaysNIC: a worker of its own plays the cores of the machine's NIC, if the protocol needs some (playedNIC). NewWorker
+	// makes it behind all others, and has all on one thread.
 	PlaysNIC bool
 	// WithoutLineWords has the member take the device for one whose atomics do not exclude the
 	// CPU's, whatever it is: for tests of the commit of such devices (design decision 3).
@@ -134,7 +135,7 @@ func NewMember(cluster *Config, cfg MemberConfig) (*Member, error) {
 func (m *Member) build() error {
 	device := m.cfg.Context.Attr()
 	// A NIC that is played needs no line words: one thread has the memory.
-	played := m.cfg.PlaysNIC && m.cluster.Protocol.Chips != nil && m.cluster.Protocol.Chips.Cores
+	played := m.playsNIC()
 	if played {
 		m.cfg.AttachBoard = m.playNIC
 	}

@@ -49,7 +49,7 @@ type Board struct {
 	NewWorker func(core int, cfg fiber.WorkerConfig) (*fiber.Worker, error)
 	// Register tells it of memory of the host that DMA may access, beside that of tables; nil: it knows all.
 	Register func(*verbs.MR)
-	// Played: the member's only worker plays the NIC, which is then an emulation (package node).
+	// Played: a worker of the member plays the NIC, which is then an emulation (package node).
 	Played bool
 }
 

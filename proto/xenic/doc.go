@@ -36,7 +36,7 @@
 //
 // # What it does not do
 //
-// Outside of the simulator a node's only worker plays its NIC (package node); nothing recovers there.
+// Outside of the simulator a worker plays the NIC of its node (package node); nothing recovers there.
 //
 // # Recovery (§4.2.1)
 //

@@ -6,9 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -109,84 +107,6 @@ func TestEachSwitchLeavesItStrictlySerializable(t *testing.T) {
 				t.Error(result)
 			}
 		})
-	}
-}
-
-// TestAWorkerPlaysTheNIC: the same programs on threads and shared memory, with line words and without, as on Soft-RoCE.
-func TestAWorkerPlaysTheNIC(t *testing.T) {
-	for name, x := range map[string]struct {
-		options  option.Settings
-		wordless bool
-	}{
-		"everything on": {}, "without batching and multi-hop": {options: option.Settings{xenic.OptBatching: "false",
-			xenic.OptMultiHop: "false"}},
-		"separate requests, all at NICs": {options: option.Settings{xenic.OptRequests: xenic.RequestsSeparate, xenic.OptLocal: "false"}},
-		"without line words":             {wordless: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			spec := smallbank.Spec()
-			w, _, err := spec.Make(3, option.Settings{"accounts": "40", "anywhere": "true"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			c, err := node.NewLocal(context.Background(), node.LocalConfig{Threads: 3, WithoutLineWords: x.wordless, Config: node.Config{
-				Protocol: xenic.Protocol(), Workload: w, Functions: spec.Functions, Nodes: 3, Workers: 1, Fibers: 4, Replicas: 3,
-				Record: &node.Recording{}, Options: x.options}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if result := load(t, c, 10); result.Verdict != check.Serializable {
-				t.Error(result)
-			}
-		})
-	}
-	spec := smallbank.Spec()
-	w, _, err := spec.Make(3, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = node.NewLocal(context.Background(), node.LocalConfig{Config: node.Config{Protocol: xenic.Protocol(), Workload: w,
-		Nodes: 3, Workers: 2, Fibers: 4, Replicas: 3}})
-	if err == nil || !strings.Contains(err.Error(), "--workers 1") {
-		t.Errorf("two workers play a NIC: %v", err)
-	}
-}
-
-// TestAWorkerThatPlaysTheNICOutlivesLostSessions, as an outage of the network leaves them: packets come once, and in order.
-func TestAWorkerThatPlaysTheNICOutlivesLostSessions(t *testing.T) {
-	spec := smallbank.Spec()
-	w, _, err := spec.Make(3, option.Settings{"accounts": "40", "anywhere": "true"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := node.NewLocal(context.Background(), node.LocalConfig{Threads: 3, Config: node.Config{Protocol: xenic.Protocol(),
-		Workload: w, Functions: spec.Functions, Nodes: 3, Workers: 1, Fibers: 4, Replicas: 3, Record: &node.Recording{}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var closed atomic.Int64
-	breaks := c.Start("outages", 1, func(f *fiber.Fiber, w *node.Worker, _ int) error {
-		for range 5 {
-			if err := f.Sleep(2 * time.Millisecond); err != nil {
-				return err
-			}
-			for n := range w.Peers {
-				if s := w.Peers[n].Session; s != nil && n != int(w.Node) {
-					s.Close()
-					closed.Add(1)
-				}
-			}
-		}
-		return nil
-	})
-	if result := load(t, c, 60); result.Verdict != check.Serializable {
-		t.Error(result)
-	}
-	if err := breaks.Wait(context.Background()); err != nil && !errors.Is(err, fiber.ErrStopped) {
-		t.Error(err)
-	}
-	if closed.Load() == 0 {
-		t.Error("no session was lost")
 	}
 }
 

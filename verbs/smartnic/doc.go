@@ -23,7 +23,7 @@
 // packet; cores of one NIC share its memory, and send each other nothing.
 //
 // The simulator's model is sim.Node.AttachBoard; its constants are in the section cores of the preset liquidio3.
-// Workers that play the NIC on shared memory or Soft-RoCE are not built yet.
+// On shared memory and Soft-RoCE a worker plays all cores of its node's NIC, an emulation (package node).
 //
 // # Who may call what
 //

@@ -27,6 +27,6 @@ for protocol in dnl4 dnl2 dnl1; do
   check "ycsb_on_$protocol" serializable --protocol "$protocol" --workload ycsb --keys 1000 --duration 1s
 done
 # A worker of each node plays its NIC.
-check smallbank_on_xenic serializable --protocol xenic --accounts 500 --anywhere --duration 1s
+check smallbank_on_xenic serializable --protocol xenic --workers 2 --accounts 500 --anywhere --duration 1s
 check retwis_on_xenic serializable --protocol xenic --workload retwis --keys 1000 --duration 1s
 story_ends

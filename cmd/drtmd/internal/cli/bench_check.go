@@ -131,12 +131,7 @@ func (r *benchRun) checkChips(given func(string) bool) error {
 	if chips == nil {
 		return nil
 	}
-	switch played := chips.Cores && r.client == nil; {
-	case p.transport == simTransport && r.client == nil:
-	case played && p.workers > 1:
-		return usagef("use --workers 1, or --transport sim with --preset "+r.protocol.Preset, "the only worker of a node plays the "+
-			"NIC of protocol %s without the simulator, and there are %d", p.protocol, p.workers)
-	case !played:
+	if r.client != nil || p.transport != simTransport && !chips.Cores {
 		return usagef("use --transport sim, with --preset "+r.protocol.Preset, "protocol %s runs on chips that only the "+
 			"simulator has", p.protocol)
 	}
@@ -242,6 +237,11 @@ func (r *benchRun) checkThreads(given func(string) bool) error {
 		return usagef("leave --processes out", "protocol %s runs in one process", p.protocol)
 	}
 	workers := p.nodes / p.processes * p.workers // of the process that has the fewest
+	next, of := "each thread needs a worker", "workers"
+	if c := r.protocol.Chips; c != nil && c.Cores {
+		workers, of = p.nodes/p.processes, "nodes"
+		next = "all workers of a node run on one thread: one of them plays its NIC"
+	}
 	if r.threads = p.threads; !given("threads") {
 		r.threads = min(defaultThreads, workers, max(runtime.NumCPU(), 1))
 		if r.protocol.OneThread {
@@ -250,8 +250,7 @@ func (r *benchRun) checkThreads(given func(string) bool) error {
 	}
 	switch {
 	case r.threads < 1 || r.threads > workers:
-		return usagef("each thread needs a worker", "--threads %d is not in 1..%d, the number of "+
-			"workers of a process", r.threads, workers)
+		return usagef(next, "--threads %d is not in 1..%d, the number of %s of a process", r.threads, workers, of)
 	case r.protocol.OneThread && r.threads > 1:
 		return usagef("use --threads 1", "protocol %s runs on one thread", p.protocol)
 	}

@@ -1,0 +1,107 @@
+package xenic_test
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"drtmd/proto/check"
+	"drtmd/proto/node"
+	"drtmd/proto/option"
+	"drtmd/proto/workload/smallbank"
+	"drtmd/proto/workload/tpcc"
+	"drtmd/proto/xenic"
+	"drtmd/verbs/fiber"
+)
+
+// played is three nodes on shared memory, whose NICs are played, and the bank with few accounts.
+func played(t *testing.T, change func(*node.LocalConfig)) (*node.Cluster, error) {
+	t.Helper()
+	spec := smallbank.Spec()
+	w, _, err := spec.Make(3, option.Settings{"accounts": "40", "anywhere": "true"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := node.LocalConfig{Threads: 3, Config: node.Config{Protocol: xenic.Protocol(), Workload: w, Functions: spec.Functions,
+		Nodes: 3, Workers: 2, Fibers: 3, Replicas: 3, Record: &node.Recording{}}}
+	change(&c)
+	return node.NewLocal(context.Background(), c)
+}
+
+// TestAWorkerPlaysTheNIC: the same programs on threads and shared memory, with line words and without, as on Soft-RoCE;
+// with one thread of the host beside the NIC, and with several.
+func TestAWorkerPlaysTheNIC(t *testing.T) {
+	for name, change := range map[string]func(*node.LocalConfig){
+		"everything on": func(*node.LocalConfig) {},
+		"without batching and multi-hop": func(c *node.LocalConfig) {
+			c.Options = option.Settings{xenic.OptBatching: "false", xenic.OptMultiHop: "false"}
+		},
+		"separate requests, all at NICs, four workers": func(c *node.LocalConfig) {
+			c.Workers, c.Fibers = 4, 2
+			c.Options = option.Settings{xenic.OptRequests: xenic.RequestsSeparate, xenic.OptLocal: "false"}
+		},
+		"one worker, without line words": func(c *node.LocalConfig) { c.Workers, c.WithoutLineWords = 1, true },
+		"two workers, without line words, two threads for three nodes": func(c *node.LocalConfig) {
+			c.Threads, c.WithoutLineWords = 2, true
+		},
+		"messages of more than a packet": func(c *node.LocalConfig) {
+			o := tpcc.Default(3)
+			o.Items, o.Customers, o.Orders = 100, 10, 1000
+			c.Functions = tpcc.Spec().Functions
+			w, err := tpcc.New(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Workload = w
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := played(t, change)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if result := load(t, c, 8); result.Verdict != check.Serializable {
+				t.Error(result)
+			}
+		})
+	}
+}
+
+// TestThreadsOfPlayedNICs: a node's workers share a thread.
+func TestThreadsOfPlayedNICs(t *testing.T) {
+	c, err := played(t, func(c *node.LocalConfig) { c.Threads = 4 })
+	if err == nil {
+		t.Fatal("it is made", c.Close())
+	}
+	if !strings.Contains(err.Error(), "not in 1..3") {
+		t.Error(err)
+	}
+}
+
+// TestAWorkerThatPlaysTheNICOutlivesLostSessions, as an outage of the network leaves them: packets come once, and in order.
+func TestAWorkerThatPlaysTheNICOutlivesLostSessions(t *testing.T) {
+	c, err := played(t, func(*node.LocalConfig) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var closed atomic.Int64
+	c.Start("outages", 1, func(f *fiber.Fiber, w *node.Worker, _ int) error {
+		for range 5 {
+			for n := range w.Peers {
+				if s := w.Peers[n].Session; s != nil && n != int(w.Node) {
+					s.Close()
+					closed.Add(1)
+				}
+			}
+			if err := f.Sleep(2 * time.Millisecond); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if result := load(t, c, 40); result.Verdict != check.Serializable || closed.Load() == 0 {
+		t.Errorf("%d sessions closed: %v", closed.Load(), result)
+	}
+}

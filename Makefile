@@ -26,6 +26,8 @@ RACE_NOT := drtmd/(cmd/drtmd/internal/(composition|config|daemon/data|endtoend|i
 RACE_FIRST := proto/member/etcdmember|proto/enginetest|internal/(cli|daemon)$$
 RACE_AT_ONCE := 4
 RACE_SEARCH := -run 'Search|Jobs' ./verbs/scenario
+# PART=waiting makes test run only the tests that wait for leases and processes, PART=computing only those that compute.
+PART ?=
 # How long make soak searches, per fuzz target and per repeated stress test.
 SOAK_TIME ?= 5m
 # NATIVE=1 makes test-rxe use this machine's own rxe link instead of the virtual machine.
@@ -33,8 +35,7 @@ NATIVE ?=
 # RXE=1 makes bench-replicas and bench-dandelion run in the virtual machine.
 RXE ?=
 
-.PHONY: help demo build install uninstall test test-waiting test-computing test-race test-rxe lint bench bench-redis
-.PHONY: bench-verbs
+.PHONY: help demo build install uninstall test test-race test-rxe lint bench bench-redis bench-verbs
 .PHONY: conformance-diff bench-replicas bench-dandelion bench-dlht bench-ford bench-memory bench-tpcc bench-scaling test-browser verify-clone soak clean
 
 help: ## print this table
@@ -53,18 +54,12 @@ install: build ## install drtmd, units, man pages and completions (PREFIX=/usr/l
 uninstall: ## remove what make install installed
 	PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" scripts/install.sh --remove
 
-test: build ## run every test that needs no virtual machine (9 to 10 minutes on 2 cores)
+test: build ## run every test that needs no virtual machine (9 to 10 minutes on 2 cores; PART=waiting, computing: a half)
+ifneq ($(PART),computing)
 	scripts/lib/packages_selftest.sh
 	scripts/lib/install_selftest.sh
-	scripts/test.sh '$(RACE_NOT)'
-
-test-waiting: build ## the part of make test that waits for leases and processes
-	scripts/lib/packages_selftest.sh
-	scripts/lib/install_selftest.sh
-	scripts/test.sh '$(RACE_NOT)' waiting
-
-test-computing: build ## the part of make test that computes
-	scripts/test.sh '$(RACE_NOT)' computing
+endif
+	scripts/test.sh '$(RACE_NOT)' $(PART)
 
 test-race: ## run the tests under the race detector
 	@$(BOOTSTRAP) build

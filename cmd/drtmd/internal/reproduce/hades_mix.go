@@ -59,8 +59,8 @@ func hadesFigure15(r *Run) (*Outcome, error) {
 		missed: missedWide, reading: "mean of the mixes of Table V"})
 }
 
-const missedWide = "of eight nodes one has an eighth of the records, so that HADES-H's software, which is for local records, works " +
-	"less than with five; the paper's HADES-H loses there, and it does not say why"
+const missedWide = "of eight or ten nodes each has fewer of the records than of five, so that HADES-H's software, which is for local " +
+	"records, works less; the paper's HADES-H does not gain by that, and it does not say why"
 
 // mixes runs all mixes under all protocols.
 func (r *Run) mixes(c *mixed) (*Outcome, error) {

@@ -123,25 +123,25 @@ record() {
   NAMES+=("$name") STARTED+=("$SECONDS")
   echo "... $name"
   if ((AT_ONCE == 1)); then
-    (exec setsid "$@") 2>&1 &
+    (exec setsid bash -c "$TIMED" "$OUTPUTS/$number.times" "$@") 2>&1 &
   else
-    (exec setsid "$@") >"$OUTPUTS/$number" 2>&1 &
+    (exec setsid bash -c "$TIMED" "$OUTPUTS/$number.times" "$@") >"$OUTPUTS/$number" 2>&1 &
   fi
   RUNNING[$!]=$number
 }
 
-# cpu_seconds: sets CPU to what all children that were waited for have used. (`times` in a pipe would tell of
-# the pipe's children.)
+# TIMED runs a command, and writes the times that bash gives of it to the file $0. A signal for both ends the command.
+# shellcheck disable=SC2016  # expanded by that bash
+TIMED='trap : INT TERM; "$@"; status=$?; times >"$0"; exit "$status"'
+
+# cpu_seconds FILE: the seconds of a CPU that the command of TIMED has used.
 cpu_seconds() {
-  times >"$OUTPUTS/times"
-  CPU=$(awk -F '[ms ]+' 'NR == 2 { printf "%d", 60 * ($1 + $3) + $2 + $4 }' "$OUTPUTS/times")
+  awk -F '[ms ]+' 'NR == 2 { printf "%d", 60 * ($1 + $3) + $2 + $4 }' "$1" 2>/dev/null || true
 }
 
 # one_ends: waits until one that runs has ended, shows what it printed, and notes how it ended.
 one_ends() {
-  local pid status=0 number took before
-  cpu_seconds
-  before=$CPU
+  local pid status=0 number took
   # wait -n does not see one that a signal has ended before.
   for pid in "${!RUNNING[@]}" ""; do
     [[ -z $pid ]] || kill -0 "$pid" 2>/dev/null || break
@@ -153,8 +153,7 @@ one_ends() {
   fi
   number=${RUNNING[$pid]}
   unset "RUNNING[$pid]"
-  cpu_seconds
-  took="$((SECONDS - STARTED[number])) s, CPU $((CPU - before)) s"
+  took="$((SECONDS - STARTED[number])) s, CPU $(cpu_seconds "$OUTPUTS/$number.times") s"
   echo "=== ${NAMES[number]}"
   ((AT_ONCE == 1)) || cat "$OUTPUTS/$number"
   if ((status == 0)); then

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # A memory node and clients in other processes, on Soft-RoCE: a B-link tree on repairable transactions (rTX) under
 # YCSB A, E and F, each run proved strictly serializable. Then a client process is killed in the middle of a run; the
-# next run repairs what it left, and is proved, too. RACE, and the baselines DTX and Optimal, run on memory nodes of
-# their own, in the process of their clients. In the end, two memory nodes share the records.
+# next run repairs what it left, and is proved, too. RACE, and the baseline DTX, run on memory nodes of their own, in
+# the process of their clients. (Optimal, and RACE under D, run in testdata/script/memory.txt of package cli.) In the
+# end, two memory nodes share the records.
 # timeout: 240
 set -u
 # shellcheck source=scripts/rxe-vm/tests/lib/story.sh

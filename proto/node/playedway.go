@@ -32,12 +32,13 @@ type playedWay struct {
 	packet []byte            // the beginning of one
 }
 
+// typePackets carries a part of a packet from one member to another:
+//
+//	0 sender 2 | core 1 | 1: the packet's last part 1 | 4 number of the part, from 1 8 | 12 bytes
+const typePackets rpc.Type = 0x67
+
 const (
-	// typePackets carries a part of a packet from one member to another:
-	//
-	//	0 sender 2 | core 1 | 1: the packet's last part 1 | 4 number of the part, from 1 8 | 12 bytes
-	typePackets rpc.Type = 0x67
-	playedHead           = 12
+	playedHead = 12
 	// playedPart bounds the bytes of a part.
 	playedPart = 8 << 10
 	// playedWindow bounds the parts under way to a member.

@@ -59,7 +59,8 @@ func (m *Memory) line64(line int) *image {
 	return (*image)(unsafe.Add(m.base, line*LineBytes))
 }
 
-// Prefetch asks for lines from a number on, and their words: bit i of set is line + i, and one is set. All are inside.
+// Prefetch asks for lines from a number on, and the word of the first: eight words share a line of the cache. Bit i of set
+// is line + i, and one is set. All are inside.
 func (m *Memory) Prefetch(line int, set uint64) {
 	first := line + bits.TrailingZeros64(set)
 	lineword.Prefetch2(m.word(line), &m.line64(first)[0])

@@ -8,6 +8,7 @@ import (
 
 	"drtmd/proto"
 	"drtmd/proto/check"
+	"drtmd/proto/history"
 	"drtmd/proto/node"
 	"drtmd/proto/workload/smallbank"
 	"drtmd/store/layout"
@@ -105,5 +106,31 @@ func TestReplicasOfARunThatIsNotSettledAreNotJudged(t *testing.T) {
 	}
 	if r.Verdict != check.Serializable || r.FinalKeys != nil || r.InitialKeys == nil || *r.InitialKeys == 0 {
 		t.Errorf("%v, final %v, initial %v", r.Verdict, r.FinalKeys, r.InitialKeys)
+	}
+}
+
+// TestTablesOfARunThatIsNotSettledAreJudgedWhereLocksTell: with one replica, a record that may lack its last write is
+// locked; the host of a NIC that has committed may have applied nothing, without a lock.
+func TestTablesOfARunThatIsNotSettledAreJudgedWhereLocksTell(t *testing.T) {
+	for name, p := range map[string]node.Protocol{"one replica": replicating(t), "chips": protocol(t, "hades")} {
+		c, err := node.NewSimulated(context.Background(), node.SimulatedConfig{Config: node.Config{Protocol: p,
+			Workload: bank(t, 2), Nodes: 2, Record: &node.Recording{}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if err := c.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		h, err := c.HistoryUnsettled()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if known, _ := h.Knows(history.Final); known != (p.Chips == nil) {
+			t.Errorf("%s: the tables are in the history: %t", name, known)
+		}
+		if err := h.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -190,10 +190,12 @@ func (c *Cluster) HistoryOwing(pending func(state uint64) bool) (*history.Histor
 	return c.history(true, pending)
 }
 
-// HistoryUnsettled is History where anything may be owed. What the tables hold in the end is left out if the protocol
-// replicates: no lock marks what a backup, or a host whose NIC has committed, still has to apply.
+// HistoryUnsettled is History where anything may be owed. What the tables hold in the end is left out where records have
+// backups, or the protocol runs on chips: no lock marks what a backup, or a host whose NIC has committed, still has to
+// apply. All processes of a cluster decide alike.
 func (c *Cluster) HistoryUnsettled() (*history.History, error) {
-	return c.history(!c.Config.Protocol.Replicates, func(uint64) bool { return true })
+	locksTell := c.Config.Replicas == 1 && c.Config.Protocol.Chips == nil
+	return c.history(locksTell, func(uint64) bool { return true })
 }
 
 // history is what was recorded, with what the tables hold if final.

@@ -70,7 +70,7 @@ func unsettledRun(t *testing.T, protocol string) (kinds []string, res *load.Resu
 // A run whose nodes cannot reach each other to its end reports what it measured, says why its sums are
 // not judged, and exits with 1; what is known of its history holds.
 func TestRunThatCannotSettleReportsAndExitsWith1(t *testing.T) {
-	for _, protocol := range []string{"drtm", "twopl"} {
+	for _, protocol := range []string{"drtm", "twopl", "farm"} {
 		t.Run(protocol, func(t *testing.T) {
 			t.Parallel()
 			var kinds []string
@@ -100,7 +100,7 @@ func TestRunThatCannotSettleReportsAndExitsWith1(t *testing.T) {
 				t.Error("nothing was measured")
 			}
 			r, err := check.History(t.Context(), res.History, check.Options{UserAborts: true})
-			if err != nil || r.Verdict != check.Serializable {
+			if err != nil || r.Verdict != check.Serializable || r.FinalKeys == nil {
 				t.Errorf("the history: %v, %v", r, err)
 			}
 			var text strings.Builder

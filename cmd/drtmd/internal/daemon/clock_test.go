@@ -152,21 +152,32 @@ func TestClockThatStoodStillStartsItsNodeAnew(t *testing.T) {
 // TestALeaderThatAnswersLateKeepsNoPlaneFromBeingBuilt: a busy machine takes more than a second now and then.
 func TestALeaderThatAnswersLateKeepsNoPlaneFromBeingBuilt(t *testing.T) {
 	t.Parallel()
+	// A plane begins its clock with 32 questions, the last before it is there. Every 16th is answered late until then, so
+	// that two of them are, however many the clock of the plane before has asked.
+	const samples, every, late = 32, 16, 1500 * time.Millisecond
 	var leader atomic.Pointer[faultyClock]
-	var late atomic.Int32 // so many more answers take 1.5 s; the clock of the plane before may ask for the first
+	var asked, began atomic.Int64 // asked: since the leader is late; began: the same, when the plane was there
 	w, clocks := apart(t, 2, func(o *testOptions) {
+		if o.machine != "machine 1" { // it leads
+			return
+		}
 		o.beforeAsk = func() error {
-			if c := leader.Load(); c != nil && late.Add(-1) >= 0 {
-				c.until.Store(int64(c.Clock.Now() + 1500*time.Millisecond))
+			if c := leader.Load(); c != nil && asked.Add(1)%every == 0 {
+				c.until.Store(int64(c.Clock.Now() + late))
 			}
 			return nil
 		}
+		o.wrapClock = func(c verbs.Clock) verbs.Clock {
+			if leader.Swap(nil) != nil {
+				began.Store(asked.Load())
+			}
+			return c
+		}
 	})
-	late.Store(3)
 	leader.Store(clocks[0])
 	w.nodes[0].mustRun(bench(100 * time.Millisecond))
-	if n := late.Load(); n > 1 {
-		t.Errorf("%d answers were not late", n)
+	if n := began.Load(); n < samples {
+		t.Errorf("the clock began with %d questions, want at least %d", n, samples)
 	}
 }
 

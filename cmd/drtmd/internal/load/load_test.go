@@ -73,8 +73,11 @@ func TestOnlySomeNodesHaveClients(t *testing.T) {
 			return cluster, err
 		}}
 	r, err := Run(context.Background(), o)
-	if err != nil || r.Conserved != nil {
-		t.Fatal(err, r.Conserved)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Conserved != nil {
+		t.Fatal(r.Conserved)
 	}
 	for _, w := range cluster.Workers() {
 		if has := w.Engine.Stats().Committed > 0; has != (w.Node < 2) {

@@ -66,6 +66,8 @@ type Answer struct {
 	Orphans   *Orphans          `json:"orphans,omitempty"` // finish; nil: none
 	Audit     string            `json:"audit,omitempty"`   // finish; "": nothing is wrong
 	Recorded  bool              `json:"recorded,omitempty"`
+	// NoFinal: what was recorded is without what the tables hold in the end, which cannot be judged.
+	NoFinal bool `json:"no_final,omitempty"`
 	// RecordedBytes are those of the file with what was recorded.
 	RecordedBytes int64     `json:"recorded_bytes,omitempty"`
 	Unsettled     Unsettled `json:"unsettled"` // end

@@ -11,6 +11,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"drtmd/proto"
+	"drtmd/proto/history"
 	"drtmd/proto/node"
 	"drtmd/verbs"
 )
@@ -320,7 +321,7 @@ func (p *Part) carryOut(ctx context.Context, s *local, r *Request) (*Answer, err
 		return a, err
 	case StepFinish:
 		if r.Owing {
-			s.owes()
+			s.owing = true
 		}
 		return s.answerTotals(ctx, r.History)
 	}
@@ -344,6 +345,9 @@ func (s *local) answerTotals(ctx context.Context, file string) (*Answer, error) 
 		return a, nil
 	}
 	a.Recorded = true
+	if known, _ := x.history.Knows(history.Final); !known {
+		a.NoFinal = true
+	}
 	if err := errors.Join(x.history.WriteFile(file), x.history.Close()); err != nil {
 		return nil, err
 	}

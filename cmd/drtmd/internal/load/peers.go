@@ -349,6 +349,7 @@ func (s *peers) end(ctx context.Context) (u Unsettled, err error) {
 func (s *peers) finish(ctx context.Context) (t *totals, err error) {
 	t = &totals{}
 	var saved []string
+	final := true
 	var recovered *RecoveryTotals
 	file := func(i int) string { return filepath.Join(s.o.TempDir, fmt.Sprintf("%d.hist", i)) }
 	err = s.each(ctx, finishTimeout, func(i int) *Request {
@@ -363,7 +364,7 @@ func (s *peers) finish(ctx context.Context) (t *totals, err error) {
 			t.audit = errors.Join(t.audit, errors.New(a.Audit))
 		}
 		if a.Recorded {
-			saved = append(saved, file(i))
+			saved, final = append(saved, file(i)), final && !a.NoFinal
 		}
 		if a.Recovery != nil {
 			if recovered == nil {
@@ -373,7 +374,7 @@ func (s *peers) finish(ctx context.Context) (t *totals, err error) {
 		}
 		return nil
 	})
-	saved = append(saved, s.recover(t, recovered)...)
+	saved = append(saved, s.recover(t, recovered, final)...)
 	if err != nil || len(saved) == 0 || t.lost != nil {
 		return t, err
 	}

@@ -98,8 +98,9 @@ func (p *peer) drop() (err error) {
 // errNotHere: a leader cannot read what a dead process on another machine has recorded.
 var errNotHere = errors.New("what it recorded is on its machine: the history cannot be checked without it")
 
-// salvage saves what a dead peer recorded as a history.
-func (s *peers) salvage(p *peer) (name string, err error) {
+// salvage saves what a dead peer recorded as a history. final: those of the survivors say what the tables hold in the
+// end, and its own does, too: nothing, since no replica is its any more.
+func (s *peers) salvage(p *peer, final bool) (name string, err error) {
 	if len(p.kept) == 0 {
 		return "", fmt.Errorf("%s: %w", p.Name(), errNotHere)
 	}
@@ -112,8 +113,11 @@ func (s *peers) salvage(p *peer) (name string, err error) {
 		segments = append(segments, x)
 	}
 	p.kept = nil // the history's
-	h, err := history.NewRun(history.Run{Names: s.o.Names, Versions: history.Counting,
-		Initial: []*history.Snapshot{}, Final: []*history.Snapshot{}}, segments...)
+	run := history.Run{Names: s.o.Names, Versions: history.Counting, Initial: []*history.Snapshot{}}
+	if final {
+		run.Final = []*history.Snapshot{}
+	}
+	h, err := history.NewRun(run, segments...)
 	if err != nil {
 		return "", err
 	}
@@ -122,8 +126,9 @@ func (s *peers) salvage(p *peer) (name string, err error) {
 }
 
 // recover says what became of the peers that are gone: they are lost, or what they leave was recovered, and
-// saved has what they recorded. sum is what the others have recovered, nil if their records have no replicas.
-func (s *peers) recover(t *totals, sum *RecoveryTotals) (saved []string) {
+// saved has what they recorded. sum is what the others have recovered, nil if their records have no replicas, and final
+// says whether their histories have what the tables hold in the end.
+func (s *peers) recover(t *totals, sum *RecoveryTotals, final bool) (saved []string) {
 	if t.lost = s.loss(); t.lost == nil || sum == nil || s.o.Plan == nil || len(sum.Lost) > 0 || sum.Failed != "" {
 		return nil
 	}
@@ -133,7 +138,7 @@ func (s *peers) recover(t *totals, sum *RecoveryTotals) (saved []string) {
 		if !s.o.Plan.Record {
 			continue
 		}
-		name, err := s.salvage(p)
+		name, err := s.salvage(p, final)
 		if err != nil {
 			t.lost = &LostError{Processes: []error{p.lost(), err}}
 			return nil

@@ -92,9 +92,7 @@ func (s *local) endWithout(ctx context.Context, gone []proto.NodeID) (u Unsettle
 		}
 		s.recovered = r.totals()
 	}
-	if u != (Unsettled{}) {
-		s.owes()
-	}
+	s.owing = u != Unsettled{} // what an end before found is no more true than what it said
 	s.underWay = u.UnderWay
 	return u, err
 }
@@ -119,6 +117,3 @@ func (s *local) settle(ctx context.Context, gone []proto.NodeID) (owed int, err 
 		}
 	}
 }
-
-// owes has every record that is locked in the end count as one whose last write is owed, and no replica be judged.
-func (s *local) owes() { s.owing = true }

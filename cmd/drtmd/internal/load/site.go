@@ -59,7 +59,9 @@ type local struct {
 	workers []*worker
 	over    atomic.Bool
 	tasks   *node.Tasks
-	owing   bool // some process could not settle: records may lack their last write
+	// owing: some process could not settle. Every record that is locked in the end may lack its last write then, and
+	// no replica is judged.
+	owing bool
 	// underWay: transactions have not ended. To stop their fibers may fail then, which close tells
 	// beside the result.
 	underWay bool

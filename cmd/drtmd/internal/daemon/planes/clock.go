@@ -128,6 +128,9 @@ func (c *clocks) keep(ctx context.Context, s *clockSync, client *control.Client)
 			c.failed(fmt.Errorf("%w of the leader at %s: %w", errClock, s.leader, wrong))
 			return
 		}
+		if ctx.Err() != nil { // the plane is closed: the leader has not failed to answer
+			return
+		}
 		switch now := s.clock.Error(); {
 		case !late && now > clockLate*s.bound:
 			late = true

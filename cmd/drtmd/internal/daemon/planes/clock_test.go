@@ -1,6 +1,7 @@
 package planes
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -8,6 +9,8 @@ import (
 	"time"
 
 	"drtmd/cmd/drtmd/internal/load"
+	"drtmd/cmd/drtmd/internal/status"
+	"drtmd/proto/node"
 )
 
 // setClock is a clock that the test sets.
@@ -56,5 +59,34 @@ func TestAPlaneOfThisMachineNeedsNobodysClock(t *testing.T) {
 	}
 	if s := r.p.clocks.describe(&load.Info{}, 0); s != nil {
 		t.Errorf("the clock of a plane that was not opened: %+v", s)
+	}
+}
+
+// TestAClockWhosePlaneIsClosedTellsOfNothing: that ends its question, not the leader.
+func TestAClockWhosePlaneIsClosedTellsOfNothing(t *testing.T) {
+	for _, closed := range []bool{true, false} {
+		r := newRoom(t)
+		own := &setClock{time.Hour}
+		r.p.o.Clock = own
+		at := node.ClockSample{Sent: own.now, Received: own.now, Remote: own.now}
+		clock, err := node.NewSyncedClock(own, 0, []node.ClockSample{at}, clockEvery)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own.now += time.Hour // it is not well known any more
+		life, cancel := context.WithCancel(t.Context())
+		asked := 0
+		r.p.o.BeforeAsk = func() error {
+			if asked++; closed || asked > 1 {
+				cancel()
+				return life.Err()
+			}
+			return errors.New("cut off by the test")
+		}
+		s := &clockSync{bound: clock.Bound(), leader: "there:1", clock: clock, ended: make(chan struct{})}
+		r.p.clocks.keep(life, s, nil)
+		if got := r.events(status.Warn); closed && len(got) > 0 || !closed && len(got) != 1 {
+			t.Errorf("closed while it asked: %t; warns of %q", closed, got)
+		}
 	}
 }

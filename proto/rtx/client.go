@@ -130,7 +130,7 @@ type Stats struct {
 	Copied            uint64 // blocks that were taken from Copies, and not read
 	Left              uint64 // own locks met, which no transaction has any more: 0 without a bug
 	Unexpected        uint64 // commits of a log that somebody else finished first
-	Overtaken         uint64 // commits that this client left, since it was stopped and others have finished or undone them
+	Overtaken         uint64 // commits and repairs that this client left, since it was stopped and others may have ended them
 	// LongestWait is the longest time for which one lock of another was met.
 	LongestWait time.Duration
 }

@@ -8,7 +8,8 @@ import (
 
 // wrapTime is the shortest time in which a data pointer can repeat: its block is used 2^16 times, once in a
 // transaction each. A repair or a commit that was stopped for a quarter of it looks at the log again, or at its lock,
-// before it swings a pointer (section 4.4).
+// before it swings a pointer (section 4.4). A stop between that last look and the post of the CAS remains: if it lasts
+// until the pointer has wrapped to the very same one, the CAS succeeds.
 const wrapTime = (1 << 16) * 2 * time.Microsecond
 
 // repair finishes or undoes the transaction whose expired lock was met at an object (Figure 10). Then the object
@@ -77,7 +78,7 @@ func (c *Client) repair(f *fiber.Fiber, p Ptr, w uint64) error {
 // another version, so that neither the suspect nor another repairer can swing it from what they have read, and
 // then releases the lock. The paper copies the value to a new block for that.
 func (c *Client) repairOne(f *fiber.Fiber, p Ptr, w uint64) error {
-	meta := c.l.metaAt(p)
+	meta, start := c.l.metaAt(p), c.cfg.Clock.Now()
 	if err := c.readNow(f, c.words, meta, metaBytes); err != nil {
 		return err
 	}
@@ -105,11 +106,17 @@ func (c *Client) repairOne(f *fiber.Fiber, p Ptr, w uint64) error {
 		if c.word(c.words) != w || c.word(c.words+8) != d {
 			return nil
 		}
+		if c.stopped(start) {
+			return nil
+		}
 		if err := c.keepReplaced(f, d, c.blockIn); err != nil {
 			return err
 		}
 	}
 	f.Step(stepCopied)
+	if c.stopped(start) {
+		return nil
+	}
 	old, err := c.casNow(f, meta+8, d, renewed(d))
 	if err != nil || old != d {
 		return err // it was swung meanwhile: what the new block has replaced comes first
@@ -118,6 +125,16 @@ func (c *Client) repairOne(f *fiber.Fiber, p Ptr, w uint64) error {
 	c.stats.Undone++
 	_, err = c.casNow(f, meta, w, unlocked(w))
 	return err
+}
+
+// stopped reports whether this client, which repairs an update without log, was stopped since it began: the pointer that it
+// has read may be one that is used again, with another value. Then the object is to be looked at again.
+func (c *Client) stopped(start time.Duration) bool {
+	if past := c.cfg.Clock.Now() - start; past >= 0 && past < wrapTime/4 {
+		return false
+	}
+	c.stats.Overtaken++
+	return true
 }
 
 // keepReplaced sees to it that the block which the block of a data pointer has replaced is in the slot that that

@@ -72,3 +72,49 @@ func TestWhoWasStoppedSwingsNothing(t *testing.T) {
 		})
 	}
 }
+
+// 4.4, 4.5: who was stopped while it repairs an update without log looks at the object again, before it renews the pointer.
+func TestARepairThatWasStoppedLooksAgain(t *testing.T) {
+	raceskip.Simulated(t)
+	const stop = 300 * time.Millisecond
+	world, err := rtxtest.NewWorld(testShape)
+	must(t, err)
+	add := func(c *rtx.Client, f *fiber.Fiber) error {
+		return c.Run(f, func(tx *rtx.Tx) error {
+			v, err := tx.Update(c.Root(0))
+			if v == nil && err == nil {
+				v, err = tx.Write(c.Root(0), 0)
+			}
+			if err == nil {
+				v[0]++
+			}
+			return err
+		})
+	}
+	var stats rtx.Stats
+	dies := world.ClientAwaited(func(c *rtx.Client, f *fiber.Fiber) error { return errors.Join(add(c, f), add(c, f)) })
+	stopped := world.ClientAwaited(func(c *rtx.Client, f *fiber.Fiber) error {
+		err := errors.Join(f.Sleep(50*time.Millisecond), add(c, f))
+		stats = *c.Stats()
+		return err
+	})
+	other := world.Client(func(c *rtx.Client, f *fiber.Fiber) error {
+		if err := errors.Join(f.Sleep(100*time.Millisecond), add(c, f), add(c, f), f.Sleep(2*stop)); err != nil {
+			return err
+		}
+		return c.Run(f, func(tx *rtx.Tx) error {
+			v, err := tx.Read(c.Root(0))
+			if err == nil && v[0] != 4 { // the second one of who has died is undone
+				t.Errorf("the root is %d, want 4", v[0])
+			}
+			return err
+		})
+	})
+	must(t, errors.Join(dies, stopped, other, world.RunUnder(sim.Schedule{
+		{Kind: sim.CrashNode, Node: "n1", Step: "rtx: validated", Count: 2},
+		{Kind: sim.PauseWorker, Worker: sim.WorkerAtStep, Node: "n2", Step: "rtx: repair, block reclaimed", Count: 1,
+			For: sim.Time(stop.Nanoseconds()) * sim.Nanosecond}})))
+	if stats.Overtaken != 1 {
+		t.Errorf("a repair was left %d times: %+v", stats.Overtaken, stats)
+	}
+}

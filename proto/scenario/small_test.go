@@ -112,8 +112,8 @@ func TestSmallWorldsHoldInEveryOrder(t *testing.T) {
 			}
 			var sum scenario.OrdersResult
 			for i, w := range worlds(t, name) {
-				if !*whole && i%2 > 0 {
-					continue
+				if !*whole && (i+i/2)%2 > 0 {
+					continue // the sizes take turns: each has every other script
 				}
 				for _, crashes := range []bool{false, true} {
 					x := orders(t, w, "", crashes, most)

@@ -118,41 +118,45 @@ func (e *getEnd) work() {
 	}
 }
 
-// getRate is the Gets per second that a server answers with so many messages in a datagram.
-func getRate(cost *sim.CostModel, batch int) (float64, error) {
+// getRate is what a server answers with so many messages in a datagram; its Speedup is 0.
+func getRate(cost *sim.CostModel, batch int) (BatchRate, error) {
+	r := BatchRate{Batch: batch, Payload: batch * getBytes}
 	w, err := sim.New(sim.Config{Seed: 1, Cost: cost, KeepEvents: -1})
 	if err != nil {
-		return 0, err
+		return r, err
 	}
 	server, err := addParty(w, "server")
 	if err != nil {
-		return 0, err
+		return r, err
 	}
 	served := uint64(0)
 	var failed error
 	for c := range getClients {
 		p, err := addParty(w, fmt.Sprintf("client%d", c))
 		if err != nil {
-			return 0, err
+			return r, err
 		}
 		for range getConnections {
-			if err := connectGets(p, server, batch*getBytes, &served, &failed); err != nil {
-				return 0, err
+			if err := connectGets(p, server, r.Payload, &served, &failed); err != nil {
+				return r, err
 			}
 		}
 	}
 	const warmup, measured = 100 * sim.Microsecond, 100 * sim.Microsecond
 	if err := w.RunUntil(warmup); err != nil { // the windows have filled the slowest queue
-		return 0, err
+		return r, err
 	}
-	before := served
+	before, sent := served, w.Stats()
 	if err := w.RunUntil(warmup + measured); err != nil {
-		return 0, err
+		return r, err
 	}
-	if n := w.Stats().Dropped; failed == nil && n > 0 {
-		failed = fmt.Errorf("%d datagrams were dropped", n)
+	now := w.Stats()
+	if now.Dropped > 0 && failed == nil {
+		failed = fmt.Errorf("%d datagrams were dropped", now.Dropped)
 	}
-	return float64(served-before) * float64(batch) / (float64(measured) / float64(sim.Second)), failed
+	r.Mops = float64(served-before) * float64(batch) / (float64(measured) / float64(sim.Second)) / 1e6
+	r.Wire = float64(now.Bytes-sent.Bytes) / float64(now.Messages-sent.Messages)
+	return r, failed
 }
 
 func connectGets(p, server *party, bytes int, served *uint64, failed *error) error {

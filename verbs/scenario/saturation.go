@@ -49,6 +49,8 @@ type BatchRate struct {
 	Batch   int
 	Mops    float64 // million Gets per second
 	Speedup float64 // over the first of the list
+	Payload int     // bytes of a datagram's messages, in either direction
+	Wire    float64 // bytes of a datagram on the links, headers included, as the simulation counts them
 }
 
 // MostBatch is the most Gets that fit into a datagram.
@@ -64,12 +66,12 @@ func Batches(cost *sim.CostModel, batches []int) ([]BatchRate, error) {
 		if most := MostBatch(cost); b < 1 || b > most {
 			return nil, fmt.Errorf("%d messages in a datagram: 1 to %d fit", b, most)
 		}
-		rate, err := getRate(cost, b)
+		r, err := getRate(cost, b)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, BatchRate{Batch: b, Mops: rate / 1e6, Speedup: 1})
-		out[len(out)-1].Speedup = rate / 1e6 / out[0].Mops
+		out = append(out, r)
+		out[len(out)-1].Speedup = r.Mops / out[0].Mops
 	}
 	return out, nil
 }

@@ -98,6 +98,9 @@ func TestBatchingInOnePacketPays(t *testing.T) {
 	for _, r := range rates {
 		t.Logf("batch %2d: %6.1f M Gets/s, %5.2fx", r.Batch, r.Mops, r.Speedup)
 		x[r.Batch] = r.Speedup
+		if headers := r.Wire - float64(r.Payload); headers != 90 { // the preset's, of one packet
+			t.Errorf("batch %d: %g B of headers", r.Batch, headers)
+		}
 	}
 	if x[2] < 1.9 || x[2] > 2.1 {
 		t.Errorf("from 1 to 2: %.2fx, want almost 2", x[2])

@@ -46,12 +46,13 @@ func newClient(w *TATP, home proto.NodeID, r *rand.Rand) *client {
 	return c
 }
 
-// subscriber draws one of all nodes', as the specification does: not uniformly (3.2, NURand).
+// subscriber draws one not uniformly, as the specification does (3.2, NURand), and its node as Options.Anywhere and
+// Options.Far say.
 func (c *client) subscriber() (proto.NodeID, int) {
 	all := uint64(c.w.o.Nodes) * uint64(c.w.o.Subscribers)
 	s := (c.rand.Uint64N(c.w.nu+1) | (1 + c.rand.Uint64N(all))) % all
 	node := proto.NodeID(s % uint64(c.w.o.Nodes))
-	if c.w.o.Far > 0 {
+	if !c.w.o.Anywhere {
 		if node = c.home; c.rand.Float64() >= 1-c.w.o.Far {
 			node = (node + 1 + proto.NodeID(c.rand.IntN(c.w.o.Nodes-1))) % proto.NodeID(c.w.o.Nodes)
 		}

@@ -56,8 +56,9 @@ func Spec() workload.Spec {
 			"deletions, and each has a value of its key",
 		Words: words,
 		New: func(nodes int, v option.Values) (workload.Workload, error) {
+			far := v.Float(optFar) / 100
 			w, err := New(Options{Nodes: nodes, Subscribers: v.Int(optSubscribers), ValueBytes: v.Int(optValueBytes),
-				NoNumbers: !v.Bool(optNumbers), FailedCommit: v.Bool(optFailed), Far: v.Float(optFar) / 100})
+				NoNumbers: !v.Bool(optNumbers), FailedCommit: v.Bool(optFailed), Anywhere: far == 0, Far: far})
 			if err != nil {
 				return nil, err
 			}

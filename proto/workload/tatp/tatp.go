@@ -104,13 +104,17 @@ type Options struct {
 	NoNumbers bool
 	// FailedCommit has a transaction commit that did not find what it looked for.
 	FailedCommit bool
-	// Far is the probability that the subscriber is one of another node than the client's; 0: of all alike.
-	Far float64
-	Mix Mix // all 0 = SpecificationMix
+	// Anywhere has the subscriber be one of all nodes alike, as the specification has no nodes. Otherwise it is one of
+	// another node than the client's with probability Far, and one of the client's else.
+	Anywhere bool
+	Far      float64 // 0 with Anywhere
+	Mix      Mix     // all 0 = SpecificationMix
 }
 
 // Default gives the options of the specification with 100,000 subscribers per node.
-func Default(nodes int) Options { return Options{Nodes: nodes, Subscribers: 100_000} }
+func Default(nodes int) Options {
+	return Options{Nodes: nodes, Subscribers: 100_000, Anywhere: true}
+}
 
 // Limits.
 const (
@@ -140,6 +144,9 @@ func New(o Options) (*TATP, error) {
 			minSubscribers, maxSubscribers)
 	case !(o.Far >= 0 && o.Far <= 1):
 		return nil, fmt.Errorf("tatp: a share of %v of the subscribers on other nodes than the client's is not in 0..1", o.Far)
+	case o.Far > 0 && o.Anywhere:
+		return nil, fmt.Errorf("tatp: subscribers are of all nodes alike (Anywhere), or %v of them on other nodes than the "+
+			"client's: leave one of the two out", o.Far)
 	case o.Far > 0 && o.Nodes == 1:
 		return nil, fmt.Errorf("tatp: subscribers on another node than the client need two nodes; with one, the share must be 0")
 	case o.ValueBytes < 0:

@@ -70,7 +70,7 @@ func (r *simRun) saturation() error {
 			d.Reads = append(d.Reads, simReadRow(x))
 		}
 		for _, x := range gets {
-			d.Batches = append(d.Batches, simBatchRow(x))
+			d.Batches = append(d.Batches, simBatchRow{x.Batch, x.Mops, x.Speedup})
 		}
 		for _, x := range rpcs {
 			d.RPCs = append(d.RPCs, simRPCRow(x))

@@ -45,7 +45,7 @@ func (o *Outcome) byPhase(r *Run) error {
 			}
 		}
 	}
-	if err := r.addUp(&t, apps, all); err != nil {
+	if err := r.checkPhases(&t, apps, all); err != nil {
 		return err
 	}
 	o.phaseRows(all)
@@ -55,26 +55,44 @@ func (o *Outcome) byPhase(r *Run) error {
 	return nil
 }
 
-// partsApart is how far the sum of a transaction's parts may be from the latency that clients measure, as a share.
+// partsApart is how far the mean of the transactions that are split may be from the mean latency that clients measure, as a
+// share: each is split without a remainder, so that it differs only where they are not the same transactions.
 const partsApart = 0.01
 
-// addUp checks that the parts are those of the latency: both are measured apart from each other.
-func (r *Run) addUp(t *speedTrial, apps []application, all []*configuration) error {
+// checkPhases checks the parts of each application.
+func (r *Run) checkPhases(t *speedTrial, apps []application, all []*configuration) error {
 	for _, app := range apps {
 		for _, c := range all {
 			got, err := r.runTrial(t, app, c.protocol, 0)
+			if err == nil {
+				err = got.phases.check(c.protocol == farmName, got.latency.MeanNs)
+			}
 			if err != nil {
-				return err
-			}
-			sum := 0.0
-			for p := range phaseEnd {
-				sum += got.phases.mean(p)
-			}
-			if apart := math.Abs(sum/got.latency.MeanNs - 1); apart > partsApart {
-				return fmt.Errorf("%s under %s: phases of %.0f ns and a latency of %.0f ns: steps of a phase are missing", app.name,
-					c.name, sum, got.latency.MeanNs)
+				return fmt.Errorf("%s under %s: %w", app.name, c.name, err)
 			}
 		}
+	}
+	return nil
+}
+
+// check says what is wrong with the parts of a run: Execution and Validation take time under all protocols, and Commit where
+// the program waits for it, which it does under the baseline.
+func (t *phaseTimes) check(waits bool, latencyNs float64) error {
+	if t.negative > 0 {
+		return fmt.Errorf("%d parts of %d transactions end before they begin: the engine's marked steps have another order",
+			t.negative, t.count)
+	}
+	sum := 0.0
+	for p := range phaseEnd {
+		v := t.mean(p)
+		if takes := p != commitment || waits; !(v > 0) && takes || v != 0 && !takes {
+			return fmt.Errorf("%v takes %.1f ns: the engine's marked steps are not the expected ones", p, v)
+		}
+		sum += v
+	}
+	if !(math.Abs(sum/latencyNs-1) <= partsApart) {
+		return fmt.Errorf("the %d transactions that were split take %.0f ns, and clients have measured %.0f ns: these are others",
+			t.count, sum, latencyNs)
 	}
 	return nil
 }

@@ -86,7 +86,7 @@ func hadesApplications(r *Run) []application {
 		{"TATP", func(t *speedTrial, scale int) (workload.Workload, error) {
 			o := tatp.Default(t.nodes)
 			if o.Subscribers = 5 * scale; t.local > 0 {
-				o.Far = 1 - t.local
+				o.Anywhere, o.Far = false, 1-t.local
 			}
 			return tatp.New(o)
 		}},

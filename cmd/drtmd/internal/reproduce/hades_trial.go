@@ -82,8 +82,9 @@ func (p phase) String() string { return [...]string{"Execution", "Validation", "
 
 // phaseTimes are the time of committed transactions in each phase, and how many they are.
 type phaseTimes struct {
-	spent [phaseEnd]time.Duration
-	count int
+	spent    [phaseEnd]time.Duration
+	count    int
+	negative int // parts that end before they begin: steps were missing, or in another order
 }
 
 // mean nanoseconds of a transaction in a phase.
@@ -125,22 +126,37 @@ func (w *phaseWatch) Begun(f *fiber.Fiber) {
 
 // step is told of the marked steps of all fibers.
 func (w *phaseWatch) step(f *fiber.Fiber, name string) {
-	a := w.fibers[f]
-	if a == nil || !a.running {
-		return
+	if a := w.fibers[f]; a != nil && a.running {
+		a.step(name, f.Now())
 	}
+}
+
+// step is a marked step of the transaction.
+func (a *split) step(name string, now time.Duration) {
 	switch name {
 	case "occ: before execute", hadesName + ": before accesses":
 		a.in = execution // of the first attempt, or of the next one
 	case "occ: before lock", "occ: before validate", hadesName + ": before commit":
 		if a.in == execution {
 			a.in = validation
-			a.entered[validation] = f.Now()
+			a.entered[validation] = now
 		}
 	case "occ: before commit":
+		if a.in == execution { // there was nothing to validate
+			a.entered[validation] = now
+		}
 		a.in = commitment
-		a.entered[commitment] = f.Now()
+		a.entered[commitment] = now
 	}
+}
+
+// parts are what the transaction, which ends, has spent in each phase.
+func (a *split) parts(end time.Duration) (all [phaseEnd]time.Duration) {
+	for p := int(a.in); p >= int(execution); p-- {
+		all[p] = end - a.entered[p]
+		end = a.entered[p]
+	}
+	return all
 }
 
 // Ended implements workload.Watch.
@@ -151,9 +167,11 @@ func (w *phaseWatch) Ended(f *fiber.Fiber, o proto.Outcome) {
 	if since := end - w.first; o != proto.Committed || since < w.from || since > w.to {
 		return
 	}
-	for p := int(a.in); p >= int(execution); p-- {
-		w.sum.spent[p] += end - a.entered[p]
-		end = a.entered[p]
+	for p, d := range a.parts(end) {
+		w.sum.spent[p] += d
+		if d < 0 {
+			w.sum.negative++
+		}
 	}
 	w.sum.count++
 }

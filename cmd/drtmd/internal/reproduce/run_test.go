@@ -73,7 +73,6 @@ func TestQuickRunsAreWithinTheirBounds(t *testing.T) {
 			if len(claims) > 0 {
 				t.Errorf("no row for %d signs of claims", len(claims))
 			}
-			// With --quick the table of this one is in the caches, which says nothing.
 			if compared == 0 || got.Conditions == "" {
 				t.Errorf("%d rows of %d have a bound; conditions: %s", compared, len(got.Rows),
 					got.Conditions)

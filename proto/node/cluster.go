@@ -161,16 +161,17 @@ func (c *Cluster) Stop() error {
 	return c.stopErr
 }
 
-// deliver lets what NICs have on the way arrive, where they are a model: transactions are committed before.
+// deliver lets what NICs have on the way arrive, modelled ones and those that workers play: transactions are committed
+// before. Threads run meanwhile, so each worker's debts are counted on its own.
 func (c *Cluster) deliver() {
 	for range deliverLooks {
 		due := 0
-		for _, w := range c.Workers() {
+		err := c.Inspect(context.Background(), func(w *Worker) {
 			if e, ok := w.Engine.(proto.Debtor); ok {
 				due += e.Debts()
 			}
-		}
-		if due == 0 || c.host.sleep(context.Background(), settleLook) != nil {
+		})
+		if err != nil || due == 0 || c.host.sleep(context.Background(), settleLook) != nil {
 			return
 		}
 	}

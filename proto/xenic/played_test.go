@@ -2,14 +2,18 @@ package xenic_test
 
 import (
 	"context"
+	"errors"
+	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"drtmd/proto"
 	"drtmd/proto/check"
 	"drtmd/proto/node"
 	"drtmd/proto/option"
+	"drtmd/proto/workload"
 	"drtmd/proto/workload/smallbank"
 	"drtmd/proto/workload/tpcc"
 	"drtmd/proto/xenic"
@@ -103,5 +107,48 @@ func TestAWorkerThatPlaysTheNICOutlivesLostSessions(t *testing.T) {
 	})
 	if result := load(t, c, 40); result.Verdict != check.Serializable || closed.Load() == 0 {
 		t.Errorf("%d sessions closed: %v", closed.Load(), result)
+	}
+}
+
+// TestStopDeliversWhatPlayedNICsOwe, counted on their threads, which go on meanwhile: the race detector looks on. What was
+// committed when Stop began has arrived.
+func TestStopDeliversWhatPlayedNICsOwe(t *testing.T) {
+	for name, atRest := range map[string]bool{"clients at rest": true, "clients under way": false} {
+		t.Run(name, func(t *testing.T) {
+			c, err := played(t, func(*node.LocalConfig) {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var begun atomic.Int64
+			var over atomic.Bool
+			tasks := c.Start("client", 3, func(f *fiber.Fiber, w *node.Worker, i int) error {
+				r := rand.New(rand.NewPCG(uint64(w.Node), uint64(3*w.Index+i)))
+				d := workload.Driver{Client: c.Config.Workload.NewClient(w.Node, r), Counts: &workload.Counts{},
+					Over: func() bool { begun.Add(1); return over.Load() }, Runner: proto.Runner{Engine: w.Engine, Rand: r}}
+				return d.Run(f)
+			})
+			for begun.Load() < 200 {
+				if err := c.Sleep(context.Background(), time.Millisecond); err != nil {
+					t.Fatal(err)
+				}
+			}
+			over.Store(true)
+			if atRest {
+				err = tasks.Wait(context.Background())
+			}
+			if err = errors.Join(err, c.Stop()); err != nil {
+				t.Error(err)
+			}
+			owed := 0
+			for _, w := range c.Workers() {
+				owed += w.Engine.(proto.Debtor).Debts()
+			}
+			if atRest && owed != 0 {
+				t.Errorf("%d updates have not arrived", owed)
+			}
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

@@ -32,13 +32,19 @@ type Traffic struct {
 	// another message.
 	Requests uint64
 	// Records are those that the messages among the requests are about: so many messages would they be if each record
-	// had its own. One-sided operations count none.
+	// had its own. One-sided operations count none. 0 unless the engine was asked for it (RecordCounter).
 	Records uint64
 	// Trips are rounds in which at least one answer was waited for: two message delays each.
 	Trips uint64
 	// Bytes of the requests and of their answers, without headers of the transport: of a READ and a WRITE
 	// what is copied, of an atomic its two operands and the old value.
 	Bytes uint64
+}
+
+// RecordCounter is an engine that can count Traffic.Records. It takes time for each message, so nobody does it unasked.
+type RecordCounter interface {
+	// CountRecords has it count from now on. The engine's worker calls it.
+	CountRecords()
 }
 
 // Add counts another's traffic too.

@@ -59,6 +59,7 @@ type Engine struct {
 	unawaited      []*tx
 	unawaitedTimer *fiber.Timer
 	trouble        error // see Trouble
+	countsRecords  bool  // see CountRecords
 	lookUps        lookUps
 	// Of compact messages: a request and its answer as in wire.go, and the body of a record.
 	unpacked, text []byte

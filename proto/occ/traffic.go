@@ -18,9 +18,15 @@ func (t *tx) count(p proto.Phase, node proto.NodeID, requests, bytes int) {
 	x.Bytes += uint64(bytes)
 }
 
+// CountRecords implements proto.RecordCounter.
+func (e *Engine) CountRecords() { e.countsRecords = true }
+
 // countRecords notes the records that a message is about. A log record, and what says how it ended, names all of the
 // transaction and is about those that its node has to hold.
 func (t *tx) countRecords(p proto.Phase, c *call) {
+	if !t.e.countsRecords {
+		return
+	}
 	n := len(c.records)
 	if c.typ == TypeLog || c.typ == TypeEnd {
 		for i := range t.Records {
@@ -37,8 +43,7 @@ func (t *tx) holds(r *record, n proto.NodeID) bool {
 	if t.e.strategy.LogsPrimary && r.Node == n {
 		return true
 	}
-	t.holders = recovery.Holders(t.holders[:0], r.At, t.e.Env.Node)
-	return slices.Contains(t.holders, n)
+	return slices.Contains(recovery.Holders(nil, r.At, t.e.Env.Node), n)
 }
 
 // countSent notes what package onesided has sent: rounds that came one after the other.

@@ -113,6 +113,9 @@ func (s shape) run(f *fiber.Fiber, e proto.Engine, d *proto.Decl) error {
 	return f.Sleep(answersCome)
 }
 
+// countRecords has an engine count the records of its messages.
+func countRecords(e proto.Engine) { e.(proto.RecordCounter).CountRecords() }
+
 // measure runs transactions of a shape on node 0. Each of their records is on each machine equally often: the mean
 // over them is exact, since each record has its own messages.
 func (s shape) measure(f *fiber.Fiber, e proto.Engine, protocol string, machines int) (sum sentMessages, err error) {
@@ -176,6 +179,7 @@ func (r *Run) bankBytes(machines, transactions int) (ofRecord, sent float64, err
 		return 0, 0, err
 	}
 	err = r.onClusterOf(w, dnl4Name, machines, func(f *fiber.Fiber, worker *node.Worker) error {
+		countRecords(worker.Engine)
 		client := w.NewClient(worker.Node, rand.New(rand.NewPCG(1, uint64(machines))))
 		for range transactions {
 			if err := runOnce(f, worker.Engine, client); err != nil {
@@ -246,6 +250,7 @@ func dandelionMessages(r *Run) (*Outcome, error) {
 				return nil, err
 			}
 			err := r.onCluster(p.name, machines, func(f *fiber.Fiber, w *node.Worker) error {
+				countRecords(w.Engine)
 				for _, x := range shapesOf {
 					var sent sentMessages
 					paper := 0.0

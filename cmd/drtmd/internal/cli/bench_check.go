@@ -236,6 +236,9 @@ func (r *benchRun) checkThreads(given func(string) bool) error {
 	if p.processes > 1 && r.protocol.OneThread {
 		return usagef("leave --processes out", "protocol %s runs in one process", p.protocol)
 	}
+	if c := r.protocol.Chips; p.processes > 1 && c != nil && c.Cores {
+		return usagef("leave --processes out", "protocol %s runs in one process: workers play its NICs there", p.protocol)
+	}
 	workers := p.nodes / p.processes * p.workers // of the process that has the fewest
 	next, of := "each thread needs a worker", "workers"
 	if c := r.protocol.Chips; c != nil && c.Cores {

@@ -1,6 +1,12 @@
 package node
 
-import "drtmd/verbs/sim"
+import (
+	"drtmd/verbs/sim"
+	"drtmd/verbs/smartnic"
+)
 
 // WorldStats are what the simulated network of a cluster counts itself.
 func (c *Cluster) WorldStats() sim.Stats { return c.host.(*cores).world.Stats() }
+
+// PlayedWaiting is how many parts of packets of a NIC that is played wait for a node. On the members' thread.
+func PlayedWaiting(b smartnic.Board, to int) int { return len(b.(*playedNIC).ways[to].waiting) }

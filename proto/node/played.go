@@ -48,6 +48,10 @@ func playsNICs(p *Protocol) bool { return p.Chips != nil && p.Chips.Cores }
 
 // playNIC makes the NIC of a member.
 func (m *Member) playNIC() (protocol.Board, error) {
+	if n := m.cluster.RPC.MaxMessage; n > 0 && n < playedHead+playedPart {
+		return protocol.Board{}, fmt.Errorf("a NIC that a worker plays sends messages of %d bytes, and RPC.MaxMessage "+
+			"is %d: raise it, or leave it out", playedHead+playedPart, n)
+	}
 	w, err := m.cfg.NewWorker(len(m.Workers), fiber.WorkerConfig{Name: fmt.Sprintf("n%d/nic", m.ID), PD: m.pd})
 	if err != nil {
 		return protocol.Board{}, err

@@ -22,6 +22,7 @@ type playedWay struct {
 	to       int                // node
 	waiting  [][]byte           // parts, in order, that nobody sends yet
 	senders  int                // fibers, fewer than playedWindow or as many
+	lost     bool               // the peer takes no more: it was removed, or the cluster stops
 	last     uint64             // number of the last part
 	answered uint64             // number of the last part up to which all are answered
 	beyond   [playedWindow]bool // parts beyond that are answered, by number modulo playedWindow
@@ -54,8 +55,11 @@ var (
 	errPlayedSent = errors.New("the cluster stops, or the peer was removed")
 )
 
-// send sends a packet. The bytes are copied.
+// send sends a packet, unless nobody is there to take it. The bytes are copied.
 func (w *playedWay) send(core int, packet []byte) {
+	if w.lost {
+		return
+	}
 	for rest := packet; ; {
 		n := min(len(rest), playedPart)
 		w.last++
@@ -93,7 +97,7 @@ func (w *playedWay) run(f *fiber.Fiber) error {
 		w.waiting[0] = nil
 		w.waiting = w.waiting[1:]
 		if err := w.deliver(f, part); err != nil {
-			w.waiting = nil // nobody is there to take them
+			w.lost, w.waiting = true, nil
 			return err
 		}
 		w.beyond[number%playedWindow] = true

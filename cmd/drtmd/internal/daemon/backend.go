@@ -46,6 +46,9 @@ func (d *Daemon) History(ctx context.Context, v member.ShardVersion, w io.Writer
 
 // Time implements control.Backend.
 func (d *Daemon) Time() (int64, string) {
+	if before := d.o.test.beforeAnswer; before != nil {
+		before()
+	}
 	now, _ := node.MachineNow() // it never fails with this clock
 	return int64(now), d.machine
 }

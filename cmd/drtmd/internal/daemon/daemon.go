@@ -47,10 +47,11 @@ type Options struct {
 
 // testOptions put something else in place of the machine's; nil and "" are the real thing.
 type testOptions struct {
-	clock     verbs.Clock // of the machine
-	machine   string
-	beforeAsk func() error                  // of the leader's clock
-	wrapClock func(verbs.Clock) verbs.Clock // of planes
+	clock        verbs.Clock // of the machine
+	machine      string
+	beforeAsk    func() error                  // of the leader's clock
+	beforeAnswer func()                        // of another node that asks for this one's clock
+	wrapClock    func(verbs.Clock) verbs.Clock // of planes
 }
 
 // Bounds.

@@ -6,8 +6,9 @@
 # First it runs the tests of every package below verbs, htm and cmd whose tests reach the provider over
 # libibverbs, in a guest (scripts/rxe-vm/run) on its rxe0, with DRTMD_REQUIRE=ibv, which turns skips into
 # failures, and DRTMD_TRANSPORT=ibv. Then it runs the stories of scripts/rxe-vm/tests, each in its own
-# guests: set-up, packet loss, several nodes. Two of all these run side by side. With names of stories it runs only those; with --run or --package it runs no story. The last lines
-# give the seconds that each took, and those of a CPU.
+# guests: set-up, packet loss, several nodes. Two of all these run side by side. With names of stories it
+# runs only those; with --run or --package it runs no story. The last lines give the seconds that each took,
+# and those of a CPU.
 #
 # RXE_AT_ONCE=N, in the environment: so many side by side, not two.
 #

@@ -22,21 +22,7 @@ func TestTable2(t *testing.T) {
 	seen := sim.Traffic{Node: "n0"}
 	b := newSimBed(t, seen.Note, testShape.Format)
 	b.run(func(c *rtx.Client, f *fiber.Fiber) error {
-		update := func(n int) error {
-			return c.Run(f, func(tx *rtx.Tx) error {
-				for i := range n {
-					v, err := tx.Update(c.Root(i))
-					if v == nil && err == nil {
-						v, err = tx.Write(c.Root(i), 1)
-					}
-					if err != nil {
-						return err
-					}
-					v[0]++
-				}
-				return nil
-			})
-		}
+		update := func(n int) error { return countUp(c, f, n, 1) }
 		for range 3 { // the objects are there then, and every slot has a block
 			if err := update(4); err != nil {
 				return err

@@ -32,21 +32,7 @@ func TestWhoWasStoppedSwingsNothing(t *testing.T) {
 			world, err := rtxtest.NewWorld(testShape)
 			must(t, err)
 			var stats rtx.Stats
-			add := func(c *rtx.Client, f *fiber.Fiber) error {
-				return c.Run(f, func(tx *rtx.Tx) error {
-					for i := range x.roots {
-						v, err := tx.Update(c.Root(i))
-						if v == nil && err == nil {
-							v, err = tx.Write(c.Root(i), 0)
-						}
-						if err != nil {
-							return err
-						}
-						v[0]++
-					}
-					return nil
-				})
-			}
+			add := func(c *rtx.Client, f *fiber.Fiber) error { return countUp(c, f, x.roots, 0) }
 			stopped := world.ClientAwaited(func(c *rtx.Client, f *fiber.Fiber) error {
 				err := add(c, f)
 				stats = *c.Stats()
@@ -117,4 +103,22 @@ func TestARepairThatWasStoppedLooksAgain(t *testing.T) {
 	if stats.Overtaken != 1 {
 		t.Errorf("a repair was left %d times: %+v", stats.Overtaken, stats)
 	}
+}
+
+// countUp adds 1 to the first byte of each of the first n roots, in one transaction; objects that are not there yet
+// are made, of a class of sizes.
+func countUp(c *rtx.Client, f *fiber.Fiber, n, class int) error {
+	return c.Run(f, func(tx *rtx.Tx) error {
+		for i := range n {
+			v, err := tx.Update(c.Root(i))
+			if v == nil && err == nil {
+				v, err = tx.Write(c.Root(i), class)
+			}
+			if err != nil {
+				return err
+			}
+			v[0]++
+		}
+		return nil
+	})
 }

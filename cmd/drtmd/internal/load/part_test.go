@@ -188,13 +188,9 @@ func TestResultsErrorsSurviveTheWire(t *testing.T) {
 	}
 }
 
-// The part of a peer that dies is fenced, as a daemon does it when its lease ends.
-func TestRunGoesOnWithoutALostPeerAndNamesIt(t *testing.T) {
-	plan, list := testPlan(3), testPeers(t, 3, time.Minute)
-	plan.Duration = 2 * time.Second
-	o := peerOptions(t, plan, list)
-	var told []error
-	o.Lost = func(err error) { told = append(told, err) }
+// dieOnceMeasuring has a peer fenced, as a daemon is when its lease ends, and killed when the run of o measures; it
+// gives the error of the fence then.
+func dieOnceMeasuring(o *PeerOptions, p *localPeer) <-chan error {
 	begun := make(chan struct{})
 	var once sync.Once
 	o.Interval, o.Progress = time.Millisecond, func(p Progress) {
@@ -205,10 +201,21 @@ func TestRunGoesOnWithoutALostPeerAndNamesIt(t *testing.T) {
 	killed := make(chan error, 1)
 	go func() {
 		<-begun
-		err := list[1].part.Fence(errors.New("its lease has ended"))
-		list[1].die()
+		err := p.part.Fence(errors.New("its lease has ended"))
+		p.die()
 		killed <- err
 	}()
+	return killed
+}
+
+// The part of a peer that dies is fenced, as a daemon does it when its lease ends.
+func TestRunGoesOnWithoutALostPeerAndNamesIt(t *testing.T) {
+	plan, list := testPlan(3), testPeers(t, 3, time.Minute)
+	plan.Duration = 2 * time.Second
+	o := peerOptions(t, plan, list)
+	var told []error
+	o.Lost = func(err error) { told = append(told, err) }
+	killed := dieOnceMeasuring(&o, list[1])
 	res, err := RunPeers(testContext(t), o)
 	if err := <-killed; err != nil {
 		t.Fatal(err)

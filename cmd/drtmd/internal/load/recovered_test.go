@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -80,20 +79,7 @@ func TestARecoveredRunThatCannotSettleHasAResult(t *testing.T) {
 	plan.Duration = time.Second
 	o := peerOptions(t, plan, list)
 	o.Machine = "here"
-	begun := make(chan struct{})
-	var once sync.Once
-	o.Interval, o.Progress = time.Millisecond, func(p Progress) {
-		if p.Phase == Measuring {
-			once.Do(func() { close(begun) })
-		}
-	}
-	killed := make(chan error, 1)
-	go func() {
-		<-begun
-		err := list[1].part.Fence(errors.New("its lease has ended"))
-		list[1].die()
-		killed <- err
-	}()
+	killed := dieOnceMeasuring(&o, list[1])
 	res, err := RunPeers(testContext(t), o)
 	if err := <-killed; err != nil {
 		t.Fatal(err)

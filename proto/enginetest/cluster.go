@@ -115,8 +115,8 @@ func (c *cluster) settle() {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	if owed, err := c.Settle(ctx); err != nil || owed > 0 || ctx.Err() != nil {
-		c.t.Errorf("%d are owed when nothing runs: %v, %v", owed, err, ctx.Err())
+	if left, err := c.Settle(ctx); err != nil || left != (node.Unsettled{}) || ctx.Err() != nil {
+		c.t.Errorf("not settled when nothing runs: %+v, %v, %v", left, err, ctx.Err())
 	}
 }
 

@@ -3,6 +3,7 @@ package node_test
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -10,8 +11,10 @@ import (
 	"drtmd/proto/check"
 	"drtmd/proto/history"
 	"drtmd/proto/node"
+	"drtmd/proto/workload"
 	"drtmd/proto/workload/smallbank"
 	"drtmd/store/layout"
+	"drtmd/verbs/fiber"
 )
 
 // TestADamagedReplicaIsFoundAndNamed: by the audit, and by the check of the history.
@@ -106,6 +109,43 @@ func TestReplicasOfARunThatIsNotSettledAreNotJudged(t *testing.T) {
 	}
 	if r.Verdict != check.Serializable || r.FinalKeys != nil || r.InitialKeys == nil || *r.InitialKeys == 0 {
 		t.Errorf("%v, final %v, initial %v", r.Verdict, r.FinalKeys, r.InitialKeys)
+	}
+}
+
+// TestSettleSaysWhatBackupsHaveNotApplied: when the last client has ended, nothing is owed, and replicas differ until
+// backups have applied their logs.
+func TestSettleSaysWhatBackupsHaveNotApplied(t *testing.T) {
+	ctx := context.Background()
+	c, err := node.NewSimulated(ctx, node.SimulatedConfig{Config: node.Config{Protocol: replicating(t),
+		Workload: bank(t, 3), Nodes: 3, Replicas: 2}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	err = c.Start("client", 1, func(f *fiber.Fiber, w *node.Worker, _ int) error {
+		r := rand.New(rand.NewPCG(uint64(w.Node), 1))
+		left := 8
+		d := workload.Driver{Client: c.Config.Workload.NewClient(w.Node, r), Counts: &workload.Counts{},
+			Over: func() bool { left--; return left < 0 }, Runner: proto.Runner{Engine: w.Engine, Rand: r}}
+		return d.Run(f)
+	}).Wait(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	late, cancel := context.WithCancel(ctx)
+	cancel()
+	left, err := c.Settle(late)
+	if err != nil || left.Unapplied == 0 || left.Owed > 0 {
+		t.Errorf("at once: %+v, %v", left, err)
+	}
+	if err := c.Audit(); err == nil {
+		t.Error("the replicas are equal: nothing is shown")
+	}
+	if left, err := c.Settle(ctx); err != nil || left != (node.Unsettled{}) {
+		t.Errorf("in the end: %+v, %v", left, err)
+	}
+	if err := c.Audit(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -110,16 +110,22 @@ func (c *Cluster) Disconnect(n proto.NodeID) error {
 // settleLook is the pause between two looks at what is owed.
 const settleLook = 5 * time.Millisecond
 
+// Unsettled is what Settle has found left to do. The zero value: nothing is.
+type Unsettled struct {
+	Owed      int // updates of committed transactions, and locks, those at removed peers included
+	Unapplied int // records in logs at peers that live, which are not known to be applied there
+}
+
 // Settle waits until no engine in this process owes anything to a peer that was not removed, and backups are
-// equal to primaries, with the clients at rest, or until ctx ends, and gives what is owed then: updates of
-// committed transactions and locks, those at removed peers included, for which it does not wait.
-func (c *Cluster) Settle(ctx context.Context) (owed int, err error) {
+// equal to primaries, with the clients at rest, or until ctx ends, and gives what is left then. It does not wait
+// for what is owed to removed peers. While something is left, replicas may differ, and nothing is wrong.
+func (c *Cluster) Settle(ctx context.Context) (left Unsettled, err error) {
 	for {
-		owed = 0
-		due := 0 // of that, to peers that were not removed
+		left = Unsettled{}
+		owed := 0 // to peers that were not removed
 		err = c.Inspect(context.WithoutCancel(ctx), func(w *Worker) {
 			if e, ok := w.Engine.(proto.Truncator); ok {
-				due += e.Untruncated()
+				left.Unapplied += e.Untruncated()
 			}
 			e, ok := w.Engine.(proto.Debtor)
 			for n := range w.Peers {
@@ -127,17 +133,17 @@ func (c *Cluster) Settle(ctx context.Context) (owed int, err error) {
 				if !ok {
 					return
 				}
-				owed += e.DebtsAt(peer)
+				left.Owed += e.DebtsAt(peer)
 				if !w.Fenced(peer) {
-					due += e.DebtsAt(peer)
+					owed += e.DebtsAt(peer)
 				}
 			}
 		})
-		if err != nil || due == 0 || ctx.Err() != nil {
-			return owed, err
+		if err != nil || owed+left.Unapplied == 0 || ctx.Err() != nil {
+			return left, err
 		}
 		if err := c.host.sleep(ctx, settleLook); err != nil && ctx.Err() == nil {
-			return owed, err
+			return left, err
 		}
 	}
 }

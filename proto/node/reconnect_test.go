@@ -87,8 +87,8 @@ func (x *reconnecting) end() {
 	}
 	late, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	if owed, err := x.Settle(late); owed > 0 || err != nil {
-		x.t.Errorf("%d updates and locks are still owed, %v", owed, err)
+	if left, err := x.Settle(late); left != (node.Unsettled{}) || err != nil {
+		x.t.Errorf("not settled: %+v, %v", left, err)
 	}
 	if err := x.Stop(); err != nil {
 		x.t.Fatal(err)

@@ -58,8 +58,8 @@ func load(t *testing.T, c *node.Cluster, each int) *check.Result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if owed, err := c.Settle(ctx); err != nil || owed != 0 {
-		t.Fatal(owed, err)
+	if left, err := c.Settle(ctx); err != nil || left != (node.Unsettled{}) {
+		t.Fatal(left, err)
 	}
 	if err := c.Stop(); err != nil {
 		t.Fatal(err)

@@ -26,16 +26,23 @@ type replicated interface {
 	proto.OrphanLister
 }
 
-// indebted is an engine that owes each peer so much more.
+// lag is how much more engines owe each peer, and how many more records backups have not applied.
+type lag struct{ debts, records atomic.Int64 }
+
+// indebted is an engine with more to do.
 type indebted struct {
 	replicated
-	more *atomic.Int64
+	more *lag
 }
 
-func (e indebted) DebtsAt(n proto.NodeID) int { return e.replicated.DebtsAt(n) + int(e.more.Load()) }
+func (e indebted) DebtsAt(n proto.NodeID) int {
+	return e.replicated.DebtsAt(n) + int(e.more.debts.Load())
+}
 
-// indebtedPeers are peers whose records have two replicas, on one machine, with engines that owe so much more.
-func indebtedPeers(t *testing.T, n int, more *atomic.Int64) (*Plan, []*localPeer) {
+func (e indebted) Untruncated() int { return e.replicated.Untruncated() + int(e.more.records.Load()) }
+
+// indebtedPeers are peers whose records have two replicas, on one machine, with engines that have more to do.
+func indebtedPeers(t *testing.T, n int, more *lag) (*Plan, []*localPeer) {
 	t.Helper()
 	dir := t.TempDir() // before the peers: it is removed after they are closed
 	plan, list := testPlan(3), testPeers(t, n, time.Minute)
@@ -73,8 +80,8 @@ func indebtedPeers(t *testing.T, n int, more *atomic.Int64) (*Plan, []*localPeer
 // TestARecoveredRunThatCannotSettleHasAResult: what the dead process recorded and what the others did are one history,
 // without what the tables hold in the end.
 func TestARecoveredRunThatCannotSettleHasAResult(t *testing.T) {
-	var more atomic.Int64
-	more.Store(3)
+	var more lag
+	more.debts.Store(3)
 	plan, list := indebtedPeers(t, 3, &more)
 	plan.Duration = time.Second
 	o := peerOptions(t, plan, list)
@@ -97,15 +104,15 @@ func TestARecoveredRunThatCannotSettleHasAResult(t *testing.T) {
 	}
 }
 
-// TestWhatTheLastEndFindsCounts: what was owed when a process died, and was settled since, is not owed.
-func TestWhatTheLastEndFindsCounts(t *testing.T) {
-	var more atomic.Int64
+// startIndebted lets clients run in one process that has all members, and gives what asks it.
+func startIndebted(t *testing.T, more *lag) (do func(r *Request) *Answer) {
+	t.Helper()
 	ctx := testContext(t)
-	plan, list := indebtedPeers(t, 1, &more)
+	plan, list := indebtedPeers(t, 1, more)
 	if err := BuildPeers(ctx, peerOptions(t, plan, list)); err != nil {
 		t.Fatal(err)
 	}
-	do := func(r *Request) *Answer {
+	do = func(r *Request) *Answer {
 		t.Helper()
 		a, err := list[0].part.Do(ctx, r)
 		if err != nil {
@@ -114,13 +121,12 @@ func TestWhatTheLastEndFindsCounts(t *testing.T) {
 		return a
 	}
 	do(&Request{Step: StepStart})
-	more.Store(3)
-	if a := do(&Request{Step: StepEnd}); a.Unsettled.Owed == 0 {
-		t.Error("nothing is owed")
-	}
-	more.Store(0)
-	for do(&Request{Step: StepEnd}).Unsettled != (Unsettled{}) { // the patience of this test is short
-	}
+	return do
+}
+
+// finishIndebted ends the process, and reports whether its history has what the tables hold in the end.
+func finishIndebted(t *testing.T, do func(r *Request) *Answer) (final bool) {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "0.hist")
 	a := do(&Request{Step: StepFinish, History: file})
 	h, err := history.Open(file)
@@ -128,7 +134,44 @@ func TestWhatTheLastEndFindsCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer h.Close()
-	if known, _ := h.Knows(history.Final); !known || a.NoFinal {
-		t.Errorf("what the tables hold in the end is in the history: %t, and the answer says so: %t", known, !a.NoFinal)
+	final, _ = h.Knows(history.Final)
+	if a.NoFinal == final || a.Audit != "" {
+		t.Errorf("what the tables hold in the end is in the history: %t, and the answer says %t; audit: %q", final,
+			!a.NoFinal, a.Audit)
+	}
+	return final
+}
+
+// TestWhatTheLastEndFindsCounts: what was owed when a process died, and was settled since, is not owed.
+func TestWhatTheLastEndFindsCounts(t *testing.T) {
+	var more lag
+	do := startIndebted(t, &more)
+	more.debts.Store(3)
+	if a := do(&Request{Step: StepEnd}); a.Unsettled.Owed == 0 {
+		t.Error("nothing is owed")
+	}
+	more.debts.Store(0)
+	for do(&Request{Step: StepEnd}).Unsettled != (Unsettled{}) { // the patience of this test is short
+	}
+	if !finishIndebted(t, do) {
+		t.Error("what the tables hold in the end is not judged")
+	}
+}
+
+// TestReplicasThatLagAreNotJudged: where nothing is owed, and backups have still records to apply, a run is unsettled.
+func TestReplicasThatLagAreNotJudged(t *testing.T) {
+	const each = 2
+	var more lag
+	do := startIndebted(t, &more)
+	more.records.Store(each)
+	u := do(&Request{Step: StepEnd}).Unsettled
+	for u.Unapplied > 3*each || u.Owed > 0 { // as above
+		u = do(&Request{Step: StepEnd}).Unsettled
+	}
+	if u.Unapplied != 3*each || u.UnderWay || u.err() == nil {
+		t.Errorf("%+v, %v", u, u.err())
+	}
+	if finishIndebted(t, do) {
+		t.Error("what the tables hold in the end is judged")
 	}
 }

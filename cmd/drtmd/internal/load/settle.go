@@ -19,15 +19,18 @@ const (
 
 // Unsettled is what was not in order when a run ended. The zero value: all was.
 type Unsettled struct {
-	UnderWay bool `json:"under_way,omitempty"` // transactions had not ended
-	Owed     int  `json:"owed,omitempty"`      // updates and locks, to nodes that live
-	// Waited is for how long they were waited for.
+	UnderWay   bool `json:"under_way,omitempty"`  // transactions had not ended
+	Recovering bool `json:"recovering,omitempty"` // what lost nodes have left was not recovered
+	Owed       int  `json:"owed,omitempty"`       // updates and locks, to nodes that live
+	Unapplied  int  `json:"unapplied,omitempty"`  // log records that backups are not known to have applied
+	// Waited is for how long all but UnderWay was waited for.
 	Waited time.Duration `json:"waited_ns,omitempty"`
 }
 
 // plus adds another part's.
 func (u Unsettled) plus(o Unsettled) Unsettled {
-	return Unsettled{u.UnderWay || o.UnderWay, u.Owed + o.Owed, max(u.Waited, o.Waited)}
+	return Unsettled{UnderWay: u.UnderWay || o.UnderWay, Recovering: u.Recovering || o.Recovering,
+		Owed: u.Owed + o.Owed, Unapplied: u.Unapplied + o.Unapplied, Waited: max(u.Waited, o.Waited)}
 }
 
 // err is nil, or an *UnsettledError.
@@ -47,15 +50,21 @@ func (e *UnsettledError) Error() string {
 	if e.UnderWay {
 		why = append(why, fmt.Sprintf("transactions were still under way %v after the end", endTimeout))
 	}
+	if e.Recovering {
+		why = append(why, fmt.Sprintf("what lost nodes have left was not recovered within %v", e.Waited))
+	}
 	if e.Owed > 0 {
 		why = append(why, fmt.Sprintf("%d updates or locks are owed to nodes that could not be reached for %v",
 			e.Owed, e.Waited))
+	}
+	if e.Unapplied > 0 {
+		why = append(why, fmt.Sprintf("backups have not applied %d log records within %v", e.Unapplied, e.Waited))
 	}
 	return strings.Join(why, "; ") + ": the sums cannot be judged; look for the network's fault " +
 		"(drtmd status, ip link); RoCE v2 needs UDP port 4791 open between all nodes, in both directions"
 }
 
-// end ends the transactions under way, and waits until nothing is owed.
+// end ends the transactions under way, and waits until nothing is owed and backups are equal to primaries.
 func (s *local) end(ctx context.Context) (Unsettled, error) { return s.endWithout(ctx, nil) }
 
 // endWithout is end when some nodes are gone. It may be called again when more are.
@@ -76,15 +85,15 @@ func (s *local) endWithout(ctx context.Context, gone []proto.NodeID) (u Unsettle
 	late, cancel = context.WithTimeout(ctx, patience)
 	defer cancel()
 	begin := time.Now()
-	if u.Owed, err = s.settle(late, gone); err != nil && late.Err() == nil {
+	left, err := s.settle(late, gone)
+	if err != nil && late.Err() == nil {
 		return u, err
 	}
-	if u.Owed > 0 {
-		u.Waited = min(patience, time.Since(begin).Round(10*time.Millisecond))
+	if left != (Unsettled{}) {
+		left.Waited = min(patience, time.Since(begin).Round(10*time.Millisecond))
+		err = nil // what is left says it
 	}
-	if u.Owed > 0 && err != nil {
-		err = nil // what is owed says it
-	}
+	u = u.plus(left)
 	if s.cluster.Recovers() {
 		r, err := s.recovery(ctx)
 		if err != nil {
@@ -97,23 +106,26 @@ func (s *local) endWithout(ctx context.Context, gone []proto.NodeID) (u Unsettle
 	return u, err
 }
 
-// settle waits until nothing is owed. Where records have replicas, what nodes that are gone have left is
-// recovered then, and all replicas are complete.
-func (s *local) settle(ctx context.Context, gone []proto.NodeID) (owed int, err error) {
+// settle waits until nothing is left to do at other nodes. Where records have replicas, what nodes that are gone have
+// left is recovered then, and all replicas are complete.
+func (s *local) settle(ctx context.Context, gone []proto.NodeID) (Unsettled, error) {
 	s.changes.Lock()
 	managed := s.adopted > 0
 	s.changes.Unlock()
-	if !managed || !s.cluster.Recovers() {
-		return s.cluster.Settle(ctx)
-	}
+	managed = managed && s.cluster.Recovers()
+	epoch := func() uint64 { return s.cluster.Members[0].Map().Epoch }
 	for { // what was waited for takes time in which more may go
-		before := s.cluster.Members[0].Map().Epoch
-		if err := s.awaitWhole(ctx, gone); err != nil {
-			return owed, err
+		before, running := epoch(), false
+		if managed {
+			var err error
+			if running, err = s.awaitWhole(ctx, gone); err != nil {
+				return Unsettled{}, err
+			}
 		}
-		owed, err = s.cluster.Settle(ctx)
-		if err != nil || ctx.Err() != nil || s.cluster.Members[0].Map().Epoch == before {
-			return owed, err
+		left, err := s.cluster.Settle(ctx)
+		changed := managed && epoch() != before
+		if err != nil || ctx.Err() != nil || !changed {
+			return Unsettled{Recovering: running || changed, Owed: left.Owed, Unapplied: left.Unapplied}, err
 		}
 	}
 }

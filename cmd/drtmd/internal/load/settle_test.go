@@ -13,7 +13,8 @@ import (
 // A run that could not settle says so over the wire too, and its sums are not judged.
 func TestUnsettledTravelsWithTheResult(t *testing.T) {
 	for _, u := range []Unsettled{{}, {Owed: 3, Waited: time.Second},
-		{UnderWay: true}, {UnderWay: true, Owed: 1, Waited: 2 * time.Second}} {
+		{UnderWay: true}, {UnderWay: true, Owed: 1, Waited: 2 * time.Second},
+		{Unapplied: 5, Waited: time.Second}, {Recovering: true, Waited: time.Second}} {
 		b, err := json.Marshal(&Result{Unsettled: u.err()})
 		if err != nil {
 			t.Fatal(err)
@@ -37,6 +38,8 @@ func TestUnsettledTravelsWithTheResult(t *testing.T) {
 			t.Error(diff)
 		}
 		for want, says := range map[string]bool{"3 updates or locks are owed to nodes that could not be reached for 1s": u.Owed == 3,
+			"backups have not applied 5 log records within 1s":      u.Unapplied == 5,
+			"what lost nodes have left was not recovered within 1s": u.Recovering,
 			"still under way": u.UnderWay, "sums cannot be judged": true} {
 			if strings.Contains(e.Error(), want) != says {
 				t.Errorf("%+v: %v", u, e)

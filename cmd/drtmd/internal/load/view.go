@@ -171,21 +171,29 @@ func (s *local) recovery(ctx context.Context) (*Recovery, error) {
 	return r, err
 }
 
-// whole reports whether nothing is left to recover, and all replicas are complete, without some nodes.
-func (r *Recovery) whole(gone []proto.NodeID) bool {
-	return r.Err == nil && !r.Running && !slices.ContainsFunc(gone, r.Map.Lives) &&
-		!slices.ContainsFunc(r.Map.Shards, func(x placement.Shard) bool { return len(x.Filling) > 0 })
+// pending reports whether something of some nodes that are gone is left to recover.
+func (r *Recovery) pending(gone []proto.NodeID) bool {
+	return r.Running || slices.ContainsFunc(gone, r.Map.Lives)
 }
 
-// awaitWhole waits until all replicas are complete again, at most until ctx ends.
-func (s *local) awaitWhole(ctx context.Context, gone []proto.NodeID) error {
+// filling reports whether replicas are not complete.
+func (r *Recovery) filling() bool {
+	return slices.ContainsFunc(r.Map.Shards, func(x placement.Shard) bool { return len(x.Filling) > 0 })
+}
+
+// awaitWhole waits until nothing is left to recover, and all replicas are complete again, without some nodes; at most
+// until ctx ends. It reports whether something is left to recover: a replica that is not complete is not judged.
+func (s *local) awaitWhole(ctx context.Context, gone []proto.NodeID) (pending bool, err error) {
 	for {
 		r, err := s.recovery(context.WithoutCancel(ctx))
-		if err != nil || r.Err != nil || r.whole(gone) || ctx.Err() != nil {
-			return errors.Join(err, r.Err)
+		if err != nil {
+			return false, err
+		}
+		if pending := r.pending(gone); r.Err != nil || ctx.Err() != nil || !pending && !r.filling() {
+			return pending, r.Err
 		}
 		if err := s.cluster.Sleep(ctx, wholeLook); err != nil && ctx.Err() == nil {
-			return err
+			return false, err
 		}
 	}
 }

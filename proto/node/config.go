@@ -223,5 +223,6 @@ func (c *Config) depth() int { return min(max(c.Fibers*depthPerFiber, minDepth),
 // readTrips is how many READs measure a round trip.
 const readTrips = 11
 
-// startTimeout bounds the opening of a session with a peer.
+// startTimeout bounds the opening of a session with a peer, which may be silent for as long: on a busy machine a process
+// gets no CPU time for seconds.
 const startTimeout = 10 * time.Second

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -342,5 +343,32 @@ func TestLeasesAndHistoryCountWithTheSameClockError(t *testing.T) {
 					outside+verbs.MonotonicError)
 			}
 		})
+	}
+}
+
+// TestASilentPeerIsWaitedFor: for seconds while the sessions are opened, as where a busy machine gives it no CPU, and
+// then no more, in words.
+func TestASilentPeerIsWaitedFor(t *testing.T) {
+	for silence, says := range map[string]string{"6s": "", "11s": "session with node 1: "} {
+		c, err := node.NewSimulated(context.Background(), node.SimulatedConfig{Config: node.Config{
+			Protocol: node.DefaultProtocol(), Workload: small(t, 2), Nodes: 2},
+			Faults: "at 0ns drop from=n1 to=n0 ppm=1000000 for=" + silence})
+		if says == "" {
+			if err != nil {
+				t.Fatalf("a silence of %s: %v", silence, err)
+			}
+			if err := c.Close(); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if err == nil {
+			t.Fatal(errors.Join(errors.New("built"), c.Close()))
+		}
+		for _, want := range []string{says, "silent for 10s", "busy machine", "uptime", "fewer nodes, workers or threads"} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("a silence of %s: %v, want %q", silence, err, want)
+			}
+		}
 	}
 }

@@ -82,11 +82,20 @@ func (w *Worker) openSessions(f *fiber.Fiber) error {
 		p := &w.Peers[n]
 		var err error
 		if p.Session, err = w.Port.Connect(f, w.addresses[n], f.Now()+startTimeout); err != nil {
-			return fmt.Errorf("session with node %d: %w", n, w.blocked(err))
+			return fmt.Errorf("session with node %d: %w", n, starved(w.blocked(err)))
 		}
 		w.keeper.with[n] = w.addresses[n].Incarnation
 	}
 	return nil
+}
+
+// starved says what to do about a peer that has sent its descriptor, and then was silent for startTimeout.
+func starved(err error) error {
+	if !errors.Is(err, rpc.ErrPeerGone) {
+		return err
+	}
+	return fmt.Errorf("%w; a busy machine may have stopped it: look at its load (uptime), then start again, with fewer "+
+		"nodes, workers or threads", err)
 }
 
 // blocked names what is in the way where a peer that has sent its descriptor, over TCP between hosts,

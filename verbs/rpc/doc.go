@@ -25,8 +25,8 @@
 //
 // A port has an incarnation, which is in its Address and in every datagram. A peer that has restarted
 // answers with a reset: callers get ErrPeerReset within one retransmission, and no earlier request is
-// executed. A peer that sends nothing for Config.PeerTimeout is ErrPeerGone. Such a session stays failed;
-// Connect opens a new one.
+// executed. A peer that sends nothing for Config.PeerTimeout is ErrPeerGone; while a session is opened, the
+// deadline of Connect may leave it more time. Such a session stays failed; Connect opens a new one.
 //
 // # Callers and epochs
 //

@@ -3,6 +3,7 @@ package rpc
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -177,6 +178,41 @@ func TestPeerThatIsGoneIsAnErrorWithinTheTimeout(t *testing.T) {
 		}
 		if k := n.sent - before; k > 12 {
 			t.Errorf("%s sent %d datagrams to nobody", c.name, k)
+		}
+	}
+}
+
+// TestAnOpeningIsAsPatientAsItsDeadline: a peer that gets no CPU for longer than PeerTimeout is waited for while a
+// session is opened, and one that stays silent is gone at the deadline, not before.
+func TestAnOpeningIsAsPatientAsItsDeadline(t *testing.T) {
+	const patience = 5 * defaultPeerTimeout
+	for _, c := range []struct {
+		name           string
+		silent, wait   time.Duration
+		says           string
+		earliest, most time.Duration
+	}{
+		{"answers late", 3 * defaultPeerTimeout, patience, "", 3 * defaultPeerTimeout, patience},
+		{"stays silent", time.Hour, patience, "silent for 10s", patience, patience + defaultRTOMax},
+		{"without a deadline", 3 * defaultPeerTimeout, 0, "silent for 2s", defaultPeerTimeout, 2 * defaultPeerTimeout},
+	} {
+		n := newFakeNet(t, 1)
+		a, b := n.node(Config{}), n.node(Config{})
+		n.filter = func(_, to uint32, _ []byte) bool { return to != b.port.qp.QPN() || n.Now() >= c.silent }
+		err := a.do(func(f *fiber.Fiber) error {
+			deadline := c.wait
+			if deadline > 0 {
+				deadline += f.Now()
+			}
+			_, err := a.port.Connect(f, b.port.Address(), deadline)
+			return err
+		})
+		if took := n.Now(); took < c.earliest || took > c.most {
+			t.Errorf("%s: %v after %v", c.name, err, took)
+		}
+		if c.says == "" && err != nil || c.says != "" && (!errors.Is(err, ErrPeerGone) ||
+			!strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.says)
 		}
 	}
 }

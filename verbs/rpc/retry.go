@@ -51,11 +51,10 @@ func (s *Session) tick(now time.Duration) time.Duration {
 	if s.state != stateOpening && s.busy == 0 && !s.blocked {
 		return never
 	}
-	gone := max(s.heard, s.waitSince) + s.port.cfg.PeerTimeout
+	gone := s.goneAt()
 	if s.state == stateOpening || s.busy > 0 {
 		if now >= gone {
-			s.fail(hint(ErrPeerGone, "it was silent for "+s.port.cfg.PeerTimeout.String()+
-				": is it running, and is this its present address?"))
+			s.fail(s.silence())
 			return never
 		}
 	} else {
@@ -71,6 +70,23 @@ func (s *Session) tick(now time.Duration) time.Duration {
 		return min(gone, s.helloAt)
 	}
 	return min(gone, s.tickCalls(now), s.tickFlows(now), s.tickWindow(now))
+}
+
+// goneAt is when the peer is gone unless it is heard: after Config.PeerTimeout, and while the session opens not before
+// the last deadline of those that wait for it.
+func (s *Session) goneAt() time.Duration {
+	gone := max(s.heard, s.waitSince) + s.port.cfg.PeerTimeout
+	if s.state == stateOpening {
+		gone = max(gone, s.patience)
+	}
+	return gone
+}
+
+// silence is the error of a peer that is gone.
+func (s *Session) silence() error {
+	d := s.goneAt() - max(s.heard, s.waitSince)
+	return hint(ErrPeerGone, "it was silent for "+d.Round(time.Microsecond).String()+
+		": is it running, does it get CPU time, and is this its present address?")
 }
 
 // unanswered counts a timeout of a call, and says why the call ends with it; nil: it is sent again.

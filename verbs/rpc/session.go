@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -61,6 +62,7 @@ type Session struct {
 	slotFree  fiber.Cond
 	busy      int           // slots in use
 	waitSince time.Duration // since when there have been calls in flight
+	patience  time.Duration // the latest deadline of those that wait for the opening; 0: none has one
 
 	served []served // requests of the peer
 	queue  slotQueue
@@ -68,8 +70,10 @@ type Session struct {
 }
 
 // Connect opens a session with another port, or gives the one that is open, and waits until the
-// peer has answered; deadline 0 leaves only Config.PeerTimeout. It fails with ErrPeerGone,
-// ErrPeerReset (the address is of an earlier incarnation), ErrRefused or ErrFull.
+// peer has answered, at most until the deadline: one that is later than Config.PeerTimeout leaves the
+// peer more time, and deadline 0 leaves it only that. It fails with ErrPeerGone, ErrPeerReset (the
+// address is of an earlier incarnation), ErrRefused or ErrFull, and with fiber.ErrDeadline where the
+// deadline is earlier.
 func (p *Port) Connect(f *fiber.Fiber, a Address, deadline time.Duration) (*Session, error) {
 	if err := p.Err(); err != nil {
 		return nil, err
@@ -91,10 +95,16 @@ func (p *Port) Connect(f *fiber.Fiber, a Address, deadline time.Duration) (*Sess
 		s.waitSince = p.now()
 		s.touch()
 	}
+	s.patience = max(s.patience, deadline)
 	for s.state == stateOpening {
-		if err := s.opened.Wait(f, deadline); err != nil && s.state == stateOpening {
+		err := s.opened.Wait(f, deadline)
+		if err == nil || s.state != stateOpening {
+			continue
+		}
+		if gone := s.goneAt(); !errors.Is(err, fiber.ErrDeadline) || p.now() < gone {
 			return nil, fmt.Errorf("connect to %s: %w", a, err)
 		}
+		s.fail(s.silence())
 	}
 	if s.state == stateFailed {
 		return nil, fmt.Errorf("connect to %s: %w", a, s.err)

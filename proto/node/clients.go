@@ -266,7 +266,7 @@ func (c *Cluster) newClient(cfg MemberConfig) (*Member, error) {
 	}
 	for i := range c.Config.Workers {
 		w := &Worker{member: m}
-		w.Env = Env{Node: m.ID, Index: i, Fibers: c.Config.Fibers, Specs: c.Config.Workload.Tables(),
+		w.Env = Env{Node: m.ID, Index: i, Roles: protocol.Application, Fibers: c.Config.Fibers, Specs: c.Config.Workload.Tables(),
 			Placement: c.Config.Workload.Placement(), RecorderClock: cfg.RecorderClock, Simulated: cfg.Simulated,
 			Scope: cfg.Context.Attr().Atomic, Mutation: c.Config.Mutation, Options: option.Values{},
 			Rand: rand.New(rand.NewPCG(c.Config.Seed, uint64(m.worker(i))))}

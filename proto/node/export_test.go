@@ -10,3 +10,7 @@ func (c *Cluster) WorldStats() sim.Stats { return c.host.(*cores).world.Stats() 
 
 // PlayedWaiting is how many parts of packets of a NIC that is played wait for a node. On the members' thread.
 func PlayedWaiting(b smartnic.Board, to int) int { return len(b.(*playedNIC).ways[to].waiting) }
+
+// PlayedTwice has a NIC that is played send every part of a packet a second time, behind others, as it does when
+// an answer is lost with its session.
+func PlayedTwice(b smartnic.Board) { b.(*playedNIC).twice = true }

@@ -248,7 +248,7 @@ func (m *Member) newWorker(i int) (*Worker, error) {
 		addresses: make([]rpc.Address, c.Nodes),
 		ports:     make([][]rpc.Address, c.Nodes), lacks: c.mutation()}
 	e := &w.Env
-	*e = Env{Node: m.ID, Index: i, Fibers: c.Fibers, Specs: c.Workload.Tables(),
+	*e = Env{Node: m.ID, Index: i, Roles: c.Protocol.RolesOf(c.sizes(), c.options, i), Fibers: c.Fibers, Specs: c.Workload.Tables(),
 		Cache: m.cache, Placement: m.placement(), Placed: m.placed, Serving: m.serving, Chains: &m.chains, Barrier: &m.barrier,
 		PeerLife: func(n proto.NodeID) uint64 { return w.addresses[n].Incarnation }, Clock: m.cfg.Clock,
 		ClockError: m.cfg.ClockError, WorstClockError: m.cfg.ClockError,

@@ -25,6 +25,8 @@ type playedNIC struct {
 	mrs    map[uint32]*verbs.MR
 	staged [2][playedCores][]playedElement // reads, writes
 	left   int                             // of its memory
+	again  bool                            // a deliberate bug: see protocol.Board
+	twice  bool                            // every part is sent a second time, behind others; for tests
 }
 
 type playedElement struct {
@@ -70,7 +72,7 @@ func (m *Member) playNIC() (protocol.Board, error) {
 	if p := b.first.Port; p != nil {
 		p.Handle(typePackets, b.take)
 	}
-	return protocol.Board{Board: b, Played: true,
+	return protocol.Board{Board: b, Played: true, Again: func() { b.again = true },
 		NewWorker: func(int, fiber.WorkerConfig) (*fiber.Worker, error) { return w, nil },
 		Register:  func(mr *verbs.MR) { b.mrs[mr.RKey()] = mr }}, nil
 }

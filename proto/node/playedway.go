@@ -27,6 +27,8 @@ type playedWay struct {
 	answered uint64             // number of the last part up to which all are answered
 	beyond   [playedWindow]bool // parts beyond that are answered, by number modulo playedWindow
 
+	former [][]byte // parts that are to be sent again
+
 	// What has come from there.
 	taken  uint64            // number of the last part that was taken
 	early  map[uint64][]byte // parts behind one that is missing: fewer than playedWindow
@@ -44,6 +46,8 @@ const (
 	playedPart = 8 << 10
 	// playedWindow bounds the parts under way to a member.
 	playedWindow = 8
+	// playedBehind is how many parts come before one comes again, with playedNIC.twice.
+	playedBehind = 16
 	// playedRetry is how long a sender waits for the keeper to open a session anew.
 	playedRetry = time.Millisecond
 	// playedLongest bounds a packet: one message that is longer than the MTU has a packet of its own.
@@ -96,7 +100,14 @@ func (w *playedWay) run(f *fiber.Fiber) error {
 		number, part := w.next(), w.waiting[0]
 		w.waiting[0] = nil
 		w.waiting = w.waiting[1:]
-		if err := w.deliver(f, part); err != nil {
+		err := w.deliver(f, part)
+		if w.board.twice {
+			if w.former = append(w.former, part); err == nil && len(w.former) > playedBehind {
+				part, w.former = w.former[0], w.former[1:]
+				err = w.deliver(f, part)
+			}
+		}
+		if err != nil {
 			w.lost, w.waiting = true, nil
 			return err
 		}
@@ -148,8 +159,11 @@ func (b *playedNIC) take(req, _ []byte) (int, error) {
 	}
 	w := &b.ways[from]
 	switch {
-	case number <= w.taken || w.early[number] != nil:
-		return 0, nil // it has come before
+	case number <= w.taken || w.early[number] != nil: // it has come before
+		if whole := req[3] != 0; b.again && whole && number <= w.taken {
+			b.deliver(from, core, req[playedHead:])
+		}
+		return 0, nil
 	case number > w.taken+playedWindow:
 		return 0, errPart
 	case number > w.taken+1:

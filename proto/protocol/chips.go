@@ -14,6 +14,9 @@ import (
 type Chips struct {
 	// Check refuses sizes and options in words.
 	Check func(s Sizes, o option.Values) error
+	// Roles are those of each worker of a member, and how many cores its NIC has, with sizes and options that Check
+	// takes; nil: every worker runs transactions, and reports say nothing of roles.
+	Roles func(s Sizes, o option.Values) (workers []Roles, cores int)
 	// New makes the chips of a member, once for all its workers. Env.Chips is what it returns, of all members.
 	New func(e *ChipEnv) (any, error)
 	// Cores: the chips are NICs with cores (smartnic.Board), and not NICs that carry one program.
@@ -49,6 +52,8 @@ type Board struct {
 	NewWorker func(core int, cfg fiber.WorkerConfig) (*fiber.Worker, error)
 	// Register tells it of memory of the host that DMA may access, beside that of tables; nil: it knows all.
 	Register func(*verbs.MR)
+	// Again is a deliberate bug: a packet that comes twice is taken twice. nil: none comes twice.
+	Again func()
 	// Played: a worker of the member plays the NIC, which is then an emulation (package node).
 	Played bool
 }

@@ -22,6 +22,7 @@ import (
 type Env struct {
 	Node  proto.NodeID
 	Index int // of the worker on its member
+	Roles Roles
 	// Worker runs the engine. Port is its RPC port; nil in a cluster of one.
 	Worker *fiber.Worker
 	Port   *rpc.Port

@@ -223,7 +223,7 @@ func of(x spec) *scenario.Scenario {
 	if p.Chips != nil {
 		s.Preset = p.Chips.Preset
 	}
-	if x.faults == deathFaults {
+	if x.dies() {
 		s.EventLimit = deathLimit
 	}
 	if x.fibers > 0 {

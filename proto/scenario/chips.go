@@ -78,7 +78,10 @@ func boards(p node.Protocol) []*scenario.Scenario {
 		of(spec{name: "scans", protocol: p, load: loadRanges, nodes: 3, drawn: []int{1, 2},
 			focus: "scans of ranges in which rows come and go", faults: chipFaults, replicated: true,
 			drawnOf: map[string][]string{dimRemote: {"2", "10", "50"}}}),
-		recoveries(p), deaths(p), orderedRecoveries(p), roomyTPCC(p),
+		recoveries(p), deaths(p), orderedRecoveries(p), roomyTPCC(p), twoLosses(p, loadRanges), twoLosses(p, loadTPCC),
+		of(spec{name: rolesScenario, protocol: p, load: loadMicro, nodes: 3, drawn: []int{2},
+			focus:  "threads that run transactions beside others that apply logs",
+			faults: chipFaults, replicated: true, drawnOf: map[string][]string{dimRemote: {"50", "10"}, "roles": {"apart"}}}),
 		of(spec{name: "recovery-bank", protocol: p, load: loadBank, nodes: 4, drawn: []int{1, 2},
 			focus:  "functions that NICs execute, short logs, and machines that die and come back with nothing",
 			faults: deathFaults, membership: true, replicated: true,
@@ -90,6 +93,27 @@ func boards(p node.Protocol) []*scenario.Scenario {
 				dimReuse: {"no"}, dimPlans: {"few"}},
 			fixed: option.Settings{"nic-memory": pinnedMemory}}),
 	}
+}
+
+// Scenarios that have the dimension of the roles of threads (protocol.Roles).
+const (
+	rolesScenario  = "roles"
+	lossesOfScans  = "losses-scans"
+	lossesOfOrders = "losses-tpcc"
+)
+
+// twoLosses are of ordered tables, and two machines in each run that lose their memory: rows that come and go in ranges
+// that others scan, or TPC-C.
+func twoLosses(p node.Protocol, l load) *scenario.Scenario {
+	x := spec{name: lossesOfScans, protocol: p, load: l, nodes: 4, drawn: []int{1, 2, 2},
+		focus:  "three replicas of ordered tables, and two machines that lose their memory",
+		faults: lossFaults, membership: true, replicated: true, grace: 60 * sim.Millisecond,
+		drawnOf: map[string][]string{dimReplicas: {"3"}, dimRemote: {"50", "10"}, "roles": {"all", "apart"}}}
+	if l == loadTPCC {
+		x.name, x.fixed = lossesOfOrders, option.Settings{"nic-log-bytes": "64KiB"}
+		x.drawnOf[dimRemote], x.drawnOf["logs"] = []string{"10", "2"}, []string{"usual"}
+	}
+	return of(x)
 }
 
 // roomyTPCC is tpccRecoveries with logs that have room for what a delivery writes.

@@ -444,6 +444,9 @@ func (m *manager) start() error {
 	if m.polls {
 		m.machine.Go(m.i, "poll", m.poll)
 	}
+	if m.w.Roles&protocol.Application == 0 {
+		return nil
+	}
 	for i := range m.e.Fibers {
 		r := m.e.World.Rand(fmt.Sprintf("client %d.%d.%d.%d", m.id, m.i, i, m.life))
 		c := &client{program: program{values: m.values, sizes: m.sizes},

@@ -36,6 +36,7 @@ const (
 	chipFaults                     // links that go away, late messages, slow NICs, machines and workers that pause
 	lateChipFaults                 // messages that are late by some microseconds, all the time
 	deathFaults                    // machines that die, with their memory or without; queue pairs that break
+	lossFaults                     // the same, and in each run two machines lose their memory
 )
 
 // drawnDelays are how often requests are late, by so much at most.
@@ -47,11 +48,14 @@ const (
 // longestRestart is how long a machine stays away that crashed at a step.
 const longestRestart = 300 * sim.Microsecond
 
+// dies reports whether machines die.
+func (x spec) dies() bool { return x.faults == deathFaults || x.faults == lossFaults }
+
 // steps are those that runs mark.
 func (x spec) steps() *protocol.Steps {
 	s := x.protocol.Simulation.Steps
 	switch {
-	case x.faults == deathFaults:
+	case x.dies():
 		s = s.WithDeaths()
 	case x.replicated:
 		s = s.WithBackups()
@@ -99,8 +103,12 @@ func (x spec) draw(d *scenario.Drawing) sim.Schedule {
 		s = append(append(s, drawBreaks(d, steps.All, 3*drawnBreaks)...), drawLate(d)...)
 	case memberFaults:
 		s = append(s, drawMembers(d)...)
-	case deathFaults:
-		s = append(append(s, drawDeaths(d, steps)...), drawBreaks(d, steps.All, drawnBreaks)...)
+	case deathFaults, lossFaults:
+		deaths := drawDeaths
+		if x.faults == lossFaults {
+			deaths = drawLostMemories
+		}
+		s = append(append(s, deaths(d, steps)...), drawBreaks(d, steps.All, drawnBreaks)...)
 		if c := x.protocol.Chips; c != nil && c.Cores {
 			s = append(s, drawNICPauses(d)...)
 		}

@@ -1,12 +1,40 @@
 package scenario
 
 import (
+	"context"
 	"testing"
 
 	"drtmd/proto"
 	"drtmd/proto/history"
 	"drtmd/proto/placement"
+	"drtmd/verbs/scenario"
+	"drtmd/verbs/sim"
 )
+
+// TestTwoMachinesLoseTheirMemory in one run, of ordered tables with three replicas, and no shard is lost.
+func TestTwoMachinesLoseTheirMemory(t *testing.T) {
+	const seed = 1
+	r, err := scenario.Run(context.Background(), find(t, lossesOfScans+"-xenic"), scenario.Options{Seed: seed, Random: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Failure != nil {
+		t.Fatalf("%v\n%s", r.Failure, replay(r))
+	}
+	lost := map[string]bool{}
+	for _, o := range r.Outcomes {
+		if o.Fault.Kind == sim.CrashNode && !o.Fault.Kept && o.Hits > 0 {
+			lost[o.Fault.Node] = true
+		}
+	}
+	counts := map[string]uint64{}
+	for _, c := range r.Counts {
+		counts[c.Name] = c.Value
+	}
+	if len(lost) != 2 || counts["lost shards"] != 0 || counts["records filled"] == 0 {
+		t.Errorf("%v lost their memory: %v", lost, counts)
+	}
+}
 
 // TestOnlyWhatDiedWithManyMayBeLost: of what a coordinator has told, that which no replica was left with when it died
 // with as many as there are replicas.

@@ -420,6 +420,19 @@ func drawDeaths(d *scenario.Drawing, steps *protocol.Steps) (s sim.Schedule) {
 	return append(s, drawFlying(d, &s[0])...)
 }
 
+// drawLostMemories has two machines crash and come back without their memory, the second one while the others recover from
+// the death of the first or soon after: with three replicas no shard is lost.
+func drawLostMemories(d *scenario.Drawing, _ *protocol.Steps) (s sim.Schedule) {
+	r := d.Stream("losses of memory")
+	i, at := r.IntN(len(d.Nodes)), upTo(r, d.Until/3)
+	for range 2 {
+		s = append(s, sim.Fault{Kind: sim.CrashNode, At: at, Node: d.Nodes[i], For: upTo(r, 2*sim.Millisecond)})
+		i = (i + 1 + r.IntN(len(d.Nodes)-1)) % len(d.Nodes)
+		at += upTo(r, sim.Of(3*memberLease))
+	}
+	return s
+}
+
 // drawFlying has, in some runs, the last requests of a machine fly for longer than it takes until it is a member no
 // more: they arrive in the middle of the recovery, or behind it.
 func drawFlying(d *scenario.Drawing, death *sim.Fault) sim.Schedule {

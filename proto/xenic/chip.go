@@ -25,7 +25,7 @@ type Chip struct {
 	yard     nics.Yard
 	mutation nics.Mutation
 	most     int // bytes of a transaction's records
-	threads  int // of the host, among which the logs are divided
+	roles    threads
 	// functions are those that NICs execute; nil: none.
 	functions map[uint16]nics.Function
 	options   nics.Options
@@ -45,7 +45,7 @@ func newChip(e *protocol.ChipEnv) (*Chip, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", protocol.ErrNeeds, err)
 	}
-	c := &Chip{board: b.Board, threads: e.Workers, first: e.First, shipped: map[uint64]*tx{}, view: chipView{fills: map[int]int{}, arrived: map[int]uint64{}}}
+	c := &Chip{board: b.Board, roles: threadsOf(e.Sizes, o), first: e.First, shipped: map[uint64]*tx{}, view: chipView{fills: map[int]int{}, arrived: map[int]uint64{}}}
 	cores := o.Int(OptCores)
 	if cores > b.Cores() {
 		return nil, fmt.Errorf("%w: --%s %d: the NIC has %d cores", ErrConfig, OptCores, cores, b.Cores())
@@ -63,6 +63,9 @@ func newChip(e *protocol.ChipEnv) (*Chip, error) {
 		if c.index, err = nicindex.Mutations().Find(e.First.Mutation); err != nil {
 			return nil, fmt.Errorf("xenic: %w", err)
 		}
+	}
+	if c.mutation == nics.TakenAgain && b.Again != nil {
+		b.Again()
 	}
 	tables, err := c.tables(e.First, o.Size(OptMemory))
 	if err != nil {

@@ -4,9 +4,9 @@
 // # What it is
 //
 // A member has one Chip: the programs on the cores of its NIC, their logs in the host's memory, and the indexes in the
-// NIC's, one for each table of the own shard. Each worker is a thread of the host: it runs transactions, and applies the
-// logs of some cores to the member's tables, which are Robinhood tables (package robinhood), as the Robinhood workers of
-// the paper do (§4.2, step 7).
+// NIC's, one for each table of the own shard. Each worker is a thread of the host. It is an application thread, which runs
+// transactions, a Robinhood worker, which applies the logs of some cores to the member's tables (§4.2, step 7; package
+// robinhood), or, by default, both (roles.go).
 //
 // An engine turns a transaction of package proto into the steps of §4.2. The records of the declaration are one EXECUTE
 // round; a record that the program touches later takes another one (multi-shot). The program runs on the host (step 3),

@@ -77,10 +77,11 @@ func New(env *protocol.Env) (*Engine, error) {
 	}
 	cfg := nics.HostConfig{Node: int(env.Node), Thread: env.Index, Cores: len(c.logs), Mutation: c.mutation, Port: port,
 		Functions: c.functions, Options: c.options,
-		Worker: env.Worker, Polled: !env.Simulated, Memory: c.memory, Yard: &c.yard, Most: c.most}
+		Worker: env.Worker, Polled: !env.Simulated, Memory: c.memory, Yard: &c.yard, Most: c.most,
+		Idle: env.Roles&protocol.Robinhood == 0}
 	cfg.Tables = e.replicas()
 	e.tables = cfg.Tables[env.Node]
-	for i := env.Index; i < len(c.logs); i += c.threads {
+	for _, i := range c.roles.logs(env.Index, len(c.logs)) {
 		cfg.Logs = append(cfg.Logs, c.logs[i])
 	}
 	e.host = nics.NewHost(cfg)
@@ -144,8 +145,25 @@ func (e *Engine) Begin(f *fiber.Fiber, d *proto.Decl, attempt int) (proto.Tx, er
 	return x, nil
 }
 
+// ErrRole: a worker that runs no transactions was asked for one.
+var ErrRole = errors.New("this worker applies logs and runs no transactions: begin them on an application thread")
+
+// RoleStats is what the worker has done, and, of the first one, what the cores of the member's NIC have.
+func (e *Engine) RoleStats() (worker, nic protocol.RoleStats) {
+	worker = protocol.RoleStats{Committed: e.stats.Committed, LogRecords: e.host.Applied, Updates: e.host.Updates,
+		BusyPs: e.env.Worker.Stats.BusyPs}
+	if e.env.Index == 0 {
+		s := &e.chip.nic.Stats
+		nic = protocol.RoleStats{Committed: s.Committed, Requests: s.Requests, BusyPs: e.chip.nic.BusyPs()}
+	}
+	return worker, nic
+}
+
 // open begins an attempt with the records that are declared. nil: the fiber has ended. With an error it is to be aborted.
 func (e *Engine) open(f *fiber.Fiber, d *proto.Decl, attempt int) (*tx, error) {
+	if e.env.Roles&protocol.Application == 0 {
+		return nil, ErrRole
+	}
 	if err := f.Err(); err != nil {
 		return nil, err
 	}

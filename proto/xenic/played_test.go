@@ -50,6 +50,9 @@ func TestAWorkerPlaysTheNIC(t *testing.T) {
 		"two workers, without line words, two threads for three nodes": func(c *node.LocalConfig) {
 			c.Threads, c.WithoutLineWords = 2, true
 		},
+		"three workers, of which one runs transactions and two apply logs": func(c *node.LocalConfig) {
+			c.Workers, c.Options = 3, option.Settings{xenic.OptApplications: "1", xenic.OptRobinhoods: "2"}
+		},
 		"messages of more than a packet": func(c *node.LocalConfig) {
 			o := tpcc.Default(3)
 			o.Items, o.Customers, o.Orders = 100, 10, 1000

@@ -51,7 +51,7 @@ const (
 )
 
 func options() option.List {
-	return option.List{
+	return append(option.List{
 		option.Int(OptCores, defaultCores, 1, 1024, "`N` cores of each NIC that run the protocol"),
 		option.Size(OptMemory, 0, 0, mostMemory, "`SIZE` of each NIC's memory for indexes and cached records; 0: enough for all "+
 			"records of its node. A shard that a backup takes over gets as much again"),
@@ -70,7 +70,7 @@ func options() option.List {
 			"vectors (vectors), or the core waits for each one (blocking)"),
 		option.Bool(OptLocal, true, "hosts execute transactions whose records are all of their own shard"),
 		protocol.Displacement(),
-	}
+	}, roleOptions()...)
 }
 
 // ErrConfig is wrapped by everything that is refused.
@@ -92,8 +92,8 @@ func Protocol() protocol.Protocol {
 		Needs: protocol.Needs{LineWords: true, Replicates: true, Scans: true, Index: layout.Robinhoods, Layout: layout.KindLineVersions,
 			Chips: &protocol.Chips{Cores: true, Preset: preset,
 				// What depends on tables and on the NIC, New refuses.
-				Check: func(protocol.Sizes, option.Values) error { return nil },
-				New:   func(e *protocol.ChipEnv) (any, error) { return newChip(e) }}},
+				Check: checkRoles, Roles: roles,
+				New: func(e *protocol.ChipEnv) (any, error) { return newChip(e) }}},
 		Offers: proto.OfferDebts | proto.OfferRecovery, Optimistic: true, ByRPC: true,
 		Simulation: simulation(),
 		Mutations:  mutations(),
@@ -128,6 +128,9 @@ func simulation() protocol.Simulation {
 			{Name: "ship", Doc: "NICs execute the functions of SmallBank, at another primary too or at the coordinator only, or none",
 				Values: []protocol.DimensionValue{value("hop"), value("coordinator", OptMultiHop, "false"),
 					value("none", OptShipping, ShipOff)}, Drawn: []string{"hop", "hop", "coordinator", "none"}, Only: []string{"smallbank"}},
+			{Name: "roles", Doc: "each worker runs transactions and applies logs, or the first one runs transactions and the last one " +
+				"applies logs", Values: []protocol.DimensionValue{value("all"), value("apart", OptApplications, "1", OptRobinhoods, "1")},
+				Only: []string{"roles", "losses-scans", "losses-tpcc"}},
 			{Name: "limit", Doc: "records of a Robinhood table stand up to 16 slots from home, or one: the rest is in overflow blocks",
 				Values: []protocol.DimensionValue{value("16"), value("1", protocol.OptDisplacement, "1")},
 				Drawn:  []string{"16", "1"}},
@@ -150,7 +153,7 @@ func mutations() []mutation.Mutation {
 var unseen = map[string]string{
 	nics.LogUnawaited.String():    backupsUnseen,
 	nics.LogUnordered.String():    backupsUnseen,
-	nics.UnlockBeforeLog.String(): "until the host has the update the NIC has it, pinned, and a crash takes both: the backups have the LOG",
+	nics.TakenAgain.String():      "the simulator's NICs get each packet once: TestAPacketThatComesTwiceIsTakenOnce finds it where workers play them",
 	nics.LocalUnlocked.String():   "no workload of scenarios ships a function that reads one shard and writes another: " + foundAlone,
 	nicindex.EvictPinned.String(): fewRecords,
 	nicindex.Unpinned.String():    fewRecords,

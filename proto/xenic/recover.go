@@ -66,7 +66,7 @@ func (e *Engine) Recover(f *fiber.Fiber, epoch uint64, _ func(proto.NodeID) bool
 	v.arrived[e.env.Index] = epoch
 	for v.epoch < epoch {
 		all := true
-		for i := range c.threads {
+		for i := range c.roles.workers {
 			all = all && v.arrived[i] >= epoch
 		}
 		if all {

@@ -49,6 +49,9 @@ func load(t *testing.T, c *node.Cluster, each int) *check.Result {
 	ctx := context.Background()
 	var counts workload.Counts
 	err := c.Start("client", 4, func(f *fiber.Fiber, w *node.Worker, i int) error {
+		if w.Roles&protocol.Application == 0 {
+			return nil
+		}
 		r := rand.New(rand.NewPCG(uint64(w.Node), uint64(4*w.Index+i)))
 		left := each
 		d := workload.Driver{Client: c.Config.Workload.NewClient(w.Node, r), Counts: &counts,
@@ -195,6 +198,59 @@ func TestLocalTransactionsSeeWhatIsTold(t *testing.T) {
 	}
 }
 
+// TestThreadsHaveTheirRoles (§4.2, §5.6): application threads run transactions and apply nothing, Robinhood workers apply
+// logs and run nothing, and by default each worker does both.
+func TestThreadsHaveTheirRoles(t *testing.T) {
+	raceskip.Simulated(t)
+	for _, x := range []struct {
+		workers                  int
+		applications, robinhoods string
+		roles                    []protocol.Roles
+	}{
+		{3, "1", "2", []protocol.Roles{protocol.Application, protocol.Robinhood, protocol.Robinhood}},
+		{3, "2", "2", []protocol.Roles{protocol.Application, protocol.Application | protocol.Robinhood, protocol.Robinhood}},
+		{2, "0", "0", []protocol.Roles{protocol.Application | protocol.Robinhood, protocol.Application | protocol.Robinhood}},
+	} {
+		c, err := cluster(t, 6, func(c *node.SimulatedConfig) {
+			c.Workers, c.Options = x.workers, option.Settings{xenic.OptApplications: x.applications, xenic.OptRobinhoods: x.robinhoods}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		workers := c.Workers()
+		err = c.Start("stranger", 1, func(f *fiber.Fiber, w *node.Worker, _ int) error {
+			if w.Roles&protocol.Application != 0 {
+				return nil
+			}
+			if _, err := w.Engine.Begin(f, &proto.Decl{Kind: 1}, 0); !errors.Is(err, xenic.ErrRole) {
+				t.Errorf("worker %d runs a transaction: %v", w.Index, err)
+			}
+			return nil
+		}).Wait(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if result := load(t, c, 25); result.Verdict != check.Serializable {
+			t.Error(result)
+		}
+		cores := uint64(0)
+		for _, w := range workers {
+			did, nic := w.Engine.(*xenic.Engine).RoleStats()
+			runs, applies := w.Roles&protocol.Application != 0, w.Roles&protocol.Robinhood != 0
+			if w.Roles != x.roles[w.Index] || runs != (did.Committed > 0) || applies != (did.LogRecords > 0 && did.Updates > 0) ||
+				did.BusyPs == 0 {
+				t.Errorf("worker %d of %d is %q and did %+v", w.Index, x.workers, w.Roles, did)
+			}
+			if cores += nic.Committed; w.Index == 0 && (nic.Requests == 0 || nic.BusyPs == 0) {
+				t.Errorf("the NIC of node %d did %+v", w.Node, nic)
+			}
+		}
+		if cores == 0 {
+			t.Error("NICs have committed nothing")
+		}
+	}
+}
+
 // TestWhatCannotBeIsRefusedInWords.
 func TestWhatCannotBeIsRefusedInWords(t *testing.T) {
 	plain, err := sim.Preset(sim.DefaultPreset)
@@ -214,6 +270,16 @@ func TestWhatCannotBeIsRefusedInWords(t *testing.T) {
 		{"too many cores", func(c *node.SimulatedConfig) { c.Options[xenic.OptCores] = "25" }, xenic.ErrConfig,
 			"the NIC has 24 cores"},
 		{"no cores", func(c *node.SimulatedConfig) { c.Cost = plain }, protocol.ErrNeeds, "cx5-100g"},
+		{"more application threads than workers", func(c *node.SimulatedConfig) { c.Options[xenic.OptApplications] = "3" },
+			xenic.ErrConfig, "--application-threads 3: each is a worker, and a node has 2"},
+		{"more Robinhood workers than workers", func(c *node.SimulatedConfig) { c.Options[xenic.OptRobinhoods] = "3" },
+			xenic.ErrConfig, "--robinhood-workers 3: each is a worker, and a node has 2"},
+		{"more Robinhood workers than logs", func(c *node.SimulatedConfig) {
+			c.Options[xenic.OptRobinhoods], c.Options[xenic.OptCores] = "2", "1"
+		}, xenic.ErrConfig, "each Robinhood worker applies at least one"},
+		{"workers without a role", func(c *node.SimulatedConfig) {
+			c.Workers, c.Options[xenic.OptApplications], c.Options[xenic.OptRobinhoods] = 5, "1", "2"
+		}, xenic.ErrConfig, "leave 2 of 5 workers with nothing to do: use --workers 3"},
 		{"functions of a workload without", func(c *node.SimulatedConfig) { c.Options[xenic.OptShipping] = xenic.ShipOn },
 			xenic.ErrConfig, "the workload declares no functions"},
 		{"a D_m of zero", func(c *node.SimulatedConfig) { c.Options[protocol.OptDisplacement] = "0" }, nil,

@@ -26,6 +26,9 @@ type Stats struct {
 	// whichever direction it goes.
 	Ops   [opcodes]uint64
 	Bytes uint64
+	// BusyPs is the CPU time that the simulator has charged, in picoseconds; 0 on threads. Passes of a core with several
+	// workers count for its first one.
+	BusyPs uint64
 }
 
 // posted accounts for requests that were posted with one doorbell.

@@ -120,7 +120,7 @@ func (c *Core) run() {
 	}
 	again := false
 	if c.holder == nil {
-		c.busyUntil = max(c.busyUntil, c.tl.NowPs()) + c.tl.ThreadPs(c.tl.PassCostPs())
+		c.spend(c.workers[0], c.tl.ThreadPs(c.tl.PassCostPs()))
 	}
 	for _, w := range c.workers {
 		if c.holder != nil || c.dead {
@@ -145,6 +145,12 @@ func (c *Core) run() {
 	}
 }
 
+// spend has the core be busy for a time, which a worker accounts for.
+func (c *Core) spend(w *Worker, ps int64) {
+	c.busyUntil = max(c.busyUntil, c.tl.NowPs()) + ps
+	w.Stats.BusyPs += uint64(ps)
+}
+
 const psPerNs = 1000
 
 // virtualWorker is a worker's side of its core.
@@ -158,8 +164,7 @@ func (v *virtualWorker) held() bool { return v.core.holder != nil || v.core.dead
 
 // charge holds the core for a time.
 func (v *virtualWorker) charge(f *Fiber, ps int64) {
-	c := v.core
-	c.busyUntil = max(c.busyUntil, c.tl.NowPs()) + c.tl.ThreadPs(ps)
+	v.spent(ps)
 	v.hold(f)
 }
 
@@ -179,16 +184,10 @@ func (v *virtualWorker) hold(f *Fiber) {
 
 // spent accounts for CPU time: what the pass at hand did takes effect at its time, and the core is
 // busy until the sum is over.
-func (v *virtualWorker) spent(ps int64) {
-	c := v.core
-	c.busyUntil = max(c.busyUntil, c.tl.NowPs()) + c.tl.ThreadPs(ps)
-}
+func (v *virtualWorker) spent(ps int64) { v.core.spend(v.w, v.core.tl.ThreadPs(ps)) }
 
 // missed accounts for lines that are loaded together.
-func (v *virtualWorker) missed(n int) {
-	c := v.core
-	c.busyUntil = max(c.busyUntil, c.tl.NowPs()) + c.tl.MissCostPs(n)
-}
+func (v *virtualWorker) missed(n int) { v.core.spend(v.w, v.core.tl.MissCostPs(n)) }
 
 // posted accounts for the CPU time of a doorbell, polled for that of completions.
 func (v *virtualWorker) posted(n int) { v.spent(v.core.tl.PostCostPs(n)) }

@@ -85,8 +85,8 @@ func (h *Host) Trouble() error { return h.failed }
 
 func (h *Host) beginApplying() {
 	cfg := &h.cfg
-	h.region = htm.NewRegion(htm.Config{Flag: cfg.Worker.RegionFlag()})
-	h.resize()
+	h.place = len(cfg.Yard.hosts)
+	cfg.Yard.hosts = append(cfg.Yard.hosts, h)
 	h.seen = make([]awaited, len(cfg.Logs))
 	for i := range cfg.Logs {
 		h.watch = append(h.watch, cfg.Worker.NewWatch(func() bool {
@@ -286,6 +286,7 @@ func (h *Host) applyAll(f *fiber.Fiber, shard int, serves bool, updates []Update
 	for _, u := range updates {
 		f.Step(StepApply)
 		f.Charge(applyPs)
+		h.Updates++
 		made, err := h.applyUpdate(f, h.cfg.Tables[shard][u.Table], &u)
 		if err != nil {
 			return err

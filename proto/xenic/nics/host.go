@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"drtmd/htm"
 	"drtmd/internal/invariant"
 	"drtmd/proto"
 	"drtmd/proto/recovery"
@@ -35,6 +36,8 @@ type HostConfig struct {
 	Yard *Yard
 	// Polled: the worker looks at the logs in every pass, not only when they change.
 	Polled bool
+	// Idle: the thread applies nothing, and has no logs: others of the host do.
+	Idle bool
 }
 
 // HostLog is a log that the host reads.
@@ -72,7 +75,7 @@ type Host struct {
 	calls map[uint64]*Open // looked up only
 	applier
 
-	Applied uint64 // log records
+	Applied, Updates uint64 // log records, and updates that were in them or held
 }
 
 // Open is a transaction that a host executes, under way at its NIC.
@@ -106,8 +109,6 @@ func NewHost(cfg HostConfig) *Host {
 		cfg.Most = MostBytes
 	}
 	h := &Host{cfg: cfg, calls: map[uint64]*Open{}}
-	h.place = len(cfg.Yard.hosts)
-	cfg.Yard.hosts = append(cfg.Yard.hosts, h)
 	for _, kind := range []uint8{msgValues, msgRange, msgEnd} {
 		cfg.Port.Handle(kind, func(m *smartnic.Message) {
 			d := decoder{b: append([]byte(nil), m.Payload...)}
@@ -117,7 +118,11 @@ func NewHost(cfg HostConfig) *Host {
 			}
 		})
 	}
-	h.beginApplying()
+	h.region = htm.NewRegion(htm.Config{Flag: cfg.Worker.RegionFlag()})
+	h.resize()
+	if !cfg.Idle {
+		h.beginApplying()
+	}
 	return h
 }
 

@@ -10,7 +10,7 @@ import (
 // Yard is what the threads of a host know together: what its logs have brought and is not decided. It is memory of the
 // host; its NIC looks at it in a recovery. It belongs to one event loop.
 type Yard struct {
-	hosts []*Host
+	hosts []*Host // that apply
 	held  map[uint64]*held
 	// gone are transactions that were decided here, and that another holder may not know as decided.
 	gone map[uint64]bool

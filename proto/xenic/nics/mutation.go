@@ -30,6 +30,8 @@ const (
 	LockIgnoresVersion
 	RangesUnvalidated
 	ClaimsIgnored
+	ReadsPastLog
+	TakenAgain
 	mutationEnd
 )
 
@@ -46,13 +48,17 @@ var mutations = [mutationEnd]mutation.Mutation{
 	AnswerExecutor: {Name: "xenic-backup-answers-executor", Doc: "a backup answers the sender of LOG, not the coordinator (§4.2.3)"},
 	LogsOfOneShard: {Name: "xenic-logs-of-one-shard-only",
 		Doc: "a multi-hop call sends LOG to the backups of the executing shard only"},
-	UnlockBeforeLog: {Name: "xenic-unlock-before-dma", Doc: "COMMIT unlocks before its record is in the host's log (step 6)"},
+	UnlockBeforeLog: {Name: "xenic-unlock-before-dma", Doc: "COMMIT unlocks before its record is in the host's log and the index has it (step 6)"},
 	LocalWriteUnlocked: {Name: "xenic-local-write-without-nic-lock",
 		Doc: "a local transaction locks what it writes behind LOG only (§4.2.4)"},
 	LocalVersionsUnchecked: {Name: "xenic-local-write-locked-without-version-check",
 		Doc: "a local transaction locks what it writes whatever has become of it since its host has read it"},
 	LocalReadsUnvalidated: {Name: "xenic-local-read-validated-at-its-own-copy",
 		Doc: "the NIC does not compare what a local transaction has read: its host's table misses what is in logs"},
+	ReadsPastLog: {Name: "xenic-host-reads-past-the-log",
+		Doc: "a host alone validates a local transaction that only reads, on its tables: they miss what is in its logs (§4.2.4)"},
+	TakenAgain: {Name: "xenic-executes-again-on-duplicate",
+		Doc: "a NIC that a worker plays takes a packet again that comes twice, and executes what is in it again"},
 	ServeEarly: {Name: "xenic-serve-before-locks-rebuilt",
 		Doc: "a new primary serves before it has locked what undecided transactions write (§4.2.1)"},
 	ForgetEarly: {Name: "xenic-log-acknowledged-too-early",

@@ -345,6 +345,14 @@ func (x *core) takes(d *decoder, list []Access, updates []Update) bool {
 	return ok
 }
 
+// BusyPs is the CPU time of all cores in the simulator, in picoseconds; 0 elsewhere.
+func (n *NIC) BusyPs() (ps uint64) {
+	for _, x := range n.cores {
+		ps += x.c.Worker().Stats.BusyPs
+	}
+	return ps
+}
+
 // Owed is how much is left to do of transactions that have ended for their clients: at this NIC, and by its host.
 func (n *NIC) Owed() (owed int) {
 	for _, x := range n.cores {

@@ -137,12 +137,16 @@ func (r *benchRun) checkChips(given func(string) bool) error {
 	}
 	values, err := r.protocol.Options.Values(p.options)
 	if err == nil {
-		err = chips.Check(protocol.Sizes{Nodes: p.nodes, Workers: p.workers, Fibers: p.fibers}, values)
+		err = chips.Check(r.sizes(), values)
 	}
 	if err != nil {
 		return usagef("", "protocol %s: %v", p.protocol, err)
 	}
 	return nil
+}
+
+func (r *benchRun) sizes() protocol.Sizes {
+	return protocol.Sizes{Nodes: r.flags.nodes, Workers: r.flags.workers, Fibers: r.flags.fibers}
 }
 
 // checkTableMemory refuses tables for which there is no memory, before any is loaded.

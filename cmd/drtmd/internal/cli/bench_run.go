@@ -69,6 +69,9 @@ func (r *benchRun) run(ctx context.Context) (err error) {
 		return r.withoutResult(r.wrongOptions(err))
 	}
 	doc.Fill(r.workload.Kinds(), r.verify, res)
+	if values, err := r.protocol.Options.Values(p.options); err == nil {
+		doc.FillRoles(r.protocol.Threads(r.sizes(), values), &res.Sum.Roles)
+	}
 	doc.CountPerMinute(r.perMinute)
 	violated, checkErr := r.examine(ctx, doc, res)
 	if res.History != nil {

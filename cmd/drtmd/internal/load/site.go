@@ -12,6 +12,7 @@ import (
 	"drtmd/proto"
 	"drtmd/proto/history"
 	"drtmd/proto/node"
+	"drtmd/proto/protocol"
 	"drtmd/proto/workload"
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
@@ -96,7 +97,7 @@ func (s *local) start() error {
 	for _, w := range s.cluster.Workers() {
 		kinds := len(cfg.Workload.Kinds())
 		x := &worker{w: w, latency: newHistograms(kinds), earlier: newHistograms(kinds)}
-		for i := range s.clients(w.Node) {
+		for i := range s.clients(w) {
 			stream := uint64(int(w.Node)*cfg.Workers+w.Index)<<32 | uint64(i)
 			c := cfg.Workload.NewClient(w.Node, rand.New(rand.NewPCG(s.o.Seed, stream)))
 			if c == nil {
@@ -112,7 +113,7 @@ func (s *local) start() error {
 		func(f *fiber.Fiber, w *node.Worker, i int) error {
 			x := byWorker[w]
 			if i >= len(x.clients) {
-				return nil // the node has no clients
+				return nil // the worker has no clients
 			}
 			d := workload.Driver{Client: x.clients[i], Counts: &x.counts, Over: s.over.Load,
 				Runner:     proto.Runner{Engine: w.Engine, Rand: w.Rand, GiveUp: s.over.Load},
@@ -123,9 +124,9 @@ func (s *local) start() error {
 	return nil
 }
 
-// clients is how many each worker of a node has.
-func (s *local) clients(n proto.NodeID) int {
-	if s.o.ClientNodes > 0 && int(n) >= s.o.ClientNodes {
+// clients is how many a worker has.
+func (s *local) clients(w *node.Worker) int {
+	if s.o.ClientNodes > 0 && int(w.Node) >= s.o.ClientNodes || w.Roles&protocol.Application == 0 {
 		return 0
 	}
 	return s.cluster.Config.Fibers
@@ -155,8 +156,10 @@ func (s *local) look(ctx context.Context, sum *Snapshot, h histograms, reset boo
 	err := s.cluster.Inspect(ctx, func(w *node.Worker) {
 		x := s.workers[i]
 		i++
-		sum.add(&Snapshot{Counts: x.counts, Engine: *w.Engine.Stats(), Fiber: w.Worker.Stats,
-			Memory: memoryStats(w.Engine)})
+		now := Snapshot{Counts: x.counts, Engine: *w.Engine.Stats(), Fiber: w.Worker.Stats,
+			Memory: memoryStats(w.Engine)}
+		now.noteRoles(w)
+		sum.add(&now)
 		if h != nil {
 			h.merge(x.latency)
 		}

@@ -6,6 +6,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"drtmd/proto"
+	"drtmd/proto/node"
+	"drtmd/proto/protocol"
 	"drtmd/proto/rtx"
 	"drtmd/proto/workload"
 	"drtmd/verbs/fiber"
@@ -17,6 +19,21 @@ type Snapshot struct {
 	Engine proto.Stats
 	Fiber  fiber.Stats
 	Memory MemoryStats
+	// Roles are the threads of protocols that divide them, by what they do (protocol.Roles).
+	Roles [protocol.RolesEnd]protocol.RoleStats
+}
+
+// noteRoles adds what a worker has done in its roles, and the NIC of its member.
+func (s *Snapshot) noteRoles(w *node.Worker) {
+	e, ok := w.Engine.(interface {
+		RoleStats() (worker, nic protocol.RoleStats)
+	})
+	if !ok {
+		return
+	}
+	worker, nic := e.RoleStats()
+	s.Roles[w.Roles] = worker
+	s.Roles[protocol.NICCore] = nic
 }
 
 // MemoryStats are of clients of a memory node: see rtx.Stats.

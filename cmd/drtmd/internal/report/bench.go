@@ -59,6 +59,8 @@ type Bench struct {
 	// PerMinute is the rate of one type of transaction, where the workload's specification wants it.
 	PerMinute *PerMinute `json:"per_minute,omitempty"`
 	Paths     PathRow    `json:"paths"`
+	// Roles are those of the threads of a node, of protocols that divide them.
+	Roles []RoleRow `json:"roles,omitempty"`
 	// Repairs are those of clients of a memory node; nil: the nodes have the records.
 	Repairs   *RepairRow `json:"repairs,omitempty"`
 	Verbs     []VerbRow  `json:"verbs"`

@@ -39,7 +39,7 @@ func (b *Bench) WriteHTML(w io.Writer) error {
 		{ID: "aborts", Title: "Aborts by cause", Figure: figure(aborts), Nature: b.natureLine(),
 			Tables: b.abortTable(),
 			Note:   missing(aborts, "No attempt was aborted by the protocol.")},
-		{ID: "types", Title: "Types of transactions", Tables: []htmlTable{b.kindTable()}},
+		{ID: "types", Title: "Types of transactions", Tables: append([]htmlTable{b.kindTable()}, b.roleTables()...)},
 		{ID: "verbs", Title: "Verbs and paths", Tables: []htmlTable{b.verbTable(), b.pathTable()}},
 		{ID: "nature", Title: "Real, emulated, modelled", Tables: []htmlTable{b.natureTable()}},
 		{ID: "configuration", Title: "Configuration", Tables: []htmlTable{b.settingsTable()}},
@@ -280,8 +280,21 @@ func (b *Bench) abortTable() []htmlTable {
 
 // kindTable is the table of the text.
 func (b *Bench) kindTable() htmlTable {
-	rows := b.transactions().rows
-	t := htmlTable{Caption: "Rates and latencies by type of transaction"}
+	return b.asHTML("Rates and latencies by type of transaction", b.transactions())
+}
+
+// roleTables are what threads did, by role; none if the protocol does not divide them.
+func (b *Bench) roleTables() []htmlTable {
+	if len(b.Roles) == 0 {
+		return nil
+	}
+	return []htmlTable{b.asHTML("Threads by role", b.roles())}
+}
+
+// asHTML is a table of the text, with numbers behind the first column.
+func (b *Bench) asHTML(caption string, text *table) htmlTable {
+	rows := text.rows
+	t := htmlTable{Caption: caption}
 	for i, head := range rows[0] {
 		t.Heads = append(t.Heads, cell{Text: head, Number: i > 0})
 	}

@@ -27,6 +27,12 @@ func (b *Bench) WriteText(w io.Writer) error {
 		return err
 	}
 	s.WriteString("\n")
+	if len(b.Roles) > 0 {
+		if err := b.roles().write(&s, ""); err != nil {
+			return err
+		}
+		s.WriteString("\n")
+	}
 	if b.PerMinute != nil {
 		s.WriteString(b.perMinuteText() + "\n")
 	}

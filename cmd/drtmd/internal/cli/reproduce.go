@@ -16,7 +16,8 @@ const reproduceLong = `reproduce runs tables and figures of the papers and print
 numbers beside ours: the deviation, the bound on it, and the reading under which the two are
 compared.
 
-  NAME      one item, such as drtm/table-6; --list lists all items, done or not
+  NAME      one item, such as drtm/table-6, or a figure whose parts are items, such as
+            xenic/figure-8; --list lists all items, done or not
   SYSTEM    all finished items of one paper, such as drtm
   all       all finished items of all papers
 

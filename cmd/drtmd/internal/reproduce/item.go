@@ -52,6 +52,8 @@ type Item struct {
 	// Wall says that it is a modelled figure, measured by the wall clock: an item of its own, since the two kinds of
 	// numbers share no table.
 	Wall bool
+	// Split is the letter of a figure's part that is an item of its own; "": the item is the whole figure.
+	Split string
 	// Named is the name of an item that is of no table and no figure: numbers that the paper's text has, or that follow
 	// from its tables.
 	Named string
@@ -102,12 +104,15 @@ func (i *Item) Part() string {
 	if i.Table {
 		what = "table"
 	}
-	part := fmt.Sprintf("%s-%d", what, i.Number)
+	part := fmt.Sprintf("%s-%d%s", what, i.Number, i.Split)
 	if i.Wall {
 		part += "-wall"
 	}
 	return part
 }
+
+// Whole is the name of the figure that the item is a part of; that of the item if it is none.
+func (i *Item) Whole() string { return strings.TrimSuffix(i.Name(), i.Split) }
 
 // Label is what the paper calls it: Table VI, Figure 3.
 func (i *Item) Label() string {
@@ -116,6 +121,8 @@ func (i *Item) Label() string {
 		return strings.ToUpper(i.Named[:1]) + i.Named[1:]
 	case i.Wall:
 		return fmt.Sprintf("Figure %d by the wall clock", i.Number)
+	case i.Split != "":
+		return fmt.Sprintf("Figure %d(%s)", i.Number, i.Split)
 	case !i.Table:
 		return fmt.Sprintf("Figure %d", i.Number)
 	case i.Roman:
@@ -152,6 +159,15 @@ func numbered(system string, roman bool, tables, figures []Item) []Item {
 		}
 	}
 	return all
+}
+
+// inParts puts the parts of a figure, (a) and so on, in its place.
+func inParts(items []Item, number int, parts ...Item) []Item {
+	at := slices.IndexFunc(items, func(i Item) bool { return !i.Table && i.Number == number })
+	for n := range parts {
+		parts[n].System, parts[n].Number, parts[n].Split = items[at].System, number, string(rune('a'+n))
+	}
+	return slices.Replace(items, at, at+1, parts...)
 }
 
 // byTheWallClock adds figures that are measured beside those that are modelled, by their numbers.

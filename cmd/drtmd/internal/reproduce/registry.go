@@ -30,7 +30,7 @@ func (e *UnknownError) Error() string {
 }
 
 // Select finds the items that names stand for, in the order of the papers and each once. A name is
-// an item, a system, or All; of the last two only items that are done are taken.
+// an item, a figure with items of its parts, a system, or All; of the last two only items that are done are taken.
 func Select(systems []System, names []string) ([]Item, error) {
 	wanted := map[string]bool{}
 	for _, name := range names {
@@ -38,10 +38,9 @@ func Select(systems []System, names []string) ([]Item, error) {
 		for _, s := range systems {
 			for _, i := range s.Items {
 				group := (name == All || name == s.Name) && i.State() == Done
-				if group || name == i.Name() {
-					wanted[i.Name()] = true
+				if group || name == i.Name() || name == i.Whole() {
+					wanted[i.Name()], found = true, true
 				}
-				found = found || group || name == i.Name()
 			}
 			found = found || name == s.Name
 		}

@@ -101,11 +101,11 @@ func TestXenicIsJudged(t *testing.T) {
 		itself  *measuredAt
 		exceeds int
 	}{
-		{"TPC-C, new orders", []*measuredAt{at(1.19/2.42, 50), at(1.19/3.81, 60), at(0.232, 80), at(0.3, 70)}, at(1.19, 50*0.41), 0},
+		{ordersTitle, []*measuredAt{at(1.19/2.42, 50), at(1.19/3.81, 60), at(0.232, 80), at(0.3, 70)}, at(1.19, 50*0.41), 0},
 		{"Retwis", []*measuredAt{at(1, 20), at(0.8, 22), at(1, 24.6), at(0.9, 23)}, at(2.07, 20*0.58), 0},
 		{"SmallBank", []*measuredAt{at(5.43, 10), at(4, 12), at(4.2, 15), at(4, 14)}, at(12.0, 7.85), 0},
 		{"SmallBank", []*measuredAt{at(5.43, 10), at(4, 12), at(4.2, 15), at(4, 14)}, at(6, 9.9), 3},
-		{"TPC-C, new orders", []*measuredAt{at(0.2, 20), at(0.1, 60), at(0.3, 80), at(0.3, 70)}, at(0.1, 30), 5},
+		{ordersTitle, []*measuredAt{at(0.2, 20), at(0.1, 60), at(0.3, 80), at(0.3, 70)}, at(0.1, 30), 5},
 	} {
 		s := study{title: x.title}
 		n := 0

@@ -26,11 +26,21 @@ func xenic() System {
 		notReproducible("one server", drawing),
 		{Title: "commit messages of a transaction on a local and a remote shard", Kind: Exact, run: xenicFigure7,
 			cost: cost{20 * time.Millisecond, 20 * time.Millisecond}},
-		{Title: "throughput and median latency of four workloads", Kind: Modelled,
-			run: figure8, cost: cost{25 * time.Second, 6 * time.Minute}},
-		{Title: "gain of each part of the design", Kind: Modelled, run: figure9, cost: cost{10 * time.Second, 90 * time.Second}},
+		{Title: "throughput and median latency of four workloads"}, {Title: "gain of each part of the design"}, // in parts
 	}
+	items := numbered(name, false, tables, figures)
+	part := func(title string, run func(*Run) (*Outcome, error), quick, seed time.Duration) Item {
+		return Item{Title: title, Kind: Modelled, run: run, cost: cost{quick, seed}}
+	}
+	items = inParts(items, 8, part("throughput and median latency of new orders", figure8Orders, 8*time.Second, 2*time.Minute),
+		part("throughput and median latency of TPC-C", figure8Mix, 8*time.Second, 2*time.Minute),
+		part("throughput and median latency of Retwis", figure8Of(retwisTitle), 8*time.Second, 2*time.Minute),
+		part("throughput and median latency of SmallBank", figure8Of(smallbankTitle), 8*time.Second, 2*time.Minute))
+	items = inParts(items, 9, part("throughput of Retwis, part by part of the design", figure9Throughput, 5*time.Second, time.Minute),
+		part("latency of SmallBank, part by part of the design", figure9Latency, 5*time.Second, time.Minute))
+	items = byTheWallClock(name, items, map[int]Item{9: {Title: "CPU time with batching and multi-hop on and off, on shared memory",
+		Note: "two of the parts; workers play the NICs", run: figure9Measured, cost: cost{2 * time.Second, 30 * time.Second}}})
 	return System{Name: name, Title: "Xenic",
 		Paper: "Schuh et al., Xenic: SmartNIC-Accelerated Distributed Transactions, SOSP 2021",
-		Items: numbered(name, false, tables, figures)}
+		Items: items}
 }

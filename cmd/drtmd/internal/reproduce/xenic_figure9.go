@@ -1,10 +1,6 @@
 package reproduce
 
-import (
-	"fmt"
-
-	"drtmd/cmd/drtmd/internal/report"
-)
+import "drtmd/cmd/drtmd/internal/report"
 
 // Figure 9 of Xenic: parts of the design, one after the other.
 
@@ -44,70 +40,79 @@ func latencyStages() []stage {
 	}
 }
 
-// figure9 runs both halves.
-func figure9(r *Run) (*Outcome, error) {
-	z := sizesOf(r)
-	o := &Outcome{Conditions: fmt.Sprintf("presets %s for Xenic with %d cores, %s for DrTM+H, %d servers, %d replicas, %d keys or "+
-		"customers per server; (a) up to %d transactions of Xenic and %d of DrTM+H per server, (b) one per server, %s, %s",
-		liquidio3, nicCores, cx5, servers, copies, z.keys, z.itself[len(z.itself)-1].all(), z.others[len(z.others)-1].all(), z.span,
-		r.seedsText())}
-	x := &figure{r: r, span: z.span}
-	first, last := z.itself[:1], z.itself[1:]
-	x.total = (len(throughputStages())*len(last) + len(z.others) - 1 + len(latencyStages()) + 1) * r.Seeds
-	s := z.studies()[2:]
-	bound := func(n number, limit limit) number {
-		if !r.Quick {
-			n.limit = limit
-		}
-		return n
-	}
-	h, err := x.measure(&s[0], &baselines()[0], z.others[1:])
+// figure9Throughput is (a).
+func figure9Throughput(r *Run) (*Outcome, error) {
+	x, z, s := figure8(r, retwisTitle)
+	o, stages, base := &Outcome{Conditions: x.conditions(z, s, true)}, throughputStages(), &baselines()[0]
+	loads := s.pressures(r, base)[1:]
+	x.total = len(loads) * (len(stages) + 1) * r.Seeds
+	h, err := x.measure(s, base, loads)
 	if err != nil {
 		return nil, err
 	}
-	chart := report.Chart{Title: "(a) Retwis", X: "parts of the design", Y: "throughput per server over DrTM+H's"}
-	curve := report.ChartCurve{Name: "Xenic, modelled"}
-	var base []float64
-	for i, g := range throughputStages() {
-		m, err := x.measure(&s[0], &g.xenic, last)
-		if err != nil {
-			return nil, err
-		}
-		over := ratios(m.peak(), h.peak())
-		curve.Points = append(curve.Points, [2]float64{float64(i + 1), mean(over)})
-		if i == 0 {
-			base = m.peak()
-			o.Rows = append(o.Rows, bound(number{what: "Retwis: baseline over DrTM+H", digits: 2, section: fiveSeven, printed: "0.90",
-				paper: 0.90, missed: missedBase}, share(xenicBound)).seen(over...))
-			continue
-		}
-		o.Rows = append(o.Rows, bound(number{what: "Retwis: " + g.xenic.name + ", over the baseline", digits: 2, section: fiveSeven,
-			printed: g.printed, paper: g.paper, missed: g.missed}, share(xenicBound)).seen(ratios(m.peak(), base)...))
-	}
-	chart.Curves = append(chart.Curves, curve)
-	late := report.Chart{Title: "(b) SmallBank", X: "parts of the design", Y: "median latency over DrTM+H's"}
-	curve = report.ChartCurve{Name: "Xenic, modelled"}
-	if h, err = x.measure(&s[1], &baselines()[0], z.others[:1]); err != nil {
+	peaks, err := x.stages(s, stages, s.pressures(r, &stages[0].xenic)[1:], (*measuredAt).peak)
+	if err != nil {
 		return nil, err
 	}
-	for i, g := range latencyStages() {
-		m, err := x.measure(&s[1], &g.xenic, first)
+	o.Rows = append(o.Rows, r.judged(number{what: "Retwis: baseline over DrTM+H", digits: 2, section: fiveSeven, printed: "0.90",
+		paper: 0.90, missed: missedBase}).seen(ratios(peaks[0], h.peak())...))
+	for i, g := range stages[1:] {
+		o.Rows = append(o.Rows, r.judged(number{what: "Retwis: " + g.xenic.name + ", over the baseline", digits: 2,
+			section: fiveSeven, printed: g.printed, paper: g.paper, missed: g.missed}).seen(ratios(peaks[i+1], peaks[0])...))
+	}
+	o.Charts = []report.Chart{stagesChart("(a) Retwis", "throughput per server over DrTM+H's", peaks, h.peak())}
+	return o, nil
+}
+
+// figure9Latency is (b).
+func figure9Latency(r *Run) (*Outcome, error) {
+	x, z, s := figure8(r, smallbankTitle)
+	o, stages, base := &Outcome{Conditions: x.conditions(z, s, true)}, latencyStages(), &baselines()[0]
+	x.total = (len(stages) + 1) * r.Seeds
+	h, err := x.measure(s, base, s.pressures(r, base)[:1])
+	if err != nil {
+		return nil, err
+	}
+	lows, err := x.stages(s, stages, s.pressures(r, &stages[0].xenic)[:1], (*measuredAt).low)
+	if err != nil {
+		return nil, err
+	}
+	o.Rows = append(o.Rows, r.judged(number{what: "SmallBank: baseline over DrTM+H, median latency", digits: 2, section: fiveSeven,
+		printed: "1.37", paper: 1.37, missed: missedLateBase}).seen(ratios(lows[0], h.low())...))
+	for i, g := range stages[1:] {
+		o.Rows = append(o.Rows, r.judged(number{what: "SmallBank: " + g.xenic.name + ", beside the baseline", unit: "%", digits: 1,
+			section: fiveSeven, printed: g.printed, paper: g.paper, missed: g.missed}).
+			seen(percents(ratios(lows[i+1], lows[0]))...))
+	}
+	o.Charts = []report.Chart{stagesChart("(b) SmallBank", "median latency over DrTM+H's", lows, h.low())}
+	return o, nil
+}
+
+// stages measures each, by seed.
+func (x *figure) stages(s *study, list []stage, loads []pressure, of func(*measuredAt) []float64) (all [][]float64, err error) {
+	for i := range list {
+		m, err := x.measure(s, &list[i].xenic, loads)
 		if err != nil {
 			return nil, err
 		}
-		over := ratios(m.low(), h.low())
-		curve.Points = append(curve.Points, [2]float64{float64(i + 1), mean(over)})
-		if i == 0 {
-			base = m.low()
-			o.Rows = append(o.Rows, bound(number{what: "SmallBank: baseline over DrTM+H, median latency", digits: 2,
-				section: fiveSeven, printed: "1.37", paper: 1.37, missed: missedLateBase}, share(xenicBound)).seen(over...))
-			continue
-		}
-		o.Rows = append(o.Rows, bound(number{what: "SmallBank: " + g.xenic.name + ", beside the baseline", unit: "%", digits: 1,
-			section: fiveSeven, printed: g.printed, paper: g.paper, missed: g.missed}, share(xenicBound)).
-			seen(percents(ratios(m.low(), base))...))
+		all = append(all, of(m))
 	}
-	late.Curves = append(late.Curves, curve)
-	o.Charts = []report.Chart{chart, late}
-	return o, nil
+	return all, nil
+}
+
+// judged gives a number its bound, unless few transactions saturate nothing.
+func (r *Run) judged(n number) number {
+	if !r.Quick {
+		n.limit = share(xenicBound)
+	}
+	return n
+}
+
+// stagesChart has each stage beside DrTM+H.
+func stagesChart(title, y string, stages [][]float64, h []float64) report.Chart {
+	c := report.ChartCurve{Name: "Xenic, modelled"}
+	for i, values := range stages {
+		c.Points = append(c.Points, [2]float64{float64(i + 1), mean(ratios(values, h))})
+	}
+	return report.Chart{Title: title, X: "parts of the design", Y: y, Curves: []report.ChartCurve{c}}
 }

@@ -21,7 +21,7 @@ const (
 	missedMixLate = missedOrderLate
 	missedStages  = "by the rows, the last part is most of the gain; assumed: before it a core stands still for each DMA, 1295 or 570 ns; that " +
 		"is how \"asynchronous\" is read, and the paper does not say what its synchronous NIC waits for"
-	missedBase = "the model's DrTM+H is limited by the rate of its NIC, see figure-8; the baseline sends as many requests, on 24 " +
+	missedBase = "the model's DrTM+H is limited by the rate of its NIC, see figure-8; the baseline sends as many requests, on 16 " +
 		"cores that no such rate limits"
 	missedLateStages = "by the rows, combined requests save 1.9 us of 13.2; assumed: that is one round of messages between NICs, and the baseline's " +
 		"validation and locks are of one round each here, whatever the number of records"

@@ -76,6 +76,11 @@ func (t *Thread) NewWorker(cfg WorkerConfig) (*Worker, error) {
 	}
 	w.wake = t.wake
 	t.workers = append(t.workers, w)
+	if len(t.workers) > 1 { // they take turns
+		for _, x := range t.workers {
+			x.hopeful = false
+		}
+	}
 	t.channels = append(t.channels, ch)
 	return w, nil
 }

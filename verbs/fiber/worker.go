@@ -41,6 +41,9 @@ type Worker struct {
 	scratch []*verbs.MR // slabs of opSlab operations' results, 8 bytes each
 	virtual *virtualWorker
 	eager   bool // operations usually complete at post: poll before switching
+	// hopeful: operations often complete at post, but take so long that a fiber which goes on at once keeps others waiting:
+	// poll before switching if there are none.
+	hopeful bool
 
 	readyList fiberList
 	resting   fiberList // run one in each pass: see Fiber.Rest
@@ -85,7 +88,7 @@ func newWorker(cfg WorkerConfig, channel *verbs.Channel) (*Worker, error) {
 	}
 	ctx := cfg.PD.Context()
 	w := &Worker{cfg: cfg, ctx: ctx, clock: ctx.Clock(), channel: channel,
-		eager: ctx.Attr().Caps.Immediate, wake: func() {}, extra: cfg.Extra}
+		eager: ctx.Attr().Caps.Immediate, hopeful: ctx.Attr().Caps.Loopback, wake: func() {}, extra: cfg.Extra}
 	var err error
 	w.cq, err = ctx.CreateCQ(verbs.CQConfig{Depth: cfg.Conns*(cfg.Depth+1) + cfg.Extra,
 		Channel: channel, SingleThreaded: true})
@@ -288,6 +291,11 @@ func (w *Worker) more() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.inbox) > 0
+}
+
+// alone reports whether nothing but the fiber that runs needs a pass now: no fiber is ready, and no memory is polled.
+func (w *Worker) alone() bool {
+	return w.readyList.empty() && w.resting.empty() && len(w.words)+len(w.watches)+len(w.pollers) == 0
 }
 
 // run resumes a fiber.

@@ -122,7 +122,8 @@ func (d *device) query() error {
 	t.MaxMR, t.MaxMRBytes = int(a.max_mr), uint64(a.max_mr_size)
 	t.MaxPD, t.MaxAH = int(a.max_pd), int(a.max_ah)
 	t.MaxRdAtomic, t.MaxInitDepth = int(a.max_qp_rd_atom), int(a.max_qp_init_rd_atom)
-	t.Caps = verbs.Caps{PollableChannel: true, ResetUD: true, KeptMRs: d.keep != ""}
+	// Soft-RoCE carries out a request to the same machine in the post, or in the softirq that ends the post.
+	t.Caps = verbs.Caps{PollableChannel: true, ResetUD: true, KeptMRs: d.keep != "", Loopback: d.rxe != nil}
 	for port := 1; port <= t.Ports; port++ {
 		var p C.struct_drt_port
 		if err := failed("ibv_query_port", C.drt_query_port(d.ctx, C.int(port), &p)); err != nil {

@@ -38,6 +38,12 @@ func StepsWithLocks() []string {
 	return []string{stepLocked, stepValid, stepAborting, stepDoing, stepSwung}
 }
 
+// StepsOfAbortedLogs are those between which a repair that has read the log of an aborted attempt can meet the next
+// attempt of its owner, with its locks.
+func StepsOfAbortedLogs() []string {
+	return []string{stepValid, stepDoing, stepAborting, stepRead}
+}
+
 // Steps lists the marked steps.
 func Steps() []string {
 	return []string{stepLogged, stepLocked, stepValid, stepDoing, stepSwung, stepSlots, stepReleased, stepDone,

@@ -107,6 +107,7 @@ func allRepairs() []*scenario.Scenario {
 			"locks checked", false, registers{}),
 		repairs("repairs-steps", "repairable transactions; a short run, for --every-step", true, registers{}),
 		meetings(),
+		repetitions(),
 		repairs("trees", "a B-link tree on repairable transactions, under the faults of repairs; history and structure "+
 			"checked", false, trees{}),
 		repairs("trees-steps", "a B-link tree on repairable transactions; a short run, for --every-step", true, trees{}),

@@ -148,9 +148,6 @@ func (cfg *ClientsConfig) complete() error {
 	if !ok {
 		return &UnknownError{What: "index", Name: cfg.Index, Known: engine.IndexNames()}
 	}
-	if !index.On(cfg.Protocol.Name) {
-		return fmt.Errorf("protocol %s has no index %s", cfg.Protocol.Name, index.Name)
-	}
 	for _, t := range cfg.Workload.Tables() {
 		if err := index.Takes(t); err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"drtmd/proto"
@@ -13,6 +14,7 @@ import (
 	"drtmd/proto/rtx"
 	"drtmd/proto/rtx/dtx"
 	"drtmd/proto/rtx/inplace"
+	"drtmd/proto/rtx/race"
 	"drtmd/verbs/fiber"
 	"drtmd/verbs/scenario"
 	"drtmd/verbs/sim"
@@ -25,18 +27,41 @@ const (
 	dtxDetection = 30 * time.Microsecond
 )
 
+// dtxLoad is what clients do.
+type dtxLoad struct {
+	short      bool // for --every-step
+	idempotent bool // dtx.Config.Idempotent
+	tables     bool // operations on a hash table, not transactions of registers
+}
+
+// steps at which clients die or pause.
+func (l dtxLoad) steps() []string {
+	if l.tables {
+		return slices.Concat(race.Steps(), dtx.Steps(), dtx.StepsUnderLocks())
+	}
+	return dtx.Steps()
+}
+
 // distributed is the scenario of package dtx: n0 is the memory node, and the others are clients of a membership service
-// that knows which of them are dead. The last one looks at everything in the end. idempotent is dtx.Config.Idempotent.
-func distributed(name, doc string, short, idempotent bool) *scenario.Scenario {
+// that knows which of them are dead. The last one looks at everything in the end.
+func distributed(name, doc string, load dtxLoad) *scenario.Scenario {
 	s := &scenario.Scenario{Name: name, Doc: doc, Nodes: repairClients + 2, MinNodes: 3, MaxNodes: 16, Fibers: 2,
-		Until: sim.Millisecond, EventLimit: repairLimit, Steps: dtx.Steps(), Build: buildDistributed(idempotent), Mutations: dtx.Mutations(),
+		Until: sim.Millisecond, EventLimit: repairLimit, Steps: load.steps(),
+		Build:      func(e *scenario.Env) error { return (&dtxRun{e: e, dtxLoad: load}).build() },
+		Mutations:  dtx.Mutations(),
 		Dimensions: []scenario.Dimension{phases()},
 		Draw: func(d *scenario.Drawing) (list sim.Schedule) {
 			some := func() string { return d.Nodes[1+d.Rand.IntN(len(d.Nodes)-2)] }
-			steps := dtx.Steps()
+			steps := load.steps()
 			for range d.Rand.IntN(8) {
 				at := sim.Fault{Worker: sim.WorkerAtStep, Node: some(), Step: steps[d.Rand.IntN(len(steps))],
 					Count: 1 + d.Rand.IntN(20), For: upTo(d.Rand, d.Until/4)}
+				if load.tables { // few steps are those of a rehash
+					at.Count = 1 + d.Rand.IntN(20>>d.Rand.IntN(4))
+					if d.Rand.IntN(2) == 0 {
+						at.Node = "" // who takes it
+					}
+				}
 				if at.Kind = sim.PauseWorker; d.Rand.IntN(2) == 0 {
 					at.Kind, at.Kept, at.Worker = sim.CrashNode, true, 0
 				}
@@ -52,7 +77,10 @@ func distributed(name, doc string, short, idempotent bool) *scenario.Scenario {
 			}
 			return list
 		}}
-	if short {
+	if load.tables {
+		s.Mutations, s.Until = append(race.Mutations(), dtx.Mutations()...), 2*sim.Millisecond
+	}
+	if load.short {
 		s.Until, s.Nodes, s.Fibers, s.Draw = 250*sim.Microsecond, 4, 1, nil
 	}
 	return s
@@ -60,21 +88,22 @@ func distributed(name, doc string, short, idempotent bool) *scenario.Scenario {
 
 // dtxRun is a run, and the membership service.
 type dtxRun struct {
-	e      *scenario.Env
-	server *memnode.Server
-	owners int
-	// idempotent is dtx.Config.Idempotent.
-	idempotent bool
-	recorders  []*history.Recorder
-	now        []*dtxClient // by owner: its present life
-	ended      []*dtxClient // lives that are over, and not repaired yet
-	stats      []*dtx.Stats
-	audited    bool
+	dtxLoad
+	e         *scenario.Env
+	server    *memnode.Server
+	owners    int
+	recorders []*history.Recorder
+	now       []*dtxClient // by owner: its present life
+	ended     []*dtxClient // lives that are over, and not repaired yet
+	stats     []*dtx.Stats
+	rehashes  uint64
+	audited   bool
 }
 
 // dtxClient is a fiber with a client, through one life of its machine.
 type dtxClient struct {
 	*dtxRun
+	hashUser
 	m        *scenario.Machine
 	owner    int
 	life     uint32
@@ -85,10 +114,6 @@ type dtxClient struct {
 	done     bool
 	died     sim.Time
 	by       *dtxClient // who repairs it
-}
-
-func buildDistributed(idempotent bool) func(*scenario.Env) error {
-	return func(e *scenario.Env) error { return (&dtxRun{e: e, idempotent: idempotent}).build() }
 }
 
 func (r *dtxRun) build() error {
@@ -210,7 +235,7 @@ func (k *dtxClient) attach(f *fiber.Fiber) (bool, error) {
 	k.c, err = dtx.Attach(f, dtx.Config{Config: inplace.Config{Conn: way.Conns[0], PD: k.m.PD, Memory: way.Memory,
 		Owner: k.owner, Rand: k.rand, Wait: time.Microsecond, MaxWait: 16 * time.Microsecond}, Members: k, Idempotent: k.idempotent,
 		Awaited:  k.e.Setting(dimPhases) == "awaited",
-		Mutation: k.e.Mutation})
+		Mutation: listed(dtx.Mutations(), k.e.Mutation)})
 	if err != nil {
 		return false, f.Err()
 	}
@@ -218,7 +243,10 @@ func (k *dtxClient) attach(f *fiber.Fiber) (bool, error) {
 	for k.find(k.owner) >= 0 {
 		k.Repaired(k.owner)
 	}
-	return true, nil
+	if !k.tables {
+		return true, nil
+	}
+	return k.open(f)
 }
 
 // work runs transactions until the run is over.
@@ -271,6 +299,9 @@ func (k *dtxClient) register(tx *dtx.Tx, t *history.Txn, i int, change bool) err
 
 // one runs a transaction; false says that the client is of no use any more.
 func (k *dtxClient) one(f *fiber.Fiber) (bool, error) {
+	if k.tables {
+		return k.oneOfTable(f)
+	}
 	kind := k.rand.IntN(4)
 	var registers [3]int
 	for i := range registers {
@@ -289,6 +320,11 @@ func (k *dtxClient) one(f *fiber.Fiber) (bool, error) {
 	if err == nil {
 		err = tx.Commit()
 	}
+	return k.outcome(f, t, err)
+}
+
+// outcome takes down how a transaction has ended; false says that the client is of no use any more.
+func (k *dtxClient) outcome(f *fiber.Fiber, t *history.Txn, err error) (bool, error) {
 	end := trueTime{k.e.World}.Now().Nanoseconds()
 	switch {
 	case err == nil:
@@ -333,6 +369,9 @@ func (k *dtxClient) audit(f *fiber.Fiber) error {
 			return err
 		}
 	}
+	if k.tables {
+		return k.auditTable(f)
+	}
 	t := k.recorder.Begin(trueTime{k.e.World}.Now().Nanoseconds())
 	tx, err := k.c.Begin(f, true)
 	for i := 0; i < dtxRegisters && err == nil; i++ {
@@ -360,5 +399,8 @@ func (r *dtxRun) check() {
 	}
 	r.e.Count("redone", redone)
 	r.e.Count("undone", undone)
+	if r.tables {
+		r.e.Count("rehashes", r.rehashes)
+	}
 	checkRecorders(r.e, r.recorders)
 }

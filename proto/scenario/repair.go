@@ -129,9 +129,13 @@ func allRepairs() []*scenario.Scenario {
 		repairsOn(2, "tables-spread", "a hash table (RACE) on two memory nodes, under the faults of repairs; history, "+
 			"structure and locks checked", false, tables{}),
 		distributed("distributed", "the baseline of rTX with a membership service: clients of a passive memory node die and "+
-			"are repaired; history and locks checked", false, false),
-		distributed("distributed-steps", "the baseline of rTX with a membership service; a short run, for --every-step", true, false),
-		distributed("distributed-idempotent", "the baseline of rTX, which changes versions by CAS; as distributed", false, true)}
+			"are repaired; history and locks checked", dtxLoad{}),
+		distributed("distributed-steps", "the baseline of rTX with a membership service; a short run, for --every-step",
+			dtxLoad{short: true}),
+		distributed("distributed-idempotent", "the baseline of rTX, which changes versions by CAS; as distributed",
+			dtxLoad{idempotent: true}),
+		distributed("distributed-tables", "a hash table (RACE) on the baseline of rTX, under the faults of distributed; "+
+			"history and structure checked", dtxLoad{tables: true})}
 }
 
 // repairLoad is what the clients of a run do. It has no state.
@@ -249,10 +253,9 @@ type repairClient struct {
 	conns    []*fiber.Conn // to the memory nodes
 	c        *rtx.Client
 	tree     *sherman.Tree
-	table    *race.Table
-	next     uint64 // value that is written next
-	torn     bool
-	ended    bool // its fiber
+	hashUser
+	next  uint64 // value that is written next
+	ended bool   // its fiber
 }
 
 // start starts a client on its machine.

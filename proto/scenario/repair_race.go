@@ -43,8 +43,14 @@ func (tables) open(k *repairClient, f *fiber.Fiber) (err error) {
 // hashKey is a key as the table has it.
 func hashKey(key uint64) []byte { return binary.LittleEndian.AppendUint64(nil, key) }
 
+// hashUser operates on a hash table, and takes down what it does.
+type hashUser struct {
+	table *race.Table
+	torn  bool // it has met a value that nobody has written
+}
+
 // seek looks a key up and takes that down.
-func (k *repairClient) seek(f *fiber.Fiber, t *history.Txn, key uint64) (race.Place, error) {
+func (k *hashUser) seek(f *fiber.Fiber, t *history.Txn, key uint64) (race.Place, error) {
 	p, err := k.table.Find(f, hashKey(key))
 	switch {
 	case err != nil:
@@ -68,27 +74,30 @@ func (tables) program(k *repairClient, kind int, t *history.Txn) func(*rtx.Tx) e
 	k.next++
 	value := k.next
 	return func(tx *rtx.Tx) error {
-		f := tx.Fiber()
-		p, err := k.seek(f, t, key)
-		if err != nil || kind < 2 || k.torn {
-			return err
-		}
-		remove := p.Found && kind > 7
-		version := history.Version(k.table.Next(&p, remove)) // before it is done, for who dies in the middle
-		switch {
-		case remove:
-			t.Delete(treeTable, history.Key(key), version)
-			_, _, err = k.table.Delete(f, &p, hashKey(key))
-		default:
-			change := k.table.Insert
-			if p.Found {
-				change = k.table.Update
-			}
-			t.Write(treeTable, history.Key(key), version, history.Digest(value))
-			_, _, err = change(f, &p, hashKey(key), binary.LittleEndian.AppendUint64(nil, value))
-		}
+		return k.operate(tx.Fiber(), t, kind, key, value)
+	}
+}
+
+// operate does an operation of a kind below 10: a look-up alone, or with an insertion, an update or a deletion behind it.
+func (k *hashUser) operate(f *fiber.Fiber, t *history.Txn, kind int, key, value uint64) error {
+	p, err := k.seek(f, t, key)
+	if err != nil || kind < 2 || k.torn {
 		return err
 	}
+	remove := p.Found && kind > 7
+	version := history.Version(k.table.Next(&p, remove)) // before it is done, for who dies in the middle
+	if remove {
+		t.Delete(treeTable, history.Key(key), version)
+		_, _, err = k.table.Delete(f, &p, hashKey(key))
+		return err
+	}
+	change := k.table.Insert
+	if p.Found {
+		change = k.table.Update
+	}
+	t.Write(treeTable, history.Key(key), version, history.Digest(value))
+	_, _, err = change(f, &p, hashKey(key), binary.LittleEndian.AppendUint64(nil, value))
+	return err
 }
 
 func (tables) reads(int) bool { return false }

@@ -30,6 +30,10 @@
 // DrTM+H's replicas and its RPCs are not here. Locks are released by CAS, since a lock word is written by atomics
 // alone (HCA scope). Objects that nobody can reach yet are not logged.
 //
+// A subtable of RACE (package race) that is split is not changed in place: its slots change until it is locked, and the
+// log is written before. Both halves are new objects, made under the lock (WhenLocked), and the memory of the old one is lost.
+// Blocks of records that a dead client had are lost, too.
+//
 // # Who may call what
 //
 // As in package rtx: a Client belongs to one fiber at a time, and what Tx returns is valid until the next Begin.

@@ -12,6 +12,7 @@ const (
 	bugNotRedone
 	bugNotUndone
 	bugLogLate
+	bugFreshLate
 )
 
 var bugs = mutation.Table[bug]{
@@ -20,6 +21,7 @@ var bugs = mutation.Table[bug]{
 	bugLockAfterWrite: {Name: "unlock-before-values", Doc: "objects are unlocked before their values are written"},
 	bugNotRedone:      {Name: "decided-not-redone", Doc: "a repair unlocks what a dead client had decided to write, and leaves the rest"},
 	bugNotUndone:      {Name: "undecided-not-unlocked", Doc: "a repair leaves the locks of a transaction that was not decided"},
+	bugFreshLate:      {Name: "new-objects-after-decision", Doc: "objects that are made under the locks are written when the commit is decided already"},
 	bugLogLate:        {Name: "log-of-before", Doc: "the log keeps what the transaction before has updated"},
 }
 

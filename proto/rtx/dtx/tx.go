@@ -1,6 +1,7 @@
 package dtx
 
 import (
+	"errors"
 	"fmt"
 
 	"drtmd/proto"
@@ -13,12 +14,16 @@ import (
 const (
 	stepLogged    = "dtx: log written"
 	stepLocked    = "dtx: locked"
+	stepFilled    = "dtx: new objects written" // of a transaction that makes them under the locks
 	stepDecided   = "dtx: decided"
 	stepInstalled = "dtx: value written"
 )
 
 // Steps lists the marked steps.
 func Steps() []string { return []string{stepLogged, stepLocked, stepDecided, stepInstalled} }
+
+// StepsUnderLocks are those of transactions with WhenLocked, besides Steps.
+func StepsUnderLocks() []string { return []string{stepFilled} }
 
 // Tx is a running transaction.
 type Tx struct {
@@ -28,6 +33,8 @@ type Tx struct {
 	view bool // it reads only
 	// committed: what it has allocated may be reached.
 	committed bool
+	// whenLocked is called before the decision; nil: nothing is.
+	whenLocked func() error
 }
 
 // entry is an object of the transaction.
@@ -48,7 +55,7 @@ func (c *Client) Begin(f *fiber.Fiber, view bool) (*Tx, error) {
 			c.spare = append(c.spare, e.Ptr)
 		}
 	}
-	t.c, t.f, t.set, t.view, t.committed = c, f, t.set[:0], view, false
+	t.c, t.f, t.set, t.view, t.committed, t.whenLocked = c, f, t.set[:0], view, false, nil
 	return t, nil
 }
 
@@ -108,7 +115,7 @@ func (t *Tx) load(p rtx.Ptr) (int, error) {
 		}
 		lock := t.c.Word(at + lockAt)
 		if known = lock == 0; !known {
-			if err := t.meet(lock, n); err != nil {
+			if err := t.c.Meet(t.f, lock, n); err != nil {
 				return 0, err
 			}
 		}
@@ -116,16 +123,16 @@ func (t *Tx) load(p rtx.Ptr) (int, error) {
 	return i, nil
 }
 
-// meet waits for a lock, or repairs what it is of, if its owner is dead.
-func (t *Tx) meet(lock uint64, n int) error {
-	if owner := int(lock) - 1; lock != 0 && t.c.members != nil && t.c.members.Removed(owner) {
-		if err := t.c.Repair(t.f, owner); err != nil {
+// Meet waits for a lock that was met n times before, or repairs what it is of, if its owner is dead.
+func (c *Client) Meet(f *fiber.Fiber, lock uint64, n int) error {
+	if owner := int(lock) - 1; lock != 0 && c.members != nil && c.members.Removed(owner) {
+		if err := c.Repair(f, owner); err != nil {
 			return err
 		}
-		t.c.members.Repaired(owner)
+		c.members.Repaired(owner)
 		return nil
 	}
-	return t.c.Pause(t.f, n)
+	return c.Pause(f, n)
 }
 
 // Read gives the value of an object, nil if it was never written.
@@ -258,22 +265,72 @@ func (t *Tx) commit() error {
 		return t.undo(err)
 	}
 	t.f.Step(stepLocked)
+	switch {
+	case t.whenLocked == nil:
+	case t.c.bug == bugFreshLate:
+		return errors.Join(t.install(), t.fill())
+	default:
+		if err := t.fill(); err != nil {
+			return t.undo(err)
+		}
+		t.f.Step(stepFilled)
+	}
 	return t.install()
 }
 
-// log WRITEs the log, and the objects that are new.
+// WhenLocked has the commit call a function when all that is updated is locked and valid, before it is decided: see Reread.
+// The objects that are new are written behind that. What is updated is in the log by then, and must stay as it is.
+func (t *Tx) WhenLocked(call func() error) { t.whenLocked = call }
+
+// Reread reads the value of an object that is updated, in WhenLocked, where no other transaction changes it.
+func (t *Tx) Reread(p rtx.Ptr) ([]byte, error) {
+	i, known, err := t.find(p)
+	if err != nil {
+		return nil, err
+	}
+	if e := &t.set[i]; !known || !e.Held {
+		return nil, rtx.ErrUsage
+	}
+	c, e := t.c, &t.set[i]
+	c.B.Reset()
+	c.Read(t.f, c.was(i)+metaBytes, e.At+metaBytes, e.Bytes-metaBytes)
+	if err := c.Await(t.f); err != nil {
+		return nil, err
+	}
+	return c.MR.Bytes()[c.was(i)+metaBytes : c.was(i)+e.Bytes : c.was(i)+e.Bytes], nil
+}
+
+// fill has the program make the new objects under the locks, and writes them.
+func (t *Tx) fill() error {
+	if err := t.whenLocked(); err != nil {
+		return err
+	}
+	t.c.B.Reset()
+	t.addFresh()
+	return t.c.Await(t.f)
+}
+
+// addFresh adds the WRITEs of new objects to the batch.
+func (t *Tx) addFresh() {
+	for i := range t.set {
+		if e := &t.set[i]; e.Fresh {
+			t.c.Write(t.f, t.c.is(i), e.At, e.Bytes)
+		}
+	}
+}
+
+// log WRITEs the log, and the objects that are new, unless they are made under the locks.
 func (t *Tx) log(n int) error {
 	c := t.c
 	b := c.MR.Bytes()
 	c.number++
 	at := c.logOut + logEntries
 	c.B.Reset()
+	if t.whenLocked == nil {
+		t.addFresh()
+	}
 	for i := range t.set {
-		e := &t.set[i]
-		switch {
-		case e.Fresh:
-			c.Write(t.f, c.is(i), e.At, e.Bytes)
-		case e.Dirty:
+		if e := &t.set[i]; e.Dirty && !e.Fresh {
 			c.SetWord(at, uint64(e.Ptr))
 			c.SetWord(at+8, c.Word(c.is(i)+versionAt))
 			copy(b[at+entryHead:], b[c.is(i)+metaBytes:][:e.Bytes-metaBytes])

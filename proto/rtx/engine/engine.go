@@ -106,9 +106,6 @@ func New(f *fiber.Fiber, cfg Config) (*Engine, error) {
 	if !ok {
 		return nil, fmt.Errorf("%w: no index %q", rtx.ErrUsage, cfg.Index)
 	}
-	if !index.On(system.Name) {
-		return nil, fmt.Errorf("%w: %s has no index %s", rtx.ErrUsage, system.Name, index.Name)
-	}
 	if len(cfg.More) > 0 && !system.Spread {
 		return nil, fmt.Errorf("%w: %s runs on one memory node, not on %d", rtx.ErrUsage, system.Name, 1+len(cfg.More))
 	}

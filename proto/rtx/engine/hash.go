@@ -51,25 +51,31 @@ func openHash(f *fiber.Fiber, k *client, o *opening) (Index, error) {
 	case there:
 		cfg.Versions = was.Versions
 	}
-	if plain, ok := k.memory.(race.Plain); ok {
-		t, err = race.OpenPlain(f, plain, cfg)
-	} else {
-		t, err = race.Open(f, k.memory.(repairable).Client, cfg)
+	switch m := k.memory.(type) {
+	case repairable:
+		t, err = race.Open(f, m.Client, cfg)
+	case distributed:
+		t, err = race.OpenDistributed(f, m.Client, cfg)
+	default:
+		t, err = race.OpenPlain(f, m.(race.Plain), cfg)
 	}
 	return &hash{Table: t}, err
 }
 
 // describeHash reads what records a table that is there has.
 func describeHash(f *fiber.Fiber, k *client, table int) (was race.Config, there bool, err error) {
-	if plain, ok := k.memory.(race.Plain); ok {
-		return race.DescribePlain(f, plain, table)
+	switch m := k.memory.(type) {
+	case repairable:
+		err = m.View(f, func(tx *rtx.Tx) (err error) {
+			was, there, err = race.Describe(tx, m.Root(table))
+			return err
+		})
+		return was, there, err
+	case distributed:
+		return race.DescribeDistributed(f, m.Client, table)
+	default:
+		return race.DescribePlain(f, m.(race.Plain), table)
 	}
-	c := k.memory.(repairable).Client
-	err = c.View(f, func(tx *rtx.Tx) (err error) {
-		was, there, err = race.Describe(tx, c.Root(table))
-		return err
-	})
-	return was, there, err
 }
 
 // hashRecord is the size of a record with a version and a value of some bytes.

@@ -50,8 +50,6 @@ type IndexSpec struct {
 	Small bool
 	// Copies: it changes objects by transactions alone, never in their blocks, so clients may keep copies of these.
 	Copies bool
-	// Systems are those that have it; nil: all.
-	Systems []string
 	// MinValue and MaxValue are the smallest and the largest value in bytes, DefaultValue what a workload has that
 	// was not told.
 	MinValue, MaxValue, DefaultValue int
@@ -74,13 +72,8 @@ func Indexes() []IndexSpec {
 	return []IndexSpec{{Name: "sherman", Doc: "a B-link tree with nodes of 1 KB (Sherman)", Ordered: true, Copies: true,
 		MinValue: 8, MaxValue: 8, DefaultValue: 8, Mutations: sherman.Mutations(), open: openTree},
 		{Name: "race", Doc: "a hash table with subtables of 1 KB (RACE); a transaction has one record", Single: true, Small: true,
-			Systems: []string{"rtx", "optimal"}, MinValue: 1, MaxValue: sherman.NodeBytes - hashRecord(0), DefaultValue: 8,
+			MinValue: 1, MaxValue: sherman.NodeBytes - hashRecord(0), DefaultValue: 8,
 			Mutations: race.Mutations(), open: openHash}}
-}
-
-// On reports whether a system has the index.
-func (s *IndexSpec) On(system string) bool {
-	return s.Systems == nil || slices.Contains(s.Systems, system)
 }
 
 // BytesOf is how much memory a record of a table takes at most, with a share of what holds it.

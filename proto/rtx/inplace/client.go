@@ -36,6 +36,10 @@ type Client struct {
 	broken error
 	next   rtx.Ptr // node that was taken from the pool, and the end of those
 	end    rtx.Ptr
+
+	blocks     []uint64 // of records, free: data pointers
+	nextBlock  int      // the one that was given last
+	blockClass int
 }
 
 // Objects is how many an operation, or a transaction, touches at most.

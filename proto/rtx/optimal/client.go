@@ -18,10 +18,6 @@ type Client struct {
 	inplace.Client
 	parts Parts
 	tx    Tx
-
-	blocks     []uint64 // of records, free: data pointers
-	nextBlock  int      // the one that was given last
-	blockClass int
 }
 
 // Attach checks the memory and makes a client.

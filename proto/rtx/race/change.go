@@ -10,6 +10,7 @@ import (
 
 // Marked steps of changes, and of a rehash.
 const (
+	stepLocated   = "race: subtable found"
 	stepTentative = "race: slot tentative"
 	stepConfirmed = "race: slot confirmed"
 	stepSwapped   = "race: slot changed"
@@ -24,7 +25,7 @@ const StepRehash = stepRehash
 
 // Steps lists the marked steps.
 func Steps() []string {
-	return []string{stepTentative, stepConfirmed, stepSwapped, stepHelped, stepSettled, stepRehash, stepCopied}
+	return []string{stepLocated, stepTentative, stepConfirmed, stepSwapped, stepHelped, stepSettled, stepRehash, stepCopied}
 }
 
 // Versions count as those of layout.Version: an incarnation, odd while the key is there, in the high 32 bits, and
@@ -158,6 +159,9 @@ func (t *Table) swap(f *fiber.Fiber, p *Place, r *record) error {
 
 // help has the slot of a record's owner know that the record is installed: what it has replaced is there then.
 func (t *Table) help(f *fiber.Fiber, p *Place) error {
+	if t.rx == nil {
+		return t.tell(f, p)
+	}
 	at := t.rx.SlotOf(p.ref, t.root)
 	if at == 0 {
 		return t.c.Fail(t.corrupt("the record of the slot at %#x has reference %#x", p.slot.at, p.ref))
@@ -180,8 +184,17 @@ func (t *Table) settle(f *fiber.Fiber, s *rtx.Spare, old uint64) error {
 		return nil
 	}
 	_, off := t.c.BlockAt(s.Block)
-	setWord(t.mr.Bytes(), t.wordAt, s.Block)
 	t.b.Reset()
+	if t.rx == nil {
+		t.cas(f, off+recordSettled, 0, s.Block)
+		if err := t.await(f); err != nil {
+			return err
+		}
+		f.Step(stepSettled)
+		t.c.Keep(*s, retired)
+		return nil
+	}
+	setWord(t.mr.Bytes(), t.wordAt, s.Block)
 	i := t.cas(f, s.Slot, s.Block, retired)
 	if err := t.then(f); err != nil {
 		return err
@@ -210,16 +223,50 @@ func (t *Table) resolve(f *fiber.Fiber, s *rtx.Spare, key []byte, w, old uint64)
 	if p.slot.word == w {
 		return t.settle(f, s, old)
 	}
-	t.b.Reset()
-	t.read(f, t.wordAt, s.Slot, 8)
-	if err := t.await(f); err != nil {
+	now, seen, err := t.seen(f, s, old)
+	if err != nil {
 		return err
 	}
-	now := t.word(t.wordAt)
-	if now == s.Block || t.bug == bugGivesUpEarly {
+	if !seen || t.bug == bugGivesUpEarly {
 		return conflict()
 	}
 	t.c.Keep(*s, now)
+	return nil
+}
+
+// seen reports whether the record in the block of a Spare, which no slot names any more, was in the table: who replaced it
+// has settled it before. now is what belongs to the client in its place, old being the record that it replaced.
+func (t *Table) seen(f *fiber.Fiber, s *rtx.Spare, old uint64) (now uint64, seen bool, err error) {
+	t.b.Reset()
+	if t.rx != nil {
+		t.read(f, t.wordAt, s.Slot, 8)
+		err = t.await(f)
+		now = t.word(t.wordAt)
+		return now, now != s.Block, err
+	}
+	// The block is the other client's now, which may have used it again: then it writes its own pointer before the settled
+	// word, which is read first here.
+	_, off := t.c.BlockAt(s.Block)
+	t.read(f, t.wordAt, off+recordSettled, 8)
+	t.read(f, t.metaAt, off+recordSelf, 8)
+	err = t.await(f)
+	return t.c.Retired(old), t.word(t.wordAt) == s.Block || t.word(t.metaAt) != s.Block, err
+}
+
+// tell has a record's block say that the record is installed, where blocks have no slots. It is a CAS: one that is late
+// must not undo what the block's next record says.
+func (t *Table) tell(f *fiber.Fiber, p *Place) error {
+	_, off := t.c.BlockAt(p.self)
+	t.b.Reset()
+	i := t.cas(f, off+recordSettled, p.told, p.self)
+	if err := t.await(f); err != nil {
+		return err
+	}
+	t.stats.Helped++
+	f.Step(stepHelped)
+	if old := t.b.Old(i); old != p.told && old != p.self {
+		return conflict()
+	}
 	return nil
 }
 

@@ -87,7 +87,7 @@ type Contents struct {
 // says, once. It settles what clients have left that will not come back, and empties their tentative slots, before.
 func (t *Table) Check(f *fiber.Fiber) (c Contents, err error) {
 	var steps []step
-	err = t.transact(f, true, func(tx *rtx.Tx) (err error) {
+	err = t.transact(f, true, func(tx Tx) (err error) {
 		c.Objects, steps = c.Objects[:0], steps[:0]
 		b, err := tx.Read(t.root)
 		if err != nil || b == nil {
@@ -124,8 +124,9 @@ func (t *Table) Check(f *fiber.Fiber) (c Contents, err error) {
 				c.Keys++
 			}
 			c.Records = append(c.Records, word(b, recordSelf))
-			p := Place{slot: s, self: word(b, recordSelf), ref: word(b, recordRef), old: word(b, recordOld)}
-			if word(b, recordSettled) != p.self {
+			p := Place{slot: s, self: word(b, recordSelf), ref: word(b, recordRef), old: word(b, recordOld),
+				told: word(b, recordSettled)}
+			if p.told != p.self {
 				return t.help(f, &p)
 			}
 			return nil
@@ -138,7 +139,7 @@ func (t *Table) Check(f *fiber.Fiber) (c Contents, err error) {
 }
 
 // checkPage looks at a page and those below, and finds subtables, each with its suffix as the index of a step.
-func (t *Table) checkPage(tx *rtx.Tx, p rtx.Ptr, level int, suffix uint64, c *Contents, steps *[]step) error {
+func (t *Table) checkPage(tx Tx, p rtx.Ptr, level int, suffix uint64, c *Contents, steps *[]step) error {
 	c.Objects = append(c.Objects, p)
 	b, err := tx.Read(p)
 	if err != nil {

@@ -20,7 +20,7 @@ type Cache struct {
 type known struct {
 	ptr   rtx.Ptr // 0: not known
 	depth int
-	block uint64 // its data pointer
+	block uint64 // its data pointer, or its version where objects are changed in place
 	at    int    // the offset of its block
 }
 
@@ -61,7 +61,7 @@ func (t *Table) mark() uint64 {
 }
 
 // Describe reads what records a table that is there has.
-func Describe(tx *rtx.Tx, root rtx.Ptr) (cfg Config, there bool, err error) {
+func Describe(tx Tx, root rtx.Ptr) (cfg Config, there bool, err error) {
 	b, err := tx.Read(root)
 	if err != nil || b == nil {
 		return Config{}, false, err
@@ -74,21 +74,17 @@ func Describe(tx *rtx.Tx, root rtx.Ptr) (cfg Config, there bool, err error) {
 }
 
 // transact runs a transaction of the client. Whatever the caller had begun is begun anew: it was empty.
-func (t *Table) transact(f *fiber.Fiber, view bool, body func(tx *rtx.Tx) error) error {
-	run := t.rx.Run
-	if view {
-		run = t.rx.View
-	}
-	err := run(f, body)
+func (t *Table) transact(f *fiber.Fiber, view bool, body func(tx Tx) error) error {
+	err := t.over.transact(f, view, body)
 	if t.c.Broken() == nil {
-		_, _ = t.rx.Begin(f, true) // only a broken client refuses
+		t.over.anew(f)
 	}
 	return err
 }
 
 // create makes the table with one subtable, unless it is there.
 func (t *Table) create(f *fiber.Fiber) error {
-	return t.transact(f, false, func(tx *rtx.Tx) error {
+	return t.transact(f, false, func(tx Tx) error {
 		cfg, there, err := Describe(tx, t.root)
 		if err != nil {
 			return err
@@ -134,7 +130,7 @@ type step struct {
 }
 
 // walk finds the entry that names the subtable of a hash.
-func (t *Table) walk(tx *rtx.Tx, h uint64) (step, error) {
+func (t *Table) walk(tx Tx, h uint64) (step, error) {
 	b, err := tx.Read(t.root)
 	if err != nil {
 		return step{}, err
@@ -179,7 +175,7 @@ func (t *Table) locate(f *fiber.Fiber, h uint64) (known, error) {
 		}
 		return k, err
 	}
-	err := t.transact(f, true, func(tx *rtx.Tx) error {
+	err := t.transact(f, true, func(tx Tx) error {
 		s, err := t.walk(tx, h)
 		k.ptr, k.depth = entryPtr(s.entry), entryDepth(s.entry)
 		return err
@@ -187,23 +183,24 @@ func (t *Table) locate(f *fiber.Fiber, h uint64) (known, error) {
 	if err != nil {
 		return known{}, err
 	}
+	f.Step(stepLocated)
 	for n := 0; ; n++ {
 		t.b.Reset()
-		t.read(f, t.metaAt, t.rx.MetaAt(k.ptr), 16)
+		t.read(f, t.metaAt, t.over.metaAt(k.ptr), 16)
 		if err := t.await(f); err != nil {
 			return known{}, err
 		}
 		w := t.word(t.metaAt)
-		if !rtx.Locked(w) {
+		if !t.over.locked(w) {
 			break
 		}
-		if err := t.rx.Meet(f, k.ptr, w, n); err != nil {
+		if err := t.over.meet(f, k.ptr, w, n); err != nil {
 			return known{}, err
 		}
 	}
 	class := 0
 	k.block = t.word(t.metaAt + 8)
-	if class, k.at = t.c.BlockAt(k.block); class != t.cfg.Tables {
+	if class, k.at = t.over.blockOf(k.ptr, k.block); class != t.cfg.Tables {
 		return known{}, t.corrupt("the directory names object %d, of class %d", k.ptr, class)
 	}
 	// It may have been split since the directory was read: then its headers say so.

@@ -47,6 +47,15 @@
 //     go on, and no insertion is ambiguous. RACE empties the slot.
 //   - The version of a pointer has 16 bits of its 48, against blocks that are used again.
 //
+// # On other transactions
+//
+// The same table runs on the baseline of package dtx, whose transactions change objects in place and log values
+// (OpenDistributed). Operations are the same: the metadata that they READ behind a change is the lock and the version of
+// the subtable. A log of values is written before the lock, and slots change until then, so a rehash makes both halves
+// new under the lock, and marks the buckets of the old one, which nobody names any more; its memory is lost. Blocks have
+// no slots there: a record says by itself, in its settled word, that it was seen. Without transactions (OpenPlain) the
+// table is RACE as it was.
+//
 // # Who may call what
 //
 // A Table belongs to one Client and its fiber, and uses the client's transaction, so none may be under way that was

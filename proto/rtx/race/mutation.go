@@ -17,6 +17,7 @@ const (
 	bugUnsettled
 	bugCopyUnlocked
 	bugGivesUpEarly
+	bugUnburied
 )
 
 var bugs = mutation.Table[bug]{
@@ -30,7 +31,9 @@ var bugs = mutation.Table[bug]{
 	bugRecordTrusted: {Name: "record-not-checked", Doc: "a block is taken for the slot's record, though it may be used again"},
 	bugUnsettled:     {Name: "unsettled-record-replaced", Doc: "a record is replaced before its owner's slot knows of it"},
 	bugCopyUnlocked:  {Name: "rehash-copies-before-lock", Doc: "a rehash copies the subtable before it has locked it"},
-	bugGivesUpEarly:  {Name: "change-under-rehash-forgotten", Doc: "a change that met a rehash counts as not done"},
+	bugUnburied: {Name: "split-subtable-unmarked",
+		Doc: "a subtable whose halves are both new keeps its headers: who had its name uses it"},
+	bugGivesUpEarly: {Name: "change-under-rehash-forgotten", Doc: "a change that met a rehash counts as not done"},
 }
 
 // Mutations lists the deliberate bugs.

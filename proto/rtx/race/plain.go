@@ -9,7 +9,7 @@ import (
 	"drtmd/verbs/fiber"
 )
 
-// Client is what a table needs of a memory node's client: an rtx.Client, or a Plain one.
+// Client is what a table needs of a memory node's client: an rtx.Client, a dtx.Client, or a Plain one.
 type Client interface {
 	// Extent says where buffers are registered, how many memory nodes there are, and how much memory one has.
 	Extent() (pd *verbs.PD, nodes, bytes int)
@@ -46,7 +46,7 @@ type Plain interface {
 	Place(p rtx.Ptr) int
 }
 
-// markBit is set in the headers of a subtable that is split.
+// markBit is set in the headers of a subtable that is split, or was.
 const markBit = 1 << 63
 
 // OpenPlain makes a way to a table on a Plain client, and the table if there is none.
@@ -275,6 +275,7 @@ func (t *Table) migrate(f *fiber.Fiber, k *known, to int) error {
 
 // namePlain has the directory name the new subtable, under the lock of the root.
 func (t *Table) namePlain(f *fiber.Fiber, h uint64, k *known, p rtx.Ptr) error {
+	x := halves{stay: k.ptr, move: p}
 	if err := t.plain.Lock(f, t.root); err != nil {
 		return t.c.Fail(fmt.Errorf("the directory is locked: %v", err)) // the subtable is marked
 	}
@@ -290,7 +291,7 @@ func (t *Table) namePlain(f *fiber.Fiber, h uint64, k *known, p rtx.Ptr) error {
 				continue
 			}
 			t.b.Reset()
-			t.writeWord(f, at+8*i, t.half(k, p, i>>bit))
+			t.writeWord(f, at+8*i, x.half(k.depth, i>>bit))
 			if err := t.await(f); err != nil {
 				return err
 			}
@@ -304,7 +305,7 @@ func (t *Table) namePlain(f *fiber.Fiber, h uint64, k *known, p rtx.Ptr) error {
 	b := t.mr.Bytes()[t.copyAt:][:t.tableBytes]
 	clear(b)
 	for i := range pageEntries {
-		setWord(b, 8*i, t.half(k, p, i))
+		setWord(b, 8*i, x.half(k.depth, i))
 	}
 	t.b.Reset()
 	t.write(f, t.copyAt, t.plain.Place(below), t.tableBytes)

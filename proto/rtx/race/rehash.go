@@ -8,7 +8,7 @@ import (
 // rehash splits the subtable of a hash in one transaction, unless somebody else has done so.
 func (t *Table) rehash(f *fiber.Fiber, h uint64, k *known) error {
 	done := false
-	err := t.transact(f, false, func(tx *rtx.Tx) error {
+	err := t.transact(f, false, func(tx Tx) error {
 		done = false
 		clear(t.shared)
 		s, err := t.walk(tx, h)
@@ -25,11 +25,17 @@ func (t *Table) rehash(f *fiber.Fiber, h uint64, k *known) error {
 		if stay == nil {
 			return doomed()
 		}
-		p, move, err := tx.Alloc(t.cfg.Tables)
+		x, move, err := t.halves(tx, k)
 		if err != nil {
 			return err
 		}
-		if err := t.name(tx, s, k, p, h); err != nil {
+		was := stay
+		if x.fresh != nil {
+			stay = x.fresh
+			copy(stay, was)
+			t.bury(was)
+		}
+		if err := t.name(tx, s, k, x, h); err != nil {
 			return err
 		}
 		done = true
@@ -42,9 +48,12 @@ func (t *Table) rehash(f *fiber.Fiber, h uint64, k *known) error {
 			if t.bug == bugCopyUnlocked {
 				return nil
 			}
-			stay, err := tx.Reread(k.ptr)
+			now, err := tx.Reread(k.ptr)
 			if err != nil {
 				return err
+			}
+			if x.fresh != nil {
+				copy(stay, now)
 			}
 			if err := t.share(f, k, stay, move, h); err != nil {
 				return err
@@ -62,7 +71,7 @@ func (t *Table) rehash(f *fiber.Fiber, h uint64, k *known) error {
 }
 
 // name has the directory name the new subtable, with the upper half of the hashes, and the greater depth.
-func (t *Table) name(tx *rtx.Tx, s step, k *known, p rtx.Ptr, h uint64) error {
+func (t *Table) name(tx Tx, s step, k *known, x halves, h uint64) error {
 	page, err := tx.Update(s.page)
 	if err != nil {
 		return err
@@ -71,7 +80,7 @@ func (t *Table) name(tx *rtx.Tx, s step, k *known, p rtx.Ptr, h uint64) error {
 	if bit < levelBits {
 		for i := range pageEntries {
 			if (i^s.index)&(1<<bit-1) == 0 {
-				setWord(page, 8*i, t.half(k, p, i>>bit))
+				setWord(page, 8*i, x.half(k.depth, i>>bit))
 			}
 		}
 		return nil
@@ -82,17 +91,47 @@ func (t *Table) name(tx *rtx.Tx, s step, k *known, p rtx.Ptr, h uint64) error {
 	}
 	setWord(page, 8*s.index, entryWord(below, 0, true))
 	for i := range pageEntries {
-		setWord(value, 8*i, t.half(k, p, i))
+		setWord(value, 8*i, x.half(k.depth, i))
 	}
 	return nil
 }
 
-// half is the entry of hashes whose next bit is the lowest one of i.
-func (t *Table) half(k *known, p rtx.Ptr, i int) uint64 {
-	if i&1 == 1 {
-		return entryWord(p, k.depth+1, false)
+// halves are the subtables that one is split into.
+type halves struct {
+	stay, move rtx.Ptr
+	// fresh is the value of stay, if that is a new subtable, too; nil: it is the one that is split.
+	fresh []byte
+}
+
+// halves allocates the subtable that records move to, and gives its value. Where transactions change objects in place, the
+// other half is new, too: a log of values is written before the lock, and slots change until then.
+func (t *Table) halves(tx Tx, k *known) (x halves, move []byte, err error) {
+	x.stay = k.ptr
+	if t.rx == nil {
+		if x.stay, x.fresh, err = tx.Alloc(t.cfg.Tables); err != nil {
+			return x, nil, err
+		}
 	}
-	return entryWord(k.ptr, k.depth+1, false)
+	x.move, move, err = tx.Alloc(t.cfg.Tables)
+	return x, move, err
+}
+
+// bury marks the buckets of a subtable that no entry of the directory names any more.
+func (t *Table) bury(value []byte) {
+	if t.bug == bugUnburied {
+		return
+	}
+	for i := range 3 * t.groups {
+		setWord(value, inValue+i*bucketBytes, markBit)
+	}
+}
+
+// half is the entry of hashes whose next bit is the lowest one of i, of a subtable of a depth that is split.
+func (x *halves) half(depth, i int) uint64 {
+	if i&1 == 1 {
+		return entryWord(x.move, depth+1, false)
+	}
+	return entryWord(x.stay, depth+1, false)
 }
 
 // shared is what is known of a slot that was shared out: where its record goes.

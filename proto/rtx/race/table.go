@@ -35,8 +35,9 @@ var (
 // Table is one client's way to a table.
 type Table struct {
 	c      Client
-	rx     *rtx.Client // c; nil: c is plain
-	plain  Plain       // c; nil: c is rx
+	over   transactional // c; nil: c is plain
+	rx     *rtx.Client   // c; nil: c has other transactions, or none
+	plain  Plain         // c; nil: c has transactions
 	cfg    Config
 	bug    bug
 	f      format
@@ -93,6 +94,11 @@ func Open(f *fiber.Fiber, c *rtx.Client, cfg Config) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
+	return t.created(f)
+}
+
+// created is the table, when it is there.
+func (t *Table) created(f *fiber.Fiber) (*Table, error) {
 	if err := t.create(f); err != nil {
 		t.closeLater(f)
 		return nil, err
@@ -103,7 +109,7 @@ func Open(f *fiber.Fiber, c *rtx.Client, cfg Config) (*Table, error) {
 func openOn(c *rtx.Client, cfg Config) (*Table, error) {
 	t, err := open(c, cfg)
 	if err == nil {
-		t.rx = c
+		t.over, t.rx = repairable{c}, c
 	}
 	return t, err
 }
@@ -186,7 +192,7 @@ func (t *Table) cas(f *fiber.Fiber, place int, expect, swap uint64) int {
 
 // then has what is added to the batch from now on take effect after what is in it.
 func (t *Table) then(f *fiber.Fiber) error {
-	if t.plain != nil {
+	if t.rx == nil {
 		return nil // one memory node
 	}
 	return t.rx.Then(f, &t.b)
@@ -212,6 +218,7 @@ type Place struct {
 	ref  uint64 // of the record: the slot of its block, and what it replaced, if it is not settled
 	old  uint64
 	open bool
+	told uint64 // of the record: its settled word
 }
 
 // addLook adds the READs of a key's buckets to the batch, with the metadata of the subtable behind them.
@@ -238,7 +245,7 @@ func (t *Table) addCheck(f *fiber.Fiber, k *known) error {
 	if err := t.then(f); err != nil {
 		return err
 	}
-	t.read(f, t.metaAt, t.rx.MetaAt(k.ptr), 16)
+	t.read(f, t.metaAt, t.over.metaAt(k.ptr), 16)
 	return nil
 }
 
@@ -255,7 +262,7 @@ func (t *Table) current(k *known) bool {
 	if t.bug == bugNoLockCheck || t.plain != nil {
 		return true
 	}
-	return !rtx.Locked(t.word(t.metaAt)) && (t.word(t.metaAt+8) == k.block || t.bug == bugOldDirectory)
+	return !t.over.locked(t.word(t.metaAt)) && (t.word(t.metaAt+8) == k.block || t.bug == bugOldDirectory)
 }
 
 // look reads a key's buckets in its subtable, when that is unlocked.
@@ -274,8 +281,8 @@ func (t *Table) look(f *fiber.Fiber, h uint64) (known, error) {
 		}
 		w := t.word(t.metaAt)
 		switch {
-		case rtx.Locked(w):
-			if err := t.rx.Meet(f, k.ptr, w, locked); err != nil {
+		case t.over.locked(w):
+			if err := t.over.meet(f, k.ptr, w, locked); err != nil {
 				return known{}, err
 			}
 			locked++
@@ -357,7 +364,7 @@ func (t *Table) search(f *fiber.Fiber, k *known, h uint64, key []byte, own int, 
 			}
 			return Place{Found: !r.deleted, Value: r.value, Version: r.version, hash: h, in: *k, slot: s,
 				self: word(b, recordSelf), ref: word(b, recordRef), old: word(b, recordOld),
-				open: word(b, recordSettled) != word(b, recordSelf)}, present, nil
+				open: word(b, recordSettled) != word(b, recordSelf), told: word(b, recordSettled)}, present, nil
 		}
 	}
 	return Place{hash: h, in: *k}, absent, nil

@@ -65,8 +65,6 @@ func (r *benchRun) checkMemory(given func(string) bool) error {
 	switch {
 	case !ok:
 		return usagef("known: "+engine.IndexNames(), "unknown index %q", p.index)
-	case !index.On(p.protocol):
-		return usagef("", "protocol %s has no index %s", p.protocol, index.Name)
 	case given(leafCopiesFlag) && (!index.Copies || !system.Copies):
 		return usagef("leave it out", "protocol %s with index %s has no --%s: clients keep no copies", p.protocol, index.Name, leafCopiesFlag)
 	case p.leafCopies < 0 || p.leafCopies > mostLeafCopies:

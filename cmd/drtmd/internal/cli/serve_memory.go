@@ -162,9 +162,6 @@ func (m *memoryFlags) open(cfg *config.Config) (*memnode.Server, *verbs.Context,
 	if !ok {
 		return nil, nil, usagef("known: "+engine.IndexNames(), "unknown index %q", m.index)
 	}
-	if !index.On(system.Name) {
-		return nil, nil, usagef("", "protocol %s has no index %s", system.Name, index.Name)
-	}
 	number, err := m.parseNumber()
 	if err != nil {
 		return nil, nil, err

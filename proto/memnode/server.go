@@ -139,16 +139,6 @@ func (s *Server) Leave(id ClientID) error {
 	return s.seats[id-1].close()
 }
 
-// Sessions is how many clients have one.
-func (s *Server) Sessions() (n int) {
-	for i := range s.seats {
-		if s.seats[i].taken() {
-			n++
-		}
-	}
-	return n
-}
-
 // close closes the passive ends, and keeps those that cannot be closed.
 func (t *seat) close() error {
 	var errs []error

@@ -52,7 +52,7 @@ func (c Config) Check() error {
 }
 
 // Bytes is the registered memory that the table occupies, a multiple of layout.BucketBytes. The Config is one that
-// Check accepts. The index has about as many bytes of the process as IndexBytes says.
+// Check accepts. The index lies in the process's memory.
 func (c Config) Bytes() int {
 	return (headBytes + c.Entries*c.stride() + layout.BucketBytes - 1) &^ (layout.BucketBytes - 1)
 }
@@ -67,9 +67,6 @@ func (c Config) index() dlht.Config {
 	}
 	return dlht.Config{Keys: keys, MaxBytes: 4 * full.Bytes()}
 }
-
-// IndexBytes is what the index takes of the process's memory when it does not grow.
-func (c Config) IndexBytes() int64 { return c.index().Bytes() }
 
 // Descriptor is what a peer must know of the table, which stands at an offset of its memory region.
 func (c Config) Descriptor(at int) layout.Descriptor {

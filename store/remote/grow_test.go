@@ -85,7 +85,7 @@ func (x *growingHost) lookUp(f *fiber.Fiber, key uint64, cache *remote.Cache) (f
 			return false, reads, fmt.Errorf("place %#x is at %#x under %d, not at %#x under %d", e.Off, addr,
 				rkey, e.Addr, e.RKey)
 		}
-		n = x.remote.EntryBytes()
+		n = x.remote.Record().Bytes
 		if err := x.conn.Read(f, x.buffer.SGE(0, n), e.Addr, e.RKey); err != nil {
 			return false, reads, err
 		}

@@ -162,7 +162,7 @@ func (h *host) run(body func(*fiber.Fiber) error) {
 
 // read reads the entry at e and says what it holds of key.
 func (h *host) read(f *fiber.Fiber, e remote.Entry, key uint64) (layout.Presence, uint64, error) {
-	n := h.remote.EntryBytes()
+	n := h.remote.Record().Bytes
 	if err := h.conn.Read(f, h.buffer.SGE(0, n), e.Addr, h.remote.RKey()); err != nil {
 		return 0, 0, err
 	}

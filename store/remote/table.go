@@ -163,9 +163,6 @@ func (t *Table) Addr(offset uint64) uint64 { return t.base + offset }
 // Record is how the table's records lie in memory.
 func (t *Table) Record() *layout.Record { return &t.record }
 
-// EntryBytes is what to READ at an Entry: header and value.
-func (t *Table) EntryBytes() int { return t.record.Bytes }
-
 // Err is why look-ups cannot work; nil if they can.
 func (t *Table) Err() error { return t.err }
 

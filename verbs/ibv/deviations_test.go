@@ -41,7 +41,7 @@ func TestDeviationsOfRXE(t *testing.T) {
 		t.Skipf("the device %s is of driver %s, the table is about rxe", c.Attr().Name,
 			c.Attr().Driver)
 	}
-	for _, d := range Deviations() {
+	for _, d := range deviations() {
 		t.Run(d.Case, func(t *testing.T) {
 			f := deviationChecks[d.Case]
 			if f == nil {
@@ -60,7 +60,7 @@ func TestDeviationsOfRXE(t *testing.T) {
 
 func TestEachDeviationIsCheckedOnce(t *testing.T) {
 	seen := map[string]bool{}
-	for _, d := range Deviations() {
+	for _, d := range deviations() {
 		if seen[d.Case] || deviationChecks[d.Case] == nil {
 			t.Errorf("row %q: twice in the table or without a check", d.Case)
 		}
@@ -79,8 +79,13 @@ func TestDocumentHasTheTable(t *testing.T) {
 		t.Skip("the source tree is not in the guest")
 	}
 	check(t, err)
-	if !strings.Contains(string(b), DeviationTable()) {
-		t.Fatalf("docs/RXE.md does not hold this table; put it there:\n%s", DeviationTable())
+	var table strings.Builder
+	table.WriteString("| case | rxe 6.1 | what drtmd makes of it |\n| --- | --- | --- |\n")
+	for _, d := range deviations() {
+		fmt.Fprintf(&table, "| %s | %s | %s |\n", d.Case, d.RXE, d.Made)
+	}
+	if !strings.Contains(string(b), table.String()) {
+		t.Fatalf("docs/RXE.md does not hold this table; put it there:\n%s", table.String())
 	}
 }
 

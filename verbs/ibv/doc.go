@@ -5,7 +5,7 @@
 // Thin: shim.h and the .c files beside it turn the flat structures of package verbs into those
 // of libibverbs, hide the unions, bit-fields and macros of verbs.h, and return errnos; the Go
 // files own every lifetime. What is portable about the behaviour is enforced by package verbs,
-// above; what a driver gets wrong below it is corrected here (rxe.go) and listed in Deviations.
+// above; what a driver gets wrong below it is corrected here (rxe.go) and listed in docs/RXE.md.
 //
 // A list is posted, and a batch polled, by one cgo call each. Work requests cross as they are
 // and are translated on the C stack; scatter lists are read where the caller has them, during

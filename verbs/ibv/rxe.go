@@ -15,7 +15,7 @@ import (
 	"drtmd/verbs"
 )
 
-// This file makes up for what Soft-RoCE does differently (see Deviations). None of it runs on
+// This file makes up for what Soft-RoCE does differently (see docs/RXE.md). None of it runs on
 // other drivers.
 
 // driverRXE is the name of Soft-RoCE's driver.

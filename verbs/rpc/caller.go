@@ -50,12 +50,6 @@ func identityOf(m *message) Identity {
 		Life: uint32(m.segment) | uint32(m.typ)<<16 | uint32(m.slot)<<24}
 }
 
-// PeerIdentity is who the other side is; the zero value before it has answered.
-func (s *Session) PeerIdentity() Identity { return s.peerID }
-
-// PeerEpoch is the highest epoch that the other side is known to have reached.
-func (s *Session) PeerEpoch() Epoch { return s.peerEpoch }
-
 // Epoch is the port's.
 func (p *Port) Epoch() Epoch { return p.epoch }
 

@@ -39,9 +39,8 @@ func TestHandlersKnowTheirCaller(t *testing.T) {
 	if len(got) != 2 || got[0] != want || got[1] != want {
 		t.Errorf("handlers saw %+v, not twice %+v", got, want)
 	}
-	if s.PeerIdentity() != (Identity{Node: 7}) || b.port.live()[0].PeerEpoch() != 9 {
-		t.Errorf("a knows its peer as %+v, b knows a's epoch as %d", s.PeerIdentity(),
-			b.port.live()[0].PeerEpoch())
+	if epoch := b.port.live()[0].peerEpoch; s.peerID != (Identity{Node: 7}) || epoch != 9 {
+		t.Errorf("a knows its peer as %+v, b knows a's epoch as %d", s.peerID, epoch)
 	}
 }
 

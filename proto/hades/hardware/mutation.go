@@ -105,9 +105,6 @@ func (m Mutation) In(hybrid bool) bool {
 	return true
 }
 
-// Replicated reports whether only transactions with replicas have the step.
-func (m Mutation) Replicated() bool { return m >= AckBeforePersist }
-
 func (m Mutation) String() string { return Mutations().Name(m) }
 
 // Mutations returns the table of the deliberate bugs.

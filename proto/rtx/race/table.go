@@ -159,14 +159,6 @@ func (t *Table) closeLater(f *fiber.Fiber) {
 	}
 }
 
-// MostValue is the largest value that fits with a key of so many bytes; negative: the key is too large.
-func (t *Table) MostValue(key int) int {
-	if key > maxKey {
-		return -1
-	}
-	return min(maxValue, t.recordBytes-t.f.bytes(key, 0))
-}
-
 func (t *Table) corrupt(form string, args ...any) error {
 	return fmt.Errorf("%w: %s", rtx.ErrCorrupt, fmt.Sprintf(form, args...))
 }

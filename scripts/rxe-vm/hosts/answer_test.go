@@ -14,7 +14,7 @@ import (
 
 // TestLostAnswerOfAnAtomic has node 2 execute a WRITE and a CAS while what it sends is lost, and lets it
 // answer when they are sent again. The CAS then gives what it has found, or it has failed: rxe completes
-// it without its result (see ibv.Deviations), which on the pinned kernel must be seen, so that the test is
+// it without its result (see docs/RXE.md), which on the pinned kernel must be seen, so that the test is
 // known to test something.
 func TestLostAnswerOfAnAtomic(t *testing.T) {
 	const rounds = 6

@@ -34,9 +34,6 @@ func LoadSecurity(ca, cert, key string) (*Security, error) {
 	return s, s.Reload()
 }
 
-// Files are the names: of the CA's certificate, the own one, and its key.
-func (s *Security) Files() (ca, cert, key string) { return s.ca, s.cert, s.key }
-
 // FileError is what is wrong with one of the files.
 type FileError struct {
 	Setting string // "ca", "cert" or "key"

@@ -75,9 +75,6 @@ func (r *ComparedRow) Verdict() string {
 	return "ok"
 }
 
-// Unexplained reports whether the deviation is over the bound, and nobody knows why.
-func (r *ComparedRow) Unexplained() bool { return r.Exceeds && r.Missed == "" }
-
 // Chart is a plot with the axes of the paper's.
 type Chart struct {
 	Title  string       `json:"title"`

@@ -1,22 +1,19 @@
+//go:build cgo && linux
+
 package ibv
 
-import (
-	"fmt"
-	"strings"
-)
-
-// Deviation is a point in which Soft-RoCE of Linux 6.1 differs from the contract of package
+// deviation is a point in which Soft-RoCE of Linux 6.1 differs from the contract of package
 // verbs, or from hardware.
-type Deviation struct {
+type deviation struct {
 	Case string // what the contract speaks of
 	RXE  string // what rxe 6.1 does there, seen below the layer
 	Made string // what the provider and the layer make of it
 }
 
-// Deviations is the table. Each row is checked by a test of the same name in the pinned guest,
+// deviations is the table. Each row is checked by a test of the same name in the pinned guest,
 // so that a kernel that behaves otherwise is noticed.
-func Deviations() []Deviation {
-	return []Deviation{
+func deviations() []deviation {
+	return []deviation{
 		{
 			Case: "depth of the send queue",
 			RXE: "rounds the depth up, takes more requests than were asked for, and frees a " +
@@ -106,14 +103,4 @@ func Deviations() []Deviation {
 			Made: "nothing, by design: a local CAS on such a word goes through the loopback QP",
 		},
 	}
-}
-
-// DeviationTable formats the table for docs/RXE.md.
-func DeviationTable() string {
-	var b strings.Builder
-	b.WriteString("| case | rxe 6.1 | what drtmd makes of it |\n| --- | --- | --- |\n")
-	for _, d := range Deviations() {
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", d.Case, d.RXE, d.Made)
-	}
-	return b.String()
 }

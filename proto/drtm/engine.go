@@ -18,10 +18,10 @@ import (
 type Engine struct {
 	onesided.Base
 	cfg       Config
-	tables    []table       // of the own node
-	bounded   BoundedClock  // the clock, if that is one; else nil
-	soft      time.Duration // softtime
-	softDelta time.Duration // the clock's error then
+	tables    []protocol.Entries // of the own node
+	bounded   BoundedClock       // the clock, if that is one; else nil
+	soft      time.Duration      // softtime
+	softDelta time.Duration      // the clock's error then
 	fixed     fixedLeases
 	glob      bool // CPU and NIC atomics exclude each other: line words
 	tickets   tickets
@@ -62,7 +62,7 @@ func New(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	var err error
-	if e.tables, err = tablesOf(c.Tables); err != nil {
+	if e.tables, err = protocol.EntriesOf(c.Tables); err != nil {
 		return nil, err
 	}
 	e.glob = c.Memory.Words != nil

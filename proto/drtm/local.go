@@ -1,6 +1,8 @@
 package drtm
 
 import (
+	"encoding/binary"
+
 	"drtmd/htm"
 	"drtmd/proto"
 	"drtmd/proto/onesided"
@@ -47,9 +49,9 @@ func (t *tx) findLocal(r *record) error {
 	table := &t.e.tables[r.Table-1]
 	off, found, ok := 0, false, true
 	if t.e.lacks(AbsenceOutsideRegion) {
-		off, found = table.find(r.Key)
+		off, found = table.Find(r.Key)
 	} else {
-		off, found, ok = table.findIn(t.region, r.Key)
+		off, found, ok = table.FindIn(t.region, r.Key)
 	}
 	r.Own.Off, r.Own.Found = uint64(off), found
 	switch {
@@ -146,6 +148,9 @@ func (t *tx) writeLocal() error {
 	return nil
 }
 
+// wordBytes is the size of a word, as many values are.
+const wordBytes = 8
+
 // storeLocal stores version and value. With line words the state goes along: an expired lease is
 // cleared by the way (Figure 10(b), lines 4 to 6), since the line is written anyway. Elsewhere
 // the state word belongs to the NIC.
@@ -158,6 +163,11 @@ func (t *tx) storeLocal(r *record) bool {
 	s := uint64(Init)
 	if t.e.lacks(NoStateCheck) {
 		s = r.Own.Word
+	}
+	if r.Is && len(r.Value) == wordBytes { // a copy of the image would wait for the stores that have made it
+		return t.region.Store64(m, off+layout.VersionOffset, uint64(r.Next())) &&
+			t.region.Store64(m, off+layout.StateOffset, s) &&
+			t.region.Store64(m, off+layout.ValueOffset, binary.LittleEndian.Uint64(r.Value))
 	}
 	r.Seal(r.Next())
 	onesided.SetState(r, s)
@@ -177,7 +187,7 @@ func (t *tx) storeLocal(r *record) bool {
 // makeLocal makes the entry of a record that has none, in the region that makes it live: nobody
 // sees it absent.
 func (t *tx) makeLocal(r *record) error {
-	off, v, ok, err := t.e.tables[r.Table-1].ensureIn(t.region, r.Key, Init)
+	off, v, ok, err := t.e.tables[r.Table-1].Index().EnsureIn(t.region, uint64(r.Key), uint64(Init))
 	switch {
 	case !ok:
 		return t.regionOver()

@@ -53,7 +53,7 @@ func (t *tx) startRounds() error {
 func (t *tx) firstRound(r *record) error {
 	for range roundLooks {
 		if !r.Own.Found {
-			off, found := t.e.tables[r.Table-1].find(r.Key)
+			off, found := t.e.tables[r.Table-1].Find(r.Key)
 			if r.Own.Off, r.Own.Found = uint64(off), found; !found {
 				return t.absentRound(r)
 			}
@@ -99,7 +99,7 @@ func (t *tx) absentRound(r *record) error {
 		t.inRegion = true
 		t.e.Counters.RegionRuns++
 	}
-	_, found, ok := t.e.tables[r.Table-1].findIn(t.region, r.Key)
+	_, found, ok := t.e.tables[r.Table-1].FindIn(t.region, r.Key)
 	switch {
 	case !ok:
 		return t.regionOver()

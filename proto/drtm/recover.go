@@ -261,7 +261,7 @@ func (e *Engine) redo(u *update) error {
 	region := e.HostRegion()
 	for range onesided.HostTries {
 		region.Begin()
-		off, found, ok := table.findIn(region, u.Key)
+		off, found, ok := table.FindIn(region, u.Key)
 		if ok && !found {
 			region.Abort(0) // it was deleted since, and given back
 			return nil

@@ -3,11 +3,7 @@ package drtm
 import (
 	"fmt"
 
-	"drtmd/htm"
 	"drtmd/proto"
-	"drtmd/proto/protocol"
-	"drtmd/store"
-	"drtmd/store/layout"
 	"drtmd/verbs/fiber"
 )
 
@@ -15,48 +11,6 @@ import (
 // The other ways have no region for all of the time: they read what a scan finds, without leases, and look at the
 // range and then at its records again before they confirm their leases (package onesided). A range of another machine
 // takes a call, for which a region would have to end: such a transaction has the fallback handler's way.
-
-// table is a hash table or an ordered one of the own machine: the other is nil.
-type table struct {
-	hash    *store.Table
-	ordered protocol.OrderedIndex
-}
-
-func tablesOf(all []protocol.PointIndex) (list []table, err error) {
-	for _, x := range all {
-		if o, ok := x.(protocol.OrderedIndex); ok && x.Record().Kind() == layout.KindOneVersion {
-			list = append(list, table{ordered: o})
-			continue
-		}
-		hash, err := protocol.Entries([]protocol.PointIndex{x})
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, table{hash: hash[0]})
-	}
-	return list, nil
-}
-
-func (t *table) find(k proto.Key) (off int, found bool) {
-	if t.hash != nil {
-		return t.hash.Find(uint64(k))
-	}
-	return t.ordered.Find(uint64(k))
-}
-
-func (t *table) findIn(r *htm.Region, k proto.Key) (off int, found, ok bool) {
-	if t.hash != nil {
-		return t.hash.FindIn(r, uint64(k))
-	}
-	return t.ordered.FindIn(r, uint64(k))
-}
-
-func (t *table) ensureIn(r *htm.Region, k proto.Key, s State) (off int, v layout.Version, ok bool, err error) {
-	if t.hash != nil {
-		return t.hash.EnsureIn(r, uint64(k), uint64(s))
-	}
-	return t.ordered.EnsureIn(r, uint64(k), uint64(s))
-}
 
 // Keys implements txset.Scanner.
 func (t *tx) Keys(table proto.TableID, at proto.Location, from, to proto.Key, keys []proto.Key) (n int, err error) {

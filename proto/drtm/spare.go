@@ -107,7 +107,7 @@ func (h *spare) sweep(f *fiber.Fiber, most int, needed bool) (done int) {
 // reclaim gives one entry back. Busy: it is locked or leased; Kept: it has a value, or there is none.
 func (h *spare) reclaim(f *fiber.Fiber, x forgotten) onesided.Code {
 	e := h.e
-	off, found := e.tables[x.table-1].find(x.key)
+	off, found := e.tables[x.table-1].Find(x.key)
 	if !found {
 		return onesided.Kept
 	}

@@ -159,7 +159,7 @@ func (t *tx) locate() (n int) {
 		if r.Mode == proto.ModeInsert && e.glob {
 			continue // the region will look: there is none, most of the time
 		}
-		off, found := e.tables[r.Table-1].find(r.Key)
+		off, found := e.tables[r.Table-1].Find(r.Key)
 		r.Own.Off, r.Own.Found = uint64(off), found
 		if found && e.glob {
 			t.prefetch(r)

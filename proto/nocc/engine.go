@@ -9,7 +9,6 @@ import (
 	"drtmd/proto/history"
 	"drtmd/proto/protocol"
 	"drtmd/proto/txset"
-	"drtmd/store"
 	"drtmd/store/layout"
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
@@ -19,37 +18,12 @@ import (
 type Config struct {
 	Specs []proto.TableSpec
 	// Tables are those of each node, as this worker sees them: table t is Tables[n][t-1].
-	Tables    [][]Table
+	Tables    [][]protocol.Entries
 	Placement proto.Placement
 	Region    htm.Config // of the regions in which buckets are changed
 	// Recorder takes the history, with times of Clock; nil is off.
 	Recorder *history.Recorder
 	Clock    verbs.Clock
-}
-
-// Table is a hash table or an ordered one: the other is nil.
-type Table struct {
-	Hash    *store.Table
-	Ordered protocol.OrderedIndex
-}
-
-// TableOf is a table as engines are given it.
-func TableOf(x protocol.PointIndex) (t Table, err error) {
-	if o, ok := x.(protocol.OrderedIndex); ok {
-		return Table{Ordered: o}, nil
-	}
-	list, err := protocol.Entries([]protocol.PointIndex{x})
-	if err != nil {
-		return t, err
-	}
-	return Table{Hash: list[0]}, nil
-}
-
-func (t *Table) index() protocol.PointIndex {
-	if t.Hash != nil {
-		return t.Hash
-	}
-	return t.Ordered
 }
 
 // Engine implements proto.Engine. It has one transaction at a time: none ever waits.
@@ -162,7 +136,7 @@ func (e *Engine) PeekRange(f *fiber.Fiber, t proto.TableID, from, to proto.Key, 
 
 // place is where a record lies: an entry that was found, or none.
 type place struct {
-	table *Table
+	table *protocol.Entries
 	entry unsafe.Pointer // nil: there is none
 }
 
@@ -183,7 +157,7 @@ func (e *Engine) find(n proto.NodeID, t proto.TableID, k proto.Key) place {
 
 // put is where the record's entry is.
 func (p *place) put(at int) {
-	m, off := p.table.index().At(at)
+	m, off := p.table.Index().At(at)
 	p.entry = unsafe.Pointer(&m.Bytes[off])
 }
 

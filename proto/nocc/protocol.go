@@ -23,12 +23,9 @@ func Protocol() protocol.Protocol {
 			c := Config{Specs: e.Specs, Placement: e.Placement, Region: e.Region,
 				Recorder: e.Recorder, Clock: e.RecorderClock}
 			for _, all := range e.All {
-				tables := make([]Table, len(all))
-				for i, x := range all {
-					var err error
-					if tables[i], err = TableOf(x); err != nil {
-						return nil, err
-					}
+				tables, err := protocol.EntriesOf(all)
+				if err != nil {
+					return nil, err
 				}
 				c.Tables = append(c.Tables, tables)
 			}

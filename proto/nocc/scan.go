@@ -2,6 +2,7 @@ package nocc
 
 import (
 	"drtmd/proto"
+	"drtmd/proto/protocol"
 )
 
 // keys are some of a scan: those that one region has found.
@@ -24,7 +25,7 @@ func (x *tx) Keys(t proto.TableID, at proto.Location, from, to proto.Key, list [
 }
 
 // someKeys finds the first keys of a range.
-func (e *Engine) someKeys(t *Table, from, to proto.Key, list []proto.Key) (n int, err error) {
+func (e *Engine) someKeys(t *protocol.Entries, from, to proto.Key, list []proto.Key) (n int, err error) {
 	e.keys.list = list
 	for range maxRegions {
 		e.stats.RegionRuns++

@@ -103,7 +103,7 @@ func (e *Engine) ensure(r *record) error {
 		if !e.region.Begin() {
 			continue
 		}
-		at, v, ok, err := p.table.index().EnsureIn(e.region, uint64(r.Key), 0)
+		at, v, ok, err := p.table.Index().EnsureIn(e.region, uint64(r.Key), 0)
 		if ok && err != nil {
 			e.region.Abort(abortFull)
 			return proto.Aborting(proto.ReasonFull)
@@ -127,7 +127,7 @@ func (e *Engine) reclaim(r *record) {
 		if !e.region.Begin() {
 			continue
 		}
-		ok, err := r.Own.table.index().ReclaimIn(e.region, uint64(r.Key), 0)
+		ok, err := r.Own.table.Index().ReclaimIn(e.region, uint64(r.Key), 0)
 		invariant.Assert(!ok || err == nil, "the entry of an absent key cannot be given back")
 		if ok && e.region.Commit(nil) {
 			r.Own.entry = nil

@@ -7,7 +7,6 @@ import (
 	"drtmd/internal/invariant"
 	"drtmd/proto"
 	"drtmd/proto/option"
-	"drtmd/store"
 	"drtmd/store/layout"
 )
 
@@ -123,18 +122,4 @@ func Copied(t PointIndex) CopiedIndex {
 	c, ok := t.(CopiedIndex)
 	invariant.Assert(ok, "a table with replicas cannot be copied")
 	return c
-}
-
-// Entries are tables of DrTM's entries (§6.2), chained in clusters: for protocols that know the bytes of
-// these. Others are refused.
-func Entries(tables []PointIndex) (list []*store.Table, err error) {
-	for _, t := range tables {
-		x, ok := t.(*store.Table)
-		if kind := t.Record().Kind(); !ok || kind != layout.KindOneVersion {
-			return nil, fmt.Errorf("%w: it knows the bytes of entries of layout %v in tables of index %v, and a "+
-				"table has layout %v in a %T", ErrNeeds, layout.KindOneVersion, layout.ClusterChaining, kind, t)
-		}
-		list = append(list, x)
-	}
-	return list, nil
 }

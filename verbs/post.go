@@ -121,9 +121,18 @@ func (qp *QP) postRecv(wrs []RecvWR) (int, error) {
 // checkSend is the portable strict subset for one request.
 func (qp *QP) checkSend(wr *WR) error {
 	const op = "ibv_post_send"
-	if wr.Op.IsAtomic() && wr.NumSGE == 1 && wr.SGE[0].Length == 8 && wr.RemoteAddr%8 == 0 &&
-		wr.Flags&FlagInline == 0 && qp.atomics {
-		return nil // as it usually is: what follows would find nothing
+	if wr.NumSGE == 1 && wr.Flags&FlagInline == 0 { // as it usually is: what follows would find nothing
+		n := wr.SGE[0].Length
+		switch wr.Op {
+		case OpCAS, OpFAA:
+			if n == 8 && wr.RemoteAddr%8 == 0 && qp.atomics {
+				return nil
+			}
+		case OpRead, OpWrite:
+			if qp.reads && n <= qp.ctx.attr.MaxMsgBytes {
+				return nil
+			}
+		}
 	}
 	if int(wr.NumSGE) > qp.cfg.SendSGE {
 		return qp.refuse(op, syscall.EINVAL, "raise QPConfig.SendSGE",

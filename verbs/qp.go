@@ -32,6 +32,7 @@ type QP struct {
 	peer        *Endpoint
 	pathMTU     int  // bytes, since RTR
 	maxRdAtomic int  // READs and atomics in flight, since RTS
+	reads       bool // it takes READ, since RTS
 	atomics     bool // it takes CAS and FAA, since RTS
 
 	sq queue // guarded by the lock of sendCQ
@@ -407,7 +408,8 @@ func (qp *QP) ToRTS(a RTSAttr) error {
 			return err
 		}
 		qp.maxRdAtomic = a.MaxRdAtomic
-		qp.atomics = qp.cfg.Type == RC && a.MaxRdAtomic > 0 && qp.ctx.attr.Atomic > AtomicNone
+		qp.reads = qp.cfg.Type == RC && a.MaxRdAtomic > 0
+		qp.atomics = qp.reads && qp.ctx.attr.Atomic > AtomicNone
 		return nil
 	})
 }

@@ -29,32 +29,48 @@ func (b *Batch) Post(f *Fiber, c *Conn, wr *verbs.WR) {
 	b.ops = append(b.ops, batched{op: o, err: err})
 }
 
+// begin adds an operation; nil: it cannot be posted.
+func (b *Batch) begin(f *Fiber, c *Conn) *Op {
+	o, err := c.begin(f)
+	b.ops = append(b.ops, batched{op: o, err: err})
+	return o
+}
+
+func (b *Batch) access(f *Fiber, c *Conn, op verbs.Opcode, sge verbs.SGE, addr uint64, rkey uint32) {
+	if o := b.begin(f, c); o != nil {
+		access(c.next(o), op, sge, addr, rkey)
+	}
+}
+
+func (b *Batch) atomic(f *Fiber, c *Conn, op verbs.Opcode, addr uint64, rkey uint32, compareAdd, swap uint64) {
+	if o := b.begin(f, c); o != nil {
+		o.atomic(c.next(o), op, addr, rkey, compareAdd, swap)
+	}
+}
+
 // Read adds a READ into sge.
 func (b *Batch) Read(f *Fiber, c *Conn, sge verbs.SGE, addr uint64, rkey uint32) {
-	b.Post(f, c, &verbs.WR{Op: verbs.OpRead, NumSGE: 1, RemoteAddr: addr, RKey: rkey,
-		SGE: [verbs.MaxSGE]verbs.SGE{sge}})
+	b.access(f, c, verbs.OpRead, sge, addr, rkey)
 }
 
 // Write adds a WRITE of sge.
 func (b *Batch) Write(f *Fiber, c *Conn, sge verbs.SGE, addr uint64, rkey uint32) {
-	b.Post(f, c, &verbs.WR{Op: verbs.OpWrite, NumSGE: 1, RemoteAddr: addr, RKey: rkey,
-		SGE: [verbs.MaxSGE]verbs.SGE{sge}})
+	b.access(f, c, verbs.OpWrite, sge, addr, rkey)
 }
 
 // Send adds a SEND of sge.
 func (b *Batch) Send(f *Fiber, c *Conn, sge verbs.SGE) {
-	b.Post(f, c, &verbs.WR{Op: verbs.OpSend, NumSGE: 1, SGE: [verbs.MaxSGE]verbs.SGE{sge}})
+	b.access(f, c, verbs.OpSend, sge, 0, 0)
 }
 
 // CAS adds a compare-and-swap; Old gives what the word held.
 func (b *Batch) CAS(f *Fiber, c *Conn, addr uint64, rkey uint32, expect, swap uint64) {
-	b.Post(f, c, &verbs.WR{Op: verbs.OpCAS, RemoteAddr: addr, RKey: rkey, CompareAdd: expect,
-		Swap: swap})
+	b.atomic(f, c, verbs.OpCAS, addr, rkey, expect, swap)
 }
 
 // FAA adds a fetch-and-add; Old gives what the word held.
 func (b *Batch) FAA(f *Fiber, c *Conn, addr uint64, rkey uint32, add uint64) {
-	b.Post(f, c, &verbs.WR{Op: verbs.OpFAA, RemoteAddr: addr, RKey: rkey, CompareAdd: add})
+	b.atomic(f, c, verbs.OpFAA, addr, rkey, add, 0)
 }
 
 // Await waits for all and returns the first error in the order of posting.
@@ -63,7 +79,7 @@ func (b *Batch) Await(f *Fiber) error { return b.AwaitUntil(f, 0) }
 // AwaitUntil is Await with a deadline; what is not done by then has ErrDeadline as its error.
 func (b *Batch) AwaitUntil(f *Fiber, deadline time.Duration) error {
 	for i := range b.ops {
-		if o := b.ops[i].op; o != nil && !o.done {
+		if o := b.ops[i].op; o != nil && len(o.conn.pending) > 0 && !o.done {
 			o.conn.flush()
 		}
 	}
@@ -77,7 +93,10 @@ func (b *Batch) AwaitUntil(f *Fiber, deadline time.Duration) error {
 			}
 			continue
 		}
-		err := f.settle(o, deadline)
+		var err error
+		if !o.done {
+			err = f.settle(o, deadline)
+		}
 		if err != nil {
 			o.waiter, o.abandoned = nil, true
 		} else {

@@ -2,6 +2,7 @@ package fiber
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 
 	"drtmd/internal/invariant"
@@ -13,10 +14,11 @@ type Conn struct {
 	w        *Worker
 	qp       *verbs.QP
 	depth    int
-	pending  []verbs.WR // not rung in yet
-	flight   []*Op      // ring of operations posted or pending, oldest at head
-	head, n  int
-	waiters  fiberList // fibers that wait for room
+	pending  []verbs.WR // not rung in yet; its array has room for depth and never moves
+	flight   []*Op      // ring of operations posted or pending, oldest at head; a power of two
+	head     uint32     // counts up and wraps: see at
+	n        int        // operations in flight
+	waiters  fiberList  // fibers that wait for room
 	isDirty  bool
 	lastFail error          // why the QP is in error
 	peer     verbs.Endpoint // of the queue pair at the other end, from Connect on
@@ -38,7 +40,7 @@ func (w *Worker) NewConn(access verbs.Access) (*Conn, error) {
 		return nil, err
 	}
 	c := &Conn{w: w, qp: qp, depth: w.cfg.Depth, pending: make([]verbs.WR, 0, w.cfg.Depth),
-		flight: make([]*Op, w.cfg.Depth)}
+		flight: make([]*Op, 1<<bits.Len(uint(w.cfg.Depth-1)))}
 	if err := qp.ToInit(); err != nil {
 		return nil, err
 	}
@@ -78,17 +80,32 @@ func (c *Conn) room(f *Fiber) error {
 	return nil
 }
 
-// add queues a request for the next doorbell.
-func (c *Conn) add(o *Op, wr *verbs.WR) {
+// at is the place of operation i in the ring, from the oldest one on.
+func (c *Conn) at(i int) **Op { return &c.flight[(c.head+uint32(i))&uint32(len(c.flight)-1)] }
+
+// next queues a request for the next doorbell and gives it to the caller to fill in: it is empty but for its ID. There
+// is room. It is made where it is posted from: a copy would wait for the stores that made the request.
+func (c *Conn) next(o *Op) *verbs.WR {
+	i := len(c.pending)
+	c.pending = c.pending[:i+1]
+	wr := &c.pending[i]
+	*wr = verbs.WR{}
 	wr.ID = uint64(o.index)
-	wr.Flags &^= verbs.FlagSignaled
-	c.pending = append(c.pending, *wr)
-	c.flight[(c.head+c.n)%c.depth] = o
+	*c.at(c.n) = o
 	c.n++
 	if !c.isDirty {
 		c.isDirty = true
 		c.w.dirty = append(c.w.dirty, c)
 	}
+	return wr
+}
+
+// add queues a request for the next doorbell.
+func (c *Conn) add(o *Op, wr *verbs.WR) {
+	at := c.next(o)
+	*at = *wr
+	at.ID = uint64(o.index)
+	at.Flags &^= verbs.FlagSignaled
 }
 
 // flush rings in what is pending: one post, the last request signaled.
@@ -121,8 +138,8 @@ func (c *Conn) refuse(wrs []verbs.WR, err error) {
 	for i := len(wrs) - 1; i >= 0; i-- {
 		o := c.w.ops[wrs[i].ID]
 		c.n--
-		invariant.Assert(c.flight[(c.head+c.n)%c.depth] == o, "flight ring out of order")
-		o.finish(err, verbs.WC{})
+		invariant.Assert(*c.at(c.n) == o, "flight ring out of order")
+		o.finish(err)
 	}
 }
 
@@ -146,14 +163,14 @@ func (w *Worker) complete(wc *verbs.WC) {
 	err := wc.Err()
 	for {
 		invariant.Assert(c.n > 0, "completion of an operation that is not in flight")
-		x := c.flight[c.head]
-		c.head = (c.head + 1) % c.depth
+		x := *c.at(0)
+		c.head++
 		c.n--
 		if x == o {
-			x.finish(err, *wc)
+			x.finish(err)
 			break
 		}
-		x.finish(nil, verbs.WC{})
+		x.finish(nil)
 	}
 	if err != nil && c.lastFail == nil {
 		c.lastFail = err

@@ -23,7 +23,6 @@ type Op struct {
 	then      func(error) // of one that nobody awaits
 	free      bool
 	err       error
-	byteLen   uint32
 	scratch   []byte    // 8 bytes of registered memory: the result of an atomic
 	sge       verbs.SGE // the same
 }
@@ -63,7 +62,7 @@ func (w *Worker) newOp(c *Conn) (*Op, error) {
 	o := w.freeOps
 	w.freeOps = o.next
 	o.conn, o.waiter, o.next, o.err, o.then = c, nil, nil, nil, nil
-	o.done, o.abandoned, o.free, o.byteLen = false, false, false, 0
+	o.done, o.abandoned, o.free = false, false, false
 	return o, nil
 }
 
@@ -76,8 +75,8 @@ func (o *Op) release() {
 }
 
 // finish ends the operation and readies who waits for it.
-func (o *Op) finish(err error, wc verbs.WC) {
-	o.done, o.err, o.byteLen = true, err, wc.ByteLen
+func (o *Op) finish(err error) {
+	o.done, o.err = true, err
 	if o.abandoned {
 		then := o.then
 		if o.release(); then != nil {
@@ -95,17 +94,7 @@ func (o *Op) finish(err error, wc verbs.WC) {
 // Token and FlagSignaled of wr are the worker's. The request is rung in when the fiber next
 // waits, or at the end of the worker's pass; Flush does it at once.
 func (c *Conn) Post(f *Fiber, wr *verbs.WR) (*Op, error) {
-	if c.w.region != regionIdle {
-		c.w.region = regionPosted
-		return nil, ErrInRegion
-	}
-	if err := f.cancelled(); err != nil {
-		return nil, err
-	}
-	if err := c.room(f); err != nil {
-		return nil, err
-	}
-	o, err := c.w.newOp(c)
+	o, err := c.begin(f)
 	if err != nil {
 		return nil, err
 	}
@@ -115,6 +104,34 @@ func (c *Conn) Post(f *Fiber, wr *verbs.WR) (*Op, error) {
 	}
 	c.add(o, wr)
 	return o, nil
+}
+
+// begin waits for room and takes an operation, whose request next gives.
+func (c *Conn) begin(f *Fiber) (*Op, error) {
+	if c.w.region != regionIdle {
+		c.w.region = regionPosted
+		return nil, ErrInRegion
+	}
+	if err := f.cancelled(); err != nil {
+		return nil, err
+	}
+	if c.n == c.depth {
+		if err := c.room(f); err != nil {
+			return nil, err
+		}
+	}
+	return c.w.newOp(c)
+}
+
+// access makes an empty request a READ into sge, or a WRITE or, without an address, a SEND of it.
+func access(wr *verbs.WR, op verbs.Opcode, sge verbs.SGE, addr uint64, rkey uint32) {
+	wr.Op, wr.NumSGE, wr.RemoteAddr, wr.RKey, wr.SGE[0] = op, 1, addr, rkey, sge
+}
+
+// atomic makes an empty request an atomic of its operation.
+func (o *Op) atomic(wr *verbs.WR, op verbs.Opcode, addr uint64, rkey uint32, compareAdd, swap uint64) {
+	access(wr, op, o.sge, addr, rkey)
+	wr.CompareAdd, wr.Swap = compareAdd, swap
 }
 
 // TryPost queues a request that nobody awaits, for parts: false if the queue has no room now. then, if not nil,
@@ -175,46 +192,45 @@ func (f *Fiber) settle(o *Op, deadline time.Duration) error {
 
 // Read copies sge.Length bytes of remote memory into sge and waits for it.
 func (c *Conn) Read(f *Fiber, sge verbs.SGE, addr uint64, rkey uint32) error {
-	return c.run(f, &verbs.WR{Op: verbs.OpRead, NumSGE: 1, RemoteAddr: addr, RKey: rkey,
-		SGE: [verbs.MaxSGE]verbs.SGE{sge}})
+	return c.run(f, verbs.OpRead, sge, addr, rkey)
 }
 
 // Write copies sge to remote memory and waits for it.
 func (c *Conn) Write(f *Fiber, sge verbs.SGE, addr uint64, rkey uint32) error {
-	return c.run(f, &verbs.WR{Op: verbs.OpWrite, NumSGE: 1, RemoteAddr: addr, RKey: rkey,
-		SGE: [verbs.MaxSGE]verbs.SGE{sge}})
+	return c.run(f, verbs.OpWrite, sge, addr, rkey)
 }
 
 // Send sends sge to the peer, whose queue pair needs a receive posted, and waits until it has been
 // delivered.
 func (c *Conn) Send(f *Fiber, sge verbs.SGE) error {
-	return c.run(f, &verbs.WR{Op: verbs.OpSend, NumSGE: 1, SGE: [verbs.MaxSGE]verbs.SGE{sge}})
+	return c.run(f, verbs.OpSend, sge, 0, 0)
 }
 
-func (c *Conn) run(f *Fiber, wr *verbs.WR) error {
-	o, err := c.Post(f, wr)
+func (c *Conn) run(f *Fiber, op verbs.Opcode, sge verbs.SGE, addr uint64, rkey uint32) error {
+	o, err := c.begin(f)
 	if err != nil {
 		return err
 	}
+	access(c.next(o), op, sge, addr, rkey)
 	return f.Await(o)
 }
 
 // CAS stores swap in a remote 8-byte word if it holds expect, and returns what it held.
 func (c *Conn) CAS(f *Fiber, addr uint64, rkey uint32, expect, swap uint64) (uint64, error) {
-	return c.atomic(f, &verbs.WR{Op: verbs.OpCAS, RemoteAddr: addr, RKey: rkey,
-		CompareAdd: expect, Swap: swap})
+	return c.atomic(f, verbs.OpCAS, addr, rkey, expect, swap)
 }
 
 // FAA adds to a remote 8-byte word and returns what it held.
 func (c *Conn) FAA(f *Fiber, addr uint64, rkey uint32, add uint64) (uint64, error) {
-	return c.atomic(f, &verbs.WR{Op: verbs.OpFAA, RemoteAddr: addr, RKey: rkey, CompareAdd: add})
+	return c.atomic(f, verbs.OpFAA, addr, rkey, add, 0)
 }
 
-func (c *Conn) atomic(f *Fiber, wr *verbs.WR) (uint64, error) {
-	o, err := c.Post(f, wr)
+func (c *Conn) atomic(f *Fiber, op verbs.Opcode, addr uint64, rkey uint32, compareAdd, swap uint64) (uint64, error) {
+	o, err := c.begin(f)
 	if err != nil {
 		return 0, err
 	}
+	o.atomic(c.next(o), op, addr, rkey, compareAdd, swap)
 	if err := f.settle(o, 0); err != nil {
 		o.waiter, o.abandoned = nil, true
 		return 0, err

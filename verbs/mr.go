@@ -118,7 +118,8 @@ func (mr *MR) SGE(offset, length int) SGE {
 }
 
 // Lines is the table of line words, one per 64-byte line, or nil without Caps.LineWords. Their
-// format is that of package verbs/lineword; access them atomically only.
+// format is that of package verbs/lineword; access them atomically only. Those of memory without remote access rights
+// and line owners need not be raised by results that arrive there.
 func (mr *MR) Lines() []uint64 { return mr.drv.Lines() }
 
 func (mr *MR) closeRank() int { return rankMR }

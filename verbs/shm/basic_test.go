@@ -11,7 +11,17 @@ import (
 )
 
 func TestOneSidedOperationsMoveBytes(t *testing.T) {
+	for _, access := range []verbs.Access{verbs.AccessAll, verbs.AccessLocalWrite} {
+		t.Run(access.String(), func(t *testing.T) { oneSidedOperations(t, access) })
+	}
+}
+
+// oneSidedOperations moves bytes to and from memory with some rights.
+func oneSidedOperations(t *testing.T, access verbs.Access) {
 	a, b := newPair(t, nodeOptions{})
+	var err error
+	a.mr, err = a.pd.AllocMR(a.mr.Len(), access, verbs.MROptions{})
+	check(t, err)
 	for i := range b.mr.Bytes() {
 		b.mr.Bytes()[i] = byte(i * 7)
 	}

@@ -144,10 +144,17 @@ func (l *lane) readLocked(h *view, line uint64, image *[lineBytes]byte) outcome 
 
 // store puts the bytes [off, off+n) of image to the same place of a line.
 func (l *lane) store(h *view, line, off, n uint64, image *[lineBytes]byte) outcome {
+	r := h.r
+	if r.private {
+		if !l.fit(r) {
+			return l.unfit(r)
+		}
+		copy(r.line(line)[off:off+n], image[off:off+n])
+		return success
+	}
 	if !l.hold(h) {
 		return waitLine
 	}
-	r := h.r
 	p := r.word(line)
 	w, ok := h.tryLock(p, line)
 	if !ok {
@@ -177,13 +184,19 @@ func (l *lane) store(h *view, line, off, n uint64, image *[lineBytes]byte) outco
 	return success
 }
 
-// storeWord is store for an aligned word of an own MR. One store happens or does not, so it needs
-// no record.
+// storeWord is store for an aligned word. One store happens or does not, so it needs no record.
 func (l *lane) storeWord(h *view, off, value uint64) outcome {
+	r, line := h.r, off/lineBytes
+	if r.private {
+		if !l.fit(r) {
+			return l.unfit(r)
+		}
+		*(*uint64)(r.at(off)) = value
+		return success
+	}
 	if !l.hold(h) {
 		return waitLine
 	}
-	r, line := h.r, off/lineBytes
 	p := r.word(line)
 	w, ok := h.tryLock(p, line)
 	if !ok {
@@ -193,10 +206,7 @@ func (l *lane) storeWord(h *view, off, value uint64) outcome {
 	}
 	if !l.fit(r) {
 		lineword.Restore(p, w)
-		if out := l.unfit(r); out != outcome(verbs.WCRemAccessErr) {
-			return out
-		}
-		return outcome(verbs.WCLocProtErr)
+		return l.unfit(r)
 	}
 	lineword.StoreUnlock((*uint64)(r.at(off)), value, p, w)
 	return success

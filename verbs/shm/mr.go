@@ -42,6 +42,7 @@ func (p *pd) AllocMR(size int, access verbs.Access, o verbs.MROptions) (verbs.Dr
 	}
 	r.base = uint64(uintptr(r.data))
 	r.access, r.pd, r.mem = access, p.id, m
+	r.private = !raceEnabled && !m.kept && o.LineOwners == 0 && access&^verbs.AccessLocalWrite == 0
 	m.region = r
 	if err := m.adopt(); err != nil {
 		return fail(err)

@@ -133,6 +133,9 @@ func (q *qp) execWrite(wr *verbs.WR) outcome {
 	if out != success || total == 0 {
 		return out
 	}
+	if c := &q.send.now; total == 8 && to.off%8 == 0 && c.srcCount == 1 {
+		return q.send.lane.storeWord(to.v, to.off, *(*uint64)(c.src[0])) // put, for a word
+	}
 	return q.put(to, 0)
 }
 
@@ -233,6 +236,9 @@ func (q *qp) targets(wr *verbs.WR, to *[verbs.MaxSGE]piece) (count int, total ui
 }
 
 func (q *qp) execRead(wr *verbs.WR) outcome {
+	if out, short := q.readShort(wr); short {
+		return out
+	}
 	var to [verbs.MaxSGE]piece
 	count, total, ok := q.targets(wr, &to)
 	if !ok {
@@ -246,6 +252,40 @@ func (q *qp) execRead(wr *verbs.WR) outcome {
 		return outcome(verbs.WCRemInvReqErr)
 	}
 	return q.get(from, to[:count])
+}
+
+// readShort is execRead of a part of one line into private memory in one piece. Nothing of it is carried. short is false
+// if it is another READ.
+func (q *qp) readShort(wr *verbs.WR) (out outcome, short bool) {
+	sge, l := &wr.SGE[0], &q.send.lane
+	n := uint64(sge.Length)
+	if wr.NumSGE != 1 || n == 0 || wr.RemoteAddr%lineBytes+n > lineBytes {
+		return 0, false
+	}
+	l.enter()
+	r, to := q.local(sge, n)
+	if r == nil || !r.private || r.access&verbs.AccessLocalWrite == 0 {
+		return 0, false
+	}
+	from, out := q.remote(wr, n, verbs.AccessRemoteRead)
+	if out != success {
+		return out, true
+	}
+	line, off := from.off/lineBytes, from.off%lineBytes
+	switch {
+	case q.send.maxDest == 0:
+		return outcome(verbs.WCRemInvReqErr), true
+	case off+n > lineBytes: // the peer's MR does not begin a line, as it says
+		return outcome(verbs.WCRemAccessErr), true
+	}
+	if out = l.read(from.v, line, &l.scratch); out != success {
+		return out, true
+	}
+	if !l.fit(from.v.r) {
+		return l.unfit(from.v.r), true
+	}
+	copy(unsafe.Slice((*byte)(r.at(to)), n), l.scratch[off:off+n])
+	return success, true
 }
 
 // get copies a piece of the peer's MR to local ones. Each of its lines is read at one moment; if
@@ -289,17 +329,21 @@ func (q *qp) scatter(to []piece, at uint64, b []byte) (uint64, outcome) {
 		line, off := (p.off+at)/lineBytes, (p.off+at)%lineBytes
 		n := min(lineBytes-off, p.n-at, uint64(len(b)))
 		image := &l.scratch
-		if n != lineBytes {
+		if n != lineBytes && &b[0] != &image[off] { // else it stands in its place already
 			image = &l.shifted
 			copy(image[off:off+n], b)
 		}
-		out := l.store(p.v, line, off, n, image)
-		if out == outcome(verbs.WCRemAccessErr) {
-			out = outcome(verbs.WCLocProtErr) // it is the own MR that is gone
-		}
-		return n, out
+		return n, ofOwn(l.store(p.v, line, off, n, image))
 	}
 	return 0, outcome(verbs.WCLocLenErr) // cannot be: the pieces have the message's length
+}
+
+// ofOwn is the outcome of a store to an own MR: that is what is gone.
+func ofOwn(out outcome) outcome {
+	if out == outcome(verbs.WCRemAccessErr) {
+		return outcome(verbs.WCLocProtErr)
+	}
+	return out
 }
 
 // execAtomic changes the word, then places the old value.
@@ -330,7 +374,7 @@ func (q *qp) execAtomic(wr *verbs.WR) outcome {
 		v = l.view(r)
 	}
 	if off%8 == 0 {
-		return l.storeWord(v, off, c.old)
+		return ofOwn(l.storeWord(v, off, c.old))
 	}
 	to := [1]piece{{v, off, 8}}
 	old := (*[8]byte)(unsafe.Pointer(&c.old))

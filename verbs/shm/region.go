@@ -38,6 +38,9 @@ type region struct {
 	lined    int // line owners, each with an entry and a journal
 	seg      *fabric.Segment
 	mem      *memory // the MR itself if it is this process's; nil otherwise
+	// private: it is an own MR that ends with this process, without remote access rights or line owners. Nobody copies
+	// its lines but this process, which does so without their words: own lanes store there without locks.
+	private bool
 
 	refs int // views of an imported one; guarded by peer.mu
 

@@ -120,6 +120,29 @@ func (m *Memory) Peek(line int, dst *[LineBytes]byte) bool {
 	return ok
 }
 
+// PeekWords is Peek for some aligned words of a line, from the one at off on.
+func (m *Memory) PeekWords(off int, dst *[3]uint64) bool {
+	if raceEnabled || m.words == nil || !m.has(off, 8*len(dst)) {
+		return m.peekWords(off, dst)
+	}
+	p := m.word(off / LineBytes)
+	before := lineword.Load(p)
+	for i := range dst {
+		dst[i] = atomic.LoadUint64(m.at(off + 8*i))
+	}
+	return !before.Locked() && lineword.Load(p) == before
+}
+
+// peekWords is PeekWords by a copy of the line.
+func (m *Memory) peekWords(off int, dst *[3]uint64) bool {
+	var line image
+	if !m.Peek(off/LineBytes, line.bytes()) {
+		return false
+	}
+	copy(dst[:], line[wordOf(off):])
+	return true
+}
+
 // read copies a line, whose word is at p, and gives the value that the word had; false if the line
 // was locked or changed meanwhile.
 func (m *Memory) read(p *uint64, line int, dst *[LineBytes]byte) (lineword.Word, bool) {

@@ -214,10 +214,11 @@ func TestConfirmRunsBetweenLockAndValidation(t *testing.T) {
 		if w := lineword.Load(&bed.words[1]); !w.Locked() || w.Owner() != m.Slot {
 			t.Errorf("the written line is at %s", w)
 		}
-		if other.Peek(1, &line) {
+		var words [3]uint64
+		if other.Peek(1, &line) || other.PeekWords(LineBytes+8, &words) {
 			t.Error("the written line can be read")
 		}
-		if !other.Peek(0, &line) {
+		if !other.Peek(0, &line) || !other.PeekWords(8, &words) {
 			t.Error("a line that was only read cannot be read")
 		}
 		write(other, 0, 1)
@@ -232,6 +233,24 @@ func TestConfirmRunsBetweenLockAndValidation(t *testing.T) {
 	bed.unlocked(t)
 	if len(h.calls) != 1 {
 		t.Errorf("calls %v", h.calls)
+	}
+}
+
+// TestPeekWordsGivesWordsOfALine with and without line words.
+func TestPeekWordsGivesWordsOfALine(t *testing.T) {
+	bed := newBed(2, 1)
+	m := bed.memories[0]
+	for i := range lineWords {
+		write(m, LineBytes+8*i, uint64(10+i))
+	}
+	for _, m := range []*Memory{m, NewMemory(m.Bytes, nil, 0, nil)} {
+		for _, at := range []int{0, 2, lineWords - 3} {
+			var got [3]uint64
+			want := [3]uint64{uint64(10 + at), uint64(11 + at), uint64(12 + at)}
+			if !m.PeekWords(LineBytes+8*at, &got) || got != want {
+				t.Errorf("words %d to %d are %v, not %v", at, at+2, got, want)
+			}
+		}
 	}
 }
 

@@ -3,9 +3,7 @@ package occ
 import (
 	"encoding/binary"
 	"sync/atomic"
-	"unsafe"
 
-	"drtmd/htm"
 	"drtmd/internal/invariant"
 	"drtmd/proto"
 	"drtmd/proto/onesided"
@@ -148,10 +146,11 @@ func (e *Engine) headNow(s *share, off uint64) (h layout.Head, ok bool) {
 		h.Version, h.Key = onesided.VersionOf(s.Memory, off), onesided.KeyOf(s.Memory, off)
 		return h, true
 	}
-	var line [layout.LineBytes]byte
+	var w [layout.HeaderBytes / 8]uint64
 	for range recordLooks {
-		if s.Memory.Peek(int(off)/layout.LineBytes, &line) {
-			return layout.HeadOf(line[:]), true
+		if s.Memory.PeekWords(int(off), &w) {
+			return layout.Head{Key: w[layout.KeyOffset/8], Version: layout.Version(w[layout.VersionOffset/8]),
+				State: w[layout.StateOffset/8]}, true
 		}
 		lineword.Pause()
 	}
@@ -212,7 +211,7 @@ func (e *Engine) copyOut(f *fiber.Fiber, s *share, i *item, x *found, dst []byte
 // lockRecord locks the entry of a record if it is as x says and nobody has it.
 func (e *Engine) lockRecord(s *share, x *found, k proto.Key, word onesided.Word) code {
 	m, off := s.Memory, int(x.off)
-	state := wordAt(m, off+layout.StateOffset)
+	state := onesided.WordIn(m, off+layout.StateOffset)
 	if !e.Worded() {
 		// The CPUs of one machine exclude each other, and NICs never write state words here.
 		if !atomic.CompareAndSwapUint64(state, uint64(onesided.Unlocked), uint64(word)) {
@@ -281,9 +280,9 @@ func (e *Engine) storeUnlocked(s *share, off int, value []byte, version lastWord
 	p, w := words.LockLine(m, off)
 	copy(m.Bytes[off+layout.ValueOffset:], value)
 	if version.ok {
-		lineword.StoreRelease(wordAt(m, off+version.at), version.v)
+		lineword.StoreRelease(onesided.WordIn(m, off+version.at), version.v)
 	}
-	lineword.StoreUnlock(wordAt(m, off+layout.StateOffset), uint64(onesided.Unlocked), p, w)
+	lineword.StoreUnlock(onesided.WordIn(m, off+layout.StateOffset), uint64(onesided.Unlocked), p, w)
 }
 
 // lastWord is a word of a line that is stored behind the rest of it; none if ok is false.
@@ -300,7 +299,7 @@ func (e *Engine) storeLine(s *share, line, at int, b []byte, version lastWord) i
 		p, w := words.LockLine(m, line)
 		copy(m.Bytes[line+at:], b)
 		if version.ok {
-			atomic.StoreUint64(wordAt(m, line+version.at), version.v) // others look at it without the line's lock
+			atomic.StoreUint64(onesided.WordIn(m, line+version.at), version.v) // others look at it without the line's lock
 		}
 		lineword.Unlock(p, w)
 		return len(b)
@@ -308,7 +307,7 @@ func (e *Engine) storeLine(s *share, line, at int, b []byte, version lastWord) i
 	for i := 0; i < len(b); i += 8 { // word by word, as others read it
 		var last [8]byte
 		n := copy(last[:], b[i:])
-		to := wordAt(m, line+at+i)
+		to := onesided.WordIn(m, line+at+i)
 		if n < 8 {
 			binary.NativeEndian.PutUint64(last[:], atomic.LoadUint64(to))
 			copy(last[:], b[i:])
@@ -316,14 +315,14 @@ func (e *Engine) storeLine(s *share, line, at int, b []byte, version lastWord) i
 		atomic.StoreUint64(to, binary.NativeEndian.Uint64(last[:]))
 	}
 	if version.ok {
-		atomic.StoreUint64(wordAt(m, line+version.at), version.v)
+		atomic.StoreUint64(onesided.WordIn(m, line+version.at), version.v)
 	}
 	return len(b)
 }
 
 // unlockEntry stores an unlocked state word.
 func (e *Engine) unlockEntry(s *share, off uint64) {
-	state := wordAt(s.Memory, int(off)+layout.StateOffset)
+	state := onesided.WordIn(s.Memory, int(off)+layout.StateOffset)
 	if !e.Worded() {
 		atomic.StoreUint64(state, uint64(onesided.Unlocked))
 		return
@@ -334,7 +333,7 @@ func (e *Engine) unlockEntry(s *share, off uint64) {
 
 // storeState stores the state word of an entry that is locked.
 func (e *Engine) storeState(s *share, off uint64, word onesided.Word) {
-	state := wordAt(s.Memory, int(off)+layout.StateOffset)
+	state := onesided.WordIn(s.Memory, int(off)+layout.StateOffset)
 	if !e.Worded() {
 		atomic.StoreUint64(state, uint64(word))
 		return
@@ -397,11 +396,6 @@ func (e *Engine) releaseHere(f *fiber.Fiber, s *share, x *item, word onesided.Wo
 		e.unlockEntry(s, uint64(off))
 	}
 	return done
-}
-
-// wordAt is an aligned word of the memory.
-func wordAt(m *htm.Memory, off int) *uint64 {
-	return (*uint64)(unsafe.Pointer(&m.Bytes[off : off+8][0]))
 }
 
 // step marks a step, if there is a fiber.

@@ -12,7 +12,6 @@ import (
 	"drtmd/store/layout"
 	"drtmd/store/log"
 	"drtmd/verbs"
-	"drtmd/verbs/lineword"
 )
 
 // tx implements proto.Tx. One fiber has it between Begin and the end. Part.Hold says of a record
@@ -178,7 +177,7 @@ func (t *tx) lookAhead(from, to int, which func(*record) (flags, bool)) {
 		if off, there := s.Tables[r.Table-1].Find(uint64(r.Key)); there {
 			r.Own.Off = uint64(off)
 			if t.e.Worded() {
-				lineword.Prefetch(&s.Memory.Words[off/layout.LineBytes])
+				s.Memory.Prefetch(off/layout.LineBytes, 1)
 			}
 		}
 	}

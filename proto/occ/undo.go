@@ -214,7 +214,7 @@ func (e *Engine) store(s *share, off uint64, w *recovery.Write) {
 
 // swapState changes the state word of an entry if it is the one that is expected.
 func (e *Engine) swapState(s *share, off uint64, from, to onesided.Word) bool {
-	state := wordAt(s.Memory, int(off)+layout.StateOffset)
+	state := onesided.WordIn(s.Memory, int(off)+layout.StateOffset)
 	if !e.Worded() {
 		return atomic.CompareAndSwapUint64(state, uint64(from), uint64(to))
 	}

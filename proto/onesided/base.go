@@ -153,8 +153,11 @@ func (b *Base) Memory(r *Record) (m *htm.Memory, off int) {
 }
 
 // WordAt is an aligned word of memory as it is now.
-func WordAt(m *htm.Memory, off uint64) uint64 {
-	return atomic.LoadUint64((*uint64)(unsafe.Pointer(&m.Bytes[off])))
+func WordAt(m *htm.Memory, off uint64) uint64 { return atomic.LoadUint64(WordIn(m, int(off))) }
+
+// WordIn is where an aligned word of memory is.
+func WordIn(m *htm.Memory, off int) *uint64 {
+	return (*uint64)(unsafe.Pointer(&m.Bytes[off : off+8][0]))
 }
 
 // KeyOf, StateOf and VersionOf are words of an entry.

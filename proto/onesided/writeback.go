@@ -16,9 +16,10 @@ import (
 func (t *Tx) Back(r *Record, update, unlock bool) {
 	b, o, p := t.base, &r.Own, t.base.peer(r)
 	o.Op, o.unlocks = -1, false
-	conn, first := p.Conn, b.Skips(WriteFirst)
+	to, first := target{conn: p.Conn}, b.Skips(WriteFirst)
+	to.addr, to.rkey = b.Address(r)
 	if unlock && first {
-		t.unlock(r, conn)
+		t.unlock(r, &to)
 		t.step(b.Steps.Unlocked)
 	}
 	if update {
@@ -26,44 +27,49 @@ func (t *Tx) Back(r *Record, update, unlock bool) {
 			r.Seal(r.Next())
 		}
 		version, value := r.Parts()
-		posted := t.write(r, conn, version)
+		posted := t.write(r, &to, version)
 		if posted && r.Is {
-			posted = t.write(r, conn, value)
+			posted = t.write(r, &to, value)
 		}
 		b.charge(t, b.Costs.Update)
 		switch {
 		case posted:
 		case b.Skips(PostInOrder):
-			conn = p.Conn
+			to.conn = p.Conn
 		default:
 			return
 		}
 	}
 	if unlock && !first {
-		t.unlock(r, conn)
+		t.unlock(r, &to)
 	}
 }
 
+// target is where the entry of a record is, and the queue pair that leads there.
+type target struct {
+	conn *fiber.Conn
+	addr uint64
+	rkey uint32
+}
+
 // write posts the WRITE of a part of a record's image, and reports whether that was possible.
-func (t *Tx) write(r *Record, conn *fiber.Conn, part layout.Span) bool {
+func (t *Tx) write(r *Record, to *target, part layout.Span) bool {
 	at := verbs.SGE{Addr: r.SGE.Addr + uint64(part.From), Length: uint32(part.Len()), LKey: r.SGE.LKey}
-	addr, rkey := t.base.Address(r)
 	r.Own.Op = t.Batch.Len()
-	t.Batch.Write(t.F, conn, at, addr+uint64(part.From), rkey)
+	t.Batch.Write(t.F, to.conn, at, to.addr+uint64(part.From), to.rkey)
 	return t.Batch.Err(r.Own.Op) == nil
 }
 
 // unlock posts the CAS that gives a lock back.
-func (t *Tx) unlock(r *Record, conn *fiber.Conn) {
+func (t *Tx) unlock(r *Record, to *target) {
 	if t.base.Skips(UnlockByCAS) {
 		r.Seal(r.Version) // the header as it was read
 		SetState(r, 0)
-		t.write(r, conn, layout.Span{From: layout.VersionOffset, To: layout.ValueOffset})
+		t.write(r, to, layout.Span{From: layout.VersionOffset, To: layout.ValueOffset})
 		return
 	}
-	addr, rkey := t.base.Address(r)
 	r.Own.Op, r.Own.unlocks = t.Batch.Len(), true
-	t.Batch.CAS(t.F, conn, addr+layout.StateOffset, rkey, r.Own.Word, 0)
+	t.Batch.CAS(t.F, to.conn, to.addr+layout.StateOffset, to.rkey, r.Own.Word, 0)
 }
 
 // Confirmed reports whether everything that Back has posted for a record was done. The CAS of a lock

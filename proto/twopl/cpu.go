@@ -1,8 +1,6 @@
 package twopl
 
 import (
-	"unsafe"
-
 	"drtmd/htm"
 	"drtmd/internal/invariant"
 	"drtmd/proto/onesided"
@@ -102,7 +100,7 @@ func (t *tx) cpuPublish(r *record) bool {
 	}
 	if changes {
 		_, v, _ := onesided.Header(r)
-		*wordAt(m, off+layout.VersionOffset) = uint64(v)
+		*onesided.WordIn(m, off+layout.VersionOffset) = uint64(v)
 		r.Own.Stored = true
 	}
 	if endsAbsent(r) {
@@ -130,9 +128,4 @@ func (t *tx) cpuPublishRest(r *record, write bool) bool {
 }
 
 // stateAt is the state word of an entry.
-func stateAt(m *htm.Memory, off int) *uint64 { return wordAt(m, off+layout.StateOffset) }
-
-// wordAt is an aligned word of the memory.
-func wordAt(m *htm.Memory, off int) *uint64 {
-	return (*uint64)(unsafe.Pointer(&m.Bytes[off : off+8][0]))
-}
+func stateAt(m *htm.Memory, off int) *uint64 { return onesided.WordIn(m, off+layout.StateOffset) }

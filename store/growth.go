@@ -37,8 +37,6 @@ var (
 	// ErrDirectory: the directory has no line left. It is an ErrFull.
 	ErrDirectory error = &fullError{fmt.Sprintf("table is full: it has %d extents, and can have no more; "+
 		"begin with a larger table", layout.MaxExtents)}
-	// ErrContended: the directory could not be written, because others kept using its lines.
-	ErrContended = extent.ErrContended
 )
 
 // NewGrowth prepares a table whose first extent Format or Attach has opened or will open. The Config

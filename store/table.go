@@ -86,9 +86,6 @@ func (t *Table) Memory() *htm.Memory { return t.m }
 // At is the memory of an entry, and the offset there.
 func (t *Table) At(off int) (*htm.Memory, int) { return t.m, off }
 
-// ValueBytes is the size of each value.
-func (t *Table) ValueBytes() int { return t.config.ValueBytes }
-
 // Record is how the table's records lie in memory.
 func (t *Table) Record() *layout.Record { return &t.record }
 

@@ -300,6 +300,3 @@ func (e *Engine) keysOf(c *Chip, t *table, from, to proto.Key, list []proto.Key)
 	invariant.Assert(ok, "hades: the keys of a page do not fit into a region")
 	return e.found
 }
-
-// Hardware is the model of the worker's node, for its statistics.
-func (e *Engine) Hardware() *hardware.Node { return e.chip.Node }

@@ -79,9 +79,6 @@ func NewReplicaSnapshot(r Replica, m Moment) *Snapshot {
 	return &Snapshot{node: r.Node, shard: uint32(r.Shard) + 1, moment: m}
 }
 
-// Keys is how many keys there are.
-func (s *Snapshot) Keys() uint64 { return s.records }
-
 // Put adds a key, which must not be there yet. It costs the least if keys come in ascending order.
 func (s *Snapshot) Put(c Content) {
 	for int(c.Table) >= len(s.open) {

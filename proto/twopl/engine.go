@@ -94,9 +94,6 @@ func New(env *protocol.Env, cpuLocks bool) (*Engine, error) {
 	return e, nil
 }
 
-// CPULocks reports whether local records are locked by the CPU: asked for, and possible here.
-func (e *Engine) CPULocks() bool { return e.cpuLocks }
-
 // Begin implements proto.Engine: it locks and reads what d declares.
 func (e *Engine) Begin(f *fiber.Fiber, d *proto.Decl, attempt int) (proto.Tx, error) {
 	if err := f.Err(); err != nil {

@@ -86,9 +86,6 @@ type Bucket [BucketWords]uint64
 // Slot is the slot word of slot i.
 func (b *Bucket) Slot(i int) Slot { return Slot(b[2*i]) }
 
-// Key is the key word of slot i.
-func (b *Bucket) Key(i int) uint64 { return b[2*i+1] }
-
 // Find is the slot word of the entry that the bucket has for key, and false if it has none.
 func (b *Bucket) Find(key uint64) (Slot, bool) {
 	for i := range BucketSlots {

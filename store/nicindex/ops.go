@@ -196,11 +196,6 @@ func (x *Index) Unpin(segment int, key uint64) {
 	}
 }
 
-// Used is the NIC memory in use beside the entries of segments: chains and values.
-func (x *Index) Used() int {
-	return x.Stats.Chained*pageBytes + x.Stats.ValuesHeld*x.config.valueStride()
-}
-
 // forget drops an object that says nothing: neither version nor lock, and no read waits.
 func (x *Index) forget(n int32) {
 	p := x.object(n)

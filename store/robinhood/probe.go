@@ -42,9 +42,6 @@ func (v *View) Segment(key uint64) int { return v.p.Home(key) / layout.SegmentHo
 // Word is the offset of the word of a segment.
 func (v *View) Word(segment int) int { return v.p.Words + segment*8 }
 
-// Limit is D_m.
-func (v *View) Limit() int { return v.p.Limit }
-
 // What a look-up can end with.
 var (
 	// ErrNotFound: the table has no record of this key.

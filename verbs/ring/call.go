@@ -101,9 +101,6 @@ func (c *Call) Await(f *fiber.Fiber, deadline time.Duration) (int, error) {
 // Ended reports whether the call has ended, or none was started.
 func (c *Call) Ended() bool { return !c.going }
 
-// Result is the answer's length and the error of a call that has ended.
-func (c *Call) Result() (int, error) { return c.n, c.err }
-
 func (c *Call) end(n int, err error) {
 	c.going, c.n, c.err = false, n, err
 	c.ended.Broadcast()

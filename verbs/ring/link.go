@@ -101,14 +101,6 @@ func newLink(p *Port, node, at int) *Link {
 	return l
 }
 
-// Err is why the link cannot be used; nil while it can, as far as is known.
-func (l *Link) Err() error {
-	if l.state == up {
-		return nil
-	}
-	return l.err
-}
-
 // reset begins a new life of the link, with rings that are empty.
 func (l *Link) reset(generation uint64, conn *fiber.Conn) {
 	s := shape{capacity: uint64(l.port.cfg.Bytes), generation: generation, marks: l.port.marks}

@@ -93,9 +93,6 @@ func (p *Port) Longest() int {
 	return min(s.body(p.cfg.Bytes*shareParts/shareOf/lineBytes), maxBody)
 }
 
-// Epoch is the port's.
-func (p *Port) Epoch() rpc.Epoch { return p.epoch }
-
 // SetEpoch raises the epoch. It may be called from a fiber of the worker, not from a handler.
 func (p *Port) SetEpoch(e rpc.Epoch) error {
 	if e < p.epoch {

@@ -72,9 +72,6 @@ func (s *Session) useFlows() *flows {
 	return s.flows
 }
 
-// Session is the one that the flow belongs to.
-func (fl *Flow) Session() *Session { return fl.s }
-
 // Longest is the number of bytes that a message of the flow may have: it travels in one datagram.
 func (fl *Flow) Longest() int {
 	return min(fl.s.longest, fl.s.datagram-compactHeaderBytes-compactMessageBytes-1-idBytes-targetBytes)

@@ -193,9 +193,6 @@ func (s *Session) serving() bool {
 	return false
 }
 
-// Peer is the address of the other side.
-func (s *Session) Peer() Address { return s.peer }
-
 // Err is why the session has ended; nil while it is open.
 func (s *Session) Err() error { return s.err }
 

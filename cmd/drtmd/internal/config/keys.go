@@ -292,14 +292,6 @@ func (k Key) Type() string {
 	}
 }
 
-// Choices are the values that the key can have, the default first; nil if they are not listed.
-func (k Key) Choices() []string {
-	if k.option == nil {
-		return nil
-	}
-	return k.option.Choices
-}
-
 // Set parses text into the key of c.
 func (k Key) Set(c *Config, text string) error {
 	if o := k.option; o != nil {

@@ -37,7 +37,7 @@ var update = flag.Bool("update", false, "write docs/WORKLOADS.md anew")
 
 func TestDocumentIsUpToDate(t *testing.T) {
 	name := filepath.Join("..", "..", "..", "..", "docs", "WORKLOADS.md")
-	want := Markdown(Specs())
+	want := markdown(Specs())
 	if *update {
 		if err := os.WriteFile(name, []byte(want), 0o644); err != nil {
 			t.Fatal(err)

@@ -8,8 +8,8 @@ import (
 	"drtmd/proto/workload"
 )
 
-// Markdown is docs/WORKLOADS.md.
-func Markdown(specs []workload.Spec) string {
+// markdown is docs/WORKLOADS.md.
+func markdown(specs []workload.Spec) string {
 	var b strings.Builder
 	b.WriteString("# Workloads\n\n" +
 		"<!-- Made from the workloads' descriptions: go test ./cmd/drtmd/internal/workloads -update -->\n\n" +

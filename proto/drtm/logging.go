@@ -124,7 +124,7 @@ func (t *tx) encodeWrites() (b []byte, entries int, err error) {
 // loadLogged loads what a log has of a record that was loaded in part: the lines between those that the program has
 // written. The commit of the region compares them.
 func (t *tx) loadLogged(r *record, from, to int) error {
-	if r.Lines == 0 {
+	if r.Lines == 0 || t.e.lacks(PartUnloaded) {
 		return nil
 	}
 	return t.Complete(r, from, to-from)

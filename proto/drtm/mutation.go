@@ -113,6 +113,7 @@ const (
 	SlotOfDebtReused
 	PartCut
 	PartMisplaced
+	PartUnloaded
 	// Records that are loaded in part (parts.go).
 	PartNotCompleted
 	PartOfAnotherVersion
@@ -275,6 +276,8 @@ var mutations = [mutationEnd]mutation.Mutation{
 	PartCut: {Name: "log-part-cut", Doc: "of an update of parts of a value only the first word is logged"},
 	PartMisplaced: {Name: "log-part-misplaced",
 		Doc: "recovery writes a part of a value to the value's beginning"},
+	PartUnloaded: {Name: "log-part-not-loaded",
+		Doc: "of a record that was loaded in part, a log has the lines between two written fields without loading them"},
 
 	PartNotCompleted: {Name: "part-not-completed",
 		Doc: "of a record that was loaded in part, an access to other lines does not load these"},

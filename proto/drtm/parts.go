@@ -13,7 +13,7 @@ import (
 //
 // Only memory with line words does so, and only without a history, which has whole values (scenario fields of
 // proto/scenario). A log has all from the first byte that was written to the last one. What lies between is loaded for
-// it, if the program has not (loadLogged).
+// it, if the program has not (loadLogged; scenario durable-parts).
 
 // lineSet is some lines of an entry: bit i is line i.
 type lineSet = uint64

@@ -1,10 +1,12 @@
 package drtm
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
 
+	"drtmd/htm"
 	"drtmd/proto"
 	"drtmd/proto/onesided"
 	"drtmd/store/layout"
@@ -191,7 +193,7 @@ func (l *logs) readWrites(x *former, b []byte, entries int) error {
 }
 
 // settle owes what a former transaction has left, and makes the updates of its region if they are not there:
-// they are, unless memory and log are of different moments.
+// they are, unless memory and log are of different moments. Those that are there must be what the log has.
 func (l *logs) settle(x former) error {
 	e := l.e
 	if x.took {
@@ -267,17 +269,26 @@ func (e *Engine) redo(u *update) error {
 			return nil
 		}
 		v, ok := region.Load64(e.Env.Memory, off+layout.VersionOffset)
-		if ok && layout.Version(v) >= u.version && !e.lacks(RedoUnversioned) {
-			region.Abort(0)
-			return nil
-		}
 		part := layout.Span{From: layout.ValueOffset, To: len(u.Entry)}
 		if u.Part.Len() > 0 {
-			if part = u.Part; ok && layout.Version(v).Written() != u.version && !e.lacks(RedoUnversioned) {
-				region.Abort(0)
-				return fmt.Errorf("%s: it is at version %v, and the log has a part of version %v", e.nameOf(&u.Debt),
-					layout.Version(v), u.version)
+			part = u.Part
+		}
+		if ok && layout.Version(v) >= u.version && !e.lacks(RedoUnversioned) {
+			same, ok := e.hasValue(region, off, u, part, layout.Version(v))
+			if !ok {
+				continue
 			}
+			region.Abort(0)
+			if !same {
+				return fmt.Errorf("%s: the value of version %v in the tables is not that in the log: one of them is damaged",
+					e.nameOf(&u.Debt), u.version)
+			}
+			return nil
+		}
+		if ok && u.Part.Len() > 0 && layout.Version(v).Written() != u.version && !e.lacks(RedoUnversioned) {
+			region.Abort(0)
+			return fmt.Errorf("%s: it is at version %v, and the log has a part of version %v", e.nameOf(&u.Debt),
+				layout.Version(v), u.version)
 		}
 		ok = ok && region.Store64(e.Env.Memory, off+layout.VersionOffset, uint64(u.version)) &&
 			(!u.Value || region.Store(e.Env.Memory, off+part.From, u.Entry[part.From:part.To]))
@@ -288,6 +299,17 @@ func (e *Engine) redo(u *update) error {
 	code, _ := region.Aborted()
 	return fmt.Errorf("%s: the update to version %v cannot be made: its region has aborted %d times, at last by %v",
 		e.nameOf(&u.Debt), u.version, onesided.HostTries, code)
+}
+
+// hasValue reports whether a record has what an update has written, if it is at the update's version v: nobody has changed
+// it since. ok is false if the region has aborted.
+func (e *Engine) hasValue(region *htm.Region, off int, u *update, part layout.Span, v layout.Version) (same, ok bool) {
+	if v != u.version || !u.Value {
+		return true, true
+	}
+	is := make([]byte, part.Len())
+	ok = region.Load(e.Env.Memory, off+part.From, is)
+	return bytes.Equal(is, u.Entry[part.From:part.To]), ok
 }
 
 // LogStats implements proto.Logger.

@@ -169,6 +169,12 @@ func TestARecordThatCannotBeCarriedOutIsRefused(t *testing.T) {
 		{"a part of a value, of another version than the next one", func(int) []byte {
 			return logRecord(2, 1, 0, writeEntry(valueInRegion|part, 1, 1<<32|1<<20, 0))
 		}, nil, `table "accounts", key 1: it is at version 1.0, and the log has a part of version 1.1048576`},
+		{"another value of the version that is there", func(int) []byte {
+			return logRecord(2, 1, 0, writeEntry(valueInRegion, 1, 1<<32, 0))
+		}, nil, `table "accounts", key 1: the value of version 1.0 in the tables is not that in the log`},
+		{"a part of another value of that version", func(int) []byte {
+			return logRecord(2, 1, 0, writeEntry(valueInRegion|part, 1, 1<<32, 0))
+		}, nil, `table "accounts", key 1: the value of version 1.0 in the tables is not that in the log`},
 		{"a part that ends behind the value", func(int) []byte {
 			b := writeEntry(valueInRegion|part, 1, 1<<32|1, 0)
 			b[36] = 8

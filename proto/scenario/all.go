@@ -108,7 +108,7 @@ func All(own ...node.Protocol) (all []*scenario.Scenario) {
 			all = append(all, queues(p))
 		}
 		if p.Offers.Has(proto.OfferLogs) {
-			all = append(all, fields(p), recoveriesOfLogs(p), logSteps(p), fewLogs(p), fieldLogs(p))
+			all = append(all, fields(p), recoveriesOfLogs(p), logSteps(p), fewLogs(p), fieldLogs(p), partLogs(p))
 		}
 		if p.Offers.Has(proto.OfferLogs | proto.OfferChains) {
 			all = append(all, chainedLogs(p), barrierLogs(p), tpccLogs(p), chainSteps(p), tpccSteps(p))
@@ -150,6 +150,8 @@ type spec struct {
 	durable bool
 	// deferred has transactions of chained whose last piece waits at a barrier.
 	deferred bool
+	// frames has transactions of rows that write both edges of a row.
+	frames bool
 	// replicated clusters have more than one replica of each record.
 	replicated bool
 	// unrecorded runs take no history, whose records are loaded as a whole: what the load checks is all.

@@ -187,7 +187,7 @@ func (x spec) workload(nodes int, s settings, chopping chop.Mutation) (workload.
 		return clientsLoad(nodes, kind, s)
 	case loadFields:
 		return rows.New(rows.Options{Nodes: nodes, Rows: few, Distributed: s.remote,
-			Declared: x.protocol.Declared})
+			Declared: x.protocol.Declared, Frames: x.frames})
 	case loadScript:
 		return &script{nodes, scriptNamed(s.script)}, nil
 	case loadMicro:

@@ -239,6 +239,15 @@ func fieldLogs(p node.Protocol) *scenario.Scenario {
 		drawnOf: map[string][]string{dimRemote: {"50", "50", "10"}, "fallback": {"late", "soon"}}}) // of drtm
 }
 
+// partLogs are the same of records that are loaded in part, which nobody takes a history of. Recovery compares the log of an
+// update with the record.
+func partLogs(p node.Protocol) *scenario.Scenario {
+	return of(spec{name: "durable-parts", protocol: p, load: loadFields, nodes: 2, drawn: []int{1, 2},
+		focus:  "updates of two distant fields of records, without a history, and machines that log them, crash, and recover",
+		faults: durableFaults, durable: true, unrecorded: true, frames: true, fixed: durableSettings("64KiB"),
+		drawnOf: map[string][]string{dimWords: {"yes"}, dimRemote: {"2", "10", "50"}}})
+}
+
 // chainedLogs are of transactions in pieces, on machines that crash between and in these, and finish them.
 func chainedLogs(p node.Protocol) *scenario.Scenario {
 	return of(spec{name: "durable-chains", protocol: p, load: loadChained, nodes: 2, drawn: []int{1, 2},

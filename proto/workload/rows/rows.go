@@ -19,6 +19,13 @@
 //
 // Half of them declare their fields, the others no record; all do with Options.Declared.
 //
+// With Options.Frames there is another one, in place of most looks:
+//
+//	frame 25           adds 1 to both edges of a row, and reads a field of another; it declares its fields
+//
+// Of a row that is loaded in part it loads the first line and the last one, and writes both; a log that has an update as one
+// range of bytes has the lines between them, too.
+//
 // # What is checked
 //
 // The two words of cross are equal, and the two edges, whoever reads them. The fields add up to the additions that were
@@ -62,12 +69,14 @@ const (
 	Add Kind = iota + 1
 	Whole
 	Look
+	Frame
 )
 
 const (
 	addPercent   = 50
 	wholePercent = 15
-	accessed     = 3 // rows of a transaction
+	framePercent = 25 // with Options.Frames
+	accessed     = 3  // rows of a transaction
 )
 
 // ErrCorrupt: a row is none that any transaction can have written.
@@ -79,6 +88,7 @@ type Options struct {
 	Rows        int     // of each node
 	Distributed float64 // probability that a row is on another node than its transaction
 	Declared    bool    // all transactions declare their records, for protocols that need that
+	Frames      bool    // there are transactions that write both edges of a row
 }
 
 // Workload is the workload.
@@ -106,7 +116,13 @@ func New(o Options) (*Workload, error) {
 func (w *Workload) Name() string { return "rows" }
 
 // Kinds names the transactions.
-func (w *Workload) Kinds() []string { return []string{"add", "whole", "look"} }
+func (w *Workload) Kinds() []string {
+	kinds := []string{"add", "whole", "look"}
+	if w.o.Frames {
+		kinds = append(kinds, "frame")
+	}
+	return kinds
+}
 
 // Tables are the rows.
 func (w *Workload) Tables() []proto.TableSpec {
@@ -194,6 +210,8 @@ func (c *client) Next() (*proto.Decl, proto.Program) {
 		t.kind = Add
 	case p < addPercent+wholePercent:
 		t.kind = Whole
+	case c.w.o.Frames && p < addPercent+wholePercent+framePercent:
+		t.kind = Frame
 	}
 	for i := range t.keys {
 		for t.keys[i] = c.key(); drawn(t.keys[:i], t.keys[i]); {
@@ -202,7 +220,7 @@ func (c *client) Next() (*proto.Decl, proto.Program) {
 		t.fields[i] = [...]int{near, cross, far}[c.rand.IntN(3)]
 	}
 	t.decl = proto.Decl{Kind: uint8(t.kind), ReadOnly: t.kind == Look}
-	if c.rand.IntN(2) == 0 || c.w.o.Declared {
+	if c.rand.IntN(2) == 0 || c.w.o.Declared || t.kind == Frame {
 		t.declare()
 	}
 	c.open = true

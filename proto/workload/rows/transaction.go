@@ -32,7 +32,7 @@ func (t *transaction) does() workload.Quantities {
 // declare names the rows with their fields.
 func (t *transaction) declare() {
 	n := accessed
-	if t.kind == Whole {
+	if t.kind == Whole || t.kind == Frame {
 		n = 2
 	}
 	for i, k := range t.keys[:n] {
@@ -41,6 +41,8 @@ func (t *transaction) declare() {
 		switch {
 		case t.kind == Whole && i == 0:
 			a.Mode, a.Fields = proto.ModeWrite, [proto.MaxFields]proto.Field{}
+		case t.kind == Frame && i == 0:
+			a.Mode, a.Fields = proto.ModeWrite, [proto.MaxFields]proto.Field{part(firstEdge, true), part(lastEdge, true)}
 		case t.kind == Add && i < 2:
 			a.Mode, a.Fields[0].Write = proto.ModeWrite, true
 			if i == 0 && t.fields[0] != t.fields[2] {
@@ -61,6 +63,13 @@ func (t *transaction) Execute(tx proto.Txn) error {
 	case Whole:
 		if err := t.addAll(tx, t.keys[0]); err != nil {
 			return err
+		}
+		return t.read(tx, t.keys[1], t.fields[1])
+	case Frame:
+		for _, at := range [...]int{firstEdge, lastEdge} {
+			if err := t.add(tx, t.keys[0], at); err != nil {
+				return err
+			}
 		}
 		return t.read(tx, t.keys[1], t.fields[1])
 	case Look:

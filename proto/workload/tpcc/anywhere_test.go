@@ -45,6 +45,9 @@ func TestAnywhereSpreadsAllRecords(t *testing.T) {
 			if table == Item {
 				near = 0.05 // NURand does not draw all with the same probability
 			}
+			if local == 1 {
+				near = 0 // the items that there are not, too
+			}
 			if math.Abs(share-want) > near {
 				t.Errorf("Local %v: of table %d, %.3f are on the client's node, want %.2f", local, table, share, want)
 			}
@@ -99,5 +102,47 @@ func TestAnItemAnywhereIsLoadedOnce(t *testing.T) {
 	}
 	if count != o.Items {
 		t.Errorf("%d of %d items", count, o.Items)
+	}
+}
+
+// TestWithoutRemoteSharesAllIsLocal: with 0 % of the items (clause 2.4.1.5) and of the payments (clause 2.5.1.2) of other
+// warehouses, what new orders and payments access is of the client's node, or everywhere; and with 1 % a supplying
+// warehouse is another one for so many items, of all other warehouses alike.
+func TestWithoutRemoteSharesAllIsLocal(t *testing.T) {
+	const self = 1
+	for _, percent := range []float64{0, 1} {
+		o := small(3)
+		o.RemoteItems, o.RemotePayments, o.Mix = percent, 0, [5]int{50, 50}
+		w := newTPCC(t, o)
+		specs := w.Tables()
+		c := w.NewClient(self, rand.New(rand.NewPCG(5, 6))).(*client)
+		var elsewhere, all [tableEnd]float64
+		for range 20_000 {
+			c.Next()
+			x := &c.tx
+			x.decl.Accesses = x.accesses[:0]
+			if x.kind == Payment {
+				x.declarePayment()
+			} else {
+				x.declareItems()
+				x.declareOrder()
+				x.declareIndex()
+			}
+			for _, a := range x.decl.Accesses {
+				if all[a.Table]++; !specs[a.Table-1].Everywhere && w.Placement().Locate(a.Table, a.Key).Primary != self {
+					elsewhere[a.Table]++
+				}
+			}
+		}
+		for i := range specs {
+			table := specs[i].ID
+			want := 0.0
+			if table == Stock {
+				want = percent / 100
+			}
+			if share := elsewhere[table] / max(all[table], 1); math.Abs(share-want) > 0.2*want {
+				t.Errorf("%v %%: of table %s, %.4f are elsewhere, want %.2f", percent, specs[i].Name, share, want)
+			}
+		}
 	}
 }

@@ -226,8 +226,18 @@ func (c *client) drawOrder() {
 	}
 	if r.IntN(100) == 0 {
 		l := &t.lines[t.count-1]
-		l.item, l.supply = c.w.o.Items, c.home // that there is not
+		l.item, l.supply = c.unusedItem(), c.home
 	}
+}
+
+// unusedItem is the number of an item that there is not. With a share Local, its record would be of the own node as often as
+// those of other items.
+func (c *client) unusedItem() int {
+	i, o := c.w.o.Items, &c.w.o
+	if o.Local > 0 {
+		i += (c.anyNode() - itemNode(itemKey(i), o.Nodes) + o.Nodes) % o.Nodes
+	}
+	return i
 }
 
 // has reports whether one of the first n lines is of an item.

@@ -68,3 +68,40 @@ func TestConsistentViewsDoNotLeaveMemory(t *testing.T) {
 	}()
 	r.Load64(m, len(m.Bytes))
 }
+
+// TestGatheredLoadsAreComparedTogether, at their end, and those after it one by one.
+func TestGatheredLoadsAreComparedTogether(t *testing.T) {
+	for _, x := range []struct {
+		name    string
+		between int // of the loads that are gathered; of others it is after them
+		want    bool
+	}{{"nothing comes between", -1, true}, {"a line changes before the end", 1, false}, {"one changes after it", 2, true}} {
+		t.Run(x.name, func(t *testing.T) {
+			b := newBed(8, 2)
+			m, other := b.memories[0], b.memories[1]
+			r := NewRegion(Config{})
+			r.Begin()
+			r.Gather()
+			for i := range 2 {
+				if i == x.between {
+					write(other, 0, 1)
+				}
+				if _, ok := r.Load64(m, 64*i); !ok {
+					t.Fatal("a gathered load was compared")
+				}
+			}
+			if ok := r.Gathered(); ok != x.want {
+				t.Fatalf("gathered: %t", ok)
+			}
+			if !x.want {
+				return
+			}
+			if x.between == 2 {
+				write(other, 0, 1)
+			}
+			if _, ok := r.Load64(m, 128); ok != (x.between < 0) {
+				t.Errorf("a load after the end: %t", ok)
+			}
+		})
+	}
+}

@@ -136,6 +136,7 @@ type tx struct {
 	region   *htm.Region
 	inRegion bool // a region was begun, and not committed
 	deletes  bool // the region's commit makes deletions of local records take effect
+	together bool // the first access loads all local records (loadTogether)
 	aborts   int  // of regions, in this transaction's attempts so far
 	overflow bool // one of them was for capacity
 	late     bool // the fallback handler's leases ended before it was done
@@ -218,7 +219,7 @@ func (t *tx) open(d *proto.Decl, attempt int) {
 		t.aborts, t.overflow, t.late, t.ranged = 0, false, false, false
 	}
 	t.decl, t.ended, t.remote, t.inRegion, t.deletes = d, false, false, false, false
-	t.end, t.ticket, t.slot = 0, 0, noSlot
+	t.end, t.ticket, t.slot, t.together = 0, 0, noSlot, false
 	t.exclusive = e.cfg.LockReads && !d.ReadOnly
 	switch {
 	case attempt >= e.cfg.Attempts,

@@ -44,6 +44,28 @@ func (t *tx) readLocal(r *record) error {
 	return nil
 }
 
+// loadTogether loads a local record that the program touches first, and all others that are not to be inserted. The lines of
+// the region are compared once, where records that are loaded one by one have them compared each time.
+func (t *tx) loadTogether(touched int) error {
+	t.together = false
+	t.region.Gather()
+	for i := range t.Records {
+		r := &t.Records[i]
+		if i != touched && (!r.Own.Local || r.Loaded || r.Mode == proto.ModeInsert) {
+			continue
+		}
+		t.F.Charge(costAccess)
+		t.F.Step("drtm: before access")
+		if err := t.readLocal(r); err != nil {
+			return err
+		}
+	}
+	if !t.region.Gathered() {
+		return t.regionOver()
+	}
+	return nil
+}
+
 // findLocal finds the entry of a record in the region.
 func (t *tx) findLocal(r *record) error {
 	table := &t.e.tables[r.Table-1]

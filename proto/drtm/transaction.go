@@ -93,11 +93,16 @@ func (t *tx) startRegion() error {
 	if err := t.lockRemote(); err != nil {
 		return err
 	}
-	if n := t.locate(); n > 0 {
+	n := t.locate()
+	if n > 0 {
 		t.xbegin(n)
 	}
+	t.together = t.e.glob && n >= fewLocal
 	return nil
 }
+
+// fewLocal is up to how many local records are loaded one by one, as the program touches them.
+const fewLocal = 8
 
 // lockRemote is START, lines 1 to 7: it locks the records to be written, leases the others until a
 // common end, and READs all of them. Everything of a round is in flight at once.
@@ -187,6 +192,9 @@ func (t *tx) xbegin(records int) {
 func (t *tx) Load(from, to int) error {
 	if !t.Records[from].Own.Local {
 		return t.loadFound(from, to)
+	}
+	if t.together && t.way == &regional {
+		return t.loadTogether(from)
 	}
 	t.F.Charge(costAccess)
 	t.F.Step("drtm: before access")

@@ -89,11 +89,12 @@ func ordered(s *protocol.Share, t proto.TableID) (protocol.OrderedIndex, bool) {
 	return x, ok
 }
 
-// looks runs a look in a region until it commits.
+// looks runs a look in a region until it commits: what it has seen counts only then, so that its lines are compared once.
 func (b *Base) looks(look func(*htm.Region) bool) Code {
 	for range HostTries {
 		b.Counters.RegionRuns++
 		b.region.Begin()
+		b.region.Hurry()
 		if look(b.region) && b.region.Commit(nil) {
 			return Done
 		}

@@ -40,6 +40,10 @@ type scan struct {
 	last     proto.Key // shown last
 	stopped  bool      // by each
 	seen     int       // of Range
+	// fresh: of the range, the set has no record but those that the scan has added, the last of them before index end.
+	// judged: it is known whether it is.
+	fresh, judged bool
+	end           int
 }
 
 func (x *scan) down() bool { return x.from > x.to }
@@ -127,8 +131,9 @@ func (s *Set[Own]) walk(scanner Scanner, at proto.Location) error {
 // loadKeys loads the records of some keys that the set does not have.
 func (s *Set[Own]) loadKeys(keys []proto.Key) error {
 	n := len(s.Records)
+	fresh := len(keys) > 1 && s.isFresh()
 	for _, k := range keys {
-		if s.index(s.scan.table, k) >= 0 {
+		if !fresh && s.index(s.scan.table, k) >= 0 {
 			continue
 		}
 		if err := s.Add(s.scan.table, k, proto.ModeRead); err != nil {
@@ -139,7 +144,29 @@ func (s *Set[Own]) loadKeys(keys []proto.Key) error {
 	if n == len(s.Records) {
 		return nil
 	}
+	if fresh {
+		s.cursor, s.scan.end = n, len(s.Records)
+	}
 	return s.loader.Load(n, len(s.Records))
+}
+
+// isFresh reports whether keys of the scan that runs, which are all different, cannot be the set's. A scan of many would
+// search all records for each.
+func (s *Set[Own]) isFresh() bool {
+	x := &s.scan
+	if !x.judged {
+		x.judged, x.fresh = true, true
+		x.end = len(s.Records)
+		low, high := min(x.next, x.to), max(x.next, x.to)
+		for i := range s.Records {
+			if r := &s.Records[i]; r.Table == x.table && r.Key >= low && r.Key <= high {
+				x.fresh = false
+				break
+			}
+		}
+	}
+	x.fresh = x.fresh && x.end == len(s.Records) // else each has added some
+	return x.fresh
 }
 
 // insertedIn is how many records of a range the transaction has inserted itself.

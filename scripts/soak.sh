@@ -5,7 +5,7 @@
 #     leave a run stuck
 #   - 50 runs with three replicas, in each of which a daemon is killed at a random moment (DRTMD_SOAK_KILLS)
 #   - as many kills of processes with clusters in kept memory, under DrTM with logs
-#   - as often, daemons that keep their tables are killed in the middle of TPC-C, all at once and one alone
+#   - as often, daemons that keep their tables are killed in the middle of TPC-C, all at once, and two of three
 #   - as often, processes of a memory node's clients are killed and stopped
 #   - 2,000 damaged files of etcd (DRTMD_SOAK_DAMAGES)
 #   - every fuzz target

@@ -318,7 +318,8 @@ func (t *Tx) KeysIn(r *htm.Region, table proto.TableID, at proto.Location, from,
 	}
 	w.region, w.index, w.list, w.lives, w.n = r, x, p.list[:len(keys)], false, 0
 	p.table, p.at, p.to, p.n, p.next = table, at, to, 0, 0
-	if !x.Scan(r, uint64(from), uint64(to), w.take) {
+	r.Gather() // the lines of the way are compared once
+	if ok = x.Scan(r, uint64(from), uint64(to), w.take); !r.Gathered() || !ok {
 		return 0, false
 	}
 	p.n, p.next, p.all = w.n, w.n, w.n < len(keys)

@@ -270,8 +270,8 @@ func (s *Set[Own]) Add(t proto.TableID, k proto.Key, m proto.Mode) error {
 	return nil
 }
 
-// Find is a record of the set; nil if it has none. Programs mostly follow their declaration, so the
-// search begins behind the record found last.
+// Find is a record of the set; nil if it has none. Programs mostly follow their declaration, or write what they have
+// just read: the search begins with the record found last, and goes on behind it.
 func (s *Set[Own]) Find(t proto.TableID, k proto.Key) *Record[Own] {
 	if i := s.index(t, k); i >= 0 {
 		return &s.Records[i]
@@ -281,6 +281,11 @@ func (s *Set[Own]) Find(t proto.TableID, k proto.Key) *Record[Own] {
 
 func (s *Set[Own]) index(t proto.TableID, k proto.Key) int {
 	n := len(s.Records)
+	if i := s.cursor - 1; i >= 0 && i < n {
+		if r := &s.Records[i]; r.Key == k && r.Table == t {
+			return i
+		}
+	}
 	for i := s.cursor; i < n; i++ {
 		if r := &s.Records[i]; r.Key == k && r.Table == t {
 			s.cursor = i + 1

@@ -97,7 +97,7 @@ var seedsOf = map[string]uint64{"smallbank": seedsOfTest, "micro": seedsOfTest /
 	"scans-xenic": 2, "recovery-scans-xenic": 2, "recovery-tpcc-xenic": 2,
 	"roles-xenic": 2, "losses-scans-xenic": 2, "losses-tpcc-xenic": 1,
 	"durable-chains": 4, "durable-tpcc": 3, "barriers": 8, "durable-barriers": 4, "fields": 4, "durable-fields": 4,
-	"durable-parts": 4,
+	"durable-parts":   4,
 	"followed-clocks": seedsOfTest / 10, "members": seedsOfTest / 20, "members-twopl": seedsOfTest / 20}
 
 // TestRunsUnderFaultsAreStrictlySerializable: every fault but the loss of memory, clocks that err

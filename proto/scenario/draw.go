@@ -37,6 +37,7 @@ const (
 	lateChipFaults                 // messages that are late by some microseconds, all the time
 	deathFaults                    // machines that die, with their memory or without; queue pairs that break
 	lossFaults                     // the same, and in each run two machines lose their memory
+	stillFaults                    // the same, but machines stand still until they are removed
 )
 
 // drawnDelays are how often requests are late, by so much at most.
@@ -49,7 +50,9 @@ const (
 const longestRestart = 300 * sim.Microsecond
 
 // dies reports whether machines die.
-func (x spec) dies() bool { return x.faults == deathFaults || x.faults == lossFaults }
+func (x spec) dies() bool {
+	return x.faults == deathFaults || x.faults == lossFaults || x.faults == stillFaults
+}
 
 // steps are those that runs mark.
 func (x spec) steps() *protocol.Steps {
@@ -103,10 +106,13 @@ func (x spec) draw(d *scenario.Drawing) sim.Schedule {
 		s = append(append(s, drawBreaks(d, steps.All, 3*drawnBreaks)...), drawLate(d)...)
 	case memberFaults:
 		s = append(s, drawMembers(d)...)
-	case deathFaults, lossFaults:
+	case deathFaults, lossFaults, stillFaults:
 		deaths := drawDeaths
-		if x.faults == lossFaults {
+		switch x.faults {
+		case lossFaults:
 			deaths = drawLostMemories
+		case stillFaults:
+			deaths = drawStandStills
 		}
 		s = append(append(s, deaths(d, steps)...), drawBreaks(d, steps.All, drawnBreaks)...)
 		if c := x.protocol.Chips; c != nil && c.Cores {

@@ -433,6 +433,16 @@ func drawLostMemories(d *scenario.Drawing, _ *protocol.Steps) (s sim.Schedule) {
 	return s
 }
 
+// drawStandStills has machines stand still for longer than their lease lasts, now one and now another.
+func drawStandStills(d *scenario.Drawing, _ *protocol.Steps) (s sim.Schedule) {
+	r := d.Stream("stand-stills")
+	for at := upTo(r, d.Until/8); at < d.Until*3/4; at += sim.Of(memberLease) + upTo(r, sim.Of(memberLease)) {
+		s = append(s, sim.Fault{Kind: sim.PauseNode, At: at, Node: d.Nodes[r.IntN(len(d.Nodes))],
+			For: sim.Of(memberLease) + upTo(r, sim.Of(memberLease))})
+	}
+	return s
+}
+
 // drawFlying has, in some runs, the last requests of a machine fly for longer than it takes until it is a member no
 // more: they arrive in the middle of the recovery, or behind it.
 func drawFlying(d *scenario.Drawing, death *sim.Fault) sim.Schedule {

@@ -88,7 +88,9 @@ func (c *checker) admit() {
 type observer struct {
 	*checker
 	reads []uint32 // positions of the reads of unknown transactions, by transaction
-	queue []uint32 // counted, their reads not looked at yet
+	// writes are those of their writes.
+	writes []uint32
+	queue  []uint32 // counted, their reads not looked at yet
 	// doubtful are the positions of reads of what several unknown transactions wrote alike.
 	doubtful []uint32
 	// keys are those that unknown transactions wrote; rivals are two or more of these that can have
@@ -111,9 +113,9 @@ func (c *checker) observe() error {
 	if err := o.scan(); err != nil {
 		return err
 	}
-	slices.SortFunc(o.reads, func(a, b uint32) int {
-		return cmp.Compare(c.ops[a].txn(), c.ops[b].txn())
-	})
+	for _, positions := range [][]uint32{o.reads, o.writes} {
+		slices.SortFunc(positions, func(a, b uint32) int { return cmp.Compare(c.ops[a].txn(), c.ops[b].txn()) })
+	}
 	for {
 		o.drain()
 		if err := o.absences(); err != nil {
@@ -143,10 +145,40 @@ func (o *observer) guess() bool {
 	return false
 }
 
-// guessOne counts one of several that can have made a write.
+// guessOne counts one of several that can have made a write. One that wrote a version of another record which a counted
+// transaction wrote, too, is not taken if there is another.
 func (o *observer) guessOne(txns []uint32) {
 	o.guessed, o.guessedWriter = true, true
+	if apart := slices.DeleteFunc(slices.Clone(txns), o.contradicted); len(apart) > 0 {
+		txns = apart
+	}
 	o.count(txns[o.variant%len(txns)])
+}
+
+// contradicted reports whether a counted transaction wrote a version that an unknown one wrote.
+func (o *observer) contradicted(t uint32) bool {
+	return slices.ContainsFunc(o.within(o.writes, t), func(p uint32) bool {
+		w := &o.ops[p]
+		first := p
+		for first > o.first[w.key] && o.ops[first-1].version == w.version {
+			first--
+		}
+		for i := first; int(i) < len(o.ops) && o.ops[i].key == w.key && o.ops[i].version == w.version; i++ {
+			if other := &o.ops[i]; other.class() < classIntermediate && other.txn() != t &&
+				o.installs[other.txn()] {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// within are those of some positions, which are in the order of their transactions, that belong to t.
+func (o *observer) within(positions []uint32, t uint32) []uint32 {
+	compare := func(p, t uint32) int { return cmp.Compare(o.ops[p].txn(), t) }
+	from, _ := slices.BinarySearchFunc(positions, t, compare)
+	to, _ := slices.BinarySearchFunc(positions[from:], t+1, compare)
+	return positions[from : from+to]
 }
 
 // alike are the unknown transactions that wrote what a read saw.
@@ -186,9 +218,11 @@ func (o *observer) scan() error {
 		}
 		from := i + reads(o.ops[i:end])
 		for j := i; j < from; j++ {
-			k := o.ops[j].key
-			if n := len(o.keys); o.txns[o.ops[j].txn()].outcome == history.Unknown &&
-				(n == 0 || o.keys[n-1] != k) {
+			if o.txns[o.ops[j].txn()].outcome != history.Unknown {
+				continue
+			}
+			o.writes = append(o.writes, uint32(j))
+			if n, k := len(o.keys), o.ops[j].key; n == 0 || o.keys[n-1] != k {
 				o.keys = append(o.keys, k)
 			}
 		}
@@ -234,13 +268,7 @@ func (o *observer) drain() {
 	for len(o.queue) > 0 {
 		t := o.queue[len(o.queue)-1]
 		o.queue = o.queue[:len(o.queue)-1]
-		from, _ := slices.BinarySearchFunc(o.reads, t, func(p, t uint32) int {
-			return cmp.Compare(o.ops[p].txn(), t)
-		})
-		for _, p := range o.reads[from:] {
-			if o.ops[p].txn() != t {
-				break
-			}
+		for _, p := range o.within(o.reads, t) {
 			o.look(o.writesFor(p), p)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"drtmd/proto/node"
 	"drtmd/proto/workload"
 	"drtmd/proto/workload/smallbank"
+	"drtmd/proto/workload/tatp"
 	"drtmd/verbs/fiber"
 )
 
@@ -50,6 +51,58 @@ func BenchmarkSmallBank(b *testing.B) {
 				b.Error(err)
 			}
 		})
+	}
+}
+
+// BenchmarkReplicas runs SmallBank and TATP as Dandelion has them (§7) on three nodes with three copies of each record,
+// whose workers share a thread: what a transaction costs in CPU time at all three, messages included.
+func BenchmarkReplicas(b *testing.B) {
+	const nodes, fibers = 3, 16
+	bank, bankErr := func() (workload.Workload, error) {
+		o := smallbank.Default(nodes)
+		o.Accounts, o.HotAccounts, o.ValueBytes, o.OneKeyBalance = 20_000, 1, 8, true
+		o.PlaceAnywhere()
+		return smallbank.New(o)
+	}()
+	phones, phonesErr := func() (workload.Workload, error) {
+		o := tatp.Default(nodes)
+		o.Subscribers, o.ValueBytes, o.NoNumbers, o.FailedCommit = 20_000, 48, true, true
+		return tatp.New(o)
+	}()
+	if err := errors.Join(bankErr, phonesErr); err != nil {
+		b.Fatal(err)
+	}
+	for _, w := range []workload.Workload{phones, bank} {
+		for _, name := range []string{"fasst", "dnl4", "dnl2", "dnl1"} {
+			b.Run(w.Name()+"/"+name, func(b *testing.B) {
+				p, err := node.FindProtocol(name)
+				if err != nil {
+					b.Fatal(err)
+				}
+				ctx := context.Background()
+				c, err := node.NewLocal(ctx, node.LocalConfig{Config: node.Config{Protocol: p, Workload: w, Nodes: nodes,
+					Replicas: nodes, Fibers: fibers, Seed: 1}})
+				if err != nil {
+					b.Fatal(err)
+				}
+				over := false // all fibers are on one thread
+				var begin time.Duration
+				tasks := c.Start("bench", fibers, func(f *fiber.Fiber, w *node.Worker, _ int) error {
+					if begin == 0 {
+						begin = threadTime()
+					}
+					d := workload.Driver{Runner: proto.Runner{Engine: w.Engine, Rand: w.Rand},
+						Client: c.Config.Workload.NewClient(w.Node, w.Rand), Counts: &workload.Counts{}, YieldEvery: 4,
+						Over: func() bool { over = over || !b.Loop(); return over }}
+					err := d.Run(f)
+					b.ReportMetric(float64((threadTime()-begin).Nanoseconds())/float64(b.N), "cpu-ns/op")
+					return err
+				})
+				if err := errors.Join(tasks.Wait(ctx), c.Close()); err != nil {
+					b.Error(err)
+				}
+			})
+		}
 	}
 }
 

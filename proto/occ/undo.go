@@ -437,7 +437,11 @@ func (t *tx) readBackup(r *record) bool {
 	}
 	t.F.Charge(recordCostPs)
 	e.lookedUp(s, r.Table, r.Key)
-	x, c := e.readHere(t.F, s, &item{table: r.Table, flags: flagRead, key: r.Key}, r.Value)
+	off, there := s.Tables[r.Table-1].Find(uint64(r.Key))
+	if !there || !onesided.VersionOf(s.Memory, uint64(off)).Live() {
+		return false // the primary is asked whether it is absent: nothing has to be proved here
+	}
+	x, c := e.readHere(t.F, s, &item{table: r.Table, flags: flagRead, key: r.Key, at: uint64(off)}, r.Value)
 	if x.off == 0 || x.present != layout.Live || c != done && (c != locked || !e.lacks(readableIgnored)) {
 		return false
 	}

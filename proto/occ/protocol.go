@@ -60,7 +60,8 @@ func (i Instance) Protocol() protocol.Protocol {
 		Offers: offers, Optimistic: true, LocksLate: i.Late || i.Strategy.LateOnly,
 		ByRPC: !i.Strategy.uses(OneSided, proto.PhaseCommit) && !i.Strategy.uses(Ring, proto.PhaseCommit),
 		Simulation: protocol.Simulation{Steps: i.Strategy.steps(), Options: i.Simulated,
-			Dimensions: append(dimensions, i.Dimensions...), Queues: i.Strategy.uses(Ring, proto.Phases()...)},
+			Dimensions: append(dimensions, i.Dimensions...), Queues: i.Strategy.uses(Ring, proto.Phases()...),
+			Undoes: i.Strategy.Undo},
 		Mutations: i.mutations(),
 		Holder:    onesided.HolderOf,
 		New:       i.engine}

@@ -16,6 +16,8 @@ type Simulation struct {
 	Dimensions []Dimension
 	// Queues: its messages take room in memory of their receiver, which can run out.
 	Queues bool
+	// Undoes: backups apply updates before these are decided.
+	Undoes bool
 }
 
 // Steps are the marked steps (fiber.Fiber.Step) of a protocol's engines: All, and those of them that

@@ -76,6 +76,9 @@ func All(own ...node.Protocol) (all []*scenario.Scenario) {
 		if p.Replicates {
 			all = append(all, replicas(p), gaps(p))
 		}
+		if p.Simulation.Undoes {
+			all = append(all, cuts(p))
+		}
 		if p.Offers.Has(proto.OfferRecovery) {
 			all = append(all, recoveries(p), deaths(p))
 			if !p.Declared {
@@ -139,6 +142,7 @@ type spec struct {
 	fibers  int                 // of a worker; 0: 3
 	polls   bool                // workers poll without rest, as they do outside of the simulator
 	keys    int                 // of each table of a node, and mix, of micro; 0: those of all
+	singles bool                // transactions of micro that only read may read one record
 	mix     micro.Mix           //
 	drawnOf map[string][]string // what its seeds draw from, by dimension
 	fixed   option.Settings     // options of the protocol

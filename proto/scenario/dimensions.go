@@ -191,7 +191,7 @@ func (x spec) workload(nodes int, s settings, chopping chop.Mutation) (workload.
 	case loadScript:
 		return &script{nodes, scriptNamed(s.script)}, nil
 	case loadMicro:
-		return microLoad(nodes, cmp.Or(x.keys, accounts), x.mix, kind, s)
+		return microLoad(nodes, cmp.Or(x.keys, accounts), x.mix, x.singles, kind, s)
 	}
 	return smallBank(nodes, s)
 }
@@ -236,7 +236,7 @@ func smallBank(nodes int, s settings) (workload.Workload, error) {
 	return smallbank.New(o)
 }
 
-func microLoad(nodes, keys int, mix micro.Mix, kind layout.Kind, s settings) (workload.Workload, error) {
+func microLoad(nodes, keys int, mix micro.Mix, singles bool, kind layout.Kind, s settings) (workload.Workload, error) {
 	o := micro.Default(nodes)
 	o.Keys, o.Distributed, o.Theta, o.RollBack = keys, s.remote, s.skew, s.rollback
 	o.ValueBytes = layout.Fit(kind, s.lines)
@@ -255,7 +255,10 @@ func microLoad(nodes, keys int, mix micro.Mix, kind layout.Kind, s settings) (wo
 		o.Items = keys + keys/2
 	}
 	own := o.Mix[micro.Look-1] + o.Mix[micro.ReadMany-1]
-	if s.reads > 0 {
+	switch {
+	case singles:
+		o.LeastReads = 1
+	case s.reads > 0:
 		o.LeastReads = 2
 	}
 	o.Mix = micro.Mix(share(o.Mix[:], s.reads, own, func(i int) bool {

@@ -38,6 +38,7 @@ const (
 	deathFaults                    // machines that die, with their memory or without; queue pairs that break
 	lossFaults                     // the same, and in each run two machines lose their memory
 	stillFaults                    // the same, but machines stand still until they are removed
+	cutFaults                      // links to backups that are cut around LOG
 )
 
 // drawnDelays are how often requests are late, by so much at most.
@@ -104,6 +105,8 @@ func (x spec) draw(d *scenario.Drawing) sim.Schedule {
 		s = append(append(s, drawBreaks(d, steps.All, 3*drawnBreaks)...), drawOutages(d, steps.Held)...)
 	case lateFaults:
 		s = append(append(s, drawBreaks(d, steps.All, 3*drawnBreaks)...), drawLate(d)...)
+	case cutFaults:
+		s = append(s, drawCuts(d, steps)...)
 	case memberFaults:
 		s = append(s, drawMembers(d)...)
 	case deathFaults, lossFaults, stillFaults:

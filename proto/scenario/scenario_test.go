@@ -88,6 +88,7 @@ var seedsOf = map[string]uint64{"smallbank": seedsOfTest, "micro": seedsOfTest /
 	"smallbank-dnl4":            1, "micro-dnl4": 1, "replicas-dnl4": 3, "gaps-dnl4": 3, "recovery-dnl4": 4, "smallbank-dnl2": 1,
 	"micro-dnl2": 1, "replicas-dnl2": 3, "gaps-dnl2": 3, "recovery-dnl2": 4, "smallbank-dnl1": 1, "micro-dnl1": 1,
 	"replicas-dnl1": 3, "gaps-dnl1": 3, "recovery-dnl1": 4,
+	"cuts-dnl4": 4, "cuts-dnl2": 4, "cuts-dnl1": 4,
 	"clients-dnl4": 4, "clients-dnl2": 4, "clients-dnl1": 4, "clients-farm": 2, "clients-fasst": 2, "clients-drtmh": 2,
 	"clients-drtmh-nc": 2, "clients-drtm-occ": 2, "clients-drtmr": 2, "clients-drtmr-verbs": 2,
 	"smallbank-hades": 2, "micro-hades": 2, "places-hades": 4, "races-hades": 2, "storms-hades": 4, "skews-hades": 4,

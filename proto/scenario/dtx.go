@@ -37,7 +37,7 @@ type dtxLoad struct {
 // steps at which clients die or pause.
 func (l dtxLoad) steps() []string {
 	if l.tables {
-		return slices.Concat(race.Steps(), dtx.Steps(), dtx.StepsUnderLocks())
+		return slices.Concat(race.StepsInPlace(), race.Steps(), dtx.Steps(), dtx.StepsUnderLocks())
 	}
 	return dtx.Steps()
 }

@@ -23,9 +23,13 @@ const (
 // StepRehash is the marked step of a rehash, by a transaction or without: its subtable is locked.
 const StepRehash = stepRehash
 
+// StepsInPlace are those of a table on transactions that change objects in place, besides Steps: the subtable that was found
+// may be split before it is looked at.
+func StepsInPlace() []string { return []string{stepLocated} }
+
 // Steps lists the marked steps.
 func Steps() []string {
-	return []string{stepLocated, stepTentative, stepConfirmed, stepSwapped, stepHelped, stepSettled, stepRehash, stepCopied}
+	return []string{stepTentative, stepConfirmed, stepSwapped, stepHelped, stepSettled, stepRehash, stepCopied}
 }
 
 // Versions count as those of layout.Version: an incarnation, odd while the key is there, in the high 32 bits, and

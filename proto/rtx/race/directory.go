@@ -183,7 +183,9 @@ func (t *Table) locate(f *fiber.Fiber, h uint64) (known, error) {
 	if err != nil {
 		return known{}, err
 	}
-	f.Step(stepLocated)
+	if t.rx == nil {
+		f.Step(stepLocated)
+	}
 	for n := 0; ; n++ {
 		t.b.Reset()
 		t.read(f, t.metaAt, t.over.metaAt(k.ptr), 16)

@@ -189,7 +189,7 @@ func (x spec) workload(nodes int, s settings, chopping chop.Mutation) (workload.
 		return rows.New(rows.Options{Nodes: nodes, Rows: few, Distributed: s.remote,
 			Declared: x.protocol.Declared, Frames: x.frames})
 	case loadScript:
-		return &script{nodes, scriptNamed(s.script)}, nil
+		return &script{nodes, scriptNamed(s.script), s.script == moved}, nil
 	case loadMicro:
 		return microLoad(nodes, cmp.Or(x.keys, accounts), x.mix, x.singles, kind, s)
 	}

@@ -6,23 +6,30 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 
 	"drtmd/proto"
 	"drtmd/proto/workload"
+	"drtmd/store/hopscotch"
+	"drtmd/store/layout"
 )
 
 // A script is a workload of a few written transactions of each node, on a few records: what small worlds run. A
 // transaction is a list of operations, each a letter and a record: r reads, w writes without a look, u reads and
-// writes, i inserts, d deletes. A and B are there, on nodes 0 and 1; C is of node 0 and is not there.
+// writes, i inserts, d deletes. A and B are there, on nodes 0 and 1; C is of node 0 and is not there. K is there and X is
+// not, on node 1: see crowd.
 type script struct {
 	nodes        int
 	transactions []string // of node 0, 1, ...; see of. Fewer than nodes: others run none
+	crowded      bool     // node 1 has the crowd
 }
 
 const (
 	scriptTable = proto.TableID(1)
 	scriptBytes = 8
 	scriptShift = 48
+	// scriptRecords have room in a table.
+	scriptRecords = 24
 )
 
 // scripts are those that small worlds run, by name.
@@ -41,7 +48,32 @@ var scripts = []struct {
 	{"absent", "two look for a record in vain and insert another, or insert it", []string{"iC", "rC wB", "rB rC"}},
 	{"gone", "one deletes a record that the others read and write", []string{"dA wB", "rB uA", "rA rB"}},
 	{"far", "two write a record of a third node, which runs nothing", []string{"", "uA", "uA"}},
+	{moved, "one reads a record that is moved, and then written, and writes what the other reads; another has its place",
+		[]string{"", "rA;iX;uK rA", "rK wA"}},
 }
+
+// moved is the script of which records are moved, in hopscotch tables.
+const moved = "moved"
+
+// crowd are records of node 1 whose homes in a hopscotch table are 0, 1, 2 and so on, one after the other, so that each
+// stands in its home. The last one is for home 0 again: to insert it the record of home crowdMoved moves out of the
+// neighbourhood, and that of home 1 into its place.
+var crowd = sync.OnceValue(func() (keys []proto.Key) {
+	homes := uint64(hopscotch.For(uint16(scriptTable), "records", scriptBytes, scriptRecords).Homes)
+	next := func(home uint64, k proto.Key) proto.Key {
+		for layout.BucketIndex(uint64(k), homes) != home {
+			k++
+		}
+		return k
+	}
+	for home := range uint64(2*layout.Neighbours - 1) {
+		keys = append(keys, next(home, 1<<scriptShift|2))
+	}
+	return append(keys, next(0, keys[0]+1))
+})
+
+// crowdMoved is the first home behind the neighbourhood of home 0.
+const crowdMoved = layout.Neighbours
 
 // scriptNamed finds the transactions of a script; an unknown name is a bug.
 func scriptNamed(name string) []string {
@@ -57,7 +89,7 @@ func (s *script) Name() string    { return "script" }
 func (s *script) Kinds() []string { return []string{"script"} }
 func (s *script) Sums() []string  { return nil }
 func (s *script) Tables() []proto.TableSpec {
-	return []proto.TableSpec{{ID: scriptTable, Name: "records", ValueBytes: scriptBytes, Capacity: 8}}
+	return []proto.TableSpec{{ID: scriptTable, Name: "records", ValueBytes: scriptBytes, Capacity: scriptRecords}}
 }
 
 // Locate implements proto.Placement.
@@ -74,16 +106,29 @@ func keyOf(letter byte) proto.Key {
 		return 1
 	case 'B':
 		return 1<<scriptShift | 1
+	case 'K':
+		return crowd()[crowdMoved]
+	case 'X':
+		return crowd()[len(crowd())-1]
 	}
 	return 2
 }
 
-// Load gives each of the first two nodes its record.
+// Load gives each of the first two nodes its record, or the second one the crowd.
 func (s *script) Load(node proto.NodeID, put func(t proto.TableID, k proto.Key, value []byte) error) error {
 	if node > 1 {
 		return nil
 	}
-	return put(scriptTable, keyOf("AB"[node]), make([]byte, scriptBytes))
+	keys := []proto.Key{keyOf("AB"[node])}
+	if s.crowded && node == 1 {
+		keys = crowd()[:len(crowd())-1]
+	}
+	for _, k := range keys {
+		if err := put(scriptTable, k, make([]byte, scriptBytes)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Check has nothing to compare: the history does.

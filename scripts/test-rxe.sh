@@ -28,8 +28,8 @@ BIN=bin/rxe
 VM=scripts/rxe-vm/run
 STORIES=scripts/rxe-vm/tests
 GUEST_SECONDS=1800  # for all test binaries together
-# How many sets of guests run side by side: most of them wait most of the time. With three, a busy host kept a guest's
-# kernel from measuring the rate of its TSC while it booted: its clock ran 2.5 times as fast as those of the others.
+# How many sets of guests run side by side: most of them wait most of the time. Two keep two CPUs busy, beside the tests
+# that compute.
 AT_ONCE=${RXE_AT_ONCE:-2}
 # Stories that take longest begin first, so that none is alone in the end.
 LONGEST=(transactions link-outage-daemons cluster memory)

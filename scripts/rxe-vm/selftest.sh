@@ -14,6 +14,13 @@ trap 'rm -rf "$WORK"' EXIT
 vm() { timeout 300 "$HERE/run" "$@" 2>&1; }
 is() { [[ $1 == "$2" ]] || { printf 'got %s\nnot %s\n' "$1" "$2" && return 1; }; }
 
+# has_the_rate LOG: the guest's clock runs at the rate that its kernel's command line names, if the host knew it.
+has_the_rate() {
+  local rate
+  rate=$(sed -nE 's/.*Kernel command line:.* tsc_early_khz=([0-9]+)([0-9]{3}) .*/\1.\2/p' "$1")
+  [[ -z $rate ]] || says "tsc: Detected $rate MHz" cat "$1"
+}
+
 # leftovers: what a run must not leave on the host. Others may run at the same time, elsewhere.
 export TMPDIR=$WORK/tmp
 mkdir "$TMPDIR"
@@ -29,7 +36,7 @@ echo "in" >"$WORK/in file"
 # shellcheck disable=SC2016  # expanded in the guest
 vm --out "$WORK/out" --env "GREETING=a 'b' \$c" --copy "$WORK/in file:/data/x" \
   --copy "$(command -v grep):/bin/grep" -- bash -c \
-  'echo "$GREETING"; echo err >&2; cp /data/x /out/y; grep -q in /data/x || exit 8; exit 7' \
+  'echo "$GREETING"; echo err >&2; cp /data/x /out/y; dmesg >/out/log; grep -q in /data/x || exit 8; exit 7' \
   >"$WORK/output" &
 first=$!
 # Node 2 crashes once node 1 is there, which has ten seconds from then on.
@@ -43,6 +50,7 @@ wait "$first" || status=$?
 check status_is_the_commands is "$status" 7
 check output_is_the_commands_alone is "$(<"$WORK/output")" $'a \'b\' $c\nerr'
 check files_come_back is "$(cat "$WORK/out/y")" in
+check clock_runs_at_the_rate_that_it_is_given has_the_rate "$WORK/out/log"
 status=0
 wait "$second" || status=$?
 check status_is_the_first_failing_nodes_125_of_a_crash is "$status" 125

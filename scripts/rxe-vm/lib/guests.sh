@@ -37,6 +37,14 @@ port() {
   printf '%s\n' -chardev "file,id=c$1,path=$2" -device "virtserialport,chardev=c$1,nr=$1"
 }
 
+# tsc_rate: the rate of the TSC, as an argument of a guest's kernel, if this host's kernel log has it. The TSC of an
+# emulated guest is the host's. A guest that measures the rate while it boots measures wrongly if the host is busy
+# just then: the clock of one ran 2.5 times as fast as those of others.
+tsc_rate() {
+  dmesg 2>/dev/null |
+    sed -nE 's/.* tsc: (Detected|Refined TSC clocksource calibration:) ([0-9]+)\.([0-9]{3}) MHz.*/tsc_early_khz=\2\3/p' | tail -n 1
+}
+
 # start_guest NODE: boots one node and the process that prints its output.
 start_guest() {
   local node=$1 files=$RUN/$1 args
@@ -54,7 +62,7 @@ start_guest() {
   setpriv --pdeathsig KILL -- qemu-system-x86_64 -nodefaults -no-user-config -display none \
     -machine q35 -accel tcg,thread=multi -cpu max -smp 2 -m "$MEMORY" -no-reboot \
     -kernel "$KERNEL_IMAGE" -initrd "$files.initrd" \
-    -append "console=ttyS0 quiet panic=-1 oops=panic mitigations=off tsc=reliable no_timer_check cryptomgr.notests $APPEND" \
+    -append "console=ttyS0 quiet panic=-1 oops=panic mitigations=off tsc=reliable no_timer_check cryptomgr.notests $(tsc_rate) $APPEND" \
     -chardev "file,id=console,path=$files.console" -serial chardev:console \
     -chardev "pipe,id=monitor,path=$files.monitor" -mon chardev=monitor,mode=readline \
     -device virtio-serial-pci "${args[@]}" </dev/null >"$files.qemu" 2>&1 &

@@ -121,6 +121,9 @@ func (p *benchFlags) checked(c *cobra.Command, a *app) (*benchRun, error) {
 	return r, r.checkTimes(given)
 }
 
+// onlySimulated reports whether a protocol runs on chips that only the simulator has. Those with cores are played elsewhere.
+func onlySimulated(p *node.Protocol) bool { return p.Chips != nil && !p.Chips.Cores }
+
 // checkChips refuses machines that do not have the chips which the protocol runs on, and chips that cannot be. A worker
 // has as many fibers as the protocol says if the command line does not.
 func (r *benchRun) checkChips(given func(string) bool) error {
@@ -131,7 +134,7 @@ func (r *benchRun) checkChips(given func(string) bool) error {
 	if chips == nil {
 		return nil
 	}
-	if r.client != nil || p.transport != simTransport && !chips.Cores {
+	if r.client != nil || p.transport != simTransport && onlySimulated(&r.protocol) {
 		return usagef("use --transport sim, with --preset "+r.protocol.Preset, "protocol %s runs on chips that only the "+
 			"simulator has", p.protocol)
 	}

@@ -68,6 +68,7 @@ type listProtocol struct {
 	listNamed
 	Replicates bool         `json:"replicates"`
 	Grows      bool         `json:"grows"`
+	Simulated  bool         `json:"simulated,omitempty"` // only the simulator has its chips
 	Options    []listOption `json:"options"`
 	Mutations  []listNamed  `json:"mutations"`
 	Indexes    []listNamed  `json:"indexes,omitempty"` // of a protocol of memory nodes
@@ -160,7 +161,7 @@ func (l *list) writeJSON(w io.Writer) error {
 	}
 	for _, p := range l.protocols {
 		x := listProtocol{listNamed: listNamed{p.Name, p.Doc}, Options: listOptions(p.Options),
-			Replicates: p.Replicates, Grows: p.Grows, Mutations: []listNamed{}}
+			Replicates: p.Replicates, Grows: p.Grows, Simulated: onlySimulated(&p), Mutations: []listNamed{}}
 		for _, m := range p.Mutations {
 			x.Mutations = append(x.Mutations, listNamed{m.Name, m.Doc})
 		}

@@ -75,11 +75,28 @@ func (x *tx) Load(from, to int) error {
 	return nil
 }
 
-// execute is an EXECUTE round of some records. Those that were read before must be as they were.
+// execute is an EXECUTE round of some records, or several where they do not fit into a message. Those that were read before
+// must be as they were.
 func (x *tx) execute(from, to int) error {
-	if from == to {
-		return nil
+	for from < to {
+		end, bytes := from, 0
+		for end < to {
+			bytes += nics.RecordBytes(x.e.env.Specs[x.Records[end].Table-1].ValueBytes)
+			if end > from && bytes > nics.MostBytes {
+				break
+			}
+			end++
+		}
+		if err := x.executeRound(from, end); err != nil {
+			return err
+		}
+		from = end
 	}
+	return nil
+}
+
+// executeRound is one.
+func (x *tx) executeRound(from, to int) error {
 	x.list = x.list[:0]
 	next := 0
 	if x.open == nil {

@@ -21,6 +21,7 @@ import (
 	"drtmd/proto/workload/smallbank"
 	"drtmd/proto/workload/tpcc"
 	"drtmd/proto/xenic"
+	"drtmd/proto/xenic/nics"
 	"drtmd/store/nicindex"
 	"drtmd/verbs/fiber"
 	"drtmd/verbs/sim"
@@ -294,6 +295,46 @@ func TestWhatCannotBeIsRefusedInWords(t *testing.T) {
 		if x.want != nil && !errors.Is(err, x.want) || !strings.Contains(err.Error(), x.says) {
 			t.Errorf("%s: %v", x.what, err)
 		}
+	}
+}
+
+// TestRecordsThatFitIntoNoMessageTakeSeveralRounds, as those of TPC-C's stock-level do with all its items.
+func TestRecordsThatFitIntoNoMessageTakeSeveralRounds(t *testing.T) {
+	c, err := cluster(t, 6, func(c *node.SimulatedConfig) {
+		o := micro.Default(3)
+		o.Keys, o.ValueBytes = 100, 1000
+		w, err := micro.New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Workload = w
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &proto.Decl{Kind: 1}
+	err = c.Config.Workload.Load(1, func(t proto.TableID, k proto.Key, _ []byte) error {
+		d.Accesses = append(d.Accesses, proto.Access{Table: t, Key: k, Mode: proto.ModeRead})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes := len(d.Accesses) * nics.RecordBytes(1000); bytes <= nics.MostBytes {
+		t.Fatalf("%d records have %d bytes", len(d.Accesses), bytes)
+	}
+	err = c.Start("client", 1, func(f *fiber.Fiber, w *node.Worker, _ int) error {
+		if w.Node != 0 || w.Index != 0 {
+			return nil
+		}
+		tx, err := w.Engine.Begin(f, d, 0)
+		if err != nil {
+			return err
+		}
+		return tx.Commit()
+	}).Wait(context.Background())
+	if err = errors.Join(err, c.Close()); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -48,7 +48,7 @@ const fibers = 2
 
 // bed is a memory node with one client, on shared memory.
 type bed struct {
-	t      *testing.T
+	t      testing.TB
 	server *memnode.Server
 	worker *fiber.Worker
 	thread *fiber.Thread
@@ -68,7 +68,10 @@ func each(t *testing.T, test func(t *testing.T, system engine.System, index engi
 }
 
 func newBed(t *testing.T, system engine.System, index engine.IndexSpec) *bed {
-	p := shm.New(shm.Options{Dir: filepath.Join(t.TempDir(), "fabric")})
+	return newBedOn(t, shm.New(shm.Options{Dir: filepath.Join(t.TempDir(), "fabric")}), system, index)
+}
+
+func newBedOn(t testing.TB, p verbs.Provider, system engine.System, index engine.IndexSpec) *bed {
 	var contexts []*verbs.Context
 	for range 2 {
 		c, err := p.Open("")

@@ -16,8 +16,8 @@ import (
 
 // A script is a workload of a few written transactions of each node, on a few records: what small worlds run. A
 // transaction is a list of operations, each a letter and a record: r reads, w writes without a look, u reads and
-// writes, i inserts, d deletes. A and B are there, on nodes 0 and 1; C is of node 0 and is not there. K is there and X is
-// not, on node 1: see crowd.
+// writes, i inserts, d deletes; an x at its end rolls it back. A and B are there, on nodes 0 and 1; C is of node 0 and is
+// not there. K is there and X is not, on node 1: see crowd.
 type script struct {
 	nodes        int
 	transactions []string // of node 0, 1, ...; see of. Fewer than nodes: others run none
@@ -50,6 +50,24 @@ var scripts = []struct {
 	{"far", "two write a record of a third node, which runs nothing", []string{"", "uA", "uA"}},
 	{moved, "one reads a record that is moved, and then written, and writes what the other reads; another has its place",
 		[]string{"", "rA;iX;uK rA", "rK wA"}},
+	{"third", "a third node writes both records, one reads them", []string{"rB rA", "", "uA uB"}},
+	{"rolls", "a third node writes both records, one reads them and rolls back", []string{"rB rA x", "", "uA uB"}},
+	{"lag", "one writes a record of a third node that another one deletes", []string{"", "uA", "dA"}},
+	{"turns", "one inserts a record and reads another one then; a third node looks for the first and writes the second",
+		[]string{"iC;rB", "", "rC wB"}},
+	{"lacks", "a third node inserts a record and writes another one, one looks for both", []string{"rC rB", "", "iC uB"}},
+	{"comes", "a record comes and goes while another node reads it twice", []string{"iC;dC;iC", "rC wB", "rC"}},
+	{"alone", "one writes a record that a third node reads, which writes another one and reads that alone by another worker",
+		[]string{"uA", "", "rA wB|rB"}},
+	{"swap", "each reads the other's record and writes its own", []string{"rB wA", "rA wB"}},
+	{"beside", "a worker writes both records, another one of its node reads them", []string{"", "", "rB rA|uA uB"}},
+	{"torn", "one writes a record that a third node writes, too, which reads another one", []string{"", "uB", "rA wB"}},
+	{"tears", "one writes a record that a third node writes with another one", []string{"uA", "", "uA uB"}},
+	{"pair", "one inserts a record beside another one; a third node reads both", []string{"iC", "", "rA rC"}},
+	{"home", "two workers of a node write its record and read it, another node reads it and writes its own",
+		[]string{"uA;rA|uA", "rA uB"}},
+	{"moves", "two workers of a node delete and insert its record, which another node writes", []string{"dA|rA;iA", "uA"}},
+	{"behind", "one writes two records, one behind the other; two read both", []string{"uA;uB", "rA rB", "rB rA"}},
 }
 
 // moved is the script of which records are moved, in hopscotch tables.
@@ -163,6 +181,9 @@ func newProgram(text string) *scriptedProgram {
 	c := &scriptedProgram{ops: strings.Fields(text), value: make([]byte, scriptBytes)}
 	c.decl = proto.Decl{Kind: 1, ReadOnly: true}
 	for _, op := range c.ops {
+		if op == rollsBack {
+			continue
+		}
 		a := proto.Access{Table: scriptTable, Key: keyOf(op[1]), Mode: proto.ModeWrite}
 		switch op[0] {
 		case 'r':
@@ -206,12 +227,18 @@ type scriptedProgram struct {
 // Execute implements proto.Program.
 func (c *scriptedProgram) Execute(tx proto.Txn) error {
 	for i, op := range c.ops {
+		if op == rollsBack {
+			return proto.ErrRollback
+		}
 		if err := c.one(tx, op[0], keyOf(op[1]), uint64(i)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// rollsBack is the operation that ends a transaction without effect.
+const rollsBack = "x"
 
 // absences are the answers that a program goes on with.
 var absences = []error{proto.ErrNotFound, proto.ErrExists}

@@ -165,6 +165,11 @@ func TestOrdersCrashesAtEveryPoint(t *testing.T) {
 	if x.Crashes == 0 {
 		t.Errorf("%d orders, no crash", x.Orders)
 	}
+	drawn, err := Wander(t.Context(), s, OrdersOptions{Crashes: true, Most: 8})
+	must(t, err)
+	if drawn.Failure == nil && drawn.Crashes == 0 || drawn.Failure != nil && drawn.Failure.Failure.Check != CheckProgram {
+		t.Errorf("%d orders that were drawn, no crash; %v", drawn.Orders, drawn.Failure)
+	}
 }
 
 func TestOrdersAreWrittenAsTheyAreRead(t *testing.T) {
@@ -197,5 +202,36 @@ func TestOrdersThatCannotBeAreRefused(t *testing.T) {
 	var large *NoOrderError
 	if !errors.As(err, &large) {
 		t.Errorf("every order of storm: %v", err)
+	}
+}
+
+// Orders that are drawn depend on the seed alone, find what is wrong, and the order that is printed shows it again. What
+// is right stays so.
+func TestWanderFindsALostAddition(t *testing.T) {
+	o := OrdersOptions{Options: Options{Seed: 3}, Most: 40}
+	x, err := Wander(t.Context(), adders(3, true, map[uint64]int{}), OrdersOptions{Most: 20})
+	must(t, err)
+	held(t, x.Failure)
+	if x.Orders != 20 || x.Whole || x.States == 0 || x.Arrivals == 0 {
+		t.Errorf("%+v", x)
+	}
+	var first *Result
+	for range 2 {
+		x, err := Wander(t.Context(), adders(2, false, map[uint64]int{}), o)
+		must(t, err)
+		switch {
+		case x.Failure == nil:
+			t.Fatalf("%d orders find nothing", x.Orders)
+		case first == nil:
+			first = x.Failure
+		case x.Failure.Hash != first.Hash:
+			t.Error("the same seed has drawn other orders")
+		}
+	}
+	turns, err := ParseOrder(FormatOrder(first.Options.Order))
+	must(t, err)
+	again := run(t, adders(2, false, map[uint64]int{}), Options{Order: turns, Seed: 3})
+	if again.Failure == nil || again.Failure.Text != first.Failure.Text {
+		t.Errorf("order %s: %v, not %v", FormatOrder(turns), again.Failure, first.Failure)
 	}
 }

@@ -27,6 +27,7 @@ func Wander(ctx context.Context, s *Scenario, o OrdersOptions) (OrdersResult, er
 		}
 		w.plan(x.result.Arrivals, o.Crashes && i%2 == 1, s.CrashFor == 0)
 		r, err := x.run(w)
+		x.result.States = len(x.states)
 		if err != nil || x.result.Failure != nil {
 			return x.result, err
 		}

@@ -49,6 +49,7 @@ const simLongEnd = `
 run of those that differ only in the order of messages that do not depend on each other. Each such run
 is repeated with a crash of each node behind each message that it has received, alone and with a loss of
 the messages that it has sent since. --runs bounds the runs; --crashes=false leaves the crashes out.
+--drawn draws orders from --seed instead, which finds sooner what takes unusual choices early on.
 A run that fails is printed with --order, which repeats it.
 
 --mutation switches on a deliberate bug of a scenario, to test that the checks find it.
@@ -85,7 +86,7 @@ type simFlags struct {
 	seed, events                                    uint64
 	nodes, workers, fibers, jobs, runs              int
 	shrink, everyStep, json, list, trace            bool
-	everyOrder, crashes                             bool
+	everyOrder, crashes, drawn                      bool
 }
 
 func (a *app) simCommand() *cobra.Command {
@@ -113,6 +114,7 @@ func (a *app) simCommand() *cobra.Command {
 	f.StringVar(&p.mutation, "mutation", "", "switch on the deliberate bug `NAME`, see --list")
 	f.BoolVar(&p.shrink, "shrink", false, "after a failure, search for the simplest run that fails")
 	f.BoolVar(&p.everyStep, "every-step", false, "crash each node at each marked step, one run each")
+	f.BoolVar(&p.drawn, "drawn", false, "with --every-order, draw the orders of --runs N from --seed, instead of making every one")
 	f.BoolVar(&p.everyOrder, "every-order", false, "run every order of messages, of a small scenario")
 	f.BoolVar(&p.crashes, "crashes", true, "with --every-order, crash each node behind each of its arrivals as well")
 	f.IntVar(&p.runs, "runs", 0, "with --every-order, make `N` runs at most; 0: all")

@@ -102,7 +102,7 @@ func (p *simFlags) checkModes(given func(string) bool) error {
 			return usagef("", "--%s and --%s exclude each other", pair[0], pair[1])
 		}
 	}
-	for _, name := range []string{"runs", "crashes"} {
+	for _, name := range []string{"runs", "crashes", "drawn"} {
 		if given(name) && !p.everyOrder {
 			return usagef("", "--%s needs --every-order", name)
 		}
@@ -116,6 +116,9 @@ func (p *simFlags) checkModes(given func(string) bool) error {
 			return usagef("leave it out, or write faults: see docs/SIM.md", "--%s has an order in place of a seed, and "+
 				"--faults random needs one", mode)
 		}
+	}
+	if p.drawn && p.runs == 0 {
+		return usagef("", "--drawn has no end of its own: add --runs N")
 	}
 	if p.runs < 0 {
 		return usagef("", "--runs %d is negative", p.runs)

@@ -147,7 +147,11 @@ func (r *simRun) runEveryStep(ctx context.Context) error {
 func (r *simRun) runEveryOrder(ctx context.Context) error {
 	show, finish := r.showProgress("orders")
 	took := stopwatch()
-	x, err := scenario.Orders(ctx, r.scenario, scenario.OrdersOptions{Options: r.options, Crashes: r.flags.crashes,
+	run := scenario.Orders
+	if r.flags.drawn {
+		run = scenario.Wander
+	}
+	x, err := run(ctx, r.scenario, scenario.OrdersOptions{Options: r.options, Crashes: r.flags.crashes,
 		Most: r.flags.runs, Progress: func(runs int) { show(uint64(runs), uint64(r.flags.runs)) }})
 	finish()
 	if err != nil && (ctx.Err() == nil || x.Example == nil) {

@@ -60,6 +60,11 @@ func TestSimRunsEveryOrder(t *testing.T) {
 	if o := d.Orders; o == nil || o.Orders != 6 || o.Crashes != 0 || o.States < 6 || o.Whole || d.Runs != 6 {
 		t.Errorf("%+v", d.Orders)
 	}
+	d = document(t, exitDone, "--scenario", "small-dnl2", "--set", "script=skew,replicas=2", "--every-order", "--drawn",
+		"--runs", "6", "--seed", "2")
+	if x := d.Orders; x == nil || x.Orders+x.Crashes != 6 || x.Crashes == 0 || x.Whole {
+		t.Errorf("drawn: %+v", x)
+	}
 	d = document(t, exitViolation, "--scenario", "small-dnl2", "--set", "script=ones,replicas=3", "--every-order",
 		"--mutation", "getone-ignores-readable")
 	f := d.Failure
@@ -74,6 +79,7 @@ func TestSimRunsEveryOrder(t *testing.T) {
 		{"--scenario", "storm", "--order", "0"}, {"--scenario", "small-dnl2", "--runs", "3"},
 		{"--scenario", "small-dnl2", "--every-order", "--order", "0"},
 		{"--scenario", "small-dnl2", "--every-order", "--runs", "-1"},
+		{"--scenario", "small-dnl2", "--every-order", "--drawn"}, {"--scenario", "small-dnl2", "--drawn"},
 		{"--scenario", "small-dnl2", "--every-order", "--fibers", "3"},
 		{"--scenario", "small-dnl2", "--order", "0", "--fibers", "3"},
 		{"--scenario", "small-dnl2", "--every-order", "--faults", "random"},

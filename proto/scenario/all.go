@@ -104,6 +104,9 @@ func All(own ...node.Protocol) (all []*scenario.Scenario) {
 		if p.Replicates {
 			all = append(all, fullLogs(p))
 		}
+		if p.Offers.Has(proto.OfferRecovery) {
+			all = append(all, stills(p))
+		}
 		if p.Scans && p.Offers.Has(proto.OfferRecovery) {
 			all = append(all, orderedRecoveries(p), tpccRecoveries(p))
 		}

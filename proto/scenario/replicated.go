@@ -11,6 +11,7 @@ import (
 	"drtmd/proto/placement"
 	"drtmd/proto/protocol"
 	"drtmd/proto/workload"
+	"drtmd/proto/workload/micro"
 	"drtmd/store/layout"
 	"drtmd/verbs/fiber"
 	"drtmd/verbs/scenario"
@@ -431,6 +432,16 @@ func drawLostMemories(d *scenario.Drawing, _ *protocol.Steps) (s sim.Schedule) {
 		at += upTo(r, sim.Of(3*memberLease))
 	}
 	return s
+}
+
+// stills are of machines that go on after their lease has ended, with memory that is nobody's any more.
+func stills(p node.Protocol) *scenario.Scenario {
+	return of(spec{name: "stills", protocol: p, load: loadMicro, nodes: 4, drawn: []int{1, 2},
+		focus:  "machines that stand still for longer than their lease, and go on to read their own memory",
+		faults: stillFaults, membership: true, replicated: true, grace: 30 * sim.Millisecond, keys: few,
+		mix: micro.Mix{40, 0, 0, 0, 0, 20, 0, 0, 40},
+		drawnOf: map[string][]string{dimRemote: {"10", "2"}, dimReads: {"50", "80"}, dimReuse: {"no"}, dimPlans: {"few"},
+			dimRollback: {"0"}, "local": {"yes"}}}) // of xenic
 }
 
 // drawStandStills has machines stand still for longer than their lease lasts, now one and now another.

@@ -318,8 +318,7 @@ func (t *Tx) KeysIn(r *htm.Region, table proto.TableID, at proto.Location, from,
 	}
 	w.region, w.index, w.list, w.lives, w.n = r, x, p.list[:len(keys)], false, 0
 	p.table, p.at, p.to, p.n, p.next = table, at, to, 0, 0
-	r.Gather() // the lines of the way are compared once
-	if ok = x.Scan(r, uint64(from), uint64(to), w.take); !r.Gathered() || !ok {
+	if !x.Scan(r, uint64(from), uint64(to), w.take) {
 		return 0, false
 	}
 	p.n, p.next, p.all = w.n, w.n, w.n < len(keys)

@@ -113,7 +113,12 @@ func (s *local) settle(ctx context.Context, gone []proto.NodeID) (Unsettled, err
 	managed := s.adopted > 0
 	s.changes.Unlock()
 	managed = managed && s.cluster.Recovers()
-	epoch := func() uint64 { return s.cluster.Members[0].Map().Epoch }
+	epoch := func() uint64 { // clients of memory nodes have no map
+		if !managed {
+			return 0
+		}
+		return s.cluster.Members[0].Map().Epoch
+	}
 	for { // what was waited for takes time in which more may go
 		before, running := epoch(), false
 		if managed {

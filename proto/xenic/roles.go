@@ -9,7 +9,8 @@ import (
 
 // The threads of a host (§4.2, Figure 6; §5.6): application threads run transactions, and Robinhood workers apply logs to
 // tables. By default each worker of a member is both. With fewer of one or both, the first workers are the application
-// threads and the last ones the Robinhood workers, so that some in between may be both.
+// threads and the last ones the Robinhood workers, so that some in between may be both. A Robinhood worker has the log of a
+// core at least: with fewer cores than workers, by default, the first workers have one each, and the others none.
 
 // Options of the roles.
 const (
@@ -23,7 +24,8 @@ const mostThreads = 1024
 func roleOptions() option.List {
 	return option.List{
 		option.Int(OptApplications, 0, 0, mostThreads, "`N` workers of each node, the first ones, run transactions; 0: all do"),
-		option.Int(OptRobinhoods, 0, 0, mostThreads, "`N` workers of each node, the last ones, apply logs to tables; 0: all do"),
+		option.Int(OptRobinhoods, 0, 0, mostThreads, "`N` workers of each node, the last ones, apply logs to tables; 0: all do, or as many as "+
+			"its NIC has cores"),
 	}
 }
 
@@ -60,23 +62,36 @@ func checkRoles(s protocol.Sizes, o option.Values) error {
 		return fmt.Errorf("%w: --%s %d: a node has a log for each of its NIC's %d cores (--%s), and each Robinhood worker applies at "+
 			"least one", ErrConfig, OptRobinhoods, t.robinhoods, cores, OptCores)
 	}
+	workers, cores := roles(s, o)
+	idle := 0
+	for _, r := range workers {
+		if r == 0 {
+			idle++
+		}
+	}
+	if idle > 0 {
+		return fmt.Errorf("%w: --%s %d and --%s %d leave %d of %d workers with nothing to do, since each core has one log: use "+
+			"--workers %d, or raise one of them", ErrConfig, OptApplications, t.applications, OptCores, cores, idle, t.workers,
+			t.workers-idle)
+	}
 	return nil
 }
 
 // roles of each worker, and how many cores a NIC has.
 func roles(s protocol.Sizes, o option.Values) (workers []protocol.Roles, cores int) {
 	t := threadsOf(s, o)
+	cores = o.Int(OptCores)
 	for i := range t.workers {
 		var r protocol.Roles
 		if i < t.applications {
 			r |= protocol.Application
 		}
-		if i >= t.workers-t.robinhoods {
+		if len(t.logs(i, cores)) > 0 {
 			r |= protocol.Robinhood
 		}
 		workers = append(workers, r)
 	}
-	return workers, o.Int(OptCores)
+	return workers, cores
 }
 
 // logs are the numbers of those that a worker applies.

@@ -211,9 +211,12 @@ func TestThreadsHaveTheirRoles(t *testing.T) {
 		{3, "1", "2", []protocol.Roles{protocol.Application, protocol.Robinhood, protocol.Robinhood}},
 		{3, "2", "2", []protocol.Roles{protocol.Application, protocol.Application | protocol.Robinhood, protocol.Robinhood}},
 		{2, "0", "0", []protocol.Roles{protocol.Application | protocol.Robinhood, protocol.Application | protocol.Robinhood}},
+		{3, "0", "0", []protocol.Roles{protocol.Application | protocol.Robinhood, protocol.Application | protocol.Robinhood,
+			protocol.Application}}, // two cores, so two logs
 	} {
 		c, err := cluster(t, 6, func(c *node.SimulatedConfig) {
-			c.Workers, c.Options = x.workers, option.Settings{xenic.OptApplications: x.applications, xenic.OptRobinhoods: x.robinhoods}
+			c.Workers, c.Options = x.workers, option.Settings{xenic.OptApplications: x.applications,
+				xenic.OptRobinhoods: x.robinhoods, xenic.OptCores: "2"}
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -281,6 +284,9 @@ func TestWhatCannotBeIsRefusedInWords(t *testing.T) {
 		{"workers without a role", func(c *node.SimulatedConfig) {
 			c.Workers, c.Options[xenic.OptApplications], c.Options[xenic.OptRobinhoods] = 5, "1", "2"
 		}, xenic.ErrConfig, "leave 2 of 5 workers with nothing to do: use --workers 3"},
+		{"workers without a log", func(c *node.SimulatedConfig) {
+			c.Workers, c.Options[xenic.OptApplications], c.Options[xenic.OptCores] = 5, "2", "3"
+		}, xenic.ErrConfig, "leave 2 of 5 workers with nothing to do, since each core has one log: use --workers 3"},
 		{"functions of a workload without", func(c *node.SimulatedConfig) { c.Options[xenic.OptShipping] = xenic.ShipOn },
 			xenic.ErrConfig, "the workload declares no functions"},
 		{"a D_m of zero", func(c *node.SimulatedConfig) { c.Options[protocol.OptDisplacement] = "0" }, nil,

@@ -167,3 +167,40 @@ func TestCachesAreWarmWhenBaselinesAreMeasured(t *testing.T) {
 		}
 	}
 }
+
+// TestConditionsSayWhatXenicRuns: threads, pressures and sizes of the runs that a part of the figures makes.
+func TestConditionsSayWhatXenicRuns(t *testing.T) {
+	r := &Run{Options: Options{Seeds: 1}}
+	if text := wallConditions(11, 300); strings.Contains(text, "means over") || !strings.Contains(text, "11 pairs of runs of 14400") {
+		t.Error(text)
+	}
+	for _, x := range []struct {
+		name, title    string
+		of             func([]pressure) []pressure
+		others         []competitor
+		says, saysNone []string
+	}{
+		{"figure-9b", smallbankTitle, onePressure, baselines()[:1], []string{"1 application thread and 3 Robinhood workers",
+			"DrTM+H with preset cx5-100g, 1 thread, 1 transaction of a server under way", "per server 1000 keys"},
+			[]string{"FaSST", "20000", "320"}},
+		{"figure-9a", retwisTitle, highPressures, baselines()[:1], []string{"2 application threads and 3 Robinhood workers",
+			"40 to 320 transactions", "DrTM+H with preset cx5-100g, 18 threads, 18 to 72", "20000 keys"}, []string{"FaSST", "one transaction"}},
+		{"figure-8d", smallbankTitle, everyPressure, baselines(), []string{"1 to 320 transactions", "DrTM+H, DrTM+H NC with",
+			"FaSST with preset cx5-100g, 28 threads, 1 to 112", "1000 keys or customers where one transaction"}, nil},
+		{"figure-8b", "TPC-C", everyPressure, nil, []string{"18 threads of the host that run", "24 warehouses of 400 items",
+			"1 warehouse of 400 items where"}, []string{"DrTM+H", "keys"}},
+	} {
+		f, z, s := figure8(r, x.title)
+		text := f.conditions(z, s, x.of, x.others)
+		for _, part := range x.says {
+			if !strings.Contains(text, part) {
+				t.Errorf("%s: %q is not in %q", x.name, part, text)
+			}
+		}
+		for _, part := range x.saysNone {
+			if strings.Contains(text, part) {
+				t.Errorf("%s: %q is in %q", x.name, part, text)
+			}
+		}
+	}
+}

@@ -2,6 +2,7 @@ package reproduce
 
 import (
 	"fmt"
+	"strings"
 
 	"drtmd/cmd/drtmd/internal/report"
 	"drtmd/verbs/sim"
@@ -23,32 +24,75 @@ func figure8(r *Run, title string) (*figure, *xenicSizes, *study) {
 	return &figure{r: r, span: z.span}, &z, z.study(title)
 }
 
-// conditions of a study's runs.
-func (x *figure) conditions(z *xenicSizes, s *study, others bool) string {
+// conditions of a study's runs, with some pressures of each system: Xenic, and others.
+func (x *figure) conditions(z *xenicSizes, s *study, of func([]pressure) []pressure, others []competitor) string {
 	t, itself := &s.threads, xenicItself("")
-	size := fmt.Sprintf("%d keys or customers (the paper: 1 M and 2.4 M), anywhere, and %d where one transaction runs at a time",
-		z.keys, z.alone)
-	if s.title == ordersTitle || s.kind > 0 {
-		size = fmt.Sprintf("%d warehouses of %d items (the paper: 72 of 100,000), and one where one transaction runs at a time",
-			z.warehouses, z.items)
-	}
-	host := fmt.Sprintf("%d threads of the host that run transactions and apply logs", t.host)
+	loads := of(s.pressures(x.r, &itself))
+	host := several(loads[len(loads)-1].workers, "thread") + " of the host that run transactions and apply logs"
 	if t.applications > 0 {
-		host = fmt.Sprintf("%d application threads and %d Robinhood workers of the host", t.applications, t.host-t.applications)
+		host = fmt.Sprintf("%s and %d Robinhood workers of the host", several(loads[len(loads)-1].workers, "application thread"),
+			t.host-t.applications)
 	}
-	most := func(c *competitor) int { p := s.pressures(x.r, c); return p[len(p)-1].all() }
-	text := fmt.Sprintf("%d servers, %d replicas; Xenic with preset %s, %d NIC cores and %s", servers, copies, liquidio3, t.nic, host)
-	if x.r.Quick {
-		text += ", two of them"
+	text := fmt.Sprintf("%d servers, %d replicas; Xenic with preset %s, %d NIC cores, %s, %s", servers, copies, liquidio3, t.nic,
+		host, underWay(loads))
+	last := ""
+	for i := range others {
+		list := of(s.pressures(x.r, &others[i]))
+		with := fmt.Sprintf(" with preset %s, %s, %s", cx5, several(list[len(list)-1].workers, "thread"), underWay(list))
+		if with == last { // as the one before
+			text = strings.TrimSuffix(text, last) + ", " + others[i].name + with
+			continue
+		}
+		text, last = text+"; "+others[i].name+with, with
 	}
-	text += fmt.Sprintf(", 1 to %d transactions of a server under way", most(&itself))
-	if others {
-		b := baselines()
-		text += fmt.Sprintf("; the others with preset %s, and %d threads (FaSST %d) with 1 to %d (%d)", cx5, t.baseline, t.fasst,
-			most(&b[0]), most(&b[2]))
-	}
-	return fmt.Sprintf("%s; threads by Table 3; per server %s; %s with warm caches, %s", text, size, z.span, x.r.seedsText())
+	return fmt.Sprintf("%s; threads by Table 3; per server %s; %s with warm caches, %s", text, s.sizes(z, loads), z.span,
+		x.r.seedsText())
 }
+
+// sizes of a server's records at some pressures.
+func (s *study) sizes(z *xenicSizes, loads []pressure) string {
+	size := func(keys, warehouses int) string {
+		if s.title == ordersTitle || s.kind > 0 {
+			return fmt.Sprintf("%s of %d items", several(warehouses, "warehouse"), z.items)
+		}
+		return fmt.Sprintf("%d keys or customers", keys)
+	}
+	paper := "1 M and 2.4 M"
+	if s.title == ordersTitle || s.kind > 0 {
+		paper = "72 of 100,000"
+	}
+	few, many := size(z.alone, 1), size(z.keys, z.warehouses)
+	least, most := loads[0].all(), loads[len(loads)-1].all()
+	switch {
+	case most == 1:
+		return fmt.Sprintf("%s (the paper: %s), anywhere", few, paper)
+	case least > 1:
+		return fmt.Sprintf("%s (the paper: %s), anywhere", many, paper)
+	}
+	return fmt.Sprintf("%s (the paper: %s), anywhere, and %s where one transaction runs at a time", many, paper, few)
+}
+
+// underWay says how many transactions of a server are, from the least to the most.
+func underWay(loads []pressure) string {
+	least, most := loads[0].all(), loads[len(loads)-1].all()
+	if least == most {
+		return several(most, "transaction") + " of a server under way"
+	}
+	return fmt.Sprintf("%d to %d transactions of a server under way", least, most)
+}
+
+// several things, or one.
+func several(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// Pressures that parts of the figures have.
+func everyPressure(all []pressure) []pressure { return all }
+func onePressure(all []pressure) []pressure   { return all[:1] }
+func highPressures(all []pressure) []pressure { return all[1:] }
 
 // compare runs the four and Xenic.
 func (x *figure) compare(s *study, chart *report.Chart) (all []*measuredAt, itself *measuredAt, err error) {
@@ -74,7 +118,7 @@ func chartOf(part, title string) report.Chart {
 // figure8Orders is (a).
 func figure8Orders(r *Run) (*Outcome, error) {
 	x, z, s := figure8(r, ordersTitle)
-	o, c := &Outcome{Conditions: x.conditions(z, s, true)}, chartOf("a", s.title)
+	o, c := &Outcome{Conditions: x.conditions(z, s, everyPressure, baselines())}, chartOf("a", s.title)
 	all, m, err := x.compare(s, &c)
 	if err != nil {
 		return nil, err
@@ -91,7 +135,7 @@ func figure8Mix(r *Run) (*Outcome, error) {
 	half.tune = func(c *sim.CostModel) { c.Link.Rate /= 2 }
 	loads := s.pressures(r, &itself)
 	x.total = (2*len(loads) + len(loads) - 1) * r.Seeds
-	o, c := &Outcome{Conditions: x.conditions(z, s, false)}, chartOf("b", s.title)
+	o, c := &Outcome{Conditions: x.conditions(z, s, everyPressure, nil)}, chartOf("b", s.title)
 	m, err := x.measure(s, &itself, loads)
 	if err != nil {
 		return nil, err
@@ -114,7 +158,7 @@ func figure8Of(title string) func(r *Run) (*Outcome, error) {
 	return func(r *Run) (*Outcome, error) {
 		x, z, s := figure8(r, title)
 		part := map[string]string{retwisTitle: "c", smallbankTitle: "d"}[title]
-		o, c := &Outcome{Conditions: x.conditions(z, s, true)}, chartOf(part, title)
+		o, c := &Outcome{Conditions: x.conditions(z, s, everyPressure, baselines())}, chartOf(part, title)
 		all, m, err := x.compare(s, &c)
 		if err != nil {
 			return nil, err

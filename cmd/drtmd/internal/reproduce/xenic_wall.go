@@ -38,10 +38,7 @@ func wallParts() []designPart {
 // figure9Measured is Figure 9 by the wall clock: pairs of runs, each part on and off, one after the other.
 func figure9Measured(r *Run) (*Outcome, error) {
 	pairs, each := pick(r, 11, 1), pick(r, 300, 5)
-	o := &Outcome{Conditions: fmt.Sprintf("SmallBank of %d nodes on one thread of this machine, on shared memory; workers play the "+
-		"NICs; %d replicas, customers anywhere, %d transactions under way; %d pairs of runs of %d transactions, with and without "+
-		"the part, alternating; CPU time of the process; %s", playedNodes, copies, playedNodes*playedFibers, pairs,
-		each*playedNodes*playedFibers, r.seedsText())}
+	o := &Outcome{Conditions: wallConditions(pairs, each)}
 	done, total := 0, 2*pairs*len(wallParts())
 	for _, p := range wallParts() {
 		var gains []float64
@@ -70,6 +67,14 @@ func figure9Measured(r *Run) (*Outcome, error) {
 		o.Rows = append(o.Rows, sign)
 	}
 	return o, nil
+}
+
+// wallConditions of so many pairs of runs. Each pair has a seed of its own, whatever --seeds says.
+func wallConditions(pairs, each int) string {
+	return fmt.Sprintf("SmallBank of %d nodes on one thread of this machine, on shared memory; workers play the NICs; %d replicas, "+
+		"customers anywhere, %d transactions under way; %s of runs of %d transactions, with and without the part, alternating; CPU "+
+		"time of the process; the seed of a pair is its number", playedNodes, copies, playedNodes*playedFibers,
+		several(pairs, "pair"), each*playedNodes*playedFibers)
 }
 
 // wallRun is the CPU time of a transaction.

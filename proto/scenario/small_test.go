@@ -152,6 +152,43 @@ func ordersBy(t *testing.T, run func(context.Context, *scenario.Scenario, scenar
 	return x
 }
 
+// sampled reports whether a normal test runs a world, the i-th of its scenario: the sizes take turns, so that each has every
+// other script, and every sixth of those behind the eleventh.
+func sampled(i int, w world) bool {
+	return w.faults != "" || (i+i/2)%2 == 0 && (i < 22 || i/2%3 == 0)
+}
+
+// TestDocumentationCountsSmallWorlds: docs/SIM.md says how many worlds and orders a normal test runs.
+func TestDocumentationCountsSmallWorlds(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "SIM.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	count, orders := 0, map[string]int{}
+	for _, name := range smallProtocols {
+		for i, w := range worlds(t, name) {
+			if sampled(i, w) {
+				count++
+			}
+		}
+	}
+	for _, s := range readShown(t) {
+		orders[strings.TrimPrefix(s.scenario, "small-")]++
+	}
+	orders["drtm"] = orders["small"]
+	delete(orders, "small")
+	doc := strings.Join(strings.Fields(string(text)), " ")
+	want := []string{fmt.Sprintf("each of %d worlds", count)}
+	for name, n := range orders {
+		want = append(want, fmt.Sprintf("%d of `%s`", n, name))
+	}
+	for _, s := range want {
+		if !strings.Contains(doc, s) {
+			t.Errorf("docs/SIM.md does not say %q", s)
+		}
+	}
+}
+
 // TestSmallWorldsHoldInEveryOrder (Dandelion §4.5): one transaction of each node, in every order of their messages, with
 // a crash at every point.
 func TestSmallWorldsHoldInEveryOrder(t *testing.T) {
@@ -169,8 +206,8 @@ func TestSmallWorldsHoldInEveryOrder(t *testing.T) {
 			}
 			var sum scenario.OrdersResult
 			for i, w := range worlds(t, name) {
-				if !*whole && w.faults == "" && ((i+i/2)%2 > 0 || i >= 22 && i/2%3 > 0) {
-					continue // the sizes take turns: each has every other script, and every sixth of those behind the eleventh
+				if !*whole && !sampled(i, w) {
+					continue
 				}
 				for _, crashes := range []bool{false, true} {
 					x := orders(t, w, "", crashes, most)

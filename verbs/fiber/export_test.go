@@ -1,4 +1,7 @@
 package fiber
 
+// MostHopes is mostHopes.
+const MostHopes = mostHopes
+
 // Hope has a worker poll before it switches as on Soft-RoCE, or never.
 func Hope(w *Worker, hopeful bool) { w.eager, w.hopeful = false, hopeful }

@@ -177,7 +177,7 @@ func (f *Fiber) AwaitUntil(o *Op, deadline time.Duration) error {
 func (f *Fiber) settle(o *Op, deadline time.Duration) error {
 	if !o.done {
 		o.conn.flush()
-		if f.w.eager || f.w.hopeful && f.w.alone() {
+		if f.w.eager || f.w.hopes() {
 			f.w.poll()
 		}
 	}

@@ -42,8 +42,9 @@ type Worker struct {
 	virtual *virtualWorker
 	eager   bool // operations usually complete at post: poll before switching
 	// hopeful: operations often complete at post, but take so long that a fiber which goes on at once keeps others waiting:
-	// poll before switching if there are none.
+	// poll before switching if there are none, for mostHopes operations of a pass.
 	hopeful bool
+	hoped   int // such operations since the pass began
 
 	readyList fiberList
 	resting   fiberList // run one in each pass: see Fiber.Rest
@@ -236,7 +237,7 @@ func (w *Worker) takeInbox() bool {
 // what they posted and what the parts have gathered. It says whether there was anything to do. A
 // glance ends where neither completions nor memory have brought anything.
 func (w *Worker) step(glance bool) bool {
-	w.now = 0
+	w.now, w.hoped = 0, 0
 	busy := w.poll()
 	if len(w.words) > 0 {
 		busy = w.pollWords() || busy
@@ -293,9 +294,20 @@ func (w *Worker) more() bool {
 	return len(w.inbox) > 0
 }
 
-// alone reports whether nothing but the fiber that runs needs a pass now: no fiber is ready, and no memory is polled.
-func (w *Worker) alone() bool {
-	return w.readyList.empty() && w.resting.empty() && len(w.words)+len(w.watches)+len(w.pollers) == 0
+// mostHopes bounds the operations that fibers wait for without a switch in one pass: timers, the inbox, and what the
+// parts have gathered, such as answers to peers, wait for its end.
+const mostHopes = 16
+
+// hopes reports whether to poll before the fiber that runs parks: operations may have completed at post, and nobody else
+// is kept waiting. No fiber is ready, no memory is polled, and the pass has not lasted for many operations.
+func (w *Worker) hopes() bool {
+	if !w.hopeful || w.hoped == mostHopes || !w.readyList.empty() || !w.resting.empty() ||
+		len(w.words)+len(w.watches)+len(w.pollers) > 0 {
+		return false
+	}
+	w.hoped++
+	w.now = 0 // an operation takes long
+	return true
 }
 
 // run resumes a fiber.

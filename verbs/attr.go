@@ -8,7 +8,7 @@ type Caps struct {
 	AscendingWrites bool // a WRITE's lines become visible in ascending address order
 	KeptMRs         bool // MROptions.Keep
 	Immediate       bool // most operations have completed when the post returns
-	Loopback        bool // ... those with a peer on the same machine, as a rule
+	Loopback        bool // most operations with a peer on the same machine have completed then
 	ResetUD         bool // QP.ToReset
 	PollableChannel bool // Channel.FD is a descriptor; otherwise waiting is virtual
 }

@@ -12,8 +12,10 @@
 // checks bounds, rights and protection domain, and reads or writes the memory line by line.
 // Beside each MR lies a word for every 64-byte line (package verbs/lineword): WRITE, CAS, FAA and
 // the arrival of a message lock the line and raise its version, READ looks at the word before and
-// after. The results of READ, CAS and FAA are stored without that in memory that has no remote rights. A SEND on an RC QP goes straight into the buffer that the peer posted; a datagram goes
-// into a slot of a bounded ring, from which the receiver's Poll copies it.
+// after. Memory without remote rights and line owners, which is not kept, is private: this process
+// stores there without locks, what READ, CAS and FAA have found and what datagrams bring. A SEND on
+// an RC QP goes straight into the buffer that the peer posted; a datagram goes into a slot of a
+// bounded ring, from which the receiver's Poll copies it.
 //
 // What can go on at once is complete when PostSend returns. What must wait (no receive posted, a
 // locked line, memory still being imported) stays in the send queue, in order,

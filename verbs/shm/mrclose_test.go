@@ -3,6 +3,7 @@
 package shm
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -42,25 +43,35 @@ func TestMRClosedUnderARequest(t *testing.T) {
 		tries int  // before: the close happens in a retry, by a poll or the ticker
 		peers bool // the target's MR is closed
 		want  verbs.WCStatus
+		// short is how long the request is; 0: 256 KiB. private: the own MR is (doc.go).
+		short   int
+		private bool
 	}{
-		{"write", verbs.OpWrite, 0, false, verbs.WCSuccess},
-		{"retried write", verbs.OpWrite, 3, false, verbs.WCSuccess},
-		{"read", verbs.OpRead, 0, false, verbs.WCLocProtErr},
-		{"retried read", verbs.OpRead, 3, false, verbs.WCLocProtErr},
-		{"atomic", verbs.OpFAA, 0, false, verbs.WCLocProtErr},
-		{"write to the closed", verbs.OpWrite, 0, true, verbs.WCRemAccessErr},
-		{"read of the closed", verbs.OpRead, 0, true, verbs.WCRemAccessErr},
-		{"retried read of the closed", verbs.OpRead, 3, true, verbs.WCRemAccessErr},
+		{"write", verbs.OpWrite, 0, false, verbs.WCSuccess, 0, false},
+		{"retried write", verbs.OpWrite, 3, false, verbs.WCSuccess, 0, false},
+		{"read", verbs.OpRead, 0, false, verbs.WCLocProtErr, 0, false},
+		{"retried read", verbs.OpRead, 3, false, verbs.WCLocProtErr, 0, false},
+		{"atomic", verbs.OpFAA, 0, false, verbs.WCLocProtErr, 8, false},
+		{"write to the closed", verbs.OpWrite, 0, true, verbs.WCRemAccessErr, 0, false},
+		{"read of the closed", verbs.OpRead, 0, true, verbs.WCRemAccessErr, 0, false},
+		{"retried read of the closed", verbs.OpRead, 3, true, verbs.WCRemAccessErr, 0, false},
+		{"read into private memory", verbs.OpRead, 0, false, verbs.WCLocProtErr, 0, true},
+		{"short read into private memory", verbs.OpRead, 0, false, verbs.WCLocProtErr, 8, true},
+		{"retried short read into private memory", verbs.OpRead, 3, false, verbs.WCLocProtErr, 8, true},
+		{"short read of the closed into private memory", verbs.OpRead, 0, true, verbs.WCRemAccessErr, 8, true},
+		{"atomic into private memory", verbs.OpFAA, 0, false, verbs.WCLocProtErr, 8, true},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			a, b := newPair(t, nodeOptions{bytes: 1 << 20, lined: 1})
-			mr, length := a.mr, 1<<18
+			if c.private {
+				var err error
+				a.mr, err = a.pd.AllocMR(1<<20, verbs.AccessLocalWrite, verbs.MROptions{})
+				check(t, err)
+			}
+			mr, length := a.mr, cmp.Or(c.short, 1<<18)
 			if c.peers {
 				mr = b.mr
-			}
-			if c.op == verbs.OpFAA {
-				length = 8
 			}
 			d, _ := a.inside(t)
 			if c.peers {

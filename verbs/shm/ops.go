@@ -281,8 +281,11 @@ func (q *qp) readShort(wr *verbs.WR) (out outcome, short bool) {
 	if out = l.read(from.v, line, &l.scratch); out != success {
 		return out, true
 	}
-	if !l.fit(from.v.r) {
+	switch {
+	case !l.fit(from.v.r):
 		return l.unfit(from.v.r), true
+	case !r.live(): // else it is as fit
+		return outcome(verbs.WCLocProtErr), true
 	}
 	copy(unsafe.Slice((*byte)(r.at(to)), n), l.scratch[off:off+n])
 	return success, true

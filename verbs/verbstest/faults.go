@@ -13,6 +13,10 @@ func faultCases() []Case {
 	var cases []Case
 	for _, f := range faults() {
 		cases = append(cases, Case{Name: "faults/" + f.name, Body: f.run})
+		if f.near.MRAccess == 0 && (f.op == verbs.OpRead || f.op.IsAtomic()) {
+			f.near.MRAccess = verbs.AccessLocalWrite // a provider may store there in another way
+			cases = append(cases, Case{Name: "faults/" + f.name + ", result in private memory", Body: f.run})
+		}
 	}
 	return append(cases,
 		Case{Name: "faults/to error flushes what is posted, in order", Body: flushed},

@@ -36,6 +36,35 @@ func TestTwoMachinesLoseTheirMemory(t *testing.T) {
 	}
 }
 
+// TestMachinesThatStandStillLoseNoShard: with too few replicas most of what they committed may be lost, and is not judged.
+func TestMachinesThatStandStillLoseNoShard(t *testing.T) {
+	for _, name := range []string{"stills-farm", "stills-fasst", "stills-drtmr-verbs", "stills-xenic"} {
+		epochs := uint64(0)
+		for seed := uint64(1); seed <= 8; seed++ {
+			r, err := scenario.Run(context.Background(), find(t, name), scenario.Options{Seed: seed, Random: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Failure != nil {
+				t.Fatalf("%v\n%s", r.Failure, replay(r))
+			}
+			for _, c := range r.Counts {
+				switch c.Name {
+				case "lost shards":
+					if c.Value > 0 {
+						t.Errorf("seed %d of %s: %d lost shards", seed, name, c.Value)
+					}
+				case "epochs":
+					epochs += c.Value
+				}
+			}
+		}
+		if epochs < 16 {
+			t.Errorf("%s: %d epochs: nobody was removed", name, epochs)
+		}
+	}
+}
+
 // TestOnlyWhatDiedWithManyMayBeLost: of what a coordinator has told, that which no replica was left with when it died
 // with as many as there are replicas.
 func TestOnlyWhatDiedWithManyMayBeLost(t *testing.T) {

@@ -437,18 +437,21 @@ func drawLostMemories(d *scenario.Drawing, _ *protocol.Steps) (s sim.Schedule) {
 // stills are of machines that go on after their lease has ended, with memory that is nobody's any more.
 func stills(p node.Protocol) *scenario.Scenario {
 	return of(spec{name: "stills", protocol: p, load: loadMicro, nodes: 4, drawn: []int{1, 2},
-		focus:  "machines that stand still for longer than their lease, and go on to read their own memory",
+		focus:  "two of four machines that stand still for longer than their lease, and go on to read their own memory",
 		faults: stillFaults, membership: true, replicated: true, grace: 30 * sim.Millisecond, keys: few,
 		mix: micro.Mix{40, 0, 0, 0, 0, 20, 0, 0, 40},
 		drawnOf: map[string][]string{dimRemote: {"10", "2"}, dimReads: {"50", "80"}, dimReuse: {"no"}, dimPlans: {"few"},
-			dimRollback: {"0"}, "local": {"yes"}}}) // of xenic
+			dimRollback: {"0"}, dimReplicas: {"3"}, "local": {"yes"}}}) // of xenic
 }
 
-// drawStandStills has machines stand still for longer than their lease lasts, now one and now another.
+// drawStandStills has two machines stand still for longer than their lease lasts, now one and now the other, or both: with
+// three replicas no shard is lost.
 func drawStandStills(d *scenario.Drawing, _ *protocol.Steps) (s sim.Schedule) {
 	r := d.Stream("stand-stills")
+	first := r.IntN(len(d.Nodes))
+	machines := []string{d.Nodes[first], d.Nodes[(first+1+r.IntN(len(d.Nodes)-1))%len(d.Nodes)]}
 	for at := upTo(r, d.Until/8); at < d.Until*3/4; at += sim.Of(memberLease) + upTo(r, sim.Of(memberLease)) {
-		s = append(s, sim.Fault{Kind: sim.PauseNode, At: at, Node: d.Nodes[r.IntN(len(d.Nodes))],
+		s = append(s, sim.Fault{Kind: sim.PauseNode, At: at, Node: machines[r.IntN(2)],
 			For: sim.Of(memberLease) + upTo(r, sim.Of(memberLease))})
 	}
 	return s

@@ -16,8 +16,8 @@ import (
 
 // A script is a workload of a few written transactions of each node, on a few records: what small worlds run. A
 // transaction is a list of operations, each a letter and a record: r reads, w writes without a look, u reads and
-// writes, i inserts, d deletes; an x at its end rolls it back. A and B are there, on nodes 0 and 1; C is of node 0 and is
-// not there. K is there and X is not, on node 1: see crowd.
+// writes, i inserts, d deletes; an x at its end rolls it back. A and B are there, on nodes 0 and 1, and so is
+// D on node 1 if it is named; C is of node 0 and is not there. K is there and X is not, on node 1: see crowd.
 type script struct {
 	nodes        int
 	transactions []string // of node 0, 1, ...; see of. Fewer than nodes: others run none
@@ -67,6 +67,8 @@ var scripts = []struct {
 	{"home", "two workers of a node write its record and read it, another node reads it and writes its own",
 		[]string{"uA;rA|uA", "rA uB"}},
 	{"moves", "two workers of a node delete and insert its record, which another node writes", []string{"dA|rA;iA", "uA"}},
+	{"passes", "a record comes and goes with two of its writer's node; a third node finds it absent, sees the first, not the second",
+		[]string{"", "iC uD;dC uB", "|rC rD rB"}},
 	{"behind", "one writes two records, one behind the other; two read both", []string{"uA;uB", "rA rB", "rB rA"}},
 }
 
@@ -124,6 +126,8 @@ func keyOf(letter byte) proto.Key {
 		return 1
 	case 'B':
 		return 1<<scriptShift | 1
+	case 'D':
+		return 1<<scriptShift | 3
 	case 'K':
 		return crowd()[crowdMoved]
 	case 'X':
@@ -138,6 +142,9 @@ func (s *script) Load(node proto.NodeID, put func(t proto.TableID, k proto.Key, 
 		return nil
 	}
 	keys := []proto.Key{keyOf("AB"[node])}
+	if node == 1 && s.names('D') {
+		keys = append(keys, keyOf('D'))
+	}
 	if s.crowded && node == 1 {
 		keys = crowd()[:len(crowd())-1]
 	}
@@ -147,6 +154,11 @@ func (s *script) Load(node proto.NodeID, put func(t proto.TableID, k proto.Key, 
 		}
 	}
 	return nil
+}
+
+// names reports whether a transaction is about a record.
+func (s *script) names(letter byte) bool {
+	return slices.ContainsFunc(s.transactions, func(t string) bool { return strings.IndexByte(t, letter) >= 0 })
 }
 
 // Check has nothing to compare: the history does.

@@ -272,6 +272,10 @@ func TestWhatLooksLikeALostWriteAndIsNone(t *testing.T) {
 			"counting\nload x 1.0, y 1.0, p 1.0, q 1.0\n" +
 				"0-10 w x 1.1, w p 1.1; unknown\n0-10 w x 1.1; unknown\n0-10 w y 1.1; unknown\n0-10 w y 1.1, w q 1.1; unknown\n" +
 				"11-15 w p 1.1, w q 1.1\n20-30 r x 1.1, r y 1.1\nfinal x 1.1, y 1.1, p 1.1, q 1.1", 2},
+		{"the first of two unknown ones that wrote alike, and the second of two others: the tables lack what the rest wrote",
+			"counting\nload x 1.0, y 1.0, p 1.0, q 1.0\n" +
+				"0-10 w x 1.1; unknown\n0-10 w x 1.1, w p 1.1; unknown\n0-10 w y 1.1, w q 1.1; unknown\n0-10 w y 1.1; unknown\n" +
+				"20-30 r x 1.1, r y 1.1\nfinal x 1.1, y 1.1, p 1.0, q 1.0", 2},
 		{"a life of two unknown ones below a delete", "counting\nload x 1.0\n0-10 d x 2.0; unknown\n" +
 			"0-10 w x 3.0; unknown\n11-20 d x 4.0\nfinal", 2},
 		{"a blind delete leaves open what was before it",

@@ -145,8 +145,7 @@ func (o *observer) guess() bool {
 	return false
 }
 
-// guessOne counts one of several that can have made a write. One that wrote a version of another record which a counted
-// transaction wrote, too, is not taken if there is another.
+// guessOne counts one of several that can have made a write; one that is contradicted is not taken if there is another.
 func (o *observer) guessOne(txns []uint32) {
 	o.guessed, o.guessedWriter = true, true
 	if apart := slices.DeleteFunc(slices.Clone(txns), o.contradicted); len(apart) > 0 {
@@ -155,10 +154,14 @@ func (o *observer) guessOne(txns []uint32) {
 	o.count(txns[o.variant%len(txns)])
 }
 
-// contradicted reports whether a counted transaction wrote a version that an unknown one wrote.
+// contradicted reports whether a counted transaction wrote a version that an unknown one wrote, or the tables held an
+// older one in the end.
 func (o *observer) contradicted(t uint32) bool {
 	return slices.ContainsFunc(o.within(o.writes, t), func(p uint32) bool {
 		w := &o.ops[p]
+		if f := o.final.of(w.key); (f.state == history.Present || f.state == history.Deleted) && f.version < w.version {
+			return true
+		}
 		first := p
 		for first > o.first[w.key] && o.ops[first-1].version == w.version {
 			first--

@@ -53,11 +53,3 @@ that client commands use, and ` + "`DRTMD_REQUIRE`" + ` is for tests.
 	}
 	return b.String()
 }
-
-// Choices are the values that the key can have, the default first; nil if they are not listed.
-func (k Key) Choices() []string {
-	if k.option == nil {
-		return nil
-	}
-	return k.option.Choices
-}

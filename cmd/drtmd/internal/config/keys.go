@@ -337,3 +337,11 @@ func (k Key) parse(text string) (v any, err error) {
 	}
 	return v, nil
 }
+
+// Choices are the values that the key can have, the default first; nil if they are not listed.
+func (k Key) Choices() []string {
+	if k.option == nil {
+		return nil
+	}
+	return k.option.Choices
+}

@@ -21,10 +21,7 @@ func Wander(ctx context.Context, s *Scenario, o OrdersOptions) (OrdersResult, er
 	}
 	x := explorer{ctx: ctx, scenario: s, o: o}
 	for i := range max(o.Most, 1) {
-		w := &wanderer{rand: rand.New(rand.NewPCG(o.Seed, uint64(i)))}
-		if i%4 >= 2 {
-			w.priorities = map[sim.Channel]float64{}
-		}
+		w := &wanderer{rand: sim.Stream(o.Seed, uint64(i)), prioritized: i%4 >= 2}
 		w.plan(x.result.Arrivals, o.Crashes && i%2 == 1, s.CrashFor == 0)
 		r, err := x.run(w)
 		x.result.States = len(x.states)
@@ -49,14 +46,32 @@ func Wander(ctx context.Context, s *Scenario, o OrdersOptions) (OrdersResult, er
 // wanderer draws what arrives next.
 type wanderer struct {
 	rand *rand.Rand
-	// priorities of the channels met so far: the highest arrives. nil: by chance.
-	priorities map[sim.Channel]float64
-	changes    []int // numbers of arrivals before which the channel that would be next becomes the last one
-	crashAt    int   // behind so many arrivals; 0: none
-	crashed    bool
-	left       int      // arrivals of the order behind the crash
-	wait       sim.Time // behind the crash, before anything arrives: others may have noticed by then
-	until      sim.Time // the end of that; 0: it has not begun
+	// prioritized: the channel with the highest priority arrives, of those met so far. Else it is drawn.
+	prioritized bool
+	priorities  []priority
+	changes     []int // numbers of arrivals before which the channel that would be next becomes the last one
+	crashAt     int   // behind so many arrivals; 0: none
+	crashed     bool
+	left        int      // arrivals of the order behind the crash
+	wait        sim.Time // behind the crash, before anything arrives: others may have noticed by then
+	until       sim.Time // the end of that; 0: it has not begun
+}
+
+// priority of a channel.
+type priority struct {
+	channel sim.Channel
+	value   float64
+}
+
+// of gives the priority of a channel; one that is new draws it.
+func (w *wanderer) of(c sim.Channel) *priority {
+	for i := range w.priorities {
+		if w.priorities[i].channel == c {
+			return &w.priorities[i]
+		}
+	}
+	w.priorities = append(w.priorities, priority{c, w.rand.Float64()})
+	return &w.priorities[len(w.priorities)-1]
 }
 
 // longestWait is longer than leases of members in small worlds.
@@ -92,13 +107,13 @@ func (w *wanderer) next(e *Env, possible []sim.Arrival) (Turn, bool) {
 		w.crashed = true
 		return w.crash(e, e.ordering.arrivals[arrived-1].To), true
 	}
-	if w.priorities == nil {
+	if !w.prioritized {
 		return Turn{Arrival: w.rand.IntN(len(possible))}, true
 	}
 	at := w.highest(possible)
 	for _, c := range w.changes {
 		if c == arrived {
-			w.priorities[possible[at].Channel] = -float64(arrived + 1)
+			w.of(possible[at].Channel).value = -float64(arrived + 1)
 			at = w.highest(possible)
 		}
 	}
@@ -113,15 +128,12 @@ func (w *wanderer) waits(e *Env) bool {
 	return e.World.Now() < w.until && e.World.Pending() > 0
 }
 
-// highest is the place of the arrival whose channel has the highest priority; a channel that is new draws one.
+// highest is the place of the arrival whose channel has the highest priority.
 func (w *wanderer) highest(possible []sim.Arrival) (at int) {
+	most := w.of(possible[0].Channel).value
 	for i := range possible {
-		c := possible[i].Channel
-		if _, there := w.priorities[c]; !there {
-			w.priorities[c] = w.rand.Float64()
-		}
-		if w.priorities[c] > w.priorities[possible[at].Channel] {
-			at = i
+		if v := w.of(possible[i].Channel).value; v > most {
+			at, most = i, v
 		}
 	}
 	return at

@@ -332,3 +332,6 @@ func (w *World) record(ev *event) {
 	}
 	w.write(&r)
 }
+
+// Stream is random numbers that depend on two numbers alone, for what is drawn before there is a world.
+func Stream(seed, number uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, number)) }

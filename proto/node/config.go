@@ -41,6 +41,9 @@ type Config struct {
 	Connect verbs.ConnectAttr
 	// RPC has the timeouts and the window of the RPC ports; the rest of it is set here.
 	RPC rpc.Config
+	// Retried says that a cluster which cannot be opened is tried again: while sessions open, a silent peer is waited for
+	// as long as RPC.PeerTimeout, not for 10 s, since it may have died.
+	Retried bool
 	// Keep are the times of the keepers, which connect members again within a run.
 	Keep KeepTimes
 	// Options of the protocol, by name; the others have their defaults.
@@ -223,6 +226,6 @@ func (c *Config) depth() int { return min(max(c.Fibers*depthPerFiber, minDepth),
 // readTrips is how many READs measure a round trip.
 const readTrips = 11
 
-// startTimeout bounds the opening of a session with a peer, which may be silent for as long: on a busy machine a process
-// gets no CPU time for seconds.
+// startTimeout bounds the opening of a session with a peer, which may be silent for as long unless Config.Retried: on a
+// busy machine a process gets no CPU time for seconds.
 const startTimeout = 10 * time.Second

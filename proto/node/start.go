@@ -81,7 +81,11 @@ func (w *Worker) openSessions(f *fiber.Fiber) error {
 		}
 		p := &w.Peers[n]
 		var err error
-		if p.Session, err = w.Port.Connect(f, w.addresses[n], f.Now()+startTimeout); err != nil {
+		var deadline time.Duration // none but RPC.PeerTimeout
+		if !w.member.cluster.Retried {
+			deadline = f.Now() + startTimeout
+		}
+		if p.Session, err = w.Port.Connect(f, w.addresses[n], deadline); err != nil {
 			return fmt.Errorf("session with node %d: %w", n, starved(w.blocked(err)))
 		}
 		w.keeper.with[n] = w.addresses[n].Incarnation
@@ -89,7 +93,7 @@ func (w *Worker) openSessions(f *fiber.Fiber) error {
 	return nil
 }
 
-// starved says what to do about a peer that has sent its descriptor, and then was silent for startTimeout.
+// starved says what to do about a peer that has sent its descriptor, and then was silent.
 func starved(err error) error {
 	if !errors.Is(err, rpc.ErrPeerGone) {
 		return err

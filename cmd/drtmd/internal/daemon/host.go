@@ -133,7 +133,7 @@ func (d *Daemon) openPlane(ctx context.Context, r *load.Request, p *node.Part) (
 	if err != nil {
 		return nil, nil, err
 	}
-	cfg.CacheBytes = int(d.cfg.Data.Cache)
+	cfg.CacheBytes, cfg.Retried = int(d.cfg.Data.Cache), true
 	if r.Plan.Record {
 		cfg.Record = &node.Recording{SpillDir: d.tempDir, MemoryBytes: recordBytes / int64(cfg.Workers),
 			Keep: cfg.Replicas > 1 || r.Data != nil} // the tables outlive this process: so does what it has told

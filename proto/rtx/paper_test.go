@@ -96,6 +96,7 @@ func TestLeasesOfAnOwnerIncrease(t *testing.T) {
 	})
 }
 
+// one adds one to the object of root 0, without a log.
 func one(c *rtx.Client, f *fiber.Fiber) error {
 	return c.Run(f, func(tx *rtx.Tx) error {
 		v, err := tx.Update(c.Root(0))

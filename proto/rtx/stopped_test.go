@@ -65,27 +65,15 @@ func TestARepairThatWasStoppedLooksAgain(t *testing.T) {
 	const stop = 300 * time.Millisecond
 	world, err := rtxtest.NewWorld(testShape)
 	must(t, err)
-	add := func(c *rtx.Client, f *fiber.Fiber) error {
-		return c.Run(f, func(tx *rtx.Tx) error {
-			v, err := tx.Update(c.Root(0))
-			if v == nil && err == nil {
-				v, err = tx.Write(c.Root(0), 0)
-			}
-			if err == nil {
-				v[0]++
-			}
-			return err
-		})
-	}
 	var stats rtx.Stats
-	dies := world.ClientAwaited(func(c *rtx.Client, f *fiber.Fiber) error { return errors.Join(add(c, f), add(c, f)) })
+	dies := world.ClientAwaited(func(c *rtx.Client, f *fiber.Fiber) error { return errors.Join(one(c, f), one(c, f)) })
 	stopped := world.ClientAwaited(func(c *rtx.Client, f *fiber.Fiber) error {
-		err := errors.Join(f.Sleep(50*time.Millisecond), add(c, f))
+		err := errors.Join(f.Sleep(50*time.Millisecond), one(c, f))
 		stats = *c.Stats()
 		return err
 	})
 	other := world.Client(func(c *rtx.Client, f *fiber.Fiber) error {
-		if err := errors.Join(f.Sleep(100*time.Millisecond), add(c, f), add(c, f), f.Sleep(2*stop)); err != nil {
+		if err := errors.Join(f.Sleep(100*time.Millisecond), one(c, f), one(c, f), f.Sleep(2*stop)); err != nil {
 			return err
 		}
 		return c.Run(f, func(tx *rtx.Tx) error {

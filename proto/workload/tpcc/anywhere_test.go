@@ -9,6 +9,26 @@ import (
 	"drtmd/proto"
 )
 
+// eachAccess gives what the new orders and payments of a client access, that of n transactions.
+func eachAccess(w *TPCC, node proto.NodeID, n int, do func(proto.Access)) {
+	c := w.NewClient(node, rand.New(rand.NewPCG(3, 4))).(*client)
+	for range n {
+		c.Next()
+		x := &c.tx
+		x.decl.Accesses = x.accesses[:0]
+		if x.kind == Payment {
+			x.declarePayment()
+		} else {
+			x.declareItems()
+			x.declareOrder()
+			x.declareIndex()
+		}
+		for _, a := range x.decl.Accesses {
+			do(a)
+		}
+	}
+}
+
 // TestAnywhereSpreadsAllRecords: of what new orders and payments access, a fifth is on the client's node of five, or the
 // share Local; items are on one node each; and no two clients of the cluster give their payments the same number.
 func TestAnywhereSpreadsAllRecords(t *testing.T) {
@@ -17,24 +37,12 @@ func TestAnywhereSpreadsAllRecords(t *testing.T) {
 		o := small(nodes)
 		o.Items, o.Warehouses, o.Anywhere, o.Local, o.Mix = 1000, 3, true, local, [5]int{50, 50}
 		w := newTPCC(t, o)
-		c := w.NewClient(self, rand.New(rand.NewPCG(3, 4))).(*client)
 		var own, all [tableEnd]float64
-		for range 10_000 {
-			c.Next()
-			x := &c.tx
-			x.decl.Accesses = x.accesses[:0]
-			if x.kind == Payment {
-				x.declarePayment()
-			} else {
-				x.declareItems()
-				x.declareOrder()
+		eachAccess(w, self, 10_000, func(a proto.Access) {
+			if all[a.Table]++; w.Placement().Locate(a.Table, a.Key).Primary == self {
+				own[a.Table]++
 			}
-			for _, a := range x.decl.Accesses {
-				if all[a.Table]++; w.Placement().Locate(a.Table, a.Key).Primary == self {
-					own[a.Table]++
-				}
-			}
-		}
+		})
 		want := local
 		if local == 0 {
 			want = 1.0 / nodes
@@ -115,25 +123,12 @@ func TestWithoutRemoteSharesAllIsLocal(t *testing.T) {
 		o.RemoteItems, o.RemotePayments, o.Mix = percent, 0, [5]int{50, 50}
 		w := newTPCC(t, o)
 		specs := w.Tables()
-		c := w.NewClient(self, rand.New(rand.NewPCG(5, 6))).(*client)
 		var elsewhere, all [tableEnd]float64
-		for range 20_000 {
-			c.Next()
-			x := &c.tx
-			x.decl.Accesses = x.accesses[:0]
-			if x.kind == Payment {
-				x.declarePayment()
-			} else {
-				x.declareItems()
-				x.declareOrder()
-				x.declareIndex()
+		eachAccess(w, self, 20_000, func(a proto.Access) {
+			if all[a.Table]++; !specs[a.Table-1].Everywhere && w.Placement().Locate(a.Table, a.Key).Primary != self {
+				elsewhere[a.Table]++
 			}
-			for _, a := range x.decl.Accesses {
-				if all[a.Table]++; !specs[a.Table-1].Everywhere && w.Placement().Locate(a.Table, a.Key).Primary != self {
-					elsewhere[a.Table]++
-				}
-			}
-		}
+		})
 		for i := range specs {
 			table := specs[i].ID
 			want := 0.0

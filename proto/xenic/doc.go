@@ -31,12 +31,15 @@
 // # Ordered tables
 //
 // A scan asks the primary's NIC for keys, reads their records like others, and has the range validated (package nics,
-// ranges.go). So records of an ordered table are in a Robinhood table, too, and the NIC has the order of their keys. The
-// paper has local B+ trees on hosts (§5.2), which miss what waits in a host's logs.
+// ranges.go). So records of an ordered table are in a Robinhood table, too, and the NIC has the order of their keys, which
+// tells what is absent: an insertion takes no DMA. The paper has local B+ trees on hosts (§5.2), which miss what waits in a
+// host's logs.
 //
 // # What it does not do
 //
-// Outside of the simulator a worker plays the NIC of its node (package node); nothing recovers there.
+// Outside of the simulator a worker plays the NIC of its node, on the thread of the node's other workers (package node);
+// nothing recovers there. Off-path NICs (§3.1, §4.3.4) are not modelled. A NIC does not fail alone: one that loses its memory
+// has lost the locks, which is the crash of its node (§4.2.1); one that only stops for a while is a pause.
 //
 // # Recovery (§4.2.1)
 //

@@ -1,6 +1,7 @@
 package xenic
 
 import (
+	"strings"
 	"testing"
 
 	"drtmd/proto"
@@ -22,5 +23,14 @@ func TestAFunctionThatAbortsIsTriedAgain(t *testing.T) {
 		if s := x.run(nil, nil, nil); s.Ends != want || len(s.More) > 0 {
 			t.Errorf("%v: %+v", err, s)
 		}
+	}
+}
+
+// TestAFunctionThatIsMissingIsNamed in words that say what to do: such a transaction is not tried again.
+func TestAFunctionThatIsMissingIsNamed(t *testing.T) {
+	err := aborting(nics.NoFunction)
+	if proto.AbortReason(err) != 0 || !strings.Contains(err.Error(), "not registered at the node") ||
+		!strings.Contains(err.Error(), "same workload on all nodes") {
+		t.Error(err)
 	}
 }

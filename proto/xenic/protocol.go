@@ -157,7 +157,11 @@ var unseen = map[string]string{
 	nics.LocalUnlocked.String():   "no workload of scenarios ships a function that reads one shard and writes another: " + foundAlone,
 	nicindex.EvictPinned.String(): fewRecords,
 	nicindex.Unpinned.String():    fewRecords,
-	nicindex.StaleTaken.String():  "a scenario's few records all stay in the cache: the tests of package nicindex find it",
+	nics.AbsenceUnlocked.String(): "no workload of scenarios reads an absent record of an ordered table by its key: " +
+		"TestTheOrderOfATableTellsWhatIsAbsent finds it",
+	nicindex.HintLowered.String(): "a look-up reads on to D_m, and proves an absence by the host's own word: a d_i that is too low costs " +
+		"a trip and leads nobody astray; TestHintsAreNotLowered of package nicindex finds it",
+	nicindex.StaleTaken.String(): "a scenario's few records all stay in the cache: the tests of package nicindex find it",
 }
 
 const (

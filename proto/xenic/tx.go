@@ -442,7 +442,7 @@ func (x *tx) endHere(ends nics.Ends) (nics.Status, error) {
 		return x.unchangedHere(), nil
 	}
 	x.Name(x.e.host.Next())
-	return x.e.host.Local(x.F, x.list, x.values, x.updates)
+	return x.e.host.Local(x.F, ends, x.list, x.values, x.updates)
 }
 
 // unchangedHere is a deliberate bug: the host alone says whether what it has read is as it was, by its own tables.

@@ -255,6 +255,40 @@ func TestThreadsHaveTheirRoles(t *testing.T) {
 	}
 }
 
+// TestNICsCountWhatIsCommitted: as many transactions as the threads of their hosts, without those that programs roll back, on
+// the host, at the coordinator's NIC and at another one.
+func TestNICsCountWhatIsCommitted(t *testing.T) {
+	raceskip.Simulated(t)
+	for _, shipping := range []string{xenic.ShipOff, xenic.ShipDeclared} {
+		c, err := cluster(t, 6, func(c *node.SimulatedConfig) {
+			spec := smallbank.Spec()
+			w, _, err := spec.Make(3, option.Settings{"accounts": "40"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Workload, c.Functions, c.Options[xenic.OptShipping] = w, spec.Functions, shipping
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		workers := c.Workers()
+		if result := load(t, c, 40); result.Verdict != check.Serializable {
+			t.Error(result)
+		}
+		var told, counted [3]uint64
+		rolledBack := uint64(0)
+		for _, w := range workers {
+			did, nic := w.Engine.(*xenic.Engine).RoleStats()
+			told[w.Node] += did.Committed
+			counted[w.Node] += nic.Committed
+			rolledBack += w.Engine.Stats().RolledBack
+		}
+		if told != counted || rolledBack == 0 {
+			t.Errorf("shipping %s: hosts committed %d, NICs %d; %d were rolled back", shipping, told, counted, rolledBack)
+		}
+	}
+}
+
 // TestWhatCannotBeIsRefusedInWords.
 func TestWhatCannotBeIsRefusedInWords(t *testing.T) {
 	plain, err := sim.Preset(sim.DefaultPreset)

@@ -110,7 +110,8 @@ func (x *Index) LearnHint(segment int, word layout.Segment, distance int) {
 	if distance > word.Displacement() {
 		word = word.Displaced(distance)
 	}
-	if p.known && word.Count() == p.hint.Count() && word.Displacement() < p.hint.Displacement() {
+	if p.known && word.Count() == p.hint.Count() && word.Displacement() < p.hint.Displacement() &&
+		!x.lacks(HintLowered) {
 		return // a look-up that began earlier has ended later
 	}
 	p.hint, p.known = word, true

@@ -337,8 +337,8 @@ func TestTheIndexSaysWhatWasCommitted(t *testing.T) {
 		t.Error("not everything has happened")
 	}
 	for m := Mutation(1); m < mutationEnd; m++ {
-		if m == OrderUnstamped {
-			continue // of Order: TestAnOrderIsASortedSet
+		if m == OrderUnstamped || m == HintLowered {
+			continue // of Order: TestAnOrderIsASortedSet; and TestHintsAreNotLowered
 		}
 		found := false
 		for seed := uint64(0); seed < seeds && !found; seed++ {
@@ -416,24 +416,30 @@ func TestEverythingLockedIsFull(t *testing.T) {
 
 // TestHintsAreNotLowered by a look-up that has seen an older word; a newer word of the host lowers them.
 func TestHintsAreNotLowered(t *testing.T) {
-	c := Config{Name: "t", Segments: 2, ValueBytes: 8}
-	c.Budget = c.Least()
-	x, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, known := x.Hint(1); known {
-		t.Error("a hint of nothing")
-	}
-	word := layout.Segment(0).Displaced(3)
-	for _, s := range []struct {
-		word     layout.Segment
-		distance int
-		want     int
-	}{{word, -1, 3}, {word, 5, 5}, {word, 2, 5}, {word.Displaced(1), 0, 1}} {
-		x.LearnHint(1, s.word, s.distance)
-		if got, known := x.Hint(1); !known || got.Displacement() != s.want {
-			t.Errorf("after %v at %d: %v", s.word, s.distance, got)
+	for _, m := range []Mutation{0, HintLowered} {
+		c := Config{Name: "t", Segments: 2, ValueBytes: 8, Mutation: m}
+		c.Budget = c.Least()
+		x, err := New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, known := x.Hint(1); known {
+			t.Error("a hint of nothing")
+		}
+		word, lowered := layout.Segment(0).Displaced(3), false
+		for _, s := range []struct {
+			word     layout.Segment
+			distance int
+			want     int
+		}{{word, -1, 3}, {word, 5, 5}, {word, 2, 5}, {word.Displaced(1), 0, 1}} {
+			x.LearnHint(1, s.word, s.distance)
+			got, known := x.Hint(1)
+			if lowered = lowered || got.Displacement() < s.want; !known || m == 0 && got.Displacement() != s.want {
+				t.Errorf("after %v at %d: %v", s.word, s.distance, got)
+			}
+		}
+		if lowered != (m == HintLowered) {
+			t.Errorf("%v: a hint is lowered: %v", m, lowered)
 		}
 	}
 }

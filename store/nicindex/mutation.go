@@ -14,6 +14,7 @@ const (
 	LockTaken
 	VersionKept
 	OrderUnstamped
+	HintLowered
 	mutationEnd
 )
 
@@ -27,6 +28,8 @@ var mutations = [mutationEnd]mutation.Mutation{
 	VersionKept: {Name: "nicindex-version-not-raised", Doc: "a commit changes the value of an object and not its version"},
 	OrderUnstamped: {Name: "nicindex-order-unstamped",
 		Doc: "keys come and go in an order, and its stamp does not say so: ranges are validated in vain"},
+	HintLowered: {Name: "nicindex-hint-lowered-early",
+		Doc: "a look-up that began earlier and ends later lowers the displacement (d_i) of a segment again"},
 }
 
 func (m Mutation) String() string { return Mutations().Name(m) }

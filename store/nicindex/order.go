@@ -62,6 +62,12 @@ func (o *Order) find(key uint64) (chunk, place int, found bool) {
 	return chunk, place, found
 }
 
+// Has reports whether a key has a record.
+func (o *Order) Has(key uint64) bool {
+	_, _, found := o.find(key)
+	return found
+}
+
 // Set says whether a key has a record now.
 func (o *Order) Set(key uint64, live bool) {
 	chunk, place, found := o.find(key)

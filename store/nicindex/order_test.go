@@ -26,8 +26,8 @@ func TestAnOrderIsASortedSet(t *testing.T) {
 			keys = slices.Delete(keys, at, at+1)
 		}
 		changed = changed || live != is && low <= k && k <= high
-		if o.Len() != len(keys) {
-			t.Fatalf("%d keys, not %d", o.Len(), len(keys))
+		if o.Len() != len(keys) || o.Has(k) != live {
+			t.Fatalf("%d keys, not %d; key %d: %v, not %v", o.Len(), len(keys), k, o.Has(k), live)
 		}
 		if unchanged := o.Unchanged(since, low, high); unchanged == changed {
 			t.Fatalf("step %d: unchanged %v, and the range has changed: %v", i, unchanged, changed)

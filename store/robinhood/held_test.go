@@ -72,6 +72,21 @@ func TestWhatSomebodyHoldsIsLeftAlone(t *testing.T) {
 			_, found := table.Find(moves)
 			return found && checkTable(table) == nil
 		}},
+		{"a record as far from home as one that is given back", LoweredEarly, func(t *testing.T, m Mutation) bool {
+			table := newTable(t, Config{ID: 1, Name: "t", ValueBytes: 8, Homes: 4, Limit: 3, Blocks: 1, Mutation: m})
+			key := uint64(0)
+			var keys []uint64
+			for _, home := range []int{0, 0, 2, 2} { // in slots 0 to 3: of each home, one is a slot away
+				key = keyOf(table, home, key+1)
+				inserted(t, table, key, 0)
+				keys = append(keys, key)
+			}
+			if err := reclaimed(t, table, keys[3]); err != nil {
+				t.Fatal(err)
+			}
+			_, found := table.Find(keys[1])
+			return found && checkTable(table) == nil
+		}},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			for _, m := range []Mutation{0, x.mutation} {

@@ -118,6 +118,9 @@ func left[A words.Access](t *Table, a A, home, index, to int) (ok bool) {
 		if !ok {
 			return false
 		}
+		if t.lacks(LoweredEarly) && d > 0 {
+			d--
+		}
 		if d < word.Displacement() {
 			word = word.Displaced(d)
 		}

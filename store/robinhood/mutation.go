@@ -20,6 +20,7 @@ const (
 	SwapOutside
 	ShiftUncounted
 	DisplacementKept
+	LoweredEarly
 	NoSecondRead
 	BlockSkipped
 	AbsenceUnproved
@@ -48,6 +49,8 @@ var mutations = [mutationEnd]mutation.Mutation{
 		Doc: "records move towards their homes, or from a chain to a slot, and the segment word does not count it"},
 	DisplacementKept: {Name: "robinhood-displacement-not-raised",
 		Doc: "a record moves away from its home and its segment's displacement is not raised"},
+	LoweredEarly: {Name: "robinhood-displacement-lowered-early",
+		Doc: "a record leaves its slot, and its segment's displacement (d_i) falls though another record stands as far from home"},
 	NoSecondRead: {Name: "robinhood-no-second-read",
 		Doc:        "a look-up does not read the slots behind the displacement that it knows",
 		Equivalent: "the segment word tells it so, a trip later; TestALookUpTakesThePapersTrips finds it"},

@@ -223,22 +223,22 @@ func (c *Core) Poll() bool {
 	return busy
 }
 
-// Flush implements fiber.Part.
+// Flush implements fiber.Part. What is for the own host goes first: clients wait for it.
 func (c *Core) Flush() {
 	c.submit(&c.read, false)
 	c.submit(&c.write, true)
-	for _, t := range c.toNodes {
-		g := &c.nodes[t.node][t.core]
-		g.dirty = false
-		c.transmit(t, g)
-	}
-	c.toNodes = c.toNodes[:0]
 	for _, thread := range c.toHosts {
 		g := &c.hosts[thread]
 		g.dirty = false
 		c.raise(thread, g)
 	}
 	c.toHosts = c.toHosts[:0]
+	for _, t := range c.toNodes {
+		g := &c.nodes[t.node][t.core]
+		g.dirty = false
+		c.transmit(t, g)
+	}
+	c.toNodes = c.toNodes[:0]
 }
 
 // StartRead begins to read bytes of a region of the host into a buffer, which is the engine's until the transfer is

@@ -173,14 +173,13 @@ func (t *coordination) acknowledge(shard, backup int) {
 func (t *coordination) end(s Status) {
 	t.ends = true
 	t.x.ending++
-	e := message(t.tx).u8(uint8(s)).bytes(t.result)
 	if s == Committed && t.function != 0 {
 		if ended := t.x.nic.cfg.Ended; ended != nil {
 			ended(t.tx, t.updates)
 		}
-		e.accesses(t.list).values(t.values).updates(t.updates)
+		t.x.nic.cfg.Yard.show(t.tx, &outcome{t.list, t.values, t.updates})
 	}
-	t.x.c.SendHost(threadOf(t.tx), msgEnd, e.b)
+	t.x.c.SendHost(threadOf(t.tx), msgEnd, message(t.tx).u8(uint8(s)).bytes(t.result).b)
 }
 
 // commit is the rest of step 6, at all primaries of what is written.

@@ -33,6 +33,7 @@ type coordination struct {
 	finish  *Step // what the host says; it may come before it is asked
 	dropped bool  // the host does not wait for the end
 	ends    bool  // the host was told
+	refused bool  // the host rolls back: what it has read is compared, and nothing is written
 
 	turn     uint64 // of the NIC's view
 	halted   bool   // the view has changed: recovery goes on with it
@@ -67,9 +68,9 @@ func (t *coordination) refuses() bool {
 	return true
 }
 
-// onLocal is the request of a host that has executed a transaction on its own tables (§4.2.4).
-func (x *core) onLocal(d *decoder) {
-	t := &coordination{x: x, tx: d.u64(), list: d.accesses()}
+// onLocal is the request of a host that has executed a transaction on its own tables (§4.2.4), or rolled it back.
+func (x *core) onLocal(d *decoder, ends Ends) {
+	t := &coordination{x: x, tx: d.u64(), list: d.accesses(), refused: ends == Aborts}
 	for range t.list {
 		t.values = append(t.values, Value{Version: layout.Version(d.u64())})
 	}
@@ -135,6 +136,9 @@ func (t *coordination) local(f *fiber.Fiber) Status {
 		if status = t.x.validate(f, t.tx, seen); status != Committed {
 			n.unlock(t.tx, written(t.list))
 		}
+	}
+	if status == Committed && t.refused {
+		status = Refused
 	}
 	if status != Committed {
 		t.end(status)
@@ -310,6 +314,14 @@ func (t *coordination) execute(f *fiber.Fiber, first int) Status {
 		}
 	}
 	if list, _ := t.from(first, n.cfg.Node); len(list) > 0 {
+		if t.pending > 0 { // the requests go out with this pass, before own work
+			if f.Yield() != nil {
+				return Unstable
+			}
+			if t.halted = t.turn != n.turn; t.halted {
+				return Moved
+			}
+		}
 		t.pending++
 		status, values := t.x.execute(f, t.tx, list)
 		t.executed(n.cfg.Node, status, values)

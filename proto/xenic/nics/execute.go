@@ -56,7 +56,7 @@ func (x *core) execute(f *fiber.Fiber, tx uint64, list []Access) (Status, []Valu
 	}
 	// No await until all is locked.
 	for _, a := range list {
-		if _, _, by := n.index(a.Ref).Version(n.segment(a.Ref), a.Key); by != 0 && by != owner {
+		if _, _, by := n.index(a.Ref).Version(n.segment(a.Ref), a.Key); by != 0 && by != owner && !n.overlooks(a.Ref) {
 			return Locked, nil
 		}
 	}
@@ -85,8 +85,16 @@ func (x *core) readAll(f *fiber.Fiber, tx uint64, list []Access) ([]Value, Statu
 		}
 	}
 	last := -1 // not in the cache
+	var looks absences
 	for i, a := range list {
-		switch v, s, known := x.cached(tx, a.Ref); {
+		v, s, known := x.cached(tx, a.Ref)
+		if !known {
+			if v, known = n.absent(a.Ref); known {
+				s = Committed
+				looks.note(a.Table)
+			}
+		}
+		switch {
 		case known:
 			take(i, v, s)
 		case last >= 0:
@@ -101,6 +109,7 @@ func (x *core) readAll(f *fiber.Fiber, tx uint64, list []Access) ([]Value, Statu
 			last = i
 		}
 	}
+	x.c.Work(f, looks.ps)
 	if last >= 0 {
 		v, s := x.read(f, tx, list[last].Ref)
 		take(last, v, s)
@@ -119,6 +128,10 @@ func (x *core) cached(tx uint64, r Ref) (Value, Status, bool) {
 	case nicindex.Done:
 		return Value{v, append([]byte(nil), b...)}, Committed, true
 	case nicindex.Locked:
+		if x.nic.overlooks(r) {
+			v, _ := x.nic.absent(r)
+			return v, Committed, true
+		}
 		return Value{}, Locked, true
 	}
 	return Value{}, 0, false
@@ -188,9 +201,21 @@ func written(list []Access) (r []Ref) {
 	return r
 }
 
-// read gives what a record of the own shard is, from the cache or by DMA (§4.1.3), unless another transaction has locked
-// it.
+// read gives what a record of the own shard is, from the cache, by the order of its table, or by DMA (§4.1.3), unless another
+// transaction has locked it.
 func (x *core) read(f *fiber.Fiber, tx uint64, r Ref) (Value, Status) {
+	if v, status, ok := x.cached(tx, r); ok {
+		return v, status
+	}
+	if v, ok := x.nic.absent(r); ok {
+		x.c.Work(f, keysPs)
+		return v, Committed
+	}
+	return x.fetch(f, tx, r)
+}
+
+// fetch is read without the order of the table.
+func (x *core) fetch(f *fiber.Fiber, tx uint64, r Ref) (Value, Status) {
 	n := x.nic
 	index, s := n.index(r), n.segment(r)
 	if v, status, ok := x.cached(tx, r); ok {
@@ -253,7 +278,7 @@ func (x *core) validate(f *fiber.Fiber, tx uint64, list []Update) Status {
 			return Moved
 		}
 		v, known, by := n.index(u.Ref).Version(n.segment(u.Ref), u.Key)
-		if by != 0 && by != owner && !n.lacks(ValidateIgnoresLock) {
+		if by != 0 && by != owner && !n.lacks(ValidateIgnoresLock) && !n.overlooks(u.Ref) {
 			return Locked
 		}
 		if !known {

@@ -112,9 +112,12 @@ func NewHost(cfg HostConfig) *Host {
 	for _, kind := range []uint8{msgValues, msgRange, msgEnd} {
 		cfg.Port.Handle(kind, func(m *smartnic.Message) {
 			d := decoder{b: append([]byte(nil), m.Payload...)}
-			if a := h.calls[d.u64()]; a != nil {
+			tx := d.u64()
+			if a := h.calls[tx]; a != nil {
 				a.kind, a.d, a.over = m.Kind, d, m.Kind == msgEnd
 				a.came.Broadcast()
+			} else if m.Kind == msgEnd {
+				h.cfg.Yard.seen(tx) // nobody waits for it
 			}
 		})
 	}
@@ -258,9 +261,9 @@ func (o *Open) Drop() {
 	}
 }
 
-// Local commits a transaction that the host has executed on its own tables (§4.2.4): list is what it has read, at the
-// versions of values.
-func (h *Host) Local(f *fiber.Fiber, list []Access, values []Value, updates []Update) (Status, error) {
+// Local commits a transaction that the host has executed on its own tables (§4.2.4), or ends one that its program rolls back:
+// that is Refused if all was as it has read it. list is what it has read, at the versions of values.
+func (h *Host) Local(f *fiber.Fiber, ends Ends, list []Access, values []Value, updates []Update) (Status, error) {
 	o := h.Open()
 	if err := o.add(list); err != nil {
 		o.Drop()
@@ -270,7 +273,11 @@ func (h *Host) Local(f *fiber.Fiber, list []Access, values []Value, updates []Up
 	for _, v := range values {
 		e.u64(uint64(v.Version))
 	}
-	o.send(msgLocal, e.updates(updates))
+	kind := msgLocal
+	if ends == Aborts {
+		kind = msgRefuse
+	}
+	o.send(kind, e.updates(updates))
 	return o.end(f)
 }
 
@@ -334,7 +341,8 @@ func (o *Open) ship(f *fiber.Fiber, list []Access) (r Result, err error) {
 		return Result{}, err
 	}
 	if r.Bytes = o.d.bytes(); r.Status == Committed {
-		r.Accesses, r.Values, r.Updates = o.d.accesses(), o.d.values(), o.d.updates()
+		x := o.h.cfg.Yard.seen(o.tx)
+		r.Accesses, r.Values, r.Updates = x.accesses, x.values, x.updates
 	}
 	return r, nil
 }

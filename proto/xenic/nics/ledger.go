@@ -16,8 +16,36 @@ type Yard struct {
 	gone map[uint64]bool
 	// due are transactions that a recovery has decided, for a thread to apply.
 	due []uint64
+	// shown are what functions have read and written, for their hosts to take down in histories: no message has it, as a client
+	// is told the result alone (§4.2.2).
+	shown map[uint64]*outcome
 	// Filling says whether a shard's replica is being filled: what is deleted there stays. nil: none is.
 	Filling func(shard int) bool
+}
+
+// outcome is what became of a function's records.
+type outcome struct {
+	accesses []Access
+	values   []Value
+	updates  []Update
+}
+
+// show keeps an outcome until its host has seen it.
+func (y *Yard) show(tx uint64, x *outcome) {
+	if y.shown == nil {
+		y.shown = map[uint64]*outcome{}
+	}
+	y.shown[tx] = x
+}
+
+// seen gives it, and forgets it; an empty one if the NIC has shown none.
+func (y *Yard) seen(tx uint64) outcome {
+	x := y.shown[tx]
+	delete(y.shown, tx)
+	if x == nil {
+		return outcome{}
+	}
+	return *x
 }
 
 // held is a transaction that is not decided, as far as this node holds records of it.

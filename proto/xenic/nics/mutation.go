@@ -32,6 +32,7 @@ const (
 	ClaimsIgnored
 	ReadsPastLog
 	TakenAgain
+	AbsenceUnlocked
 	mutationEnd
 )
 
@@ -72,6 +73,8 @@ var mutations = [mutationEnd]mutation.Mutation{
 	RangesUnvalidated: {Name: "xenic-range-unvalidated", Doc: "VALIDATE does not look at the ranges that were scanned"},
 	ClaimsIgnored: {Name: "xenic-range-ignores-locks",
 		Doc: "VALIDATE of a range does not see that another transaction has locked a key to insert it"},
+	AbsenceUnlocked: {Name: "xenic-absence-ignores-lock",
+		Doc: "a record that the order of its table does not have is absent, though another transaction has locked it to insert it"},
 	LocalUnlocked: {Name: "xenic-local-key-unvalidated", Doc: "a multi-hop call does not lock the records of the own shard that it reads"},
 }
 

@@ -297,7 +297,8 @@ func (x *core) handle() {
 	start(msgShip, x.onShip)
 	start(msgSettle, x.onSettle)
 	c.Handle(msgBegin, func(m *smartnic.Message) { x.onBegin(&decoder{b: m.Payload}) })
-	c.Handle(msgLocal, func(m *smartnic.Message) { x.onLocal(&decoder{b: m.Payload}) })
+	c.Handle(msgLocal, func(m *smartnic.Message) { x.onLocal(&decoder{b: m.Payload}, Commits) })
+	c.Handle(msgRefuse, func(m *smartnic.Message) { x.onLocal(&decoder{b: m.Payload}, Aborts) })
 	take(msgUnlock, func(m *smartnic.Message) {
 		d := &decoder{b: m.Payload}
 		tx, list := d.u64(), d.accesses()

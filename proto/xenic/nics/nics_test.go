@@ -306,6 +306,41 @@ func TestWhatCannotBeCalledIsRefusedInWords(t *testing.T) {
 	}
 }
 
+// TestAFunctionThatTheTargetLacksIsRefused: the coordinator is told which reason it is, and no lock is left at either node.
+func TestAFunctionThatTheTargetLacksIsRefused(t *testing.T) {
+	r := newRig(t, rigConfig{nodes: 6, options: Options{Caching: true, Shipping: true, MultiHop: true}})
+	delete(r.machines[3].nic.cfg.Functions, 1)
+	m := r.machines[0]
+	m.worker.Submit("client", func(f *fiber.Fiber) error {
+		for _, x := range []struct {
+			shard int // of the other record
+			want  Status
+		}{{3, NoFunction}, {4, Committed}} {
+			result, err := m.host.Run(f, &Call{Function: 1, Argument: make([]byte, 8),
+				Accesses: []Access{{Ref: r.c.key(0, 0), Write: true}, {Ref: r.c.key(x.shard, 0), Write: true}}})
+			if err != nil {
+				return err
+			}
+			if result.Status != x.want {
+				t.Errorf("with shard %d: %v, not %v", x.shard, result.Status, x.want)
+			}
+		}
+		return nil
+	}, nil)
+	must(t, r.world.Run())
+	for i, m := range r.machines {
+		if owed := m.nic.Owed(); owed != 0 {
+			t.Errorf("the NIC of node %d owes %d", i, owed)
+		}
+		for _, s := range m.nic.shards {
+			if s != nil && s.indexes[0].Stats.Locked != 0 {
+				t.Errorf("%d records are locked at node %d", s.indexes[0].Stats.Locked, i)
+			}
+		}
+	}
+	must(t, r.audit())
+}
+
 // TestRecordsComeAndGo: absent records are inserted, by a function or by the host, and a deletion leaves room: the same few records come and go
 // more often than the table has room for them.
 func TestRecordsComeAndGo(t *testing.T) {

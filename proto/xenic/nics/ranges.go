@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"drtmd/store/layout"
 	"drtmd/store/nicindex"
 	"drtmd/verbs/fiber"
 )
@@ -150,6 +151,39 @@ func (x *core) unchanged(tx uint64, list []looked) Status {
 	return Committed
 }
 
+// absent gives the version of a record that an ordered table does not have: the NIC knows which keys it has, so an insertion
+// needs no look-up by DMA. What it knows is as of its commits, and nobody has locked the key, or the caller has. The paper's
+// ordered tables are B+ trees of the coordinator's host (§5.2), whose insertions take no DMA either.
+func (n *NIC) absent(r Ref) (Value, bool) {
+	o := n.orderOf(r)
+	if o == nil || o.Has(r.Key) {
+		return Value{}, false
+	}
+	return Value{Version: layout.Fresh(n.recordsOf(r).deleted)}, true
+}
+
+// absences are looks at orders of one EXECUTE: a cursor goes on from key to key of a table.
+type absences struct {
+	tables [256]bool
+	ps     int64 // time on a host core
+}
+
+func (a *absences) note(table uint8) {
+	if a.ps += keyPs; !a.tables[table] {
+		a.tables[table] = true
+		a.ps += keysPs
+	}
+}
+
+// overlooks is a deliberate bug: the order of a table is asked before the locks.
+func (n *NIC) overlooks(r Ref) bool {
+	if !n.lacks(AbsenceUnlocked) {
+		return false
+	}
+	_, absent := n.absent(r)
+	return absent
+}
+
 func (x *core) onKeys(f *fiber.Fiber, from int, d *decoder) {
 	tx, r := d.u64(), d.keyRange()
 	if !x.takes(d, nil, nil) || !x.takesRange(&r) {
@@ -264,7 +298,7 @@ func (r *recovering) order(shard int) error {
 func (r *recovering) reorder(c claim) error {
 	n := r.n
 	for {
-		v, status := n.cores[0].read(r.f, c.tx, c.ref)
+		v, status := n.cores[0].fetch(r.f, c.tx, c.ref)
 		if err := r.over(); err != nil {
 			return err
 		}

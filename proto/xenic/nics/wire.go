@@ -40,6 +40,7 @@ const (
 	msgRange   // to the host: keys of a range
 	msgEnd     // to the host: status, versions, result
 	msgApplied // from the host: where a log begins now, entries that were made, and keys whose commits are in the tables
+	msgRefuse  // from the host: what a local transaction has read that its program rolls back, as msgLocal
 )
 
 // Ref names a record.

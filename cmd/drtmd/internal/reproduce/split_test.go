@@ -171,7 +171,8 @@ func TestCachesAreWarmWhenBaselinesAreMeasured(t *testing.T) {
 // TestConditionsSayWhatXenicRuns: threads, pressures and sizes of the runs that a part of the figures makes.
 func TestConditionsSayWhatXenicRuns(t *testing.T) {
 	r := &Run{Options: Options{Seeds: 1}}
-	if text := wallConditions(11, 300); strings.Contains(text, "means over") || !strings.Contains(text, "11 pairs of runs of 14400") {
+	if text := wallConditions(2, 22, 300); strings.Contains(text, "means over") ||
+		!strings.Contains(text, "22 pairs of runs of 14400") || !strings.Contains(text, "2 rounds") {
 		t.Error(text)
 	}
 	for _, x := range []struct {
@@ -187,7 +188,8 @@ func TestConditionsSayWhatXenicRuns(t *testing.T) {
 			"40 to 320 transactions", "DrTM+H with preset cx5-100g, 18 threads, 18 to 72", "20000 keys"}, []string{"FaSST", "one transaction"}},
 		{"figure-8d", smallbankTitle, everyPressure, baselines(), []string{"1 to 320 transactions", "DrTM+H, DrTM+H NC with",
 			"FaSST with preset cx5-100g, 28 threads, 1 to 112", "1000 keys or customers where one transaction"}, nil},
-		{"figure-8b", "TPC-C", everyPressure, nil, []string{"18 threads of the host that run", "24 warehouses of 400 items",
+		{"figure-8b", "TPC-C", everyPressure, nil, []string{"18 threads of the host that run",
+			"1 application thread and 12 Robinhood workers", "24 warehouses of 400 items",
 			"1 warehouse of 400 items where"}, []string{"DrTM+H", "keys"}},
 	} {
 		f, z, s := figure8(r, x.title)

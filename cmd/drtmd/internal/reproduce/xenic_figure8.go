@@ -33,6 +33,10 @@ func (x *figure) conditions(z *xenicSizes, s *study, of func([]pressure) []press
 		host = fmt.Sprintf("%s and %d Robinhood workers of the host", several(loads[len(loads)-1].workers, "application thread"),
 			t.host-t.applications)
 	}
+	if t.applications == 0 && loads[0].workers < t.host && loads[len(loads)-1].workers > loads[0].workers {
+		host += fmt.Sprintf(" (where one transaction runs at a time, %s and %d Robinhood workers)",
+			several(loads[0].workers, "application thread"), t.appliers(loads[0].workers))
+	}
 	text := fmt.Sprintf("%d servers, %d replicas; Xenic with preset %s, %d NIC cores, %s, %s", servers, copies, liquidio3, t.nic,
 		host, underWay(loads))
 	last := ""

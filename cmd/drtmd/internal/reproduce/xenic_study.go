@@ -80,13 +80,19 @@ func (t *serverThreads) settings(c *competitor, threads int) (option.Settings, i
 	}
 	all := c.settings.Clone()
 	all["nic-cores"] = strconv.Itoa(t.nic)
-	if t.applications == 0 {
-		return all, threads
-	}
 	apply := t.host - t.applications
+	if t.applications == 0 {
+		if threads >= t.host {
+			return all, threads
+		}
+		apply = t.appliers(threads)
+	}
 	all["application-threads"], all["robinhood-workers"] = strconv.Itoa(threads), strconv.Itoa(apply)
 	return all, threads + apply
 }
+
+// appliers are the threads of Xenic's host that only apply logs where fewer than all run transactions: one for each log at most.
+func (t *serverThreads) appliers(running int) int { return min(t.host-running, t.nic) }
 
 // pressures of a system: one transaction of a server at a time, some, and many.
 func (s *study) pressures(r *Run, c *competitor) []pressure {

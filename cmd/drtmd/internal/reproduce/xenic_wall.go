@@ -35,10 +35,11 @@ func wallParts() []designPart {
 		{"multi-hop", "multi-hop", "latency -42 against -32 % of the baseline"}}
 }
 
-// figure9Measured is Figure 9 by the wall clock: pairs of runs, each part on and off, one after the other.
+// figure9Measured is Figure 9 by the wall clock: pairs of runs, each part on and off, one after the other; Run.Seeds rounds of
+// so many pairs.
 func figure9Measured(r *Run) (*Outcome, error) {
-	pairs, each := pick(r, 11, 1), pick(r, 300, 5)
-	o := &Outcome{Conditions: wallConditions(pairs, each)}
+	pairs, each := r.Seeds*pick(r, 11, 1), pick(r, 300, 5)
+	o := &Outcome{Conditions: wallConditions(r.Seeds, pairs, each)}
 	done, total := 0, 2*pairs*len(wallParts())
 	for _, p := range wallParts() {
 		var gains []float64
@@ -69,12 +70,12 @@ func figure9Measured(r *Run) (*Outcome, error) {
 	return o, nil
 }
 
-// wallConditions of so many pairs of runs. Each pair has a seed of its own, whatever --seeds says.
-func wallConditions(pairs, each int) string {
+// wallConditions of so many pairs of runs, of all rounds. Each pair has a seed of its own.
+func wallConditions(rounds, pairs, each int) string {
 	return fmt.Sprintf("SmallBank of %d nodes on one thread of this machine, on shared memory; workers play the NICs; %d replicas, "+
 		"customers anywhere, %d transactions under way; %s of runs of %d transactions, with and without the part, alternating; CPU "+
-		"time of the process; the seed of a pair is its number", playedNodes, copies, playedNodes*playedFibers,
-		several(pairs, "pair"), each*playedNodes*playedFibers)
+		"time of the process; %s, one for each of --seeds; the seed of a pair is its number", playedNodes, copies,
+		playedNodes*playedFibers, several(pairs, "pair"), each*playedNodes*playedFibers, several(rounds, "round"))
 }
 
 // wallRun is the CPU time of a transaction.

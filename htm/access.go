@@ -145,7 +145,7 @@ func (r *Region) put(m *Memory, off int, src []byte) {
 		s.forget()
 	}
 	copy(s.image.bytes()[at:at+n], src)
-	s.meta.dirty |= uint8(1<<((at+n-1)/8+1) - 1<<(at/8))
+	s.meta.dirty |= dirtyOf(at, n)
 }
 
 // firstWrite adds the line touched last to the write set.
@@ -161,6 +161,6 @@ func (r *Region) firstWrite(m *Memory) bool {
 		return false
 	}
 	*w++
-	r.written = append(r.written, s.position())
+	r.written = append(r.written, int32(s.at))
 	return true
 }

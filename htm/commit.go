@@ -213,10 +213,10 @@ func (r *Region) publish() {
 		if r.lacks(UnlockFirst) {
 			lineword.Unlock(c.word, c.seen)
 			r.step(StepPublished)
-			s.images[at].store(m, l)
+			l.image.store(m, l)
 			continue
 		}
-		s.images[at].store(m, l)
+		l.image.store(m, l)
 		r.step(StepStored)
 		if r.lacks(NoVersion) {
 			lineword.Restore(c.word, c.seen)
@@ -242,7 +242,7 @@ func (r *Region) committed() {
 	}
 	if !r.lacks(NoImages) {
 		for i, at := range r.written {
-			j.Image(i, r.lines.images[at].bytes())
+			j.Image(i, r.lines.metas[at].image.bytes())
 		}
 	}
 	j.Committed(len(r.written))

@@ -45,7 +45,8 @@ type check struct {
 // meta is what a commit needs to know of a line.
 type meta struct {
 	number int
-	dirty  uint8 // bit i: word i was written
+	image  *image // the region's copy: its own, or the caller's (Region.LoadLines)
+	dirty  uint8  // bit i: word i was written
 }
 
 // lineSet holds the lines of a region in the order of their first touch. keys, checks, images and
@@ -53,6 +54,7 @@ type meta struct {
 type lineSet struct {
 	last      key    // the line touched last, 0 = none
 	opaque    key    // last, or 0 while unchecked
+	at        int    // its position
 	image     *image // its copy
 	meta      *meta
 	n         int
@@ -80,8 +82,14 @@ func (s *lineSet) resize(n int) {
 	s.forget() // image and meta move
 	s.keys = resized(s.keys, n)
 	s.checks = resized(s.checks, n)
+	old := s.images
 	s.images = resized(s.images, n)
 	s.metas = resized(s.metas, n)
+	for i := range old {
+		if l := &s.metas[i]; l.image == &old[i] {
+			l.image = &s.images[i]
+		}
+	}
 	size := 4
 	for size < 2*n {
 		size *= 2
@@ -106,15 +114,10 @@ func (s *lineSet) reset() {
 // forget makes the next access look for its line.
 func (s *lineSet) forget() { s.last, s.opaque = 0, 0 }
 
-// position is that of the line touched last.
-func (s *lineSet) position() int32 {
-	return int32((uintptr(unsafe.Pointer(s.meta)) - uintptr(unsafe.Pointer(&s.metas[0]))) /
-		unsafe.Sizeof(meta{}))
-}
-
 // use makes line i the one touched last.
 func (s *lineSet) use(k key, i int) {
-	s.last, s.image, s.meta = k, &s.images[i], &s.metas[i]
+	l := &s.metas[i]
+	s.last, s.at, s.image, s.meta = k, i, l.image, l
 	if s.opaque = k; s.unchecked {
 		s.opaque = 0
 	}

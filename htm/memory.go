@@ -1,6 +1,7 @@
 package htm
 
 import (
+	"encoding/binary"
 	"math/bits"
 	"sync/atomic"
 	"unsafe"
@@ -118,6 +119,37 @@ func (m *Memory) Peek(line int, dst *[LineBytes]byte) bool {
 	}
 	_, ok := m.read(m.word(line), line, dst)
 	return ok
+}
+
+// PeekPart is Peek for a part of a line: len(dst) bytes from the aligned word at off on. After false, dst may hold anything.
+func (m *Memory) PeekPart(off int, dst []byte) bool {
+	if raceEnabled || m.words == nil || off%8 != 0 || off%LineBytes+len(dst) > LineBytes || !m.has(off, len(dst)) {
+		return m.peekPart(off, dst)
+	}
+	p, n := m.word(off/LineBytes), 0
+	before := lineword.Load(p)
+	for ; n+8 <= len(dst); n += 8 {
+		binary.NativeEndian.PutUint64(dst[n:], atomic.LoadUint64(m.at(off+n)))
+	}
+	if n < len(dst) {
+		b := bytesOf(atomic.LoadUint64(m.at(off + n)))
+		copy(dst[n:], b[:])
+	}
+	return !before.Locked() && lineword.Load(p) == before
+}
+
+// peekPart is PeekPart by a copy of the line.
+func (m *Memory) peekPart(off int, dst []byte) bool {
+	var line image
+	at := off % LineBytes
+	if at+len(dst) > LineBytes {
+		outside(off, len(dst), LineBytes)
+	}
+	if !m.Peek(off/LineBytes, line.bytes()) {
+		return false
+	}
+	copy(dst, line.bytes()[at:])
+	return true
 }
 
 // PeekWords is Peek for some aligned words of a line, from the one at off on.

@@ -24,6 +24,7 @@ type runner struct {
 	stored []bool // bytes that it has stored
 	since  map[int]int
 	peeked bool // a line was added and not compared with the others since
+	room   []byte
 	c      *committed
 }
 
@@ -178,7 +179,8 @@ func TestRegionsAreAtomicAndOpaque(t *testing.T) {
 		c := &committed{bytes: make([]byte, lines*LineBytes), changed: make([]int, lines)}
 		var all []*runner
 		for i := range regions {
-			all = append(all, &runner{r: NewRegion(Config{Spins: -1}), m: bed.memories[i], c: c})
+			all = append(all, &runner{r: NewRegion(Config{Spins: -1}), m: bed.memories[i], c: c,
+				room: newBed(lines, 0).bytes})
 		}
 		inside := func(do func(*runner, *rapid.T)) func(*rapid.T) {
 			return func(t *rapid.T) {
@@ -195,6 +197,9 @@ func TestRegionsAreAtomicAndOpaque(t *testing.T) {
 			"load64":   inside((*runner).load64),
 			"store64":  inside((*runner).store64),
 			"peek64":   inside((*runner).peek64),
+			"lines":    inside((*runner).loadLines),
+			"shared":   inside((*runner).storeShared),
+			"return":   inside((*runner).giveBack),
 			"validate": inside((*runner).validate),
 			"commit":   inside((*runner).commit),
 			"abort": inside(func(x *runner, t *rapid.T) {

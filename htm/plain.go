@@ -15,8 +15,8 @@ func (r *Region) loadPlain(m *Memory, off int) (uint64, bool) {
 	r.plain = true
 	if len(r.written) > 0 {
 		if i := r.lines.find(m.key(off)); i >= 0 {
-			if w := off / 8 % lineWords; r.lines.metas[i].dirty>>w&1 != 0 {
-				return r.lines.images[i][w], true
+			if w, l := off/8%lineWords, &r.lines.metas[i]; l.dirty>>w&1 != 0 {
+				return l.image[w], true
 			}
 		}
 	}
@@ -51,7 +51,7 @@ func (r *Region) touchPlain(m *Memory, off int) bool {
 			return false
 		}
 		i = s.n
-		s.metas[i] = meta{number: off / LineBytes}
+		s.metas[i] = meta{number: off / LineBytes, image: &s.images[i]}
 		s.keys[i] = k
 		if s.n++; i >= linearLines {
 			s.addToIndex()

@@ -51,11 +51,11 @@ func (r *Region) unlocked(c RecordCommitter, code Code, arg uint8) bool {
 func (r *Region) publishPlain() {
 	r.sortWritten()
 	for _, at := range r.written {
-		l, from := &r.lines.metas[at], &r.lines.images[at]
+		l := &r.lines.metas[at]
 		to := r.target.line64(l.number)
 		for w := range to {
 			if l.dirty>>w&1 != 0 {
-				atomic.StoreUint64(&to[w], from[w])
+				atomic.StoreUint64(&to[w], l.image[w])
 			}
 		}
 	}

@@ -119,9 +119,12 @@ func (r *Region) disturbed() bool {
 }
 
 // touch makes the line at off the one touched last, copying it if it is new; false if the region
-// has aborted. With compare, all copies are a snapshot afterwards. It is written out in one piece because calls
+// has aborted. With compare, all copies are a snapshot afterwards.
+func (r *Region) touch(m *Memory, off int, compare bool) bool { return r.touchIn(m, off, compare, nil) }
+
+// touchIn is touch with room for the copy; nil: the region's own. It is written out in one piece because calls
 // would double its cost.
-func (r *Region) touch(m *Memory, off int, compare bool) bool {
+func (r *Region) touchIn(m *Memory, off int, compare bool, room *image) bool {
 	if r.state != active {
 		return false
 	}
@@ -133,6 +136,9 @@ func (r *Region) touch(m *Memory, off int, compare bool) bool {
 		i = s.search(k)
 	}
 	if i >= 0 {
+		if room != nil {
+			s.moveTo(i, room)
+		}
 		s.use(k, i)
 		return !compare || r.Validate()
 	}
@@ -143,7 +149,10 @@ func (r *Region) touch(m *Memory, off int, compare bool) bool {
 	}
 	n := s.n
 	number := int(uint(off) / LineBytes)
-	p, to, l := m.word(number), &s.images[n], &s.metas[n]
+	p, to, l := m.word(number), room, &s.metas[n]
+	if to == nil {
+		to = &s.images[n]
+	}
 	var w lineword.Word
 	var ok bool
 	if raceEnabled {
@@ -172,13 +181,13 @@ func (r *Region) touch(m *Memory, off int, compare bool) bool {
 	}
 	r.worded = true
 	s.checks[n] = check{p, w}
-	l.number, l.dirty = number, 0
+	l.number, l.image, l.dirty = number, to, 0
 	s.keys[n] = k
 	s.n = n + 1
 	if n >= linearLines {
 		s.addToIndex()
 	}
-	s.last, s.image, s.meta = k, to, l
+	s.last, s.at, s.image, s.meta = k, n, to, l
 	if s.opaque = k; s.unchecked {
 		s.opaque = 0
 	}

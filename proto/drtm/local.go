@@ -21,6 +21,7 @@ func (t *tx) readLocal(r *record) error {
 		}
 	}
 	if presence == layout.Stale {
+		t.unshare(r)
 		if err := t.findLocal(r); err != nil {
 			return err
 		}
@@ -126,10 +127,12 @@ func (t *tx) copyLocal(r *record) (layout.Presence, error) {
 // loadLines copies an entry in the region. The simulator shows what comes between two lines of it.
 func (t *tx) loadLines(r *record) bool {
 	m, off := t.e.Env.Memory, int(r.Own.Off)
-	if r.Lines != 0 {
+	switch {
+	case r.Lines != 0: // only with line words
 		return t.loadSome(r, r.Lines)
-	}
-	if !t.e.Env.Simulated || t.e.glob {
+	case t.e.glob && (len(r.Image) <= layout.LineBytes || r.Mode == proto.ModeRead):
+		return t.share(r, 0, len(r.Image))
+	case t.e.glob || !t.e.Env.Simulated:
 		return t.region.Load(m, off, r.Image)
 	}
 	for at := 0; at < len(r.Image); at += layout.LineBytes {
@@ -140,6 +143,29 @@ func (t *tx) loadLines(r *record) bool {
 		t.F.Step("drtm: between lines")
 	}
 	return true
+}
+
+// share copies lines of an entry in the region, whose copies are those in the record's image: what the program changes
+// there is stored without a copy. Records of several lines that are written as a whole are not shared: most of their lines
+// may turn out to be as they were (Region.Update).
+func (t *tx) share(r *record, from, to int) bool {
+	room := r.WholeLines()
+	if to < len(r.Image) {
+		room = room[:to]
+	}
+	position, ok := t.region.LoadLines(t.e.Env.Memory, int(r.Own.Off)+from, room[from:])
+	if from == 0 {
+		r.Own.InRegion, r.Own.Line = true, int32(position)
+	}
+	return ok
+}
+
+// unshare gives the region copies of its own: the image is to be that of another place.
+func (t *tx) unshare(r *record) {
+	if r.Own.InRegion {
+		t.region.Return(t.e.Env.Memory, int(r.Own.Off), r.WholeLines())
+		r.Own.InRegion = false
+	}
 }
 
 // writeLocal is LOCAL_WRITE of everything that was written, and the making of entries for insertions.
@@ -186,24 +212,56 @@ func (t *tx) storeLocal(r *record) bool {
 	if t.e.lacks(NoStateCheck) {
 		s = r.Own.Word
 	}
-	if r.Is && len(r.Value) == wordBytes { // a copy of the image would wait for the stores that have made it
+	if r.Is && !r.Own.InRegion && len(r.Value) == wordBytes { // a copy of the image would wait for the stores that have made it
 		return t.region.Store64(m, off+layout.VersionOffset, uint64(r.Next())) &&
 			t.region.Store64(m, off+layout.StateOffset, s) &&
 			t.region.Store64(m, off+layout.ValueOffset, binary.LittleEndian.Uint64(r.Value))
 	}
 	r.Seal(r.Next())
 	onesided.SetState(r, s)
+	if r.Own.InRegion {
+		return t.storeShared(r)
+	}
 	to := len(r.Image)
 	if !r.Is {
 		to = layout.ValueOffset
-	} else if r.Lines != 0 {
-		return t.storeSome(r, r.Lines)
 	}
 	if to <= layout.LineBytes { // entries begin lines, and the version always changes
 		return t.region.Store(m, off+layout.VersionOffset, r.Image[layout.VersionOffset:to])
 	}
 	// Most columns of a long record stay as they are: the lines of these are read only.
 	return t.region.Update(m, off+layout.VersionOffset, r.Image[layout.VersionOffset:to])
+}
+
+// storeShared is storeLocal of what the program has changed in a copy that the region shares: version and state, and of the
+// value what it has written, without lines between that were not loaded.
+func (t *tx) storeShared(r *record) bool {
+	from, to := layout.VersionOffset, layout.ValueOffset
+	if r.Is {
+		at, end := r.Written()
+		if to = layout.ValueOffset + end; at > 0 {
+			if !t.storeImage(r, from, layout.ValueOffset) {
+				return false
+			}
+			from = layout.ValueOffset + at
+		}
+	}
+	if r.Lines == 0 {
+		return t.storeImage(r, from, to)
+	}
+	for lines := r.Lines; lines != 0; {
+		at, end := takeRun(&lines, len(r.Image))
+		if at, end = max(at, from), min(end, to); at < end && !t.storeImage(r, at, end) {
+			return false
+		}
+	}
+	return true
+}
+
+// storeImage stores a part of an image that the region shares.
+func (t *tx) storeImage(r *record, from, to int) bool {
+	line := int(r.Own.Line) + from/layout.LineBytes
+	return t.region.StoreShared(t.e.Env.Memory, line, int(r.Own.Off)+from, r.Image[from:to])
 }
 
 // makeLocal makes the entry of a record that has none, in the region that makes it live: nobody

@@ -88,25 +88,9 @@ func (t *tx) completeLocal(r *record, missing lineSet) error {
 
 // loadSome copies lines of an entry in the region.
 func (t *tx) loadSome(r *record, lines lineSet) bool {
-	m, off := t.e.Env.Memory, int(r.Own.Off)
 	for lines != 0 {
 		from, to := takeRun(&lines, len(r.Image))
-		if !t.region.Load(m, off+from, r.Image[from:to]) {
-			return false
-		}
-	}
-	return true
-}
-
-// storeSome writes lines of an entry from its version on.
-func (t *tx) storeSome(r *record, lines lineSet) bool {
-	m, off := t.e.Env.Memory, int(r.Own.Off)
-	for lines != 0 {
-		from, to := takeRun(&lines, len(r.Image))
-		if from == 0 {
-			from = layout.VersionOffset
-		}
-		if !t.region.Update(m, off+from, r.Image[from:to]) {
+		if !t.share(r, from, to) {
 			return false
 		}
 	}

@@ -114,36 +114,28 @@ func (t *Tx) peek(r *Record) (whole bool, err error) {
 // the header is unlocked and the same before and after. twice says whether it is looked at.
 func (t *Tx) CopyHere(r *Record, twice bool) bool {
 	m, off := t.base.Memory(r)
-	var line [layout.LineBytes]byte
 	single := len(r.Image) <= layout.LineBytes || r.Lines == 1
 	for at := 0; at < len(r.Image); at += layout.LineBytes {
 		if r.Lines != 0 && r.Lines>>(at/layout.LineBytes)&1 == 0 {
 			continue
 		}
-		if !m.Peek((off+at)/layout.LineBytes, &line) {
+		if !m.PeekPart(off+at, r.Image[at:min(at+layout.LineBytes, len(r.Image))]) {
 			return false
 		}
-		copy(r.Image[at:], line[:])
 		t.step(t.base.Steps.Lines)
 	}
 	if single && t.base.Worded() || !twice || t.base.Skips(CopyTwice) {
 		return true
 	}
-	if !m.Peek(off/layout.LineBytes, &line) {
-		return false
-	}
 	_, v, _ := Header(r)
-	_, now, s := header(line[:])
-	return now == v && !layout.Locked(s)
+	_, now, s, ok := t.HeaderNow(r)
+	return ok && now == v && !layout.Locked(s)
 }
 
 // HeaderNow copies the header of an entry of the own machine as it is now, at one moment.
 func (t *Tx) HeaderNow(r *Record) (key uint64, v layout.Version, state uint64, ok bool) {
-	var line [layout.LineBytes]byte
+	var words [layout.HeaderBytes / 8]uint64
 	m, off := t.base.Memory(r)
-	if !m.Peek(off/layout.LineBytes, &line) {
-		return 0, 0, 0, false
-	}
-	key, v, state = header(line[:])
-	return key, v, state, true
+	ok = m.PeekWords(off, &words)
+	return words[layout.KeyOffset/8], layout.Version(words[layout.VersionOffset/8]), words[layout.StateOffset/8], ok
 }

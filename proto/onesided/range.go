@@ -48,27 +48,13 @@ type pair struct{ key, place uint64 }
 
 // walk is a look at a range of a table of the own machine, in a region.
 type walk struct {
-	region     *htm.Region
-	index      protocol.OrderedIndex
 	list       []pair
 	n          int
-	live       uint64 // bit i: list[i] is
-	lives      bool   // live is wanted
 	keys, sum  uint64
 	take, hash func(key uint64, place int) bool // add and count, made once
 }
 
 func (w *walk) add(key uint64, place int) bool {
-	if w.lives {
-		m, off := w.index.At(place)
-		v, ok := w.region.Load64(m, off+layout.VersionOffset)
-		if !ok {
-			return false
-		}
-		if layout.Version(v).Live() {
-			w.live |= 1 << w.n
-		}
-	}
 	w.list[w.n] = pair{key, uint64(place)}
 	w.n++
 	return w.n < len(w.list)
@@ -102,7 +88,8 @@ func (b *Base) looks(look func(*htm.Region) bool) Code {
 	return Busy
 }
 
-// keysAt finds the first keys of a range in a share.
+// keysAt finds the first keys of a range in a share. If lives, it says which are of records that are there, bit i of live
+// for list[i]: as they are behind the look at the range, each at a moment of its own.
 func (b *Base) keysAt(s *protocol.Share, t proto.TableID, from, to proto.Key, lives bool, list []pair) (n int,
 	live, stamp uint64, c Code) {
 	x, ok := ordered(s, t)
@@ -110,14 +97,21 @@ func (b *Base) keysAt(s *protocol.Share, t proto.TableID, from, to proto.Key, li
 		return 0, 0, 0, Kept
 	}
 	w := &b.walk
-	w.region, w.index, w.list, w.lives = b.region, x, list, lives
+	w.list = list
 	c = b.looks(func(r *htm.Region) bool {
-		w.n, w.live = 0, 0
+		w.n = 0
 		v, ok := x.AbsentIn(r)
 		stamp = uint64(v) + 1
 		return ok && x.Scan(r, uint64(from), uint64(to), w.take)
 	})
-	return w.n, w.live, stamp, c
+	if lives {
+		for i := range list[:w.n] {
+			if m, off := x.At(int(list[i].place)); VersionOf(m, uint64(off)).Live() {
+				live |= 1 << i
+			}
+		}
+	}
+	return w.n, live, stamp, c
 }
 
 // checkAt is Done if a range of a share has an entry for so many keys with this sum of hashes, and the stamp is
@@ -252,6 +246,7 @@ type places struct {
 	list  [mostKeys]pair
 	n     int
 	next  int  // of list, that nobody has asked for
+	last  int  // of list, of which the place was asked for last
 	all   bool // the range has no further keys
 }
 
@@ -260,9 +255,12 @@ func (p *places) of(r *Record) (off uint64, ok bool) {
 	if r.Table != p.table || r.Node != p.at.Primary {
 		return 0, false
 	}
-	for i := range p.list[:p.n] {
-		if p.list[i].key == uint64(r.Key) && p.list[i].place != 0 {
-			return p.list[i].place, true
+	for range p.n { // they are mostly asked for in their order
+		if p.last++; p.last >= p.n {
+			p.last = 0
+		}
+		if x := &p.list[p.last]; x.key == uint64(r.Key) && x.place != 0 {
+			return x.place, true
 		}
 	}
 	return 0, false
@@ -316,8 +314,8 @@ func (t *Tx) KeysIn(r *htm.Region, table proto.TableID, at proto.Location, from,
 		}
 		t.Stamp = uint64(v) + 1
 	}
-	w.region, w.index, w.list, w.lives, w.n = r, x, p.list[:len(keys)], false, 0
-	p.table, p.at, p.to, p.n, p.next = table, at, to, 0, 0
+	w.list, w.n = p.list[:len(keys)], 0
+	p.table, p.at, p.to, p.n, p.next, p.last = table, at, to, 0, 0, -1
 	if !x.Scan(r, uint64(from), uint64(to), w.take) {
 		return 0, false
 	}
@@ -348,7 +346,7 @@ func (p *places) follows(from, to proto.Key) bool {
 func (t *Tx) fetch(table proto.TableID, at proto.Location, from, to proto.Key, most int, lives bool) (stamp,
 	live uint64, err error) {
 	b, p, c := t.base, &t.places, Done
-	p.table, p.at, p.to, p.n, p.next = table, at, to, 0, 0
+	p.table, p.at, p.to, p.n, p.next, p.last = table, at, to, 0, 0, -1
 	if at.Primary == b.Env.Node {
 		b.charge(t, b.Costs.Find*int64(1+mostOf(most, lives)/layout.LeafPairs))
 		p.n, live, stamp, c = b.keysAt(b.Env.Shares[at.Shard], table, from, to, lives, p.list[:most])

@@ -45,9 +45,13 @@ type Part struct {
 	Stale bool
 	// Ensured: the host has made the entry, or found it, for this transaction, which has not locked it.
 	Ensured bool
-	Stored  bool // an update is known to be in memory
-	unlocks bool // the last request is the unlocking CAS
-	unsent  bool // the last request for a lock was posted on a queue pair that had failed before
+	// InRegion: the region of the transaction has its copy of the lines in the record's image, the first of them at position
+	// Line (htm.Region.LoadLines).
+	InRegion bool
+	Line     int32
+	Stored   bool // an update is known to be in memory
+	unlocks  bool // the last request is the unlocking CAS
+	unsent   bool // the last request for a lock was posted on a queue pair that had failed before
 }
 
 // Record is a record of a transaction.

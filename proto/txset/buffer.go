@@ -34,7 +34,7 @@ func (b *Buffers) Init(pd *verbs.PD, records []layout.Record) {
 	}
 }
 
-// At gives image i, of a number of bytes that is at most a stride.
+// At gives image i, of a number of bytes that is at most a stride. It has room for whole lines.
 func (b *Buffers) At(i, bytes int) (image []byte, sge verbs.SGE, err error) {
 	for i >= len(b.chunks)*chunkImages {
 		if err := b.grow(); err != nil {
@@ -43,7 +43,7 @@ func (b *Buffers) At(i, bytes int) (image []byte, sge verbs.SGE, err error) {
 	}
 	c, at := &b.chunks[i/chunkImages], i%chunkImages*b.stride
 	sge = verbs.SGE{Addr: c.sge.Addr + uint64(at), Length: uint32(bytes), LKey: c.sge.LKey}
-	return c.bytes[at : at+bytes : at+bytes], sge, nil
+	return c.bytes[at : at+bytes : at+b.stride], sge, nil
 }
 
 func (b *Buffers) grow() error {

@@ -95,6 +95,12 @@ func (r *Record[Own]) Take(v layout.Version, live bool) {
 	r.Loaded, r.Version, r.Was, r.Is = true, v, live, live
 }
 
+// WholeLines is Image up to the end of its last line: room for a copy of the lines in which the record lies. Value is a part
+// of Image.
+func (r *Record[Own]) WholeLines() []byte {
+	return r.Image[:(len(r.Image)+layout.LineBytes-1)&^(layout.LineBytes-1)]
+}
+
 // Apart reports whether Value is no part of Image.
 func (r *Record[Own]) Apart() bool { return r.apart }
 
@@ -259,14 +265,14 @@ func (s *Set[Own]) Add(t proto.TableID, k proto.Key, m proto.Mode) error {
 		return err
 	}
 	sge.Length = uint32(l.Bytes)
-	value := room[layout.ValueOffset:]
+	value, end := room[layout.ValueOffset:l.Bytes:l.Bytes], cap(room)
 	if l.Room > 0 {
-		value = room[l.Bytes:]
+		value, end = room[l.Bytes:], l.Bytes
 	}
 	r := &s.Records[n] // field by field: a literal is made aside, and its copy waits for all of it
 	*r = Record[Own]{}
 	r.Key, r.Table, r.Mode, r.Node, r.At = k, t, m, at.Primary, at
-	r.Image, r.SGE, r.Value, r.layout, r.apart = room[:l.Bytes:l.Bytes], sge, value, l, l.Room > 0
+	r.Image, r.SGE, r.Value, r.layout, r.apart = room[:l.Bytes:end], sge, value, l, l.Room > 0
 	return nil
 }
 

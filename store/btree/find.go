@@ -32,8 +32,20 @@ type path struct {
 // Find is the offset of the entry of key, outside of any region; there the caller checks it
 // (layout.Match). A false proves nothing: see FindIn. It does not allocate.
 func (t *Table) Find(key uint64) (off int, ok bool) {
-	var p path
-	ok = descend(t, outside{t}, key, &p)
+	p, a := &t.found, outside{t}
+	if p.leaf != 0 && p.low <= key && key <= p.high {
+		// Another key of the leaf in which the last one was. If it is not there, the leaf may have been split meanwhile.
+		if h, ok := peekHead(t, a, uint64(p.leaf)); ok && h.Level() == 0 {
+			hint := p.pair
+			p.pairs = h.Pairs()
+			if at(t, a, key, p, hint) && p.entry != 0 {
+				return p.entry, true
+			}
+		}
+	}
+	if ok = descend(t, a, key, p); !ok {
+		p.leaf = 0
+	}
 	return p.entry, ok && p.entry != 0
 }
 

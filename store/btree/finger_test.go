@@ -84,3 +84,40 @@ func TestAFingerIsOfItsRegion(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestFindSeesWhatOthersHaveChangedInItsLeaf: it begins where it has found the last key, and another worker splits and
+// merges the leaves there, and gives their nodes to others.
+func TestFindSeesWhatOthersHaveChangedInItsLeaf(t *testing.T) {
+	const keys = 400
+	c := For(1, "t", 8, keys)
+	table := newTable(t, c)
+	mine, err := Attach(c, table.m, table.at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	random, r := rand.New(rand.NewPCG(1, 1)), htm.NewRegion(htm.Config{})
+	places := map[uint64]int{}
+	for round := range 400 {
+		first := uint64(random.IntN(keys))
+		for key := first; key < min(first+20, keys); key++ {
+			in(t, r, func() bool {
+				if round%3 == 2 && places[key] != 0 {
+					ok, err := table.ReclaimIn(r, key, 0)
+					delete(places, key)
+					return ok && err == nil
+				}
+				off, _, ok, err := table.EnsureIn(r, key, 0)
+				places[key] = off
+				return ok && err == nil
+			})
+			for _, k := range []uint64{key, key + 1, first, uint64(random.IntN(keys))} {
+				if off, found := mine.Find(k); off != places[k] || found != (places[k] != 0) {
+					t.Fatalf("key %d: %d, %t; it was put to %d", k, off, found, places[k])
+				}
+			}
+		}
+	}
+	if err := checkTable(table); err != nil {
+		t.Error(err)
+	}
+}

@@ -26,6 +26,7 @@ type Table struct {
 	lineWords bool
 	record    layout.Record
 	finger    finger
+	found     path // the way that Find has taken last; leaf 0: none
 }
 
 // Format makes an empty table at an offset of memory that nobody uses, with Config.Bytes bytes

@@ -41,6 +41,7 @@ func (w *TPCC) NewClient(home proto.NodeID, r *rand.Rand) workload.Client {
 		last:      newNURand(255, constLast, 1000, w.names)}
 	t := &c.tx
 	t.w, t.decl.Accesses = w, t.accesses[:0]
+	t.isStocked = make([]uint64, (w.o.Items+63)/64)
 	t.bind()
 	return c
 }
@@ -104,8 +105,10 @@ type transaction struct {
 
 	order   int // planned: the next or the newest one; 0: none
 	due     [Districts]due
-	stocked []uint32 // planned: the items of stock-level, in order
-	keys    [20*mostLines + 20]proto.Key
+	stocked []uint32 // planned: the items of stock-level
+	// isStocked has a bit for each item.
+	isStocked []uint64
+	keys      [20*mostLines + 20]proto.Key
 
 	// Of the scan that runs.
 	newest, oldest, line, item func(proto.Key, []byte) bool // made once, like sum and stock

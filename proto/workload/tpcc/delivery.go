@@ -1,8 +1,6 @@
 package tpcc
 
 import (
-	"slices"
-
 	"drtmd/proto"
 	"drtmd/verbs/fiber"
 )
@@ -49,7 +47,16 @@ func (t *transaction) addSum(line []byte) {
 }
 
 func (t *transaction) addItem(line []byte) {
-	t.stocked = append(t.stocked, uint32(get32(line, lineItem)))
+	i := uint32(get32(line, lineItem))
+	if word := int(i / 64); word < len(t.isStocked) && !t.hasStocked(i) {
+		t.stocked = append(t.stocked, i)
+		t.isStocked[word] |= 1 << (i % 64)
+	}
+}
+
+// hasStocked reports whether an item is one that stock-level has planned.
+func (t *transaction) hasStocked(i uint32) bool {
+	return int(i/64) < len(t.isStocked) && t.isStocked[i/64]>>(i%64)&1 == 1
 }
 
 // peekChunk is how many keys of a range are looked for at once, before their records are: an engine then still knows
@@ -105,7 +112,7 @@ func (t *transaction) declareDelivered(d int) {
 	}
 	t.declare(Order, proto.ModeWrite, orderKey(w, d, due.order))
 	for line := range due.lines {
-		t.declare(OrderLine, proto.ModeWrite, lineKey(w, d, due.order, line+1))
+		t.declareFields(OrderLine, proto.ModeWrite, lineKey(w, d, due.order, line+1), deliveredField)
 	}
 }
 
@@ -162,12 +169,12 @@ func (t *transaction) deliver(tx proto.Txn, d int) (sum int64, err error) {
 	line := t.row[:lineBytes]
 	for i := range due.lines {
 		k := lineKey(w, d, due.order, i+1)
-		if err := tx.GetForUpdate(OrderLine, k, line); err != nil {
+		if err := read(tx, OrderLine, k, deliveredField, line); err != nil {
 			return 0, missing(err)
 		}
 		sum += get64(line, lineAmount)
 		put64(line, lineDelivered, t.date)
-		if err := tx.Write(OrderLine, k, line); err != nil {
+		if err := write(tx, OrderLine, k, deliveredField, line, t.other[:lineBytes]); err != nil {
 			return 0, err
 		}
 	}
@@ -204,12 +211,13 @@ func (t *transaction) planStock(f *fiber.Fiber, peek proto.Peeker) (err error) {
 	}
 	w, d := t.warehouse, t.district
 	from, to := t.lastOrders()
+	for _, i := range t.stocked {
+		t.isStocked[i/64] = 0
+	}
 	t.stocked = t.stocked[:0]
 	if err := t.peekLines(f, peek, from, to, t.stock); err != nil {
 		return err
 	}
-	slices.Sort(t.stocked)
-	t.stocked = slices.Compact(t.stocked)
 	t.declare(DistrictNext, proto.ModeRead, districtKey(w, d))
 	for _, i := range t.stocked {
 		t.declareFields(Stock, proto.ModeRead, stockKey(w, int(i)), levelField)
@@ -255,7 +263,6 @@ func (t *transaction) stockLevel(tx proto.Txn) error {
 
 // takeItem looks whether a line's item was planned.
 func (t *transaction) takeItem(_ proto.Key, row []byte) bool {
-	_, planned := slices.BinarySearch(t.stocked, uint32(get32(row, lineItem)))
-	t.strange = t.strange || !planned
+	t.strange = t.strange || !t.hasStocked(uint32(get32(row, lineItem)))
 	return true
 }

@@ -97,8 +97,10 @@ var (
 	discountField = proto.Field{Offset: customerDiscount, Bytes: 4}
 	balanceField  = proto.Field{Offset: customerBalance, Bytes: customerFirst, Write: true}
 	statusField   = proto.Field{Offset: customerBalance, Bytes: customerStreet} // balance and names
-	levelField    = proto.Field{Offset: stockQuantity, Bytes: 2}
-	countsField   = proto.Field{Offset: stockQuantity, Bytes: stockInfo, Write: true}
+	// deliveredField is the amount of an order line and when it was delivered.
+	deliveredField = proto.Field{Offset: lineAmount, Bytes: lineInfo - lineAmount, Write: true}
+	levelField     = proto.Field{Offset: stockQuantity, Bytes: 2}
+	countsField    = proto.Field{Offset: stockQuantity, Bytes: stockInfo, Write: true}
 )
 
 func infoField(district int) proto.Field {

@@ -3,6 +3,7 @@ package occ
 import (
 	"drtmd/proto"
 	"drtmd/proto/protocol"
+	"drtmd/proto/recovery"
 	"drtmd/store/layout"
 	"drtmd/verbs/lineword"
 	"drtmd/verbs/rpc"
@@ -71,7 +72,7 @@ func (t *tx) placeHere(r *record) *share {
 	switch {
 	case r.Node == t.e.Env.Node:
 		return t.e.Here(r)
-	case t.e.strategy.Undo && !t.e.strategy.RemoteBackups && t.e.view != nil:
+	case t.e.strategy.Undo && !t.e.strategy.RemoteBackups && t.e.view != nil && !t.askedAlone():
 		return t.e.replica(r.At.Shard)
 	}
 	return nil
@@ -163,26 +164,17 @@ func (e *Engine) lookUpRequests(n int, request func(i int) (rpc.Type, []byte)) {
 		switch typ {
 		case TypeAcquire + compactType, TypeValidate + compactType, TypeRelease + compactType:
 			s.short()
-			for s.ok && len(s.b) > 0 {
-				f, t := s.table(itemShift)
-				key := s.key()
-				s.version()
-				e.lookUpLater(&s, t, key, flags(f)&flagValue != 0)
+			var x item
+			for in := (items{rest: s.b, specs: e.Env.Specs, packed: true}); len(in.rest) > 0 && in.next(&x); {
+				e.lookUpLater(x.table, x.key)
 			}
 		case TypeLog + compactType:
-			s.number()
-			s.half()
-			s.half()
-			s.number()
-			s.short()
-			for s.ok && len(s.b) > 0 {
-				f, t := s.table(writeShift)
-				s.half()
-				key := s.key()
-				if s.version(); f&writeWas != 0 {
-					s.version()
+			s.recordHead()
+			var w recovery.Write
+			for len(s.b) > 0 {
+				if s.write(e.Env.Specs, &w); s.ok {
+					e.lookUpLater(w.Table, w.Key)
 				}
-				e.lookUpLater(&s, t, key, f&writeValue != 0)
 			}
 		}
 	}
@@ -195,18 +187,8 @@ func (e *Engine) lookUpRequests(n int, request func(i int) (rpc.Type, []byte)) {
 	e.lookUps.gathered, e.lookUps.round = mine, e.lookUps.round-1
 }
 
-// lookUpLater gathers a record of a request, and skips its value. What makes no sense its handler refuses.
-func (e *Engine) lookUpLater(s *scan, t proto.TableID, k proto.Key, valued bool) {
-	if uint(t)-1 >= uint(len(e.Env.Specs)) {
-		s.b, s.ok = nil, false
-		return
-	}
-	if valued {
-		s.bytes(e.Env.Specs[t-1].ValueBytes)
-	}
-	if !s.ok {
-		return
-	}
+// lookUpLater gathers a record of a request.
+func (e *Engine) lookUpLater(t proto.TableID, k proto.Key) {
 	if share, _ := e.shareOf(t, k); share != nil {
 		e.lookUps.gathered = append(e.lookUps.gathered, lookUp{share, t, k})
 	}

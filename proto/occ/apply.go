@@ -79,42 +79,74 @@ func (e *Engine) host() error {
 		}
 	}
 	e.applier = e.words.Applier()
-	e.handle(TypeLog, func(c *rpc.Caller, req, resp []byte) (int, error) {
-		return e.serveLog(c, resp, func(h *hosted) (code, error) { return h.place(uint32(c.Epoch), req) })
+	e.Env.Port.HandleFrom(TypeLog, func(c *rpc.Caller, req, resp []byte) (int, error) {
+		return putAnswer(resp, e.serveLog(c, func(h *hosted) (code, error) { return h.place(uint32(c.Epoch), req) }))
+	})
+	e.handlePacked(TypeLog, func(c *rpc.Caller, req, resp []byte) ([]byte, error) {
+		return packAnswer(resp, e.serveLog(c, func(h *hosted) (code, error) {
+			r, ok := e.unpackRecord(c, req)
+			if !ok {
+				return 0, errRequest
+			}
+			return h.put(uint32(c.Epoch), &r)
+		}))
 	})
 	e.serveEnds()
 	e.Env.Port.HandleFrom(TypeTruncate, func(c *rpc.Caller, req, resp []byte) (int, error) {
 		if len(req) != wordBytes {
 			return 0, errRequest
 		}
-		return e.serveLog(c, resp, func(h *hosted) (code, error) {
+		return putAnswer(resp, e.serveLog(c, func(h *hosted) (code, error) {
 			h.read()
 			h.decided = max(h.decided, le.Uint64(req))
 			h.apply()
 			e.reclaimDeleted()
 			return done, nil
-		})
+		}))
 	})
 	return nil
 }
 
-// serveLog serves a request of the worker whose log it is.
-func (e *Engine) serveLog(c *rpc.Caller, resp []byte, serve func(*hosted) (code, error)) (int, error) {
-	h := e.logOf(c)
-	if h == nil || len(resp) < headBytes {
+// logAnswer is the answer to a request about a log, or the error of that.
+type logAnswer struct {
+	head head
+	err  error
+}
+
+// putAnswer writes an answer as in wire.go.
+func putAnswer(resp []byte, a logAnswer) (int, error) {
+	switch {
+	case a.err != nil:
+		return 0, a.err
+	case len(resp) < headBytes:
 		return 0, errRequest
+	}
+	a.head.put(resp)
+	return headBytes, nil
+}
+
+// packAnswer appends an answer in compact form.
+func packAnswer(resp []byte, a logAnswer) ([]byte, error) {
+	if a.err != nil {
+		return nil, a.err
+	}
+	return packHead(resp, &a.head), nil
+}
+
+// serveLog serves a request of the worker whose log it is.
+func (e *Engine) serveLog(c *rpc.Caller, serve func(*hosted) (code, error)) logAnswer {
+	h := e.logOf(c)
+	if h == nil {
+		return logAnswer{err: errRequest}
 	}
 	answer, err := serve(h)
 	if err != nil {
-		return 0, err
+		return logAnswer{err: err}
 	}
-	x := head{code: answer}
 	if h.apply(); h.broken != nil {
-		return 0, h.broken
+		return logAnswer{err: h.broken}
 	}
-	x.off = h.Head()
-	x.put(resp)
-	return headBytes, nil
+	return logAnswer{head: head{code: answer, off: h.Head()}}
 }
 
 // logOf is the log that a caller appends to here; nil: there is none.
@@ -138,35 +170,56 @@ func (h *hosted) place(epoch uint32, record []byte) (code, error) {
 			return 0, broken
 		}
 	}
-	h.read()
-	position, end := le.Uint64(record[8:]), h.Position()
+	return h.placed(le.Uint64(record[8:]), len(record), recovery.Name(le.Uint64(record[24:])), err)
+}
+
+// put is place of a record that came in compact form.
+func (h *hosted) put(epoch uint32, r *log.Record) (code, error) {
+	n, err := h.Put(log.Epoch(epoch), r)
 	switch {
+	case err == nil && h.Took(r):
+		h.take(r, r.Position)
+	case err != nil && !errors.Is(err, log.ErrPlace):
+		return 0, err
+	}
+	return h.placed(r.Position, n, recovery.Name(r.ID), err)
+}
+
+// placed answers when a record of n bytes was put into its place, or could not: err is a log.ErrPlace.
+func (h *hosted) placed(position uint64, n int, name recovery.Name, err error) (code, error) {
+	h.read()
+	switch end := h.Position(); {
 	case err != nil && position >= end:
 		return 0, err // beyond the ring
-	case position+uint64(len(record)) > end && !h.e.lacks(gapAcknowledged):
+	case position+uint64(n) > end && !h.e.lacks(gapAcknowledged):
 		return busy, nil
 	case !h.replaceAll():
 		return busy, nil
 	}
-	return h.answerTo(recovery.Name(le.Uint64(record[24:]))), nil
+	return h.answerTo(name), nil
 }
 
 // read reads what has come.
 func (h *hosted) read() {
 	var r log.Record
 	for at := h.Position(); h.Next(&r) == nil; at = h.Position() {
-		if len(r.Body) < decidedBytes {
-			continue // nobody here has written that; it is freed when it is decided
-		}
-		h.newest = recovery.Name(r.ID)
-		h.decided = max(h.decided, le.Uint64(r.Body))
-		if h.e.lacks(readableEarly) {
-			for _, u := range h.undos {
-				h.raiseFlags(u)
-			}
-		}
-		h.replace(&r, at)
+		h.take(&r, at)
 	}
+}
+
+// take takes a record that was read at a position.
+func (h *hosted) take(r *log.Record, at uint64) {
+	if len(r.Body) < decidedBytes {
+		return // nobody here has written that; it is freed when it is decided
+	}
+	h.newest = recovery.Name(r.ID)
+	h.decided = max(h.decided, le.Uint64(r.Body))
+	if h.e.lacks(readableEarly) {
+		for _, u := range h.undos {
+			h.raiseFlags(u)
+		}
+	}
+	h.replace(r, at)
 }
 
 // look is the watch's.
@@ -191,12 +244,16 @@ func (h *hosted) apply() {
 	at := h.Head()
 	var r log.Record
 	for at < min(h.decided, h.Position()) {
+		if behind, ok := h.raised(at); ok {
+			at = behind
+			continue
+		}
 		behind, err := h.ReadAt(at, &r)
 		if err != nil || behind > h.Position() { // it is another one than that which was read
 			h.fail(cmp.Or(err, log.ErrPlace))
 			break
 		}
-		if !h.forget(r.ID) && r.Type == recordUpdate && !h.raised(recovery.Name(r.ID)) {
+		if !h.forget(r.ID) && r.Type == recordUpdate {
 			applied, err := h.e.applyRecord(&r)
 			if err != nil {
 				h.fail(err)

@@ -3,7 +3,6 @@ package occ
 import (
 	"errors"
 	"fmt"
-	"math/bits"
 	"slices"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 	"drtmd/proto"
 	"drtmd/proto/recovery"
 	"drtmd/store/log"
-	"drtmd/verbs"
 	"drtmd/verbs/fiber"
 	"drtmd/verbs/rpc"
 )
@@ -348,37 +346,12 @@ func (t *tx) unreserve() {
 	}
 }
 
-// body appends the body of the record for a node.
-func (t *tx) body(b []byte, n proto.NodeID, decided uint64) []byte {
-	writes := 0
-	for i := range t.Records {
-		if t.logsRecord(&t.Records[i]) {
-			writes++
-		}
-	}
-	b = recovery.BeginBody(le.AppendUint64(b, decided), uint64(t.word), writes)
-	for i := range t.Records {
-		r := &t.Records[i]
-		if !t.logsRecord(r) {
-			continue
-		}
-		w := t.write(r)
-		if t.e.locksInLog() {
-			w.Was = r.Version
-		}
-		if w.Read || !replicaAt(r.At, n) {
-			w.Value = nil
-		}
-		b = recovery.AppendWrite(b, &w)
-	}
-	return b
-}
-
 // logged is a record of the transaction in a log.
 type logged struct {
 	to     *backup
 	number uint64 // of its flight
 	place  log.Place
+	body   int // bytes of its body
 	at     int // of its bytes in the transaction's buffer
 	ops    int // first of its WRITEs
 	call   *call
@@ -401,8 +374,10 @@ func (t *tx) log() (sent bool, err error) {
 		return false, err
 	}
 	defer t.e.view.end()
-	if err := t.makeRoom(); err != nil {
-		return false, err
+	if !t.e.strategy.Flows {
+		if err := t.makeRoom(); err != nil {
+			return false, err
+		}
 	}
 	t.F.Step(stepLog)
 	if err := b.enter(t.F); err != nil {
@@ -483,70 +458,6 @@ func (t *tx) cutOff(x *backup) error {
 		err = rpc.ErrPeerGone
 	}
 	return t.UnreachableAt(x.node, err)
-}
-
-// makeRoom has registered memory for all records of the transaction.
-func (t *tx) makeRoom() error {
-	bytes := 0
-	for n, body := range t.bodies {
-		if body != 0 {
-			bytes += t.e.backups.at[n].writer.Span(body)
-		}
-	}
-	if t.out != nil && t.out.Len() >= bytes {
-		return nil
-	}
-	mr, err := t.e.Env.Worker.PD().AllocMR(max(1<<bits.Len(uint(bytes-1)), minLogBuffer),
-		verbs.AccessLocalWrite, verbs.MROptions{NoHuge: true})
-	if err != nil {
-		return err
-	}
-	if t.out != nil {
-		err = t.out.Close() // nothing of it is in flight
-	}
-	t.out = mr
-	return err
-}
-
-const minLogBuffer = 4 << 10
-
-// append appends the transaction's record to a log, from a place in the buffer on, and gives its bytes there.
-func (t *tx) append(x *backup, at int) (bytes int) {
-	t.text = t.body(t.text[:0], x.node, x.decided)
-	rec := log.Record{Type: recordUpdate, ID: uint64(t.name), Body: t.text}
-	span := x.writer.Span(len(t.text))
-	place, err := x.writer.Encode(&t.rooms[x.node], &rec, t.out.Bytes()[at:at+span])
-	invariant.Assert(err == nil, "a record did not fit into the room that was reserved for it")
-	x.flights = append(x.flights, flight{end: x.writer.Tail(), t: t})
-	t.logs = append(t.logs, logged{to: x, number: x.base + uint64(len(x.flights)) - 1, place: place, at: at,
-		ops: nowhere})
-	x.last = t.F.Now()
-	if !x.stuck { // else it goes there with those before it
-		t.ship(&t.logs[len(t.logs)-1])
-	}
-	return span
-}
-
-// nowhere says that a record was not sent.
-const nowhere = -1
-
-// ship sends a record to where it belongs: by WRITEs, or as a message.
-func (t *tx) ship(l *logged) {
-	l.call, l.ops = nil, t.Batch.Len()
-	bytes := t.out.Bytes()[l.at : l.at+l.place.Bytes]
-	if by := t.e.strategy.by(proto.PhaseLog); by != OneSided && len(bytes) <= messageBytes {
-		l.call = t.newCall(t.e.messengers[by], TypeLog, l.to.node)
-		l.call.req = append(l.call.req[:0], bytes...)
-		return
-	}
-	peer := &t.e.Env.Peers[l.to.node]
-	for _, p := range l.place.Pieces {
-		if p.To > p.From {
-			t.Batch.Write(t.F, peer.Conn, t.out.SGE(l.at+p.From, p.To-p.From), peer.Log.Addr+uint64(p.Offset),
-				peer.Log.RKey)
-			t.count(proto.PhaseLog, l.to.node, 1, p.To-p.From)
-		}
-	}
 }
 
 // commitMeanwhile is a mutation: COMMIT while the calls of LOG are under way.
@@ -749,14 +660,22 @@ func (t *tx) placeAgain(f *fiber.Fiber, x *backup, number uint64) bool {
 	i := slices.IndexFunc(t.logs, func(l logged) bool { return l.to == x && l.number == number })
 	invariant.Assert(i >= 0, "a record in flight is not its transaction's")
 	l := &t.logs[i]
-	if t.epoch < t.e.view.epoch {
-		t.text = append(t.text[:0], make([]byte, t.bodies[x.node])...)
+	void := t.epoch < t.e.view.epoch
+	if void {
+		if t.e.strategy.Flows && t.makeRoom() != nil {
+			return false
+		}
+		t.text = append(t.text[:0], make([]byte, l.body)...)
 		le.PutUint64(t.text, x.decided)
 		x.writer.EncodeAgain(l.place, &log.Record{Type: recordVoid, ID: uint64(t.name), Body: t.text}, t.out.Bytes()[l.at:])
 	}
 	t.asked = 0
 	t.Batch.Reset()
-	t.ship(l)
+	if t.e.strategy.Flows && !void {
+		t.shipPacked(l)
+	} else {
+		t.ship(l)
+	}
 	t.send(proto.PhaseLog)
 	_ = t.Batch.Await(f)
 	t.await(proto.PhaseLog)

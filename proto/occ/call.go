@@ -6,6 +6,7 @@ import (
 
 	"drtmd/proto"
 	"drtmd/proto/onesided"
+	"drtmd/store/layout"
 	"drtmd/verbs/fiber"
 	"drtmd/verbs/ring"
 	"drtmd/verbs/rpc"
@@ -31,9 +32,9 @@ type call struct {
 	head    head
 	rest    []byte // of the answer, behind the head
 	err     error
-	// Of a flow: the compact request and answer, whether they are used, and the bytes of either on the wire.
-	wire, back []byte
-	packed     bool
+	packed  bool // request and answer are compact
+	flow    rpc.FlowID
+	// sent and came are the bytes of either on the wire.
 	sent, came int
 }
 
@@ -115,7 +116,11 @@ func (t *tx) open(by messenger, typ rpc.Type, node proto.NodeID, bytes, answer i
 	}
 	c := t.newCall(by, typ, node)
 	c.answer += answer
-	c.req = le.AppendUint64(c.req, uint64(t.word))
+	if c.packed {
+		c.req = le.AppendUint16(c.req, uint16(t.word.Tx()))
+	} else {
+		c.req = le.AppendUint64(c.req, uint64(t.word))
+	}
 	return c
 }
 
@@ -129,6 +134,8 @@ func (t *tx) newCall(by messenger, typ rpc.Type, node proto.NodeID) *call {
 	c.by, c.node, c.typ, c.answer, c.records, c.err = by, node, typ, headBytes, c.records[:0], nil
 	c.sent, c.came = 0, 0
 	c.req = c.req[:0]
+	_, c.packed = by.(byFlow)
+	c.flow = flowCommit
 	return c
 }
 
@@ -139,13 +146,21 @@ func (t *tx) add(by Carrier, typ rpc.Type, i int, x *item) {
 		size += padded(len(x.value))
 	}
 	if typ == TypeAcquire {
-		answer = answerBytes
+		n := 0
 		if x.flags&flagRead != 0 {
-			answer += padded(len(t.Records[i].Value))
+			n = len(t.Records[i].Value)
 		}
+		answer = answerRoom(n, t.e.strategy.Flows)
 	}
 	c := t.open(t.e.messengers[by], typ, t.Records[i].Node, size, answer)
-	c.req = putItem(c.req, x)
+	if c.packed {
+		c.req = packItem(c.req, x)
+	} else {
+		c.req = putItem(c.req, x)
+	}
+	if typ == TypeAcquire && x.flags&flagLock == 0 {
+		c.flow = flowExecution
+	}
 	c.records = append(c.records, i)
 	t.F.Charge(itemCostPs)
 }
@@ -184,7 +199,12 @@ func (t *tx) answer(p proto.Phase, c *call) {
 	t.count(p, c.node, 0, c.came)
 	if c.err == nil {
 		var ok bool
-		if c.head, c.rest, ok = takeHead(c.resp[:n], max(len(c.records), 1)); !ok {
+		if items := max(len(c.records), 1); c.packed {
+			c.head, c.rest, ok = unpackHead(c.resp[:n], items)
+		} else {
+			c.head, c.rest, ok = takeHead(c.resp[:n], items)
+		}
+		if !ok {
 			c.err = errAnswer
 		}
 	}
@@ -209,4 +229,20 @@ func (t *tx) refusal(r *record, h *head) error {
 	r.Own.Off = h.off
 	onesided.SetVersion(r, h.version)
 	return t.Met(r, uint64(h.state))
+}
+
+// item takes the first item of the rest of the answer, and gives what follows; its value is copied to dst.
+func (c *call) item(rest, dst []byte) (v layout.Version, off uint64, behind []byte, ok bool) {
+	if c.packed {
+		s := scan{b: rest, ok: true}
+		v, off = s.version(), s.offset()
+		copy(dst, s.bytes(len(dst)))
+		return v, off, s.b, s.ok
+	}
+	n := answerBytes + padded(len(dst))
+	if len(rest) < n {
+		return 0, 0, nil, false
+	}
+	copy(dst, rest[answerBytes:])
+	return layout.Version(le.Uint64(rest)), le.Uint64(rest[8:]), rest[n:], true
 }

@@ -14,6 +14,7 @@ import (
 
 // Compact messages (Strategy.Flows, Dandelion §5): requests and answers as in wire.go, log records and ends of
 // transactions, without what both sides know or what is zero. A request of type T in this form has type T + compactType.
+// Either side writes and reads this form and no other.
 //
 //	request   transaction 2 (of the caller's lock word) | items
 //	item      flags 6 bits, table 2 bits (1 to 3; 0: in the next 2 bytes) | key | version | value, if flagValue
@@ -26,8 +27,8 @@ import (
 //
 // Numbers without a size are varints, seven bits a byte. Keys are turned by 16 bits before, since their high bits often
 // are the shard; offsets by -6. A version is its low half, doubled, and one more if the high half follows, which is
-// left out if it is 1: that of a record which was never deleted. What has another form than the sender expects, such as a
-// lock word of another worker, is sent as in wire.go.
+// left out if it is 1: that of a record which was never deleted. What is asked outside of a transaction, and what stands
+// in the place of a log record (recordVoid), is sent as in wire.go.
 const (
 	compactType = 0x08
 	txBytes     = 2
@@ -140,78 +141,72 @@ func (s *scan) table(shift int) (flags byte, t proto.TableID) {
 	return flags, t
 }
 
-// pack appends the compact form of a request of a transaction of this worker; false: it has none.
-func (e *Engine) pack(b []byte, c *call) ([]byte, bool) {
-	switch c.typ {
-	case TypeAcquire, TypeValidate, TypeRelease:
-		return e.packItems(b, c.req)
-	case TypeLog:
-		return e.packRecord(b, c.req, e.backups.at[c.node])
-	case TypeEnd:
-		name := recovery.Name(le.Uint64(c.req))
-		if !e.mine(name) || le.Uint64(c.req[8:]) > 1 {
-			return b, false
-		}
-		return binary.AppendUvarint(b, uint64(uint32(name))<<1|le.Uint64(c.req[8:])), true
-	}
-	return b, false
+// packItem appends an item.
+func packItem(b []byte, x *item) []byte {
+	b = putTable(b, byte(x.flags), x.table, itemTables, itemShift)
+	return append(putVersion(putKey(b, uint64(x.key)), x.version), x.value...)
 }
 
-// mine reports whether a name is one of this worker's, in this life.
-func (e *Engine) mine(n recovery.Name) bool {
-	return uint32(n) != 0 && n == recovery.MakeName(e.Env.Node, e.Env.Index, e.words.Life, uint32(n))
+// unpackItem decodes the first item of b, and gives what follows.
+func unpackItem(b []byte, specs []proto.TableSpec, x *item) (rest []byte, ok bool) {
+	s := scan{b: b, ok: true}
+	f, t := s.table(itemShift)
+	x.flags, x.table = flags(f), t
+	x.key, x.version, x.value = s.key(), s.version(), nil
+	if !s.ok || !x.sound(specs) {
+		return nil, false
+	}
+	if x.flags&flagValue != 0 {
+		x.value = s.bytes(specs[t-1].ValueBytes)
+	}
+	return s.b, s.ok
 }
 
-func (e *Engine) packItems(b, req []byte) ([]byte, bool) {
-	word := onesided.Word(le.Uint64(req))
-	if e.words.Of(word.Tx()) != word {
-		return b, false
+// packedAnswerBytes bounds what an item of an answer takes, without its value.
+const packedAnswerBytes = 3 * binary.MaxVarintLen64
+
+// packHead appends the head of an answer.
+func packHead(b []byte, h *head) []byte {
+	if h.plain() {
+		return append(b, byte(h.code))
 	}
-	b = le.AppendUint16(b, uint16(word.Tx()))
-	var i item
-	for rest := req[wordBytes:]; len(rest) > 0; {
-		var ok bool
-		if rest, ok = takeItem(rest, e.Env.Specs, &i); !ok {
-			return b, false
-		}
-		b = putTable(b, byte(i.flags), i.table, itemTables, itemShift)
-		b = append(putVersion(putKey(b, uint64(i.key)), i.version), i.value...)
-	}
-	return b, true
+	b = append(b, byte(h.code)|hasDetails)
+	b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(h.index)), uint64(h.state))
+	return putOffset(putVersion(b, h.version), h.off)
 }
 
-// unpack appends the request that a compact one of a caller stands for.
-func (e *Engine) unpack(b []byte, c *rpc.Caller, typ rpc.Type, body []byte) ([]byte, error) {
-	s := scan{b: body, ok: true}
-	switch typ {
-	case TypeLog:
-		b = e.unpackRecord(b, c, &s)
-	case TypeEnd:
-		x := s.number()
-		number := uint32(x >> 1)
-		if x>>33 != 0 || number == 0 {
-			return b, errRequest
+// plain reports whether an answer's head has no details.
+func (h *head) plain() bool { return h.index == 0 && h.state == 0 && h.version == 0 && h.off == 0 }
+
+// unpackHead decodes the head of the answer to a request of n items.
+func unpackHead(b []byte, n int) (h head, rest []byte, ok bool) {
+	s := scan{b: b, ok: true}
+	first := s.byte()
+	if h.code = code(first &^ hasDetails); first&hasDetails != 0 {
+		index := s.number()
+		if h.state = onesided.Word(s.number()); index >= uint64(n) {
+			return head{}, nil, false
 		}
-		b = appendEnd(b, nameOf(c, number), x&1 != 0)
-	default:
-		b = le.AppendUint64(b, uint64(onesided.WordOf(c, uint32(s.short()))))
-		var i item
-		for s.ok && len(s.b) > 0 {
-			f, t := s.table(itemShift)
-			i = item{flags: flags(f), table: t, key: s.key(), version: s.version()}
-			if uint(t)-1 >= uint(len(e.Env.Specs)) {
-				return b, errRequest
-			}
-			if i.flags&flagValue != 0 {
-				i.value = s.bytes(e.Env.Specs[t-1].ValueBytes)
-			}
-			b = putItem(b, &i)
-		}
+		h.index, h.version, h.off = int(index), s.version(), s.offset()
 	}
-	if !s.ok || len(s.b) > 0 {
-		return b, errRequest
+	return h, s.b, s.ok && h.code >= done && h.code < codeEnd && n > 0
+}
+
+// packEnd appends how a transaction of the sender's ended.
+func packEnd(b []byte, name recovery.Name, commit bool) []byte {
+	x := uint64(uint32(name)) << 1
+	if commit {
+		x |= 1
 	}
-	return b, nil
+	return binary.AppendUvarint(b, x)
+}
+
+// unpackEnd decodes what packEnd has appended to nothing.
+func unpackEnd(b []byte) (number uint32, commit, ok bool) {
+	s := scan{b: b, ok: true}
+	x := s.number()
+	number = uint32(x >> 1)
+	return number, x&1 != 0, s.ok && len(s.b) == 0 && x>>33 == 0 && number != 0
 }
 
 // nameOf is the name of a transaction of a caller.
@@ -219,96 +214,35 @@ func nameOf(c *rpc.Caller, number uint32) recovery.Name {
 	return recovery.MakeName(proto.NodeID(c.Node), int(c.Worker), onesided.LifeOf(c), number)
 }
 
-// packAnswer appends the compact form of the answer to a request.
-func (e *Engine) packAnswer(b []byte, typ rpc.Type, req, answer []byte) []byte {
-	h, rest, _ := takeHead(answer, 1<<16)
-	details := h.index != 0 || h.state != 0 || h.version != 0 || h.off != 0
-	if !details {
-		b = append(b, byte(h.code))
-	} else {
-		b = append(b, byte(h.code)|hasDetails)
-		b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(h.index)), uint64(h.state))
-		b = putOffset(putVersion(b, h.version), h.off)
-	}
-	if typ != TypeAcquire || len(rest) == 0 {
-		return b
-	}
-	var i item
-	for req = req[wordBytes:]; len(req) > 0; {
-		req, _ = takeItem(req, e.Env.Specs, &i)
-		b = putOffset(putVersion(b, layout.Version(le.Uint64(rest))), le.Uint64(rest[8:]))
-		rest = rest[answerBytes:]
-		if i.flags&flagRead != 0 {
-			n := e.Env.Specs[i.table-1].ValueBytes
-			b = append(b, rest[:n]...)
-			rest = rest[padded(n):]
-		}
-	}
-	return b
+// recordHead is what a compact record of a log says before its writes. decided is at most position; both are multiples
+// of a line.
+type recordHead struct {
+	position, decided uint64
+	epoch             log.Epoch
+	number            uint32 // of its transaction's name
+	tx                uint32 // of its lock word
 }
 
-// unpackAnswer appends the answer that a compact one to a request stands for; false: it is none.
-func (e *Engine) unpackAnswer(b []byte, typ rpc.Type, req, answer []byte) ([]byte, bool) {
-	s := scan{b: answer, ok: true}
-	first := s.byte()
-	h := head{code: code(first &^ hasDetails)}
-	if first&hasDetails != 0 {
-		h.index, h.state = int(s.number()), onesided.Word(s.number())
-		h.version, h.off = s.version(), s.offset()
-	}
-	at := len(b)
-	b = append(b, make([]byte, headBytes)...)
-	h.put(b[at:])
-	var i item
-	for rest := req[min(wordBytes, len(req)):]; typ == TypeAcquire && h.code == done && len(rest) > 0; {
-		rest, _ = takeItem(rest, e.Env.Specs, &i)
-		b = le.AppendUint64(b, uint64(s.version()))
-		b = le.AppendUint64(b, s.offset())
-		if i.flags&flagRead != 0 {
-			n := e.Env.Specs[i.table-1].ValueBytes
-			b = append(b, s.bytes(n)...)
-			for ; n%8 != 0; n++ {
-				b = append(b, 0)
-			}
-		}
-	}
-	return b, s.ok && len(s.b) == 0
+// packRecord appends the head of a record of a transaction of the sender's; its writes follow (packWrite).
+func packRecord(b []byte, h *recordHead) []byte {
+	b = binary.AppendUvarint(b, h.position>>lineShift)
+	b = binary.AppendUvarint(b, uint64(h.epoch))
+	b = binary.AppendUvarint(b, uint64(h.number))
+	b = binary.AppendUvarint(b, (h.position-h.decided)>>lineShift)
+	return le.AppendUint16(b, uint16(h.tx))
 }
 
-// packRecord appends the compact form of a record of a transaction for a log.
-func (e *Engine) packRecord(b, encoded []byte, x *backup) ([]byte, bool) {
-	rec, text := x.writer.Decode(encoded, e.text[:0])
-	e.text = text
-	if rec.Type != recordUpdate || !e.mine(recovery.Name(rec.ID)) {
-		return b, false
+func (s *scan) recordHead() (h recordHead) {
+	h.position = s.number() << lineShift
+	h.epoch, h.number = log.Epoch(s.half()), s.half()
+	behind := s.number() << lineShift
+	h.tx = uint32(s.short())
+	if h.number == 0 || behind > h.position {
+		s.b, s.ok = nil, false
+		return h
 	}
-	decided := le.Uint64(rec.Body)
-	body, err := recovery.ReadBody(rec.Body[decidedBytes:])
-	if err != nil || e.words.Of(onesided.Word(body.Word).Tx()) != onesided.Word(body.Word) || decided > rec.Position ||
-		(decided|rec.Position)&(1<<lineShift-1) != 0 {
-		return b, false
-	}
-	b = binary.AppendUvarint(b, rec.Position>>lineShift)
-	b = binary.AppendUvarint(b, uint64(rec.Epoch))
-	b = binary.AppendUvarint(b, rec.ID&(1<<32-1))
-	b = binary.AppendUvarint(b, (rec.Position-decided)>>lineShift)
-	b = le.AppendUint16(b, uint16(onesided.Word(body.Word).Tx()))
-	var w recovery.Write
-	for {
-		more, err := body.Next(e.Env.Specs, &w)
-		if err != nil {
-			return b, false
-		}
-		if !more {
-			return b, true
-		}
-		b = putTable(b, writeFlags(&w), w.Table, writeTables, writeShift)
-		b = putVersion(putKey(binary.AppendUvarint(b, uint64(w.Shard)), uint64(w.Key)), w.Version)
-		if w.Was != 0 {
-			b = putVersion(b, w.Was)
-		}
-		b = append(b, w.Value...)
-	}
+	h.decided = h.position - behind
+	return h
 }
 
 // Flags of a write in a compact record.
@@ -318,7 +252,9 @@ const (
 	writeWas
 )
 
-func writeFlags(w *recovery.Write) (f byte) {
+// packWrite appends a write.
+func packWrite(b []byte, w *recovery.Write) []byte {
+	f := byte(0)
 	if w.Value != nil {
 		f |= writeValue
 	}
@@ -328,42 +264,42 @@ func writeFlags(w *recovery.Write) (f byte) {
 	if w.Was != 0 {
 		f |= writeWas
 	}
-	return f
+	b = putTable(b, f, w.Table, writeTables, writeShift)
+	b = putVersion(putKey(binary.AppendUvarint(b, uint64(w.Shard)), uint64(w.Key)), w.Version)
+	if w.Was != 0 {
+		b = putVersion(b, w.Was)
+	}
+	return append(b, w.Value...)
 }
 
-// unpackRecord appends the record that a compact one stands for, encoded for the caller's log.
-func (e *Engine) unpackRecord(b []byte, c *rpc.Caller, s *scan) []byte {
-	h := e.logOf(c)
-	if h == nil {
-		s.ok = false
-		return b
+// write takes what packWrite has appended.
+func (s *scan) write(specs []proto.TableSpec, w *recovery.Write) {
+	f, t := s.table(writeShift)
+	*w = recovery.Write{Table: t, Shard: proto.ShardID(s.half()), Key: s.key(), Version: s.version(), Read: f&writeRead != 0}
+	if f&writeWas != 0 {
+		w.Was = s.version()
 	}
-	position := s.number() << lineShift
-	epoch, number := s.half(), s.half()
-	behind := s.number() << lineShift
-	word := onesided.WordOf(c, uint32(s.short()))
-	if number == 0 || behind > position {
-		s.ok = false
-		return b
+	if uint(t)-1 >= uint(len(specs)) {
+		s.b, s.ok = nil, false
+	} else if f&writeValue != 0 {
+		w.Value = s.bytes(specs[t-1].ValueBytes)
 	}
-	e.text = recovery.BeginBody(le.AppendUint64(e.text[:0], position-behind), uint64(word), 0)
+}
+
+// unpackRecord decodes a record for the log that a caller appends to here. Its body is valid until the next call.
+func (e *Engine) unpackRecord(c *rpc.Caller, b []byte) (log.Record, bool) {
+	s := scan{b: b, ok: true}
+	h := s.recordHead()
+	e.text = recovery.BeginBody(le.AppendUint64(e.text[:0], h.decided), uint64(onesided.WordOf(c, h.tx)), 0)
 	writes := 0
+	var w recovery.Write
 	for ; s.ok && len(s.b) > 0; writes++ {
-		f, t := s.table(writeShift)
-		w := recovery.Write{Table: t, Shard: proto.ShardID(s.half()), Key: s.key(), Version: s.version(), Read: f&writeRead != 0}
-		if f&writeWas != 0 {
-			w.Was = s.version()
-		}
-		if uint(t)-1 >= uint(len(e.Env.Specs)) {
-			s.ok = false
-			return b
-		}
-		if f&writeValue != 0 {
-			w.Value = s.bytes(e.Env.Specs[t-1].ValueBytes)
-		}
+		s.write(e.Env.Specs, &w)
 		e.text = recovery.AppendWrite(e.text, &w)
 	}
+	if !s.ok || writes == 0 {
+		return log.Record{}, false
+	}
 	recovery.SetWrites(e.text[decidedBytes:], writes)
-	return h.Encode(b, &log.Record{Position: position, Epoch: log.Epoch(epoch), Type: recordUpdate,
-		ID: uint64(nameOf(c, number)), Body: e.text})
+	return log.Record{Position: h.position, Epoch: h.epoch, Type: recordUpdate, ID: uint64(nameOf(c, h.number)), Body: e.text}, true
 }

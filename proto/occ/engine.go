@@ -61,9 +61,8 @@ type Engine struct {
 	trouble        error // see Trouble
 	countsRecords  bool  // see CountRecords
 	lookUps        lookUps
-	// Of compact messages: a request and its answer as in wire.go, and the body of a record.
-	unpacked, text []byte
-	answer         [messageBytes]byte
+	// Of compact messages: a value on its way into an answer, and the body of a record.
+	value, text []byte
 }
 
 var _ proto.Engine = (*Engine)(nil)
@@ -191,7 +190,7 @@ func (e *Engine) Begin(f *fiber.Fiber, d *proto.Decl, attempt int) (proto.Tx, er
 	f.Charge(beginCostPs)
 	t.Open(f, d)
 	regions := e.strategy.Regions && e.worded
-	t.locksAll = false
+	t.locksAll, t.lone = false, len(d.Accesses) == 1
 	t.name, t.denied, t.unended, t.own.writes = 0, nil, t.unended[:0], t.own.writes[:0]
 	t.settled, t.regions = false, regions && attempt < regionAttempts
 	if regions && !t.regions {

@@ -14,49 +14,23 @@ const (
 	flowRecovery
 )
 
-// byFlow is the messenger of carrier RPC of strategies with Flows: compact messages on the flow of their phase. What
-// has no compact form travels on the flow as it is, and what a datagram has no room for as that of other strategies.
+// byFlow is the messenger of carrier RPC of strategies with Flows: compact messages on the flow of their phase. What a
+// datagram has no room for travels in segments, as that of other strategies.
 type byFlow struct{ byRPC }
 
 func (m byFlow) start(t *tx, c *call) error {
 	if c.session = t.e.Env.Peers[c.node].Session; c.session == nil {
 		return rpc.ErrClosed // it has not been met yet
 	}
-	c.packed = false
-	fl := c.session.Flow(flowOf(c))
-	if c.answer > fl.Longest() {
-		return m.byRPC.start(t, c)
+	typ := c.typ
+	if c.packed {
+		typ += compactType
 	}
-	wire, ok := t.e.pack(c.wire[:0], c)
-	c.wire = wire
-	if !ok || len(wire) > fl.Longest() {
-		if len(c.req) > fl.Longest() {
-			return m.byRPC.start(t, c)
-		}
-		c.sent = len(c.req)
-		return fl.Start(t.F, &c.Call, c.typ, c.req, c.resp[:c.answer])
+	c.sent = len(c.req)
+	if fl := c.session.Flow(c.flow); max(len(c.req), c.answer) <= fl.Longest() {
+		return fl.Start(t.F, &c.Call, typ, c.req, c.resp[:])
 	}
-	c.packed, c.sent = true, len(wire)
-	if n := c.answer + packedMore*(1+len(c.records)); cap(c.back) < n {
-		c.back = make([]byte, n)
-	}
-	return fl.Start(t.F, &c.Call, c.typ+compactType, wire, c.back[:cap(c.back)])
-}
-
-// packedMore is how much longer than the answer, and than each of its items, the compact form may be.
-const packedMore = 16
-
-func (byFlow) await(t *tx, c *call) (int, error) {
-	n, err := c.Await(t.F, 0)
-	c.came = n
-	if err != nil || !c.packed {
-		return n, err
-	}
-	answer, ok := t.e.unpackAnswer(c.resp[:0], c.typ, c.req, c.back[:n])
-	if !ok {
-		return 0, errAnswer
-	}
-	return len(answer), nil
+	return c.session.Start(t.F, &c.Call, typ, c.req, c.resp[:])
 }
 
 func (m byFlow) ask(f *fiber.Fiber, n proto.NodeID, typ rpc.Type, req, resp []byte) (int, error) {
@@ -70,17 +44,8 @@ func (m byFlow) ask(f *fiber.Fiber, n proto.NodeID, typ rpc.Type, req, resp []by
 	return s.Call(f, typ, req, resp, 0)
 }
 
-// flowOf is the flow of a call.
-func flowOf(c *call) rpc.FlowID {
-	if c.typ == TypeAcquire && flags(c.req[wordBytes+2])&flagLock == 0 {
-		return flowExecution
-	}
-	return flowCommit
-}
-
-// handle registers a handler of requests that may come in compact form.
-func (e *Engine) handle(typ rpc.Type, serve rpc.CallerHandler) {
-	e.Env.Port.HandleFrom(typ, serve)
+// handlePacked registers the handler of requests of a type in compact form. It appends its answer to resp, which is empty.
+func (e *Engine) handlePacked(typ rpc.Type, serve func(c *rpc.Caller, req, resp []byte) ([]byte, error)) {
 	if !e.strategy.Flows {
 		return
 	}
@@ -88,18 +53,10 @@ func (e *Engine) handle(typ rpc.Type, serve rpc.CallerHandler) {
 		if int(c.Node) >= len(e.Env.Peers) || int(c.Worker) >= recovery.MaxWorkers {
 			return 0, errRequest
 		}
-		var err error
-		if e.unpacked, err = e.unpack(e.unpacked[:0], c, typ, req); err != nil {
-			return 0, err
+		answer, err := serve(c, req, resp[:0:len(resp)])
+		if err == nil && len(answer) > len(resp) {
+			err = errRequest
 		}
-		n, err := serve(c, e.unpacked, e.answer[:])
-		if err != nil {
-			return 0, err
-		}
-		packed := e.packAnswer(resp[:0], typ, e.unpacked, e.answer[:n])
-		if len(packed) > len(resp) {
-			return 0, errRequest
-		}
-		return len(packed), nil
+		return len(answer), err
 	})
 }

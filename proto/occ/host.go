@@ -2,6 +2,7 @@ package occ
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"drtmd/proto"
 	"drtmd/proto/onesided"
@@ -129,7 +130,8 @@ func (e *Engine) validateHere(s *share, i *item) (x found, c code) {
 // serve registers what the host does for others. It runs at once, on whichever worker the peer calls.
 func (e *Engine) serve() {
 	for _, typ := range [...]rpc.Type{TypeAcquire, TypeValidate, TypeRelease} {
-		e.handle(typ, func(_ *rpc.Caller, req, resp []byte) (int, error) { return e.serveItems(typ, req, resp) })
+		e.Env.Port.HandleFrom(typ, func(_ *rpc.Caller, req, resp []byte) (int, error) { return e.serveItems(typ, req, resp) })
+		e.handlePacked(typ, func(c *rpc.Caller, req, resp []byte) ([]byte, error) { return e.servePacked(c, typ, req, resp) })
 		if e.rings != nil {
 			e.rings.Handle(typ, func(_ *ring.Caller, req, resp []byte) (int, error) {
 				return e.serveItems(typ, req, resp)
@@ -138,39 +140,67 @@ func (e *Engine) serve() {
 	}
 }
 
-// serveItems serves every item of a request until one is refused.
+// serveItems serves a request in the form of wire.go.
 func (e *Engine) serveItems(typ rpc.Type, req, resp []byte) (int, error) {
 	if len(req) < wordBytes || len(resp) < headBytes {
 		return 0, errRequest
 	}
-	word := onesided.Word(binary.LittleEndian.Uint64(req))
-	at, h := headBytes, head{code: done}
-	e.prefetchItems(req[wordBytes:])
+	in := items{rest: req[wordBytes:], specs: e.Env.Specs}
+	h, resp, err := e.serveEach(typ, onesided.Word(le.Uint64(req)), in, resp[:headBytes:len(resp)])
+	if err != nil {
+		return 0, err
+	}
+	h.put(resp)
+	return len(resp), nil
+}
+
+// servePacked serves a compact request, and appends the answer to resp.
+func (e *Engine) servePacked(c *rpc.Caller, typ rpc.Type, req, resp []byte) ([]byte, error) {
+	s := scan{b: req, ok: true}
+	word := onesided.WordOf(c, uint32(s.short()))
+	if !s.ok || cap(resp) == 0 {
+		return nil, errRequest
+	}
+	in := items{rest: s.b, specs: e.Env.Specs, packed: true}
+	h, resp, err := e.serveEach(typ, word, in, resp[:1])
+	if err != nil {
+		return nil, err
+	}
+	if resp[0] = byte(h.code); !h.plain() {
+		resp = packHead(resp[:0], &h) // of release, or of a refusal: no items follow
+	}
+	return resp, nil
+}
+
+// serveEach serves every item of a request until one is refused, and appends the answers to resp, which has room for
+// their head.
+func (e *Engine) serveEach(typ rpc.Type, word onesided.Word, in items, resp []byte) (head, []byte, error) {
+	h, begin, all := head{code: done}, len(resp), in
 	var i item
-	for rest, index := req[wordBytes:], 0; len(rest) > 0; index++ {
-		var ok bool
-		if rest, ok = takeItem(rest, e.Env.Specs, &i); !ok {
-			return 0, errRequest
+	for index := 0; len(in.rest) > 0; index++ {
+		if !in.next(&i) {
+			return h, nil, errRequest
+		}
+		if index == 0 {
+			e.prefetchItems(in)
 		}
 		s, serves := e.shareOf(i.table, i.key)
 		if s == nil && e.view == nil {
-			return 0, errRequest
+			return h, nil, errRequest
 		}
 		e.servedLookUp(s, i.table, i.key)
-		var n int
 		var x found
 		var c code
 		switch {
 		case s == nil || !serves && typ != TypeRelease:
 			c = moved
 		case typ == TypeAcquire:
-			n, x, c = e.serveAcquire(s, &i, word, resp[at:])
+			resp, x, c = e.serveAcquire(s, &i, word, resp, in.packed)
 		case typ == TypeValidate:
 			x, c = e.validateHere(s, &i)
 		default:
 			c = e.releaseHere(nil, s, &i, word)
 		}
-		at += n
 		if c == done {
 			continue
 		}
@@ -178,22 +208,17 @@ func (e *Engine) serveItems(typ rpc.Type, req, resp []byte) (int, error) {
 		if c == notHeld {
 			continue // what else is held is given back
 		}
-		e.takeBack(req, index, word)
-		at = headBytes
-		break
+		e.takeBack(all, index, word)
+		return h, resp[:begin], nil
 	}
-	h.put(resp)
-	return at, nil
+	return h, resp, nil
 }
 
-// prefetchItems asks for what the look-ups of a request's items read first, before the first is served: the processor
+// prefetchItems asks for what the look-ups of items behind the first one read first, before that is served: the processor
 // overlaps their cache misses (Dandelion §6).
-func (e *Engine) prefetchItems(rest []byte) {
+func (e *Engine) prefetchItems(in items) {
 	var i item
-	for ok := len(rest) > itemBytes; ok && len(rest) > 0; {
-		if rest, ok = takeItem(rest, e.Env.Specs, &i); !ok {
-			return
-		}
+	for len(in.rest) > 0 && in.next(&i) {
 		if s, _ := e.shareOf(i.table, i.key); s != nil {
 			if x, prefetches := s.Tables[i.table-1].(protocol.PrefetchingIndex); prefetches {
 				x.Prefetch(uint64(i.key))
@@ -203,11 +228,10 @@ func (e *Engine) prefetchItems(rest []byte) {
 }
 
 // takeBack unlocks what a request has locked before it was refused an item.
-func (e *Engine) takeBack(req []byte, items int, word onesided.Word) {
+func (e *Engine) takeBack(in items, n int, word onesided.Word) {
 	var i item
-	rest := req[wordBytes:]
-	for range items {
-		rest, _ = takeItem(rest, e.Env.Specs, &i)
+	for range n {
+		in.next(&i)
 		if i.flags&flagLock != 0 {
 			i.flags = 0
 			s, _ := e.shareOf(i.table, i.key)
@@ -216,21 +240,24 @@ func (e *Engine) takeBack(req []byte, items int, word onesided.Word) {
 	}
 }
 
-func (e *Engine) serveAcquire(s *share, i *item, word onesided.Word, resp []byte) (n int, x found, c code) {
-	n = answerBytes
-	var dst []byte
+// serveAcquire reads or locks a record, and appends the answer of its item.
+func (e *Engine) serveAcquire(s *share, i *item, word onesided.Word, resp []byte, packed bool) ([]byte, found, code) {
+	size := 0
 	if i.flags&flagRead != 0 {
-		size := e.Env.Specs[i.table-1].ValueBytes
-		n += padded(size)
-		if len(resp) >= n {
-			dst = resp[answerBytes : answerBytes+size]
-		}
+		size = e.Env.Specs[i.table-1].ValueBytes
 	}
-	if len(resp) < n {
-		return 0, x, busy
+	at := len(resp)
+	if cap(resp)-at < answerRoom(size, packed) {
+		return resp, found{}, busy
 	}
-	x, c = e.acquireHere(nil, s, i, word, dst)
-	binary.LittleEndian.PutUint64(resp, uint64(x.version()))
-	binary.LittleEndian.PutUint64(resp[8:], x.off)
-	return n, x, c
+	if packed {
+		e.value = slices.Grow(e.value[:0], size)[:size]
+		x, c := e.acquireHere(nil, s, i, word, e.value)
+		return append(putOffset(putVersion(resp, x.version()), x.off), e.value...), x, c
+	}
+	resp = resp[:at+answerBytes+padded(size)]
+	x, c := e.acquireHere(nil, s, i, word, resp[at+answerBytes:][:size])
+	le.PutUint64(resp[at:], uint64(x.version()))
+	le.PutUint64(resp[at+8:], x.off)
+	return resp, x, c
 }

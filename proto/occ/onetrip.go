@@ -126,7 +126,11 @@ func (t *tx) askEnds(commit bool) {
 		}
 		t.unended = append(t.unended, to.node)
 		c := t.newCall(t.e.messengers[t.e.strategy.by(proto.PhaseLog)], TypeEnd, to.node)
-		c.req = appendEnd(c.req, t.name, commit)
+		if c.packed {
+			c.req = packEnd(c.req, t.name, commit)
+		} else {
+			c.req = appendEnd(c.req, t.name, commit)
+		}
 	}
 }
 
@@ -348,7 +352,7 @@ func (e *Engine) taken(s *share, w *recovery.Write, u *undo, index int, x *found
 		return
 	}
 	o := u.next()
-	o.place, o.index, o.value = w.Place(), index, o.value[:0]
+	o.place, o.index, o.off, o.value = w.Place(), index, x.off, o.value[:0]
 	o.old, o.now = x.head.Version, x.head.Version
 	o.read, o.primary = true, false
 }
@@ -370,30 +374,43 @@ func (e *Engine) giveBack(s *share, off uint64, p place, now layout.Version) {
 func (e *Engine) unlockTaken(s *share, u *undo, o *replaced) bool {
 	switch {
 	case o.primary:
-		e.releaseHere(nil, s, &item{table: o.Table, key: o.Key}, u.word)
+		e.releaseHere(nil, s, o.item(), u.word)
 		return true
 	case !o.read:
 		return false
 	}
-	if off, mine := e.swapLowered(s, &item{table: o.Table, key: o.Key}, u.name, e.applier); mine {
+	if off, mine := e.swapLowered(s, o.item(), u.name, e.applier); mine {
 		e.giveBack(s, off, o.place, onesided.VersionOf(s.Memory, off))
 	}
 	return true
 }
 
 // serveEnds has transactions end whose records are in logs here.
-func (e *Engine) serveEnds() { e.handle(TypeEnd, e.serveEnd) }
+func (e *Engine) serveEnds() {
+	if !e.strategy.LocksInLog {
+		return
+	}
+	e.Env.Port.HandleFrom(TypeEnd, func(c *rpc.Caller, req, resp []byte) (int, error) {
+		if len(req) != 2*wordBytes {
+			return 0, errRequest
+		}
+		return putAnswer(resp, e.serveEnd(c, recovery.Name(le.Uint64(req)), le.Uint64(req[8:]) != 0))
+	})
+	e.handlePacked(TypeEnd, func(c *rpc.Caller, req, resp []byte) ([]byte, error) {
+		number, commit, ok := unpackEnd(req)
+		if !ok {
+			return nil, errRequest
+		}
+		return packAnswer(resp, e.serveEnd(c, nameOf(c, number), commit))
+	})
+}
 
 // serveEnd has a transaction of the caller end. It refuses to end one of another coordinator.
-func (e *Engine) serveEnd(c *rpc.Caller, req, resp []byte) (int, error) {
-	if len(req) != 2*wordBytes || !e.strategy.LocksInLog {
-		return 0, errRequest
-	}
-	name, commit := recovery.Name(le.Uint64(req)), le.Uint64(req[8:]) != 0
+func (e *Engine) serveEnd(c *rpc.Caller, name recovery.Name, commit bool) logAnswer {
 	if name.Node() != proto.NodeID(c.Node) || name.Worker() != int(c.Worker) {
-		return 0, errRequest
+		return logAnswer{err: errRequest}
 	}
-	return e.serveLog(c, resp, func(h *hosted) (code, error) {
+	return e.serveLog(c, func(h *hosted) (code, error) {
 		h.read()
 		h.end(name, commit)
 		return done, nil

@@ -26,6 +26,7 @@ type tx struct {
 	trips uint64
 	looks txset.Buffers // what READs prove, by index of the record
 	peeks bool          // nothing is locked
+	lone  bool          // one record is declared
 
 	epoch uint64 // of the view in which the attempt began
 	inLog bool   // it has begun LOG, and is not decided on all nodes
@@ -223,16 +224,15 @@ func (t *tx) acquiredThere(c *call, which func(*record) (flags, bool)) error {
 			r.Own.Hold = onesided.Nothing
 			continue
 		}
-		size := 0
+		var value []byte
 		if f&flagRead != 0 {
-			size = len(r.Value)
+			value = r.Value
 		}
-		if len(rest) < answerBytes+padded(size) {
+		v, off, behind, ok := c.item(rest, value)
+		if !ok {
 			return errAnswer
 		}
-		copy(r.Value, rest[answerBytes:answerBytes+size])
-		v, off := layout.Version(le.Uint64(rest)), le.Uint64(rest[8:])
-		rest = rest[answerBytes+padded(size):]
+		rest = behind
 		t.acquired(r, f, v, off)
 	}
 	return err

@@ -46,6 +46,7 @@ func isLowered(state onesided.Word) bool { return state&notReadable != 0 }
 type undo struct {
 	name   recovery.Name
 	at     uint64 // of the record
+	end    uint64 // behind it
 	writes []replaced
 	// left are the writes that could not be applied yet: the table is full as long as deletions are not decided.
 	left int
@@ -57,7 +58,8 @@ type undo struct {
 // replaced is a record that an update has replaced. It is of a replica that is a backup, or was one then.
 type replaced struct {
 	place
-	index    int // of the write
+	index    int    // of the write
+	off      uint64 // of its entry, which has its place as long as it is locked, or not Readable
 	old, now layout.Version
 	value    []byte // the old one; of a live version
 	read     bool   // it was only locked
@@ -70,7 +72,7 @@ func (h *hosted) replace(r *log.Record, at uint64) {
 		return
 	}
 	u := h.spare()
-	u.name, u.at, u.ended = recovery.Name(r.ID), at, false
+	u.name, u.at, u.end, u.ended = recovery.Name(r.ID), at, h.Position(), false
 	h.undos = append(h.undos, u)
 	if h.e.strategy.LocksInLog {
 		h.lockRecords(u, r)
@@ -188,7 +190,7 @@ func (e *Engine) replaceLocked(s *share, w *recovery.Write, u *undo, index int, 
 // keepOld applies a write to a record that is locked, and keeps what it replaces.
 func (e *Engine) keepOld(s *share, w *recovery.Write, u *undo, index int, x *found) {
 	o := u.next()
-	o.place, o.index, o.old, o.now = w.Place(), index, x.head.Version, w.Version
+	o.place, o.index, o.off, o.old, o.now = w.Place(), index, x.off, x.head.Version, w.Version
 	o.read, o.primary = false, false
 	if o.value = o.value[:0]; o.old.Live() {
 		o.value = slices.Grow(o.value, e.Env.Specs[w.Table-1].ValueBytes)[:e.Env.Specs[w.Table-1].ValueBytes]
@@ -290,19 +292,28 @@ func (e *Engine) raise(u *undo, o *replaced) {
 	if s == nil || e.unlockTaken(s, u, o) {
 		return
 	}
-	_, mine := e.swapLowered(s, &item{table: o.Table, key: o.Key}, u.name, onesided.Unlocked)
+	_, mine := e.swapLowered(s, o.item(), u.name, onesided.Unlocked)
 	if mine && !o.now.Live() {
 		e.tombs = append(e.tombs, tomb{s, o.Shard, o.Table, o.Key, o.now})
 	}
 }
 
-// raised is raise of a transaction whose updates were all applied at once, unless recovery has it to decide.
-func (h *hosted) raised(name recovery.Name) bool {
-	if i := h.undoOf(name); i < 0 || h.undos[i].left > 0 || h.e.view.known[name] != nil {
-		return false
+// item names the entry of a record that was replaced.
+func (o *replaced) item() *item { return &item{table: o.Table, key: o.Key, at: o.off} }
+
+// raised is raise of the transaction whose record is at a position, which is decided, if its updates were all applied at
+// once, and gives the position behind. Of what recovery has to decide it is false.
+func (h *hosted) raised(at uint64) (behind uint64, ok bool) {
+	if len(h.undos) == 0 {
+		return at, false
 	}
-	h.raise(name)
-	return true
+	u := h.undos[0] // they are in the order of the log
+	if u.at != at || u.left > 0 || h.e.view.known[u.name] != nil || slices.Contains(h.dropped, uint64(u.name)) {
+		return at, false
+	}
+	h.raiseFlags(u)
+	h.forgetUndo(0)
+	return u.end, true
 }
 
 // raiseFlags raises the Readable flags of a transaction, unless that was done before: its coordinator may have passed
@@ -331,7 +342,7 @@ func (e *Engine) raisePromoted(u *undo) {
 		if s == nil || e.view.home[o.Shard] != e.Env.Node {
 			continue
 		}
-		e.swapLowered(s, &item{table: o.Table, key: o.Key}, u.name, onesided.Unlocked)
+		e.swapLowered(s, o.item(), u.name, onesided.Unlocked)
 	}
 }
 
@@ -421,6 +432,13 @@ func (v *view) replacedAll(name recovery.Name) bool {
 	return i >= 0 && h.undos[i].left == 0
 }
 
+// askedAlone reports whether the transaction is declared as one read, which would have to be validated at the primary if
+// it took place at a backup: then one request reads it there.
+func (t *tx) askedAlone() bool {
+	return t.lone && len(t.Records) == 1 && !t.peeks && !t.e.strategy.LocksAll && t.Records[0].Mode == proto.ModeRead &&
+		!t.e.lacks(backupUnvalidated)
+}
+
 // readBackup reads a record at a backup on the own machine, and reports whether there was a value to be read (§4.3).
 // VALIDATE compares it at the primary. A transaction of this one read needs no VALIDATE: while its Readable flag is
 // lowered the record is read at the primary, and so it is while this node knows of transactions that are undecided.
@@ -428,7 +446,7 @@ func (t *tx) readBackup(r *record) bool {
 	e, v := t.e, t.e.view
 	shard := int(r.At.Shard)
 	if !e.strategy.Undo || e.strategy.RemoteBackups || v == nil || shard >= len(v.whole) || !v.whole[shard] ||
-		r.Node == e.Env.Node || !e.Env.Serving.Settled() {
+		r.Node == e.Env.Node || !e.Env.Serving.Settled() || t.askedAlone() {
 		return false
 	}
 	s := e.replica(r.At.Shard)

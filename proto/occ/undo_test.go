@@ -114,16 +114,14 @@ func TestNobodyEndsTheTransactionOfAnotherCoordinator(t *testing.T) {
 	x.load(2, version(1), 1, onesided.Unlocked)
 	name := recovery.Name(ofNode1 + 1)
 	x.append(1, name, 0, write(2, version(2), 2))
-	request, resp := appendEnd(nil, name, true), make([]byte, messageBytes)
 	for _, from := range []rpc.Identity{{Node: 2}, {Node: 1, Worker: 1}} {
-		_, err := x.serveEnd(&rpc.Caller{Identity: from, Epoch: kitEpoch}, request, resp)
-		if !errors.Is(err, errRequest) {
-			t.Errorf("node %d, worker %d: %v, want %v", from.Node, from.Worker, err, errRequest)
+		a := x.serveEnd(&rpc.Caller{Identity: from, Epoch: kitEpoch}, name, true)
+		if !errors.Is(a.err, errRequest) {
+			t.Errorf("node %d, worker %d: %v, want %v", from.Node, from.Worker, a.err, errRequest)
 		}
 		x.holds(2, version(2), 2, lowered(name))
 	}
-	_, err := x.serveEnd(&rpc.Caller{Identity: rpc.Identity{Node: 1}, Epoch: kitEpoch}, request, resp)
-	must(t, err)
+	must(t, x.serveEnd(&rpc.Caller{Identity: rpc.Identity{Node: 1}, Epoch: kitEpoch}, name, true).err)
 	x.holds(2, version(2), 2, onesided.Unlocked)
 }
 

@@ -108,6 +108,14 @@ type item struct {
 
 func padded(n int) int { return (n + 7) &^ 7 }
 
+// answerRoom bounds what an item of an answer takes with a value of n bytes.
+func answerRoom(n int, packed bool) int {
+	if packed {
+		return packedAnswerBytes + n
+	}
+	return answerBytes + padded(n)
+}
+
 // putItem appends an item.
 func putItem(b []byte, x *item) []byte {
 	b = le.AppendUint16(b, uint16(x.table))
@@ -133,8 +141,7 @@ func takeItem(b []byte, specs []proto.TableSpec, x *item) (rest []byte, ok bool)
 	x.key = proto.Key(le.Uint64(b[8:]))
 	x.version = layout.Version(le.Uint64(b[16:]))
 	x.value = nil
-	writes := x.flags&(flagWrite|flagValue) != 0
-	if uint(x.table)-1 >= uint(len(specs)) || writes && (x.flags&flagWrite == 0 || x.version.Live() != (x.flags&flagValue != 0)) {
+	if !x.sound(specs) {
 		return nil, false
 	}
 	b = b[itemBytes:]
@@ -147,6 +154,30 @@ func takeItem(b []byte, specs []proto.TableSpec, x *item) (rest []byte, ok bool)
 	}
 	x.value = b[:n]
 	return b[padded(n):], true
+}
+
+// sound reports whether what an item says goes together; its value comes behind.
+func (x *item) sound(specs []proto.TableSpec) bool {
+	writes := x.flags&(flagWrite|flagValue) != 0
+	return uint(x.table)-1 < uint(len(specs)) &&
+		(!writes || x.flags&flagWrite != 0 && x.version.Live() == (x.flags&flagValue != 0))
+}
+
+// items are those of a request that were not taken yet, in the form of this file or packed.
+type items struct {
+	rest   []byte
+	specs  []proto.TableSpec
+	packed bool
+}
+
+// next takes an item, of which there is one; false: it makes no sense.
+func (s *items) next(x *item) (ok bool) {
+	if s.packed {
+		s.rest, ok = unpackItem(s.rest, s.specs, x)
+	} else {
+		s.rest, ok = takeItem(s.rest, s.specs, x)
+	}
+	return ok
 }
 
 // head of an answer.

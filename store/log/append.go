@@ -10,15 +10,12 @@ func (l *Log) Append(w *Writer, r *Reservation, rec *Record) error {
 	if w.shape != l.shape {
 		return fmt.Errorf("%w: the writer is another log's", ErrPlace)
 	}
-	p, err := w.take(r, rec)
+	p, err := w.take(r, len(rec.Body))
 	if err != nil {
 		return err
 	}
-	w.putHeader(&w.header, rec)
-	for i := range p.Bytes / lineBytes {
-		l.putLine(l.line[:], i, &w.header, rec)
-		l.shared.CopyIn(l.at(rec.Position+uint64(i)*lineBytes), l.line[:])
-	}
+	rec.Position, rec.Epoch = p.Position, w.epoch
+	l.write(&w.header, rec)
 	return nil
 }
 
@@ -37,10 +34,9 @@ func (l *Log) Place(e Epoch, encoded []byte) error {
 	case length > MaxBody || l.span(int(length)) != len(encoded):
 		return fmt.Errorf("%w: %d bytes for a body of %d", ErrLength, len(encoded), length)
 	case at%lineBytes != 0 || at < l.next || at-l.head > l.capacity-uint64(len(encoded)):
-		return fmt.Errorf("%w: position %d, the log is read up to %d and its ring ends at %d", ErrPlace, at,
-			l.next, l.head+l.capacity)
+		return l.misplaced(at)
 	case Epoch(le.Uint32(encoded[16:])) < e:
-		return fmt.Errorf("%w: %d, the present one is %d", ErrEpoch, le.Uint32(encoded[16:]), e)
+		return outdated(Epoch(le.Uint32(encoded[16:])), e)
 	}
 	if err := l.verify(at, encoded, int(length)); err != nil {
 		return err

@@ -128,7 +128,7 @@ func TestLogIsAQueue(t *testing.T) {
 				}
 				id++
 				x := &Record{ID: id, Type: 3, Body: body(id, n)}
-				switch rapid.IntRange(0, 2).Draw(t, "carrier") {
+				switch rapid.IntRange(0, 3).Draw(t, "carrier") {
 				case 0:
 					must2(t, l.Append(w, &r, x))
 				case 1: // WRITE
@@ -137,6 +137,22 @@ func TestLogIsAQueue(t *testing.T) {
 					must2(t, err)
 					for _, piece := range p.Pieces {
 						copy(mem[piece.Offset:], buf[piece.From:piece.To])
+					}
+				case 2: // RPC in another form, twice
+					p, err := w.Take(&r, n)
+					must2(t, err)
+					x.Position, x.Epoch = p.Position, w.Epoch()
+					for range 2 {
+						n, err := l.Put(epoch, x)
+						must2(t, err)
+						if n != p.Bytes {
+							t.Fatalf("%d bytes, not %d", n, p.Bytes)
+						}
+					}
+					if took := l.Took(x); took != (read == len(kept)) {
+						t.Fatalf("%d of %d records were read, and one is taken: %t", read, len(kept), took)
+					} else if took {
+						read++
 					}
 				default: // RPC, twice
 					buf := make([]byte, w.span(n))

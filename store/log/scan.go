@@ -86,11 +86,16 @@ func (l *Log) look(at uint64, r *Record) (int, error) {
 	}
 	*r = Record{Position: at, Epoch: Epoch(le.Uint32(l.header[16:])), Type: Type(le.Uint16(l.header[20:])),
 		ID: le.Uint64(l.header[24:]), Body: l.body}
-	if r.Epoch < l.epoch || l.present != 0 && r.Epoch > l.present {
+	if !l.inEpoch(r) {
 		return 0, fmt.Errorf("%w: %d at %d, after one of %d, and the present one is %d", ErrEpoch, r.Epoch, at,
 			l.epoch, l.present)
 	}
 	return n, nil
+}
+
+// inEpoch reports whether a record counts behind the one before it.
+func (l *Log) inEpoch(r *Record) bool {
+	return r.Epoch >= l.epoch && (l.present == 0 || r.Epoch <= l.present)
 }
 
 // Scan is what a scan has found.

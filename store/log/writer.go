@@ -189,10 +189,11 @@ type Place struct {
 // Encode turns the next record into bytes, in buf, which has Span of them, and says where they go. It takes
 // its room from r. Type, ID and Body of rec count.
 func (w *Writer) Encode(r *Reservation, rec *Record, buf []byte) (Place, error) {
-	p, err := w.take(r, rec)
+	p, err := w.take(r, len(rec.Body))
 	if err != nil {
 		return p, err
 	}
+	rec.Position, rec.Epoch = p.Position, w.epoch
 	w.encode(buf[:p.Bytes], &w.header, rec)
 	return p, nil
 }
@@ -205,14 +206,13 @@ func (w *Writer) EncodeAgain(p Place, rec *Record, buf []byte) {
 	w.encode(buf[:p.Bytes], &w.header, rec)
 }
 
-// take gives the next record its place.
-func (w *Writer) take(r *Reservation, rec *Record) (Place, error) {
-	n := w.span(len(rec.Body))
-	if len(rec.Body) > MaxBody || uint64(n) > r.bytes {
+// take gives the next record, with a body of so many bytes, its place.
+func (w *Writer) take(r *Reservation, body int) (Place, error) {
+	n := w.span(body)
+	if body > MaxBody || uint64(n) > r.bytes {
 		return Place{}, fmt.Errorf("%w: it takes %d bytes, %d are left: reserve for every record of the "+
 			"commit before its first", ErrReserved, n, r.bytes)
 	}
-	rec.Position, rec.Epoch = w.tail, w.epoch
 	p := w.placeOf(w.tail, n)
 	r.bytes -= uint64(n)
 	w.reserved -= uint64(n)

@@ -56,6 +56,9 @@ type Config struct {
 	Inline    int
 	SendDepth int  // datagrams that may wait for the device; 0 = 64
 	NoBatch   bool // each message in a datagram of its own
+	// AnswersApart: on flows, no datagram has both requests and answers, as where a batch of requests is one request of
+	// the layer below, and its answer a batch of answers (Dandelion §5.3).
+	AnswersApart bool
 
 	// ForgetServed is a deliberate bug, for tests that show that checks find it: a request that
 	// was answered and comes again is executed again.

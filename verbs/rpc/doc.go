@@ -50,7 +50,8 @@
 // Session.Flow returns one of seven flows of a session. Messages of one flow to one peer share datagrams of
 // up to the MTU; at any time one datagram is open per peer and flow. It is sent at the end of the worker's
 // pass, in which every ready fiber has run until it waits, or by Flow.Flush. So a phase of a protocol uses a
-// flow, and a batch of responses on the same flow answers a batch of its requests.
+// flow, and a batch of responses on the same flow answers a batch of its requests. What the worker answers and what it
+// asks shares a datagram, unless Config.AnswersApart has them apart.
 // Messages of a flow are compact: a request that locks one key, with 13 bytes for table, key and version,
 // takes 16 bytes with its header, and 14 behind another of its type and length; 11 of them go inline where
 // a device sends 188 bytes inline (Dandelion §5.2; Config.Inline, Stats.DatagramsInlined). Each fits in one

@@ -23,7 +23,8 @@ type Flow struct {
 	s      *Session
 	id     FlowID
 	queue  slotQueue
-	staged []byte // one-way messages: type 1 | length 2 | bytes
+	apart  slotQueue // what is answered, where Config.AnswersApart has it
+	staged []byte    // one-way messages: type 1 | length 2 | bytes
 	room   fiber.Cond
 }
 
@@ -56,6 +57,9 @@ func (s *Session) Flow(id FlowID) *Flow {
 	if fl == nil {
 		fl = &Flow{s: s, id: id, staged: make([]byte, 0, stagedDatagrams*s.datagram)}
 		fl.queue.init(2 * len(x.calls))
+		if s.port.cfg.AnswersApart {
+			fl.apart.init(len(x.calls))
+		}
 		x.list[id] = fl
 	}
 	return fl
@@ -168,7 +172,7 @@ func (fl *Flow) Flush() {
 func (fl *Flow) enqueue(r slotRef, queued *bool) {
 	if !*queued {
 		*queued = true
-		fl.queue.push(r)
+		fl.queueOf(r).push(r)
 	}
 	if !fl.s.blocked {
 		fl.s.touch()
@@ -178,23 +182,40 @@ func (fl *Flow) enqueue(r slotRef, queued *bool) {
 // pump fills datagrams with what the flow has to say, and completes them. It is false when the window or
 // the send buffers stopped it.
 func (fl *Flow) pump(now time.Duration) bool {
+	ok := fl.pumpQueue(&fl.queue, now)
+	if ok && len(fl.staged) > 0 {
+		ok = fl.sendStaged()
+	}
+	fl.s.seal(now)
+	if ok && fl.s.port.cfg.AnswersApart {
+		ok = fl.pumpQueue(&fl.apart, now)
+		fl.s.seal(now)
+	}
+	return ok
+}
+
+func (fl *Flow) pumpQueue(q *slotQueue, now time.Duration) bool {
 	ok := true
-	for ok && !fl.queue.empty() {
-		r := fl.queue.front()
+	for ok && !q.empty() {
+		r := q.front()
 		if r.served {
 			ok = fl.sendServed(r.index)
 		} else {
 			ok = fl.sendCall(r.index, now)
 		}
 		if ok {
-			fl.queue.pop()
+			q.pop()
 		}
 	}
-	if ok && len(fl.staged) > 0 {
-		ok = fl.sendStaged()
-	}
-	fl.s.seal(now)
 	return ok
+}
+
+// queueOf is the queue of a slot.
+func (fl *Flow) queueOf(r slotRef) *slotQueue {
+	if r.served && fl.s.port.cfg.AnswersApart {
+		return &fl.apart
+	}
+	return &fl.queue
 }
 
 func (fl *Flow) sendStaged() bool {

@@ -96,6 +96,60 @@ func TestMessagesOfAFlowTravelTogether(t *testing.T) {
 	})
 }
 
+// TestAnswersTravelApartIfAsked: a node that answers one request and asks on behalf of another does both in one datagram,
+// or in two.
+func TestAnswersTravelApartIfAsked(t *testing.T) {
+	for _, apart := range []bool{false, true} {
+		n := newFakeNet(t, 1)
+		cfg := Config{AnswersApart: apart}
+		a, b := n.node(cfg), n.node(cfg)
+		fl := a.session(b).Flow(flowCommit)
+		a.port.Handle(typeEcho, echo)
+		b.port.Handle(typeEcho, echo)
+		b.port.HandleFiber(typeSlow, func(f *fiber.Fiber, req, resp []byte) (int, error) {
+			return b.port.live()[0].Flow(flowCommit).Call(f, typeEcho, req, resp, 0)
+		})
+		n.keep = true
+		a.run(func(f *fiber.Fiber) error {
+			var calls [2]Call
+			for i, typ := range []Type{typeEcho, typeSlow} {
+				if err := fl.Start(f, &calls[i], typ, make([]byte, 13), make([]byte, 13)); err != nil {
+					return err
+				}
+			}
+			_, one := calls[0].Await(f, 0)
+			_, two := calls[1].Await(f, 0)
+			return errors.Join(one, two)
+		})
+		answers, mixed := 0, 0
+		for _, d := range n.datagrams {
+			has := kindsOf(d)
+			if has[compactResponse] {
+				answers++
+			}
+			if has[compactResponse] && has[compactRequest] {
+				mixed++
+			}
+		}
+		if answers < 2 || (mixed == 0) != apart {
+			t.Errorf("answers apart: %t; of %d datagrams %d have answers, %d of them requests, too", apart, len(n.datagrams), answers, mixed)
+		}
+	}
+}
+
+// kindsOf are the messages of a compact datagram, by kind.
+func kindsOf(d []byte) (has [compactEnd]bool) {
+	var h compactHeader
+	var msgs [maxMessages]compactMessage
+	if d[2]&compactMark == 0 || parseCompact(d, &h, &msgs) != 0 {
+		return has
+	}
+	for i := range h.count {
+		has[msgs[i].kind] = true
+	}
+	return has
+}
+
 func TestFlowsRefuseWhatTheyCannotCarry(t *testing.T) {
 	n := newFakeNet(t, 1)
 	a, b := n.node(Config{}), n.node(Config{})

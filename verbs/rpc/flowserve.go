@@ -74,7 +74,7 @@ func (fl *Flow) gotRequest(h *compactHeader, m *compactMessage) {
 
 // forget takes a slot out of the queue, in which it is.
 func (fl *Flow) forget(r slotRef) {
-	q := &fl.queue
+	q := fl.queueOf(r)
 	to := q.head
 	mask := uint32(len(q.ring) - 1)
 	for from := q.head; from != q.tail; from++ {

@@ -37,8 +37,46 @@ func (e *Engine) newLookUps() {
 	if e.Env.Worker.CountsMisses() {
 		e.lookUps.touched = make([]uint64, cachedLines)
 	}
-	if e.strategy.Gathers && e.Env.Port != nil {
+	if e.strategy.Flows && e.Env.Port != nil {
 		e.Env.Port.Ahead(e.lookUpRequests)
+	}
+}
+
+// prefetch asks for what the look-up of a record reads first.
+func (e *Engine) prefetch(s *share, t proto.TableID, k proto.Key) {
+	if x, ok := s.Tables[t-1].(protocol.PrefetchingIndex); ok {
+		x.Prefetch(uint64(k))
+	}
+}
+
+// prefetch asks for what the look-ups of the records that are read here read first.
+func (t *tx) prefetch() {
+	for i := range t.Records {
+		r := &t.Records[i]
+		if s := t.placeHere(r); s != nil {
+			t.e.prefetch(s, r.Table, r.Key)
+		}
+	}
+}
+
+// lookAhead finds the entries of records that the CPU is about to read, one look-up after the other: the processor
+// overlaps their cache misses. A place proves nothing: who reads there looks whose it is.
+func (t *tx) lookAhead(from, to int, which func(*record) (flags, bool)) {
+	for i := from; i < to; i++ {
+		r := &t.Records[i]
+		f, ok := which(r)
+		s := t.placeHere(r)
+		if !ok || s == nil || r.Node == t.e.Env.Node && !t.e.byCPU(r, f&flagLock != 0) {
+			continue
+		}
+		if off, there := s.Tables[r.Table-1].Find(uint64(r.Key)); there {
+			if r.Node == t.e.Env.Node {
+				r.Own.Off = uint64(off)
+			}
+			if t.e.Worded() {
+				s.Memory.Prefetch(off/layout.LineBytes, 1)
+			}
+		}
 	}
 }
 
@@ -91,9 +129,7 @@ func (e *Engine) lookUpAll() {
 	buckets, entries := 0, 0
 	for i := range all {
 		x := &all[i]
-		if p, ok := x.s.Tables[x.table-1].(protocol.PrefetchingIndex); ok {
-			p.Prefetch(uint64(x.key))
-		}
+		e.prefetch(x.s, x.table, x.key)
 	}
 	for i := range all {
 		x := &all[i]
@@ -155,7 +191,7 @@ func (e *Engine) touch(line uint64) bool {
 	return was != line
 }
 
-// lookUpRequests makes the look-ups of the compact requests of a datagram.
+// lookUpRequests makes the look-ups of the compact requests of a datagram, or asks for what they read first.
 func (e *Engine) lookUpRequests(n int, request func(i int) (rpc.Type, []byte)) {
 	held := len(e.lookUps.gathered)
 	for i := range n {
@@ -189,7 +225,11 @@ func (e *Engine) lookUpRequests(n int, request func(i int) (rpc.Type, []byte)) {
 
 // lookUpLater gathers a record of a request.
 func (e *Engine) lookUpLater(t proto.TableID, k proto.Key) {
-	if share, _ := e.shareOf(t, k); share != nil {
+	switch share, _ := e.shareOf(t, k); {
+	case share == nil:
+	case e.strategy.Gathers:
 		e.lookUps.gathered = append(e.lookUps.gathered, lookUp{share, t, k})
+	default:
+		e.prefetch(share, t, k)
 	}
 }

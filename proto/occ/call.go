@@ -158,7 +158,7 @@ func (t *tx) add(by Carrier, typ rpc.Type, i int, x *item) {
 	} else {
 		c.req = putItem(c.req, x)
 	}
-	if typ == TypeAcquire && x.flags&flagLock == 0 {
+	if typ == TypeAcquire && x.flags&flagLock == 0 && !t.askedAlone() {
 		c.flow = flowExecution
 	}
 	c.records = append(c.records, i)

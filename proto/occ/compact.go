@@ -294,7 +294,11 @@ func (e *Engine) unpackRecord(c *rpc.Caller, b []byte) (log.Record, bool) {
 	writes := 0
 	var w recovery.Write
 	for ; s.ok && len(s.b) > 0; writes++ {
-		s.write(e.Env.Specs, &w)
+		if s.write(e.Env.Specs, &w); s.ok {
+			if x := e.replica(w.Shard); x != nil {
+				e.prefetch(x, w.Table, w.Key)
+			}
+		}
 		e.text = recovery.AppendWrite(e.text, &w)
 	}
 	if !s.ok || writes == 0 {

@@ -196,8 +196,13 @@ func (e *Engine) Begin(f *fiber.Fiber, d *proto.Decl, attempt int) (proto.Tx, er
 	if regions && !t.regions {
 		e.Counters.Fallbacks++
 	}
-	e.Ahead.Prefetch(d)
+	if !e.strategy.Undo {
+		e.Ahead.Prefetch(d)
+	}
 	if err = t.Declare(d); err == nil {
+		if e.strategy.Undo { // they may be in any replica of the own machine
+			t.prefetch()
+		}
 		err = t.Load(0, len(t.Records))
 	}
 	if err != nil {

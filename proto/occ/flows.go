@@ -7,7 +7,8 @@ import (
 	"drtmd/verbs/rpc"
 )
 
-// Flows of a session (Dandelion §5.1): at any time one datagram is open for each of them.
+// Flows of a session (Dandelion §5.1): at any time one datagram is open for each of them. A read that takes the place of a
+// validation (askedAlone) travels with the commits, as that would: types of messages may be put into one flow.
 const (
 	flowExecution rpc.FlowID = iota + 1
 	flowCommit

@@ -6,7 +6,6 @@ import (
 
 	"drtmd/proto"
 	"drtmd/proto/onesided"
-	"drtmd/proto/protocol"
 	"drtmd/store/layout"
 	"drtmd/verbs/fiber"
 	"drtmd/verbs/ring"
@@ -220,9 +219,7 @@ func (e *Engine) prefetchItems(in items) {
 	var i item
 	for len(in.rest) > 0 && in.next(&i) {
 		if s, _ := e.shareOf(i.table, i.key); s != nil {
-			if x, prefetches := s.Tables[i.table-1].(protocol.PrefetchingIndex); prefetches {
-				x.Prefetch(uint64(i.key))
-			}
+			e.prefetch(s, i.table, i.key)
 		}
 	}
 }

@@ -165,25 +165,6 @@ func (t *tx) acquire(p proto.Phase, from, to int, which func(*record) (flags, bo
 	return err
 }
 
-// lookAhead finds the entries of records that the CPU is about to read, one look-up after the other: the processor
-// overlaps their cache misses. A place proves nothing: who reads there looks whose it is.
-func (t *tx) lookAhead(from, to int, which func(*record) (flags, bool)) {
-	for i := from; i < to; i++ {
-		r := &t.Records[i]
-		f, ok := which(r)
-		if !ok || !t.e.byCPU(r, f&flagLock != 0) {
-			continue
-		}
-		s := t.e.Here(r)
-		if off, there := s.Tables[r.Table-1].Find(uint64(r.Key)); there {
-			r.Own.Off = uint64(off)
-			if t.e.Worded() {
-				s.Memory.Prefetch(off/layout.LineBytes, 1)
-			}
-		}
-	}
-}
-
 // acquireHere is acquire for a record of the own node.
 func (t *tx) acquireHere(r *record, x *item) error {
 	t.F.Charge(recordCostPs)

@@ -199,6 +199,6 @@ type Peeker interface {
 // RangePeeker is a Peeker that can look at ordered tables.
 type RangePeeker interface {
 	// PeekRange fills keys with those of the first records of a range, in its order: see Txn.Scan. Fewer than
-	// there is room for are all. It is of one moment for some of them only, and proves nothing.
+	// there is room for are all. They are of no one moment, and prove nothing.
 	PeekRange(f *fiber.Fiber, t TableID, from, to Key, keys []Key) (n int, err error)
 }

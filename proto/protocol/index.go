@@ -107,6 +107,14 @@ type OrderedIndex interface {
 	Ends(r *htm.Region, first, last uint64) (least, greatest uint64, found, ok bool)
 }
 
+// GlancedIndex is an OrderedIndex that can be looked at outside of regions.
+type GlancedIndex interface {
+	OrderedIndex
+	// Glance is Scan outside of any region. What it gives proves nothing: if others change the range meanwhile, keys may be
+	// missing, or be there twice. ok is false if it has met what no table has.
+	Glance(first, last uint64, f func(key uint64, place int) bool) (ok bool)
+}
+
 // CopiedIndex is a table that can be copied piece by piece while it is used, and numbers the lives of keys.
 type CopiedIndex interface {
 	// EachFrom calls f with the entries from one on, until it returns false.

@@ -19,7 +19,7 @@ var (
 	_ protocol.PointIndex   = (*store.Table)(nil)
 	_ protocol.PointIndex   = (*store.Growing)(nil)
 	_ protocol.OrderedIndex = (*sorted)(nil)
-	_ protocol.OrderedIndex = (*btree.Table)(nil)
+	_ protocol.GlancedIndex = (*btree.Table)(nil)
 	_ protocol.OrderedIndex = (*btree.Growing)(nil)
 	_ protocol.GrowingIndex = (*btree.Growing)(nil)
 )

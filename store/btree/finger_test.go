@@ -88,7 +88,7 @@ func TestAFingerIsOfItsRegion(t *testing.T) {
 // TestFindSeesWhatOthersHaveChangedInItsLeaf: it begins where it has found the last key, and another worker splits and
 // merges the leaves there, and gives their nodes to others.
 func TestFindSeesWhatOthersHaveChangedInItsLeaf(t *testing.T) {
-	const keys = 400
+	const keys = 200
 	c := For(1, "t", 8, keys)
 	table := newTable(t, c)
 	mine, err := Attach(c, table.m, table.at)
@@ -97,7 +97,7 @@ func TestFindSeesWhatOthersHaveChangedInItsLeaf(t *testing.T) {
 	}
 	random, r := rand.New(rand.NewPCG(1, 1)), htm.NewRegion(htm.Config{})
 	places := map[uint64]int{}
-	for round := range 400 {
+	for round := range 200 {
 		first := uint64(random.IntN(keys))
 		for key := first; key < min(first+20, keys); key++ {
 			in(t, r, func() bool {
@@ -110,6 +110,12 @@ func TestFindSeesWhatOthersHaveChangedInItsLeaf(t *testing.T) {
 				places[key] = off
 				return ok && err == nil
 			})
+			glanced := keysFrom(t, mine, key/2)
+			for k := key / 2; k < keys; k++ {
+				if place := glanced[k]; place != places[k] {
+					t.Fatalf("a glance at key %d: %d; it was put to %d", k, place, places[k])
+				}
+			}
 			for _, k := range []uint64{key, key + 1, first, uint64(random.IntN(keys))} {
 				if off, found := mine.Find(k); off != places[k] || found != (places[k] != 0) {
 					t.Fatalf("key %d: %d, %t; it was put to %d", k, off, found, places[k])
@@ -120,4 +126,20 @@ func TestFindSeesWhatOthersHaveChangedInItsLeaf(t *testing.T) {
 	if err := checkTable(table); err != nil {
 		t.Error(err)
 	}
+}
+
+// keysFrom are the places of all keys from one on, in one glance.
+func keysFrom(t *testing.T, table *Table, from uint64) map[uint64]int {
+	t.Helper()
+	found, last := map[uint64]int{}, uint64(0)
+	if !table.Glance(from, 1<<40, func(key uint64, place int) bool {
+		if len(found) > 0 && key <= last {
+			t.Fatalf("key %d comes behind key %d", key, last)
+		}
+		found[key], last = place, key
+		return true
+	}) {
+		t.Fatal("a glance met what no table has")
+	}
+	return found
 }

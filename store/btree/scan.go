@@ -32,6 +32,12 @@ func (t *Table) Scan(r *htm.Region, first, last uint64, f func(key uint64, place
 	return ok && after == before
 }
 
+// Glance is Scan outside of any region, for whoever checks what it finds: while others change the table, keys may be
+// missing, or come twice and in any order. ok is false if it has met what no table has. It does not allocate.
+func (t *Table) Glance(first, last uint64, f func(key uint64, place int) bool) (ok bool) {
+	return scan(t, outside{t}, first, last, f)
+}
+
 // Changes counts the changes of the table's keys where memory has no line words; elsewhere it is 0. The
 // region is aborted if one is under way.
 func (t *Table) Changes(r *htm.Region) (n uint64, ok bool) {

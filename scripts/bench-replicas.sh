@@ -16,7 +16,7 @@
 #
 # --ford measures what FORD was measured at in the same kind of guest: SmallBank, TATP and TPC-C on Soft-RoCE, one
 # transaction in flight, one copy of each record; 1,200, 1,800 and 29 committed transactions per second there. The
-# better one of farm and drtmh is compared; of TPC-C, drtm in pieces, with warehouses of full size. FORD keeps all records on
+# better one of farm and drtmh, which locks at the commit or in EXECUTE, is compared; of TPC-C, drtm in pieces, with warehouses of full size. FORD keeps all records on
 # a memory server: the rows whose records are all remote compare with it like for like. One client runs, on the first node.
 #
 # --memory measures rTX and its baselines on a memory node, on Soft-RoCE: YCSB C on B-link trees, with 8 look-ups in
@@ -100,15 +100,16 @@ ford() {
     { key = $2 " " $3 " " $4
       if (key != group) { close_group(); group = key; n = 0 }
       v[++n] = $5 }
-    function row(w, ford, where, what,    f, d, best) {
-      f = m[w " farm " where]; d = m[w " drtmh " where]; best = f > d ? f : d
-      printf "%-10s %-32s %9.0f %9.0f %9.0f %7.2f  %s\n", w, what, f, d, ford, best / ford, "at least 1.5" }
+    function row(w, ford, where, what,    f, d, e, best) {
+      f = m[w " farm " where]; d = m[w " drtmh " where]; e = m[w " drtmh-early " where]
+      best = f > d ? f : d; best = e > best ? e : best
+      printf "%-10s %-32s %9.0f %9.0f %9.0f %9.0f %7.2f  %s\n", w, what, f, d, e, ford, best / ford, "at least 1.5" }
     function tpcc(where, what,    d) {
       d = m["tpcc drtm " where]
       printf "%-10s %-32s %9.0f %9d %7.1f  %s\n", "tpcc", what, d, 29, d / 29, "at least 10"
     }
     END { close_group()
-      printf "%-10s %-32s %9s %9s %9s %7s  %s\n", "committed/s", "", "farm", "drtmh", "FORD", "ratio", "goal"
+      printf "%-10s %-32s %9s %9s %9s %9s %7s  %s\n", "committed/s", "", "farm", "drtmh", "early", "FORD", "ratio", "goal"
       row("smallbank", 1200, "local", "one node, all records local")
       row("smallbank", 1200, "half", "two nodes, half of them remote")
       row("smallbank", 1200, "far", "two nodes, all of them remote")

@@ -105,7 +105,7 @@ func All(own ...node.Protocol) (all []*scenario.Scenario) {
 			all = append(all, fullLogs(p))
 		}
 		if p.Offers.Has(proto.OfferRecovery) {
-			all = append(all, stills(p))
+			all = append(all, stills(p), commits(p))
 		}
 		if p.Scans && p.Offers.Has(proto.OfferRecovery) {
 			all = append(all, orderedRecoveries(p), tpccRecoveries(p))

@@ -39,6 +39,7 @@ const (
 	lossFaults                     // the same, and in each run two machines lose their memory
 	stillFaults                    // the same, but machines stand still until they are removed
 	cutFaults                      // links to backups that are cut around LOG
+	commitFaults                   // a link that is cut around COMMIT, and the death of the machine behind it
 )
 
 // drawnDelays are how often requests are late, by so much at most.
@@ -52,7 +53,8 @@ const longestRestart = 300 * sim.Microsecond
 
 // dies reports whether machines die.
 func (x spec) dies() bool {
-	return x.faults == deathFaults || x.faults == lossFaults || x.faults == stillFaults
+	return x.faults == deathFaults || x.faults == lossFaults || x.faults == stillFaults ||
+		x.faults == commitFaults
 }
 
 // steps are those that runs mark.
@@ -107,6 +109,8 @@ func (x spec) draw(d *scenario.Drawing) sim.Schedule {
 		s = append(append(s, drawBreaks(d, steps.All, 3*drawnBreaks)...), drawLate(d)...)
 	case cutFaults:
 		s = append(s, drawCuts(d, steps)...)
+	case commitFaults:
+		s = append(s, drawCommits(d)...)
 	case memberFaults:
 		s = append(s, drawMembers(d)...)
 	case deathFaults, lossFaults, stillFaults:

@@ -21,7 +21,7 @@ func TestTableIsAMapWithVersionsThatGrow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := Config{ID: 1, Name: "model", ValueBytes: rapid.IntRange(1, 100).Draw(t, "value"),
 			Layout: rapid.SampledFrom([]layout.Kind{0, layout.KindOneVersion,
-				layout.KindLineVersions}).Draw(t, "layout"),
+				layout.KindLineVersions, layout.KindSealed}).Draw(t, "layout"),
 			MainBuckets:     rapid.IntRange(1, 3).Draw(t, "main"),
 			IndirectBuckets: rapid.IntRange(0, 4).Draw(t, "indirect"),
 			Entries:         rapid.IntRange(1, 60).Draw(t, "entries")}

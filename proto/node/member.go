@@ -139,7 +139,7 @@ func (m *Member) build() error {
 	if played {
 		m.cfg.AttachBoard = m.playNIC
 	}
-	err := m.cluster.Protocol.CheckDevice(device.Name, played || device.Caps.LineWords && !m.cfg.WithoutLineWords)
+	err := m.cluster.Protocol.CheckDevice(device.Name, played || m.lineWords())
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,7 @@ func (m *Member) makeShares() (err error) {
 		held = first.Held(m.ID)
 	}
 	m.placed = placement.Place(c.Workload.Placement(), c.Workload.Tables(), m.ID, first)
-	if m.tables, m.shareBytes, err = planTables(c, c.mutation()); err != nil {
+	if m.tables, m.shareBytes, err = planTables(c, m.lineWords(), c.mutation()); err != nil {
 		return err
 	}
 	m.logsAt = m.shareBytes
@@ -57,6 +57,11 @@ func (m *Member) makeShares() (err error) {
 		}
 	}
 	return nil
+}
+
+// lineWords reports whether tables have line words.
+func (m *Member) lineWords() bool {
+	return m.cfg.Context.Attr().Caps.LineWords && !m.cfg.WithoutLineWords
 }
 
 // allocTables registers memory for tables, in which each worker can own lines.

@@ -62,21 +62,29 @@ type shape interface {
 const tableAlignment = 4096
 
 // TableBytes is the memory that the tables of one shard of a workload take under a protocol. A member
-// holds as many shards as there are replicas of each.
+// holds as many shards as there are replicas of each. It is that of the device where they take more.
 func TableBytes(w workload.Workload, p *Protocol, options option.Settings) (bytes int, err error) {
 	values, err := p.Options.Values(options)
 	if err != nil {
 		return 0, err
 	}
-	_, bytes, err = planTables(&Config{Workload: w, Protocol: *p, options: values}, mutated{})
-	return bytes, err
+	c := &Config{Workload: w, Protocol: *p, options: values}
+	for _, lineWords := range [...]bool{true, false} {
+		_, n, err := planTables(c, lineWords, mutated{})
+		if err != nil {
+			return 0, err
+		}
+		bytes = max(bytes, n)
+	}
+	return bytes, nil
 }
 
-// planTables says which tables a share has, where they begin, and how long it is.
-func planTables(c *Config, lacks mutated) (tables []table, bytes int, err error) {
+// planTables says which tables a share has, where they begin, and how long it is, in memory with line words or
+// without.
+func planTables(c *Config, lineWords bool, lacks mutated) (tables []table, bytes int, err error) {
 	specs := c.Workload.Tables()
 	for i := range specs {
-		t := planTable(c, &specs[i], lacks)
+		t := planTable(c, &specs[i], lineWords, lacks)
 		if err := t.Check(); err != nil {
 			return nil, 0, err
 		}
@@ -89,9 +97,10 @@ func planTables(c *Config, lacks mutated) (tables []table, bytes int, err error)
 
 // planTable is the table that a protocol needs for what a workload describes. A table of another index is
 // added here, and to protocol.Protocol.CheckStore.
-func planTable(cfg *Config, s *proto.TableSpec, lacks mutated) table {
+func planTable(cfg *Config, s *proto.TableSpec, lineWords bool, lacks mutated) table {
 	p := &cfg.Protocol
-	kind, index := p.Tables()
+	_, index := p.Tables()
+	kind := p.LayoutOn(lineWords, cfg.options)
 	if s.Ordered && index != layout.Robinhoods {
 		c := btree.For(uint16(s.ID), s.Name, s.ValueBytes, s.Capacity)
 		c.Layout, c.Mutation = kind, lacks.btree

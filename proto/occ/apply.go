@@ -341,7 +341,7 @@ func (e *Engine) applyTo(s *share, w *recovery.Write, waits bool) bool {
 	}
 	off := x.off
 	if waits && isLowered(was) {
-		e.storeState(s, off, was)
+		e.storeState(s, w.Table, off, was)
 		return false
 	}
 	if newerThan(w.Version, x.head.Version) || e.lacks(anyOrder) {
@@ -354,7 +354,7 @@ func (e *Engine) applyTo(s *share, w *recovery.Write, waits bool) bool {
 		e.tombs = append(e.tombs, tomb{s, w.Shard, w.Table, w.Key, w.Version})
 		was = onesided.Unlocked
 	}
-	e.storeState(s, off, was)
+	e.storeState(s, w.Table, off, was)
 	return true
 }
 
@@ -364,7 +364,7 @@ func (e *Engine) applyTo(s *share, w *recovery.Write, waits bool) bool {
 func (e *Engine) lockToApply(s *share, w *recovery.Write) (x found, was onesided.Word, ok bool) {
 	if off, there := s.Tables[w.Table-1].Find(uint64(w.Key)); there {
 		x.off = uint64(off)
-		switch state, c := e.lockReplica(s, &x, w.Key); c {
+		switch state, c := e.lockReplica(s, &x, w.Table, w.Key); c {
 		case done:
 			return x, state, true
 		case locked:
@@ -378,7 +378,7 @@ func (e *Engine) lockToApply(s *share, w *recovery.Write) (x found, was onesided
 	if x.off = off; c != onesided.Done {
 		return found{}, was, false
 	}
-	was, locks := e.lockReplica(s, &x, w.Key)
+	was, locks := e.lockReplica(s, &x, w.Table, w.Key)
 	return x, was, locks == done
 }
 
@@ -493,12 +493,12 @@ func (e *Engine) unlinkTomb(x *tomb) bool {
 		return false
 	}
 	f := found{off: uint64(off)}
-	if e.lockRecord(x.share, &f, x.key, e.applier) != done {
+	if e.lockRecord(x.share, &f, x.table, x.key, e.applier) != done {
 		return false
 	}
 	if f.head.Version != x.version ||
 		e.UnlinkAt(x.share, x.table, x.key, uint64(e.applier), onesided.HostTries) != onesided.Done || !e.Worded() {
-		e.unlockEntry(x.share, f.off)
+		e.unlockEntry(x.share, x.table, f.off)
 		return f.head.Version == x.version
 	}
 	return true

@@ -96,6 +96,10 @@
 //     changed the version before the last READ. A CPU writes the version last, so the first READ shows whether
 //     it was done before the copy began. Where NICs write the version first, a READ of the state after the
 //     first one shows that. Where the look-up has READ the entry, too (FaRM), that was the first READ.
+//   - Without line words, and where only CPUs lock and write, records have a seal (layout.Sealed, seal.go; option
+//     "seals"): a hash of key, version and value, which is there while the record is unlocked. A copy with its seal
+//     is proved by one READ, or by that of the look-up, and VALIDATE is one READ of the seal. A copy without takes the
+//     READs above: the record is locked, or absent, or just being written.
 //   - VALIDATE reads the state, then the version: if the state is unlocked and the version is the old one,
 //     both held when the state was read. In the other order a writer could come between.
 //

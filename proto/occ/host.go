@@ -22,7 +22,7 @@ func (e *Engine) acquireHere(f *fiber.Fiber, s *share, i *item, word onesided.Wo
 		// EXECUTE has found the place: the lock tells whether it is still the key's.
 		x.off = i.at
 		step(f, stepFound)
-		if c = e.lockRecord(s, &x, i.key, word); c != busy {
+		if c = e.lockRecord(s, &x, i.table, i.key, word); c != busy {
 			return e.lockedHere(s, i, x, c, word)
 		}
 	}
@@ -46,7 +46,7 @@ func (e *Engine) acquireHere(f *fiber.Fiber, s *share, i *item, word onesided.Wo
 		return x, busy
 	}
 	step(f, stepFound)
-	if x, c = e.lockedHere(s, i, x, e.lockRecord(s, &x, i.key, word), word); c != done {
+	if x, c = e.lockedHere(s, i, x, e.lockRecord(s, &x, i.table, i.key, word), word); c != done {
 		return x, c
 	}
 	if i.flags&flagRead != 0 && x.present == layout.Live && !early {

@@ -161,11 +161,11 @@ func (x *kit) load(k proto.Key, v layout.Version, b byte, word onesided.Word) {
 		x.t.Fatalf("no entry for key %d: %v", k, c)
 	}
 	f := found{off: off}
-	if c := x.lockRecord(s, &f, k, x.applier); c != done {
+	if c := x.lockRecord(s, &f, kitTable, k, x.applier); c != done {
 		x.t.Fatalf("key %d: %v", k, c)
 	}
 	x.publish(nil, s, off, &item{table: kitTable, key: k, flags: flagKeep, version: v, value: value(b)})
-	x.storeState(s, off, word)
+	x.storeState(s, kitTable, off, word)
 }
 
 // holds fails the test unless a record of a replica is so; b 0: there is none.

@@ -212,7 +212,7 @@ func (v *view) lock(s *share, w *recovery.Write, word onesided.Word) bool {
 		return false
 	}
 	x := found{off: off}
-	return e.lockRecord(s, &x, w.Key, word) == done || onesided.Word(x.head.State) == word
+	return e.lockRecord(s, &x, w.Table, w.Key, word) == done || onesided.Word(x.head.State) == word
 }
 
 // let gives a record back that was locked for a transaction, to the next one for which it stays locked.
@@ -234,14 +234,14 @@ func (v *view) letLocked(k *recovery.Kept, p place, name recovery.Name) {
 	x := item{table: p.Table, key: p.Key}
 	if left := k.Remove(p, i); len(left) > 0 {
 		if off, there := e.findHeld(s, &x, word); there && i == 0 {
-			e.storeState(s, uint64(off), onesided.Word(left[0].Word))
+			e.storeState(s, p.Table, uint64(off), onesided.Word(left[0].Word))
 		}
 		return
 	}
 	off, there := e.findHeld(s, &x, word)
 	if gone := onesided.VersionOf(s.Memory, uint64(off)); there && !gone.Live() && gone.Trace() != 0 {
 		// An older update may still be in a log here, of a transaction that another worker has not ended.
-		e.unlockEntry(s, uint64(off))
+		e.unlockEntry(s, p.Table, uint64(off))
 		e.tombs = append(e.tombs, tomb{s, p.Shard, p.Table, p.Key, gone})
 		return
 	}

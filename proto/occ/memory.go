@@ -209,7 +209,7 @@ func (e *Engine) copyOut(f *fiber.Fiber, s *share, i *item, x *found, dst []byte
 }
 
 // lockRecord locks the entry of a record if it is as x says and nobody has it.
-func (e *Engine) lockRecord(s *share, x *found, k proto.Key, word onesided.Word) code {
+func (e *Engine) lockRecord(s *share, x *found, t proto.TableID, k proto.Key, word onesided.Word) code {
 	m, off := s.Memory, int(x.off)
 	state := onesided.WordIn(m, off+layout.StateOffset)
 	if !e.Worded() {
@@ -223,6 +223,7 @@ func (e *Engine) lockRecord(s *share, x *found, k proto.Key, word onesided.Word)
 			atomic.StoreUint64(state, uint64(onesided.Unlocked))
 			return busy
 		}
+		e.unseal(s, t, off)
 		return done
 	}
 	p, w := words.LockLine(m, off)
@@ -245,7 +246,7 @@ func (e *Engine) lockRecord(s *share, x *found, k proto.Key, word onesided.Word)
 func (e *Engine) publish(f *fiber.Fiber, s *share, off uint64, x *item) {
 	unlock := x.flags&flagKeep == 0
 	if e.lacks(unlockFirst) && unlock {
-		e.unlockEntry(s, off)
+		e.unlockEntry(s, x.table, off)
 		step(f, stepValue)
 	}
 	v, value := x.version, x.value
@@ -269,7 +270,7 @@ func (e *Engine) publish(f *fiber.Fiber, s *share, off uint64, x *item) {
 	e.storeLine(s, int(off), layout.ValueOffset, value, head)
 	step(f, stepWritten)
 	if unlock {
-		e.unlockEntry(s, off)
+		e.unlockEntry(s, x.table, off)
 	}
 }
 
@@ -320,10 +321,11 @@ func (e *Engine) storeLine(s *share, line, at int, b []byte, version lastWord) i
 	return len(b)
 }
 
-// unlockEntry stores an unlocked state word.
-func (e *Engine) unlockEntry(s *share, off uint64) {
+// unlockEntry seals a record of a table that is locked, if its layout has seals, and stores an unlocked state word.
+func (e *Engine) unlockEntry(s *share, t proto.TableID, off uint64) {
 	state := onesided.WordIn(s.Memory, int(off)+layout.StateOffset)
 	if !e.Worded() {
+		e.seal(s, t, int(off))
 		atomic.StoreUint64(state, uint64(onesided.Unlocked))
 		return
 	}
@@ -332,7 +334,11 @@ func (e *Engine) unlockEntry(s *share, off uint64) {
 }
 
 // storeState stores the state word of an entry that is locked.
-func (e *Engine) storeState(s *share, off uint64, word onesided.Word) {
+func (e *Engine) storeState(s *share, t proto.TableID, off uint64, word onesided.Word) {
+	if word == onesided.Unlocked {
+		e.unlockEntry(s, t, off)
+		return
+	}
 	state := onesided.WordIn(s.Memory, int(off)+layout.StateOffset)
 	if !e.Worded() {
 		atomic.StoreUint64(state, uint64(word))
@@ -387,13 +393,13 @@ func (e *Engine) releaseHere(f *fiber.Fiber, s *share, x *item, word onesided.Wo
 		return done
 	}
 	if v.Live() {
-		e.unlockEntry(s, uint64(off))
+		e.unlockEntry(s, x.table, uint64(off))
 		return done
 	}
 	// With line words that unlocks it. Otherwise the entry may belong to another key by now, which
 	// stays locked as long as this word is in it.
 	if e.UnlinkAt(s, x.table, x.key, uint64(word), onesided.HostTries) != onesided.Done || !e.Worded() {
-		e.unlockEntry(s, uint64(off))
+		e.unlockEntry(s, x.table, uint64(off))
 	}
 	return done
 }

@@ -40,6 +40,9 @@ const (
 	copyUnproved
 	readOnce
 	linesIgnored
+	// Seals (seal.go).
+	sealUnread
+	sealKept
 	// Locks by NICs (verbs.go, back.go, and package onesided).
 	lockUnjudged
 	readBeforeLock
@@ -108,6 +111,7 @@ const (
 	ofReads     = "occ/reads"      // EXECUTE and VALIDATE by READ
 	ofLooks     = "occ/looks"      // the same of records without a version in each line
 	ofLines     = "occ/lines"      // the same of records with one
+	ofSeals     = "occ/seals"      // the same of records with a seal, where there are no line words
 	ofAtomics   = "occ/atomics"    // locks by NICs
 	ofRegions   = "occ/regions"    // the own node's records in regions, all others locked
 	ofLogs      = "occ/logs"       // records of updates at backups
@@ -164,6 +168,11 @@ var mutations = [mutationEnd]mutation.Mutation{
 	readOnce: {Of: ofLooks, Name: "read-once", Doc: "a record of several lines is READ without a second look"},
 	linesIgnored: {Of: ofLines, Name: "ignore-line-versions",
 		Doc: "a record of several lines is taken for whole, whatever versions its lines have"},
+
+	sealUnread: {Of: ofSeals, Name: "seal-unread",
+		Doc: "a copy of a record is taken for whole, whatever its seal says"},
+	sealKept: {Of: ofSeals, Name: "lock-keeps-seal",
+		Doc: "a record that is locked keeps its seal, as if it were unlocked"},
 
 	lockUnjudged: {Of: ofAtomics, Name: "lock-unjudged", Doc: "a CAS is taken for successful, whatever it has found"},
 	readBeforeLock: {Of: ofAtomics, Name: "lock-without-re-read",
@@ -301,6 +310,7 @@ func (i Instance) mutations() (list []mutation.Mutation) {
 		ofReads:     reads,
 		ofLooks:     reads && !lines,
 		ofLines:     reads && lines,
+		ofSeals:     s.seals(),
 		ofAtomics:   s.uses(OneSided, proto.PhaseLock),
 		ofRegions:   s.Regions,
 		ofLogs:      true,

@@ -314,7 +314,7 @@ func (e *Engine) takeBackup(s *share, w *recovery.Write, u *undo, index int) cod
 	c := busy
 	if off, there := s.Tables[w.Table-1].Find(uint64(w.Key)); there {
 		x.off = uint64(off)
-		c = e.lockRecord(s, &x, w.Key, e.applier)
+		c = e.lockRecord(s, &x, w.Table, w.Key, e.applier)
 	}
 	if c == busy {
 		off, made := e.EnsureAt(s, w.Table, w.Key)
@@ -328,7 +328,7 @@ func (e *Engine) takeBackup(s *share, w *recovery.Write, u *undo, index int) cod
 			return changed
 		}
 		x.off = uint64(off)
-		c = e.lockRecord(s, &x, w.Key, e.applier)
+		c = e.lockRecord(s, &x, w.Table, w.Key, e.applier)
 	}
 	if c != done {
 		return locked
@@ -341,7 +341,7 @@ func (e *Engine) takeBackup(s *share, w *recovery.Write, u *undo, index int) cod
 		return changed
 	}
 	e.taken(s, w, u, index, &x)
-	e.storeState(s, x.off, lowered(u.name))
+	e.storeState(s, w.Table, x.off, lowered(u.name))
 	return done
 }
 
@@ -364,7 +364,7 @@ func (e *Engine) giveBack(s *share, off uint64, p place, now layout.Version) {
 		e.UnlinkAt(s, p.Table, p.Key, uint64(e.applier), onesided.HostTries) == onesided.Done && e.Worded() {
 		return
 	}
-	e.unlockEntry(s, off)
+	e.unlockEntry(s, p.Table, off)
 	if !now.Live() && now.Trace() != 0 {
 		e.tombs = append(e.tombs, tomb{s, p.Shard, p.Table, p.Key, now})
 	}

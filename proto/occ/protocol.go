@@ -6,6 +6,7 @@ import (
 	"drtmd/proto/option"
 	"drtmd/proto/protocol"
 	"drtmd/proto/recovery"
+	"drtmd/store/layout"
 )
 
 // OptLock is the option of when records that are written are locked.
@@ -44,11 +45,17 @@ func (i Instance) Protocol() protocol.Protocol {
 		options = append(options, ringBytes())
 	}
 	options = append(append(options, protocol.OrphanAfter(), protocol.LogBytes()), i.Options...)
+	if i.Strategy.seals() {
+		options, dimensions = append(options, protocol.Seals()), append(dimensions, sealDimension())
+	}
 	offers := proto.OfferDebts | proto.OfferOrphans | proto.OfferTruncations | proto.OfferRecovery
 	if i.Strategy.Regions {
 		offers |= proto.OfferRegions
 	}
 	needs := i.Needs
+	if i.Strategy.seals() {
+		needs.Unworded = layout.KindSealed
+	}
 	needs.Early = true // what is owed to a machine that restarts is asked of its engine
 	needs.Replicates, needs.Logs = true, true
 	if i.Strategy.Undo { // backups apply a record at once, from the message in which it comes
@@ -65,6 +72,14 @@ func (i Instance) Protocol() protocol.Protocol {
 		Mutations: i.mutations(),
 		Holder:    onesided.HolderOf,
 		New:       i.engine}
+}
+
+// sealDimension: records with seals and without, where there are no line words.
+func sealDimension() protocol.Dimension {
+	return protocol.Dimension{Name: "seals", Doc: "records have seals, if there are no line words",
+		Values: []protocol.DimensionValue{{Name: "yes"},
+			{Name: "no", Options: option.Settings{protocol.OptSeals: "false"}}},
+		Drawn: []string{"yes", "yes", "no"}}
 }
 
 // logDimension: logs that are full again and again, in scenarios with backups.

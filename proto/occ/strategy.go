@@ -124,6 +124,12 @@ func (s *Strategy) uses(c Carrier, phases ...proto.Phase) bool {
 	return false
 }
 
+// seals reports whether records can have seals where there are no line words: they are READ, and CPUs alone lock and
+// write them.
+func (s *Strategy) seals() bool {
+	return s.uses(OneSided, proto.PhaseExecute, proto.PhaseValidate) && !s.uses(OneSided, proto.PhaseLock, proto.PhaseCommit)
+}
+
 // check refuses a strategy that this package cannot carry out.
 func (s *Strategy) check() error {
 	want := ByRPC()

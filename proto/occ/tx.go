@@ -27,6 +27,7 @@ type tx struct {
 	looks txset.Buffers // what READs prove, by index of the record
 	peeks bool          // nothing is locked
 	lone  bool          // one record is declared
+	dated []dated       // scratch of dateAbsences
 
 	epoch uint64 // of the view in which the attempt began
 	inLog bool   // it has begun LOG, and is not decided on all nodes

@@ -162,7 +162,7 @@ func (e *Engine) replace(s *share, w *recovery.Write, u *undo, index int) bool {
 		return false
 	}
 	if !newerThan(w.Version, x.head.Version) {
-		e.storeState(s, x.off, was)
+		e.storeState(s, w.Table, x.off, was)
 		return true
 	}
 	e.keepOld(s, w, u, index, &x)
@@ -170,7 +170,7 @@ func (e *Engine) replace(s *share, w *recovery.Write, u *undo, index int) bool {
 	if e.lacks(readableNotLowered) {
 		state = onesided.Unlocked
 	}
-	e.storeState(s, x.off, state)
+	e.storeState(s, w.Table, x.off, state)
 	return true
 }
 
@@ -247,8 +247,8 @@ func (e *Engine) swapLowered(s *share, x *item, name recovery.Name, to onesided.
 
 // lockReplica is lockRecord by the applier. It takes a record over whose Readable flag is lowered; was is the state
 // that it had.
-func (e *Engine) lockReplica(s *share, x *found, k proto.Key) (was onesided.Word, c code) {
-	if c = e.lockRecord(s, x, k, e.applier); c != locked || !isLowered(onesided.Word(x.head.State)) {
+func (e *Engine) lockReplica(s *share, x *found, t proto.TableID, k proto.Key) (was onesided.Word, c code) {
+	if c = e.lockRecord(s, x, t, k, e.applier); c != locked || !isLowered(onesided.Word(x.head.State)) {
 		return onesided.Unlocked, c
 	}
 	was = onesided.Word(x.head.State)
@@ -257,7 +257,7 @@ func (e *Engine) lockReplica(s *share, x *found, k proto.Key) (was onesided.Word
 	}
 	x.head, _ = e.headNow(s, x.off)
 	if x.present = x.head.Match(uint64(k)); x.present == layout.Stale {
-		e.storeState(s, x.off, was)
+		e.storeState(s, t, x.off, was)
 		return was, busy
 	}
 	return was, done
@@ -380,15 +380,15 @@ func (e *Engine) putBack(u *undo, o *replaced) {
 			return
 		}
 		f := found{off: off}
-		mine = e.lockRecord(s, &f, o.Key, e.applier) == done
+		mine = e.lockRecord(s, &f, o.Table, o.Key, e.applier) == done
 		for looks := 0; !mine && looks < lineLooks && e.applies(onesided.Word(f.head.State)); looks++ {
 			lineword.Pause()
-			mine = e.lockRecord(s, &f, o.Key, e.applier) == done
+			mine = e.lockRecord(s, &f, o.Table, o.Key, e.applier) == done
 		}
 	}
 	if onesided.VersionOf(s.Memory, off) != o.now { // it is not of this transaction any more
 		if mine {
-			e.unlockEntry(s, off)
+			e.unlockEntry(s, o.Table, off)
 		}
 		return
 	}
@@ -397,12 +397,12 @@ func (e *Engine) putBack(u *undo, o *replaced) {
 	switch {
 	case !mine:
 	case o.old.Live() || o.old.Trace() != 0:
-		e.unlockEntry(s, off)
+		e.unlockEntry(s, o.Table, off)
 		if !o.old.Live() {
 			e.tombs = append(e.tombs, tomb{s, o.Shard, o.Table, o.Key, o.old})
 		}
 	case e.UnlinkAt(s, o.Table, o.Key, uint64(e.applier), onesided.HostTries) != onesided.Done || !e.Worded():
-		e.unlockEntry(s, off)
+		e.unlockEntry(s, o.Table, off)
 	}
 }
 

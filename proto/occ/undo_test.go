@@ -42,7 +42,7 @@ func (x *kit) meanwhile(s *share, off uint64, name recovery.Name, f func()) {
 		for range 100 {
 			runtime.Gosched()
 		}
-		x.storeState(s, off, lowered(name))
+		x.storeState(s, kitTable, off, lowered(name))
 	}()
 	f()
 	<-done

@@ -7,6 +7,7 @@ import (
 	"drtmd/proto"
 	"drtmd/proto/onesided"
 	"drtmd/store/layout"
+	"drtmd/store/remote"
 	"drtmd/verbs"
 )
 
@@ -31,7 +32,7 @@ func (t *tx) acquireByVerbs(p proto.Phase, from, to int, which func(*record) (fl
 			switch f, _ := which(r); {
 			case f&flagLock != 0:
 				t.postLock(p, i, f)
-			case r.Own.Fetched && t.e.Worded():
+			case r.Own.Fetched && (t.e.Worded() || bySeal(r)):
 				r.Own.Op = t.Batch.Len() // nothing more is READ
 			default:
 				t.postRead(p, i)
@@ -66,13 +67,13 @@ func (t *tx) acquireByVerbs(p proto.Phase, from, to int, which func(*record) (fl
 }
 
 // find finds the places of records, and counts those that have none.
-func (t *tx) find(p proto.Phase, from, to int) (missing int, err error) {
+func (t *tx) find(p proto.Phase, from, to int, a remote.Absence) (missing int, err error) {
 	if to > from {
 		if _, _, err := t.looks.At(to-1, lookBytes); err != nil {
 			return 0, err
 		}
 	}
-	missing, err = t.Look(from, to)
+	missing, err = t.Look(from, to, a)
 	t.countSent(p)
 	return missing, err
 }
@@ -80,7 +81,7 @@ func (t *tx) find(p proto.Phase, from, to int) (missing int, err error) {
 // place finds the places of records. One that has none is absent, unless it is to be locked: then its host
 // makes an entry.
 func (t *tx) place(p proto.Phase, from, to int, which func(*record) (flags, bool)) error {
-	missing, err := t.find(p, from, to)
+	missing, err := t.find(p, from, to, remote.Unproved) // dateAbsences, or the host, looks again
 	if err != nil || missing == 0 {
 		return err
 	}
@@ -88,14 +89,8 @@ func (t *tx) place(p proto.Phase, from, to int, which func(*record) (flags, bool
 		f, _ := which(r)
 		return !r.Own.Local && !r.Own.Found && f&flagLock == 0
 	}
-	dated, err := t.dateAbsences(p, from, to, absent)
-	if err != nil {
+	if missing, err = t.dateAbsences(p, from, to, missing, absent); err != nil || missing == 0 {
 		return err
-	}
-	if dated > 0 {
-		if missing, err = t.find(p, from, to); err != nil || missing == 0 {
-			return err
-		}
 	}
 	ensure := false
 	for i := from; i < to; i++ {
@@ -117,28 +112,41 @@ func (t *tx) place(p proto.Phase, from, to int, which func(*record) (flags, bool
 	return err
 }
 
-// dateAbsences READs the counters of the tables in which records were not found, and counts these records. An
-// absence holds from then on, as long as the counter stays the same, if the key is looked up once more.
-func (t *tx) dateAbsences(p proto.Phase, from, to int, which func(*record) bool) (n int, err error) {
+// dateAbsences READs the counters of the tables in which records were not found, looks these up once more, and counts
+// those that were not found then. An absence holds from the first of that on, as long as the counter stays the same.
+// The READs go out together, on one queue pair and so in this order, unless it is the host that looks a key up.
+func (t *tx) dateAbsences(p proto.Phase, from, to, missing int, which func(*record) bool) (still int, err error) {
 	t.Batch.Reset()
+	t.dated = t.dated[:0]
+	asks := false
 	for i := from; i < to; i++ {
 		if r := &t.Records[i]; which(r) {
-			n++
 			t.postCounters(p, i, r)
+			t.dated = append(t.dated, dated{i, r.Own.Op})
+			asks = asks || t.e.Env.Specs[r.Table-1].Ordered
 		}
 	}
-	if n == 0 {
-		return 0, nil
+	if len(t.dated) == 0 {
+		return missing, nil
 	}
-	t.trips++
-	_ = t.Batch.Await(t.F) // each has its own error
-	for i := from; i < to; i++ {
-		if r := &t.Records[i]; which(r) {
-			err = first(err, t.readsFailed(r, t.counters(r)))
-		}
+	if asks {
+		t.trips++
+		_ = t.Batch.Await(t.F) // each has its own error
 	}
-	return n, err
+	still, err = t.find(p, from, to, remote.ProvedAtOnce)
+	if !asks {
+		_ = t.Batch.Await(t.F) // each has its own error
+	}
+	for _, d := range t.dated {
+		r := &t.Records[d.record]
+		r.Own.Op = d.op
+		err = first(err, t.readsFailed(r, t.counters(r)))
+	}
+	return still, err
 }
+
+// dated is a record whose absence is dated, and the first READ of that.
+type dated struct{ record, op int }
 
 // counters is how many a record's table has: one for each of its extents.
 func (t *tx) counters(r *record) (n int) {
@@ -205,6 +213,8 @@ func (t *tx) postRead(p proto.Phase, i int) {
 	head, before := t.look(i, lookBefore)
 	_, behind := t.look(i, lookBehind)
 	switch {
+	case bySeal(r):
+		t.read(p, r, r.SGE, 0)
 	case t.e.Worded():
 		t.read(p, r, r.SGE, 0)
 		if twoLooks(r) && !t.e.lacks(readOnce) {
@@ -260,6 +270,9 @@ func (t *tx) readsFailed(r *record, n int) error {
 // tookRead takes a record that was READ, and reports whether its copy is of one moment.
 func (t *tx) tookRead(i int) (whole bool, err error) {
 	r := &t.Records[i]
+	if bySeal(r) {
+		return t.tookSealed(r)
+	}
 	h := layout.HeadOf(r.Image)
 	n := 1
 	if r.Own.Fetched {
@@ -303,9 +316,14 @@ func (t *tx) tookRead(i int) (whole bool, err error) {
 	if presence == layout.Stale {
 		return false, t.Misplaced(r)
 	}
-	t.e.Sightings.Released(r.Node, r.Own.Off)
-	r.Accept(h.Version, presence == layout.Live)
+	t.accept(r, h.Version, presence)
 	return true, nil
+}
+
+// accept takes what was READ of a record that is not locked.
+func (t *tx) accept(r *record, v layout.Version, p layout.Presence) {
+	t.e.Sightings.Released(r.Node, r.Own.Off)
+	r.Accept(v, p == layout.Live)
 }
 
 // met is the abort of a record whose header shows another's lock.
@@ -386,7 +404,7 @@ func (t *tx) tookLock(r *record, f flags) error {
 // validateByVerbs is VALIDATE for the records that are not Local.
 func (t *tx) validateByVerbs() error {
 	p, n := proto.PhaseValidate, len(t.Records)
-	missing, err := t.find(p, 0, n)
+	missing, err := t.find(p, 0, n, remote.ProvedAtOnce)
 	if err != nil {
 		return err
 	}
@@ -397,7 +415,10 @@ func (t *tx) validateByVerbs() error {
 		case r.Own.Local:
 		case r.Own.Found:
 			t.F.Charge(itemCostPs)
-			r.Own.Op = t.Batch.Len()
+			if r.Own.Op = t.Batch.Len(); r.Own.Sealed {
+				t.postSeal(p, i)
+				continue
+			}
 			_, to := t.look(i, lookBehind)
 			t.postHead(p, r, to)
 		case missing > 0:
@@ -419,6 +440,9 @@ func (t *tx) validateByVerbs() error {
 
 // validated compares the header of a record with what was read of it.
 func (t *tx) validated(i int, r *record) error {
+	if r.Own.Sealed && r.Own.Found {
+		return t.sameSeal(i)
+	}
 	n := 1
 	switch {
 	case !r.Own.Found:

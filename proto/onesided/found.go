@@ -3,6 +3,7 @@ package onesided
 import (
 	"drtmd/proto"
 	"drtmd/store/layout"
+	"drtmd/store/remote"
 	"drtmd/verbs"
 )
 
@@ -14,7 +15,7 @@ const foundLooks = 16
 
 // ReadFound reads the records from index from to before index to, which a scan has found, all at once.
 func (t *Tx) ReadFound(from, to int) error {
-	if _, err := t.look(from, to, true); err != nil {
+	if _, err := t.look(from, to, true, remote.Proved); err != nil {
 		return err
 	}
 	was := t.F.Shield()

@@ -14,7 +14,7 @@ import (
 // in the own machine's tables, or by READs of the peers' buckets, all in flight together. Hosts make
 // absent entries for keys that have none.
 func (t *Tx) Locate(from, to int) error {
-	missing, err := t.look(from, to, true)
+	missing, err := t.look(from, to, true, remote.Proved)
 	if err != nil || missing == 0 {
 		return err
 	}
@@ -26,14 +26,16 @@ func (t *Tx) Locate(from, to int) error {
 }
 
 // Look is Locate for records that nothing is made for, and counts those that have no entry: their absence
-// is of a moment during the call.
-func (t *Tx) Look(from, to int) (missing int, err error) { return t.look(from, to, true) }
+// is of a moment during the call, if it is to be proved.
+func (t *Tx) Look(from, to int, a remote.Absence) (missing int, err error) {
+	return t.look(from, to, true, a)
+}
 
 // Ensure has the hosts make entries for the records that Look has not found.
 func (t *Tx) Ensure(from, to int) error { return t.ensure(from, to) }
 
 // look finds the entries that there are, and counts the records without one.
-func (t *Tx) look(from, to int, marked bool) (missing int, err error) {
+func (t *Tx) look(from, to int, marked bool, a remote.Absence) (missing int, err error) {
 	b := t.base
 	t.lookups.Reset()
 	t.asked, t.Sent = 0, proto.Traffic{}
@@ -73,7 +75,7 @@ func (t *Tx) look(from, to int, marked bool) (missing int, err error) {
 		case ordered:
 			t.ask(TypeFind, i, 0)
 		default:
-			o.Op = t.lookups.Add(p.Conn, b.There(r).Tables[r.Table-1], uint64(r.Key), cache)
+			o.Op = t.lookups.AddFor(p.Conn, b.There(r).Tables[r.Table-1], uint64(r.Key), cache, a)
 		}
 	}
 	n := t.lookups.Len()

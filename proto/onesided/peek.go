@@ -5,6 +5,7 @@ import (
 
 	"drtmd/proto"
 	"drtmd/store/layout"
+	"drtmd/store/remote"
 	"drtmd/verbs"
 	"drtmd/verbs/fiber"
 )
@@ -64,7 +65,7 @@ func (t *Tx) Peek(f *fiber.Fiber, table proto.TableID, k proto.Key, dst []byte) 
 func (t *Tx) peek(r *Record) (whole bool, err error) {
 	b := t.base
 	r.Own.Found = false
-	switch missing, err := t.look(0, 1, false); {
+	switch missing, err := t.look(0, 1, false, remote.Proved); {
 	case err == errStale:
 		SetState(r, 0) // there is nothing to see
 		return false, nil

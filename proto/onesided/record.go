@@ -35,6 +35,8 @@ type Part struct {
 	// Fetched: the look-up that has found the entry has READ it, too, into the record's image: its lines are
 	// of moments of their own.
 	Fetched bool
+	// Sealed: the seal in the image has proved it. Unsealed: a seal did not, so that the header has to.
+	Sealed, Unsealed bool
 	// Local records are left alone: the protocol reaches them by the CPU.
 	Local bool
 	// Free: it was read without lock or lease (ReadFound).

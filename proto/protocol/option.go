@@ -59,6 +59,16 @@ func SlotLoad() option.Option {
 			"for; the more, the less memory, and the more records in overflow blocks, which take another READ")
 }
 
+// OptSeals is an option of protocols whose records are READ and CPUs lock.
+const OptSeals = "seals"
+
+// Seals is that option.
+func Seals() option.Option {
+	return option.Bool(OptSeals, true,
+		"keep a seal in each record on devices without line words, so that one READ proves a copy of it (layout.Sealed), "+
+			"and not four")
+}
+
 // OptIndexKeys is an option of protocols with tables of DLHT.
 const OptIndexKeys = "index-keys"
 

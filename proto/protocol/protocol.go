@@ -79,6 +79,9 @@ type Needs struct {
 	// Layout of the tables' records; 0 is layout.KindOneVersion, DrTM's entry. Records are little endian
 	// in every layout, and peers refuse another one than theirs.
 	Layout layout.Kind
+	// Unworded is the layout where memory has no line words; 0: Layout. Option OptSeals, where there is one, can
+	// choose Layout there, too.
+	Unworded layout.Kind
 	// Grows: tables may be of several memory regions (GrowingIndex). It has then no region of HTM that
 	// writes several records.
 	Grows bool
@@ -138,9 +141,22 @@ func (p *Protocol) CheckDevice(name string, lineWords bool) error {
 	return nil
 }
 
-// Tables are what is made of the needs for tables: the layout and the index.
+// Tables are what is made of the needs for tables: the layout, where memory has line words, and the index.
 func (n *Needs) Tables() (layout.Kind, layout.Index) {
 	return n.Layout.Or(layout.KindOneVersion), n.Index.Or(layout.ClusterChaining)
+}
+
+// LayoutOn is the layout of the tables' records in memory with line words or without, where options have these
+// values.
+func (p *Protocol) LayoutOn(lineWords bool, o option.Values) layout.Kind {
+	kind, _ := p.Tables()
+	if lineWords || p.Unworded == 0 {
+		return kind
+	}
+	if _, ok := p.Options.Find(OptSeals); ok && !o.Bool(OptSeals) {
+		return kind
+	}
+	return p.Unworded
 }
 
 // CheckStore refuses a layout or an index that tables cannot have, and an index that is not ordered for

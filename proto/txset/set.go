@@ -126,8 +126,11 @@ func (r *Record[Own]) Parts() (version, value layout.Span) {
 	return r.layout.VersionPart, r.layout.ValuePart
 }
 
+// SealAt is where Image has its seal (layout.Sealed); 0: it has none.
+func (r *Record[Own]) SealAt() int { return r.layout.Seal }
+
 // Proved reports whether Image, which was READ without a lock, is of one version by itself, if a READ is
-// atomic per line (layout.Layout.Whole).
+// atomic per line (layout.Layout.Whole), or, if it has a seal, in words.
 func (r *Record[Own]) Proved() bool { return r.layout.Whole(r.Image) }
 
 // Absent takes the record for one that has no entry.
@@ -265,7 +268,8 @@ func (s *Set[Own]) Add(t proto.TableID, k proto.Key, m proto.Mode) error {
 		return err
 	}
 	sge.Length = uint32(l.Bytes)
-	value, end := room[layout.ValueOffset:l.Bytes:l.Bytes], cap(room)
+	valueEnd := layout.ValueOffset + l.ValueBytes
+	value, end := room[layout.ValueOffset:valueEnd:valueEnd], cap(room)
 	if l.Room > 0 {
 		value, end = room[l.Bytes:], l.Bytes
 	}

@@ -37,7 +37,7 @@ func TestTableIsASortedMapWithVersionsThatGrow(t *testing.T) {
 		size := rapid.SampledFrom(sizes).Draw(t, "size")
 		c := Config{ID: 1, Name: "model", ValueBytes: rapid.IntRange(1, 60).Draw(t, "value"),
 			Layout: rapid.SampledFrom([]layout.Kind{0, layout.KindOneVersion,
-				layout.KindLineVersions}).Draw(t, "layout"),
+				layout.KindLineVersions, layout.KindSealed}).Draw(t, "layout"),
 			Nodes: size.nodes, Entries: size.entries}
 		memory := tabletest.Memory(c.Bytes(), rapid.Bool().Draw(t, "line words"))
 		table, err := Format(c, memory, 0)

@@ -24,7 +24,7 @@ func TestTableIsAMapWithVersionsThatGrow(t *testing.T) {
 	check := func(t *rapid.T) {
 		c := Config{ID: 1, Name: "model", ValueBytes: rapid.IntRange(1, 100).Draw(t, "value"),
 			Layout: rapid.SampledFrom([]layout.Kind{0, layout.KindOneVersion,
-				layout.KindLineVersions}).Draw(t, "layout"),
+				layout.KindLineVersions, layout.KindSealed}).Draw(t, "layout"),
 			Homes:    rapid.IntRange(1, 50).Draw(t, "homes"),
 			Blocks:   rapid.IntRange(0, 6).Draw(t, "blocks"),
 			CPULocks: rapid.Bool().Draw(t, "CPU locks")}

@@ -121,6 +121,10 @@ func carry[A words.Access](t *Table, a A, s step, state uint64) (ok bool) {
 	if !a.Store(hop, uint64(word.Begun())) {
 		return false
 	}
+	seal, ok := unseal(t, a, from)
+	if !ok {
+		return false
+	}
 	for i := layout.ValueOffset; i < t.record.Bytes; i += 8 {
 		v, ok := a.Load(from + i)
 		if !ok || !a.Store(to+i, v) {
@@ -137,6 +141,22 @@ func carry[A words.Access](t *Table, a A, s step, state uint64) (ok bool) {
 		!a.Store(to+layout.VersionOffset, v) {
 		return false
 	}
+	if t.record.Seal > 0 && !a.Store(to+t.record.Seal, seal) {
+		return false
+	}
 	return a.Store(hop, uint64(word.Begun().Moved(s.from-s.home, s.to-s.home))) &&
 		a.Store(to+layout.StateOffset, state) && a.Store(from+layout.StateOffset, 0)
+}
+
+// unseal takes the seal off a record that is locked, if it has one, and gives it: who reads the slot from now on does
+// not take the record for unlocked there.
+func unseal[A words.Access](t *Table, a A, slot int) (seal uint64, ok bool) {
+	at := t.record.Seal
+	if at == 0 {
+		return 0, true
+	}
+	if seal, ok = a.Load(slot + at); !ok || t.lacks(MoveSealed) {
+		return seal, ok
+	}
+	return seal, a.Store(slot+at, 0)
 }

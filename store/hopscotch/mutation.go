@@ -12,6 +12,7 @@ const (
 	KeepState
 	TakeLocked
 	MoveLocked
+	MoveSealed
 	ReclaimLive
 	ReclaimAnyState
 	AbsenceOutside
@@ -31,6 +32,10 @@ var mutations = [mutationEnd]mutation.Mutation{
 	TakeLocked: {Name: "hopscotch-take-locked", Doc: "a free slot is taken though somebody has locked it",
 		Equivalent: "CPUs lock, and look at the key before they do anything else; " + heldTest},
 	MoveLocked: {Name: "hopscotch-move-locked", Doc: "a record is moved though somebody has locked it"},
+	MoveSealed: {Name: "hopscotch-move-sealed",
+		Doc: "a record that is moved leaves its seal behind, as if it were there still, and unlocked",
+		Equivalent: "a record moves to make room for one that is locked then, and the lock takes the seal off; " +
+			"TestAMovedRecordTakesItsSealAlong finds it"},
 	ReclaimLive: {Name: "hopscotch-reclaim-live", Doc: "a record is given back though its key has a value",
 		Equivalent: "who gives a record back has it locked, and made it absent; " + heldTest},
 	ReclaimAnyState: {Name: "hopscotch-reclaim-any-state",

@@ -38,7 +38,14 @@ func (p *past) look(random *rand.Rand, key uint64) (value uint64, whole bool, er
 	}
 	var probe remote.Probe
 	var piece []byte
-	for probe.Start(p.table, key); !probe.Done(); {
+	absence := remote.Proved
+	if random.IntN(2) == 0 {
+		absence = remote.ProvedAtOnce
+	}
+	for probe.StartFor(p.table, key, absence); !probe.Done(); {
+		if at, ok := probe.Before(); ok {
+			probe.Began(layout.Hop(binary.LittleEndian.Uint64(read(at, 8))))
+		}
 		off, bytes := probe.Next()
 		piece = read(off, bytes)
 		guard := layout.Hop(0)

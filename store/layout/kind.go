@@ -11,6 +11,8 @@ const (
 	KindOneVersion Kind = iota + 1
 	// KindLineVersions is LineVersions: FaRM's object.
 	KindLineVersions
+	// KindSealed is Sealed: a record that one READ proves without line words.
+	KindSealed
 )
 
 // Index names an index: how a key leads to its record. The number goes into heads of tables and
@@ -46,6 +48,7 @@ var (
 	kinds = [...]kind{
 		KindOneVersion:   {"one-version", 1},
 		KindLineVersions: {"line-versions", 2},
+		KindSealed:       {"sealed", 1},
 	}
 	indexes = [...]kind{
 		ClusterChaining: {"cluster-chaining", 1},

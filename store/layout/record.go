@@ -34,7 +34,7 @@ type Span struct{ From, To int }
 func (s Span) Len() int { return s.To - s.From }
 
 // layouts by kind.
-var layouts = [...]Layout{KindOneVersion: OneVersion{}, KindLineVersions: LineVersions{}}
+var layouts = [...]Layout{KindOneVersion: OneVersion{}, KindLineVersions: LineVersions{}, KindSealed: Sealed{}}
 
 // Of is the layout of a kind that has a Version.
 func Of(k Kind) Layout { return layouts[k] }
@@ -47,6 +47,7 @@ type Record struct {
 	Bytes      int // Layout.Bytes
 	Stride     int // from one record of a table to the next: Bytes in whole lines
 	Room       int // Layout.Room
+	Seal       int // offset of the seal (Sealed); 0: there is none
 	// VersionPart and ValuePart are Layout.Update.
 	VersionPart, ValuePart Span
 }
@@ -58,6 +59,9 @@ func NewRecord(k Kind, n int) Record {
 	r := Record{Layout: l, ValueBytes: n, Bytes: bytes, Room: l.Room(n),
 		Stride: (bytes + EntryAlignment - 1) &^ (EntryAlignment - 1)}
 	r.VersionPart, r.ValuePart = l.Update(n)
+	if k == KindSealed {
+		r.Seal = bytes - sealBytes
+	}
 	return r
 }
 

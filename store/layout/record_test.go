@@ -22,7 +22,7 @@ func TestEveryKindHasItsLayout(t *testing.T) {
 			t.Errorf("%v has layout %v", k, Of(k).Kind())
 		}
 	})
-	if k := Kind(len(kinds)); k.Version() != 0 || k.String() != "layout(3)" {
+	if k := Kind(len(kinds)); k.Version() != 0 || k.String() != "layout(4)" {
 		t.Errorf("an unknown layout is %v in version %d", k, k.Version())
 	}
 }
@@ -42,6 +42,9 @@ func TestRecordSizes(t *testing.T) {
 		{KindLineVersions, 40 + 56, 128, 128, 96},
 		{KindLineVersions, 40 + 56 + 1, 128 + 9, 192, 97},
 		{KindLineVersions, MaxValueBytes, 64 + 72*64 + 32, 4736, MaxValueBytes},
+		{KindSealed, 1, 24 + 8 + 8, 64, 0},
+		{KindSealed, 32, 64, 64, 0},
+		{KindSealed, 33, 24 + 40 + 8, 128, 0},
 	} {
 		r := NewRecord(c.kind, c.value)
 		if r.Bytes != c.bytes || r.Stride != c.stride || r.Room != c.room {
@@ -104,6 +107,9 @@ func TestARecordIsItsLastValue(t *testing.T) {
 						t.Fatalf("value %x, want %x", r.Value(image, room), want)
 					}
 					proves := !Locked(state) && (k == KindLineVersions || r.Bytes <= LineBytes)
+					if k == KindSealed {
+						proves = v.Live()
+					}
 					if r.Whole(image) != proves {
 						t.Fatalf("%d bytes, state %d, version %v: whole %v", r.Bytes, state, v, !proves)
 					}

@@ -17,8 +17,8 @@ type moments struct {
 const tornVersions = 3
 
 // written has a record written tornVersions times, as protocols do: lock, WRITE of the version, WRITE
-// of all behind the header, unlock. unit bytes of a WRITE land at one moment; those of the value in
-// the given order of lines.
+// of all behind the header, unlock; with the seal, if there is one, taken off behind the lock and put on before it is
+// given back. unit bytes of a WRITE land at one moment; those of the value in the given order of lines.
 func written(k Kind, valueBytes, unit int, order []int) *moments {
 	m := &moments{r: NewRecord(k, valueBytes), value: map[Version][]byte{}}
 	memory, image := make([]byte, m.r.Bytes), make([]byte, m.r.Bytes)
@@ -36,9 +36,19 @@ func written(k Kind, valueBytes, unit int, order []int) *moments {
 		land(StateOffset, StateOffset+8)
 		m.value[v] = bytes.Repeat([]byte{byte(i + 1)}, valueBytes)
 		m.r.Put(image, v, m.value[v])
+		seal := uint64(0)
+		if at := m.r.Seal; at > 0 {
+			seal = SealIn(image)
+			le.PutUint64(image[at:], 0)
+			land(at, at+8)
+		}
 		land(VersionOffset, VersionOffset+8)
 		for _, line := range order {
 			land(max(ValueOffset, line*LineBytes), min((line+1)*LineBytes, m.r.Bytes))
+		}
+		if at := m.r.Seal; at > 0 {
+			le.PutUint64(image[at:], seal)
+			land(at, at+8)
 		}
 		le.PutUint64(image[StateOffset:], 0)
 		land(StateOffset, StateOffset+8)
@@ -62,7 +72,11 @@ func TestATornReadIsNeverTakenForARecord(t *testing.T) {
 		torn, proved, deceived := 0, 0, 0
 		for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
 			m := written(k, valueBytes, LineBytes, order)
-			if len(m.states) != tornVersions*6 {
+			stores := 6
+			if m.r.Seal > 0 {
+				stores += 2
+			}
+			if len(m.states) != tornVersions*stores {
 				t.Fatalf("%d moments of %d updates", len(m.states), tornVersions)
 			}
 			n := len(m.states)
@@ -90,16 +104,21 @@ func TestATornReadIsNeverTakenForARecord(t *testing.T) {
 		if torn == 0 || deceived == 0 {
 			t.Errorf("%d torn images, %d of them with a header that is unlocked", torn, deceived)
 		}
-		if (proved > 0) != (k == KindLineVersions) {
+		if (proved > 0) != (k != KindOneVersion) {
 			t.Errorf("%d images of several lines were proved whole", proved)
 		}
 	})
 }
 
-// TestALineIsProvedByItsLock: of a record of one line, every READ of an unlocked one is whole.
+// TestALineIsProvedByItsLock: of a record of one line, every READ of an unlocked one is whole; of a sealed one, every
+// READ between the seal of an update and that it is taken off, which the lock comes before and the unlock behind.
 func TestALineIsProvedByItsLock(t *testing.T) {
 	eachKind(t, func(t *testing.T, k Kind) {
-		m := written(k, 40, LineBytes, []int{0})
+		want, valueBytes := tornVersions, 40
+		if k == KindSealed {
+			want, valueBytes = 3*tornVersions-1, 32
+		}
+		m := written(k, valueBytes, LineBytes, []int{0})
 		proved := 0
 		for i, image := range m.states {
 			if m.r.Whole(image) {
@@ -109,9 +128,8 @@ func TestALineIsProvedByItsLock(t *testing.T) {
 				}
 			}
 		}
-		if proved != tornVersions {
-			t.Errorf("%d of %d moments are proved, want the %d between two updates", proved,
-				len(m.states), tornVersions)
+		if proved != want {
+			t.Errorf("%d of %d moments are proved, want %d", proved, len(m.states), want)
 		}
 	})
 }
@@ -154,6 +172,54 @@ func TestASecondLookAtTheHeaderProvesWordByWord(t *testing.T) {
 				deceived)
 		}
 	})
+}
+
+// TestASealProvesWordsInAnyOrder reads a sealed record word by word, in an order that is drawn, each word at a moment of
+// its own. A copy with its seal is of the version that the record had when the seal was read, and that was no moment
+// between the seal's coming off and the next one.
+func TestASealProvesWordsInAnyOrder(t *testing.T) {
+	const valueBytes = 40 + 56 + 10
+	m := written(KindSealed, valueBytes, 8, []int{2, 0, 1})
+	random := rand.New(rand.NewPCG(1, 2))
+	proved, refused := 0, 0
+	image := make([]byte, m.r.Bytes)
+	words := len(image) / 8
+	for range 40_000 {
+		now, sealed := random.IntN(len(m.states)), 0
+		for _, word := range random.Perm(words) {
+			if random.IntN(words) == 0 {
+				now = min(now+random.IntN(len(m.states)/2), len(m.states)-1)
+			}
+			if copy(image[8*word:8*word+8], m.states[now][8*word:]); 8*word == m.r.Seal {
+				sealed = now
+			}
+		}
+		switch then := m.states[sealed]; {
+		case !m.r.Whole(image):
+			refused++
+		case !m.right(image) || HeadOf(then).Version != HeadOf(image).Version || !m.r.Whole(then):
+			t.Fatalf("version %v with value %v, sealed when the record was %x", HeadOf(image).Version,
+				m.r.Value(image, nil), then)
+		default:
+			proved++
+		}
+	}
+	if proved < 1000 || refused < 1000 {
+		t.Errorf("%d copies proved, %d refused", proved, refused)
+	}
+}
+
+// TestAbsentRecordsHaveNoSeal: their headers say all there is.
+func TestAbsentRecordsHaveNoSeal(t *testing.T) {
+	r := NewRecord(KindSealed, 9)
+	image := make([]byte, r.Bytes)
+	r.Put(image, FirstVersion, make([]byte, 9))
+	if !r.Whole(image) {
+		t.Error("a record that was put has no seal")
+	}
+	if r.Put(image, FirstVersion.Deleted(), nil); SealIn(image) != 0 || r.Whole(image) {
+		t.Errorf("a deleted record has seal %x", SealIn(image))
+	}
 }
 
 // TestALineOfAnotherKeyIsNoneOfTheRecord: a slot had the record of one key and then that of another, as in

@@ -171,13 +171,18 @@ func (b *Batch) Len() int { return b.n }
 // Add begins the look-up of key in the table t that conn's peer has, and gives its index. What the
 // cache, which may be nil, knows is done at once.
 func (b *Batch) Add(conn *fiber.Conn, t *Table, key uint64, cache *Cache) int {
+	return b.AddFor(conn, t, key, cache, Proved)
+}
+
+// AddFor is Add that says what has to be proved if the key is absent.
+func (b *Batch) AddFor(conn *fiber.Conn, t *Table, key uint64, cache *Cache, a Absence) int {
 	if b.n == len(b.items) {
 		b.items = append(b.items, item{})
 	}
 	x := &b.items[b.n]
 	x.conn, x.err, x.trips, x.bytes = conn, nil, 0, 0
 	if x.inline = t.inline(); x.inline {
-		x.probe.Start(t, key)
+		x.probe.StartFor(t, key, a)
 	} else {
 		x.search.Start(t, cache, key)
 	}
@@ -231,7 +236,7 @@ func (x *item) done() bool {
 // room is the buffer that the look-up needs.
 func (x *item) room() int {
 	if x.inline {
-		return x.probe.table.places.NeighbourhoodBytes() + hopBytes
+		return x.probe.table.places.NeighbourhoodBytes() + 2*hopBytes
 	}
 	return layout.BucketBytes
 }
@@ -252,17 +257,24 @@ func (x *item) post(f *fiber.Fiber, ops *fiber.Batch) {
 		return
 	}
 	p := &x.probe
-	sge.Length = uint32(p.bytes)
-	x.bytes += p.bytes
-	ops.Read(f, x.conn, sge, p.table.Addr(uint64(p.at)), p.table.rkey)
-	x.ops = 1
-	if at, ok := p.Guard(); ok {
-		sge.Addr += uint64(p.table.places.NeighbourhoodBytes())
-		sge.Length = hopBytes
-		x.bytes += hopBytes
-		ops.Read(f, x.conn, sge, p.table.Addr(uint64(at)), p.table.rkey)
-		x.ops++
+	hops := p.table.places.NeighbourhoodBytes() // where hop words go
+	x.ops = 0
+	if at, ok := p.Before(); ok {
+		x.read(f, ops, at, hops+hopBytes, hopBytes)
 	}
+	x.read(f, ops, p.at, 0, p.bytes)
+	if at, ok := p.Guard(); ok {
+		x.read(f, ops, at, hops, hopBytes)
+	}
+}
+
+// read adds the READ of a piece of a hopscotch table into the buffer.
+func (x *item) read(f *fiber.Fiber, ops *fiber.Batch, from, to, bytes int) {
+	t, sge := x.probe.table, x.buffer.sge
+	sge.Addr, sge.Length = sge.Addr+uint64(to), uint32(bytes)
+	ops.Read(f, x.conn, sge, t.Addr(uint64(from)), t.rkey)
+	x.ops++
+	x.bytes += bytes
 }
 
 // feed takes what a round has read.
@@ -286,6 +298,9 @@ func (b *Batch) feed() {
 		}
 		if x.inline { // the record stays in the buffer
 			at := x.probe.table.places.NeighbourhoodBytes()
+			if _, ok := x.probe.Before(); ok {
+				x.probe.Began(layout.Hop(binary.LittleEndian.Uint64(x.buffer.bytes[at+hopBytes:])))
+			}
 			x.probe.Feed(x.buffer.bytes, layout.Hop(binary.LittleEndian.Uint64(x.buffer.bytes[at:])))
 			continue
 		}

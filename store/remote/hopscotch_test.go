@@ -108,6 +108,32 @@ func (x *hopHost) lookAll(f *fiber.Fiber, keys uint64) error {
 	if seen[1] < 200 || seen[2] == 0 {
 		return fmt.Errorf("READs of look-ups: %v", seen)
 	}
+	return x.lookForAbsent(f, b, keys)
+}
+
+// lookForAbsent looks a key up that has no record and no chain: one READ proves nothing, three prove it in one trip, or in
+// two if the first was for a key that is likely to be there.
+func (x *hopHost) lookForAbsent(f *fiber.Fiber, b *remote.Batch, keys uint64) error {
+	for k := keys; k < 2*keys; k++ {
+		b.Reset()
+		b.Add(x.conn, x.remote, k, nil)
+		b.AddFor(x.conn, x.remote, k, nil, remote.Unproved)
+		b.AddFor(x.conn, x.remote, k, nil, remote.ProvedAtOnce)
+		b.AddFor(x.conn, x.remote, 0, nil, remote.ProvedAtOnce)
+		_ = b.Await(f)
+		if b.Trips(0) > 2 {
+			continue // it has a chain
+		}
+		for i, want := range [...][2]int{{3, 2}, {1, 1}, {3, 1}} {
+			_, err := b.Result(i)
+			if got := [...]int{b.Reads(i), b.Trips(i)}; !errors.Is(err, remote.ErrNotFound) || got != want {
+				return fmt.Errorf("key %d, absence %d: %w, READs and trips %v, want %v", k, i, err, got, want)
+			}
+		}
+		if _, err := b.Result(3); err != nil || b.Trips(3) > 2 {
+			return fmt.Errorf("key 0: %w after %d trips", err, b.Trips(3))
+		}
+	}
 	return nil
 }
 

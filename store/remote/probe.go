@@ -10,7 +10,8 @@ import (
 // names, a neighbourhood or an overflow block, and in a second pass the hop word behind it.
 //
 //	for p.Start(t, key); !p.Done(); p.Feed(b, guard) {
-//		read p.Next() into b; if it says so, read p.Guard() into guard, behind that
+//		if it says so, read p.Before() and give it to p.Began(); read p.Next() into b, behind that; if it says so,
+//		read p.Guard() into guard, behind that
 //	}
 //
 // Client and Batch do so over a conn.
@@ -18,26 +19,44 @@ import (
 // The first pass finds most keys that are there, with one READ. An absence is proved by a second one: the
 // hop word that was read before it, that of its neighbourhood, and that behind its last piece are the same,
 // so no record of the home has moved in between and no block has left the chain. READs of one queue pair are
-// carried out in order.
+// carried out in order. With ProvedAtOnce the first pass is such a one, with a READ of the hop word before.
 type Probe struct {
-	table  *Table
-	key    uint64
-	hop    layout.Hop // that the pass must see
-	at     int        // offset of the piece to read
-	bytes  int        // of it
-	second bool       // pass
-	done   bool
-	tries  int // passes
-	depth  int // blocks read by this pass
-	reads  int
-	found  int // offset of the record in the piece that was read last
-	result Entry
-	err    error
+	table   *Table
+	key     uint64
+	hop     layout.Hop // that the pass must see
+	at      int        // offset of the piece to read
+	bytes   int        // of it
+	second  bool       // pass, which proves an absence
+	begins  bool       // the hop word is to be read before the piece
+	absence Absence
+	done    bool
+	tries   int // passes
+	depth   int // blocks read by this pass
+	reads   int
+	found   int // offset of the record in the piece that was read last
+	result  Entry
+	err     error
 }
 
+// Absence is how a look-up in a hopscotch table treats a key that it does not find. Other tables prove absences.
+type Absence uint8
+
+// Absences.
+const (
+	// Proved: a second pass proves it, with two READs.
+	Proved Absence = iota
+	// Unproved: nobody has to know for sure.
+	Unproved
+	// ProvedAtOnce: the first pass proves it, with three READs: for keys that are likely to be absent.
+	ProvedAtOnce
+)
+
 // Start begins to look up key in t.
-func (p *Probe) Start(t *Table, key uint64) {
-	*p = Probe{table: t, key: key}
+func (p *Probe) Start(t *Table, key uint64) { p.StartFor(t, key, Proved) }
+
+// StartFor begins to look up key in t, and says what has to be proved if it is absent.
+func (p *Probe) StartFor(t *Table, key uint64, a Absence) {
+	*p = Probe{table: t, key: key, absence: a, second: a == ProvedAtOnce, begins: a == ProvedAtOnce}
 	if t.err != nil {
 		p.finish(Entry{}, t.err)
 		return
@@ -56,6 +75,15 @@ func (p *Probe) Done() bool { return p.done }
 
 // Next is the offset of the piece to read, in the peer's memory region, and its length.
 func (p *Probe) Next() (off, bytes int) { return p.at, p.bytes }
+
+// Before is the offset of the hop word, if that is to be read before the piece.
+func (p *Probe) Before() (off int, ok bool) {
+	h := &p.table.places
+	return h.Trailer(h.Slot(h.Home(p.key))), p.begins
+}
+
+// Began gives what was read Before.
+func (p *Probe) Began(hop layout.Hop) { p.hop, p.begins, p.reads = hop, false, p.reads+1 }
 
 // Guard is the offset of the hop word, if that is to be read behind the piece.
 func (p *Probe) Guard() (off int, ok bool) {
@@ -119,7 +147,7 @@ func (p *Probe) follow(link int, ok bool, guard layout.Hop) {
 // absent is reached where a pass ends without the key.
 func (p *Probe) absent(guard layout.Hop) {
 	switch {
-	case p.table.mutation == NoVerify:
+	case p.table.mutation == NoVerify, p.absence == Unproved:
 		p.finish(Entry{}, ErrNotFound)
 	case !p.second:
 		p.again(p.hop)

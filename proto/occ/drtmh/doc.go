@@ -26,8 +26,9 @@
 //
 // Values count in whole words in requests and answers of RPC. TestMessages holds the table, with three
 // replicas and without backups; TestReplicatedMessages has the 12 messages and 4 delays of Xenic's Figure 7(a).
-// A READ of a record of several lines takes another READ, and on devices without line words three more
-// (package occ, Reads).
+// A READ of a record of several lines takes another READ. On devices without line words records have a seal of 8 bytes
+// behind the value: the READ of a record is 8 bytes longer, of whatever lines, and VALIDATE takes r READs of 8 bytes. A
+// record whose seal is not there takes four READs more (package occ, Reads).
 //
 // # Differs
 //

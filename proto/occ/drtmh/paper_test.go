@@ -10,6 +10,7 @@ import (
 	"drtmd/proto/occ/drtmh"
 	"drtmd/proto/occ/occtest"
 	"drtmd/proto/option"
+	"drtmd/proto/protocol"
 	"drtmd/store/layout"
 )
 
@@ -62,5 +63,30 @@ func TestReplicatedMessages(t *testing.T) {
 	}
 	if want := (proto.Traffic{Requests: 4, Trips: 1, Bytes: 4 * 128}); x[proto.PhaseLog] != want {
 		t.Errorf("LOG: %+v, want %+v", x[proto.PhaseLog], want)
+	}
+}
+
+// TestSealsTakeThePlaceOfHeaders: without line words a record is one READ, and one of its seal validates it. Without seals
+// a record is four READs (package occ, Reads), and two validate it.
+func TestSealsTakeThePlaceOfHeaders(t *testing.T) {
+	s := occtest.Shape{Reads: 4, Writes: 2, Nodes: 1}
+	const head, v = 24, occtest.ValueBytes
+	for _, c := range []struct {
+		seals                string
+		reads, readBytes     int
+		validates, validated int
+	}{
+		{"true", 1, head + v + 8, 1, 8},
+		{"false", 4, 16 + head + v + 8 + 16, 2, head},
+	} {
+		got := occtest.MeasureWithoutLineWords(t, drtmh.Protocol(), option.Settings{protocol.OptSeals: c.seals}, s)[1]
+		var want occtest.Traffic
+		want.Count(proto.PhaseExecute, c.reads*6, c.readBytes*6)
+		want.Count(proto.PhaseValidate, c.validates*4, c.validated*4)
+		for _, p := range []proto.Phase{proto.PhaseExecute, proto.PhaseValidate} {
+			if got[p] != want[p] {
+				t.Errorf("seals %s, %v: %+v, want %+v", c.seals, p, got[p], want[p])
+			}
+		}
 	}
 }

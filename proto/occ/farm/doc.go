@@ -22,9 +22,10 @@
 // the holder has no part in it.
 //
 // A record that overflows takes another READ and trip, of 128 bytes; one of l lines takes as many times more
-// bytes. A key that has no record takes two trips with three READs in EXECUTE, and again in VALIDATE: an absence
-// is proved (package store/remote). On devices without line words a READ proves nothing by itself: there the
-// record is READ again in its place, by three READs in a second trip (package occ, Reads).
+// bytes. A key that has no record takes two trips in EXECUTE, with one READ and four, and two in VALIDATE, with three and
+// one: an absence is proved (package store/remote), and dated by its table's counter. On devices without line words records have a seal in place
+// of the versions of their lines, and VALIDATE takes 8 r bytes. A record whose seal is not there is READ again in its
+// place, by four READs in a second trip (package occ, Reads).
 //
 // # The optimisations of HADES §III
 //

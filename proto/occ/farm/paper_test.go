@@ -88,3 +88,19 @@ func TestReplicatedMessages(t *testing.T) {
 		t.Errorf("LOG: %+v, want %+v", x[proto.PhaseLog], want)
 	}
 }
+
+// TestASealProvesWhatTheLookUpHasFetched: without line words a record is one READ of its neighbourhood still, and one of its
+// seal validates it.
+func TestASealProvesWhatTheLookUpHasFetched(t *testing.T) {
+	s := occtest.Shape{Reads: 4, Writes: 2, Nodes: 1}
+	r := layout.NewRecord(layout.KindSealed, occtest.ValueBytes)
+	got := occtest.MeasureWithoutLineWords(t, farm.Protocol(), nil, s)[1]
+	var want occtest.Traffic
+	want.Count(proto.PhaseExecute, 6, 6*layout.Neighbours*layout.HopscotchStride(&r))
+	want.Count(proto.PhaseValidate, 4, 4*8)
+	for _, p := range []proto.Phase{proto.PhaseExecute, proto.PhaseValidate} {
+		if got[p] != want[p] {
+			t.Errorf("%v: %+v, want %+v", p, got[p], want[p])
+		}
+	}
+}

@@ -26,8 +26,8 @@ type Shape struct{ Reads, Writes, Nodes, Replicas int }
 // backups, and with two.
 func Shapes() (all []Shape) {
 	for _, replicas := range []int{1, 3} {
-		all = append(all, Shape{0, 1, 1, replicas}, Shape{1, 0, 1, replicas}, Shape{4, 2, 1, replicas},
-			Shape{4, 2, 2, replicas})
+		all = append(all, Shape{Writes: 1, Nodes: 1, Replicas: replicas}, Shape{Reads: 1, Nodes: 1, Replicas: replicas},
+			Shape{Reads: 4, Writes: 2, Nodes: 1, Replicas: replicas}, Shape{Reads: 4, Writes: 2, Nodes: 2, Replicas: replicas})
 	}
 	return all
 }
@@ -72,12 +72,25 @@ func Check(t *testing.T, p node.Protocol, table func(lock string, s Shape) Traff
 // Measure runs a transaction twice, and gives the traffic of each.
 func Measure(t *testing.T, p node.Protocol, o option.Settings, s Shape) [2]Traffic {
 	t.Helper()
+	return measureShape(t, p, node.SimulatedConfig{Config: node.Config{Options: o}}, s)
+}
+
+// MeasureWithoutLineWords is Measure on devices that have none.
+func MeasureWithoutLineWords(t *testing.T, p node.Protocol, o option.Settings, s Shape) [2]Traffic {
+	t.Helper()
+	return measureShape(t, p, node.SimulatedConfig{Config: node.Config{Options: o}, WithoutLineWords: true}, s)
+}
+
+func measureShape(t *testing.T, p node.Protocol, c node.SimulatedConfig, s Shape) [2]Traffic {
+	t.Helper()
 	var d proto.Decl
 	s.Replicas = max(s.Replicas, 1)
 	for i := range s.Reads + s.Writes {
 		d.Accesses = append(d.Accesses, access(1+s.Replicas*(i%s.Nodes), i, i >= s.Reads))
 	}
-	return measure(t, p, o, node.Config{Nodes: max(1+s.Nodes*s.Replicas, 3), Replicas: s.Replicas}, &d)
+	c.Nodes, c.Replicas = max(1+s.Nodes*s.Replicas, 3), s.Replicas
+	d.Kind = 1
+	return measureRuns(t, p, c, func(f *fiber.Fiber, e proto.Engine) error { return run(f, e, &d) })
 }
 
 // Figure7 is the traffic of the transaction of Xenic's Figure 7(a): of six nodes with three replicas of each
@@ -112,7 +125,7 @@ func (t Traffic) Messages() (messages, delays uint64) {
 // the second.
 func MeasureProgram(t *testing.T, p node.Protocol, c node.Config, program func(tx proto.Txn) error) Traffic {
 	t.Helper()
-	return measureRuns(t, p, nil, c, func(f *fiber.Fiber, e proto.Engine) error {
+	return measureRuns(t, p, node.SimulatedConfig{Config: c}, func(f *fiber.Fiber, e proto.Engine) error {
 		tx, err := e.Begin(f, &proto.Decl{Kind: 1}, 0)
 		if err != nil {
 			return err
@@ -128,11 +141,13 @@ func MeasureProgram(t *testing.T, p node.Protocol, c node.Config, program func(t
 func measure(t *testing.T, p node.Protocol, o option.Settings, c node.Config, d *proto.Decl) [2]Traffic {
 	t.Helper()
 	d.Kind = 1
-	return measureRuns(t, p, o, c, func(f *fiber.Fiber, e proto.Engine) error { return run(f, e, d) })
+	c.Options = o
+	return measureRuns(t, p, node.SimulatedConfig{Config: c},
+		func(f *fiber.Fiber, e proto.Engine) error { return run(f, e, d) })
 }
 
 // measureRuns runs a function twice on node 0.
-func measureRuns(t *testing.T, p node.Protocol, o option.Settings, c node.Config,
+func measureRuns(t *testing.T, p node.Protocol, c node.SimulatedConfig,
 	run func(*fiber.Fiber, proto.Engine) error) (got [2]Traffic) {
 	t.Helper()
 	m, err := micro.New(micro.Default(c.Nodes))
@@ -140,8 +155,8 @@ func measureRuns(t *testing.T, p node.Protocol, o option.Settings, c node.Config
 		t.Fatal(err)
 	}
 	ctx := context.Background()
-	c.Protocol, c.Workload, c.Options = p, m, o
-	cluster, err := node.NewSimulated(ctx, node.SimulatedConfig{Config: c})
+	c.Protocol, c.Workload = p, m
+	cluster, err := node.NewSimulated(ctx, c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -305,6 +305,9 @@ func (m *Model[T]) checkRecord(t *rapid.T, key uint64, off int) {
 	if b := valueOf(m.Table, image); live && !bytes.Equal(b, m.value(value)) {
 		t.Fatalf("key %d has value %x, want %d", key, b, byte(value))
 	}
+	if live && r.Seal > 0 && !r.Whole(image) {
+		t.Fatalf("key %d, version %s: the record has lost its seal", key, head.Version)
+	}
 	if live && r.Layout.Kind() == layout.KindLineVersions && r.Whole(image) == layout.Locked(state) {
 		t.Fatalf("key %d, version %s, state %d: the lines of the record do not agree", key, head.Version, state)
 	}

@@ -197,14 +197,15 @@ func (e *Engine) lookUpRequests(n int, request func(i int) (rpc.Type, []byte)) {
 	for i := range n {
 		typ, body := request(i)
 		s := scan{b: body, ok: true}
-		switch typ {
-		case TypeAcquire + compactType, TypeValidate + compactType, TypeRelease + compactType:
+		switch {
+		case typ == TypeAcquire+compactType, typ == TypeValidate+compactType,
+			typ == TypeRelease+compactType && e.strategy.Gathers: // what it unlocks was locked a moment ago
 			s.short()
 			var x item
 			for in := (items{rest: s.b, specs: e.Env.Specs, packed: true}); len(in.rest) > 0 && in.next(&x); {
 				e.lookUpLater(x.table, x.key)
 			}
-		case TypeLog + compactType:
+		case typ == TypeLog+compactType:
 			s.recordHead()
 			var w recovery.Write
 			for len(s.b) > 0 {

@@ -74,6 +74,14 @@ type scan struct {
 }
 
 func (s *scan) number() uint64 {
+	if b := s.b; len(b) > 0 && b[0] < 0x80 { // most are small
+		s.b = b[1:]
+		return uint64(b[0])
+	}
+	return s.large()
+}
+
+func (s *scan) large() uint64 {
 	v, n := binary.Uvarint(s.b)
 	if n <= 0 {
 		s.b, s.ok = nil, false

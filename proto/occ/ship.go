@@ -34,19 +34,23 @@ func (t *tx) body(b []byte, n proto.NodeID, decided uint64) []byte {
 
 // bodyBytes is the length of that.
 func (t *tx) bodyBytes(n proto.NodeID) int {
-	bytes, writes := decidedBytes, 0
+	bytes := decidedBytes + recovery.BodyBytes(0)
 	for i := range t.Records {
-		r := &t.Records[i]
-		if !t.logsRecord(r) {
-			continue
-		}
-		w := t.writeAt(r, n)
-		writes++
-		if bytes += recovery.ValueRoom(len(w.Value)); w.Was != 0 {
-			bytes += recovery.WasBytes
+		if r := &t.Records[i]; t.logsRecord(r) {
+			w := t.writeAt(r, n)
+			bytes += bodyRoom(&w)
 		}
 	}
-	return bytes + recovery.BodyBytes(writes)
+	return bytes
+}
+
+// bodyRoom is what a write takes in a body.
+func bodyRoom(w *recovery.Write) int {
+	n := recovery.BodyBytes(1) - recovery.BodyBytes(0) + recovery.ValueRoom(len(w.Value))
+	if w.Was != 0 {
+		n += recovery.WasBytes
+	}
+	return n
 }
 
 // writeAt is a record of the transaction as the log of a node names it.
@@ -89,31 +93,27 @@ const minLogBuffer = 4 << 10
 // append appends the transaction's record to a log, from a place in the buffer on, and gives its bytes there. A compact
 // record is not in the buffer.
 func (t *tx) append(x *backup, at int) (bytes int) {
-	var place log.Place
+	l := logged{to: x, number: x.base + uint64(len(x.flights)), at: at, ops: nowhere}
 	var err error
-	body := 0
 	if t.e.strategy.Flows {
-		body = t.bodyBytes(x.node)
-		place, err = x.writer.Take(&t.rooms[x.node], body)
+		if l.place.Position = x.writer.Tail(); x.stuck { // it goes there with those before it
+			l.body = t.bodyBytes(x.node)
+		} else {
+			t.shipPacked(&l)
+		}
+		l.place, err = x.writer.Take(&t.rooms[x.node], l.body)
 	} else {
 		t.text = t.body(t.text[:0], x.node, x.decided)
-		body = len(t.text)
+		l.body, bytes = len(t.text), x.writer.Span(len(t.text))
 		rec := log.Record{Type: recordUpdate, ID: uint64(t.name), Body: t.text}
-		bytes = x.writer.Span(len(t.text))
-		place, err = x.writer.Encode(&t.rooms[x.node], &rec, t.out.Bytes()[at:at+bytes])
+		if l.place, err = x.writer.Encode(&t.rooms[x.node], &rec, t.out.Bytes()[at:at+bytes]); err == nil && !x.stuck {
+			t.ship(&l)
+		}
 	}
 	invariant.Assert(err == nil, "a record did not fit into the room that was reserved for it")
 	x.flights = append(x.flights, flight{end: x.writer.Tail(), t: t})
-	t.logs = append(t.logs, logged{to: x, number: x.base + uint64(len(x.flights)) - 1, place: place, body: body, at: at,
-		ops: nowhere})
+	t.logs = append(t.logs, l)
 	x.last = t.F.Now()
-	switch l := &t.logs[len(t.logs)-1]; {
-	case x.stuck: // it goes there with those before it
-	case t.e.strategy.Flows:
-		t.shipPacked(l)
-	default:
-		t.ship(l)
-	}
 	return bytes
 }
 
@@ -139,18 +139,19 @@ func (t *tx) ship(l *logged) {
 	}
 }
 
-// shipPacked sends a record in compact form, made of what the transaction writes. What is decided may be more than when
-// it was sent before.
+// shipPacked sends a record in compact form, made of what the transaction writes, and notes how long its body is. What is
+// decided may be more than when it was sent before.
 func (t *tx) shipPacked(l *logged) {
 	x := l.to
 	c := t.newCall(t.e.messengers[RPC], TypeLog, x.node)
-	l.call, l.ops = c, t.Batch.Len()
+	l.call, l.ops, l.body = c, t.Batch.Len(), decidedBytes+recovery.BodyBytes(0)
 	c.req = packRecord(c.req, &recordHead{position: l.place.Position, decided: x.decided, epoch: x.writer.Epoch(),
 		number: uint32(t.name), tx: t.word.Tx()})
 	for i := range t.Records {
 		if r := &t.Records[i]; t.logsRecord(r) {
 			w := t.writeAt(r, x.node)
 			c.req = packWrite(c.req, &w)
+			l.body += bodyRoom(&w)
 		}
 	}
 }

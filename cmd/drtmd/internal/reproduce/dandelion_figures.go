@@ -199,7 +199,7 @@ func batchingTable(b func() benchmark, rows [5][7]float64, totals [2]float64, me
 				number{what: fmt.Sprintf("messages of a transaction, %g machines", x.nodes), section: "§8.2", digits: 2,
 					printed: fixed(x.messages, 2), paper: x.messages, limit: share(shapeBound),
 					reading: "packet rate times nw-batch over the rate; ours has those of aborted attempts and answers to unlocking",
-					missed:  fewerKeys + "; a record that the own machine's backup lacks is read at its primary"}.seen(got.of("Dnl-4", x.nodes, func(o *observed) float64 { return o.messages })...))
+					missed:  onlyTheCode}.seen(got.of("Dnl-4", x.nodes, func(o *observed) float64 { return o.messages })...))
 		}
 		list := []batchingRow{{"ht-batch", "", rows[0], func(o *observed) float64 { return o.htBatch }, 1},
 			{"nw-batch", "", rows[1], func(o *observed) float64 { return o.nwBatch }, 1},

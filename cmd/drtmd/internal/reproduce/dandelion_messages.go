@@ -159,7 +159,7 @@ func (s shape) counted(protocol string, machines int, shards []int, sent phases)
 			only++ // a blind write reads its record
 		}
 		if protocol == dnl4Name && local && behind > 0 && (i >= s.gets || s.records() == 1) {
-			only++ // the log record at the primary; the validation of a record that is read alone at a backup
+			only++ // the log record at the primary; the read there of a record that is read alone, and has a backup here
 		}
 	}
 	m.paper = 2*(float64(records)-float64(only)) + float64(unlocked.Records)
@@ -288,6 +288,6 @@ func (o *Outcome) messages(what string, paper float64, sent sentMessages) {
 	o.Rows = append(o.Rows, number{what: what, section: table4, printed: fixed(paper, 2), paper: paper, digits: 2,
 		limit: bound, reading: "steps of Table 4 only, and no answers to unlocking"}.seen(sent.paper),
 		number{what: what + ": all that is sent", digits: 2, reading: "with reads of blind writes, answers to unlocking, and Dnl-4's " +
-			"log records at primaries and validation of a single read at a backup"}.seen(sent.all),
+			"log records at primaries and requests for a record that is read alone and has a backup here"}.seen(sent.all),
 		number{what: what + ": in messages of a node's records", digits: 2}.seen(sent.ours))
 }

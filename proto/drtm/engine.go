@@ -76,6 +76,7 @@ func New(cfg Config) (*Engine, error) {
 		Owner:       func(w uint64) proto.NodeID { return State(w).Owner() },
 		Now:         func() time.Duration { return e.soft },
 		OrphanAfter: c.OrphanAfter, Declared: true, Made: e.spare.made, Room: e.spare.makeRoom,
+		Near: nearTables(c),
 		Steps: onesided.Steps{Lookup: "drtm: before lookup", Ensure: "drtm: before ensure",
 			Lines: "drtm: between lines", Finish: "drtm: finish",
 			Unlocked: "drtm: unlocked before write-back"},

@@ -75,6 +75,10 @@ const (
 	HCANoLockInValidate
 	HCANoKeyInValidate
 	HCANoDebt
+	// Records whose state words are the CPU's (athome.go).
+	HCACPUAnywhere
+	HCALockByStore
+	HCALockByBoth
 	// Entries that are given back (spare.go).
 	ReclaimLeased
 	ReclaimLocked
@@ -223,6 +227,13 @@ var mutations = [mutationEnd]mutation.Mutation{
 	HCANoDebt: {Name: "hca-no-debt",
 		Doc: "without line words, a lock that a commit could not give back is forgotten"},
 
+	HCACPUAnywhere: {Name: "hca-cpu-anywhere",
+		Doc: "without line words, the CPU locks records that other machines lock by their NICs"},
+	HCALockByStore: {Name: "hca-lock-by-store",
+		Doc: "without line words, the CPU's lock of a record is a look and a store"},
+	HCALockByBoth: {Name: "hca-lock-by-both",
+		Doc: "without line words, the fallback handler has the NIC lock records that commits lock by the CPU"},
+
 	ReclaimLeased:   {Name: "reclaim-leased", Doc: "an entry is given back though a lease on it runs"},
 	ReclaimLocked:   {Name: "reclaim-locked", Doc: "an entry is given back though it is locked"},
 	ReclaimUnlocked: {Name: "reclaim-unlocked", Doc: "without line words, an entry is given back without its lock"},
@@ -320,6 +331,8 @@ var skips = [mutationEnd]onesided.Skip{
 	NoSecondLookRounds:    onesided.CopyTwice,
 	RangesUnchecked:       onesided.RangeCheck,
 	FoundUnchecked:        onesided.FoundCheck,
+	HCALockByStore:        onesided.NearSwap,
+	HCALockByBoth:         onesided.NearRound,
 	PeekNoSecondLook:      onesided.PeekTwice,
 	PeekNoLock:            onesided.PeekLock,
 	PeekNoKeyCheck:        onesided.PeekKey,

@@ -19,6 +19,9 @@ func (t *tx) Keys(table proto.TableID, at proto.Location, from, to proto.Key, ke
 		return 0, fmt.Errorf("%w: node %d, a range of table %q, of node %d", ErrElsewhere, t.e.Env.Node,
 			t.e.Env.Specs[table-1].Name, at.Primary)
 	}
+	if at.Primary != t.e.Env.Node && t.e.Env.Specs[table-1].AtHome {
+		return 0, t.e.notAtHome(table, at.Primary, "a range")
+	}
 	if at.Primary != t.e.Env.Node && (t.way == &regional || t.inRegion) {
 		t.ranged = true
 		return 0, t.leave(proto.ReasonSystem)

@@ -159,7 +159,7 @@ func (h *spare) reclaimNamed(f *fiber.Fiber, x forgotten, off uint64, s, lock St
 		return e.Unlink(x.table, x.key, e.StateNow(off), 1), false
 	}
 	debt := e.DebtAt(e.Env.Node, x.table, x.key, off, uint64(lock))
-	old, err := e.CASState(f, off, uint64(s), uint64(lock))
+	old, err := e.CASState(f, x.table, off, uint64(s), uint64(lock))
 	switch {
 	case err != nil:
 		h.owe(debt) // the lock may have been taken all the same
@@ -170,7 +170,7 @@ func (h *spare) reclaimNamed(f *fiber.Fiber, x forgotten, off uint64, s, lock St
 		return e.Unlink(x.table, x.key, old, 1), false
 	}
 	c = e.Unlink(x.table, x.key, uint64(lock), 1)
-	if _, err := e.CASState(f, off, uint64(lock), uint64(Init)); err != nil {
+	if _, err := e.CASState(f, x.table, off, uint64(lock), uint64(Init)); err != nil {
 		h.owe(debt)
 		return c, true
 	}

@@ -1,6 +1,8 @@
 package drtm
 
 import (
+	"fmt"
+
 	"drtmd/htm"
 	"drtmd/proto"
 	"drtmd/proto/history"
@@ -59,8 +61,10 @@ func (t *tx) begin(d *proto.Decl) (proto.Tx, error) {
 	}
 	if err == nil {
 		t.F.Charge(costBegin)
-		t.divide()
-		if err = t.takeSlot(); err == nil {
+		if err = t.divide(); err == nil {
+			err = t.takeSlot()
+		}
+		if err == nil {
 			err = t.way.start(t)
 		}
 	}
@@ -72,20 +76,25 @@ func (t *tx) begin(d *proto.Decl) (proto.Tx, error) {
 }
 
 // divide says which records are reached by verbs: those of other machines; all, if the way wants it;
-// and without line words those to be inserted, whose entries have to be made.
-func (t *tx) divide() {
+// and without line words those to be inserted, whose entries have to be made, unless the CPU has their state words.
+// It refuses those that their machine keeps to itself.
+func (t *tx) divide() (err error) {
 	e := t.e
 	parts := t.way.complete != nil && e.glob
 	for i := range t.Records {
 		r := &t.Records[i]
 		here, inserted := r.Node == e.Env.Node, r.Mode == proto.ModeInsert
-		r.Own.Local = here && !t.way.byVerbs && (e.glob || !inserted)
+		r.Own.Local = here && !t.way.byVerbs && (e.glob || !inserted || e.Near(r))
 		r.Own.Ask = inserted && !here // its machine finds the entry if there is one
+		if !here && e.Env.Specs[r.Table-1].AtHome {
+			err = e.notAtHome(r.Table, r.Node, fmt.Sprintf("key %d", r.Key))
+		}
 		if a := &t.decl.Accesses[i]; parts && here && a.InFields() {
 			r.Lines = partOf(a, len(r.Image))
 		}
 		t.remote = t.remote || !r.Own.Local
 	}
+	return err
 }
 
 // startRegion is START.

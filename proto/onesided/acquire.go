@@ -71,6 +71,10 @@ func Round[L Locks](t *Tx, l L, from, to int) (again bool, err error) {
 
 // post asks for one record, and for its content.
 func (t *Tx) post(r *Record) {
+	if t.base.Near(r) && !t.base.Skips(NearRound) {
+		t.postNear(r)
+		return
+	}
 	conn := t.base.peer(r).Conn // both on one queue pair: the READ comes after the CAS
 	addr, rkey := t.base.Address(r)
 	if t.base.Skips(ReadBehind) {
@@ -87,6 +91,10 @@ func (t *Tx) post(r *Record) {
 // its answer, so that whatever fails later gives it back.
 func (t *Tx) AskLock(r *Record, word uint64) {
 	r.Own.want = word
+	if t.base.Near(r) {
+		t.askNear(r)
+		return
+	}
 	addr, rkey := t.base.Address(r)
 	t.askOn(r, t.base.peer(r).Conn, addr, rkey)
 }

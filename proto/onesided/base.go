@@ -31,7 +31,10 @@ type Rules struct {
 	// the transaction that asked for it has left; nil: transactions reclaim them.
 	Made func(proto.TableID, proto.Key)
 	// Room is called when a table is full: Done if another try may find room. nil: there is none.
-	Room  func() Code
+	Room func() Code
+	// Near says of each table, by its number less 1, that the CPU has the state words of the own machine's records, which no
+	// other machine locks; nil: the NIC has all of them.
+	Near  []bool
 	Steps Steps
 	Costs Costs
 	Skip  Skip
@@ -180,8 +183,12 @@ func (b *Base) StateNow(off uint64) uint64 { return StateOf(b.Env.Memory, off) }
 // VersionNow is the version word, see KeyNow.
 func (b *Base) VersionNow(off uint64) layout.Version { return VersionOf(b.Env.Memory, off) }
 
-// CASState swaps the state word of an entry of the own machine through its NIC.
-func (b *Base) CASState(f *fiber.Fiber, off, expect, swap uint64) (old uint64, err error) {
+// CASState swaps the state word of an entry of the own machine through its NIC, or by the CPU if the table's words are the
+// CPU's.
+func (b *Base) CASState(f *fiber.Fiber, table proto.TableID, off, expect, swap uint64) (old uint64, err error) {
+	if b.nearTable(int(table)-1) && !b.Skips(NearRound) {
+		return swapWord(WordIn(b.Env.Memory, int(off+layout.StateOffset)), expect, swap), nil
+	}
 	p := &b.Env.Peers[b.Env.Node]
 	return p.Conn.CAS(f, p.Memory.Addr+off+layout.StateOffset, p.Memory.RKey, expect, swap)
 }

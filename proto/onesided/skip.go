@@ -35,6 +35,10 @@ const (
 	DebtLook
 	// DebtOwner: and if it is the lock that is owed.
 	DebtOwner
+	// NearSwap: the CPU takes a lock by one compare-and-swap.
+	NearSwap
+	// NearRound: it takes all locks of a record whose state word it has.
+	NearRound
 	// SpentCheck: a key whose incarnations are used up is not inserted again.
 	SpentCheck
 	// StructureLock: without line words, workers change buckets one after the other.

@@ -54,6 +54,11 @@ type target struct {
 
 // write posts the WRITE of a part of a record's image, and reports whether that was possible.
 func (t *Tx) write(r *Record, to *target, part layout.Span) bool {
+	if t.base.Near(r) {
+		r.Own.Op = t.Batch.Len()
+		t.writeNear(r, part)
+		return true
+	}
 	at := verbs.SGE{Addr: r.SGE.Addr + uint64(part.From), Length: uint32(part.Len()), LKey: r.SGE.LKey}
 	r.Own.Op = t.Batch.Len()
 	t.Batch.Write(t.F, to.conn, at, to.addr+uint64(part.From), to.rkey)
@@ -69,6 +74,10 @@ func (t *Tx) unlock(r *Record, to *target) {
 		return
 	}
 	r.Own.Op, r.Own.unlocks = t.Batch.Len(), true
+	if t.base.Near(r) {
+		t.Batch.Did(t.swapState(r, r.Own.Word, 0))
+		return
+	}
 	t.Batch.CAS(t.F, to.conn, to.addr+layout.StateOffset, to.rkey, r.Own.Word, 0)
 }
 

@@ -114,13 +114,13 @@ func All(own ...node.Protocol) (all []*scenario.Scenario) {
 			all = append(all, queues(p))
 		}
 		if p.Offers.Has(proto.OfferLogs) {
-			all = append(all, fields(p), recoveriesOfLogs(p), logSteps(p), fewLogs(p), fieldLogs(p), partLogs(p))
+			all = append(all, fields(p), recoveriesOfLogs(p), logSteps(p), fewLogs(p), relapses(p), fieldLogs(p), partLogs(p))
 		}
 		if p.Offers.Has(proto.OfferLogs | proto.OfferChains) {
 			all = append(all, chainedLogs(p), barrierLogs(p), tpccLogs(p), chainSteps(p), tpccSteps(p))
 		}
 		if p.Offers.Has(proto.OfferLeases) {
-			all = append(all, leases(p), ends(p))
+			all = append(all, leases(p), ends(p), inRounds(p), atomics(p))
 		}
 		if len(p.Simulation.Steps.Leased) > 0 {
 			all = append(all, returns(p))
@@ -163,6 +163,8 @@ type spec struct {
 	replicated bool
 	// unrecorded runs take no history, whose records are loaded as a whole: what the load checks is all.
 	unrecorded bool
+	// script is what the clients of each node run again and again, of loadScript.
+	script []string
 	// small worlds have one transaction of each node.
 	small bool
 	// grace is how long managers go on after the end of the run; 0: grace.

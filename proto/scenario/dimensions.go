@@ -103,6 +103,9 @@ func (x spec) dimensions() []scenario.Dimension {
 	if x.load == loadChained || x.load == loadTPCC || x.load == loadFields {
 		list = slices.DeleteFunc(list, func(d scenario.Dimension) bool { return d.Name == dimSkew || d.Name == dimReads })
 	}
+	if x.script != nil {
+		list = slices.DeleteFunc(list, func(d scenario.Dimension) bool { return d.Name != dimWords })
+	}
 	if x.load == loadChained {
 		list = append(list, dimension(dimRollback, "percent of the reserves that the user aborts",
 			[]string{"0", "20", "50"}, "20", "50"))
@@ -189,7 +192,10 @@ func (x spec) workload(nodes int, s settings, chopping chop.Mutation) (workload.
 		return rows.New(rows.Options{Nodes: nodes, Rows: few, Distributed: s.remote,
 			Declared: x.protocol.Declared, Frames: x.frames})
 	case loadScript:
-		return &script{nodes, scriptNamed(s.script), s.script == moved}, nil
+		if x.script != nil {
+			return &script{nodes: nodes, transactions: x.script, endless: true}, nil
+		}
+		return &script{nodes: nodes, transactions: scriptNamed(s.script), crowded: s.script == moved}, nil
 	case loadMicro:
 		return microLoad(nodes, cmp.Or(x.keys, accounts), x.mix, x.singles, kind, s)
 	}

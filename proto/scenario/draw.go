@@ -40,6 +40,9 @@ const (
 	stillFaults                    // the same, but machines stand still until they are removed
 	cutFaults                      // links to backups that are cut around LOG
 	commitFaults                   // a link that is cut around COMMIT, and the death of the machine behind it
+	roundFaults                    // memory that stalls, and pauses between accesses
+	relapseFaults                  // machines that crash, and crash again while they recover
+	atomicFaults                   // atomics that the CPU comes in between
 )
 
 // drawnDelays are how often requests are late, by so much at most.
@@ -107,6 +110,12 @@ func (x spec) draw(d *scenario.Drawing) sim.Schedule {
 		s = append(append(s, drawBreaks(d, steps.All, 3*drawnBreaks)...), drawOutages(d, steps.Held)...)
 	case lateFaults:
 		s = append(append(s, drawBreaks(d, steps.All, 3*drawnBreaks)...), drawLate(d)...)
+	case roundFaults:
+		return append(drawClocks(d), drawRounds(d, steps)...)
+	case relapseFaults:
+		s = append(s, drawRelapses(d, steps)...)
+	case atomicFaults:
+		s = append(s, drawSplits(d)...)
 	case cutFaults:
 		s = append(s, drawCuts(d, steps)...)
 	case commitFaults:

@@ -22,6 +22,8 @@ type script struct {
 	nodes        int
 	transactions []string // of node 0, 1, ...; see of. Fewer than nodes: others run none
 	crowded      bool     // node 1 has the crowd
+	// endless clients run what their node's workers have, in turns, until the run ends.
+	endless bool
 }
 
 const (
@@ -166,7 +168,10 @@ func (s *script) Check(proto.NodeID, workload.Contents) (initial, final workload
 	return initial, final, nil
 }
 
-func (s *script) NewClient(home proto.NodeID, _ *rand.Rand) workload.Client {
+func (s *script) NewClient(home proto.NodeID, r *rand.Rand) workload.Client {
+	if s.endless {
+		return &scripted{all: s.of(home, 0), next: r.IntN(256), mark: r.Uint64()}
+	}
 	return &scripted{mark: uint64(home) + 1}
 }
 

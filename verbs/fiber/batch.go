@@ -73,6 +73,9 @@ func (b *Batch) FAA(f *Fiber, c *Conn, addr uint64, rkey uint32, add uint64) {
 	b.atomic(f, c, verbs.OpFAA, addr, rkey, add, 0)
 }
 
+// Did adds an operation that was carried out otherwise, at once: an atomic of the CPU, that has found old.
+func (b *Batch) Did(old uint64) { b.ops = append(b.ops, batched{old: old}) }
+
 // Await waits for all and returns the first error in the order of posting.
 func (b *Batch) Await(f *Fiber) error { return b.AwaitUntil(f, 0) }
 

@@ -40,7 +40,7 @@ func (w *World) begin(m *message, t Time, perByte uint64) {
 	}
 	m.piece = max(1, (lines+maxPieces-1)/maxPieces)
 	m.pace = span(w.cost.pcieBytes(m.piece*verbs.LineBytes), perByte)
-	m.index, m.pos, m.done, m.since, m.ready, m.stalled = 0, 0, 0, 0, false, false
+	m.index, m.pos, m.done, m.since, m.ready, m.stalled, m.halved = 0, 0, 0, 0, false, false, false
 	w.post(t, evMem, m)
 }
 
@@ -57,7 +57,7 @@ func (w *World) access(m *message) {
 			return
 		}
 		m.ready = false // from here on an event refers to it whenever it is not through
-		if w.stalls(m) || !w.piece(m) {
+		if !m.halved && (w.stalls(m) || w.splits(m)) || !w.piece(m) {
 			return
 		}
 		m = w.accessed(m)
@@ -138,6 +138,9 @@ func (m *message) touch(r *mr, off, n, line int) {
 		copy(b, m.buf[m.done:m.done+n])
 	default:
 		old := binary.NativeEndian.Uint64(b)
+		if m.halved {
+			old = m.was
+		}
 		value := old + m.compare
 		if m.mode == accessCAS {
 			if value = m.swap; old != m.compare {
@@ -147,7 +150,7 @@ func (m *message) touch(r *mr, off, n, line int) {
 		m.buf = r.node.world.buffer(8)
 		binary.NativeEndian.PutUint64(m.buf, old)
 		r.node.world.trace.mix(old)
-		if m.mode == accessCAS && old != m.compare {
+		if m.mode == accessCAS && old != m.compare && !m.halved {
 			return
 		}
 		binary.NativeEndian.PutUint64(b, value)

@@ -29,6 +29,7 @@ const (
 	FailAllocs         // Node, Times
 	DownInterface      // Node, For: as Soft-RoCE with its interface down: what is posted fails at once
 	StallMemory        // Node, PPM, By, For: its NIC waits before it accesses a line
+	SplitAtomics       // Node, PPM, By, For: its NIC reads the word of an atomic, and writes it later
 	PauseNIC           // Node, For: the cores of its NIC, if they run programs; its DMA engine works on
 	faultKinds
 )
@@ -61,6 +62,7 @@ var faultSpecs = [faultKinds]faultSpec{
 	DownInterface:      {"down", "node for", "for"},
 	PauseNIC:           {"pause-nic", "node for", ""},
 	StallMemory:        {"stall-memory", "node ppm by for", "for"},
+	SplitAtomics:       {"split-atomics", "node ppm by for", "for"},
 }
 
 func (k FaultKind) String() string {
@@ -241,6 +243,8 @@ func (w *World) strike(f Fault, o *Outcome) {
 		}
 	case StallMemory:
 		n.stall = stall{ppm: f.PPM, by: f.By, until: w.until(f.For), outcome: o}
+	case SplitAtomics:
+		n.split = splitting{ppm: f.PPM, by: f.By, until: w.until(f.For), outcome: o, words: n.split.words}
 	case FailAllocs:
 		n.FailAllocs(f.Times)
 		n.failOutcome = o

@@ -402,7 +402,7 @@ func TestRandomSchedulesAreSoundAndPrintable(t *testing.T) {
 		must(t, w.Run())
 	}
 	for k := CrashNode; k < faultKinds; k++ {
-		if seen[k] == (k == RestartNode || k == Heal) { // others end by themselves
+		if seen[k] == (k == RestartNode || k == Heal || k == SplitAtomics) { // others end by themselves, and fit all devices
 			t.Errorf("%s was never drawn", k)
 		}
 	}

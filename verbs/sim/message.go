@@ -102,7 +102,10 @@ type message struct {
 	ready  bool // its access may start as soon as its turn comes
 	// stalled: its next piece has been put off by a stall of the node's memory.
 	stalled bool
-	next    *message
+	// halved: it is an atomic that has read its word, which was was, and writes it later (splitting).
+	halved bool
+	was    uint64
+	next   *message
 }
 
 // extent is a piece of an MR.

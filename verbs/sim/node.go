@@ -45,6 +45,7 @@ type Node struct {
 	failAllocs  int
 	failOutcome *Outcome // of the fault behind failAllocs
 	stall       stall
+	split       splitting
 	pausedUntil Time
 	downUntil   Time   // of its interface
 	workers     []Time // paused until, by worker

@@ -23,6 +23,8 @@ func DefaultWeights() []Weight {
 			n = 2
 		case RestartNode, Heal: // what they end is drawn with its own end
 			n = 0
+		case SplitAtomics: // not every device is like that
+			n = 0
 		case FailAllocs:
 			n = 1
 		}

@@ -232,7 +232,7 @@ func (m *Micro) Tables() []proto.TableSpec {
 	var specs []proto.TableSpec
 	for i, name := range [tables]string{"counters", "items", "pointers"} {
 		specs = append(specs, proto.TableSpec{ID: Counters + proto.TableID(i), Name: name,
-			ValueBytes: m.o.ValueBytes, Capacity: m.o.Keys})
+			ValueBytes: m.o.ValueBytes, Capacity: m.o.Keys, AtHome: m.o.Distributed == 0})
 	}
 	return specs
 }

@@ -151,6 +151,11 @@ func (w *TPCC) Tables() []proto.TableSpec {
 	}
 	for i := range specs {
 		specs[i].ID = proto.TableID(i + 1)
+		switch specs[i].ID {
+		case Customer, CustomerName, Item, Stock: // remote payments and remote items
+		default:
+			specs[i].AtHome = !w.o.Anywhere
+		}
 	}
 	return specs[:]
 }

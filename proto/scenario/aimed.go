@@ -1,0 +1,109 @@
+package scenario
+
+import (
+	"drtmd/proto/node"
+	"drtmd/proto/protocol"
+	"drtmd/proto/workload/micro"
+	"drtmd/verbs/scenario"
+	"drtmd/verbs/sim"
+)
+
+// Scenarios for one thing, which their faults bring about in most runs and others hardly ever.
+
+// inRounds are of transactions that read two records of their own node in two rounds, while the other node writes both, now and
+// then: the second one is written back and free again, and the first one is still locked, with the old value.
+func inRounds(p node.Protocol) *scenario.Scenario {
+	return of(spec{name: "rounds", protocol: p, load: loadScript, nodes: 2, drawn: []int{1}, fibers: 1,
+		focus:  "transactions that read in two rounds what another node writes back, record by record",
+		faults: roundFaults, script: []string{"uD uB;uA;uA;uA", "rB rD"},
+		drawnOf: map[string][]string{
+			dimError:   {"3us", "12us"},
+			dimClocks:  {"edge"},
+			"fallback": {"late"}}}) // of drtm
+}
+
+const (
+	drawnLooks  = 300
+	longestLook = 20 * sim.Microsecond
+	rarePPM     = 60_000
+	longStall   = 20 * sim.Microsecond
+)
+
+// drawRounds has memory stall, which pulls the write-backs of a transaction apart, and workers lose the processor between two
+// accesses, for about as long as another transaction takes.
+func drawRounds(d *scenario.Drawing, steps *protocol.Steps) (s sim.Schedule) {
+	for _, n := range d.Nodes {
+		s = append(s, sim.Fault{Kind: sim.StallMemory, Node: n, PPM: rarePPM, By: longStall})
+	}
+	for range drawnLooks {
+		s = append(s, sim.Fault{Kind: sim.PauseWorker, Worker: sim.WorkerAtStep, Step: steps.Fine[0],
+			Count: 1 + d.Rand.IntN(4*pauseCounts), For: upTo(d.Rand, longestLook)})
+	}
+	return s
+}
+
+// relapses are of machines that crash again while they recover: what they owe to another one, which is down, too, is not done yet.
+func relapses(p node.Protocol) *scenario.Scenario {
+	return of(spec{name: "durable-twice", protocol: p, load: loadMicro, nodes: 2, drawn: []int{1, 2},
+		focus:  "machines that log their transactions, crash, and crash again while they recover",
+		faults: relapseFaults, durable: true, keys: few, mix: micro.Mix{60, 5, 5, 5, 0, 5, 0, 0, 20},
+		fixed: durableSettings("64KiB"),
+		drawnOf: map[string][]string{dimRemote: {"50"}, dimPlans: {"few"}, dimReads: {"default"}, dimReuse: {"no"},
+			dimRollback: {"0"}, "fallback": {"late", "soon"}}}) // of drtm
+}
+
+// drawnRelapses are the times that one machine is down for long, while the other one crashes twice.
+const drawnRelapses = 3
+
+// drawRelapses has one machine crash for long, and the other one, soon, in a commit, and again when it has come back.
+func drawRelapses(d *scenario.Drawing, steps *protocol.Steps) (s sim.Schedule) {
+	crash := func(node string, at, length sim.Time) {
+		s = append(s, sim.Fault{Kind: sim.CrashNode, Kept: true, Node: node, At: at, For: length})
+	}
+	for i := range drawnRelapses {
+		first, second := d.Nodes[d.Rand.IntN(2)], d.Nodes[0]
+		if first == second {
+			second = d.Nodes[1]
+		}
+		at := d.Until/drawnRelapses*sim.Time(i) + upTo(d.Rand, d.Until/(2*drawnRelapses))
+		crash(first, at, longestRestart)
+		at += upTo(d.Rand, 10*sim.Microsecond)
+		crash(second, at, upTo(d.Rand, 20*sim.Microsecond))
+		crash(second, at+60*sim.Microsecond+upTo(d.Rand, 100*sim.Microsecond), upTo(d.Rand, 20*sim.Microsecond))
+	}
+	for range drawnRelapses {
+		s = append(s, sim.Fault{Kind: sim.CrashNode, Kept: true, Step: steps.NoLineWords[d.Rand.IntN(len(steps.NoLineWords))],
+			Count: 1 + d.Rand.IntN(pauseCounts), For: upTo(d.Rand, longestRestart)})
+	}
+	return s
+}
+
+// atomics are of devices whose atomics and the CPU's do not exclude each other, as they show it: what the CPU stores between
+// the two halves of an atomic is lost.
+func atomics(p node.Protocol) *scenario.Scenario {
+	return of(spec{name: "atomics", protocol: p, load: loadMicro, nodes: 2, drawn: []int{2, 3},
+		focus:  "atomics of NICs that do not exclude the CPU's, and tables that only their own node accesses",
+		faults: atomicFaults, keys: few, mix: micro.Mix{25, 5, 5, 25, 5, 5, 0, 0, 30},
+		drawnOf: map[string][]string{
+			dimWords:    {"no"},
+			dimLines:    {"1", "2"},
+			dimRemote:   {"0", "0", "10"},
+			dimReads:    {"default"},
+			dimReuse:    {"no", "yes"},
+			dimPlans:    {"few"},
+			dimRollback: {"0", "20"},
+			"fallback":  {"late", "soon"}}}) // of drtm
+}
+
+const (
+	splitPPM     = 400_000
+	longestSplit = 3 * sim.Microsecond
+)
+
+// drawSplits has the NICs of all nodes split atomics.
+func drawSplits(d *scenario.Drawing) (s sim.Schedule) {
+	for _, n := range d.Nodes {
+		s = append(s, sim.Fault{Kind: sim.SplitAtomics, Node: n, PPM: splitPPM, By: upTo(d.Rand, longestSplit)})
+	}
+	return s
+}

@@ -73,7 +73,7 @@ func (r *run) measure(ctx context.Context, res *Result) error {
 		return err
 	}
 	// An interrupted measurement counts up to here, and must not wait for ctx any more.
-	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.o.bound(endTimeout))
 	defer cancel()
 	all := newHistograms(len(r.o.Workload.Kinds()))
 	var after Snapshot

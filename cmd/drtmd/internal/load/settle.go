@@ -48,7 +48,7 @@ type UnsettledError struct{ Unsettled }
 func (e *UnsettledError) Error() string {
 	var why []string
 	if e.UnderWay {
-		why = append(why, fmt.Sprintf("transactions were still under way %v after the end", endTimeout))
+		why = append(why, "transactions were still under way long after the end")
 	}
 	if e.Recovering {
 		why = append(why, fmt.Sprintf("what lost nodes have left was not recovered within %v", e.Waited))
@@ -64,13 +64,25 @@ func (e *UnsettledError) Error() string {
 		"(drtmd status, ip link); RoCE v2 needs UDP port 4791 open between all nodes, in both directions"
 }
 
+// virtualPatience is how many times longer waits in real time may be where time is virtual: a busy machine takes long for the
+// events of what is a few microseconds there, and only what never ends is to be found.
+const virtualPatience = 60
+
+// bound of a wait in real time.
+func (o *Options) bound(d time.Duration) time.Duration {
+	if o.Virtual {
+		return virtualPatience * d
+	}
+	return d
+}
+
 // end ends the transactions under way, and waits until nothing is owed and backups are equal to primaries.
 func (s *local) end(ctx context.Context) (Unsettled, error) { return s.endWithout(ctx, nil) }
 
 // endWithout is end when some nodes are gone. It may be called again when more are.
 func (s *local) endWithout(ctx context.Context, gone []proto.NodeID) (u Unsettled, err error) {
 	s.over.Store(true)
-	late, cancel := context.WithTimeout(ctx, endTimeout)
+	late, cancel := context.WithTimeout(ctx, s.o.bound(endTimeout))
 	defer cancel()
 	switch err := s.tasks.Wait(late); {
 	case err != nil && late.Err() != nil && ctx.Err() == nil:
@@ -80,7 +92,7 @@ func (s *local) endWithout(ctx context.Context, gone []proto.NodeID) (u Unsettle
 	}
 	patience := s.o.Settle
 	if patience == 0 {
-		patience = settleTimeout
+		patience = s.o.bound(settleTimeout)
 	}
 	late, cancel = context.WithTimeout(ctx, patience)
 	defer cancel()

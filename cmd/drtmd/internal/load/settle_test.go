@@ -47,3 +47,13 @@ func TestUnsettledTravelsWithTheResult(t *testing.T) {
 		}
 	}
 }
+
+// TestVirtualTimeOutlastsABusyMachine: its events take as long as the machine needs, so real time must not end a run early.
+func TestVirtualTimeOutlastsABusyMachine(t *testing.T) {
+	if d := (&Options{}).bound(endTimeout); d != endTimeout {
+		t.Errorf("a wait in real time is bounded by %v", d)
+	}
+	if d := (&Options{Virtual: true}).bound(endTimeout); d < 5*time.Minute {
+		t.Errorf("virtual time is given %v", d)
+	}
+}

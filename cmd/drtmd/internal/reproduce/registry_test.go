@@ -129,7 +129,7 @@ func TestSelectTakesItemsSystemsAndAll(t *testing.T) {
 	for _, x := range []struct{ names, want string }{
 		{"drtm/figure-3 drtm/table-6 drtm/table-6", "drtm/table-6 drtm/figure-3"},
 		{"hades/figure-9", "hades/figure-9"}, {"hades", "hades/table-3 hades/table-4 hades/figure-3 hades/figure-9 hades/figure-10 hades/figure-11 hades/figure-12 hades/figure-13 hades/figure-14 hades/figure-15"},
-		{"xenic", "xenic/table-2 xenic/table-3 xenic/figure-2 xenic/figure-3 xenic/figure-4 xenic/figure-7 xenic/figure-8a xenic/figure-8b xenic/figure-8c xenic/figure-8d xenic/figure-9a xenic/figure-9b xenic/figure-9-wall"},
+		{"xenic", "xenic/table-2 xenic/table-3 xenic/figure-2 xenic/figure-3 xenic/figure-4 xenic/figure-7 xenic/figure-8a xenic/figure-8b xenic/figure-8c xenic/figure-8d xenic/figure-9a xenic/figure-9b xenic/figure-9-wall xenic/table-3-counted"},
 		{"xenic/figure-8", "xenic/figure-8a xenic/figure-8b xenic/figure-8c xenic/figure-8d"}, {"rtx", "rtx/table-1 rtx/table-2 rtx/figure-11 rtx/figure-12 rtx/figure-13 rtx/figure-14 rtx/figure-15 rtx/figure-16 rtx/figure-17 rtx/figure-18 rtx/figure-14-wall rtx/figure-18-wall"},
 		{"drtm", "drtm/table-1 drtm/table-3 drtm/table-4 drtm/table-6 drtm/table-7 drtm/table-8 drtm/figure-1 " +
 			"drtm/figure-2 drtm/figure-3 drtm/figure-7 drtm/figure-15 drtm/figure-16 drtm/figure-17 drtm/figure-18 " +

@@ -168,6 +168,62 @@ func TestCachesAreWarmWhenBaselinesAreMeasured(t *testing.T) {
 	}
 }
 
+// TestThreadsAreCounted: the fewest with 95 % of the highest rate, also where the highest is met on the way; and the systems of
+// Table 3 at a small size.
+func TestThreadsAreCounted(t *testing.T) {
+	for _, x := range []struct {
+		name   string
+		most   int
+		before float64
+		rate   func(n int) float64
+		want   int
+		peak   float64
+	}{
+		{"it rises to the end", 32, 0, func(n int) float64 { return float64(n) }, 31, 32},
+		{"one is enough", 24, 0, func(int) float64 { return 3 }, 1, 3},
+		{"limited from 10 threads on", 32, 0, func(n int) float64 { return float64(min(n, 10)) }, 10, 10},
+		{"the highest is in the middle", 32, 0, func(n int) float64 { return 20 - math.Abs(float64(n-16)) }, 15, 20},
+		{"others were faster before", 16, 20, func(n int) float64 { return float64(min(n, 19)) }, 16, 20},
+	} {
+		asked := 0
+		got, peak, err := fewest(x.most, x.before, func(n int) (float64, error) { asked++; return x.rate(n), nil })
+		if err != nil || got != x.want || peak != x.peak || asked > 10 {
+			t.Errorf("%s: %d threads, peak %v, %v; %d runs", x.name, got, peak, err, asked)
+		}
+	}
+	r := &Run{Options: Options{Seeds: 1, Quick: true}, ctx: context.Background(), progress: func(int, int) {}}
+	o, err := countedTable(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range o.Rows {
+		if *row.OursValue <= 0 {
+			t.Errorf("%+v", row)
+		}
+	}
+	r.Quick = false
+	for _, x := range []struct {
+		t       countedThreads
+		exceeds int
+	}{
+		{countedThreads{drtmh: 20, fasst: 28, xenic: roleThreads{2, 3, 16}}, 0},
+		{countedThreads{drtmh: 5, fasst: 8, xenic: roleThreads{4, 8, 24}}, 6},
+	} {
+		n := 0
+		for _, row := range countedRows(r, smallbankTitle, []countedThreads{x.t}) {
+			if row.Exceeds {
+				n++
+			}
+			if row.Exceeds && row.Missed == "" {
+				t.Errorf("no reason: %+v", row)
+			}
+		}
+		if n != x.exceeds {
+			t.Errorf("%+v: %d rows exceed their bounds, not %d", x.t, n, x.exceeds)
+		}
+	}
+}
+
 // TestConditionsSayWhatXenicRuns: threads, pressures and sizes of the runs that a part of the figures makes.
 func TestConditionsSayWhatXenicRuns(t *testing.T) {
 	r := &Run{Options: Options{Seeds: 1}}

@@ -185,7 +185,7 @@ var stated = map[string]struct {
 }{
 	ordersTitle:    {fiveTwo, "1.19", "2.42", "-59", 1.19, 2.42, -59, missedScale, missedOrders, missedOrderLate},
 	retwisTitle:    {fiveFour, "", "2.07", "-42", 0, 2.07, -42, "", missedGain, missedRetwisLate},
-	smallbankTitle: {fiveFive, "12.0", "2.21", "-21.5", 12.0, 2.21, -21.5, missedScale, missedGain, missedBankLate},
+	smallbankTitle: {fiveFive, "12.0", "2.21", "-21.5", 12.0, 2.21, -21.5, missedBankPeak, missedGain, missedBankLate},
 }
 
 // xenicRows are Xenic's peak and latency beside those of the four, of which DrTM+H is the first and FaSST the third.

@@ -214,9 +214,12 @@ func table3() []threadsRow {
 		{smallbankTitle, 5, 16, "9.9", 20, 28, "10.1"}}
 }
 
+// coreRatio is how many threads of the host a core of the NIC counts as, of all that are busy.
+func coreRatio() float64 { return nicCoreMark / nicThreads / (hostCoreMark / hostThreads) }
+
 // xenicTable3 is arithmetic: the measured threads are the paper's.
 func xenicTable3(*Run) (*Outcome, error) {
-	ratio := nicCoreMark / nicThreads / (hostCoreMark / hostThreads)
+	ratio := coreRatio()
 	o := &Outcome{Conditions: fmt.Sprintf("a NIC thread is %.4f of a host thread, from Table 1; thread counts are the "+
 		"paper's, of a NIC and host that are not here", ratio)}
 	for _, x := range table3() {

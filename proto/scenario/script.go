@@ -21,7 +21,6 @@ import (
 type script struct {
 	nodes        int
 	transactions []string // of node 0, 1, ...; see of. Fewer than nodes: others run none
-	crowded      bool     // node 1 has the crowd
 	// endless clients run what their node's workers have, in turns, until the run ends.
 	endless bool
 }
@@ -72,10 +71,63 @@ var scripts = []struct {
 	{"passes", "a record comes and goes with two of its writer's node; a third node finds it absent, sees the first, not the second",
 		[]string{"", "iC uD;dC uB", "|rC rD rB"}},
 	{"behind", "one writes two records, one behind the other; two read both", []string{"uA;uB", "rA rB", "rB rA"}},
+	{"outlives", "a third node writes both records, another one writes one", []string{"uB", "", "uA uB"}},
+	{"heirs", "one writes both records, a third node reads one alone", []string{"uA uB", "", "rA"}},
+	{"again", "a record comes and goes, and a third node inserts it", []string{"iC;dC", "", "iC"}},
+	{"both", "a third node writes two records of one node, which reads both, and another node writes one of them",
+		[]string{"uB", "rB rD", "uD uB"}},
+	{shifted, "one inserts a record, to which another one gives way that a third node writes", []string{"", "iX", "uK uA"}},
+	{"answers", "one writes two records one behind the other, another one writes the second", []string{"uB", "", "uD;uB"}},
+	{"leased", "one reads a record that is written then, and writes what a worker beside it reads", []string{"uA", "rA uB|rB"}},
+	{"joined", "the same with two records, of which one is written and another node reads one, too",
+		[]string{"rB rD uA|rA", "uB", "rB;rD;rD"}},
+	{"hints", "one reads a record and writes it then with another one, a third node reads both",
+		[]string{"", "rA;uA uB", "rA rB"}},
+	{"tickets", "two workers of a node write a record of another one, as a third node does", []string{"", "uA|uA", "uA"}},
+	{"rereads", "one reads a record and writes it then, as a third node does", []string{"", "rA;uA", "uA"}},
+	{"taken", "a record goes, and another one comes into its place; a third node reads the first twice",
+		[]string{"dA;rB;iC", "", "rA;rA"}},
+	{"returned", "a record goes, comes back into its place, and is written; a third node reads it and writes it then",
+		[]string{"dA;rB;iA|uA", "", "rA;uA"}},
+	{"undone", "a third node writes both records, one reads one, writes the other, and rolls back",
+		[]string{"rB uA x", "", "uA uB"}},
+	{"vacant", "a worker looks for a record in vain and writes another one; one beside it reads that and inserts the first",
+		[]string{"rC uA|rA iC"}},
+	{"vain", "a worker looks for a record in vain and reads another one; one beside it inserts the first and writes that",
+		[]string{"rC rA|iC uA"}},
+	{"replaced", "a worker reads a record; one beside it deletes that and inserts another one", []string{"rA|dA;rB;iC"}},
+	{"kept", "one looks for a record in vain twice, and writes another one then, which a worker beside it reads",
+		[]string{"iC", "rC;rC uB|rB"}},
+	{"coming", "two insert a record, and one reads it then", []string{"iC;rC", "", "iC"}},
+	{"orphans", "one writes both records, a third node reads both twice", []string{"", "uA uB", "rA rB;rA rB"}},
 }
 
-// moved is the script of which records are moved, in hopscotch tables.
-const moved = "moved"
+// moved and shifted are the scripts of which records are moved, in hopscotch tables.
+const (
+	moved   = "moved"
+	shifted = "shifted"
+)
+
+// ownerOf names the protocol of whose steps a script is; "": of all. Others can run it, too.
+func ownerOf(script string) string {
+	switch script {
+	case moved, shifted, "answers":
+		return "farm"
+	case "leased", "joined", "hints", "tickets", "rereads", "taken", "returned", "undone", "vacant", "vain", "replaced",
+		"kept", "coming", "orphans":
+		return "drtm"
+	}
+	return ""
+}
+
+// workersOf is how many workers of a node a script needs.
+func workersOf(transactions []string) int {
+	most := 0
+	for _, t := range transactions {
+		most = max(most, strings.Count(t, "|"))
+	}
+	return 1 + most
+}
 
 // crowd are records of node 1 whose homes in a hopscotch table are 0, 1, 2 and so on, one after the other, so that each
 // stands in its home. The last one is for home 0 again: to insert it the record of home crowdMoved moves out of the
@@ -147,7 +199,7 @@ func (s *script) Load(node proto.NodeID, put func(t proto.TableID, k proto.Key, 
 	if node == 1 && s.names('D') {
 		keys = append(keys, keyOf('D'))
 	}
-	if s.crowded && node == 1 {
+	if node == 1 && (s.names('K') || s.names('X')) {
 		keys = crowd()[:len(crowd())-1]
 	}
 	for _, k := range keys {

@@ -20,6 +20,10 @@ const dimScript = "script"
 // smallSpan is when the clients of a small world give up at the latest, in virtual time.
 const smallSpan = 30 * sim.Millisecond
 
+// smallPause is for how long nothing arrives at most in an order that is drawn: longer than leases of members and of
+// records, and than a request by RPC waits until it is sent again; shorter than RPC waits for a peer (smallTimes).
+const smallPause = 6 * sim.Millisecond
+
 // smallIdle is how long a small world has had nothing in flight when its order ends.
 const smallIdle = 100 * sim.Microsecond
 
@@ -33,6 +37,7 @@ func small(p node.Protocol) *scenario.Scenario {
 	x.small = true
 	s := of(x)
 	s.Name, s.Ordered, s.Until, s.Deaths, s.Draw = x.smallName(), true, smallSpan, false, nil
+	s.Pause = smallPause
 	s.Nodes, s.MinNodes, s.MaxNodes, s.Fibers = 3, 2, 3, 1
 	if !x.replicated {
 		s.CrashKept, s.CrashFor = true, 100*sim.Microsecond
@@ -84,7 +89,11 @@ func (m *manager) startSmall(c *client, run func(*fiber.Fiber) error) {
 			return
 		}
 		m.running++
-		m.e.Begin(m.machine, uint32(m.i)+1, func() { m.machine.Go(m.i, "client", run) })
+		m.e.Begin(m.machine, uint32(m.i)+1, func() {
+			if m.life == m.lives-1 { // else the machine is back, and the program is of the life before
+				m.machine.Go(m.i, "client", run)
+			}
+		})
 	})
 }
 

@@ -52,7 +52,7 @@ func newEvents(all []arrival) *events {
 
 func (e *events) depend(i, j int) bool {
 	a, b := &e.all[i], &e.all[j]
-	return effect{a.Channel, a.told}.dependent(effect{b.Channel, b.told})
+	return a.effect().dependent(b.effect())
 }
 
 // causes reports whether arrival j could not be without arrival i.

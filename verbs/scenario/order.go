@@ -126,6 +126,9 @@ type arrival struct {
 	turns int  // of the order up to it
 }
 
+// effect is what an arrival depends on.
+func (a *arrival) effect() effect { return effect{a.Channel, a.told, a.Reads} }
+
 // Timing of orders. What CPUs do between two arrivals takes less than orderQuiet, short waits for what has arrived
 // included; one that goes on looking for something to arrive is cut short.
 const (

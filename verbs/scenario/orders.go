@@ -45,15 +45,15 @@ func (e *NoOrderError) Error() string {
 // Orders runs a scenario in every order of its messages, but one order only of those that differ in nothing but
 // arrivals that do not depend on each other: it reduces by source sets and sleep sets (Abdulla, Aronis, Jonsson,
 // Sagonas: Optimal Dynamic Partial Order Reduction, POPL 2014). Two arrivals depend on each other if they are at the
-// same node, or if one begins a program and with the other a client is told an outcome. When ctx ends it, the error is
-// its cause, and the result says how far it came.
+// same node and not both READs, or if one begins a program and with the other a client is told an outcome. When ctx
+// ends it, the error is its cause, and the result says how far it came.
 func Orders(ctx context.Context, s *Scenario, o OrdersOptions) (OrdersResult, error) {
 	if !s.Ordered {
 		return OrdersResult{}, &NoOrderError{s.Name}
 	}
 	x := explorer{ctx: ctx, scenario: s, o: o}
 	err := x.explore()
-	x.result.States = len(x.states)
+	x.result.States = x.states.n
 	return x.result, err
 }
 
@@ -69,16 +69,37 @@ type explorer struct {
 	result   OrdersResult
 }
 
-// hashes is a set, in order.
-type hashes []uint64
+// hashes is a set: a table of a power of two of slots, where 0 is an empty one, with linear probing.
+type hashes struct {
+	slots []uint64
+	n     int
+}
 
 // add adds a hash, and reports whether it was not there.
 func (s *hashes) add(x uint64) bool {
-	i, there := slices.BinarySearch(*s, x)
-	if !there {
-		*s = slices.Insert(*s, i, x)
+	if x == 0 {
+		x = 1
 	}
-	return !there
+	if 4*s.n >= 3*len(s.slots) {
+		old := s.slots
+		s.slots, s.n = make([]uint64, max(64, 2*len(old))), 0
+		for _, y := range old {
+			if y != 0 {
+				s.add(y)
+			}
+		}
+	}
+	last := uint64(len(s.slots) - 1)
+	for i := x & last; ; i = (i + 1) & last {
+		switch s.slots[i] {
+		case x:
+			return false
+		case 0:
+			s.slots[i] = x
+			s.n++
+			return true
+		}
+	}
 }
 
 // choice is a state of the path, and what is chosen there.
@@ -93,12 +114,12 @@ type choice struct {
 // effect is an arrival that was made from a state, with what it depends on.
 type effect struct {
 	sim.Channel
-	told bool
+	told, reads bool
 }
 
 // dependent reports whether the order of two arrivals matters.
 func (a effect) dependent(b effect) bool {
-	return a.To == b.To || a.From < 0 && b.told || b.From < 0 && a.told
+	return a.To == b.To && !(a.reads && b.reads) || a.From < 0 && b.told || b.From < 0 && a.told
 }
 
 // explore makes all runs.
@@ -202,7 +223,7 @@ func (w *walker) next(e *Env, possible []sim.Arrival) (Turn, bool) {
 		}
 		if w.step > 0 {
 			before, last := &x.path[w.step-1], e.ordering.arrivals[w.step-1]
-			now := effect{last.Channel, last.told}
+			now := last.effect()
 			for _, s := range slices.Concat(before.sleep, before.done) {
 				if !s.dependent(now) {
 					c.sleep = append(c.sleep, s)
@@ -237,7 +258,7 @@ func (w *walker) wait(e *Env) (Turn, bool) {
 		return Turn{Waits: 1}, true
 	}
 	c := &w.x.path[w.step]
-	c.done = append(c.done, effect{c.chosen, false}) // it is not tried again
+	c.done = append(c.done, effect{Channel: c.chosen}) // it is not tried again
 	w.x.result.Missed++
 	e.cut = true
 	return Turn{}, false
@@ -257,7 +278,7 @@ func (x *explorer) race(e *events) {
 	for i := range e.all {
 		a := &e.all[i]
 		if c := &x.path[i]; !contains(c.done, a.Channel) {
-			c.done = append(c.done, effect{a.Channel, a.told})
+			c.done = append(c.done, a.effect())
 		}
 	}
 	for j := range e.all {

@@ -36,6 +36,9 @@ type Scenario struct {
 	// CrashKept has machines that crash in a chosen order keep their memory, and come back after CrashFor; 0: never.
 	CrashKept bool
 	CrashFor  sim.Time
+	// Pause is for how long Wander holds all messages of a run at most, while timers run: shorter than peers wait for
+	// each other. 0: it does not.
+	Pause sim.Time
 	// Preset is the cost model of runs that name none; "": the simulator's default.
 	Preset string
 	// Draw draws the faults of a run without a script; nil draws none.

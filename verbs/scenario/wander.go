@@ -12,9 +12,10 @@ const changedPriorities = 3
 
 // Wander runs a scenario in orders of its messages that are drawn: o.Most of them, one at least, and every second one with
 // a crash if o.Crashes. Orders begins with orders that differ in their last arrivals; Wander finds sooner what takes
-// unusual choices early on. It proves nothing: Whole stays false. The orders depend on o.Seed alone. Half of the runs
-// choose among what can arrive by chance. In the others each channel has a priority, and the order changes it a few
-// times (Burckhardt and others: A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs, ASPLOS 2010).
+// unusual choices early on, and what takes time: in three of four runs nothing arrives for a while, up to three times or
+// before each arrival, while timers run. It proves nothing: Whole stays false. The orders depend on o.Seed alone. Half of
+// the runs choose among what can arrive by chance. In the others each channel has a priority, and the order changes it a
+// few times (Burckhardt and others: A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs, ASPLOS 2010).
 func Wander(ctx context.Context, s *Scenario, o OrdersOptions) (OrdersResult, error) {
 	if !s.Ordered {
 		return OrdersResult{}, &NoOrderError{s.Name}
@@ -22,9 +23,9 @@ func Wander(ctx context.Context, s *Scenario, o OrdersOptions) (OrdersResult, er
 	x := explorer{ctx: ctx, scenario: s, o: o}
 	for i := range max(o.Most, 1) {
 		w := &wanderer{rand: sim.Stream(o.Seed, uint64(i)), prioritized: i%4 >= 2}
-		w.plan(x.result.Arrivals, o.Crashes && i%2 == 1, s.CrashFor == 0)
+		w.plan(x.result.Arrivals, o.Crashes && i%2 == 1, s.Pause)
 		r, err := x.run(w)
-		x.result.States = len(x.states)
+		x.result.States = x.states.n
 		if err != nil || x.result.Failure != nil {
 			return x.result, err
 		}
@@ -39,7 +40,7 @@ func Wander(ctx context.Context, s *Scenario, o OrdersOptions) (OrdersResult, er
 		x.result.Orders++
 		x.look(newEvents(r.arrivals))
 	}
-	x.result.States = len(x.states)
+	x.result.States = x.states.n
 	return x.result, nil
 }
 
@@ -52,9 +53,16 @@ type wanderer struct {
 	changes     []int // numbers of arrivals before which the channel that would be next becomes the last one
 	crashAt     int   // behind so many arrivals; 0: none
 	crashed     bool
-	left        int      // arrivals of the order behind the crash
-	wait        sim.Time // behind the crash, before anything arrives: others may have noticed by then
-	until       sim.Time // the end of that; 0: it has not begun
+	left        int // arrivals of the order behind the crash
+	pauses      []pause
+}
+
+// pause is when nothing arrives for some time, while timers run: leases end, what was held back is sent, and others
+// notice that a machine is down.
+type pause struct {
+	arrived int      // behind so many arrivals
+	length  sim.Time // 0: it is over
+	until   sim.Time // its end; 0: it has not begun
 }
 
 // priority of a channel.
@@ -74,38 +82,71 @@ func (w *wanderer) of(c sim.Channel) *priority {
 	return &w.priorities[len(w.priorities)-1]
 }
 
-// longestWait is longer than leases of members in small worlds.
-const longestWait = 1500 * sim.Microsecond
+// longestPauses are longer than leases on records and some round trips, than what is told later when nothing else is
+// sent, than leases of members, and than a request waits for its answer until it is sent again.
+var longestPauses = [...]sim.Time{60 * sim.Microsecond, 300 * sim.Microsecond, 1500 * sim.Microsecond,
+	3000 * sim.Microsecond}
 
-// plan draws when the run crashes and changes priorities. longest is how many arrivals a run has had. It waits behind a
-// crash only if the machine stays down: the programs of its next life are not of the order.
-func (w *wanderer) plan(longest int, crashes, waits bool) {
+const (
+	mostPauses   = 3
+	lengthOfDead = 2 // the index of the pauses in which a machine that is down is noticed
+)
+
+// plan draws when the run crashes, pauses for so long at most, and changes priorities. longest is how many arrivals a run
+// has had.
+func (w *wanderer) plan(longest int, crashes bool, most sim.Time) {
 	if longest == 0 {
 		return
 	}
 	for range changedPriorities {
 		w.changes = append(w.changes, w.rand.IntN(longest))
 	}
+	last := longest
 	if crashes {
 		w.crashAt, w.left = 1+w.rand.IntN(longest), w.rand.IntN(longest)
-		if waits && w.rand.IntN(2) == 0 {
-			w.wait = sim.Time(w.rand.Int64N(int64(longestWait)))
+		if last = w.crashAt + w.left; most > 0 && w.rand.IntN(2) == 0 {
+			most -= w.pause(w.crashAt+w.rand.IntN(1+w.left/2), min(most, longestPauses[lengthOfDead]))
 		}
 	}
+	switch w.rand.IntN(4) {
+	case 0:
+		for at := range last { // the same leases end at another arrival in each run
+			if longest := min(longestPauses[0], most/sim.Time(last)); longest > 0 {
+				w.pause(at, longest)
+			}
+		}
+	case 1, 2:
+		for range 1 + w.rand.IntN(mostPauses) {
+			if longest := min(most, longestPauses[w.rand.IntN(len(longestPauses))]); longest > 0 {
+				most -= w.pause(w.rand.IntN(1+last), longest)
+			}
+		}
+	}
+}
+
+// pause draws for how long nothing arrives behind so many arrivals.
+func (w *wanderer) pause(arrived int, longest sim.Time) sim.Time {
+	length := sim.Time(1 + w.rand.Int64N(int64(longest)))
+	w.pauses = append(w.pauses, pause{arrived: arrived, length: length})
+	return length
 }
 
 func (w *wanderer) next(e *Env, possible []sim.Arrival) (Turn, bool) {
 	arrived := len(e.ordering.arrivals)
 	switch {
-	case w.crashed && w.waits(e):
+	case w.crashAt > 0 && arrived >= w.crashAt && !w.crashed:
+		w.crashed = true
+		node := e.ordering.arrivals[arrived-1].To
+		if w.rand.IntN(4) == 0 {
+			node = w.rand.IntN(e.Nodes) // in the middle of its messages
+		}
+		return w.crash(e, node), true
+	case w.waits(e, arrived):
 		return Turn{Waits: 1}, true
 	case w.crashed && w.left == 0:
 		return Turn{}, false
 	case w.crashed:
 		w.left--
-	case w.crashAt > 0 && arrived == w.crashAt:
-		w.crashed = true
-		return w.crash(e, e.ordering.arrivals[arrived-1].To), true
 	}
 	if !w.prioritized {
 		return Turn{Arrival: w.rand.IntN(len(possible))}, true
@@ -120,12 +161,23 @@ func (w *wanderer) next(e *Env, possible []sim.Arrival) (Turn, bool) {
 	return Turn{Arrival: at}, true
 }
 
-// waits reports whether nothing arrives yet, behind the crash.
-func (w *wanderer) waits(e *Env) bool {
-	if w.until == 0 {
-		w.until = e.World.Now() + w.wait
+// waits reports whether nothing arrives yet.
+func (w *wanderer) waits(e *Env, arrived int) bool {
+	now := e.World.Now()
+	for i := range w.pauses {
+		p := &w.pauses[i]
+		if p.length == 0 || p.arrived != arrived {
+			continue
+		}
+		if p.until == 0 {
+			p.until = now + p.length
+		}
+		if now < p.until && e.World.Pending() > 0 {
+			return true
+		}
+		p.length = 0
 	}
-	return e.World.Now() < w.until && e.World.Pending() > 0
+	return false
 }
 
 // highest is the place of the arrival whose channel has the highest priority.

@@ -1,6 +1,9 @@
 package sim
 
-import "drtmd/internal/invariant"
+import (
+	"drtmd/internal/invariant"
+	"drtmd/verbs"
+)
 
 // An Order decides which of the messages in flight arrives next, instead of their times. While a world has one,
 // every message from one node to another waits on its channel. When nothing else is about to happen, Pick chooses
@@ -38,6 +41,8 @@ type Arrival struct {
 	// Sent is how many arrivals the world had seen when the message left: what its sender did later is not
 	// its cause.
 	Sent int
+	// Reads: it is a READ, which changes nothing where it arrives.
+	Reads bool
 }
 
 // waiting is what a channel holds.
@@ -110,8 +115,9 @@ func (w *World) fly(m *message, head Time) {
 		w.post(head, evArrive, m)
 		return
 	}
-	w.order.hold(waiting{message: m, Arrival: Arrival{Sent: w.order.arrived, Channel: Channel{From: m.src.index,
-		To: m.dst.index, FromQP: m.srcQPN, ToQP: m.dstQPN, Answers: m.kind == mkResponse}}})
+	w.order.hold(waiting{message: m, Arrival: Arrival{Sent: w.order.arrived,
+		Reads: m.kind == mkRequest && m.op == verbs.OpRead, Channel: Channel{From: m.src.index,
+			To: m.dst.index, FromQP: m.srcQPN, ToQP: m.dstQPN, Answers: m.kind == mkResponse}}})
 }
 
 // hold puts what is to arrive behind what its channel has.

@@ -108,14 +108,15 @@ const (
 	shifted = "shifted"
 )
 
-// ownerOf names the protocol of whose steps a script is; "": of all. Others can run it, too.
-func ownerOf(script string) string {
+// dimensionOf names a dimension of the protocols of whose steps a script is, slots of tables that move records or the
+// fallback of leases; "": it is of all. Others can run it, too.
+func dimensionOf(script string) string {
 	switch script {
 	case moved, shifted, "answers":
-		return "farm"
+		return "slots"
 	case "leased", "joined", "hints", "tickets", "rereads", "taken", "returned", "undone", "vacant", "vain", "replaced",
 		"kept", "coming", "orphans":
-		return "drtm"
+		return "fallback"
 	}
 	return ""
 }

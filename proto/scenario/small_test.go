@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,7 +64,9 @@ var pairs = []string{"cross", "skew", "look", "swap"}
 func worlds(t *testing.T, name string) (all []world) {
 	t.Helper()
 	var replicas, words []string
+	known := []string{""}
 	for _, d := range find(t, name).Dimensions {
+		known = append(known, d.Name)
 		switch d.Name {
 		case dimReplicas:
 			replicas = []string{",replicas=3", ",replicas=2"}
@@ -80,7 +83,7 @@ func worlds(t *testing.T, name string) (all []world) {
 	}
 	for i := range scripts {
 		script := scripts[i].name
-		if owner := ownerOf(script); owner != "" && owner != protocolOf(name) {
+		if !slices.Contains(known, dimensionOf(script)) {
 			continue
 		}
 		for _, r := range sizes {

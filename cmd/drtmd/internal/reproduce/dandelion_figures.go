@@ -222,7 +222,7 @@ func batchingTable(b func() benchmark, rows [5][7]float64, totals [2]float64, me
 func dandelionFigure22(r *Run) (*Outcome, error) {
 	xs := pick(r, []float64{10, 25, 50, 75, 100, 150}, []float64{10, 40, 80})
 	f := &sweep{title: "throughput", x: "transactions of a thread", y: "transactions [M/s]", xs: xs,
-		curves: []dandelionSystem{dnl4System}, value: mtps,
+		curves: []dandelionSystem{dnl4System, apartSystem}, value: mtps,
 		at: func(_ dandelionSystem, x float64) deployment { return deployment{bench: bankBench, fibers: int(x)} }}
 	got, chart, err := r.sweep(f)
 	if err != nil {
@@ -237,18 +237,23 @@ func dandelionFigure22(r *Run) (*Outcome, error) {
 		Charts: []report.Chart{chart, sizes}}
 	// The knee is where the payload crosses the inline limit, between two points by a line.
 	const limit = 188
-	knee := make([]float64, r.Seeds)
-	for seed := range knee {
-		for i := 1; i < len(xs) && knee[seed] == 0; i++ {
-			a, b := got.of("Dnl-4", xs[i-1], payload)[seed], got.of("Dnl-4", xs[i], payload)[seed]
-			if a <= limit && b > limit {
-				knee[seed] = xs[i-1] + (xs[i]-xs[i-1])*(limit-a)/(b-a)
+	kneeOf := func(system string) []float64 {
+		knee := make([]float64, r.Seeds)
+		for seed := range knee {
+			for i := 1; i < len(xs) && knee[seed] == 0; i++ {
+				a, b := got.of(system, xs[i-1], payload)[seed], got.of(system, xs[i], payload)[seed]
+				if a <= limit && b > limit {
+					knee[seed] = xs[i-1] + (xs[i]-xs[i-1])*(limit-a)/(b-a)
+				}
 			}
 		}
+		return knee
 	}
 	o.Rows = append(o.Rows, number{what: "transactions of a thread where packets exceed 188 B", section: dnl8Three, printed: "75",
 		paper: 75, digits: 0, limit: share(shapeBound), reading: "0: they do not in this range",
-		missed: "messages are larger here (log records), and a machine has fewer packets under way"}.seen(knee...))
+		missed: "requests and answers share packets here, and messages are larger (log records)"}.seen(kneeOf(dnl4System.name)...),
+		number{what: "the same, with answers in packets of their own", digits: 0, reading: "a batch of requests results in a batch of " +
+			"responses there (§5.3); 0: they do not in this range"}.seen(kneeOf(apartSystem.name)...))
 	for _, x := range xs {
 		o.Rows = append(o.Rows, number{what: fmt.Sprintf("%g transactions of a thread", x), unit: "M/s", digits: 1}.
 			seen(got.of("Dnl-4", x, mtps)...))

@@ -75,6 +75,12 @@ func newChip(e *protocol.ChipEnv) (*Chip, error) {
 		s := &e.First.Placed.Map().Shards[shard]
 		return c.view.fills[shard] > 0 || s.Holds(e.Node) && !s.Complete(e.Node)
 	}
+	workers, _ := roles(e.Sizes, o)
+	for _, r := range workers {
+		if r&protocol.Robinhood != 0 {
+			c.yard.Threads++
+		}
+	}
 	cfg := nics.Config{Node: int(e.Node), Nodes: e.Nodes, Replicas: e.First.Placed.Map().Replicas, Yard: &c.yard,
 		Take: c.take, Keys: c.keys, Decided: c.decided, Ended: c.ended,
 		Tables: tables, Shard: shardOf(e.First), Options: c.options, Functions: c.functions, Mutation: c.mutation,
@@ -92,6 +98,7 @@ func newChip(e *protocol.ChipEnv) (*Chip, error) {
 		cfg.Cores = append(cfg.Cores, core)
 	}
 	c.nic, err = nics.New(cfg)
+	c.yard.Serves = c.nic.Serves
 	return c, err
 }
 

@@ -48,6 +48,12 @@ func (l *Log) AwaitedLine() int {
 	return l.Line(at)
 }
 
+// Begun reports whether the next record has begun to come: its first line is there, and Next may find that others are not.
+func (l *Log) Begun() bool {
+	first := l.lineAt(l.next)
+	return binary.LittleEndian.Uint64(first[8:]) == l.next && binary.LittleEndian.Uint16(first[22:]) != 0
+}
+
 // look reads the record at a position, and says how much of the ring it takes.
 func (l *Log) look(at uint64, r *Record) (int, error) {
 	le := binary.LittleEndian

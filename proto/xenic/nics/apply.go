@@ -74,6 +74,13 @@ const _ = uint(smartnic.MaxPayload - 12 - mostChanges*7 - (maxApplied+MaxAccesse
 // fillLook is how often a thread looks whether a replica is filled.
 const fillLook = 50 * time.Microsecond
 
+// partlyLook is how often a thread looks at a record of which not all has come, and mostPartly bounds how often: then it waits for
+// the record's last line.
+const (
+	partlyLook = time.Microsecond
+	mostPartly = 10_000
+)
+
 // applyPs is the CPU time of a record's application. Assumed.
 const applyPs = 100_000
 
@@ -129,7 +136,7 @@ func (h *Host) apply(f *fiber.Fiber) (err error) {
 			h.failed = err
 		}
 	}()
-	for {
+	for partly := 0; ; {
 		h.due = false
 		found := false
 		for i := range h.cfg.Logs {
@@ -140,6 +147,14 @@ func (h *Host) apply(f *fiber.Fiber) (err error) {
 			found = found || some
 		}
 		if found {
+			partly = 0
+			continue
+		}
+		if h.begun() && partly < mostPartly {
+			partly++
+			if err := f.Sleep(partlyLook); err != nil {
+				return err
+			}
 			continue
 		}
 		for len(h.cfg.Yard.due) > 0 {
@@ -167,11 +182,17 @@ func (h *Host) apply(f *fiber.Fiber) (err error) {
 	}
 }
 
+// begun reports whether a log has a record of which not all has come. Its last line is watched; but a record that wraps around is
+// two DMAs, of which the short one may be there first.
+func (h *Host) begun() bool {
+	return slices.ContainsFunc(h.cfg.Logs, func(l HostLog) bool { return l.Begun() })
+}
+
 // announce rouses threads that wait for this one to read its logs to the end, also after the first of two passes: they
 // ask for the second.
 func (h *Host) announce() {
 	for _, x := range h.cfg.Yard.hosts {
-		if x != h && len(x.graves) > 0 && h.passes <= x.graves[0].since[h.place]+gravePasses {
+		if x != h && len(x.graves) > 0 && h.passes <= x.graves[0].passes(h.place)+gravePasses {
 			x.rouse()
 			x.cfg.Worker.Kick()
 		}
@@ -281,8 +302,18 @@ func (h *Host) decide(f *fiber.Fiber, tx uint64) error {
 	return nil
 }
 
-// applyAll applies updates of a shard that are newer than the table's; serves: the NIC serves the shard.
-func (h *Host) applyAll(f *fiber.Fiber, shard int, serves bool, updates []Update) error {
+// serves reports whether the NIC serves a shard, and counts the entries of its tables. What the primary itself holds of a
+// transaction, for a coordinator that is its backup, may be applied before the commit is.
+func (h *Host) serves(shard int) bool {
+	if s := h.cfg.Yard.Serves; s != nil {
+		return s(shard)
+	}
+	return shard == h.cfg.Node
+}
+
+// applyAll applies updates of a shard that are newer than the table's; commits: they are a commit's.
+func (h *Host) applyAll(f *fiber.Fiber, shard int, commits bool, updates []Update) error {
+	serves := h.serves(shard)
 	for _, u := range updates {
 		f.Step(StepApply)
 		f.Charge(applyPs)
@@ -291,13 +322,12 @@ func (h *Host) applyAll(f *fiber.Fiber, shard int, serves bool, updates []Update
 		if err != nil {
 			return err
 		}
-		if c := &h.tables[shard][u.Table]; serves {
-			if made {
-				c.entries++
-			}
-			if inserts(u.Version) {
-				c.inserted++
-			}
+		c := &h.tables[shard][u.Table]
+		if serves && made {
+			c.entries++
+		}
+		if commits && inserts(u.Version) {
+			c.inserted++
 		}
 		if !u.Version.Live() {
 			h.bury(shard, &u, serves)
@@ -368,6 +398,14 @@ func (h *Host) bury(shard int, u *Update, serves bool) {
 	h.graves = append(h.graves, g)
 }
 
+// passes are those of a thread when the record was deleted; 0 if it had not begun.
+func (g *grave) passes(place int) uint64 {
+	if place < len(g.since) {
+		return g.since[place]
+	}
+	return 0
+}
+
 // fills reports whether the replica of a grave is being filled: a copy of the record may still come.
 func (h *Host) fills(g *grave) bool {
 	y := h.cfg.Yard
@@ -377,12 +415,12 @@ func (h *Host) fills(g *grave) bool {
 // past reports whether all threads have read their logs to the end since a deletion, in a pass that began later. It has
 // those read that have not.
 func (h *Host) past(g *grave) bool {
-	if h.fills(g) || h.cfg.Yard.older(g.shard, g.ref, g.version) {
+	if h.fills(g) || h.cfg.Yard.older(g.shard, g.ref, g.version) || len(h.cfg.Yard.hosts) < h.cfg.Yard.Threads {
 		return false
 	}
 	ok := true
 	for i, x := range h.cfg.Yard.hosts {
-		if x.passes < g.since[i]+gravePasses {
+		if x.passes < g.passes(i)+gravePasses {
 			ok = false
 			x.rouse()
 			if x != h {

@@ -11,7 +11,9 @@ import (
 // host; its NIC looks at it in a recovery. It belongs to one event loop.
 type Yard struct {
 	hosts []*Host // that apply
-	held  map[uint64]*held
+	// Threads are how many there are going to be: one that has not begun has not read its logs. 0: those that have.
+	Threads int
+	held    map[uint64]*held
 	// gone are transactions that were decided here, and that another holder may not know as decided.
 	gone map[uint64]bool
 	// due are transactions that a recovery has decided, for a thread to apply.
@@ -19,6 +21,8 @@ type Yard struct {
 	// shown are what functions have read and written, for their hosts to take down in histories: no message has it, as a client
 	// is told the result alone (§4.2.2).
 	shown map[uint64]*outcome
+	// Serves says whether the NIC serves a shard. nil: that of its node.
+	Serves func(shard int) bool
 	// Filling says whether a shard's replica is being filled: what is deleted there stays. nil: none is.
 	Filling func(shard int) bool
 }

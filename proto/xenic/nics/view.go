@@ -247,5 +247,8 @@ func (n *NIC) Recovery() (proto.Recovery, error) {
 	return r, n.trouble
 }
 
+// Serves reports whether the node is the primary of a shard, for its NIC.
+func (n *NIC) Serves(shard int) bool { return n.shards[shard] != nil }
+
 // Epoch of the placement in use, and whether transactions of it may begin.
 func (n *NIC) Epoch() (epoch uint64, serves bool) { return n.epoch, !n.paused && n.lives[n.cfg.Node] }

@@ -2,6 +2,7 @@ package htm
 
 import (
 	"bytes"
+	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -68,6 +69,9 @@ func TestCopiesInRoomOutliveMoreLines(t *testing.T) {
 			t.Fatalf("line %d has %d", i, v)
 		}
 	}
+	if v, ok := r.Load64(m, 7*LineBytes); !ok || v != 7 {
+		t.Fatalf("line 7 has %d among many", v)
+	}
 	room[8] = 77
 	if !r.StoreShared(m, position, 7*LineBytes+8, room[8:16]) {
 		t.Fatal("a region that is alone aborted")
@@ -125,4 +129,36 @@ func TestPeekPartGivesBytesOfALine(t *testing.T) {
 		}
 	}()
 	m.PeekPart(LineBytes-8, make([]byte, 9))
+}
+
+// TestPeekPartIsOfOneMoment while another worker commits to the line.
+func TestPeekPartIsOfOneMoment(t *testing.T) {
+	const looks, part = 500_000, LineBytes - 8
+	b := newBed(1, 2)
+	m, other := b.memories[0], b.memories[1]
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	done := make(chan struct{})
+	defer close(done)
+	wg.Go(func() {
+		r := NewRegion(Config{})
+		for i := uint64(1); ; i++ {
+			r.Begin()
+			for at := 0; at < LineBytes; at += 8 {
+				r.Store64(other, at, i)
+			}
+			r.Commit(nil)
+			select {
+			case <-done:
+				return
+			default:
+			}
+		}
+	})
+	got := make([]byte, part)
+	for range looks {
+		if m.PeekPart(8, got) && !bytes.Equal(got[8:], got[:part-8]) {
+			t.Fatalf("bytes of several moments: %v", got)
+		}
+	}
 }

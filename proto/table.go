@@ -25,8 +25,8 @@ type TableSpec struct {
 	// rounds up, so that a few more may be inserted later, until ReasonFull.
 	Capacity int
 	Ordered  bool // needs Scan
-	// AtHome: a transaction accesses only those records of the table that its own node is at home of. A protocol may rely on
-	// it, and refuses a transaction that accesses others.
+	// AtHome: a transaction accesses only those records of the table that its own node is at home of. A protocol that relies on
+	// it refuses a transaction that accesses others; for the rest it is a table like any other.
 	AtHome bool
 	// Everywhere: nobody writes to the table, and every node is loaded with all of it and reads its own.
 	// The workload's Load gives all its records for each node.

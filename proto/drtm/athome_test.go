@@ -86,3 +86,47 @@ func TestTablesThatStayAtHomeAreRefusedElsewhere(t *testing.T) {
 		c.verify()
 	}
 }
+
+// ordered are the tables of these tests, with their order.
+type ordered struct{ atHome }
+
+func (o ordered) Tables() []proto.TableSpec {
+	all := o.atHome.Tables()
+	for i := range all {
+		all[i].Ordered = true
+	}
+	return all
+}
+
+// TestRangesThatStayAtHomeAreRefusedElsewhere, and others are not.
+func TestRangesThatStayAtHomeAreRefusedElsewhere(t *testing.T) {
+	for _, h := range []host{onSim, onHCA} {
+		c := start(t, h, settings{node: func(cfg *node.Config) { cfg.Workload = ordered{} }})
+		c.on(0, func(f *fiber.Fiber, e *drtm.Engine) error {
+			scan := func(id proto.TableID, n proto.NodeID) (found int, err error) {
+				err = do(f, e, declare(), func(tx proto.Txn) error {
+					found = 0
+					return tx.Scan(id, keyOn(n, 0), keyOn(n, 2*loaded), func(proto.Key, []byte) bool {
+						found++
+						return true
+					})
+				})
+				return found, err
+			}
+			if _, err := scan(small, 1); !errors.Is(err, drtm.ErrNotAtHome) ||
+				!strings.Contains(err.Error(), `node 0, table "t", a range, of node 1`) {
+				t.Errorf("%s: %v", h.name, err)
+			}
+			for _, x := range []struct {
+				id proto.TableID
+				n  proto.NodeID
+			}{{small, 0}, {full, 0}, {full, 1}} {
+				if n, err := scan(x.id, x.n); n != loaded || err != nil {
+					t.Errorf("%s: table %d of node %d has %d records, %v", h.name, x.id, x.n, n, err)
+				}
+			}
+			return nil
+		})
+		c.verify()
+	}
+}

@@ -37,6 +37,7 @@ func TestAGlanceAtARangeThatChangesIsNotTaken(t *testing.T) {
 		{"nothing", nil, false, true, true},
 		{"more than wanted", []uint64{1, 2, 3, 4, 4}, false, true, true},
 		{"a key twice", []uint64{1, 2, 2}, false, true, false},
+		{"a key twice on the way down", []uint64{5, 2, 2}, true, true, false},
 		{"a key that has moved", []uint64{1, 5, 2}, false, true, false},
 		{"the wrong way", []uint64{1, 2}, true, true, false},
 		{"what no table has", []uint64{1, 2}, false, false, false},

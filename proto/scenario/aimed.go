@@ -95,6 +95,21 @@ func atomics(p node.Protocol) *scenario.Scenario {
 			"fallback":  {"late", "soon"}}}) // of drtm
 }
 
+// homeLogs are of such devices and tables, on machines that log their transactions: what a CPU has locked a NIC unlocks
+// when the machine has crashed and recovers, while other workers' CPUs lock.
+func homeLogs(p node.Protocol) *scenario.Scenario {
+	return of(spec{name: "durable-home", protocol: p, load: loadMicro, nodes: 2, drawn: []int{2, 3},
+		focus:  "machines that log transactions on tables that only their own node accesses, crash, and recover",
+		faults: homeFaults, durable: true, keys: few, mix: micro.Mix{25, 5, 5, 25, 5, 5, 0, 0, 30},
+		fixed: durableSettings("64KiB"),
+		drawnOf: map[string][]string{
+			dimWords:   {"no"},
+			dimRemote:  {"0"},
+			dimReads:   {"default"},
+			dimPlans:   {"few"},
+			"fallback": {"late", "soon"}}}) // of drtm
+}
+
 const (
 	splitPPM     = 400_000
 	longestSplit = 3 * sim.Microsecond

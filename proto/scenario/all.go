@@ -114,7 +114,8 @@ func All(own ...node.Protocol) (all []*scenario.Scenario) {
 			all = append(all, queues(p))
 		}
 		if p.Offers.Has(proto.OfferLogs) {
-			all = append(all, fields(p), recoveriesOfLogs(p), logSteps(p), fewLogs(p), relapses(p), fieldLogs(p), partLogs(p))
+			all = append(all, fields(p), recoveriesOfLogs(p), logSteps(p), fewLogs(p), relapses(p), homeLogs(p), fieldLogs(p),
+				partLogs(p))
 		}
 		if p.Offers.Has(proto.OfferLogs | proto.OfferChains) {
 			all = append(all, chainedLogs(p), barrierLogs(p), tpccLogs(p), chainSteps(p), tpccSteps(p))

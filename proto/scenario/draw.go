@@ -43,6 +43,7 @@ const (
 	roundFaults                    // memory that stalls, and pauses between accesses
 	relapseFaults                  // machines that crash, and crash again while they recover
 	atomicFaults                   // atomics that the CPU comes in between
+	homeFaults                     // the same, and machines that crash, and recover
 )
 
 // drawnDelays are how often requests are late, by so much at most.
@@ -116,6 +117,8 @@ func (x spec) draw(d *scenario.Drawing) sim.Schedule {
 		s = append(s, drawRelapses(d, steps)...)
 	case atomicFaults:
 		s = append(s, drawSplits(d)...)
+	case homeFaults:
+		s = append(append(s, drawSplits(d)...), drawRecoveries(d, steps)...)
 	case cutFaults:
 		s = append(s, drawCuts(d, steps)...)
 	case commitFaults:

@@ -100,7 +100,7 @@ var seedsOf = map[string]uint64{"smallbank": seedsOfTest, "micro": seedsOfTest /
 	"stills-farm": 4, "stills-fasst": 4, "stills-drtmh": 4, "stills-drtmr": 4, "stills-drtmr-verbs": 4,
 	"commits-farm": 1, "commits-fasst": 1, "commits-drtmh": 1, "commits-drtmr": 1, "commits-drtmr-verbs": 1,
 	"durable-chains": 4, "durable-tpcc": 3, "barriers": 8, "durable-barriers": 4, "fields": 4, "durable-fields": 4,
-	"durable-parts": 4, "durable-twice": 4, "atomics": 4,
+	"durable-parts": 4, "durable-twice": 4, "atomics": 4, "durable-home": 4,
 	"followed-clocks": seedsOfTest / 10, "members": seedsOfTest / 20, "members-twopl": seedsOfTest / 20}
 
 // TestRunsUnderFaultsAreStrictlySerializable: every fault but the loss of memory, clocks that err

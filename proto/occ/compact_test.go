@@ -157,6 +157,37 @@ func TestALockRequestTakesSixteenBytes(t *testing.T) {
 	}
 }
 
+// TestCompactMessagesThatMakeNoSenseAreRefused: a value without a write, a write without the value of its version, a table
+// that there is not, and of a record what is decided behind it, a number that no name has, and no writes.
+func TestCompactMessagesThatMakeNoSenseAreRefused(t *testing.T) {
+	x, caller := flowKit(t)
+	caller.Node = 1
+	value := make([]byte, kitValue)
+	live := layout.MakeVersion(1, 1)
+	for name, i := range map[string]item{
+		"value without write": {table: kitTable, flags: flagValue, version: live, value: value},
+		"write without value": {table: kitTable, flags: flagWrite, version: live},
+		"deletion with value": {table: kitTable, flags: flagWrite | flagValue, version: live.Deleted(), value: value},
+		"no table":            {table: 0}, "unknown table": {table: kitTable + 1},
+	} {
+		if _, ok := allItems(x.Env.Specs, packItem(nil, &i)); ok {
+			t.Errorf("%s is taken for an item", name)
+		}
+	}
+	w := recovery.Write{Table: kitTable, Version: live, Value: value}
+	for name, b := range map[string][]byte{
+		"decided behind it": packWrite(packRecord(nil, &recordHead{position: 64, decided: 128, epoch: 1, number: 1}), &w),
+		"no number":         packWrite(packRecord(nil, &recordHead{position: 64, epoch: 1}), &w),
+		"no writes":         packRecord(nil, &recordHead{position: 64, epoch: 1, number: 1}),
+		"unknown table": packWrite(packRecord(nil, &recordHead{position: 64, epoch: 1, number: 1}),
+			&recovery.Write{Table: kitTable + 1, Version: live}),
+	} {
+		if r, ok := x.unpackRecord(caller, b); ok {
+			t.Errorf("%s: taken for record %+v", name, r)
+		}
+	}
+}
+
 // FuzzUnpack: no request or answer makes a host or a client panic.
 func FuzzUnpack(f *testing.F) {
 	f.Add([]byte{1, 4, 1, 0, 1, 0, 0x21, 1, 1, 2})

@@ -440,8 +440,9 @@ func (t *tx) askedAlone() bool {
 }
 
 // readBackup reads a record at a backup on the own machine, and reports whether there was a value to be read (§4.3).
-// VALIDATE compares it at the primary. A transaction of this one read needs no VALIDATE: while its Readable flag is
-// lowered the record is read at the primary, and so it is while this node knows of transactions that are undecided.
+// VALIDATE compares it at the primary; of a transaction of this one read only if reads are not locked (readsAlone). While
+// its Readable flag is lowered the record is read at the primary, and so it is while this node knows of transactions that
+// are undecided.
 func (t *tx) readBackup(r *record) bool {
 	e, v := t.e, t.e.view
 	shard := int(r.At.Shard)

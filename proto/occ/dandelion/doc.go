@@ -8,8 +8,8 @@
 //
 // Every phase is carried by RPC. Trips are those from the commit to the moment when the client is told: Dnl-4 tells it
 // after the unlock messages are acknowledged, the others after they are sent; option "told" has both ways. A transaction
-// that changes nothing locks nothing, and validates (Dnl-RO); one of one read does not even that (GetOne), unless it
-// has read at a backup, with Dnl-4.
+// that changes nothing locks nothing, and validates (Dnl-RO); one of one read does not even that (GetOne). With Dnl-4
+// it reads at the primary if it is declared, and else validates there what it has read at a backup.
 //
 // # Undo logs and Readable
 //
@@ -32,7 +32,8 @@
 //
 // EXECUTE reads a record at the own machine if that has a complete replica (§4.3). VALIDATE, or LOCK with Dnl-2, compares
 // the version at the primary. The record is read at the primary instead while its Readable flag is lowered, if the
-// backup has no value of the key, and while the node knows of transactions that recovery has not decided.
+// backup has no value of the key, while the node knows of transactions that recovery has not decided, and, with Dnl-4,
+// if it is all that is declared.
 //
 // # Messages
 //
@@ -65,10 +66,11 @@
 //
 // # Differs
 //
-//   - With Dnl-4, a transaction that reads one record at a backup validates it at the primary. The paper's GetOne does
-//     not, and is not strictly serializable: T1 reads A and writes B; it has validated A, and its LOG has not reached
-//     the backup of B; T2 changes A, and its client is told; T3 begins, and finds the B of before there. T1 comes
-//     before T2, T2 before T3, and T3 before T1. Dnl-2 and Dnl-1 lock A until the LOG is everywhere.
+//   - With Dnl-4, a transaction that is declared as one read reads at the primary, in one request; one that was not, and
+//     has read one record at a backup, validates it there, which is one request, too. The paper's GetOne takes none, and
+//     is not strictly serializable: T1 reads A and writes B; it has validated A, and its LOG has not reached the backup of
+//     B; T2 changes A, and its client is told; T3 begins, and finds the B of before there. T1 comes before T2, T2 before
+//     T3, and T3 before T1. Dnl-2 and Dnl-1 lock A until the LOG is everywhere.
 //   - Where the coordinator is itself a backup of what it writes, Dnl-4 logs at the primary, too: otherwise no record
 //     could survive the death of the coordinator and the other backups (package recovery). In return the client could
 //     be told after LOG.

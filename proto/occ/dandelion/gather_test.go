@@ -95,3 +95,19 @@ func TestRecordsAreReadAtPrimariesIfAsked(t *testing.T) {
 		}
 	}
 }
+
+// TestARecordThatIsReadAloneIsReadAtItsPrimary: with Dnl-4, which would have to validate there what it reads at a backup,
+// in one request; with the others at the backup, in none.
+func TestARecordThatIsReadAloneIsReadAtItsPrimary(t *testing.T) {
+	d := &proto.Decl{Accesses: []proto.Access{occtest.Access(1, 0, false)}}
+	for _, r := range rows() {
+		want := uint64(1)
+		if r.locksAll {
+			want = 0
+		}
+		got := occtest.MeasureOf(t, r.protocol, node.Config{Nodes: 3, Replicas: 3}, d)
+		if n, v := got[proto.PhaseExecute].Requests, got[proto.PhaseValidate].Requests; n != want || v != 0 {
+			t.Errorf("%s: %d requests to read, and %d to validate, want %d and none", r.protocol.Name, n, v, want)
+		}
+	}
+}

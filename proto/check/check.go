@@ -92,7 +92,9 @@ func (c *checker) tryPlaces() error {
 			c.result.Verdict = Serializable
 			return nil
 		}
-		c.settle(strays)
+		if err := c.settle(strays); err != nil {
+			return err
+		}
 	}
 	return nil
 }

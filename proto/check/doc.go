@@ -48,7 +48,8 @@
 // An absent read with a version names the delete that it saw. For one without a version, and for keys that a
 // scan did not find, the checker infers the absence: from the reader's own write, from real time, and finally
 // from the order that it found, if that places the reader where the key was absent. It tries the remaining
-// possibilities; if none fits, the verdict is Undecided, with the violations of the last attempt. Phantoms
+// possibilities, for all absences of a reader together: a place in the order where all of its keys were
+// absent. If none fits, the verdict is Undecided, with the violations of the last attempt. Phantoms
 // are found only on keys that occur in the history.
 //
 // # Bounds

@@ -73,13 +73,12 @@ func (l *timeline) stateAt(position uint32) int {
 }
 
 // settle narrows down what each stray can have seen by the edges that there are, and adds
-// choices: all that are the only ones left, or guesses for some reads if there are none: the nearest
-// in the order, or the last. For a read
+// choices: all that are the only ones left, or guesses for some readers if there are none. For a read
 // that has none left a choice is added that shows the contradiction.
-func (c *checker) settle(found []stray) {
+func (c *checker) settle(found []stray) error {
 	w := &walk{graph: &c.graph, seen: make([]uint32, c.nodeCount())}
 	var forced []choice
-	var guesses []guess
+	var single []guess // by stray
 	for _, s := range found {
 		l := c.timelineOf(s.key)
 		reader := l.ops[s.at].txn()
@@ -92,38 +91,65 @@ func (c *checker) settle(found []stray) {
 		switch {
 		case p.first < 0:
 			c.choose(choice{read, l.states[nearest].at})
-			return
+			return nil
 		case p.first == p.last:
 			forced = append(forced, l.choice(read, p.first))
 		case c.late:
-			guesses = append(guesses, l.guess(read, reader, p.last))
+			single = append(single, l.guess(read, reader, p.last))
 		default:
-			guesses = append(guesses, l.guess(read, reader, nearest))
+			single = append(single, l.guess(read, reader, nearest))
 		}
 	}
-	if len(forced) == 0 {
-		c.take(guesses)
-		return
+	if len(forced) > 0 {
+		c.choose(forced...)
+		return nil
 	}
-	c.choose(forced...)
+	guesses, err := c.guesses(w, found, single)
+	if err != nil {
+		return err
+	}
+	c.take(guesses)
+	return nil
 }
 
-// guess is a choice that the edges do not force. low and high are the places of the order between
-// which its edges can lead back.
+// guesses has a guess for each reader of which an absence strays, for all of its absences. If that has none, it
+// takes those for the strays: of each the nearest in the order, or the last.
+func (c *checker) guesses(w *walk, found []stray, single []guess) (all []guess, err error) {
+	of, err := c.sightings(w, found)
+	if err != nil {
+		return nil, err
+	}
+	for i, s := range found {
+		reader := c.ops[c.first[s.key]+uint32(s.at)].txn()
+		sightings, more := of[reader]
+		if !more {
+			continue // it has its guess
+		}
+		if g, ok := c.together(reader, sightings); ok {
+			all = append(all, g)
+			delete(of, reader)
+		} else {
+			all = append(all, single[i])
+		}
+	}
+	return all, nil
+}
+
+// guess is of choices for one reader that the edges do not force. low and high are the places of the order
+// between which its edges can lead back.
 type guess struct {
-	read      uint32
-	at        int
-	counts    uint32 // the unknown transaction that counts if the guess is taken, or nobody
+	choices   []choice
+	counts    []uint32 // the unknown transactions that count if the guess is taken
 	low, high uint32
 }
 
 // guess is that a read saw a state.
 func (l *timeline) guess(read, reader uint32, state int) guess {
 	s := l.states[state]
-	g := guess{read: read, at: s.at, counts: nobody, low: l.c.position[reader]}
+	g := guess{choices: []choice{{read, s.at}}, low: l.c.position[reader]}
 	g.high = g.low
 	if s.maybe { // it brings edges that are not known yet
-		g.counts, g.low, g.high = s.txn, 0, nobody
+		g.counts, g.low, g.high = []uint32{s.txn}, 0, nobody
 		return g
 	}
 	if s.txn != nobody {
@@ -139,7 +165,7 @@ func (l *timeline) guess(read, reader uint32, state int) guess {
 // since all others lead on in the order. So they are as safe together as one alone.
 func (c *checker) take(guesses []guess) {
 	slices.SortFunc(guesses, func(a, b guess) int {
-		return cmp.Or(cmp.Compare(a.high, b.high), cmp.Compare(a.read, b.read))
+		return cmp.Or(cmp.Compare(a.high, b.high), compareChoices(a.choices[0], b.choices[0]))
 	})
 	var taken []choice
 	end := uint32(0)
@@ -148,10 +174,8 @@ func (c *checker) take(guesses []guess) {
 			continue
 		}
 		end = g.high
-		taken = append(taken, choice{g.read, g.at})
-		if g.counts != nobody {
-			c.recount = append(c.recount, g.counts)
-		}
+		taken = append(taken, g.choices...)
+		c.recount = append(c.recount, g.counts...)
 	}
 	c.guessed = true
 	c.choose(taken...)

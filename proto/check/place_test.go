@@ -3,6 +3,8 @@ package check
 import (
 	"strings"
 	"testing"
+
+	"drtmd/proto/history"
 )
 
 // TestAbsencesAreGuessedAnewWhenAGuessLeadsNowhere: a reader that was under way for long did not find two
@@ -19,4 +21,51 @@ func TestAbsencesAreGuessedAnewWhenAGuessLeadsNowhere(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestAbsencesOfOneReaderAreGuessedTogether has a run of farm with seals, where a reader validated two absences at
+// its start and ended when each of the keys had come and gone, though never both at once.
+func TestAbsencesOfOneReaderAreGuessedTogether(t *testing.T) {
+	const reader = "6693-15291 a y 0, a x 0"
+	lines := []string{"load x 335, y 333", "4074-4334 r y 333, d y 334", "5494-5624 r x 335, d x 336",
+		"6924-7054 a y 0, w y 337", "8314-8444 a x 0, w x 337", "8704-8834 r y 337, d y 338", "8944-9124 a y 0",
+		"9544-9804 r x 337, a y 0, d x 338, w y 339", "12424-12744 a x 0",
+		"14504-14764 r y 339, a x 0, d y 340, w x 339", "15544-15674 r x 339, d x 340"}
+	for _, c := range []struct {
+		reader string
+		want   Verdict
+	}{
+		{reader, Serializable},
+		{strings.Replace(reader, "6693", "7055", 1), Violated}, // y had been inserted
+	} {
+		for at := 1; at <= len(lines); at++ {
+			all := append(append(append([]string(nil), lines[:at]...), c.reader), lines[at:]...)
+			h := parse(t, strings.Join(all, "\n"))
+			if r := check(t, h, Options{}); (r.Verdict == Serializable) != (c.want == Serializable) {
+				t.Errorf("%s in line %d: %v, want %v: %v", c.reader, at, r.Verdict, c.want, r.Violations)
+			}
+			if m := modelOf(t, h); m.serializable() != (c.want == Serializable) {
+				t.Errorf("%s in line %d: a search finds it %t", c.reader, at, m.serializable())
+			}
+		}
+	}
+}
+
+// modelOf makes a model of a history of keys from x on, for a search over all orders.
+func modelOf(t *testing.T, h *history.History) *model {
+	t.Helper()
+	m := &model{clocks: []history.Clock{{Name: "true"}}}
+	if err := h.Each(func(r *history.Record) error {
+		x := *r
+		x.Ops = nil
+		for _, o := range r.Ops {
+			o.Key -= 'x'
+			x.Ops = append(x.Ops, o)
+		}
+		m.records = append(m.records, x)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return m
 }

@@ -126,6 +126,9 @@ func judge(e *scenario.Env, h *history.History, void func(*history.Record) bool)
 	text := r.Verdict.String()
 	if len(r.Violations) > 0 {
 		text = r.Violations[0].Text
+		if r.Verdict == check.Undecided {
+			text = "undecided, what had to be guessed led to this: " + text
+		}
 	}
 	e.Fail(checkHistory, "%s", text)
 	return nil

@@ -13,6 +13,9 @@ import (
 // What may be lost in a run with f + 1 replicas. A transaction is committed when its record is in the logs of all
 // backups of what it writes. If its coordinator and f others die before the primaries have its updates, it may be lost
 // though the client was told. Everything else that was told must stay.
+//
+// A machine that stands still, or that the registry does not hear, is out when a placement is without it: its records are
+// not asked for, and it comes back with nothing. Its life may end long after that, when others have its replicas.
 
 // losses are the deaths of a run.
 type losses struct {
@@ -22,10 +25,12 @@ type losses struct {
 	open []*death
 	// lived are in a placement since each shard had all its replicas; gone of these are not in a later one.
 	lived, gone nodeSet
-	epoch       uint64 // of the newest placement
+	// lives are in the newest placement; ended of these have died since it was noted, or before.
+	lives, ended nodeSet
+	epoch        uint64 // of the newest placement
 }
 
-// death is the end of a machine's life.
+// death is the end of a machine's life, or its removal from the placement before that.
 type death struct {
 	node history.NodeID
 	atNs int64 // of true time, as in the history
@@ -46,21 +51,24 @@ type nodeSet uint64
 func nodeBit[N proto.NodeID | history.NodeID](n N) nodeSet { return 1 << n }
 
 func newLosses(replicas int) losses {
-	return losses{replicas: replicas, lived: ^nodeSet(0)} // the first placement that is noted may lack some
+	return losses{replicas: replicas, lived: ^nodeSet(0), lives: ^nodeSet(0)} // the first that is noted may lack some
 }
 
 // noteDeath takes down that the machine has crashed, and what the others hold.
-func (s *site) noteDeath() {
-	d := &death{node: history.NodeID(s.id), atNs: trueTime{s.e.World}.Now().Nanoseconds(),
+func (s *site) noteDeath() { s.losses.add(s.death(s.id)) }
+
+// death is that of a machine, now.
+func (c *cluster) death(n proto.NodeID) *death {
+	d := &death{node: history.NodeID(n), atNs: trueTime{c.e.World}.Now().Nanoseconds(),
 		left: map[place]history.Version{}}
-	if now := s.finalPlacement(); now != nil {
-		for _, o := range s.sites {
+	if now := c.finalPlacement(); now != nil {
+		for _, o := range c.sites {
 			if o.up() && now.Lives(o.id) {
 				o.addVersions(now, d.left)
 			}
 		}
 	}
-	s.losses.add(d)
+	return d
 }
 
 // addVersions takes the versions in whole replicas of the machine that are newer than those before. What a backup has
@@ -81,10 +89,16 @@ func (s *site) addVersions(now *placement.Map, newest map[place]history.Version)
 	}
 }
 
-func (l *losses) add(d *death) { l.all, l.open = append(l.all, d), append(l.open, d) }
+// add takes down a death. That of a machine which was removed before is alone: what it had told was lost then, or not.
+func (l *losses) add(d *death) {
+	l.all = append(l.all, d)
+	if l.lives&nodeBit(d.node) != 0 {
+		l.open, l.ended = append(l.open, d), l.ended|nodeBit(d.node)
+	}
+}
 
-// note takes down who is gone in a placement.
-func (l *losses) note(now *placement.Map) {
+// note takes down who is gone in a placement. remove gives the death of a machine that is removed and has not crashed.
+func (l *losses) note(now *placement.Map, remove func(proto.NodeID) *death) {
 	if now.Epoch < l.epoch {
 		return // some machines hear of a placement later than others
 	}
@@ -93,8 +107,11 @@ func (l *losses) note(now *placement.Map) {
 	for n := range proto.NodeID(now.Nodes()) {
 		if now.Lives(n) {
 			lives |= nodeBit(n)
+		} else if l.lives&^l.ended&nodeBit(n) != 0 {
+			l.add(remove(n))
 		}
 	}
+	l.lives, l.ended = lives, l.ended&lives
 	if l.whole(now) {
 		l.open = slices.DeleteFunc(l.open, func(d *death) bool { return d.with != 0 && lives&nodeBit(d.node) != 0 })
 		l.lived, l.gone = lives, 0

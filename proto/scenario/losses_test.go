@@ -88,12 +88,16 @@ func TestOnlyWhatDiedWithManyMayBeLost(t *testing.T) {
 		return m
 	}
 	together := []any{die(1, 100, old), die(2, 100, old), at(1, false, 1, 2)}
+	// The first machine is removed at 100 ns, and crashes when others have its replicas.
+	removed := func(left history.Version) []any {
+		return []any{left, die(2, 60, old), at(1, false, 1, 2), at(1, true, 1, 2), die(1, 400, own)}
+	}
 	for _, c := range []struct {
 		name  string
 		node  history.NodeID
 		endNs int64
 		kind  history.OpKind
-		steps []any // deaths, and placements that a machine gets
+		steps []any // deaths, placements that a machine gets, and what is left when one is removed that has not crashed
 		want  bool
 	}{
 		{"told before it died with another", 1, 90, history.OpWrite, together, true},
@@ -114,19 +118,30 @@ func TestOnlyWhatDiedWithManyMayBeLost(t *testing.T) {
 			[]any{die(1, 100, old), at(1, false, 1), initial, die(2, 140, old), at(2, false, 1, 2)}, true},
 		{"it stays away, and the other dies when replicas were filled", 2, 50, history.OpWrite,
 			[]any{die(2, 60, old), at(1, false, 2), at(1, true, 2), die(1, 100, old), at(2, false, 1, 2)}, true},
+		{"it was removed with another, and crashed later", 1, 90, history.OpWrite, removed(old), true},
+		{"a replica was left with it when it was removed", 1, 90, history.OpWrite, removed(own), false},
+		{"told when it was removed", 1, 150, history.OpWrite, removed(old), false},
+		{"it was removed alone, and crashed later", 1, 90, history.OpWrite,
+			[]any{old, at(1, false, 1), at(1, true, 1), die(1, 400, old)}, false},
+		{"it was removed alone, and another died when replicas were filled", 1, 90, history.OpWrite,
+			[]any{old, at(1, false, 1), at(1, true, 1), die(2, 300, old), die(1, 400, old), at(2, false, 1, 2)}, true},
 		{"told in a later life", 1, 300, history.OpWrite, together, false},
 		{"told in a later life that ended alone", 1, 300, history.OpWrite,
 			append(together[:len(together):len(together)], at(2, true), die(1, 400, old), at(3, false, 1)), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := newLosses(2)
+			left := history.Version(0)
+			remove := func(n proto.NodeID) *death { return die(history.NodeID(n), 100, left) }
 			for _, x := range append([]any{initial}, c.steps...) {
 				switch x := x.(type) {
 				case *death:
 					copied := *x
 					l.add(&copied)
 				case *placement.Map:
-					l.note(x)
+					l.note(x, remove)
+				case history.Version:
+					left = x
 				}
 			}
 			told := &history.Record{Node: c.node, EndNs: c.endNs,

@@ -54,6 +54,13 @@ func failedOnce() []directed {
 			"remote=2,replicas=3,local=yes,nic=plain,logs=usual,limit=16", asDrawn, ""},
 		{"a thread that applies logs begins late", "scans-xenic", 20331, 2,
 			"remote=10,reads=default,lines=1,rollback=0,replicas=3,local=no,nic=plain,logs=short,limit=16", asDrawn, ""},
+		{"a coordinator stands still, and is removed with the only holder of a record long before it ends",
+			"recovery-scans-xenic", 30015, 1,
+			"remote=50,reads=default,lines=1,rollback=0,replicas=2,local=yes,nic=usual,logs=usual,limit=16",
+			"at 0ns clock-drift node=n0 drift=-288777; at 168.527373us pause node=n3 for=1.016607786ms; " +
+				"at 153.622997us delay-rc from=n3 to=* times=4 by=844.729022us; at 0ns drop from=* to=* ppm=18620 for=3ms; " +
+				"at 0ns duplicate from=* to=* ppm=23230 by=5.09326us for=3ms; " +
+				"at 0ns reorder from=* to=* ppm=58827 by=4.890244us for=3ms", ""},
 	}
 }
 

@@ -87,7 +87,7 @@ func (m *manager) view(f *fiber.Fiber) (bool, error) {
 		return ok, err
 	}
 	m.member.Replaced(now)
-	m.losses.note(now)
+	m.losses.note(now, m.death)
 	return true, m.fill(now)
 }
 

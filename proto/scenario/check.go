@@ -31,6 +31,9 @@ func (c *cluster) check() {
 			m.checkTrouble()
 		}
 	}
+	if c.replicated() && !c.checkHeld() {
+		return
+	}
 	if !c.unrecorded {
 		c.checkHistory()
 	}

@@ -225,8 +225,8 @@ func (s *site) boot(m *scenario.Machine) error {
 	return nil
 }
 
-// up reports whether the machine has a life that can be connected to.
-func (s *site) up() bool { return s.machine != nil && s.machine.Up() && s.member != nil }
+// up reports whether the machine has a life that can be connected to, and that is part of the run.
+func (s *site) up() bool { return s.machine != nil && s.machine.Up() && s.member != nil && !s.late() }
 
 // manager keeps one worker connected, and runs its transactions.
 type manager struct {

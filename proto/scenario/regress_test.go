@@ -61,6 +61,8 @@ func failedOnce() []directed {
 				"at 153.622997us delay-rc from=n3 to=* times=4 by=844.729022us; at 0ns drop from=* to=* ppm=18620 for=3ms; " +
 				"at 0ns duplicate from=* to=* ppm=23230 by=5.09326us for=3ms; " +
 				"at 0ns reorder from=* to=* ppm=58827 by=4.890244us for=3ms", ""},
+		{"a machine crashes when the run has ended, and comes back", "recovery-drtmh", 41056, 1,
+			"words=no,seals=yes,reuse=yes,lines=3", asDrawn, ""},
 	}
 }
 

@@ -285,7 +285,9 @@ func (h *hosted) forget(id uint64) bool {
 	return true
 }
 
-// applyRecord applies a transaction's update to the replicas here, and reports whether that was possible now.
+// applyRecord applies a transaction's update to the replicas here, and reports whether that was possible now. A replica
+// that is here since a later epoch is filled from the primary, which has the update, or has forgotten since that there
+// was a record: what is here for another shard of the transaction is not for that replica.
 func (e *Engine) applyRecord(r *log.Record) (bool, error) {
 	if v := e.view; v.known[recovery.Name(r.ID)] != nil {
 		return v.carriedOut(recovery.Name(r.ID)), nil
@@ -296,6 +298,9 @@ func (e *Engine) applyRecord(r *log.Record) (bool, error) {
 		var more bool
 		if more, err = body.Next(e.Env.Specs, &w); err != nil || !more {
 			break
+		}
+		if !e.view.backed(w.Shard, uint64(r.Epoch)) && !e.lacks(newReplicaOld) {
+			continue
 		}
 		if s := e.replica(w.Shard); s != nil && !w.Read && !e.apply(s, &w) {
 			return false, nil

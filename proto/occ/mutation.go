@@ -99,6 +99,7 @@ const (
 	serveLeaseless
 	abortComplete
 	commitPartial
+	newReplicaOld
 	mutationEnd
 )
 
@@ -273,6 +274,8 @@ var mutations = [mutationEnd]mutation.Mutation{
 		Doc: "a transaction is aborted though every shard has its record"},
 	commitPartial: {Of: ofRecovery, Name: "decide-commit-with-partial-log",
 		Doc: "a transaction is committed though only one shard has its record"},
+	newReplicaOld: {Of: ofRecovery, Name: "new-replica-takes-old-records",
+		Doc: "a replica that is being filled gets the updates of records from before it was one"},
 }
 
 // skips are the mutations that leave out a step of package onesided.

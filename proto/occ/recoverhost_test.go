@@ -67,6 +67,23 @@ func TestARecordInTheLogIsNoVoteForApplied(t *testing.T) {
 	}
 }
 
+// TestANewReplicaTakesNoOldRecords: a replica that is here since a later epoch than that of a record is filled from the
+// primary, which may have forgotten since what the record has written.
+func TestANewReplicaTakesNoOldRecords(t *testing.T) {
+	x := newKit(t)
+	const old, now = proto.Key(2), proto.Key(5) // of shard 2
+	x.view.backs[2][0] = span{from: kitEpoch + 1, is: true}
+	x.append(1, ofNode1+1, 0, write(old, version(1), 1))
+	x.writers[1].SetEpoch(kitEpoch + 1)
+	x.append(1, ofNode1+2, 0, write(now, version(1), 1))
+	x.hosts[1].decided = x.hosts[1].Position()
+	if x.hosts[1].apply(); x.hosts[1].Head() != x.hosts[1].Position() {
+		t.Error("the log is not freed")
+	}
+	x.holds(old, version(1), 0, onesided.Unlocked)
+	x.holds(now, version(1), 1, onesided.Unlocked)
+}
+
 // TestAHalfWrittenRecordIsWritten: a NIC writes the version of a record before its value, and its coordinator may
 // die in between. The lock of a dead coordinator may be that of its next attempt, and stays for that.
 func TestAHalfWrittenRecordIsWritten(t *testing.T) {

@@ -175,13 +175,12 @@ func TestEverySafetyStepHasAMutationThatIsCaught(t *testing.T) {
 		}
 		lines[s.step] = caught{step: s.step}
 	}
+	once := map[string]bool{}
 	for _, x := range failedOnce() {
-		if x.mutation != "" {
-			lines[step{"hades", x.mutation}] = caught{}
-		}
+		once[x.mutation] = true
 	}
 	for x, m := range known {
-		if _, ok := lines[x]; !ok && m.Equivalent == "" {
+		if _, ok := lines[x]; !ok && !once[x.mutation] && m.Equivalent == "" {
 			t.Errorf("%s is in no line of %s: add `%s SCENARIO 1` and run the test with -update, or say "+
 				"why it is equivalent", x, caughtFile, x)
 		}

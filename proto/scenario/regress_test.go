@@ -21,10 +21,11 @@ type directed struct {
 // asDrawn stands for the faults that the seed draws.
 const asDrawn = "random"
 
-// Of hades. Drawn faults do not show them within 150 seeds.
+// Mutations that drawn faults do not show within 150 seeds.
 const (
 	fillUnkept       = "fill-copies-unkept"
 	appliedForgotten = "applied-records-forgotten"
+	newReplicaOld    = "new-replica-takes-old-records"
 )
 
 // failedOnce are the runs of TestRunsThatFailedOnce.
@@ -63,6 +64,9 @@ func failedOnce() []directed {
 				"at 0ns reorder from=* to=* ppm=58827 by=4.890244us for=3ms", ""},
 		{"a machine crashes when the run has ended, and comes back", "recovery-drtmh", 41056, 1,
 			"words=no,seals=yes,reuse=yes,lines=3", asDrawn, ""},
+		{"a log of the dead has an old deletion of a shard that its host is filled with only now", "recovery-farm", 41047, 1,
+			"words=no,skew=0.7,remote=10,reads=50,lines=2,rollback=20,reuse=yes,plans=few,replicas=2,seals=no," +
+				"optimisations=all,rings=small,slots=enough", asDrawn, newReplicaOld},
 	}
 }
 

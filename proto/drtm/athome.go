@@ -7,10 +7,10 @@ import (
 	"drtmd/proto"
 )
 
-// Tables that only their own machine accesses (proto.TableSpec.AtHome), without line words. The paper's ordered store is such a
-// table: no transaction of its workloads needs that of another machine (§6), and verbs do not reach it. The state words of their records are the CPU's alone, so that their locks cost
-// no request to the NIC, neither in a commit (hca.go) nor in the fallback handler. All other records that are written are locked
-// by the NIC.
+// Tables that only their own machine accesses (proto.TableSpec.AtHome), without line words. The paper's ordered store is
+// such a table: no transaction of its workloads needs that of another machine (§6), and verbs do not reach it. The state
+// words of their records are the CPU's alone, so that their locks cost no request to the NIC, neither in a commit (hca.go)
+// nor in the fallback handler. All other records that are written are locked by the NIC.
 
 // ErrNotAtHome is wrapped by the error of a transaction that accesses a record of a table, kept at home, of another machine.
 var ErrNotAtHome = errors.New("the table's records are accessed by transactions of their own node only")

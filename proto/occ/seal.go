@@ -57,16 +57,9 @@ func (t *tx) tookSealed(r *record) (whole bool, err error) {
 		}
 		return false, nil
 	}
-	presence := h.Match(uint64(r.Key))
-	if t.e.lacks(staleAddress) && presence == layout.Stale {
-		presence = layout.Live
-	}
-	if presence == layout.Stale {
-		return false, t.Misplaced(r)
-	}
-	r.Own.Sealed = true
-	t.accept(r, h.Version, presence)
-	return true, nil
+	whole, err = t.acceptAs(r, h)
+	r.Own.Sealed = r.Own.Sealed || whole
+	return whole, err
 }
 
 // postSeal posts the READ of the seal of record i.

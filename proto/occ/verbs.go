@@ -309,6 +309,11 @@ func (t *tx) tookRead(i int) (whole bool, err error) {
 	if !whole {
 		return false, nil
 	}
+	return t.acceptAs(r, h)
+}
+
+// acceptAs takes a record that is whole and not locked by its header, unless the place is another record's now.
+func (t *tx) acceptAs(r *record, h layout.Head) (whole bool, err error) {
 	presence := h.Match(uint64(r.Key))
 	if t.e.lacks(staleAddress) && presence == layout.Stale {
 		presence = layout.Live

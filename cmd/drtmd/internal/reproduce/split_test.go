@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"drtmd/cmd/drtmd/internal/report"
 	"drtmd/proto/protocol"
 	"drtmd/verbs/sim"
 )
@@ -108,28 +109,27 @@ func TestXenicIsJudged(t *testing.T) {
 		{ordersTitle, []*measuredAt{at(0.2, 20), at(0.1, 60), at(0.3, 80), at(0.3, 70)}, at(0.1, 30), 5},
 	} {
 		s := study{title: x.title}
-		n := 0
-		for _, row := range s.xenicRows(r, x.all, x.itself) {
-			if row.Exceeds {
-				n++
-			}
-			if row.Exceeds && row.Missed == "" {
-				t.Errorf("no reason: %+v", row)
-			}
-		}
-		if n != x.exceeds {
+		if n := exceeding(t, s.xenicRows(r, x.all, x.itself)); n != x.exceeds {
 			t.Errorf("%s: %d rows exceed their bounds, not %d", x.title, n, x.exceeds)
 		}
 	}
-	n := 0
-	for _, row := range mixRows(r, at(1.19, 20), at(0.541, 25), at(0.322, 25)) {
-		if row.Exceeds {
-			n++
-		}
-	}
-	if n != 0 {
+	if n := exceeding(t, mixRows(r, at(1.19, 20), at(0.541, 25), at(0.322, 25))); n != 0 {
 		t.Errorf("%d rows of the mix exceed their bounds", n)
 	}
+}
+
+// exceeding counts the rows over their bounds, each of which has to have a reason.
+func exceeding(t *testing.T, rows []report.ComparedRow) (n int) {
+	t.Helper()
+	for _, row := range rows {
+		if !row.Exceeds {
+			continue
+		}
+		if n++; row.Missed == "" {
+			t.Errorf("no reason: %+v", row)
+		}
+	}
+	return n
 }
 
 // TestEachStageOfXenicCommits: every competitor of Figures 8 and 9 runs, at the smallest size.
@@ -209,16 +209,7 @@ func TestThreadsAreCounted(t *testing.T) {
 		{countedThreads{drtmh: 20, fasst: 28, xenic: roleThreads{2, 3, 16}}, 0},
 		{countedThreads{drtmh: 5, fasst: 8, xenic: roleThreads{4, 8, 24}}, 6},
 	} {
-		n := 0
-		for _, row := range countedRows(r, smallbankTitle, []countedThreads{x.t}) {
-			if row.Exceeds {
-				n++
-			}
-			if row.Exceeds && row.Missed == "" {
-				t.Errorf("no reason: %+v", row)
-			}
-		}
-		if n != x.exceeds {
+		if n := exceeding(t, countedRows(r, smallbankTitle, []countedThreads{x.t})); n != x.exceeds {
 			t.Errorf("%+v: %d rows exceed their bounds, not %d", x.t, n, x.exceeds)
 		}
 	}

@@ -104,6 +104,7 @@ main() {
   [[ ${1:-} != --help ]] || { print_help "$0" && exit 0; }
   local n=${1:-3} i ours theirs
   [[ $n =~ ^[1-9][0-9]{0,2}$ ]] || usage_error "ROUNDS is a number from 1 to 999"
+  need_drtmd
   need_packages redis-server redis-tools
   DIR=$(mktemp -d)
   trap finish EXIT

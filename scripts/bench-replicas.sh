@@ -28,7 +28,8 @@
 #
 # Files: bin/bench-replicas-TRANSPORT.json, schema drtmd.bench-replicas/1 (docs/BENCH.md), not with --ford, --memory or
 # --dandelion.
-# Exit codes: 0 done, 1 a run failed its checks, 2 usage.
+# It runs bin/drtmd of this tree: make build makes it.
+# Exit codes: 0 done, 1 a run failed its checks or bin/drtmd is missing, 2 usage.
 set -euo pipefail
 
 # shellcheck source=scripts/lib/common.sh
@@ -188,7 +189,7 @@ main() {
   rounds=${1:-3}
   [[ $rounds =~ ^[1-9][0-9]{0,2}$ ]] || usage_error "ROUNDS is a number from 1 to 999"
   shift $(($# > 0))
-  mkdir -p bin
+  need_drtmd
   if [[ $mode != all ]]; then
     "$mode" "$rounds"
     return

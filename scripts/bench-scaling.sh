@@ -84,6 +84,7 @@ main() {
   [[ ${1:-} != --help ]] || { print_help "$0" && exit 0; }
   local seeds=${1:-3}
   [[ $seeds =~ ^[1-9][0-9]?$ ]] || usage_error "SEEDS is a number from 1 to 99"
+  need_drtmd
   DIR=$(mktemp -d)
   trap 'rm -rf "$DIR"' EXIT
   printf 'name: cx3-56g-quick-atomics\nbase: cx3-56g\nnic:\n  atomic-latency: 0 ns\n' >"$DIR/quick.yaml"

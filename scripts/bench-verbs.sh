@@ -37,6 +37,7 @@ main() {
   [[ ${1:-} != --help ]] || { print_help "$0" && exit 0; }
   local rounds=${1:-5} out=bin/bench-verbs.txt
   [[ $rounds =~ ^[1-9][0-9]{0,2}$ ]] || usage_error "ROUNDS is a number from 1 to 999"
+  need_drtmd
   mkdir -p bin
   say "building the benchmark of RPCs"
   scripts/go test -c -o bin/rpc.test ./verbs/rpc

@@ -69,6 +69,7 @@ main() {
   [[ ${1:-} != --help ]] || { print_help "$0" && exit 0; }
   local n=${1:-10} out=bin/bench.txt
   [[ $n =~ ^[1-9][0-9]{0,2}$ ]] || usage_error "ROUNDS is a number from 1 to 999"
+  need_drtmd
   rounds "$n" >"$out"
   printf '%s, %s cores, medians of %s rounds\n\n' \
     "$(sed -n 's/^model name\t: //p' /proc/cpuinfo | head -n 1)" "$(nproc)" "$n"

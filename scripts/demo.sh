@@ -32,6 +32,6 @@ run() {
 case ${1:-} in
   --help | -h) print_help "$0" ;;
   run) run ;;
-  "") bin/drtmd up --nodes 4 --lease 2s --accounts 1000 -- "$0" run ;;
+  "") need_drtmd && bin/drtmd up --nodes 4 --lease 2s --accounts 1000 -- "$0" run ;;
   *) usage_error "unknown argument '$1'" ;;
 esac

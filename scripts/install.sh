@@ -39,7 +39,7 @@ writable() {
 
 install_all() {
   local unit
-  [[ -x bin/drtmd ]] || die "bin/drtmd is not built" "make build"
+  need_drtmd
   writable
   install -D -m 755 bin/drtmd "$ROOT/bin/drtmd"
   for unit in "${UNITS[@]}"; do

@@ -21,6 +21,9 @@ die() {
 # some do and some do not, all that drtmd links is compiled twice: two minutes of CPU on an empty cache.
 compile_once() { export GOFLAGS="${GOFLAGS:-} '-pgo=$REPO/cmd/drtmd/default.pgo'"; }
 
+# need_drtmd: bin/drtmd of this tree has been built.
+need_drtmd() { [[ -x $REPO/bin/drtmd ]] || die "bin/drtmd is not built" "make build"; }
+
 # usage_error MESSAGE: a wrong command line.
 usage_error() {
   say "$1"

@@ -60,8 +60,24 @@ func (e *UnsettledError) Error() string {
 	if e.Unapplied > 0 {
 		why = append(why, fmt.Sprintf("backups have not applied %d log records within %v", e.Unapplied, e.Waited))
 	}
-	return strings.Join(why, "; ") + ": the sums cannot be judged; look for the network's fault " +
-		"(drtmd status, ip link); RoCE v2 needs UDP port 4791 open between all nodes, in both directions"
+	return strings.Join(why, "; ") + ": the sums cannot be judged; " + e.next()
+}
+
+// next is what to do about it.
+func (e *UnsettledError) next() string {
+	const network = "look for the network's fault (drtmd status, ip link); RoCE v2 needs UDP port 4791 open between all " +
+		"nodes, in both directions"
+	switch {
+	case e.Owed > 0:
+		return network
+	case e.Unapplied > 0:
+		return "look at the load of the backups' machines (drtmd status, top) and run again with fewer --fibers; " +
+			"if they are idle, " + network
+	case e.Recovering:
+		return "see what the recovery waits for (drtmd status), and whether all nodes reach each other; " + network
+	}
+	return "look at the load of all machines (drtmd status, top) and run again with fewer --fibers; if they are idle, " +
+		network
 }
 
 // virtualPatience is how many times longer waits in real time may be where time is virtual: a busy machine takes long for the

@@ -173,6 +173,7 @@ var roles = map[string]func(*role){
 	"send":     func(r *role) { r.storm(verbs.OpSend) },
 	"hold":     (*role).holdLine,
 	"half":     (*role).halfWrite,
+	"message":  (*role).halfMessage,
 	"asleep":   (*role).sleepBeforeLock,
 	"ud-claim": (*role).claimSlot,
 	"scribble": (*role).scribble,

@@ -5,6 +5,7 @@ package shm
 import (
 	"sync/atomic"
 
+	"drtmd/verbs"
 	"drtmd/verbs/lineword"
 	"drtmd/verbs/shm/internal/fabric"
 )
@@ -290,7 +291,8 @@ func (e *ownerEntry) freeOf(inc uint64) bool { return e.incarnation.CompareAndSw
 // recoverLine rolls a line forward or back that a dead owner left locked at w, and unlocks it.
 // The caller is not inside an operation on this region. It claims an entry, so that its own
 // death on the way leaves the line to the next in the same shape. inc is the incarnation of the
-// owner. False: not now.
+// owner. A line that only messages are stored to is not rolled forward: that message does not arrive any more, and
+// by now the line may have what its owner has stored. False: not now.
 func (d *device) recoverLine(r *region, line uint64, w lineword.Word, inc uint64) bool {
 	p := r.word(line)
 	dead := w.Owner()
@@ -310,7 +312,8 @@ func (d *device) recoverLine(r *region, line uint64, w lineword.Word, inc uint64
 	atomic.StoreUint64(&e.intent, line+1)
 	atomic.StoreUint64(&e.record, 0)
 	record := atomic.LoadUint64(&from.record)
-	valid := atomic.LoadUint64(&from.recordLine) == line+1 &&
+	valid := r.access&(verbs.AccessRemoteWrite|verbs.AccessRemoteAtomic) != 0 &&
+		atomic.LoadUint64(&from.recordLine) == line+1 &&
 		record>>recordVersionBits == w.Version() && record != 0
 	if valid {
 		e.data = from.data

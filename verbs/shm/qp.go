@@ -176,6 +176,7 @@ func (q *qp) Close() error {
 	q.sendCQ.unwait(q)
 	q.send.lane.close(q.peer)
 	q.sendCQ.mu.Unlock()
+	q.endHalfMessage()
 	q.recv.lane.close(nil)
 	q.sendCQ.delist(q, false)
 	q.recvCQ.delist(q, true)

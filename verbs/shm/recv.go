@@ -185,8 +185,42 @@ func (q *qp) flushReceives() {
 	for q.receive(&wc) {
 		c.pushReceive(&wc)
 	}
+	q.endHalfMessage()
 	for ; h.taken != h.posted; h.taken++ {
 		c.push(h.ring[h.taken&uint64(len(h.ring)-1)].Token, q.qpn, verbs.WCWRFlushErr)
+	}
+}
+
+// endHalfMessage unlocks the line in the oldest receive's buffer at which a sender died that was in the middle of its
+// message. The owner of the memory gets the buffer back, and looks at no lock itself if the memory is private. Caller
+// holds recvCQ.mu.
+func (q *qp) endHalfMessage() {
+	h := &q.recv
+	if h.slots == nil || h.taken == h.posted || q.peer == nil || !q.peer.dead.Load() {
+		return
+	}
+	h.lane.enter()
+	defer h.lane.leave()
+	wr := &h.ring[h.taken&uint64(h.mask)]
+	for i := range wr.NumSGE {
+		sge := &wr.SGE[i]
+		n := uint64(sge.Length)
+		r, off := q.local(sge, n)
+		if r == nil || n == 0 {
+			continue
+		}
+		for line := off / lineBytes; line <= (off+n-1)/lineBytes; line++ {
+			q.unlockDead(r, line)
+		}
+	}
+}
+
+// unlockDead recovers a line that the peer has locked, whose process is dead.
+func (q *qp) unlockDead(r *region, line uint64) {
+	w := lineword.Load(r.word(line))
+	if slot := w.Owner(); w.Locked() && slot != 0 && int(slot) <= r.count &&
+		r.owner(slot).incarnation.Load() == q.peer.id.Incarnation {
+		q.dev.recoverLine(r, line, w, q.peer.id.Incarnation)
 	}
 }
 

@@ -32,13 +32,13 @@ func (a inside) at(t *Table) inside { return insideOf(a.R, t.m) }
 // direct is access to memory without line words, by whoever holds the table's lock.
 type direct struct{ words.Direct }
 
-func directOf(r *htm.Region, base unsafe.Pointer) direct {
-	return direct{words.Direct{R: r, Base: base}}
+func directOf(r *htm.Region, t *Table) direct {
+	return direct{words.Direct{R: r, Base: t.base, Undo: t.undo}}
 }
 
 func (a direct) region() *htm.Region { return a.R }
 
-func (a direct) at(t *Table) direct { return directOf(a.R, t.base) }
+func (a direct) at(t *Table) direct { return directOf(a.R, t) }
 
 // plain is access to a table that nobody else uses.
 type plain struct{ words.Plain }
@@ -54,4 +54,20 @@ func (t *Table) lock(r *htm.Region) bool {
 	return t.lacks(NoTableLock) || words.Lock(r, t.base, t.at+lockAt)
 }
 
-func (t *Table) unlock() { words.Unlock(t.base, t.at+lockAt) }
+func (t *Table) unlock() {
+	if t.undo != nil {
+		t.undo.Drop()
+	}
+	words.Unlock(t.base, t.at+lockAt)
+}
+
+// Journal has the table note its changes, which are stores one by one where memory has no line words, so that they can be
+// put back if they are cut off. The table does not grow.
+func (t *Table) Journal(u *words.Undo) {
+	if !t.lacks(Unnoted) {
+		t.undo = u
+	}
+}
+
+// Unlock gives back the lock that an earlier life of kept memory has left. Nobody uses the table yet.
+func (t *Table) Unlock() { words.Unlock(t.base, t.at+lockAt) }

@@ -24,7 +24,7 @@ func (t *Table) EnsureIn(r *htm.Region, key, state uint64) (off int, v layout.Ve
 		return 0, 0, false, nil
 	}
 	defer t.unlock()
-	return ensure(t, directOf(r, t.base), key, state)
+	return ensure(t, directOf(r, t), key, state)
 }
 
 func ensure[A access](t *Table, a A, key, state uint64) (off int, v layout.Version, ok bool,

@@ -88,7 +88,7 @@ func (x *Growing) EnsureIn(r *htm.Region, key, state uint64) (place int, v layou
 		return 0, 0, false, nil
 	}
 	defer t.unlock()
-	return ensureGrowing(x, directOf(r, t.base), key, state)
+	return ensureGrowing(x, directOf(r, t), key, state)
 }
 
 func ensureGrowing[A elsewhere[A]](x *Growing, first A, key, state uint64) (at int, v layout.Version,
@@ -128,7 +128,7 @@ func (x *Growing) AbsentIn(r *htm.Region) (v layout.Version, ok bool) {
 	if t.lineWords {
 		return absentGrowing(x, insideOf(r, t.m))
 	}
-	return absentGrowing(x, directOf(r, t.base))
+	return absentGrowing(x, directOf(r, t))
 }
 
 func absentGrowing[A elsewhere[A]](x *Growing, first A) (v layout.Version, ok bool) {
@@ -170,7 +170,7 @@ func (x *Growing) ReclaimIn(r *htm.Region, key, state uint64) (ok bool, err erro
 		return false, nil
 	}
 	defer t.unlock()
-	return reclaimGrowing(x, directOf(r, t.base), key, state)
+	return reclaimGrowing(x, directOf(r, t), key, state)
 }
 
 func reclaimGrowing[A elsewhere[A]](x *Growing, first A, key, state uint64) (ok bool, err error) {

@@ -22,6 +22,7 @@ const (
 	NoTableLock
 	NoSpent
 	ExtentsUnread
+	Unnoted
 	mutationEnd
 )
 
@@ -57,6 +58,9 @@ var mutations = [mutationEnd]mutation.Mutation{
 	ExtentsUnread: {Name: "store-extents-unread",
 		Doc:        "a key that is in no extent counts as absent though the table may have got another extent",
 		Equivalent: "no table of a simulation grows; TestAnAbsenceIsOfAllExtents of package store finds it"},
+	Unnoted: {Name: "store-unnoted", Doc: "without line words, a change of a table that is cut off stays as it is",
+		Equivalent: "a simulated machine does not stop between two stores of the CPU; " +
+			"TestAChangeThatIsCutOffIsPutBack of package store finds it"},
 }
 
 func (m Mutation) String() string { return Mutations().Name(m) }

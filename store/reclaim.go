@@ -25,7 +25,7 @@ func (t *Table) ReclaimIn(r *htm.Region, key, state uint64) (ok bool, err error)
 		return false, nil
 	}
 	defer t.unlock()
-	return reclaim(t, directOf(r, t.base), key, state)
+	return reclaim(t, directOf(r, t), key, state)
 }
 
 func reclaim[A access](t *Table, a A, key, state uint64) (ok bool, err error) {
@@ -77,7 +77,7 @@ func (t *Table) RaiseIn(r *htm.Region, n uint32) (ok bool) {
 		return false
 	}
 	defer t.unlock()
-	return raise(t, directOf(r, t.base), n)
+	return raise(t, directOf(r, t), n)
 }
 
 // AbsentIn is the version that a key without an entry has, inside a region: Fresh, with the table's counter.
@@ -87,7 +87,7 @@ func (t *Table) AbsentIn(r *htm.Region) (v layout.Version, ok bool) {
 	if t.lineWords {
 		return absent(t, insideOf(r, t.m))
 	}
-	return absent(t, directOf(r, t.base))
+	return absent(t, directOf(r, t))
 }
 
 func absent[A access](t *Table, a A) (v layout.Version, ok bool) {

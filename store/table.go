@@ -28,6 +28,7 @@ type Table struct {
 	loads      int // records loaded so far
 	lineWords  bool
 	record     layout.Record
+	undo       *words.Undo // of its worker; nil: changes that are cut off stay as they are
 }
 
 // Format makes an empty table at an offset of memory that nobody uses, with Config.Bytes bytes

@@ -98,6 +98,21 @@ type transfer struct {
 	d                proto.Decl
 }
 
+// newTransfer draws the accounts of a client's transfer.
+func newTransfer(client proto.Key, count uint64, r *rand.Rand) *transfer {
+	account := func() proto.Key {
+		return proto.Key(r.IntN(durableNodes))<<32 | proto.Key(r.IntN(durableAccounts))
+	}
+	x := &transfer{from: account(), to: account(), client: client, count: count}
+	for x.to == x.from {
+		x.to = account()
+	}
+	x.d.Accesses = []proto.Access{{Table: 1, Key: x.from, Mode: proto.ModeWrite},
+		{Table: 1, Key: x.to, Mode: proto.ModeWrite}, {Table: 2, Key: counterOf(client), Mode: proto.ModeWrite},
+		{Table: 3, Key: moveOf(client, count), Mode: proto.ModeInsert}}
+	return x
+}
+
 func (x *transfer) Execute(tx proto.Txn) error {
 	if err := change(tx, x.from, -1); err != nil {
 		return err
@@ -142,17 +157,8 @@ func runDurable(dir string, attach bool) error {
 		}
 		begun := binary.LittleEndian.Uint64(value)
 		for count := begun + 1; ; count++ {
-			account := func() proto.Key {
-				return proto.Key(run.Rand.IntN(durableNodes))<<32 | proto.Key(run.Rand.IntN(durableAccounts))
-			}
-			x := &transfer{from: account(), to: account(), client: client, count: count,
-				dies: client == 0 && begun+20 == count && os.Getenv(durableDies) != ""}
-			for x.to == x.from {
-				x.to = account()
-			}
-			x.d.Accesses = []proto.Access{{Table: 1, Key: x.from, Mode: proto.ModeWrite},
-				{Table: 1, Key: x.to, Mode: proto.ModeWrite}, {Table: 2, Key: counterOf(client), Mode: proto.ModeWrite},
-				{Table: 3, Key: moveOf(client, count), Mode: proto.ModeInsert}}
+			x := newTransfer(client, count, run.Rand)
+			x.dies = client == 0 && begun+20 == count && os.Getenv(durableDies) != ""
 			res, err := run.Run(f, &x.d, x)
 			if err != nil {
 				return err

@@ -5,6 +5,10 @@ import (
 	"drtmd/verbs/smartnic"
 )
 
+// JournalsAt is where the journals of a member's workers begin in the memory of its tables, and TableAt where a table does.
+func (m *Member) JournalsAt() int   { return m.journalsAt }
+func (m *Member) TableAt(i int) int { return m.tables[i].offset }
+
 // WorldStats are what the simulated network of a cluster counts itself.
 func (c *Cluster) WorldStats() sim.Stats { return c.host.(*cores).world.Stats() }
 

@@ -81,6 +81,7 @@ type Member struct {
 	tables     []table
 	shareBytes int // of each share
 	logsAt     int // where the workers' own logs begin in a share
+	journalsAt int // and the journals of their changes of tables
 	views      views
 	cache      *remote.Cache
 	placed     *placement.Placed

@@ -49,6 +49,8 @@ func (m *Member) makeShares() (err error) {
 	}
 	m.logsAt = m.shareBytes
 	m.shareBytes += c.ownLogBytes() * c.Workers
+	m.journalsAt = m.shareBytes
+	m.shareBytes += m.journalBytes() * c.Workers
 	m.bound = &store.Bound{Bytes: c.Growth.Bytes, Setting: c.Growth.Setting}
 	m.shares = make([]*share, c.Nodes)
 	for _, shard := range held {
@@ -154,6 +156,9 @@ func (m *Member) openShare(w *Worker, s *share, fresh bool) (err error) {
 			return err
 		}
 		x.Tables = append(x.Tables, t)
+	}
+	if err := m.journal(e, x); err != nil {
+		return err
 	}
 	if s.first == nil {
 		s.first = x.Tables

@@ -20,6 +20,7 @@ const (
 	NoSpent
 	ExtentsUnread
 	FingerKept
+	Unnoted
 	mutationEnd
 )
 
@@ -46,6 +47,8 @@ var mutations = [mutationEnd]mutation.Mutation{
 		Equivalent: "no ordered table of a cluster grows; a test of package btree finds it"},
 	FingerKept: {Name: "btree-finger-kept",
 		Doc: "a region that has split a leaf takes the way from before to keys that have moved"},
+	Unnoted: {Name: "btree-unnoted", Doc: "without line words, a change of the tree that is cut off stays as it is",
+		Equivalent: "a simulated machine does not stop between two stores of the CPU; a test of package btree finds it"},
 }
 
 func (m Mutation) String() string { return Mutations().Name(m) }

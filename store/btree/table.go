@@ -25,6 +25,7 @@ type Table struct {
 	loads     int // records loaded so far
 	lineWords bool
 	record    layout.Record
+	undo      *words.Undo // of its worker; nil: changes that are cut off stay as they are
 	finger    finger
 	found     path // the way that Find has taken last; leaf 0: none
 }
@@ -115,7 +116,9 @@ const prefetchLines = 4
 func (t *Table) inside(r *htm.Region) words.Inside { return words.Inside{R: r, M: t.m} }
 
 // direct is access by whoever holds the table's lock.
-func (t *Table) direct(r *htm.Region) words.Direct { return words.Direct{R: r, Base: t.base} }
+func (t *Table) direct(r *htm.Region) words.Direct {
+	return words.Direct{R: r, Base: t.base, Undo: t.undo}
+}
 
 // plain is access to a table that nobody else uses.
 func (t *Table) plain() words.Plain { return words.Plain{Base: t.base} }
@@ -139,7 +142,23 @@ func (t *Table) setWord(off int, v uint64) { *(*uint64)(unsafe.Add(t.base, off))
 // lock takes the table's lock, which serves memory without line words only.
 func (t *Table) lock(r *htm.Region) bool { return words.Lock(r, t.base, t.at+lockAt) }
 
-func (t *Table) unlock() { words.Unlock(t.base, t.at+lockAt) }
+func (t *Table) unlock() {
+	if t.undo != nil {
+		t.undo.Drop()
+	}
+	words.Unlock(t.base, t.at+lockAt)
+}
+
+// Journal has the table note its changes, which are stores one by one where memory has no line words, so that they can be
+// put back if they are cut off. The table does not grow.
+func (t *Table) Journal(u *words.Undo) {
+	if !t.lacks(Unnoted) {
+		t.undo = u
+	}
+}
+
+// Unlock gives back the lock that an earlier life of kept memory has left. Nobody uses the table yet.
+func (t *Table) Unlock() { words.Unlock(t.base, t.at+lockAt) }
 
 // Each calls f with the places of all records in the order of their keys, absent ones included, until it
 // returns false. For tables at rest: what changes meanwhile may be missed or seen twice.

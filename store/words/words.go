@@ -83,6 +83,7 @@ func (a Inside) Corrupt() {
 type Direct struct {
 	R    *htm.Region
 	Base unsafe.Pointer // of the memory region
+	Undo *Undo          // notes each store; nil: the memory does not outlive the process
 }
 
 // DirectOf is direct access to a memory.
@@ -103,13 +104,22 @@ func (a Direct) Validate() bool { return true }
 
 // Store implements Access.
 func (a Direct) Store(off int, v uint64) bool {
+	a.note(off)
 	atomic.StoreUint64(a.word(off), v)
 	return true
 }
 
 // Swap implements Access. It excludes CPUs; NICs' atomics only where the device says so.
 func (a Direct) Swap(off int, expect, swap uint64) (swapped, ok bool) {
+	invariant.Assert(a.Undo == nil, "a word that others change, too, cannot be put back")
 	return atomic.CompareAndSwapUint64(a.word(off), expect, swap), true
+}
+
+// note notes a word that is about to be stored to.
+func (a Direct) note(off int) {
+	if a.Undo != nil {
+		a.Undo.add(off, atomic.LoadUint64(a.word(off)))
+	}
 }
 
 // Corrupt implements Access.

@@ -30,6 +30,7 @@ func lonely(t *testing.T) (*testNode, []string) {
 	})
 	n := w.add()
 	n.cfg.Cluster.Etcd = s.URLs()
+	n.cfg.Cluster.Lease = 3 * time.Second // that of a dead member is waited for
 	return n, s.URLs()
 }
 

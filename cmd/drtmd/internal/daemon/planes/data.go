@@ -67,14 +67,24 @@ func (p *Planes) described() *status.Data {
 		Protocol: h.Protocol, Tables: h.Tables, Loaded: h.Loaded, Runs: h.Runs, InUse: inUse}
 }
 
-// kept asks the members what they keep.
+// silentError: a member has not said what it keeps.
+type silentError struct {
+	member member.Member
+	reason string
+}
+
+func (e *silentError) Error() string {
+	return fmt.Sprintf("%v does not say which tables it keeps: %s", e.member, e.reason)
+}
+
+// kept asks the members what they keep. A *silentError is of one that does not answer.
 func (p *Planes) kept(ctx context.Context, self member.Member, list []member.Member) (sets []*keptSet, err error) {
 	others := slices.DeleteFunc(slices.Clone(list), self.Same)
 	nodes := append(p.o.Members.Ask(ctx, others), status.Node{Member: self, Data: p.described()})
 	for i := range nodes {
 		n := &nodes[i]
 		if n.Phase == status.Gone {
-			return nil, fmt.Errorf("%v does not say which tables it keeps: %s", n.Member, n.Reason)
+			return nil, &silentError{n.Member, n.Reason}
 		}
 		if n.Data == nil {
 			continue

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"drtmd/cmd/drtmd/internal/daemon/data"
 	"drtmd/cmd/drtmd/internal/load"
@@ -138,6 +139,41 @@ func TestARunUsesKeptTables(t *testing.T) {
 		if err != nil || (a.data != nil) != c.uses || !strings.Contains(note, c.note) {
 			t.Errorf("%s: %+v, %q, %v", c.name, a.data, note, err)
 		}
+	}
+}
+
+// TestARunWaitsForAMemberThatIsBusy: one that does not say at once what it keeps is a member, and is asked again.
+func TestARunWaitsForAMemberThatIsBusy(t *testing.T) {
+	r := newRoom(t)
+	keepers(t, r, map[int]status.Data{0: part("a", 0, 1), 1: part("a", 1, 1), 2: part("a", 2, 1)})
+	r.c.silent = 3
+	s, err := r.c.Serving()
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, kept, _, err := r.p.claim(t.Context(), s, "a", ServingPlan(r.p.o.Config, 3))
+	if err != nil || next.Run != "a" || kept == nil || kept.ID != "a" || r.c.silent != 0 {
+		t.Errorf("%v, map %+v, data %+v, and %d members are not asked again", err, next, kept, r.c.silent)
+	}
+}
+
+// TestANodeAnswersInTimeWithoutItsWorkers: it waits for them for less than whoever asks waits for it.
+func TestANodeAnswersInTimeWithoutItsWorkers(t *testing.T) {
+	r := newRoom(t)
+	r.part.info = &load.Info{Members: []proto.NodeID{0}}
+	for _, asked := range []time.Duration{time.Minute, askTimeout, askTimeout / 4} {
+		ctx, cancel := context.WithTimeout(t.Context(), asked)
+		end, _ := ctx.Deadline()
+		r.part.busy = func(workers context.Context) {
+			if until, bounded := workers.Deadline(); (!bounded || !until.Before(end)) && ctx.Err() == nil {
+				t.Errorf("asked for an answer in %v, the node gives its workers until then", asked)
+			}
+		}
+		var n status.Node
+		if r.p.Describe(ctx, &n); n.Plane == nil {
+			t.Error("the rest is not said")
+		}
+		cancel()
 	}
 }
 

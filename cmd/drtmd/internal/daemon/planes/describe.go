@@ -3,6 +3,7 @@ package planes
 import (
 	"context"
 	"slices"
+	"time"
 
 	"drtmd/cmd/drtmd/internal/load"
 	"drtmd/cmd/drtmd/internal/status"
@@ -85,7 +86,7 @@ func (p *Planes) describePlane(ctx context.Context, n *status.Node, i *load.Info
 
 // describeCounters adds what the workers say of their load and their tables.
 func (p *Planes) describeCounters(ctx context.Context, n *status.Node) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, askPatience(ctx))
 	defer cancel()
 	m, err := p.part.Counters(ctx)
 	if err != nil || m == nil {
@@ -109,6 +110,15 @@ func (p *Planes) describeCounters(ctx context.Context, n *status.Node) {
 			Capacity: uint64(t.Entries), ValueBytes: t.ValueBytes, IndirectMax: uint64(t.IndirectBuckets),
 			Indirect: uint64(t.Chained)})
 	}
+}
+
+// askPatience is how long is waited for the workers: half of what whoever asks waits at most. A node whose workers are busy
+// says everything else in time; else it would count as gone.
+func askPatience(ctx context.Context) time.Duration {
+	if end, ok := ctx.Deadline(); ok {
+		return min(askTimeout, time.Until(end)/2)
+	}
+	return askTimeout
 }
 
 // rates are means over the run's present phase: what the warm-up has counted is not the

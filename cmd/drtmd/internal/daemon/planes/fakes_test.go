@@ -61,6 +61,7 @@ type cluster struct {
 	held    bool // the lease
 	watched map[*func()]member.Member
 	others  map[proto.NodeID]status.Phase // what they answer; absent: ready
+	silent  int                           // that many members do not answer when they are asked next
 	clients map[string]*control.Client    // by address
 	kept    map[proto.NodeID]*status.Data // what they keep
 }
@@ -124,6 +125,10 @@ func (c *cluster) Ask(_ context.Context, list []member.Member) (nodes []status.N
 			Plane: &status.Plane{Version: c.state.Shards.Version}}
 		if p, ok := c.others[m.Node]; ok {
 			n.Phase = p
+		}
+		if c.silent > 0 {
+			c.silent--
+			n.Phase = status.Gone
 		}
 		nodes = append(nodes, n)
 	}
@@ -203,9 +208,10 @@ type fakePart struct {
 	info  *load.Info
 	wrong map[string]error // what fails, by the first word of the trace
 
-	adopted  *placement.Map // the steward's own
-	recovery load.Recovery  // what it is told
-	troubles []string       // what its engines say of peers
+	adopted  *placement.Map        // the steward's own
+	recovery load.Recovery         // what it is told
+	troubles []string              // what its engines say of peers
+	busy     func(context.Context) // called while its workers do not say what they have counted; nil: they do
 }
 
 func (p *fakePart) err(what string) error {
@@ -293,11 +299,19 @@ func (p *fakePart) Recovery(context.Context) (*load.Recovery, error) {
 	return &r, nil
 }
 
-func (p *fakePart) Alive(context.Context) error                     { return p.err("alive") }
-func (p *fakePart) Counters(context.Context) (*load.Metrics, error) { return nil, nil }
-func (p *fakePart) Metrics(context.Context) (*load.Metrics, error)  { return nil, nil }
-func (p *fakePart) Orphans(context.Context) (load.Orphans, error)   { return load.Orphans{}, nil }
-func (p *fakePart) Troubles(context.Context) ([]string, error)      { return p.troubles, nil }
+func (p *fakePart) Alive(context.Context) error                    { return p.err("alive") }
+func (p *fakePart) Metrics(context.Context) (*load.Metrics, error) { return nil, nil }
+func (p *fakePart) Orphans(context.Context) (load.Orphans, error)  { return load.Orphans{}, nil }
+func (p *fakePart) Troubles(context.Context) ([]string, error)     { return p.troubles, nil }
+
+// Counters is of workers that do not answer in time, if busy is there.
+func (p *fakePart) Counters(ctx context.Context) (*load.Metrics, error) {
+	if p.busy != nil {
+		p.busy(ctx)
+		return nil, context.DeadlineExceeded
+	}
+	return nil, nil
+}
 
 // room is planes alone: their neighbours are fakes that note in one trace what they are asked.
 type room struct {

@@ -36,7 +36,7 @@ const (
 	longestWait = 10 * time.Second
 	// reconnectTimeout is how long a member of the newest view is asked again where nobody listens.
 	reconnectTimeout = 3 * time.Second
-	// askTimeout is what this node's workers get to say what they have counted.
+	// askTimeout is what this node's workers get to say what they have counted: see askPatience.
 	askTimeout = 2 * time.Second
 	// aliveTimeout is how long a thread may take to come by.
 	aliveTimeout = 5 * time.Second

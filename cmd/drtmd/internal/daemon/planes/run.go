@@ -239,10 +239,11 @@ func (p *Planes) awaitEnd(ctx context.Context) error {
 const claimTimeout = 30 * time.Second
 
 // claim writes a version of the shard map for a run, and says which data it uses, or why none. It waits while a plane
-// is being built, and while members come or go.
+// is being built, while members come or go, and for a member that does not say what it keeps.
 func (p *Planes) claim(ctx context.Context, s member.Session, name string, plan *load.Plan) (next *member.ShardMap,
 	kept *load.Data, note string, err error) {
 	deadline := time.Now().Add(claimTimeout)
+	var silent *silentError
 	for {
 		st := s.State()
 		phase, reason := p.o.Board.Phase()
@@ -256,6 +257,10 @@ func (p *Planes) claim(ctx context.Context, s member.Session, name string, plan 
 				other.Leader)
 		case st.Pending == nil && !building:
 			a, note, arranged := p.arrangeRun(ctx, s.Self(), st.Active.Members, plan)
+			if errors.As(arranged, &silent) {
+				err = arranged // it is a member: it may be busy
+				break
+			}
 			if arranged != nil {
 				return nil, nil, "", arranged
 			}
@@ -265,7 +270,7 @@ func (p *Planes) claim(ctx context.Context, s member.Session, name string, plan 
 				return next, a.data, note, nil
 			}
 		}
-		if !errors.Is(err, member.ErrStale) || time.Now().After(deadline) {
+		if !errors.Is(err, member.ErrStale) && !errors.As(err, &silent) || time.Now().After(deadline) {
 			if reason != "" {
 				err = fmt.Errorf("%w (%s)", err, reason)
 			}

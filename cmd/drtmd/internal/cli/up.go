@@ -62,9 +62,12 @@ const upExample = `  drtmd up
 
 // Bounds of up and down.
 const (
-	readyTimeout = 90 * time.Second
-	stopTimeout  = 40 * time.Second
-	tailLines    = 15
+	// A node gets readyTimeout to be ready, from when it has last said that it loads its tables, which it may do for
+	// loadedTimeout: the three steps of a plane have two minutes each.
+	readyTimeout  = 90 * time.Second
+	loadedTimeout = 6 * time.Minute
+	stopTimeout   = 40 * time.Second
+	tailLines     = 15
 )
 
 // Bounds of --respawn: between two starts of one node, and the starts in a row that do not get as far

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"drtmd/cmd/drtmd/internal/service"
+	"drtmd/cmd/drtmd/internal/status"
 	"drtmd/internal/durable"
 )
 
@@ -93,10 +94,13 @@ func (n *upNode) endsWithin(d time.Duration) bool {
 	}
 }
 
-// await waits until a node is ready.
+// await waits until a node is ready. It tells what the node waits for, and has patience with one that loads its tables,
+// which the daemons bound.
 func (a *app) await(ctx context.Context, n *upNode) error {
-	deadline := time.After(readyTimeout)
-	told := time.Now()
+	deadline := time.NewTimer(readyTimeout)
+	defer deadline.Stop()
+	begun := time.Now()
+	told := begun
 	for {
 		if line := readyLine(n.log + ".out"); line != "" {
 			n.line = line
@@ -104,8 +108,12 @@ func (a *app) await(ctx context.Context, n *upNode) error {
 			return nil
 		}
 		if time.Since(told) > lineInterval {
+			text, loads := n.state(ctx)
+			if loads && time.Since(begun) < loadedTimeout {
+				deadline.Reset(readyTimeout)
+			}
+			a.log.Info("waiting for " + n.Name + text)
 			told = time.Now()
-			a.log.Info("waiting for " + n.Name)
 		}
 		select {
 		case <-n.ended:
@@ -115,12 +123,35 @@ func (a *app) await(ctx context.Context, n *upNode) error {
 			return n.failed()
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-deadline:
-			return fmt.Errorf("%s was not ready within %v; the end of its log:\n%s", n.Name, readyTimeout,
-				tail(n.log))
+		case <-deadline.C:
+			text, _ := n.state(ctx)
+			return fmt.Errorf("%s was not ready within %v%s; the end of its log:\n%s", n.Name,
+				time.Since(begun).Round(time.Second), text, tail(n.log))
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
+}
+
+// state is what a node says of itself, to follow its name; "" if it does not answer. loads: it builds its part of a plane,
+// and nothing is in the way.
+func (n *upNode) state(ctx context.Context) (text string, loads bool) {
+	c, err := (&clientFlags{}).dialAt(n.Address)
+	if err != nil {
+		return "", false
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
+	defer cancel()
+	st, err := c.Status(ctx, true)
+	if err != nil || len(st.Nodes) == 0 {
+		return "", false
+	}
+	s := &st.Nodes[0]
+	text = fmt.Sprintf(", which is %s", s.Phase)
+	if s.Reason != "" {
+		text += ": " + s.Reason
+	}
+	return text, s.Phase == status.Connecting && s.Wait == status.Loading
 }
 
 // readyLine is the line that begins with READY, or "".

@@ -3,6 +3,7 @@ package proto
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"drtmd/internal/invariant"
 	"drtmd/verbs/fiber"
@@ -159,6 +160,7 @@ func (r *Runner) runChain(f *fiber.Fiber, d *Decl, p Chain, c ChainTx) (res Resu
 // runPiece runs a piece until it commits, or must be given up. It counts attempts that do neither.
 func (r *Runner) runPiece(f *fiber.Fiber, d *Decl, p Chain, c ChainTx, res *Result) error {
 	l := c.Link()
+	var begun time.Duration
 	for attempt := 0; ; attempt++ {
 		err := r.attemptPiece(f, d, p, c, attempt)
 		reason := AbortReason(err)
@@ -173,7 +175,7 @@ func (r *Runner) runPiece(f *fiber.Fiber, d *Decl, p Chain, c ChainTx, res *Resu
 			return err
 		}
 		res.Attempts++
-		if err := r.pause(f, min(attempt+1, MaxAttempts)); err != nil {
+		if err := r.pause(f, min(attempt+1, MaxAttempts), &begun); err != nil {
 			return err
 		}
 	}

@@ -13,10 +13,15 @@ const (
 	// MaxAttempts of one transaction before it is given up.
 	MaxAttempts = 10_000
 	// backoffFirst and backoffMost bound the random pause after an abort, doubling from one to
-	// the other.
-	backoffFirst = 2 * time.Microsecond
-	backoffMost  = 512 * time.Microsecond
-	backoffAfter = 2 // aborts without a pause but a yield
+	// the other. Behind backoffLong attempts it is up to backoffSpread times as long as the last one
+	// took, at most backoffLimit: transactions that begin at the same time and lock each other's
+	// records would do so for ever if their pauses differed by less than their attempts last.
+	backoffFirst  = 2 * time.Microsecond
+	backoffMost   = 512 * time.Microsecond
+	backoffLong   = 64
+	backoffSpread = 4
+	backoffLimit  = time.Second
+	backoffAfter  = 2 // aborts without a pause but a yield
 )
 
 // errPanicked is why a transaction is aborted whose program panicked.
@@ -53,6 +58,7 @@ func (r *Runner) Run(f *fiber.Fiber, d *Decl, p Program) (Result, error) {
 		}
 	}
 	var res Result
+	var begun time.Duration
 	for {
 		err := r.attempt(f, d, p, res.Attempts)
 		res.Attempts++
@@ -75,7 +81,7 @@ func (r *Runner) Run(f *fiber.Fiber, d *Decl, p Program) (Result, error) {
 			res.Outcome = Aborted
 			return res, err
 		}
-		if err := r.pause(f, res.Attempts); err != nil {
+		if err := r.pause(f, res.Attempts, &begun); err != nil {
 			res.Outcome = Aborted
 			return res, err
 		}
@@ -158,11 +164,23 @@ func execute(tx Tx, p Program, chain Chain, piece int) (err error) {
 	return err
 }
 
-// pause lets others finish what this transaction ran into.
-func (r *Runner) pause(f *fiber.Fiber, attempts int) error {
+// pause lets others finish what this transaction ran into. begun is when the attempt before it did, 0 if
+// that was the first, and becomes when the next one does.
+func (r *Runner) pause(f *fiber.Fiber, attempts int, begun *time.Duration) (err error) {
 	if attempts <= backoffAfter {
-		return f.Yield()
+		err = f.Yield()
+	} else {
+		err = f.Sleep(time.Duration(1 + r.Rand.Int64N(int64(longestPause(attempts, f.Now()-*begun)))))
 	}
+	*begun = f.Now()
+	return err
+}
+
+// longestPause is that after so many attempts, of which the last one took some time.
+func longestPause(attempts int, took time.Duration) time.Duration {
 	most := min(backoffFirst<<min(attempts-backoffAfter, 16), backoffMost)
-	return f.Sleep(time.Duration(1 + r.Rand.Int64N(int64(most))))
+	if attempts < backoffLong {
+		return most
+	}
+	return max(most, min(backoffSpread*took, backoffLimit))
 }

@@ -462,7 +462,7 @@ func (m *manager) start() error {
 				d.Runner.GiveUp = func() bool { return m.e.Over() && c.program.piece == 0 }
 			}
 			if m.small {
-				d.Over, d.Runner.GiveUp = func() bool { return m.played(c) }, func() bool { return true }
+				d.Over, d.Runner.GiveUp = func() bool { return m.played(c) }, m.givesUp(c)
 			}
 			defer func() { m.running-- }()
 			for {

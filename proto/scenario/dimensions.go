@@ -195,7 +195,7 @@ func (x spec) workload(nodes int, s settings, chopping chop.Mutation) (workload.
 		if x.script != nil {
 			return &script{nodes: nodes, transactions: x.script, endless: true}, nil
 		}
-		return &script{nodes: nodes, transactions: scriptNamed(s.script)}, nil
+		return &script{nodes: nodes, transactions: scriptNamed(s.script), atHome: s.script == mine}, nil
 	case loadMicro:
 		return microLoad(nodes, cmp.Or(x.keys, accounts), x.mix, x.singles, kind, s)
 	}

@@ -17,12 +17,14 @@ import (
 // A script is a workload of a few written transactions of each node, on a few records: what small worlds run. A
 // transaction is a list of operations, each a letter and a record: r reads, w writes without a look, u reads and
 // writes, i inserts, d deletes; an x at its end rolls it back. A and B are there, on nodes 0 and 1, and so is
-// D on node 1 if it is named; C is of node 0 and is not there. K is there and X is not, on node 1: see crowd.
+// D on node 1 if it is named; C is of node 0 and is not there. K is there and X is not, on node 1: see crowd. Z is of node 0,
+// is not there, and has A's home in a hopscotch table.
 type script struct {
 	nodes        int
 	transactions []string // of node 0, 1, ...; see of. Fewer than nodes: others run none
 	// endless clients run what their node's workers have, in turns, until the run ends.
 	endless bool
+	atHome  bool // the table is accessed by its own node only
 }
 
 const (
@@ -70,6 +72,8 @@ var scripts = []struct {
 	{"moves", "two workers of a node delete and insert its record, which another node writes", []string{"dA|rA;iA", "uA"}},
 	{"passes", "a record comes and goes with two of its writer's node; a third node finds it absent, sees the first, not the second",
 		[]string{"", "iC uD;dC uB", "|rC rD rB"}},
+	{"lowered", "the same behind a write of one of the two, which the third node's backup must not give before it is decided",
+		[]string{"", "uD;iC uD;uA;dC uB", "|rC rD rB"}},
 	{"behind", "one writes two records, one behind the other; two read both", []string{"uA;uB", "rA rB", "rB rA"}},
 	{"outlives", "a third node writes both records, another one writes one", []string{"uB", "", "uA uB"}},
 	{"heirs", "one writes both records, a third node reads one alone", []string{"uA uB", "", "rA"}},
@@ -100,22 +104,40 @@ var scripts = []struct {
 		[]string{"iC", "rC;rC uB|rB"}},
 	{"coming", "two insert a record, and one reads it then", []string{"iC;rC", "", "iC"}},
 	{"orphans", "one writes both records, a third node reads both twice", []string{"", "uA uB", "rA rB;rA rB"}},
+	{"relics", "two records go, and one comes back into the place of the other, while a third is written; a third node reads both",
+		[]string{"", "dB dD uA;iB uA", "rB rA"}},
+	{"homing", "a record goes, comes back into its place, and is written with another one; a third node that knows the place " +
+		"reads both", []string{"dA;uB;iA;uA uB", "", "uA;rA rB"}},
+	{"holds", "one reads two records, which a third node writes, and writes another one", []string{"", "rB rD wA", "uD uB"}},
+	{"ahead", "a worker reads a record that a third node writes, and writes another one; one beside it reads both",
+		[]string{"", "rB uD|rB rD", "uB"}},
+	{"revived", "a record goes, and a third node inserts it", []string{"dA;rB", "", "iA"}},
+	{"facing", "two write both records of one node, in opposite order", []string{"", "uB uD", "uD uB"}},
+	{"double", "one writes two records of its node, a third node reads both", []string{"", "uB uD", "rB rD"}},
+	{evicted, "a record goes, another one takes its place, and it comes back", []string{"dA;iZ;iA"}},
+	{mine, "two workers write a record that no other node accesses", []string{"uA|uA"}},
 }
 
-// moved and shifted are the scripts of which records are moved, in hopscotch tables.
+// mine is the script whose records no other node accesses, so that their table is kept at home; each of its transactions
+// has two attempts.
+const mine = "mine"
+
+// moved, shifted and evicted are the scripts of which records change their places in hopscotch tables.
 const (
 	moved   = "moved"
 	shifted = "shifted"
+	evicted = "evicted"
 )
 
 // dimensionOf names a dimension of the protocols of whose steps a script is, slots of tables that move records or the
 // fallback of leases; "": it is of all. Others can run it, too.
 func dimensionOf(script string) string {
 	switch script {
-	case moved, shifted, "answers":
+	case moved, shifted, evicted, "answers":
 		return "slots"
 	case "leased", "joined", "hints", "tickets", "rereads", "taken", "returned", "undone", "vacant", "vain", "replaced",
-		"kept", "coming", "orphans":
+		"kept", "coming", "orphans", "relics", "homing", "holds", "ahead", "revived", "facing", "double",
+		mine:
 		return "fallback"
 	}
 	return ""
@@ -130,21 +152,27 @@ func workersOf(transactions []string) int {
 	return 1 + most
 }
 
+// homes are those of the script's hopscotch table.
+var homes = sync.OnceValue(func() uint64 {
+	return uint64(hopscotch.For(uint16(scriptTable), "records", scriptBytes, scriptRecords).Homes)
+})
+
+// homed is the first key from k on with a home in a hopscotch table.
+func homed(home uint64, k proto.Key) proto.Key {
+	for layout.BucketIndex(uint64(k), homes()) != home {
+		k++
+	}
+	return k
+}
+
 // crowd are records of node 1 whose homes in a hopscotch table are 0, 1, 2 and so on, one after the other, so that each
 // stands in its home. The last one is for home 0 again: to insert it the record of home crowdMoved moves out of the
 // neighbourhood, and that of home 1 into its place.
 var crowd = sync.OnceValue(func() (keys []proto.Key) {
-	homes := uint64(hopscotch.For(uint16(scriptTable), "records", scriptBytes, scriptRecords).Homes)
-	next := func(home uint64, k proto.Key) proto.Key {
-		for layout.BucketIndex(uint64(k), homes) != home {
-			k++
-		}
-		return k
-	}
 	for home := range uint64(2*layout.Neighbours - 1) {
-		keys = append(keys, next(home, 1<<scriptShift|2))
+		keys = append(keys, homed(home, 1<<scriptShift|2))
 	}
-	return append(keys, next(0, keys[0]+1))
+	return append(keys, homed(0, keys[0]+1))
 })
 
 // crowdMoved is the first home behind the neighbourhood of home 0.
@@ -164,7 +192,8 @@ func (s *script) Name() string    { return "script" }
 func (s *script) Kinds() []string { return []string{"script"} }
 func (s *script) Sums() []string  { return nil }
 func (s *script) Tables() []proto.TableSpec {
-	return []proto.TableSpec{{ID: scriptTable, Name: "records", ValueBytes: scriptBytes, Capacity: scriptRecords}}
+	return []proto.TableSpec{{ID: scriptTable, Name: "records", ValueBytes: scriptBytes, Capacity: scriptRecords,
+		AtHome: s.atHome}}
 }
 
 // Locate implements proto.Placement.
@@ -187,6 +216,8 @@ func keyOf(letter byte) proto.Key {
 		return crowd()[crowdMoved]
 	case 'X':
 		return crowd()[len(crowd())-1]
+	case 'Z':
+		return homed(layout.BucketIndex(uint64(keyOf('A')), homes()), scriptRecords)
 	}
 	return 2
 }

@@ -103,6 +103,22 @@ func (m *manager) played(c *client) bool {
 	return !ok || c.dones == len(player.all) || m.e.Over()
 }
 
+// givesUp says, behind each attempt of a client's transaction that was aborted, whether it was the last one.
+func (m *manager) givesUp(c *client) func() bool {
+	most := 1
+	if m.set.script == mine {
+		most = 2
+	}
+	transaction, attempts := 0, 0
+	return func() bool {
+		if transaction != c.dones {
+			transaction, attempts = c.dones, 0
+		}
+		attempts++
+		return attempts >= most
+	}
+}
+
 // lookSmall begins the order when the cluster is at rest, and ends it when nobody has anything to do any more, and then
 // the run.
 func (c *cluster) lookSmall() {

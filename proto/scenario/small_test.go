@@ -88,8 +88,11 @@ func worlds(t *testing.T, name string) (all []world) {
 		}
 		for _, r := range sizes {
 			set := "script=" + script + r
-			if script == moved || script == shifted {
+			switch script {
+			case moved, shifted, evicted:
 				set += ",slots=enough"
+			case mine:
+				set += ",fallback=soon"
 			}
 			all = append(all, world{name, 3, workersOf(scripts[i].transactions), set, ""})
 		}

@@ -147,6 +147,49 @@ func TestOrdersFindsALostAddition(t *testing.T) {
 	}
 }
 
+// What a node asks of its own NIC waits for its turn, too: an addition of another node comes between its READ and its WRITE.
+func TestOrdersHaveWhatANodeAsksOfItsOwnNIC(t *testing.T) {
+	s := adders(2, true, map[uint64]int{})
+	s.Build = func(e *Env) error {
+		var counter *verbs.MR
+		var all []*Machine
+		for i := range 2 {
+			m, err := e.AddMachine(MachineConfig{Conns: 1, Boot: func(m *Machine) (err error) {
+				if i == 0 {
+					counter, err = m.Kept("counter", verbs.LineBytes)
+				}
+				return err
+			}})
+			if err != nil {
+				return err
+			}
+			all = append(all, m)
+		}
+		for i, m := range all {
+			buf, err := m.Memory(verbs.LineBytes)
+			if err != nil {
+				return err
+			}
+			e.Begin(m, 1, func() {
+				m.Go(0, "adder", func(f *fiber.Fiber) error {
+					return add(f, m.NewLink(0, all[0]), buf, counter, i == 1)
+				})
+			})
+		}
+		e.AtEnd(func() {
+			if n := word(counter, 0); n != 2 {
+				e.Fail("sum", "%d of 2 additions are there", n)
+			}
+		})
+		return nil
+	}
+	x, err := Orders(t.Context(), s, OrdersOptions{Options: Options{Nodes: 2}})
+	must(t, err)
+	if x.Failure == nil || x.Failure.Failure.Check != "sum" {
+		t.Fatalf("%d orders: %+v", x.Orders, x.Failure)
+	}
+}
+
 // With a crash behind each arrival and each loss of messages, a lost client loses at most its own addition.
 func TestOrdersCrashesAtEveryPoint(t *testing.T) {
 	seen := map[uint64]int{}

@@ -55,7 +55,7 @@ func (l *links) depart(m *message) {
 	if m.dst.adapter == src.adapter {
 		w.stats.Bytes += uint64(m.length)
 		l.sent(m, w.now)
-		w.post(w.now+w.cost.NIC.Pipeline, evArrive, m)
+		w.fly(m, w.now+w.cost.NIC.Pipeline)
 		return
 	}
 	bytes := w.cost.wireBytes(int(m.length))

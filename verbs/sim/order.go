@@ -6,7 +6,7 @@ import (
 )
 
 // An Order decides which of the messages in flight arrives next, instead of their times. While a world has one,
-// every message from one node to another waits on its channel. When nothing else is about to happen, Pick chooses
+// every message waits on its channel, those of a node to its own NIC included. When nothing else is about to happen, Pick chooses
 // the channel whose first message arrives; whatever follows from it at its destination happens before the next
 // choice. So a run depends on its choices only, and a program that makes all choices makes all orders.
 //

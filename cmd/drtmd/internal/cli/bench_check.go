@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -76,6 +77,8 @@ func (p *benchFlags) checked(c *cobra.Command, a *app) (*benchRun, error) {
 		if err := r.checkCluster(c.Context(), given); err != nil {
 			return nil, err
 		}
+	} else if i := slices.IndexFunc(clientFiles, given); i >= 0 {
+		return nil, usagef("name a node of one with --"+clusterFlag, "--%s is for a cluster of daemons", clientFiles[i])
 	}
 	if p.clientNodes < 0 || p.clientNodes > p.nodes {
 		return nil, usagef("", "--client-nodes %d is not in 0..%d: the cluster has %d nodes", p.clientNodes, p.nodes, p.nodes)

@@ -18,6 +18,9 @@ import (
 // clientFlags are those of commands that ask a daemon.
 type clientFlags struct{ address, ca, cert, key string }
 
+// clientFiles are the flags that name files of these.
+var clientFiles = []string{"ca", "cert", "key"}
+
 // defaultControl is the default control address of a node.
 const defaultControl = "127.0.0.1:7440"
 

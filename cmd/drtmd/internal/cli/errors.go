@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -149,9 +150,20 @@ func checkValues(f *pflag.FlagSet) (err error) {
 			if x, _ := strconv.ParseFloat(text, 64); math.IsNaN(x) || math.IsInf(x, 0) {
 				err = usagef("", "--%s %s is not a finite number", f.Name, text)
 			}
+		case "string":
+			if text == "" && namesPath(f) {
+				err = usagef("name one, or leave the flag out", "--%s \"\" is no name of a file or folder", f.Name)
+			}
 		}
 	})
 	return err
+}
+
+// namesPath reports whether a flag takes a file or folder. An empty name of a client's certificate means none, whatever the
+// environment has.
+func namesPath(f *pflag.Flag) bool {
+	name, _ := pflag.UnquoteUsage(f)
+	return slices.Contains([]string{"FILE", "DIR", "FOLDER"}, name) && !slices.Contains(clientFiles, f.Name)
 }
 
 // noArgs refuses arguments.

@@ -14,7 +14,7 @@ var logFormats = []string{"console", "json"}
 // with time, level, message and fields.
 func newLogger(w io.Writer, format, level string) (*zap.Logger, error) {
 	at, err := zapcore.ParseLevel(level)
-	if err != nil {
+	if err != nil || level == "" { // which ParseLevel takes for info
 		return nil, usagef("use debug, info, warn or error", "unknown log level %q", level)
 	}
 	sink := zapcore.Lock(zapcore.AddSync(w))

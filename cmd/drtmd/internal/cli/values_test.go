@@ -30,6 +30,7 @@ func TestValuesThatNoFlagTakes(t *testing.T) {
 		tried++
 		var stdout, stderr bytes.Buffer
 		args := append(strings.Fields(c.CommandPath())[1:], "--"+flag.Name+"="+value)
+		args = append(args, map[string][]string{"chop": {"smallbank"}, "report": {"none"}}[c.Name()]...)
 		got := run(context.Background(), composition.BuiltIn(), args, &stdout, &stderr)
 		text := stderr.String()
 		for _, want := range wants {
@@ -53,6 +54,10 @@ func TestValuesThatNoFlagTakes(t *testing.T) {
 			try(c, flag, "abc", exitUsage, "--"+flag.Name+` "abc" is not a number, such as 0.5`)
 			try(c, flag, "NaN", exitUsage, "--"+flag.Name+" NaN is not a finite number")
 			try(c, flag, "Inf", exitUsage, "Inf is not a finite number") // or +Inf
+		case "string":
+			if namesPath(flag) {
+				try(c, flag, "", exitUsage, "--"+flag.Name+` "" is no name of a file or folder; name one, or leave the flag out`)
+			}
 		}
 		if flag.Name != clusterFlag || flag.Value.Type() != "string" {
 			return

@@ -145,22 +145,24 @@ func (r *Region) put(m *Memory, off int, src []byte) {
 		s.forget()
 	}
 	copy(s.image.bytes()[at:at+n], src)
-	s.meta.dirty |= dirtyOf(at, n)
+	s.meta.dirty |= Words(at, n)
 }
 
 // firstWrite adds the line touched last to the write set.
-func (r *Region) firstWrite(m *Memory) bool {
-	if r.target == nil {
+func (r *Region) firstWrite(m *Memory) bool { return r.addWritten(m, r.lines.at, r.lines.meta) }
+
+// addWritten adds the line at a position to the write set.
+func (r *Region) addWritten(m *Memory, position int, l *meta) bool {
+	if r.target != m {
+		invariant.Assert(r.target == nil, "htm region writes to two memories")
 		r.target = m
 	}
-	invariant.Assert(r.target == m, "htm region writes to two memories")
-	s := &r.lines
-	w := &r.ways[s.meta.number&(len(r.ways)-1)]
+	w := &r.ways[l.number&(len(r.ways)-1)]
 	if int(*w) == r.cfg.Ways || m.Journal != nil && len(r.written) == m.journal.Lines() {
 		r.abort(Capacity, 0)
 		return false
 	}
 	*w++
-	r.written = append(r.written, int32(s.at))
+	r.written = append(r.written, int32(position))
 	return true
 }

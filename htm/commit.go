@@ -98,7 +98,7 @@ func (r *Region) commitLines(c Committer) bool {
 
 // lock takes the lines of the write set, in ascending order; false if the region has aborted.
 func (r *Region) lock() bool {
-	if !r.lacks(NoOrder) {
+	if len(r.written) > 1 && !r.lacks(NoOrder) {
 		r.sortWritten()
 	}
 	m, s := r.target, &r.lines
@@ -117,13 +117,14 @@ func (r *Region) lock() bool {
 				c.seen = w
 			}
 		}
-		if !lineword.TryLock(c.word, c.seen, m.Slot) && !r.lockBusy(c, m.Slot) {
+		held := c.seen.LockedBy(m.Slot)
+		if !lineword.TryLockAs(c.word, c.seen, held) && !r.lockBusy(c, m.Slot) {
 			r.release(i)
 			r.abort(Conflict, 0)
 			r.rescue(m, s.metas[at].number)
 			return false
 		}
-		c.seen = c.seen.LockedBy(m.Slot)
+		c.seen = held
 		r.step(StepLocked)
 	}
 	if m.Journal != nil && r.lacks(ListLate) {
@@ -249,16 +250,17 @@ func (r *Region) committed() {
 	r.step(StepCommitted)
 }
 
-// store copies the words that were written to memory. The caller holds the line.
+// store copies the words that were written to memory. The caller holds the line. They mostly follow each other.
 func (p *image) store(m *Memory, l *meta) {
 	to := m.line64(l.number)
-	for d := l.dirty; d != 0; d &= d - 1 {
-		w := bits.TrailingZeros8(d) % lineWords
-		if raceEnabled {
-			atomic.StoreUint64(&to[w], p[w])
-		} else {
-			to[w] = p[w]
+	w := bits.TrailingZeros8(l.dirty)
+	for d := l.dirty >> w; d != 0; d >>= 1 {
+		if at := w % lineWords; d&1 != 0 && raceEnabled {
+			atomic.StoreUint64(&to[at], p[at])
+		} else if d&1 != 0 {
+			to[at] = p[at]
 		}
+		w++
 	}
 }
 

@@ -60,6 +60,9 @@ func (m *Memory) line64(line int) *image {
 	return (*image)(unsafe.Add(m.base, line*LineBytes))
 }
 
+// PrefetchLine asks for a line and its word. It is inside.
+func (m *Memory) PrefetchLine(line int) { lineword.Prefetch2(m.word(line), &m.line64(line)[0]) }
+
 // Prefetch asks for lines from a number on, and the word of the first: eight words share a line of the cache. Bit i of set
 // is line + i, and one is set. All are inside.
 func (m *Memory) Prefetch(line int, set uint64) {

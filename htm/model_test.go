@@ -199,6 +199,7 @@ func TestRegionsAreAtomicAndOpaque(t *testing.T) {
 			"peek64":   inside((*runner).peek64),
 			"lines":    inside((*runner).loadLines),
 			"shared":   inside((*runner).storeShared),
+			"in room":  inside((*runner).storeInRoom),
 			"return":   inside((*runner).giveBack),
 			"validate": inside((*runner).validate),
 			"commit":   inside((*runner).commit),

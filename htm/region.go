@@ -130,9 +130,10 @@ func (r *Region) touchIn(m *Memory, off int, compare bool, room *image) bool {
 	}
 	k, s := m.key(off), &r.lines
 	i := -1
-	if s.indexed {
+	switch {
+	case s.indexed:
 		i = s.lookUp(k)
-	} else {
+	case s.n > 0:
 		i = s.search(k)
 	}
 	if i >= 0 {
@@ -170,14 +171,12 @@ func (r *Region) touchIn(m *Memory, off int, compare bool, room *image) bool {
 		}
 	}
 	// With all lines touched before as they were, the copies are a snapshot of this moment.
-	if compare && !r.hurried {
-		if !r.valid() && !r.lacks(NoOpacity) {
+	if n > 0 && !r.hurried {
+		if compare && !r.valid() && !r.lacks(NoOpacity) {
 			r.abort(Conflict, 0)
 			return false
 		}
-		s.unchecked = false
-	} else if n > 0 && !r.hurried {
-		s.unchecked = true
+		s.unchecked = !compare
 	}
 	r.worded = true
 	s.checks[n] = check{p, w}

@@ -41,6 +41,34 @@ func (r *Region) LoadLines(m *Memory, off int, room []byte) (position int, ok bo
 	return position, true
 }
 
+// LoadLine is LoadLines of one line.
+func (r *Region) LoadLine(m *Memory, off int, room *[LineBytes]byte) (position int, ok bool) {
+	invariant.Assert(m.words != nil && off%LineBytes == 0, "htm LoadLine is for a whole line with line words")
+	if uint(off) >= uint(len(m.Bytes)) {
+		return 0, r.outside(m, off, LineBytes)
+	}
+	ok = r.touchIn(m, off, true, (*image)(unsafe.Pointer(room)))
+	return r.lines.at, ok
+}
+
+// Stored has the commit store words of the line at off, bit i being word i: the caller has changed them in the copy that
+// LoadLine or LoadLines has put there, at a position. false: the region has aborted.
+func (r *Region) Stored(m *Memory, position, off int, words uint8) bool {
+	if r.state != active {
+		return false
+	}
+	l := &r.lines.metas[position]
+	invariant.Assert(r.lines.keys[position] == m.key(off), "htm Stored is for lines that the region has copied")
+	if l.dirty == 0 && !r.addWritten(m, position, l) {
+		return false
+	}
+	l.dirty |= words
+	return true
+}
+
+// Words has the words of n bytes at an offset of a line, for Stored.
+func Words(at, n int) uint8 { return uint8(1<<((uint(at+n)+7)/8) - 1<<(uint(at)/8)) }
+
 // Return ends what LoadLines has begun: room is the caller's again, and the region makes copies of its own.
 func (r *Region) Return(m *Memory, off int, room []byte) {
 	s := &r.lines
@@ -68,7 +96,7 @@ func (r *Region) StoreShared(m *Memory, position, off int, src []byte) bool {
 			return false
 		}
 		if unsafe.Pointer(&src[0]) == unsafe.Pointer(&s.image.bytes()[at]) {
-			s.meta.dirty |= dirtyOf(at, n)
+			s.meta.dirty |= Words(at, n)
 		} else {
 			r.put(m, off, src[:n])
 		}
@@ -76,6 +104,3 @@ func (r *Region) StoreShared(m *Memory, position, off int, src []byte) bool {
 	}
 	return r.state == active && (!s.unchecked || r.Validate())
 }
-
-// dirtyOf has the words of n bytes at an offset of a line.
-func dirtyOf(at, n int) uint8 { return uint8(1<<((at+n-1)/8+1) - 1<<(at/8)) }

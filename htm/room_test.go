@@ -36,6 +36,29 @@ func (x *runner) storeShared(t *rapid.T) {
 	}
 }
 
+// storeInRoom has the region's copy of a line in the room, changes words there, and has the commit store these.
+func (x *runner) storeInRoom(t *rapid.T) {
+	off := rapid.IntRange(0, len(x.own)/LineBytes-1).Draw(t, "line") * LineBytes
+	room := x.room[off : off+LineBytes]
+	position, ok := x.r.LoadLine(x.m, off, (*[LineBytes]byte)(room))
+	if !x.access(t, "line", off, LineBytes, ok) {
+		return
+	}
+	if !bytes.Equal(room, x.own[off:off+LineBytes]) {
+		t.Fatalf("line at %d: %v, want %v", off, room, x.own[off:off+LineBytes])
+	}
+	from := rapid.IntRange(0, LineBytes-1).Draw(t, "from")
+	n := rapid.IntRange(1, LineBytes-from).Draw(t, "bytes")
+	for i := from; i < from+n; i++ {
+		room[i]++
+		x.own[off+i]++
+		x.stored[off+i] = true
+	}
+	if !x.r.Stored(x.m, position, off, Words(from, n)) {
+		t.Fatal("a store to a line that the region has copied ended it")
+	}
+}
+
 // giveBack takes the room back, and spoils it.
 func (x *runner) giveBack(*rapid.T) {
 	x.r.Return(x.m, 0, x.room)

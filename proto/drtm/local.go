@@ -130,7 +130,11 @@ func (t *tx) loadLines(r *record) bool {
 	switch {
 	case r.Lines != 0: // only with line words
 		return t.loadSome(r, r.Lines)
-	case t.e.glob && (len(r.Image) <= layout.LineBytes || r.Mode == proto.ModeRead):
+	case t.e.glob && len(r.Image) <= layout.LineBytes:
+		position, ok := t.region.LoadLine(m, off, (*[layout.LineBytes]byte)(r.Image[:layout.LineBytes]))
+		r.Own.InRegion, r.Own.Line = true, int32(position)
+		return ok
+	case t.e.glob && r.Mode == proto.ModeRead:
 		return t.share(r, 0, len(r.Image))
 	case t.e.glob || !t.e.Env.Simulated:
 		return t.region.Load(m, off, r.Image)
@@ -219,12 +223,15 @@ func (t *tx) storeLocal(r *record) bool {
 	}
 	r.Seal(r.Next())
 	onesided.SetState(r, s)
-	if r.Own.InRegion {
-		return t.storeShared(r)
-	}
 	to := len(r.Image)
 	if !r.Is {
 		to = layout.ValueOffset
+	}
+	switch {
+	case r.Own.InRegion && len(r.Image) <= layout.LineBytes:
+		return t.region.Stored(m, int(r.Own.Line), off, htm.Words(layout.VersionOffset, to-layout.VersionOffset))
+	case r.Own.InRegion:
+		return t.storeShared(r)
 	}
 	if to <= layout.LineBytes { // entries begin lines, and the version always changes
 		return t.region.Store(m, off+layout.VersionOffset, r.Image[layout.VersionOffset:to])

@@ -112,11 +112,15 @@ func (t *tx) completeRound(r *record, _ lineSet) error {
 
 // prefetch asks for the lines of an entry that its load will copy.
 func (t *tx) prefetch(r *record) {
-	lines := r.Lines
-	if lines == 0 {
+	m, lines := t.e.Env.Memory, r.Lines
+	switch {
+	case lines == 0 && len(r.Image) <= layout.LineBytes:
+		m.PrefetchLine(int(r.Own.Off) / layout.LineBytes)
+		return
+	case lines == 0:
 		lines = lineSet(1)<<min(prefetchLines, (len(r.Image)+layout.LineBytes-1)/layout.LineBytes) - 1
 	}
-	t.e.Env.Memory.Prefetch(int(r.Own.Off)/layout.LineBytes, lines)
+	m.Prefetch(int(r.Own.Off)/layout.LineBytes, lines)
 }
 
 // prefetchLines bounds how much of a whole entry is asked for: the processor follows by itself.

@@ -7,6 +7,7 @@ import (
 	"drtmd/proto"
 	"drtmd/proto/history"
 	"drtmd/proto/onesided"
+	"drtmd/store/layout"
 	"drtmd/verbs/fiber"
 )
 
@@ -79,18 +80,20 @@ func (t *tx) begin(d *proto.Decl) (proto.Tx, error) {
 // and without line words those to be inserted, whose entries have to be made, unless the CPU has their state words.
 // It refuses those that their machine keeps to itself.
 func (t *tx) divide() (err error) {
-	e := t.e
-	parts := t.way.complete != nil && e.glob
+	e, own := t.e, t.e.Env.Node
+	byCPU, parts := e.glob && !t.way.byVerbs, e.glob && t.way.complete != nil
 	for i := range t.Records {
 		r := &t.Records[i]
-		here, inserted := r.Node == e.Env.Node, r.Mode == proto.ModeInsert
-		r.Own.Local = here && !t.way.byVerbs && (e.glob || !inserted || e.Near(r))
+		here, inserted := r.Node == own, r.Mode == proto.ModeInsert
+		r.Own.Local = here && (byCPU || !t.way.byVerbs && (!inserted || e.Near(r)))
 		r.Own.Ask = inserted && !here // its machine finds the entry if there is one
 		if !here && e.Env.Specs[r.Table-1].AtHome {
 			err = e.notAtHome(r.Table, r.Node, fmt.Sprintf("key %d", r.Key))
 		}
-		if a := &t.decl.Accesses[i]; parts && here && a.InFields() {
-			r.Lines = partOf(a, len(r.Image))
+		if parts && here && len(r.Image) > layout.LineBytes {
+			if a := &t.decl.Accesses[i]; a.InFields() {
+				r.Lines = partOf(a, len(r.Image))
+			}
 		}
 		t.remote = t.remote || !r.Own.Local
 	}

@@ -7,6 +7,7 @@ import (
 	"drtmd/internal/invariant"
 	"drtmd/proto"
 	"drtmd/proto/option"
+	"drtmd/store"
 	"drtmd/store/layout"
 )
 
@@ -48,13 +49,22 @@ type PrefetchingIndex interface {
 }
 
 // Prefetcher asks for what look-ups of declared records will read: by table, nil where its index cannot.
-type Prefetcher []PrefetchingIndex
+type Prefetcher []prefetched
+
+// prefetched is a table, or nothing.
+type prefetched struct {
+	hash  *store.Table // if it is one: without an indirect call
+	other PrefetchingIndex
+}
 
 // PrefetcherOf makes the Prefetcher of the own machine's tables.
 func PrefetcherOf(tables []PointIndex) Prefetcher {
 	p := make(Prefetcher, len(tables))
 	for i, t := range tables {
-		p[i], _ = t.(PrefetchingIndex)
+		var ok bool
+		if p[i].hash, ok = t.(*store.Table); !ok {
+			p[i].other, _ = t.(PrefetchingIndex)
+		}
 	}
 	return p
 }
@@ -64,8 +74,13 @@ func PrefetcherOf(tables []PointIndex) Prefetcher {
 func (p Prefetcher) Prefetch(d *proto.Decl) {
 	for i := range d.Accesses {
 		a := &d.Accesses[i]
-		if n := uint(a.Table) - 1; n < uint(len(p)) && p[n] != nil {
-			p[n].Prefetch(uint64(a.Key))
+		if n := uint(a.Table) - 1; n < uint(len(p)) {
+			switch x := &p[n]; {
+			case x.hash != nil:
+				x.hash.Prefetch(uint64(a.Key))
+			case x.other != nil:
+				x.other.Prefetch(uint64(a.Key))
+			}
 		}
 	}
 }

@@ -14,14 +14,14 @@ const chunkImages = 16
 type Buffers struct {
 	pd     *verbs.PD
 	stride int
-	chunks []chunk
+	rooms  []room
+	mrs    []*verbs.MR
 }
 
-// chunk is room for chunkImages.
-type chunk struct {
-	bytes []byte
-	sge   verbs.SGE // of all of them
-	mr    *verbs.MR // nil: plain memory
+// room is that of an image.
+type room struct {
+	bytes []byte // a stride
+	sge   verbs.SGE
 }
 
 // Init has images of records, with room for values that are apart. They lie in memory that is registered
@@ -36,37 +36,44 @@ func (b *Buffers) Init(pd *verbs.PD, records []layout.Record) {
 
 // At gives image i, of a number of bytes that is at most a stride. It has room for whole lines.
 func (b *Buffers) At(i, bytes int) (image []byte, sge verbs.SGE, err error) {
-	for i >= len(b.chunks)*chunkImages {
-		if err := b.grow(); err != nil {
+	if i >= len(b.rooms) {
+		if err := b.grow(i); err != nil {
 			return nil, verbs.SGE{}, err
 		}
 	}
-	c, at := &b.chunks[i/chunkImages], i%chunkImages*b.stride
-	sge = verbs.SGE{Addr: c.sge.Addr + uint64(at), Length: uint32(bytes), LKey: c.sge.LKey}
-	return c.bytes[at : at+bytes : at+b.stride], sge, nil
+	m := &b.rooms[i]
+	return m.bytes[:bytes], verbs.SGE{Addr: m.sge.Addr, Length: uint32(bytes), LKey: m.sge.LKey}, nil
 }
 
-func (b *Buffers) grow() error {
-	if b.pd == nil {
-		b.chunks = append(b.chunks, chunk{bytes: make([]byte, chunkImages*b.stride)})
-		return nil
+// grow makes room for images up to i.
+func (b *Buffers) grow(i int) error {
+	for i >= len(b.rooms) {
+		var bytes []byte
+		var sge verbs.SGE
+		if b.pd == nil {
+			bytes = make([]byte, chunkImages*b.stride)
+		} else {
+			mr, err := b.pd.AllocMR(chunkImages*b.stride, verbs.AccessLocalWrite, verbs.MROptions{NoHuge: true})
+			if err != nil {
+				return err
+			}
+			bytes, sge = mr.Bytes(), mr.SGE(0, mr.Len())
+			b.mrs = append(b.mrs, mr)
+		}
+		for at := 0; at < chunkImages*b.stride; at += b.stride {
+			b.rooms = append(b.rooms, room{bytes[at : at+b.stride : at+b.stride],
+				verbs.SGE{Addr: sge.Addr + uint64(at), LKey: sge.LKey}})
+		}
 	}
-	mr, err := b.pd.AllocMR(chunkImages*b.stride, verbs.AccessLocalWrite,
-		verbs.MROptions{NoHuge: true})
-	if err == nil {
-		b.chunks = append(b.chunks, chunk{mr.Bytes(), mr.SGE(0, mr.Len()), mr})
-	}
-	return err
+	return nil
 }
 
 // Close frees the memory. Nothing of it is in flight. It may be called twice.
 func (b *Buffers) Close() error {
 	var errs []error
-	for _, c := range b.chunks {
-		if c.mr != nil {
-			errs = append(errs, c.mr.Close())
-		}
+	for _, mr := range b.mrs {
+		errs = append(errs, mr.Close())
 	}
-	b.chunks = nil
+	b.rooms, b.mrs = nil, nil
 	return errors.Join(errs...)
 }

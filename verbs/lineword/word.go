@@ -44,8 +44,11 @@ func Load(p *uint64) Word { return Word(atomic.LoadUint64(p)) }
 
 // TryLock locks a line for an owner, 1 to MaxOwner, if its word is still w, which must be
 // unlocked. It never waits.
-func TryLock(p *uint64, w Word, owner uint16) bool {
-	return !w.Locked() && atomic.CompareAndSwapUint64(p, uint64(w), uint64(w.LockedBy(owner)))
+func TryLock(p *uint64, w Word, owner uint16) bool { return TryLockAs(p, w, w.LockedBy(owner)) }
+
+// TryLockAs is TryLock of who has made held of w by LockedBy.
+func TryLockAs(p *uint64, w, held Word) bool {
+	return !w.Locked() && atomic.CompareAndSwapUint64(p, uint64(w), uint64(held))
 }
 
 // TakeOver makes owner the holder of a line that a dead owner left locked at w. Of several who

@@ -13,7 +13,16 @@ import (
 // what it returns after.
 func switchesOf(t *testing.T, hopeful bool, with func(h *host, f *fiber.Fiber) (after func() error)) uint64 {
 	t.Helper()
-	h := newRealHost(t, shm.New(shm.Options{Dir: filepath.Join(t.TempDir(), "fabric")}))
+	return switchesOn(newHopeHost(t), hopeful, with)
+}
+
+func newHopeHost(t *testing.T) *host {
+	return newRealHost(t, shm.New(shm.Options{Dir: filepath.Join(t.TempDir(), "fabric")}))
+}
+
+// switchesOn is switchesOf on a host.
+func switchesOn(h *host, hopeful bool, with func(h *host, f *fiber.Fiber) (after func() error)) uint64 {
+	h.t.Helper()
 	var n uint64
 	h.run(func(f *fiber.Fiber) error {
 		w := f.Worker()
@@ -34,7 +43,8 @@ func switchesOf(t *testing.T, hopeful bool, with func(h *host, f *fiber.Fiber) (
 func alone(*host, *fiber.Fiber) func() error { return func() error { return nil } }
 
 // On Soft-RoCE an operation has often completed when the post returns, and takes so long that others must not wait for
-// many of them: a fiber looks before it parks, unless somebody else wants to run.
+// many of them: a fiber looks before it parks, unless somebody else wants to run. Where messages of peers may wait, in
+// memory or for another worker of the thread, it parks more often.
 func TestAFiberGoesOnWithoutASwitchIfNobodyWaits(t *testing.T) {
 	if n := switchesOf(t, false, alone); n != 100 {
 		t.Errorf("without a look at the completions: %d switches for 100 READs", n)
@@ -70,8 +80,17 @@ func TestAFiberGoesOnWithoutASwitchIfNobodyWaits(t *testing.T) {
 			return nil
 		}
 	})
-	if polled != 100 {
-		t.Errorf("while memory is polled: %d switches for 100 READs", polled)
+	few(t, "while memory is watched", polled)
+	h := newHopeHost(t)
+	h.beside()
+	few(t, "beside another worker", switchesOn(h, true, alone))
+}
+
+// few checks the switches for 100 READs of a fiber that parks after FewHopes.
+func few(t *testing.T, what string, n uint64) {
+	t.Helper()
+	if n < 100/(fiber.FewHopes+1)-1 || n > 100/fiber.FewHopes {
+		t.Errorf("%s: %d switches for 100 READs, want one after %d", what, n, fiber.FewHopes)
 	}
 }
 

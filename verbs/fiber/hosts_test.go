@@ -39,6 +39,7 @@ type host struct {
 	passiveContext *verbs.Context // nil in another process
 	drive          func() error
 	stop           func()
+	beside         func() // adds a worker to the thread; nil in virtual time
 }
 
 // start runs a fiber to its end and gives the first error of fiber and thread.
@@ -127,6 +128,10 @@ func newHostOn(t *testing.T, p verbs.Provider, cfg fiber.ThreadConfig) *host {
 		return fiber.Threads(t.Context(), thread)
 	}
 	h.stop = thread.Stop
+	h.beside = func() {
+		_, err := thread.NewWorker(fiber.WorkerConfig{Name: "beside", PD: h.worker.PD()})
+		h.must(err)
+	}
 	t.Cleanup(func() {
 		h.must(thread.Close())
 		h.must(active.Close())

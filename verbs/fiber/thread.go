@@ -78,7 +78,7 @@ func (t *Thread) NewWorker(cfg WorkerConfig) (*Worker, error) {
 	t.workers = append(t.workers, w)
 	if len(t.workers) > 1 { // they take turns
 		for _, x := range t.workers {
-			x.hopeful = false
+			x.shares = true
 		}
 	}
 	t.channels = append(t.channels, ch)

@@ -44,7 +44,8 @@ type Worker struct {
 	// hopeful: operations often complete at post, but take so long that a fiber which goes on at once keeps others waiting:
 	// poll before switching if there are none, for mostHopes operations of a pass.
 	hopeful bool
-	hoped   int // such operations since the pass began
+	hoped   int  // such operations since the pass began
+	shares  bool // the thread with other workers
 
 	readyList fiberList
 	resting   fiberList // run one in each pass: see Fiber.Rest
@@ -294,15 +295,23 @@ func (w *Worker) more() bool {
 	return len(w.inbox) > 0
 }
 
-// mostHopes bounds the operations that fibers wait for without a switch in one pass: timers, the inbox, and what the
-// parts have gathered, such as answers to peers, wait for its end.
-const mostHopes = 16
+const (
+	// mostHopes bounds the operations that fibers wait for without a switch in one pass: timers, the inbox, and what the
+	// parts have gathered, such as answers to peers, wait for its end.
+	mostHopes = 16
+	// fewHopes is that bound where messages of peers may wait, too: in memory that is watched, or for another worker of
+	// the thread.
+	fewHopes = 4
+)
 
 // hopes reports whether to poll before the fiber that runs parks: operations may have completed at post, and nobody else
-// is kept waiting. No fiber is ready, no memory is polled, and the pass has not lasted for many operations.
+// is kept waiting for long. No fiber is ready or waits for a word of memory, and the pass has not lasted for many operations.
 func (w *Worker) hopes() bool {
-	if !w.hopeful || w.hoped == mostHopes || !w.readyList.empty() || !w.resting.empty() ||
-		len(w.words)+len(w.watches)+len(w.pollers) > 0 {
+	most := mostHopes
+	if w.shares || len(w.watches) > 0 {
+		most = fewHopes
+	}
+	if !w.hopeful || w.hoped >= most || !w.readyList.empty() || !w.resting.empty() || len(w.words)+len(w.pollers) > 0 {
 		return false
 	}
 	w.hoped++

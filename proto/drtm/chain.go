@@ -55,8 +55,8 @@ func (t *tx) Link() *proto.Link { return &t.chain.Link }
 // BeginPiece implements proto.ChainTx.
 func (t *tx) BeginPiece(f *fiber.Fiber, d *proto.Decl, attempt int) (proto.Tx, error) {
 	e := t.e
-	if e.spare.n > 0 {
-		e.spare.sweep(f, 2, false)
+	if e.spare.any() {
+		e.spare.sweep(f, false)
 	}
 	f.Step("drtm: before piece")
 	if err := t.meet(f, d); err != nil {

@@ -16,7 +16,7 @@
 // local.go. The other ways to run an attempt are values of the same type: two rounds and leases on
 // everything (readonly.go, §5.4), and the fallback handler (fallback.go, §7.2). hca.go is the commit for
 // devices whose atomics do not exclude the CPU's (design decision 3); athome.go says which locks are the CPU's there.
-// spare.go gives unneeded entries back. A transaction without remote records posts nothing, waits for nothing and reads no clock.
+// spare.go keeps the entries that nobody needs, and reclaim.go gives them back. A transaction without remote records posts nothing, waits for nothing and reads no clock.
 //
 // chain.go runs a transaction in pieces (§4), each of which is one of the above, and barrier.go publishes the last one of
 // some (§4.2).

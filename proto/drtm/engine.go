@@ -71,12 +71,13 @@ func New(cfg Config) (*Engine, error) {
 	e.bounded, _ = c.Clock.(BoundedClock)
 	e.soft, e.softDelta = e.now()
 	e.hints.at = make([]hint, hintCount)
-	e.spare = spare{e: e, queue: make([]forgotten, spareBound)}
+	e.spare = newSpare(e)
 	err = e.Init(&c.Env, onesided.Rules{
 		Owner:       func(w uint64) proto.NodeID { return State(w).Owner() },
 		Now:         func() time.Duration { return e.soft },
 		OrphanAfter: c.OrphanAfter, Declared: true, Made: e.spare.made, Room: e.spare.makeRoom,
-		Near: nearTables(c),
+		Tombstone: e.tombstone,
+		Near:      nearTables(c),
 		Steps: onesided.Steps{Lookup: "drtm: before lookup", Ensure: "drtm: before ensure",
 			Lines: "drtm: between lines", Finish: "drtm: finish",
 			Unlocked: "drtm: unlocked before write-back"},
@@ -100,7 +101,7 @@ func New(cfg Config) (*Engine, error) {
 		e.ServeRanges(e.OwnShare)
 		e.Serve(onesided.TypeForget, func(t proto.TableID, k proto.Key, _ uint64) (uint64,
 			onesided.Code) {
-			e.spare.forget(t, k, e.soft)
+			e.spare.forget(t, k)
 			return 0, onesided.Done
 		})
 	}
@@ -121,9 +122,14 @@ func (e *Engine) Regions() htm.Stats {
 type softTime struct{ e *Engine }
 
 func (s softTime) Completed(*verbs.WC) {}
-func (s softTime) Flush()              { s.e.soft, s.e.softDelta = s.e.now() }
-func (s softTime) Fence(error)         {}
-func (s softTime) Close() error        { return nil }
+func (s softTime) Flush() {
+	e := s.e
+	if e.soft, e.softDelta = e.now(); e.spare.any() {
+		e.spare.pass()
+	}
+}
+func (s softTime) Fence(error)  {}
+func (s softTime) Close() error { return nil }
 
 // tx is an attempt of a transaction. It is used again for others.
 type tx struct {
@@ -220,7 +226,7 @@ func (t *tx) open(d *proto.Decl, attempt int) {
 		t.aborts, t.overflow, t.late, t.ranged = 0, false, false, false
 	}
 	t.decl, t.ended, t.remote, t.inRegion, t.deletes = d, false, false, false, false
-	t.end, t.ticket, t.slot, t.together = 0, 0, noSlot, false
+	t.end, t.ticket, t.slot, t.together, t.MadeHere = 0, 0, noSlot, false, false
 	t.exclusive = e.cfg.LockReads && !d.ReadOnly
 	switch {
 	case attempt >= e.cfg.Attempts,
@@ -239,6 +245,9 @@ func (t *tx) open(d *proto.Decl, attempt int) {
 // close gives the object back.
 func (t *tx) close(o history.Outcome) {
 	t.ended = true
+	if t.MadeHere || len(t.Ranges) > 0 {
+		t.forgetAbsent(o)
+	}
 	t.leaveSlot()
 	t.Close(o)
 	if !t.chain.open || o == history.Aborted && !t.chain.Binding {

@@ -2,10 +2,12 @@ package drtm
 
 import (
 	"encoding/binary"
+	"errors"
 
 	"drtmd/htm"
 	"drtmd/proto"
 	"drtmd/proto/onesided"
+	"drtmd/store"
 	"drtmd/store/layout"
 )
 
@@ -281,10 +283,19 @@ func (t *tx) makeLocal(r *record) error {
 	case err != nil && !t.region.Consistent():
 		return t.regionOver()
 	case err != nil:
-		return t.leave(proto.ReasonFull)
+		return t.noRoom(err)
 	}
 	r.Own.Off, r.Own.Found, r.Version = uint64(off), true, v
 	return nil
+}
+
+// noRoom leaves the region because a table has refused an entry: another attempt may find room that is given back now.
+func (t *tx) noRoom(refused error) error {
+	err := t.leave(proto.ReasonFull)
+	if errors.Is(refused, store.ErrFull) && t.e.spare.makeRoom() != onesided.Full {
+		err = proto.Aborting(proto.ReasonConflict)
+	}
+	return err
 }
 
 // leaveRegion aborts the region, if there is one.

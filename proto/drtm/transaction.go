@@ -39,8 +39,8 @@ func (e *Engine) Begin(f *fiber.Fiber, d *proto.Decl, attempt int) (proto.Tx, er
 	if attempt == 0 {
 		e.Counters.Begun++
 	}
-	if e.spare.n > 0 {
-		e.spare.sweep(f, 2, false)
+	if e.spare.any() {
+		e.spare.sweep(f, false)
 	}
 	part, err := e.subscribe(f, d)
 	if err != nil {
@@ -183,7 +183,7 @@ func (t *tx) locate() (n int) {
 		}
 		if !found && e.entryNeeded() {
 			// Without line words only an entry can say that there is no record.
-			off, c := e.Ensure(r.Table, r.Key)
+			off, c := t.EnsureHere(r)
 			r.Own.Off, r.Own.Found = off, c == onesided.Done
 		}
 	}
@@ -243,7 +243,11 @@ func (t *tx) Commit() error {
 	if !t.pieceDone() {
 		t.e.Counters.Committed++
 	}
+	f, h := t.F, &t.e.spare
 	t.close(history.Committed)
+	if h.deleted.n > 0 {
+		h.look(f, &h.deleted, h.deleted.n, false)
+	}
 	return nil
 }
 
@@ -381,15 +385,14 @@ func (t *tx) release(commit bool) {
 func held(r *record) bool { return r.Own.Hold == onesided.Locked || r.Own.Hold == onesided.Asked }
 
 // forgetDeleted tells the machines of deleted records, local ones or those by verbs, that their entries
-// can be given back. Nothing depends on it: a machine that is not told keeps a tombstone until the key
-// is used again.
+// can be given back. A machine that is not told learns it from the next scan, or when it needs the room.
 func (t *tx) forgetDeleted(local bool) {
 	for i := range t.Records {
 		r := &t.Records[i]
 		switch {
 		case r.Own.Local != local || r.Is || !r.Was || !r.Dirty:
 		case r.Node == t.e.Env.Node:
-			t.e.spare.forget(r.Table, r.Key, t.e.soft)
+			t.e.spare.forget(r.Table, r.Key)
 		default:
 			t.Forget(i)
 		}

@@ -47,7 +47,8 @@ func (e env) scale(n int) int {
 type cluster struct {
 	*node.Cluster
 	env
-	t testing.TB
+	t       testing.TB
+	stopped bool // or about to be: quiet was called
 }
 
 // start builds a cluster that is closed when the test ends.
@@ -71,7 +72,7 @@ func (e env) start(t testing.TB, change ...func(*node.Config)) *cluster {
 			t.Error(err)
 		}
 	})
-	return &cluster{c, e, t}
+	return &cluster{Cluster: c, env: e, t: t}
 }
 
 // homes are the nodes on which a case has records.
@@ -101,6 +102,7 @@ func (c *cluster) verify() *check.Result {
 func (c *cluster) settle() {
 	c.t.Helper()
 	if c.Config.Replicas == 1 && c.protocol.Chips == nil {
+		c.quiet()
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -117,6 +119,22 @@ func (c *cluster) settle() {
 	}
 	if left, err := c.Settle(ctx); err != nil || left != (node.Unsettled{}) || ctx.Err() != nil {
 		c.t.Errorf("not settled when nothing runs: %+v, %v, %v", left, err, ctx.Err())
+	}
+}
+
+// quiet waits until hosts of a simulation have given back what they have just been told to: without line words they lock it
+// by their NICs.
+func (c *cluster) quiet() {
+	c.t.Helper()
+	if !c.host.WithoutLineWords || c.stopped {
+		return
+	}
+	c.stopped = true
+	err := c.Start("quiet", 1, func(f *fiber.Fiber, _ *node.Worker, _ int) error {
+		return f.Sleep(restLooks * restLook)
+	}).Wait(context.Background())
+	if err != nil {
+		c.t.Fatal(err)
 	}
 }
 

@@ -26,6 +26,7 @@ func scans(t *testing.T, e env) {
 		t.Run("scans do not allocate", func(t *testing.T) { scanAllocations(t, e) })
 	}
 	t.Run("random scans are strictly serializable", func(t *testing.T) { randomScans(t, e) })
+	t.Run("a queue of rows stays short", func(t *testing.T) { queues(t, e) })
 }
 
 // startRanges builds a cluster with the workload ranges.

@@ -27,9 +27,11 @@ type Rules struct {
 	AccessPs int64
 	// Uncached look-ups go through buckets each time, without the location cache.
 	Uncached bool
-	// Made is called when a host has found or made an absent entry, which is of use to nobody once
-	// the transaction that asked for it has left; nil: transactions reclaim them.
+	// Made is called when a host has found or made an absent entry for another machine, which is of use to nobody once
+	// the transaction that asked for it has left; nil: transactions reclaim them. Those of the own machine: Part.Made.
 	Made func(proto.TableID, proto.Key)
+	// Tombstone is called with the absent entries that a scan of another machine is told of; nil: nobody wants to know.
+	Tombstone func(table proto.TableID, k proto.Key, place uint64)
 	// Room is called when a table is full: Done if another try may find room. nil: there is none.
 	Room func() Code
 	// Near says of each table, by its number less 1, that the CPU has the state words of the own machine's records, which no
@@ -204,6 +206,8 @@ type Tx struct {
 	lookups *remote.Batch
 	calls   []*call
 	asked   int // of calls that are under way
+	// MadeHere: the own machine has found or made an absent entry for a record of the attempt. The protocol clears it.
+	MadeHere bool
 	// places are of the scan that runs.
 	places     places
 	heads      txset.Buffers // of records that ReadFound reads, by index

@@ -101,19 +101,32 @@ func (b *Base) Serve(typ rpc.Type, serve func(table proto.TableID, k proto.Key, 
 // ServeEnsure registers Ensure.
 func (b *Base) ServeEnsure() {
 	b.Serve(TypeEnsure, func(table proto.TableID, k proto.Key, _ uint64) (uint64, Code) {
-		return b.Ensure(table, k)
+		off, live, c := b.ensureAt(b.Env.Shares[b.Env.Node], table, k)
+		if c == Done && !live && b.Made != nil {
+			b.Made(table, k)
+		}
+		return off, c
 	})
 }
 
-// Ensure finds the entry of a key in the own machine's table, or makes an absent one that is not
-// locked. Whoever asked for it locks it like any other, and sees by its key if it was given back
-// meanwhile: so no lock is lost with a response that does not arrive.
-func (b *Base) Ensure(table proto.TableID, k proto.Key) (off uint64, c Code) {
-	return b.EnsureAt(b.Env.Shares[b.Env.Node], table, k)
+// EnsureHere finds the entry of a record of the own machine, or makes an absent one: see ensureAt.
+func (t *Tx) EnsureHere(r *Record) (off uint64, c Code) {
+	off, live, c := t.base.ensureAt(t.base.Here(r), r.Table, r.Key)
+	r.Own.Made = c == Done && !live
+	t.MadeHere = t.MadeHere || r.Own.Made
+	return off, c
 }
 
-// EnsureAt is Ensure in a replica of whichever shard.
+// EnsureAt is ensureAt for whoever does not ask whether there is a record.
 func (b *Base) EnsureAt(s *protocol.Share, table proto.TableID, k proto.Key) (off uint64, c Code) {
+	off, _, c = b.ensureAt(s, table, k)
+	return off, c
+}
+
+// ensureAt finds the entry of a key in the own machine's replica of a shard, or makes an absent one that is not
+// locked. Whoever asked for it locks it like any other, and sees by its key if it was given back
+// meanwhile: so no lock is lost with a response that does not arrive.
+func (b *Base) ensureAt(s *protocol.Share, table proto.TableID, k proto.Key) (off uint64, live bool, c Code) {
 	defer b.unlockStructure(b.lockStructure())
 	for range HostTries {
 		b.Counters.RegionRuns++
@@ -123,28 +136,22 @@ func (b *Base) EnsureAt(s *protocol.Share, table proto.TableID, k proto.Key) (of
 		case ok && err != nil:
 			b.region.Abort(0)
 			if c := b.makeRoom(s.Tables[table-1], err); c != Done {
-				return 0, c
+				return 0, false, c
 			}
 		case ok && b.region.Commit(nil):
-			if !v.Live() && b.Made != nil {
-				b.Made(table, k)
-			}
-			return uint64(at), Done
+			return uint64(at), v.Live(), Done
 		}
 	}
-	return 0, Busy
+	return 0, false, Busy
 }
 
 // makeRoom has a table that has refused an entry grow, or asks the protocol for room: Done if another try
 // may find some.
 func (b *Base) makeRoom(t protocol.PointIndex, refused error) Code {
-	if g, ok := t.(protocol.GrowingIndex); ok && errors.Is(refused, store.ErrFull) {
-		if g.Grow() == nil {
-			return Done
-		}
-		return Full
+	if g, ok := t.(protocol.GrowingIndex); ok && errors.Is(refused, store.ErrFull) && g.Grow() == nil {
+		return Done
 	}
-	if b.Room == nil {
+	if b.Room == nil || !errors.Is(refused, store.ErrFull) {
 		return Full
 	}
 	return b.Room()

@@ -176,7 +176,7 @@ func (t *Tx) ensure(from, to int) (err error) {
 		case r.Own.Local || r.Own.Found:
 		case r.Node == b.Env.Node:
 			b.charge(t, b.Costs.Find)
-			off, c := b.EnsureAt(b.Here(r), r.Table, r.Key)
+			off, c := t.EnsureHere(r)
 			err = worse(err, t.ensured(r, off, c))
 		default:
 			t.ask(TypeEnsure, i, 0)

@@ -72,7 +72,11 @@ func (b *Base) ServeRanges(share func(proto.TableID, proto.Key) *protocol.Share)
 		if most == 0 || most > mostKeys || len(resp) < keysAnswerBytes+int(most)*pairBytes {
 			return 0, errRequest
 		}
-		n, live, stamp, c := b.keysAt(share(t, low), t, low, high, le.Uint64(req[32:]) != 0, list[:most])
+		peek := le.Uint64(req[32:]) != 0
+		n, live, stamp, c := b.keysAt(share(t, low), t, low, high, peek, list[:most])
+		if c == Done && !peek && b.Tombstone != nil {
+			b.tombstones(share(t, low), t, list[:n])
+		}
 		for i, w := range [...]uint64{uint64(c), stamp, uint64(n), live} {
 			le.PutUint64(resp[8*i:], w)
 		}
@@ -91,6 +95,15 @@ func (b *Base) ServeRanges(share func(proto.TableID, proto.Key) *protocol.Share)
 		le.PutUint64(resp, uint64(c))
 		return 8, nil
 	})
+}
+
+// tombstones tells the protocol of entries of absent records.
+func (b *Base) tombstones(s *protocol.Share, t proto.TableID, list []pair) {
+	for _, p := range list {
+		if m, off := s.Tables[t-1].At(int(p.place)); !VersionOf(m, uint64(off)).Live() {
+			b.Tombstone(t, proto.Key(p.key), p.place)
+		}
+	}
 }
 
 // rangeOf decodes what the requests have in common.

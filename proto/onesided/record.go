@@ -47,6 +47,8 @@ type Part struct {
 	Stale bool
 	// Ensured: the host has made the entry, or found it, for this transaction, which has not locked it.
 	Ensured bool
+	// Made: the own machine has found or made it, absent.
+	Made bool
 	// InRegion: the region of the transaction has its copy of the lines in the record's image, the first of them at position
 	// Line (htm.Region.LoadLines).
 	InRegion bool

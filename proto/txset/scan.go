@@ -138,7 +138,7 @@ func (s *Set[Own]) loadKeys(keys []proto.Key) error {
 		}
 		if err := s.Add(s.scan.table, k, proto.ModeRead); err != nil {
 			s.Records = s.Records[:n] // nothing was loaded of these
-			return err
+			return s.crowded(err)
 		}
 	}
 	if n == len(s.Records) {
@@ -148,6 +148,22 @@ func (s *Set[Own]) loadKeys(keys []proto.Key) error {
 		s.cursor, s.scan.end = n, len(s.Records)
 	}
 	return s.loader.Load(n, len(s.Records))
+}
+
+// crowded is an abort if a scan finds more records than a set may have because some of them are deleted ones, whose entries
+// their machine is about to give back: each has a version to validate until then.
+func (s *Set[Own]) crowded(err error) error {
+	if err != ErrTooManyRecords {
+		return err
+	}
+	x := &s.scan
+	low, high := min(x.from, x.to), max(x.from, x.to)
+	for i := range s.Records {
+		if r := &s.Records[i]; r.Table == x.table && r.Key >= low && r.Key <= high && r.Loaded && !r.Was && !r.Is {
+			return proto.Aborting(proto.ReasonConflict)
+		}
+	}
+	return err
 }
 
 // isFresh reports whether keys of the scan that runs, which are all different, cannot be the set's. A scan of many would

@@ -88,3 +88,48 @@ func TestAScanAddsNoRecordTwice(t *testing.T) {
 		})
 	}
 }
+
+// many is a protocol with a table of more entries than a set may have, some of them of deleted records.
+type many struct {
+	s       *Set[struct{}]
+	deleted proto.Key // the first ones
+}
+
+func (m many) Load(from, to int) error {
+	for i := from; i < to; i++ {
+		r := &m.s.Records[i]
+		r.Accept(1, r.Key >= m.deleted)
+	}
+	return nil
+}
+
+func (m many) Keys(_ proto.TableID, _ proto.Location, from, _ proto.Key, keys []proto.Key) (n int, err error) {
+	for i := range keys {
+		keys[i] = from + proto.Key(i)
+	}
+	return len(keys), nil
+}
+
+// TestAScanThatDeletedRecordsMakeTooLongIsTriedAgain: their entries are about to be given back. One of too many records is
+// refused.
+func TestAScanThatDeletedRecordsMakeTooLongIsTriedAgain(t *testing.T) {
+	record := layout.NewRecord(layout.KindOneVersion, 8)
+	c := &Config{Specs: []proto.TableSpec{{ID: 1, Name: "many", ValueBytes: 8, Ordered: true}},
+		Records: []layout.Record{record}, Placement: here{}, Nodes: 1}
+	for _, x := range []struct {
+		deleted, low proto.Key
+		want         error
+	}{
+		{0, 0, ErrTooManyRecords}, {10, 0, proto.Aborting(proto.ReasonConflict)}, {10, 10, ErrTooManyRecords},
+	} {
+		var b Buffers
+		b.Init(nil, c.Records)
+		var s Set[struct{}]
+		s.Init(c, &b, many{&s, x.deleted})
+		s.Open(&fiber.Fiber{}, &proto.Decl{})
+		err := s.Scan(1, x.low, 10*MaxRecords, func(proto.Key, []byte) bool { return true })
+		if err != x.want {
+			t.Errorf("%d deleted records, from key %d: %v, want %v", x.deleted, x.low, err, x.want)
+		}
+	}
+}

@@ -124,11 +124,11 @@ func (a *app) simCommand() *cobra.Command {
 	f.Uint64Var(&p.events, "events", 0, "a run of more than `N` events fails; default: the scenario's "+
 		"own bound")
 	f.BoolVar(&p.json, "json", false, "print JSON (schema "+SimSchema+")")
-	f.BoolVar(&p.list, "list", false, "list scenarios and their mutations; with --json as JSON")
+	f.BoolVar(&p.list, "list", false, "list scenarios and their mutations, or those of --scenario alone; with --json as JSON")
 	f.BoolVar(&p.trace, "trace", false, "print every event of the run")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if p.list {
-			return a.listScenarios(p.json)
+			return a.listScenarios(p.scenario, p.json)
 		}
 		r, err := p.check(c, a)
 		if err != nil {

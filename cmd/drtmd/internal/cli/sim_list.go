@@ -3,6 +3,8 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -38,12 +40,14 @@ type simListFault struct {
 	Equivalent string `json:"equivalent,omitempty"` // why no check can find it
 }
 
-func (a *app) listScenariosJSON() error {
+func (a *app) listScenariosJSON(all []*scenario.Scenario, saturation bool) error {
 	d := simListDocument{Schema: SimSchema}
-	for _, s := range a.scenarios() {
+	for _, s := range all {
 		d.Scenarios = append(d.Scenarios, listItem(s))
 	}
-	d.Scenarios = append(d.Scenarios, simListItem{Name: saturationName, Doc: saturationDoc})
+	if saturation {
+		d.Scenarios = append(d.Scenarios, simListItem{Name: saturationName, Doc: saturationDoc})
+	}
 	e := json.NewEncoder(a.stdout)
 	e.SetIndent("", "  ")
 	return e.Encode(&d)
@@ -61,35 +65,67 @@ func listItem(s *scenario.Scenario) simListItem {
 	return i
 }
 
-// listScenarios lists them for people, or as JSON of SimSchema.
-func (a *app) listScenarios(asJSON bool) error {
+// listScenarios lists them for people, or as JSON of SimSchema: all, or the one that is named.
+func (a *app) listScenarios(name string, asJSON bool) error {
+	all := a.scenarios()
+	if name != "" && name != saturationName {
+		all = slices.DeleteFunc(all, func(s *scenario.Scenario) bool { return s.Name != name })
+		if len(all) == 0 {
+			return a.unknownScenario(name)
+		}
+	}
+	if name == saturationName {
+		all = nil
+	}
+	saturation := name == "" || name == saturationName
 	if asJSON {
-		return a.listScenariosJSON()
+		return a.listScenariosJSON(all, saturation)
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "SCENARIO\tNODES\tWHAT")
-	listed := map[string]string{} // steps to the scenario that lists them
-	for _, s := range a.scenarios() {
+	listed := listed{}
+	for _, s := range all {
 		fmt.Fprintf(w, "%s\t%d (%d..%d)\t%s\n", s.Name, s.Nodes, s.MinNodes, s.MaxNodes, s.Doc)
-		for _, d := range s.Dimensions {
-			fmt.Fprintf(w, "\t\t  --set %s=%s: %s\n", d.Name, strings.Join(d.Values, "|"), d.Doc)
-		}
-		for _, m := range s.Mutations {
-			fmt.Fprintf(w, "\t\t  --mutation %s: %s\n", m.Name, m.Doc)
-			if m.Equivalent != "" {
-				fmt.Fprintf(w, "\t\t    no check can find it: %s\n", m.Equivalent)
+		listed.once(w, s.Name, "dimensions", len(s.Dimensions), func(i int) string {
+			d := &s.Dimensions[i]
+			return fmt.Sprintf("--set %s=%s: %s", d.Name, strings.Join(d.Values, "|"), d.Doc)
+		})
+		listed.once(w, s.Name, "mutations", len(s.Mutations), func(i int) string {
+			m := &s.Mutations[i]
+			if m.Equivalent == "" {
+				return fmt.Sprintf("--mutation %s: %s", m.Name, m.Doc)
 			}
-		}
-		steps := strings.Join(s.Steps, "\n")
-		if same, ok := listed[steps]; ok && len(s.Steps) > 0 {
-			fmt.Fprintf(w, "\t\t  steps as %s\n", same)
-			continue
-		}
-		listed[steps] = s.Name
-		for _, step := range s.Steps {
-			fmt.Fprintf(w, "\t\t  step %q\n", step)
+			return fmt.Sprintf("--mutation %s: %s\n    no check can find it: %s", m.Name, m.Doc, m.Equivalent)
+		})
+		listed.once(w, s.Name, "steps", len(s.Steps), func(i int) string { return fmt.Sprintf("step %q", s.Steps[i]) })
+	}
+	if saturation {
+		fmt.Fprintf(w, "%s\t\t%s\n", saturationName, saturationDoc)
+	}
+	if name == "" {
+		fmt.Fprintln(w, "\ndrtmd sim --list --scenario NAME describes one alone.")
+	}
+	return w.Flush()
+}
+
+// listed are the scenarios that have listed something, by its text: what many have is listed once.
+type listed map[string]string
+
+// once lists n lines of a scenario, or names the one that has listed the same.
+func (l listed) once(w io.Writer, scenario, what string, n int, line func(int) string) {
+	var all strings.Builder
+	for i := range n {
+		for _, text := range strings.Split(line(i), "\n") {
+			fmt.Fprintf(&all, "\t\t  %s\n", text)
 		}
 	}
-	fmt.Fprintf(w, "%s\t\t%s\n", saturationName, saturationDoc)
-	return w.Flush()
+	text := all.String()
+	switch same, ok := l[text]; {
+	case n == 0:
+	case ok && n > 1:
+		fmt.Fprintf(w, "\t\t  %s as %s\n", what, same)
+	default:
+		l[text] = scenario
+		fmt.Fprint(w, text)
+	}
 }

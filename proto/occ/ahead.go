@@ -25,7 +25,8 @@ type lookUp struct {
 // lookUps are those of a worker.
 type lookUps struct {
 	gathered []lookUp
-	round    uint64 // batches that were made
+	asked    []lookUp // of a datagram, where nothing is gathered
+	round    uint64   // batches that were made
 	// touched has, in the simulator, which lines the worker's cache has; nil: misses cost nothing.
 	touched []uint64
 }
@@ -215,6 +216,9 @@ func (e *Engine) lookUpRequests(n int, request func(i int) (rpc.Type, []byte)) {
 			}
 		}
 	}
+	if !e.strategy.Gathers {
+		e.entriesAhead()
+	}
 	if len(e.lookUps.gathered) == held {
 		return
 	}
@@ -232,5 +236,23 @@ func (e *Engine) lookUpLater(t proto.TableID, k proto.Key) {
 		e.lookUps.gathered = append(e.lookUps.gathered, lookUp{share, t, k})
 	default:
 		e.prefetch(share, t, k)
+		e.lookUps.asked = append(e.lookUps.asked, lookUp{share, t, k})
 	}
 }
+
+// entriesAhead asks for the entries of the records of a datagram, when what their look-ups read first has been asked for.
+func (e *Engine) entriesAhead() {
+	all := e.lookUps.asked
+	if e.lookUps.asked = all[:0]; !e.Worded() || len(all) < fewAsked {
+		return
+	}
+	for i := range all {
+		x := &all[i]
+		if off, there := x.s.Tables[x.table-1].Find(uint64(x.key)); there {
+			x.s.Memory.Prefetch(off/layout.LineBytes, 1)
+		}
+	}
+}
+
+// fewAsked is up to how many records' entries are not asked for: the first look-up would wait for its bucket as long.
+const fewAsked = 2

@@ -180,7 +180,7 @@ func (e *Engine) serveEach(typ rpc.Type, word onesided.Word, in items, resp []by
 		if !in.next(&i) {
 			return h, nil, errRequest
 		}
-		if index == 0 {
+		if index == 0 && !in.packed { // of compact requests lookUpRequests has asked for all of a datagram
 			e.prefetchItems(in)
 		}
 		s, serves := e.shareOf(i.table, i.key)

@@ -116,7 +116,7 @@ func simulation() protocol.Simulation {
 	short := func(lease string) protocol.DimensionValue {
 		return protocol.DimensionValue{Name: lease, Options: leases(lease, lease)}
 	}
-	return protocol.Simulation{
+	return protocol.Simulation{Atomics: true,
 		Steps: protocol.Steps{All: Steps(), NoLineWords: []string{htm.StepRecordsLocked,
 			htm.StepRecordsConfirmed, htm.StepRecordsValid, htm.StepRecordsStored, htm.StepRecordsUnlocked},
 			Critical: []string{"drtm: confirmed before XEND", "drtm: before XBEGIN",

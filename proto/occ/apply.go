@@ -471,6 +471,17 @@ func (e *Engine) openViews() bool {
 }
 
 func (e *Engine) markOlder(r *log.Record) {
+	e.eachWrite(r, func(w *recovery.Write) {
+		for i := range e.tombs {
+			if x := &e.tombs[i]; x.key == w.Key && x.table == w.Table && w.Version < x.version {
+				e.older[i] = true
+			}
+		}
+	})
+}
+
+// eachWrite calls f with each write that a log's record names, if it is an update.
+func (e *Engine) eachWrite(r *log.Record, f func(w *recovery.Write)) {
 	if r.Type != recordUpdate || len(r.Body) < decidedBytes {
 		return
 	}
@@ -483,11 +494,24 @@ func (e *Engine) markOlder(r *log.Record) {
 		if ok, err := body.Next(e.Env.Specs, &w); err != nil || !ok {
 			return
 		}
-		for i := range e.tombs {
-			if x := &e.tombs[i]; x.key == w.Key && x.table == w.Table && w.Version < x.version {
-				e.older[i] = true
-			}
-		}
+		f(&w)
+	}
+}
+
+// EachLogged calls f with each update in the logs of this machine, of all its workers, that it could make: with the value,
+// or a deletion. Checks of simulations ask what survivors have.
+func (e *Engine) EachLogged(f func(w *recovery.Write)) {
+	if e.views == nil && !e.openViews() {
+		return
+	}
+	for _, v := range e.views {
+		v.Each(func(r *log.Record) {
+			e.eachWrite(r, func(w *recovery.Write) {
+				if !w.Read && (w.Value != nil || !w.Version.Live()) {
+					f(w)
+				}
+			})
+		})
 	}
 }
 
@@ -496,6 +520,9 @@ func (e *Engine) unlinkTomb(x *tomb) bool {
 	off, there := x.share.Tables[x.table-1].Find(uint64(x.key))
 	if !there {
 		return false
+	}
+	if e.nicReaches(x.share) {
+		return false // it is forgotten: who locks the key next finds the entry
 	}
 	f := found{off: uint64(off)}
 	if e.lockRecord(x.share, &f, x.table, x.key, e.applier) != done {

@@ -80,7 +80,7 @@
 //   - With line words the CPU locks records of the own node in both cases. It takes the line's word, as a
 //     remote operation does. So it excludes NICs, and READs of other nodes and regions see whole lines.
 //   - Without line words the atomics of CPUs and NICs do not exclude each other. Then only CPUs lock, or only
-//     NICs do, records of the own node by loopback. The table's structure changes under the node's lock
+//     NICs do, records of the own node by loopback, also what recovery unlocks (nicwords.go). The table's structure changes under the node's lock
 //     (protocol.Env.Structure).
 //
 // # Reads

@@ -53,8 +53,12 @@ type Engine struct {
 	older      []bool      // of reclaimDeleted
 	views      []*log.View // of the logs of all workers
 	view       *view       // nil: there are no backups
-	free       []*tx
-	made       []*tx
+	// swaps are those that the NIC has to make, in order, and swapping says that swapper makes them (nicwords.go).
+	swaps    []swap
+	swapping bool
+	swapper  *fiber.Task
+	free     []*tx
+	made     []*tx
 	// unawaited are transactions whose programs go on while COMMIT is under way.
 	unawaited      []*tx
 	unawaitedTimer *fiber.Timer

@@ -6,6 +6,7 @@ import (
 	"drtmd/proto"
 	"drtmd/proto/onesided"
 	"drtmd/proto/recovery"
+	"drtmd/store/layout"
 	"drtmd/verbs/fiber"
 )
 
@@ -114,5 +115,74 @@ func TestTheLastPartOfATransactionMayComeAgain(t *testing.T) {
 	}
 	if all := x.view.known[n.name]; all == nil || len(all.writes) != 2 || !all.logged {
 		t.Fatalf("known: %+v", all)
+	}
+}
+
+// TestAPrimaryThatHasGivenALockBackHadTheUpdate: it tells so of a record that was deleted since, or was given to another
+// transaction. It does not if the record is locked still, if it became the primary after the record was logged, or if
+// nothing was written.
+func TestAPrimaryThatHasGivenALockBackHadTheUpdate(t *testing.T) {
+	const other = deadsWord | 1<<17
+	for _, c := range []struct {
+		name  string
+		is    bool // there is a record, of version 1
+		word  onesided.Word
+		moved uint64
+		read  bool
+		want  bool
+	}{
+		{"deleted and forgotten since", false, 0, 0, false, true},
+		{"unlocked", true, onesided.Unlocked, 0, false, true},
+		{"locked by another", true, other, 0, false, true},
+		{"locked still", true, deadsWord, 0, false, false},
+		{"forgotten, by a later primary", false, 0, kitEpoch + 1, false, false},
+		{"primary since the epoch of LOG", false, 0, kitEpoch, false, true},
+		{"only read", false, 0, 0, true, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			x := newKit(t)
+			x.view.home[2], x.view.moved[2] = 0, c.moved
+			if c.is {
+				x.load(2, version(1), 1, c.word)
+			}
+			w := write(2, version(2), 2)
+			w.Read = c.read
+			n := &noted{name: ofNode1 + 1, word: deadsWord, dead: true, epoch: kitEpoch, writes: []recovery.Write{w}}
+			if got := x.view.applied(n, &n.writes[0]); got != c.want {
+				t.Errorf("it says that it has the update: %t, want %t", got, c.want)
+			}
+		})
+	}
+}
+
+// TestAnUpdateIsNotMadeAgainWhereItWasForgotten: the record was deleted, its entry given back, and the coordinator, that is
+// dead now, locked the key for its next transaction, with the same word.
+func TestAnUpdateIsNotMadeAgainWhereItWasForgotten(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		entry layout.Version
+		made  bool
+	}{
+		{"made for the transaction", layout.Fresh(0), true},
+		{"made since", layout.Fresh(2), false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			x := newKit(t)
+			x.view.home[2] = 0
+			x.load(2, c.entry, 9, deadsWord)
+			n := x.view.note(&noted{name: ofNode1 + 1, word: deadsWord, dead: true, logged: true, epoch: kitEpoch,
+				writes: []recovery.Write{write(2, layout.MakeVersion(1, 0), 7)}})
+			if got := x.view.applied(n, &n.writes[0]); got == c.made {
+				t.Errorf("it says that it has the update: %t", got)
+			}
+			if !x.view.commit(n.name) {
+				t.Fatal("it cannot commit")
+			}
+			if c.made {
+				x.holds(2, layout.MakeVersion(1, 0), 7, onesided.Unlocked)
+			} else {
+				x.holds(2, c.entry, 9, deadsWord)
+			}
+		})
 	}
 }

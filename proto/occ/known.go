@@ -7,6 +7,7 @@ import (
 	"drtmd/proto"
 	"drtmd/proto/onesided"
 	"drtmd/proto/recovery"
+	"drtmd/store/layout"
 	"drtmd/store/log"
 )
 
@@ -215,11 +216,16 @@ func (v *view) lock(s *share, w *recovery.Write, word onesided.Word) bool {
 	return e.lockRecord(s, &x, w.Table, w.Key, word) == done || onesided.Word(x.head.State) == word
 }
 
-// let gives a record back that was locked for a transaction, to the next one for which it stays locked.
-func (v *view) let(p place, name recovery.Name) {
+// let gives a record back that was locked for a transaction, to the next one for which it stays locked. It reports
+// false if that is not possible now.
+func (v *view) let(p place, name recovery.Name) bool {
 	k := v.lockKept()
 	defer k.Unlock()
+	if v.swapping() {
+		return false
+	}
 	v.letLocked(k, p, name)
+	return true
 }
 
 // letLocked is let.
@@ -249,12 +255,15 @@ func (v *view) letLocked(k *recovery.Kept, p place, name recovery.Name) {
 }
 
 // commitKept writes an update at a shard's primary here whose record is kept locked for its transaction, and gives
-// the lock back. It reports false if the record is not kept for it.
-func (v *view) commitKept(s *share, n *noted, w *recovery.Write) bool {
+// the lock back, unless that is not possible now. kept says whether the record is kept for it.
+func (v *view) commitKept(s *share, n *noted, w *recovery.Write) (kept, done bool) {
 	e, k, p := v.e, v.lockKept(), w.Place()
 	defer k.Unlock()
 	if k.Index(p, n.name) < 0 {
-		return false
+		return false, false
+	}
+	if v.swapping() {
+		return true, false
 	}
 	word := onesided.Word(k.Of(p)[0].Word)
 	i := itemOf(w, flagKeep)
@@ -263,7 +272,7 @@ func (v *view) commitKept(s *share, n *noted, w *recovery.Write) bool {
 		e.releaseHere(nil, s, &i, word)
 	}
 	v.letLocked(k, p, n.name)
-	return true
+	return true, true
 }
 
 // commitHere writes an update at a shard's primary here, and gives the lock back. It reports false if that is not
@@ -275,11 +284,13 @@ func (v *view) commitHere(n *noted, w *recovery.Write) bool {
 		return true
 	}
 	if v.freed(n, w.Shard) {
-		v.let(w.Place(), n.name)
-		return true
+		return v.let(w.Place(), n.name)
 	}
-	if v.commitKept(s, n, w) {
-		return true
+	if kept, done := v.commitKept(s, n, w); kept {
+		return done
+	}
+	if v.swapping() {
+		return false // of this record, if it was asked before
 	}
 	x, ok := e.find(s, &item{table: w.Table, key: w.Key})
 	if !ok {
@@ -290,7 +301,7 @@ func (v *view) commitHere(n *noted, w *recovery.Write) bool {
 			e.releaseHere(nil, s, &item{table: w.Table, key: w.Key}, n.word) == done
 	}
 	half := x.head.Version == w.Version
-	if x.off == 0 || onesided.Word(x.head.State) != n.word || !half && !newerThan(w.Version, x.head.Version) {
+	if x.off == 0 || onesided.Word(x.head.State) != n.word || !half && !v.newer(n, w, x.head.Version) {
 		return true // it is there already
 	}
 	i := itemOf(w, 0)
@@ -317,9 +328,12 @@ func (v *view) carriedOut(name recovery.Name) bool {
 			}
 		case v.restoring[w.Shard]:
 			return false
-		case v.keeps(name, w):
-			v.commitHere(n, w)
+		case v.keeps(name, w) && !v.commitHere(n, w):
+			return false
 		}
+	}
+	if v.swapping() {
+		return false
 	}
 	v.forget(name)
 	return true
@@ -334,15 +348,17 @@ func (v *view) backUp(n *noted, w *recovery.Write) bool {
 		v.e.apply(s, w)
 }
 
-// unlockHere gives the locks of a transaction back that is aborted.
-func (v *view) unlockHere(n *noted) {
+// unlockHere gives the locks of a transaction back that is aborted. It reports false if that is not possible now.
+func (v *view) unlockHere(n *noted) bool {
 	e := v.e
 	for i := range n.writes {
 		w := &n.writes[i]
 		switch s := e.replica(w.Shard); {
 		case s == nil || v.home[w.Shard] != e.Env.Node:
 		case v.keeps(n.name, w):
-			v.let(w.Place(), n.name)
+			if !v.let(w.Place(), n.name) {
+				return false
+			}
 		default:
 			i := item{table: w.Table, key: w.Key}
 			if x, ok := e.find(s, &i); ok && x.off != 0 && onesided.Word(x.head.State) == n.word {
@@ -350,6 +366,7 @@ func (v *view) unlockHere(n *noted) {
 			}
 		}
 	}
+	return !v.swapping()
 }
 
 // freed reports whether this node had a record of the transaction in a log, for a shard, and has freed it: the
@@ -388,7 +405,34 @@ func (v *view) applied(n *noted, w *recovery.Write) bool {
 		return v.ended(n.name)
 	}
 	x, ok := v.e.find(s, &item{table: w.Table, key: w.Key})
-	return ok && x.off != 0 && !newerThan(w.Version, x.head.Version) && !v.undecided(n.name, w, x.head.Version)
+	if ok && v.unlockedSince(n, w, &x) {
+		return true
+	}
+	return ok && x.off != 0 && !v.newer(n, w, x.head.Version) && !v.undecided(n.name, w, x.head.Version)
+}
+
+// unlockedSince reports whether a record's lock was given back since the transaction logged, by a primary that has been
+// it since. So the update was here: an abort drops all records of the transaction before it gives the first lock back.
+// What was here since, or that the record was deleted and forgotten, does not matter. With undo logs the update comes
+// before it is decided, and the lock has other words meanwhile.
+func (v *view) unlockedSince(n *noted, w *recovery.Write, x *found) bool {
+	return v.primarySince(n, w.Shard) && !w.Read && !v.e.strategy.Undo && !v.e.lacks(unlockUnseen) &&
+		(x.off == 0 || onesided.Word(x.head.State) != n.word)
+}
+
+// primarySince reports whether this node is the primary of a shard, and was it when the transaction logged.
+func (v *view) primarySince(n *noted, s proto.ShardID) bool {
+	return v.home[s] == v.e.Env.Node && v.moved[s] <= n.epoch
+}
+
+// newer reports whether an update is newer than what an entry here says. At a primary that has been it since the
+// transaction logged, an entry that was made for its key since has a later incarnation than the update: the record was
+// deleted and forgotten, and the coordinator, now dead, locked its key for another transaction with the same word.
+func (v *view) newer(n *noted, w *recovery.Write, entry layout.Version) bool {
+	if v.primarySince(n, w.Shard) {
+		return w.Version > entry
+	}
+	return newerThan(w.Version, entry)
 }
 
 // itemOf is the release of a record with a write. A value that no node has is lost: more nodes have died than may.

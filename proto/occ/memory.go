@@ -323,6 +323,10 @@ func (e *Engine) storeLine(s *share, line, at int, b []byte, version lastWord) i
 
 // unlockEntry seals a record of a table that is locked, if its layout has seals, and stores an unlocked state word.
 func (e *Engine) unlockEntry(s *share, t proto.TableID, off uint64) {
+	if e.nicReaches(s) {
+		e.swapByNIC(s, off, onesided.Unlocked)
+		return
+	}
 	state := onesided.WordIn(s.Memory, int(off)+layout.StateOffset)
 	if !e.Worded() {
 		e.seal(s, t, int(off))
@@ -337,6 +341,10 @@ func (e *Engine) unlockEntry(s *share, t proto.TableID, off uint64) {
 func (e *Engine) storeState(s *share, t proto.TableID, off uint64, word onesided.Word) {
 	if word == onesided.Unlocked {
 		e.unlockEntry(s, t, off)
+		return
+	}
+	if e.nicReaches(s) {
+		e.swapByNIC(s, off, word)
 		return
 	}
 	state := onesided.WordIn(s.Memory, int(off)+layout.StateOffset)

@@ -49,6 +49,7 @@ const (
 	staleLock
 	unlockByWrite
 	unsureForgotten
+	cpuUnlocks
 	// Regions (region.go, commit.go).
 	localUnchecked
 	outsideRegion
@@ -100,6 +101,7 @@ const (
 	abortComplete
 	commitPartial
 	newReplicaOld
+	unlockUnseen
 	mutationEnd
 )
 
@@ -114,6 +116,7 @@ const (
 	ofLines     = "occ/lines"      // the same of records with one
 	ofSeals     = "occ/seals"      // the same of records with a seal, where there are no line words
 	ofAtomics   = "occ/atomics"    // locks by NICs
+	ofNICWords  = "occ/nic-words"  // the same, where records have replicas
 	ofRegions   = "occ/regions"    // the own node's records in regions, all others locked
 	ofLogs      = "occ/logs"       // records of updates at backups
 	ofUndo      = "occ/undo"       // updates that backups apply at once, and reads there
@@ -184,6 +187,8 @@ var mutations = [mutationEnd]mutation.Mutation{
 		Doc: "locks are given back by a WRITE of the header as it was read"},
 	unsureForgotten: {Of: ofAtomics, Name: "unsure-forgotten",
 		Doc: "a CAS that failed with its queue pair is taken for not made"},
+	cpuUnlocks: {Of: ofNICWords, Name: "cpu-unlocks-recovered",
+		Doc: "recovery unlocks records by the CPU that NICs ask for, without line words"},
 
 	localUnchecked: {Of: ofRegions, Name: "local-state-unchecked",
 		Doc: "the region of a commit does not look at locks and versions"},
@@ -276,6 +281,8 @@ var mutations = [mutationEnd]mutation.Mutation{
 		Doc: "a transaction is committed though only one shard has its record"},
 	newReplicaOld: {Of: ofRecovery, Name: "new-replica-takes-old-records",
 		Doc: "a replica that is being filled gets the updates of records from before it was one"},
+	unlockUnseen: {Of: ofRecovery, Name: "unlock-says-nothing",
+		Doc: "a primary that has given a transaction's lock back does not tell, when it is asked, that it had the update"},
 }
 
 // skips are the mutations that leave out a step of package onesided.
@@ -315,6 +322,7 @@ func (i Instance) mutations() (list []mutation.Mutation) {
 		ofLines:     reads && lines,
 		ofSeals:     s.seals(),
 		ofAtomics:   s.uses(OneSided, proto.PhaseLock),
+		ofNICWords:  s.uses(OneSided, proto.PhaseLock),
 		ofRegions:   s.Regions,
 		ofLogs:      true,
 		ofUndo:      s.Undo,

@@ -68,7 +68,7 @@ func (i Instance) Protocol() protocol.Protocol {
 		ByRPC: !i.Strategy.uses(OneSided, proto.PhaseCommit) && !i.Strategy.uses(Ring, proto.PhaseCommit),
 		Simulation: protocol.Simulation{Steps: i.Strategy.steps(), Options: i.Simulated,
 			Dimensions: append(dimensions, i.Dimensions...), Queues: i.Strategy.uses(Ring, proto.Phases()...),
-			Undoes: i.Strategy.Undo},
+			Atomics: i.Strategy.uses(OneSided, proto.PhaseLock), Undoes: i.Strategy.Undo},
 		Mutations: i.mutations(),
 		Holder:    onesided.HolderOf,
 		New:       i.engine}

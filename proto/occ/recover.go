@@ -543,7 +543,11 @@ func (r *run) release(shard proto.ShardID) error {
 	v := r.v
 	e := v.e
 	s := e.replica(shard)
-	v.letOfDead(shard)
+	for !v.letOfDead(shard) {
+		if err := r.pause(); err != nil {
+			return err
+		}
+	}
 	for t := range s.Tables {
 		for from, more := 0, true; more; {
 			more = false
@@ -573,22 +577,28 @@ func (r *run) release(shard proto.ShardID) error {
 			if err := r.over(); err != nil {
 				return err
 			}
+			if err := r.awaitSwaps(); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
 // letOfDead gives the records of a shard back that are still kept locked for transactions of nodes that are gone, of
-// workers of this one's index.
-func (v *view) letOfDead(shard proto.ShardID) {
+// workers of this one's index, and reports whether that is done.
+func (v *view) letOfDead(shard proto.ShardID) bool {
 	k := v.lockKept()
-	defer k.Unlock()
 	places, names := k.Where(shard, func(n recovery.Name) bool {
 		return n.Worker() == v.e.Env.Index && int(n.Node()) < len(v.lives) && !v.lives[n.Node()] &&
 			v.known[n] == nil
 	})
+	k.Unlock()
 	for i, p := range places {
-		v.letLocked(k, p, names[i])
+		if !v.let(p, names[i]) {
+			return false
+		}
 		v.count.Released++
 	}
+	return !v.swapping()
 }

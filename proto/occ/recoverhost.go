@@ -66,7 +66,7 @@ func (v *view) serve(req, resp []byte) (int, error) {
 		v.drop(a.name)
 		done = true
 	case askUnlock:
-		done, ok = true, v.unlock(rest)
+		done, ok = v.unlock(rest)
 	case askAdopted:
 		done = true
 	case askSettled:
@@ -194,6 +194,9 @@ func (v *view) commit(name recovery.Name) bool {
 			return false
 		}
 	}
+	if v.swapping() {
+		return false
+	}
 	v.record(n, history.Recovered, false)
 	return true
 }
@@ -232,15 +235,14 @@ func (v *view) drop(name recovery.Name) {
 	}
 }
 
-// unlock gives locks of a transaction back that is aborted.
-func (v *view) unlock(b []byte) bool {
+// unlock gives locks of a transaction back that is aborted, and reports whether that is done.
+func (v *view) unlock(b []byte) (done, ok bool) {
 	p, _, ok := takePart(b, v.e.Env.Specs, len(v.home))
-	if !ok {
-		return false
+	if !ok || !v.unlockHere(&p.noted) {
+		return false, ok
 	}
-	v.unlockHere(&p.noted)
 	v.record(&p.noted, history.Revoked, false)
-	return true
+	return true, true
 }
 
 // record takes down what was decided about a transaction of a node that is gone.

@@ -21,7 +21,7 @@ func TestARecordInTheLogIsNoVoteForApplied(t *testing.T) {
 	k := proto.Key(2) // of shard 2, whose backup is here
 	votes := func(name recovery.Name, v int) bool {
 		t.Helper()
-		n := &noted{name: name, epoch: kitEpoch, writes: []recovery.Write{write(k, version(v), 1)}}
+		n := &noted{name: name, word: deadsWord, epoch: kitEpoch, writes: []recovery.Write{write(k, version(v), 1)}}
 		piece, _ := appendPart(nil, n, 0, partMost, false, nil)
 		req := append((&ask{request: askApplied, epoch: kitEpoch}).append(nil), piece...)
 		resp := make([]byte, messageBytes)
@@ -60,6 +60,7 @@ func TestARecordInTheLogIsNoVoteForApplied(t *testing.T) {
 		t.Error("the record is in the log, and was not noted")
 	}
 	k = 3
+	x.load(k, version(1), 1, deadsWord)
 	x.append(2, 2<<56|1<<32|1, x.hosts[2].Position(), write(k, version(2), 1))
 	x.hosts[2].decided = x.hosts[2].Position()
 	if x.hosts[2].apply(); votes(2<<56|1<<32|1, 2) {

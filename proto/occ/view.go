@@ -347,6 +347,7 @@ func (v *view) adopt(epoch uint64, m *placement.Map, lives func(proto.NodeID) bo
 			e.raisePromoted(&t.own)
 		}
 	}
+	e.dropSwaps()
 	v.scan()
 	return promoted, nil
 }

@@ -14,6 +14,7 @@ type Serving struct {
 	workers uint32
 	shards  []atomic.Uint64 // by shard: epoch 32 | workers that have recovered it for that 32
 	noted   atomic.Int64
+	swaps   atomic.Int64
 	// Kept are the records that are locked for transactions that are not decided.
 	Kept recovery.Kept
 }
@@ -23,6 +24,12 @@ func (s *Serving) Noted(n int) { s.noted.Add(int64(n)) }
 
 // Settled reports whether no worker knows of a transaction that is not decided.
 func (s *Serving) Settled() bool { return s.noted.Load() == 0 }
+
+// Swapping adds to the number of records whose locks the machine's NIC has to give back for recovery, or takes from it.
+func (s *Serving) Swapping(n int) { s.swaps.Add(int64(n)) }
+
+// Swaps reports whether there are any.
+func (s *Serving) Swaps() bool { return s.swaps.Load() != 0 }
 
 // NewServing is that of a member with so many workers, in a cluster with so many shards, which serves what
 // it serves from the beginning.

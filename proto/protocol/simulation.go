@@ -16,6 +16,8 @@ type Simulation struct {
 	Dimensions []Dimension
 	// Queues: its messages take room in memory of their receiver, which can run out.
 	Queues bool
+	// Atomics: NICs lock its records, by atomics.
+	Atomics bool
 	// Undoes: backups apply updates before these are decided.
 	Undoes bool
 }

@@ -33,7 +33,9 @@
 // A shard is lost if no complete replica of it lives. Its part of the transaction is lost with it, whatever
 // the decision is. So it does not vote against a commit that a client may have been told.
 //
-// A replica has applied the update if its version of a written record is that of the update or newer. This
+// A replica has applied the update if its version of a written record is that of the update or newer; or if it is the
+// primary, was it when the transaction logged, and has the record no longer locked for it: a commit has unlocked it,
+// as an abort drops all records first. The record may have been deleted and forgotten since. The first
 // rule needs that no other transaction writes the record while a log record of this transaction exists
 // anywhere. So a primary keeps its lock until then, and a backup that becomes the primary takes the locks of
 // all log records that name its shard, wherever they are, before it serves.

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"drtmd/proto"
 	"drtmd/proto/node"
 	"drtmd/proto/protocol"
 	"drtmd/proto/workload/micro"
@@ -81,18 +82,65 @@ func drawRelapses(d *scenario.Drawing, steps *protocol.Steps) (s sim.Schedule) {
 // atomics are of devices whose atomics and the CPU's do not exclude each other, as they show it: what the CPU stores between
 // the two halves of an atomic is lost.
 func atomics(p node.Protocol) *scenario.Scenario {
+	remote, more := []string{"50", "10"}, ""
+	if p.Offers.Has(proto.OfferLeases) { // drtm: tables that only their own node accesses are the CPU's
+		remote, more = []string{"0", "0", "10"}, ", and tables that only their own node accesses"
+	}
 	return of(spec{name: "atomics", protocol: p, load: loadMicro, nodes: 2, drawn: []int{2, 3},
-		focus:  "atomics of NICs that do not exclude the CPU's, and tables that only their own node accesses",
+		focus:  "atomics of NICs that do not exclude the CPU's" + more,
 		faults: atomicFaults, keys: few, mix: micro.Mix{25, 5, 5, 25, 5, 5, 0, 0, 30},
 		drawnOf: map[string][]string{
 			dimWords:    {"no"},
 			dimLines:    {"1", "2"},
-			dimRemote:   {"0", "0", "10"},
+			dimRemote:   remote,
 			dimReads:    {"default"},
 			dimReuse:    {"no", "yes"},
 			dimPlans:    {"few"},
 			dimRollback: {"0", "20"},
 			"fallback":  {"late", "soon"}}}) // of drtm
+}
+
+// lostAtomics are of such devices, and machines that die: what the others recover a CPU has locked, and NICs ask for it.
+func lostAtomics(p node.Protocol) *scenario.Scenario {
+	return of(spec{name: "recovery-atomics", protocol: p, load: loadMicro, nodes: 4, drawn: []int{1, 1, 2},
+		focus:  "replicas, machines that die, and atomics of NICs that do not exclude the CPU's",
+		faults: splitDeathFaults, membership: true, replicated: true, keys: few, grace: 30 * sim.Millisecond,
+		drawnOf: map[string][]string{
+			dimWords:  {"no"},
+			dimLines:  {"1", "2"},
+			dimRemote: {"50"}}})
+}
+
+// deathsInPairs are of two replicas, and of two machines that die at once, of which one may have had what the other one logged: what
+// is lost with both is not asked for, and all else stays.
+func deathsInPairs(p node.Protocol) *scenario.Scenario {
+	return of(spec{name: "pairs", protocol: p, load: loadMicro, nodes: 4, drawn: []int{1, 1, 2},
+		focus:  "two replicas, and two machines that die at once, while items come and go",
+		faults: pairFaults, membership: true, replicated: true, keys: few, grace: 30 * sim.Millisecond,
+		mix: micro.Mix{5, 20, 15, 30, 15, 5, 0, 0, 10},
+		drawnOf: map[string][]string{
+			dimReplicas: {"2"},
+			dimRemote:   {"50"},
+			dimReads:    {"default"},
+			dimReuse:    {"yes"},
+			dimPlans:    {"few"},
+			dimRollback: {"0", "20"},
+			dimLines:    {"1", "2"}}})
+}
+
+// drawPair has two machines crash at once, for good or for some time.
+func drawPair(d *scenario.Drawing, _ *protocol.Steps) (s sim.Schedule) {
+	r := d.Stream("pair")
+	i, at := r.IntN(len(d.Nodes)), d.Until/8+upTo(r, d.Until*3/4)
+	j := (i + 1 + r.IntN(len(d.Nodes)-1)) % len(d.Nodes)
+	for _, n := range [2]int{i, j} {
+		f := sim.Fault{Kind: sim.CrashNode, Kept: r.IntN(2) == 0, At: at + upTo(r, 2*sim.Microsecond), Node: d.Nodes[n]}
+		if r.IntN(2) == 0 {
+			f.For = upTo(r, 2*sim.Millisecond)
+		}
+		s = append(s, f)
+	}
+	return s
 }
 
 // homeLogs are of such devices and tables, on machines that log their transactions: what a CPU has locked a NIC unlocks
@@ -113,12 +161,14 @@ func homeLogs(p node.Protocol) *scenario.Scenario {
 const (
 	splitPPM     = 400_000
 	longestSplit = 3 * sim.Microsecond
+	// lostSplit is for recoveries, in which few records are unlocked.
+	lostSplit = 30 * sim.Microsecond
 )
 
-// drawSplits has the NICs of all nodes split atomics.
-func drawSplits(d *scenario.Drawing) (s sim.Schedule) {
+// drawSplits has the NICs of all nodes split atomics, by so much at most.
+func drawSplits(d *scenario.Drawing, most sim.Time) (s sim.Schedule) {
 	for _, n := range d.Nodes {
-		s = append(s, sim.Fault{Kind: sim.SplitAtomics, Node: n, PPM: splitPPM, By: upTo(d.Rand, longestSplit)})
+		s = append(s, sim.Fault{Kind: sim.SplitAtomics, Node: n, PPM: splitPPM, By: upTo(d.Rand, most)})
 	}
 	return s
 }

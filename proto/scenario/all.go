@@ -85,6 +85,12 @@ func All(own ...node.Protocol) (all []*scenario.Scenario) {
 				all = append(all, clients(p))
 			}
 		}
+		if p.Simulation.Atomics {
+			all = append(all, atomics(p))
+			if p.Offers.Has(proto.OfferRecovery) {
+				all = append(all, lostAtomics(p))
+			}
+		}
 		if p.Family != "" {
 			continue
 		}
@@ -105,7 +111,7 @@ func All(own ...node.Protocol) (all []*scenario.Scenario) {
 			all = append(all, fullLogs(p))
 		}
 		if p.Offers.Has(proto.OfferRecovery) {
-			all = append(all, stills(p), commits(p))
+			all = append(all, stills(p), commits(p), deathsInPairs(p))
 		}
 		if p.Scans && p.Offers.Has(proto.OfferRecovery) {
 			all = append(all, orderedRecoveries(p), tpccRecoveries(p))
@@ -121,7 +127,7 @@ func All(own ...node.Protocol) (all []*scenario.Scenario) {
 			all = append(all, chainedLogs(p), barrierLogs(p), tpccLogs(p), chainSteps(p), tpccSteps(p))
 		}
 		if p.Offers.Has(proto.OfferLeases) {
-			all = append(all, leases(p), ends(p), inRounds(p), atomics(p))
+			all = append(all, leases(p), ends(p), inRounds(p))
 		}
 		if len(p.Simulation.Steps.Leased) > 0 {
 			all = append(all, returns(p))

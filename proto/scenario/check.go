@@ -111,6 +111,7 @@ func (c *cluster) checkHistory() {
 		err = c.findBehind(h)
 	}
 	if err == nil {
+		c.losses.shardOf = c.shardOf
 		err = judge(c.e, h, c.losses.allow)
 	}
 	if err != nil {

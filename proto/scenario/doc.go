@@ -13,6 +13,17 @@
 // committed exactly if one of their writes was seen. Their locks stay, because recovery is not part of this
 // layer; transactions that need the records give up.
 //
+// # What may be lost
+//
+// A cluster with f + 1 replicas keeps what a client was told as long as f machines at most are away at once, from the
+// first death until each shard has all its replicas again. If more are, this may be lost, and nothing else: a shard all
+// of whose replicas were lost, whose transactions are refused from then on and whose content nobody compares; and a
+// transaction whose coordinator died with so many, and of which the survivors have nothing of at least one update in a
+// shard that they do have, neither in a whole replica nor in a record of their logs. Its
+// outcome is taken for unknown: if anybody has seen it, it counts, and then before its client was told. A transaction of
+// a coordinator that lived on, or died with fewer, and one whose updates the survivors have, must stay, whatever died. So
+// must be true what readers were told, who may have read what is lost: what they saw counts as committed.
+//
 // # Members
 //
 // In the scenarios "members", machines are members of a registry in virtual time (proto/member/membersim),

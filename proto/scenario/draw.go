@@ -22,28 +22,30 @@ const drawnFaults = 6
 type faultSet uint8
 
 const (
-	everyFault     faultSet = iota // but the loss of memory
-	clockFaults                    // nothing at all, but clocks
-	orderFaults                    // nothing
-	stallFaults                    // nothing, and each access to memory may stall
-	holdFaults                     // nothing, and workers lose the processor for long, half of them with locks held
-	fullFaults                     // as holdFaults, and queue pairs that break
-	breakFaults                    // queue pairs that break, links that go away
-	lateFaults                     // queue pairs that break, requests that are late
-	crashFaults                    // machines that crash and restart, queue pairs that break
-	memberFaults                   // machines that crash for long, or stand still for long
-	durableFaults                  // machines that crash and restart, some twice, two at a time; queue pairs that break
-	chipFaults                     // links that go away, late messages, slow NICs, machines and workers that pause
-	lateChipFaults                 // messages that are late by some microseconds, all the time
-	deathFaults                    // machines that die, with their memory or without; queue pairs that break
-	lossFaults                     // the same, and in each run two machines lose their memory
-	stillFaults                    // the same, but machines stand still until they are removed
-	cutFaults                      // links to backups that are cut around LOG
-	commitFaults                   // a link that is cut around COMMIT, and the death of the machine behind it
-	roundFaults                    // memory that stalls, and pauses between accesses
-	relapseFaults                  // machines that crash, and crash again while they recover
-	atomicFaults                   // atomics that the CPU comes in between
-	homeFaults                     // the same, and machines that crash, and recover
+	everyFault       faultSet = iota // but the loss of memory
+	clockFaults                      // nothing at all, but clocks
+	orderFaults                      // nothing
+	stallFaults                      // nothing, and each access to memory may stall
+	holdFaults                       // nothing, and workers lose the processor for long, half of them with locks held
+	fullFaults                       // as holdFaults, and queue pairs that break
+	breakFaults                      // queue pairs that break, links that go away
+	lateFaults                       // queue pairs that break, requests that are late
+	crashFaults                      // machines that crash and restart, queue pairs that break
+	memberFaults                     // machines that crash for long, or stand still for long
+	durableFaults                    // machines that crash and restart, some twice, two at a time; queue pairs that break
+	chipFaults                       // links that go away, late messages, slow NICs, machines and workers that pause
+	lateChipFaults                   // messages that are late by some microseconds, all the time
+	deathFaults                      // machines that die, with their memory or without; queue pairs that break
+	lossFaults                       // the same, and in each run two machines lose their memory
+	pairFaults                       // the same, two machines at once
+	stillFaults                      // the same, but machines stand still until they are removed
+	cutFaults                        // links to backups that are cut around LOG
+	commitFaults                     // a link that is cut around COMMIT, and the death of the machine behind it
+	roundFaults                      // memory that stalls, and pauses between accesses
+	relapseFaults                    // machines that crash, and crash again while they recover
+	atomicFaults                     // atomics that the CPU comes in between
+	homeFaults                       // the same, and machines that crash, and recover
+	splitDeathFaults                 // the same, and machines that die, as in deathFaults
 )
 
 // drawnDelays are how often requests are late, by so much at most.
@@ -58,7 +60,7 @@ const longestRestart = 300 * sim.Microsecond
 // dies reports whether machines die.
 func (x spec) dies() bool {
 	return x.faults == deathFaults || x.faults == lossFaults || x.faults == stillFaults ||
-		x.faults == commitFaults
+		x.faults == commitFaults || x.faults == splitDeathFaults || x.faults == pairFaults
 }
 
 // steps are those that runs mark.
@@ -116,20 +118,24 @@ func (x spec) draw(d *scenario.Drawing) sim.Schedule {
 	case relapseFaults:
 		s = append(s, drawRelapses(d, steps)...)
 	case atomicFaults:
-		s = append(s, drawSplits(d)...)
+		s = append(s, drawSplits(d, longestSplit)...)
 	case homeFaults:
-		s = append(append(s, drawSplits(d)...), drawRecoveries(d, steps)...)
+		s = append(append(s, drawSplits(d, longestSplit)...), drawRecoveries(d, steps)...)
 	case cutFaults:
 		s = append(s, drawCuts(d, steps)...)
 	case commitFaults:
 		s = append(s, drawCommits(d)...)
 	case memberFaults:
 		s = append(s, drawMembers(d)...)
-	case deathFaults, lossFaults, stillFaults:
+	case deathFaults, lossFaults, pairFaults, stillFaults, splitDeathFaults:
 		deaths := drawDeaths
 		switch x.faults {
+		case splitDeathFaults:
+			s = append(s, drawSplits(d, lostSplit)...)
 		case lossFaults:
 			deaths = drawLostMemories
+		case pairFaults:
+			deaths = drawPair
 		case stillFaults:
 			deaths = drawStandStills
 		}

@@ -7,12 +7,11 @@ import (
 	"drtmd/proto"
 	"drtmd/proto/history"
 	"drtmd/proto/placement"
+	"drtmd/proto/recovery"
 	"drtmd/store/layout"
 )
 
-// What may be lost in a run with f + 1 replicas. A transaction is committed when its record is in the logs of all
-// backups of what it writes. If its coordinator and f others die before the primaries have its updates, it may be lost
-// though the client was told. Everything else that was told must stay.
+// What may be lost in a run with f + 1 replicas: see "What may be lost" in the package comment.
 //
 // A machine that stands still, or that the registry does not hear, is out when a placement is without it: its records are
 // not asked for, and it comes back with nothing. Its life may end long after that, when others have its replicas.
@@ -28,14 +27,19 @@ type losses struct {
 	// lives are in the newest placement; ended of these have died since it was noted, or before.
 	lives, ended nodeSet
 	epoch        uint64 // of the newest placement
+	// lost are the shards that had no replica in some placement; shardOf finds that of a key, nil: nobody asks.
+	lost    nodeSet
+	shardOf func(place) proto.ShardID
 }
 
 // death is the end of a machine's life, or its removal from the placement before that.
 type death struct {
 	node history.NodeID
 	atNs int64 // of true time, as in the history
-	// left are the newest versions that the replicas of the living then had.
-	left map[place]history.Version
+	// left are the newest versions that the living then had in replicas, or could make of records in logs; of those who
+	// died since before all replicas were there again, what is still so.
+	left map[place]leftover
+	held nodeSet // shards of which a machine that lived had a whole replica
 	with nodeSet // gone at the same time, itself included; empty: no placement is without it yet
 }
 
@@ -45,10 +49,16 @@ type place struct {
 	k history.Key
 }
 
-// nodeSet has a bit for each node.
+// leftover is the newest version of a record, and its shard.
+type leftover struct {
+	version history.Version
+	shard   proto.ShardID
+}
+
+// nodeSet has a bit for each node, or shard.
 type nodeSet uint64
 
-func nodeBit[N proto.NodeID | history.NodeID](n N) nodeSet { return 1 << n }
+func nodeBit[N proto.NodeID | history.NodeID | proto.ShardID](n N) nodeSet { return 1 << n }
 
 func newLosses(replicas int) losses {
 	return losses{replicas: replicas, lived: ^nodeSet(0), lives: ^nodeSet(0)} // the first that is noted may lack some
@@ -60,40 +70,71 @@ func (s *site) noteDeath() { s.losses.add(s.death(s.id)) }
 // death is that of a machine, now.
 func (c *cluster) death(n proto.NodeID) *death {
 	d := &death{node: history.NodeID(n), atNs: trueTime{c.e.World}.Now().Nanoseconds(),
-		left: map[place]history.Version{}}
+		left: map[place]leftover{}}
 	if now := c.finalPlacement(); now != nil {
 		for _, o := range c.sites {
 			if o.up() && now.Lives(o.id) {
-				o.addVersions(now, d.left)
+				o.addVersions(now, d)
 			}
 		}
 	}
 	return d
 }
 
+// leave notes a version of a record that is left.
+func (d *death) leave(t proto.TableID, k proto.Key, shard proto.ShardID, v layout.Version) {
+	p := place{history.Table(t), history.Key(k)}
+	d.left[p] = leftover{max(d.left[p].version, history.Version(v)), shard}
+}
+
 // addVersions takes the versions in whole replicas of the machine that are newer than those before. What a backup has
 // under a lock was applied when it was logged, and may be put back (package occ): it is no more than a record in a log.
-func (s *site) addVersions(now *placement.Map, newest map[place]history.Version) {
+// Engines that can tell say what their logs have.
+func (s *site) addVersions(now *placement.Map, d *death) {
+	type logger interface{ EachLogged(func(*recovery.Write)) }
+	if logs, ok := s.managers[0].w.Engine.(logger); ok {
+		logs.EachLogged(func(w *recovery.Write) { d.leave(w.Table, w.Key, w.Shard, w.Version) })
+	}
 	for shard, share := range s.member.Workers[0].Shares {
 		if share == nil || !now.Shards[shard].Complete(s.id) {
 			continue
 		}
+		d.held |= nodeBit(proto.ShardID(shard))
 		s.member.Entries(proto.ShardID(shard), func(t proto.TableID, h layout.Head, _ []byte) bool {
 			if _, locked := s.protocol.Holder(h.State); locked && now.Shards[shard].Primary != s.id {
 				return true
 			}
-			p := place{history.Table(t), history.Key(h.Key)}
-			newest[p] = max(newest[p], history.Version(h.Version))
+			d.leave(t, proto.Key(h.Key), proto.ShardID(shard), h.Version)
 			return true
 		})
 	}
+}
+
+// shardOf is the shard of a key, whose primary is the node of that number in the beginning.
+func (c *cluster) shardOf(p place) proto.ShardID {
+	return proto.ShardID(c.load.Placement().Locate(proto.TableID(p.t), proto.Key(p.k)).Primary)
 }
 
 // add takes down a death. That of a machine which was removed before is alone: what it had told was lost then, or not.
 func (l *losses) add(d *death) {
 	l.all = append(l.all, d)
 	if l.lives&nodeBit(d.node) != 0 {
+		for _, before := range l.open {
+			before.lose(d)
+		}
 		l.open, l.ended = append(l.open, d), l.ended|nodeBit(d.node)
+	}
+}
+
+// lose takes from what was left what the next death has left nowhere. What is gone from a replica that is left was deleted.
+func (d *death) lose(next *death) {
+	for p, was := range d.left {
+		switch now, there := next.left[p]; {
+		case there && now.version < was.version:
+			d.left[p] = now
+		case !there && next.held&nodeBit(was.shard) == 0:
+			delete(d.left, p)
+		}
 	}
 }
 
@@ -103,6 +144,9 @@ func (l *losses) note(now *placement.Map, remove func(proto.NodeID) *death) {
 		return // some machines hear of a placement later than others
 	}
 	l.epoch = now.Epoch
+	for _, s := range now.Lost() {
+		l.lost |= nodeBit(s)
+	}
 	var lives nodeSet
 	for n := range proto.NodeID(now.Nodes()) {
 		if now.Lives(n) {
@@ -134,20 +178,26 @@ func (l *losses) whole(now *placement.Map) bool {
 }
 
 // allow reports whether a transaction may be lost though its client was told: its coordinator died later, with as
-// many as there are replicas, and some of its updates were in no replica of those that lived on.
+// many as there are replicas, and the survivors have nothing of one of its updates whose shard they have.
 func (l *losses) allow(r *history.Record) bool {
 	i := slices.IndexFunc(l.all, func(d *death) bool { return d.node == r.Node && r.EndNs <= d.atNs })
-	return i >= 0 && bits.OnesCount64(uint64(l.all[i].with)) >= l.replicas && slices.ContainsFunc(r.Ops, l.all[i].lacks)
+	return i >= 0 && bits.OnesCount64(uint64(l.all[i].with)) >= l.replicas &&
+		slices.ContainsFunc(r.Ops, func(o history.Op) bool { return !l.lostShard(o) && l.all[i].lacks(o) })
 }
 
-// lacks reports whether no replica was left with an update. An entry that is not there was given back after a deletion.
+// lostShard reports whether all replicas of an operation's shard were lost.
+func (l *losses) lostShard(o history.Op) bool {
+	return l.shardOf != nil && l.lost&nodeBit(l.shardOf(place{o.Table, o.Key})) != 0
+}
+
+// lacks reports whether nothing was left of an update. An entry that is not there was given back after a deletion.
 func (d *death) lacks(o history.Op) bool {
-	version, there := d.left[place{o.Table, o.Key}]
+	left, there := d.left[place{o.Table, o.Key}]
 	switch o.Kind {
 	case history.OpWrite, history.OpAdd:
-		return version < o.Version
+		return left.version < o.Version
 	case history.OpDelete:
-		return there && version < o.Version
+		return there && left.version < o.Version
 	}
 	return false
 }

@@ -71,7 +71,7 @@ func TestOnlyWhatDiedWithManyMayBeLost(t *testing.T) {
 	const table, key = 1, 7
 	old, own := history.NewVersion(1, 4), history.NewVersion(1, 5)
 	die := func(n history.NodeID, atNs int64, left history.Version) *death {
-		return &death{node: n, atNs: atNs, left: map[place]history.Version{{table, key}: left}}
+		return &death{node: n, atNs: atNs, left: map[place]leftover{{table, key}: {version: left}}}
 	}
 	// Placements of an epoch: those who are dead, and whether each shard has all its replicas.
 	initial := placement.Initial(4, 2)
@@ -146,6 +146,47 @@ func TestOnlyWhatDiedWithManyMayBeLost(t *testing.T) {
 			}
 			told := &history.Record{Node: c.node, EndNs: c.endNs,
 				Ops: []history.Op{{Kind: c.kind, Table: table, Key: key, Version: own}}}
+			if got := l.allow(told); got != c.want {
+				t.Errorf("it may be lost: %t, want %t", got, c.want)
+			}
+		})
+	}
+}
+
+// TestWhatIsLostWithTheNextDeath: what only the second machine had is lost with it; what a machine has that lives is not, nor
+// what was deleted since; and a shard that all have lost excuses nothing.
+func TestWhatIsLostWithTheNextDeath(t *testing.T) {
+	key := place{1, 7}
+	own := history.Op{Kind: history.OpWrite, Table: key.t, Key: key.k, Version: 5}
+	for _, c := range []struct {
+		name string
+		left map[place]leftover // by the second death
+		held nodeSet
+		lost bool // the shard is
+		want bool
+	}{
+		{"an older replica is left", map[place]leftover{key: {version: 4}}, 1, false, true},
+		{"one that has it is left", map[place]leftover{key: {version: 6}}, 1, false, false},
+		{"it was deleted since", nil, 1, false, false},
+		{"no replica is left", nil, 0, false, true},
+		{"the shard is lost", nil, 0, true, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := newLosses(2)
+			l.shardOf = func(place) proto.ShardID { return 0 }
+			l.note(placement.Initial(4, 2), nil)
+			l.add(&death{node: 1, atNs: 100, left: map[place]leftover{key: {version: 5}}, held: 1})
+			l.add(&death{node: 2, atNs: 110, left: c.left, held: c.held})
+			dead, after := []proto.NodeID{1, 2}, placement.Initial(4, 2)
+			if c.lost {
+				dead = []proto.NodeID{0, 1}
+			}
+			after, _, err := after.Without(after.Epoch+1, dead...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.note(after, func(n proto.NodeID) *death { return &death{node: history.NodeID(n), atNs: 120} })
+			told := &history.Record{Node: 1, EndNs: 90, Ops: []history.Op{own}}
 			if got := l.allow(told); got != c.want {
 				t.Errorf("it may be lost: %t, want %t", got, c.want)
 			}

@@ -14,7 +14,7 @@ func Protocol() protocol.Protocol {
 		Needs:   protocol.Needs{Grows: true, Scans: true},
 		Options: option.List{protocol.OrphanAfter()},
 		Offers:  proto.OfferDebts | proto.OfferOrphans,
-		Simulation: protocol.Simulation{Steps: protocol.Steps{All: Steps(),
+		Simulation: protocol.Simulation{Atomics: true, Steps: protocol.Steps{All: Steps(),
 			Held: []string{stepLocked, stepCommit, stepWritten, stepCommitted, stepFinish}}},
 		Mutations: Mutations().List(""),
 		Holder:    onesided.HolderOf,

@@ -69,7 +69,7 @@ type Config struct {
 	RTOMin      time.Duration // least retransmission timeout; 0 = 5 ms
 	RTOFirst    time.Duration // the one before a round trip was measured; 0 = 10 ms
 	RTOMax      time.Duration // most; 0 = 200 ms, or PeerTimeout / 8 if that is less
-	PeerTimeout time.Duration // silence after which a peer is gone, at least 4 RTOMax; 0 = 2 s
+	PeerTimeout time.Duration // silence, while the own thread runs, after which a peer is gone, at least 4 RTOMax; 0 = 2 s
 	// HealFirst and HealMost are the least and the most time between two tries to bring a queue pair
 	// back that a network interface which is down has broken; it doubles from one to the other. 0 =
 	// 1 ms and 128 ms.

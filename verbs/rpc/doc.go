@@ -26,7 +26,9 @@
 // A port has an incarnation, which is in its Address and in every datagram. A peer that has restarted
 // answers with a reset: callers get ErrPeerReset within one retransmission, and no earlier request is
 // executed. A peer that sends nothing for Config.PeerTimeout is ErrPeerGone; while a session is opened, the
-// deadline of Connect may leave it more time. Such a session stays failed; Connect opens a new one.
+// deadline of Connect may leave it more time. A time in which the own thread stood still, for half of that or longer, does
+// not count: the machine may have been paused, and the peer with it. A session that has failed stays so; Connect opens a
+// new one.
 //
 // # Callers and epochs
 //

@@ -93,6 +93,45 @@ func TestStalledReceiverIsNotFlooded(t *testing.T) {
 	}
 }
 
+// TestACallerThatStoodStillGivesItsPeerTime: a machine that is paused stops both for longer than any timeout. What the caller
+// has not heard then is no silence of the peer; but a peer that goes on to say nothing is gone as soon as ever.
+func TestACallerThatStoodStillGivesItsPeerTime(t *testing.T) {
+	for _, dead := range []bool{false, true} {
+		n := newFakeNet(t, 1)
+		client, server := n.node(Config{}), n.node(Config{})
+		server.port.Handle(typeEcho, echo)
+		s := client.session(server)
+		client.run(func(f *fiber.Fiber) error { return checkEcho(f, s, 10, 0) })
+		ended, result := false, error(nil)
+		pause := func(x *fakeNode, d time.Duration) {
+			x.w.Submit("pause", func(f *fiber.Fiber) error {
+				f.Charge(int64(d) * 1000)
+				return nil
+			}, nil)
+		}
+		if dead {
+			server.crash()
+		} else {
+			pause(server, 5*time.Second+time.Millisecond)
+		}
+		client.w.Submit("caller", func(f *fiber.Fiber) error { return checkEcho(f, s, 10, 1) },
+			func(err error) { ended, result = true, err })
+		n.run(100*time.Microsecond, func() bool { return false })
+		pause(client, 5*time.Second)
+		begun := n.Now()
+		if !n.run(time.Minute, func() bool { return ended }) {
+			t.Fatal("the caller waits for ever")
+		}
+		took := n.Now() - begun
+		switch {
+		case !dead && result != nil:
+			t.Errorf("the caller got %v", result)
+		case dead && (!errors.Is(result, ErrPeerGone) || took > 5*time.Second+defaultPeerTimeout+defaultRTOMax):
+			t.Errorf("the caller of a dead peer got %v in %v", result, took)
+		}
+	}
+}
+
 func TestPeerThatRestartedResetsCallersAndRunsNoOldRequest(t *testing.T) {
 	n := newFakeNet(t, 1)
 	n.keep = true

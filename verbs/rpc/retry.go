@@ -23,9 +23,13 @@ func (s *Session) setDue(x *slot, now time.Duration) {
 // tick deals with every timeout that is due. It runs when the earliest may be, and costs a look at
 // each slot of the sessions that wait for something.
 func (p *Port) tick() {
+	late := p.now() - p.timerAt
 	p.timerAt = 0
 	if p.closed || p.broken != nil {
 		return
+	}
+	if late >= p.cfg.PeerTimeout/2 {
+		p.stoodStill(late)
 	}
 	next := never
 	if p.down != nil {
@@ -43,6 +47,16 @@ func (p *Port) tick() {
 	}
 	if next != never {
 		p.arm(next)
+	}
+}
+
+// stoodStill takes a time out of the silence of peers: the own thread did not run, so that it says nothing of them. A peer on the
+// same machine may have stood still as well.
+func (p *Port) stoodStill(span time.Duration) {
+	for _, s := range p.sessions {
+		if s != nil {
+			s.waitSince = min(max(s.heard, s.waitSince)+span, p.now())
+		}
 	}
 }
 

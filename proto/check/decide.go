@@ -107,8 +107,10 @@ func (d *decisions) add(r *history.Record) {
 
 // decided applies the decisions to a record, and reports whether it counts as a transaction.
 func (c *checker) decided(r *history.Record) bool {
-	if r.Outcome == history.Committed && c.options.Void != nil && c.options.Void(r) {
-		r.Outcome = history.Unknown // and its end stays: if it took place, then before
+	if o := r.Outcome; (o == history.Committed || o == history.UserAborted) && c.options.Void != nil && c.options.Void(r) {
+		if r.Outcome = history.Unknown; o == history.UserAborted { // its end stays: if it took place, then before
+			r.Outcome = history.Aborted // it has read what is lost
+		}
 	}
 	x := c.decisions.named[r.Name]
 	switch {

@@ -232,9 +232,9 @@ func (p Phase) String() string {
 type Options struct {
 	// UserAborts takes what user-aborted transactions read into the check.
 	UserAborts bool
-	// Void, if not nil, says of which committed transactions the promise is void, because as many nodes died with
+	// Void, if not nil, says of which committed or user-aborted transactions the promise is void, because as many nodes died with
 	// the coordinator as there are replicas: such a transaction need not have taken place. If it has, then before the
-	// client was told. The record may not be kept.
+	// client was told. What a void roll-back has read does not count. The record may not be kept.
 	Void func(*history.Record) bool
 	// Progress, if not nil, is called now and then on the caller's goroutine.
 	Progress func(p Phase, done, total uint64)

@@ -42,6 +42,13 @@ func TestPromisesOfNodesThatDiedTogetherAreVoid(t *testing.T) {
 			20-30 a x 0
 			40-50 r x 1.0
 			final x 1.0`, false},
+		{"a roll-back has read what is lost", `
+			counting
+			load
+			0-10@1 w x 1.0
+			11-12@1 r x 1.0; user-aborted
+			20-30 a x 0
+			final`, true},
 		{"a write of a later life is lost", `
 			counting
 			load
@@ -54,7 +61,7 @@ func TestPromisesOfNodesThatDiedTogetherAreVoid(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			for _, void := range []bool{false, true} {
 				h := parse(t, c.history, history.Clock{Name: "true"}, history.Clock{Name: "true"})
-				r, err := History(context.Background(), h, Options{Void: func(r *history.Record) bool {
+				r, err := History(context.Background(), h, Options{UserAborts: true, Void: func(r *history.Record) bool {
 					return void && r.Node == 1 && r.EndNs <= 100
 				}})
 				if err != nil {

@@ -112,6 +112,9 @@ func (c *cluster) checkHistory() {
 	}
 	if err == nil {
 		c.losses.shardOf = c.shardOf
+		err = c.losses.noteRevoked(h)
+	}
+	if err == nil {
 		err = judge(c.e, h, c.losses.allow)
 	}
 	if err != nil {

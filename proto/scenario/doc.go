@@ -21,8 +21,9 @@
 // transaction whose coordinator died with so many, and of which the survivors have nothing of at least one update in a
 // shard that they do have, neither in a whole replica nor in a record of their logs. Its
 // outcome is taken for unknown: if anybody has seen it, it counts, and then before its client was told. A transaction of
-// a coordinator that lived on, or died with fewer, and one whose updates the survivors have, must stay, whatever died. So
-// must be true what readers were told, who may have read what is lost: what they saw counts as committed.
+// a coordinator that lived on, or died with fewer, and one whose updates the survivors have, must stay, whatever died. A
+// reader is void in the same way if its coordinator died so and what it read is newer than all that is left. Of lost
+// shards alone a transaction is void only if the survivors have revoked it, and a reader only of what they have revoked.
 //
 // # Members
 //

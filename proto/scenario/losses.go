@@ -30,6 +30,15 @@ type losses struct {
 	// lost are the shards that had no replica in some placement; shardOf finds that of a key, nil: nobody asks.
 	lost    nodeSet
 	shardOf func(place) proto.ShardID
+	// revoked are the transactions that survivors have aborted, by name, and unmade what these wrote in lost shards.
+	revoked map[uint64]bool
+	unmade  map[unmade]bool
+}
+
+// unmade is a version of a record that nobody is left with.
+type unmade struct {
+	place
+	version history.Version
 }
 
 // death is the end of a machine's life, or its removal from the placement before that.
@@ -178,11 +187,48 @@ func (l *losses) whole(now *placement.Map) bool {
 }
 
 // allow reports whether a transaction may be lost though its client was told: its coordinator died later, with as
-// many as there are replicas, and the survivors have nothing of one of its updates whose shard they have.
+// many as there are replicas, and the survivors have nothing of one of its updates whose shard they have, or of what it
+// has read there. Of lost shards alone it may be if the survivors have revoked it, or what it has read of them.
 func (l *losses) allow(r *history.Record) bool {
 	i := slices.IndexFunc(l.all, func(d *death) bool { return d.node == r.Node && r.EndNs <= d.atNs })
-	return i >= 0 && bits.OnesCount64(uint64(l.all[i].with)) >= l.replicas &&
-		slices.ContainsFunc(r.Ops, func(o history.Op) bool { return !l.lostShard(o) && l.all[i].lacks(o) })
+	return i >= 0 && bits.OnesCount64(uint64(l.all[i].with)) >= l.replicas && (l.revoked[r.Name] && l.lostAll(r) ||
+		slices.ContainsFunc(r.Ops, func(o history.Op) bool {
+			if l.lostShard(o) {
+				return o.Kind == history.OpRead && l.unmade[unmade{place{o.Table, o.Key}, o.Version}]
+			}
+			return l.all[i].lacks(o)
+		}))
+}
+
+// lostAll reports whether a transaction has written in lost shards only.
+func (l *losses) lostAll(r *history.Record) bool {
+	return !slices.ContainsFunc(r.Ops, func(o history.Op) bool { return writes(o) && !l.lostShard(o) })
+}
+
+func writes(o history.Op) bool {
+	return o.Kind == history.OpWrite || o.Kind == history.OpAdd || o.Kind == history.OpDelete
+}
+
+// noteRevoked takes down what survivors have aborted.
+func (l *losses) noteRevoked(h *history.History) error {
+	l.revoked, l.unmade = map[uint64]bool{}, map[unmade]bool{}
+	err := h.Each(func(r *history.Record) error {
+		if r.Outcome == history.Revoked {
+			l.revoked[r.Name] = true
+		}
+		return nil
+	})
+	if err != nil || len(l.revoked) == 0 {
+		return err
+	}
+	return h.Each(func(r *history.Record) error {
+		for _, o := range r.Ops {
+			if l.revoked[r.Name] && writes(o) && l.lostShard(o) {
+				l.unmade[unmade{place{o.Table, o.Key}, o.Version}] = true
+			}
+		}
+		return nil
+	})
 }
 
 // lostShard reports whether all replicas of an operation's shard were lost.
@@ -190,11 +236,11 @@ func (l *losses) lostShard(o history.Op) bool {
 	return l.shardOf != nil && l.lost&nodeBit(l.shardOf(place{o.Table, o.Key})) != 0
 }
 
-// lacks reports whether nothing was left of an update. An entry that is not there was given back after a deletion.
+// lacks reports whether nothing was left of an update, or of what was read. An entry that is not there was given back after a deletion.
 func (d *death) lacks(o history.Op) bool {
 	left, there := d.left[place{o.Table, o.Key}]
 	switch o.Kind {
-	case history.OpWrite, history.OpAdd:
+	case history.OpWrite, history.OpAdd, history.OpRead:
 		return left.version < o.Version
 	case history.OpDelete:
 		return there && left.version < o.Version

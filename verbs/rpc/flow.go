@@ -182,15 +182,25 @@ func (fl *Flow) enqueue(r slotRef, queued *bool) {
 // pump fills datagrams with what the flow has to say, and completes them. It is false when the window or
 // the send buffers stopped it.
 func (fl *Flow) pump(now time.Duration) bool {
+	if !fl.pumpApart(now) {
+		return false
+	}
 	ok := fl.pumpQueue(&fl.queue, now)
 	if ok && len(fl.staged) > 0 {
 		ok = fl.sendStaged()
 	}
 	fl.s.seal(now)
-	if ok && fl.s.port.cfg.AnswersApart {
-		ok = fl.pumpQueue(&fl.apart, now)
-		fl.s.seal(now)
+	return ok
+}
+
+// pumpApart is pump of what is answered, where that travels apart. It goes first: behind requests that fill the window at
+// both ends it would wait for a timeout.
+func (fl *Flow) pumpApart(now time.Duration) bool {
+	if !fl.s.port.cfg.AnswersApart {
+		return true
 	}
+	ok := fl.pumpQueue(&fl.apart, now)
+	fl.s.seal(now)
 	return ok
 }
 

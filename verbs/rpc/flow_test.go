@@ -137,6 +137,54 @@ func TestAnswersTravelApartIfAsked(t *testing.T) {
 	}
 }
 
+// TestAnswersDoNotWaitForRequests: two nodes whose requests fill the window of each other answer at once, where answers
+// travel apart, too.
+func TestAnswersDoNotWaitForRequests(t *testing.T) {
+	n := newFakeNet(t, 1)
+	cfg := Config{AnswersApart: true, Window: 2}
+	a, b := n.node(cfg), n.node(cfg)
+	b.port.Handle(typeEcho, echo)
+	a.port.Handle(typeEcho, echo)
+	forth := a.session(b)
+	back := b.port.live()[0]
+	ask := func(s *Session) func(f *fiber.Fiber) error {
+		return func(f *fiber.Fiber) error {
+			var calls [16]Call
+			for i := range calls {
+				fl := s.Flow(FlowID(1 + i%2))
+				if err := fl.Start(f, &calls[i], typeEcho, make([]byte, 900), make([]byte, 900)); err != nil {
+					return err
+				}
+			}
+			var all error
+			for i := range calls {
+				_, err := calls[i].Await(f, 0)
+				all = errors.Join(all, err)
+			}
+			return all
+		}
+	}
+	n.keep = true
+	done := false
+	b.w.Submit("asks", ask(back), func(err error) { done = true; n.must(err) })
+	a.run(ask(forth))
+	n.run(time.Second, func() bool { return done })
+	requests, answered := 0, 0 // datagrams, and those before the first answer
+	for _, d := range n.datagrams {
+		has := kindsOf(d)
+		if has[compactRequest] {
+			requests++
+		}
+		if has[compactResponse] && answered == 0 {
+			answered = requests
+		}
+	}
+	if again := a.port.Stats.Retransmissions + b.port.Stats.Retransmissions; !done || again > 0 || answered > requests/4 {
+		t.Errorf("the first answer is behind %d of %d datagrams of requests, %d were sent again; both are answered: %t", answered,
+			requests, again, done)
+	}
+}
+
 // kindsOf are the messages of a compact datagram, by kind.
 func kindsOf(d []byte) (has [compactEnd]bool) {
 	var h compactHeader

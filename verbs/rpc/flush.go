@@ -105,6 +105,9 @@ func (s *Session) pump(now time.Duration) bool {
 	s.seal(now)
 	if x := s.flows; x != nil && s.state == stateOpen {
 		for i := 1; ok && i < len(x.list); i++ {
+			ok = x.list[i] == nil || x.list[i].pumpApart(now)
+		}
+		for i := 1; ok && i < len(x.list); i++ {
 			ok = x.list[i] == nil || x.list[i].pump(now)
 		}
 	}

@@ -29,7 +29,8 @@ type fake struct {
 	asked    int // statuses
 	notReady error
 	expires  time.Time
-	stuck    bool // Metrics does not answer before its context ends
+	stuck    bool          // Metrics does not answer before its context ends
+	late     time.Duration // since the workers have counted, when Metrics answers
 }
 
 func newFake() *fake {
@@ -164,6 +165,7 @@ func (f *fake) Metrics(ctx context.Context) (*load.Metrics, error) {
 		return nil, nil
 	}
 	m := copyOf(f.metrics)
+	m.At = time.Now().Add(-f.late)
 	// The rate rises and falls, so that the page has something to draw.
 	work(f.metrics, 800+int(m.Snapshot.Engine.Begun/1000%7)*150)
 	return m, nil

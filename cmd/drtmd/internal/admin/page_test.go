@@ -249,3 +249,20 @@ func TestColoursHaveContrast(t *testing.T) {
 		}
 	}
 }
+
+// TestASampleIsOfWhenItsWorkersHaveCounted: a busy worker counts long after it was asked, or answers long after it has.
+func TestASampleIsOfWhenItsWorkersHaveCounted(t *testing.T) {
+	f := newFake()
+	s := &Server{o: optionsFor(f), ring: &ring{}}
+	f.late = time.Hour
+	s.look(t.Context())
+	f.late = 0
+	s.look(t.Context())
+	list, _ := s.ring.copy()
+	if d := list[1].Time.Sub(list[0].Time); d < time.Hour {
+		t.Errorf("samples are of %v and %v, an hour lies between", list[0].Time, list[1].Time)
+	}
+	if rate := list[1].Committed; rate <= 0 || rate > 1 {
+		t.Errorf("%f commits a second, of some thousands in an hour", rate)
+	}
+}

@@ -59,7 +59,11 @@ func (s *Server) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, sampleEvery)
 	defer cancel()
 	if m, err := s.o.Source.Metrics(ctx); err == nil {
-		s.ring.add(m, time.Now())
+		at := time.Now()
+		if m != nil {
+			at = m.At
+		}
+		s.ring.add(m, at)
 	}
 }
 

@@ -21,6 +21,7 @@ type Metrics struct {
 	Workload string
 	Kinds    []string // types of transactions; Snapshot counts them from 1
 	Snapshot Snapshot
+	At       time.Time // when the last worker has counted; a busy worker may do so long after it was asked
 	// Span is what Snapshot counts of the run's present phase, and Elapsed the time that it has
 	// lasted.
 	Span    Snapshot
@@ -143,7 +144,7 @@ func (p *Part) metrics(ctx context.Context, latencies bool) (*Metrics, error) {
 		return m, err
 	}
 	if phase.phase != 0 {
-		m.Elapsed, m.Span = phase.elapsed(), *m.Snapshot.minus(&phase.base)
+		m.Elapsed, m.Span = phase.elapsed(m.At), *m.Snapshot.minus(&phase.base)
 	}
 	if !latencies {
 		return m, nil
@@ -162,6 +163,7 @@ func (s *local) count(ctx context.Context, m *Metrics, ran bool) error {
 			at++
 		}
 		m.Snapshot.add(&x)
+		m.At = time.Now()
 		m.Workers++
 		m.Orphans = m.Orphans.Plus(orphansOf(w, specs))
 		if troubleOf(w) != nil {

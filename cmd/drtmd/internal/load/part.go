@@ -66,12 +66,12 @@ type span struct {
 	ended time.Time // zero while clients run
 }
 
-// elapsed is how long the phase has lasted.
-func (s *span) elapsed() time.Duration {
+// elapsed is how long the phase has lasted at a time.
+func (s *span) elapsed(at time.Time) time.Duration {
 	if !s.ended.IsZero() {
-		return s.ended.Sub(s.begun)
+		at = s.ended
 	}
-	return time.Since(s.begun)
+	return max(at.Sub(s.begun), 0)
 }
 
 // NewPart makes a part that holds nothing yet.

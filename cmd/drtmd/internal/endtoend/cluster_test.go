@@ -21,7 +21,7 @@ import (
 // them is proved.
 func TestClusterFormsRunsAndDrains(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newLab(t, longLease...)
 	l.cluster(3)
 	before := l.status(l.nodes[0]).State.Shards.Version
 	l.proved(l.nodes[1])
@@ -206,7 +206,7 @@ func TestCoordinatorIsKilled(t *testing.T) {
 // TestClientIsKilled: its run ends, and the next one is taken.
 func TestClientIsKilled(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newLab(t, longLease...)
 	l.cluster(2)
 	b := l.benching(l.nodes[0], "--duration", "1h")
 	if _, errs, code := l.bench(l.nodes[1], "--duration", "100ms"); code != 1 ||
@@ -223,7 +223,7 @@ func TestClientIsKilled(t *testing.T) {
 // TestTLS: with certificates, without them, and with those of another CA.
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newLab(t, longLease...)
 	ca, other := filepath.Join(l.dir, "ca"), filepath.Join(l.dir, "other")
 	for _, args := range [][]string{{ca, "--name", "node", "--host", "127.0.0.1"},
 		{ca, "--name", "me", "--host", "none"}, {other, "--name", "me", "--host", "none"}} {
@@ -320,7 +320,7 @@ func TestServiceSpeaksToSystemd(t *testing.T) {
 // TestAdminPort shows health, metrics and the page, and drains with the node.
 func TestAdminPort(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newLab(t, longLease...)
 	l.cluster(1)
 	get := func(path string) (int, string) {
 		r, err := http.Get("http://" + l.nodes[0].admin + path)
@@ -346,7 +346,7 @@ func TestAdminPort(t *testing.T) {
 // TestNothingIsLeft of a cluster that has drained: no memory, no socket, no temporary folder.
 func TestNothingIsLeft(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, "--cluster-lease", "10s") // a busy machine ends the shortest lease, which is a warning
+	l := newLab(t, longLease...) // the end of one is a warning
 	temp := filepath.Join(l.dir, "tmp")
 	if err := os.Mkdir(temp, 0o700); err != nil {
 		t.Fatal(err)

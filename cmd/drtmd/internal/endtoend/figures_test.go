@@ -170,7 +170,7 @@ func (c *counted) within(figure, what string, got float64, from, to, slack time.
 // against the processes that were started.
 func TestEveryFigureIsCheckedAgainstAnIndependentCount(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newLab(t, longLease...)
 	begun := time.Now()
 	l.cluster(3)
 	file, doc := filepath.Join(l.dir, "run.hist"), filepath.Join(l.dir, "run.json")

@@ -55,6 +55,9 @@ const (
 	lease = 2 * time.Second
 )
 
+// longLease are flags of nodes none of which dies: a busy machine ends the shortest lease.
+var longLease = []string{"--cluster-lease", "20s"}
+
 // labs bounds those that live at the same time.
 var labs = make(chan struct{}, 3)
 
@@ -145,11 +148,12 @@ func command(ctx context.Context, env []string, args ...string) *exec.Cmd {
 	return c
 }
 
-// ports below those that the system gives out: a node that starts again finds its own free.
+// ports below those that the system gives out: a node that starts again finds its own free. Test binaries that run at the
+// same time have numbers that follow one another, and ports far from one another.
 var nextPort = struct {
 	sync.Mutex
 	port int
-}{port: 20000 + os.Getpid()%4000}
+}{port: 20000 + os.Getpid()*128%12000}
 
 func freePort(t *testing.T) string {
 	t.Helper()

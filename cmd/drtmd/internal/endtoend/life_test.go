@@ -81,7 +81,7 @@ func TestANodeThatIsToldToStopBeforeItIsReady(t *testing.T) {
 // empty.
 func TestAClusterIsHealthyRightAfterARun(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newLab(t, longLease...)
 	l.cluster(2)
 	for i := range 3 {
 		if _, errs, code := l.bench(l.nodes[i%2], "--duration", "200ms"); code != 0 {
@@ -138,7 +138,7 @@ func readyz(t *testing.T, n *node) (text string, ok bool) {
 // TestDrainSaysThatANodeHasEndedWhenItHas: when the process has, also with connections of others.
 func TestDrainSaysThatANodeHasEndedWhenItHas(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newLab(t, longLease...)
 	l.cluster(2)
 	n := l.nodes[1]
 	// A client that no longer listens holds up the end of the control plane: the preface of HTTP/2 with

@@ -115,7 +115,7 @@ func (h *spare) wait(x forgotten) (ok bool) {
 	return ok
 }
 
-// made is told of every absent entry that was made for somebody. One that waits already waits longer.
+// made is told of every absent entry that was made for somebody. One that waits already waits no longer.
 func (h *spare) made(table proto.TableID, k proto.Key) {
 	now, _ := h.e.now() // the softtime of a worker that was idle is an old one
 	x := forgotten{table, k, now}
@@ -123,17 +123,8 @@ func (h *spare) made(table proto.TableID, k proto.Key) {
 		x.after += graceLeases * h.e.cfg.LeaseReadOnly
 	}
 	h.fullUntil = 0
-	last := h.lastMade(&x)
-	waits := last.key == k && last.table == table
-	if *last = x; !waits && !h.wait(x) {
-		*last = forgotten{}
-	}
-}
-
-// met is told of an absent entry that a scan has met. It may have been made for somebody just now, and so waits as well.
-func (h *spare) met(table proto.TableID, k proto.Key) {
-	if last := h.lastMade(&forgotten{table: table, key: k}); last.key != k || last.table != table {
-		h.made(table, k)
+	if last := h.lastMade(&x); (last.key != k || last.table != table) && h.wait(x) {
+		*last = x
 	}
 }
 
@@ -142,18 +133,10 @@ func (h *spare) lastMade(x *forgotten) *forgotten {
 	return &h.last[layout.Hash(uint64(x.key)+uint64(x.table))%uint64(len(h.last))]
 }
 
-// wantedSince reports whether an entry was made for somebody after it was put into a queue: then it waits. last: it was
-// taken from the queue where it would.
-func (h *spare) wantedSince(x *forgotten, last bool) bool {
-	made := h.lastMade(x)
-	switch {
-	case made.key != x.key || made.table != x.table:
-		return false
-	case made.after > h.e.soft && (!last || h.wait(*made)):
-		return true
-	}
-	*made = forgotten{}
-	return false
+// wantedSince reports whether the entry of a deleted record was made for somebody since: then it waits already.
+func (h *spare) wantedSince(x *forgotten) bool {
+	last := h.lastMade(x)
+	return last.key == x.key && last.table == x.table
 }
 
 // unwanted: nobody who asked for an entry needs it any more.
@@ -169,8 +152,12 @@ func (h *spare) any() bool { return h.deleted.n+h.waiting.n > 0 }
 // pass gives entries back at the end of a pass of the worker: those of records that other machines have deleted, and those
 // that have waited for so long that there are no transactions here which would do so.
 func (h *spare) pass() {
+	deleted := h.e.soft
+	if h.e.glob {
+		deleted -= h.e.cfg.Lease
+	}
 	switch {
-	case !h.deleted.due(h.e.soft) && !h.waiting.due(h.e.soft-idleLeases*h.e.cfg.LeaseReadOnly):
+	case !h.deleted.due(deleted) && !h.waiting.due(h.e.soft-idleLeases*h.e.cfg.LeaseReadOnly):
 	case h.e.glob:
 		h.sweep(nil, false)
 	default:
@@ -252,10 +239,10 @@ func (h *spare) look(f *fiber.Fiber, q *queue, most int, early bool) (done int) 
 			return done
 		}
 		x := q.take()
-		if early {
+		if q == &h.waiting {
 			h.unwanted(&x)
 		}
-		if !h.wantedSince(&x, q == &h.waiting) {
+		if !h.wantedSince(&x) {
 			done += h.giveBack(f, x)
 		}
 	}

@@ -25,6 +25,6 @@ func (t *tx) forgetAbsent(o history.Outcome) {
 // that is locked or leased is left to whoever meets it later.
 func (e *Engine) tombstone(table proto.TableID, k proto.Key, place uint64) {
 	if s := State(e.StateNow(place)); !s.Locked() && e.expired(s.End()) {
-		e.spare.met(table, k)
+		e.spare.made(table, k) // just now, perhaps, for somebody else
 	}
 }

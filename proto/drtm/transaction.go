@@ -245,7 +245,7 @@ func (t *tx) Commit() error {
 	}
 	f, h := t.F, &t.e.spare
 	t.close(history.Committed)
-	if h.deleted.n > 0 {
+	if h.deleted.n > 0 && !t.e.glob {
 		h.look(f, &h.deleted, h.deleted.n, false)
 	}
 	return nil

@@ -99,9 +99,9 @@ var seedsOf = map[string]uint64{"smallbank": seedsOfTest, "micro": seedsOfTest /
 	"roles-xenic": 2, "losses-scans-xenic": 2, "losses-tpcc-xenic": 1, "stills-xenic": 2,
 	"stills-farm": 4, "stills-fasst": 4, "stills-drtmh": 4, "stills-drtmr": 4, "stills-drtmr-verbs": 4,
 	"commits-farm": 1, "commits-fasst": 1, "commits-drtmh": 1, "commits-drtmr": 1, "commits-drtmr-verbs": 1,
-	"pairs-farm": 2, "pairs-fasst": 2, "pairs-drtmh": 2, "pairs-drtmr": 2, "pairs-drtmr-verbs": 2,
-	"atomics-twopl": 4, "atomics-twopl-local": 2, "atomics-drtmr": 4, "atomics-drtmr-verbs": 4,
-	"recovery-atomics-drtmr": 3, "recovery-atomics-drtmr-verbs": 3,
+	"pairs-farm": 1, "pairs-fasst": 1, "pairs-drtmh": 1, "pairs-drtmr": 1, "pairs-drtmr-verbs": 1,
+	"atomics-twopl": 4, "atomics-twopl-local": 2, "atomics-drtmr": 2, "atomics-drtmr-verbs": 2,
+	"recovery-atomics-drtmr": 2, "recovery-atomics-drtmr-verbs": 2,
 	"durable-chains": 4, "durable-tpcc": 3, "barriers": 8, "durable-barriers": 4, "fields": 4, "durable-fields": 4,
 	"durable-parts": 4, "durable-twice": 4, "atomics": 4, "durable-home": 4,
 	"followed-clocks": seedsOfTest / 10, "members": seedsOfTest / 20, "members-twopl": seedsOfTest / 20}

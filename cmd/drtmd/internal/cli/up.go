@@ -33,7 +33,8 @@ Nodes whose protocol logs its transactions (--data-durable) keep their tables wh
 killed. up with the same flags goes on with them, once a run has used them; --forget gives them up.
 
 If a node fails or is killed, up names it, and the other nodes go on. --restart N, from any
-terminal, starts it again; with --respawn, up does so by itself.
+terminal, starts it again; with --respawn, up does so by itself. Where tables are kept, a node is
+ready when all are that keep a part of them: --restart 1,2 starts two of them.
 
 The nodes load SmallBank's tables by default. --data-KEY VALUE sets any key of the section data, such as
 the workload and its options: --data-workload ycsb --data-keys 1000. docs/configuration.md lists the keys.
@@ -112,7 +113,7 @@ func (a *app) upCommand() *cobra.Command {
 	f.BoolVar(&p.forget, "forget", false, "give up the tables that an earlier cluster of this folder has kept")
 	f.BoolVar(&p.detach, "detach", false, "leave the cluster running")
 	f.BoolVar(&p.respawn, "respawn", false, "restart a node that fails or is killed")
-	f.StringVar(&p.restart, "restart", "", "restart node `N` of the running cluster")
+	f.StringVar(&p.restart, "restart", "", "restart node `N` of the running cluster; several with commas")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := p.check(c, args); err != nil {
 			return err
@@ -125,7 +126,7 @@ func (a *app) upCommand() *cobra.Command {
 			return err
 		}
 		if p.restart != "" {
-			return a.restart(c.Context(), dir, p.restart)
+			return a.restart(c.Context(), &p.upPlace, dir, p.restart)
 		}
 		return a.up(c.Context(), p, dir, args)
 	}

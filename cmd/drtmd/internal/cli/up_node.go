@@ -27,6 +27,8 @@ type upNode struct {
 	err      error  // valid after ended
 	line     string // that begins with READY
 	reported bool   // how it has ended was said
+	// advice is what helps while it is not ready, to follow what it waits for; "" if nothing is known.
+	advice func() string
 }
 
 // pidFile has the process of a node, in its folder.
@@ -43,7 +45,7 @@ func launchNode(dir string, m upMember) (*upNode, error) {
 		return nil, err
 	}
 	n := &upNode{upMember: m, log: filepath.Join(own, "log"), began: time.Now(),
-		ended: make(chan struct{})}
+		ended: make(chan struct{}), advice: func() string { return "" }}
 	log, err := os.OpenFile(n.log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
@@ -112,7 +114,7 @@ func (a *app) await(ctx context.Context, n *upNode) error {
 			if loads && time.Since(begun) < loadedTimeout {
 				deadline.Reset(readyTimeout)
 			}
-			a.log.Info("waiting for " + n.Name + text)
+			a.log.Info("waiting for " + n.Name + text + n.advice())
 			told = time.Now()
 		}
 		select {
@@ -125,8 +127,8 @@ func (a *app) await(ctx context.Context, n *upNode) error {
 			return ctx.Err()
 		case <-deadline.C:
 			text, _ := n.state(ctx)
-			return fmt.Errorf("%s was not ready within %v%s; the end of its log:\n%s", n.Name,
-				time.Since(begun).Round(time.Second), text, tail(n.log))
+			return fmt.Errorf("%s was not ready within %v%s%s; the end of its log:\n%s", n.Name,
+				time.Since(begun).Round(time.Second), text, n.advice(), tail(n.log))
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
@@ -213,38 +215,4 @@ func awaitUnlocked(ctx context.Context, dir string) error {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-}
-
-// restart starts a node of a running cluster again.
-func (a *app) restart(ctx context.Context, dir, which string) error {
-	st, err := readUpState(dir)
-	if err != nil {
-		return err
-	}
-	if st == nil {
-		return fmt.Errorf("no cluster was started in %s; drtmd up starts one", dir)
-	}
-	m, err := st.find(which)
-	if err != nil {
-		return err
-	}
-	if id := livingNode(filepath.Join(dir, m.Name)); id != 0 {
-		return fmt.Errorf("%s runs (process %d); drtmd drain --node %s ends it", m.Name, id, m.Name)
-	}
-	if err := awaitUnlocked(ctx, filepath.Join(dir, m.Name, "state")); err != nil {
-		return err
-	}
-	n, err := launchNode(dir, *m)
-	if err != nil {
-		return err
-	}
-	if err := a.await(ctx, n); err != nil {
-		if ctx.Err() != nil {
-			return fmt.Errorf("%s continues, but this command no longer waits for it; its log: %s: %w", n.Name, n.log, err)
-		}
-		return err
-	}
-	fmt.Fprintf(a.stdout, "%s runs again: process %d, %s\n", n.Name, n.cmd.Process.Pid,
-		strings.TrimPrefix(n.line, "READY "))
-	return nil
 }

@@ -1,6 +1,7 @@
 package endtoend
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -9,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -73,21 +73,31 @@ func (k *keeping) starts() {
 	}
 }
 
-// restarts has nodes come up again while others run. None is ready before all are, since each has a partition.
+// restarts has nodes come up again while others run. None is ready before all are, since each has a partition: the first one
+// says soon which others are down, and the command that starts them.
 func (k *keeping) restarts(nodes ...int) {
 	k.t.Helper()
-	failed := make([]string, len(nodes))
-	var all sync.WaitGroup
-	for i, n := range nodes {
-		all.Go(func() {
-			if _, errs, code := k.run("up", "--restart", strconv.Itoa(n), "--dir", k.dir); code != 0 {
-				failed[i] = fmt.Sprintf("node %d: exit code %d\n%s", n, code, errs)
-			}
-		})
+	var numbers []string
+	for _, n := range nodes {
+		numbers = append(numbers, strconv.Itoa(n))
 	}
-	all.Wait()
-	if text := strings.Join(failed, ""); text != "" {
-		k.t.Fatal(text)
+	rest := strings.Join(numbers[1:], ",")
+	ctx, cancel := context.WithTimeout(context.Background(), 2*bound)
+	defer cancel()
+	var errs buffer
+	first := command(ctx, k.env, "up", "--restart", numbers[0], "--dir", k.dir)
+	first.Stderr = &errs
+	if err := first.Start(); err != nil {
+		k.t.Fatal(err)
+	}
+	until(k.t, "the first node says which others are down", func() bool {
+		return strings.Contains(errs.String(), "drtmd up --restart "+rest+" --dir")
+	})
+	if _, errs, code := k.run("up", "--restart", rest, "--dir", k.dir); code != 0 {
+		k.t.Errorf("nodes %s: exit code %d\n%s", rest, code, errs)
+	}
+	if err := first.Wait(); err != nil {
+		k.t.Fatalf("node %s: %v\n%s", numbers[0], err, errs.String())
 	}
 }
 

@@ -516,7 +516,7 @@ func (l *lab) checkProcesses(st *status.Cluster, begun time.Time) {
 		if n.PID != p.cmd.Process.Pid || n.Host != host ||
 			n.Member.Control != p.control || n.Admin != p.admin || n.Member.Incarnation == 0 ||
 			n.Started.Before(begun.Add(-time.Second)) || n.Started.After(time.Now()) ||
-			n.Lease != lease.Seconds() || n.LeaseLeft > n.Lease || n.HoldsEtcd != (at == 0) {
+			n.Lease != quietLease.Seconds() || n.LeaseLeft > n.Lease || n.HoldsEtcd != (at == 0) {
 			t.Errorf("of its own: %+v", n)
 		}
 		if n.QPs != (status.QPs{RC: 4, UD: 1}) || len(n.Links) != 2 || len(n.Tables) != len(w.Tables()) {

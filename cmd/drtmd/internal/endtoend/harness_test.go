@@ -53,10 +53,12 @@ const (
 	bound = 60 * time.Second
 	// lease is the shortest that etcd gives.
 	lease = 2 * time.Second
+	// quietLease is that of nodes none of which dies: a busy machine ends the shortest one.
+	quietLease = 20 * time.Second
 )
 
-// longLease are flags of nodes none of which dies: a busy machine ends the shortest lease.
-var longLease = []string{"--cluster-lease", "20s"}
+// longLease are the flags of such nodes.
+var longLease = []string{"--cluster-lease", quietLease.String()}
 
 // labs bounds those that live at the same time.
 var labs = make(chan struct{}, 3)

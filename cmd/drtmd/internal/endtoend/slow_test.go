@@ -102,7 +102,7 @@ func TestASlowDiskBelowEtcdIsNamed(t *testing.T) {
 	l := newLab(t)
 	file := filepath.Join(l.dir, "delay")
 	l.env = append(l.env, slowSync+"="+file)
-	n := l.start("n0", "--cluster-lease", "20s").await()
+	n := l.start("n0", longLease...).await()
 	if why, err := os.ReadFile(file + noSlowSync); err == nil {
 		t.Skipf("this system delays no system calls: %s", why)
 	}

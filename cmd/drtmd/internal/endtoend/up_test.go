@@ -163,7 +163,7 @@ func TestUpExitsWithTheCodeOfItsCommand(t *testing.T) {
 // clusterOf runs the README's order of commands on a cluster, as a user who has others beside it.
 func clusterOf(run func(args ...string) (out, errs string, code int), name ...string) error {
 	// No node dies here, and two clusters take turns on the CPUs: a short lease would end by itself.
-	say := append([]string{"up", "--nodes", "2", "--detach", "--accounts", "100", "--lease", "20s"}, name...)
+	say := append([]string{"up", "--nodes", "2", "--detach", "--accounts", "100", "--lease", quietLease.String()}, name...)
 	address := "up"
 	if len(name) > 0 {
 		address += ":" + name[1]

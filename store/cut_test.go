@@ -5,7 +5,6 @@ import (
 
 	"drtmd/htm"
 	"drtmd/store/internal/tabletest"
-	"drtmd/store/words"
 )
 
 // cutting is access that is cut off.
@@ -17,33 +16,20 @@ func (a cutting) region() *htm.Region { return a.R }
 // included, leaves the table as it was before. Without notes it does not.
 func TestAChangeThatIsCutOffIsPutBack(t *testing.T) {
 	c := Config{ID: 1, Name: "t", ValueBytes: 8, MainBuckets: 2, IndirectBuckets: 20, Entries: 120}
-	if err := cutsArePutBack(t, c); err != nil {
+	if err := cutsArePutBack(c); err != nil {
 		t.Error(err)
 	}
-	if c.Mutation = Unnoted; cutsArePutBack(t, c) == nil {
+	if c.Mutation = Unnoted; cutsArePutBack(c) == nil {
 		t.Errorf("the mutation %v is not found", c.Mutation)
 	}
 }
 
-func cutsArePutBack(t *testing.T, c Config) error {
-	t.Helper()
-	at := tabletest.JournalAt(c.Bytes())
-	m := tabletest.Memory(at+words.UndoBytes, false)
-	table, err := Format(c, m, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	table.Journal(words.FormatUndo(m.Bytes, at))
-	cuts := tabletest.Cuts{Memory: m, TableBytes: c.Bytes(),
-		Direct: func() words.Direct { return directOf(nil, table).Direct },
-		Ensure: func(a tabletest.Cut, key uint64) bool {
-			_, _, ok, err := ensure(table, cutting{a}, key, 0)
-			return ok && err == nil
+func cutsArePutBack(c Config) error {
+	cuts := tabletest.Cuts[*Table, cutting]{Bytes: c.Bytes(),
+		Format: func(m *htm.Memory) (*Table, error) { return Format(c, m, 0) },
+		Access: func(t *Table, left *int) cutting {
+			return cutting{tabletest.Cut{Direct: directOf(nil, t).Direct, Left: left}}
 		},
-		Reclaim: func(a tabletest.Cut, key uint64) bool {
-			ok, err := reclaim(table, cutting{a}, key, 0)
-			return ok && err == nil
-		},
-		Check: func() error { return checkTable(table) }}
+		Ensure: ensure[cutting], Reclaim: reclaim[cutting], Check: checkTable}
 	return cuts.ArePutBack(100, 300)
 }

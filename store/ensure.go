@@ -23,8 +23,9 @@ func (t *Table) EnsureIn(r *htm.Region, key, state uint64) (off int, v layout.Ve
 	if !r.Active() || !t.lock(r) {
 		return 0, 0, false, nil
 	}
-	defer t.unlock()
-	return ensure(t, directOf(r, t), key, state)
+	off, v, ok, err = ensure(t, directOf(r, t), key, state)
+	t.unlock() // not if it panics: see words.Undo
+	return off, v, ok, err
 }
 
 func ensure[A access](t *Table, a A, key, state uint64) (off int, v layout.Version, ok bool,
@@ -95,7 +96,7 @@ func create[A access](t *Table, a A, key, state uint64, p *place, counter uint32
 		return 0, 0, false, nil
 	}
 	if p.freeAt != 0 {
-		return off, v, setSlot(a, p.freeAt, slot, key), nil
+		return off, v, a.Store(p.freeAt+layout.SlotKeyOffset, key) && a.Complete(p.freeAt, uint64(slot)), nil
 	}
 	return off, v, pool.Take(a, bucket) && extend(t, a, p.last, bucket.Off, slot, key), nil
 }
@@ -113,8 +114,12 @@ func extend[A access](t *Table, a A, full, bucket int, slot layout.Slot, key uin
 	if t.lacks(LinkFirst) {
 		ok = ok && setLink(t, a, last, bucket)
 	}
-	return ok && setSlot(a, bucket, layout.Slot(resident), residentKey) &&
-		setSlot(a, bucket+layout.SlotBytes, slot, key) && setLink(t, a, last, bucket)
+	if !ok || !setSlot(a, bucket, layout.Slot(resident), residentKey) ||
+		!setSlot(a, bucket+layout.SlotBytes, slot, key) {
+		return false
+	}
+	link, ok := nextLink(t, a, bucket)
+	return ok && a.Complete(last, uint64(link))
 }
 
 // setSlot stores a slot, key first.
@@ -122,17 +127,23 @@ func setSlot[A access](a A, at int, s layout.Slot, key uint64) bool {
 	return a.Store(at+layout.SlotKeyOffset, key) && a.Store(at, uint64(s))
 }
 
-// setLink makes a slot the link to a bucket, with the next number of a link.
+// setLink makes a slot the link to a bucket.
 func setLink[A access](t *Table, a A, at, bucket int) bool {
+	link, ok := nextLink(t, a, bucket)
+	return ok && a.Store(at, uint64(link))
+}
+
+// nextLink is a link to a bucket, with the next number of a link.
+func nextLink[A access](t *Table, a A, bucket int) (link layout.Slot, ok bool) {
 	n, ok := a.Load(t.at + linksAt)
 	if !ok {
-		return false
+		return 0, false
 	}
 	if t.lacks(SameLink) {
 		n = 0
 	}
-	link := layout.MakeSlot(layout.Header, layout.Lossy(n&layout.MaxLossy), uint64(bucket))
-	return a.Store(t.at+linksAt, n+1) && a.Store(at, uint64(link))
+	link = layout.MakeSlot(layout.Header, layout.Lossy(n&layout.MaxLossy), uint64(bucket))
+	return link, a.Store(t.at+linksAt, n+1)
 }
 
 // Load stores a record in a table that nobody else uses yet: version layout.FirstVersion, state

@@ -24,8 +24,9 @@ func (t *Table) ReclaimIn(r *htm.Region, key, state uint64) (ok bool, err error)
 	if !r.Active() || !t.lock(r) {
 		return false, nil
 	}
-	defer t.unlock()
-	return reclaim(t, directOf(r, t), key, state)
+	ok, err = reclaim(t, directOf(r, t), key, state)
+	t.unlock() // not if it panics: see words.Undo
+	return ok, err
 }
 
 func reclaim[A access](t *Table, a A, key, state uint64) (ok bool, err error) {
@@ -76,8 +77,9 @@ func (t *Table) RaiseIn(r *htm.Region, n uint32) (ok bool) {
 	if !r.Active() || !t.lock(r) {
 		return false
 	}
-	defer t.unlock()
-	return raise(t, directOf(r, t), n)
+	ok = raise(t, directOf(r, t), n)
+	t.unlock()
+	return ok
 }
 
 // AbsentIn is the version that a key without an entry has, inside a region: Fresh, with the table's counter.

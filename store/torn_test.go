@@ -29,6 +29,8 @@ func (a recorder) Store(off int, v uint64) bool {
 	return a.plain.Store(off, v)
 }
 
+func (a recorder) Complete(off int, v uint64) bool { return a.Store(off, v) }
+
 // past is memory as it was at each of a number of stores: what a NIC that makes no more than 8
 // bytes atomic may read while a host without line words works.
 type past struct {

@@ -3,37 +3,22 @@ package btree
 import (
 	"testing"
 
+	"drtmd/htm"
 	"drtmd/store/internal/tabletest"
-	"drtmd/store/words"
 )
 
 // TestAChangeThatIsCutOffIsPutBack: a process that ends between any two stores of a change, nodes split and made one
 // included, leaves the tree as it was before.
 func TestAChangeThatIsCutOffIsPutBack(t *testing.T) {
-	if err := cutsArePutBack(t, For(1, "t", 8, 100)); err != nil {
+	if err := cutsArePutBack(For(1, "t", 8, 100)); err != nil {
 		t.Error(err)
 	}
 }
 
-func cutsArePutBack(t *testing.T, c Config) error {
-	t.Helper()
-	at := tabletest.JournalAt(c.Bytes())
-	m := tabletest.Memory(at+words.UndoBytes, false)
-	table, err := Format(c, m, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	table.Journal(words.FormatUndo(m.Bytes, at))
-	cuts := tabletest.Cuts{Memory: m, TableBytes: c.Bytes(),
-		Direct: func() words.Direct { return table.direct(nil) },
-		Ensure: func(a tabletest.Cut, key uint64) bool {
-			_, _, ok, err := ensure(table, a, key, 0)
-			return ok && err == nil
-		},
-		Reclaim: func(a tabletest.Cut, key uint64) bool {
-			ok, err := reclaim(table, a, key, 0)
-			return ok && err == nil
-		},
-		Check: func() error { return checkTable(table) }}
+func cutsArePutBack(c Config) error {
+	cuts := tabletest.Cuts[*Table, tabletest.Cut]{Bytes: c.Bytes(),
+		Format: func(m *htm.Memory) (*Table, error) { return Format(c, m, 0) },
+		Access: func(t *Table, left *int) tabletest.Cut { return tabletest.Cut{Direct: t.direct(nil), Left: left} },
+		Ensure: ensure[tabletest.Cut], Reclaim: reclaim[tabletest.Cut], Check: checkTable}
 	return cuts.ArePutBack(150, 400)
 }

@@ -31,8 +31,9 @@ func (t *Table) EnsureIn(r *htm.Region, key, state uint64) (off int, v layout.Ve
 	if !r.Active() || !t.lock(r) {
 		return 0, 0, false, nil
 	}
-	defer t.unlock()
-	return ensure(t, t.direct(r), key, state)
+	off, v, ok, err = ensure(t, t.direct(r), key, state)
+	t.unlock() // not if it panics: see words.Undo
+	return off, v, ok, err
 }
 
 func ensure[A words.Access](t *Table, a A, key, state uint64) (off int, v layout.Version, ok bool, err error) {
@@ -89,16 +90,19 @@ func create[A words.Access](t *Table, a A, key, state uint64, p *path, counter u
 	ok = pool.Take(a, entry) && a.Store(off+layout.KeyOffset, key) &&
 		a.Store(off+layout.VersionOffset, uint64(v)) &&
 		(!t.lineWords || t.lacks(KeepState) || a.Store(off+layout.StateOffset, state)) &&
-		change(t, a) && insert(t, a, p, pair{key, uint64(off)}) && change(t, a)
+		change(t, a, false) && insert(t, a, p, pair{key, uint64(off)}) && change(t, a, true)
 	return off, v, ok, nil
 }
 
-// change counts, before and after a change of the tree, where memory has no line words.
-func change[A words.Access](t *Table, a A) (ok bool) {
+// change counts, before and after a change of the tree, where memory has no line words. last: with that, an entry is made.
+func change[A words.Access](t *Table, a A, last bool) (ok bool) {
 	if t.lineWords || t.lacks(Uncounted) {
 		return true
 	}
 	n, ok := a.Load(t.at + changesAt)
+	if ok && last {
+		return a.Complete(t.at+changesAt, n+1)
+	}
 	return ok && a.Store(t.at+changesAt, n+1)
 }
 

@@ -64,7 +64,7 @@ func TestEachMutationIsFound(t *testing.T) {
 		ExtentsUnread: func(t *testing.T, c Config) bool { return extentsAreRead(t, c) },
 		NoSpent:       func(t *testing.T, c Config) bool { return spentIsRefused(newTable(t, c)) },
 		FingerKept:    manyKeysInARegion,
-		Unnoted:       func(t *testing.T, c Config) bool { return cutsArePutBack(t, c) == nil },
+		Unnoted:       func(_ *testing.T, c Config) bool { return cutsArePutBack(c) == nil },
 	}
 	for m := Mutation(1); m < mutationEnd; m++ {
 		t.Run(m.String(), func(t *testing.T) {

@@ -23,8 +23,9 @@ func (t *Table) ReclaimIn(r *htm.Region, key, state uint64) (ok bool, err error)
 	if !r.Active() || !t.lock(r) {
 		return false, nil
 	}
-	defer t.unlock()
-	return reclaim(t, t.direct(r), key, state)
+	ok, err = reclaim(t, t.direct(r), key, state)
+	t.unlock() // not if it panics: see words.Undo
+	return ok, err
 }
 
 func reclaim[A words.Access](t *Table, a A, key, state uint64) (ok bool, err error) {
@@ -50,7 +51,7 @@ func reclaim[A words.Access](t *Table, a A, key, state uint64) (ok bool, err err
 	case seen != state && !t.lacks(ReclaimAnyState):
 		return true, store.ErrState
 	}
-	return raise(t, a, v.Incarnation()) && change(t, a) && remove(t, a, &p) && change(t, a) &&
+	return raise(t, a, v.Incarnation()) && change(t, a, false) && remove(t, a, &p) && change(t, a, false) &&
 		release(t, a, p.entry, v), nil
 }
 
@@ -75,8 +76,9 @@ func (t *Table) RaiseIn(r *htm.Region, n uint32) (ok bool) {
 	if !r.Active() || !t.lock(r) {
 		return false
 	}
-	defer t.unlock()
-	return raise(t, t.direct(r), n)
+	ok = raise(t, t.direct(r), n)
+	t.unlock()
+	return ok
 }
 
 // AbsentIn is the version that a key without an entry has, inside a region: Fresh, with the table's counter.

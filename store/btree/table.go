@@ -130,6 +130,7 @@ func (a outside) Load(off int) (uint64, bool)                 { return a.t.word(
 func (a outside) Peek(off int) (uint64, bool)                 { return a.t.word(off), true }
 func (a outside) Validate() bool                              { return true }
 func (a outside) Store(int, uint64) bool                      { return false }
+func (a outside) Complete(int, uint64) bool                   { return false }
 func (a outside) Swap(int, uint64, uint64) (swapped, ok bool) { return false, false }
 func (a outside) Corrupt()                                    {}
 

@@ -31,6 +31,9 @@ type Access interface {
 	Peek(off int) (v uint64, ok bool)
 	Validate() (ok bool)
 	Store(off int, v uint64) (ok bool)
+	// Complete stores the last word of a change, with which others see it: where changes are noted (Undo), it is not
+	// put back from then on.
+	Complete(off int, v uint64) (ok bool)
 	// Swap stores swap in a word that holds expect, which others may change meanwhile.
 	Swap(off int, expect, swap uint64) (swapped, ok bool)
 	Corrupt() // says that memory is not as it can be
@@ -61,6 +64,9 @@ func (a Inside) Validate() bool { return a.R.Validate() }
 
 // Store implements Access.
 func (a Inside) Store(off int, v uint64) bool { return a.R.Store64(a.M, off, v) }
+
+// Complete implements Access.
+func (a Inside) Complete(off int, v uint64) bool { return a.R.Store64(a.M, off, v) }
 
 // Swap implements Access. The region has the word to itself.
 func (a Inside) Swap(off int, expect, swap uint64) (swapped, ok bool) {
@@ -104,7 +110,14 @@ func (a Direct) Validate() bool { return true }
 
 // Store implements Access.
 func (a Direct) Store(off int, v uint64) bool {
-	a.note(off)
+	a.note(off, false)
+	atomic.StoreUint64(a.word(off), v)
+	return true
+}
+
+// Complete implements Access.
+func (a Direct) Complete(off int, v uint64) bool {
+	a.note(off, true)
 	atomic.StoreUint64(a.word(off), v)
 	return true
 }
@@ -115,10 +128,10 @@ func (a Direct) Swap(off int, expect, swap uint64) (swapped, ok bool) {
 	return atomic.CompareAndSwapUint64(a.word(off), expect, swap), true
 }
 
-// note notes a word that is about to be stored to.
-func (a Direct) note(off int) {
+// note notes a word that is about to be stored to; last: with that, the change is made.
+func (a Direct) note(off int, last bool) {
 	if a.Undo != nil {
-		a.Undo.add(off, atomic.LoadUint64(a.word(off)))
+		a.Undo.add(off, atomic.LoadUint64(a.word(off)), last)
 	}
 }
 
@@ -144,6 +157,9 @@ func (a Plain) Store(off int, v uint64) bool {
 	*a.word(off) = v
 	return true
 }
+
+// Complete implements Access.
+func (a Plain) Complete(off int, v uint64) bool { return a.Store(off, v) }
 
 // Swap implements Access.
 func (a Plain) Swap(off int, expect, swap uint64) (swapped, ok bool) {

@@ -26,6 +26,9 @@ func (a Recorder) Store(off int, v uint64) bool {
 	return a.Plain.Store(off, v)
 }
 
+// Complete implements words.Access.
+func (a Recorder) Complete(off int, v uint64) bool { return a.Store(off, v) }
+
 // Swap implements words.Access.
 func (a Recorder) Swap(off int, expect, swap uint64) (swapped, ok bool) {
 	if v, _ := a.Load(off); v != expect {

@@ -157,6 +157,24 @@ func TestARunWaitsForAMemberThatIsBusy(t *testing.T) {
 	}
 }
 
+// TestARunThatNobodyWaitsForAsksNoMore: its client has gone while members are silent.
+func TestARunThatNobodyWaitsForAsksNoMore(t *testing.T) {
+	r := newRoom(t)
+	keepers(t, r, map[int]status.Data{0: part("a", 0, 1), 1: part("a", 1, 1), 2: part("a", 2, 1)})
+	const silent = 1 << 20
+	r.c.silent = silent
+	s, err := r.c.Serving()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, _, _, err = r.p.claim(ctx, s, "a", ServingPlan(r.p.o.Config, 3))
+	if asked := silent - r.c.silent; !errors.Is(err, context.Canceled) || asked > 2 {
+		t.Errorf("%v, after %d members were asked", err, asked)
+	}
+}
+
 // TestANodeAnswersInTimeWithoutItsWorkers: it waits for them for less than whoever asks waits for it.
 func TestANodeAnswersInTimeWithoutItsWorkers(t *testing.T) {
 	r := newRoom(t)

@@ -279,7 +279,11 @@ func (p *Planes) claim(ctx context.Context, s member.Session, name string, plan 
 		if _, held := s.Lease(); !held {
 			return nil, nil, "", member.ErrLeaseLost
 		}
-		time.Sleep(retryWait / 10)
+		select {
+		case <-ctx.Done(): // whoever asked for the run is gone
+			return nil, nil, "", ctx.Err()
+		case <-time.After(retryWait / 10):
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package node
 import (
 	"fmt"
 
+	"drtmd/internal/invariant"
 	"drtmd/proto/protocol"
 	"drtmd/store/words"
 )
@@ -43,11 +44,11 @@ func (m *Member) journal(e *Env, x *protocol.Share) error {
 		u = words.FormatUndo(region, at)
 	}
 	for _, t := range x.Tables {
-		if j, ok := t.(journaled); ok {
-			j.Journal(u)
-			if m.cfg.Attach {
-				j.Unlock() // its holder is dead
-			}
+		j, ok := t.(journaled)
+		invariant.Assert(ok, "a table that outlives the process notes no changes: give its index a Journal")
+		j.Journal(u)
+		if m.cfg.Attach {
+			j.Unlock() // its holder is dead
 		}
 	}
 	return nil

@@ -44,8 +44,8 @@ type Worker struct {
 	// hopeful: operations often complete at post, but take so long that a fiber which goes on at once keeps others waiting:
 	// poll before switching if there are none, for mostHopes operations of a pass.
 	hopeful bool
-	hoped   int  // such operations since the pass began
-	shares  bool // the thread with other workers
+	hoped   int  // operations since the pass began after which a fiber went on at once
+	shares  bool // the thread has other workers, too
 
 	readyList fiberList
 	resting   fiberList // run one in each pass: see Fiber.Rest

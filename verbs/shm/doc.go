@@ -36,9 +36,10 @@
 // it is, and what it will store. A process that finds a line locked for long asks the fabric whether the
 // owner is alive. If the owner is dead, the process takes the line over and rolls it forward or back, so that
 // a CAS or FAA has happened or has not. A line of memory without remote rights, where a sender died in the middle of
-// a message, is only unlocked: by the next sender, and when the receive is flushed or its QP closed. If the owner is only stopped, it keeps the line, and operations of
-// others end with RETRY_EXC_ERR after 4.096 us * 2^Timeout * (RetryCount + 1) of their QP, 0.94 s by default;
-// the completion's vendor error (VendorLine...) says why.
+// a message, is only unlocked: by the next sender, and when the receive is flushed or its QP is closed. If the owner is
+// only stopped, it keeps the line, and operations of others end with RETRY_EXC_ERR after
+// 4.096 us * 2^Timeout * (RetryCount + 1) of their QP, 0.94 s by default; the completion's vendor error
+// (VendorLine...) says why.
 // The first use of a peer's memory needs that peer's process to run and gets two seconds at
 // least. Under every line lock the initiator checks again that its QP, the peer's QP and the MR are valid: an
 // initiator that was fenced while it slept changes nothing. A receiver skips a datagram slot after 50 us if

@@ -193,7 +193,7 @@ func (q *qp) flushReceives() {
 
 // endHalfMessage unlocks the line in the oldest receive's buffer at which a sender died that was in the middle of its
 // message. The owner of the memory gets the buffer back, and looks at no lock itself if the memory is private. Caller
-// holds recvCQ.mu.
+// has the receive half to itself: it polls, posts receives, or closes the QP.
 func (q *qp) endHalfMessage() {
 	h := &q.recv
 	if h.slots == nil || h.taken == h.posted || q.peer == nil || !q.peer.dead.Load() {

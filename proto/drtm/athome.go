@@ -16,7 +16,7 @@ import (
 var ErrNotAtHome = errors.New("the table's records are accessed by transactions of their own node only")
 
 // nearTables says of each table whether the state words of the own machine's records are the CPU's. Nobody writes to a
-// table that is everywhere.
+// table that is everywhere, and in a cluster of one there is nobody else.
 func nearTables(c *Config) []bool {
 	if c.Memory.Words != nil {
 		return nil
@@ -24,7 +24,7 @@ func nearTables(c *Config) []bool {
 	near := make([]bool, len(c.Specs))
 	for i := range c.Specs {
 		s := &c.Specs[i]
-		near[i] = s.AtHome || s.Everywhere || c.Mutation == HCACPUAnywhere
+		near[i] = s.AtHome || s.Everywhere || len(c.Peers) == 1 || c.Mutation == HCACPUAnywhere
 	}
 	return near
 }

@@ -96,13 +96,24 @@ func (n *upNode) endsWithin(d time.Duration) bool {
 	}
 }
 
-// await waits until a node is ready. It tells what the node waits for, and has patience with one that loads its tables,
-// which the daemons bound.
+// patience is how long up waits for a node that has been started.
+type patience struct{ begun, until time.Time }
+
+func newPatience(now time.Time) patience { return patience{begun: now, until: now.Add(readyTimeout)} }
+
+// loads has it last readyTimeout from now on: the node loads its tables, for which it gets loadedTimeout.
+func (p *patience) loads(now time.Time) {
+	if now.Sub(p.begun) < loadedTimeout {
+		p.until = now.Add(readyTimeout)
+	}
+}
+
+func (p *patience) ended(now time.Time) bool { return now.After(p.until) }
+
+// await waits until a node is ready, and tells what it waits for.
 func (a *app) await(ctx context.Context, n *upNode) error {
-	deadline := time.NewTimer(readyTimeout)
-	defer deadline.Stop()
-	begun := time.Now()
-	told := begun
+	p := newPatience(time.Now())
+	told := p.begun
 	for {
 		if line := readyLine(n.log + ".out"); line != "" {
 			n.line = line
@@ -111,11 +122,16 @@ func (a *app) await(ctx context.Context, n *upNode) error {
 		}
 		if time.Since(told) > lineInterval {
 			text, loads := n.state(ctx)
-			if loads && time.Since(begun) < loadedTimeout {
-				deadline.Reset(readyTimeout)
+			if loads {
+				p.loads(time.Now())
 			}
 			a.log.Info("waiting for " + n.Name + text + n.advice())
 			told = time.Now()
+		}
+		if p.ended(time.Now()) {
+			text, _ := n.state(ctx)
+			return fmt.Errorf("%s was not ready within %v%s%s; the end of its log:\n%s", n.Name,
+				time.Since(p.begun).Round(time.Second), text, n.advice(), tail(n.log))
 		}
 		select {
 		case <-n.ended:
@@ -125,10 +141,6 @@ func (a *app) await(ctx context.Context, n *upNode) error {
 			return n.failed()
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-deadline.C:
-			text, _ := n.state(ctx)
-			return fmt.Errorf("%s was not ready within %v%s%s; the end of its log:\n%s", n.Name,
-				time.Since(begun).Round(time.Second), text, n.advice(), tail(n.log))
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -21,6 +22,29 @@ type waits struct {
 func (waits) Check(control.Caller) error { return nil }
 func (w waits) Status(context.Context, bool) (*status.Cluster, error) {
 	return &status.Cluster{Nodes: []status.Node{w.node}}, nil
+}
+
+// TestUpWaitsLongerForANodeThatLoads: as long as it says so, up to a bound.
+func TestUpWaitsLongerForANodeThatLoads(t *testing.T) {
+	const step = readyTimeout / 3
+	for _, c := range []struct {
+		loads, least, most time.Duration // for how long it loads, and when up gives up
+	}{
+		{0, readyTimeout, readyTimeout + step},
+		{2 * readyTimeout, 3*readyTimeout - step, 3*readyTimeout + step},
+		{time.Hour, loadedTimeout + readyTimeout - step, loadedTimeout + readyTimeout + step},
+	} {
+		begun := time.Now()
+		p, after := newPatience(begun), time.Duration(0)
+		for ; !p.ended(begun.Add(after)) && after < 2*time.Hour; after += step {
+			if after < c.loads {
+				p.loads(begun.Add(after))
+			}
+		}
+		if after < c.least || after > c.most {
+			t.Errorf("up waits %v for a node that loads for %v, want %v to %v", after, c.loads, c.least, c.most)
+		}
+	}
 }
 
 // TestUpSaysWhatANodeWaitsFor in its own words, and has patience only with one in whose way nothing is.

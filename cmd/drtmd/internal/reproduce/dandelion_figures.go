@@ -194,7 +194,7 @@ func batchingTable(b func() benchmark, rows [5][7]float64, totals [2]float64, me
 		for _, x := range []struct {
 			nodes, total, messages float64
 		}{{3, totals[0], messages[0]}, {5, totals[1], messages[1]}} {
-			o.Rows = append(o.Rows, rate(fmt.Sprintf("total, %g machines", x.nodes), "§10, §8.1", x.total, 1, cheaperCPU+"; "+fewerKeys).
+			o.Rows = append(o.Rows, rate(fmt.Sprintf("total, %g machines", x.nodes), "§10, §8.1", x.total, 1, cheaperCPU+"; "+onlyTheCode).
 				seen(got.of("Dnl-4", x.nodes, mtps)...),
 				number{what: fmt.Sprintf("messages of a transaction, %g machines", x.nodes), section: "§8.2", digits: 2,
 					printed: fixed(x.messages, 2), paper: x.messages, limit: share(shapeBound),
@@ -222,7 +222,7 @@ func batchingTable(b func() benchmark, rows [5][7]float64, totals [2]float64, me
 func dandelionFigure22(r *Run) (*Outcome, error) {
 	xs := pick(r, []float64{10, 25, 50, 75, 100, 150}, []float64{10, 40, 80})
 	f := &sweep{title: "throughput", x: "transactions of a thread", y: "transactions [M/s]", xs: xs,
-		curves: []dandelionSystem{dnl4System, apartSystem}, value: mtps,
+		curves: []dandelionSystem{dnl4System, mixedSystem}, value: mtps,
 		at: func(_ dandelionSystem, x float64) deployment { return deployment{bench: bankBench, fibers: int(x)} }}
 	got, chart, err := r.sweep(f)
 	if err != nil {
@@ -251,9 +251,10 @@ func dandelionFigure22(r *Run) (*Outcome, error) {
 	}
 	o.Rows = append(o.Rows, number{what: "transactions of a thread where packets exceed 188 B", section: dnl8Three, printed: "75",
 		paper: 75, digits: 0, limit: share(shapeBound), reading: "0: they do not in this range",
-		missed: "requests and answers share packets here, and messages are larger (log records)"}.seen(kneeOf(dnl4System.name)...),
-		number{what: "the same, with answers in packets of their own", digits: 0, reading: "a batch of requests results in a batch of " +
-			"responses there (§5.3); 0: they do not in this range"}.seen(kneeOf(apartSystem.name)...))
+		missed: cheaperCPU}.
+		seen(kneeOf(dnl4System.name)...),
+		number{what: "the same, where requests and answers share packets", digits: 0, reading: "as datagrams of verbs/rpc do unless " +
+			"asked not to; 0: they do not in this range"}.seen(kneeOf(mixedSystem.name)...))
 	for _, x := range xs {
 		o.Rows = append(o.Rows, number{what: fmt.Sprintf("%g transactions of a thread", x), unit: "M/s", digits: 1}.
 			seen(got.of("Dnl-4", x, mtps)...))

@@ -52,7 +52,9 @@ type dandelionSystem struct {
 	protocol string
 	fasst    bool
 	alone    bool // each message in a datagram of its own
-	apart    bool // no datagram has both requests and answers
+	// mixed: datagrams have requests and answers. In the paper's none has: the layer that batches lies on eRPC, where a
+	// packet is of a request or of its answer, and a batch of requests results in a batch of responses (§5.3).
+	mixed    bool
 	settings option.Settings
 }
 
@@ -61,7 +63,7 @@ var (
 	dnl4System  = dandelionSystem{name: "Dnl-4", protocol: dnl4Name, settings: gathers()}
 	dnl2System  = dandelionSystem{name: "Dnl-2", protocol: dnl2Name, settings: gathers()}
 	dnl1System  = dandelionSystem{name: "Dnl-1", protocol: dnl1Name, settings: gathers()}
-	apartSystem = dandelionSystem{name: "Dnl-4, answers apart", protocol: dnl4Name, apart: true, settings: gathers()}
+	mixedSystem = dandelionSystem{name: "Dnl-4, mixed", protocol: dnl4Name, mixed: true, settings: gathers()}
 	fasstSystem = dandelionSystem{name: "FaSST", protocol: fasstName, fasst: true, alone: true}
 
 	noOpts = dandelionSystem{name: "no-opts", protocol: dnl4Name, alone: true,
@@ -168,7 +170,7 @@ func (r *Run) deploy(d deployment) (*observed, error) {
 	m := model{protocol: d.system.protocol, settings: d.system.settings, workload: w, preset: cx5, nodes: d.nodes,
 		workers: workers, fibers: d.fibers, replicas: copies, seed: d.seed + 1, every: 1,
 		warmup: pick(r, 500*time.Microsecond, 100*time.Microsecond), measured: pick(r, 500*time.Microsecond, 100*time.Microsecond),
-		rpc:  rpc.Config{Window: d.window, NoBatch: d.system.alone, AnswersApart: d.system.apart},
+		rpc:  rpc.Config{Window: d.window, NoBatch: d.system.alone, AnswersApart: !d.system.mixed && !d.system.fasst},
 		tune: func(c *sim.CostModel) { shareMachine(c, workers, d.threads, d.memory) }}
 	if d.system.fasst {
 		m.rpc.Window = 0

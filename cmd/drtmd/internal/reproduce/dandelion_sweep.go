@@ -93,7 +93,8 @@ func (r *Run) sweep(f *sweep) (swept, report.Chart, error) {
 // dandelionConditions are what all deployments have in common.
 func dandelionConditions(r *Run, more string) string {
 	return fmt.Sprintf("preset %s with %v for a line of memory, %d of them together, and threads that share a core %g times "+
-		"slower; %d replicas; %d threads of each machine are simulated, with their share of its NIC; %s; %s", cx5, memoryLatency,
+		"slower; %d replicas; %d threads of each machine are simulated, with their share of its NIC; Dandelion's answers in packets "+
+		"of their own (§5.3); %s; %s", cx5, memoryLatency,
 		memoryOverlap, float64(twoThreads)/1000, copies, dandelionSlice(r), more, r.seedsText())
 }
 
@@ -101,8 +102,8 @@ func dandelionConditions(r *Run, more string) string {
 const (
 	packetsLimit = "the preset's NIC sends 21.3 M packets a second, the highest of Tables 5 and 6, which may not be its limit: " +
 		"where each message has a packet, that bounds the rate"
-	cheaperCPU = "a transaction takes less CPU time here than theirs, so the NIC limits first: 21.3 M packets a second, of which 15.6 M " +
-		"may exceed 188 B"
+	cheaperCPU = "a transaction takes less CPU time here than theirs: threads send sooner, packets have fewer messages, and the NIC " +
+		"limits first: 21.3 M packets a second, of which 15.6 M may exceed 188 B"
 	fewerKeys = "tables are smaller than the paper's, so more attempts abort"
 	// onlyTheCode is counted by dandelion/messages.
 	onlyTheCode = "Dnl-4 asks the primary about a record that is read alone, logs at primaries, and has unlocking answered: with " +

@@ -84,5 +84,8 @@
 //   - Dnl-1 does not scan ordered tables, as the paper's protocols: it would look at a range again when it has already
 //     written. The others do.
 //   - Dnl-1 applies the update when it locks, and not when it unlocks: the message that unlocks has no values.
+//   - Datagrams of a flow have requests and answers. In the paper each batch of requests results in a batch of responses
+//     (§5.3), since the layer that batches lies on eRPC, whose packets are of one request or of its answer. The model of
+//     the paper's figures has answers apart (rpc.Config.AnswersApart).
 //   - A machine that died is replaced: see package occ.
 package dandelion

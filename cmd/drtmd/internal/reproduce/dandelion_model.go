@@ -52,8 +52,9 @@ type dandelionSystem struct {
 	protocol string
 	fasst    bool
 	alone    bool // each message in a datagram of its own
-	// mixed: datagrams have requests and answers. In the paper's none has: the layer that batches lies on eRPC, where a
-	// packet is of a request or of its answer, and a batch of requests results in a batch of responses (§5.3).
+	// mixed: datagrams have requests and answers. In the paper's none has: the layer that batches messages lies on eRPC, and
+	// each batch of requests results in a batch of responses (§5.3); a packet of eRPC is of one request or of its answer.
+	// Here answers to several batches may share a packet, which that sentence leaves out.
 	mixed    bool
 	settings option.Settings
 }

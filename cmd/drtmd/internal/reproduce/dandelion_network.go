@@ -191,7 +191,7 @@ func dandelionTable1(r *Run) (*Outcome, error) {
 			return nil, err
 		}
 		p := papers[b.name]
-		o.Rows = append(o.Rows, rate("Dandelion, "+b.name, "Table 1", p[0], 1, cheaperCPU+"; "+fewerKeys).
+		o.Rows = append(o.Rows, rate("Dandelion, "+b.name, "Table 1", p[0], 1, nicLimits+"; "+fewerKeys).
 			seen(got.of("Dnl-4", dandelionNodes, mtps)...),
 			rate("FaSST, "+b.name, "Table 1", p[1], 1, packetsLimit).seen(got.of("FaSST", dandelionNodes, mtps)...))
 	}

@@ -196,7 +196,8 @@ func batchingTable(b func() benchmark, rows [5][7]float64, totals [2]float64, me
 		}{{3, totals[0], messages[0]}, {5, totals[1], messages[1]}} {
 			missed := nicLimits + "; " + onlyTheCode
 			if x.nodes == xs[0] {
-				missed = "the NIC does not limit, see packet-rate: SmallBank takes less CPU time here; with TATP " + onlyTheCode
+				missed = "with SmallBank the NIC does not limit, see packet-rate, and a transaction takes less CPU time here; with TATP " +
+					"the NIC and the datagrams under way do (docs/PAPERS.md); " + onlyTheCode
 			}
 			o.Rows = append(o.Rows, rate(fmt.Sprintf("total, %g machines", x.nodes), "§10, §8.1", x.total, 1, missed).
 				seen(got.of("Dnl-4", x.nodes, mtps)...),

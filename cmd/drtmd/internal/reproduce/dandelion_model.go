@@ -171,7 +171,7 @@ func (r *Run) deploy(d deployment) (*observed, error) {
 	m := model{protocol: d.system.protocol, settings: d.system.settings, workload: w, preset: cx5, nodes: d.nodes,
 		workers: workers, fibers: d.fibers, replicas: copies, seed: d.seed + 1, every: 1,
 		warmup: pick(r, 500*time.Microsecond, 100*time.Microsecond), measured: pick(r, 500*time.Microsecond, 100*time.Microsecond),
-		rpc:  rpc.Config{Window: d.window, NoBatch: d.system.alone, AnswersApart: !d.system.mixed && !d.system.alone},
+		rpc:  rpc.Config{Window: d.window, NoBatch: d.system.alone, AnswersApart: !d.system.mixed && !d.system.fasst},
 		tune: func(c *sim.CostModel) { shareMachine(c, workers, d.threads, d.memory) }}
 	if d.system.fasst {
 		m.rpc.Window = 0

@@ -185,9 +185,7 @@ func (e *Engine) Begin(f *fiber.Fiber, d *proto.Decl, attempt int) (proto.Tx, er
 	if err != nil {
 		return nil, err
 	}
-	if e.view != nil {
-		t.epoch = e.view.epoch
-	}
+	t.inView()
 	if attempt == 0 {
 		e.Counters.Begun++
 	}
@@ -237,8 +235,8 @@ func (e *Engine) Peek(f *fiber.Fiber, table proto.TableID, k proto.Key, dst []by
 		if err := e.view.await(f); err != nil {
 			return err
 		}
-		t.epoch = e.view.epoch
 	}
+	t.inView()
 	if err := t.Add(table, k, proto.ModeRead); err != nil {
 		return err
 	}
@@ -290,7 +288,21 @@ func (e *Engine) newTx() *tx {
 		t.bodies, t.rooms, t.at = make([]int, n), make([]log.Reservation, n), make([]*backup, n)
 	}
 	t.word = e.words.Next()
+	if e.view != nil {
+		t.epoch = e.view.epoch
+	}
 	return t
+}
+
+// inView begins an attempt in the present view. In each view it has another lock word: of what the object has done in the
+// view before, records may be in logs still, for which a new primary keeps what they name locked with the word that was
+// logged. An attempt that had the same word could give these locks back, and such a primary that of the attempt.
+func (t *tx) inView() {
+	v := t.e.view
+	if v == nil || t.epoch == v.epoch {
+		return
+	}
+	t.epoch, t.word = v.epoch, t.e.words.Next()
 }
 
 // Debts implements proto.Debtor.

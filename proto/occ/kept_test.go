@@ -186,3 +186,25 @@ func TestAnUpdateIsNotMadeAgainWhereItWasForgotten(t *testing.T) {
 		})
 	}
 }
+
+// TestAnAttemptOfTheNextViewHasAnotherLockWord: a new primary may keep records locked with that of the view before, for what
+// the same object has logged. Within a view nobody does.
+func TestAnAttemptOfTheNextViewHasAnotherLockWord(t *testing.T) {
+	x := newKit(t)
+	var words []onesided.Word
+	x.run(func(f *fiber.Fiber) error {
+		for _, epoch := range []uint64{kitEpoch, kitEpoch, kitEpoch + 1, kitEpoch + 1} {
+			x.view.epoch = epoch
+			attempt, err := x.Begin(f, &proto.Decl{}, 0)
+			if err != nil {
+				return err
+			}
+			words = append(words, attempt.(*tx).word)
+			attempt.Abort(nil)
+		}
+		return nil
+	})
+	if words[0] != words[1] || words[1] == words[2] || words[2] != words[3] {
+		t.Errorf("the lock words are %v, want another one from the third on", words)
+	}
+}

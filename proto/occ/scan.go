@@ -70,8 +70,8 @@ func (e *Engine) PeekRange(f *fiber.Fiber, table proto.TableID, from, to proto.K
 		if err := e.view.await(f); err != nil {
 			return 0, err
 		}
-		t.epoch = e.view.epoch
 	}
+	t.inView()
 	at, err := t.Range(table, from, to)
 	if err == nil {
 		err = e.view.reachesRange(&at)

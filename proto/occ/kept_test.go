@@ -208,3 +208,42 @@ func TestAnAttemptOfTheNextViewHasAnotherLockWord(t *testing.T) {
 		t.Errorf("the lock words are %v, want another one from the third on", words)
 	}
 }
+
+// TestWhatRecoveryHasCarriedOutIsSaidAgain: the record is deleted and forgotten since, and who decided has died: the next one
+// hears that the transaction is committed, and no backup makes the record again.
+func TestWhatRecoveryHasCarriedOutIsSaidAgain(t *testing.T) {
+	for _, home := range []proto.NodeID{0, 2} {
+		x := newKit(t)
+		x.view.home[2], x.view.moved[2] = home, kitEpoch+1
+		noted := func() *noted {
+			return x.view.note(&noted{name: ofNode1 + 1, word: deadsWord, dead: true, logged: true, epoch: kitEpoch,
+				writes: []recovery.Write{write(2, version(1), 1)}})
+		}
+		n := noted()
+		if home == 0 && !x.view.keep(n, 2) {
+			t.Fatal("it cannot keep the record")
+		}
+		if x.view.applied(n, &n.writes[0]) {
+			t.Errorf("primary %d: it has the update before", home)
+		}
+		if !x.view.commit(n.name) || !x.view.truncate(n.name) {
+			t.Fatalf("primary %d: it cannot carry out the commit", home)
+		}
+		x.holds(2, version(1), 1, onesided.Unlocked)
+		s := x.Env.Shares[2]
+		off, _ := s.Tables[0].Find(2)
+		x.storeLine(s, off, layout.ValueOffset, nil,
+			lastWord{at: layout.VersionOffset, v: uint64(version(1).Deleted()), ok: true})
+		if c := x.UnlinkAt(s, kitTable, 2, uint64(onesided.Unlocked), 1); c != onesided.Done {
+			t.Fatalf("the deleted record was not forgotten: %v", c)
+		}
+		n = noted()
+		if !x.view.applied(n, &n.writes[0]) {
+			t.Errorf("primary %d: it says nothing of what it has carried out", home)
+		}
+		if !x.view.commit(n.name) || !x.view.truncate(n.name) {
+			t.Fatalf("primary %d: it cannot carry out the commit again", home)
+		}
+		x.holds(2, 0, 0, 0)
+	}
+}

@@ -398,7 +398,7 @@ func (v *view) applied(n *noted, w *recovery.Write) bool {
 	if s == nil {
 		return false
 	}
-	if v.freed(n, w.Shard) {
+	if v.freed(n, w.Shard) || v.carriedBefore(n.name) != nil {
 		return true
 	}
 	if v.e.locksInLog() { // others apply updates before they know whether they can commit: versions say nothing

@@ -197,6 +197,7 @@ func (v *view) commit(name recovery.Name) bool {
 	if v.swapping() {
 		return false
 	}
+	v.carry(name, false)
 	v.record(n, history.Recovered, false)
 	return true
 }
@@ -207,16 +208,50 @@ func (v *view) truncate(name recovery.Name) bool {
 	if n == nil {
 		return true
 	}
-	for i := range n.writes {
-		if w := &n.writes[i]; v.home[w.Shard] != v.e.Env.Node && !v.backUp(n, w) {
-			return false
+	if x := v.carriedBefore(name); x == nil || !x.truncated {
+		for i := range n.writes {
+			if w := &n.writes[i]; v.home[w.Shard] != v.e.Env.Node && !v.backUp(n, w) {
+				return false
+			}
 		}
 	}
 	if c := int(name.Node()); v.e.lacks(undoCommitted) && c < len(v.e.hosts) && v.e.hosts[c] != nil {
 		v.e.hosts[c].putBack(name)
 	}
+	v.carry(name, true)
 	v.forget(name)
 	return true
+}
+
+// mostCarried bounds carried. No recovery has so many transactions to decide about: each has a fiber.
+const mostCarried = 1 << 12
+
+// carried is a transaction that recovery has committed at the primaries here, or truncated at the backups, too.
+type carried struct {
+	name      recovery.Name
+	truncated bool
+}
+
+// carry notes that. If who decided dies before all nodes have done it, the next one asks again, and another transaction
+// may have deleted here what this one wrote: no version tells of it then, a primary that was a backup when the
+// transaction logged has had no lock of it, and a backup would make the record again.
+func (v *view) carry(name recovery.Name, truncated bool) {
+	if x := v.carriedBefore(name); x != nil {
+		x.truncated = x.truncated || truncated
+		return
+	}
+	if len(v.carried) == mostCarried {
+		v.carried = slices.Delete(v.carried, 0, 1)
+	}
+	v.carried = append(v.carried, carried{name, truncated})
+}
+
+// carriedBefore is what recovery has done of a transaction here; nil: nothing.
+func (v *view) carriedBefore(name recovery.Name) *carried {
+	if i := slices.IndexFunc(v.carried, func(x carried) bool { return x.name == name }); i >= 0 {
+		return &v.carried[i]
+	}
+	return nil
 }
 
 // drop forgets a transaction that is aborted.

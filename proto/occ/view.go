@@ -51,6 +51,8 @@ type view struct {
 	decided uint64
 	// over are the transactions that were aborted in this view: who was asked what it knows may have answered before.
 	over map[recovery.Name]bool
+	// carried are the transactions that recovery has committed here last: see carry.
+	carried []carried
 	// coming are transactions of which another node tells in parts.
 	coming map[recovery.Name]*noted
 }

@@ -35,7 +35,8 @@
 //
 // A replica has applied the update if its version of a written record is that of the update or newer; or if it is the
 // primary, was it when the transaction logged, and has the record no longer locked for it: a commit has unlocked it,
-// as an abort drops all records first. The record may have been deleted and forgotten since. The first
+// as an abort drops all records first. The record may have been deleted and forgotten since. So a node also says
+// yes that has committed the transaction for a recovery which another death has cut off. The first
 // rule needs that no other transaction writes the record while a log record of this transaction exists
 // anywhere. So a primary keeps its lock until then, and a backup that becomes the primary takes the locks of
 // all log records that name its shard, wherever they are, before it serves.

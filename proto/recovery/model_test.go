@@ -567,7 +567,8 @@ func (x *setup) votes(s *state, i int) (votes []Vote) {
 		if r.record {
 			v.Seen |= SeenRecord
 		}
-		if versionOf(r.value) >= versionOf(ours) && x.known(s) { // nobody asks without a record
+		// Nobody asks without a record.
+		if (versionOf(r.value) >= versionOf(ours) || x.unlocked(s, i, n)) && x.known(s) {
 			v.Seen |= SeenApplied
 		}
 		if x.values && int(s.primary[i]) == n && s.lock[i] == held {
@@ -576,6 +577,11 @@ func (x *setup) votes(s *state, i int) (votes []Vote) {
 		votes = append(votes, v)
 	}
 	return votes
+}
+
+// unlocked reports whether a node is the primary of a written shard since the beginning, and has given the lock back.
+func (x *setup) unlocked(s *state, i, n int) bool {
+	return n == int(x.written[i]) && int(s.primary[i]) == n && s.lock[i] == free
 }
 
 // needValues: whoever carries out a commit has the values of every shard that is not lost.

@@ -429,7 +429,7 @@ func (v *view) primarySince(n *noted, s proto.ShardID) bool {
 // transaction logged, an entry that was made for its key since has a later incarnation than the update: the record was
 // deleted and forgotten, and the coordinator, now dead, locked its key for another transaction with the same word.
 func (v *view) newer(n *noted, w *recovery.Write, entry layout.Version) bool {
-	if v.primarySince(n, w.Shard) {
+	if v.primarySince(n, w.Shard) && !v.e.lacks(forgottenRemade) {
 		return w.Version > entry
 	}
 	return newerThan(w.Version, entry)

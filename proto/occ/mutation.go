@@ -102,6 +102,7 @@ const (
 	commitPartial
 	newReplicaOld
 	unlockUnseen
+	forgottenRemade
 	mutationEnd
 )
 
@@ -283,6 +284,8 @@ var mutations = [mutationEnd]mutation.Mutation{
 		Doc: "a replica that is being filled gets the updates of records from before it was one"},
 	unlockUnseen: {Of: ofRecovery, Name: "unlock-says-nothing",
 		Doc: "a primary that has given a transaction's lock back does not tell, when it is asked, that it had the update"},
+	forgottenRemade: {Of: ofRecovery, Name: "forgotten-update-made-again",
+		Doc: "a primary writes a record again that was deleted and forgotten since, and whose key has the same lock again"},
 }
 
 // skips are the mutations that leave out a step of package onesided.

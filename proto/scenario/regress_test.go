@@ -26,6 +26,7 @@ const (
 	fillUnkept       = "fill-copies-unkept"
 	appliedForgotten = "applied-records-forgotten"
 	newReplicaOld    = "new-replica-takes-old-records"
+	forgottenRemade  = "forgotten-update-made-again"
 )
 
 // failedOnce are the runs of TestRunsThatFailedOnce.
@@ -67,6 +68,9 @@ func failedOnce() []directed {
 		{"a log of the dead has an old deletion of a shard that its host is filled with only now", "recovery-farm", 41047, 1,
 			"words=no,skew=0.7,remote=10,reads=50,lines=2,rollback=20,reuse=yes,plans=few,replicas=2,seals=no," +
 				"optimisations=all,rings=small,slots=enough", asDrawn, newReplicaOld},
+		{"a dead coordinator has locked the key of a record again that it wrote, and that was deleted and forgotten since",
+			"recovery-farm", 50029, 1, "words=yes,skew=0.99,remote=50,reads=default,lines=1,rollback=50,reuse=yes,plans=few," +
+				"replicas=2,seals=no,optimisations=none,rings=small,slots=few", asDrawn, forgottenRemade},
 	}
 }
 

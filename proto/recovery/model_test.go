@@ -35,6 +35,8 @@ type setup struct {
 	dropAtOnce       bool // recovery drops each record when it is applied, before all have applied it
 	unfenced         bool // messages of the dead arrive after the view has changed
 	unlockAllAtAbort bool // recovery unlocks before records are dropped
+	unlockUnseen     bool // a primary does not tell that it has given the lock back
+	madeUnseen       bool // nobody tells that it has committed for recovery
 }
 
 func (x *setup) String() string {
@@ -80,10 +82,13 @@ const (
 	base     = iota // version 0
 	ours            // version 1, of the transaction
 	overBase        // version 1, of another
-	overOurs        // version 2, of another
+	overOurs        // version 2, of another that has deleted the record
+	deleted         // the same at the primary, which knows nothing of the record any more
 )
 
-func versionOf(v uint8) int { return [...]int{base: 0, ours: 1, overBase: 1, overOurs: 2}[v] }
+func versionOf(v uint8) int {
+	return [...]int{base: 0, ours: 1, overBase: 1, overOurs: 2, deleted: 0}[v]
+}
 
 // Locks of a shard's primary.
 const (
@@ -124,6 +129,7 @@ type state struct {
 	own         Decision // of a coordinator that lives through a change of the view
 	decided     Decision
 	done        set // nodes, in a stage
+	made        set // nodes that have committed or truncated for recovery
 	err         string
 }
 
@@ -240,9 +246,9 @@ func (x *setup) arrive(s *state, n int) {
 	}
 }
 
-// apply writes the update at a replica, if it is newer.
+// apply writes the update at a replica, if it is newer. A primary that has unlocked the record writes nothing.
 func (s *state) apply(i, n int) {
-	if r := &s.at[i][n]; versionOf(r.value) < versionOf(ours) {
+	if r := &s.at[i][n]; versionOf(r.value) < versionOf(ours) && r.value != deleted {
 		r.value = ours
 	}
 }
@@ -314,7 +320,7 @@ func (x *setup) others(s *state, add func(string, func(*state))) {
 		if !whole || !s.alive.has(p) || v > ours {
 			continue
 		}
-		add(fmt.Sprintf("another writes to shard %d", x.written[i]), func(t *state) {
+		add(fmt.Sprintf("another writes to shard %d, or deletes there what was written", x.written[i]), func(t *state) {
 			to, d := uint8(overBase), Abort
 			if v == ours {
 				to, d = overOurs, Commit
@@ -324,6 +330,9 @@ func (x *setup) others(s *state, add func(string, func(*state))) {
 				if x.member(i, n) && t.view.has(n) && versionOf(t.at[i][n].value) < versionOf(to) {
 					t.at[i][n].value = to
 				}
+			}
+			if v == ours {
+				t.at[i][p].value = deleted
 			}
 		})
 	}
@@ -550,7 +559,7 @@ func (x *setup) nextStage(s *state) {
 	case s.stage == stageUnlock && x.unlockAllAtAbort:
 		s.stage = stageDrop
 	default:
-		s.stage, s.phase = stageNone, phaseDone
+		s.stage, s.phase, s.made = stageNone, phaseDone, 0
 	}
 	if s.stage == stageUnlock && s.alive.has(x.coordinator) && s.told == 0 {
 		s.tell(Abort)
@@ -568,7 +577,8 @@ func (x *setup) votes(s *state, i int) (votes []Vote) {
 			v.Seen |= SeenRecord
 		}
 		// Nobody asks without a record.
-		if (versionOf(r.value) >= versionOf(ours) || x.unlocked(s, i, n)) && x.known(s) {
+		made := s.made.has(n) && !x.madeUnseen
+		if (versionOf(r.value) >= versionOf(ours) || x.unlocked(s, i, n) || made) && x.known(s) {
 			v.Seen |= SeenApplied
 		}
 		if x.values && int(s.primary[i]) == n && s.lock[i] == held {
@@ -581,7 +591,7 @@ func (x *setup) votes(s *state, i int) (votes []Vote) {
 
 // unlocked reports whether a node is the primary of a written shard since the beginning, and has given the lock back.
 func (x *setup) unlocked(s *state, i, n int) bool {
-	return n == int(x.written[i]) && int(s.primary[i]) == n && s.lock[i] == free
+	return n == int(x.written[i]) && int(s.primary[i]) == n && s.lock[i] == free && !x.unlockUnseen
 }
 
 // needValues: whoever carries out a commit has the values of every shard that is not lost.
@@ -590,7 +600,7 @@ func (x *setup) needValues(s *state) {
 		return
 	}
 	for i := range x.written {
-		there := s.primary[i] < 0
+		there := s.primary[i] < 0 || s.at[i][s.primary[i]].value == deleted // nobody needs it any more
 		for _, v := range x.votes(s, i) {
 			there = there || v.Seen != 0
 		}
@@ -603,6 +613,9 @@ func (x *setup) needValues(s *state) {
 // carryOut is a node's part of a stage.
 func (x *setup) carryOut(s *state, n int) {
 	s.done |= bit(n)
+	if s.stage == stageCommit || s.stage == stageTruncate {
+		s.made |= bit(n)
+	}
 	for i := range x.written {
 		r := &s.at[i][n]
 		primary, member := int(s.primary[i]) == n, x.member(i, n) && s.primary[i] >= 0
@@ -652,11 +665,11 @@ func (x *setup) ended(s *state) (bool, string) {
 			if s.at[i][n].record {
 				return true, fmt.Sprintf("a record for shard %d stays at node %d", w, n)
 			}
-			if s.at[i][n].value != first {
+			if v := s.at[i][n].value; v != first && !(first == deleted && v == overOurs) {
 				return true, fmt.Sprintf("the replicas of shard %d differ", w)
 			}
 		}
-		took[first == ours || first == overOurs] = true
+		took[first == ours || first == overOurs || first == deleted] = true
 	}
 	switch {
 	case len(took) > 1:

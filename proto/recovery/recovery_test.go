@@ -62,6 +62,8 @@ func TestTheModelFindsEachMutation(t *testing.T) {
 		{"recovery drops what is not applied everywhere", func(x *setup) { x.dropAtOnce = true }},
 		{"recovery unlocks before it drops", func(x *setup) { x.unlockAllAtAbort = true }},
 		{"old-epoch-accepted", func(x *setup) { x.unfenced = true }},
+		{"unlock-says-nothing", func(x *setup) { x.unlockUnseen = true }},
+		{"recovered-forgotten", func(x *setup) { x.madeUnseen = true }},
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			for _, x := range setups() {

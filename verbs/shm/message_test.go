@@ -18,6 +18,9 @@ func (r *role) halfMessage() {
 		time.Sleep(time.Millisecond)
 	}
 	to, out := q.buffer(&q.slot(0).sge[0], lineBytes)
+	for ; out == waitFetch; to, out = q.buffer(&q.slot(0).sge[0], lineBytes) { // the buffer's memory is being imported
+		time.Sleep(time.Millisecond)
+	}
 	l := &q.send.lane
 	if out != success || !l.hold(to.v) {
 		r.tb.Fatal("no view:", out)

@@ -101,6 +101,9 @@ func All(own ...node.Protocol) (all []*scenario.Scenario) {
 		if p.Scans {
 			all = append(all, scans(p))
 		}
+		if p.Offers.Has(proto.OfferLeases) {
+			all = append(all, leaves(p))
+		}
 		if p.Offers.Has(proto.OfferChains) {
 			all = append(all, chains(p), barriers(p), tpccChains(p))
 		}

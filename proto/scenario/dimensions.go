@@ -178,7 +178,7 @@ func (x spec) workload(nodes int, s settings, chopping chop.Mutation) (workload.
 	kind, _ := x.protocol.Tables()
 	switch x.load {
 	case loadRanges:
-		return rangesLoad(nodes, kind, s)
+		return rangesLoad(nodes, x.keys, kind, s)
 	case loadChained:
 		return chained.New(chained.Options{Nodes: nodes, Keys: few, Remote: s.remote, RollBack: s.rollback,
 			Deferred: x.deferred, Mutation: chopping})
@@ -202,9 +202,11 @@ func (x spec) workload(nodes int, s settings, chopping chop.Mutation) (workload.
 	return smallBank(nodes, s)
 }
 
-func rangesLoad(nodes int, kind layout.Kind, s settings) (workload.Workload, error) {
+func rangesLoad(nodes, keys int, kind layout.Kind, s settings) (workload.Workload, error) {
 	o := ranges.Default(nodes)
 	o.Distributed, o.RollBack = s.remote, s.rollback
+	o.Keys = cmp.Or(keys, o.Keys)
+	o.Longest = min(o.Longest, o.Keys)
 	o.ValueBytes = layout.Fit(kind, s.lines)
 	o.Mix = ranges.DefaultMix()
 	own := o.Mix[ranges.Scan-1] + o.Mix[ranges.Both-1]

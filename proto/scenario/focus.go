@@ -131,6 +131,18 @@ func scans(p node.Protocol) *scenario.Scenario {
 			dimError:  {"3us"}}})
 }
 
+// leaves are of tables with two leaves, so that one is often split while a key is looked for in vain.
+func leaves(p node.Protocol) *scenario.Scenario {
+	return of(spec{name: "leaves", protocol: p, load: loadRanges, nodes: 2, drawn: []int{2, 3}, keys: 24,
+		focus: "rows of two leaves, which split and merge while others look for rows in vain", faults: orderFaults,
+		drawnOf: map[string][]string{
+			dimLines:    {"1"},
+			dimReads:    {"default"},
+			dimRollback: {"0"},
+			dimRemote:   {"2"},
+			dimError:    {"3us"}}})
+}
+
 // chains are of transactions in pieces, and of readers that must not see half of one.
 func chains(p node.Protocol) *scenario.Scenario {
 	return of(spec{name: "chains", protocol: p, load: loadChained, nodes: 2, drawn: []int{1, 2, 2, 3},

@@ -96,10 +96,10 @@ func TestAServingPlaneOutlivesAKilledNode(t *testing.T) {
 		}
 		return st.State.Shards.Version == before.State.Shards.Version && count(st, status.Ready) == 2
 	})
-	n := l.self(l.nodes[0])
-	if n == nil || n.Recovery == nil || n.Recovery.Running || len(n.Recovery.Serves)+len(n.Recovery.Backs) != 3 {
-		t.Errorf("node 0 says %+v", n)
-	}
+	until(t, "node 0 has taken that into use", func() bool { // a moment after the registry says it
+		n := l.self(l.nodes[0])
+		return n != nil && n.Recovery != nil && !n.Recovery.Running && len(n.Recovery.Serves)+len(n.Recovery.Backs) == 3
+	})
 	l.nodes[1].restart()
 	l.allReady(l.nodes[0], 3)
 }

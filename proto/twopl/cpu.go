@@ -100,7 +100,8 @@ func (t *tx) cpuPublish(r *record) bool {
 	}
 	if changes {
 		_, v, _ := onesided.Header(r)
-		*onesided.WordIn(m, off+layout.VersionOffset) = uint64(v)
+		// Plans look at it without the line's lock.
+		lineword.StoreRelease(onesided.WordIn(m, off+layout.VersionOffset), uint64(v))
 		r.Own.Stored = true
 	}
 	if endsAbsent(r) {

@@ -19,19 +19,9 @@ func adders(clients int, atomic bool, seen map[uint64]int) *Scenario {
 
 // buildAdders is Scenario.Build. Node 1 sleeps before it adds.
 func buildAdders(e *Env, atomic bool, seen map[uint64]int, sleep time.Duration) error {
-	var counter *verbs.MR
-	var all []*Machine
-	for i := range e.Nodes {
-		m, err := e.AddMachine(MachineConfig{Conns: 1, Boot: func(m *Machine) (err error) {
-			if i == 0 {
-				counter, err = m.Kept("counter", verbs.LineBytes)
-			}
-			return err
-		}})
-		if err != nil {
-			return err
-		}
-		all = append(all, m)
+	all, counter, err := addCounter(e)
+	if err != nil {
+		return err
 	}
 	for _, m := range all[1:] {
 		buf, err := m.Memory(verbs.LineBytes)
@@ -46,17 +36,35 @@ func buildAdders(e *Env, atomic bool, seen map[uint64]int, sleep time.Duration) 
 						return err
 					}
 				}
-				return add(f, m.NewLink(0, all[0]), buf, counter, atomic)
+				return add(f, m.NewLink(0, all[0]), buf, *counter, atomic)
 			})
 		})
 	}
 	e.AtEnd(func() {
-		n := word(counter, 0)
+		n := word(*counter, 0)
 		if seen[n]++; n != uint64(len(all)-1) {
 			e.Fail("sum", "%d of %d additions are there", n, len(all)-1)
 		}
 	})
 	return nil
+}
+
+// addCounter adds all machines of a run. Node 0 has the word that is added to; it is there when the machines have booted.
+func addCounter(e *Env) (all []*Machine, counter **verbs.MR, err error) {
+	counter = new(*verbs.MR)
+	for i := range e.Nodes {
+		m, err := e.AddMachine(MachineConfig{Conns: 1, Boot: func(m *Machine) (err error) {
+			if i == 0 {
+				*counter, err = m.Kept("counter", verbs.LineBytes)
+			}
+			return err
+		}})
+		if err != nil {
+			return nil, nil, err
+		}
+		all = append(all, m)
+	}
+	return all, counter, nil
 }
 
 func add(f *fiber.Fiber, l *Link, buf, counter *verbs.MR, atomic bool) error {
@@ -151,19 +159,9 @@ func TestOrdersFindsALostAddition(t *testing.T) {
 func TestOrdersHaveWhatANodeAsksOfItsOwnNIC(t *testing.T) {
 	s := adders(2, true, map[uint64]int{})
 	s.Build = func(e *Env) error {
-		var counter *verbs.MR
-		var all []*Machine
-		for i := range 2 {
-			m, err := e.AddMachine(MachineConfig{Conns: 1, Boot: func(m *Machine) (err error) {
-				if i == 0 {
-					counter, err = m.Kept("counter", verbs.LineBytes)
-				}
-				return err
-			}})
-			if err != nil {
-				return err
-			}
-			all = append(all, m)
+		all, counter, err := addCounter(e)
+		if err != nil {
+			return err
 		}
 		for i, m := range all {
 			buf, err := m.Memory(verbs.LineBytes)
@@ -172,12 +170,12 @@ func TestOrdersHaveWhatANodeAsksOfItsOwnNIC(t *testing.T) {
 			}
 			e.Begin(m, 1, func() {
 				m.Go(0, "adder", func(f *fiber.Fiber) error {
-					return add(f, m.NewLink(0, all[0]), buf, counter, i == 1)
+					return add(f, m.NewLink(0, all[0]), buf, *counter, i == 1)
 				})
 			})
 		}
 		e.AtEnd(func() {
-			if n := word(counter, 0); n != 2 {
+			if n := word(*counter, 0); n != 2 {
 				e.Fail("sum", "%d of 2 additions are there", n)
 			}
 		})

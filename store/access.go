@@ -55,9 +55,7 @@ func (t *Table) lock(r *htm.Region) bool {
 }
 
 func (t *Table) unlock() {
-	if t.undo != nil {
-		t.undo.Drop()
-	}
+	t.undo.Drop()
 	words.Unlock(t.base, t.at+lockAt)
 }
 

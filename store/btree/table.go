@@ -144,9 +144,7 @@ func (t *Table) setWord(off int, v uint64) { *(*uint64)(unsafe.Add(t.base, off))
 func (t *Table) lock(r *htm.Region) bool { return words.Lock(r, t.base, t.at+lockAt) }
 
 func (t *Table) unlock() {
-	if t.undo != nil {
-		t.undo.Drop()
-	}
+	t.undo.Drop()
 	words.Unlock(t.base, t.at+lockAt)
 }
 

@@ -105,8 +105,11 @@ func (u *Undo) add(off int, was uint64, last bool) {
 	atomic.StoreUint64(u.word(undoCountAt), u.n)
 }
 
-// Drop drops all notes: the change is made.
+// Drop drops all notes: the change is made. Of no journal (nil) it does nothing.
 func (u *Undo) Drop() {
+	if u == nil {
+		return
+	}
 	if u.n = 0; atomic.LoadUint64(u.word(undoCountAt)) != 0 {
 		atomic.StoreUint64(u.word(undoCountAt), 0)
 	}

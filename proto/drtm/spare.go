@@ -20,7 +20,7 @@ type spare struct {
 	// deleted are of deleted records. Whoever commits or begins a transaction looks at all of them: scans meet them as long as
 	// they are there, and no queue is filled by what is given back by whoever has filled it.
 	deleted queue
-	// waiting are those for whose time nobody has a use: they were made for somebody who has yet to lock them, or were
+	// waiting are entries to be looked at again later: they were made for somebody who has yet to lock them, or were
 	// locked or leased when they were looked at.
 	waiting queue
 	// last are some of those that were made last, by a hash of their keys: table 0 is none.

@@ -254,5 +254,6 @@ func (e *Engine) entriesAhead() {
 	}
 }
 
-// fewAsked is up to how many records' entries are not asked for: the first look-up would wait for its bucket as long.
+// fewAsked: of a datagram with at most so many records no entries are asked for ahead, since the look-ups that find them
+// would wait for their buckets as long.
 const fewAsked = 2
